@@ -1,0 +1,121 @@
+package transcode
+
+import (
+	"context"
+	"io"
+)
+
+// Stage says what flows between two steps.
+type Stage uint8
+
+// The stages, in the order in which a pipeline passes through them.
+const (
+	Source  Stage = 1 << iota // bytes in a format that a sample comes in
+	Picture                   // integer pixels, interleaved
+	Tensor                    // float32 pixels, interleaved
+	Planes                    // pixels channel by channel
+	File                      // bytes in the format that the view goes out in
+)
+
+// Shape is what is known in advance of what flows: everything but the bytes.
+type Shape struct {
+	Info
+	Stage Stage
+	Type  Type // of pixels
+}
+
+// Payload is what flows: encoded bytes in the stages Source and File, pixels in
+// the others.
+type Payload struct {
+	Shape  Shape
+	Bytes  []byte
+	Pixels *Pixels
+}
+
+// Role is what a sample is to its user.
+type Role uint8
+
+// The roles. Auto leaves the decision to the sample's mode: palette, 1-bit, grey
+// and 16-bit files may be masks and are never harmed.
+const (
+	Auto Role = iota
+	Image
+	Mask
+)
+
+// Effect says what a step does to the values of a mask.
+type Effect uint8
+
+// The effects.
+const (
+	Exact     Effect = iota // nothing is lost
+	Geometric               // pixels move; masks may follow, by nearest neighbour
+	Lossy                   // values change; masks never take part
+)
+
+// Kind is a kind of step: what `resize` is to `resize256`. Adding a step to
+// pipefs means adding a Kind to the registry.
+type Kind struct {
+	// Name is the word in a view's spec, without its argument.
+	Name string
+	// Min and Max bound the argument; both are 0 where the kind takes none.
+	Min, Max int
+	// Brief says in one line what the step does, for help texts.
+	Brief string
+	// From is the set of stages the step can start at, To the one it leads to;
+	// To 0 means that it stays where it is.
+	From, To Stage
+	// ID names the implementation. It changes whenever the result may change by
+	// a single bit, since it is part of the key of what is stored.
+	ID string
+	// Effect on masks.
+	Effect Effect
+	// Format of the result of a step that encodes, and the extension of its
+	// files without the dot.
+	Format Format
+	Ext    string
+	// Shape says what the step makes of in; ok is false where the step cannot
+	// represent the sample exactly, and so does not apply to it.
+	Shape func(in Shape, arg int) (out Shape, ok bool)
+	// Apply runs the step. Its result has the shape that Shape promised.
+	Apply func(ctx context.Context, in Payload, c Call) (Payload, error)
+	// Size is the exact length of the encoded result in bytes, in closed form;
+	// nil where the result has to be produced to know it.
+	Size func(out Shape) int64
+	// Split is set where the results for all arguments are prefixes of one
+	// sequence of parts, so that one stored copy serves them all.
+	Split func(ctx context.Context, src []byte, lim Limits) (Split, error)
+}
+
+// Call is how a step is called for one sample.
+type Call struct {
+	Arg     int
+	Nearest bool // the sample is a mask: take neighbours, do not blend
+	Limits  Limits
+}
+
+// Split is a sequence of parts. The result for argument k is the first
+// Levels[k-1] parts, then Tail.
+type Split struct {
+	Data   []byte
+	Ends   []int // offset in Data after each part
+	Levels []int // for each argument from 1 on, how many parts it takes
+	Tail   []byte
+}
+
+// Decoder turns one format into pixels.
+type Decoder interface {
+	Format() Format
+	// ID names the implementation, as Kind.ID does. Two decoders that agree bit
+	// for bit share it.
+	ID() string
+	// Extensions of the format's files: lower case, without the dot.
+	Extensions() []string
+	// Sniff reports whether head, the first 16 bytes or fewer, begins a file of
+	// the format.
+	Sniff(head []byte) bool
+	// Probe reads the header of a file of size bytes.
+	Probe(r io.ReaderAt, size int64, lim Limits) (Info, error)
+	// Decode decodes the first frame of a whole file.
+	Decode(ctx context.Context, src []byte, lim Limits) (*Pixels, error)
+}

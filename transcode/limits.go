@@ -1,0 +1,28 @@
+package transcode
+
+// Limits bounds what hostile input may cost. The zero value means the defaults.
+type Limits struct {
+	// MaxPixels is the largest width times height that is decoded.
+	MaxPixels int64
+}
+
+// DefaultMaxPixels is twice the size of the largest pictures in common datasets
+// (satellite scenes of 10,000 by 10,000); an RGB picture of that size takes
+// 600 MB.
+const DefaultMaxPixels = 200 << 20
+
+// CheckSize returns an error unless a picture of width by height pixels is
+// within the limits. Both sides must be positive.
+func (l Limits) CheckSize(width, height int) error {
+	limit := l.MaxPixels
+	if limit == 0 {
+		limit = DefaultMaxPixels
+	}
+	if width <= 0 || height <= 0 {
+		return Errorf(ErrBad, "picture of %d by %d pixels", width, height)
+	}
+	if int64(width) > limit/int64(height) {
+		return Errorf(ErrUnsupported, "picture of %d by %d pixels is over the limit of %d pixels", width, height, limit)
+	}
+	return nil
+}

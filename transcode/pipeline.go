@@ -1,0 +1,207 @@
+package transcode
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Original is the name of the view that changes nothing: the empty pipeline.
+const Original = "original"
+
+// Step is a kind with its argument attached.
+type Step struct {
+	Kind *Kind
+	Arg  int // 0 where the kind takes none
+}
+
+func (s Step) String() string {
+	if s.Kind.Max == 0 {
+		return s.Kind.Name
+	}
+	return s.Kind.Name + strconv.Itoa(s.Arg)
+}
+
+// Pipeline is a sequence of steps, `decode` included. The zero value is the
+// pipeline that changes nothing.
+type Pipeline struct {
+	steps []Step
+	spec  string
+}
+
+// String is the canonical spec: the only spelling under which a view exists.
+func (p Pipeline) String() string {
+	if p.spec == "" {
+		return Original
+	}
+	return p.spec
+}
+
+// Steps returns the steps in order; the caller must not change them.
+func (p Pipeline) Steps() []Step { return p.steps }
+
+// Len is the number of steps, an implied `decode` included.
+func (p Pipeline) Len() int { return len(p.steps) }
+
+// Prefix returns the first n steps.
+func (p Pipeline) Prefix(n int) Pipeline { return newPipeline(p.steps[:n]) }
+
+// After returns what follows the first n steps.
+func (p Pipeline) After(n int) Pipeline { return newPipeline(p.steps[n:]) }
+
+func newPipeline(steps []Step) Pipeline {
+	words := make([]string, 0, len(steps))
+	for i, s := range steps {
+		// decode is implied wherever something follows it
+		if s.Kind.Name == decodeName && i+1 < len(steps) {
+			continue
+		}
+		words = append(words, s.String())
+	}
+	return Pipeline{steps: slices.Clip(steps), spec: strings.Join(words, "-")}
+}
+
+// SpecError says what is wrong with a view's spec, and where.
+type SpecError struct {
+	Spec   string
+	Word   string // the word at fault; empty when the end is
+	Offset int    // of the word, in bytes
+	Reason string
+	Hint   string // what to write instead; may be empty
+}
+
+func (e *SpecError) Error() string {
+	msg := fmt.Sprintf("view %q: %s", e.Spec, e.Reason)
+	if e.Hint != "" {
+		msg += " (" + e.Hint + ")"
+	}
+	return msg
+}
+
+// Pointer draws the spec with carets under the word at fault, two lines.
+func (e *SpecError) Pointer() string {
+	return e.Spec + "\n" + strings.Repeat(" ", e.Offset) + strings.Repeat("^", max(1, len(e.Word)))
+}
+
+// Parse reads a view's spec. There is exactly one spelling of each view, since
+// two names would be cached twice; the error of any other names the right one.
+func (r *Registry) Parse(spec string) (Pipeline, error) {
+	if spec == Original {
+		return Pipeline{}, nil
+	}
+	p := parser{registry: r, spec: spec, stage: Source}
+	for offset := 0; ; {
+		word, rest, more := strings.Cut(spec[offset:], "-")
+		if err := p.word(word, offset); err != nil {
+			return Pipeline{}, err
+		}
+		if !more {
+			break
+		}
+		offset = len(spec) - len(rest)
+	}
+	if err := p.end(); err != nil {
+		return Pipeline{}, err
+	}
+	return newPipeline(p.steps), nil
+}
+
+type parser struct {
+	registry *Registry
+	spec     string
+	steps    []Step
+	stage    Stage
+}
+
+func (p *parser) fail(word string, offset int, reason, hint string) error {
+	return &SpecError{Spec: p.spec, Word: word, Offset: offset, Reason: reason, Hint: hint}
+}
+
+func (p *parser) word(word string, offset int) error {
+	step, reason, hint := p.registry.step(word)
+	if reason != "" {
+		return p.fail(word, offset, reason, hint)
+	}
+	kind := step.Kind
+	for _, before := range p.steps {
+		if before.Kind == kind {
+			return p.fail(word, offset, fmt.Sprintf("%s stands twice", kind.Name), "")
+		}
+	}
+	if p.stage == Source && kind.From&Source == 0 {
+		p.steps = append(p.steps, Step{Kind: p.registry.decode})
+		p.stage = Picture
+	}
+	if kind.From&p.stage == 0 {
+		last := p.steps[len(p.steps)-1]
+		return p.fail(word, offset, fmt.Sprintf("%s cannot follow %s", word, last), p.follow(step, last))
+	}
+	p.steps = append(p.steps, step)
+	if kind.To != 0 {
+		p.stage = kind.To
+	}
+	return nil
+}
+
+// follow advises on a step that came too late.
+func (p *parser) follow(step, last Step) string {
+	switch {
+	case p.stage == File:
+		return fmt.Sprintf("%s ends a view", last)
+	case step.Kind.To == File:
+		return fmt.Sprintf("after %s only npy can be written", last)
+	default:
+		return fmt.Sprintf("write %s before %s", step, last)
+	}
+}
+
+func (p *parser) end() error {
+	last := p.steps[len(p.steps)-1]
+	if p.stage&(Source|File) == 0 {
+		return p.fail("", len(p.spec), fmt.Sprintf("%s gives pixels, and a view is made of files", last),
+			fmt.Sprintf("end it with one of %s", strings.Join(p.registry.encoders(p.stage), ", ")))
+	}
+	// A complete set of parts is the source itself to every step that follows.
+	if first := p.steps[0]; first.Kind.Split != nil && first.Arg == first.Kind.Max && len(p.steps) > 1 {
+		rest := newPipeline(p.steps[1:])
+		return p.fail(first.String(), 0, fmt.Sprintf("%s changes nothing of what follows", first), fmt.Sprintf("write %s", rest))
+	}
+	return nil
+}
+
+// step reads one word. A non-empty reason says why it is none.
+func (r *Registry) step(word string) (step Step, reason, hint string) {
+	name := strings.TrimRight(word, "0123456789")
+	digits := word[len(name):]
+	kind := r.kinds[word]
+	if kind == nil || kind.Max != 0 {
+		kind = r.kinds[name]
+	} else {
+		digits = ""
+	}
+	switch {
+	case word == "":
+		return step, "an empty word", "words are joined by one hyphen"
+	case word == decodeName:
+		return step, "decode is implied", "leave it out"
+	case word == Original:
+		return step, "original stands alone", "leave it out"
+	case kind == nil:
+		return step, fmt.Sprintf("unknown step %q", word), r.suggest(name)
+	case kind.Max == 0 && digits != "":
+		return step, fmt.Sprintf("%s takes no number", name), "write " + name
+	case kind.Max == 0:
+		return Step{Kind: kind}, "", ""
+	case digits == "":
+		return step, fmt.Sprintf("%s needs a number from %d to %d", name, kind.Min, kind.Max), fmt.Sprintf("for example %s%d", name, r.example(kind))
+	}
+	arg, err := strconv.Atoi(digits)
+	if err != nil || arg < kind.Min || arg > kind.Max {
+		return step, fmt.Sprintf("%s takes a number from %d to %d, not %s", name, kind.Min, kind.Max, digits), ""
+	}
+	if strconv.Itoa(arg) != digits {
+		return step, fmt.Sprintf("%q has a leading zero", word), fmt.Sprintf("write %s%d", name, arg)
+	}
+	return Step{Kind: kind, Arg: arg}, "", ""
+}

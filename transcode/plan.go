@@ -1,0 +1,170 @@
+package transcode
+
+import (
+	"bytes"
+	"context"
+	"strings"
+)
+
+// Plan is a pipeline fitted to one sample: the steps that apply to it, in
+// order. A plan without steps leaves the sample unchanged.
+type Plan struct {
+	registry *Registry
+	source   Info
+	steps    []planned
+}
+
+type planned struct {
+	Step
+	nearest bool
+	out     Shape
+}
+
+// Plan fits p to a sample. A step that does not represent the sample exactly,
+// or would harm what may be a mask, is left out; where the last step, the one
+// that makes the file, is left out, the sample stays as it is.
+func (r *Registry) Plan(p Pipeline, info Info, role Role) Plan {
+	plan := Plan{registry: r, source: info}
+	// A format that holds one frame cannot represent several, unless the user
+	// says that the file is a picture and so its first frame is what matters.
+	if info.Animated && role != Image {
+		return plan
+	}
+	mask := role == Mask || (role == Auto && maybeMask(info))
+	at := Shape{Info: info, Stage: Source}
+	changed := false
+	for _, s := range p.steps {
+		out, nearest, ok := fit(s, at, mask, role)
+		if !ok {
+			if s.Kind.To == File || s.Kind == r.decode {
+				return Plan{registry: r, source: info}
+			}
+			continue
+		}
+		if s.Kind.To == File {
+			// The same format again, and nothing done in between: the file itself.
+			if !changed && s.Kind.Effect == Exact && s.Kind.Format == info.Format {
+				return Plan{registry: r, source: info}
+			}
+		} else if s.Kind != r.decode {
+			changed = true
+		}
+		plan.steps = append(plan.steps, planned{Step: s, nearest: nearest, out: out})
+		at = out
+	}
+	return plan
+}
+
+// fit decides on one step for one sample.
+func fit(s Step, at Shape, mask bool, role Role) (out Shape, nearest, ok bool) {
+	if mask {
+		switch {
+		case s.Kind.Effect == Lossy, s.Kind.Effect == Geometric && role != Mask:
+			return at, false, false
+		case s.Kind.Effect == Geometric:
+			nearest = true
+		}
+	}
+	out, ok = s.Kind.Shape(at, s.Arg)
+	return out, nearest, ok
+}
+
+// maybeMask reports whether a sample may hold labels. A JPEG never does: it
+// decodes to RGB, and nobody stores labels with losses.
+func maybeMask(i Info) bool {
+	switch i.Mode {
+	case ModeBit, ModeL, ModeLA, ModeP, ModeI16, ModeLA16, ModeRGB16, ModeRGBA16:
+		return i.Format != JPEG
+	}
+	return false
+}
+
+// Unchanged reports whether the view shows the sample as it is.
+func (p Plan) Unchanged() bool { return len(p.steps) == 0 }
+
+// Key names the plan's result: the steps as they apply to this sample, and the
+// implementations of all of them. Equal keys over an equal source are equal
+// bytes. The key of a splittable first step has no argument.
+func (p Plan) Key() string {
+	if p.Unchanged() {
+		return Original
+	}
+	if len(p.steps) == 1 && p.steps[0].Kind.Split != nil {
+		return SplitKey(p.steps[0].Kind)
+	}
+	words := make([]string, len(p.steps))
+	ids := make([]string, len(p.steps))
+	for i, s := range p.steps {
+		words[i] = s.String()
+		if s.nearest {
+			words[i] += "~"
+		}
+		ids[i] = s.Kind.ID
+		if s.Kind == p.registry.decode {
+			ids[i] = p.registry.decoder(p.source.Format).ID()
+		}
+	}
+	return strings.Join(words, "-") + "@" + strings.Join(ids, ",")
+}
+
+// SplitKey is the key of the representation that serves every argument of k.
+func SplitKey(k *Kind) string { return k.Name + "@" + k.ID }
+
+// Head returns the plan's first step where one stored representation serves all
+// its arguments; ok is false where there is no such step.
+func (p Plan) Head() (s Step, ok bool) {
+	if p.Unchanged() || p.steps[0].Kind.Split == nil {
+		return Step{}, false
+	}
+	return p.steps[0].Step, true
+}
+
+// Len is the number of steps that apply.
+func (p Plan) Len() int { return len(p.steps) }
+
+// Size is the exact length of the result in bytes, where it has a closed form.
+// The length of an unchanged sample is its own, which a plan does not know.
+func (p Plan) Size() (int64, bool) {
+	if p.Unchanged() {
+		return 0, false
+	}
+	last := p.steps[len(p.steps)-1]
+	if last.Kind.Size == nil {
+		return 0, false
+	}
+	return last.Kind.Size(last.out), true
+}
+
+// Run applies the steps to the bytes of the sample.
+func (p Plan) Run(ctx context.Context, src []byte) ([]byte, error) {
+	return p.RunAfter(ctx, 0, src)
+}
+
+// RunAfter applies what follows the first n steps to their result, which has to
+// be encoded bytes: the sample itself or what a splittable step made of it.
+func (p Plan) RunAfter(ctx context.Context, n int, src []byte) ([]byte, error) {
+	at := Payload{Shape: Shape{Info: p.source, Stage: Source}, Bytes: src}
+	if n > 0 {
+		at.Shape = p.steps[n-1].out
+	}
+	for _, s := range p.steps[n:] {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		out, err := s.Kind.Apply(ctx, at, Call{Arg: s.Arg, Nearest: s.nearest, Limits: p.registry.limits})
+		if err != nil {
+			return nil, err
+		}
+		out.Shape = s.out
+		at = out
+	}
+	if want, ok := p.Size(); ok && want != int64(len(at.Bytes)) {
+		return nil, Errorf(ErrInternal, "%s made %d bytes where %d were promised", p.Key(), len(at.Bytes), want)
+	}
+	return at.Bytes, nil
+}
+
+// ProbeBytes reads the header of a sample that is in memory.
+func (r *Registry) ProbeBytes(src []byte) (Info, error) {
+	return r.Probe(bytes.NewReader(src), int64(len(src)))
+}

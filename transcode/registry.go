@@ -1,0 +1,221 @@
+package transcode
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+)
+
+const decodeName = "decode"
+
+// Registry knows all formats and all kinds of steps. Package codecs builds the
+// usual one. It is safe for concurrent use.
+type Registry struct {
+	limits   Limits
+	decoders []Decoder
+	byExt    map[string]Decoder
+	kinds    map[string]*Kind
+	ordered  []*Kind
+	decode   *Kind
+}
+
+// NewRegistry returns a registry of the given decoders and kinds. The kind
+// `decode`, which dispatches on the sample's format, is its own. Two of the
+// same name or extension are a programming error and panic.
+func NewRegistry(limits Limits, decoders []Decoder, kinds []*Kind) *Registry {
+	r := &Registry{limits: limits, decoders: decoders, byExt: map[string]Decoder{}, kinds: map[string]*Kind{}}
+	for _, d := range decoders {
+		for _, ext := range d.Extensions() {
+			if r.byExt[ext] != nil {
+				panic("transcode: two decoders for ." + ext)
+			}
+			r.byExt[ext] = d
+		}
+	}
+	r.decode = &Kind{
+		Name: decodeName, Brief: "the pixels; implied where the next step needs them",
+		From: Source, To: Picture, Shape: r.decodeShape, Apply: r.decodeApply,
+	}
+	for _, k := range append([]*Kind{r.decode}, kinds...) {
+		if r.kinds[k.Name] != nil {
+			panic("transcode: two kinds named " + k.Name)
+		}
+		r.kinds[k.Name] = k
+		r.ordered = append(r.ordered, k)
+	}
+	return r
+}
+
+// Limits returns the limits that every step is held to.
+func (r *Registry) Limits() Limits { return r.limits }
+
+// Kinds returns all kinds of steps, in the order in which help lists them.
+func (r *Registry) Kinds() []*Kind { return slices.Clone(r.ordered) }
+
+// IsSample reports whether the file of this name is one that a codec may
+// understand. Only the extension counts, in any case: names must not depend on
+// what a file holds.
+func (r *Registry) IsSample(name string) bool {
+	_, ok := r.byExt[extension(name)]
+	return ok
+}
+
+// extension is the lower-case extension of a name, without the dot.
+func extension(name string) string {
+	return strings.ToLower(strings.TrimPrefix(path.Ext(name), "."))
+}
+
+// Name is the name under which p lists the file called name: with the extension
+// of the format that p makes of it.
+func (r *Registry) Name(p Pipeline, name string, role Role) string {
+	if len(p.steps) == 0 {
+		return name
+	}
+	last := p.steps[len(p.steps)-1].Kind
+	source := r.byExt[extension(name)]
+	if source == nil || last.Ext == "" || last.Format == source.Format() || (role == Mask && last.Effect == Lossy) {
+		return name
+	}
+	stem := strings.TrimSuffix(name, path.Ext(name))
+	if stem == "" { // ".jpg" is a name, not an extension
+		return name
+	}
+	return stem + "." + last.Ext
+}
+
+// Probe reads the header of a sample. The content decides on its format, not
+// the name.
+func (r *Registry) Probe(src io.ReaderAt, size int64) (Info, error) {
+	var head [16]byte
+	n, err := src.ReadAt(head[:min(size, int64(len(head)))], 0)
+	if err != nil && err != io.EOF {
+		return Info{}, err
+	}
+	d := r.sniff(head[:n])
+	if d == nil {
+		if n == 0 {
+			return Info{}, Errorf(ErrTruncated, "an empty file")
+		}
+		return Info{}, Errorf(ErrBad, "begins with % x: no picture format that pipefs knows", head[:min(n, 8)])
+	}
+	return d.Probe(src, size, r.limits)
+}
+
+func (r *Registry) sniff(head []byte) Decoder {
+	for _, d := range r.decoders {
+		if d.Sniff(head) {
+			return d
+		}
+	}
+	return nil
+}
+
+func (r *Registry) decoder(f Format) Decoder {
+	for _, d := range r.decoders {
+		if d.Format() == f {
+			return d
+		}
+	}
+	return nil
+}
+
+func (r *Registry) decodeShape(in Shape, _ int) (Shape, bool) {
+	out := in
+	out.Stage = Picture
+	out.Type = Uint8
+	if in.Mode.Depth() == 16 {
+		out.Type = Uint16
+	}
+	// Scannable stays behind: it is a property of the file.
+	out.Scannable = false
+	return out, in.Mode != ModeNone && r.decoder(in.Format) != nil
+}
+
+func (r *Registry) decodeApply(ctx context.Context, in Payload, c Call) (Payload, error) {
+	d := r.sniff(in.Bytes[:min(16, len(in.Bytes))])
+	if d == nil || d.Format() != in.Shape.Format {
+		return Payload{}, Errorf(ErrBad, "no longer a %v file", in.Shape.Format)
+	}
+	px, err := d.Decode(ctx, in.Bytes, c.Limits)
+	if err != nil {
+		return Payload{}, err
+	}
+	out, _ := r.decodeShape(in.Shape, 0)
+	if px.Width != out.Width || px.Height != out.Height || px.Mode != out.Mode || len(px.Pix) != px.Len() {
+		return Payload{}, Errorf(ErrInternal, "decoder %s gave %v %dx%d (%d bytes) where the header says %v %dx%d",
+			d.ID(), px.Mode, px.Width, px.Height, len(px.Pix), out.Mode, out.Width, out.Height)
+	}
+	return Payload{Shape: out, Pixels: px}, nil
+}
+
+// encoders lists the kinds that can end a pipeline at a stage.
+func (r *Registry) encoders(at Stage) []string {
+	var names []string
+	for _, k := range r.ordered {
+		if k.To == File && k.From&at != 0 {
+			name := k.Name
+			if k.Max != 0 {
+				name += fmt.Sprint(r.example(k))
+			}
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// example is an argument that shows what a kind is for.
+func (r *Registry) example(k *Kind) int {
+	for _, usual := range []int{5, 90, 256, 224} {
+		if usual >= k.Min && usual <= k.Max && (usual != 5 || k.Max <= 10) && (usual != 90 || k.Max <= 100) {
+			return usual
+		}
+	}
+	return k.Min
+}
+
+// suggest names the step that was probably meant.
+func (r *Registry) suggest(word string) string {
+	best, distance := "", 3
+	for _, k := range r.ordered {
+		if k == r.decode {
+			continue
+		}
+		if d := editDistance(word, k.Name); d < distance {
+			best, distance = k.Name, d
+		}
+	}
+	if best != "" {
+		return "did you mean " + best + "?"
+	}
+	names := make([]string, 0, len(r.ordered))
+	for _, k := range r.ordered {
+		if k != r.decode {
+			names = append(names, k.Name)
+		}
+	}
+	return "the steps are " + strings.Join(names, ", ")
+}
+
+// editDistance is Levenshtein's distance.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
