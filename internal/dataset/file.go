@@ -1,0 +1,96 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrChanged marks a file that is no longer the one that was seen before.
+var ErrChanged = errors.New("the file changed in the dataset")
+
+// File is an open file of the dataset. It holds a bare descriptor: the read
+// path has no use for the runtime's poller, and pays for it.
+type File struct {
+	fd       int
+	name     string
+	Identity Identity // when it was opened
+}
+
+func identity(st *unix.Stat_t) Identity {
+	return Identity{Ino: st.Ino, Size: st.Size, MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
+}
+
+// Open opens a regular file for reading.
+func (d *Dataset) Open(name string) (*File, error) {
+	// O_NONBLOCK: a FIFO that took the file's place must not hang the reader.
+	fd, err := d.openFD(name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{fd: fd, name: d.path(name)}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		f.Close()
+		return nil, &fs.PathError{Op: "stat", Path: f.name, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		f.Close()
+		return nil, &fs.PathError{Op: "open", Path: f.name, Err: errors.New("no regular file")}
+	}
+	f.Identity = identity(&st)
+	return f, nil
+}
+
+// Name is the absolute path of the file.
+func (f *File) Name() string { return f.name }
+
+// Close closes the file.
+func (f *File) Close() error { return unix.Close(f.fd) }
+
+// ReadAt implements [io.ReaderAt]. What it returned is of one piece with earlier
+// reads only if Verify agrees afterwards.
+func (f *File) ReadAt(b []byte, off int64) (int, error) {
+	done := 0
+	for done < len(b) {
+		n, err := unix.Pread(f.fd, b[done:], off+int64(done))
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return done, &fs.PathError{Op: "read", Path: f.name, Err: err}
+		case n == 0:
+			return done, io.EOF
+		default:
+			done += n
+		}
+	}
+	return done, nil
+}
+
+// Verify returns ErrChanged unless the open file still is what it was when it
+// was opened. Call it after reading: what was read before is then of one piece.
+func (f *File) Verify() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(f.fd, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: f.name, Err: err}
+	}
+	if identity(&st) != f.Identity {
+		return fmt.Errorf("%s: %w", f.name, ErrChanged)
+	}
+	return nil
+}
+
+// ReadAll reads the whole file and verifies that it did not change meanwhile.
+func (f *File) ReadAll() ([]byte, error) {
+	data := make([]byte, f.Identity.Size)
+	if _, err := f.ReadAt(data, 0); err != nil {
+		if err == io.EOF {
+			return nil, fmt.Errorf("%s: %w", f.name, ErrChanged)
+		}
+		return nil, err
+	}
+	return data, f.Verify()
+}

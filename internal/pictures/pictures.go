@@ -1,0 +1,109 @@
+// Package pictures makes pictures that behave like photographs to a codec:
+// smooth areas, edges, texture and a little noise. Tests, the demo and the
+// benchmarks use them, so that none of them needs a download. The same seed
+// gives the same picture.
+package pictures
+
+import (
+	"image"
+	"image/color"
+	"math"
+	"math/rand/v2"
+)
+
+// Photo draws a picture of width by height pixels.
+func Photo(width, height int, seed uint64) *image.NRGBA {
+	r := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+	img := image.NewNRGBA(image.Rect(0, 0, width, height))
+	fields := [3]field{newField(r), newField(r), newField(r)}
+	things := newThings(r, width, height)
+	base := [3]float64{r.Float64()*90 + 70, r.Float64()*90 + 70, r.Float64()*90 + 70}
+	for y := range height {
+		for x := range width {
+			u, v := float64(x)/256, float64(y)/256
+			// what lights a scene moves all channels together, its colours hardly
+			light := fields[0].at(u, v) * 55
+			tint := fields[1].at(u/2, v/2) * 18
+			texture := fields[2].at(u*9, v*9) * 14
+			tone := things.at(float64(x), float64(y))
+			grain := r.NormFloat64() * 5
+			i := img.PixOffset(x, y)
+			img.Pix[i+0] = clamp(base[0] + light + tint + texture + tone[0] + grain)
+			img.Pix[i+1] = clamp(base[1] + light + texture + tone[1] + grain)
+			img.Pix[i+2] = clamp(base[2] + light - tint + texture + tone[2] + grain)
+			img.Pix[i+3] = 255
+		}
+	}
+	return img
+}
+
+// Mask draws a label map of a few classes, as semantic segmentation has them.
+func Mask(width, height, classes int, seed uint64) *image.Paletted {
+	r := rand.New(rand.NewPCG(seed, 0x2545f4914f6cdd1d))
+	palette := make(color.Palette, classes)
+	for i := range palette {
+		palette[i] = color.NRGBA{R: uint8(i * 67), G: uint8(i * 29), B: uint8(i * 113), A: 255}
+	}
+	img := image.NewPaletted(image.Rect(0, 0, width, height), palette)
+	f := newField(r)
+	for y := range height {
+		for x := range width {
+			level := (f.at(float64(x)/200, float64(y)/200) + 1) / 2
+			img.Pix[y*img.Stride+x] = uint8(min(float64(classes-1), max(0, level*float64(classes))))
+		}
+	}
+	return img
+}
+
+// field is a sum of waves: smooth, and the same everywhere.
+type field [6]wave
+
+type wave struct{ fx, fy, phase, amplitude float64 }
+
+func newField(r *rand.Rand) (f field) {
+	for i := range f {
+		angle := r.Float64() * 2 * math.Pi
+		frequency := math.Pow(1.8, float64(i)) * (0.7 + r.Float64())
+		f[i] = wave{math.Cos(angle) * frequency, math.Sin(angle) * frequency, r.Float64() * 2 * math.Pi, math.Pow(0.62, float64(i)) * 0.6}
+	}
+	return f
+}
+
+func (f *field) at(x, y float64) (sum float64) {
+	for _, w := range f {
+		sum += w.amplitude * math.Sin(w.fx*x+w.fy*y+w.phase)
+	}
+	return sum
+}
+
+// things are discs with sharp edges, some before others.
+type things []thing
+
+type thing struct {
+	x, y, radius float64
+	tone         [3]float64
+}
+
+func newThings(r *rand.Rand, width, height int) things {
+	t := make(things, 5+r.IntN(6))
+	for i := range t {
+		shade := r.Float64()*120 - 60
+		t[i] = thing{
+			x: r.Float64() * float64(width), y: r.Float64() * float64(height),
+			radius: (0.05 + 0.2*r.Float64()) * float64(min(width, height)),
+			tone:   [3]float64{shade + r.Float64()*40, shade, shade - r.Float64()*40},
+		}
+	}
+	return t
+}
+
+func (t things) at(x, y float64) [3]float64 {
+	for _, d := range t {
+		if (x-d.x)*(x-d.x)+(y-d.y)*(y-d.y) < d.radius*d.radius {
+			return d.tone
+		}
+	}
+	return [3]float64{}
+}
+
+func clamp(v float64) uint8 { return uint8(min(255, max(0, v))) }

@@ -1,0 +1,49 @@
+package pictures
+
+import (
+	"bytes"
+	"image"
+	"image/jpeg"
+	"testing"
+)
+
+// TestPhotoCompressesLikeAPhotograph keeps the pictures honest: neither flat nor
+// noise, so that what is measured with them carries over.
+func TestPhotoCompressesLikeAPhotograph(t *testing.T) {
+	img := Photo(500, 375, 1)
+	var file bytes.Buffer
+	if err := jpeg.Encode(&file, img, &jpeg.Options{Quality: 90}); err != nil {
+		t.Fatal(err)
+	}
+	perPixel := float64(file.Len()*8) / float64(500*375)
+	if perPixel < 1.5 || perPixel > 4 {
+		t.Errorf("JPEG of quality 90 takes %.2f bits a pixel, photographs take 1.5 to 4", perPixel)
+	}
+}
+
+func TestSameSeedSamePicture(t *testing.T) {
+	a, b, c := Photo(40, 30, 7), Photo(40, 30, 7), Photo(40, 30, 8)
+	if !bytes.Equal(a.Pix, b.Pix) {
+		t.Error("the same seed gave two pictures")
+	}
+	if bytes.Equal(a.Pix, c.Pix) {
+		t.Error("two seeds gave the same picture")
+	}
+}
+
+func TestMaskUsesItsClasses(t *testing.T) {
+	m := Mask(64, 48, 5, 3)
+	if m.Bounds() != image.Rect(0, 0, 64, 48) || len(m.Palette) != 5 {
+		t.Fatalf("bounds %v, %d colours", m.Bounds(), len(m.Palette))
+	}
+	seen := map[uint8]bool{}
+	for _, v := range m.Pix {
+		if v > 4 {
+			t.Fatalf("class %d of 5", v)
+		}
+		seen[v] = true
+	}
+	if len(seen) < 2 {
+		t.Errorf("only %d classes are drawn", len(seen))
+	}
+}
