@@ -1,0 +1,124 @@
+package jpeg
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// entropyPad is the number of bytes that are readable after the last interval
+// of a scan. It is more than a block can take, however broken: 64 codes of 16
+// bits with 15 extra bits and 63 correction bits, and one refill. So the readers
+// need to look out for the end only once a block.
+const entropyPad = 320
+
+// interval is the entropy-coded data between two restart markers, without
+// stuffing: it ends at byte end of the buffer, and starts where the one before
+// it ends.
+type interval struct {
+	end int
+	rst byte // the marker after it
+}
+
+// unstuff copies the entropy-coded data of a scan that starts at pos to d.bits,
+// without the zero bytes stuffed after FF and without the markers between
+// intervals (T.81 B.1.1.5), which makes reading bits later on very cheap. It
+// returns the offset of the marker that ends the scan. Where there are more
+// intervals than the scan can have, the rest counts as one.
+func (d *decoder) unstuff(pos, intervals int) (end int, err error) {
+	src := d.src
+	need := len(src) - pos + entropyPad
+	if cap(d.bits) < need {
+		d.bits = make([]byte, 0, need+need/4)
+	}
+	out := d.bits[:0]
+	d.intervals = d.intervals[:0]
+	for {
+		i := bytes.IndexByte(src[pos:], 0xFF)
+		if i < 0 {
+			return 0, truncated(len(src), "no marker after the data of scan %d", d.c.Scans)
+		}
+		out = append(out, src[pos:pos+i]...)
+		at := pos + i
+		for pos = at + 1; pos < len(src) && src[pos] == 0xFF; pos++ {
+		}
+		if pos == len(src) {
+			return 0, truncated(len(src), "no marker after the data of scan %d", d.c.Scans)
+		}
+		m := src[pos]
+		pos++
+		switch {
+		case m == 0:
+			if pos-at > 2 {
+				// FF FF 00 is no fill byte and no stuffing. libjpeg-turbo takes
+				// the second FF for a marker in one place and for data in
+				// another, and leaves rubbish in the block.
+				return 0, bad(at, "FF FF 00 in the data of scan %d", d.c.Scans)
+			}
+			out = append(out, 0xFF)
+		case isRST(m):
+			if len(d.intervals) < intervals {
+				d.intervals = append(d.intervals, interval{len(out), m})
+			}
+		default:
+			d.intervals = append(d.intervals, interval{len(out), m})
+			d.bits = out[:len(out)+entropyPad]
+			clear(d.bits[len(out):])
+			return at, nil
+		}
+	}
+}
+
+// bitReader reads bits from data without stuffing. The functions that decode
+// blocks copy it to local variables, since the compiler keeps those in registers.
+type bitReader struct {
+	data []byte // with entropyPad bytes after the interval
+	pos  int    // of the next byte to load
+	acc  uint64 // the next n bits, from the top; below them rubbish, or later bits
+	n    uint
+}
+
+// refilled returns acc, n and pos with at least 56 bits in acc.
+func refilled(data []byte, pos int, acc uint64, n uint) (uint64, uint, int) {
+	acc |= binary.BigEndian.Uint64(data[pos:]) >> (n & 63)
+	return acc, n | 56, pos + int((63-n)>>3)
+}
+
+func (r *bitReader) reset(pos int) { r.pos, r.acc, r.n = pos, 0, 0 }
+
+func (r *bitReader) fill() {
+	if r.n < 32 {
+		r.acc, r.n, r.pos = refilled(r.data, r.pos, r.acc, r.n)
+	}
+}
+
+// take returns the next n bits, at most 16; fill has to come before it.
+func (r *bitReader) take(n uint) uint32 {
+	v := uint32(r.acc >> 32 >> (32 - n&63))
+	r.acc <<= n & 63
+	r.n -= n
+	return v
+}
+
+// symbol decodes one symbol with a plain table; fill has to come before it. It
+// takes at most 16 bits. A result of 256 means that the code is invalid.
+func (r *bitReader) symbol(t *huffTable) uint32 {
+	e := t.fast[r.acc>>(64-lookBits)]
+	if l := uint(e & 63); l != 0 {
+		r.acc <<= l
+		r.n -= l
+		return e >> 8 & 255
+	}
+	s, l := t.slow(r.acc)
+	if l == 0 {
+		return 256
+	}
+	r.acc <<= l & 63
+	r.n -= l
+	return uint32(s)
+}
+
+// over reports whether more bits were read than there are before byte end.
+func (r *bitReader) over(end int) bool { return r.pos*8-int(r.n) > end*8 }
+
+// left returns how many whole bytes before byte end were not read at all.
+func (r *bitReader) left(end int) int { return (end*8 - (r.pos*8 - int(r.n))) / 8 }

@@ -1,0 +1,235 @@
+package jpeg
+
+import "sync"
+
+// decoder is the working memory of a decoding. Its tables outlive a picture,
+// since the next one often has the same.
+type decoder struct {
+	walker
+	metadata
+	c *Coefficients
+
+	quant    [4][64]uint16 // zigzag order
+	quantSet [4]bool
+	dcSpec   [4]huffSpec
+	acSpec   [4]huffSpec
+	dc       [4]huffTable
+	ac       [4]huffTable
+	restart  int // MCUs, 0 for none
+
+	// progress has, for each component and coefficient, the lowest bit that was
+	// delivered so far, or -1.
+	progress [maxComponents][64]int8
+
+	bits      []byte // a scan's data, without stuffing
+	intervals []interval
+
+	// The scan at hand.
+	at             int // offset of its SOS
+	comps          []*scanComponent
+	compBuf        [maxComponents]scanComponent
+	ss, se, ah, al int
+	r              bitReader
+	eobrun         int
+}
+
+// scanComponent is a component while one of its scans is decoded.
+type scanComponent struct {
+	*Component
+	index int
+	dcID  int
+	acID  int
+	dc    *huffTable
+	ac    *huffTable
+	h, v  int // blocks in an MCU
+	pred  int32
+}
+
+// maxComponents is how many components Decode supports. Four would need nothing
+// more here, but the steps after decoding do not know what CMYK means.
+const maxComponents = 3
+
+// maxMCU is the largest number of blocks in an MCU: T.81 B.2.3.
+const maxMCU = 10
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// decode reads src into c, whose blocks are used again where they suffice.
+func (d *decoder) decode(src []byte, lim Limits, c *Coefficients) error {
+	components := c.Components
+	*c = Coefficients{Components: components[:0]}
+	d.c = c
+	d.metadata = metadata{}
+	d.quantSet = [4]bool{}
+	for i := range 4 {
+		d.dcSpec[i].set, d.acSpec[i].set = false, false
+	}
+	d.restart = 0
+	defer func() {
+		d.c, d.src, d.comps, d.metadata, d.compBuf = nil, nil, nil, metadata{}, [maxComponents]scanComponent{}
+	}()
+
+	if err := d.start(src, lim); err != nil {
+		return err
+	}
+	for {
+		marker, at, err := d.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case marker == mSOI:
+			return bad(at, "second SOI")
+		case marker == mEOI:
+			return d.finish(at)
+		case isLone(marker):
+			continue
+		}
+		p, err := d.payload(at)
+		if err != nil {
+			return err
+		}
+		switch {
+		case isSOF(marker):
+			err = d.startFrame(marker, p, at)
+		case marker == mSOS:
+			err = d.scan(p, at)
+		case marker == mDHT:
+			err = parseDHT(p, at, &d.dcSpec, &d.acSpec)
+		case marker == mDQT:
+			err = d.parseDQT(p, at)
+		case marker == mDRI:
+			if len(p) != 2 {
+				return bad(at, "DRI of %d bytes", len(p))
+			}
+			d.restart = int(p[0])<<8 | int(p[1])
+		case marker == mCOM || marker&0xF0 == mAPP0:
+			s := Segment{marker, at, p}
+			if c.Scans > 0 && (s.isJFIF() || s.isAdobe()) {
+				// The colour model is settled before the first scan, but a
+				// transcoded file has all its metadata there.
+				return unsupported(at, "JFIF or Adobe segment after the first scan")
+			}
+			d.add(s)
+		case marker == mDAC:
+			// Conditioning of arithmetic coding; harmless.
+		case marker == mDNL:
+			if len(p) != 2 || int(p[0])<<8|int(p[1]) != c.Height {
+				return unsupported(at, "DNL that changes the height")
+			}
+		case marker == mDHP || marker == mEXP || marker == mJPG || marker >= mJPG0:
+			return unsupported(at, "marker %02X: hierarchical coding or an extension", marker)
+		default:
+			return bad(at, "reserved marker %02X", marker)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// startFrame takes in a SOF segment and allocates the coefficients.
+func (d *decoder) startFrame(marker byte, p []byte, at int) error {
+	c := d.c
+	if len(c.Components) > 0 {
+		return bad(at, "second SOF")
+	}
+	f, err := parseFrame(marker, p, at, d.lim)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.coding > CodingProgressive:
+		return unsupported(at, "%v coding", f.coding)
+	case f.precision != 8:
+		return unsupported(at, "precision of %d bits", f.precision)
+	case len(f.components) > maxComponents:
+		return unsupported(at, "%d components", len(f.components))
+	}
+	n := len(f.components)
+	if cap(c.Components) < n {
+		c.Components = make([]Component, n)
+	}
+	c.Components = c.Components[:n]
+	c.Width, c.Height, c.Coding = f.width, f.height, f.coding
+	size := 0
+	for i, info := range f.components {
+		for _, other := range f.components[:i] {
+			if other.ID == info.ID {
+				// Possible in one interleaved scan, but a progressive file could
+				// not name the components of its other scans.
+				return unsupported(at, "two components with id %d", info.ID)
+			}
+		}
+		c.Components[i].ComponentInfo = info
+		size += info.H * info.V
+	}
+	if n > 1 && size > maxMCU {
+		return unsupported(at, "MCU of %d blocks", size)
+	}
+	blocks := c.layout()
+	// Each block takes at least one bit in the first DC scan, and another one
+	// for its AC coefficients where it is sequential. The blocks of MCUs that
+	// are not interleaved may be fewer than those that are kept.
+	least := int64(0)
+	for i := range c.Components {
+		least += int64(c.Components[i].Wide) * int64(c.Components[i].High)
+	}
+	if f.coding != CodingProgressive {
+		least *= 2
+	}
+	if least > 8*int64(len(d.src)-d.pos) {
+		return truncated(at, "%d blocks cannot be coded in the remaining %d bytes", blocks, len(d.src)-d.pos)
+	}
+	c.alloc(f.coding == CodingProgressive)
+	for i := range d.progress {
+		for k := range d.progress[i] {
+			d.progress[i][k] = -1
+		}
+	}
+	return nil
+}
+
+// finish checks at EOI that nothing is missing.
+func (d *decoder) finish(at int) error {
+	c := d.c
+	if len(c.Components) == 0 {
+		return truncated(at, "EOI before SOF")
+	}
+	for i := range c.Components {
+		if d.progress[i][0] < 0 {
+			return truncated(at, "no scan of component %d", i)
+		}
+		// libjpeg cannot write this either, and nobody does it.
+		if t := c.Components[i].Table; d.quant[t] != c.Components[i].Quant {
+			return unsupported(at, "quantisation table %d changed between scans", t)
+		}
+	}
+	c.Segments, c.JFIF = d.segments, d.jfif
+	c.Skipped, c.Trailing = d.skipped, len(d.src)-d.pos
+	return nil
+}
+
+// parseDQT reads the payload of a DQT segment: T.81 B.2.4.1.
+func (d *decoder) parseDQT(p []byte, at int) error {
+	for len(p) > 0 {
+		precision, id := p[0]>>4, p[0]&15
+		if id > 3 || precision > 1 {
+			return bad(at, "DQT: table %02X", p[0])
+		}
+		p = p[1:]
+		if len(p) < 64<<precision {
+			return bad(at, "DQT of wrong length")
+		}
+		for k := range d.quant[id] {
+			if precision == 0 {
+				d.quant[id][k] = uint16(p[k])
+			} else {
+				d.quant[id][k] = uint16(p[2*k])<<8 | uint16(p[2*k+1])
+			}
+		}
+		d.quantSet[id] = true
+		p = p[64<<precision:]
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+// Package jpeg takes JPEG files apart into quantised coefficients and puts them
+// together again as progressive files, without decoding a single pixel. Its
+// output equals that of
+//
+//	jpegtran -copy all -progressive
+//
+// of libjpeg-turbo byte for byte, so nothing of the picture or of its metadata
+// is lost. All functions are pure: bytes in, bytes out.
+//
+// The nouns, after ITU-T T.81 (ISO/IEC 10918-1), to which "T.81" refers all
+// over this package:
+//
+//   - A marker is the byte FF followed by a code. A segment is a marker with a
+//     length and a payload: tables, comments (COM), application data (APPn:
+//     JFIF, EXIF, ICC profile, Adobe).
+//   - A component is one colour channel, coded in blocks at a resolution of its
+//     own, given by its sampling factors.
+//   - A coefficient is one quantised value of the 8×8 transform of a block. The
+//     DC coefficient is the first one, the other 63 are AC coefficients. In this
+//     package they are always in zigzag order, as in the file.
+//   - A block is the 64 coefficients of 8×8 samples of one component.
+//   - An MCU (minimum coded unit) is the group of blocks that an interleaved scan
+//     codes together: for each component, as many blocks as its sampling factors
+//     say. Pictures are padded with dummy blocks to whole MCUs.
+//   - A band is a range of coefficients, Ss to Se, and within it a range of bits:
+//     Al is the lowest bit that a scan delivers, Ah the lowest one delivered
+//     before, 0 where none was.
+//   - A scan is one pass over one component or several that delivers one band; in
+//     the file it is an SOS segment and the entropy-coded data after it. Huffman
+//     tables between two scans belong to the later one.
+//   - A script is the list of scans of a progressive file.
+//   - A restart interval is a number of MCUs that can be decoded on its own; the
+//     intervals of a scan are separated by RST markers.
+//   - A fidelity level, 1 to 10, says how much of the picture is wanted. Each
+//     level is a number of scans; level 10 is always all of them. See Scans.
+//
+// Every error is an *Error and wraps one of transcode.ErrBad, ErrUnsupported,
+// ErrTruncated and ErrInternal.
+package jpeg

@@ -1,0 +1,252 @@
+package jpeg
+
+import "sync"
+
+// encoder is the working memory of an encoding.
+type encoder struct {
+	bitWriter
+	c      *Coefficients
+	script []scan
+
+	dcTokens []token
+	dcFreq   [2]histogram // of both DC tables
+	streams  []stream     // one for each scan of the script; unused for DC
+	trees    [2]treeBuilder
+	codes    [512]uint32 // by symbol; for DC, table 1 from dcTable1 on
+	mcu      []mcuBlock
+	ends     []int
+}
+
+// dcTable1 is where the symbols of DC table 1 start in tokens.
+const dcTable1 = 16
+
+var encoders = sync.Pool{New: func() any { return new(encoder) }}
+
+// EncodeProgressive codes the picture with libjpeg's default script and optimal
+// Huffman tables. All metadata is kept in front of the first scan.
+//
+// The error is transcode.ErrBad where a coefficient is larger than 8-bit samples
+// can make it, transcode.ErrUnsupported where c has not 1 to 3 components, and
+// transcode.ErrInternal where its fields contradict each other. Nonzero is relied
+// upon: a coefficient whose bit is clear counts as zero, one whose bit is set must
+// not be zero.
+func (c *Coefficients) EncodeProgressive() (Scans, error) {
+	e := encoders.Get().(*encoder)
+	s, err := e.encode(c)
+	if e.size() <= maxKept {
+		encoders.Put(e)
+	}
+	return s, err
+}
+
+// size is roughly the memory that e holds on to, in bytes.
+func (e *encoder) size() int {
+	n := len(e.buf) + 4*cap(e.dcTokens)
+	for i := range e.streams {
+		n += 4 * len(e.streams[i].tokens)
+	}
+	return n
+}
+
+func (e *encoder) encode(c *Coefficients) (Scans, error) {
+	if err := c.check(); err != nil {
+		return Scans{}, err
+	}
+	e.c = c
+	defer func() { e.c = nil }()
+	e.script = defaultScript(len(c.Components), c.Model)
+	if err := e.tokenize(); err != nil {
+		return Scans{}, err
+	}
+	if len(e.buf) == 0 {
+		e.buf = make([]byte, 64<<10)
+	}
+	e.pos, e.acc, e.free = 0, 0, 64
+	e.header()
+	e.ends = e.ends[:0]
+	for i := range e.script {
+		e.scan(i)
+		e.ends = append(e.ends, e.pos)
+	}
+	e.bytes(0xFF, mEOI)
+
+	s := Scans{Data: append([]byte(nil), e.buf[:e.pos]...), Ends: append([]int(nil), e.ends...)}
+	s.Levels, _ = Levels(len(c.Components), c.Model)
+	return s, nil
+}
+
+// tokenize walks all coefficients once and leaves the tokens of all scans.
+func (e *encoder) tokenize() error {
+	for len(e.streams) < len(e.script) {
+		e.streams = append(e.streams, stream{})
+	}
+	if !e.tokenizeDC() {
+		return bad(0, "DC coefficient out of range")
+	}
+	for i := range e.c.Components {
+		// A component has either four AC scans or two: see defaultScript.
+		var s []*stream
+		for j, line := range e.script {
+			if line.component == i {
+				e.streams[j].reset()
+				s = append(s, &e.streams[j])
+			}
+		}
+		var largest uint32
+		var limit uint32
+		switch len(s) {
+		case 4:
+			largest, limit = tokenizeLuma(&e.c.Components[i], s), 1<<12
+		case 2:
+			largest, limit = tokenizeChroma(&e.c.Components[i], s), 1<<11
+		default:
+			return internal("component %d has %d AC scans", i, len(s))
+		}
+		// What a first scan delivers has at most 10 bits: T.81 table F.2.
+		if largest >= limit {
+			return bad(0, "AC coefficient out of range")
+		}
+	}
+	return nil
+}
+
+// scan writes scan i of the script: its tables, its SOS segment and its data.
+func (e *encoder) scan(i int) {
+	line := e.script[i]
+	switch {
+	case line.ss > 0:
+		s := &e.streams[i]
+		table := e.acTable(line.component)
+		codes := e.trees[0].build(&s.freq)
+		e.dht(0x10|table, &codes)
+		codes.fill(e.codes[:])
+		e.sos(line)
+		e.codes[rawSymbol] = 0
+		e.tokens(s.tokens[:s.n], &e.codes)
+	case line.ah == 0:
+		for table := range e.dcTables() {
+			codes := e.trees[table].build(&e.dcFreq[table])
+			e.dht(byte(table), &codes)
+			codes.fill(e.codes[table*dcTable1:])
+		}
+		e.sos(line)
+		e.tokens(e.dcTokens, &e.codes)
+	default:
+		e.sos(line)
+		e.refineDC()
+	}
+	e.flush()
+}
+
+// Luma and everything that is not YCbCr uses tables 0, chroma uses tables 1.
+func (e *encoder) acTable(component int) byte {
+	if e.c.Model == ModelYCbCr && component > 0 {
+		return 1
+	}
+	return 0
+}
+
+// dcTables is the number of DC tables.
+func (e *encoder) dcTables() int { return 1 + int(e.acTable(len(e.c.Components)-1)) }
+
+// header writes everything before the first scan, in the order and with the
+// choices of jpegtran -copy all.
+func (e *encoder) header() {
+	c := e.c
+	e.bytes(0xFF, mSOI)
+	// libjpeg writes a JFIF or Adobe segment of its own, instead of those of the
+	// file. jpegtran leaves JFIF out where the file starts with EXIF, which must
+	// come first.
+	jfif := c.Model == ModelGrey || c.Model == ModelYCbCr
+	if len(c.Segments) > 0 && c.Segments[0].isEXIF() {
+		jfif = false
+	}
+	adobe := c.Model == ModelRGB
+	if jfif {
+		j := JFIF{Major: 1, Minor: 1, XDensity: 1, YDensity: 1}
+		if c.JFIF.Present {
+			j.Unit, j.XDensity, j.YDensity = c.JFIF.Unit, c.JFIF.XDensity, c.JFIF.YDensity
+			if c.JFIF.Major == 1 {
+				j.Major, j.Minor = c.JFIF.Major, c.JFIF.Minor
+			}
+		}
+		e.bytes(0xFF, mAPP0, 0, 16, 'J', 'F', 'I', 'F', 0, j.Major, j.Minor, j.Unit,
+			byte(j.XDensity>>8), byte(j.XDensity), byte(j.YDensity>>8), byte(j.YDensity), 0, 0)
+	}
+	if adobe {
+		e.bytes(0xFF, mAPP0+14, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0)
+	}
+	for _, s := range c.Segments {
+		if jfif && s.isJFIF() || adobe && s.isAdobe() {
+			continue
+		}
+		n := len(s.Data) + 2
+		e.bytes(0xFF, s.Marker, byte(n>>8), byte(n))
+		e.bytes(s.Data...)
+	}
+	var sent [4]bool
+	for i := range c.Components {
+		if t := c.Components[i].Table & 3; !sent[t] {
+			sent[t] = true
+			e.dqt(byte(t), &c.Components[i].Quant)
+		}
+	}
+	n := len(c.Components)
+	e.bytes(0xFF, mSOF2, 0, byte(8+3*n), 8, byte(c.Height>>8), byte(c.Height), byte(c.Width>>8), byte(c.Width), byte(n))
+	for i := range c.Components {
+		p := &c.Components[i]
+		factors := byte(p.H<<4 | p.V)
+		if n == 1 {
+			// They mean nothing, and jpegtran says that some decoders choke on
+			// other ones.
+			factors = 0x11
+		}
+		e.bytes(p.ID, factors, byte(p.Table))
+	}
+}
+
+// dqt writes a quantisation table, with 8 bits where they suffice.
+func (e *encoder) dqt(id byte, q *[64]uint16) {
+	wide := false
+	for _, v := range q {
+		wide = wide || v > 255
+	}
+	if !wide {
+		e.bytes(0xFF, mDQT, 0, 67, id)
+		for _, v := range q {
+			e.bytes(byte(v))
+		}
+		return
+	}
+	e.bytes(0xFF, mDQT, 0, 131, 0x10|id)
+	for _, v := range q {
+		e.bytes(byte(v>>8), byte(v))
+	}
+}
+
+func (e *encoder) dht(id byte, codes *huffCodes) {
+	n := 19 + len(codes.values)
+	e.bytes(0xFF, mDHT, byte(n>>8), byte(n), id)
+	e.bytes(codes.counts[1:]...)
+	e.bytes(codes.values...)
+}
+
+// sos writes a SOS segment. Tables that the scan does not need are given as 0.
+func (e *encoder) sos(line scan) {
+	first, n := line.component, 1
+	if first == allComponents {
+		first, n = 0, len(e.c.Components)
+	}
+	e.bytes(0xFF, mSOS, 0, byte(6+2*n), byte(n))
+	for i := first; i < first+n; i++ {
+		tables := byte(0)
+		switch {
+		case line.ss > 0:
+			tables = e.acTable(i)
+		case line.ah == 0:
+			tables = e.acTable(i) << 4
+		}
+		e.bytes(e.c.Components[i].ID, tables)
+	}
+	e.bytes(byte(line.ss), byte(line.se), byte(line.ah<<4|line.al))
+}

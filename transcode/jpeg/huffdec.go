@@ -1,0 +1,206 @@
+package jpeg
+
+import "math/bits"
+
+// huffSpec is a Huffman table as a DHT segment defines it: T.81 B.2.4.2.
+type huffSpec struct {
+	counts [17]uint8 // codes of each length, 1 to 16
+	values [256]byte // in the order of their codes
+	n      int       // number of values
+	set    bool
+}
+
+// lookBits is how many bits the decoder's tables look up at once. A longer table
+// decodes more symbols together with their extra bits in one step, but takes
+// longer to build for each picture.
+const lookBits = 11
+
+// huffTable is a Huffman table made ready for decoding.
+//
+// An entry of fast, indexed by the next lookBits bits, has in its low byte the
+// number of bits to consume, 0 where the code is longer than lookBits or
+// invalid. The next byte and the high 16 bits depend on the kind of table:
+//
+//   - AC, code and extra bits both within lookBits: how far the index of the
+//     coefficient moves (run + 1), and its value, which is not 0.
+//   - AC, otherwise: the symbol, and 0. Only the code is consumed.
+//   - DC, code and extra bits both within lookBits: 255, and the difference.
+//   - DC, otherwise: the symbol, at most 15, and 0. Only the code is consumed.
+//   - plain (progressive AC): the symbol, and 0.
+type huffTable struct {
+	fast [1 << lookBits]uint32
+	// limit is, for each length, the first 16 bits that are beyond all codes of
+	// this and shorter lengths.
+	limit  [17]uint32
+	offset [17]int32 // of a length's codes in values
+	kind   tableKind
+	spec   huffSpec // what the table was built from
+}
+
+type tableKind uint8
+
+const (
+	tableNone tableKind = iota
+	tableDC
+	tableAC
+	tablePlain
+)
+
+// build makes t decode spec, unless it does so already, which is common: most
+// files use the tables of T.81 annex K. It reports whether spec is valid.
+func (t *huffTable) build(kind tableKind, spec *huffSpec) bool {
+	if t.kind == kind && t.spec == *spec {
+		return true
+	}
+	t.kind = tableNone
+	clear(t.fast[:])
+	code, k := uint32(0), 0
+	for l := 1; l <= 16; l++ {
+		n := int(spec.counts[l])
+		t.offset[l] = int32(k) - int32(code)
+		// The code of all ones is reserved: T.81 C, and libjpeg insists on it.
+		if n > 0 && code+uint32(n) >= 1<<l {
+			return false
+		}
+		for ; n > 0; n-- {
+			if kind == tableDC && spec.values[k] > 15 {
+				return false
+			}
+			if l <= lookBits {
+				t.fill(kind, code, l, spec.values[k])
+			}
+			code++
+			k++
+		}
+		t.limit[l] = code << (16 - l)
+		code <<= 1
+	}
+	t.spec, t.kind = *spec, kind
+	return true
+}
+
+// fill sets all entries of fast whose index starts with the given code.
+func (t *huffTable) fill(kind tableKind, code uint32, length int, symbol byte) {
+	free := lookBits - length
+	entries := t.fast[code<<free : (code+1)<<free]
+	size := int(symbol & 15)
+	second := uint32(symbol>>4+1) << 8
+	if kind == tableDC {
+		second = 255 << 8
+	}
+	if kind == tablePlain || size > free || size == 0 && kind == tableAC {
+		e := uint32(length) | uint32(symbol)<<8
+		for i := range entries {
+			entries[i] = e
+		}
+		return
+	}
+	free -= size
+	e := uint32(length+size) | second
+	for extra := range 1 << size {
+		e := e | uint32(uint16(extend(uint32(extra), uint(size))))<<16
+		part := entries[extra<<free : (extra+1)<<free]
+		for i := range part {
+			part[i] = e
+		}
+	}
+}
+
+// extend turns the extra bits of a value into the value: T.81 F.2.2.1.
+func extend(extra uint32, size uint) int32 {
+	if size == 0 {
+		return 0
+	}
+	if extra < 1<<(size-1) {
+		return int32(extra) - 1<<size + 1
+	}
+	return int32(extra)
+}
+
+// slow decodes a code that fast does not know. It returns length 0 where no code
+// matches.
+func (t *huffTable) slow(next uint64) (symbol byte, length uint) {
+	c := uint32(next >> 48)
+	for l := lookBits + 1; l <= 16; l++ {
+		if c < t.limit[l] {
+			return t.spec.values[uint8(int32(c>>(16-l))+t.offset[l])], uint(l)
+		}
+	}
+	return 0, 0
+}
+
+// annexK returns the tables of T.81 K.3, in the order DC 0, DC 1, AC 0, AC 1.
+// Files without tables, such as frames of Motion JPEG, mean these.
+func annexK() (dc, ac [2]huffSpec) {
+	dc[0].counts = [17]uint8{2: 1, 3: 5, 4: 1, 5: 1, 6: 1, 7: 1, 8: 1, 9: 1}
+	dc[1].counts = [17]uint8{2: 3, 3: 1, 4: 1, 5: 1, 6: 1, 7: 1, 8: 1, 9: 1, 10: 1, 11: 1}
+	for i := range dc {
+		for v := range 12 {
+			dc[i].values[v] = byte(v)
+		}
+		dc[i].n, dc[i].set = 12, true
+	}
+	ac[0].counts = [17]uint8{0, 0, 2, 1, 3, 3, 2, 4, 3, 5, 5, 4, 4, 0, 0, 1, 125}
+	ac[1].counts = [17]uint8{0, 0, 2, 1, 2, 4, 4, 3, 4, 7, 5, 4, 4, 0, 1, 2, 119}
+	// Only the values with short codes have an order of their own.
+	short := [2]string{
+		"\x01\x02\x03\x00\x04\x11\x05\x12\x21\x31\x41\x06\x13\x51\x61\x07" +
+			"\x22\x71\x14\x32\x81\x91\xa1\x08\x23\x42\xb1\xc1\x15\x52\xd1\xf0" +
+			"\x24\x33\x62\x72\x82",
+		"\x00\x01\x02\x03\x11\x04\x05\x21\x31\x06\x12\x41\x51\x07\x61\x71" +
+			"\x13\x22\x32\x81\x08\x14\x42\x91\xa1\xb1\xc1\x09\x23\x33\x52\xf0" +
+			"\x15\x62\x72\xd1\x0a\x16\x24\x34\xe1\x25\xf1",
+	}
+	for i := range ac {
+		var have [256]bool
+		n := copy(ac[i].values[:], short[i])
+		for _, v := range ac[i].values[:n] {
+			have[v] = true
+		}
+		for v := range 256 {
+			if size := v & 15; size >= 1 && size <= 10 && !have[v] {
+				ac[i].values[n] = byte(v)
+				n++
+			}
+		}
+		ac[i].n, ac[i].set = n, true
+	}
+	return dc, ac
+}
+
+// parseDHT reads the payload of a DHT segment into dc and ac.
+func parseDHT(p []byte, at int, dc, ac *[4]huffSpec) error {
+	for len(p) > 0 {
+		if len(p) < 17 {
+			return bad(at, "DHT: %d bytes left over", len(p))
+		}
+		class, id := p[0]>>4, p[0]&15
+		if class > 1 || id > 3 {
+			return bad(at, "DHT: table %02X", p[0])
+		}
+		s := huffSpec{set: true}
+		copy(s.counts[1:], p[1:17])
+		for _, n := range s.counts {
+			s.n += int(n)
+		}
+		p = p[17:]
+		if s.n > 256 || s.n > len(p) {
+			return bad(at, "DHT: %d values", s.n)
+		}
+		copy(s.values[:], p[:s.n])
+		p = p[s.n:]
+		if class == 0 {
+			dc[id] = s
+		} else {
+			ac[id] = s
+		}
+	}
+	return nil
+}
+
+// bitLen is the number of bits of the magnitude of v, its size category: T.81
+// table F.1.
+func bitLen(v int32) uint {
+	s := v >> 31
+	return uint(bits.Len32(uint32((v ^ s) - s)))
+}

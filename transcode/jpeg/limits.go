@@ -1,0 +1,42 @@
+package jpeg
+
+import "github.com/pipefs/pipefs/transcode"
+
+// Limits bounds what a file may cost. The zero value of each field means its
+// default. A file over a limit is unsupported (transcode.ErrUnsupported).
+//
+// Memory for coefficients is about 136 bytes a block, that is 2.1 bytes a pixel
+// and component at full resolution. The transcoder needs about half of that again
+// for ordinary pictures, and twice that for noise. It is allocated only once the picture's size has been checked against
+// MaxPixels and against the length of the file, since every block takes at least
+// one bit.
+type Limits struct {
+	// MaxPixels is the largest width times height. Default:
+	// transcode.DefaultMaxPixels.
+	MaxPixels int64
+	// MaxScans is the largest number of scans. Default: DefaultMaxScans.
+	MaxScans int
+	// MaxSegments is the largest number of marker segments that are not scans.
+	// Default: DefaultMaxSegments.
+	MaxSegments int
+}
+
+// Defaults of Limits. A script of libjpeg has at most 18 scans, and a file as
+// the largest ICC profiles need has 255 segments for it.
+const (
+	DefaultMaxScans    = 128
+	DefaultMaxSegments = 4096
+)
+
+func (l Limits) orDefaults() Limits {
+	if l.MaxPixels == 0 {
+		l.MaxPixels = transcode.DefaultMaxPixels
+	}
+	if l.MaxScans == 0 {
+		l.MaxScans = DefaultMaxScans
+	}
+	if l.MaxSegments == 0 {
+		l.MaxSegments = DefaultMaxSegments
+	}
+	return l
+}

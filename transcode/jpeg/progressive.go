@@ -1,0 +1,132 @@
+package jpeg
+
+import "sync"
+
+// Scans is a progressive file that can be cut between its scans.
+//
+// The file with only its first k scans is Data[:Ends[k-1]] followed by EOI, the
+// two bytes in the variable EOI. Every decoder takes it, and shows a picture of
+// full size with less detail. With all scans it is Data itself.
+type Scans struct {
+	// Data is the whole file, EOI included.
+	Data []byte
+	// Ends has, for each scan, the offset in Data after its entropy-coded data.
+	// The tables between two scans belong to the later one.
+	Ends []int
+	// Levels has the number of scans for each fidelity level, 1 to 10: level k is
+	// element k-1, and never less than the one before. Level 10 is all scans. See
+	// the function Levels.
+	Levels [10]uint8
+	// Skipped is Coefficients.Skipped of the input: more than 0 means that libjpeg
+	// would warn of corrupt data, and that it was kept as libjpeg shows it.
+	Skipped int
+}
+
+// EOI is the marker that ends a file, whole or cut.
+var EOI = [2]byte{0xFF, mEOI}
+
+// workspace is what Progressive needs besides its result, kept for the next call.
+type workspace struct {
+	dec decoder
+	enc encoder
+	c   Coefficients
+}
+
+var workspaces = sync.Pool{New: func() any { return new(workspace) }}
+
+// Progressive transcodes a whole file to a progressive one without loss. The
+// result equals that of jpegtran -copy all -progressive byte for byte:
+//
+//   - libjpeg's default script and optimal Huffman tables, no restart markers;
+//   - all COM and APPn segments, except that libjpeg writes the JFIF segment of
+//     YCbCr and grey pictures and the Adobe segment of RGB pictures anew;
+//   - bytes that belong to no segment, and those after EOI, dropped.
+//
+// What it takes and what it refuses is what Decode does; in addition it refuses
+// coefficients that no 8-bit picture has, as transcode.ErrBad. Transcoding a
+// result again changes nothing.
+func Progressive(src []byte, lim Limits) (Scans, error) {
+	w := workspaces.Get().(*workspace)
+	s, err := w.progressive(src, lim)
+	if w.size() <= maxKept {
+		workspaces.Put(w)
+	}
+	return s, err
+}
+
+// maxKept is the size in bytes up to which working memory is kept for the next
+// picture. It is enough for 20 megapixels.
+const maxKept = 128 << 20
+
+func (w *workspace) size() int {
+	n := cap(w.dec.bits) + w.enc.size()
+	for i := range w.c.Components {
+		n += 136 * cap(w.c.Components[i].Blocks)
+	}
+	return n
+}
+
+func (w *workspace) progressive(src []byte, lim Limits) (Scans, error) {
+	defer func() { w.c.Segments = nil }() // they are parts of src
+	if err := w.dec.decode(src, lim, &w.c); err != nil {
+		return Scans{}, err
+	}
+	s, err := w.enc.encode(&w.c)
+	s.Skipped = w.c.Skipped
+	return s, err
+}
+
+// SplitScans returns the offset after the entropy-coded data of each scan of a
+// file that has several, as in Scans.Ends, without decoding it. It looks at
+// markers only, so it takes any coding but hierarchical, and does not notice
+// broken entropy-coded data. A file without EOI is transcode.ErrTruncated.
+func SplitScans(data []byte, lim Limits) ([]int, error) {
+	var w walker
+	if err := w.start(data, lim); err != nil {
+		return nil, err
+	}
+	var ends []int
+	sof := false
+	for {
+		marker, at, err := w.next()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case marker == mSOI:
+			return nil, bad(at, "second SOI")
+		case marker == mEOI:
+			if len(ends) == 0 {
+				return nil, truncated(at, "EOI before the first scan")
+			}
+			return ends, nil
+		case isLone(marker):
+			continue
+		case marker == mDHP:
+			return nil, unsupported(at, "hierarchical coding")
+		}
+		if _, err := w.payload(at); err != nil {
+			return nil, err
+		}
+		switch {
+		case isSOF(marker):
+			if sof {
+				return nil, bad(at, "second SOF")
+			}
+			sof = true
+		case marker == mSOS:
+			if !sof {
+				return nil, bad(at, "scan before SOF")
+			}
+			if len(ends) == w.lim.MaxScans {
+				return nil, unsupported(at, "more than %d scans", w.lim.MaxScans)
+			}
+			end := entropyEnd(data, w.pos)
+			if end < 0 {
+				return nil, truncated(len(data), "no marker after the data of scan %d", len(ends)+1)
+			}
+			ends = append(ends, end)
+			w.pos = end
+		}
+	}
+}
