@@ -22,6 +22,9 @@ type Shape struct {
 	Info
 	Stage Stage
 	Type  Type // of pixels
+	// Mask: the sample may hold labels. A step that moves its pixels takes
+	// neighbours and keeps the mode.
+	Mask bool
 }
 
 // Payload is what flows: encoded bytes in the stages Source and File, pixels in

@@ -31,7 +31,7 @@ func (r *Registry) Plan(p Pipeline, info Info, role Role) Plan {
 		return plan
 	}
 	mask := role == Mask || (role == Auto && maybeMask(info))
-	at := Shape{Info: info, Stage: Source}
+	at := Shape{Info: info, Stage: Source, Mask: mask}
 	changed := false
 	for _, s := range p.steps {
 		out, nearest, ok := fit(s, at, mask, role)
@@ -121,6 +121,29 @@ func (p Plan) Head() (s Step, ok bool) {
 
 // Len is the number of steps that apply.
 func (p Plan) Len() int { return len(p.steps) }
+
+// Info is what the sample's header told.
+func (p Plan) Info() Info { return p.source }
+
+// Work is about how many bytes of memory the plan takes to run, the source not
+// counted: the largest picture between two of its steps, twice.
+func (p Plan) Work() int64 {
+	var most int64
+	for _, s := range p.steps {
+		pixels := int64(s.out.Width) * int64(s.out.Height)
+		most = max(most, pixels*int64(s.out.Mode.Channels()*s.out.Type.Size()))
+	}
+	return 2 * most
+}
+
+// Shrinks reports whether the plan leaves fewer pixels than the sample has.
+func (p Plan) Shrinks() bool {
+	if p.Unchanged() {
+		return false
+	}
+	out := p.steps[len(p.steps)-1].out
+	return int64(out.Width)*int64(out.Height) < int64(p.source.Width)*int64(p.source.Height)
+}
 
 // Size is the exact length of the result in bytes, where it has a closed form.
 // The length of an unchanged sample is its own, which a plan does not know.

@@ -1,0 +1,77 @@
+package gif
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/pillow"
+)
+
+const generate = `
+import os, sys
+import numpy as np
+from PIL import Image
+out = sys.argv[1]
+rng = np.random.default_rng(3)
+for w, h in [(1, 1), (1, 7), (5, 3), (17, 33), (64, 48), (300, 200)]:
+    a = rng.integers(0, 256, (h, w, 3), dtype=np.uint8)
+    smooth = (np.mgrid[0:h, 0:w].sum(0) % 256).astype(np.uint8)
+    save = lambda im, name, **k: im.save(os.path.join(out, f"{w}x{h}_{name}.gif"), **k)
+    rgb, grey, bit = Image.fromarray(a), Image.fromarray(smooth), Image.fromarray(smooth).convert("1")
+    few = Image.fromarray(a[:, :, 0] & 7).convert("P")
+    few.putpalette(list(rng.integers(0, 256, 24)))
+    for interlace in (0, 1):
+        save(rgb.convert("P", palette=Image.ADAPTIVE), f"rgb{interlace}", interlace=interlace)
+        save(grey, f"grey{interlace}", interlace=interlace)
+        save(bit, f"bit{interlace}", interlace=interlace)
+        save(few, f"few{interlace}", interlace=interlace)
+        save(few, f"trns{interlace}", interlace=interlace, transparency=3)
+        save(grey, f"greytrns{interlace}", interlace=interlace, transparency=3)
+    save(few, "anim", save_all=True, append_images=[few.transpose(0), few.transpose(1)])
+    save(few, "comment", comment=b"x" * 700)
+    # a frame that covers a part of the screen only
+    for name, k in [("part", {}), ("parttrns", {"transparency": 5})]:
+        path = os.path.join(out, f"{w}x{h}_{name}.gif")
+        few.save(path, **k)
+        b = bytearray(open(path, "rb").read())
+        b[6:10] = bytes([(w + 3) & 255, (w + 3) >> 8, (h + 2) & 255, (h + 2) >> 8])
+        at = b.index(b",\0\0\0\0" + bytes([w & 255, w >> 8]))
+        b[at + 1] = 2
+        b[at + 3] = 1
+        open(path, "wb").write(b)
+`
+
+func TestPillowWrote(t *testing.T) {
+	paths := pillow.Generate(t, generate)
+	t.Logf("%d files", len(paths))
+	pillow.CheckDecoder(t, Decoder{}, paths, nil)
+}
+
+func TestTruncated(t *testing.T) {
+	paths := pillow.Generate(t, generate)
+	src, err := os.ReadFile(paths[len(paths)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < len(src)-300; n += 17 {
+		if _, err := (Decoder{}).Decode(context.Background(), src[:n], transcode.Limits{}); err == nil || n > 6 && !errors.Is(err, transcode.ErrTruncated) && !errors.Is(err, transcode.ErrBad) {
+			t.Fatalf("%d of %d bytes: %v", n, len(src), err)
+		}
+	}
+}
+
+func FuzzGIF(f *testing.F) {
+	f.Add([]byte("GIF89a\x02\x00\x01\x00\x80\x00\x00\x01\x02\x03\x04\x05\x06!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x02\x00\x01\x00\x00\x02\x02\x44\x0a\x00;"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		lim := transcode.Limits{MaxPixels: 1 << 12}
+		info, probeErr := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), lim)
+		px, err := Decoder{}.Decode(context.Background(), src, lim)
+		if err == nil && (probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len()) {
+			t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package transcode_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+func TestParse(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	for spec, steps := range map[string]string{
+		"original":                         "",
+		"scan5":                            "scan5",
+		"scan10":                           "scan10",
+		"bmp":                              "decode bmp",
+		"scan5-bmp":                        "scan5 decode bmp",
+		"resize256-npy":                    "decode resize256 npy",
+		"upright-resize256-crop224-jpeg90": "decode upright resize256 crop224 jpeg90",
+		"grey-center-chw-npy":              "decode grey center chw npy",
+		"float32-grey-crop9-chw-npy":       "decode float32 grey crop9 chw npy",
+		"chw-npy":                          "decode chw npy",
+		"crop224-resize256-png":            "decode crop224 resize256 png",
+	} {
+		p, err := r.Parse(spec)
+		if err != nil {
+			t.Errorf("%s: %v", spec, err)
+			continue
+		}
+		var words []string
+		for _, s := range p.Steps() {
+			words = append(words, s.String())
+		}
+		if got := strings.Join(words, " "); got != steps {
+			t.Errorf("%s: steps %q, want %q", spec, got, steps)
+		}
+		if p.String() != spec {
+			t.Errorf("%s: canonical %s", spec, p)
+		}
+		for n := range p.Len() + 1 {
+			if got := p.Prefix(n).Len() + p.After(n).Len(); got != p.Len() {
+				t.Errorf("%s: cut after %d steps, %d steps remain", spec, n, got)
+			}
+		}
+	}
+}
+
+// TestParseErrors wants the caret under the word at fault and advice that helps.
+func TestParseErrors(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	for spec, want := range map[string]struct{ carets, reason, hint string }{
+		"resize256-bmq":         {"          ^^^", `unknown step "bmq"`, "did you mean bmp?"},
+		"resise256-bmp":         {"^^^^^^^^^", `unknown step "resise256"`, "did you mean resize?"},
+		"webp":                  {"^^^^", `unknown step "webp"`, ""},
+		"somethingelse":         {"^^^^^^^^^^^^^", `unknown step "somethingelse"`, "the steps are scan,"},
+		"":                      {"^", "an empty word", "one hyphen"},
+		"bmp-":                  {"    ^", "an empty word", ""},
+		"resize256":             {"         ^", "resize256 gives pixels", "end it with one of"},
+		"resize-bmp":            {"^^^^^^", "resize needs a number from 1 to 8192", "resize256"},
+		"resize0-bmp":           {"^^^^^^^", "resize takes a number from 1 to 8192, not 0", ""},
+		"resize99999-bmp":       {"^^^^^^^^^^^", "not 99999", ""},
+		"resize0256-bmp":        {"^^^^^^^^^^", "leading zero", "write resize256"},
+		"scan11":                {"^^^^^^", "from 1 to 10, not 11", ""},
+		"bmp5":                  {"^^^^", "bmp takes no number", "write bmp"},
+		"bmp-png":               {"    ^^^", "png cannot follow bmp", "bmp ends a view"},
+		"center-bmp":            {"       ^^^", "bmp cannot follow center", "only npy"},
+		"chw-resize256-npy":     {"    ^^^^^^^^^", "resize256 cannot follow chw", "write resize256 before chw"},
+		"center-float32-npy":    {"       ^^^^^^^", "float32 cannot follow center", ""},
+		"resize256-resize9-bmp": {"          ^^^^^^^", "resize stands twice", ""},
+		"decode-bmp":            {"^^^^^^", "decode is implied", "leave it out"},
+		"original-bmp":          {"^^^^^^^^", "original stands alone", ""},
+		"scan10-bmp":            {"^^^^^^", "scan10 changes nothing", "write bmp"},
+		"bmp-scan5":             {"    ^^^^^", "scan5 cannot follow bmp", ""},
+		"Resize256-bmp":         {"^^^^^^^^^", "unknown step", "did you mean resize?"},
+		"resize256_bmp":         {"^^^^^^^^^^^^^", "unknown step", ""},
+		"jpeg101":               {"^^^^^^^", "from 1 to 100, not 101", ""},
+		"jpeg":                  {"^^^^", "jpeg needs a number", "jpeg90"},
+	} {
+		_, err := r.Parse(spec)
+		var e *transcode.SpecError
+		if !errors.As(err, &e) {
+			t.Errorf("%q: %v", spec, err)
+			continue
+		}
+		if got := e.Pointer(); got != spec+"\n"+want.carets {
+			t.Errorf("%q:\n%s\nwant\n%s", spec, got, want.carets)
+		}
+		if !strings.Contains(e.Reason, want.reason) || !strings.Contains(e.Hint, want.hint) {
+			t.Errorf("%q: %v", spec, err)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	for _, c := range []struct {
+		spec, name string
+		role       transcode.Role
+		want       string
+	}{
+		{"bmp", "a.jpg", transcode.Auto, "a.bmp"},
+		{"bmp", "a.b.JPEG", transcode.Auto, "a.b.bmp"},
+		{"bmp", "labels.txt", transcode.Auto, "labels.txt"},
+		{"bmp", "a.bmp", transcode.Auto, "a.bmp"},
+		{"bmp", "a.DIB", transcode.Auto, "a.DIB"},
+		{"bmp", ".jpg", transcode.Auto, ".jpg"},
+		{"bmp", "noextension", transcode.Auto, "noextension"},
+		{"scan5", "a.jpeg", transcode.Auto, "a.jpeg"},
+		{"scan5", "a.png", transcode.Auto, "a.png"},
+		{"resize256-npy", "a.webp", transcode.Auto, "a.npy"},
+		{"ppm", "a.pgm", transcode.Auto, "a.pgm"},
+		{"jpeg90", "a.tif", transcode.Image, "a.jpg"},
+		{"jpeg90", "a.tif", transcode.Mask, "a.tif"},
+		{"jpeg90", "a.jfif", transcode.Auto, "a.jfif"},
+		{"original", "a.jpg", transcode.Auto, "a.jpg"},
+		{"png", "a.gif", transcode.Auto, "a.png"},
+	} {
+		p, err := r.Parse(c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Name(p, c.name, c.role); got != c.want {
+			t.Errorf("%s of %s: %s, want %s", c.spec, c.name, got, c.want)
+		}
+	}
+	for _, name := range strings.Fields("a.jpg a.jpeg a.jpe a.jfif a.png a.bmp a.dib a.ppm a.pgm a.pbm a.pnm a.tif a.tiff a.webp a.gif A.JPG") {
+		if !r.IsSample(name) {
+			t.Errorf("%s is no sample", name)
+		}
+	}
+	for _, name := range strings.Fields("a.txt a.npy a.json jpg a.jpg.txt") {
+		if r.IsSample(name) {
+			t.Errorf("%s is a sample", name)
+		}
+	}
+}
+
+// FuzzParse wants no panic, one spelling of each view, and an error that points
+// into the spec.
+func FuzzParse(f *testing.F) {
+	r := codecs.Default(transcode.Limits{})
+	for _, spec := range strings.Fields("original scan5 resize256-bmp resize256-crop224-center-chw-npy jpeg90 scan10-bmp resize-bmp float32-npy bmp- -- resize256-bmq decode") {
+		f.Add(spec)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		p, err := r.Parse(spec)
+		if err == nil {
+			if p.String() != spec {
+				t.Fatalf("%q has another spelling: %q", spec, p)
+			}
+			return
+		}
+		var e *transcode.SpecError
+		if !errors.As(err, &e) || e.Offset < 0 || e.Offset > len(spec) || e.Reason == "" || !strings.HasPrefix(spec[e.Offset:], e.Word) {
+			t.Fatalf("%q: %#v", spec, err)
+		}
+		_ = e.Pointer()
+	})
+}

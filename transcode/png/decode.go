@@ -1,0 +1,180 @@
+package png
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zlib"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// maxRatio is the most that deflate compresses: a file smaller than its pixels
+// divided by it is not complete, whatever it says, and not worth the memory.
+const maxRatio = 1032
+
+// maxICC bounds an unpacked colour profile, in bytes.
+const maxICC = 4 << 20
+
+// pass is one of the seven pictures of an interlaced file, or the only one.
+type pass struct{ x, y, dx, dy int }
+
+var (
+	whole   = []pass{{0, 0, 1, 1}}
+	passes7 = []pass{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}}
+)
+
+// size is the number of pixels of the pass in each direction.
+func (p pass) size(width, height int) (int, int) {
+	return (width - p.x + p.dx - 1) / p.dx, (height - p.y + p.dy - 1) / p.dy
+}
+
+// Decode decodes a whole file. Of an animation it decodes the default image,
+// which is the first frame in nearly all of them.
+func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
+	h, parts, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	if err := lim.CheckSize(h.width, h.height); err != nil {
+		return nil, err
+	}
+	packed := int64(0)
+	for _, part := range parts {
+		packed += int64(len(part))
+	}
+	if int64(h.rowBytes(h.width))*int64(h.height) > (packed+1)*maxRatio {
+		return nil, transcode.Errorf(transcode.ErrTruncated, "PNG of %d by %d pixels in %d bytes", h.width, h.height, packed)
+	}
+	px := &transcode.Pixels{Width: h.width, Height: h.height, Mode: h.mode, Palette: h.palette}
+	if h.mode.Depth() == 16 {
+		px.Type = transcode.Uint16
+	}
+	px.Meta = transcode.Metadata{EXIF: bytes.Clone(h.exif), ICC: unpackICC(h.iccp), Orientation: transcode.EXIFOrientation(h.exif)}
+
+	z, err := inflate(parts)
+	if err != nil {
+		return nil, streamError(err)
+	}
+	defer inflaters.Put(z)
+	px.Pix = make([]byte, px.Len())
+	passes := whole
+	if h.interlaced {
+		passes = passes7
+	}
+	for _, p := range passes {
+		if err := h.pass(px, z, p); err != nil {
+			return nil, err
+		}
+	}
+	// Reading on checks the stream's checksum. More rows than there should be
+	// are no reason to refuse the picture.
+	var more [1]byte
+	if _, err := z.Read(more[:]); err != nil && err != io.EOF {
+		return nil, streamError(err)
+	}
+	return px, nil
+}
+
+// streamError classifies an error of zlib.
+func streamError(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return transcode.Errorf(transcode.ErrTruncated, "PNG: the pixels end early")
+	}
+	return transcode.Errorf(transcode.ErrBad, "PNG: %v", err)
+}
+
+// pass decodes one pass into px.
+func (h *header) pass(px *transcode.Pixels, z io.Reader, p pass) error {
+	width, height := p.size(h.width, h.height)
+	if width <= 0 || height <= 0 {
+		return nil
+	}
+	rowBytes := h.rowBytes(width)
+	// The first byte before a row is its filter; what is left of the pixel above
+	// and to the left is 0.
+	bpp := max(1, h.values()*h.depth/8)
+	row, above := make([]byte, 1+rowBytes), make([]byte, 1+rowBytes)
+	spread := make([]byte, width*px.Mode.Channels()*px.Type.Size())
+	size := len(spread) / width
+	for y := range height {
+		if _, err := io.ReadFull(z, row); err != nil {
+			return streamError(err)
+		}
+		if err := unfilter(row[0], row[1:], above[1:], bpp); err != nil {
+			return err
+		}
+		at := (p.y + y*p.dy) * px.RowBytes()
+		if p.dx == 1 {
+			h.unpack(px.Pix[at+p.x*size:][:len(spread)], row[1:])
+		} else {
+			h.unpack(spread, row[1:])
+			for x := range width {
+				copy(px.Pix[at+(p.x+x*p.dx)*size:][:size], spread[x*size:])
+			}
+		}
+		row, above = above, row
+	}
+	return nil
+}
+
+// unpack turns a row of the file into pixels.
+func (h *header) unpack(dst, src []byte) {
+	switch h.depth {
+	case 8:
+		copy(dst, src)
+	case 16:
+		for i := 0; i+1 < len(dst) && i+1 < len(src); i += 2 {
+			dst[i], dst[i+1] = src[i+1], src[i]
+		}
+	default:
+		scale := byte(1)
+		if h.mode == transcode.ModeL {
+			scale = 255 / (1<<h.depth - 1)
+		}
+		mask := byte(1)<<h.depth - 1
+		perByte := 8 / h.depth
+		for i := range dst {
+			shift := 8 - h.depth*(1+i%perByte)
+			dst[i] = src[i/perByte] >> shift & mask * scale
+		}
+	}
+}
+
+// inflaters are kept because one takes 50 kB.
+var inflaters sync.Pool
+
+// inflate returns a reader of the decompressed parts. The decompressor is fast
+// over a bytes.Reader and slow over a reader of our own, hence the join.
+func inflate(parts [][]byte) (io.ReadCloser, error) {
+	packed := parts[0]
+	if len(parts) > 1 {
+		packed = bytes.Join(parts, nil)
+	}
+	src := bytes.NewReader(packed)
+	if z, ok := inflaters.Get().(io.ReadCloser); ok {
+		return z, z.(zlib.Resetter).Reset(src, nil)
+	}
+	return zlib.NewReader(src)
+}
+
+// unpackICC returns the profile of an iCCP chunk; none where it is damaged.
+func unpackICC(chunk []byte) []byte {
+	name := bytes.IndexByte(chunk, 0)
+	if name < 0 || len(chunk) < name+2 || chunk[name+1] != 0 {
+		return nil
+	}
+	z, err := zlib.NewReader(bytes.NewReader(chunk[name+2:]))
+	if err != nil {
+		return nil
+	}
+	defer z.Close()
+	profile, err := io.ReadAll(io.LimitReader(z, maxICC+1))
+	if err != nil || len(profile) > maxICC {
+		return nil
+	}
+	return profile
+}

@@ -1,0 +1,160 @@
+package raster
+
+import (
+	"context"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// maxSide bounds the argument of `resize` and `crop`.
+const maxSide = 8192
+
+// Resize is the step `resize`: the shorter side gets the length of the argument,
+// the longer one follows.
+func Resize() *transcode.Kind {
+	return &transcode.Kind{
+		Name: "resize", Min: 1, Max: maxSide,
+		Brief: "scale the shorter side to this many pixels, as torchvision's Resize on a PIL image",
+		From:  transcode.Picture, ID: "resize1", Effect: transcode.Geometric,
+		Shape: resizeShape, Apply: resizeApply,
+	}
+}
+
+func resizeShape(in transcode.Shape, side int) (transcode.Shape, bool) {
+	out := in
+	if !in.Mask {
+		var ok bool
+		if out, ok = mixed(in); !ok {
+			return in, false
+		}
+	}
+	out.Width, out.Height = resized(in.Width, in.Height, side)
+	// A sliver may become too large. The limits in force come with Apply only, so
+	// it is the default one that decides here.
+	if (transcode.Limits{}).CheckSize(out.Width, out.Height) != nil {
+		return in, false
+	}
+	return out, out != in // a picture that has this size already stays as it is
+}
+
+// resized is torchvision's rule for the size.
+func resized(width, height, side int) (int, int) {
+	if width <= height {
+		return side, int(int64(side) * int64(height) / int64(width))
+	}
+	return int(int64(side) * int64(width) / int64(height)), side
+}
+
+func resizeApply(ctx context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
+	px := in.Pixels
+	width, height := resized(px.Width, px.Height, c.Arg)
+	if err := c.Limits.CheckSize(width, height); err != nil {
+		return transcode.Payload{}, err
+	}
+	if c.Nearest {
+		return transcode.Payload{Pixels: Nearest(px, width, height)}, nil
+	}
+	px = toMode(px, mixable(px.Mode, in.Shape.Transparent))
+	out, err := Bilinear(ctx, px, width, height)
+	return transcode.Payload{Pixels: out}, err
+}
+
+// Nearest scales px by taking the nearest pixel, as Pillow's NEAREST does. Any
+// mode will do.
+func Nearest(px *transcode.Pixels, width, height int) *transcode.Pixels {
+	out := like(px, width, height)
+	size := px.Mode.Channels() * px.Type.Size()
+	columns, rows := nearest(px.Width, width), nearest(px.Height, height)
+	for y, from := range rows {
+		if y > 0 && rows[y-1] == from {
+			copy(out.Pix[y*out.RowBytes():][:out.RowBytes()], out.Pix[(y-1)*out.RowBytes():])
+			continue
+		}
+		row := px.Pix[from*px.RowBytes():][:px.RowBytes()]
+		dst := out.Pix[y*out.RowBytes():][:out.RowBytes()]
+		if size == 1 {
+			for x, c := range columns {
+				dst[x] = row[c]
+			}
+			continue
+		}
+		for x, c := range columns {
+			copy(dst[x*size:][:size], row[c*size:])
+		}
+	}
+	return out
+}
+
+// nearest lists the source position of each of out positions. Pillow adds up the
+// step instead of multiplying, and so do we, rounding errors included.
+func nearest(in, out int) []int {
+	list := make([]int, out)
+	step := float64(in) / float64(out)
+	at := step * 0.5
+	for i := range list {
+		list[i] = min(int(at), in-1)
+		at += step
+	}
+	return list
+}
+
+// Bilinear scales px with a triangle filter, widened when it makes smaller so
+// that every pixel counts; the result equals Pillow's resize(BILINEAR) bit for
+// bit. The mode has to be L, LA, RGB or RGBA. Colours count as much as they are
+// opaque. A picture that has the size already is returned as it is.
+func Bilinear(ctx context.Context, px *transcode.Pixels, width, height int) (*transcode.Pixels, error) {
+	if px.Type != transcode.Uint8 || px.Planar || mixable(px.Mode, false) != px.Mode {
+		return nil, transcode.Errorf(transcode.ErrInternal, "resampling of mode %v", px.Mode)
+	}
+	if width == px.Width && height == px.Height {
+		return px, nil // and no detour over premultiplied colours
+	}
+	channels := px.Mode.Channels()
+	src := px
+	if px.Mode.Alpha() {
+		src = like(px, px.Width, px.Height)
+		premultiply(src.Pix, px.Pix, channels)
+	}
+	if width != px.Width {
+		out := like(px, width, px.Height)
+		horizontal(out, src, newWeights(px.Width, width), channels)
+		src = out
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if height != px.Height {
+		out := like(px, width, height)
+		vertical(out, src, newWeights(px.Height, height))
+		src = out
+	}
+	if px.Mode.Alpha() {
+		unpremultiply(src.Pix, channels)
+	}
+	return src, nil
+}
+
+// premultiply multiplies the colours by the last channel.
+func premultiply(dst, src []byte, channels int) {
+	for i := 0; i+channels <= len(src); i += channels {
+		alpha := int(src[i+channels-1])
+		for c := range channels - 1 {
+			t := int(src[i+c])*alpha + 128
+			dst[i+c] = byte((t>>8 + t) >> 8)
+		}
+		dst[i+channels-1] = byte(alpha)
+	}
+}
+
+// unpremultiply undoes premultiply in place, as far as rounding lets it.
+func unpremultiply(pix []byte, channels int) {
+	for i := 0; i+channels <= len(pix); i += channels {
+		alpha := int(pix[i+channels-1])
+		if alpha == 0 || alpha == 255 {
+			continue
+		}
+		for c := range channels - 1 {
+			pix[i+c] = byte(min(255, 255*int(pix[i+c])/alpha))
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package tiff
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// The tags that matter.
+const (
+	tagWidth        = 256
+	tagHeight       = 257
+	tagBits         = 258
+	tagCompression  = 259
+	tagPhotometric  = 262
+	tagFillOrder    = 266
+	tagOrientation  = 274
+	tagSamples      = 277
+	tagPlanar       = 284
+	tagPredictor    = 317
+	tagExtraSamples = 338
+	tagSampleFormat = 339
+)
+
+// Compressions that are read. x/image knows fax codes too, but inverts them.
+const (
+	compressionNone       = 1
+	compressionLZW        = 5
+	compressionDeflate    = 8
+	compressionPackBits   = 32773
+	compressionDeflateOld = 32946
+)
+
+// maxEntries bounds a directory.
+const maxEntries = 4096
+
+// directory holds the values of the entries with small integers in them.
+type directory struct {
+	order  binary.ByteOrder
+	values map[uint16][]uint32
+	sorted bool
+	next   uint32 // offset of the next directory, 0 for none
+}
+
+// get is the first value of an entry, or fallback where there is no such entry.
+func (d *directory) get(tag uint16, fallback uint32) uint32 {
+	if v := d.values[tag]; len(v) > 0 {
+		return v[0]
+	}
+	return fallback
+}
+
+// readDirectory reads the first directory.
+func readDirectory(r io.ReaderAt, size int64) (*directory, error) {
+	w := transcode.NewWindow(r, size)
+	b, err := w.At(0, 8)
+	if err != nil {
+		return nil, err
+	}
+	d := &directory{order: binary.LittleEndian, values: map[uint16][]uint32{}, sorted: true}
+	if b[0] == 'M' {
+		d.order = binary.BigEndian
+	}
+	if !(Decoder{}).Sniff(b) {
+		return nil, transcode.Errorf(transcode.ErrBad, "not a TIFF file")
+	}
+	at := int64(d.order.Uint32(b[4:]))
+	if b, err = w.At(at, 2); err != nil {
+		return nil, err
+	}
+	n := int(d.order.Uint16(b))
+	if n > maxEntries {
+		return nil, transcode.Errorf(transcode.ErrBad, "TIFF directory of %d entries", n)
+	}
+	if b, err = w.At(at+2, 12*n+4); err != nil {
+		return nil, err
+	}
+	entries := append([]byte(nil), b...)
+	d.next = d.order.Uint32(entries[12*n:])
+	last := -1
+	for ; n > 0; n, entries = n-1, entries[12:] {
+		tag := d.order.Uint16(entries)
+		d.sorted = d.sorted && int(tag) > last
+		last = int(tag)
+		switch tag {
+		case tagWidth, tagHeight, tagBits, tagCompression, tagPhotometric, tagFillOrder, tagOrientation,
+			tagSamples, tagPlanar, tagPredictor, tagExtraSamples, tagSampleFormat:
+			if d.values[tag], err = d.entry(w, entries[:12]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return d, nil
+}
+
+// entry reads the values of one entry.
+func (d *directory) entry(w *transcode.Window, e []byte) ([]uint32, error) {
+	kind, count := d.order.Uint16(e[2:]), d.order.Uint32(e[4:])
+	size := 0
+	switch kind {
+	case 1:
+		size = 1
+	case 3:
+		size = 2
+	case 4:
+		size = 4
+	}
+	if size == 0 || count == 0 || count > 16 {
+		return nil, transcode.Errorf(transcode.ErrUnsupported, "TIFF: tag %d has %d values of type %d", d.order.Uint16(e), count, kind)
+	}
+	b := e[8:12]
+	if n := size * int(count); n > 4 {
+		var err error
+		if b, err = w.At(int64(d.order.Uint32(b)), n); err != nil {
+			return nil, err
+		}
+	}
+	values := make([]uint32, count)
+	for i := range values {
+		switch size {
+		case 1:
+			values[i] = uint32(b[i])
+		case 2:
+			values[i] = uint32(d.order.Uint16(b[2*i:]))
+		default:
+			values[i] = d.order.Uint32(b[4*i:])
+		}
+	}
+	return values, nil
+}
+
+// mode is what the pixels decode to; ModeNone for what Pillow and x/image do
+// not both read, or not alike.
+func (d *directory) mode() transcode.Mode {
+	bits := d.values[tagBits]
+	if len(bits) == 0 {
+		bits = []uint32{1}
+	}
+	samples := int(d.get(tagSamples, 1))
+	for _, b := range bits {
+		if b != bits[0] {
+			return transcode.ModeNone
+		}
+	}
+	for _, f := range d.values[tagSampleFormat] {
+		if f != 1 {
+			return transcode.ModeNone
+		}
+	}
+	most := uint32(1) // of the predictor
+	switch d.get(tagCompression, compressionNone) {
+	case compressionNone, compressionPackBits:
+		// x/image undoes a predictor here too, libtiff does not.
+	case compressionLZW, compressionDeflate, compressionDeflateOld:
+		if bits[0] > 1 {
+			most = 2
+		}
+	default:
+		return transcode.ModeNone
+	}
+	if !d.sorted || len(bits) != samples || d.get(tagPredictor, 1) > most ||
+		d.get(tagFillOrder, 1) != 1 || d.get(tagOrientation, 1) != 1 ||
+		d.get(tagPlanar, 1) != 1 && samples > 1 {
+		return transcode.ModeNone
+	}
+	extra := d.values[tagExtraSamples]
+	switch key := [3]int{int(d.get(tagPhotometric, 99)), samples, int(bits[0])}; key {
+	case [3]int{0, 1, 1}, [3]int{1, 1, 1}:
+		return transcode.ModeBit
+	case [3]int{0, 1, 8}, [3]int{1, 1, 8}:
+		return transcode.ModeL
+	case [3]int{1, 1, 16}:
+		return transcode.ModeI16
+	case [3]int{2, 3, 8}:
+		return transcode.ModeRGB
+	case [3]int{2, 3, 16}:
+		return transcode.ModeRGB16
+	case [3]int{3, 1, 8}:
+		return transcode.ModeP
+	case [3]int{2, 4, 8}, [3]int{2, 4, 16}:
+		if len(extra) != 1 || extra[0] != 2 {
+			return transcode.ModeNone
+		}
+		if bits[0] == 16 {
+			return transcode.ModeRGBA16
+		}
+		return transcode.ModeRGBA
+	}
+	return transcode.ModeNone
+}
+
+// Decoder is the [transcode.Decoder] of TIFF.
+type Decoder struct{}
+
+// Format returns transcode.TIFF.
+func (Decoder) Format() transcode.Format { return transcode.TIFF }
+
+// ID names this implementation.
+func (Decoder) ID() string { return "tiff1" }
+
+// Extensions of TIFF files.
+func (Decoder) Extensions() []string { return []string{"tif", "tiff"} }
+
+// Sniff looks for the byte order and the number 42.
+func (Decoder) Sniff(head []byte) bool {
+	return len(head) >= 4 && (string(head[:4]) == "II*\x00" || string(head[:4]) == "MM\x00*")
+}
+
+// Probe reads the first directory. What cannot be decoded has ModeNone.
+func (Decoder) Probe(r io.ReaderAt, size int64, lim transcode.Limits) (transcode.Info, error) {
+	d, err := readDirectory(r, size)
+	if err != nil {
+		return transcode.Info{}, err
+	}
+	info := transcode.Info{
+		Format: transcode.TIFF, Mode: d.mode(),
+		Width: int(d.get(tagWidth, 0)), Height: int(d.get(tagHeight, 0)),
+		Animated: d.next != 0,
+	}
+	if o := d.get(tagOrientation, 0); o <= 8 {
+		info.Orientation = uint8(o)
+	}
+	return info, lim.CheckSize(info.Width, info.Height)
+}

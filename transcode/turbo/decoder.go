@@ -1,0 +1,181 @@
+package turbo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/jpeg"
+)
+
+// Decoder is the [transcode.Decoder] of JPEG.
+type Decoder struct{}
+
+// Format returns transcode.JPEG.
+func (Decoder) Format() transcode.Format { return transcode.JPEG }
+
+// ID names the pixels, not the program: any decoder that agrees with libjpeg's
+// defaults bit for bit shares it.
+func (Decoder) ID() string { return "libjpeg1" }
+
+// Extensions of JPEG files.
+func (Decoder) Extensions() []string { return []string{"jpg", "jpeg", "jpe", "jfif"} }
+
+// Sniff looks for SOI and the beginning of another marker.
+func (Decoder) Sniff(head []byte) bool {
+	return len(head) >= 3 && head[0] == 0xff && head[1] == 0xd8 && head[2] == 0xff
+}
+
+// Probe reads the header up to the first scan.
+func (Decoder) Probe(r io.ReaderAt, size int64, lim transcode.Limits) (transcode.Info, error) {
+	h, err := readHeader(r, size, lim)
+	if err != nil {
+		return transcode.Info{}, err
+	}
+	if err := lim.CheckSize(h.Width, h.Height); err != nil {
+		return transcode.Info{}, err
+	}
+	info := transcode.Info{
+		Format: transcode.JPEG, Width: h.Width, Height: h.Height,
+		Orientation: uint8(h.Orientation), Scannable: scannable(&h),
+	}
+	if decodable(&h) {
+		info.Mode = transcode.ModeRGB
+	}
+	return info, nil
+}
+
+// readHeader reads as much of the file as the header takes: usually one block,
+// more where there is a thumbnail or a colour profile.
+func readHeader(r io.ReaderAt, size int64, lim transcode.Limits) (jpeg.Header, error) {
+	for n := 4 << 10; ; n *= 4 {
+		b, err := transcode.ReadHead(r, size, n)
+		if err != nil {
+			return jpeg.Header{}, err
+		}
+		h, err := jpeg.ParseHeader(b, jpeg.Limits{MaxPixels: lim.MaxPixels})
+		var e *jpeg.Error
+		if err == nil || int64(len(b)) == size || !errors.As(err, &e) || e.Need == 0 {
+			return h, err
+		}
+		if n < e.Need {
+			n = e.Need
+		}
+	}
+}
+
+// scannable reports whether the file can be stored scan by scan: whether
+// package jpeg transcodes it, as far as the header tells.
+func scannable(h *jpeg.Header) bool {
+	n := len(h.Components)
+	if h.Precision != 8 || h.Coding > jpeg.CodingProgressive || n != 1 && n != 3 {
+		return false
+	}
+	blocks := 0
+	for i, c := range h.Components {
+		for _, other := range h.Components[:i] {
+			if other.ID == c.ID {
+				return false
+			}
+		}
+		blocks += c.H * c.V
+	}
+	return n == 1 || blocks <= 10
+}
+
+// decodable reports whether libjpeg-turbo has pixels for the file. Arithmetic
+// coding is included: all distributions build it with that.
+func decodable(h *jpeg.Header) bool {
+	return h.Precision == 8 && (h.Coding <= jpeg.CodingProgressive || h.Coding == jpeg.CodingArithmetic) &&
+		h.Model != jpeg.ModelUnknown
+}
+
+// Decode decodes a whole file to RGB.
+func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
+	h, err := jpeg.ParseHeader(src, jpeg.Limits{MaxPixels: lim.MaxPixels})
+	if err != nil {
+		return nil, err
+	}
+	if err := lim.CheckSize(h.Width, h.Height); err != nil {
+		return nil, err
+	}
+	if !decodable(&h) {
+		return nil, transcode.Errorf(transcode.ErrUnsupported, "JPEG of %v coding, %d bits, %d components", h.Coding, h.Precision, len(h.Components))
+	}
+	// Each scan of a progressive file passes over the whole picture, however few
+	// bytes it takes.
+	if n := bytes.Count(src[h.ScanOffset:], []byte{0xff, 0xda}); h.Coding != jpeg.CodingBaseline && n > jpeg.DefaultMaxScans {
+		return nil, transcode.Errorf(transcode.ErrUnsupported, "JPEG of %d scans, the limit is %d", n, jpeg.DefaultMaxScans)
+	}
+	if err := Available(); err != nil {
+		return nil, err
+	}
+	if h.Coding != jpeg.CodingArithmetic && int64(len(src)-h.ScanOffset)*8 < mcus(&h) {
+		return nil, transcode.Errorf(transcode.ErrTruncated, "JPEG of %d by %d pixels in %d bytes", h.Width, h.Height, len(src))
+	}
+	px := &transcode.Pixels{Width: h.Width, Height: h.Height, Mode: transcode.ModeRGB}
+	px.Meta = transcode.Metadata{
+		// Copies: the file must not be kept alive by what a header says.
+		EXIF: bytes.Clone(h.EXIF), ICC: bytes.Clone(h.ICC), Orientation: uint8(h.Orientation),
+	}
+	var warning, failure string
+	if h.Model == jpeg.ModelCMYK || h.Model == jpeg.ModelYCCK {
+		cmyk := make([]byte, h.Width*h.Height*4)
+		warning, failure = decompress(cmyk, src, h.Width, h.Height, 4, pixelCMYK)
+		px.Pix = make([]byte, px.Len())
+		fromCMYK(px.Pix, cmyk)
+	} else {
+		px.Pix = make([]byte, px.Len())
+		warning, failure = decompress(px.Pix, src, h.Width, h.Height, 3, pixelRGB)
+	}
+	if warning == "" && failure == "" {
+		return px, nil
+	}
+	if !bytes.Contains(src[h.ScanOffset:], []byte{0xff, 0xd9}) {
+		return nil, transcode.Errorf(transcode.ErrTruncated, "JPEG without its end: %s", warning+failure)
+	}
+	if failure != "" {
+		return nil, transcode.Errorf(failureKind(failure), "JPEG: %s", failure)
+	}
+	return px, nil
+}
+
+// mcus is the number of minimum coded units, each of which takes at least a bit
+// of Huffman codes. A file with fewer bits is not worth the memory it asks for.
+func mcus(h *jpeg.Header) int64 {
+	maxH, maxV := 1, 1
+	for _, c := range h.Components {
+		maxH, maxV = max(maxH, c.H), max(maxV, c.V)
+	}
+	across := int64(h.Width+8*maxH-1) / int64(8*maxH)
+	down := int64(h.Height+8*maxV-1) / int64(8*maxV)
+	return across * down
+}
+
+// failureKind classifies an error text of libjpeg.
+func failureKind(text string) error {
+	for _, part := range []string{"nsupported", "not implemented", "not supported", "not compiled", "more than 500 scans"} {
+		if strings.Contains(text, part) {
+			return transcode.ErrUnsupported
+		}
+	}
+	if text == "out of memory" || strings.Contains(text, "Insufficient memory") || strings.Contains(text, "Memory allocation") {
+		return transcode.ErrInternal
+	}
+	return transcode.ErrBad
+}
+
+// fromCMYK converts inverted CMYK to RGB with Pillow's rounding: white minus
+// black, less the part of it that the ink takes.
+func fromCMYK(dst, src []byte) {
+	for ; len(dst) >= 3 && len(src) >= 4; dst, src = dst[3:], src[4:] {
+		white := int(src[3])
+		for i := range 3 {
+			t := int(255-src[i])*white + 128
+			dst[i] = byte(white - (t>>8+t)>>8)
+		}
+	}
+}

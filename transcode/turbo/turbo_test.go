@@ -1,0 +1,343 @@
+package turbo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/pillow"
+)
+
+// needLibrary fails where the library is missing: it is what is tested.
+func needLibrary(t testing.TB) {
+	t.Helper()
+	if err := Available(); err != nil {
+		t.Fatalf("install libturbojpeg0: %v", err)
+	}
+}
+
+// photographs are the JPEG files beside the repository, if there are any.
+func photographs(t testing.TB) []string {
+	t.Helper()
+	paths, _ := filepath.Glob("../../../shared/data/bsds/*.jpg")
+	if len(paths) == 0 {
+		t.Skip("no photographs in ../shared/data/bsds beside the repository")
+	}
+	return paths
+}
+
+// toRGB makes PPM files of what Pillow's convert('RGB') gives.
+const toRGB = `
+import sys
+from PIL import Image
+for line in open(sys.argv[1]).read().split("\n"):
+    path, out = line.split("\t")
+    try:
+        im = Image.open(path).convert("RGB")
+    except Exception as e:
+        open(out + ".error", "w").write(str(e))
+        continue
+    open(out, "wb").write(b"P6\n%d %d\n255\n" % im.size + im.tobytes())
+`
+
+// expect returns Pillow's RGB pixels of each file, without any header; nil where
+// Pillow refuses it.
+func expect(t *testing.T, paths []string) map[string][]byte {
+	t.Helper()
+	dir := t.TempDir()
+	var list bytes.Buffer
+	for i, path := range paths {
+		if i > 0 {
+			list.WriteByte('\n')
+		}
+		list.WriteString(path + "\t" + filepath.Join(dir, filepath.Base(path)) + ".ppm")
+	}
+	listPath := filepath.Join(dir, "list")
+	if err := os.WriteFile(listPath, list.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	pillow.Run(t, toRGB, listPath)
+	pixels := map[string][]byte{}
+	for _, path := range paths {
+		b, err := os.ReadFile(filepath.Join(dir, filepath.Base(path)) + ".ppm")
+		if err != nil {
+			continue
+		}
+		for range 3 {
+			b = b[bytes.IndexByte(b, '\n')+1:]
+		}
+		pixels[path] = b
+	}
+	return pixels
+}
+
+func checkAll(t *testing.T, paths []string) {
+	t.Helper()
+	needLibrary(t)
+	want := expect(t, paths)
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		px, err := Decoder{}.Decode(context.Background(), src, transcode.Limits{})
+		if err != nil {
+			if want[path] != nil {
+				t.Errorf("%s: %v, Pillow reads it", filepath.Base(path), err)
+			}
+			continue
+		}
+		if want[path] == nil {
+			t.Errorf("%s: Pillow refuses it", filepath.Base(path))
+		} else if !bytes.Equal(px.Pix, want[path]) {
+			t.Errorf("%s: not the pixels of Pillow", filepath.Base(path))
+		}
+		info, err := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), transcode.Limits{})
+		if err != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode {
+			t.Errorf("%s: probe says %+v, %v", filepath.Base(path), info, err)
+		}
+	}
+}
+
+// TestPhotographs compares all pixels of ordinary files with Pillow's.
+func TestPhotographs(t *testing.T) {
+	checkAll(t, photographs(t))
+}
+
+// generate writes JPEG files of every flavour that cjpeg and Pillow know.
+const generate = `
+import io, os, subprocess, sys
+import numpy as np
+from PIL import Image
+out = sys.argv[1]
+rng = np.random.default_rng(7)
+
+def picture(w, h, channels):
+    y, x = np.mgrid[0:h, 0:w]
+    a = np.stack([127 + 100 * np.sin(x / (3 + 2 * c) + y / (5 + c)) + rng.normal(0, 12, (h, w)) for c in range(channels)], -1)
+    return np.clip(a, 0, 255).astype(np.uint8)
+
+def cjpeg(name, pixels, *options):
+    h, w = pixels.shape[:2]
+    head = b"P6" if pixels.shape[2] == 3 else b"P5"
+    data = subprocess.run(["cjpeg", *options], input=head + b"\n%d %d\n255\n" % (w, h) + pixels.tobytes(), stdout=subprocess.PIPE, check=True).stdout
+    open(os.path.join(out, name + ".jpg"), "wb").write(data)
+
+for w, h in [(1, 1), (1, 7), (5, 3), (17, 33), (64, 48), (129, 97)]:
+    size = f"{w}x{h}"
+    rgb, grey = picture(w, h, 3), picture(w, h, 1)
+    for sample in ["1x1", "2x1", "1x2", "2x2", "4x1", "4x2", "1x4", "4x4,2x2,1x1", "1x1,2x2,1x2", "3x1"]:
+        for more in [[], ["-progressive"]]:
+            name = f"{size}_{sample}{''.join(more)}"
+            try:
+                cjpeg(name, rgb, "-quality", "85", "-sample", sample, *more)
+            except subprocess.CalledProcessError:
+                pass  # more blocks than an MCU may have
+    for more in [[], ["-progressive"], ["-arithmetic"], ["-arithmetic", "-progressive"], ["-restart", "1"], ["-optimize", "-quality", "10"], ["-quality", "100"]]:
+        cjpeg(size + "_grey" + "".join(more), grey, *more)
+        cjpeg(size + "_rgb" + "".join(more), rgb, "-rgb", *more)
+        cjpeg(size + "_ycc" + "".join(more), rgb, *more)
+    cjpeg(size + "_grey22", grey, "-sample", "2x2")
+    cjpeg(size + "_12_tables", rgb, "-quality", "1,99")
+    cmyk = Image.fromarray(picture(w, h, 4), "CMYK")
+    for sub in [0, 1, 2]:
+        for progressive in [False, True]:
+            cmyk.save(os.path.join(out, f"{size}_cmyk_{sub}_{progressive}.jpg"), quality=90, subsampling=sub, progressive=progressive)
+    buf = io.BytesIO()
+    cmyk.save(buf, "JPEG", quality=95)
+    b = buf.getvalue()
+    at = b.find(b"Adobe")
+    if at > 0: # as YCCK, and as plain CMYK without a marker
+        open(os.path.join(out, size + "_ycck.jpg"), "wb").write(b[: at + 11] + b"\x02" + b[at + 12 :])
+        open(os.path.join(out, size + "_noadobe.jpg"), "wb").write(b[: at - 4] + b[at + 12 :])
+`
+
+// generated is where generate has written its files.
+var generated struct {
+	once sync.Once
+	dir  string
+}
+
+func flavours(t *testing.T) string {
+	t.Helper()
+	generated.once.Do(func() {
+		dir, err := os.MkdirTemp("", "flavours")
+		if err != nil {
+			t.Fatal(err)
+		}
+		generated.dir = dir
+		pillow.Run(t, generate, dir)
+	})
+	return generated.dir
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(generated.dir)
+	os.Exit(code)
+}
+
+// TestFlavours compares the pixels of generated files with Pillow's: sampling
+// factors, colour models, codings, odd sizes.
+func TestFlavours(t *testing.T) {
+	dir := flavours(t)
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.jpg"))
+	if len(paths) < 200 {
+		t.Fatalf("%d files generated", len(paths))
+	}
+	t.Logf("%d files", len(paths))
+	checkAll(t, paths)
+}
+
+// TestDamage wants the answers of Pillow for files that are not whole: pixels
+// where libjpeg only warns, ErrTruncated where the end is missing.
+func TestDamage(t *testing.T) {
+	needLibrary(t)
+	dir := t.TempDir()
+	src, err := os.ReadFile(filepath.Join(flavours(t), "129x97_2x2.jpg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode := func(b []byte) error {
+		_, err := Decoder{}.Decode(context.Background(), b, transcode.Limits{})
+		return err
+	}
+	noEnd := src[:len(src)-2]
+	half := src[:len(src)/2]
+	for name, b := range map[string][]byte{"no EOI": noEnd, "half": half, "quarter": src[:len(src)/4]} {
+		if err := decode(b); !errors.Is(err, transcode.ErrTruncated) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var damaged []string
+	write := func(name string, b []byte) {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		damaged = append(damaged, path)
+	}
+	write("cut+EOI", append(bytes.Clone(half), 0xff, 0xd9))
+	write("trailing", append(bytes.Clone(src), "trailing bytes"...))
+	for i := range 20 {
+		b := bytes.Clone(src)
+		b[len(b)/2+i*17] ^= 0x5a
+		write("flipped"+string(rune('a'+i)), b)
+	}
+	checkAll(t, damaged)
+}
+
+// TestHostile wants errors, soon and without memory, for headers that promise
+// more than the file holds.
+func TestHostile(t *testing.T) {
+	needLibrary(t)
+	src, err := os.ReadFile(filepath.Join(flavours(t), "17x33_2x2.jpg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(src, []byte{0xff, 0xc0})
+	huge := bytes.Clone(src)
+	copy(huge[at+5:], []byte{0x30, 0, 0x30, 0}) // 12288 by 12288
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := (Decoder{}).Decode(context.Background(), huge, transcode.Limits{}); !errors.Is(err, transcode.ErrTruncated) {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+		t.Errorf("%d bytes allocated", n)
+	}
+	// 200 scans more, each of a few bytes.
+	many, err := os.ReadFile(filepath.Join(flavours(t), "17x33_2x2-progressive.jpg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := bytes.LastIndex(many, []byte{0xff, 0xda})
+	scan := many[last : len(many)-2]
+	many = append(bytes.Clone(many[:len(many)-2]), append(bytes.Repeat(scan, 200), 0xff, 0xd9)...)
+	if _, err := (Decoder{}).Decode(context.Background(), many, transcode.Limits{}); !errors.Is(err, transcode.ErrUnsupported) {
+		t.Errorf("200 scans: %v", err)
+	}
+	lim := transcode.Limits{MaxPixels: 500}
+	if _, err := (Decoder{}).Decode(context.Background(), src, lim); !errors.Is(err, transcode.ErrUnsupported) {
+		t.Errorf("over the limit: %v", err)
+	}
+	if _, err := (Decoder{}).Probe(bytes.NewReader(src), int64(len(src)), lim); !errors.Is(err, transcode.ErrUnsupported) {
+		t.Errorf("probe over the limit: %v", err)
+	}
+}
+
+// TestConcurrent decodes in many goroutines: handles must not be shared.
+func TestConcurrent(t *testing.T) {
+	needLibrary(t)
+	dir := flavours(t)
+	paths, _ := filepath.Glob(filepath.Join(dir, "*_ycc*.jpg"))
+	want := expect(t, paths)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for _, path := range paths {
+				src, err := os.ReadFile(path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				px, err := Decoder{}.Decode(context.Background(), src, transcode.Limits{})
+				if err != nil || !bytes.Equal(px.Pix, want[path]) {
+					t.Errorf("%s: %v, or other pixels", filepath.Base(path), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestMissing wants the text for a machine without the library to say what to
+// install.
+func TestMissing(t *testing.T) {
+	err := load([]string{"libturbojpeg-that-nobody-has.so.0"})
+	if !errors.Is(err, transcode.ErrUnsupported) || !bytes.Contains([]byte(err.Error()), []byte("libturbojpeg0 (Debian")) {
+		t.Errorf("%v", err)
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	needLibrary(b)
+	src, err := os.ReadFile(photographs(b)[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		px, err := Decoder{}.Decode(context.Background(), src, transcode.Limits{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(int64(len(px.Pix)))
+	}
+}
+
+// FuzzDecode wants no crash of the library, and Probe to agree with Decode.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("\xff\xd8\xff\xdb\x00\x43\x00" + strings.Repeat("\x01", 64) +
+		"\xff\xc0\x00\x0b\x08\x00\x08\x00\x08\x01\x01\x11\x00" +
+		"\xff\xc4\x00\x14\x00\x01" + strings.Repeat("\x00", 15) + "\x00" +
+		"\xff\xc4\x00\x14\x10\x01" + strings.Repeat("\x00", 15) + "\x00" +
+		"\xff\xda\x00\x08\x01\x01\x00\x00\x3f\x00\x3f\xff\xd9"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		needLibrary(t)
+		lim := transcode.Limits{MaxPixels: 1 << 14}
+		info, probeErr := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), lim)
+		px, err := Decoder{}.Decode(context.Background(), src, lim)
+		if err == nil && (probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len()) {
+			t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
+		}
+	})
+}
