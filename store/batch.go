@@ -1,0 +1,218 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// batch is the record that is being gathered.
+type batch struct {
+	items  []*item
+	images int
+	bytes  int64 // of data
+	meta   int64 // of entries, about
+}
+
+// metaLimit ends a record whose entries grow long, in bytes.
+const metaLimit = 16 << 20
+
+// newItem turns what an encoder made into what is stored.
+func newItem(s Sample, e Encoded) (*item, error) {
+	s.Info = e.Info
+	s.Fault = clip(e.Fault, maxFault)
+	it := &item{Sample: s}
+	for _, r := range e.Representations {
+		rep, data, err := split(r)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Key, err)
+		}
+		it.Representations = append(it.Representations, rep)
+		it.data = append(it.data, data)
+	}
+	if err := checkSample(&it.Sample); err != nil {
+		return nil, err
+	}
+	if n := it.metaSize(); n > maxEntry {
+		return nil, fmt.Errorf("an entry of %d bytes is over the limit of %d: the file is too large", n, maxEntry)
+	}
+	return it, nil
+}
+
+// split cuts a Split into parts.
+func split(r EncodedRepresentation) (Representation, [][]byte, error) {
+	rep := Representation{Key: r.Key, Levels: r.Split.Levels, Tail: r.Split.Tail}
+	ends := r.Split.Ends
+	if len(ends) == 0 && len(r.Split.Data) > 0 {
+		ends = []int{len(r.Split.Data)}
+	}
+	data := make([][]byte, 0, len(ends))
+	begin := 0
+	for _, end := range ends {
+		if end < begin || end > len(r.Split.Data) {
+			return rep, nil, fmt.Errorf("a part from %d to %d of %d bytes", begin, end, len(r.Split.Data))
+		}
+		b := r.Split.Data[begin:end]
+		data = append(data, b)
+		rep.Parts = append(rep.Parts, Part{Len: int64(len(b)), Sums: appendSums(nil, b)})
+		begin = end
+	}
+	if begin != len(r.Split.Data) {
+		return rep, nil, fmt.Errorf("parts of %d bytes where there are %d", begin, len(r.Split.Data))
+	}
+	return rep, data, nil
+}
+
+// clip shortens s to at most n bytes of valid UTF-8.
+func clip(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// metaSize is an upper bound for the length of the encoded entry.
+func (it *item) metaSize() int64 {
+	n := int64(128 + len(it.Path) + len(it.Fault))
+	for i := range it.Representations {
+		r := &it.Representations[i]
+		n += int64(32 + len(r.Key) + len(r.Tail) + 3*len(r.Levels))
+		for j := range r.Parts {
+			n += int64(2*9 + 4*len(r.Parts[j].Sums))
+		}
+	}
+	return n
+}
+
+func (it *item) size() int64 {
+	n := int64(0)
+	for i := range it.Representations {
+		for j := range it.Representations[i].Parts {
+			n += it.Representations[i].Parts[j].Len
+		}
+	}
+	return n
+}
+
+// put adds an entry to the record that is being gathered, and writes it where it
+// is complete. What ends a record depends on what it holds alone, so that the
+// same dataset makes the same packs.
+func (p *packer) put(it *item) error {
+	b := &p.batch
+	size, meta := it.size(), it.metaSize()
+	if len(b.items) > 0 && (b.bytes+size > p.o.RecordBytes || b.meta+meta > metaLimit) {
+		if err := p.flush(); err != nil {
+			return err
+		}
+	}
+	b.items = append(b.items, it)
+	b.bytes += size
+	b.meta += meta
+	if it.Kind == File {
+		b.images++
+	}
+	if b.images >= p.format.RecordImages || len(b.items) >= maxRecordEntries {
+		return p.flush()
+	}
+	return nil
+}
+
+// flush writes the record that was gathered, and seals the pack if it is full.
+func (p *packer) flush() error {
+	b := p.batch
+	p.batch = batch{}
+	if len(b.items) == 0 {
+		return nil
+	}
+	for i, it := range b.items {
+		it.Seq = p.state.seq + int64(i)
+	}
+	rec, err := layOut(b.items)
+	if err != nil {
+		return err
+	}
+	if p.w == nil {
+		if p.w, err = createPack(p.o.FS, p.packs(), p.next); err != nil {
+			return err
+		}
+		p.next++
+		p.report.Bytes += headerSize
+	}
+	if _, err := p.w.append(rec); err != nil {
+		return err
+	}
+	p.state.seq += int64(len(b.items))
+	for _, it := range b.items {
+		switch it.Kind {
+		case File:
+			p.report.Files++
+			if it.Fault != "" {
+				p.report.Faults++
+			}
+		case Dir:
+			p.report.Dirs++
+		case Tombstone:
+			p.report.Removed++
+		}
+	}
+	p.report.Bytes += frameSize + int64(len(rec.meta)) + rec.size
+	p.o.Progress(p.report.Progress)
+	if p.w.full(p.o.PackBytes) {
+		return p.seal()
+	}
+	if time.Since(p.lastSync) > syncEvery {
+		p.lastSync = time.Now()
+		return p.w.sync()
+	}
+	return nil
+}
+
+// bury writes tombstones for everything stored that the walk did not meet,
+// except below paths that could not be walked.
+func (p *packer) bury(kept []string) error {
+	if !p.state.anyGone() {
+		return nil
+	}
+	var gone []string
+	collect := func(samples []Sample) error {
+		for i := range samples {
+			s := &samples[i]
+			if s.Kind != Tombstone && p.state.gone(s.Path) && !slices.ContainsFunc(kept, func(k string) bool { return below(s.Path, k) }) {
+				gone = append(gone, s.Path)
+			}
+		}
+		return nil
+	}
+	sealed, _, err := listPacks(p.o.FS, p.packs())
+	if err != nil {
+		return err
+	}
+	for _, n := range sealed {
+		if err := eachStored(p.o.FS, p.packs(), n, collect); err != nil {
+			return err
+		}
+	}
+	if p.w != nil { // what was salvaged is in no sealed pack
+		for rec, err := range scan(p.w.f, p.w.number, p.w.end, false) {
+			if err == nil {
+				err = collect(rec.samples)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	slices.Sort(gone)
+	for _, path := range slices.Compact(gone) {
+		if err := p.put(&item{Sample: Sample{Path: path, Kind: Tombstone}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below reports whether path is dir or in it.
+func below(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, dir) && path[len(dir)] == '/'
+}

@@ -1,0 +1,287 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/pipefs/pipefs/store/vfs"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// benchSource is a dataset of n files that are all the same.
+type benchSource struct {
+	n    int
+	data []byte
+}
+
+func (s benchSource) path(i int) string {
+	return fmt.Sprintf("train/n%08d/ILSVRC2012_train_%08d.jpg", i/1000, i)
+}
+
+func (s benchSource) id(i int) Identity {
+	return Identity{Ino: uint64(i), Size: int64(len(s.data)), MTime: 1_700_000_000_000_000_000, CTime: 1_700_000_000_000_000_000}
+}
+
+func (s benchSource) Walk(context.Context) iter.Seq2[SourceFile, error] {
+	return func(yield func(SourceFile, error) bool) {
+		yield(SourceFile{Kind: Dir}, nil)
+		yield(SourceFile{Path: "train", Kind: Dir}, nil)
+		for i := range s.n {
+			if i%1000 == 0 && !yield(SourceFile{Path: fmt.Sprintf("train/n%08d", i/1000), Kind: Dir}, nil) {
+				return
+			}
+			if !yield(SourceFile{Path: s.path(i), Kind: File, Mode: 0o644, Identity: s.id(i)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s benchSource) Read(_ context.Context, path string) ([]byte, Identity, error) {
+	var dir, i int
+	if _, err := fmt.Sscanf(path, "train/n%d/ILSVRC2012_train_%d.jpg", &dir, &i); err != nil {
+		return nil, Identity{}, err
+	}
+	return s.data, s.id(i), nil
+}
+
+// scansEncoder cuts every file into ten scans.
+type scansEncoder struct{}
+
+func (scansEncoder) Encode(_ context.Context, _ string, data []byte) (Encoded, error) {
+	s := transcode.Split{Data: data, Tail: []byte{0xff, 0xd9}}
+	for i := 1; i <= 10; i++ {
+		s.Ends = append(s.Ends, len(data)*i/10)
+		s.Levels = append(s.Levels, i)
+	}
+	return Encoded{Info: jpegInfo, Representations: []EncodedRepresentation{{Key: "scan@jpeg1", Split: s}}}, nil
+}
+
+func (scansEncoder) Current(*Sample) bool { return true }
+
+// wholeEncoder keeps every file in one part, as raw pixels are kept.
+type wholeEncoder struct{ scansEncoder }
+
+func (wholeEncoder) Encode(_ context.Context, _ string, data []byte) (Encoded, error) {
+	return Encoded{Info: jpegInfo, Representations: []EncodedRepresentation{{Key: "bmp@1", Split: transcode.Split{Data: data}}}}, nil
+}
+
+func benchPack(b *testing.B, dir string, src Source, enc Encoder) {
+	b.Helper()
+	if _, err := Pack(context.Background(), dir, src, enc, PackOptions{Logger: quiet}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkReadAt(b *testing.B) {
+	for _, c := range []struct {
+		name       string
+		size, step int
+		enc        Encoder
+		once       bool
+	}{
+		{"bmp600K/whole", 600_000, 600_000, wholeEncoder{}, false},
+		{"bmp600K/128K", 600_000, 128 << 10, wholeEncoder{}, false},
+		{"bmp600K/4K", 600_000, 4 << 10, wholeEncoder{}, false},
+		{"bmp600K/4K-once", 600_000, 4 << 10, wholeEncoder{}, true},
+		{"scans110K/whole", 110_000, 110_002, scansEncoder{}, false},
+		{"scans110K/128K", 110_000, 128 << 10, scansEncoder{}, false},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			dir := filepath.Join(b.TempDir(), "store")
+			src := benchSource{200, noise(random(b), c.size)}
+			benchPack(b, dir, src, c.enc)
+			s, err := Open(dir, Options{Logger: quiet, VerifyOnce: c.once})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			var readers []*Reader
+			for i := range src.n {
+				got, err := s.Lookup(src.path(i))
+				if err != nil {
+					b.Fatal(err)
+				}
+				r, err := s.Reader(got.Representations[0], 0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				readers = append(readers, r)
+			}
+			buf := make([]byte, c.step)
+			b.SetBytes(readers[0].Size())
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				r := readers[i%len(readers)]
+				i++
+				for off := int64(0); off < r.Size(); off += int64(c.step) {
+					p := buf[:min(int64(c.step), r.Size()-off)]
+					if _, err := r.ReadAt(p, off); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkPack(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		n, size int
+		enc     Encoder
+	}{{"bmp600K", 1000, 600_000, wholeEncoder{}}, {"scans110K", 5000, 110_000, scansEncoder{}}} {
+		b.Run(c.name, func(b *testing.B) {
+			src := benchSource{c.n, noise(random(b), c.size)}
+			b.SetBytes(int64(c.n) * int64(c.size))
+			for b.Loop() {
+				benchPack(b, filepath.Join(tempDir(b), "store"), src, c.enc)
+			}
+		})
+	}
+}
+
+// manySamples packs 100,000 samples of ten scans that are next to empty.
+func manySamples(b *testing.B) (string, benchSource) {
+	b.Helper()
+	dir := filepath.Join(b.TempDir(), "store")
+	src := benchSource{100_000, noise(random(b), 100)}
+	benchPack(b, dir, src, scansEncoder{})
+	return dir, src
+}
+
+func BenchmarkIndexBuild100k(b *testing.B) {
+	dir, src := manySamples(b)
+	format, err := readFormat(vfs.OS, dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := buildIndex(context.Background(), vfs.OS, dir, vfs.OS, filepath.Join(b.TempDir(), "index"), format, quiet); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(src.n)*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+}
+
+func BenchmarkOpen100k(b *testing.B) {
+	dir, src := manySamples(b)
+	before := heap()
+	s, err := Open(dir, Options{Logger: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	size := int64(0)
+	for _, f := range s.index.seal.Files {
+		size += f.Size
+	}
+	heapBytes := float64(heap()-before) / float64(src.n)
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		s, err := Open(dir, Options{Logger: quiet})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(heapBytes, "heap-B/entry")
+	b.ReportMetric(float64(size)/float64(src.n), "index-B/entry")
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func BenchmarkLookup(b *testing.B) {
+	dir, src := manySamples(b)
+	s, err := Open(dir, Options{Logger: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	paths := make([]string, 10_000)
+	for i := range paths {
+		paths[i] = src.path(i * 7919 % src.n)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if _, err := s.Lookup(paths[i%len(paths)]); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
+func BenchmarkList1000(b *testing.B) {
+	dir, _ := manySamples(b)
+	s, err := Open(dir, Options{Logger: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	i := 0
+	for b.Loop() {
+		if list, err := s.List(fmt.Sprintf("train/n%08d", i%100)); err != nil || len(list) != 1000 {
+			b.Fatal(len(list), err)
+		}
+		i++
+	}
+}
+
+func BenchmarkOverlay(b *testing.B) {
+	data := transcode.Split{Data: noise(random(b), 1000)}
+	path := func(i int) string { return fmt.Sprintf("train/%08d.jpg", i) }
+	const n = 100_000
+	v, err := OpenOverlay(filepath.Join(b.TempDir(), "overlay"), OverlayOptions{Logger: quiet})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer v.Close()
+	before := heap()
+	for i := range n {
+		if err := v.Put(path(i), Identity{}, jpegInfo, "k", data); err != nil {
+			b.Fatal(err)
+		}
+	}
+	v.write.Lock()
+	footer := len(v.w.footer)
+	v.write.Unlock()
+	perEntry := float64(heap()-before-int64(footer)) / n
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if _, err := v.Get(path(i%n), Identity{}, "k"); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+	b.ReportMetric(perEntry, "heap-B/entry")
+}
+
+func BenchmarkState100k(b *testing.B) {
+	src := benchSource{100_000, nil}
+	var st *state
+	before := heap()
+	for b.Loop() {
+		st = newState()
+		for i := range src.n {
+			st.add(&Sample{Path: src.path(i), Kind: File, Source: src.id(i)}, true)
+		}
+	}
+	b.ReportMetric(float64(heap()-before)/float64(src.n), "heap-B/entry")
+	runtime.KeepAlive(st)
+}

@@ -1,0 +1,266 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+// small makes a store of two small packs.
+func small(t *testing.T) (dir string, src *memSource) {
+	t.Helper()
+	src = newSource()
+	src.put("a/1.jpg", []byte("the first picture"))
+	src.put("a/2.jpg", []byte("the second"))
+	src.put("b.txt", []byte("labels"))
+	dir = tempDir(t)
+	mustPack(t, dir, src, PackOptions{RecordImages: 2, PackBytes: 300})
+	if n := len(packFiles(t, dir)); n != 2 {
+		t.Fatalf("%d packs", n)
+	}
+	return dir, src
+}
+
+// Every byte of every pack is flipped in turn. A reader meets an error or the
+// right bytes, never wrong ones; Check notices each.
+func TestFlips(t *testing.T) {
+	dir, src := small(t)
+	r := random(t)
+	detected, harmless, total := 0, 0, 0
+	s := mustOpen(t, dir)
+	for name, whole := range packFiles(t, dir) {
+		for i := range whole {
+			total++
+			broken := slices.Clone(whole)
+			broken[i] ^= 1 << r.IntN(8)
+			write(t, filepath.Join(dir, packsName, name), broken)
+			bad, err := compareAgain(s, src)
+			switch {
+			case err != nil:
+				t.Fatalf("%s byte %d: %v", name, i, err)
+			case bad > 0:
+				detected++
+			default:
+				harmless++
+			}
+			var problems []Problem
+			if i%50 == 0 {
+				problems, err = Check(context.Background(), dir, Options{Logger: quiet})
+			} else {
+				problems, err = checkPack(s, name)
+			}
+			if err != nil || len(problems) == 0 || !strings.Contains(problems[0].String(), name) {
+				t.Fatalf("%s byte %d: check found %v, %v", name, i, problems, err)
+			}
+		}
+		write(t, filepath.Join(dir, packsName, name), whole)
+	}
+	t.Logf("%d bytes: %d seen by readers, %d not touched by them", total, detected, harmless)
+	checkStore(t, dir, src)
+}
+
+// compareAgain is compareStore with packs that are opened anew.
+func compareAgain(s *Store, src *memSource) (int, error) {
+	s.pool.close()
+	if err := s.openPacks(); err != nil {
+		return 0, err
+	}
+	return compareStore(s, src)
+}
+
+// checkPack is what Check does with one pack.
+func checkPack(s *Store, name string) ([]Problem, error) {
+	c := &checker{ctx: context.Background(), dir: s.dir, o: s.o, live: map[string]int64{}, index: s.index}
+	n, err := strconv.ParseUint(strings.TrimSuffix(name, ".pack"), 10, 32)
+	if err == nil {
+		err = c.pack(uint32(n))
+	}
+	return c.problems, err
+}
+
+// The same where the index has to be made from the damaged packs.
+func TestFlipsWithoutIndex(t *testing.T) {
+	dir, src := small(t)
+	r := random(t)
+	if err := os.Remove(filepath.Join(dir, currentName)); err != nil {
+		t.Fatal(err)
+	}
+	for name, whole := range packFiles(t, dir) {
+		for i := r.IntN(7); i < len(whole); i += 7 {
+			broken := slices.Clone(whole)
+			broken[i] ^= 1 << r.IntN(8)
+			write(t, filepath.Join(dir, packsName, name), broken)
+			s, err := Open(dir, Options{Logger: quiet})
+			if err == nil {
+				_, err = compareStore(s, src)
+				err = errors.Join(err, s.Close())
+				_ = os.Remove(filepath.Join(dir, currentName))
+			} else if errors.Is(err, ErrCorrupt) && strings.Contains(err.Error(), name) {
+				err = nil
+			}
+			if err != nil {
+				t.Fatalf("%s byte %d: %v", name, i, err)
+			}
+		}
+		write(t, filepath.Join(dir, packsName, name), whole)
+	}
+}
+
+// A broken index is noticed, and made again.
+func TestIndexFlips(t *testing.T) {
+	dir, src := small(t)
+	r := random(t)
+	for round := range 60 {
+		var names []string
+		for _, pattern := range []string{"CURRENT", "index.*/SEAL", "index.*/db/*"} {
+			found, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, found...)
+		}
+		name := names[r.IntN(len(names))]
+		whole, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(whole) == 0 {
+			continue
+		}
+		if round%4 == 0 {
+			write(t, name, whole[:r.IntN(len(whole))])
+		} else {
+			whole[r.IntN(len(whole))] ^= 1 << r.IntN(8)
+			write(t, name, whole)
+		}
+		checkStoreAgain(t, dir, src)
+	}
+}
+
+// A pack that is shorter than it was is an error that names it, whatever its
+// length; likewise one that is missing, and two that were swapped.
+func TestTruncatedMissingSwapped(t *testing.T) {
+	dir, src := small(t)
+	packs := packFiles(t, dir)
+	count := 0
+	refuse := func(what, name string, kind ProblemKind) {
+		t.Helper()
+		if count++; raceEnabled && count%5 != 0 && kind == Truncated {
+			return // slow
+		}
+		_, err := Open(dir, Options{Logger: quiet})
+		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			t.Fatalf("%s %s: open: %v", name, what, err)
+		}
+		problems, err := Check(context.Background(), dir, Options{Logger: quiet})
+		if err != nil || len(problems) == 0 || problems[0].Kind != kind || !strings.HasSuffix(problems[0].Name, name) {
+			t.Fatalf("%s %s: check: %v, %v", name, what, problems, err)
+		}
+	}
+	for name, whole := range packs {
+		path := filepath.Join(dir, packsName, name)
+		for n := range whole {
+			write(t, path, whole[:n])
+			refuse("truncated", name, Truncated)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		refuse("missing", name, Missing)
+		write(t, path, whole)
+	}
+	one, two := filepath.Join(dir, packsName, packName(1)), filepath.Join(dir, packsName, packName(2))
+	for _, index := range []bool{true, false} {
+		write(t, one, packs[packName(2)])
+		write(t, two, packs[packName(1)])
+		if !index {
+			if err := os.Remove(filepath.Join(dir, currentName)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Open(dir, Options{Logger: quiet}); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("swapped, index %v: %v", index, err)
+		}
+	}
+	write(t, one, packs[packName(1)])
+	write(t, two, packs[packName(2)])
+	checkStoreAgain(t, dir, src)
+}
+
+// An unfinished pack of every length, and with every byte flipped, is taken over
+// up to the damage and completed to the same bytes.
+func TestSalvage(t *testing.T) {
+	src := newSource()
+	for _, name := range []string{"1.jpg", "2.jpg", "d/3.txt"} {
+		src.put(name, []byte("picture "+name))
+	}
+	dir := tempDir(t)
+	mustPack(t, dir, src, PackOptions{})
+	whole := packFiles(t, dir)[packName(1)]
+	packs := tempDir(t)
+	part := filepath.Join(packs, packName(1)+partSuffix)
+	resume := func(content []byte) (end int64) {
+		t.Helper()
+		write(t, part, content)
+		kept := 0
+		w, err := resumePack(vfs.OS, packs, 1, func(s scanned) error {
+			kept++
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, whole[:len(got)]) || kept != int(w.count) {
+			t.Fatalf("kept %d bytes, %d records, which differ", len(got), kept)
+		}
+		return w.end
+	}
+	last := int64(0)
+	for n := range len(whole) + 1 {
+		end := resume(whole[:n])
+		if end < last || end > max(int64(n), headerSize) {
+			t.Fatalf("of %d bytes %d are kept", n, end)
+		}
+		last = end
+	}
+	for i := range int(last) {
+		broken := slices.Clone(whole)
+		broken[i] ^= 0x10
+		if end := resume(broken); end > max(int64(i), headerSize) {
+			t.Fatalf("byte %d flipped: %d are kept", i, end)
+		}
+	}
+	// Completed by the next run.
+	for n := 0; n < len(whole); n += 97 {
+		dir := tempDir(t)
+		mustPack(t, dir, newSource(), PackOptions{})
+		_ = os.Remove(filepath.Join(dir, packsName, packName(1)))
+		write(t, filepath.Join(dir, packsName, packName(1)+partSuffix), whole[:n])
+		mustPack(t, dir, src, PackOptions{})
+		if !slices.Equal(packFiles(t, dir)[packName(1)], whole) {
+			t.Fatalf("a pack that was cut to %d bytes is completed to another", n)
+		}
+		checkStore(t, dir, src)
+	}
+}
+
+func write(t testing.TB, name string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// tinyPack is a pack made from fixed input; the documentation shows it.
+func tinyPack(t testing.TB) []byte {
+	t.Helper()
+	src := newSource()
+	src.files[""] = memFile{kind: Dir, id: Identity{Ino: 1}}
+	src.put("a.jpg", []byte("0123456789"))
+	dir := filepath.Join(t.TempDir(), "store")
+	mustPack(t, dir, src, PackOptions{})
+	b, err := os.ReadFile(filepath.Join(dir, packsName, packName(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// An entry that decodes encodes to one that decodes to the same.
+func FuzzEntry(f *testing.F) {
+	at := place{pack: 3, base: 1000, size: 1 << 40}
+	pack := tinyPack(f)
+	for rec, err := range scan(bytes.NewReader(pack), 1, int64(len(pack)), true) {
+		if err == nil {
+			_ = eachEntry(rec.meta, func(_ int, raw []byte) error { f.Add(bytes.Clone(raw)); return nil })
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		s, err := decodeEntry(raw, at)
+		if err != nil {
+			return
+		}
+		relative := s
+		relative.Representations = nil
+		for _, r := range s.Representations {
+			parts := append([]Part(nil), r.Parts...)
+			for i := range parts {
+				parts[i].Off -= at.base
+			}
+			r.Parts = parts
+			relative.Representations = append(relative.Representations, r)
+		}
+		again, err := decodeEntry(appendEntry(nil, &relative), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(s, again, cmpopts.EquateEmpty(), cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// Records of a pack that is nothing but noise neither panic nor allocate more
+// than the pack is long; what holds has data that can be read.
+func FuzzRecord(f *testing.F) {
+	pack := tinyPack(f)
+	f.Add(pack)
+	f.Add(pack[:len(pack)-1])
+	f.Add(pack[:headerSize])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// Checksums that fit let more of the input through.
+		if len(b) > headerSize+frameSize {
+			b = bytes.Clone(b)
+			fixSums(b)
+		}
+		for rec, err := range scan(bytes.NewReader(b), 1, int64(len(b)), true) {
+			if err == nil && rec.end > int64(len(b)) {
+				t.Fatal("a record beyond the end")
+			}
+		}
+	})
+}
+
+// fixSums puts right the checksums of the header and of the first record.
+func fixSums(b []byte) {
+	put := func(at int, v uint32) { copy(b[at:], []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}) }
+	copy(b, appendPackHeader(nil, 1))
+	fr := b[headerSize:]
+	meta := min(int(uint32(fr[4])|uint32(fr[5])<<8), len(fr)-frameSize)
+	put(headerSize+16, sum(fr[frameSize:frameSize+meta]))
+	copy(fr, recordMagic)
+	put(headerSize+20, sum(fr[:20]))
+}
+
+func FuzzFooter(f *testing.F) {
+	pack := tinyPack(f)
+	seal, _, err := readFooter(memFileOf(pack), 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(pack[seal.footerOff:seal.footerOff+seal.footerLen], int64(seal.footerOff))
+	f.Fuzz(func(t *testing.T, footer []byte, off int64) {
+		records, err := parseFooter(footer, packSeal{Number: 1, footerOff: off})
+		if err != nil {
+			return
+		}
+		for _, r := range records {
+			if r.off < 0 || r.at.base+r.at.size > off {
+				t.Fatal("a record beyond the footer")
+			}
+			_, _ = decodeRecord(r.meta, r.at)
+		}
+	})
+}
+
+// FuzzPack has whole files of any kind opened as a sealed pack.
+func FuzzPack(f *testing.F) {
+	f.Add(tinyPack(f))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, records, err := readFooter(memFileOf(b), 1)
+		if err != nil {
+			return
+		}
+		for _, r := range records {
+			_, _ = decodeRecord(r.meta, r.at)
+		}
+	})
+}
+
+// bytesFile is a vfs.File that can only be read.
+type bytesFile struct{ *bytes.Reader }
+
+func memFileOf(b []byte) bytesFile { return bytesFile{bytes.NewReader(b)} }
+
+func (f bytesFile) Size() (int64, error)             { return f.Reader.Size(), nil }
+func (bytesFile) Close() error                       { return nil }
+func (bytesFile) Sync() error                        { return nil }
+func (bytesFile) Truncate(int64) error               { return os.ErrPermission }
+func (bytesFile) WriteAt([]byte, int64) (int, error) { return 0, io.ErrShortWrite }

@@ -1,0 +1,302 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/pipefs/pipefs/store/vfs"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// OverlayOptions says how an overlay is opened. The zero value is a good choice.
+type OverlayOptions struct {
+	FS     vfs.FS       // nil means vfs.OS
+	Logger *slog.Logger // nil means slog.Default
+	// MaxBytes is the budget for all packs, in bytes; 0 means no budget.
+	MaxBytes int64
+	// PackBytes is the size at which a pack is sealed; 0 means 64 MiB.
+	PackBytes int64
+	// VerifyOnce and MaxOpenPacks are as in Options.
+	VerifyOnce   bool
+	MaxOpenPacks int
+}
+
+// Overlay is a private store that grows while it is used. It is safe for
+// concurrent use. It takes some 30 bytes of memory a representation.
+type Overlay struct {
+	dir  string
+	o    OverlayOptions
+	lock io.Closer
+	pool *pool
+	seed maphash.Seed
+
+	places sync.RWMutex
+	at     map[uint64]location
+
+	write  sync.Mutex
+	w      *packWriter // nil between packs
+	next   uint32
+	sealed int64 // bytes of packs that do not grow any more
+	dead   error // why nothing can be written any more
+}
+
+// location is where a record begins: the pack's number above offsetBits bits of
+// offset.
+type location uint64
+
+const (
+	offsetBits   = 40
+	maxPackBytes = 1 << 39
+	maxPacks     = 1<<(64-offsetBits) - 1
+)
+
+// overlayKey is what a representation is looked up by. Only its hash is kept in
+// memory; the record itself tells whether it is the one.
+type overlayKey struct {
+	path string
+	src  Identity
+	key  string
+}
+
+// OpenOverlay opens the overlay in dir, made if need be. ErrLocked says that
+// another process has it open.
+func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.PackBytes <= 0 {
+		o.PackBytes = 64 << 20
+	}
+	o.PackBytes = min(o.PackBytes, maxPackBytes)
+	v := &Overlay{
+		dir: dir, o: o, seed: maphash.MakeSeed(), at: map[uint64]location{},
+		pool: newPool(o.FS, dir, o.MaxOpenPacks),
+	}
+	if err := o.FS.MkdirAll(dir); err != nil {
+		return nil, err
+	}
+	var err error
+	if v.lock, err = o.FS.Lock(filepath.Join(dir, lockName)); err != nil {
+		if errors.Is(err, vfs.ErrLocked) {
+			err = fmt.Errorf("%s: %w", dir, ErrLocked)
+		}
+		return nil, err
+	}
+	if err := v.load(); err != nil {
+		return nil, errors.Join(err, v.Close())
+	}
+	return v, nil
+}
+
+func (v *Overlay) know(pack uint32, off int64, samples []Sample) {
+	for i := range samples {
+		s := &samples[i]
+		for j := range s.Representations {
+			v.place(overlayKey{s.Path, s.Source, s.Representations[j].Key}, pack, off)
+		}
+	}
+}
+
+func (v *Overlay) place(k overlayKey, pack uint32, off int64) {
+	v.places.Lock()
+	defer v.places.Unlock()
+	v.at[v.hash(k)] = location(uint64(pack)<<offsetBits | uint64(off))
+}
+
+// hash is replaced by tests that want collisions.
+func (v *Overlay) hash(k overlayKey) uint64 { return overlayHash(v.seed, k) }
+
+var overlayHash = func(seed maphash.Seed, k overlayKey) uint64 { return maphash.Comparable(seed, k) }
+
+var metaBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// Get finds what Put stored for that version of the file; ErrNotFound where
+// there is nothing, or nothing that holds.
+func (v *Overlay) Get(path string, src Identity, key string) (Representation, error) {
+	k := overlayKey{path, src, key}
+	v.places.RLock()
+	at, ok := v.at[v.hash(k)]
+	v.places.RUnlock()
+	if !ok {
+		return Representation{}, ErrNotFound
+	}
+	rep, err := v.read(k, at)
+	if errors.Is(err, ErrCorrupt) {
+		v.o.Logger.Warn("an overlay's record is damaged and forgotten", "overlay", v.dir, "sample", path, "error", err)
+		v.Forget(path, src, key)
+		err = fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	return rep, err
+}
+
+// read reads the record at a location and returns the representation, if it is
+// the one that was asked for.
+func (v *Overlay) read(k overlayKey, at location) (Representation, error) {
+	n, off := uint32(at>>offsetBits), int64(at&(1<<offsetBits-1))
+	p, err := v.pool.get(n)
+	if err != nil {
+		return Representation{}, err
+	}
+	f, err := p.acquire()
+	if err != nil {
+		return Representation{}, err
+	}
+	defer p.release()
+	buf := metaBuffers.Get().(*[]byte)
+	defer metaBuffers.Put(buf)
+	rec, err := readRecord(f, n, off, 2*maxLen, buf)
+	if err != nil {
+		return Representation{}, err
+	}
+	for i := range rec.samples {
+		s := &rec.samples[i]
+		if s.Path == k.path && s.Source == k.src {
+			if r := s.Representation(k.key); r != nil {
+				return *r, nil
+			}
+		}
+	}
+	return Representation{}, ErrNotFound // another one has the same hash
+}
+
+// Forget makes Get find nothing, so that the representation is made again: for
+// a caller whose Reader found it corrupt. What it took on disk is not given back.
+func (v *Overlay) Forget(path string, src Identity, key string) {
+	v.places.Lock()
+	defer v.places.Unlock()
+	delete(v.at, v.hash(overlayKey{path, src, key}))
+}
+
+// Put stores a representation; one that is stored already costs nothing. A Get
+// in this process finds it at once; it survives the death of the process, and
+// that of the machine once its pack is sealed. ErrFull says that the budget or
+// the disk is used up.
+func (v *Overlay) Put(path string, src Identity, info transcode.Info, key string, s transcode.Split) error {
+	if _, err := v.Get(path, src, key); err == nil || !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	it, err := newItem(Sample{Path: path, Kind: File, Source: src}, Encoded{
+		Info: info, Representations: []EncodedRepresentation{{Key: key, Split: s}},
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	rec, err := layOut([]*item{it})
+	if err != nil {
+		return err
+	}
+	v.write.Lock()
+	defer v.write.Unlock()
+	if v.dead != nil {
+		return v.dead
+	}
+	if v.o.MaxBytes > 0 && v.bytes()+recordSize(rec) > v.o.MaxBytes {
+		return fmt.Errorf("the overlay's budget of %d bytes: %w", v.o.MaxBytes, ErrFull)
+	}
+	off, err := v.append(rec)
+	if err != nil {
+		return err
+	}
+	v.place(overlayKey{path, src, key}, v.w.number, off)
+	if v.w.full(v.o.PackBytes) {
+		if err := v.seal(); err != nil { // the record itself is there
+			v.o.Logger.Warn("an overlay's pack stays unfinished", "overlay", v.dir, "error", err)
+			if !errors.Is(err, syscall.ENOSPC) {
+				v.dead = err
+			}
+		}
+	}
+	return nil
+}
+
+// append writes a record, to a new pack if need be.
+func (v *Overlay) append(rec *record) (off int64, err error) {
+	if v.w == nil {
+		if v.next > maxPacks {
+			return 0, fmt.Errorf("the overlay has %d packs: %w", v.next-1, ErrFull)
+		}
+		w, err := createPack(v.o.FS, v.dir, v.next)
+		if err != nil {
+			return 0, v.failed(err)
+		}
+		v.w = w
+		v.pool.add(v.next, nil)
+		v.next++
+	}
+	if off, err = v.w.append(rec); err != nil {
+		return 0, v.failed(err)
+	}
+	return off, nil
+}
+
+// failed decides what a failed write means. Room on a disk comes and goes, and
+// what was not written can be cut off; after anything else the overlay is only
+// read.
+func (v *Overlay) failed(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		v.dead = fmt.Errorf("the overlay is only read from now on: %w", err)
+		return v.dead
+	}
+	if v.w != nil {
+		_ = v.w.f.Truncate(v.w.end) // else the next record overwrites it
+		v.w.err = nil
+	}
+	return fmt.Errorf("%w: %w", ErrFull, err)
+}
+
+// seal finishes the pack that is being written.
+func (v *Overlay) seal() error {
+	w := v.w
+	v.w = nil
+	s, err := w.seal()
+	v.sealed += max(s.Size, w.end)
+	return err
+}
+
+// Reader opens a representation at a level; 0 is the whole.
+func (v *Overlay) Reader(rep Representation, level int) (*Reader, error) {
+	return v.pool.reader(rep, level, v.o.VerifyOnce)
+}
+
+// Bytes is what the overlay's packs take on disk.
+func (v *Overlay) Bytes() int64 {
+	v.write.Lock()
+	defer v.write.Unlock()
+	return v.bytes()
+}
+
+func (v *Overlay) bytes() int64 {
+	n := v.sealed
+	if v.w != nil {
+		n += v.w.size()
+	}
+	return n
+}
+
+// Close makes everything durable and lets go of the overlay. Its readers fail
+// from then on.
+func (v *Overlay) Close() error {
+	v.write.Lock()
+	defer v.write.Unlock()
+	var err error
+	if v.w != nil {
+		err = v.w.close()
+		v.w = nil
+	}
+	v.dead = ErrClosed
+	v.pool.close()
+	if v.lock != nil {
+		err = errors.Join(err, v.lock.Close())
+		v.lock = nil
+	}
+	return err
+}

@@ -1,0 +1,340 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/pipefs/pipefs/store/vfs"
+	"github.com/pipefs/pipefs/store/vfs/faultfs"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+var jpegInfo = transcode.Info{Format: transcode.JPEG, Mode: transcode.ModeRGB, Width: 3, Height: 2, Scannable: true}
+
+func mustOverlay(t testing.TB, dir string, o OverlayOptions) *Overlay {
+	t.Helper()
+	o.Logger = quiet
+	v, err := OpenOverlay(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = v.Close() })
+	return v
+}
+
+// overlayItem is what the tests store as number i.
+func overlayItem(i int) (path string, id Identity, data []byte) {
+	r := rand.New(rand.NewPCG(uint64(i), 7))
+	return fmt.Sprintf("dir/%04d.jpg", i), Identity{Ino: uint64(i), Size: 5}, noise(r, r.IntN(70_000))
+}
+
+func putItem(v *Overlay, i int) error {
+	path, id, data := overlayItem(i)
+	return v.Put(path, id, jpegInfo, "scan@1", fakeSplit(data))
+}
+
+// getItem reads item i back at all levels.
+func getItem(v *Overlay, i int) error {
+	path, id, data := overlayItem(i)
+	rep, err := v.Get(path, id, "scan@1")
+	if err != nil {
+		return err
+	}
+	for level := range 6 {
+		got, err := readLevel(v.Reader, rep, level)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(got, splitLevel(fakeSplit(data), level)) {
+			return fmt.Errorf("item %d level %d differs", i, level)
+		}
+	}
+	return nil
+}
+
+func TestOverlay(t *testing.T) {
+	dir := filepath.Join(tempDir(t), "overlay")
+	o := OverlayOptions{PackBytes: 300_000}
+	v := mustOverlay(t, dir, o)
+	const n = 40
+	for i := range n {
+		if err := getItem(v, i); !errors.Is(err, ErrNotFound) {
+			t.Fatalf("before it is put: %v", err)
+		}
+		if err := errors.Join(putItem(v, i), getItem(v, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, id, _ := overlayItem(3)
+	if _, err := v.Get(path, Identity{Ino: 99}, "scan@1"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("another version: %v", err)
+	}
+	if _, err := v.Get(path, id, "scan@2"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("another key: %v", err)
+	}
+	size := v.Bytes()
+	if err := putItem(v, 3); err != nil || v.Bytes() != size {
+		t.Errorf("a second time: %v, %d more bytes", err, v.Bytes()-size)
+	}
+	for range 3 {
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+		v = mustOverlay(t, dir, o)
+		if v.Bytes() != size {
+			t.Errorf("%d bytes after opening again, before %d", v.Bytes(), size)
+		}
+		for i := range n {
+			if err := getItem(v, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	v.Forget(path, id, "scan@1")
+	if _, err := v.Get(path, id, "scan@1"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("forgotten: %v", err)
+	}
+	if err := errors.Join(putItem(v, 3), getItem(v, 3)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOverlayFull(t *testing.T) {
+	const budget = 700_000
+	v := mustOverlay(t, tempDir(t), OverlayOptions{MaxBytes: budget, PackBytes: 200_000})
+	stored := 0
+	for i := range 60 {
+		err := putItem(v, i)
+		switch {
+		case err == nil:
+			stored++
+			if err := getItem(v, i); err != nil {
+				t.Fatal(err)
+			}
+		case !errors.Is(err, ErrFull):
+			t.Fatal(err)
+		}
+		if v.Bytes() > budget+1_000 {
+			t.Fatalf("%d bytes", v.Bytes())
+		}
+	}
+	if stored < 10 || stored == 60 {
+		t.Errorf("%d stored", stored)
+	}
+}
+
+// Different names with the same hash do not find each other.
+func TestOverlayCollisions(t *testing.T) {
+	whole := overlayHash
+	defer func() { overlayHash = whole }()
+	overlayHash = func(s maphash.Seed, k overlayKey) uint64 { return whole(s, k) % 3 }
+	dir := tempDir(t)
+	v := mustOverlay(t, dir, OverlayOptions{})
+	for i := range 20 {
+		if err := errors.Join(putItem(v, i), getItem(v, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := 0
+	for i := range 20 {
+		switch err := getItem(v, i); {
+		case err == nil:
+			found++
+		case !errors.Is(err, ErrNotFound):
+			t.Fatal(err)
+		}
+	}
+	if found == 0 || found > 3 {
+		t.Errorf("%d found", found)
+	}
+}
+
+func TestOverlayConcurrent(t *testing.T) {
+	v := mustOverlay(t, tempDir(t), OverlayOptions{PackBytes: 400_000, MaxOpenPacks: 2})
+	var wg sync.WaitGroup
+	for g := range 16 {
+		wg.Go(func() {
+			for i := range 12 {
+				n := (g + i) % 30
+				if err := errors.Join(putItem(v, n), getItem(v, n), getItem(v, g%30)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A disk that is full for a while costs only what was to be kept then.
+func TestOverlayFaults(t *testing.T) {
+	for n := int64(1); n < 90; n++ {
+		for i, fault := range []error{syscall.ENOSPC, faultfs.ErrShort, syscall.EIO} {
+			if raceEnabled && int(n)%3 != i {
+				continue // slow
+			}
+			dir := tempDir(t)
+			nth, kind := faultfs.Nth(n, fault), ""
+			fsys := &faultfs.FS{Base: vfs.OS, Inject: func(op faultfs.Op) error {
+				err := nth(op)
+				if err != nil {
+					kind = op.Kind
+				}
+				return err
+			}}
+			// After a failed sync nobody knows what is on the disk: all that was
+			// not durable before goes.
+			lost := func(err error) bool { return kind == "sync" && errors.Is(err, ErrNotFound) }
+			stored := map[int]bool{}
+			v, err := OpenOverlay(dir, OverlayOptions{FS: fsys, Logger: quiet, PackBytes: 100_000})
+			if err == nil {
+				for i := range 8 {
+					if err := putItem(v, i); err == nil {
+						stored[i] = true
+					} else if fault == syscall.ENOSPC && !errors.Is(err, ErrFull) && !errors.Is(err, syscall.ENOSPC) {
+						t.Errorf("operation %d, put: %v", n, err)
+					}
+				}
+				fsys.Inject = func(faultfs.Op) error { return nil }
+				for i := range stored {
+					if err := getItem(v, i); err != nil && !lost(err) {
+						t.Errorf("operation %d, %s: %v", n, kind, err)
+					}
+				}
+				_ = v.Close()
+			}
+			v = mustOverlay(t, dir, OverlayOptions{})
+			for i := range stored {
+				if err := getItem(v, i); err != nil && !lost(err) {
+					t.Errorf("operation %d, %v, item %d opened again: %v", n, fault, i, err)
+				}
+			}
+			for i := range 8 {
+				if err := errors.Join(putItem(v, i), getItem(v, i)); err != nil {
+					t.Errorf("operation %d: %v", n, err)
+				}
+			}
+			_ = v.Close()
+			_ = os.RemoveAll(dir)
+		}
+	}
+}
+
+// Damage costs the record it hits, or what follows it in an unfinished pack.
+func TestOverlayDamage(t *testing.T) {
+	r := random(t)
+	dir := tempDir(t)
+	v := mustOverlay(t, dir, OverlayOptions{PackBytes: 200_000})
+	for i := range 12 {
+		if err := putItem(v, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = v.Close()
+	for range 40 {
+		names, err := filepath.Glob(filepath.Join(dir, "*.pack*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := names[r.IntN(len(names))]
+		whole, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := r.IntN(len(whole))
+		if r.IntN(2) == 0 { // small structures are hit too
+			at = max(0, len(whole)-1-r.IntN(300))
+		}
+		whole[at] ^= 1 << r.IntN(8)
+		write(t, name, whole)
+		v := mustOverlay(t, dir, OverlayOptions{PackBytes: 200_000})
+		for i := range 12 {
+			err := getItem(v, i)
+			if errors.Is(err, ErrCorrupt) {
+				path, id, _ := overlayItem(i)
+				v.Forget(path, id, "scan@1")
+				err = putItem(v, i)
+			} else if errors.Is(err, ErrNotFound) {
+				err = putItem(v, i)
+			}
+			if err = errors.Join(err, getItem(v, i)); err != nil {
+				t.Fatalf("%s byte %d, item %d: %v", name, at, i, err)
+			}
+		}
+		_ = v.Close()
+	}
+}
+
+// childOverlay is the process that is killed, and that holds the lock.
+func childOverlay(dir string) {
+	v, err := OpenOverlay(dir, OverlayOptions{PackBytes: 300_000, Logger: quiet})
+	if err != nil {
+		panic(err)
+	}
+	for i := 0; ; i++ {
+		if err := putItem(v, i); err != nil {
+			panic(err)
+		}
+		fmt.Println(i)
+	}
+}
+
+// Another process has the overlay, until it is killed; nothing that it had put
+// is lost.
+func TestOverlayProcesses(t *testing.T) {
+	r := random(t)
+	dir := tempDir(t)
+	kills := 10
+	if testing.Short() {
+		kills = 3
+	}
+	for range kills {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "PIPEFS_TEST_OVERLAY="+dir)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		last, stop := 0, 1+r.IntN(60)
+		for scanner := bufio.NewScanner(out); scanner.Scan(); {
+			if last, err = strconv.Atoi(scanner.Text()); err != nil {
+				t.Fatal(err)
+			}
+			if last == stop {
+				if _, err := OpenOverlay(dir, OverlayOptions{}); !errors.Is(err, ErrLocked) {
+					t.Errorf("while another process has it: %v", err)
+				}
+				_ = cmd.Process.Kill()
+			}
+		}
+		err = cmd.Wait()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Fatalf("the child was not killed: %v", err)
+		}
+		v := mustOverlay(t, dir, OverlayOptions{PackBytes: 300_000})
+		for i := range last + 1 {
+			if err := getItem(v, i); err != nil {
+				t.Fatalf("item %d of %d: %v", i, last, err)
+			}
+		}
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package store
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+
+	"github.com/pipefs/pipefs/store/vfs"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Order is the order in which samples are packed.
+type Order string
+
+// The orders.
+const (
+	OrderPath    Order = "path"    // as the source walks
+	OrderShuffle Order = "shuffle" // by a hash of seed and path
+)
+
+// SourceFile is what a walk tells about one name of the dataset.
+type SourceFile struct {
+	Path     string // relative, with slashes; "" is the dataset itself
+	Kind     Kind   // File or Dir
+	Mode     uint32 // permission bits
+	Identity Identity
+}
+
+// Source is the dataset.
+type Source interface {
+	// Walk yields every file and directory, a directory before what is in it, in
+	// the same order every time. An error that comes with a path is about that
+	// path alone: it is reported, and what the store holds of it and below it
+	// stays. An error with an empty path ends the packing.
+	Walk(ctx context.Context) iter.Seq2[SourceFile, error]
+	// Read returns the bytes of a file and its identity as it was after the last
+	// byte was read (fstat of the open file). It is called concurrently. Pack
+	// compares the identity with the walk's and reads again where they differ.
+	Read(ctx context.Context, path string) ([]byte, Identity, error)
+}
+
+// Encoder makes the representations of a file. It is called concurrently.
+type Encoder interface {
+	// Encode makes what is to be stored of a file. A file that no codec
+	// understands is no error: it has a Fault. An error is reported, and the file
+	// is left out.
+	Encode(ctx context.Context, path string, data []byte) (Encoded, error)
+	// Current reports whether s, stored earlier from the same version of the
+	// file, still holds what Encode would make of it, so that it can be skipped
+	// without being read. It must not keep s.
+	Current(s *Sample) bool
+}
+
+// Encoded is what an Encoder makes of a file.
+type Encoded struct {
+	Info            transcode.Info
+	Fault           string
+	Representations []EncodedRepresentation
+}
+
+// EncodedRepresentation is a representation that is about to be stored. A Split
+// without Ends is a single part.
+type EncodedRepresentation struct {
+	Key   string
+	Split transcode.Split
+}
+
+// PackOptions says how to pack. The zero value is a good choice.
+type PackOptions struct {
+	// RecordImages is K, the number of samples a record; 0 means what the store
+	// was packed with before, 1 for a new one.
+	RecordImages int
+	// RecordBytes ends a record early that would need more memory than this;
+	// 0 means 256 MiB.
+	RecordBytes int64
+	// Order of packing; "" means the order and the seed that the store was packed
+	// with before, OrderPath for a new one.
+	Order Order
+	Seed  uint64
+	// Workers is how many files are encoded at once; 0 means one a core.
+	Workers int
+	// MemoryBytes bounds the files that are being encoded; 0 means 512 MiB.
+	MemoryBytes int64
+	// PackBytes is the size at which a pack is sealed; 0 means 256 MiB.
+	PackBytes int64
+	// DatasetPath is kept in the store, for messages.
+	DatasetPath string
+	// Progress is called after every record, from one goroutine at a time.
+	Progress func(Progress)
+	// Warn hears of files that are left out, from one goroutine at a time.
+	Warn   func(path string, err error)
+	FS     vfs.FS       // nil means vfs.OS
+	Logger *slog.Logger // nil means slog.Default
+}
+
+// Progress is how far a packing has come.
+type Progress struct {
+	Files   int64 // packed so far
+	Skipped int64 // unchanged, not read
+	Failed  int64 // left out
+	Bytes   int64 // written to packs
+}
+
+// Report is what a packing did.
+type Report struct {
+	Progress
+	Dirs     int64 // directories written
+	Removed  int64 // entries whose file is gone
+	Faults   int64 // of Files: no codec could read them
+	Packs    int   // sealed by this run
+	Salvaged int64 // records taken over from an interrupted run
+}
+
+// Pack brings the store in dir, made if need be, up to date with a dataset. It
+// takes over what an interrupted run left, skips files that are stored as they
+// are, and marks as removed what is gone. The same dataset and options make the
+// same packs, byte for byte, whatever the number of workers and however often
+// it was interrupted.
+//
+// ErrLocked says that another process writes. After any other error too, a
+// canceled context and a full disk included, what was packed so far stays valid
+// and the next run goes on from there.
+func Pack(ctx context.Context, dir string, src Source, enc Encoder, o PackOptions) (Report, error) {
+	p := &packer{dir: dir, src: src, enc: enc, o: o}
+	return p.pack(ctx)
+}

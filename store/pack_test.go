@@ -1,0 +1,284 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestRoundTrip(t *testing.T) {
+	for _, o := range []PackOptions{
+		{},
+		{PackBytes: 100_000},
+		{RecordImages: 7, Order: OrderShuffle, Seed: 3},
+		{RecordImages: 4096, PackBytes: 1},
+		{RecordImages: 16, RecordBytes: 50_000, MemoryBytes: 1},
+	} {
+		t.Run(fmt.Sprintf("K%d%s", o.RecordImages, o.Order), func(t *testing.T) {
+			src := generate(random(t), 60, 200_000)
+			dir := filepath.Join(tempDir(t), "store")
+			o.DatasetPath = "/data/set"
+			rep := mustPack(t, dir, src, o)
+			if rep.Files != 62 || rep.Failed != 0 || rep.Skipped != 0 || rep.Faults != 12 {
+				t.Errorf("report %+v", rep)
+			}
+			checkStore(t, dir, src)
+			st := mustOpen(t, dir).Stats()
+			if st.Samples != 62 || st.Faults != 12 || st.Packs != rep.Packs || st.Dataset != "/data/set" || st.Bytes["original"] == 0 {
+				t.Errorf("stats %+v", st)
+			}
+			// A second time there is nothing to do.
+			before := packFiles(t, dir)
+			src.reads = 0
+			rep = mustPack(t, dir, src, PackOptions{})
+			if rep.Files != 0 || src.reads != 0 || rep.Packs != 0 || int(rep.Skipped) != len(src.files) {
+				t.Errorf("second report %+v", rep)
+			}
+			if !samePacks(before, packFiles(t, dir)) {
+				t.Error("packs changed")
+			}
+		})
+	}
+}
+
+func TestEmptyDataset(t *testing.T) {
+	dir := tempDir(t)
+	src := newSource()
+	delete(src.files, "")
+	mustPack(t, dir, src, PackOptions{})
+	s := mustOpen(t, dir)
+	if list, err := s.List(""); err != nil || len(list) != 0 {
+		t.Errorf("list: %v, %v", list, err)
+	}
+	if _, err := s.List("nowhere"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("list nowhere: %v", err)
+	}
+}
+
+func TestNotAStore(t *testing.T) {
+	dir := tempDir(t)
+	if _, err := Open(dir, Options{}); !errors.Is(err, ErrNotStore) {
+		t.Errorf("open an empty directory: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Pack(context.Background(), dir, newSource(), fakeEncoder{}, PackOptions{}); !errors.Is(err, ErrNotStore) {
+		t.Errorf("pack over somebody's files: %v", err)
+	}
+}
+
+// The packs do not depend on how many workers there are, nor on interruptions.
+func TestReproducible(t *testing.T) {
+	r := random(t)
+	src := generate(r, 80, 40_000)
+	for _, o := range []PackOptions{{PackBytes: 200_000}, {PackBytes: 500_000, RecordImages: 5, Order: OrderShuffle, Seed: 9}} {
+		var want map[string][]byte
+		for i, workers := range []int{1, 4, 16} {
+			o.Workers = workers
+			dir := filepath.Join(tempDir(t), fmt.Sprint(i))
+			mustPack(t, dir, src, o)
+			if got := packFiles(t, dir); want == nil {
+				want = got
+			} else if !samePacks(want, got) {
+				t.Errorf("%d workers make other packs", workers)
+			}
+		}
+		dir := filepath.Join(tempDir(t), "interrupted")
+		for stop := 1; ; stop += r.IntN(9) {
+			ctx, cancel := context.WithCancel(context.Background())
+			n := 0
+			o := o
+			o.Logger = quiet
+			o.Progress = func(Progress) {
+				if n++; n == stop {
+					cancel()
+				}
+			}
+			_, err := Pack(ctx, dir, src, fakeEncoder{id: "1"}, o)
+			cancel()
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		if !samePacks(want, packFiles(t, dir)) {
+			t.Error("interruptions make other packs")
+		}
+		checkStore(t, dir, src)
+	}
+}
+
+func TestIncremental(t *testing.T) {
+	r := random(t)
+	src := generate(r, 30, 10_000)
+	dir := tempDir(t)
+	mustPack(t, dir, src, PackOptions{})
+	for round := range 8 {
+		names := slices.Sorted(maps.Keys(src.files))
+		changed, removed := 0, 0
+		for range 3 {
+			name := names[r.IntN(len(names))]
+			switch f, ok := src.files[name]; {
+			case !ok || name == "":
+			case f.kind == File && r.IntN(2) == 0:
+				src.put(name, noise(r, r.IntN(10_000)))
+				changed++
+			case strings.Contains(name, "/"):
+				src.remove(name)
+				removed++
+			}
+		}
+		src.put(fmt.Sprintf("new/%d.jpg", round), noise(r, 1000))
+		rep := mustPack(t, dir, src, PackOptions{})
+		if rep.Files == 0 || rep.Files > int64(changed)+1 || removed > 0 && rep.Removed == 0 {
+			t.Errorf("%d changed, %d removed: %+v", changed, removed, rep)
+		}
+		checkStore(t, dir, src)
+	}
+	indexes, err := filepath.Glob(filepath.Join(dir, "index.*"))
+	if err != nil || len(indexes) != keepIndexes {
+		t.Errorf("indexes %v, %v", indexes, err)
+	}
+	// Another implementation: everything that it concerns is made again.
+	rep, err := Pack(context.Background(), dir, src, fakeEncoder{id: "2"}, PackOptions{Logger: quiet})
+	jpegs := 0
+	for name := range src.files {
+		if strings.HasSuffix(name, ".jpg") {
+			jpegs++
+		}
+	}
+	if err != nil || int(rep.Files) != jpegs {
+		t.Errorf("%d JPEGs: %+v, %v", jpegs, rep, err)
+	}
+}
+
+// A file becomes a directory, and the other way round.
+func TestKindChanges(t *testing.T) {
+	src := newSource()
+	src.put("a/x.txt", []byte("x"))
+	src.put("b", []byte("a file"))
+	dir := tempDir(t)
+	mustPack(t, dir, src, PackOptions{})
+	src.remove("a")
+	src.remove("b")
+	src.put("a", []byte("now a file"))
+	src.put("b/y.txt", []byte("y"))
+	mustPack(t, dir, src, PackOptions{})
+	checkStore(t, dir, src)
+	if _, err := mustOpen(t, dir).Lookup("a/x.txt"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a/x.txt: %v", err)
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	r := random(t)
+	src := generate(r, 20, 5_000)
+	dir := tempDir(t)
+	mustPack(t, dir, src, PackOptions{})
+	// What is stored of a directory that cannot be listed stays.
+	src.put("class1/new.jpg", []byte("new"))
+	src.put("class2/fails.jpg", []byte("ERROR"))
+	src.put("class2/panics.jpg", []byte("PANIC"))
+	src.put("class2/secret.jpg", []byte("secret"))
+	src.readErr["class2/secret.jpg"] = fs.ErrPermission
+	hidden := generate(r, 0, 1)
+	for name := range src.files {
+		if below(name, "class1") {
+			src.walkErr[name] = errors.New("not walked")
+			hidden.files[name] = src.files[name]
+		}
+	}
+	src.walkErr["class1"] = fs.ErrPermission
+	warned := map[string]error{}
+	rep := mustPack(t, dir, src, PackOptions{Warn: func(path string, err error) { warned[path] = err }})
+	if rep.Removed != 0 || rep.Files != 0 {
+		t.Errorf("report %+v", rep)
+	}
+	if !errors.Is(warned["class1"], fs.ErrPermission) || !errors.Is(warned["class2/secret.jpg"], fs.ErrPermission) ||
+		warned["class2/fails.jpg"] == nil || !strings.Contains(fmt.Sprint(warned["class2/panics.jpg"]), "panic") {
+		t.Errorf("warned: %v", warned)
+	}
+	if int(rep.Failed) != len(warned) {
+		t.Errorf("%d failed, %d warned of", rep.Failed, len(warned))
+	}
+	for name := range src.files {
+		_, err := mustOpen(t, dir).Lookup(name)
+		if stored := name != "class1/new.jpg" && warned[name] == nil || src.walkErr[name] != nil && name != "class1/new.jpg"; stored != (err == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A file that changes while it is read is read again; one that never rests is
+// left out. Either way no mixture is stored.
+func TestChangesWhileRead(t *testing.T) {
+	src := newSource()
+	src.put("once.txt", []byte("before"))
+	src.put("ever.txt", []byte("0"))
+	times := 0
+	src.onRead = func(path string) {
+		switch {
+		case path == "once.txt" && times == 0:
+			times++
+			src.put(path, []byte("after, and longer"))
+		case path == "ever.txt":
+			src.put(path, []byte("again"))
+		}
+	}
+	var warned error
+	rep := mustPack(t, tempDir(t), src, PackOptions{Warn: func(_ string, err error) { warned = err }, Workers: 1})
+	if rep.Failed != 1 || rep.Files != 1 || !errors.Is(warned, ErrChanged) {
+		t.Errorf("%+v, %v", rep, warned)
+	}
+}
+
+func TestListOrder(t *testing.T) {
+	src := generate(random(t), 100, 100)
+	for _, o := range []PackOptions{{}, {Order: OrderShuffle, Seed: 5}, {RecordImages: 8, Order: OrderShuffle}} {
+		dir := tempDir(t)
+		mustPack(t, dir, src, o)
+		list, err := mustOpen(t, dir).List("class1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := slices.IsSortedFunc(list, byName)
+		if packed := slices.IsSortedFunc(list, bySeq); !packed || names != (o.Order == "") {
+			t.Errorf("%+v: in packed order %v, by name %v", o, packed, names)
+		}
+		// Later runs without options keep to it.
+		src.put("class1/more.jpg", nil)
+		mustPack(t, dir, src, PackOptions{})
+		if st := mustOpen(t, dir).Stats(); st.RecordImages != max(1, o.RecordImages) || o.Order != "" && (st.Order != o.Order || st.Seed != o.Seed) {
+			t.Errorf("%+v became %+v", o, st)
+		}
+	}
+}
+
+func TestLocked(t *testing.T) {
+	dir := tempDir(t)
+	src := generate(random(t), 5, 100)
+	src.onRead = func(string) {
+		if _, err := Pack(context.Background(), dir, src, fakeEncoder{}, PackOptions{}); !errors.Is(err, ErrLocked) {
+			t.Errorf("a second writer: %v", err)
+		}
+		s, err := Open(dir, Options{Logger: quiet}) // before there is an index
+		if err != nil {
+			t.Errorf("a reader beside a writer: %v", err)
+			return
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	mustPack(t, dir, src, PackOptions{})
+}

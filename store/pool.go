@@ -1,0 +1,182 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+// pool opens packs when they are first read and keeps a bounded number open.
+type pool struct {
+	fs  vfs.FS
+	dir string // the packs' directory
+	max int
+
+	mu     sync.Mutex
+	packs  map[uint32]*pack
+	open   []*pack
+	hand   int // of the clock that finds a pack to close
+	closed atomic.Bool
+}
+
+// pack is a pack that may be open. Readers hold on to it for as long as they
+// live, and to its descriptor for the time of a read only.
+type pack struct {
+	pool   *pool
+	number uint32
+	want   *packSeal // what the index says; nil for a pack that still grows
+
+	// refs counts reads in progress; packShut means that f is not open. The
+	// common case, an open pack, costs two atomic operations and no lock.
+	refs atomic.Int64
+	used atomic.Bool
+	f    vfs.File
+}
+
+const packShut = -1
+
+func newPool(fs vfs.FS, dir string, limit int) *pool {
+	if limit <= 0 {
+		limit = 256
+	}
+	return &pool{fs: fs, dir: dir, max: limit, packs: map[uint32]*pack{}}
+}
+
+// add makes a pack known. It is opened when it is needed.
+func (p *pool) add(number uint32, want *packSeal) {
+	k := &pack{pool: p, number: number, want: want}
+	k.refs.Store(packShut)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.packs[number] = k
+}
+
+func (p *pool) get(number uint32) (*pack, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.packs[number]
+	if k == nil {
+		return nil, fmt.Errorf("%s: %w", packName(number), ErrNotFound)
+	}
+	return k, nil
+}
+
+// acquire returns the open file, which stays open until release.
+func (k *pack) acquire() (vfs.File, error) {
+	for {
+		n := k.refs.Load()
+		if n == packShut {
+			if err := k.reopen(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if k.refs.CompareAndSwap(n, n+1) {
+			if !k.used.Load() { // a store by every reader would bounce the line
+				k.used.Store(true)
+			}
+			return k.f, nil
+		}
+	}
+}
+
+func (k *pack) release() {
+	if k.refs.Add(-1) == 0 && k.pool.closed.Load() {
+		k.shut()
+	}
+}
+
+// shut closes the file unless it is in use.
+func (k *pack) shut() bool {
+	if !k.refs.CompareAndSwap(0, packShut) {
+		return false
+	}
+	_ = k.f.Close() // opened for reading, or synced before
+	return true
+}
+
+// reopen opens the file if nobody else was faster.
+func (k *pack) reopen() error {
+	p := k.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed.Load() {
+		return ErrClosed
+	}
+	if k.refs.Load() != packShut {
+		return nil
+	}
+	p.makeRoom()
+	name := filepath.Join(p.dir, packName(k.number))
+	f, err := p.fs.Open(name)
+	if k.want == nil {
+		// A pack that grows may be sealed, and so renamed, at any moment.
+		for _, suffix := range []string{partSuffix, ""} {
+			if errors.Is(err, fs.ErrNotExist) {
+				f, err = p.fs.Open(name + suffix)
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", packName(k.number), err)
+	}
+	if k.want != nil {
+		if err := k.want.same(f); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	k.f = f
+	k.used.Store(true)
+	p.open = append(p.open, k)
+	k.refs.Store(0)
+	return nil
+}
+
+// makeRoom closes packs that were not read lately until there is room for one
+// more, or every pack is in use: then one more than the limit does no harm.
+func (p *pool) makeRoom() {
+	for tries := 2 * len(p.open); len(p.open) >= p.max && tries > 0; tries-- {
+		p.hand %= len(p.open)
+		k := p.open[p.hand]
+		switch {
+		case k.used.Swap(false):
+			p.hand++
+		case k.shut():
+			last := len(p.open) - 1
+			p.open[p.hand] = p.open[last]
+			p.open = p.open[:last]
+		default:
+			p.hand++
+		}
+	}
+}
+
+// close closes every pack. Those in use are closed by their last reader.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed.Store(true)
+	for _, k := range p.open {
+		k.shut()
+	}
+	p.open = nil
+}
+
+// same checks that f is the pack that the index was made from.
+func (s *packSeal) same(f vfs.File) error {
+	is, err := readSeal(f, s.Number)
+	switch {
+	case err != nil:
+		return err
+	case is.Size != s.Size:
+		return corruptAt(s.Number, min(is.Size, s.Size), "", fmt.Errorf("%d bytes where the index knows %d", is.Size, s.Size))
+	case is.FooterSum != s.FooterSum:
+		return corruptAt(s.Number, is.footerOff, "", errors.New("another pack than the one that the index was made from"))
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"sync"
+	"sync/atomic"
+)
+
+// Reader reads one representation at one level. It is safe for concurrent use.
+type Reader struct {
+	parts []Part
+	packs []*pack // of each part
+	ends  []int64 // offset in the representation after each part
+	tail  []byte
+	size  int64
+	path  string
+
+	// With Options.VerifyOnce: a bit for each chunk that was checked, and the
+	// number of each part's first chunk.
+	verified []atomic.Uint32
+	first    []int64
+}
+
+// maxRun is how much one pread fetches at most: data is checked while it is still
+// in the processor's cache.
+const maxRun = 4 * ChunkSize
+
+// scratches hold chunks of which a reader wants only a piece.
+var scratches = sync.Pool{New: func() any { return new([ChunkSize]byte) }}
+
+func (p *pool) reader(rep Representation, level int, once bool) (*Reader, error) {
+	n, ok := rep.parts(level)
+	if !ok || n > len(rep.Parts) {
+		return nil, fmt.Errorf("%s: representation %s has no level %d of %d", rep.path, rep.Key, level, len(rep.Levels))
+	}
+	r := &Reader{
+		parts: rep.Parts[:n:n], packs: make([]*pack, n), ends: make([]int64, n),
+		tail: rep.Tail, path: rep.path,
+	}
+	if once {
+		r.first = make([]int64, n)
+	}
+	count := int64(0)
+	for i, part := range r.parts {
+		if part.Off < 0 || part.Len < 0 || int64(len(part.Sums)) != chunks(part.Len) {
+			return nil, fmt.Errorf("%s: part %d of %s has %d checksums for %d bytes", rep.path, i, rep.Key, len(part.Sums), part.Len)
+		}
+		if i > 0 && part.Pack == r.parts[i-1].Pack {
+			r.packs[i] = r.packs[i-1]
+		} else {
+			k, err := p.get(part.Pack)
+			if err != nil {
+				return nil, err
+			}
+			r.packs[i] = k
+		}
+		if once {
+			r.first[i] = count
+			count += int64(len(part.Sums))
+		}
+		r.size += part.Len
+		r.ends[i] = r.size
+	}
+	r.size += int64(len(r.tail))
+	if once {
+		r.verified = make([]atomic.Uint32, (count+31)/32)
+	}
+	return r, nil
+}
+
+// Size is the length in bytes.
+func (r *Reader) Size() int64 { return r.size }
+
+// Close lets go of the reader. Packs stay open for the next one.
+func (r *Reader) Close() error { return nil }
+
+// ReadAt fills p from offset off. The n bytes it returns have been checked; the
+// rest of p is zero after an error. Data that fails the check is a
+// *CorruptError. It does not allocate.
+func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, fmt.Errorf("%s: read at offset %d", r.path, off)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if off >= r.size {
+		return 0, io.EOF
+	}
+	want := p
+	if int64(len(p)) > r.size-off {
+		want = p[:r.size-off]
+	}
+	for n < len(want) {
+		m, err := r.next(want[n:], off+int64(n))
+		n += m
+		if err != nil {
+			clear(p[n:])
+			return n, err
+		}
+	}
+	if len(want) < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// next reads some bytes at off, which lies before the end: as many whole chunks
+// as one pread gives, or a piece of one chunk, or of the tail.
+func (r *Reader) next(dst []byte, off int64) (int, error) {
+	body := r.size - int64(len(r.tail))
+	if off >= body {
+		return copy(dst, r.tail[off-body:]), nil
+	}
+	i := sort.Search(len(r.ends), func(i int) bool { return r.ends[i] > off })
+	at := off - (r.ends[i] - r.parts[i].Len) // in part i
+	if at%ChunkSize == 0 {
+		if run := r.run(i, at, int64(min(len(dst), maxRun))); run > 0 {
+			return r.whole(dst[:run], i, at)
+		}
+	}
+	return r.piece(dst, i, at)
+}
+
+// run is the length of the whole chunks that lie side by side in the pack from
+// offset at of part i on, and fit into room bytes.
+func (r *Reader) run(i int, at, room int64) int64 {
+	run := int64(0)
+	k, start := r.packs[i], r.parts[i].Off+at
+	for ; i < len(r.parts); i++ {
+		p := &r.parts[i]
+		if r.packs[i] != k || p.Off+at != start+run {
+			break
+		}
+		left := p.Len - at
+		if left > room-run {
+			return run + (room-run)/ChunkSize*ChunkSize
+		}
+		run += left
+		at = 0
+	}
+	return run
+}
+
+// whole reads a run of chunks straight into dst, and checks them there.
+func (r *Reader) whole(dst []byte, i int, at int64) (int, error) {
+	if err := r.pread(dst, i, r.parts[i].Off+at); err != nil {
+		return 0, err
+	}
+	n := 0
+	for n < len(dst) {
+		p := &r.parts[i]
+		if at == p.Len {
+			i, at = i+1, 0
+			continue
+		}
+		size := int(min(ChunkSize, p.Len-at))
+		if err := r.check(dst[n:n+size], i, at/ChunkSize); err != nil {
+			return n, err
+		}
+		n += size
+		at += int64(size)
+	}
+	return n, nil
+}
+
+// piece reads a chunk of which only a piece is wanted.
+func (r *Reader) piece(dst []byte, i int, at int64) (int, error) {
+	p := &r.parts[i]
+	chunk := at / ChunkSize
+	begin := chunk * ChunkSize
+	size := min(ChunkSize, p.Len-begin)
+	if r.wasVerified(i, chunk) {
+		n := min(int64(len(dst)), begin+size-at)
+		if err := r.pread(dst[:n], i, p.Off+at); err != nil {
+			return 0, err
+		}
+		return int(n), nil
+	}
+	scratch := scratches.Get().(*[ChunkSize]byte)
+	defer scratches.Put(scratch)
+	b := scratch[:size]
+	if err := r.pread(b, i, p.Off+begin); err != nil {
+		return 0, err
+	}
+	if err := r.check(b, i, chunk); err != nil {
+		return 0, err
+	}
+	return copy(dst, b[at-begin:]), nil
+}
+
+// pread fills b from offset off of the pack of part i.
+func (r *Reader) pread(b []byte, i int, off int64) error {
+	k := r.packs[i]
+	f, err := k.acquire()
+	if err != nil {
+		return err
+	}
+	n, err := f.ReadAt(b, off)
+	k.release()
+	if n == len(b) {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return corruptAt(k.number, off+int64(n), r.path, err)
+}
+
+// check verifies a whole chunk of part i.
+func (r *Reader) check(b []byte, i int, chunk int64) error {
+	if r.wasVerified(i, chunk) {
+		return nil
+	}
+	p := &r.parts[i]
+	if sum(b) != p.Sums[chunk] {
+		return corruptAt(p.Pack, p.Off+chunk*ChunkSize, r.path, errSum)
+	}
+	if r.verified != nil {
+		bit := r.first[i] + chunk
+		r.verified[bit/32].Or(1 << (bit % 32))
+	}
+	return nil
+}
+
+func (r *Reader) wasVerified(i int, chunk int64) bool {
+	if r.verified == nil {
+		return false
+	}
+	bit := r.first[i] + chunk
+	return r.verified[bit/32].Load()&(1<<(bit%32)) != 0
+}

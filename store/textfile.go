@@ -1,0 +1,133 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+// The small files of a store are JSON with a last line that holds its CRC32C:
+// readable for people, and a flipped byte is noticed.
+const (
+	maxTextFile = 64 << 20
+	sumPrefix   = "crc32c "
+)
+
+// encodeText returns the content of such a file and the checksum of its JSON.
+func encodeText(v any) ([]byte, uint32, error) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return nil, 0, err
+	}
+	b = append(b, '\n')
+	s := sum(b)
+	return fmt.Appendf(b, "%s%08x\n", sumPrefix, s), s, nil
+}
+
+// readText reads such a file into v and returns the checksum of its JSON.
+func readText(fsys vfs.FS, name string, v any) (uint32, error) {
+	b, err := readAll(fsys, name, maxTextFile)
+	if err != nil {
+		return 0, err
+	}
+	broken := func(format string, args ...any) (uint32, error) {
+		return 0, &CorruptError{Path: filepath.Base(name), Cause: fmt.Errorf(format, args...)}
+	}
+	at := strings.LastIndex(string(b), sumPrefix)
+	if at < 0 {
+		return broken("no checksum at its end")
+	}
+	s := sum(b[:at])
+	if string(b[at:]) != fmt.Sprintf("%s%08x\n", sumPrefix, s) {
+		return broken("%w", errSum)
+	}
+	if err := json.Unmarshal(b[:at], v); err != nil {
+		return broken("%w", err)
+	}
+	return s, nil
+}
+
+func readAll(fsys vfs.FS, name string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if size > limit {
+		return nil, &CorruptError{Path: filepath.Base(name), Cause: fmt.Errorf("%d bytes, over the limit of %d", size, limit)}
+	}
+	b := make([]byte, size)
+	if err := readFull(f, b, 0); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return b, nil
+}
+
+// replaceFile makes name hold b, durably, or leaves it as it was.
+func replaceFile(fsys vfs.FS, name string, b []byte) error {
+	tmp := name + ".tmp"
+	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := fsys.Create(tmp)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = fsys.Rename(tmp, name)
+	}
+	if err == nil {
+		err = fsys.SyncDir(filepath.Dir(name))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// formatFile says what the directory is and how it was packed last.
+type formatFile struct {
+	Magic        string `json:"magic"`
+	Version      int    `json:"version"`
+	Dataset      string `json:"dataset"`
+	RecordImages int    `json:"record_images"`
+	Order        Order  `json:"order"`
+	Seed         uint64 `json:"seed"`
+}
+
+const (
+	formatName    = "FORMAT"
+	formatMagic   = "pipefs store"
+	formatVersion = 1
+	packsName     = "packs"
+	lockName      = "lock"
+)
+
+func readFormat(fsys vfs.FS, dir string) (formatFile, error) {
+	var f formatFile
+	_, err := readText(fsys, filepath.Join(dir, formatName), &f)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f, fmt.Errorf("%s: %w: it has no file %s", dir, ErrNotStore, formatName)
+	case err != nil:
+		return f, fmt.Errorf("%s: %w", dir, err)
+	case f.Magic != formatMagic:
+		return f, fmt.Errorf("%s: %w: %s is of something else", dir, ErrNotStore, formatName)
+	case f.Version > formatVersion:
+		return f, fmt.Errorf("%s: version %d: %w", dir, f.Version, ErrVersion)
+	}
+	return f, nil
+}

@@ -1,0 +1,48 @@
+// Package vfs is the small interface through which a store does its I/O, so
+// that tests can make any operation fail and packs can one day live elsewhere.
+//
+// Badger, which keeps the index, uses directories of the operating system by
+// itself; a store touches those through vfs only to sync, check, rename and
+// remove them.
+package vfs
+
+import "io"
+
+// FS is a file system. Names are paths as the operating system has them.
+// Errors wrap those of package io/fs where one fits.
+type FS interface {
+	// Open opens a file for reading.
+	Open(name string) (File, error)
+	// Create opens a file for reading and writing, which must not exist yet.
+	Create(name string) (File, error)
+	// OpenWrite opens an existing file for reading and writing.
+	OpenWrite(name string) (File, error)
+	// Size is the length of a file in bytes.
+	Size(name string) (int64, error)
+	// List returns the names in a directory, sorted.
+	List(dir string) ([]string, error)
+	// MkdirAll makes a directory and its parents.
+	MkdirAll(dir string) error
+	// Rename replaces what newname names, atomically; both are in the same file
+	// system.
+	Rename(oldname, newname string) error
+	Remove(name string) error
+	// RemoveAll removes a tree; one that is not there is no error.
+	RemoveAll(name string) error
+	// SyncDir makes durable which names a directory holds.
+	SyncDir(dir string) error
+	// Lock takes the exclusive lock of a file, made if need be, until Close. It
+	// does not wait: ErrLocked says that another holds it.
+	Lock(name string) (io.Closer, error)
+}
+
+// File is an open file. ReadAt and WriteAt may be called concurrently.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Size() (int64, error)
+	Truncate(size int64) error
+	// Sync makes the content and the length durable.
+	Sync() error
+}
