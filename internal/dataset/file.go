@@ -87,7 +87,7 @@ func (f *File) Verify() error {
 func (f *File) ReadAll() ([]byte, error) {
 	data := make([]byte, f.Identity.Size)
 	if _, err := f.ReadAt(data, 0); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("%s: %w", f.name, ErrChanged)
 		}
 		return nil, err

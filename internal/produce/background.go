@@ -1,0 +1,200 @@
+package produce
+
+import (
+	"context"
+	"errors"
+	"path"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// background prepares the views that were touched: it makes ahead of time what
+// is worth keeping, when nobody is waiting for anything else.
+type background struct {
+	p      *Producer
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	known   map[string]bool
+	queue   chan transcode.Pipeline
+	enabled bool
+
+	waiting  atomic.Int64 // readers that wait for something to be opened
+	stopped  atomic.Bool  // the overlay is full
+	prepared atomic.Int64
+	seen     atomic.Int64
+	view     atomic.Pointer[string] // being prepared
+}
+
+// maxBackgroundViews bounds the views that are remembered as touched.
+const maxBackgroundViews = 256
+
+func newBackground(p *Producer) *background {
+	b := &background{p: p, known: map[string]bool{}, queue: make(chan transcode.Pipeline, maxBackgroundViews)}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b
+}
+
+// Prepare lets the views that are touched be prepared in the background, into
+// the overlay. Without it nothing is made before it is asked for.
+func (p *Producer) Prepare() {
+	b := p.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.enabled || p.o.Overlay == nil || b.ctx.Err() != nil {
+		return
+	}
+	b.enabled = true
+	b.wg.Add(1)
+	go b.run()
+}
+
+func (b *background) touched(v transcode.Pipeline) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.enabled || v.Len() == 0 || len(b.known) >= maxBackgroundViews || b.stopped.Load() {
+		return
+	}
+	// All fidelities are one representation.
+	name := v.String()
+	if first := v.Steps()[0]; v.Len() == 1 && first.Kind.Split != nil {
+		name = first.Kind.Name
+	}
+	if !b.known[name] {
+		b.known[name] = true
+		b.queue <- v
+	}
+}
+
+func (b *background) pause()  { b.waiting.Add(1) }
+func (b *background) resume() { b.waiting.Add(-1) }
+
+// full is called when nothing more can be kept.
+func (b *background) full() {
+	if b.stopped.CompareAndSwap(false, true) {
+		b.p.log.Info("nothing more is kept: the store of this mount has reached its limit (--store-max); what is not kept is made at each read")
+	}
+}
+
+func (b *background) close() {
+	b.mu.Lock()
+	b.cancel()
+	b.mu.Unlock()
+	b.wg.Wait()
+}
+
+func (b *background) run() {
+	defer b.wg.Done()
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case v := <-b.queue:
+			name := v.String()
+			b.view.Store(&name)
+			started := time.Now()
+			b.prepare(v)
+			b.view.Store(nil)
+			if b.ctx.Err() == nil {
+				b.p.log.Info("view prepared", "view", name, "seconds", time.Since(started).Seconds(), "full", b.stopped.Load())
+			}
+		}
+	}
+}
+
+// prepare walks the tree in listing order, on as many workers as there are.
+func (b *background) prepare(v transcode.Pipeline) {
+	paths := make(chan string, 64)
+	var workers sync.WaitGroup
+	for range b.p.o.Workers {
+		workers.Go(func() {
+			// The thread ends with the goroutine, and its low priority with it.
+			runtime.LockOSThread()
+			lowPriority()
+			for name := range paths {
+				b.sample(name, v)
+			}
+		})
+	}
+	b.walk("", paths)
+	close(paths)
+	workers.Wait()
+}
+
+func (b *background) walk(dir string, paths chan<- string) {
+	entries, err := b.p.List(dir)
+	if err != nil {
+		b.p.log.Warn("directory left out of the preparation", "path", dir, "cause", err)
+		return
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name)
+		switch {
+		case b.ctx.Err() != nil || b.stopped.Load():
+			return
+		case e.Dir:
+			b.walk(name, paths)
+		case b.p.o.Registry.IsSample(name):
+			select {
+			case paths <- name:
+			case <-b.ctx.Done():
+			}
+		}
+	}
+}
+
+// sample makes what is worth keeping of one sample. What goes wrong is left to
+// the reader who will ask for it: it may never be asked for.
+func (b *background) sample(name string, v transcode.Pipeline) {
+	for b.waiting.Load() > 0 {
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	if b.ctx.Err() != nil || b.stopped.Load() {
+		return
+	}
+	b.seen.Add(1)
+	attr, err := b.p.Stat(name)
+	if err != nil {
+		return
+	}
+	j, err := b.p.job(File{Path: name, Identity: attr.Identity}, v)
+	if err != nil || j.plan.Unchanged() || !b.p.keeps(j.plan) {
+		return
+	}
+	if _, ok := j.storedSize(); ok {
+		return
+	}
+	made, err := b.p.produce(b.ctx, b.p.idlers, j, b.p.o.Policy.Choose(j.request))
+	if err == nil {
+		b.prepared.Add(1)
+		// It is in the overlay now; its memory belongs to the readers.
+		b.p.forget(productKey{j.file, j.plan.Key()}, made)
+	} else if !isFault(err) && !errors.Is(err, context.Canceled) {
+		b.p.log.Debug("sample left out of the preparation", "sample", name, "cause", err)
+	}
+}
+
+// lowPriority makes the calling thread yield to everything else. Not SCHED_IDLE:
+// a thread that never gets to run cannot reach the point at which the garbage
+// collector may stop it, and would hold up all others.
+func lowPriority() {
+	const (
+		whoThread = 1 // IOPRIO_WHO_PROCESS, which takes a thread id
+		classIdle = 3 << 13
+	)
+	tid := unix.Gettid()
+	_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 19)
+	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, whoThread, uintptr(tid), classIdle)
+}

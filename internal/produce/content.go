@@ -1,0 +1,164 @@
+package produce
+
+import (
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pipefs/pipefs/mixer"
+)
+
+// Content is the open bytes of one file in one view. Whoever got it from
+// [Producer.Acquire] or [Producer.Open] holds a pin and has to Release it.
+type Content struct {
+	size   int64
+	reader ReaderAt
+	memory *os.File // the memfd behind reader, or nil
+	cost   int64    // bytes that it takes from the budget
+	refs   atomic.Int32
+
+	// What the policy chose from, to ask it again at the next read.
+	request mixer.Request
+	chosen  int
+}
+
+// Size of the content in bytes.
+func (c *Content) Size() int64 { return c.size }
+
+// Memory is a memfd that holds exactly the content, or nil. It is valid until
+// Release.
+func (c *Content) Memory() *os.File { return c.memory }
+
+// ReadAt implements [io.ReaderAt]. It does not allocate.
+func (c *Content) ReadAt(b []byte, off int64) (int, error) {
+	if off >= c.size {
+		return 0, io.EOF
+	}
+	short := int64(len(b)) > c.size-off
+	if short {
+		b = b[:c.size-off]
+	}
+	n, err := c.reader.ReadAt(b, off)
+	if err == nil && short {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Release gives the pin back.
+func (c *Content) Release() {
+	if c.refs.Add(-1) == 0 {
+		c.reader.Close()
+	}
+}
+
+func (c *Content) pin() { c.refs.Add(1) }
+
+// memory is content that is in the daemon's own memory, as one or two pieces: a
+// prefix of what was produced and a literal tail.
+type memory struct {
+	data, tail []byte
+}
+
+func (m memory) ReadAt(b []byte, off int64) (int, error) {
+	n := 0
+	if off < int64(len(m.data)) {
+		n = copy(b, m.data[off:])
+	}
+	if from := off + int64(n) - int64(len(m.data)); from >= 0 && from < int64(len(m.tail)) {
+		n += copy(b[n:], m.tail[from:])
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (m memory) Close() error { return nil }
+
+// contents is the cache of open content. It is split into shards so that
+// readers do not wait for each other. The cache holds one pin of its own.
+type contents struct {
+	shards [contentShards]contentShard
+}
+
+const contentShards = 16
+
+type contentShard struct {
+	mu    sync.Mutex
+	cache *lru[Key, *Content]
+}
+
+// newContents bounds the cache to about cost bytes and entries open files.
+func newContents(cost int64, entries int) *contents {
+	c := &contents{}
+	for i := range c.shards {
+		c.shards[i].cache = newLRU[Key, *Content](cost/contentShards, max(1, entries/contentShards))
+	}
+	return c
+}
+
+func (c *contents) shard(key Key) *contentShard {
+	// Fibonacci hashing: neighbours in a directory go to different shards.
+	return &c.shards[(key*0x9e3779b97f4a7c15)>>60]
+}
+
+// get returns the content pinned, or nil.
+func (c *contents) get(key Key) *Content {
+	s := c.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, ok := s.cache.get(key)
+	if !ok {
+		return nil
+	}
+	found.pin()
+	return found
+}
+
+// put takes over one pin of content and returns the content to use, pinned for
+// the caller: another one, if somebody was faster.
+func (c *contents) put(key Key, content *Content) *Content {
+	s := c.shard(key)
+	s.mu.Lock()
+	if found, ok := s.cache.get(key); ok {
+		found.pin()
+		s.mu.Unlock()
+		content.Release()
+		return found
+	}
+	content.pin()
+	dropped := s.cache.put(key, content, content.cost)
+	s.mu.Unlock()
+	release(dropped)
+	return content
+}
+
+// drop forgets a key; readers that hold its content keep it.
+func (c *contents) drop(key Key) {
+	s := c.shard(key)
+	s.mu.Lock()
+	found, ok := s.cache.remove(key)
+	s.mu.Unlock()
+	if ok {
+		found.Release()
+	}
+}
+
+// clear forgets everything.
+func (c *contents) clear() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		dropped := s.cache.clear()
+		s.mu.Unlock()
+		release(dropped)
+	}
+}
+
+func release(dropped []*Content) {
+	for _, c := range dropped {
+		c.Release()
+	}
+}

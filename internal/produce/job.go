@@ -1,0 +1,226 @@
+package produce
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// job is a file in a view: the plan, and all that it can be made from.
+type job struct {
+	file    File
+	plan    transcode.Plan
+	request mixer.Request
+	origins []origin // parallel to request.Candidates
+}
+
+// origin is a representation that a job can start from.
+type origin struct {
+	open  func() (sized, error)
+	steps int // of the plan that it stands for
+}
+
+// sized is open bytes.
+type sized interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+}
+
+// knownInfo remembers what a header told, and of which version of the file.
+type knownInfo struct {
+	identity Identity
+	info     transcode.Info
+	fault    error
+}
+
+// errFault marks a sample that no codec could read when it was packed.
+var errFault = errors.New("found broken when it was packed")
+
+// job plans a view of a sample and finds what it can start from.
+func (p *Producer) job(f File, v transcode.Pipeline) (*job, error) {
+	stored, err := p.stored(f)
+	if err != nil {
+		return nil, err
+	}
+	info, err := p.info(f, stored)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{file: f, plan: p.o.Registry.Plan(v, info, p.o.Roles.Of(f.Path))}
+	if j.plan.Unchanged() {
+		return j, nil
+	}
+	j.request.Steps = j.plan.Len()
+	p.findOrigins(j, stored)
+	if len(j.origins) == 0 {
+		return nil, errNoOriginal
+	}
+	return j, nil
+}
+
+// stored returns what the store holds of this very version of the file, or nil.
+func (p *Producer) stored(f File) (*store.Sample, error) {
+	if p.o.Store == nil {
+		return nil, nil
+	}
+	s, err := p.o.Store.Lookup(f.Path)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case Identity(s.Source) != f.Identity:
+		return nil, nil
+	}
+	return &s, nil
+}
+
+// info returns what the header of a sample tells.
+func (p *Producer) info(f File, stored *store.Sample) (transcode.Info, error) {
+	if stored != nil {
+		if stored.Fault != "" {
+			return transcode.Info{}, fmt.Errorf("%w: %s", errFault, stored.Fault)
+		}
+		return stored.Info, nil
+	}
+	p.mu.Lock()
+	known, ok := p.infos.get(f.Path)
+	p.mu.Unlock()
+	if ok && known.identity == f.Identity {
+		return known.info, known.fault
+	}
+	file, err := p.openDataset(f)
+	if err != nil {
+		return transcode.Info{}, err
+	}
+	defer file.Close()
+	known = knownInfo{identity: f.Identity}
+	known.info, known.fault = p.o.Registry.Probe(file, f.Identity.Size)
+	if err := file.Verify(); err != nil {
+		return transcode.Info{}, err
+	}
+	if errors.Is(known.fault, transcode.ErrUnsupported) {
+		// A flavour that nobody taught us: no step applies, and the sample
+		// appears unchanged.
+		known.info, known.fault = transcode.Info{}, nil
+	}
+	if known.fault == nil || isFault(known.fault) {
+		p.mu.Lock()
+		p.infos.put(f.Path, known, 0)
+		p.mu.Unlock()
+	}
+	return known.info, known.fault
+}
+
+// isFault reports whether an error is about the sample's bytes, and so will be
+// the same the next time.
+func isFault(err error) bool {
+	return errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) || errors.Is(err, transcode.ErrUnsupported)
+}
+
+// findOrigins lists the representations that exist for prefixes of the plan.
+func (p *Producer) findOrigins(j *job, stored *store.Sample) {
+	add := func(steps int, bytes int64, dataset bool, open func() (sized, error)) {
+		j.request.Candidates = append(j.request.Candidates, mixer.Candidate{Steps: steps, Bytes: bytes, Dataset: dataset})
+		j.origins = append(j.origins, origin{open: open, steps: steps})
+	}
+	addStored := func(key string, steps, level int) bool {
+		rep, open := p.representation(j.file, stored, key)
+		if rep == nil || rep.Size(level) < 0 {
+			return false
+		}
+		add(steps, rep.Size(level), false, func() (sized, error) { return open(*rep, level) })
+		return true
+	}
+	head, scans := j.plan.Head()
+	if scans {
+		addStored(transcode.SplitKey(head.Kind), 1, head.Arg)
+	}
+	if !scans || j.plan.Len() > 1 {
+		addStored(j.plan.Key(), j.plan.Len(), 0)
+	}
+	if addStored(transcode.Original, 0, 0) {
+		return
+	}
+	// All parts together hold the same coefficients and metadata as the original,
+	// so every step makes the same of them; they only cost more to decode.
+	complete := func() bool {
+		for _, k := range p.o.Registry.Kinds() {
+			if k.Split != nil && addStored(transcode.SplitKey(k), 0, 0) {
+				return true
+			}
+		}
+		return false
+	}
+	if stored != nil && !p.inDataset(j.file) && complete() {
+		return
+	}
+	if p.o.Dataset != nil {
+		add(0, j.file.Identity.Size, true, func() (sized, error) {
+			file, err := p.openDataset(j.file)
+			if err != nil {
+				return nil, err
+			}
+			return datasetContent{file}, nil
+		})
+	}
+}
+
+// inDataset reports whether the dataset still has this version of the file.
+func (p *Producer) inDataset(f File) bool {
+	file, err := p.openDataset(f)
+	if err != nil {
+		return false
+	}
+	file.Close()
+	return true
+}
+
+// representation finds a stored representation of this version of the file, in
+// the store or the overlay.
+func (p *Producer) representation(f File, stored *store.Sample, key string) (*store.Representation, func(store.Representation, int) (sized, error)) {
+	if stored != nil {
+		if rep := stored.Representation(key); rep != nil {
+			return rep, func(r store.Representation, level int) (sized, error) { return p.o.Store.Reader(r, level) }
+		}
+	}
+	if p.o.Overlay != nil && key != transcode.Original {
+		rep, err := p.o.Overlay.Get(f.Path, store.Identity(f.Identity), key)
+		if err == nil {
+			return &rep, func(r store.Representation, level int) (sized, error) { return p.o.Overlay.Reader(r, level) }
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			// It can be made again; what is broken is only a copy.
+			p.log.Warn("kept representation cannot be read, making it again", "sample", f.Path, "key", key, "cause", err)
+		}
+	}
+	return nil, nil
+}
+
+// storedOriginal opens the original from the store; nil where it is not kept.
+func (p *Producer) storedOriginal(f File) (sized, error) {
+	stored, err := p.stored(f)
+	if err != nil || stored == nil {
+		return nil, err
+	}
+	rep, open := p.representation(f, stored, transcode.Original)
+	if rep == nil {
+		return nil, nil
+	}
+	return open(*rep, 0)
+}
+
+// storedSize is the size of the view's file if some representation is it.
+func (j *job) storedSize() (int64, bool) {
+	for _, c := range j.request.Candidates {
+		if c.Steps == j.plan.Len() {
+			return c.Bytes, true
+		}
+	}
+	return 0, false
+}

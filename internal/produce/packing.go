@@ -1,0 +1,151 @@
+package produce
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"path"
+
+	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Packing says what a store keeps of a dataset: it is the [store.Source] and
+// the [store.Encoder] of `pipefs pack`.
+type Packing struct {
+	Registry *transcode.Registry
+	Dataset  *dataset.Dataset
+	// KeepOriginals stores the file as it is beside its representations, where
+	// they cannot give it back.
+	KeepOriginals bool
+}
+
+// Walk implements [store.Source]: all files and directories, by name, a
+// directory before what is in it.
+func (k Packing) Walk(ctx context.Context) iter.Seq2[store.SourceFile, error] {
+	return func(yield func(store.SourceFile, error) bool) {
+		if root, err := k.Dataset.Stat(""); err != nil {
+			yield(store.SourceFile{}, err)
+		} else if yield(sourceFile("", root), nil) {
+			k.walk(ctx, "", yield)
+		}
+	}
+}
+
+func (k Packing) walk(ctx context.Context, dir string, yield func(store.SourceFile, error) bool) bool {
+	entries, err := k.Dataset.List(dir)
+	if err != nil {
+		return yield(store.SourceFile{Path: dir, Kind: store.Dir}, err)
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			yield(store.SourceFile{}, err)
+			return false
+		}
+		name := path.Join(dir, e.Name)
+		attr, err := k.Dataset.Stat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // gone since it was listed
+		case err != nil:
+			if !yield(store.SourceFile{Path: name, Kind: store.File}, err) {
+				return false
+			}
+			continue
+		}
+		if !yield(sourceFile(name, attr), nil) {
+			return false
+		}
+		if attr.Mode.IsDir() && !k.walk(ctx, name, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+func sourceFile(name string, a Attr) store.SourceFile {
+	f := store.SourceFile{Path: name, Kind: store.File, Mode: uint32(a.Mode.Perm()), Identity: store.Identity(a.Identity)}
+	if a.Mode.IsDir() {
+		f.Kind = store.Dir
+	}
+	return f
+}
+
+// Read implements [store.Source].
+func (k Packing) Read(_ context.Context, name string) ([]byte, store.Identity, error) {
+	f, err := k.Dataset.Open(name)
+	if err != nil {
+		return nil, store.Identity{}, err
+	}
+	defer f.Close()
+	data, err := f.ReadAll()
+	return data, store.Identity(f.Identity), err
+}
+
+// Encode implements [store.Encoder]. A sample whose format keeps its parts apart
+// is stored that way, every other file as it is.
+func (k Packing) Encode(ctx context.Context, name string, data []byte) (store.Encoded, error) {
+	original := store.EncodedRepresentation{Key: transcode.Original, Split: transcode.Split{Data: data}}
+	kept := store.Encoded{Representations: []store.EncodedRepresentation{original}}
+	if !k.Registry.IsSample(name) {
+		return kept, nil
+	}
+	info, err := k.Registry.ProbeBytes(data)
+	switch {
+	case errors.Is(err, transcode.ErrUnsupported):
+		return kept, nil
+	case err != nil:
+		kept.Fault = err.Error()
+		return kept, nil
+	}
+	kept.Info = info
+	kind := k.split(info)
+	if kind == nil {
+		return kept, nil
+	}
+	split, err := kind.Split(ctx, data, k.Registry.Limits())
+	switch {
+	case errors.Is(err, transcode.ErrUnsupported):
+		kept.Info.Scannable = false
+		return kept, nil
+	case errors.Is(err, context.Canceled):
+		return store.Encoded{}, err
+	case err != nil:
+		kept.Fault = err.Error()
+		return kept, nil
+	}
+	kept.Representations = []store.EncodedRepresentation{{Key: transcode.SplitKey(kind), Split: split}}
+	if k.KeepOriginals {
+		kept.Representations = append(kept.Representations, original)
+	}
+	return kept, nil
+}
+
+// split is the kind that stores such a sample in parts, or nil.
+func (k Packing) split(info transcode.Info) *transcode.Kind {
+	for _, kind := range k.Registry.Kinds() {
+		if kind.Split == nil {
+			continue
+		}
+		if _, ok := kind.Shape(transcode.Shape{Info: info, Stage: transcode.Source}, kind.Max); ok {
+			return kind
+		}
+	}
+	return nil
+}
+
+// Current implements [store.Encoder].
+func (k Packing) Current(s *store.Sample) bool {
+	if s.Fault != "" {
+		// A later version may read what this one could not.
+		return s.Representation(transcode.Original) != nil
+	}
+	kind := k.split(s.Info)
+	if kind == nil {
+		return s.Representation(transcode.Original) != nil
+	}
+	return s.Representation(transcode.SplitKey(kind)) != nil &&
+		(!k.KeepOriginals || s.Representation(transcode.Original) != nil)
+}

@@ -1,0 +1,258 @@
+package produce
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Options of New.
+type Options struct {
+	Registry *transcode.Registry
+	Roles    transcode.Roles
+	// Source is the tree: the dataset's, or that of a store ([FromStore]).
+	Source Source
+	// Dataset serves the originals; nil where there is only a store.
+	Dataset *dataset.Dataset
+	// Store holds what was packed; nil where nothing was.
+	Store *store.Store
+	// Overlay keeps what is produced; nil keeps nothing, and what has no exact
+	// size in closed form is then made twice.
+	Overlay *store.Overlay
+	// Policy chooses what to start from; nil means mixer.Longest.
+	Policy mixer.Policy
+	// CacheBytes is the budget for produced samples in memory; 0 means
+	// DefaultCacheBytes.
+	CacheBytes int64
+	// MaxOpen is the number of contents kept open; 0 means DefaultMaxOpen.
+	MaxOpen int
+	// Memfd holds open content in memfds, so that the kernel can serve it without
+	// asking; each costs a descriptor.
+	Memfd bool
+	// Workers is the number of samples produced at once; 0 means one a core.
+	Workers int
+	Log     *slog.Logger // nil is silent
+}
+
+// Defaults of Options.
+const (
+	DefaultCacheBytes = 256 << 20
+	DefaultMaxOpen    = 1024
+)
+
+// Producer makes and opens the files of views. It is safe for concurrent use.
+type Producer struct {
+	o   Options
+	log *slog.Logger
+	// Readers and the background have places of their own: a reader must not wait
+	// for a thread that yields to everything else.
+	readers, idlers *semaphore.Weighted
+	memory          *semaphore.Weighted // bytes being worked on, workBytes in all
+
+	contents *contents
+	memfds   budget
+
+	mu       sync.Mutex
+	products *lru[productKey, *product]
+	infos    *lru[string, knownInfo]
+
+	background *background
+	stats      counters
+}
+
+// New returns a producer; Close stops what it does in the background.
+func New(o Options) (*Producer, error) {
+	if o.Registry == nil || o.Source == nil {
+		return nil, fmt.Errorf("produce: a registry and a source are needed")
+	}
+	if err := o.Roles.Check(); err != nil {
+		return nil, err
+	}
+	if o.Policy == nil {
+		o.Policy = mixer.Longest{}
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = DefaultCacheBytes
+	}
+	if o.MaxOpen == 0 {
+		o.MaxOpen = DefaultMaxOpen
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	p := &Producer{
+		o: o, log: o.Log,
+		readers: semaphore.NewWeighted(int64(o.Workers)),
+		idlers:  semaphore.NewWeighted(int64(o.Workers)),
+		memory:  semaphore.NewWeighted(workBytes),
+		// A memfd that is pinned outlives its place in the cache; a quarter of the
+		// budget is left for those.
+		contents: newContents(o.CacheBytes*3/4, o.MaxOpen),
+		memfds:   budget{limit: o.CacheBytes},
+		products: newLRU[productKey, *product](o.CacheBytes/4, 4096),
+		infos:    newLRU[string, knownInfo](0, 1<<14),
+	}
+	p.infos.maxCost = 1 << 62
+	p.background = newBackground(p)
+	return p, nil
+}
+
+// workBytes bounds the pixels that are being worked on at once.
+const workBytes = 1 << 30
+
+// Close stops the background work and closes what is open and not pinned. The
+// source and the stores stay open; they are the caller's.
+func (p *Producer) Close() error {
+	p.background.close()
+	p.contents.clear()
+	return nil
+}
+
+// List returns the members of a directory; see [Source].
+func (p *Producer) List(dir string) ([]Entry, error) { return p.o.Source.List(dir) }
+
+// Stat returns the attributes of a file or directory; see [Source].
+func (p *Producer) Stat(path string) (Attr, error) { return p.o.Source.Stat(path) }
+
+// Touched tells that somebody entered a view: preparing it may begin.
+func (p *Producer) Touched(v transcode.Pipeline) { p.background.touched(v) }
+
+// Resolve tells the exact size of a file in a view, producing it if there is no
+// other way to know.
+func (p *Producer) Resolve(ctx context.Context, f File, v transcode.Pipeline) (Result, error) {
+	if p.plain(f, v) {
+		return Result{Size: f.Identity.Size, Unchanged: true}, nil
+	}
+	p.background.pause()
+	defer p.background.resume()
+	j, err := p.job(f, v)
+	if err != nil {
+		return Result{}, err
+	}
+	if j.plan.Unchanged() {
+		return Result{Size: f.Identity.Size, Unchanged: true}, nil
+	}
+	if size, ok := j.plan.Size(); ok {
+		return Result{Size: size}, nil
+	}
+	if size, ok := j.storedSize(); ok {
+		return Result{Size: size}, nil
+	}
+	made, err := p.produce(ctx, p.readers, j, p.o.Policy.Choose(j.request))
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Size: made.size(j)}, nil
+}
+
+// plain reports whether the view shows the file as it is without looking at it.
+func (p *Producer) plain(f File, v transcode.Pipeline) bool {
+	return v.Len() == 0 || !p.o.Registry.IsSample(f.Path)
+}
+
+// Acquire returns open content pinned, or nil where it has to be opened. It does
+// not allocate.
+func (p *Producer) Acquire(key Key) *Content {
+	c := p.contents.get(key)
+	if c == nil {
+		return nil
+	}
+	if len(c.request.Candidates) > 1 && p.o.Policy.Choose(c.request) != c.chosen {
+		p.contents.drop(key)
+		c.Release()
+		return nil
+	}
+	p.stats.hits.Add(1)
+	return c
+}
+
+// Drop forgets open content; who holds it keeps it.
+func (p *Producer) Drop(key Key) { p.contents.drop(key) }
+
+// Open opens a file in a view and pins it.
+func (p *Producer) Open(ctx context.Context, key Key, f File, v transcode.Pipeline) (*Content, error) {
+	if c := p.Acquire(key); c != nil {
+		return c, nil
+	}
+	p.background.pause()
+	defer p.background.resume()
+	c, err := p.open(ctx, key, f, v)
+	if err != nil {
+		return nil, err
+	}
+	c.refs.Store(1)
+	if p.o.Memfd {
+		if err := p.intoMemory(c); err != nil {
+			c.Release()
+			return nil, err
+		}
+	}
+	p.stats.opened.Add(1)
+	return p.contents.put(key, c), nil
+}
+
+func (p *Producer) open(ctx context.Context, key Key, f File, v transcode.Pipeline) (*Content, error) {
+	if p.plain(f, v) {
+		return p.openOriginal(f)
+	}
+	j, err := p.job(f, v)
+	if err != nil {
+		return nil, err
+	}
+	if j.plan.Unchanged() {
+		return p.openOriginal(f)
+	}
+	if made := p.recent(j); made != nil {
+		return made.content(j)
+	}
+	j.request.Key = key
+	chosen := p.o.Policy.Choose(j.request)
+	if j.request.Candidates[chosen].Steps == j.plan.Len() {
+		r, err := j.origins[chosen].open()
+		if err != nil {
+			return nil, err
+		}
+		return &Content{size: r.Size(), reader: r, request: j.request, chosen: chosen}, nil
+	}
+	made, err := p.produce(ctx, p.readers, j, chosen)
+	if err != nil {
+		return nil, err
+	}
+	c, err := made.content(j)
+	if err != nil {
+		return nil, err
+	}
+	c.request, c.chosen = j.request, chosen
+	return c, nil
+}
+
+// openOriginal opens the file as the dataset has it.
+func (p *Producer) openOriginal(f File) (*Content, error) {
+	// Where the tree is the dataset's own, its files are the nearest.
+	if _, packed := p.o.Source.(storeTree); packed {
+		r, err := p.storedOriginal(f)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			return &Content{size: r.Size(), reader: r}, nil
+		}
+	}
+	file, err := p.openDataset(f)
+	if err != nil {
+		return nil, err
+	}
+	return &Content{size: f.Identity.Size, reader: datasetContent{file}}, nil
+}

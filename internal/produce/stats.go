@@ -1,0 +1,55 @@
+package produce
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+type counters struct {
+	hits, opened, produced, kept, failed, panics, busy atomic.Int64
+}
+
+// Stats is what a producer has done since it was made.
+type Stats struct {
+	Hits     int64 `json:"hits"`     // reads of content that was open
+	Opened   int64 `json:"opened"`   // contents opened
+	Produced int64 `json:"produced"` // results made
+	Kept     int64 `json:"kept"`     // of these, put into the overlay
+	Failed   int64 `json:"failed"`   // results that could not be made
+	Panics   int64 `json:"panics"`
+	// BusySeconds is the time that workers spent computing, all of them together.
+	BusySeconds float64 `json:"busy_seconds"`
+	MemoryBytes int64   `json:"memory_bytes"` // held in memfds
+	// OverlayBytes is what is kept on disk.
+	OverlayBytes int64 `json:"overlay_bytes"`
+
+	Background BackgroundStats `json:"background"`
+}
+
+// BackgroundStats is how far the preparation has come.
+type BackgroundStats struct {
+	View     string `json:"view"`     // being prepared; empty when idle
+	Seen     int64  `json:"seen"`     // samples looked at
+	Prepared int64  `json:"prepared"` // samples made
+	Full     bool   `json:"full"`     // nothing more can be kept
+}
+
+// Stats returns the counters.
+func (p *Producer) Stats() Stats {
+	s := Stats{
+		Hits: p.stats.hits.Load(), Opened: p.stats.opened.Load(), Produced: p.stats.produced.Load(),
+		Kept: p.stats.kept.Load(), Failed: p.stats.failed.Load(), Panics: p.stats.panics.Load(),
+		BusySeconds: time.Duration(p.stats.busy.Load()).Seconds(),
+		MemoryBytes: p.memfds.held.Load(),
+		Background: BackgroundStats{
+			Seen: p.background.seen.Load(), Prepared: p.background.prepared.Load(), Full: p.background.stopped.Load(),
+		},
+	}
+	if view := p.background.view.Load(); view != nil {
+		s.Background.View = *view
+	}
+	if p.o.Overlay != nil {
+		s.OverlayBytes = p.o.Overlay.Bytes()
+	}
+	return s
+}
