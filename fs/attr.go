@@ -1,0 +1,123 @@
+package fs
+
+import (
+	"math"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/produce"
+)
+
+// blockSize is st_blksize: CPython makes its read buffers as large.
+const blockSize = 128 << 10
+
+// forever is the timeout of names and attributes: the kernel is told when they
+// change.
+const forever = time.Duration(math.MaxInt64)
+
+// fillEntry describes what a name leads to. Size is that in the view.
+func (f *FS) fillEntry(out *fuse.EntryOut, node uint64, a produce.Attr, size int64) {
+	out.NodeId = node
+	fillAttr(&out.Attr, node, a, size)
+	out.SetEntryTimeout(forever)
+	out.SetAttrTimeout(forever)
+}
+
+func fillAttr(out *fuse.Attr, node uint64, a produce.Attr, size int64) {
+	out.Ino = node
+	out.Mode = uint32(a.Mode.Perm()) &^ 0o222
+	if a.Mode.IsDir() {
+		out.Mode |= unix.S_IFDIR
+	} else {
+		out.Mode |= unix.S_IFREG
+	}
+	out.Size = uint64(size)
+	out.Blocks = (out.Size + 511) / 512
+	out.Blksize = blockSize
+	out.Nlink = 1
+	out.Uid, out.Gid = a.UID, a.GID
+	out.Mtime, out.Mtimensec = split(a.MTime)
+	out.Ctime, out.Ctimensec = split(a.CTime)
+	out.Atime, out.Atimensec = out.Mtime, out.Mtimensec
+}
+
+// split divides ns since 1970 into seconds, possibly negative, and the rest.
+func split(ns int64) (sec uint64, nsec uint32) {
+	rest := ns % 1e9
+	if rest < 0 {
+		rest += 1e9
+	}
+	return uint64((ns - rest) / 1e9), uint32(rest)
+}
+
+// GetAttr answers fstat, where the kernel forgot.
+func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	out.SetTimeout(forever)
+	index, id := splitNode(in.NodeId)
+	if index == 0 {
+		return f.getSpecial(in.NodeId, &out.Attr)
+	}
+	v := f.views.at(index)
+	e := f.tree.entries.at(id)
+	if v == nil || e == nil {
+		return estale
+	}
+	if e.kind == isDir {
+		a, err := f.producer.Stat(f.tree.path(id))
+		if err == nil && !a.Mode.IsDir() {
+			err = produce.ErrChanged
+		}
+		if err != nil {
+			return f.fail(v, "getattr", f.tree.path(id), noOffset, err)
+		}
+		f.tree.dir(id).attr.Store(&a)
+		fillAttr(&out.Attr, in.NodeId, a, a.Size)
+		return fuse.OK
+	}
+	a, ok := f.tree.known(id)
+	if !ok {
+		return estale
+	}
+	size := a.Size
+	if !v.original() {
+		file := f.file(id, a)
+		ctx, stop := requestContext(cancel, &in.InHeader)
+		r, err := f.producer.Resolve(ctx, file, v.pipeline)
+		stop()
+		if err != nil {
+			return f.lost(v, id, "getattr", file.Path, noOffset, err)
+		}
+		size = r.Size
+	}
+	fillAttr(&out.Attr, in.NodeId, a, size)
+	return fuse.OK
+}
+
+func (f *FS) getSpecial(n uint64, out *fuse.Attr) fuse.Status {
+	if n < firstSpecial {
+		f.root.dirAttr(n, out)
+		return fuse.OK
+	}
+	s := f.root.special(uint32(n))
+	if s == nil {
+		return estale
+	}
+	f.root.attr(s, out)
+	return fuse.OK
+}
+
+// file names an entry to the producer.
+func (f *FS) file(id uint32, a produce.Attr) produce.File {
+	return produce.File{Path: f.tree.path(id), Identity: a.Identity}
+}
+
+// StatFs answers statfs: a file system that is full, as it cannot be written to.
+func (f *FS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	out.Bsize, out.Frsize = 4096, 4096
+	out.Blocks = uint64(f.tree.bytes.Load())/4096 + 1
+	out.Files = uint64(f.tree.entries.count())
+	out.NameLen = maxName
+	return fuse.OK
+}

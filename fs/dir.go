@@ -1,0 +1,193 @@
+package fs
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// dirHandles are the directories that are open.
+type dirHandles struct {
+	mu   sync.Mutex
+	next uint64
+	open map[uint64]*dirHandle
+}
+
+// dirHandle is an open directory. It shows the listing that it was opened on,
+// whatever happens to the directory; offsets are positions in that.
+type dirHandle struct {
+	v *view
+	d *dir
+
+	mu   sync.Mutex
+	snap *snapshot
+
+	special []fuse.DirEntry // of a directory that belongs to no view
+	self    uint64
+	parent  uint64
+}
+
+func (h *dirHandles) add(handle *dirHandle) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next++
+	h.open[h.next] = handle
+	return h.next
+}
+
+func (h *dirHandles) get(fh uint64) *dirHandle {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.open[fh]
+}
+
+// OpenDir lists the directory again if it changed. The kernel keeps listings as
+// long as they are those of the last time.
+func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	index, id := splitNode(in.NodeId)
+	if index == 0 {
+		out.Fh = f.dirs.add(&dirHandle{special: f.listSpecial(in.NodeId), self: in.NodeId, parent: rootNode})
+		return fuse.OK
+	}
+	v, d := f.views.at(index), f.tree.dir(id)
+	if v == nil || d == nil {
+		return estale
+	}
+	f.enter(v)
+	d.see(v, 0) // before listing, so that no change is missed
+	s, err := f.refresh(d)
+	if err != nil {
+		return f.fail(v, "opendir", f.tree.path(id), noOffset, err)
+	}
+	out.OpenFlags = fuse.FOPEN_CACHE_DIR
+	if d.see(v, s.version) == s.version {
+		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
+	}
+	h := &dirHandle{v: v, d: d, snap: s, self: in.NodeId, parent: rootNode}
+	if id != rootID {
+		h.parent = node(index, f.tree.entries.at(id).dir)
+	}
+	out.Fh = f.dirs.add(h)
+	return fuse.OK
+}
+
+// ReleaseDir ends a handle.
+func (f *FS) ReleaseDir(in *fuse.ReleaseIn) {
+	f.dirs.mu.Lock()
+	defer f.dirs.mu.Unlock()
+	delete(f.dirs.open, in.Fh)
+}
+
+// listSpecial lists a directory that belongs to no view. `.pipefs` is not listed
+// in the root: ImageFolder and its like take every directory for a class.
+func (f *FS) listSpecial(n uint64) (entries []fuse.DirEntry) {
+	r := f.root
+	switch n {
+	case rootNode:
+		f.views.mu.RLock()
+		listed := slices.Clone(f.views.listed)
+		f.views.mu.RUnlock()
+		for _, name := range listed {
+			entries = append(entries, fuse.DirEntry{Name: name, Mode: unix.S_IFDIR, Ino: node(f.views.named(name).index, rootID)})
+		}
+		r.mu.Lock()
+		for _, l := range r.links {
+			entries = append(entries, fuse.DirEntry{Name: l.name, Mode: unix.S_IFLNK, Ino: l.to.node})
+		}
+		r.mu.Unlock()
+	case pipefsNode:
+		if r.manifest != nil {
+			entries = append(entries, fuse.DirEntry{Name: manifestName, Mode: unix.S_IFREG})
+		}
+		if r.control != nil {
+			entries = append(entries, fuse.DirEntry{Name: controlName, Mode: unix.S_IFLNK, Ino: r.control.node})
+		}
+		entries = append(entries, fuse.DirEntry{Name: listsName, Mode: unix.S_IFDIR, Ino: listsNode})
+	case listsNode:
+		f.views.mu.RLock()
+		for _, name := range f.views.listed {
+			entries = append(entries, fuse.DirEntry{Name: name + listSuffix, Mode: unix.S_IFREG})
+		}
+		f.views.mu.RUnlock()
+	}
+	return entries
+}
+
+// ReadDir lists names and types.
+func (f *FS) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return f.readDir(in, func(e fuse.DirEntry, _ uint32) bool { return out.AddDirEntry(e) })
+}
+
+// ReadDirPlus adds attributes where they are known. Where they are not the node
+// is 0, and the kernel asks when it has to.
+func (f *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return f.readDir(in, func(e fuse.DirEntry, id uint32) bool {
+		entry := out.AddDirLookupEntry(e)
+		if entry == nil {
+			return false
+		}
+		if id == 0 {
+			return true
+		}
+		index, _ := splitNode(e.Ino)
+		if index != originalView && e.Mode != unix.S_IFDIR {
+			return true // its size may not be known
+		}
+		if a, ok := f.tree.known(id); ok {
+			f.fillEntry(entry, e.Ino, a, a.Size)
+		}
+		return true
+	})
+}
+
+// firstEntry is the offset after which the entries follow: "." and ".." come
+// first.
+const firstEntry = 2
+
+// readDir adds entries from the offset on until there is no room. The entry of
+// the tree is 0 for what belongs to no view.
+func (f *FS) readDir(in *fuse.ReadIn, add func(fuse.DirEntry, uint32) bool) fuse.Status {
+	h := f.dirs.get(in.Fh)
+	if h == nil {
+		return fuse.EBADF
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if in.Offset == 0 && h.d != nil {
+		h.snap = h.d.snap.Load() // rewinddir shows the present state
+	}
+	off := in.Offset
+	if off == 0 && !add(fuse.DirEntry{Name: ".", Mode: unix.S_IFDIR, Ino: h.self, Off: 1}, 0) {
+		return fuse.OK
+	}
+	if off <= 1 && !add(fuse.DirEntry{Name: "..", Mode: unix.S_IFDIR, Ino: h.parent, Off: 2}, 0) {
+		return fuse.OK
+	}
+	from := max(off, firstEntry) - firstEntry
+	if h.d == nil {
+		for i := from; i < uint64(len(h.special)); i++ {
+			e := h.special[i]
+			e.Off = i + firstEntry + 1
+			if !add(e, 0) {
+				break
+			}
+		}
+		return fuse.OK
+	}
+	n := f.namesOf(h.v, h.d, h.snap)
+	for i := from; i < uint64(len(h.snap.ids)); i++ {
+		id := h.snap.at(int(i))
+		e := fuse.DirEntry{Name: n.listedOf(int(i)), Mode: unix.S_IFREG, Ino: node(h.v.index, id), Off: i + firstEntry + 1}
+		if f.tree.entries.at(id).kind == isDir {
+			e.Mode = unix.S_IFDIR
+		} else if !f.reg.IsSample(f.tree.name(id)) {
+			e.Ino = node(originalView, id)
+		}
+		if !add(e, id) {
+			break
+		}
+	}
+	return fuse.OK
+}

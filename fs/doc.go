@@ -1,0 +1,49 @@
+// Package fs presents an image dataset as a directory of views. It owns names,
+// inodes, offsets and errno, and nothing else: what the files hold comes from a
+// [Producer].
+//
+// # Nouns
+//
+// The tree is the dataset's tree of directories and files, as far as it was
+// listed. An entry is a member of it; its id is a number that is given once. A
+// file that changes in the dataset, told by its identity, becomes another entry
+// with another id: the bytes of an entry never change.
+//
+// A view is a pipeline presented as a directory below the root of the mount. It
+// shows the whole tree, each sample as the pipeline makes it, and all other files
+// as they are. A view exists as soon as its spec is valid; only some are listed.
+//
+// A node is what the kernel calls an inode: one entry in one view. Its number is
+// computed, view<<32 | entry, so nothing is stored for it and FORGET has nothing
+// to do. What a view shows as it is has the node of the view `original`, like a
+// hard link, so that the page cache holds it once. View 0 has the nodes that
+// belong to no view: the root, its links, and `.pipefs`.
+//
+// The own name of an entry is its name in the dataset. The listed name is the
+// one under which a view lists it, with the extension of the format that the view
+// makes of it: `a.jpg` is listed as `a.bmp`. Every file has one listed name, and
+// listed names are unique. The own name leads to the same node, though it is not
+// listed, so that annotations which name `a.jpg` keep working.
+//
+// # The root
+//
+//	original/ scan5/ bmp/   views; any other valid spec can be entered as well
+//	current -> scan5        a link that [FS.SetCurrent] moves
+//	.pipefs/                not listed: to ImageFolder every directory is a class
+//	    manifest            what the views are, as JSON
+//	    control             link to the daemon's socket
+//	    lists/scan5.txt     the samples of a view, one path a line
+//
+// # Caches
+//
+// What the kernel learned it keeps until it is told otherwise: names and
+// attributes have no timeouts. A directory that changed is noticed when it is
+// opened, or when a name is not found in it; a file that changed when it is looked
+// up, when it has to be read from the dataset, and, in [DaemonCache] mode, when it
+// is opened. Then the entry gets another id, and the kernel is told to forget the
+// names that led to the former one. Who has the former one open may read what is
+// cached, and gets ESTALE for the rest: never a mixture.
+//
+// Listing never reads a file. The size of a sample in a view is found when it is
+// looked up, and is exact.
+package fs

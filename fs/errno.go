@@ -1,0 +1,62 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/produce"
+)
+
+const (
+	estale       = fuse.Status(unix.ESTALE)
+	enametoolong = fuse.Status(unix.ENAMETOOLONG)
+	enotty       = fuse.Status(unix.ENOTTY)
+	enotdir      = fuse.Status(unix.ENOTDIR)
+)
+
+// errno is the one place where errors become numbers. What has no number of its
+// own is EIO.
+func errno(err error) fuse.Status {
+	switch {
+	case err == nil:
+		return fuse.OK
+	case errors.Is(err, produce.ErrChanged):
+		return estale
+	case errors.Is(err, iofs.ErrNotExist):
+		return fuse.ENOENT
+	case errors.Is(err, iofs.ErrPermission):
+		return fuse.EACCES
+	case errors.Is(err, context.Canceled):
+		return fuse.EINTR
+	case errors.Is(err, unix.ENOTDIR):
+		return enotdir
+	}
+	return fuse.EIO
+}
+
+// noOffset is the offset of what is not a read.
+const noOffset = -1
+
+// fail answers with an error's number. Behind each EIO stands one line in the
+// log.
+func (f *FS) fail(v *view, op, path string, off int64, err error) fuse.Status {
+	status := errno(err)
+	switch status {
+	case fuse.ENOENT, fuse.EINTR:
+		return status
+	case fuse.EIO:
+		args := []any{"op", op, "view", v.name, "sample", path, "cause", err}
+		if off != noOffset {
+			args = append(args, "offset", off)
+		}
+		f.log.Error("I/O error", args...)
+	default:
+		f.log.Debug("request refused", "op", op, "view", v.name, "sample", path, "offset", off, "cause", err)
+	}
+	v.counters.errors.Add(1)
+	return status
+}

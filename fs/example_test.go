@@ -1,0 +1,32 @@
+package fs_test
+
+import (
+	"log"
+
+	"github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// A dataset is mounted and served until somebody unmounts it.
+func ExampleMount() {
+	d, err := dataset.Open("/data/imagenet", dataset.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	reg := transcode.NewRegistry(transcode.Limits{}, nil, nil) // usually codecs.New
+	p, err := produce.New(produce.Options{Registry: reg, Source: d, Dataset: d})
+	if err != nil {
+		log.Fatal(err)
+	}
+	f, err := fs.New(fs.Options{Registry: reg, Producer: fs.FromProduce(p), Views: []string{"original"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := fs.Mount("/mnt/imagenet", f, fs.MountOptions{Source: d.Root()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	m.Wait()
+}

@@ -1,0 +1,206 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Producer is where the tree and the bytes of its files come from. It is used by
+// many goroutines at once.
+type Producer interface {
+	// List returns the members of a directory, in the order in which the mount
+	// lists them.
+	List(dir string) ([]produce.Entry, error)
+	// Stat returns the attributes of a file or directory, links followed.
+	Stat(path string) (produce.Attr, error)
+	// Resolve tells the exact size of a file in a view. It may have to produce it.
+	Resolve(ctx context.Context, f produce.File, v transcode.Pipeline) (produce.Result, error)
+	// Acquire returns content that is open already, pinned, or nil. It must not
+	// allocate.
+	Acquire(key produce.Key) Content
+	// Open returns content, pinned. Its size is the one that Resolve told.
+	Open(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (Content, error)
+	// Touched tells that somebody entered a view.
+	Touched(v transcode.Pipeline)
+}
+
+// Content is the open bytes of one file in one view.
+type Content interface {
+	io.ReaderAt // must not allocate
+	Size() int64
+	// Memory is a memfd that holds exactly the content, or nil.
+	Memory() *os.File
+	// Release gives back the pin with which the content was returned.
+	Release()
+}
+
+// FromProduce makes a Producer of the usual one.
+func FromProduce(p *produce.Producer) Producer { return producer{p} }
+
+type producer struct{ *produce.Producer }
+
+func (p producer) Acquire(key produce.Key) Content {
+	// A nil pointer in an interface would not be nil.
+	if c := p.Producer.Acquire(key); c != nil {
+		return c
+	}
+	return nil
+}
+
+func (p producer) Open(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (Content, error) {
+	c, err := p.Producer.Open(ctx, key, f, v)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// CacheMode says where the content of files is cached.
+type CacheMode uint8
+
+// The cache modes.
+const (
+	// PageCache: the kernel's page cache is the cache. Opening and closing files,
+	// and reading what is cached, cost no request.
+	PageCache CacheMode = iota
+	// DaemonCache: the producer's cache is the cache. Every open is a request;
+	// content that is in a memfd is read by the kernel without asking again, where
+	// the system permits it.
+	DaemonCache
+)
+
+func (m CacheMode) String() string {
+	if m == DaemonCache {
+		return "daemon"
+	}
+	return "page"
+}
+
+// ParseCacheMode reads what CacheMode's String returns.
+func ParseCacheMode(s string) (CacheMode, error) {
+	switch s {
+	case "page":
+		return PageCache, nil
+	case "daemon":
+		return DaemonCache, nil
+	}
+	return 0, fmt.Errorf("cache mode %q: must be page or daemon", s)
+}
+
+// Options of New.
+type Options struct {
+	Registry *transcode.Registry
+	Producer Producer
+	Roles    transcode.Roles
+	Cache    CacheMode
+	// Views that the root lists, in this order: canonical specs.
+	Views []string
+	// Current is the view that the link `current` leads to at first; none if empty.
+	Current string
+	// Manifest returns the content of .pipefs/manifest; nil: there is no such file.
+	Manifest func() ([]byte, error)
+	// Control is where the link .pipefs/control leads; none if empty.
+	Control string
+	// MaxViews bounds the number of views that can be entered; 0 means
+	// DefaultMaxViews.
+	MaxViews int
+	// ListBytes bounds the memory for file lists; 0 means DefaultListBytes.
+	ListBytes int64
+	Log       *slog.Logger // nil is silent
+}
+
+// Defaults of Options.
+const (
+	DefaultMaxViews  = 4096
+	DefaultListBytes = 64 << 20
+)
+
+// FS answers the kernel's requests. It can be mounted once.
+type FS struct {
+	fuse.RawFileSystem // ENOSYS to whatever is not implemented
+
+	reg      *transcode.Registry
+	producer Producer
+	roles    transcode.Roles
+	mode     CacheMode
+	log      *slog.Logger
+
+	tree   *tree
+	views  *views
+	root   *root
+	dirs   dirHandles
+	opens  opens
+	notify notifier
+
+	server     atomic.Pointer[fuse.Server]
+	passes     atomic.Bool // the kernel takes backing files
+	panics     atomic.Uint64
+	specErrors sync.Map // names that were explained already
+	explained  atomic.Int32
+}
+
+// New returns a file system that is ready to be mounted.
+func New(o Options) (*FS, error) {
+	if o.Registry == nil || o.Producer == nil {
+		return nil, errors.New("fs: a registry and a producer are needed")
+	}
+	if err := o.Roles.Check(); err != nil {
+		return nil, err
+	}
+	if o.MaxViews == 0 {
+		o.MaxViews = DefaultMaxViews
+	}
+	if o.ListBytes == 0 {
+		o.ListBytes = DefaultListBytes
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	f := &FS{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		reg:           o.Registry, producer: o.Producer, roles: o.Roles, mode: o.Cache, log: o.Log,
+		tree:  newTree(o.Producer),
+		views: newViews(o.MaxViews),
+	}
+	f.dirs.open = map[uint64]*dirHandle{}
+	f.opens.nodes = map[uint64]*openNode{}
+	f.notify.init()
+	f.root = newRoot(o)
+	for _, spec := range o.Views {
+		if err := f.listView(spec); err != nil {
+			return nil, err
+		}
+	}
+	if o.Current != "" {
+		if err := f.SetCurrent(o.Current); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// String names the file system in messages of go-fuse.
+func (f *FS) String() string { return "pipefs" }
+
+// Init is called by go-fuse before the first request.
+func (f *FS) Init(s *fuse.Server) {
+	f.passes.Store(f.mode == DaemonCache && s.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH != 0)
+	f.server.Store(s)
+}
+
+// OnUnmount is called by go-fuse after the last request.
+func (f *FS) OnUnmount() {
+	f.server.Store(nil)
+	f.opens.releaseAll()
+}

@@ -1,0 +1,107 @@
+package fs
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// walker walks the whole tree for file lists, once at a time.
+type walker struct {
+	mu    sync.Mutex
+	fresh time.Time // when all directories were last looked at
+}
+
+// walkInterval is how long the tree is taken to be unchanged after a walk.
+const walkInterval = time.Second
+
+// lookupList is LOOKUP of the list of a view's samples.
+func (f *FS) lookupList(v *view, name string, out *fuse.EntryOut) fuse.Status {
+	version, err := f.freshen()
+	if err != nil {
+		return f.fail(v, "lookup", pipefsName+"/"+name, noOffset, err)
+	}
+	r := f.root
+	r.mu.Lock()
+	s := r.newest[name]
+	same := s != nil && s.version == version
+	if same {
+		r.fill(out, s, 0)
+	}
+	r.mu.Unlock()
+	if same {
+		return fuse.OK
+	}
+	return f.lookupFile(name, version, func() ([]byte, error) { return f.list(v) }, out)
+}
+
+// freshen lists all directories that changed, and returns the version of the
+// tree.
+func (f *FS) freshen() (uint64, error) {
+	w := &f.root.walker
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.fresh) > walkInterval {
+		if err := f.freshenBelow(f.tree.dir(rootID)); err != nil {
+			return 0, err
+		}
+		w.fresh = time.Now()
+	}
+	return f.tree.version.Load(), nil
+}
+
+func (f *FS) freshenBelow(d *dir) error {
+	s, err := f.refresh(d)
+	if isGone(err) && d.id != rootID {
+		return nil // it went since its parent was listed
+	}
+	if err != nil {
+		return err
+	}
+	for i := range s.ids {
+		if id := s.at(i); f.tree.entries.at(id).kind == isDir {
+			if err := f.freshenBelow(f.tree.dir(id)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// list returns the paths of all samples of a view, relative to it, in the order
+// of listing, one a line. Nothing is read or produced for it.
+func (f *FS) list(v *view) ([]byte, error) {
+	var b strings.Builder
+	err := f.listBelow(v, f.tree.dir(rootID), "", &b)
+	return []byte(b.String()), err
+}
+
+func (f *FS) listBelow(v *view, d *dir, path string, b *strings.Builder) error {
+	s, err := f.tree.list(d)
+	if isGone(err) && d.id != rootID {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n := f.namesOf(v, d, s)
+	for i := range s.ids {
+		id := s.at(i)
+		own := f.tree.name(id)
+		if f.tree.entries.at(id).kind == isDir {
+			if err := f.listBelow(v, f.tree.dir(id), join(path, own), b); err != nil {
+				return err
+			}
+			continue
+		}
+		// A line cannot hold such a path.
+		if !f.reg.IsSample(own) || strings.Contains(path, "\n") || strings.Contains(own, "\n") {
+			continue
+		}
+		b.WriteString(join(path, n.listedOf(i)))
+		b.WriteByte('\n')
+	}
+	return nil
+}

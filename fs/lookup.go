@@ -1,0 +1,158 @@
+package fs
+
+import (
+	"errors"
+	iofs "io/fs"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/pipefs/pipefs/internal/produce"
+)
+
+// errAgain: what a name leads to became something else meanwhile.
+var errAgain = errors.New("changed while it was looked up")
+
+// Lookup answers what a name leads to.
+func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if len(name) > maxName {
+		return enametoolong
+	}
+	index, id := splitNode(header.NodeId)
+	if index == 0 {
+		return f.lookupSpecial(header.NodeId, name, out)
+	}
+	v, d := f.views.at(index), f.tree.dir(id)
+	if v == nil || d == nil {
+		return estale
+	}
+	v.counters.lookups.Add(1)
+	f.enter(v)
+	d.see(v, 0)
+	l := lookup{f: f, v: v, d: d, name: name, cancel: cancel, header: header, out: out}
+	var err error
+	for range 3 {
+		if err = l.run(); !errors.Is(err, errAgain) && !errors.Is(err, produce.ErrChanged) {
+			break
+		}
+	}
+	if errors.Is(err, errAgain) {
+		err = produce.ErrChanged
+	}
+	if err != nil {
+		return f.fail(v, "lookup", join(f.tree.path(id), name), noOffset, err)
+	}
+	return fuse.OK
+}
+
+// lookup is one LOOKUP in a view.
+type lookup struct {
+	f      *FS
+	v      *view
+	d      *dir
+	name   string
+	cancel <-chan struct{}
+	header *fuse.InHeader
+	out    *fuse.EntryOut
+}
+
+func (l *lookup) run() error {
+	id, err := l.find()
+	if err != nil {
+		return err
+	}
+	f := l.f
+	path := f.tree.path(id)
+	a, err := f.producer.Stat(path)
+	if isGone(err) || err == nil && !f.tree.fits(id, a) {
+		// The directory was listed before this was so.
+		if _, err := f.refresh(l.d); err != nil {
+			return err
+		}
+		if again, err := l.find(); err != nil || again != id {
+			return errOr(err, errAgain)
+		}
+		return iofs.ErrNotExist
+	}
+	if err != nil {
+		return err
+	}
+	if a.Mode.IsDir() {
+		f.tree.dir(id).attr.Store(&a)
+		f.fillEntry(l.out, node(l.v.index, id), a, a.Size)
+		return nil
+	}
+	id, changed := f.tree.identify(l.d, id, a)
+	if id == 0 {
+		return errAgain
+	}
+	if changed {
+		f.notify.entries(l.d, &change{names: []string{f.tree.name(id)}})
+	}
+	n, size, err := l.resolve(id, produce.File{Path: path, Identity: a.Identity})
+	if err != nil {
+		return err
+	}
+	f.fillEntry(l.out, n, a, size)
+	return nil
+}
+
+// find returns the entry that the name leads to, after listing the directory
+// again if it is not found.
+func (l *lookup) find() (uint32, error) {
+	s, err := l.f.tree.list(l.d)
+	if err != nil {
+		return 0, err
+	}
+	n := l.f.namesOf(l.v, l.d, s)
+	k := n.find(l.name)
+	if k < 0 {
+		if n.s, err = l.f.refresh(l.d); err != nil {
+			return 0, err
+		}
+		if n.s != s {
+			k = n.find(l.name)
+		}
+	}
+	if k < 0 {
+		return 0, iofs.ErrNotExist
+	}
+	return n.s.at(n.s.position(k)), nil
+}
+
+// resolve returns the node and size of a file in the view. What the view shows
+// as it is has the node of the view `original`.
+func (l *lookup) resolve(id uint32, file produce.File) (uint64, int64, error) {
+	f := l.f
+	if l.v.original() || !f.reg.IsSample(f.tree.name(id)) {
+		return node(originalView, id), file.Identity.Size, nil
+	}
+	ctx, stop := requestContext(l.cancel, l.header)
+	defer stop()
+	r, err := f.producer.Resolve(ctx, file, l.v.pipeline)
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case r.Unchanged:
+		return node(originalView, id), file.Identity.Size, nil
+	}
+	return node(l.v.index, id), r.Size, nil
+}
+
+func errOr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// Forget has nothing to do: nothing is stored for a node.
+func (f *FS) Forget(_, _ uint64) {}
+
+// refresh lists a directory again if it changed, and tells the kernel what did.
+func (f *FS) refresh(d *dir) (*snapshot, error) {
+	s, diff, err := f.tree.refresh(d)
+	if diff != nil {
+		f.notify.entries(d, diff)
+	}
+	return s, err
+}

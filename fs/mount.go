@@ -1,0 +1,206 @@
+package fs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// MountOptions of Mount.
+type MountOptions struct {
+	// Source is shown as the device: the dataset's path.
+	Source string
+	// AllowOther lets other users in, as far as permissions of the files let them.
+	AllowOther bool
+	// Options are further options of mount(8), such as "noexec". That it is
+	// read-only and that permissions are checked needs no saying.
+	Options []string
+	// ReadAhead in bytes; 0 means DefaultReadAhead. It needs a permission that
+	// users have not; then the kernel's default stays.
+	ReadAhead int
+}
+
+// DefaultReadAhead is 4 MiB.
+const DefaultReadAhead = 4 << 20
+
+const (
+	// maxRead is the largest READ: the most that Linux sends.
+	maxRead = 1 << 20
+	// maxBackground is the number of reads ahead that may be under way.
+	maxBackground = 128
+)
+
+// Mountpoint is a mounted file system.
+type Mountpoint struct {
+	dir    string
+	fsys   *FS
+	server *fuse.Server
+	done   chan struct{}
+}
+
+// ErrBusy says that files of the mount are open.
+var ErrBusy = errors.New("the mount is in use")
+
+// Mount mounts f on a directory and serves it until it is unmounted, by Unmount
+// or by anybody else. It returns when the mount answers. What a daemon that died
+// left behind on the directory is unmounted first.
+func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMountDir(dir, f.log); err != nil {
+		return nil, err
+	}
+	if f.server.Load() != nil {
+		return nil, errors.New("mount: the file system is mounted already")
+	}
+	if o.Source == "" {
+		o.Source = "pipefs"
+	}
+	m := &Mountpoint{dir: dir, fsys: f, done: make(chan struct{})}
+	opts := &fuse.MountOptions{
+		Name: "pipefs", FsName: o.Source,
+		AllowOther:    o.AllowOther,
+		Options:       append([]string{"ro", "default_permissions"}, o.Options...),
+		MaxBackground: maxBackground, MaxWrite: maxRead, MaxReadAhead: maxRead,
+		IgnoreSecurityLabels: true, DisableXAttrs: true,
+		// Nodes never change, and a link that moves gets another node.
+		ExplicitDataCacheControl: true, EnableSymlinkCaching: true,
+		// The first pages of a listing come with attributes, the others if somebody
+		// looks the names up.
+		ExtraCapabilities: fuse.CAP_READDIRPLUS_AUTO,
+		// Bytes are in go-fuse's buffer already, where splice is the slowest way.
+		DisableSplice: true,
+		PanicHandler:  f.panicked,
+		Logger:        log.New(logWriter{f.log}, "", 0),
+	}
+	if f.mode == PageCache {
+		// Nothing is passed through, and with it fewer file systems could be stacked
+		// on this one: containers do.
+		opts.DisabledCapabilities = fuse.CAP_PASSTHROUGH
+	}
+	if m.server, err = m.mount(opts); err != nil {
+		return nil, err
+	}
+	stop := make(chan struct{})
+	var notifier sync.WaitGroup
+	notifier.Go(func() { f.runNotifier(m.server, stop) })
+	go func() {
+		m.server.Serve()
+		close(stop)
+		notifier.Wait()
+		close(m.done)
+	}()
+	if err := m.answers(); err != nil {
+		err = fmt.Errorf("mount %s: does not answer: %w", dir, err)
+		if lazyErr := m.UnmountLazily(); lazyErr != nil {
+			return nil, errors.Join(err, lazyErr)
+		}
+		m.Wait()
+		return nil, err
+	}
+	if o.ReadAhead == 0 {
+		o.ReadAhead = DefaultReadAhead
+	}
+	if err := setReadAhead(dir, o.ReadAhead); err != nil {
+		f.log.Debug("read-ahead stays the kernel's default", "cause", err)
+	}
+	return m, nil
+}
+
+// pollName is a name that go-fuse answers for itself.
+const pollName = ".go-fuse-epoll-hack"
+
+// answers waits for the first answer. It also makes the kernel ask for POLL once,
+// to learn that there is none: Go's own use of files of the mount in this process
+// would otherwise wait for an answer on the thread that should give it.
+func (m *Mountpoint) answers() error {
+	fd, err := unix.Open(filepath.Join(m.dir, pollName), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	if errors.Is(err, unix.EINTR) {
+		err = nil
+	}
+	return err
+}
+
+// setReadAhead raises how much the kernel reads ahead.
+func setReadAhead(dir string, size int) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return err
+	}
+	file := fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", unix.Major(st.Dev), unix.Minor(st.Dev))
+	return os.WriteFile(file, []byte(strconv.Itoa(size>>10)), 0)
+}
+
+// Dir is the absolute path of the mount.
+func (m *Mountpoint) Dir() string { return m.dir }
+
+// Unmount unmounts and waits for the end. While files of the mount are open it
+// returns an error that wraps ErrBusy, and the mount stays.
+func (m *Mountpoint) Unmount() error {
+	if err := m.detach(false); err != nil {
+		return err
+	}
+	m.Wait()
+	return nil
+}
+
+// UnmountLazily takes the mount out of the directory tree at once. It ends, and
+// Wait returns, when the last file is closed.
+func (m *Mountpoint) UnmountLazily() error { return m.detach(true) }
+
+func (m *Mountpoint) detach(lazily bool) error {
+	select {
+	case <-m.done:
+		return nil // somebody else unmounted it
+	default:
+	}
+	err := detach(m.dir, lazily)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("unmount %s: %w", m.dir, ErrBusy)
+	}
+	return fmt.Errorf("unmount %s: %w", m.dir, err)
+}
+
+// Wait returns when the mount has ended and the last request was answered.
+func (m *Mountpoint) Wait() { <-m.done }
+
+// Done is closed when Wait would return.
+func (m *Mountpoint) Done() <-chan struct{} { return m.done }
+
+// panicked turns a panic of a handler into EIO.
+func (f *FS) panicked(cause any) fuse.Status {
+	f.panics.Add(1)
+	f.log.Error("panic in a request; this is a bug of pipefs", "cause", cause, "stack", string(debug.Stack()))
+	return fuse.EIO
+}
+
+// logWriter passes the messages of go-fuse on.
+type logWriter struct{ log *slog.Logger }
+
+var _ io.Writer = logWriter{}
+
+func (w logWriter) Write(line []byte) (int, error) {
+	w.log.Warn("fuse: " + string(bytes.TrimSpace(line)))
+	return len(line), nil
+}

@@ -1,0 +1,188 @@
+package fs
+
+import (
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/produce"
+)
+
+// opens are the files that are open, in DaemonCache mode.
+type opens struct {
+	mu    sync.RWMutex
+	nodes map[uint64]*openNode
+}
+
+// openNode is what all who have one node open share. To the kernel a node has
+// one backing file, or none, as long as anybody has it open: who comes second
+// gets what the first one got.
+type openNode struct {
+	count int // guarded by opens.mu
+
+	mu      sync.Mutex // held while it is opened
+	content Content    // written with opens.mu held as well
+	backing int32      // 0: none
+}
+
+// content returns the content of an open node, or nil. It stays pinned at least
+// as long as the request that asks for it.
+func (o *opens) content(n uint64) Content {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if node := o.nodes[n]; node != nil {
+		return node.content
+	}
+	return nil
+}
+
+// Open is answered with "there is no such request" in PageCache mode: the kernel
+// then sends it no more, nor RELEASE, for the whole mount.
+func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if in.Flags&unix.O_ACCMODE != unix.O_RDONLY {
+		return fuse.EROFS
+	}
+	if f.mode == PageCache {
+		return fuse.ENOSYS
+	}
+	index, id := splitNode(in.NodeId)
+	if index == 0 {
+		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+		return fuse.OK
+	}
+	v := f.views.at(index)
+	e := f.tree.entries.at(id)
+	if v == nil || e == nil {
+		return estale
+	}
+	f.opens.mu.Lock()
+	o := f.opens.nodes[in.NodeId]
+	if o == nil {
+		o = &openNode{}
+		f.opens.nodes[in.NodeId] = o
+	}
+	o.count++
+	f.opens.mu.Unlock()
+	v.counters.open.Add(1)
+
+	status := f.current(v, id)
+	if status == fuse.OK {
+		status = f.openNode(cancel, in, v, id, o)
+	}
+	if status != fuse.OK {
+		f.release(v, in.NodeId, o)
+		return status
+	}
+	if o.backing != 0 {
+		out.OpenFlags, out.BackingID = fuse.FOPEN_PASSTHROUGH, o.backing
+	}
+	return fuse.OK
+}
+
+// current makes sure that a file did not change since it was looked up. The
+// kernel answers ESTALE by looking the name up again, so that who opens a file
+// that changed gets the new one.
+func (f *FS) current(v *view, id uint32) fuse.Status {
+	path := f.tree.path(id)
+	now, err := f.producer.Stat(path)
+	if err == nil {
+		if before, ok := f.tree.known(id); !ok || before.Identity != now.Identity {
+			err = produce.ErrChanged
+		}
+	}
+	if err != nil {
+		return f.lost(v, id, "open", path, noOffset, err)
+	}
+	return fuse.OK
+}
+
+// openNode opens the content of a node if nobody did yet.
+func (f *FS) openNode(cancel <-chan struct{}, in *fuse.OpenIn, v *view, id uint32, o *openNode) fuse.Status {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.content != nil {
+		return fuse.OK
+	}
+	c, status := f.openContent(cancel, &in.InHeader, v, id, "open", noOffset)
+	if status != fuse.OK {
+		return status
+	}
+	var backing int32
+	if s := f.server.Load(); s != nil && f.passes.Load() && c.Memory() != nil {
+		id, errno := s.RegisterBackingFd(&fuse.BackingMap{Fd: int32(c.Memory().Fd())})
+		switch {
+		case errno == unix.EPERM:
+			// It will not be permitted later either.
+			if f.passes.CompareAndSwap(true, false) {
+				f.log.Info("no passthrough: it needs CAP_SYS_ADMIN; files are read through the daemon")
+			}
+		case errno != 0:
+			f.log.Debug("no passthrough for one file", "cause", errno)
+		default:
+			backing = id
+		}
+	}
+	f.opens.mu.Lock()
+	o.content, o.backing = c, backing
+	f.opens.mu.Unlock()
+	return fuse.OK
+}
+
+// Release ends an open.
+func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	index, _ := splitNode(in.NodeId)
+	v := f.views.at(index)
+	if v == nil {
+		return
+	}
+	f.opens.mu.RLock()
+	o := f.opens.nodes[in.NodeId]
+	f.opens.mu.RUnlock()
+	if o != nil {
+		f.release(v, in.NodeId, o)
+	}
+}
+
+// release takes one off the count; the last one closes.
+func (f *FS) release(v *view, n uint64, o *openNode) {
+	v.counters.open.Add(-1)
+	f.opens.mu.Lock()
+	o.count--
+	last := o.count == 0
+	if last && f.opens.nodes[n] == o {
+		delete(f.opens.nodes, n)
+	}
+	f.opens.mu.Unlock()
+	if last {
+		f.closeNode(o)
+	}
+}
+
+func (f *FS) closeNode(o *openNode) {
+	if s := f.server.Load(); s != nil && o.backing != 0 {
+		if errno := s.UnregisterBackingFd(o.backing); errno != 0 {
+			f.log.Debug("a backing file stays registered", "cause", errno)
+		}
+	}
+	if o.content != nil {
+		o.content.Release()
+	}
+}
+
+// releaseAll gives back what is open when the mount ends: the kernel sends no
+// RELEASE then.
+func (o *opens) releaseAll() {
+	o.mu.Lock()
+	nodes := o.nodes
+	o.nodes = map[uint64]*openNode{}
+	o.mu.Unlock()
+	for _, n := range nodes {
+		if n.content != nil {
+			n.content.Release()
+		}
+	}
+}
+
+// Flush is not needed: nothing is written.
+func (f *FS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }

@@ -1,0 +1,349 @@
+package fs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// noise is n bytes that differ for each seed.
+func noise(n int, seed uint64) string {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 1}).Read(b)
+	return string(b)
+}
+
+// TestReads: whatever way a file is read, the bytes are the same.
+func TestReads(t *testing.T) {
+	inBoth(t, func(t *testing.T, m *mounted) {
+		want := t.TempDir()
+		var args []string
+		for i, size := range []int{0, 1, 4095, 4096, 4097, 131072, 131073, 1 << 20, 3<<20 + 17} {
+			src := noise(size, uint64(i))
+			name := fmt.Sprintf("%d.jpg", size)
+			m.write(name, src)
+			for _, view := range []string{"original", "bmp"} {
+				file := filepath.Join(want, view+name)
+				if err := os.WriteFile(file, derived(view, []byte(src)), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, m.path(view, name), file)
+			}
+		}
+		inChild(t, "equal", args...)
+	})
+}
+
+// TestConcurrentReaders: many readers of many files, of all views, and at once.
+func TestConcurrentReaders(t *testing.T) {
+	inBoth(t, func(t *testing.T, m *mounted) {
+		const files, readers = 12, 16
+		sums := map[string][32]byte{}
+		for i := range files {
+			name := fmt.Sprintf("d%d/%d.jpg", i%3, i)
+			src := noise(1000+i*70_001, uint64(i))
+			m.write(name, src)
+			for _, view := range []string{"original", "scan5", "bmp", "resize8-npy"} {
+				sums[filepath.Join(view, name)] = sha256.Sum256(derived(view, []byte(src)))
+			}
+		}
+		var wg sync.WaitGroup
+		for r := range readers {
+			wg.Go(func() {
+				rnd := rand.New(rand.NewPCG(uint64(r), 0))
+				buf := make([]byte, 300_000)
+				for name, sum := range sums {
+					f, err := os.Open(m.path(name))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					h := sha256.New()
+					if _, err := io.CopyBuffer(h, struct{ io.Reader }{f}, buf[:1+rnd.IntN(len(buf))]); err != nil {
+						t.Error(err)
+					}
+					f.Close()
+					if [32]byte(h.Sum(nil)) != sum {
+						t.Errorf("%s differs", name)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, v := range m.fs.Stats().Views {
+			if v.Errors != 0 {
+				t.Errorf("%+v", v)
+			}
+		}
+	})
+}
+
+// TestKeptPages: in PageCache mode a file that was read once costs no request.
+func TestKeptPages(t *testing.T) {
+	m := mount(t, PageCache)
+	m.write("a.jpg", noise(100_000, 1))
+	want := string(derived("bmp", []byte(noise(100_000, 1))))
+	m.want(want, "bmp/a.bmp")
+	before := m.fs.Stats().Views
+	for range 5 {
+		m.want(want, "bmp/a.bmp")
+	}
+	after := m.fs.Stats().Views
+	for i := range before {
+		if before[i] != after[i] {
+			t.Errorf("%+v, before %+v", after[i], before[i])
+		}
+	}
+}
+
+// TestPassthrough: in DaemonCache mode the kernel reads memfds by itself.
+func TestPassthrough(t *testing.T) {
+	m := mount(t, DaemonCache)
+	if !m.fs.Stats().Passthrough {
+		t.Skip("this kernel has no passthrough, or it is not permitted")
+	}
+	src := noise(300_000, 1)
+	m.write("a.jpg", src)
+	m.write("plain.txt", src)
+	want := string(derived("bmp", []byte(src)))
+	var open []*os.File
+	for range 3 {
+		f, err := os.Open(m.path("bmp/a.bmp"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, f)
+	}
+	// The cache forgets it; who has it open keeps it, and who comes gets the same.
+	m.p.forget()
+	m.want(want, "bmp/a.bmp")
+	for _, f := range open {
+		if got, err := io.ReadAll(f); err != nil || string(got) != want {
+			t.Errorf("read: %v", err)
+		}
+		f.Close()
+	}
+	m.want(src, "original/plain.txt")
+	for _, v := range m.fs.Stats().Views {
+		if v.View == "bmp" && v.Reads != 0 || v.View == "original" && v.Reads == 0 {
+			t.Errorf("counted %+v", v)
+		}
+	}
+	released(t, m)
+	if n := m.p.opened.Load(); n != 2 {
+		t.Errorf("opened %d times, want 2", n)
+	}
+}
+
+// released waits until all files are closed: the kernel does not wait for the
+// answer to RELEASE.
+func released(t *testing.T, m *mounted) {
+	t.Helper()
+	for range 1000 {
+		var open int64
+		for _, v := range m.fs.Stats().Views {
+			open += v.Open
+		}
+		if open == 0 && m.p.pinned.Load() == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("not released: %+v, %d pinned", m.fs.Stats(), m.p.pinned.Load())
+}
+
+// TestPassthroughComesAndGoes: opens of one file at the same time, of which some
+// could be passed through and some not.
+func TestPassthroughComesAndGoes(t *testing.T) {
+	m := mount(t, DaemonCache)
+	src := noise(50_000, 2)
+	m.write("a.jpg", src)
+	want := derived("bmp", []byte(src))
+	var wg sync.WaitGroup
+	for r := range 8 {
+		wg.Go(func() {
+			for i := range 200 {
+				got, err := os.ReadFile(m.path("bmp/a.bmp"))
+				if err != nil || !bytes.Equal(got, want) {
+					t.Errorf("round %d: %v", i, err)
+					return
+				}
+				switch (i + r) % 16 {
+				case 0:
+					m.p.forget()
+				case 8:
+					m.fs.passes.Store(!m.fs.passes.Load())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	released(t, m)
+}
+
+func TestWithoutPassthrough(t *testing.T) {
+	m := mount(t, DaemonCache)
+	m.fs.passes.Store(false)
+	src := noise(300_000, 1)
+	m.write("a.jpg", src)
+	file := filepath.Join(t.TempDir(), "want")
+	if err := os.WriteFile(file, derived("bmp", []byte(src)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	inChild(t, "equal", m.path("bmp/a.bmp"), file)
+	released(t, m)
+	// No pages are kept: each open reads again.
+	reads := m.fs.Stats().Views[2].Reads
+	m.want(string(derived("bmp", []byte(src))), "bmp/a.bmp")
+	if now := m.fs.Stats().Views[2].Reads; now == reads {
+		t.Error("pages were kept")
+	}
+}
+
+// TestSignals: a signal that a program has a handler for does not interrupt its
+// reads, and a deadly one is obeyed though the sample takes its time.
+func TestSignals(t *testing.T) {
+	inBoth(t, func(t *testing.T, m *mounted) {
+		m.write("a.jpg", "hello")
+		m.write("b.jpg", "hello")
+		slow := func(ctx context.Context, path string) error {
+			limit := 300 * time.Millisecond
+			if path == "b.jpg" {
+				limit = time.Minute
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(limit):
+				return nil
+			}
+		}
+		m.p.before.Store(&slow)
+		inChild(t, "signals", m.path("bmp/a.bmp"))
+		c := childCommand("signals", m.path("bmp/b.bmp"))
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		began := time.Now()
+		must(t, c.Process.Kill())
+		_ = c.Wait()
+		if d := time.Since(began); d > 5*time.Second {
+			t.Errorf("killing a reader took %v", d)
+		}
+		m.p.before.Store(nil)
+	})
+}
+
+// zeros is content of any size.
+type zeros struct{ size int64 }
+
+func (z *zeros) ReadAt(b []byte, off int64) (int, error) { return len(b), nil }
+func (z *zeros) Size() int64                             { return z.size }
+func (z *zeros) Memory() *os.File                        { return nil }
+func (z *zeros) Release()                                {}
+
+type zeroProducer struct {
+	Producer
+	content *zeros
+}
+
+func (p zeroProducer) Acquire(uint64) Content { return p.content }
+
+func readRequest(tb testing.TB) (*FS, *fuse.ReadIn, []byte) {
+	f, err := New(Options{Registry: testRegistry(), Producer: zeroProducer{content: &zeros{1 << 20}}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	in := &fuse.ReadIn{Offset: 4096, Size: 128 << 10}
+	in.NodeId = node(originalView, rootID)
+	return f, in, make([]byte, in.Size)
+}
+
+func TestReadDoesNotAllocate(t *testing.T) {
+	f, in, buf := readRequest(t)
+	allocs := testing.AllocsPerRun(1000, func() {
+		r, status := f.Read(nil, in, buf)
+		if status != fuse.OK || r.Size() != len(buf) {
+			t.Fatal(status)
+		}
+		r.Bytes(buf)
+		r.Done()
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
+// TestShortContent: a read that ends before the file does is an error, as the
+// kernel would take it for the end.
+func TestShortContent(t *testing.T) {
+	c := &fakeContent{size: 10, ReaderAt: bytes.NewReader([]byte("12345"))}
+	if _, err := readFull(c, make([]byte, 10), 0); !errors.Is(err, io.ErrUnexpectedEOF) || errno(err) != fuse.EIO {
+		t.Errorf("short content: %v", err)
+	}
+	c.size = 5
+	for off, want := range map[int64]int{0: 5, 3: 2, 5: 0, 9: 0} {
+		if n, err := readFull(c, make([]byte, 10), off); n != want || err != nil {
+			t.Errorf("at %d: %d, %v", off, n, err)
+		}
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	f, in, buf := readRequest(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		r, _ := f.Read(nil, in, buf)
+		r.Bytes(buf)
+		r.Done()
+	}
+}
+
+// BenchmarkReadFiles reads 200 files of 100 KB through the mount.
+func BenchmarkReadFiles(b *testing.B) {
+	for _, mode := range []CacheMode{PageCache, DaemonCache} {
+		for _, view := range []string{"original", "bmp"} {
+			b.Run(fmt.Sprintf("cache=%s/view=%s", mode, view), func(b *testing.B) {
+				m := mount(b, mode)
+				const files = 200
+				for i := range files {
+					m.write(fmt.Sprintf("%d.jpg", i), noise(100_000, uint64(i)))
+				}
+				buf := make([]byte, 64<<10)
+				pass := func() (total int) {
+					for i := range files {
+						fd, err := unix.Open(m.path(view, fmt.Sprintf("%d.jpg", i)), unix.O_RDONLY, 0)
+						if err != nil {
+							b.Fatal(err)
+						}
+						for n := 1; n > 0; total += n {
+							if n, err = unix.Read(fd, buf); err != nil {
+								b.Fatal(err)
+							}
+						}
+						unix.Close(fd)
+					}
+					return total
+				}
+				b.SetBytes(int64(pass())) // makes and, in PageCache mode, caches
+				for b.Loop() {
+					pass()
+				}
+				b.ReportMetric(float64(files*b.N)/b.Elapsed().Seconds(), "files/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package fs
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// The nodes that belong to no view. Those of links and files are given out, from
+// firstSpecial on.
+const (
+	rootNode     = fuse.FUSE_ROOT_ID
+	pipefsNode   = 2
+	listsNode    = 3
+	firstSpecial = 16
+)
+
+const (
+	pipefsName   = ".pipefs"
+	manifestName = "manifest"
+	controlName  = "control"
+	listsName    = "lists"
+	listSuffix   = ".txt"
+	currentName  = "current"
+)
+
+// root holds what lies beside the views.
+type root struct {
+	manifest func() ([]byte, error)
+	limit    int64 // bytes of data
+	made     time.Time
+
+	mu      sync.Mutex
+	next    uint32
+	nodes   map[uint32]*special // every node that was given out
+	links   []link              // of the root, in the order of listing
+	control *special
+	newest  map[string]*special // manifest and lists, by name
+	held    int64               // bytes of data
+	tick    uint64
+
+	walker walker
+}
+
+// link is a symbolic link of the root.
+type link struct {
+	name string
+	to   *special
+}
+
+func newRoot(o Options) *root {
+	r := &root{
+		manifest: o.Manifest, limit: o.ListBytes, made: time.Now(), next: firstSpecial,
+		nodes: map[uint32]*special{}, newest: map[string]*special{},
+	}
+	if o.Control != "" {
+		r.control = r.add(special{target: o.Control})
+	}
+	return r
+}
+
+// SetCurrent moves the link `current` to a view. Programs that have files open
+// keep them; every path that is resolved afterwards leads to the new view.
+func (f *FS) SetCurrent(spec string) error { return f.SetLink(currentName, spec) }
+
+// SetLink makes or moves a link of the root to a view.
+func (f *FS) SetLink(name, spec string) error {
+	if !validName(name) || name[0] == '.' {
+		return fmt.Errorf("fs: %q cannot be the name of a link", name)
+	}
+	if _, err := f.reg.Parse(name); err == nil {
+		return fmt.Errorf("fs: a link cannot have the name of the view %q", name)
+	}
+	v, err := f.view(spec)
+	if err != nil {
+		return err
+	}
+	r := f.root
+	r.mu.Lock()
+	i := r.link(name)
+	if i < 0 {
+		i = len(r.links)
+		r.links = append(r.links, link{name: name})
+	}
+	if r.links[i].to != nil && r.links[i].to.target == v.name {
+		r.mu.Unlock()
+		return nil
+	}
+	r.links[i].to = r.add(special{target: v.name})
+	r.mu.Unlock()
+	// At once, and by the caller: nobody may see the former link afterwards. It has
+	// to be done without locks, as the kernel holds the root while it looks up.
+	if s := f.server.Load(); s != nil {
+		s.EntryNotify(rootNode, name)
+	}
+	return nil
+}
+
+// Links returns where the links of the root lead.
+func (f *FS) Links() map[string]string {
+	f.root.mu.Lock()
+	defer f.root.mu.Unlock()
+	links := make(map[string]string, len(f.root.links))
+	for _, l := range f.root.links {
+		links[l.name] = l.to.target
+	}
+	return links
+}
+
+// link returns the index of a link, or -1. The caller holds mu.
+func (r *root) link(name string) int {
+	for i, l := range r.links {
+		if l.name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// lookupSpecial is LOOKUP in a directory that belongs to no view.
+func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.Status {
+	r := f.root
+	switch {
+	case parent == rootNode && name == pipefsName:
+		f.fillDir(out, pipefsNode)
+	case parent == rootNode:
+		r.mu.Lock()
+		i := r.link(name)
+		if i >= 0 {
+			r.fill(out, r.links[i].to, forever)
+		}
+		r.mu.Unlock()
+		if i < 0 {
+			return f.lookupView(name, out)
+		}
+	case parent == pipefsNode && name == controlName && r.control != nil:
+		r.fill(out, r.control, forever)
+	case parent == pipefsNode && name == listsName:
+		f.fillDir(out, listsNode)
+	case parent == pipefsNode && name == manifestName && r.manifest != nil:
+		return f.lookupFile(name, 0, r.manifest, out)
+	case parent == listsNode && strings.HasSuffix(name, listSuffix):
+		v, err := f.view(strings.TrimSuffix(name, listSuffix))
+		if err != nil {
+			return fuse.ENOENT
+		}
+		return f.lookupList(v, name, out)
+	default:
+		return fuse.ENOENT
+	}
+	return fuse.OK
+}
+
+// lookupView is LOOKUP of a view in the root.
+func (f *FS) lookupView(name string, out *fuse.EntryOut) fuse.Status {
+	v, err := f.view(name)
+	if err != nil {
+		f.explain(name, err)
+		return fuse.ENOENT
+	}
+	a, err := f.producer.Stat("")
+	if err != nil {
+		return f.fail(v, "lookup", "", noOffset, err)
+	}
+	f.tree.dir(rootID).attr.Store(&a)
+	f.fillEntry(out, node(v.index, rootID), a, a.Size)
+	return fuse.OK
+}
+
+// Readlink answers for the links of the root and the control link.
+func (f *FS) Readlink(_ <-chan struct{}, header *fuse.InHeader) ([]byte, fuse.Status) {
+	view, id := splitNode(header.NodeId)
+	if view != 0 {
+		return nil, fuse.EINVAL
+	}
+	s := f.root.special(id)
+	if s == nil || s.target == "" {
+		return nil, fuse.EINVAL
+	}
+	return []byte(s.target), fuse.OK
+}

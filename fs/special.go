@@ -1,0 +1,164 @@
+package fs
+
+import (
+	"fmt"
+	"hash/maphash"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/produce"
+)
+
+// special is one version of a link or file. It never changes; data can be
+// dropped and made again.
+type special struct {
+	node   uint64
+	target string // of a link; a file has none
+	mtime  time.Time
+
+	name string
+	data []byte // nil: dropped
+	size int
+	sum  uint64
+	used uint64 // tick of the last use
+	// version of the tree that a list shows; later ones may be the same
+	version uint64
+}
+
+// seed of the sums that tell whether data that was made again is the same.
+var seed = maphash.MakeSeed()
+
+// add gives a node out. The caller holds mu or is alone.
+func (r *root) add(s special) *special {
+	s.node, s.mtime = node(0, r.next), time.Now()
+	r.nodes[r.next] = &s
+	r.next++
+	return &s
+}
+
+func (r *root) special(id uint32) *special {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.nodes[id]
+}
+
+// lookupFile is LOOKUP of a file that is made when it is asked for. It gets a
+// new node when it changed.
+func (f *FS) lookupFile(name string, version uint64, remake func() ([]byte, error), out *fuse.EntryOut) fuse.Status {
+	data, err := remake()
+	if err != nil {
+		return f.fail(f.views.at(originalView), "lookup", pipefsName+"/"+name, noOffset, err)
+	}
+	r := f.root
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sum := maphash.Bytes(seed, data)
+	s := r.newest[name]
+	if s == nil || s.sum != sum || s.size != len(data) {
+		s = r.add(special{name: name, size: len(data), sum: sum})
+		r.newest[name] = s
+	}
+	s.version = version
+	r.keep(s, data)
+	// Asked again each time: only so can a change be noticed.
+	r.fill(out, s, 0)
+	return fuse.OK
+}
+
+// keep holds the data of a file, and drops that of others where it gets too
+// much. The caller holds mu.
+func (r *root) keep(s *special, data []byte) {
+	r.tick++
+	s.used = r.tick
+	if s.data == nil {
+		s.data = data
+		r.held += int64(len(data))
+	}
+	for r.held > r.limit {
+		var oldest *special
+		for _, other := range r.nodes {
+			if other.data != nil && other != s && (oldest == nil || other.used < oldest.used) {
+				oldest = other
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		r.held -= int64(len(oldest.data))
+		oldest.data = nil
+	}
+}
+
+// content returns the data of a file, made again if it was dropped.
+func (f *FS) content(s *special) ([]byte, error) {
+	r := f.root
+	r.mu.Lock()
+	data := s.data
+	if data != nil {
+		r.keep(s, data)
+	}
+	r.mu.Unlock()
+	if data != nil || s.size == 0 {
+		return data, nil
+	}
+	remake := r.manifest
+	if s.name != manifestName {
+		v, err := f.view(strings.TrimSuffix(s.name, listSuffix))
+		if err != nil {
+			return nil, err
+		}
+		remake = func() ([]byte, error) { return f.list(v) }
+	}
+	data, err := remake()
+	if err != nil {
+		return nil, err
+	}
+	if len(data) != s.size || maphash.Bytes(seed, data) != s.sum {
+		return nil, fmt.Errorf("%s: %w", s.name, produce.ErrChanged)
+	}
+	r.mu.Lock()
+	r.keep(s, data)
+	r.mu.Unlock()
+	return data, nil
+}
+
+// fill describes a link or file.
+func (r *root) fill(out *fuse.EntryOut, s *special, timeout time.Duration) {
+	out.NodeId = s.node
+	r.attr(s, &out.Attr)
+	out.SetEntryTimeout(timeout)
+	out.SetAttrTimeout(forever)
+}
+
+func (r *root) attr(s *special, a *fuse.Attr) {
+	a.Mode, a.Size = unix.S_IFREG|0o444, uint64(s.size)
+	if s.target != "" {
+		a.Mode, a.Size = unix.S_IFLNK|0o777, uint64(len(s.target))
+	}
+	ours(a, s.node, s.mtime)
+}
+
+// fillDir describes a directory that belongs to no view.
+func (f *FS) fillDir(out *fuse.EntryOut, node uint64) {
+	out.NodeId = node
+	f.root.dirAttr(node, &out.Attr)
+	out.SetEntryTimeout(forever)
+	out.SetAttrTimeout(forever)
+}
+
+func (r *root) dirAttr(node uint64, a *fuse.Attr) {
+	a.Mode = unix.S_IFDIR | 0o555
+	ours(a, node, r.made)
+}
+
+// ours completes the attributes of what belongs to the daemon.
+func ours(a *fuse.Attr, node uint64, t time.Time) {
+	a.Ino, a.Nlink, a.Blksize = node, 1, blockSize
+	a.Blocks = (a.Size + 511) / 512
+	a.SetTimes(&t, &t, &t)
+	a.Uid, a.Gid = uint32(os.Getuid()), uint32(os.Getgid())
+}

@@ -1,0 +1,50 @@
+package fs
+
+import "sync/atomic"
+
+// counters of one view.
+type counters struct {
+	lookups, reads, bytes, errors atomic.Uint64
+	open                          atomic.Int64
+}
+
+// ViewStats counts what was asked of a view. What the kernel has cached it does
+// not ask for.
+type ViewStats struct {
+	View    string `json:"view"`
+	Lookups uint64 `json:"lookups"`
+	Reads   uint64 `json:"reads"`
+	Bytes   uint64 `json:"bytes"`
+	Errors  uint64 `json:"errors"`
+	// Open is the number of files that are open; in DaemonCache mode only.
+	Open int64 `json:"open"`
+}
+
+// Stats of a file system.
+type Stats struct {
+	Views []ViewStats `json:"views"`
+	// Entries is the number of files and directories that were listed, former
+	// versions of changed ones included; Known that of the files whose attributes
+	// were looked at.
+	Entries int `json:"entries"`
+	Known   int `json:"known"`
+	// Passthrough: the kernel reads memfds without asking.
+	Passthrough bool   `json:"passthrough"`
+	Panics      uint64 `json:"panics"`
+}
+
+// Stats returns the counters as they are now.
+func (f *FS) Stats() Stats {
+	s := Stats{
+		Entries: f.tree.entries.count(), Known: f.tree.attrs.count(),
+		Passthrough: f.passes.Load(), Panics: f.panics.Load(),
+	}
+	for _, v := range *f.views.all.Load() {
+		c := &v.counters
+		s.Views = append(s.Views, ViewStats{
+			View: v.name, Lookups: c.lookups.Load(), Reads: c.reads.Load(), Bytes: c.bytes.Load(),
+			Errors: c.errors.Load(), Open: c.open.Load(),
+		})
+	}
+	return s
+}

@@ -1,0 +1,251 @@
+package fs
+
+import (
+	iofs "io/fs"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pipefs/pipefs/internal/produce"
+)
+
+// rootID is the entry of the dataset's root.
+const rootID = 1
+
+// entry is a member of the tree. All but attr is written once. Twenty bytes, no
+// pointers: there are millions of them.
+type entry struct {
+	dir  uint32 // the entry it lies in; 0 for the root
+	blob uint32 // its name is blobs[blob][off:off+len]
+	off  uint32
+	attr uint32 // into attrs, atomic; 0 while a file was never looked at
+	len  uint8
+	kind uint8
+}
+
+const (
+	isFile uint8 = iota
+	isDir
+)
+
+// attr is what is known of a file. It never changes: a file that changes becomes
+// another entry.
+type attr struct {
+	produce.Identity
+	owner uint32 // into owners
+}
+
+// owner is what many files share.
+type owner struct {
+	mode     iofs.FileMode
+	uid, gid uint32
+}
+
+// tree is the dataset's tree as far as it was listed.
+type tree struct {
+	src     source
+	entries chunked[entry]
+	blobs   chunked[string] // the names of one listing each
+	attrs   chunked[attr]
+	owners  chunked[owner]
+
+	ownerMu sync.Mutex
+	ownerID map[owner]uint32
+
+	dirMu sync.RWMutex
+	dirs  map[uint32]*dir // the directories that were looked at
+
+	version atomic.Uint64 // counts changes of what is listed
+	bytes   atomic.Int64  // of the files that were looked at
+}
+
+// source is what the tree needs of a Producer.
+type source interface {
+	List(dir string) ([]produce.Entry, error)
+	Stat(path string) (produce.Attr, error)
+}
+
+func newTree(src source) *tree {
+	t := &tree{src: src, ownerID: map[owner]uint32{}, dirs: map[uint32]*dir{}}
+	t.entries.add(entry{kind: isDir, blob: t.blobs.add("")})
+	return t
+}
+
+// dir is a directory that was looked at.
+type dir struct {
+	id   uint32
+	snap atomic.Pointer[snapshot] // nil until it is listed
+	attr atomic.Pointer[produce.Attr]
+
+	mu       sync.Mutex // held while it is listed or an entry is replaced
+	listed   produce.Identity
+	listedAt int64      // ns since 1970
+	seen     []viewSeen // the views in which the kernel knows it
+	seenMu   sync.RWMutex
+}
+
+// viewSeen says which listing of a directory the kernel may have cached.
+type viewSeen struct {
+	view    uint32
+	version uint32 // 0: none
+}
+
+// snapshot is one listing of a directory.
+type snapshot struct {
+	version uint32   // of the directory's listings, from 1
+	ids     []uint32 // in the order of listing; elements are replaced atomically
+	sorted  []uint32 // positions in the order of names; nil where that is the same
+}
+
+// at returns the entry at a position of the listing.
+func (s *snapshot) at(position int) uint32 { return atomic.LoadUint32(&s.ids[position]) }
+
+// position returns where the k-th name in the order of names is listed.
+func (s *snapshot) position(k int) int {
+	if s.sorted == nil {
+		return k
+	}
+	return int(s.sorted[k])
+}
+
+// name is an entry's own name.
+func (t *tree) name(id uint32) string {
+	e := t.entries.at(id)
+	return (*t.blobs.at(e.blob))[e.off : e.off+uint32(e.len)]
+}
+
+// nameAt is the k-th name of a listing in the order of names.
+func (t *tree) nameAt(s *snapshot, k int) string { return t.name(s.at(s.position(k))) }
+
+// search returns the first k with a name of at least name.
+func (t *tree) search(s *snapshot, name string) int {
+	return sort.Search(len(s.ids), func(k int) bool { return t.nameAt(s, k) >= name })
+}
+
+// path is relative to the dataset's root.
+func (t *tree) path(id uint32) string {
+	if id == rootID {
+		return ""
+	}
+	n := 0
+	for at := id; at != rootID; {
+		e := t.entries.at(at)
+		n += int(e.len) + 1
+		at = e.dir
+	}
+	buf := make([]byte, n-1)
+	for at, end := id, n-1; ; {
+		e := t.entries.at(at)
+		end -= copy(buf[end-int(e.len):], t.name(at))
+		if at = e.dir; at == rootID {
+			return string(buf)
+		}
+		end--
+		buf[end] = '/'
+	}
+}
+
+// join appends a name to the path of a directory.
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// dir returns the record of a directory, made when it is first asked for; nil if
+// id is none.
+func (t *tree) dir(id uint32) *dir {
+	t.dirMu.RLock()
+	d := t.dirs[id]
+	t.dirMu.RUnlock()
+	if d != nil {
+		return d
+	}
+	if e := t.entries.at(id); e == nil || e.kind != isDir {
+		return nil
+	}
+	t.dirMu.Lock()
+	defer t.dirMu.Unlock()
+	if d = t.dirs[id]; d == nil {
+		d = &dir{id: id}
+		t.dirs[id] = d
+	}
+	return d
+}
+
+// known returns the attributes of an entry if they are known without asking.
+func (t *tree) known(id uint32) (produce.Attr, bool) {
+	e := t.entries.at(id)
+	if e == nil {
+		return produce.Attr{}, false
+	}
+	if e.kind == isDir {
+		t.dirMu.RLock()
+		d := t.dirs[id]
+		t.dirMu.RUnlock()
+		if d == nil || d.attr.Load() == nil {
+			return produce.Attr{}, false
+		}
+		return *d.attr.Load(), true
+	}
+	i := atomic.LoadUint32(&e.attr)
+	if i == 0 {
+		return produce.Attr{}, false
+	}
+	a := t.attrs.at(i)
+	o := t.owners.at(a.owner)
+	return produce.Attr{Identity: a.Identity, Mode: o.mode, UID: o.uid, GID: o.gid}, true
+}
+
+// fits reports whether an entry can have these attributes: whether it still is a
+// file, or a directory.
+func (t *tree) fits(id uint32, a produce.Attr) bool {
+	if t.entries.at(id).kind == isDir {
+		return a.Mode.IsDir()
+	}
+	return a.Mode.IsRegular()
+}
+
+// record stores what was found out about a file.
+func (t *tree) record(a produce.Attr) uint32 {
+	o := owner{a.Mode, a.UID, a.GID}
+	t.ownerMu.Lock()
+	i, ok := t.ownerID[o]
+	if !ok {
+		i = t.owners.add(o)
+		t.ownerID[o] = i
+	}
+	t.ownerMu.Unlock()
+	t.bytes.Add(a.Size)
+	return t.attrs.add(attr{a.Identity, i})
+}
+
+// identify says which entry a file is, given its present attributes: the one
+// that has been there, or, if it changed, another one; 0 if it is not listed any
+// more.
+func (t *tree) identify(d *dir, id uint32, now produce.Attr) (current uint32, changed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// Somebody else may have noticed the change.
+	snap := d.snap.Load()
+	k := t.search(snap, t.name(id))
+	if k == len(snap.ids) || t.nameAt(snap, k) != t.name(id) {
+		return 0, false
+	}
+	slot := &snap.ids[snap.position(k)]
+	current = atomic.LoadUint32(slot)
+	e := t.entries.at(current)
+	if e.kind != isFile {
+		return current, current != id
+	}
+	if before, ok := t.known(current); !ok {
+		atomic.StoreUint32(&e.attr, t.record(now))
+	} else if before != now {
+		next := *e
+		next.attr = t.record(now)
+		current = t.entries.add(next)
+		atomic.StoreUint32(slot, current)
+	}
+	return current, current != id
+}

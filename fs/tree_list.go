@@ -1,0 +1,194 @@
+package fs
+
+import (
+	"errors"
+	iofs "io/fs"
+	"sort"
+	"sync/atomic"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/produce"
+)
+
+// settled is how old a directory's ctime must be for a later change to show in
+// it: the clock of file systems ticks, on some of them every two seconds.
+const settled = 2 * time.Second
+
+// change is what a new listing says differs from the one before.
+type change struct {
+	old, new *snapshot
+	// names that came, went, or changed what they stand for: own names
+	names []string
+}
+
+// list returns a directory's listing, made when it is first asked for.
+func (t *tree) list(d *dir) (*snapshot, error) {
+	if s := d.snap.Load(); s != nil {
+		return s, nil
+	}
+	s, _, err := t.refresh(d)
+	return s, err
+}
+
+// refresh lists a directory again if it changed. What changed is nil if nothing
+// did, or if nobody can know of it.
+func (t *tree) refresh(d *dir) (*snapshot, *change, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	path := t.path(d.id)
+	before := time.Now().UnixNano()
+	a, err := t.src.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !a.Mode.IsDir() {
+		return nil, nil, iofs.ErrNotExist
+	}
+	if last := d.attr.Load(); last == nil || *last != a {
+		d.attr.Store(&a)
+	}
+	snap := d.snap.Load()
+	if snap != nil && d.listed == a.Identity && time.Duration(d.listedAt-a.CTime) > settled {
+		return snap, nil, nil
+	}
+	found, err := t.src.List(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	d.listed, d.listedAt = a.Identity, before
+	next, diff := t.merge(d, snap, found)
+	if snap != nil {
+		// What is renamed onto a name changes the directory, too.
+		diff.names = append(diff.names, t.verify(d, next)...)
+	}
+	if same(snap, next) {
+		next = snap
+	} else {
+		if snap != nil {
+			next.version = snap.version + 1
+		}
+		d.snap.Store(next)
+		t.version.Add(1)
+	}
+	diff.old, diff.new = snap, next
+	if snap == nil || len(diff.names) == 0 && next == snap {
+		return next, nil, nil
+	}
+	return next, diff, nil
+}
+
+// merge makes a listing of what was found. Entries that stay keep their ids.
+func (t *tree) merge(d *dir, old *snapshot, found []produce.Entry) (*snapshot, *change) {
+	diff := &change{}
+	found = valid(found)
+	next := &snapshot{version: 1, ids: make([]uint32, len(found))}
+	order := func(i, j int) bool { return found[i].Name < found[j].Name }
+	if !sort.SliceIsSorted(found, order) {
+		next.sorted = make([]uint32, len(found))
+		for i := range next.sorted {
+			next.sorted[i] = uint32(i)
+		}
+		sort.Slice(next.sorted, func(i, j int) bool { return order(int(next.sorted[i]), int(next.sorted[j])) })
+	}
+	p := packer{t: t, dir: d.id}
+	k := 0 // in old
+	for n := range found {
+		at := next.position(n)
+		e := found[at]
+		kind := isFile
+		if e.Dir {
+			kind = isDir
+		}
+		for old != nil && k < len(old.ids) && t.nameAt(old, k) < e.Name {
+			diff.names = append(diff.names, t.nameAt(old, k))
+			k++
+		}
+		if old != nil && k < len(old.ids) && t.nameAt(old, k) == e.Name {
+			id := old.at(old.position(k))
+			k++
+			if t.entries.at(id).kind == kind {
+				next.ids[at] = id
+				continue
+			}
+		}
+		p.add(e.Name, kind, &next.ids[at])
+		if old != nil {
+			diff.names = append(diff.names, e.Name)
+		}
+	}
+	for ; old != nil && k < len(old.ids); k++ {
+		diff.names = append(diff.names, t.nameAt(old, k))
+	}
+	p.finish()
+	return next, diff
+}
+
+// valid leaves out what cannot be a name.
+func valid(found []produce.Entry) []produce.Entry {
+	ok := true
+	for _, e := range found {
+		ok = ok && validName(e.Name)
+	}
+	if ok {
+		return found
+	}
+	kept := found[:0:0]
+	for _, e := range found {
+		if validName(e.Name) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+func validName(name string) bool {
+	if len(name) == 0 || len(name) > maxName || name == "." || name == ".." {
+		return false
+	}
+	for i := range len(name) {
+		if name[i] == '/' || name[i] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// verify looks again at the files that were looked at before, and gives those
+// that changed another id in next.
+func (t *tree) verify(d *dir, next *snapshot) (names []string) {
+	path := t.path(d.id)
+	for k := range next.ids {
+		slot := &next.ids[next.position(k)]
+		id := *slot
+		e := t.entries.at(id)
+		before, ok := t.known(id)
+		if !ok || e.kind == isDir {
+			continue
+		}
+		now, err := t.src.Stat(join(path, t.name(id)))
+		if err != nil || now == before || !now.Mode.IsRegular() {
+			continue
+		}
+		again := *e
+		again.attr = t.record(now)
+		atomic.StoreUint32(slot, t.entries.add(again))
+		names = append(names, t.name(id))
+	}
+	return names
+}
+
+// same reports whether two listings lead to the same entries in the same order.
+func same(a, b *snapshot) bool {
+	if a == nil || len(a.ids) != len(b.ids) {
+		return false
+	}
+	for i := range b.ids {
+		if a.at(i) != b.ids[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// isGone reports whether an error says that a file is not there.
+func isGone(err error) bool { return errors.Is(err, iofs.ErrNotExist) }

@@ -1,0 +1,263 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func contextFunc(f func(path string) error) func(context.Context, string) error {
+	return func(_ context.Context, path string) error { return f(path) }
+}
+
+func TestNamesInTheMount(t *testing.T) {
+	inBoth(t, func(t *testing.T, m *mounted) {
+		long := strings.Repeat("l", 251)
+		for _, name := range []string{
+			"pair/a.jpg", "pair/a.png", "pair/a.bmp", "pair/b.jpg", "with space/é 猫.jpg", "long/" + long + ".jpg",
+			"label.json", "-rf/--.jpg", "quo'te\"/\\.jpg", "new\nline/x.jpg",
+		} {
+			m.write(name, name)
+		}
+		must(t, os.Mkdir(filepath.Join(m.src, "empty"), 0o755))
+		if got := m.names("bmp", "pair"); got != "a.bmp a.jpg.bmp a.png.bmp b.bmp" {
+			t.Error(got)
+		}
+		if got := m.names("bmp", "empty"); got != "" {
+			t.Error(got)
+		}
+		bmp := func(name string) string { return string(derived("bmp", []byte(name))) }
+		m.want(bmp("pair/a.jpg"), "bmp/pair/a.jpg.bmp")
+		m.want(bmp("pair/a.png"), "bmp/pair/a.png.bmp")
+		m.want(bmp("pair/b.jpg"), "bmp/pair/b.bmp")
+		m.want(bmp("with space/é 猫.jpg"), "bmp/with space/é 猫.bmp")
+		m.want(bmp("long/"+long+".jpg"), "bmp/long", long+".bmp")
+		m.want(bmp("-rf/--.jpg"), "bmp/-rf/--.bmp")
+		m.want(bmp("quo'te\"/\\.jpg"), "bmp", "quo'te\"/\\.bmp")
+		m.want(bmp("new\nline/x.jpg"), "bmp", "new\nline/x.bmp")
+		m.want("label.json", "bmp/label.json")
+		// own names lead to the same files
+		for own, listed := range map[string]string{"pair/a.jpg": "pair/a.jpg.bmp", "pair/b.jpg": "pair/b.bmp", "pair/a.bmp": "pair/a.bmp"} {
+			if inode(t, m.path("bmp", own)) != inode(t, m.path("bmp", listed)) {
+				t.Errorf("%s and %s are not the same file", own, listed)
+			}
+		}
+		// what is unchanged is the file of the view original
+		m.write("keep.jpg", "KEEP")
+		for _, name := range []string{"label.json", "keep.jpg"} {
+			if inode(t, m.path("bmp", name)) != inode(t, m.path("original", name)) {
+				t.Errorf("%s is not the same file in both views", name)
+			}
+		}
+		if inode(t, m.path("bmp/pair/b.bmp")) == inode(t, m.path("scan5/pair/b.jpg")) {
+			t.Error("files of two views are the same")
+		}
+		for _, name := range []string{"bmp/none", "bmp/pair/c.bmp", "bmp/pair/b.jpg.bmp", "bmp/pair/a.bmp.bmp"} {
+			if _, err := os.Stat(m.path(name)); !errors.Is(err, unix.ENOENT) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := os.Stat(m.path("bmp", long+long)); !errors.Is(err, unix.ENAMETOOLONG) {
+			t.Errorf("a name of 502 bytes: %v", err)
+		}
+		if _, err := os.Stat(m.path("bmp/label.json/x")); !errors.Is(err, unix.ENOTDIR) {
+			t.Errorf("below a file: %v", err)
+		}
+		if entries := m.names("original"); entries != "-rf empty keep.jpg label.json long new\nline pair quo'te\" with space" {
+			t.Errorf("%q", entries)
+		}
+	})
+}
+
+func TestViewsInTheMount(t *testing.T) {
+	m := mount(t, PageCache, func(o *Options) { o.MaxViews = 6 })
+	m.write("a.jpg", "x")
+	m.want(string(derived("resize256-npy", []byte("x"))), "resize256-npy/a.npy")
+	if got := m.names(); got != "bmp original scan5" {
+		t.Errorf("listed: %s", got)
+	}
+	for _, name := range []string{"resize0256-npy", "bmp-npy", "resize256-bmq", "decode-bmp", "BMP", "", "scan11", ".git"} {
+		if name == "" {
+			continue
+		}
+		if _, err := os.Stat(m.path(name)); !errors.Is(err, unix.ENOENT) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, _ = os.Stat(m.path(name)) // explained once only
+	}
+	if log := m.log.String(); strings.Count(log, "did you mean bmp?") != 1 || !strings.Contains(log, "level=INFO") || strings.Contains(log, ".git") {
+		t.Errorf("log:\n%s", log)
+	}
+	// original, scan5, bmp, resize256-npy, and two more
+	var resolved int
+	for i := range 10 {
+		if _, err := os.Stat(m.path(fmt.Sprintf("resize%d-bmp", i+1))); err == nil {
+			resolved++
+		}
+	}
+	if resolved != 2 {
+		t.Errorf("%d views beyond the limit of 6", resolved)
+	}
+	for view, want := range map[string]bool{"original": false, "resize256-npy": true, "resize1-bmp": false} {
+		if _, touched := m.p.touched.Load(view); touched != want {
+			t.Errorf("touched %s: %v", view, touched)
+		}
+	}
+}
+
+func TestAttributes(t *testing.T) {
+	inBoth(t, func(t *testing.T, m *mounted) {
+		m.write("d/a.jpg", "hello")
+		m.write("d/b.txt", "text")
+		src := filepath.Join(m.src, "d/a.jpg")
+		must(t, os.Chmod(src, 0o754))
+		if os.Getuid() == 0 {
+			must(t, os.Chown(src, 12, 34))
+		}
+		var want, got unix.Stat_t
+		old := unix.NsecToTimespec(-1_500_000_001) // before 1970
+		if err := unix.UtimesNanoAt(unix.AT_FDCWD, src, []unix.Timespec{old, old}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Stat(src, &want); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"original/d/a.jpg", "bmp/d/a.bmp"} {
+			if err := unix.Stat(m.path(name), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Mode != unix.S_IFREG|0o554 || got.Uid != want.Uid || got.Gid != want.Gid || got.Nlink != 1 || got.Blksize != 128<<10 {
+				t.Errorf("%s: mode %o, owner %d:%d, links %d, block size %d", name, got.Mode, got.Uid, got.Gid, got.Nlink, got.Blksize)
+			}
+			if got.Mtim != want.Mtim || got.Ctim != want.Ctim {
+				t.Errorf("%s: mtime %v, ctime %v; the source's are %v, %v", name, got.Mtim, got.Ctim, want.Mtim, want.Ctim)
+			}
+			if got.Blocks != (got.Size+511)/512 {
+				t.Errorf("%s: %d bytes in %d blocks", name, got.Size, got.Blocks)
+			}
+		}
+		for _, dir := range []string{"", "bmp", "bmp/d", ".pipefs", ".pipefs/lists"} {
+			if err := unix.Stat(m.path(dir), &got); err != nil || got.Mode&0o222 != 0 || got.Mode&unix.S_IFDIR == 0 {
+				t.Errorf("%q: mode %o, %v", dir, got.Mode, err)
+			}
+		}
+		// what readdir says is what stat says
+		for _, dir := range []string{"original/d", "bmp/d"} {
+			for _, e := range dirents(t, m.path(dir)) {
+				if e.ino != inode(t, m.path(dir, e.name)) {
+					t.Errorf("%s/%s: readdir and stat give different inodes", dir, e.name)
+				}
+			}
+		}
+		var fs unix.Statfs_t
+		if err := unix.Statfs(m.mnt, &fs); err != nil || fs.Namelen != 255 || fs.Bavail != 0 || fs.Files < 3 {
+			t.Errorf("statfs: %+v, %v", fs, err)
+		}
+		if _, err := unix.Getxattr(m.path("bmp/d/a.bmp"), "user.x", make([]byte, 10)); !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENODATA) {
+			t.Errorf("getxattr: %v", err)
+		}
+		if n, err := unix.Listxattr(m.path("bmp/d/a.bmp"), make([]byte, 10)); n > 0 || err != nil && !errors.Is(err, unix.ENOTSUP) {
+			t.Errorf("listxattr: %d, %v", n, err)
+		}
+		f, err := os.Open(m.path("original/d/a.jpg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if at, err := f.Seek(1, unix.SEEK_DATA); at != 1 || err != nil {
+			t.Errorf("SEEK_DATA: %d, %v", at, err)
+		}
+		if at, err := f.Seek(1, unix.SEEK_HOLE); at != 5 || err != nil {
+			t.Errorf("SEEK_HOLE: %d, %v", at, err)
+		}
+		if _, err := f.Seek(5, unix.SEEK_DATA); !errors.Is(err, unix.ENXIO) {
+			t.Errorf("SEEK_DATA at the end: %v", err)
+		}
+		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); !errors.Is(err, unix.ENOTTY) {
+			t.Errorf("TCGETS: %v", err)
+		}
+		for mode, want := range map[uint32]error{unix.R_OK: nil, unix.F_OK: nil, unix.W_OK: unix.EROFS} {
+			if err := unix.Access(m.path("bmp/d/a.bmp"), mode); !errors.Is(err, want) {
+				t.Errorf("access %d: %v", mode, err)
+			}
+		}
+		if _, err := os.Readlink(m.path("bmp/d/a.bmp")); !errors.Is(err, unix.EINVAL) {
+			t.Errorf("readlink of a file: %v", err)
+		}
+	})
+}
+
+func TestLinksOfTheDataset(t *testing.T) {
+	m := mount(t, PageCache)
+	m.write("blobs/x", "hello")
+	m.write("real/b.jpg", "b")
+	for link, to := range map[string]string{
+		"snap/a.jpg": "../blobs/x", "snap/gone.jpg": "none", "dir": "real", "real/up": "..", "self": "self",
+	} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(m.src, link)), 0o755))
+		if err := os.Symlink(to, filepath.Join(m.src, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := m.names("bmp"); got != "blobs dir real snap" {
+		t.Error(got)
+	}
+	if got := m.names("bmp/snap"); got != "a.bmp" {
+		t.Error(got)
+	}
+	if got := m.names("bmp/dir"); got != "b.bmp" {
+		t.Error(got)
+	}
+	m.want("hello", "original/snap/a.jpg")
+	m.want(string(derived("bmp", []byte("hello"))), "bmp/snap/a.bmp")
+	m.want("b", "original/dir/b.jpg")
+	if st, err := os.Lstat(m.path("original/snap/a.jpg")); err != nil || !st.Mode().IsRegular() {
+		t.Errorf("a link is shown as %v, %v", st.Mode(), err)
+	}
+}
+
+func TestErrorsAreLogged(t *testing.T) {
+	m := mount(t, PageCache)
+	m.write("d/broken.jpg", "BROKEN")
+	if _, err := os.ReadFile(m.path("bmp/d/broken.bmp")); !errors.Is(err, unix.EIO) {
+		t.Errorf("a broken sample: %v", err)
+	}
+	log := m.log.String()
+	if strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, "view=bmp sample=d/broken.bmp") || !strings.Contains(log, "scan 3: bad data") {
+		t.Errorf("log:\n%s", log)
+	}
+	m.want("BROKEN", "original/d/broken.jpg") // only the view suffers
+	m.write("d/broken.jpg", "mended")
+	m.want(string(derived("bmp", []byte("mended"))), "bmp/d/broken.bmp")
+
+	m.write("d/later.jpg", "fine")
+	for cause, want := range map[error]error{
+		errors.New("disk on fire"): unix.EIO, os.ErrPermission: unix.EACCES, os.ErrNotExist: unix.ESTALE,
+	} {
+		if _, err := os.Stat(m.path("bmp/d/later.bmp")); err != nil {
+			t.Fatal(err)
+		}
+		fail := contextFunc(func(string) error { return cause })
+		m.p.before.Store(&fail)
+		if _, err := os.ReadFile(m.path("bmp/d/later.bmp")); !errors.Is(err, want) {
+			t.Errorf("%v: read says %v, want %v", cause, err, want)
+		}
+		m.p.before.Store(nil)
+		m.told()
+	}
+	// The kernel tries once more when reading ahead fails.
+	if log := m.log.String(); strings.Count(log, "disk on fire") != 2 || !strings.Contains(log, "offset=0") {
+		t.Errorf("log:\n%s", log)
+	}
+	for _, v := range m.fs.Stats().Views {
+		if v.View == "bmp" && (v.Errors < 4 || v.Lookups == 0) {
+			t.Errorf("counted %+v", v)
+		}
+	}
+}
