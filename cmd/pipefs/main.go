@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// environ is what a command has to talk through.
+type environ struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+func main() { os.Exit(run()) }
+
+// run is main without os.Exit, so that the test scripts can be the program.
+func run() int {
+	// The first Ctrl-C ends a command in good order, the second one at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	defer stop()
+	env := &environ{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	return int(exit.Of(execute(ctx, env, os.Args)))
+}
+
+// execute runs one command line and reports its error to the user.
+func execute(ctx context.Context, env *environ, args []string) error {
+	err := classify(dispatch(ctx, env, args))
+	if err != nil {
+		fmt.Fprintf(env.stderr, "pipefs: %v\n", err)
+		var spec *transcode.SpecError
+		if errors.As(err, &spec) {
+			fmt.Fprintln(env.stderr, indent(spec.Pointer(), "    "))
+		}
+	}
+	return err
+}
+
+// classify gives the errors of the rooms below, which know no exit codes, theirs.
+func classify(err error) error {
+	var spec *transcode.SpecError
+	switch {
+	case errors.As(err, &spec):
+		return exit.With(exit.Usage, err)
+	case errors.Is(err, transcode.ErrInternal):
+		return exit.With(exit.Internal, err)
+	}
+	return err
+}

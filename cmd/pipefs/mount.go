@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/daemon"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// mountConfig is all that a mount can be told. Paths are absolute.
+type mountConfig struct {
+	source, dir string // what is mounted, and where
+	twins       []string
+	foreground  bool
+	dryRun      bool
+	cache       string
+	cacheBytes  int64
+	store       string
+	storeMax    int64 // 0: a default by free space
+	dataset     string
+	listViews   []string
+	roles       transcode.Roles
+	fidelity    int
+	verify      string
+	noBack      bool
+	noFollow    bool
+	allowOther  bool
+	nonempty    bool
+	noexec      bool
+	logFile     string
+	logFormat   string
+	logLevel    string
+	workers     int
+	maxPixels   int64
+	patience    time.Duration
+}
+
+const (
+	maxFidelity = 10
+	notice      = 5 * time.Second // until the user is told what takes so long
+)
+
+// mountOptions are the options of a mount; each has a twin in -o unless it says
+// otherwise.
+func mountOptions(c *mountConfig) []*option {
+	*c = mountConfig{cache: "page", fidelity: maxFidelity, verify: "always", logFormat: "text", logLevel: "info",
+		patience: 2 * time.Minute}
+	return []*option{
+		{name: "foreground", short: "f", set: intoBool(&c.foreground), flagOnly: true,
+			help: "stay in the foreground, log to the terminal, and tell systemd (Type=notify) when the mount answers"},
+		{name: "o", short: "o", arg: "OPTION,…", set: intoList(&c.twins), flagOnly: true,
+			help: "options as fstab has them: those below without their hyphens, KEY or KEY=VALUE (a comma in a value is written \\,), and the usual ones of mount(8), such as ro, nodev, _netdev, x-…, which are accepted"},
+		{name: "cache", arg: "page|daemon", def: "page", set: intoChoice(&c.cache, "page", "daemon"),
+			help: "where samples are cached: in the kernel's page cache, which is quickest for data that fits memory, or in the daemon, within --cache-bytes"},
+		{name: "cache-bytes", arg: "SIZE", def: "256M", set: intoSize(&c.cacheBytes),
+			help: "memory that the daemon may use for samples"},
+		{name: "store", arg: "DIR", path: true, set: intoString(&c.store),
+			help: "a store that pipefs pack made of DATASET, to read from; or a directory in which to keep what this mount prepares, instead of one in ~/.cache/pipefs"},
+		{name: "store-max", arg: "SIZE", def: "a tenth of the free space, at most 50GB", set: intoSize(&c.storeMax),
+			help: "how much this mount may keep on disk of what it prepares; when that is used up it serves without keeping"},
+		{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
+			help: "where a STORE is mounted: its dataset, for files of which the store kept no original"},
+		{name: "list-view", arg: "VIEW", set: intoList(&c.listViews),
+			help: "list this view in MNT beside the usual ones; others can be entered all the same. May be repeated"},
+		{name: "images", arg: "GLOB", set: intoList(&c.roles.Images),
+			help: "samples that are pictures though they look like masks: '**/depth/*.png'. May be repeated"},
+		{name: "masks", arg: "GLOB", set: intoList(&c.roles.Masks),
+			help: "samples that are masks: they follow resize and crop by nearest neighbour. May be repeated"},
+		{name: "fidelity", arg: "K", def: "10, all scans", set: intoInt(&c.fidelity, 1, maxFidelity),
+			help: "where MNT/current points at first: scanK; pipefs fidelity moves it later"},
+		{name: "verify", arg: "always|once", def: "always", set: intoChoice(&c.verify, "always", "once"),
+			help: "check the checksums of stored data at every read, or at the first"},
+		{name: "no-background", set: intoBool(&c.noBack),
+			help: "prepare nothing ahead of time"},
+		{name: "no-follow", def: "for root with allow_other; --no-follow=false undoes it", set: intoBool(&c.noFollow),
+			help: "refuse symbolic links that lead out of the dataset"},
+		{name: "allow-other", set: intoBool(&c.allowOther),
+			help: "let other users in, as far as the permissions of the dataset's files let them (-o allow_other)"},
+		{name: "nonempty", set: intoBool(&c.nonempty),
+			help: "mount over a directory that holds something"},
+		{name: "noexec", set: intoBool(&c.noexec),
+			help: "let no program be run from the mount; ro, nodev and nosuid go without saying"},
+		{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096),
+			help: "samples that are computed at once"},
+		{name: "max-pixels", arg: "N", def: fmt.Sprint(transcode.DefaultMaxPixels), set: intoInt(&c.maxPixels, 1, math.MaxInt64),
+			help: "refuse to decode larger pictures"},
+		{name: "log-file", arg: "FILE", path: true, def: "~/.local/state/pipefs/…, told when mounting", set: intoString(&c.logFile),
+			help: "where to log"},
+		{name: "log-format", arg: "text|json", def: "text", set: intoChoice(&c.logFormat, "text", "json"),
+			help: "how to log"},
+		{name: "log-level", arg: "debug|info|warn|error", def: "info", set: intoChoice(&c.logLevel, "debug", "info", "warn", "error"),
+			help: "how much to log"},
+		{name: "ready-timeout", arg: "DURATION", def: "2m", set: intoDuration(&c.patience),
+			help: "how long to wait for the mount to answer before giving up"},
+		{name: "dry-run", set: intoBool(&c.dryRun), flagOnly: true,
+			help: "check everything that can be checked, and mount nothing"},
+	}
+}
+
+func mountCommand(env *environ) *command {
+	c := &mountConfig{}
+	options := mountOptions(c)
+	return &command{
+		name: "mount", args: "DATASET|STORE MNT", min: 2, max: 2,
+		brief: "mount a dataset or a store as a directory of views",
+		about: "DATASET is mounted as it is: nothing has to be prepared, and nothing in it is touched. What its views need is made when it is first read, and kept in the background in ~/.cache/pipefs.\n" +
+			"The command returns when the mount answers; the daemon goes on in the background until the mount is unmounted (pipefs umount, umount, fusermount3 -u) or it gets SIGTERM. It logs to a file whose name is told.",
+		examples: []example{
+			{"pipefs mount ~/imagenet ~/m", "then train from ~/m/scan5/train instead of ~/imagenet/train; ls ~/m lists the usual views"},
+			{"pipefs mount -o images='**/depth/*.png',masks='**/labels/*.png' ~/scenes ~/m", "say what the PNG files of a dataset are"},
+			{"pipefs mount --store /data/in.store ~/imagenet ~/m", "read from a store that was packed ahead of time, shared with other mounts"},
+			{"/data/imagenet /mnt/imagenet fuse.pipefs ro,allow_other,_netdev 0 0", "the same as a line of /etc/fstab"},
+		},
+		words:   []string{"dataset", "store", "view", "fidelity", "mask"},
+		options: options,
+		run: func(ctx context.Context, args []string) error {
+			c.source, c.dir = args[0], args[1]
+			for _, list := range c.twins {
+				if err := setTwins(options, list); err != nil {
+					return err
+				}
+			}
+			return runMount(ctx, env, c, options)
+		},
+	}
+}
+
+func runMount(ctx context.Context, env *environ, c *mountConfig, options []*option) error {
+	// Where another process waits for this one, that one has checked everything.
+	if parent := daemon.Waiting(); parent != nil {
+		err := serve(ctx, env, c, parent)
+		if err != nil {
+			parent.Fail(classify(err))
+		}
+		return err
+	}
+	if os.Geteuid() == 0 && c.allowOther && !lookup(options, "no-follow").IsSet() {
+		if err := lookup(options, "no-follow").give("true"); err != nil {
+			return err
+		}
+	}
+	if err := c.resolve(); err != nil {
+		return err
+	}
+	dead, err := c.check()
+	if err != nil || c.dryRun {
+		return err
+	}
+	if dead {
+		if err := clearDead(env, c); err != nil {
+			return err
+		}
+	}
+	if c.foreground {
+		return serve(ctx, env, c, nil)
+	}
+	return background(ctx, env, c, options)
+}
+
+// resolve makes the two paths what the kernel will call them.
+func (c *mountConfig) resolve() error {
+	info, err := mounts.Stat(c.source)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.Errorf(exit.Mount, "there is no dataset or store at %s", c.source)
+	case err != nil:
+		return exit.With(exit.Mount, fmt.Errorf("dataset or store: %w", err))
+	case !info.IsDir():
+		return exit.Errorf(exit.Mount, "%s is not a directory; a dataset is one, and a store is one", c.source)
+	}
+	if c.source, err = mounts.Resolve(c.source); err != nil {
+		return exit.With(exit.Mount, err)
+	}
+	dir, err := mounts.Resolve(c.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return exit.Errorf(exit.Mount, "the mount directory %s does not exist; make it first: mkdir -p %s", c.dir, c.dir)
+	}
+	c.dir = dir
+	return exit.With(exit.Mount, err)
+}
+
+// check refuses what cannot work, before anything is started. It reports whether
+// a dead mount is in the way.
+func (c *mountConfig) check() (dead bool, err error) {
+	if err := c.roles.Check(); err != nil {
+		return false, exit.With(exit.Usage, err)
+	}
+	r := registry(transcode.Limits{})
+	for _, spec := range c.listViews {
+		if _, err := r.Parse(spec); err != nil {
+			return false, err
+		}
+	}
+	if err := mounts.Apart(c.dir, c.source); err != nil {
+		return false, err
+	}
+	if c.allowOther {
+		if err := mounts.CheckAllowOther(); err != nil {
+			return false, err
+		}
+	}
+	dead, err = mounts.Check(c.dir, c.nonempty)
+	if err != nil {
+		return false, err
+	}
+	return dead, mounts.CheckFUSE(c.dir)
+}
+
+// clearDead takes away what a crashed daemon left behind.
+func clearDead(env *environ, c *mountConfig) error {
+	// more than one, if earlier ones were mounted over each other
+	for range 16 {
+		if err := mounts.Unmount(c.dir, true); err != nil {
+			return exit.With(exit.Mount, fmt.Errorf("a dead mount is in the way: %w", err))
+		}
+		fmt.Fprintf(env.stderr, "pipefs: %s held a dead mount, whose daemon was gone; unmounted it\n", c.dir)
+		dead, err := mounts.Check(c.dir, c.nonempty)
+		if err != nil || !dead {
+			return err
+		}
+	}
+	return exit.Errorf(exit.Mount, "%s holds more than 16 dead mounts; unmount them first: umount -l %s", c.dir, c.dir)
+}

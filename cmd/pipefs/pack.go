@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// packConfig is all that a packing can be told.
+type packConfig struct {
+	dataset, store string // absolute
+	recordImages   int
+	order          string
+	seed           int64
+	workers        int
+	keepOriginals  bool
+	noFollow       bool
+	maxPixels      int64
+}
+
+func packCommand(env *environ) *command {
+	c := &packConfig{}
+	return &command{
+		name: "pack", args: "DATASET STORE", min: 2, max: 2,
+		brief: "prepare a dataset ahead of time, as a store",
+		about: "The store holds each JPEG scan by scan, losslessly, and every other file as it is; it can be mounted with its dataset (pipefs mount --store STORE DATASET MNT) or without (pipefs mount STORE MNT), by any number of machines at once. Packing again brings it up to date: what did not change is skipped. An interrupted packing goes on where it was.",
+		examples: []example{
+			{"pipefs pack ~/imagenet /data/in.store", "prepare everything, for random reads"},
+			{"pipefs pack --record-images 1024 --order shuffle --seed 1 ~/imagenet /nfs/in.store", "for slow disks and object stores: readers take the samples in packed order"},
+			{"pipefs pack --keep-originals ~/imagenet /data/in.store", "so that MNT/original is there without the dataset, byte for byte"},
+		},
+		words: []string{"dataset", "store", "record"},
+		options: []*option{
+			{name: "record-images", arg: "K", def: "1, or what the store has", set: intoInt(&c.recordImages, 1, 1<<20),
+				help: "samples that are stored together, scan group by scan group"},
+			{name: "order", arg: "path|shuffle", def: "path, or what the store has", set: intoChoice(&c.order, "path", "shuffle"),
+				help: "the order of samples in the store, which is the one in which a mount lists them if it is not by path"},
+			{name: "seed", arg: "N", def: "0", set: intoInt(&c.seed, 0, math.MaxInt64), help: "of the shuffle"},
+			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "samples that are encoded at once"},
+			{name: "keep-originals", set: intoBool(&c.keepOriginals), help: "store the JPEG files as they are, too"},
+			{name: "no-follow", set: intoBool(&c.noFollow), help: "refuse symbolic links that lead out of the dataset"},
+			{name: "max-pixels", arg: "N", def: fmt.Sprint(transcode.DefaultMaxPixels), set: intoInt(&c.maxPixels, 1, math.MaxInt64),
+				help: "refuse to decode larger pictures"},
+		},
+		run: func(ctx context.Context, args []string) error {
+			c.dataset, c.store = args[0], args[1]
+			return runPack(ctx, env, c)
+		},
+	}
+}
+
+func runPack(ctx context.Context, env *environ, c *packConfig) error {
+	var err error
+	if c.dataset, err = mounts.Resolve(c.dataset); err != nil {
+		return err
+	}
+	if c.store, err = filepath.Abs(c.store); err != nil {
+		return err
+	}
+	if info, err := os.Stat(c.dataset); err != nil || !info.IsDir() {
+		if err == nil || errors.Is(err, os.ErrNotExist) {
+			return exit.Errorf(exit.System, "there is no dataset at %s: no such directory", c.dataset)
+		}
+		return err
+	}
+	if mounts.Inside(c.store, c.dataset) {
+		return exit.Errorf(exit.Usage, "the store %s lies inside the dataset, which pipefs never writes to; take a directory outside of it", c.store)
+	}
+	d, err := dataset.Open(c.dataset, dataset.Options{NoFollow: c.noFollow})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	w := &packing{env: env, started: time.Now()}
+	w.bar = newProgress(env, "packing", -1)
+	counted := w.countFiles(ctx, d)
+	report, err := packStore(ctx, c, d, w)
+	w.bar.done()
+	counted()
+	if err != nil {
+		return packError(c, report, err)
+	}
+	w.tell(env.stdout, c, report)
+	return nil
+}
+
+// packing is a packing under way, as the user sees it.
+type packing struct {
+	env     *environ
+	bar     *progress
+	started time.Time
+
+	mu    sync.Mutex
+	read  int64 // bytes of the dataset
+	warns int
+}
+
+// warnings that are shown as they come; the rest is counted.
+const mostWarnings = 10
+
+func (w *packing) warn(path string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.warns++; w.warns <= mostWarnings {
+		fmt.Fprintf(w.env.stderr, "pipefs: left out: %s: %v\n", path, err)
+	}
+}
+
+func (w *packing) didRead(n int) {
+	w.mu.Lock()
+	w.read += int64(n)
+	w.mu.Unlock()
+}
+
+func (w *packing) progress(p store.Progress) {
+	w.bar.reach(int(p.Files + p.Skipped + p.Failed))
+}
+
+// countFiles finds the total for the progress in the background. What it returns
+// waits until that has ended.
+func (w *packing) countFiles(ctx context.Context, d *dataset.Dataset) func() {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s := &source{tree: d}
+		l, err := s.list(registry(transcode.Limits{}), func(error) {}, ctx.Err)
+		if err == nil {
+			w.bar.setTotal(len(l.samples) + l.others)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// packError tells how to go on.
+func packError(c *packConfig, r store.Report, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was packed is kept, and the same command goes on from there", plural(r.Files+r.Skipped, "file", "files"))
+	case errors.Is(err, store.ErrLocked):
+		return exit.Errorf(exit.System, "another pipefs pack writes to %s; wait for it to end", c.store)
+	case errors.Is(err, store.ErrNotStore):
+		return exit.Errorf(exit.Usage, "%w; take an empty or a new directory", err)
+	}
+	return fmt.Errorf("packing %s: %w", c.store, err)
+}
+
+func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
+	fmt.Fprintf(out, "packed %s, skipped %s unchanged, removed %s\n",
+		plural(r.Files, "file", "files"), formatCount(r.Skipped), formatCount(r.Removed))
+	fmt.Fprintf(out, "%s read, %s written in %s\n", formatSize(w.read), formatSize(r.Bytes), time.Since(w.started).Round(100*time.Millisecond))
+	if r.Salvaged > 0 {
+		fmt.Fprintf(out, "%s taken over from an interrupted packing\n", plural(r.Salvaged, "record was", "records were"))
+	}
+	if r.Failed > 0 {
+		fmt.Fprintf(out, "%s left out, because of errors of reading\n", plural(r.Failed, "file was", "files were"))
+	}
+	if r.Faults > 0 {
+		fmt.Fprintf(out, "%s no codec can read; kept as they are:\n", plural(r.Faults, "sample that", "samples that"))
+		faults, more := storeFaults(w.env, c.store, mostWarnings)
+		for _, f := range faults {
+			fmt.Fprintf(out, "  %s: %s\n", f.Path, f.Reason)
+		}
+		if more {
+			fmt.Fprintf(out, "  and more: pipefs info %s lists them\n", c.store)
+		}
+	}
+}
+
+// storeFaults finds the first faults in a store, by path.
+func storeFaults(env *environ, dir string, most int) (found []fault, more bool) {
+	s, err := openSource(env, dir)
+	if err != nil {
+		return nil, true
+	}
+	defer s.close()
+	r := registry(transcode.Limits{})
+	l, err := s.list(r, func(error) {}, func() error { return nil })
+	if err != nil {
+		return nil, true
+	}
+	for _, name := range l.samples {
+		seen, lookErr := s.look(r, name)
+		if lookErr != nil || seen.fault == "" {
+			continue
+		}
+		if len(found) == most {
+			return found, true
+		}
+		found = append(found, fault{name, seen.fault})
+	}
+	return found, false
+}

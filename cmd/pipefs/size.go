@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// units of sizes: those of decimal prefixes, in which disks are sold and df -H
+// counts, and those of binary ones. K, M, G and T alone are binary, as in most
+// tools that take sizes.
+var units = map[string]float64{
+	"": 1, "B": 1,
+	"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,
+	"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40,
+	"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+}
+
+// parseSize reads a number of bytes: 512M, 10GiB, 50GB, 1.5T.
+func parseSize(s string) (int64, error) {
+	digits := strings.TrimRight(s, "BbIiKkMmGgTt ")
+	n, err := strconv.ParseFloat(digits, 64)
+	unit, ok := units[strings.ToUpper(strings.TrimSpace(s[len(digits):]))]
+	if err != nil || !ok || n < 0 || math.IsNaN(n) || n*unit >= math.MaxInt64 || strings.ContainsAny(digits, "eExXpP_+") {
+		return 0, fmt.Errorf("%q is not a size; write a number and one of K, M, G, T (of 1024) or KB, MB, GB, TB (of 1000): 512M, 50GB", s)
+	}
+	return int64(n * unit), nil
+}
+
+// formatSize writes a number of bytes for people, in decimal units.
+func formatSize(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f := float64(n)
+	for _, unit := range []string{"kB", "MB", "GB", "TB", "PB"} {
+		f /= 1000
+		if f < 999.5 || unit == "PB" {
+			if f < 9.995 {
+				return fmt.Sprintf("%.2f %s", f, unit)
+			}
+			if f < 99.95 {
+				return fmt.Sprintf("%.1f %s", f, unit)
+			}
+			return fmt.Sprintf("%.0f %s", f, unit)
+		}
+	}
+	return ""
+}
+
+// formatCount writes a number with its thousands apart: 1,281,167.
+func formatCount[T ~int | ~int64](n T) string {
+	s := strconv.FormatInt(int64(n), 10)
+	first := 0
+	if n < 0 {
+		first = 1
+	}
+	for i := len(s) - 3; i > first; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// plural writes a count with its noun: 1 file, 2 files.
+func plural[T ~int | ~int64](n T, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return formatCount(n) + " " + many
+}

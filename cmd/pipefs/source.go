@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// source is a dataset or a store, opened to be looked at.
+type source struct {
+	path    string           // absolute
+	dataset *dataset.Dataset // nil for a store
+	store   *store.Store     // nil for a dataset
+	tree    produce.Source
+}
+
+// openSource opens whichever of the two is at path.
+func openSource(env *environ, path string) (*source, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, exit.Errorf(exit.System, "there is no dataset or store at %s", path)
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, exit.Errorf(exit.System, "%s is not a directory; a dataset is one, and a store is one", path)
+	}
+	s, err := store.Open(path, store.Options{Logger: quiet(env)})
+	if err == nil {
+		return &source{path: path, store: s, tree: produce.FromStore(s)}, nil
+	}
+	if !errors.Is(err, store.ErrNotStore) {
+		return nil, fmt.Errorf("store %s: %w", path, err)
+	}
+	d, err := dataset.Open(path, dataset.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &source{path: path, dataset: d, tree: d}, nil
+}
+
+func (s *source) close() {
+	if s.store != nil {
+		s.store.Close()
+	}
+	if s.dataset != nil {
+		s.dataset.Close()
+	}
+}
+
+// listing is the names of a tree.
+type listing struct {
+	samples []string // what the extension says may be one
+	others  int      // files that are none
+	dirs    int      // the root not counted
+}
+
+// list walks the whole tree. Directories that cannot be read are told to warn and
+// left out.
+func (s *source) list(r *transcode.Registry, warn func(error), stop func() error) (listing, error) {
+	var l listing
+	var walk func(dir string) error
+	walk = func(dir string) error {
+		if err := stop(); err != nil {
+			return err
+		}
+		entries, err := s.tree.List(dir)
+		if err != nil {
+			if dir == "" {
+				return err
+			}
+			warn(err)
+			return nil
+		}
+		for _, e := range entries {
+			name := path.Join(dir, e.Name)
+			switch {
+			case e.Dir:
+				l.dirs++
+				if err := walk(name); err != nil {
+					return err
+				}
+			case r.IsSample(name):
+				l.samples = append(l.samples, name)
+			default:
+				l.others++
+			}
+		}
+		return nil
+	}
+	err := walk("")
+	return l, err
+}
+
+// sight is what a look at one sample tells.
+type sight struct {
+	path  string
+	size  int64 // of the original, bytes
+	info  transcode.Info
+	fault string // why no codec can read it; empty otherwise
+	// stored is set where the sample comes from a store.
+	stored *store.Sample
+}
+
+// look reads the header of a sample, or what a store knows of it. The error is one
+// of reading; that a header makes no sense is a fault.
+func (s *source) look(r *transcode.Registry, name string) (sight, error) {
+	if s.store != nil {
+		stored, err := s.store.Lookup(name)
+		if err != nil {
+			return sight{}, err
+		}
+		return sight{path: name, size: stored.Source.Size, info: stored.Info, fault: stored.Fault, stored: &stored}, nil
+	}
+	f, err := s.dataset.Open(name)
+	if err != nil {
+		return sight{}, err
+	}
+	defer f.Close()
+	info, err := r.Probe(f, f.Identity.Size)
+	seen := sight{path: name, size: f.Identity.Size, info: info}
+	switch {
+	case err == nil, errors.Is(err, transcode.ErrUnsupported):
+		// what nobody taught us to read is shown unchanged
+	case errors.Is(err, transcode.ErrBad), errors.Is(err, transcode.ErrTruncated):
+		seen.fault = err.Error()
+	default:
+		return sight{}, err
+	}
+	return seen, nil
+}

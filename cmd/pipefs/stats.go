@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/exit"
+)
+
+func statsCommand(env *environ) *command {
+	var asJSON bool
+	return &command{
+		name: "stats", args: "MNT", min: 1, max: 1,
+		brief: "show what the daemon of a mount has counted",
+		about: "The numbers count from the moment of mounting. With --cache page the kernel answers most reads from its own cache; those never reach the daemon and are not in its numbers.",
+		examples: []example{
+			{"pipefs stats ~/m", "requests, samples made, hits of the cache, bytes kept"},
+			{"pipefs stats --json ~/m | jq .pid", "the same for programs: here the process of the daemon"},
+		},
+		options: []*option{
+			{name: "json", set: intoBool(&asJSON), help: "print JSON; times are in ns, sizes in bytes"},
+		},
+		run: func(ctx context.Context, args []string) error {
+			client, err := control.Find(args[0])
+			if err != nil {
+				return err
+			}
+			reply, err := client.Do(ctx, control.Request{Op: control.OpStats})
+			if err != nil {
+				return err
+			}
+			if reply.Stats == nil {
+				return exit.Errorf(exit.Internal, "the daemon of %s answered without numbers", client.Mount())
+			}
+			if asJSON {
+				return printJSON(env.stdout, reply.Stats)
+			}
+			printStats(env.stdout, *reply.Stats, time.Now())
+			return nil
+		},
+	}
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func printStats(w io.Writer, s control.Stats, now time.Time) {
+	fmt.Fprintf(w, "mount    %s\nsource   %s\ncurrent  %s\ndaemon   process %d, version %s, up %s\n",
+		s.Mount, s.Source, s.Current, s.PID, s.Version, now.Sub(s.Started).Round(time.Second))
+	if s.Log != "" {
+		fmt.Fprintf(w, "log      %s\n", s.Log)
+	}
+	fmt.Fprintln(w)
+	t := newTable(w, "", "", "")
+	group := ""
+	for _, c := range s.Counters {
+		shown := ""
+		if c.Group != group {
+			if group != "" {
+				t.AppendSeparator()
+			}
+			group, shown = c.Group, c.Group
+		}
+		t.AppendRow(table.Row{shown, c.Name, formatCounter(c)})
+	}
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, Align: text.AlignRight}})
+	t.ResetHeaders()
+	t.Render()
+}
+
+func formatCounter(c control.Counter) string {
+	switch c.Unit {
+	case control.Bytes:
+		return formatSize(c.Value)
+	case control.Nanosec:
+		return time.Duration(c.Value).Round(time.Millisecond).String()
+	case control.YesNo:
+		if c.Value == 0 {
+			return "no"
+		}
+		return "yes"
+	}
+	return formatCount(c.Value)
+}
+
+// newTable is a table in the style of all our tables.
+func newTable(w io.Writer, head ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(table.Row(head))
+	return t
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// evenly picks n of the names, evenly spread, or all where there are no more.
+func evenly(names []string, n int) []string {
+	if len(names) <= n {
+		return names
+	}
+	picked := make([]string, n)
+	for i := range picked {
+		picked[i] = names[i*len(names)/n]
+	}
+	return picked
+}
+
+// lookAll looks at samples, several at once, and hands what it sees to each, one
+// at a time and in no particular order. A sample that cannot be read is told to
+// each with its error as fault.
+func (s *source) lookAll(ctx context.Context, r *transcode.Registry, names []string, each func(sight)) error {
+	var mu sync.Mutex
+	var work errgroup.Group
+	// reading headers waits for the disk more than it computes
+	work.SetLimit(4 * runtime.GOMAXPROCS(0))
+	for _, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
+		work.Go(func() error {
+			seen, err := s.look(r, name)
+			if err != nil {
+				seen = sight{path: name, fault: err.Error()}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			each(seen)
+			return nil
+		})
+	}
+	_ = work.Wait() // none of them fails
+	return ctx.Err()
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
+)
+
+// untilGone is how long a daemon may take to end once its mount is gone: it writes
+// out what it keeps.
+const untilGone = 30 * time.Second
+
+func umountCommand(env *environ) *command {
+	var lazy bool
+	return &command{
+		name: "umount", args: "MNT", min: 1, max: 1,
+		brief: "unmount, and wait until the daemon has ended",
+		about: "Works for root and for the user who mounted. umount MNT and fusermount3 -u MNT do the same, but do not wait and do not tell who keeps the mount busy.",
+		examples: []example{
+			{"pipefs umount ~/m", "unmount; a mount that is busy is left alone, and its users are named"},
+			{"pipefs umount --lazy ~/m", "take the mount away at once; files that are open can still be read"},
+		},
+		options: []*option{
+			{name: "lazy", short: "l", set: intoBool(&lazy),
+				help: "take the mount away even though it is busy; its daemon ends with the last open file"},
+		},
+		run: func(ctx context.Context, args []string) error { return umount(ctx, env, args[0], lazy) },
+	}
+}
+
+func umount(ctx context.Context, env *environ, path string, lazy bool) error {
+	dir, err := mounts.Resolve(path)
+	if err != nil {
+		return exit.With(exit.Mount, err)
+	}
+	table, err := mounts.List()
+	if err != nil {
+		return err
+	}
+	at, ok := mounts.At(table, dir)
+	switch {
+	case !ok:
+		return notMounted(table, dir)
+	case !at.Ours():
+		return exit.Errorf(exit.Mount, "%s is a mount of type %s, not one of pipefs; take umount for it", dir, at.Type)
+	}
+	if mounts.Dead(mounts.Probe(dir)) {
+		if err := mounts.Unmount(dir, true); err != nil {
+			return exit.With(exit.Mount, err)
+		}
+		fmt.Fprintf(env.stderr, "pipefs: the daemon of %s was gone already\n", dir)
+		return nil
+	}
+	// The daemon has to be found before its mount is gone. Not finding it is no
+	// reason not to unmount.
+	daemon := daemonOf(ctx, dir)
+	if daemon != nil {
+		defer daemon.Close()
+	}
+	// This process must not be what keeps the mount busy.
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	if err := mounts.Unmount(dir, lazy); err != nil {
+		if errors.Is(err, mounts.ErrBusy) {
+			return busy(dir)
+		}
+		return exit.With(exit.Mount, err)
+	}
+	if !lazy && daemon != nil && !daemon.Wait(untilGone) {
+		return exit.Errorf(exit.System, "%s is unmounted, but its daemon, process %d, has not ended within %v", dir, daemon.PID, untilGone)
+	}
+	return nil
+}
+
+func daemonOf(ctx context.Context, dir string) *control.Daemon {
+	client, err := control.Find(dir)
+	if err != nil {
+		return nil
+	}
+	daemon, err := client.Daemon(ctx)
+	if err != nil {
+		return nil
+	}
+	return daemon
+}
+
+func notMounted(table []mounts.Mount, dir string) error {
+	if _, err := mounts.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return exit.Errorf(exit.Mount, "%s does not exist", dir)
+	}
+	if in, ok := mounts.Holding(table, dir); ok && in.Ours() {
+		return exit.Errorf(exit.Mount, "%s is not a mount, but lies inside of one: pipefs umount %s", dir, in.Point)
+	}
+	return exit.Errorf(exit.Mount, "%s is not mounted", dir)
+}
+
+// busy names those who use a mount.
+func busy(dir string) error {
+	const most = 5
+	users := mounts.Users(dir, most+1)
+	var b strings.Builder
+	for i, p := range users {
+		if i == most {
+			b.WriteString("\n  and others")
+			break
+		}
+		fmt.Fprintf(&b, "\n  process %d (%s) %s", p.PID, p.Name, p.Uses)
+	}
+	if len(users) == 0 {
+		b.WriteString("\n  no process that you may see; root sees all")
+	}
+	return exit.Errorf(exit.Mount, "%s is busy:%s\nend them and try again, or take the mount away under them: pipefs umount --lazy %s", dir, b.String(), dir)
+}

@@ -1,0 +1,403 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+var nowhere = &environ{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+
+func TestNormalize(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("pictures", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ in, want string }{
+		// flags stand anywhere
+		{"pipefs mount D M", "pipefs mount -- D M"},
+		{"pipefs mount D M -f --cache daemon", "pipefs mount -f --cache daemon -- D M"},
+		{"pipefs mount D -f M", "pipefs mount -f -- D M"},
+		{"pipefs mount --cache daemon D M -o ro", "pipefs mount --cache daemon -o ro -- D M"},
+		{"pipefs mount --cache=daemon D M", "pipefs mount --cache=daemon -- D M"},
+		{"pipefs mount -cache daemon D M", "pipefs mount -cache daemon -- D M"},
+		// a value that looks like a flag, an argument that does
+		{"pipefs mount --log-file -f D M", "pipefs mount --log-file -f -- D M"},
+		{"pipefs mount -f -- -D -M", "pipefs mount -f -- -D -M"},
+		{"pipefs mount D -- M -f", "pipefs mount -- D M -f"},
+		{"pipefs convert --view bmp - -", "pipefs convert --view bmp -- - -"},
+		// -o in one word
+		{"pipefs mount D M -oro,allow_other", "pipefs mount -o=ro,allow_other -- D M"},
+		{"pipefs mount -ocache=daemon D M", "pipefs mount -o=cache=daemon -- D M"},
+		// a switch takes no value
+		{"pipefs umount -l M", "pipefs umount -l -- M"},
+		{"pipefs umount M --lazy", "pipefs umount --lazy -- M"},
+		// what is unknown is left to the parser
+		{"pipefs mount D --what M", "pipefs mount --what -- D M"},
+		// the bare form
+		{"pipefs ./D M", "pipefs mount -- ./D M"},
+		{"pipefs pictures M -o ro,dev,suid", "pipefs mount -o ro,dev,suid -- pictures M"},
+		{"pipefs -o ro /D M", "pipefs mount -o ro -- /D M"},
+		{"pipefs -f /D M", "pipefs mount -f -- /D M"},
+		// mount(8)'s helper
+		{"/sbin/mount.fuse.pipefs /D M -sn -o ro", "/sbin/mount.fuse.pipefs mount -sn -o ro -- /D M"},
+		{"/sbin/mount.pipefs /D M -s -n -v -t fuse.pipefs -N 7 -o ro", "/sbin/mount.pipefs mount -o ro -- /D M"},
+		{"/sbin/mount.pipefs /D M -f", "/sbin/mount.pipefs mount --dry-run -- /D M"},
+		// help
+		{"pipefs --help", "pipefs --help"},
+		{"pipefs help", "pipefs --help"},
+		{"pipefs help mount", "pipefs mount --help"},
+		{"pipefs", "pipefs"},
+	} {
+		got, err := normalize(strings.Fields(c.in), commandsOf(nowhere))
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%s\n got %s (%v)\nwant %s", c.in, strings.Join(got, " "), err, c.want)
+		}
+	}
+}
+
+func TestNormalizeRefuses(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for in, want := range map[string]string{
+		"pipefs frob":            `unknown command "frob"`,
+		"pipefs moutn D M":       `unknown command "moutn"`,
+		"pipefs D M":             `unknown command "D"`, // no such directory, no slash
+		"pipefs /D":              `unknown command "/D"`,
+		"pipefs -f":              "no command given",
+		"pipefs help frob":       `unknown command "frob"`,
+		"pipefs mount D M -o":    "option -o needs a value",
+		"pipefs ./D M --cache":   "option --cache needs a value",
+		"pipefs convert a --vie": "",
+	} {
+		_, err := normalize(strings.Fields(in), commandsOf(nowhere))
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", in, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || exit.Of(err) != exit.Usage):
+			t.Errorf("%s: %v, want %q", in, err, want)
+		}
+	}
+}
+
+func FuzzReorder(f *testing.F) {
+	f.Add("-f\x00D\x00--cache\x00page\x00M\x00--\x00-x")
+	options := mountOptions(&mountConfig{})
+	f.Fuzz(func(t *testing.T, s string) {
+		args := strings.Split(s, "\x00")
+		flags, positional, err := reorder(args, options)
+		if err != nil {
+			return
+		}
+		// nothing is lost or invented, but for the first -- and the = after -o
+		if n := len(flags) + len(positional); n != len(args) && n != len(args)-1 {
+			t.Errorf("%q became %q and %q", args, flags, positional)
+		}
+	})
+}
+
+func TestTwins(t *testing.T) {
+	var c mountConfig
+	options := mountOptions(&c)
+	err := setTwins(options, `ro,nodev,_netdev,x-systemd.automount,cache=daemon,cache_bytes=1G,store-max=2GB,allow_other,images=a\,b.png,images=*.tif,fidelity=3,no-background,user=me,comment=x,,log-format=json`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.cache != "daemon" || c.cacheBytes != 1<<30 || c.storeMax != 2e9 || !c.allowOther || c.fidelity != 3 || !c.noBack || c.logFormat != "json" {
+		t.Errorf("got %+v", c)
+	}
+	if diff := cmp.Diff([]string{"a,b.png", "*.tif"}, c.roles.Images); diff != "" {
+		t.Error(diff)
+	}
+	if err := setTwins(options, "no-background=false,no_follow=true"); err != nil || c.noBack || !c.noFollow {
+		t.Errorf("%v, %+v", err, c)
+	}
+}
+
+// Every long flag of a mount has a twin, by the same definition.
+func TestEveryFlagHasATwin(t *testing.T) {
+	for _, o := range mountOptions(&mountConfig{}) {
+		if o.flagOnly {
+			continue
+		}
+		value := map[string]string{"": "", "page|daemon": "=page", "SIZE": "=1M", "K": "=2", "N": "=3", "always|once": "=once",
+			"text|json": "=json", "debug|info|warn|error": "=warn", "DURATION": "=1s"}
+		v, ok := value[o.arg]
+		if !ok {
+			v = "=/x"
+		}
+		fresh := mountOptions(&mountConfig{})
+		if err := setTwins(fresh, o.name+v); err != nil {
+			t.Errorf("%s: %v", o.name, err)
+		}
+		if !lookup(fresh, o.name).IsSet() {
+			t.Errorf("%s was not set", o.name)
+		}
+	}
+}
+
+func TestTwinsRefuse(t *testing.T) {
+	for list, want := range map[string]string{
+		"rw":               "option rw:",
+		"ro,frobnicate":    `unknown option "frobnicate"`,
+		"frob=1":           `unknown option "frob"`,
+		"cache":            "option cache needs a value",
+		"cache=ram":        `"ram" is none of page, daemon`,
+		"cache-bytes=lots": `"lots" is not a size`,
+		"fidelity=11":      "not a number from 1 to 10",
+		"allow_other=yes!": "neither true nor false",
+		"foreground":       "unknown option",
+		"o=ro":             "unknown option",
+		"remount":          "option remount:",
+		"subtype=other":    "unknown option",
+		"images=":          "an empty value",
+	} {
+		err := setTwins(mountOptions(&mountConfig{}), list)
+		if err == nil || !strings.Contains(err.Error(), want) || exit.Of(err) != exit.Usage {
+			t.Errorf("%s: %v (code %d), want %q", list, err, exit.Of(err), want)
+		}
+	}
+}
+
+func TestSplitOptions(t *testing.T) {
+	for in, want := range map[string][]string{
+		"": {""}, "a": {"a"}, "a,b=c,d": {"a", "b=c", "d"}, `a\,b,c`: {"a,b", "c"}, `a\\,b`: {`a\`, "b"}, `a\b`: {`a\b`}, `a\`: {`a\`}, ",": {"", ""},
+	} {
+		if diff := cmp.Diff(want, splitOptions(in)); diff != "" {
+			t.Errorf("%q: %s", in, diff)
+		}
+	}
+}
+
+// The daemon gets the options as they were given, paths absolute.
+func TestAgain(t *testing.T) {
+	t.Chdir("/tmp")
+	var c, d mountConfig
+	options := mountOptions(&c)
+	parse := func(options []*option, args []string) {
+		t.Helper()
+		set := flag.NewFlagSet("", flag.ContinueOnError)
+		set.SetOutput(io.Discard)
+		for _, o := range options {
+			if err := o.Apply(set); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := set.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parse(options, []string{"-f", "--no-follow=false", "--images=a", "--images", "b=c,d", "--store", "s", "-o", "cache=daemon"})
+	if err := setTwins(options, c.twins[0]+",log_file=l.log"); err != nil {
+		t.Fatal(err)
+	}
+	got := again(daemonOptions(options))
+	want := []string{"--cache=daemon", "--store=/tmp/s", "--images=a", "--images=b=c,d", "--no-follow=false", "--log-file=/tmp/l.log"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+	parse(mountOptions(&d), got)
+	c.twins, c.foreground = nil, false
+	if diff := cmp.Diff(c, d, cmp.AllowUnexported(mountConfig{})); diff != "" {
+		t.Errorf("the daemon understands something else:\n%s", diff)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for in, want := range map[string]int64{
+		"0": 0, "512": 512, "512B": 512, "1K": 1024, "1k": 1024, "512M": 512 << 20, "10GiB": 10 << 30, "50GB": 50e9, "50 GB": 50e9,
+		"1.5T": 3 << 39, "2TB": 2e12, "1kb": 1000,
+	} {
+		if got, err := parseSize(in); err != nil || got != want {
+			t.Errorf("%q: %d, %v, want %d", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "GB", "-1", "1e9", "1X", "1GG", "0x10", "+5", "9999999999T", "NaN", "Inf", "1 2", "1_000"} {
+		if got, err := parseSize(in); err == nil {
+			t.Errorf("%q is %d", in, got)
+		}
+	}
+	for n, want := range map[int64]string{
+		0: "0 B", 999: "999 B", 1000: "1.00 kB", 9994: "9.99 kB", 9995: "10.0 kB", 99950: "100 kB", 999499: "999 kB", 999500: "1.00 MB",
+		50e9: "50.0 GB", 22893234: "22.9 MB", math.MaxInt64: "9223 PB",
+	} {
+		if got := formatSize(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1281167: "1,281,167", -1234: "-1,234", -123: "-123"} {
+		if got := formatCount(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestLogLines(t *testing.T) {
+	var b bytes.Buffer
+	newLogger(&b, "text", "warn").Info("silent")
+	newLogger(&b, "text", "warn").Error("I/O error", "sample", "a b.jpg", "offset", 7)
+	if want := `^time=\S+ level=ERROR msg="I/O error" sample="a b.jpg" offset=7\n$`; !regexp.MustCompile(want).MatchString(b.String()) {
+		t.Errorf("got %q", b.String())
+	}
+	b.Reset()
+	newLogger(&b, "json", "debug").Debug("x", "pack", 3)
+	var line struct {
+		Level, Msg string
+		Pack       int
+	}
+	if err := json.Unmarshal(b.Bytes(), &line); err != nil || line.Level != "DEBUG" || line.Msg != "x" || line.Pack != 3 {
+		t.Errorf("got %q, %v", b.String(), err)
+	}
+}
+
+func TestLargeLogIsPutAside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dir", "log")
+	for range 2 {
+		f, err := openLog(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(maxLog + 1); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	if info, err := os.Stat(path + ".old"); err != nil || info.Size() != maxLog+1 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func TestProgressLine(t *testing.T) {
+	now := time.Now()
+	p := &progress{what: "packing", total: 5000, n: 1200, started: now.Add(-4 * time.Second)}
+	if got, want := p.line(now), "packing: 1,200 of 5,000 (24%), 300/s, 13s left"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	p.total = -1
+	if got, want := p.line(now), "packing: 1,200, 300/s"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	var b bytes.Buffer
+	p = newProgress(&environ{stderr: &b}, "x", 10)
+	p.add(5)
+	if b.Len() != 0 {
+		t.Errorf("at once: %q", b.String())
+	}
+	p.next = now.Add(-time.Second)
+	p.add(1)
+	if !strings.HasPrefix(b.String(), "x: 6 of 10 (60%)") {
+		t.Errorf("got %q", b.String())
+	}
+}
+
+// Every command's help fits a terminal, has examples, and tells what its options do.
+func TestHelp(t *testing.T) {
+	commands := commandsOf(nowhere)
+	for _, text := range append([]string{appHelp(commands)}, func() (all []string) {
+		for _, c := range commands {
+			all = append(all, commandHelp(c))
+		}
+		return all
+	}()...) {
+		for line := range strings.Lines(text) {
+			// examples are commands, and are not broken
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > width+2 && !strings.HasPrefix(line, "  ") {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+	}
+	for _, c := range commands {
+		if n := len(c.examples); n < 2 || n > 4 {
+			t.Errorf("%s has %d examples", c.name, n)
+		}
+		for _, o := range c.options {
+			if o.help == "" {
+				t.Errorf("%s --%s has no help", c.name, o.name)
+			}
+		}
+		for _, w := range c.words {
+			if !strings.Contains(commandHelp(c), "\n  "+w+" ") {
+				t.Errorf("%s does not explain %s", c.name, w)
+			}
+		}
+	}
+}
+
+func TestSlots(t *testing.T) {
+	dir := t.TempDir()
+	take := func(want string) *slot {
+		t.Helper()
+		s, err := takeSlot(dir, "overlay")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(s.dir) != want {
+			t.Errorf("got %s, want %s", s.dir, want)
+		}
+		return s
+	}
+	a := take("overlay.0")
+	b := take("overlay.1")
+	a.release()
+	a = take("overlay.0")
+	take("overlay.2").release()
+	a.release()
+	b.release()
+}
+
+func TestEvenly(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	for n, want := range map[int][]string{2: {"a", "d"}, 3: {"a", "c", "e"}, 6: names, 9: names} {
+		if diff := cmp.Diff(want, evenly(names, n)); diff != "" {
+			t.Errorf("%d: %s", n, diff)
+		}
+	}
+}
+
+func TestWhy(t *testing.T) {
+	r := registry(transcode.Limits{})
+	for _, c := range []struct {
+		view string
+		info transcode.Info
+		want cause
+	}{
+		{"png", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeRGB}, same},
+		{"bmp", transcode.Info{Format: transcode.JPEG, Mode: transcode.ModeRGB}, changed},
+		{"resize256-png", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeL}, perhaps}, // without resize nothing is left to do
+		{"jpeg90", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeL}, perhaps},
+		{"bmp", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeRGB, Animated: true}, animated},
+		{"bmp", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeI16}, unfitting},
+		{"bmp", transcode.Info{Format: transcode.TIFF}, unknown},
+	} {
+		p, err := r.Parse(c.view)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.info.Width, c.info.Height = 300, 300
+		got := causeOf(r, p, c.info, transcode.Auto)
+		if got != c.want {
+			t.Errorf("%s of %+v: cause %d, want %d", c.view, c.info, got, c.want)
+		}
+		if got != changed && why(got, p, c.info) == "" {
+			t.Errorf("%s: no reason is told", c.view)
+		}
+	}
+}
+
+func TestUmask(t *testing.T) {
+	if a, b := umask(), umask(); a != b {
+		t.Errorf("%o, then %o", a, b)
+	}
+}

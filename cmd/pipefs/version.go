@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/mounts"
+)
+
+func versionCommand(env *environ) *command {
+	var asJSON bool
+	return &command{
+		name: "version", args: "", min: 0, max: 0,
+		brief: "print the version, and what pipefs found on this machine",
+		examples: []example{
+			{"pipefs version", "what to put into a bug report"},
+			{"pipefs version --json", "the same for programs"},
+		},
+		options: []*option{{name: "json", set: intoBool(&asJSON), help: "print JSON"}},
+		run: func(context.Context, []string) error {
+			v := versions()
+			if asJSON {
+				object := map[string]string{}
+				for _, line := range v {
+					object[line[0]] = line[1]
+				}
+				return printJSON(env.stdout, object)
+			}
+			for _, line := range v {
+				fmt.Fprintf(env.stdout, "%-14s%s\n", line[0], line[1])
+			}
+			return nil
+		},
+	}
+}
+
+// versionString is the module's version, and the revision it was built from.
+func versionString() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	version := info.Main.Version
+	if version == "" || version == "(devel)" {
+		version = "devel"
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+changes"
+		}
+	}
+	if revision != "" {
+		version += " (" + revision + dirty + ")"
+	}
+	return version
+}
+
+// versions lists name and version of all that matters.
+func versions() [][2]string {
+	gofuse := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			if dep.Path == "github.com/hanwen/go-fuse/v2" {
+				gofuse = dep.Version
+			}
+		}
+	}
+	turbo := "found, and used for JPEG pixels"
+	if err := turboAvailable(); err != nil {
+		turbo = fmt.Sprintf("not used: %v", err)
+	}
+	device := "ready"
+	if err := mounts.CheckFUSE(""); err != nil {
+		device = err.Error()
+	}
+	return [][2]string{
+		{"pipefs", versionString()},
+		{"go", runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH},
+		{"go-fuse", gofuse},
+		{"libturbojpeg", turbo},
+		{"fuse", device},
+		{"kernel", kernelFUSE()},
+	}
+}
+
+// kernelFUSE is the kernel's release, on which depends what FUSE can do.
+func kernelFUSE() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return "unknown"
+	}
+	return "Linux " + unix.ByteSliceToString(name.Release[:])
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// looked is the number of samples that are looked at where there are many more.
+const looked = 20_000
+
+// usualViews are those that a mount lists and that this build can make.
+func usualViews(r *transcode.Registry) []string {
+	wanted := []string{transcode.Original}
+	for k := 1; k <= maxFidelity; k++ {
+		wanted = append(wanted, fmt.Sprintf("scan%d", k))
+	}
+	var usual []string
+	for _, spec := range append(wanted, "bmp", "ppm", "npy", "png", "l3", "mix") {
+		if _, err := r.Parse(spec); err == nil {
+			usual = append(usual, spec)
+		}
+	}
+	return usual
+}
+
+func viewsCommand(env *environ) *command {
+	var all, steps, asJSON bool
+	var roles transcode.Roles
+	return &command{
+		name: "views", args: "DATASET|STORE [VIEW…]", min: 0, max: 1000,
+		brief: "show what the views of a dataset hold, before it is mounted",
+		about: "For each of the usual views, and each VIEW named: how many samples it changes and how many it shows unchanged, the size of all its files where that is known without making them, and the path of one. Only headers are read.",
+		examples: []example{
+			{"pipefs views ~/imagenet", "the usual views"},
+			{"pipefs views ~/scenes resize512-png --masks '**/labels/*.png'", "one more view, and what it does to masks"},
+			{"pipefs views --steps", "the steps that views are made of"},
+		},
+		words: []string{"sample", "step", "view", "mask"},
+		options: []*option{
+			{name: "images", arg: "GLOB", set: intoList(&roles.Images), help: "samples that are pictures though they look like masks. May be repeated"},
+			{name: "masks", arg: "GLOB", set: intoList(&roles.Masks), help: "samples that are masks. May be repeated"},
+			{name: "all", set: intoBool(&all), help: fmt.Sprintf("look at every sample, not at %s of them", formatCount(looked))},
+			{name: "steps", set: intoBool(&steps), help: "list the steps, and look at no dataset"},
+			{name: "json", set: intoBool(&asJSON), help: "print JSON"},
+		},
+		run: func(ctx context.Context, args []string) error {
+			r := registry(transcode.Limits{})
+			if steps {
+				printSteps(env.stdout, r)
+				return nil
+			}
+			if len(args) == 0 {
+				return exit.Errorf(exit.Usage, "views needs a dataset or a store: pipefs views ~/imagenet (or --steps)")
+			}
+			if err := roles.Check(); err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			specs := usualViews(r)
+			for _, spec := range args[1:] {
+				if _, err := r.Parse(spec); err != nil {
+					return err
+				}
+				specs = append(specs, spec)
+			}
+			t := &tally{registry: r, roles: roles}
+			for _, spec := range specs {
+				p, _ := r.Parse(spec)
+				t.views = append(t.views, &viewTally{Pipeline: p, View: spec, Exact: true})
+			}
+			if err := t.count(ctx, env, args[0], all); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(env.stdout, t)
+			}
+			t.print(env.stdout)
+			return nil
+		},
+	}
+}
+
+func printSteps(w io.Writer, r *transcode.Registry) {
+	t := newTable(w, "step", "argument", "what it does")
+	for _, k := range r.Kinds() {
+		if k.Name == "decode" { // implied, and never written
+			continue
+		}
+		argument := ""
+		if k.Max != 0 {
+			argument = fmt.Sprintf("%d to %d", k.Min, k.Max)
+		}
+		t.AppendRow(table.Row{k.Name, argument, k.Brief})
+	}
+	t.Render()
+	fmt.Fprintln(w, "A view joins steps by hyphens: resize256-grey-png. Where a step needs pixels they\nare decoded without saying so.")
+}
+
+// tally counts what views do to the samples of a tree.
+type tally struct {
+	registry *transcode.Registry
+	roles    transcode.Roles
+	views    []*viewTally
+
+	Samples int          `json:"samples"`
+	Others  int          `json:"other_files"`
+	Looked  int          `json:"looked_at"`
+	Faults  int          `json:"faults"`
+	Turned  int          `json:"orientation"`   // an EXIF orientation other than 1
+	Perhaps int          `json:"perhaps_masks"` // unchanged in a view for that reason
+	Views   []*viewTally `json:"views"`
+}
+
+// viewTally is the part of one view.
+type viewTally struct {
+	Pipeline  transcode.Pipeline `json:"-"`
+	View      string             `json:"view"`
+	Ext       string             `json:"extension,omitempty"`
+	Changed   int                `json:"changed"`
+	Unchanged int                `json:"unchanged"`
+	Bytes     int64              `json:"bytes"`
+	Exact     bool               `json:"bytes_exact"`
+	Example   string             `json:"example,omitempty"`
+}
+
+func (t *tally) count(ctx context.Context, env *environ, name string, all bool) error {
+	s, err := openSource(env, name)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	l, err := s.list(t.registry, func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
+	if err != nil {
+		return err
+	}
+	t.Samples, t.Others, t.Views = len(l.samples), l.others, t.views
+	names := l.samples
+	if !all {
+		names = evenly(names, looked)
+	}
+	bar := newProgress(env, "looking at samples", len(names))
+	defer bar.done()
+	if err := s.lookAll(ctx, t.registry, names, func(seen sight) {
+		bar.add(1)
+		t.add(seen)
+	}); err != nil {
+		return err
+	}
+	if t.Looked < t.Samples {
+		for _, v := range t.views {
+			v.Exact = false
+		}
+	}
+	return nil
+}
+
+func (t *tally) add(seen sight) {
+	t.Looked++
+	if seen.fault != "" {
+		t.Faults++
+		return
+	}
+	if seen.info.Orientation > 1 {
+		t.Turned++
+	}
+	role := t.roles.Of(seen.path)
+	perhapsMask := false
+	for _, v := range t.views {
+		plan := t.registry.Plan(v.Pipeline, seen.info, role)
+		if plan.Unchanged() {
+			v.Unchanged++
+			v.Bytes += seen.size
+			if c := causeOf(t.registry, v.Pipeline, seen.info, role); c == perhaps {
+				perhapsMask = true
+			}
+		} else {
+			v.Changed++
+			if size, ok := sizeIn(plan, seen); ok {
+				v.Bytes += size
+			} else {
+				v.Exact = false
+			}
+		}
+		// the first one by name, preferring those that the view changes
+		shown := path.Join(v.View, path.Dir(seen.path), t.registry.Name(v.Pipeline, path.Base(seen.path), role))
+		if v.Example == "" || !plan.Unchanged() && v.Changed == 1 || shown < v.Example && (!plan.Unchanged() || v.Changed == 0) {
+			v.Example, v.Ext = shown, strings.TrimPrefix(path.Ext(shown), ".")
+		}
+	}
+	if perhapsMask {
+		t.Perhaps++
+	}
+}
+
+// sizeIn is the size of a sample in a view, if it is known without making it.
+func sizeIn(plan transcode.Plan, seen sight) (int64, bool) {
+	if size, ok := plan.Size(); ok {
+		return size, true
+	}
+	if seen.stored == nil {
+		return 0, false
+	}
+	key, level := plan.Key(), 0
+	if head, ok := plan.Head(); ok && plan.Len() == 1 {
+		key, level = transcode.SplitKey(head.Kind), head.Arg
+	}
+	if rep := seen.stored.Representation(key); rep != nil && rep.Size(level) >= 0 {
+		return rep.Size(level), true
+	}
+	return 0, false
+}
+
+func (t *tally) print(w io.Writer) {
+	out := newTable(w, "view", "files", "changed", "unchanged", "size", "for example")
+	out.SetColumnConfigs([]table.ColumnConfig{
+		{Number: 3, Align: text.AlignRight}, {Number: 4, Align: text.AlignRight}, {Number: 5, Align: text.AlignRight},
+	})
+	unknown := false
+	for _, v := range t.views {
+		size := "–"
+		switch {
+		case v.Exact:
+			size = formatSize(v.Bytes)
+		default:
+			unknown = true
+		}
+		ext := ""
+		if v.Ext != "" {
+			ext = "." + v.Ext
+		}
+		out.AppendRow(table.Row{v.View, ext, formatCount(v.Changed), formatCount(v.Unchanged), size, v.Example})
+	}
+	out.Render()
+	fmt.Fprintf(w, "%s, %s\n", plural(t.Samples, "sample", "samples"), plural(t.Others, "other file, shown as it is", "other files, shown as they are"))
+	note := func(format string, args ...any) { fmt.Fprintf(w, "note: %s\n", wrap(fmt.Sprintf(format, args...), 6)) }
+	if t.Looked < t.Samples {
+		note("counted on %s of them, evenly spread; --all looks at every one", plural(t.Looked, "sample", "samples"))
+	} else if unknown {
+		note("– is a size that is not known before the files are made")
+	}
+	if t.Turned > 0 {
+		note("%s an EXIF orientation, which views do not apply; use upright, as in upright-resize256-bmp", plural(t.Turned, "sample has", "samples have"))
+	}
+	if t.Perhaps > 0 {
+		note("%s unchanged somewhere because of being perhaps a mask; --images GLOB says that they are pictures, --masks GLOB that they are masks, which then follow resize and crop", plural(t.Perhaps, "sample is", "samples are"))
+	}
+	if t.Faults > 0 {
+		note("%s be read; pipefs info lists them", plural(t.Faults, "sample cannot", "samples cannot"))
+	}
+}

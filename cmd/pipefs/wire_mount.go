@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// running is a mount and all that stands behind it.
+type running struct {
+	config   *mountConfig
+	registry *transcode.Registry
+	fs       *fs.FS
+	mount    *fs.Mountpoint
+	place    mounts.Place
+	producer *produce.Producer
+	control  *control.Server
+	overlay  *store.Overlay
+	started  time.Time
+	// close holds what has to be closed, the first one opened first.
+	close []func() error
+}
+
+// openMount opens what is mounted, and mounts it.
+func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted, err error) {
+	m := &running{config: c, registry: registry(transcode.Limits{MaxPixels: c.maxPixels}), started: time.Now()}
+	defer func() {
+		if err != nil {
+			_ = m.Close()
+		}
+	}()
+	if err := turboAvailable(); err != nil {
+		log.Warn("JPEG files cannot be decoded: only original and scan views of them work", "cause", err)
+	}
+	o := produce.Options{
+		Registry: m.registry, Roles: c.roles, CacheBytes: c.cacheBytes, Memfd: c.cache == "daemon",
+		Workers: c.workers, Log: log,
+	}
+	if err := m.openSources(c, &o, log); err != nil {
+		return nil, err
+	}
+	if m.producer, err = produce.New(o); err != nil {
+		return nil, err
+	}
+	m.close = append(m.close, m.producer.Close)
+	if !c.noBack {
+		m.producer.Prepare()
+	}
+	socket, err := control.Socket(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	if m.fs, err = m.newFS(socket, log); err != nil {
+		return nil, err
+	}
+	if m.control, err = control.Serve(socket, m.handlers(), log); err != nil {
+		return nil, err
+	}
+	m.close = append(m.close, m.control.Close)
+	if err := ctx.Err(); err != nil {
+		return nil, exit.Errorf(exit.Interrupted, "interrupted before the mount was made")
+	}
+	kernel := fs.MountOptions{Source: c.source, AllowOther: c.allowOther}
+	if c.noexec {
+		kernel.Options = append(kernel.Options, "noexec")
+	}
+	m.mount, err = fs.Mount(c.dir, m.fs, kernel)
+	if err != nil {
+		return nil, exit.With(exit.Mount, fmt.Errorf("mounting on %s: %w", c.dir, err))
+	}
+	if m.place, err = mounts.PlaceOf(c.dir); err != nil {
+		return nil, errors.Join(err, m.mount.UnmountLazily())
+	}
+	return m, nil
+}
+
+// openSources opens dataset, store and overlay.
+func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logger) error {
+	options := store.Options{Logger: log, VerifyOnce: c.verify == "once"}
+	packed, err := store.Open(c.source, options)
+	switch {
+	case err == nil: // a store is mounted
+		m.close = append(m.close, packed.Close)
+		o.Store, o.Source = packed, produce.FromStore(packed)
+	case !errors.Is(err, store.ErrNotStore):
+		return exit.With(exit.Mount, fmt.Errorf("store %s: %w", c.source, err))
+	case c.dataset != "":
+		return exit.Errorf(exit.Usage, "--dataset goes with a store, and %s is none: leave it out", c.source)
+	}
+	from := c.source
+	if packed != nil {
+		from = c.dataset
+	}
+	if from != "" {
+		d, err := dataset.Open(from, dataset.Options{NoFollow: c.noFollow, Log: log})
+		if err != nil {
+			return exit.With(exit.Mount, err)
+		}
+		m.close = append(m.close, d.Close)
+		o.Dataset = d
+		if packed == nil {
+			o.Source = d
+		}
+	}
+	keep := c.store
+	if packed == nil && c.store != "" {
+		attached, err := store.Open(c.store, options)
+		switch {
+		case err == nil:
+			m.close = append(m.close, attached.Close)
+			o.Store, keep = attached, ""
+			if was := attached.Stats().Dataset; was != c.source {
+				log.Warn("the store was packed from another path; samples that differ are not taken from it", "store", c.store, "packed_from", was, "dataset", c.source)
+			}
+		case !errors.Is(err, store.ErrNotStore) && !errors.Is(err, os.ErrNotExist):
+			return exit.With(exit.Mount, fmt.Errorf("store %s: %w", c.store, err))
+		}
+	}
+	return m.openOverlay(c, keep, o, log)
+}
+
+// openOverlay opens what keeps that which this mount prepares. A mount works
+// without: then it keeps nothing.
+func (m *running) openOverlay(c *mountConfig, dir string, o *produce.Options, log *slog.Logger) error {
+	explicit := dir != ""
+	if !explicit {
+		var err error
+		if dir, err = cachePath(c.source); err != nil {
+			log.Warn("nothing that is prepared can be kept", "cause", err)
+			return nil
+		}
+	}
+	overlay, at, err := m.takeOverlay(c, dir, log)
+	switch {
+	case err == nil:
+		log.Info("keeping what is prepared", "dir", at)
+		m.overlay, o.Overlay = overlay, overlay
+		return nil
+	case explicit:
+		return exit.With(exit.Mount, fmt.Errorf("--store %s: %w", dir, err))
+	}
+	log.Warn("nothing that is prepared can be kept", "dir", dir, "cause", err)
+	return nil
+}
+
+func (m *running) takeOverlay(c *mountConfig, dir string, log *slog.Logger) (*store.Overlay, string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, "", err
+	}
+	s, err := takeSlot(dir, "overlay")
+	if err != nil {
+		return nil, "", err
+	}
+	limit := c.storeMax
+	if limit == 0 {
+		limit = defaultStoreMax(dir)
+	}
+	overlay, err := store.OpenOverlay(s.dir, store.OverlayOptions{
+		Logger: log, MaxBytes: limit, VerifyOnce: c.verify == "once",
+	})
+	if err != nil {
+		s.release()
+		return nil, "", err
+	}
+	m.close = append(m.close, func() error { s.release(); return nil }, overlay.Close)
+	return overlay, s.dir, nil
+}
+
+func (m *running) newFS(socket string, log *slog.Logger) (*fs.FS, error) {
+	c := m.config
+	mode, err := fs.ParseCacheMode(c.cache)
+	if err != nil {
+		return nil, err
+	}
+	listed := usualViews(m.registry)
+	for _, spec := range c.listViews {
+		if _, err := m.registry.Parse(spec); err != nil {
+			return nil, fmt.Errorf("--list-view: %w", err)
+		}
+		listed = append(listed, spec)
+	}
+	f, err := fs.New(fs.Options{
+		Registry: m.registry, Producer: fs.FromProduce(m.producer), Roles: c.roles, Cache: mode,
+		Views: unique(listed), Current: scans(c.fidelity), Manifest: m.manifest, Control: socket, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func unique(list []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, s := range list {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func scans(k int) string { return fmt.Sprintf("scan%d", k) }
+
+func (m *running) handlers() control.Handlers {
+	return control.Handlers{Stats: m.stats, SetFidelity: m.SetFidelity, Current: m.Current}
+}
+
+// Unmount implements [mounted]. Unlike that of fs it does not wait for the end.
+func (m *running) Unmount() error { return m.place.Unmount(false) }
+
+// UnmountLazily implements [mounted].
+func (m *running) UnmountLazily() error { return m.place.Unmount(true) }
+
+// Done implements [mounted].
+func (m *running) Done() <-chan struct{} { return m.mount.Done() }
+
+// Close implements [mounted].
+func (m *running) Close() error {
+	var errs []error
+	for i := len(m.close) - 1; i >= 0; i-- {
+		errs = append(errs, m.close[i]())
+	}
+	m.close = nil
+	return errors.Join(errs...)
+}
+
+// Abandon implements [mounted].
+func (m *running) Abandon() { m.control.Close() }
+
+// Current is the view that `current` leads to.
+func (m *running) Current() string { return m.fs.Links()["current"] }
+
+// SetFidelity moves `current`.
+func (m *running) SetFidelity(k int) error {
+	if k < 1 || k > maxFidelity {
+		return fmt.Errorf("fidelity %d is not from 1 to %d", k, maxFidelity)
+	}
+	return m.fs.SetCurrent(scans(k))
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/control"
+)
+
+// stats are those that a client asks for.
+func (m *running) stats() control.Stats {
+	return control.Stats{
+		Mount: m.config.dir, Source: m.config.source, PID: os.Getpid(), Version: versionString(),
+		Started: m.started, Log: m.config.logFile, Current: m.Current(), Counters: m.Counters(),
+	}
+}
+
+// Counters are those of all parts of the daemon.
+func (m *running) Counters() []control.Counter {
+	f, p := m.fs.Stats(), m.producer.Stats()
+	flag := func(b bool) int64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	counters := []control.Counter{
+		{Group: "tree", Name: "entries listed", Value: int64(f.Entries)},
+		{Group: "tree", Name: "files looked at", Value: int64(f.Known)},
+		{Group: "tree", Name: "passthrough", Value: flag(f.Passthrough), Unit: control.YesNo},
+		{Group: "produce", Name: "samples made", Value: p.Produced},
+		{Group: "produce", Name: "made and kept", Value: p.Kept},
+		{Group: "produce", Name: "could not be made", Value: p.Failed},
+		{Group: "produce", Name: "time spent computing", Value: int64(p.BusySeconds * float64(time.Second)), Unit: control.Nanosec},
+		{Group: "produce", Name: "contents opened", Value: p.Opened},
+		{Group: "produce", Name: "reads of open contents", Value: p.Hits},
+		{Group: "produce", Name: "memory", Value: p.MemoryBytes, Unit: control.Bytes},
+		{Group: "background", Name: "samples looked at", Value: p.Background.Seen},
+		{Group: "background", Name: "samples prepared", Value: p.Background.Prepared},
+		{Group: "background", Name: "kept on disk", Value: p.OverlayBytes, Unit: control.Bytes},
+		{Group: "background", Name: "full", Value: flag(p.Background.Full), Unit: control.YesNo},
+		{Group: "bugs", Name: "panics", Value: p.Panics + int64(f.Panics)},
+	}
+	for _, v := range f.Views {
+		if v.Lookups+v.Reads+v.Errors == 0 {
+			continue
+		}
+		counters = append(counters,
+			control.Counter{Group: v.View, Name: "lookups", Value: int64(v.Lookups)},
+			control.Counter{Group: v.View, Name: "reads", Value: int64(v.Reads)},
+			control.Counter{Group: v.View, Name: "read", Value: int64(v.Bytes), Unit: control.Bytes},
+			control.Counter{Group: v.View, Name: "open files", Value: v.Open},
+			control.Counter{Group: v.View, Name: "errors", Value: int64(v.Errors)})
+	}
+	return counters
+}
+
+// manifest is what the mount shows as .pipefs/manifest: what its views are, and by
+// which implementations they are made. Two mounts of one dataset that agree on a
+// view's digest show the same bytes in it.
+func (m *running) manifest() ([]byte, error) {
+	type view struct {
+		View   string `json:"view"`
+		Digest string `json:"digest"`
+	}
+	manifest := struct {
+		Version  int               `json:"version"`
+		Source   string            `json:"source"`
+		Program  string            `json:"program"`
+		Views    []view            `json:"views"`
+		Steps    map[string]string `json:"steps"`
+		Decoders map[string]string `json:"decoders"`
+		Images   []string          `json:"images,omitempty"`
+		Masks    []string          `json:"masks,omitempty"`
+	}{Version: 1, Source: m.config.source, Program: versionString(), Images: m.config.roles.Images, Masks: m.config.roles.Masks}
+	manifest.Steps, manifest.Decoders = m.registry.Implementations()
+	for _, spec := range unique(append(usualViews(m.registry), m.config.listViews...)) {
+		p, err := m.registry.Parse(spec)
+		if err != nil {
+			return nil, err
+		}
+		manifest.Views = append(manifest.Views, view{View: spec, Digest: m.registry.Digest(p)})
+	}
+	b, err := json.MarshalIndent(manifest, "", "  ")
+	return append(b, '\n'), err
+}

@@ -1,0 +1,167 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
+)
+
+// Link is where a mount shows the path of its socket.
+const Link = ".pipefs/control"
+
+// Client talks to the daemon of one mount.
+type Client struct {
+	mount, socket string
+}
+
+// Find finds the daemon of the mount that path is, or lies in.
+func Find(path string) (*Client, error) {
+	real, err := mounts.Resolve(path)
+	if err != nil {
+		return nil, exit.With(exit.Mount, err)
+	}
+	table, err := mounts.List()
+	if err != nil {
+		return nil, err
+	}
+	at, ok := mounts.Holding(table, real)
+	if !ok || !at.Ours() {
+		if _, err := mounts.Stat(real); errors.Is(err, fs.ErrNotExist) {
+			return nil, exit.Errorf(exit.Mount, "%s does not exist", path)
+		}
+		return nil, exit.Errorf(exit.Mount, "%s is not a pipefs mount, nor inside of one", path)
+	}
+	link := filepath.Join(at.Point, Link)
+	socket, err := mounts.Answer(link, mounts.Patience, func() (string, error) { return os.Readlink(link) })
+	switch {
+	case mounts.Dead(err):
+		return nil, gone(at.Point)
+	case errors.Is(err, fs.ErrPermission):
+		guess, ok := socketOf(at)
+		if !ok {
+			return nil, exit.Errorf(exit.Usage, "only root and the user who mounted %s may ask its daemon: %w", at.Point, err)
+		}
+		socket = guess
+	case err != nil:
+		return nil, exit.Errorf(exit.Mount, "the mount %s does not tell its control socket: %w", at.Point, err)
+	}
+	return &Client{mount: at.Point, socket: socket}, nil
+}
+
+func gone(mount string) error {
+	return exit.Errorf(exit.Mount, "the daemon of %s is gone; unmount with pipefs umount %s, or mount again at the same place", mount, mount)
+}
+
+// Mount is the directory of the mount.
+func (c *Client) Mount() string { return c.mount }
+
+func (c *Client) dial(ctx context.Context) (*net.UnixConn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", c.socket)
+	switch {
+	case err == nil:
+		return conn.(*net.UnixConn), nil
+	case mounts.Dead(mounts.Probe(c.mount)):
+		return nil, gone(c.mount)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, exit.Errorf(exit.Usage, "only root and the user who mounted %s may ask its daemon: %w", c.mount, err)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
+		return nil, exit.Errorf(exit.System, "the daemon of %s cannot be reached: %w (it may run in another container, or its socket was removed)", c.mount, err)
+	}
+	return nil, fmt.Errorf("the daemon of %s: %w", c.mount, err)
+}
+
+// Do sends one request and returns the reply, the daemon's refusal as an error.
+func (c *Client) Do(ctx context.Context, r Request) (Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return Reply{}, err
+		}
+	}
+	r.V = Version
+	var reply Reply
+	if err := json.NewEncoder(conn).Encode(r); err != nil {
+		return Reply{}, fmt.Errorf("asking the daemon of %s: %w", c.mount, err)
+	}
+	// the counters of very many views may take a while, but not for ever
+	if err := json.NewDecoder(io.LimitReader(conn, 16<<20)).Decode(&reply); err != nil {
+		return Reply{}, fmt.Errorf("the daemon of %s gave no answer: %w", c.mount, err)
+	}
+	switch {
+	case reply.Denied:
+		return reply, exit.Errorf(exit.Usage, "%s", reply.Error)
+	case reply.Refused:
+		return reply, exit.Errorf(exit.Usage, "%s", reply.Error)
+	case reply.Error != "":
+		return reply, exit.Errorf(exit.System, "%s", reply.Error)
+	case reply.V != Version:
+		return reply, exit.Errorf(exit.System, "the daemon of %s speaks version %d of the control protocol, not %d", c.mount, reply.V, Version)
+	}
+	return reply, nil
+}
+
+// Daemon is the process of a daemon, held so that its number cannot come to mean
+// another process.
+type Daemon struct {
+	PID int
+	fd  int
+}
+
+// Daemon finds the process behind the socket. The kernel tells which one it is.
+func (c *Client) Daemon(ctx context.Context) (*Daemon, error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	cred, err := peer(conn)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.PidfdOpen(int(cred.Pid), 0)
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w", cred.Pid, err)
+	}
+	return &Daemon{PID: int(cred.Pid), fd: fd}, nil
+}
+
+// Wait waits until the process is gone; it returns false if it is still there
+// after patience.
+func (d *Daemon) Wait(patience time.Duration) bool {
+	until := time.Now().Add(patience)
+	for {
+		left := time.Until(until)
+		if left < 0 {
+			return false
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}, int(left/time.Millisecond)+1)
+		if n > 0 {
+			return true
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return false
+		}
+	}
+}
+
+// Close lets go of the process.
+func (d *Daemon) Close() { unix.Close(d.fd) }

@@ -1,0 +1,230 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pipefs/pipefs/internal/exit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type fake struct{ scans atomic.Int64 }
+
+func (f *fake) handlers() Handlers {
+	return Handlers{
+		Stats: func() Stats {
+			return Stats{Mount: "/mnt", PID: 7, Counters: []Counter{{Group: "g", Name: "n", Value: 1}}}
+		},
+		SetFidelity: func(k int) error {
+			if k > 10 {
+				return fmt.Errorf("fidelity %d is not from 1 to 10", k)
+			}
+			f.scans.Store(int64(k))
+			return nil
+		},
+		Current: func() string { return fmt.Sprintf("scan%d", f.scans.Load()) },
+	}
+}
+
+func serve(t *testing.T) (*Server, *Client) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	f := &fake{}
+	f.scans.Store(10)
+	s, err := Serve(path, f.handlers(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, &Client{mount: "/mnt", socket: path}
+}
+
+func TestRequests(t *testing.T) {
+	_, c := serve(t)
+	ctx := t.Context()
+	r, err := c.Do(ctx, Request{Op: OpStats})
+	if err != nil || r.Stats == nil || r.Stats.PID != 7 || len(r.Stats.Counters) != 1 {
+		t.Errorf("stats: %+v, %v", r.Stats, err)
+	}
+	for _, k := range []int{5, 0} { // moved, then asked for
+		r, err = c.Do(ctx, Request{Op: OpFidelity, Scans: k})
+		if err != nil || r.Current != "scan5" {
+			t.Errorf("fidelity %d: %+v, %v", k, r, err)
+		}
+	}
+	for _, bad := range []Request{{Op: OpFidelity, Scans: 11}, {Op: "format the disk"}} {
+		if _, err := c.Do(ctx, bad); exit.Of(err) != exit.Usage {
+			t.Errorf("%+v: %v (code %d)", bad, err, exit.Of(err))
+		}
+	}
+}
+
+// What arrives on the wire, byte for byte, as the package comment has it.
+func TestWire(t *testing.T) {
+	s, _ := serve(t)
+	for _, c := range []struct{ send, want string }{
+		{`{"v":1,"op":"fidelity","scans":5}`, `{"v":1,"current":"scan5"}`},
+		{`{"v":1,"op":"fidelity","new field":true}`, `{"v":1,"current":"scan5"}`},
+		{`{"v":2,"op":"fidelity"}`, `{"v":1,"error":"the daemon speaks version 1 of the control protocol, not 2: use the pipefs that mounted","refused":true}`},
+		{`{}`, `{"v":1,"error":"the daemon speaks version 1 of the control protocol, not 0: use the pipefs that mounted","refused":true}`},
+		{`what`, `{"v":1,"error":"the request cannot be read: invalid character 'w' looking for beginning of value","refused":true}`},
+	} {
+		conn, err := net.Dial("unix", s.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(conn, c.send)
+		got, err := io.ReadAll(conn)
+		conn.Close()
+		if err != nil || strings.TrimSpace(string(got)) != c.want {
+			t.Errorf("%s\n got %s (%v)\nwant %s", c.send, got, err, c.want)
+		}
+	}
+}
+
+func TestOthersAreRefused(t *testing.T) {
+	s, c := serve(t)
+	s.allowed = func(uint32) bool { return false }
+	r, err := c.Do(t.Context(), Request{Op: OpFidelity, Scans: 1})
+	if err == nil || !r.Denied || exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "may not control") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := c.Do(t.Context(), Request{Op: OpStats}); err == nil {
+		t.Errorf("stats were told: %+v", r)
+	}
+}
+
+func TestLongRequestEnds(t *testing.T) {
+	s, c := serve(t)
+	conn, err := net.Dial("unix", s.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// without a newline, more than it will read: it hangs up
+	_, _ = conn.Write(make([]byte, 1<<20))
+	_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+	if _, err := bufio.NewReader(conn).ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Do(t.Context(), Request{Op: OpStats}); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestDaemonIsTheServer(t *testing.T) {
+	_, c := serve(t)
+	d, err := c.Daemon(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if d.PID != os.Getpid() {
+		t.Errorf("process %d, want %d", d.PID, os.Getpid())
+	}
+	if d.Wait(10 * time.Millisecond) {
+		t.Error("this process has ended, it says")
+	}
+}
+
+// The daemon of the next mount takes the socket over, and the former one, which
+// still serves open files, must not remove it when it ends.
+func TestTakeOver(t *testing.T) {
+	first, c := serve(t)
+	f := &fake{}
+	f.scans.Store(3)
+	second, err := Serve(first.Path(), f.handlers(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	r, err := c.Do(context.Background(), Request{Op: OpFidelity})
+	if err != nil || r.Current != "scan3" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	second.Close()
+	if _, err := os.Lstat(first.Path()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+	if _, err := c.Do(t.Context(), Request{Op: OpStats}); err == nil {
+		t.Error("somebody still answers")
+	}
+}
+
+func TestSocketPath(t *testing.T) {
+	run := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", run)
+	a, err := Socket("/mnt/a")
+	if err != nil || filepath.Dir(a) != filepath.Join(run, "pipefs") {
+		t.Errorf("%s, %v", a, err)
+	}
+	again, _ := Socket("/mnt/a")
+	b, _ := Socket("/mnt/b")
+	if a != again || a == b {
+		t.Errorf("%s, %s, %s", a, again, b)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "/tmp/"+strings.Repeat("long", 30))
+	if long, err := Socket("/mnt/a"); err != nil || len(long) > maxPath || !strings.HasPrefix(long, "/tmp/pipefs-") {
+		t.Errorf("%s, %v", long, err)
+	}
+}
+
+func TestPrivate(t *testing.T) {
+	dir := t.TempDir()
+	if err := Private(filepath.Join(dir, "new")); err != nil {
+		t.Error(err)
+	}
+	open := filepath.Join(dir, "open")
+	if err := os.Mkdir(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(filepath.Join(dir, "new"), link); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{open, link, file} {
+		if err := Private(path); err == nil {
+			t.Errorf("%s was taken", path)
+		}
+	}
+	if os.Geteuid() == 0 {
+		theirs := filepath.Join(dir, "theirs")
+		if err := errors.Join(os.Mkdir(theirs, 0o700), os.Chown(theirs, 65534, -1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := Private(theirs); err == nil {
+			t.Error("somebody else's directory was taken")
+		}
+	}
+}
+
+func TestFindNeedsAMount(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Find(dir); exit.Of(err) != exit.Mount || !strings.Contains(err.Error(), "is not a pipefs mount") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Find(filepath.Join(dir, "none")); exit.Of(err) != exit.Mount || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("%v", err)
+	}
+}

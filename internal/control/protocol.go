@@ -1,0 +1,62 @@
+package control
+
+import "time"
+
+// Version of the protocol.
+const Version = 1
+
+// The operations.
+const (
+	OpStats    = "stats"    // what the daemon has counted so far
+	OpFidelity = "fidelity" // tell, or with Scans move, where `current` points
+)
+
+// Request is what a client sends.
+type Request struct {
+	V  int    `json:"v"`
+	Op string `json:"op"`
+	// Scans is the number of scans that `current` shall have, 1 to 10; 0 asks.
+	Scans int `json:"scans,omitempty"`
+}
+
+// Reply is what the daemon answers. Error is empty where it did as it was told.
+type Reply struct {
+	V       int    `json:"v"`
+	Error   string `json:"error,omitempty"`
+	Denied  bool   `json:"denied,omitempty"`  // the error is one of permissions
+	Refused bool   `json:"refused,omitempty"` // the error is one of the request
+	Current string `json:"current,omitempty"`
+	Stats   *Stats `json:"stats,omitempty"`
+}
+
+// Stats is the state of a mount.
+type Stats struct {
+	Mount   string    `json:"mount"`
+	Source  string    `json:"source"` // the dataset or store
+	PID     int       `json:"pid"`
+	Version string    `json:"version"` // of the daemon's program
+	Started time.Time `json:"started"`
+	Log     string    `json:"log,omitempty"` // where it logs to, if to a file
+	Current string    `json:"current"`       // the view that `current` points to
+	// Counters, in the order in which they are shown.
+	Counters []Counter `json:"counters"`
+}
+
+// Unit of a counter's value.
+type Unit string
+
+// The units.
+const (
+	Count   Unit = ""
+	Bytes   Unit = "bytes"
+	Nanosec Unit = "ns"
+	YesNo   Unit = "bool" // 0 or 1
+)
+
+// Counter is one number.
+type Counter struct {
+	Group string `json:"group"` // the part of the daemon: fs, produce, store
+	Name  string `json:"name"`
+	Value int64  `json:"value"`
+	Unit  Unit   `json:"unit,omitempty"`
+}

@@ -1,0 +1,107 @@
+package control
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/mounts"
+)
+
+// maxPath is the longest path that fits the kernel's address of a socket.
+const maxPath = 107
+
+// Socket is the path of the socket of a mount. It is made from the mount's path
+// and the mount namespace, in which that path has its meaning, so that the daemon
+// of the next mount at the same place takes it over: nothing piles up after
+// crashes.
+func Socket(mount string) (string, error) {
+	name := socketName(mount)
+	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
+		dir := filepath.Join(run, "pipefs")
+		path := filepath.Join(dir, name)
+		if len(path) <= maxPath && Private(dir) == nil {
+			return path, nil
+		}
+	}
+	// not os.TempDir: TMPDIR differs between sessions and may be long
+	dir := inTmp(os.Geteuid())
+	if err := Private(dir); err != nil {
+		return "", fmt.Errorf("directory for the control socket: %w", err)
+	}
+	return filepath.Join(dir, name), nil
+}
+
+func socketName(mount string) string {
+	space, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		space = ""
+	}
+	sum := sha256.Sum256([]byte(space + "\x00" + mount))
+	return hex.EncodeToString(sum[:8]) + ".sock"
+}
+
+func inTmp(uid int) string { return "/tmp/pipefs-" + strconv.Itoa(uid) }
+
+// socketOf guesses the socket of a mount that does not let root in, which is how
+// the kernel has it for mounts of users.
+func socketOf(m mounts.Mount) (string, bool) {
+	uid, ok := m.Owner()
+	if !ok || os.Geteuid() != 0 {
+		return "", false
+	}
+	for _, dir := range []string{"/run/user/" + strconv.Itoa(uid) + "/pipefs", inTmp(uid)} {
+		path := filepath.Join(dir, socketName(m.Point))
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil && int(st.Uid) == uid && st.Mode&unix.S_IFMT == unix.S_IFSOCK {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// Private makes dir a directory of this user that nobody else may enter. In /tmp
+// anybody could have put something there before.
+func Private(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory; remove it", dir)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d, not to %d; remove it", dir, st.Uid, os.Geteuid())
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s may be entered by others (mode %o); chmod 700 it", dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+// peer tells who is at the other end of a connection.
+func peer(conn *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	var inner error
+	if err := raw.Control(func(fd uintptr) {
+		cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return nil, err
+	}
+	return cred, inner
+}

@@ -1,0 +1,178 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/exit"
+)
+
+// environment is the variable that makes a process the child: the number of the
+// pipe's descriptor.
+const environment = "_PIPEFS_READY_FD"
+
+// message is what the child says, one line each.
+type message struct {
+	Status string    `json:"status,omitempty"` // what it does right now
+	Ready  bool      `json:"ready,omitempty"`
+	Error  string    `json:"error,omitempty"`
+	Code   exit.Code `json:"code,omitempty"`
+}
+
+// Child describes the process to start.
+type Child struct {
+	Args []string // argv, the program's name first
+	Log  *os.File // takes its standard output and error, panics included
+	// Patience is how long it may take to be ready.
+	Patience time.Duration
+	// Notice is after how long Say is called with what the child is doing.
+	Notice time.Duration
+	Say    func(status string)
+}
+
+// Start runs this program once more and waits until the child is ready. The error
+// is the child's own where it gave one, with its exit code. A child that is not
+// ready in time, or when ctx is cancelled, is stopped.
+func Start(ctx context.Context, c Child) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		program = "/proc/self/exe" // replaced by an upgrade, but still there
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	logged, err := c.Log.Seek(0, io.SeekEnd)
+	if err != nil {
+		logged = -1
+	}
+	cmd := exec.Command(program)
+	cmd.Args = c.Args
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = c.Log, c.Log
+	cmd.ExtraFiles = []*os.File{write} // descriptor 3
+	cmd.Env = append(os.Environ(), environment+"=3")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		return exit.Errorf(exit.System, "starting the daemon: %w", err)
+	}
+	err = c.await(ctx, read)
+	if err == nil {
+		return cmd.Process.Release()
+	}
+	var silent *silentError
+	died := errors.As(err, &silent)
+	if !died {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		defer time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() }).Stop()
+	}
+	gone := cmd.Wait()
+	if died {
+		silent.cause = gone
+		silent.words = tail(c.Log.Name(), logged)
+	}
+	return err
+}
+
+// silentError is that of a child which ended without a word.
+type silentError struct {
+	cause error
+	words string // the last it wrote to the log
+}
+
+func (e *silentError) Error() string {
+	text := "the daemon ended before the mount answered"
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	if e.words != "" {
+		text += "; its last words:\n" + e.words
+	}
+	return text
+}
+
+// await reads what the child says until it is ready.
+func (c Child) await(ctx context.Context, pipe io.Reader) error {
+	said := make(chan message)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		defer close(said)
+		lines := bufio.NewReader(pipe)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			var m message
+			if err := json.Unmarshal(line, &m); err != nil {
+				m = message{Error: fmt.Sprintf("the daemon said %q", line), Code: exit.Internal}
+			}
+			select {
+			case said <- m:
+			case <-done:
+				return
+			}
+		}
+	}()
+	status := "the daemon to start"
+	patience := time.NewTimer(c.Patience)
+	defer patience.Stop()
+	notice := time.NewTicker(c.Notice)
+	defer notice.Stop()
+	for {
+		select {
+		case m, ok := <-said:
+			switch {
+			case !ok:
+				return exit.With(exit.Internal, &silentError{})
+			case m.Ready:
+				return nil
+			case m.Error != "":
+				return exit.With(m.Code, errors.New(m.Error))
+			}
+			status = m.Status
+		case <-notice.C:
+			c.Say(status)
+		case <-patience.C:
+			return exit.Errorf(exit.Mount, "the mount did not answer within %v, while waiting for %s", c.Patience, status)
+		case <-ctx.Done():
+			return exit.Errorf(exit.Interrupted, "interrupted while waiting for %s", status)
+		}
+	}
+}
+
+// tail is the end of a log, what was written after offset from.
+func tail(name string, from int64) string {
+	const most = 2000 // bytes: a panic's first lines are worth more than its last
+	f, err := os.Open(name)
+	if err != nil || from < 0 {
+		return ""
+	}
+	defer f.Close()
+	b := make([]byte, most)
+	n, _ := f.ReadAt(b, from)
+	return string(b[:n])
+}
+
+// isPipe reports whether a descriptor is one end of a pipe.
+func isPipe(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(readerEnv) != "" {
+		os.Exit(readerMain())
+	}
+	code := m.Run()
+	if left := testmount.Remove(); len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "mounts left behind: %v\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// shared finds pictures that are no part of the project.
+func shared(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("../../../shared/data", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("the pictures in %s are not here", dir)
+	}
+	return dir
+}
+
+// link makes a class of an ImageFolder tree out of a directory of pictures.
+func link(t *testing.T, tree, class, pictures string) {
+	t.Helper()
+	if err := os.MkdirAll(tree, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(pictures, filepath.Join(tree, class)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// python runs a script of testdata; what it prints is the judgement.
+func python(t *testing.T, script string, args ...string) string {
+	t.Helper()
+	interpreter := os.Getenv("PYTHON")
+	if interpreter == "" {
+		interpreter = "/usr/bin/python3"
+	}
+	cmd := exec.Command(interpreter, append([]string{script}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			t.Fatalf("%s: %v (the judges are in python3-torchvision)", interpreter, err)
+		}
+		t.Fatalf("%s %v: %v\n%s", script, args, err, out)
+	}
+	return string(out)
+}
+
+// hashes reads every file under a directory.
+func hashes(t *testing.T, dir string) map[string][32]byte {
+	t.Helper()
+	found := map[string][32]byte{}
+	err := filepath.WalkDir(dir+"/", func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if target, err := os.Stat(name); err != nil || target.IsDir() {
+			if err == nil && e.Type()&fs.ModeSymlink != 0 {
+				for sub, h := range hashes(t, name) {
+					found[filepath.Join(strings.TrimPrefix(name, dir+"/"), sub)] = h
+				}
+			}
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		found[strings.TrimPrefix(name, dir+"/")] = sha256.Sum256(data)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+// soak reports whether the long tests were asked for.
+func soak() bool { return os.Getenv("PIPEFS_SOAK") != "" }
+
+// TestKilledPack kills `pipefs pack` at random moments and packs again: what
+// the store serves in the end is what one undisturbed run would have made.
+func TestKilledPack(t *testing.T) {
+	rounds, kills := 2, 5
+	if soak() {
+		rounds, kills = 10, 10
+	}
+	dataset := testmount.Generate(t, "-samples", "80", "-width", "400", "-height", "300")
+	env := testmount.Home(t)
+	calm := filepath.Join(t.TempDir(), "calm")
+	started := time.Now()
+	testmount.Command(t, env, "pack", "--keep-originals", dataset, calm)
+	whole := time.Since(started)
+	views := []string{"original", "scan1", "scan5", "scan10"}
+	want := map[string]map[string][32]byte{}
+	mnt := testmount.Mount(t, env, calm)
+	for _, v := range views {
+		want[v] = hashes(t, filepath.Join(mnt, v))
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d, an undisturbed pack takes %v", seed, whole)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range rounds {
+		dir := filepath.Join(t.TempDir(), "killed")
+		hit := 0
+		for range kills {
+			cmd := exec.Command(testmount.Binary(t), "pack", "--keep-originals", dataset, dir)
+			cmd.Env = env
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(r.Int64N(int64(whole))))
+			_ = cmd.Process.Kill()
+			if cmd.Wait() != nil {
+				hit++
+			}
+		}
+		testmount.Command(t, env, "pack", "--keep-originals", dataset, dir)
+		t.Logf("%d of %d kills hit a running pack", hit, kills)
+		if hit == 0 {
+			t.Error("no kill hit: the test has shown nothing")
+		}
+		if err := removeIndex(dir, r); err != nil {
+			t.Fatal(err)
+		}
+		if info := infoOf(t, env, dir); info.Samples != 80 || info.OtherFiles != 1 || len(info.Faults) != 0 {
+			t.Errorf("info: %+v", info)
+		}
+		mnt := testmount.Mount(t, env, dir)
+		for _, v := range views {
+			if diff := cmp.Diff(want[v], hashes(t, filepath.Join(mnt, v))); diff != "" {
+				t.Errorf("%s (-undisturbed +killed):\n%s", v, diff)
+			}
+		}
+	}
+}
+
+// storeInfo is what `pipefs info --json` tells of a store.
+type storeInfo struct {
+	Samples    int64
+	OtherFiles int64 `json:"other_files"`
+	Faults     []any
+	Store      struct{ Packs int }
+}
+
+func infoOf(t *testing.T, env []string, store string) (info storeInfo) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(testmount.Command(t, env, "info", "--json", store)), &info); err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// removeIndex removes the index every other time: it has to be rebuilt.
+func removeIndex(store string, r *rand.Rand) error {
+	if r.IntN(2) == 0 {
+		return nil
+	}
+	found, err := filepath.Glob(filepath.Join(store, "index.*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range append(found, filepath.Join(store, "CURRENT")) {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestTwoMountsAndAPack has two mounts of a store and a pack of it at once:
+// nobody is refused, and what is packed meanwhile is there at the next mount.
+func TestTwoMountsAndAPack(t *testing.T) {
+	dataset := testmount.Generate(t, "-samples", "24")
+	env := testmount.Home(t)
+	store := filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", dataset, store)
+	first, second := testmount.Mount(t, env, store), testmount.Mount(t, env, store)
+	added := filepath.Join(dataset, "class00", "zz_added.json")
+	if err := os.WriteFile(added, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var work sync.WaitGroup
+	work.Go(func() {
+		cmd := exec.Command(testmount.Binary(t), "pack", dataset, store)
+		cmd.Env = env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("pack: %v\n%s", err, out)
+		}
+	})
+	var got [2]map[string][32]byte
+	for i, mnt := range []string{first, second} {
+		work.Go(func() { got[i] = hashes(t, filepath.Join(mnt, "scan5")) })
+	}
+	work.Wait()
+	if diff := cmp.Diff(got[0], got[1]); diff != "" || len(got[0]) != 25 {
+		t.Errorf("%d files; two mounts of one store differ:\n%s", len(got[0]), diff)
+	}
+	third := testmount.Mount(t, env, store)
+	if data, err := os.ReadFile(filepath.Join(third, "bmp", "class00", "zz_added.json")); err != nil || string(data) != "{}" {
+		t.Errorf("what was packed meanwhile: %q, %v", data, err)
+	}
+}
+
+// TestPackIsIncremental packs a dataset again after a change, and counts.
+func TestPackIsIncremental(t *testing.T) {
+	dataset := testmount.Generate(t, "-samples", "16")
+	env := testmount.Home(t)
+	store := filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", dataset, store)
+	changed := filepath.Join(dataset, "labels.json")
+	if err := os.WriteFile(changed, []byte(`{"new": true}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := filepath.Glob(filepath.Join(dataset, "class00", "*.jpg"))
+	if err != nil || len(removed) == 0 {
+		t.Fatal(removed, err)
+	}
+	if err := os.Remove(removed[0]); err != nil {
+		t.Fatal(err)
+	}
+	testmount.Command(t, env, "pack", dataset, store)
+	if info := infoOf(t, env, store); info.Samples != 15 || info.Store.Packs != 2 {
+		t.Errorf("after one change and one removal: %+v", info)
+	}
+	mnt := testmount.Mount(t, env, store)
+	if data, err := os.ReadFile(filepath.Join(mnt, "scan5", "labels.json")); err != nil || string(data) != `{"new": true}` {
+		t.Errorf("the changed file: %q, %v", data, err)
+	}
+	if _, err := os.Stat(filepath.Join(mnt, "scan5", "class00", filepath.Base(removed[0]))); !os.IsNotExist(err) {
+		t.Errorf("the removed file: %v", err)
+	}
+}

@@ -1,0 +1,125 @@
+package mounts
+
+import (
+	"bufio"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/exit"
+)
+
+// inContainers is what a container needs to mount.
+const inContainers = "a container needs --device /dev/fuse --cap-add SYS_ADMIN, and under AppArmor --security-opt apparmor=unconfined as well"
+
+// CheckFUSE says whether this process can mount at dir, or in general where dir is
+// empty, and if not what is missing.
+func CheckFUSE(dir string) error {
+	const device = "/dev/fuse"
+	fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	switch {
+	case err == nil:
+		unix.Close(fd)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
+		return exit.Errorf(exit.System, "there is no %s (%w): %s; on the host itself load the module: modprobe fuse", device, err, inContainers)
+	case errors.Is(err, unix.EPERM): // the device cgroup of a container
+		return exit.Errorf(exit.Usage, "%s may not be opened (%w): %s", device, err, inContainers)
+	case errors.Is(err, unix.EACCES):
+		return exit.Errorf(exit.Usage, "user %s may not open %s%s; an administrator allows it with chmod 666 %s (which is what the package fuse3 does)",
+			username(), device, permissions(device), device)
+	default:
+		return exit.Errorf(exit.System, "opening %s: %w", device, err)
+	}
+	switch {
+	case privileged():
+		return nil
+	case os.Geteuid() == 0:
+		return exit.Errorf(exit.Usage, "root may not mount here, because CAP_SYS_ADMIN is missing: %s", inContainers)
+	}
+	if _, err := Fusermount(); err != nil {
+		return err
+	}
+	// fusermount3 demands it: nobody shall hide the files of others
+	if dir == "" {
+		return nil
+	}
+	if err := unix.Access(dir, unix.W_OK); err != nil {
+		return exit.Errorf(exit.Usage, "user %s may not write to the mount directory %s (%w), and so may not mount there; take a directory of your own", username(), dir, err)
+	}
+	return nil
+}
+
+// Fusermount finds the tool that mounts and unmounts for users without
+// privileges.
+func Fusermount() (string, error) {
+	for _, name := range []string{"fusermount3", "fusermount"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", exit.Errorf(exit.System, "fusermount3 was not found, and user %s needs it to mount and unmount; it comes with the package fuse3 (apt install fuse3, dnf install fuse3)", username())
+}
+
+// CheckAllowOther says whether the user may let others in.
+func CheckAllowOther() error { return checkAllowOther("/etc/fuse.conf") }
+
+func checkAllowOther(conf string) error {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	allowed, err := userAllowOther(conf)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exit.Errorf(exit.Usage, "option allow_other: %w", err)
+	}
+	if !allowed {
+		return exit.Errorf(exit.Usage, "option allow_other: only root may use it unless the line user_allow_other stands in %s; have it added there, or leave allow_other out", conf)
+	}
+	return nil
+}
+
+func userAllowOther(conf string) (bool, error) {
+	f, err := os.Open(conf)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if strings.TrimSpace(lines.Text()) == "user_allow_other" {
+			return true, nil
+		}
+	}
+	return false, lines.Err()
+}
+
+// privileged reports whether the process has CAP_SYS_ADMIN.
+func privileged() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return os.Geteuid() == 0
+	}
+	return data[unix.CAP_SYS_ADMIN/32].Effective&(1<<(unix.CAP_SYS_ADMIN%32)) != 0
+}
+
+func username() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return strconv.Itoa(os.Geteuid())
+}
+
+// permissions tells who may open a device: " (mode 600, owner 0)".
+func permissions(path string) string {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return ""
+	}
+	return " (mode " + strconv.FormatUint(uint64(st.Mode&0o7777), 8) + ", owner " + strconv.Itoa(int(st.Uid)) + ")"
+}

@@ -1,0 +1,244 @@
+package mounts
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/exit"
+)
+
+func TestResolve(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := func(name, target string) {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "real/sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link("relative", "real/sub")
+	link("chain", "relative")
+	link("absolute", filepath.Join(dir, "real"))
+	link("dangling", "real/nothing")
+	link("loop", "loop")
+	for name, want := range map[string]string{
+		"real": "real", "real/sub/": "real/sub", "relative": "real/sub", "chain": "real/sub", "absolute/sub": "real/sub",
+		"dangling": "real/nothing", "new": "new", "real/../real": "real",
+	} {
+		got, err := Resolve(filepath.Join(dir, name))
+		if err != nil || got != filepath.Join(dir, want) {
+			t.Errorf("Resolve(%s) = %s, %v; want %s", name, got, err, want)
+		}
+	}
+	if _, err := Resolve(filepath.Join(dir, "loop")); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("a loop: %v", err)
+	}
+	if _, err := Resolve(filepath.Join(dir, "no/such")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing parent: %v", err)
+	}
+	if got, err := Resolve("/"); err != nil || got != "/" {
+		t.Errorf("the root: %s, %v", got, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	full, file := filepath.Join(dir, "full"), filepath.Join(dir, "full/file")
+	if err := os.Mkdir(full, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dir      string
+		nonempty bool
+		want     string // part of the error; empty for none
+	}{
+		{t.TempDir(), false, ""},
+		{full, true, ""},
+		{full, false, "not empty"},
+		{file, false, "not a directory"},
+		{filepath.Join(dir, "none"), false, "mkdir -p " + dir + "/none"},
+	} {
+		dead, err := Check(c.dir, c.nonempty)
+		if dead {
+			t.Errorf("%s is dead", c.dir)
+		}
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.dir, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || exit.Of(err) != exit.Mount):
+			t.Errorf("%s: %v (code %d), want one with %q and code %d", c.dir, err, exit.Of(err), c.want, exit.Mount)
+		}
+	}
+}
+
+func TestApart(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"data/inner", "mnt"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ mnt, dataset, want string }{
+		{"mnt", "data", ""},
+		{"data/inner", "data", "lies inside"},
+		{"data", "data/inner", "would hide it"},
+		{"data", "data", "over itself"},
+	} {
+		err := Apart(filepath.Join(dir, c.mnt), filepath.Join(dir, c.dataset))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s in %s: %v", c.mnt, c.dataset, err)
+		}
+	}
+}
+
+func TestAnswerGivesUp(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	started := time.Now()
+	_, err := Answer("/x", 20*time.Millisecond, func() (int, error) { <-release; return 0, nil })
+	if !errors.Is(err, ErrHung) || time.Since(started) > 2*time.Second {
+		t.Errorf("%v after %v", err, time.Since(started))
+	}
+	if n, err := Answer("/x", time.Minute, func() (int, error) { return 7, nil }); n != 7 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+func TestUsers(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if users := Users(dir, 5); len(users) != 0 {
+		t.Fatalf("nobody uses it, yet: %v", users)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cmd := exec.Command("sleep", "60")
+	cmd.Dir = dir
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	got := map[int]string{}
+	for _, p := range Users(dir, 5) {
+		got[p.PID] = p.Uses
+	}
+	if got[os.Getpid()] != "has open "+file {
+		t.Errorf("this process %q", got[os.Getpid()])
+	}
+	if got[cmd.Process.Pid] != "works in "+dir {
+		t.Errorf("sleep %q", got[cmd.Process.Pid])
+	}
+	if len(Users(dir, 1)) != 1 {
+		t.Error("the limit is not kept")
+	}
+}
+
+func TestUsersSeesMappings(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(4096); err != nil {
+		t.Fatal(err)
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_PRIVATE)
+	f.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(m) }()
+	if users := Users(dir, 5); len(users) != 1 || !strings.HasPrefix(users[0].Uses, "has mapped ") {
+		t.Errorf("got %v", users)
+	}
+}
+
+func TestUserAllowOther(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "#user_allow_other\n": false, "user_allow_other\n": true, "mount_max = 5\n  user_allow_other  ": true,
+		"user_allow_others\n": false, "user_allow_other = yes": false,
+	} {
+		path := filepath.Join(t.TempDir(), "fuse.conf")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := userAllowOther(path); got != want || err != nil {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
+// A mount that was replaced by another one at the same place is left alone.
+func TestPlace(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mount := func() {
+		t.Helper()
+		if err := unix.Mount("none", dir, "tmpfs", 0, ""); err != nil {
+			t.Fatalf("mounting a tmpfs, which this test needs root for: %v", err)
+		}
+	}
+	mount()
+	defer func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }()
+	first, err := PlaceOf(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, "busy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := first.Unmount(false); !errors.Is(err, ErrBusy) {
+		t.Errorf("busy: %v", err)
+	}
+	if err := first.Unmount(true); err != nil {
+		t.Error(err)
+	}
+	mount()
+	defer func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }()
+	if err := first.Unmount(true); err != nil {
+		t.Error(err)
+	}
+	second, err := PlaceOf(dir)
+	if err != nil {
+		t.Fatalf("the second mount was taken away with the first: %v", err)
+	}
+	if err := second.Unmount(false); err != nil {
+		t.Error(err)
+	}
+	if _, err := PlaceOf(dir); err == nil {
+		t.Error("still mounted")
+	}
+}

@@ -1,0 +1,128 @@
+// Package testmount runs the real binary for tests and benchmarks: it builds it
+// once, gives it directories of its own, mounts, and cleans up.
+package testmount
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var build struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// Binary returns the path of the binary, built with the race detector if the
+// test is. A package that uses it ends its TestMain with Remove.
+func Binary(t testing.TB) string {
+	t.Helper()
+	build.once.Do(func() {
+		if build.dir, build.err = os.MkdirTemp("", "pipefs-test-"); build.err != nil {
+			return
+		}
+		args := []string{"build"}
+		if raceEnabled {
+			args = append(args, "-race")
+		}
+		args = append(args, "-o", filepath.Join(build.dir, "pipefs"), "github.com/pipefs/pipefs/cmd/pipefs")
+		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			build.err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+	})
+	if build.err != nil {
+		t.Fatal(build.err)
+	}
+	return filepath.Join(build.dir, "pipefs")
+}
+
+// Remove deletes the binary, and reports the mounts that tests left behind.
+func Remove() (left []string) {
+	os.RemoveAll(build.dir)
+	table, _ := os.ReadFile("/proc/self/mounts")
+	for line := range strings.Lines(string(table)) {
+		if f := strings.Fields(line); len(f) > 2 && f[2] == "fuse.pipefs" && strings.Contains(f[1], mark) {
+			left = append(left, f[1])
+		}
+	}
+	return left
+}
+
+// mark tells the mounts of tests from others.
+const mark = "pipefs-test-mnt"
+
+// Home gives the binary cache and runtime directories that end with the test,
+// and returns the environment that says so.
+func Home(t testing.TB) []string {
+	t.Helper()
+	dir := t.TempDir()
+	runtime := filepath.Join(dir, "run")
+	if err := os.Mkdir(runtime, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"),
+		"XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_RUNTIME_DIR="+runtime)
+}
+
+// Command runs the binary, fails the test unless it succeeds, and returns its
+// standard output.
+func Command(t testing.TB, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(Binary(t), args...)
+	cmd.Env = env
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("pipefs %s: %v\n%s%s", strings.Join(args, " "), err, stdout.Bytes(), stderr.Bytes())
+	}
+	return stdout.String()
+}
+
+// Mount mounts a dataset or store for the length of the test.
+func Mount(t testing.TB, env []string, what string, args ...string) string {
+	t.Helper()
+	mnt, unmount := MountOnce(t, env, what, args...)
+	t.Cleanup(unmount)
+	return mnt
+}
+
+// MountOnce mounts a dataset or store until unmount is called, which looks
+// through the daemon's log.
+func MountOnce(t testing.TB, env []string, what string, args ...string) (mnt string, unmount func()) {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Fatal("this test mounts: it needs /dev/fuse (in a container: --device /dev/fuse --cap-add SYS_ADMIN)")
+	}
+	mnt = filepath.Join(t.TempDir(), mark)
+	if err := os.Mkdir(mnt, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "daemon.log")
+	Command(t, env, append([]string{"mount", "--log-file", log, what, mnt}, args...)...)
+	return mnt, func() {
+		Command(t, env, "umount", mnt)
+		out, _ := os.ReadFile(log)
+		if bytes.Contains(out, []byte("DATA RACE")) || bytes.Contains(out, []byte("panic")) {
+			t.Errorf("the daemon's log:\n%s", out)
+		} else if t.Failed() {
+			t.Logf("the daemon's log:\n%s", out[max(0, len(out)-4000):])
+		}
+	}
+}
+
+// Generate writes a dataset of our own with genset's flags.
+func Generate(t testing.TB, args ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "dataset")
+	args = append(append([]string{"run", "github.com/pipefs/pipefs/internal/pictures/genset"}, args...), dir)
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return dir
+}
