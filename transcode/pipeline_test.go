@@ -159,3 +159,28 @@ func FuzzParse(f *testing.F) {
 		_ = e.Pointer()
 	})
 }
+
+// TestDigest: a digest changes with the steps and with every implementation that
+// takes part, and with nothing else.
+func TestDigest(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	seen := map[string]string{}
+	for _, spec := range []string{"original", "scan1", "scan5", "bmp", "npy", "resize256-bmp", "resize255-bmp", "scan5-bmp"} {
+		p, err := r.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := r.Digest(p)
+		if before, ok := seen[d]; ok {
+			t.Errorf("%s and %s have one digest", spec, before)
+		}
+		seen[d] = spec
+		other := codecs.Default(transcode.Limits{MaxPixels: 5})
+		if p, err = other.Parse(spec); err != nil {
+			t.Fatal(err)
+		}
+		if again := other.Digest(p); again != d {
+			t.Errorf("%s: another registry of the same codecs gives %s, not %s", spec, again, d)
+		}
+	}
+}

@@ -2,6 +2,8 @@ package transcode
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"path"
@@ -149,6 +151,36 @@ func (r *Registry) decodeApply(ctx context.Context, in Payload, c Call) (Payload
 			d.ID(), px.Mode, px.Width, px.Height, len(px.Pix), out.Mode, out.Width, out.Height)
 	}
 	return Payload{Shape: out, Pixels: px}, nil
+}
+
+// Implementations names what makes the results: the id of each kind of step by
+// its name, and of each decoder by its format's.
+func (r *Registry) Implementations() (steps, decoders map[string]string) {
+	steps, decoders = map[string]string{}, map[string]string{}
+	for _, k := range r.ordered {
+		if k != r.decode {
+			steps[k.Name] = k.ID
+		}
+	}
+	for _, d := range r.decoders {
+		decoders[d.Format().String()] = d.ID()
+	}
+	return steps, decoders
+}
+
+// Digest names what p makes of any sample: equal digests, on whatever machines,
+// mean that equal samples give equal bytes. p has to come from this registry.
+func (r *Registry) Digest(p Pipeline) string {
+	h := sha256.New()
+	for _, s := range p.steps {
+		fmt.Fprintf(h, "%s %s\n", s, s.Kind.ID)
+		if s.Kind == r.decode {
+			for _, d := range r.decoders {
+				fmt.Fprintf(h, " %s %s\n", d.Format(), d.ID())
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // encoders lists the kinds that can end a pipeline at a stage.

@@ -1,0 +1,46 @@
+# pipefs: see README.md. `make demo` and `make test` do all their set-up.
+
+GO        ?= go
+GOLANGCI  := bin/tools/golangci-lint
+GOLANGCI_VERSION := v2.15.0
+FUZZTIME  ?= 60s
+BENCH     ?= .
+COUNT     ?= 5
+
+.DEFAULT_GOAL := build
+.PHONY: build demo test lint bench fuzz soak clean
+
+build: ## bin/pipefs
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pipefs ./cmd/pipefs
+
+demo: build ## a small dataset, mounted, read by PyTorch: what each view costs
+	@scripts/setup demo
+	@bench/demo/run
+
+test: ## every test, with the race detector
+	@scripts/setup test
+	$(GO) vet ./...
+	$(GO) test -race -timeout 20m ./...
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/pipefs
+
+lint: $(GOLANGCI) ## formatting, static checks, and which room may import which
+	@scripts/setup lint
+	$(GOLANGCI) run ./...
+	shellcheck scripts/* bench/demo/run .ci/run
+
+$(GOLANGCI):
+	GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+bench: ## benchmarks in Go's format: make bench BENCH=Read COUNT=10
+	@scripts/setup test
+	$(GO) test -run '^$$' -bench '$(BENCH)' -count $(COUNT) -benchmem ./...
+
+fuzz: ## every fuzz target for FUZZTIME
+	@GO=$(GO) FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+soak: ## long tests: crashes, readers, changing sources
+	@scripts/setup test
+	PIPEFS_SOAK=1 $(GO) test -timeout 4h -count 1 ./...
+
+clean:
+	rm -rf bin

@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+// BenchmarkKeptJPEG reads JPEG files that the page cache holds, by two readers
+// in blocks of 64 KiB: the plain tree against original/ of a mount.
+func BenchmarkKeptJPEG(b *testing.B) {
+	dataset := testmount.Generate(b, "-samples", "25", "-copies", "40", "-width", "760", "-height", "570", "-png-every", "0")
+	env := testmount.Home(b)
+	for _, mode := range []string{"page", "daemon"} {
+		b.Run(mode, func(b *testing.B) {
+			mnt := testmount.Mount(b, env, dataset, "--cache", mode, "--no-background", "--cache-bytes", "1GiB")
+			plain, view := files(b, dataset), files(b, filepath.Join(mnt, "original"))
+			bytes := readAll(b, plain, 64<<10)
+			readAll(b, view, 64<<10)
+			before := cpuSeconds(b, daemon(b, env, mnt))
+			compare(b, "files", float64(len(view)),
+				func() float64 { return seconds(func() { readAll(b, plain, 64<<10) }) },
+				func() float64 { return seconds(func() { readAll(b, view, 64<<10) }) })
+			b.ReportMetric(1e6*(cpuSeconds(b, daemon(b, env, mnt))-before)/float64(b.N*len(view)), "daemon-µs/file")
+			b.ReportMetric(float64(bytes)/float64(len(plain)), "bytes/file")
+		})
+	}
+}
+
+// BenchmarkFirstPassPackedBMP reads BMP files of 600 KB from a packed store that
+// the page cache holds, through a mount that has cached nothing: every byte is
+// verified. The control is the plain tree, which the page cache holds.
+func BenchmarkFirstPassPackedBMP(b *testing.B) {
+	const count, width, height = 600, 516, 387
+	dataset := filepath.Join(b.TempDir(), "dataset")
+	if err := os.MkdirAll(filepath.Join(dataset, "class"), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	image := bmp(width, height)
+	for i := range count {
+		image[len(image)-1], image[len(image)-2] = byte(i), byte(i>>8)
+		if err := os.WriteFile(filepath.Join(dataset, "class", fmt.Sprintf("%04d.bmp", i)), image, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	env := testmount.Home(b)
+	store := filepath.Join(b.TempDir(), "store")
+	testmount.Command(b, env, "pack", dataset, store)
+	plain := files(b, dataset)
+	for _, block := range []int{64 << 10, 1 << 20} {
+		b.Run(fmt.Sprintf("block=%dK", block>>10), func(b *testing.B) {
+			var cpu float64
+			compare(b, "MB", float64(count*len(image))/1e6,
+				func() float64 { return seconds(func() { readAll(b, plain, block) }) },
+				func() float64 {
+					mnt, unmount := testmount.MountOnce(b, env, store, "--no-background")
+					defer unmount()
+					names := files(b, filepath.Join(mnt, "original"))
+					pid := daemon(b, env, mnt)
+					before := cpuSeconds(b, pid)
+					took := seconds(func() { readAll(b, names, block) })
+					cpu += cpuSeconds(b, pid) - before
+					return took
+				})
+			b.ReportMetric(1e6*cpu/float64(b.N*count), "daemon-µs/file")
+		})
+	}
+}
+
+// bmp is an empty 24-bit BMP file.
+func bmp(width, height int) []byte {
+	row := (3*width + 3) &^ 3
+	b := make([]byte, 54+row*height)
+	copy(b, "BM")
+	for offset, v := range map[int]int{2: len(b), 10: 54, 14: 40, 18: width, 22: height, 34: row * height} {
+		binary.LittleEndian.PutUint32(b[offset:], uint32(v))
+	}
+	b[26], b[28] = 1, 24
+	return b
+}

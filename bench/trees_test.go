@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+// BenchmarkMountAndList mounts a dataset of 100,000 files that nobody prepared
+// and lists all of original/, and measures the daemon's memory per file. The
+// control is listing the tree itself.
+func BenchmarkMountAndList(b *testing.B) {
+	const classes, perClass = 100, 1000
+	dataset := filepath.Join(b.TempDir(), "dataset")
+	for c := range classes {
+		dir := filepath.Join(dataset, fmt.Sprintf("class%03d", c))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		for i := range perClass {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%08d_%d.JPEG", c, i)), nil, 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	env := testmount.Home(b)
+	empty, unmount := testmount.MountOnce(b, env, dataset, "--no-background")
+	floor := residentBytes(b, daemon(b, env, empty))
+	unmount()
+	var memory []float64
+	compare(b, "files", classes*perClass,
+		func() float64 { return seconds(func() { files(b, dataset) }) },
+		func() float64 {
+			var mnt string
+			var unmount func()
+			took := seconds(func() {
+				mnt, unmount = testmount.MountOnce(b, env, dataset, "--no-background")
+				if n := len(files(b, filepath.Join(mnt, "original"))); n != classes*perClass {
+					b.Fatalf("listed %d files", n)
+				}
+			})
+			memory = append(memory, residentBytes(b, daemon(b, env, mnt))-floor)
+			unmount()
+			b.ReportMetric(took, "s-to-mount-and-list")
+			return took
+		})
+	b.ReportMetric(median(memory)/(classes*perClass), "daemon-bytes/file")
+}
+
+// BenchmarkPackJPEG packs JPEG files on all cores, against jpegtran run as one
+// process a file on the same cores.
+func BenchmarkPackJPEG(b *testing.B) {
+	dataset := testmount.Generate(b, "-samples", "300", "-png-every", "0")
+	names := files(b, filepath.Join(dataset))
+	env := testmount.Home(b)
+	list := filepath.Join(b.TempDir(), "list")
+	var jpegs []string
+	for _, name := range names {
+		if strings.HasSuffix(name, ".jpg") {
+			jpegs = append(jpegs, name)
+		}
+	}
+	if err := os.WriteFile(list, []byte(strings.Join(jpegs, "\n")), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	// -outfile /dev/null: the control does not even write
+	script := fmt.Sprintf(`xargs -a %s -P "$(nproc)" -n 1 jpegtran -copy all -progressive -outfile /dev/null`, list)
+	run := 0
+	compare(b, "files", float64(len(jpegs)),
+		func() float64 {
+			return seconds(func() {
+				if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
+					b.Fatalf("%v: %s", err, out)
+				}
+			})
+		},
+		func() float64 {
+			run++
+			store := filepath.Join(b.TempDir(), fmt.Sprint(run))
+			return seconds(func() { testmount.Command(b, env, "pack", dataset, store) })
+		})
+}
+
+// BenchmarkFirstEpoch reads the first epoch of original/ with PyTorch while the
+// background prepares scan5/, against an epoch of the tree itself.
+func BenchmarkFirstEpoch(b *testing.B) {
+	dataset := testmount.Generate(b, "-samples", "400", "-png-every", "0")
+	epoch := func(dir string) float64 {
+		out, err := exec.Command("/usr/bin/python3", "loaders/imagefolder.py", dir).Output()
+		if err != nil {
+			b.Fatal(err)
+		}
+		var row struct{ Seconds float64 }
+		if err := json.Unmarshal(out, &row); err != nil {
+			b.Fatal(err)
+		}
+		return row.Seconds
+	}
+	epoch(dataset)
+	compare(b, "images", 400,
+		func() float64 { return epoch(dataset) },
+		func() float64 {
+			// directories of its own: nothing is prepared yet
+			mnt, unmount := testmount.MountOnce(b, testmount.Home(b), dataset)
+			defer unmount()
+			files(b, filepath.Join(mnt, "scan5"))
+			return epoch(filepath.Join(mnt, "original"))
+		})
+}
