@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -87,6 +89,25 @@ func readFile(name string, buf []byte) (n int64, err error) {
 				return n, fmt.Errorf("%s: read %d of %d bytes: %w", name, n, st.Size(), err)
 			}
 			return n, nil
+		}
+	}
+}
+
+// evict makes the page cache forget files, as far as one may ask it to. Pages that
+// were written lie in larger pieces than pages that were read, and copy faster: a
+// dataset that was just generated is no measure for one that lay on the disk.
+func evict(b *testing.B, names []string) {
+	b.Helper()
+	unix.Sync()
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		err = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+		f.Close()
+		if err != nil {
+			b.Fatal(err)
 		}
 	}
 }

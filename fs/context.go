@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -18,30 +19,82 @@ import (
 // handler for. On a local disk such a signal does not interrupt anything, and most
 // programs are not prepared for EINTR from a read. So only a caller that will not
 // return to its program is given up.
+//
+// Most requests are answered without waiting for anything: the goroutine that
+// watches the caller starts when somebody asks for Done.
 func requestContext(cancel <-chan struct{}, caller *fuse.InHeader) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithCancel(context.Background())
 	if cancel == nil {
-		return ctx, stop
+		return context.WithCancel(context.Background())
 	}
-	pid := caller.Pid
-	go func() {
+	r := &request{Context: context.Background(), cancel: cancel, pid: caller.Pid}
+	return r, r.stop
+}
+
+// request is the context of a request.
+type request struct {
+	context.Context
+	cancel <-chan struct{}
+	pid    uint32
+
+	mu       sync.Mutex
+	done     chan struct{} // made when it is first asked for
+	answered chan struct{}
+	err      error
+}
+
+// Done implements [context.Context].
+func (r *request) Done() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done == nil {
+		r.done, r.answered = make(chan struct{}), make(chan struct{})
+		if r.err != nil {
+			close(r.done)
+		} else {
+			go r.watch(r.answered)
+		}
+	}
+	return r.done
+}
+
+// Err implements [context.Context].
+func (r *request) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// stop ends the context: the request was answered, or its caller is gone.
+func (r *request) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return
+	}
+	r.err = context.Canceled
+	if r.done != nil {
+		close(r.done)
+		close(r.answered)
+	}
+}
+
+// watch waits for the caller to be killed.
+func (r *request) watch(answered <-chan struct{}) {
+	select {
+	case <-answered:
+		return
+	case <-r.cancel:
+	}
+	// It is told only once, so a deadly signal that follows a harmless one has to
+	// be looked for.
+	for !dying(r.pid) {
 		select {
-		case <-ctx.Done():
+		case <-answered:
 			return
-		case <-cancel:
+		case <-time.After(dyingInterval):
 		}
-		// It is told only once, so a deadly signal that follows a harmless one has
-		// to be looked for.
-		for !dying(pid) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(dyingInterval):
-			}
-		}
-		stop()
-	}()
-	return ctx, stop
+	}
+	r.stop()
 }
 
 const dyingInterval = 100 * time.Millisecond

@@ -44,6 +44,11 @@ func openIndex(fsys vfs.FS, dir string, c currentFile, log *slog.Logger) (*index
 		return nil, &CorruptError{Path: currentName, Cause: fmt.Errorf("names %q", c.Index)}
 	}
 	x := &index{name: c.Index, log: log}
+	hold, err := holdIndex(fsys, filepath.Join(dir, c.Index))
+	if err != nil {
+		return nil, err
+	}
+	defer hold()
 	seal, err := readText(fsys, filepath.Join(dir, c.Index, sealName), &x.seal)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Index, err)
@@ -71,6 +76,38 @@ func openIndex(fsys vfs.FS, dir string, c currentFile, log *slog.Logger) (*index
 		return nil, &CorruptError{Path: c.Index, Cause: fmt.Errorf("%d entries, want %d", keys, x.seal.Entries)}
 	}
 	return x, nil
+}
+
+// holdIndex keeps a generation from being removed until the result is called:
+// Badger leaks goroutines when files vanish while it opens them. Where a file
+// system has no locks nothing is held.
+func holdIndex(fsys vfs.FS, index string) (func(), error) {
+	seal := filepath.Join(index, sealName)
+	l, err := fsys.LockShared(seal)
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, vfs.ErrLocked):
+		return nil, fmt.Errorf("%s was removed: %w", index, fs.ErrNotExist)
+	default:
+		return func() {}, nil
+	}
+	if _, err := fsys.Size(seal); err != nil { // removed just before
+		return nil, errors.Join(err, l.Close())
+	}
+	return func() { _ = l.Close() }, nil
+}
+
+// removeIndex removes a generation, unless somebody is opening it: then the next
+// writer will.
+func removeIndex(fsys vfs.FS, index string) error {
+	l, err := fsys.Lock(filepath.Join(index, sealName))
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil
+	}
+	if err == nil {
+		defer l.Close()
+	}
+	return fsys.RemoveAll(index)
 }
 
 // checkFiles compares the files of a database with what its SEAL says, several
@@ -174,7 +211,7 @@ func publishIndex(ctx context.Context, fsys vfs.FS, dir string, f formatFile, lo
 	}
 	for i, n := range old {
 		if i < len(old)-(keepIndexes-1) {
-			if err := fsys.RemoveAll(filepath.Join(dir, indexName(n))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := removeIndex(fsys, filepath.Join(dir, indexName(n))); err != nil {
 				log.Warn("an old index could not be removed", "index", indexName(n), "error", err)
 			}
 		}

@@ -67,7 +67,7 @@ func Start(ctx context.Context, c Child) error {
 	cmd.ExtraFiles = []*os.File{write} // descriptor 3
 	cmd.Env = append(os.Environ(), environment+"=3")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
+	err = startCalm(cmd)
 	write.Close()
 	if err != nil {
 		return exit.Errorf(exit.System, "starting the daemon: %w", err)

@@ -77,12 +77,20 @@ func (osFS) SyncDir(dir string) error {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	return lock(name, os.O_RDWR|os.O_CREATE, syscall.LOCK_EX)
+}
+
+func (osFS) LockShared(name string) (io.Closer, error) {
+	return lock(name, os.O_RDONLY, syscall.LOCK_SH)
+}
+
+func lock(name string, flag, how int) (io.Closer, error) {
+	f, err := os.OpenFile(name, flag, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		if err != syscall.EINTR {
 			break
 		}

@@ -34,6 +34,9 @@ type FS interface {
 	// Lock takes the exclusive lock of a file, made if need be, until Close. It
 	// does not wait: ErrLocked says that another holds it.
 	Lock(name string) (io.Closer, error)
+	// LockShared takes the lock of an existing file that may only be readable,
+	// beside any number of others that do the same. It does not wait either.
+	LockShared(name string) (io.Closer, error)
 }
 
 // File is an open file. ReadAt and WriteAt may be called concurrently.
