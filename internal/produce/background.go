@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -114,13 +112,16 @@ func (b *background) run() {
 func (b *background) prepare(v transcode.Pipeline) {
 	paths := make(chan string, 64)
 	var workers sync.WaitGroup
+	others := newCourtesy()
 	for range b.p.o.Workers {
 		workers.Go(func() {
 			// The thread ends with the goroutine, and its low priority with it.
 			runtime.LockOSThread()
 			lowPriority()
 			for name := range paths {
+				started := time.Now()
 				b.sample(name, v)
+				b.sleep(others.rest(time.Since(started)))
 			}
 		})
 	}
@@ -151,15 +152,22 @@ func (b *background) walk(dir string, paths chan<- string) {
 	}
 }
 
+// sleep waits, unless the background is to end.
+func (b *background) sleep(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-b.ctx.Done():
+	case <-time.After(d):
+	}
+}
+
 // sample makes what is worth keeping of one sample. What goes wrong is left to
 // the reader who will ask for it: it may never be asked for.
 func (b *background) sample(name string, v transcode.Pipeline) {
-	for b.waiting.Load() > 0 {
-		select {
-		case <-b.ctx.Done():
-			return
-		case <-time.After(2 * time.Millisecond):
-		}
+	for b.waiting.Load() > 0 && b.ctx.Err() == nil {
+		b.sleep(2 * time.Millisecond)
 	}
 	if b.ctx.Err() != nil || b.stopped.Load() {
 		return
@@ -184,17 +192,4 @@ func (b *background) sample(name string, v transcode.Pipeline) {
 	} else if !isFault(err) && !errors.Is(err, context.Canceled) {
 		b.p.log.Debug("sample left out of the preparation", "sample", name, "cause", err)
 	}
-}
-
-// lowPriority makes the calling thread yield to everything else. Not SCHED_IDLE:
-// a thread that never gets to run cannot reach the point at which the garbage
-// collector may stop it, and would hold up all others.
-func lowPriority() {
-	const (
-		whoThread = 1 // IOPRIO_WHO_PROCESS, which takes a thread id
-		classIdle = 3 << 13
-	)
-	tid := unix.Gettid()
-	_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 19)
-	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, whoThread, uintptr(tid), classIdle)
 }
