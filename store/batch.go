@@ -175,32 +175,29 @@ func (p *packer) bury(kept []string) error {
 		return nil
 	}
 	var gone []string
-	collect := func(samples []Sample) error {
+	collect := func(samples []Sample) {
 		for i := range samples {
 			s := &samples[i]
 			if s.Kind != Tombstone && p.state.gone(s.Path) && !slices.ContainsFunc(kept, func(k string) bool { return below(s.Path, k) }) {
 				gone = append(gone, s.Path)
 			}
 		}
-		return nil
 	}
 	sealed, _, err := listPacks(p.o.FS, p.packs())
 	if err != nil {
 		return err
 	}
 	for _, n := range sealed {
-		if err := eachStored(p.o.FS, p.packs(), n, collect); err != nil {
+		if err := eachStored(p.o.FS, p.packs(), n, func(s []Sample) error { collect(s); return nil }); err != nil {
 			return err
 		}
 	}
 	if p.w != nil { // what was salvaged is in no sealed pack
 		for rec, err := range scan(p.w.f, p.w.number, p.w.end, false) {
-			if err == nil {
-				err = collect(rec.samples)
-			}
 			if err != nil {
 				return err
 			}
+			collect(rec.samples)
 		}
 	}
 	slices.Sort(gone)

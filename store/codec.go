@@ -59,13 +59,6 @@ func (d *decoder) byte() byte {
 	return 0
 }
 
-func (d *decoder) u32() uint32 {
-	if b := d.take(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
-
 func (d *decoder) u64() uint64 {
 	if b := d.take(8); b != nil {
 		return binary.LittleEndian.Uint64(b)

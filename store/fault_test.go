@@ -90,7 +90,7 @@ func TestEveryOperationFails(t *testing.T) {
 		_, err := Pack(context.Background(), dir, now, fakeEncoder{id: "1"}, o)
 		if err != nil {
 			failed++
-			if fault == syscall.ENOSPC && !errors.Is(err, syscall.ENOSPC) {
+			if errors.Is(fault, syscall.ENOSPC) && !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("operation %d, a full disk: %v", n, err)
 			}
 		}

@@ -99,7 +99,7 @@ func FuzzFooter(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(pack[seal.footerOff:seal.footerOff+seal.footerLen], int64(seal.footerOff))
+	f.Add(pack[seal.footerOff:seal.footerOff+seal.footerLen], seal.footerOff)
 	f.Fuzz(func(t *testing.T, footer []byte, off int64) {
 		records, err := parseFooter(footer, packSeal{Number: 1, footerOff: off})
 		if err != nil {

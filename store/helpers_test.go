@@ -163,8 +163,6 @@ type fakeEncoder struct {
 	delay time.Duration
 }
 
-const fakeScans = 4
-
 func (e fakeEncoder) scanKey() string { return "scan@fake" + e.id }
 
 func (e fakeEncoder) Encode(ctx context.Context, name string, data []byte) (Encoded, error) {

@@ -296,7 +296,7 @@ func checkSpace(dir string, need int64) error {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return nil // then the write will tell
 	}
-	if free := int64(st.Bavail) * int64(st.Bsize); free < need {
+	if free := int64(st.Bavail) * st.Bsize; free < need {
 		return fmt.Errorf("%s: the index needs %d MiB, %d MiB are free: %w", dir, need>>20+1, free>>20, syscall.ENOSPC)
 	}
 	return nil

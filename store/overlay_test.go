@@ -202,7 +202,7 @@ func TestOverlayFaults(t *testing.T) {
 				for i := range 8 {
 					if err := putItem(v, i); err == nil {
 						stored[i] = true
-					} else if fault == syscall.ENOSPC && !errors.Is(err, ErrFull) && !errors.Is(err, syscall.ENOSPC) {
+					} else if errors.Is(fault, syscall.ENOSPC) && !errors.Is(err, ErrFull) && !errors.Is(err, syscall.ENOSPC) {
 						t.Errorf("operation %d, put: %v", n, err)
 					}
 				}

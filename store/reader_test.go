@@ -201,7 +201,7 @@ func TestReaderArguments(t *testing.T) {
 	if _, err := r.ReadAt(make([]byte, 1), -1); err == nil {
 		t.Error("a negative offset")
 	}
-	if n, err := r.ReadAt(make([]byte, 1), 7); n != 0 || err != io.EOF {
+	if n, err := r.ReadAt(make([]byte, 1), 7); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %d, %v", n, err)
 	}
 	if n, err := r.ReadAt(nil, 0); n != 0 || err != nil {

@@ -91,7 +91,7 @@ func lock(name string, flag, how int) (io.Closer, error) {
 	}
 	for {
 		err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
-		if err != syscall.EINTR {
+		if !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}
@@ -99,7 +99,7 @@ func lock(name string, flag, how int) (io.Closer, error) {
 		return f, nil
 	}
 	_ = f.Close()
-	if err == syscall.EWOULDBLOCK {
+	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, fmt.Errorf("%s: %w", name, ErrLocked)
 	}
 	return nil, fmt.Errorf("lock %s: %w", name, err)

@@ -98,11 +98,13 @@ func (c *CrashFS) SyncDir(dir string) error {
 	return nil
 }
 
+// Create implements [vfs.FS].
 func (c *CrashFS) Create(name string) (vfs.File, error) {
 	f, err := vfs.OS.Create(name)
 	return c.track(name, f, err)
 }
 
+// OpenWrite implements [vfs.FS].
 func (c *CrashFS) OpenWrite(name string) (vfs.File, error) {
 	f, err := vfs.OS.OpenWrite(name)
 	return c.track(name, f, err)
@@ -117,6 +119,7 @@ func (c *CrashFS) track(name string, f vfs.File, err error) (vfs.File, error) {
 	return &crashFile{f, c, c.at(name)}, nil
 }
 
+// Rename implements [vfs.FS].
 func (c *CrashFS) Rename(oldname, newname string) error {
 	if err := vfs.OS.Rename(oldname, newname); err != nil {
 		return err
@@ -128,6 +131,7 @@ func (c *CrashFS) Rename(oldname, newname string) error {
 	return nil
 }
 
+// Remove implements [vfs.FS].
 func (c *CrashFS) Remove(name string) error {
 	if err := vfs.OS.Remove(name); err != nil {
 		return err
@@ -138,6 +142,7 @@ func (c *CrashFS) Remove(name string) error {
 	return nil
 }
 
+// RemoveAll implements [vfs.FS].
 func (c *CrashFS) RemoveAll(name string) error {
 	if err := vfs.OS.RemoveAll(name); err != nil {
 		return err
@@ -177,12 +182,12 @@ type crashFile struct {
 }
 
 func (f *crashFile) Sync() error {
-	size, err := f.File.Size()
+	size, err := f.Size()
 	if err != nil {
 		return err
 	}
 	b := make([]byte, size)
-	if _, err := f.File.ReadAt(b, 0); err != nil && size > 0 {
+	if _, err := f.ReadAt(b, 0); err != nil && size > 0 {
 		return err
 	}
 	f.fs.mu.Lock()

@@ -83,12 +83,15 @@ func (f *FS) file(kind, name string, open func(string) (vfs.File, error)) (vfs.F
 // Open implements vfs.FS, as do all methods below.
 func (f *FS) Open(name string) (vfs.File, error) { return f.file("open", name, f.Base.Open) }
 
+// Create implements [vfs.FS].
 func (f *FS) Create(name string) (vfs.File, error) { return f.file("create", name, f.Base.Create) }
 
+// OpenWrite implements [vfs.FS].
 func (f *FS) OpenWrite(name string) (vfs.File, error) {
 	return f.file("open", name, f.Base.OpenWrite)
 }
 
+// Size implements [vfs.FS].
 func (f *FS) Size(name string) (int64, error) {
 	if err := f.op("stat", name); err != nil {
 		return 0, err
@@ -96,6 +99,7 @@ func (f *FS) Size(name string) (int64, error) {
 	return f.Base.Size(name)
 }
 
+// List implements [vfs.FS].
 func (f *FS) List(dir string) ([]string, error) {
 	if err := f.op("list", dir); err != nil {
 		return nil, err
@@ -103,6 +107,7 @@ func (f *FS) List(dir string) ([]string, error) {
 	return f.Base.List(dir)
 }
 
+// MkdirAll implements [vfs.FS].
 func (f *FS) MkdirAll(dir string) error {
 	if err := f.op("mkdir", dir); err != nil {
 		return err
@@ -110,6 +115,7 @@ func (f *FS) MkdirAll(dir string) error {
 	return f.Base.MkdirAll(dir)
 }
 
+// Rename implements [vfs.FS].
 func (f *FS) Rename(oldname, newname string) error {
 	if err := f.op("rename", oldname); err != nil {
 		return err
@@ -117,6 +123,7 @@ func (f *FS) Rename(oldname, newname string) error {
 	return f.Base.Rename(oldname, newname)
 }
 
+// Remove implements [vfs.FS].
 func (f *FS) Remove(name string) error {
 	if err := f.op("remove", name); err != nil {
 		return err
@@ -124,6 +131,7 @@ func (f *FS) Remove(name string) error {
 	return f.Base.Remove(name)
 }
 
+// RemoveAll implements [vfs.FS].
 func (f *FS) RemoveAll(name string) error {
 	if err := f.op("remove", name); err != nil {
 		return err
@@ -131,6 +139,7 @@ func (f *FS) RemoveAll(name string) error {
 	return f.Base.RemoveAll(name)
 }
 
+// SyncDir implements [vfs.FS].
 func (f *FS) SyncDir(dir string) error {
 	if err := f.op("syncdir", dir); err != nil {
 		return err
@@ -138,6 +147,7 @@ func (f *FS) SyncDir(dir string) error {
 	return f.Base.SyncDir(dir)
 }
 
+// Lock implements [vfs.FS].
 func (f *FS) Lock(name string) (io.Closer, error) {
 	if err := f.op("lock", name); err != nil {
 		return nil, err
@@ -145,6 +155,7 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	return f.Base.Lock(name)
 }
 
+// LockShared implements [vfs.FS].
 func (f *FS) LockShared(name string) (io.Closer, error) {
 	if err := f.op("lock", name); err != nil {
 		return nil, err
