@@ -111,10 +111,17 @@ func TestOddNames(t *testing.T) {
 			t.Errorf("bmp of broken %s: %v, want EIO", name, err)
 		}
 	}
-	info := testmount.Command(t, env, "info", dataset)
-	for _, name := range []string{"empty.jpg", "noise.jpg"} {
-		if !strings.Contains(info, name) {
-			t.Errorf("info does not name %s:\n%s", name, info)
+	// Of a dataset, info reads the headers; packing reads everything.
+	store := filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", dataset, store)
+	for what, broken := range map[string][]string{
+		dataset: {"empty.jpg", "noise.jpg"}, store: {"empty.jpg", "noise.jpg", "half.jpg"},
+	} {
+		info := testmount.Command(t, env, "info", what)
+		for _, name := range broken {
+			if !strings.Contains(info, name) {
+				t.Errorf("info does not name %s:\n%s", name, info)
+			}
 		}
 	}
 }
