@@ -90,6 +90,14 @@ type Kind struct {
 	Split func(ctx context.Context, src []byte, lim Limits) (Split, error)
 }
 
+// Encoding makes a Kind.Apply of a function that writes pixels as a file.
+func Encoding(encode func(*Pixels) ([]byte, error)) func(context.Context, Payload, Call) (Payload, error) {
+	return func(_ context.Context, in Payload, _ Call) (Payload, error) {
+		b, err := encode(in.Pixels)
+		return Payload{Bytes: b}, err
+	}
+}
+
 // Call is how a step is called for one sample.
 type Call struct {
 	Arg     int

@@ -1,7 +1,6 @@
 package bmp
 
 import (
-	"context"
 	"encoding/binary"
 	"math"
 
@@ -15,10 +14,7 @@ func Kind() *transcode.Kind {
 		From: transcode.Picture, To: transcode.File, ID: "bmp1",
 		Format: transcode.BMP, Ext: "bmp",
 		Shape: shape, Size: Size,
-		Apply: func(_ context.Context, in transcode.Payload, _ transcode.Call) (transcode.Payload, error) {
-			b, err := Encode(in.Pixels)
-			return transcode.Payload{Bytes: b}, err
-		},
+		Apply: transcode.Encoding(Encode),
 	}
 }
 

@@ -1,7 +1,6 @@
 package npy
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 
@@ -23,10 +22,7 @@ func Kind() *transcode.Kind {
 		From: transcode.Picture | transcode.Tensor | transcode.Planes, To: transcode.File, ID: "npy1",
 		Format: transcode.NPY, Ext: "npy",
 		Shape: shape, Size: Size,
-		Apply: func(_ context.Context, in transcode.Payload, _ transcode.Call) (transcode.Payload, error) {
-			b, err := Encode(in.Pixels)
-			return transcode.Payload{Bytes: b}, err
-		},
+		Apply: transcode.Encoding(Encode),
 	}
 }
 

@@ -1,7 +1,6 @@
 package pnm
 
 import (
-	"context"
 	"strconv"
 
 	"github.com/pipefs/pipefs/transcode"
@@ -14,10 +13,7 @@ func Kind() *transcode.Kind {
 		From: transcode.Picture, To: transcode.File, ID: "ppm1",
 		Format: transcode.PNM, Ext: "ppm",
 		Shape: shape, Size: Size,
-		Apply: func(_ context.Context, in transcode.Payload, _ transcode.Call) (transcode.Payload, error) {
-			b, err := Encode(in.Pixels)
-			return transcode.Payload{Bytes: b}, err
-		},
+		Apply: transcode.Encoding(Encode),
 	}
 }
 
