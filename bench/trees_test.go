@@ -87,10 +87,12 @@ func BenchmarkPackJPEG(b *testing.B) {
 		})
 }
 
-// BenchmarkFirstEpoch reads the first epoch of original/ with PyTorch while the
-// background prepares scan5/, against an epoch of the tree itself.
+// BenchmarkFirstEpoch reads the first epoch of original/ with PyTorch, 2 workers,
+// against an epoch of the tree itself: alone, and while the background prepares
+// scan5/.
 func BenchmarkFirstEpoch(b *testing.B) {
-	dataset := testmount.Generate(b, "-samples", "400", "-png-every", "0")
+	const images = 2000
+	dataset := testmount.Generate(b, "-samples", "100", "-copies", "20", "-png-every", "0")
 	epoch := func(dir string) float64 {
 		out, err := exec.Command("/usr/bin/python3", "loaders/imagefolder.py", dir).Output()
 		if err != nil {
@@ -103,13 +105,19 @@ func BenchmarkFirstEpoch(b *testing.B) {
 		return row.Seconds
 	}
 	epoch(dataset)
-	compare(b, "images", 400,
-		func() float64 { return epoch(dataset) },
-		func() float64 {
-			// directories of its own: nothing is prepared yet
-			mnt, unmount := testmount.MountOnce(b, testmount.Home(b), dataset)
-			defer unmount()
-			files(b, filepath.Join(mnt, "scan5"))
-			return epoch(filepath.Join(mnt, "original"))
+	for name, args := range map[string][]string{"alone": {"--no-background"}, "background": nil} {
+		b.Run(name, func(b *testing.B) {
+			compare(b, "images", images,
+				func() float64 { return epoch(dataset) },
+				func() float64 {
+					// directories of its own: nothing is prepared yet
+					mnt, unmount := testmount.MountOnce(b, testmount.Home(b), dataset, args...)
+					defer unmount()
+					if _, err := os.ReadDir(filepath.Join(mnt, "scan5")); err != nil {
+						b.Fatal(err)
+					}
+					return epoch(filepath.Join(mnt, "original"))
+				})
 		})
+	}
 }

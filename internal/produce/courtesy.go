@@ -29,8 +29,8 @@ func lowPriority() {
 // group only, and the daemon's group has as large a share as the loader's.
 //
 // While the machine is full, and not with our own work alone, the share of the
-// time in which the background works halves with every look; otherwise it
-// doubles.
+// time in which the background works halves with every look; while it has room,
+// it doubles.
 type courtesy struct {
 	mu   sync.Mutex
 	last usage
@@ -61,13 +61,14 @@ func (c *courtesy) rest(worked time.Duration) time.Duration {
 
 // adjust makes the next share of the last one, given how the machine was used.
 func adjust(duty float64, u usage) float64 {
-	// a busy machine is never quite full: cores idle for moments between two tasks
-	full := u.idle < u.total/5
 	others := u.total - u.idle - u.own
-	if full && others > u.total/10 {
+	switch {
+	case others <= u.total/10, u.idle >= u.total*2/5:
+		return min(1, duty*2)
+	case u.idle < u.total/5: // it is never quite full: cores idle between two tasks
 		return max(leastDuty, duty/2)
 	}
-	return min(1, duty*2)
+	return duty
 }
 
 // usage is the time of all cores together.
