@@ -173,3 +173,37 @@ func TestPackIsIncremental(t *testing.T) {
 		t.Errorf("the removed file: %v", err)
 	}
 }
+
+// TestRecords packs samples together, in path and in shuffled order: every view
+// is the same as that of samples packed one by one, and packing again with the
+// same seed makes the same packs.
+func TestRecords(t *testing.T) {
+	dataset := testmount.Generate(t, "-samples", "20", "-width", "200", "-height", "150")
+	env := testmount.Home(t)
+	pack := func(args ...string) string {
+		dir := filepath.Join(t.TempDir(), "store")
+		testmount.Command(t, env, append([]string{"pack", dataset, dir}, args...)...)
+		return dir
+	}
+	read := func(store string) map[string][32]byte {
+		mnt := testmount.Mount(t, env, store)
+		all := hashes(t, filepath.Join(mnt, "scan1"))
+		for _, v := range []string{"scan5", "scan10", "bmp"} {
+			for name, h := range hashes(t, filepath.Join(mnt, v)) {
+				all[v+"/"+name] = h
+			}
+		}
+		return all
+	}
+	want := read(pack())
+	shuffled := []string{"--record-images", "8", "--order", "shuffle", "--seed", "3"}
+	for name, args := range map[string][]string{"by path": {"--record-images", "8"}, "shuffled": shuffled} {
+		if diff := cmp.Diff(want, read(pack(args...))); diff != "" {
+			t.Errorf("8 samples a record, %s (-one by one +records):\n%s", name, diff)
+		}
+	}
+	first, second := pack(shuffled...), pack(append(shuffled, "--workers", "1")...)
+	if diff := cmp.Diff(hashes(t, filepath.Join(first, "packs")), hashes(t, filepath.Join(second, "packs"))); diff != "" {
+		t.Errorf("the same packing twice (-first +second):\n%s", diff)
+	}
+}
