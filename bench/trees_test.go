@@ -88,8 +88,9 @@ func BenchmarkPackJPEG(b *testing.B) {
 }
 
 // BenchmarkFirstEpoch reads the first epoch of original/ with PyTorch, 2 workers,
-// against an epoch of the tree itself: alone, and while the background prepares
-// scan5/.
+// against an epoch of the tree itself: alone, while the background prepares
+// scan5/, and that with the pictures on the disk, for both, as at a true first
+// epoch, and not in the page cache.
 func BenchmarkFirstEpoch(b *testing.B) {
 	const images = 2000
 	dataset := testmount.Generate(b, "-samples", "100", "-copies", "20", "-png-every", "0")
@@ -105,17 +106,28 @@ func BenchmarkFirstEpoch(b *testing.B) {
 		return row.Seconds
 	}
 	epoch(dataset)
-	for name, args := range map[string][]string{"alone": {"--no-background"}, "background": nil} {
-		b.Run(name, func(b *testing.B) {
+	plain := files(b, dataset)
+	for _, c := range []struct {
+		name string
+		args []string
+		cold bool
+	}{{"alone", []string{"--no-background"}, false}, {"background", nil, false}, {"cold", nil, true}} {
+		prepare := func() {
+			if c.cold {
+				evict(b, plain)
+			}
+		}
+		b.Run(c.name, func(b *testing.B) {
 			compare(b, "images", images,
-				func() float64 { return epoch(dataset) },
+				func() float64 { prepare(); return epoch(dataset) },
 				func() float64 {
 					// directories of its own: nothing is prepared yet
-					mnt, unmount := testmount.MountOnce(b, testmount.Home(b), dataset, args...)
+					mnt, unmount := testmount.MountOnce(b, testmount.Home(b), dataset, c.args...)
 					defer unmount()
 					if _, err := os.ReadDir(filepath.Join(mnt, "scan5")); err != nil {
 						b.Fatal(err)
 					}
+					prepare()
 					return epoch(filepath.Join(mnt, "original"))
 				})
 		})
