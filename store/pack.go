@@ -96,7 +96,7 @@ type PackOptions struct {
 // Progress is how far a packing has come.
 type Progress struct {
 	Files   int64 // packed so far
-	Skipped int64 // unchanged, not read
+	Skipped int64 // unchanged files, not read
 	Failed  int64 // left out
 	Bytes   int64 // written to packs
 }

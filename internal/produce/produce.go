@@ -102,9 +102,8 @@ func New(o Options) (*Producer, error) {
 		contents: newContents(o.CacheBytes*3/4, o.MaxOpen),
 		memfds:   budget{limit: o.CacheBytes},
 		products: newLRU[productKey, *product](o.CacheBytes/4, 4096),
-		infos:    newLRU[string, knownInfo](0, 1<<14),
+		infos:    newLRU[string, knownInfo](0, 1<<14), // all of cost 0
 	}
-	p.infos.maxCost = 1 << 62
 	p.background = newBackground(p)
 	return p, nil
 }
@@ -154,7 +153,11 @@ func (p *Producer) Resolve(ctx context.Context, f File, v transcode.Pipeline) (R
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Size: made.size(j)}, nil
+	c, err := made.content(j)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Size: c.size}, nil
 }
 
 // plain reports whether the view shows the file as it is without looking at it.
@@ -214,6 +217,7 @@ func (p *Producer) open(ctx context.Context, key Key, f File, v transcode.Pipeli
 	if j.plan.Unchanged() {
 		return p.openOriginal(f)
 	}
+	// What lies in memory is the nearest, whatever the policy thinks of disks.
 	if made := p.recent(j); made != nil {
 		return made.content(j)
 	}

@@ -27,7 +27,7 @@ type product struct {
 	err   error
 }
 
-// level is how many bytes of a product's data a job takes.
+// cut is the part of a product's data that a job takes.
 func (m *product) cut(j *job) (data []byte, err error) {
 	head, ok := j.plan.Head()
 	if !ok || j.plan.Len() > 1 {
@@ -39,23 +39,14 @@ func (m *product) cut(j *job) (data []byte, err error) {
 	return m.split.Data[:m.split.Ends[m.split.Levels[head.Arg-1]-1]], nil
 }
 
-func (m *product) size(j *job) int64 {
-	data, err := m.cut(j)
-	if err != nil {
-		return 0
-	}
-	return int64(len(data) + len(m.split.Tail))
-}
-
-// content opens the product as a job's content. The job must have been given
-// out by the same producer.
+// content opens the product as a job's content.
 func (m *product) content(j *job) (*Content, error) {
 	data, err := m.cut(j)
 	if err != nil {
 		return nil, err
 	}
 	size := int64(len(data) + len(m.split.Tail))
-	return &Content{size: size, cost: size, reader: memory{data: data, tail: m.split.Tail}, request: j.request}, nil
+	return &Content{size: size, cost: size, reader: memory{data: data, tail: m.split.Tail}}, nil
 }
 
 // recent returns a product that is still in memory, or nil.

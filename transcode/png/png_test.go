@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
 
@@ -323,22 +324,9 @@ func FuzzPNG(f *testing.F) {
 		lim := transcode.Limits{MaxPixels: 1 << 12}
 		src = bytes.Clone(src)
 		mend(src)
-		info, probeErr := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), lim)
-		px, err := Decoder{}.Decode(context.Background(), src, lim)
-		if err != nil {
-			return
-		}
-		if probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len() {
-			t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
-		}
-		b, err := Encode(context.Background(), px)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := Decoder{}.Decode(context.Background(), b, lim)
-		if err != nil || !bytes.Equal(back.Pix, px.Pix) {
-			t.Fatalf("read back: %v", err)
-		}
+		codectest.RoundTrip(t, Decoder{}, src, lim, func(px *transcode.Pixels) ([]byte, error) {
+			return Encode(context.Background(), px)
+		})
 	})
 }
 

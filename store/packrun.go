@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// job is one file or directory on its way through the pipeline: the producer
+// job is one file or directory on its way into a pack: the producer
 // finds it, a worker reads and encodes it, the committer stores it. Jobs are
 // committed in the order in which they were found, whoever is done first.
 type job struct {
@@ -26,8 +26,8 @@ type job struct {
 	done   chan struct{}
 }
 
-// pipeline is what the goroutines of a run share.
-type pipeline struct {
+// packRun is what the goroutines of a packing share.
+type packRun struct {
 	p       *packer
 	work    chan *job
 	pending chan *job
@@ -43,33 +43,33 @@ type pipeline struct {
 func (p *packer) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l := &pipeline{
+	r := &packRun{
 		p: p, work: make(chan *job), pending: make(chan *job, 2*p.o.Workers),
 		memory: semaphore.NewWeighted(p.o.MemoryBytes),
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		defer close(l.pending)
-		defer close(l.work)
-		l.walkErr = l.produce(ctx)
+		defer close(r.pending)
+		defer close(r.work)
+		r.walkErr = r.produce(ctx)
 	})
 	for range p.o.Workers {
 		wg.Go(func() {
-			for j := range l.work {
+			for j := range r.work {
 				j.item, j.err = p.encode(ctx, j.file)
 				close(j.done)
 			}
 		})
 	}
-	err := l.commit(ctx)
+	err := r.commit(ctx)
 	cancel()
 	wg.Wait()
-	p.report.Skipped = l.skipped.Load()
+	p.report.Skipped = r.skipped.Load()
 	if err == nil {
-		err = l.walkErr
+		err = r.walkErr
 	}
 	if err == nil {
-		err = p.bury(l.kept)
+		err = p.bury(r.kept)
 	}
 	if err == nil {
 		err = p.flush()
@@ -78,9 +78,9 @@ func (p *packer) run(ctx context.Context) error {
 }
 
 // produce finds what is new or changed.
-func (l *pipeline) produce(ctx context.Context) error {
+func (r *packRun) produce(ctx context.Context) error {
 	var later []SourceFile // to be shuffled
-	for f, err := range l.p.src.Walk(ctx) {
+	for f, err := range r.p.src.Walk(ctx) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -88,8 +88,8 @@ func (l *pipeline) produce(ctx context.Context) error {
 			if f.Path == "" {
 				return err
 			}
-			l.kept = append(l.kept, f.Path)
-			if err := l.hand(ctx, &job{file: f, err: err}); err != nil {
+			r.kept = append(r.kept, f.Path)
+			if err := r.hand(ctx, &job{file: f, err: err}); err != nil {
 				return err
 			}
 			continue
@@ -98,20 +98,22 @@ func (l *pipeline) produce(ctx context.Context) error {
 		if err := checkPath(f.Path, f.Kind); err != nil || f.Kind != File && f.Kind != Dir {
 			return fmt.Errorf("the source walks to %q, a %v: %w", f.Path, f.Kind, errors.Join(err, errPath))
 		}
-		if l.p.state.meet(f) {
-			l.skipped.Add(1)
+		if r.p.state.meet(f) {
+			if f.Kind == File {
+				r.skipped.Add(1)
+			}
 			continue
 		}
-		if f.Kind == File && l.p.format.Order == OrderShuffle {
+		if f.Kind == File && r.p.format.Order == OrderShuffle {
 			later = append(later, f)
 			continue
 		}
-		if err := l.find(ctx, f); err != nil {
+		if err := r.find(ctx, f); err != nil {
 			return err
 		}
 	}
-	for _, f := range shuffle(later, l.p.format.Seed) {
-		if err := l.find(ctx, f); err != nil {
+	for _, f := range shuffle(later, r.p.format.Seed) {
+		if err := r.find(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -140,32 +142,32 @@ func shuffle(files []SourceFile, seed uint64) []SourceFile {
 }
 
 // find gives a file to a worker; a directory needs none.
-func (l *pipeline) find(ctx context.Context, f SourceFile) error {
+func (r *packRun) find(ctx context.Context, f SourceFile) error {
 	j := &job{file: f}
 	if f.Kind == Dir {
 		j.item = &item{Sample: Sample{Path: f.Path, Kind: Dir, Mode: f.Mode, Source: f.Identity}}
-		return l.hand(ctx, j)
+		return r.hand(ctx, j)
 	}
 	// The result may be several times the file. One file is always let through.
-	j.weight = min(8*f.Identity.Size+4<<10, l.p.o.MemoryBytes)
-	if err := l.memory.Acquire(ctx, j.weight); err != nil {
+	j.weight = min(8*f.Identity.Size+4<<10, r.p.o.MemoryBytes)
+	if err := r.memory.Acquire(ctx, j.weight); err != nil {
 		return err
 	}
 	j.done = make(chan struct{})
-	if err := l.hand(ctx, j); err != nil {
+	if err := r.hand(ctx, j); err != nil {
 		return err
 	}
 	select {
-	case l.work <- j:
+	case r.work <- j:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (l *pipeline) hand(ctx context.Context, j *job) error {
+func (r *packRun) hand(ctx context.Context, j *job) error {
 	select {
-	case l.pending <- j:
+	case r.pending <- j:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -217,12 +219,12 @@ func (p *packer) read(ctx context.Context, f SourceFile) ([]byte, Identity, erro
 }
 
 // commit stores jobs in order.
-func (l *pipeline) commit(ctx context.Context) error {
-	p := l.p
+func (r *packRun) commit(ctx context.Context) error {
+	p := r.p
 	for {
 		var j *job
 		select {
-		case j = <-l.pending:
+		case j = <-r.pending:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -236,7 +238,7 @@ func (l *pipeline) commit(ctx context.Context) error {
 				return ctx.Err()
 			}
 		}
-		p.report.Skipped = l.skipped.Load()
+		p.report.Skipped = r.skipped.Load()
 		if j.err != nil {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -247,7 +249,7 @@ func (l *pipeline) commit(ctx context.Context) error {
 			return err
 		}
 		if j.weight > 0 {
-			l.memory.Release(j.weight)
+			r.memory.Release(j.weight)
 		}
 	}
 }

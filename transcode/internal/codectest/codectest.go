@@ -1,0 +1,33 @@
+// Package codectest holds what the fuzz targets of all codecs demand.
+package codectest
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// RoundTrip demands of a decoder that it agrees with its own Probe on whatever
+// it decodes, and that the pixels come back from what encode makes of them.
+// Input that cannot be decoded is fine: it must only not panic.
+func RoundTrip(t *testing.T, d transcode.Decoder, src []byte, lim transcode.Limits, encode func(*transcode.Pixels) ([]byte, error)) {
+	t.Helper()
+	info, probeErr := d.Probe(bytes.NewReader(src), int64(len(src)), lim)
+	px, err := d.Decode(context.Background(), src, lim)
+	if err != nil {
+		return
+	}
+	if probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len() {
+		t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
+	}
+	b, err := encode(px)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := d.Decode(context.Background(), b, lim)
+	if err != nil || !bytes.Equal(back.Pix, px.Pix) {
+		t.Fatalf("read back: %v", err)
+	}
+}
