@@ -86,8 +86,12 @@ type Kind struct {
 	// nil where the result has to be produced to know it.
 	Size func(out Shape) int64
 	// Split is set where the results for all arguments are prefixes of one
-	// sequence of parts, so that one stored copy serves them all.
-	Split func(ctx context.Context, src []byte, lim Limits) (Split, error)
+	// sequence of parts, so that one stored copy serves them all. With undo set
+	// it also finds what [Kind.Restore] needs.
+	Split func(ctx context.Context, src []byte, lim Limits, undo bool) (Split, error)
+	// Restore gives back the source, byte for byte, from the result with all
+	// parts and from Split.Undo. It is nil where that is never possible.
+	Restore func(ctx context.Context, whole, undo []byte, lim Limits) ([]byte, error)
 }
 
 // Encoding makes a Kind.Apply of a function that writes pixels as a file.
@@ -112,6 +116,9 @@ type Split struct {
 	Ends   []int // offset in Data after each part
 	Levels []int // for each argument from 1 on, how many parts it takes
 	Tail   []byte
+	// Undo is what it takes beside all parts to give the source back; nil where
+	// nobody asked for it, and where they cannot give it back.
+	Undo []byte
 }
 
 // Decoder turns one format into pixels.

@@ -281,7 +281,7 @@ func TestSplit(t *testing.T) {
 			if !ok || head.Arg != level {
 				t.Fatalf("%s: level %d: head %v", name, level, head)
 			}
-			split, err := head.Kind.Split(t.Context(), src, r.Limits())
+			split, err := head.Kind.Split(t.Context(), src, r.Limits(), false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -105,7 +105,7 @@ func (k Packing) Encode(ctx context.Context, name string, data []byte) (store.En
 	if kind == nil {
 		return kept, nil
 	}
-	split, err := kind.Split(ctx, data, k.Registry.Limits())
+	split, err := kind.Split(ctx, data, k.Registry.Limits(), false)
 	switch {
 	case errors.Is(err, transcode.ErrUnsupported):
 		kept.Info.Scannable = false

@@ -161,7 +161,7 @@ func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job,
 	started := time.Now()
 	defer func() { p.stats.busy.Add(int64(time.Since(started))) }()
 	if head, ok := j.plan.Head(); ok && j.plan.Len() == 1 {
-		return head.Kind.Split(ctx, src, p.o.Registry.Limits())
+		return head.Kind.Split(ctx, src, p.o.Registry.Limits(), false)
 	}
 	data, err := j.plan.RunAfter(ctx, from.steps, src)
 	if err != nil {

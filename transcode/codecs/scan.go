@@ -20,7 +20,7 @@ func scan() *transcode.Kind {
 			return in, in.Format == transcode.JPEG && in.Scannable && (whole || !in.Mask)
 		},
 		Apply: func(ctx context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
-			s, err := split(ctx, in.Bytes, c.Limits)
+			s, err := split(ctx, in.Bytes, c.Limits, false)
 			if err != nil {
 				return transcode.Payload{}, err
 			}
@@ -32,7 +32,7 @@ func scan() *transcode.Kind {
 
 // split transcodes a file to a progressive one. What all levels share, the end
 // of the file, is not part of the data.
-func split(_ context.Context, src []byte, lim transcode.Limits) (transcode.Split, error) {
+func split(_ context.Context, src []byte, lim transcode.Limits, _ bool) (transcode.Split, error) {
 	scans, err := jpeg.Progressive(src, jpeg.Limits{MaxPixels: lim.MaxPixels})
 	if err != nil {
 		return transcode.Split{}, err
