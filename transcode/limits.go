@@ -1,9 +1,16 @@
 package transcode
 
-// Limits bounds what hostile input may cost. The zero value means the defaults.
+// Limits bounds what hostile input may cost. The zero value of each field means
+// its default. A file over a limit is ErrUnsupported: it is not broken, and with
+// a higher limit it can be read.
 type Limits struct {
-	// MaxPixels is the largest width times height that is decoded.
+	// MaxPixels is the largest width times height that is decoded. Default:
+	// DefaultMaxPixels.
 	MaxPixels int64
+	// MaxScans and MaxSegments are carried to package jpeg, which defines them and
+	// their defaults: the most scans a JPEG may have, and the most segments that
+	// are none.
+	MaxScans, MaxSegments int
 }
 
 // DefaultMaxPixels is twice the size of the largest pictures in common datasets
@@ -22,7 +29,7 @@ func (l Limits) CheckSize(width, height int) error {
 		return Errorf(ErrBad, "picture of %d by %d pixels", width, height)
 	}
 	if int64(width) > limit/int64(height) {
-		return Errorf(ErrUnsupported, "picture of %d by %d pixels is over the limit of %d pixels", width, height, limit)
+		return Errorf(ErrUnsupported, "picture of %d by %d pixels, more than %d; --max-pixels raises the limit", width, height, limit)
 	}
 	return nil
 }

@@ -35,6 +35,11 @@ func (r *Registry) Plan(p Pipeline, info Info, role Role) Plan {
 	changed := false
 	for _, s := range p.steps {
 		out, nearest, ok := fit(s, at, mask, role)
+		if !ok && at.Stage == Source && s.Kind.To == Picture && s.Kind != r.decode {
+			// What follows needs pixels all the same.
+			s = Step{Kind: r.decode}
+			out, nearest, ok = fit(s, at, mask, role)
+		}
 		if !ok {
 			if s.Kind.To == File || s.Kind == r.decode {
 				return Plan{registry: r, source: info}

@@ -153,6 +153,16 @@ func (r *Registry) decodeApply(ctx context.Context, in Payload, c Call) (Payload
 	return Payload{Shape: out, Pixels: px}, nil
 }
 
+// Decode decodes a sample that is in memory, as the step `decode` of a view does.
+func (r *Registry) Decode(ctx context.Context, src []byte) (*Pixels, error) {
+	info, err := r.ProbeBytes(src)
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.decodeApply(ctx, Payload{Shape: Shape{Info: info, Stage: Source}, Bytes: src}, Call{Limits: r.limits})
+	return out.Pixels, err
+}
+
 // Implementations names what makes the results: the id of each kind of step by
 // its name, and of each decoder by its format's.
 func (r *Registry) Implementations() (steps, decoders map[string]string) {

@@ -50,3 +50,28 @@ func BenchmarkParseHeader(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRestore makes the photographs again from their scans.
+func BenchmarkRestore(b *testing.B) {
+	var scans []Scans
+	total := 0
+	for _, file := range photographs(b) {
+		src := read(b, file)
+		total += len(src)
+		s, err := Transcode(src, Options{Undo: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		scans = append(scans, s)
+	}
+	b.SetBytes(int64(total / len(scans)))
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		s := &scans[i%len(scans)]
+		if _, err := Restore(s.Data, s.Undo, Limits{}); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}

@@ -85,11 +85,14 @@ func (w *bitWriter) put(v uint64, n int) {
 	w.acc = v << w.free
 }
 
-// flush writes what is left, filled up with ones to a whole byte: T.81 F.1.2.3.
-func (w *bitWriter) flush() {
+// padding is what T.81 F.1.2.3 wants the last byte to be filled up with: ones.
+const padding = 0xFF
+
+// flush writes what is left, filled up to a whole byte with the low bits of pad.
+func (w *bitWriter) flush(pad byte) {
 	w.reserve(32)
-	if pad := w.free & 7; pad > 0 {
-		w.put(1<<pad-1, pad)
+	if n := w.free & 7; n > 0 {
+		w.put(uint64(pad)&(1<<n-1), n)
 	}
 	for ; w.free < 64; w.free += 8 {
 		b := byte(w.acc >> 56)

@@ -20,6 +20,10 @@ type Component struct {
 	// Nonzero has a bit set for each AC coefficient of the same block that is not
 	// zero: bit k for coefficient k. Bit 0 is always clear.
 	Nonzero []uint64
+
+	// missing has, for the first coefficients, the lowest bit that the scans have
+	// delivered, or -1: 0 where nothing is missing.
+	missing [smoothed]int8
 }
 
 // Coefficients is a picture as quantised coefficients, and the metadata around
@@ -101,7 +105,7 @@ func (c *Coefficients) alloc(zero bool) {
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // Decode reads the coefficients of a whole file: baseline, extended sequential
-// or progressive, Huffman-coded, 8 bits, 1 to 3 components. Anything else is
+// or progressive, Huffman-coded, 8 bits, 1 to 4 components. Anything else is
 // unsupported.
 //
 // A file must be complete: where entropy-coded data, a scan of a component, or

@@ -164,7 +164,7 @@ func TestErrors(t *testing.T) {
 	sof := bytes.Index(base, []byte{0xFF, mSOF0})
 	const b, u, tr = 0, 1, 2 // as in kinds
 	huge := patch(t, base, mSOF0, 5, 0xFF, 0xFF, 0xFF, 0xFF)
-	cmyk := append(append(bytes.Clone(base[:sof]), segment(mSOF0, "\x08\x00\x1E\x00\x28\x04\x01\x11\x00\x02\x11\x01\x03\x11\x01\x04\x11\x01")...), base[sof+19:]...)
+	five := append(append(bytes.Clone(base[:sof]), segment(mSOF0, "\x08\x00\x1E\x00\x28\x05\x01\x11\x00\x02\x11\x01\x03\x11\x01\x04\x11\x01\x05\x11\x01")...), base[sof+19:]...)
 	for _, test := range []struct {
 		name string
 		kind int
@@ -188,7 +188,7 @@ func TestErrors(t *testing.T) {
 		{"DNL", u, patch(t, base, mSOF0, 5, 0, 0)},
 		{"width 0", b, patch(t, base, mSOF0, 7, 0, 0)},
 		{"no components", b, patch(t, base, mSOF0, 9, 0)},
-		{"CMYK", u, cmyk},
+		{"five components", u, five},
 		{"sampling 0", b, patch(t, base, mSOF0, 11, 0x01)},
 		{"sampling 5", b, patch(t, base, mSOF0, 11, 0x15)},
 		{"large MCU", u, patch(t, base, mSOF0, 11, 0x44)},
@@ -314,7 +314,7 @@ func TestHugeCoefficients(t *testing.T) {
 		if test.k > 0 {
 			p.Nonzero[2] |= 1 << test.k
 		}
-		s, err := c.EncodeProgressive()
+		s, err := c.EncodeProgressive(0)
 		if test.ok {
 			if err != nil {
 				t.Errorf("%+v: %v", test, err)

@@ -24,6 +24,15 @@ type decoder struct {
 	bits      []byte // a scan's data, without stuffing
 	intervals []interval
 
+	// What becomes of the entropy-coded data: it is decoded; where trace is set,
+	// notes are taken; where rebuild is set, the input has none, and it is made.
+	framed  bool // SOF was seen
+	trace   *trace
+	rebuild *rebuilder
+	// render makes pixels where it is set: while decoding, if there is only one
+	// scan. Coefficients are allocated only if there is more than one.
+	render *renderer
+
 	// The scan at hand.
 	at             int // offset of its SOS
 	comps          []*scanComponent
@@ -45,9 +54,9 @@ type scanComponent struct {
 	pred  int32
 }
 
-// maxComponents is how many components Decode supports. Four would need nothing
-// more here, but the steps after decoding do not know what CMYK means.
-const maxComponents = 3
+// maxComponents is how many components Decode supports: no colour model has
+// more.
+const maxComponents = 4
 
 // maxMCU is the largest number of blocks in an MCU: T.81 B.2.3.
 const maxMCU = 10
@@ -58,17 +67,25 @@ var decoders = sync.Pool{New: func() any { return new(decoder) }}
 func (d *decoder) decode(src []byte, lim Limits, c *Coefficients) error {
 	components := c.Components
 	*c = Coefficients{Components: components[:0]}
+	defer d.reset()
+	return d.read(src, lim, c)
+}
+
+// reset forgets the picture.
+func (d *decoder) reset() {
+	d.c, d.src, d.comps, d.metadata, d.compBuf = nil, nil, nil, metadata{}, [maxComponents]scanComponent{}
+	d.trace, d.rebuild, d.render = nil, nil, nil
+}
+
+// read goes through all segments of a file.
+func (d *decoder) read(src []byte, lim Limits, c *Coefficients) error {
 	d.c = c
 	d.metadata = metadata{}
 	d.quantSet = [4]bool{}
 	for i := range 4 {
 		d.dcSpec[i].set, d.acSpec[i].set = false, false
 	}
-	d.restart = 0
-	defer func() {
-		d.c, d.src, d.comps, d.metadata, d.compBuf = nil, nil, nil, metadata{}, [maxComponents]scanComponent{}
-	}()
-
+	d.restart, d.framed = 0, false
 	if err := d.start(src, lim); err != nil {
 		return err
 	}
@@ -131,9 +148,10 @@ func (d *decoder) decode(src []byte, lim Limits, c *Coefficients) error {
 // startFrame takes in a SOF segment and allocates the coefficients.
 func (d *decoder) startFrame(marker byte, p []byte, at int) error {
 	c := d.c
-	if len(c.Components) > 0 {
+	if d.framed {
 		return bad(at, "second SOF")
 	}
+	d.framed = true
 	f, err := parseFrame(marker, p, at, d.lim)
 	if err != nil {
 		return err
@@ -145,6 +163,12 @@ func (d *decoder) startFrame(marker byte, p []byte, at int) error {
 		return unsupported(at, "precision of %d bits", f.precision)
 	case len(f.components) > maxComponents:
 		return unsupported(at, "%d components", len(f.components))
+	}
+	for i := range d.progress {
+		d.progress[i] = noProgress
+	}
+	if d.rebuild != nil {
+		return d.sameFrame(&f, at)
 	}
 	n := len(f.components)
 	if cap(c.Components) < n {
@@ -181,11 +205,8 @@ func (d *decoder) startFrame(marker byte, p []byte, at int) error {
 	if least > 8*int64(len(d.src)-d.pos) {
 		return truncated(at, "%d blocks cannot be coded in the remaining %d bytes", blocks, len(d.src)-d.pos)
 	}
-	c.alloc(f.coding == CodingProgressive)
-	for i := range d.progress {
-		for k := range d.progress[i] {
-			d.progress[i][k] = -1
-		}
+	if d.render == nil {
+		c.alloc(f.coding == CodingProgressive)
 	}
 	return nil
 }
@@ -193,7 +214,7 @@ func (d *decoder) startFrame(marker byte, p []byte, at int) error {
 // finish checks at EOI that nothing is missing.
 func (d *decoder) finish(at int) error {
 	c := d.c
-	if len(c.Components) == 0 {
+	if !d.framed {
 		return truncated(at, "EOI before SOF")
 	}
 	for i := range c.Components {
@@ -204,6 +225,7 @@ func (d *decoder) finish(at int) error {
 		if t := c.Components[i].Table; d.quant[t] != c.Components[i].Quant {
 			return unsupported(at, "quantisation table %d changed between scans", t)
 		}
+		c.Components[i].missing = [smoothed]int8(d.progress[i][:])
 	}
 	c.Segments, c.JFIF = d.segments, d.jfif
 	c.Skipped, c.Trailing = d.skipped, len(d.src)-d.pos

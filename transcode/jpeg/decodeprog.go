@@ -1,6 +1,9 @@
 package jpeg
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // dcFirstMCU decodes n MCUs of a first DC scan: T.81 G.1.2.1.
 func (d *decoder) dcFirstMCU(first, n, end int) bool {
@@ -62,47 +65,77 @@ func (d *decoder) eachBlock(first, n int, f func(s *scanComponent, at int) bool)
 func (d *decoder) acFirstBlocks(first, n, end int) bool {
 	s := d.comps[0]
 	at := first/s.Wide*s.Stride + first%s.Wide
-	for last := at + n; at < last; at++ {
-		if d.eobrun > 0 {
-			skip := min(d.eobrun, last-at)
-			d.eobrun -= skip
-			at += skip - 1
+	blocks, masks := s.Blocks[at:at+n], s.Nonzero[at:at+n]
+	ss, se, al := uint32(d.ss), uint32(d.se), uint(d.al)&15
+	eobrun, ac := d.eobrun, s.ac
+	data, pos, acc, have := d.r.data, d.r.pos, d.r.acc, d.r.n
+	ok := true
+	for i := 0; i < len(blocks) && ok; i++ {
+		if eobrun > 0 {
+			skip := min(eobrun, len(blocks)-i)
+			eobrun -= skip
+			i += skip - 1
 			continue
 		}
-		b := &s.Blocks[at]
-		nonzero := s.Nonzero[at]
-		for k := d.ss; k <= d.se; k++ {
-			d.r.fill()
-			symbol := d.r.symbol(s.ac)
-			if symbol > 255 {
-				return false
+		b := &blocks[i]
+		nonzero := masks[i]
+		// k is the index of the coefficient before.
+		for k := ss - 1; k < se; {
+			if have < 32 {
+				acc |= binary.BigEndian.Uint64(data[pos:]) >> (have & 63)
+				pos += int((63 - have) >> 3)
+				have |= 56
 			}
-			run, size := int(symbol>>4), uint(symbol&15)
-			if size == 0 {
-				if run < 15 {
-					d.eobrun = 1<<run - 1 + int(d.r.take(uint(run)))
+			e := ac.fast[acc>>(64-lookBits)]
+			value := int32(e) >> 16
+			length := uint(e & 63)
+			if value != 0 {
+				k += e >> 8 & 255
+				acc <<= length & 63
+				have -= length
+			} else {
+				symbol := byte(e >> 8)
+				if length == 0 {
+					if symbol, length = ac.slow(acc); length == 0 {
+						ok = false
+						break
+					}
+				}
+				acc <<= length & 63
+				have -= length
+				size := uint(symbol & 15)
+				run := uint(symbol >> 4)
+				if size == 0 && run < 15 {
+					eobrun = 1<<run - 1 + int(acc>>32>>(32-run))
+					acc <<= run
+					have -= run
 					break
 				}
-				k += 15
-				if k > d.se {
-					return false
+				k += uint32(run) + 1
+				if size == 0 {
+					if k > se {
+						ok = false
+						break
+					}
+					continue
 				}
-				continue
+				value = extend(uint32(acc>>32>>(32-size&63)), size)
+				acc <<= size & 63
+				have -= size
 			}
-			k += run
-			value := extend(d.r.take(size), size) << d.al
-			if k > d.se || value != int32(int16(value)) {
-				return false
+			value <<= al
+			if k > se || value != int32(int16(value)) {
+				ok = false
+				break
 			}
 			b[k&63] = int16(value)
 			nonzero |= 1 << (k & 63)
 		}
-		s.Nonzero[at] = nonzero
-		if d.r.over(end) {
-			return false
-		}
+		masks[i] = nonzero
+		ok = ok && pos*8-int(have) <= end*8
 	}
-	return true
+	d.r.pos, d.r.acc, d.r.n, d.eobrun = pos, acc, have, eobrun
+	return ok
 }
 
 // acRefineBlocks decodes n blocks of a refinement scan of an AC band: T.81
@@ -110,85 +143,112 @@ func (d *decoder) acFirstBlocks(first, n, end int) bool {
 func (d *decoder) acRefineBlocks(first, n, end int) bool {
 	s := d.comps[0]
 	at := first/s.Wide*s.Stride + first%s.Wide
+	blocks, masks := s.Blocks[at:at+n], s.Nonzero[at:at+n]
 	band := uint64(1)<<d.se<<1 - 1<<d.ss
-	for last := at + n; at < last; at++ {
-		b := &s.Blocks[at]
+	al := uint(d.al) & 15
+	eobrun, ac := d.eobrun, s.ac
+	data, pos, acc, have := d.r.data, d.r.pos, d.r.acc, d.r.n
+	ok := true
+	for i := 0; i < len(blocks) && ok; i++ {
+		b := &blocks[i]
 		// A coefficient that this scan makes nonzero gets no correction bits in
 		// this scan, so old does not change.
-		old := s.Nonzero[at] & band
-		if d.eobrun > 0 {
-			d.eobrun--
-			if old != 0 {
-				d.correct(b, old)
-				if d.r.over(end) {
-					return false
+		nonzero := masks[i]
+		old := nonzero & band
+		if eobrun > 0 && old == 0 {
+			eobrun--
+			continue
+		}
+		// rest has the coefficients that come after the ones dealt with.
+		for rest := band; rest != 0; {
+			if have < 32 {
+				acc |= binary.BigEndian.Uint64(data[pos:]) >> (have & 63)
+				pos += int((63 - have) >> 3)
+				have |= 56
+			}
+			// What is corrected now, and the coefficient that becomes nonzero.
+			fix, k, value := old&rest, uint(64), int32(0)
+			if eobrun > 0 {
+				eobrun--
+				rest = 0
+			} else {
+				e := ac.fast[acc>>(64-lookBits)]
+				value = int32(e) >> 16
+				length := uint(e & 63)
+				run := uint(e>>8&255) - 1
+				if value == 0 {
+					symbol := byte(e >> 8)
+					if length == 0 {
+						symbol, length = ac.slow(acc)
+					}
+					acc <<= length & 63
+					have -= length
+					run = uint(symbol >> 4)
+					switch {
+					case length == 0 || symbol&15 > 1:
+						ok, run = false, 64
+						length = 0
+					case symbol&15 == 1:
+						value, length = extend(uint32(acc>>63), 1), 1
+					case run < 15:
+						eobrun = 1<<run - 1 + int(acc>>32>>(32-run))
+						length, run = run, 64
+					default:
+						length = 0
+					}
+				}
+				acc <<= length & 63
+				have -= length
+				near := uint(bits.TrailingZeros64(rest)) + run
+				passed := uint64(2)<<(near&63) - 1
+				if run == 64 {
+					// The end of the band, or an invalid code.
+					rest = 0
+				} else if rest>>near&1 == 1 && fix&passed == 0 && value >= -1 && value <= 1 {
+					// Nothing to correct on the way, which is common.
+					fix, k = 0, near
+					rest &^= passed
+				} else {
+					// The coefficient after run zeros is the one meant.
+					z := rest &^ old
+					for ; run > 0; run-- {
+						z &= z - 1
+					}
+					if z == 0 || value > 1 || value < -1 {
+						ok = false
+						break
+					}
+					k = uint(bits.TrailingZeros64(z))
+					passed = uint64(2)<<k - 1
+					fix &= passed
+					rest &^= passed
 				}
 			}
-			continue
-		}
-		if !d.refineBlock(b, &s.Nonzero[at], old, band, s.ac) || d.r.over(end) {
-			return false
-		}
-	}
-	return true
-}
-
-// refineBlock decodes a block of a refinement scan outside of a run of ends of
-// band. old has the band's coefficients that are not zero yet.
-func (d *decoder) refineBlock(b *Block, nonzero *uint64, old, band uint64, t *huffTable) bool {
-	zeros := band &^ old
-	// rest has the coefficients that come after the ones dealt with.
-	for rest := band; rest != 0; {
-		d.r.fill()
-		symbol := d.r.symbol(t)
-		if symbol > 255 {
-			return false
-		}
-		run, size := int(symbol>>4), symbol&15
-		if size > 1 || size == 0 && run < 15 {
-			if size > 1 {
-				return false
+			for fix != 0 {
+				// Correction bits for as many coefficients as one refill allows.
+				if have < 32 {
+					acc |= binary.BigEndian.Uint64(data[pos:]) >> (have & 63)
+					pos += int((63 - have) >> 3)
+					have |= 56
+				}
+				for ; fix != 0 && have > 0; fix &= fix - 1 {
+					c := &b[bits.TrailingZeros64(fix)&63]
+					// One more bit of the magnitude.
+					bit := int16(acc>>63) << al
+					sign := *c >> 15
+					*c += bit ^ sign - sign
+					acc <<= 1
+					have--
+				}
 			}
-			d.eobrun = 1<<run - 1 + int(d.r.take(uint(run)))
-			d.correct(b, old&rest)
-			return true
+			if value != 0 {
+				b[k&63] = int16(value) << al
+				nonzero |= 1 << (k & 63)
+			}
 		}
-		value := int16(-1) << d.al
-		if size == 1 && d.r.take(1) == 1 {
-			value = 1 << d.al
-		}
-		// The coefficient after run zeros is the one meant.
-		z := zeros & rest
-		for ; run > 0; run-- {
-			z &= z - 1
-		}
-		if z == 0 {
-			return false
-		}
-		k := bits.TrailingZeros64(z)
-		passed := uint64(1)<<k<<1 - 1
-		d.correct(b, old&rest&passed)
-		rest &^= passed
-		if size == 1 {
-			b[k] = value
-			*nonzero |= 1 << k
-		}
+		masks[i] = nonzero
+		ok = ok && pos*8-int(have) <= end*8
 	}
-	return true
-}
-
-// correct reads a correction bit for each coefficient in set.
-func (d *decoder) correct(b *Block, set uint64) {
-	for ; set != 0; set &= set - 1 {
-		k := bits.TrailingZeros64(set)
-		d.r.fill()
-		if d.r.take(1) == 0 {
-			continue
-		}
-		if b[k&63] >= 0 {
-			b[k&63] += 1 << d.al
-		} else {
-			b[k&63] -= 1 << d.al
-		}
-	}
+	d.r.pos, d.r.acc, d.r.n, d.eobrun = pos, acc, have, eobrun
+	return ok
 }

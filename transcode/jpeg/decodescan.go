@@ -6,14 +6,35 @@ func (d *decoder) scan(p []byte, at int) error {
 	if err := d.parseSOS(p); err != nil {
 		return err
 	}
+	if d.rebuild != nil {
+		return d.rebuild.scan(d)
+	}
+	if err := d.buildTables(); err != nil {
+		return err
+	}
 	_, total := d.mcuCount()
 	end, err := d.unstuff(d.pos, ceilDiv(total, d.perInterval(total)))
 	if err != nil {
 		return err
 	}
+	if d.trace != nil {
+		d.trace.scans = append(d.trace.scans, span{d.pos, end})
+		for _, s := range d.comps {
+			if len(d.comps) > 1 {
+				d.trace.interleaved[s.index] = true
+			}
+		}
+	}
+	if d.render != nil && d.c.Scans == 1 {
+		if err := d.startPixels(); err != nil {
+			return err
+		}
+	}
 	d.r = bitReader{data: d.bits}
 	progressive := d.c.Coding == CodingProgressive
 	switch {
+	case d.render != nil && d.render.image != nil:
+		err = d.mcus(d.pixelMCU)
 	case !progressive:
 		err = d.mcus(d.sequentialMCU)
 	case d.ss == 0 && d.ah == 0:
@@ -29,14 +50,14 @@ func (d *decoder) scan(p []byte, at int) error {
 	return err
 }
 
-// parseSOS reads a SOS segment, T.81 B.2.3, and makes the tables it names ready.
+// parseSOS reads a SOS segment, T.81 B.2.3.
 func (d *decoder) parseSOS(p []byte) error {
 	c, at := d.c, d.at
-	if len(c.Components) == 0 {
+	if !d.framed {
 		return bad(at, "scan before SOF")
 	}
 	if c.Scans++; c.Scans > d.lim.MaxScans {
-		return unsupported(at, "more than %d scans", d.lim.MaxScans)
+		return d.lim.tooManyScans(at)
 	}
 	if len(p) < 1 || p[0] < 1 || p[0] > 4 || len(p) != 4+2*int(p[0]) {
 		return bad(at, "SOS of %d bytes", len(p))
@@ -116,12 +137,6 @@ func (d *decoder) startSequential() error {
 			return bad(d.at, "second scan of component %d", s.ID)
 		}
 		d.progress[s.index] = [64]int8{}
-		if err := d.dcTable(s, tableDC); err != nil {
-			return err
-		}
-		if err := d.acTable(s, tableAC); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -144,40 +159,56 @@ func (d *decoder) startProgressive() error {
 			}
 			d.progress[s.index][k] = int8(d.al)
 		}
-		var err error
-		switch {
-		case d.ss > 0:
-			err = d.acTable(s, tablePlain)
-		case d.ah == 0:
-			err = d.dcTable(s, tableDC)
+	}
+	return nil
+}
+
+// needs says which tables a component of the scan at hand takes.
+func (d *decoder) needs() (dc, ac bool) {
+	if d.c.Coding != CodingProgressive {
+		return true, true
+	}
+	return d.ss == 0 && d.ah == 0, d.ss > 0
+}
+
+// buildTables makes the tables that the scan names ready for decoding.
+func (d *decoder) buildTables() error {
+	dc, ac := d.needs()
+	for _, s := range d.comps {
+		if dc {
+			spec, err := d.dcTable(s)
+			if err != nil {
+				return err
+			}
+			if s.dc = &d.dc[s.dcID]; !s.dc.build(tableDC, spec) {
+				return bad(d.at, "DC table %d is invalid", s.dcID)
+			}
 		}
-		if err != nil {
-			return err
+		if ac {
+			spec, err := d.acTable(s)
+			if err != nil {
+				return err
+			}
+			if s.ac = &d.ac[s.acID]; !s.ac.build(tableAC, spec) {
+				return bad(d.at, "AC table %d is invalid", s.acID)
+			}
 		}
 	}
 	return nil
 }
 
-func (d *decoder) dcTable(s *scanComponent, kind tableKind) error {
+func (d *decoder) dcTable(s *scanComponent) (*huffSpec, error) {
 	if s.dcID > 3 || !d.dcSpec[s.dcID].set {
-		return bad(d.at, "DC table %d is not defined", s.dcID)
+		return nil, bad(d.at, "DC table %d is not defined", s.dcID)
 	}
-	s.dc = &d.dc[s.dcID]
-	if !s.dc.build(kind, &d.dcSpec[s.dcID]) {
-		return bad(d.at, "DC table %d is invalid", s.dcID)
-	}
-	return nil
+	return &d.dcSpec[s.dcID], nil
 }
 
-func (d *decoder) acTable(s *scanComponent, kind tableKind) error {
+func (d *decoder) acTable(s *scanComponent) (*huffSpec, error) {
 	if s.acID > 3 || !d.acSpec[s.acID].set {
-		return bad(d.at, "AC table %d is not defined", s.acID)
+		return nil, bad(d.at, "AC table %d is not defined", s.acID)
 	}
-	s.ac = &d.ac[s.acID]
-	if !s.ac.build(kind, &d.acSpec[s.acID]) {
-		return bad(d.at, "AC table %d is invalid", s.acID)
-	}
-	return nil
+	return &d.acSpec[s.acID], nil
 }
 
 // defaultTables gives tables 0 and 1 their values where the file has not.
@@ -246,6 +277,9 @@ func (d *decoder) mcus(decode func(first, n, end int) bool) error {
 		if d.eobrun > 0 {
 			return bad(d.at, "end-of-band run of scan %d goes on after the last block", d.c.Scans)
 		}
+		if d.trace != nil {
+			d.trace.interval(&d.r, iv.end)
+		}
 		d.skipped += d.r.left(iv.end)
 		start = iv.end
 		if last < total && isRST(iv.rst) && iv.rst != mRST0+byte(next-1)&7 {
@@ -253,7 +287,11 @@ func (d *decoder) mcus(decode func(first, n, end int) bool) error {
 		}
 	}
 	// What is left belongs to nothing. An RST after the last MCU is common.
-	d.skipped += d.intervals[len(d.intervals)-1].end - start
+	loose := d.intervals[len(d.intervals)-1].end - start
+	d.skipped += loose
+	if d.trace != nil {
+		d.trace.after(loose, len(d.intervals)-next)
+	}
 	return nil
 }
 

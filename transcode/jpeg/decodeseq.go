@@ -62,24 +62,27 @@ func (r *bitReader) block(b *Block, dc, ac *huffTable) (nonzero uint64, diff int
 	}
 
 	// k is the index of the coefficient before.
+decode:
 	for k := uint32(0); k < 63; {
-		if n < 32 {
-			acc |= binary.BigEndian.Uint64(data[pos:]) >> (n & 63)
-			pos += int((63 - n) >> 3)
-			n |= 56
-		}
+		acc |= binary.BigEndian.Uint64(data[pos:]) >> (n & 63)
+		pos += int((63 - n) >> 3)
+		n |= 56
+		// Two codes that are in the table together with their value, and one of
+		// any kind, take no more than 56 bits: there is no need to look in between.
 		e := ac.fast[acc>>(64-lookBits)]
-		if value := int16(e >> 16); value != 0 {
-			k += e >> 8 & 255
-			if k > 63 {
+		for i := 0; int16(e>>16) != 0; i++ {
+			if k += e >> 8 & 255; k > 63 {
 				r.pos, r.n = pos, n
 				return 0, 0, false
 			}
-			b[k] = value
+			b[k] = int16(e >> 16)
 			nonzero |= 1 << (k & 63)
 			acc <<= e & 63
 			n -= uint(e & 63)
-			continue
+			if i == 2 || k == 63 {
+				continue decode
+			}
+			e = ac.fast[acc>>(64-lookBits)]
 		}
 		symbol, length := byte(e>>8), uint(e&63)
 		if length == 0 {

@@ -7,6 +7,10 @@
 // of libjpeg-turbo byte for byte, so nothing of the picture or of its metadata
 // is lost. All functions are pure: bytes in, bytes out.
 //
+// It also makes pixels, of whole files, of their first scans, and of a half, a
+// quarter or an eighth of their size: those of djpeg, bit for bit. See
+// DecodePixels.
+//
 // The nouns, after ITU-T T.81 (ISO/IEC 10918-1), to which "T.81" refers all
 // over this package:
 //
@@ -19,6 +23,12 @@
 //     DC coefficient is the first one, the other 63 are AC coefficients. In this
 //     package they are always in zigzag order, as in the file.
 //   - A block is the 64 coefficients of 8×8 samples of one component.
+//   - A sample is a value of one component after the inverse transform, 0 to 255.
+//     A plane is the samples of a component; where they are fewer than the
+//     picture has pixels, they are upsampled. A pixel has a sample of each plane,
+//     converted to RGB.
+//   - Smoothing estimates what the missing scans of a progressive file would say
+//     from the DC coefficients around a block.
 //   - An MCU (minimum coded unit) is the group of blocks that an interleaved scan
 //     codes together: for each component, as many blocks as its sampling factors
 //     say. Pictures are padded with dummy blocks to whole MCUs.

@@ -22,17 +22,18 @@ const dcTable1 = 16
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// EncodeProgressive codes the picture with libjpeg's default script and optimal
-// Huffman tables. All metadata is kept in front of the first scan.
+// EncodeProgressive codes the picture with optimal Huffman tables and with
+// libjpeg's default script, or with what is left of it where the file will not be
+// cut at all levels. All metadata is kept in front of the first scan.
 //
 // The error is transcode.ErrBad where a coefficient is larger than 8-bit samples
-// can make it, transcode.ErrUnsupported where c has not 1 to 3 components, and
+// can make it, transcode.ErrUnsupported where c has not 1 to 4 components, and
 // transcode.ErrInternal where its fields contradict each other. Nonzero is relied
 // upon: a coefficient whose bit is clear counts as zero, one whose bit is set must
 // not be zero.
-func (c *Coefficients) EncodeProgressive() (Scans, error) {
+func (c *Coefficients) EncodeProgressive(cuts Cuts) (Scans, error) {
 	e := encoders.Get().(*encoder)
-	s, err := e.encode(c)
+	s, err := e.encode(c, cuts)
 	if e.size() <= maxKept {
 		encoders.Put(e)
 	}
@@ -48,21 +49,19 @@ func (e *encoder) size() int {
 	return n
 }
 
-func (e *encoder) encode(c *Coefficients) (Scans, error) {
+func (e *encoder) encode(c *Coefficients, cuts Cuts) (Scans, error) {
 	if err := c.check(); err != nil {
 		return Scans{}, err
 	}
 	e.c = c
 	defer func() { e.c = nil }()
-	e.script = defaultScript(len(c.Components), c.Model)
+	var levels [10]uint8
+	e.script, levels = cuts.script(len(c.Components), c.Model)
 	if err := e.tokenize(); err != nil {
 		return Scans{}, err
 	}
-	if len(e.buf) == 0 {
-		e.buf = make([]byte, 64<<10)
-	}
-	e.pos, e.acc, e.free = 0, 0, 64
-	e.header()
+	e.start(0)
+	e.header(mSOF2)
 	e.ends = e.ends[:0]
 	for i := range e.script {
 		e.scan(i)
@@ -70,40 +69,46 @@ func (e *encoder) encode(c *Coefficients) (Scans, error) {
 	}
 	e.bytes(0xFF, mEOI)
 
-	s := Scans{Data: append([]byte(nil), e.buf[:e.pos]...), Ends: append([]int(nil), e.ends...)}
-	s.Levels, _ = Levels(len(c.Components), c.Model)
-	return s, nil
+	return Scans{
+		Data: append([]byte(nil), e.buf[:e.pos]...), Ends: append([]int(nil), e.ends...), Levels: levels,
+	}, nil
+}
+
+// start begins a file of about size bytes.
+func (e *encoder) start(size int) {
+	if size = max(size, 64<<10); len(e.buf) < size {
+		e.buf = make([]byte, size+size/8)
+	}
+	e.pos, e.acc, e.free = 0, 0, 64
+}
+
+// stream returns stream i, which exists from then on.
+func (e *encoder) stream(i int) *stream {
+	for len(e.streams) <= i {
+		e.streams = append(e.streams, stream{})
+	}
+	return &e.streams[i]
 }
 
 // tokenize walks all coefficients once and leaves the tokens of all scans.
 func (e *encoder) tokenize() error {
-	for len(e.streams) < len(e.script) {
-		e.streams = append(e.streams, stream{})
-	}
-	if !e.tokenizeDC() {
+	e.stream(len(e.script) - 1)
+	if !e.tokenizeDC(e.script[0].al) {
 		return bad(0, "DC coefficient out of range")
 	}
+	var lines [10]scan
+	var streams [10]*stream
 	for i := range e.c.Components {
-		// A component has either four AC scans or two: see defaultScript.
-		var s []*stream
+		n := 0
 		for j, line := range e.script {
 			if line.component == i {
 				e.streams[j].reset()
-				s = append(s, &e.streams[j])
+				lines[n], streams[n] = line, &e.streams[j]
+				lines[n].component = 0
+				n++
 			}
 		}
-		var largest uint32
-		var limit uint32
-		switch len(s) {
-		case 4:
-			largest, limit = tokenizeLuma(&e.c.Components[i], s), 1<<12
-		case 2:
-			largest, limit = tokenizeChroma(&e.c.Components[i], s), 1<<11
-		default:
-			return internal("component %d has %d AC scans", i, len(s))
-		}
-		// What a first scan delivers has at most 10 bits: T.81 table F.2.
-		if largest >= limit {
+		if !tokenizeAC(&e.c.Components[i], lines[:n], streams[:n]) {
 			return bad(0, "AC coefficient out of range")
 		}
 	}
@@ -116,7 +121,7 @@ func (e *encoder) scan(i int) {
 	switch {
 	case line.ss > 0:
 		s := &e.streams[i]
-		table := e.acTable(line.component)
+		table := e.c.table(line.component)
 		codes := e.trees[0].build(&s.freq)
 		e.dht(0x10|table, &codes)
 		codes.fill(e.codes[:])
@@ -124,7 +129,7 @@ func (e *encoder) scan(i int) {
 		e.codes[rawSymbol] = 0
 		e.tokens(s.tokens[:s.n], &e.codes)
 	case line.ah == 0:
-		for table := range e.dcTables() {
+		for table := range e.c.tables() {
 			codes := e.trees[table].build(&e.dcFreq[table])
 			e.dht(byte(table), &codes)
 			codes.fill(e.codes[table*dcTable1:])
@@ -135,23 +140,29 @@ func (e *encoder) scan(i int) {
 		e.sos(line)
 		e.refineDC()
 	}
-	e.flush()
+	e.flush(padding)
 }
 
-// Luma and everything that is not YCbCr uses tables 0, chroma uses tables 1.
-func (e *encoder) acTable(component int) byte {
-	if e.c.Model == ModelYCbCr && component > 0 {
+// table is the number of a component's Huffman tables: chroma uses tables 1,
+// everything else tables 0.
+func (c *Coefficients) table(component int) byte {
+	if (c.Model == ModelYCbCr || c.Model == ModelYCCK) && (component == 1 || component == 2) {
 		return 1
 	}
 	return 0
 }
 
-// dcTables is the number of DC tables.
-func (e *encoder) dcTables() int { return 1 + int(e.acTable(len(e.c.Components)-1)) }
+// tables is the number of Huffman tables of a class.
+func (c *Coefficients) tables() int {
+	if len(c.Components) > 1 {
+		return 1 + int(c.table(1))
+	}
+	return 1
+}
 
 // header writes everything before the first scan, in the order and with the
 // choices of jpegtran -copy all.
-func (e *encoder) header() {
+func (e *encoder) header(sof byte) {
 	c := e.c
 	e.bytes(0xFF, mSOI)
 	// libjpeg writes a JFIF or Adobe segment of its own, instead of those of the
@@ -161,7 +172,7 @@ func (e *encoder) header() {
 	if len(c.Segments) > 0 && c.Segments[0].isEXIF() {
 		jfif = false
 	}
-	adobe := c.Model == ModelRGB
+	adobe := c.Model == ModelRGB || c.Model == ModelCMYK || c.Model == ModelYCCK
 	if jfif {
 		j := JFIF{Major: 1, Minor: 1, XDensity: 1, YDensity: 1}
 		if c.JFIF.Present {
@@ -174,7 +185,11 @@ func (e *encoder) header() {
 			byte(j.XDensity>>8), byte(j.XDensity), byte(j.YDensity>>8), byte(j.YDensity), 0, 0)
 	}
 	if adobe {
-		e.bytes(0xFF, mAPP0+14, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0)
+		transform := byte(0)
+		if c.Model == ModelYCCK {
+			transform = 2
+		}
+		e.bytes(0xFF, mAPP0+14, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, transform)
 	}
 	for _, s := range c.Segments {
 		if jfif && s.isJFIF() || adobe && s.isAdobe() {
@@ -192,7 +207,7 @@ func (e *encoder) header() {
 		}
 	}
 	n := len(c.Components)
-	e.bytes(0xFF, mSOF2, 0, byte(8+3*n), 8, byte(c.Height>>8), byte(c.Height), byte(c.Width>>8), byte(c.Width), byte(n))
+	e.bytes(0xFF, sof, 0, byte(8+3*n), 8, byte(c.Height>>8), byte(c.Height), byte(c.Width>>8), byte(c.Width), byte(n))
 	for i := range c.Components {
 		p := &c.Components[i]
 		factors := byte(p.H<<4 | p.V)
@@ -231,7 +246,8 @@ func (e *encoder) dht(id byte, codes *huffCodes) {
 	e.bytes(codes.values...)
 }
 
-// sos writes a SOS segment. Tables that the scan does not need are given as 0.
+// sos writes a SOS segment. Tables that the scan does not need are given as 0; a
+// sequential scan, of which all bits come at once, needs both.
 func (e *encoder) sos(line scan) {
 	first, n := line.component, 1
 	if first == allComponents {
@@ -241,10 +257,12 @@ func (e *encoder) sos(line scan) {
 	for i := first; i < first+n; i++ {
 		tables := byte(0)
 		switch {
+		case line.ss == 0 && line.se > 0:
+			tables = e.c.table(i) * 0x11
 		case line.ss > 0:
-			tables = e.acTable(i)
+			tables = e.c.table(i)
 		case line.ah == 0:
-			tables = e.acTable(i) << 4
+			tables = e.c.table(i) << 4
 		}
 		e.bytes(e.c.Components[i].ID, tables)
 	}

@@ -16,6 +16,8 @@ type Error struct {
 	// Need is set where the input ends in the middle of the header: reading on
 	// makes no sense with fewer than this many bytes of the file. 0 otherwise.
 	Need int
+	// Limit says that the file is over one of Limits, and nothing worse.
+	Limit bool
 	// Detail says what is wrong.
 	Detail string
 }

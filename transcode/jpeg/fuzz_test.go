@@ -115,3 +115,72 @@ func FuzzSplitScans(f *testing.F) {
 		}
 	})
 }
+
+// FuzzUndo wants the file back, or an error, and never another file.
+func FuzzUndo(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		s, err := Transcode(src, Options{Limits: fuzzLimits, Undo: true})
+		if err != nil || s.Undo == nil {
+			return
+		}
+		got, err := Restore(s.Data, s.Undo, fuzzLimits)
+		checkKind(t, err)
+		if err == nil && !bytes.Equal(got, src) {
+			t.Fatalf("another file: it differs at byte %d", firstDifference(got, src))
+		}
+	})
+}
+
+// FuzzRestore takes any bytes for an undo.
+func FuzzRestore(f *testing.F) {
+	var scans []Scans
+	files, _ := filepath.Glob("testdata/*.jpg")
+	for i, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		s, err := Transcode(b, Options{Undo: true})
+		if err != nil {
+			f.Fatal(err)
+		}
+		scans = append(scans, s)
+		f.Add(byte(i), s.Undo)
+	}
+	f.Fuzz(func(t *testing.T, i byte, undo []byte) {
+		s := &scans[int(i)%len(scans)]
+		_, err := Restore(s.Data, undo, fuzzLimits)
+		checkKind(t, err)
+	})
+}
+
+// FuzzSequential wants the same coefficients in the sequential file.
+func FuzzSequential(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		out, err := Sequential(src, fuzzLimits)
+		checkKind(t, err)
+		if err != nil {
+			return
+		}
+		a, err := Decode(src, fuzzLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Decode(out, fuzzLimits)
+		if err != nil {
+			t.Fatalf("the result cannot be decoded: %v", err)
+		}
+		for i := range a.Components {
+			p, q := &a.Components[i], &b.Components[i]
+			for y := range p.High {
+				for x := range p.Wide {
+					if p.Blocks[y*p.Stride+x] != q.Blocks[y*q.Stride+x] {
+						t.Fatalf("component %d, block %d,%d differs", i, x, y)
+					}
+				}
+			}
+		}
+	})
+}

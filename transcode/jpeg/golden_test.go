@@ -122,7 +122,7 @@ func TestDecode(t *testing.T) {
 				}
 			}
 		}
-		s, err := a.EncodeProgressive()
+		s, err := a.EncodeProgressive(0)
 		if err != nil || !bytes.Equal(s.Data, read(t, filepath.Join("testdata", name+".want"))) {
 			t.Errorf("%s: EncodeProgressive differs from Progressive (%v)", name, err)
 		}

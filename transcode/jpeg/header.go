@@ -183,7 +183,7 @@ func parseFrame(marker byte, p []byte, at int, lim Limits) (frame, error) {
 	case f.height == 0:
 		return frame{}, unsupported(at, "height 0, to be defined by DNL")
 	case int64(f.width)*int64(f.height) > lim.MaxPixels:
-		return frame{}, unsupported(at, "%d×%d pixels, the limit is %d", f.width, f.height, lim.MaxPixels)
+		return frame{}, overLimit(at, "--max-pixels", "%d×%d pixels, more than %d", f.width, f.height, lim.MaxPixels)
 	}
 	f.components = make([]ComponentInfo, n)
 	for i := range f.components {

@@ -26,7 +26,6 @@ const lookBits = 11
 //   - AC, otherwise: the symbol, and 0. Only the code is consumed.
 //   - DC, code and extra bits both within lookBits: 255, and the difference.
 //   - DC, otherwise: the symbol, at most 15, and 0. Only the code is consumed.
-//   - plain (progressive AC): the symbol, and 0.
 type huffTable struct {
 	fast [1 << lookBits]uint32
 	// limit is, for each length, the first 16 bits that are beyond all codes of
@@ -43,7 +42,6 @@ const (
 	tableNone tableKind = iota
 	tableDC
 	tableAC
-	tablePlain
 )
 
 // build makes t decode spec, unless it does so already, which is common: most
@@ -88,7 +86,7 @@ func (t *huffTable) fill(kind tableKind, code uint32, length int, symbol byte) {
 	if kind == tableDC {
 		second = 255 << 8
 	}
-	if kind == tablePlain || size > free || size == 0 && kind == tableAC {
+	if size > free || size == 0 && kind == tableAC {
 		e := uint32(length) | uint32(symbol)<<8
 		for i := range entries {
 			entries[i] = e
@@ -108,13 +106,9 @@ func (t *huffTable) fill(kind tableKind, code uint32, length int, symbol byte) {
 
 // extend turns the extra bits of a value into the value: T.81 F.2.2.1.
 func extend(extra uint32, size uint) int32 {
-	if size == 0 {
-		return 0
-	}
-	if extra < 1<<(size-1) {
-		return int32(extra) - 1<<size + 1
-	}
-	return int32(extra)
+	// The first bit is as good as random, so there is no branch on it.
+	v, unit := int32(extra), int32(1)<<(size&31)
+	return v + (v-unit>>1)>>31&(1-unit)
 }
 
 // slow decodes a code that fast does not know. It returns length 0 where no code

@@ -47,7 +47,7 @@ func TestHuffman(t *testing.T) {
 		if want := 1<<16 - 1<<(16-longest); len(codes.values) != n || space != want && n > 1 {
 			t.Fatalf("seed %d, round %d: %d values, space %d of %d", seed, round, len(codes.values), space, want)
 		}
-		if !table.build(tablePlain, &spec) {
+		if !table.build(tableAC, &spec) {
 			t.Fatalf("seed %d, round %d: table is refused", seed, round)
 		}
 		var out [512]uint32
@@ -62,7 +62,7 @@ func TestHuffman(t *testing.T) {
 		}
 		w := bitWriter{buf: make([]byte, 10), free: 64}
 		w.tokens(tokens, &out)
-		w.flush()
+		w.flush(padding)
 		d := decoder{walker: walker{src: append(w.buf[:w.pos], EOI[:]...)}, c: new(Coefficients)}
 		if _, err := d.unstuff(0, 1); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,13 @@ func TestHuffman(t *testing.T) {
 		r := bitReader{data: d.bits}
 		for i, s := range want {
 			r.fill()
+			before, pos, n := r.acc, r.pos, r.n
 			got := r.symbol(&table)
+			if e := table.fast[before>>(64-lookBits)]; e>>16 != 0 {
+				// The table knows the value of the extra bits as well.
+				got, r = symbolOf(e), bitReader{data: r.data, pos: pos, acc: before, n: n}
+				r.take(uint(e&63) - uint(got&15))
+			}
 			extra := r.take(uint(tokens[i] >> tokenCount & 31))
 			if got != uint32(s) || extra != tokens[i]&0xFFFF {
 				t.Fatalf("seed %d, round %d: symbol %d is %d and %d, want %d and %d", seed, round, i, got, extra, s, tokens[i]&0xFFFF)
@@ -80,6 +86,11 @@ func TestHuffman(t *testing.T) {
 			t.Fatalf("seed %d, round %d: not at the end", seed, round)
 		}
 	}
+}
+
+// symbolOf is the symbol of an entry that combines it with a value.
+func symbolOf(e uint32) uint32 {
+	return (e>>8&255-1)<<4 | uint32(bitLen(int32(e)>>16))
 }
 
 // TestLongCodes decodes a baseline picture whose codes are all longer than what
@@ -152,7 +163,7 @@ func TestLongCodes(t *testing.T) {
 			code(acValues, 0)
 		}
 	}
-	w.flush()
+	w.flush(padding)
 	w.bytes(EOI[:]...)
 	src := w.buf[:w.pos]
 	got, err := Decode(src, Limits{})
@@ -190,11 +201,11 @@ func TestContradictions(t *testing.T) {
 			t.Fatal(err)
 		}
 		spoil(c)
-		if _, err := c.EncodeProgressive(); !errors.Is(err, transcode.ErrInternal) {
+		if _, err := c.EncodeProgressive(0); !errors.Is(err, transcode.ErrInternal) {
 			t.Errorf("case %d: %v", i, err)
 		}
 	}
-	if _, err := new(Coefficients).EncodeProgressive(); !errors.Is(err, transcode.ErrUnsupported) {
+	if _, err := new(Coefficients).EncodeProgressive(0); !errors.Is(err, transcode.ErrUnsupported) {
 		t.Errorf("no components: %v", err)
 	}
 }

@@ -1,6 +1,10 @@
 package jpeg
 
-import "github.com/pipefs/pipefs/transcode"
+import (
+	"fmt"
+
+	"github.com/pipefs/pipefs/transcode"
+)
 
 // Limits bounds what a file may cost. The zero value of each field means its
 // default. A file over a limit is unsupported (transcode.ErrUnsupported).
@@ -27,6 +31,22 @@ const (
 	DefaultMaxScans    = 128
 	DefaultMaxSegments = 4096
 )
+
+// LimitsOf is the part of l that concerns a JPEG, with the defaults filled in.
+func LimitsOf(l transcode.Limits) Limits {
+	return Limits{MaxPixels: l.MaxPixels, MaxScans: l.MaxScans, MaxSegments: l.MaxSegments}.orDefaults()
+}
+
+// overLimit is the error for a file over the limit that the option raises.
+func overLimit(at int, option, format string, args ...any) error {
+	return &Error{Kind: transcode.ErrUnsupported, Offset: at, Limit: true,
+		Detail: fmt.Sprintf(format, args...) + "; " + option + " raises the limit"}
+}
+
+// tooManyScans is the error for the scan at an offset that is one too many.
+func (l Limits) tooManyScans(at int) error {
+	return overLimit(at, "--max-scans", "more than %d scans", l.MaxScans)
+}
 
 func (l Limits) orDefaults() Limits {
 	if l.MaxPixels == 0 {

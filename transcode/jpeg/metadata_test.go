@@ -175,7 +175,7 @@ func TestTwoComponents(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Components, c.Model = c.Components[:2], ModelUnknown
-	s, err := c.EncodeProgressive()
+	s, err := c.EncodeProgressive(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,10 @@ type Scans struct {
 	// Skipped is Coefficients.Skipped of the input: more than 0 means that libjpeg
 	// would warn of corrupt data, and that it was kept as libjpeg shows it.
 	Skipped int
+	// Undo is what Restore needs beside Data to make the input again; nil where
+	// nobody asked for it, and where it is known that this cannot be done.
+	// Whether it can only Restore tells for sure.
+	Undo []byte
 }
 
 // EOI is the marker that ends a file, whole or cut.
@@ -46,12 +50,33 @@ var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 // coefficients that no 8-bit picture has, as transcode.ErrBad. Transcoding a
 // result again changes nothing.
 func Progressive(src []byte, lim Limits) (Scans, error) {
+	return Transcode(src, Options{Limits: lim})
+}
+
+// Options of Transcode.
+type Options struct {
+	Limits
+	// Cuts are the fidelity levels at which the result will be cut. What is
+	// delivered between two of them comes in fewer scans than in the default
+	// script, where that is possible.
+	Cuts Cuts
+	// Undo asks for Scans.Undo.
+	Undo bool
+}
+
+// Transcode is Progressive with options.
+func Transcode(src []byte, o Options) (Scans, error) {
 	w := workspaces.Get().(*workspace)
-	s, err := w.progressive(src, lim)
+	s, err := w.transcode(src, o)
+	w.release()
+	return s, err
+}
+
+// release keeps the workspace for the next picture.
+func (w *workspace) release() {
 	if w.size() <= maxKept {
 		workspaces.Put(w)
 	}
-	return s, err
 }
 
 // maxKept is the size in bytes up to which working memory is kept for the next
@@ -66,13 +91,21 @@ func (w *workspace) size() int {
 	return n
 }
 
-func (w *workspace) progressive(src []byte, lim Limits) (Scans, error) {
+func (w *workspace) transcode(src []byte, o Options) (Scans, error) {
 	defer func() { w.c.Segments = nil }() // they are parts of src
-	if err := w.dec.decode(src, lim, &w.c); err != nil {
+	var t *trace
+	if o.Undo {
+		t = &trace{pads: pads{ones: true, zero: true}}
+		w.dec.trace = t
+	}
+	if err := w.dec.decode(src, o.Limits, &w.c); err != nil {
 		return Scans{}, err
 	}
-	s, err := w.enc.encode(&w.c)
+	s, err := w.enc.encode(&w.c, o.Cuts)
 	s.Skipped = w.c.Skipped
+	if o.Undo && err == nil {
+		s.Undo = w.undo(src, s.Data, t)
+	}
 	return s, err
 }
 
@@ -119,7 +152,7 @@ func SplitScans(data []byte, lim Limits) ([]int, error) {
 				return nil, bad(at, "scan before SOF")
 			}
 			if len(ends) == w.lim.MaxScans {
-				return nil, unsupported(at, "more than %d scans", w.lim.MaxScans)
+				return nil, w.lim.tooManyScans(at)
 			}
 			end := entropyEnd(data, w.pos)
 			if end < 0 {

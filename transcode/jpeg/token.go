@@ -135,16 +135,16 @@ func (s *stream) endRun() {
 	s.run = 0
 }
 
-// refine codes a block in a refinement scan for coefficients 1 to 63: T.81
+// refine codes a block in a refinement scan for coefficients ss to se: T.81
 // G.1.2.3. old has the coefficients that were not zero before, fresh those that
 // become so; corrections are the bits of the old ones, the last one lowest.
-func (s *stream) refine(b *Block, fresh, old, corrections uint64) {
+func (s *stream) refine(b *Block, fresh, old, corrections uint64, ss, se uint) {
 	left := uint(bits.OnesCount64(old))
 	if fresh != 0 {
 		if s.run > 0 {
 			s.endRefineRun()
 		}
-		next := uint(1)
+		next := ss
 		for ; fresh != 0; fresh &= fresh - 1 {
 			k := uint(bits.TrailingZeros64(fresh)) & 63
 			between := old & (1<<k - 1) >> (next & 63) << (next & 63)
@@ -172,7 +172,7 @@ func (s *stream) refine(b *Block, fresh, old, corrections uint64) {
 			}
 			next = k + 1
 		}
-		if next > 63 {
+		if next > se {
 			return
 		}
 		corrections &= 1<<left - 1

@@ -1,6 +1,9 @@
 package jpeg
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // mcuBlock is one block of an interleaved MCU.
 type mcuBlock struct {
@@ -65,9 +68,9 @@ func (e *encoder) dcBlocks() int {
 	return n * wide * high
 }
 
-// tokenizeDC leaves the tokens of the first DC scan: T.81 G.1.2.1. It returns
-// false where a coefficient is out of range.
-func (e *encoder) tokenizeDC() bool {
+// tokenizeDC leaves the tokens of the first DC scan, down to bit al: T.81
+// G.1.2.1. It returns false where a coefficient is out of range.
+func (e *encoder) tokenizeDC(al int) bool {
 	n := e.dcBlocks()
 	if cap(e.dcTokens) < n {
 		e.dcTokens = make([]token, 0, n+n/4)
@@ -78,7 +81,7 @@ func (e *encoder) tokenizeDC() bool {
 	ok := true
 	var pred [maxComponents]int32
 	e.eachDC(func(component int, dc int32) {
-		v := dc >> 1
+		v := dc >> (al & 31)
 		diff := v - pred[component]
 		pred[component] = v
 		size := bitLen(diff)
@@ -87,7 +90,7 @@ func (e *encoder) tokenizeDC() bool {
 			return
 		}
 		extra := uint32(diff+diff>>31) & (1<<size - 1)
-		table := uint32(e.acTable(component))
+		table := uint32(e.c.table(component))
 		e.dcFreq[table][size]++
 		symbol := table*dcTable1 + uint32(size)
 		tokens = append(tokens, symbol<<tokenSymbol|uint32(size)<<tokenCount|extra)
@@ -110,6 +113,78 @@ func (e *encoder) refineDC() {
 	if n > 0 {
 		e.put(acc&(1<<n-1), n)
 	}
+}
+
+// maxMagnitude is the largest that an AC coefficient of a first scan, shifted to
+// its lowest bit, can have: 10 bits, T.81 table F.2.
+const maxMagnitude = 1<<10 - 1
+
+// tokenizeAC leaves the tokens of all AC scans of a component. It returns false
+// where a coefficient is out of range.
+func tokenizeAC(p *Component, lines []scan, s []*stream) bool {
+	switch {
+	case slices.Equal(lines, lumaScans):
+		return tokenizeLuma(p, s) <= maxMagnitude<<2|3
+	case slices.Equal(lines, chromaScans):
+		return tokenizeChroma(p, s) <= maxMagnitude<<1|1
+	}
+	for i, line := range lines {
+		if !tokenizeBand(p, line, s[i], 0, p.Wide*p.High) {
+			return false
+		}
+		s[i].finish(line.ah > 0)
+	}
+	return true
+}
+
+// The AC scans of a component in the default script: see defaultScript.
+var (
+	lumaScans   = []scan{{0, 1, 5, 0, 2}, {0, 6, 63, 0, 2}, {0, 1, 63, 2, 1}, {0, 1, 63, 1, 0}}
+	chromaScans = []scan{{0, 1, 63, 0, 1}, {0, 1, 63, 1, 0}}
+)
+
+// tokenizeBand leaves the tokens of any AC scan for n blocks from number first
+// on, in the order of a scan of one component. It returns false where a
+// coefficient is out of range.
+func tokenizeBand(p *Component, line scan, s *stream, first, n int) bool {
+	band := uint64(1)<<line.se<<1 - 1<<line.ss
+	al := uint(line.al) & 15
+	ss, se := uint(line.ss), uint(line.se)
+	for n > 0 {
+		row, x := first/p.Wide, first%p.Wide
+		now := min(n, p.Wide-x)
+		s.reserve(now)
+		for at := row*p.Stride + x; at < row*p.Stride+x+now; at++ {
+			b := &p.Blocks[at]
+			// Coefficients that the scan delivers a bit of, those that were not zero
+			// before it, and the bits of these.
+			var fresh, old, corrections uint64
+			for m := p.Nonzero[at] & band; m != 0; m &= m - 1 {
+				k := bits.TrailingZeros64(m) & 63
+				c := int32(b[k])
+				sign := c >> 31
+				a := uint32((c^sign)-sign) >> al
+				switch {
+				case line.ah > 0 && a > 1:
+					old |= 1 << k
+					corrections = corrections<<1 | uint64(a&1)
+				case line.ah > 0 && a == 1 || line.ah == 0 && a > 0:
+					fresh |= 1 << k
+					if a > maxMagnitude {
+						return false
+					}
+				}
+			}
+			if line.ah > 0 {
+				s.refine(b, fresh, old, corrections, ss, se)
+			} else {
+				s.first(b, fresh, ss, se, al)
+			}
+		}
+		first += now
+		n -= now
+	}
+	return true
 }
 
 // tokenizeLuma leaves the tokens of the four AC scans of a component: bands 1–5
@@ -149,8 +224,8 @@ func tokenizeLuma(p *Component, s []*stream) (largest uint32) {
 			}
 			low.first(b, from4&0x3E, 1, 5, 2)
 			high.first(b, from4&^0x3F, 6, 63, 2)
-			bit1.refine(b, from2&^from4, from4, fix1)
-			bit0.refine(b, from1&^from2, from2, fix0)
+			bit1.refine(b, from2&^from4, from4, fix1, 1, 63)
+			bit0.refine(b, from1&^from2, from2, fix0, 1, 63)
 		}
 	}
 	low.finish(false)
@@ -185,7 +260,7 @@ func tokenizeChroma(p *Component, s []*stream) (largest uint32) {
 				fix0 = fix0<<is2 | a&is2
 			}
 			all.first(b, from2, 1, 63, 1)
-			bit0.refine(b, from1&^from2, from2, fix0)
+			bit0.refine(b, from1&^from2, from2, fix0, 1, 63)
 		}
 	}
 	all.finish(false)

@@ -92,7 +92,7 @@ func (w *walker) payload(at int) ([]byte, error) {
 		w.count++
 	}
 	if w.count > w.lim.MaxSegments {
-		return nil, unsupported(at, "more than %d segments", w.lim.MaxSegments)
+		return nil, overLimit(at, "--max-segments", "more than %d segments", w.lim.MaxSegments)
 	}
 	if len(w.src)-w.pos < 2 {
 		return nil, short(at, len(w.src), w.pos+2)

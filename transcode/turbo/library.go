@@ -38,8 +38,8 @@ var library struct {
 	destroy        func(handle uintptr) int32
 }
 
-// Available returns nil where JPEG files can be decoded, and otherwise an error
-// that says what to install. It wraps [transcode.ErrUnsupported].
+// Available returns nil where the library is there, and otherwise an error that
+// says what to install. It wraps [transcode.ErrUnsupported].
 func Available() error {
 	library.once.Do(func() { library.err = load(sonames) })
 	return library.err
@@ -56,7 +56,7 @@ func load(names []string) error {
 			first = err
 		}
 	}
-	return transcode.Errorf(transcode.ErrUnsupported, "pixel views of JPEG files need libjpeg-turbo: install "+
+	return transcode.Errorf(transcode.ErrUnsupported, "libjpeg-turbo is not there: install "+
 		"libturbojpeg0 (Debian, Ubuntu) or libjpeg-turbo / turbojpeg (Fedora, Arch): %v", first)
 }
 

@@ -1,18 +1,21 @@
-package turbo
+package steps
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/jpeg"
+	"github.com/pipefs/pipefs/transcode/turbo"
 )
 
 // Decoder is the [transcode.Decoder] of JPEG.
-type Decoder struct{}
+type Decoder struct {
+	// OwnOnly keeps libturbojpeg out of it.
+	OwnOnly bool
+}
 
 // Format returns transcode.JPEG.
 func (Decoder) Format() transcode.Format { return transcode.JPEG }
@@ -56,7 +59,7 @@ func readHeader(r io.ReaderAt, size int64, lim transcode.Limits) (jpeg.Header, e
 		if err != nil {
 			return jpeg.Header{}, err
 		}
-		h, err := jpeg.ParseHeader(b, jpeg.Limits{MaxPixels: lim.MaxPixels})
+		h, err := jpeg.ParseHeader(b, jpeg.LimitsOf(lim))
 		var e *jpeg.Error
 		if err == nil || int64(len(b)) == size || !errors.As(err, &e) || e.Need == 0 {
 			return h, err
@@ -71,7 +74,7 @@ func readHeader(r io.ReaderAt, size int64, lim transcode.Limits) (jpeg.Header, e
 // package jpeg transcodes it, as far as the header tells.
 func scannable(h *jpeg.Header) bool {
 	n := len(h.Components)
-	if h.Precision != 8 || h.Coding > jpeg.CodingProgressive || n != 1 && n != 3 {
+	if h.Precision != 8 || h.Coding > jpeg.CodingProgressive || h.Model == jpeg.ModelUnknown {
 		return false
 	}
 	blocks := 0
@@ -89,13 +92,69 @@ func scannable(h *jpeg.Header) bool {
 // decodable reports whether libjpeg-turbo has pixels for the file. Arithmetic
 // coding is included: all distributions build it with that.
 func decodable(h *jpeg.Header) bool {
+	maxH, maxV := 1, 1
+	for _, c := range h.Components {
+		maxH, maxV = max(maxH, c.H), max(maxV, c.V)
+	}
+	for _, c := range h.Components {
+		if len(h.Components) > 1 && (maxH%c.H != 0 || maxV%c.V != 0) {
+			return false
+		}
+	}
 	return h.Precision == 8 && (h.Coding <= jpeg.CodingProgressive || h.Coding == jpeg.CodingArithmetic) &&
 		h.Model != jpeg.ModelUnknown
 }
 
-// Decode decodes a whole file to RGB.
-func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
-	h, err := jpeg.ParseHeader(src, jpeg.Limits{MaxPixels: lim.MaxPixels})
+// Decode decodes a whole file to RGB. libturbojpeg, where it is there, helps with
+// what package jpeg does not take: arithmetic coding, damage. For processors
+// without assembly here it does all the work.
+func (d Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
+	h, err := header(src, lim)
+	if err != nil {
+		return nil, err
+	}
+	// Where there is assembly for the processor our own decoder is the faster one.
+	library := func() bool { return !d.OwnOnly && Library() == nil }
+	if h.Coding != jpeg.CodingArithmetic && (jpeg.Vectorised || !library()) {
+		px, err := decode(h, src, 1, lim)
+		var e *jpeg.Error
+		if err == nil || errors.As(err, &e) && e.Limit || !library() {
+			return px, err
+		}
+	}
+	if !library() {
+		return nil, transcode.Errorf(transcode.ErrUnsupported, "JPEG of arithmetic coding: %v", Library())
+	}
+	return ask(h, src)
+}
+
+// ask asks libturbojpeg.
+func ask(h *jpeg.Header, src []byte) (*transcode.Pixels, error) {
+	pix, err := turbo.Decode(src, h.Width, h.Height, channels(h))
+	if err != nil && !bytes.Contains(src[h.ScanOffset:], []byte{0xff, 0xd9}) {
+		return nil, transcode.Errorf(transcode.ErrTruncated, "JPEG without its end: %v", err)
+	}
+	var warning turbo.Warning
+	if err != nil && !errors.As(err, &warning) {
+		return nil, err
+	}
+	return pixels(h, &jpeg.Image{Width: h.Width, Height: h.Height, Channels: channels(h), Pix: pix}), nil
+}
+
+// decode makes RGB pixels at 1/scale of the size with our own decoder.
+func decode(h *jpeg.Header, src []byte, scale int, lim transcode.Limits) (*transcode.Pixels, error) {
+	m, err := jpeg.DecodePixels(src, scale, jpeg.LimitsOf(lim))
+	if err != nil {
+		return nil, err
+	}
+	return pixels(h, m), nil
+}
+
+// header reads the header of a whole file and refuses, before any memory is
+// spent, what cannot be decoded.
+func header(src []byte, lim transcode.Limits) (*jpeg.Header, error) {
+	limits := jpeg.LimitsOf(lim)
+	h, err := jpeg.ParseHeader(src, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -107,40 +166,21 @@ func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*tra
 	}
 	// Each scan of a progressive file passes over the whole picture, however few
 	// bytes it takes.
-	if n := bytes.Count(src[h.ScanOffset:], []byte{0xff, 0xda}); h.Coding != jpeg.CodingBaseline && n > jpeg.DefaultMaxScans {
-		return nil, transcode.Errorf(transcode.ErrUnsupported, "JPEG of %d scans, the limit is %d", n, jpeg.DefaultMaxScans)
-	}
-	if err := Available(); err != nil {
-		return nil, err
+	if n := bytes.Count(src[h.ScanOffset:], []byte{0xff, 0xda}); h.Coding != jpeg.CodingBaseline && n > limits.MaxScans {
+		return nil, transcode.Errorf(transcode.ErrUnsupported, "JPEG of %d scans, the limit is %d; --max-scans raises it", n, limits.MaxScans)
 	}
 	if h.Coding != jpeg.CodingArithmetic && int64(len(src)-h.ScanOffset)*8 < mcus(&h) {
 		return nil, transcode.Errorf(transcode.ErrTruncated, "JPEG of %d by %d pixels in %d bytes", h.Width, h.Height, len(src))
 	}
-	px := &transcode.Pixels{Width: h.Width, Height: h.Height, Mode: transcode.ModeRGB}
-	px.Meta = transcode.Metadata{
-		// Copies: the file must not be kept alive by what a header says.
-		EXIF: bytes.Clone(h.EXIF), ICC: bytes.Clone(h.ICC), Orientation: uint8(h.Orientation),
-	}
-	var warning, failure string
+	return &h, nil
+}
+
+// channels is how many libjpeg makes of the picture for us.
+func channels(h *jpeg.Header) int {
 	if h.Model == jpeg.ModelCMYK || h.Model == jpeg.ModelYCCK {
-		cmyk := make([]byte, h.Width*h.Height*4)
-		warning, failure = decompress(cmyk, src, h.Width, h.Height, 4, pixelCMYK)
-		px.Pix = make([]byte, px.Len())
-		fromCMYK(px.Pix, cmyk)
-	} else {
-		px.Pix = make([]byte, px.Len())
-		warning, failure = decompress(px.Pix, src, h.Width, h.Height, 3, pixelRGB)
+		return 4
 	}
-	if warning == "" && failure == "" {
-		return px, nil
-	}
-	if !bytes.Contains(src[h.ScanOffset:], []byte{0xff, 0xd9}) {
-		return nil, transcode.Errorf(transcode.ErrTruncated, "JPEG without its end: %s", warning+failure)
-	}
-	if failure != "" {
-		return nil, transcode.Errorf(failureKind(failure), "JPEG: %s", failure)
-	}
-	return px, nil
+	return 3
 }
 
 // mcus is the number of minimum coded units, each of which takes at least a bit
@@ -155,17 +195,18 @@ func mcus(h *jpeg.Header) int64 {
 	return across * down
 }
 
-// failureKind classifies an error text of libjpeg.
-func failureKind(text string) error {
-	for _, part := range []string{"nsupported", "not implemented", "not supported", "not compiled", "more than 500 scans"} {
-		if strings.Contains(text, part) {
-			return transcode.ErrUnsupported
-		}
+// pixels adds the metadata, and makes RGB of CMYK.
+func pixels(h *jpeg.Header, m *jpeg.Image) *transcode.Pixels {
+	px := &transcode.Pixels{Width: m.Width, Height: m.Height, Mode: transcode.ModeRGB, Pix: m.Pix}
+	px.Meta = transcode.Metadata{
+		// Copies: the file must not be kept alive by what a header says.
+		EXIF: bytes.Clone(h.EXIF), ICC: bytes.Clone(h.ICC), Orientation: uint8(h.Orientation),
 	}
-	if text == "out of memory" || strings.Contains(text, "Insufficient memory") || strings.Contains(text, "Memory allocation") {
-		return transcode.ErrInternal
+	if m.Channels == 4 {
+		px.Pix = make([]byte, px.Len())
+		fromCMYK(px.Pix, m.Pix)
 	}
-	return transcode.ErrBad
+	return px
 }
 
 // fromCMYK converts inverted CMYK to RGB with Pillow's rounding: white minus

@@ -1,4 +1,4 @@
-package turbo
+package steps
 
 import (
 	"bytes"
@@ -13,12 +13,15 @@ import (
 
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
+	"github.com/pipefs/pipefs/transcode/jpeg"
+	"github.com/pipefs/pipefs/transcode/turbo"
 )
 
-// needLibrary fails where the library is missing: it is what is tested.
+// needLibrary fails where the library is missing or not used: it is what is
+// tested.
 func needLibrary(t testing.TB) {
 	t.Helper()
-	if err := Available(); err != nil {
+	if err := Library(); err != nil {
 		t.Fatalf("install libturbojpeg0: %v", err)
 	}
 }
@@ -26,7 +29,7 @@ func needLibrary(t testing.TB) {
 // photographs are the JPEG files beside the repository, if there are any.
 func photographs(t testing.TB) []string {
 	t.Helper()
-	paths, _ := filepath.Glob("../../../shared/data/bsds/*.jpg")
+	paths, _ := filepath.Glob("../../../../shared/data/bsds/*.jpg")
 	if len(paths) == 0 {
 		t.Skip("no photographs in ../shared/data/bsds beside the repository")
 	}
@@ -78,37 +81,52 @@ func expect(t *testing.T, paths []string) map[string][]byte {
 	return pixels
 }
 
-func checkAll(t *testing.T, paths []string) {
+// checkAll compares the pixels of both decoders with Pillow's. Our own
+// may refuse what the library repairs, but nothing else.
+func checkAll(t *testing.T, paths []string, damaged bool) {
 	t.Helper()
 	needLibrary(t)
 	want := expect(t, paths)
+	refused := 0
 	for _, path := range paths {
 		src, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
+		name := filepath.Base(path)
 		px, err := Decoder{}.Decode(context.Background(), src, transcode.Limits{})
 		if err != nil {
 			if want[path] != nil {
-				t.Errorf("%s: %v, Pillow reads it", filepath.Base(path), err)
+				t.Errorf("%s: %v, Pillow reads it", name, err)
 			}
 			continue
 		}
 		if want[path] == nil {
-			t.Errorf("%s: Pillow refuses it", filepath.Base(path))
+			t.Errorf("%s: Pillow refuses it", name)
 		} else if !bytes.Equal(px.Pix, want[path]) {
-			t.Errorf("%s: not the pixels of Pillow", filepath.Base(path))
+			t.Errorf("%s: not the pixels of Pillow", name)
 		}
 		info, err := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), transcode.Limits{})
 		if err != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode {
-			t.Errorf("%s: probe says %+v, %v", filepath.Base(path), info, err)
+			t.Errorf("%s: probe says %+v, %v", name, info, err)
+		}
+		own, err := Decoder{OwnOnly: true}.Decode(context.Background(), src, transcode.Limits{})
+		switch {
+		case err == nil && !bytes.Equal(own.Pix, px.Pix):
+			t.Errorf("%s: our own decoder gives other pixels", name)
+		case err != nil:
+			refused++
+			if !damaged && info.Scannable {
+				t.Errorf("%s: our own decoder: %v", name, err)
+			}
 		}
 	}
+	t.Logf("%d files, our own decoder refuses %d", len(paths), refused)
 }
 
 // TestPhotographs compares all pixels of ordinary files with Pillow's.
 func TestPhotographs(t *testing.T) {
-	checkAll(t, photographs(t))
+	checkAll(t, photographs(t), false)
 }
 
 // generate writes JPEG files of every flavour that cjpeg and Pillow know.
@@ -192,8 +210,7 @@ func TestFlavours(t *testing.T) {
 	if len(paths) < 200 {
 		t.Fatalf("%d files generated", len(paths))
 	}
-	t.Logf("%d files", len(paths))
-	checkAll(t, paths)
+	checkAll(t, paths, false)
 }
 
 // TestDamage wants the answers of Pillow for files that are not whole: pixels
@@ -231,7 +248,7 @@ func TestDamage(t *testing.T) {
 		b[len(b)/2+i*17] ^= 0x5a
 		write("flipped"+string(rune('a'+i)), b)
 	}
-	checkAll(t, damaged)
+	checkAll(t, damaged, true)
 }
 
 // TestHostile wants errors, soon and without memory, for headers that promise
@@ -299,32 +316,25 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// TestMissing wants the text for a machine without the library to say what to
-// install.
-func TestMissing(t *testing.T) {
-	err := load([]string{"libturbojpeg-that-nobody-has.so.0"})
-	if !errors.Is(err, transcode.ErrUnsupported) || !bytes.Contains([]byte(err.Error()), []byte("libturbojpeg0 (Debian")) {
-		t.Errorf("%v", err)
+// TestTrials wants the library to be refused only for pixels that differ.
+func TestTrials(t *testing.T) {
+	needLibrary(t)
+	if n := len(trials()); n != 20 {
+		t.Errorf("%d trial pictures", n)
 	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	needLibrary(b)
-	src, err := os.ReadFile(photographs(b)[0])
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		px, err := Decoder{}.Decode(context.Background(), src, transcode.Limits{})
+	for name, src := range trials() {
+		h, err := jpeg.ParseHeader(src, jpeg.Limits{})
 		if err != nil {
-			b.Fatal(err)
+			t.Fatal(name, err)
 		}
-		b.SetBytes(int64(len(px.Pix)))
+		if _, err := turbo.Decode(src, h.Width, h.Height, 3); err != nil {
+			t.Errorf("%s: libjpeg: %v", name, err)
+		}
 	}
 }
 
-// FuzzDecode wants no crash of the library, and Probe to agree with Decode.
+// FuzzDecode wants no crash, Probe to agree with Decode, and our own decoder with the
+// library.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\xff\xd8\xff\xdb\x00\x43\x00" + strings.Repeat("\x01", 64) +
 		"\xff\xc0\x00\x0b\x08\x00\x08\x00\x08\x01\x01\x11\x00" +
@@ -332,12 +342,15 @@ func FuzzDecode(f *testing.F) {
 		"\xff\xc4\x00\x14\x10\x01" + strings.Repeat("\x00", 15) + "\x00" +
 		"\xff\xda\x00\x08\x01\x01\x00\x00\x3f\x00\x3f\xff\xd9"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		needLibrary(t)
 		lim := transcode.Limits{MaxPixels: 1 << 14}
 		info, probeErr := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), lim)
 		px, err := Decoder{}.Decode(context.Background(), src, lim)
 		if err == nil && (probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len()) {
 			t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
+		}
+		own, ownErr := Decoder{OwnOnly: true}.Decode(context.Background(), src, lim)
+		if ownErr == nil && (err != nil || !bytes.Equal(own.Pix, px.Pix)) {
+			t.Fatalf("our own decoder gives other pixels: %v", err)
 		}
 	})
 }

@@ -1,0 +1,275 @@
+package kernel
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// rowKernels are those that work on rows: run takes so many rows of one length,
+// and writes size bytes for each sample of a row.
+var rowKernels = []struct {
+	name       string
+	rows, size int
+	run        func(dst []byte, in [][]byte)
+}{
+	{"UpsampleH2V1", 1, 2, func(dst []byte, in [][]byte) { UpsampleH2V1(dst, in[0]) }},
+	{"UpsampleH2V2", 2, 2, func(dst []byte, in [][]byte) { UpsampleH2V2(dst, in[0], in[1]) }},
+	{"UpsampleH1V2/upper", 2, 1, func(dst []byte, in [][]byte) { UpsampleH1V2(dst, in[0], in[1], false) }},
+	{"UpsampleH1V2/lower", 2, 1, func(dst []byte, in [][]byte) { UpsampleH1V2(dst, in[0], in[1], true) }},
+	{"YCCToRGB", 3, 3, func(dst []byte, in [][]byte) { YCCToRGB(dst, in[0], in[1], in[2]) }},
+	{"GreyToRGB", 1, 3, func(dst []byte, in [][]byte) { GreyToRGB(dst, in[0]) }},
+	{"Interleave3", 3, 3, func(dst []byte, in [][]byte) { Interleave3(dst, in[0], in[1], in[2]) }},
+	{"YCCKToCMYK", 4, 4, func(dst []byte, in [][]byte) { YCCKToCMYK(dst, in[0], in[1], in[2], in[3]) }},
+	{"Interleave4", 4, 4, func(dst []byte, in [][]byte) { Interleave4(dst, in[0], in[1], in[2], in[3]) }},
+}
+
+// blockKernels are those that make size×size samples of a block.
+var blockKernels = []struct {
+	name string
+	size int
+	run  func(dst []byte, stride int, b *[64]int16, quant *[64]uint16)
+}{
+	{"IDCT8", 8, func(dst []byte, stride int, b *[64]int16, _ *[64]uint16) { IDCT8(dst, stride, b) }},
+	{"IDCT4", 4, func(dst []byte, stride int, b *[64]int16, _ *[64]uint16) { IDCT4(dst, stride, b) }},
+	{"IDCT2", 2, func(dst []byte, stride int, b *[64]int16, _ *[64]uint16) { IDCT2(dst, stride, b) }},
+	{"Block8", 8, func(dst []byte, stride int, b *[64]int16, q *[64]uint16) { Block8(dst, stride, b, nonzero(b), q) }},
+	{"Block4", 4, func(dst []byte, stride int, b *[64]int16, q *[64]uint16) { Block4(dst, stride, b, nonzero(b), q) }},
+	{"Block2", 2, func(dst []byte, stride int, b *[64]int16, q *[64]uint16) { Block2(dst, stride, b, nonzero(b), q) }},
+	{"Dequantise", 0, func(_ []byte, _ int, b *[64]int16, q *[64]uint16) {
+		var out [64]int16
+		Dequantise(&out, b, nonzero(b), q)
+		*b = out
+	}},
+}
+
+// samples fills rows with random samples, or with extreme ones.
+func samples(rng *rand.Rand, rows [][]byte) {
+	extreme := rng.IntN(3) == 0
+	for _, row := range rows {
+		for i := range row {
+			row[i] = byte(rng.Uint32())
+			if extreme {
+				row[i] = [...]byte{0, 1, 127, 128, 254, 255}[rng.IntN(6)]
+			}
+		}
+	}
+}
+
+// TestRows compares all forms of the kernels for rows, for many lengths, in memory
+// that ends right before the first byte and after the last one.
+func TestRows(t *testing.T) {
+	var lengths []int
+	for n := 1; n <= 135; n++ {
+		lengths = append(lengths, n)
+	}
+	lengths = append(lengths, 255, 256, 257, 511, 640, 1001, 4095)
+	longest := lengths[len(lengths)-1]
+	for _, k := range rowKernels {
+		t.Run(k.name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(5, 6))
+			for _, atEnd := range []bool{false, true} {
+				part := func(b []byte, n int) []byte {
+					if atEnd {
+						return b[len(b)-n:]
+					}
+					return b[:n:n]
+				}
+				memory := make([][]byte, k.rows+1)
+				for i := range memory {
+					memory[i] = guarded(t, longest*k.size, atEnd)
+				}
+				in := make([][]byte, k.rows)
+				for _, n := range lengths {
+					for i := range in {
+						in[i] = part(memory[i], n)
+					}
+					for range 4 {
+						samples(rng, in)
+						dst := part(memory[k.rows], n*k.size)
+						var want []byte
+						for _, form := range forms {
+							clear(dst)
+							form.use()
+							k.run(dst, in)
+							if want == nil {
+								want = bytes.Clone(dst)
+							} else if !bytes.Equal(dst, want) {
+								t.Fatalf("%d samples: %s differs from %s:\n%d\n%d\nof %d", n, form.name, forms[0].name, dst, want, in)
+							}
+						}
+						checkMargins(t, n, k.size, func(dst []byte) { k.run(dst, in) })
+					}
+				}
+			}
+		})
+	}
+}
+
+// checkMargins runs a kernel that writes n times size bytes and looks at those
+// around them.
+func checkMargins(t *testing.T, n, size int, run func(dst []byte)) {
+	t.Helper()
+	const margin = 100
+	for _, fill := range []byte{0, 255} {
+		b := bytes.Repeat([]byte{fill}, n*size+2*margin)
+		run(b[margin : len(b)-margin])
+		for i, v := range b {
+			if (i < margin || i >= len(b)-margin) && v != fill {
+				t.Fatalf("%d samples: byte %d of the margin was written", n, i)
+			}
+		}
+	}
+}
+
+// coefficients fills a block and a table, from what a photograph has to anything
+// at all.
+func coefficients(rng *rand.Rand, b *[64]int16, q *[64]uint16) {
+	c := part{blocks: make([][64]int16, 1)}
+	fillings[rng.IntN(len(fillings))].fill(rng, &c)
+	*b, *q = c.blocks[0], c.quant
+	if rng.IntN(4) == 0 {
+		for k := range b {
+			b[k] = [...]int16{0, 0, 1, -1, 1<<15 - 1, -1 << 15, 1 << 14, -1 << 14}[rng.IntN(8)]
+		}
+	}
+}
+
+// TestBlocks compares all forms of the kernels for blocks.
+func TestBlocks(t *testing.T) {
+	for _, k := range blockKernels {
+		t.Run(k.name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(7, 8))
+			for range 20000 {
+				var b [64]int16
+				var q [64]uint16
+				coefficients(rng, &b, &q)
+				compareBlock(t, k.size, k.run, &b, &q, k.size+rng.IntN(30))
+			}
+		})
+	}
+}
+
+// compareBlock runs all forms of a kernel in memory that ends where the samples
+// do.
+func compareBlock(t *testing.T, size int, run func([]byte, int, *[64]int16, *[64]uint16), b *[64]int16, q *[64]uint16, stride int) {
+	t.Helper()
+	const margin = 64
+	need := max(0, (size-1)*stride+size)
+	var want, got [2 * (margin + 7*300 + 8)]byte
+	var wantIn, in [64]int16
+	for i, form := range forms {
+		form.use()
+		dst := got[:need+2*margin]
+		for j := range dst {
+			dst[j] = 0xa5
+		}
+		in = *b
+		run(dst[margin:margin+need:margin+need], stride, &in, q)
+		for j := range dst {
+			if at := j - margin; (at < 0 || at >= need || at%stride >= size) && dst[j] != 0xa5 {
+				t.Fatalf("%s: byte %d, beyond the samples, was written", form.name, at)
+			}
+		}
+		if i == 0 {
+			want, wantIn = got, in
+		} else if got != want || in != wantIn {
+			t.Fatalf("%s: %d, %d\n%s: %d, %d\nblock %d, table %d", form.name, dst, in, forms[0].name, want[:len(dst)], wantIn, *b, *q)
+		}
+	}
+}
+
+// TestColours converts all of YCbCr.
+func TestColours(t *testing.T) {
+	if testing.Short() {
+		t.Skip("16 million colours")
+	}
+	var y, cb, cr [1 << 16]byte
+	for i := range y {
+		cb[i], cr[i] = byte(i), byte(i>>8)
+	}
+	want, got := make([]byte, 3*len(y)), make([]byte, 3*len(y))
+	for l := range 256 {
+		for i := range y {
+			y[i] = byte(l)
+		}
+		for i, form := range forms {
+			form.use()
+			if i == 0 {
+				YCCToRGB(want, y[:], cb[:], cr[:])
+				continue
+			}
+			YCCToRGB(got, y[:], cb[:], cr[:])
+			if !bytes.Equal(got, want) {
+				t.Fatalf("Y %d: %s differs from %s", l, form.name, forms[0].name)
+			}
+		}
+	}
+}
+
+// TestShort checks that rows that are too short are noticed.
+func TestShort(t *testing.T) {
+	eachForm(t, func(t *testing.T) {
+		for _, k := range rowKernels {
+			in := make([][]byte, k.rows)
+			for i := range in {
+				in[i] = make([]byte, 64)
+			}
+			// There is room behind the row, which must not be used.
+			dst := make([]byte, 64*k.size)[:64*k.size-1]
+			if !panics(func() { k.run(dst, in) }) {
+				t.Errorf("%s writes beyond its row", k.name)
+			}
+			for i := 1; i < k.rows; i++ {
+				in[i] = in[i][:63]
+				if !panics(func() { k.run(dst[:64*k.size], in) }) {
+					t.Errorf("%s reads beyond row %d", k.name, i)
+				}
+				in[i] = in[i][:64]
+			}
+			for i := range in {
+				in[i] = nil
+			}
+			if k.name != "UpsampleH2V1" && k.name != "UpsampleH2V2" {
+				k.run(nil, in)
+			}
+		}
+		for _, k := range blockKernels {
+			if k.size > 0 && !panics(func() {
+				k.run(make([]byte, (k.size-1)*20+k.size)[:(k.size-1)*20+k.size-1], 20, new([64]int16), new([64]uint16))
+			}) {
+				t.Errorf("%s writes beyond its samples", k.name)
+			}
+		}
+	})
+}
+
+func panics(f func()) (yes bool) {
+	defer func() { yes = recover() != nil }()
+	f()
+	return false
+}
+
+// TestNoAllocations checks that kernels keep to the stack.
+func TestNoAllocations(t *testing.T) {
+	eachForm(t, func(t *testing.T) {
+		dst := make([]byte, 4*100)
+		in := [][]byte{make([]byte, 100), make([]byte, 100), make([]byte, 100), make([]byte, 100)}
+		for _, k := range rowKernels {
+			if n := testing.AllocsPerRun(10, func() { k.run(dst, in) }); n != 0 {
+				t.Errorf("%s: %v allocations", k.name, n)
+			}
+		}
+		var b [64]int16
+		var q [64]uint16
+		rng := rand.New(rand.NewPCG(1, 1))
+		for _, k := range blockKernels {
+			for range 10 {
+				coefficients(rng, &b, &q)
+				if n := testing.AllocsPerRun(10, func() { k.run(dst, 16, &b, &q) }); n != 0 {
+					t.Errorf("%s: %v allocations", k.name, n)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,220 @@
+package kernel
+
+// step is the number of samples that assembly takes from a row at a time; shorter
+// rows are left to Go.
+const step = 32
+
+// check panics where a row is too short: assembly would not notice.
+func check(ok bool) {
+	if !ok {
+		panic("kernel: row too short")
+	}
+}
+
+// checkBlock panics where dst has no room for size rows of size samples.
+func checkBlock(dst []byte, stride, size int) {
+	// The first comparison keeps the product of the other one from overflowing.
+	check(uint(stride) <= uint(len(dst)) && len(dst) >= (size-1)*stride+size)
+}
+
+// IDCT8 writes the 8×8 samples of a block: in has its dequantised coefficients in
+// natural order. dst begins with the top left sample, rows are stride apart;
+// len(dst) must be at least 7*stride+8.
+//
+// libjpeg-turbo looks at coefficients before it dequantises them to choose
+// between two computations, which differ where a value of row 0 is beyond 13 bits.
+// From dequantised ones the choice cannot always be told: see Block8.
+func IDCT8(dst []byte, stride int, in *[64]int16) {
+	checkBlock(dst, stride, 8)
+	if accelerated {
+		idct8AVX2(&dst[0], stride, in)
+		return
+	}
+	idct8Go(dst, stride, in, rowsZero(in, 0b11111110))
+}
+
+// IDCT4 is IDCT8 for 4×4 samples; len(dst) must be at least 3*stride+4.
+func IDCT4(dst []byte, stride int, in *[64]int16) {
+	checkBlock(dst, stride, 4)
+	if accelerated {
+		idct4AVX2(&dst[0], stride, in)
+		return
+	}
+	idct4Go(dst, stride, in, rowsZero(in, 0b11101110))
+}
+
+// IDCT2 is IDCT8 for 2×2 samples; len(dst) must be at least stride+2.
+func IDCT2(dst []byte, stride int, in *[64]int16) {
+	checkBlock(dst, stride, 2)
+	if accelerated {
+		idct2AVX2(&dst[0], stride, in)
+		return
+	}
+	idct2Go(dst, stride, in)
+}
+
+// IDCT1 returns the one sample of a block at an eighth of its size.
+func IDCT1(in *[64]int16) byte {
+	// Here libjpeg-turbo does not clamp but has a table of 1024 entries.
+	v := (int32(in[0]) + 4) >> 3 << 22 >> 22
+	return clamp(v + 128)
+}
+
+// Block8 is Dequantise and IDCT8 in one, and fast where there is nothing but a DC
+// coefficient. It gives libjpeg-turbo's samples even
+// where a coefficient that is not zero becomes zero in Dequantise.
+func Block8(dst []byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uint16) {
+	checkBlock(dst, stride, 8)
+	if nonzero == 0 {
+		flat8(dst, stride, flatSample(b, quant))
+		return
+	}
+	if accelerated {
+		block8AVX2(&dst[0], stride, b, nonzero, quant)
+		return
+	}
+	var in [64]int16
+	dequantiseGo(&in, b, nonzero, quant)
+	idct8Go(dst, stride, &in, nonzero&columns8 == 0)
+}
+
+// Block4 is Dequantise and IDCT4 in one, as Block8.
+func Block4(dst []byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uint16) {
+	checkBlock(dst, stride, 4)
+	if accelerated {
+		block4AVX2(&dst[0], stride, b, nonzero, quant)
+		return
+	}
+	var in [64]int16
+	dequantiseGo(&in, b, nonzero, quant)
+	idct4Go(dst, stride, &in, nonzero&columns4 == 0)
+}
+
+// Block2 is Dequantise and IDCT2 in one.
+func Block2(dst []byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uint16) {
+	checkBlock(dst, stride, 2)
+	if accelerated {
+		block2AVX2(&dst[0], stride, b, quant)
+		return
+	}
+	var in [64]int16
+	dequantiseGo(&in, b, nonzero, quant)
+	idct2Go(dst, stride, &in)
+}
+
+// Dequantise multiplies the coefficients b by the table quant, both in zigzag
+// order, and writes all of out in natural order. nonzero must have bit k set for
+// each AC coefficient k that is not zero, and for no other; bit 0 is ignored.
+func Dequantise(out *[64]int16, b *[64]int16, nonzero uint64, quant *[64]uint16) {
+	if accelerated {
+		dequantiseAVX2(out, b, quant)
+		return
+	}
+	dequantiseGo(out, b, nonzero, quant)
+}
+
+// UpsampleH2V1 doubles a row. len(src) must be at least 1 and len(dst) at least
+// 2*len(src). Rows of one or two samples are repeated rather than filtered, as in
+// libjpeg.
+func UpsampleH2V1(dst, src []byte) {
+	check(len(dst) >= 2*len(src))
+	if n := len(src); accelerated && n >= step+2 {
+		dst[0], dst[1] = src[0], byte((3*int(src[0])+int(src[1])+2)>>2)
+		upsampleH2V1AVX2(&dst[2], &src[1], n-2)
+		dst[2*n-2], dst[2*n-1] = byte((3*int(src[n-1])+int(src[n-2])+1)>>2), src[n-1]
+		return
+	}
+	upsampleH2V1Go(dst, src)
+}
+
+// UpsampleH2V2 doubles a row and interpolates it with its neighbour: near is the
+// nearer row, far the farther one, of the same length, at least 1. len(dst) must
+// be at least twice that. Rows of one or two samples are those of near, repeated,
+// as in libjpeg.
+func UpsampleH2V2(dst, near, far []byte) {
+	check(len(far) >= len(near) && len(dst) >= 2*len(near))
+	if n := len(near); accelerated && n >= step+2 {
+		this, other := 3*int(near[0])+int(far[0]), 3*int(near[1])+int(far[1])
+		dst[0], dst[1] = byte((4*this+8)>>4), byte((3*this+other+7)>>4)
+		upsampleH2V2AVX2(&dst[2], &near[1], &far[1], n-2)
+		this, other = 3*int(near[n-1])+int(far[n-1]), 3*int(near[n-2])+int(far[n-2])
+		dst[2*n-2], dst[2*n-1] = byte((3*this+other+8)>>4), byte((4*this+7)>>4)
+		return
+	}
+	upsampleH2V2Go(dst, near, far)
+}
+
+// UpsampleH1V2 interpolates a row with its neighbour: near is the nearer row, far
+// the farther one, of the same length, dst not shorter. lower says that far is the
+// row below near: a tie is then rounded up, otherwise down.
+func UpsampleH1V2(dst, near, far []byte, lower bool) {
+	check(len(far) >= len(near) && len(dst) >= len(near))
+	bias := 1
+	if lower {
+		bias = 2
+	}
+	if accelerated && len(near) >= step {
+		upsampleH1V2AVX2(&dst[0], &near[0], &far[0], len(near), uint16(bias))
+		return
+	}
+	upsampleH1V2Go(dst, near, far, bias)
+}
+
+// YCCToRGB converts a row of YCbCr to RGB pixels. cb and cr must not be shorter
+// than y, and len(dst) must be at least 3*len(y).
+func YCCToRGB(dst, y, cb, cr []byte) {
+	check(len(cb) >= len(y) && len(cr) >= len(y) && len(dst) >= 3*len(y))
+	if accelerated && len(y) >= step {
+		yccToRGBAVX2(&dst[0], &y[0], &cb[0], &cr[0], len(y))
+		return
+	}
+	yccToRGBGo(dst, y, cb, cr)
+}
+
+// GreyToRGB repeats each sample of a row three times. len(dst) must be at least
+// 3*len(y).
+func GreyToRGB(dst, y []byte) {
+	check(len(dst) >= 3*len(y))
+	if accelerated && len(y) >= step {
+		greyToRGBAVX2(&dst[0], &y[0], len(y))
+		return
+	}
+	greyToRGBGo(dst, y)
+}
+
+// Interleave3 makes pixels of three rows. g and b must not be shorter than r, and
+// len(dst) must be at least 3*len(r).
+func Interleave3(dst, r, g, b []byte) {
+	check(len(g) >= len(r) && len(b) >= len(r) && len(dst) >= 3*len(r))
+	if accelerated && len(r) >= step {
+		interleave3AVX2(&dst[0], &r[0], &g[0], &b[0], len(r))
+		return
+	}
+	interleave3Go(dst, r, g, b)
+}
+
+// YCCKToCMYK converts a row of YCCK to CMYK pixels: YCbCr is that of the inverted
+// inks, black stays as it is. No row may be shorter than y, and len(dst) must be
+// at least 4*len(y).
+func YCCKToCMYK(dst, y, cb, cr, k []byte) {
+	check(len(cb) >= len(y) && len(cr) >= len(y) && len(k) >= len(y) && len(dst) >= 4*len(y))
+	if accelerated && len(y) >= step {
+		ycckToCMYKAVX2(&dst[0], &y[0], &cb[0], &cr[0], &k[0], len(y))
+		return
+	}
+	ycckToCMYKGo(dst, y, cb, cr, k)
+}
+
+// Interleave4 makes pixels of four rows. No row may be shorter than c, and
+// len(dst) must be at least 4*len(c).
+func Interleave4(dst, c, m, y, k []byte) {
+	check(len(m) >= len(c) && len(y) >= len(c) && len(k) >= len(c) && len(dst) >= 4*len(c))
+	if accelerated && len(c) >= step {
+		interleave4AVX2(&dst[0], &c[0], &m[0], &y[0], &k[0], len(c))
+		return
+	}
+	interleave4Go(dst, c, m, y, k)
+}
+
+// Vectorised says whether there is assembly for this processor.
+func Vectorised() bool { return accelerated }

@@ -1,0 +1,213 @@
+package jpeg
+
+import (
+	"sync"
+
+	"github.com/pipefs/pipefs/transcode/jpeg/internal/kernel"
+)
+
+// Image is a picture as pixels.
+type Image struct {
+	Width, Height int
+	// Channels is 3 for RGB and 4 for CMYK, whose values are those of the file:
+	// inverted, in all files that Adobe's programs write.
+	Channels int
+	// Pix has the pixels row by row, without gaps.
+	Pix []byte
+}
+
+// ScaledSize returns the size of a picture at 1/scale of its width and height.
+func ScaledSize(width, height, scale int) (w, h int) {
+	return ceilDiv(width, scale), ceilDiv(height, scale)
+}
+
+// DecodePixels decodes a whole file to RGB, or CMYK where it has four components,
+// at 1/scale of its size: 1, 2, 4 or 8. What it takes and what it refuses is what
+// Decode does; in addition it refuses pictures of an unknown colour model, and of
+// sampling factors that are no multiples of each other.
+//
+// The pixels are those of libjpeg-turbo 2.1 with its default options, bit for
+// bit. That includes the smoothing of progressive files whose last scans are
+// missing, which other versions do in other ways.
+func DecodePixels(src []byte, scale int, lim Limits) (*Image, error) {
+	w := pixelWorkspaces.Get().(*pixelWorkspace)
+	m, err := w.decode(src, scale, lim)
+	if w.size() <= maxKept {
+		pixelWorkspaces.Put(w)
+	}
+	return m, err
+}
+
+// Pixels makes pixels of coefficients, as DecodePixels does.
+func (c *Coefficients) Pixels(scale int) (*Image, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	w := pixelWorkspaces.Get().(*pixelWorkspace)
+	defer pixelWorkspaces.Put(w)
+	w.render.scale = scale
+	return w.render.all(c)
+}
+
+// Vectorised says whether there is assembly for this processor.
+var Vectorised = kernel.Vectorised()
+
+// pixelWorkspace is what DecodePixels needs besides its result.
+type pixelWorkspace struct {
+	dec    decoder
+	c      Coefficients
+	render renderer
+}
+
+var pixelWorkspaces = sync.Pool{New: func() any { return new(pixelWorkspace) }}
+
+func (w *pixelWorkspace) size() int {
+	n := cap(w.dec.bits)
+	for i := range w.c.Components {
+		n += 136 * cap(w.c.Components[i].Blocks)
+	}
+	for i := range w.render.planes {
+		n += cap(w.render.planes[i].samples)
+	}
+	return n
+}
+
+func (w *pixelWorkspace) decode(src []byte, scale int, lim Limits) (*Image, error) {
+	defer func() { w.c.Segments, w.render.image = nil, nil }()
+	w.render.scale, w.render.image = scale, nil
+	w.dec.render = &w.render
+	if err := w.dec.decode(src, lim, &w.c); err != nil {
+		return nil, err
+	}
+	if w.render.image != nil {
+		return w.render.image, nil
+	}
+	return w.render.all(&w.c)
+}
+
+// renderer makes pixels of blocks, which come row by row of MCUs.
+type renderer struct {
+	scale  int
+	image  *Image // nil before start
+	model  ColorModel
+	planes [maxComponents]plane
+	n      int // components
+	mcus   int // rows of MCUs
+	each   int // pixel rows that one makes
+	done   int // pixel rows that were made
+	// late says that the last pixel row of an MCU waits for the next MCU.
+	late   bool
+	smooth smoother
+}
+
+// start allocates the pixels of c.
+func (r *renderer) start(c *Coefficients) error {
+	if r.scale != 1 && r.scale != 2 && r.scale != 4 && r.scale != 8 {
+		return unsupported(0, "scale 1/%d", r.scale)
+	}
+	channels, components := 3, 3
+	switch c.Model {
+	case ModelUnknown:
+		components = 0
+	case ModelGrey:
+		components = 1
+	case ModelCMYK, ModelYCCK:
+		channels, components = 4, 4
+	}
+	if len(c.Components) != components {
+		return unsupported(0, "pixels of %d components, colour model %v", len(c.Components), c.Model)
+	}
+	size := 8 / r.scale
+	maxH, maxV := c.maxFactors()
+	if len(c.Components) == 1 {
+		maxH, maxV = 1, 1
+	}
+	r.late = false
+	for i := range c.Components {
+		h, v := c.Components[i].H, c.Components[i].V
+		if len(c.Components) == 1 {
+			// Its MCUs are single blocks, whatever the sampling factors.
+			h, v = 1, 1
+		}
+		if !r.planes[i].start(&c.Components[i], h, v, maxH, maxV, size, c.Width, c.Height) {
+			return unsupported(0, "sampling factors %d×%d of %d×%d", h, v, maxH, maxV)
+		}
+		r.late = r.late || r.planes[i].vertical()
+	}
+	r.model, r.n = c.Model, len(c.Components)
+	r.mcus, r.each, r.done = ceilDiv(c.Height, 8*maxV), size*maxV, 0
+	w, h := ScaledSize(c.Width, c.Height, r.scale)
+	r.image = &Image{w, h, channels, make([]byte, w*h*channels)}
+	return nil
+}
+
+// all makes the pixels of coefficients that are all there.
+func (r *renderer) all(c *Coefficients) (*Image, error) {
+	if err := r.start(c); err != nil {
+		return nil, err
+	}
+	m := r.image
+	defer func() { r.image, r.smooth = nil, smoother{} }()
+	smoothing := c.smoothing()
+	_, mcus := c.mcus()
+	for row := range r.mcus {
+		for i := range c.Components {
+			p, plane := &c.Components[i], &r.planes[i]
+			smoothing := smoothing && p.missing != [smoothed]int8{}
+			for y := row * plane.v; y < min((row+1)*plane.v, p.High); y++ {
+				if smoothing {
+					r.smooth.start(p, y, mcus)
+					for x := range p.Wide {
+						b, nonzero := r.smooth.next(x)
+						plane.put(x, y, b, nonzero, &p.Quant)
+					}
+					continue
+				}
+				masks := p.Nonzero[y*p.Stride:][:p.Wide]
+				blocks := p.Blocks[y*p.Stride:][:p.Wide]
+				for x := range blocks {
+					plane.put(x, y, &blocks[x], masks[x], &p.Quant)
+				}
+			}
+		}
+		r.finish(row)
+	}
+	return m, nil
+}
+
+// finish makes the pixels that are possible once all blocks of a row of MCUs
+// have been put.
+func (r *renderer) finish(row int) {
+	ready := (row + 1) * r.each
+	if r.late {
+		ready--
+	}
+	if row == r.mcus-1 || ready > r.image.Height {
+		ready = r.image.Height
+	}
+	for ; r.done < ready; r.done++ {
+		r.convert(r.done)
+	}
+}
+
+// convert makes row y of the pixels.
+func (r *renderer) convert(y int) {
+	m := r.image
+	var rows [maxComponents][]byte
+	for i := range r.n {
+		rows[i] = r.planes[i].row(y)[:m.Width]
+	}
+	out := m.Pix[y*m.Width*m.Channels:][:m.Width*m.Channels]
+	switch r.model {
+	case ModelGrey:
+		kernel.GreyToRGB(out, rows[0])
+	case ModelYCbCr:
+		kernel.YCCToRGB(out, rows[0], rows[1], rows[2])
+	case ModelRGB:
+		kernel.Interleave3(out, rows[0], rows[1], rows[2])
+	case ModelYCCK:
+		kernel.YCCKToCMYK(out, rows[0], rows[1], rows[2], rows[3])
+	case ModelCMYK:
+		kernel.Interleave4(out, rows[0], rows[1], rows[2], rows[3])
+	}
+}

@@ -1,0 +1,158 @@
+package jpeg
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// turbojpeg is libjpeg-turbo, asked in this process through its tj functions.
+var turbojpeg struct {
+	sync.Mutex
+	err        error
+	handle     uintptr
+	decompress func(handle uintptr, src *byte, size uintptr, dst *byte, width, pitch, height, format, flags int32) int32
+	text       func(handle uintptr) string
+	code       func(handle uintptr) int32
+}
+
+func openTurbojpeg(t testing.TB) {
+	t.Helper()
+	l := &turbojpeg
+	if l.handle == 0 && l.err == nil {
+		var lib uintptr
+		if lib, l.err = purego.Dlopen("libturbojpeg.so.0", purego.RTLD_NOW|purego.RTLD_LOCAL); l.err == nil {
+			var open func() uintptr
+			purego.RegisterLibFunc(&open, lib, "tjInitDecompress")
+			purego.RegisterLibFunc(&l.decompress, lib, "tjDecompress2")
+			purego.RegisterLibFunc(&l.text, lib, "tjGetErrorStr2")
+			purego.RegisterLibFunc(&l.code, lib, "tjGetErrorCode")
+			l.handle = open()
+		}
+	}
+	if l.err != nil {
+		t.Fatalf("libturbojpeg.so.0 is missing (Debian: apt install libturbojpeg0): %v", l.err)
+	}
+}
+
+// decompress decodes a file into m, as large as m says, with libjpeg-turbo. A
+// warning, with which the pixels are complete, begins with "warning".
+func decompress(t testing.TB, src []byte, m *Image) error {
+	t.Helper()
+	const (
+		formatRGB, formatCMYK   = 0, 11
+		accurateDCT, limitScans = 4096, 32768
+	)
+	l := &turbojpeg
+	l.Lock()
+	defer l.Unlock()
+	openTurbojpeg(t)
+	format := int32(formatRGB)
+	if m.Channels == 4 {
+		format = formatCMYK
+	}
+	if l.decompress(l.handle, unsafe.SliceData(src), uintptr(len(src)), unsafe.SliceData(m.Pix), int32(m.Width),
+		int32(m.Width*m.Channels), int32(m.Height), format, accurateDCT|limitScans) == 0 {
+		return nil
+	}
+	if l.code(l.handle) == 0 {
+		return fmt.Errorf("warning: %s", l.text(l.handle))
+	}
+	return fmt.Errorf("%s", l.text(l.handle))
+}
+
+// ambiguous reports whether the library, which is not told a scale but takes the
+// largest one of which the result is not too large, takes another one than scale.
+// It has one for each eighth.
+func ambiguous(width, height, scale int) bool {
+	w, h := ScaledSize(width, height, scale)
+	eighths := 8/scale + 1
+	return scale > 1 && ceilDiv(width*eighths, 8) == w && ceilDiv(height*eighths, 8) == h
+}
+
+// wantPixels returns the pixels of libjpeg-turbo, for a file of the given size, or
+// nil where it cannot be asked.
+func wantPixels(t testing.TB, src []byte, width, height, channels, scale int) *Image {
+	t.Helper()
+	w, h := ScaledSize(width, height, scale)
+	m := &Image{w, h, channels, make([]byte, w*h*channels)}
+	if ambiguous(width, height, scale) {
+		if channels == 4 {
+			return nil
+		}
+		ppm, errs := tool(t, src, "djpeg", "-ppm", "-scale", fmt.Sprintf("%d/8", 8/scale))
+		if len(errs) > 0 {
+			t.Fatalf("djpeg: %s", errs)
+		}
+		pix := ppm[len(ppm)-w*h:]
+		if ppm[1] == '6' {
+			copy(m.Pix, ppm[len(ppm)-3*w*h:])
+			return m
+		}
+		for i := range m.Pix {
+			m.Pix[i] = pix[i/3]
+		}
+		return m
+	}
+	if err := decompress(t, src, m); err != nil {
+		t.Fatalf("libjpeg-turbo: %v", err)
+	}
+	return m
+}
+
+// checkPixels compares the pixels of a file at all scales with libjpeg-turbo's,
+// and those of its coefficients with those.
+func checkPixels(t testing.TB, src []byte) {
+	t.Helper()
+	c, err := Decode(src, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	channels := 3
+	if len(c.Components) == 4 {
+		channels = 4
+	}
+	for _, scale := range []int{1, 2, 4, 8} {
+		got, err := DecodePixels(src, scale, Limits{})
+		if err != nil {
+			t.Fatalf("scale 1/%d: %v", scale, err)
+		}
+		want := wantPixels(t, src, c.Width, c.Height, channels, scale)
+		if want == nil {
+			continue
+		}
+		samePixels(t, fmt.Sprintf("scale 1/%d", scale), got, want)
+		got, err = c.Pixels(scale)
+		if err != nil {
+			t.Fatalf("scale 1/%d: %v", scale, err)
+		}
+		samePixels(t, fmt.Sprintf("coefficients, scale 1/%d", scale), got, want)
+		pixelsCompared++
+	}
+}
+
+var pixelsCompared int
+
+func samePixels(t testing.TB, name string, got, want *Image) {
+	t.Helper()
+	if got.Width != want.Width || got.Height != want.Height || got.Channels != want.Channels {
+		t.Fatalf("%s: %d×%d of %d channels, want %d×%d of %d", name, got.Width, got.Height, got.Channels,
+			want.Width, want.Height, want.Channels)
+	}
+	if bytes.Equal(got.Pix, want.Pix) {
+		return
+	}
+	at, n := firstDifference(got.Pix, want.Pix), 0
+	for i := range want.Pix {
+		if got.Pix[i] != want.Pix[i] {
+			n++
+		}
+	}
+	pixel := at / want.Channels
+	t.Fatalf("%s: %d of %d bytes differ; first at x %d, y %d, channel %d: %d, want %d", name, n, len(want.Pix),
+		pixel%want.Width, pixel/want.Width, at%want.Channels, got.Pix[at], want.Pix[at])
+}

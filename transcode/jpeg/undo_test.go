@@ -1,0 +1,272 @@
+package jpeg
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode/internal/pillow"
+)
+
+// checkUndo checks that a file comes back from its scans, byte for byte, and
+// returns the length of its undo.
+func checkUndo(t testing.TB, src []byte, cuts Cuts) int {
+	t.Helper()
+	s, err := Transcode(src, Options{Cuts: cuts, Undo: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Undo == nil {
+		t.Fatal("the file has no undo")
+	}
+	got, err := Restore(s.Data, s.Undo, Limits{})
+	if err != nil {
+		t.Fatalf("Restore: %v", err)
+	}
+	if !bytes.Equal(got, src) {
+		t.Fatalf("result differs at byte %d; lengths %d and %d", firstDifference(got, src), len(got), len(src))
+	}
+	return len(s.Undo)
+}
+
+func TestUndoPhotographs(t *testing.T) {
+	total, scans, undo := 0, 0, 0
+	for _, file := range photographs(t) {
+		src := read(t, file)
+		n := checkUndo(t, src, 0)
+		s, _ := Progressive(src, Limits{})
+		total, scans, undo = total+len(src), scans+len(s.Data), undo+n
+	}
+	t.Logf("%d bytes become %d and %d for the undo", total, scans, undo)
+	if scans+undo >= total {
+		t.Error("scans and undo are not smaller than the files")
+	}
+}
+
+func TestUndoMatrix(t *testing.T) {
+	for _, sampling := range samplings {
+		for _, coding := range []string{"", "-optimize", "-restart 1B", "-restart 7B", "-progressive", "-progressive -restart 1", "-quality 1", "-quality 100"} {
+			for _, size := range [][2]int{{1, 1}, {17, 33}, {100, 75}} {
+				checkUndo(t, synthetic(t, size[0], size[1], sampling+" "+coding), 0)
+			}
+		}
+	}
+	for name := range scripts {
+		for _, sampling := range []string{"-sample 2x2", "-sample 2x1 -restart 3B", "-rgb"} {
+			checkUndo(t, synthetic(t, 100, 75, sampling+" -scans "+name), 0)
+		}
+	}
+}
+
+// TestUndoUnusual checks files as other programs than libjpeg write them.
+func TestUndoUnusual(t *testing.T) {
+	src := synthetic(t, 100, 75, "-sample 2x2 -quality 90 -restart 5B")
+	s, err := Progressive(src, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var metadata []byte
+	for _, p := range parts {
+		metadata = append(metadata, p...)
+	}
+	sos := bytes.Index(src, []byte{0xFF, mSOS})
+	for name, file := range map[string][]byte{
+		"trailing bytes":          append(bytes.Clone(src), bytes.Repeat([]byte("trailing"), 1000)...),
+		"a second picture":        append(bytes.Clone(src), src...),
+		"many segments":           append(append(bytes.Clone(src[:sos]), metadata...), src[sos:]...),
+		"comment before EOI":      append(append(bytes.Clone(src[:len(src)-2]), segment(mCOM, "late")...), EOI[:]...),
+		"bytes between segments":  append(append(bytes.Clone(src[:sos]), "garbage"...), src[sos:]...),
+		"fill bytes":              append(append(bytes.Clone(src[:sos]), 0xFF, 0xFF), src[sos:]...),
+		"RST after the last MCU":  append(append(bytes.Clone(src[:len(src)-2]), 0xFF, mRST0), EOI[:]...),
+		"cut after three scans":   append(bytes.Clone(s.Data[:s.Ends[2]]), EOI[:]...),
+		"its own transcoded form": s.Data,
+	} {
+		t.Run(name, func(t *testing.T) { checkUndo(t, file, 0) })
+	}
+}
+
+// TestUndoDummies changes what lies beyond the edges and the bits that fill up
+// bytes, as cameras and editors write them.
+func TestUndoDummies(t *testing.T) {
+	for _, options := range []string{"-sample 2x2", "-sample 2x2 -restart 1", "-sample 4x1", "-sample 1x2 -restart 2B", "-sample 2x2,2x1,1x2", "-rgb -sample 2x2,1x1,2x2"} {
+		src := synthetic(t, 35, 19, options)
+		for name, value := range map[string]byte{"ones": 0xFF, "zeros": 0, "mixed": 0x55} {
+			t.Run(fmt.Sprint(options, "/", name), func(t *testing.T) {
+				checkUndo(t, disturb(t, src, value), 0)
+			})
+		}
+	}
+}
+
+// disturb returns src with other dummy blocks and other padding bits.
+func disturb(t testing.TB, src []byte, pad byte) []byte {
+	t.Helper()
+	w := new(workspace)
+	notes := &trace{}
+	w.dec.trace = notes
+	if err := w.dec.decode(src, Limits{}, &w.c); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i := range w.c.Components {
+		p := &w.c.Components[i]
+		p.eachDummy(func(at, before int) {
+			n++
+			p.Blocks[at] = Block{0: p.Blocks[before][0] + int16(n%5) - 2, 1: int16(n%7 - 3), 9: -1}
+			p.Nonzero[at] = 1 << 9
+			if n%7 != 3 {
+				p.Nonzero[at] |= 1 << 1
+			}
+		})
+	}
+	r := rebuilder{e: &w.enc, skeleton: skeleton(src, notes.scans), pads: pads{values: bytes.Repeat([]byte{pad}, 1000)}}
+	out, err := r.run(&w.dec, &w.c, Limits{}, len(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n == 0 || bytes.Equal(out, src) {
+		t.Fatal("nothing was changed")
+	}
+	return out
+}
+
+// TestUndoCMYK checks files with four components, which cjpeg cannot write.
+func TestUndoCMYK(t *testing.T) {
+	dir := t.TempDir()
+	pillow.Run(t, `
+import os, sys
+os.chdir(sys.argv[1])
+from PIL import Image
+import numpy as np
+y, x = np.mgrid[0:75, 0:101]
+p = np.stack([x*2, y*3, (x*y)%256, (x+y)%200], -1).astype(np.uint8)
+for name, kw in dict(plain={}, progressive=dict(progressive=True), optimised=dict(optimize=True)).items():
+    Image.fromarray(p, "CMYK").save(name + ".jpg", quality=85, **kw)
+`, dir)
+	files, _ := filepath.Glob(filepath.Join(dir, "*.jpg"))
+	if len(files) != 3 {
+		t.Fatalf("%d files", len(files))
+	}
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, transform := range []byte{0, 2} { // CMYK, YCCK
+			at := bytes.Index(src, []byte("Adobe")) + 11
+			src[at] = transform
+			s := checkOracle(t, src)
+			if len(s.Ends) != 18 || s.Levels[9] != 18 {
+				t.Errorf("%s: %d scans, levels %v", file, len(s.Ends), s.Levels)
+			}
+			checkUndo(t, src, 0)
+			checkSequential(t, src)
+		}
+	}
+}
+
+// TestUndoDamaged checks that a damaged undo never gives a wrong file.
+func TestUndoDamaged(t *testing.T) {
+	src := synthetic(t, 35, 19, "-sample 2x2")
+	s, err := Transcode(disturb(t, src, 0x55), Options{Undo: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Restore(s.Data, s.Undo, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Undo {
+		for bit := range 8 {
+			u := bytes.Clone(s.Undo)
+			u[i] ^= 1 << bit
+			if got, err := Restore(s.Data, u, Limits{}); err == nil && !bytes.Equal(got, want) {
+				t.Fatalf("byte %d, bit %d: a wrong file", i, bit)
+			}
+		}
+		if _, err := Restore(s.Data, s.Undo[:i], Limits{}); err == nil {
+			t.Fatalf("cut to %d bytes: no error", i)
+		}
+	}
+}
+
+func TestCutsScripts(t *testing.T) {
+	for _, options := range []string{"-sample 2x2", "-grayscale", "-rgb", "-sample 1x1 -quality 100"} {
+		src := synthetic(t, 100, 75, options)
+		all, err := Progressive(src, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		full, _ := tool(t, src, "djpeg", "-pnm")
+		for cuts := Cuts(0); cuts < 1<<10; cuts += 2 {
+			c := cuts | 1<<10
+			s, err := Transcode(src, Options{Cuts: c})
+			if err != nil {
+				t.Fatalf("%v: %v", c.Levels(), err)
+			}
+			if len(s.Ends) > len(all.Ends) || int(s.Levels[9]) != len(s.Ends) {
+				t.Fatalf("%v: %d scans, levels %v", c.Levels(), len(s.Ends), s.Levels)
+			}
+			// The coefficients at each cut are those of the default script.
+			for _, k := range c.Levels() {
+				if cuts%64 != 0 && k != 10 {
+					continue
+				}
+				same(t, fmt.Sprint(options, c.Levels(), " level ", k), cutAt(s, k), cutAt(all, k))
+			}
+		}
+		for _, levels := range [][]int{{10}, {1}, {5}, {1, 2, 5}} {
+			s, err := Transcode(src, Options{Cuts: CutsAt(levels...), Undo: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s, levels %v: %d scans instead of %d", options, levels, len(s.Ends), len(all.Ends))
+			if pixels, warnings := tool(t, s.Data, "djpeg", "-pnm"); len(warnings) > 0 || !bytes.Equal(pixels, full) {
+				t.Errorf("%s %v: djpeg shows something else: %s", options, levels, warnings)
+			}
+			checkUndo(t, src, CutsAt(levels...))
+			if CutsAt(levels...).All() {
+				t.Errorf("%v are not all levels", levels)
+			}
+		}
+	}
+}
+
+func cutAt(s Scans, level int) []byte {
+	return append(bytes.Clone(s.Data[:s.Ends[s.Levels[level-1]-1]]), EOI[:]...)
+}
+
+// same compares the coefficients of two files.
+func same(t testing.TB, name string, a, b []byte) {
+	t.Helper()
+	ca, errA := Decode(a, Limits{})
+	cb, errB := Decode(b, Limits{})
+	if errA != nil || errB != nil {
+		t.Fatal(name, errA, errB)
+	}
+	for i := range ca.Components {
+		pa, pb := &ca.Components[i], &cb.Components[i]
+		for at := range pa.Blocks {
+			if pa.Blocks[at] != pb.Blocks[at] || pa.Nonzero[at] != pb.Nonzero[at] {
+				t.Fatalf("%s: component %d, block %d differs", name, i, at)
+			}
+		}
+	}
+}
+
+func TestCutsNearest(t *testing.T) {
+	c := CutsAt(2, 5)
+	var got []string
+	for k := 1; k <= 10; k++ {
+		got = append(got, fmt.Sprint(c.Nearest(k)))
+	}
+	if s := strings.Join(got, " "); s != "2 2 2 2 5 5 5 5 5 10" {
+		t.Error(s)
+	}
+	if !Cuts(0).All() || !CutsAt(1, 2, 3, 4, 5, 6, 7, 8, 9, 10).All() || c.All() {
+		t.Error("All")
+	}
+}
