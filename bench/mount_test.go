@@ -157,6 +157,16 @@ func cpuSeconds(b *testing.B, pid int) float64 {
 	return (user + system) / 100 // USER_HZ
 }
 
+// ownCPU is the time that this process has used so far, in seconds.
+func ownCPU(b *testing.B) float64 {
+	b.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
 // daemon finds the process that serves a mount.
 func daemon(b *testing.B, env []string, mnt string) int {
 	b.Helper()

@@ -50,24 +50,44 @@ func BenchmarkFirstPassJPEG(b *testing.B) {
 	compare(b, "files", float64(len(plain)),
 		func() float64 { return seconds(func() { readAll(b, plain, 64<<10) }) },
 		func() float64 {
-			took, used := firstPass(b, env, dataset, 64<<10)
+			took, used := firstPass(b, env, dataset, "original", 64<<10)
 			cpu += used
 			return took
 		})
 	b.ReportMetric(1e6*cpu/float64(b.N*len(plain)), "daemon-µs/file")
 }
 
-// firstPass mounts, reads all of original/ once, and returns the seconds that it
+// firstPass mounts, reads all of a view once, and returns the seconds that it
 // took and those that the daemon worked.
-func firstPass(b *testing.B, env []string, what string, block int) (took, cpu float64) {
+func firstPass(b *testing.B, env []string, what, view string, block int) (took, cpu float64) {
 	b.Helper()
 	mnt, unmount := testmount.MountOnce(b, env, what, "--no-background")
 	defer unmount()
-	names := files(b, filepath.Join(mnt, "original"))
+	names := files(b, filepath.Join(mnt, view))
 	pid := daemon(b, env, mnt)
 	before := cpuSeconds(b, pid)
 	took = seconds(func() { readAll(b, names, block) })
 	return took, cpuSeconds(b, pid) - before
+}
+
+// BenchmarkFirstPassScan5 reads scan5/ from a packed store through a mount that
+// has cached nothing. The control is original/ of a dataset that holds these very
+// files. What counts is the CPU time of both sides, client and daemon.
+func BenchmarkFirstPassScan5(b *testing.B) {
+	dataset := testmount.Generate(b, "-samples", "25", "-copies", "160", "-width", "760", "-height", "570", "-png-every", "0")
+	env := testmount.Home(b)
+	store, same := filepath.Join(b.TempDir(), "store"), filepath.Join(b.TempDir(), "same")
+	testmount.Command(b, env, "pack", dataset, store)
+	testmount.Command(b, env, "export", store, "scan5", same)
+	cpu := func(what, view string) pass {
+		return func() float64 {
+			before := ownCPU(b)
+			_, daemon := firstPass(b, env, what, view, 64<<10)
+			return ownCPU(b) - before + daemon
+		}
+	}
+	readAll(b, files(b, same), 64<<10)
+	compare(b, "files/CPU", float64(len(files(b, same))), cpu(same, "original"), cpu(store, "scan5"))
 }
 
 // BenchmarkFirstPassPackedBMP reads BMP files of 600 KB from a packed store that
@@ -96,7 +116,7 @@ func BenchmarkFirstPassPackedBMP(b *testing.B) {
 			compare(b, "MB", float64(count*len(image))/1e6,
 				func() float64 { return seconds(func() { readAll(b, plain, block) }) },
 				func() float64 {
-					took, used := firstPass(b, env, store, block)
+					took, used := firstPass(b, env, store, "original", block)
 					cpu += used
 					return took
 				})

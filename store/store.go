@@ -42,11 +42,12 @@ func (o *Options) setDefaults() {
 
 // Store is a store opened for reading. It is safe for concurrent use.
 type Store struct {
-	dir   string
-	o     Options
-	pool  *pool
-	index *index
-	temp  string // a rebuilt index to remove; may be ""
+	dir    string
+	o      Options
+	pool   *pool
+	index  *index
+	recent *recent
+	temp   string // a rebuilt index to remove; may be ""
 }
 
 // Open opens a store for reading. Where the index is missing or broken it is
@@ -60,7 +61,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, o: o}
+	s := &Store{dir: dir, o: o, recent: newRecent()}
 	s.index, err = openCurrent(o.FS, dir, o.Logger)
 	switch {
 	case errors.Is(err, ErrVersion):
@@ -141,7 +142,7 @@ func (s *Store) openPacks() error {
 }
 
 // Lookup returns the entry of a path; ErrNotFound where there is none. "" is
-// the dataset itself.
+// the dataset itself. What it returns shares its slices with other callers.
 func (s *Store) Lookup(path string) (Sample, error) {
 	if s.pool.closed.Load() {
 		return Sample{}, ErrClosed
@@ -149,11 +150,15 @@ func (s *Store) Lookup(path string) (Sample, error) {
 	if len(path) > maxPath || strings.IndexByte(path, 0) >= 0 {
 		return Sample{}, fmt.Errorf("%q: %w", path, ErrNotFound)
 	}
+	if e := s.recent.get(path); e != nil {
+		return *e, nil
+	}
 	e, err := s.index.get(path)
 	switch {
 	case err != nil:
 		return Sample{}, err
 	case e != nil:
+		s.recent.put(e)
 		return *e, nil
 	case path == "":
 		return Sample{Kind: Dir, Mode: 0o755}, nil
