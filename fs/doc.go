@@ -25,6 +25,8 @@
 // listed names are unique. The own name leads to the same node, though it is not
 // listed, so that annotations which name `a.jpg` keep working.
 //
+// [FS.Walk] gives the names of a view without any mount.
+//
 // # The root
 //
 //	original/ scan5/ bmp/   views; any other valid spec can be entered as well

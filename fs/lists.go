@@ -74,34 +74,16 @@ func (f *FS) freshenBelow(d *dir) error {
 // of listing, one a line. Nothing is read or produced for it.
 func (f *FS) list(v *view) ([]byte, error) {
 	var b strings.Builder
-	err := f.listBelow(v, f.tree.dir(rootID), "", &b)
-	return []byte(b.String()), err
-}
-
-func (f *FS) listBelow(v *view, d *dir, path string, b *strings.Builder) error {
-	s, err := f.tree.list(d)
-	if isGone(err) && d.id != rootID {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	n := f.namesOf(v, d, s)
-	for i := range s.ids {
-		id := s.at(i)
-		own := f.tree.name(id)
-		if f.tree.entries.at(id).kind == isDir {
-			if err := f.listBelow(v, f.tree.dir(id), join(path, own), b); err != nil {
-				return err
-			}
+	for m, err := range f.walk(v) {
+		if err != nil {
+			return nil, err
+		}
+		// A line cannot hold a path with a newline.
+		if m.Dir || !f.reg.IsSample(m.Path) || strings.Contains(m.Path, "\n") {
 			continue
 		}
-		// A line cannot hold such a path.
-		if !f.reg.IsSample(own) || strings.Contains(path, "\n") || strings.Contains(own, "\n") {
-			continue
-		}
-		b.WriteString(join(path, n.listedOf(i)))
+		b.WriteString(m.Listed)
 		b.WriteByte('\n')
 	}
-	return nil
+	return []byte(b.String()), nil
 }

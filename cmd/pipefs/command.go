@@ -31,7 +31,7 @@ type example struct{ line, does string }
 func commandsOf(env *environ) []*command {
 	return []*command{
 		mountCommand(env), umountCommand(env), packCommand(env), infoCommand(env), viewsCommand(env),
-		statsCommand(env), fidelityCommand(env), convertCommand(env), versionCommand(env),
+		statsCommand(env), fidelityCommand(env), convertCommand(env), exportCommand(env), versionCommand(env),
 	}
 }
 

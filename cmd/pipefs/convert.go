@@ -17,7 +17,7 @@ import (
 
 func convertCommand(env *environ) *command {
 	var view string
-	var maxPixels int64
+	var limits transcode.Limits
 	role := "auto"
 	return &command{
 		name: "convert", args: "--view VIEW IN OUT", min: 2, max: 2,
@@ -30,18 +30,16 @@ func convertCommand(env *environ) *command {
 			{"cat in.jpg | pipefs convert --view npy - - | python3 -c 'import sys,io,numpy as np; print(np.load(io.BytesIO(sys.stdin.buffer.read())).shape)'", "in a pipe"},
 		},
 		words: []string{"step", "view", "mask"},
-		options: []*option{
+		options: append([]*option{
 			{name: "view", arg: "VIEW", set: intoString(&view), help: "the steps, joined by hyphens; pipefs views --steps lists them"},
 			{name: "role", arg: "auto|image|mask", def: "auto, by the file's mode", set: intoChoice(&role, "auto", "image", "mask"),
 				help: "whether the file is a picture or a mask"},
-			{name: "max-pixels", arg: "N", def: fmt.Sprint(transcode.DefaultMaxPixels), set: intoInt(&maxPixels, 1, int64(1)<<62),
-				help: "refuse to decode larger pictures"},
-		},
+		}, limitOptions(&limits)...),
 		run: func(ctx context.Context, args []string) error {
 			if view == "" {
 				return exit.Errorf(exit.Usage, "convert needs a view: --view resize256-bmp (pipefs views --steps lists the steps)")
 			}
-			return convert(ctx, env, registry(transcode.Limits{MaxPixels: maxPixels}), view, roleOf(role), args[0], args[1])
+			return convert(ctx, env, registry(limits), view, roleOf(role), args[0], args[1])
 		},
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -19,28 +21,44 @@ import (
 const mostFaults = 100
 
 func infoCommand(env *environ) *command {
-	var asJSON bool
+	var asJSON, similar bool
+	var measured int
+	var limits transcode.Limits
 	return &command{
 		name: "info", args: "STORE|DATASET", min: 1, max: 1,
 		brief: "show what a dataset or a store holds",
-		about: "Of a dataset: how many samples it has of each format and mode, and which of them are broken; the header of every sample is read for that. Of a store: also what it was packed from and how, and the bytes that each representation takes.",
+		about: "Of a dataset: how many samples it has of each format and mode, and which of them are broken; the header of every sample is read for that. Of a store: also what it was packed from and how, the bytes that each representation takes, and how it gives the originals back. With --mssim also how much the pictures of MNT/scan1 … scan10 look like those of all scans, which says how few will do.",
 		examples: []example{
 			{"pipefs info ~/imagenet", "formats, modes, broken files"},
 			{"pipefs info /data/in.store", "the same, and how it is packed"},
 			{"pipefs info --json ~/imagenet | jq -r '.faults[].path'", "all broken files"},
+			{"pipefs info --mssim ~/imagenet", "which fidelity to train from"},
 		},
-		words:   []string{"sample", "store", "record"},
-		options: []*option{{name: "json", set: intoBool(&asJSON), help: "print JSON, with all faults"}},
+		words: []string{"sample", "fidelity", "store", "record"},
+		options: append([]*option{
+			{name: "mssim", set: intoBool(&similar), help: "decode some samples at each fidelity, and print their multi-scale structural similarity to the whole: 1 is equal"},
+			{name: "samples", arg: "N", def: fmt.Sprint(usuallyMeasured), set: intoInt(&measured, 1, 1<<30),
+				help: "measure so many for --mssim, evenly spread by name"},
+			{name: "json", set: intoBool(&asJSON), help: "print JSON, with all faults"},
+		}, limitOptions(&limits)...),
 		run: func(ctx context.Context, args []string) error {
-			i, err := inspect(ctx, env, args[0])
-			if err != nil {
+			if measured > 0 && !similar {
+				return exit.Errorf(exit.Usage, "--samples goes with --mssim: pipefs info --mssim --samples %d %s", measured, args[0])
+			}
+			var l *likeness
+			if similar {
+				l = &likeness{Wanted: cmp.Or(measured, usuallyMeasured)}
+			}
+			// one that was interrupted while it measured has something to tell
+			i, err := inspect(ctx, env, args[0], limits, l)
+			if i == nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(env.stdout, i)
+				return errors.Join(printJSON(env.stdout, i), err)
 			}
 			i.print(env.stdout)
-			return nil
+			return err
 		},
 	}
 }
@@ -58,6 +76,8 @@ type information struct {
 	Animated  int          `json:"animated"`
 	Unscanned int          `json:"jpeg_without_scans"`
 	Faults    []fault      `json:"faults"`
+	Originals *originals   `json:"originals,omitempty"` // of a store only
+	MSSIM     *likeness    `json:"mssim,omitempty"`     // if asked for
 	byKind    map[formatRow]*formatRow
 }
 
@@ -75,22 +95,24 @@ type fault struct {
 	Reason string `json:"reason"`
 }
 
-func inspect(ctx context.Context, env *environ, name string) (*information, error) {
+// inspect looks at every sample, and measures some where there is a likeness to
+// fill. Interrupted in that, it returns both what it has and an error.
+func inspect(ctx context.Context, env *environ, name string, limits transcode.Limits, like *likeness) (*information, error) {
 	s, err := openSource(env, name)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
-	r := registry(transcode.Limits{})
+	r := s.registry(limits)
 	l, err := s.list(r, func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
 	if err != nil {
 		return nil, err
 	}
 	i := &information{Path: s.path, Samples: len(l.samples), Others: l.others, Dirs: l.dirs,
-		Faults: []fault{}, byKind: map[formatRow]*formatRow{}}
+		Faults: []fault{}, MSSIM: like, byKind: map[formatRow]*formatRow{}}
 	if s.store != nil {
 		stats := s.store.Stats()
-		i.Store = &stats
+		i.Store, i.Originals = &stats, &originals{registry: r}
 	}
 	bar := newProgress(env, "looking at samples", len(l.samples))
 	err = s.lookAll(ctx, r, l.samples, func(seen sight) {
@@ -108,12 +130,24 @@ func inspect(ctx context.Context, env *environ, name string) (*information, erro
 	slices.SortFunc(i.Formats, func(a, b formatRow) int {
 		return cmp.Or(b.Samples-a.Samples, cmp.Compare(a.Format, b.Format), cmp.Compare(a.Mode, b.Mode))
 	})
+	if i.Originals != nil {
+		i.Originals.finish(i.Store, i.Bytes)
+	}
 	slices.SortFunc(i.Faults, func(a, b fault) int { return cmp.Compare(a.Path, b.Path) })
+	if like != nil {
+		return i, like.measure(ctx, env, s, r)
+	}
 	return i, nil
 }
 
 func (i *information) add(seen sight) {
 	i.Bytes += seen.size
+	if i.Originals != nil {
+		i.Originals.add(seen)
+	}
+	if i.MSSIM != nil {
+		i.MSSIM.consider(seen)
+	}
 	if seen.fault != "" {
 		i.Faults = append(i.Faults, fault{seen.path, seen.fault})
 		return
@@ -172,6 +206,9 @@ func (i *information) print(w io.Writer) {
 			fmt.Fprintf(w, "note: %s\n", wrap(plural(n.count, "sample ", "samples ")+n.text, 6))
 		}
 	}
+	if i.MSSIM != nil {
+		i.MSSIM.print(w)
+	}
 	i.printFaults(w)
 }
 
@@ -184,8 +221,11 @@ func (i *information) printStore(w io.Writer, line func(name, format string, arg
 	line("order", "%s, %s a record", order, plural(s.RecordImages, "sample", "samples"))
 	line("packs", "%s, %s", formatCount(s.Packs), formatSize(s.PackBytes))
 	line("records", "%s", formatCount(s.Records))
-	if i.Bytes > 0 {
-		line("ratio", "%.2f of the samples' own size", float64(s.PackBytes)/float64(i.Bytes))
+	if o := i.Originals; o.Dataset > 0 {
+		line("ratio", "%.2f of the dataset's own size, %s", o.Ratio, formatSize(o.Dataset))
+		if o.Rebuilt.Samples > 0 {
+			line("saved", "%s, since originals of %s are rebuilt from %s", formatSize(o.Saved), formatSize(o.Rebuilt.Bytes), formatSize(o.Rebuilt.Stored))
+		}
 	}
 	fmt.Fprintln(w)
 	t := newTable(w, "representation", "bytes")
@@ -194,6 +234,7 @@ func (i *information) printStore(w io.Writer, line func(name, format string, arg
 	}
 	right(t, 2)
 	t.Render()
+	i.Originals.print(w)
 }
 
 func (i *information) printFaults(w io.Writer) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"time"
 
@@ -39,7 +38,7 @@ type mountConfig struct {
 	logFormat   string
 	logLevel    string
 	workers     int
-	maxPixels   int64
+	limits      transcode.Limits
 	patience    time.Duration
 }
 
@@ -53,7 +52,7 @@ const (
 func mountOptions(c *mountConfig) []*option {
 	*c = mountConfig{cache: "page", fidelity: maxFidelity, verify: "always", logFormat: "text", logLevel: "info",
 		patience: 2 * time.Minute}
-	return []*option{
+	options := []*option{
 		{name: "foreground", short: "f", set: intoBool(&c.foreground), flagOnly: true,
 			help: "stay in the foreground, log to the terminal, and tell systemd (Type=notify) when the mount answers"},
 		{name: "o", short: "o", arg: "OPTION,…", set: intoList(&c.twins), flagOnly: true,
@@ -67,7 +66,7 @@ func mountOptions(c *mountConfig) []*option {
 		{name: "store-max", arg: "SIZE", def: "a tenth of the free space, at most 50GB", set: intoSize(&c.storeMax),
 			help: "how much this mount may keep on disk of what it prepares; when that is used up it serves without keeping"},
 		{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
-			help: "where a STORE is mounted: its dataset, for files of which the store kept no original"},
+			help: "where a STORE is mounted: its dataset, for originals that the store cannot give back"},
 		{name: "list-view", arg: "VIEW", set: intoList(&c.listViews),
 			help: "list this view in MNT beside the usual ones; others can be entered all the same. May be repeated"},
 		{name: "images", arg: "GLOB", set: intoList(&c.roles.Images),
@@ -90,8 +89,6 @@ func mountOptions(c *mountConfig) []*option {
 			help: "let no program be run from the mount; ro, nodev and nosuid go without saying"},
 		{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096),
 			help: "samples that are computed at once"},
-		{name: "max-pixels", arg: "N", def: fmt.Sprint(transcode.DefaultMaxPixels), set: intoInt(&c.maxPixels, 1, math.MaxInt64),
-			help: "refuse to decode larger pictures"},
 		{name: "log-file", arg: "FILE", path: true, def: "~/.local/state/pipefs/…, told when mounting", set: intoString(&c.logFile),
 			help: "where to log"},
 		{name: "log-format", arg: "text|json", def: "text", set: intoChoice(&c.logFormat, "text", "json"),
@@ -103,6 +100,7 @@ func mountOptions(c *mountConfig) []*option {
 		{name: "dry-run", set: intoBool(&c.dryRun), flagOnly: true,
 			help: "check everything that can be checked, and mount nothing"},
 	}
+	return append(options, limitOptions(&c.limits)...)
 }
 
 func mountCommand(env *environ) *command {

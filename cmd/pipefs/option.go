@@ -139,6 +139,21 @@ func intoInt[T ~int | ~int64](p *T, least, most T) func(string) error {
 	}
 }
 
+// intoLevels takes fidelities, separated by commas.
+func intoLevels(p *[]int) func(string) error {
+	return func(s string) error {
+		*p = []int{}
+		for word := range strings.SplitSeq(s, ",") {
+			k, err := strconv.Atoi(strings.TrimSpace(word))
+			if err != nil || k < 1 || k > maxFidelity {
+				return fmt.Errorf("%q is not a fidelity from 1 to %d; write them like 1,2,5,10", word, maxFidelity)
+			}
+			*p = append(*p, k)
+		}
+		return nil
+	}
+}
+
 func intoSize(p *int64) func(string) error {
 	return func(s string) (err error) {
 		*p, err = parseSize(s)

@@ -25,9 +25,10 @@ type packConfig struct {
 	order          string
 	seed           int64
 	workers        int
-	keepOriginals  bool
+	originals      string
+	scans          []int // at which JPEG files can be cut; nil: as the store has them
 	noFollow       bool
-	maxPixels      int64
+	limits         transcode.Limits
 }
 
 func packCommand(env *environ) *command {
@@ -35,25 +36,27 @@ func packCommand(env *environ) *command {
 	return &command{
 		name: "pack", args: "DATASET STORE", min: 2, max: 2,
 		brief: "prepare a dataset ahead of time, as a store",
-		about: "The store holds each JPEG scan by scan, losslessly, and every other file as it is; it can be mounted with its dataset (pipefs mount --store STORE DATASET MNT) or without (pipefs mount STORE MNT), by any number of machines at once. Packing again brings it up to date: what did not change is skipped. An interrupted packing goes on where it was.",
+		about: "The store holds each JPEG scan by scan, losslessly, with the little that gives the file back byte for byte, and every other file as it is; it can be mounted with its dataset (pipefs mount --store STORE DATASET MNT) or without (pipefs mount STORE MNT), by any number of machines at once. Packing again brings it up to date: what did not change is skipped. An interrupted packing goes on where it was.",
 		examples: []example{
 			{"pipefs pack ~/imagenet /data/in.store", "prepare everything, for random reads"},
 			{"pipefs pack --record-images 1024 --order shuffle --seed 1 ~/imagenet /nfs/in.store", "for slow disks and object stores: readers take the samples in packed order"},
-			{"pipefs pack --keep-originals ~/imagenet /data/in.store", "so that MNT/original is there without the dataset, byte for byte"},
+			{"pipefs pack --scans 5,10 ~/imagenet /data/in.store", "two fidelities only, in nine scans instead of ten"},
+			{"pipefs pack --originals keep ~/imagenet /data/in.store", "a larger store, from which MNT/original is read without rebuilding anything"},
 		},
 		words: []string{"dataset", "store", "record"},
-		options: []*option{
+		options: append([]*option{
 			{name: "record-images", arg: "K", def: "1, or what the store has", set: intoInt(&c.recordImages, 1, 1<<20),
 				help: "samples that are stored together, scan group by scan group"},
 			{name: "order", arg: "path|shuffle", def: "path, or what the store has", set: intoChoice(&c.order, "path", "shuffle"),
 				help: "the order of samples in the store, which is the one in which a mount lists them if it is not by path"},
 			{name: "seed", arg: "N", def: "0", set: intoInt(&c.seed, 0, math.MaxInt64), help: "of the shuffle"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "samples that are encoded at once"},
-			{name: "keep-originals", set: intoBool(&c.keepOriginals), help: "store the JPEG files as they are, too"},
+			{name: "originals", arg: "rebuild|keep|drop", def: "rebuild", set: intoChoice(&c.originals, "rebuild", "keep", "drop"),
+				help: "how MNT/original is there without the dataset: rebuild stores what gives each JPEG file back from its scans, and the file where nothing does; keep stores the files; drop stores neither"},
+			{name: "scans", arg: "K,K,…", def: "1 to 10, or what the store has", set: intoLevels(&c.scans),
+				help: "the fidelities that JPEG files are stored for, 10 is always among them: what lies between two of them comes in one part, in as few scans as JPEG allows. Any other fidelity shows the next lower one"},
 			{name: "no-follow", set: intoBool(&c.noFollow), help: "refuse symbolic links that lead out of the dataset"},
-			{name: "max-pixels", arg: "N", def: fmt.Sprint(transcode.DefaultMaxPixels), set: intoInt(&c.maxPixels, 1, math.MaxInt64),
-				help: "refuse to decode larger pictures"},
-		},
+		}, limitOptions(&c.limits)...),
 		run: func(ctx context.Context, args []string) error {
 			c.dataset, c.store = args[0], args[1]
 			return runPack(ctx, env, c)
@@ -85,7 +88,7 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	defer d.Close()
 	w := &packing{env: env, started: time.Now()}
 	w.bar = newProgress(env, "packing", -1)
-	counted := w.countFiles(ctx, d)
+	counted := (&source{tree: d}).countFiles(ctx, registry(c.limits), w.bar)
 	report, err := packStore(ctx, c, d, w)
 	w.bar.done()
 	counted()
@@ -126,25 +129,6 @@ func (w *packing) didRead(n int) {
 
 func (w *packing) progress(p store.Progress) {
 	w.bar.reach(int(p.Files + p.Skipped + p.Failed))
-}
-
-// countFiles finds the total for the progress in the background. What it returns
-// waits until that has ended.
-func (w *packing) countFiles(ctx context.Context, d *dataset.Dataset) func() {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s := &source{tree: d}
-		l, err := s.list(registry(transcode.Limits{}), func(error) {}, ctx.Err)
-		if err == nil {
-			w.bar.setTotal(len(l.samples) + l.others)
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
 }
 
 // packError tells how to go on.

@@ -49,6 +49,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "mounted": cmdMounted, "signal": cmdSignal, "ended": cmdEnded, "gone": cmdGone, "many": cmdMany,
 			"listen": cmdListen, "heard": cmdHeard, "hold": cmdHold, "eventually": cmdEventually,
+			"photos": cmdPhotos, "costly": cmdCostly,
 		},
 		RequireExplicitExec: true,
 	})

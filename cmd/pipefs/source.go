@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -51,6 +55,9 @@ func openSource(env *environ, path string) (*source, error) {
 	}
 	return &source{path: path, dataset: d, tree: d}, nil
 }
+
+// registry knows all formats and steps, and JPEG files as the store has them.
+func (s *source) registry(l transcode.Limits) *transcode.Registry { return registryOf(l, s.store) }
 
 func (s *source) close() {
 	if s.store != nil {
@@ -141,4 +148,51 @@ func (s *source) look(r *transcode.Registry, name string) (sight, error) {
 		return sight{}, err
 	}
 	return seen, nil
+}
+
+// split returns all parts of a sample, as kind makes them: those that a store
+// holds, or of a dataset's file what it would hold.
+func (s *source) split(ctx context.Context, r *transcode.Registry, kind *transcode.Kind, name string) (transcode.Split, error) {
+	if s.store == nil {
+		f, err := s.dataset.Open(name)
+		if err != nil {
+			return transcode.Split{}, err
+		}
+		defer f.Close()
+		src, err := f.ReadAll()
+		if err != nil {
+			return transcode.Split{}, err
+		}
+		return kind.Split(ctx, src, r.Limits(), false)
+	}
+	sample, err := s.store.Lookup(name)
+	if err != nil {
+		return transcode.Split{}, err
+	}
+	// A store may have been packed with fewer parts, under a key of its own.
+	at := slices.IndexFunc(sample.Representations, func(rep store.Representation) bool {
+		return strings.HasPrefix(rep.Key, kind.Name+"@")
+	})
+	if at < 0 {
+		return transcode.Split{}, fmt.Errorf("the store does not hold it scan by scan")
+	}
+	rep := &sample.Representations[at]
+	if len(rep.Levels) == 0 || slices.Min(rep.Levels) == 0 {
+		return transcode.Split{}, fmt.Errorf("the store's %s has an empty level: run pipefs pack again", rep.Key)
+	}
+	reader, err := s.store.Reader(*rep, 0)
+	if err != nil {
+		return transcode.Split{}, err
+	}
+	defer reader.Close()
+	split := transcode.Split{Data: make([]byte, reader.Size()-int64(len(rep.Tail))), Levels: rep.Levels, Tail: rep.Tail}
+	if _, err := io.ReadFull(io.NewSectionReader(reader, 0, reader.Size()), split.Data); err != nil {
+		return transcode.Split{}, err
+	}
+	end := 0
+	for _, p := range rep.Parts {
+		end += int(p.Len)
+		split.Ends = append(split.Ends, end)
+	}
+	return split, nil
 }

@@ -48,3 +48,21 @@ func (s *source) lookAll(ctx context.Context, r *transcode.Registry, names []str
 	_ = work.Wait() // none of them fails
 	return ctx.Err()
 }
+
+// countFiles finds the total of a progress in the background. What it returns
+// waits until that has ended.
+func (s *source) countFiles(ctx context.Context, r *transcode.Registry, bar *progress) func() {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l, err := s.list(r, func(error) {}, ctx.Err)
+		if err == nil {
+			bar.setTotal(len(l.samples) + l.others)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}

@@ -199,16 +199,19 @@ func TestAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	parse(options, []string{"-f", "--no-follow=false", "--images=a", "--images", "b=c,d", "--store", "s", "-o", "cache=daemon"})
-	if err := setTwins(options, c.twins[0]+",log_file=l.log"); err != nil {
+	parse(options, []string{"-f", "--no-follow=false", "--images=a", "--images", "b=c,d", "--store", "s", "-o", "cache=daemon", "--max-scans", "300"})
+	if err := setTwins(options, c.twins[0]+",log_file=l.log,max_segments=9000,max-pixels=1000"); err != nil {
 		t.Fatal(err)
 	}
 	got := again(daemonOptions(options))
-	want := []string{"--cache=daemon", "--store=/tmp/s", "--images=a", "--images=b=c,d", "--no-follow=false", "--log-file=/tmp/l.log"}
+	want := []string{"--cache=daemon", "--store=/tmp/s", "--images=a", "--images=b=c,d", "--no-follow=false", "--log-file=/tmp/l.log", "--max-pixels=1000", "--max-scans=300", "--max-segments=9000"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(diff)
 	}
 	parse(mountOptions(&d), got)
+	if want := (transcode.Limits{MaxPixels: 1000, MaxScans: 300, MaxSegments: 9000}); d.limits != want {
+		t.Errorf("limits %+v", d.limits)
+	}
 	c.twins, c.foreground = nil, false
 	if diff := cmp.Diff(c, d, cmp.AllowUnexported(mountConfig{})); diff != "" {
 		t.Errorf("the daemon understands something else:\n%s", diff)

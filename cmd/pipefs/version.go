@@ -73,8 +73,8 @@ func versions() [][2]string {
 			}
 		}
 	}
-	turbo := "found, and used for JPEG pixels"
-	if err := turboAvailable(); err != nil {
+	turbo := "found, and asked where pipefs cannot decode a JPEG itself"
+	if err := libraryUsable(); err != nil {
 		turbo = fmt.Sprintf("not used: %v", err)
 	}
 	device := "ready"

@@ -20,8 +20,8 @@ const looked = 20_000
 // usualViews are those that a mount lists and that this build can make.
 func usualViews(r *transcode.Registry) []string {
 	wanted := []string{transcode.Original}
-	for k := 1; k <= maxFidelity; k++ {
-		wanted = append(wanted, fmt.Sprintf("scan%d", k))
+	for _, k := range levelsOf(r) {
+		wanted = append(wanted, scans(k))
 	}
 	var usual []string
 	for _, spec := range append(wanted, "bmp", "ppm", "npy", "png", "l3", "mix") {
@@ -35,6 +35,7 @@ func usualViews(r *transcode.Registry) []string {
 func viewsCommand(env *environ) *command {
 	var all, steps, asJSON bool
 	var roles transcode.Roles
+	var limits transcode.Limits
 	return &command{
 		name: "views", args: "DATASET|STORE [VIEW…]", min: 0, max: 1000,
 		brief: "show what the views of a dataset hold, before it is mounted",
@@ -45,17 +46,16 @@ func viewsCommand(env *environ) *command {
 			{"pipefs views --steps", "the steps that views are made of"},
 		},
 		words: []string{"sample", "step", "view", "mask"},
-		options: []*option{
+		options: append([]*option{
 			{name: "images", arg: "GLOB", set: intoList(&roles.Images), help: "samples that are pictures though they look like masks. May be repeated"},
 			{name: "masks", arg: "GLOB", set: intoList(&roles.Masks), help: "samples that are masks. May be repeated"},
 			{name: "all", set: intoBool(&all), help: fmt.Sprintf("look at every sample, not at %s of them", formatCount(looked))},
 			{name: "steps", set: intoBool(&steps), help: "list the steps, and look at no dataset"},
 			{name: "json", set: intoBool(&asJSON), help: "print JSON"},
-		},
+		}, limitOptions(&limits)...),
 		run: func(ctx context.Context, args []string) error {
-			r := registry(transcode.Limits{})
 			if steps {
-				printSteps(env.stdout, r)
+				printSteps(env.stdout, registry(limits))
 				return nil
 			}
 			if len(args) == 0 {
@@ -64,6 +64,12 @@ func viewsCommand(env *environ) *command {
 			if err := roles.Check(); err != nil {
 				return exit.With(exit.Usage, err)
 			}
+			s, err := openSource(env, args[0])
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			r := s.registry(limits)
 			specs := usualViews(r)
 			for _, spec := range args[1:] {
 				if _, err := r.Parse(spec); err != nil {
@@ -76,7 +82,7 @@ func viewsCommand(env *environ) *command {
 				p, _ := r.Parse(spec)
 				t.views = append(t.views, &viewTally{Pipeline: p, View: spec, Exact: true})
 			}
-			if err := t.count(ctx, env, args[0], all); err != nil {
+			if err := t.count(ctx, env, s, all); err != nil {
 				return err
 			}
 			if asJSON {
@@ -131,12 +137,7 @@ type viewTally struct {
 	Example   string             `json:"example,omitempty"`
 }
 
-func (t *tally) count(ctx context.Context, env *environ, name string, all bool) error {
-	s, err := openSource(env, name)
-	if err != nil {
-		return err
-	}
-	defer s.close()
+func (t *tally) count(ctx context.Context, env *environ, s *source, all bool) error {
 	l, err := s.list(t.registry, func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
 	if err != nil {
 		return err

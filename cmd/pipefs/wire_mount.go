@@ -35,22 +35,21 @@ type running struct {
 
 // openMount opens what is mounted, and mounts it.
 func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted, err error) {
-	m := &running{config: c, registry: registry(transcode.Limits{MaxPixels: c.maxPixels}), started: time.Now()}
+	m := &running{config: c, started: time.Now()}
 	defer func() {
 		if err != nil {
 			_ = m.Close()
 		}
 	}()
-	if err := turboAvailable(); err != nil {
-		log.Warn("JPEG files cannot be decoded: only original and scan views of them work", "cause", err)
-	}
 	o := produce.Options{
-		Registry: m.registry, Roles: c.roles, CacheBytes: c.cacheBytes, Memfd: c.cache == "daemon",
+		Roles: c.roles, CacheBytes: c.cacheBytes, Memfd: c.cache == "daemon",
 		Workers: c.workers, Log: log,
 	}
 	if err := m.openSources(c, &o, log); err != nil {
 		return nil, err
 	}
+	m.registry = registryOf(c.limits, o.Store)
+	o.Registry = m.registry
 	if m.producer, err = produce.New(o); err != nil {
 		return nil, err
 	}

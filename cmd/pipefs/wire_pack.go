@@ -7,14 +7,17 @@ import (
 	"github.com/pipefs/pipefs/internal/produce"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+	"github.com/pipefs/pipefs/transcode/jpeg"
 )
 
 // packStore puts a dataset into a store.
 func packStore(ctx context.Context, c *packConfig, d *dataset.Dataset, w *packing) (store.Report, error) {
 	what := produce.Packing{
-		Registry:      registry(transcode.Limits{MaxPixels: c.maxPixels}),
-		Dataset:       d,
-		KeepOriginals: c.keepOriginals,
+		Registry:  packRegistry(c, w),
+		Dataset:   d,
+		Originals: produce.Originals(c.originals),
+		Log:       quiet(w.env),
 	}
 	return store.Pack(ctx, c.store, counted{what, w}, what, store.PackOptions{
 		RecordImages: c.recordImages,
@@ -26,6 +29,19 @@ func packStore(ctx context.Context, c *packConfig, d *dataset.Dataset, w *packin
 		Warn:         w.warn,
 		Logger:       quiet(w.env),
 	})
+}
+
+// packRegistry cuts JPEG files as asked, or as the store has them.
+func packRegistry(c *packConfig, w *packing) *transcode.Registry {
+	if c.scans != nil {
+		return codecs.WithCuts(c.limits, jpeg.CutsAt(c.scans...))
+	}
+	s, err := store.Open(c.store, store.Options{Logger: quiet(w.env)})
+	if err != nil { // a new one, or the packing will say what is wrong
+		return registry(c.limits)
+	}
+	defer s.Close()
+	return registryOf(c.limits, s)
 }
 
 // counted counts the bytes that are read.

@@ -30,6 +30,7 @@ func (m *running) Counters() []control.Counter {
 		{Group: "tree", Name: "files looked at", Value: int64(f.Known)},
 		{Group: "tree", Name: "passthrough", Value: flag(f.Passthrough), Unit: control.YesNo},
 		{Group: "produce", Name: "samples made", Value: p.Produced},
+		{Group: "produce", Name: "of these, originals", Value: p.Rebuilt},
 		{Group: "produce", Name: "made and kept", Value: p.Kept},
 		{Group: "produce", Name: "could not be made", Value: p.Failed},
 		{Group: "produce", Name: "time spent computing", Value: int64(p.BusySeconds * float64(time.Second)), Unit: control.Nanosec},

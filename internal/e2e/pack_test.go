@@ -30,7 +30,7 @@ func TestKilledPack(t *testing.T) {
 	calm := filepath.Join(t.TempDir(), "calm")
 	testmount.Binary(t) // building it is not part of what is timed
 	started := time.Now()
-	testmount.Command(t, env, "pack", "--keep-originals", dataset, calm)
+	testmount.Command(t, env, "pack", dataset, calm)
 	whole := time.Since(started)
 	views := []string{"original", "scan1", "scan5", "scan10"}
 	want := map[string]map[string][32]byte{}
@@ -48,7 +48,7 @@ func TestKilledPack(t *testing.T) {
 			if attempt == 10*kills {
 				t.Fatalf("only %d of %d kills hit a running pack", hit, attempt)
 			}
-			cmd := exec.Command(testmount.Binary(t), "pack", "--keep-originals", dataset, dir)
+			cmd := exec.Command(testmount.Binary(t), "pack", dataset, dir)
 			cmd.Env = env
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
@@ -61,7 +61,7 @@ func TestKilledPack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		testmount.Command(t, env, "pack", "--keep-originals", dataset, dir)
+		testmount.Command(t, env, "pack", dataset, dir)
 		if err := removeIndex(dir, r); err != nil {
 			t.Fatal(err)
 		}

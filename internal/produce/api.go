@@ -18,8 +18,9 @@ var (
 	ErrPermission = fs.ErrPermission
 )
 
-// errNoOriginal: the store kept no original and there is no dataset.
-var errNoOriginal = errors.New("the original was not kept in the store and the dataset is not there: mount with --dataset DIR, or pack with --keep-originals")
+// errNoOriginal: the store cannot give the original back and there is no
+// dataset.
+var errNoOriginal = errors.New("the original was dropped when it was packed (or packed by another version), and there is no dataset: name it with --dataset DIR, or pack again with --originals rebuild")
 
 // Attr is what stat tells of a file or directory of the tree.
 type Attr = dataset.Attr

@@ -10,6 +10,10 @@
 // readers of a result share it; it stays in the producer's cache within a budget
 // of bytes and descriptors.
 //
+// A store need not hold a file to give it back: what [Packing] kept of it may be
+// its parts and what undoes the split ([RebuildOriginals]), and the original is
+// then a result like any other.
+//
 // A [Producer] does the work: it asks the mixer's policy for the representation
 // to start from, runs what steps remain on a bounded number of workers, keeps in
 // the overlay store what had to be made to know its size, and, in the

@@ -15,13 +15,23 @@ type job struct {
 	file    File
 	plan    transcode.Plan
 	request mixer.Request
-	origins []origin // parallel to request.Candidates
+	origins []origin    // parallel to request.Candidates
+	rebuild *rebuilding // set where the job gives the original back
 }
 
 // origin is a representation that a job can start from.
 type origin struct {
 	open  func() (sized, error)
 	steps int // of the plan that it stands for
+}
+
+// work is about how many bytes of memory the job takes to run, its source not
+// counted.
+func (j *job) work() int64 {
+	if j.rebuild != nil {
+		return j.rebuild.work
+	}
+	return j.plan.Work()
 }
 
 // sized is open bytes.

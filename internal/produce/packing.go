@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"path"
 
 	"github.com/pipefs/pipefs/internal/dataset"
@@ -17,9 +18,11 @@ import (
 type Packing struct {
 	Registry *transcode.Registry
 	Dataset  *dataset.Dataset
-	// KeepOriginals stores the file as it is beside its representations, where
-	// they cannot give it back.
-	KeepOriginals bool
+	// Originals says what is kept beside the parts of a file that is stored so.
+	Originals Originals
+	// Log hears of files that could not be rebuilt although they should; nil is
+	// silent.
+	Log *slog.Logger
 }
 
 // Walk implements [store.Source]: all files and directories, by name, a
@@ -105,7 +108,7 @@ func (k Packing) Encode(ctx context.Context, name string, data []byte) (store.En
 	if kind == nil {
 		return kept, nil
 	}
-	split, err := kind.Split(ctx, data, k.Registry.Limits(), false)
+	split, err := kind.Split(ctx, data, k.Registry.Limits(), k.Originals.rebuild() && kind.Restore != nil)
 	switch {
 	case errors.Is(err, transcode.ErrUnsupported):
 		kept.Info.Scannable = false
@@ -116,9 +119,16 @@ func (k Packing) Encode(ctx context.Context, name string, data []byte) (store.En
 		kept.Fault = err.Error()
 		return kept, nil
 	}
-	kept.Representations = []store.EncodedRepresentation{{Key: transcode.SplitKey(kind), Split: split}}
-	if k.KeepOriginals {
-		kept.Representations = append(kept.Representations, original)
+	parts := store.EncodedRepresentation{Key: transcode.SplitKey(kind), Split: split}
+	switch undo, ok := k.undo(ctx, name, kind, data, split); {
+	case ctx.Err() != nil:
+		return store.Encoded{}, ctx.Err()
+	case k.Originals == DropOriginals:
+		kept.Representations = []store.EncodedRepresentation{parts}
+	case ok:
+		kept.Representations = []store.EncodedRepresentation{parts, undo}
+	default:
+		kept.Representations = []store.EncodedRepresentation{parts, original}
 	}
 	return kept, nil
 }
@@ -146,6 +156,5 @@ func (k Packing) Current(s *store.Sample) bool {
 	if kind == nil {
 		return s.Representation(transcode.Original) != nil
 	}
-	return s.Representation(transcode.SplitKey(kind)) != nil &&
-		(!k.KeepOriginals || s.Representation(transcode.Original) != nil)
+	return s.Representation(transcode.SplitKey(kind)) != nil && k.givesOriginal(s, kind)
 }

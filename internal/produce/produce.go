@@ -208,14 +208,14 @@ func (p *Producer) Open(ctx context.Context, key Key, f File, v transcode.Pipeli
 
 func (p *Producer) open(ctx context.Context, key Key, f File, v transcode.Pipeline) (*Content, error) {
 	if p.plain(f, v) {
-		return p.openOriginal(f)
+		return p.openOriginal(ctx, f)
 	}
 	j, err := p.job(f, v)
 	if err != nil {
 		return nil, err
 	}
 	if j.plan.Unchanged() {
-		return p.openOriginal(f)
+		return p.openOriginal(ctx, f)
 	}
 	// What lies in memory is the nearest, whatever the policy thinks of disks.
 	if made := p.recent(j); made != nil {
@@ -243,9 +243,10 @@ func (p *Producer) open(ctx context.Context, key Key, f File, v transcode.Pipeli
 }
 
 // openOriginal opens the file as the dataset has it.
-func (p *Producer) openOriginal(f File) (*Content, error) {
+func (p *Producer) openOriginal(ctx context.Context, f File) (*Content, error) {
 	// Where the tree is the dataset's own, its files are the nearest.
-	if _, packed := p.o.Source.(storeTree); packed {
+	_, packed := p.o.Source.(storeTree)
+	if packed {
 		r, err := p.storedOriginal(f)
 		if err != nil {
 			return nil, err
@@ -255,8 +256,25 @@ func (p *Producer) openOriginal(f File) (*Content, error) {
 		}
 	}
 	file, err := p.openDataset(f)
+	if err == nil {
+		return &Content{size: f.Identity.Size, reader: datasetContent{file}}, nil
+	}
+	if packed {
+		j, jobErr := p.rebuild(f)
+		if jobErr != nil {
+			return nil, jobErr
+		}
+		if j != nil {
+			return p.openRebuilt(ctx, j)
+		}
+	}
+	return nil, err
+}
+
+func (p *Producer) openRebuilt(ctx context.Context, j *job) (*Content, error) {
+	made, err := p.produce(ctx, p.readers, j, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &Content{size: f.Identity.Size, reader: datasetContent{file}}, nil
+	return made.content(j)
 }

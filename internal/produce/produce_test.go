@@ -155,7 +155,7 @@ func TestEveryViewFromEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	pack := Packing{Registry: registry, Dataset: d}
+	pack := Packing{Registry: registry, Dataset: d, Originals: DropOriginals}
 	if _, err := store.Pack(context.Background(), packed, pack, pack, store.PackOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -128,6 +128,9 @@ func (p *Producer) finish(ctx context.Context, workers *semaphore.Weighted, key 
 		return
 	}
 	p.stats.produced.Add(1)
+	if j.rebuild != nil {
+		p.stats.rebuilt.Add(1)
+	}
 	if p.keeps(j.plan) {
 		p.keep(j, made.split)
 	}
@@ -145,7 +148,7 @@ func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job,
 		return transcode.Split{}, err
 	}
 	defer r.Close()
-	weight := min(j.plan.Work()+r.Size(), workBytes)
+	weight := min(j.work()+r.Size(), workBytes)
 	if err := p.memory.Acquire(ctx, weight); err != nil {
 		return transcode.Split{}, err
 	}
@@ -160,6 +163,9 @@ func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job,
 	}
 	started := time.Now()
 	defer func() { p.stats.busy.Add(int64(time.Since(started))) }()
+	if j.rebuild != nil {
+		return j.rebuild.run(ctx, j.file, src, p.o.Registry.Limits())
+	}
 	if head, ok := j.plan.Head(); ok && j.plan.Len() == 1 {
 		return head.Kind.Split(ctx, src, p.o.Registry.Limits(), false)
 	}
@@ -172,8 +178,11 @@ func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job,
 
 // keeps reports whether a plan's result is worth a place in the overlay: where
 // its size cannot be known without making it, and where it is smaller than what
-// it was made from.
+// it was made from. An original is neither.
 func (p *Producer) keeps(plan transcode.Plan) bool {
+	if plan.Unchanged() {
+		return false
+	}
 	if _, closed := plan.Size(); !closed {
 		return true
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 type counters struct {
-	hits, opened, produced, kept, failed, panics, busy atomic.Int64
+	hits, opened, produced, rebuilt, kept, failed, panics, busy atomic.Int64
 }
 
 // Stats is what a producer has done since it was made.
@@ -14,7 +14,8 @@ type Stats struct {
 	Hits     int64 `json:"hits"`     // reads of content that was open
 	Opened   int64 `json:"opened"`   // contents opened
 	Produced int64 `json:"produced"` // results made
-	Kept     int64 `json:"kept"`     // of these, put into the overlay
+	Rebuilt  int64 `json:"rebuilt"`  // of these, originals
+	Kept     int64 `json:"kept"`     // of those made, put into the overlay
 	Failed   int64 `json:"failed"`   // results that could not be made
 	Panics   int64 `json:"panics"`
 	// BusySeconds is the time that workers spent computing, all of them together.
@@ -37,7 +38,7 @@ type BackgroundStats struct {
 // Stats returns the counters.
 func (p *Producer) Stats() Stats {
 	s := Stats{
-		Hits: p.stats.hits.Load(), Opened: p.stats.opened.Load(), Produced: p.stats.produced.Load(),
+		Hits: p.stats.hits.Load(), Opened: p.stats.opened.Load(), Produced: p.stats.produced.Load(), Rebuilt: p.stats.rebuilt.Load(),
 		Kept: p.stats.kept.Load(), Failed: p.stats.failed.Load(), Panics: p.stats.panics.Load(),
 		BusySeconds: time.Duration(p.stats.busy.Load()).Seconds(),
 		MemoryBytes: p.memfds.held.Load(),

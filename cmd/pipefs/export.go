@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// exportConfig is all that an export can be told.
+type exportConfig struct {
+	source, out string // absolute
+	view        string
+	dataset     string // of a store, absolute
+	roles       transcode.Roles
+	limits      transcode.Limits
+	workers     int
+	force       bool
+}
+
+func exportCommand(env *environ) *command {
+	c := &exportConfig{}
+	return &command{
+		name: "export", args: "STORE|DATASET VIEW OUT", min: 3, max: 3,
+		brief: "write all files of a view into a directory",
+		about: "OUT becomes what a mount would show as MNT/VIEW, in plain files: the names that the view lists, every other file unchanged, with the permissions and times of the dataset. Nothing is mounted. Each file appears in OUT when it is whole; those that are there already, with the size and time that they should have, are skipped, so that an interrupted export goes on where it was.",
+		examples: []example{
+			{"pipefs export /data/in.store original ~/imagenet", "give the dataset back, byte for byte"},
+			{"pipefs export ~/imagenet resize256-jpeg90 ~/imagenet-small", "a smaller dataset, for programs that shall not wait for a mount"},
+		},
+		words: []string{"dataset", "store", "view"},
+		options: append([]*option{
+			{name: "force", set: intoBool(&c.force), help: "replace files of OUT that differ"},
+			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that are made at once"},
+			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
+				help: "where the dataset of the store is, for originals that the store cannot give back"},
+			{name: "images", arg: "GLOB", set: intoList(&c.roles.Images), help: "samples that are pictures though they look like masks. May be repeated"},
+			{name: "masks", arg: "GLOB", set: intoList(&c.roles.Masks), help: "samples that are masks. May be repeated"},
+		}, limitOptions(&c.limits)...),
+		run: func(ctx context.Context, args []string) (err error) {
+			if err := c.roles.Check(); err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			c.view = args[1]
+			if _, err := registry(c.limits).Parse(c.view); err != nil {
+				return err
+			}
+			if c.source, err = filepath.Abs(args[0]); err != nil {
+				return err
+			}
+			if c.out, err = filepath.Abs(args[2]); err != nil {
+				return err
+			}
+			return runExport(ctx, env, c, func(s *source) *transcode.Registry { return s.registry(c.limits) })
+		},
+	}
+}
+
+func runExport(ctx context.Context, env *environ, c *exportConfig, registry func(*source) *transcode.Registry) error {
+	x := &exporting{env: env, force: c.force, started: time.Now()}
+	var err error
+	if x.view, err = openViewer(env, c, registry); err != nil {
+		return err
+	}
+	defer x.view.close()
+	if err := mayExportTo(c); err != nil {
+		return err
+	}
+	if x.out, err = openOutput(c.out); err != nil {
+		return err
+	}
+	defer x.out.close()
+	x.bar = newProgress(env, "exporting", -1)
+	counted := x.view.source.countFiles(ctx, x.view.registry, x.bar)
+	err = x.run(ctx, c.workers)
+	x.bar.done()
+	counted()
+	if err == nil {
+		err = x.out.sync()
+	}
+	if err != nil {
+		return x.explain(c, err)
+	}
+	x.tell(env.stdout)
+	if x.done.failed > 0 {
+		return exit.Errorf(exit.System, "%s not exported; the same command tries again, and skips the others", plural(x.done.failed, "file was", "files were"))
+	}
+	return nil
+}
+
+// mayExportTo refuses places that pipefs never writes to.
+func mayExportTo(c *exportConfig) error {
+	for _, dir := range []string{c.source, c.dataset} {
+		if dir != "" && mounts.Inside(c.out, dir) {
+			return exit.Errorf(exit.Usage, "%s lies inside %s, which an export never writes to; take a directory outside of it", c.out, dir)
+		}
+	}
+	table, err := mounts.List()
+	if err != nil {
+		return err
+	}
+	if m, ok := mounts.Holding(table, existing(c.out)); ok && m.Ours() {
+		return exit.Errorf(exit.Usage, "%s lies inside a mount of pipefs, of %s, which cannot be written to; take another directory", c.out, m.Source)
+	}
+	return nil
+}
+
+// existing is the nearest directory above a path, or the path itself, that is
+// there, with links followed.
+func existing(path string) string {
+	for {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			return real
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return path
+		}
+		path = up
+	}
+}
+
+// explain says how to go on after an export that did not come to its end.
+func (x *exporting) explain(c *exportConfig, err error) error {
+	const goesOn = "what was written is whole, and the same command goes on from there"
+	switch {
+	case errors.Is(err, context.Canceled):
+		return exit.Errorf(exit.Interrupted, "interrupted after %s; %s", plural(x.done.files+x.done.skipped, "file", "files"), goesOn)
+	case isFull(err):
+		return exit.Errorf(exit.System, "%s cannot be written to: %w; %s", c.out, withoutUnfinished(err), goesOn)
+	}
+	return fmt.Errorf("exporting to %s: %w", c.out, err)
+}
+
+func (x *exporting) tell(w io.Writer) {
+	fmt.Fprintf(w, "exported %s, skipped %s that were there\n", plural(x.done.files, "file", "files"), formatCount(x.done.skipped))
+	fmt.Fprintf(w, "%s written in %s\n", formatSize(x.done.bytes), time.Since(x.started).Round(100*time.Millisecond))
+}
+
+// failed tells of one file. All are told: each is missing in OUT.
+func (x *exporting) failed(path string, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.done.failed++
+	fmt.Fprintf(x.env.stderr, "pipefs: not exported: %s: %v\n", path, withoutUnfinished(err))
+}
+
+// withoutUnfinished leaves out of an error the names that only we know.
+func withoutUnfinished(err error) error {
+	var p *os.PathError
+	var l *os.LinkError
+	switch {
+	case errors.As(err, &p) && strings.HasPrefix(filepath.Base(p.Path), unfinishedPrefix):
+		return p.Err
+	case errors.As(err, &l) && strings.HasPrefix(filepath.Base(l.Old), unfinishedPrefix):
+		return l.Err
+	}
+	return err
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// undoing returns a registry whose step `scan` is undone by the source itself.
+func undoing() (*transcode.Registry, *transcode.Kind) {
+	r := registry(transcode.Limits{})
+	for _, k := range r.Kinds() {
+		if k.Split == nil {
+			continue
+		}
+		split := k.Split
+		k.Split = func(ctx context.Context, src []byte, lim transcode.Limits, undo bool) (transcode.Split, error) {
+			s, err := split(ctx, src, lim, false)
+			if undo {
+				s.Undo = src
+			}
+			return s, err
+		}
+		k.Restore = func(_ context.Context, _, undo []byte, _ transcode.Limits) ([]byte, error) { return undo, nil }
+		return r, k
+	}
+	panic("no step is split")
+}
+
+// packed is a dataset and a store of it that rebuilds originals.
+func packed(t *testing.T, r *transcode.Registry) (root, dir string) {
+	t.Helper()
+	root, dir = filepath.Join(t.TempDir(), "ds"), filepath.Join(t.TempDir(), "st")
+	if err := os.MkdirAll(filepath.Join(root, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeDataset(root); err != nil {
+		t.Fatal(err)
+	}
+	d, err := dataset.Open(root, dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	pack := produce.Packing{Registry: r, Dataset: d}
+	if _, err := store.Pack(t.Context(), dir, pack, pack, store.PackOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return root, dir
+}
+
+// tree maps the paths of all files below a directory to their content.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		found[strings.TrimPrefix(path, dir)] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func export(ctx context.Context, r *transcode.Registry, from, to string) (told string, err error) {
+	var stderr bytes.Buffer
+	env := &environ{stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr}
+	c := &exportConfig{source: from, out: to, view: transcode.Original}
+	err = runExport(ctx, env, c, func(*source) *transcode.Registry { return r })
+	return stderr.String(), err
+}
+
+func TestExportRebuildsOriginals(t *testing.T) {
+	r, kind := undoing()
+	root, dir := packed(t, r)
+	rebuilt := make(chan bool, 100)
+	restore := kind.Restore
+	kind.Restore = func(ctx context.Context, whole, undo []byte, lim transcode.Limits) ([]byte, error) {
+		rebuilt <- true
+		return restore(ctx, whole, undo, lim)
+	}
+	out := filepath.Join(t.TempDir(), "new", "out")
+	if told, err := export(t.Context(), r, dir, out); err != nil {
+		t.Fatal(told, err)
+	}
+	if diff := cmp.Diff(tree(t, root), tree(t, out)); diff != "" {
+		t.Errorf("(-dataset +export):\n%s", diff)
+	}
+	if len(rebuilt) != 3 {
+		t.Errorf("%d files were rebuilt, want the 3 JPEG", len(rebuilt))
+	}
+}
+
+// TestExportNamesWhatFails: a file that cannot be given back is named, is not
+// there, and keeps no other from being exported.
+func TestExportNamesWhatFails(t *testing.T) {
+	for what, restored := range map[string]func(undo []byte) ([]byte, error){
+		"an error":    func([]byte) ([]byte, error) { return nil, transcode.Errorf(transcode.ErrBad, "checksum differs") },
+		"short":       func(b []byte) ([]byte, error) { return b[1:], nil },
+		"a panic":     func([]byte) ([]byte, error) { panic("index out of range") },
+		"the limits":  func([]byte) ([]byte, error) { return nil, transcode.Errorf(transcode.ErrUnsupported, "the limit is 1") },
+		"interrupted": nil,
+	} {
+		t.Run(what, func(t *testing.T) {
+			r, kind := undoing()
+			root, dir := packed(t, r)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			kind.Restore = func(ctx context.Context, _, undo []byte, _ transcode.Limits) ([]byte, error) {
+				if restored == nil {
+					cancel()
+					return nil, ctx.Err()
+				}
+				return restored(undo)
+			}
+			out := t.TempDir()
+			told, err := export(ctx, r, dir, out)
+			want := tree(t, root)
+			for name, content := range tree(t, out) {
+				if content != want[name] {
+					t.Errorf("%s is there and differs", name)
+				}
+				delete(want, name)
+			}
+			if restored == nil {
+				if exit.Of(err) != exit.Interrupted || strings.Contains(told, "not exported") {
+					t.Errorf("%v: %s", err, told)
+				}
+				return
+			}
+			if exit.Of(err) != exit.System || strings.Count(told, "pipefs: not exported: ") != 3 || len(want) != 3 {
+				t.Errorf("%v: %d files are missing:\n%s", err, len(want), told)
+			}
+		})
+	}
+}
+
+// TestDamagedStoreIsNotExported flips a bit of each pack: what comes out is whole
+// or is named.
+func TestDamagedStoreIsNotExported(t *testing.T) {
+	r, _ := undoing()
+	root, dir := packed(t, r)
+	pack := filepath.Join(dir, "packs", "000001.pack")
+	whole, err := os.ReadFile(pack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failures := 0
+	for at := 0; at < len(whole); at += 997 {
+		damaged := bytes.Clone(whole)
+		damaged[at] ^= 4
+		if err := os.WriteFile(pack, damaged, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out := t.TempDir()
+		told, err := export(t.Context(), r, dir, out)
+		want := tree(t, root)
+		for name, content := range tree(t, out) {
+			if content != want[name] {
+				t.Errorf("byte %d: %s differs", at, name)
+			}
+			delete(want, name)
+		}
+		if err == nil && len(want) > 0 {
+			t.Errorf("byte %d: %d files are missing, and nothing was said: %s", at, len(want), told)
+		}
+		if err != nil {
+			failures++
+		}
+	}
+	if failures == 0 {
+		t.Error("no damage was noticed")
+	}
+}
+
+func TestSameTime(t *testing.T) {
+	const want = 1_234_567_891_234_567_891
+	for got, same := range map[int64]bool{
+		want: true, 1_234_567_891_234_567_800: true, 1_234_567_891_234_567_000: true,
+		1_234_567_891_000_000_000: true, 1_234_567_890_000_000_000: true,
+		want + 1: false, want - 1: false, 1_234_567_892_000_000_000: false, 1_234_567_891_234_000_000: false, 0: false,
+	} {
+		if sameTime(got, want) != same {
+			t.Errorf("%d: %v", got, !same)
+		}
+	}
+}
+
+func TestSecondExportIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	first, err := openOutput(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openOutput(dir); err == nil || !strings.Contains(err.Error(), "another pipefs export writes to") {
+		t.Errorf("a second one: %v", err)
+	}
+	first.close()
+	second, err := openOutput(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.close()
+}
+
+// TestNothingIsWrittenOut: a link in OUT that leads elsewhere is not followed.
+func TestNothingIsWrittenOut(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	if err := os.Symlink(elsewhere, filepath.Join(dir, "sub")); err != nil {
+		t.Fatal(err)
+	}
+	o, err := openOutput(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.close()
+	if err := o.mkdir("sub"); err == nil {
+		t.Error("a link that leads out was taken for a directory")
+	}
+	for _, name := range []string{"sub/a", "../a"} {
+		if err := o.write(t.Context(), name, zeros{}, produce.Attr{}); err == nil {
+			t.Errorf("%s was written", name)
+		}
+	}
+	if len(tree(t, elsewhere)) > 0 {
+		t.Error("something was written elsewhere")
+	}
+}
+
+// zeros is content of one byte.
+type zeros struct{}
+
+func (zeros) Size() int64                           { return 1 }
+func (zeros) ReadAt(b []byte, _ int64) (int, error) { return len(b), nil }

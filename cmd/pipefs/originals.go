@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// originals says how a store gives back the files that it stores in parts.
+type originals struct {
+	Rebuilt originalsRow `json:"rebuilt"` // from their parts and little more
+	Kept    originalsRow `json:"kept"`    // as they are, beside their parts
+	Dropped originalsRow `json:"dropped"` // not at all
+	// Saved is what the files that are rebuilt would take, less what rebuilds them.
+	Saved int64 `json:"saved_bytes"`
+	// Dataset is the size of all files that were packed.
+	Dataset int64   `json:"dataset_bytes"`
+	Ratio   float64 `json:"ratio"` // the store's size over the dataset's
+
+	registry *transcode.Registry
+	verbatim int64 // bytes of samples that are stored as they are
+}
+
+// originalsRow counts the files of one kind.
+type originalsRow struct {
+	Samples int   `json:"samples"`
+	Bytes   int64 `json:"bytes"`
+	Stored  int64 `json:"stored_bytes"` // of what gives them back, their parts aside
+}
+
+func (r *originalsRow) add(bytes, stored int64) {
+	r.Samples++
+	r.Bytes += bytes
+	r.Stored += stored
+}
+
+func (o *originals) add(seen sight) {
+	if seen.stored == nil {
+		return
+	}
+	original := seen.stored.Representation(transcode.Original)
+	if original != nil {
+		o.verbatim += original.Size(0)
+	}
+	undo := o.undo(seen.stored)
+	switch {
+	case !inParts(seen.stored):
+	case original != nil:
+		o.Kept.add(seen.size, original.Size(0))
+	case undo != nil:
+		o.Rebuilt.add(seen.size, undo.Size(0))
+	default:
+		o.Dropped.add(seen.size, 0)
+	}
+}
+
+// inParts reports whether a sample is stored in parts, by whatever version.
+func inParts(s *store.Sample) bool {
+	for i := range s.Representations {
+		if len(s.Representations[i].Levels) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// undo is what rebuilds a sample from its parts; nil where this version cannot.
+func (o *originals) undo(s *store.Sample) *store.Representation {
+	for _, k := range o.registry.Kinds() {
+		if k.Split == nil || k.Restore == nil || s.Representation(transcode.SplitKey(k)) == nil {
+			continue
+		}
+		if undo := s.Representation(transcode.UndoKey(k)); undo != nil {
+			return undo
+		}
+	}
+	return nil
+}
+
+// finish computes what follows from all samples, of so many bytes.
+func (o *originals) finish(s *store.Stats, samples int64) {
+	o.Saved = o.Rebuilt.Bytes - o.Rebuilt.Stored
+	// files that are no samples are stored as they are, too
+	o.Dataset = samples + s.Bytes[transcode.Original] - o.verbatim
+	if o.Dataset > 0 {
+		o.Ratio = float64(s.PackBytes) / float64(o.Dataset)
+	}
+}
+
+func (o *originals) print(w io.Writer) {
+	if o.Rebuilt.Samples+o.Kept.Samples+o.Dropped.Samples == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := newTable(w, "originals", "samples", "bytes", "stored beside the scans")
+	for _, row := range []struct {
+		name string
+		originalsRow
+	}{{"rebuilt", o.Rebuilt}, {"kept", o.Kept}, {"dropped", o.Dropped}} {
+		t.AppendRow(table.Row{row.name, formatCount(row.Samples), formatSize(row.Bytes), formatSize(row.Stored)})
+	}
+	right(t, 2, 3, 4)
+	t.Render()
+	note := func(text string) { fmt.Fprintf(w, "note: %s\n", wrap(text, 6)) }
+	if n := o.Kept.Samples; n > 0 {
+		note(plural(n, "original is kept as it was: it", "originals are kept as they were: they") + " cannot be rebuilt from scans, or --originals keep was asked for")
+	}
+	if n := o.Dropped.Samples; n > 0 {
+		note(plural(n, "original", "originals") + " cannot be given back without the dataset: mount and export take --dataset DIR; packing again with --originals rebuild adds what is missing")
+	}
+}

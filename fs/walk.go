@@ -1,0 +1,53 @@
+package fs
+
+import (
+	"iter"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Member is a directory or file of a view. Both paths are relative to its root.
+type Member struct {
+	Path   string // the own names: where it is in the dataset
+	Listed string // as the view lists it
+	Dir    bool
+}
+
+// Walk yields the directories and files of a view in the order of listing, a
+// directory before what is in it; the root is not among them. Nothing is read or
+// produced for it, and nothing has to be mounted. An error is about the directory
+// that it comes with, and the walk goes on behind it.
+func (f *FS) Walk(p transcode.Pipeline) (iter.Seq2[Member, error], error) {
+	v, err := f.views.add(p)
+	if err != nil {
+		return nil, err
+	}
+	return f.walk(v), nil
+}
+
+func (f *FS) walk(v *view) iter.Seq2[Member, error] {
+	return func(yield func(Member, error) bool) {
+		f.walkBelow(v, f.tree.dir(rootID), Member{Dir: true}, yield)
+	}
+}
+
+// walkBelow reports whether the walk goes on.
+func (f *FS) walkBelow(v *view, d *dir, at Member, yield func(Member, error) bool) bool {
+	s, err := f.tree.list(d)
+	if isGone(err) && d.id != rootID {
+		return true // it went since its parent was listed
+	}
+	if err != nil {
+		return yield(at, err)
+	}
+	n := f.namesOf(v, d, s)
+	for i := range s.ids {
+		id := s.at(i)
+		m := Member{Path: join(at.Path, f.tree.name(id)), Listed: join(at.Listed, n.listedOf(i))}
+		m.Dir = f.tree.entries.at(id).kind == isDir
+		if !yield(m, nil) || m.Dir && !f.walkBelow(v, f.tree.dir(id), m, yield) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,73 @@
+package produce
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Originals says what a store keeps of the files that it stores in parts, beside
+// these parts.
+type Originals string
+
+// The choices. "" is RebuildOriginals.
+const (
+	// RebuildOriginals keeps what it takes to give the file back from its parts,
+	// and the file itself where they cannot.
+	RebuildOriginals Originals = "rebuild"
+	// KeepOriginals keeps the file itself.
+	KeepOriginals Originals = "keep"
+	// DropOriginals keeps neither.
+	DropOriginals Originals = "drop"
+)
+
+func (o Originals) rebuild() bool { return o != KeepOriginals && o != DropOriginals }
+
+// undo is what is stored to rebuild the file from its parts; ok is false where
+// that was not asked for, and where it cannot be done.
+func (k Packing) undo(ctx context.Context, name string, kind *transcode.Kind, data []byte, split transcode.Split) (undo store.EncodedRepresentation, ok bool) {
+	if !k.Originals.rebuild() || kind.Restore == nil || split.Undo == nil {
+		return undo, false
+	}
+	// The dataset may be deleted once it is packed: what was not given back once
+	// is not relied upon.
+	if err := k.givesBack(ctx, kind, data, split); err != nil {
+		if k.Log != nil && ctx.Err() == nil {
+			k.Log.Warn("stored as it is, too, for it could not be rebuilt; this is a bug of pipefs", "sample", name, "cause", err)
+		}
+		return undo, false
+	}
+	return store.EncodedRepresentation{Key: transcode.UndoKey(kind), Split: transcode.Split{Data: split.Undo}}, true
+}
+
+// givesBack returns an error unless the parts and the undo give data back.
+func (k Packing) givesBack(ctx context.Context, kind *transcode.Kind, data []byte, split transcode.Split) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = transcode.Errorf(transcode.ErrInternal, "panic: %v", r)
+		}
+	}()
+	whole := make([]byte, 0, len(split.Data)+len(split.Tail))
+	whole = append(append(whole, split.Data...), split.Tail...)
+	got, err := kind.Restore(ctx, whole, split.Undo, k.Registry.Limits())
+	switch {
+	case err != nil:
+		return err
+	case len(got) != len(data):
+		return transcode.Errorf(transcode.ErrInternal, "%d bytes where there were %d", len(got), len(data))
+	case !bytes.Equal(got, data):
+		return transcode.Errorf(transcode.ErrInternal, "other bytes of the same length")
+	}
+	return nil
+}
+
+// givesOriginal reports whether a sample stored in parts has what is asked for
+// beside them. The file itself is as good as what rebuilds it.
+func (k Packing) givesOriginal(s *store.Sample, kind *transcode.Kind) bool {
+	if k.Originals == DropOriginals || s.Representation(transcode.Original) != nil {
+		return true
+	}
+	return k.Originals.rebuild() && s.Representation(transcode.UndoKey(kind)) != nil
+}
