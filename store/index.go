@@ -132,11 +132,38 @@ type index struct {
 	seal sealFile
 	name string
 	log  *slog.Logger
+	// txns are read transactions to be used again: beginning and ending one goes
+	// through a goroutine of Badger's, which costs more than the search.
+	txns chan *badger.Txn
+}
+
+// keptTxns is how many read transactions wait for the next lookup.
+const keptTxns = 16
+
+// view is badger.DB.View with a transaction that may have been used before. In a
+// database that never changes they are all alike.
+func (x *index) view(f func(*badger.Txn) error) error {
+	var txn *badger.Txn
+	select {
+	case txn = <-x.txns:
+	default:
+		txn = x.db.NewTransaction(false)
+	}
+	err := f(txn)
+	select {
+	case x.txns <- txn:
+	default:
+		txn.Discard()
+	}
+	return err
 }
 
 // close lets go of the generation. Nothing was written, so nothing can be lost:
 // Badger complains where the generation was replaced, and removed, meanwhile.
 func (x *index) close() {
+	for len(x.txns) > 0 {
+		(<-x.txns).Discard()
+	}
 	if err := x.db.Close(); err != nil {
 		x.log.Debug("close the index", "index", x.name, "error", err)
 	}
@@ -145,7 +172,7 @@ func (x *index) close() {
 // get returns the entry of a path, nil where there is none.
 func (x *index) get(p string) (*Sample, error) {
 	var s *Sample
-	err := x.db.View(func(txn *badger.Txn) error {
+	err := x.view(func(txn *badger.Txn) error {
 		it, err := txn.Get(indexKey(p))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil

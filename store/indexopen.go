@@ -43,7 +43,7 @@ func openIndex(fsys vfs.FS, dir string, c currentFile, log *slog.Logger) (*index
 	if _, ok := indexNumber(c.Index); !ok {
 		return nil, &CorruptError{Path: currentName, Cause: fmt.Errorf("names %q", c.Index)}
 	}
-	x := &index{name: c.Index, log: log}
+	x := &index{name: c.Index, log: log, txns: make(chan *badger.Txn, keptTxns)}
 	hold, err := holdIndex(fsys, filepath.Join(dir, c.Index))
 	if err != nil {
 		return nil, err
