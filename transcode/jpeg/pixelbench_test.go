@@ -2,13 +2,10 @@ package jpeg
 
 import (
 	"bytes"
-	"fmt"
 	"image"
 	"image/color"
 	stdjpeg "image/jpeg"
 	"testing"
-
-	"github.com/pipefs/pipefs/internal/pictures"
 )
 
 // BenchmarkDecodePixels decodes photographs, and a picture of 1920×1080 pixels,
@@ -25,11 +22,7 @@ func BenchmarkDecodePixels(b *testing.B) {
 		}
 		photos, progressive = append(photos, src), append(progressive, s.Data)
 	}
-	hd := pictures.Photo(1920, 1080, 1)
-	ppm := fmt.Appendf(nil, "P6\n1920 1080\n255\n")
-	for i := 0; i < len(hd.Pix); i += 4 {
-		ppm = append(ppm, hd.Pix[i:i+3]...)
-	}
+	ppm := largePPM()
 	large, _ := tool(b, ppm, "cjpeg", "-quality", "85", "-sample", "2x2")
 	largeProgressive, _ := tool(b, ppm, "cjpeg", "-quality", "85", "-sample", "2x2", "-progressive")
 

@@ -18,6 +18,17 @@ var turbojpeg struct {
 	decompress func(handle uintptr, src *byte, size uintptr, dst *byte, width, pitch, height, format, flags int32) int32
 	text       func(handle uintptr) string
 	code       func(handle uintptr) int32
+
+	transformer uintptr
+	transform   func(handle uintptr, src *byte, size uintptr, n int32, dst *uintptr, dstSize *uintptr, transforms *tjTransform, flags int32) int32
+	free        func(p uintptr)
+}
+
+// tjTransform is tjtransform of turbojpeg.h.
+type tjTransform struct {
+	region       [4]int32
+	op, options  int32
+	data, filter uintptr
 }
 
 func openTurbojpeg(t testing.TB) {
@@ -29,6 +40,11 @@ func openTurbojpeg(t testing.TB) {
 			var open func() uintptr
 			purego.RegisterLibFunc(&open, lib, "tjInitDecompress")
 			purego.RegisterLibFunc(&l.decompress, lib, "tjDecompress2")
+			purego.RegisterLibFunc(&l.transform, lib, "tjTransform")
+			purego.RegisterLibFunc(&l.free, lib, "tjFree")
+			var openTransform func() uintptr
+			purego.RegisterLibFunc(&openTransform, lib, "tjInitTransform")
+			l.transformer = openTransform()
 			purego.RegisterLibFunc(&l.text, lib, "tjGetErrorStr2")
 			purego.RegisterLibFunc(&l.code, lib, "tjGetErrorCode")
 			l.handle = open()
@@ -37,6 +53,24 @@ func openTurbojpeg(t testing.TB) {
 	if l.err != nil {
 		t.Fatalf("libturbojpeg.so.0 is missing (Debian: apt install libturbojpeg0): %v", l.err)
 	}
+}
+
+// transform transcodes a file to a progressive one with libjpeg-turbo, and returns
+// its size.
+func transform(t testing.TB, src []byte) int {
+	t.Helper()
+	const optionProgressive = 32
+	l := &turbojpeg
+	l.Lock()
+	defer l.Unlock()
+	openTurbojpeg(t)
+	var out, size uintptr
+	how := tjTransform{options: optionProgressive}
+	if l.transform(l.transformer, unsafe.SliceData(src), uintptr(len(src)), 1, &out, &size, &how, 0) != 0 {
+		t.Fatal(l.text(l.transformer))
+	}
+	l.free(out)
+	return int(size)
 }
 
 // decompress decodes a file into m, as large as m says, with libjpeg-turbo. A
