@@ -98,6 +98,31 @@ func BenchmarkFirstPassScan5(b *testing.B) {
 	}
 }
 
+// BenchmarkFirstPassFromL3 reads views of pixels through a mount that has cached
+// nothing, from a store that holds the pictures as L3. The control is a store of
+// the PNG files.
+func BenchmarkFirstPassFromL3(b *testing.B) {
+	dataset := testmount.Generate(b, "-samples", "48", "-width", "768", "-height", "512", "-png-every", "1")
+	env := testmount.Home(b)
+	png := filepath.Join(b.TempDir(), "png")
+	testmount.Command(b, env, "pack", dataset, png)
+	for _, mode := range []string{"dense", "fast"} {
+		l3 := filepath.Join(b.TempDir(), mode)
+		testmount.Command(b, env, "pack", "--represent", "l3", "--originals", "drop", "--l3-mode", mode, dataset, l3)
+		for _, view := range []string{"bmp", "npy", "ppm"} {
+			b.Run(mode+"/"+view, func(b *testing.B) {
+				took := func(store string) pass {
+					return func() float64 {
+						took, _ := firstPass(b, env, store, view, 1<<20)
+						return took
+					}
+				}
+				compare(b, "files", 48, took(png), took(l3))
+			})
+		}
+	}
+}
+
 // BenchmarkFirstPassPackedBMP reads BMP files of 600 KB from a packed store that
 // the page cache holds, through a mount that has cached nothing: every byte is
 // verified. The control is the plain tree, which the page cache holds.

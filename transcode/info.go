@@ -20,9 +20,10 @@ const (
 	TIFF
 	WebP
 	GIF
+	L3
 )
 
-var formatNames = [...]string{"unknown", "JPEG", "PNG", "BMP", "PNM", "NPY", "TIFF", "WebP", "GIF"}
+var formatNames = [...]string{"unknown", "JPEG", "PNG", "BMP", "PNM", "NPY", "TIFF", "WebP", "GIF", "L3"}
 
 func (f Format) String() string {
 	if int(f) < len(formatNames) {
@@ -93,6 +94,9 @@ type Info struct {
 	Animated bool
 	// Scannable: a JPEG that can be stored scan by scan.
 	Scannable bool
+	// Lossy: the file is an approximation that takes far less than its pixels would
+	// in any lossless format. A JPEG always is, and does not say so here.
+	Lossy bool
 }
 
 const infoSize = 12
@@ -101,7 +105,7 @@ const infoSize = 12
 // format, mode, orientation, flags, width, height.
 func AppendInfo(b []byte, i Info) []byte {
 	var flags byte
-	for bit, set := range []bool{i.Transparent, i.Animated, i.Scannable} {
+	for bit, set := range []bool{i.Transparent, i.Animated, i.Scannable, i.Lossy} {
 		if set {
 			flags |= 1 << bit
 		}
@@ -118,11 +122,11 @@ func ReadInfo(b []byte) (Info, []byte, error) {
 	}
 	i := Info{
 		Format: Format(b[0]), Mode: Mode(b[1]), Orientation: b[2],
-		Transparent: b[3]&1 != 0, Animated: b[3]&2 != 0, Scannable: b[3]&4 != 0,
+		Transparent: b[3]&1 != 0, Animated: b[3]&2 != 0, Scannable: b[3]&4 != 0, Lossy: b[3]&8 != 0,
 		Width:  int(binary.LittleEndian.Uint32(b[4:])),
 		Height: int(binary.LittleEndian.Uint32(b[8:])),
 	}
-	if int(i.Format) >= len(formatNames) || int(i.Mode) >= len(modes) || b[3] > 7 || i.Orientation > 8 {
+	if int(i.Format) >= len(formatNames) || int(i.Mode) >= len(modes) || b[3] > 15 || i.Orientation > 8 {
 		return Info{}, nil, Errorf(ErrBad, "info % x", b[:infoSize])
 	}
 	return i, b[infoSize:], nil

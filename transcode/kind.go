@@ -77,6 +77,9 @@ type Kind struct {
 	// files without the dot.
 	Format Format
 	Ext    string
+	// StandsIn: the result holds the picture with its metadata exactly, and decodes
+	// fast; a store can keep it in place of the sample. See [Registry.StandIn].
+	StandsIn bool
 	// Shape says what the step makes of in; ok is false where the step cannot
 	// represent the sample exactly, and so does not apply to it.
 	Shape func(in Shape, arg int) (out Shape, ok bool)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -18,30 +19,45 @@ import (
 func convertCommand(env *environ) *command {
 	var view string
 	var limits transcode.Limits
+	var how l3Config
 	role := "auto"
 	return &command{
-		name: "convert", args: "--view VIEW IN OUT", min: 2, max: 2,
+		name: "convert", args: "[--view VIEW] IN OUT", min: 2, max: 2,
 		brief: "run a view's steps on one file, without any mount",
-		about: "The quickest way to see what a view does to an image: the result is the file that the view would show, byte for byte. IN may be - for the standard input; OUT may be - for the standard output, or a directory, in which the file gets the name that the view lists.",
+		about: "The quickest way to see what a view does to an image: the result is the file that the view would show, byte for byte. IN may be - for the standard input; OUT may be - for the standard output, or a directory, in which the file gets the name that the view lists. Without --view the extension of OUT says what to make.",
 		examples: []example{
 			{"pipefs convert --view scan3 in.jpg coarse.jpg", "the first three scans of in.jpg"},
 			{"pipefs convert --view resize256-bmp in.jpg /tmp/", "makes /tmp/in.bmp, 256 pixels on its shorter side"},
-			{"pipefs convert --view resize256-png --role mask label.png small.png", "labels follow by nearest neighbour, no value is blended"},
+			{"pipefs convert in.png out.l3", "a smaller file that decodes far faster, without loss; and convert out.l3 back.png"},
 			{"cat in.jpg | pipefs convert --view npy - - | python3 -c 'import sys,io,numpy as np; print(np.load(io.BytesIO(sys.stdin.buffer.read())).shape)'", "in a pipe"},
 		},
 		words: []string{"step", "view", "mask"},
-		options: append([]*option{
-			{name: "view", arg: "VIEW", set: intoString(&view), help: "the steps, joined by hyphens; pipefs views --steps lists them"},
+		options: slices.Concat([]*option{
+			{name: "view", arg: "VIEW", def: "what OUT's extension says", set: intoString(&view), help: "the steps, joined by hyphens; pipefs views --steps lists them"},
 			{name: "role", arg: "auto|image|mask", def: "auto, by the file's mode", set: intoChoice(&role, "auto", "image", "mask"),
 				help: "whether the file is a picture or a mask"},
-		}, limitOptions(&limits)...),
+		}, l3Options(&how, "dense", "fast", "v1"), limitOptions(&limits)),
 		run: func(ctx context.Context, args []string) error {
+			r := registryWith(limits, how)
 			if view == "" {
-				return exit.Errorf(exit.Usage, "convert needs a view: --view resize256-bmp (pipefs views --steps lists the steps)")
+				if view = viewOf(r, args[1]); view == "" {
+					return exit.Errorf(exit.Usage, "convert needs a view where the extension of OUT does not say what to make: --view resize256-bmp (pipefs views --steps lists the steps)")
+				}
 			}
-			return convert(ctx, env, registry(limits), view, roleOf(role), args[0], args[1])
+			return convert(ctx, env, r, view, roleOf(role), args[0], args[1])
 		},
 	}
+}
+
+// viewOf is the view that only writes files with the extension of name, or "".
+func viewOf(r *transcode.Registry, name string) string {
+	ext := strings.TrimPrefix(filepath.Ext(name), ".")
+	for _, k := range r.Kinds() {
+		if ext != "" && k.Ext == ext && k.Max == 0 {
+			return k.Name
+		}
+	}
+	return ""
 }
 
 func roleOf(s string) transcode.Role {

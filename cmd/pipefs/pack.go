@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ type packConfig struct {
 	workers        int
 	originals      string
 	scans          []int // at which JPEG files can be cut; nil: as the store has them
+	represent      string
+	l3             l3Config
 	noFollow       bool
 	limits         transcode.Limits
 }
@@ -41,10 +44,10 @@ func packCommand(env *environ) *command {
 			{"pipefs pack ~/imagenet /data/in.store", "prepare everything, for random reads"},
 			{"pipefs pack --record-images 1024 --order shuffle --seed 1 ~/imagenet /nfs/in.store", "for slow disks and object stores: readers take the samples in packed order"},
 			{"pipefs pack --scans 5,10 ~/imagenet /data/in.store", "two fidelities only, in nine scans instead of ten"},
-			{"pipefs pack --originals keep ~/imagenet /data/in.store", "a larger store, from which MNT/original is read without rebuilding anything"},
+			{"pipefs pack --represent l3 --originals drop ~/screens /data/sc.store", "three quarters of what PNG files of photographs take, and views of them at many times the speed"},
 		},
 		words: []string{"dataset", "store", "record"},
-		options: append([]*option{
+		options: slices.Concat([]*option{
 			{name: "record-images", arg: "K", def: "1, or what the store has", set: intoInt(&c.recordImages, 1, 1<<20),
 				help: "samples that are stored together, scan group by scan group"},
 			{name: "order", arg: "path|shuffle", def: "path, or what the store has", set: intoChoice(&c.order, "path", "shuffle"),
@@ -55,10 +58,15 @@ func packCommand(env *environ) *command {
 				help: "how MNT/original is there without the dataset: rebuild stores what gives each JPEG file back from its scans, and the file where nothing does; keep stores the files; drop stores neither"},
 			{name: "scans", arg: "K,K,…", def: "1 to 10, or what the store has", set: intoLevels(&c.scans),
 				help: "the fidelities that JPEG files are stored for, 10 is always among them: what lies between two of them comes in one part, in as few scans as JPEG allows. Any other fidelity shows the next lower one"},
+			{name: "represent", arg: "l3", set: intoChoice(&c.represent, "l3"),
+				help: "store the pictures of PNG, BMP, PNM, TIFF and lossless WebP files as L3 files, which decode far faster and from which every view of pixels is made; --originals drop leaves out the files themselves"},
 			{name: "no-follow", set: intoBool(&c.noFollow), help: "refuse symbolic links that lead out of the dataset"},
-		}, limitOptions(&c.limits)...),
+		}, l3Options(&c.l3, "dense", "fast"), limitOptions(&c.limits)),
 		run: func(ctx context.Context, args []string) error {
 			c.dataset, c.store = args[0], args[1]
+			if c.l3.given() && c.represent == "" {
+				return exit.Errorf(exit.Usage, "--l3-mode and --patch say how --represent l3 is to be done; add that, or leave them out")
+			}
 			return runPack(ctx, env, c)
 		},
 	}

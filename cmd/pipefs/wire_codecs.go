@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -11,25 +13,23 @@ import (
 // registry knows all formats and steps.
 func registry(l transcode.Limits) *transcode.Registry { return codecs.Default(l) }
 
-// registryOf is registry for JPEG files that are cut as those of a store are; nil
-// is no store.
+// registryOf is registry for files that are made as those of a store are; nil is
+// no store.
 func registryOf(l transcode.Limits, s *store.Store) *transcode.Registry {
-	return codecs.WithCuts(l, cutsOf(s))
+	return codecs.New(l, madeAs(s))
 }
 
-// cutsOf are the fidelities at which a store cuts JPEG files: those of most of
-// its bytes, since an interrupted packing may have left others.
-func cutsOf(s *store.Store) (cuts jpeg.Cuts) {
+// registryWith is registry for L3 files that are written in a way of their own.
+func registryWith(l transcode.Limits, how l3Config) *transcode.Registry {
+	return codecs.New(l, codecs.Options{L3: how.Options})
+}
+
+// madeAs are the options with which a store was packed.
+func madeAs(s *store.Store) codecs.Options {
 	if s == nil {
-		return 0
+		return codecs.Options{}
 	}
-	most := int64(0)
-	for key, bytes := range s.Stats().Bytes {
-		if c, ok := steps.CutsOf(key); ok && bytes > most {
-			cuts, most = c, bytes
-		}
-	}
-	return cuts
+	return codecs.OptionsOf(s.Stats().Bytes)
 }
 
 // levelsOf are the fidelities that a registry tells apart.
@@ -41,6 +41,16 @@ func levelsOf(r *transcode.Registry) []int {
 		}
 	}
 	return cuts.Levels()
+}
+
+// kindOf finds a step by its name, nil where there is none.
+func kindOf(r *transcode.Registry, name string) *transcode.Kind {
+	kinds := r.Kinds()
+	i := slices.IndexFunc(kinds, func(k *transcode.Kind) bool { return k.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return kinds[i]
 }
 
 // libraryUsable says why libturbojpeg is not asked for pixels that our own decoder

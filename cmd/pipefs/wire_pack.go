@@ -13,11 +13,15 @@ import (
 
 // packStore puts a dataset into a store.
 func packStore(ctx context.Context, c *packConfig, d *dataset.Dataset, w *packing) (store.Report, error) {
+	r := packRegistry(c, w)
 	what := produce.Packing{
-		Registry:  packRegistry(c, w),
+		Registry:  r,
 		Dataset:   d,
 		Originals: produce.Originals(c.originals),
 		Log:       quiet(w.env),
+	}
+	if c.represent != "" {
+		what.Represent = kindOf(r, c.represent)
 	}
 	return store.Pack(ctx, c.store, counted{what, w}, what, store.PackOptions{
 		RecordImages: c.recordImages,
@@ -31,17 +35,22 @@ func packStore(ctx context.Context, c *packConfig, d *dataset.Dataset, w *packin
 	})
 }
 
-// packRegistry cuts JPEG files as asked, or as the store has them.
+// packRegistry makes files as asked, or as the store has them.
 func packRegistry(c *packConfig, w *packing) *transcode.Registry {
+	var o codecs.Options
+	// Where it cannot be opened it is a new one, or the packing will say what is
+	// wrong.
+	if s, err := store.Open(c.store, store.Options{Logger: quiet(w.env)}); err == nil {
+		o = madeAs(s)
+		s.Close()
+	}
 	if c.scans != nil {
-		return codecs.WithCuts(c.limits, jpeg.CutsAt(c.scans...))
+		o.Cuts = jpeg.CutsAt(c.scans...)
 	}
-	s, err := store.Open(c.store, store.Options{Logger: quiet(w.env)})
-	if err != nil { // a new one, or the packing will say what is wrong
-		return registry(c.limits)
+	if c.l3.given() {
+		o.L3 = c.l3.Options
 	}
-	defer s.Close()
-	return registryOf(c.limits, s)
+	return codecs.New(c.limits, o)
 }
 
 // counted counts the bytes that are read.

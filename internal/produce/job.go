@@ -21,8 +21,10 @@ type job struct {
 
 // origin is a representation that a job can start from.
 type origin struct {
-	open  func() (sized, error)
-	steps int // of the plan that it stands for
+	open func() (sized, error)
+	// What remains to be done: plan, without its first steps.
+	plan  transcode.Plan
+	steps int
 }
 
 // work is about how many bytes of memory the job takes to run, its source not
@@ -133,11 +135,26 @@ func isFault(err error) bool {
 	return errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) || errors.Is(err, transcode.ErrUnsupported)
 }
 
+// indivisible takes note of a sample that turned out not to be storable in parts
+// although its header promised it: from now on the step that wants parts does not
+// apply to it, as if it had been packed. It returns false for any other error.
+func (p *Producer) indivisible(j *job, err error) bool {
+	if _, parts := j.plan.Head(); !parts || !errors.Is(err, transcode.ErrUnsupported) {
+		return false
+	}
+	info := j.plan.Info()
+	info.Scannable = false
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.infos.put(j.file.Path, knownInfo{identity: j.file.Identity, info: info}, 0)
+	return true
+}
+
 // findOrigins lists the representations that exist for prefixes of the plan.
 func (p *Producer) findOrigins(j *job, stored *store.Sample) {
 	add := func(steps int, bytes int64, dataset bool, open func() (sized, error)) {
 		j.request.Candidates = append(j.request.Candidates, mixer.Candidate{Steps: steps, Bytes: bytes, Dataset: dataset})
-		j.origins = append(j.origins, origin{open: open, steps: steps})
+		j.origins = append(j.origins, origin{open: open, plan: j.plan, steps: steps})
 	}
 	addStored := func(key string, steps, level int) bool {
 		rep, open := p.representation(j.file, stored, key)
@@ -153,6 +170,15 @@ func (p *Producer) findOrigins(j *job, stored *store.Sample) {
 	}
 	if !scans || j.plan.Len() > 1 {
 		addStored(j.plan.Key(), j.plan.Len(), 0)
+	}
+	for _, k := range p.o.Registry.Kinds() {
+		if key, ok := p.o.Registry.StandInKey(k, j.plan.Info()); ok {
+			// It stands for the first step, decoding, but has to be decoded itself.
+			if rest, ok := j.plan.From(k); ok && addStored(key, 1, 0) {
+				o := &j.origins[len(j.origins)-1]
+				o.plan, o.steps = rest, 0
+			}
+		}
 	}
 	if addStored(transcode.Original, 0, 0) {
 		return

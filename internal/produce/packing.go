@@ -18,8 +18,12 @@ import (
 type Packing struct {
 	Registry *transcode.Registry
 	Dataset  *dataset.Dataset
-	// Originals says what is kept beside the parts of a file that is stored so.
+	// Originals says what is kept of the files themselves beside their parts, or
+	// beside what stands for them.
 	Originals Originals
+	// Represent is the kind of step whose result is stored for samples that have
+	// no parts, beside the file itself; nil stores only the file.
+	Represent *transcode.Kind
 	// Log hears of files that could not be rebuilt although they should; nil is
 	// silent.
 	Log *slog.Logger
@@ -106,7 +110,7 @@ func (k Packing) Encode(ctx context.Context, name string, data []byte) (store.En
 	kept.Info = info
 	kind := k.split(info)
 	if kind == nil {
-		return kept, nil
+		return k.standIn(ctx, name, data, kept, original)
 	}
 	split, err := kind.Split(ctx, data, k.Registry.Limits(), k.Originals.rebuild() && kind.Restore != nil)
 	switch {
@@ -154,7 +158,7 @@ func (k Packing) Current(s *store.Sample) bool {
 	}
 	kind := k.split(s.Info)
 	if kind == nil {
-		return s.Representation(transcode.Original) != nil
+		return k.standsIn(s)
 	}
 	return s.Representation(transcode.SplitKey(kind)) != nil && k.givesOriginal(s, kind)
 }

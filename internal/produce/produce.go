@@ -150,7 +150,10 @@ func (p *Producer) Resolve(ctx context.Context, f File, v transcode.Pipeline) (R
 		return Result{Size: size}, nil
 	}
 	made, err := p.produce(ctx, p.readers, j, p.o.Policy.Choose(j.request))
-	if err != nil {
+	switch {
+	case p.indivisible(j, err):
+		return p.Resolve(ctx, f, v)
+	case err != nil:
 		return Result{}, err
 	}
 	c, err := made.content(j)
@@ -231,7 +234,10 @@ func (p *Producer) open(ctx context.Context, key Key, f File, v transcode.Pipeli
 		return &Content{size: r.Size(), reader: r, request: j.request, chosen: chosen}, nil
 	}
 	made, err := p.produce(ctx, p.readers, j, chosen)
-	if err != nil {
+	switch {
+	case p.indivisible(j, err):
+		return p.open(ctx, key, f, v)
+	case err != nil:
 		return nil, err
 	}
 	c, err := made.content(j)

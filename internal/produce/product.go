@@ -169,7 +169,7 @@ func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job,
 	if head, ok := j.plan.Head(); ok && j.plan.Len() == 1 {
 		return head.Kind.Split(ctx, src, p.o.Registry.Limits(), false)
 	}
-	data, err := j.plan.RunAfter(ctx, from.steps, src)
+	data, err := from.plan.RunAfter(ctx, from.steps, src)
 	if err != nil {
 		return transcode.Split{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/pipefs/pipefs/transcode/gif"
 	"github.com/pipefs/pipefs/transcode/jpeg"
 	"github.com/pipefs/pipefs/transcode/jpeg/steps"
+	"github.com/pipefs/pipefs/transcode/l3"
 	"github.com/pipefs/pipefs/transcode/npy"
 	"github.com/pipefs/pipefs/transcode/png"
 	"github.com/pipefs/pipefs/transcode/pnm"
@@ -16,25 +17,48 @@ import (
 	"github.com/pipefs/pipefs/transcode/webp"
 )
 
+// Options of New: how files are written where there is a choice. The zero value
+// is the usual one.
+type Options struct {
+	Cuts jpeg.Cuts  // the levels at which JPEG files can be cut
+	L3   l3.Options // how L3 files are written
+}
+
 // Default returns the registry of all formats and steps. Building it opens no
 // library and cannot fail.
-func Default(lim transcode.Limits) *transcode.Registry { return WithCuts(lim, 0) }
+func Default(lim transcode.Limits) *transcode.Registry { return New(lim, Options{}) }
 
-// WithCuts is Default for files that are cut at these levels only.
-func WithCuts(lim transcode.Limits, cuts jpeg.Cuts) *transcode.Registry {
+// New is Default with options.
+func New(lim transcode.Limits, o Options) *transcode.Registry {
 	return transcode.NewRegistry(lim,
 		[]transcode.Decoder{
 			steps.Decoder{}, png.Decoder{}, bmp.Decoder{}, pnm.Decoder{},
-			tiff.Decoder{}, webp.Decoder{}, gif.Decoder{},
+			tiff.Decoder{}, webp.Decoder{}, gif.Decoder{}, l3.Decoder{},
 		},
 		// In the order in which help lists them.
 		slices.Concat(
-			[]*transcode.Kind{steps.Scan(cuts), steps.Baseline()},
+			[]*transcode.Kind{steps.Scan(o.Cuts), steps.Baseline()},
 			steps.Scaled(),
 			[]*transcode.Kind{
 				raster.UprightKind(), raster.Resize(), raster.Crop(), raster.Grey(),
 				raster.Center(), raster.Float32(), raster.CHW(),
-				bmp.Kind(), pnm.Kind(), npy.Kind(), png.Kind(), raster.JPEG(),
+				bmp.Kind(), pnm.Kind(), npy.Kind(), png.Kind(), l3.Kind(o.L3), raster.JPEG(),
 			},
 		))
+}
+
+// OptionsOf finds the options with which representations were made, given their
+// keys and how many bytes each has: where there are several, those with most
+// bytes.
+func OptionsOf(bytes map[string]int64) (o Options) {
+	var scans, files int64
+	for key, n := range bytes {
+		if cuts, ok := steps.CutsOf(key); ok && n > scans {
+			o.Cuts, scans = cuts, n
+		}
+		if how, ok := l3.OptionsOf(key); ok && n > files {
+			o.L3, files = how, n
+		}
+	}
+	return o
 }

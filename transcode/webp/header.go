@@ -203,6 +203,6 @@ func (Decoder) Probe(r io.ReaderAt, size int64, lim transcode.Limits) (transcode
 	}
 	return transcode.Info{
 		Format: transcode.WebP, Mode: h.mode(), Width: h.width, Height: h.height,
-		Orientation: transcode.EXIFOrientation(h.exif), Animated: h.animated,
+		Orientation: transcode.EXIFOrientation(h.exif), Animated: h.animated, Lossy: !h.lossless,
 	}, nil
 }

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package v1
+
+var forms = []form{{"portable", func() {}}}

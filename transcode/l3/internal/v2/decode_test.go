@@ -1,0 +1,318 @@
+package v2
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
+)
+
+// decodeForm is one of the forms that the decoder has; use chooses it. The last one is
+// that in use otherwise.
+type decodeForm struct {
+	name string
+	use  func()
+}
+
+// decodeCase is a patch that was encoded.
+type decodeCase struct {
+	*encodeCase
+	patch []byte
+}
+
+func newDecodeCase(c *encodeCase, rice bool) *decodeCase {
+	var w Workspace
+	return &decodeCase{c, Encode(nil, c.target(), c.width, c.height, c.channels, c.depth, rice, &w)}
+}
+
+// decodeAll decodes in all forms and wants the same of them. The samples are
+// interleaved; they are nil after an error.
+func (c *decodeCase) decodeAll(t testing.TB, s *Scratch) ([]byte, error) {
+	t.Helper()
+	return c.decodeFrom(t, append(bytes.Clone(c.patch), make([]byte, TailLen)...), s)
+}
+
+// decodeFrom is decodeAll from memory that has the patch.
+func (c *decodeCase) decodeFrom(t testing.TB, src []byte, s *Scratch) ([]byte, error) {
+	t.Helper()
+	var want []byte
+	var wantErr error
+	for i, form := range decodeForms {
+		form.use()
+		pix := make([]byte, c.width*c.height*c.channels*c.depth/8)
+		dst := layout.Interleaved(pix, c.width, c.channels, c.depth/8)
+		err := Decode(dst, src, len(c.patch), c.width, c.height, c.channels, c.depth, s)
+		if err != nil {
+			if !errors.Is(err, transcode.ErrBad) && !errors.Is(err, transcode.ErrTruncated) {
+				t.Fatalf("%v, %s: %v", c, form.name, err)
+			}
+			pix = nil
+		}
+		if i == 0 {
+			want, wantErr = pix, err
+			continue
+		}
+		if (err == nil) != (wantErr == nil) {
+			t.Fatalf("%v: %s returns %v, %s %v", c, form.name, err, decodeForms[0].name, wantErr)
+		}
+		if !bytes.Equal(pix, want) {
+			t.Fatalf("%v: %s returns other samples than %s", c, form.name, decodeForms[0].name)
+		}
+	}
+	return want, wantErr
+}
+
+var decodeSizes = [][2]int{
+	{1, 1}, {2, 3}, {1, 70}, {31, 32}, {32, 33}, {33, 31}, {48, 100}, {63, 65}, {64, 64}, {65, 63}, {80, 200}, {127, 96}, {300, 5}, {256, 256}, {300, 300},
+}
+
+// eachDecodeCase calls f with patches of all kinds.
+func eachDecodeCase(t *testing.T, sizes [][2]int, f func(t *testing.T, c *decodeCase)) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, size := range sizes {
+		for channels := 1; channels <= 4; channels++ {
+			for _, depth := range []int{8, 16} {
+				for content := range encodeContents {
+					c := newEncodeCase(rng, size[0], size[1], channels, depth, content)
+					for _, rice := range []bool{false, true} {
+						f(t, newDecodeCase(c, rice))
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestDecode wants the samples that were encoded, and of all forms the same for all
+// predictors and colour transforms, whether or not an encoder would have chosen them.
+func TestDecode(t *testing.T) {
+	var s Scratch
+	rng := rand.New(rand.NewPCG(5, 6))
+	sizes := decodeSizes
+	if testing.Short() {
+		sizes = sizes[:10]
+	}
+	eachDecodeCase(t, sizes, func(t *testing.T, c *decodeCase) {
+		got, err := c.decodeAll(t, &s)
+		if err != nil || !bytes.Equal(got, c.pix) {
+			t.Fatalf("%v: other samples, or %v", c, err)
+		}
+		// Predictors other than the ones chosen: other samples, but the same of all forms.
+		for c.patch[1] = 0; int(c.patch[1]) < 1<<(2*c.channels); c.patch[1] += byte(1 + rng.IntN(1<<(2*c.channels)/4)) {
+			if c.channels >= 3 {
+				c.patch[0] = byte(rng.IntN(colours))
+			}
+			if _, err := c.decodeAll(t, &s); err != nil && c.patch[1]&(c.patch[1]>>1)&0x55 == 0 {
+				t.Fatalf("%v, predictors %#x: %v", c, c.patch[1], err)
+			}
+			if c.patch[1] > 200 {
+				break
+			}
+		}
+	})
+}
+
+// decodeLayouts are ways to place a patch in a buffer of so many bytes.
+func decodeLayouts(c *decodeCase) map[string]layout.Target {
+	size := c.depth / 8
+	row := c.width * c.channels * size
+	all := map[string]layout.Target{
+		"interleaved": layout.Interleaved(nil, c.width, c.channels, size),
+		"planar":      layout.Planar(nil, c.width, c.height, size),
+		"padded":      {Row: row + 3, Pixel: c.channels * size, Channel: size},
+		"gaps":        {Row: (row + 2) * 2, Pixel: c.channels*size + 1, Channel: size},
+		"reversed":    {Base: (c.height-1)*row + (c.channels-1)*size, Row: -row, Pixel: c.channels * size, Channel: -size},
+		"mirrored":    {Base: row - c.channels*size, Row: row, Pixel: -c.channels * size, Channel: size},
+		"columns":     {Row: size, Pixel: c.height * size, Channel: c.height * c.width * size},
+		"planes up":   {Base: (c.channels - 1) * c.width * c.height * size, Row: c.width * size, Pixel: size, Channel: -c.width * c.height * size},
+		"planes rows": {Row: row, Pixel: size, Channel: c.width * size},
+	}
+	if c.channels == 3 && c.depth == 8 {
+		all["bmp"] = layout.BottomUpBGR(nil, c.height, (row+3)&^3)
+	}
+	return all
+}
+
+// TestDecodeLayouts wants each sample where the layout has it, and nothing else to
+// change, from sources and to targets that end where memory does.
+func TestDecodeLayouts(t *testing.T) {
+	var s Scratch
+	sizes := [][2]int{{1, 1}, {7, 9}, {32, 33}, {33, 70}, {96, 40}, {100, 100}}
+	rng := rand.New(rand.NewPCG(7, 8))
+	for _, size := range sizes {
+		for channels := 1; channels <= 4; channels++ {
+			for _, depth := range []int{8, 16} {
+				for _, rice := range []bool{false, true} {
+					e := newEncodeCase(rng, size[0], size[1], channels, depth, 4+rng.IntN(3))
+					c := newDecodeCase(e, rice)
+					for name, dst := range decodeLayouts(c) {
+						wantPlaced(t, c, name, dst, &s)
+					}
+				}
+			}
+		}
+	}
+}
+
+func wantPlaced(t *testing.T, c *decodeCase, name string, dst layout.Target, s *Scratch) {
+	t.Helper()
+	size := c.depth / 8
+	end := 0
+	for _, x := range []int{0, c.width - 1} {
+		for _, y := range []int{0, c.height - 1} {
+			for _, ch := range []int{0, c.channels - 1} {
+				end = max(end, dst.At(x, y, ch)+size)
+			}
+		}
+	}
+	want := bytes.Repeat([]byte{0xa5}, end)
+	for y := range c.height {
+		for x := range c.width {
+			for ch := range c.channels {
+				from := ((y*c.width+x)*c.channels + ch) * size
+				copy(want[dst.At(x, y, ch):], c.pix[from:from+size])
+			}
+		}
+	}
+	for _, atEnd := range []bool{false, true} {
+		src := decodeGuarded(t, len(c.patch)+TailLen, atEnd)
+		copy(src, c.patch)
+		dst.Pix = decodeGuarded(t, end, atEnd)
+		for _, form := range decodeForms {
+			form.use()
+			for i := range dst.Pix {
+				dst.Pix[i] = 0xa5
+			}
+			if err := Decode(dst, src, len(c.patch), c.width, c.height, c.channels, c.depth, s); err != nil {
+				t.Fatalf("%v, %s, %s: %v", c, name, form.name, err)
+			}
+			if !bytes.Equal(dst.Pix, want) {
+				t.Fatalf("%v, %s, %s: not what is wanted", c, name, form.name)
+			}
+		}
+	}
+}
+
+// TestDecodeHeaders wants what is wrong with a patch to be told.
+func TestDecodeHeaders(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	set := func(at int, v byte) func([]byte) []byte {
+		return func(p []byte) []byte { p[at] = v; return p }
+	}
+	cut := func(n int) func([]byte) []byte { return func(p []byte) []byte { return p[:n] } }
+	for _, test := range []struct {
+		name     string
+		channels int
+		damage   func(patch []byte) []byte
+		want     error
+	}{
+		{"nothing", 3, func(p []byte) []byte { return p }, nil},
+		{"colour", 3, set(0, 3), transcode.ErrBad},
+		{"colour of grey", 1, set(0, 1), transcode.ErrBad},
+		{"predictor", 3, set(1, 3<<2), transcode.ErrBad},
+		{"predictor of no channel", 3, set(1, 1<<6), transcode.ErrBad},
+		{"flags", 3, set(2, 3), transcode.ErrBad},
+		{"reserved", 3, set(3, 1), transcode.ErrBad},
+		{"no streams", 3, set(2, 0), transcode.ErrBad},
+		{"longer stream", 3, func(p []byte) []byte { p[4]++; return p }, transcode.ErrTruncated},
+		{"shorter stream", 3, func(p []byte) []byte { p[4]--; return p }, transcode.ErrBad},
+		{"other streams", 3, func(p []byte) []byte { p[4]--; p[8]++; return p }, transcode.ErrBad},
+		{"huge stream", 3, set(7, 0xff), transcode.ErrTruncated},
+		{"no code", 3, cut(36), transcode.ErrTruncated},
+		{"no header", 3, cut(3), transcode.ErrTruncated},
+		{"nothing left", 3, cut(0), transcode.ErrTruncated},
+		{"more", 3, func(p []byte) []byte { return append(p, 0) }, transcode.ErrBad},
+		{"less", 3, func(p []byte) []byte { return p[:len(p)-1] }, transcode.ErrTruncated},
+	} {
+		c := newDecodeCase(newEncodeCase(rng, 70, 50, test.channels, 8, 5), true)
+		c.patch = test.damage(c.patch)
+		var s Scratch
+		if _, err := c.decodeAll(t, &s); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+		}
+	}
+}
+
+// TestDecodeCaller wants errors for what a caller must not ask for.
+func TestDecodeCaller(t *testing.T) {
+	pix, src := make([]byte, 64), make([]byte, 1000)
+	for _, a := range [][5]int{
+		{993, 4, 4, 3, 8}, {-1, 4, 4, 3, 8}, {992, 4, 4, 0, 8}, {992, 4, 4, 5, 8}, {992, 4, 4, 3, 12}, {992, 0, 4, 3, 8}, {992, 4, -1, 3, 8}, {992, 4, 6, 3, 8},
+		{992, 1 << 40, 1 << 40, 3, 8},
+	} {
+		var s Scratch
+		dst := layout.Target{Pix: pix, Row: 12, Pixel: 3, Channel: 1}
+		if err := Decode(dst, src, a[0], a[1], a[2], a[3], a[4], &s); !errors.Is(err, transcode.ErrInternal) {
+			t.Errorf("%v: %v", a, err)
+		}
+	}
+}
+
+// TestDecodeDamaged damages patches: all forms have to agree on them, and to stay within
+// memory.
+func TestDecodeDamaged(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	rounds := 4000
+	if testing.Short() {
+		rounds = 400
+	}
+	var s Scratch
+	accepted := 0
+	for range rounds {
+		depth := 8 + 8*rng.IntN(2)
+		e := newEncodeCase(rng, 1+rng.IntN(100), 1+rng.IntN(80), 1+rng.IntN(4), depth, rng.IntN(len(encodeContents)))
+		c := newDecodeCase(e, rng.IntN(4) > 0)
+		for range 1 + rng.IntN(3) {
+			i := rng.IntN(len(c.patch))
+			// Half of them in the codes, which are at the beginning.
+			if rng.IntN(2) == 0 {
+				i = rng.IntN(min(len(c.patch), 400))
+			}
+			c.patch[i] ^= 1 << rng.IntN(8)
+		}
+		src := decodeGuarded(t, len(c.patch)+TailLen, true)
+		copy(src, c.patch)
+		if _, err := c.decodeFrom(t, src, &s); err == nil {
+			accepted++
+		}
+	}
+	t.Logf("%d of %d damaged patches are valid", accepted, rounds)
+}
+
+func FuzzDecode(f *testing.F) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	for i := range 40 {
+		e := newEncodeCase(rng, 1+rng.IntN(40), 1+rng.IntN(70), 1+i%4, 8+i/4%2*8, rng.IntN(len(encodeContents)))
+		c := newDecodeCase(e, i%3 > 0)
+		f.Add(c.patch, uint16(c.width), uint16(c.height), uint8(c.channels), c.depth == 16)
+	}
+	var s Scratch
+	f.Fuzz(func(t *testing.T, patch []byte, width, height uint16, channels uint8, wide bool) {
+		e := &encodeCase{1 + int(width)%300, 1 + int(height)%300, 1 + int(channels)%4, 8, nil}
+		if wide {
+			e.depth = 16
+		}
+		c := &decodeCase{e, patch}
+		pix, err := c.decodeAll(t, &s)
+		if err == nil && len(pix) == 0 {
+			t.Fatal("no samples")
+		}
+	})
+}
+
+// ExampleDecode is how a picture is decoded: patch by patch.
+func ExampleDecode() {
+	pix := []byte{10, 11, 12, 20, 22, 24}
+	target := layout.Interleaved(pix, 3, 1, 1)
+	patch := Encode(nil, target, 3, 2, 1, 8, true, new(Workspace))
+	var s Scratch
+	out := make([]byte, 6)
+	src := append(patch, make([]byte, TailLen)...)
+	err := Decode(layout.Interleaved(out, 3, 1, 1), src, len(patch), 3, 2, 1, 8, &s)
+	fmt.Println(out, err)
+	// Output: [10 11 12 20 22 24] <nil>
+}

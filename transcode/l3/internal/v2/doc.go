@@ -1,0 +1,17 @@
+// Package v2 is version 2 of the L3 format at the level of patches: rectangles of
+// a picture that are coded on their own. docs/l3.md specifies the format; package
+// l3 puts patches into files.
+//
+// # Nouns
+//
+// The sides of a patch are its width and height. Rows are carried by 32 lanes, row
+// y by lane y mod 32; 32 rows are a band. A column is the 32 samples, one a lane,
+// of one step: lane r is r samples behind lane 0, so that what a sample is
+// predicted from, left, above and above left of it, was decoded in steps before.
+// A block is 8 steps of 8 lanes, 64 samples. Its code says how its residuals are
+// stored: not at all, raw with so many bits, or as Rice codes, whose remainders
+// are raw and whose quotients are planes of bits in streams of their own.
+//
+// A residual is what a prediction is wrong by; in a block it is zigzag-coded:
+// 0, -1, 1, -2 … become 0, 1, 2, 3 ….
+package v2

@@ -1,0 +1,169 @@
+package v2
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
+)
+
+// Workspace is memory that one Encode leaves to the next. Its zero value is ready;
+// it must not be used by two at a time.
+type Workspace struct {
+	geometry
+	depth int
+	rice  bool
+	bytes planeSet[uint8]  // of depth 8
+	words planeSet[uint16] // of depth 16
+	// pitch is the distance between lanes of a coded, see there.
+	pitch   int
+	idle    []*coded
+	chosen  []candidate
+	emitter emitter
+}
+
+// Encode appends the coded patch of width×height pixels, whose top left sample is
+// src.Base, to dst. rice allows Rice codes (dense mode); without, the patch decodes
+// faster (fast mode). channels are 1 to 4 (grey, grey and alpha, RGB, RGBA), depth is
+// 8 or 16; src has to have all of the samples. No padding is added after the patch, and
+// memory behind dst, within its capacity, may be overwritten. The same samples always
+// make the same bytes.
+func Encode(dst []byte, src layout.Target, width, height, channels, depth int, rice bool, w *Workspace) []byte {
+	w.prepare(geometryOf(width, height), depth, rice)
+	w.gather(src, channels)
+	colour := w.choose(channels)
+	dst = w.write(dst, colour)
+	for _, c := range w.chosen {
+		w.release(c)
+	}
+	return dst
+}
+
+// prepare makes what an earlier patch has left ready for one of another shape.
+func (w *Workspace) prepare(g geometry, depth int, rice bool) {
+	w.depth, w.rice = depth, rice
+	if w.geometry == g {
+		return
+	}
+	w.geometry = g
+	// An odd number of cache lines: lanes do not compete for the same ones.
+	w.pitch = (lanesBefore+blockSteps*g.groups+lanesAfter+63)&^63 | 64
+	for _, c := range w.idle {
+		w.reset(c)
+	}
+}
+
+// candidate is a way to code a channel: what a predictor makes of a plane.
+type candidate struct {
+	pred int
+	bits int
+	// parts are the low and the high bytes of residuals; with a depth of 8 there is
+	// only the first one.
+	parts [2]*coded
+}
+
+// choose sets the candidates of the patch's channels, in their order, to those that take
+// the fewest bits, and returns the colour transform.
+func (w *Workspace) choose(channels int) (colour int) {
+	w.chosen = append(w.chosen[:0], w.best(planeG))
+	if channels >= 3 {
+		var red, blue candidate
+		colour, red, blue = w.chooseColour()
+		w.chosen = append(w.chosen, red, blue)
+	}
+	if channels%2 == 0 {
+		w.chosen = append(w.chosen, w.best(planeA))
+	}
+	return colour
+}
+
+// chooseColour returns the cheapest colour transform and its candidates.
+func (w *Workspace) chooseColour() (colour int, red, blue candidate) {
+	red, blue = w.best(planeRG), w.best(planeBG)
+	other := w.best(planeBAvg)
+	colour = colourG
+	if other.bits < blue.bits {
+		colour, blue, other = colourAvg, other, blue
+	}
+	w.release(other)
+	// Leaving red and blue alone is seldom better, so that one predictor of each is
+	// enough to tell.
+	if w.bits(planeR, red.pred)+w.bits(planeB, blue.pred) < red.bits+blue.bits {
+		w.release(red)
+		w.release(blue)
+		colour, red, blue = colourNone, w.best(planeR), w.best(planeB)
+	}
+	return colour, red, blue
+}
+
+// best returns the cheapest candidate of a plane, of equals the first.
+func (w *Workspace) best(plane int) candidate {
+	all := w.residuals(plane)
+	best := 0
+	for i := range all {
+		w.cost(&all[i])
+		if all[i].bits < all[best].bits {
+			best = i
+		}
+	}
+	for i, c := range all {
+		if i != best {
+			w.release(c)
+		}
+	}
+	return all[best]
+}
+
+// bits is what one candidate of a plane costs.
+func (w *Workspace) bits(plane, pred int) int {
+	all := w.residuals(plane)
+	w.cost(&all[pred])
+	for _, c := range all {
+		w.release(c)
+	}
+	return all[pred].bits
+}
+
+func (w *Workspace) release(c candidate) { w.idle = append(w.idle, c.parts[:w.depth/8]...) }
+
+// write appends the patch.
+func (w *Workspace) write(dst []byte, colour int) []byte {
+	channels := len(w.chosen) * w.depth / 8 // of the block code
+	bits, predictors := 0, 0
+	for i, c := range w.chosen {
+		bits += c.bits
+		predictors |= c.pred << (2 * i)
+	}
+	table := headLen // of codes
+	if w.rice {
+		table += 4 * streams
+	}
+	n := table + 2*w.groups*channels
+	// Each stream may be padded, and emit writes 8 bytes at a time.
+	most := n + bits/8 + streams + 8
+	dst = slices.Grow(dst, most)
+	out := dst[len(dst) : len(dst)+most]
+	out[0], out[1], out[2], out[3] = byte(colour), byte(predictors), 0, 0
+	e := &w.emitter
+	if w.rice {
+		e.begin(w.groups * channels * lanes / blockSteps)
+	}
+	for g := range w.groups {
+		for _, c := range w.chosen {
+			for _, p := range c.parts[:w.depth/8] {
+				binary.LittleEndian.PutUint16(out[table:], p.codes[g])
+				table += 2
+				n += e.emit(out[n:], w.blocks(p, g), p.codes[g])
+			}
+		}
+	}
+	if w.rice {
+		out[2] = flagRice
+		for i := range streams {
+			s := e.stream(i)
+			binary.LittleEndian.PutUint32(out[headLen+4*i:], uint32(len(s)))
+			n += copy(out[n:], s)
+		}
+	}
+	return dst[:len(dst)+n]
+}

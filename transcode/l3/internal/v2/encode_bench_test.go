@@ -1,0 +1,110 @@
+package v2
+
+import (
+	"fmt"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
+)
+
+// encodeKodak returns photographs; where they are missing, the test is skipped.
+func encodeKodak(t testing.TB) (pictures []*encodeCase, size int) {
+	t.Helper()
+	paths, err := filepath.Glob("../../../../../shared/data/kodak/*.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) == 0 {
+		t.Skip("skipped: no kodak/*.png in ../shared/data beside the repository")
+	}
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := png.Decode(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &encodeCase{m.Bounds().Dx(), m.Bounds().Dy(), 3, 8, nil}
+		for y := range p.height {
+			for x := range p.width {
+				r, g, b, _ := m.At(x, y).RGBA()
+				p.pix = append(p.pix, byte(r>>8), byte(g>>8), byte(b>>8))
+			}
+		}
+		pictures = append(pictures, p)
+		size += len(p.pix)
+	}
+	return pictures, size
+}
+
+// encodePatches calls f with the patches of a picture, at most 256×256 pixels each.
+func (c *encodeCase) encodePatches(f func(src layout.Target, width, height int)) {
+	const side = 256
+	src := c.target()
+	for y := 0; y < c.height; y += side {
+		for x := 0; x < c.width; x += side {
+			at := src
+			at.Base = src.At(x, y, 0)
+			f(at, min(side, c.width-x), min(side, c.height-y))
+		}
+	}
+}
+
+// TestEncodeSizes wants the sizes of photographs that docs/l3.md and the choice of this
+// format go by.
+func TestEncodeSizes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	pictures, _ := encodeKodak(t)
+	var w Workspace
+	for _, mode := range []struct {
+		rice bool
+		want float64 // with headers of files
+	}{{true, 11_849_916}, {false, 14_908_456}} {
+		n := 0
+		for _, p := range pictures {
+			n += 24 + 8
+			p.encodePatches(func(src layout.Target, width, height int) {
+				n += 4 + len(Encode(nil, src, width, height, p.channels, p.depth, mode.rice, &w))
+			})
+		}
+		t.Logf("Rice %v: %d bytes, want %.0f", mode.rice, n, mode.want)
+		if len(pictures) != 24 || math.Abs(float64(n)/mode.want-1) > 0.001 {
+			t.Errorf("%d photographs are %d bytes, want 24 and %.0f", len(pictures), n, mode.want)
+		}
+	}
+}
+
+// BenchmarkEncode encodes photographs one after the other, in patches of 256×256. Bytes
+// are those of their pixels.
+func BenchmarkEncode(b *testing.B) {
+	pictures, size := encodeKodak(b)
+	var w Workspace
+	var patch []byte
+	for _, mode := range []string{"fast", "dense"} {
+		for _, form := range encodeForms {
+			b.Run(fmt.Sprintf("%s/%s", mode, form.name), func(b *testing.B) {
+				form.use()
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				used := encodeCPU()
+				for b.Loop() {
+					for _, p := range pictures {
+						p.encodePatches(func(src layout.Target, width, height int) {
+							patch = Encode(patch[:0], src, width, height, p.channels, p.depth, mode == "dense", &w)
+						})
+					}
+				}
+				b.ReportMetric(float64(size)*float64(b.N)/(encodeCPU()-used).Seconds()/1e6, "MB/cpu-s")
+			})
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package v2
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// emitter writes blocks. Streams are gathered in memory of their own.
+type emitter struct {
+	memory []byte
+	start  [streams]int    // of each stream in memory
+	pos    [streams]uint64 // of its end, in bits from the beginning of memory
+}
+
+// What a block adds to a stream in bytes, at most. A plane has a bit for each of
+// maxQuotients samples; escapes take 8-k bits of at most 29 samples, since with more
+// of them the block would be smaller raw.
+const (
+	planeMost  = maxQuotients / 8
+	escapeMost = 32
+)
+
+// begin begins the streams of a patch of so many blocks.
+func (e *emitter) begin(blocks int) {
+	n := 0
+	for i := range e.start {
+		e.start[i], e.pos[i] = n, uint64(8*n)
+		// Writes are of 8 bytes.
+		n += planeMost*blocks + 8
+	}
+	n += (escapeMost - planeMost) * blocks
+	if len(e.memory) < n {
+		e.memory = make([]byte, n)
+	}
+	for _, at := range e.start {
+		e.memory[at] = 0 // put adds to the byte that a stream ends in
+	}
+}
+
+// stream returns what a stream has become, padded with zeros.
+func (e *emitter) stream(i int) []byte { return e.memory[e.start[i] : (e.pos[i]+7)/8] }
+
+// put appends n bits, at most 57, to a stream.
+func (e *emitter) put(stream int, v uint64, n int) {
+	at, bit := e.memory[e.pos[stream]/8:], e.pos[stream]%8
+	binary.LittleEndian.PutUint64(at, uint64(at[0])|v<<bit)
+	e.pos[stream] += uint64(n)
+}
+
+// emit writes four blocks, and returns how many bytes their raw parts have; it may
+// write 8 bytes more.
+func (e *emitter) emit(dst []byte, at laneBlocks, codes uint16) int {
+	if encodeAccelerated {
+		return e.emitAVX2(dst, at, codes)
+	}
+	n := 0
+	for b := range lanes / blockSteps {
+		code := codes >> (4 * b) & 15
+		words := at.load(b)
+		transposeWords(&words)
+		width := int(code)
+		if code >= codeRice {
+			width = int(code - codeRice)
+			binary.LittleEndian.PutUint64(dst[n:], e.quotients(&words, width))
+			n += 8
+		}
+		if width == 0 {
+			continue
+		}
+		for _, v := range words {
+			binary.LittleEndian.PutUint64(dst[n:], packBits(v, width))
+			n += width
+		}
+	}
+	return n
+}
+
+// emitAVX2 is emit.
+func (e *emitter) emitAVX2(dst []byte, at laneBlocks, codes uint16) int {
+	n := 8
+	for b := range lanes / blockSteps {
+		n += 8 * int(rawLen[codes>>(4*b)&15])
+	}
+	dst = dst[:n]
+	var memory *byte
+	if len(e.memory) > 0 {
+		memory = &e.memory[0]
+	}
+	return emitAVX2(&dst[0], memory, &e.pos, &at.lanes[0], at.pitch, uint64(codes))
+}
+
+// quotients appends the quotients of a block to the streams and returns plane 1. Words
+// are steps.
+func (e *emitter) quotients(words *[blockSteps]uint64, k int) uint64 {
+	first := planeOf(words, k, 1)
+	above := first
+	for i := 2; i <= planes && above != 0; i++ {
+		p := planeOf(words, k, i)
+		e.put(i-2, extract(p, above), bits.OnesCount64(above))
+		above = p
+	}
+	for ; above != 0; above &= above - 1 {
+		i := bits.TrailingZeros64(above)
+		e.put(streams-1, words[i/8]>>(i%8*8)&0xff>>k, 8-k)
+	}
+	return first
+}
+
+// planeOf has a bit for each sample: whether its quotient is n or more.
+func planeOf(words *[blockSteps]uint64, k, n int) uint64 {
+	var p uint64
+	for i, v := range words {
+		// The highest bits of the bytes become neighbours.
+		p |= atLeast(quotient(v, k), n) >> 7 * 0x0102040810204080 >> 56 << (8 * i)
+	}
+	return p
+}
+
+// extract moves the bits of v that mask has to the lower end.
+func extract(v, mask uint64) (out uint64) {
+	for n := 0; mask != 0; mask &= mask - 1 {
+		out |= v >> bits.TrailingZeros64(mask) & 1 << n
+		n++
+	}
+	return out
+}
+
+// packBits moves the lower bits of 8 bytes together: two bytes at a time, then four,
+// then all.
+func packBits(v uint64, width int) uint64 {
+	v &= 0xff >> (8 - width) * ones
+	gap := 8 - width
+	v = v&0x00ff00ff00ff00ff | v&0xff00ff00ff00ff00>>gap
+	v = v&0x0000ffff0000ffff | v&0xffff0000ffff0000>>(2*gap)
+	return v&0x00000000ffffffff | v>>32<<(32-4*gap)
+}
+
+// transposeWords makes words of 8 steps of a lane words of 8 lanes of a step.
+func transposeWords(words *[blockSteps]uint64) {
+	for _, s := range []struct {
+		n    int // bytes
+		mask uint64
+	}{{1, 0x00ff00ff00ff00ff}, {2, 0x0000ffff0000ffff}, {4, 0x00000000ffffffff}} {
+		for i := range words {
+			if i&s.n != 0 {
+				continue
+			}
+			a, b := words[i], words[i|s.n]
+			words[i] = a&s.mask | b&s.mask<<(8*s.n)
+			words[i|s.n] = a>>(8*s.n)&s.mask | b&^s.mask
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package v2
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
+)
+
+// TestEncodeRoundTrip decodes what was encoded, with one workspace for all.
+func TestEncodeRoundTrip(t *testing.T) {
+	eachEncodeForm(t, func(t *testing.T) {
+		var w Workspace
+		eachEncodeCase(func(c *encodeCase) {
+			for _, rice := range []bool{false, true} {
+				before := []byte("before")
+				got := Encode(before, c.target(), c.width, c.height, c.channels, c.depth, rice, &w)
+				if !bytes.HasPrefix(got, before) {
+					t.Fatalf("%v: Encode begins with %q", c, got[:6])
+				}
+				c.wantRoundTrip(t, got[6:])
+			}
+		})
+	})
+}
+
+// TestEncodeFormsAgree wants the same bytes from all forms.
+func TestEncodeFormsAgree(t *testing.T) {
+	if len(encodeForms) == 1 {
+		t.Skip("skipped: this processor has one form only")
+	}
+	var w Workspace
+	eachEncodeCase(func(c *encodeCase) {
+		for _, rice := range []bool{false, true} {
+			c.wantSame(t, c.target(), rice, &w)
+		}
+	})
+}
+
+// TestEncodeUses wants the patches of these tests to use all that the format has.
+func TestEncodeUses(t *testing.T) {
+	var w Workspace
+	used := map[string]int{}
+	eachEncodeCase(func(c *encodeCase) {
+		p := Encode(nil, c.target(), c.width, c.height, c.channels, c.depth, true, &w)
+		if c.channels >= 3 {
+			used[fmt.Sprint("colour ", p[0])]++
+		}
+		for i := range c.channels {
+			used[fmt.Sprint("predictor ", p[1]>>(2*i)&3)]++
+		}
+		table := headLen + 4*streams
+		for i := range streams {
+			if binary.LittleEndian.Uint32(p[headLen+4*i:]) > 0 {
+				used[fmt.Sprint("stream ", i)]++
+			}
+		}
+		for _, v := range p[table:][:2*w.groups*c.channels*c.depth/8] {
+			used[fmt.Sprint("code ", v&15)]++
+			used[fmt.Sprint("code ", v>>4)]++
+		}
+	})
+	for what, n := range map[string]int{"colour": colours, "predictor": preds, "stream": streams, "code": codes} {
+		for i := range n {
+			if used[fmt.Sprint(what, " ", i)] == 0 {
+				t.Errorf("%s %d is never used", what, i)
+			}
+		}
+	}
+}
+
+// TestEncodeLayouts wants the same bytes from wherever the samples are.
+func TestEncodeLayouts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	eachEncodeForm(t, func(t *testing.T) {
+		var w Workspace
+		for channels := 1; channels <= 4; channels++ {
+			for _, depth := range []int{8, 16} {
+				for _, width := range []int{5, 16, 70} {
+					c := newEncodeCase(rng, width, 37, channels, depth, 4)
+					want := Encode(nil, c.target(), c.width, c.height, channels, depth, true, &w)
+					size := depth / 8
+					for name, to := range map[string]layout.Target{
+						"planar":           layout.Planar(nil, c.width, c.height, size),
+						"part":             {Base: 11, Row: 3 * width * channels * size, Pixel: channels * size, Channel: size},
+						"backwards":        {Base: c.height * width * channels * size, Row: -width * channels * size, Pixel: channels * size, Channel: -size},
+						"wide pixels":      {Row: width * 8 * size, Pixel: 8 * size, Channel: size},
+						"right to left":    {Base: width * channels * size, Row: width * channels * size, Pixel: -channels * size, Channel: size},
+						"column by column": {Row: channels * size, Pixel: c.height * channels * size, Channel: size},
+					} {
+						to.Pix = make([]byte, 20+3*len(c.pix)+width*c.height*8*size)
+						from := c.target()
+						for y := range c.height {
+							for x := range c.width {
+								for i := range channels {
+									copy(to.Pix[to.At(x, y, i):][:size], from.Pix[from.At(x, y, i):])
+								}
+							}
+						}
+						got := Encode(nil, to, c.width, c.height, channels, depth, true, &w)
+						wantEqualPatches(t, fmt.Sprintf("%v, %s", c, name), got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestEncodeChoice compares codes and costs with sums over samples.
+func TestEncodeChoice(t *testing.T) {
+	eachEncodeForm(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		var w Workspace
+		over := 0
+		for i := range 2_000 {
+			w.prepare(geometryOf(1, 1), 8, i%4 != 0)
+			c := candidate{parts: [2]*coded{w.take()}}
+			want, wantBits := make([]uint16, w.groups), 0
+			for g := range want {
+				for b := range lanes / blockSteps {
+					z := residualsToChoose(rng)
+					for j, v := range z {
+						c.parts[0].lanes[lanesBefore+8*g+(8*b+j/8)*(w.pitch-1)+j%8] = byte(v)
+					}
+					code, cost, overruled := slowChoice(z, w.rice)
+					over += overruled
+					want[g] |= uint16(code) << (4 * b)
+					wantBits += cost
+				}
+			}
+			w.cost(&c)
+			if !slices.Equal(c.parts[0].codes, want) || c.bits != wantBits {
+				t.Fatalf("codes %04x for %d bits, want %04x for %d", c.parts[0].codes, c.bits, want, wantBits)
+			}
+			w.release(c)
+		}
+		if over == 0 {
+			t.Error("no block had too many quotients")
+		}
+	})
+}
+
+// residualsToChoose are those of a block, with a few that are larger than the others.
+func residualsToChoose(rng *rand.Rand) (z [64]int) {
+	least, spread, rare := rng.IntN(4), rng.IntN(9), rng.IntN(9)
+	for i := range z {
+		z[i] = min(least+rng.IntN(1<<spread), 255)
+		if rng.IntN(20) == 0 {
+			z[i] = rng.IntN(1 << rare)
+		}
+	}
+	return z
+}
+
+// slowChoice is chooseCode by definition. It also counts the Rice codes that would be
+// chosen if samples with quotients were not too many.
+func slowChoice(z [64]int, rice bool) (code, cost, overruled int) {
+	code = bits.Len(uint(slices.Max(z[:])))
+	cost = 64 * code
+	for k := 6; k >= 0 && rice; k-- {
+		n, quotients := 0, 0
+		for _, v := range z {
+			q := v >> k
+			if q < 8 {
+				n += k + q + 1
+			} else {
+				n += k + 8 + 8 - k
+			}
+			quotients += min(q, 1)
+		}
+		switch {
+		case n > cost:
+		case quotients > 56:
+			overruled++
+		default:
+			code, cost = codeRice+k, n
+		}
+	}
+	return code, cost, overruled
+}
+
+// TestEncodeStaysWithin encodes with samples and working memory that nothing lies next
+// to: assembly is not checked otherwise.
+func TestEncodeStaysWithin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	eachEncodeForm(t, func(t *testing.T) {
+		for _, size := range [][2]int{{1, 1}, {15, 3}, {16, 64}, {33, 2}, {63, 32}, {64, 32}, {97, 33}, {128, 96}} {
+			for channels := 1; channels <= 4; channels++ {
+				for _, atEnd := range []bool{false, true} {
+					c := newEncodeCase(rng, size[0], size[1], channels, 8, 7)
+					src := c.target()
+					src.Pix = decodeGuarded(t, len(c.pix), atEnd)
+					copy(src.Pix, c.pix)
+					var plain, w Workspace
+					want := Encode(nil, c.target(), c.width, c.height, channels, 8, true, &plain)
+					w.bytes.samples = decodeGuarded(t, len(plain.bytes.samples), atEnd)
+					w.emitter.memory = decodeGuarded(t, len(plain.emitter.memory), atEnd)
+					w.geometry, w.pitch = plain.geometry, plain.pitch
+					for _, p := range plain.idle {
+						w.idle = append(w.idle, &coded{decodeGuarded(t, len(p.lanes), atEnd), make([]uint16, len(p.codes))})
+					}
+					got := Encode(nil, src, c.width, c.height, channels, 8, true, &w)
+					wantEqualPatches(t, c.String(), got, want)
+					if len(w.idle) != len(plain.idle) {
+						t.Errorf("%d channels in use, guarded %d", len(w.idle), len(plain.idle))
+					}
+				}
+			}
+		}
+	})
+}
+
+// FuzzEncode wants the same patch from all forms, and the samples back.
+func FuzzEncode(f *testing.F) {
+	f.Add([]byte("\x00\xff\x80"), uint8(3), uint8(5), uint8(2), uint8(0))
+	f.Add([]byte("some text that repeats"), uint8(70), uint8(40), uint8(3), uint8(3))
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 200, 1, 1, 1, 1}, uint8(33), uint8(66), uint8(0), uint8(1))
+	f.Fuzz(func(t *testing.T, data []byte, width, height, channels, mode uint8) {
+		c := &encodeCase{1 + int(width)%140, 1 + int(height)%70, 1 + int(channels)%4, 8 << (mode >> 1 & 1), nil}
+		c.pix = make([]byte, c.width*c.height*c.channels*c.depth/8)
+		// What is left over repeats, changed a little.
+		for i := range c.pix {
+			if i < len(data) {
+				c.pix[i] = data[i]
+			} else if len(data) > 0 {
+				c.pix[i] = c.pix[i-len(data)] + byte(i/len(data)%3)
+			}
+		}
+		c.wantRoundTrip(t, c.wantSame(t, c.target(), mode&1 != 0, new(Workspace)))
+	})
+}

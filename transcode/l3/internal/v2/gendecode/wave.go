@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Of the state of waves, which has 32 bytes for each of four channels.
+const (
+	stateLeft    = 0
+	stateAbove   = 128
+	stateMean    = 256 // where U is AVG and not MED
+	stateNotMED  = 384 // where V is
+	maxSamples   = 4
+	stateChannel = 32
+)
+
+// waves turns the residuals of a unit to samples, in place. The channels are taken
+// together, so that each has time for its chain of instructions.
+func waves() {
+	hot := make([]byte, 96)
+	hot[32] = 255
+	onehot := constant("onehot", hot)
+	low7 := constants("low7", func(int) byte { return 0x7f })
+	one := constants("lowest", func(int) byte { return 1 })
+	for n := 1; n <= maxSamples; n++ {
+		for _, edge := range []bool{false, true} {
+			wave(n, edge, onehot, low7, one)
+		}
+	}
+	waveWide(onehot)
+}
+
+func wave(n int, edge bool, onehot, low7, one Mem) {
+	name, signature := fmt.Sprintf("wave%dAVX2", n), "func(z *byte, state *[4][4][32]byte, carry *byte, channel int)"
+	doc := fmt.Sprintf("makes samples of the residuals of %d channels. carry is the last row of the\nband before, channel the distance to that of the next channel.", n)
+	if edge {
+		name, signature = fmt.Sprintf("wave%dEdgeAVX2", n), "func(z *byte, state *[4][4][32]byte, carry *byte, channel int, band, x, top int)"
+		doc = fmt.Sprintf("is wave%dAVX2 where lanes may be at the edges of the patch: lane 0 is at x of\na band, and in the first row for another top steps.", n)
+	}
+	function(name, signature, doc)
+	z, state, carry, channel := param("z"), param("state"), param("carry"), param("channel")
+	carries := [maxSamples]Mem{{Base: carry}, {Base: carry, Index: channel, Scale: 1}, {Base: carry, Index: channel, Scale: 2}}
+	if n == maxSamples {
+		triple := GP64()
+		LEAQ(Mem{Base: channel, Index: channel, Scale: 2}, triple)
+		carries[3] = Mem{Base: carry, Index: triple, Scale: 1}
+	}
+	var masks, x, band, top reg.GPVirtual
+	if edge {
+		masks, x, band, top = GP64(), param("x"), param("band"), param("top")
+		LEAQ(onehot.Offset(32), masks)
+	}
+	var left, aboveLeft [maxSamples]vec
+	for c := range n {
+		left[c] = load(Mem{Base: state, Disp: stateLeft + c*stateChannel})
+		aboveLeft[c] = load(Mem{Base: state, Disp: stateAbove + c*stateChannel})
+	}
+	half := GP64()
+	MOVQ(U32(2), half)
+	Label("half")
+	step := GP64()
+	MOVQ(U32(blockSteps), step)
+	Label("step")
+	var first, highest vec
+	if edge {
+		f, h := edges(x, band, top)
+		first, highest = load(Mem{Base: masks, Index: f, Scale: 1}), load(Mem{Base: masks, Index: h, Scale: 1})
+	}
+	for c := range n {
+		at := Mem{Base: z, Disp: c * columnsLen}
+		l, tl := left[c], aboveLeft[c]
+		b, t := YMM(), YMM()
+		VPBROADCASTB(carries[c], b)
+		VPALIGNR(U8(15), halves(0x21, b, l), l, t)
+		if edge {
+			// Without a row above, T is L, and without a sample to the left, L is T.
+			VPBLENDVB(highest, l, t, t)
+			VPBLENDVB(first, t, l, l)
+		}
+		avg, mx, mn := average(l, t), maximum(l, t), minimum(l, t)
+		med := minus(plus(mx, mn), minimum(maximum(tl, mn), mx))
+		// The prediction is the average of U and V, both MED or AVG.
+		d := xor(med, avg)
+		u := xor(med, and(d, Mem{Base: state, Disp: stateMean + c*stateChannel}))
+		v := xor(med, and(d, Mem{Base: state, Disp: stateNotMED + c*stateChannel}))
+		r := load(at)
+		sign := op(VPSUBB, zeros(), and(r, one))
+		VPSRLW(U8(1), r, r)
+		r = xor(and(r, low7), sign)
+		VPADDB(average(u, v), r, left[c])
+		VMOVDQU(left[c], at)
+		VMOVDQA(t, tl)
+	}
+	ADDQ(U8(lanes), z)
+	INCQ(carry)
+	DECQ(step)
+	JNZ(LabelRef("step"))
+	if n > 1 {
+		ADDQ(U32((n-1)*columnsLen), z)
+	}
+	DECQ(half)
+	JNZ(LabelRef("half"))
+	for c := range n {
+		VMOVDQU(left[c], Mem{Base: state, Disp: stateLeft + c*stateChannel})
+		VMOVDQU(aboveLeft[c], Mem{Base: state, Disp: stateAbove + c*stateChannel})
+	}
+	VZEROUPPER()
+	RET()
+}
+
+func zeros() vec {
+	d := YMM()
+	VPXOR(d, d, d)
+	return d
+}
+
+// edges returns the offsets in onehot, from 32 on, of the masks of the lane whose sample
+// is the first of its row, and of the one whose row is the first, and steps on.
+func edges(x, band, top reg.GPVirtual) (first, highest reg.GPVirtual) {
+	first, highest = GP64(), GP64()
+	none := GP64()
+	MOVL(U32(lanes), none.As32())
+	MOVQ(x, first)
+	CMPQ(first, none)
+	CMOVQGT(none, first)
+	NEGQ(first)
+	XORL(highest.As32(), highest.As32())
+	NEGQ(none)
+	TESTQ(top, top)
+	CMOVQLE(none, highest)
+	DECQ(top)
+	INCQ(x)
+	XORL(none.As32(), none.As32())
+	CMPQ(x, band)
+	CMOVQEQ(none, x)
+	return first, highest
+}

@@ -1,0 +1,263 @@
+package l3
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// picture makes one of a mode: smooth, with noise and edges.
+func picture(mode transcode.Mode, width, height int) *transcode.Pixels {
+	rng := rand.New(rand.NewPCG(uint64(width), uint64(height)<<8|uint64(mode)))
+	px := &transcode.Pixels{Width: width, Height: height, Mode: mode}
+	if mode.Depth() == 16 {
+		px.Type = transcode.Uint16
+	}
+	for y := range height {
+		for x := range width {
+			for c := range mode.Channels() {
+				v := 40*c + 3*x + 2*y + rng.IntN(9)
+				if (x/17+y/13)%3 == 0 {
+					v += 90
+				}
+				if mode.Depth() == 16 {
+					px.Pix = binary.LittleEndian.AppendUint16(px.Pix, uint16(v*211))
+				} else {
+					px.Pix = append(px.Pix, byte(v))
+				}
+			}
+		}
+	}
+	return px
+}
+
+var allModes = []transcode.Mode{
+	transcode.ModeL, transcode.ModeLA, transcode.ModeRGB, transcode.ModeRGBA,
+	transcode.ModeI16, transcode.ModeLA16, transcode.ModeRGB16, transcode.ModeRGBA16,
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, mode := range allModes {
+		for _, size := range [][2]int{{1, 1}, {1, 40}, {40, 1}, {33, 17}, {64, 64}, {130, 70}, {300, 290}} {
+			for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}, {Patch: 1}, {Patch: 31}, {Patch: 64, Mode: Fast}, {Mode: V1, Patch: 7}} {
+				if !Holds(mode, o.Version()) || o.Patch == 1 && size[0]*size[1] > 3000 {
+					continue
+				}
+				name := fmt.Sprintf("%v %v %+v", mode, size, o)
+				px := picture(mode, size[0], size[1])
+				if o.Version() == 2 {
+					px.Meta = transcode.Metadata{EXIF: []byte("II*\x00exif"), ICC: []byte("profile"), Orientation: 6}
+				}
+				b, err := Encode(px, o)
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				got, err := Decode(b, transcode.Limits{})
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				if diff := cmp.Diff(px, got); diff != "" {
+					t.Fatal(name, diff)
+				}
+				info, err := Decoder{}.Probe(bytes.NewReader(b), int64(len(b)), transcode.Limits{})
+				want := transcode.Info{Format: transcode.L3, Mode: mode, Width: size[0], Height: size[1], Orientation: px.Meta.Orientation}
+				if err != nil || info != want {
+					t.Fatalf("%s: probe says %+v, %v", name, info, err)
+				}
+			}
+		}
+	}
+}
+
+// TestPatches decodes each patch alone.
+func TestPatches(t *testing.T) {
+	px := picture(transcode.ModeRGB, 300, 290)
+	b, err := Encode(px, Options{Patch: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(b, transcode.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for i := range s.Patches() {
+		x0, y0, w, h := s.Rect(i)
+		got := make([]byte, 3*w*h)
+		if err := s.DecodePatch(Interleaved(got, w, 3, 1), i); err != nil {
+			t.Fatal(err)
+		}
+		for y := range h {
+			if at := ((y0+y)*300 + x0) * 3; !bytes.Equal(got[y*w*3:][:w*3], px.Pix[at:at+w*3]) {
+				t.Fatalf("patch %d, row %d differs", i, y)
+			}
+		}
+		seen += w * h
+	}
+	if s.Patches() < 9 || seen != 300*290 {
+		t.Errorf("%d patches of %d pixels", s.Patches(), seen)
+	}
+}
+
+// TestTargets decodes into other orders of rows and channels.
+func TestTargets(t *testing.T) {
+	const width, height, stride = 130, 70, 392
+	px := picture(transcode.ModeRGB, width, height)
+	for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}} {
+		b, err := Encode(px, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(b, transcode.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, target := range map[string]Target{
+			"planar": Planar(make([]byte, len(px.Pix)), width, height, 1),
+			"BMP":    BottomUpBGR(make([]byte, stride*height), height, stride),
+		} {
+			if err := s.Decode(target); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range px.Pix {
+				if at := target.At(i/3%width, i/3/width, i%3); target.Pix[at] != v {
+					t.Fatalf("%v, %s: sample %d is %d, want %d", o, name, i, target.Pix[at], v)
+				}
+			}
+		}
+		if err := s.Decode(Interleaved(make([]byte, len(px.Pix)-1), width, 3, 1)); !errors.Is(err, transcode.ErrInternal) {
+			t.Errorf("a target that is too small: %v", err)
+		}
+	}
+}
+
+// TestDamage wants every change of a file of version 2 to be noticed.
+func TestDamage(t *testing.T) {
+	px := picture(transcode.ModeRGB, 70, 40)
+	px.Meta.ICC = []byte("profile")
+	b, err := Encode(px, Options{Patch: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range b {
+		damaged := bytes.Clone(b)
+		damaged[i] ^= 0x10
+		got, err := Decode(damaged, transcode.Limits{})
+		if err == nil && !cmp.Equal(got, px) {
+			t.Fatalf("byte %d of %d: another picture", i, len(b))
+		}
+		if _, err := Decode(b[:i], transcode.Limits{}); err == nil {
+			t.Fatalf("cut to %d bytes: no error", i)
+		}
+	}
+	if _, err := Decode(append(bytes.Clone(b), 0), transcode.Limits{}); !errors.Is(err, transcode.ErrBad) {
+		t.Errorf("a byte too many: %v", err)
+	}
+	if _, err := Decode(b, transcode.Limits{MaxPixels: 100}); !errors.Is(err, transcode.ErrUnsupported) {
+		t.Errorf("over the limit: %v", err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		px *transcode.Pixels
+		o  Options
+	}{
+		"a palette":      {&transcode.Pixels{Width: 1, Height: 1, Mode: transcode.ModeP, Pix: []byte{0}}, Options{}},
+		"alpha in v1":    {picture(transcode.ModeRGBA, 4, 4), Options{Mode: V1}},
+		"16 bits in v1":  {picture(transcode.ModeI16, 4, 4), Options{Mode: V1}},
+		"planes":         {&transcode.Pixels{Width: 1, Height: 1, Mode: transcode.ModeRGB, Planar: true, Pix: []byte{0, 0, 0}}, Options{}},
+		"huge patches":   {picture(transcode.ModeL, 4, 4), Options{Patch: MaxPatch + 1}},
+		"large v1 patch": {picture(transcode.ModeL, 4, 4), Options{Mode: V1, Patch: 256}},
+	} {
+		if _, err := Encode(c.px, c.o); !errors.Is(err, transcode.ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestOptionsOf(t *testing.T) {
+	for _, o := range []Options{{}, {Mode: Fast}, {Patch: 64}, {Mode: Fast, Patch: 4096}} {
+		if got, ok := OptionsOf("decode-l3@png1," + o.id()); !ok || got != o {
+			t.Errorf("%+v: %+v, %v", o, got, ok)
+		}
+	}
+	for _, key := range []string{"original", "decode-l3@png1,l3dense2", "decode-l3@png1,l3dense1.0", "decode-l3@png1,l3v11", "decode-bmp@png1,l3dense1"} {
+		if _, ok := OptionsOf(key); ok {
+			t.Errorf("%s is taken for a key", key)
+		}
+	}
+}
+
+// TestSides checks that patches are about equal, and not larger than asked.
+func TestSides(t *testing.T) {
+	for _, c := range [][5]int{
+		{481, 321, 0, 241, 192}, {768, 512, 0, 256, 256}, {100, 50, 0, 100, 50}, {257, 257, 0, 129, 160},
+		{1, 1, 0, 1, 1}, {500, 375, 64, 63, 64}, {500, 375, 7, 7, 7}, {1000, 1000, 40, 40, 32},
+	} {
+		if w, h := sides(c[0], c[1], c[2]); w != c[3] || h != c[4] {
+			t.Errorf("%d×%d, at most %d: %d×%d, want %d×%d", c[0], c[1], c[2], w, h, c[3], c[4])
+		}
+	}
+}
+
+func TestCPU(t *testing.T) {
+	px := picture(transcode.ModeRGB, 100, 80)
+	b, err := Encode(px, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := make([]Job, 20)
+	for i := range jobs {
+		s, err := Open(b, transcode.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs[i] = Job{Samples: s, Dst: Interleaved(make([]byte, len(px.Pix)), 100, 3, 1)}
+	}
+	var backend Backend = CPU{Workers: 3}
+	if err := backend.Decode(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	for i := range jobs {
+		if jobs[i].Err != nil || !bytes.Equal(jobs[i].Dst.Pix, px.Pix) {
+			t.Fatalf("job %d: %v, or another picture", i, jobs[i].Err)
+		}
+	}
+	if err := backend.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, mode := range allModes {
+		for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}} {
+			if b, err := Encode(picture(mode, 20, 13), o); err == nil {
+				f.Add(b)
+			}
+		}
+	}
+	lim := transcode.Limits{MaxPixels: 1 << 16}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		info, probeErr := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), lim)
+		px, err := Decode(src, lim)
+		if err != nil {
+			for _, kind := range []error{transcode.ErrBad, transcode.ErrUnsupported, transcode.ErrTruncated} {
+				if errors.Is(err, kind) {
+					return
+				}
+			}
+			t.Fatal(err)
+		}
+		if probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len() {
+			t.Fatalf("probe says %+v, %v; decoded %v %d×%d", info, probeErr, px.Mode, px.Width, px.Height)
+		}
+	})
+}

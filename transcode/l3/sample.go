@@ -1,0 +1,103 @@
+package l3
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Decoder is the [transcode.Decoder] of L3.
+type Decoder struct{}
+
+// Format returns transcode.L3.
+func (Decoder) Format() transcode.Format { return transcode.L3 }
+
+// ID names the implementation.
+func (Decoder) ID() string { return "l3" }
+
+// Extensions of L3 files.
+func (Decoder) Extensions() []string { return []string{"l3"} }
+
+// Sniff looks for one of the magic numbers.
+func (Decoder) Sniff(head []byte) bool { return Is(head) }
+
+// Probe reads the header.
+func (Decoder) Probe(r io.ReaderAt, size int64, lim transcode.Limits) (transcode.Info, error) {
+	b, err := transcode.ReadHead(r, size, fixedLen)
+	if err != nil {
+		return transcode.Info{}, err
+	}
+	h, err := ParseHeader(b)
+	if err != nil {
+		return transcode.Info{}, err
+	}
+	if err := lim.CheckSize(h.Width, h.Height); err != nil {
+		return transcode.Info{}, err
+	}
+	return transcode.Info{Format: transcode.L3, Mode: h.Mode, Width: h.Width, Height: h.Height, Orientation: h.Meta.Orientation}, nil
+}
+
+// Decode decodes a whole file.
+func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
+	return Decode(src, lim)
+}
+
+// Kind is the step `l3`.
+func Kind(o Options) *transcode.Kind {
+	return &transcode.Kind{
+		Name: "l3", Brief: "an L3 file: lossless, and decoded at gigabytes a second",
+		From: transcode.Picture, To: transcode.File, ID: o.id(), Format: transcode.L3, Ext: "l3",
+		// Version 1 has no room for metadata.
+		StandsIn: o.Version() == 2,
+		Shape: func(in transcode.Shape, _ int) (transcode.Shape, bool) {
+			out := in
+			out.Stage, out.Format = transcode.File, transcode.L3
+			return out, Holds(in.Mode, o.Version()) && !in.Transparent
+		},
+		Apply: transcode.Encoding(func(px *transcode.Pixels) ([]byte, error) { return Encode(px, o) }),
+	}
+}
+
+// id names what Encode writes, of which no bit may change while it has this name.
+func (o Options) id() string {
+	id := fmt.Sprintf("l3%s1", o.Mode)
+	if o.Patch != 0 {
+		id += fmt.Sprintf(".%d", o.Patch)
+	}
+	return id
+}
+
+// OptionsOf returns the options with which a stand-in was made, given its key.
+func OptionsOf(key string) (o Options, ok bool) {
+	steps, ids, ok := strings.Cut(key, "@")
+	if !ok || steps != "decode-l3" {
+		return o, false
+	}
+	id := ids[strings.LastIndexByte(ids, ',')+1:]
+	id, patch, sized := strings.Cut(id, ".")
+	if sized {
+		if o.Patch, _ = strconv.Atoi(patch); o.Patch < 1 || o.Patch > MaxPatch {
+			return Options{}, false
+		}
+	}
+	for _, o.Mode = range []Mode{Dense, Fast} {
+		if short := (Options{Mode: o.Mode}).id(); short == id {
+			return o, true
+		}
+	}
+	return Options{}, false
+}
+
+// ParseMode reads the name of a mode.
+func ParseMode(name string) (Mode, error) {
+	for _, m := range []Mode{Dense, Fast, V1} {
+		if m.String() == name {
+			return m, nil
+		}
+	}
+	return 0, transcode.Errorf(transcode.ErrUnsupported, "L3 mode %q: there are dense, fast and v1", name)
+}
