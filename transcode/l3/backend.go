@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/pipefs/pipefs/transcode/l3/internal/v2"
+	v2 "github.com/pipefs/pipefs/transcode/l3/internal/v2"
 )
 
 // Job is a picture to be decoded.

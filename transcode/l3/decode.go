@@ -6,8 +6,8 @@ import (
 
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
-	"github.com/pipefs/pipefs/transcode/l3/internal/v1"
-	"github.com/pipefs/pipefs/transcode/l3/internal/v2"
+	v1 "github.com/pipefs/pipefs/transcode/l3/internal/v1"
+	v2 "github.com/pipefs/pipefs/transcode/l3/internal/v2"
 )
 
 // Decode decodes a whole file to interleaved pixels.

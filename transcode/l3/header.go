@@ -5,7 +5,7 @@ import (
 	"hash/crc32"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/l3/internal/v1"
+	v1 "github.com/pipefs/pipefs/transcode/l3/internal/v1"
 )
 
 // Header is what a file says before its patches.
