@@ -88,6 +88,12 @@ type Kind struct {
 	// Size is the exact length of the encoded result in bytes, in closed form;
 	// nil where the result has to be produced to know it.
 	Size func(out Shape) int64
+	// Frame is set for files that are a header and raw samples: it makes the file
+	// of a picture whose samples are not there yet, and says where in it they go. ok
+	// is false where they do not go there as they are.
+	Frame func(px *Pixels) (file []byte, at Layout, ok bool)
+	// Planar: the step only puts the samples channel by channel.
+	Planar bool
 	// Split is set where the results for all arguments are prefixes of one
 	// sequence of parts, so that one stored copy serves them all. With undo set
 	// it also finds what [Kind.Restore] needs.

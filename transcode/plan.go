@@ -178,6 +178,9 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte) ([]byte, error) {
 	if n > 0 {
 		at.Shape = p.steps[n-1].out
 	}
+	if file, ok, err := p.fill(ctx, p.steps[n:], src); ok {
+		return file, err
+	}
 	for _, s := range p.steps[n:] {
 		if err := ctx.Err(); err != nil {
 			return nil, err

@@ -13,7 +13,7 @@ func Kind() *transcode.Kind {
 		Name: "bmp", Brief: "Windows bitmap: raw pixels that every reader knows",
 		From: transcode.Picture, To: transcode.File, ID: "bmp1",
 		Format: transcode.BMP, Ext: "bmp",
-		Shape: shape, Size: Size,
+		Shape: shape, Size: Size, Frame: frame,
 		Apply: transcode.Encoding(Encode),
 	}
 }
@@ -118,6 +118,22 @@ func AppendHeader(b []byte, px *transcode.Pixels) []byte {
 		b = append(b, entries[:]...)
 	}
 	return b
+}
+
+// frame makes the file without its pixels.
+func frame(px *transcode.Pixels) ([]byte, transcode.Layout, bool) {
+	if px.Mode != transcode.ModeRGB && px.Mode != transcode.ModeL || px.Planar {
+		return nil, transcode.Layout{}, false
+	}
+	b := make([]byte, Size(transcode.Shape{Info: transcode.Info{Mode: px.Mode, Width: px.Width, Height: px.Height}}))
+	AppendHeader(b[:0], px)
+	start := offset(px.Mode)
+	stride := (len(b) - start) / px.Height
+	at := transcode.Layout{Base: start + (px.Height-1)*stride, Row: -stride, Pixel: px.Mode.Channels(), Channel: 1}
+	if px.Mode == transcode.ModeRGB {
+		at.Base, at.Channel = at.Base+2, -1
+	}
+	return b, at, true
 }
 
 // Encode encodes a picture. A mode that a bitmap cannot hold is ErrUnsupported.

@@ -26,9 +26,10 @@ var turbojpeg struct {
 
 // tjTransform is tjtransform of turbojpeg.h.
 type tjTransform struct {
-	region       [4]int32
-	op, options  int32
-	data, filter uintptr
+	_       [4]int32 // the region
+	_       int32    // the operation: none
+	options int32
+	_, _    uintptr // data, filter
 }
 
 func openTurbojpeg(t testing.TB) {

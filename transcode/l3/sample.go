@@ -46,6 +46,19 @@ func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*tra
 	return Decode(src, lim)
 }
 
+// Fill implements [transcode.Filler].
+func (Decoder) Fill(_ context.Context, src []byte, lim transcode.Limits, info transcode.Info, dst []byte, at transcode.Layout) error {
+	s, err := Open(src, lim)
+	if err != nil {
+		return err
+	}
+	if s.Width != info.Width || s.Height != info.Height || s.Mode != info.Mode {
+		return transcode.Errorf(transcode.ErrInternal, "L3 picture of mode %v, %d×%d, where the header says %v, %d×%d",
+			s.Mode, s.Width, s.Height, info.Mode, info.Width, info.Height)
+	}
+	return s.Decode(Target{Pix: dst, Base: at.Base, Row: at.Row, Pixel: at.Pixel, Channel: at.Channel})
+}
+
 // Kind is the step `l3`.
 func Kind(o Options) *transcode.Kind {
 	return &transcode.Kind{

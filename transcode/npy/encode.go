@@ -21,7 +21,7 @@ func Kind() *transcode.Kind {
 		Name: "npy", Brief: "NumPy array: what np.asarray gives of the picture",
 		From: transcode.Picture | transcode.Tensor | transcode.Planes, To: transcode.File, ID: "npy1",
 		Format: transcode.NPY, Ext: "npy",
-		Shape: shape, Size: Size,
+		Shape: shape, Size: Size, Frame: frame,
 		Apply: transcode.Encoding(Encode),
 	}
 }
@@ -70,6 +70,15 @@ func AppendHeader(b []byte, px *transcode.Pixels) []byte {
 // Size is the length in bytes of the file that holds a picture of s.
 func Size(s transcode.Shape) int64 {
 	return headerSize + int64(s.Width)*int64(s.Height)*int64(s.Mode.Channels()*s.Type.Size())
+}
+
+// frame makes the file without its values.
+func frame(px *transcode.Pixels) ([]byte, transcode.Layout, bool) {
+	b := make([]byte, headerSize+px.Len())
+	AppendHeader(b[:0], px)
+	at := transcode.LayoutOf(px)
+	at.Base = headerSize
+	return b, at, px.Mode != transcode.ModeNone
 }
 
 // Encode encodes a picture.

@@ -12,7 +12,7 @@ func Kind() *transcode.Kind {
 		Name: "ppm", Brief: "portable any-map: a short header and raw pixels, 8 or 16 bits",
 		From: transcode.Picture, To: transcode.File, ID: "ppm1",
 		Format: transcode.PNM, Ext: "ppm",
-		Shape: shape, Size: Size,
+		Shape: shape, Size: Size, Frame: frame,
 		Apply: transcode.Encoding(Encode),
 	}
 }
@@ -61,6 +61,17 @@ func Size(s transcode.Shape) int64 {
 		row = (int64(s.Width) + 7) / 8
 	}
 	return int64(len(AppendHeader(head[:0], s.Mode, s.Width, s.Height))) + row*int64(s.Height)
+}
+
+// frame makes the file without its pixels.
+func frame(px *transcode.Pixels) ([]byte, transcode.Layout, bool) {
+	if px.Mode != transcode.ModeRGB && px.Mode != transcode.ModeL || px.Planar {
+		return nil, transcode.Layout{}, false // packed, or with the high byte first
+	}
+	b := make([]byte, Size(transcode.Shape{Info: transcode.Info{Mode: px.Mode, Width: px.Width, Height: px.Height}}))
+	at := transcode.LayoutOf(px)
+	at.Base = len(AppendHeader(b[:0], px.Mode, px.Width, px.Height))
+	return b, at, true
 }
 
 // Encode encodes a picture. A mode that an any-map cannot hold is

@@ -79,7 +79,7 @@ func toFloat(px *transcode.Pixels, f func(float32) float32) *transcode.Pixels {
 func CHW() *transcode.Kind {
 	return &transcode.Kind{
 		Name: "chw", Brief: "channel by channel: (channels, height, width), as PyTorch wants it",
-		From: transcode.Picture | transcode.Tensor, To: transcode.Planes, ID: "chw1",
+		From: transcode.Picture | transcode.Tensor, To: transcode.Planes, ID: "chw1", Planar: true,
 		Shape: func(in transcode.Shape, _ int) (transcode.Shape, bool) {
 			out := in
 			out.Stage = transcode.Planes

@@ -13,8 +13,8 @@ import (
 
 // Library returns nil where libturbojpeg may decode pixels, and otherwise why it
 // may not. It has to agree with our own decoder on a few pictures: other versions
-// of libjpeg smooth incomplete files in other ways, and two machines of one job
-// must see the same pixels.
+// of libjpeg, 3.0.1 of libjpeg-turbo and later among them, smooth incomplete files
+// in other ways, and two machines of one job must see the same pixels.
 var Library = sync.OnceValue(func() error {
 	if err := turbo.Available(); err != nil {
 		return err
@@ -26,7 +26,7 @@ var Library = sync.OnceValue(func() error {
 		}
 		theirs, err := turbo.Decode(src, m.Width, m.Height, m.Channels)
 		if err != nil || !bytes.Equal(theirs, m.Pix) {
-			return transcode.Errorf(transcode.ErrUnsupported, "libturbojpeg gives other pixels for the %s trial picture than libjpeg-turbo 2.1 and later do", name)
+			return transcode.Errorf(transcode.ErrUnsupported, "libturbojpeg gives other pixels for the %s trial picture than libjpeg-turbo 2.1 does", name)
 		}
 	}
 	return nil

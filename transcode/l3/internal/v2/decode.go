@@ -87,7 +87,7 @@ func Decode(dst layout.Target, src []byte, n, width, height, channels, depth int
 
 // bands decodes the bands and places them.
 func (s *Scratch) bands(dst layout.Target, src []byte, n int) error {
-	s.accel.start(&s.header)
+	s.accel.start(&s.header, s.wide)
 	step, words := 0, s.groups*s.coded
 	for b := range s.geometry.bands {
 		first := b * s.band

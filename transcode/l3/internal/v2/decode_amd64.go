@@ -37,7 +37,7 @@ type accelState struct {
 	// above it, and the two masks.
 	wide [4][6][lanes]byte
 	// Of the colour transform: all ones if there is one; all ones if blue comes from the
-	// average; 128 if there is one.
+	// average; 128, or 32768, if there is one.
 	masks [3][lanes]byte
 	// What riceRawAVX2 tells quotientsAVX2 of the blocks of a unit.
 	records [4 * maxWords][4]uint64
@@ -51,7 +51,7 @@ const (
 	stateNotMED        // and the second
 )
 
-func (a *accelState) start(h *header) {
+func (a *accelState) start(h *header, wide bool) {
 	a.wave, a.wide, a.masks = [4][4][lanes]byte{}, [4][6][lanes]byte{}, [3][lanes]byte{}
 	for c, p := range h.preds {
 		fill(&a.wave[stateLeft][c], 128)
@@ -72,6 +72,9 @@ func (a *accelState) start(h *header) {
 	if h.colour != colourNone {
 		fill(&a.masks[0], 255)
 		fill(&a.masks[2], 128)
+		for i := 0; i < lanes && wide; i += 2 {
+			a.masks[2][i] = 0
+		}
 	}
 	if h.colour == colourAvg {
 		fill(&a.masks[1], 255)

@@ -115,5 +115,36 @@ func rgbaAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int
 //go:noescape
 func planesAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *[3][32]byte, plane int)
 
+// rgbWideAVX2 writes the rgb pixels of h rows of w pixels, at least 32. The one at dst comes
+// from the samples at src; lane and channel are the distances to the next row and channel.
+//
+//go:noescape
+func rgbWideAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *[3][32]byte)
+
+// bgrWideAVX2 writes the bgr pixels of h rows of w pixels, at least 32. The one at dst comes
+// from the samples at src; lane and channel are the distances to the next row and channel.
+//
+//go:noescape
+func bgrWideAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *[3][32]byte)
+
+// rgbaWideAVX2 writes the rgba pixels of h rows of w pixels, at least 32. The one at dst comes
+// from the samples at src; lane and channel are the distances to the next row and channel.
+//
+//go:noescape
+func rgbaWideAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *[3][32]byte)
+
+// planesWideAVX2 writes the red, green and blue samples of h rows of w pixels, at least 32. The one at dst comes
+// from the samples at src; lane and channel are the distances to the next row and channel.
+// The channels are written at distances of plane.
+//
+//go:noescape
+func planesWideAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *[3][32]byte, plane int)
+
+// wordsAVX2 joins the lower bytes of w samples, at least 32, with the upper bytes in the next
+// channel.
+//
+//go:noescape
+func wordsAVX2(dst *byte, src *byte, channel int, w int)
+
 // cpuid is the instruction.
 func cpuid(leaf uint32) (a uint32, b uint32, c uint32, d uint32)

@@ -2435,59 +2435,59 @@ row:
 	VZEROUPPER
 	RET
 
-DATA spread00<>+0(SB)/8, $0xff02ffff01ffff00
-DATA spread00<>+8(SB)/8, $0x05ffff04ffff03ff
-DATA spread00<>+16(SB)/8, $0xff02ffff01ffff00
-DATA spread00<>+24(SB)/8, $0x05ffff04ffff03ff
-GLOBL spread00<>(SB), RODATA|NOPTR, $32
+DATA spread100<>+0(SB)/8, $0xff02ffff01ffff00
+DATA spread100<>+8(SB)/8, $0x05ffff04ffff03ff
+DATA spread100<>+16(SB)/8, $0xff02ffff01ffff00
+DATA spread100<>+24(SB)/8, $0x05ffff04ffff03ff
+GLOBL spread100<>(SB), RODATA|NOPTR, $32
 
-DATA spread01<>+0(SB)/8, $0xffff07ffff06ffff
-DATA spread01<>+8(SB)/8, $0xff0affff09ffff08
-DATA spread01<>+16(SB)/8, $0xffff07ffff06ffff
-DATA spread01<>+24(SB)/8, $0xff0affff09ffff08
-GLOBL spread01<>(SB), RODATA|NOPTR, $32
+DATA spread101<>+0(SB)/8, $0xffff07ffff06ffff
+DATA spread101<>+8(SB)/8, $0xff0affff09ffff08
+DATA spread101<>+16(SB)/8, $0xffff07ffff06ffff
+DATA spread101<>+24(SB)/8, $0xff0affff09ffff08
+GLOBL spread101<>(SB), RODATA|NOPTR, $32
 
-DATA spread02<>+0(SB)/8, $0x0dffff0cffff0bff
-DATA spread02<>+8(SB)/8, $0xffff0fffff0effff
-DATA spread02<>+16(SB)/8, $0x0dffff0cffff0bff
-DATA spread02<>+24(SB)/8, $0xffff0fffff0effff
-GLOBL spread02<>(SB), RODATA|NOPTR, $32
+DATA spread102<>+0(SB)/8, $0x0dffff0cffff0bff
+DATA spread102<>+8(SB)/8, $0xffff0fffff0effff
+DATA spread102<>+16(SB)/8, $0x0dffff0cffff0bff
+DATA spread102<>+24(SB)/8, $0xffff0fffff0effff
+GLOBL spread102<>(SB), RODATA|NOPTR, $32
 
-DATA spread10<>+0(SB)/8, $0x02ffff01ffff00ff
-DATA spread10<>+8(SB)/8, $0xffff04ffff03ffff
-DATA spread10<>+16(SB)/8, $0x02ffff01ffff00ff
-DATA spread10<>+24(SB)/8, $0xffff04ffff03ffff
-GLOBL spread10<>(SB), RODATA|NOPTR, $32
+DATA spread110<>+0(SB)/8, $0x02ffff01ffff00ff
+DATA spread110<>+8(SB)/8, $0xffff04ffff03ffff
+DATA spread110<>+16(SB)/8, $0x02ffff01ffff00ff
+DATA spread110<>+24(SB)/8, $0xffff04ffff03ffff
+GLOBL spread110<>(SB), RODATA|NOPTR, $32
 
-DATA spread11<>+0(SB)/8, $0xff07ffff06ffff05
-DATA spread11<>+8(SB)/8, $0x0affff09ffff08ff
-DATA spread11<>+16(SB)/8, $0xff07ffff06ffff05
-DATA spread11<>+24(SB)/8, $0x0affff09ffff08ff
-GLOBL spread11<>(SB), RODATA|NOPTR, $32
+DATA spread111<>+0(SB)/8, $0xff07ffff06ffff05
+DATA spread111<>+8(SB)/8, $0x0affff09ffff08ff
+DATA spread111<>+16(SB)/8, $0xff07ffff06ffff05
+DATA spread111<>+24(SB)/8, $0x0affff09ffff08ff
+GLOBL spread111<>(SB), RODATA|NOPTR, $32
 
-DATA spread12<>+0(SB)/8, $0xffff0cffff0bffff
-DATA spread12<>+8(SB)/8, $0xff0fffff0effff0d
-DATA spread12<>+16(SB)/8, $0xffff0cffff0bffff
-DATA spread12<>+24(SB)/8, $0xff0fffff0effff0d
-GLOBL spread12<>(SB), RODATA|NOPTR, $32
+DATA spread112<>+0(SB)/8, $0xffff0cffff0bffff
+DATA spread112<>+8(SB)/8, $0xff0fffff0effff0d
+DATA spread112<>+16(SB)/8, $0xffff0cffff0bffff
+DATA spread112<>+24(SB)/8, $0xff0fffff0effff0d
+GLOBL spread112<>(SB), RODATA|NOPTR, $32
 
-DATA spread20<>+0(SB)/8, $0xffff01ffff00ffff
-DATA spread20<>+8(SB)/8, $0xff04ffff03ffff02
-DATA spread20<>+16(SB)/8, $0xffff01ffff00ffff
-DATA spread20<>+24(SB)/8, $0xff04ffff03ffff02
-GLOBL spread20<>(SB), RODATA|NOPTR, $32
+DATA spread120<>+0(SB)/8, $0xffff01ffff00ffff
+DATA spread120<>+8(SB)/8, $0xff04ffff03ffff02
+DATA spread120<>+16(SB)/8, $0xffff01ffff00ffff
+DATA spread120<>+24(SB)/8, $0xff04ffff03ffff02
+GLOBL spread120<>(SB), RODATA|NOPTR, $32
 
-DATA spread21<>+0(SB)/8, $0x07ffff06ffff05ff
-DATA spread21<>+8(SB)/8, $0xffff09ffff08ffff
-DATA spread21<>+16(SB)/8, $0x07ffff06ffff05ff
-DATA spread21<>+24(SB)/8, $0xffff09ffff08ffff
-GLOBL spread21<>(SB), RODATA|NOPTR, $32
+DATA spread121<>+0(SB)/8, $0x07ffff06ffff05ff
+DATA spread121<>+8(SB)/8, $0xffff09ffff08ffff
+DATA spread121<>+16(SB)/8, $0x07ffff06ffff05ff
+DATA spread121<>+24(SB)/8, $0xffff09ffff08ffff
+GLOBL spread121<>(SB), RODATA|NOPTR, $32
 
-DATA spread22<>+0(SB)/8, $0xff0cffff0bffff0a
-DATA spread22<>+8(SB)/8, $0x0fffff0effff0dff
-DATA spread22<>+16(SB)/8, $0xff0cffff0bffff0a
-DATA spread22<>+24(SB)/8, $0x0fffff0effff0dff
-GLOBL spread22<>(SB), RODATA|NOPTR, $32
+DATA spread122<>+0(SB)/8, $0xff0cffff0bffff0a
+DATA spread122<>+8(SB)/8, $0x0fffff0effff0dff
+DATA spread122<>+16(SB)/8, $0xff0cffff0bffff0a
+DATA spread122<>+24(SB)/8, $0x0fffff0effff0dff
+GLOBL spread122<>(SB), RODATA|NOPTR, $32
 
 // func rgbAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *[3][32]byte)
 // Requires: AVX, AVX2, CMOV
@@ -2506,40 +2506,43 @@ row:
 block:
 	LEAQ         (CX)(R8*1), R9
 	VMOVDQU      (R9), Y0
-	VMOVDQU      64(DI), Y1
-	VPAND        (DI), Y0, Y2
-	VMOVDQU      (R9)(DX*1), Y3
-	VPADDB       Y2, Y3, Y3
-	VPXOR        Y1, Y3, Y3
-	VPAVGB       Y0, Y3, Y4
-	VPXOR        Y4, Y2, Y4
-	VPAND        32(DI), Y4, Y4
-	VPXOR        Y4, Y2, Y2
-	VMOVDQU      (R9)(DX*2), Y4
-	VPADDB       Y2, Y4, Y2
-	VPXOR        Y1, Y2, Y1
+	ADDQ         DX, R9
+	VMOVDQU      (R9), Y1
+	ADDQ         DX, R9
+	VMOVDQU      (R9), Y2
+	VMOVDQU      64(DI), Y3
+	VPAND        (DI), Y0, Y4
+	VPADDB       Y4, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VPAVGB       Y0, Y1, Y5
+	VPXOR        Y5, Y4, Y5
+	VPAND        32(DI), Y5, Y5
+	VPXOR        Y5, Y4, Y4
+	VPADDB       Y4, Y2, Y2
+	VPXOR        Y3, Y2, Y2
 	LEAQ         (R8)(R8*2), R9
-	VPSHUFB      spread00<>+0(SB), Y3, Y2
-	VPSHUFB      spread10<>+0(SB), Y0, Y4
-	VPOR         Y4, Y2, Y2
-	VPSHUFB      spread20<>+0(SB), Y1, Y4
-	VPOR         Y4, Y2, Y2
-	VMOVDQU      X2, (AX)(R9*1)
-	VEXTRACTI128 $0x01, Y2, 48(AX)(R9*1)
-	VPSHUFB      spread01<>+0(SB), Y3, Y2
-	VPSHUFB      spread11<>+0(SB), Y0, Y4
-	VPOR         Y4, Y2, Y2
-	VPSHUFB      spread21<>+0(SB), Y1, Y4
-	VPOR         Y4, Y2, Y2
-	VMOVDQU      X2, 16(AX)(R9*1)
-	VEXTRACTI128 $0x01, Y2, 64(AX)(R9*1)
-	VPSHUFB      spread02<>+0(SB), Y3, Y2
-	VPSHUFB      spread12<>+0(SB), Y0, Y0
-	VPOR         Y0, Y2, Y0
-	VPSHUFB      spread22<>+0(SB), Y1, Y1
+	ADDQ         AX, R9
+	VPSHUFB      spread100<>+0(SB), Y1, Y3
+	VPSHUFB      spread110<>+0(SB), Y0, Y4
+	VPOR         Y4, Y3, Y3
+	VPSHUFB      spread120<>+0(SB), Y2, Y4
+	VPOR         Y4, Y3, Y3
+	VMOVDQU      X3, (R9)
+	VEXTRACTI128 $0x01, Y3, 48(R9)
+	VPSHUFB      spread101<>+0(SB), Y1, Y3
+	VPSHUFB      spread111<>+0(SB), Y0, Y4
+	VPOR         Y4, Y3, Y3
+	VPSHUFB      spread121<>+0(SB), Y2, Y4
+	VPOR         Y4, Y3, Y3
+	VMOVDQU      X3, 16(R9)
+	VEXTRACTI128 $0x01, Y3, 64(R9)
+	VPSHUFB      spread102<>+0(SB), Y1, Y1
+	VPSHUFB      spread112<>+0(SB), Y0, Y0
+	VPOR         Y0, Y1, Y0
+	VPSHUFB      spread122<>+0(SB), Y2, Y1
 	VPOR         Y1, Y0, Y0
-	VMOVDQU      X0, 32(AX)(R9*1)
-	VEXTRACTI128 $0x01, Y0, 80(AX)(R9*1)
+	VMOVDQU      X0, 32(R9)
+	VEXTRACTI128 $0x01, Y0, 80(R9)
 	CMPQ         R8, BX
 	JE           next
 	ADDQ         $0x20, R8
@@ -2572,40 +2575,43 @@ row:
 block:
 	LEAQ         (CX)(R8*1), R9
 	VMOVDQU      (R9), Y0
-	VMOVDQU      64(DI), Y1
-	VPAND        (DI), Y0, Y2
-	VMOVDQU      (R9)(DX*1), Y3
-	VPADDB       Y2, Y3, Y3
-	VPXOR        Y1, Y3, Y3
-	VPAVGB       Y0, Y3, Y4
-	VPXOR        Y4, Y2, Y4
-	VPAND        32(DI), Y4, Y4
-	VPXOR        Y4, Y2, Y2
-	VMOVDQU      (R9)(DX*2), Y4
-	VPADDB       Y2, Y4, Y2
-	VPXOR        Y1, Y2, Y1
+	ADDQ         DX, R9
+	VMOVDQU      (R9), Y1
+	ADDQ         DX, R9
+	VMOVDQU      (R9), Y2
+	VMOVDQU      64(DI), Y3
+	VPAND        (DI), Y0, Y4
+	VPADDB       Y4, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VPAVGB       Y0, Y1, Y5
+	VPXOR        Y5, Y4, Y5
+	VPAND        32(DI), Y5, Y5
+	VPXOR        Y5, Y4, Y4
+	VPADDB       Y4, Y2, Y2
+	VPXOR        Y3, Y2, Y2
 	LEAQ         (R8)(R8*2), R9
-	VPSHUFB      spread00<>+0(SB), Y1, Y2
-	VPSHUFB      spread10<>+0(SB), Y0, Y4
-	VPOR         Y4, Y2, Y2
-	VPSHUFB      spread20<>+0(SB), Y3, Y4
-	VPOR         Y4, Y2, Y2
-	VMOVDQU      X2, (AX)(R9*1)
-	VEXTRACTI128 $0x01, Y2, 48(AX)(R9*1)
-	VPSHUFB      spread01<>+0(SB), Y1, Y2
-	VPSHUFB      spread11<>+0(SB), Y0, Y4
-	VPOR         Y4, Y2, Y2
-	VPSHUFB      spread21<>+0(SB), Y3, Y4
-	VPOR         Y4, Y2, Y2
-	VMOVDQU      X2, 16(AX)(R9*1)
-	VEXTRACTI128 $0x01, Y2, 64(AX)(R9*1)
-	VPSHUFB      spread02<>+0(SB), Y1, Y1
-	VPSHUFB      spread12<>+0(SB), Y0, Y0
-	VPOR         Y0, Y1, Y0
-	VPSHUFB      spread22<>+0(SB), Y3, Y1
+	ADDQ         AX, R9
+	VPSHUFB      spread100<>+0(SB), Y2, Y3
+	VPSHUFB      spread110<>+0(SB), Y0, Y4
+	VPOR         Y4, Y3, Y3
+	VPSHUFB      spread120<>+0(SB), Y1, Y4
+	VPOR         Y4, Y3, Y3
+	VMOVDQU      X3, (R9)
+	VEXTRACTI128 $0x01, Y3, 48(R9)
+	VPSHUFB      spread101<>+0(SB), Y2, Y3
+	VPSHUFB      spread111<>+0(SB), Y0, Y4
+	VPOR         Y4, Y3, Y3
+	VPSHUFB      spread121<>+0(SB), Y1, Y4
+	VPOR         Y4, Y3, Y3
+	VMOVDQU      X3, 16(R9)
+	VEXTRACTI128 $0x01, Y3, 64(R9)
+	VPSHUFB      spread102<>+0(SB), Y2, Y2
+	VPSHUFB      spread112<>+0(SB), Y0, Y0
+	VPOR         Y0, Y2, Y0
+	VPSHUFB      spread122<>+0(SB), Y1, Y1
 	VPOR         Y1, Y0, Y0
-	VMOVDQU      X0, 32(AX)(R9*1)
-	VEXTRACTI128 $0x01, Y0, 80(AX)(R9*1)
+	VMOVDQU      X0, 32(R9)
+	VEXTRACTI128 $0x01, Y0, 80(R9)
 	CMPQ         R8, BX
 	JE           next
 	ADDQ         $0x20, R8
@@ -2630,49 +2636,52 @@ TEXT ·rgbaAVX2(SB), NOSPLIT, $0-64
 	MOVQ w+40(FP), BX
 	MOVQ h+48(FP), SI
 	MOVQ masks+56(FP), DI
-	LEAQ (DX)(DX*2), R8
 	SUBQ $0x20, BX
 
 row:
-	XORQ R9, R9
+	XORQ R8, R8
 
 block:
-	LEAQ         (CX)(R9*1), R10
-	VMOVDQU      (R10), Y0
-	VMOVDQU      64(DI), Y1
-	VPAND        (DI), Y0, Y2
-	VMOVDQU      (R10)(DX*1), Y3
-	VPADDB       Y2, Y3, Y3
-	VPXOR        Y1, Y3, Y3
-	VPAVGB       Y0, Y3, Y4
-	VPXOR        Y4, Y2, Y4
-	VPAND        32(DI), Y4, Y4
+	LEAQ         (CX)(R8*1), R9
+	VMOVDQU      (R9), Y0
+	ADDQ         DX, R9
+	VMOVDQU      (R9), Y1
+	ADDQ         DX, R9
+	VMOVDQU      (R9), Y2
+	ADDQ         DX, R9
+	VMOVDQU      (R9), Y3
+	VMOVDQU      64(DI), Y4
+	VPAND        (DI), Y0, Y5
+	VPADDB       Y5, Y1, Y1
+	VPXOR        Y4, Y1, Y1
+	VPAVGB       Y0, Y1, Y6
+	VPXOR        Y6, Y5, Y6
+	VPAND        32(DI), Y6, Y6
+	VPXOR        Y6, Y5, Y5
+	VPADDB       Y5, Y2, Y2
 	VPXOR        Y4, Y2, Y2
-	VMOVDQU      (R10)(DX*2), Y4
-	VPADDB       Y2, Y4, Y2
-	VPXOR        Y1, Y2, Y1
-	VMOVDQU      (R10)(R8*1), Y2
-	VPUNPCKLBW   Y0, Y3, Y4
-	VPUNPCKHBW   Y0, Y3, Y0
-	VPUNPCKLBW   Y2, Y1, Y3
-	VPUNPCKHBW   Y2, Y1, Y1
-	VPUNPCKLWD   Y3, Y4, Y2
-	VPUNPCKHWD   Y3, Y4, Y3
-	VPUNPCKLWD   Y1, Y0, Y4
-	VPUNPCKHWD   Y1, Y0, Y0
-	VMOVDQU      X2, (AX)(R9*4)
-	VEXTRACTI128 $0x01, Y2, 64(AX)(R9*4)
-	VMOVDQU      X3, 16(AX)(R9*4)
-	VEXTRACTI128 $0x01, Y3, 80(AX)(R9*4)
-	VMOVDQU      X4, 32(AX)(R9*4)
-	VEXTRACTI128 $0x01, Y4, 96(AX)(R9*4)
-	VMOVDQU      X0, 48(AX)(R9*4)
-	VEXTRACTI128 $0x01, Y0, 112(AX)(R9*4)
-	CMPQ         R9, BX
+	LEAQ         (AX)(R8*4), R9
+	VPUNPCKLBW   Y0, Y1, Y4
+	VPUNPCKHBW   Y0, Y1, Y0
+	VPUNPCKLBW   Y3, Y2, Y1
+	VPUNPCKHBW   Y3, Y2, Y2
+	VPUNPCKLWD   Y1, Y4, Y3
+	VPUNPCKHWD   Y1, Y4, Y1
+	VPUNPCKLWD   Y2, Y0, Y4
+	VPUNPCKHWD   Y2, Y0, Y0
+	VMOVDQU      X3, (R9)
+	VEXTRACTI128 $0x01, Y3, 64(R9)
+	VMOVDQU      X1, 16(R9)
+	VEXTRACTI128 $0x01, Y1, 80(R9)
+	VMOVDQU      X4, 32(R9)
+	VEXTRACTI128 $0x01, Y4, 96(R9)
+	VMOVDQU      X0, 48(R9)
+	VEXTRACTI128 $0x01, Y0, 112(R9)
+	CMPQ         R8, BX
 	JE           next
-	ADDQ         $0x20, R9
-	CMPQ         R9, BX
-	CMOVQGT      BX, R9
+	ADDQ         $0x20, R8
+	CMPQ         R8, BX
+	CMOVQGT      BX, R8
 	JMP          block
 
 next:
@@ -2700,24 +2709,26 @@ row:
 block:
 	LEAQ    (CX)(R8*1), R9
 	VMOVDQU (R9), Y0
-	VMOVDQU 64(DI), Y1
-	VPAND   (DI), Y0, Y2
-	VMOVDQU (R9)(DX*1), Y3
-	VPADDB  Y2, Y3, Y3
-	VPXOR   Y1, Y3, Y3
-	VPAVGB  Y0, Y3, Y4
-	VPXOR   Y4, Y2, Y4
-	VPAND   32(DI), Y4, Y4
-	VPXOR   Y4, Y2, Y2
-	VMOVDQU (R9)(DX*2), Y4
-	VPADDB  Y2, Y4, Y2
-	VPXOR   Y1, Y2, Y1
+	ADDQ    DX, R9
+	VMOVDQU (R9), Y1
+	ADDQ    DX, R9
+	VMOVDQU (R9), Y2
+	VMOVDQU 64(DI), Y3
+	VPAND   (DI), Y0, Y4
+	VPADDB  Y4, Y1, Y1
+	VPXOR   Y3, Y1, Y1
+	VPAVGB  Y0, Y1, Y5
+	VPXOR   Y5, Y4, Y5
+	VPAND   32(DI), Y5, Y5
+	VPXOR   Y5, Y4, Y4
+	VPADDB  Y4, Y2, Y2
+	VPXOR   Y3, Y2, Y2
 	LEAQ    (AX)(R8*1), R9
-	VMOVDQU Y3, (R9)
+	VMOVDQU Y1, (R9)
 	ADDQ    plane+64(FP), R9
 	VMOVDQU Y0, (R9)
 	ADDQ    plane+64(FP), R9
-	VMOVDQU Y1, (R9)
+	VMOVDQU Y2, (R9)
 	CMPQ    R8, BX
 	JE      next
 	ADDQ    $0x20, R8
@@ -2730,6 +2741,397 @@ next:
 	ADDQ row+8(FP), AX
 	DECQ SI
 	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA spread200<>+0(SB)/8, $0x0302ffffffff0100
+DATA spread200<>+8(SB)/8, $0xffff0504ffffffff
+DATA spread200<>+16(SB)/8, $0x0302ffffffff0100
+DATA spread200<>+24(SB)/8, $0xffff0504ffffffff
+GLOBL spread200<>(SB), RODATA|NOPTR, $32
+
+DATA spread201<>+0(SB)/8, $0xffffffff0706ffff
+DATA spread201<>+8(SB)/8, $0x0b0affffffff0908
+DATA spread201<>+16(SB)/8, $0xffffffff0706ffff
+DATA spread201<>+24(SB)/8, $0x0b0affffffff0908
+GLOBL spread201<>(SB), RODATA|NOPTR, $32
+
+DATA spread202<>+0(SB)/8, $0xffff0d0cffffffff
+DATA spread202<>+8(SB)/8, $0xffffffff0f0effff
+DATA spread202<>+16(SB)/8, $0xffff0d0cffffffff
+DATA spread202<>+24(SB)/8, $0xffffffff0f0effff
+GLOBL spread202<>(SB), RODATA|NOPTR, $32
+
+DATA spread210<>+0(SB)/8, $0xffffffff0100ffff
+DATA spread210<>+8(SB)/8, $0x0504ffffffff0302
+DATA spread210<>+16(SB)/8, $0xffffffff0100ffff
+DATA spread210<>+24(SB)/8, $0x0504ffffffff0302
+GLOBL spread210<>(SB), RODATA|NOPTR, $32
+
+DATA spread211<>+0(SB)/8, $0xffff0706ffffffff
+DATA spread211<>+8(SB)/8, $0xffffffff0908ffff
+DATA spread211<>+16(SB)/8, $0xffff0706ffffffff
+DATA spread211<>+24(SB)/8, $0xffffffff0908ffff
+GLOBL spread211<>(SB), RODATA|NOPTR, $32
+
+DATA spread212<>+0(SB)/8, $0x0d0cffffffff0b0a
+DATA spread212<>+8(SB)/8, $0xffff0f0effffffff
+DATA spread212<>+16(SB)/8, $0x0d0cffffffff0b0a
+DATA spread212<>+24(SB)/8, $0xffff0f0effffffff
+GLOBL spread212<>(SB), RODATA|NOPTR, $32
+
+DATA spread220<>+0(SB)/8, $0xffff0100ffffffff
+DATA spread220<>+8(SB)/8, $0xffffffff0302ffff
+DATA spread220<>+16(SB)/8, $0xffff0100ffffffff
+DATA spread220<>+24(SB)/8, $0xffffffff0302ffff
+GLOBL spread220<>(SB), RODATA|NOPTR, $32
+
+DATA spread221<>+0(SB)/8, $0x0706ffffffff0504
+DATA spread221<>+8(SB)/8, $0xffff0908ffffffff
+DATA spread221<>+16(SB)/8, $0x0706ffffffff0504
+DATA spread221<>+24(SB)/8, $0xffff0908ffffffff
+GLOBL spread221<>(SB), RODATA|NOPTR, $32
+
+DATA spread222<>+0(SB)/8, $0xffffffff0b0affff
+DATA spread222<>+8(SB)/8, $0x0f0effffffff0d0c
+DATA spread222<>+16(SB)/8, $0xffffffff0b0affff
+DATA spread222<>+24(SB)/8, $0x0f0effffffff0d0c
+GLOBL spread222<>(SB), RODATA|NOPTR, $32
+
+// func rgbWideAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *[3][32]byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·rgbWideAVX2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ src+16(FP), CX
+	MOVQ channel+32(FP), DX
+	MOVQ w+40(FP), BX
+	MOVQ h+48(FP), SI
+	MOVQ masks+56(FP), DI
+	SUBQ $0x10, BX
+
+row:
+	XORQ R8, R8
+
+block:
+	LEAQ         (CX)(R8*1), R9
+	VPMOVZXBW    (R9), Y0
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y1
+	VPSLLW       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y1
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y2
+	VPSLLW       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y2
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y3
+	VPSLLW       $0x08, Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VMOVDQU      64(DI), Y3
+	VPAND        (DI), Y0, Y4
+	VPADDW       Y4, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VPAVGW       Y0, Y1, Y5
+	VPXOR        Y5, Y4, Y5
+	VPAND        32(DI), Y5, Y5
+	VPXOR        Y5, Y4, Y4
+	VPADDW       Y4, Y2, Y2
+	VPXOR        Y3, Y2, Y2
+	LEAQ         (R8)(R8*2), R9
+	ADDQ         R9, R9
+	ADDQ         AX, R9
+	VPSHUFB      spread200<>+0(SB), Y1, Y3
+	VPSHUFB      spread210<>+0(SB), Y0, Y4
+	VPOR         Y4, Y3, Y3
+	VPSHUFB      spread220<>+0(SB), Y2, Y4
+	VPOR         Y4, Y3, Y3
+	VMOVDQU      X3, (R9)
+	VEXTRACTI128 $0x01, Y3, 48(R9)
+	VPSHUFB      spread201<>+0(SB), Y1, Y3
+	VPSHUFB      spread211<>+0(SB), Y0, Y4
+	VPOR         Y4, Y3, Y3
+	VPSHUFB      spread221<>+0(SB), Y2, Y4
+	VPOR         Y4, Y3, Y3
+	VMOVDQU      X3, 16(R9)
+	VEXTRACTI128 $0x01, Y3, 64(R9)
+	VPSHUFB      spread202<>+0(SB), Y1, Y1
+	VPSHUFB      spread212<>+0(SB), Y0, Y0
+	VPOR         Y0, Y1, Y0
+	VPSHUFB      spread222<>+0(SB), Y2, Y1
+	VPOR         Y1, Y0, Y0
+	VMOVDQU      X0, 32(R9)
+	VEXTRACTI128 $0x01, Y0, 80(R9)
+	CMPQ         R8, BX
+	JE           next
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	CMOVQGT      BX, R8
+	JMP          block
+
+next:
+	ADDQ lane+24(FP), CX
+	ADDQ row+8(FP), AX
+	DECQ SI
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func bgrWideAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *[3][32]byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·bgrWideAVX2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ src+16(FP), CX
+	MOVQ channel+32(FP), DX
+	MOVQ w+40(FP), BX
+	MOVQ h+48(FP), SI
+	MOVQ masks+56(FP), DI
+	SUBQ $0x10, BX
+
+row:
+	XORQ R8, R8
+
+block:
+	LEAQ         (CX)(R8*1), R9
+	VPMOVZXBW    (R9), Y0
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y1
+	VPSLLW       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y1
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y2
+	VPSLLW       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y2
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y3
+	VPSLLW       $0x08, Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VMOVDQU      64(DI), Y3
+	VPAND        (DI), Y0, Y4
+	VPADDW       Y4, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VPAVGW       Y0, Y1, Y5
+	VPXOR        Y5, Y4, Y5
+	VPAND        32(DI), Y5, Y5
+	VPXOR        Y5, Y4, Y4
+	VPADDW       Y4, Y2, Y2
+	VPXOR        Y3, Y2, Y2
+	LEAQ         (R8)(R8*2), R9
+	ADDQ         R9, R9
+	ADDQ         AX, R9
+	VPSHUFB      spread200<>+0(SB), Y2, Y3
+	VPSHUFB      spread210<>+0(SB), Y0, Y4
+	VPOR         Y4, Y3, Y3
+	VPSHUFB      spread220<>+0(SB), Y1, Y4
+	VPOR         Y4, Y3, Y3
+	VMOVDQU      X3, (R9)
+	VEXTRACTI128 $0x01, Y3, 48(R9)
+	VPSHUFB      spread201<>+0(SB), Y2, Y3
+	VPSHUFB      spread211<>+0(SB), Y0, Y4
+	VPOR         Y4, Y3, Y3
+	VPSHUFB      spread221<>+0(SB), Y1, Y4
+	VPOR         Y4, Y3, Y3
+	VMOVDQU      X3, 16(R9)
+	VEXTRACTI128 $0x01, Y3, 64(R9)
+	VPSHUFB      spread202<>+0(SB), Y2, Y2
+	VPSHUFB      spread212<>+0(SB), Y0, Y0
+	VPOR         Y0, Y2, Y0
+	VPSHUFB      spread222<>+0(SB), Y1, Y1
+	VPOR         Y1, Y0, Y0
+	VMOVDQU      X0, 32(R9)
+	VEXTRACTI128 $0x01, Y0, 80(R9)
+	CMPQ         R8, BX
+	JE           next
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	CMOVQGT      BX, R8
+	JMP          block
+
+next:
+	ADDQ lane+24(FP), CX
+	ADDQ row+8(FP), AX
+	DECQ SI
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func rgbaWideAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *[3][32]byte)
+// Requires: AVX, AVX2, CMOV
+TEXT ·rgbaWideAVX2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), AX
+	MOVQ src+16(FP), CX
+	MOVQ channel+32(FP), DX
+	MOVQ w+40(FP), BX
+	MOVQ h+48(FP), SI
+	MOVQ masks+56(FP), DI
+	SUBQ $0x10, BX
+
+row:
+	XORQ R8, R8
+
+block:
+	LEAQ         (CX)(R8*1), R9
+	VPMOVZXBW    (R9), Y0
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y1
+	VPSLLW       $0x08, Y1, Y1
+	VPOR         Y1, Y0, Y0
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y1
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y2
+	VPSLLW       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y2
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y3
+	VPSLLW       $0x08, Y3, Y3
+	VPOR         Y3, Y2, Y2
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y3
+	ADDQ         DX, R9
+	VPMOVZXBW    (R9), Y4
+	VPSLLW       $0x08, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	VMOVDQU      64(DI), Y4
+	VPAND        (DI), Y0, Y5
+	VPADDW       Y5, Y1, Y1
+	VPXOR        Y4, Y1, Y1
+	VPAVGW       Y0, Y1, Y6
+	VPXOR        Y6, Y5, Y6
+	VPAND        32(DI), Y6, Y6
+	VPXOR        Y6, Y5, Y5
+	VPADDW       Y5, Y2, Y2
+	VPXOR        Y4, Y2, Y2
+	LEAQ         (AX)(R8*8), R9
+	VPUNPCKLWD   Y0, Y1, Y4
+	VPUNPCKHWD   Y0, Y1, Y0
+	VPUNPCKLWD   Y3, Y2, Y1
+	VPUNPCKHWD   Y3, Y2, Y2
+	VPUNPCKLDQ   Y1, Y4, Y3
+	VPUNPCKHDQ   Y1, Y4, Y1
+	VPUNPCKLDQ   Y2, Y0, Y4
+	VPUNPCKHDQ   Y2, Y0, Y0
+	VMOVDQU      X3, (R9)
+	VEXTRACTI128 $0x01, Y3, 64(R9)
+	VMOVDQU      X1, 16(R9)
+	VEXTRACTI128 $0x01, Y1, 80(R9)
+	VMOVDQU      X4, 32(R9)
+	VEXTRACTI128 $0x01, Y4, 96(R9)
+	VMOVDQU      X0, 48(R9)
+	VEXTRACTI128 $0x01, Y0, 112(R9)
+	CMPQ         R8, BX
+	JE           next
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	CMOVQGT      BX, R8
+	JMP          block
+
+next:
+	ADDQ lane+24(FP), CX
+	ADDQ row+8(FP), AX
+	DECQ SI
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func planesWideAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *[3][32]byte, plane int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·planesWideAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ src+16(FP), CX
+	MOVQ channel+32(FP), DX
+	MOVQ w+40(FP), BX
+	MOVQ h+48(FP), SI
+	MOVQ masks+56(FP), DI
+	SUBQ $0x10, BX
+
+row:
+	XORQ R8, R8
+
+block:
+	LEAQ      (CX)(R8*1), R9
+	VPMOVZXBW (R9), Y0
+	ADDQ      DX, R9
+	VPMOVZXBW (R9), Y1
+	VPSLLW    $0x08, Y1, Y1
+	VPOR      Y1, Y0, Y0
+	ADDQ      DX, R9
+	VPMOVZXBW (R9), Y1
+	ADDQ      DX, R9
+	VPMOVZXBW (R9), Y2
+	VPSLLW    $0x08, Y2, Y2
+	VPOR      Y2, Y1, Y1
+	ADDQ      DX, R9
+	VPMOVZXBW (R9), Y2
+	ADDQ      DX, R9
+	VPMOVZXBW (R9), Y3
+	VPSLLW    $0x08, Y3, Y3
+	VPOR      Y3, Y2, Y2
+	VMOVDQU   64(DI), Y3
+	VPAND     (DI), Y0, Y4
+	VPADDW    Y4, Y1, Y1
+	VPXOR     Y3, Y1, Y1
+	VPAVGW    Y0, Y1, Y5
+	VPXOR     Y5, Y4, Y5
+	VPAND     32(DI), Y5, Y5
+	VPXOR     Y5, Y4, Y4
+	VPADDW    Y4, Y2, Y2
+	VPXOR     Y3, Y2, Y2
+	LEAQ      (AX)(R8*2), R9
+	VMOVDQU   Y1, (R9)
+	ADDQ      plane+64(FP), R9
+	VMOVDQU   Y0, (R9)
+	ADDQ      plane+64(FP), R9
+	VMOVDQU   Y2, (R9)
+	CMPQ      R8, BX
+	JE        next
+	ADDQ      $0x10, R8
+	CMPQ      R8, BX
+	CMOVQGT   BX, R8
+	JMP       block
+
+next:
+	ADDQ lane+24(FP), CX
+	ADDQ row+8(FP), AX
+	DECQ SI
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func wordsAVX2(dst *byte, src *byte, channel int, w int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·wordsAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ channel+16(FP), DX
+	MOVQ w+24(FP), BX
+	SUBQ $0x10, BX
+	XORQ SI, SI
+	ADDQ CX, DX
+
+block:
+	VPMOVZXBW (CX)(SI*1), Y0
+	VPMOVZXBW (DX)(SI*1), Y1
+	VPSLLW    $0x08, Y1, Y1
+	VPOR      Y1, Y0, Y0
+	VMOVDQU   Y0, (AX)(SI*2)
+	CMPQ      SI, BX
+	JE        done
+	ADDQ      $0x10, SI
+	CMPQ      SI, BX
+	CMOVQGT   BX, SI
+	JMP       block
+
+done:
 	VZEROUPPER
 	RET
 

@@ -8,7 +8,7 @@ import "github.com/pipefs/pipefs/transcode/l3/internal/layout"
 
 type accelState struct{}
 
-func (*accelState) start(*header) {}
+func (*accelState) start(*header, bool) {}
 
 func (*Scratch) padded(src []byte, _ int) []byte        { return src }
 func (s *Scratch) unpack(src, codes []byte) bool        { return s.unpackBlocks(src, codes) }

@@ -12,98 +12,131 @@ import (
 const (
 	maskColour = 0  // everywhere, unless there is no colour transform
 	maskAvg    = 32 // everywhere if blue is predicted from the average
-	maskCentre = 64 // 128 where there is a colour transform
+	maskCentre = 64 // the middle of the range of samples if there is a colour transform
 )
 
 // colours undoes the colour transform of rows and writes them to where they are wanted.
+// Samples of 1 byte are taken 32 at a time, those of 2 bytes 16.
 func colours() {
-	var spread [3][3]Mem
+	const params = "dst *byte, row int, src *byte, lane, channel int, w, h int, masks *[3][32]byte"
+	const doc = " of h rows of w pixels, at least 32. The one at dst comes\nfrom the samples at src; lane and channel are the distances to the next row and channel."
+	for _, size := range []int{1, 2} {
+		name := map[int]string{1: "", 2: "Wide"}[size]
+		spread := spreads(size)
+		for _, order := range []string{"rgb", "bgr"} {
+			function(order+name+"AVX2", "func("+params+")", "writes the "+order+" pixels"+doc)
+			eachBlock(size, 3, func(dst, i reg.GPVirtual, v [4]vec) {
+				at := GP64()
+				LEAQ(Mem{Base: i, Index: i, Scale: 2}, at)
+				if size == 2 {
+					ADDQ(at, at)
+				}
+				ADDQ(dst, at)
+				if order == "bgr" {
+					v[0], v[2] = v[2], v[0]
+				}
+				for o := range 3 {
+					d := shuffle(v[0], spread[0][o])
+					d = or(d, shuffle(v[1], spread[1][o]))
+					d = or(d, shuffle(v[2], spread[2][o]))
+					VMOVDQU(d.AsX(), Mem{Base: at, Disp: 16 * o})
+					VEXTRACTI128(U8(1), d, Mem{Base: at, Disp: 48 + 16*o})
+				}
+			})
+		}
+		function("rgba"+name+"AVX2", "func("+params+")", "writes the rgba pixels"+doc)
+		eachBlock(size, 4, func(dst, i reg.GPVirtual, v [4]vec) {
+			at := GP64()
+			LEAQ(Mem{Base: dst, Index: i, Scale: uint8(4 * size)}, at)
+			low, high, lowPair, highPair := VPUNPCKLBW, VPUNPCKHBW, VPUNPCKLWD, VPUNPCKHWD
+			if size == 2 {
+				low, high, lowPair, highPair = VPUNPCKLWD, VPUNPCKHWD, VPUNPCKLDQ, VPUNPCKHDQ
+			}
+			rgLow, rgHigh := op(low, v[0], v[1]), op(high, v[0], v[1])
+			baLow, baHigh := op(low, v[2], v[3]), op(high, v[2], v[3])
+			for o, d := range []vec{op(lowPair, rgLow, baLow), op(highPair, rgLow, baLow), op(lowPair, rgHigh, baHigh), op(highPair, rgHigh, baHigh)} {
+				VMOVDQU(d.AsX(), Mem{Base: at, Disp: 16 * o})
+				VEXTRACTI128(U8(1), d, Mem{Base: at, Disp: 64 + 16*o})
+			}
+		})
+		function("planes"+name+"AVX2", "func("+params+", plane int)",
+			"writes the red, green and blue samples"+doc+"\nThe channels are written at distances of plane.")
+		eachBlock(size, 3, func(dst, i reg.GPVirtual, v [4]vec) {
+			at, plane := GP64(), NewParamAddr("plane", 64)
+			LEAQ(Mem{Base: dst, Index: i, Scale: uint8(size)}, at)
+			for c := range 3 {
+				VMOVDQU(v[c], Mem{Base: at})
+				if c < 2 {
+					ADDQ(plane, at)
+				}
+			}
+		})
+	}
+}
+
+// spreads returns what moves 16 bytes of samples of channel c, in each half, to where
+// they are in the o-th 16 of 48 bytes of pixels.
+func spreads(size int) (spread [3][3]Mem) {
 	for c := range 3 {
 		for o := range 3 {
-			spread[c][o] = constants(fmt.Sprintf("spread%d%d", c, o), func(i int) byte {
-				if at := 16*o + i%16; at%3 == c {
-					return byte(at / 3)
+			spread[c][o] = constants(fmt.Sprintf("spread%d%d%d", size, c, o), func(i int) byte {
+				at := 16*o + i%16
+				if at/size%3 == c {
+					return byte(at/size/3*size + at%size)
 				}
 				return 0xff
 			})
 		}
 	}
-	const rows = "dst *byte, row int, src *byte, lane, channel int, w, h int, masks *[3][32]byte"
-	const doc = " of h rows of w pixels, at least 32. The one at dst comes\nfrom the samples at src; lane and channel are the distances to the next row and channel."
-	for _, order := range []string{"rgb", "bgr"} {
-		function(order+"AVX2", "func("+rows+")", "writes the "+order+" pixels"+doc)
-		eachBlock(false, func(dst reg.GPVirtual, i reg.GPVirtual, v [4]vec) {
-			m := GP64()
-			LEAQ(Mem{Base: i, Index: i, Scale: 2}, m)
-			if order == "bgr" {
-				v[0], v[2] = v[2], v[0]
-			}
-			for o := range 3 {
-				d := shuffle(v[0], spread[0][o])
-				d = or(d, shuffle(v[1], spread[1][o]))
-				d = or(d, shuffle(v[2], spread[2][o]))
-				VMOVDQU(d.AsX(), Mem{Base: dst, Index: m, Scale: 1, Disp: 16 * o})
-				VEXTRACTI128(U8(1), d, Mem{Base: dst, Index: m, Scale: 1, Disp: 48 + 16*o})
-			}
-		})
-	}
-	function("rgbaAVX2", "func("+rows+")", "writes the rgba pixels"+doc)
-	eachBlock(true, func(dst reg.GPVirtual, i reg.GPVirtual, v [4]vec) {
-		rgLow, rgHigh := op(VPUNPCKLBW, v[0], v[1]), op(VPUNPCKHBW, v[0], v[1])
-		baLow, baHigh := op(VPUNPCKLBW, v[2], v[3]), op(VPUNPCKHBW, v[2], v[3])
-		for o, d := range []vec{
-			op(VPUNPCKLWD, rgLow, baLow), op(VPUNPCKHWD, rgLow, baLow),
-			op(VPUNPCKLWD, rgHigh, baHigh), op(VPUNPCKHWD, rgHigh, baHigh),
-		} {
-			VMOVDQU(d.AsX(), Mem{Base: dst, Index: i, Scale: 4, Disp: 16 * o})
-			VEXTRACTI128(U8(1), d, Mem{Base: dst, Index: i, Scale: 4, Disp: 64 + 16*o})
-		}
-	})
-	function("planesAVX2", "func("+rows+", plane int)",
-		"writes the red, green and blue samples"+doc+"\nThe channels are written at distances of plane.")
-	eachBlock(false, func(dst reg.GPVirtual, i reg.GPVirtual, v [4]vec) {
-		at, plane := GP64(), NewParamAddr("plane", 64)
-		LEAQ(Mem{Base: dst, Index: i, Scale: 1}, at)
-		for c := range 3 {
-			VMOVDQU(v[c], Mem{Base: at})
-			if c < 2 {
-				ADDQ(plane, at)
-			}
-		}
-	})
+	return spread
 }
 
-// eachBlock undoes the colour transform of 32 pixels at a time and calls write with
-// them: red, green, blue, and alpha if it is asked for.
-func eachBlock(alpha bool, write func(dst, i reg.GPVirtual, v [4]vec)) {
+// eachBlock undoes the colour transform of 32 bytes of samples at a time and calls write
+// with them: red, green, blue, and alpha if there are 4 channels.
+func eachBlock(size, channels int, write func(dst, i reg.GPVirtual, v [4]vec)) {
 	dst, src, channel := param("dst"), param("src"), param("channel")
 	w, h, masks := param("w"), param("h"), param("masks")
-	triple := GP64()
-	if alpha {
-		LEAQ(Mem{Base: channel, Index: channel, Scale: 2}, triple)
+	add, mean := plus, average
+	if size == 2 {
+		add = func(a, b Op) vec { return op(VPADDW, a, b) }
+		mean = func(a, b Op) vec { return op(VPAVGW, a, b) }
 	}
-	SUBQ(U8(lanes), w)
+	pixels := lanes / size
+	SUBQ(U8(pixels), w)
 	Label("row")
 	i := GP64()
 	XORQ(i, i)
 	Label("block")
 	at := GP64()
 	LEAQ(Mem{Base: src, Index: i, Scale: 1}, at)
-	g := load(Mem{Base: at})
+	var coded [4]vec
+	for c := range channels {
+		if c > 0 {
+			ADDQ(channel, at)
+		}
+		if size == 1 {
+			coded[c] = load(Mem{Base: at})
+			continue
+		}
+		coded[c] = YMM()
+		upper := YMM()
+		VPMOVZXBW(Mem{Base: at}, coded[c])
+		ADDQ(channel, at)
+		VPMOVZXBW(Mem{Base: at}, upper)
+		VPSLLW(U8(8), upper, upper)
+		coded[c] = or(coded[c], upper)
+	}
+	g := coded[0]
 	centre := load(Mem{Base: masks, Disp: maskCentre})
 	u := and(g, Mem{Base: masks, Disp: maskColour})
-	r := xor(plus(load(Mem{Base: at, Index: channel, Scale: 1}), u), centre)
-	u = xor(u, and(xor(u, average(r, g)), Mem{Base: masks, Disp: maskAvg}))
-	b := xor(plus(load(Mem{Base: at, Index: channel, Scale: 2}), u), centre)
-	v := [4]vec{r, g, b}
-	if alpha {
-		v[3] = load(Mem{Base: at, Index: triple, Scale: 1})
-	}
-	write(dst, i, v)
+	r := xor(add(coded[1], u), centre)
+	u = xor(u, and(xor(u, mean(r, g)), Mem{Base: masks, Disp: maskAvg}))
+	b := xor(add(coded[2], u), centre)
+	write(dst, i, [4]vec{r, g, b, coded[3]})
 	// The last block of a row overlaps the one before if it has to.
 	CMPQ(i, w)
 	JE(LabelRef("next"))
-	ADDQ(U8(lanes), i)
+	ADDQ(U8(pixels), i)
 	CMPQ(i, w)
 	CMOVQGT(w, i)
 	JMP(LabelRef("block"))
@@ -112,6 +145,32 @@ func eachBlock(alpha bool, write func(dst, i reg.GPVirtual, v [4]vec)) {
 	ADDQ(NewParamAddr("row", 8), dst)
 	DECQ(h)
 	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// words is for channels of 16 bits that have no colour transform.
+func words() {
+	function("wordsAVX2", "func(dst *byte, src *byte, channel int, w int)",
+		"joins the lower bytes of w samples, at least 32, with the upper bytes in the next\nchannel.")
+	dst, src, channel, w := param("dst"), param("src"), param("channel"), param("w")
+	SUBQ(U8(lanes/2), w)
+	i := GP64()
+	XORQ(i, i)
+	ADDQ(src, channel)
+	Label("block")
+	low, high := YMM(), YMM()
+	VPMOVZXBW(Mem{Base: src, Index: i, Scale: 1}, low)
+	VPMOVZXBW(Mem{Base: channel, Index: i, Scale: 1}, high)
+	VPSLLW(U8(8), high, high)
+	VMOVDQU(or(low, high), Mem{Base: dst, Index: i, Scale: 2})
+	CMPQ(i, w)
+	JE(LabelRef("done"))
+	ADDQ(U8(lanes/2), i)
+	CMPQ(i, w)
+	CMOVQGT(w, i)
+	JMP(LabelRef("block"))
+	Label("done")
 	VZEROUPPER()
 	RET()
 }

@@ -29,6 +29,7 @@ func main() {
 	transpositions()
 	slides()
 	colours()
+	words()
 	cpuid()
 	Generate()
 }

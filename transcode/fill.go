@@ -1,0 +1,48 @@
+package transcode
+
+import "context"
+
+// Layout says where in a slice the samples of a picture lie: sample c of the pixel
+// at x, y begins at Base + y*Row + x*Pixel + c*Channel, all in bytes. Samples of 16
+// bits are little-endian.
+type Layout struct {
+	Base, Row, Pixel, Channel int
+}
+
+// LayoutOf is the layout of px.Pix.
+func LayoutOf(px *Pixels) Layout {
+	size := px.Type.Size()
+	if px.Planar {
+		return Layout{Row: px.Width * size, Pixel: size, Channel: px.Width * px.Height * size}
+	}
+	return Layout{Row: px.RowBytes(), Pixel: px.Mode.Channels() * size, Channel: size}
+}
+
+// Filler is a Decoder that can write samples where they are wanted, so that a file
+// of raw samples takes no second pass over them.
+type Filler interface {
+	// Fill decodes a whole file whose header is known to say what info says.
+	Fill(ctx context.Context, src []byte, lim Limits, info Info, dst []byte, at Layout) error
+}
+
+// fill makes the result of steps that only decode and put a header in front; ok is
+// false where there is more to do, or no decoder for it.
+func (p Plan) fill(ctx context.Context, steps []planned, src []byte) (file []byte, ok bool, err error) {
+	if len(steps) < 2 || steps[0].Kind != p.registry.decode {
+		return nil, false, nil
+	}
+	decoder, ok := p.registry.decoder(p.source.Format).(Filler)
+	last := steps[len(steps)-1].Kind
+	planar := len(steps) == 3 && steps[1].Kind.Planar
+	if !ok || last.Frame == nil || len(steps) > 2 && !planar {
+		return nil, false, nil
+	}
+	decoded := steps[0].out
+	file, at, ok := last.Frame(&Pixels{
+		Width: decoded.Width, Height: decoded.Height, Mode: decoded.Mode, Type: decoded.Type, Planar: planar,
+	})
+	if !ok {
+		return nil, false, nil
+	}
+	return file, true, decoder.Fill(ctx, src, p.registry.limits, p.source, file, at)
+}
