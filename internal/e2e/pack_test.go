@@ -83,6 +83,9 @@ type storeInfo struct {
 	OtherFiles int64 `json:"other_files"`
 	Faults     []any
 	Store      struct{ Packs int }
+	Originals  struct {
+		Rebuilt, Kept, Dropped struct{ Samples int }
+	}
 }
 
 func infoOf(t *testing.T, env []string, store string) (info storeInfo) {

@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+// TestJPEG packs JPEG files of every kind, and photographs, and takes the dataset
+// away: the store gives every file back, and every reader that is here opens every
+// view of it. One store has all fidelities and one has two.
+func TestJPEG(t *testing.T) {
+	sets := map[string]func(t *testing.T) string{
+		"kinds": func(t *testing.T) string {
+			tree := filepath.Join(t.TempDir(), "tree")
+			python(t, "testdata/make_jpeg.py", tree)
+			return tree
+		},
+		"photographs": func(t *testing.T) string {
+			tree := filepath.Join(t.TempDir(), "tree")
+			if err := os.MkdirAll(filepath.Join(tree, "bsds"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			files, err := filepath.Glob(filepath.Join(shared(t, "bsds"), "*.jpg"))
+			if err != nil || len(files) == 0 {
+				t.Fatal(files, err)
+			}
+			for i, name := range files {
+				if i%5 == 0 || soak() {
+					if err := os.Symlink(name, filepath.Join(tree, "bsds", filepath.Base(name))); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			return tree
+		},
+	}
+	for name, set := range sets {
+		for _, scans := range []string{"1,2,3,4,5,6,7,8,9,10", "1,10"} {
+			t.Run(name+"/scans="+scans, func(t *testing.T) {
+				dataset := set(t)
+				want := hashes(t, dataset)
+				env := testmount.Home(t)
+				store := filepath.Join(t.TempDir(), "store")
+				testmount.Command(t, env, "pack", "--scans", scans, dataset, store)
+				if o := infoOf(t, env, store).Originals; o.Rebuilt.Samples != len(want) || o.Kept.Samples+o.Dropped.Samples != 0 {
+					t.Errorf("of %d files, %+v", len(want), o)
+				}
+				away := filepath.Join(t.TempDir(), "away")
+				if err := os.Rename(dataset, away); err != nil {
+					t.Fatal(err)
+				}
+				mnt := testmount.Mount(t, env, store)
+				if diff := cmp.Diff(want, hashes(t, filepath.Join(mnt, "original"))); diff != "" {
+					t.Errorf("original (-dataset +store):\n%s", diff)
+				}
+				out := python(t, "testdata/check_readers.py", away, mnt)
+				t.Log(out)
+				for _, reader := range []string{"Pillow", "djpeg", "torchvision"} {
+					if !strings.Contains(out, reader) || strings.Contains(out, "not here: "+reader) {
+						t.Errorf("%s was not asked: install libjpeg-turbo-progs and python3-torchvision", reader)
+					}
+				}
+			})
+		}
+	}
+}
