@@ -114,7 +114,9 @@ func (d Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*t
 		return nil, err
 	}
 	// Where there is assembly for the processor our own decoder is the faster one.
-	library := func() bool { return !d.OwnOnly && Library() == nil }
+	library := func() bool {
+		return !d.OwnOnly && Library() == nil && (h.Coding != jpeg.CodingProgressive || previews() == nil)
+	}
 	if h.Coding != jpeg.CodingArithmetic && (jpeg.Vectorised || !library()) {
 		px, err := decode(h, src, 1, lim)
 		var e *jpeg.Error

@@ -319,10 +319,13 @@ func TestConcurrent(t *testing.T) {
 // TestTrials wants the library to be refused only for pixels that differ.
 func TestTrials(t *testing.T) {
 	needLibrary(t)
-	if n := len(trials()); n != 20 {
+	if err := previews(); err != nil {
+		t.Error(err)
+	}
+	if n := len(trials(1, 2, 5, 10)); n != 20 {
 		t.Errorf("%d trial pictures", n)
 	}
-	for name, src := range trials() {
+	for name, src := range trials(1, 2, 5, 10) {
 		h, err := jpeg.ParseHeader(src, jpeg.Limits{})
 		if err != nil {
 			t.Fatal(name, err)

@@ -12,14 +12,27 @@ import (
 )
 
 // Library returns nil where libturbojpeg may decode pixels, and otherwise why it
-// may not. It has to agree with our own decoder on a few pictures: other versions
-// of libjpeg, 3.0.1 of libjpeg-turbo and later among them, smooth incomplete files
-// in other ways, and two machines of one job must see the same pixels.
+// may not: two machines of one job must see the same pixels, so it has to agree
+// with our own decoder on a few pictures.
 var Library = sync.OnceValue(func() error {
 	if err := turbo.Available(); err != nil {
 		return err
 	}
-	for name, src := range trials() {
+	return agree(10)
+})
+
+// previews returns nil where the library also agrees on files whose last scans are
+// missing. libjpeg-turbo from 3.0.1 on smooths them in another way.
+var previews = sync.OnceValue(func() error {
+	if err := Library(); err != nil {
+		return err
+	}
+	return agree(1, 2, 5)
+})
+
+// agree decodes trial pictures of so many scans with both decoders.
+func agree(scans ...int) error {
+	for name, src := range trials(scans...) {
 		m, err := jpeg.DecodePixels(src, 1, jpeg.Limits{})
 		if err != nil {
 			return transcode.Errorf(transcode.ErrInternal, "trial picture %s: %v", name, err)
@@ -30,11 +43,12 @@ var Library = sync.OnceValue(func() error {
 		}
 	}
 	return nil
-})
+}
 
 // trials are small pictures of noise that between them take every path through a
-// decoder that versions of libjpeg might differ in.
-func trials() map[string][]byte {
+// decoder that versions of libjpeg might differ in: progressive files of the given
+// numbers of scans, and a sequential one with all of them.
+func trials(levels ...int) map[string][]byte {
 	pictures := map[string][]byte{}
 	rng := rand.New(rand.NewPCG(2, 1))
 	for _, sampling := range [][2]int{{1, 1}, {2, 1}, {1, 2}, {2, 2}} {
@@ -44,10 +58,12 @@ func trials() map[string][]byte {
 			continue
 		}
 		name := fmt.Sprintf("%d×%d", sampling[0], sampling[1])
-		if sequential, err := jpeg.Sequential(scans.Data, jpeg.Limits{}); err == nil {
-			pictures["baseline "+name] = sequential
-		}
-		for _, k := range []int{1, 2, 5, 10} {
+		for _, k := range levels {
+			if k == len(scans.Ends) {
+				if pictures["baseline "+name], err = jpeg.Sequential(scans.Data, jpeg.Limits{}); err != nil {
+					delete(pictures, "baseline "+name)
+				}
+			}
 			pictures[fmt.Sprintf("scan%d %s", k, name)] = append(bytes.Clone(scans.Data[:scans.Ends[k-1]]), jpeg.EOI[:]...)
 		}
 	}
