@@ -8,7 +8,7 @@ BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test lint bench fuzz soak clean
+.PHONY: build demo test lint bench bench-l3 fuzz soak clean
 
 build: ## bin/pipefs
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pipefs ./cmd/pipefs
@@ -26,7 +26,7 @@ test: ## every test, with the race detector
 lint: $(GOLANGCI) ## formatting, static checks, and which room may import which
 	@scripts/setup lint
 	$(GOLANGCI) run ./...
-	shellcheck scripts/* bench/demo/run .ci/run
+	shellcheck scripts/* bench/demo/run bench/l3/run .ci/run
 
 $(GOLANGCI):
 	GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
@@ -34,6 +34,10 @@ $(GOLANGCI):
 bench: ## benchmarks in Go's format: make bench BENCH=Read COUNT=10
 	@scripts/setup test
 	$(GO) test -run '^$$' -bench '$(BENCH)' -count $(COUNT) -benchmem ./...
+
+bench-l3: ## L3 beside other lossless codecs: make bench-l3 PICTURES=DIR ARGS='--rounds=9 --format=markdown'
+	@scripts/setup bench-l3
+	@GO=$(GO) PICTURES="$(PICTURES)" bench/l3/run $(ARGS)
 
 fuzz: ## every fuzz target for FUZZTIME
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) scripts/fuzz

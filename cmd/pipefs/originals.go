@@ -10,7 +10,8 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// originals says how a store gives back the files that it stores in parts.
+// originals says how a store gives back the files that it stores in parts, or in
+// another format.
 type originals struct {
 	Rebuilt originalsRow `json:"rebuilt"` // from their parts and little more
 	Kept    originalsRow `json:"kept"`    // as they are, beside their parts
@@ -48,7 +49,7 @@ func (o *originals) add(seen sight) {
 	}
 	undo := o.undo(seen.stored)
 	switch {
-	case !inParts(seen.stored):
+	case !inParts(seen.stored) && original != nil:
 	case original != nil:
 		o.Kept.add(seen.size, original.Size(0))
 	case undo != nil:
