@@ -3,7 +3,9 @@ package produce
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
+	"sync/atomic"
 
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
@@ -13,11 +15,34 @@ import (
 // job is a file in a view: the plan, and all that it can be made from.
 type job struct {
 	file    File
+	view    string
 	plan    transcode.Plan
 	request mixer.Request
 	origins []origin    // parallel to request.Candidates
 	rebuild *rebuilding // set where the job gives the original back
+	// settled: the packed store holds the very result, and it never changes.
+	settled bool
 }
+
+// settledJobs remembers jobs that will never come out otherwise: the size of a
+// file is asked for right before its bytes.
+type settledJobs struct {
+	seed  maphash.Seed
+	slots [256]atomic.Pointer[job]
+}
+
+func (s *settledJobs) slot(f File) *atomic.Pointer[job] {
+	return &s.slots[maphash.String(s.seed, f.Path)%uint64(len(s.slots))]
+}
+
+func (s *settledJobs) get(f File, v transcode.Pipeline) *job {
+	if j := s.slot(f).Load(); j != nil && j.file == f && j.view == v.String() {
+		return j
+	}
+	return nil
+}
+
+func (s *settledJobs) put(j *job) { s.slot(j.file).Store(j) }
 
 // origin is a representation that a job can start from.
 type origin struct {
@@ -55,6 +80,9 @@ var errFault = errors.New("found broken when it was packed")
 
 // job plans a view of a sample and finds what it can start from.
 func (p *Producer) job(f File, v transcode.Pipeline) (*job, error) {
+	if j := p.settled.get(f, v); j != nil {
+		return j, nil
+	}
 	stored, err := p.stored(f)
 	if err != nil {
 		return nil, err
@@ -63,7 +91,7 @@ func (p *Producer) job(f File, v transcode.Pipeline) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{file: f, plan: p.o.Registry.Plan(v, info, p.o.Roles.Of(f.Path))}
+	j := &job{file: f, view: v.String(), plan: p.o.Registry.Plan(v, info, p.o.Roles.Of(f.Path))}
 	if j.plan.Unchanged() {
 		return j, nil
 	}
@@ -71,6 +99,9 @@ func (p *Producer) job(f File, v transcode.Pipeline) (*job, error) {
 	p.findOrigins(j, stored)
 	if len(j.origins) == 0 {
 		return nil, errNoOriginal
+	}
+	if j.settled {
+		p.settled.put(j)
 	}
 	return j, nil
 }
@@ -162,6 +193,7 @@ func (p *Producer) findOrigins(j *job, stored *store.Sample) {
 			return false
 		}
 		add(steps, rep.Size(level), false, func() (sized, error) { return open(*rep, level) })
+		j.settled = j.settled || steps == j.plan.Len() && stored != nil && rep == stored.Representation(key)
 		return true
 	}
 	head, scans := j.plan.Head()

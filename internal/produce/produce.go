@@ -3,6 +3,7 @@ package produce
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -64,6 +65,7 @@ type Producer struct {
 	mu       sync.Mutex
 	products *lru[productKey, *product]
 	infos    *lru[string, knownInfo]
+	settled  settledJobs
 
 	background *background
 	stats      counters
@@ -103,6 +105,7 @@ func New(o Options) (*Producer, error) {
 		memfds:   budget{limit: o.CacheBytes},
 		products: newLRU[productKey, *product](o.CacheBytes/4, 4096),
 		infos:    newLRU[string, knownInfo](0, 1<<14), // all of cost 0
+		settled:  settledJobs{seed: maphash.MakeSeed()},
 	}
 	p.background = newBackground(p)
 	return p, nil
@@ -224,14 +227,15 @@ func (p *Producer) open(ctx context.Context, key Key, f File, v transcode.Pipeli
 	if made := p.recent(j); made != nil {
 		return made.content(j)
 	}
-	j.request.Key = key
-	chosen := p.o.Policy.Choose(j.request)
-	if j.request.Candidates[chosen].Steps == j.plan.Len() {
+	request := j.request
+	request.Key = key
+	chosen := p.o.Policy.Choose(request)
+	if request.Candidates[chosen].Steps == j.plan.Len() {
 		r, err := j.origins[chosen].open()
 		if err != nil {
 			return nil, err
 		}
-		return &Content{size: r.Size(), reader: r, request: j.request, chosen: chosen}, nil
+		return &Content{size: r.Size(), reader: r, request: request, chosen: chosen}, nil
 	}
 	made, err := p.produce(ctx, p.readers, j, chosen)
 	switch {
@@ -244,7 +248,7 @@ func (p *Producer) open(ctx context.Context, key Key, f File, v transcode.Pipeli
 	if err != nil {
 		return nil, err
 	}
-	c.request, c.chosen = j.request, chosen
+	c.request, c.chosen = request, chosen
 	return c, nil
 }
 
