@@ -79,7 +79,9 @@ func (s *Samples) DecodePatch(dst Target, i int) error {
 	if err := dst.Check(width, height, s.Mode.Channels(), s.Mode.Depth()/8); err != nil {
 		return transcode.Errorf(transcode.ErrInternal, "L3: %v", err)
 	}
-	return s.decodePatch(dst, s.src, i, new(v2.Scratch))
+	scratch := scratches.Get().(*v2.Scratch)
+	defer scratches.Put(scratch)
+	return s.decodePatch(dst, s.src, i, scratch)
 }
 
 func (h *Header) decode(dst Target, src []byte) error {

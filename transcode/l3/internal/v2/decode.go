@@ -17,12 +17,14 @@ const (
 	unitSteps = 2 * blockSteps
 	// maxChannels is the number of channels of a patch of four channels of 16 bits.
 	maxChannels = 8
-	blockLen    = 64
 	columnsLen  = lanes * blockSteps // the blocks of a code word
 	maxWords    = 2 * maxChannels    // the code words of a unit
 	// slide is more than the steps by which a unit can exceed a band. What is decoded
 	// of the next band then moves to where the next band begins.
 	slide = lanes + unitSteps
+	// maxWidth bounds the memory for a band, which has 32 rows even if the patch has
+	// one: a file of some megabytes could otherwise ask for gigabytes.
+	maxWidth = 1 << 16
 )
 
 // Scratch is the working memory of a decoder, which patches can use one after the
@@ -40,7 +42,7 @@ type Scratch struct {
 	src  []byte // a copy of a patch that too little follows
 
 	rowLen, margin int
-	deposits       *[1 << 16]uint8
+	deposits       *[1 << 16]uint8 // see deposit, nil until it is needed
 	accel          accelState
 }
 
@@ -69,24 +71,28 @@ func Decode(dst layout.Target, src []byte, n, width, height, channels, depth int
 		width < 1 || height < 1 || width > math.MaxInt32 || height > math.MaxInt32 {
 		return transcode.Errorf(transcode.ErrInternal, "patch of %d of %d bytes, %d×%d×%d of %d bits", n, len(src), width, height, channels, depth)
 	}
+	if width > maxWidth {
+		return transcode.Errorf(transcode.ErrUnsupported, "patch of %d×%d, more than %d wide", width, height, maxWidth)
+	}
 	if err := dst.Check(width, height, channels, depth/8); err != nil {
 		return transcode.Errorf(transcode.ErrInternal, "%v", err)
 	}
-	// Each position has a quarter of a byte of codes at least. This comes before anything
-	// is multiplied or allocated.
-	if uint64(max(width, minBand))*uint64((height+lanes-1)/lanes) > 4*uint64(n) {
+	// Each position of a channel has a quarter of a byte of codes. This comes before
+	// anything else is computed or allocated; the product is one of 17, 26 and 4 bits.
+	coded := channels * depth / 8
+	if uint64(max(width, minBand))*uint64((height+lanes-1)/lanes)*uint64(coded) > 4*uint64(n) {
 		return transcode.Errorf(transcode.ErrTruncated, "patch of %d×%d in %d bytes", width, height, n)
 	}
-	s.shape = shape{geometryOf(width, height), channels, depth == 16, channels * depth / 8}
+	s.shape = shape{geometryOf(width, height), channels, depth == 16, coded}
 	if err := s.parse(src[:n]); err != nil {
 		return err
 	}
 	s.allocate()
-	return s.bands(dst, s.padded(src, n), n)
+	return s.bands(dst, s.padded(src, n))
 }
 
 // bands decodes the bands and places them.
-func (s *Scratch) bands(dst layout.Target, src []byte, n int) error {
+func (s *Scratch) bands(dst layout.Target, src []byte) error {
 	s.accel.start(&s.header, s.wide)
 	step, words := 0, s.groups*s.coded
 	for b := range s.geometry.bands {
@@ -122,7 +128,6 @@ func (s *Scratch) bands(dst layout.Target, src []byte, n int) error {
 // allocate makes room for a band of this shape.
 func (s *Scratch) allocate() {
 	if s.z == nil {
-		s.deposits = deposits()
 		s.z = aligned(nil, maxWords*columnsLen)
 	}
 	// Before a row is room for the one of the band before, and after it for the part of

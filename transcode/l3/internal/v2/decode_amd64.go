@@ -1,8 +1,6 @@
 package v2
 
-import (
-	"golang.org/x/sys/cpu"
-)
+import "golang.org/x/sys/cpu"
 
 //go:generate go -C gendecode run . -out ../decode_avx2_amd64.s -stubs ../decode_avx2_amd64.go -pkg v2
 

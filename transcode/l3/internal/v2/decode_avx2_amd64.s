@@ -627,8 +627,6 @@ word:
 	ADDQ         BX, 64(SP)
 	TESTQ        SI, SI
 	JZ           block0
-	CMPQ         8(DX), $0x05
-	JAE          damaged
 	VMOVDQU      Y2, (SP)
 	VMOVDQU      Y1, 32(SP)
 
@@ -780,8 +778,6 @@ block0:
 	ADDQ         BX, 64(SP)
 	TESTQ        SI, SI
 	JZ           block1
-	CMPQ         40(DX), $0x05
-	JAE          damaged
 	VMOVDQU      Y4, (SP)
 	VMOVDQU      Y3, 32(SP)
 
@@ -933,8 +929,6 @@ block1:
 	ADDQ         BX, 64(SP)
 	TESTQ        SI, SI
 	JZ           block2
-	CMPQ         72(DX), $0x05
-	JAE          damaged
 	VMOVDQU      Y6, (SP)
 	VMOVDQU      Y5, 32(SP)
 
@@ -1086,8 +1080,6 @@ block2:
 	ADDQ         BX, 64(SP)
 	TESTQ        SI, SI
 	JZ           block3
-	CMPQ         104(DX), $0x05
-	JAE          damaged
 	VMOVDQU      Y8, (SP)
 	VMOVDQU      Y7, 32(SP)
 

@@ -9,9 +9,13 @@ import (
 // unpackBlocks decodes the blocks of some code words to s.z. It is what all other
 // forms have to agree with. It returns false if the blocks are damaged.
 func (s *Scratch) unpackBlocks(src, codes []byte) bool {
+	if s.deposits == nil {
+		s.deposits = deposits()
+	}
 	for i := 0; i < len(codes); i += 2 {
 		word := int(binary.LittleEndian.Uint16(codes[i:]))
 		for b := range 4 {
+			// Up to the end of the block's last column.
 			z := s.z[i/2*columnsLen+b*blockSteps:][:columnsLen-3*blockSteps]
 			code := word >> (4 * b) & 15
 			if code < codeRice {

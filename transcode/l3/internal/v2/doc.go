@@ -12,6 +12,11 @@
 // stored: not at all, raw with so many bits, or as Rice codes, whose remainders
 // are raw and whose quotients are planes of bits in streams of their own.
 //
+// The decoder works on a unit at a time, 16 steps: it unpacks the blocks to columns,
+// makes samples of the residuals, and writes these to rows of the band; the step at
+// which a sample was decoded then no longer matters. A band that is complete is placed
+// in the target.
+//
 // A residual is what a prediction is wrong by; in a block it is zigzag-coded:
 // 0, -1, 1, -2 … become 0, 1, 2, 3 ….
 package v2

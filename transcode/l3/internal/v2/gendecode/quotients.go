@@ -122,9 +122,8 @@ block beyond where the streams end.`)
 		ADDQ(a, pos6)
 		TESTQ(d, d)
 		JZ(LabelRef(back))
-		// Escapes have 8 bits less those that are raw, and are 8 at least.
-		CMPQ(rawBits, U8(5))
-		JAE(LabelRef("damaged"))
+		// Escapes have 8 bits less those that are raw, and are 8 at least, which excludes
+		// them where there are 5 raw bits or more.
 		VMOVDQU(l, stack)
 		VMOVDQU(h, stack.Offset(32))
 		escape := fmt.Sprintf("escape%d", b)
