@@ -6,6 +6,7 @@ import (
 
 	"github.com/pipefs/pipefs/transcode"
 	v1 "github.com/pipefs/pipefs/transcode/l3/internal/v1"
+	v2 "github.com/pipefs/pipefs/transcode/l3/internal/v2"
 )
 
 // Header is what a file says before its patches.
@@ -37,8 +38,8 @@ const (
 	entryLen  = 8 // of the directory, for each patch
 	alignment = 16
 	// tailLen is how many zero bytes follow the last patch, so that decoders may
-	// read 8 bytes at a time.
-	tailLen = 8
+	// read that many at a time.
+	tailLen = v2.TailLen
 
 	tagEXIF = 1
 	tagICC  = 2

@@ -1,0 +1,27 @@
+package l3
+
+import (
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// The documentation shows a file that is made here: it fails when code and
+// document disagree.
+func TestDocument(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "l3.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Encode(&transcode.Pixels{Width: 3, Height: 2, Mode: transcode.ModeL, Pix: []byte{10, 12, 11, 10, 13, 40}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dump := hex.Dump(b); !strings.Contains(string(doc), dump) {
+		t.Errorf("docs/l3.md does not show this file; did the format change?\n%s", dump)
+	}
+}
