@@ -1,0 +1,65 @@
+package l3
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/png"
+)
+
+// TestKodak takes real photographs there and back.
+func TestKodak(t *testing.T) {
+	paths, _ := filepath.Glob("../../../shared/data/kodak/*.png")
+	if len(paths) == 0 {
+		t.Skip("no photographs in ../shared/data/kodak beside the repository")
+	}
+	var files, sizes [3]int
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		px, err := png.Decoder{}.Decode(t.Context(), src, transcode.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		px.Meta = transcode.Metadata{}
+		for _, mode := range []Mode{Dense, Fast, V1} {
+			sizes[mode] += len(roundTrip(t, px, Options{Mode: mode}))
+			files[mode] += len(src)
+		}
+	}
+	for _, mode := range []Mode{Dense, Fast, V1} {
+		t.Logf("%v: %d bytes, %.3f of PNG", mode, sizes[mode], float64(sizes[mode])/float64(files[mode]))
+	}
+	if sizes[Dense] > files[Dense]*82/100 || sizes[Fast] > files[Fast] {
+		t.Error("larger than promised")
+	}
+}
+
+// TestLarge takes a picture of 12 megapixels there and back.
+func TestLarge(t *testing.T) {
+	px := picture(transcode.ModeRGB, 4000, 3000)
+	for _, mode := range []Mode{Dense, Fast, V1} {
+		roundTrip(t, px, Options{Mode: mode})
+	}
+}
+
+func roundTrip(t *testing.T, px *transcode.Pixels, o Options) []byte {
+	t.Helper()
+	b, err := Encode(px, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Decode(b, transcode.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Width != px.Width || got.Height != px.Height || got.Mode != px.Mode || !bytes.Equal(got.Pix, px.Pix) {
+		t.Fatalf("%+v: another picture", o)
+	}
+	return b
+}
