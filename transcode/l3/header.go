@@ -133,6 +133,9 @@ func parseFile(b []byte) (Header, error) {
 	// As many patches as the file has directory entries for: nothing is allocated
 	// before that is known.
 	count := int64(h.columns()) * int64(h.rows())
+	if count > int64(len(b))/entryLen {
+		return h, transcode.Errorf(transcode.ErrTruncated, "L3 file of %d bytes, the directory of its %d patches takes more", len(b), count)
+	}
 	directory := fixedLen + count*entryLen
 	begin := directory + int64(f.meta)
 	if begin > int64(len(b)) {
