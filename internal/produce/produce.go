@@ -66,6 +66,7 @@ type Producer struct {
 	products *lru[productKey, *product]
 	infos    *lru[string, knownInfo]
 	settled  settledJobs
+	sources  sources
 
 	background *background
 	stats      counters

@@ -137,7 +137,7 @@ func (p *Producer) finish(ctx context.Context, workers *semaphore.Weighted, key 
 }
 
 // run computes the steps that remain after the chosen origin.
-func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job, chosen int) (transcode.Split, error) {
+func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job, chosen int) (split transcode.Split, err error) {
 	if err := workers.Acquire(ctx, 1); err != nil {
 		return transcode.Split{}, err
 	}
@@ -153,7 +153,8 @@ func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job,
 		return transcode.Split{}, err
 	}
 	defer p.memory.Release(weight)
-	src := make([]byte, r.Size())
+	src := p.sources.get(r.Size())
+	defer func() { p.sources.put(src, split) }()
 	switch n, err := r.ReadAt(src, 0); {
 	case n == len(src):
 	case errors.Is(err, io.EOF):
