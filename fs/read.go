@@ -9,25 +9,45 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// result is the answer to a READ: bytes that are in go-fuse's buffer already.
-type result struct{ size int }
+// result is the answer to a READ: bytes that are in go-fuse's buffer already, or,
+// where data is set, elsewhere.
+type result struct {
+	size int
+	data []byte
+}
 
 // results are kept, so that reading leaves no garbage.
 var results = sync.Pool{New: func() any { return new(result) }}
 
 // Bytes implements [fuse.ReadResult].
-func (r *result) Bytes(buf []byte) ([]byte, fuse.Status) { return buf[:r.size], fuse.OK }
+func (r *result) Bytes(buf []byte) ([]byte, fuse.Status) {
+	if r.data != nil {
+		return r.data, fuse.OK
+	}
+	return buf[:r.size], fuse.OK
+}
 
 // Size implements [fuse.ReadResult].
 func (r *result) Size() int { return r.size }
 
 // Done implements [fuse.ReadResult].
-func (r *result) Done() { results.Put(r) }
+func (r *result) Done() {
+	r.data = nil
+	results.Put(r)
+}
 
-func newResult(size int) *result {
+func newResult(size int, data []byte) *result {
 	r := results.Get().(*result)
-	r.size = size
+	r.size, r.data = size, data
 	return r
+}
+
+// inMemory is content that is in this process's memory and never changes there, so
+// that it need not be copied to be sent.
+type inMemory interface {
+	// Bytes returns up to n bytes at off, or nil where they have to be read. They
+	// stay valid after Release.
+	Bytes(off int64, n int) []byte
 }
 
 // Read reads into buf. It does not allocate where the content is open already.
@@ -54,7 +74,14 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 			return nil, status
 		}
 	}
-	n, err := readFull(c, buf, int64(in.Offset))
+	var data []byte
+	if m, ok := c.(inMemory); ok {
+		data = m.Bytes(int64(in.Offset), len(buf))
+	}
+	n, err := len(data), error(nil)
+	if data == nil {
+		n, err = readFull(c, buf, int64(in.Offset))
+	}
 	if pinned {
 		c.Release()
 	}
@@ -63,7 +90,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	}
 	v.counters.reads.Add(1)
 	v.counters.bytes.Add(uint64(n))
-	return newResult(n), fuse.OK
+	return newResult(n, data), fuse.OK
 }
 
 // readFull fills b as far as the content goes. Less would be taken for the end
@@ -112,7 +139,7 @@ func (f *FS) readSpecial(id uint32, off int64, buf []byte) (fuse.ReadResult, fus
 		return nil, f.fail(f.views.at(originalView), "read", pipefsName+"/"+s.name, off, err)
 	}
 	if off >= int64(len(data)) {
-		return newResult(0), fuse.OK
+		return newResult(0, nil), fuse.OK
 	}
-	return newResult(copy(buf, data[off:])), fuse.OK
+	return newResult(copy(buf, data[off:]), nil), fuse.OK
 }

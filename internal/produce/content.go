@@ -46,6 +46,20 @@ func (c *Content) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
+// Bytes returns up to n bytes at off, where they lie in memory in one piece, and
+// nil otherwise. Nobody may change them; they stay valid after Release.
+func (c *Content) Bytes(off int64, n int) []byte {
+	m, ok := c.reader.(memory)
+	if !ok || off < 0 || off >= int64(len(m.data)) {
+		return nil
+	}
+	end := min(off+int64(n), c.size)
+	if end > int64(len(m.data)) {
+		return nil
+	}
+	return m.data[off:end:end]
+}
+
 // Release gives the pin back.
 func (c *Content) Release() {
 	if c.refs.Add(-1) == 0 {
