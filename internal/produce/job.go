@@ -20,6 +20,7 @@ type job struct {
 	request mixer.Request
 	origins []origin    // parallel to request.Candidates
 	rebuild *rebuilding // set where the job gives the original back
+	packed  bool        // what is known of the sample comes from the store
 	// settled: the packed store holds the very result, and it never changes.
 	settled bool
 }
@@ -91,7 +92,7 @@ func (p *Producer) job(f File, v transcode.Pipeline) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{file: f, view: v.String(), plan: p.o.Registry.Plan(v, info, p.o.Roles.Of(f.Path))}
+	j := &job{file: f, view: v.String(), packed: stored != nil, plan: p.o.Registry.Plan(v, info, p.o.Roles.Of(f.Path))}
 	if j.plan.Unchanged() {
 		return j, nil
 	}
@@ -169,8 +170,12 @@ func isFault(err error) bool {
 // indivisible takes note of a sample that turned out not to be storable in parts
 // although its header promised it: from now on the step that wants parts does not
 // apply to it, as if it had been packed. It returns false for any other error.
+//
+// Only a split that failed says so. Where more steps follow, one of them may be
+// what failed, and the parts may have been shown already.
 func (p *Producer) indivisible(j *job, err error) bool {
-	if _, parts := j.plan.Head(); !parts || !errors.Is(err, transcode.ErrUnsupported) {
+	_, parts := j.plan.Head()
+	if j.packed || !parts || j.plan.Len() > 1 || !errors.Is(err, transcode.ErrUnsupported) {
 		return false
 	}
 	info := j.plan.Info()

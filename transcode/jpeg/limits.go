@@ -11,9 +11,9 @@ import (
 //
 // Memory for coefficients is about 136 bytes a block, that is 2.1 bytes a pixel
 // and component at full resolution. The transcoder needs about half of that again
-// for ordinary pictures, and twice that for noise. It is allocated only once the picture's size has been checked against
-// MaxPixels and against the length of the file, since every block takes at least
-// one bit.
+// for ordinary pictures, and twice that for noise. It is allocated only once the
+// picture's size has been checked against MaxPixels and against the length of the
+// file, since every block takes at least one bit.
 type Limits struct {
 	// MaxPixels is the largest width times height. Default:
 	// transcode.DefaultMaxPixels.

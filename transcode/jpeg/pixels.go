@@ -44,9 +44,12 @@ func (c *Coefficients) Pixels(scale int) (*Image, error) {
 		return nil, err
 	}
 	w := pixelWorkspaces.Get().(*pixelWorkspace)
-	defer pixelWorkspaces.Put(w)
 	w.render.scale = scale
-	return w.render.all(c)
+	m, err := w.render.all(c)
+	if w.size() <= maxKept {
+		pixelWorkspaces.Put(w)
+	}
+	return m, err
 }
 
 // Vectorised says whether there is assembly for this processor.
