@@ -178,10 +178,13 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte) ([]byte, error) {
 	if n > 0 {
 		at.Shape = p.steps[n-1].out
 	}
-	if file, ok, err := p.fill(ctx, p.steps[n:], src); ok {
-		return file, err
+	steps := p.steps[n:]
+	if file, ok, err := p.fill(ctx, steps, src); err != nil {
+		return nil, err
+	} else if ok {
+		at.Bytes, steps = file, nil
 	}
-	for _, s := range p.steps[n:] {
+	for _, s := range steps {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

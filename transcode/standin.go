@@ -3,7 +3,6 @@ package transcode
 import (
 	"bytes"
 	"context"
-	"slices"
 )
 
 // A stand-in is a file that holds the same picture as a sample, exactly: the same
@@ -75,6 +74,5 @@ func (p Plan) From(k *Kind) (rest Plan, ok bool) {
 	}
 	rest = p
 	rest.source.Format = k.Format
-	rest.steps = slices.Clone(p.steps)
 	return rest, true
 }

@@ -25,7 +25,7 @@ func l3Options(c *l3Config, modes ...string) []*option {
 			var err error
 			c.Mode, err = l3.ParseMode(s)
 			return err
-		}, help: "how L3 files are written: dense is small, fast decodes about twice as fast, and v1 is for other programs that read the published format"},
+		}, help: "how L3 files are written: dense is small, fast decodes about one and a half times as fast, and v1 is for other programs that read the published format"},
 		{name: "patch", arg: "N", def: "256, or 64 for v1", set: intoInt(&c.Patch, 1, l3.MaxPatch),
 			help: "sides of the patches of L3 files, which can be decoded one by one"},
 	}

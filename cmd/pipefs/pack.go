@@ -44,7 +44,7 @@ func packCommand(env *environ) *command {
 			{"pipefs pack ~/imagenet /data/in.store", "prepare everything, for random reads"},
 			{"pipefs pack --record-images 1024 --order shuffle --seed 1 ~/imagenet /nfs/in.store", "for slow disks and object stores: readers take the samples in packed order"},
 			{"pipefs pack --scans 5,10 ~/imagenet /data/in.store", "two fidelities only, in nine scans instead of ten"},
-			{"pipefs pack --represent l3 --originals drop ~/screens /data/sc.store", "three quarters of what PNG files of photographs take, and views of them at many times the speed"},
+			{"pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store", "photographs as PNG: three quarters of the bytes, and views of pixels several times as fast"},
 		},
 		words: []string{"dataset", "store", "record"},
 		options: slices.Concat([]*option{

@@ -14,8 +14,8 @@ import (
 type Mode uint8
 
 // The modes. Dense is the default: it takes about three quarters of what PNG
-// takes for a photograph. Fast takes about as much as PNG, and decodes about twice
-// as fast as dense. V1 is what the authors' decoder reads.
+// takes for a photograph. Fast takes about as much as PNG, and decodes about one
+// and a half times as fast as dense. V1 is what the authors' decoder reads.
 const (
 	Dense Mode = iota
 	Fast
