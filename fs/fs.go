@@ -31,6 +31,8 @@ type Producer interface {
 	Acquire(key produce.Key) Content
 	// Open returns content, pinned. Its size is the one that Resolve told.
 	Open(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (Content, error)
+	// Drop forgets content that is open; who holds it keeps it.
+	Drop(key produce.Key)
 	// Touched tells that somebody entered a view.
 	Touched(v transcode.Pipeline)
 }

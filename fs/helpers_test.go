@@ -152,6 +152,12 @@ func (p *fakeProducer) Acquire(key produce.Key) Content {
 	return nil
 }
 
+func (p *fakeProducer) Drop(key produce.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, key)
+}
+
 func (p *fakeProducer) Open(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (Content, error) {
 	if c := p.Acquire(key); c != nil {
 		return c, nil

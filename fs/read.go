@@ -9,36 +9,26 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// result is the answer to a READ: bytes that are in go-fuse's buffer already, or,
-// where data is set, elsewhere.
+// result is the answer to a READ: bytes that are in go-fuse's buffer already.
 type result struct {
 	size int
-	data []byte
 }
 
 // results are kept, so that reading leaves no garbage.
 var results = sync.Pool{New: func() any { return new(result) }}
 
 // Bytes implements [fuse.ReadResult].
-func (r *result) Bytes(buf []byte) ([]byte, fuse.Status) {
-	if r.data != nil {
-		return r.data, fuse.OK
-	}
-	return buf[:r.size], fuse.OK
-}
+func (r *result) Bytes(buf []byte) ([]byte, fuse.Status) { return buf[:r.size], fuse.OK }
 
 // Size implements [fuse.ReadResult].
 func (r *result) Size() int { return r.size }
 
 // Done implements [fuse.ReadResult].
-func (r *result) Done() {
-	r.data = nil
-	results.Put(r)
-}
+func (r *result) Done() { results.Put(r) }
 
-func newResult(size int, data []byte) *result {
+func newResult(size int) *result {
 	r := results.Get().(*result)
-	r.size, r.data = size, data
+	r.size = size
 	return r
 }
 
@@ -46,8 +36,41 @@ func newResult(size int, data []byte) *result {
 // that it need not be copied to be sent.
 type inMemory interface {
 	// Bytes returns up to n bytes at off, or nil where they have to be read. They
-	// stay valid after Release.
+	// are valid until Release.
 	Bytes(off int64, n int) []byte
+	// Pin makes one more Release necessary.
+	Pin()
+	// Passed notes that n bytes have been sent, and reports whether who keeps them
+	// has them all.
+	Passed(n int) bool
+}
+
+// lent is the answer to a READ from content in memory, which it holds until it has
+// been sent: go-fuse calls Done before it sends what Bytes returns, but after it
+// sends what Slices returns.
+type lent struct {
+	content Content
+	slices  [1][]byte
+}
+
+var lents = sync.Pool{New: func() any { return new(lent) }}
+
+// Slices implements go-fuse's interface for what is sent from where it lies.
+func (r *lent) Slices() ([][]byte, fuse.Status) { return r.slices[:], fuse.OK }
+
+// Bytes implements [fuse.ReadResult].
+func (r *lent) Bytes(buf []byte) ([]byte, fuse.Status) {
+	return append(buf[:0], r.slices[0]...), fuse.OK
+}
+
+// Size implements [fuse.ReadResult].
+func (r *lent) Size() int { return len(r.slices[0]) }
+
+// Done implements [fuse.ReadResult].
+func (r *lent) Done() {
+	r.content.Release()
+	*r = lent{}
+	lents.Put(r)
 }
 
 // Read reads into buf. It does not allocate where the content is open already.
@@ -74,14 +97,23 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 			return nil, status
 		}
 	}
-	var data []byte
 	if m, ok := c.(inMemory); ok {
-		data = m.Bytes(int64(in.Offset), len(buf))
+		if data := m.Bytes(int64(in.Offset), len(buf)); data != nil {
+			if !pinned {
+				m.Pin()
+			}
+			if f.mode == PageCache && m.Passed(len(data)) {
+				// It is in the page cache now, and its memory is free for the next one.
+				f.producer.Drop(in.NodeId)
+			}
+			v.counters.reads.Add(1)
+			v.counters.bytes.Add(uint64(len(data)))
+			r := lents.Get().(*lent)
+			r.content, r.slices[0] = c, data
+			return r, fuse.OK
+		}
 	}
-	n, err := len(data), error(nil)
-	if data == nil {
-		n, err = readFull(c, buf, int64(in.Offset))
-	}
+	n, err := readFull(c, buf, int64(in.Offset))
 	if pinned {
 		c.Release()
 	}
@@ -90,7 +122,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	}
 	v.counters.reads.Add(1)
 	v.counters.bytes.Add(uint64(n))
-	return newResult(n, data), fuse.OK
+	return newResult(n), fuse.OK
 }
 
 // readFull fills b as far as the content goes. Less would be taken for the end
@@ -139,7 +171,7 @@ func (f *FS) readSpecial(id uint32, off int64, buf []byte) (fuse.ReadResult, fus
 		return nil, f.fail(f.views.at(originalView), "read", pipefsName+"/"+s.name, off, err)
 	}
 	if off >= int64(len(data)) {
-		return newResult(0, nil), fuse.OK
+		return newResult(0), fuse.OK
 	}
-	return newResult(copy(buf, data[off:]), nil), fuse.OK
+	return newResult(copy(buf, data[off:])), fuse.OK
 }

@@ -18,16 +18,23 @@ func LayoutOf(px *Pixels) Layout {
 	return Layout{Row: px.RowBytes(), Pixel: px.Mode.Channels() * size, Channel: size}
 }
 
+// Alloc returns n bytes, which may hold anything.
+type Alloc func(n int64) []byte
+
+// newBytes is the Alloc of callers who have no memory to use again.
+func newBytes(n int64) []byte { return make([]byte, n) }
+
 // Filler is a Decoder that can write samples where they are wanted, so that a file
 // of raw samples takes no second pass over them.
 type Filler interface {
-	// Fill decodes a whole file whose header is known to say what info says.
+	// Fill decodes a whole file whose header is known to say what info says. Unless
+	// it fails it sets every sample: dst may hold anything.
 	Fill(ctx context.Context, src []byte, lim Limits, info Info, dst []byte, at Layout) error
 }
 
 // fill makes the result of steps that only decode and put a header in front; ok is
 // false where there is more to do, or no decoder for it.
-func (p Plan) fill(ctx context.Context, steps []planned, src []byte) (file []byte, ok bool, err error) {
+func (p Plan) fill(ctx context.Context, steps []planned, src []byte, alloc Alloc) (file []byte, ok bool, err error) {
 	if len(steps) < 2 || steps[0].Kind != p.registry.decode {
 		return nil, false, nil
 	}
@@ -40,7 +47,7 @@ func (p Plan) fill(ctx context.Context, steps []planned, src []byte) (file []byt
 	decoded := steps[0].out
 	file, at, ok := last.Frame(&Pixels{
 		Width: decoded.Width, Height: decoded.Height, Mode: decoded.Mode, Type: decoded.Type, Planar: planar,
-	})
+	}, alloc)
 	if !ok {
 		return nil, false, nil
 	}

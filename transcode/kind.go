@@ -89,9 +89,10 @@ type Kind struct {
 	// nil where the result has to be produced to know it.
 	Size func(out Shape) int64
 	// Frame is set for files that are a header and raw samples: it makes the file
-	// of a picture whose samples are not there yet, and says where in it they go. ok
-	// is false where they do not go there as they are.
-	Frame func(px *Pixels) (file []byte, at Layout, ok bool)
+	// of a picture whose samples are not there yet, in memory from alloc, and says
+	// where in it they go. Every other byte of it is set. ok is false where they do
+	// not go there as they are.
+	Frame func(px *Pixels, alloc Alloc) (file []byte, at Layout, ok bool)
 	// Planar: the step only puts the samples channel by channel.
 	Planar bool
 	// Split is set where the results for all arguments are prefixes of one

@@ -168,18 +168,19 @@ func (p Plan) Size() (int64, bool) {
 
 // Run applies the steps to the bytes of the sample.
 func (p Plan) Run(ctx context.Context, src []byte) ([]byte, error) {
-	return p.RunAfter(ctx, 0, src)
+	return p.RunAfter(ctx, 0, src, newBytes)
 }
 
 // RunAfter applies what follows the first n steps to their result, which has to
-// be encoded bytes: the sample itself or what a splittable step made of it.
-func (p Plan) RunAfter(ctx context.Context, n int, src []byte) ([]byte, error) {
+// be encoded bytes: the sample itself or what a splittable step made of it. The
+// result may lie in memory from alloc, and may lie in src.
+func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]byte, error) {
 	at := Payload{Shape: Shape{Info: p.source, Stage: Source}, Bytes: src}
 	if n > 0 {
 		at.Shape = p.steps[n-1].out
 	}
 	steps := p.steps[n:]
-	if file, ok, err := p.fill(ctx, steps, src); err != nil {
+	if file, ok, err := p.fill(ctx, steps, src, alloc); err != nil {
 		return nil, err
 	} else if ok {
 		at.Bytes, steps = file, nil

@@ -291,7 +291,7 @@ func TestSplit(t *testing.T) {
 				t.Errorf("%s: level %d: %d bytes, want %d: %v", name, level, len(cut), len(want), err)
 			}
 			all, err := plan.Run(t.Context(), src)
-			rest, restErr := plan.RunAfter(t.Context(), 1, cut)
+			rest, restErr := plan.RunAfter(t.Context(), 1, cut, func(n int64) []byte { return make([]byte, n) })
 			if err != nil || restErr != nil || !bytes.Equal(all, rest) {
 				t.Errorf("%s: level %d: the rest of the plan differs: %v, %v", name, level, err, restErr)
 			}

@@ -188,7 +188,8 @@ func (b *background) sample(name string, v transcode.Pipeline) {
 	if err == nil {
 		b.prepared.Add(1)
 		// It is in the overlay now; its memory belongs to the readers.
-		b.p.forget(productKey{j.file, j.plan.Key()}, made)
+		b.p.forget(made)
+		made.release()
 	} else if !isFault(err) && !errors.Is(err, context.Canceled) {
 		b.p.log.Debug("sample left out of the preparation", "sample", name, "cause", err)
 	}

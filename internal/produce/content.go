@@ -17,6 +17,7 @@ type Content struct {
 	memory *os.File // the memfd behind reader, or nil
 	cost   int64    // bytes that it takes from the budget
 	refs   atomic.Int32
+	passed atomic.Int64 // bytes, see Passed
 
 	// What the policy chose from, to ask it again at the next read.
 	request mixer.Request
@@ -47,7 +48,7 @@ func (c *Content) ReadAt(b []byte, off int64) (int, error) {
 }
 
 // Bytes returns up to n bytes at off, where they lie in memory in one piece, and
-// nil otherwise. Nobody may change them; they stay valid after Release.
+// nil otherwise. Nobody may change them; they are valid until Release.
 func (c *Content) Bytes(off int64, n int) []byte {
 	m, ok := c.reader.(memory)
 	if !ok || off < 0 || off >= int64(len(m.data)) {
@@ -67,12 +68,21 @@ func (c *Content) Release() {
 	}
 }
 
-func (c *Content) pin() { c.refs.Add(1) }
+// Pin pins the content once more.
+func (c *Content) Pin() { c.refs.Add(1) }
+
+// Passed notes that n bytes have been passed on, and reports whether by now as many
+// were as there are, of content that takes memory: somebody who keeps what he gets
+// will not ask again.
+func (c *Content) Passed(n int) bool {
+	return c.cost > 0 && c.passed.Add(int64(n)) >= c.size
+}
 
 // memory is content that is in the daemon's own memory, as one or two pieces: a
 // prefix of what was produced and a literal tail.
 type memory struct {
 	data, tail []byte
+	made       *product
 }
 
 func (m memory) ReadAt(b []byte, off int64) (int, error) {
@@ -89,7 +99,10 @@ func (m memory) ReadAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (m memory) Close() error { return nil }
+func (m memory) Close() error {
+	m.made.release()
+	return nil
+}
 
 // contents is the cache of open content. It is split into shards so that
 // readers do not wait for each other. The cache holds one pin of its own.
@@ -127,7 +140,7 @@ func (c *contents) get(key Key) *Content {
 	if !ok {
 		return nil
 	}
-	found.pin()
+	found.Pin()
 	return found
 }
 
@@ -137,27 +150,32 @@ func (c *contents) put(key Key, content *Content) *Content {
 	s := c.shard(key)
 	s.mu.Lock()
 	if found, ok := s.cache.get(key); ok {
-		found.pin()
+		found.Pin()
 		s.mu.Unlock()
 		content.Release()
 		return found
 	}
-	content.pin()
+	content.Pin()
 	dropped := s.cache.put(key, content, content.cost)
 	s.mu.Unlock()
 	release(dropped)
 	return content
 }
 
-// drop forgets a key; readers that hold its content keep it.
-func (c *contents) drop(key Key) {
+// drop forgets a key; readers that hold its content keep it. It returns a result
+// that was the content, or nil.
+func (c *contents) drop(key Key) (made *product) {
 	s := c.shard(key)
 	s.mu.Lock()
 	found, ok := s.cache.remove(key)
 	s.mu.Unlock()
 	if ok {
+		if m, ok := found.reader.(memory); ok {
+			made = m.made
+		}
 		found.Release()
 	}
+	return made
 }
 
 // clear forgets everything.

@@ -66,7 +66,8 @@ type Producer struct {
 	products *lru[productKey, *product]
 	infos    *lru[string, knownInfo]
 	settled  settledJobs
-	sources  sources
+
+	sources, results buffers
 
 	background *background
 	stats      counters
@@ -160,11 +161,9 @@ func (p *Producer) Resolve(ctx context.Context, f File, v transcode.Pipeline) (R
 	case err != nil:
 		return Result{}, err
 	}
-	c, err := made.content(j)
-	if err != nil {
-		return Result{}, err
-	}
-	return Result{Size: c.size}, nil
+	defer made.release()
+	size, err := made.size(j)
+	return Result{Size: size}, err
 }
 
 // plain reports whether the view shows the file as it is without looking at it.
@@ -189,7 +188,11 @@ func (p *Producer) Acquire(key Key) *Content {
 }
 
 // Drop forgets open content; who holds it keeps it.
-func (p *Producer) Drop(key Key) { p.contents.drop(key) }
+func (p *Producer) Drop(key Key) {
+	if made := p.contents.drop(key); made != nil && !made.shared {
+		p.forget(made)
+	}
+}
 
 // Open opens a file in a view and pins it.
 func (p *Producer) Open(ctx context.Context, key Key, f File, v transcode.Pipeline) (*Content, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -20,11 +21,32 @@ type productKey struct {
 }
 
 // product is a result in memory, or the error that is there instead. It is
-// complete when done is closed.
+// complete when done is closed. The cache of products holds it, and so does
+// everybody who got it from produce or recent, until release.
 type product struct {
+	key   productKey
 	done  chan struct{}
 	split transcode.Split // a whole result is the only part
 	err   error
+	// shared: files of several views are parts of it.
+	shared bool
+
+	holders atomic.Int32
+	// buffer is where the result lies, if others may have that memory afterwards.
+	buffer []byte
+	from   *buffers
+}
+
+func (m *product) hold() *product {
+	m.holders.Add(1)
+	return m
+}
+
+// release ends one hold.
+func (m *product) release() {
+	if m.holders.Add(-1) == 0 && m.buffer != nil {
+		m.from.put(m.buffer)
+	}
 }
 
 // cut is the part of a product's data that a job takes.
@@ -39,28 +61,35 @@ func (m *product) cut(j *job) (data []byte, err error) {
 	return m.split.Data[:m.split.Ends[m.split.Levels[head.Arg-1]-1]], nil
 }
 
-// content opens the product as a job's content.
+// content opens the product as a job's content, and passes its hold on to it.
 func (m *product) content(j *job) (*Content, error) {
 	data, err := m.cut(j)
 	if err != nil {
+		m.release()
 		return nil, err
 	}
 	size := int64(len(data) + len(m.split.Tail))
-	return &Content{size: size, cost: size, reader: memory{data: data, tail: m.split.Tail}}, nil
+	return &Content{size: size, cost: size, reader: memory{data, m.split.Tail, m}}, nil
+}
+
+// size is that of a job's content.
+func (m *product) size(j *job) (int64, error) {
+	data, err := m.cut(j)
+	return int64(len(data) + len(m.split.Tail)), err
 }
 
 // recent returns a product that is still in memory, or nil.
 func (p *Producer) recent(j *job) *product {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	made, ok := p.products.get(productKey{j.file, j.plan.Key()})
-	p.mu.Unlock()
 	if !ok {
 		return nil
 	}
 	select {
 	case <-made.done:
 		if made.err == nil {
-			return made
+			return made.hold()
 		}
 	default:
 	}
@@ -68,61 +97,78 @@ func (p *Producer) recent(j *job) *product {
 }
 
 // produce makes a job's result from the chosen origin, once: everybody who wants
-// it meanwhile waits for the same one. It takes a place among workers.
+// it meanwhile waits for the same one. It takes a place among workers. Without an
+// error the product has to be released.
 func (p *Producer) produce(ctx context.Context, workers *semaphore.Weighted, j *job, chosen int) (*product, error) {
 	key := productKey{j.file, j.plan.Key()}
 	for {
 		p.mu.Lock()
 		made, ok := p.products.get(key)
 		if !ok {
-			made = &product{done: make(chan struct{})}
-			p.products.put(key, made, 0)
+			_, parts := j.plan.Head()
+			made = (&product{key: key, done: make(chan struct{}), from: &p.results, shared: parts}).hold()
+			p.remember(made, 0)
 			p.mu.Unlock()
-			p.finish(ctx, workers, key, made, j, chosen)
-			return made, made.err
+			p.finish(ctx, workers, made, j, chosen)
+		} else {
+			made.hold()
+			p.mu.Unlock()
+			select {
+			case <-made.done:
+			case <-ctx.Done():
+				made.release()
+				return nil, ctx.Err()
+			}
 		}
-		p.mu.Unlock()
-		select {
-		case <-made.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if made.err == nil {
+			return made, nil
 		}
+		made.release()
 		// The one who was making it may have been interrupted; we were not.
-		if errors.Is(made.err, context.Canceled) || errors.Is(made.err, context.DeadlineExceeded) {
-			p.forget(key, made)
+		if ok && (errors.Is(made.err, context.Canceled) || errors.Is(made.err, context.DeadlineExceeded)) {
+			p.forget(made)
 			continue
 		}
-		return made, made.err
+		return nil, made.err
 	}
 }
 
-// forget removes a product unless another has taken its place.
-func (p *Producer) forget(key productKey, made *product) {
+// remember puts a product into the cache, with p.mu held.
+func (p *Producer) remember(made *product, cost int64) {
+	made.hold()
+	for _, dropped := range p.products.put(made.key, made, cost) {
+		dropped.release()
+	}
+}
+
+// forget removes a product from the cache unless another has taken its place.
+func (p *Producer) forget(made *product) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now, ok := p.products.get(key); ok && now == made {
-		p.products.remove(key)
+	if now, ok := p.products.get(made.key); ok && now == made {
+		p.products.remove(made.key)
+		made.release()
 	}
 }
 
 // finish fills in a product and wakes who waits for it.
-func (p *Producer) finish(ctx context.Context, workers *semaphore.Weighted, key productKey, made *product, j *job, chosen int) {
+func (p *Producer) finish(ctx context.Context, workers *semaphore.Weighted, made *product, j *job, chosen int) {
 	defer func() {
 		if r := recover(); r != nil {
-			made.err = transcode.Errorf(transcode.ErrInternal, "making %s: panic: %v", key.plan, r)
+			made.err = transcode.Errorf(transcode.ErrInternal, "making %s: panic: %v", made.key.plan, r)
 			p.stats.panics.Add(1)
 		}
 		if made.err == nil {
 			p.mu.Lock()
 			// its cost is known only now
-			p.products.put(key, made, int64(len(made.split.Data)))
+			p.remember(made, int64(len(made.split.Data)))
 			p.mu.Unlock()
 		} else if !isFault(made.err) {
-			p.forget(key, made)
+			p.forget(made)
 		}
 		close(made.done)
 	}()
-	made.split, made.err = p.run(ctx, workers, j, chosen)
+	made.err = p.run(ctx, workers, j, chosen, made)
 	if made.err != nil {
 		p.stats.failed.Add(1)
 		return
@@ -137,44 +183,58 @@ func (p *Producer) finish(ctx context.Context, workers *semaphore.Weighted, key 
 }
 
 // run computes the steps that remain after the chosen origin.
-func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job, chosen int) (split transcode.Split, err error) {
+func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job, chosen int, made *product) error {
 	if err := workers.Acquire(ctx, 1); err != nil {
-		return transcode.Split{}, err
+		return err
 	}
 	defer workers.Release(1)
 	from := j.origins[chosen]
 	r, err := from.open()
 	if err != nil {
-		return transcode.Split{}, err
+		return err
 	}
 	defer r.Close()
 	weight := min(j.work()+r.Size(), workBytes)
 	if err := p.memory.Acquire(ctx, weight); err != nil {
-		return transcode.Split{}, err
+		return err
 	}
 	defer p.memory.Release(weight)
 	src := p.sources.get(r.Size())
-	defer func() { p.sources.put(src, split) }()
+	defer func() {
+		if split := &made.split; !within(split.Data, src) && !within(split.Tail, src) && !within(split.Undo, src) {
+			p.sources.put(src)
+		}
+	}()
 	switch n, err := r.ReadAt(src, 0); {
 	case n == len(src):
 	case errors.Is(err, io.EOF):
-		return transcode.Split{}, fmt.Errorf("%s: %w", j.file.Path, ErrChanged)
+		return fmt.Errorf("%s: %w", j.file.Path, ErrChanged)
 	default:
-		return transcode.Split{}, err
+		return err
 	}
 	started := time.Now()
 	defer func() { p.stats.busy.Add(int64(time.Since(started))) }()
 	if j.rebuild != nil {
-		return j.rebuild.run(ctx, j.file, src, p.o.Registry.Limits())
+		made.split, err = j.rebuild.run(ctx, j.file, src, p.o.Registry.Limits())
+		return err
 	}
 	if head, ok := j.plan.Head(); ok && j.plan.Len() == 1 {
-		return head.Kind.Split(ctx, src, p.o.Registry.Limits(), false)
+		made.split, err = head.Kind.Split(ctx, src, p.o.Registry.Limits(), false)
+		return err
 	}
-	data, err := from.plan.RunAfter(ctx, from.steps, src)
+	var buffer []byte
+	data, err := from.plan.RunAfter(ctx, from.steps, src, func(n int64) []byte {
+		buffer = p.results.get(n)
+		return buffer
+	})
 	if err != nil {
-		return transcode.Split{}, err
+		return err
 	}
-	return transcode.Split{Data: data, Ends: []int{len(data)}}, nil
+	if within(data, buffer) {
+		made.buffer = buffer
+	}
+	made.split = transcode.Split{Data: data, Ends: []int{len(data)}}
+	return nil
 }
 
 // keeps reports whether a plan's result is worth a place in the overlay: where

@@ -121,14 +121,17 @@ func AppendHeader(b []byte, px *transcode.Pixels) []byte {
 }
 
 // frame makes the file without its pixels.
-func frame(px *transcode.Pixels) ([]byte, transcode.Layout, bool) {
+func frame(px *transcode.Pixels, alloc transcode.Alloc) ([]byte, transcode.Layout, bool) {
 	if px.Mode != transcode.ModeRGB && px.Mode != transcode.ModeL || px.Planar {
 		return nil, transcode.Layout{}, false
 	}
-	b := make([]byte, Size(transcode.Shape{Info: transcode.Info{Mode: px.Mode, Width: px.Width, Height: px.Height}}))
+	b := alloc(Size(transcode.Shape{Info: transcode.Info{Mode: px.Mode, Width: px.Width, Height: px.Height}}))
 	AppendHeader(b[:0], px)
 	start := offset(px.Mode)
 	stride := (len(b) - start) / px.Height
+	for end := start + stride; end <= len(b); end += stride {
+		clear(b[end-stride+px.Width*px.Mode.Channels() : end])
+	}
 	at := transcode.Layout{Base: start + (px.Height-1)*stride, Row: -stride, Pixel: px.Mode.Channels(), Channel: 1}
 	if px.Mode == transcode.ModeRGB {
 		at.Base, at.Channel = at.Base+2, -1

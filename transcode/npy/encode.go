@@ -73,8 +73,8 @@ func Size(s transcode.Shape) int64 {
 }
 
 // frame makes the file without its values.
-func frame(px *transcode.Pixels) ([]byte, transcode.Layout, bool) {
-	b := make([]byte, headerSize+px.Len())
+func frame(px *transcode.Pixels, alloc transcode.Alloc) ([]byte, transcode.Layout, bool) {
+	b := alloc(headerSize + int64(px.Len()))
 	AppendHeader(b[:0], px)
 	at := transcode.LayoutOf(px)
 	at.Base = headerSize

@@ -64,11 +64,11 @@ func Size(s transcode.Shape) int64 {
 }
 
 // frame makes the file without its pixels.
-func frame(px *transcode.Pixels) ([]byte, transcode.Layout, bool) {
+func frame(px *transcode.Pixels, alloc transcode.Alloc) ([]byte, transcode.Layout, bool) {
 	if px.Mode != transcode.ModeRGB && px.Mode != transcode.ModeL || px.Planar {
 		return nil, transcode.Layout{}, false // packed, or with the high byte first
 	}
-	b := make([]byte, Size(transcode.Shape{Info: transcode.Info{Mode: px.Mode, Width: px.Width, Height: px.Height}}))
+	b := alloc(Size(transcode.Shape{Info: transcode.Info{Mode: px.Mode, Width: px.Width, Height: px.Height}}))
 	at := transcode.LayoutOf(px)
 	at.Base = len(AppendHeader(b[:0], px.Mode, px.Width, px.Height))
 	return b, at, true
