@@ -13,7 +13,8 @@ type Candidate struct {
 
 // Request is one read to decide on. Policies must not keep Candidates.
 type Request struct {
-	// Key of the view's file: the same for each read of it in a mount.
+	// Key of the view's file: the same for each read of it in a mount. Files that
+	// are listed one after the other have successive keys.
 	Key uint64
 	// Steps is the number of steps of the whole plan.
 	Steps int
@@ -21,26 +22,43 @@ type Request struct {
 	Candidates []Candidate
 }
 
-// Policy chooses. It is asked on every read, so it must be quick, must not
-// allocate, and must be safe for concurrent use.
+// Policy chooses. It is asked whenever a file is opened that is not in memory, so
+// it must be quick, must not allocate, and must be safe for concurrent use.
 type Policy interface {
-	// Choose returns an index into r.Candidates. Where the mount's cache mode is
-	// `page` the answer for a Key must not depend on anything that changes.
+	// Choose returns an index into r.Candidates.
 	Choose(r Request) int
 }
 
 // Longest takes the representation that leaves the fewest steps to compute, and
-// of two such the smaller one.
+// of two such the smaller one. So the share of samples that are stored in full is
+// the mix.
 type Longest struct{}
 
 // Choose implements [Policy].
 func (Longest) Choose(r Request) int {
-	best := 0
-	for i, c := range r.Candidates {
-		b := r.Candidates[best]
-		if c.Steps > b.Steps || (c.Steps == b.Steps && c.Bytes < b.Bytes) {
-			best = i
-		}
-	}
+	best, _ := r.best()
 	return best
 }
+
+// best returns the candidate that [Longest] takes, and the one it would take next,
+// -1 where there is only one.
+func (r *Request) best() (best, second int) {
+	second = -1
+	for i := 1; i < len(r.Candidates); i++ {
+		switch {
+		case r.Candidates[i].before(r.Candidates[best]):
+			best, second = i, best
+		case second < 0 || r.Candidates[i].before(r.Candidates[second]):
+			second = i
+		}
+	}
+	return best, second
+}
+
+// before reports whether c leaves less to compute than d, or is smaller.
+func (c Candidate) before(d Candidate) bool {
+	return c.Steps > d.Steps || c.Steps == d.Steps && c.Bytes < d.Bytes
+}
+
+// raw reports whether a candidate is the whole result.
+func (r *Request) raw(i int) bool { return r.Candidates[i].Steps == r.Steps }

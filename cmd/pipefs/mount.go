@@ -22,6 +22,7 @@ type mountConfig struct {
 	dryRun      bool
 	cache       string
 	cacheBytes  int64
+	mix         mixConfig
 	store       string
 	storeMax    int64 // 0: a default by free space
 	dataset     string
@@ -100,6 +101,7 @@ func mountOptions(c *mountConfig) []*option {
 		{name: "dry-run", set: intoBool(&c.dryRun), flagOnly: true,
 			help: "check everything that can be checked, and mount nothing"},
 	}
+	options = append(options, mixOptions(&c.mix)...)
 	return append(options, limitOptions(&c.limits)...)
 }
 
@@ -196,6 +198,9 @@ func (c *mountConfig) check() (dead bool, err error) {
 		if _, err := r.Parse(spec); err != nil {
 			return false, err
 		}
+	}
+	if err := c.mix.check(c.cache); err != nil {
+		return false, err
 	}
 	if err := mounts.Apart(c.dir, c.source); err != nil {
 		return false, err

@@ -84,6 +84,8 @@ func formatCounter(c control.Counter) string {
 		return formatSize(c.Value)
 	case control.Nanosec:
 		return time.Duration(c.Value).Round(time.Millisecond).String()
+	case control.Percent:
+		return fmt.Sprintf("%d %%", c.Value)
 	case control.YesNo:
 		if c.Value == 0 {
 			return "no"

@@ -24,7 +24,7 @@ func usualViews(r *transcode.Registry) []string {
 		wanted = append(wanted, scans(k))
 	}
 	var usual []string
-	for _, spec := range append(wanted, "bmp", "ppm", "npy", "png", "l3", "mix") {
+	for _, spec := range append(wanted, "bmp", "ppm", "npy", "png", "l3") {
 		if _, err := r.Parse(spec); err == nil {
 			usual = append(usual, spec)
 		}

@@ -28,6 +28,7 @@ type running struct {
 	producer *produce.Producer
 	control  *control.Server
 	overlay  *store.Overlay
+	packed   string // the store's directory, if there is one
 	started  time.Time
 	// close holds what has to be closed, the first one opened first.
 	close []func() error
@@ -50,6 +51,7 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 	}
 	m.registry = registryOf(c.limits, o.Store)
 	o.Registry = m.registry
+	o.Policy = c.mix.policy(c.cache, storedShare(o.Store, c.mix.format))
 	if m.producer, err = produce.New(o); err != nil {
 		return nil, err
 	}
@@ -62,6 +64,9 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 		return nil, err
 	}
 	if m.fs, err = m.newFS(socket, log); err != nil {
+		return nil, err
+	}
+	if err := m.links(log); err != nil {
 		return nil, err
 	}
 	if m.control, err = control.Serve(socket, m.handlers(), log); err != nil {
@@ -92,6 +97,7 @@ func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logg
 	switch {
 	case err == nil: // a store is mounted
 		m.close = append(m.close, packed.Close)
+		m.packed = c.source
 		o.Store, o.Source = packed, produce.FromStore(packed)
 	case !errors.Is(err, store.ErrNotStore):
 		return exit.With(exit.Mount, fmt.Errorf("store %s: %w", c.source, err))
@@ -119,6 +125,7 @@ func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logg
 		switch {
 		case err == nil:
 			m.close = append(m.close, attached.Close)
+			m.packed = c.store
 			o.Store, keep = attached, ""
 			if was := attached.Stats().Dataset; was != c.source {
 				log.Warn("the store was packed from another path; samples that differ are not taken from it", "store", c.store, "packed_from", was, "dataset", c.source)

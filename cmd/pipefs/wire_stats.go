@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"time"
 
@@ -37,6 +38,10 @@ func (m *running) Counters() []control.Counter {
 		{Group: "produce", Name: "contents opened", Value: p.Opened},
 		{Group: "produce", Name: "reads of open contents", Value: p.Hits},
 		{Group: "produce", Name: "memory", Value: p.MemoryBytes, Unit: control.Bytes},
+		{Group: "mix", Name: "opened from what is stored in full", Value: p.Mix.Raw},
+		{Group: "mix", Name: "made from something shorter", Value: p.Mix.Encoded},
+		{Group: "mix", Name: "copies that had to be made again", Value: p.Mix.Spared},
+		{Group: "mix", Name: "share aimed at", Value: int64(math.Round(100 * p.Mix.Share)), Unit: control.Percent},
 		{Group: "background", Name: "samples looked at", Value: p.Background.Seen},
 		{Group: "background", Name: "samples prepared", Value: p.Background.Prepared},
 		{Group: "background", Name: "kept on disk", Value: p.OverlayBytes, Unit: control.Bytes},

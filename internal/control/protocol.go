@@ -51,6 +51,7 @@ const (
 	Bytes   Unit = "bytes"
 	Nanosec Unit = "ns"
 	YesNo   Unit = "bool" // 0 or 1
+	Percent Unit = "%"
 )
 
 // Counter is one number.

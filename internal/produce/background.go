@@ -184,7 +184,7 @@ func (b *background) sample(name string, v transcode.Pipeline) {
 	if _, ok := j.storedSize(); ok {
 		return
 	}
-	made, err := b.p.produce(b.ctx, b.p.idlers, j, b.p.o.Policy.Choose(j.request))
+	made, err := b.p.produce(b.ctx, b.p.idlers, j, longest(j))
 	if err == nil {
 		b.prepared.Add(1)
 		// It is in the overlay now; its memory belongs to the readers.

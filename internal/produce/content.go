@@ -5,8 +5,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-
-	"github.com/pipefs/pipefs/mixer"
 )
 
 // Content is the open bytes of one file in one view. Whoever got it from
@@ -18,10 +16,6 @@ type Content struct {
 	cost   int64    // bytes that it takes from the budget
 	refs   atomic.Int32
 	passed atomic.Int64 // bytes, see Passed
-
-	// What the policy chose from, to ask it again at the next read.
-	request mixer.Request
-	chosen  int
 }
 
 // Size of the content in bytes.

@@ -51,6 +51,9 @@ type origin struct {
 	// What remains to be done: plan, without its first steps.
 	plan  transcode.Plan
 	steps int
+	// copy: it can be made again from the others, once it is forgotten.
+	copy   bool
+	forget func()
 }
 
 // work is about how many bytes of memory the job takes to run, its source not
@@ -188,17 +191,21 @@ func (p *Producer) indivisible(j *job, err error) bool {
 
 // findOrigins lists the representations that exist for prefixes of the plan.
 func (p *Producer) findOrigins(j *job, stored *store.Sample) {
-	add := func(steps int, bytes int64, dataset bool, open func() (sized, error)) {
-		j.request.Candidates = append(j.request.Candidates, mixer.Candidate{Steps: steps, Bytes: bytes, Dataset: dataset})
-		j.origins = append(j.origins, origin{open: open, plan: j.plan, steps: steps})
+	add := func(bytes int64, dataset bool, o origin) {
+		o.plan = j.plan
+		j.request.Candidates = append(j.request.Candidates, mixer.Candidate{Steps: o.steps, Bytes: bytes, Dataset: dataset})
+		j.origins = append(j.origins, o)
 	}
 	addStored := func(key string, steps, level int) bool {
-		rep, open := p.representation(j.file, stored, key)
-		if rep == nil || rep.Size(level) < 0 {
+		found := p.representation(j.file, stored, key)
+		if found == nil || found.rep.Size(level) < 0 {
 			return false
 		}
-		add(steps, rep.Size(level), false, func() (sized, error) { return open(*rep, level) })
-		j.settled = j.settled || steps == j.plan.Len() && stored != nil && rep == stored.Representation(key)
+		add(found.rep.Size(level), false, origin{
+			steps: steps, copy: found.copy, forget: found.forget,
+			open: func() (sized, error) { return found.read(found.rep, level) },
+		})
+		j.settled = j.settled || steps == j.plan.Len() && !found.copy
 		return true
 	}
 	head, scans := j.plan.Head()
@@ -234,13 +241,13 @@ func (p *Producer) findOrigins(j *job, stored *store.Sample) {
 		return
 	}
 	if p.o.Dataset != nil {
-		add(0, j.file.Identity.Size, true, func() (sized, error) {
+		add(j.file.Identity.Size, true, origin{open: func() (sized, error) {
 			file, err := p.openDataset(j.file)
 			if err != nil {
 				return nil, err
 			}
 			return datasetContent{file}, nil
-		})
+		}})
 	}
 }
 
@@ -254,25 +261,38 @@ func (p *Producer) inDataset(f File) bool {
 	return true
 }
 
+// found is a stored representation and how to read it.
+type found struct {
+	rep  store.Representation
+	read func(store.Representation, int) (sized, error)
+	// copy: it can be made again, and forget makes that happen.
+	copy   bool
+	forget func()
+}
+
 // representation finds a stored representation of this version of the file, in
-// the store or the overlay.
-func (p *Producer) representation(f File, stored *store.Sample, key string) (*store.Representation, func(store.Representation, int) (sized, error)) {
+// the store, its fractions or the overlay; nil where there is none.
+func (p *Producer) representation(f File, stored *store.Sample, key string) *found {
 	if stored != nil {
 		if rep := stored.Representation(key); rep != nil {
-			return rep, func(r store.Representation, level int) (sized, error) { return p.o.Store.Reader(r, level) }
+			return &found{rep: *rep, read: func(r store.Representation, level int) (sized, error) { return p.o.Store.Reader(r, level) }}
 		}
 	}
 	if p.o.Overlay != nil && key != transcode.Original {
-		rep, err := p.o.Overlay.Get(f.Path, store.Identity(f.Identity), key)
+		id := store.Identity(f.Identity)
+		rep, err := p.o.Overlay.Get(f.Path, id, key)
 		if err == nil {
-			return &rep, func(r store.Representation, level int) (sized, error) { return p.o.Overlay.Reader(r, level) }
+			return &found{
+				rep: rep, read: func(r store.Representation, level int) (sized, error) { return p.o.Overlay.Reader(r, level) },
+				copy: true, forget: func() { p.o.Overlay.Forget(f.Path, id, key) },
+			}
 		}
 		if !errors.Is(err, store.ErrNotFound) {
 			// It can be made again; what is broken is only a copy.
 			p.log.Warn("kept representation cannot be read, making it again", "sample", f.Path, "key", key, "cause", err)
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // storedOriginal opens the original from the store; nil where it is not kept.
@@ -281,11 +301,11 @@ func (p *Producer) storedOriginal(f File) (sized, error) {
 	if err != nil || stored == nil {
 		return nil, err
 	}
-	rep, open := p.representation(f, stored, transcode.Original)
-	if rep == nil {
+	found := p.representation(f, stored, transcode.Original)
+	if found == nil {
 		return nil, nil
 	}
-	return open(*rep, 0)
+	return found.read(found.rep, 0)
 }
 
 // storedSize is the size of the view's file if some representation is it.

@@ -70,6 +70,7 @@ type Producer struct {
 	sources, results buffers
 
 	background *background
+	meter      *meter // nil unless the policy follows the load
 	stats      counters
 }
 
@@ -110,6 +111,10 @@ func New(o Options) (*Producer, error) {
 		settled:  settledJobs{seed: maphash.MakeSeed()},
 	}
 	p.background = newBackground(p)
+	if f, ok := o.Policy.(follower); ok {
+		p.meter = &meter{}
+		p.meter.follow(f, o.Workers)
+	}
 	return p, nil
 }
 
@@ -120,6 +125,7 @@ const workBytes = 1 << 30
 // source and the stores stay open; they are the caller's.
 func (p *Producer) Close() error {
 	p.background.close()
+	p.meter.close()
 	p.contents.clear()
 	return nil
 }
@@ -154,7 +160,11 @@ func (p *Producer) Resolve(ctx context.Context, f File, v transcode.Pipeline) (R
 	if size, ok := j.storedSize(); ok {
 		return Result{Size: size}, nil
 	}
-	made, err := p.produce(ctx, p.readers, j, p.o.Policy.Choose(j.request))
+	made, err := p.produce(ctx, p.readers, j, longest(j))
+	if rest, ok := p.spared(j, err); ok {
+		j = rest
+		made, err = p.produce(ctx, p.readers, j, longest(j))
+	}
 	switch {
 	case p.indivisible(j, err):
 		return p.Resolve(ctx, f, v)
@@ -176,11 +186,6 @@ func (p *Producer) plain(f File, v transcode.Pipeline) bool {
 func (p *Producer) Acquire(key Key) *Content {
 	c := p.contents.get(key)
 	if c == nil {
-		return nil
-	}
-	if len(c.request.Candidates) > 1 && p.o.Policy.Choose(c.request) != c.chosen {
-		p.contents.drop(key)
-		c.Release()
 		return nil
 	}
 	p.stats.hits.Add(1)
@@ -231,29 +236,11 @@ func (p *Producer) open(ctx context.Context, key Key, f File, v transcode.Pipeli
 	if made := p.recent(j); made != nil {
 		return made.content(j)
 	}
-	request := j.request
-	request.Key = key
-	chosen := p.o.Policy.Choose(request)
-	if request.Candidates[chosen].Steps == j.plan.Len() {
-		r, err := j.origins[chosen].open()
-		if err != nil {
-			return nil, err
-		}
-		return &Content{size: r.Size(), reader: r, request: request, chosen: chosen}, nil
-	}
-	made, err := p.produce(ctx, p.readers, j, chosen)
-	switch {
-	case p.indivisible(j, err):
+	c, err := p.openFrom(ctx, key, j)
+	if p.indivisible(j, err) {
 		return p.open(ctx, key, f, v)
-	case err != nil:
-		return nil, err
 	}
-	c, err := made.content(j)
-	if err != nil {
-		return nil, err
-	}
-	c.request, c.chosen = request, chosen
-	return c, nil
+	return c, err
 }
 
 // openOriginal opens the file as the dataset has it.
@@ -279,16 +266,8 @@ func (p *Producer) openOriginal(ctx context.Context, f File) (*Content, error) {
 			return nil, jobErr
 		}
 		if j != nil {
-			return p.openRebuilt(ctx, j)
+			return p.openProduct(ctx, j, 0)
 		}
 	}
 	return nil, err
-}
-
-func (p *Producer) openRebuilt(ctx context.Context, j *job) (*Content, error) {
-	made, err := p.produce(ctx, p.readers, j, 0)
-	if err != nil {
-		return nil, err
-	}
-	return made.content(j)
 }

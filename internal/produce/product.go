@@ -205,13 +205,14 @@ func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job,
 			p.sources.put(src)
 		}
 	}()
-	switch n, err := r.ReadAt(src, 0); {
+	switch n, err := p.meter.metered(r).ReadAt(src, 0); {
 	case n == len(src):
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%s: %w", j.file.Path, ErrChanged)
 	default:
 		return err
 	}
+	defer p.meter.computing()()
 	started := time.Now()
 	defer func() { p.stats.busy.Add(int64(time.Since(started))) }()
 	if j.rebuild != nil {

@@ -7,6 +7,7 @@ import (
 
 type counters struct {
 	hits, opened, produced, rebuilt, kept, failed, panics, busy atomic.Int64
+	raw, encoded, spared                                        atomic.Int64
 }
 
 // Stats is what a producer has done since it was made.
@@ -24,7 +25,16 @@ type Stats struct {
 	// OverlayBytes is what is kept on disk.
 	OverlayBytes int64 `json:"overlay_bytes"`
 
+	Mix        MixStats        `json:"mix"`
 	Background BackgroundStats `json:"background"`
+}
+
+// MixStats is what was read from, where there was a choice.
+type MixStats struct {
+	Raw     int64   `json:"raw"`     // opened from what is stored in full
+	Encoded int64   `json:"encoded"` // made of something shorter
+	Spared  int64   `json:"spared"`  // copies that could not be read, and were made again
+	Share   float64 `json:"share"`   // of raw reads, that is aimed at
 }
 
 // BackgroundStats is how far the preparation has come.
@@ -42,9 +52,15 @@ func (p *Producer) Stats() Stats {
 		Kept: p.stats.kept.Load(), Failed: p.stats.failed.Load(), Panics: p.stats.panics.Load(),
 		BusySeconds: time.Duration(p.stats.busy.Load()).Seconds(),
 		MemoryBytes: p.memfds.held.Load(),
+		Mix: MixStats{
+			Raw: p.stats.raw.Load(), Encoded: p.stats.encoded.Load(), Spared: p.stats.spared.Load(), Share: 1,
+		},
 		Background: BackgroundStats{
 			Seen: p.background.seen.Load(), Prepared: p.background.prepared.Load(), Full: p.background.stopped.Load(),
 		},
+	}
+	if m, ok := p.o.Policy.(interface{ Share() float64 }); ok {
+		s.Mix.Share = m.Share()
 	}
 	if view := p.background.view.Load(); view != nil {
 		s.Background.View = *view

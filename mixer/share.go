@@ -1,0 +1,76 @@
+package mixer
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// Fixed takes what is stored in full for a share of the samples that have it, and
+// always for the same ones: where the kernel keeps pages, a choice that changed
+// would only have the disk read both.
+type Fixed float64 // 0 to 1
+
+// Choose implements [Policy].
+func (f Fixed) Choose(r Request) int {
+	best, second := r.best()
+	if second >= 0 && r.raw(best) && evenly(r.Key) >= float64(f) {
+		return second
+	}
+	return best
+}
+
+// Share is the share that is aimed at.
+func (f Fixed) Share() float64 { return float64(f) }
+
+// evenly maps keys to [0, 1) so that successive ones are spread evenly: multiples
+// of the golden ratio, of which the fraction remains.
+func evenly(key uint64) float64 {
+	const golden = 0x9e3779b97f4a7c15 // of 2^64
+	return float64(key*golden>>11) / (1 << 53)
+}
+
+// Steady takes what is stored in full for a constant share of the reads, in whatever
+// order they come: Liquid's batches have the same mix (section 4.2). Samples that
+// are stored in one form only count as well; what they lack is made up for by those
+// that have both, if the store holds more in full than the share.
+type Steady struct {
+	share atomic.Uint64 // bits of a float64
+
+	mu   sync.Mutex
+	owed float64 // reads that should have been raw by now and were not
+}
+
+// maxOwed bounds what has to be made up for: many samples without a choice must not
+// be followed by as many of the other kind.
+const maxOwed = 4
+
+// NewSteady returns a policy with a share of 0 to 1.
+func NewSteady(share float64) *Steady {
+	s := &Steady{}
+	s.Set(share)
+	return s
+}
+
+// Set changes the share from the next read on.
+func (s *Steady) Set(share float64) { s.share.Store(math.Float64bits(min(max(share, 0), 1))) }
+
+// Share is the share that is aimed at.
+func (s *Steady) Share() float64 { return math.Float64frombits(s.share.Load()) }
+
+// Choose implements [Policy].
+func (s *Steady) Choose(r Request) int {
+	best, second := r.best()
+	share := s.Share()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owed = min(s.owed+share, maxOwed)
+	switch {
+	case !r.raw(best):
+		return best
+	case second >= 0 && s.owed < 0.5:
+		return second
+	}
+	s.owed = max(s.owed-1, -maxOwed)
+	return best
+}
