@@ -18,6 +18,7 @@ func TestRooms(t *testing.T) {
 		"mixer/...":            {"fs", "cmd/", goFuse},
 		"internal/dataset/...": {"store", "mixer", "fs", "transcode", "internal/produce", "cmd/", goFuse},
 		"internal/produce/...": append(codecs, "fs", "cmd/", goFuse),
+		"l3gpu/...":            {"store", "mixer", "fs", "internal/produce", "cmd/", goFuse},
 		"fs/...":               append(codecs, "cmd/"),
 	}
 	for room, forbidden := range rooms {

@@ -1,0 +1,163 @@
+package l3gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pipefs/pipefs/l3gpu/internal/device"
+	"github.com/pipefs/pipefs/transcode/l3"
+)
+
+// Backend is a [l3.Backend] on a GPU.
+type Backend struct {
+	o    Options
+	info device.Info
+
+	mu      sync.Mutex
+	engine  *engine // nil once the GPU was given up, or closed
+	held    *engine // the same until its memory was given back
+	users   int     // of the engine
+	quiet   sync.Cond
+	closed  bool
+	strikes int // batches in a row that the GPU failed
+
+	tensors     map[*Tensor]struct{}
+	tensorBytes int64
+
+	pictures, bytes, rejects, failures, busy atomic.Int64
+	lost                                     atomic.Bool
+}
+
+var _ l3.Backend = (*Backend)(nil)
+
+// maxStrikes is after how many failures in a row the GPU is given up: whatever is
+// wrong with it, it does not go away.
+const maxStrikes = 3
+
+// open makes a backend of a device, which it closes when it is closed.
+func open(d device.Device, o Options) (*Backend, error) {
+	b := &Backend{o: o, info: d.Info(), tensors: map[*Tensor]struct{}{}}
+	b.quiet.L = &b.mu
+	var err error
+	if b.engine, err = newEngine(d, o); err != nil {
+		return nil, fmt.Errorf("GPU %d, %s: %w", o.Device, d.Info().Name, errors.Join(err, d.Close()))
+	}
+	b.held = b.engine
+	return b, nil
+}
+
+// Info describes the GPU for a log line.
+func (b *Backend) Info() string {
+	return fmt.Sprintf("%s, compute capability %d.%d, driver for CUDA %s", b.info.Name, b.info.Major, b.info.Minor, b.info.CUDA())
+}
+
+// Decode implements [l3.Backend]. What the GPU cannot do the processor does, with
+// the same samples and the same errors; so an error is the end of ctx, or ErrClosed.
+func (b *Backend) Decode(ctx context.Context, jobs []l3.Job) error {
+	tasks := make([]task, len(jobs))
+	for i := range jobs {
+		tasks[i] = task{samples: jobs[i].Samples, dst: jobs[i].Dst}
+	}
+	err := b.decode(ctx, tasks)
+	for i := range jobs {
+		jobs[i].Err = tasks[i].err
+	}
+	return err
+}
+
+// enter returns the engine, until leave; nil means that the GPU was given up.
+func (b *Backend) enter() (*engine, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, ErrClosed
+	}
+	if b.engine != nil {
+		b.users++
+	}
+	return b.engine, nil
+}
+
+// leave is told how the GPU did. Where it was given up, the last one to leave gives
+// its memory back: nothing of it may go while others are at it.
+func (b *Backend) leave(failure error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if failure != nil {
+		b.strike(failure)
+	} else {
+		b.strikes = 0
+	}
+	if e := b.held; b.users == 1 && b.engine == nil && e != nil && !b.closed {
+		_ = b.freeTensors() // it has nothing but errors
+		b.held = nil
+		b.mu.Unlock()
+		_ = e.close()
+		b.mu.Lock()
+	}
+	if b.users--; b.users == 0 {
+		b.quiet.Broadcast()
+	}
+}
+
+// strike logs a failure and may give the GPU up, under the lock.
+func (b *Backend) strike(failure error) {
+	b.failures.Add(1)
+	if b.engine == nil {
+		return // somebody else was told the same
+	}
+	b.strikes++
+	if !errors.Is(failure, device.ErrLost) && b.strikes < maxStrikes {
+		b.o.Log.Warn("the GPU failed; the processor decoded the batch", "gpu", b.info.Name, "cause", failure)
+		return
+	}
+	b.engine = nil
+	b.lost.Store(true)
+	b.o.Log.Error("the GPU failed and is not used any more; the processor decodes from now on", "gpu", b.info.Name, "cause", failure)
+}
+
+// Close waits for those who decode, and gives everything back. A second Close does
+// nothing.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	b.closed, b.engine = true, nil
+	for b.users > 0 {
+		b.quiet.Wait()
+	}
+	e := b.held
+	if e == nil {
+		b.mu.Unlock()
+		return nil
+	}
+	err := b.freeTensors()
+	b.held = nil
+	b.mu.Unlock()
+	if err = errors.Join(err, e.close()); err != nil {
+		return fmt.Errorf("giving back the memory of GPU %d, %s: %w", b.o.Device, b.info.Name, err)
+	}
+	return nil
+}
+
+// Stats is what a backend has counted.
+type Stats struct {
+	Pictures int64 // that the GPU decoded
+	Bytes    int64 // of their samples
+	Rejects  int64 // pictures that the processor had to decode: too large, damaged, of another kind
+	Failures int64 // batches in which the GPU failed
+	// Busy is how long pieces took on the GPU, from the beginning of the copy there to
+	// the end of the copy back. Those that overlap count each for itself.
+	Busy time.Duration
+	Lost bool // the GPU was given up
+}
+
+// Stats returns the counters.
+func (b *Backend) Stats() Stats {
+	return Stats{
+		Pictures: b.pictures.Load(), Bytes: b.bytes.Load(), Rejects: b.rejects.Load(),
+		Failures: b.failures.Load(), Busy: time.Duration(b.busy.Load()), Lost: b.lost.Load(),
+	}
+}

@@ -1,0 +1,203 @@
+package l3gpu
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/l3gpu/internal/device"
+	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/l3"
+)
+
+// batchOf are pictures of one size.
+func batchOf(t testing.TB, mode transcode.Mode, n int) ([]*transcode.Pixels, []*l3.Samples) {
+	var pictures []*transcode.Pixels
+	var samples []*l3.Samples
+	ways := []l3.Options{{}, {Mode: l3.Fast}, {Patch: 32}}
+	for i := range n {
+		px := picture(mode, 40, 50)
+		for j := range px.Pix {
+			px.Pix[j] += byte(i * 3)
+		}
+		pictures, samples = append(pictures, px), append(samples, opened(t, px, ways[i%len(ways)]))
+	}
+	return pictures, samples
+}
+
+// wantNumbers computes a batch in the plainest way.
+func wantNumbers(pictures []*transcode.Pixels, o BatchOptions) []byte {
+	var out []byte
+	for _, px := range pictures {
+		n, size := px.Mode.Channels(), px.Mode.Depth()/8
+		add := func(x, y, c int) {
+			at := ((y*px.Width+x)*n + c) * size
+			v := float32(px.Pix[at])
+			if size == 2 {
+				v = float32(binary.LittleEndian.Uint16(px.Pix[at:]))
+			}
+			if o.Scale != nil {
+				v = float32(v * o.Scale[c])
+			}
+			if o.Bias != nil {
+				v = float32(v + o.Bias[c])
+			}
+			switch o.Type {
+			case Stored:
+				out = append(out, px.Pix[at:at+size]...)
+			case Float32:
+				out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
+			case Float16:
+				out = binary.LittleEndian.AppendUint16(out, half(v))
+			}
+		}
+		outer, inner := px.Height*px.Width, n
+		if o.Planar {
+			outer, inner = n, px.Height*px.Width
+		}
+		for i := range outer {
+			for j := range inner {
+				p, c := i, j
+				if o.Planar {
+					p, c = j, i
+				}
+				add(p%px.Width, p/px.Width, c)
+			}
+		}
+	}
+	return out
+}
+
+func batchCases() map[string]BatchOptions {
+	scale, bias := []float32{1 / 58.4, 1 / 57.1, 0.0174}, []float32{-2.11, -2.03, -1.8}
+	return map[string]BatchOptions{
+		"HWC":         {},
+		"CHW":         {Planar: true},
+		"float32":     {Numbers: Numbers{Type: Float32}},
+		"float32 CHW": {Numbers: Numbers{Type: Float32, Scale: scale, Bias: bias}, Planar: true},
+		"float16":     {Numbers: Numbers{Type: Float16, Bias: bias}},
+		"float16 CHW": {Numbers: Numbers{Type: Float16, Scale: scale, Bias: bias}, Planar: true},
+	}
+}
+
+// TestDecodeBatch wants the same numbers from the GPU, from the processor when that
+// fails, and on the GPU.
+func TestDecodeBatch(t *testing.T) {
+	for _, mode := range []transcode.Mode{transcode.ModeRGB, transcode.ModeRGB16} {
+		pictures, samples := batchOf(t, mode, 9)
+		for name, o := range batchCases() {
+			want := wantNumbers(pictures, o)
+			for _, lost := range []int{0, 1} {
+				b := newBench(t, devicetest.Options{LoseAt: lost}, Options{Tensors: int64(len(want)), Memory: smallMemory + int64(len(want))})
+				got := make([]byte, len(want))
+				errs, err := b.DecodeBatch(t.Context(), samples, got, o)
+				if err != nil || errs != nil || !bytes.Equal(got, want) {
+					t.Errorf("%v, %s: %v, %v, or other numbers", mode, name, err, errs)
+				}
+				if s := b.Stats(); s.Lost != (lost == 1) || !s.Lost && s.Pictures != 9 {
+					t.Errorf("%v, %s: %+v", mode, name, s)
+				}
+				if lost != 0 {
+					if _, _, err := b.DecodeTensor(t.Context(), samples, o); !errors.Is(err, ErrLost) {
+						t.Errorf("a tensor on a GPU that is lost: %v", err)
+					}
+					continue
+				}
+				wantTensor(t, b, samples, want, o)
+			}
+		}
+	}
+}
+
+func wantTensor(t *testing.T, b bench, samples []*l3.Samples, want []byte, o BatchOptions) {
+	t.Helper()
+	tensor, errs, err := b.DecodeTensor(t.Context(), samples, o)
+	if err != nil || errs != nil {
+		t.Fatal(err, errs)
+	}
+	got := make([]byte, tensor.Size())
+	if err := b.gpu.Read(tensor.Address(), got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v, or other numbers on the GPU", err)
+	}
+	if _, _, err := b.DecodeTensor(t.Context(), samples[:1], o); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "set aside") {
+		t.Errorf("more tensors than there is memory: %v", err)
+	}
+	for range 2 {
+		if err := tensor.Free(); err != nil {
+			t.Error(err)
+		}
+	}
+	// One that is not given back goes with the backend.
+	if _, _, err := b.DecodeTensor(t.Context(), samples[:1], o); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBatchDamaged wants the error of a damaged picture at its place, and the others
+// to come out.
+func TestBatchDamaged(t *testing.T) {
+	b := newBench(t, devicetest.Options{}, Options{Tensors: 1 << 20, Memory: smallMemory + 1<<20})
+	pictures, samples := batchOf(t, transcode.ModeRGB, 3)
+	file := encoded(t, pictures[1], l3.Options{})
+	file[len(file)-40] ^= 1
+	damaged, err := l3.Open(file, transcode.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples[1] = damaged
+	want := wantNumbers(pictures, BatchOptions{})
+	size := len(want) / 3
+	got := make([]byte, len(want))
+	errs, err := b.DecodeBatch(t.Context(), samples, got, BatchOptions{})
+	tensor, onGPU, err2 := b.DecodeTensor(t.Context(), samples, BatchOptions{})
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	there := make([]byte, tensor.Size())
+	if err := b.gpu.Read(tensor.Address(), there); err != nil {
+		t.Fatal(err)
+	}
+	for _, errs := range [][]error{errs, onGPU} {
+		if len(errs) != 3 || errs[0] != nil || !errors.Is(errs[1], transcode.ErrBad) || errs[2] != nil {
+			t.Errorf("%v", errs)
+		}
+	}
+	for _, b := range [][]byte{got, there} {
+		if !bytes.Equal(b[:size], want[:size]) || !bytes.Equal(b[2*size:], want[2*size:]) {
+			t.Error("other numbers beside a damaged picture")
+		}
+	}
+}
+
+// TestBatchRefused wants batches that are none to be refused.
+func TestBatchRefused(t *testing.T) {
+	b := newBench(t, devicetest.Options{}, Options{})
+	_, samples := batchOf(t, transcode.ModeRGB, 2)
+	room := make([]byte, 1<<16)
+	other := opened(t, picture(transcode.ModeRGB, 41, 50), l3.Options{})
+	for name, c := range map[string]struct {
+		samples []*l3.Samples
+		dst     []byte
+		o       BatchOptions
+	}{
+		"other sizes":      {append(samples[:2:2], other), room, BatchOptions{}},
+		"little room":      {samples, room[:100], BatchOptions{}},
+		"factors missing":  {samples, room, BatchOptions{Numbers: Numbers{Type: Float32, Scale: []float32{1}}}},
+		"factors of bytes": {samples, room, BatchOptions{Numbers: Numbers{Bias: []float32{1, 2, 3}}}},
+		"no such type":     {samples, room, BatchOptions{Numbers: Numbers{Type: 9}}},
+	} {
+		if _, err := b.DecodeBatch(t.Context(), c.samples, c.dst, c.o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if errs, err := b.DecodeBatch(t.Context(), nil, nil, BatchOptions{}); err != nil || errs != nil {
+		t.Errorf("nothing: %v, %v", err, errs)
+	}
+	if _, _, err := b.DecodeTensor(t.Context(), samples, BatchOptions{}); !errors.Is(err, device.ErrMemory) {
+		t.Errorf("no memory for tensors: %v", err)
+	}
+}

@@ -1,0 +1,160 @@
+package l3gpu
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/l3"
+)
+
+// hardware is the GPU of this machine. It is no oracle that could be installed, so
+// that one does without where there is none.
+func hardware(t testing.TB, o Options) *Backend {
+	t.Helper()
+	b, err := Open(o)
+	if errors.Is(err, ErrNoDriver) || errors.Is(err, ErrNoDevice) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// TestHardware decodes on a real GPU what the other tests decode on others.
+func TestHardware(t *testing.T) {
+	b := hardware(t, Options{Tensors: 64 << 20})
+	t.Log(b.Info())
+	for range 20 {
+		wantLikeCPU(t, b, 7)
+	}
+	for _, mode := range []transcode.Mode{transcode.ModeRGB, transcode.ModeRGB16} {
+		pictures, samples := batchOf(t, mode, 9)
+		for name, o := range batchCases() {
+			want := wantNumbers(pictures, o)
+			got := make([]byte, len(want))
+			if errs, err := b.DecodeBatch(t.Context(), samples, got, o); err != nil || errs != nil || !bytes.Equal(got, want) {
+				t.Errorf("%v, %s: %v, %v, or other numbers", mode, name, err, errs)
+			}
+			tensor, errs, err := b.DecodeTensor(t.Context(), samples, o)
+			if err != nil || errs != nil {
+				t.Fatal(err, errs)
+			}
+			if err := tensor.Free(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	all := allPictures(t)
+	g := Gather(nopClose{b}, GatherOptions{})
+	var work sync.WaitGroup
+	for i := range 32 {
+		work.Go(func() {
+			for j := range 100 {
+				p := all[(i*7+j)%len(all)]
+				dst := interleaved(p.samples.Header)
+				if err := g.DecodeOne(t.Context(), p.samples, dst); err != nil || !bytes.Equal(dst.Pix, p.px.Pix) {
+					t.Errorf("%s: %v, or another picture", p.name, err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	if s := b.Stats(); s.Failures != 0 || s.Lost {
+		t.Errorf("%+v", s)
+	}
+	c, err := Compare(t.Context(), b, l3.CPU{Workers: b.o.Workers}, CompareOptions{})
+	t.Log(c, err)
+}
+
+// nopClose is a backend that somebody else closes.
+type nopClose struct{ l3.Backend }
+
+func (nopClose) Close() error { return nil }
+
+// photograph is about as noisy as one.
+func photograph(b *testing.B, width, height int, o l3.Options) *l3.Samples {
+	px := picture(transcode.ModeRGB, width, height)
+	return opened(b, px, o)
+}
+
+// BenchmarkHardware decodes batches on a real GPU, to memory here and to memory there.
+func BenchmarkHardware(b *testing.B) {
+	const width, height = 500, 375
+	for _, mode := range []l3.Mode{l3.Dense, l3.Fast, l3.V1} {
+		s := photograph(b, width, height, l3.Options{Mode: mode})
+		for _, n := range []int{1, 16, 64, 256, 1024} {
+			size := n * width * height * 3
+			samples, jobs := make([]*l3.Samples, n), make([]l3.Job, n)
+			for i := range n {
+				samples[i], jobs[i] = s, l3.Job{Samples: s, Dst: interleaved(s.Header)}
+			}
+			b.Run(fmt.Sprintf("to=host/mode=%v/pictures=%d", mode, n), func(b *testing.B) {
+				gpu := hardware(b, Options{Memory: 1 << 30})
+				b.SetBytes(int64(size))
+				for b.Loop() {
+					if err := gpu.Decode(b.Context(), jobs); err != nil {
+						b.Fatal(err)
+					}
+				}
+				s := gpu.Stats()
+				b.ReportMetric(float64(s.Bytes)/s.Busy.Seconds()/1e9, "busy-GB/s")
+			})
+			b.Run(fmt.Sprintf("to=tensor/mode=%v/pictures=%d", mode, n), func(b *testing.B) {
+				gpu := hardware(b, Options{Memory: 2 << 30, Tensors: 1 << 30})
+				b.SetBytes(int64(size))
+				for b.Loop() {
+					t, _, err := gpu.DecodeTensor(b.Context(), samples, BatchOptions{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					if err := t.Free(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkGather is what gathering costs: a reader alone, and many.
+func BenchmarkGather(b *testing.B) {
+	s := photograph(b, 64, 64, l3.Options{Mode: l3.Fast})
+	b.Run("without", func(b *testing.B) {
+		dst := interleaved(s.Header)
+		for b.Loop() {
+			if err := s.Decode(dst); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("alone", func(b *testing.B) {
+		g, dst := Gather(l3.CPU{}, GatherOptions{}), interleaved(s.Header)
+		for b.Loop() {
+			if err := g.DecodeOne(b.Context(), s, dst); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("many", func(b *testing.B) {
+		g := Gather(l3.CPU{Workers: 8}, GatherOptions{})
+		b.SetParallelism(16)
+		b.RunParallel(func(pb *testing.PB) {
+			dst := interleaved(s.Header)
+			for pb.Next() {
+				if err := g.DecodeOne(b.Context(), s, dst); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	})
+}

@@ -1,0 +1,112 @@
+package device
+
+import (
+	"fmt"
+	"time"
+)
+
+// Device is an accelerator. It, and all that comes from it, may be used by several
+// goroutines at once; the order of calls on one stream is the caller's business.
+type Device interface {
+	// Info is known from the beginning.
+	Info() Info
+	// MemoryInfo is how much of the device's memory is free just now, whoever uses
+	// the rest.
+	MemoryInfo() (free, total int64, err error)
+	// Load compiles a program, in PTX, for this device.
+	Load(ptx []byte) (Module, error)
+	// Alloc takes memory on the device.
+	Alloc(size int64) (Memory, error)
+	// AllocHost takes memory of this process that the device can reach.
+	AllocHost(size int64) (HostMemory, error)
+	// NewStream makes a queue.
+	NewStream(p Priority) (Stream, error)
+	// NewEvent makes a mark.
+	NewEvent() (Event, error)
+	// Close gives everything back that was not given back before. Nothing of the
+	// device may be in use: HostMemory is gone afterwards.
+	Close() error
+}
+
+// Info is what is known of a device.
+type Info struct {
+	Index        int    // among those of this machine
+	Name         string // "NVIDIA GeForce RTX 4090"
+	Major, Minor int    // compute capability
+	Driver       int    // the newest CUDA that the driver knows: 1000·major + 10·minor
+	Memory       int64  // bytes
+	Processors   int    // that work at once
+	CopyEngines  int    // copies that go on beside a launch
+}
+
+// CUDA is the newest version of CUDA that the driver knows: "12.4".
+func (i Info) CUDA() string { return fmt.Sprintf("%d.%d", i.Driver/1000, i.Driver%1000/10) }
+
+// Memory lies on the device.
+type Memory interface {
+	Address() uint64
+	Size() int64
+	Free() error
+}
+
+// HostMemory lies in this process, and the device reaches it.
+type HostMemory interface {
+	// Bytes is the memory, until Free.
+	Bytes() []byte
+	Free() error
+}
+
+// Priority of a stream's launches among those waiting for the device.
+type Priority int
+
+// The priorities. Other processes are not affected by them.
+const (
+	Normal Priority = iota
+	High
+	Low
+)
+
+// Stream is a queue. What is in it was given by reference: host memory may not be
+// touched, and no memory freed, before an event after it came.
+type Stream interface {
+	// Upload copies n bytes of host memory from an offset on to dst.
+	Upload(dst uint64, src HostMemory, offset, n int64) error
+	// Download copies n bytes at src to an offset of host memory.
+	Download(dst HostMemory, offset int64, src uint64, n int64) error
+	// Launch runs a function.
+	Launch(f Function, l Launch) error
+	// Record marks the place after all that was queued before.
+	Record(e Event) error
+	// Wait returns when the queue is empty.
+	Wait() error
+	Free() error
+}
+
+// Launch is how a function is run.
+type Launch struct {
+	Grid, Block [3]uint32 // 0 is 1
+	Shared      uint32    // bytes a block, besides what the function declares
+	// Params are the values of the function's parameters as PTX lays them out:
+	// each at a multiple of its own size.
+	Params []byte
+}
+
+// Event is a mark in a stream.
+type Event interface {
+	// Wait returns when the device came past the mark. It sleeps meanwhile.
+	Wait() error
+	// Since is the time between two marks that the device came past.
+	Since(earlier Event) (time.Duration, error)
+	Free() error
+}
+
+// Module is a program.
+type Module interface {
+	Function(name string) (Function, error)
+	Free() error
+}
+
+// Function is one of a program.
+type Function interface {
+	Name() string
+}

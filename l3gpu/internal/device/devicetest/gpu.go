@@ -1,0 +1,207 @@
+package devicetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pipefs/pipefs/l3gpu/internal/device"
+)
+
+// Machine runs programs on memory of its own. Its errors are faults: the device is
+// lost with the first. It is called by one goroutine at a time.
+type Machine interface {
+	Load(ptx string) (Program, error)
+	Alloc(size int64) (address uint64, err error)
+	Free(address uint64) error
+	Write(address uint64, b []byte) error
+	Read(address uint64, b []byte) error
+}
+
+// Program is one that was loaded into a Machine.
+type Program interface {
+	Has(function string) bool
+	Launch(function string, l device.Launch) error
+}
+
+// Options of New. What is zero does not happen.
+type Options struct {
+	Machine Machine
+	Memory  int64 // of the device; 0 is 1 GiB
+	// FailAt is the call that fails, and Kind with what: device.ErrLost also makes
+	// all later calls fail but Close.
+	FailAt int
+	Kind   error
+	// FailCall is the name of calls that fail each time: "Launch".
+	FailCall string
+	// LoseAt is the launch that loses the device while it runs: what waits for it,
+	// and every call after that, fails.
+	LoseAt int
+	// HangAt is the launch that does not end before Unhang.
+	HangAt int
+	// Slow is how long each launch takes at least.
+	Slow time.Duration
+}
+
+// GPU is a device.Device.
+type GPU struct {
+	o     Options
+	clock time.Time
+
+	machine sync.Mutex // held while o.Machine works
+	hang    chan struct{}
+
+	mu       sync.Mutex
+	calls    int
+	launches int
+	lost     bool
+	closed   bool
+	live     map[any]int64 // what was taken and not given back, with its bytes
+	bytes    int64         // of live
+	peak     int64
+	misuse   []error
+}
+
+var _ device.Device = (*GPU)(nil)
+
+// New returns a device.
+func New(o Options) *GPU {
+	if o.Memory == 0 {
+		o.Memory = 1 << 30
+	}
+	if o.Kind == nil {
+		o.Kind = device.ErrMemory
+	}
+	return &GPU{o: o, clock: time.Now(), hang: make(chan struct{}), live: map[any]int64{}}
+}
+
+// Calls is how many there were.
+func (g *GPU) Calls() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calls
+}
+
+// Peak is the most memory that was taken at one time, the device's and the host's.
+func (g *GPU) Peak() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.peak
+}
+
+// Unhang ends the launch of HangAt.
+func (g *GPU) Unhang() { close(g.hang) }
+
+// Check returns an error unless the device was closed, everything was given back
+// before, and nothing was misused.
+func (g *GPU) Check() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	errs := g.misuse
+	if !g.closed {
+		errs = append(errs, errors.New("the device was not closed"))
+	}
+	return errors.Join(errs...)
+}
+
+func (g *GPU) misused(format string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.misuse = append(g.misuse, fmt.Errorf(format, args...))
+}
+
+// call counts a call, and fails it if it is its turn.
+func (g *GPU) call(name string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls++
+	if g.closed {
+		g.misuse = append(g.misuse, fmt.Errorf("%s after Close", name))
+	}
+	kind := g.o.Kind
+	switch {
+	case g.lost:
+		kind = device.ErrLost
+	case g.calls != g.o.FailAt && name != g.o.FailCall:
+		return nil
+	}
+	g.lost = g.lost || errors.Is(kind, device.ErrLost)
+	return &device.Error{Call: name, Code: "TEST", Text: "told to fail", Kind: kind}
+}
+
+// lose is what a fault in a launch or copy does.
+func (g *GPU) lose() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lost = true
+}
+
+// err is the state of the device.
+func (g *GPU) err(call string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost {
+		return &device.Error{Call: call, Code: "TEST", Text: "lost", Kind: device.ErrLost}
+	}
+	return nil
+}
+
+func (g *GPU) take(what any, bytes int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.live[what] = bytes
+	g.bytes += bytes
+	g.peak = max(g.peak, g.bytes)
+}
+
+// drop is a thing that is given back, also where the call that does so fails. It
+// reports whether it was there.
+func (g *GPU) drop(what any) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	bytes, ok := g.live[what]
+	if !ok {
+		g.misuse = append(g.misuse, fmt.Errorf("a %T was given back twice", what))
+	}
+	delete(g.live, what)
+	g.bytes -= bytes
+	return ok
+}
+
+// Info implements [device.Device].
+func (g *GPU) Info() device.Info {
+	return device.Info{Name: "Test GPU", Major: 7, Minor: 5, Driver: 12040, Memory: g.o.Memory, Processors: 2, CopyEngines: 2}
+}
+
+// MemoryInfo implements [device.Device].
+func (g *GPU) MemoryInfo() (free, total int64, err error) {
+	return g.o.Memory, g.o.Memory, g.call("MemoryInfo")
+}
+
+// Close implements [device.Device]. As with the real one everything goes, host
+// memory too.
+func (g *GPU) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		g.misuse = append(g.misuse, errors.New("Close twice"))
+		return nil
+	}
+	g.closed = true
+	for what := range g.live {
+		g.misuse = append(g.misuse, fmt.Errorf("a %T was not given back", what))
+		if m, ok := what.(*hostMemory); ok {
+			_ = syscall.Munmap(m.b)
+		}
+	}
+	return nil
+}
+
+// Read reads memory of the device, as another user of it would.
+func (g *GPU) Read(address uint64, b []byte) error {
+	g.machine.Lock()
+	defer g.machine.Unlock()
+	return g.o.Machine.Read(address, b)
+}

@@ -1,0 +1,105 @@
+package driver
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"github.com/pipefs/pipefs/l3gpu/internal/device"
+)
+
+// The options of cuModuleLoadDataEx that are used: CUjit_option.
+const (
+	jitErrorLog     = 5
+	jitErrorLogSize = 6
+	jitLogBytes     = 8 << 10
+)
+
+type module struct {
+	gpu    *gpu
+	handle uintptr
+}
+
+// Load implements [device.Device]. The driver keeps what it compiled in
+// ~/.nv/ComputeCache, so that only the first time takes long.
+func (g *gpu) Load(ptx []byte) (device.Module, error) {
+	m := &module{gpu: g}
+	image := append(bytes.Clone(ptx), 0)
+	log := make([]byte, jitLogBytes)
+	// An option's value stands in the place of a pointer, so that these hold
+	// addresses as numbers; pinned, they stay true.
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&log[0])
+	options := []int32{jitErrorLog, jitErrorLogSize}
+	values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log) - 1)}
+	err := g.do("cuModuleLoadDataEx", func() result {
+		return g.api.ModuleLoad(&m.handle, &image[0], uint32(len(options)), &options[0], &values[0])
+	})
+	if err != nil {
+		said, _, _ := strings.Cut(string(log), "\x00")
+		var e *device.Error
+		if said = strings.Join(strings.Fields(said), " "); said != "" && errors.As(err, &e) {
+			e.Text += ": " + said
+		}
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *module) Function(name string) (device.Function, error) {
+	f := &function{name: name}
+	err := m.gpu.do("cuModuleGetFunction", func() result { return m.gpu.api.ModuleFunction(&f.handle, m.handle, name) })
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (m *module) Free() error {
+	return m.gpu.do("cuModuleUnload", func() result { return m.gpu.api.ModuleUnload(m.handle) })
+}
+
+type function struct {
+	handle uintptr
+	name   string
+}
+
+func (f *function) Name() string { return f.name }
+
+// The words of the list by which cuLaunchKernel is told of packed parameters.
+const (
+	launchParamEnd    = 0
+	launchParamBuffer = 1
+	launchParamSize   = 2
+)
+
+// Launch implements [device.Stream]. libcuda copies the parameters before it
+// returns.
+func (s *stream) Launch(f device.Function, l device.Launch) error {
+	for _, size := range []*[3]uint32{&l.Grid, &l.Block} {
+		for i := range size {
+			size[i] = max(1, size[i])
+		}
+	}
+	var extra *uintptr
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	if len(l.Params) > 0 {
+		size := new(uintptr)
+		*size = uintptr(len(l.Params))
+		pin.Pin(size)
+		pin.Pin(&l.Params[0])
+		list := []uintptr{
+			launchParamBuffer, uintptr(unsafe.Pointer(&l.Params[0])),
+			launchParamSize, uintptr(unsafe.Pointer(size)), launchParamEnd,
+		}
+		extra = &list[0]
+	}
+	return s.gpu.do("cuLaunchKernel", func() result {
+		return s.gpu.api.LaunchKernel(f.(*function).handle, l.Grid[0], l.Grid[1], l.Grid[2],
+			l.Block[0], l.Block[1], l.Block[2], l.Shared, s.handle, nil, extra)
+	})
+}

@@ -1,0 +1,232 @@
+package ptxvm
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// An alu is what an arithmetic instruction does with one lane's values: one of f1, f2, f3, whose sources have the types.
+// Sources come with zeros above their type; so must results go.
+type alu struct {
+	f1    func(a uint64) uint64
+	f2    func(a, b uint64) uint64
+	f3    func(a, b, c uint64) uint64
+	types []string
+	wide  bool // the result has twice the type's size
+}
+
+func one(t string, f func(a uint64) uint64) alu    { return alu{f1: f, types: []string{t}} }
+func two(t string, f func(a, b uint64) uint64) alu { return alu{f2: f, types: []string{t, t}} }
+func three(t string, f func(a, b, c uint64) uint64) alu {
+	return alu{f3: f, types: []string{t, t, t}}
+}
+
+// signed returns the number in the low bytes of v.
+func signed(v uint64, size int) int64 {
+	sh := 64 - 8*size
+	return int64(v<<sh) >> sh
+}
+
+func isSigned(typ string) bool { return typ[0] == 's' }
+func isFloat(typ string) bool  { return typ[0] == 'f' || typ[:2] == "bf" }
+
+// intOp returns the integer instruction of that name, modifiers and type.
+func intOp(name string, mods []string, typ string) (alu, bool) {
+	size, sgn := typeSize(typ), isSigned(typ)
+	mask := sizeMask(size)
+	if typ == "u16x2" || typ == "s16x2" {
+		return pairOp(name, mods, typ)
+	}
+	has := func(m string) bool { return slices.Contains(mods, m) }
+	switch name {
+	case "add", "sub":
+		if has("sat") {
+			return two(typ, saturating(name == "sub")), typ == "s32" && len(mods) == 1
+		}
+		if len(mods) > 0 {
+			return alu{}, false
+		}
+		return addSub(name, typ), true
+	case "mul", "mul24":
+		return multiply(name, mods, typ)
+	case "mad", "mad24":
+		m, ok := multiply("mul"+name[3:], mods, typ)
+		if !ok {
+			return m, false
+		}
+		f, third := m.f2, typ
+		if m.wide {
+			mask = sizeMask(2 * size)
+			third = wider[typ]
+		}
+		return alu{f3: func(a, b, c uint64) uint64 { return (f(a, b) + c) & mask }, types: []string{typ, typ, third}, wide: m.wide}, true
+	case "div", "rem":
+		return divide(name == "rem", typ), len(mods) == 0
+	case "abs":
+		return one(typ, func(a uint64) uint64 {
+			if signed(a, size) < 0 {
+				a = -a
+			}
+			return a & mask
+		}), len(mods) == 0 && sgn
+	case "neg":
+		return one(typ, func(a uint64) uint64 { return -a & mask }), len(mods) == 0
+	case "min", "max":
+		less := lessThan(typ)
+		if name == "min" {
+			return two(typ, func(a, b uint64) uint64 {
+				if less(b, a) {
+					return b
+				}
+				return a
+			}), len(mods) == 0
+		}
+		return two(typ, func(a, b uint64) uint64 {
+			if less(a, b) {
+				return b
+			}
+			return a
+		}), len(mods) == 0
+	case "sad":
+		less := lessThan(typ)
+		return three(typ, func(a, b, c uint64) uint64 {
+			if less(a, b) {
+				a, b = b, a
+			}
+			return (c + a - b) & mask
+		}), len(mods) == 0
+	case "and":
+		return two(typ, func(a, b uint64) uint64 { return a & b }), len(mods) == 0
+	case "or":
+		return two(typ, func(a, b uint64) uint64 { return a | b }), len(mods) == 0
+	case "xor":
+		return two(typ, func(a, b uint64) uint64 { return a ^ b }), len(mods) == 0
+	case "not":
+		return one(typ, func(a uint64) uint64 { return ^a & mask }), len(mods) == 0
+	case "cnot":
+		return one(typ, func(a uint64) uint64 {
+			if a == 0 {
+				return 1
+			}
+			return 0
+		}), len(mods) == 0
+	}
+	return bitOp(name, mods, typ)
+}
+
+var wider = map[string]string{"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
+
+func addSub(name, typ string) alu {
+	mask := sizeMask(typeSize(typ))
+	switch {
+	case name == "add" && mask == 1<<32-1:
+		return two(typ, func(a, b uint64) uint64 { return uint64(uint32(a + b)) })
+	case name == "add":
+		return two(typ, func(a, b uint64) uint64 { return (a + b) & mask })
+	}
+	return two(typ, func(a, b uint64) uint64 { return (a - b) & mask })
+}
+
+func saturating(sub bool) func(a, b uint64) uint64 {
+	return func(a, b uint64) uint64 {
+		x, y := int64(int32(a)), int64(int32(b))
+		if sub {
+			y = -y
+		}
+		return uint64(uint32(min(max(x+y, -1<<31), 1<<31-1)))
+	}
+}
+
+// lessThan compares integers of a type.
+func lessThan(typ string) func(a, b uint64) bool {
+	size := typeSize(typ)
+	if isSigned(typ) {
+		return func(a, b uint64) bool { return signed(a, size) < signed(b, size) }
+	}
+	return func(a, b uint64) bool { return a < b }
+}
+
+func multiply(name string, mods []string, typ string) (alu, bool) {
+	size, sgn := typeSize(typ), isSigned(typ)
+	mask := sizeMask(size)
+	if len(mods) != 1 {
+		return alu{}, false
+	}
+	if name == "mul24" {
+		ext := func(a uint64) uint64 { return a & 0xffffff }
+		if sgn {
+			ext = func(a uint64) uint64 { return uint64(int64(a<<40) >> 40) }
+		}
+		return two(typ, func(a, b uint64) uint64 { return ext(a) * ext(b) & mask }), mods[0] == "lo" && size == 4
+	}
+	switch {
+	case mods[0] == "lo":
+		return two(typ, func(a, b uint64) uint64 { return a * b & mask }), true
+	case mods[0] == "wide" && size < 8:
+		wmask := sizeMask(2 * size)
+		f := func(a, b uint64) uint64 { return a * b }
+		if sgn {
+			f = func(a, b uint64) uint64 { return uint64(signed(a, size)*signed(b, size)) & wmask }
+		}
+		return alu{f2: f, types: []string{typ, typ}, wide: true}, true
+	case mods[0] == "hi" && size < 8:
+		if sgn {
+			return two(typ, func(a, b uint64) uint64 { return uint64(signed(a, size)*signed(b, size)>>(8*size)) & mask }), true
+		}
+		return two(typ, func(a, b uint64) uint64 { return a * b >> (8 * size) }), true
+	case mods[0] == "hi" && sgn:
+		return two(typ, func(a, b uint64) uint64 {
+			hi, _ := bits.Mul64(a, b)
+			return hi - uint64(int64(a)>>63)&b - uint64(int64(b)>>63)&a
+		}), true
+	case mods[0] == "hi":
+		return two(typ, func(a, b uint64) uint64 {
+			hi, _ := bits.Mul64(a, b)
+			return hi
+		}), true
+	}
+	return alu{}, false
+}
+
+// divide follows the hardware where PTX leaves the result open: the quotient by zero is all ones, the rest the dividend.
+func divide(rem bool, typ string) alu {
+	size, sgn := typeSize(typ), isSigned(typ)
+	mask := sizeMask(size)
+	return two(typ, func(a, b uint64) uint64 {
+		if b == 0 {
+			if rem {
+				return a
+			}
+			return mask
+		}
+		if !sgn {
+			if rem {
+				return a % b
+			}
+			return a / b
+		}
+		x, y := signed(a, size), signed(b, size)
+		if y == -1 { // of the smallest number too, which Go wraps as well
+			if rem {
+				return 0
+			}
+			return -a & mask
+		}
+		if rem {
+			return uint64(x%y) & mask
+		}
+		return uint64(x/y) & mask
+	})
+}
+
+// pairOp is for two numbers of 16 bits in a register.
+func pairOp(name string, mods []string, typ string) (alu, bool) {
+	half, ok := intOp(name, mods, typ[:3])
+	if !ok || half.f2 == nil || half.wide {
+		return alu{}, false
+	}
+	f := half.f2
+	return two(typ, func(a, b uint64) uint64 {
+		return f(a&0xffff, b&0xffff) | f(a>>16&0xffff, b>>16&0xffff)<<16
+	}), true
+}

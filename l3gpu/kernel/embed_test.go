@@ -1,0 +1,86 @@
+package kernel
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSources wants the PTX to be what was made of the sources, and all of it.
+func TestSources(t *testing.T) {
+	sources, err := filepath.Glob("*.cuh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(sources)
+	sum := sha256.New()
+	for _, path := range append([]string{"l3.cu"}, sources...) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(sum, "%s %d\n", path, len(b))
+		sum.Write(b)
+	}
+	lines := bytes.SplitAfterN(PTX, []byte("\n"), 6)
+	if got := string(lines[1]); got != fmt.Sprintf("// sources: sha256 %x\n", sum.Sum(nil)) {
+		t.Errorf("l3.ptx is of other sources, %x: run scripts/ptx", sum.Sum(nil))
+	}
+	if got := string(lines[2]); got != fmt.Sprintf("// body: sha256 %x\n", sha256.Sum256(lines[5])) {
+		t.Errorf("l3.ptx has been changed: %s", got)
+	}
+	// What drivers of 2023 read.
+	for _, s := range []string{"\n.version 8.2\n", "\n.target sm_75\n"} {
+		if !bytes.Contains(PTX, []byte(s)) {
+			t.Errorf("no %q in l3.ptx", s)
+		}
+	}
+	for _, name := range entries {
+		if !bytes.Contains(PTX, []byte(".entry "+name+"(")) {
+			t.Errorf("no entry %s", name)
+		}
+	}
+}
+
+// TestCompiled compiles the sources again and wants the same bytes.
+func TestCompiled(t *testing.T) {
+	if testing.Short() || raceDetector {
+		t.Skip("skipped: it takes some seconds")
+	}
+	out := filepath.Join(t.TempDir(), "l3.ptx")
+	said, err := exec.CommandContext(t.Context(), "../../scripts/ptx", out).CombinedOutput()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 3 || errors.Is(err, exec.ErrNotFound) {
+		t.Skipf("skipped: %s", strings.TrimSpace(string(said)))
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, PTX) {
+		t.Errorf("%v; scripts/ptx makes another l3.ptx", err)
+	}
+}
+
+// TestRecords wants the records to be as long as abi.cuh says.
+func TestRecords(t *testing.T) {
+	abi, err := os.ReadFile("abi.cuh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range map[string]int{
+		"Picture": len((&pictureRecord{}).append(nil)), "Patch": len((&patchRecord{scratch: -1}).append(nil, 0)),
+	} {
+		if !strings.Contains(string(abi), fmt.Sprintf("static_assert(sizeof(%s) == %d,", name, n)) {
+			t.Errorf("a %s has %d bytes, but not in abi.cuh", name, n)
+		}
+	}
+	if pictureLen != len((&pictureRecord{}).append(nil)) || patchLen != len((&patchRecord{scratch: -1}).append(nil, 0)) {
+		t.Error("records are of another length")
+	}
+}

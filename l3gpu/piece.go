@@ -1,0 +1,154 @@
+package l3gpu
+
+import (
+	"encoding/binary"
+
+	"github.com/pipefs/pipefs/l3gpu/kernel"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/l3"
+)
+
+// piece is a part of a batch that is sent, decoded and fetched at once. Its slot
+// holds, from the beginning, each at a multiple of areaAlign:
+//
+//	scratch   memory of the program, on the GPU alone
+//	records   the tables of pictures and patches
+//	files     each followed by zeros
+//	statuses  what became of each picture
+//	samples   of each picture
+//
+// Records to statuses go to the GPU, statuses and samples come back.
+type piece struct {
+	room     int64
+	pictures []planned
+	need     areas
+	plan     *kernel.Plan
+
+	records, statuses int64 // where they begin
+	end               int64
+}
+
+// areas are the sizes of those of a slot.
+type areas struct{ scratch, records, files, statuses, samples int64 }
+
+func (a areas) total() int64 {
+	return alignUp(a.scratch, areaAlign) + alignUp(a.records, areaAlign) + alignUp(a.files, areaAlign) + alignUp(a.statuses, areaAlign) + a.samples
+}
+
+// planned is a picture of a piece.
+type planned struct {
+	number int // of its task
+	task   *task
+	place  place
+	// file and samples are where in the slot those are.
+	file, samples int64
+	damaged       bool // its checksums differ
+}
+
+const (
+	areaAlign = 256
+	// The lengths of records, see package kernel.
+	pictureLen, patchLen = 96, 32
+)
+
+func alignUp(n, to int64) int64 { return (n + to - 1) &^ (to - 1) }
+
+// add takes a picture in, if there is room.
+func (p *piece) add(number int, t *task) bool {
+	s := t.samples
+	pl := placeFor(t.dst, s.Width, s.Height, s.Mode.Channels(), t.numbers.Type.size(s.Mode.Depth()))
+	need := p.need
+	// A file has fewer patches than bytes, or else it is damaged.
+	patches := int64(s.Columns()) * int64((s.Height-1)/s.PatchHeight+1)
+	if patches > int64(len(s.Source())) {
+		return false
+	}
+	need.records += pictureLen + patches*patchLen
+	need.scratch += patches * scratchOf(s)
+	need.files += fileRoom(s)
+	need.statuses += kernel.StatusLen
+	if t.address == 0 {
+		need.samples += alignUp(int64(pl.size), areaAlign)
+	}
+	if need.total() > p.room {
+		return false
+	}
+	p.need = need
+	p.pictures = append(p.pictures, planned{number: number, task: t, place: pl})
+	return true
+}
+
+// scratchOf is the most scratch memory that a patch needs.
+func scratchOf(s *l3.Samples) int64 {
+	if s.Version == 1 {
+		return 0
+	}
+	return alignUp(2*int64(min(s.PatchWidth, s.Width)*s.Mode.Channels()), kernel.Alignment)
+}
+
+func fileRoom(s *l3.Samples) int64 {
+	return alignUp(int64(len(s.Source()))+kernel.Padding, kernel.Alignment)
+}
+
+// arrange decides what lies where in a slot at an address of the GPU, and plans the
+// decoding.
+func (p *piece) arrange(address uint64) {
+	p.records = alignUp(p.need.scratch, areaAlign)
+	file := p.records + alignUp(p.need.records, areaAlign)
+	p.statuses = file + alignUp(p.need.files, areaAlign)
+	p.end = p.statuses + alignUp(int64(len(p.pictures))*kernel.StatusLen, areaAlign)
+	pictures := make([]kernel.Picture, len(p.pictures))
+	for i := range p.pictures {
+		q := &p.pictures[i]
+		q.file = file
+		file += fileRoom(q.task.samples)
+		t := kernel.Target{Low: address + uint64(p.end), Output: kernel.Output(q.task.numbers.Type)}
+		if on := q.task.address; on != 0 {
+			// The batch is one picture after another without gaps, as is a place.
+			t.Low = on + uint64(q.place.base)
+		} else {
+			q.samples = p.end
+			p.end += alignUp(int64(q.place.size), areaAlign)
+		}
+		t.High = t.Low + uint64(q.place.size)
+		t.Base = t.Low + uint64(q.place.target.Base)
+		t.Row, t.Pixel, t.Channel = int64(q.place.target.Row), int64(q.place.target.Pixel), int64(q.place.target.Channel)
+		for c := range q.task.samples.Mode.Channels() {
+			t.Scale[c], t.Bias[c] = q.task.numbers.of(c)
+		}
+		pictures[i] = kernel.Picture{Samples: q.task.samples, Source: address + uint64(q.file), Target: t}
+	}
+	p.plan = kernel.New(pictures)
+}
+
+// copyFile writes the file of a picture to its place in the slot, and checks it while
+// it is at hand.
+func (q *planned) copyFile(slot []byte) {
+	b := slot[q.file:][:fileRoom(q.task.samples)]
+	clear(b[copy(b, q.task.samples.Source()):])
+	q.damaged = q.task.samples.Verify() != nil
+}
+
+// tell writes the tables, given the address of the slot.
+func (p *piece) tell(slot []byte, address uint64) error {
+	pictures, patches := p.plan.Records(address)
+	if int64(len(pictures)+len(patches)) > p.need.records || p.plan.Scratch > p.need.scratch {
+		return transcode.Errorf(transcode.ErrInternal, "L3: tables of %d and %d bytes and %d of scratch memory, where %d and %d were expected",
+			len(pictures), len(patches), p.plan.Scratch, p.need.records, p.need.scratch)
+	}
+	copy(slot[p.records+int64(copy(slot[p.records:], pictures)):], patches)
+	statuses := p.statusesIn(slot)
+	for i := range statuses {
+		statuses[i] = 0xff
+	}
+	return nil
+}
+
+func (p *piece) statusesIn(slot []byte) []byte {
+	return slot[p.statuses:][:len(p.pictures)*kernel.StatusLen]
+}
+
+// decoded reports whether the GPU decoded picture i.
+func (p *piece) decoded(slot []byte, i int) bool {
+	return !p.pictures[i].damaged && p.plan.Err(i, binary.LittleEndian.Uint32(p.statusesIn(slot)[i*kernel.StatusLen:])) == nil
+}

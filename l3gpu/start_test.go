@@ -1,0 +1,147 @@
+package l3gpu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pipefs/pipefs/l3gpu/internal/device"
+	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/l3"
+)
+
+// TestStart wants decoding to work before the GPU is decided on, afterwards, and when
+// it was closed; and one line about the decision.
+func TestStart(t *testing.T) {
+	all := allPictures(t)
+	absent := &device.Error{Call: "dlopen", Kind: device.ErrNoDriver}
+	for name, c := range map[string]struct {
+		force bool
+		open  error
+		slow  time.Duration
+		says  string
+		fails bool
+	}{
+		"forced":             {true, nil, 0, "level=INFO msg=\"L3 files are decoded on the GPU\" gpu=\"Test GPU", false},
+		"forced and not":     {true, absent, 0, "", true},
+		"not there":          {false, absent, 0, "level=DEBUG msg=\"L3 files are decoded on the processor\"", false},
+		"in use":             {false, errors.New("prohibited"), 0, "level=WARN msg=\"L3 files are decoded on the processor\" cause=\"GPU 3: prohibited", false},
+		"slower than no GPU": {false, nil, 200 * time.Millisecond, "level=INFO msg=\"L3 files are decoded on the processor\" compared=\"Test GPU", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gpu := devicetest.New(devicetest.Options{Machine: newQuick(), Slow: c.slow})
+			log := new(logged)
+			o := StartOptions{
+				Options: Options{
+					Device: 3, Memory: 8 << 20, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+					device: func(int) (device.Device, error) {
+						if c.open != nil {
+							return nil, c.open
+						}
+						return gpu, nil
+					},
+				},
+				Force: c.force, Compare: CompareOptions{Pictures: 2}, After: 100_000,
+			}
+			s, err := Start(o)
+			if c.fails {
+				if !errors.Is(err, c.open) {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			decode := func() {
+				t.Helper()
+				var work sync.WaitGroup
+				for _, p := range all {
+					work.Go(func() {
+						dst := interleaved(p.samples.Header)
+						if err := s.DecodeOne(t.Context(), p.samples, dst); err != nil || !bytes.Equal(dst.Pix, p.px.Pix) {
+							t.Errorf("%s: %v, or another picture", p.name, err)
+						}
+						jobs := jobsOf([]named{p})
+						if err := s.Decode(t.Context(), jobs); err != nil {
+							t.Error(err)
+						}
+						wantPictures(t, []named{p}, jobs)
+					})
+				}
+				jobs := jobsOf(all)
+				if err := s.Decode(t.Context(), jobs); err != nil {
+					t.Error(err)
+				}
+				wantPictures(t, all, jobs)
+				work.Wait()
+			}
+			if lines := log.lines(); len(lines) > 0 != c.force {
+				t.Errorf("before anything was decoded: %q", lines)
+			}
+			decode()
+			s.begun.Wait()
+			decode()
+			stats, used := s.Stats()
+			if used != c.force || used && stats.Pictures == 0 {
+				t.Errorf("used %v: %+v", used, stats)
+			}
+			for range 2 {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			decode()
+			if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], c.says) {
+				t.Errorf("%q", lines)
+			}
+			if c.open == nil {
+				if err := gpu.Check(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestStartFaster uses the GPU once it was found to be faster.
+func TestStartFaster(t *testing.T) {
+	px := picture(transcode.ModeRGB, 40, 40)
+	p := []named{{"picture", px, opened(t, px, l3.Options{}), nil}}
+	gpu := devicetest.New(devicetest.Options{Machine: newQuick()})
+	log := new(logged)
+	s, err := Start(StartOptions{
+		Options: Options{Memory: smallMemory, Log: slog.New(slog.NewTextHandler(log, nil)), device: func(int) (device.Device, error) { return gpu, nil }},
+		After:   -1,
+		compare: func(context.Context, l3.Backend, l3.Backend, CompareOptions) (Comparison, error) {
+			return Comparison{Name: "Test GPU", GPU: 7e9, CPU: 5e9}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.begun.Wait()
+	jobs := jobsOf(p)
+	if err := s.Decode(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	wantPictures(t, p, jobs)
+	if stats, ok := s.Stats(); !ok || stats.Pictures != 1 {
+		t.Errorf("%+v, %v", stats, ok)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := gpu.Check(); err != nil {
+		t.Error(err)
+	}
+	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "7.0 GB/s of samples, the processor 5.0 GB/s: the GPU is used") {
+		t.Errorf("%q", lines)
+	}
+}
