@@ -43,6 +43,11 @@ type Content interface {
 	Size() int64
 	// Memory is a memfd that holds exactly the content, or nil.
 	Memory() *os.File
+	// Backing is the number by which the kernel knows Memory, or 0. Content keeps it:
+	// as long as it is cached, opening it again costs the kernel nothing.
+	Backing() int32
+	// Back notes the number. Right before the memory goes, forget is called with it.
+	Back(id int32, forget func(id int32))
 	// Release gives back the pin with which the content was returned.
 	Release()
 }

@@ -75,6 +75,7 @@ type fakeProducer struct {
 
 	resolves, opened atomic.Int64
 	pinned           atomic.Int64
+	backed, backings atomic.Int64 // contents that the kernel knows now, and ever
 	touched          sync.Map
 	// before is called with the path before anything is produced.
 	before atomic.Pointer[func(ctx context.Context, path string) error]
@@ -87,15 +88,33 @@ type fakeContent struct {
 	memory *os.File
 	close  io.Closer
 	refs   atomic.Int64
+
+	backing atomic.Int32
+	forget  func(int32)
 }
 
 func (c *fakeContent) Size() int64      { return c.size }
 func (c *fakeContent) Memory() *os.File { return c.memory }
 func (c *fakeContent) Release() {
 	c.p.pinned.Add(-1)
-	if c.refs.Add(-1) == 0 && c.close != nil {
-		c.close.Close()
+	if c.refs.Add(-1) == 0 {
+		if id := c.backing.Load(); id != 0 {
+			c.forget(id)
+			c.p.backed.Add(-1)
+		}
+		if c.close != nil {
+			c.close.Close()
+		}
 	}
+}
+
+func (c *fakeContent) Backing() int32 { return c.backing.Load() }
+
+func (c *fakeContent) Back(id int32, forget func(int32)) {
+	c.p.backed.Add(1)
+	c.p.backings.Add(1)
+	c.forget = forget
+	c.backing.Store(id)
 }
 
 // derived is what a view makes of a sample.
@@ -154,8 +173,13 @@ func (p *fakeProducer) Acquire(key produce.Key) Content {
 
 func (p *fakeProducer) Drop(key produce.Key) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	c := p.open[key]
 	delete(p.open, key)
+	p.mu.Unlock()
+	if c != nil {
+		p.pinned.Add(1)
+		c.Release()
+	}
 }
 
 func (p *fakeProducer) Open(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (Content, error) {
@@ -286,6 +310,9 @@ func mount(t testing.TB, mode CacheMode, change ...func(*Options)) *mounted {
 			t.Errorf("%d contents are still pinned", n)
 		}
 		m.p.forget()
+		if n := m.p.backed.Load(); n != 0 {
+			t.Errorf("the kernel still knows %d contents", n)
+		}
 		m.p.Close()
 		if mounts, _ := os.ReadFile("/proc/self/mounts"); bytes.Contains(mounts, []byte(mnt)) {
 			t.Errorf("%s is still mounted", mnt)

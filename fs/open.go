@@ -26,6 +26,9 @@ type openNode struct {
 	backing int32      // 0: none
 }
 
+// unchanging is a producer that knows whether the files of its tree can change.
+type unchanging interface{ Unchanging() bool }
+
 // content returns the content of an open node, or nil. It stays pinned at least
 // as long as the request that asks for it.
 func (o *opens) content(n uint64) Content {
@@ -67,7 +70,9 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	v.counters.open.Add(1)
 
 	status := f.current(v, id)
-	if status == fuse.OK {
+	if status != fuse.OK {
+		f.producer.Drop(in.NodeId) // nobody will ask for it again
+	} else {
 		status = f.openNode(cancel, in, v, id, o)
 	}
 	if status != fuse.OK {
@@ -83,7 +88,13 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 // current makes sure that a file did not change since it was looked up. The
 // kernel answers ESTALE by looking the name up again, so that who opens a file
 // that changed gets the new one.
+//
+// It is looked at on every open: that is the one thing that DaemonCache promises
+// beyond PageCache, and a stat(2) is a twentieth of what an open costs.
 func (f *FS) current(v *view, id uint32) fuse.Status {
+	if u, ok := f.producer.(unchanging); ok && u.Unchanging() {
+		return fuse.OK
+	}
 	path := f.tree.path(id)
 	now, err := f.producer.Stat(path)
 	if err == nil {
@@ -104,29 +115,53 @@ func (f *FS) openNode(cancel <-chan struct{}, in *fuse.OpenIn, v *view, id uint3
 	if o.content != nil {
 		return fuse.OK
 	}
-	c, status := f.openContent(cancel, &in.InHeader, v, id, "open", noOffset)
-	if status != fuse.OK {
-		return status
-	}
-	var backing int32
-	if s := f.server.Load(); s != nil && f.passes.Load() && c.Memory() != nil {
-		id, errno := s.RegisterBackingFd(&fuse.BackingMap{Fd: int32(c.Memory().Fd())})
-		switch {
-		case errno == unix.EPERM:
-			// It will not be permitted later either.
-			if f.passes.CompareAndSwap(true, false) {
-				f.log.Info("no passthrough: it needs CAP_SYS_ADMIN; files are read through the daemon")
-			}
-		case errno != 0:
-			f.log.Debug("no passthrough for one file", "cause", errno)
-		default:
-			backing = id
+	c := f.producer.Acquire(in.NodeId)
+	if c == nil {
+		var status fuse.Status
+		if c, status = f.openContent(cancel, &in.InHeader, v, id, "open", noOffset); status != fuse.OK {
+			return status
 		}
 	}
+	backing := f.back(c)
 	f.opens.mu.Lock()
 	o.content, o.backing = c, backing
 	f.opens.mu.Unlock()
 	return fuse.OK
+}
+
+// back tells the kernel of content's memory, unless it knows, and returns the number
+// by which it does; 0 for none.
+func (f *FS) back(c Content) (id int32) {
+	s, m := f.server.Load(), c.Memory()
+	if s == nil || m == nil || !f.passes.Load() {
+		return 0
+	}
+	if id := c.Backing(); id != 0 {
+		return id
+	}
+	id, errno := s.RegisterBackingFd(&fuse.BackingMap{Fd: int32(m.Fd())})
+	switch {
+	case errno == unix.EPERM:
+		// It will not be permitted later either.
+		if f.passes.CompareAndSwap(true, false) {
+			f.log.Info("no passthrough: it needs CAP_SYS_ADMIN; files are read through the daemon")
+		}
+		return 0
+	case errno != 0:
+		f.log.Debug("no passthrough for one file", "cause", errno)
+		return 0
+	}
+	c.Back(id, f.unback)
+	return id
+}
+
+// unback takes back what back told. After the mount there is nothing left of it.
+func (f *FS) unback(id int32) {
+	if s := f.server.Load(); s != nil {
+		if errno := s.UnregisterBackingFd(id); errno != 0 {
+			f.log.Debug("a backing file stays registered", "cause", errno)
+		}
+	}
 }
 
 // Release ends an open.
@@ -160,11 +195,6 @@ func (f *FS) release(v *view, n uint64, o *openNode) {
 }
 
 func (f *FS) closeNode(o *openNode) {
-	if s := f.server.Load(); s != nil && o.backing != 0 {
-		if errno := s.UnregisterBackingFd(o.backing); errno != 0 {
-			f.log.Debug("a backing file stays registered", "cause", errno)
-		}
-	}
 	if o.content != nil {
 		o.content.Release()
 	}

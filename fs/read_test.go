@@ -145,6 +145,17 @@ func TestPassthrough(t *testing.T) {
 	if n := m.p.opened.Load(); n != 2 {
 		t.Errorf("opened %d times, want 2", n)
 	}
+	if n := m.p.backed.Load(); n != 0 {
+		t.Errorf("the kernel still knows %d contents that nobody keeps", n)
+	}
+	// What stays cached is told to the kernel once.
+	for range 5 {
+		m.want(want, "bmp/a.bmp")
+		released(t, m)
+	}
+	if now, ever := m.p.backed.Load(), m.p.backings.Load(); now != 1 || ever != 2 {
+		t.Errorf("%d contents were told to the kernel, which knows %d", ever, now)
+	}
 }
 
 // released waits until all files are closed: the kernel does not wait for the
@@ -253,6 +264,8 @@ type zeros struct{ size int64 }
 func (z *zeros) ReadAt(b []byte, off int64) (int, error) { return len(b), nil }
 func (z *zeros) Size() int64                             { return z.size }
 func (z *zeros) Memory() *os.File                        { return nil }
+func (z *zeros) Backing() int32                          { return 0 }
+func (z *zeros) Back(int32, func(int32))                 {}
 func (z *zeros) Release()                                {}
 
 type zeroProducer struct {

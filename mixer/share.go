@@ -24,10 +24,12 @@ func (f Fixed) Choose(r Request) int {
 func (f Fixed) Share() float64 { return float64(f) }
 
 // evenly maps keys to [0, 1) so that successive ones are spread evenly: multiples
-// of the golden ratio, of which the fraction remains.
+// of an irrational, of which the fraction remains. It must not be one of those by
+// which [Ranks] decides what is stored in full, or all of that would come to lie
+// side by side.
 func evenly(key uint64) float64 {
-	const golden = 0x9e3779b97f4a7c15 // of 2^64
-	return float64(key*golden>>11) / (1 << 53)
+	const bronze = 0xbb67ae8584caa73b // the fraction of the square root of 3, of 2^64
+	return float64(key*bronze>>11) / (1 << 53)
 }
 
 // Steady takes what is stored in full for a constant share of the reads, in whatever

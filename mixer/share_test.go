@@ -17,6 +17,31 @@ func isRaw(p Policy, key uint64, candidates []Candidate) bool {
 	return candidates[p.Choose(r)].Steps == 2
 }
 
+// TestFixedAmongRanked: what is stored in full is a share itself; of that, too, a
+// share is taken.
+func TestFixedAmongRanked(t *testing.T) {
+	seqs := make([]int64, 20_000)
+	for i := range seqs {
+		seqs[i] = int64(i)
+	}
+	for _, stored := range []float64{0.01, 0.1, 0.5} {
+		for _, share := range []float64{0.1, 0.5, 0.9} {
+			both, raw := 0, 0
+			for i, rank := range Ranks(0, seqs) {
+				if rank < stored {
+					both++
+					if evenly(3<<32+uint64(i)) < share {
+						raw++
+					}
+				}
+			}
+			if got := float64(raw) / float64(both); math.Abs(got-share) > 0.05 {
+				t.Errorf("stored %v: %v of %d where %v was asked for", stored, got, both, share)
+			}
+		}
+	}
+}
+
 func TestFixed(t *testing.T) {
 	for _, share := range []float64{0, 0.1, 0.5, 0.9, 1} {
 		p := Fixed(share)

@@ -104,11 +104,14 @@ func (c *checker) check() error {
 	if err := c.openIndex(len(sealed) > 0); err != nil {
 		return err
 	}
-	c.leftovers(unfinished)
+	c.leftovers(packsName, unfinished)
 	for _, n := range sealed {
 		if err := c.pack(n); err != nil {
 			return err
 		}
+	}
+	if err := c.fractions(); err != nil {
+		return err
 	}
 	if c.index == nil {
 		return nil
@@ -133,24 +136,6 @@ func (c *checker) openIndex(wanted bool) error {
 	return c.found(currentName, err)
 }
 
-// leftovers reports unfinished packs, unless somebody is writing one.
-func (c *checker) leftovers(unfinished []uint32) {
-	if len(unfinished) == 0 {
-		return
-	}
-	lock, err := c.o.FS.Lock(filepath.Join(c.dir, lockName))
-	if errors.Is(err, vfs.ErrLocked) {
-		return
-	}
-	if err == nil {
-		defer lock.Close()
-	}
-	for _, n := range unfinished {
-		c.add(Orphaned, path.Join(packsName, packName(n)+partSuffix), "", 0,
-			errors.New("an interrupted run left it; packing again goes on with it"))
-	}
-}
-
 // pack checks one pack against itself and against the index.
 func (c *checker) pack(n uint32) error {
 	name := path.Join(packsName, packName(n))
@@ -170,6 +155,16 @@ func (c *checker) pack(n uint32) error {
 			return c.found(name, err)
 		}
 	}
+	return c.records(f, name, n, func(samples []Sample) {
+		if indexed {
+			c.remember(samples)
+		}
+	})
+}
+
+// records checks a pack against itself, and calls each with the entries of every
+// record.
+func (c *checker) records(f vfs.File, name string, n uint32, each func([]Sample)) error {
 	seal, records, err := readFooter(f, n)
 	if err != nil {
 		return c.found(name, err)
@@ -192,22 +187,29 @@ func (c *checker) pack(n uint32) error {
 			c.add(Corrupt, name, "", r.metaOff, err)
 			continue
 		}
-		if err := c.data(f, name, samples, indexed, scratch); err != nil {
+		each(samples)
+		if err := c.data(f, name, samples, scratch); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// data checks the data of a record's entries, and remembers them.
-func (c *checker) data(f vfs.File, name string, samples []Sample, indexed bool, scratch *[ChunkSize]byte) error {
+// remember takes note of the newest entry of each path.
+func (c *checker) remember(samples []Sample) {
 	for i := range samples {
-		s := &samples[i]
-		if s.Kind == Tombstone && indexed {
+		if s := &samples[i]; s.Kind == Tombstone {
 			delete(c.live, s.Path)
-		} else if indexed {
+		} else {
 			c.live[s.Path] = s.Seq
 		}
+	}
+}
+
+// data checks the data of a record's entries.
+func (c *checker) data(f vfs.File, name string, samples []Sample, scratch *[ChunkSize]byte) error {
+	for i := range samples {
+		s := &samples[i]
 		for _, r := range s.Representations {
 			for _, p := range r.Parts {
 				if err := c.found(name, verifyPart(f, p, s.Path, scratch)); err != nil {

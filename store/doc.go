@@ -24,6 +24,9 @@
 // The index finds an entry by its path. It is a Badger database kept in
 // immutable generations, index.N; the file CURRENT names the one to use.
 //
+// A [Fraction] is what one pipeline made of some of the samples, kept in the store:
+// packs of their own, named by the pipeline. It is a copy, and can be made again.
+//
 // An [Overlay] is a private store that grows while it is used: what a mount
 // produced and wants to keep.
 //

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -30,38 +29,15 @@ type OverlayOptions struct {
 // Overlay is a private store that grows while it is used. It is safe for
 // concurrent use. It takes some 30 bytes of memory a representation.
 type Overlay struct {
-	dir  string
+	*catalogue
 	o    OverlayOptions
 	lock io.Closer
-	pool *pool
-	seed maphash.Seed
-
-	places sync.RWMutex
-	at     map[uint64]location
 
 	write  sync.Mutex
 	w      *packWriter // nil between packs
 	next   uint32
 	sealed int64 // bytes of packs that do not grow any more
 	dead   error // why nothing can be written any more
-}
-
-// location is where a record begins: the pack's number above offsetBits bits of
-// offset.
-type location uint64
-
-const (
-	offsetBits   = 40
-	maxPackBytes = 1 << 39
-	maxPacks     = 1<<(64-offsetBits) - 1
-)
-
-// overlayKey is what a representation is looked up by. Only its hash is kept in
-// memory; the record itself tells whether it is the one.
-type overlayKey struct {
-	path string
-	src  Identity
-	key  string
 }
 
 // OpenOverlay opens the overlay in dir, made if need be. ErrLocked says that
@@ -77,10 +53,7 @@ func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
 		o.PackBytes = 64 << 20
 	}
 	o.PackBytes = min(o.PackBytes, maxPackBytes)
-	v := &Overlay{
-		dir: dir, o: o, seed: maphash.MakeSeed(), at: map[uint64]location{},
-		pool: newPool(o.FS, dir, o.MaxOpenPacks),
-	}
+	v := &Overlay{o: o, catalogue: newCatalogue(o.FS, "overlay", dir, o.Logger, o.MaxOpenPacks)}
 	if err := o.FS.MkdirAll(dir); err != nil {
 		return nil, err
 	}
@@ -97,83 +70,22 @@ func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
 	return v, nil
 }
 
-func (v *Overlay) know(pack uint32, off int64, samples []Sample) {
-	for i := range samples {
-		s := &samples[i]
-		for j := range s.Representations {
-			v.place(overlayKey{s.Path, s.Source, s.Representations[j].Key}, pack, off)
-		}
-	}
-}
-
-func (v *Overlay) place(k overlayKey, pack uint32, off int64) {
-	v.places.Lock()
-	defer v.places.Unlock()
-	v.at[v.hash(k)] = location(uint64(pack)<<offsetBits | uint64(off))
-}
-
-// hash is replaced by tests that want collisions.
-func (v *Overlay) hash(k overlayKey) uint64 { return overlayHash(v.seed, k) }
-
-var overlayHash = func(seed maphash.Seed, k overlayKey) uint64 { return maphash.Comparable(seed, k) }
-
-var metaBuffers = sync.Pool{New: func() any { return new([]byte) }}
-
 // Get finds what Put stored for that version of the file; ErrNotFound where
 // there is nothing, or nothing that holds.
 func (v *Overlay) Get(path string, src Identity, key string) (Representation, error) {
-	k := overlayKey{path, src, key}
-	v.places.RLock()
-	at, ok := v.at[v.hash(k)]
-	v.places.RUnlock()
-	if !ok {
-		return Representation{}, ErrNotFound
-	}
-	rep, err := v.read(k, at)
+	rep, err := v.get(overlayKey{path, src, key})
 	if errors.Is(err, ErrCorrupt) {
-		v.o.Logger.Warn("an overlay's record is damaged and forgotten", "overlay", v.dir, "sample", path, "error", err)
+		v.log.Warn("an overlay's record is damaged and forgotten", "overlay", v.dir, "sample", path, "error", err)
 		v.Forget(path, src, key)
 		err = fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
 	return rep, err
 }
 
-// read reads the record at a location and returns the representation, if it is
-// the one that was asked for.
-func (v *Overlay) read(k overlayKey, at location) (Representation, error) {
-	n, off := uint32(at>>offsetBits), int64(at&(1<<offsetBits-1))
-	p, err := v.pool.get(n)
-	if err != nil {
-		return Representation{}, err
-	}
-	f, err := p.acquire()
-	if err != nil {
-		return Representation{}, err
-	}
-	defer p.release()
-	buf := metaBuffers.Get().(*[]byte)
-	defer metaBuffers.Put(buf)
-	rec, err := readRecord(f, n, off, 2*maxLen, buf)
-	if err != nil {
-		return Representation{}, err
-	}
-	for i := range rec.samples {
-		s := &rec.samples[i]
-		if s.Path == k.path && s.Source == k.src {
-			if r := s.Representation(k.key); r != nil {
-				return *r, nil
-			}
-		}
-	}
-	return Representation{}, ErrNotFound // another one has the same hash
-}
-
 // Forget makes Get find nothing, so that the representation is made again: for
 // a caller whose Reader found it corrupt. What it took on disk is not given back.
 func (v *Overlay) Forget(path string, src Identity, key string) {
-	v.places.Lock()
-	defer v.places.Unlock()
-	delete(v.at, v.hash(overlayKey{path, src, key}))
+	v.forget(overlayKey{path, src, key})
 }
 
 // Put stores a representation; one that is stored already costs nothing. A Get
@@ -299,4 +211,10 @@ func (v *Overlay) Close() error {
 		v.lock = nil
 	}
 	return err
+}
+
+// Has reports whether Get will, as far as memory tells, find something.
+func (v *Overlay) Has(path string, src Identity, key string) bool {
+	_, ok := v.find(overlayKey{path, src, key})
+	return ok
 }

@@ -1,10 +1,6 @@
 package store
 
-import (
-	"errors"
-	"path/filepath"
-	"slices"
-)
+import "slices"
 
 // load finds out what the packs hold.
 func (v *Overlay) load() error {
@@ -31,36 +27,9 @@ func (v *Overlay) load() error {
 }
 
 func (v *Overlay) loadSealed(n uint32) error {
-	f, err := v.o.FS.Open(filepath.Join(v.dir, packName(n)))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	seal, records, err := readFooter(f, n)
+	seal, _, err := v.catalogue.loadSealed(n)
 	v.sealed += seal.Size
-	for _, r := range records {
-		var samples []Sample
-		if samples, err = decodeRecord(r.meta, r.at); err != nil {
-			err = corruptAt(n, r.metaOff, "", err)
-			break
-		}
-		v.know(n, r.off, samples)
-	}
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, ErrCorrupt) {
-		return err
-	}
-	// Nothing here cannot be made again: what still holds is used.
-	v.o.Logger.Warn("an overlay's pack is damaged; what holds of it is used", "overlay", v.dir, "error", err)
-	for rec, err := range scan(f, n, seal.Size, false) {
-		if err != nil {
-			break
-		}
-		v.know(n, rec.off, rec.samples)
-	}
-	return nil
+	return err
 }
 
 // resume takes over an unfinished pack; only the last one can grow.

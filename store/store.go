@@ -48,6 +48,8 @@ type Store struct {
 	index  *index
 	recent *recent
 	temp   string // a rebuilt index to remove; may be ""
+
+	fractions []*Fraction
 }
 
 // Open opens a store for reading. Where the index is missing or broken it is
@@ -74,6 +76,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := s.openPacks(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.fractions = openFractions(&s.o, dir)
 	return s, nil
 }
 
@@ -200,6 +203,9 @@ func (s *Store) Stats() Stats { return s.index.seal.Stats.clone() }
 func (s *Store) Close() error {
 	if s.pool != nil {
 		s.pool.close()
+	}
+	for _, f := range s.fractions {
+		f.pool.close()
 	}
 	s.index.close()
 	if s.temp != "" {

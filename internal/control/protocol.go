@@ -52,12 +52,14 @@ const (
 	Nanosec Unit = "ns"
 	YesNo   Unit = "bool" // 0 or 1
 	Percent Unit = "%"
+	Text    Unit = "text" // no number
 )
 
-// Counter is one number.
+// Counter is one number, or what is said in its place.
 type Counter struct {
 	Group string `json:"group"` // the part of the daemon: fs, produce, store
 	Name  string `json:"name"`
 	Value int64  `json:"value"`
 	Unit  Unit   `json:"unit,omitempty"`
+	Text  string `json:"text,omitempty"`
 }

@@ -16,6 +16,11 @@ type Content struct {
 	cost   int64    // bytes that it takes from the budget
 	refs   atomic.Int32
 	passed atomic.Int64 // bytes, see Passed
+	// fetched counts the bytes that are read; nil where they are in memory.
+	fetched *atomic.Int64
+
+	backing atomic.Int32 // see Back
+	forget  func(int32)
 }
 
 // Size of the content in bytes.
@@ -35,6 +40,9 @@ func (c *Content) ReadAt(b []byte, off int64) (int, error) {
 		b = b[:c.size-off]
 	}
 	n, err := c.reader.ReadAt(b, off)
+	if c.fetched != nil {
+		c.fetched.Add(int64(n))
+	}
 	if err == nil && short {
 		err = io.EOF
 	}
@@ -58,8 +66,22 @@ func (c *Content) Bytes(off int64, n int) []byte {
 // Release gives the pin back.
 func (c *Content) Release() {
 	if c.refs.Add(-1) == 0 {
+		if id := c.backing.Load(); id != 0 {
+			c.forget(id)
+		}
 		c.reader.Close()
 	}
+}
+
+// Backing is the number that Back noted, or 0.
+func (c *Content) Backing() int32 { return c.backing.Load() }
+
+// Back notes the number by which the kernel knows Memory: it need not be told at
+// each open. Right before the memory goes, forget is called with it. Only one may
+// note one, once, who holds a pin.
+func (c *Content) Back(id int32, forget func(id int32)) {
+	c.forget = forget
+	c.backing.Store(id)
 }
 
 // Pin pins the content once more.

@@ -197,14 +197,15 @@ func (p *Producer) findOrigins(j *job, stored *store.Sample) {
 		j.origins = append(j.origins, o)
 	}
 	addStored := func(key string, steps, level int) bool {
-		found := p.representation(j.file, stored, key)
-		if found == nil || found.rep.Size(level) < 0 {
+		size := int64(-1)
+		if steps == j.plan.Len() {
+			size, _ = j.plan.Size()
+		}
+		found := p.representation(j.file, stored, key, level, size)
+		if found == nil {
 			return false
 		}
-		add(found.rep.Size(level), false, origin{
-			steps: steps, copy: found.copy, forget: found.forget,
-			open: func() (sized, error) { return found.read(found.rep, level) },
-		})
+		add(found.size, false, origin{steps: steps, copy: found.copy, forget: found.forget, open: found.open})
 		j.settled = j.settled || steps == j.plan.Len() && !found.copy
 		return true
 	}
@@ -261,38 +262,74 @@ func (p *Producer) inDataset(f File) bool {
 	return true
 }
 
-// found is a stored representation and how to read it.
+// found is a stored representation at one of its levels.
 type found struct {
-	rep  store.Representation
-	read func(store.Representation, int) (sized, error)
+	size int64
+	open func() (sized, error)
 	// copy: it can be made again, and forget makes that happen.
 	copy   bool
 	forget func()
 }
 
-// representation finds a stored representation of this version of the file, in
-// the store, its fractions or the overlay; nil where there is none.
-func (p *Producer) representation(f File, stored *store.Sample, key string) *found {
+// copies is a part of the store, or beside it, that holds what can be made again.
+type copies interface {
+	Has(path string, src store.Identity, key string) bool
+	Get(path string, src store.Identity, key string) (store.Representation, error)
+	Reader(rep store.Representation, level int) (*store.Reader, error)
+	Forget(path string, src store.Identity, key string)
+}
+
+// representation finds a stored representation of this version of the file, in the
+// store, its fractions or the overlay; nil where there is none, or none with that
+// level. size is its size if the caller knows it, and not positive otherwise.
+func (p *Producer) representation(f File, stored *store.Sample, key string, level int, size int64) *found {
 	if stored != nil {
-		if rep := stored.Representation(key); rep != nil {
-			return &found{rep: *rep, read: func(r store.Representation, level int) (sized, error) { return p.o.Store.Reader(r, level) }}
+		if rep := stored.Representation(key); rep != nil && rep.Size(level) >= 0 {
+			return &found{size: rep.Size(level), open: func() (sized, error) { return p.o.Store.Reader(*rep, level) }}
 		}
 	}
-	if p.o.Overlay != nil && key != transcode.Original {
-		id := store.Identity(f.Identity)
-		rep, err := p.o.Overlay.Get(f.Path, id, key)
-		if err == nil {
-			return &found{
-				rep: rep, read: func(r store.Representation, level int) (sized, error) { return p.o.Overlay.Reader(r, level) },
-				copy: true, forget: func() { p.o.Overlay.Forget(f.Path, id, key) },
-			}
-		}
-		if !errors.Is(err, store.ErrNotFound) {
-			// It can be made again; what is broken is only a copy.
-			p.log.Warn("kept representation cannot be read, making it again", "sample", f.Path, "key", key, "cause", err)
+	if key == transcode.Original {
+		return nil
+	}
+	for _, c := range p.copies {
+		if found := p.copyIn(c, f, key, level, size); found != nil {
+			return found
 		}
 	}
 	return nil
+}
+
+// copyIn finds a copy. Where its size is known it is not touched before it is
+// opened: the policy may choose another one.
+func (p *Producer) copyIn(c copies, f File, key string, level int, size int64) *found {
+	id := store.Identity(f.Identity)
+	if !c.Has(f.Path, id, key) {
+		return nil
+	}
+	copied := &found{size: size, copy: true, forget: func() { c.Forget(f.Path, id, key) }}
+	if size > 0 {
+		copied.open = func() (sized, error) {
+			rep, err := c.Get(f.Path, id, key)
+			if err != nil {
+				return nil, err
+			}
+			return c.Reader(rep, level)
+		}
+		return copied
+	}
+	rep, err := c.Get(f.Path, id, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		p.log.Warn("a kept copy cannot be read, making it again", "sample", f.Path, "key", key, "cause", err)
+		return nil
+	case rep.Size(level) < 0:
+		return nil
+	}
+	copied.size = rep.Size(level)
+	copied.open = func() (sized, error) { return c.Reader(rep, level) }
+	return copied
 }
 
 // storedOriginal opens the original from the store; nil where it is not kept.
@@ -301,11 +338,11 @@ func (p *Producer) storedOriginal(f File) (sized, error) {
 	if err != nil || stored == nil {
 		return nil, err
 	}
-	found := p.representation(f, stored, transcode.Original)
+	found := p.representation(f, stored, transcode.Original, 0, -1)
 	if found == nil {
 		return nil, nil
 	}
-	return found.read(found.rep, 0)
+	return found.open()
 }
 
 // storedSize is the size of the view's file if some representation is it.

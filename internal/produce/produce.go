@@ -36,6 +36,10 @@ type Options struct {
 	CacheBytes int64
 	// MaxOpen is the number of contents kept open; 0 means DefaultMaxOpen.
 	MaxOpen int
+	// Cache decides what is kept of what was opened, within [Keepable] of CacheBytes;
+	// nil: what was opened last, up to CacheBytes and MaxOpen. The producer takes it
+	// over.
+	Cache mixer.Cache
 	// Memfd holds open content in memfds, so that the kernel can serve it without
 	// asking; each costs a descriptor.
 	Memfd bool
@@ -60,7 +64,9 @@ type Producer struct {
 	memory          *semaphore.Weighted // bytes being worked on, workBytes in all
 
 	contents *contents
+	ruled    *ruled // instead of contents, where a policy rules
 	memfds   budget
+	files    memoryFiles
 
 	mu       sync.Mutex
 	products *lru[productKey, *product]
@@ -69,6 +75,7 @@ type Producer struct {
 
 	sources, results buffers
 
+	copies     []copies
 	background *background
 	meter      *meter // nil unless the policy follows the load
 	stats      counters
@@ -105,12 +112,25 @@ func New(o Options) (*Producer, error) {
 		// A memfd that is pinned outlives its place in the cache; a quarter of the
 		// budget is left for those.
 		contents: newContents(o.CacheBytes*3/4, o.MaxOpen),
+		ruled:    newRuled(o.Cache, o.Log),
 		memfds:   budget{limit: o.CacheBytes},
 		products: newLRU[productKey, *product](o.CacheBytes/4, 4096),
 		infos:    newLRU[string, knownInfo](0, 1<<14), // all of cost 0
 		settled:  settledJobs{seed: maphash.MakeSeed()},
 	}
+	if o.Store != nil {
+		for _, f := range o.Store.Fractions() {
+			p.copies = append(p.copies, f)
+		}
+	}
+	if o.Overlay != nil {
+		p.copies = append(p.copies, o.Overlay)
+	}
+	p.files = newMemoryFiles(o.Memfd)
 	p.background = newBackground(p)
+	if p.ruled != nil {
+		p.count()
+	}
 	if f, ok := o.Policy.(follower); ok {
 		p.meter = &meter{}
 		p.meter.follow(f, o.Workers)
@@ -127,6 +147,8 @@ func (p *Producer) Close() error {
 	p.background.close()
 	p.meter.close()
 	p.contents.clear()
+	p.ruled.clear()
+	p.files.close()
 	return nil
 }
 
@@ -184,7 +206,12 @@ func (p *Producer) plain(f File, v transcode.Pipeline) bool {
 // Acquire returns open content pinned, or nil where it has to be opened. It does
 // not allocate.
 func (p *Producer) Acquire(key Key) *Content {
-	c := p.contents.get(key)
+	var c *Content
+	if p.ruled != nil {
+		c = p.ruled.get(key)
+	} else {
+		c = p.contents.get(key)
+	}
 	if c == nil {
 		return nil
 	}
@@ -194,6 +221,10 @@ func (p *Producer) Acquire(key Key) *Content {
 
 // Drop forgets open content; who holds it keeps it.
 func (p *Producer) Drop(key Key) {
+	if p.ruled != nil {
+		p.ruled.drop(key)
+		return
+	}
 	if made := p.contents.drop(key); made != nil && !made.shared {
 		p.forget(made)
 	}
@@ -211,13 +242,19 @@ func (p *Producer) Open(ctx context.Context, key Key, f File, v transcode.Pipeli
 		return nil, err
 	}
 	c.refs.Store(1)
+	if _, made := c.reader.(memory); !made {
+		c.fetched = &p.stats.fetched
+	}
+	p.stats.opened.Add(1)
+	if p.ruled != nil {
+		return p.ruled.put(key, c, p)
+	}
 	if p.o.Memfd {
 		if err := p.intoMemory(c); err != nil {
 			c.Release()
 			return nil, err
 		}
 	}
-	p.stats.opened.Add(1)
 	return p.contents.put(key, c), nil
 }
 

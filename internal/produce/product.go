@@ -207,6 +207,7 @@ func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job,
 	}()
 	switch n, err := p.meter.metered(r).ReadAt(src, 0); {
 	case n == len(src):
+		p.stats.fetched.Add(int64(n))
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%s: %w", j.file.Path, ErrChanged)
 	default:

@@ -3,11 +3,13 @@ package produce
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/pipefs/pipefs/mixer"
 )
 
 type counters struct {
 	hits, opened, produced, rebuilt, kept, failed, panics, busy atomic.Int64
-	raw, encoded, spared                                        atomic.Int64
+	raw, encoded, spared, fetched                               atomic.Int64
 }
 
 // Stats is what a producer has done since it was made.
@@ -22,11 +24,15 @@ type Stats struct {
 	// BusySeconds is the time that workers spent computing, all of them together.
 	BusySeconds float64 `json:"busy_seconds"`
 	MemoryBytes int64   `json:"memory_bytes"` // held in memfds
+	// FetchedBytes were read from the dataset, the store and the overlay.
+	FetchedBytes int64 `json:"fetched_bytes"`
 	// OverlayBytes is what is kept on disk.
 	OverlayBytes int64 `json:"overlay_bytes"`
 
-	Mix        MixStats        `json:"mix"`
-	Background BackgroundStats `json:"background"`
+	// Cache is what the cache's policy has counted; nil where there is none.
+	Cache      *mixer.CacheStats `json:"cache,omitempty"`
+	Mix        MixStats          `json:"mix"`
+	Background BackgroundStats   `json:"background"`
 }
 
 // MixStats is what was read from, where there was a choice.
@@ -51,7 +57,7 @@ func (p *Producer) Stats() Stats {
 		Hits: p.stats.hits.Load(), Opened: p.stats.opened.Load(), Produced: p.stats.produced.Load(), Rebuilt: p.stats.rebuilt.Load(),
 		Kept: p.stats.kept.Load(), Failed: p.stats.failed.Load(), Panics: p.stats.panics.Load(),
 		BusySeconds: time.Duration(p.stats.busy.Load()).Seconds(),
-		MemoryBytes: p.memfds.held.Load(),
+		MemoryBytes: p.memfds.held.Load(), FetchedBytes: p.stats.fetched.Load(), Cache: p.ruled.stats(),
 		Mix: MixStats{
 			Raw: p.stats.raw.Load(), Encoded: p.stats.encoded.Load(), Spared: p.stats.spared.Load(), Share: 1,
 		},

@@ -1,0 +1,197 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Fraction is what one pipeline made of some of a store's samples, kept in the
+// store. It is only a copy: everything in it can be made again, so what is
+// damaged or gone is not found, and that is all. It is safe for concurrent use
+// and takes some 30 bytes of memory a sample.
+type Fraction struct {
+	*catalogue
+	info  fractionFile
+	once  bool  // as Options.VerifyOnce
+	bytes int64 // of packs that were there when it was opened
+
+	mu   sync.Mutex
+	told map[uint32]bool // packs that were found damaged or gone
+}
+
+// fractionFile says what a directory of packs holds.
+type fractionFile struct {
+	Magic   string  `json:"magic"`
+	Version int     `json:"version"`
+	Spec    string  `json:"spec"`
+	Share   float64 `json:"share"` // of the samples, that was asked for last
+}
+
+const (
+	fractionsName   = "fractions"
+	fractionName    = "FRACTION"
+	fractionMagic   = "pipefs fraction"
+	fractionVersion = 1
+)
+
+// checkSpec refuses specs that are no names of directories.
+func checkSpec(spec string) error {
+	if spec == "" || len(spec) > 255 || spec[0] == '.' || strings.ContainsAny(spec, "/\x00") {
+		return fmt.Errorf("%q cannot be the name of a fraction's directory", spec)
+	}
+	return nil
+}
+
+func readFraction(o *Options, dir string) (fractionFile, error) {
+	var f fractionFile
+	_, err := readText(o.FS, filepath.Join(dir, fractionName), &f)
+	switch {
+	case err != nil:
+	case f.Magic != fractionMagic:
+		err = &CorruptError{Path: fractionName, Cause: errors.New("of something else")}
+	case f.Version > fractionVersion:
+		err = fmt.Errorf("version %d: %w", f.Version, ErrVersion)
+	case f.Spec != filepath.Base(dir):
+		err = &CorruptError{Path: fractionName, Cause: fmt.Errorf("is that of %q", f.Spec)}
+	}
+	return f, err
+}
+
+// openFractions opens what fractions there are, by name. A store is as good
+// without them: what is wrong with one is logged.
+func openFractions(o *Options, store string) []*Fraction {
+	dir := filepath.Join(store, fractionsName)
+	names, err := o.FS.List(dir)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			o.Logger.Warn("the fractions of the store cannot be used", "store", store, "error", err)
+		}
+		return nil
+	}
+	var all []*Fraction
+	for _, spec := range names {
+		if checkSpec(spec) != nil {
+			continue
+		}
+		f, err := openFraction(o, filepath.Join(dir, spec))
+		switch {
+		case err == nil:
+			all = append(all, f)
+		case !errors.Is(err, fs.ErrNotExist): // else one that was begun, or half removed
+			o.Logger.Warn("a fraction of the store cannot be used; pipefs materialize makes it again", "fraction", filepath.Join(dir, spec), "error", err)
+		}
+	}
+	return all
+}
+
+// openFraction reads the footers of a fraction's sealed packs. A pack that
+// cannot be read is left out.
+func openFraction(o *Options, dir string) (*Fraction, error) {
+	info, err := readFraction(o, dir)
+	if err != nil {
+		return nil, err
+	}
+	sealed, _, err := listPacks(o.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fraction{
+		catalogue: newCatalogue(o.FS, "fraction", dir, o.Logger, o.MaxOpenPacks),
+		info:      info, once: o.VerifyOnce, told: map[uint32]bool{},
+	}
+	for _, n := range sealed {
+		seal, whole, err := f.loadSealed(n)
+		switch {
+		case err != nil:
+			f.lost(n, err)
+		case whole:
+			// The number may be another pack's tomorrow.
+			f.pool.add(n, &seal)
+		default:
+			f.pool.add(n, nil)
+		}
+		f.bytes += seal.Size
+	}
+	return f, nil
+}
+
+// lost tells of a pack that cannot be read, once.
+func (f *Fraction) lost(n uint32, cause error) {
+	f.mu.Lock()
+	told := f.told[n]
+	f.told[n] = true
+	f.mu.Unlock()
+	if !told {
+		f.log.Warn("a pack of the fraction is damaged or gone; what it held is made at each read", "fraction", f.dir, "pack", packName(n), "error", cause)
+	}
+}
+
+// Fractions returns the fractions that the store had when it was opened, by
+// name. The caller must not change the slice.
+func (s *Store) Fractions() []*Fraction { return s.fractions }
+
+// Fraction finds a fraction by the canonical spec of its pipeline; nil where
+// there is none.
+func (s *Store) Fraction(spec string) *Fraction {
+	for _, f := range s.fractions {
+		if f.info.Spec == spec {
+			return f
+		}
+	}
+	return nil
+}
+
+// Spec is the canonical spec of the pipeline.
+func (f *Fraction) Spec() string { return f.info.Spec }
+
+// Share is the share of the samples, from 0 to 1, that was asked for. There may
+// be fewer: where making them was interrupted, and where the dataset was packed
+// again since.
+func (f *Fraction) Share() float64 { return f.info.Share }
+
+// Count is the number of results that it holds, those of samples that have
+// changed since included.
+func (f *Fraction) Count() int64 { return f.count() }
+
+// Bytes is what its packs took on disk when it was opened.
+func (f *Fraction) Bytes() int64 { return f.bytes }
+
+// Has reports whether Get will, as far as memory tells, find something.
+func (f *Fraction) Has(path string, src Identity, key string) bool {
+	_, ok := f.find(overlayKey{path, src, key})
+	return ok
+}
+
+// Get finds what is kept of that version of a file under that key. ErrNotFound
+// says that there is nothing, or nothing that still holds: the packs of a
+// fraction are removed while it is used, and a copy that is damaged is no loss.
+// Every other error is the operating system's.
+func (f *Fraction) Get(path string, src Identity, key string) (Representation, error) {
+	k := overlayKey{path, src, key}
+	rep, err := f.get(k)
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+		if at, ok := f.find(k); ok {
+			f.lost(at.pack(), err)
+			f.forget(k)
+		}
+		err = fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	return rep, err
+}
+
+// Forget makes Get find nothing: for a caller whose Reader failed.
+func (f *Fraction) Forget(path string, src Identity, key string) {
+	f.forget(overlayKey{path, src, key})
+}
+
+// Reader opens a representation at a level; 0 is the whole. Its ReadAt goes on
+// working when the pack is removed for as long as the pack is open; after that
+// it fails with an error of the class fs.ErrNotExist, or ErrCorrupt where
+// another pack took the number. The same bytes can always be had otherwise.
+func (f *Fraction) Reader(rep Representation, level int) (*Reader, error) {
+	return f.pool.reader(rep, level, f.once)
+}
