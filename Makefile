@@ -8,7 +8,7 @@ BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test lint bench bench-l3 fuzz soak clean
+.PHONY: build demo test lint bench bench-l3 bench-mix ptx fuzz soak clean
 
 build: ## bin/pipefs
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pipefs ./cmd/pipefs
@@ -38,6 +38,13 @@ bench: ## benchmarks in Go's format: make bench BENCH=Read COUNT=10
 bench-l3: ## L3 beside other lossless codecs: make bench-l3 PICTURES=DIR ARGS='--rounds=9 --format=markdown'
 	@scripts/setup bench-l3
 	@GO=$(GO) PICTURES="$(PICTURES)" bench/l3/run $(ARGS)
+
+bench-mix: build ## mixes of raw and encoded at several speeds of the disk (root): make bench-mix ARGS='-rounds 8'
+	@scripts/setup test
+	$(GO) run ./bench/mix -program bin/pipefs -out bin/bench-mix $(ARGS)
+
+ptx: ## l3gpu/kernel/l3.ptx, the program for GPUs, from its source
+	@scripts/ptx
 
 fuzz: ## every fuzz target for FUZZTIME
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) scripts/fuzz

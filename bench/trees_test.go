@@ -87,6 +87,20 @@ func BenchmarkPackJPEG(b *testing.B) {
 		})
 }
 
+// loaderEpoch reads a directory once with PyTorch, and returns the seconds.
+func loaderEpoch(b *testing.B, dir string) float64 {
+	b.Helper()
+	out, err := exec.Command("/usr/bin/python3", "loaders/imagefolder.py", dir).Output()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var row struct{ Seconds float64 }
+	if err := json.Unmarshal(out, &row); err != nil {
+		b.Fatal(err)
+	}
+	return row.Seconds
+}
+
 // BenchmarkFirstEpoch reads the first epoch of original/ with PyTorch, 2 workers,
 // against an epoch of the tree itself: alone, while the background prepares
 // scan5/, and that with the pictures on the disk, for both, as at a true first
@@ -94,18 +108,7 @@ func BenchmarkPackJPEG(b *testing.B) {
 func BenchmarkFirstEpoch(b *testing.B) {
 	const images = 2000
 	dataset := testmount.Generate(b, "-samples", "100", "-copies", "20", "-png-every", "0")
-	epoch := func(dir string) float64 {
-		out, err := exec.Command("/usr/bin/python3", "loaders/imagefolder.py", dir).Output()
-		if err != nil {
-			b.Fatal(err)
-		}
-		var row struct{ Seconds float64 }
-		if err := json.Unmarshal(out, &row); err != nil {
-			b.Fatal(err)
-		}
-		return row.Seconds
-	}
-	epoch(dataset)
+	loaderEpoch(b, dataset)
 	plain := files(b, dataset)
 	for _, c := range []struct {
 		name string
@@ -119,7 +122,7 @@ func BenchmarkFirstEpoch(b *testing.B) {
 		}
 		b.Run(c.name, func(b *testing.B) {
 			compare(b, "images", images,
-				func() float64 { prepare(); return epoch(dataset) },
+				func() float64 { prepare(); return loaderEpoch(b, dataset) },
 				func() float64 {
 					// directories of its own: nothing is prepared yet
 					mnt, unmount := testmount.MountOnce(b, testmount.Home(b), dataset, c.args...)
@@ -128,7 +131,7 @@ func BenchmarkFirstEpoch(b *testing.B) {
 						b.Fatal(err)
 					}
 					prepare()
-					return epoch(filepath.Join(mnt, "original"))
+					return loaderEpoch(b, filepath.Join(mnt, "original"))
 				})
 		})
 	}

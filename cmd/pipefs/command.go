@@ -30,8 +30,8 @@ type example struct{ line, does string }
 // commandsOf lists all commands, as the help does.
 func commandsOf(env *environ) []*command {
 	return []*command{
-		mountCommand(env), umountCommand(env), packCommand(env), infoCommand(env), viewsCommand(env),
-		statsCommand(env), fidelityCommand(env), convertCommand(env), exportCommand(env), versionCommand(env),
+		mountCommand(env), umountCommand(env), packCommand(env), checkCommand(env), materializeCommand(env), infoCommand(env), viewsCommand(env),
+		tuneCommand(env), statsCommand(env), fidelityCommand(env), convertCommand(env), exportCommand(env), versionCommand(env),
 	}
 }
 

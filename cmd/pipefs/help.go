@@ -15,6 +15,8 @@ var glossary = []struct{ word, meaning string }{
 	{"fidelity", "how many scans of each image are read, 1 to 10: fewer are fewer bytes and a coarser picture. MNT/current points to one of scan1 … scan10"},
 	{"store", "a directory of packs with everything prepared ahead of time, made by pipefs pack; it can be mounted without its dataset"},
 	{"record", "K samples stored together: K = 1 suits random reads, K = 1024 reads in packed order from slow disks"},
+	{"fraction", "what one view shows of some of a store's samples, stored in full: pipefs materialize. The other samples are made when they are read"},
+	{"mix", "the share of reads that is served from what is stored in full; the rest is decoded. MNT/mix shows the same bytes whatever it is"},
 	{"mask", "a sample whose values are labels (palette, grey, 16 bits): steps that would blend or lose values leave it unchanged"},
 }
 

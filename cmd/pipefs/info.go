@@ -27,7 +27,7 @@ func infoCommand(env *environ) *command {
 	return &command{
 		name: "info", args: "STORE|DATASET", min: 1, max: 1,
 		brief: "show what a dataset or a store holds",
-		about: "Of a dataset: how many samples it has of each format and mode, and which of them are broken; the header of every sample is read for that. Of a store: also what it was packed from and how, the bytes that each representation takes, and how it gives the originals back. With --mssim also how much the pictures of MNT/scan1 … scan10 look like those of all scans, which says how few will do.",
+		about: "Of a dataset: how many samples it has of each format and mode, and which of them are broken; the header of every sample is read for that. Of a store: also what it was packed from and how, the bytes that each representation takes, how it gives the originals back, and the views that are kept of some samples. With --mssim also how much the pictures of MNT/scan1 … scan10 look like those of all scans, which says how few will do.",
 		examples: []example{
 			{"pipefs info ~/imagenet", "formats, modes, broken files"},
 			{"pipefs info /data/in.store", "the same, and how it is packed"},
@@ -77,7 +77,9 @@ type information struct {
 	Unscanned int          `json:"jpeg_without_scans"`
 	Faults    []fault      `json:"faults"`
 	Originals *originals   `json:"originals,omitempty"` // of a store only
-	MSSIM     *likeness    `json:"mssim,omitempty"`     // if asked for
+	// Fractions are of a store only.
+	Fractions []fractionRow `json:"fractions,omitempty"`
+	MSSIM     *likeness     `json:"mssim,omitempty"` // if asked for
 	byKind    map[formatRow]*formatRow
 }
 
@@ -113,6 +115,7 @@ func inspect(ctx context.Context, env *environ, name string, limits transcode.Li
 	if s.store != nil {
 		stats := s.store.Stats()
 		i.Store, i.Originals = &stats, &originals{registry: r}
+		i.Fractions = fractionRows(s.store, len(l.samples))
 	}
 	bar := newProgress(env, "looking at samples", len(l.samples))
 	err = s.lookAll(ctx, r, l.samples, func(seen sight) {
@@ -234,6 +237,10 @@ func (i *information) printStore(w io.Writer, line func(name, format string, arg
 	}
 	right(t, 2)
 	t.Render()
+	if len(i.Fractions) > 0 {
+		fmt.Fprintln(w)
+		printFractions(w, i.Fractions)
+	}
 	i.Originals.print(w)
 }
 

@@ -23,6 +23,7 @@ type mountConfig struct {
 	cache       string
 	cacheBytes  int64
 	mix         mixConfig
+	caching     cacheConfig
 	store       string
 	storeMax    int64 // 0: a default by free space
 	dataset     string
@@ -39,6 +40,8 @@ type mountConfig struct {
 	logFormat   string
 	logLevel    string
 	workers     int
+	gpu         string
+	gpuMemory   int64
 	limits      transcode.Limits
 	patience    time.Duration
 }
@@ -90,6 +93,10 @@ func mountOptions(c *mountConfig) []*option {
 			help: "let no program be run from the mount; ro, nodev and nosuid go without saying"},
 		{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096),
 			help: "samples that are computed at once"},
+		{name: "gpu", arg: "auto|off|N", def: "auto", set: intoGPU(&c.gpu),
+			help: "decode L3 on an NVIDIA GPU: auto looks for one when enough was decoded and uses it if that is faster; N is its number, and then it has to be there"},
+		{name: "gpu-memory", arg: "SIZE", def: "256M", set: intoSize(&c.gpuMemory),
+			help: "memory for --gpu, half of it on the GPU and half of it here; what the driver takes comes on top"},
 		{name: "log-file", arg: "FILE", path: true, def: "~/.local/state/pipefs/…, told when mounting", set: intoString(&c.logFile),
 			help: "where to log"},
 		{name: "log-format", arg: "text|json", def: "text", set: intoChoice(&c.logFormat, "text", "json"),
@@ -102,6 +109,7 @@ func mountOptions(c *mountConfig) []*option {
 			help: "check everything that can be checked, and mount nothing"},
 	}
 	options = append(options, mixOptions(&c.mix)...)
+	options = append(options, cacheOptions(&c.caching)...)
 	return append(options, limitOptions(&c.limits)...)
 }
 
@@ -198,6 +206,9 @@ func (c *mountConfig) check() (dead bool, err error) {
 		if _, err := r.Parse(spec); err != nil {
 			return false, err
 		}
+	}
+	if err := c.caching.check(c.cache); err != nil {
+		return false, err
 	}
 	if err := c.mix.check(c.cache); err != nil {
 		return false, err

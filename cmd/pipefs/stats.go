@@ -80,6 +80,8 @@ func printStats(w io.Writer, s control.Stats, now time.Time) {
 
 func formatCounter(c control.Counter) string {
 	switch c.Unit {
+	case control.Text:
+		return c.Text
 	case control.Bytes:
 		return formatSize(c.Value)
 	case control.Nanosec:

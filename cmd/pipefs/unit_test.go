@@ -133,7 +133,8 @@ func TestEveryFlagHasATwin(t *testing.T) {
 			continue
 		}
 		value := map[string]string{"": "", "page|daemon": "=page", "SIZE": "=1M", "K": "=2", "N": "=3", "always|once": "=once",
-			"text|json": "=json", "debug|info|warn|error": "=warn", "DURATION": "=1s"}
+			"text|json": "=json", "debug|info|warn|error": "=warn", "DURATION": "=1s",
+			"all|SHARE|adaptive": "=0.5", "ppm|bmp": "=bmp", "liquid|minio|lru": "=minio", "auto|off|N": "=off"}
 		v, ok := value[o.arg]
 		if !ok {
 			v = "=/x"
@@ -213,7 +214,7 @@ func TestAgain(t *testing.T) {
 		t.Errorf("limits %+v", d.limits)
 	}
 	c.twins, c.foreground = nil, false
-	if diff := cmp.Diff(c, d, cmp.AllowUnexported(mountConfig{})); diff != "" {
+	if diff := cmp.Diff(c, d, cmp.AllowUnexported(mountConfig{}, mixConfig{}, cacheConfig{})); diff != "" {
 		t.Errorf("the daemon understands something else:\n%s", diff)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/pipefs/pipefs/transcode/codecs"
 	"github.com/pipefs/pipefs/transcode/jpeg"
 	"github.com/pipefs/pipefs/transcode/jpeg/steps"
+	"github.com/pipefs/pipefs/transcode/l3"
 )
 
 // registry knows all formats and steps.
@@ -16,7 +17,14 @@ func registry(l transcode.Limits) *transcode.Registry { return codecs.Default(l)
 // registryOf is registry for files that are made as those of a store are; nil is
 // no store.
 func registryOf(l transcode.Limits, s *store.Store) *transcode.Registry {
-	return codecs.New(l, madeAs(s))
+	return registryOn(l, s, nil)
+}
+
+// registryOn is registryOf with a backend for L3 files; nil is the processor.
+func registryOn(l transcode.Limits, s *store.Store, b l3.Backend) *transcode.Registry {
+	o := madeAs(s)
+	o.Backend = b
+	return codecs.New(l, o)
 }
 
 // registryWith is registry for L3 files that are written in a way of their own.

@@ -32,7 +32,7 @@ func mixOptions(c *mixConfig) []*option {
 	*c = mixConfig{share: 1, format: "ppm"}
 	return []*option{
 		{name: "mix", arg: "all|SHARE|adaptive", def: mixAll, set: c.set,
-			help: "how many reads to serve from what pipefs materialize stored in full, where a sample has both: all, a share such as 0.3 or 30%, or, with --cache daemon, as many as keep disk and decoder equally busy while training runs"},
+			help: "how much to read of what pipefs materialize stored in full: all; a share such as 0.3 or 30%, with --cache page of the samples that are stored both ways and always the same ones, with --cache daemon of all reads; or adaptive, with --cache daemon, as much as keeps disk and decoder equally busy while training runs"},
 		{name: "mix-format", arg: "ppm|bmp", def: c.format, set: intoChoice(&c.format, "ppm", "bmp"),
 			help: "the view of pixels that MNT/mix leads to"},
 	}
@@ -90,12 +90,12 @@ func (c *mixConfig) policy(cache string, stored float64) mixer.Policy {
 	switch {
 	case c.adaptive:
 		return mixer.NewAdaptive(stored, stored)
-	case c.share >= stored:
+	case c.share == 1:
 		return mixer.Longest{}
 	case cache == "daemon":
 		return mixer.NewSteady(c.share)
 	}
-	return mixer.Fixed(c.share / stored)
+	return mixer.Fixed(c.share)
 }
 
 // links points MNT/mix and MNT/auto to views.
@@ -125,6 +125,8 @@ func (m *running) links(log *slog.Logger) error {
 // storedShare is the share of a store's samples that are stored as a view shows
 // them.
 func storedShare(s *store.Store, view string) float64 {
-	_, _ = s, view
-	return 1
+	if s == nil || s.Fraction(view) == nil {
+		return 1
+	}
+	return s.Fraction(view).Share()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/l3gpu"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -28,7 +29,8 @@ type running struct {
 	producer *produce.Producer
 	control  *control.Server
 	overlay  *store.Overlay
-	packed   string // the store's directory, if there is one
+	gpu      *l3gpu.Starting // nil with --gpu off
+	packed   string          // the store's directory, if there is one
 	started  time.Time
 	// close holds what has to be closed, the first one opened first.
 	close []func() error
@@ -49,9 +51,16 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 	if err := m.openSources(c, &o, log); err != nil {
 		return nil, err
 	}
-	m.registry = registryOf(c.limits, o.Store)
+	backend, err := m.openGPU(c, log)
+	if err != nil {
+		return nil, err
+	}
+	m.registry = registryOn(c.limits, o.Store, backend)
 	o.Registry = m.registry
 	o.Policy = c.mix.policy(c.cache, storedShare(o.Store, c.mix.format))
+	if err = c.caching.wire(c.cache, &o); err != nil {
+		return nil, err
+	}
 	if m.producer, err = produce.New(o); err != nil {
 		return nil, err
 	}
@@ -92,7 +101,7 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 
 // openSources opens dataset, store and overlay.
 func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logger) error {
-	options := store.Options{Logger: log, VerifyOnce: c.verify == "once"}
+	options := store.Options{Logger: log, VerifyOnce: c.verify == "once", FS: c.caching.files()}
 	packed, err := store.Open(c.source, options)
 	switch {
 	case err == nil: // a store is mounted

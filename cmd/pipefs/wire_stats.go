@@ -38,6 +38,7 @@ func (m *running) Counters() []control.Counter {
 		{Group: "produce", Name: "contents opened", Value: p.Opened},
 		{Group: "produce", Name: "reads of open contents", Value: p.Hits},
 		{Group: "produce", Name: "memory", Value: p.MemoryBytes, Unit: control.Bytes},
+		{Group: "produce", Name: "fetched", Value: p.FetchedBytes, Unit: control.Bytes},
 		{Group: "mix", Name: "opened from what is stored in full", Value: p.Mix.Raw},
 		{Group: "mix", Name: "made from something shorter", Value: p.Mix.Encoded},
 		{Group: "mix", Name: "copies that had to be made again", Value: p.Mix.Spared},
@@ -48,6 +49,7 @@ func (m *running) Counters() []control.Counter {
 		{Group: "background", Name: "full", Value: flag(p.Background.Full), Unit: control.YesNo},
 		{Group: "bugs", Name: "panics", Value: p.Panics + int64(f.Panics)},
 	}
+	counters = append(counters, cacheCounters(p.Cache)...)
 	for _, v := range f.Views {
 		if v.Lookups+v.Reads+v.Errors == 0 {
 			continue

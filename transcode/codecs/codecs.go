@@ -22,6 +22,8 @@ import (
 type Options struct {
 	Cuts jpeg.Cuts  // the levels at which JPEG files can be cut
 	L3   l3.Options // how L3 files are written
+	// Backend decodes L3 files; nil is package l3.
+	Backend l3.Backend
 }
 
 // Default returns the registry of all formats and steps. Building it opens no
@@ -33,7 +35,7 @@ func New(lim transcode.Limits, o Options) *transcode.Registry {
 	return transcode.NewRegistry(lim,
 		[]transcode.Decoder{
 			steps.Decoder{}, png.Decoder{}, bmp.Decoder{}, pnm.Decoder{},
-			tiff.Decoder{}, webp.Decoder{}, gif.Decoder{}, l3.Decoder{},
+			tiff.Decoder{}, webp.Decoder{}, gif.Decoder{}, l3.Decoder{Backend: o.Backend},
 		},
 		// In the order in which help lists them.
 		slices.Concat(

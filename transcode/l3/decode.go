@@ -12,7 +12,11 @@ import (
 
 // Decode decodes a whole file to interleaved pixels.
 func Decode(src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
-	h, err := parse(src, lim)
+	return decode(src, lim, (*Samples).Decode)
+}
+
+func decode(src []byte, lim transcode.Limits, samples func(*Samples, Target) error) (*transcode.Pixels, error) {
+	h, err := Open(src, lim)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +27,7 @@ func Decode(src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
 	// Copies: the file must not be kept alive by what its header says.
 	px.Meta = transcode.Metadata{EXIF: bytes.Clone(h.Meta.EXIF), ICC: bytes.Clone(h.Meta.ICC), Orientation: h.Meta.Orientation}
 	px.Pix = make([]byte, px.Len())
-	return px, h.decode(layout.Interleaved(px.Pix, px.Width, px.Mode.Channels(), px.Type.Size()), src)
+	return px, samples(h, layout.Interleaved(px.Pix, px.Width, px.Mode.Channels(), px.Type.Size()))
 }
 
 // parse reads the header of a whole file, and checks that its pixels are within

@@ -11,7 +11,11 @@ import (
 )
 
 // Decoder is the [transcode.Decoder] of L3.
-type Decoder struct{}
+type Decoder struct {
+	// Backend decodes the samples, one picture a call: gathering them is its business.
+	// nil is this package.
+	Backend Backend
+}
 
 // Format returns transcode.L3.
 func (Decoder) Format() transcode.Format { return transcode.L3 }
@@ -42,12 +46,23 @@ func (Decoder) Probe(r io.ReaderAt, size int64, lim transcode.Limits) (transcode
 }
 
 // Decode decodes a whole file.
-func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
-	return Decode(src, lim)
+func (d Decoder) Decode(ctx context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
+	return decode(src, lim, func(s *Samples, dst Target) error { return d.decode(ctx, s, dst) })
+}
+
+func (d Decoder) decode(ctx context.Context, s *Samples, dst Target) error {
+	if d.Backend == nil {
+		return s.Decode(dst)
+	}
+	jobs := []Job{{Samples: s, Dst: dst}}
+	if err := d.Backend.Decode(ctx, jobs); err != nil {
+		return err
+	}
+	return jobs[0].Err
 }
 
 // Fill implements [transcode.Filler].
-func (Decoder) Fill(_ context.Context, src []byte, lim transcode.Limits, info transcode.Info, dst []byte, at transcode.Layout) error {
+func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, dst []byte, at transcode.Layout) error {
 	s, err := Open(src, lim)
 	if err != nil {
 		return err
@@ -56,7 +71,7 @@ func (Decoder) Fill(_ context.Context, src []byte, lim transcode.Limits, info tr
 		return transcode.Errorf(transcode.ErrInternal, "L3 picture of mode %v, %d×%d, where the header says %v, %d×%d",
 			s.Mode, s.Width, s.Height, info.Mode, info.Width, info.Height)
 	}
-	return s.Decode(Target{Pix: dst, Base: at.Base, Row: at.Row, Pixel: at.Pixel, Channel: at.Channel})
+	return d.decode(ctx, s, Target{Pix: dst, Base: at.Base, Row: at.Row, Pixel: at.Pixel, Channel: at.Channel})
 }
 
 // Kind is the step `l3`.

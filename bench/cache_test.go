@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+// readRaw reads every file by the system calls that C and Python programs make:
+// open, fstat, reads of 64 KiB to the end, close. Go's own also ask whether a
+// file can be polled, which costs a mount a tenth.
+func readRaw(b *testing.B, names []string) {
+	b.Helper()
+	errs := make([]error, readers)
+	var all sync.WaitGroup
+	for r := range readers {
+		all.Go(func() {
+			buf := make([]byte, 64<<10)
+			for i := r; i < len(names) && errs[r] == nil; i += readers {
+				errs[r] = readRawFile(names[i], buf)
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func readRawFile(name string, buf []byte) error {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	for left := st.Size; ; {
+		n, err := unix.Read(fd, buf)
+		if left -= int64(n); n == 0 || err != nil {
+			if err == nil && left != 0 {
+				err = fmt.Errorf("%s: %d bytes are missing", name, left)
+			}
+			return err
+		}
+	}
+}
+
+// BenchmarkDaemonCacheHits reads samples that the daemon's cache holds, against the
+// plain tree in the page cache, of a dataset and of a packed store. Only a
+// privileged daemon hands its memory to the kernel.
+func BenchmarkDaemonCacheHits(b *testing.B) {
+	dataset := testmount.Generate(b, "-samples", "25", "-copies", "40", "-width", "760", "-height", "570", "-png-every", "0")
+	env := testmount.Home(b)
+	store := filepath.Join(b.TempDir(), "store")
+	testmount.Command(b, env, "pack", "--originals", "keep", dataset, store)
+	plain := files(b, dataset)
+	evict(b, plain)
+	readRaw(b, plain)
+	for name, source := range map[string]string{"dataset": dataset, "store": store} {
+		for _, policy := range []string{"lru", "liquid"} {
+			b.Run(name+"/"+policy, func(b *testing.B) {
+				mnt := testmount.Mount(b, env, source, "--cache", "daemon", "--cache-policy", policy, "--no-background", "--cache-bytes", "1GiB")
+				view := files(b, filepath.Join(mnt, "original"))
+				readRaw(b, view)
+				before := cpuSeconds(b, daemon(b, env, mnt))
+				compare(b, "files", float64(len(view)),
+					func() float64 { return seconds(func() { readRaw(b, plain) }) },
+					func() float64 { return seconds(func() { readRaw(b, view) }) })
+				b.ReportMetric(1e6*(cpuSeconds(b, daemon(b, env, mnt))-before)/float64(b.N*len(view)), "daemon-µs/file")
+			})
+		}
+	}
+}
+
+// BenchmarkCachePolicies reads shuffled epochs of a packed store of which 30 % fit
+// the cache, and reports what the policies fetch; the control is lru.
+func BenchmarkCachePolicies(b *testing.B) {
+	dataset := testmount.Generate(b, "-samples", "25", "-copies", "40", "-width", "380", "-height", "285", "-png-every", "0")
+	env := testmount.Home(b)
+	store := filepath.Join(b.TempDir(), "store")
+	testmount.Command(b, env, "pack", "--originals", "keep", dataset, store)
+	bytes := readAll(b, files(b, dataset), 64<<10)
+	r := rand.New(rand.NewPCG(1, 1))
+	mount := func(b *testing.B, policy string) (epoch pass, fetched func() int64) {
+		mnt := testmount.Mount(b, env, store, "--cache", "daemon", "--cache-policy", policy, "--no-background", "--direct",
+			"--cache-bytes", fmt.Sprint(bytes*3/10))
+		view := files(b, filepath.Join(mnt, "original"))
+		epoch = func() float64 {
+			r.Shuffle(len(view), func(i, j int) { view[i], view[j] = view[j], view[i] })
+			return seconds(func() { readRaw(b, view) })
+		}
+		epoch()
+		return epoch, func() int64 { return counter(b, env, mnt, "produce", "fetched") }
+	}
+	for _, policy := range []string{"liquid", "minio"} {
+		b.Run(policy, func(b *testing.B) {
+			control, _ := mount(b, "lru")
+			epoch, fetched := mount(b, policy)
+			before := fetched()
+			compare(b, "files", 1000, control, epoch)
+			b.ReportMetric(float64(fetched()-before)/float64(b.N)/float64(bytes), "fetched")
+		})
+	}
+}
+
+// counter is one of pipefs stats.
+func counter(b *testing.B, env []string, mnt, group, name string) int64 {
+	b.Helper()
+	var stats struct {
+		Counters []struct {
+			Group, Name string
+			Value       int64
+		}
+	}
+	if err := json.Unmarshal([]byte(testmount.Command(b, env, "stats", "--json", mnt)), &stats); err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range stats.Counters {
+		if c.Group == group && c.Name == name {
+			return c.Value
+		}
+	}
+	b.Fatalf("there is no counter %s of %s", name, group)
+	return 0
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/mounted"
+	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/mixer"
+)
+
+// adapting is what became of a mount that mixes adaptively when one core is taken
+// away from it.
+type adapting struct {
+	Format    string `json:"format"`
+	Bandwidth int64  `json:"bandwidth"`
+	// Fixed are the rates at fixed shares, samples/s, without and with the other load.
+	Alone  [mixer.Ratios]float64 `json:"alone"`
+	Beside [mixer.Ratios]float64 `json:"beside"`
+	// Seconds are the rates of the adaptive mount, second by second; the other load
+	// begins after Began of them.
+	Seconds []float64 `json:"seconds"`
+	Began   int       `json:"began"`
+}
+
+// How long things take: what a fixed share is measured for, and how the adaptive
+// mount's time is cut.
+const (
+	fixedSeconds = 4
+	settle       = 10 // before the other load begins
+	recover5     = 5  // what it may take to get used to it
+	judged       = 8
+)
+
+// adapt measures it.
+func (s *settings) adapt(ctx context.Context, store, format string, bandwidth int64) (_ *adapting, err error) {
+	names, err := list(store, s.program)
+	if err != nil {
+		return nil, err
+	}
+	a := &adapting{Format: format, Bandwidth: bandwidth, Began: settle}
+	// The shares take turns, forth and back.
+	for _, beside := range []bool{false, true} {
+		to := &a.Alone
+		stop := func() error { return nil }
+		if beside {
+			if stop, err = takeCore(ctx); err != nil {
+				return nil, err
+			}
+			to = &a.Beside
+		}
+		order := make([]int, 0, 2*mixer.Ratios)
+		for i := range mixer.Ratios {
+			order = append(order, i)
+		}
+		back := slices.Clone(order)
+		slices.Reverse(back)
+		for _, i := range append(order, back...) {
+			rates, err := s.watch(ctx, store, names, fmt.Sprint(mixer.ShareOf(i)), fixedSeconds, nil)
+			if err != nil {
+				return nil, errors.Join(err, stop())
+			}
+			to[i] += stats.Median(rates[1:]) / 2
+		}
+		if err := stop(); err != nil {
+			return nil, err
+		}
+	}
+	var stop func() error
+	a.Seconds, err = s.watch(ctx, store, names, "adaptive", settle+recover5+judged, func(second int) (err error) {
+		if second == settle {
+			stop, err = takeCore(ctx)
+		}
+		return err
+	})
+	if stop != nil {
+		err = errors.Join(err, stop())
+	}
+	return a, err
+}
+
+// String tells the outcome.
+func (a *adapting) String() string {
+	best := func(v [mixer.Ratios]float64) float64 { return slices.Max(v[:]) }
+	before, after := stats.Median(a.Seconds[settle/2:settle]), stats.Median(a.Seconds[settle+recover5:])
+	c := cell{Bandwidth: a.Bandwidth}
+	return fmt.Sprintf("%s, %s, adaptive: %.0f samples/s before and %.0f from 5 s after a core was taken; the best fixed shares have %.0f and %.0f: %.2f and %.2f",
+		a.Format, c.speed(), before, after, best(a.Alone), best(a.Beside), before/best(a.Alone), after/best(a.Beside))
+}
+
+// watch mounts with the daemon's cache and reads at random, each time from the
+// disk. It returns the samples of each second. each is called when one begins.
+func (s *settings) watch(ctx context.Context, store string, names []string, mix string, seconds int, each func(second int) error) (rates []float64, err error) {
+	m, err := mounted.Open(ctx, s.program, store, "--no-background", "--cache", "daemon", "--cache-bytes", "1M", "--mix", mix)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer func() { cancel(); group.Wait() }()
+	var read atomic.Int64
+	failed := make(chan error, 16)
+	decode := loader.Pass{Workers: 1}
+	for w := range 4 {
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 1))
+			for ctx.Err() == nil {
+				name := filepath.Join(m.Dir, view, names[random.IntN(len(names))])
+				if _, err := decode.Run(ctx, []string{name}); err != nil {
+					if ctx.Err() == nil {
+						failed <- err
+					}
+					return
+				}
+				read.Add(1)
+			}
+		})
+	}
+	// The dataset is small; a large one would not stay in the page cache.
+	group.Go(func() {
+		for ctx.Err() == nil {
+			if err := loader.Forget(store); err != nil {
+				failed <- err
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	before := read.Load()
+	for second := range seconds {
+		if each != nil {
+			if err := each(second); err != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-time.After(time.Second):
+		case err := <-failed:
+			return nil, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		now := read.Load()
+		rates = append(rates, float64(now-before))
+		before = now
+	}
+	return rates, nil
+}
+
+// takeCore occupies the first core with real-time priority until it is told to
+// stop.
+func takeCore(ctx context.Context) (stop func() error, err error) {
+	cmd := exec.CommandContext(ctx, "chrt", "-f", "1", "taskset", "-c", "0", "sh", "-c", "while :; do :; done")
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("chrt and taskset of util-linux are needed: %w", err)
+	}
+	return func() error {
+		if err := unix.Kill(-cmd.Process.Pid, unix.SIGKILL); err != nil {
+			return err
+		}
+		if err := cmd.Wait(); stderr.Len() > 0 {
+			return fmt.Errorf("taking a core: %w: %s", err, stderr.String())
+		}
+		return nil
+	}, nil
+}

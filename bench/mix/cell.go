@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/mounted"
+	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/tune"
+	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+// view is that of pixels in full.
+const view = "ppm"
+
+// cell is one format at one speed of the disk.
+type cell struct {
+	Format    string `json:"format"`
+	Bandwidth int64  `json:"bandwidth"` // bytes/s, 0 is no limit
+	Files     int    `json:"files"`     // a pass
+	// Chosen is the ratio that tune chose, 0 to 10.
+	Chosen int         `json:"chosen"`
+	Costs  mixer.Costs `json:"costs"`
+	// Rates, samples/s, of each ratio and of the originals, one a round.
+	Rates    [mixer.Ratios][]float64 `json:"rates"`
+	Original []float64               `json:"original"`
+
+	// Best is the ratio that was best in the even rounds; the comparisons are of the
+	// odd ones.
+	Best       int            `json:"best"`
+	ToBest     stats.Interval `json:"chosen_to_best"`
+	ToSingle   stats.Interval `json:"chosen_to_best_single"`
+	ToOriginal stats.Interval `json:"chosen_to_original"`
+	Single     string         `json:"single"` // the best single format
+}
+
+// cell measures one format at the present speed of the disk.
+func (s *settings) cell(ctx context.Context, store, format string, bandwidth int64) (*cell, error) {
+	c := &cell{Format: format, Bandwidth: bandwidth}
+	out, err := exec.CommandContext(ctx, s.program, "tune", "--json", "--mix-format", view, store).Output()
+	var exited *exec.ExitError
+	if errors.As(err, &exited) {
+		return nil, fmt.Errorf("pipefs tune: %w: %s", err, exited.Stderr)
+	} else if err != nil {
+		return nil, err
+	}
+	var report tune.Report
+	if err := json.Unmarshal(out, &report); err != nil {
+		return nil, fmt.Errorf("pipefs tune: %w", err)
+	}
+	c.Chosen, c.Costs = report.Pairs[0].Best, report.Pairs[0].Costs
+
+	names, err := list(store, s.program)
+	if err != nil {
+		return nil, err
+	}
+	slowest := max(c.Costs.LoadRaw, c.Costs.LoadEncoded, c.Costs.Decode)
+	c.Files = min(len(names), max(48, int(s.seconds/slowest)))
+	random := rand.New(rand.NewPCG(uint64(bandwidth), 9))
+	const original = mixer.Ratios
+	for range s.rounds {
+		order := random.Perm(mixer.Ratios + 1)
+		for _, i := range order {
+			files := slices.Clone(names)
+			random.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
+			files = files[:c.Files]
+			if i == original {
+				rate, err := s.pass(ctx, store, transcode.Original, 1, files)
+				if err != nil {
+					return nil, err
+				}
+				c.Original = append(c.Original, rate)
+				continue
+			}
+			rate, err := s.pass(ctx, store, view, mixer.ShareOf(i), files)
+			if err != nil {
+				return nil, err
+			}
+			c.Rates[i] = append(c.Rates[i], rate)
+		}
+	}
+	c.judge()
+	return c, nil
+}
+
+// pass reads files of a view once, cold.
+func (s *settings) pass(ctx context.Context, store, view string, share float64, files []string) (rate float64, err error) {
+	m, err := mounted.Open(ctx, s.program, store, "--no-background", "--mix", fmt.Sprint(share))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := loader.Forget(store); err != nil {
+		return 0, err
+	}
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = filepath.Join(m.Dir, view, f)
+	}
+	result, err := loader.Pass{Decode: loader.Decoder(codecs.Default(transcode.Limits{}))}.Run(ctx, paths)
+	return result.Rate(), err
+}
+
+// list lists the samples by the names that all views resolve.
+func list(store, program string) (names []string, err error) {
+	pictures := codecs.Default(transcode.Limits{})
+	m, err := mounted.Open(context.Background(), program, store, "--no-background")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	root := filepath.Join(m.Dir, transcode.Original)
+	err = filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !pictures.IsSample(name) {
+			return err
+		}
+		name, err = filepath.Rel(root, name)
+		names = append(names, name)
+		return err
+	})
+	return names, err
+}
+
+// judge picks on one half of the rounds and judges on the other.
+func (c *cell) judge() {
+	half := func(v []float64, odd int) (out []float64) {
+		for i := odd; i < len(v); i += 2 {
+			out = append(out, v[i])
+		}
+		return out
+	}
+	for i := range c.Rates {
+		if stats.Median(half(c.Rates[i], 0)) > stats.Median(half(c.Rates[c.Best], 0)) {
+			c.Best = i
+		}
+	}
+	singles := map[string][]float64{"all raw": c.Rates[mixer.Ratios-1], "all encoded": c.Rates[0], "originals": c.Original}
+	for _, name := range []string{"all raw", "all encoded", "originals"} {
+		if c.Single == "" || stats.Median(half(singles[name], 0)) > stats.Median(half(singles[c.Single], 0)) {
+			c.Single = name
+		}
+	}
+	chosen := half(c.Rates[c.Chosen], 1)
+	c.ToBest = stats.Paired(chosen, half(c.Rates[c.Best], 1))
+	c.ToSingle = stats.Paired(chosen, half(singles[c.Single], 1))
+	c.ToOriginal = stats.Paired(chosen, half(c.Original, 1))
+}

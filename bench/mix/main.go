@@ -1,0 +1,169 @@
+// Command mix measures mixes of raw pixels and encoded files at several speeds of
+// the disk: all eleven ratios, the one that `pipefs tune` chooses, and the formats
+// on their own. It draws Figures 3 and 6 of Liquid (APSys 2023) with what it found.
+//
+//	go run ./bench/mix --program bin/pipefs --out bin/bench-mix
+//
+// It needs root, for the cgroup that slows the disk down.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/bench/throttle"
+)
+
+// settings are the flags.
+type settings struct {
+	program, out string
+	samples      int
+	width        int
+	height       int
+	rounds       int
+	seconds      float64
+	bandwidths   []int64 // bytes a second; 0 is as fast as the disk is
+	adaptive     []int64 // those at which a core is taken from an adaptive mount
+	formats      []string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench/mix:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	var s settings
+	var bandwidths, adaptive, formats string
+	flag.StringVar(&s.program, "program", "bin/pipefs", "pipefs")
+	flag.StringVar(&s.out, "out", "bin/bench-mix", "where the results go")
+	flag.IntVar(&s.samples, "samples", 400, "pictures of each format")
+	flag.IntVar(&s.width, "width", 500, "of the pictures")
+	flag.IntVar(&s.height, "height", 375, "of the pictures")
+	flag.IntVar(&s.rounds, "rounds", 8, "how often everything is measured; half of it picks the best, half judges")
+	flag.Float64Var(&s.seconds, "seconds", 1.2, "about how long the slowest pass takes")
+	flag.StringVar(&bandwidths, "bandwidths", "25,50,100,200,400,0", "MB/s, 0 is no limit")
+	flag.StringVar(&adaptive, "adaptive", "100", "MB/s at which an adaptive mount loses a core; empty is none")
+	flag.StringVar(&formats, "formats", "png,jpeg", "of the sources")
+	flag.Parse()
+	for list, to := range map[string]*[]int64{bandwidths: &s.bandwidths, adaptive: &s.adaptive} {
+		for word := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {
+			mb, err := strconv.ParseFloat(word, 64)
+			if err != nil {
+				return err
+			}
+			*to = append(*to, int64(mb*1e6))
+		}
+	}
+	s.formats = strings.Split(formats, ",")
+	if s.program, err = filepath.Abs(s.program); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.out, 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(s.out, "work-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	disk, err := throttle.Enter(work)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, disk.Close()) }()
+	all := results{Disk: disk.String(), Settings: fmt.Sprintf("%d pictures of %d×%d, %d rounds", s.samples, s.width, s.height, s.rounds)}
+	for _, format := range s.formats {
+		store, err := s.prepare(ctx, work, format)
+		if err != nil {
+			return err
+		}
+		for _, bandwidth := range s.bandwidths {
+			if err := disk.Read(bandwidth); err != nil {
+				return err
+			}
+			c, err := s.cell(ctx, store, format, bandwidth)
+			if err != nil {
+				return err
+			}
+			all.Cells = append(all.Cells, *c)
+			fmt.Fprintln(os.Stderr, c.summary())
+			if err := all.write(s.out); err != nil { // what there is, should this be interrupted
+				return err
+			}
+		}
+		for _, bandwidth := range s.adaptive {
+			if err := disk.Read(bandwidth); err != nil {
+				return err
+			}
+			a, err := s.adapt(ctx, store, format, bandwidth)
+			if err != nil {
+				return err
+			}
+			all.Adaptive = append(all.Adaptive, a)
+			fmt.Fprintln(os.Stderr, a)
+			if err := all.write(s.out); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(disk.Read(0), os.RemoveAll(filepath.Dir(store))); err != nil {
+			return err
+		}
+	}
+	fmt.Print(all.markdown())
+	return all.draw(s.out)
+}
+
+// prepare makes a dataset and a store that has all samples both ways.
+func (s *settings) prepare(ctx context.Context, work, format string) (store string, err error) {
+	fmt.Fprintf(os.Stderr, "making %d pictures as %s\n", s.samples, format)
+	every := "0"
+	if format == "png" {
+		every = "1"
+	}
+	dir := filepath.Join(work, format)
+	dataset, store := filepath.Join(dir, "dataset"), filepath.Join(dir, "store")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := command(ctx, "go", "run", "./internal/pictures/genset", "-samples", strconv.Itoa(s.samples),
+		"-width", strconv.Itoa(s.width), "-height", strconv.Itoa(s.height), "-png-every", every, dataset); err != nil {
+		return "", err
+	}
+	// Originals are kept: what a mix is made from is the file itself.
+	if err := command(ctx, s.program, "pack", "--originals", "keep", dataset, store); err != nil {
+		return "", err
+	}
+	return store, command(ctx, s.program, "materialize", store, view)
+}
+
+func command(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+func (r *results) write(dir string) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "mix.json"), append(b, '\n'), 0o644)
+	}
+	return err
+}

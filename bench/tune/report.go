@@ -1,0 +1,130 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/mounted"
+	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+// Row is a view, for a mix at one ratio.
+type Row struct {
+	View    string  `json:"view"`
+	Encoded string  `json:"encoded"` // what the rest of the mix is made from
+	Share   float64 `json:"share"`   // stored in full, 0 to 1
+	// Load and Decode are the predicted rates, samples/s, of a mix; Decode is
+	// infinite where there is nothing to decode.
+	Load   float64 `json:"load,omitempty"`
+	Decode float64 `json:"-"`
+	// Rates that were measured, samples/s, one a round; none where it was not.
+	Rates []float64 `json:"rates,omitempty"`
+	// CPU is the median of the seconds that client and daemon together took a
+	// sample.
+	CPU float64 `json:"cpu_seconds,omitempty"`
+
+	cpus []float64
+}
+
+// Rate is the median of what was measured.
+func (r *Row) Rate() float64 { return stats.Median(r.Rates) }
+
+// Predicted is the rate of the slower side.
+func (r *Row) Predicted() float64 { return min(r.Load, r.Decode) }
+
+// Pair is what was found out about one encoded representation.
+type Pair struct {
+	Encoded string      `json:"encoded"`
+	Costs   mixer.Costs `json:"costs"`
+	Rows    []Row       `json:"rows"` // of all ratios
+	Most    int         `json:"most"` // the highest ratio that the disk has room for
+	Best    int         `json:"best"` // ratio
+	Files   int         `json:"files"`
+}
+
+// Report is all that was measured.
+type Report struct {
+	Samples  int   `json:"samples"`   // of the store
+	RawBytes int64 `json:"raw_bytes"` // that all of them take in full
+	// Pairs of representations that were mixed.
+	Pairs []Pair `json:"pairs"`
+	// Views are the best mix and what it was compared with, measured side by side.
+	Views []Row `json:"views"`
+	// Winner is an index into Views.
+	Winner int `json:"winner"`
+}
+
+// worthwhile is how much faster than the originals a view has to be to be worth its
+// place on the disk.
+const worthwhile = 1.05
+
+// decide finds the winner: the fastest, or the originals if nothing is worth more.
+func (r *Report) decide() {
+	original := slices.IndexFunc(r.Views, func(v Row) bool { return v.View == transcode.Original })
+	r.Winner = 0
+	for i := range r.Views {
+		if r.Views[i].Rate() > r.Views[r.Winner].Rate() {
+			r.Winner = i
+		}
+	}
+	if original >= 0 && r.Views[r.Winner].Rate() < worthwhile*r.Views[original].Rate() {
+		r.Winner = original
+	}
+}
+
+// Gain is the winner's rate over that of the originals.
+func (r *Report) Gain() float64 {
+	for i := range r.Views {
+		if r.Views[i].View == transcode.Original {
+			return r.Views[r.Winner].Rate() / r.Views[i].Rate()
+		}
+	}
+	return 1
+}
+
+// bestPair is the pair with the fastest mix; what takes disk for an encoded
+// representation of its own has to be worth it.
+func (r *Report) bestPair() *Pair {
+	best := &r.Pairs[0]
+	for i := range r.Pairs {
+		p := &r.Pairs[i]
+		if p.Rows[p.Best].Rate() > worthwhile*best.Rows[best.Best].Rate() {
+			best = p
+		}
+	}
+	return best
+}
+
+// run mounts, reads once and takes down what it cost.
+func (r *Row) run(ctx context.Context, c Config, options []string, names func(mnt string) []string) (err error) {
+	m, err := mounted.Open(ctx, c.Program, c.Store, options...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := loader.Forget(c.Store); err != nil {
+		return err
+	}
+	before, err := m.CPU()
+	if err != nil {
+		return err
+	}
+	pass := loader.Pass{Workers: c.Workers, Decode: loader.Decoder(codecs.Default(transcode.Limits{}))}
+	result, err := pass.Run(ctx, names(m.Dir))
+	if err != nil {
+		return err
+	}
+	after, err := m.CPU()
+	if err != nil {
+		return err
+	}
+	r.Rates = append(r.Rates, result.Rate())
+	r.cpus = append(r.cpus, (result.CPU+after-before)/float64(result.Files))
+	r.CPU = stats.Median(r.cpus)
+	return nil
+}

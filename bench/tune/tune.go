@@ -1,0 +1,391 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Opened is a store as it is at the moment.
+type Opened struct {
+	*produce.Producer
+	Registry *transcode.Registry
+	// Shares that are stored of pipelines, by spec.
+	Shares map[string]float64
+	// Close closes it.
+	Close func() error
+}
+
+// Config says what to measure, and how.
+type Config struct {
+	// Program is the path of pipefs, for mounts.
+	Program string
+	// Store is the directory; Dataset the one for originals that the store cannot
+	// give back, if that is known.
+	Store, Dataset string
+	// View is the view of pixels whose mix is looked for.
+	View string
+	// Others are views to compare it with, beside original.
+	Others []string
+	// L3: try L3 as the encoded representation, too.
+	L3 bool
+	// MaxBytes bounds what a mix may take on disk; 0 is no bound.
+	MaxBytes int64
+	// Workers of the loader; 0 means one a core.
+	Workers int
+	// Rounds is how often each pass is repeated, side by side with the others; 0
+	// means 3.
+	Rounds int
+	// Samples bounds the number of samples of a pass; 0 means 256.
+	Samples int
+	// Open opens the store. It is called again after Materialize.
+	Open func() (Opened, error)
+	// Materialize stores what a pipeline makes of a share of the samples.
+	Materialize func(ctx context.Context, spec string, share float64) error
+	// Progress hears what is being done.
+	Progress func(what string)
+}
+
+// passSeconds is about how long a pass may take.
+const passSeconds = 1.5
+
+// fewest is how many samples a pass has at least.
+const fewest = 48
+
+// tuner is a run of Run.
+type tuner struct {
+	Config
+	all     int            // samples of the store
+	files   []produce.File // of the calibration, shuffled
+	rawSize int64          // bytes in full, of all calibration samples
+	random  *rand.Rand
+	before  map[string]float64 // shares that are stored, by spec
+	report  Report
+}
+
+// errNothing: there is nothing to choose from.
+var errNothing = errors.New("no sample of the store has pixels that can be stored in full")
+
+// Run measures. It leaves the fractions of the store as they were, also after an
+// error.
+func Run(ctx context.Context, c Config) (_ *Report, err error) {
+	if c.Rounds <= 0 {
+		c.Rounds = 3
+	}
+	if c.Samples <= 0 {
+		c.Samples = 256
+	}
+	t := &tuner{Config: c, random: rand.New(rand.NewPCG(1, 2))}
+	before, err := t.shares()
+	if err != nil {
+		return nil, err
+	}
+	t.before = before
+	defer func() { err = errors.Join(err, t.restore(before)) }()
+	if err := t.calibrate(ctx, before[c.View]); err != nil {
+		return nil, err
+	}
+	if err := t.pair(ctx, "source"); err != nil {
+		return nil, err
+	}
+	if c.L3 {
+		if err := t.prepare(ctx, "l3", before["l3"]); err != nil {
+			return nil, err
+		}
+		if err := t.pair(ctx, "l3"); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.compare(ctx); err != nil {
+		return nil, err
+	}
+	return &t.report, nil
+}
+
+// shares returns what is stored now.
+func (t *tuner) shares() (map[string]float64, error) {
+	o, err := t.Open()
+	if err != nil {
+		return nil, err
+	}
+	return o.Shares, o.Close()
+}
+
+// restore gives the store the fractions that it had. It is not to be interrupted.
+func (t *tuner) restore(before map[string]float64) error {
+	now, err := t.shares()
+	if err != nil {
+		return err
+	}
+	for spec, share := range now {
+		if share != before[spec] {
+			if e := t.Materialize(context.Background(), spec, before[spec]); e != nil {
+				err = errors.Join(err, fmt.Errorf("giving back what was stored to measure: %w", e))
+			}
+		}
+	}
+	return err
+}
+
+// calibrate chooses the samples to measure, and stores them in full.
+func (t *tuner) calibrate(ctx context.Context, stored float64) (err error) {
+	t.Progress("looking at the samples")
+	o, err := t.Open()
+	if err != nil {
+		return err
+	}
+	t.all, err = count(ctx, o, "")
+	if err = errors.Join(err, o.Close()); err != nil {
+		return err
+	}
+	if t.all == 0 {
+		return errNothing
+	}
+	t.report.Samples = t.all
+	if err := t.prepare(ctx, t.View, stored); err != nil {
+		return err
+	}
+	if o, err = t.Open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	v, err := o.Registry.Parse(t.View)
+	if err != nil {
+		return err
+	}
+	if err := t.choose(ctx, o, v, ""); err != nil {
+		return err
+	}
+	if len(t.files) == 0 {
+		return errNothing
+	}
+	t.random.Shuffle(len(t.files), func(i, j int) { t.files[i], t.files[j] = t.files[j], t.files[i] })
+	if len(t.files) > t.Samples {
+		t.files = t.files[:t.Samples]
+	}
+	for _, f := range t.files {
+		r, err := o.Resolve(ctx, f, v)
+		if err != nil {
+			return err
+		}
+		t.rawSize += r.Size
+	}
+	t.report.RawBytes = t.rawSize / int64(len(t.files)) * int64(t.all)
+	return nil
+}
+
+// prepare stores as many samples under a spec as are measured, if there are not as
+// many.
+func (t *tuner) prepare(ctx context.Context, spec string, stored float64) error {
+	share := min(1, float64(t.Samples)/float64(t.all))
+	if stored >= share {
+		return nil
+	}
+	t.Progress(fmt.Sprintf("storing %d samples as %s to measure", min(t.Samples, t.all), spec))
+	return t.Materialize(ctx, spec, share)
+}
+
+// count counts the samples below a directory.
+func count(ctx context.Context, o Opened, dir string) (n int, err error) {
+	err = walk(ctx, o, dir, func(string) error { n++; return nil })
+	return n, err
+}
+
+// choose takes the samples that are stored in full.
+func (t *tuner) choose(ctx context.Context, o Opened, v transcode.Pipeline, dir string) error {
+	return walk(ctx, o, dir, func(name string) error {
+		a, err := o.Stat(name)
+		if err != nil {
+			return err
+		}
+		f := produce.File{Path: name, Identity: a.Identity}
+		both, err := o.StoredBothWays(f, v)
+		if both {
+			t.files = append(t.files, f)
+		}
+		if errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) {
+			return nil // one broken picture says nothing about the others
+		}
+		return err
+	})
+}
+
+func walk(ctx context.Context, o Opened, dir string, visit func(name string) error) error {
+	entries, err := o.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := path.Join(dir, e.Name)
+		switch {
+		case e.Dir:
+			err = walk(ctx, o, name, visit)
+		case o.Registry.IsSample(name):
+			err = visit(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// most is the highest ratio that the budget has room for.
+func (t *tuner) most() int {
+	most := mixer.Ratios - 1
+	for t.MaxBytes > 0 && most > 0 && mixer.ShareOf(most)*float64(t.report.RawBytes) > float64(t.MaxBytes) {
+		most--
+	}
+	return most
+}
+
+// pair finds the best mix with an encoded representation.
+func (t *tuner) pair(ctx context.Context, encoded string) error {
+	t.Progress("measuring what loading and decoding cost, encoded as " + encoded)
+	costs, err := t.costs(ctx)
+	if err != nil {
+		return err
+	}
+	pass := t.passLength(costs)
+	most := t.most()
+	rows := map[int]*Row{}
+	best, _, err := mixer.Search(costs.Best(most), most, func(ratios []int) ([]float64, error) {
+		for _, i := range ratios {
+			rows[i] = &Row{View: t.View, Encoded: encoded, Share: mixer.ShareOf(i)}
+		}
+		for round := range t.Rounds {
+			for _, i := range ratios {
+				t.Progress(fmt.Sprintf("measuring %s with %d of %d in full, round %d of %d", t.View, i, mixer.Ratios-1, round+1, t.Rounds))
+				if err := t.measure(ctx, rows[i], pass); err != nil {
+					return nil, err
+				}
+			}
+		}
+		rates := make([]float64, len(ratios))
+		for n, i := range ratios {
+			rates[n] = rows[i].Rate()
+		}
+		return rates, nil
+	})
+	if err != nil {
+		return err
+	}
+	p := Pair{Encoded: encoded, Costs: costs, Most: most, Best: best, Files: pass}
+	for i := range mixer.Ratios {
+		row := rows[i]
+		if row == nil {
+			row = &Row{View: t.View, Encoded: encoded, Share: mixer.ShareOf(i)}
+		}
+		row.Load, row.Decode = costs.Predict(row.Share)
+		p.Rows = append(p.Rows, *row)
+	}
+	t.report.Pairs = append(t.report.Pairs, p)
+	return nil
+}
+
+// passLength is how many files a pass takes, so that the slowest is no longer than
+// passSeconds.
+func (t *tuner) passLength(c mixer.Costs) int {
+	slowest := max(c.LoadRaw, c.LoadEncoded, c.Decode)
+	return min(len(t.files), max(fewest, int(passSeconds/slowest)))
+}
+
+// measure runs one pass, cold, through a mount of its own.
+func (t *tuner) measure(ctx context.Context, row *Row, files int) (err error) {
+	options := []string{"--no-background", "--mix", fmt.Sprint(row.Share)}
+	if t.Dataset != "" {
+		options = append(options, "--dataset", t.Dataset)
+	}
+	order := slices.Clone(t.files[:files])
+	t.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	return row.run(ctx, t.Config, options, func(mnt string) []string {
+		names := make([]string, len(order))
+		for i, f := range order {
+			names[i] = filepath.Join(mnt, row.View, f.Path)
+		}
+		return names
+	})
+}
+
+// compare measures the best mix beside the other views.
+func (t *tuner) compare(ctx context.Context) error {
+	pair := t.report.bestPair()
+	if pair.Encoded == "source" && t.L3 {
+		// Or the mix would go on using it.
+		if err := t.Materialize(ctx, "l3", t.before["l3"]); err != nil {
+			return err
+		}
+	}
+	best := pair.Rows[pair.Best]
+	views := []*Row{{View: best.View, Encoded: best.Encoded, Share: best.Share}}
+	for _, v := range append([]string{transcode.Original}, t.Others...) {
+		views = append(views, &Row{View: v})
+	}
+	for round := range t.Rounds {
+		for _, row := range views {
+			t.Progress(fmt.Sprintf("comparing %s, round %d of %d", row.View, round+1, t.Rounds))
+			if err := t.measure(ctx, row, pair.Files); err != nil {
+				return err
+			}
+		}
+	}
+	for _, row := range views {
+		t.report.Views = append(t.report.Views, *row)
+	}
+	t.report.decide()
+	return nil
+}
+
+// costs measures loading and decoding apart.
+func (t *tuner) costs(ctx context.Context) (c mixer.Costs, err error) {
+	o, err := t.Open()
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	v, err := o.Registry.Parse(t.View)
+	if err != nil {
+		return c, err
+	}
+	w := work{Opened: o, view: v, workers: t.Workers}
+	cold := func() error { return loader.Forget(t.Store) }
+	var raw, encoded, decode []float64
+	files := t.files
+	for range t.Rounds {
+		if err := cold(); err != nil {
+			return c, err
+		}
+		seconds, fetched, err := w.load(ctx, files, mixer.Longest{})
+		if err != nil {
+			return c, err
+		}
+		raw = append(raw, seconds/float64(len(fetched)))
+		if err := cold(); err != nil {
+			return c, err
+		}
+		if seconds, fetched, err = w.load(ctx, files, mixer.Fixed(0)); err != nil {
+			return c, err
+		}
+		encoded = append(encoded, seconds/float64(len(fetched)))
+		if seconds, err = w.finish(ctx, fetched); err != nil {
+			return c, err
+		}
+		decode = append(decode, seconds/float64(len(fetched)))
+		// The rounds to come need not take longer than this.
+		files = files[:min(len(files), max(fewest, int(passSeconds/max(raw[0], encoded[0], decode[0]))))]
+	}
+	return mixer.Costs{LoadRaw: stats.Median(raw), LoadEncoded: stats.Median(encoded), Decode: stats.Median(decode)}, nil
+}

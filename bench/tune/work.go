@@ -1,0 +1,63 @@
+package tune
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// work is loading and decoding without a mount.
+type work struct {
+	Opened
+	view    transcode.Pipeline
+	workers int
+}
+
+// each calls f for 0 to n-1 on all workers and returns the seconds that it took.
+func (w work) each(ctx context.Context, n int, f func(i int) error) (float64, error) {
+	workers := w.workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	began := time.Now()
+	for range workers {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := f(i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return time.Since(began).Seconds(), context.Cause(ctx)
+}
+
+// load reads what a policy chooses into memory.
+func (w work) load(ctx context.Context, files []produce.File, policy mixer.Policy) (float64, []produce.Fetched, error) {
+	fetched := make([]produce.Fetched, len(files))
+	seconds, err := w.each(ctx, len(files), func(i int) (err error) {
+		fetched[i], err = w.Fetch(files[i], w.view, uint64(i), policy)
+		return err
+	})
+	return seconds, fetched, err
+}
+
+// finish decodes what was loaded.
+func (w work) finish(ctx context.Context, fetched []produce.Fetched) (float64, error) {
+	return w.each(ctx, len(fetched), func(i int) error { return fetched[i].Finish(ctx) })
+}

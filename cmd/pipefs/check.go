@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/store"
+)
+
+func checkCommand(env *environ) *command {
+	return &command{
+		name: "check", args: "STORE", min: 1, max: 1,
+		brief: "read every byte of a store and say what is wrong with it",
+		about: "Every checksum is compared, of packs, fractions and index, and what refers to what. Nothing is changed. The exit code is 0 for a store that is whole, and 2 otherwise.",
+		examples: []example{
+			{"pipefs check /data/in.store", "after a crash of the machine, or before the dataset is deleted"},
+			{"pipefs check /data/in.store && pipefs mount /data/in.store ~/m", "mount only what is whole"},
+		},
+		words: []string{"store", "fraction"},
+		run: func(ctx context.Context, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			problems, err := store.Check(ctx, dir, store.Options{Logger: quiet(env)})
+			for _, p := range problems {
+				fmt.Fprintln(env.stdout, p)
+			}
+			switch {
+			case errors.Is(err, store.ErrNotStore):
+				return exit.Errorf(exit.System, "%s is no store; pipefs pack makes one", dir)
+			case err != nil:
+				return fmt.Errorf("checking %s: %w", dir, err)
+			case len(problems) > 0:
+				return exit.Errorf(exit.System, "%s: %s", dir, plural(len(problems), "problem", "problems"))
+			}
+			fmt.Fprintf(env.stdout, "%s is whole\n", dir)
+			return nil
+		},
+	}
+}

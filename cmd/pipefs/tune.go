@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/pipefs/pipefs/bench/tune"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// tuneConfig is all that a tuning can be told.
+type tuneConfig struct {
+	store, dataset string // absolute
+	format         string
+	allow          []string
+	l3             bool
+	apply          bool
+	asJSON         bool
+	maxBytes       int64
+	workers        int
+	samples        int
+	rounds         int
+	limits         transcode.Limits
+}
+
+// What --allow takes, and the views that it adds to the comparison. They do not
+// have the pixels of the originals.
+var allowed = map[string][]string{
+	"scan":   {"scan2", "scan5"},
+	"resize": {"resize256-ppm"},
+}
+
+func tuneCommand(env *environ) *command {
+	c := &tuneConfig{format: "ppm", rounds: 3, samples: 256}
+	return &command{
+		name: "tune", args: "STORE", min: 1, max: 1,
+		brief: "find the mix of raw pixels and encoded files that loads fastest here",
+		about: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch of a training with a dataset larger than memory would read. The loader is one of pipefs that decodes as Pillow does.\n" +
+			"Run it on the machine, and under the limits, of the training.",
+		examples: []example{
+			{"pipefs tune /data/in.store", "measure, and print what was found"},
+			{"pipefs tune --apply --max-bytes 200GB /data/in.store", "store the best mix that 200 GB have room for, and point MNT/auto at it from the next mount on"},
+			{"pipefs tune --allow scan,resize /data/in.store", "compare views that do not show the same pixels, too"},
+		},
+		words: []string{"store", "view", "mix"},
+		options: append([]*option{
+			{name: "apply", set: intoBool(&c.apply), help: "store what won (pipefs materialize), and have MNT/auto lead to it"},
+			{name: "allow", arg: "resize,scan", set: intoList(&c.allow), help: "also compare views whose pixels are not those of the originals. May be repeated"},
+			{name: "l3", set: intoBool(&c.l3), help: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
+			{name: "mix-format", arg: "ppm|bmp", def: c.format, set: intoChoice(&c.format, "ppm", "bmp"), help: "how pixels are stored in full, and what MNT/mix has to lead to"},
+			{name: "max-bytes", arg: "SIZE", def: "what the disk has room for", set: intoSize(&c.maxBytes), help: "how much the mix may take on disk"},
+			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset, for originals that the store cannot give back"},
+			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that the loader reads at once; that of the training"},
+			{name: "samples", arg: "N", def: "256", set: intoInt(&c.samples, 16, 1<<20), help: "how many samples are measured at most"},
+			{name: "rounds", arg: "N", def: "3", set: intoInt(&c.rounds, 1, 1000), help: "how often each pass is repeated"},
+			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
+		}, limitOptions(&c.limits)...),
+		run: func(ctx context.Context, args []string) error {
+			var err error
+			if c.store, err = filepath.Abs(args[0]); err != nil {
+				return err
+			}
+			return runTune(ctx, env, c)
+		},
+	}
+}
+
+func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
+	var others []string
+	for _, list := range c.allow {
+		for _, word := range strings.Split(list, ",") {
+			views, ok := allowed[word]
+			if !ok {
+				return exit.Errorf(exit.Usage, "--allow %s: there are resize and scan", word)
+			}
+			others = append(others, views...)
+		}
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(c.store); err != nil {
+		return exit.Errorf(exit.System, "there is no store at %s; pipefs pack makes one", c.store)
+	}
+	free, err := freeSpace(c.store)
+	if err != nil {
+		return err
+	}
+	budget := int64(float64(free) * 0.95)
+	if c.maxBytes > 0 {
+		budget = min(budget, c.maxBytes)
+	}
+	shown := newPhases(env)
+	report, err := tune.Run(ctx, tune.Config{
+		Program: program, Store: c.store, Dataset: c.dataset, View: c.format, Others: others, L3: c.l3, MaxBytes: budget,
+		Workers: c.workers, Rounds: c.rounds, Samples: c.samples, Progress: shown.show,
+		Open: func() (tune.Opened, error) { return openTuned(env, c) },
+		Materialize: func(ctx context.Context, spec string, share float64) error {
+			return materializeApart(ctx, program, c, spec, share)
+		},
+	})
+	shown.done()
+	if err != nil {
+		return err
+	}
+	if c.asJSON {
+		err = printJSON(env.stdout, report)
+	} else {
+		printTuning(env.stdout, report)
+	}
+	if err != nil || !c.apply {
+		if err == nil && !c.asJSON {
+			fmt.Fprintf(env.stdout, "\nNothing was changed. With --apply this is stored, and MNT/auto leads to it.\n")
+		}
+		return err
+	}
+	return applyTuning(ctx, env, c, program, report)
+}
+
+// applyTuning stores the winner.
+func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program string, r *tune.Report) error {
+	won := r.Views[r.Winner]
+	if won.View == c.format {
+		if won.Encoded == "l3" {
+			if err := materializeApart(ctx, program, c, "l3", 1); err != nil {
+				return err
+			}
+		}
+		if err := materializeApart(ctx, program, c, c.format, won.Share); err != nil {
+			return err
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	err = store.WriteAuto(c.store, store.Auto{View: won.View, Share: won.Share, Host: host, Time: time.Now().UTC().Truncate(time.Second)})
+	if err == nil && !c.asJSON {
+		fmt.Fprintf(env.stdout, "\nStored. From the next mount on MNT/auto leads to %s.\n", won.View)
+	}
+	return err
+}
+
+func printTuning(w io.Writer, r *tune.Report) {
+	for _, p := range r.Pairs {
+		fmt.Fprintf(w, "Raw pixels and %s: loading takes %s raw and %s encoded, decoding %s a sample\n",
+			named(p.Encoded), formatMillis(p.Costs.LoadRaw), formatMillis(p.Costs.LoadEncoded), formatMillis(p.Costs.Decode))
+		t := newTable(w, "raw", "on disk", "loading/s", "decoding/s", "predicted/s", "measured/s", "CPU a sample")
+		for i := range p.Rows {
+			row := &p.Rows[i]
+			measured, cpu := "", ""
+			if len(row.Rates) > 0 {
+				measured, cpu = formatRate(row.Rate()), formatMillis(row.CPU)
+				if i == p.Best {
+					measured += " *"
+				}
+			}
+			t.AppendRow(table.Row{fmt.Sprintf("%.0f %%", 100*row.Share), formatSize(int64(row.Share * float64(r.RawBytes))),
+				formatRate(row.Load), formatRate(row.Decode), formatRate(row.Predicted()), measured, cpu})
+		}
+		alignRight(t, 7)
+		t.Render()
+		if p.Most < mixer.Ratios-1 {
+			fmt.Fprintf(w, "There is no room on the disk for more than %d %%.\n", 10*p.Most)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w, "Side by side, first reads from the disk")
+	t := newTable(w, "view", "raw", "samples/s", "CPU a sample")
+	for i := range r.Views {
+		row := &r.Views[i]
+		mark, mix := "", ""
+		if i == r.Winner {
+			mark = " *"
+		}
+		if row.Encoded != "" {
+			mix = fmt.Sprintf("%.0f %%, rest from %s", 100*row.Share, named(row.Encoded))
+		}
+		t.AppendRow(table.Row{row.View, mix, formatRate(row.Rate()) + mark, formatMillis(row.CPU)})
+	}
+	alignRight(t, 4)
+	t.Render()
+	won := r.Views[r.Winner]
+	if won.View == transcode.Original {
+		fmt.Fprintln(w, "The originals are as fast as anything else here: nothing is worth storing.")
+		return
+	}
+	fmt.Fprintf(w, "%s/ is %.2f times as fast as original/", won.View, r.Gain())
+	if won.Encoded != "" {
+		fmt.Fprintf(w, ", and takes %s on disk", formatSize(int64(won.Share*float64(r.RawBytes))))
+	}
+	fmt.Fprintln(w, ".")
+}
+
+// named is an encoded representation in words.
+func named(encoded string) string {
+	if encoded == "source" {
+		return "the stored files"
+	}
+	return "L3"
+}
+
+func formatMillis(seconds float64) string { return fmt.Sprintf("%.2f ms", 1000*seconds) }
+
+func formatRate(r float64) string {
+	switch {
+	case math.IsInf(r, 1):
+		return "∞"
+	case r < 100:
+		return fmt.Sprintf("%.1f", r)
+	}
+	return fmt.Sprintf("%.0f", r)
+}
+
+func alignRight(t table.Writer, columns int) {
+	var c []table.ColumnConfig
+	for i := 2; i <= columns; i++ {
+		c = append(c, table.ColumnConfig{Number: i, Align: text.AlignRight})
+	}
+	t.SetColumnConfigs(c)
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// materializer is a materializing under way.
+type materializer struct {
+	env      *environ
+	config   *materializeConfig
+	source   *source
+	dataset  *dataset.Dataset // of --dataset, or nil
+	producer *produce.Producer
+	view     transcode.Pipeline
+	chosen   *produce.Materializing
+	bar      *progress
+	started  time.Time
+
+	mu    sync.Mutex
+	warns int
+}
+
+// openStoreSource opens a store, and nothing else.
+func openStoreSource(env *environ, path string) (*source, error) {
+	s, err := openSource(env, path)
+	if err == nil && s.store == nil {
+		s.close()
+		err = exit.Errorf(exit.Usage, "%s is a dataset and no store; pipefs pack makes a store of it", path)
+	}
+	return s, err
+}
+
+func openMaterializer(env *environ, c *materializeConfig) (_ *materializer, err error) {
+	m := &materializer{env: env, config: c, started: time.Now()}
+	defer func() {
+		if err != nil {
+			m.close()
+		}
+	}()
+	if m.source, err = openStoreSource(env, c.store); err != nil {
+		return nil, err
+	}
+	registry := m.source.registry(c.limits)
+	if m.view, err = registry.Parse(c.view); err != nil {
+		return nil, err
+	}
+	if m.view.Len() == 0 {
+		return nil, exit.Errorf(exit.Usage, "%s is the dataset as it is, which pipefs pack keeps (--originals keep); name another view, such as ppm", transcode.Original)
+	}
+	o := produce.Options{
+		Registry: registry, Roles: c.roles, Source: m.source.tree, Store: m.source.store, Workers: c.workers, Log: quiet(env),
+	}
+	if c.dataset != "" {
+		if m.dataset, err = dataset.Open(c.dataset, dataset.Options{}); err != nil {
+			return nil, err
+		}
+		o.Dataset = m.dataset
+	}
+	m.producer, err = produce.New(o)
+	return m, err
+}
+
+func (m *materializer) close() {
+	if m.producer != nil {
+		m.producer.Close()
+	}
+	if m.dataset != nil {
+		m.dataset.Close()
+	}
+	if m.source != nil {
+		m.source.close()
+	}
+}
+
+// remove removes the whole fraction.
+func (m *materializer) remove() error {
+	err := m.source.store.RemoveFraction(m.view.String())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		fmt.Fprintf(m.env.stdout, "%s is not kept in %s: nothing to remove\n", m.view, m.config.store)
+		return nil
+	case err != nil:
+		return m.explain(store.FractionReport{}, err)
+	}
+	fmt.Fprintf(m.env.stdout, "%s is not kept any more\n", m.view)
+	return nil
+}
+
+// choose decides which samples belong to the fraction.
+func (m *materializer) choose(ctx context.Context) (err error) {
+	m.chosen, err = m.producer.Materializing(ctx, m.view, m.config.fraction, func() { m.bar.add(1) })
+	return err
+}
+
+func (m *materializer) run(ctx context.Context) (store.FractionReport, error) {
+	m.bar = newProgress(m.env, "reading what is there", len(m.chosen.Wanted))
+	defer func() { m.bar.done() }()
+	begun := false
+	return m.source.store.Materialize(ctx, m.view.String(), m.chosen.Wanted, m.chosen, store.FractionOptions{
+		Share:   m.config.fraction,
+		Workers: m.config.workers,
+		Verify:  m.config.verify,
+		Begin: func(p store.FractionPlan) error {
+			begun = true
+			m.bar.done()
+			m.bar = newProgress(m.env, "materializing", len(p.Make)+int(p.Copy))
+			return m.begin(ctx, p)
+		},
+		Progress: func(p store.FractionProgress) {
+			if begun {
+				m.bar.reach(int(p.Made + p.Failed + p.Copied))
+			} else {
+				m.bar.reach(int(p.Verified))
+			}
+		},
+		Warn: m.warn,
+	})
+}
+
+func (m *materializer) warn(path string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.warns++; m.warns <= mostWarnings {
+		fmt.Fprintf(m.env.stderr, "pipefs: left out: %s: %v\n", path, err)
+	}
+}
+
+// begin refuses what there is no room for.
+func (m *materializer) begin(ctx context.Context, p store.FractionPlan) error {
+	if len(p.Make) == 0 {
+		return nil
+	}
+	more, err := m.chosen.Bytes(ctx, p.Make)
+	if err != nil {
+		return err
+	}
+	free, margin, err := room(m.config.store)
+	if err != nil {
+		return err
+	}
+	return m.fits(p, more, free, margin)
+}
+
+// fits refuses a plan that adds so many bytes where there are so many free, of
+// which a margin is to stay.
+func (m *materializer) fits(p store.FractionPlan, more, free, margin int64) error {
+	c := m.config
+	about, doubt := "", 1.0
+	if !m.chosen.Exact {
+		about, doubt = "about ", 1.1
+	}
+	what := fmt.Sprintf("%s of %s (%s)", m.view, plural(len(m.chosen.Wanted), "sample", "samples"), formatShare(c.fraction))
+	total := p.KeepBytes + more
+	if c.maxBytes > 0 && total > c.maxBytes {
+		return exit.Errorf(exit.System, "%s takes %s%s, over the %s of --max-bytes; %s", what, about, formatSize(total), formatSize(c.maxBytes),
+			suggestion(c.fraction/doubt, float64(c.maxBytes)/float64(total)))
+	}
+	need, has := int64(doubt*float64(more))+p.SpareBytes, free-margin
+	if need <= has {
+		return nil
+	}
+	part := (float64(p.KeepBytes) + float64(max(has-p.SpareBytes, 0))/doubt) / float64(total)
+	return exit.Errorf(exit.System, "%s takes %s%s more on the disk of %s, where %s are free and %s shall stay so; %s", what, about,
+		formatSize(need), c.store, formatSize(free), formatSize(margin), suggestion(c.fraction/doubt, part))
+}
+
+// suggestion names the fraction that has room, that being a part of what was asked
+// for.
+func suggestion(fraction, part float64) string {
+	if fits := math.Floor(fraction*part*95) / 100; fits >= 0.01 {
+		return fmt.Sprintf("--fraction %g would fit", fits)
+	}
+	return "nothing of it would fit"
+}
+
+// room is how many bytes are free where the store lies, and how many of them shall
+// stay so: a hundredth of the disk, or 1 GiB where that is more.
+func room(dir string) (free, margin int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, fmt.Errorf("how much is free in %s: %w", dir, err)
+	}
+	return int64(st.Bavail) * st.Bsize, min(int64(st.Blocks)*st.Bsize/100, 1<<30), nil
+}

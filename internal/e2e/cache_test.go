@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+// cachedSet is a packed dataset of which 30 % fit the cache.
+type cachedSet struct {
+	t      *testing.T
+	env    []string
+	mnt    string
+	want   map[string][]byte // by path in the mount
+	names  []string          // of train, sorted
+	others []string          // of val
+	bytes  int64             // of train
+	budget int64
+}
+
+func mountCached(t *testing.T, policy string, packed bool) *cachedSet {
+	t.Helper()
+	dataset := testmount.Generate(t, "-samples", "60", "-copies", "5", "-width", "240", "-height", "180", "-png-every", "0")
+	s := &cachedSet{t: t, env: testmount.Home(t), want: map[string][]byte{}}
+	source := dataset
+	if packed {
+		source = filepath.Join(t.TempDir(), "store")
+		testmount.Command(t, s.env, "pack", "--originals", "keep", dataset, source)
+	}
+	var all []string
+	err := filepath.WalkDir(dataset, func(name string, e os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".jpg") {
+			all = append(all, name)
+		}
+		return err
+	})
+	if err != nil || len(all) < 300 {
+		t.Fatal(len(all), err)
+	}
+	var pages int64
+	files := map[string]string{}
+	for i, name := range all {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rel, _ := filepath.Rel(dataset, name)
+		if files[rel] = rel; i < 290 {
+			s.names = append(s.names, rel)
+			s.bytes += int64(len(data))
+			pages += (int64(len(data)) + 4095) / 4096 * 4096
+		} else {
+			s.others = append(s.others, rel)
+		}
+		s.want[rel] = data
+	}
+	s.budget = pages * 3 / 10
+	s.mnt = testmount.Mount(t, s.env, source, "--cache", "daemon", "--cache-policy", policy, "--no-background",
+		"--cache-bytes", fmt.Sprint(s.budget), fmt.Sprintf("--direct=%v", packed))
+	return s
+}
+
+// read reads files whole and compares them.
+func (s *cachedSet) read(names []string) {
+	for _, name := range names {
+		got, err := os.ReadFile(filepath.Join(s.mnt, "original", name))
+		if err != nil || !bytes.Equal(got, s.want[name]) {
+			s.t.Errorf("%s: %d bytes, %v", name, len(got), err)
+			return
+		}
+	}
+}
+
+func (s *cachedSet) epoch(r *rand.Rand) {
+	names := slices.Clone(s.names)
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	s.read(names)
+}
+
+// counters are those of a group of pipefs stats, by name.
+func (s *cachedSet) counters() (values map[string]int64, texts map[string]string) {
+	var stats struct {
+		Counters []struct {
+			Group, Name, Text string
+			Value             int64
+		}
+	}
+	out := testmount.Command(s.t, s.env, "stats", "--json", s.mnt)
+	if err := json.Unmarshal([]byte(out), &stats); err != nil {
+		s.t.Fatal(err)
+	}
+	values, texts = map[string]int64{}, map[string]string{}
+	for _, c := range stats.Counters {
+		if c.Group == "cache" || c.Group == "produce" {
+			values[c.Name], texts[c.Name] = c.Value, c.Text
+		}
+	}
+	if held := values["memory"]; held > s.budget {
+		s.t.Errorf("%d bytes in memory, %d are promised", held, s.budget)
+	}
+	return values, texts
+}
+
+// TestLiquid reads shuffled epochs through a cache of 30 % of the dataset.
+func TestLiquid(t *testing.T) {
+	for _, packed := range []bool{true, false} {
+		t.Run(fmt.Sprintf("packed=%v", packed), func(t *testing.T) {
+			s := mountCached(t, "liquid", packed)
+			r := rand.New(rand.NewPCG(1, 2))
+			s.epoch(r)
+			for epoch := 2; epoch <= 4; epoch++ {
+				before, _ := s.counters()
+				s.epoch(r)
+				after, _ := s.counters()
+				fetched := float64(after["fetched"]-before["fetched"]) / float64(s.bytes)
+				hits := float64(after["hits"]-before["hits"]) / float64(len(s.names))
+				t.Logf("epoch %d: %.3f of the bytes fetched, %.3f hits", epoch, fetched, hits)
+				if fetched > 0.75 || hits < 0.2 || hits > 0.4 {
+					t.Errorf("epoch %d: %.3f of the bytes fetched, %.3f hits", epoch, fetched, hits)
+				}
+			}
+			s.read(s.others) // a look at the validation set
+			before, _ := s.counters()
+			s.epoch(r)
+			after, texts := s.counters()
+			if fetched := float64(after["fetched"]-before["fetched"]) / float64(s.bytes); fetched > 0.75 {
+				t.Errorf("after the validation: %.3f of the bytes fetched", fetched)
+			}
+			if after["epoch"] < 5 || texts["policy"] != "liquid" || texts["epochs recognized"] != "yes" {
+				t.Errorf("%v %v", after, texts)
+			}
+			// Two loaders at once.
+			var readers sync.WaitGroup
+			for seed := range uint64(2) {
+				readers.Go(func() {
+					r := rand.New(rand.NewPCG(seed, 5))
+					for range 2 {
+						s.epoch(r)
+					}
+				})
+			}
+			readers.Wait()
+			if _, texts = s.counters(); texts["epochs recognized"] != "yes" {
+				t.Error(texts)
+			}
+			if table := testmount.Command(t, s.env, "stats", s.mnt); !strings.Contains(table, "kept for the next") {
+				t.Error(table)
+			}
+		})
+	}
+}
+
+// TestOtherCachePolicies: what is read is right, what is kept fits, and each policy
+// does what it is chosen for.
+func TestOtherCachePolicies(t *testing.T) {
+	for policy, want := range map[string]struct{ least, most float64 }{"minio": {0.2, 0.33}, "lru": {0, 0.15}} {
+		t.Run(policy, func(t *testing.T) {
+			s := mountCached(t, policy, true)
+			r := rand.New(rand.NewPCG(1, 2))
+			s.epoch(r)
+			before, _ := s.counters()
+			for range 2 {
+				s.epoch(r)
+			}
+			after, texts := s.counters()
+			hits := float64(after["hits"]-before["hits"]) / float64(2*len(s.names))
+			if hits < want.least || hits > want.most || texts["policy"] != policy {
+				t.Errorf("%.3f hits, %v", hits, texts)
+			}
+			// What was read last is read again.
+			s.read(s.others)
+			s.read(s.others)
+			if policy == "lru" {
+				last, _ := s.counters()
+				if n := last["hits"] - after["hits"]; n < int64(len(s.others)) {
+					t.Errorf("%d hits of %d", n, len(s.others))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+// TestMix: what mix/ shows does not depend on what it is read from: on the share
+// that is stored in full, nor on the policy, nor on whether all of it is whole.
+func TestMix(t *testing.T) {
+	dataset := testmount.Generate(t, "-samples", "40", "-width", "160", "-height", "120", "-png-every", "2")
+	env := testmount.Home(t)
+	store := filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", dataset, store)
+	plain, unmount := testmount.MountOnce(t, env, store, "--no-background")
+	want := hashes(t, filepath.Join(plain, "ppm"))
+	if to, err := os.Readlink(filepath.Join(plain, "mix")); err != nil || to != "ppm" {
+		t.Errorf("mix leads to %q, %v", to, err)
+	}
+	unmount()
+
+	type counted struct{ raw, encoded, spared int64 }
+	read := func(t *testing.T, options ...string) counted {
+		t.Helper()
+		mnt, unmount := testmount.MountOnce(t, env, store, append(options, "--no-background")...)
+		defer unmount()
+		// Through what the link leads to: a walk does not follow links.
+		dir, err := filepath.EvalSymlinks(filepath.Join(mnt, "mix"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if diff := cmp.Diff(want, hashes(t, dir)); diff != "" {
+				t.Fatalf("%v (-want +got):\n%s", options, diff)
+			}
+		}
+		n := counters(t, env, mnt)
+		return counted{n["opened from what is stored in full"], n["made from something shorter"], n["copies that had to be made again"]}
+	}
+	for _, share := range []string{"0.3", "1", "0.5"} {
+		testmount.Command(t, env, "materialize", store, "ppm", "--fraction", share)
+		for _, options := range [][]string{
+			nil, {"--mix", "0.5"}, {"--cache", "daemon", "--mix", "40%"}, {"--cache", "daemon", "--mix", "adaptive"},
+		} {
+			got := read(t, options...)
+			if got.raw == 0 || got.spared != 0 || options == nil && got.encoded != 0 || len(options) == 2 && got.encoded == 0 {
+				t.Errorf("%s in full, %v: %+v", share, options, got)
+			}
+		}
+	}
+	packs, err := filepath.Glob(filepath.Join(store, "fractions", "ppm", "*.pack"))
+	if err != nil || len(packs) == 0 {
+		t.Fatal("no packs of the fraction: ", err)
+	}
+	b, err := os.ReadFile(packs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 5000; i < len(b)*3/4; i += 20_000 {
+		b[i] ^= 0x10
+	}
+	if err := os.WriteFile(packs[0], b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t); got.spared == 0 {
+		t.Errorf("damaged: %+v", got)
+	}
+}
+
+// counters are the numbers of `pipefs stats`, by name.
+func counters(t *testing.T, env []string, mnt string) map[string]int64 {
+	t.Helper()
+	var stats struct {
+		Counters []struct {
+			Name  string
+			Value int64
+		}
+	}
+	if err := json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats); err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]int64{}
+	for _, c := range stats.Counters {
+		byName[c.Name] = c.Value
+	}
+	return byName
+}
+
+// TestTune measures a store and stores what won. Which view that is depends on the
+// machine; that it is reported, stored and led to does not.
+func TestTune(t *testing.T) {
+	dataset := testmount.Generate(t, "-samples", "64", "-width", "320", "-height", "240", "-png-every", "2")
+	env := testmount.Home(t)
+	store := filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", dataset, store)
+	type row struct {
+		View    string
+		Encoded string
+		Share   float64
+		Rates   []float64
+	}
+	var report struct {
+		Samples int
+		Pairs   []struct {
+			Encoded string
+			Rows    []row
+			Best    int
+		}
+		Views  []row
+		Winner int
+	}
+	tune := func(args ...string) {
+		t.Helper()
+		args = append([]string{"tune", "--json", "--samples", "32", "--rounds", "1", store}, args...)
+		if err := json.Unmarshal([]byte(testmount.Command(t, env, args...)), &report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tune("--l3", "--allow", "scan,resize")
+	if report.Samples != 64 || len(report.Pairs) != 2 || len(report.Pairs[0].Rows) != 11 || len(report.Views) != 5 {
+		t.Errorf("%+v", report)
+	}
+	for _, p := range report.Pairs {
+		if len(p.Rows[p.Best].Rates) == 0 || len(p.Rows[0].Rates) == 0 || len(p.Rows[10].Rates) == 0 {
+			t.Errorf("%s: the best ratio or an end was not measured: %+v", p.Encoded, p)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(store, "fractions", "*")); len(left) != 0 {
+		t.Errorf("left in the store: %v", left)
+	}
+	tune("--apply")
+	won := report.Views[report.Winner]
+	mnt := testmount.Mount(t, env, store)
+	if to, err := os.Readlink(filepath.Join(mnt, "auto")); err != nil || to != won.View {
+		t.Errorf("auto leads to %q where %q won, %v", to, won.View, err)
+	}
+	if won.View == "ppm" && won.Share > 0 {
+		if packs, _ := filepath.Glob(filepath.Join(store, "fractions", "ppm", "*.pack")); len(packs) == 0 {
+			t.Error("the mix was not stored")
+		}
+	}
+	if n := len(hashes(t, filepath.Join(mnt, won.View))); n < 64 {
+		t.Errorf("%d files in %s", n, won.View)
+	}
+}
