@@ -84,6 +84,26 @@ func BenchmarkDaemonCacheHits(b *testing.B) {
 	}
 }
 
+// BenchmarkDaemonCacheRaw is that for raw pixels, which is what such a cache is for:
+// pictures of 500×375 in ppm/, against the same files on disk.
+func BenchmarkDaemonCacheRaw(b *testing.B) {
+	dataset := testmount.Generate(b, "-samples", "25", "-copies", "16", "-width", "500", "-height", "375", "-png-every", "0")
+	env := testmount.Home(b)
+	store, tree := filepath.Join(b.TempDir(), "store"), filepath.Join(b.TempDir(), "tree")
+	testmount.Command(b, env, "pack", "--originals", "keep", dataset, store)
+	testmount.Command(b, env, "materialize", store, "ppm")
+	testmount.Command(b, env, "export", store, "ppm", tree)
+	plain := files(b, tree)
+	evict(b, plain)
+	readRaw(b, plain)
+	mnt := testmount.Mount(b, env, store, "--cache", "daemon", "--cache-policy", "liquid", "--no-background", "--cache-bytes", "1GiB")
+	view := files(b, filepath.Join(mnt, "ppm"))
+	readRaw(b, view)
+	compare(b, "files", float64(len(view)),
+		func() float64 { return seconds(func() { readRaw(b, plain) }) },
+		func() float64 { return seconds(func() { readRaw(b, view) }) })
+}
+
 // BenchmarkCachePolicies reads shuffled epochs of a packed store of which 30 % fit
 // the cache, and reports what the policies fetch; the control is lru.
 func BenchmarkCachePolicies(b *testing.B) {
