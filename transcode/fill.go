@@ -32,6 +32,30 @@ type Filler interface {
 	Fill(ctx context.Context, src []byte, lim Limits, info Info, dst []byte, at Layout) error
 }
 
+// Place writes samples where they are wanted: for decoders that cannot. The picture
+// has to be of the size and mode that info says.
+func Place(px *Pixels, info Info, dst []byte, at Layout) error {
+	if px.Width != info.Width || px.Height != info.Height || px.Mode != info.Mode {
+		return Errorf(ErrInternal, "a picture of mode %v, %d×%d, where the header says %v, %d×%d",
+			px.Mode, px.Width, px.Height, info.Mode, info.Width, info.Height)
+	}
+	from, size, channels := LayoutOf(px), px.Type.Size(), px.Mode.Channels()
+	for y := range px.Height {
+		in, out := from.Base+y*from.Row, at.Base+y*at.Row
+		if from.Pixel == at.Pixel && from.Channel == at.Channel && from.Pixel == channels*size {
+			copy(dst[out:out+px.Width*at.Pixel], px.Pix[in:])
+			continue
+		}
+		for range px.Width {
+			for c := range channels {
+				copy(dst[out+c*at.Channel:][:size], px.Pix[in+c*from.Channel:])
+			}
+			in, out = in+from.Pixel, out+at.Pixel
+		}
+	}
+	return nil
+}
+
 // fill makes the result of steps that only decode and put a header in front; ok is
 // false where there is more to do, or no decoder for it.
 func (p Plan) fill(ctx context.Context, steps []planned, src []byte, alloc Alloc) (file []byte, ok bool, err error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/redblue"
 )
 
 // Decode decodes a whole file.
@@ -43,7 +44,7 @@ func (h *header) row(dst, src []byte) {
 	case bgr555, bgr565:
 		h.row16(dst, src)
 	case bgr:
-		swapRB(dst, src[:len(dst)])
+		redblue.Swap(dst, src[:len(dst)])
 	case bgra:
 		swapRB4(dst, src[:len(dst)])
 	case rgba:

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/redblue"
 )
 
 // Kind is the step `bmp`.
@@ -161,7 +162,7 @@ func Encode(px *transcode.Pixels) ([]byte, error) {
 		dst := b[start+(px.Height-1-y)*stride:]
 		switch px.Mode {
 		case transcode.ModeRGB:
-			swapRB(dst[:rowBytes], src)
+			redblue.Swap(dst[:rowBytes], src)
 		case transcode.ModeRGBA:
 			swapRB4(dst[:rowBytes], src)
 		case transcode.ModeBit:

@@ -3,6 +3,7 @@ package jpeg
 import (
 	"sync"
 
+	"github.com/pipefs/pipefs/transcode/internal/redblue"
 	"github.com/pipefs/pipefs/transcode/jpeg/internal/kernel"
 )
 
@@ -36,6 +37,30 @@ func DecodePixels(src []byte, scale int, lim Limits) (*Image, error) {
 		pixelWorkspaces.Put(w)
 	}
 	return m, err
+}
+
+// Rows is memory for the pixels of a picture of three channels: row y begins at
+// Base + y*Row, which may be negative, in bytes.
+type Rows struct {
+	Pix       []byte
+	Base, Row int
+	// BGR: blue comes first.
+	BGR bool
+}
+
+// DecodeRows decodes as DecodePixels does at full size, to where dst has the rows
+// of a picture of width and height. A picture of another size or of four channels,
+// and rows that do not lie in dst, are ErrUnsupported. After an error some pixels
+// may have been written.
+func DecodeRows(src []byte, width, height int, dst Rows, lim Limits) error {
+	w := pixelWorkspaces.Get().(*pixelWorkspace)
+	w.render.into, w.render.want = &dst, [2]int{width, height}
+	_, err := w.decode(src, 1, lim)
+	w.render.into = nil
+	if w.size() <= maxKept {
+		pixelWorkspaces.Put(w)
+	}
+	return err
 }
 
 // Pixels makes pixels of coefficients, as DecodePixels does.
@@ -91,6 +116,8 @@ func (w *pixelWorkspace) decode(src []byte, scale int, lim Limits) (*Image, erro
 // renderer makes pixels of blocks, which come row by row of MCUs.
 type renderer struct {
 	scale  int
+	into   *Rows  // where the pixels go, nil for memory of their own
+	want   [2]int // the size of what goes there
 	image  *Image // nil before start
 	model  ColorModel
 	planes [maxComponents]plane
@@ -140,7 +167,15 @@ func (r *renderer) start(c *Coefficients) error {
 	r.model, r.n = c.Model, len(c.Components)
 	r.mcus, r.each, r.done = ceilDiv(c.Height, 8*maxV), size*maxV, 0
 	w, h := ScaledSize(c.Width, c.Height, r.scale)
-	r.image = &Image{w, h, channels, make([]byte, w*h*channels)}
+	if r.into == nil {
+		r.image = &Image{w, h, channels, make([]byte, w*h*channels)}
+		return nil
+	}
+	first, last := r.into.Base, r.into.Base+(h-1)*r.into.Row
+	if r.want != [2]int{w, h} || channels != 3 || min(first, last) < 0 || max(first, last) > len(r.into.Pix)-3*w {
+		return unsupported(0, "%d×%d pixels of %d channels to rows of %d×%d in %d bytes", w, h, channels, r.want[0], r.want[1], len(r.into.Pix))
+	}
+	r.image = &Image{w, h, channels, nil}
 	return nil
 }
 
@@ -200,7 +235,15 @@ func (r *renderer) convert(y int) {
 	for i := range r.n {
 		rows[i] = r.planes[i].row(y)[:m.Width]
 	}
-	out := m.Pix[y*m.Width*m.Channels:][:m.Width*m.Channels]
+	var out []byte
+	if r.into != nil {
+		out = r.into.Pix[r.into.Base+y*r.into.Row:][:3*m.Width]
+		if r.into.BGR {
+			defer redblue.Swap(out, out)
+		}
+	} else {
+		out = m.Pix[y*m.Width*m.Channels:][:m.Width*m.Channels]
+	}
 	switch r.model {
 	case ModelGrey:
 		kernel.GreyToRGB(out, rows[0])

@@ -130,6 +130,31 @@ func (d Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*t
 	return ask(h, src)
 }
 
+// Fill implements [transcode.Filler]: what our own decoder takes goes where it is
+// wanted at once.
+func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, dst []byte, at transcode.Layout) error {
+	if (jpeg.Vectorised || d.OwnOnly) && at.Pixel == 3 && (at.Channel == 1 || at.Channel == -1) {
+		h, err := header(src, lim)
+		if err != nil {
+			return err
+		}
+		rows := jpeg.Rows{Pix: dst, Base: at.Base, Row: at.Row}
+		if at.Channel < 0 {
+			rows.Base, rows.BGR = at.Base-2, true
+		}
+		if h.Coding != jpeg.CodingArithmetic && channels(h) == 3 &&
+			jpeg.DecodeRows(src, info.Width, info.Height, rows, jpeg.LimitsOf(lim)) == nil {
+			return nil
+		}
+		// Decode says why, or knows another way.
+	}
+	px, err := d.Decode(ctx, src, lim)
+	if err != nil {
+		return err
+	}
+	return transcode.Place(px, info, dst, at)
+}
+
 // ask asks libturbojpeg.
 func ask(h *jpeg.Header, src []byte) (*transcode.Pixels, error) {
 	pix, err := turbo.Decode(src, h.Width, h.Height, channels(h))
