@@ -1,7 +1,9 @@
 package fs
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -98,8 +100,9 @@ func (f *FS) listSpecial(n uint64) (entries []fuse.DirEntry) {
 		}
 		r.mu.Unlock()
 	case pipefsNode:
-		if r.manifest != nil {
-			entries = append(entries, fuse.DirEntry{Name: manifestName, Mode: unix.S_IFREG})
+		entries = r.listFiles(entries, "")
+		for i, name := range r.dirs {
+			entries = append(entries, fuse.DirEntry{Name: name, Mode: unix.S_IFDIR, Ino: firstDir + uint64(i)})
 		}
 		if r.control != nil {
 			entries = append(entries, fuse.DirEntry{Name: controlName, Mode: unix.S_IFLNK, Ino: r.control.node})
@@ -111,6 +114,18 @@ func (f *FS) listSpecial(n uint64) (entries []fuse.DirEntry) {
 			entries = append(entries, fuse.DirEntry{Name: name + listSuffix, Mode: unix.S_IFREG})
 		}
 		f.views.mu.RUnlock()
+	default:
+		entries = r.listFiles(entries, r.inDir(n))
+	}
+	return entries
+}
+
+// listFiles lists the files of Options.Files in one directory.
+func (r *root) listFiles(entries []fuse.DirEntry, dir string) []fuse.DirEntry {
+	for _, name := range slices.Sorted(maps.Keys(r.files)) {
+		if rest, ok := strings.CutPrefix(name, dir); ok && !strings.Contains(rest, "/") {
+			entries = append(entries, fuse.DirEntry{Name: rest, Mode: unix.S_IFREG})
+		}
 	}
 	return entries
 }

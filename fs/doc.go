@@ -32,7 +32,7 @@
 //	original/ scan5/ bmp/   views; any other valid spec can be entered as well
 //	current -> scan5        a link that [FS.SetCurrent] moves
 //	.pipefs/                not listed: to ImageFolder every directory is a class
-//	    manifest            what the views are, as JSON
+//	    manifest, …         files of Options: what the views are, as JSON
 //	    control             link to the daemon's socket
 //	    lists/scan5.txt     the samples of a view, one path a line
 //

@@ -115,8 +115,9 @@ type Options struct {
 	Views []string
 	// Current is the view that the link `current` leads to at first; none if empty.
 	Current string
-	// Manifest returns the content of .pipefs/manifest; nil: there is no such file.
-	Manifest func() ([]byte, error)
+	// Files return the content of files below .pipefs, by their path there: NAME or
+	// DIRECTORY/NAME, of at most 12 directories.
+	Files map[string]func() ([]byte, error)
 	// Control is where the link .pipefs/control leads; none if empty.
 	Control string
 	// MaxViews bounds the number of views that can be entered; 0 means

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,30 +16,31 @@ const (
 	rootNode     = fuse.FUSE_ROOT_ID
 	pipefsNode   = 2
 	listsNode    = 3
+	firstDir     = 4 // of Options.Files
 	firstSpecial = 16
 )
 
 const (
-	pipefsName   = ".pipefs"
-	manifestName = "manifest"
-	controlName  = "control"
-	listsName    = "lists"
-	listSuffix   = ".txt"
-	currentName  = "current"
+	pipefsName  = ".pipefs"
+	controlName = "control"
+	listsName   = "lists"
+	listSuffix  = ".txt"
+	currentName = "current"
 )
 
 // root holds what lies beside the views.
 type root struct {
-	manifest func() ([]byte, error)
-	limit    int64 // bytes of data
-	made     time.Time
+	files map[string]func() ([]byte, error) // of Options
+	dirs  []string                          // of those, sorted
+	limit int64                             // bytes of data
+	made  time.Time
 
 	mu      sync.Mutex
 	next    uint32
 	nodes   map[uint32]*special // every node that was given out
 	links   []link              // of the root, in the order of listing
 	control *special
-	newest  map[string]*special // manifest and lists, by name
+	newest  map[string]*special // files and lists, by name
 	held    int64               // bytes of data
 	tick    uint64
 
@@ -53,9 +55,15 @@ type link struct {
 
 func newRoot(o Options) *root {
 	r := &root{
-		manifest: o.Manifest, limit: o.ListBytes, made: time.Now(), next: firstSpecial,
+		files: o.Files, limit: o.ListBytes, made: time.Now(), next: firstSpecial,
 		nodes: map[uint32]*special{}, newest: map[string]*special{},
 	}
+	for name := range o.Files {
+		if dir, _, below := strings.Cut(name, "/"); below && !slices.Contains(r.dirs, dir) {
+			r.dirs = append(r.dirs, dir)
+		}
+	}
+	slices.Sort(r.dirs)
 	if o.Control != "" {
 		r.control = r.add(special{target: o.Control})
 	}
@@ -140,8 +148,11 @@ func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.
 		r.fill(out, r.control, forever)
 	case parent == pipefsNode && name == listsName:
 		f.fillDir(out, listsNode)
-	case parent == pipefsNode && name == manifestName && r.manifest != nil:
-		return f.lookupFile(name, 0, r.manifest, out)
+	case parent == pipefsNode && slices.Contains(r.dirs, name):
+		f.fillDir(out, firstDir+uint64(slices.Index(r.dirs, name)))
+	case r.files[r.inDir(parent)+name] != nil:
+		name = r.inDir(parent) + name
+		return f.lookupFile(name, 0, r.files[name], out)
 	case parent == listsNode && strings.HasSuffix(name, listSuffix):
 		v, err := f.view(strings.TrimSuffix(name, listSuffix))
 		if err != nil {
@@ -152,6 +163,18 @@ func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.
 		return fuse.ENOENT
 	}
 	return fuse.OK
+}
+
+// inDir is what the paths of Options.Files in a directory begin with; of a node that
+// has none it is a prefix that no path has.
+func (r *root) inDir(node uint64) string {
+	switch {
+	case node == pipefsNode:
+		return ""
+	case node >= firstDir && node < firstDir+uint64(len(r.dirs)):
+		return r.dirs[node-firstDir] + "/"
+	}
+	return "/"
 }
 
 // lookupView is LOOKUP of a view in the root.

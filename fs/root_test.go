@@ -109,7 +109,12 @@ func TestSpecialFiles(t *testing.T) {
 	for _, mode := range []CacheMode{PageCache, DaemonCache} {
 		var version atomic.Int64
 		m := mount(t, mode, func(o *Options) {
-			o.Manifest = func() ([]byte, error) { return fmt.Appendf(nil, `{"version": %d}`, version.Load()), nil }
+			o.Files = map[string]func() ([]byte, error){
+				"manifest":     func() ([]byte, error) { return fmt.Appendf(nil, `{"version": %d}`, version.Load()), nil },
+				"gpu/program":  func() ([]byte, error) { return []byte("ptx"), nil },
+				"gpu/module":   func() ([]byte, error) { return []byte("python"), nil },
+				"other/module": func() ([]byte, error) { return nil, nil },
+			}
 			o.Control = "/run/pipefs.sock"
 		})
 		m.write("c/z.jpg", "x")
@@ -120,7 +125,7 @@ func TestSpecialFiles(t *testing.T) {
 		if got := m.names(); strings.Contains(got, ".pipefs") {
 			t.Errorf("listed: %s", got)
 		}
-		if got := m.names(".pipefs"); got != "control lists manifest" {
+		if got := m.names(".pipefs"); got != "control gpu lists manifest other" {
 			t.Error(got)
 		}
 		if got := m.names(".pipefs/lists"); got != "bmp.txt original.txt scan5.txt" {
@@ -128,6 +133,17 @@ func TestSpecialFiles(t *testing.T) {
 		}
 		if to, err := os.Readlink(m.path(".pipefs/control")); err != nil || to != "/run/pipefs.sock" {
 			t.Errorf("control: %q, %v", to, err)
+		}
+		if got := m.names(".pipefs/gpu"); got != "module program" {
+			t.Error(got)
+		}
+		m.want("ptx", ".pipefs/gpu/program")
+		m.want("python", ".pipefs/gpu/module")
+		m.want("", ".pipefs/other/module")
+		for _, name := range []string{".pipefs/program", ".pipefs/gpu/manifest", ".pipefs/gpu/gpu", ".pipefs/lists/manifest"} {
+			if _, err := os.Stat(m.path(name)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 		m.want(`{"version": 0}`, ".pipefs/manifest")
 		f, err := os.Open(m.path(".pipefs/manifest"))

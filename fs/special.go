@@ -105,8 +105,8 @@ func (f *FS) content(s *special) ([]byte, error) {
 	if data != nil || s.size == 0 {
 		return data, nil
 	}
-	remake := r.manifest
-	if s.name != manifestName {
+	remake := r.files[s.name]
+	if remake == nil {
 		v, err := f.view(strings.TrimSuffix(s.name, listSuffix))
 		if err != nil {
 			return nil, err

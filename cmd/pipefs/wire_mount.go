@@ -208,7 +208,7 @@ func (m *running) newFS(socket string, log *slog.Logger) (*fs.FS, error) {
 	}
 	f, err := fs.New(fs.Options{
 		Registry: m.registry, Producer: fs.FromProduce(m.producer), Roles: c.roles, Cache: mode,
-		Views: unique(listed), Current: scans(c.fidelity), Manifest: m.manifest, Control: socket, Log: log,
+		Views: unique(listed), Current: scans(c.fidelity), Files: m.files(), Control: socket, Log: log,
 	})
 	if err != nil {
 		return nil, err

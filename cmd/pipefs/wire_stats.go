@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/l3gpu/kernel"
+	"github.com/pipefs/pipefs/l3gpu/python"
 )
 
 // stats are those that a client asks for.
@@ -50,6 +52,17 @@ func (m *running) Counters() []control.Counter {
 		{Group: "bugs", Name: "panics", Value: p.Panics + int64(f.Panics)},
 	}
 	counters = append(counters, cacheCounters(p.Cache)...)
+	if m.gpu != nil {
+		if g, ok := m.gpu.Stats(); ok {
+			counters = append(counters,
+				control.Counter{Group: "gpu", Name: "pictures decoded", Value: g.Pictures},
+				control.Counter{Group: "gpu", Name: "pixels", Value: g.Bytes, Unit: control.Bytes},
+				control.Counter{Group: "gpu", Name: "left to the processor", Value: g.Rejects},
+				control.Counter{Group: "gpu", Name: "batches that failed", Value: g.Failures},
+				control.Counter{Group: "gpu", Name: "time spent", Value: int64(g.Busy), Unit: control.Nanosec},
+				control.Counter{Group: "gpu", Name: "given up", Value: flag(g.Lost), Unit: control.YesNo})
+		}
+	}
 	for _, v := range f.Views {
 		if v.Lookups+v.Reads+v.Errors == 0 {
 			continue
@@ -62,6 +75,17 @@ func (m *running) Counters() []control.Counter {
 			control.Counter{Group: v.View, Name: "errors", Value: int64(v.Errors)})
 	}
 	return counters
+}
+
+// files are what the mount shows below .pipefs.
+func (m *running) files() map[string]func() ([]byte, error) {
+	as := func(b []byte) func() ([]byte, error) { return func() ([]byte, error) { return b, nil } }
+	return map[string]func() ([]byte, error){
+		"manifest": m.manifest,
+		// What decodes l3/ in the process that trains.
+		"gpu/" + python.Name: as(python.Module),
+		"gpu/l3.ptx":         as(kernel.PTX),
+	}
 }
 
 // manifest is what the mount shows as .pipefs/manifest: what its views are, and by
