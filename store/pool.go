@@ -16,6 +16,8 @@ type pool struct {
 	fs  vfs.FS
 	dir string // the packs' directory
 	max int
+	// ordered: records hold many samples, and are read one after the other.
+	ordered bool
 
 	mu     sync.Mutex
 	packs  map[uint32]*pack
@@ -129,6 +131,10 @@ func (k *pack) reopen() error {
 		if err := k.want.same(f); err != nil {
 			return errors.Join(err, f.Close())
 		}
+	}
+	if a, ok := f.(vfs.Advised); ok && !p.ordered {
+		// Read-ahead may be megabytes, of samples that nobody asked for.
+		a.Scattered()
 	}
 	k.f = f
 	k.used.Store(true)

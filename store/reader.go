@@ -6,6 +6,8 @@ import (
 	"sort"
 	"sync"
 	"sync/atomic"
+
+	"github.com/pipefs/pipefs/store/vfs"
 )
 
 // Reader reads one representation at one level. It is safe for concurrent use.
@@ -93,6 +95,9 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	if int64(len(p)) > r.size-off {
 		want = p[:r.size-off]
 	}
+	if len(want) > maxRun {
+		r.fetch(off, int64(len(want)))
+	}
 	for n < len(want) {
 		m, err := r.next(want[n:], off+int64(n))
 		n += m
@@ -122,6 +127,24 @@ func (r *Reader) next(dst []byte, off int64) (int, error) {
 		}
 	}
 	return r.piece(dst, i, at)
+}
+
+// fetch lets the system begin with all of a read that takes several preads.
+func (r *Reader) fetch(off, n int64) {
+	i := sort.Search(len(r.ends), func(i int) bool { return r.ends[i] > off })
+	if i == len(r.ends) {
+		return
+	}
+	at := off - (r.ends[i] - r.parts[i].Len)
+	f, err := r.packs[i].acquire()
+	if err != nil {
+		return // the read itself will say so
+	}
+	defer r.packs[i].release()
+	if a, ok := f.(vfs.Advised); ok {
+		begin := at / ChunkSize * ChunkSize
+		a.Fetch(r.parts[i].Off+begin, r.run(i, begin, n+at-begin))
+	}
 }
 
 // run is the length of the whole chunks that lie side by side in the pack from

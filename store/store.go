@@ -125,6 +125,7 @@ func (s *Store) rebuild(format formatFile, cause error) error {
 func (s *Store) openPacks() error {
 	packs := filepath.Join(s.dir, packsName)
 	s.pool = newPool(s.o.FS, packs, s.o.MaxOpenPacks)
+	s.pool.ordered = s.index.seal.Stats.RecordImages > 1
 	for i := range s.index.seal.Packs {
 		want := &s.index.seal.Packs[i]
 		name := filepath.Join(packs, packName(want.Number))

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrLocked is what Lock returns while another process, or another part of this
@@ -26,6 +28,12 @@ func (f osFile) Size() (int64, error) {
 	}
 	return st.Size(), nil
 }
+
+// Scattered implements [Advised]. It is only advice: that it fails does no harm.
+func (f osFile) Scattered() { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) }
+
+// Fetch implements [Advised].
+func (f osFile) Fetch(off, n int64) { _ = unix.Fadvise(int(f.Fd()), off, n, unix.FADV_WILLNEED) }
 
 func open(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag, 0o644)

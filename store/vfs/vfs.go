@@ -49,3 +49,12 @@ type File interface {
 	// Sync makes the content and the length durable.
 	Sync() error
 }
+
+// Advised is what a File may offer beside: to hear about the reads to come.
+type Advised interface {
+	// Scattered says that reads will come from anywhere: what lies behind one of
+	// them is not worth fetching.
+	Scattered()
+	// Fetch begins to fetch a range, in bytes, that is about to be read.
+	Fetch(off, n int64)
+}
