@@ -25,31 +25,72 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// TestSearch: wherever it begins it ends at the top, for curves that rise and then
-// fall, and asks for no ratio twice.
+// TestSearch: wherever it begins it ends at the top or beside it, for curves that
+// rise and then fall.
 func TestSearch(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
 		c := Costs{LoadRaw: random.ExpFloat64(), LoadEncoded: random.ExpFloat64() / 10, Decode: random.ExpFloat64()}
 		most := random.IntN(Ratios)
-		var asked []int
 		curve := func(i int) float64 { return min(c.Predict(ShareOf(i))) }
+		times := map[int]int{}
 		best, rates, err := Search(random.IntN(most+1), most, func(ratios []int) ([]float64, error) {
 			var got []float64
 			for _, i := range ratios {
-				if i < 0 || i > most || slices.Contains(asked, i) {
-					t.Fatalf("asked for %d of %d after %v", i, most, asked)
+				if i < 0 || i > most || slices.Contains(ratios[:len(got)], i) {
+					t.Fatalf("asked for %v of %d", ratios, most)
 				}
-				asked = append(asked, i)
+				times[i]++
 				got = append(got, curve(i))
 			}
 			return got, nil
 		})
-		if err != nil || len(rates) != len(asked) {
-			t.Fatal(err, rates, asked)
+		if err != nil || len(rates) != len(times) || times[best] != 2 {
+			t.Fatal(err, best, rates, times)
 		}
-		if top := curve(c.Best(most)); curve(best) < top {
-			t.Fatalf("%+v up to %d: ended at %d with %v, the top is %v", c, most, best, curve(best), top)
+		top := c.Best(most)
+		if math.Abs(float64(best-top)) > 1 {
+			t.Fatalf("%+v up to %d: ended at %d, the top is %d", c, most, best, top)
 		}
 	}
+}
+
+// TestSearchBesideNoise: with an error of 6 % a measurement, it loses no more than
+// that, and hardly anything in the mean.
+func TestSearchBesideNoise(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 10))
+	const runs = 2000
+	lost, worst := 0.0, 0.0
+	for range runs {
+		c := Costs{LoadRaw: 1, LoadEncoded: 0.1 + 0.4*random.Float64(), Decode: 0.3 + random.Float64()}
+		// Where disk and decoder are both busy each waits for the other now and then.
+		curve := func(i int) float64 {
+			load, decode := c.Predict(ShareOf(i))
+			return math.Pow(math.Pow(load, -4)+math.Pow(decode, -4), -0.25)
+		}
+		sums, counts := map[int]float64{}, map[int]float64{}
+		best, _, err := Search(c.Best(Ratios-1), Ratios-1, func(ratios []int) ([]float64, error) {
+			var got []float64
+			for _, i := range ratios {
+				sums[i] += curve(i) * (1 + 0.06*random.NormFloat64())
+				counts[i]++
+				got = append(got, sums[i]/counts[i])
+			}
+			return got, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		top := 0.0
+		for i := range Ratios {
+			top = max(top, curve(i))
+		}
+		loss := 1 - curve(best)/top
+		lost += loss / runs
+		worst = max(worst, loss)
+	}
+	if lost > 0.02 || worst > 0.15 {
+		t.Errorf("lost %.3f in the mean, %.3f at worst", lost, worst)
+	}
+	t.Logf("lost %.3f in the mean, %.3f at worst", lost, worst)
 }

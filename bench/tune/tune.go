@@ -264,7 +264,9 @@ func (t *tuner) pair(ctx context.Context, encoded string) error {
 	rows := map[int]*Row{}
 	best, _, err := mixer.Search(costs.Best(most), most, func(ratios []int) ([]float64, error) {
 		for _, i := range ratios {
-			rows[i] = &Row{View: t.View, Encoded: encoded, Share: mixer.ShareOf(i)}
+			if rows[i] == nil {
+				rows[i] = &Row{View: t.View, Encoded: encoded, Share: mixer.ShareOf(i)}
+			}
 		}
 		for round := range t.Rounds {
 			for _, i := range ratios {

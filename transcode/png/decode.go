@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/zlib"
 
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/redblue"
 )
 
 // maxRatio is the most that deflate compresses: a file smaller than its pixels
@@ -32,51 +33,100 @@ func (p pass) size(width, height int) (int, int) {
 	return (width - p.x + p.dx - 1) / p.dx, (height - p.y + p.dy - 1) / p.dy
 }
 
+// rows is memory for pixels, interleaved: row y begins at base + y*stride, in bytes.
+type rows struct {
+	pix          []byte
+	base, stride int
+	bgr          bool // blue first
+}
+
 // Decode decodes a whole file. Of an animation it decodes the default image,
 // which is the first frame in nearly all of them.
 func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
-	h, parts, err := parse(src)
+	h, parts, err := open(src, lim)
 	if err != nil {
 		return nil, err
-	}
-	if err := lim.CheckSize(h.width, h.height); err != nil {
-		return nil, err
-	}
-	packed := int64(0)
-	for _, part := range parts {
-		packed += int64(len(part))
-	}
-	if int64(h.rowBytes(h.width))*int64(h.height) > (packed+1)*maxRatio {
-		return nil, transcode.Errorf(transcode.ErrTruncated, "PNG of %d by %d pixels in %d bytes", h.width, h.height, packed)
 	}
 	px := &transcode.Pixels{Width: h.width, Height: h.height, Mode: h.mode, Palette: h.palette}
 	if h.mode.Depth() == 16 {
 		px.Type = transcode.Uint16
 	}
 	px.Meta = transcode.Metadata{EXIF: bytes.Clone(h.exif), ICC: unpackICC(h.iccp), Orientation: transcode.EXIFOrientation(h.exif)}
+	px.Pix = make([]byte, px.Len())
+	return px, h.pixels(parts, rows{pix: px.Pix, stride: px.RowBytes()})
+}
 
+// Fill implements [transcode.Filler].
+func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, dst []byte, at transcode.Layout) error {
+	h, parts, err := open(src, lim)
+	if err != nil {
+		return err
+	}
+	size := max(1, h.mode.Depth()/8)
+	bgr := at.Channel == -1 && h.mode == transcode.ModeRGB
+	fits := h.width == info.Width && h.height == info.Height && h.mode == info.Mode
+	if fits && at.Pixel == size*h.mode.Channels() && (at.Channel == size || bgr) {
+		to := rows{pix: dst, base: at.Base, stride: at.Row, bgr: bgr}
+		if bgr {
+			to.base -= 2
+		}
+		return h.pixels(parts, to)
+	}
+	px, err := d.Decode(ctx, src, lim)
+	if err != nil {
+		return err
+	}
+	return transcode.Place(px, info, dst, at)
+}
+
+// open reads everything but the pixels, and checks that those are worth the memory.
+func open(src []byte, lim transcode.Limits) (*header, [][]byte, error) {
+	h, parts, err := parse(src)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := lim.CheckSize(h.width, h.height); err != nil {
+		return nil, nil, err
+	}
+	packed := int64(0)
+	for _, part := range parts {
+		packed += int64(len(part))
+	}
+	if int64(h.rowBytes(h.width))*int64(h.height) > (packed+1)*maxRatio {
+		return nil, nil, transcode.Errorf(transcode.ErrTruncated, "PNG of %d by %d pixels in %d bytes", h.width, h.height, packed)
+	}
+	return h, parts, nil
+}
+
+// pixels decodes all passes.
+func (h *header) pixels(parts [][]byte, to rows) error {
 	z, err := inflate(parts)
 	if err != nil {
-		return nil, streamError(err)
+		return streamError(err)
 	}
 	defer inflaters.Put(z)
-	px.Pix = make([]byte, px.Len())
 	passes := whole
 	if h.interlaced {
 		passes = passes7
 	}
 	for _, p := range passes {
-		if err := h.pass(px, z, p); err != nil {
-			return nil, err
+		if err := h.pass(to, z, p); err != nil {
+			return err
 		}
 	}
 	// Reading on checks the stream's checksum. More rows than there should be
 	// are no reason to refuse the picture.
 	var more [1]byte
 	if _, err := z.Read(more[:]); err != nil && err != io.EOF {
-		return nil, streamError(err)
+		return streamError(err)
 	}
-	return px, nil
+	if to.bgr {
+		for y := range h.height {
+			row := to.pix[to.base+y*to.stride:][:3*h.width]
+			redblue.Swap(row, row)
+		}
+	}
+	return nil
 }
 
 // streamError classifies an error of zlib.
@@ -87,8 +137,8 @@ func streamError(err error) error {
 	return transcode.Errorf(transcode.ErrBad, "PNG: %v", err)
 }
 
-// pass decodes one pass into px.
-func (h *header) pass(px *transcode.Pixels, z io.Reader, p pass) error {
+// pass decodes one pass.
+func (h *header) pass(to rows, z io.Reader, p pass) error {
 	width, height := p.size(h.width, h.height)
 	if width <= 0 || height <= 0 {
 		return nil
@@ -98,8 +148,8 @@ func (h *header) pass(px *transcode.Pixels, z io.Reader, p pass) error {
 	// and to the left is 0.
 	bpp := max(1, h.values()*h.depth/8)
 	row, above := make([]byte, 1+rowBytes), make([]byte, 1+rowBytes)
-	spread := make([]byte, width*px.Mode.Channels()*px.Type.Size())
-	size := len(spread) / width
+	size := h.mode.Channels() * max(1, h.mode.Depth()/8)
+	spread := make([]byte, width*size)
 	for y := range height {
 		if _, err := io.ReadFull(z, row); err != nil {
 			return streamError(err)
@@ -107,13 +157,13 @@ func (h *header) pass(px *transcode.Pixels, z io.Reader, p pass) error {
 		if err := unfilter(row[0], row[1:], above[1:], bpp); err != nil {
 			return err
 		}
-		at := (p.y + y*p.dy) * px.RowBytes()
+		at := to.base + (p.y+y*p.dy)*to.stride
 		if p.dx == 1 {
-			h.unpack(px.Pix[at+p.x*size:][:len(spread)], row[1:])
+			h.unpack(to.pix[at+p.x*size:][:len(spread)], row[1:])
 		} else {
 			h.unpack(spread, row[1:])
 			for x := range width {
-				copy(px.Pix[at+(p.x+x*p.dx)*size:][:size], spread[x*size:])
+				copy(to.pix[at+(p.x+x*p.dx)*size:][:size], spread[x*size:])
 			}
 		}
 		row, above = above, row
