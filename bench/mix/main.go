@@ -60,7 +60,11 @@ func run(ctx context.Context) (err error) {
 	flag.StringVar(&bandwidths, "bandwidths", "25,50,100,200,400,0", "MB/s, 0 is no limit")
 	flag.StringVar(&adaptive, "adaptive", "100", "MB/s at which an adaptive mount loses a core; empty is none")
 	flag.StringVar(&formats, "formats", "png,jpeg", "of the sources")
+	again := flag.Bool("again", false, "measure nothing: report what was measured before, in -out")
 	flag.Parse()
+	if *again {
+		return report(s.out)
+	}
 	for list, to := range map[string]*[]int64{bandwidths: &s.bandwidths, adaptive: &s.adaptive} {
 		for word := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {
 			mb, err := strconv.ParseFloat(word, 64)
@@ -127,6 +131,20 @@ func run(ctx context.Context) (err error) {
 	}
 	fmt.Print(all.markdown())
 	return all.draw(s.out)
+}
+
+// report reports what a run has written.
+func report(dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, "mix.json"))
+	if err != nil {
+		return err
+	}
+	var all results
+	if err := json.Unmarshal(b, &all); err != nil {
+		return fmt.Errorf("mix.json: %w", err)
+	}
+	fmt.Print(all.markdown())
+	return all.draw(dir)
 }
 
 // prepare makes a dataset and a store that has all samples both ways.

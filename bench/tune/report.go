@@ -22,17 +22,36 @@ type Row struct {
 	// infinite where there is nothing to decode.
 	Load   float64 `json:"load,omitempty"`
 	Decode float64 `json:"-"`
-	// Rates that were measured, samples/s, one a round; none where it was not.
+	// Rates that were measured, samples/s, one a round, of first reads from the
+	// disk; none where it was not.
 	Rates []float64 `json:"rates,omitempty"`
+	// Later are those of later epochs, for what the page cache holds; only of Views.
+	Later []float64 `json:"later,omitempty"`
+	// Bytes that all files of the view have, about; Fits: they fit in memory, so that
+	// later epochs are what a training consists of. Only of Views.
+	Bytes int64 `json:"bytes,omitempty"`
+	Fits  bool  `json:"fits,omitempty"`
 	// CPU is the median of the seconds that client and daemon together took a
 	// sample.
 	CPU float64 `json:"cpu_seconds,omitempty"`
 
-	cpus []float64
+	cpus         []float64
+	bytes, files int64 // that were read for the first time
 }
 
-// Rate is the median of what was measured.
+// Rate is the median of first reads.
 func (r *Row) Rate() float64 { return stats.Median(r.Rates) }
+
+// LaterRate is the median of later epochs.
+func (r *Row) LaterRate() float64 { return stats.Median(r.Later) }
+
+// Lasting is the rate that a training of many epochs sees.
+func (r *Row) Lasting() float64 {
+	if r.Fits {
+		return r.LaterRate()
+	}
+	return r.Rate()
+}
 
 // Predicted is the rate of the slower side.
 func (r *Row) Predicted() float64 { return min(r.Load, r.Decode) }
@@ -51,6 +70,7 @@ type Pair struct {
 type Report struct {
 	Samples  int   `json:"samples"`   // of the store
 	RawBytes int64 `json:"raw_bytes"` // that all of them take in full
+	Memory   int64 `json:"memory"`    // bytes that the page cache can hold, about
 	// Pairs of representations that were mixed.
 	Pairs []Pair `json:"pairs"`
 	// Views are the best mix and what it was compared with, measured side by side.
@@ -68,20 +88,20 @@ func (r *Report) decide() {
 	original := slices.IndexFunc(r.Views, func(v Row) bool { return v.View == transcode.Original })
 	r.Winner = 0
 	for i := range r.Views {
-		if r.Views[i].Rate() > r.Views[r.Winner].Rate() {
+		if r.Views[i].Lasting() > r.Views[r.Winner].Lasting() {
 			r.Winner = i
 		}
 	}
-	if original >= 0 && r.Views[r.Winner].Rate() < worthwhile*r.Views[original].Rate() {
+	if original >= 0 && r.Views[r.Winner].Lasting() < worthwhile*r.Views[original].Lasting() {
 		r.Winner = original
 	}
 }
 
-// Gain is the winner's rate over that of the originals.
+// Gain is the winner's rate, that lasts, over that of the originals.
 func (r *Report) Gain() float64 {
 	for i := range r.Views {
 		if r.Views[i].View == transcode.Original {
-			return r.Views[r.Winner].Rate() / r.Views[i].Rate()
+			return r.Views[r.Winner].Lasting() / r.Views[i].Lasting()
 		}
 	}
 	return 1
@@ -100,8 +120,9 @@ func (r *Report) bestPair() *Pair {
 	return best
 }
 
-// run mounts, reads once and takes down what it cost.
-func (r *Row) run(ctx context.Context, c Config, options []string, names func(mnt string) []string) (err error) {
+// run mounts, reads once and takes down what it cost; if it is asked to, it reads
+// once more what the page cache holds by then.
+func (r *Row) run(ctx context.Context, c Config, options []string, again bool, names func(mnt string) []string) (err error) {
 	m, err := mounted.Open(ctx, c.Program, c.Store, options...)
 	if err != nil {
 		return err
@@ -115,7 +136,8 @@ func (r *Row) run(ctx context.Context, c Config, options []string, names func(mn
 		return err
 	}
 	pass := loader.Pass{Workers: c.Workers, Decode: loader.Decoder(codecs.Default(transcode.Limits{}))}
-	result, err := pass.Run(ctx, names(m.Dir))
+	files := names(m.Dir)
+	result, err := pass.Run(ctx, files)
 	if err != nil {
 		return err
 	}
@@ -126,5 +148,12 @@ func (r *Row) run(ctx context.Context, c Config, options []string, names func(mn
 	r.Rates = append(r.Rates, result.Rate())
 	r.cpus = append(r.cpus, (result.CPU+after-before)/float64(result.Files))
 	r.CPU = stats.Median(r.cpus)
+	r.bytes, r.files = r.bytes+result.Bytes, r.files+int64(result.Files)
+	if again {
+		if result, err = pass.Run(ctx, files); err != nil {
+			return err
+		}
+		r.Later = append(r.Later, result.Rate())
+	}
 	return nil
 }

@@ -271,7 +271,7 @@ func (t *tuner) pair(ctx context.Context, encoded string) error {
 		for round := range t.Rounds {
 			for _, i := range ratios {
 				t.Progress(fmt.Sprintf("measuring %s with %d of %d in full, round %d of %d", t.View, i, mixer.Ratios-1, round+1, t.Rounds))
-				if err := t.measure(ctx, rows[i], pass); err != nil {
+				if err := t.measure(ctx, rows[i], pass, false); err != nil {
 					return nil, err
 				}
 			}
@@ -305,15 +305,16 @@ func (t *tuner) passLength(c mixer.Costs) int {
 	return min(len(t.files), max(fewest, int(passSeconds/slowest)))
 }
 
-// measure runs one pass, cold, through a mount of its own.
-func (t *tuner) measure(ctx context.Context, row *Row, files int) (err error) {
+// measure runs one pass, cold, through a mount of its own, and if it is asked to
+// another one after it.
+func (t *tuner) measure(ctx context.Context, row *Row, files int, again bool) (err error) {
 	options := []string{"--no-background", "--mix", fmt.Sprint(row.Share)}
 	if t.Dataset != "" {
 		options = append(options, "--dataset", t.Dataset)
 	}
 	order := slices.Clone(t.files[:files])
 	t.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	return row.run(ctx, t.Config, options, func(mnt string) []string {
+	return row.run(ctx, t.Config, options, again, func(mnt string) []string {
 		names := make([]string, len(order))
 		for i, f := range order {
 			names[i] = filepath.Join(mnt, row.View, f.Path)
@@ -339,12 +340,20 @@ func (t *tuner) compare(ctx context.Context) error {
 	for round := range t.Rounds {
 		for _, row := range views {
 			t.Progress(fmt.Sprintf("comparing %s, round %d of %d", row.View, round+1, t.Rounds))
-			if err := t.measure(ctx, row, pair.Files); err != nil {
+			if err := t.measure(ctx, row, pair.Files, true); err != nil {
 				return err
 			}
 		}
 	}
+	memory, err := loader.Memory()
+	if err != nil {
+		return err
+	}
+	t.report.Memory = memory
 	for _, row := range views {
+		row.Bytes = row.bytes / row.files * int64(t.all)
+		// The rest is for the training.
+		row.Fits = row.Bytes < memory/2
 		t.report.Views = append(t.report.Views, *row)
 	}
 	t.report.decide()

@@ -47,7 +47,7 @@ func tuneCommand(env *environ) *command {
 	return &command{
 		name: "tune", args: "STORE", min: 1, max: 1,
 		brief: "find the mix of raw pixels and encoded files that loads fastest here",
-		about: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch of a training with a dataset larger than memory would read. The loader is one of pipefs that decodes as Pillow does.\n" +
+		about: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch reads. What fits in memory is measured a second time, as later epochs read it, and that decides. The loader is one of pipefs that decodes as Pillow does.\n" +
 			"Run it on the machine, and under the limits, of the training.",
 		examples: []example{
 			{"pipefs tune /data/in.store", "measure, and print what was found"},
@@ -178,8 +178,8 @@ func printTuning(w io.Writer, r *tune.Report) {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintln(w, "Side by side, first reads from the disk")
-	t := newTable(w, "view", "raw", "samples/s", "CPU a sample")
+	fmt.Fprintf(w, "Side by side, in samples/s; the page cache has room for %s, of which half is counted on\n", formatSize(r.Memory))
+	t := newTable(w, "view", "raw", "bytes", "first epoch", "later epochs", "CPU a sample, first")
 	for i := range r.Views {
 		row := &r.Views[i]
 		mark, mix := "", ""
@@ -189,16 +189,26 @@ func printTuning(w io.Writer, r *tune.Report) {
 		if row.Encoded != "" {
 			mix = fmt.Sprintf("%.0f %%, rest from %s", 100*row.Share, named(row.Encoded))
 		}
-		t.AppendRow(table.Row{row.View, mix, formatRate(row.Rate()) + mark, formatMillis(row.CPU)})
+		first, later := formatRate(row.Rate()), "as the first"
+		if row.Fits {
+			later = formatRate(row.LaterRate()) + mark
+		} else {
+			first += mark
+		}
+		t.AppendRow(table.Row{row.View, mix, formatSize(row.Bytes), first, later, formatMillis(row.CPU)})
 	}
-	alignRight(t, 4)
+	alignRight(t, 6)
 	t.Render()
 	won := r.Views[r.Winner]
 	if won.View == transcode.Original {
 		fmt.Fprintln(w, "The originals are as fast as anything else here: nothing is worth storing.")
 		return
 	}
-	fmt.Fprintf(w, "%s/ is %.2f times as fast as original/", won.View, r.Gain())
+	epochs := ""
+	if won.Fits {
+		epochs = " from the second epoch on"
+	}
+	fmt.Fprintf(w, "%s/ is %.2f times as fast as original/%s", won.View, r.Gain(), epochs)
 	if won.Encoded != "" {
 		fmt.Fprintf(w, ", and takes %s on disk", formatSize(int64(won.Share*float64(r.RawBytes))))
 	}
