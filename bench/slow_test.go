@@ -15,7 +15,7 @@ import (
 // disk. It needs root.
 func BenchmarkSlowDisk(b *testing.B) {
 	const samples = 240
-	dataset := testmount.Generate(b, "-samples", "240", "-width", "500", "-height", "375", "-png-every", "0")
+	dataset := testmount.Generate(b, "-samples", "240", "-width", "760", "-height", "570", "-png-every", "0")
 	env := testmount.Home(b)
 	store := filepath.Join(b.TempDir(), "store")
 	testmount.Command(b, env, "pack", dataset, store)
@@ -29,7 +29,7 @@ func BenchmarkSlowDisk(b *testing.B) {
 			b.Error(err)
 		}
 	}()
-	for name, speed := range map[string]int64{"20MBs": 20e6, "5MBs": 5e6} {
+	for name, speed := range map[string]int64{"20MBs": 20e6, "10MBs": 10e6} {
 		b.Run(name, func(b *testing.B) {
 			if err := disk.Read(speed); err != nil {
 				b.Fatal(err)
