@@ -91,7 +91,7 @@ func (s *Starting) begin(ctx context.Context, o StartOptions) {
 	b, err := Open(o.Options)
 	switch {
 	case errors.Is(err, ErrNoDriver) || errors.Is(err, ErrNoDevice):
-		o.Log.Debug("L3 files are decoded on the processor", "cause", err)
+		o.Log.Info("L3 files are decoded on the processor", "cause", err)
 		return
 	case err != nil:
 		o.Log.Warn("L3 files are decoded on the processor", "cause", err)

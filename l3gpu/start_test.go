@@ -30,7 +30,7 @@ func TestStart(t *testing.T) {
 	}{
 		"forced":             {true, nil, 0, "level=INFO msg=\"L3 files are decoded on the GPU\" gpu=\"Test GPU", false},
 		"forced and not":     {true, absent, 0, "", true},
-		"not there":          {false, absent, 0, "level=DEBUG msg=\"L3 files are decoded on the processor\"", false},
+		"not there":          {false, absent, 0, "level=INFO msg=\"L3 files are decoded on the processor\"", false},
 		"in use":             {false, errors.New("prohibited"), 0, "level=WARN msg=\"L3 files are decoded on the processor\" cause=\"GPU 3: prohibited", false},
 		"slower than no GPU": {false, nil, 200 * time.Millisecond, "level=INFO msg=\"L3 files are decoded on the processor\" compared=\"Test GPU", false},
 	} {
