@@ -97,14 +97,15 @@ func (r *Report) decide() {
 	}
 }
 
-// Gain is the winner's rate, that lasts, over that of the originals.
+// Gain is the winner's rate, that lasts, over that of the originals; 0 where the
+// store does not have those.
 func (r *Report) Gain() float64 {
 	for i := range r.Views {
 		if r.Views[i].View == transcode.Original {
 			return r.Views[r.Winner].Lasting() / r.Views[i].Lasting()
 		}
 	}
-	return 1
+	return 0
 }
 
 // bestPair is the pair with the fastest mix; what takes disk for an encoded

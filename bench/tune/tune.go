@@ -334,7 +334,13 @@ func (t *tuner) compare(ctx context.Context) error {
 	}
 	best := pair.Rows[pair.Best]
 	views := []*Row{{View: best.View, Encoded: best.Encoded, Share: best.Share}}
-	for _, v := range append([]string{transcode.Original}, t.Others...) {
+	others := t.Others
+	if there, err := t.originals(ctx, pair.Files); err != nil {
+		return err
+	} else if there {
+		others = append([]string{transcode.Original}, others...)
+	}
+	for _, v := range others {
 		views = append(views, &Row{View: v})
 	}
 	for round := range t.Rounds {
@@ -358,6 +364,29 @@ func (t *tuner) compare(ctx context.Context) error {
 	}
 	t.report.decide()
 	return nil
+}
+
+// originals reports whether the store can give the files back that are measured: a
+// store may have been packed without.
+func (t *tuner) originals(ctx context.Context, files int) (there bool, err error) {
+	o, err := t.Open()
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	v, err := o.Registry.Parse(transcode.Original)
+	if err != nil {
+		return false, err
+	}
+	for i, f := range t.files[:files] {
+		c, err := o.Producer.Open(ctx, produce.Key(i), f, v)
+		if err != nil {
+			return false, ctx.Err()
+		}
+		c.Release()
+		o.Drop(produce.Key(i))
+	}
+	return true, nil
 }
 
 // costs measures loading and decoding apart.

@@ -208,7 +208,11 @@ func printTuning(w io.Writer, r *tune.Report) {
 	if won.Fits {
 		epochs = " from the second epoch on"
 	}
-	fmt.Fprintf(w, "%s/ is %.2f times as fast as original/%s", won.View, r.Gain(), epochs)
+	if gain := r.Gain(); gain > 0 {
+		fmt.Fprintf(w, "%s/ is %.2f times as fast as original/%s", won.View, gain, epochs)
+	} else {
+		fmt.Fprintf(w, "%s/ is the fastest%s (the store does not have the originals)", won.View, epochs)
+	}
 	if won.Encoded != "" {
 		fmt.Fprintf(w, ", and takes %s on disk", formatSize(int64(won.Share*float64(r.RawBytes))))
 	}
