@@ -117,6 +117,7 @@ func TestTune(t *testing.T) {
 	}
 	tune := func(args ...string) {
 		t.Helper()
+		report.Pairs, report.Views = nil, nil
 		args = append([]string{"tune", "--json", "--samples", "32", "--rounds", "1", store}, args...)
 		if err := json.Unmarshal([]byte(testmount.Command(t, env, args...)), &report); err != nil {
 			t.Fatal(err)
@@ -147,5 +148,13 @@ func TestTune(t *testing.T) {
 	}
 	if n := len(hashes(t, filepath.Join(mnt, won.View))); n < 64 {
 		t.Errorf("%d files in %s", n, won.View)
+	}
+
+	// Without originals there is nothing to compare with them.
+	store = filepath.Join(t.TempDir(), "l3")
+	testmount.Command(t, env, "pack", "--represent", "l3", "--originals", "drop", testmount.Generate(t, "-samples", "40", "-png-every", "1"), store)
+	tune()
+	if len(report.Views) != 1 || report.Views[0].View != "ppm" {
+		t.Errorf("%+v", report.Views)
 	}
 }
