@@ -213,9 +213,6 @@ func (t *tuner) choose(ctx context.Context, o Opened, v transcode.Pipeline, dir 
 		if both {
 			t.files = append(t.files, f)
 		}
-		if errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) {
-			return nil // one broken picture says nothing about the others
-		}
 		return err
 	})
 }

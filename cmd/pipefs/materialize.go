@@ -114,8 +114,9 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 		return m.explain(report, err)
 	}
 	m.tell(env.stdout, report)
-	if report.Failed > 0 {
-		return exit.Errorf(exit.System, "%s could not be made; the same command tries again, and keeps the others", plural(report.Failed, "result", "results"))
+	// Samples that are damaged will be so the next time, and readers are told.
+	if failed := report.Failed - m.damaged; failed > 0 {
+		return exit.Errorf(exit.System, "%s could not be made; the same command tries again, and keeps the others", plural(failed, "result", "results"))
 	}
 	return nil
 }
@@ -172,6 +173,7 @@ func (m *materializer) tell(w io.Writer, r store.FractionReport) {
 		{m.chosen.Unchanged, "shown unchanged, and not counted"},
 		{m.chosen.Stored, "in the store as the view shows them, and not counted"},
 		{m.chosen.Faulty, "that no codec can read, and not counted"},
+		{int(m.damaged), "whose pixels are damaged, left out"},
 	} {
 		if n.count > 0 {
 			fmt.Fprintf(w, "note: %s %s\n", plural(n.count, "sample", "samples"), n.text)

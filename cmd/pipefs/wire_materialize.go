@@ -29,8 +29,9 @@ type materializer struct {
 	bar      *progress
 	started  time.Time
 
-	mu    sync.Mutex
-	warns int
+	mu      sync.Mutex
+	warns   int
+	damaged int64 // of the warnings, those about the samples themselves
 }
 
 // openStoreSource opens a store, and nothing else.
@@ -133,6 +134,9 @@ func (m *materializer) run(ctx context.Context) (store.FractionReport, error) {
 func (m *materializer) warn(path string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) || errors.Is(err, transcode.ErrUnsupported) {
+		m.damaged++
+	}
 	if m.warns++; m.warns <= mostWarnings {
 		fmt.Fprintf(m.env.stderr, "pipefs: left out: %s: %v\n", path, err)
 	}

@@ -150,11 +150,37 @@ func TestTune(t *testing.T) {
 		t.Errorf("%d files in %s", n, won.View)
 	}
 
-	// Without originals there is nothing to compare with them.
+	// Without originals there is nothing to compare with them; and a picture that is
+	// damaged behind its header spoils nothing.
 	store = filepath.Join(t.TempDir(), "l3")
+	dataset = testmount.Generate(t, "-samples", "40", "-png-every", "1")
+	damaged(t, dataset)
+	testmount.Command(t, env, "pack", "--represent", "l3", "--originals", "drop", dataset, store)
+	tune()
+	store = filepath.Join(t.TempDir(), "png")
+	testmount.Command(t, env, "pack", dataset, store)
+	tune("--apply")
+	testmount.Command(t, env, "materialize", store, "ppm")
+	store = filepath.Join(t.TempDir(), "whole")
 	testmount.Command(t, env, "pack", "--represent", "l3", "--originals", "drop", testmount.Generate(t, "-samples", "40", "-png-every", "1"), store)
 	tune()
 	if len(report.Views) != 1 || report.Views[0].View != "ppm" {
 		t.Errorf("%+v", report.Views)
+	}
+}
+
+// damaged cuts one PNG file of a dataset in half.
+func damaged(t *testing.T, dataset string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dataset, "*", "*.png"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no PNG files: ", err)
+	}
+	st, err := os.Stat(files[0])
+	if err == nil {
+		err = os.Truncate(files[0], st.Size()/2)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

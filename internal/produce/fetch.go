@@ -2,6 +2,7 @@ package produce
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -83,10 +84,14 @@ func (g Fetched) Finish(ctx context.Context) error {
 }
 
 // StoredBothWays reports whether a view of a file is stored in full and can also be
-// made from something shorter, so that there is something to mix.
+// made from something shorter, so that there is something to mix. A sample that is
+// damaged is not.
 func (p *Producer) StoredBothWays(f File, v transcode.Pipeline) (bool, error) {
 	j, err := p.job(f, v)
-	if err != nil || j.plan.Unchanged() {
+	switch {
+	case errors.Is(err, errFault), isFault(err):
+		return false, nil
+	case err != nil || j.plan.Unchanged():
 		return false, err
 	}
 	_, whole := j.storedSize()
