@@ -376,7 +376,7 @@ func (t *tuner) originals(ctx context.Context, files int) (there bool, err error
 		return false, err
 	}
 	for i, f := range t.files[:files] {
-		c, err := o.Producer.Open(ctx, produce.Key(i), f, v)
+		c, err := o.Open(ctx, produce.Key(i), f, v)
 		if err != nil {
 			return false, ctx.Err()
 		}
