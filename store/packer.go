@@ -155,7 +155,7 @@ func (p *packer) mayUse() error {
 	}
 	for _, name := range names {
 		switch {
-		case name == lockName, name == packsName, name == currentName, name == formatName+tmpSuffix, name == fractionsName,
+		case name == lockName, name == packsName, name == currentName, name == formatName+tmpSuffix, name == fractionsName, name == autoName,
 			strings.HasPrefix(name, indexPrefix):
 		default:
 			return fmt.Errorf("%s holds %s and is no store: choose an empty directory: %w", p.dir, name, ErrNotStore)
