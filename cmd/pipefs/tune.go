@@ -109,7 +109,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 		Workers: c.workers, Rounds: c.rounds, Samples: c.samples, Progress: shown.show,
 		Open: func() (tune.Opened, error) { return openTuned(env, c) },
 		Materialize: func(ctx context.Context, spec string, share float64) error {
-			return materializeApart(ctx, program, c, spec, share)
+			return materializeApart(ctx, program, c, spec, share, 0)
 		},
 	})
 	shown.done()
@@ -134,13 +134,17 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program string, r *tune.Report) error {
 	won := r.Views[r.Winner]
 	if won.View == c.format {
+		if err := materializeApart(ctx, program, c, c.format, won.Share, c.maxBytes); err != nil {
+			return err
+		}
 		if won.Encoded == "l3" {
-			if err := materializeApart(ctx, program, c, "l3", 1); err != nil {
+			left := c.maxBytes
+			if left > 0 {
+				left = max(1, left-int64(won.Share*float64(r.RawBytes)))
+			}
+			if err := materializeApart(ctx, program, c, "l3", 1, left); err != nil {
 				return err
 			}
-		}
-		if err := materializeApart(ctx, program, c, c.format, won.Share); err != nil {
-			return err
 		}
 	}
 	host, err := os.Hostname()
@@ -215,6 +219,9 @@ func printTuning(w io.Writer, r *tune.Report) {
 	}
 	if won.Encoded != "" {
 		fmt.Fprintf(w, ", and takes %s on disk", formatSize(int64(won.Share*float64(r.RawBytes))))
+		if won.Encoded == "l3" {
+			fmt.Fprint(w, " beside L3 of all samples")
+		}
 	}
 	fmt.Fprintln(w, ".")
 }

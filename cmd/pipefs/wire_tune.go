@@ -61,11 +61,15 @@ func openTuned(env *environ, c *tuneConfig) (_ tune.Opened, err error) {
 	return tune.Opened{Producer: p, Registry: o.Registry, Shares: shares, Close: closeAll}, nil
 }
 
-// materializeApart runs pipefs materialize as a process of its own.
-func materializeApart(ctx context.Context, program string, c *tuneConfig, spec string, share float64) error {
+// materializeApart runs pipefs materialize as a process of its own. most bounds the
+// bytes that the fraction may take; 0 is no bound.
+func materializeApart(ctx context.Context, program string, c *tuneConfig, spec string, share float64, most int64) error {
 	args := []string{"materialize", c.store, spec, "--fraction", strconv.FormatFloat(share, 'g', -1, 64)}
 	if c.dataset != "" {
 		args = append(args, "--dataset", c.dataset)
+	}
+	if most > 0 && share > 0 {
+		args = append(args, "--max-bytes", strconv.FormatInt(most, 10))
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	// It keeps what it did when it is interrupted.
