@@ -20,7 +20,7 @@ func BenchmarkSlowDisk(b *testing.B) {
 	store := filepath.Join(b.TempDir(), "store")
 	testmount.Command(b, env, "pack", dataset, store)
 	loaderEpoch(b, dataset) // PyTorch itself comes from the disk, too
-	disk, err := throttle.Enter(store)
+	disk, err := throttle.Enter(store, throttle.Limits{BytesPerSecond: 20e6})
 	if err != nil {
 		b.Skip(err)
 	}
@@ -31,10 +31,10 @@ func BenchmarkSlowDisk(b *testing.B) {
 	}()
 	for name, speed := range map[string]int64{"20MBs": 20e6, "10MBs": 10e6} {
 		b.Run(name, func(b *testing.B) {
-			if err := disk.Read(speed); err != nil {
+			if err := disk.Set(throttle.Limits{BytesPerSecond: speed}); err != nil {
 				b.Fatal(err)
 			}
-			defer func() { _ = disk.Read(0) }()
+			defer func() { _ = disk.Set(throttle.Limits{}) }()
 			cold := func() {
 				if err := errors.Join(loader.Forget(dataset), loader.Forget(store)); err != nil {
 					b.Fatal(err)

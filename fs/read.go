@@ -106,8 +106,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 				// It is in the page cache now, and its memory is free for the next one.
 				f.producer.Drop(in.NodeId)
 			}
-			v.counters.reads.Add(1)
-			v.counters.bytes.Add(uint64(len(data)))
+			v.counters.read(in.Offset, len(data))
 			r := lents.Get().(*lent)
 			r.content, r.slices[0] = c, data
 			return r, fuse.OK
@@ -120,8 +119,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	if err != nil {
 		return nil, f.lost(v, id, "read", f.tree.path(id), int64(in.Offset), err)
 	}
-	v.counters.reads.Add(1)
-	v.counters.bytes.Add(uint64(n))
+	v.counters.read(in.Offset, n)
 	return newResult(n), fuse.OK
 }
 

@@ -4,8 +4,17 @@ import "sync/atomic"
 
 // counters of one view.
 type counters struct {
-	lookups, reads, bytes, errors atomic.Uint64
-	open                          atomic.Int64
+	lookups, reads, begun, bytes, errors atomic.Uint64
+	open                                 atomic.Int64
+}
+
+// read counts a READ that was answered.
+func (c *counters) read(off uint64, n int) {
+	c.reads.Add(1)
+	c.bytes.Add(uint64(n))
+	if off == 0 {
+		c.begun.Add(1)
+	}
 }
 
 // ViewStats counts what was asked of a view. What the kernel has cached it does
@@ -14,8 +23,12 @@ type ViewStats struct {
 	View    string `json:"view"`
 	Lookups uint64 `json:"lookups"`
 	Reads   uint64 `json:"reads"`
-	Bytes   uint64 `json:"bytes"`
-	Errors  uint64 `json:"errors"`
+	// Begun is how often a file was read from its first byte on. The kernel asks for
+	// that once as long as it keeps the page; what it reads without asking counts when
+	// it is opened.
+	Begun  uint64 `json:"begun"`
+	Bytes  uint64 `json:"bytes"`
+	Errors uint64 `json:"errors"`
 	// Open is the number of files that are open; in DaemonCache mode only.
 	Open int64 `json:"open"`
 }
@@ -42,7 +55,7 @@ func (f *FS) Stats() Stats {
 	for _, v := range *f.views.all.Load() {
 		c := &v.counters
 		s.Views = append(s.Views, ViewStats{
-			View: v.name, Lookups: c.lookups.Load(), Reads: c.reads.Load(), Bytes: c.bytes.Load(),
+			View: v.name, Lookups: c.lookups.Load(), Reads: c.reads.Load(), Begun: c.begun.Load(), Bytes: c.bytes.Load(),
 			Errors: c.errors.Load(), Open: c.open.Load(),
 		})
 	}

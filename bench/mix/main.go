@@ -86,19 +86,19 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	disk, err := throttle.Enter(work)
+	disk, err := throttle.Enter(work, throttle.Limits{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, disk.Close()) }()
-	all := results{Disk: disk.String(), Settings: fmt.Sprintf("%d pictures of %d×%d, %d rounds", s.samples, s.width, s.height, s.rounds)}
+	all := results{Disk: disk.Reads(), Settings: fmt.Sprintf("%d pictures of %d×%d, %d rounds", s.samples, s.width, s.height, s.rounds)}
 	for _, format := range s.formats {
 		store, err := s.prepare(ctx, work, format)
 		if err != nil {
 			return err
 		}
 		for _, bandwidth := range s.bandwidths {
-			if err := disk.Read(bandwidth); err != nil {
+			if err := disk.Set(throttle.Limits{BytesPerSecond: bandwidth}); err != nil {
 				return err
 			}
 			c, err := s.cell(ctx, store, format, bandwidth)
@@ -112,7 +112,7 @@ func run(ctx context.Context) (err error) {
 			}
 		}
 		for _, bandwidth := range s.adaptive {
-			if err := disk.Read(bandwidth); err != nil {
+			if err := disk.Set(throttle.Limits{BytesPerSecond: bandwidth}); err != nil {
 				return err
 			}
 			a, err := s.adapt(ctx, store, format, bandwidth)
@@ -125,7 +125,7 @@ func run(ctx context.Context) (err error) {
 				return err
 			}
 		}
-		if err := errors.Join(disk.Read(0), os.RemoveAll(filepath.Dir(store))); err != nil {
+		if err := errors.Join(disk.Set(throttle.Limits{}), os.RemoveAll(filepath.Dir(store))); err != nil {
 			return err
 		}
 	}

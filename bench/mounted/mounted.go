@@ -1,6 +1,3 @@
-// Package mounted runs `pipefs mount` for measurements: as a process of its own, so
-// that the daemon's CPU seconds can be told from the loader's, and gone when the
-// measurement ends, however it ends.
 package mounted
 
 import (
@@ -12,8 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 // Mount is a mount for the length of a measurement.
@@ -23,88 +25,190 @@ type Mount struct {
 	// PID of the daemon.
 	PID int
 
-	program string
-	parent  string // of Dir, to be removed
-	log     string
+	program, source string
+	parent          string // of Dir and of all that the daemon keeps
+	log             string
+	socket          string // where it is not below parent, as its path would be too long
+	made            bool   // the mount was
+	attached        bool   // it is somebody else's
+	process         int    // descriptor of the daemon, -1 before there is one
+	inodes          int64  // of all FUSE mounts when this one was new
 }
 
+// ErrGone marks a mount whose daemon has ended before it was to.
+var ErrGone = errors.New("the mount went away")
+
+// How long things may take.
+const (
+	unmounting   = time.Minute
+	interrupting = 10 * time.Second // of a command that is told to end
+	ending       = 2 * time.Second  // of a daemon that has no mount, or is told to
+)
+
 // Open mounts a dataset or store in a temporary directory. Program is the path of
-// pipefs. What a mount prepares is not kept: options should say so where that
-// matters.
+// pipefs. What the mount prepares is kept there as well, and goes with it; with the
+// option --store DIR it is kept in DIR, and stays.
 func Open(ctx context.Context, program, source string, options ...string) (_ *Mount, err error) {
 	parent, err := os.MkdirTemp("", "pipefs-bench-")
 	if err != nil {
 		return nil, err
 	}
-	m := &Mount{Dir: filepath.Join(parent, "mnt"), parent: parent, program: program, log: filepath.Join(parent, "log")}
+	m := &Mount{
+		Dir: filepath.Join(parent, "mnt"), parent: parent, program: program, source: source,
+		log: filepath.Join(parent, "log"), process: -1,
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	if err := os.Mkdir(m.Dir, 0o755); err != nil {
-		return nil, err
+	for _, dir := range []string{m.Dir, filepath.Join(parent, "run")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, err
+		}
 	}
 	args := append([]string{"mount", "--log-file", m.log, source, m.Dir}, options...)
 	if _, err := m.run(ctx, args...); err != nil {
 		return nil, err
 	}
-	out, err := m.run(ctx, "stats", "--json", m.Dir)
+	m.made = true
+	if socket, err := os.Readlink(filepath.Join(m.Dir, control.Link)); err == nil && !mounts.Inside(socket, parent) {
+		m.socket = socket
+	}
+	stats, err := m.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var stats struct {
-		PID int `json:"pid"`
-	}
-	if err := json.Unmarshal(out, &stats); err != nil {
-		return nil, fmt.Errorf("pipefs stats: %w", err)
-	}
 	m.PID = stats.PID
+	if m.process, err = unix.PidfdOpen(m.PID, 0); err != nil {
+		return nil, fmt.Errorf("the daemon, process %d: %w", m.PID, err)
+	}
+	m.inodes, _ = slab("fuse_inode")
 	return m, nil
 }
 
+// run runs pipefs. When ctx ends it is told to end, and undoes what it has begun.
 func (m *Mount) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, m.program, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	cmd.WaitDelay = interrupting
+	if !m.attached {
+		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(m.parent, "cache"),
+			"XDG_STATE_HOME="+filepath.Join(m.parent, "state"), "XDG_RUNTIME_DIR="+filepath.Join(m.parent, "run"))
+	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("pipefs %s: %w", args[0], context.Cause(ctx))
+		}
 		return nil, fmt.Errorf("pipefs %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.Bytes(), nil
 }
 
-// CPU is the CPU seconds, user and system, that the daemon has used.
-func (m *Mount) CPU() (float64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.PID))
+// Stats is what `pipefs stats` tells: the counters of the daemon.
+func (m *Mount) Stats(ctx context.Context) (control.Stats, error) {
+	var stats control.Stats
+	out, err := m.run(ctx, "stats", "--json", m.Dir)
 	if err != nil {
-		return 0, err
+		return stats, errors.Join(m.Alive(), err)
 	}
-	// The name in parentheses may hold spaces; utime and stime are fields 14 and 15.
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", m.PID, len(f))
+	if err := json.Unmarshal(out, &stats); err != nil {
+		return stats, fmt.Errorf("pipefs stats: %w", err)
 	}
-	user, err := strconv.ParseInt(f[11], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseInt(f[12], 10, 64)
-	const ticks = 100 // USER_HZ, the same on all architectures that Go knows
-	return float64(user+system) / ticks, err
+	return stats, nil
 }
 
-// Close unmounts and removes the directory. It works after a context has ended.
-func (m *Mount) Close() error {
-	var err error
-	if m.PID != 0 {
-		_, err = m.run(context.Background(), "umount", m.Dir)
-	}
-	// A mount that did not answer may be there all the same.
-	if e := os.Remove(m.Dir); e != nil && !errors.Is(e, os.ErrNotExist) {
-		if _, lazy := m.run(context.Background(), "umount", "--lazy", m.Dir); lazy == nil {
-			e = os.Remove(m.Dir)
+// Begun is how many files of all views were read from their first byte on, by what
+// the daemon counted: whoever reads a dataset through its mount begins each file.
+func Begun(s control.Stats) int64 {
+	var n int64
+	for _, c := range s.Counters {
+		if c.Name == "files begun" {
+			n += c.Value
 		}
-		err = errors.Join(err, e)
 	}
-	return errors.Join(err, os.RemoveAll(m.log), os.Remove(m.parent))
+	return n
+}
+
+// ended waits until the daemon has ended, or for patience.
+func (m *Mount) ended(patience time.Duration) bool {
+	for end := time.Now().Add(patience); ; {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.process), Events: unix.POLLIN}}, int(max(0, time.Until(end)).Milliseconds()))
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
+	}
+}
+
+// Alive returns an error of the kind ErrGone, with the end of the log, if the daemon
+// has ended. It is what to ask when files of the mount cannot be read.
+func (m *Mount) Alive() error {
+	if m.process < 0 || !m.ended(0) {
+		return nil
+	}
+	return fmt.Errorf("%w: the daemon of %s, process %d, has ended; its log ends with:\n%s", ErrGone, m.source, m.PID, m.tail())
+}
+
+// tail is the end of the log, in whole lines.
+func (m *Mount) tail() string {
+	const most = 2000
+	b, err := os.ReadFile(m.log)
+	if err != nil {
+		return err.Error()
+	}
+	if len(b) > most {
+		b = b[len(b)-most:]
+		b = b[bytes.IndexByte(b, '\n')+1:]
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// Close unmounts, ends the daemon and removes all that it kept. It works after a
+// context has ended, and after the daemon has: then too nothing is left. A mount
+// that is in use is taken away as well, with an error that says by whom.
+func (m *Mount) Close() error {
+	if m.attached {
+		return unix.Close(m.process)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), unmounting)
+	defer cancel()
+	var errs []error
+	if m.made && (m.process < 0 || !m.ended(0)) {
+		if _, err := m.run(ctx, "umount", m.Dir); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	m.made = false
+	// What is still mounted is busy, dead, or of a daemon that was not waited for.
+	for range 16 {
+		table, err := mounts.List()
+		if _, there := mounts.At(table, m.Dir); err != nil || !there {
+			errs = append(errs, err)
+			break
+		}
+		if err := mounts.Unmount(m.Dir, true); err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	if m.process >= 0 {
+		// Told once, it still serves files that are open; told twice, it ends.
+		for _, s := range []unix.Signal{0, unix.SIGTERM, unix.SIGTERM, unix.SIGKILL} {
+			if s != 0 && unix.PidfdSendSignal(m.process, s, nil, 0) != nil || m.ended(ending) {
+				break
+			}
+		}
+		unix.Close(m.process)
+		m.process = -1
+	}
+	if m.socket != "" {
+		_ = os.Remove(m.socket)
+	}
+	// Never below a mount.
+	if err := os.Remove(m.Dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return errors.Join(append(errs, err)...)
+	}
+	return errors.Join(append(errs, os.RemoveAll(m.parent))...)
 }

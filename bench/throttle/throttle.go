@@ -1,170 +1,195 @@
 package throttle
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
-// Group is a cgroup with this process in it.
-type Group struct {
-	dir    string // of the group
-	home   string // cgroup.procs of where the process was before
-	device string // MAJOR:MINOR
-	v2     bool
+// Limits are what the processes of a group may use together. 0 is no limit.
+type Limits struct {
+	BytesPerSecond int64 // that are read from the disk
+	// ReadsPerSecond are requests that reach the disk: a read(2) of what is cached is
+	// none, a large one is several.
+	ReadsPerSecond int64
+	Memory         int64 // bytes, the page cache of what they read included
 }
 
-// ErrNoCgroup says that there is no cgroup hierarchy in which reads can be limited.
-var ErrNoCgroup = errors.New("no cgroup hierarchy that limits reads (blkio of version 1, or io of version 2) can be used here")
+// Group is a cgroup with this process in it: one directory, or one for each
+// controller where these have hierarchies of their own.
+type Group struct {
+	device string // MAJOR:MINOR of the disk whose reads are limited
+	nodes  []*node
+	// reads and memory are those of nodes that have the controller; where there is
+	// none, the error says why.
+	reads, memory     *node
+	noReads, noMemory error
+	now               Limits
+}
 
-// Enter makes a group for reads from the disk that holds path, and puts this
-// process into it. Nothing is limited yet.
-func Enter(path string) (_ *Group, err error) {
-	device, err := deviceOf(path)
-	if err != nil {
+// ErrNoCgroup marks a limit that cannot be set on this machine, or not by this user.
+var ErrNoCgroup = errors.New("no cgroup can be used for it")
+
+// Enter makes a group, for reads from the disk that holds path, puts this process
+// into it, and sets limits. With none set it only has to be possible to set some.
+func Enter(path string, l Limits) (*Group, error) {
+	return enter(system{mounts: "/proc/self/mounts", self: "/proc/self/cgroup"}, path, l)
+}
+
+func enter(s system, path string, l Limits) (_ *Group, err error) {
+	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
-	root, v2, err := hierarchy("/proc/self/mounts")
-	if err != nil {
-		return nil, err
-	}
-	before, err := groupOf("/proc/self/cgroup", v2)
-	if err != nil {
-		return nil, err
-	}
-	g := &Group{
-		dir:    filepath.Join(root, fmt.Sprintf("pipefs-bench-%d", os.Getpid())),
-		home:   filepath.Join(root, before, "cgroup.procs"),
-		device: device, v2: v2,
-	}
-	if v2 {
-		if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+io"), 0o644); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrNoCgroup, err)
+	g := &Group{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
 		}
+	}()
+	if g.device, g.noReads = deviceOf(path); g.noReads == nil {
+		g.reads, g.noReads = g.join(s, readsController)
 	}
-	if err := os.Mkdir(g.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoCgroup, err)
+	g.memory, g.noMemory = g.join(s, memoryController)
+	if g.reads == nil && g.memory == nil {
+		return nil, errors.Join(g.noReads, g.noMemory)
 	}
-	if err := g.move(filepath.Join(g.dir, "cgroup.procs")); err != nil {
-		return nil, errors.Join(err, os.Remove(g.dir))
+	if err := g.Set(l); err != nil {
+		return nil, err
 	}
 	return g, nil
 }
 
-// String says which kind of cgroup it is, for reports.
-func (g *Group) String() string {
-	if g.v2 {
+// join finds or makes the directory of this group in which a controller is.
+func (g *Group) join(s system, c controller) (*node, error) {
+	n, err := g.place(s, c)
+	if err != nil {
+		if !errors.Is(err, ErrNoCgroup) {
+			err = fmt.Errorf("%w: %w", ErrNoCgroup, err)
+		}
+		return nil, fmt.Errorf("limiting %s takes root, and the controller %s of cgroups of version 1 or %s of version 2: %w", c.what, c.v1, c.v2, err)
+	}
+	return n, nil
+}
+
+func (g *Group) place(s system, c controller) (*node, error) {
+	h, err := s.hierarchy(c)
+	if err != nil {
+		return nil, err
+	}
+	if h.v2 {
+		// Processes may be in the root, and nowhere else, while its groups have
+		// controllers.
+		if err := set(filepath.Join(h.root, "cgroup.subtree_control"), "+"+c.v2); err != nil {
+			return nil, err
+		}
+	}
+	var n *node
+	for _, have := range g.nodes {
+		if have.hierarchy == h {
+			n = have
+		}
+	}
+	if n == nil {
+		if n, err = s.enter(h, c); err != nil {
+			return nil, err
+		}
+		g.nodes = append(g.nodes, n)
+	}
+	// A kernel can be built with the controller and without its limits.
+	for _, name := range c.files(h.v2) {
+		if _, err := os.Stat(filepath.Join(n.dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// Reads says by what reads are limited, for reports; "" where they cannot be.
+func (g *Group) Reads() string {
+	switch {
+	case g.reads == nil:
+		return ""
+	case g.reads.v2:
 		return "cgroup v2, io.max"
 	}
 	return "cgroup v1, blkio.throttle"
 }
 
-// Read limits reads to so many bytes a second; 0 is no limit.
-func (g *Group) Read(bytesPerSecond int64) error {
-	if g.v2 {
-		limit := "max"
-		if bytesPerSecond > 0 {
-			limit = strconv.FormatInt(bytesPerSecond, 10)
-		}
-		return g.write("io.max", g.device+" rbps="+limit)
+// Memory says by what memory is limited, for reports; "" where it cannot be.
+func (g *Group) Memory() string {
+	switch {
+	case g.memory == nil:
+		return ""
+	case g.memory.v2:
+		return "cgroup v2, memory.max"
 	}
-	return g.write("blkio.throttle.read_bps_device", fmt.Sprintf("%s %d", g.device, bytesPerSecond))
+	return "cgroup v1, memory.limit_in_bytes"
 }
 
-func (g *Group) write(file, text string) error {
-	return os.WriteFile(filepath.Join(g.dir, file), []byte(text), 0o644)
+// String is by what can be limited.
+func (g *Group) String() string {
+	return strings.TrimPrefix(strings.TrimSuffix(g.Reads()+"; "+g.Memory(), "; "), "; ")
 }
 
-// move puts this process into a group.
-func (g *Group) move(procs string) error {
-	return os.WriteFile(procs, []byte(strconv.Itoa(os.Getpid())), 0o644)
+// Set changes the limits. Memory can only be limited to more than what is in use
+// and cannot be freed.
+func (g *Group) Set(l Limits) error {
+	if l.BytesPerSecond < 0 || l.ReadsPerSecond < 0 || l.Memory < 0 {
+		return fmt.Errorf("limits below zero: %+v", l)
+	}
+	if l.BytesPerSecond != g.now.BytesPerSecond || l.ReadsPerSecond != g.now.ReadsPerSecond {
+		if g.reads == nil {
+			return g.noReads
+		}
+		for _, s := range g.reads.readLimits(g.device, l) {
+			if err := set(filepath.Join(g.reads.dir, s.file), s.text); err != nil {
+				return fmt.Errorf("limiting reads from %s: %w", g.device, err)
+			}
+		}
+		g.now.BytesPerSecond, g.now.ReadsPerSecond = l.BytesPerSecond, l.ReadsPerSecond
+	}
+	if l.Memory != g.now.Memory {
+		if g.memory == nil {
+			return g.noMemory
+		}
+		s := g.memory.memoryLimit(l)
+		if err := set(filepath.Join(g.memory.dir, s.file), s.text); err != nil {
+			return fmt.Errorf("limiting memory to %d bytes: %w", l.Memory, err)
+		}
+		g.now.Memory = l.Memory
+	}
+	return nil
 }
 
-// Close leaves the group and removes it. All that was started in it must have
-// ended.
+// Limits are those that are set.
+func (g *Group) Limits() Limits { return g.now }
+
+// Peak is the most memory that the group has had at once, in bytes, page cache
+// included.
+func (g *Group) Peak() (int64, error) {
+	if g.memory == nil {
+		return 0, g.noMemory
+	}
+	name := map[bool]string{false: "memory.max_usage_in_bytes", true: "memory.peak"}[g.memory.v2]
+	b, err := os.ReadFile(filepath.Join(g.memory.dir, name))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+}
+
+// Close leaves the group and removes it. What still runs in it goes where this
+// process was before, and is limited no more.
 func (g *Group) Close() error {
-	return errors.Join(g.move(g.home), os.Remove(g.dir))
-}
-
-// deviceOf is the disk, not the partition, that holds a file: limits are for whole
-// disks.
-func deviceOf(path string) (string, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return "", &fs.PathError{Op: "stat", Path: path, Err: err}
+	var errs []error
+	for _, n := range g.nodes {
+		errs = append(errs, n.leave())
 	}
-	device := fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev))
-	sys := "/sys/dev/block/" + device
-	if _, err := os.Stat(sys); err != nil {
-		return "", fmt.Errorf("%s is on no disk: %w", path, ErrNoCgroup)
-	}
-	if _, err := os.Stat(filepath.Join(sys, "partition")); err != nil {
-		return device, nil
-	}
-	real, err := filepath.EvalSymlinks(sys)
-	if err != nil {
-		return "", err
-	}
-	b, err := os.ReadFile(filepath.Join(filepath.Dir(real), "dev"))
-	return strings.TrimSpace(string(b)), err
-}
-
-// hierarchy finds where groups that limit reads are made.
-func hierarchy(mounts string) (root string, v2 bool, err error) {
-	f, err := os.Open(mounts)
-	if err != nil {
-		return "", false, err
-	}
-	defer f.Close()
-	var unified string
-	for s := bufio.NewScanner(f); s.Scan(); {
-		words := strings.Fields(s.Text())
-		switch {
-		case len(words) < 4:
-		case words[2] == "cgroup" && has(words[3], "blkio"):
-			return words[1], false, nil
-		case words[2] == "cgroup2":
-			unified = words[1]
-		}
-	}
-	if unified == "" {
-		return "", false, ErrNoCgroup
-	}
-	controllers, err := os.ReadFile(filepath.Join(unified, "cgroup.controllers"))
-	if err != nil || !has(strings.ReplaceAll(strings.TrimSpace(string(controllers)), " ", ","), "io") {
-		return "", false, ErrNoCgroup
-	}
-	return unified, true, nil
-}
-
-// groupOf is the group that a process is in, from /proc/PID/cgroup: lines of
-// NUMBER:CONTROLLERS:PATH, of which version 2 has the one without controllers.
-func groupOf(file string, v2 bool) (string, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(b)) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) == 3 && (v2 && parts[1] == "" || !v2 && has(parts[1], "blkio")) {
-			return parts[2], nil
-		}
-	}
-	return "", ErrNoCgroup
-}
-
-func has(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
+	g.nodes, g.reads, g.memory, g.now = nil, nil, nil, Limits{}
+	g.noReads = errors.New("the group is closed")
+	g.noMemory = g.noReads
+	return errors.Join(errs...)
 }

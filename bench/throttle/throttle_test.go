@@ -2,89 +2,293 @@ package throttle
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// TestThrottle reads 20 MB at 20 MB/s, which takes at least most of a second, and
-// leaves no group behind.
-func TestThrottle(t *testing.T) {
-	dir := t.TempDir()
-	g, err := Enter(dir)
-	if errors.Is(err, ErrNoCgroup) || errors.Is(err, os.ErrPermission) {
+// enterTest makes a group for the length of a test, or skips it where none can be
+// made: without root, or without cgroups.
+func enterTest(t *testing.T, path string, l Limits) *Group {
+	t.Helper()
+	g, err := Enter(path, l)
+	if errors.Is(err, ErrNoCgroup) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(dir, "data")
-	if err := os.WriteFile(name, make([]byte, 20e6), 0o644); err != nil {
+	var dirs []string
+	for _, n := range g.nodes {
+		dirs = append(dirs, n.dir)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, dir := range dirs {
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s is left behind: %v", dir, err)
+			}
+		}
+	})
+	return g
+}
+
+// cold makes a file that is on the disk and not in memory.
+func cold(t *testing.T, size int) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "data"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	read := func() time.Duration {
-		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if err := errors.Join(unix.Fsync(int(f.Fd())), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
-			t.Fatal(err)
-		}
+	t.Cleanup(func() { f.Close() })
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
+	if _, err := f.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	drop(t, f)
+	return f
+}
+
+func drop(t *testing.T, f *os.File) {
+	t.Helper()
+	if err := errors.Join(unix.Fsync(int(f.Fd())), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holds runs something that takes as long as want under a limit, within a fifth.
+// That it is quicker is always wrong. That it is slower may be other work on the
+// machine, so it has some tries.
+func holds(t *testing.T, what string, want time.Duration, run func()) {
+	t.Helper()
+	var took []time.Duration
+	for range 5 {
 		began := time.Now()
-		if _, err := f.Read(make([]byte, 20e6)); err != nil {
+		run()
+		d := time.Since(began)
+		took = append(took, d)
+		if d < want*8/10 {
+			t.Fatalf("%s took %v; the limit allows %v", what, d, want)
+		}
+		if d < want*12/10 {
+			t.Logf("%s took %v of %v", what, d, want)
+			return
+		}
+	}
+	t.Errorf("%s took %v where the limit allows %v", what, took, want)
+}
+
+func TestBytesPerSecond(t *testing.T) {
+	f := cold(t, 20e6)
+	g := enterTest(t, f.Name(), Limits{BytesPerSecond: 20e6})
+	buf := make([]byte, 20e6)
+	read := func() {
+		drop(t, f)
+		if _, err := f.ReadAt(buf, 0); err != nil {
 			t.Fatal(err)
 		}
-		return time.Since(began)
 	}
-	if err := g.Read(20e6); err != nil {
+	holds(t, "20 MB at 20 MB/s", time.Second, read)
+	if err := g.Set(Limits{BytesPerSecond: 40e6}); err != nil {
 		t.Fatal(err)
 	}
-	slow := read()
-	if err := g.Read(0); err != nil {
+	holds(t, "20 MB at 40 MB/s", time.Second/2, read)
+	if err := g.Set(Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	// No limit on how fast: other work may be running. But how slow it must be is
-	// what was asked for.
-	if slow < 700*time.Millisecond {
-		t.Errorf("20 MB at 20 MB/s took %v", slow)
+	if g.Limits() != (Limits{}) {
+		t.Error(g.Limits())
+	}
+}
+
+func TestReadsPerSecond(t *testing.T) {
+	const reads, size = 400, 32 << 20
+	f := cold(t, size)
+	enterTest(t, f.Name(), Limits{ReadsPerSecond: reads})
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM); err != nil {
+		t.Fatal(err)
+	}
+	block := make([]byte, 4096)
+	holds(t, fmt.Sprintf("%d reads at %d a second", reads, reads), time.Second, func() {
+		drop(t, f)
+		for _, i := range rand.Perm(size / 65536)[:reads] {
+			if _, err := f.ReadAt(block, int64(i)*65536); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestMemory: what a process started in the group reads stays within its memory.
+func TestMemory(t *testing.T) {
+	const limit = 64 << 20
+	f := cold(t, 3*limit)
+	g := enterTest(t, f.Name(), Limits{Memory: limit})
+	if g.memory == nil {
+		t.Skip(g.noMemory)
+	}
+	if out, err := exec.Command("dd", "if="+f.Name(), "of=/dev/null", "bs=1M").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	peak, err := g.Peak()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peak > limit || peak < limit/2 {
+		t.Errorf("%d bytes at once, of %d that were read, in a group of %d", peak, 3*limit, limit)
+	}
+	if err := g.Set(Limits{Memory: 4 * limit}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("dd", "if="+f.Name(), "of=/dev/null", "bs=1M").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if more, err := g.Peak(); err != nil || more <= limit {
+		t.Errorf("with four times the memory: %d bytes at once, %v", more, err)
+	}
+}
+
+// groupsOf are the groups of a process.
+func groupsOf(t *testing.T, pid int) string {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestClose: whoever still runs goes home, those who were just killed are waited
+// for, and nothing is left.
+func TestClose(t *testing.T) {
+	dir := t.TempDir()
+	before := groupsOf(t, os.Getpid())
+	g := enterTest(t, dir, Limits{})
+	if now := groupsOf(t, os.Getpid()); now == before || !strings.Contains(now, prefix) {
+		t.Errorf("not in the group:\n%s", now)
+	}
+	var children []*exec.Cmd
+	for range 4 {
+		c := exec.Command("sleep", "60")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		children = append(children, c)
+	}
+	defer func() {
+		for _, c := range children {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	}()
+	for _, c := range children[1:] {
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var dirs []string
+	for _, n := range g.nodes {
+		dirs = append(dirs, n.dir)
 	}
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(g.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is left behind: %v", g.dir, err)
+	if now := groupsOf(t, os.Getpid()); now != before {
+		t.Errorf("this process is in\n%s; it was in\n%s", now, before)
+	}
+	if now := groupsOf(t, children[0].Process.Pid); now != before {
+		t.Errorf("the child is in\n%s; its parent was in\n%s", now, before)
+	}
+	for _, dir := range dirs {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left behind: %v", dir, err)
+		}
+	}
+	if err := g.Close(); err != nil {
+		t.Error("closed twice: ", err)
+	}
+	if err := g.Set(Limits{BytesPerSecond: 1e6}); err == nil {
+		t.Error("a closed group takes limits")
 	}
 }
 
-func TestHierarchy(t *testing.T) {
+// TestStale: what a run that was killed has left is removed, and another run's is
+// not, nor is what only has a similar name.
+func TestStale(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, text string) string {
-		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{ // whether it stays
+		fmt.Sprintf("%s%d-1", prefix, gone.Process.Pid): false,
+		fmt.Sprintf("%s%d", prefix, gone.Process.Pid):   false,
+		fmt.Sprintf("%s%d-9", prefix, os.Getpid()):      true,
+		prefix + "other": true,
+		prefix + "0-1":   true,
+		fmt.Sprintf("bench-%d-1", gone.Process.Pid): true,
+	}
+	try := func(parent string) {
+		t.Helper()
+		for name := range names {
+			if err := os.Mkdir(filepath.Join(parent, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sweep(parent)
+		for name, want := range names {
+			if _, err := os.Stat(filepath.Join(parent, name)); (err == nil) != want {
+				t.Errorf("%s: %v", name, err)
+			}
+			_ = unix.Rmdir(filepath.Join(parent, name))
+		}
+	}
+	try(dir)
+	g := enterTest(t, dir, Limits{})
+	for _, n := range g.nodes {
+		try(n.dir)
+		// Who makes a group removes what others left beside it.
+		stale := filepath.Join(filepath.Dir(n.dir), fmt.Sprintf("%s%d-1", prefix, gone.Process.Pid))
+		if err := os.Mkdir(stale, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		return name
+		defer func() {
+			if _, err := os.Stat(stale); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %v", stale, errors.Join(err, unix.Rmdir(stale)))
+			}
+		}()
 	}
-	both := write("both", "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\ncgroup /sys/fs/cgroup/blkio cgroup rw,relatime,blkio 0 0\n")
-	if root, v2, err := hierarchy(both); root != "/sys/fs/cgroup/blkio" || v2 || err != nil {
-		t.Errorf("version 1 beside 2: %s, %v, %v", root, v2, err)
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
 	}
-	write("cgroup.controllers", "cpuset cpu io memory\n")
-	if root, v2, err := hierarchy(write("two", "cgroup2 "+dir+" cgroup2 rw 0 0\n")); root != dir || !v2 || err != nil {
-		t.Errorf("version 2: %s, %v, %v", root, v2, err)
+	enterTest(t, dir, Limits{})
+}
+
+func TestBadLimits(t *testing.T) {
+	if _, err := Enter(filepath.Join(t.TempDir(), "none"), Limits{}); !errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrNoCgroup) {
+		t.Errorf("of a file that is not there: %v", err)
 	}
-	write("cgroup.controllers", "cpuset cpu memory\n")
-	if _, _, err := hierarchy(filepath.Join(dir, "two")); !errors.Is(err, ErrNoCgroup) {
-		t.Errorf("version 2 without io: %v", err)
-	}
-	groups := write("groups", "9:blkio:/a\n1:name=systemd:/b\n0::/c\n")
-	for v2, want := range map[bool]string{false: "/a", true: "/c"} {
-		if got, err := groupOf(groups, v2); got != want || err != nil {
-			t.Errorf("version 2 %v: in %q, %v", v2, got, err)
+	g := &Group{noReads: errors.New("no reads"), noMemory: errors.New("no memory")}
+	for want, l := range map[string]Limits{
+		"below zero": {BytesPerSecond: -1}, "no reads": {ReadsPerSecond: 1}, "no memory": {Memory: 1},
+	} {
+		if err := g.Set(l); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", l, err)
 		}
+	}
+	// /proc is on no disk: there memory alone can be limited, and a limit of reads
+	// says so.
+	if _, err := Enter("/proc", Limits{BytesPerSecond: 1e6}); !errors.Is(err, ErrNoCgroup) {
+		t.Errorf("reads of /proc: %v", err)
 	}
 }

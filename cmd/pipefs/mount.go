@@ -43,6 +43,8 @@ type mountConfig struct {
 	gpu         string
 	gpuMemory   int64
 	limits      transcode.Limits
+	limitRead   int64 // bytes a second; 0: none
+	limitReads  int64 // reads a second; 0: none
 	patience    time.Duration
 }
 
@@ -97,6 +99,10 @@ func mountOptions(c *mountConfig) []*option {
 			help: "decode L3 on an NVIDIA GPU: auto looks for one when enough was decoded and uses it if that is faster; N is its number, and then it has to be there"},
 		{name: "gpu-memory", arg: "SIZE", def: "256M", set: intoSize(&c.gpuMemory),
 			help: "memory for --gpu, half of it on the GPU and half of it here; what the driver takes comes on top"},
+		{name: "limit-read", arg: "RATE", def: "none", set: intoRate(&c.limitRead),
+			help: "for measurements: read files of the dataset and of stores at no more than RATE, such as 50MB/s, as a slow disk would; what the page cache holds of them is slowed down as well"},
+		{name: "limit-reads", arg: "N", def: "none", set: intoInt(&c.limitReads, 1, 1e9),
+			help: "for measurements: at no more than N reads a second"},
 		{name: "log-file", arg: "FILE", path: true, def: "~/.local/state/pipefs/…, told when mounting", set: intoString(&c.logFile),
 			help: "where to log"},
 		{name: "log-format", arg: "text|json", def: "text", set: intoChoice(&c.logFormat, "text", "json"),

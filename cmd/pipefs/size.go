@@ -28,6 +28,18 @@ func parseSize(s string) (int64, error) {
 	return int64(n * unit), nil
 }
 
+// intoRate takes a size a second: 50MB/s, or 50MB.
+func intoRate(p *int64) func(string) error {
+	return func(s string) error {
+		n, err := parseSize(strings.TrimSuffix(s, "/s"))
+		if err != nil || n < 1 {
+			return fmt.Errorf("%q is not a rate; write bytes a second as 50MB/s or 1.5GB/s", s)
+		}
+		*p = n
+		return nil
+	}
+}
+
 // formatSize writes a number of bytes for people, in decimal units.
 func formatSize(n int64) string {
 	if n < 1000 {

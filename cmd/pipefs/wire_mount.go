@@ -16,6 +16,7 @@ import (
 	"github.com/pipefs/pipefs/internal/produce"
 	"github.com/pipefs/pipefs/l3gpu"
 	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -99,9 +100,27 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 	return m, nil
 }
 
+// limit is what everything that the mount reads draws on; nil is as fast as can be.
+func (c *mountConfig) limit(log *slog.Logger) *vfs.Bucket {
+	limit := vfs.NewBucket(c.limitRead, c.limitReads)
+	if limit != nil {
+		log.Warn("reads are slowed down, for measurements", "bytes_per_second", c.limitRead, "reads_per_second", c.limitReads)
+	}
+	return limit
+}
+
+// limited is files, read as fast as limit allows; nil files are the system's.
+func limited(files vfs.FS, limit *vfs.Bucket) vfs.FS {
+	if files == nil {
+		files = vfs.OS
+	}
+	return vfs.Throttled(files, limit)
+}
+
 // openSources opens dataset, store and overlay.
 func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logger) error {
-	options := store.Options{Logger: log, VerifyOnce: c.verify == "once", FS: c.caching.files()}
+	limit := c.limit(log)
+	options := store.Options{Logger: log, VerifyOnce: c.verify == "once", FS: limited(c.caching.files(), limit)}
 	packed, err := store.Open(c.source, options)
 	switch {
 	case err == nil: // a store is mounted
@@ -118,7 +137,7 @@ func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logg
 		from = c.dataset
 	}
 	if from != "" {
-		d, err := dataset.Open(from, dataset.Options{NoFollow: c.noFollow, Log: log})
+		d, err := dataset.Open(from, dataset.Options{NoFollow: c.noFollow, Log: log, Limit: limit})
 		if err != nil {
 			return exit.With(exit.Mount, err)
 		}
@@ -143,12 +162,12 @@ func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logg
 			return exit.With(exit.Mount, fmt.Errorf("store %s: %w", c.store, err))
 		}
 	}
-	return m.openOverlay(c, keep, o, log)
+	return m.openOverlay(c, keep, o, limit, log)
 }
 
 // openOverlay opens what keeps that which this mount prepares. A mount works
 // without: then it keeps nothing.
-func (m *running) openOverlay(c *mountConfig, dir string, o *produce.Options, log *slog.Logger) error {
+func (m *running) openOverlay(c *mountConfig, dir string, o *produce.Options, limit *vfs.Bucket, log *slog.Logger) error {
 	explicit := dir != ""
 	if !explicit {
 		var err error
@@ -157,7 +176,7 @@ func (m *running) openOverlay(c *mountConfig, dir string, o *produce.Options, lo
 			return nil
 		}
 	}
-	overlay, at, err := m.takeOverlay(c, dir, log)
+	overlay, at, err := m.takeOverlay(c, dir, limit, log)
 	switch {
 	case err == nil:
 		log.Info("keeping what is prepared", "dir", at)
@@ -170,7 +189,7 @@ func (m *running) openOverlay(c *mountConfig, dir string, o *produce.Options, lo
 	return nil
 }
 
-func (m *running) takeOverlay(c *mountConfig, dir string, log *slog.Logger) (*store.Overlay, string, error) {
+func (m *running) takeOverlay(c *mountConfig, dir string, limit *vfs.Bucket, log *slog.Logger) (*store.Overlay, string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, "", err
 	}
@@ -178,12 +197,12 @@ func (m *running) takeOverlay(c *mountConfig, dir string, log *slog.Logger) (*st
 	if err != nil {
 		return nil, "", err
 	}
-	limit := c.storeMax
-	if limit == 0 {
-		limit = defaultStoreMax(dir)
+	most := c.storeMax
+	if most == 0 {
+		most = defaultStoreMax(dir)
 	}
 	overlay, err := store.OpenOverlay(s.dir, store.OverlayOptions{
-		Logger: log, MaxBytes: limit, VerifyOnce: c.verify == "once",
+		FS: limited(nil, limit), Logger: log, MaxBytes: most, VerifyOnce: c.verify == "once",
 	})
 	if err != nil {
 		s.release()

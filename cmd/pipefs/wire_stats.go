@@ -70,6 +70,7 @@ func (m *running) Counters() []control.Counter {
 		counters = append(counters,
 			control.Counter{Group: v.View, Name: "lookups", Value: int64(v.Lookups)},
 			control.Counter{Group: v.View, Name: "reads", Value: int64(v.Reads)},
+			control.Counter{Group: v.View, Name: "files begun", Value: int64(v.Begun)},
 			control.Counter{Group: v.View, Name: "read", Value: int64(v.Bytes), Unit: control.Bytes},
 			control.Counter{Group: v.View, Name: "open files", Value: v.Open},
 			control.Counter{Group: v.View, Name: "errors", Value: int64(v.Errors)})

@@ -20,6 +20,9 @@ type Options struct {
 	NoFollow bool
 	// Log receives a line for each entry that is left out; nil is silent.
 	Log *slog.Logger
+	// Limit is how fast the bytes of files are read, for measurements; nil is as fast
+	// as can be.
+	Limit Limit
 }
 
 // Dataset is an open dataset. It is safe for concurrent use.
@@ -28,6 +31,7 @@ type Dataset struct {
 	dirFD int // the root, open: a moved dataset keeps working
 	how   unix.OpenHow
 	log   *slog.Logger
+	limit Limit
 }
 
 // Identity of a file: two equal ones are taken to be the same bytes.
@@ -60,7 +64,7 @@ func Open(root string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", &fs.PathError{Op: "open", Path: abs, Err: err})
 	}
-	d := &Dataset{root: abs, dirFD: dir, log: o.Log}
+	d := &Dataset{root: abs, dirFD: dir, log: o.Log, limit: o.Limit}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}

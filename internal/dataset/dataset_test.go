@@ -3,12 +3,14 @@ package dataset
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -185,5 +187,45 @@ func TestADatasetThatIsMovedKeepsWorking(t *testing.T) {
 	}
 	if got := list(t, d, ""); len(got) != 1 {
 		t.Errorf("listed %v", got)
+	}
+}
+
+// counted is a limit that notes what it is told.
+type counted struct {
+	began time.Time
+	bytes []int
+}
+
+func (c *counted) Begin() time.Time { return c.began }
+
+func (c *counted) Done(began time.Time, n int) {
+	if began == c.began {
+		c.bytes = append(c.bytes, n)
+	}
+}
+
+// TestLimit: every read is told to what limits it, with what it really read.
+func TestLimit(t *testing.T) {
+	root := t.TempDir()
+	tree(t, root, "a")
+	limit := &counted{began: time.Now()}
+	d, err := Open(root, Options{Limit: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	f, err := d.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.ReadAt(make([]byte, 100), 8); n != 4 || !errors.Is(err, io.EOF) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if diff := cmp.Diff([]int{len("content of a"), 4}, limit.bytes); diff != "" {
+		t.Error(diff)
 	}
 }

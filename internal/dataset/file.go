@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,11 +13,20 @@ import (
 // ErrChanged marks a file that is no longer the one that was seen before.
 var ErrChanged = errors.New("the file changed in the dataset")
 
+// Limit slows reading down, for measurements.
+type Limit interface {
+	// Begin is when a read begins, for Done.
+	Begin() time.Time
+	// Done waits until n bytes may have been read.
+	Done(began time.Time, n int)
+}
+
 // File is an open file of the dataset. It holds a bare descriptor: the read
 // path has no use for the runtime's poller, and pays for it.
 type File struct {
 	fd       int
 	name     string
+	limit    Limit
 	Identity Identity // when it was opened
 }
 
@@ -31,7 +41,7 @@ func (d *Dataset) Open(name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{fd: fd, name: d.path(name)}
+	f := &File{fd: fd, name: d.path(name), limit: d.limit}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		f.Close()
@@ -54,6 +64,16 @@ func (f *File) Close() error { return unix.Close(f.fd) }
 // ReadAt implements [io.ReaderAt]. What it returned is of one piece with earlier
 // reads only if Verify agrees afterwards.
 func (f *File) ReadAt(b []byte, off int64) (int, error) {
+	if f.limit == nil {
+		return f.pread(b, off)
+	}
+	began := f.limit.Begin()
+	n, err := f.pread(b, off)
+	f.limit.Done(began, n)
+	return n, err
+}
+
+func (f *File) pread(b []byte, off int64) (int, error) {
 	done := 0
 	for done < len(b) {
 		n, err := unix.Pread(f.fd, b[done:], off+int64(done))

@@ -1,0 +1,320 @@
+package mounted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	testmount.Remove()
+	os.Exit(code)
+}
+
+// places makes a directory of this test's own for temporary files, and checks at
+// the end that nothing is left there, nor mounted.
+func places(t *testing.T) (program string) {
+	t.Helper()
+	program = testmount.Binary(t)
+	// The race detector sleeps for a second before a process ends.
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	temp, err := os.MkdirTemp("", "pf-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", temp)
+	t.Cleanup(func() {
+		table, err := mounts.List()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, m := range table {
+			if mounts.Inside(m.Point, temp) {
+				t.Errorf("%s is still mounted", m.Point)
+				_ = mounts.Unmount(m.Point, true)
+			}
+		}
+		left, err := filepath.Glob(filepath.Join(temp, "pipefs-bench-*"))
+		if len(left) > 0 || err != nil {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+		_ = os.RemoveAll(temp)
+	})
+	return program
+}
+
+// dataset has so many small pictures.
+func dataset(t *testing.T, samples string, more ...string) string {
+	t.Helper()
+	return testmount.Generate(t, append([]string{"-samples", samples, "-png-every", "0", "-width", "240", "-height", "180"}, more...)...)
+}
+
+// list is all files below a directory.
+func list(t *testing.T, dir string) (names []string, size int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		st, err := e.Info()
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+		size += st.Size()
+		return nil
+	})
+	if err != nil || len(names) == 0 {
+		t.Fatal("no files: ", err)
+	}
+	return names, size
+}
+
+func open(t *testing.T, program, source string, options ...string) *Mount {
+	t.Helper()
+	m, err := Open(t.Context(), program, source, append([]string{"--no-background"}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// gone reports whether there is no such process; one that its parent has not waited
+// for is gone, too.
+func gone(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(b), ") Z ")
+}
+
+// TestMounted: a mount is read, what that took is told, and nothing is left.
+func TestMounted(t *testing.T) {
+	program := places(t)
+	source := dataset(t, "30", "-copies", "10")
+	ctx, cancel := context.WithCancel(t.Context())
+	m, err := Open(ctx, program, source, "--no-background")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, size := list(t, filepath.Join(m.Dir, "original"))
+	if err := loader.Forget(source); err != nil {
+		t.Fatal(err)
+	}
+	before, err := m.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if _, err := os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, err := m.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.CPU < before.CPU || after.CPU == 0 || after.Resident < 1<<20 {
+		t.Errorf("used %+v, before reading %+v", after, before)
+	}
+	if read := after.Read - before.Read; read < size*9/10 {
+		t.Errorf("%d bytes were read from the disk, of %d", read, size)
+	}
+	if slab := m.Slab(len(names)); os.Geteuid() == 0 && (slab < 500 || slab > 4000) {
+		t.Errorf("%d bytes of the kernel's memory a file", slab)
+	}
+	if m.Slab(0) != 0 {
+		t.Error("of no files")
+	}
+	stats, err := m.Stats(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.PID != m.PID || stats.Mount != m.Dir || Begun(stats) != int64(len(names)) {
+		t.Errorf("%d files were begun, of %d; %+v", Begun(stats), len(names), stats)
+	}
+	if err := m.Alive(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if !gone(m.PID) {
+		t.Error("the daemon is still there")
+	}
+	if err := m.Close(); err != nil {
+		t.Error("closed twice: ", err)
+	}
+}
+
+// TestKilled: a daemon that dies is told from one that lives, and nothing is left of
+// it.
+func TestKilled(t *testing.T) {
+	program := places(t)
+	m := open(t, program, dataset(t, "4"))
+	held, err := os.Open(filepath.Join(m.Dir, "original"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := unix.Kill(m.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if !m.ended(10 * time.Second) {
+		t.Fatal("the daemon lives on")
+	}
+	err = m.Alive()
+	if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "the mount went away") || !strings.Contains(err.Error(), "msg=mounted") {
+		t.Errorf("alive: %v", err)
+	}
+	if _, err := m.Usage(); !errors.Is(err, ErrGone) {
+		t.Errorf("usage: %v", err)
+	}
+	if _, err := m.CPU(); !errors.Is(err, ErrGone) {
+		t.Errorf("CPU: %v", err)
+	}
+	if _, err := m.Stats(t.Context()); !errors.Is(err, ErrGone) {
+		t.Errorf("stats: %v", err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBusy: a mount that somebody uses is taken away, and the error says who uses it.
+func TestBusy(t *testing.T) {
+	program := places(t)
+	m, err := Open(t.Context(), program, dataset(t, "4"), "--no-background")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(filepath.Join(m.Dir, "original"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := m.Close(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+		t.Error(err)
+	}
+	if !gone(m.PID) {
+		t.Error("the daemon is still there")
+	}
+}
+
+// TestTwo: two mounts of one dataset at once, one with a directory in which what it
+// prepares stays.
+func TestTwo(t *testing.T) {
+	program := places(t)
+	source, work := dataset(t, "12"), filepath.Join(t.TempDir(), "work")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	read := func(m *Mount) {
+		names, _ := list(t, filepath.Join(m.Dir, "scan5"))
+		for _, name := range names {
+			if _, err := os.ReadFile(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	a, b := open(t, program, source), open(t, program, source, "--store", work)
+	if a.Dir == b.Dir || a.PID == b.PID {
+		t.Errorf("%+v and %+v", a, b)
+	}
+	read(a)
+	read(b)
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	read(b)
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, size := list(t, work); size == 0 {
+		t.Error("nothing was kept in --store")
+	}
+	made := func(m *Mount) int64 {
+		stats, err := m.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range stats.Counters {
+			if c.Group == "produce" && c.Name == "samples made" {
+				return c.Value
+			}
+		}
+		t.Fatalf("no samples made in %+v", stats)
+		return 0
+	}
+	c := open(t, program, source, "--store", work)
+	read(c)
+	if n := made(c); n != 0 {
+		t.Errorf("%d samples were made again", n)
+	}
+	d := open(t, program, source)
+	read(d)
+	if n := made(d); n != 12 {
+		t.Errorf("with nothing kept, %d samples were made of 12", n)
+	}
+}
+
+// TestRefused: what pipefs says is what one gets to know, and nothing is left.
+func TestRefused(t *testing.T) {
+	program := places(t)
+	none := filepath.Join(t.TempDir(), "none")
+	if _, err := Open(t.Context(), program, none); err == nil || !strings.Contains(err.Error(), "there is no dataset or store at "+none) {
+		t.Error(err)
+	}
+	if _, err := Open(t.Context(), program, t.TempDir(), "--limit-read", "fast"); err == nil || !strings.Contains(err.Error(), `"fast" is not a rate`) {
+		t.Error(err)
+	}
+	if _, err := Open(t.Context(), none, t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ended, program, t.TempDir()); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	// Interrupted at any moment.
+	for _, after := range []time.Duration{5, 30, 60, 100, 200} {
+		ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
+		m, err := Open(ctx, program, t.TempDir())
+		cancel()
+		if err == nil {
+			err = m.Close()
+		} else if errors.Is(err, context.DeadlineExceeded) {
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("after %d ms: %v", after, err)
+		}
+	}
+}
+
+func TestParseSlab(t *testing.T) {
+	const info = "slabinfo - version: 2.1\n# name            <active_objs> <num_objs> <objsize> <objperslab>\n" +
+		"fuse_inode           180    190    896   18    4 : tunables    0    0    0\ndentry            283595 285957    192   21    1\nbad x 1 y\n"
+	for kind, want := range map[string][2]int64{"fuse_inode": {180, 896}, "dentry": {283595, 192}, "fuse": {}, "bad": {}} {
+		if active, size := parseSlab(info, kind); active != want[0] || size != want[1] {
+			t.Errorf("%s: %d of %d bytes", kind, active, size)
+		}
+	}
+}
