@@ -90,7 +90,7 @@ func BenchmarkPackJPEG(b *testing.B) {
 // loaderEpoch reads a directory once with PyTorch, and returns the seconds.
 func loaderEpoch(b *testing.B, dir string) float64 {
 	b.Helper()
-	out, err := exec.Command("/usr/bin/python3", "loaders/imagefolder.py", dir).Output()
+	out, err := exec.Command("/usr/bin/python3", "loader/imagefolder.py", dir).Output()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,9 +12,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // Pass says how files are read.
@@ -126,37 +123,4 @@ func read(name string, buf []byte) ([]byte, error) {
 			return buf[:n], fmt.Errorf("%s: more than the %d bytes that stat told", name, size)
 		}
 	}
-}
-
-// Decoder decodes to pixels every format that r knows, and does nothing with other
-// files.
-func Decoder(r *transcode.Registry) func(context.Context, []byte) error {
-	pixels, err := r.Parse("npy")
-	return func(ctx context.Context, data []byte) error {
-		if err != nil {
-			return err
-		}
-		info, err := r.ProbeBytes(data)
-		if errors.Is(err, transcode.ErrUnsupported) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		plan := r.Plan(pixels, info, transcode.Image)
-		if plan.Unchanged() {
-			return nil
-		}
-		_, err = plan.Run(ctx, data)
-		return err
-	}
-}
-
-// ownCPU is the CPU seconds of this process.
-func ownCPU() float64 {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }

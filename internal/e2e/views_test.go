@@ -88,7 +88,7 @@ func TestLoader(t *testing.T) {
 	dataset := testmount.Generate(t, "-samples", "32")
 	mnt := testmount.Mount(t, testmount.Home(t), dataset)
 	for _, view := range []string{"bmp", "npy", "scan5", "resize256-bmp", "resize256-npy"} {
-		out := python(t, "../../bench/loaders/imagefolder.py", "--workers", "2", filepath.Join(mnt, view))
+		out := python(t, "../../bench/loader/imagefolder.py", "--workers", "2", filepath.Join(mnt, view))
 		var row struct{ Images, Files, Bytes int }
 		if err := json.Unmarshal([]byte(lastLine(out)), &row); err != nil {
 			t.Fatalf("%s: %v", out, err)

@@ -1,0 +1,134 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+	"github.com/pipefs/pipefs/transcode/turbo"
+)
+
+// Builtin reads files whole and decodes them as Pillow does; what NumPy loads is
+// only read. It transforms nothing. The zero value is ready.
+type Builtin struct {
+	// Workers read at the same time; 0 means one a core.
+	Workers int
+}
+
+var _ Loader = Builtin{}
+
+func (b Builtin) workers() int {
+	if b.Workers > 0 {
+		return b.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// Name implements [Loader].
+func (b Builtin) Name() string {
+	decoder := "libjpeg-turbo"
+	if turbo.Available() != nil {
+		decoder = "no libjpeg-turbo"
+	}
+	return fmt.Sprintf("built-in, %d workers, %s", b.workers(), decoder)
+}
+
+// Close implements [Loader].
+func (Builtin) Close() error { return nil }
+
+// Epoch implements [Loader]. CPU and Disk are those of this process.
+func (b Builtin) Epoch(ctx context.Context, job Job) (Epoch, error) {
+	registry := codecs.Default(transcode.Limits{})
+	files, err := shuffled(registry, job)
+	if err != nil {
+		return Epoch{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	began, cpu, disk := time.Now(), ownCPU(), ownDisk()
+	a := newAccelerator(job, len(files))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.run(ctx)
+	}()
+	load := Load(registry)
+	r, err := Pass{Workers: b.workers(), Decode: func(ctx context.Context, data []byte) error {
+		if err := load(ctx, data); err != nil {
+			return err
+		}
+		return a.put(ctx)
+	}}.Run(ctx, files)
+	if err != nil {
+		cancel()
+	}
+	<-ended
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return Epoch{}, err
+	}
+	e := Epoch{Bytes: r.Bytes, Seconds: time.Since(began).Seconds(), CPU: ownCPU() - cpu, Disk: ownDisk() - disk}
+	a.fill(&e)
+	return e, nil
+}
+
+// shuffled returns the files of a job in the order of its seed.
+func shuffled(r *transcode.Registry, job Job) ([]string, error) {
+	names := slices.Clone(job.Files)
+	if job.Files == nil {
+		var err error
+		if names, err = samples(r, job.Dir); err != nil {
+			return nil, err
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s: no pictures to read", job.Dir)
+	}
+	for i, name := range names {
+		names[i] = filepath.Join(job.Dir, name)
+	}
+	rand.New(rand.NewPCG(job.Seed, 0)).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names, nil
+}
+
+// samples lists what is worth loading below dir, links followed: pictures, and the
+// arrays that views make of them.
+func samples(r *transcode.Registry, dir string) ([]string, error) {
+	d, err := dataset.Open(dir, dataset.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var found []string
+	var walk func(dir string) error
+	walk = func(dir string) error {
+		entries, err := d.List(dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			name := path.Join(dir, e.Name)
+			switch {
+			case e.Dir:
+				err = walk(name)
+			case r.IsSample(name), path.Ext(name) == ".npy":
+				found = append(found, name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return found, walk("")
+}

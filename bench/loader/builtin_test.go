@@ -1,0 +1,241 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"image"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+func TestBuiltinReadsAll(t *testing.T) {
+	dir, names := tree(t, 24)
+	before := slices.Clone(names)
+	for _, workers := range []int{0, 1, 5} {
+		e, err := Builtin{Workers: workers}.Epoch(t.Context(), Job{Dir: dir, Files: names, Seed: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, e, 24, bytesOf(t, dir, names))
+	}
+	// A list is not the loader's to change.
+	if !slices.Equal(names, before) {
+		t.Errorf("the list was shuffled: %q", names)
+	}
+	e, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir, Files: names[:5]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, e, 5, bytesOf(t, dir, names[:5]))
+}
+
+// TestBuiltinLooks wants pictures and arrays to be found, deep down and behind links,
+// and nothing else.
+func TestBuiltinLooks(t *testing.T) {
+	dir, names := tree(t, 6)
+	outside, _ := tree(t, 2)
+	if err := os.Symlink(outside, filepath.Join(dir, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dir, filepath.Join(dir, "class0/around")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "a/b/c.npy"), []byte("\x93NUMPY and what follows"))
+	write(t, filepath.Join(dir, "labels.json"), []byte("{}"))
+	e, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, e, 9, bytesOf(t, dir, append(names, "linked/class0/000.jpg", "linked/class1/001.jpg", "a/b/c.npy")))
+	if _, err := (Builtin{}).Epoch(t.Context(), Job{Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "no pictures") {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+func TestSeedIsTheOrder(t *testing.T) {
+	_, names := tree(t, 16)
+	order := func(seed uint64) []string {
+		files, err := shuffled(codecs.Default(transcode.Limits{}), Job{Dir: "d", Files: names, Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	if !slices.Equal(order(1), order(1)) || slices.Equal(order(1), order(2)) {
+		t.Errorf("seed 1 gave %q, seed 2 %q", order(1), order(2))
+	}
+}
+
+func TestBuiltinNamesTheFile(t *testing.T) {
+	dir, names := tree(t, 8)
+	for name, spoil := range map[string]func(file string) error{
+		"cut":  func(file string) error { return os.Truncate(file, 60) },
+		"gone": os.Remove,
+	} {
+		if err := spoil(filepath.Join(dir, names[5])); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []Compute{{}, {Time: time.Millisecond, Batch: 1}} {
+			_, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir, Files: names, Compute: c})
+			if err == nil || !strings.Contains(err.Error(), names[5]) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// TestUtilisation wants an accelerator that takes much longer than the pictures do to
+// be busy, and one that takes much less to wait.
+func TestUtilisation(t *testing.T) {
+	dir, names := tree(t, 40)
+	busy, err := Builtin{Workers: 1}.Epoch(t.Context(), Job{
+		Dir: dir, Files: names, Compute: Compute{Time: 200 * time.Millisecond, Batch: 8}, Warm: 8,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if busy.Utilisation < 0.5 || busy.Utilisation > 1 || busy.Wait99 < 0 {
+		t.Errorf("an accelerator that takes longer: %+v", busy)
+	}
+	// 4 batches of 8 after the warm-up take 0.2 s each, and whatever else happens.
+	if busy.Rate > 40 || busy.Seconds < 1 {
+		t.Errorf("faster than the accelerator: %+v", busy)
+	}
+	idle, err := Builtin{Workers: 1}.Epoch(t.Context(), Job{
+		Dir: dir, Files: names, Compute: Compute{Time: time.Microsecond, Batch: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if idle.Utilisation <= 0 || idle.Utilisation > 0.5 || idle.Wait99 <= 0 {
+		t.Errorf("an accelerator that takes no time: %+v", idle)
+	}
+	// What is left over is less than a batch, and takes its share of the time.
+	if all, err := (Builtin{}).Epoch(t.Context(), Job{
+		Dir: dir, Files: names[:9], Compute: Compute{Time: 80 * time.Millisecond, Batch: 8},
+	}); err != nil || all.Samples != 9 || all.Seconds < 0.09 {
+		t.Errorf("%+v %v", all, err)
+	}
+}
+
+// TestWarm wants a slow beginning not to count, unless less than that follows.
+func TestWarm(t *testing.T) {
+	dir, names := tree(t, 12)
+	for _, c := range []struct {
+		warm int
+		slow bool
+	}{{0, true}, {6, false}, {7, true}} {
+		a := newAccelerator(Job{Warm: c.warm}, len(names))
+		a.since = a.since.Add(-time.Hour) // when the epoch began
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			a.run(t.Context())
+		}()
+		for range names {
+			if err := a.put(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-ended
+		var e Epoch
+		a.fill(&e)
+		if slow := e.Rate < 1; slow != c.slow || e.Samples != 12 {
+			t.Errorf("warm-up of %d of 12: %+v", c.warm, e)
+		}
+	}
+	e, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir, Files: names, Warm: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, e, 12, bytesOf(t, dir, names))
+}
+
+func TestBuiltinEnds(t *testing.T) {
+	dir, names := tree(t, 12)
+	for _, c := range []Compute{{}, {Time: time.Hour, Batch: 2}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		if c.Time == 0 {
+			cancel()
+		}
+		go func() {
+			_, err := Builtin{Workers: 2}.Epoch(ctx, Job{Dir: dir, Files: names, Compute: c})
+			ended <- err
+		}()
+		time.Sleep(50 * time.Millisecond)
+		cancel()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("still reading")
+		}
+	}
+}
+
+// TestDisk wants what is not in the page cache to be counted.
+func TestDisk(t *testing.T) {
+	dir, names := tree(t, 8)
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	if fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		t.Skip("the temporary directory is not on a disk")
+	}
+	if err := Forget(dir); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir, Files: names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Disk < e.Bytes {
+		t.Errorf("%d bytes were read from the disk, of files that have %d", e.Disk, e.Bytes)
+	}
+}
+
+// TestLoadConverts wants pixels as Pillow's convert("RGB") has them.
+func TestLoadConverts(t *testing.T) {
+	photo := pictures.Photo(31, 17, 1)
+	grey := image.NewGray(photo.Rect)
+	for i := range grey.Pix {
+		grey.Pix[i] = photo.Pix[4*i]
+	}
+	alpha := pictures.Photo(31, 17, 2)
+	for i := 3; i < len(alpha.Pix); i += 4 {
+		alpha.Pix[i] = byte(i)
+	}
+	registry := codecs.Default(transcode.Limits{})
+	for name, img := range map[string]image.Image{
+		"rgb": photo, "grey": grey, "alpha": alpha, "palette": pictures.Mask(31, 17, 5, 3), "bit": pictures.Mask(31, 17, 2, 3),
+	} {
+		file := filepath.Join(t.TempDir(), name+".png")
+		data := asPNG(t, img)
+		write(t, file, data)
+		px, err := registry.Decode(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 4*px.Width*px.Height)
+		spread(got, px)
+		want := pillow(t, `import sys; from PIL import Image
+sys.stdout.buffer.write(Image.open(sys.argv[1]).convert("RGB").convert("RGBA").tobytes())`, file)
+		if string(got) != want {
+			t.Errorf("%s: other pixels than Pillow's, mode %v", name, px.Mode)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// viewWord stands for the directory in a user's command.
+const viewWord = "{view}"
+
+// Command is a program of the user's that reads an epoch of a directory.
+type Command struct{ line string }
+
+var _ Loader = (*Command)(nil)
+
+// NewCommand makes a loader of a line for sh, in which {view} is where the directory
+// goes.
+func NewCommand(line string) (*Command, error) {
+	if !strings.Contains(line, viewWord) {
+		return nil, fmt.Errorf("the command %q does not say where the directory goes: write %s there", line, viewWord)
+	}
+	return &Command{line}, nil
+}
+
+// Name implements [Loader].
+func (c *Command) Name() string { return c.line }
+
+// Close implements [Loader].
+func (c *Command) Close() error { return nil }
+
+// Epoch implements [Loader]. Seconds are those of the whole command, start included.
+// The rate is what the command's last line says, samples by seconds if it says
+// nothing, and 0 if there is no number of samples either: Files may be nil. Seed,
+// Warm and Compute are not the command's. Disk has what this process read meanwhile.
+func (c *Command) Epoch(ctx context.Context, job Job) (Epoch, error) {
+	dir, err := filepath.Abs(job.Dir)
+	if err != nil {
+		return Epoch{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Epoch{}, err
+	}
+	line := strings.ReplaceAll(c.line, viewWord, quote(dir))
+	cmd := exec.Command("sh", "-c", line)
+	stdout := tail{most: 64 << 10}
+	cmd.Stdout = &stdout
+	began, disk := time.Now(), ownDisk()
+	p, err := start(cmd)
+	if err != nil {
+		return Epoch{}, err
+	}
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		p.kill()
+	}
+	e := Epoch{Seconds: time.Since(began).Seconds(), Disk: ownDisk() - disk}
+	if p.err != nil || ctx.Err() != nil {
+		return Epoch{}, p.failure(ctx, line)
+	}
+	e.CPU = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	said := parseSaid(stdout.lines(1))
+	e.Samples, e.Bytes, e.Rate = len(job.Files), said.bytes, said.rate
+	if job.Files == nil {
+		e.Samples = said.samples
+	}
+	if e.Rate == 0 {
+		e.Rate = float64(e.Samples) / e.Seconds
+	}
+	return e, nil
+}
+
+// quote makes one word of a name for sh, and leaves it as it is where it is one: it may
+// stand between quotes of the user's.
+func quote(name string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r)
+	}
+	if strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
