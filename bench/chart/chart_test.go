@@ -2,15 +2,25 @@ package chart
 
 import (
 	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
 	"image/png"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 )
 
-func TestCharts(t *testing.T) {
+func TestFiles(t *testing.T) {
 	dir := t.TempDir()
-	s := []Series{{"loading", []float64{0, 5, 10}, []float64{300, 120, 40}}, {"decoding", []float64{0, 5, 10}, []float64{80, 160, 900}}}
+	s := []Series{
+		{Name: "loading", X: []float64{0, 5, 10}, Y: []float64{300, 120, 40}},
+		{Name: "decoding", X: []float64{0, 5, 10}, Y: []float64{80, 160, 900}},
+	}
 	for _, name := range []string{"lines.svg", "lines.png", "bars.svg"} {
 		file := filepath.Join(dir, name)
 		var err error
@@ -32,6 +42,160 @@ func TestCharts(t *testing.T) {
 			}
 		} else if !bytes.Contains(b, []byte("<svg")) || !bytes.Contains(b, []byte("loading")) {
 			t.Errorf("%s: no picture of what was given: %.80q", name, b)
+		}
+	}
+	if err := Lines(filepath.Join(dir, "lines.gif"), "Rates", "", "", s...); err == nil {
+		t.Error("a GIF was written")
+	}
+}
+
+// kinds of figures.
+func kinds(names []string, s ...Series) map[string]*Figure {
+	return map[string]*Figure{
+		"horizontal": HorizontalBars("Title", "x", names, s...), "stacked": StackedBars("Title", "x", names, s...),
+		"columns": Columns("Title", "y", names, s...), "scatter": Scatter("Title", "x", "y", s...), "curves": Curves("Title", "x", "y", s...),
+	}
+}
+
+// texts of a figure that is XML, with their places; those outside of it are an error.
+func texts(t *testing.T, svg string, width float64) map[string][]rectangle {
+	t.Helper()
+	all := map[string][]rectangle{}
+	d := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, ok := token.(xml.StartElement)
+		if !ok || e.Name.Local != "text" {
+			continue
+		}
+		a := map[string]string{}
+		for _, attr := range e.Attr {
+			a[attr.Name.Local] = attr.Value
+		}
+		var s string
+		if err := d.DecodeElement(&s, &e); err != nil {
+			t.Fatal(err)
+		}
+		number := func(name string) float64 {
+			v, err := strconv.ParseFloat(a[name], 64)
+			if err != nil || !finite(v) {
+				t.Fatalf("%q: %s=%q", s, name, a[name])
+			}
+			return v
+		}
+		x, y, size := number("x"), number("y"), number("font-size")
+		w := widthOf(s, size, a["font-weight"] != "")
+		x -= w * map[string]float64{"": 0, "middle": 0.5, "end": 1}[a["text-anchor"]]
+		if x < -0.5 || x+w > width+0.5 {
+			t.Errorf("%q is from %.1f to %.1f of %.0f", s, x, x+w, width)
+		}
+		all[s] = append(all[s], rectangle{x, y - 0.7*size, x + w, y})
+	}
+}
+
+func TestOdd(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	long := strings.Repeat("a very long name ", 12)
+	for what, s := range map[string][]Series{
+		"nothing":    nil,
+		"empty":      {{}},
+		"zeros":      {{Name: "a", X: []float64{0, 0}, Y: []float64{0, 0}}},
+		"no numbers": {{Name: "a", X: []float64{nan, 1, inf}, Y: []float64{1, inf, nan}, Low: []float64{nan, -inf, 0}, High: []float64{1, nan, inf}}},
+		"below zero": {{Name: "a", X: []float64{-5, 5}, Y: []float64{-100, 30}, Low: []float64{-110, 20}, High: []float64{-90, 40}}},
+		"one":        {{Name: "a", X: []float64{7}, Y: []float64{7}, Labels: []string{"seven"}}},
+		"tiny, huge": {{Name: "a", X: []float64{1e-9, 1e12}, Y: []float64{1e-7, 1e15}}},
+		"ragged":     {{Name: "a", X: []float64{1, 2, 3}, Y: []float64{1}, Labels: []string{"x"}}, {Name: "b", X: []float64{1}, Y: []float64{1, 2, 3, 4, 5}}},
+		"long":       {{Name: long, X: []float64{1, 2}, Y: []float64{1, 2}, Labels: []string{long, long}}, {Name: long, X: []float64{1}, Y: []float64{1}}},
+	} {
+		for kind, f := range kinds([]string{"first", long, "<&\"'\x00\xff\u202e"}, s...) {
+			for _, width := range []float64{Wide, Narrow} {
+				t.Run(fmt.Sprint(what, "/", kind, "/", width), func(t *testing.T) {
+					var b bytes.Buffer
+					if err := f.SVG(&b, width); err != nil {
+						t.Fatal(err)
+					}
+					texts(t, b.String(), width)
+					texts(t, f.Inline(width), width)
+					if strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
+						t.Error("drawn at no place")
+					}
+				})
+			}
+			if err := f.PNG(io.Discard, Narrow); err != nil {
+				t.Error(what, kind, err)
+			}
+		}
+	}
+}
+
+// Labels of points that lie close together are legible.
+func TestLabels(t *testing.T) {
+	var s Series
+	for i := range 8 {
+		s.X, s.Y = append(s.X, 100+float64(i%3)), append(s.Y, 500+10*float64(i))
+		s.Labels = append(s.Labels, fmt.Sprintf("resize%d-bmp", i))
+	}
+	s.X, s.Y, s.Labels = append(s.X, 0, 0), append(s.Y, 0, 1500), append(s.Labels, "origin", "corner")
+	for _, width := range []float64{Wide, Narrow} {
+		all := texts(t, Scatter("", "x", "y", s).Inline(width), width)
+		for i, a := range s.Labels {
+			if len(all[a]) != 1 {
+				t.Fatalf("%s is there %d times", a, len(all[a]))
+			}
+			for _, b := range s.Labels[:i] {
+				if c := all[a][0].common(all[b][0]); c > 0 {
+					t.Errorf("at %.0f %s covers %s by %.1f", width, a, b, c)
+				}
+			}
+		}
+	}
+}
+
+// Bars are as long as their values.
+func TestLengths(t *testing.T) {
+	svg := HorizontalBars("", "x", []string{"a", "b"}, Series{Y: []float64{50, 100}}).Inline(Wide)
+	length := func(path string) float64 {
+		var x0, y0, x1, y1 float64
+		if _, err := fmt.Sscanf(path, "M%f %fL%f %f", &x0, &y0, &x1, &y1); err != nil {
+			t.Fatal(path, err)
+		}
+		return x1 - x0
+	}
+	var bars []float64
+	for _, line := range strings.Split(svg, "\n") {
+		if d, ok := strings.CutPrefix(line, `<path d="`); ok && strings.Contains(line, palette[0]) {
+			bars = append(bars, length(d))
+		}
+	}
+	if len(bars) != 2 || bars[0] < 50 || math.Abs(bars[1]-2*bars[0]) > 0.1 {
+		t.Errorf("lengths %v", bars)
+	}
+}
+
+func TestAxis(t *testing.T) {
+	for _, c := range []struct {
+		a     axis
+		about int
+		want  string
+	}{
+		{linear([]float64{0, 3120}, 5), 5, "0 1000 2000 3000 4000"},
+		{linear([]float64{0.73, 1}, 5), 5, "0.7 0.8 0.9 1"},
+		{linear([]float64{-100, 30}, 5), 5, "-100 -50 0 50"},
+		{logarithmic(6, 331), 6, "5 10 20 50 100 200 500"},
+		{logarithmic(1, 1e6), 6, "1 10 100 1000 10000 100000 1e+06"},
+	} {
+		var ticks []string
+		for _, v := range c.a.ticks(c.about) {
+			ticks = append(ticks, strconv.FormatFloat(v, 'g', 6, 64))
+		}
+		if got := strings.Join(ticks, " "); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.a, got, c.want)
 		}
 	}
 }

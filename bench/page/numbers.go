@@ -1,0 +1,100 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pipefs/pipefs/bench/chart"
+	"github.com/pipefs/pipefs/bench/stats"
+)
+
+// none is written where there is no figure.
+const none = "–"
+
+// Number writes a number with three digits, and thousands apart.
+func Number(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return none
+	}
+	return chart.Number(v)
+}
+
+// Bytes writes a size in decimal units.
+func Bytes(n float64) string {
+	if math.IsNaN(n) || math.IsInf(n, 0) {
+		return none
+	}
+	unit, f := unitOf(n)
+	if unit == "B" {
+		return fmt.Sprintf("%.0f B", n)
+	}
+	return Number(n/f) + " " + unit
+}
+
+// unitOf is the unit in which a size is written, and how many bytes that is.
+func unitOf(n float64) (string, float64) {
+	unit, f := "B", 1.0
+	for _, u := range []string{"kB", "MB", "GB", "TB", "PB"} {
+		if math.Abs(n) < 999.5*f {
+			break
+		}
+		unit, f = u, f*1000
+	}
+	return unit, f
+}
+
+// Milliseconds writes a time that is given in seconds, without the unit.
+func Milliseconds(s float64) string { return Number(1000 * s) }
+
+// Count writes a whole number with its thousands apart.
+func Count(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Measured is the cell of a figure with its interval, which is left out where it was
+// measured but once.
+func Measured(values []float64) Cell {
+	if len(values) == 0 {
+		return Cell{Text: none}
+	}
+	return Within(stats.Bootstrap(values), len(values))
+}
+
+// Within is the cell of an interval, that of n measurements.
+func Within(i stats.Interval, n int) Cell {
+	c := Cell{Text: Number(i.Median)}
+	if n > 1 && c.Text != none {
+		c.Small = Number(i.Low) + " – " + Number(i.High)
+	}
+	return c
+}
+
+// clean makes a text of what may be a file's name: no control characters, no marks
+// that turn the direction of writing, nothing that is not UTF-8.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r) && r != '\u00a0':
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// plural writes a count with its noun.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Count(n) + " " + many
+}

@@ -1,0 +1,59 @@
+package views
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/mounts"
+)
+
+// ThisMachine describes where source is measured.
+func ThisMachine(source string) (Machine, error) {
+	m := Machine{Cores: runtime.NumCPU()}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return m, fmt.Errorf("uname: %w", err)
+	}
+	m.Kernel = "Linux " + unix.ByteSliceToString(name.Release[:])
+	m.CPU = valueOf("/proc/cpuinfo", "model name")
+	if m.CPU == "" {
+		m.CPU = runtime.GOARCH
+	}
+	if kb, err := strconv.ParseInt(strings.TrimSuffix(valueOf("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
+		m.Memory = kb << 10
+	}
+	real, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return m, err
+	}
+	table, err := mounts.List()
+	if err != nil {
+		return m, err
+	}
+	if at, ok := mounts.Holding(table, real); ok {
+		m.Disk = at.Type + " on " + at.Source
+	}
+	return m, nil
+}
+
+// valueOf reads "key : value" from a file of /proc; empty if it is not there.
+func valueOf(file, key string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+		if k, v, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}

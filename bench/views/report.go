@@ -1,0 +1,133 @@
+package views
+
+import (
+	"time"
+
+	"github.com/pipefs/pipefs/bench/stats"
+)
+
+// Report is all that was measured. It is what --json writes.
+type Report struct {
+	Version string    `json:"version"` // of pipefs
+	Time    time.Time `json:"time"`
+	Machine Machine   `json:"machine"`
+	Source  string    `json:"source"` // dataset, store or mount
+	// Prepared: the source is a store, which has what its views take already.
+	Prepared bool `json:"prepared,omitempty"`
+	Samples  int  `json:"samples"` // of the source
+	Read     int  `json:"read"`    // samples of an epoch that was measured
+	// LeftOut counts samples that cannot be decoded; Broken is one of them, and why.
+	LeftOut int    `json:"left_out,omitempty"`
+	Broken  string `json:"broken,omitempty"`
+	Loader  string `json:"loader"`
+	// Pillow is how fast the built-in loader is beside Pillow in the same run, by
+	// format: 1 is as fast. Empty for other loaders, and where there is no Pillow.
+	Pillow  map[string]float64 `json:"pillow,omitempty"`
+	Compute string             `json:"compute,omitempty"` // as --compute has it
+	// Limits says by what means the disk was slowed down, and memory bounded; each
+	// is a sentence.
+	Limits []string `json:"limits,omitempty"`
+	Rounds int      `json:"rounds"` // that were finished by all rows
+	// Interrupted: what there is was measured before somebody stopped it.
+	Interrupted bool   `json:"interrupted,omitempty"`
+	Memory      int64  `json:"memory"` // bytes that the page cache can hold, about
+	Rows        []Row  `json:"rows"`
+	Advice      Advice `json:"advice"`
+}
+
+// Machine is where it was measured.
+type Machine struct {
+	CPU    string `json:"cpu"`
+	Cores  int    `json:"cores"`
+	Memory int64  `json:"memory"` // bytes
+	Kernel string `json:"kernel"`
+	Disk   string `json:"disk"` // file system and device of the source
+}
+
+// Row is what was measured of a subject. Rates are in samples/s, one a round.
+type Row struct {
+	View string `json:"view"` // or what the control is
+	// Control: the same files without pipefs.
+	Control bool `json:"control,omitempty"`
+	// Path that a loader is to be pointed at, below the mount; empty for controls.
+	Path string `json:"path,omitempty"`
+	// Same: the pixels are those of the source. MSSSIM is how much those of others
+	// look like it, 0 to 1; 0 where that cannot be said, as of another size.
+	Same   bool    `json:"same_pixels"`
+	MSSSIM float64 `json:"ms_ssim,omitempty"`
+	// Error is why there are no figures, or none but those of the rounds before.
+	Error string `json:"error,omitempty"`
+
+	First  []float64 `json:"first,omitempty"`  // nothing prepared, nothing cached
+	Cold   []float64 `json:"cold,omitempty"`   // prepared, nothing cached
+	Cached []float64 `json:"cached,omitempty"` // prepared and cached
+	// Fits: all files of the view fit in memory.
+	Fits bool `json:"fits"`
+
+	// Bytes of a sample in the mean: of its file in this view, that were read from
+	// the disk in a cold epoch, and that the view keeps on disk beside the source.
+	FileBytes   int64 `json:"file_bytes"`
+	DiskBytes   int64 `json:"disk_bytes"`
+	StoredBytes int64 `json:"stored_bytes"`
+	// CPU seconds of a sample, median of the rounds: of the loader and of the daemon.
+	ClientCold   float64 `json:"client_cold_seconds"`
+	DaemonFirst  float64 `json:"daemon_first_seconds"`
+	DaemonCold   float64 `json:"daemon_cold_seconds"`
+	ClientCached float64 `json:"client_cached_seconds"`
+	DaemonCached float64 `json:"daemon_cached_seconds"`
+	// P50 and P99 are the seconds from open to the end of a file, cold, nothing
+	// decoded by the reader; Raw is the rate of that.
+	P50 float64   `json:"p50_seconds"`
+	P99 float64   `json:"p99_seconds"`
+	Raw []float64 `json:"raw,omitempty"`
+	// Resident is the daemon's memory at its peak, and Slab the kernel's for a file
+	// of the mount, bytes; 0 where it is not told.
+	Resident int64 `json:"resident_bytes"`
+	Slab     int64 `json:"slab_bytes"`
+
+	// Of the lasting epochs, with an emulated accelerator: the share of time in which
+	// it computed, and the seconds that one batch in a hundred had to be waited for.
+	Utilisation float64 `json:"utilisation,omitempty"`
+	Wait99      float64 `json:"wait99_seconds,omitempty"`
+
+	Analysis Analysis `json:"analysis"`
+	// Bottleneck of the lasting epochs, in words: "the loader's processor time",
+	// "the daemon's processor time", "the disk", "the accelerator", "latency".
+	Bottleneck string `json:"bottleneck"`
+}
+
+// Analysis is DS-Analyzer's: rates in samples/s, 0 where undefined, and stalls as
+// shares of a cold epoch.
+type Analysis struct {
+	Ingest float64 `json:"ingest,omitempty"` // G, of the accelerator
+	Prep   float64 `json:"prep,omitempty"`   // P, from memory
+	Fetch  float64 `json:"fetch,omitempty"`  // F, from the disk
+	// Computing, PrepStall and FetchStall make up a cold epoch.
+	Computing  float64 `json:"computing"`
+	PrepStall  float64 `json:"prep_stall"`
+	FetchStall float64 `json:"fetch_stall"`
+}
+
+// Advice is which view to use. Indices are into Rows, -1 for none.
+type Advice struct {
+	Same  int `json:"same"`  // the best with the same pixels
+	Lossy int `json:"lossy"` // the best of the others whose likeness is known
+	// Base is the row that gains are told against: the tree as it is.
+	Base int `json:"base"`
+	// Lines are what to tell the user, one or two.
+	Lines []string `json:"lines"`
+}
+
+// Lasting are the rates of the epochs that a training consists of.
+func (r *Row) Lasting() []float64 {
+	switch {
+	case r.Fits && len(r.Cached) > 0:
+		return r.Cached
+	case len(r.Cold) > 0:
+		return r.Cold
+	}
+	return r.First
+}
+
+// Rate is the lasting rate with its interval.
+func (r *Row) Rate() stats.Interval { return stats.Bootstrap(r.Lasting()) }
