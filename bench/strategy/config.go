@@ -1,0 +1,111 @@
+package strategy
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Caches: what an epoch finds in memory.
+const (
+	NoCache     = "none"
+	System      = "system"
+	Application = "application"
+)
+
+// Compressions and Caches are all that there are.
+var (
+	Compressions = []string{None, Zstd, Zlib, Gzip}
+	Caches       = []string{NoCache, System, Application}
+)
+
+// Config says what to measure, and how.
+type Config struct {
+	Registry *transcode.Registry
+	Pipeline transcode.Pipeline
+	// Root is the dataset, and Files the paths below it, with slashes, of those that
+	// are read. Those that are no samples by their names are left out.
+	Root  string
+	Files []string
+	Roles transcode.Roles
+	// Dataset is how many samples the whole dataset has, of which Files may be a
+	// part: whether what is stored fits in memory is told from that. 0 means Files.
+	Dataset int
+	// Work is where a directory for what is stored is made, and removed at the end.
+	// It should be on the disk that the results would lie on. Empty is the usual
+	// directory for temporary files.
+	Work string
+	// Workers are the numbers of workers that are compared. None means one a core.
+	// What is stored has as many shards as the largest of them, written by as many.
+	Workers []int
+	// Compressions of what is stored; none means None.
+	Compressions []string
+	// Caches that epochs are measured with; none means NoCache and System.
+	Caches []string
+	// Rounds is how often each strategy has its turn, in random order with the
+	// others; 0 means 5.
+	Rounds  int
+	Seed    uint64 // of all orders
+	Weights Weights
+	// Progress hears what is being done; nil is nobody.
+	Progress func(what string)
+}
+
+// complete fills in what was left open, and refuses what makes no sense.
+func (c *Config) complete() error {
+	if len(c.Workers) == 0 {
+		c.Workers = []int{runtime.GOMAXPROCS(0)}
+	}
+	if len(c.Compressions) == 0 {
+		c.Compressions = []string{None}
+	}
+	if len(c.Caches) == 0 {
+		c.Caches = []string{NoCache, System}
+	}
+	if c.Rounds <= 0 {
+		c.Rounds = 5
+	}
+	if c.Weights == (Weights{}) {
+		c.Weights = DefaultWeights
+	}
+	if c.Progress == nil {
+		c.Progress = func(string) {}
+	}
+	if err := errors.Join(checkWorkers(c.Workers), checkWords("compression", c.Compressions, Compressions), checkWords("cache", c.Caches, Caches), c.Weights.Check(), c.Roles.Check()); err != nil {
+		return err
+	}
+	if len(work(c.Pipeline)) == 0 {
+		return fmt.Errorf("view %q has no steps: there is nothing to split; name a pipeline such as resize256-center", c.Pipeline)
+	}
+	return nil
+}
+
+func checkWorkers(workers []int) error {
+	for _, n := range workers {
+		if n < 1 || n > 1024 {
+			return fmt.Errorf("%d workers; from 1 to 1024 are possible", n)
+		}
+	}
+	return checkTwice("number of workers", workers)
+}
+
+func checkWords(what string, words, all []string) error {
+	for _, w := range words {
+		if !slices.Contains(all, w) {
+			return fmt.Errorf("unknown %s %q; there are %q", what, w, all)
+		}
+	}
+	return checkTwice(what, words)
+}
+
+func checkTwice[T comparable](what string, words []T) error {
+	for i, w := range words {
+		if slices.Contains(words[:i], w) {
+			return fmt.Errorf("%s %v stands twice", what, w)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package strategy
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// meter takes the cost of something that this process does.
+type meter struct {
+	began time.Time
+	cpu   float64
+	disk  int64
+}
+
+// cost is wall time and CPU time, in seconds, and bytes that came from a disk.
+type cost struct {
+	seconds, cpu float64
+	disk         int64
+}
+
+// begin starts with no garbage of whatever was before.
+func begin() meter {
+	runtime.GC()
+	disk, cpu := ownReads(), ownCPU()
+	return meter{time.Now(), cpu, disk}
+}
+
+func (m meter) end() cost {
+	// An epoch of nothing at all still takes a nanosecond, so that rates are numbers.
+	seconds := max(time.Since(m.began), 1).Seconds()
+	return cost{seconds, ownCPU() - m.cpu, ownReads() - m.disk}
+}
+
+// ownCPU is the CPU seconds of this process.
+func ownCPU() float64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// ownReads is how many bytes this process had read from disks; 0 where the kernel
+// does not count them.
+func ownReads() int64 {
+	b, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(b) {
+		if n, ok := bytes.CutPrefix(line, []byte("read_bytes: ")); ok {
+			bytes, _ := strconv.ParseInt(string(bytes.TrimSpace(n)), 10, 64)
+			return bytes
+		}
+	}
+	return 0
+}
+
+// settle writes back what is dirty in the file system of a directory, so that all of
+// it can be dropped.
+func settle(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := unix.Syncfs(int(d.Fd())); err != nil {
+		return fmt.Errorf("writing back what is dirty below %s: %w", dir, err)
+	}
+	return nil
+}
+
+// drop makes the page cache drop files that are not dirty. Unlike [loader.Forget] it
+// does not wait for the disk at each of them: it is called often.
+func drop(names []string) error {
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		err = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("making the page cache drop %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// RoomError says that the disk has no room for what would be stored.
+type RoomError struct {
+	Dir        string
+	Need, Free int64 // bytes
+}
+
+func (e *RoomError) Error() string {
+	return fmt.Sprintf("%.1f MB would be stored in %s, where only %.1f MB may be used; take fewer samples, or another directory to work in",
+		float64(e.Need)/1e6, e.Dir, float64(e.Free)/1e6)
+}
+
+// checkRoom refuses to store more than there is room for; a hundredth of the disk,
+// or 1 GiB where that is more, shall stay free.
+func checkRoom(dir string, need int64) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return fmt.Errorf("how much is free in %s: %w", dir, err)
+	}
+	free := int64(st.Bavail)*st.Bsize - min(int64(st.Blocks)*st.Bsize/100, 1<<30)
+	if need > free {
+		return &RoomError{dir, need, max(free, 0)}
+	}
+	return nil
+}
+
+// inMemory reports whether a directory lies in memory, so that there is no disk
+// that anything could be read from.
+func inMemory(dir string) bool {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) != nil {
+		return false
+	}
+	return st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC
+}

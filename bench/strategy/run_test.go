@@ -1,0 +1,336 @@
+package strategy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// digests collects what each epoch made of each sample.
+type digests struct {
+	mu   sync.Mutex
+	seen map[int]map[[32]byte]int
+}
+
+func (d *digests) visit(_ context.Context, i int, p transcode.Payload) error {
+	h := sha256.New()
+	if px := p.Pixels; px != nil {
+		fmt.Fprint(h, px.Width, px.Height, px.Mode, px.Type, px.Planar, px.Palette, "\n")
+		h.Write(px.Pix)
+	} else {
+		h.Write(p.Bytes)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen == nil {
+		d.seen = map[int]map[[32]byte]int{}
+	}
+	if d.seen[i] == nil {
+		d.seen[i] = map[[32]byte]int{}
+	}
+	d.seen[i][[32]byte(h.Sum(nil))]++
+	return nil
+}
+
+// TestSameResults wants the same bits of every sample from all splits, compressions,
+// caches and workers.
+func TestSameResults(t *testing.T) {
+	root, files := dataset(t, 12)
+	turn := 0
+	for spec, roles := range map[string]transcode.Roles{
+		"resize64-center":              {},
+		"resize64-center-grey":         {},
+		"resize64-grey-center-chw":     {Masks: []string{"mask.png"}},
+		"scan5-resize64-float32":       {Images: []string{"deep.png"}},
+		"half-npy":                     {},
+		"upright-crop40-jpeg90":        {Images: []string{"**/*.png"}},
+		"scan5":                        {},
+		"resize48-png":                 {Masks: []string{"mask.png"}},
+		"baseline":                     {},
+		"scan2-resize32-center-npy":    {Masks: []string{"class/a/*.jpg"}},
+		"l3":                           {},
+		"half-resize32-grey-float32":   {},
+		"resize64-center-chw-npy":      {Images: []string{"mask.png"}},
+		"resize40-crop32-grey-float32": {},
+	} {
+		t.Run(spec, func(t *testing.T) {
+			work := t.TempDir()
+			compressions := []string{None, Compressions[1+turn%3]}
+			turn++
+			var d digests
+			r, err := run(t.Context(), Config{
+				Registry: registry, Pipeline: parse(t, spec), Root: root, Files: files, Roles: roles, Work: work,
+				Workers: []int{1, 3}, Compressions: compressions, Caches: Caches, Rounds: 1,
+			}, d.visit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Faulty) != 1 || r.Faulty[0].Path != "broken.jpg" || r.Samples != 16 {
+				t.Errorf("%d samples, faulty %v", r.Samples, r.Faulty)
+			}
+			epochs := 3 * len(r.Rows)
+			if want := 2 * (1 + 2*(len(Splits(registry, parse(t, spec)))-1)); len(r.Rows) != want {
+				t.Errorf("%d rows, want %d", len(r.Rows), want)
+			}
+			for i := range r.Samples {
+				if len(d.seen[i]) != 1 {
+					t.Errorf("sample %d has %d results", i, len(d.seen[i]))
+				}
+				for _, n := range d.seen[i] {
+					if n != epochs {
+						t.Errorf("sample %d: %d results in %d epochs", i, n, epochs)
+					}
+				}
+			}
+			wantViews(t, spec, roles, root, files, &d)
+			wantEmpty(t, work)
+		})
+	}
+}
+
+// wantViews wants what the view of the same pipeline gives: the steps that are run
+// here one by one are those that a mount runs.
+func wantViews(t *testing.T, spec string, roles transcode.Roles, root string, files []string, d *digests) {
+	t.Helper()
+	p := parse(t, spec)
+	i := 0
+	for _, name := range files {
+		if name == "broken.jpg" || !registry.IsSample(name) {
+			continue
+		}
+		src, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := registry.ProbeBytes(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := registry.Plan(p, info, roles.Of(name))
+		want, err := plan.Run(t.Context(), src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps, err := fit(registry, p, info, roles.Of(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(steps) != plan.Len() {
+			t.Errorf("%s: %d steps, the plan has %d", name, len(steps), plan.Len())
+		}
+		s := &sample{name: name, info: info, role: roles.Of(name), steps: steps}
+		// All steps, also a last npy: the file that the view has.
+		out, err := s.run(t.Context(), registry.Limits(), s.source(src), 0, p.Len())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(out.Bytes) != string(want) {
+			t.Errorf("%s: not what the view gives", name)
+		}
+		// And without it what the epochs saw.
+		out, err = s.run(t.Context(), registry.Limits(), s.source(src), 0, len(work(p)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var one digests
+		if err := one.visit(t.Context(), i, out); err != nil {
+			t.Fatal(err)
+		}
+		for sum := range one.seen[i] {
+			if d.seen[i][sum] == 0 {
+				t.Errorf("%s: the epochs gave something else", name)
+			}
+		}
+		i++
+	}
+}
+
+// TestReport wants figures in every row that can be true.
+func TestReport(t *testing.T) {
+	root, files := dataset(t, 20)
+	var heard []string
+	r, err := Run(t.Context(), Config{
+		Registry: registry, Pipeline: parse(t, "resize64-center"), Root: root, Files: files, Work: t.TempDir(), Rounds: 4,
+		Workers: []int{2}, Compressions: []string{None, Zstd}, Caches: Caches, Dataset: 2300,
+		Progress: func(s string) { heard = append(heard, s) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Pipeline != "resize64-center-npy" || r.Rounds != 4 || r.Interrupted || len(heard) == 0 || r.Winner < 0 || r.Base < 0 {
+		t.Errorf("%+v", r)
+	}
+	// deep.png and mask.png may be masks: only decoded.
+	if r.Samples != 24 || r.Partly != 2 || r.Unchanged != 0 || r.Dataset != 2300 || r.Whole(24) != 2300 {
+		t.Errorf("%d samples, %d partly, %d unchanged", r.Samples, r.Partly, r.Unchanged)
+	}
+	stored := map[string]int64{}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		stored[row.Split.Name+" "+row.Compression] = row.Stored
+		for _, cache := range Caches {
+			e := row.Caches[cache]
+			if e == nil || len(e.Rates) != 4 || e.Rate() <= 0 || e.Error != "" {
+				t.Errorf("%s, cache %s: %+v", row.Split.Name, cache, e)
+			}
+		}
+		if (row.Offline > 0) != row.Split.Stored || !row.Fits || row.Bandwidth(r.Samples) <= 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+	shards := int64(2 * (headerSize + trailerSize))
+	if stored["unprocessed none"] != r.Bytes || stored["packed none"] != r.Bytes+shards+24*headerSize {
+		t.Errorf("stored %v of %d bytes", stored, r.Bytes)
+	}
+	if want := r.Results + shards + 24*(headerSize+fixed); stored["center none"] != want {
+		t.Errorf("center takes %d bytes, want %d", stored["center none"], want)
+	}
+	if stored["center zstd"] >= stored["center none"]/2 {
+		t.Errorf("stored %v", stored)
+	}
+	if _, err := json.Marshal(r); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestApplicationDoesNotFit wants a reason in place of figures.
+func TestApplicationDoesNotFit(t *testing.T) {
+	root, files := dataset(t, 3)
+	c := Config{Registry: registry, Pipeline: parse(t, "resize64-center"), Root: root, Files: files, Caches: []string{Application}}
+	if err := c.complete(); err != nil {
+		t.Fatal(err)
+	}
+	task, err := survey(t.Context(), &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.samples[0].bodies[2] = 1 << 50
+	row := &Row{Workers: 1, Caches: map[string]*Epochs{}, stored: &stored{task: task, split: 2, compression: None}}
+	r := &runner{Config: c, task: task}
+	if err := r.application(t.Context(), row); err != nil {
+		t.Fatal(err)
+	}
+	if e := row.Caches[Application]; len(e.Rates) != 0 || !strings.Contains(e.Error, "does not fit in memory") {
+		t.Errorf("%+v", e)
+	}
+	if row.Lasting() != nil {
+		t.Error("there is a rate")
+	}
+}
+
+// TestCancel wants what there is, the error, and nothing left, wherever it is
+// stopped.
+func TestCancel(t *testing.T) {
+	root, files := dataset(t, 6)
+	for _, at := range []string{"looking", "storing", "round 1", "round 2"} {
+		work := t.TempDir()
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		r, err := Run(ctx, Config{
+			Registry: registry, Pipeline: parse(t, "resize64-center"), Root: root, Files: files, Work: work, Rounds: 3, Workers: []int{2},
+			Progress: func(what string) {
+				if strings.Contains(what, at) {
+					// Not the first: something is there already.
+					if n++; n == 3 || at == "looking" {
+						cancel()
+					}
+				}
+			},
+		})
+		cancel()
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", at, err)
+		}
+		wantEmpty(t, work)
+		switch at {
+		case "looking":
+			if r != nil {
+				t.Errorf("%s: %+v", at, r)
+			}
+		case "storing":
+			if len(r.Rows) != 0 || r.Winner != -1 || !r.Interrupted {
+				t.Errorf("%s: %+v", at, r)
+			}
+		case "round 1":
+			if len(r.Rows) != 2 || r.Rounds != 0 || !r.Interrupted || r.Winner < 0 {
+				t.Errorf("%s: %d rows, %+v", at, len(r.Rows), r)
+			}
+		case "round 2":
+			if len(r.Rows) != 5 || r.Rounds != 1 || !r.Interrupted {
+				t.Errorf("%s: %d rows, %+v", at, len(r.Rows), r)
+			}
+		}
+	}
+}
+
+// TestRefused wants errors that say what to do, and nothing left.
+func TestRefused(t *testing.T) {
+	root, files := dataset(t, 2)
+	good := Config{Registry: registry, Pipeline: parse(t, "resize64-center"), Root: root, Files: files}
+	for want, change := range map[string]func(*Config){
+		"there is nothing to split":           func(c *Config) { c.Pipeline = transcode.Pipeline{} },
+		`unknown compression "lz4"`:           func(c *Config) { c.Compressions = []string{"lz4"} },
+		`unknown cache "disk"`:                func(c *Config) { c.Caches = []string{"disk"} },
+		"number of workers 2 stands twice":    func(c *Config) { c.Workers = []int{2, 2} },
+		"0 workers":                           func(c *Config) { c.Workers = []int{0} },
+		"weights are numbers":                 func(c *Config) { c.Weights.Time = -1 },
+		"none of the 1 samples":               func(c *Config) { c.Files = []string{"broken.jpg"} },
+		"none of the 1 files in":              func(c *Config) { c.Files = []string{"labels.json"} },
+		"no such file":                        func(c *Config) { c.Files = append(slices.Clone(files), "gone.jpg") },
+		"a directory to work in":              func(c *Config) { c.Work = filepath.Join(c.Work, "nowhere") },
+		"class: no regular file":              func(c *Config) { c.Files = []string{"class.jpg"} },
+		`glob pattern "[" is malformed`:       func(c *Config) { c.Roles.Masks = []string{"["} },
+		"none of the 0 files in " + root + "": func(c *Config) { c.Files = nil },
+	} {
+		c := good
+		c.Work = t.TempDir()
+		if strings.HasPrefix(want, "class") {
+			c.Root = t.TempDir()
+			if err := os.Mkdir(filepath.Join(c.Root, "class.jpg"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			want = "class.jpg: no regular file"
+		}
+		work := c.Work
+		change(&c)
+		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		wantEmpty(t, work)
+	}
+	if err := checkRoom(root, 1<<60); err == nil || !strings.Contains(err.Error(), "take fewer samples") {
+		t.Errorf("%v", err)
+	}
+	var room *RoomError
+	if err := checkRoom(root, 1<<60); !errors.As(err, &room) || room.Need != 1<<60 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestChanged wants a dataset that changes meanwhile to be told.
+func TestChanged(t *testing.T) {
+	root, files := dataset(t, 4)
+	_, err := Run(t.Context(), Config{
+		Registry: registry, Pipeline: parse(t, "resize64-center"), Root: root, Files: files, Work: t.TempDir(), Rounds: 1,
+		Progress: func(what string) {
+			if strings.HasPrefix(what, "reading unprocessed") {
+				if err := os.WriteFile(filepath.Join(root, files[1]), []byte("shorter"), 0o644); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+	})
+	if err == nil || !strings.Contains(err.Error(), files[1]+" has changed") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,121 @@
+package strategy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// The names of the splits that are no step's.
+const (
+	Unprocessed = "unprocessed"
+	Packed      = "packed"
+	Decoded     = "decoded"
+)
+
+// Split is a place where a pipeline can be split.
+type Split struct {
+	// Name is Unprocessed, Packed, Decoded, or the last step of the prefix.
+	Name string `json:"name"`
+	// Steps is how many steps of the pipeline the prefix has, an implied decode
+	// included.
+	Steps int `json:"steps"`
+	// Stored: the results of the prefix are stored. Not so for Unprocessed.
+	Stored bool `json:"stored"`
+	// View is the view of which the files hold what is stored; empty where there is
+	// none.
+	View string `json:"view,omitempty"`
+	// InPack: a store has that view by packing alone, and nothing is to be added.
+	InPack bool `json:"in_pack,omitempty"`
+	// Rest are the steps at each read.
+	Rest []string `json:"rest,omitempty"`
+}
+
+// Parse reads the spec of a pipeline. Unlike that of a view it may end in pixels:
+// `resize256-center` is resize256-center-npy, whose last step only writes down what
+// is there, and is never run here.
+func Parse(r *transcode.Registry, spec string) (transcode.Pipeline, error) {
+	p, err := r.Parse(spec)
+	if bad := (*transcode.SpecError)(nil); errors.As(err, &bad) && bad.Word == "" {
+		if array, e := r.Parse(spec + "-npy"); e == nil {
+			return array, nil
+		}
+	}
+	return p, err
+}
+
+// work is the steps of p that are run: all but a last npy.
+func work(p transcode.Pipeline) []transcode.Step {
+	steps := p.Steps()
+	if n := len(steps); n > 0 && steps[n-1].Kind.Format == transcode.NPY {
+		steps = steps[:n-1]
+	}
+	return steps
+}
+
+// Splits lists the splits of a pipeline, in the order of its steps.
+func Splits(r *transcode.Registry, p transcode.Pipeline) []Split {
+	steps := work(p)
+	names := make([]string, len(steps))
+	for i, s := range steps {
+		names[i] = s.String()
+	}
+	splits := []Split{
+		{Name: Unprocessed, View: transcode.Original, Rest: names},
+		{Name: Packed, Stored: true, View: transcode.Original, InPack: true, Rest: names},
+	}
+	for i, name := range names {
+		if steps[i].Kind.To == transcode.Picture && name == "decode" {
+			name = Decoded
+		}
+		splits = append(splits, Split{
+			Name: name, Steps: i + 1, Stored: true, View: viewOf(r, p.Prefix(i+1)),
+			InPack: i == 0 && steps[0].Kind.Split != nil, Rest: names[i+1:],
+		})
+	}
+	return splits
+}
+
+// viewOf is the view whose files hold what a prefix makes.
+func viewOf(r *transcode.Registry, prefix transcode.Pipeline) string {
+	spec, decoded := strings.CutSuffix(prefix.String(), "decode")
+	if !decoded {
+		spec += "-"
+	}
+	// ppm is for whatever reads pictures, and npy for what only it can hold.
+	for _, spec := range []string{prefix.String(), spec + "ppm", spec + "npy"} {
+		if _, err := r.Parse(spec); err == nil {
+			return spec
+		}
+	}
+	return ""
+}
+
+// WithGrey returns p with the step grey before its last step, and after it: PRESTO's
+// example (section 4.6) of where a step should stand that makes samples smaller. It
+// returns those that are possible, and an error about the others.
+func WithGrey(r *transcode.Registry, p transcode.Pipeline) ([]transcode.Pipeline, error) {
+	var words []string
+	for _, s := range work(p) {
+		if s.String() != "decode" {
+			words = append(words, s.String())
+		}
+	}
+	if len(words) == 0 {
+		return nil, fmt.Errorf("view %q has no step that grey could stand before or after", p)
+	}
+	var pipelines []transcode.Pipeline
+	var errs []error
+	for _, at := range []int{len(words) - 1, len(words)} {
+		grey, err := Parse(r, strings.Join(slices.Insert(slices.Clone(words), at, "grey"), "-"))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		pipelines = append(pipelines, grey)
+	}
+	return pipelines, errors.Join(errs...)
+}

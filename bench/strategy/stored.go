@@ -1,0 +1,231 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// stored is a split with a compression, and what was stored of it: nothing where the
+// files of the dataset are read themselves.
+type stored struct {
+	*task
+	split       int // index into task.splits
+	compression string
+	shards      []string
+	bytes       int64 // that are read in an epoch
+	offline     cost
+}
+
+// at is the split.
+func (s *stored) at() Split { return s.splits[s.split] }
+
+// room is how many bytes are stored at most; compression can only make them fewer,
+// or a little more.
+func (s *stored) room(shards int) int64 {
+	if !s.at().Stored {
+		return 0
+	}
+	n := int64(shards) * recordSize(trailerSize)
+	for _, sample := range s.samples {
+		n += recordSize(sample.bodies[s.split])
+	}
+	if s.compression != None {
+		n += n / 1000
+	}
+	return n
+}
+
+// payloads is how many bytes all samples take in memory, deserialised.
+func (s *stored) payloads() (n int64) {
+	for _, sample := range s.samples {
+		n += sample.bodies[s.split]
+	}
+	return n
+}
+
+// forget makes the next epoch read from the disk.
+func (s *stored) forget() error {
+	if s.at().Stored {
+		return drop(s.shards)
+	}
+	return drop(s.files)
+}
+
+// store runs the prefix on all samples and stores the results, in a directory that
+// it makes.
+func (s *stored) store(ctx context.Context, dir string, workers int) error {
+	if !s.at().Stored {
+		for _, sample := range s.samples {
+			s.bytes += sample.bytes
+		}
+		return nil
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	s.shards = make([]string, workers)
+	sizes := make([]int64, workers)
+	q := queue{length: len(s.samples)}
+	m := begin()
+	err := each(ctx, workers, func(ctx context.Context, w int) (err error) {
+		s.shards[w] = filepath.Join(dir, fmt.Sprintf("shard-%03d", w))
+		sizes[w], err = s.shard(ctx, s.shards[w], &q)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.offline = m.end()
+	for _, n := range sizes {
+		s.bytes += n
+	}
+	return nil
+}
+
+// shard writes one shard.
+func (s *stored) shard(ctx context.Context, name string, q *queue) (size int64, err error) {
+	w, err := createShard(name, s.compression)
+	if err != nil {
+		return 0, err
+	}
+	var file, body []byte
+	for i, ok := q.take(); ok; i, ok = q.take() {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		if file, body, err = s.record(ctx, s.samples[i], file, body[:0]); err != nil {
+			break
+		}
+		if err = w.append(uint32(i), body); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		w.file.Close()
+		return 0, err
+	}
+	if size, err = w.finish(); err != nil {
+		return 0, fmt.Errorf("storing the results of %s: %w", s.at().Name, err)
+	}
+	return size, nil
+}
+
+// record makes the body of a sample's record, in the memory of the one before.
+func (s *stored) record(ctx context.Context, sample *sample, file, body []byte) (_, _ []byte, err error) {
+	if file, err = readFile(sample.name, file); err != nil {
+		return file, body, err
+	}
+	if err := sample.same(file); err != nil {
+		return file, body, err
+	}
+	p, err := sample.run(ctx, s.limits, sample.source(file), 0, s.at().Steps)
+	if err != nil {
+		return file, body, sample.changed(err)
+	}
+	if body, err = appendBody(body, p, s.meta); err != nil {
+		return file, body, sample.changed(err)
+	}
+	return file, body, nil
+}
+
+// visit is called with the number of a sample and its payload, which is only there
+// until it returns unless it was asked to be kept.
+type visit func(ctx context.Context, i int, p transcode.Payload) error
+
+// read reads what is stored, or the files, once. With keep each payload has memory
+// of its own.
+func (s *stored) read(ctx context.Context, workers int, random *rand.Rand, keep bool, do visit) error {
+	if s.at().Stored {
+		return s.readShards(ctx, workers, keep, do)
+	}
+	return s.readFiles(ctx, workers, random, keep, do)
+}
+
+// readFiles reads the files of the dataset in random order.
+func (s *stored) readFiles(ctx context.Context, workers int, random *rand.Rand, keep bool, do visit) error {
+	order := random.Perm(len(s.samples))
+	q := queue{length: len(order)}
+	return each(ctx, workers, func(ctx context.Context, _ int) error {
+		var buf []byte
+		for k, ok := q.take(); ok; k, ok = q.take() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			i := order[k]
+			sample := s.samples[i]
+			if keep {
+				buf = nil
+			}
+			var err error
+			if buf, err = readFile(sample.name, buf); err != nil {
+				return err
+			}
+			if err := sample.same(buf); err != nil {
+				return err
+			}
+			if err := do(ctx, i, sample.source(buf)); err != nil {
+				return sample.changed(err)
+			}
+		}
+		return nil
+	})
+}
+
+// readShards reads each shard from its beginning to its end.
+func (s *stored) readShards(ctx context.Context, workers int, keep bool, do visit) error {
+	q := queue{length: len(s.shards)}
+	return each(ctx, workers, func(ctx context.Context, _ int) error {
+		var buf []byte
+		for k, ok := q.take(); ok; k, ok = q.take() {
+			var err error
+			if buf, err = s.readShard(ctx, s.shards[k], buf, keep, do); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *stored) readShard(ctx context.Context, name string, buf []byte, keep bool, do visit) ([]byte, error) {
+	r, err := openShard(name, s.compression)
+	if err != nil {
+		return buf, err
+	}
+	defer r.Close()
+	expect := func(i uint32) int64 {
+		if int64(i) >= int64(len(s.samples)) {
+			return -1
+		}
+		return s.samples[i].bodies[s.split]
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return buf, err
+		}
+		if keep {
+			buf = nil
+		}
+		i, body, err := r.next(expect, buf)
+		if errors.Is(err, errEnd) {
+			return buf, nil
+		}
+		if err != nil {
+			return buf, err
+		}
+		buf = body
+		sample := s.samples[i]
+		p, err := readBody(body, sample.shape(s.at().Steps))
+		if err != nil {
+			return buf, r.damaged(err)
+		}
+		if err := do(ctx, int(i), p); err != nil {
+			return buf, sample.changed(err)
+		}
+	}
+}
