@@ -1,0 +1,126 @@
+package views
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pipefs/pipefs/bench/mssim"
+	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// worthwhile is how much faster than the tree as it is a view has to be to be worth
+// a word.
+const worthwhile = 1.05
+
+// advise says which views to use. mnt is where they are mounted, or empty.
+func (r *Report) advise(mnt string) {
+	if mnt == "" {
+		mnt = "MNT"
+	}
+	rate := func(i int) float64 { return stats.Median(r.Rows[i].Lasting()) }
+	a := &r.Advice
+	pick := func(current, i int) int {
+		if current < 0 || rate(i) > rate(current) {
+			return i
+		}
+		return current
+	}
+	safe := false // the lossy one is at the paper's mark
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		switch {
+		case len(row.Lasting()) == 0 || row.Error != "":
+		case row.Control && row.View == plainName, a.Base < 0 && row.View == transcode.Original:
+			a.Base = i
+		}
+		switch {
+		case len(row.Lasting()) == 0 || row.Error != "" || row.Control:
+		case row.Same:
+			a.Same = pick(a.Same, i)
+		case row.MSSSIM == 0:
+		case row.MSSSIM >= mssim.Safe && !safe:
+			a.Lossy, safe = i, true
+		case row.MSSSIM >= mssim.Safe || !safe:
+			a.Lossy = pick(a.Lossy, i)
+		}
+	}
+	if a.Same >= 0 {
+		a.Lines = append(a.Lines, r.same(mnt))
+	}
+	if a.Lossy >= 0 {
+		a.Lines = append(a.Lines, r.lossy(mnt))
+	}
+}
+
+// same advises on a view with the same pixels.
+func (r *Report) same(mnt string) string {
+	a, row := r.Advice, &r.Rows[r.Advice.Same]
+	gain := r.gain(a.Same)
+	switch {
+	case a.Base < 0:
+		return fmt.Sprintf("Same pixels: point your loader at %s/%s, the fastest: %.0f samples/s%s.", mnt, row.View, stats.Median(row.Lasting()), row.when())
+	case row.View == transcode.Original || gain.Median <= 1:
+		return "Same pixels: stay with your present tree; nothing is faster."
+	case gain.Median < worthwhile || gain.Low < 1:
+		return fmt.Sprintf("Same pixels: stay with your present tree; %s/%s is %s as fast, and that is not worth a change.", mnt, row.View, times(gain))
+	}
+	return fmt.Sprintf("Same pixels: point your loader at %s/%s: %s your present tree%s, %s.", mnt, row.View, times(gain), row.when(), r.space(row))
+}
+
+// lossy advises on a view with other pixels.
+func (r *Report) lossy(mnt string) string {
+	a, row := r.Advice, &r.Rows[r.Advice.Lossy]
+	s := fmt.Sprintf("Fewer bytes: %s/%s, MS-SSIM %.3f", mnt, row.View, row.MSSSIM)
+	if row.MSSSIM < mssim.Safe {
+		s += fmt.Sprintf(" (under the PCR paper's mark of %.2f)", mssim.Safe)
+	}
+	gain := r.gain(a.Lossy)
+	switch {
+	case a.Base < 0:
+		return s + fmt.Sprintf(": %.0f samples/s%s.", stats.Median(row.Lasting()), row.when())
+	case gain.Median < worthwhile || gain.Low < 1:
+		return s + fmt.Sprintf(", is no faster here: %s your present tree%s.", times(gain), row.when())
+	}
+	return s + fmt.Sprintf(": %s your present tree%s, %s.", times(gain), row.when(), r.space(row))
+}
+
+// times writes a ratio, with its interval if there is one.
+func times(i stats.Interval) string {
+	if i.Low == i.High {
+		return fmt.Sprintf("%.2f×", i.Median)
+	}
+	return fmt.Sprintf("%.2f× (%.2f–%.2f)", i.Median, i.Low, i.High)
+}
+
+// gain is a row's rate over that of the tree as it is, round by round; 0 where that is
+// not known.
+func (r *Report) gain(i int) stats.Interval {
+	if r.Advice.Base < 0 {
+		return stats.Interval{}
+	}
+	return stats.Paired(r.Rows[i].Lasting(), r.Rows[r.Advice.Base].Lasting())
+}
+
+// space says what a view takes on the disk.
+func (r *Report) space(row *Row) string {
+	base := r.Rows[r.Advice.Base].FileBytes
+	switch {
+	case r.Prepared:
+		return "which the store has already"
+	case row.StoredBytes == 0 || base == 0:
+		return "no more disk space"
+	}
+	return fmt.Sprintf("%.1f× its disk space", float64(base+row.StoredBytes)/float64(base))
+}
+
+// when says of which epochs the lasting rate is.
+func (r *Row) when() string {
+	if r.Fits && len(r.Cached) > 0 {
+		return " from the second epoch on"
+	}
+	return ""
+}
+
+// String is the advice as it is printed.
+func (a Advice) String() string { return strings.Join(a.Lines, "\n") }

@@ -1,0 +1,193 @@
+package views
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pipefs/pipefs/bench/mssim"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// The bounds of looking at pictures.
+const (
+	compared    = 8
+	compareTime = 5 * time.Second
+)
+
+// sound leaves out samples that cannot be decoded: most loaders would end there.
+func (r *runner) sound(ctx context.Context, files []string) (_ []string, err error) {
+	r.tell("decoding the samples once, to leave out broken ones")
+	dir := r.Plain
+	if dir == "" {
+		m, err := r.mount(ctx, true)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, m.Close()) }()
+		dir = filepath.Join(m.Dir, r.Views[0])
+	}
+	faults := make([]error, len(files))
+	var work errgroup.Group
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range files {
+		work.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if err == nil {
+				_, err = r.Registry.Decode(ctx, b)
+			}
+			faults[i] = err
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	var good []string
+	r.report.LeftOut, r.report.Broken = 0, ""
+	for i, name := range files {
+		switch {
+		case faults[i] == nil:
+			good = append(good, name)
+		case r.report.LeftOut == 0:
+			r.report.Broken = fmt.Sprintf("%s: %v", name, faults[i])
+			fallthrough
+		default:
+			r.report.LeftOut++
+		}
+	}
+	if len(good) == 0 {
+		return nil, fmt.Errorf("none of %d samples can be decoded: %s", len(files), r.report.Broken)
+	}
+	return good, nil
+}
+
+// inspect finds out what the views show, without measuring anything: whether their
+// pixels are those of the source, and if not how much they look like them. It makes
+// the copies of controls, too.
+func (r *runner) inspect(ctx context.Context) (err error) {
+	r.tell("comparing the views' pixels with the source's")
+	m, err := r.mount(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	sources := map[string]*transcode.Pixels{}
+	decode := func(view, name string) (*transcode.Pixels, error) {
+		b, err := os.ReadFile(filepath.Join(m.Dir, view, name))
+		if err != nil {
+			return nil, err
+		}
+		return r.Registry.Decode(ctx, b)
+	}
+	until := time.Now().Add(compareTime)
+	for _, s := range r.subjects {
+		switch {
+		case s.plain != "":
+			continue
+		case s.copied != nil:
+			s.Same, s.MSSSIM, s.Error = s.copied.Same, s.copied.MSSSIM, s.copied.Error
+			if s.plain, err = r.copyOut(ctx, m.Dir, s.copied.View); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.identify(r.Registry, m.Dir); err != nil {
+			s.fail(err)
+			continue
+		}
+		if s.Same {
+			continue
+		}
+		sum, n := 0.0, 0
+		for _, name := range evenly(r.files, compared) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if n > 0 && time.Now().After(until) {
+				break
+			}
+			if sources[name] == nil {
+				if sources[name], err = decode(transcode.Original, name); err != nil {
+					continue // a store may have no originals, and any sample may be broken
+				}
+			}
+			px, err := decode(s.View, name)
+			if err != nil {
+				continue
+			}
+			// What has another size or mode cannot be compared.
+			if similarity, err := mssim.Compare(px, sources[name]); err == nil {
+				sum, n = sum+similarity, n+1
+			}
+		}
+		if n > 0 {
+			s.MSSSIM = sum / float64(n)
+		}
+	}
+	return nil
+}
+
+// identify finds out which pipeline a subject shows. Links of a mount lead to one.
+func (s *subject) identify(registry *transcode.Registry, mnt string) error {
+	spec := s.View
+	if target, err := os.Readlink(filepath.Join(mnt, s.View)); err == nil {
+		spec, s.Path = filepath.Base(target), filepath.Base(target)
+	}
+	p, err := registry.Parse(spec)
+	if err != nil {
+		return err
+	}
+	s.Same = true
+	for _, step := range p.Steps() {
+		if step.Kind.Split != nil {
+			s.Same = s.Same && step.Arg == step.Kind.Max
+		} else {
+			s.Same = s.Same && step.Kind.Effect == transcode.Exact
+		}
+	}
+	return nil
+}
+
+// copyOut copies the samples of a view to plain files.
+func (r *runner) copyOut(ctx context.Context, mnt, view string) (string, error) {
+	r.tell("copying " + view + " to plain files")
+	dir := filepath.Join(r.copies(), view)
+	for _, name := range r.files {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		to := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return "", err
+		}
+		if err := copyFile(to, filepath.Join(mnt, view, name)); err != nil {
+			return "", fmt.Errorf("copying %s for its control: %w", view, err)
+		}
+	}
+	return dir, nil
+}
+
+func copyFile(to, from string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	return errors.Join(err, dst.Close())
+}

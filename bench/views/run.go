@@ -1,0 +1,240 @@
+package views
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Config says what to measure, and how.
+type Config struct {
+	// Program is the path of pipefs, for mounts.
+	Program string
+	// Source is the dataset or store. Mount, if set, is a mount of it that is there
+	// already and is measured as it is.
+	Source, Mount string
+	// Plain is the directory that holds the source's files as they are, for the
+	// control; empty if there is none.
+	Plain string
+	// Options of mounts, beside those that measuring takes.
+	Options []string
+	// Views by their names below the mount, in the order of the report.
+	Views []string
+	// Controls: copy the files of each view to Work, and measure them there, too.
+	Controls bool
+	// Loader reads. Blind: it reads whatever it finds, and not a list.
+	Loader  loader.Loader
+	Blind   bool
+	Workers int // of raw reads
+	Compute loader.Compute
+	// Files are all samples of the source, by name. Prepared: it is a store, which has
+	// what its views take already.
+	Files    []string
+	Prepared bool
+	// Samples of an epoch; 0 is as many as Budget has room for.
+	Samples int
+	// Rounds; 0 is as many as Budget has room for, three at least.
+	Rounds int
+	// Budget is about how long measuring may take; 0 is 90 seconds.
+	Budget time.Duration
+	// Work is a directory on the disk that is measured: for what mounts keep, and
+	// copies. It is left empty.
+	Work string
+	// Registry knows the views of the source.
+	Registry *transcode.Registry
+	// Progress hears what is being done, how much of the whole is done, 0 to 1, and
+	// how long the rest will take.
+	Progress func(what string, done float64, left time.Duration)
+}
+
+// The bounds of what is chosen by itself.
+const (
+	fewest       = 64 // samples of an epoch
+	most         = 1024
+	leastRounds  = 3
+	mostRounds   = 9
+	epochsOfTurn = 3 // first or cold, cached, and what goes with mounting
+	pilot        = 48
+)
+
+// errNothing: there is nothing to be measured with.
+var errNothing = errors.New("no sample was found, so there is nothing to measure")
+
+// runner is a run of Run.
+type runner struct {
+	Config
+	files    []string // of an epoch
+	subjects []*subject
+	random   *rand.Rand
+	began    time.Time
+	turns    int // that were finished
+	rounds   int // that are planned
+	report   *Report
+}
+
+// Run measures. When ctx ends, or nothing can be measured any more, the report holds
+// what there is, beside the error. What goes wrong with one row stands there, and is
+// no error.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	if len(c.Files) == 0 {
+		return nil, errNothing
+	}
+	if c.Budget <= 0 {
+		c.Budget = 90 * time.Second
+	}
+	r := &runner{Config: c, random: rand.New(rand.NewPCG(3, 5)), began: time.Now()}
+	r.report = &Report{Time: r.began.UTC().Truncate(time.Second), Source: c.Source, Samples: len(c.Files), Loader: c.Loader.Name(), Advice: Advice{Same: -1, Lossy: -1, Base: -1}}
+	var err error
+	if r.report.Memory, err = loader.Memory(); err != nil {
+		return nil, err
+	}
+	if r.report.Machine, err = ThisMachine(c.Source); err != nil {
+		return nil, err
+	}
+	r.report.Prepared = c.Prepared
+	if err := os.MkdirAll(r.kept(), 0o700); err != nil {
+		return nil, err
+	}
+	r.setUp()
+	err = r.measure(ctx)
+	for _, s := range r.subjects {
+		s.summarize(r)
+		r.report.Rows = append(r.report.Rows, s.Row)
+	}
+	r.report.Rounds, r.report.Read = r.fullRounds(), len(r.files)
+	r.report.Interrupted = err != nil
+	r.report.advise(r.Mount)
+	return r.report, errors.Join(err, os.RemoveAll(r.copies()), os.RemoveAll(r.kept()))
+}
+
+// setUp lists what takes turns.
+func (r *runner) setUp() {
+	if r.Plain != "" {
+		r.subjects = append(r.subjects, &subject{Row: Row{View: plainName, Control: true, Same: true}, plain: r.Plain})
+	}
+	for _, v := range r.Views {
+		s := &subject{Row: Row{View: v, Path: v}}
+		r.subjects = append(r.subjects, s)
+		if r.Controls && v != transcode.Original {
+			r.subjects = append(r.subjects, &subject{Row: Row{View: v + ", " + plainName, Control: true}, copied: s})
+		}
+	}
+}
+
+// plainName is the control's.
+const plainName = "plain files"
+
+// measure runs rounds until the budget is used up.
+func (r *runner) measure(ctx context.Context) error {
+	if err := r.choose(ctx); err != nil {
+		return err
+	}
+	if err := r.inspect(ctx); err != nil {
+		return err
+	}
+	r.rounds = r.Rounds
+	if r.rounds == 0 {
+		r.rounds = leastRounds // until the first has told how long one takes
+	}
+	for round := 0; round < r.rounds; round++ {
+		began := time.Now()
+		order := slices.Clone(r.subjects)
+		r.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		for _, s := range order {
+			r.tell(fmt.Sprintf("round %d of %d: %s", round+1, r.rounds, s.View))
+			if err := s.turn(ctx, r, round); err != nil {
+				return err
+			}
+			r.turns++
+		}
+		if r.Rounds == 0 && round == 0 {
+			left := r.Budget - time.Since(r.began)
+			r.rounds = min(mostRounds, max(leastRounds, 1+int(left/max(time.Since(began), time.Millisecond))))
+		}
+		if !slices.ContainsFunc(r.subjects, func(s *subject) bool { return s.Error == "" }) {
+			return errors.New("nothing could be measured; the table says why")
+		}
+	}
+	return nil
+}
+
+// tell tells what is being done.
+func (r *runner) tell(what string) {
+	if r.Progress == nil {
+		return
+	}
+	done := float64(r.turns) / float64(max(1, r.rounds*len(r.subjects)))
+	var left time.Duration
+	if r.turns > 0 {
+		left = time.Duration(float64(time.Since(r.began)) * (1 - done) / done)
+	}
+	r.Progress(what, done, left)
+}
+
+// choose takes the samples of an epoch, evenly spread: as many as the budget has
+// room for, going by how fast the first subject is.
+func (r *runner) choose(ctx context.Context) error {
+	if r.Blind {
+		r.files = r.Files
+		return nil
+	}
+	n := r.Samples
+	if n == 0 {
+		r.tell("finding out how long an epoch takes")
+		files, err := r.sound(ctx, evenly(r.Files, pilot))
+		if err != nil {
+			return err
+		}
+		rate, err := r.subjects[0].pilot(ctx, r, files)
+		if err != nil {
+			return err
+		}
+		rounds := r.Rounds
+		if rounds == 0 {
+			rounds = leastRounds + 1
+		}
+		seconds := r.Budget.Seconds() / float64(len(r.subjects)*epochsOfTurn*rounds)
+		n = min(most, max(fewest, int(rate*seconds)))
+	}
+	var err error
+	if r.files, err = r.sound(ctx, evenly(r.Files, n)); err != nil {
+		return err
+	}
+	r.began = time.Now() // loaders take their time to start
+	return nil
+}
+
+// kept is where mounts keep what they prepare, and copies where controls lie.
+func (r *runner) kept() string   { return filepath.Join(r.Work, "kept") }
+func (r *runner) copies() string { return filepath.Join(r.Work, "copies") }
+
+// evenly takes n names, evenly spread.
+func evenly(names []string, n int) []string {
+	if n >= len(names) {
+		return names
+	}
+	out := make([]string, n)
+	for i := range out {
+		out[i] = names[i*len(names)/n]
+	}
+	return out
+}
+
+// fullRounds is how many rounds all rows without an error have finished.
+func (r *runner) fullRounds() int {
+	least := -1
+	for _, s := range r.subjects {
+		if n := len(s.Lasting()); s.Error == "" && (least < 0 || n < least) {
+			least = n
+		}
+	}
+	return max(0, least)
+}

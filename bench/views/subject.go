@@ -1,0 +1,377 @@
+package views
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/mounted"
+	"github.com/pipefs/pipefs/bench/stats"
+)
+
+// subject is a row in the making.
+type subject struct {
+	Row
+	plain  string   // the directory of a control
+	copied *subject // that a control is a copy of
+
+	bytes, disk, stored                    []float64 // a sample
+	daemonFirst                            []float64
+	clientCold, daemonCold, p50, p99       []float64
+	clientCached, daemonCached             []float64
+	coldUse, cachedUse, coldWait, cachWait []float64
+}
+
+// taken is what an epoch took.
+type taken struct {
+	loader.Epoch
+	daemon mounted.Usage // of this epoch alone, but for the memory
+}
+
+// perSample is seconds or bytes of each sample.
+func (t taken) perSample(v float64) float64 { return v / float64(max(1, t.Samples)) }
+
+// fail ends a subject's turns.
+func (s *subject) fail(err error) { s.Error = err.Error() }
+
+// turn measures a subject once. What is wrong with the subject stays with it; an
+// error ends all.
+func (s *subject) turn(ctx context.Context, r *runner, round int) error {
+	if s.Error != "" {
+		return nil
+	}
+	err := s.measure(ctx, r, round)
+	if ctx.Err() != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	if errors.Is(err, unix.ENOSPC) {
+		return err // the other rows would not fare better
+	}
+	if err != nil {
+		s.fail(err)
+	}
+	return nil
+}
+
+func (s *subject) measure(ctx context.Context, r *runner, round int) error {
+	seed := uint64(2*round + 1)
+	if s.plain != "" {
+		if err := forget(s.plain, r.list()); err != nil {
+			return err
+		}
+		cold, err := r.epoch(ctx, nil, s.plain, seed)
+		if err != nil {
+			return err
+		}
+		s.addCold(cold)
+		cached, err := r.epoch(ctx, nil, s.plain, seed+1)
+		if err != nil {
+			return err
+		}
+		s.addCached(cached)
+		if round == 0 && !r.Blind {
+			if err := forget(s.plain, r.list()); err != nil {
+				return err
+			}
+			return s.raw(ctx, r, s.plain)
+		}
+		return nil
+	}
+	again, err := s.firstEpoch(ctx, r, seed)
+	if err != nil {
+		return err
+	}
+	if again {
+		err = r.mounted(ctx, false, func(m *mounted.Mount) error {
+			cold, err := s.cold(ctx, r, m, seed)
+			if err != nil {
+				return err
+			}
+			s.addCold(cold)
+			return s.cachedEpoch(ctx, r, m, seed+1)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if round > 0 || r.Blind {
+		return nil
+	}
+	return r.mounted(ctx, false, func(m *mounted.Mount) error {
+		if err := r.forgetSource(m, s.View); err != nil {
+			return err
+		}
+		return s.raw(ctx, r, filepath.Join(m.Dir, s.View))
+	})
+}
+
+// firstEpoch reads a view that nobody has prepared, and then, if that has left
+// nothing on the disk, reads it from memory. Otherwise what is left makes a
+// difference, and again is true: cold epochs are to be measured apart.
+func (s *subject) firstEpoch(ctx context.Context, r *runner, seed uint64) (again bool, err error) {
+	err = r.mounted(ctx, true, func(m *mounted.Mount) error {
+		first, err := s.cold(ctx, r, m, seed)
+		if err != nil {
+			return err
+		}
+		kept, err := sizeOf(r.kept())
+		if err != nil {
+			return err
+		}
+		s.stored = append(s.stored, first.perSample(float64(kept)))
+		if again = kept > 0; again {
+			s.First = append(s.First, first.Rate)
+			s.daemonFirst = append(s.daemonFirst, first.perSample(first.daemon.CPU))
+			return nil
+		}
+		s.addCold(first)
+		return s.cachedEpoch(ctx, r, m, seed+1)
+	})
+	return again, err
+}
+
+// cold reads what nobody has cached, and sees to it that it came through the mount.
+func (s *subject) cold(ctx context.Context, r *runner, m *mounted.Mount, seed uint64) (taken, error) {
+	if err := r.forgetSource(m, s.View); err != nil {
+		return taken{}, err
+	}
+	before, err := begun(ctx, m)
+	if err != nil {
+		return taken{}, err
+	}
+	t, err := r.epoch(ctx, m, filepath.Join(m.Dir, s.View), seed)
+	if err != nil {
+		return t, err
+	}
+	after, err := begun(ctx, m)
+	if err != nil {
+		return t, err
+	}
+	if read := after - before; float64(read) < enough*float64(len(r.files)) {
+		return t, fmt.Errorf("the loader read %d of %d samples through the mount: it may have lists of files with absolute paths, which lead past it", read, len(r.files))
+	}
+	s.Slab = max(s.Slab, m.Slab(len(r.files)))
+	return t, nil
+}
+
+// enough is the share of the samples that has to be read through the mount.
+const enough = 0.9
+
+// begun is how many files have been read through a mount so far.
+func begun(ctx context.Context, m *mounted.Mount) (int64, error) {
+	st, err := m.Stats(ctx)
+	return mounted.Begun(st), err
+}
+
+func (s *subject) cachedEpoch(ctx context.Context, r *runner, m *mounted.Mount, seed uint64) error {
+	cached, err := r.epoch(ctx, m, filepath.Join(m.Dir, s.View), seed)
+	if err != nil {
+		return err
+	}
+	s.addCached(cached)
+	return nil
+}
+
+// raw reads files without decoding anything.
+func (s *subject) raw(ctx context.Context, r *runner, dir string) error {
+	paths := make([]string, len(r.files))
+	for i, name := range r.files {
+		paths[i] = filepath.Join(dir, name)
+	}
+	r.random.Shuffle(len(paths), func(i, j int) { paths[i], paths[j] = paths[j], paths[i] })
+	result, err := loader.Pass{Workers: r.Workers}.Run(ctx, paths)
+	if err != nil {
+		return err
+	}
+	s.Raw = append(s.Raw, result.Rate())
+	s.p50, s.p99 = append(s.p50, result.P50), append(s.p99, result.P99)
+	return nil
+}
+
+func (s *subject) addCold(t taken) {
+	s.Cold = append(s.Cold, t.Rate)
+	s.bytes = append(s.bytes, t.perSample(float64(t.Bytes)))
+	s.disk = append(s.disk, t.perSample(float64(t.Disk+t.daemon.Read)))
+	s.clientCold = append(s.clientCold, t.perSample(t.CPU))
+	s.daemonCold = append(s.daemonCold, t.perSample(t.daemon.CPU))
+	s.coldUse, s.coldWait = append(s.coldUse, t.Utilisation), append(s.coldWait, t.Wait99)
+	s.Resident = max(s.Resident, t.daemon.Resident)
+}
+
+func (s *subject) addCached(t taken) {
+	s.Cached = append(s.Cached, t.Rate)
+	s.clientCached = append(s.clientCached, t.perSample(t.CPU))
+	s.daemonCached = append(s.daemonCached, t.perSample(t.daemon.CPU))
+	s.cachedUse, s.cachWait = append(s.cachedUse, t.Utilisation), append(s.cachWait, t.Wait99)
+	s.Resident = max(s.Resident, t.daemon.Resident)
+}
+
+// pilot is about how fast a subject is.
+func (s *subject) pilot(ctx context.Context, r *runner, files []string) (rate float64, err error) {
+	r.files = files
+	run := func(m *mounted.Mount, dir string) error {
+		t, err := r.epoch(ctx, m, dir, 0)
+		rate = t.Rate
+		return err
+	}
+	if s.plain != "" {
+		return rate, run(nil, s.plain)
+	}
+	err = r.mounted(ctx, true, func(m *mounted.Mount) error { return run(m, filepath.Join(m.Dir, s.View)) })
+	return rate, err
+}
+
+// list is what a loader is told to read.
+func (r *runner) list() []string {
+	if r.Blind {
+		return nil
+	}
+	return r.files
+}
+
+// epoch reads an epoch, and takes down what daemon and loader used.
+func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed uint64) (t taken, err error) {
+	var before, after mounted.Usage
+	if m != nil {
+		if before, err = m.Usage(); err != nil {
+			return t, err
+		}
+	}
+	t.Epoch, err = r.Loader.Epoch(ctx, loader.Job{Dir: dir, Files: r.list(), Seed: seed, Compute: r.Compute, Warm: min(warmest, len(r.files)/8)})
+	if err != nil {
+		if m != nil && ctx.Err() == nil {
+			err = errors.Join(err, m.Alive())
+		}
+		return t, err
+	}
+	if t.Bytes == 0 { // it did not tell
+		if t.Bytes, err = sizeOfView(dir, r.files); err != nil {
+			return t, err
+		}
+	}
+	if t.Samples == 0 {
+		t.Samples = len(r.files)
+		if t.Rate == 0 {
+			t.Rate = float64(t.Samples) / t.Seconds
+		}
+	}
+	if !r.Blind && t.Samples != len(r.files) {
+		return t, fmt.Errorf("the loader read %d of %d samples", t.Samples, len(r.files))
+	}
+	if m != nil {
+		if after, err = m.Usage(); err != nil {
+			return t, err
+		}
+		t.daemon = mounted.Usage{CPU: after.CPU - before.CPU, Read: after.Read - before.Read, Resident: after.Resident}
+	}
+	return t, nil
+}
+
+// warmest bounds the samples that are read before the clock starts: five batches.
+const warmest = 5 * 16
+
+// mounted mounts, does something, and unmounts. fresh: nothing is prepared.
+func (r *runner) mounted(ctx context.Context, fresh bool, do func(*mounted.Mount) error) error {
+	m, err := r.mount(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(m), m.Close())
+}
+
+func (r *runner) mount(ctx context.Context, fresh bool) (*mounted.Mount, error) {
+	if r.Mount != "" {
+		return mounted.Attach(ctx, r.Program, r.Mount)
+	}
+	if fresh {
+		if err := os.RemoveAll(r.kept()); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(r.kept(), 0o700); err != nil {
+		return nil, err
+	}
+	return mounted.Open(ctx, r.Program, r.Source, append([]string{"--no-background", "--store", r.kept()}, r.Options...)...)
+}
+
+// forgetSource makes the page cache drop what a view is made from, and the view.
+func (r *runner) forgetSource(m *mounted.Mount, view string) error {
+	var err error
+	if r.Mount != "" { // others are mounted anew
+		err = forget(filepath.Join(m.Dir, view), r.list())
+	}
+	if r.Plain != "" {
+		err = errors.Join(err, forget(r.Plain, r.list()))
+	}
+	if r.Plain != r.Source {
+		err = errors.Join(err, loader.Forget(r.Source))
+	}
+	return errors.Join(err, loader.Forget(r.kept()))
+}
+
+// forget makes the page cache drop files below dir; nil are all.
+func forget(dir string, files []string) error {
+	if files == nil {
+		return loader.Forget(dir)
+	}
+	for _, name := range files {
+		if err := loader.Forget(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// weighed is how many files of a view are looked at for the size of all.
+const weighed = 512
+
+// sizeOfView is about how many bytes the files of a view have together.
+func sizeOfView(dir string, files []string) (int64, error) {
+	some := evenly(files, weighed)
+	var total int64
+	for _, name := range some {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return 0, err
+		}
+		total += info.Size()
+	}
+	return int64(float64(total) / float64(len(some)) * float64(len(files))), nil
+}
+
+// sizeOf is the bytes of all files below dir that a mount has kept.
+func sizeOf(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			total += info.Size()
+		}
+		return err
+	})
+	return total, err
+}
+
+// summarize makes the row of what was measured.
+func (s *subject) summarize(r *runner) {
+	s.FileBytes = int64(stats.Median(s.bytes))
+	s.DiskBytes, s.StoredBytes = int64(stats.Median(s.disk)), int64(stats.Median(s.stored))
+	s.DaemonFirst = stats.Median(s.daemonFirst)
+	s.ClientCold, s.DaemonCold = stats.Median(s.clientCold), stats.Median(s.daemonCold)
+	s.ClientCached, s.DaemonCached = stats.Median(s.clientCached), stats.Median(s.daemonCached)
+	s.P50, s.P99 = stats.Median(s.p50), stats.Median(s.p99)
+	s.Fits = s.FileBytes > 0 && s.FileBytes*int64(len(r.Files)) < r.report.Memory/2 // the rest is for the training
+	s.Utilisation, s.Wait99 = stats.Median(s.coldUse), stats.Median(s.coldWait)
+	if s.Fits {
+		s.Utilisation, s.Wait99 = stats.Median(s.cachedUse), stats.Median(s.cachWait)
+	}
+	s.analyse(r.Compute, r.report.Machine.Cores)
+}

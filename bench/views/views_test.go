@@ -1,0 +1,118 @@
+package views
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pipefs/pipefs/bench/loader"
+)
+
+func rows(r ...Row) *Report {
+	return &Report{Rows: r, Advice: Advice{Same: -1, Lossy: -1, Base: -1}}
+}
+
+// TestAdvice: who wins, and what is said of it.
+func TestAdvice(t *testing.T) {
+	plain := Row{View: plainName, Control: true, Same: true, Cold: []float64{100}, Cached: []float64{110}, FileBytes: 100}
+	original := Row{View: "original", Same: true, Cold: []float64{90}, Cached: []float64{109}, FileBytes: 100}
+	ppm := Row{View: "ppm", Same: true, Cold: []float64{50}, Cached: []float64{220}, FileBytes: 500}
+	fits := ppm
+	fits.Fits = true
+	scan5 := Row{View: "scan5", MSSSIM: 0.96, Cold: []float64{150}, Cached: []float64{110}, FileBytes: 40, StoredBytes: 40}
+	scan1 := Row{View: "scan1", MSSSIM: 0.7, Cold: []float64{300}, Cached: []float64{200}, StoredBytes: 10}
+	small := Row{View: "resize64-ppm", Cold: []float64{900}, Cached: []float64{900}}
+	broken := Row{View: "npy", Same: true, Error: "it broke", Cold: []float64{999}}
+	for _, test := range []struct {
+		name        string
+		report      *Report
+		same, lossy int
+		lines       []string
+	}{
+		{"disk decides", rows(plain, original, ppm, scan5), 1, 3, []string{"stay with your present tree", "MNT/scan5, MS-SSIM 0.960: 1.50× your present tree, 1.4× its disk space"}},
+		{"memory decides", rows(plain, original, fits), 2, -1, []string{"point your loader at MNT/ppm: 2.20× your present tree from the second epoch on, no more disk space"}},
+		{"a safe scan before a faster one", rows(plain, original, scan1, scan5), 1, 3, []string{"", "scan5"}},
+		{"a faster one if none is safe", rows(plain, scan1), -1, 1, []string{"under the PCR paper's mark of 0.95): 3.00×"}},
+		{"what nothing is known of is not advised", rows(plain, original, small), 1, -1, []string{"stay"}},
+		{"errors never win", rows(plain, original, broken), 1, -1, []string{"stay"}},
+		{"without the tree", rows(ppm, scan5), 0, 1, []string{"the fastest: 50 samples/s", "150 samples/s"}},
+		{"nothing at all", rows(broken), -1, -1, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			// memory decides against a tree that fits, too
+			if test.name == "memory decides" {
+				test.report.Rows[0].Cached = []float64{100}
+				test.report.Rows[0].Fits = true
+			}
+			test.report.advise("")
+			a := test.report.Advice
+			if a.Same != test.same || a.Lossy != test.lossy {
+				t.Errorf("advises %d and %d, want %d and %d", a.Same, a.Lossy, test.same, test.lossy)
+			}
+			if len(a.Lines) != len(test.lines) {
+				t.Fatalf("says %q", a.Lines)
+			}
+			for i, want := range test.lines {
+				if !strings.Contains(a.Lines[i], want) {
+					t.Errorf("says %q, want %q in it", a.Lines[i], want)
+				}
+			}
+		})
+	}
+}
+
+// TestStoreNeedsNoSpace: what a store's views take is there.
+func TestStoreNeedsNoSpace(t *testing.T) {
+	r := rows(Row{View: "original", Same: true, Cold: []float64{100}, Cached: []float64{100}}, Row{View: "ppm", Same: true, Cold: []float64{200}, Cached: []float64{200}})
+	r.Prepared = true
+	r.advise("/mnt")
+	if s := r.Advice.String(); !strings.Contains(s, "/mnt/ppm: 2.00× your present tree, which the store has already") {
+		t.Error(s)
+	}
+}
+
+// TestAnalysis: the worked example of an epoch whose three times are known.
+func TestAnalysis(t *testing.T) {
+	near := func(name string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	// A sample takes 1 ms to compute, 2 from memory, 5 from the disk.
+	s := subject{Row: Row{Cold: []float64{200}, Cached: []float64{500}}}
+	s.analyse(loader.Compute{Time: 10 * time.Millisecond, Batch: 10}, 2)
+	near("ingest", s.Analysis.Ingest, 1000)
+	near("prep", s.Analysis.Prep, 500)
+	near("fetch", s.Analysis.Fetch, 1000./3)
+	near("computing", s.Analysis.Computing, 0.2)
+	near("prep stall", s.Analysis.PrepStall, 0.2)
+	near("fetch stall", s.Analysis.FetchStall, 0.6)
+	if s.Bottleneck != "the disk" {
+		t.Error(s.Bottleneck)
+	}
+	// As fast from the disk as from memory: there is no rate of fetching.
+	s = subject{Row: Row{Cold: []float64{500}, Cached: []float64{500}, ClientCold: 0.0038}}
+	s.analyse(loader.Compute{}, 2)
+	near("fetch", s.Analysis.Fetch, 0)
+	near("ingest", s.Analysis.Ingest, 0)
+	if s.Bottleneck != "the loader's processor time" {
+		t.Error(s.Bottleneck)
+	}
+	s = subject{Row: Row{Cold: []float64{500}, Cached: []float64{500}, ClientCold: 0.001, DaemonCold: 0.0028}}
+	s.analyse(loader.Compute{}, 2)
+	if s.Bottleneck != "the daemon's processor time" {
+		t.Error(s.Bottleneck)
+	}
+}
+
+func TestEvenly(t *testing.T) {
+	all := strings.Split("abcdefghij", "")
+	if got := strings.Join(evenly(all, 3), ""); got != "adg" {
+		t.Error(got)
+	}
+	if got := len(evenly(all, 20)); got != 10 {
+		t.Error(got)
+	}
+}

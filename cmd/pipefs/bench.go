@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// benchConfig is all that a comparison can be told.
+type benchConfig struct {
+	source, dataset string // as given; absolute
+	views           []string
+	loader          string
+	exec            string
+	python          string
+	workers, batch  int
+	compute         loader.Compute
+	controls        bool
+	samples, rounds int
+	budget          time.Duration
+	throttled       throttle.Limits
+	work            string
+	limits          transcode.Limits
+
+	// strategies
+	pipeline     string
+	grey         bool
+	compressions []string
+	caches       []string
+	parallel     []int
+	weights      strategy.Weights
+
+	asJSON, asCSV bool
+	html, plots   string
+}
+
+// The loaders that there are.
+const (
+	autoLoader    = "auto"
+	builtinLoader = "builtin"
+	torchLoader   = "torch"
+)
+
+func benchCommand(env *environ) *command {
+	c := &benchConfig{loader: autoLoader, budget: 80 * time.Second, weights: strategy.DefaultWeights}
+	var lists struct{ views, compressions, caches []string }
+	return &command{
+		name: "bench", args: "DATASET|STORE|MNT", min: 1, max: 1,
+		brief: "compare views: what each costs here, and which to use",
+		about: "Reads the same samples of each view as a training would, in turns, and prints samples/s from the disk and from memory, with what was read and the processor time that loader and daemon took; beside them the same files without pipefs. The last two lines say which view to use: the best with the same pixels, and the best of the others with how much it looks like the source.\n" +
+			"Views are mounted for it, and nothing of it stays. A MNT that is there already is measured as it is. Run it on the machine, and under the limits, of the training.\n" +
+			"With --pipeline it compares strategies instead (PRESTO, SIGMOD 2022): where to split a pipeline into what is computed once and stored, and what is computed at every read.",
+		examples: []example{
+			{"pipefs bench ~/imagenet", "the usual views, by PyTorch where it is installed"},
+			{"pipefs bench ~/imagenet --views original,scan5,resize256-ppm --throttle 50MB/s --html report.html", "as if the disk gave 50 MB/s, and a page with plots"},
+			{"pipefs bench ~/imagenet --compute 0.224s/400", "with an accelerator that takes 0.224 s for a batch of 400"},
+			{"pipefs bench ~/imagenet --exec 'python train.py --epochs 1 --data {view}'", "with your own loader: the rate is read from its last line, or counted"},
+			{"pipefs bench ~/imagenet --pipeline resize256-center-npy --weights 0,0.2,1", "which part of a pipeline to store; space counts a little, too"},
+		},
+		words: []string{"view", "store", "strategy"},
+		options: append([]*option{
+			{name: "views", arg: "VIEW,…", def: "original, ppm, bmp, resize256-ppm and, with JPEG files, scan2 and scan5", set: intoWords(&lists.views), help: "views to compare. May be repeated"},
+			{name: "loader", arg: "auto|builtin|torch", def: c.loader, set: intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), help: "who reads: one of pipefs that decodes as Pillow does, or ImageFolder and DataLoader of PyTorch with the usual augmentation; auto is PyTorch where it is installed"},
+			{name: "exec", arg: "COMMAND", set: intoString(&c.exec), help: "your own loader, run by sh; {view} stands for the directory. The number in its last line is taken for samples/s"},
+			{name: "python", arg: "FILE", def: "$PYTHON, python3", set: intoString(&c.python), help: "the interpreter that has PyTorch"},
+			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "of the loader"},
+			{name: "batch", arg: "N", def: "that of --compute, or 16", set: intoInt(&c.batch, 1, 1<<20), help: "samples of a batch, for PyTorch"},
+			{name: "compute", arg: "TIME/BATCH", set: intoCompute(&c.compute), help: "emulate an accelerator that takes so long for a batch, such as 0.224s/400, and report how much of the time it computes"},
+			{name: "controls", set: intoBool(&c.controls), help: "also measure each view's files copied to the plain disk"},
+			{name: "samples", arg: "N", def: "as many as there is time for", set: intoInt(&c.samples, 1, 1<<30), help: "samples of an epoch, evenly spread"},
+			{name: "rounds", arg: "N", def: "as many as there is time for, at least 3", set: intoInt(&c.rounds, 1, 1000), help: "how often every view has its turn"},
+			{name: "time", arg: "DURATION", def: c.budget.String(), set: intoDuration(&c.budget), help: "about how long to measure"},
+			{name: "throttle", arg: "RATE", set: intoRate(&c.throttled.BytesPerSecond), help: "read no faster from the disk, such as 50MB/s: by a cgroup where that is possible (root), else in the daemon"},
+			{name: "iops", arg: "N", set: intoInt(&c.throttled.ReadsPerSecond, 1, 1<<40), help: "no more reads a second from the disk, likewise"},
+			{name: "memory", arg: "SIZE", set: intoSize(&c.throttled.Memory), help: "memory for daemon, loader and their page cache together; by a cgroup (root)"},
+			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset of a STORE: for originals that it cannot give back, and for the comparison with plain files"},
+			{name: "work", arg: "DIR", path: true, def: "a directory in ~/.cache/pipefs", set: intoString(&c.work), help: "where to keep what is prepared for the measurement: on the disk that is to be measured"},
+			{name: "pipeline", arg: "VIEW", set: intoString(&c.pipeline), help: "compare the strategies of this pipeline"},
+			{name: "grey", set: intoBool(&c.grey), help: "with --pipeline: also with grey added, before its last step and after it"},
+			{name: "compress", arg: "none,zstd,…", def: "none", set: intoWords(&lists.compressions, strategy.Compressions...), help: "with --pipeline: how to compress what is stored: none, zstd, zlib, gzip"},
+			{name: "caching", arg: "none,system,…", def: "none,system", set: intoWords(&lists.caches, strategy.Caches...), help: "with --pipeline: what is cached: none, system (the page cache), application (what was decoded, in memory)"},
+			{name: "parallel", arg: "N,…", def: "one a core", set: intoNumbers(&c.parallel), help: "with --pipeline: workers, such as 1,2,4,8"},
+			{name: "weights", arg: "TIME,STORAGE,THROUGHPUT", def: "0,0,1", set: intoWeights(&c.weights), help: "with --pipeline: what counts, of the time to prepare, the space, and the throughput"},
+			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
+			{name: "csv", set: intoBool(&c.asCSV), help: "print the rows as CSV"},
+			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and plots that needs nothing else"},
+			{name: "plots", arg: "DIR", path: true, set: intoString(&c.plots), help: "write the plots as SVG and PNG files"},
+		}, limitOptions(&c.limits)...),
+		run: func(ctx context.Context, args []string) error {
+			c.source, c.views, c.compressions, c.caches = args[0], lists.views, lists.compressions, lists.caches
+			if err := c.check(); err != nil {
+				return err
+			}
+			return runBench(ctx, env, c)
+		},
+	}
+}
+
+// check refuses what does not go together.
+func (c *benchConfig) check() error {
+	switch {
+	case c.asJSON && c.asCSV:
+		return exit.Errorf(exit.Usage, "--json and --csv both go to the standard output: choose one")
+	case c.exec != "" && !strings.Contains(c.exec, "{view}"):
+		return exit.Errorf(exit.Usage, "--exec %q: write {view} where the loader is to get the directory", c.exec)
+	case c.exec != "" && (c.samples != 0 || c.compute.Batch != 0):
+		return exit.Errorf(exit.Usage, "--samples and --compute are for the loaders of pipefs; with --exec the loader reads what it reads")
+	case c.exec != "" && c.loader != autoLoader:
+		return exit.Errorf(exit.Usage, "--exec is a loader of its own: leave out --loader %s", c.loader)
+	case c.pipeline == "" && (c.grey || c.compressions != nil || c.caches != nil || c.parallel != nil || c.weights != strategy.DefaultWeights):
+		return exit.Errorf(exit.Usage, "--grey, --compress, --caching, --parallel and --weights go with --pipeline")
+	case c.pipeline != "" && (c.views != nil || c.exec != "" || c.controls || c.compute.Batch != 0 || c.asCSV || c.loader != autoLoader):
+		return exit.Errorf(exit.Usage, "--pipeline compares strategies, without any loader: --views, --loader, --exec, --controls, --compute and --csv do not go with it")
+	}
+	return nil
+}
+
+// runBench measures views, or strategies.
+func runBench(ctx context.Context, env *environ, c *benchConfig) (err error) {
+	b, err := openBench(env, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if c.pipeline != "" {
+		return b.strategies(ctx)
+	}
+	return b.compare(ctx)
+}
+
+// compare measures views.
+func (b *bench) compare(ctx context.Context) error {
+	shown := newPhases(b.env)
+	defer shown.done()
+	config, err := b.views(ctx, shown)
+	if err != nil {
+		return err
+	}
+	report, err := views.Run(ctx, config)
+	shown.done()
+	if report == nil {
+		return err
+	}
+	report.Version, report.Limits = versionString(), b.limited
+	if b.c.compute.Batch != 0 {
+		report.Compute = fmt.Sprintf("%s/%d", b.c.compute.Time, b.c.compute.Batch)
+	}
+	if err == nil && b.calibrate != nil {
+		report.Pillow, err = b.calibrate(ctx)
+	}
+	if e := b.show(report); e != nil {
+		return errors.Join(e, err)
+	}
+	switch failed := failedRows(report); {
+	case ctx.Err() != nil:
+		return exit.Errorf(exit.Interrupted, "interrupted; what there is was measured in %s", plural(report.Rounds, "round", "rounds"))
+	case err != nil:
+		return err
+	case failed > 0:
+		return exit.Errorf(exit.System, "%s could not be measured; the table says why", plural(failed, "row", "rows"))
+	}
+	return nil
+}
+
+func failedRows(r *views.Report) (n int) {
+	for i := range r.Rows {
+		if r.Rows[i].Error != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// The kinds of values that only this command has.
+
+// intoWords takes words separated by commas; if there are choices, only those.
+func intoWords(p *[]string, choices ...string) func(string) error {
+	return func(s string) error {
+		for word := range strings.SplitSeq(s, ",") {
+			word = strings.TrimSpace(word)
+			if len(choices) > 0 {
+				if err := intoChoice(new(string), choices...)(word); err != nil {
+					return err
+				}
+			} else if word == "" {
+				return fmt.Errorf("%q has an empty word", s)
+			}
+			*p = append(*p, word)
+		}
+		return nil
+	}
+}
+
+// intoNumbers takes positive numbers separated by commas.
+func intoNumbers(p *[]int) func(string) error {
+	return func(s string) error {
+		for word := range strings.SplitSeq(s, ",") {
+			var n int
+			if err := intoInt(&n, 1, 4096)(strings.TrimSpace(word)); err != nil {
+				return err
+			}
+			*p = append(*p, n)
+		}
+		return nil
+	}
+}
+
+func intoCompute(p *loader.Compute) func(string) error {
+	return func(s string) (err error) {
+		*p, err = loader.ParseCompute(s)
+		return err
+	}
+}
+
+func intoWeights(p *strategy.Weights) func(string) error {
+	return func(s string) error {
+		var w [3]float64
+		words := strings.Split(s, ",")
+		if len(words) != len(w) {
+			return fmt.Errorf("%q is not three numbers: of time, storage and throughput", s)
+		}
+		for i, word := range words {
+			v, err := strconv.ParseFloat(strings.TrimSpace(word), 64)
+			if err != nil {
+				return fmt.Errorf("%q is not a weight", word)
+			}
+			w[i] = v
+		}
+		*p = strategy.Weights{Time: w[0], Storage: w[1], Throughput: w[2]}
+		return p.Check()
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/pipefs/pipefs/bench/page"
+	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// usualSamples is how many samples strategies are compared with.
+const usualSamples = 400
+
+// strategies compares where to split the pipeline.
+func (b *bench) strategies(ctx context.Context) error {
+	c := b.c
+	if b.plain == "" {
+		return exit.Errorf(exit.Usage, "--pipeline reads the files as they are: name a dataset, or the --dataset of this store")
+	}
+	p, err := strategy.Parse(b.registry, c.pipeline)
+	if err != nil {
+		return err
+	}
+	pipelines := []transcode.Pipeline{p}
+	if c.grey {
+		more, err := strategy.WithGrey(b.registry, p)
+		if len(more) == 0 {
+			return exit.With(exit.Usage, err)
+		}
+		if err != nil { // some are possible
+			fmt.Fprintf(b.env.stderr, "pipefs: left out: %v\n", err)
+		}
+		pipelines = append(pipelines, more...)
+	}
+	files := evenly(b.files, usualSamples)
+	if c.samples != 0 {
+		files = evenly(b.files, c.samples)
+	}
+	shown := newPhases(b.env)
+	defer shown.done()
+	var reports []*strategy.Report
+	for _, p := range pipelines {
+		var r *strategy.Report
+		r, err = strategy.Run(ctx, strategy.Config{
+			Registry: b.registry, Pipeline: p, Root: b.plain, Files: files, Dataset: len(b.files), Work: b.work,
+			Workers: c.parallel, Compressions: c.compressions, Caches: c.caches, Rounds: c.rounds, Weights: c.weights,
+			Progress: func(what string) { shown.show(p.String() + ": " + what) },
+		})
+		if r != nil {
+			reports = append(reports, r)
+		}
+		if err != nil {
+			break
+		}
+	}
+	shown.done()
+	if e := b.showStrategies(reports); e != nil {
+		return errors.Join(e, err)
+	}
+	if ctx.Err() != nil {
+		return exit.Errorf(exit.Interrupted, "interrupted; what there is was measured before")
+	}
+	return err
+}
+
+// showStrategies writes the reports in every form that was asked for.
+func (b *bench) showStrategies(reports []*strategy.Report) error {
+	if len(reports) == 0 {
+		return nil
+	}
+	machine, err := views.ThisMachine(b.source)
+	if err != nil {
+		return err
+	}
+	about := &views.Report{
+		Version: versionString(), Time: time.Now().UTC().Truncate(time.Second), Machine: machine, Source: b.source,
+		Samples: len(b.files), Read: reports[0].Samples, Limits: b.limited, Advice: views.Advice{Same: -1, Lossy: -1, Base: -1},
+	}
+	sections := make([]page.Section, len(reports))
+	for i, r := range reports {
+		sections[i] = strategySection(r)
+	}
+	if b.c.html != "" {
+		if err := writeWhole(b.c.html, func(w io.Writer) error { return page.Write(w, about, sections...) }); err != nil {
+			return err
+		}
+	}
+	if b.c.plots != "" {
+		if err := page.Plots(b.c.plots, about, sections...); err != nil {
+			return err
+		}
+	}
+	if b.c.asJSON {
+		return printJSON(b.env.stdout, reports)
+	}
+	for i, r := range reports {
+		if i > 0 {
+			fmt.Fprintln(b.env.stdout)
+		}
+		for _, line := range b.limited {
+			fmt.Fprintln(b.env.stdout, wrap("limits: "+line, 0))
+		}
+		printStrategies(b.env.stdout, r)
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// bench is a measurement under way.
+type bench struct {
+	env      *environ
+	c        *benchConfig
+	program  string
+	source   string // absolute: the dataset or store
+	mnt      string // of a mount that was there, or empty
+	plain    string // the dataset, if there is one
+	files    []string
+	prepared bool // the source is a store
+	registry *transcode.Registry
+	work     string
+	options  []string // of mounts
+	group    *throttle.Group
+	loader   loader.Loader
+	limited  []string // how disk and memory are limited
+	// calibrate compares the built-in loader with Pillow; nil for others.
+	calibrate func(context.Context) (map[string]float64, error)
+}
+
+// openBench finds what is to be measured, and sets the limits.
+func openBench(env *environ, c *benchConfig) (_ *bench, err error) {
+	b := &bench{env: env, c: c}
+	if b.program, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if err := b.find(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	if b.work, err = workPath(c.work); err != nil {
+		return nil, err
+	}
+	return b, b.limit()
+}
+
+// find finds the source, and lists it.
+func (b *bench) find() error {
+	path := b.c.source
+	if point, err := mounts.Resolve(path); err == nil {
+		table, err := mounts.List()
+		if err != nil {
+			return err
+		}
+		if at, ok := mounts.At(table, point); ok && at.Ours() {
+			if path, err = b.attach(point); err != nil {
+				return err
+			}
+		}
+	}
+	s, err := openSource(b.env, path)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	b.source, b.registry = s.path, s.registry(b.c.limits)
+	b.plain, b.prepared = b.c.dataset, s.store != nil
+	if s.store == nil {
+		if b.c.dataset != "" {
+			return exit.Errorf(exit.Usage, "--dataset goes with a store, and %s is a dataset", b.source)
+		}
+		b.plain = b.source
+	} else if b.plain != "" {
+		b.options = append(b.options, "--dataset", b.plain)
+	}
+	l, err := s.list(b.registry, func(err error) { fmt.Fprintf(b.env.stderr, "pipefs: left out: %v\n", err) }, func() error { return nil })
+	if err != nil {
+		return err
+	}
+	if b.files = l.samples; len(b.files) == 0 {
+		return exit.Errorf(exit.Usage, "%s has no pictures that pipefs knows (its views are the same as original): there is nothing to compare", b.source)
+	}
+	return nil
+}
+
+// attach takes a mount as it is, and returns what is mounted there.
+func (b *bench) attach(point string) (string, error) {
+	if b.c.throttled != (throttle.Limits{}) {
+		return "", exit.Errorf(exit.Usage, "%s is mounted already: its daemon cannot be slowed down. Measure the dataset or store itself", point)
+	}
+	if b.c.pipeline != "" {
+		return "", exit.Errorf(exit.Usage, "%s is a mount: strategies are compared for a dataset", point)
+	}
+	client, err := control.Find(point)
+	if err != nil {
+		return "", err
+	}
+	reply, err := client.Do(context.Background(), control.Request{Op: control.OpStats})
+	if err != nil {
+		return "", err
+	}
+	b.mnt = point
+	return reply.Stats.Source, nil
+}
+
+// workPrefix is that of directories for measurements; the process's number follows.
+const workPrefix = "bench-"
+
+// workPath makes a directory for what is prepared, and takes away those of processes
+// that were killed.
+func workPath(given string) (string, error) {
+	parent := given
+	if parent == "" {
+		var err error
+		if parent, err = underHome("XDG_CACHE_HOME", ".cache"); err != nil {
+			return "", fmt.Errorf("cache directory: %w", err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(parent, workPrefix+"*"))
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range left {
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), workPrefix), "-")
+		if pid, err := strconv.Atoi(number); err == nil && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			if err := os.RemoveAll(dir); err != nil {
+				return "", err
+			}
+		}
+	}
+	return os.MkdirTemp(parent, fmt.Sprintf("%s%d-", workPrefix, os.Getpid()))
+}
+
+// limit slows the disk down and bounds memory: by a cgroup, or the disk by the daemon.
+func (b *bench) limit() error {
+	limits := b.c.throttled
+	if limits == (throttle.Limits{}) {
+		return nil
+	}
+	group, err := throttle.Enter(b.work, limits)
+	if err == nil {
+		b.group = group
+		b.limited = append(b.limited, group.String())
+		return nil
+	}
+	if limits.Memory != 0 || !errors.Is(err, throttle.ErrNoCgroup) {
+		return fmt.Errorf("limiting: %w", err)
+	}
+	if limits.BytesPerSecond != 0 {
+		b.options = append(b.options, "--limit-read", strconv.FormatInt(limits.BytesPerSecond, 10))
+	}
+	if limits.ReadsPerSecond != 0 {
+		b.options = append(b.options, "--limit-reads", strconv.FormatInt(limits.ReadsPerSecond, 10))
+	}
+	b.limited = append(b.limited, fmt.Sprintf("the daemon reads no faster than it is told, from its page cache neither; plain files cannot be slowed down and are not compared (%v)", err))
+	b.plain = ""
+	return nil
+}
+
+func (b *bench) close() error {
+	var errs []error
+	if b.loader != nil {
+		errs = append(errs, b.loader.Close())
+	}
+	if b.group != nil {
+		errs = append(errs, b.group.Close())
+	}
+	if b.work != "" {
+		errs = append(errs, os.RemoveAll(b.work))
+	}
+	return errors.Join(errs...)
+}
+
+// views is what is to be measured.
+func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) {
+	c := b.c
+	named := c.views
+	if named == nil {
+		named = b.usual()
+	}
+	for _, v := range named {
+		switch v {
+		case "mix", "auto", "current": // links of a mount
+		default:
+			if _, err := b.registry.Parse(v); err != nil {
+				return views.Config{}, err
+			}
+		}
+	}
+	shown.show("starting the loader")
+	if err := b.openLoader(ctx); err != nil {
+		return views.Config{}, err
+	}
+	return views.Config{
+		Program: b.program, Source: b.source, Mount: b.mnt, Plain: b.plain, Options: b.options, Views: named, Controls: c.controls,
+		Loader: b.loader, Blind: c.exec != "", Workers: c.workers, Compute: c.compute,
+		Files: b.files, Prepared: b.prepared, Samples: c.samples, Rounds: c.rounds, Budget: c.budget, Work: b.work, Registry: b.registry,
+		Progress: func(what string, done float64, left time.Duration) {
+			if left > 0 {
+				what += fmt.Sprintf(" (%.0f %%, about %s left)", 100*done, left.Round(time.Second))
+			}
+			shown.show(what)
+		},
+	}, nil
+}
+
+// usual are the views that are compared if none are named.
+func (b *bench) usual() []string {
+	usual := []string{transcode.Original, "ppm", "bmp", "resize256-ppm"}
+	for _, name := range b.files {
+		switch strings.ToLower(filepath.Ext(name)) {
+		case ".jpg", ".jpeg":
+			return append(usual, "scan2", "scan5")
+		}
+	}
+	return usual
+}
+
+// openLoader starts who reads.
+func (b *bench) openLoader(ctx context.Context) error {
+	c := b.c
+	if c.workers == 0 {
+		c.workers = runtime.GOMAXPROCS(0)
+	}
+	if c.exec != "" {
+		var err error
+		b.loader, err = loader.NewCommand(c.exec)
+		return exit.With(exit.Usage, err)
+	}
+	if c.loader != builtinLoader {
+		python, err := loader.FindTorch(ctx, c.python)
+		switch {
+		case err == nil:
+			b.loader, err = loader.NewTorch(ctx, python, c.workers, c.batch)
+			return err
+		case c.loader == torchLoader || c.python != "":
+			return exit.With(exit.Usage, err)
+		}
+		fmt.Fprintln(b.env.stderr, "pipefs: PyTorch is not installed: the loader is pipefs' own, which augments nothing (--loader builtin)")
+	}
+	b.loader = loader.Builtin{Workers: c.workers}
+	if b.plain != "" {
+		b.calibrate = func(ctx context.Context) (map[string]float64, error) {
+			paths := make([]string, 0, calibrated)
+			for _, name := range evenly(b.files, calibrated) {
+				paths = append(paths, filepath.Join(b.plain, name))
+			}
+			return loader.Calibrate(ctx, c.python, paths)
+		}
+	}
+	return nil
+}
+
+// calibrated is how many samples may be used to compare the loader with Pillow.
+const calibrated = 64
