@@ -8,7 +8,7 @@ BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test lint bench bench-l3 bench-mix ptx fuzz soak clean
+.PHONY: build demo test lint bench bench-l3 bench-mix reproduce bench-peers ptx fuzz soak clean
 
 build: ## bin/pipefs
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pipefs ./cmd/pipefs
@@ -44,6 +44,14 @@ bench-l3: ## L3 beside other lossless codecs: make bench-l3 PICTURES=DIR ARGS='-
 bench-mix: build ## mixes of raw and encoded at several speeds of the disk (root): make bench-mix ARGS='-rounds 8'
 	@scripts/setup test
 	$(GO) run ./bench/mix -program bin/pipefs -out bin/bench-mix $(ARGS)
+
+bench-peers: build ## pipefs beside other loaders, which it installs (3 GB): make bench-peers PICTURES=DIR ARGS='--rounds=9 --only=ffcv'
+	@scripts/setup peers
+	@GO=$(GO) $(or $(PYTHON),/usr/bin/python3) bench/peers/run.py $(if $(PICTURES),--pictures "$(PICTURES)") $(ARGS)
+
+reproduce: build ## tables and figures of the four papers, again (root, 25 minutes): make reproduce PICTURES=DIR ARGS='-only pcr-table1'
+	@scripts/setup reproduce
+	$(GO) run ./bench/reproduce -program bin/pipefs $(if $(PICTURES),-pictures '$(PICTURES)') $(ARGS)
 
 ptx: ## l3gpu/kernel/l3.ptx, the program for GPUs, from its source
 	@scripts/ptx

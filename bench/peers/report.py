@@ -1,0 +1,100 @@
+"""The table of what was measured, from results.json alone."""
+import math
+import random
+import statistics
+
+CONTROL = "imagefolder"
+HEADER = ["loader", "first epoch, images/s", "× ImageFolder (95 %)", "CPU ms/image",
+          "later epoch, images/s", "× ImageFolder (95 %)", "CPU ms/image", "prepared in, s", "MB on disk"]
+
+
+def bootstrap(values, draws=2000):
+    """The median with its interval: 95 of 100 medians of samples drawn from values."""
+    if not values:
+        return math.nan, math.nan, math.nan
+    drawn = random.Random(len(values))
+    medians = sorted(statistics.median(drawn.choices(values, k=len(values))) for _ in range(draws))
+    return statistics.median(values), medians[draws // 40], medians[draws - 1 - draws // 40]
+
+
+def ratios(row, control, epoch):
+    """By how much a row is quicker than the control in the same rounds."""
+    other = {p["round"]: p[epoch] for p in control["passes"]}
+    return [other[p["round"]]["seconds"] / p[epoch]["seconds"] for p in row["passes"] if p["round"] in other]
+
+
+def table(results):
+    """Rows of cells, the header first, and the notes below."""
+    rows = [HEADER]
+    notes = []
+    measured = results["rows"]
+    for id, row in measured.items():
+        if not row["passes"]:
+            continue
+        marks = []
+        for note in ([] if row["same"] else ["other pixels than the dataset's are cropped"]) + ([row["note"]] if row["note"] else []):
+            if note not in notes:
+                notes.append(note)
+            marks.append(str(notes.index(note) + 1))
+        cells = [row["name"] + (f" [{','.join(marks)}]" if marks else "")]
+        for epoch in ("first", "later"):
+            n = row["passes"][0][epoch]["images"]
+            cells.append(f'{n / statistics.median(p[epoch]["seconds"] for p in row["passes"]):,.0f}')
+            if id == CONTROL or CONTROL not in measured:
+                cells.append("1" if id == CONTROL else "–")
+            else:
+                cells.append(interval(ratios(row, measured[CONTROL], epoch)))
+            loader, daemon = ([1000 * p[epoch][k] / n for p in row["passes"]] for k in ("cpu", "daemon_cpu"))
+            cells.append(f"{statistics.median(map(sum, zip(loader, daemon))):.2f}"
+                         + (f" ({statistics.median(daemon):.2f})" if row["mounted"] else ""))
+        prepared = row.get("prepare")
+        cells.append(f'{prepared["seconds"]:.1f}' if prepared else "–")
+        cells.append(f'{(prepared["bytes"] if prepared else results["dataset"]["disk_bytes"]) / 1e6:,.1f}')
+        rows.append(cells)
+    return rows, notes
+
+
+def interval(values):
+    if not values:
+        return "–"
+    middle, low, high = bootstrap(values)
+    if len(values) == 1:
+        return f"{middle:.2f}"
+    return f"{middle:.2f} ({low:.2f} – {high:.2f})"
+
+
+def render(results, form):
+    """All that a person is told; form is text or markdown."""
+    rows, notes = table(results)
+    data, machine, options = results["dataset"], results["machine"], results["options"]
+    lines = [
+        f'{data["images"]:,} pictures ({data["jpeg"]:,} JPEG, {data["png"]:,} PNG), {data["bytes"] / 1e6:,.1f} MB, '
+        f'{data["classes"]:,} classes; {options["workers"]} workers, batches of {options["batch"]}, '
+        f'{results["rounds_done"]} of {options["rounds"]} rounds.',
+        f'{machine["cpu"]}, {machine["cores"]} cores, {machine["memory_gb"]:.0f} GB, Linux {machine["kernel"]}, '
+        f'{machine["filesystem"]}; Python {machine["python"]}; pipefs {results["commit"]}.',
+        f'The first epoch is read from the disk ({results["cold"]}), the later one was read before. CPU is that of the loader, '
+        'its workers and, in parentheses what is its share, the file system\'s daemon.', ""]
+    if form == "markdown":
+        lines += ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
+        lines += ["| " + " | ".join(row) + " |" for row in rows[1:]]
+    else:
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        lines += ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:]))]) for row in rows]
+    lines.append("")
+    item = "- " if form == "markdown" else ""
+    lines += [f"{item}[{i}] {note}" for i, note in enumerate(notes, 1)]
+    told = {}
+    for row in results["rows"].values():
+        for name, version in row.get("versions", {}).items():
+            told.setdefault(name, set()).add(version)
+    lines += ["", "Versions: " + ", ".join(f"{name} {' and '.join(sorted(v))}" for name, v in sorted(told.items(), key=lambda t: t[0].lower()))]
+    sizes = [f'{name} {i["bytes"] / 1e6:,.0f} MB' for name, i in sorted(results["installed"].items()) if i]
+    if sizes:
+        lines.append("Installed: " + ", ".join(sizes))
+    for name, reason in results["not_installed"].items():
+        lines.append(f"{item}Not installed: {name}: {reason}")
+    for name, row in results["rows"].items():
+        if row.get("error"):
+            lines.append(f'{item}Failed: {row["name"]}: {row["error"]}')
+    return "\n".join(lines)
