@@ -287,20 +287,14 @@ func pixels(row *views.Row) Cell {
 
 func gain(r *views.Report) func(row *views.Row) Cell {
 	return func(row *views.Row) Cell {
-		if r.Advice.Base < 0 || r.Advice.Base >= len(r.Rows) {
+		i := r.Gain(row)
+		switch {
+		case i.Median == 0:
 			return Cell{Text: none}
-		}
-		base := &r.Rows[r.Advice.Base]
-		a, b := row.Lasting(), base.Lasting()
-		if len(a) == 0 || len(b) == 0 {
-			return Cell{Text: none}
-		}
-		if row == base {
+		case row == &r.Rows[r.Advice.Base]:
 			return Cell{Text: "1"}
 		}
-		i := stats.Paired(a, b)
-		i.Median = stats.Median(a) / stats.Median(b) // as the advice has it
-		return Within(i, min(len(a), len(b)))
+		return Within(i, len(row.Lasting()))
 	}
 }
 

@@ -56,7 +56,7 @@ func (r *Report) advise(mnt string) {
 // same advises on a view with the same pixels.
 func (r *Report) same(mnt string) string {
 	a, row := r.Advice, &r.Rows[r.Advice.Same]
-	gain := r.gain(a.Same)
+	gain := r.Gain(row)
 	switch {
 	case a.Base < 0:
 		return fmt.Sprintf("Same pixels: point your loader at %s/%s, the fastest: %.0f samples/s%s.", mnt, row.View, stats.Median(row.Lasting()), row.when())
@@ -75,7 +75,7 @@ func (r *Report) lossy(mnt string) string {
 	if row.MSSSIM < mssim.Safe {
 		s += fmt.Sprintf(" (under the PCR paper's mark of %.2f)", mssim.Safe)
 	}
-	gain := r.gain(a.Lossy)
+	gain := r.Gain(row)
 	switch {
 	case a.Base < 0:
 		return s + fmt.Sprintf(": %.0f samples/s%s.", stats.Median(row.Lasting()), row.when())
@@ -93,13 +93,13 @@ func times(i stats.Interval) string {
 	return fmt.Sprintf("%.2f× (%.2f–%.2f)", i.Median, i.Low, i.High)
 }
 
-// gain is a row's rate over that of the tree as it is, round by round; 0 where that is
-// not known.
-func (r *Report) gain(i int) stats.Interval {
-	if r.Advice.Base < 0 {
+// Gain is a row's lasting rate over that of the tree as it is, round by round; 0
+// where one of them is not known.
+func (r *Report) Gain(row *Row) stats.Interval {
+	if r.Advice.Base < 0 || r.Advice.Base >= len(r.Rows) {
 		return stats.Interval{}
 	}
-	return stats.Paired(r.Rows[i].Lasting(), r.Rows[r.Advice.Base].Lasting())
+	return stats.Paired(row.Lasting(), r.Rows[r.Advice.Base].Lasting())
 }
 
 // space says what a view takes on the disk.
