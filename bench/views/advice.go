@@ -106,9 +106,10 @@ func (r *Report) Gain(row *Row) stats.Interval {
 func (r *Report) space(row *Row) string {
 	base := r.Rows[r.Advice.Base].FileBytes
 	switch {
+	case row.StoredBytes > 0 && base > 0:
 	case r.Prepared:
 		return "which the store has already"
-	case row.StoredBytes == 0 || base == 0:
+	default:
 		return "no more disk space"
 	}
 	return fmt.Sprintf("%.1f× its disk space", float64(base+row.StoredBytes)/float64(base))

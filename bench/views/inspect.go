@@ -22,17 +22,34 @@ const (
 	compareTime = 5 * time.Second
 )
 
-// sound leaves out samples that cannot be decoded: most loaders would end there.
+// sound leaves out samples that no view shows as pictures: most loaders would end
+// there. A store may not have the originals.
 func (r *runner) sound(ctx context.Context, files []string) (_ []string, err error) {
 	r.tell("decoding the samples once, to leave out broken ones")
-	dir := r.Plain
-	if dir == "" {
+	var dirs []string
+	if r.Plain != "" {
+		dirs = append(dirs, r.Plain)
+	} else {
 		m, err := r.mount(ctx, true)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, m.Close()) }()
-		dir = filepath.Join(m.Dir, r.Views[0])
+		for _, v := range r.Views {
+			dirs = append(dirs, filepath.Join(m.Dir, v))
+		}
+	}
+	decode := func(name string) (err error) {
+		for _, dir := range dirs {
+			var b []byte
+			if b, err = os.ReadFile(filepath.Join(dir, name)); err == nil {
+				_, err = r.Registry.Decode(ctx, b)
+			}
+			if err == nil {
+				return nil
+			}
+		}
+		return err
 	}
 	faults := make([]error, len(files))
 	var work errgroup.Group
@@ -42,11 +59,7 @@ func (r *runner) sound(ctx context.Context, files []string) (_ []string, err err
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			b, err := os.ReadFile(filepath.Join(dir, name))
-			if err == nil {
-				_, err = r.Registry.Decode(ctx, b)
-			}
-			faults[i] = err
+			faults[i] = decode(name)
 			return nil
 		})
 	}

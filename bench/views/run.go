@@ -45,6 +45,8 @@ type Config struct {
 	Rounds int
 	// Budget is about how long measuring may take; 0 is 90 seconds.
 	Budget time.Duration
+	// Memory bounds what the page cache can hold, in bytes; 0 is what the system says.
+	Memory int64
 	// Work is a directory on the disk that is measured: for what mounts keep, and
 	// copies. It is left empty.
 	Work string
@@ -57,7 +59,7 @@ type Config struct {
 
 // The bounds of what is chosen by itself.
 const (
-	fewest       = 64 // samples of an epoch
+	fewest       = 24 // samples of an epoch
 	most         = 1024
 	leastRounds  = 3
 	mostRounds   = 9
@@ -95,6 +97,9 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	var err error
 	if r.report.Memory, err = loader.Memory(); err != nil {
 		return nil, err
+	}
+	if c.Memory > 0 {
+		r.report.Memory = min(r.report.Memory, c.Memory)
 	}
 	if r.report.Machine, err = ThisMachine(c.Source); err != nil {
 		return nil, err
@@ -180,7 +185,7 @@ func (r *runner) tell(what string) {
 }
 
 // choose takes the samples of an epoch, evenly spread: as many as the budget has
-// room for, going by how fast the first subject is.
+// room for, going by how fast the first subject is that can be read.
 func (r *runner) choose(ctx context.Context) error {
 	if r.Blind {
 		r.files = r.Files
@@ -193,7 +198,7 @@ func (r *runner) choose(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rate, err := r.subjects[0].pilot(ctx, r, files)
+		rate, err := r.pilot(ctx, files)
 		if err != nil {
 			return err
 		}

@@ -155,7 +155,7 @@ func (b *bench) limit() error {
 	if limits == (throttle.Limits{}) {
 		return nil
 	}
-	group, err := throttle.Enter(b.work, limits)
+	group, err := throttle.Enter(b.source, limits)
 	if err == nil {
 		b.group = group
 		b.limited = append(b.limited, group.String())
@@ -212,7 +212,7 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 	return views.Config{
 		Program: b.program, Source: b.source, Mount: b.mnt, Plain: b.plain, Options: b.options, Views: named, Controls: c.controls,
 		Loader: b.loader, Blind: c.exec != "", Workers: c.workers, Compute: c.compute,
-		Files: b.files, Prepared: b.prepared, Samples: c.samples, Rounds: c.rounds, Budget: c.budget, Work: b.work, Registry: b.registry,
+		Files: b.files, Prepared: b.prepared, Samples: c.samples, Rounds: c.rounds, Budget: c.budget, Memory: c.throttled.Memory, Work: b.work, Registry: b.registry,
 		Progress: func(what string, done float64, left time.Duration) {
 			if left > 0 {
 				what += fmt.Sprintf(" (%.0f %%, about %s left)", 100*done, left.Round(time.Second))

@@ -199,7 +199,7 @@ type counted struct {
 func (c *counted) Begin() time.Time { return c.began }
 
 func (c *counted) Done(began time.Time, n int) {
-	if began == c.began {
+	if began.Equal(c.began) {
 		c.bytes = append(c.bytes, n)
 	}
 }
