@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRegistry: every table and figure of the four papers has an entry, with either
+// an experiment or a reason, and only one.
+func TestRegistry(t *testing.T) {
+	for paper, last := range map[string]map[string]int{
+		"pcr":    {"Table": 3, "Figure": 16},
+		"liquid": {"Table": 2, "Figure": 7},
+		"l3":     {"Table": 4, "Figure": 10},
+		"presto": {"Table": 5, "Figure": 14},
+	} {
+		for kind, n := range last {
+			for number := 1; number <= n; number++ {
+				part, met := fmt.Sprint(kind, " ", number), 0
+				for _, i := range items() {
+					if i.paper == paper && slices.Contains(i.parts, part) {
+						met++
+					}
+				}
+				if met != 1 {
+					t.Errorf("%s, %s: %d entries", paper, part, met)
+				}
+			}
+		}
+	}
+	names := map[string]bool{}
+	for _, i := range items() {
+		what := i.paper + " " + i.part()
+		if nameOf(i.paper) == i.paper {
+			t.Errorf("%s: there is no such paper", what)
+		}
+		if (i.run == nil) != (i.reason != "") {
+			t.Errorf("%s: needs either an experiment or a reason", what)
+		}
+		if i.run == nil {
+			continue
+		}
+		if i.says == "" || i.differs == "" || i.seconds == 0 || names[i.name] || !strings.HasPrefix(i.name, i.paper+"-") {
+			t.Errorf("%s: says %q, differs %q, seconds %v, name %q", what, i.says, i.differs, i.seconds, i.name)
+		}
+		names[i.name] = true
+	}
+	// Those that were promised to be run, not explained away.
+	for _, name := range []string{
+		"pcr-table1", "pcr-table2", "pcr-figure5", "pcr-figure6", "pcr-figure8", "pcr-figure12", "pcr-figure15", "pcr-figure16", "pcr-encode",
+		"liquid-figure2", "liquid-figure3", "liquid-figure6", "liquid-figure7", "l3-table1", "l3-table4", "l3-figure7", "l3-figure8",
+		"presto-table1", "presto-table3", "presto-table4", "presto-table5", "presto-figure6", "presto-figure7", "presto-figure8",
+		"presto-figure9", "presto-figure10", "presto-figure11", "presto-figure12", "presto-figure14", "presto-shuffle",
+	} {
+		if !names[name] {
+			t.Errorf("%s has no experiment", name)
+		}
+	}
+	total := 0.0
+	for _, i := range items() {
+		total += i.seconds
+	}
+	if total > 25*60 {
+		t.Errorf("all of it is estimated at %.0f s, more than 25 minutes", total)
+	}
+}
+
+func TestPart(t *testing.T) {
+	for want, parts := range map[string][]string{
+		"Table 1": {"Table 1"}, "Figures 12, 13": {"Figure 12", "Figure 13"}, "Table 2, Figure 3": {"Table 2", "Figure 3"},
+	} {
+		if got := (&item{parts: parts}).part(); got != want {
+			t.Errorf("%v: %q, want %q", parts, got, want)
+		}
+	}
+}
+
+// TestMarkdown: what was measured, what failed, what was not run and what cannot be
+// run all stand in the report; every table is one.
+func TestMarkdown(t *testing.T) {
+	r := &result{
+		Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.3, Scale: 0.5, Version: "pipefs 1", Ours: "it is half.", Setup: "two pictures",
+		Tables:  []table{{Head: []string{"", "scan 1"}, Rows: [][]string{{"ImageNet (paper)", "16×"}, {"**ours**", "8.0×"}}}},
+		Figures: []figure{{File: "pcr-figure5", Title: "Rates", X: "MB/s", Y: "images/s", Lines: []line{{"a", []float64{1, 2}, []float64{3, 4}}}}},
+		Notes:   []string{"A note."}, Again: "Run again on 2026-02-03 it failed: no disk",
+	}
+	k := &kept{Results: map[string]*result{"pcr-table1": r, "pcr-figure5": {Error: "no cgroup |\nhere", Time: r.Time, Scale: 1}}}
+	got := markdown(k, "reproduction")
+	for _, want := range []string{
+		"| Table 1 | bytes of each fidelity | Scan 5 takes about half of the bytes, scan 1 a sixteenth (ImageNet). | It is half. |",
+		"|  | scan 1 |\n|---|---|\n| ImageNet (paper) | 16× |\n| **ours** | 8.0× |\n",
+		"![Rates](reproduction/pcr-figure5.svg)", "- A note.", "measured on: two pictures.\n",
+		"Run again on 2026-02-03 it failed: no disk",
+		"again: `make reproduce ARGS='-only pcr-table1'`; last on 2026-01-02, 12 s, at a scale of 0.5, pipefs 1\n",
+		`| Failed: no cgroup \| here |`, "Not run yet.", "| Not reproduced. Drawings.",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	// All rows of a table have as many cells as its head.
+	cells, escaped := 0, strings.NewReplacer(`\|`, "")
+	for _, l := range strings.Split(escaped.Replace(got), "\n") {
+		n := strings.Count(l, "|")
+		if !strings.HasPrefix(l, "|") {
+			cells = 0
+		} else if cells == 0 {
+			cells = n
+		} else if n != cells {
+			t.Errorf("%d cells where the head has %d: %s", n-1, cells-1, l)
+		}
+	}
+	for _, p := range papers {
+		if strings.Count(got, "\n## "+p.name+"\n") != 1 {
+			t.Errorf("%s has no section", p.name)
+		}
+	}
+}
+
+// TestReproduce runs a quick experiment, and one that cannot succeed.
+func TestReproduce(t *testing.T) {
+	dir := t.TempDir()
+	s := settings{program: "/bin/echo", out: filepath.Join(dir, "out"), doc: filepath.Join(dir, "docs", "report.md"), scale: 0.02}
+	s.only = "pcr-figure16,pcr-table1,pcr-figure8"
+	err := s.reproduce(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "1 of 3 experiments failed: pcr-figure16") {
+		t.Fatalf("an experiment without what it is made of: %v", err)
+	}
+	k, err := readKept(s.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := k.Results["pcr-table1"]
+	if r == nil || r.Error != "" || len(r.Tables) != 1 {
+		t.Fatalf("pcr-table1: %+v", r)
+	}
+	if v := r.Values; !(100 < v["scan1"] && v["scan1"] < v["scan2"] && v["scan2"] < v["scan5"] && v["scan5"] < v["scan10"]) {
+		t.Errorf("bytes of the scans: %v", v)
+	}
+	if e := k.Results["pcr-figure16"]; e == nil || !strings.Contains(e.Error, "run these first") {
+		t.Errorf("pcr-figure16: %+v", e)
+	}
+	left, err := filepath.Glob(filepath.Join(s.out, "work-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	// Again, without measuring: the same report.
+	before, err := os.ReadFile(s.doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.again = true
+	if err := s.reproduce(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(s.doc)
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("-again wrote another report: %v", err)
+	}
+	if !regexp.MustCompile(`\| \*\*ours\*\* \| [0-9.]+× \| [0-9.]+× \|`).Match(after) {
+		t.Errorf("the report has no row of ours:\n%s", after)
+	}
+	s.only = "pcr-nothing"
+	if err := s.reproduce(context.Background()); err == nil || !strings.Contains(err.Error(), `"pcr-nothing"`) {
+		t.Errorf("an unknown name: %v", err)
+	}
+}
+
+// TestStopped: what was finished before is in the report, and nothing is left behind.
+func TestStopped(t *testing.T) {
+	dir := t.TempDir()
+	s := settings{program: "/bin/echo", out: filepath.Join(dir, "out"), doc: filepath.Join(dir, "report.md"), scale: 0.02, only: "pcr-table1"}
+	if err := s.reproduce(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	s.only, s.scale = "pcr-table2", 1
+	if err := s.reproduce(ctx); err == nil {
+		t.Fatal("it was not stopped")
+	}
+	k, err := readKept(s.out)
+	if err != nil || k.Results["pcr-table1"] == nil || k.Results["pcr-table2"] != nil {
+		t.Errorf("kept: %v, %v", k, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(s.out, "work-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if b, err := os.ReadFile(s.doc); err != nil || !bytes.Contains(b, []byte("**ours**")) {
+		t.Errorf("the report: %v", err)
+	}
+}
+
+// TestTFRecords reads what is written, by the definition of the format.
+func TestTFRecords(t *testing.T) {
+	// The check value of CRC-32C, masked.
+	crc := uint32(0xe3069283)
+	if got, want := masked([]byte("123456789")), (crc>>15|crc<<17)+0xa282ead8; got != want {
+		t.Errorf("masked: %08x, want %08x", got, want)
+	}
+	dir := t.TempDir()
+	var files []string
+	for i := range 5 {
+		files = append(files, filepath.Join(dir, fmt.Sprint(i)))
+		if err := os.WriteFile(files[i], bytes.Repeat([]byte{byte(i)}, 1000*i), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writeTFRecords(context.Background(), filepath.Join(dir, "out"), files, 2); err != nil {
+		t.Fatal(err)
+	}
+	shards, err := filepath.Glob(filepath.Join(dir, "out", "*.tfrecord"))
+	if err != nil || len(shards) != 3 {
+		t.Fatal(shards, err)
+	}
+	slices.Sort(shards)
+	n := 0
+	unmask := func(b []byte) uint32 {
+		v := binary.LittleEndian.Uint32(b) - 0xa282ead8
+		return v>>17 | v<<15
+	}
+	table := crc32.MakeTable(crc32.Castagnoli)
+	for _, s := range shards {
+		b, err := os.ReadFile(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for len(b) > 0 {
+			length := int(binary.LittleEndian.Uint64(b))
+			data := b[12 : 12+length]
+			if unmask(b[8:]) != crc32.Checksum(b[:8], table) || unmask(b[12+length:]) != crc32.Checksum(data, table) {
+				t.Fatalf("record %d: a checksum is wrong", n)
+			}
+			if !bytes.Equal(data, bytes.Repeat([]byte{byte(n)}, 1000*n)) {
+				t.Errorf("record %d has other bytes", n)
+			}
+			b = b[16+length:]
+			n++
+		}
+	}
+	if n != len(files) {
+		t.Errorf("%d records of %d files", n, len(files))
+	}
+}
+
+// TestLabelled: the same seed draws the same picture, classes and seeds differ.
+func TestLabelled(t *testing.T) {
+	seen := map[string]string{}
+	for class := range labelledClasses {
+		for seed := range uint64(2) {
+			a, b := labelled(class, seed), labelled(class, seed)
+			what := fmt.Sprintf("class %d, seed %d", class, seed)
+			if !bytes.Equal(a.Pix, b.Pix) {
+				t.Errorf("%s: drawn twice it differs", what)
+			}
+			if other := seen[string(a.Pix)]; other != "" {
+				t.Errorf("%s is %s", what, other)
+			}
+			seen[string(a.Pix)] = what
+		}
+	}
+}

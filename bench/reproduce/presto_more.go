@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+// sizesOf measures synthetic samples, unless it was done in this run.
+func (e *env) sizesOf(ctx context.Context) ([]strategy.SizeRow, int64, error) {
+	total := int64(e.n(128e6, 24e6))
+	if e.found.sizes != nil {
+		return e.found.sizes, total, nil
+	}
+	var sizes []int64
+	for i, s := range strategy.PaperSizes() {
+		if i%2 == 0 || i == len(strategy.PaperSizes())-1 {
+			sizes = append(sizes, s)
+		}
+	}
+	e.say("profiling samples of %d sizes", len(sizes))
+	rows, err := strategy.SampleSizes(ctx, strategy.SizesConfig{Work: e.used, Total: total, Sizes: sizes, Workers: []int{1, 2}, Caches: strategy.Caches, Rounds: e.n(3, 1), Seed: 1})
+	if err != nil {
+		return nil, 0, err
+	}
+	e.found.sizes = rows
+	return rows, total, nil
+}
+
+// find finds synthetic samples.
+func find(rows []strategy.SizeRow, size int64, kind string, workers int) *strategy.SizeRow {
+	for i := range rows {
+		if x := &rows[i]; x.Size == size && x.Type == kind && x.Workers == workers {
+			return x
+		}
+	}
+	return nil
+}
+
+// sizeTable has a column for each size.
+func sizeTable(rows []strategy.SizeRow, what string) (t table, sizes []int64) {
+	t.Head = []string{what}
+	for i := range rows {
+		if s := rows[i].Size; len(sizes) == 0 || s > sizes[len(sizes)-1] {
+			sizes = append(sizes, s)
+			t.Head = append(t.Head, fmt.Sprintf("%.2f MB", float64(s)/1e6))
+		}
+	}
+	return t, sizes
+}
+
+// prestoSizes is Figure 7.
+func prestoSizes(ctx context.Context, e *env) (*result, error) {
+	rows, total, err := e.sizesOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, sizes := sizeTable(rows, "seconds, nothing cached")
+	r := &result{Setup: fmt.Sprintf("%s of noise for each size, two workers", megabytes(total))}
+	paperRow := []string{"15 GB, over those of 20.5 MB (paper)"}
+	for i := range sizes {
+		switch i {
+		case 0:
+			paperRow = append(paperRow, "more than 11×")
+		case len(sizes) - 1:
+			paperRow = append(paperRow, "1×")
+		default:
+			paperRow = append(paperRow, "–")
+		}
+	}
+	t.add(paperRow...)
+	var smallest, largest float64
+	for _, kind := range []string{strategy.Uint8, strategy.Float32} {
+		cells := []string{"**ours**, " + kind}
+		for i, s := range sizes {
+			x := find(rows, s, kind, 2)
+			if x == nil {
+				cells = append(cells, "–")
+				continue
+			}
+			seconds := x.Seconds(strategy.NoCache, total)
+			cells = append(cells, fmt.Sprintf("%.3f", seconds))
+			if i == 0 {
+				smallest = seconds
+			}
+			largest = seconds
+		}
+		t.add(cells...)
+	}
+	r.Tables = []table{t}
+	r.Ours = fmt.Sprintf("samples of %.2f MB take %.1f times as long as as many bytes in samples of %.1f MB (the paper: more than 11 times).",
+		float64(sizes[0])/1e6, smallest/largest, float64(sizes[len(sizes)-1])/1e6)
+	return r, nil
+}
+
+// prestoSizesCached is Figure 9.
+func prestoSizesCached(ctx context.Context, e *env) (*result, error) {
+	rows, total, err := e.sizesOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, sizes := sizeTable(rows, "seconds, float32, two workers")
+	seconds := map[string][]float64{}
+	for _, cache := range strategy.Caches {
+		cells := []string{"**ours**, cache: " + cache}
+		for _, s := range sizes {
+			v := 0.0
+			if x := find(rows, s, strategy.Float32, 2); x != nil {
+				v = x.Seconds(cache, total)
+			}
+			seconds[cache] = append(seconds[cache], v)
+			cells = append(cells, fmt.Sprintf("%.3f", v))
+		}
+		t.add(cells...)
+	}
+	shares, paperRow := []string{"**ours**, deserialising, share of the time with the system's cache"}, []string{"that share (paper)"}
+	var first, last float64
+	for i := range sizes {
+		system, application := seconds[strategy.System][i], seconds[strategy.Application][i]
+		last = (system - application) / system
+		if i == 0 {
+			first = last
+		}
+		shares = append(shares, fmt.Sprintf("%.0f %%", 100*last))
+		switch mb := float64(sizes[i]) / 1e6; {
+		case mb >= 5:
+			paperRow = append(paperRow, "94 – 98 %")
+		case mb <= 0.08:
+			paperRow = append(paperRow, "14 – 18 %")
+		default:
+			paperRow = append(paperRow, "–")
+		}
+	}
+	t.add(paperRow...)
+	t.add(shares...)
+	return &result{
+		Setup: fmt.Sprintf("%s of noise for each size", megabytes(total)), Tables: []table{t},
+		Notes: []string{"What an application has in memory is handed over here, and not copied: nearly nothing is left. TensorFlow still spends time on each sample."},
+		Ours:  fmt.Sprintf("reading from the page cache and deserialising is %.0f %% of the time of the smallest samples that an application-level cache saves, and %.0f %% of the largest.", 100*first, 100*last),
+	}, nil
+}
+
+// prestoSizesThreads is Figure 11.
+func prestoSizesThreads(ctx context.Context, e *env) (*result, error) {
+	rows, total, err := e.sizesOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, sizes := sizeTable(rows, "two workers over one")
+	paperRow := []string{"8 threads over 1 (paper)"}
+	for i := range sizes {
+		if i == 0 {
+			paperRow = append(paperRow, "about 1×")
+		} else {
+			paperRow = append(paperRow, "–")
+		}
+	}
+	t.add(paperRow...)
+	var first, last float64
+	for _, cache := range strategy.Caches {
+		cells := []string{"**ours**, cache: " + cache}
+		for i, s := range sizes {
+			x := find(rows, s, strategy.Float32, 2)
+			if x == nil {
+				cells = append(cells, "–")
+				continue
+			}
+			v := strategy.Speedup(rows, x, cache)
+			cells = append(cells, fmt.Sprintf("%.2f×", v.Median))
+			if cache == strategy.System {
+				if i == 0 {
+					first = v.Median
+				}
+				last = v.Median
+			}
+		}
+		t.add(cells...)
+	}
+	return &result{
+		Setup: fmt.Sprintf("%s of noise for each size, float32", megabytes(total)), Tables: []table{t},
+		Ours: fmt.Sprintf("from the page cache two workers are %.2f times as fast as one for the smallest samples, %.2f times for the largest.", first, last),
+	}, nil
+}
+
+// prestoCompression is Figure 10.
+func prestoCompression(ctx context.Context, e *env) (*result, error) {
+	t := table{Head: []string{"", "", "space saved", "throughput", "offline time"}}
+	t.add("CV, pixel-centred (paper)", "GZIP, ZLIB", "73 – 93 %", "1.6 – 2.4×", "1.1 – 6.1×")
+	t.add("CV2-JPG, decoded (paper)", "GZIP, ZLIB", "41 %", "0.89×", "–")
+	t.add("CV2-PNG, decoded (paper)", "GZIP, ZLIB", "83 %", "1.5×", "13.5×")
+	t.add("CV2-JPG, resized (paper)", "GZIP, ZLIB", "24 %", "0.96×", "–")
+	t.add("CV2-PNG, resized (paper)", "GZIP, ZLIB", "81 %", "1.3×", "1.08 – 1.1×")
+	r := &result{}
+	best, where := 0.0, ""
+	for _, set := range []string{"CV2-JPG", "CV2-PNG"} {
+		var p *strategy.Report
+		var what string
+		err := e.slowly(func() (err error) {
+			p, what, err = e.profile(ctx, set+" compressed", set, cvPipeline, strategy.Config{Caches: []string{strategy.NoCache}, Compressions: strategy.Compressions})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		r.Setup += what + "; "
+		for i := range p.Rows {
+			x := &p.Rows[i]
+			plain := row(p, x.Split.Name)
+			if x.Compression == strategy.None || x.Compression == "" || plain == nil || x.Caches[strategy.NoCache] == nil || plain.Caches[strategy.NoCache] == nil {
+				continue
+			}
+			faster := stats.Paired(x.Caches[strategy.NoCache].Rates, plain.Caches[strategy.NoCache].Rates)
+			t.add(fmt.Sprintf("**ours**, %s, %s", set, x.Split.Name), x.Compression, fmt.Sprintf("%.0f %%", 100*(1-float64(x.Stored)/float64(plain.Stored))),
+				withInterval(faster), times(x.Offline/plain.Offline))
+			if faster.Median > best {
+				best, where = faster.Median, fmt.Sprintf("%s, %s, %s", set, x.Split.Name, x.Compression)
+			}
+		}
+	}
+	r.Setup, r.Tables = strings.TrimSuffix(r.Setup, "; "), []table{t}
+	r.Ours = fmt.Sprintf("the most that compression gains is %.2f times (%s).", best, where)
+	return r, nil
+}
+
+// prestoThreads is Figure 12.
+func prestoThreads(ctx context.Context, e *env) (*result, error) {
+	p, what, err := e.profile(ctx, "CV threads", "CV", cvPipeline, strategy.Config{Caches: []string{strategy.NoCache, strategy.System}, Workers: []int{1, 2}})
+	if err != nil {
+		return nil, err
+	}
+	t := table{Head: []string{"two workers over one", "unprocessed", "concatenated", "decoded", "resized", "pixel-centred"}}
+	r := &result{Setup: what}
+	var all []float64
+	for _, cache := range []string{strategy.NoCache, strategy.System} {
+		cells := []string{"**ours**, cache: " + cache}
+		for _, split := range cvSplits {
+			var rates [3][]float64
+			for i := range p.Rows {
+				if x := &p.Rows[i]; x.Split.Name == split && x.Caches[cache] != nil && x.Workers < len(rates) {
+					rates[x.Workers] = x.Caches[cache].Rates
+				}
+			}
+			faster := stats.Paired(rates[2], rates[1])
+			all = append(all, faster.Median)
+			cells = append(cells, withInterval(faster))
+		}
+		t.add(cells...)
+	}
+	r.Tables = []table{t}
+	r.Ours = fmt.Sprintf("two workers are %.2f times as fast as one where all steps are left to be done, and %.2f times for the last strategy from the page cache.", all[0], all[len(all)-1])
+	r.note("The paper draws these curves and tells no numbers of the CV pipelines.")
+	return r, nil
+}
+
+// prestoGrey is Figure 14.
+func prestoGrey(ctx context.Context, e *env) (*result, error) {
+	registry := codecs.Default(transcode.Limits{})
+	plain, err := strategy.Parse(registry, cvPipeline)
+	if err != nil {
+		return nil, err
+	}
+	with, err := strategy.WithGrey(registry, plain)
+	if err != nil && len(with) == 0 {
+		return nil, err
+	}
+	refused := err
+	t := table{Head: []string{"samples/s (bytes stored)", "resized", "grey", "pixel-centred"}}
+	t.add("grey before pixel-centred (paper)", "1,513", "4,284", "–")
+	t.add("grey after pixel-centred (paper)", "–", "1,384 (463 GB)", "534 (1.4 TB)")
+	r := &result{}
+	var outcome []string
+	for _, pipeline := range with {
+		spec := pipeline.String()
+		p, what, err := e.profile(ctx, "CV "+spec, "CV", spec, strategy.Config{Caches: []string{strategy.NoCache}})
+		if err != nil {
+			return nil, err
+		}
+		r.Setup = what
+		cells := []string{"**ours**, `" + spec + "`"}
+		for _, split := range []string{resized, "grey", centred} {
+			cell := "–"
+			if x := row(p, split); x != nil {
+				cell = fmt.Sprintf("%.0f (%s)", x.Rate(strategy.NoCache), megabytes(x.Stored))
+			}
+			cells = append(cells, cell)
+		}
+		t.add(cells...)
+		over := gain(p, "grey", strategy.NoCache, resized)
+		outcome = append(outcome, fmt.Sprintf("in `%s` what is grey is stored in %.2f of the bytes of what is resized, and read %.2f times as fast", spec, storedRatio(p, "grey", resized), over.Median))
+	}
+	r.Tables = []table{t}
+	r.Ours = strings.Join(outcome, "; ") + "."
+	if refused != nil {
+		r.note("Not possible here: %s.", oneLine(refused.Error()))
+	}
+	return r, nil
+}
+
+func storedRatio(p *strategy.Report, split, base string) float64 {
+	a, b := row(p, split), row(p, base)
+	if a == nil || b == nil {
+		return 0
+	}
+	return float64(a.Stored) / float64(b.Stored)
+}
+
+// prestoShuffle is Section 4.5.
+func prestoShuffle(ctx context.Context, e *env) (*result, error) {
+	s, err := strategy.Shuffle(ctx, strategy.ShuffleConfig{Rounds: e.n(3, 1), Seed: 1, Progress: func(what string) { e.say("%s", what) }})
+	if err != nil {
+		return nil, err
+	}
+	t := table{Head: []string{"size of a sample", "seconds that shuffling adds to one", "constant", "R² of the line"}}
+	t.add("all (paper)", "9.6 ms ± 0.5", "smaller the more samples", "–")
+	r := &result{Tables: []table{t}}
+	least := 1.0
+	for _, l := range s.Lines {
+		t.add(fmt.Sprintf("**ours**, %.3g kB", float64(l.Size)/1e3), fmt.Sprintf("%.2f µs", 1e6*l.PerSample), fmt.Sprintf("%.2f ms", 1e3*l.Constant), fmt.Sprintf("%.3f", l.R2))
+		least = min(least, l.R2)
+	}
+	r.Tables = []table{t}
+	r.Ours = fmt.Sprintf("a straight line over the number of samples explains at least %.0f %% of the variance of every size.", 100*least)
+	return r, nil
+}

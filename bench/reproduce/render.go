@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pipefs/pipefs/bench/chart"
+)
+
+// render writes the report and its figures.
+func render(doc string, k *kept) error {
+	dir := strings.TrimSuffix(doc, filepath.Ext(doc))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var errs []error
+	for _, i := range items() {
+		r := k.Results[i.name]
+		if i.run == nil || r == nil {
+			continue
+		}
+		for _, f := range r.Figures {
+			errs = append(errs, f.draw(filepath.Join(dir, f.File+".svg")))
+		}
+	}
+	errs = append(errs, os.WriteFile(doc, []byte(markdown(k, filepath.Base(dir))), 0o644))
+	return errors.Join(errs...)
+}
+
+func (f *figure) draw(file string) error {
+	var series []chart.Series
+	for _, l := range f.Lines {
+		series = append(series, chart.Series{Name: l.Name, X: l.X, Y: l.Y})
+	}
+	if len(f.Names) > 0 {
+		return chart.Bars(file, f.Title, f.Y, f.Names, series...)
+	}
+	return chart.Lines(file, f.Title, f.X, f.Y, series...)
+}
+
+const preamble = `# Reproduction
+
+Tables and figures of the four papers, run again here. Written by ` + "`make reproduce`" + `: do not edit it.
+
+Rows marked (paper) are the paper's own, on its machines and data. Rows marked **ours** were measured here. Absolute
+rates of different machines cannot be compared; ratios within a row can. Where we lose, it says so. An experiment at a
+scale below 1 took fewer pictures and rounds: it shows that it runs.
+`
+
+// markdown is the report. Figures are in a directory beside it.
+func markdown(k *kept, figures string) string {
+	var b strings.Builder
+	b.WriteString(preamble)
+	if k.Machine.CPU != "" {
+		fmt.Fprintf(&b, "\nMachine: %d cores, %s, %.0f GB of memory, %s.\n", k.Machine.Cores, k.Machine.CPU, float64(k.Machine.Memory)/1e9, k.Machine.Kernel)
+	}
+	for _, p := range papers {
+		fmt.Fprintf(&b, "\n## %s\n\n*%s* (%s).\n\n", p.name, p.title, p.venue)
+		b.WriteString("| item | | the paper | here |\n|---|---|---|---|\n")
+		for _, i := range items() {
+			if i.paper == p.key {
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", i.part(), i.title, orDash(i.says), i.outcome(k))
+			}
+		}
+		for _, i := range items() {
+			if i.paper == p.key && i.run != nil {
+				i.section(&b, k.Results[i.name], figures)
+			}
+		}
+	}
+	return b.String()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}
+
+// outcome is the item's cell in the table of its paper.
+func (i *item) outcome(k *kept) string {
+	r := k.Results[i.name]
+	switch {
+	case i.run == nil:
+		return "Not reproduced. " + i.reason
+	case r == nil:
+		return "Not run yet."
+	case r.Error != "":
+		return "Failed: " + oneLine(r.Error)
+	}
+	return upper(r.Ours)
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// oneLine makes a message fit a cell.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	return strings.ReplaceAll(s, "|", "\\|")
+}
+
+// section is what was measured of an item.
+func (i *item) section(b *strings.Builder, r *result, figures string) {
+	fmt.Fprintf(b, "\n### %s %s: %s\n\n", nameOf(i.paper), i.part(), i.title)
+	fmt.Fprintf(b, "The paper: %s\n\n", i.says)
+	switch {
+	case r == nil:
+		b.WriteString("Not run yet.\n\n")
+	case r.Error != "":
+		fmt.Fprintf(b, "Failed: %s\n\n", oneLine(r.Error))
+	default:
+		fmt.Fprintf(b, "**Here:** %s\n\n", upper(r.Ours))
+		if r.Again != "" {
+			fmt.Fprintf(b, "%s\n\n", oneLine(r.Again))
+		}
+		for _, t := range r.Tables {
+			t.markdown(b)
+		}
+		for _, f := range r.Figures {
+			fmt.Fprintf(b, "![%s](%s/%s.svg)\n\n", f.Title, figures, f.File)
+		}
+		for _, n := range r.Notes {
+			fmt.Fprintf(b, "- %s\n", n)
+		}
+		if len(r.Notes) > 0 {
+			b.WriteByte('\n')
+		}
+		if r.Setup != "" {
+			fmt.Fprintf(b, "measured on: %s.\n", strings.TrimSuffix(r.Setup, "."))
+		}
+	}
+	fmt.Fprintf(b, "differs: %s\n", i.differs)
+	fmt.Fprintf(b, "again: `make reproduce ARGS='-only %s'`", i.name)
+	if r != nil {
+		fmt.Fprintf(b, "; last on %s, %.0f s", r.Time.Format(time.DateOnly), r.Seconds)
+		if r.Scale != 1 {
+			fmt.Fprintf(b, ", at a scale of %g", r.Scale)
+		}
+		if r.Version != "" {
+			fmt.Fprintf(b, ", %s", r.Version)
+		}
+	}
+	b.WriteString("\n")
+}
+
+func (t *table) markdown(b *strings.Builder) {
+	fmt.Fprintf(b, "| %s |\n|%s\n", strings.Join(t.Head, " | "), strings.Repeat("---|", len(t.Head)))
+	for _, row := range t.Rows {
+		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
+	}
+	b.WriteByte('\n')
+}
