@@ -38,6 +38,8 @@ type pack struct {
 	refs atomic.Int64
 	used atomic.Bool
 	f    vfs.File
+
+	streams streams // where records hold many samples
 }
 
 const packShut = -1
@@ -132,7 +134,7 @@ func (k *pack) reopen() error {
 			return errors.Join(err, f.Close())
 		}
 	}
-	if a, ok := f.(vfs.Advised); ok && !p.ordered {
+	if a, ok := f.(vfs.Advised); ok {
 		// Read-ahead may be megabytes, of samples that nobody asked for.
 		a.Scattered()
 	}

@@ -18,6 +18,7 @@ type Reader struct {
 	tail  []byte
 	size  int64
 	path  string
+	limit int64 // where in the pack begins what is not wanted; 0 is nowhere
 
 	// With Options.VerifyOnce: a bit for each chunk that was checked, and the
 	// number of each part's first chunk.
@@ -43,6 +44,9 @@ func (p *pool) reader(rep Representation, level int, once bool) (*Reader, error)
 	}
 	if once {
 		r.first = make([]int64, n)
+	}
+	if n > 0 && n < len(rep.Parts) && rep.Parts[n].Pack == rep.Parts[0].Pack {
+		r.limit = rep.Parts[n].Off
 	}
 	count := int64(0)
 	for i, part := range r.parts {
@@ -95,6 +99,9 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	if int64(len(p)) > r.size-off {
 		want = p[:r.size-off]
 	}
+	if off == 0 {
+		r.begin()
+	}
 	if len(want) > maxRun {
 		r.fetch(off, int64(len(want)))
 	}
@@ -127,6 +134,21 @@ func (r *Reader) next(dst []byte, off int64) (int, error) {
 		}
 	}
 	return r.piece(dst, i, at)
+}
+
+// begin reads ahead for the samples that follow, where records hold many.
+func (r *Reader) begin() {
+	if len(r.packs) == 0 || !r.packs[0].pool.ordered {
+		return
+	}
+	f, err := r.packs[0].acquire()
+	if err != nil {
+		return // the read itself will say so
+	}
+	defer r.packs[0].release()
+	if a, ok := f.(vfs.Advised); ok {
+		r.packs[0].streams.fetch(a, r.parts, r.limit)
+	}
 }
 
 // fetch lets the system begin with all of a read that takes several preads.
