@@ -13,9 +13,10 @@ import (
 // ahead by itself, and no farther than the last one that is wanted.
 
 const (
-	// window is how far a stream is read ahead. The part of it that goes past the end
-	// of the last group is read in vain, once a record.
+	// window is how far the streams of a pack are read ahead, all together, and least
+	// how far each of them is at least.
 	window = 512 << 10
+	least  = 128 << 10
 	// near is how far apart two samples are at most that are read one after the other,
 	// by several readers perhaps: a distance in the first group.
 	near = 1 << 20
@@ -55,14 +56,15 @@ func (s *streams) fetch(f vfs.Advised, parts []Part, limit int64) {
 	} else if limit > 0 {
 		limit = *end
 	}
+	share := max(least, int64(window/len(parts)))
 	for i := range parts {
 		p := &parts[i]
-		begin, end := p.Off, p.Off+window
+		begin, end := p.Off, p.Off+share
 		if limit > 0 {
 			end = min(end, limit)
 		}
 		if s.from[i] <= begin && begin <= s.to[i] {
-			if s.to[i] >= min(end, p.Off+p.Len+window/2) {
+			if s.to[i] >= min(end, p.Off+p.Len+share/2) {
 				continue
 			}
 			begin = s.to[i]

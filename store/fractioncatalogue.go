@@ -152,6 +152,7 @@ func sealedRecords(fsys vfs.FS, dir string, n uint32, each func(off, end int64, 
 		return seal, nil, err
 	}
 	defer f.Close()
+	scattered(f)
 	seal, records, err := readFooter(f, n)
 	for _, r := range records {
 		var samples []Sample

@@ -129,20 +129,26 @@ func (k *pack) reopen() error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", packName(k.number), err)
 	}
+	scattered(f)
 	if k.want != nil {
 		if err := k.want.same(f); err != nil {
 			return errors.Join(err, f.Close())
 		}
-	}
-	if a, ok := f.(vfs.Advised); ok {
-		// Read-ahead may be megabytes, of samples that nobody asked for.
-		a.Scattered()
 	}
 	k.f = f
 	k.used.Store(true)
 	p.open = append(p.open, k)
 	k.refs.Store(0)
 	return nil
+}
+
+// scattered turns the system's read-ahead off, which may be megabytes, of samples that
+// nobody asked for. It comes before anything is read: what was read ahead once is
+// marked, and whoever meets the mark goes on with it, whatever was advised since.
+func scattered(f vfs.File) {
+	if a, ok := f.(vfs.Advised); ok {
+		a.Scattered()
+	}
 }
 
 // makeRoom closes packs that were not read lately until there is room for one
