@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/pipefs/pipefs/bench/page"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/mixer"
@@ -28,6 +29,7 @@ type tuneConfig struct {
 	l3             bool
 	apply          bool
 	asJSON         bool
+	html           string
 	maxBytes       int64
 	workers        int
 	samples        int
@@ -66,6 +68,7 @@ func tuneCommand(env *environ) *command {
 			{name: "samples", arg: "N", def: "256", set: intoInt(&c.samples, 16, 1<<20), help: "how many samples are measured at most"},
 			{name: "rounds", arg: "N", def: "3", set: intoInt(&c.rounds, 1, 1000), help: "how often each pass is repeated"},
 			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
+			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and the curve of the ratios that needs nothing else"},
 		}, limitOptions(&c.limits)...),
 		run: func(ctx context.Context, args []string) error {
 			var err error
@@ -115,6 +118,15 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	shown.done()
 	if err != nil {
 		return err
+	}
+	if c.html != "" {
+		about, sections, err := tuningPage(c, report)
+		if err != nil {
+			return err
+		}
+		if err := writeWhole(c.html, func(w io.Writer) error { return page.Write(w, about, sections...) }); err != nil {
+			return err
+		}
 	}
 	if c.asJSON {
 		err = printJSON(env.stdout, report)
@@ -203,27 +215,30 @@ func printTuning(w io.Writer, r *tune.Report) {
 	}
 	alignRight(t, 6)
 	t.Render()
+	fmt.Fprintln(w, tuningVerdict(r))
+}
+
+// tuningVerdict says what won, and by how much.
+func tuningVerdict(r *tune.Report) string {
 	won := r.Views[r.Winner]
 	if won.View == transcode.Original {
-		fmt.Fprintln(w, "The originals are as fast as anything else here: nothing is worth storing.")
-		return
+		return "The originals are as fast as anything else here: nothing is worth storing."
 	}
 	epochs := ""
 	if won.Fits {
 		epochs = " from the second epoch on"
 	}
+	s := fmt.Sprintf("%s/ is the fastest%s (the store does not have the originals)", won.View, epochs)
 	if gain := r.Gain(); gain > 0 {
-		fmt.Fprintf(w, "%s/ is %.2f times as fast as original/%s", won.View, gain, epochs)
-	} else {
-		fmt.Fprintf(w, "%s/ is the fastest%s (the store does not have the originals)", won.View, epochs)
+		s = fmt.Sprintf("%s/ is %.2f times as fast as original/%s", won.View, gain, epochs)
 	}
 	if won.Encoded != "" {
-		fmt.Fprintf(w, ", and takes %s on disk", formatSize(int64(won.Share*float64(r.RawBytes))))
+		s += fmt.Sprintf(", and takes %s on disk", formatSize(int64(won.Share*float64(r.RawBytes))))
 		if won.Encoded == "l3" {
-			fmt.Fprint(w, " beside L3 of all samples")
+			s += " beside L3 of all samples"
 		}
 	}
-	fmt.Fprintln(w, ".")
+	return s + "."
 }
 
 // named is an encoded representation in words.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -123,7 +124,11 @@ func TestTune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tune("--l3", "--allow", "scan,resize")
+	html := filepath.Join(t.TempDir(), "tune.html")
+	tune("--l3", "--allow", "scan,resize", "--html", html)
+	if page, err := os.ReadFile(html); err != nil || bytes.Count(page, []byte("<svg")) < 2 {
+		t.Errorf("the page has no curve for each of two pairs: %v, %d bytes", err, len(page))
+	}
 	if report.Samples != 64 || len(report.Pairs) != 2 || len(report.Pairs[0].Rows) != 11 || len(report.Views) != 5 {
 		t.Errorf("%+v", report)
 	}
