@@ -52,7 +52,7 @@ const (
 )
 
 func benchCommand(env *environ) *command {
-	c := &benchConfig{loader: autoLoader, budget: 80 * time.Second, weights: strategy.DefaultWeights}
+	c := &benchConfig{loader: autoLoader, budget: 75 * time.Second, weights: strategy.DefaultWeights}
 	var lists struct{ views, compressions, caches []string }
 	return &command{
 		name: "bench", args: "DATASET|STORE|MNT", min: 1, max: 1,
@@ -78,7 +78,7 @@ func benchCommand(env *environ) *command {
 			{name: "compute", arg: "TIME/BATCH", set: intoCompute(&c.compute), help: "emulate an accelerator that takes so long for a batch, such as 0.224s/400, and report how much of the time it computes"},
 			{name: "controls", set: intoBool(&c.controls), help: "also measure each view's files copied to the plain disk"},
 			{name: "samples", arg: "N", def: "as many as there is time for", set: intoInt(&c.samples, 1, 1<<30), help: "samples of an epoch, evenly spread"},
-			{name: "rounds", arg: "N", def: "as many as there is time for, at least 3", set: intoInt(&c.rounds, 1, 1000), help: "how often every view has its turn"},
+			{name: "rounds", arg: "N", def: "as many as there is time for, at least 6", set: intoInt(&c.rounds, 1, 1000), help: "how often every view has its turn"},
 			{name: "time", arg: "DURATION", def: c.budget.String(), set: intoDuration(&c.budget), help: "about how long to measure"},
 			{name: "throttle", arg: "RATE", set: intoRate(&c.throttled.BytesPerSecond), help: "read no faster from the disk, such as 50MB/s: by a cgroup where that is possible (root), else in the daemon"},
 			{name: "iops", arg: "N", set: intoInt(&c.throttled.ReadsPerSecond, 1, 1<<40), help: "no more reads a second from the disk, likewise"},

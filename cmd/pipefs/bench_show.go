@@ -75,7 +75,11 @@ func printComparison(w io.Writer, r *views.Report) {
 	for _, line := range r.Limits {
 		fmt.Fprintln(w, wrap("limits: "+line, 0))
 	}
-	fmt.Fprintln(w, "\nSamples/s: median, and where it lies in 95 of 100 repetitions")
+	interval := "where it lies in 95 of 100 repetitions"
+	if r.Rounds < sure {
+		interval = "about the lowest and the highest: for more it takes " + plural(sure, "round", "rounds")
+	}
+	fmt.Fprintln(w, "\nSamples/s: median, and "+interval)
 	head := []any{"view", "pixels", "from the disk", "", "from memory", "", "first", "MB read"}
 	if r.Compute != "" {
 		head = append(head, "utilisation", "p99 wait")
@@ -144,6 +148,9 @@ func printComparison(w io.Writer, r *views.Report) {
 		fmt.Fprintf(w, "\n%s\n", r.Advice)
 	}
 }
+
+// sure is how many rounds it takes for an interval to be one of 95 in 100.
+const sure = 6
 
 // printStalls prints where the time of an epoch goes, as DS-Analyzer does.
 func printStalls(w io.Writer, r *views.Report) {
