@@ -99,9 +99,9 @@ func TestMarkdown(t *testing.T) {
 	for _, want := range []string{
 		"| Table 1 | bytes of each fidelity | Scan 5 takes about half of the bytes, scan 1 a sixteenth (ImageNet). | It is half. |",
 		"|  | scan 1 |\n|---|---|\n| ImageNet (paper) | 16× |\n| **ours** | 8.0× |\n",
-		"![Rates](reproduction/pcr-figure5.svg)", "- A note.", "measured on: two pictures.\n",
+		"![Rates](reproduction/pcr-figure5.svg)", "- A note.\n- Measured on: two pictures.\n",
 		"Run again on 2026-02-03 it failed: no disk",
-		"again: `make reproduce ARGS='-only pcr-table1'`; last on 2026-01-02, 12 s, at a scale of 0.5, pipefs 1\n",
+		"- Again: `make reproduce ARGS='-only pcr-table1'`; last on 2026-01-02, 12 s, at a scale of 0.5, pipefs 1\n",
 		`| Failed: no cgroup \| here |`, "Not run yet.", "| Not reproduced. Drawings.",
 	} {
 		if !strings.Contains(got, want) {

@@ -32,7 +32,7 @@ func pcrItems() []*item {
 		},
 		{
 			paper: "pcr", parts: []string{"Figure 2", "Figure 3", "Figure 4"}, title: "file formats, progressive JPEG and the record, drawn",
-			reason: "Drawings. pipefs' record is specified in docs/store.md.",
+			reason: "Drawings. pipefs' record is specified in docs/store-format.md.",
 		},
 		{
 			paper: "pcr", parts: []string{"Table 1"}, title: "bytes of each fidelity",
@@ -355,7 +355,7 @@ func pcrLoading(ctx context.Context, e *env) (*result, error) {
 	for _, w := range bandwidths {
 		t.Head = append(t.Head, fmt.Sprintf("%.0f MB/s", w))
 	}
-	fig := figure{File: "pcr-figure5", Title: "Reading, one sample to a record, first reads", X: "MB/s", Y: "images/s"}
+	fig := figure{File: "pcr-figure5", Title: "Reading in records of 1,024, first reads", X: "MB/s", Y: "images/s"}
 	lowest, cells, short := 10.0, 0, 0
 	worst := ""
 	for _, way := range []struct {
@@ -393,7 +393,7 @@ func pcrLoading(ctx context.Context, e *env) (*result, error) {
 				}
 			}
 			t.add(row...)
-			if way.records == 1 && !way.decoding {
+			if way.records > 1 {
 				fig.Lines = append(fig.Lines, points)
 			}
 		}
@@ -401,7 +401,7 @@ func pcrLoading(ctx context.Context, e *env) (*result, error) {
 	r.Tables, r.Figures = []table{t}, []figure{fig}
 	r.Ours = fmt.Sprintf("%d of %d cells reach 0.95 of the model; the lowest has %.2f (%s).", cells-short, cells, lowest, worst)
 	r.note("Rates are images/s, and after the comma what that is of the model: min(W / E[s], limit), where the limit is the rate without a slow disk in the same round.")
-	r.note("What is above E[s] in the column *from the disk* is lost to the model: disks give whole pages of 4 kB, which a first scan does not fill, and the kernel reads ahead, into scans that nobody asked for, by as much as the disk's read_ahead_kb allows.")
+	r.note("What is above E[s] in the column *from the disk* is lost to the model. Where records hold one sample each, disks give whole pages of 4 kB, which a first scan does not fill: that is what records of many samples, the paper's layout, are for.")
 	r.note("The paper's figure has one number in its text: 500 images/s of ImageNet (110 kB) take 55 MB/s.")
 	return r, nil
 }
@@ -417,7 +417,7 @@ type loaded struct {
 // loading measures one fidelity at several speeds of the disk.
 func (e *env) loading(ctx context.Context, store, view string, decoding bool, bandwidths []float64) (*loaded, error) {
 	c := &loaded{rates: make([][]float64, len(bandwidths)), ratios: make([][]float64, len(bandwidths))}
-	seconds := max(0.3, min(1, e.scale))
+	seconds := max(0.3, min(2, 2*e.scale))
 	most := math.MaxInt
 	if decoding {
 		most = 1024
@@ -442,6 +442,8 @@ func (e *env) loading(ctx context.Context, store, view string, decoding bool, ba
 			if err != nil {
 				return nil, err
 			}
+			// The files of a pass are not as large as all are in the mean.
+			predicted = min(w*1e6*float64(got.Files)/float64(got.Bytes), free.Rate())
 			disk, read = disk+given, read+float64(got.Files)
 			c.rates[i], c.ratios[i] = append(c.rates[i], got.Rate()), append(c.ratios[i], got.Rate()/predicted)
 		}

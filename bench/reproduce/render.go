@@ -132,22 +132,19 @@ func (i *item) section(b *strings.Builder, r *result, figures string) {
 		for _, n := range r.Notes {
 			fmt.Fprintf(b, "- %s\n", n)
 		}
-		if len(r.Notes) > 0 {
-			b.WriteByte('\n')
-		}
 		if r.Setup != "" {
-			fmt.Fprintf(b, "measured on: %s.\n", strings.TrimSuffix(r.Setup, "."))
+			fmt.Fprintf(b, "- Measured on: %s.\n", strings.TrimSuffix(r.Setup, "."))
 		}
 	}
-	fmt.Fprintf(b, "differs: %s\n", i.differs)
-	fmt.Fprintf(b, "again: `make reproduce ARGS='-only %s'`", i.name)
+	fmt.Fprintf(b, "- Differs: %s\n", i.differs)
+	fmt.Fprintf(b, "- Again: `make reproduce ARGS='-only %s'`", i.name)
 	if r != nil {
 		fmt.Fprintf(b, "; last on %s, %.0f s", r.Time.Format(time.DateOnly), r.Seconds)
 		if r.Scale != 1 {
 			fmt.Fprintf(b, ", at a scale of %g", r.Scale)
 		}
 		if r.Version != "" {
-			fmt.Fprintf(b, ", %s", r.Version)
+			fmt.Fprintf(b, ", %s", strings.Join(strings.Fields(r.Version), " "))
 		}
 	}
 	b.WriteString("\n")
