@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	differsCV   = "generated photographs instead of ImageNet or Cube++; pictures are resized to 256 and pixels centred by pipefs' steps `resize256-center`; one machine of two cores with a local disk instead of eight threads and a Ceph cluster behind 10 Gb/s; compare orders and ratios, not rates."
+	differsCV   = "other pictures than ImageNet and Cube++; they are resized to 256 and pixels centred by pipefs' steps `resize256-center`; one machine of two cores with a local disk instead of eight threads and a Ceph cluster behind 10 Gb/s; compare orders and ratios, not rates."
 	differsHDD  = " The slow disk is a cgroup: 150 reads/s and 200 MB/s, about one hard disk."
 	noSound     = "Text, sound and electrical signals: pipefs has steps for pictures only."
 	hardDisk    = 150   // reads a second
