@@ -62,8 +62,7 @@ func benchCommand(env *environ) *command {
 			"With --pipeline it compares strategies instead (PRESTO, SIGMOD 2022): where to split a pipeline into what is computed once and stored, and what is computed at every read.",
 		examples: []example{
 			{"pipefs bench ~/imagenet", "the usual views, by PyTorch where it is installed"},
-			{"pipefs bench ~/imagenet --views original,scan5,resize256-ppm --throttle 50MB/s --html report.html", "as if the disk gave 50 MB/s, and a page with plots"},
-			{"pipefs bench ~/imagenet --compute 0.224s/400", "with an accelerator that takes 0.224 s for a batch of 400"},
+			{"pipefs bench ~/imagenet --views original,scan5 --throttle 50MB/s --compute 0.224s/400 --html report.html", "as if the disk gave 50 MB/s and an accelerator took 0.224 s for a batch of 400; and a page with plots"},
 			{"pipefs bench ~/imagenet --exec 'python train.py --epochs 1 --data {view}'", "with your own loader: the rate is read from its last line, or counted"},
 			{"pipefs bench ~/imagenet --pipeline resize256-center-npy --weights 0,0.2,1", "which part of a pipeline to store; space counts a little, too"},
 		},
