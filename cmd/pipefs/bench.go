@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/strategy"
@@ -126,6 +130,9 @@ func (c *benchConfig) check() error {
 
 // runBench measures views, or strategies.
 func runBench(ctx context.Context, env *environ, c *benchConfig) (err error) {
+	// Who reads the table may stop reading, as head does: that is no reason to leave
+	// mounts and cgroups behind. Ignoring the signal instead would pass on to loaders.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	b, err := openBench(env, c)
 	if err != nil {
 		return err

@@ -170,7 +170,7 @@ func (b *bench) limit() error {
 	if limits.ReadsPerSecond != 0 {
 		b.options = append(b.options, "--limit-reads", strconv.FormatInt(limits.ReadsPerSecond, 10))
 	}
-	b.limited = append(b.limited, fmt.Sprintf("the daemon reads no faster than it is told, from its page cache neither; plain files cannot be slowed down and are not compared (%v)", err))
+	b.limited = append(b.limited, fmt.Sprintf("the daemon reads no faster than it is told, from its page cache neither; plain files cannot be slowed down and are not compared (%s)", strings.ReplaceAll(err.Error(), "\n", "; ")))
 	b.plain = ""
 	return nil
 }
