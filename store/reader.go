@@ -146,8 +146,12 @@ func (r *Reader) begin() {
 		return // the read itself will say so
 	}
 	defer r.packs[0].release()
+	n := 1
+	for n < len(r.parts) && r.packs[n] == r.packs[0] {
+		n++
+	}
 	if a, ok := f.(vfs.Advised); ok {
-		r.packs[0].streams.fetch(a, r.parts, r.limit)
+		r.packs[0].streams.fetch(a, r.parts[:n], r.limit)
 	}
 }
 
