@@ -267,23 +267,15 @@ func (e *env) epoch(ctx context.Context, w way, compute loader.Compute, seed uin
 		if err := loader.Forget(w.store); err != nil {
 			return err
 		}
-		before, err := m.CPU()
-		if err != nil {
-			return err
-		}
-		read, err := diskBytes(m.PID)
+		before, err := m.Usage()
 		if err != nil {
 			return err
 		}
 		if got, err = (loader.Builtin{}).Epoch(ctx, loader.Job{Dir: filepath.Join(m.Dir, w.view), Seed: seed, Compute: compute}); err != nil {
 			return err
 		}
-		after, err := m.CPU()
-		if err != nil {
-			return err
-		}
-		disk, err = diskBytes(m.PID)
-		disk, cpu = disk-read, got.CPU+after-before
+		after, err := m.Usage()
+		disk, cpu = float64(after.Read-before.Read), got.CPU+after.CPU-before.CPU
 		return err
 	})
 	return got, disk, cpu, err

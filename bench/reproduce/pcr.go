@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
@@ -310,7 +309,7 @@ func (e *env) passOf(ctx context.Context, store, view string, files int, decodin
 		if err := loader.Forget(store); err != nil {
 			return err
 		}
-		before, err := diskBytes(m.PID)
+		before, err := m.Usage()
 		if err != nil {
 			return err
 		}
@@ -322,25 +321,11 @@ func (e *env) passOf(ctx context.Context, store, view string, files int, decodin
 		if err != nil {
 			return err
 		}
-		after, err := diskBytes(m.PID)
-		disk = after - before
+		after, err := m.Usage()
+		disk = float64(after.Read - before.Read)
 		return err
 	})
 	return r, disk, err
-}
-
-// diskBytes is what a process has had read from disks.
-func diskBytes(pid int) (float64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, ok := bytes.Cut(b, []byte("\nread_bytes: "))
-	number, _, _ := bytes.Cut(rest, []byte("\n"))
-	if !ok {
-		return 0, fmt.Errorf("/proc/%d/io does not tell read_bytes", pid)
-	}
-	return strconv.ParseFloat(string(number), 64)
 }
 
 // pcrLoading is Figure 5.

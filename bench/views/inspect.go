@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -123,7 +124,7 @@ func (r *runner) inspect(ctx context.Context) (err error) {
 			continue
 		}
 		sum, n := 0.0, 0
-		for _, name := range evenly(r.files, compared) {
+		for _, name := range loader.Evenly(r.files, compared) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

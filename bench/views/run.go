@@ -194,7 +194,7 @@ func (r *runner) choose(ctx context.Context) error {
 	n := r.Samples
 	if n == 0 {
 		r.tell("finding out how long an epoch takes")
-		files, err := r.sound(ctx, evenly(r.Files, pilot))
+		files, err := r.sound(ctx, loader.Evenly(r.Files, pilot))
 		if err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func (r *runner) choose(ctx context.Context) error {
 		n = min(most, max(fewest, int(rate*seconds)))
 	}
 	var err error
-	if r.files, err = r.sound(ctx, evenly(r.Files, n)); err != nil {
+	if r.files, err = r.sound(ctx, loader.Evenly(r.Files, n)); err != nil {
 		return err
 	}
 	r.began = time.Now() // loaders take their time to start
@@ -220,18 +220,6 @@ func (r *runner) choose(ctx context.Context) error {
 // kept is where mounts keep what they prepare, and copies where controls lie.
 func (r *runner) kept() string   { return filepath.Join(r.Work, "kept") }
 func (r *runner) copies() string { return filepath.Join(r.Work, "copies") }
-
-// evenly takes n names, evenly spread.
-func evenly(names []string, n int) []string {
-	if n >= len(names) {
-		return names
-	}
-	out := make([]string, n)
-	for i := range out {
-		out[i] = names[i*len(names)/n]
-	}
-	return out
-}
 
 // fullRounds is how many rounds all rows without an error have finished.
 func (r *runner) fullRounds() int {

@@ -319,8 +319,10 @@ func (r *runner) forgetSource(m *mounted.Mount, view string) error {
 	if r.Plain != "" {
 		err = errors.Join(err, forget(r.Plain, r.list()))
 	}
-	if r.Plain != r.Source {
+	if r.Prepared {
 		err = errors.Join(err, loader.Forget(r.Source))
+	} else if r.Plain == "" {
+		err = errors.Join(err, forget(r.Source, r.list()))
 	}
 	return errors.Join(err, loader.Forget(r.kept()))
 }
@@ -343,7 +345,7 @@ const weighed = 512
 
 // sizeOfView is about how many bytes the files of a view have together.
 func sizeOfView(dir string, files []string) (int64, error) {
-	some := evenly(files, weighed)
+	some := loader.Evenly(files, weighed)
 	var total int64
 	for _, name := range some {
 		info, err := os.Stat(filepath.Join(dir, name))

@@ -106,13 +106,3 @@ func TestAnalysis(t *testing.T) {
 		t.Error(s.Bottleneck)
 	}
 }
-
-func TestEvenly(t *testing.T) {
-	all := strings.Split("abcdefghij", "")
-	if got := strings.Join(evenly(all, 3), ""); got != "adg" {
-		t.Error(got)
-	}
-	if got := len(evenly(all, 20)); got != 10 {
-		t.Error(got)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/page"
 	"github.com/pipefs/pipefs/bench/strategy"
 	"github.com/pipefs/pipefs/bench/views"
@@ -38,9 +39,9 @@ func (b *bench) strategies(ctx context.Context) error {
 		}
 		pipelines = append(pipelines, more...)
 	}
-	files := evenly(b.files, usualSamples)
+	files := loader.Evenly(b.files, usualSamples)
 	if c.samples != 0 {
-		files = evenly(b.files, c.samples)
+		files = loader.Evenly(b.files, c.samples)
 	}
 	shown := newPhases(b.env)
 	defer shown.done()

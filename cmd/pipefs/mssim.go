@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/transcode"
@@ -97,7 +98,7 @@ func (l *likeness) measure(ctx context.Context, env *environ, s *source, r *tran
 	kind := p.Steps()[0].Kind
 	slices.Sort(l.names) // they came as the disk answered
 	l.Measurable = len(l.names)
-	names := evenly(l.names, l.Wanted)
+	names := loader.Evenly(l.names, l.Wanted)
 	bar := newProgress(env, "measuring samples", len(names))
 	found := make([]degrees, len(names))
 	var mu sync.Mutex

@@ -10,18 +10,6 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// evenly picks n of the names, evenly spread, or all where there are no more.
-func evenly(names []string, n int) []string {
-	if len(names) <= n {
-		return names
-	}
-	picked := make([]string, n)
-	for i := range picked {
-		picked[i] = names[i*len(names)/n]
-	}
-	return picked
-}
-
 // lookAll looks at samples, several at once, and hands what it sees to each, one
 // at a time and in no particular order. A sample that cannot be read is told to
 // each with its error as fault.

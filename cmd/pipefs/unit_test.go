@@ -361,15 +361,6 @@ func TestSlots(t *testing.T) {
 	b.release()
 }
 
-func TestEvenly(t *testing.T) {
-	names := []string{"a", "b", "c", "d", "e", "f"}
-	for n, want := range map[int][]string{2: {"a", "d"}, 3: {"a", "c", "e"}, 6: names, 9: names} {
-		if diff := cmp.Diff(want, evenly(names, n)); diff != "" {
-			t.Errorf("%d: %s", n, diff)
-		}
-	}
-}
-
 func TestWhy(t *testing.T) {
 	r := registry(transcode.Limits{})
 	for _, c := range []struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -145,7 +146,7 @@ func (t *tally) count(ctx context.Context, env *environ, s *source, all bool) er
 	t.Samples, t.Others, t.Views = len(l.samples), l.others, t.views
 	names := l.samples
 	if !all {
-		names = evenly(names, looked)
+		names = loader.Evenly(names, looked)
 	}
 	bar := newProgress(env, "looking at samples", len(names))
 	defer bar.done()

@@ -260,7 +260,7 @@ func (b *bench) openLoader(ctx context.Context) error {
 	if b.plain != "" {
 		b.calibrate = func(ctx context.Context) (map[string]float64, error) {
 			paths := make([]string, 0, calibrated)
-			for _, name := range evenly(b.files, calibrated) {
+			for _, name := range loader.Evenly(b.files, calibrated) {
 				paths = append(paths, filepath.Join(b.plain, name))
 			}
 			return loader.Calibrate(ctx, c.python, paths)

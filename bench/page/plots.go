@@ -1,0 +1,197 @@
+package page
+
+import (
+	"cmp"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/pipefs/pipefs/bench/chart"
+	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
+)
+
+// plots are the figures that there is something to be seen in.
+func plots(r *views.Report) []*chart.Figure {
+	var rows []*views.Row // that have figures
+	var names []string
+	for i := range r.Rows {
+		if row := &r.Rows[i]; len(row.Lasting()) > 0 {
+			rows, names = append(rows, row), append(names, row.View)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	figures := []*chart.Figure{rates(rows, names)}
+	figures = append(figures, storage(rows)...)
+	figures = append(figures, fidelity(rows)...)
+	if r.Compute != "" {
+		figures = append(figures, stalls(rows, names)...)
+	}
+	return append(figures, cpu(rows, names)...)
+}
+
+func rates(rows []*views.Row, names []string) *chart.Figure {
+	series := []chart.Series{{Name: "first"}, {Name: "cold"}, {Name: "cached"}}
+	some := make([]bool, len(series))
+	for _, row := range rows {
+		for i, values := range [][]float64{row.First, row.Cold, row.Cached} {
+			s := &series[i]
+			y, low, high := math.NaN(), math.NaN(), math.NaN()
+			if len(values) > 0 {
+				t := stats.Bootstrap(values)
+				y, some[i] = t.Median, true
+				if len(values) > 1 {
+					low, high = t.Low, t.High
+				}
+			}
+			s.Y, s.Low, s.High = append(s.Y, y), append(s.Low, low), append(s.High, high)
+		}
+	}
+	for i := len(series) - 1; i >= 0; i-- {
+		if !some[i] {
+			series = slices.Delete(series, i, i+1)
+		}
+	}
+	f := chart.HorizontalBars("Rates of all views", "samples/s", names, series...)
+	f.Caption = "First epochs find nothing prepared; cold ones what the mount keeps on its disk; cached ones everything in memory. Lines are 95 % intervals."
+	return f
+}
+
+// kinds of points, told apart by colour and shape.
+var kinds = []string{"same pixels", "other pixels", "control"}
+
+func kindOf(row *views.Row) int {
+	switch {
+	case row.Control:
+		return 2
+	case row.Same:
+		return 0
+	}
+	return 1
+}
+
+// byKind makes points of rows, a series a kind that there is.
+func byKind(rows []*views.Row, x func(*views.Row) float64) []chart.Series {
+	all := make([]chart.Series, len(kinds))
+	for i := range all {
+		all[i].Name = kinds[i]
+	}
+	for _, row := range rows {
+		s := &all[kindOf(row)]
+		rate := row.Rate()
+		s.X, s.Y = append(s.X, x(row)), append(s.Y, rate.Median)
+		s.Low, s.High = append(s.Low, rate.Low), append(s.High, rate.High)
+		s.Labels = append(s.Labels, row.View)
+	}
+	return slices.DeleteFunc(all, func(s chart.Series) bool { return len(s.X) == 0 })
+}
+
+// storage is throughput against bytes: what is kept, and what is read.
+func storage(rows []*views.Row) []*chart.Figure {
+	var figures []*chart.Figure
+	for _, f := range []struct {
+		title, label, caption string
+		of                    func(*views.Row) int64
+	}{
+		{"Throughput and storage", "a sample, kept on disk beside the source", "What a view is worth, and what it takes: fast and small is up and to the left.", func(r *views.Row) int64 { return r.StoredBytes }},
+		{"Throughput and bytes read", "a sample, read from the disk in a cold epoch", "Where the disk is the bottleneck, rates fall as bytes grow.", func(r *views.Row) int64 { return r.DiskBytes }},
+	} {
+		unit, factor := unitOf(float64(f.of(slices.MaxFunc(rows, func(a, b *views.Row) int { return cmp.Compare(f.of(a), f.of(b)) }))))
+		if len(rows) < 2 || unit == "B" && !slices.ContainsFunc(rows, func(r *views.Row) bool { return f.of(r) > 0 }) {
+			continue
+		}
+		figure := chart.Scatter(f.title, unit+" "+f.label, "samples/s, lasting", byKind(rows, func(r *views.Row) float64 { return float64(f.of(r)) / factor })...)
+		figure.Caption = f.caption
+		figures = append(figures, figure)
+	}
+	return figures
+}
+
+var scans = regexp.MustCompile(`^scan([0-9]+)$`)
+
+// fidelity is what scans cost and what they show.
+func fidelity(rows []*views.Row) []*chart.Figure {
+	type scan struct {
+		*views.Row
+		number int
+	}
+	var all []scan
+	largest := 0.0
+	for _, row := range rows {
+		if m := scans.FindStringSubmatch(row.View); m != nil && row.FileBytes > 0 {
+			n, err := strconv.Atoi(m[1])
+			if err == nil {
+				all, largest = append(all, scan{row, n}), max(largest, float64(row.FileBytes))
+			}
+		}
+	}
+	if len(all) < 2 {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b scan) int { return cmp.Compare(a.number, b.number) })
+	unit, factor := unitOf(largest)
+	likeness, rate := chart.Series{Name: "MS-SSIM"}, chart.Series{Name: "rate"}
+	for _, s := range all {
+		x := float64(s.FileBytes) / factor
+		ssim := s.MSSSIM
+		if s.Same {
+			ssim = 1
+		}
+		if ssim > 0 {
+			likeness.X, likeness.Y, likeness.Labels = append(likeness.X, x), append(likeness.Y, ssim), append(likeness.Labels, s.View)
+		}
+		t := s.Rate()
+		rate.X, rate.Y, rate.Labels = append(rate.X, x), append(rate.Y, t.Median), append(rate.Labels, s.View)
+		rate.Low, rate.High = append(rate.Low, t.Low), append(rate.High, t.High)
+	}
+	var figures []*chart.Figure
+	if len(likeness.X) > 1 {
+		f := chart.Curves("Fidelity: bytes and likeness", unit+" a file", "MS-SSIM, 1 is the same picture", likeness)
+		f.Caption = "How much of the picture the first scans show. From 0.95 on the PCR paper takes a scan for safe to train on."
+		figures = append(figures, f)
+	}
+	f := chart.Curves("Fidelity: bytes and rate", unit+" a file", "samples/s, lasting", rate)
+	f.Caption = "What fewer scans are worth to this loader."
+	return append(figures, f)
+}
+
+// stalls are how a cold epoch divides, by DS-Analyzer.
+func stalls(rows []*views.Row, names []string) []*chart.Figure {
+	series := []chart.Series{{Name: "computing"}, {Name: "prep stall"}, {Name: "fetch stall"}}
+	var known []string
+	for j, row := range rows {
+		a := row.Analysis
+		if sum := a.Computing + a.PrepStall + a.FetchStall; math.IsNaN(sum) || sum <= 0 {
+			continue
+		}
+		known = append(known, names[j])
+		for i, v := range []float64{a.Computing, a.PrepStall, a.FetchStall} {
+			series[i].Y = append(series[i].Y, 100*v)
+		}
+	}
+	if len(known) == 0 {
+		return nil
+	}
+	f := chart.StackedBars("Stalls", "% of a cold epoch", known, series...)
+	f.Caption = "What the accelerator does in a cold epoch: it computes, waits for preparation, or waits for the disk."
+	return []*chart.Figure{f}
+}
+
+func cpu(rows []*views.Row, names []string) []*chart.Figure {
+	series := []chart.Series{{Name: "loader"}, {Name: "daemon"}}
+	some := false
+	for _, row := range rows {
+		client, daemon := lastingCPU(row)
+		series[0].Y, series[1].Y = append(series[0].Y, 1000*client), append(series[1].Y, 1000*daemon)
+		some = some || client+daemon > 0
+	}
+	if !some {
+		return nil
+	}
+	f := chart.StackedBars("Processor time", "ms of CPU a sample, lasting epochs", names, series...)
+	f.Caption = "The daemon computes on the same cores as the loader."
+	return []*chart.Figure{f}
+}
