@@ -84,7 +84,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if !v.original() {
 		file := f.file(id, a)
 		ctx, stop := requestContext(cancel, &in.InHeader)
-		r, err := f.producer.Resolve(ctx, file, v.pipeline)
+		r, err := f.producer.Resolve(ctx, in.NodeId, file, v.pipeline)
 		stop()
 		if err != nil {
 			return f.lost(v, id, "getattr", file.Path, noOffset, err)

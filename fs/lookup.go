@@ -128,7 +128,7 @@ func (l *lookup) resolve(id uint32, file produce.File) (uint64, int64, error) {
 	}
 	ctx, stop := requestContext(l.cancel, l.header)
 	defer stop()
-	r, err := f.producer.Resolve(ctx, file, l.v.pipeline)
+	r, err := f.producer.Resolve(ctx, node(l.v.index, id), file, l.v.pipeline)
 	switch {
 	case err != nil:
 		return 0, 0, err

@@ -14,11 +14,15 @@ type Fixed float64 // 0 to 1
 // Choose implements [Policy].
 func (f Fixed) Choose(r Request) int {
 	best, second := r.best()
-	if second >= 0 && r.raw(best) && evenly(r.Key) >= float64(f) {
+	if second >= 0 && r.raw(best) && !f.Takes(r.Key) {
 		return second
 	}
 	return best
 }
+
+// Takes reports whether what is stored in full of the file of a key is taken, where
+// there is a choice.
+func (f Fixed) Takes(key uint64) bool { return evenly(key) < float64(f) }
 
 // Share is the share that is aimed at.
 func (f Fixed) Share() float64 { return float64(f) }

@@ -19,8 +19,9 @@ type Fraction struct {
 	once  bool  // as Options.VerifyOnce
 	bytes int64 // of packs that were there when it was opened
 
-	mu   sync.Mutex
-	told map[uint32]bool // packs that were found damaged or gone
+	mu        sync.Mutex
+	told      map[uint32]bool // packs that were found damaged or gone
+	forgotten map[uint64]bool // by hash: what was in them
 }
 
 // fractionFile says what a directory of packs holds.
@@ -101,7 +102,7 @@ func openFraction(o *Options, dir string) (*Fraction, error) {
 	}
 	f := &Fraction{
 		catalogue: newCatalogue(o.FS, "fraction", dir, o.Logger, o.MaxOpenPacks),
-		info:      info, once: o.VerifyOnce, told: map[uint32]bool{},
+		info:      info, once: o.VerifyOnce, told: map[uint32]bool{}, forgotten: map[uint64]bool{},
 	}
 	for _, n := range sealed {
 		seal, whole, err := f.loadSealed(n)
@@ -145,6 +146,20 @@ func (s *Store) Fraction(spec string) *Fraction {
 	return nil
 }
 
+// Holds reports whether the store had a result of a sample under a key when it was
+// opened, packed or in a fraction. It never changes; see [Fraction.Held].
+func (s *Store) Holds(sample *Sample, key string) bool {
+	if sample.Representation(key) != nil {
+		return true
+	}
+	for _, f := range s.fractions {
+		if f.Held(sample.Path, sample.Source, key) {
+			return true
+		}
+	}
+	return false
+}
+
 // Spec is the canonical spec of the pipeline.
 func (f *Fraction) Spec() string { return f.info.Spec }
 
@@ -176,16 +191,38 @@ func (f *Fraction) Get(path string, src Identity, key string) (Representation, e
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
 		if at, ok := f.find(k); ok {
 			f.lost(at.pack(), err)
-			f.forget(k)
+			f.drop(k)
 		}
 		err = fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
 	return rep, err
 }
 
+// Held reports whether there was such a result when the fraction was opened. It
+// never changes, also where that proved to be damaged.
+func (f *Fraction) Held(path string, src Identity, key string) bool {
+	k := overlayKey{path, src, key}
+	if _, ok := f.find(k); ok {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.forgotten[f.hash(k)]
+}
+
 // Forget makes Get find nothing: for a caller whose Reader failed.
 func (f *Fraction) Forget(path string, src Identity, key string) {
-	f.forget(overlayKey{path, src, key})
+	f.drop(overlayKey{path, src, key})
+}
+
+// drop forgets a result that cannot be had.
+func (f *Fraction) drop(k overlayKey) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.find(k); ok {
+		f.forgotten[f.hash(k)] = true
+	}
+	f.forget(k)
 }
 
 // Reader opens a representation at a level; 0 is the whole. Its ReadAt goes on

@@ -97,6 +97,13 @@ func TestFractionHeld(t *testing.T) {
 		if err := readResult(shut.Fraction("ppm"), w); !errors.Is(err, ErrNotFound) {
 			t.Errorf("of another pack: %v", err)
 		}
+		// What is shown in full goes on being shown so.
+		if f := shut.Fraction("ppm"); f.Has(w.Path, w.Source, w.Key) || !f.Held(w.Path, w.Source, w.Key) {
+			t.Errorf("%s: there after it was lost, or not held before", w.Path)
+		}
+	}
+	if w := other[0]; shut.Fraction("ppm").Held(w.Path, w.Source, w.Key) {
+		t.Errorf("%s was not there when the store was opened", w.Path)
 	}
 }
 

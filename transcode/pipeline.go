@@ -10,6 +10,11 @@ import (
 // Original is the name of the view that changes nothing: the empty pipeline.
 const Original = "original"
 
+// Stored is the word that a view of mixed files begins with: stored-ppm shows as ppm
+// what a store holds as ppm, and every other sample as it is. Which those are the
+// pipeline does not know; a [Plan] of it is that of a sample that is stored.
+const Stored = "stored"
+
 // Step is a kind with its argument attached.
 type Step struct {
 	Kind *Kind
@@ -26,8 +31,9 @@ func (s Step) String() string {
 // Pipeline is a sequence of steps, `decode` included. The zero value is the
 // pipeline that changes nothing.
 type Pipeline struct {
-	steps []Step
-	spec  string
+	steps  []Step
+	spec   string
+	stored bool
 }
 
 // String is the canonical spec: the only spelling under which a view exists.
@@ -36,6 +42,21 @@ func (p Pipeline) String() string {
 		return Original
 	}
 	return p.spec
+}
+
+// Stored reports whether only what is stored in full is shown as the steps make it,
+// and everything else unchanged.
+func (p Pipeline) Stored() bool { return p.stored }
+
+// Whole is the pipeline for every sample, whatever is stored.
+func (p Pipeline) Whole() Pipeline { return newPipeline(p.steps) }
+
+// OfStored is the pipeline for samples that are stored in full.
+func (p Pipeline) OfStored() Pipeline {
+	if p.stored || len(p.steps) == 0 {
+		return p
+	}
+	return Pipeline{steps: p.steps, spec: Stored + "-" + p.spec, stored: true}
 }
 
 // Steps returns the steps in order; the caller must not change them.
@@ -91,7 +112,10 @@ func (r *Registry) Parse(spec string) (Pipeline, error) {
 		return Pipeline{}, nil
 	}
 	p := parser{registry: r, spec: spec, stage: Source}
-	for offset := 0; ; {
+	if strings.HasPrefix(spec, Stored+"-") {
+		p.begin = len(Stored) + 1
+	}
+	for offset := p.begin; ; {
 		word, rest, more := strings.Cut(spec[offset:], "-")
 		if err := p.word(word, offset); err != nil {
 			return Pipeline{}, err
@@ -104,12 +128,16 @@ func (r *Registry) Parse(spec string) (Pipeline, error) {
 	if err := p.end(); err != nil {
 		return Pipeline{}, err
 	}
+	if p.begin > 0 {
+		return newPipeline(p.steps).OfStored(), nil
+	}
 	return newPipeline(p.steps), nil
 }
 
 type parser struct {
 	registry *Registry
 	spec     string
+	begin    int // of the steps, behind the word stored
 	steps    []Step
 	stage    Stage
 }
@@ -165,7 +193,7 @@ func (p *parser) end() error {
 	// A complete set of parts is the source itself to every step that follows.
 	if first := p.steps[0]; first.Kind.Split != nil && first.Arg == first.Kind.Max && len(p.steps) > 1 {
 		rest := newPipeline(p.steps[1:])
-		return p.fail(first.String(), 0, fmt.Sprintf("%s changes nothing of what follows", first), fmt.Sprintf("write %s", rest))
+		return p.fail(first.String(), p.begin, fmt.Sprintf("%s changes nothing of what follows", first), fmt.Sprintf("write %s%s", p.spec[:p.begin], rest))
 	}
 	return nil
 }
@@ -187,6 +215,8 @@ func (r *Registry) step(word string) (step Step, reason, hint string) {
 		return step, "decode is implied", "leave it out"
 	case word == Original:
 		return step, "original stands alone", "leave it out"
+	case word == Stored:
+		return step, "stored stands once, before the steps of a view", "for example stored-ppm"
 	case kind == nil:
 		return step, fmt.Sprintf("unknown step %q", word), r.suggest(name)
 	case kind.Max == 0 && digits != "":

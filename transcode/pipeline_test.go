@@ -23,6 +23,8 @@ func TestParse(t *testing.T) {
 		"float32-grey-crop9-chw-npy":       "decode float32 grey crop9 chw npy",
 		"chw-npy":                          "decode chw npy",
 		"crop224-resize256-png":            "decode crop224 resize256 png",
+		"stored-ppm":                       "decode ppm",
+		"stored-resize256-png":             "decode resize256 png",
 	} {
 		p, err := r.Parse(spec)
 		if err != nil {
@@ -38,6 +40,9 @@ func TestParse(t *testing.T) {
 		}
 		if p.String() != spec {
 			t.Errorf("%s: canonical %s", spec, p)
+		}
+		if whole := p.Whole(); whole.Stored() || p.Stored() && whole.OfStored().String() != spec || p.Stored() != strings.HasPrefix(spec, "stored-") {
+			t.Errorf("%s: of all samples %s", spec, whole)
 		}
 		for n := range p.Len() + 1 {
 			if got := p.Prefix(n).Len() + p.After(n).Len(); got != p.Len() {
@@ -72,6 +77,13 @@ func TestParseErrors(t *testing.T) {
 		"decode-bmp":            {"^^^^^^", "decode is implied", "leave it out"},
 		"original-bmp":          {"^^^^^^^^", "original stands alone", ""},
 		"scan10-bmp":            {"^^^^^^", "scan10 changes nothing", "write bmp"},
+		"stored-scan10-bmp":     {"       ^^^^^^", "scan10 changes nothing", "write stored-bmp"},
+		"stored":                {"^^^^^^", "stored stands once, before the steps", "stored-ppm"},
+		"stored-":               {"       ^", "an empty word", ""},
+		"stored-stored-ppm":     {"       ^^^^^^", "stored stands once", ""},
+		"resize256-stored-ppm":  {"          ^^^^^^", "stored stands once, before", ""},
+		"stored-original":       {"       ^^^^^^^^", "original stands alone", ""},
+		"stored-resize256":      {"                ^", "resize256 gives pixels", ""},
 		"bmp-scan5":             {"    ^^^^^", "scan5 cannot follow bmp", ""},
 		"Resize256-bmp":         {"^^^^^^^^^", "unknown step", "did you mean resize?"},
 		"resize256_bmp":         {"^^^^^^^^^^^^^", "unknown step", ""},

@@ -71,7 +71,7 @@ func extension(name string) string {
 }
 
 // Name is the name under which p lists the file called name: with the extension
-// of the format that p makes of it.
+// of the format that p makes of it, if it is stored in full where p asks for that.
 func (r *Registry) Name(p Pipeline, name string, role Role) string {
 	if len(p.steps) == 0 {
 		return name
@@ -179,9 +179,13 @@ func (r *Registry) Implementations() (steps, decoders map[string]string) {
 }
 
 // Digest names what p makes of any sample: equal digests, on whatever machines,
-// mean that equal samples give equal bytes. p has to come from this registry.
+// mean that equal samples give equal bytes; of [Stored] ones, that are stored in
+// full alike. p has to come from this registry.
 func (r *Registry) Digest(p Pipeline) string {
 	h := sha256.New()
+	if p.stored {
+		fmt.Fprintln(h, Stored)
+	}
 	for _, s := range p.steps {
 		fmt.Fprintf(h, "%s %s\n", s, s.Kind.ID)
 		if s.Kind == r.decode {

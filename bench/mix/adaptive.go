@@ -118,7 +118,7 @@ func (s *settings) watch(ctx context.Context, store string, names []string, mix 
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(w), 1))
 			for ctx.Err() == nil {
-				name := filepath.Join(m.Dir, view, names[random.IntN(len(names))])
+				name := filepath.Join(m.Dir, pixels, names[random.IntN(len(names))])
 				if _, err := decode.Run(ctx, []string{name}); err != nil {
 					if ctx.Err() == nil {
 						failed <- err

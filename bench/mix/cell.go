@@ -20,20 +20,25 @@ import (
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
-// view is that of pixels in full.
-const view = "ppm"
+// pixels is the view of pixels in full.
+const pixels = "ppm"
 
 // cell is one format at one speed of the disk.
 type cell struct {
 	Format    string `json:"format"`
 	Bandwidth int64  `json:"bandwidth"` // bytes/s, 0 is no limit
 	Files     int    `json:"files"`     // a pass
-	// Chosen is the ratio that tune chose, 0 to 10.
+	// View is the mix that tune found fastest for first reads, ppm or stored-ppm, and
+	// Chosen its ratio, 0 to 10.
+	View   string      `json:"view"`
 	Chosen int         `json:"chosen"`
 	Costs  mixer.Costs `json:"costs"`
-	// Rates, samples/s, of each ratio and of the originals, one a round.
-	Rates    [mixer.Ratios][]float64 `json:"rates"`
-	Original []float64               `json:"original"`
+	// Rates of that view, samples/s, of each ratio, one a round.
+	Rates [mixer.Ratios][]float64 `json:"rates"`
+	// Original are those of the files themselves, Decoded of pixels that the mount
+	// decodes for every sample.
+	Original []float64 `json:"original"`
+	Decoded  []float64 `json:"decoded"`
 
 	// Best is the ratio that was best in the even rounds; the comparisons are of the
 	// odd ones.
@@ -47,7 +52,7 @@ type cell struct {
 // cell measures one format at the present speed of the disk.
 func (s *settings) cell(ctx context.Context, store, format string, bandwidth int64) (*cell, error) {
 	c := &cell{Format: format, Bandwidth: bandwidth}
-	out, err := exec.CommandContext(ctx, s.program, "tune", "--json", "--mix-format", view, store).Output()
+	out, err := exec.CommandContext(ctx, s.program, "tune", "--json", "--mix-format", pixels, store).Output()
 	var exited *exec.ExitError
 	if errors.As(err, &exited) {
 		return nil, fmt.Errorf("pipefs tune: %w: %s", err, exited.Stderr)
@@ -58,7 +63,8 @@ func (s *settings) cell(ctx context.Context, store, format string, bandwidth int
 	if err := json.Unmarshal(out, &report); err != nil {
 		return nil, fmt.Errorf("pipefs tune: %w", err)
 	}
-	c.Chosen, c.Costs = report.Pairs[0].Best, report.Pairs[0].Costs
+	found := report.First()
+	c.View, c.Chosen, c.Costs = found.View, found.Best, found.Costs
 
 	names, err := list(store, s.program)
 	if err != nil {
@@ -67,26 +73,24 @@ func (s *settings) cell(ctx context.Context, store, format string, bandwidth int
 	slowest := max(c.Costs.LoadRaw, c.Costs.LoadEncoded, c.Costs.Decode)
 	c.Files = min(len(names), max(48, int(s.seconds/slowest)))
 	random := rand.New(rand.NewPCG(uint64(bandwidth), 9))
-	const original = mixer.Ratios
+	type way struct {
+		view  string
+		share float64
+		rates *[]float64
+	}
+	ways := []way{{transcode.Original, 1, &c.Original}, {pixels, 0, &c.Decoded}}
+	for i := range c.Rates {
+		ways = append(ways, way{c.View, mixer.ShareOf(i), &c.Rates[i]})
+	}
 	for range s.rounds {
-		order := random.Perm(mixer.Ratios + 1)
-		for _, i := range order {
+		for _, i := range random.Perm(len(ways)) {
 			files := slices.Clone(names)
 			random.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
-			files = files[:c.Files]
-			if i == original {
-				rate, err := s.pass(ctx, store, transcode.Original, 1, files)
-				if err != nil {
-					return nil, err
-				}
-				c.Original = append(c.Original, rate)
-				continue
-			}
-			rate, err := s.pass(ctx, store, view, mixer.ShareOf(i), files)
+			rate, err := s.pass(ctx, store, ways[i].view, ways[i].share, files[:c.Files])
 			if err != nil {
 				return nil, err
 			}
-			c.Rates[i] = append(c.Rates[i], rate)
+			*ways[i].rates = append(*ways[i].rates, rate)
 		}
 	}
 	c.judge()
@@ -144,8 +148,8 @@ func (c *cell) judge() {
 			c.Best = i
 		}
 	}
-	singles := map[string][]float64{"all raw": c.Rates[mixer.Ratios-1], "all encoded": c.Rates[0], "originals": c.Original}
-	for _, name := range []string{"all raw", "all encoded", "originals"} {
+	singles := map[string][]float64{"all raw": c.Rates[mixer.Ratios-1], "all decoded here": c.Decoded, "originals": c.Original}
+	for _, name := range []string{"all raw", "all decoded here", "originals"} {
 		if c.Single == "" || stats.Median(half(singles[name], 0)) > stats.Median(half(singles[c.Single], 0)) {
 			c.Single = name
 		}

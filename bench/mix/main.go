@@ -167,7 +167,7 @@ func (s *settings) prepare(ctx context.Context, work, format string) (store stri
 	if err := command(ctx, s.program, "pack", "--originals", "keep", dataset, store); err != nil {
 		return "", err
 	}
-	return store, command(ctx, s.program, "materialize", store, view)
+	return store, command(ctx, s.program, "materialize", store, pixels)
 }
 
 func command(ctx context.Context, name string, args ...string) error {

@@ -27,21 +27,21 @@ func (c *cell) speed() string {
 }
 
 func (c *cell) summary() string {
-	return fmt.Sprintf("%s, %s: tune chose %d of 10 raw, best was %d; %.2f of the best, %.2f of %s, %.2f of the originals",
-		c.Format, c.speed(), c.Chosen, c.Best, c.ToBest.Median, c.ToSingle.Median, c.Single, c.ToOriginal.Median)
+	return fmt.Sprintf("%s, %s: tune chose %s with %d of 10 raw, best was %d; %.2f of the best, %.2f of %s, %.2f of the originals",
+		c.Format, c.speed(), c.View, c.Chosen, c.Best, c.ToBest.Median, c.ToSingle.Median, c.Single, c.ToOriginal.Median)
 }
 
 // markdown is the table for the documentation.
 func (r *results) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; disk slowed down by %s.\n\n", r.Settings, r.Disk)
-	b.WriteString("| source | disk | originals/s | all encoded/s | all raw/s | tune chose | its rate/s | best ratio | to the best | best single | to it | to the originals |\n")
+	b.WriteString("| source | disk | originals/s | decoded by the mount/s | all raw/s | tune chose | its rate/s | best ratio | to the best | best single | to it | to the originals |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %.0f | %d %% | %.0f | %d %% | %s | %s | %s | %s |\n",
-			c.Format, c.speed(), stats.Median(c.Original), stats.Median(c.Rates[0]), stats.Median(c.Rates[mixer.Ratios-1]),
-			10*c.Chosen, stats.Median(c.Rates[c.Chosen]), 10*c.Best, interval(c.ToBest), c.Single, interval(c.ToSingle), interval(c.ToOriginal))
+		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %.0f | `%s` %d %% | %.0f | %d %% | %s | %s | %s | %s |\n",
+			c.Format, c.speed(), stats.Median(c.Original), stats.Median(c.Decoded), stats.Median(c.Rates[mixer.Ratios-1]),
+			c.View, 10*c.Chosen, stats.Median(c.Rates[c.Chosen]), 10*c.Best, interval(c.ToBest), c.Single, interval(c.ToSingle), interval(c.ToOriginal))
 	}
 	b.WriteByte('\n')
 	for _, a := range r.Adaptive {
@@ -74,7 +74,7 @@ func (r *results) draw(dir string) error {
 		cells := byFormat[format]
 		var apart, together []chart.Series
 		var names []string
-		bars := []chart.Series{{Name: "originals"}, {Name: "all encoded"}, {Name: "all raw"}, {Name: "mix, as tune chose"}}
+		bars := []chart.Series{{Name: "originals"}, {Name: "decoded by the mount"}, {Name: "all raw"}, {Name: "mix, as tune chose"}}
 		for i, c := range cells {
 			load, decode, rate := chart.Series{Name: "loading, " + c.speed(), X: shares}, chart.Series{Name: "decoding", X: shares[:mixer.Ratios-1]}, chart.Series{Name: c.speed(), X: shares}
 			for j, share := range shares {
@@ -90,7 +90,7 @@ func (r *results) draw(dir string) error {
 				apart = append(apart, decode)
 			}
 			names = append(names, c.speed())
-			for j, v := range [][]float64{c.Original, c.Rates[0], c.Rates[mixer.Ratios-1], c.Rates[c.Chosen]} {
+			for j, v := range [][]float64{c.Original, c.Decoded, c.Rates[mixer.Ratios-1], c.Rates[c.Chosen]} {
 				bars[j].Y = append(bars[j].Y, stats.Median(v))
 			}
 		}

@@ -71,6 +71,7 @@ type mixed struct {
 type mixedCell struct {
 	Format     string                  `json:"format"`
 	Bandwidth  int64                   `json:"bandwidth"`
+	View       string                  `json:"view"`
 	Chosen     int                     `json:"chosen"`
 	Best       int                     `json:"best"`
 	Costs      mixer.Costs             `json:"costs"`
@@ -208,7 +209,7 @@ func liquidPreparation(ctx context.Context, e *env) (*result, error) {
 	for i := range m.Cells {
 		c := &m.Cells[i]
 		gain := c.ToOriginal
-		t.add("**ours**, "+strings.ToUpper(c.Format), c.speed(), fmt.Sprintf("%d %%", 10*c.Chosen),
+		t.add("**ours**, "+strings.ToUpper(c.Format), c.speed(), fmt.Sprintf("%d %%, `%s`", 10*c.Chosen, c.View),
 			fmt.Sprintf("%.2f× (%.2f – %.2f)", gain.Median, gain.Low, gain.High),
 			fmt.Sprintf("%.0f", stats.Median(c.Original)), fmt.Sprintf("%.0f", stats.Median(c.Rates[c.Chosen])))
 		highest[c.Format] = max(highest[c.Format], gain.Median)

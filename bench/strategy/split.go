@@ -39,6 +39,9 @@ type Split struct {
 // is there, and is never run here.
 func Parse(r *transcode.Registry, spec string) (transcode.Pipeline, error) {
 	p, err := r.Parse(spec)
+	if p.Stored() {
+		return p, &transcode.SpecError{Spec: spec, Word: transcode.Stored, Reason: "what is stored is what is to be found out", Hint: "write " + p.Whole().String()}
+	}
 	if bad := (*transcode.SpecError)(nil); errors.As(err, &bad) && bad.Word == "" {
 		if array, e := r.Parse(spec + "-npy"); e == nil {
 			return array, nil

@@ -5,7 +5,8 @@
 //
 // The calibration samples are some of the store's, evenly spread, that are stored
 // in full for the length of the measurement. A pair is what is mixed: the pixels in
-// full, and an encoded representation of the same pixels. The costs of a pair are
+// full, and an encoded representation of the same pixels, which the mount decodes, or
+// the loader where it is given the files themselves. The costs of a pair are
 // the seconds that loading and decoding take, measured apart; from them the rate of
 // every ratio is predicted. The ratios around the best prediction, and both ends,
 // are then measured as a training would meet them: mounted, nothing in the page

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
@@ -56,8 +57,9 @@ func (r *Row) Lasting() float64 {
 // Predicted is the rate of the slower side.
 func (r *Row) Predicted() float64 { return min(r.Load, r.Decode) }
 
-// Pair is what was found out about one encoded representation.
+// Pair is what was found out about the mix of a view with one encoded representation.
 type Pair struct {
+	View    string      `json:"view"`
 	Encoded string      `json:"encoded"`
 	Costs   mixer.Costs `json:"costs"`
 	Rows    []Row       `json:"rows"` // of all ratios
@@ -66,6 +68,15 @@ type Pair struct {
 	Files   int         `json:"files"`
 }
 
+// best is the row of the best ratio, not measured yet.
+func (p *Pair) best() *Row {
+	r := &p.Rows[p.Best]
+	return &Row{View: r.View, Encoded: r.Encoded, Share: r.Share}
+}
+
+// ByLoader reports whether the loader decodes what is not stored in full.
+func (p *Pair) ByLoader() bool { return strings.HasPrefix(p.View, transcode.Stored+"-") }
+
 // Report is all that was measured.
 type Report struct {
 	Samples  int   `json:"samples"`   // of the store
@@ -73,7 +84,7 @@ type Report struct {
 	Memory   int64 `json:"memory"`    // bytes that the page cache can hold, about
 	// Pairs of representations that were mixed.
 	Pairs []Pair `json:"pairs"`
-	// Views are the best mix and what it was compared with, measured side by side.
+	// Views are the best mixes and what they were compared with, measured side by side.
 	Views []Row `json:"views"`
 	// Winner is an index into Views.
 	Winner int `json:"winner"`
@@ -108,13 +119,23 @@ func (r *Report) Gain() float64 {
 	return 0
 }
 
-// bestPair is the pair with the fastest mix; what takes disk for an encoded
+// bestPair is the pair of a view with the fastest mix; what takes disk for an encoded
 // representation of its own has to be worth it.
-func (r *Report) bestPair() *Pair {
-	best := &r.Pairs[0]
+func (r *Report) bestPair(view string) (best *Pair) {
 	for i := range r.Pairs {
 		p := &r.Pairs[i]
-		if p.Rows[p.Best].Rate() > worthwhile*best.Rows[best.Best].Rate() {
+		if p.View == view && (best == nil || p.Rows[p.Best].Rate() > worthwhile*best.Rows[best.Best].Rate()) {
+			best = p
+		}
+	}
+	return best
+}
+
+// First is the pair with the fastest mix for first reads.
+func (r *Report) First() *Pair {
+	best := &r.Pairs[0]
+	for i := range r.Pairs {
+		if p := &r.Pairs[i]; p.Rows[p.Best].Rate() > best.Rows[best.Best].Rate() {
 			best = p
 		}
 	}

@@ -30,13 +30,19 @@ func TestDecide(t *testing.T) {
 // TestBestPair: an encoded representation that takes disk of its own has to be
 // worth it, too.
 func TestBestPair(t *testing.T) {
-	pair := func(encoded string, rate float64) Pair {
-		return Pair{Encoded: encoded, Rows: []Row{{Rates: []float64{rate}}}}
+	pair := func(view, encoded string, rate float64) Pair {
+		return Pair{View: view, Encoded: encoded, Rows: []Row{{Rates: []float64{rate}}}}
 	}
 	for rate, want := range map[float64]string{90: "source", 103: "source", 120: "l3"} {
-		r := Report{Pairs: []Pair{pair("source", 100), pair("l3", rate)}}
-		if got := r.bestPair().Encoded; got != want {
+		r := Report{Pairs: []Pair{pair("ppm", "source", 100), pair("stored-ppm", "source", 110), pair("ppm", "l3", rate)}}
+		if got := r.bestPair("ppm").Encoded; got != want {
 			t.Errorf("l3 at %v of 100: %s, want %s", rate, got, want)
+		}
+		if got := r.bestPair("stored-ppm"); !got.ByLoader() {
+			t.Errorf("by the loader: %+v", got)
+		}
+		if got := r.First(); got.ByLoader() != (rate < 110) {
+			t.Errorf("l3 at %v: the first epoch goes to %+v", rate, got)
 		}
 	}
 }

@@ -33,7 +33,9 @@ type Config struct {
 	// Store is the directory; Dataset the one for originals that the store cannot
 	// give back, if that is known.
 	Store, Dataset string
-	// View is the view of pixels whose mix is looked for.
+	// View is the view of pixels whose mix is looked for: those that are not stored in
+	// full are decoded by the mount, and, in the view of what is stored (stored-ppm), by
+	// the loader.
 	View string
 	// Others are views to compare it with, beside original.
 	Others []string
@@ -70,6 +72,7 @@ type tuner struct {
 	rawSize int64          // bytes in full, of all calibration samples
 	random  *rand.Rand
 	before  map[string]float64 // shares that are stored, by spec
+	there   bool               // the originals of the calibration samples can be had
 	report  Report
 }
 
@@ -95,16 +98,8 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	if err := t.calibrate(ctx, before[c.View]); err != nil {
 		return nil, err
 	}
-	if err := t.pair(ctx, "source"); err != nil {
+	if err := t.pairs(ctx); err != nil {
 		return nil, err
-	}
-	if c.L3 {
-		if err := t.prepare(ctx, "l3", before["l3"]); err != nil {
-			return nil, err
-		}
-		if err := t.pair(ctx, "l3"); err != nil {
-			return nil, err
-		}
 	}
 	if err := t.compare(ctx); err != nil {
 		return nil, err
@@ -174,7 +169,7 @@ func (t *tuner) calibrate(ctx context.Context, stored float64) (err error) {
 		t.files = t.files[:t.Samples]
 	}
 	for _, f := range t.files {
-		r, err := o.Resolve(ctx, f, v)
+		r, err := o.Resolve(ctx, 0, f, v)
 		if err != nil {
 			return err
 		}
@@ -249,25 +244,53 @@ func (t *tuner) most() int {
 	return most
 }
 
-// pair finds the best mix with an encoded representation.
-func (t *tuner) pair(ctx context.Context, encoded string) error {
-	t.Progress("measuring what loading and decoding cost, encoded as " + encoded)
-	costs, err := t.costs(ctx)
+// pairs finds the best mix of each kind. Where the loader decodes, the costs are
+// those of the mount: both read the same files and decode alike.
+func (t *tuner) pairs(ctx context.Context) error {
+	costs, err := t.costs(ctx, "source")
 	if err != nil {
 		return err
 	}
+	if err := t.pair(ctx, t.View, "source", costs); err != nil {
+		return err
+	}
+	if t.there, err = t.originals(ctx, t.passLength(costs)); err != nil {
+		return err
+	}
+	if t.there {
+		if err := t.pair(ctx, ofStored(t.View), "source", costs); err != nil {
+			return err
+		}
+	}
+	if !t.L3 {
+		return nil
+	}
+	if err := t.prepare(ctx, "l3", t.before["l3"]); err != nil {
+		return err
+	}
+	if costs, err = t.costs(ctx, "l3"); err != nil {
+		return err
+	}
+	return t.pair(ctx, t.View, "l3", costs)
+}
+
+// ofStored is the view that shows what is stored in full, and the originals beside.
+func ofStored(view string) string { return transcode.Stored + "-" + view }
+
+// pair finds the best mix of a view with an encoded representation.
+func (t *tuner) pair(ctx context.Context, view, encoded string, costs mixer.Costs) error {
 	pass := t.passLength(costs)
 	most := t.most()
 	rows := map[int]*Row{}
 	best, _, err := mixer.Search(costs.Best(most), most, func(ratios []int) ([]float64, error) {
 		for _, i := range ratios {
 			if rows[i] == nil {
-				rows[i] = &Row{View: t.View, Encoded: encoded, Share: mixer.ShareOf(i)}
+				rows[i] = &Row{View: view, Encoded: encoded, Share: mixer.ShareOf(i)}
 			}
 		}
 		for round := range t.Rounds {
 			for _, i := range ratios {
-				t.Progress(fmt.Sprintf("measuring %s with %d of %d in full, round %d of %d", t.View, i, mixer.Ratios-1, round+1, t.Rounds))
+				t.Progress(fmt.Sprintf("measuring %s with %d of %d in full, round %d of %d", view, i, mixer.Ratios-1, round+1, t.Rounds))
 				if err := t.measure(ctx, rows[i], pass, false); err != nil {
 					return nil, err
 				}
@@ -282,11 +305,11 @@ func (t *tuner) pair(ctx context.Context, encoded string) error {
 	if err != nil {
 		return err
 	}
-	p := Pair{Encoded: encoded, Costs: costs, Most: most, Best: best, Files: pass}
+	p := Pair{View: view, Encoded: encoded, Costs: costs, Most: most, Best: best, Files: pass}
 	for i := range mixer.Ratios {
 		row := rows[i]
 		if row == nil {
-			row = &Row{View: t.View, Encoded: encoded, Share: mixer.ShareOf(i)}
+			row = &Row{View: view, Encoded: encoded, Share: mixer.ShareOf(i)}
 		}
 		row.Load, row.Decode = costs.Predict(row.Share)
 		p.Rows = append(p.Rows, *row)
@@ -322,20 +345,21 @@ func (t *tuner) measure(ctx context.Context, row *Row, files int, again bool) (e
 
 // compare measures the best mix beside the other views.
 func (t *tuner) compare(ctx context.Context) error {
-	pair := t.report.bestPair()
+	pair := t.report.bestPair(t.View)
 	if pair.Encoded == "source" && t.L3 {
 		// Or the mix would go on using it.
 		if err := t.Materialize(ctx, "l3", t.before["l3"]); err != nil {
 			return err
 		}
 	}
-	best := pair.Rows[pair.Best]
-	views := []*Row{{View: best.View, Encoded: best.Encoded, Share: best.Share}}
+	views := []*Row{pair.best()}
 	others := t.Others
-	if there, err := t.originals(ctx, pair.Files); err != nil {
-		return err
-	} else if there {
+	if t.there {
 		others = append([]string{transcode.Original}, others...)
+		// Without anything in full, those are the originals.
+		if byLoader := t.report.bestPair(ofStored(t.View)); byLoader.Best > 0 {
+			views = append(views, byLoader.best())
+		}
 	}
 	for _, v := range others {
 		views = append(views, &Row{View: v})
@@ -387,7 +411,8 @@ func (t *tuner) originals(ctx context.Context, files int) (there bool, err error
 }
 
 // costs measures loading and decoding apart.
-func (t *tuner) costs(ctx context.Context) (c mixer.Costs, err error) {
+func (t *tuner) costs(ctx context.Context, as string) (c mixer.Costs, err error) {
+	t.Progress("measuring what loading and decoding cost, encoded as " + as)
 	o, err := t.Open()
 	if err != nil {
 		return c, err

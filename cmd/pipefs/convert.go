@@ -69,6 +69,9 @@ func convert(ctx context.Context, env *environ, r *transcode.Registry, view stri
 	if err != nil {
 		return err
 	}
+	if p.Stored() {
+		return exit.Errorf(exit.Usage, "%s shows what a store holds, and a file by itself is in none; write --view %s", p, p.Whole())
+	}
 	if in == "-" {
 		if info, err := os.Stat(out); err == nil && info.IsDir() {
 			return exit.Errorf(exit.Usage, "%s is a directory, and the standard input has no name to give the file in it; name the file", out)

@@ -49,7 +49,7 @@ func tuneCommand(env *environ) *command {
 	return &command{
 		name: "tune", args: "STORE", min: 1, max: 1,
 		brief: "find the mix of raw pixels and encoded files that loads fastest here",
-		about: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch reads. What fits in memory is measured a second time, as later epochs read it, and that decides. The loader is one of pipefs that decodes as Pillow does.\n" +
+		about: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch reads. What fits in memory is measured a second time, as later epochs read it, and that decides. The loader is one of pipefs that decodes as Pillow does. What is not stored in full is decoded by the mount (ppm/) or by the loader (stored-ppm/): both are measured.\n" +
 			"Run it on the machine, and under the limits, of the training.",
 		examples: []example{
 			{"pipefs tune /data/in.store", "measure, and print what was found"},
@@ -61,7 +61,7 @@ func tuneCommand(env *environ) *command {
 			{name: "apply", set: intoBool(&c.apply), help: "store what won (pipefs materialize), and have MNT/auto lead to it"},
 			{name: "allow", arg: "resize,scan", set: intoList(&c.allow), help: "also compare views whose pixels are not those of the originals. May be repeated"},
 			{name: "l3", set: intoBool(&c.l3), help: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
-			{name: "mix-format", arg: "ppm|bmp", def: c.format, set: intoChoice(&c.format, "ppm", "bmp"), help: "how pixels are stored in full, and what MNT/mix has to lead to"},
+			{name: "mix-format", arg: "ppm|bmp", def: c.format, set: intoChoice(&c.format, "ppm", "bmp"), help: "how pixels are stored in full"},
 			{name: "max-bytes", arg: "SIZE", def: "what the disk has room for", set: intoSize(&c.maxBytes), help: "how much the mix may take on disk"},
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset, for originals that the store cannot give back"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that the loader reads at once; that of the training"},
@@ -145,7 +145,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 // applyTuning stores the winner.
 func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program string, r *tune.Report) error {
 	won := r.Views[r.Winner]
-	if won.View == c.format {
+	if won.Encoded != "" {
 		if err := materializeApart(ctx, program, c, c.format, won.Share, c.maxBytes); err != nil {
 			return err
 		}
@@ -172,8 +172,8 @@ func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program strin
 
 func printTuning(w io.Writer, r *tune.Report) {
 	for _, p := range r.Pairs {
-		fmt.Fprintf(w, "Raw pixels and %s: loading takes %s raw and %s encoded, decoding %s a sample\n",
-			named(p.Encoded), formatMillis(p.Costs.LoadRaw), formatMillis(p.Costs.LoadEncoded), formatMillis(p.Costs.Decode))
+		fmt.Fprintf(w, "Raw pixels and %s, %s/: loading takes %s raw and %s encoded, decoding %s a sample\n",
+			namedPair(&p), p.View, formatMillis(p.Costs.LoadRaw), formatMillis(p.Costs.LoadEncoded), formatMillis(p.Costs.Decode))
 		t := newTable(w, "raw", "on disk", "loading/s", "decoding/s", "predicted/s", "measured/s", "CPU a sample")
 		for i := range p.Rows {
 			row := &p.Rows[i]
@@ -239,6 +239,15 @@ func tuningVerdict(r *tune.Report) string {
 		}
 	}
 	return s + "."
+}
+
+// namedPair is what is mixed with raw pixels, in words.
+func namedPair(p *tune.Pair) string {
+	by := "the mount"
+	if p.ByLoader() {
+		by = "the loader"
+	}
+	return named(p.Encoded) + ", decoded by " + by
 }
 
 // named is an encoded representation in words.

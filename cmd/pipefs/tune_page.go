@@ -52,7 +52,7 @@ func ratioSection(p *tune.Pair) page.Section {
 			measured.X, measured.Y = append(measured.X, 100*row.Share), append(measured.Y, row.Rate())
 		}
 	}
-	title := "Raw pixels and " + named(p.Encoded)
+	title := "Raw pixels and " + namedPair(p)
 	return page.Section{
 		Title:   title,
 		Lead:    fmt.Sprintf("Best with %.0f %% in full.", 100*p.Rows[p.Best].Share),

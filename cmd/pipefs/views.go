@@ -12,6 +12,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -78,7 +79,7 @@ func viewsCommand(env *environ) *command {
 				}
 				specs = append(specs, spec)
 			}
-			t := &tally{registry: r, roles: roles}
+			t := &tally{registry: r, roles: roles, store: s.store}
 			for _, spec := range specs {
 				p, _ := r.Parse(spec)
 				t.views = append(t.views, &viewTally{Pipeline: p, View: spec, Exact: true})
@@ -108,13 +109,14 @@ func printSteps(w io.Writer, r *transcode.Registry) {
 		t.AppendRow(table.Row{k.Name, argument, k.Brief})
 	}
 	t.Render()
-	fmt.Fprintln(w, "A view joins steps by hyphens: resize256-grey-png. Where a step needs pixels they\nare decoded without saying so.")
+	fmt.Fprintln(w, "A view joins steps by hyphens: resize256-grey-png. Where a step needs pixels they\nare decoded without saying so. Begun with the word stored, a view shows only what is\nstored in full (pipefs materialize) as the steps make it, and the other files as they\nare: stored-ppm.")
 }
 
 // tally counts what views do to the samples of a tree.
 type tally struct {
 	registry *transcode.Registry
 	roles    transcode.Roles
+	store    *store.Store // nil for a dataset
 	views    []*viewTally
 
 	Samples int          `json:"samples"`
@@ -177,29 +179,39 @@ func (t *tally) add(seen sight) {
 	perhapsMask := false
 	for _, v := range t.views {
 		plan := t.registry.Plan(v.Pipeline, seen.info, role)
-		if plan.Unchanged() {
-			v.Unchanged++
-			v.Bytes += seen.size
-			if c := causeOf(t.registry, v.Pipeline, seen.info, role); c == perhaps {
-				perhapsMask = true
-			}
-		} else {
+		name, changed := path.Base(seen.path), false
+		if t.holds(v, plan, seen) {
+			name, changed = t.registry.Name(v.Pipeline, name, role), !plan.Unchanged()
+		}
+		if changed {
 			v.Changed++
 			if size, ok := sizeIn(plan, seen); ok {
 				v.Bytes += size
 			} else {
 				v.Exact = false
 			}
+		} else {
+			v.Unchanged++
+			v.Bytes += seen.size
+			if c := causeOf(t.registry, v.Pipeline, seen.info, role); c == perhaps {
+				perhapsMask = true
+			}
 		}
+		shown := path.Join(v.View, path.Dir(seen.path), name)
 		// the first one by name, preferring those that the view changes
-		shown := path.Join(v.View, path.Dir(seen.path), t.registry.Name(v.Pipeline, path.Base(seen.path), role))
-		if v.Example == "" || !plan.Unchanged() && v.Changed == 1 || shown < v.Example && (!plan.Unchanged() || v.Changed == 0) {
+		if v.Example == "" || changed && v.Changed == 1 || shown < v.Example && (changed || v.Changed == 0) {
 			v.Example, v.Ext = shown, strings.TrimPrefix(path.Ext(shown), ".")
 		}
 	}
 	if perhapsMask {
 		t.Perhaps++
 	}
+}
+
+// holds reports whether a view shows a sample as its steps make it, as far as that
+// depends on what is stored.
+func (t *tally) holds(v *viewTally, plan transcode.Plan, seen sight) bool {
+	return !v.Pipeline.Stored() || seen.stored != nil && !plan.Unchanged() && t.store.Holds(seen.stored, plan.Key())
 }
 
 // sizeIn is the size of a sample in a view, if it is known without making it.

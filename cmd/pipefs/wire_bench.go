@@ -37,6 +37,7 @@ type bench struct {
 	options  []string // of mounts
 	group    *throttle.Group
 	loader   loader.Loader
+	mixed    []string // views of what is stored in full
 	limited  []string // how disk and memory are limited
 	// calibrate compares the built-in loader with Pillow; nil for others.
 	calibrate func(context.Context) (map[string]float64, error)
@@ -90,6 +91,11 @@ func (b *bench) find() error {
 		b.plain = b.source
 	} else if b.plain != "" {
 		b.options = append(b.options, "--dataset", b.plain)
+	}
+	for _, spec := range mixFormats {
+		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.store != nil && s.store.Fraction(whole) != nil {
+			b.mixed = append(b.mixed, spec)
+		}
 	}
 	l, err := s.list(b.registry, func(err error) { fmt.Fprintf(b.env.stderr, "pipefs: left out: %v\n", err) }, func() error { return nil })
 	if err != nil {
@@ -224,7 +230,7 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 
 // usual are the views that are compared if none are named.
 func (b *bench) usual() []string {
-	usual := []string{transcode.Original, "ppm", "bmp", "resize256-ppm"}
+	usual := append([]string{transcode.Original, "ppm", "bmp", "resize256-ppm"}, b.mixed...)
 	for _, name := range b.files {
 		switch strings.ToLower(filepath.Ext(name)) {
 		case ".jpg", ".jpeg":

@@ -80,7 +80,7 @@ func (v *viewer) stat(path string) (produce.Attr, error) { return v.producer.Sta
 
 // size of the file in the view, exact.
 func (v *viewer) size(ctx context.Context, f produce.File) (int64, error) {
-	r, err := v.producer.Resolve(ctx, f, v.view)
+	r, err := v.producer.Resolve(ctx, 0, f, v.view)
 	return r.Size, err
 }
 

@@ -58,6 +58,9 @@ func openMaterializer(env *environ, c *materializeConfig) (_ *materializer, err 
 	if m.view, err = registry.Parse(c.view); err != nil {
 		return nil, err
 	}
+	if m.view.Stored() {
+		return nil, exit.Errorf(exit.Usage, "%s shows what is stored; store it with pipefs materialize %s %s", m.view, c.store, m.view.Whole())
+	}
 	if m.view.Len() == 0 {
 		return nil, exit.Errorf(exit.Usage, "%s is the dataset as it is, which pipefs pack keeps (--originals keep); name another view, such as ppm", transcode.Original)
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +19,7 @@ import (
 type mixConfig struct {
 	adaptive bool
 	share    float64 // of reads, from what is stored in full
-	format   string  // the view that `mix` leads to
+	format   string  // the view that `mix` leads to; "" leaves it to what was measured
 }
 
 const (
@@ -29,14 +31,17 @@ const (
 
 // mixOptions are those of mount.
 func mixOptions(c *mixConfig) []*option {
-	*c = mixConfig{share: 1, format: "ppm"}
+	*c = mixConfig{share: 1}
 	return []*option{
 		{name: "mix", arg: "all|SHARE|adaptive", def: mixAll, set: c.set,
 			help: "how much to read of what pipefs materialize stored in full: all; a share such as 0.3 or 30%, with --cache page of the samples that are stored both ways and always the same ones, with --cache daemon of all reads; or adaptive, with --cache daemon, as much as keeps disk and decoder equally busy while training runs"},
-		{name: "mix-format", arg: "ppm|bmp", def: c.format, set: intoChoice(&c.format, "ppm", "bmp"),
-			help: "the view of pixels that MNT/mix leads to"},
+		{name: "mix-format", arg: strings.Join(mixFormats, "|"), def: "what pipefs tune found, or " + mixFormats[0], set: intoChoice(&c.format, mixFormats...),
+			help: "the view that MNT/mix leads to: ppm or bmp, pixels of every sample, decoded by the mount where they are not stored in full; or stored-ppm or stored-bmp, pixels where they are stored in full, and the other files as they are for the loader to decode"},
 	}
 }
+
+// mixFormats are the views that may be a mix, the usual one first.
+var mixFormats = []string{"ppm", "bmp", transcode.Stored + "-ppm", transcode.Stored + "-bmp"}
 
 func (c *mixConfig) set(value string) error {
 	c.adaptive, c.share = false, 1
@@ -81,6 +86,9 @@ func (c *mixConfig) check(cache string) error {
 	if c.adaptive && cache != "daemon" {
 		return exit.Errorf(exit.Usage, "--mix %s needs --cache daemon: with --cache page the kernel opens files without telling, and would keep pages of both", mixAdaptive)
 	}
+	if c.adaptive && strings.HasPrefix(c.format, transcode.Stored+"-") {
+		return exit.Errorf(exit.Usage, "--mix %s changes from read to read, and the files of %s never do; it goes with --mix-format ppm or bmp", mixAdaptive, c.format)
+	}
 	return nil
 }
 
@@ -98,33 +106,48 @@ func (c *mixConfig) policy(cache string, stored float64) mixer.Policy {
 	return mixer.Fixed(c.share)
 }
 
+// tuned is the view that pipefs tune found to be best, "" where it did not run.
+func (m *running) tuned(log *slog.Logger) string {
+	if m.packed == "" {
+		return ""
+	}
+	auto, err := store.ReadAuto(m.packed)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return ""
+	case err == nil:
+		_, err = m.registry.Parse(auto.View)
+	}
+	if err != nil {
+		log.Warn("what was measured to be best is of no use; MNT/auto leads to the originals. pipefs tune --apply measures again", "store", m.packed, "cause", err)
+		return ""
+	}
+	return auto.View
+}
+
+// mixView is the view that MNT/mix leads to.
+func (c *mixConfig) mixView(tuned string) string {
+	switch {
+	case c.format != "":
+		return c.format
+	case slices.Contains(mixFormats, tuned) && !c.adaptive:
+		return tuned
+	}
+	return mixFormats[0]
+}
+
 // links points MNT/mix and MNT/auto to views.
-func (m *running) links(log *slog.Logger) error {
-	mix := m.config.mix.format
-	if err := m.fs.SetLink(mixLink, mix); err != nil {
-		return err
-	}
-	to := transcode.Original
-	if m.packed != "" {
-		auto, err := store.ReadAuto(m.packed)
-		switch {
-		case err == nil:
-			to = auto.View
-		case !errors.Is(err, store.ErrNotFound):
-			log.Warn("what was measured to be best cannot be read; MNT/auto leads to the originals. pipefs tune --apply measures again", "store", m.packed, "cause", err)
-		}
-	}
-	err := m.fs.SetLink(autoLink, to)
-	if err != nil && to != transcode.Original {
-		log.Warn("the view that was measured to be best is none of this version; MNT/auto leads to the originals", "view", to, "cause", err)
-		err = m.fs.SetLink(autoLink, transcode.Original)
-	}
-	return err
+func (m *running) links(tuned string) error {
+	return errors.Join(
+		m.fs.SetLink(mixLink, m.config.mix.mixView(tuned)),
+		m.fs.SetLink(autoLink, cmp.Or(tuned, transcode.Original)),
+	)
 }
 
 // storedShare is the share of a store's samples that are stored as a view shows
 // them.
 func storedShare(s *store.Store, view string) float64 {
+	view = strings.TrimPrefix(view, transcode.Stored+"-")
 	if s == nil || s.Fraction(view) == nil {
 		return 1
 	}

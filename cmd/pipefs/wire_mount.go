@@ -58,7 +58,8 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 	}
 	m.registry = registryOn(c.limits, o.Store, backend)
 	o.Registry = m.registry
-	o.Policy = c.mix.policy(c.cache, storedShare(o.Store, c.mix.format))
+	tuned := m.tuned(log)
+	o.Policy = c.mix.policy(c.cache, storedShare(o.Store, c.mix.mixView(tuned)))
 	if err = c.caching.wire(c.cache, &o); err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 	if m.fs, err = m.newFS(socket, log); err != nil {
 		return nil, err
 	}
-	if err := m.links(log); err != nil {
+	if err := m.links(tuned); err != nil {
 		return nil, err
 	}
 	if m.control, err = control.Serve(socket, m.handlers(), log); err != nil {

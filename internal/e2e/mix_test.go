@@ -3,8 +3,10 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,6 +57,78 @@ func TestMix(t *testing.T) {
 			}
 		}
 	}
+	damagePacks(t, store)
+	if got := read(t); got.spared == 0 {
+		t.Errorf("damaged: %+v", got)
+	}
+}
+
+// TestStoredMix: stored-ppm/ shows the pixels of what is stored in full and the
+// originals of everything else, each under a name that says which, whatever the policy
+// and the cache, and also where what is stored proves to be damaged.
+func TestStoredMix(t *testing.T) {
+	dataset := testmount.Generate(t, "-samples", "60", "-width", "160", "-height", "120", "-png-every", "2")
+	env := testmount.Home(t)
+	store := filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", dataset, store)
+	testmount.Command(t, env, "materialize", store, "ppm", "--fraction", "0.4")
+	// check returns the share of samples that are shown in full.
+	check := func(t *testing.T, options ...string) float64 {
+		t.Helper()
+		mnt, unmount := testmount.MountOnce(t, env, store, append(options, "--no-background", "--mix-format", "stored-ppm")...)
+		defer unmount()
+		if to, err := os.Readlink(filepath.Join(mnt, "mix")); err != nil || to != "stored-ppm" {
+			t.Errorf("mix leads to %q, %v", to, err)
+		}
+		mixed, whole, originals := hashes(t, filepath.Join(mnt, "stored-ppm")), hashes(t, filepath.Join(mnt, "ppm")), hashes(t, filepath.Join(mnt, "original"))
+		raw := 0
+		for name, hash := range mixed {
+			if strings.HasSuffix(name, ".ppm") {
+				raw++
+				originals[name] = whole[name]
+				delete(originals, strings.TrimSuffix(name, ".ppm")+".jpg")
+				delete(originals, strings.TrimSuffix(name, ".ppm")+".png")
+			}
+			if hash != originals[name] {
+				t.Errorf("%v: %s is neither the original nor its pixels", options, name)
+			}
+		}
+		if len(mixed) != len(originals) {
+			t.Errorf("%v: %d files of %d", options, len(mixed), len(originals))
+		}
+		// By their own names, as lists of annotations have them.
+		for name := range hashes(t, dataset) {
+			if _, err := os.Stat(filepath.Join(mnt, "stored-ppm", name)); err != nil {
+				t.Error(err)
+			}
+		}
+		return float64(raw) / 60
+	}
+	near := func(t *testing.T, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 0.1 {
+			t.Errorf("%.2f are shown in full, want %.2f", got, want)
+		}
+	}
+	near(t, check(t), 0.4)
+	near(t, check(t, "--mix", "0.5"), 0.2)
+	near(t, check(t, "--cache", "daemon"), 0.4)
+	near(t, check(t, "--mix", "0"), 0)
+
+	out := filepath.Join(t.TempDir(), "out")
+	testmount.Command(t, env, "export", store, "stored-ppm", out)
+	mnt, unmount := testmount.MountOnce(t, env, store, "--no-background")
+	if diff := cmp.Diff(hashes(t, filepath.Join(mnt, "stored-ppm")), hashes(t, out)); diff != "" {
+		t.Errorf("exported (-mount +export):\n%s", diff)
+	}
+	unmount()
+	damagePacks(t, store)
+	near(t, check(t), 0.4)
+}
+
+// damagePacks changes bytes in the packs of the fraction ppm.
+func damagePacks(t *testing.T, store string) {
+	t.Helper()
 	packs, err := filepath.Glob(filepath.Join(store, "fractions", "ppm", "*.pack"))
 	if err != nil || len(packs) == 0 {
 		t.Fatal("no packs of the fraction: ", err)
@@ -68,9 +142,6 @@ func TestMix(t *testing.T) {
 	}
 	if err := os.WriteFile(packs[0], b, 0o644); err != nil {
 		t.Fatal(err)
-	}
-	if got := read(t); got.spared == 0 {
-		t.Errorf("damaged: %+v", got)
 	}
 }
 
@@ -126,10 +197,15 @@ func TestTune(t *testing.T) {
 	}
 	html := filepath.Join(t.TempDir(), "tune.html")
 	tune("--l3", "--allow", "scan,resize", "--html", html)
-	if page, err := os.ReadFile(html); err != nil || bytes.Count(page, []byte("<svg")) < 2 {
-		t.Errorf("the page has no curve for each of two pairs: %v, %d bytes", err, len(page))
+	if page, err := os.ReadFile(html); err != nil || bytes.Count(page, []byte("<svg")) < 3 {
+		t.Errorf("the page has no curve for each of three pairs: %v, %d bytes", err, len(page))
 	}
-	if report.Samples != 64 || len(report.Pairs) != 2 || len(report.Pairs[0].Rows) != 11 || len(report.Views) != 5 {
+	// What the loader decodes with nothing in full are the originals themselves.
+	views := 5
+	if report.Pairs[1].Best > 0 {
+		views++
+	}
+	if report.Samples != 64 || len(report.Pairs) != 3 || len(report.Pairs[0].Rows) != 11 || len(report.Views) != views {
 		t.Errorf("%+v", report)
 	}
 	for _, p := range report.Pairs {
@@ -146,10 +222,17 @@ func TestTune(t *testing.T) {
 	if to, err := os.Readlink(filepath.Join(mnt, "auto")); err != nil || to != won.View {
 		t.Errorf("auto leads to %q where %q won, %v", to, won.View, err)
 	}
-	if won.View == "ppm" && won.Share > 0 {
+	if won.Encoded != "" && won.Share > 0 {
 		if packs, _ := filepath.Glob(filepath.Join(store, "fractions", "ppm", "*.pack")); len(packs) == 0 {
 			t.Error("the mix was not stored")
 		}
+	}
+	mix := "ppm"
+	if won.Encoded != "" {
+		mix = won.View
+	}
+	if to, err := os.Readlink(filepath.Join(mnt, "mix")); err != nil || to != mix {
+		t.Errorf("mix leads to %q where %q won, %v", to, won.View, err)
 	}
 	if n := len(hashes(t, filepath.Join(mnt, won.View))); n < 64 {
 		t.Errorf("%d files in %s", n, won.View)

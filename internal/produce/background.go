@@ -58,7 +58,7 @@ func (p *Producer) Prepare() {
 func (b *background) touched(v transcode.Pipeline) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.enabled || v.Len() == 0 || len(b.known) >= maxBackgroundViews || b.stopped.Load() {
+	if !b.enabled || v.Len() == 0 || v.Stored() || len(b.known) >= maxBackgroundViews || b.stopped.Load() {
 		return
 	}
 	// All fidelities are one representation.

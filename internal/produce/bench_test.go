@@ -75,7 +75,7 @@ func BenchmarkFirstRead(b *testing.B) {
 					b.Fatal(err)
 				}
 				f := File{Path: name, Identity: attr.Identity}
-				if _, err := p.Resolve(b.Context(), f, v); err != nil {
+				if _, err := p.Resolve(b.Context(), 0, f, v); err != nil {
 					b.Fatal(err)
 				}
 				content, err := p.Open(b.Context(), Key(i), f, v)

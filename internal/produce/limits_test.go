@@ -41,7 +41,7 @@ func TestLowerLimitsThanThePackers(t *testing.T) {
 		if err == nil {
 			content.Release()
 		}
-		if _, err := p.Resolve(t.Context(), f, v); c.view != "scan5-bmp" && !errors.Is(err, c.want) {
+		if _, err := p.Resolve(t.Context(), 0, f, v); c.view != "scan5-bmp" && !errors.Is(err, c.want) {
 			t.Errorf("size of %s: %v, want %v", c.view, err, c.want)
 		}
 	}

@@ -163,8 +163,12 @@ func (p *Producer) Touched(v transcode.Pipeline) { p.background.touched(v) }
 
 // Resolve tells the exact size of a file in a view, producing it if there is no
 // other way to know.
-func (p *Producer) Resolve(ctx context.Context, f File, v transcode.Pipeline) (Result, error) {
-	if p.plain(f, v) {
+func (p *Producer) Resolve(ctx context.Context, key Key, f File, v transcode.Pipeline) (Result, error) {
+	plain, err := p.plain(key, f, v)
+	if err != nil {
+		return Result{}, err
+	}
+	if plain {
 		return Result{Size: f.Identity.Size, Unchanged: true}, nil
 	}
 	p.background.pause()
@@ -189,7 +193,7 @@ func (p *Producer) Resolve(ctx context.Context, f File, v transcode.Pipeline) (R
 	}
 	switch {
 	case p.indivisible(j, err):
-		return p.Resolve(ctx, f, v)
+		return p.Resolve(ctx, key, f, v)
 	case err != nil:
 		return Result{}, err
 	}
@@ -199,8 +203,15 @@ func (p *Producer) Resolve(ctx context.Context, f File, v transcode.Pipeline) (R
 }
 
 // plain reports whether the view shows the file as it is without looking at it.
-func (p *Producer) plain(f File, v transcode.Pipeline) bool {
-	return v.Len() == 0 || !p.o.Registry.IsSample(f.Path)
+func (p *Producer) plain(key Key, f File, v transcode.Pipeline) (bool, error) {
+	if v.Len() == 0 || !p.o.Registry.IsSample(f.Path) {
+		return true, nil
+	}
+	if !v.Stored() {
+		return false, nil
+	}
+	shown, err := p.ShowsStored(key, f, v)
+	return !shown, err
 }
 
 // Acquire returns open content pinned, or nil where it has to be opened. It does
@@ -259,7 +270,10 @@ func (p *Producer) Open(ctx context.Context, key Key, f File, v transcode.Pipeli
 }
 
 func (p *Producer) open(ctx context.Context, key Key, f File, v transcode.Pipeline) (*Content, error) {
-	if p.plain(f, v) {
+	if plain, err := p.plain(key, f, v); err != nil || plain {
+		if err != nil {
+			return nil, err
+		}
 		return p.openOriginal(ctx, f)
 	}
 	j, err := p.job(f, v)

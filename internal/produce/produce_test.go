@@ -188,7 +188,7 @@ func TestEveryViewFromEverywhere(t *testing.T) {
 				for j, e := range entries {
 					file := f.file(t, e.Name)
 					wanted := want(t, root, e.Name, v)
-					result, err := f.Resolve(context.Background(), file, v)
+					result, err := f.Resolve(context.Background(), 0, file, v)
 					if err != nil {
 						t.Fatalf("%s of %s: %v", spec, e.Name, err)
 					}
@@ -300,7 +300,7 @@ func TestChangedSource(t *testing.T) {
 			file, v := f.file(t, "a.jpg"), view(t, spec)
 			if spec != "original" {
 				// known by its header: the change must be noticed all the same
-				if _, err := f.Resolve(context.Background(), file, v); err != nil {
+				if _, err := f.Resolve(context.Background(), 0, file, v); err != nil {
 					t.Fatal(err)
 				}
 				f.products.clear()
