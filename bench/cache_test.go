@@ -107,7 +107,7 @@ func BenchmarkDaemonCacheRaw(b *testing.B) {
 // BenchmarkCachePolicies reads shuffled epochs of a packed store of which 30 % fit
 // the cache, and reports what the policies fetch; the control is lru.
 func BenchmarkCachePolicies(b *testing.B) {
-	dataset := testmount.Generate(b, "-samples", "25", "-copies", "40", "-width", "380", "-height", "285", "-png-every", "0")
+	dataset := testmount.Generate(b, "-samples", "25", "-copies", "40", "-width", "960", "-height", "720", "-png-every", "0")
 	env := testmount.Home(b)
 	store := filepath.Join(b.TempDir(), "store")
 	testmount.Command(b, env, "pack", "--originals", "keep", dataset, store)

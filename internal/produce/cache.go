@@ -11,12 +11,13 @@ import (
 
 // Keepable is how much of a memory budget a cache policy may keep. The rest is for
 // what is read at the moment and has been given up already: it takes memory until
-// its readers have done, and it counts.
+// its readers have done, and it counts. That is a file a reader at most; where it is
+// more than there is room for, something is not kept that might be.
 func Keepable(cacheBytes int64) int64 {
 	if cacheBytes == 0 {
 		cacheBytes = DefaultCacheBytes
 	}
-	return cacheBytes - cacheBytes/16
+	return cacheBytes - cacheBytes/64
 }
 
 // ruled is the cache of open content whose policy is told of every open. It holds
