@@ -86,8 +86,16 @@ func TestStoredStreamsAreJpegtrans(t *testing.T) {
 // TestLoader reads an epoch with torchvision from the views of the README.
 func TestLoader(t *testing.T) {
 	dataset := testmount.Generate(t, "-samples", "32")
-	mnt := testmount.Mount(t, testmount.Home(t), dataset)
-	for _, view := range []string{"bmp", "npy", "scan5", "resize256-bmp", "resize256-npy"} {
+	env := testmount.Home(t)
+	store := filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", dataset, store)
+	testmount.Command(t, env, "materialize", store, "ppm", "--fraction", "0.5")
+	mnt := testmount.Mount(t, env, dataset)
+	packed := testmount.Mount(t, env, store, "--mix-format", "stored-ppm")
+	for _, view := range []string{"bmp", "npy", "scan5", "resize256-bmp", "resize256-npy", "mix"} {
+		if view == "mix" { // half pixels, half files for the loader to decode
+			mnt = packed
+		}
 		out := python(t, "../../bench/loader/imagefolder.py", "--workers", "2", filepath.Join(mnt, view))
 		var row struct{ Images, Files, Bytes int }
 		if err := json.Unmarshal([]byte(lastLine(out)), &row); err != nil {
