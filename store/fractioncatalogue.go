@@ -99,37 +99,44 @@ func (c *catalogue) count() int64 {
 
 var metaBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// get reads the record that holds k; ErrNotFound where there is none.
+// get finds k; ErrNotFound where it is not there.
 func (c *catalogue) get(k overlayKey) (Representation, error) {
+	s, err := c.sample(k)
+	if err != nil {
+		return Representation{}, err
+	}
+	return *s.Representation(k.key), nil
+}
+
+// sample reads the record that holds k, and returns the sample that has it.
+func (c *catalogue) sample(k overlayKey) (*Sample, error) {
 	at, ok := c.find(k)
 	if !ok {
-		return Representation{}, ErrNotFound
+		return nil, ErrNotFound
 	}
 	n, off := at.pack(), at.offset()
 	p, err := c.pool.get(n)
 	if err != nil {
-		return Representation{}, err
+		return nil, err
 	}
 	f, err := p.acquire()
 	if err != nil {
-		return Representation{}, err
+		return nil, err
 	}
 	defer p.release()
 	buf := metaBuffers.Get().(*[]byte)
 	defer metaBuffers.Put(buf)
 	rec, err := readRecord(f, n, off, 2*maxLen, buf)
 	if err != nil {
-		return Representation{}, err
+		return nil, err
 	}
 	for i := range rec.samples {
 		s := &rec.samples[i]
-		if s.Path == k.path && s.Source == k.src {
-			if r := s.Representation(k.key); r != nil {
-				return *r, nil
-			}
+		if s.Path == k.path && s.Source == k.src && s.Representation(k.key) != nil {
+			return s, nil
 		}
 	}
-	return Representation{}, ErrNotFound // another one has the same hash
+	return nil, ErrNotFound // another one has the same hash
 }
 
 // loadSealed takes in a sealed pack. Nothing in it cannot be made again: where

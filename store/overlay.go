@@ -82,6 +82,16 @@ func (v *Overlay) Get(path string, src Identity, key string) (Representation, er
 	return rep, err
 }
 
+// Info tells what Put was told of the sample together with that representation;
+// ok is false where Get finds nothing.
+func (v *Overlay) Info(path string, src Identity, key string) (info transcode.Info, ok bool) {
+	s, err := v.sample(overlayKey{path, src, key})
+	if err != nil {
+		return transcode.Info{}, false // Get tells why
+	}
+	return s.Info, true
+}
+
 // Forget makes Get find nothing, so that the representation is made again: for
 // a caller whose Reader found it corrupt. What it took on disk is not given back.
 func (v *Overlay) Forget(path string, src Identity, key string) {

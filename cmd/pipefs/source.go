@@ -137,6 +137,7 @@ func (s *source) look(r *transcode.Registry, name string) (sight, error) {
 		return sight{}, err
 	}
 	defer f.Close()
+	f.Scattered()
 	info, err := r.Probe(f, f.Identity.Size)
 	seen := sight{path: name, size: f.Identity.Size, info: info}
 	switch {

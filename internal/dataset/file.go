@@ -61,6 +61,13 @@ func (f *File) Name() string { return f.name }
 // Close closes the file.
 func (f *File) Close() error { return unix.Close(f.fd) }
 
+// Scattered turns the system's read-ahead off for this opening of the file, before
+// anything is read: for who looks at headers, and at nothing else. Who reads the rest
+// afterwards is slower for it.
+func (f *File) Scattered() {
+	_ = unix.Fadvise(f.fd, 0, 0, unix.FADV_RANDOM) // only advice
+}
+
 // ReadAt implements [io.ReaderAt]. What it returned is of one piece with earlier
 // reads only if Verify agrees afterwards.
 func (f *File) ReadAt(b []byte, off int64) (int, error) {

@@ -2,7 +2,6 @@ package produce
 
 import (
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"io"
 	"sync/atomic"
@@ -72,13 +71,6 @@ type sized interface {
 	Size() int64
 }
 
-// knownInfo remembers what a header told, and of which version of the file.
-type knownInfo struct {
-	identity Identity
-	info     transcode.Info
-	fault    error
-}
-
 // errFault marks a sample that no codec could read when it was packed.
 var errFault = errors.New("found broken when it was packed")
 
@@ -91,7 +83,7 @@ func (p *Producer) job(f File, v transcode.Pipeline) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := p.info(f, stored)
+	info, err := p.info(f, v, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -125,49 +117,6 @@ func (p *Producer) stored(f File) (*store.Sample, error) {
 		return nil, nil
 	}
 	return &s, nil
-}
-
-// info returns what the header of a sample tells.
-func (p *Producer) info(f File, stored *store.Sample) (transcode.Info, error) {
-	if stored != nil {
-		if stored.Fault != "" {
-			return transcode.Info{}, fmt.Errorf("%w: %s", errFault, stored.Fault)
-		}
-		return stored.Info, nil
-	}
-	p.mu.Lock()
-	known, ok := p.infos.get(f.Path)
-	p.mu.Unlock()
-	if ok && known.identity == f.Identity {
-		return known.info, known.fault
-	}
-	file, err := p.openDataset(f)
-	if err != nil {
-		return transcode.Info{}, err
-	}
-	defer file.Close()
-	known = knownInfo{identity: f.Identity}
-	known.info, known.fault = p.o.Registry.Probe(file, f.Identity.Size)
-	if err := file.Verify(); err != nil {
-		return transcode.Info{}, err
-	}
-	if errors.Is(known.fault, transcode.ErrUnsupported) {
-		// A flavour that nobody taught us: no step applies, and the sample
-		// appears unchanged.
-		known.info, known.fault = transcode.Info{}, nil
-	}
-	if known.fault == nil || isFault(known.fault) {
-		p.mu.Lock()
-		p.infos.put(f.Path, known, 0)
-		p.mu.Unlock()
-	}
-	return known.info, known.fault
-}
-
-// isFault reports whether an error is about the sample's bytes, and so will be
-// the same the next time.
-func isFault(err error) bool {
-	return errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) || errors.Is(err, transcode.ErrUnsupported)
 }
 
 // indivisible takes note of a sample that turned out not to be storable in parts

@@ -71,6 +71,7 @@ type Producer struct {
 	mu       sync.Mutex
 	products *lru[productKey, *product]
 	infos    *lru[string, knownInfo]
+	typical  map[string]transcode.Info // see keptInfo
 	settled  settledJobs
 
 	sources, results buffers
@@ -116,6 +117,7 @@ func New(o Options) (*Producer, error) {
 		memfds:   budget{limit: o.CacheBytes},
 		products: newLRU[productKey, *product](o.CacheBytes/4, 4096),
 		infos:    newLRU[string, knownInfo](0, 1<<14), // all of cost 0
+		typical:  map[string]transcode.Info{},
 		settled:  settledJobs{seed: maphash.MakeSeed()},
 	}
 	if o.Store != nil {
