@@ -91,6 +91,7 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 	if c.noexec {
 		kernel.Options = append(kernel.Options, "noexec")
 	}
+	c.caching.answerAtOnce(c.cache)
 	m.mount, err = fs.Mount(c.dir, m.fs, kernel)
 	if err != nil {
 		return nil, exit.With(exit.Mount, fmt.Errorf("mounting on %s: %w", c.dir, err))
