@@ -22,21 +22,11 @@ func TestJPEG(t *testing.T) {
 			return tree
 		},
 		"photographs": func(t *testing.T) string {
-			tree := filepath.Join(t.TempDir(), "tree")
-			if err := os.MkdirAll(filepath.Join(tree, "bsds"), 0o755); err != nil {
-				t.Fatal(err)
+			tree, n := filepath.Join(t.TempDir(), "tree"), 5
+			if soak() {
+				n = 1
 			}
-			files, err := filepath.Glob(filepath.Join(shared(t, "bsds"), "*.jpg"))
-			if err != nil || len(files) == 0 {
-				t.Fatal(files, err)
-			}
-			for i, name := range files {
-				if i%5 == 0 || soak() {
-					if err := os.Symlink(name, filepath.Join(tree, "bsds", filepath.Base(name))); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
+			linkSome(t, tree, "bsds", shared(t, "bsds"), n)
 			return tree
 		},
 	}

@@ -50,6 +50,23 @@ func link(t *testing.T, tree, class, pictures string) {
 	}
 }
 
+// linkSome makes a class out of one picture in n of a directory.
+func linkSome(t *testing.T, tree, class, pictures string, n int) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(tree, class), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(pictures, "*.*g"))
+	if err != nil || len(files) < n {
+		t.Fatal(files, err)
+	}
+	for i := 0; i < len(files); i += n {
+		if err := os.Symlink(files[i], filepath.Join(tree, class, filepath.Base(files[i]))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // python runs a script of testdata; what it prints is the judgement.
 func python(t *testing.T, script string, args ...string) string {
 	t.Helper()

@@ -225,7 +225,8 @@ func TestKilledMaterialize(t *testing.T) {
 	var reads atomic.Int64
 	hit, midway := 0, 0
 	began := time.Now()
-	for hit < kills && time.Since(began) < limit {
+	// On a busy machine the limit waits for half of them.
+	for hit < kills && (hit < kills/2 || time.Since(began) < limit) {
 		stop := readContinuously(t, env, dir, samples, want, &reads)
 		for range 10 {
 			before := sizeOf(t, filepath.Join(dir, "fractions"))

@@ -67,7 +67,8 @@ func TestRoundTrip(t *testing.T) {
 				if !bytes.Equal(got.Pix, px.Pix) {
 					t.Fatal(name, "other samples")
 				}
-				got.Pix = px.Pix
+				// Without the samples, which cmp looks at one by one.
+				px.Pix, got.Pix = nil, nil
 				if diff := cmp.Diff(px, got); diff != "" {
 					t.Fatal(name, diff)
 				}
