@@ -92,7 +92,7 @@ func (b *Backend) leave(failure error) {
 	} else {
 		b.strikes = 0
 	}
-	if e := b.held; b.users == 1 && b.engine == nil && e != nil && !b.closed {
+	if e := b.held; b.users == 1 && b.engine == nil && e != nil && !b.closed && !b.exports() {
 		_ = b.freeTensors() // it has nothing but errors
 		b.held = nil
 		b.mu.Unlock()
@@ -112,7 +112,7 @@ func (b *Backend) strike(failure error) {
 	}
 	b.strikes++
 	if !errors.Is(failure, device.ErrLost) && b.strikes < maxStrikes {
-		b.o.Log.Warn("the GPU failed; the processor decoded the batch", "gpu", b.info.Name, "cause", failure)
+		b.o.Log.Warn("the GPU failed; the batch is decoded without it", "gpu", b.info.Name, "cause", failure)
 		return
 	}
 	b.engine = nil
@@ -120,8 +120,8 @@ func (b *Backend) strike(failure error) {
 	b.o.Log.Error("the GPU failed and is not used any more; the processor decodes from now on", "gpu", b.info.Name, "cause", failure)
 }
 
-// Close waits for those who decode, and gives everything back. A second Close does
-// nothing.
+// Close waits for those who decode, and gives everything back, unless other processes
+// may have a part of it open. A second Close does nothing.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed, b.engine = true, nil
@@ -129,9 +129,9 @@ func (b *Backend) Close() error {
 		b.quiet.Wait()
 	}
 	e := b.held
-	if e == nil {
+	if e == nil || b.exports() {
 		b.mu.Unlock()
-		return nil
+		return nil // what others have open goes with this process
 	}
 	err := b.freeTensors()
 	b.held = nil

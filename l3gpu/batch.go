@@ -29,8 +29,9 @@ func (b *Backend) DecodeBatch(ctx context.Context, samples []*l3.Samples, dst []
 
 // Tensor is a batch on the GPU.
 type Tensor struct {
-	backend *Backend
-	memory  device.Memory
+	backend  *Backend
+	memory   device.Memory
+	exported bool // to other processes
 }
 
 // Address is where it begins, for other users of the GPU's primary context.
@@ -98,7 +99,7 @@ func (b *Backend) newTensor(size int64) (*Tensor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a tensor of %d bytes: %w", size, err)
 	}
-	t := &Tensor{b, m}
+	t := &Tensor{backend: b, memory: m}
 	b.tensors[t] = struct{}{}
 	b.tensorBytes += size
 	return t, nil

@@ -16,6 +16,10 @@
 // puts all of it together for a program that does not know whether there is a GPU, or
 // whether it is worth anything; what decides is [Compare].
 //
+// A tensor may be exported: then other processes of this user open it by its [Handle],
+// and its memory outlives the backend, unless it is freed by one who knows that nobody
+// has it open. Package share hands pictures over in this way.
+//
 // # Failures
 //
 // The processor has the last word. It decodes what the GPU cannot: pictures that no

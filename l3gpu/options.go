@@ -27,7 +27,7 @@ type Options struct {
 	// Memory bounds what the backend takes, half of it on the GPU and half of it in
 	// this process. What the driver takes for itself comes on top. Default: 256 MiB.
 	Memory int64
-	// Tensors is the part of Memory that DecodeTensor may use. Default: none.
+	// Tensors is the part of Memory that tensors may use. Default: none.
 	Tensors int64
 	// Workers is how many goroutines copy and check at once, and decode what the GPU
 	// cannot. Default: one a core.
@@ -90,4 +90,10 @@ func Open(o Options) (*Backend, error) {
 		return nil, fmt.Errorf("GPU %d: %w", o.Device, err)
 	}
 	return open(d, o)
+}
+
+// On has Open take a device that is there already: for tests of the packages below.
+func (o Options) On(d device.Device) Options {
+	o.device = func(int) (device.Device, error) { return d, nil }
+	return o
 }

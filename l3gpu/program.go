@@ -18,7 +18,11 @@ type program struct {
 }
 
 func loadProgram(d device.Device) (*program, error) {
-	m, err := d.Load(kernel.PTX)
+	ptx, err := kernel.PTX(d.Info().Major)
+	if err != nil {
+		return nil, err
+	}
+	m, err := d.Load(ptx)
 	if err != nil {
 		return nil, fmt.Errorf("loading the program for the GPU, for which the driver has to be one for CUDA 12.2 or newer and is one for %s: %w", d.Info().CUDA(), err)
 	}

@@ -39,6 +39,7 @@ type Starting struct {
 	backend atomic.Pointer[Backend] // the one of gpu
 	cancel  context.CancelFunc
 	begun   sync.WaitGroup
+	open    func() (*Backend, error) // the GPU, once
 	close   sync.Once
 }
 
@@ -61,8 +62,14 @@ func Start(o StartOptions) (*Starting, error) {
 	}
 	s := &Starting{o: o, cpu: l3.CPU{Workers: o.Workers}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.open = sync.OnceValues(func() (*Backend, error) {
+		if s.ctx.Err() != nil {
+			return nil, ErrClosed
+		}
+		return Open(o.Options)
+	})
 	if o.Force {
-		b, err := Open(o.Options)
+		b, err := s.open()
 		if err != nil {
 			s.cancel()
 			return nil, err
@@ -88,8 +95,10 @@ func (s *Starting) count(bytes int64) {
 
 // begin opens the GPU and decides.
 func (s *Starting) begin(ctx context.Context, o StartOptions) {
-	b, err := Open(o.Options)
+	b, err := s.open()
 	switch {
+	case errors.Is(err, ErrClosed):
+		return
 	case errors.Is(err, ErrNoDriver) || errors.Is(err, ErrNoDevice):
 		o.Log.Info("L3 files are decoded on the processor", "cause", err)
 		return
@@ -109,6 +118,9 @@ func (s *Starting) begin(ctx context.Context, o StartOptions) {
 		return
 	default:
 		o.Log.Info("L3 files are decoded on the processor", "compared", c.String())
+	}
+	if o.Tensors > 0 {
+		return // it is for Shared
 	}
 	if err := b.Close(); err != nil {
 		o.Log.Warn("the GPU was not given back", "cause", err)
@@ -182,6 +194,10 @@ func (s *Starting) Close() (err error) {
 		s.begun.Wait()
 		if g := s.gpu.Load(); g != nil {
 			err = g.Close()
+		}
+		// Whoever opens it at this moment is waited for.
+		if b, _ := s.open(); b != nil {
+			err = errors.Join(err, b.Close())
 		}
 	})
 	return err

@@ -42,6 +42,7 @@ type mountConfig struct {
 	workers     int
 	gpu         string
 	gpuMemory   int64
+	gpuShare    int // processes
 	limits      transcode.Limits
 	limitRead   int64 // bytes a second; 0: none
 	limitReads  int64 // reads a second; 0: none
@@ -99,6 +100,8 @@ func mountOptions(c *mountConfig) []*option {
 			help: "decode L3 on an NVIDIA GPU: auto looks for one when enough was decoded and uses it if that is faster; N is its number, and then it has to be there"},
 		{name: "gpu-memory", arg: "SIZE", def: "256M", set: intoSize(&c.gpuMemory),
 			help: "memory for --gpu, half of it on the GPU and half of it here; what the driver takes comes on top"},
+		{name: "gpu-share", arg: "N", def: "0", set: intoInt(&c.gpuShare, 0, maxShare),
+			help: "decode L3 for up to N other processes into memory of the GPU that they open, for which half of --gpu-memory is set aside; MNT/.pipefs/gpu/pipefs_gpu_shared.py is how they ask"},
 		{name: "limit-read", arg: "RATE", def: "none", set: intoRate(&c.limitRead),
 			help: "for measurements: read files of the dataset and of stores at no more than RATE, such as 50MB/s, as a slow disk would; what the page cache holds of them is slowed down as well"},
 		{name: "limit-reads", arg: "N", def: "none", set: intoInt(&c.limitReads, 1, 1e9),
@@ -217,6 +220,9 @@ func (c *mountConfig) check() (dead bool, err error) {
 		return false, err
 	}
 	if err := c.mix.check(c.cache); err != nil {
+		return false, err
+	}
+	if err := c.checkShare(); err != nil {
 		return false, err
 	}
 	if err := mounts.Apart(c.dir, c.source); err != nil {

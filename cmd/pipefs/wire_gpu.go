@@ -11,6 +11,9 @@ import (
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
+// defaultGPUMemory is that of --gpu-memory.
+const defaultGPUMemory = 256 << 20
+
 // intoGPU sets which GPU is used: auto, off or a number.
 func intoGPU(to *string) func(string) error {
 	*to = "auto"
@@ -29,7 +32,7 @@ func (m *running) openGPU(c *mountConfig, log *slog.Logger) (l3.Backend, error) 
 	if c.gpu == "off" {
 		return nil, nil
 	}
-	o := l3gpu.StartOptions{Options: l3gpu.Options{Memory: c.gpuMemory, Log: log}}
+	o := l3gpu.StartOptions{Options: l3gpu.Options{Memory: c.gpuMemory, Tensors: c.tensors(), Log: log}}
 	if n, err := strconv.Atoi(c.gpu); err == nil {
 		o.Force, o.Device = true, n
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/produce"
 	"github.com/pipefs/pipefs/l3gpu"
+	"github.com/pipefs/pipefs/l3gpu/share"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
@@ -31,6 +32,7 @@ type running struct {
 	control  *control.Server
 	overlay  *store.Overlay
 	gpu      *l3gpu.Starting // nil with --gpu off
+	share    *share.Server   // nil without --gpu-share
 	packed   string          // the store's directory, if there is one
 	started  time.Time
 	// close holds what has to be closed, the first one opened first.
@@ -84,6 +86,9 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 		return nil, err
 	}
 	m.close = append(m.close, m.control.Close)
+	if err := m.shareGPU(c, log); err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, exit.Errorf(exit.Interrupted, "interrupted before the mount was made")
 	}

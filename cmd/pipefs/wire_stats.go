@@ -8,7 +8,6 @@ import (
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/l3gpu/kernel"
-	"github.com/pipefs/pipefs/l3gpu/python"
 )
 
 // stats are those that a client asks for.
@@ -63,6 +62,7 @@ func (m *running) Counters() []control.Counter {
 				control.Counter{Group: "gpu", Name: "given up", Value: flag(g.Lost), Unit: control.YesNo})
 		}
 	}
+	counters = append(counters, m.shareCounters()...)
 	for _, v := range f.Views {
 		if v.Lookups+v.Reads+v.Errors == 0 {
 			continue
@@ -80,13 +80,14 @@ func (m *running) Counters() []control.Counter {
 
 // files are what the mount shows below .pipefs.
 func (m *running) files() map[string]func() ([]byte, error) {
-	as := func(b []byte) func() ([]byte, error) { return func() ([]byte, error) { return b, nil } }
-	return map[string]func() ([]byte, error){
+	files := map[string]func() ([]byte, error){
 		"manifest": m.manifest,
 		// What decodes l3/ in the process that trains.
-		"gpu/" + python.Name: as(python.Module),
-		"gpu/l3.ptx":         as(kernel.PTX),
+		"gpu/l3.ptx":    kernel.Portable,
+		"gpu/l3.90.ptx": kernel.Hopper,
 	}
+	m.gpuFiles(files)
+	return files
 }
 
 // manifest is what the mount shows as .pipefs/manifest: what its views are, and by

@@ -133,7 +133,7 @@ func (c *Client) Daemon(ctx context.Context) (*Daemon, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	cred, err := peer(conn)
+	cred, err := Peer(conn)
 	if err != nil {
 		return nil, err
 	}

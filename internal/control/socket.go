@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -23,8 +23,15 @@ const maxPath = 107
 // and the mount namespace, in which that path has its meaning, so that the daemon
 // of the next mount at the same place takes it over: nothing piles up after
 // crashes.
-func Socket(mount string) (string, error) {
-	name := socketName(mount)
+func Socket(mount string) (string, error) { return socket(socketName(mount)) }
+
+// GPUSocket is the path of the other socket of a mount, that of those who share its
+// GPU.
+func GPUSocket(mount string) (string, error) {
+	return socket(strings.TrimSuffix(socketName(mount), suffix) + ".gpu" + suffix)
+}
+
+func socket(name string) (string, error) {
 	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
 		dir := filepath.Join(run, "pipefs")
 		path := filepath.Join(dir, name)
@@ -40,13 +47,15 @@ func Socket(mount string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
+const suffix = ".sock"
+
 func socketName(mount string) string {
 	space, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
 		space = ""
 	}
 	sum := sha256.Sum256([]byte(space + "\x00" + mount))
-	return hex.EncodeToString(sum[:8]) + ".sock"
+	return hex.EncodeToString(sum[:8]) + suffix
 }
 
 func inTmp(uid int) string { return "/tmp/pipefs-" + strconv.Itoa(uid) }
@@ -88,20 +97,4 @@ func Private(dir string) error {
 		return fmt.Errorf("%s may be entered by others (mode %o); chmod 700 it", dir, info.Mode().Perm())
 	}
 	return nil
-}
-
-// peer tells who is at the other end of a connection.
-func peer(conn *net.UnixConn) (*unix.Ucred, error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var cred *unix.Ucred
-	var inner error
-	if err := raw.Control(func(fd uintptr) {
-		cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return nil, err
-	}
-	return cred, inner
 }

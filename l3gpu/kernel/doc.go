@@ -3,6 +3,7 @@
 //
 // # Nouns
 //
+// A build is the program for GPUs from one compute capability on: [Portable] and [Hopper].
 // A file is one of L3, as docs/l3.md has it, in device memory. A target is where the
 // samples of a picture are wanted there. A picture is both; its record and those of its
 // patches are what the kernels read. Each warp, 32 threads, decodes one patch. A launch

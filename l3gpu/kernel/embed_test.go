@@ -29,32 +29,47 @@ func TestSources(t *testing.T) {
 		fmt.Fprintf(sum, "%s %d\n", path, len(b))
 		sum.Write(b)
 	}
-	lines := bytes.SplitAfterN(PTX, []byte("\n"), 6)
-	if got := string(lines[1]); got != fmt.Sprintf("// sources: sha256 %x\n", sum.Sum(nil)) {
-		t.Errorf("l3.ptx is of other sources, %x: run scripts/ptx", sum.Sum(nil))
-	}
-	if got := string(lines[2]); got != fmt.Sprintf("// body: sha256 %x\n", sha256.Sum256(lines[5])) {
-		t.Errorf("l3.ptx has been changed: %s", got)
-	}
-	// What drivers of 2023 read.
-	for _, s := range []string{"\n.version 8.2\n", "\n.target sm_75\n"} {
-		if !bytes.Contains(PTX, []byte(s)) {
-			t.Errorf("no %q in l3.ptx", s)
+	for _, build := range builds {
+		ptx, err := build.text()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, name := range entries {
-		if !bytes.Contains(PTX, []byte(".entry "+name+"(")) {
-			t.Errorf("no entry %s", name)
+		lines := bytes.SplitAfterN(ptx, []byte("\n"), 6)
+		if got := string(lines[1]); got != fmt.Sprintf("// sources: sha256 %x\n", sum.Sum(nil)) {
+			t.Errorf("l3.%d.ptx.gz is of other sources, %x: run scripts/ptx", build.capability, sum.Sum(nil))
+		}
+		if got := string(lines[2]); got != fmt.Sprintf("// body: sha256 %x\n", sha256.Sum256(lines[5])) {
+			t.Errorf("l3.%d.ptx.gz has been changed: %s", build.capability, got)
+		}
+		// What drivers of 2023 read.
+		for _, s := range []string{"\n.version 8.2\n", fmt.Sprintf("\n.target sm_%d\n", build.capability)} {
+			if !bytes.Contains(ptx, []byte(s)) {
+				t.Errorf("no %q in l3.%d.ptx.gz", s, build.capability)
+			}
+		}
+		for _, name := range entries {
+			if !bytes.Contains(ptx, []byte(".entry "+name+"(")) {
+				t.Errorf("no entry %s", name)
+			}
 		}
 	}
 }
 
-// TestCompiled compiles the sources again and wants the same bytes.
+// TestPTX wants each GPU to get a build that it can execute.
+func TestPTX(t *testing.T) {
+	for major, capability := range map[int]int{7: 75, 8: 75, 9: 90, 12: 90} {
+		if got, err := PTX(major); err != nil || !bytes.Contains(got, fmt.Appendf(nil, "\n.target sm_%d\n", capability)) {
+			t.Errorf("%d.x: not for sm_%d, %v", major, capability, err)
+		}
+	}
+}
+
+// TestCompiled compiles the sources again and wants the same text; compressed, it may differ.
 func TestCompiled(t *testing.T) {
 	if testing.Short() || raceDetector {
 		t.Skip("skipped: it takes some seconds")
 	}
-	out := filepath.Join(t.TempDir(), "l3.ptx")
+	out := t.TempDir()
 	said, err := exec.CommandContext(t.Context(), "../../scripts/ptx", out).CombinedOutput()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 3 || errors.Is(err, exec.ErrNotFound) {
 		t.Skipf("skipped: %s", strings.TrimSpace(string(said)))
@@ -62,8 +77,18 @@ func TestCompiled(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, PTX) {
-		t.Errorf("%v; scripts/ptx makes another l3.ptx", err)
+	for _, build := range builds {
+		packed, err := os.ReadFile(filepath.Join(out, fmt.Sprintf("l3.%d.ptx.gz", build.capability)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := unpack(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := build.text(); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%v; scripts/ptx makes another l3.%d.ptx.gz", err, build.capability)
+		}
 	}
 }
 

@@ -76,19 +76,21 @@ func few[T any](cases []T, n int) []T {
 // check decodes a batch and wants the samples and errors of the processor's decoder.
 func check(t testing.TB, items []item) {
 	t.Helper()
-	results, _ := decode(t, items, 1+uint64(len(items)))
-	for i, it := range items {
-		s := it.samples
-		name := fmt.Sprintf("picture %d, %v %d×%d in patches of %d×%d, %s, output %d", i, s.Mode, s.Width, s.Height, s.PatchWidth, s.PatchHeight, it.order.name, it.output)
-		expected, err := want(it)
-		switch {
-		case (err == nil) != (results[i].err == nil):
-			t.Errorf("%s: %v, want %v", name, results[i].err, err)
-		case err == nil && !bytes.Equal(results[i].memory, expected):
-			for k := range expected {
-				if expected[k] != results[i].memory[k] {
-					t.Errorf("%s: byte %d is %#x, want %#x", name, k, results[i].memory[k], expected[k])
-					break
+	for build := range builds {
+		results, _ := decode(t, build, items, 1+uint64(len(items)))
+		for i, it := range items {
+			s := it.samples
+			name := fmt.Sprintf("%d: picture %d, %v %d×%d in patches of %d×%d, %s, output %d", builds[build].capability, i, s.Mode, s.Width, s.Height, s.PatchWidth, s.PatchHeight, it.order.name, it.output)
+			expected, err := want(it)
+			switch {
+			case (err == nil) != (results[i].err == nil):
+				t.Errorf("%s: %v, want %v", name, results[i].err, err)
+			case err == nil && !bytes.Equal(results[i].memory, expected):
+				for k := range expected {
+					if expected[k] != results[i].memory[k] {
+						t.Errorf("%s: byte %d is %#x, want %#x", name, k, results[i].memory[k], expected[k])
+						break
+					}
 				}
 			}
 		}

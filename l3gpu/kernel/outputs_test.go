@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/l3gpu/internal/ptxvm"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 	"github.com/pipefs/pipefs/transcode/png"
@@ -125,31 +127,66 @@ func TestPhotographs(t *testing.T) {
 		t.Skip("skipped: it takes too long under the race detector")
 	}
 	paths := data(t, "kodak/*.png")
+	type way struct {
+		width  int
+		order  order
+		output Output
+	}
+	var ways []way
+	for _, o := range orders[:2] {
+		for _, output := range []Output{AsStored, Float32} {
+			ways = append(ways, way{240, o, output})
+		}
+	}
+	// Rows that begin at any byte take other stores.
+	ways = append(ways, way{250, orders[0], AsStored})
 	for _, mode := range []l3.Mode{l3.V1, l3.Fast, l3.Dense} {
-		for _, o := range orders[:2] {
-			for _, output := range []Output{AsStored, Float32} {
-				it := item{order: o, output: output, scale: [4]float32{1. / 255, 1. / 255, 1. / 255}, bias: [4]float32{-.5, -.4, -.3}}
-				n := 0
-				var items []item
-				for i, path := range paths[:2] {
-					it.samples = encoded(t, photograph(t, path, 100*i, 60, 240, 224), l3.Options{Mode: mode})
-					items = append(items, it)
-					n += it.samples.Width * it.samples.Height * 3
-				}
-				check(t, items)
-				_, stats := decode(t, items, 0)
-				for name, s := range stats {
-					lanes := 32 * float64(s.Total.Warps) / float64(n)
-					t.Logf("%s %v %s output %d: %.1f lane-instructions a sample of which %.0f%% do something, %.2f bank conflicts, %.2f sectors, %.2f global and %.2f shared accesses a 32 samples",
-						name, mode, o.name, output, lanes, 100*float64(s.Total.Lanes)/float64(32*s.Total.Warps), per(s.BankConflicts, n), per(s.GlobalSectors, n), per(s.GlobalAccesses, n), per(s.SharedAccesses, n))
-					if os.Getenv("PIPEFS_HOT") != "" && output == AsStored {
-						t.Log(s)
-						for _, l := range s.Hot(60) {
-							t.Logf("%5d %7.3f %s", l.Line, 32*float64(l.Warps)/float64(n), l.Text)
-						}
-					}
-				}
+		for _, w := range ways {
+			it := item{order: w.order, output: w.output, scale: [4]float32{1. / 255, 1. / 255, 1. / 255}, bias: [4]float32{-.5, -.4, -.3}}
+			n := 0
+			var items []item
+			for i, path := range paths[:2] {
+				it.samples = encoded(t, photograph(t, path, 100*i, 60, w.width, 224), l3.Options{Mode: mode})
+				items = append(items, it)
+				n += it.samples.Width * it.samples.Height * 3
 			}
+			check(t, items)
+			for build := range builds {
+				_, stats := decode(t, build, items, 0)
+				name := fmt.Sprintf("%d-%v-%s-%d", builds[build].capability, mode, w.order.name, w.width)
+				if w.output != AsStored {
+					name += "-float32"
+				}
+				report(t, name, stats, n, w.output == AsStored)
+			}
+		}
+	}
+}
+
+// report says what n samples cost, and where if PIPEFS_HOT is set. PIPEFS_COUNTS names a
+// directory for what scripts/sass needs.
+func report(t *testing.T, name string, stats map[string]*ptxvm.Stats, n int, hot bool) {
+	t.Helper()
+	for entry, s := range stats {
+		if dir := os.Getenv("PIPEFS_COUNTS"); dir != "" && hot {
+			var b strings.Builder
+			fmt.Fprintln(&b, entry, n)
+			for _, l := range s.Lines {
+				fmt.Fprintln(&b, l.Line, l.Warps)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(b.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lanes := 32 * float64(s.Total.Warps) / float64(n)
+		t.Logf("%s %s: %.1f lane-instructions a sample of which %.0f%% do something, %.2f bank conflicts, %.2f sectors, %.2f global and %.2f shared accesses a 32 samples",
+			entry, name, lanes, 100*float64(s.Total.Lanes)/float64(32*s.Total.Warps), per(s.BankConflicts, n), per(s.GlobalSectors, n), per(s.GlobalAccesses, n), per(s.SharedAccesses, n))
+		if os.Getenv("PIPEFS_HOT") == "" || !hot {
+			continue
+		}
+		t.Log(s)
+		for _, l := range s.Hot(60) {
+			t.Logf("%5d %7.3f %s", l.Line, 32*float64(l.Warps)/float64(n), l.Text)
 		}
 	}
 }

@@ -12,168 +12,190 @@ const int NARROW = 256;
 
 template <int S, bool WIDE>
 struct Memory {
-  typedef typename std_conditional<WIDE, u16, u8>::type Sample;
+  typedef v2::Pixel<S, WIDE> Pixel;
   static const int CODED = WIDE ? 2 * S : S;
-  static const int GROUPS = CODED <= 4 ? 2 : 1;  // step groups that are unpacked at a time: one lane a block
-  static const int PITCH = RING + 4 / sizeof(Sample);
-  uint2 number[3][LANES];
-  u8 z[GROUPS * CODED][8][LANES];
-  // What was decoded in the last steps, by step modulo RING: position p of lane r is at
-  // p + r. Lane r has row r + 1; before that of lane 0 is the last one of the band above,
-  // as if a lane had decoded it one step earlier.
-  Sample ring[S][LANES + 1][PITCH];
-  Sample last[S][NARROW];  // the last row of a band, if it is narrow
+  static const int GROUPS = CODED <= 4 ? 2 : 1;  // step groups whose blocks are read at a time: one lane a block
+  // Rows begin in different banks.
+  static const int PITCH = RING * Pixel::BYTES / 4 + (Pixel::BYTES + 3) / 4;
+  Rice<GROUPS * CODED * 4> rice;
+  u32 z[8][LANES * Pixel::BYTES / 4];  // residuals of a step group
+  // What each lane decoded in the last steps, by step modulo RING: position p of lane r is
+  // at p + r.
+  u32 ring[LANES][PITCH];
+  u32 top[SLICE * Pixel::BYTES / 4];  // what is above lane 0, by step modulo SLICE
+  u32 last[NARROW * Pixel::BYTES / 4];  // the last row of a band, if it is narrow
 };
-
-// predicted is the prediction from left, above and above left.
-__device__ u32 predicted(u32 predictor, u32 l, u32 t, u32 tl) {
-  if (predictor == 1) return l + t + 1 >> 1;
-  u32 clamped = min(max(tl, min(l, t)), max(l, t));
-  if (predictor == 0) return l + t - clamped;
-  u32 sum = l + t + 1;
-  return (sum >> 1) + (sum - clamped) >> 1;
-}
 
 template <int S, bool WIDE>
 struct Decoder {
-  enum : u32 { MASK = WIDE ? 0xffff : 0xff, MIDDLE = WIDE ? 1 << 15 : 1 << 7 };
   typedef v2::Memory<S, WIDE> Memory;
-  typedef typename Memory::Sample Sample;
+  typedef v2::Pixel<S, WIDE> Pixel;
 
   Memory &m;
   Reader r;
   Place place;
   u32 lane, w, h, band;  // band is how many positions it has
-  u32 colour, predictors;
+  u32 colour, unit;
+  u32 not1[Pixel::PAIRS], only0[Pixel::PAIRS];  // masks of samples by their predictor
+  Pixel left;                                   // the last pixel of the lane,
+  u32 l[Pixel::PAIRS], tl[Pixel::PAIRS];        // its pairs, and those of the one above it
   u64 scratch;
+  u32 line, next, start_of_line;  // for flush_rows: a lane's row, the next pixel of it to be placed, its first position
 
   __device__ explicit Decoder(Memory &memory) : m(memory), lane(threadIdx.x % LANES) {}
 
-  // unpack makes residuals of the blocks of the next step groups; those of 16 bits stay
-  // zigzag-coded.
-  __device__ bool unpack() {
-    const int words = Memory::GROUPS * Memory::CODED;
-    Block b = next_block(r, 4 * words);
-    bool rice = __any_sync(ALL, b.rice);
-    if (rice && !quotients(r, b, m.number)) return false;
-    __syncwarp();
+  // unpack makes residuals of the blocks of a step group, those that lanes have from
+  // source on; those of 16 bits stay zigzag-coded.
+  __device__ bool unpack(const Block &b, u32 source, bool rice, u32 escapes) {
+    const int CODED = Memory::CODED;
     const u32 step = lane % 8, group = lane / 8;
-#pragma unroll 2
-    for (int i = 0; i < words; i++) {
-      u32 source = i * 4 + group, n = __shfl_sync(ALL, b.n, source), at = __shfl_sync(ALL, b.at, source) + step * n;
-      Plane x = window(r.src, at, r.readable);
-      Fields fields(n);
-      u32 low = fields.unpack4(x.low), high = fields.unpack4(__funnelshift_rc(x.low, x.high, 4 * n));
-      if (rice) {
-        u32 q = 0, s = 0;
+    u32 n[CODED], low[CODED], high[CODED], bad = 0;
+    Plane x[CODED];
 #pragma unroll
-        for (int k = 0; k < 3; k++) {
-          u32 bits = ((const u8 *)&m.number[k][source])[step];
-          q += ((bits & 15) * 0x204081 & 0x01010101) << k;
-          s += ((bits >> 4) * 0x204081 & 0x01010101) << k;
-        }
-        low += q << n, high += s << n;
-      }
-      if (!WIDE) low = zigzag4(low), high = zigzag4(high);
-      *(uint2 *)&m.z[i][step][8 * group] = make_uint2(low, high);
+    for (int i = 0; i < CODED; i++) {  // all loads first
+      u32 from = source + i * 4 + group;
+      n[i] = __shfl_sync(ALL, b.n, from);
+      x[i] = window(r.src, __shfl_sync(ALL, b.at, from) + step * n[i]);
     }
+#pragma unroll
+    for (int i = 0; i < CODED; i++) {
+      Fields fields(n[i]);
+      low[i] = fields.unpack4(x[i].low), high[i] = fields.unpack4(__funnelshift_rc(x[i].low, x[i].high, 4 * n[i]));
+    }
+    if (rice) {
+#pragma unroll
+      for (int i = 0; i < CODED; i++) {
+        u32 from = source + i * 4 + group, mask = ((const u8 *)&m.rice.plane[from])[step], rank = ((const u8 *)&m.rice.rank[from])[step];
+        Plane q = quotients8(mask, m.rice.q, __shfl_sync(ALL, b.first, from) + rank);
+        // None may be above ⌊255 / 2^n⌋.
+        bad |= (q.low | q.high) & ~((255u >> n[i]) * 0x01010101);
+        low[i] += q.low << n[i], high[i] += q.high << n[i];
+        if (escapes != 0) ((u8 *)&m.rice.escapes[from])[step] = gather4(q.low >> 3) | gather4(q.high >> 3) << 4;
+      }
+    }
+    if (!WIDE) {
+#pragma unroll
+      for (int i = 0; i < CODED; i++) low[i] = zigzag4(low[i]), high[i] = zigzag4(high[i]);
+    }
+    u32 out[2 * Pixel::BYTES];
+    join<S, WIDE>(out, low);
+    join<S, WIDE>(out + Pixel::BYTES, high);
+    u32 *z = m.z[step] + group * 2 * Pixel::BYTES;
+#pragma unroll
+    for (int i = 0; i < 2 * Pixel::BYTES; i += 2) *(uint2 *)&z[i] = make_uint2(out[i], out[i + 1]);
     __syncwarp();
-    return !rice || escaped<WIDE>(r, b, &m.z[lane / 4 % words][0][8 * (lane % 4)]);
+    if (!rice) return true;
+    if (__any_sync(ALL, bad != 0)) return false;
+    if (escapes == 0) return true;
+    Plane mine = {0, 0};
+    const u32 block = lane - source;
+    if (block < 4 * CODED) mine = {m.rice.escapes[lane].x, m.rice.escapes[lane].y};
+    return escaped<WIDE>(r, b, mine, [&](u32 i) { return (u8 *)m.z[i / 8] + (block % 4 * 8 + i % 8) * Pixel::BYTES + Pixel::byte(block / 4); });
   }
 
-  // residual of a step, z being those of the lane.
-  static __device__ u32 residual(const u8 *z, int step) {
-    if (!WIDE) return z[step * LANES];
-    u32 v = z[step * LANES] | z[(8 + step) * LANES] << 8;
-    return v >> 1 ^ -(v & 1);
+  // plus is a + b, by the units for products, which have less to do than those for sums.
+  // The compiler does not know that unit is 1, and so leaves it there.
+  __device__ u32 plus(u32 a, u32 b) const { return a * unit + b; }
+
+  // predicted is the prediction of two samples, plus their residuals.
+  __device__ u32 predicted(int pair, u32 l, u32 t, u32 tl, u32 residuals) const {
+    const u32 other = not1[pair], med0 = only0[pair];
+    u32 middle = clamped(tl, l, t);
+    if (WIDE) {
+      u32 med = sub2(add2(l, t), middle), average = average2(l, t);
+      return add2(average2(med & other | average & ~other, med & med0 | average & ~med0), residuals);
+    }
+    // Averages have a bit of the upper sample above the lower one, which does no harm:
+    // a does not get it, and there is room for it above the sum.
+    const u32 one = 0x00010001;
+    u32 sum = l + t, med = sum - middle, average = plus(sum, one) >> 1;
+    u32 a = med & other | average & ~other, b = med & med0 | average & ~med0;
+    return (plus(b, plus(a, one)) >> 1) + residuals & Pixel::EVEN;
   }
 
-  // restore makes samples of the residuals of 8 steps of a channel. At an edge a lane may
-  // begin a row, in step start; and up to step alone it has nothing above it.
-  template <int PREDICTOR, bool EDGE>
-  __device__ void restore(const u8 *z, int c, u32 step, u32 start, u32 alone) {
-    Sample *row = &m.ring[c][lane + 1][step % RING];
-    const Sample *above = row - Memory::PITCH;
-    const Sample *before = &m.ring[c][lane + 1][step - 1 & RING - 1];
-    u32 l = before[0], t = before[-Memory::PITCH], tl = m.ring[c][lane][step - 2 & RING - 1];
+  // from_above moves pixels from each lane to the next; lane 0 gets its own, or the one
+  // at that address if it says so.
+  __device__ Pixel from_above(u32 address, bool from_top) const {
+    Pixel t;
+#pragma unroll
+    for (int i = 0; i < Pixel::WORDS; i++) {
+      t.w[i] = __shfl_up_sync(ALL, left.w[i], 1);
+      // With a predicate: all lanes go on together.
+      const u32 yes = from_top;
+      if (Pixel::BYTES == 1)
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; @p ld.shared.u8 %0, [%2];}" : "+r"(t.w[i]) : "r"(yes), "r"(address) : "memory");
+      else if (Pixel::BYTES == 2)
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; @p ld.shared.u16 %0, [%2];}" : "+r"(t.w[i]) : "r"(yes), "r"(address) : "memory");
+      else
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; @p ld.shared.u32 %0, [%2];}" : "+r"(t.w[i]) : "r"(yes), "r"(address + 4 * i) : "memory");
+    }
+    return t;
+  }
+
+  // restore makes pixels of the residuals of 8 steps. At an edge a lane may begin a row,
+  // in step start; and up to step alone lane 0 has nothing above it.
+  template <bool EDGE>
+  __device__ void restore(u32 step, u32 start, u32 alone) {
+    u32 *row = m.ring[lane] + step % RING * Pixel::BYTES / 4;
+    const u32 top = __cvta_generic_to_shared(m.top) + step % SLICE * Pixel::BYTES;
+    const bool first = lane == 0 && alone == 0;
 #pragma unroll
     for (u32 i = 0; i < 8; i++) {
-      if (i > 0) t = above[(int)i - 1];
-      if (EDGE) {
-        if (i == start)
-          l = tl = t;
-        else if (i < alone)
-          t = l;
-      }
-      l = predicted(PREDICTOR, l, t, tl) + residual(z, i) & MASK;
-      row[i] = l;
-      tl = t;
-      __syncwarp();
-    }
-  }
-
-  // restore_all does so for all channels. x is where lane 0 is in its band.
-  template <bool EDGE>
-  __device__ void restore_all(int group, u32 step, u32 x, bool top) {
-    u32 start = x <= lane ? lane - x : band + lane - x;
-    u32 alone = !top || lane != 0 || x >= band ? 0 : x == 0 ? 8 : start;
-#pragma unroll 1
-    for (int c = 0; c < S; c++) {
-      const u8 *z = &m.z[group * Memory::CODED + (WIDE ? 2 * c : c)][0][lane];
-      u32 predictor = predictors >> 2 * c & 3;
-      if (predictor == 0)
-        restore<0, EDGE>(z, c, step, start, alone);
-      else if (predictor == 1)
-        restore<1, EDGE>(z, c, step, start, alone);
-      else
-        restore<2, EDGE>(z, c, step, start, alone);
-    }
-  }
-
-  // above fetches SLICE samples of the row above lane 0, from x on; the first row has
-  // none. below keeps those of lane 31.
-  __device__ void above(u32 step, u32 x, bool top) {
+      Pixel t = from_above(top + i * Pixel::BYTES, EDGE ? lane == 0 && i >= alone : first);
+      Pixel z = Pixel::load(m.z[i], lane);
 #pragma unroll
-    for (u32 i = lane; i < S * SLICE; i += LANES) {
-      u32 c = i / SLICE, k = i % SLICE, from = x + k;
+      for (int k = 0; k < Pixel::PAIRS; k++) {
+        u32 above = t.pair(k);
+        if (EDGE && i == start) l[k] = tl[k] = above;
+        l[k] = predicted(k, l[k], above, tl[k], z.residuals(k));
+        tl[k] = above;
+      }
+      left = Pixel::of(l);
+      left.save(row, i);
+    }
+    __syncwarp();
+  }
+
+  // above fetches what is above lane 0 in the next steps, from x on; the first row has
+  // nothing. below keeps what lane 31 has made.
+  __device__ void above(u32 x, bool top) {
+    u32 from = x + lane;
+    if (h > LANES && lane < SLICE && (!top || from >= band)) {
       if (from >= band) from -= band;
-      u32 v = MIDDLE;
-      if (h > LANES && (!top || x + k >= band))
-        v = scratch == 0 ? m.last[c][from] : load_back16(scratch + 2 * (c * (u64)band + from));
-      m.ring[c][0][step + k - 1 & RING - 1] = v;
+      Pixel p = {};
+      if (scratch == 0) {
+        p = Pixel::load(m.last, from);
+      } else {
+#pragma unroll
+        for (int c = 0; c < S; c++) p.set(c, load_back16(scratch + 2 * (c * (u64)band + from)));
+      }
+      p.save(m.top, lane);
     }
     __syncwarp();
   }
 
   __device__ void below(u32 step, u32 x) {
-#pragma unroll
-    for (u32 i = lane; i < S * SLICE; i += LANES) {
-      u32 c = i / SLICE, k = i % SLICE, to = x + k + band - (LANES - 1);
+    if (lane < SLICE) {
+      u32 to = x + lane + band - (LANES - 1);
       if (to >= 2 * band)
         to -= 2 * band;
       else if (to >= band)
         to -= band;
-      u32 v = m.ring[c][LANES][step + k & RING - 1];
-      if (scratch == 0)
-        m.last[c][to] = v;
-      else
-        store16(scratch + 2 * (c * (u64)band + to), v);
+      Pixel p = Pixel::load(m.ring[LANES - 1], step % RING + lane);
+      if (scratch == 0) {
+        p.save(m.last, to);
+      } else {
+#pragma unroll
+        for (int c = 0; c < S; c++) store16(scratch + 2 * (c * (u64)band + to), p.sample(c));
+      }
     }
     __syncwarp();
   }
 
   // pixels fetches four samples of each channel of a row, which are not coloured then.
-  __device__ void pixels(Quad<WIDE> *v, u32 row, u32 at) const {
+  __device__ void pixels(Quad<WIDE> *v, u32 row, u32 step) const {
     Quad<WIDE> q[S];
-#pragma unroll
-    for (int c = 0; c < S; c++) {
-      // They begin anywhere in a word, and may be on both sides of the ring's end.
-      const u32 *p = (const u32 *)m.ring[c][row + 1];
-      const u32 count = RING * sizeof(Sample) / 4, word = (at + row) * sizeof(Sample) / 4, shift = row * sizeof(Sample) % 4 * 8;
-      u32 next = p[(word + 1) % count];
-      q[c].v[0] = __funnelshift_r(p[word % count], next, shift);
-      if (WIDE) q[c].v[WIDE] = __funnelshift_r(next, p[(word + 2) % count], shift);
-    }
+    part<S, WIDE, RING>(q, m.ring[row], step);
     if (S >= 3 && colour != 0) {
 #pragma unroll
       for (int i = 0; i < (WIDE ? 2 : 1); i++) {
@@ -186,7 +208,8 @@ struct Decoder {
     for (int c = 0; c < S; c++) v[c] = q[S >= 3 && c < 2 ? 1 - c : c];
   }
 
-  // add is a + b - MIDDLE, and average rounds up, of all samples of a word.
+  // add is a + b less the middle of the range, and average rounds up, of all samples of a
+  // word.
   static __device__ u32 add(u32 a, u32 b) {
     const u32 tops = WIDE ? 0x80008000 : 0x80808080;
     return (a & ~tops) + (b & ~tops) ^ (a ^ b ^ tops) & tops;
@@ -207,7 +230,7 @@ struct Decoder {
       int x = p - (int)first, y = top + row;
       if (x < 0) x += band, y -= LANES;
       Quad<WIDE> v[S];
-      pixels(v, row, p);
+      pixels(v, row, p + row);
       if (x + 4 <= w) {
         if (y < h) place_quad<S, WIDE>(place, x, y, v);
         continue;
@@ -223,6 +246,87 @@ struct Decoder {
     __syncwarp();
   }
 
+  // place_run places some of SLICE pixels that follow each other in the lane's row: from
+  // `from` to before `to`. The first of all is that of step, and belongs at a, a multiple
+  // of 16.
+  template <Kind KIND>
+  __device__ void place_run(u64 a, u32 step, int from, int to) const {
+    const int N = SLICE / 4;
+    u32 out[S][N];
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+      Quad<WIDE> v[S];
+      u32 in[S], w[S];
+      pixels(v, lane, step + 4 * i);
+#pragma unroll
+      for (int c = 0; c < S; c++) in[c] = v[KIND == REVERSED ? S - 1 - c : c].v[0];
+      if (KIND != PLANES) interleaved<S>(w, in);
+#pragma unroll
+      for (int c = 0; c < S; c++) {
+        if (KIND == PLANES)
+          out[c][i] = in[c];
+        else
+          out[(S * i + c) / N][(S * i + c) % N] = w[c];
+      }
+    }
+    const bool all = to - from == SLICE;
+#pragma unroll
+    for (int c = 0; c < S; c++) {
+      const u64 at = a + (KIND == PLANES ? c * place.channel : 16 * c);
+      if (all) {
+        store128(at, out[c][0], out[c][1], out[c][2], out[c][3]);
+        continue;
+      }
+#pragma unroll
+      for (int i = 0; i < N; i++) {
+        const int begin = (KIND == PLANES ? from : from * S - 16 * c) - 4 * i, end = (KIND == PLANES ? to : to * S - 16 * c) - 4 * i;
+        if (begin <= 0 && end >= 4) {
+          store32(at + 4 * i, out[c][i]);
+        } else {
+#pragma unroll
+          for (int k = 0; k < 4; k++)
+            if (begin <= k && k < end) store8(at + 4 * i + k, out[c][i] >> 8 * k);
+        }
+      }
+    }
+  }
+
+  // can_run says if rows can be placed SLICE pixels at a time, but for their ends.
+  __device__ bool can_run() const {
+    if (WIDE || place.kind == SAMPLES) return false;
+    if (place.kind == PLANES) return place.channel % 16 == 0;
+    // The address of some pixel has to be a multiple of 16.
+    return S == 3 || (place.dst - (place.kind == REVERSED ? S - 1 : 0) | place.row) % S == 0;
+  }
+
+  // flush_rows places what is complete of each lane's row after a step: runs that begin at
+  // a multiple of 16, so that the first and the last may be shorter.
+  __device__ void flush_rows(u32 step) {
+    const u32 back = place.kind == REVERSED ? S - 1 : 0;
+    for (;;) {
+      const u64 a = place.dst + (i64)line * place.row - back;
+      // How many pixels there are until the address is such a multiple: 3 times 11 is 1
+      // modulo 16.
+      u32 off = -(u32)a, phase = place.kind == PLANES ? off : S == 3 ? off * 11 : off / S;
+      const u32 run = place.kind == PLANES || S % 2 == 1 ? 16 : 16 / S;
+      const u32 begun = next - phase & run - 1, to = min(next - begun + SLICE, w);
+      const bool ready = line < h && (int)(step - lane - start_of_line - to) >= 0;
+      if (!__any_sync(ALL, ready)) break;
+      if (!ready) continue;
+      const int x = next - begun;
+      const u64 at = a + (i64)x * place.pixel;
+      if (place.kind == PIXELS)
+        place_run<PIXELS>(at, start_of_line + lane + x, begun, to - x);
+      else if (place.kind == PLANES)
+        place_run<PLANES>(at, start_of_line + lane + x, begun, to - x);
+      else
+        place_run<REVERSED>(at, start_of_line + lane + x, begun, to - x);
+      next = to;
+      if (to == w) next = 0, line += LANES, start_of_line += band;
+    }
+    __syncwarp();
+  }
+
   __device__ u32 decode() {
     const u32 bands = (h + LANES - 1) / LANES;
     // Each position of a channel has a quarter of a byte of codes.
@@ -231,34 +335,63 @@ struct Decoder {
     const u32 groups = (bands * band + LANES - 1 + 7) / 8;
     u32 head = 0, refusal = open<S>(r, groups * Memory::CODED, head);
     if (refusal != 0) return refusal;
-    colour = head & 0xff, predictors = head >> 8 & 0xff;
-    for (u32 i = lane; i < sizeof(m.ring) / 4; i += LANES) ((u32 *)m.ring)[i] = 0;
-        __syncwarp();
+    colour = head & 0xff;
+    begin(head >> 8 & 0xff);
+    const bool runs = can_run();
     // first is the step at which lane 0 begins a band, top the row.
     u32 first = 0, top = 0;
 #pragma unroll 1
     for (u32 step = 0; step < 8 * groups; step += SLICE) {
-      above(step, step - first, top == 0);
+      above(step - first, top == 0);
+      Block b;
+      bool rice = false;
+      u32 escapes = 0;
 #pragma unroll 1
-      for (int half = 0; half < 2; half += Memory::GROUPS) {
-        if (!unpack()) return BAD_BLOCKS;
-#pragma unroll 1
-        for (int g = 0; g < Memory::GROUPS; g++) {
-          u32 s = step + 8 * (half + g), x = s - first;
-          if (x < LANES || x + 8 > band || top == 0 && x < band)
-            restore_all<true>(g, s, x, top == 0);
-          else
-            restore_all<false>(g, s, x, false);
+      for (int half = 0; half < 2; half++) {
+        const u32 source = half % Memory::GROUPS * 4 * Memory::CODED;
+        if (source == 0) {
+          b = next_block(r, Memory::GROUPS * 4 * Memory::CODED);
+          rice = __any_sync(ALL, b.rice);
+          if (rice && !quotients(r, b, m.rice, escapes)) return BAD_BLOCKS;
         }
+        if (!unpack(b, source, rice, escapes)) return BAD_BLOCKS;
+        u32 s = step + 8 * half, x = s - first;
+        u32 alone = top != 0 || x >= band ? 0 : min(band - x, 8);
+        if (x < LANES || x + 8 > band)
+          restore<true>(s, x <= lane ? lane - x : band + lane - x, alone);
+        else
+          restore<false>(s, 8, alone);
       }
       if (h > LANES) below(step, step - first);
       if (step + SLICE - first >= band) first += band, top += LANES;
-      flush(step + SLICE, first, top);
+      runs ? flush_rows(step + SLICE) : flush(step + SLICE, first, top);
     }
     u32 step = 8 * groups + SLICE - 1 & ~(SLICE - 1);
     if (step + SLICE - first >= band) first += band, top += LANES;
-    flush(step + SLICE, first, top);
-    return close(r, (head >> 16 & 1) != 0);
+    runs ? flush_rows(step + SLICE) : flush(step + SLICE, first, top);
+    return close(r);
+  }
+
+  // begin prepares for the first step: what is left of and above it is the middle of the
+  // range, and nothing in memory was ever written.
+  __device__ void begin(u32 predictors) {
+    const u32 middle = WIDE ? 1u << 15 : 1u << 7, ones = WIDE ? 0xffff : 0xff;
+    left = {};
+    line = lane, next = 0, start_of_line = 0;
+    Pixel only_1 = {}, only_0 = {};
+#pragma unroll
+    for (int c = 0; c < S; c++) {
+      u32 predictor = predictors >> 2 * c & 3;
+      left.set(c, middle);
+      only_1.set(c, predictor == 1 ? ones : 0);
+      only_0.set(c, predictor == 0 ? ones : 0);
+    }
+#pragma unroll
+    for (int k = 0; k < Pixel::PAIRS; k++) not1[k] = ~only_1.pair(k), only0[k] = only_0.pair(k), l[k] = tl[k] = left.pair(k);
+    for (u32 i = lane; i < sizeof(m.ring) / 4; i += LANES) m.ring[0][i] = 0;
+    for (u32 i = lane; i < sizeof(m.rice.q) / 4; i += LANES) m.rice.q[i] = 0;
+    for (u32 i = lane; i < sizeof(m.top) / 4; i += LANES) m.top[i] = 0;
+    __syncwarp();
   }
 };
 
@@ -269,6 +402,7 @@ __device__ void decode(const Picture &picture, const Patch &patch, u32 *status, 
   d.w = min(picture.patch_width, picture.width - px);
   d.h = min(picture.patch_height, picture.height - py);
   d.band = max(d.w, 64);
+  d.unit = picture.version / 2;
   d.scratch = (u64)patch.offset[2] << 32 | patch.offset[1];
   d.place = place_of<S, WIDE>(picture, px, py);
   d.r.src = picture.src + patch.offset[0];

@@ -3,7 +3,7 @@
 
 namespace v2 {
 
-const u32 RICE = 9, PLANES = 8, MAX_QUOTIENTS = 56, HEAD = 4, STREAMS = 8;
+const u32 RICE = 9, ESCAPE = 8, MAX_QUOTIENTS = 56, HEAD = 4, STREAMS = 8;
 
 // A bit for each sample of a block, the first 32 in the low word.
 struct Plane {
@@ -23,94 +23,63 @@ __device__ u32 sum_codes(u32 x, u32 &rice) {
   return (n * 0x01010101u >> 24) + 8 * __popc(top & ~some);
 }
 
-// window returns 8 bytes from any place on. Of the words that they lie in none is read
-// that begins at end or after it.
-__device__ Plane window(u64 src, u32 at, u32 end) {
-  u32 word = at & ~3u;
-  u32 a = load32(src + word), b = load32(src + word + 4), c = word + 8 < end ? load32(src + word + 8) : 0;
+// window returns 8 bytes from any place on. It reads up to 12 bytes, which may be zeros
+// behind the file.
+__device__ Plane window(u64 src, u32 at) {
+  u64 word = src + (at & ~3u);
+  u32 a = load32(word), b = load32(word + 4), c = load32(word + 8);
   return {__funnelshift_r(a, b, at * 8), __funnelshift_r(b, c, at * 8)};
 }
 
-// expand4 moves the lowest bits of each byte of x to where that byte of mask is set: by
-// 4, by 2 and by 1, if there are so many more zeros of the mask below. It is the
-// reverse of taking those bits out, from which it has the bits that move in each step.
-__device__ u32 expand4(u32 x, u32 mask) {
-  u32 m = mask, zeros = ~m << 1 & 0xfefefefe, moved[3];
-#pragma unroll
-  for (int i = 0; i < 3; i++) {
-    u32 odd = zeros ^ zeros << 1 & 0xfefefefe;  // how many zeros are below, modulo 2
-    odd ^= odd << 2 & 0xfcfcfcfc;
-    odd ^= odd << 4 & 0xf0f0f0f0;
-    moved[i] = odd & m;
-    m = m ^ moved[i] | moved[i] >> (1 << i);
-    zeros &= ~odd;
-  }
-#pragma unroll
-  for (int i = 2; i >= 0; i--) x = x & ~moved[i] | x << (1 << i) & moved[i];
-  return x & mask;
-}
-
-// split4 gives each byte of a mask the bits of x that are meant for it, and some more.
-__device__ u32 split4(u32 x, u32 mask) {
-  u32 n = mask - (mask >> 1 & 0x55555555);
-  n = (n & 0x33333333) + (n >> 2 & 0x33333333);
-  n = ((n + (n >> 4)) & 0x0f0f0f0f) * 0x01010100;  // bits of the bytes below
-  u32 low = __byte_perm(x, __funnelshift_r(x, 0, n >> 8), 0x0040);
-  return __byte_perm(low, __byte_perm(__funnelshift_r(x, 0, n >> 16), __funnelshift_r(x, 0, n >> 24), 0x0040), 0x5410);
-}
-
-// deposit moves the lowest bits of x to where mask is set. Where there may be MANY it does
-// so for 4 bytes at a time, else for a bit after the other: bit k of x goes to the one by
-// which the mask differs from itself without its lowest, after k have been taken away. So
-// the sum of all is, modulo 2, that of the masks where x changes.
-template <bool MANY>
-__device__ Plane deposit(Plane x, Plane mask) {
-  u32 second = __funnelshift_rc(x.low, x.high, __popc(mask.low));
-  if (MANY) return {expand4(split4(x.low, mask.low), mask.low), expand4(split4(second, mask.high), mask.high)};
-  u32 low = 0, high = 0, a = x.low ^ x.low << 1, b = second ^ second << 1;
-  while (mask.low | mask.high) {
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      if (a >> i & 1) low ^= mask.low;
-      if (b >> i & 1) high ^= mask.high;
-      mask.low &= mask.low - 1;
-      mask.high &= mask.high - 1;
-    }
-    a >>= 2, b >>= 2;
-  }
-  return {low, high};
+// bits returns 32 bits from the bit at pos on.
+__device__ u32 bits(u64 src, u32 pos) {
+  u64 word = src + pos / 32 * 4;
+  return __funnelshift_r(load32(word), load32(word + 4), pos);
 }
 
 // before is the sum of what the lanes before have; total that of all.
 __device__ u32 before(u32 v, u32 &total) {
-  const u32 lane = threadIdx.x % LANES;
   u32 sum = v;
 #pragma unroll
-  for (int d = 1; d < LANES; d *= 2) {
-    u32 s = __shfl_up_sync(ALL, sum, d);
-    if (lane >= d) sum += s;
-  }
+  for (u32 d = 1; d < LANES; d *= 2)
+    // p says if there is such a lane.
+    asm volatile(
+        "{.reg .pred p; .reg .u32 t;\n"
+        "shfl.sync.up.b32 t|p, %0, %1, 0, -1;\n"
+        "@p add.u32 %0, %0, t;}"
+        : "+r"(sum)
+        : "r"(d));
   total = __shfl_sync(ALL, sum, LANES - 1);
   return sum - v;
+}
+
+// sum_of adds what all lanes have.
+__device__ u32 sum_of(u32 v) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(ALL, v);
+#else
+#pragma unroll
+  for (int d = 1; d < LANES; d *= 2) v += __shfl_xor_sync(ALL, v, d);
+  return v;
+#endif
 }
 
 // Reader is what a warp knows of the patch that it decodes. Offsets are counted from
 // its beginning.
 struct Reader {
   u64 src;
-  u32 length;         // of the patch
-  u32 readable;       // of the patch and what follows it
-  u32 codes;          // the next code word
-  u32 words;          // how many there are left
-  u32 raw;            // the raw part of the next block
-  u32 pos[STREAMS];   // the bits of the streams that are next
+  u32 length;  // of the patch
+  u32 codes;   // the next code word
+  u32 words;   // how many there are left
+  u32 raw;     // the raw part of the next block
+  u32 pos;     // lane i: the bit of stream i that is next
+  u32 end;     // lane i: the byte where stream i ends
 };
 
 // open checks the head of a patch, and finds its parts. The result is 0 or a Refusal.
 template <int S>
 __device__ u32 open(Reader &r, u32 count, u32 &head) {
   const u32 lane = threadIdx.x % LANES;
-  r.readable = (r.length + 15 & ~15u) + 8;
   if (r.length < HEAD) return TRUNCATED;
   head = load32(r.src);
   u32 colour = head & 0xff, predictors = head >> 8 & 0xff, flags = head >> 16;
@@ -124,34 +93,24 @@ __device__ u32 open(Reader &r, u32 count, u32 &head) {
     u32 x = load32(r.src + r.codes + 2 * i);  // codes begin at a multiple of 4
     sum += sum_codes(i + 1 < count ? x : x & 0xffff, rice);
   }
-  u32 total;
+  u32 total, streams, length = 0;
   before(sum, total);
   if (__any_sync(ALL, rice != 0) && flags == 0) return BAD_HEADER;
-  // Codes are four to two bytes of a patch, so that this is at most 17 times its length.
+  if (flags != 0 && lane < STREAMS) length = load32(r.src + HEAD + 4 * lane);
+  if (__any_sync(ALL, length > r.length)) return TRUNCATED;
+  // Codes are four to two bytes of a patch, so that this is at most 17 times its length;
+  // the streams are at most 8 times.
   u64 end = r.raw + 8ull * total;
-#pragma unroll
-  for (int i = 0; i < STREAMS; i++) {
-    r.pos[i] = (u32)end * 8;
-    if (flags) end += load32(r.src + HEAD + 4 * i);
-  }
+  r.pos = ((u32)end + before(length, streams)) * 8;
+  r.end = r.pos / 8 + length;
+  end += streams;
   return end == r.length ? 0 : end > r.length ? TRUNCATED : BAD_LENGTHS;
 }
 
-// close checks that the streams have been used up. Lane i does so for stream i.
-__device__ u32 close(const Reader &r, bool rice) {
-  const u32 lane = threadIdx.x % LANES;
-  u32 end = r.length;
-  bool bad = false;
-  if (rice) {
-#pragma unroll
-    for (int i = STREAMS - 1; i >= 0; i--) {
-      if (lane == i) {
-        u32 bit = r.pos[i] % 8, byte = r.pos[i] / 8;
-        bad = byte + (bit != 0) != end || bit != 0 && load8(r.src + byte) >> bit != 0;
-      }
-      end -= load32(r.src + HEAD + 4 * i);
-    }
-  }
+// close checks that the streams have been used up.
+__device__ u32 close(const Reader &r) {
+  u32 bit = r.pos % 8, byte = r.pos / 8;
+  bool bad = byte + (bit != 0) != r.end || bit != 0 && load8(r.src + byte) >> bit != 0;
   return __any_sync(ALL, bad) ? BAD_STREAMS : 0;
 }
 
@@ -159,8 +118,8 @@ __device__ u32 close(const Reader &r, bool rice) {
 struct Block {
   u32 at;     // of its raw bits
   u32 n;      // how many there are of a sample
+  u32 first;  // of its samples in plane 1, among those of the blocks unpacked with it
   bool rice;
-  Plane escapes;
 };
 
 // next_block gives each of the first count lanes a block.
@@ -168,7 +127,7 @@ __device__ Block next_block(Reader &r, u32 count) {
   const u32 lane = threadIdx.x % LANES;
   u32 code = 0;
   if (lane < count && lane / 4 < r.words) code = load8(r.src + r.codes + lane / 2) >> (lane % 2 * 4) & 15;
-  Block b = {0, code < RICE ? code : code - RICE, code >= RICE, {0, 0}};
+  Block b = {0, code < RICE ? code : code - RICE, 0, code >= RICE};
   u32 total;
   b.at = r.raw + 8 * before(units(code), total);
   r.raw += 8 * total;
@@ -178,83 +137,6 @@ __device__ Block next_block(Reader &r, u32 count) {
   return b;
 }
 
-// quotients reads the planes of blocks with Rice codes. It leaves the quotients in
-// numbers, bit by bit: number[i][b] has bit i of all samples of block b.
-__device__ bool quotients(Reader &r, Block &b, uint2 (*number)[LANES]) {
-  const u32 lane = threadIdx.x % LANES;
-  Plane plane = {0, 0};
-  if (b.rice) {
-    plane = window(r.src, b.at, r.readable);
-    b.at += 8;
-  }
-  bool bad = __popc(plane.low) + __popc(plane.high) > MAX_QUOTIENTS;
-  if (__any_sync(ALL, bad)) return false;
-  // Planes are like a thermometer: that one is set means that all before are. So the
-  // bits of their number are these, those above the lowest from every second and every
-  // fourth plane.
-  Plane n0 = {0, 0}, n1 = {0, 0}, n2 = {0, 0};
-#pragma unroll
-  for (int i = 0; i < STREAMS - 1; i++) {
-    if (!__any_sync(ALL, plane.low | plane.high)) break;
-    n0.low ^= plane.low, n0.high ^= plane.high;
-    if (i % 2 == 1) n1.low ^= plane.low, n1.high ^= plane.high;
-    if (i == 3) n2 = plane;
-    u32 total, pos = before(__popc(plane.low) + __popc(plane.high), total);
-    pos += r.pos[i];
-    r.pos[i] += total;
-    if (pos > 8 * r.length) bad = true;
-    Plane x = {0, 0};
-    if ((plane.low | plane.high) != 0 && !bad) {
-      u32 word = pos / 32 * 4;
-      u32 v0 = load32(r.src + word), v1 = load32(r.src + word + 4), v2 = word + 8 < r.readable ? load32(r.src + word + 8) : 0;
-      x = {__funnelshift_r(v0, v1, pos), __funnelshift_r(v1, v2, pos)};
-    }
-    plane = i < 3 ? deposit<true>(x, plane) : deposit<false>(x, plane);
-    if ((i + 2) << b.n > 255 && (plane.low | plane.high) != 0) bad = true;
-  }
-  b.escapes = plane;
-  number[0][lane] = make_uint2(n0.low, n0.high);
-  number[1][lane] = make_uint2(n1.low, n1.high);
-  number[2][lane] = make_uint2(n2.low, n2.high);
-  return !__any_sync(ALL, bad);
-}
-
 __device__ u32 zigzag4(u32 z) { return z >> 1 & 0x7f7f7f7f ^ (z & 0x01010101) * 255; }
-
-// escaped replaces the samples whose quotients have all planes. Those of block b begin
-// at z, which has a step every 32 bytes.
-template <bool WIDE>
-__device__ bool escaped(Reader &r, const Block &b, u8 *z) {
-  u32 low = b.escapes.low, high = b.escapes.high;
-  if (!__any_sync(ALL, low | high)) return true;
-  u32 total, pos = before((__popc(low) + __popc(high)) * (8 - b.n), total);
-  pos += r.pos[STREAMS - 1];
-  r.pos[STREAMS - 1] += total;
-  bool bad = false;
-  while ((low | high) != 0 && !bad) {
-    u32 i = low != 0 ? __ffs(low) - 1 : __ffs(high) + 31;
-    if (low != 0)
-      low &= low - 1;
-    else
-      high &= high - 1;
-    if (pos > 8 * r.length) {
-      bad = true;
-      break;
-    }
-    u32 q = (load8(r.src + pos / 8) | load8(r.src + pos / 8 + 1) << 8) >> pos % 8 & 255 >> b.n;
-    pos += 8 - b.n;
-    bad = q < PLANES;
-    // Its raw bits are in step i / 8, lane i % 8.
-    u32 v = 0;
-    if (b.n != 0) {
-      u32 at = b.at + i / 8 * b.n + i % 8 * b.n / 8;
-      v = (load8(r.src + at) | load8(r.src + at + 1) << 8) >> i % 8 * b.n % 8 & (1 << b.n) - 1;
-    }
-    v |= q << b.n;
-    z[i / 8 * LANES + i % 8] = WIDE ? v : v >> 1 ^ -(v & 1);
-  }
-  __syncwarp();
-  return !__any_sync(ALL, bad);
-}
 
 }  // namespace v2

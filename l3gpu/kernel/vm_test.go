@@ -10,7 +10,22 @@ import (
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
-var module = sync.OnceValues(func() (*ptxvm.Module, error) { return ptxvm.Parse(string(PTX)) })
+// builds are the program for kinds of GPUs; all tests are for all of them.
+var builds = []struct {
+	capability int
+	text       func() ([]byte, error)
+	module     func() (*ptxvm.Module, error)
+}{{75, Portable, parsed(Portable)}, {90, Hopper, parsed(Hopper)}}
+
+func parsed(text func() ([]byte, error)) func() (*ptxvm.Module, error) {
+	return sync.OnceValues(func() (*ptxvm.Module, error) {
+		b, err := text()
+		if err != nil {
+			return nil, err
+		}
+		return ptxvm.Parse(string(b))
+	})
+}
 
 // poison is what memory has before it is written to.
 const poison = 0xa5
@@ -49,11 +64,11 @@ type result struct {
 	err    error
 }
 
-// decode runs the kernels for a batch, and returns what they did. Seed 0 is the order in
-// which they cost least.
-func decode(t testing.TB, items []item, seed uint64) ([]result, map[string]*ptxvm.Stats) {
+// decode runs the kernels of a build for a batch, and returns what they did. Seed 0 is the
+// order in which they cost least.
+func decode(t testing.TB, build int, items []item, seed uint64) ([]result, map[string]*ptxvm.Stats) {
 	t.Helper()
-	m, err := module()
+	m, err := builds[build].module()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,3 +13,11 @@ const Name = "pipefs_gpu.py"
 //
 //go:embed pipefs_gpu.py
 var Module []byte
+
+// SharedName is what Shared has to be called as a file, beside that of Module.
+const SharedName = "pipefs_gpu_shared.py"
+
+// Shared is the module for those who share the decoder of a mount.
+//
+//go:embed pipefs_gpu_shared.py
+var Shared []byte

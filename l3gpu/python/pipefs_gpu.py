@@ -43,6 +43,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gzip
 import itertools
 import logging
 import math
@@ -739,6 +740,9 @@ class _Driver:
         self._call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(index))
         # Never released: the framework needs it as long as the process lives.
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
+        major = ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(major), ctypes.c_int(75), device)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+        self.major = major.value
 
     @staticmethod
     def _open(names):
@@ -808,6 +812,13 @@ class _Driver:
 # array of bytes for _view. Work that is queued on a stream may read both later.
 
 
+class _Foreign:
+    """Bytes on the GPU, for what understands __cuda_array_interface__."""
+
+    def __init__(self, address, n):
+        self.__cuda_array_interface__ = {"shape": (n,), "typestr": "|u1", "data": (address, False), "strides": None, "version": 3}
+
+
 class _Torch:
     """What is needed of PyTorch."""
 
@@ -869,6 +880,15 @@ class _Torch:
     def download(self, memory, array, begin, n, stream):
         with self.torch.cuda.stream(stream):
             memory[:n].copy_(array[begin:begin + n], non_blocking=True)
+
+    def foreign(self, address, n):
+        """n bytes on the GPU that belong to somebody else, as an array."""
+        return self.torch.as_tensor(_Foreign(address, n), device=self.device)
+
+    def duplicate(self, array, from_, begin, n, stream):
+        """Copies n bytes at begin of another array on the GPU."""
+        with self.torch.cuda.stream(stream):
+            array[:n].copy_(from_[begin:begin + n], non_blocking=True)
 
     def record(self, stream):
         """An event behind all that is queued; who waits for it sleeps."""
@@ -977,6 +997,14 @@ class _Cupy:
     def download(self, memory, array, begin, n, stream):
         self._copy(memory.ctypes.data, array.data.ptr + begin, n, 2, stream)
 
+    def foreign(self, address, n):
+        owner = _Foreign(address, n)
+        memory = self.cupy.cuda.UnownedMemory(address, n, owner, self.index)
+        return self.cupy.ndarray((n,), _np.uint8, self.cupy.cuda.MemoryPointer(memory, 0))
+
+    def duplicate(self, array, from_, begin, n, stream):
+        self._copy(array.data.ptr, from_.data.ptr + begin, n, 3, stream)
+
     def _copy(self, to, from_, n, kind, stream):
         with self.device:
             self.cupy.cuda.runtime.memcpyAsync(to, from_, n, kind, stream.ptr)
@@ -1046,29 +1074,36 @@ def _open(library, device, priority):
 # --------------------------------------------------------------------------- the program
 
 
-def find_ptx(ptx=None, names=()):
+def find_ptx(ptx=None, names=(), major=0):
     """Returns the program for the GPU, as bytes.
 
     ptx is a path or the bytes themselves. Otherwise, in this order: the file that the
     variable PIPEFS_PTX names; l3.ptx beside this file; the one of pipefs' source tree;
-    .pipefs/gpu/l3.ptx of the mount that one of the files `names` lies in.
+    .pipefs/gpu/l3.ptx of the mount that one of the files `names` lies in. For GPUs whose
+    compute capability is 9.0 or higher, that is major is 9, l3.90.ptx beside them is better.
     """
     if isinstance(ptx, (bytes, bytearray)):
         return bytes(ptx)
     for path in [ptx, os.environ.get("PIPEFS_PTX")]:
         if path:
-            with open(path, "rb") as f:
-                return f.read()
+            return _read_ptx(path)
     here = os.path.dirname(os.path.abspath(__file__))
-    tried = [os.path.join(here, "l3.ptx"), os.path.join(here, "..", "kernel", "l3.ptx")]
-    tried += [os.path.join(m, ".pipefs", "gpu", "l3.ptx") for m in sorted(set(map(_mount_of, names[:1])))]
+    kernel = os.path.join(here, "..", "kernel")
+    mounts = [os.path.join(m, ".pipefs", "gpu") for m in sorted(set(map(_mount_of, names[:1])))]
+    tried = []
+    for place, usual, better in [(here, "l3.ptx", "l3.90.ptx"), (kernel, "l3.75.ptx.gz", "l3.90.ptx.gz"), *((m, "l3.ptx", "l3.90.ptx") for m in mounts)]:
+        tried += [os.path.join(place, name) for name in ([better] if major >= 9 else []) + [usual]]
     for path in tried:
         try:
-            with open(path, "rb") as f:
-                return f.read()
+            return _read_ptx(path)
         except OSError:
             continue
     raise DeviceError(f"no program for the GPU: there is neither {', nor '.join(map(os.path.normpath, tried))}; set PIPEFS_PTX to l3.ptx")
+
+
+def _read_ptx(path):
+    with (gzip.open if os.fspath(path).endswith(".gz") else open)(path, "rb") as f:
+        return f.read()
 
 
 def _mount_of(path):
@@ -1391,7 +1426,7 @@ class Decoder:
 
     def _load(self, entries, names):
         if self._module is None:
-            self._module = self._driver.load(find_ptx(self._ptx, names))
+            self._module = self._driver.load(find_ptx(self._ptx, names, self._driver.major))
         for entry in entries:
             if entry not in self._functions:
                 self._functions[entry] = self._driver.function(self._module, entry)

@@ -13,4 +13,8 @@
 //
 // Pointers to Go memory are handed over only for the time of a call; copies that
 // go on afterwards are between memory of the driver's own on both sides.
+//
+// All memory comes from cuMemAlloc: what cuMemCreate or a memory pool gave has no handle
+// for other processes. A handle names the process that made it and its memory; it is of no
+// use within that process, nor in another PID namespace.
 package driver

@@ -6,6 +6,7 @@ PIPEFS_TEST_CASES is the directory that cases_test.go wrote.
 
 import contextlib
 import ctypes
+import gzip
 import io
 import json
 import logging
@@ -489,9 +490,18 @@ class Program(unittest.TestCase):
             stack.enter_context(unittest.mock.patch("os.path.ismount", lambda p: p == os.path.join(d, "mnt") or real(p)))
             self.assertEqual(pipefs_gpu.find_ptx(names=[picture]), b"the mount's")
             self.assertEqual(pipefs_gpu.find_ptx(names=[os.path.dirname(picture) + "/../../l3/cats/a.l3"]), b"the mount's")
+            with open(os.path.join(gpu, "l3.90.ptx"), "wb") as f:
+                f.write(b"the mount's for 9.0")
+            self.assertEqual(pipefs_gpu.find_ptx(names=[picture], major=8), b"the mount's")
+            self.assertEqual(pipefs_gpu.find_ptx(names=[picture], major=10), b"the mount's for 9.0")
             with open(os.path.join(d, "l3.ptx"), "wb") as f:
                 f.write(b"beside")
             self.assertEqual(pipefs_gpu.find_ptx(names=[picture]), b"beside")
+            self.assertEqual(pipefs_gpu.find_ptx(names=[picture], major=9), b"beside")
+            packed = os.path.join(d, "l3.ptx.gz")
+            with gzip.open(packed, "wb") as f:
+                f.write(b"packed")
+            self.assertEqual(pipefs_gpu.find_ptx(packed), b"packed")
             other = os.path.join(d, "other")
             with open(other, "wb") as f:
                 f.write(b"named")
@@ -562,7 +572,7 @@ class Calls(unittest.TestCase):
         d = self.driver()
         f = d.function(d.load(b"program"), "l3v1_3")
         d.launch(f, 9, (ctypes.c_uint64(1 << 40), ctypes.c_uint32(5)), 0xABC)
-        self.assertEqual([c for c in self.cuda.calls if "Ctx" not in c], ["cuInit", "cuDeviceGet", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuLaunchKernel"])
+        self.assertEqual([c for c in self.cuda.calls if "Ctx" not in c], ["cuInit", "cuDeviceGet", "cuDeviceGetAttribute", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuLaunchKernel"])
         self.assertEqual(self.cuda.calls.count("cuCtxPushCurrent_v2"), 3)
         self.assertEqual(self.cuda.calls.count("cuCtxPopCurrent_v2"), 3)
         self.assertEqual(self.cuda.launch, ([None, 9, 1, 1, 64, 1, 1, 0, 0xABC], [1 << 40, 5]))

@@ -111,6 +111,8 @@ def fake_cupy():
 class Driver:
     """Its kernels fill pictures with the number of channels, all of them at their places."""
 
+    major = 9
+
     def __init__(self, index):
         assert index == 0
 

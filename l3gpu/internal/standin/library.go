@@ -1,0 +1,134 @@
+package standin
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// Library compiles the library and starts a machine for it, for the length of the test.
+// It returns the environment of processes that are to find it, and a counter of launches.
+func Library(t testing.TB) (environment []string, launches *atomic.Int64) {
+	t.Helper()
+	dir := t.TempDir()
+	_, here, _, _ := runtime.Caller(0)
+	source := filepath.Join(filepath.Dir(here), "..", "driver", "testdata", "libcuda.c")
+	out, err := exec.Command("cc", "-shared", "-fPIC", "-O1", "-pthread", "-Wall", "-o", filepath.Join(dir, "libcuda.so.1"), source).CombinedOutput()
+	if err != nil {
+		t.Fatalf("no stand-in for libcuda; is there a C compiler (gcc)? %v\n%s", err, out)
+	}
+	// Sockets need short paths.
+	short, err := os.MkdirTemp("/tmp", "pf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(short, "machine")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	launches = new(atomic.Int64)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			answer := "+"
+			if err := serve(conn); err != nil {
+				t.Errorf("a launch: %v", err)
+				answer = "-"
+			}
+			launches.Add(1)
+			_, _ = conn.Write([]byte(answer))
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-done
+		os.RemoveAll(short)
+	})
+	return []string{"LD_LIBRARY_PATH=" + dir, "PIPEFS_STUB_MACHINE=" + socket}, launches
+}
+
+// area is memory of the process that asked.
+type area struct {
+	at uint64
+	b  []byte
+}
+
+// serve does one launch: "PID KERNEL 8 words ADDRESS:SIZE:FD …".
+func serve(conn net.Conn) error {
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	words := strings.Fields(line)
+	if len(words) < 10 || !strings.HasPrefix(words[1], "l3v") {
+		return fmt.Errorf("%q", line)
+	}
+	var params []byte
+	for _, w := range words[2:10] {
+		n, err := strconv.ParseUint(w, 10, 64)
+		if err != nil {
+			return err
+		}
+		params = binary.LittleEndian.AppendUint64(params, n)
+	}
+	var areas []area
+	defer func() {
+		for _, a := range areas {
+			_ = syscall.Munmap(a.b)
+		}
+	}()
+	for _, w := range words[10:] {
+		a, err := open(words[0], w)
+		if err != nil {
+			return err
+		}
+		areas = append(areas, a)
+	}
+	return Launch(params, func(address uint64) []byte {
+		for _, a := range areas {
+			if address >= a.at && address < a.at+uint64(len(a.b)) {
+				return a.b[address-a.at:]
+			}
+		}
+		return nil
+	})
+}
+
+func open(pid, word string) (a area, err error) {
+	parts := strings.Split(word, ":")
+	if len(parts) != 3 {
+		return a, errors.New(word)
+	}
+	if a.at, err = strconv.ParseUint(parts[0], 10, 64); err != nil {
+		return a, err
+	}
+	size, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return a, err
+	}
+	f, err := os.OpenFile("/proc/"+pid+"/fd/"+parts[2], os.O_RDWR, 0)
+	if err != nil {
+		return a, err
+	}
+	defer f.Close()
+	a.b, err = syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	return a, err
+}
