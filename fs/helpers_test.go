@@ -157,7 +157,7 @@ func (p *fakeProducer) make(ctx context.Context, f produce.File, v transcode.Pip
 
 func (p *fakeProducer) Resolve(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (produce.Result, error) {
 	p.resolves.Add(1)
-	if shown, _ := p.ShowsStored(key, f, v); v.Stored() && !shown {
+	if shown, _ := p.ShowsStored(key, f.Path, v); v.Stored() && !shown {
 		return produce.Result{Size: f.Identity.Size, Unchanged: true}, nil
 	}
 	data, err := p.make(ctx, f, v)
@@ -165,8 +165,8 @@ func (p *fakeProducer) Resolve(ctx context.Context, key produce.Key, f produce.F
 }
 
 // ShowsStored: files whose names hold an s are stored.
-func (p *fakeProducer) ShowsStored(_ produce.Key, f produce.File, _ transcode.Pipeline) (bool, error) {
-	return strings.Contains(path.Base(f.Path), "s"), nil
+func (p *fakeProducer) ShowsStored(_ produce.Key, name string, _ transcode.Pipeline) (bool, error) {
+	return strings.Contains(path.Base(name), "s"), nil
 }
 
 func (p *fakeProducer) Acquire(key produce.Key) Content {

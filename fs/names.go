@@ -4,7 +4,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/pipefs/pipefs/internal/produce"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -51,14 +50,7 @@ func (f *FS) showsStored(v *view, id uint32, path string) bool {
 	if !f.reg.IsSample(path) {
 		return false
 	}
-	a, ok := f.tree.known(id)
-	if !ok {
-		var err error
-		if a, err = f.producer.Stat(path); err != nil {
-			return false
-		}
-	}
-	shown, err := f.producer.ShowsStored(node(v.index, id), produce.File{Path: path, Identity: a.Identity}, v.pipeline)
+	shown, err := f.producer.ShowsStored(node(v.index, id), path, v.pipeline)
 	return err == nil && shown
 }
 

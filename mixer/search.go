@@ -28,6 +28,9 @@ func (c Costs) Predict(share float64) (load, decode float64) {
 	return load, math.Inf(1)
 }
 
+// Sample is the predicted seconds that a sample of a mix takes.
+func (c Costs) Sample(share float64) float64 { return 1 / min(c.Predict(share)) }
+
 // Best is the ratio with the highest prediction, up to most.
 func (c Costs) Best(most int) (best int) {
 	top := 0.0

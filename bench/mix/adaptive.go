@@ -160,15 +160,16 @@ func (s *settings) watch(ctx context.Context, store string, names []string, mix 
 	return rates, nil
 }
 
-// takeCore occupies the first core with real-time priority until it is told to
-// stop.
+// takeCore occupies the first core with the highest ordinary priority until it is told
+// to stop. With a real-time one the kernel's own threads on that core would wait, too,
+// and with them the disk.
 func takeCore(ctx context.Context) (stop func() error, err error) {
-	cmd := exec.CommandContext(ctx, "chrt", "-f", "1", "taskset", "-c", "0", "sh", "-c", "while :; do :; done")
+	cmd := exec.CommandContext(ctx, "nice", "-n", "-20", "taskset", "-c", "0", "sh", "-c", "while :; do :; done")
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("chrt and taskset of util-linux are needed: %w", err)
+		return nil, fmt.Errorf("nice, and taskset of util-linux, are needed: %w", err)
 	}
 	return func() error {
 		if err := unix.Kill(-cmd.Process.Pid, unix.SIGKILL); err != nil {

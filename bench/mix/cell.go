@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +28,6 @@ const pixels = "ppm"
 type cell struct {
 	Format    string `json:"format"`
 	Bandwidth int64  `json:"bandwidth"` // bytes/s, 0 is no limit
-	Files     int    `json:"files"`     // a pass
 	// View is the mix that tune found fastest for first reads, ppm or stored-ppm, and
 	// Chosen its ratio, 0 to 10.
 	View   string      `json:"view"`
@@ -63,22 +63,20 @@ func (s *settings) cell(ctx context.Context, store, format string, bandwidth int
 	if err := json.Unmarshal(out, &report); err != nil {
 		return nil, fmt.Errorf("pipefs tune: %w", err)
 	}
-	found := report.First()
-	c.View, c.Chosen, c.Costs = found.View, found.Best, found.Costs
+	view, share := report.First()
+	c.View, c.Chosen, c.Costs = view, int(math.Round(share*(mixer.Ratios-1))), report.Pairs[0].Costs
 
 	names, err := list(store, s.program)
 	if err != nil {
 		return nil, err
 	}
-	slowest := max(c.Costs.LoadRaw, c.Costs.LoadEncoded, c.Costs.Decode)
-	c.Files = min(len(names), max(48, int(s.seconds/slowest)))
 	random := rand.New(rand.NewPCG(uint64(bandwidth), 9))
 	type way struct {
 		view  string
 		share float64
 		rates *[]float64
 	}
-	ways := []way{{transcode.Original, 1, &c.Original}, {pixels, 0, &c.Decoded}}
+	ways := []way{{transcode.Original, 0, &c.Original}, {pixels, 0, &c.Decoded}}
 	for i := range c.Rates {
 		ways = append(ways, way{c.View, mixer.ShareOf(i), &c.Rates[i]})
 	}
@@ -86,7 +84,8 @@ func (s *settings) cell(ctx context.Context, store, format string, bandwidth int
 		for _, i := range random.Perm(len(ways)) {
 			files := slices.Clone(names)
 			random.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
-			rate, err := s.pass(ctx, store, ways[i].view, ways[i].share, files[:c.Files])
+			n := max(48, int(s.seconds/c.Costs.Sample(ways[i].share)))
+			rate, err := s.pass(ctx, store, ways[i].view, ways[i].share, files[:min(n, len(files))])
 			if err != nil {
 				return nil, err
 			}

@@ -52,11 +52,11 @@ func run(ctx context.Context) (err error) {
 	var bandwidths, adaptive, formats string
 	flag.StringVar(&s.program, "program", "bin/pipefs", "pipefs")
 	flag.StringVar(&s.out, "out", "bin/bench-mix", "where the results go")
-	flag.IntVar(&s.samples, "samples", 400, "pictures of each format")
+	flag.IntVar(&s.samples, "samples", 1000, "pictures of each format")
 	flag.IntVar(&s.width, "width", 500, "of the pictures")
 	flag.IntVar(&s.height, "height", 375, "of the pictures")
 	flag.IntVar(&s.rounds, "rounds", 8, "how often everything is measured; half of it picks the best, half judges")
-	flag.Float64Var(&s.seconds, "seconds", 1.2, "about how long the slowest pass takes")
+	flag.Float64Var(&s.seconds, "seconds", 1.2, "about how long a pass takes, if there are pictures enough")
 	flag.StringVar(&bandwidths, "bandwidths", "25,50,100,200,400,0", "MB/s, 0 is no limit")
 	flag.StringVar(&adaptive, "adaptive", "100", "MB/s at which an adaptive mount loses a core; empty is none")
 	flag.StringVar(&formats, "formats", "png,jpeg", "of the sources")

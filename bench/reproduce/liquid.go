@@ -370,7 +370,7 @@ func liquidTraining(ctx context.Context, e *env) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		ways := []way{files, {"raw", stores[format], "ppm", 1}, {"mix", stores[format], "ppm", share}}
+		ways := []way{files, {"raw", stores[format], "ppm", 1}, {"mix", stores[format], mixView, share}}
 		var alone []float64
 		for i := range rounds {
 			got, _, _, err := e.epoch(ctx, files, loader.Compute{}, uint64(i))
@@ -407,13 +407,16 @@ func liquidTraining(ctx context.Context, e *env) (*result, error) {
 	return r, nil
 }
 
-// bestShare tries some ratios, without an accelerator.
+// mixView is the mix as Liquid has it: what is not raw the loader decodes.
+const mixView = transcode.Stored + "-ppm"
+
+// bestShare tries some ratios, without an accelerator; 0 are the files themselves.
 func (e *env) bestShare(ctx context.Context, store string) (float64, error) {
-	shares := []float64{0.2, 0.4, 0.5, 0.6, 0.8}
+	shares := []float64{0, 0.2, 0.4, 0.5, 0.6, 0.8}
 	rates := make([][]float64, len(shares))
 	for i := range e.n(2, 1) {
 		for s, share := range shares {
-			got, _, _, err := e.epoch(ctx, way{"mix", store, "ppm", share}, loader.Compute{}, uint64(100+i))
+			got, _, _, err := e.epoch(ctx, way{"mix", store, mixView, share}, loader.Compute{}, uint64(100+i))
 			if err != nil {
 				return 0, err
 			}

@@ -65,7 +65,6 @@ type Pair struct {
 	Rows    []Row       `json:"rows"` // of all ratios
 	Most    int         `json:"most"` // the highest ratio that the disk has room for
 	Best    int         `json:"best"` // ratio
-	Files   int         `json:"files"`
 }
 
 // best is the row of the best ratio, not measured yet.
@@ -131,15 +130,21 @@ func (r *Report) bestPair(view string) (best *Pair) {
 	return best
 }
 
-// First is the pair with the fastest mix for first reads.
-func (r *Report) First() *Pair {
-	best := &r.Pairs[0]
-	for i := range r.Pairs {
-		if p := &r.Pairs[i]; p.Rows[p.Best].Rate() > best.Rows[best.Best].Rate() {
-			best = p
+// First is the mix that is fastest for first reads, of those that were measured side by
+// side: its view and share. The originals are one in which nothing is stored in full.
+func (r *Report) First() (view string, share float64) {
+	best := 0.0
+	for i := range r.Views {
+		row := &r.Views[i]
+		if row.Encoded == "" && row.View != transcode.Original || row.Rate() <= best {
+			continue
+		}
+		best, view, share = row.Rate(), row.View, row.Share
+		if row.View == transcode.Original {
+			view = ofStored(r.Pairs[0].View)
 		}
 	}
-	return best
+	return view, share
 }
 
 // run mounts, reads once and takes down what it cost; if it is asked to, it reads

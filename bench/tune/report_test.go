@@ -41,8 +41,26 @@ func TestBestPair(t *testing.T) {
 		if got := r.bestPair("stored-ppm"); !got.ByLoader() {
 			t.Errorf("by the loader: %+v", got)
 		}
-		if got := r.First(); got.ByLoader() != (rate < 110) {
-			t.Errorf("l3 at %v: the first epoch goes to %+v", rate, got)
-		}
+	}
+}
+
+// TestFirst: the originals are the mix of the loader with nothing in full.
+func TestFirst(t *testing.T) {
+	row := func(view, encoded string, share, rate float64) Row {
+		return Row{View: view, Encoded: encoded, Share: share, Rates: []float64{rate}}
+	}
+	r := Report{Pairs: []Pair{{View: "bmp"}}, Views: []Row{
+		row("bmp", "source", 0.5, 100), row("original", "", 0, 110), row("stored-bmp", "source", 0.2, 120), row("scan5", "", 0, 300),
+	}}
+	if view, share := r.First(); view != "stored-bmp" || share != 0.2 {
+		t.Errorf("%s, %v", view, share)
+	}
+	r.Views[2].Rates[0] = 105
+	if view, share := r.First(); view != "stored-bmp" || share != 0 {
+		t.Errorf("%s, %v", view, share)
+	}
+	r.Views[0].Rates[0] = 200
+	if view, share := r.First(); view != "bmp" || share != 0.5 {
+		t.Errorf("%s, %v", view, share)
 	}
 }

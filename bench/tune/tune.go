@@ -48,7 +48,7 @@ type Config struct {
 	// Rounds is how often each pass is repeated, side by side with the others; 0
 	// means 3.
 	Rounds int
-	// Samples bounds the number of samples of a pass; 0 means 256.
+	// Samples bounds the number of samples of a pass; 0 means 400.
 	Samples int
 	// Open opens the store. It is called again after Materialize.
 	Open func() (Opened, error)
@@ -58,8 +58,9 @@ type Config struct {
 	Progress func(what string)
 }
 
-// passSeconds is about how long a pass may take.
-const passSeconds = 1.5
+// passSeconds is about how long a pass may take, where there are samples enough. What is
+// shorter says little of a disk that is slowed down by turns.
+const passSeconds = 0.8
 
 // fewest is how many samples a pass has at least.
 const fewest = 48
@@ -86,7 +87,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 		c.Rounds = 3
 	}
 	if c.Samples <= 0 {
-		c.Samples = 256
+		c.Samples = 400
 	}
 	t := &tuner{Config: c, random: rand.New(rand.NewPCG(1, 2))}
 	before, err := t.shares()
@@ -254,7 +255,7 @@ func (t *tuner) pairs(ctx context.Context) error {
 	if err := t.pair(ctx, t.View, "source", costs); err != nil {
 		return err
 	}
-	if t.there, err = t.originals(ctx, t.passLength(costs)); err != nil {
+	if t.there, err = t.originals(ctx); err != nil {
 		return err
 	}
 	if t.there {
@@ -279,7 +280,6 @@ func ofStored(view string) string { return transcode.Stored + "-" + view }
 
 // pair finds the best mix of a view with an encoded representation.
 func (t *tuner) pair(ctx context.Context, view, encoded string, costs mixer.Costs) error {
-	pass := t.passLength(costs)
 	most := t.most()
 	rows := map[int]*Row{}
 	best, _, err := mixer.Search(costs.Best(most), most, func(ratios []int) ([]float64, error) {
@@ -291,7 +291,7 @@ func (t *tuner) pair(ctx context.Context, view, encoded string, costs mixer.Cost
 		for round := range t.Rounds {
 			for _, i := range ratios {
 				t.Progress(fmt.Sprintf("measuring %s with %d of %d in full, round %d of %d", view, i, mixer.Ratios-1, round+1, t.Rounds))
-				if err := t.measure(ctx, rows[i], pass, false); err != nil {
+				if err := t.measure(ctx, rows[i], t.passLength(costs, rows[i].Share), false); err != nil {
 					return nil, err
 				}
 			}
@@ -305,7 +305,7 @@ func (t *tuner) pair(ctx context.Context, view, encoded string, costs mixer.Cost
 	if err != nil {
 		return err
 	}
-	p := Pair{View: view, Encoded: encoded, Costs: costs, Most: most, Best: best, Files: pass}
+	p := Pair{View: view, Encoded: encoded, Costs: costs, Most: most, Best: best}
 	for i := range mixer.Ratios {
 		row := rows[i]
 		if row == nil {
@@ -318,11 +318,10 @@ func (t *tuner) pair(ctx context.Context, view, encoded string, costs mixer.Cost
 	return nil
 }
 
-// passLength is how many files a pass takes, so that the slowest is no longer than
-// passSeconds.
-func (t *tuner) passLength(c mixer.Costs) int {
-	slowest := max(c.LoadRaw, c.LoadEncoded, c.Decode)
-	return min(len(t.files), max(fewest, int(passSeconds/slowest)))
+// passLength is how many files a pass of a mix takes, so that it is no longer than
+// passSeconds by prediction.
+func (t *tuner) passLength(c mixer.Costs, share float64) int {
+	return min(len(t.files), max(fewest, int(passSeconds/c.Sample(share))))
 }
 
 // measure runs one pass, cold, through a mount of its own, and if it is asked to
@@ -367,7 +366,7 @@ func (t *tuner) compare(ctx context.Context) error {
 	for round := range t.Rounds {
 		for _, row := range views {
 			t.Progress(fmt.Sprintf("comparing %s, round %d of %d", row.View, round+1, t.Rounds))
-			if err := t.measure(ctx, row, pair.Files, true); err != nil {
+			if err := t.measure(ctx, row, t.passLength(pair.Costs, row.Share), true); err != nil {
 				return err
 			}
 		}
@@ -389,7 +388,7 @@ func (t *tuner) compare(ctx context.Context) error {
 
 // originals reports whether the store can give the files back that are measured: a
 // store may have been packed without.
-func (t *tuner) originals(ctx context.Context, files int) (there bool, err error) {
+func (t *tuner) originals(ctx context.Context) (there bool, err error) {
 	o, err := t.Open()
 	if err != nil {
 		return false, err
@@ -399,7 +398,7 @@ func (t *tuner) originals(ctx context.Context, files int) (there bool, err error
 	if err != nil {
 		return false, err
 	}
-	for i, f := range t.files[:files] {
+	for i, f := range t.files {
 		c, err := o.Open(ctx, produce.Key(i), f, v)
 		if err != nil {
 			return false, ctx.Err()
@@ -447,7 +446,7 @@ func (t *tuner) costs(ctx context.Context, as string) (c mixer.Costs, err error)
 		}
 		decode = append(decode, seconds/float64(len(fetched)))
 		// The rounds to come need not take longer than this.
-		files = files[:min(len(files), max(fewest, int(passSeconds/max(raw[0], encoded[0], decode[0]))))]
+		files = files[:min(len(files), max(fewest, int(2*passSeconds/max(raw[0], encoded[0], decode[0]))))]
 	}
 	return mixer.Costs{LoadRaw: stats.Median(raw), LoadEncoded: stats.Median(encoded), Decode: stats.Median(decode)}, nil
 }

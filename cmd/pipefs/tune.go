@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 }
 
 func tuneCommand(env *environ) *command {
-	c := &tuneConfig{format: "ppm", rounds: 3, samples: 256}
+	c := &tuneConfig{format: "ppm", rounds: 3, samples: 400}
 	return &command{
 		name: "tune", args: "STORE", min: 1, max: 1,
 		brief: "find the mix of raw pixels and encoded files that loads fastest here",
@@ -65,7 +65,7 @@ func tuneCommand(env *environ) *command {
 			{name: "max-bytes", arg: "SIZE", def: "what the disk has room for", set: intoSize(&c.maxBytes), help: "how much the mix may take on disk"},
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset, for originals that the store cannot give back"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that the loader reads at once; that of the training"},
-			{name: "samples", arg: "N", def: "256", set: intoInt(&c.samples, 16, 1<<20), help: "how many samples are measured at most"},
+			{name: "samples", arg: "N", def: "400", set: intoInt(&c.samples, 16, 1<<20), help: "how many samples are measured at most"},
 			{name: "rounds", arg: "N", def: "3", set: intoInt(&c.rounds, 1, 1000), help: "how often each pass is repeated"},
 			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
 			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and the curve of the ratios that needs nothing else"},

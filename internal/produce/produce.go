@@ -212,7 +212,7 @@ func (p *Producer) plain(key Key, f File, v transcode.Pipeline) (bool, error) {
 	if !v.Stored() {
 		return false, nil
 	}
-	shown, err := p.ShowsStored(key, f, v)
+	shown, err := p.ShowsStored(key, f.Path, v)
 	return !shown, err
 }
 

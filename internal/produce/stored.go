@@ -1,6 +1,11 @@
 package produce
 
-import "github.com/pipefs/pipefs/transcode"
+import (
+	"errors"
+
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
 
 // settledPolicy is a policy that decides on a file once and for all.
 type settledPolicy interface {
@@ -8,18 +13,26 @@ type settledPolicy interface {
 	Takes(key uint64) bool
 }
 
-// ShowsStored reports whether a view of what is stored shows this file as its steps
-// make it, and not as it is. It reads no file, and for a key it never changes in a
-// mount: names follow from it. What a mount prepares for itself does not count, and
-// what proves to be damaged goes on counting; the same bytes are made then.
-func (p *Producer) ShowsStored(key Key, f File, v transcode.Pipeline) (bool, error) {
-	if s, ok := p.o.Policy.(settledPolicy); ok && !s.Takes(key) {
+// ShowsStored reports whether a view of what is stored shows the file of that path as its
+// steps make it, and not as it is. It reads no file, and for a key it never changes in a
+// mount: names follow from it. What a mount prepares for itself does not count, and what
+// proves to be damaged goes on counting; the same bytes are made then.
+func (p *Producer) ShowsStored(key Key, path string, v transcode.Pipeline) (bool, error) {
+	if s, ok := p.o.Policy.(settledPolicy); ok && !s.Takes(key) || p.o.Store == nil {
 		return false, nil
 	}
-	stored, err := p.stored(f)
-	if err != nil || stored == nil || stored.Fault != "" {
+	stored, err := p.o.Store.Lookup(path)
+	if err != nil || stored.Fault != "" {
+		if errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
 		return false, err
 	}
-	plan := p.o.Registry.Plan(v, stored.Info, p.o.Roles.Of(f.Path))
-	return !plan.Unchanged() && p.o.Store.Holds(stored, plan.Key()), nil
+	if !p.Unchanging() {
+		if a, err := p.Stat(path); err != nil || a.Identity != Identity(stored.Source) {
+			return false, err
+		}
+	}
+	plan := p.o.Registry.Plan(v, stored.Info, p.o.Roles.Of(path))
+	return !plan.Unchanged() && p.o.Store.Holds(&stored, plan.Key()), nil
 }
