@@ -2,76 +2,34 @@ package l3gpu
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/standin"
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
 // quick is a Machine whose program is the processor's decoder, told what to do by the
-// same tables: for tests of everything around the program. Those of what it decodes
-// use devicetest.VM, which executes it and takes a thousand times as long.
-type quick struct {
-	next   uint64
-	memory map[uint64][]byte
-}
+// same tables: for tests of everything around the program. Unlike standin's it knows all
+// numbers that a picture may become. Tests of what the program decodes use devicetest.VM,
+// which executes it and takes a thousand times as long.
+type quick struct{ *standin.Machine }
 
-func newQuick() *quick { return &quick{next: 1 << 32, memory: map[uint64][]byte{}} }
+func newQuick() quick { return quick{standin.NewMachine()} }
 
-func (m *quick) Load(ptx string) (devicetest.Program, error) {
-	if !strings.Contains(ptx, ".version") {
-		return nil, errors.New("no PTX")
-	}
-	return m, nil
-}
-
-func (m *quick) Has(name string) bool { return strings.HasPrefix(name, "l3v") }
-
-func (m *quick) Alloc(size int64) (uint64, error) {
-	at := m.next
-	m.next += uint64(size) + 1<<30
-	m.memory[at] = make([]byte, size)
-	return at, nil
-}
-
-func (m *quick) Free(at uint64) error {
-	if _, ok := m.memory[at]; !ok {
-		return errors.New("no such memory")
-	}
-	delete(m.memory, at)
-	return nil
-}
-
-// at is memory from an address to its end.
-func (m *quick) at(address uint64) []byte {
-	for begin, b := range m.memory {
-		if address >= begin && address < begin+uint64(len(b)) {
-			return b[address-begin:]
-		}
-	}
-	panic(fmt.Sprintf("no memory at %x", address))
-}
-
-func (m *quick) Write(at uint64, b []byte) error {
-	copy(m.at(at)[:len(b)], b)
-	return nil
-}
-
-func (m *quick) Read(at uint64, b []byte) error {
-	copy(b, m.at(at)[:len(b)])
-	return nil
+func (m quick) Load(ptx string) (devicetest.Program, error) {
+	_, err := m.Machine.Load(ptx)
+	return m, err
 }
 
 var u32, u64 = binary.LittleEndian.Uint32, binary.LittleEndian.Uint64
 
-func (m *quick) Launch(_ string, l device.Launch) error {
-	pictures, patches, statuses := m.at(u64(l.Params)), m.at(u64(l.Params[8:])), m.at(u64(l.Params[24:]))
+func (m quick) Launch(_ string, l device.Launch) error {
+	pictures, patches, statuses := m.At(u64(l.Params)), m.At(u64(l.Params[8:])), m.At(u64(l.Params[24:]))
 	count := u32(l.Params[16:])
 	warps := uint32(kernel.Threads / 32)
 	if l.Block != [3]uint32{kernel.Threads, 1, 1} || l.Grid != [3]uint32{(count + warps - 1) / warps, 1, 1} {
@@ -100,8 +58,8 @@ func (m *quick) Launch(_ string, l device.Launch) error {
 	return nil
 }
 
-func (m *quick) decode(r []byte, end int) error {
-	s, err := l3.Open(m.at(u64(r))[:end:end], transcode.Limits{})
+func (m quick) decode(r []byte, end int) error {
+	s, err := l3.Open(m.At(u64(r))[:end:end], transcode.Limits{})
 	if err != nil {
 		return err
 	}
@@ -116,6 +74,6 @@ func (m *quick) decode(r []byte, end int) error {
 	for _, d := range [][2]int{{t.Row, s.Height}, {t.Pixel, s.Width}, {t.Channel, s.Mode.Channels()}} {
 		before -= min(0, d[0]*(d[1]-1))
 	}
-	t.Base, t.Pix = before, m.at(u64(r[8:])-uint64(before))
+	t.Base, t.Pix = before, m.At(u64(r[8:])-uint64(before))
 	return n.decode(s, t)
 }

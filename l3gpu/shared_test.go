@@ -92,7 +92,7 @@ func TestExport(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if machine.memory[tensor.Address()] == nil {
+		if machine.At(tensor.Address()) == nil {
 			t.Errorf("%s: memory that others may have open was freed", name)
 		}
 		if lose > 0 {
@@ -107,7 +107,7 @@ func TestExport(t *testing.T) {
 		if err := tensor.Free(); err != nil {
 			t.Error(err)
 		}
-		if machine.memory[tensor.Address()] != nil {
+		if machine.At(tensor.Address()) != nil {
 			t.Error("memory that was freed is there")
 		}
 		if err := b.Close(); err != nil {

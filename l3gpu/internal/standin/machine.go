@@ -29,7 +29,7 @@ func (m *Machine) Load(ptx string) (devicetest.Program, error) {
 func (m *Machine) Has(name string) bool { return strings.HasPrefix(name, "l3v") }
 
 // Launch implements [devicetest.Program].
-func (m *Machine) Launch(_ string, l device.Launch) error { return Launch(l.Params, m.at) }
+func (m *Machine) Launch(_ string, l device.Launch) error { return Launch(l.Params, m.At) }
 
 // Alloc implements [devicetest.Machine].
 func (m *Machine) Alloc(size int64) (uint64, error) {
@@ -48,7 +48,8 @@ func (m *Machine) Free(at uint64) error {
 	return nil
 }
 
-func (m *Machine) at(address uint64) []byte {
+// At is memory from an address to its end, or nil.
+func (m *Machine) At(address uint64) []byte {
 	for begin, b := range m.memory {
 		if address >= begin && address < begin+uint64(len(b)) {
 			return b[address-begin:]
@@ -58,7 +59,7 @@ func (m *Machine) at(address uint64) []byte {
 }
 
 func (m *Machine) within(at uint64, n int) ([]byte, error) {
-	b := m.at(at)
+	b := m.At(at)
 	if len(b) < n {
 		return nil, errors.New("memory of nobody")
 	}
