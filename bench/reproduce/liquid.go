@@ -212,15 +212,18 @@ func liquidPreparation(ctx context.Context, e *env) (*result, error) {
 		t.add("**ours**, "+strings.ToUpper(c.Format), c.speed(), fmt.Sprintf("%d %%, `%s`", 10*c.Chosen, c.View),
 			fmt.Sprintf("%.2f× (%.2f – %.2f)", gain.Median, gain.Low, gain.High),
 			fmt.Sprintf("%.0f", stats.Median(c.Original)), fmt.Sprintf("%.0f", stats.Median(c.Rates[c.Chosen])))
-		highest[c.Format] = max(highest[c.Format], gain.Median)
+		if c.Chosen > 0 { // otherwise it is the files against themselves
+			highest[c.Format] = max(highest[c.Format], gain.Median)
+		}
 	}
 	r := &result{Setup: m.setup(), Tables: []table{t}}
-	r.Ours = fmt.Sprintf("PNG gains at most %.2f times, JPEG %.2f times", highest["png"], highest["jpeg"])
-	if highest["jpeg"] < 1 {
-		r.Ours += ": first reads of JPEG lose by any mix"
+	r.Ours = fmt.Sprintf("PNG gains at most %.2f times", highest["png"])
+	if highest["jpeg"] > 1 {
+		r.Ours += fmt.Sprintf(", JPEG %.2f times.", highest["jpeg"])
+	} else {
+		r.Ours += ", JPEG nothing: first reads of the files themselves are the fastest."
 	}
-	r.Ours += "."
-	r.note("The share is the one that `pipefs tune` chose. Where it is below 1 here, `tune --apply` leads `auto` to the files themselves.")
+	r.note("The share is the one that `pipefs tune` chose. Of `stored-ppm` with 0 %% all files are those of the control, so that its ratio tells how far such measurements scatter.")
 	return r, nil
 }
 
