@@ -77,10 +77,8 @@ func (c *cacheConfig) wire(cache string, o *produce.Options) error {
 // for requests. Where every open is a request, what counts is how soon its answer comes.
 // A thread that comes back from the kernel goes on only with a share of the runtime's,
 // of which there is one a processor: it finds none where all are with threads that the
-// readers have pushed aside, or that have just gone to sleep. On two processors opens of
-// kept files became up to an eighth faster where readers keep both busy, and decoding no
-// slower; where there are many there is always one. How many samples are made at once
-// was decided before.
+// readers have pushed aside, or that have just gone to sleep. Where there are many
+// processors there is always one. How many samples are made at once was decided before.
 func (c *cacheConfig) answerAtOnce(cache string) {
 	const enough = 16
 	if n := runtime.GOMAXPROCS(0); cache == "daemon" && n < enough && os.Getenv("GOMAXPROCS") == "" {

@@ -63,8 +63,8 @@ func (p *Producer) probe(f File, known *knownInfo) error {
 		return err
 	}
 	defer file.Close()
-	// With the system's read-ahead: the rest is read next, mostly, and what begins on
-	// the second page of a file costs a fifth more time than what begins on the fifth.
+	// With the system's read-ahead: the rest is read next, mostly, and takes longer
+	// where it has to begin on the second page.
 	known.info, known.fault = p.o.Registry.Probe(file, f.Identity.Size)
 	if err := file.Verify(); err != nil {
 		return err
