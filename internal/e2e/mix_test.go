@@ -121,6 +121,10 @@ func TestStoredMix(t *testing.T) {
 	if diff := cmp.Diff(hashes(t, filepath.Join(mnt, "stored-ppm")), hashes(t, out)); diff != "" {
 		t.Errorf("exported (-mount +export):\n%s", diff)
 	}
+	// Scans are stored of every JPEG, as parts of it.
+	if diff := cmp.Diff(hashes(t, filepath.Join(mnt, "scan5")), hashes(t, filepath.Join(mnt, "stored-scan5"))); diff != "" {
+		t.Errorf("stored-scan5 (-scan5 +stored):\n%s", diff)
+	}
 	unmount()
 	damagePacks(t, store)
 	near(t, check(t), 0.4)
