@@ -106,6 +106,35 @@ func TestCacheKeepsItsPromise(t *testing.T) {
 	}
 }
 
+// TestBudgetIsNeverExceeded: those who are refused take nothing from the others, not
+// even for a moment.
+func TestBudgetIsNeverExceeded(t *testing.T) {
+	b := budget{limit: 10}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 10_000 {
+				if b.take(11) {
+					t.Error("11 of 10 were given")
+					return
+				}
+				if !b.take(2) {
+					t.Error("2 of 10 are not there for one of four")
+					return
+				}
+				if held := b.held.Load(); held > b.limit {
+					t.Errorf("%d of %d are held", held, b.limit)
+				}
+				b.give(2)
+			}
+		})
+	}
+	wg.Wait()
+	if !b.take(10) || b.take(1) {
+		t.Error("not all came back")
+	}
+}
+
 // TestUncached: what is not kept is served as it is, and lasts until it is released.
 func TestUncached(t *testing.T) {
 	root, content := plainFiles(t, 3)

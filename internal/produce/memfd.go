@@ -17,12 +17,18 @@ type budget struct {
 	held  atomic.Int64
 }
 
+// take is never seen to hold more than the limit, not even while it finds that there
+// is no room: others would be refused what they have room for.
 func (b *budget) take(n int64) bool {
-	if b.held.Add(n) <= b.limit {
-		return true
+	for {
+		held := b.held.Load()
+		if held+n > b.limit {
+			return false
+		}
+		if b.held.CompareAndSwap(held, held+n) {
+			return true
+		}
 	}
-	b.held.Add(-n)
-	return false
 }
 
 func (b *budget) give(n int64) { b.held.Add(-n) }
@@ -35,7 +41,7 @@ type memfdReader struct {
 }
 
 func (m memfdReader) Close() error {
-	m.budget.give(m.size)
+	defer m.budget.give(m.size)
 	return m.File.Close()
 }
 
