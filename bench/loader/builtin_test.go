@@ -78,17 +78,20 @@ func TestSeedIsTheOrder(t *testing.T) {
 
 func TestBuiltinNamesTheFile(t *testing.T) {
 	dir, names := tree(t, 8)
-	for name, spoil := range map[string]func(file string) error{
-		"cut":  func(file string) error { return os.Truncate(file, 60) },
-		"gone": os.Remove,
+	for _, c := range []struct {
+		name  string
+		spoil func(file string) error
+	}{
+		{"cut", func(file string) error { return os.Truncate(file, 60) }},
+		{"gone", os.Remove},
 	} {
-		if err := spoil(filepath.Join(dir, names[5])); err != nil {
+		if err := c.spoil(filepath.Join(dir, names[5])); err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range []Compute{{}, {Time: time.Millisecond, Batch: 1}} {
-			_, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir, Files: names, Compute: c})
+		for _, compute := range []Compute{{}, {Time: time.Millisecond, Batch: 1}} {
+			_, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir, Files: names, Compute: compute})
 			if err == nil || !strings.Contains(err.Error(), names[5]) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: %v", c.name, err)
 			}
 		}
 	}
