@@ -26,7 +26,7 @@ enum { OK = 0, INVALID = 1, NOMEM = 2, NODEV = 101, NOCTX = 201, MAPPED = 208, P
 #define CTX ((void *)0x1000)
 static __thread void *current;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int live, retained, lost;
+static _Atomic int live, retained, lost;
 static char failing[64];
 static int failing_code;
 
