@@ -46,6 +46,9 @@ func Available() error {
 }
 
 func load(names []string) error {
+	// A thread is told why its own call failed, and the loader is asked after the call.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var first error
 	for _, name := range names {
 		lib, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)

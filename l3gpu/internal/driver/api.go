@@ -2,6 +2,7 @@ package driver
 
 import (
 	"reflect"
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -72,6 +73,9 @@ func load() (*api, error) {
 
 // open opens the first of the libraries that is there.
 func open(names []string) (*api, error) {
+	// A thread is told why its own call failed, and the loader is asked after the call.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var first error
 	for _, name := range names {
 		lib, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
