@@ -21,7 +21,7 @@ func damage(rng *rand.Rand, file []byte) []byte {
 	if err != nil {
 		panic(err)
 	}
-	begin := 32
+	begin := min(32, len(b)-1) // the smallest files of version 1 have less
 	columns, rows := (h.Width-1)/h.PatchWidth+1, (h.Height-1)/h.PatchHeight+1
 	if h.Version == 2 {
 		begin += 8*columns*rows + int(binary.LittleEndian.Uint32(b[24:]))

@@ -97,10 +97,14 @@ struct Decoder {
   // The compiler does not know that unit is 1, and so leaves it there.
   __device__ u32 plus(u32 a, u32 b) const { return a * unit + b; }
 
-  // predicted is the prediction of two samples, plus their residuals.
+  // predicted is the prediction of two samples, plus their residuals. MED says that all
+  // channels have that predictor, as those of mode fast do.
+  template <bool MED>
   __device__ u32 predicted(int pair, u32 l, u32 t, u32 tl, u32 residuals) const {
-    const u32 other = not1[pair], med0 = only0[pair];
     u32 middle = clamped(tl, l, t);
+    // What does not wait for the pixel to the left comes first.
+    if (MED) return WIDE ? add2(sub2(add2(t, residuals), middle), l) : plus(t, residuals) + l - middle & Pixel::EVEN;
+    const u32 other = not1[pair], med0 = only0[pair];
     if (WIDE) {
       u32 med = sub2(add2(l, t), middle), average = average2(l, t);
       return add2(average2(med & other | average & ~other, med & med0 | average & ~med0), residuals);
@@ -134,7 +138,7 @@ struct Decoder {
 
   // restore makes pixels of the residuals of 8 steps. At an edge a lane may begin a row,
   // in step start; and up to step alone lane 0 has nothing above it.
-  template <bool EDGE>
+  template <bool EDGE, bool MED>
   __device__ void restore(u32 step, u32 start, u32 alone) {
     u32 *row = m.ring[lane] + step % RING * Pixel::BYTES / 4;
     const u32 top = __cvta_generic_to_shared(m.top) + step % SLICE * Pixel::BYTES;
@@ -147,7 +151,7 @@ struct Decoder {
       for (int k = 0; k < Pixel::PAIRS; k++) {
         u32 above = t.pair(k);
         if (EDGE && i == start) l[k] = tl[k] = above;
-        l[k] = predicted(k, l[k], above, tl[k], z.residuals(k));
+        l[k] = predicted<MED>(k, l[k], above, tl[k], z.residuals(k));
         tl[k] = above;
       }
       left = Pixel::of(l);
@@ -219,6 +223,27 @@ struct Decoder {
     return (a | b) - ((a ^ b) >> 1 & ~tops);
   }
 
+  // rgb makes 12 bytes, in the order of memory, of four pixels of three channels of 8 bits.
+  // It does what pixels does, in one word a pixel and mostly by products.
+  template <Kind KIND>
+  __device__ void rgb(u32 *out, u32 row, u32 step) const {
+    // To red, green is added once; to blue, half of what is here.
+    const u32 green = colour != 0, greens = colour == 1 ? 2 : green, reds = colour == 2;
+    u32 p[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      // Bytes 0, 2 and 3 are green, blue and red; what gets too large is lost or is not
+      // looked at.
+      const u32 w = m.ring[row][plus(step, i) % RING], g = w & 0xff;
+      const u32 r = plus(w + g * (green << 24), green << 31);
+      const u32 b = plus(w + g * (greens << 15), (green << 23) + (reds << 15)) + (r >> 24) * (reds << 15);
+      p[i] = __byte_perm(r, b, KIND == REVERSED ? 0x0306 : 0x0603);
+    }
+    out[0] = __byte_perm(p[0], p[1], 0x4210);
+    out[1] = __byte_perm(p[1], p[2], 0x5421);
+    out[2] = __byte_perm(p[2], p[3], 0x6542);
+  }
+
   // flush places SLICE samples of each row, the last that are complete after a step.
   // first is the step in which the band of lane 0 begins, top its row.
   __device__ void flush(u32 step, u32 first, u32 top) {
@@ -255,12 +280,16 @@ struct Decoder {
     u32 out[S][N];
 #pragma unroll
     for (int i = 0; i < N; i++) {
-      Quad<WIDE> v[S];
       u32 in[S], w[S];
-      pixels(v, lane, step + 4 * i);
+      if constexpr (S == 3 && KIND != PLANES) {
+        rgb<KIND>(w, lane, step + 4 * i);
+      } else {
+        Quad<WIDE> v[S];
+        pixels(v, lane, step + 4 * i);
 #pragma unroll
-      for (int c = 0; c < S; c++) in[c] = v[KIND == REVERSED ? S - 1 - c : c].v[0];
-      if (KIND != PLANES) interleaved<S>(w, in);
+        for (int c = 0; c < S; c++) in[c] = v[KIND == REVERSED ? S - 1 - c : c].v[0];
+        if (KIND != PLANES) interleaved<S>(w, in);
+      }
 #pragma unroll
       for (int c = 0; c < S; c++) {
         if (KIND == PLANES)
@@ -336,7 +365,8 @@ struct Decoder {
     u32 head = 0, refusal = open<S>(r, groups * Memory::CODED, head);
     if (refusal != 0) return refusal;
     colour = head & 0xff;
-    begin(head >> 8 & 0xff);
+    const u32 predictors = head >> 8 & 0xff;
+    begin(predictors);
     const bool runs = can_run();
     // first is the step at which lane 0 begins a band, top the row.
     u32 first = 0, top = 0;
@@ -357,10 +387,12 @@ struct Decoder {
         if (!unpack(b, source, rice, escapes)) return BAD_BLOCKS;
         u32 s = step + 8 * half, x = s - first;
         u32 alone = top != 0 || x >= band ? 0 : min(band - x, 8);
-        if (x < LANES || x + 8 > band)
-          restore<true>(s, x <= lane ? lane - x : band + lane - x, alone);
+        const bool edge = x < LANES || x + 8 > band;
+        const u32 start = !edge ? 8 : x <= lane ? lane - x : band + lane - x;
+        if (predictors == 0)
+          edge ? restore<true, true>(s, start, alone) : restore<false, true>(s, start, alone);
         else
-          restore<false>(s, 8, alone);
+          edge ? restore<true, false>(s, start, alone) : restore<false, false>(s, start, alone);
       }
       if (h > LANES) below(step, step - first);
       if (step + SLICE - first >= band) first += band, top += LANES;

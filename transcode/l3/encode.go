@@ -20,9 +20,17 @@ const (
 	Dense Mode = iota
 	Fast
 	V1
+	// Fast1 is what Fast was before it tried one predictor only. Stores that were packed
+	// then have such files, and get more of them; it is not for new ones.
+	Fast1
 )
 
-func (m Mode) String() string { return [...]string{"dense", "fast", "v1"}[m] }
+func (m Mode) String() string { return [...]string{"dense", "fast", "v1", "fast1"}[m] }
+
+// tries is what a mode of version 2 is called where patches are encoded.
+func (m Mode) tries() v2.Mode {
+	return [...]v2.Mode{Dense: v2.Dense, Fast: v2.Fast, Fast1: v2.Fast1}[m]
+}
 
 // Options of Encode.
 type Options struct {
@@ -67,7 +75,7 @@ func Encode(px *transcode.Pixels, o Options) ([]byte, error) {
 	}
 	h := Header{Version: 2, Width: px.Width, Height: px.Height, Mode: px.Mode, Meta: px.Meta}
 	h.PatchWidth, h.PatchHeight = sides(px.Width, px.Height, o.Patch)
-	return h.encode(source, o.Mode == Dense), nil
+	return h.encode(source, o.Mode.tries()), nil
 }
 
 // sides returns the sides of patches that are about equal, since narrow ones take
@@ -87,7 +95,7 @@ func sides(width, height, most int) (w, h int) {
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // encode writes the file.
-func (h *Header) encode(source Target, rice bool) []byte {
+func (h *Header) encode(source Target, mode v2.Mode) []byte {
 	meta := appendMeta(appendMeta(nil, tagEXIF, h.Meta.EXIF), tagICC, h.Meta.ICC)
 	count := h.columns() * h.rows()
 	begin := align(int64(fixedLen + count*entryLen + len(meta)))
@@ -105,7 +113,7 @@ func (h *Header) encode(source Target, rice bool) []byte {
 		part := source
 		part.Base = source.At(x, y, 0)
 		from := len(b)
-		b = v2.Encode(b, part, width, height, h.Mode.Channels(), h.Mode.Depth(), rice, w)
+		b = v2.Encode(b, part, width, height, h.Mode.Channels(), h.Mode.Depth(), mode, w)
 		entry := b[fixedLen+i*entryLen:]
 		binary.LittleEndian.PutUint32(entry, uint32(len(b)-from))
 		binary.LittleEndian.PutUint32(entry[4:], crc32.Checksum(b[from:], castagnoli))

@@ -90,9 +90,12 @@ func Kind(o Options) *transcode.Kind {
 	}
 }
 
-// id names what Encode writes, of which no bit may change while it has this name.
+// modeIDs name what Encode writes, of which no bit may change while it has this name.
+var modeIDs = [...]string{Dense: "l3dense1", Fast: "l3fast2", V1: "l3v11", Fast1: "l3fast1"}
+
+// id is the name with the size of patches.
 func (o Options) id() string {
-	id := fmt.Sprintf("l3%s1", o.Mode)
+	id := modeIDs[o.Mode]
 	if o.Patch != 0 {
 		id += fmt.Sprintf(".%d", o.Patch)
 	}
@@ -112,8 +115,8 @@ func OptionsOf(key string) (o Options, ok bool) {
 			return Options{}, false
 		}
 	}
-	for _, o.Mode = range []Mode{Dense, Fast} {
-		if short := (Options{Mode: o.Mode}).id(); short == id {
+	for _, o.Mode = range []Mode{Dense, Fast, Fast1} {
+		if modeIDs[o.Mode] == id {
 			return o, true
 		}
 	}

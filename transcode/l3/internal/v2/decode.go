@@ -58,6 +58,7 @@ type shape struct {
 type header struct {
 	colour int
 	preds  [4]int
+	med    bool // all of them are MED
 	rice   bool
 	codes  int // their offset
 	raw    int // the offset of the raw part of the next block

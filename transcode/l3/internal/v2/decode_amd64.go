@@ -147,37 +147,45 @@ func (s *Scratch) waves(step, first int) {
 	z, w, channel := &s.z[0], &s.accel.wave, lanes*s.rowLen
 	carry := &s.rows[s.row(0, lanes-1)-s.band+step-first]
 	x := (step - first) % s.band
-	if step >= s.band && x >= lanes && x+unitSteps <= s.band {
-		switch s.samples {
-		case 1:
-			wave1AVX2(z, w, carry, channel)
-		case 2:
-			wave2AVX2(z, w, carry, channel)
-		case 3:
-			wave3AVX2(z, w, carry, channel)
-		case 4:
-			wave4AVX2(z, w, carry, channel)
-		}
-		return
+	forms := &waveForms[s.samples-1]
+	if s.med {
+		forms = &waveFormsMED[s.samples-1]
 	}
-	top := s.band - step
-	switch s.samples {
-	case 1:
-		wave1EdgeAVX2(z, w, carry, channel, s.band, x, top)
-	case 2:
-		wave2EdgeAVX2(z, w, carry, channel, s.band, x, top)
-	case 3:
-		wave3EdgeAVX2(z, w, carry, channel, s.band, x, top)
-	case 4:
-		wave4EdgeAVX2(z, w, carry, channel, s.band, x, top)
+	if step >= s.band && x >= lanes && x+unitSteps <= s.band {
+		forms.inner(z, w, carry, channel)
+	} else {
+		forms.edge(z, w, carry, channel, s.band, x, s.band-step)
 	}
 }
 
-// wideWaves is waves for samples of 16 bits.
+// waveForm is what makes samples of residuals, of some number of channels.
+type waveForm struct {
+	inner func(z *byte, state *[4][4][lanes]byte, carry *byte, channel int)
+	// edge is for units that have lanes at an edge of the patch.
+	edge func(z *byte, state *[4][4][lanes]byte, carry *byte, channel, band, x, top int)
+}
+
+// The forms for 1 to 4 channels, and those for patches without another predictor than
+// MED.
+var (
+	waveForms = [4]waveForm{
+		{wave1AVX2, wave1EdgeAVX2}, {wave2AVX2, wave2EdgeAVX2}, {wave3AVX2, wave3EdgeAVX2}, {wave4AVX2, wave4EdgeAVX2},
+	}
+	waveFormsMED = [4]waveForm{
+		{wave1MEDAVX2, wave1EdgeMEDAVX2}, {wave2MEDAVX2, wave2EdgeMEDAVX2},
+		{wave3MEDAVX2, wave3EdgeMEDAVX2}, {wave4MEDAVX2, wave4EdgeMEDAVX2},
+	}
+)
+
+// wideWaves is waves for samples of 16 bits, whose channels are taken one by one.
 func (s *Scratch) wideWaves(step, first int) {
 	for c := range s.samples {
+		wave := waveWideAVX2
+		if s.preds[c] == predMED {
+			wave = waveWideMEDAVX2
+		}
 		carry := &s.rows[s.row(2*c, lanes-1)-s.band+step-first]
-		waveWideAVX2(&s.z[2*c*columnsLen], s.coded*columnsLen, &s.accel.wide[c], carry, lanes*s.rowLen, s.band, (step-first)%s.band, s.band-step)
+		wave(&s.z[2*c*columnsLen], s.coded*columnsLen, &s.accel.wide[c], carry, lanes*s.rowLen, s.band, (step-first)%s.band, s.band-step)
 	}
 }
 

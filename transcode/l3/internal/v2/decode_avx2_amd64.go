@@ -28,11 +28,21 @@ func quotientsAVX2(z *byte, src *byte, records *[4]uint64, words int, pos *[8]ui
 //go:noescape
 func wave1AVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
 
+// wave1MEDAVX2 is wave1AVX2 for channels predicted by MED.
+//
+//go:noescape
+func wave1MEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
+
 // wave1EdgeAVX2 is wave1AVX2 where lanes may be at the edges of the patch: lane 0 is at x of
 // a band, and in the first row for another top steps.
 //
 //go:noescape
 func wave1EdgeAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
+
+// wave1EdgeMEDAVX2 is wave1EdgeAVX2 for channels predicted by MED.
+//
+//go:noescape
+func wave1EdgeMEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
 
 // wave2AVX2 makes samples of the residuals of 2 channels. carry is the last row of the
 // band before, channel the distance to that of the next channel.
@@ -40,11 +50,21 @@ func wave1EdgeAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, ban
 //go:noescape
 func wave2AVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
 
+// wave2MEDAVX2 is wave2AVX2 for channels predicted by MED.
+//
+//go:noescape
+func wave2MEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
+
 // wave2EdgeAVX2 is wave2AVX2 where lanes may be at the edges of the patch: lane 0 is at x of
 // a band, and in the first row for another top steps.
 //
 //go:noescape
 func wave2EdgeAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
+
+// wave2EdgeMEDAVX2 is wave2EdgeAVX2 for channels predicted by MED.
+//
+//go:noescape
+func wave2EdgeMEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
 
 // wave3AVX2 makes samples of the residuals of 3 channels. carry is the last row of the
 // band before, channel the distance to that of the next channel.
@@ -52,11 +72,21 @@ func wave2EdgeAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, ban
 //go:noescape
 func wave3AVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
 
+// wave3MEDAVX2 is wave3AVX2 for channels predicted by MED.
+//
+//go:noescape
+func wave3MEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
+
 // wave3EdgeAVX2 is wave3AVX2 where lanes may be at the edges of the patch: lane 0 is at x of
 // a band, and in the first row for another top steps.
 //
 //go:noescape
 func wave3EdgeAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
+
+// wave3EdgeMEDAVX2 is wave3EdgeAVX2 for channels predicted by MED.
+//
+//go:noescape
+func wave3EdgeMEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
 
 // wave4AVX2 makes samples of the residuals of 4 channels. carry is the last row of the
 // band before, channel the distance to that of the next channel.
@@ -64,11 +94,21 @@ func wave3EdgeAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, ban
 //go:noescape
 func wave4AVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
 
+// wave4MEDAVX2 is wave4AVX2 for channels predicted by MED.
+//
+//go:noescape
+func wave4MEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
+
 // wave4EdgeAVX2 is wave4AVX2 where lanes may be at the edges of the patch: lane 0 is at x of
 // a band, and in the first row for another top steps.
 //
 //go:noescape
 func wave4EdgeAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
+
+// wave4EdgeMEDAVX2 is wave4EdgeAVX2 for channels predicted by MED.
+//
+//go:noescape
+func wave4EdgeMEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
 
 // waveWideAVX2 makes samples of the residuals of a channel of 16 bits, whose lower bytes are at z
 // and whose upper ones follow. next is the distance to the next 8 steps. The other
@@ -76,6 +116,11 @@ func wave4EdgeAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, ban
 //
 //go:noescape
 func waveWideAVX2(z *byte, next int, state *[6][32]byte, carry *byte, channel int, band int, x int, top int)
+
+// waveWideMEDAVX2 is waveWideAVX2 for a channel predicted by MED.
+//
+//go:noescape
+func waveWideMEDAVX2(z *byte, next int, state *[6][32]byte, carry *byte, channel int, band int, x int, top int)
 
 // transposeAVX2 writes the 16 columns of n channels to rows. The one of lane 0 and the
 // first channel goes to rows; lane and channel are the distances to those of the next

@@ -1218,27 +1218,72 @@ step:
 	VPBROADCASTB (DX), Y2
 	VPERM2I128   $0x21, Y0, Y2, Y2
 	VPALIGNR     $0x0f, Y2, Y0, Y2
-	VPAVGB       Y2, Y0, Y3
+	VMOVDQU      (AX), Y3
+	VPXOR        Y4, Y4, Y4
+	VPAND        lowest<>+0(SB), Y3, Y5
+	VPSUBB       Y5, Y4, Y4
+	VPSRLW       $0x01, Y3, Y3
+	VPAND        low7<>+0(SB), Y3, Y3
+	VPXOR        Y4, Y3, Y3
+	VPMAXUB      Y2, Y0, Y4
+	VPMINUB      Y2, Y0, Y5
+	VPADDB       Y5, Y4, Y6
+	VPMAXUB      Y5, Y1, Y1
+	VPMINUB      Y4, Y1, Y1
+	VPSUBB       Y1, Y6, Y1
+	VPAVGB       Y2, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAND        256(CX), Y0, Y4
+	VPXOR        Y4, Y1, Y4
+	VPAND        384(CX), Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAVGB       Y0, Y4, Y0
+	VPADDB       Y0, Y3, Y0
+	VMOVDQU      Y0, (AX)
+	VMOVDQA      Y2, Y1
+	ADDQ         $0x20, AX
+	INCQ         DX
+	DECQ         SI
+	JNZ          step
+	DECQ         BX
+	JNZ          half
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 128(CX)
+	VZEROUPPER
+	RET
+
+// func wave1MEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
+// Requires: AVX, AVX2
+TEXT ·wave1MEDAVX2(SB), NOSPLIT, $0-32
+	MOVQ    z+0(FP), AX
+	MOVQ    state+8(FP), CX
+	MOVQ    carry+16(FP), DX
+	MOVQ    channel+24(FP), BX
+	VMOVDQU (CX), Y0
+	VMOVDQU 128(CX), Y1
+	MOVQ    $0x00000002, BX
+
+half:
+	MOVQ $0x00000008, SI
+
+step:
+	VPBROADCASTB (DX), Y2
+	VPERM2I128   $0x21, Y0, Y2, Y2
+	VPALIGNR     $0x0f, Y2, Y0, Y2
+	VMOVDQU      (AX), Y3
+	VPXOR        Y4, Y4, Y4
+	VPAND        lowest<>+0(SB), Y3, Y5
+	VPSUBB       Y5, Y4, Y4
+	VPSRLW       $0x01, Y3, Y3
+	VPAND        low7<>+0(SB), Y3, Y3
+	VPXOR        Y4, Y3, Y3
 	VPMAXUB      Y2, Y0, Y4
 	VPMINUB      Y2, Y0, Y0
 	VPADDB       Y0, Y4, Y5
 	VPMAXUB      Y0, Y1, Y0
 	VPMINUB      Y4, Y0, Y0
-	VPSUBB       Y0, Y5, Y0
-	VPXOR        Y3, Y0, Y1
-	VPAND        256(CX), Y1, Y3
-	VPXOR        Y3, Y0, Y3
-	VPAND        384(CX), Y1, Y1
-	VPXOR        Y1, Y0, Y0
-	VMOVDQU      (AX), Y1
-	VPXOR        Y4, Y4, Y4
-	VPAND        lowest<>+0(SB), Y1, Y5
-	VPSUBB       Y5, Y4, Y4
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        low7<>+0(SB), Y1, Y1
-	VPXOR        Y4, Y1, Y1
-	VPAVGB       Y0, Y3, Y0
-	VPADDB       Y0, Y1, Y0
+	VPADDB       Y3, Y5, Y1
+	VPSUBB       Y0, Y1, Y0
 	VMOVDQU      Y0, (AX)
 	VMOVDQA      Y2, Y1
 	ADDQ         $0x20, AX
@@ -1292,27 +1337,94 @@ step:
 	VPALIGNR     $0x0f, Y4, Y0, Y4
 	VPBLENDVB    Y3, Y0, Y4, Y4
 	VPBLENDVB    Y2, Y4, Y0, Y0
-	VPAVGB       Y4, Y0, Y2
+	VMOVDQU      (AX), Y2
+	VPXOR        Y3, Y3, Y3
+	VPAND        lowest<>+0(SB), Y2, Y5
+	VPSUBB       Y5, Y3, Y3
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        low7<>+0(SB), Y2, Y2
+	VPXOR        Y3, Y2, Y2
+	VPMAXUB      Y4, Y0, Y3
+	VPMINUB      Y4, Y0, Y5
+	VPADDB       Y5, Y3, Y6
+	VPMAXUB      Y5, Y1, Y1
+	VPMINUB      Y3, Y1, Y1
+	VPSUBB       Y1, Y6, Y1
+	VPAVGB       Y4, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAND        256(CX), Y0, Y3
+	VPXOR        Y3, Y1, Y3
+	VPAND        384(CX), Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAVGB       Y0, Y3, Y0
+	VPADDB       Y0, Y2, Y0
+	VMOVDQU      Y0, (AX)
+	VMOVDQA      Y4, Y1
+	ADDQ         $0x20, AX
+	INCQ         DX
+	DECQ         R10
+	JNZ          step
+	DECQ         R9
+	JNZ          half
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 128(CX)
+	VZEROUPPER
+	RET
+
+// func wave1EdgeMEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·wave1EdgeMEDAVX2(SB), NOSPLIT, $0-56
+	MOVQ    z+0(FP), AX
+	MOVQ    state+8(FP), CX
+	MOVQ    carry+16(FP), DX
+	MOVQ    channel+24(FP), BX
+	MOVQ    x+40(FP), SI
+	MOVQ    band+32(FP), DI
+	MOVQ    top+48(FP), R8
+	LEAQ    onehot<>+32(SB), BX
+	VMOVDQU (CX), Y0
+	VMOVDQU 128(CX), Y1
+	MOVQ    $0x00000002, R9
+
+half:
+	MOVQ $0x00000008, R10
+
+step:
+	MOVL         $0x00000020, R13
+	MOVQ         SI, R11
+	CMPQ         R11, R13
+	CMOVQGT      R13, R11
+	NEGQ         R11
+	XORL         R12, R12
+	NEGQ         R13
+	TESTQ        R8, R8
+	CMOVQLE      R13, R12
+	DECQ         R8
+	INCQ         SI
+	XORL         R13, R13
+	CMPQ         SI, DI
+	CMOVQEQ      R13, SI
+	VMOVDQU      (BX)(R11*1), Y2
+	VMOVDQU      (BX)(R12*1), Y3
+	VPBROADCASTB (DX), Y4
+	VPERM2I128   $0x21, Y0, Y4, Y4
+	VPALIGNR     $0x0f, Y4, Y0, Y4
+	VPBLENDVB    Y3, Y0, Y4, Y4
+	VPBLENDVB    Y2, Y4, Y0, Y0
+	VMOVDQU      (AX), Y2
+	VPXOR        Y3, Y3, Y3
+	VPAND        lowest<>+0(SB), Y2, Y5
+	VPSUBB       Y5, Y3, Y3
+	VPSRLW       $0x01, Y2, Y2
+	VPAND        low7<>+0(SB), Y2, Y2
+	VPXOR        Y3, Y2, Y2
 	VPMAXUB      Y4, Y0, Y3
 	VPMINUB      Y4, Y0, Y0
 	VPADDB       Y0, Y3, Y5
 	VPMAXUB      Y0, Y1, Y0
 	VPMINUB      Y3, Y0, Y0
-	VPSUBB       Y0, Y5, Y0
-	VPXOR        Y2, Y0, Y1
-	VPAND        256(CX), Y1, Y2
-	VPXOR        Y2, Y0, Y2
-	VPAND        384(CX), Y1, Y1
-	VPXOR        Y1, Y0, Y0
-	VMOVDQU      (AX), Y1
-	VPXOR        Y3, Y3, Y3
-	VPAND        lowest<>+0(SB), Y1, Y5
-	VPSUBB       Y5, Y3, Y3
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        low7<>+0(SB), Y1, Y1
-	VPXOR        Y3, Y1, Y1
-	VPAVGB       Y0, Y2, Y0
-	VPADDB       Y0, Y1, Y0
+	VPADDB       Y2, Y5, Y1
+	VPSUBB       Y0, Y1, Y0
 	VMOVDQU      Y0, (AX)
 	VMOVDQA      Y4, Y1
 	ADDQ         $0x20, AX
@@ -1346,53 +1458,122 @@ step:
 	VPBROADCASTB (DX), Y4
 	VPERM2I128   $0x21, Y0, Y4, Y4
 	VPALIGNR     $0x0f, Y4, Y0, Y4
-	VPAVGB       Y4, Y0, Y5
-	VPMAXUB      Y4, Y0, Y6
-	VPMINUB      Y4, Y0, Y0
-	VPADDB       Y0, Y6, Y7
-	VPMAXUB      Y0, Y1, Y0
-	VPMINUB      Y6, Y0, Y0
-	VPSUBB       Y0, Y7, Y0
-	VPXOR        Y5, Y0, Y1
-	VPAND        256(CX), Y1, Y5
-	VPXOR        Y5, Y0, Y5
-	VPAND        384(CX), Y1, Y1
-	VPXOR        Y1, Y0, Y0
-	VMOVDQU      (AX), Y1
+	VMOVDQU      (AX), Y5
 	VPXOR        Y6, Y6, Y6
-	VPAND        lowest<>+0(SB), Y1, Y7
+	VPAND        lowest<>+0(SB), Y5, Y7
 	VPSUBB       Y7, Y6, Y6
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        low7<>+0(SB), Y1, Y1
-	VPXOR        Y6, Y1, Y1
-	VPAVGB       Y0, Y5, Y0
-	VPADDB       Y0, Y1, Y0
+	VPSRLW       $0x01, Y5, Y5
+	VPAND        low7<>+0(SB), Y5, Y5
+	VPXOR        Y6, Y5, Y5
+	VPMAXUB      Y4, Y0, Y6
+	VPMINUB      Y4, Y0, Y7
+	VPADDB       Y7, Y6, Y8
+	VPMAXUB      Y7, Y1, Y1
+	VPMINUB      Y6, Y1, Y1
+	VPSUBB       Y1, Y8, Y1
+	VPAVGB       Y4, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAND        256(CX), Y0, Y6
+	VPXOR        Y6, Y1, Y6
+	VPAND        384(CX), Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAVGB       Y0, Y6, Y0
+	VPADDB       Y0, Y5, Y0
 	VMOVDQU      Y0, (AX)
 	VMOVDQA      Y4, Y1
 	VPBROADCASTB (DX)(BX*1), Y4
 	VPERM2I128   $0x21, Y2, Y4, Y4
 	VPALIGNR     $0x0f, Y4, Y2, Y4
-	VPAVGB       Y4, Y2, Y5
+	VMOVDQU      256(AX), Y5
+	VPXOR        Y6, Y6, Y6
+	VPAND        lowest<>+0(SB), Y5, Y7
+	VPSUBB       Y7, Y6, Y6
+	VPSRLW       $0x01, Y5, Y5
+	VPAND        low7<>+0(SB), Y5, Y5
+	VPXOR        Y6, Y5, Y5
+	VPMAXUB      Y4, Y2, Y6
+	VPMINUB      Y4, Y2, Y7
+	VPADDB       Y7, Y6, Y8
+	VPMAXUB      Y7, Y3, Y3
+	VPMINUB      Y6, Y3, Y3
+	VPSUBB       Y3, Y8, Y3
+	VPAVGB       Y4, Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAND        288(CX), Y2, Y6
+	VPXOR        Y6, Y3, Y6
+	VPAND        416(CX), Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAVGB       Y2, Y6, Y2
+	VPADDB       Y2, Y5, Y2
+	VMOVDQU      Y2, 256(AX)
+	VMOVDQA      Y4, Y3
+	ADDQ         $0x20, AX
+	INCQ         DX
+	DECQ         DI
+	JNZ          step
+	ADDQ         $0x00000100, AX
+	DECQ         SI
+	JNZ          half
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 128(CX)
+	VMOVDQU      Y2, 32(CX)
+	VMOVDQU      Y3, 160(CX)
+	VZEROUPPER
+	RET
+
+// func wave2MEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
+// Requires: AVX, AVX2
+TEXT ·wave2MEDAVX2(SB), NOSPLIT, $0-32
+	MOVQ    z+0(FP), AX
+	MOVQ    state+8(FP), CX
+	MOVQ    carry+16(FP), DX
+	MOVQ    channel+24(FP), BX
+	VMOVDQU (CX), Y0
+	VMOVDQU 128(CX), Y1
+	VMOVDQU 32(CX), Y2
+	VMOVDQU 160(CX), Y3
+	MOVQ    $0x00000002, SI
+
+half:
+	MOVQ $0x00000008, DI
+
+step:
+	VPBROADCASTB (DX), Y4
+	VPERM2I128   $0x21, Y0, Y4, Y4
+	VPALIGNR     $0x0f, Y4, Y0, Y4
+	VMOVDQU      (AX), Y5
+	VPXOR        Y6, Y6, Y6
+	VPAND        lowest<>+0(SB), Y5, Y7
+	VPSUBB       Y7, Y6, Y6
+	VPSRLW       $0x01, Y5, Y5
+	VPAND        low7<>+0(SB), Y5, Y5
+	VPXOR        Y6, Y5, Y5
+	VPMAXUB      Y4, Y0, Y6
+	VPMINUB      Y4, Y0, Y0
+	VPADDB       Y0, Y6, Y7
+	VPMAXUB      Y0, Y1, Y0
+	VPMINUB      Y6, Y0, Y0
+	VPADDB       Y5, Y7, Y1
+	VPSUBB       Y0, Y1, Y0
+	VMOVDQU      Y0, (AX)
+	VMOVDQA      Y4, Y1
+	VPBROADCASTB (DX)(BX*1), Y4
+	VPERM2I128   $0x21, Y2, Y4, Y4
+	VPALIGNR     $0x0f, Y4, Y2, Y4
+	VMOVDQU      256(AX), Y5
+	VPXOR        Y6, Y6, Y6
+	VPAND        lowest<>+0(SB), Y5, Y7
+	VPSUBB       Y7, Y6, Y6
+	VPSRLW       $0x01, Y5, Y5
+	VPAND        low7<>+0(SB), Y5, Y5
+	VPXOR        Y6, Y5, Y5
 	VPMAXUB      Y4, Y2, Y6
 	VPMINUB      Y4, Y2, Y2
 	VPADDB       Y2, Y6, Y7
 	VPMAXUB      Y2, Y3, Y2
 	VPMINUB      Y6, Y2, Y2
-	VPSUBB       Y2, Y7, Y2
-	VPXOR        Y5, Y2, Y3
-	VPAND        288(CX), Y3, Y5
-	VPXOR        Y5, Y2, Y5
-	VPAND        416(CX), Y3, Y3
-	VPXOR        Y3, Y2, Y2
-	VMOVDQU      256(AX), Y3
-	VPXOR        Y6, Y6, Y6
-	VPAND        lowest<>+0(SB), Y3, Y7
-	VPSUBB       Y7, Y6, Y6
-	VPSRLW       $0x01, Y3, Y3
-	VPAND        low7<>+0(SB), Y3, Y3
-	VPXOR        Y6, Y3, Y3
-	VPAVGB       Y2, Y5, Y2
-	VPADDB       Y2, Y3, Y2
+	VPADDB       Y5, Y7, Y3
+	VPSUBB       Y2, Y3, Y2
 	VMOVDQU      Y2, 256(AX)
 	VMOVDQA      Y4, Y3
 	ADDQ         $0x20, AX
@@ -1451,27 +1632,27 @@ step:
 	VPALIGNR     $0x0f, Y6, Y0, Y6
 	VPBLENDVB    Y5, Y0, Y6, Y6
 	VPBLENDVB    Y4, Y6, Y0, Y0
-	VPAVGB       Y6, Y0, Y7
-	VPMAXUB      Y6, Y0, Y8
-	VPMINUB      Y6, Y0, Y0
-	VPADDB       Y0, Y8, Y9
-	VPMAXUB      Y0, Y1, Y0
-	VPMINUB      Y8, Y0, Y0
-	VPSUBB       Y0, Y9, Y0
-	VPXOR        Y7, Y0, Y1
-	VPAND        256(CX), Y1, Y7
-	VPXOR        Y7, Y0, Y7
-	VPAND        384(CX), Y1, Y1
-	VPXOR        Y1, Y0, Y0
-	VMOVDQU      (AX), Y1
+	VMOVDQU      (AX), Y7
 	VPXOR        Y8, Y8, Y8
-	VPAND        lowest<>+0(SB), Y1, Y9
+	VPAND        lowest<>+0(SB), Y7, Y9
 	VPSUBB       Y9, Y8, Y8
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        low7<>+0(SB), Y1, Y1
-	VPXOR        Y8, Y1, Y1
-	VPAVGB       Y0, Y7, Y0
-	VPADDB       Y0, Y1, Y0
+	VPSRLW       $0x01, Y7, Y7
+	VPAND        low7<>+0(SB), Y7, Y7
+	VPXOR        Y8, Y7, Y7
+	VPMAXUB      Y6, Y0, Y8
+	VPMINUB      Y6, Y0, Y9
+	VPADDB       Y9, Y8, Y10
+	VPMAXUB      Y9, Y1, Y1
+	VPMINUB      Y8, Y1, Y1
+	VPSUBB       Y1, Y10, Y1
+	VPAVGB       Y6, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAND        256(CX), Y0, Y8
+	VPXOR        Y8, Y1, Y8
+	VPAND        384(CX), Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAVGB       Y0, Y8, Y0
+	VPADDB       Y0, Y7, Y0
 	VMOVDQU      Y0, (AX)
 	VMOVDQA      Y6, Y1
 	VPBROADCASTB (DX)(BX*1), Y6
@@ -1479,27 +1660,120 @@ step:
 	VPALIGNR     $0x0f, Y6, Y2, Y6
 	VPBLENDVB    Y5, Y2, Y6, Y6
 	VPBLENDVB    Y4, Y6, Y2, Y2
-	VPAVGB       Y6, Y2, Y4
+	VMOVDQU      256(AX), Y4
+	VPXOR        Y5, Y5, Y5
+	VPAND        lowest<>+0(SB), Y4, Y7
+	VPSUBB       Y7, Y5, Y5
+	VPSRLW       $0x01, Y4, Y4
+	VPAND        low7<>+0(SB), Y4, Y4
+	VPXOR        Y5, Y4, Y4
+	VPMAXUB      Y6, Y2, Y5
+	VPMINUB      Y6, Y2, Y7
+	VPADDB       Y7, Y5, Y8
+	VPMAXUB      Y7, Y3, Y3
+	VPMINUB      Y5, Y3, Y3
+	VPSUBB       Y3, Y8, Y3
+	VPAVGB       Y6, Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAND        288(CX), Y2, Y5
+	VPXOR        Y5, Y3, Y5
+	VPAND        416(CX), Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAVGB       Y2, Y5, Y2
+	VPADDB       Y2, Y4, Y2
+	VMOVDQU      Y2, 256(AX)
+	VMOVDQA      Y6, Y3
+	ADDQ         $0x20, AX
+	INCQ         DX
+	DECQ         R11
+	JNZ          step
+	ADDQ         $0x00000100, AX
+	DECQ         R10
+	JNZ          half
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 128(CX)
+	VMOVDQU      Y2, 32(CX)
+	VMOVDQU      Y3, 160(CX)
+	VZEROUPPER
+	RET
+
+// func wave2EdgeMEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·wave2EdgeMEDAVX2(SB), NOSPLIT, $0-56
+	MOVQ    z+0(FP), AX
+	MOVQ    state+8(FP), CX
+	MOVQ    carry+16(FP), DX
+	MOVQ    channel+24(FP), BX
+	MOVQ    x+40(FP), DI
+	MOVQ    band+32(FP), R8
+	MOVQ    top+48(FP), R9
+	LEAQ    onehot<>+32(SB), SI
+	VMOVDQU (CX), Y0
+	VMOVDQU 128(CX), Y1
+	VMOVDQU 32(CX), Y2
+	VMOVDQU 160(CX), Y3
+	MOVQ    $0x00000002, R10
+
+half:
+	MOVQ $0x00000008, R11
+
+step:
+	MOVL         $0x00000020, R14
+	MOVQ         DI, R12
+	CMPQ         R12, R14
+	CMOVQGT      R14, R12
+	NEGQ         R12
+	XORL         R13, R13
+	NEGQ         R14
+	TESTQ        R9, R9
+	CMOVQLE      R14, R13
+	DECQ         R9
+	INCQ         DI
+	XORL         R14, R14
+	CMPQ         DI, R8
+	CMOVQEQ      R14, DI
+	VMOVDQU      (SI)(R12*1), Y4
+	VMOVDQU      (SI)(R13*1), Y5
+	VPBROADCASTB (DX), Y6
+	VPERM2I128   $0x21, Y0, Y6, Y6
+	VPALIGNR     $0x0f, Y6, Y0, Y6
+	VPBLENDVB    Y5, Y0, Y6, Y6
+	VPBLENDVB    Y4, Y6, Y0, Y0
+	VMOVDQU      (AX), Y7
+	VPXOR        Y8, Y8, Y8
+	VPAND        lowest<>+0(SB), Y7, Y9
+	VPSUBB       Y9, Y8, Y8
+	VPSRLW       $0x01, Y7, Y7
+	VPAND        low7<>+0(SB), Y7, Y7
+	VPXOR        Y8, Y7, Y7
+	VPMAXUB      Y6, Y0, Y8
+	VPMINUB      Y6, Y0, Y0
+	VPADDB       Y0, Y8, Y9
+	VPMAXUB      Y0, Y1, Y0
+	VPMINUB      Y8, Y0, Y0
+	VPADDB       Y7, Y9, Y1
+	VPSUBB       Y0, Y1, Y0
+	VMOVDQU      Y0, (AX)
+	VMOVDQA      Y6, Y1
+	VPBROADCASTB (DX)(BX*1), Y6
+	VPERM2I128   $0x21, Y2, Y6, Y6
+	VPALIGNR     $0x0f, Y6, Y2, Y6
+	VPBLENDVB    Y5, Y2, Y6, Y6
+	VPBLENDVB    Y4, Y6, Y2, Y2
+	VMOVDQU      256(AX), Y4
+	VPXOR        Y5, Y5, Y5
+	VPAND        lowest<>+0(SB), Y4, Y7
+	VPSUBB       Y7, Y5, Y5
+	VPSRLW       $0x01, Y4, Y4
+	VPAND        low7<>+0(SB), Y4, Y4
+	VPXOR        Y5, Y4, Y4
 	VPMAXUB      Y6, Y2, Y5
 	VPMINUB      Y6, Y2, Y2
 	VPADDB       Y2, Y5, Y7
 	VPMAXUB      Y2, Y3, Y2
 	VPMINUB      Y5, Y2, Y2
-	VPSUBB       Y2, Y7, Y2
-	VPXOR        Y4, Y2, Y3
-	VPAND        288(CX), Y3, Y4
-	VPXOR        Y4, Y2, Y4
-	VPAND        416(CX), Y3, Y3
-	VPXOR        Y3, Y2, Y2
-	VMOVDQU      256(AX), Y3
-	VPXOR        Y5, Y5, Y5
-	VPAND        lowest<>+0(SB), Y3, Y7
-	VPSUBB       Y7, Y5, Y5
-	VPSRLW       $0x01, Y3, Y3
-	VPAND        low7<>+0(SB), Y3, Y3
-	VPXOR        Y5, Y3, Y3
-	VPAVGB       Y2, Y4, Y2
-	VPADDB       Y2, Y3, Y2
+	VPADDB       Y4, Y7, Y3
+	VPSUBB       Y2, Y3, Y2
 	VMOVDQU      Y2, 256(AX)
 	VMOVDQA      Y6, Y3
 	ADDQ         $0x20, AX
@@ -1538,79 +1812,171 @@ step:
 	VPBROADCASTB (DX), Y6
 	VPERM2I128   $0x21, Y0, Y6, Y6
 	VPALIGNR     $0x0f, Y6, Y0, Y6
-	VPAVGB       Y6, Y0, Y7
-	VPMAXUB      Y6, Y0, Y8
-	VPMINUB      Y6, Y0, Y0
-	VPADDB       Y0, Y8, Y9
-	VPMAXUB      Y0, Y1, Y0
-	VPMINUB      Y8, Y0, Y0
-	VPSUBB       Y0, Y9, Y0
-	VPXOR        Y7, Y0, Y1
-	VPAND        256(CX), Y1, Y7
-	VPXOR        Y7, Y0, Y7
-	VPAND        384(CX), Y1, Y1
-	VPXOR        Y1, Y0, Y0
-	VMOVDQU      (AX), Y1
+	VMOVDQU      (AX), Y7
 	VPXOR        Y8, Y8, Y8
-	VPAND        lowest<>+0(SB), Y1, Y9
+	VPAND        lowest<>+0(SB), Y7, Y9
 	VPSUBB       Y9, Y8, Y8
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        low7<>+0(SB), Y1, Y1
-	VPXOR        Y8, Y1, Y1
-	VPAVGB       Y0, Y7, Y0
-	VPADDB       Y0, Y1, Y0
+	VPSRLW       $0x01, Y7, Y7
+	VPAND        low7<>+0(SB), Y7, Y7
+	VPXOR        Y8, Y7, Y7
+	VPMAXUB      Y6, Y0, Y8
+	VPMINUB      Y6, Y0, Y9
+	VPADDB       Y9, Y8, Y10
+	VPMAXUB      Y9, Y1, Y1
+	VPMINUB      Y8, Y1, Y1
+	VPSUBB       Y1, Y10, Y1
+	VPAVGB       Y6, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAND        256(CX), Y0, Y8
+	VPXOR        Y8, Y1, Y8
+	VPAND        384(CX), Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAVGB       Y0, Y8, Y0
+	VPADDB       Y0, Y7, Y0
 	VMOVDQU      Y0, (AX)
 	VMOVDQA      Y6, Y1
 	VPBROADCASTB (DX)(BX*1), Y6
 	VPERM2I128   $0x21, Y2, Y6, Y6
 	VPALIGNR     $0x0f, Y6, Y2, Y6
-	VPAVGB       Y6, Y2, Y7
-	VPMAXUB      Y6, Y2, Y8
-	VPMINUB      Y6, Y2, Y2
-	VPADDB       Y2, Y8, Y9
-	VPMAXUB      Y2, Y3, Y2
-	VPMINUB      Y8, Y2, Y2
-	VPSUBB       Y2, Y9, Y2
-	VPXOR        Y7, Y2, Y3
-	VPAND        288(CX), Y3, Y7
-	VPXOR        Y7, Y2, Y7
-	VPAND        416(CX), Y3, Y3
-	VPXOR        Y3, Y2, Y2
-	VMOVDQU      256(AX), Y3
+	VMOVDQU      256(AX), Y7
 	VPXOR        Y8, Y8, Y8
-	VPAND        lowest<>+0(SB), Y3, Y9
+	VPAND        lowest<>+0(SB), Y7, Y9
 	VPSUBB       Y9, Y8, Y8
-	VPSRLW       $0x01, Y3, Y3
-	VPAND        low7<>+0(SB), Y3, Y3
-	VPXOR        Y8, Y3, Y3
-	VPAVGB       Y2, Y7, Y2
-	VPADDB       Y2, Y3, Y2
+	VPSRLW       $0x01, Y7, Y7
+	VPAND        low7<>+0(SB), Y7, Y7
+	VPXOR        Y8, Y7, Y7
+	VPMAXUB      Y6, Y2, Y8
+	VPMINUB      Y6, Y2, Y9
+	VPADDB       Y9, Y8, Y10
+	VPMAXUB      Y9, Y3, Y3
+	VPMINUB      Y8, Y3, Y3
+	VPSUBB       Y3, Y10, Y3
+	VPAVGB       Y6, Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAND        288(CX), Y2, Y8
+	VPXOR        Y8, Y3, Y8
+	VPAND        416(CX), Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAVGB       Y2, Y8, Y2
+	VPADDB       Y2, Y7, Y2
 	VMOVDQU      Y2, 256(AX)
 	VMOVDQA      Y6, Y3
 	VPBROADCASTB (DX)(BX*2), Y6
 	VPERM2I128   $0x21, Y4, Y6, Y6
 	VPALIGNR     $0x0f, Y6, Y4, Y6
-	VPAVGB       Y6, Y4, Y7
+	VMOVDQU      512(AX), Y7
+	VPXOR        Y8, Y8, Y8
+	VPAND        lowest<>+0(SB), Y7, Y9
+	VPSUBB       Y9, Y8, Y8
+	VPSRLW       $0x01, Y7, Y7
+	VPAND        low7<>+0(SB), Y7, Y7
+	VPXOR        Y8, Y7, Y7
+	VPMAXUB      Y6, Y4, Y8
+	VPMINUB      Y6, Y4, Y9
+	VPADDB       Y9, Y8, Y10
+	VPMAXUB      Y9, Y5, Y5
+	VPMINUB      Y8, Y5, Y5
+	VPSUBB       Y5, Y10, Y5
+	VPAVGB       Y6, Y4, Y4
+	VPXOR        Y4, Y5, Y4
+	VPAND        320(CX), Y4, Y8
+	VPXOR        Y8, Y5, Y8
+	VPAND        448(CX), Y4, Y4
+	VPXOR        Y4, Y5, Y4
+	VPAVGB       Y4, Y8, Y4
+	VPADDB       Y4, Y7, Y4
+	VMOVDQU      Y4, 512(AX)
+	VMOVDQA      Y6, Y5
+	ADDQ         $0x20, AX
+	INCQ         DX
+	DECQ         DI
+	JNZ          step
+	ADDQ         $0x00000200, AX
+	DECQ         SI
+	JNZ          half
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 128(CX)
+	VMOVDQU      Y2, 32(CX)
+	VMOVDQU      Y3, 160(CX)
+	VMOVDQU      Y4, 64(CX)
+	VMOVDQU      Y5, 192(CX)
+	VZEROUPPER
+	RET
+
+// func wave3MEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
+// Requires: AVX, AVX2
+TEXT ·wave3MEDAVX2(SB), NOSPLIT, $0-32
+	MOVQ    z+0(FP), AX
+	MOVQ    state+8(FP), CX
+	MOVQ    carry+16(FP), DX
+	MOVQ    channel+24(FP), BX
+	VMOVDQU (CX), Y0
+	VMOVDQU 128(CX), Y1
+	VMOVDQU 32(CX), Y2
+	VMOVDQU 160(CX), Y3
+	VMOVDQU 64(CX), Y4
+	VMOVDQU 192(CX), Y5
+	MOVQ    $0x00000002, SI
+
+half:
+	MOVQ $0x00000008, DI
+
+step:
+	VPBROADCASTB (DX), Y6
+	VPERM2I128   $0x21, Y0, Y6, Y6
+	VPALIGNR     $0x0f, Y6, Y0, Y6
+	VMOVDQU      (AX), Y7
+	VPXOR        Y8, Y8, Y8
+	VPAND        lowest<>+0(SB), Y7, Y9
+	VPSUBB       Y9, Y8, Y8
+	VPSRLW       $0x01, Y7, Y7
+	VPAND        low7<>+0(SB), Y7, Y7
+	VPXOR        Y8, Y7, Y7
+	VPMAXUB      Y6, Y0, Y8
+	VPMINUB      Y6, Y0, Y0
+	VPADDB       Y0, Y8, Y9
+	VPMAXUB      Y0, Y1, Y0
+	VPMINUB      Y8, Y0, Y0
+	VPADDB       Y7, Y9, Y1
+	VPSUBB       Y0, Y1, Y0
+	VMOVDQU      Y0, (AX)
+	VMOVDQA      Y6, Y1
+	VPBROADCASTB (DX)(BX*1), Y6
+	VPERM2I128   $0x21, Y2, Y6, Y6
+	VPALIGNR     $0x0f, Y6, Y2, Y6
+	VMOVDQU      256(AX), Y7
+	VPXOR        Y8, Y8, Y8
+	VPAND        lowest<>+0(SB), Y7, Y9
+	VPSUBB       Y9, Y8, Y8
+	VPSRLW       $0x01, Y7, Y7
+	VPAND        low7<>+0(SB), Y7, Y7
+	VPXOR        Y8, Y7, Y7
+	VPMAXUB      Y6, Y2, Y8
+	VPMINUB      Y6, Y2, Y2
+	VPADDB       Y2, Y8, Y9
+	VPMAXUB      Y2, Y3, Y2
+	VPMINUB      Y8, Y2, Y2
+	VPADDB       Y7, Y9, Y3
+	VPSUBB       Y2, Y3, Y2
+	VMOVDQU      Y2, 256(AX)
+	VMOVDQA      Y6, Y3
+	VPBROADCASTB (DX)(BX*2), Y6
+	VPERM2I128   $0x21, Y4, Y6, Y6
+	VPALIGNR     $0x0f, Y6, Y4, Y6
+	VMOVDQU      512(AX), Y7
+	VPXOR        Y8, Y8, Y8
+	VPAND        lowest<>+0(SB), Y7, Y9
+	VPSUBB       Y9, Y8, Y8
+	VPSRLW       $0x01, Y7, Y7
+	VPAND        low7<>+0(SB), Y7, Y7
+	VPXOR        Y8, Y7, Y7
 	VPMAXUB      Y6, Y4, Y8
 	VPMINUB      Y6, Y4, Y4
 	VPADDB       Y4, Y8, Y9
 	VPMAXUB      Y4, Y5, Y4
 	VPMINUB      Y8, Y4, Y4
-	VPSUBB       Y4, Y9, Y4
-	VPXOR        Y7, Y4, Y5
-	VPAND        320(CX), Y5, Y7
-	VPXOR        Y7, Y4, Y7
-	VPAND        448(CX), Y5, Y5
-	VPXOR        Y5, Y4, Y4
-	VMOVDQU      512(AX), Y5
-	VPXOR        Y8, Y8, Y8
-	VPAND        lowest<>+0(SB), Y5, Y9
-	VPSUBB       Y9, Y8, Y8
-	VPSRLW       $0x01, Y5, Y5
-	VPAND        low7<>+0(SB), Y5, Y5
-	VPXOR        Y8, Y5, Y5
-	VPAVGB       Y4, Y7, Y4
-	VPADDB       Y4, Y5, Y4
+	VPADDB       Y7, Y9, Y5
+	VPSUBB       Y4, Y5, Y4
 	VMOVDQU      Y4, 512(AX)
 	VMOVDQA      Y6, Y5
 	ADDQ         $0x20, AX
@@ -1673,27 +2039,27 @@ step:
 	VPALIGNR     $0x0f, Y8, Y0, Y8
 	VPBLENDVB    Y7, Y0, Y8, Y8
 	VPBLENDVB    Y6, Y8, Y0, Y0
-	VPAVGB       Y8, Y0, Y9
-	VPMAXUB      Y8, Y0, Y10
-	VPMINUB      Y8, Y0, Y0
-	VPADDB       Y0, Y10, Y11
-	VPMAXUB      Y0, Y1, Y0
-	VPMINUB      Y10, Y0, Y0
-	VPSUBB       Y0, Y11, Y0
-	VPXOR        Y9, Y0, Y1
-	VPAND        256(CX), Y1, Y9
-	VPXOR        Y9, Y0, Y9
-	VPAND        384(CX), Y1, Y1
-	VPXOR        Y1, Y0, Y0
-	VMOVDQU      (AX), Y1
+	VMOVDQU      (AX), Y9
 	VPXOR        Y10, Y10, Y10
-	VPAND        lowest<>+0(SB), Y1, Y11
+	VPAND        lowest<>+0(SB), Y9, Y11
 	VPSUBB       Y11, Y10, Y10
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        low7<>+0(SB), Y1, Y1
-	VPXOR        Y10, Y1, Y1
-	VPAVGB       Y0, Y9, Y0
-	VPADDB       Y0, Y1, Y0
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y0, Y10
+	VPMINUB      Y8, Y0, Y11
+	VPADDB       Y11, Y10, Y12
+	VPMAXUB      Y11, Y1, Y1
+	VPMINUB      Y10, Y1, Y1
+	VPSUBB       Y1, Y12, Y1
+	VPAVGB       Y8, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAND        256(CX), Y0, Y10
+	VPXOR        Y10, Y1, Y10
+	VPAND        384(CX), Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAVGB       Y0, Y10, Y0
+	VPADDB       Y0, Y9, Y0
 	VMOVDQU      Y0, (AX)
 	VMOVDQA      Y8, Y1
 	VPBROADCASTB (DX)(BX*1), Y8
@@ -1701,27 +2067,27 @@ step:
 	VPALIGNR     $0x0f, Y8, Y2, Y8
 	VPBLENDVB    Y7, Y2, Y8, Y8
 	VPBLENDVB    Y6, Y8, Y2, Y2
-	VPAVGB       Y8, Y2, Y9
-	VPMAXUB      Y8, Y2, Y10
-	VPMINUB      Y8, Y2, Y2
-	VPADDB       Y2, Y10, Y11
-	VPMAXUB      Y2, Y3, Y2
-	VPMINUB      Y10, Y2, Y2
-	VPSUBB       Y2, Y11, Y2
-	VPXOR        Y9, Y2, Y3
-	VPAND        288(CX), Y3, Y9
-	VPXOR        Y9, Y2, Y9
-	VPAND        416(CX), Y3, Y3
-	VPXOR        Y3, Y2, Y2
-	VMOVDQU      256(AX), Y3
+	VMOVDQU      256(AX), Y9
 	VPXOR        Y10, Y10, Y10
-	VPAND        lowest<>+0(SB), Y3, Y11
+	VPAND        lowest<>+0(SB), Y9, Y11
 	VPSUBB       Y11, Y10, Y10
-	VPSRLW       $0x01, Y3, Y3
-	VPAND        low7<>+0(SB), Y3, Y3
-	VPXOR        Y10, Y3, Y3
-	VPAVGB       Y2, Y9, Y2
-	VPADDB       Y2, Y3, Y2
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y2, Y10
+	VPMINUB      Y8, Y2, Y11
+	VPADDB       Y11, Y10, Y12
+	VPMAXUB      Y11, Y3, Y3
+	VPMINUB      Y10, Y3, Y3
+	VPSUBB       Y3, Y12, Y3
+	VPAVGB       Y8, Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAND        288(CX), Y2, Y10
+	VPXOR        Y10, Y3, Y10
+	VPAND        416(CX), Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAVGB       Y2, Y10, Y2
+	VPADDB       Y2, Y9, Y2
 	VMOVDQU      Y2, 256(AX)
 	VMOVDQA      Y8, Y3
 	VPBROADCASTB (DX)(BX*2), Y8
@@ -1729,27 +2095,145 @@ step:
 	VPALIGNR     $0x0f, Y8, Y4, Y8
 	VPBLENDVB    Y7, Y4, Y8, Y8
 	VPBLENDVB    Y6, Y8, Y4, Y4
-	VPAVGB       Y8, Y4, Y6
+	VMOVDQU      512(AX), Y6
+	VPXOR        Y7, Y7, Y7
+	VPAND        lowest<>+0(SB), Y6, Y9
+	VPSUBB       Y9, Y7, Y7
+	VPSRLW       $0x01, Y6, Y6
+	VPAND        low7<>+0(SB), Y6, Y6
+	VPXOR        Y7, Y6, Y6
+	VPMAXUB      Y8, Y4, Y7
+	VPMINUB      Y8, Y4, Y9
+	VPADDB       Y9, Y7, Y10
+	VPMAXUB      Y9, Y5, Y5
+	VPMINUB      Y7, Y5, Y5
+	VPSUBB       Y5, Y10, Y5
+	VPAVGB       Y8, Y4, Y4
+	VPXOR        Y4, Y5, Y4
+	VPAND        320(CX), Y4, Y7
+	VPXOR        Y7, Y5, Y7
+	VPAND        448(CX), Y4, Y4
+	VPXOR        Y4, Y5, Y4
+	VPAVGB       Y4, Y7, Y4
+	VPADDB       Y4, Y6, Y4
+	VMOVDQU      Y4, 512(AX)
+	VMOVDQA      Y8, Y5
+	ADDQ         $0x20, AX
+	INCQ         DX
+	DECQ         R11
+	JNZ          step
+	ADDQ         $0x00000200, AX
+	DECQ         R10
+	JNZ          half
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 128(CX)
+	VMOVDQU      Y2, 32(CX)
+	VMOVDQU      Y3, 160(CX)
+	VMOVDQU      Y4, 64(CX)
+	VMOVDQU      Y5, 192(CX)
+	VZEROUPPER
+	RET
+
+// func wave3EdgeMEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·wave3EdgeMEDAVX2(SB), NOSPLIT, $0-56
+	MOVQ    z+0(FP), AX
+	MOVQ    state+8(FP), CX
+	MOVQ    carry+16(FP), DX
+	MOVQ    channel+24(FP), BX
+	MOVQ    x+40(FP), DI
+	MOVQ    band+32(FP), R8
+	MOVQ    top+48(FP), R9
+	LEAQ    onehot<>+32(SB), SI
+	VMOVDQU (CX), Y0
+	VMOVDQU 128(CX), Y1
+	VMOVDQU 32(CX), Y2
+	VMOVDQU 160(CX), Y3
+	VMOVDQU 64(CX), Y4
+	VMOVDQU 192(CX), Y5
+	MOVQ    $0x00000002, R10
+
+half:
+	MOVQ $0x00000008, R11
+
+step:
+	MOVL         $0x00000020, R14
+	MOVQ         DI, R12
+	CMPQ         R12, R14
+	CMOVQGT      R14, R12
+	NEGQ         R12
+	XORL         R13, R13
+	NEGQ         R14
+	TESTQ        R9, R9
+	CMOVQLE      R14, R13
+	DECQ         R9
+	INCQ         DI
+	XORL         R14, R14
+	CMPQ         DI, R8
+	CMOVQEQ      R14, DI
+	VMOVDQU      (SI)(R12*1), Y6
+	VMOVDQU      (SI)(R13*1), Y7
+	VPBROADCASTB (DX), Y8
+	VPERM2I128   $0x21, Y0, Y8, Y8
+	VPALIGNR     $0x0f, Y8, Y0, Y8
+	VPBLENDVB    Y7, Y0, Y8, Y8
+	VPBLENDVB    Y6, Y8, Y0, Y0
+	VMOVDQU      (AX), Y9
+	VPXOR        Y10, Y10, Y10
+	VPAND        lowest<>+0(SB), Y9, Y11
+	VPSUBB       Y11, Y10, Y10
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y0, Y10
+	VPMINUB      Y8, Y0, Y0
+	VPADDB       Y0, Y10, Y11
+	VPMAXUB      Y0, Y1, Y0
+	VPMINUB      Y10, Y0, Y0
+	VPADDB       Y9, Y11, Y1
+	VPSUBB       Y0, Y1, Y0
+	VMOVDQU      Y0, (AX)
+	VMOVDQA      Y8, Y1
+	VPBROADCASTB (DX)(BX*1), Y8
+	VPERM2I128   $0x21, Y2, Y8, Y8
+	VPALIGNR     $0x0f, Y8, Y2, Y8
+	VPBLENDVB    Y7, Y2, Y8, Y8
+	VPBLENDVB    Y6, Y8, Y2, Y2
+	VMOVDQU      256(AX), Y9
+	VPXOR        Y10, Y10, Y10
+	VPAND        lowest<>+0(SB), Y9, Y11
+	VPSUBB       Y11, Y10, Y10
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y2, Y10
+	VPMINUB      Y8, Y2, Y2
+	VPADDB       Y2, Y10, Y11
+	VPMAXUB      Y2, Y3, Y2
+	VPMINUB      Y10, Y2, Y2
+	VPADDB       Y9, Y11, Y3
+	VPSUBB       Y2, Y3, Y2
+	VMOVDQU      Y2, 256(AX)
+	VMOVDQA      Y8, Y3
+	VPBROADCASTB (DX)(BX*2), Y8
+	VPERM2I128   $0x21, Y4, Y8, Y8
+	VPALIGNR     $0x0f, Y8, Y4, Y8
+	VPBLENDVB    Y7, Y4, Y8, Y8
+	VPBLENDVB    Y6, Y8, Y4, Y4
+	VMOVDQU      512(AX), Y6
+	VPXOR        Y7, Y7, Y7
+	VPAND        lowest<>+0(SB), Y6, Y9
+	VPSUBB       Y9, Y7, Y7
+	VPSRLW       $0x01, Y6, Y6
+	VPAND        low7<>+0(SB), Y6, Y6
+	VPXOR        Y7, Y6, Y6
 	VPMAXUB      Y8, Y4, Y7
 	VPMINUB      Y8, Y4, Y4
 	VPADDB       Y4, Y7, Y9
 	VPMAXUB      Y4, Y5, Y4
 	VPMINUB      Y7, Y4, Y4
-	VPSUBB       Y4, Y9, Y4
-	VPXOR        Y6, Y4, Y5
-	VPAND        320(CX), Y5, Y6
-	VPXOR        Y6, Y4, Y6
-	VPAND        448(CX), Y5, Y5
-	VPXOR        Y5, Y4, Y4
-	VMOVDQU      512(AX), Y5
-	VPXOR        Y7, Y7, Y7
-	VPAND        lowest<>+0(SB), Y5, Y9
-	VPSUBB       Y9, Y7, Y7
-	VPSRLW       $0x01, Y5, Y5
-	VPAND        low7<>+0(SB), Y5, Y5
-	VPXOR        Y7, Y5, Y5
-	VPAVGB       Y4, Y6, Y4
-	VPADDB       Y4, Y5, Y4
+	VPADDB       Y6, Y9, Y5
+	VPSUBB       Y4, Y5, Y4
 	VMOVDQU      Y4, 512(AX)
 	VMOVDQA      Y8, Y5
 	ADDQ         $0x20, AX
@@ -1793,105 +2277,221 @@ step:
 	VPBROADCASTB (DX), Y8
 	VPERM2I128   $0x21, Y0, Y8, Y8
 	VPALIGNR     $0x0f, Y8, Y0, Y8
-	VPAVGB       Y8, Y0, Y9
-	VPMAXUB      Y8, Y0, Y10
-	VPMINUB      Y8, Y0, Y0
-	VPADDB       Y0, Y10, Y11
-	VPMAXUB      Y0, Y1, Y0
-	VPMINUB      Y10, Y0, Y0
-	VPSUBB       Y0, Y11, Y0
-	VPXOR        Y9, Y0, Y1
-	VPAND        256(CX), Y1, Y9
-	VPXOR        Y9, Y0, Y9
-	VPAND        384(CX), Y1, Y1
-	VPXOR        Y1, Y0, Y0
-	VMOVDQU      (AX), Y1
+	VMOVDQU      (AX), Y9
 	VPXOR        Y10, Y10, Y10
-	VPAND        lowest<>+0(SB), Y1, Y11
+	VPAND        lowest<>+0(SB), Y9, Y11
 	VPSUBB       Y11, Y10, Y10
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        low7<>+0(SB), Y1, Y1
-	VPXOR        Y10, Y1, Y1
-	VPAVGB       Y0, Y9, Y0
-	VPADDB       Y0, Y1, Y0
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y0, Y10
+	VPMINUB      Y8, Y0, Y11
+	VPADDB       Y11, Y10, Y12
+	VPMAXUB      Y11, Y1, Y1
+	VPMINUB      Y10, Y1, Y1
+	VPSUBB       Y1, Y12, Y1
+	VPAVGB       Y8, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAND        256(CX), Y0, Y10
+	VPXOR        Y10, Y1, Y10
+	VPAND        384(CX), Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAVGB       Y0, Y10, Y0
+	VPADDB       Y0, Y9, Y0
 	VMOVDQU      Y0, (AX)
 	VMOVDQA      Y8, Y1
 	VPBROADCASTB (DX)(BX*1), Y8
 	VPERM2I128   $0x21, Y2, Y8, Y8
 	VPALIGNR     $0x0f, Y8, Y2, Y8
-	VPAVGB       Y8, Y2, Y9
-	VPMAXUB      Y8, Y2, Y10
-	VPMINUB      Y8, Y2, Y2
-	VPADDB       Y2, Y10, Y11
-	VPMAXUB      Y2, Y3, Y2
-	VPMINUB      Y10, Y2, Y2
-	VPSUBB       Y2, Y11, Y2
-	VPXOR        Y9, Y2, Y3
-	VPAND        288(CX), Y3, Y9
-	VPXOR        Y9, Y2, Y9
-	VPAND        416(CX), Y3, Y3
-	VPXOR        Y3, Y2, Y2
-	VMOVDQU      256(AX), Y3
+	VMOVDQU      256(AX), Y9
 	VPXOR        Y10, Y10, Y10
-	VPAND        lowest<>+0(SB), Y3, Y11
+	VPAND        lowest<>+0(SB), Y9, Y11
 	VPSUBB       Y11, Y10, Y10
-	VPSRLW       $0x01, Y3, Y3
-	VPAND        low7<>+0(SB), Y3, Y3
-	VPXOR        Y10, Y3, Y3
-	VPAVGB       Y2, Y9, Y2
-	VPADDB       Y2, Y3, Y2
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y2, Y10
+	VPMINUB      Y8, Y2, Y11
+	VPADDB       Y11, Y10, Y12
+	VPMAXUB      Y11, Y3, Y3
+	VPMINUB      Y10, Y3, Y3
+	VPSUBB       Y3, Y12, Y3
+	VPAVGB       Y8, Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAND        288(CX), Y2, Y10
+	VPXOR        Y10, Y3, Y10
+	VPAND        416(CX), Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAVGB       Y2, Y10, Y2
+	VPADDB       Y2, Y9, Y2
 	VMOVDQU      Y2, 256(AX)
 	VMOVDQA      Y8, Y3
 	VPBROADCASTB (DX)(BX*2), Y8
 	VPERM2I128   $0x21, Y4, Y8, Y8
 	VPALIGNR     $0x0f, Y8, Y4, Y8
-	VPAVGB       Y8, Y4, Y9
-	VPMAXUB      Y8, Y4, Y10
-	VPMINUB      Y8, Y4, Y4
-	VPADDB       Y4, Y10, Y11
-	VPMAXUB      Y4, Y5, Y4
-	VPMINUB      Y10, Y4, Y4
-	VPSUBB       Y4, Y11, Y4
-	VPXOR        Y9, Y4, Y5
-	VPAND        320(CX), Y5, Y9
-	VPXOR        Y9, Y4, Y9
-	VPAND        448(CX), Y5, Y5
-	VPXOR        Y5, Y4, Y4
-	VMOVDQU      512(AX), Y5
+	VMOVDQU      512(AX), Y9
 	VPXOR        Y10, Y10, Y10
-	VPAND        lowest<>+0(SB), Y5, Y11
+	VPAND        lowest<>+0(SB), Y9, Y11
 	VPSUBB       Y11, Y10, Y10
-	VPSRLW       $0x01, Y5, Y5
-	VPAND        low7<>+0(SB), Y5, Y5
-	VPXOR        Y10, Y5, Y5
-	VPAVGB       Y4, Y9, Y4
-	VPADDB       Y4, Y5, Y4
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y4, Y10
+	VPMINUB      Y8, Y4, Y11
+	VPADDB       Y11, Y10, Y12
+	VPMAXUB      Y11, Y5, Y5
+	VPMINUB      Y10, Y5, Y5
+	VPSUBB       Y5, Y12, Y5
+	VPAVGB       Y8, Y4, Y4
+	VPXOR        Y4, Y5, Y4
+	VPAND        320(CX), Y4, Y10
+	VPXOR        Y10, Y5, Y10
+	VPAND        448(CX), Y4, Y4
+	VPXOR        Y4, Y5, Y4
+	VPAVGB       Y4, Y10, Y4
+	VPADDB       Y4, Y9, Y4
 	VMOVDQU      Y4, 512(AX)
 	VMOVDQA      Y8, Y5
 	VPBROADCASTB (DX)(SI*1), Y8
 	VPERM2I128   $0x21, Y6, Y8, Y8
 	VPALIGNR     $0x0f, Y8, Y6, Y8
-	VPAVGB       Y8, Y6, Y9
+	VMOVDQU      768(AX), Y9
+	VPXOR        Y10, Y10, Y10
+	VPAND        lowest<>+0(SB), Y9, Y11
+	VPSUBB       Y11, Y10, Y10
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y6, Y10
+	VPMINUB      Y8, Y6, Y11
+	VPADDB       Y11, Y10, Y12
+	VPMAXUB      Y11, Y7, Y7
+	VPMINUB      Y10, Y7, Y7
+	VPSUBB       Y7, Y12, Y7
+	VPAVGB       Y8, Y6, Y6
+	VPXOR        Y6, Y7, Y6
+	VPAND        352(CX), Y6, Y10
+	VPXOR        Y10, Y7, Y10
+	VPAND        480(CX), Y6, Y6
+	VPXOR        Y6, Y7, Y6
+	VPAVGB       Y6, Y10, Y6
+	VPADDB       Y6, Y9, Y6
+	VMOVDQU      Y6, 768(AX)
+	VMOVDQA      Y8, Y7
+	ADDQ         $0x20, AX
+	INCQ         DX
+	DECQ         R8
+	JNZ          step
+	ADDQ         $0x00000300, AX
+	DECQ         DI
+	JNZ          half
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 128(CX)
+	VMOVDQU      Y2, 32(CX)
+	VMOVDQU      Y3, 160(CX)
+	VMOVDQU      Y4, 64(CX)
+	VMOVDQU      Y5, 192(CX)
+	VMOVDQU      Y6, 96(CX)
+	VMOVDQU      Y7, 224(CX)
+	VZEROUPPER
+	RET
+
+// func wave4MEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int)
+// Requires: AVX, AVX2
+TEXT ·wave4MEDAVX2(SB), NOSPLIT, $0-32
+	MOVQ    z+0(FP), AX
+	MOVQ    state+8(FP), CX
+	MOVQ    carry+16(FP), DX
+	MOVQ    channel+24(FP), BX
+	LEAQ    (BX)(BX*2), SI
+	VMOVDQU (CX), Y0
+	VMOVDQU 128(CX), Y1
+	VMOVDQU 32(CX), Y2
+	VMOVDQU 160(CX), Y3
+	VMOVDQU 64(CX), Y4
+	VMOVDQU 192(CX), Y5
+	VMOVDQU 96(CX), Y6
+	VMOVDQU 224(CX), Y7
+	MOVQ    $0x00000002, DI
+
+half:
+	MOVQ $0x00000008, R8
+
+step:
+	VPBROADCASTB (DX), Y8
+	VPERM2I128   $0x21, Y0, Y8, Y8
+	VPALIGNR     $0x0f, Y8, Y0, Y8
+	VMOVDQU      (AX), Y9
+	VPXOR        Y10, Y10, Y10
+	VPAND        lowest<>+0(SB), Y9, Y11
+	VPSUBB       Y11, Y10, Y10
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y0, Y10
+	VPMINUB      Y8, Y0, Y0
+	VPADDB       Y0, Y10, Y11
+	VPMAXUB      Y0, Y1, Y0
+	VPMINUB      Y10, Y0, Y0
+	VPADDB       Y9, Y11, Y1
+	VPSUBB       Y0, Y1, Y0
+	VMOVDQU      Y0, (AX)
+	VMOVDQA      Y8, Y1
+	VPBROADCASTB (DX)(BX*1), Y8
+	VPERM2I128   $0x21, Y2, Y8, Y8
+	VPALIGNR     $0x0f, Y8, Y2, Y8
+	VMOVDQU      256(AX), Y9
+	VPXOR        Y10, Y10, Y10
+	VPAND        lowest<>+0(SB), Y9, Y11
+	VPSUBB       Y11, Y10, Y10
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y2, Y10
+	VPMINUB      Y8, Y2, Y2
+	VPADDB       Y2, Y10, Y11
+	VPMAXUB      Y2, Y3, Y2
+	VPMINUB      Y10, Y2, Y2
+	VPADDB       Y9, Y11, Y3
+	VPSUBB       Y2, Y3, Y2
+	VMOVDQU      Y2, 256(AX)
+	VMOVDQA      Y8, Y3
+	VPBROADCASTB (DX)(BX*2), Y8
+	VPERM2I128   $0x21, Y4, Y8, Y8
+	VPALIGNR     $0x0f, Y8, Y4, Y8
+	VMOVDQU      512(AX), Y9
+	VPXOR        Y10, Y10, Y10
+	VPAND        lowest<>+0(SB), Y9, Y11
+	VPSUBB       Y11, Y10, Y10
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
+	VPMAXUB      Y8, Y4, Y10
+	VPMINUB      Y8, Y4, Y4
+	VPADDB       Y4, Y10, Y11
+	VPMAXUB      Y4, Y5, Y4
+	VPMINUB      Y10, Y4, Y4
+	VPADDB       Y9, Y11, Y5
+	VPSUBB       Y4, Y5, Y4
+	VMOVDQU      Y4, 512(AX)
+	VMOVDQA      Y8, Y5
+	VPBROADCASTB (DX)(SI*1), Y8
+	VPERM2I128   $0x21, Y6, Y8, Y8
+	VPALIGNR     $0x0f, Y8, Y6, Y8
+	VMOVDQU      768(AX), Y9
+	VPXOR        Y10, Y10, Y10
+	VPAND        lowest<>+0(SB), Y9, Y11
+	VPSUBB       Y11, Y10, Y10
+	VPSRLW       $0x01, Y9, Y9
+	VPAND        low7<>+0(SB), Y9, Y9
+	VPXOR        Y10, Y9, Y9
 	VPMAXUB      Y8, Y6, Y10
 	VPMINUB      Y8, Y6, Y6
 	VPADDB       Y6, Y10, Y11
 	VPMAXUB      Y6, Y7, Y6
 	VPMINUB      Y10, Y6, Y6
-	VPSUBB       Y6, Y11, Y6
-	VPXOR        Y9, Y6, Y7
-	VPAND        352(CX), Y7, Y9
-	VPXOR        Y9, Y6, Y9
-	VPAND        480(CX), Y7, Y7
-	VPXOR        Y7, Y6, Y6
-	VMOVDQU      768(AX), Y7
-	VPXOR        Y10, Y10, Y10
-	VPAND        lowest<>+0(SB), Y7, Y11
-	VPSUBB       Y11, Y10, Y10
-	VPSRLW       $0x01, Y7, Y7
-	VPAND        low7<>+0(SB), Y7, Y7
-	VPXOR        Y10, Y7, Y7
-	VPAVGB       Y6, Y9, Y6
-	VPADDB       Y6, Y7, Y6
+	VPADDB       Y9, Y11, Y7
+	VPSUBB       Y6, Y7, Y6
 	VMOVDQU      Y6, 768(AX)
 	VMOVDQA      Y8, Y7
 	ADDQ         $0x20, AX
@@ -1959,27 +2559,27 @@ step:
 	VPALIGNR     $0x0f, Y10, Y0, Y10
 	VPBLENDVB    Y9, Y0, Y10, Y10
 	VPBLENDVB    Y8, Y10, Y0, Y0
-	VPAVGB       Y10, Y0, Y11
-	VPMAXUB      Y10, Y0, Y12
-	VPMINUB      Y10, Y0, Y0
-	VPADDB       Y0, Y12, Y13
-	VPMAXUB      Y0, Y1, Y0
-	VPMINUB      Y12, Y0, Y0
-	VPSUBB       Y0, Y13, Y0
-	VPXOR        Y11, Y0, Y1
-	VPAND        256(CX), Y1, Y11
-	VPXOR        Y11, Y0, Y11
-	VPAND        384(CX), Y1, Y1
-	VPXOR        Y1, Y0, Y0
-	VMOVDQU      (AX), Y1
+	VMOVDQU      (AX), Y11
 	VPXOR        Y12, Y12, Y12
-	VPAND        lowest<>+0(SB), Y1, Y13
+	VPAND        lowest<>+0(SB), Y11, Y13
 	VPSUBB       Y13, Y12, Y12
-	VPSRLW       $0x01, Y1, Y1
-	VPAND        low7<>+0(SB), Y1, Y1
-	VPXOR        Y12, Y1, Y1
-	VPAVGB       Y0, Y11, Y0
-	VPADDB       Y0, Y1, Y0
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        low7<>+0(SB), Y11, Y11
+	VPXOR        Y12, Y11, Y11
+	VPMAXUB      Y10, Y0, Y12
+	VPMINUB      Y10, Y0, Y13
+	VPADDB       Y13, Y12, Y14
+	VPMAXUB      Y13, Y1, Y1
+	VPMINUB      Y12, Y1, Y1
+	VPSUBB       Y1, Y14, Y1
+	VPAVGB       Y10, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAND        256(CX), Y0, Y12
+	VPXOR        Y12, Y1, Y12
+	VPAND        384(CX), Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VPAVGB       Y0, Y12, Y0
+	VPADDB       Y0, Y11, Y0
 	VMOVDQU      Y0, (AX)
 	VMOVDQA      Y10, Y1
 	VPBROADCASTB (DX)(BX*1), Y10
@@ -1987,27 +2587,27 @@ step:
 	VPALIGNR     $0x0f, Y10, Y2, Y10
 	VPBLENDVB    Y9, Y2, Y10, Y10
 	VPBLENDVB    Y8, Y10, Y2, Y2
-	VPAVGB       Y10, Y2, Y11
-	VPMAXUB      Y10, Y2, Y12
-	VPMINUB      Y10, Y2, Y2
-	VPADDB       Y2, Y12, Y13
-	VPMAXUB      Y2, Y3, Y2
-	VPMINUB      Y12, Y2, Y2
-	VPSUBB       Y2, Y13, Y2
-	VPXOR        Y11, Y2, Y3
-	VPAND        288(CX), Y3, Y11
-	VPXOR        Y11, Y2, Y11
-	VPAND        416(CX), Y3, Y3
-	VPXOR        Y3, Y2, Y2
-	VMOVDQU      256(AX), Y3
+	VMOVDQU      256(AX), Y11
 	VPXOR        Y12, Y12, Y12
-	VPAND        lowest<>+0(SB), Y3, Y13
+	VPAND        lowest<>+0(SB), Y11, Y13
 	VPSUBB       Y13, Y12, Y12
-	VPSRLW       $0x01, Y3, Y3
-	VPAND        low7<>+0(SB), Y3, Y3
-	VPXOR        Y12, Y3, Y3
-	VPAVGB       Y2, Y11, Y2
-	VPADDB       Y2, Y3, Y2
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        low7<>+0(SB), Y11, Y11
+	VPXOR        Y12, Y11, Y11
+	VPMAXUB      Y10, Y2, Y12
+	VPMINUB      Y10, Y2, Y13
+	VPADDB       Y13, Y12, Y14
+	VPMAXUB      Y13, Y3, Y3
+	VPMINUB      Y12, Y3, Y3
+	VPSUBB       Y3, Y14, Y3
+	VPAVGB       Y10, Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAND        288(CX), Y2, Y12
+	VPXOR        Y12, Y3, Y12
+	VPAND        416(CX), Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAVGB       Y2, Y12, Y2
+	VPADDB       Y2, Y11, Y2
 	VMOVDQU      Y2, 256(AX)
 	VMOVDQA      Y10, Y3
 	VPBROADCASTB (DX)(BX*2), Y10
@@ -2015,27 +2615,27 @@ step:
 	VPALIGNR     $0x0f, Y10, Y4, Y10
 	VPBLENDVB    Y9, Y4, Y10, Y10
 	VPBLENDVB    Y8, Y10, Y4, Y4
-	VPAVGB       Y10, Y4, Y11
-	VPMAXUB      Y10, Y4, Y12
-	VPMINUB      Y10, Y4, Y4
-	VPADDB       Y4, Y12, Y13
-	VPMAXUB      Y4, Y5, Y4
-	VPMINUB      Y12, Y4, Y4
-	VPSUBB       Y4, Y13, Y4
-	VPXOR        Y11, Y4, Y5
-	VPAND        320(CX), Y5, Y11
-	VPXOR        Y11, Y4, Y11
-	VPAND        448(CX), Y5, Y5
-	VPXOR        Y5, Y4, Y4
-	VMOVDQU      512(AX), Y5
+	VMOVDQU      512(AX), Y11
 	VPXOR        Y12, Y12, Y12
-	VPAND        lowest<>+0(SB), Y5, Y13
+	VPAND        lowest<>+0(SB), Y11, Y13
 	VPSUBB       Y13, Y12, Y12
-	VPSRLW       $0x01, Y5, Y5
-	VPAND        low7<>+0(SB), Y5, Y5
-	VPXOR        Y12, Y5, Y5
-	VPAVGB       Y4, Y11, Y4
-	VPADDB       Y4, Y5, Y4
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        low7<>+0(SB), Y11, Y11
+	VPXOR        Y12, Y11, Y11
+	VPMAXUB      Y10, Y4, Y12
+	VPMINUB      Y10, Y4, Y13
+	VPADDB       Y13, Y12, Y14
+	VPMAXUB      Y13, Y5, Y5
+	VPMINUB      Y12, Y5, Y5
+	VPSUBB       Y5, Y14, Y5
+	VPAVGB       Y10, Y4, Y4
+	VPXOR        Y4, Y5, Y4
+	VPAND        320(CX), Y4, Y12
+	VPXOR        Y12, Y5, Y12
+	VPAND        448(CX), Y4, Y4
+	VPXOR        Y4, Y5, Y4
+	VPAVGB       Y4, Y12, Y4
+	VPADDB       Y4, Y11, Y4
 	VMOVDQU      Y4, 512(AX)
 	VMOVDQA      Y10, Y5
 	VPBROADCASTB (DX)(SI*1), Y10
@@ -2043,27 +2643,171 @@ step:
 	VPALIGNR     $0x0f, Y10, Y6, Y10
 	VPBLENDVB    Y9, Y6, Y10, Y10
 	VPBLENDVB    Y8, Y10, Y6, Y6
-	VPAVGB       Y10, Y6, Y8
+	VMOVDQU      768(AX), Y8
+	VPXOR        Y9, Y9, Y9
+	VPAND        lowest<>+0(SB), Y8, Y11
+	VPSUBB       Y11, Y9, Y9
+	VPSRLW       $0x01, Y8, Y8
+	VPAND        low7<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y8, Y8
+	VPMAXUB      Y10, Y6, Y9
+	VPMINUB      Y10, Y6, Y11
+	VPADDB       Y11, Y9, Y12
+	VPMAXUB      Y11, Y7, Y7
+	VPMINUB      Y9, Y7, Y7
+	VPSUBB       Y7, Y12, Y7
+	VPAVGB       Y10, Y6, Y6
+	VPXOR        Y6, Y7, Y6
+	VPAND        352(CX), Y6, Y9
+	VPXOR        Y9, Y7, Y9
+	VPAND        480(CX), Y6, Y6
+	VPXOR        Y6, Y7, Y6
+	VPAVGB       Y6, Y9, Y6
+	VPADDB       Y6, Y8, Y6
+	VMOVDQU      Y6, 768(AX)
+	VMOVDQA      Y10, Y7
+	ADDQ         $0x20, AX
+	INCQ         DX
+	DECQ         R12
+	JNZ          step
+	ADDQ         $0x00000300, AX
+	DECQ         R11
+	JNZ          half
+	VMOVDQU      Y0, (CX)
+	VMOVDQU      Y1, 128(CX)
+	VMOVDQU      Y2, 32(CX)
+	VMOVDQU      Y3, 160(CX)
+	VMOVDQU      Y4, 64(CX)
+	VMOVDQU      Y5, 192(CX)
+	VMOVDQU      Y6, 96(CX)
+	VMOVDQU      Y7, 224(CX)
+	VZEROUPPER
+	RET
+
+// func wave4EdgeMEDAVX2(z *byte, state *[4][4][32]byte, carry *byte, channel int, band int, x int, top int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·wave4EdgeMEDAVX2(SB), NOSPLIT, $0-56
+	MOVQ    z+0(FP), AX
+	MOVQ    state+8(FP), CX
+	MOVQ    carry+16(FP), DX
+	MOVQ    channel+24(FP), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    x+40(FP), R8
+	MOVQ    band+32(FP), R9
+	MOVQ    top+48(FP), R10
+	LEAQ    onehot<>+32(SB), DI
+	VMOVDQU (CX), Y0
+	VMOVDQU 128(CX), Y1
+	VMOVDQU 32(CX), Y2
+	VMOVDQU 160(CX), Y3
+	VMOVDQU 64(CX), Y4
+	VMOVDQU 192(CX), Y5
+	VMOVDQU 96(CX), Y6
+	VMOVDQU 224(CX), Y7
+	MOVQ    $0x00000002, R11
+
+half:
+	MOVQ $0x00000008, R12
+
+step:
+	MOVL         $0x00000020, R15
+	MOVQ         R8, R13
+	CMPQ         R13, R15
+	CMOVQGT      R15, R13
+	NEGQ         R13
+	XORL         R14, R14
+	NEGQ         R15
+	TESTQ        R10, R10
+	CMOVQLE      R15, R14
+	DECQ         R10
+	INCQ         R8
+	XORL         R15, R15
+	CMPQ         R8, R9
+	CMOVQEQ      R15, R8
+	VMOVDQU      (DI)(R13*1), Y8
+	VMOVDQU      (DI)(R14*1), Y9
+	VPBROADCASTB (DX), Y10
+	VPERM2I128   $0x21, Y0, Y10, Y10
+	VPALIGNR     $0x0f, Y10, Y0, Y10
+	VPBLENDVB    Y9, Y0, Y10, Y10
+	VPBLENDVB    Y8, Y10, Y0, Y0
+	VMOVDQU      (AX), Y11
+	VPXOR        Y12, Y12, Y12
+	VPAND        lowest<>+0(SB), Y11, Y13
+	VPSUBB       Y13, Y12, Y12
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        low7<>+0(SB), Y11, Y11
+	VPXOR        Y12, Y11, Y11
+	VPMAXUB      Y10, Y0, Y12
+	VPMINUB      Y10, Y0, Y0
+	VPADDB       Y0, Y12, Y13
+	VPMAXUB      Y0, Y1, Y0
+	VPMINUB      Y12, Y0, Y0
+	VPADDB       Y11, Y13, Y1
+	VPSUBB       Y0, Y1, Y0
+	VMOVDQU      Y0, (AX)
+	VMOVDQA      Y10, Y1
+	VPBROADCASTB (DX)(BX*1), Y10
+	VPERM2I128   $0x21, Y2, Y10, Y10
+	VPALIGNR     $0x0f, Y10, Y2, Y10
+	VPBLENDVB    Y9, Y2, Y10, Y10
+	VPBLENDVB    Y8, Y10, Y2, Y2
+	VMOVDQU      256(AX), Y11
+	VPXOR        Y12, Y12, Y12
+	VPAND        lowest<>+0(SB), Y11, Y13
+	VPSUBB       Y13, Y12, Y12
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        low7<>+0(SB), Y11, Y11
+	VPXOR        Y12, Y11, Y11
+	VPMAXUB      Y10, Y2, Y12
+	VPMINUB      Y10, Y2, Y2
+	VPADDB       Y2, Y12, Y13
+	VPMAXUB      Y2, Y3, Y2
+	VPMINUB      Y12, Y2, Y2
+	VPADDB       Y11, Y13, Y3
+	VPSUBB       Y2, Y3, Y2
+	VMOVDQU      Y2, 256(AX)
+	VMOVDQA      Y10, Y3
+	VPBROADCASTB (DX)(BX*2), Y10
+	VPERM2I128   $0x21, Y4, Y10, Y10
+	VPALIGNR     $0x0f, Y10, Y4, Y10
+	VPBLENDVB    Y9, Y4, Y10, Y10
+	VPBLENDVB    Y8, Y10, Y4, Y4
+	VMOVDQU      512(AX), Y11
+	VPXOR        Y12, Y12, Y12
+	VPAND        lowest<>+0(SB), Y11, Y13
+	VPSUBB       Y13, Y12, Y12
+	VPSRLW       $0x01, Y11, Y11
+	VPAND        low7<>+0(SB), Y11, Y11
+	VPXOR        Y12, Y11, Y11
+	VPMAXUB      Y10, Y4, Y12
+	VPMINUB      Y10, Y4, Y4
+	VPADDB       Y4, Y12, Y13
+	VPMAXUB      Y4, Y5, Y4
+	VPMINUB      Y12, Y4, Y4
+	VPADDB       Y11, Y13, Y5
+	VPSUBB       Y4, Y5, Y4
+	VMOVDQU      Y4, 512(AX)
+	VMOVDQA      Y10, Y5
+	VPBROADCASTB (DX)(SI*1), Y10
+	VPERM2I128   $0x21, Y6, Y10, Y10
+	VPALIGNR     $0x0f, Y10, Y6, Y10
+	VPBLENDVB    Y9, Y6, Y10, Y10
+	VPBLENDVB    Y8, Y10, Y6, Y6
+	VMOVDQU      768(AX), Y8
+	VPXOR        Y9, Y9, Y9
+	VPAND        lowest<>+0(SB), Y8, Y11
+	VPSUBB       Y11, Y9, Y9
+	VPSRLW       $0x01, Y8, Y8
+	VPAND        low7<>+0(SB), Y8, Y8
+	VPXOR        Y9, Y8, Y8
 	VPMAXUB      Y10, Y6, Y9
 	VPMINUB      Y10, Y6, Y6
 	VPADDB       Y6, Y9, Y11
 	VPMAXUB      Y6, Y7, Y6
 	VPMINUB      Y9, Y6, Y6
-	VPSUBB       Y6, Y11, Y6
-	VPXOR        Y8, Y6, Y7
-	VPAND        352(CX), Y7, Y8
-	VPXOR        Y8, Y6, Y8
-	VPAND        480(CX), Y7, Y7
-	VPXOR        Y7, Y6, Y6
-	VMOVDQU      768(AX), Y7
-	VPXOR        Y9, Y9, Y9
-	VPAND        lowest<>+0(SB), Y7, Y11
-	VPSUBB       Y11, Y9, Y9
-	VPSRLW       $0x01, Y7, Y7
-	VPAND        low7<>+0(SB), Y7, Y7
-	VPXOR        Y9, Y7, Y7
-	VPAVGB       Y6, Y8, Y6
-	VPADDB       Y6, Y7, Y6
+	VPADDB       Y8, Y11, Y7
+	VPSUBB       Y6, Y7, Y6
 	VMOVDQU      Y6, 768(AX)
 	VMOVDQA      Y10, Y7
 	ADDQ         $0x20, AX
@@ -2150,30 +2894,30 @@ step:
 	VPBLENDVB    Y5, Y0, Y4, Y4
 	VPMOVSXBW    (R10)(R13*1), Y5
 	VPBLENDVB    Y5, Y4, Y0, Y5
-	VPAVGW       Y4, Y5, Y6
-	VPMAXUW      Y4, Y5, Y7
-	VPMINUW      Y4, Y5, Y5
-	VPADDW       Y5, Y7, Y8
-	VPMAXUW      Y5, Y1, Y1
-	VPMINUW      Y7, Y1, Y1
-	VPSUBW       Y1, Y8, Y1
-	VPXOR        Y6, Y1, Y5
-	VPAND        128(DX), Y5, Y6
-	VPXOR        Y6, Y1, Y6
-	VPAND        160(DX), Y5, Y5
-	VPXOR        Y5, Y1, Y1
-	VPMOVZXBW    (AX), Y5
+	VPMOVZXBW    (AX), Y6
 	VPMOVZXBW    256(AX), Y7
 	VPSLLW       $0x08, Y7, Y7
-	VPOR         Y7, Y5, Y5
+	VPOR         Y7, Y6, Y6
 	VPXOR        Y7, Y7, Y7
-	VPAND        lowestWord<>+0(SB), Y5, Y8
+	VPAND        lowestWord<>+0(SB), Y6, Y8
 	VPSUBW       Y8, Y7, Y7
-	VPSRLW       $0x01, Y5, Y5
-	VPAND        low15<>+0(SB), Y5, Y5
-	VPXOR        Y7, Y5, Y5
-	VPAVGW       Y1, Y6, Y1
-	VPADDW       Y5, Y1, Y5
+	VPSRLW       $0x01, Y6, Y6
+	VPAND        low15<>+0(SB), Y6, Y6
+	VPXOR        Y7, Y6, Y6
+	VPMAXUW      Y4, Y5, Y7
+	VPMINUW      Y4, Y5, Y8
+	VPADDW       Y8, Y7, Y9
+	VPMAXUW      Y8, Y1, Y1
+	VPMINUW      Y7, Y1, Y1
+	VPSUBW       Y1, Y9, Y1
+	VPAVGW       Y4, Y5, Y5
+	VPXOR        Y5, Y1, Y5
+	VPAND        128(DX), Y5, Y7
+	VPXOR        Y7, Y1, Y7
+	VPAND        160(DX), Y5, Y5
+	VPXOR        Y5, Y1, Y1
+	VPAVGW       Y1, Y7, Y1
+	VPADDW       Y6, Y1, Y5
 	VMOVDQA      Y4, Y1
 	VPERM2I128   $0x21, Y2, Y0, Y0
 	VPALIGNR     $0x0e, Y0, Y2, Y0
@@ -2181,30 +2925,146 @@ step:
 	VPBLENDVB    Y4, Y2, Y0, Y0
 	VPMOVSXBW    16(R10)(R13*1), Y4
 	VPBLENDVB    Y4, Y0, Y2, Y2
-	VPAVGW       Y0, Y2, Y4
+	VPMOVZXBW    16(AX), Y4
+	VPMOVZXBW    272(AX), Y6
+	VPSLLW       $0x08, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPXOR        Y6, Y6, Y6
+	VPAND        lowestWord<>+0(SB), Y4, Y7
+	VPSUBW       Y7, Y6, Y6
+	VPSRLW       $0x01, Y4, Y4
+	VPAND        low15<>+0(SB), Y4, Y4
+	VPXOR        Y6, Y4, Y4
+	VPMAXUW      Y0, Y2, Y6
+	VPMINUW      Y0, Y2, Y7
+	VPADDW       Y7, Y6, Y8
+	VPMAXUW      Y7, Y3, Y3
+	VPMINUW      Y6, Y3, Y3
+	VPSUBW       Y3, Y8, Y3
+	VPAVGW       Y0, Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAND        128(DX), Y2, Y6
+	VPXOR        Y6, Y3, Y6
+	VPAND        160(DX), Y2, Y2
+	VPXOR        Y2, Y3, Y2
+	VPAVGW       Y2, Y6, Y2
+	VPADDW       Y4, Y2, Y4
+	VMOVDQA      Y0, Y3
+	VMOVDQA      Y5, Y0
+	VMOVDQA      Y4, Y2
+	VPAND        lowBytesOfWords<>+0(SB), Y5, Y6
+	VPAND        lowBytesOfWords<>+0(SB), Y4, Y7
+	VPACKUSWB    Y7, Y6, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VMOVDQU      Y6, (AX)
+	VPSRLW       $0x08, Y5, Y5
+	VPSRLW       $0x08, Y4, Y4
+	VPACKUSWB    Y4, Y5, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VMOVDQU      Y4, 256(AX)
+	ADDQ         $0x20, AX
+	INCQ         BX
+	DECQ         R12
+	JNZ          step
+	ADDQ         CX, AX
+	DECQ         R11
+	JNZ          half
+	VMOVDQU      Y0, (DX)
+	VMOVDQU      Y1, 64(DX)
+	VMOVDQU      Y2, 32(DX)
+	VMOVDQU      Y3, 96(DX)
+	VZEROUPPER
+	RET
+
+// func waveWideMEDAVX2(z *byte, next int, state *[6][32]byte, carry *byte, channel int, band int, x int, top int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·waveWideMEDAVX2(SB), NOSPLIT, $0-64
+	MOVQ    z+0(FP), AX
+	MOVQ    next+8(FP), CX
+	MOVQ    state+16(FP), DX
+	MOVQ    carry+24(FP), BX
+	MOVQ    channel+32(FP), SI
+	MOVQ    x+48(FP), DI
+	MOVQ    band+40(FP), R8
+	MOVQ    top+56(FP), R9
+	LEAQ    onehot<>+32(SB), R10
+	SUBQ    $0x00000100, CX
+	VMOVDQU (DX), Y0
+	VMOVDQU 64(DX), Y1
+	VMOVDQU 32(DX), Y2
+	VMOVDQU 96(DX), Y3
+	MOVQ    $0x00000002, R11
+
+half:
+	MOVQ $0x00000008, R12
+
+step:
+	MOVL         $0x00000020, R15
+	MOVQ         DI, R13
+	CMPQ         R13, R15
+	CMOVQGT      R15, R13
+	NEGQ         R13
+	XORL         R14, R14
+	NEGQ         R15
+	TESTQ        R9, R9
+	CMOVQLE      R15, R14
+	DECQ         R9
+	INCQ         DI
+	XORL         R15, R15
+	CMPQ         DI, R8
+	CMOVQEQ      R15, DI
+	VPBROADCASTB (BX), X4
+	VPBROADCASTB (BX)(SI*1), X5
+	VPUNPCKLBW   X5, X4, X4
+	VPXOR        Y5, Y5, Y5
+	VINSERTI128  $0x01, X4, Y5, Y4
+	VPERM2I128   $0x21, Y0, Y4, Y4
+	VPALIGNR     $0x0e, Y4, Y0, Y4
+	VPMOVSXBW    (R10)(R14*1), Y5
+	VPBLENDVB    Y5, Y0, Y4, Y4
+	VPMOVSXBW    (R10)(R13*1), Y5
+	VPBLENDVB    Y5, Y4, Y0, Y5
+	VPMOVZXBW    (AX), Y6
+	VPMOVZXBW    256(AX), Y7
+	VPSLLW       $0x08, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPAND        lowestWord<>+0(SB), Y6, Y8
+	VPSUBW       Y8, Y7, Y7
+	VPSRLW       $0x01, Y6, Y6
+	VPAND        low15<>+0(SB), Y6, Y6
+	VPXOR        Y7, Y6, Y6
+	VPMAXUW      Y4, Y5, Y7
+	VPMINUW      Y4, Y5, Y5
+	VPADDW       Y5, Y7, Y8
+	VPMAXUW      Y5, Y1, Y1
+	VPMINUW      Y7, Y1, Y1
+	VPADDW       Y6, Y8, Y5
+	VPSUBW       Y1, Y5, Y5
+	VMOVDQA      Y4, Y1
+	VPERM2I128   $0x21, Y2, Y0, Y0
+	VPALIGNR     $0x0e, Y0, Y2, Y0
+	VPMOVSXBW    16(R10)(R14*1), Y4
+	VPBLENDVB    Y4, Y2, Y0, Y0
+	VPMOVSXBW    16(R10)(R13*1), Y4
+	VPBLENDVB    Y4, Y0, Y2, Y2
+	VPMOVZXBW    16(AX), Y4
+	VPMOVZXBW    272(AX), Y6
+	VPSLLW       $0x08, Y6, Y6
+	VPOR         Y6, Y4, Y4
+	VPXOR        Y6, Y6, Y6
+	VPAND        lowestWord<>+0(SB), Y4, Y7
+	VPSUBW       Y7, Y6, Y6
+	VPSRLW       $0x01, Y4, Y4
+	VPAND        low15<>+0(SB), Y4, Y4
+	VPXOR        Y6, Y4, Y4
 	VPMAXUW      Y0, Y2, Y6
 	VPMINUW      Y0, Y2, Y2
 	VPADDW       Y2, Y6, Y7
 	VPMAXUW      Y2, Y3, Y2
 	VPMINUW      Y6, Y2, Y2
-	VPSUBW       Y2, Y7, Y2
-	VPXOR        Y4, Y2, Y3
-	VPAND        128(DX), Y3, Y4
-	VPXOR        Y4, Y2, Y4
-	VPAND        160(DX), Y3, Y3
-	VPXOR        Y3, Y2, Y2
-	VPMOVZXBW    16(AX), Y3
-	VPMOVZXBW    272(AX), Y6
-	VPSLLW       $0x08, Y6, Y6
-	VPOR         Y6, Y3, Y3
-	VPXOR        Y6, Y6, Y6
-	VPAND        lowestWord<>+0(SB), Y3, Y7
-	VPSUBW       Y7, Y6, Y6
-	VPSRLW       $0x01, Y3, Y3
-	VPAND        low15<>+0(SB), Y3, Y3
-	VPXOR        Y6, Y3, Y3
-	VPAVGW       Y2, Y4, Y2
-	VPADDW       Y3, Y2, Y4
+	VPADDW       Y4, Y7, Y3
+	VPSUBW       Y2, Y3, Y4
 	VMOVDQA      Y0, Y3
 	VMOVDQA      Y5, Y0
 	VMOVDQA      Y4, Y2

@@ -24,10 +24,10 @@ func BenchmarkDecode(b *testing.B) {
 		{"bgr", func(p *encodeCase) layout.Target { return layout.BottomUpBGR(pix, p.height, 3*p.width) }},
 		{"planar", func(p *encodeCase) layout.Target { return layout.Planar(pix, p.width, p.height, 1) }},
 	}
-	for _, mode := range []string{"fast", "dense"} {
+	for _, mode := range []Mode{Fast, Fast1, Dense} {
 		files := make([]decodeFile, len(pictures))
 		for i, p := range pictures {
-			files[i] = newDecodeFile(p, mode == "dense")
+			files[i] = newDecodeFile(p, mode)
 		}
 		for _, layout := range layouts {
 			for _, form := range decodeForms {
@@ -59,14 +59,14 @@ type decodeFile struct {
 
 type decodePatch struct{ x, y, width, height, at, n int }
 
-func newDecodeFile(p *encodeCase, rice bool) decodeFile {
+func newDecodeFile(p *encodeCase, mode Mode) decodeFile {
 	const side = 256
 	var f decodeFile
 	var w Workspace
 	columns := (p.width + side - 1) / side
 	p.encodePatches(func(src layout.Target, width, height int) {
 		i, at := len(f.patches), len(f.src)
-		f.src = Encode(f.src, src, width, height, p.channels, p.depth, rice, &w)
+		f.src = Encode(f.src, src, width, height, p.channels, p.depth, mode, &w)
 		f.patches = append(f.patches, decodePatch{i % columns * side, i / columns * side, width, height, at, len(f.src) - at})
 	})
 	f.src = append(f.src, make([]byte, TailLen)...)

@@ -22,7 +22,7 @@ func (s *Scratch) parse(src []byte) error {
 	case flags&^flagRice != 0 || src[3] != 0:
 		return bad("flags %#x, %#x", flags, src[3])
 	}
-	s.header = header{colour: int(colour), rice: flags&flagRice != 0, codes: headLen}
+	s.header = header{colour: int(colour), med: preds == 0, rice: flags&flagRice != 0, codes: headLen}
 	for c := range s.samples {
 		p := int(preds >> (2 * c) & 3)
 		if p > predMix {

@@ -10,7 +10,11 @@ func (s *Scratch) restoreRows(rows int, top bool) {
 			for c := range p {
 				p[c] = chain{s.rowAbove(c, r, top), s.rowOf(c, r), s.preds[c]}
 			}
-			restoreThree(&p)
+			if s.med {
+				restoreThreeMED(&p)
+			} else {
+				restoreThree(&p)
+			}
 			c = 3
 		}
 		for ; c < s.samples; c++ {
@@ -83,6 +87,23 @@ func restoreThree(p *[3]chain) {
 	}
 }
 
+// restoreThreeMED is restoreThree where all are predicted by MED.
+func restoreThreeMED(p *[3]chain) {
+	n := len(p[0].row)
+	a0, a1, a2 := p[0].above[:n], p[1].above[:n], p[2].above[:n]
+	r0, r1, r2 := p[0].row[:n], p[1].row[:n], p[2].row[:n]
+	l0, l1, l2 := int(a0[0]), int(a1[0]), int(a2[0])
+	tl0, tl1, tl2 := l0, l1, l2
+	for x := range n {
+		t0, t1, t2 := int(a0[x]), int(a1[x]), int(a2[x])
+		l0 = (median(l0, t0, tl0) + residual(int(r0[x]))) & 0xff
+		l1 = (median(l1, t1, tl1) + residual(int(r1[x]))) & 0xff
+		l2 = (median(l2, t2, tl2) + residual(int(r2[x]))) & 0xff
+		r0[x], r1[x], r2[x] = byte(l0), byte(l1), byte(l2)
+		tl0, tl1, tl2 = t0, t1, t2
+	}
+}
+
 // choice returns what makes mixed a predictor.
 func choice(p int) (mean, notMED int) {
 	if p == predAvg {
@@ -97,8 +118,7 @@ func choice(p int) (mean, notMED int) {
 // mixed is predict without a branch: the average of two values, each of which is MED
 // or, where a mask has ones, AVG.
 func mixed(l, t, tl, mean, notMED int) int {
-	mx, mn := max(l, t), min(l, t)
-	med := mx + mn - min(max(tl, mn), mx)
+	med := median(l, t, tl)
 	d := (l+t+1)>>1 ^ med
 	return ((med ^ d&mean) + (med ^ d&notMED) + 1) >> 1
 }
@@ -127,12 +147,17 @@ func predict(p, l, t, tl int) int {
 	if p == predAvg {
 		return (l + t + 1) >> 1
 	}
-	mx, mn := max(l, t), min(l, t)
-	med := mx + mn - min(max(tl, mn), mx)
+	med := median(l, t, tl)
 	if p == predMED {
 		return med
 	}
 	return (med + (l+t+1)>>1 + 1) >> 1
+}
+
+// median is MED.
+func median(l, t, tl int) int {
+	mx, mn := max(l, t), min(l, t)
+	return mx + mn - min(max(tl, mn), mx)
 }
 
 // residual undoes the zigzag code.

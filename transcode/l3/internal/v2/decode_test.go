@@ -25,9 +25,9 @@ type decodeCase struct {
 	patch []byte
 }
 
-func newDecodeCase(c *encodeCase, rice bool) *decodeCase {
+func newDecodeCase(c *encodeCase, mode Mode) *decodeCase {
 	var w Workspace
-	return &decodeCase{c, Encode(nil, c.target(), c.width, c.height, c.channels, c.depth, rice, &w)}
+	return &decodeCase{c, Encode(nil, c.target(), c.width, c.height, c.channels, c.depth, mode, &w)}
 }
 
 // decodeAll decodes in all forms and wants the same of them. The samples are
@@ -83,8 +83,8 @@ func eachDecodeCase(t *testing.T, sizes [][2]int, f func(t *testing.T, c *decode
 						continue
 					}
 					c := newEncodeCase(rng, size[0], size[1], channels, depth, content)
-					for _, rice := range []bool{false, true} {
-						f(t, newDecodeCase(c, rice))
+					for _, mode := range encodeModes {
+						f(t, newDecodeCase(c, mode))
 					}
 				}
 			}
@@ -153,9 +153,9 @@ func TestDecodeLayouts(t *testing.T) {
 	for _, size := range sizes {
 		for channels := 1; channels <= 4; channels++ {
 			for _, depth := range []int{8, 16} {
-				for _, rice := range []bool{false, true} {
+				for _, mode := range encodeModes {
 					e := newEncodeCase(rng, size[0], size[1], channels, depth, 4+rng.IntN(3))
-					c := newDecodeCase(e, rice)
+					c := newDecodeCase(e, mode)
 					for name, dst := range decodeLayouts(c) {
 						wantPlaced(t, c, name, dst, &s)
 					}
@@ -235,7 +235,7 @@ func TestDecodeHeaders(t *testing.T) {
 		{"more", 3, func(p []byte) []byte { return append(p, 0) }, transcode.ErrBad},
 		{"less", 3, func(p []byte) []byte { return p[:len(p)-1] }, transcode.ErrTruncated},
 	} {
-		c := newDecodeCase(newEncodeCase(rng, 70, 50, test.channels, 8, 5), true)
+		c := newDecodeCase(newEncodeCase(rng, 70, 50, test.channels, 8, 5), Dense)
 		c.patch = test.damage(c.patch)
 		var s Scratch
 		if _, err := c.decodeAll(t, &s); !errors.Is(err, test.want) {
@@ -267,7 +267,7 @@ func TestDecodeWide(t *testing.T) {
 	if err := Decode(dst, src, len(src)-TailLen, maxWidth+1, 1, 1, 8, &s); !errors.Is(err, transcode.ErrUnsupported) {
 		t.Error(err)
 	}
-	c := newDecodeCase(newEncodeCase(rand.New(rand.NewPCG(15, 16)), maxWidth, 2, 1, 8, 4), true)
+	c := newDecodeCase(newEncodeCase(rand.New(rand.NewPCG(15, 16)), maxWidth, 2, 1, 8, 4), Dense)
 	if pix, err := c.decodeAll(t, &s); err != nil || !bytes.Equal(pix, c.pix) {
 		t.Error("the widest patch:", err)
 	}
@@ -277,16 +277,16 @@ func TestDecodeWide(t *testing.T) {
 // memory.
 func TestDecodeDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
-	rounds := 4000
+	rounds := 5000
 	if testing.Short() {
-		rounds = 400
+		rounds = 500
 	}
 	var s Scratch
 	accepted := 0
 	for range rounds {
 		depth := 8 + 8*rng.IntN(2)
 		e := newEncodeCase(rng, 1+rng.IntN(100), 1+rng.IntN(80), 1+rng.IntN(4), depth, rng.IntN(len(encodeContents)))
-		c := newDecodeCase(e, rng.IntN(4) > 0)
+		c := newDecodeCase(e, encodeModes[max(0, rng.IntN(5)-2)])
 		for range 1 + rng.IntN(3) {
 			i := rng.IntN(len(c.patch))
 			// Half of them in the codes, which are at the beginning.
@@ -308,7 +308,7 @@ func FuzzDecode(f *testing.F) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for i := range 40 {
 		e := newEncodeCase(rng, 1+rng.IntN(40), 1+rng.IntN(70), 1+i%4, 8+i/4%2*8, rng.IntN(len(encodeContents)))
-		c := newDecodeCase(e, i%3 > 0)
+		c := newDecodeCase(e, encodeModes[i%3])
 		f.Add(c.patch, uint16(c.width), uint16(c.height), uint8(c.channels), c.depth == 16)
 	}
 	var s Scratch
@@ -329,7 +329,7 @@ func FuzzDecode(f *testing.F) {
 func ExampleDecode() {
 	pix := []byte{10, 11, 12, 20, 22, 24}
 	target := layout.Interleaved(pix, 3, 1, 1)
-	patch := Encode(nil, target, 3, 2, 1, 8, true, new(Workspace))
+	patch := Encode(nil, target, 3, 2, 1, 8, Dense, new(Workspace))
 	var s Scratch
 	out := make([]byte, 6)
 	src := append(patch, make([]byte, TailLen)...)

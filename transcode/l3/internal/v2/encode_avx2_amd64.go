@@ -26,6 +26,12 @@ func coloursAVX2(green *byte, size int, n int)
 //go:noescape
 func residualsAVX2(med *byte, avg *byte, mix *byte, at *byte, top *byte, n int)
 
+// residualsMEDAVX2 computes the residuals of a row of n samples, zigzag-coded, for MED. It reads up to 31 more
+// samples, and makes the 32 residuals after the row 0.
+//
+//go:noescape
+func residualsMEDAVX2(med *byte, at *byte, top *byte, n int)
+
 // fastCostsAVX2 sets the codes of blocks without Rice codes, and returns how many bits they take. Step s of lane r is at
 // r*pitch + s.
 //

@@ -219,6 +219,39 @@ samples:
 	VZEROUPPER
 	RET
 
+// func residualsMEDAVX2(med *byte, at *byte, top *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·residualsMEDAVX2(SB), NOSPLIT, $0-32
+	MOVQ  med+0(FP), AX
+	MOVQ  at+8(FP), CX
+	MOVQ  top+16(FP), DX
+	MOVQ  n+24(FP), BX
+	VPXOR Y0, Y0, Y0
+	XORQ  SI, SI
+
+samples:
+	VMOVDQU  (CX)(SI*1), Y1
+	VMOVDQU  -1(CX)(SI*1), Y2
+	VMOVDQU  (DX)(SI*1), Y3
+	VMOVDQU  -1(DX)(SI*1), Y4
+	VPMAXUB  Y3, Y2, Y5
+	VPMINUB  Y3, Y2, Y2
+	VPADDB   Y2, Y5, Y3
+	VPMAXUB  Y2, Y4, Y2
+	VPMINUB  Y5, Y2, Y2
+	VPSUBB   Y2, Y3, Y2
+	VPSUBB   Y2, Y1, Y1
+	VPADDB   Y1, Y1, Y2
+	VPCMPGTB Y1, Y0, Y1
+	VPXOR    Y1, Y2, Y1
+	VMOVDQU  Y1, (AX)(SI*1)
+	ADDQ     $0x20, SI
+	CMPQ     SI, BX
+	JLT      samples
+	VMOVDQU  Y0, (AX)(BX*1)
+	VZEROUPPER
+	RET
+
 // func fastCostsAVX2(codes *uint16, at *byte, pitch int, groups int) int
 TEXT ·fastCostsAVX2(SB), NOSPLIT, $0-40
 	MOVQ at+8(FP), AX

@@ -66,17 +66,17 @@ func TestEncodeSizes(t *testing.T) {
 	pictures, _ := encodeKodak(t)
 	var w Workspace
 	for _, mode := range []struct {
-		rice bool
+		Mode
 		want float64 // with headers of files
-	}{{true, 11_849_916}, {false, 14_908_456}} {
+	}{{Dense, 11_849_916}, {Fast, 15_241_752}, {Fast1, 14_908_456}} {
 		n := 0
 		for _, p := range pictures {
 			n += 24 + 8
 			p.encodePatches(func(src layout.Target, width, height int) {
-				n += 4 + len(Encode(nil, src, width, height, p.channels, p.depth, mode.rice, &w))
+				n += 4 + len(Encode(nil, src, width, height, p.channels, p.depth, mode.Mode, &w))
 			})
 		}
-		t.Logf("Rice %v: %d bytes, want %.0f", mode.rice, n, mode.want)
+		t.Logf("%v: %d bytes, want %.0f", mode.Mode, n, mode.want)
 		if len(pictures) != 24 || math.Abs(float64(n)/mode.want-1) > 0.001 {
 			t.Errorf("%d photographs are %d bytes, want 24 and %.0f", len(pictures), n, mode.want)
 		}
@@ -89,7 +89,7 @@ func BenchmarkEncode(b *testing.B) {
 	pictures, size := encodeKodak(b)
 	var w Workspace
 	var patch []byte
-	for _, mode := range []string{"fast", "dense"} {
+	for _, mode := range []Mode{Fast, Fast1, Dense} {
 		for _, form := range encodeForms {
 			b.Run(fmt.Sprintf("%s/%s", mode, form.name), func(b *testing.B) {
 				form.use()
@@ -99,7 +99,7 @@ func BenchmarkEncode(b *testing.B) {
 				for b.Loop() {
 					for _, p := range pictures {
 						p.encodePatches(func(src layout.Target, width, height int) {
-							patch = Encode(patch[:0], src, width, height, p.channels, p.depth, mode == "dense", &w)
+							patch = Encode(patch[:0], src, width, height, p.channels, p.depth, mode, &w)
 						})
 					}
 				}

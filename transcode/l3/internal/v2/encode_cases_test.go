@@ -9,6 +9,11 @@ import (
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
+// encodeModes are all.
+var encodeModes = []Mode{Dense, Fast, Fast1}
+
+func (m Mode) String() string { return [...]string{"dense", "fast", "fast1"}[m] }
+
 // encodeForm is one of the forms that the encoder has; use chooses it.
 type encodeForm struct {
 	name string
@@ -38,6 +43,10 @@ func (c *encodeCase) String() string {
 
 func (c *encodeCase) target() layout.Target {
 	return layout.Interleaved(c.pix, c.width, c.channels, c.depth/8)
+}
+
+func (c *encodeCase) encode(mode Mode, w *Workspace) []byte {
+	return Encode(nil, c.target(), c.width, c.height, c.channels, c.depth, mode, w)
 }
 
 // encodeContents are ways to fill a patch: from what takes nothing to what needs
@@ -123,15 +132,15 @@ func eachEncodeCase(f func(c *encodeCase)) {
 
 // wantSame wants the same bytes of all forms, and returns them. The first form has a
 // workspace of its own: what earlier patches left in w must not matter.
-func (c *encodeCase) wantSame(t testing.TB, src layout.Target, rice bool, w *Workspace) (patch []byte) {
+func (c *encodeCase) wantSame(t testing.TB, src layout.Target, mode Mode, w *Workspace) (patch []byte) {
 	t.Helper()
 	for i, form := range encodeForms {
 		form.use()
 		if i == 0 {
-			patch = Encode(nil, src, c.width, c.height, c.channels, c.depth, rice, new(Workspace))
+			patch = Encode(nil, src, c.width, c.height, c.channels, c.depth, mode, new(Workspace))
 		}
-		wantEqualPatches(t, fmt.Sprintf("%v, Rice %v, %s", c, rice, form.name),
-			Encode(nil, src, c.width, c.height, c.channels, c.depth, rice, w), patch)
+		wantEqualPatches(t, fmt.Sprintf("%v, %v, %s", c, mode, form.name),
+			Encode(nil, src, c.width, c.height, c.channels, c.depth, mode, w), patch)
 	}
 	return patch
 }

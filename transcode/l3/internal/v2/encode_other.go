@@ -11,6 +11,7 @@ func deinterleave3AVX2(*byte, *byte, *byte, *byte, int)         { panic(encodeAb
 func deinterleave4AVX2(*byte, *byte, *byte, *byte, *byte, int)  { panic(encodeAbsent) }
 func coloursAVX2(*byte, int, int)                               { panic(encodeAbsent) }
 func residualsAVX2(*byte, *byte, *byte, *byte, *byte, int)      { panic(encodeAbsent) }
+func residualsMEDAVX2(*byte, *byte, *byte, int)                 { panic(encodeAbsent) }
 func fastCostsAVX2(*uint16, *byte, int, int) int                { panic(encodeAbsent) }
 func denseCostsAVX2(*uint16, *byte, int, int) int               { panic(encodeAbsent) }
 func emitAVX2(*byte, *byte, *[8]uint64, *byte, int, uint64) int { panic(encodeAbsent) }

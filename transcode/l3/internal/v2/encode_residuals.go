@@ -53,10 +53,12 @@ func (w *Workspace) lane(c *coded, y int) []byte {
 	return c.lanes[lanesBefore+y%lanes*w.pitch+y/lanes*w.band:]
 }
 
-// residuals are those of all predictors for a plane.
-func (w *Workspace) residuals(plane int) (all [preds]candidate) {
+// residuals returns candidates for a plane, one of each predictor that is tried, which
+// do not know their costs yet. They are there until the next call.
+func (w *Workspace) residuals(plane int) []candidate {
+	all := w.tried[:w.preds]
 	for i := range all {
-		all[i].pred = i
+		all[i] = candidate{pred: i}
 		for j := range w.depth / 8 {
 			all[i].parts[j] = w.take()
 		}
@@ -67,25 +69,47 @@ func (w *Workspace) residuals(plane int) (all [preds]candidate) {
 		w.bytes.edges(plane, w.height)
 	}
 	for y := range w.height {
-		var low, high [preds][]byte
-		for i, c := range all {
-			low[i] = w.lane(c.parts[0], y)
-			if w.depth == 16 {
-				high[i] = w.lane(c.parts[1], y)
-			}
-		}
 		if w.depth == 16 {
-			residualWords(&low, &high, w.words.around(plane, y))
-			continue
-		}
-		around := w.bytes.around(plane, y)
-		if encodeAccelerated {
-			residualsAVX2(&low[predMED][0], &low[predAvg][0], &low[predMix][0], &around.at[0], &around.top[0], w.width)
+			w.residualWords(all, plane, y)
 		} else {
-			residualBytes(&low, around)
+			w.residualBytes(all, plane, y)
 		}
 	}
 	return all
+}
+
+// residualBytes computes the residuals of a row.
+func (w *Workspace) residualBytes(all []candidate, plane, y int) {
+	n := w.bytes.around(plane, y)
+	med := w.lane(all[predMED].parts[0], y)
+	if len(all) == 1 {
+		if encodeAccelerated {
+			residualsMEDAVX2(&med[0], &n.at[0], &n.top[0], w.width)
+		} else {
+			residualsMED(med, n)
+		}
+		return
+	}
+	avg, mix := w.lane(all[predAvg].parts[0], y), w.lane(all[predMix].parts[0], y)
+	if encodeAccelerated {
+		residualsAVX2(&med[0], &avg[0], &mix[0], &n.at[0], &n.top[0], w.width)
+	} else {
+		residuals(med, avg, mix, n)
+	}
+}
+
+// residualWords is residualBytes for samples of 16 bits.
+func (w *Workspace) residualWords(all []candidate, plane, y int) {
+	n := w.words.around(plane, y)
+	var low, high [preds][]byte
+	for i, c := range all {
+		low[i], high[i] = w.lane(c.parts[0], y)[:w.width], w.lane(c.parts[1], y)[:w.width]
+	}
+	if len(all) == 1 {
+		wideResidualsMED(low[predMED], high[predMED], n)
+	} else {
+		wideResiduals(&low, &high, n)
+	}
 }
 
 // neighbours are a row and what its samples are predicted from.
@@ -101,35 +125,4 @@ func (p *planeSet[T]) around(plane, y int) neighbours[T] {
 	}
 	from := func(i int) []T { return p.samples[i : i+p.width] }
 	return neighbours[T]{from(at), from(at - 1), from(above), from(above - 1)}
-}
-
-// residualBytes computes a row's residuals for each predictor.
-func residualBytes(z *[preds][]byte, n neighbours[uint8]) {
-	code := func(d int) byte { return byte(int8(d)<<1 ^ int8(d)>>7) }
-	left, top, topLeft := n.left[:len(n.at)], n.top[:len(n.at)], n.topLeft[:len(n.at)]
-	z0, z1, z2 := z[predMED][:len(n.at)], z[predAvg][:len(n.at)], z[predMix][:len(n.at)]
-	for x, v := range n.at {
-		med, avg, mix := predictAll(int(left[x]), int(top[x]), int(topLeft[x]))
-		z0[x], z1[x], z2[x] = code(int(v)-med), code(int(v)-avg), code(int(v)-mix)
-	}
-}
-
-// residualWords is residualBytes for samples of 16 bits.
-func residualWords(low, high *[preds][]byte, n neighbours[uint16]) {
-	for x, v := range n.at {
-		med, avg, mix := predictAll(int(n.left[x]), int(n.top[x]), int(n.topLeft[x]))
-		for i, p := range [preds]int{med, avg, mix} {
-			d := int16(int(v) - p)
-			z := uint16(d<<1 ^ d>>15)
-			low[i][x], high[i][x] = byte(z), byte(z>>8)
-		}
-	}
-}
-
-// predictAll returns what each predictor makes of a sample's neighbours.
-func predictAll(l, t, tl int) (med, avg, mix int) {
-	most, least := max(l, t), min(l, t)
-	med = most + least - min(max(tl, least), most)
-	avg = (l + t + 1) >> 1
-	return med, avg, (med + avg + 1) >> 1
 }

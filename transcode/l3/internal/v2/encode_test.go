@@ -2,7 +2,9 @@ package v2
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
@@ -17,9 +19,9 @@ func TestEncodeRoundTrip(t *testing.T) {
 	eachEncodeForm(t, func(t *testing.T) {
 		var w Workspace
 		eachEncodeCase(func(c *encodeCase) {
-			for _, rice := range []bool{false, true} {
+			for _, mode := range encodeModes {
 				before := []byte("before")
-				got := Encode(before, c.target(), c.width, c.height, c.channels, c.depth, rice, &w)
+				got := Encode(before, c.target(), c.width, c.height, c.channels, c.depth, mode, &w)
 				if !bytes.HasPrefix(got, before) {
 					t.Fatalf("%v: Encode begins with %q", c, got[:6])
 				}
@@ -36,8 +38,8 @@ func TestEncodeFormsAgree(t *testing.T) {
 	}
 	var w Workspace
 	eachEncodeCase(func(c *encodeCase) {
-		for _, rice := range []bool{false, true} {
-			c.wantSame(t, c.target(), rice, &w)
+		for _, mode := range encodeModes {
+			c.wantSame(t, c.target(), mode, &w)
 		}
 	})
 }
@@ -47,7 +49,7 @@ func TestEncodeUses(t *testing.T) {
 	var w Workspace
 	used := map[string]int{}
 	eachEncodeCase(func(c *encodeCase) {
-		p := Encode(nil, c.target(), c.width, c.height, c.channels, c.depth, true, &w)
+		p := Encode(nil, c.target(), c.width, c.height, c.channels, c.depth, Dense, &w)
 		if c.channels >= 3 {
 			used[fmt.Sprint("colour ", p[0])]++
 		}
@@ -74,6 +76,40 @@ func TestEncodeUses(t *testing.T) {
 	}
 }
 
+// TestEncodeModes wants the bytes that were written when the modes got their names, since
+// what is stored is found by these: fast patches without anything but MED and raw
+// samples, and the older ones with all predictors.
+func TestEncodeModes(t *testing.T) {
+	var w Workspace
+	for mode, want := range map[Mode]struct {
+		preds int
+		flags byte
+		sum   string
+	}{
+		Dense: {preds, flagRice, "b79f3412d7b1d242d7067802085304df748284d43c45e83505dbc301d93dc325"},
+		Fast:  {1, 0, "43827e7d37357ea2e41e6fc76edd38437b611a076c88e0487812b268b65c8f5c"},
+		Fast1: {preds, 0, "ea8825360c7a65b491b6a5b38cc47c5e57ce1d1e59b0301cf7634f75028c7a9f"},
+	} {
+		h, used := sha256.New(), map[byte]bool{}
+		eachEncodeCase(func(c *encodeCase) {
+			p := c.encode(mode, &w)
+			h.Write(p)
+			if p[2] != want.flags {
+				t.Fatalf("%v, %v: flags %#x", c, mode, p[2])
+			}
+			for i := range c.channels {
+				used[p[1]>>(2*i)&3] = true
+			}
+		})
+		if len(used) != want.preds || !used[predMED] {
+			t.Errorf("%v: predictors %v, want %d", mode, used, want.preds)
+		}
+		if got := hex.EncodeToString(h.Sum(nil)); got != want.sum {
+			t.Errorf("%v: %s, want %s", mode, got, want.sum)
+		}
+	}
+}
+
 // TestEncodeLayouts wants the same bytes from wherever the samples are.
 func TestEncodeLayouts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -83,7 +119,7 @@ func TestEncodeLayouts(t *testing.T) {
 			for _, depth := range []int{8, 16} {
 				for _, width := range []int{5, 16, 70} {
 					c := newEncodeCase(rng, width, 37, channels, depth, 4)
-					want := Encode(nil, c.target(), c.width, c.height, channels, depth, true, &w)
+					want := Encode(nil, c.target(), c.width, c.height, channels, depth, Dense, &w)
 					size := depth / 8
 					for name, to := range map[string]layout.Target{
 						"planar":           layout.Planar(nil, c.width, c.height, size),
@@ -102,7 +138,7 @@ func TestEncodeLayouts(t *testing.T) {
 								}
 							}
 						}
-						got := Encode(nil, to, c.width, c.height, channels, depth, true, &w)
+						got := Encode(nil, to, c.width, c.height, channels, depth, Dense, &w)
 						wantEqualPatches(t, fmt.Sprintf("%v, %s", c, name), got, want)
 					}
 				}
@@ -118,7 +154,7 @@ func TestEncodeChoice(t *testing.T) {
 		var w Workspace
 		over := 0
 		for i := range 2_000 {
-			w.prepare(geometryOf(1, 1), 8, i%4 != 0)
+			w.prepare(geometryOf(1, 1), 8, trial{preds, i%4 != 0})
 			c := candidate{parts: [2]*coded{w.take()}}
 			want, wantBits := make([]uint16, w.groups), 0
 			for g := range want {
@@ -191,23 +227,9 @@ func TestEncodeStaysWithin(t *testing.T) {
 	eachEncodeForm(t, func(t *testing.T) {
 		for _, size := range [][2]int{{1, 1}, {15, 3}, {16, 64}, {33, 2}, {63, 32}, {64, 32}, {97, 33}, {128, 96}} {
 			for channels := 1; channels <= 4; channels++ {
-				for _, atEnd := range []bool{false, true} {
-					c := newEncodeCase(rng, size[0], size[1], channels, 8, 7)
-					src := c.target()
-					src.Pix = decodeGuarded(t, len(c.pix), atEnd)
-					copy(src.Pix, c.pix)
-					var plain, w Workspace
-					want := Encode(nil, c.target(), c.width, c.height, channels, 8, true, &plain)
-					w.bytes.samples = decodeGuarded(t, len(plain.bytes.samples), atEnd)
-					w.emitter.memory = decodeGuarded(t, len(plain.emitter.memory), atEnd)
-					w.geometry, w.pitch = plain.geometry, plain.pitch
-					for _, p := range plain.idle {
-						w.idle = append(w.idle, &coded{decodeGuarded(t, len(p.lanes), atEnd), make([]uint16, len(p.codes))})
-					}
-					got := Encode(nil, src, c.width, c.height, channels, 8, true, &w)
-					wantEqualPatches(t, c.String(), got, want)
-					if len(w.idle) != len(plain.idle) {
-						t.Errorf("%d channels in use, guarded %d", len(w.idle), len(plain.idle))
+				for _, mode := range encodeModes {
+					for _, atEnd := range []bool{false, true} {
+						newEncodeCase(rng, size[0], size[1], channels, 8, 7).wantWithin(t, mode, atEnd)
 					}
 				}
 			}
@@ -215,13 +237,35 @@ func TestEncodeStaysWithin(t *testing.T) {
 	})
 }
 
+func (c *encodeCase) wantWithin(t *testing.T, mode Mode, atEnd bool) {
+	t.Helper()
+	src := c.target()
+	src.Pix = decodeGuarded(t, len(c.pix), atEnd)
+	copy(src.Pix, c.pix)
+	var plain, w Workspace
+	want := Encode(nil, c.target(), c.width, c.height, c.channels, 8, mode, &plain)
+	w.bytes.samples = decodeGuarded(t, len(plain.bytes.samples), atEnd)
+	if n := len(plain.emitter.memory); n > 0 {
+		w.emitter.memory = decodeGuarded(t, n, atEnd)
+	}
+	w.geometry, w.pitch = plain.geometry, plain.pitch
+	for _, p := range plain.idle {
+		w.idle = append(w.idle, &coded{decodeGuarded(t, len(p.lanes), atEnd), make([]uint16, len(p.codes))})
+	}
+	got := Encode(nil, src, c.width, c.height, c.channels, 8, mode, &w)
+	wantEqualPatches(t, c.String(), got, want)
+	if len(w.idle) != len(plain.idle) {
+		t.Errorf("%d channels in use, guarded %d", len(w.idle), len(plain.idle))
+	}
+}
+
 // FuzzEncode wants the same patch from all forms, and the samples back.
 func FuzzEncode(f *testing.F) {
-	f.Add([]byte("\x00\xff\x80"), uint8(3), uint8(5), uint8(2), uint8(0))
-	f.Add([]byte("some text that repeats"), uint8(70), uint8(40), uint8(3), uint8(3))
-	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 200, 1, 1, 1, 1}, uint8(33), uint8(66), uint8(0), uint8(1))
+	f.Add([]byte("\x00\xff\x80"), uint8(3), uint8(5), uint8(2), uint8(2))
+	f.Add([]byte("some text that repeats"), uint8(70), uint8(40), uint8(3), uint8(1))
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 200, 1, 1, 1, 1}, uint8(33), uint8(66), uint8(0), uint8(4))
 	f.Fuzz(func(t *testing.T, data []byte, width, height, channels, mode uint8) {
-		c := &encodeCase{1 + int(width)%140, 1 + int(height)%70, 1 + int(channels)%4, 8 << (mode >> 1 & 1), nil}
+		c := &encodeCase{1 + int(width)%140, 1 + int(height)%70, 1 + int(channels)%4, 8 << (mode & 1), nil}
 		c.pix = make([]byte, c.width*c.height*c.channels*c.depth/8)
 		// What is left over repeats, changed a little.
 		for i := range c.pix {
@@ -231,6 +275,6 @@ func FuzzEncode(f *testing.F) {
 				c.pix[i] = c.pix[i-len(data)] + byte(i/len(data)%3)
 			}
 		}
-		c.wantRoundTrip(t, c.wantSame(t, c.target(), mode&1 != 0, new(Workspace)))
+		c.wantRoundTrip(t, c.wantSame(t, c.target(), encodeModes[mode>>1%3], new(Workspace)))
 	})
 }

@@ -28,20 +28,29 @@ func waves() {
 	one := constants("lowest", func(int) byte { return 1 })
 	for n := 1; n <= maxSamples; n++ {
 		for _, edge := range []bool{false, true} {
-			wave(n, edge, onehot, low7, one)
+			for _, med := range []bool{false, true} {
+				wave(n, edge, med, onehot, low7, one)
+			}
 		}
 	}
-	waveWide(onehot)
+	wide := newWide(onehot)
+	wide.wave(false)
+	wide.wave(true)
 }
 
-func wave(n int, edge bool, onehot, low7, one Mem) {
-	name, signature := fmt.Sprintf("wave%dAVX2", n), "func(z *byte, state *[4][4][32]byte, carry *byte, channel int)"
+// wave is for n channels. med says that there is no other predictor than MED.
+func wave(n int, edge, med bool, onehot, low7, one Mem) {
+	name, signature := fmt.Sprintf("wave%d", n), "func(z *byte, state *[4][4][32]byte, carry *byte, channel int)"
 	doc := fmt.Sprintf("makes samples of the residuals of %d channels. carry is the last row of the\nband before, channel the distance to that of the next channel.", n)
 	if edge {
-		name, signature = fmt.Sprintf("wave%dEdgeAVX2", n), "func(z *byte, state *[4][4][32]byte, carry *byte, channel int, band, x, top int)"
+		name, signature = name+"Edge", "func(z *byte, state *[4][4][32]byte, carry *byte, channel int, band, x, top int)"
 		doc = fmt.Sprintf("is wave%dAVX2 where lanes may be at the edges of the patch: lane 0 is at x of\na band, and in the first row for another top steps.", n)
 	}
-	function(name, signature, doc)
+	if med {
+		doc = fmt.Sprintf("is %sAVX2 for channels predicted by MED.", name)
+		name += "MED"
+	}
+	function(name+"AVX2", signature, doc)
 	z, state, carry, channel := param("z"), param("state"), param("carry"), param("channel")
 	carries := [maxSamples]Mem{{Base: carry}, {Base: carry, Index: channel, Scale: 1}, {Base: carry, Index: channel, Scale: 2}}
 	if n == maxSamples {
@@ -81,17 +90,23 @@ func wave(n int, edge bool, onehot, low7, one Mem) {
 			VPBLENDVB(highest, l, t, t)
 			VPBLENDVB(first, t, l, l)
 		}
-		avg, mx, mn := average(l, t), maximum(l, t), minimum(l, t)
-		med := minus(plus(mx, mn), minimum(maximum(tl, mn), mx))
-		// The prediction is the average of U and V, both MED or AVG.
-		d := xor(med, avg)
-		u := xor(med, and(d, Mem{Base: state, Disp: stateMean + c*stateChannel}))
-		v := xor(med, and(d, Mem{Base: state, Disp: stateNotMED + c*stateChannel}))
 		r := load(at)
 		sign := op(VPSUBB, zeros(), and(r, one))
 		VPSRLW(U8(1), r, r)
 		r = xor(and(r, low7), sign)
-		VPADDB(average(u, v), r, left[c])
+		mx, mn := maximum(l, t), minimum(l, t)
+		sum, clamped := plus(mx, mn), minimum(maximum(tl, mn), mx)
+		if med {
+			// What is known first is added first: this is what the next step waits for.
+			VPSUBB(clamped, plus(sum, r), left[c])
+		} else {
+			// The prediction is the average of U and V, both MED or AVG.
+			median, avg := minus(sum, clamped), average(l, t)
+			d := xor(median, avg)
+			u := xor(median, and(d, Mem{Base: state, Disp: stateMean + c*stateChannel}))
+			v := xor(median, and(d, Mem{Base: state, Disp: stateNotMED + c*stateChannel}))
+			VPADDB(average(u, v), r, left[c])
+		}
 		VMOVDQU(left[c], at)
 		VMOVDQA(t, tl)
 	}

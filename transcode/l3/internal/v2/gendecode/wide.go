@@ -13,19 +13,31 @@ const (
 	wideNotMED = 160
 )
 
-// waveWide is wave for one channel of 16 bits. It has two chains of instructions, one
-// for each half of the lanes, and always looks at edges.
-func waveWide(onehot Mem) {
-	low15 := constants("low15", func(i int) byte { return []byte{0xff, 0x7f}[i%2] })
-	one := constants("lowestWord", func(i int) byte { return byte(1 - i%2) })
-	bytesOf := constants("lowBytesOfWords", func(i int) byte { return []byte{0xff, 0}[i%2] })
-	function("waveWideAVX2", "func(z *byte, next int, state *[6][32]byte, carry *byte, channel int, band, x, top int)",
-		`makes samples of the residuals of a channel of 16 bits, whose lower bytes are at z
+// wide has the constants of waves of 16 bits.
+type wide struct{ onehot, low15, one, bytesOf Mem }
+
+func newWide(onehot Mem) wide {
+	return wide{
+		onehot:  onehot,
+		low15:   constants("low15", func(i int) byte { return []byte{0xff, 0x7f}[i%2] }),
+		one:     constants("lowestWord", func(i int) byte { return byte(1 - i%2) }),
+		bytesOf: constants("lowBytesOfWords", func(i int) byte { return []byte{0xff, 0}[i%2] }),
+	}
+}
+
+// wave is for one channel of 16 bits. It has two chains of instructions, one for each
+// half of the lanes, and always looks at edges. med says that the predictor is MED.
+func (w wide) wave(med bool) {
+	name, doc := "waveWideAVX2", `makes samples of the residuals of a channel of 16 bits, whose lower bytes are at z
 and whose upper ones follow. next is the distance to the next 8 steps. The other
-parameters are those of wave1EdgeAVX2.`)
+parameters are those of wave1EdgeAVX2.`
+	if med {
+		name, doc = "waveWideMEDAVX2", "is waveWideAVX2 for a channel predicted by MED."
+	}
+	function(name, "func(z *byte, next int, state *[6][32]byte, carry *byte, channel int, band, x, top int)", doc)
 	z, next, state, carry, channel := param("z"), param("next"), param("state"), param("carry"), param("channel")
 	x, band, top, masks := param("x"), param("band"), param("top"), GP64()
-	LEAQ(onehot.Offset(32), masks)
+	LEAQ(w.onehot.Offset(32), masks)
 	SUBQ(U32(columnsLen), next)
 	var left, aboveLeft [2]vec
 	for i := range 2 {
@@ -60,26 +72,31 @@ parameters are those of wave1EdgeAVX2.`)
 		k := YMM()
 		VPBLENDVB(m, t, l, k)
 
-		avg, mx, mn := op(VPAVGW, k, t), op(VPMAXUW, k, t), op(VPMINUW, k, t)
-		med := op(VPSUBW, op(VPADDW, mx, mn), op(VPMINUW, op(VPMAXUW, aboveLeft[i], mn), mx))
-		d := xor(med, avg)
-		u := xor(med, and(d, Mem{Base: state, Disp: wideMean}))
-		v := xor(med, and(d, Mem{Base: state, Disp: wideNotMED}))
 		r, rHigh := YMM(), YMM()
 		VPMOVZXBW(Mem{Base: z, Disp: 16 * i}, r)
 		VPMOVZXBW(Mem{Base: z, Disp: columnsLen + 16*i}, rHigh)
 		VPSLLW(U8(8), rHigh, rHigh)
 		r = or(r, rHigh)
-		sign := op(VPSUBW, zeros(), and(r, one))
+		sign := op(VPSUBW, zeros(), and(r, w.one))
 		VPSRLW(U8(1), r, r)
-		r = xor(and(r, low15), sign)
-		out[i] = op(VPADDW, op(VPAVGW, u, v), r)
+		r = xor(and(r, w.low15), sign)
+		mx, mn := op(VPMAXUW, k, t), op(VPMINUW, k, t)
+		sum, clamped := op(VPADDW, mx, mn), op(VPMINUW, op(VPMAXUW, aboveLeft[i], mn), mx)
+		if med {
+			out[i] = op(VPSUBW, op(VPADDW, sum, r), clamped)
+		} else {
+			median, avg := op(VPSUBW, sum, clamped), op(VPAVGW, k, t)
+			d := xor(median, avg)
+			u := xor(median, and(d, Mem{Base: state, Disp: wideMean}))
+			v := xor(median, and(d, Mem{Base: state, Disp: wideNotMED}))
+			out[i] = op(VPADDW, op(VPAVGW, u, v), r)
+		}
 		VMOVDQA(t, aboveLeft[i])
 	}
 	for i := range 2 {
 		VMOVDQA(out[i], left[i])
 	}
-	lowBytes := op(VPACKUSWB, and(out[0], bytesOf), and(out[1], bytesOf))
+	lowBytes := op(VPACKUSWB, and(out[0], w.bytesOf), and(out[1], w.bytesOf))
 	VPERMQ(U8(0xd8), lowBytes, lowBytes)
 	VMOVDQU(lowBytes, Mem{Base: z})
 	for i := range 2 {

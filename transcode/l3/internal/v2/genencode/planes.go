@@ -118,10 +118,17 @@ takes 32 samples at a time, and so up to 31 more than n.`)
 }
 
 func residuals() {
+	const doc = " It reads up to 31 more\nsamples, and makes the 32 residuals after the row 0."
 	function("residualsAVX2", "func(med, avg, mix, at, top *byte, n int)",
-		`computes the residuals of a row of n samples, zigzag-coded, for each predictor. It reads up to 31 more
-samples, and makes the 32 residuals after the row 0.`)
-	out := []reg.GPVirtual{param("med"), param("avg"), param("mix")}
+		"computes the residuals of a row of n samples, zigzag-coded, for each predictor."+doc)
+	eachResidual(param("med"), param("avg"), param("mix"))
+	function("residualsMEDAVX2", "func(med, at, top *byte, n int)",
+		"computes the residuals of a row of n samples, zigzag-coded, for MED."+doc)
+	eachResidual(param("med"))
+}
+
+// eachResidual computes those of as many predictors as there is something to write to.
+func eachResidual(out ...reg.GPVirtual) {
 	at, top, n, x := param("at"), param("top"), param("n"), GP64()
 	zero := zeros()
 	XORQ(x, x)
@@ -130,8 +137,12 @@ samples, and makes the 32 residuals after the row 0.`)
 	v, l, t, tl := from(at, 0), from(at, -1), from(top, 0), from(top, -1)
 	most, least := maximum(l, t), minimum(l, t)
 	med := minus(plus(most, least), minimum(maximum(tl, least), most))
-	avg := average(l, t)
-	for i, p := range []vec{med, avg, average(med, avg)} {
+	predictions := []vec{med}
+	if len(out) > 1 {
+		avg := average(l, t)
+		predictions = append(predictions, avg, average(med, avg))
+	}
+	for i, p := range predictions {
 		d := minus(v, p)
 		VMOVDQU(xor(plus(d, d), op(VPCMPGTB, zero, d)), Mem{Base: out[i], Index: x, Scale: 1})
 	}
