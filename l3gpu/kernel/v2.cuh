@@ -223,17 +223,17 @@ struct Decoder {
     return (a | b) - ((a ^ b) >> 1 & ~tops);
   }
 
-  // rgb makes 12 bytes, in the order of memory, of four pixels of three channels of 8 bits.
-  // It does what pixels does, in one word a pixel and mostly by products.
+  // rgb makes 12 bytes, in the order of memory, of four pixels of three channels of 8 bits:
+  // what pixels and interleaved do, but a pixel at a time and mostly by products.
   template <Kind KIND>
   __device__ void rgb(u32 *out, u32 row, u32 step) const {
-    // To red, green is added once; to blue, half of what is here.
+    // Red gets green; blue gets half of as many greens and reds.
     const u32 green = colour != 0, greens = colour == 1 ? 2 : green, reds = colour == 2;
     u32 p[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      // Bytes 0, 2 and 3 are green, blue and red; what gets too large is lost or is not
-      // looked at.
+      // Bytes 0, 2 and 3 are green, blue and red. Red is right in r, and blue in b, where
+      // its carry spoils red; the lowest bit of what blue gets is that of byte 1.
       const u32 w = m.ring[row][plus(step, i) % RING], g = w & 0xff;
       const u32 r = plus(w + g * (green << 24), green << 31);
       const u32 b = plus(w + g * (greens << 15), (green << 23) + (reds << 15)) + (r >> 24) * (reds << 15);
