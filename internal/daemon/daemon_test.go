@@ -105,7 +105,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestPatience(t *testing.T) {
-	said, _, err := start(t.Context(), t, "slow", 400*time.Millisecond)
+	said, _, err := start(t.Context(), t, "slow", 2*time.Second)
 	if err == nil || !strings.Contains(err.Error(), "while waiting for a slow disk") || exit.Of(err) != exit.Mount {
 		t.Errorf("%v (code %d)", err, exit.Of(err))
 	}
