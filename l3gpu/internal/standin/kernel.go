@@ -16,7 +16,7 @@ const pictureLen, patchLen = 96, 32
 var u32, u64 = binary.LittleEndian.Uint32, binary.LittleEndian.Uint64
 
 // Launch runs a kernel: params are those of package kernel, and at is memory from an
-// address to its end, or nil.
+// address to its end, or nil. It knows all outputs, and decodes whole pictures only.
 func Launch(params []byte, at func(address uint64) []byte) error {
 	pictures, patches, statuses := at(u64(params)), at(u64(params[8:])), at(u64(params[24:]))
 	count := int(u32(params[16:]))
@@ -66,28 +66,51 @@ func picture(r []byte, end int, at func(uint64) []byte) (refused bool, err error
 	if err := s.Decode(l3.Interleaved(pix, s.Width, channels, size)); err != nil {
 		return true, nil
 	}
-	to, row, pixel, channel := u64(r[8:]), u64(r[16:]), u64(r[24:]), u64(r[32:])
-	width := map[byte]int{0: size, 1: 4}[r[58]]
-	if width == 0 {
-		return false, fmt.Errorf("output %d, which tests of this do not need", r[58])
+	width := []int{size, 4, 2}[r[58]]
+	// From the lowest sample to the end of the highest one: distances may be negative.
+	row, pixel, channel := int(u64(r[16:])), int(u64(r[24:])), int(u64(r[32:]))
+	low, high := 0, width
+	for _, d := range []int{row * (s.Height - 1), pixel * (s.Width - 1), channel * (channels - 1)} {
+		low, high = low+min(d, 0), high+max(d, 0)
+	}
+	dst := at(u64(r[8:]) + uint64(low))
+	if len(dst) < high-low {
+		return false, fmt.Errorf("%d bytes at %x in memory of nobody", high-low, u64(r[8:])+uint64(low))
+	}
+	var scale, bias [4]float32
+	for c := range 4 {
+		scale[c], bias[c] = math.Float32frombits(u32(r[64+4*c:])), math.Float32frombits(u32(r[80+4*c:]))
 	}
 	for i := range s.Width * s.Height * channels {
 		x, y, c := i/channels%s.Width, i/channels/s.Width, i%channels
-		dst := at(to + uint64(y)*row + uint64(x)*pixel + uint64(c)*channel)
-		if len(dst) < width {
-			return false, fmt.Errorf("a sample at %d, %d in memory of nobody", x, y)
-		}
-		if r[58] == 0 {
-			copy(dst[:size], pix[i*size:])
-			continue
-		}
-		v := uint16(pix[i*size])
+		to, v := dst[y*row+x*pixel+c*channel-low:], uint16(pix[i*size])
 		if size == 2 {
 			v = binary.LittleEndian.Uint16(pix[2*i:])
 		}
-		scale, bias := math.Float32frombits(u32(r[64+4*c:])), math.Float32frombits(u32(r[80+4*c:]))
 		// The conversion keeps the two operations apart.
-		binary.LittleEndian.PutUint32(dst, math.Float32bits(float32(float32(v)*scale)+bias))
+		number := float32(float32(v)*scale[c]) + bias[c]
+		switch r[58] {
+		case 0:
+			copy(to[:size], pix[i*size:])
+		case 1:
+			binary.LittleEndian.PutUint32(to, math.Float32bits(number))
+		case 2:
+			binary.LittleEndian.PutUint16(to, half(number))
+		}
 	}
 	return false, nil
+}
+
+// half is the nearest number of 16 bits, of two the even one.
+func half(f float32) uint16 {
+	if f != f {
+		return 0x7fff // what cvt.rn.f16 makes of it
+	}
+	magnitude := math.Abs(float64(f))
+	// Neighbours differ by 2^(exponent-10); those of the smallest ones all by the same.
+	_, exponent := math.Frexp(magnitude)
+	exponent = max(exponent-1, -14)
+	steps := math.RoundToEven(math.Ldexp(magnitude, 10-exponent))
+	bits := min(float64((exponent+14)<<10)+steps, 0x7c00)
+	return uint16(bits) | uint16(math.Float32bits(f)>>16&0x8000)
 }

@@ -2,10 +2,12 @@ package standin
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/kernel"
 )
 
 // Machine is a devicetest.Machine, for tests within one process.
@@ -29,7 +31,13 @@ func (m *Machine) Load(ptx string) (devicetest.Program, error) {
 func (m *Machine) Has(name string) bool { return strings.HasPrefix(name, "l3v") }
 
 // Launch implements [devicetest.Program].
-func (m *Machine) Launch(_ string, l device.Launch) error { return Launch(l.Params, m.At) }
+func (m *Machine) Launch(_ string, l device.Launch) error {
+	count, warps := u32(l.Params[16:]), uint32(kernel.Threads/32)
+	if l.Block != [3]uint32{kernel.Threads, 1, 1} || l.Grid != [3]uint32{(count + warps - 1) / warps, 1, 1} {
+		return fmt.Errorf("%d patches with a grid of %v blocks of %v threads", count, l.Grid, l.Block)
+	}
+	return Launch(l.Params, m.At)
+}
 
 // Alloc implements [devicetest.Machine].
 func (m *Machine) Alloc(size int64) (uint64, error) {
