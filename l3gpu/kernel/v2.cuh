@@ -232,8 +232,8 @@ struct Decoder {
     u32 p[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      // Bytes 0, 2 and 3 are green, blue and red. Red is right in r, and blue in b, where
-      // its carry spoils red; the lowest bit of what blue gets is that of byte 1.
+      // Bytes 0, 2 and 3 are green, blue and red. Red comes out in r and blue in b, where
+      // its carry spoils red; the half that it loses goes to byte 1, which is empty.
       const u32 w = m.ring[row][plus(step, i) % RING], g = w & 0xff;
       const u32 r = plus(w + g * (green << 24), green << 31);
       const u32 b = plus(w + g * (greens << 15), (green << 23) + (reds << 15)) + (r >> 24) * (reds << 15);
