@@ -17,14 +17,7 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if left := testmount.Remove(); len(left) > 0 {
-		fmt.Fprintf(os.Stderr, "mounts left behind: %v\n", left)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testmount.Main(m)) }
 
 // files lists all files under a directory.
 func files(b *testing.B, dir string) (names []string) {

@@ -18,11 +18,7 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	testmount.Remove()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testmount.Main(m)) }
 
 // places makes a directory of this test's own for temporary files, and checks at
 // the end that nothing is left there, nor mounted.

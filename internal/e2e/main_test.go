@@ -3,7 +3,6 @@ package e2e
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,12 +17,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(readerEnv) != "" {
 		os.Exit(readerMain())
 	}
-	code := m.Run()
-	if left := testmount.Remove(); len(left) > 0 {
-		fmt.Fprintf(os.Stderr, "mounts left behind: %v\n", left)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(testmount.Main(m))
 }
 
 // shared finds pictures that are no part of the project.

@@ -20,7 +20,7 @@ var build struct {
 }
 
 // Binary returns the path of the binary, built with the race detector if the
-// test is. A package that uses it ends its TestMain with Remove.
+// test is. A package that uses it has a TestMain of Main.
 func Binary(t testing.TB) string {
 	t.Helper()
 	build.once.Do(func() {
@@ -48,20 +48,27 @@ func Binary(t testing.TB) string {
 	return filepath.Join(build.dir, "pipefs")
 }
 
-// Remove deletes the binary, and reports the mounts that tests left behind.
-func Remove() (left []string) {
+// Main runs the tests of a package that uses Binary, and returns what to exit with. It
+// deletes the binary, and is not content while something is mounted that a test of the
+// package has mounted; other packages may be testing at the same time.
+func Main(m *testing.M) (code int) {
+	code = m.Run()
 	os.RemoveAll(build.dir)
 	table, _ := os.ReadFile("/proc/self/mounts")
 	for line := range strings.Lines(string(table)) {
-		if f := strings.Fields(line); len(f) > 2 && f[2] == "fuse.pipefs" && strings.Contains(f[1], mark) {
-			left = append(left, f[1])
+		if f := strings.Fields(line); len(f) > 2 && f[2] == "fuse.pipefs" && mounted[f[1]] {
+			fmt.Fprintln(os.Stderr, "mount left behind:", f[1])
+			code = 1
 		}
 	}
-	return left
+	return code
 }
 
-// mark tells the mounts of tests from others.
-const mark = "pipefs-test-mnt"
+// mounted are the mount points of this package's tests.
+var (
+	mountedMu sync.Mutex
+	mounted   = map[string]bool{}
+)
 
 // Home gives the binary cache and runtime directories that end with the test,
 // and returns the environment that says so.
@@ -107,10 +114,13 @@ func MountOnce(t testing.TB, env []string, what string, args ...string) (mnt str
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Fatal("this test mounts: it needs /dev/fuse (in a container: --device /dev/fuse --cap-add SYS_ADMIN)")
 	}
-	mnt = filepath.Join(t.TempDir(), mark)
+	mnt = filepath.Join(t.TempDir(), "mnt")
 	if err := os.Mkdir(mnt, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	mountedMu.Lock()
+	mounted[mnt] = true
+	mountedMu.Unlock()
 	log := filepath.Join(t.TempDir(), "daemon.log")
 	Command(t, env, append([]string{"mount", "--log-file", log, what, mnt}, args...)...)
 	return mnt, func() {

@@ -22,11 +22,7 @@ import (
 	"github.com/pipefs/pipefs/l3gpu/internal/standin"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	testmount.Remove()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testmount.Main(m)) }
 
 // pictures writes a dataset of several kinds, a directory per class, and returns their
 // names in views, without extensions.
