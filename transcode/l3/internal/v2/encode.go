@@ -25,9 +25,9 @@ type trial struct {
 
 var trials = [...]trial{
 	Dense: {preds, true},
-	// MED alone. With the other two, photographs are smaller by 2.2 % (Kodak; BSDS by
-	// 1.5 %), but without them Kodak takes no more than PNG yet, 0.99 of it. Where there
-	// is nothing but MED, a patch is decoded faster by a tenth and encoded by a half.
+	// MED alone. With the other two, Kodak is smaller by 2.2 %, but without them it takes
+	// no more than PNG yet. Where there is nothing but MED, a patch is decoded faster by a
+	// tenth and encoded by a half: the benchmarks compare it with Fast1.
 	Fast: {predMED + 1, false},
 	// Stores that were packed when fast meant this stay as they are.
 	Fast1: {preds, false},

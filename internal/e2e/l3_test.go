@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/testmount"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+	"github.com/pipefs/pipefs/transcode/l3"
+)
+
+// TestOlderL3 wants a store that was packed when mode fast tried all predictors, and has
+// nothing but L3, to be read as ever, and to be continued as it is.
+func TestOlderL3(t *testing.T) {
+	env := testmount.Home(t)
+	pictures := testmount.Generate(t, "-samples", "6", "-png-every", "1")
+	old := filepath.Join(t.TempDir(), "st")
+	registry := codecs.New(transcode.Limits{}, codecs.Options{L3: l3.Options{Mode: l3.Fast1}})
+	kinds := registry.Kinds()
+	d, err := dataset.Open(pictures, dataset.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	pack := produce.Packing{
+		Registry: registry, Dataset: d, Originals: produce.DropOriginals,
+		Represent: kinds[slices.IndexFunc(kinds, func(k *transcode.Kind) bool { return k.Name == "l3" })],
+	}
+	if report, err := store.Pack(t.Context(), old, pack, pack, store.PackOptions{}); err != nil || report.Failed > 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	same := func() {
+		t.Helper()
+		want, got := filepath.Join(t.TempDir(), "want"), filepath.Join(t.TempDir(), "got")
+		testmount.Command(t, env, "export", pictures, "bmp", want)
+		testmount.Command(t, env, "export", old, "bmp", got)
+		if diff := cmp.Diff(hashes(t, want), hashes(t, got)); diff != "" {
+			t.Errorf("bmp (-dataset +store):\n%s", diff)
+		}
+		if kept := testmount.Command(t, env, "info", old); !strings.Contains(kept, "l3fast1 ") || strings.Contains(kept, "l3fast2") || strings.Contains(kept, "l3dense") {
+			t.Error(kept)
+		}
+	}
+	same()
+	more := testmount.Generate(t, "-samples", "2", "-png-every", "1", "-classes", "1", "-width", "99")
+	if err := os.CopyFS(filepath.Join(pictures, "more"), os.DirFS(more)); err != nil {
+		t.Fatal(err)
+	}
+	out := testmount.Command(t, env, "pack", "--represent", "l3", "--originals", "drop", pictures, old)
+	if !strings.HasPrefix(out, "packed 3 files, skipped 7 unchanged") { // each has its list of labels
+		t.Error(out)
+	}
+	same()
+}
