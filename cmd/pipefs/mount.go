@@ -237,7 +237,11 @@ func (c *mountConfig) check() (dead bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return dead, mounts.CheckFUSE(c.dir)
+	if dead {
+		// clearDead looks at the directory: until then the dead mount hides it.
+		return true, mounts.CheckFUSE("")
+	}
+	return false, mounts.CheckFUSE(c.dir)
 }
 
 // clearDead takes away what a crashed daemon left behind.
@@ -249,8 +253,11 @@ func clearDead(env *environ, c *mountConfig) error {
 		}
 		fmt.Fprintf(env.stderr, "pipefs: %s held a dead mount, whose daemon was gone; unmounted it\n", c.dir)
 		dead, err := mounts.Check(c.dir, c.nonempty)
-		if err != nil || !dead {
+		if err != nil {
 			return err
+		}
+		if !dead {
+			return mounts.CheckFUSE(c.dir)
 		}
 	}
 	return exit.Errorf(exit.Mount, "%s holds more than 16 dead mounts; unmount them first: umount -l %s", c.dir, c.dir)
