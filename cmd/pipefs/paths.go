@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/store/vfs"
 )
 
 // home is the user's directory, even where no HOME is set, as when fstab is
@@ -92,7 +94,7 @@ func logPath(mount string) (string, error) {
 // slot is a numbered directory that this process holds alone.
 type slot struct {
 	dir  string
-	lock *os.File
+	lock io.Closer
 }
 
 // takeSlot finds the first directory dir/name.N that nobody holds: several mounts
@@ -100,17 +102,12 @@ type slot struct {
 func takeSlot(dir, name string) (*slot, error) {
 	for n := range 1000 {
 		at := filepath.Join(dir, fmt.Sprintf("%s.%d", name, n))
-		lock, err := os.OpenFile(at+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		lock, err := vfs.OS.Lock(at + ".lock")
 		if err == nil {
 			return &slot{dir: at, lock: lock}, nil
 		}
-		lock.Close()
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, &os.PathError{Op: "lock", Path: at + ".lock", Err: err}
+		if !errors.Is(err, vfs.ErrLocked) {
+			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("%s: a thousand mounts of one dataset", dir)

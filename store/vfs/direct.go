@@ -20,7 +20,7 @@ type direct struct{ FS }
 
 // Open implements [FS].
 func (d direct) Open(name string) (File, error) {
-	fd, err := os.OpenFile(name, os.O_RDONLY|syscall.O_DIRECT, 0)
+	fd, err := openRegular(name, os.O_RDONLY|syscall.O_DIRECT)
 	if err != nil {
 		return d.FS.Open(name)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -36,11 +37,45 @@ func (f osFile) Scattered() { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RAND
 func (f osFile) Fetch(off, n int64) { _ = unix.Fadvise(int(f.Fd()), off, n, unix.FADV_WILLNEED) }
 
 func open(name string, flag int) (File, error) {
-	f, err := os.OpenFile(name, flag, 0o644)
+	f, err := openRegular(name, flag)
 	if err != nil {
 		return nil, err
 	}
 	return osFile{f}, nil
+}
+
+// ErrNotRegular is the cause where a name leads to a link, a FIFO, a socket or a
+// device. Whoever may write into a directory could otherwise make a process with
+// more rights wait for ever, or write elsewhere.
+var ErrNotRegular = errors.New("not a regular file (a link, a FIFO or a device): pipefs does not open it; remove it")
+
+// openRegular opens a regular file by its own name. It neither follows a link nor
+// waits.
+func openRegular(name string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(name, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
+		return nil, notRegular(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = notRegular(name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func notRegular(name string) error {
+	return &os.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+}
+
+// openDir opens a directory. What is none is an error, and is not waited for.
+func openDir(dir string) (*os.File, error) {
+	return os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
 func (osFS) Open(name string) (File, error) { return open(name, os.O_RDONLY) }
@@ -52,23 +87,25 @@ func (osFS) Create(name string) (File, error) {
 func (osFS) OpenWrite(name string) (File, error) { return open(name, os.O_RDWR) }
 
 func (osFS) Size(name string) (int64, error) {
-	st, err := os.Stat(name)
+	st, err := os.Lstat(name)
 	if err != nil {
 		return 0, err
+	}
+	if !st.Mode().IsRegular() {
+		return 0, notRegular(name)
 	}
 	return st.Size(), nil
 }
 
 func (osFS) List(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
+	d, err := openDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	return names, nil
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
 }
 
 func (osFS) MkdirAll(dir string) error            { return os.MkdirAll(dir, 0o755) }
@@ -77,7 +114,7 @@ func (osFS) Remove(name string) error             { return os.Remove(name) }
 func (osFS) RemoveAll(name string) error          { return os.RemoveAll(name) }
 
 func (osFS) SyncDir(dir string) error {
-	d, err := os.Open(dir)
+	d, err := openDir(dir)
 	if err != nil {
 		return err
 	}
@@ -93,7 +130,7 @@ func (osFS) LockShared(name string) (io.Closer, error) {
 }
 
 func lock(name string, flag, how int) (io.Closer, error) {
-	f, err := os.OpenFile(name, flag, 0o644)
+	f, err := openRegular(name, flag)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,8 @@ package vfs
 import "io"
 
 // FS is a file system. Names are paths as the operating system has them.
-// Errors wrap those of package io/fs where one fits.
+// Errors wrap those of package io/fs where one fits. What a name leads to is
+// opened only if it is a regular file: ErrNotRegular.
 type FS interface {
 	// Open opens a file for reading.
 	Open(name string) (File, error)
