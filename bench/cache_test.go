@@ -115,7 +115,7 @@ func BenchmarkCachePolicies(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	mount := func(b *testing.B, policy string) (epoch pass, fetched func() int64) {
 		mnt := testmount.Mount(b, env, store, "--cache", "daemon", "--cache-policy", policy, "--no-background", "--direct",
-			"--cache-bytes", fmt.Sprint(bytes*3/10))
+			"--cache-bytes", fmt.Sprintf("%dB", bytes*3/10))
 		view := files(b, filepath.Join(mnt, "original"))
 		epoch = func() float64 {
 			r.Shuffle(len(view), func(i, j int) { view[i], view[j] = view[j], view[i] })

@@ -116,6 +116,19 @@ const (
 	lockName      = "lock"
 )
 
+// Is reports whether dir is a store, be it whole, damaged or of a newer version.
+// The error is one of reading.
+func Is(dir string) (bool, error) {
+	_, err := readFormat(vfs.OS, dir)
+	switch {
+	case err == nil, errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion):
+		return true, nil
+	case errors.Is(err, ErrNotStore), errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	}
+	return false, err
+}
+
 func readFormat(fsys vfs.FS, dir string) (formatFile, error) {
 	var f formatFile
 	_, err := readText(fsys, filepath.Join(dir, formatName), &f)

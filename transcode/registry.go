@@ -65,6 +65,21 @@ func (r *Registry) IsSample(name string) bool {
 	return ok
 }
 
+// Extensions are those of files of a format: lower case, without the dot, the usual
+// one first.
+func (r *Registry) Extensions(f Format) []string {
+	var all []string
+	if d := r.decoder(f); d != nil {
+		all = append(all, d.Extensions()...)
+	}
+	for _, k := range r.ordered {
+		if f != Unknown && k.Format == f && k.Ext != "" && !slices.Contains(all, k.Ext) {
+			all = append(all, k.Ext)
+		}
+	}
+	return all
+}
+
 // extension is the lower-case extension of a name, without the dot.
 func extension(name string) string {
 	return strings.ToLower(strings.TrimPrefix(path.Ext(name), "."))

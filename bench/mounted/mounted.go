@@ -47,7 +47,7 @@ const (
 
 // Open mounts a dataset or store in a temporary directory. Program is the path of
 // pipefs. What the mount prepares is kept there as well, and goes with it; with the
-// option --store DIR it is kept in DIR, and stays.
+// options --create-store --store DIR it is kept in DIR, and stays.
 func Open(ctx context.Context, program, source string, options ...string) (_ *Mount, err error) {
 	parent, err := os.MkdirTemp("", "pipefs-bench-")
 	if err != nil {

@@ -230,7 +230,7 @@ func TestTwo(t *testing.T) {
 			}
 		}
 	}
-	a, b := open(t, program, source), open(t, program, source, "--store", work)
+	a, b := open(t, program, source), open(t, program, source, "--store", work, "--create-store")
 	if a.Dir == b.Dir || a.PID == b.PID {
 		t.Errorf("%+v and %+v", a, b)
 	}

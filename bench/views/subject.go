@@ -307,7 +307,7 @@ func (r *runner) mount(ctx context.Context, fresh bool) (*mounted.Mount, error) 
 	if err := os.MkdirAll(r.kept(), 0o700); err != nil {
 		return nil, err
 	}
-	return mounted.Open(ctx, r.Program, r.Source, append([]string{"--no-background", "--store", r.kept()}, r.Options...)...)
+	return mounted.Open(ctx, r.Program, r.Source, append([]string{"--no-background", "--create-store", "--store", r.kept()}, r.Options...)...)
 }
 
 // forgetSource makes the page cache drop what a view is made from, and the view.

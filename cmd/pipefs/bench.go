@@ -85,7 +85,7 @@ func benchCommand(env *environ) *command {
 			{name: "time", arg: "DURATION", def: c.budget.String(), set: intoDuration(&c.budget), help: "about how long to measure"},
 			{name: "throttle", arg: "RATE", set: intoRate(&c.throttled.BytesPerSecond), help: "read no faster from the disk, such as 50MB/s: by a cgroup where that is possible (root), else in the daemon"},
 			{name: "iops", arg: "N", set: intoInt(&c.throttled.ReadsPerSecond, 1, 1<<40), help: "no more reads a second from the disk, likewise"},
-			{name: "memory", arg: "SIZE", set: intoSize(&c.throttled.Memory), help: "memory for daemon, loader and their page cache together; by a cgroup (root)"},
+			{name: "memory", arg: "SIZE", set: intoSize(&c.throttled.Memory, 1), help: "memory for daemon, loader and their page cache together; by a cgroup (root)"},
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset of a STORE: for originals that it cannot give back, and for the comparison with plain files"},
 			{name: "work", arg: "DIR", path: true, def: "a directory in ~/.cache/pipefs", set: intoString(&c.work), help: "where to keep what is prepared for the measurement: on the disk that is to be measured"},
 			{name: "pipeline", arg: "VIEW", set: intoString(&c.pipeline), help: "compare the strategies of this pipeline"},

@@ -18,6 +18,7 @@ import (
 
 func convertCommand(env *environ) *command {
 	var view string
+	var force bool
 	var limits transcode.Limits
 	var how l3Config
 	role := "auto"
@@ -36,6 +37,7 @@ func convertCommand(env *environ) *command {
 			{name: "view", arg: "VIEW", def: "what OUT's extension says", set: intoString(&view), help: "the steps, joined by hyphens; pipefs views --steps lists them"},
 			{name: "role", arg: "auto|image|mask", def: "auto, by the file's mode", set: intoChoice(&role, "auto", "image", "mask"),
 				help: "whether the file is a picture or a mask"},
+			{name: "force", set: intoBool(&force), help: "write OUT even if its extension is not that of the result"},
 		}, l3Options(&how, "dense", "fast", "v1"), limitOptions(&limits)),
 		run: func(ctx context.Context, args []string) error {
 			r := registryWith(limits, how)
@@ -44,7 +46,7 @@ func convertCommand(env *environ) *command {
 					return exit.Errorf(exit.Usage, "convert needs a view where the extension of OUT does not say what to make: --view resize256-bmp (pipefs views --steps lists the steps)")
 				}
 			}
-			return convert(ctx, env, r, view, roleOf(role), args[0], args[1])
+			return convert(ctx, env, r, conversion{view: view, role: roleOf(role), in: args[0], out: args[1], force: force, l3: how.given()})
 		},
 	}
 }
@@ -64,54 +66,78 @@ func roleOf(s string) transcode.Role {
 	return map[string]transcode.Role{"image": transcode.Image, "mask": transcode.Mask}[s]
 }
 
-func convert(ctx context.Context, env *environ, r *transcode.Registry, view string, role transcode.Role, in, out string) error {
-	p, err := r.Parse(view)
-	if err != nil {
+// conversion is what is to be made of which file.
+type conversion struct {
+	view    string
+	role    transcode.Role
+	in, out string // - for the standard input and output
+	force   bool   // whatever the extension of out
+	l3      bool   // options of L3 files were given
+}
+
+func convert(ctx context.Context, env *environ, r *transcode.Registry, c conversion) error {
+	p, err := r.Parse(c.view)
+	switch {
+	case err != nil:
 		return err
-	}
-	if p.Stored() {
+	case p.Stored():
 		return exit.Errorf(exit.Usage, "%s shows what a store holds, and a file by itself is in none; write --view %s", p, p.Whole())
+	case c.l3 && (p.Len() == 0 || p.Steps()[p.Len()-1].Kind.Format != transcode.L3):
+		return exit.Errorf(exit.Usage, "--l3-mode and --patch say how L3 files are written, and %s writes none: leave them out", p)
 	}
-	if in == "-" {
-		if info, err := os.Stat(out); err == nil && info.IsDir() {
-			return exit.Errorf(exit.Usage, "%s is a directory, and the standard input has no name to give the file in it; name the file", out)
+	if c.in == "-" {
+		if info, err := os.Stat(c.out); err == nil && info.IsDir() {
+			return exit.Errorf(exit.Usage, "%s is a directory, and the standard input has no name to give the file in it; name the file", c.out)
 		}
 	}
-	src, err := readInput(env, in)
+	src, err := readInput(env, c.in)
 	if err != nil {
 		return err
 	}
-	result, err := apply(ctx, env, r, p, role, in, src)
+	made, err := c.apply(ctx, env, r, p, src)
 	if err != nil {
-		return fmt.Errorf("%s: %w", in, err)
+		return fmt.Errorf("%s: %w", c.in, err)
 	}
-	return writeOutput(env, r, p, role, in, out, result)
+	return c.write(env, r, p, made)
+}
+
+// converted is a file that was made, and what it is.
+type converted struct {
+	data      []byte
+	format    transcode.Format // Unknown: what no codec reads
+	unchanged bool
 }
 
 // apply makes the view of one file and tells the user what it did not do.
-func apply(ctx context.Context, env *environ, r *transcode.Registry, p transcode.Pipeline, role transcode.Role, in string, src []byte) ([]byte, error) {
+func (c *conversion) apply(ctx context.Context, env *environ, r *transcode.Registry, p transcode.Pipeline, src []byte) (converted, error) {
 	info, err := r.ProbeBytes(src)
 	if errors.Is(err, transcode.ErrUnsupported) {
-		fmt.Fprintf(env.stderr, "pipefs: %s appears unchanged: %v\n", in, err)
-		return src, nil
+		fmt.Fprintf(env.stderr, "pipefs: %s appears unchanged: %v\n", c.in, err)
+		return converted{data: src, unchanged: true}, nil
 	}
 	if err != nil {
-		return nil, err
+		return converted{}, err
 	}
-	plan := r.Plan(p, info, role)
+	plan := r.Plan(p, info, c.role)
 	if plan.Unchanged() {
-		if c := causeOf(r, p, info, role); p.Len() > 0 {
-			fmt.Fprintf(env.stderr, "pipefs: %s appears unchanged: %s\n", in, why(c, p, info))
+		if cause := causeOf(r, p, info, c.role); p.Len() > 0 {
+			fmt.Fprintf(env.stderr, "pipefs: %s appears unchanged: %s\n", c.in, why(cause, p, info))
 		}
-		return src, nil
+		return converted{src, info.Format, true}, nil
 	}
+	last := p.Steps()[p.Len()-1].Kind
 	if out := leftOut(p, plan); len(out) > 0 {
-		fmt.Fprintf(env.stderr, "pipefs: %s: left out %s, which would harm a mask (--role image says that it is a picture)\n", in, strings.Join(out, ", "))
+		fmt.Fprintf(env.stderr, "pipefs: %s: left out %s, which would harm a mask (--role image says that it is a picture)\n", c.in, strings.Join(out, ", "))
 	}
-	if info.Orientation > 1 && !strings.Contains(p.String(), "upright") && info.Format != p.Steps()[p.Len()-1].Kind.Format {
-		fmt.Fprintf(env.stderr, "pipefs: %s has EXIF orientation %d, which the view does not apply; begin it with upright to turn it\n", in, info.Orientation)
+	if info.Orientation > 1 && !strings.Contains(p.String(), "upright") && info.Format != last.Format {
+		fmt.Fprintf(env.stderr, "pipefs: %s has EXIF orientation %d, which the view does not apply; begin it with upright to turn it\n", c.in, info.Orientation)
 	}
-	return plan.Run(ctx, src)
+	format := last.Format
+	if format == transcode.Unknown { // scans of a JPEG are a JPEG
+		format = info.Format
+	}
+	data, err := plan.Run(ctx, src)
+	return converted{data, format, false}, err
 }
 
 func readInput(env *environ, in string) ([]byte, error) {
@@ -125,31 +151,52 @@ func readInput(env *environ, in string) ([]byte, error) {
 	return src, nil
 }
 
-func writeOutput(env *environ, r *transcode.Registry, p transcode.Pipeline, role transcode.Role, in, out string, data []byte) error {
-	if out == "-" {
+func (c *conversion) write(env *environ, r *transcode.Registry, p transcode.Pipeline, made converted) error {
+	if c.out == "-" {
 		if f, ok := env.stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			return exit.Errorf(exit.Usage, "the result is not for a terminal; redirect the output or name a file")
 		}
-		_, err := env.stdout.Write(data)
+		_, err := env.stdout.Write(made.data)
 		return err
 	}
+	out := c.out
 	info, err := os.Stat(out)
 	switch {
 	case err == nil && info.IsDir():
-		out = filepath.Join(out, r.Name(p, filepath.Base(in), role))
+		out = filepath.Join(out, r.Name(p, filepath.Base(c.in), c.role))
 		info, err = os.Stat(out)
 	case err != nil && strings.HasSuffix(out, "/"):
 		return fmt.Errorf("OUT: %w", err)
+	case err == nil && !info.Mode().IsRegular(): // a pipe or device: nothing to replace
+		return os.WriteFile(out, made.data, 0o666)
 	}
 	if err == nil {
-		if source, err := os.Stat(in); err == nil && os.SameFile(source, info) {
+		if source, err := os.Stat(c.in); err == nil && os.SameFile(source, info) {
 			return exit.Errorf(exit.Usage, "IN and OUT are the same file, %s; the original would be lost", out)
 		}
-		if !info.Mode().IsRegular() { // a pipe or device: nothing to replace
-			return os.WriteFile(out, data, 0o666)
+	}
+	if out == c.out { // in a directory the file has the name that the view lists
+		if err := c.checkExtension(r, made); err != nil {
+			return err
 		}
 	}
-	return replace(out, data)
+	return replace(out, made.data)
+}
+
+// checkExtension refuses a name that says something else than the file is: many
+// loaders go by the name.
+func (c *conversion) checkExtension(r *transcode.Registry, made converted) error {
+	ext := strings.ToLower(strings.TrimPrefix(filepath.Ext(c.out), "."))
+	right := r.Extensions(made.format)
+	switch {
+	case c.force, ext == "", slices.Contains(right, ext):
+		return nil
+	case made.unchanged && (c.in == "-" && len(right) == 0 || strings.EqualFold(filepath.Ext(c.in), "."+ext)):
+		return nil // the name that it has, or nobody knows a better one
+	case len(right) == 0:
+		return exit.Errorf(exit.Usage, "OUT: the result is the file %s unchanged, and .%s is not its extension; name it %s, or say --force", c.in, ext, filepath.Ext(c.in))
+	}
+	return exit.Errorf(exit.Usage, "OUT: the result is a %s file, and .%s is no extension of one; write .%s, or say --force", made.format, ext, right[0])
 }
 
 // replace makes out hold data, or leaves it as it was.

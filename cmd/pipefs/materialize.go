@@ -37,7 +37,7 @@ func materializeCommand(env *environ) *command {
 	options := slices.Concat([]*option{
 		{name: "fraction", arg: "F", def: "1", set: intoShare(&c.fraction),
 			help: "of the samples, such as 0.3, 30% or 3/10: as many of each class, evenly spread, and always the same ones first, so that a larger fraction adds samples and a smaller one removes some. 0 removes all"},
-		{name: "max-bytes", arg: "SIZE", set: intoSize(&c.maxBytes), help: "do nothing if the fraction would take more on disk: 50GB"},
+		{name: "max-bytes", arg: "SIZE", set: intoSize(&c.maxBytes, 1), help: "do nothing if the fraction would take more on disk: 50GB"},
 		{name: "verify", set: intoBool(&c.verify), help: "read all that is there, and make again what is damaged"},
 		{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
 			help: "where the dataset of the store is, for originals that the store cannot give back"},

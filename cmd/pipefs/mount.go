@@ -11,6 +11,8 @@ import (
 	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -25,7 +27,8 @@ type mountConfig struct {
 	mix         mixConfig
 	caching     cacheConfig
 	store       string
-	storeMax    int64 // 0: a default by free space
+	createStore bool
+	storeMax    int64 // bytes; -1: a default by free space
 	dataset     string
 	listViews   []string
 	roles       transcode.Roles
@@ -58,7 +61,7 @@ const (
 // otherwise.
 func mountOptions(c *mountConfig) []*option {
 	*c = mountConfig{cache: "page", fidelity: maxFidelity, verify: "always", logFormat: "text", logLevel: "info",
-		patience: 2 * time.Minute}
+		cacheBytes: produce.DefaultCacheBytes, storeMax: -1, patience: 2 * time.Minute}
 	options := []*option{
 		{name: "foreground", short: "f", set: intoBool(&c.foreground), flagOnly: true,
 			help: "stay in the foreground, log to the terminal, and tell systemd (Type=notify) when the mount answers"},
@@ -66,12 +69,14 @@ func mountOptions(c *mountConfig) []*option {
 			help: "options as fstab has them: those below without their hyphens, KEY or KEY=VALUE (a comma in a value is written \\,), and the usual ones of mount(8), such as ro, nodev, _netdev, x-…, which are accepted"},
 		{name: "cache", arg: "page|daemon", def: "page", set: intoChoice(&c.cache, "page", "daemon"),
 			help: "where samples are cached: in the kernel's page cache, which is quickest for data that fits memory, or in the daemon, within --cache-bytes"},
-		{name: "cache-bytes", arg: "SIZE", def: "256M", set: intoSize(&c.cacheBytes),
-			help: "memory that the daemon may use for samples"},
+		{name: "cache-bytes", arg: "SIZE", def: "256M", set: intoSize(&c.cacheBytes, 0),
+			help: "memory that the daemon may use for samples; 0 keeps none"},
 		{name: "store", arg: "DIR", path: true, set: intoString(&c.store),
-			help: "a store that pipefs pack made of DATASET, to read from; or a directory in which to keep what this mount prepares, instead of one in ~/.cache/pipefs"},
-		{name: "store-max", arg: "SIZE", def: "a tenth of the free space, at most 50GB", set: intoSize(&c.storeMax),
-			help: "how much this mount may keep on disk of what it prepares; when that is used up it serves without keeping"},
+			help: "a store that pipefs pack made of DATASET, to read from; or a directory in which earlier mounts kept what they prepared (see --create-store)"},
+		{name: "create-store", set: intoBool(&c.createStore),
+			help: "with --store: DIR is no store; keep there, instead of in ~/.cache/pipefs, what this mount prepares. It is made if need be"},
+		{name: "store-max", arg: "SIZE", def: "a tenth of the free space, at most 50GB", set: intoSize(&c.storeMax, 0),
+			help: "how much this mount may keep on disk of what it prepares; when that is used up it serves without keeping; 0 keeps nothing"},
 		{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
 			help: "where a STORE is mounted: its dataset, for originals that the store cannot give back"},
 		{name: "list-view", arg: "VIEW", set: intoList(&c.listViews),
@@ -98,7 +103,7 @@ func mountOptions(c *mountConfig) []*option {
 			help: "samples that are computed at once"},
 		{name: "gpu", arg: "auto|off|N", def: "auto", set: intoGPU(&c.gpu),
 			help: "decode L3 on an NVIDIA GPU: auto looks for one when enough was decoded and uses it if that is faster; N is its number, and then it has to be there"},
-		{name: "gpu-memory", arg: "SIZE", def: "256M", set: intoSize(&c.gpuMemory),
+		{name: "gpu-memory", arg: "SIZE", def: "256M", set: intoSize(&c.gpuMemory, 1),
 			help: "memory for --gpu, half of it on the GPU and half of it here; what the driver takes comes on top"},
 		{name: "gpu-share", arg: "N", def: "0", set: intoInt(&c.gpuShare, 0, maxShare),
 			help: "decode L3 for up to N other processes into memory of the GPU that they open, for which half of --gpu-memory is set aside; MNT/.pipefs/gpu/pipefs_gpu_shared.py is how they ask"},
@@ -225,6 +230,9 @@ func (c *mountConfig) check() (dead bool, err error) {
 	if err := c.checkShare(); err != nil {
 		return false, err
 	}
+	if err := c.checkStore(); err != nil {
+		return false, err
+	}
 	if err := mounts.Apart(c.dir, c.source); err != nil {
 		return false, err
 	}
@@ -242,6 +250,37 @@ func (c *mountConfig) check() (dead bool, err error) {
 		return true, mounts.CheckFUSE("")
 	}
 	return false, mounts.CheckFUSE(c.dir)
+}
+
+// checkStore refuses a --store that is not what its name says: a mistyped path would
+// be made, and read from as if it were prepared.
+func (c *mountConfig) checkStore() error {
+	if c.store == "" {
+		if c.createStore {
+			return exit.Errorf(exit.Usage, "--create-store goes with --store DIR, the directory in which to keep what the mount prepares")
+		}
+		return nil
+	}
+	is, err := store.Is(c.store)
+	if err != nil {
+		return exit.With(exit.Mount, fmt.Errorf("--store: %w", err))
+	}
+	mounted, err := store.Is(c.source)
+	switch {
+	case err != nil:
+		return exit.With(exit.Mount, err)
+	case is && mounted:
+		return exit.Errorf(exit.Usage, "--store %s: %s is a store itself, and a mount reads from one; leave --store out, or mount the dataset", c.store, c.source)
+	case is && c.createStore:
+		return exit.Errorf(exit.Usage, "--create-store: %s is a store already; leave --create-store out to read from it", c.store)
+	case is, c.createStore, keptBefore(c.store):
+		return nil
+	}
+	what := "is no store"
+	if _, err := os.Lstat(c.store); errors.Is(err, fs.ErrNotExist) {
+		what = "does not exist"
+	}
+	return exit.Errorf(exit.Mount, "--store %s %s; pipefs pack makes one (a directory in which to keep what this mount prepares is made by --create-store)", c.store, what)
 }
 
 // clearDead takes away what a crashed daemon left behind.

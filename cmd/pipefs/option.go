@@ -154,13 +154,6 @@ func intoLevels(p *[]int) func(string) error {
 	}
 }
 
-func intoSize(p *int64) func(string) error {
-	return func(s string) (err error) {
-		*p, err = parseSize(s)
-		return err
-	}
-}
-
 func intoChoice(p *string, choices ...string) func(string) error {
 	return func(s string) error {
 		if !slices.Contains(choices, s) {

@@ -24,7 +24,7 @@ type packConfig struct {
 	dataset, store string // absolute
 	recordImages   int
 	order          string
-	seed           int64
+	seed           int64 // -1: none was given
 	workers        int
 	originals      string
 	scans          []int // at which JPEG files can be cut; nil: as the store has them
@@ -35,7 +35,7 @@ type packConfig struct {
 }
 
 func packCommand(env *environ) *command {
-	c := &packConfig{}
+	c := &packConfig{seed: -1}
 	return &command{
 		name: "pack", args: "DATASET STORE", min: 2, max: 2,
 		brief: "prepare a dataset ahead of time, as a store",
@@ -52,7 +52,7 @@ func packCommand(env *environ) *command {
 				help: "samples that are stored together, scan group by scan group"},
 			{name: "order", arg: "path|shuffle", def: "path, or what the store has", set: intoChoice(&c.order, "path", "shuffle"),
 				help: "the order of samples in the store, which is the one in which a mount lists them if it is not by path"},
-			{name: "seed", arg: "N", def: "0", set: intoInt(&c.seed, 0, math.MaxInt64), help: "of the shuffle"},
+			{name: "seed", arg: "N", def: "0", set: intoInt(&c.seed, 0, math.MaxInt64), help: "of --order shuffle"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "samples that are encoded at once"},
 			{name: "originals", arg: "rebuild|keep|drop", def: "rebuild", set: intoChoice(&c.originals, "rebuild", "keep", "drop"),
 				help: "how MNT/original is there without the dataset: rebuild stores what gives each JPEG file back from its scans, and the file where nothing does; keep stores the files; drop stores neither"},
@@ -66,6 +66,9 @@ func packCommand(env *environ) *command {
 			c.dataset, c.store = args[0], args[1]
 			if c.l3.given() && c.represent == "" {
 				return exit.Errorf(exit.Usage, "--l3-mode and --patch say how --represent l3 is to be done; add that, or leave them out")
+			}
+			if c.seed >= 0 && c.order != "shuffle" {
+				return exit.Errorf(exit.Usage, "--seed is of the shuffle: add --order shuffle, or leave --seed out")
 			}
 			return runPack(ctx, env, c)
 		},

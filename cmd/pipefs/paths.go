@@ -113,6 +113,12 @@ func takeSlot(dir, name string) (*slot, error) {
 	return nil, fmt.Errorf("%s: a thousand mounts of one dataset", dir)
 }
 
+// keptBefore reports whether mounts have kept in dir what they prepared.
+func keptBefore(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, "overlay.0.lock"))
+	return err == nil
+}
+
 // release gives the directory to the next one who wants it.
 func (s *slot) release() { s.lock.Close() }
 

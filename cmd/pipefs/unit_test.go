@@ -221,17 +221,29 @@ func TestAgain(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	for in, want := range map[string]int64{
-		"0": 0, "512": 512, "512B": 512, "1K": 1024, "1k": 1024, "512M": 512 << 20, "10GiB": 10 << 30, "50GB": 50e9, "50 GB": 50e9,
+		"0": 0, "512B": 512, "0.5K": 512, "1K": 1024, "1k": 1024, "512M": 512 << 20, "10GiB": 10 << 30, "50GB": 50e9, "50 GB": 50e9,
 		"1.5T": 3 << 39, "2TB": 2e12, "1kb": 1000,
 	} {
 		if got, err := parseSize(in); err != nil || got != want {
 			t.Errorf("%q: %d, %v, want %d", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", "GB", "-1", "1e9", "1X", "1GG", "0x10", "+5", "9999999999T", "NaN", "Inf", "1 2", "1_000"} {
+	for _, in := range []string{"", "GB", "-1", "1e9", "1X", "1GG", "0x10", "+5", "9999999999T", "NaN", "Inf", "1 2", "1_000", "512", "0.5B"} {
 		if got, err := parseSize(in); err == nil {
 			t.Errorf("%q is %d", in, got)
 		}
+	}
+	var n int64
+	for in, want := range map[string]string{
+		"5": `"5" has no unit: write 5MB, 5GB, or 5B`, "1.5": `"1.5" has no unit: write 1.5MB, 1.5GB, or 1.5B`,
+		"0": `"0" is too small: write 1B or more, or leave the option out`,
+	} {
+		if err := intoSize(&n, 1)(in); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", in, err, want)
+		}
+	}
+	if err := intoRate(&n)("50/s"); err == nil || err.Error() != `"50" has no unit: write 50MB/s, 50GB/s, or 50B/s` {
+		t.Errorf("a rate without a unit: %v", err)
 	}
 	for n, want := range map[int64]string{
 		0: "0 B", 999: "999 B", 1000: "1.00 kB", 9994: "9.99 kB", 9995: "10.0 kB", 99950: "100 kB", 999499: "999 kB", 999500: "1.00 MB",

@@ -171,7 +171,7 @@ func (b *bench) limit() error {
 		return fmt.Errorf("limiting: %w", err)
 	}
 	if limits.BytesPerSecond != 0 {
-		b.options = append(b.options, "--limit-read", strconv.FormatInt(limits.BytesPerSecond, 10))
+		b.options = append(b.options, "--limit-read", strconv.FormatInt(limits.BytesPerSecond, 10)+"B/s")
 	}
 	if limits.ReadsPerSecond != 0 {
 		b.options = append(b.options, "--limit-reads", strconv.FormatInt(limits.ReadsPerSecond, 10))

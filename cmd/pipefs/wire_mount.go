@@ -48,7 +48,8 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 		}
 	}()
 	o := produce.Options{
-		Roles: c.roles, CacheBytes: c.cacheBytes, Memfd: c.cache == "daemon",
+		Roles: c.roles, CacheBytes: max(c.cacheBytes, 1), // 0 is the default there
+		Memfd:   c.cache == "daemon",
 		Workers: c.workers, Log: log,
 	}
 	if err := m.openSources(c, &o, log); err != nil {
@@ -175,6 +176,10 @@ func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logg
 // openOverlay opens what keeps that which this mount prepares. A mount works
 // without: then it keeps nothing.
 func (m *running) openOverlay(c *mountConfig, dir string, o *produce.Options, limit *vfs.Bucket, log *slog.Logger) error {
+	if c.storeMax == 0 {
+		log.Info("nothing that is prepared is kept", "cause", "--store-max 0")
+		return nil
+	}
 	explicit := dir != ""
 	if !explicit {
 		var err error
@@ -205,7 +210,7 @@ func (m *running) takeOverlay(c *mountConfig, dir string, limit *vfs.Bucket, log
 		return nil, "", err
 	}
 	most := c.storeMax
-	if most == 0 {
+	if most < 0 {
 		most = defaultStoreMax(dir)
 	}
 	overlay, err := store.OpenOverlay(s.dir, store.OverlayOptions{

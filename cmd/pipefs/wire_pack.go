@@ -26,7 +26,7 @@ func packStore(ctx context.Context, c *packConfig, d *dataset.Dataset, w *packin
 	return store.Pack(ctx, c.store, counted{what, w}, what, store.PackOptions{
 		RecordImages: c.recordImages,
 		Order:        store.Order(c.order),
-		Seed:         uint64(c.seed),
+		Seed:         uint64(max(c.seed, 0)),
 		Workers:      c.workers,
 		DatasetPath:  c.dataset,
 		Progress:     w.progress,

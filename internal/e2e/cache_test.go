@@ -65,7 +65,7 @@ func mountCached(t *testing.T, policy string, packed bool) *cachedSet {
 	}
 	s.budget = pages * 3 / 10
 	s.mnt = testmount.Mount(t, s.env, source, "--cache", "daemon", "--cache-policy", policy, "--no-background",
-		"--cache-bytes", fmt.Sprint(s.budget), fmt.Sprintf("--direct=%v", packed))
+		"--cache-bytes", fmt.Sprintf("%dB", s.budget), fmt.Sprintf("--direct=%v", packed))
 	return s
 }
 
