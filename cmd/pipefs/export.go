@@ -42,13 +42,8 @@ func exportCommand(env *environ) *command {
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that are made at once"},
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
 				help: "where the dataset of the store is, for originals that the store cannot give back"},
-			{name: "images", arg: "GLOB", set: intoList(&c.roles.Images), help: "samples that are pictures though they look like masks. May be repeated"},
-			{name: "masks", arg: "GLOB", set: intoList(&c.roles.Masks), help: "samples that are masks. May be repeated"},
-		}, limitOptions(&c.limits)...),
+		}, append(roleOptions(&c.roles), limitOptions(&c.limits)...)...),
 		run: func(ctx context.Context, args []string) (err error) {
-			if err := c.roles.Check(); err != nil {
-				return exit.With(exit.Usage, err)
-			}
 			c.view = args[1]
 			if _, err := registry(c.limits).Parse(c.view); err != nil {
 				return err

@@ -42,9 +42,7 @@ func materializeCommand(env *environ) *command {
 		{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
 			help: "where the dataset of the store is, for originals that the store cannot give back"},
 		{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "results that are made at once"},
-		{name: "images", arg: "GLOB", set: intoList(&c.roles.Images), help: "samples that are pictures though they look like masks. May be repeated"},
-		{name: "masks", arg: "GLOB", set: intoList(&c.roles.Masks), help: "samples that are masks. May be repeated"},
-	}, limitOptions(&c.limits))
+	}, roleOptions(&c.roles), limitOptions(&c.limits))
 	return &command{
 		name: "materialize", args: "STORE [VIEW]", min: 1, max: 2,
 		brief: "keep a view of some or all samples in a store",
@@ -69,9 +67,6 @@ func materializeCommand(env *environ) *command {
 					}
 				}
 				return listFractions(ctx, env, c)
-			}
-			if err := c.roles.Check(); err != nil {
-				return exit.With(exit.Usage, err)
 			}
 			if c.view = args[1]; c.view == decodeWord {
 				c.view = "ppm"

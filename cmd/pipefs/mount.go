@@ -81,10 +81,6 @@ func mountOptions(c *mountConfig) []*option {
 			help: "where a STORE is mounted: its dataset, for originals that the store cannot give back"},
 		{name: "list-view", arg: "VIEW", set: intoList(&c.listViews),
 			help: "list this view in MNT beside the usual ones; others can be entered all the same. May be repeated"},
-		{name: "images", arg: "GLOB", set: intoList(&c.roles.Images),
-			help: "samples that are pictures though they look like masks: '**/depth/*.png'. May be repeated"},
-		{name: "masks", arg: "GLOB", set: intoList(&c.roles.Masks),
-			help: "samples that are masks: they follow resize and crop by nearest neighbour. May be repeated"},
 		{name: "fidelity", arg: "K", def: "10, all scans", set: intoInt(&c.fidelity, 1, maxFidelity),
 			help: "where MNT/current points at first: scanK; pipefs fidelity moves it later"},
 		{name: "verify", arg: "always|once", def: "always", set: intoChoice(&c.verify, "always", "once"),
@@ -122,6 +118,7 @@ func mountOptions(c *mountConfig) []*option {
 		{name: "dry-run", set: intoBool(&c.dryRun), flagOnly: true,
 			help: "check everything that can be checked, and mount nothing"},
 	}
+	options = append(options, roleOptions(&c.roles)...)
 	options = append(options, mixOptions(&c.mix)...)
 	options = append(options, cacheOptions(&c.caching)...)
 	return append(options, limitOptions(&c.limits)...)
@@ -172,7 +169,7 @@ func runMount(ctx context.Context, env *environ, c *mountConfig, options []*opti
 	if err := c.resolve(); err != nil {
 		return err
 	}
-	dead, err := c.check()
+	dead, err := c.check(env)
 	if err != nil || c.dryRun {
 		return err
 	}
@@ -211,10 +208,7 @@ func (c *mountConfig) resolve() error {
 
 // check refuses what cannot work, before anything is started. It reports whether
 // a dead mount is in the way.
-func (c *mountConfig) check() (dead bool, err error) {
-	if err := c.roles.Check(); err != nil {
-		return false, exit.With(exit.Usage, err)
-	}
+func (c *mountConfig) check(env *environ) (dead bool, err error) {
 	r := registry(transcode.Limits{})
 	for _, spec := range c.listViews {
 		if _, err := r.Parse(spec); err != nil {
@@ -245,11 +239,14 @@ func (c *mountConfig) check() (dead bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	at := c.dir
 	if dead {
-		// clearDead looks at the directory: until then the dead mount hides it.
-		return true, mounts.CheckFUSE("")
+		at = "" // clearDead looks at the directory: until then the dead mount hides it
 	}
-	return false, mounts.CheckFUSE(c.dir)
+	if err := mounts.CheckFUSE(at); err != nil {
+		return dead, err
+	}
+	return dead, c.checkRoles(env)
 }
 
 // checkStore refuses a --store that is not what its name says: a mistyped path would
@@ -281,6 +278,19 @@ func (c *mountConfig) checkStore() error {
 		what = "does not exist"
 	}
 	return exit.Errorf(exit.Mount, "--store %s %s; pipefs pack makes one (a directory in which to keep what this mount prepares is made by --create-store)", c.store, what)
+}
+
+// checkRoles looks through the dataset only if there is something to look for.
+func (c *mountConfig) checkRoles(env *environ) error {
+	if !c.roles.Given() {
+		return nil
+	}
+	s, err := openSource(env, c.source)
+	if err != nil {
+		return exit.With(exit.Mount, err)
+	}
+	defer s.close()
+	return s.checkRoles(registry(c.limits), c.roles)
 }
 
 // clearDead takes away what a crashed daemon left behind.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -48,13 +49,11 @@ func viewsCommand(env *environ) *command {
 			{"pipefs views --steps", "the steps that views are made of"},
 		},
 		words: []string{"sample", "step", "view", "mask"},
-		options: append([]*option{
-			{name: "images", arg: "GLOB", set: intoList(&roles.Images), help: "samples that are pictures though they look like masks. May be repeated"},
-			{name: "masks", arg: "GLOB", set: intoList(&roles.Masks), help: "samples that are masks. May be repeated"},
+		options: slices.Concat(roleOptions(&roles), []*option{
 			{name: "all", set: intoBool(&all), help: fmt.Sprintf("look at every sample, not at %s of them", formatCount(looked))},
 			{name: "steps", set: intoBool(&steps), help: "list the steps, and look at no dataset"},
 			{name: "json", set: intoBool(&asJSON), help: "print JSON"},
-		}, limitOptions(&limits)...),
+		}, limitOptions(&limits)),
 		run: func(ctx context.Context, args []string) error {
 			if steps {
 				printSteps(env.stdout, registry(limits))
@@ -63,15 +62,15 @@ func viewsCommand(env *environ) *command {
 			if len(args) == 0 {
 				return exit.Errorf(exit.Usage, "views needs a dataset or a store: pipefs views ~/imagenet (or --steps)")
 			}
-			if err := roles.Check(); err != nil {
-				return exit.With(exit.Usage, err)
-			}
 			s, err := openSource(env, args[0])
 			if err != nil {
 				return err
 			}
 			defer s.close()
 			r := s.registry(limits)
+			if err := s.checkRoles(r, roles); err != nil {
+				return err
+			}
 			specs := usualViews(r)
 			for _, spec := range args[1:] {
 				if _, err := r.Parse(spec); err != nil {

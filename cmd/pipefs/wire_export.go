@@ -37,6 +37,9 @@ func openViewer(env *environ, c *exportConfig, registry func(*source) *transcode
 	if v.view, err = v.registry.Parse(c.view); err != nil {
 		return nil, err
 	}
+	if err = v.source.checkRoles(v.registry, c.roles); err != nil {
+		return nil, err
+	}
 	o := produce.Options{
 		Registry: v.registry, Roles: c.roles, Source: v.source.tree, Dataset: v.source.dataset, Store: v.source.store,
 		Workers: c.workers, Log: quiet(env),

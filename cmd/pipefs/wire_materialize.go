@@ -64,6 +64,9 @@ func openMaterializer(env *environ, c *materializeConfig) (_ *materializer, err 
 	if m.view.Len() == 0 {
 		return nil, exit.Errorf(exit.Usage, "%s is the dataset as it is, which pipefs pack keeps (--originals keep); name another view, such as ppm", transcode.Original)
 	}
+	if err = m.source.checkRoles(registry, c.roles); err != nil {
+		return nil, err
+	}
 	o := produce.Options{
 		Registry: registry, Roles: c.roles, Source: m.source.tree, Store: m.source.store, Workers: c.workers, Log: quiet(env),
 	}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// roleOptions say what samples are.
+func roleOptions(roles *transcode.Roles) []*option {
+	return []*option{
+		{name: "images", arg: "GLOB", set: intoList(&roles.Images),
+			help: "samples that are pictures though they look like masks: '**/depth/*.png', or '*_depth.png' in any directory. May be repeated"},
+		{name: "masks", arg: "GLOB", set: intoList(&roles.Masks),
+			help: "samples that are masks: they follow resize and crop by nearest neighbour. May be repeated"},
+	}
+}
+
+// checkRoles refuses patterns that are malformed, and those that match no sample: they
+// are mistyped, and what they were meant for would be harmed without a word.
+func (s *source) checkRoles(r *transcode.Registry, roles transcode.Roles) error {
+	if err := roles.Check(); err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	left := roles.Unmatched(s.samples(r))
+	if len(left) == 0 {
+		return nil
+	}
+	flag := "images"
+	if slices.Contains(roles.Masks, left[0]) {
+		flag = "masks"
+	}
+	hint := "a pattern without a slash is compared with the names of samples in every directory, one with a slash with their paths in the dataset"
+	if dir := path.Clean(left[0]); s.isDir(dir) {
+		hint = fmt.Sprintf("it is a directory; for all that is in it write --%s '%s/**'", flag, dir)
+	}
+	return exit.Errorf(exit.Usage, "--%s '%s' matches no sample of %s; %s", flag, left[0], s.path, hint)
+}
+
+func (s *source) isDir(name string) bool {
+	a, err := s.tree.Stat(name)
+	return err == nil && a.Mode.IsDir()
+}
+
+// samples yields the paths of all samples. Directories that cannot be read are left out.
+func (s *source) samples(r *transcode.Registry) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var walk func(dir string) bool
+		walk = func(dir string) bool {
+			entries, _ := s.tree.List(dir)
+			for _, e := range entries {
+				name := path.Join(dir, e.Name)
+				if e.Dir && !walk(name) || !e.Dir && r.IsSample(name) && !yield(name) {
+					return false
+				}
+			}
+			return true
+		}
+		walk("")
+	}
+}
