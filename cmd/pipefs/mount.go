@@ -170,8 +170,12 @@ func runMount(ctx context.Context, env *environ, c *mountConfig, options []*opti
 		return err
 	}
 	dead, err := c.check(env)
-	if err != nil || c.dryRun {
+	if err != nil {
 		return err
+	}
+	c.notes(env.stderr)
+	if c.dryRun {
+		return nil
 	}
 	if dead {
 		if err := clearDead(env, c); err != nil {

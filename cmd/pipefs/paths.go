@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -48,11 +47,7 @@ func underHome(variable, fallback string) (string, error) {
 			return dir, nil
 		}
 	}
-	dir = "/tmp/pipefs-" + strconv.Itoa(os.Geteuid())
-	if err := control.Private(dir); err != nil {
-		return "", err
-	}
-	return dir, nil
+	return control.TempDir()
 }
 
 // digest names something by its path: 16 hexadecimal digits.

@@ -219,6 +219,34 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
+// Where the usual directory in /tmp is somebody else's, a private one is found all the
+// same, and found again.
+func TestTempDir(t *testing.T) {
+	uid := 1<<30 + os.Getpid() // nobody's
+	usual := inTmp(uid)
+	t.Cleanup(func() { os.Remove(usual) })
+	if dir, err := tempDir(uid); err != nil || dir != usual {
+		t.Fatalf("%s, %v", dir, err)
+	}
+	if err := os.Chmod(usual, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	other, err := tempDir(uid)
+	if err != nil || other == usual {
+		t.Fatalf("%s, %v", other, err)
+	}
+	t.Cleanup(func() { os.Remove(other) })
+	if again, err := tempDir(uid); err != nil || again != other {
+		t.Errorf("%s, then %s, %v", other, again, err)
+	}
+	if err := avoided(filepath.Join(other, "x.sock"), uid); err == nil || !strings.Contains(err.Error(), usual) {
+		t.Errorf("avoided because of %v", err)
+	}
+	if err := avoided(filepath.Join(usual, "x.sock"), uid); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFindNeedsAMount(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Find(dir); exit.Of(err) != exit.Mount || !strings.Contains(err.Error(), "is not a pipefs mount") {

@@ -39,12 +39,51 @@ func socket(name string) (string, error) {
 			return path, nil
 		}
 	}
-	// not os.TempDir: TMPDIR differs between sessions and may be long
-	dir := inTmp(os.Geteuid())
-	if err := Private(dir); err != nil {
+	dir, err := TempDir()
+	if err != nil {
 		return "", fmt.Errorf("directory for the control socket: %w", err)
 	}
 	return filepath.Join(dir, name), nil
+}
+
+// TempDir is a private directory of this user in /tmp, and the same at every call:
+// /tmp/pipefs-UID, or where that cannot be one, another; see [Avoided].
+func TempDir() (string, error) { return tempDir(os.Geteuid()) }
+
+func tempDir(uid int) (string, error) {
+	// not os.TempDir: TMPDIR differs between sessions and may be long
+	usual := inTmp(uid)
+	if Private(usual) == nil {
+		return usual, nil
+	}
+	// Anybody can take a name in /tmp, so that no name can be relied on.
+	for _, dir := range othersInTmp(uid) {
+		if Private(dir) == nil {
+			return dir, nil
+		}
+	}
+	return os.MkdirTemp(filepath.Dir(usual), filepath.Base(usual)+".*")
+}
+
+// Avoided says why path, which lies in the [TempDir], does not lie in the usual one;
+// nil where it does, or lies elsewhere.
+func Avoided(path string) error { return avoided(path, os.Geteuid()) }
+
+func avoided(path string, uid int) error {
+	usual := inTmp(uid)
+	if !strings.HasPrefix(path, usual+".") {
+		return nil
+	}
+	return Private(usual)
+}
+
+// othersInTmp are what may be directories of a user beside the usual one.
+func othersInTmp(uid int) []string {
+	found, err := filepath.Glob(inTmp(uid) + ".*")
+	if err != nil { // the pattern is a constant
+		return nil
+	}
+	return found
 }
 
 const suffix = ".sock"
@@ -67,7 +106,7 @@ func socketOf(m mounts.Mount) (string, bool) {
 	if !ok || os.Geteuid() != 0 {
 		return "", false
 	}
-	for _, dir := range []string{"/run/user/" + strconv.Itoa(uid) + "/pipefs", inTmp(uid)} {
+	for _, dir := range append([]string{"/run/user/" + strconv.Itoa(uid) + "/pipefs", inTmp(uid)}, othersInTmp(uid)...) {
 		path := filepath.Join(dir, socketName(m.Point))
 		var st unix.Stat_t
 		if unix.Lstat(path, &st) == nil && int(st.Uid) == uid && st.Mode&unix.S_IFMT == unix.S_IFSOCK {
