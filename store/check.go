@@ -132,6 +132,9 @@ func (c *checker) openIndex(wanted bool) error {
 		}
 		return nil
 	}
+	if errors.Is(err, errOlderIndex) {
+		return nil // it is made again when the store is opened
+	}
 	c.index = x
 	return c.found(currentName, err)
 }

@@ -44,13 +44,14 @@ type builder struct {
 	entries []located
 	arena   []byte
 	size    int64 // of keys and values, bytes
+	kinds   kindCounter
 	seal    sealFile
 }
 
 // buildIndex makes a generation in dir, which must not exist, out of all sealed
 // packs of a store, and makes it durable. It returns the checksum of its SEAL.
 func buildIndex(ctx context.Context, fsys vfs.FS, store string, out vfs.FS, dir string, f formatFile, log *slog.Logger) (uint32, error) {
-	b := &builder{ctx: ctx, fs: fsys, out: out, packs: filepath.Join(store, packsName), log: log, files: map[uint32]vfs.File{}}
+	b := &builder{ctx: ctx, fs: fsys, out: out, packs: filepath.Join(store, packsName), log: log, files: map[uint32]vfs.File{}, kinds: kindCounter{at: map[string]int{}}}
 	defer func() {
 		for _, f := range b.files {
 			_ = f.Close() // only read
@@ -58,6 +59,7 @@ func buildIndex(ctx context.Context, fsys vfs.FS, store string, out vfs.FS, dir 
 	}()
 	b.seal = sealFile{Version: formatVersion, Stats: Stats{
 		Dataset: f.Dataset, RecordImages: f.RecordImages, Order: f.Order, Seed: f.Seed, Bytes: map[string]int64{},
+		WithoutOriginal: []Alike{},
 	}}
 	if err := b.collect(); err != nil {
 		return 0, err
@@ -225,6 +227,7 @@ func (b *builder) count(raw []byte, at place) error {
 	if s.Fault != "" {
 		st.Faults++
 	}
+	b.kinds.count(st, &s)
 	for i := range s.Representations {
 		st.Bytes[s.Representations[i].Key] += s.Representations[i].Size(0)
 	}

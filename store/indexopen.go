@@ -38,6 +38,9 @@ func openCurrent(fsys vfs.FS, dir string, log *slog.Logger) (*index, error) {
 	}
 }
 
+// errOlderIndex: the packs are what they are, and their index can be made again.
+var errOlderIndex = errors.New("the index was made by an older version, which counted less")
+
 // openIndex opens a generation after all its bytes were checked.
 func openIndex(fsys vfs.FS, dir string, c currentFile, log *slog.Logger) (*index, error) {
 	if _, ok := indexNumber(c.Index); !ok {
@@ -58,6 +61,9 @@ func openIndex(fsys vfs.FS, dir string, c currentFile, log *slog.Logger) (*index
 	}
 	if x.seal.Version > formatVersion {
 		return nil, fmt.Errorf("%s: version %d: %w", c.Index, x.seal.Version, ErrVersion)
+	}
+	if x.seal.Stats.WithoutOriginal == nil {
+		return nil, fmt.Errorf("%s: %w", c.Index, errOlderIndex)
 	}
 	db := filepath.Join(dir, c.Index, dbName)
 	if err := checkFiles(fsys, db, x.seal.Files); err != nil {

@@ -82,9 +82,12 @@ func Open(dir string, o Options) (*Store, error) {
 
 // rebuild makes the index again.
 func (s *Store) rebuild(format formatFile, cause error) error {
-	if errors.Is(cause, fs.ErrNotExist) {
+	switch {
+	case errors.Is(cause, fs.ErrNotExist):
 		s.o.Logger.Info("the index is missing and is made again", "store", s.dir)
-	} else {
+	case errors.Is(cause, errOlderIndex):
+		s.o.Logger.Info("the index is of an older version and is made again", "store", s.dir)
+	default:
 		s.o.Logger.Warn("the index is broken and is made again", "store", s.dir, "error", cause)
 	}
 	if lock, err := s.o.FS.Lock(filepath.Join(s.dir, lockName)); err == nil {

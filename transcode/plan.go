@@ -24,6 +24,17 @@ type planned struct {
 // or would harm what may be a mask, is left out; where the last step, the one
 // that makes the file, is left out, the sample stays as it is.
 func (r *Registry) Plan(p Pipeline, info Info, role Role) Plan {
+	return r.plan(p, info, role, false)
+}
+
+// PlanReencoded is [Registry.Plan] for a sample whose file is not to be had, but its
+// picture is. Where p ends in the format of the sample and changes nothing, the picture
+// is encoded again: the pixels and metadata of the file, in bytes of our own.
+func (r *Registry) PlanReencoded(p Pipeline, info Info, role Role) Plan {
+	return r.plan(p, info, role, true)
+}
+
+func (r *Registry) plan(p Pipeline, info Info, role Role, reencode bool) Plan {
 	plan := Plan{registry: r, source: info}
 	// A format that holds one frame cannot represent several, unless the user
 	// says that the file is a picture and so its first frame is what matters.
@@ -48,7 +59,7 @@ func (r *Registry) Plan(p Pipeline, info Info, role Role) Plan {
 		}
 		if s.Kind.To == File {
 			// The same format again, and nothing done in between: the file itself.
-			if !changed && s.Kind.Effect == Exact && s.Kind.Format == info.Format {
+			if !reencode && !changed && s.Kind.Effect == Exact && s.Kind.Format == info.Format {
 				return Plan{registry: r, source: info}
 			}
 		} else if s.Kind != r.decode {

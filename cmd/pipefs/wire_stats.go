@@ -114,7 +114,15 @@ func (m *running) manifest() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		manifest.Views = append(manifest.Views, view{View: spec, Digest: m.registry.Digest(p)})
+		missing, err := m.producer.Missing(p)
+		if err != nil {
+			return nil, err
+		}
+		digest := m.registry.Digest(p)
+		if missing.Reencoded > 0 {
+			digest += "+reencoded" // with the dataset these files have other bytes
+		}
+		manifest.Views = append(manifest.Views, view{View: spec, Digest: digest})
 	}
 	b, err := json.MarshalIndent(manifest, "", "  ")
 	return append(b, '\n'), err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -26,27 +27,34 @@ func (p *Producer) rebuild(f File) (*job, error) {
 	if err != nil || stored == nil {
 		return nil, err
 	}
-	for _, k := range p.o.Registry.Kinds() {
-		if k.Split == nil || k.Restore == nil {
-			continue
-		}
-		parts, undo := stored.Representation(transcode.SplitKey(k)), stored.Representation(transcode.UndoKey(k))
-		if parts == nil || undo == nil {
-			continue
-		}
-		pixels := int64(stored.Info.Width) * int64(stored.Info.Height)
-		return &job{
-			file:    f,
-			origins: []origin{{open: func() (sized, error) { return p.o.Store.Reader(*parts, 0) }}},
-			rebuild: &rebuilding{
-				kind: k,
-				undo: func() (sized, error) { return p.o.Store.Reader(*undo, 0) },
-				// coefficients take two bytes a sample of each channel
-				work: 2*pixels*int64(stored.Info.Mode.Channels()) + f.Identity.Size,
-			},
-		}, nil
+	kind := p.restorer(stored)
+	if kind == nil {
+		return nil, nil
 	}
-	return nil, nil
+	parts, undo := stored.Representation(transcode.SplitKey(kind)), stored.Representation(transcode.UndoKey(kind))
+	pixels := int64(stored.Info.Width) * int64(stored.Info.Height)
+	return &job{
+		file:    f,
+		origins: []origin{{open: func() (sized, error) { return p.o.Store.Reader(*parts, 0) }}},
+		rebuild: &rebuilding{
+			kind: kind,
+			undo: func() (sized, error) { return p.o.Store.Reader(*undo, 0) },
+			// coefficients take two bytes a sample of each channel
+			work: 2*pixels*int64(stored.Info.Mode.Channels()) + f.Identity.Size,
+		},
+	}, nil
+}
+
+// restorer is the kind of step whose parts of a sample are stored together with what
+// undoes the split; nil where there is none.
+func (p *Producer) restorer(stored *store.Sample) *transcode.Kind {
+	for _, k := range p.o.Registry.Kinds() {
+		if k.Split != nil && k.Restore != nil &&
+			stored.Representation(transcode.SplitKey(k)) != nil && stored.Representation(transcode.UndoKey(k)) != nil {
+			return k
+		}
+	}
+	return nil
 }
 
 // run gives the original back. What goes wrong is a broken promise of ours, as it
