@@ -6,5 +6,6 @@
 // to a directory above itself is a cycle and is left out, and so is one that
 // leads nowhere. With [Options.NoFollow] no link may leave the dataset.
 //
-// An [Identity] tells whether a file is still the one that was seen before.
+// An [Identity] tells whether a file is still the one that was seen before. A
+// [Watcher] tells when it is time to look, on local file systems.
 package dataset
