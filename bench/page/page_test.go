@@ -112,6 +112,10 @@ func TestWrite(t *testing.T) {
 	if !strings.Contains(write(t, r), "<b>1,840</b>") {
 		t.Error("the cached rate of a view that fits is not set in bold")
 	}
+	r.Rows[2].Doubt, r.Rows[3].Doubt = "others were busy", "others were busy"
+	if !strings.Contains(write(t, r), "Too noisy to tell whether faster: scan1, scan5: others were busy.") {
+		t.Error("the page does not say which figures are noise")
+	}
 	r.Compute = ""
 	if strings.Contains(write(t, r), "prep stall") {
 		t.Error("stalls without an accelerator")
@@ -122,7 +126,7 @@ func TestHostile(t *testing.T) {
 	const bad = "x</text></svg><script>alert(1)</script>\" onload=\"y\u202e\x00\xff\x1b[31m&lt;\n#1f2328'"
 	r := full()
 	for i := range r.Rows {
-		r.Rows[i].View, r.Rows[i].Path, r.Rows[i].Bottleneck = bad, bad, bad
+		r.Rows[i].View, r.Rows[i].Path, r.Rows[i].Bottleneck, r.Rows[i].Doubt = bad, bad, bad, bad
 	}
 	r.Rows[5].Error, r.Source, r.Loader, r.Machine.Disk, r.Limits, r.Version, r.Compute = bad, bad, bad, bad, []string{bad}, bad, bad
 	r.Pillow = map[string]float64{bad: 1}

@@ -184,7 +184,7 @@ func cpu(rows []*views.Row, names []string) []*chart.Figure {
 	series := []chart.Series{{Name: "loader"}, {Name: "daemon"}}
 	some := false
 	for _, row := range rows {
-		client, daemon := lastingCPU(row)
+		client, daemon := row.CPU()
 		series[0].Y, series[1].Y = append(series[0].Y, 1000*client), append(series[1].Y, 1000*daemon)
 		some = some || client+daemon > 0
 	}

@@ -115,12 +115,31 @@ func sections(r *views.Report) []Section {
 	if r.Rounds > 1 {
 		main.Notes = append(main.Notes, "Small figures are 95 % intervals, by the bootstrap. With few rounds they are as wide as the rounds lay apart.")
 	}
+	main.Notes = append(main.Notes, doubts(r)...)
 	all := []Section{main}
 	if t := costs(r); t != nil {
 		all = append(all, Section{Title: "Where the time goes", Table: t, Notes: []string{"CPU time is that of the lasting epochs; below the daemon's stands what the first epoch took."}})
 	}
 	if figures := plots(r); len(figures) > 0 {
 		all = append(all, Section{Title: "Figures", Figures: figures})
+	}
+	return all
+}
+
+// doubts say which rows are too noisy to be compared, a sentence for each reason.
+func doubts(r *views.Report) (all []string) {
+	rows := map[string][]string{}
+	var reasons []string
+	for i := range r.Rows {
+		if why := r.Rows[i].Doubt; why != "" {
+			if rows[why] == nil {
+				reasons = append(reasons, why)
+			}
+			rows[why] = append(rows[why], r.Rows[i].View)
+		}
+	}
+	for _, why := range reasons {
+		all = append(all, "Too noisy to tell whether faster: "+strings.Join(rows[why], ", ")+": "+why+".")
 	}
 	return all
 }
@@ -184,11 +203,11 @@ func costs(r *views.Report) *Table {
 	t := fill(r, false, []column{
 		{head: Head{Name: "View", Words: true}, keep: true, cell: name},
 		{head: Head{Name: "Loader CPU", Unit: "ms a sample"}, cell: func(row *views.Row) Cell {
-			client, _ := lastingCPU(row)
+			client, _ := row.CPU()
 			return figure(client, Milliseconds)
 		}},
 		{head: Head{Name: "Daemon CPU", Unit: "ms a sample"}, cell: func(row *views.Row) Cell {
-			_, daemon := lastingCPU(row)
+			_, daemon := row.CPU()
 			c := figure(daemon, Milliseconds)
 			if row.DaemonFirst > 0 {
 				c.Small = "first " + Milliseconds(row.DaemonFirst)
@@ -291,15 +310,6 @@ func gain(r *views.Report) func(row *views.Row) Cell {
 		}
 		return Within(i, len(row.Lasting()))
 	}
-}
-
-// lastingCPU is the CPU seconds of a sample in the epochs that a training consists
-// of.
-func lastingCPU(row *views.Row) (client, daemon float64) {
-	if row.Fits && len(row.Cached) > 0 {
-		return row.ClientCached, row.DaemonCached
-	}
-	return row.ClientCold, row.DaemonCold
 }
 
 // terms that the page uses.

@@ -13,8 +13,9 @@ import (
 // a word.
 const worthwhile = 1.05
 
-// advise says which views to use. mnt is where they are mounted, or empty.
-func (r *Report) advise(mnt string) {
+// advise says which views to use. mnt is where they are mounted, or empty; again is
+// what makes the next run tell more.
+func (r *Report) advise(mnt, again string) {
 	if mnt == "" {
 		mnt = "MNT"
 	}
@@ -45,12 +46,66 @@ func (r *Report) advise(mnt string) {
 			a.Lossy = pick(a.Lossy, i)
 		}
 	}
+	r.doubt()
+	noisy := func(about, why string) string {
+		return about + ": too noisy to tell: " + why + "; run again " + again + ", or when the machine is quiet."
+	}
 	if a.Same >= 0 {
-		a.Lines = append(a.Lines, r.same(mnt))
+		if why := r.doubtSame(); why != "" {
+			a.Same = -1
+			a.Lines = append(a.Lines, noisy("Same pixels", why))
+		} else {
+			a.Lines = append(a.Lines, r.same(mnt))
+		}
 	}
 	if a.Lossy >= 0 {
-		a.Lines = append(a.Lines, r.lossy(mnt))
+		if why := r.Rows[a.Lossy].Doubt; why != "" {
+			a.Lossy = -1
+			a.Lines = append(a.Lines, noisy("Fewer bytes", why))
+		} else {
+			a.Lines = append(a.Lines, r.lossy(mnt))
+		}
 	}
+}
+
+// doubt finds out which rows can be compared with the base.
+func (r *Report) doubt() {
+	turns := func(i int) stats.Turns {
+		row := &r.Rows[i]
+		client, daemon := row.CPU()
+		return stats.Turns{Rates: row.Lasting(), Seconds: row.Seconds, Samples: r.Read, CPU: client + daemon, Busy: row.Busy, Others: row.Others}
+	}
+	for i := range r.Rows {
+		switch row := &r.Rows[i]; {
+		case len(row.Lasting()) == 0 || i == r.Advice.Base:
+		case r.Advice.Base < 0:
+			row.Doubt = stats.DoubtAlone(turns(i))
+		default:
+			row.Doubt = stats.Doubt(turns(i), turns(r.Advice.Base))
+		}
+	}
+}
+
+// doubtSame says why no view with the same pixels can be chosen, or is empty. If none
+// of them is worth a change, all have to be known well enough for that.
+func (r *Report) doubtSame() string {
+	best := &r.Rows[r.Advice.Same]
+	if best.Doubt != "" || r.Advice.Base < 0 || best.View != transcode.Original && r.worthwhile(best) {
+		return best.Doubt
+	}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Same && !row.Control && row.Error == "" && row.Doubt != "" && r.Gain(row).High >= worthwhile {
+			return row.Doubt
+		}
+	}
+	return ""
+}
+
+// worthwhile: the row is faster than the base, surely and by enough.
+func (r *Report) worthwhile(row *Row) bool {
+	gain := r.Gain(row)
+	return gain.Median >= worthwhile && gain.Low >= 1
 }
 
 // same advises on a view with the same pixels.
@@ -62,7 +117,7 @@ func (r *Report) same(mnt string) string {
 		return fmt.Sprintf("Same pixels: point your loader at %s/%s, the fastest: %.0f samples/s%s.", mnt, row.View, stats.Median(row.Lasting()), row.when())
 	case row.View == transcode.Original || gain.Median <= 1:
 		return "Same pixels: stay with your present tree; nothing is faster."
-	case gain.Median < worthwhile || gain.Low < 1:
+	case !r.worthwhile(row):
 		return fmt.Sprintf("Same pixels: stay with your present tree; %s/%s is %s as fast, and that is not worth a change.", mnt, row.View, times(gain))
 	}
 	return fmt.Sprintf("Same pixels: point your loader at %s/%s: %s your present tree%s, %s.", mnt, row.View, times(gain), row.when(), r.space(row))
@@ -79,7 +134,7 @@ func (r *Report) lossy(mnt string) string {
 	switch {
 	case a.Base < 0:
 		return s + fmt.Sprintf(": %.0f samples/s%s.", stats.Median(row.Lasting()), row.when())
-	case gain.Median < worthwhile || gain.Low < 1:
+	case !r.worthwhile(row):
 		return s + fmt.Sprintf(", is no faster here: %s your present tree%s.", times(gain), row.when())
 	}
 	return s + fmt.Sprintf(": %s your present tree%s, %s.", times(gain), row.when(), r.space(row))
@@ -117,7 +172,7 @@ func (r *Report) space(row *Row) string {
 
 // when says of which epochs the lasting rate is.
 func (r *Row) when() string {
-	if r.Fits && len(r.Cached) > 0 {
+	if r.cachedLast() {
 		return " from the second epoch on"
 	}
 	return ""

@@ -32,24 +32,20 @@ func (s *subject) analyse(c loader.Compute, cores int) {
 
 // What a resource has to be used for its share of the time to be what is missing.
 const (
-	busy    = 0.85 // of all processors together
-	working = 0.9  // of the accelerator
-	slower  = 0.9  // cold against cached, for the disk to matter
+	working = 0.9 // of the accelerator
+	slower  = 0.9 // cold against cached, for the disk to matter
 )
 
 // bottleneck is what the lasting epochs wait for.
 func (s *subject) bottleneck(cores int) string {
-	client, daemon := s.ClientCold, s.DaemonCold
-	if s.Fits {
-		client, daemon = s.ClientCached, s.DaemonCached
-	}
-	rate := stats.Median(s.Lasting())
+	client, daemon := s.CPU()
+	limited := s.Busy >= stats.InUse || (client+daemon)*stats.Median(s.Lasting()) >= stats.InUse*float64(cores)
 	switch {
 	case s.Utilisation >= working:
 		return "the accelerator"
-	case (client+daemon)*rate >= busy*float64(cores) && daemon > client:
+	case limited && daemon > client:
 		return "the daemon's processor time"
-	case (client+daemon)*rate >= busy*float64(cores):
+	case limited:
 		return "the loader's processor time"
 	case !s.Fits && stats.Median(s.Cold) < slower*stats.Median(s.Cached):
 		return "the disk"

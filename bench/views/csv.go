@@ -26,7 +26,8 @@ func CSV(w io.Writer, r *Report) error {
 		"client_cached_cpu_s_per_sample", "daemon_cached_cpu_s_per_sample",
 		"p50_s", "p99_s", "resident_bytes", "slab_bytes_per_file", "utilisation", "wait99_s",
 		"ingest_samples_per_s", "prep_samples_per_s", "fetch_samples_per_s",
-		"computing_share", "prep_stall_share", "fetch_stall_share", "bottleneck", "error")
+		"computing_share", "prep_stall_share", "fetch_stall_share", "bottleneck",
+		"busy_share", "others_share", "doubt", "error")
 	out := csv.NewWriter(w)
 	lines := [][]string{header}
 	for i := range r.Rows {
@@ -91,5 +92,5 @@ func (r *Row) csv() []string {
 		}
 		line = append(line, number(v))
 	}
-	return append(line, r.Bottleneck, r.Error)
+	return append(line, r.Bottleneck, known(r.Busy), known(r.Others), r.Doubt, r.Error)
 }

@@ -9,7 +9,7 @@ import (
 func TestCSV(t *testing.T) {
 	r := &Report{Rows: []Row{
 		{View: "ppm", Same: true, Fits: true, Cold: []float64{90, 100, 110}, Cached: []float64{400, 500, 600}, FileBytes: 1500, P50: 0.25},
-		{View: "a \"b\", c\nd", Error: "no such view"},
+		{View: "a \"b\", c\nd", Error: "no such view", Doubt: "noise"},
 	}}
 	var b bytes.Buffer
 	if err := CSV(&b, r); err != nil {
@@ -36,7 +36,7 @@ func TestCSV(t *testing.T) {
 		{1, "lasting_high_samples_per_s", "600"}, {1, "first_median_samples_per_s", ""}, {1, "rounds", "3"},
 		{1, "file_bytes_per_sample", "1500"}, {1, "stored_bytes_per_sample", "0"}, {1, "p50_s", "0.25"}, {1, "p99_s", ""},
 		{1, "computing_share", ""},
-		{2, "view", "a \"b\", c\nd"}, {2, "error", "no such view"}, {2, "file_bytes_per_sample", ""}, {2, "lasting_median_samples_per_s", ""},
+		{2, "view", "a \"b\", c\nd"}, {2, "error", "no such view"}, {2, "doubt", "noise"}, {2, "others_share", ""}, {2, "file_bytes_per_sample", ""}, {2, "lasting_median_samples_per_s", ""},
 	} {
 		if got := at(c.line, c.column); got != c.want {
 			t.Errorf("line %d, %s: %q, want %q", c.line, c.column, got, c.want)

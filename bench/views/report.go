@@ -75,6 +75,15 @@ type Row struct {
 	DaemonCold   float64 `json:"daemon_cold_seconds"`
 	ClientCached float64 `json:"client_cached_seconds"`
 	DaemonCached float64 `json:"daemon_cached_seconds"`
+	// Of the lasting epochs: wall seconds, one a round; the share of the processors
+	// that was in use, 0 to 1, by whatever, and the share that something used that was
+	// not measured; 0 where the system does not tell.
+	Seconds []float64 `json:"seconds,omitempty"`
+	Busy    float64   `json:"busy"`
+	Others  float64   `json:"others"`
+	// Doubt is why the lasting rate does not show whether this is faster than the base
+	// of the advice; empty where it does.
+	Doubt string `json:"doubt,omitempty"`
 	// P50 and P99 are the seconds from open to the end of a file, cold, nothing
 	// decoded by the reader; Raw is the rate of that.
 	P50 float64   `json:"p50_seconds"`
@@ -108,7 +117,8 @@ type Analysis struct {
 	FetchStall float64 `json:"fetch_stall"`
 }
 
-// Advice is which view to use. Indices are into Rows, -1 for none.
+// Advice is which view to use. Indices are into Rows, -1 for none, and where there is
+// doubt.
 type Advice struct {
 	Same  int `json:"same"`  // the best with the same pixels
 	Lossy int `json:"lossy"` // the best of the others whose likeness is known
@@ -121,12 +131,24 @@ type Advice struct {
 // Lasting are the rates of the epochs that a training consists of.
 func (r *Row) Lasting() []float64 {
 	switch {
-	case r.Fits && len(r.Cached) > 0:
+	case r.cachedLast():
 		return r.Cached
 	case len(r.Cold) > 0:
 		return r.Cold
 	}
 	return r.First
+}
+
+// cachedLast: later epochs read from memory, and this was measured.
+func (r *Row) cachedLast() bool { return r.Fits && len(r.Cached) > 0 }
+
+// CPU is the CPU seconds that a sample takes in lasting epochs, of the loader and of
+// the daemon.
+func (r *Row) CPU() (client, daemon float64) {
+	if r.cachedLast() {
+		return r.ClientCached, r.DaemonCached
+	}
+	return r.ClientCold, r.DaemonCold
 }
 
 // Rate is the lasting rate with its interval.

@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -59,11 +61,11 @@ type Config struct {
 
 // The bounds of what is chosen by itself.
 const (
-	fewest       = 24 // samples of an epoch
+	fewest       = 36 // samples of an epoch: in the least rounds enough for advice
 	most         = 1024
-	leastRounds  = 6 // of which the lowest and the highest hold the median 97 times of 100
-	mostRounds   = 12
-	epochsOfTurn = 3 // first or cold, cached, and what goes with mounting
+	leastRounds  = 6  // of which the lowest and the highest hold the median 97 times of 100
+	mostRounds   = 12 // or more, if it takes more for advice
+	epochsOfTurn = 3  // first or cold, cached, and what goes with mounting
 	pilot        = 48
 )
 
@@ -116,7 +118,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	}
 	r.report.Rounds, r.report.Read = r.fullRounds(), len(r.files)
 	r.report.Interrupted = err != nil
-	r.report.advise(r.Mount)
+	r.report.advise(r.Mount, r.again())
 	return r.report, errors.Join(err, os.RemoveAll(r.copies()), os.RemoveAll(r.kept()))
 }
 
@@ -161,14 +163,41 @@ func (r *runner) measure(ctx context.Context) error {
 			r.turns++
 		}
 		if r.Rounds == 0 && round == 0 {
-			left := r.Budget - time.Since(r.began)
-			r.rounds = min(mostRounds, max(leastRounds, 1+int(left/max(time.Since(began), time.Millisecond))))
+			affordable := 1 + int((r.Budget-time.Since(r.began))/max(time.Since(began), time.Millisecond))
+			r.rounds = max(leastRounds, min(affordable, max(mostRounds, r.enough())))
 		}
 		if !slices.ContainsFunc(r.subjects, func(s *subject) bool { return s.Error == "" }) {
 			return errors.New("nothing could be measured; the table says why")
 		}
 	}
 	return nil
+}
+
+// enough is how many rounds advice takes, going by the shortest epoch so far.
+func (r *runner) enough() int {
+	rounds := 0
+	for _, s := range r.subjects {
+		for _, seconds := range slices.Concat(s.coldTime, s.cachedTime) {
+			rounds = max(rounds, stats.Enough(len(r.files), seconds))
+		}
+	}
+	return rounds
+}
+
+// again is what makes the next run tell more.
+func (r *runner) again() string {
+	var without []string
+	if r.Rounds > 0 {
+		without = append(without, "--rounds")
+	}
+	if r.Samples > 0 {
+		without = append(without, "--samples")
+	}
+	longer := fmt.Sprintf("with --time %dm", max(5, int((4*r.Budget).Minutes())))
+	if len(without) > 0 {
+		longer += " and without " + strings.Join(without, " and ")
+	}
+	return longer
 }
 
 // tell tells what is being done.

@@ -26,12 +26,15 @@ type subject struct {
 	clientCold, daemonCold, p50, p99       []float64
 	clientCached, daemonCached             []float64
 	coldUse, cachedUse, coldWait, cachWait []float64
+	coldTime, cachedTime                   []float64 // seconds of wall time
+	coldShares, cachedShares               []loader.Use
 }
 
 // taken is what an epoch took.
 type taken struct {
 	loader.Epoch
 	daemon mounted.Usage // of this epoch alone, but for the memory
+	shares loader.Use    // of the processors
 }
 
 // perSample is seconds or bytes of each sample.
@@ -202,6 +205,7 @@ func (s *subject) addCold(t taken) {
 	s.clientCold = append(s.clientCold, t.perSample(t.CPU))
 	s.daemonCold = append(s.daemonCold, t.perSample(t.daemon.CPU))
 	s.coldUse, s.coldWait = append(s.coldUse, t.Utilisation), append(s.coldWait, t.Wait99)
+	s.coldTime, s.coldShares = append(s.coldTime, t.Seconds), append(s.coldShares, t.shares)
 	s.Resident = max(s.Resident, t.daemon.Resident)
 }
 
@@ -210,6 +214,7 @@ func (s *subject) addCached(t taken) {
 	s.clientCached = append(s.clientCached, t.perSample(t.CPU))
 	s.daemonCached = append(s.daemonCached, t.perSample(t.daemon.CPU))
 	s.cachedUse, s.cachWait = append(s.cachedUse, t.Utilisation), append(s.cachWait, t.Wait99)
+	s.cachedTime, s.cachedShares = append(s.cachedTime, t.Seconds), append(s.cachedShares, t.shares)
 	s.Resident = max(s.Resident, t.daemon.Resident)
 }
 
@@ -253,6 +258,7 @@ func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed u
 			return t, err
 		}
 	}
+	watch := loader.Watch()
 	t.Epoch, err = r.Loader.Epoch(ctx, loader.Job{Dir: dir, Files: r.list(), Seed: seed, Compute: r.Compute, Warm: min(warmest, len(r.files)/8)})
 	if err != nil {
 		if m != nil && ctx.Err() == nil {
@@ -260,6 +266,17 @@ func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed u
 		}
 		return t, err
 	}
+	if m != nil {
+		if after, err = m.Usage(); err != nil {
+			return t, err
+		}
+		t.daemon = mounted.Usage{CPU: after.CPU - before.CPU, Read: after.Read - before.Read, Resident: after.Resident}
+	}
+	used := t.daemon.CPU
+	if _, here := r.Loader.(loader.Builtin); !here {
+		used += t.CPU
+	}
+	t.shares = watch.Since(used)
 	if t.Bytes == 0 { // it did not tell
 		if t.Bytes, err = sizeOfView(dir, r.files); err != nil {
 			return t, err
@@ -273,12 +290,6 @@ func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed u
 	}
 	if !r.Blind && t.Samples != len(r.files) {
 		return t, fmt.Errorf("the loader read %d of %d samples", t.Samples, len(r.files))
-	}
-	if m != nil {
-		if after, err = m.Usage(); err != nil {
-			return t, err
-		}
-		t.daemon = mounted.Usage{CPU: after.CPU - before.CPU, Read: after.Read - before.Read, Resident: after.Resident}
 	}
 	return t, nil
 }
@@ -381,9 +392,20 @@ func (s *subject) summarize(r *runner) {
 	s.ClientCached, s.DaemonCached = stats.Median(s.clientCached), stats.Median(s.daemonCached)
 	s.P50, s.P99 = stats.Median(s.p50), stats.Median(s.p99)
 	s.Fits = s.FileBytes > 0 && s.FileBytes*int64(len(r.Files)) < r.report.Memory/2 // the rest is for the training
-	s.Utilisation, s.Wait99 = stats.Median(s.coldUse), stats.Median(s.coldWait)
-	if s.Fits {
-		s.Utilisation, s.Wait99 = stats.Median(s.cachedUse), stats.Median(s.cachWait)
+	s.Utilisation, s.Wait99, s.Seconds = stats.Median(s.coldUse), stats.Median(s.coldWait), s.coldTime
+	shares := s.coldShares
+	if s.cachedLast() {
+		s.Utilisation, s.Wait99, s.Seconds = stats.Median(s.cachedUse), stats.Median(s.cachWait), s.cachedTime
+		shares = s.cachedShares
+	}
+	s.Busy, s.Others = 0, 0
+	total := 0.0
+	for _, seconds := range s.Seconds {
+		total += seconds
+	}
+	for i, seconds := range s.Seconds {
+		s.Busy += shares[i].Busy * seconds / total
+		s.Others += shares[i].Others * seconds / total
 	}
 	s.analyse(r.Compute, r.report.Machine.Cores)
 }

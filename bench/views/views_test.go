@@ -2,6 +2,7 @@ package views
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,8 +10,19 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 )
 
+// rows were measured in six rounds that were all alike, unless they tell more.
 func rows(r ...Row) *Report {
-	return &Report{Rows: r, Advice: Advice{Same: -1, Lossy: -1, Base: -1}}
+	for i := range r {
+		for _, rates := range []*[]float64{&r[i].First, &r[i].Cold, &r[i].Cached} {
+			if len(*rates) == 1 {
+				*rates = slices.Repeat(*rates, 6)
+			}
+		}
+		if r[i].Seconds == nil {
+			r[i].Seconds = slices.Repeat([]float64{2}, 6)
+		}
+	}
+	return &Report{Rows: r, Read: 200, Advice: Advice{Same: -1, Lossy: -1, Base: -1}}
 }
 
 // TestAdvice: who wins, and what is said of it.
@@ -42,10 +54,10 @@ func TestAdvice(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			// memory decides against a tree that fits, too
 			if test.name == "memory decides" {
-				test.report.Rows[0].Cached = []float64{100}
+				test.report.Rows[0].Cached = slices.Repeat([]float64{100}, 6)
 				test.report.Rows[0].Fits = true
 			}
-			test.report.advise("")
+			test.report.advise("", "with --time 5m")
 			a := test.report.Advice
 			if a.Same != test.same || a.Lossy != test.lossy {
 				t.Errorf("advises %d and %d, want %d and %d", a.Same, a.Lossy, test.same, test.lossy)
@@ -62,11 +74,67 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// TestNoise: what says nothing is not advised, and the line says why.
+func TestNoise(t *testing.T) {
+	plain := Row{View: plainName, Control: true, Same: true, Cold: []float64{100}, FileBytes: 100}
+	original := Row{View: "original", Same: true, Cold: []float64{97}, FileBytes: 100}
+	ppm := Row{View: "ppm", Same: true, Cold: []float64{150}}
+	scan5 := Row{View: "scan5", MSSSIM: 0.96, Cold: []float64{150}}
+	rare := scan5
+	rare.Cold = []float64{140, 150, 160, 145, 155, 150}
+	wide := ppm
+	wide.Cold = []float64{60, 180, 70, 190, 65, 170}
+	crowded := ppm
+	crowded.Busy, crowded.Others = 0.9, 0.4
+	slow := wide
+	slow.Cold = []float64{20, 60, 25, 65, 20, 60}
+	for _, test := range []struct {
+		name        string
+		report      *Report
+		same, lossy int
+		lines       []string
+	}{
+		{"rounds far apart", rows(plain, original, wide, rare), -1, 3, []string{
+			"Same pixels: too noisy to tell: the gain may be anything from 0.", "Fewer bytes: MNT/scan5"}},
+		{"something else was busy", rows(plain, original, crowded, rare), -1, 3, []string{
+			"Same pixels: too noisy to tell: other processes used 40 % of the processors; run again with --time 5m, or when the machine is quiet.", "Fewer bytes: MNT/scan5"}},
+		{"a slow view may be noisy", rows(plain, original, slow), 1, -1, []string{"Same pixels: stay with your present tree"}},
+		{"noise beside what is clear", rows(plain, ppm, Row{View: "bmp", Same: true, Cold: []float64{60, 180, 70, 190, 65, 170}}), 1, -1, []string{"Same pixels: point your loader at MNT/ppm: 1.50×"}},
+		{"without the tree", rows(wide), -1, -1, []string{"Same pixels: too noisy to tell: the rate may be anything from 62.5 samples/s to"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.report.advise("", "with --time 5m")
+			a := test.report.Advice
+			if a.Same != test.same || a.Lossy != test.lossy || len(a.Lines) != len(test.lines) {
+				t.Fatalf("advises %d and %d, want %d and %d: %q", a.Same, a.Lossy, test.same, test.lossy, a.Lines)
+			}
+			for i, want := range test.lines {
+				if !strings.Contains(a.Lines[i], want) {
+					t.Errorf("says %q, want %q in it", a.Lines[i], want)
+				}
+			}
+		})
+	}
+}
+
+// TestAgain: what to do about noise is not what was done already.
+func TestAgain(t *testing.T) {
+	for want, c := range map[string]Config{
+		"with --time 5m":  {Budget: 75 * time.Second},
+		"with --time 20m": {Budget: 5 * time.Minute},
+		"with --time 5m and without --rounds and --samples": {Budget: time.Second, Rounds: 3, Samples: 16},
+	} {
+		if got := (&runner{Config: c}).again(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestStoreNeedsNoSpace: what a store's views take is there.
 func TestStoreNeedsNoSpace(t *testing.T) {
 	r := rows(Row{View: "original", Same: true, Cold: []float64{100}, Cached: []float64{100}}, Row{View: "ppm", Same: true, Cold: []float64{200}, Cached: []float64{200}})
 	r.Prepared = true
-	r.advise("/mnt")
+	r.advise("/mnt", "")
 	if s := r.Advice.String(); !strings.Contains(s, "/mnt/ppm: 2.00× your present tree, which the store has already") {
 		t.Error(s)
 	}

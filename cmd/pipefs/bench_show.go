@@ -214,5 +214,9 @@ func memoryOf(r *views.Report) string {
 		}
 		s += "."
 	}
-	return s + fmt.Sprintf(" * is the best; it counts epochs from memory if all files fit in half of the %s that are free.", formatSize(r.Memory))
+	best := "No view is marked as the best;"
+	if r.Advice.Same >= 0 || r.Advice.Lossy >= 0 {
+		best = "* is the best;"
+	}
+	return s + fmt.Sprintf(" %s epochs from memory count if all files fit in half of the %s that are free.", best, formatSize(r.Memory))
 }

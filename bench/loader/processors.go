@@ -1,0 +1,92 @@
+package loader
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Processors tells what the processors did while something was measured: those that
+// this process may use, by its affinity, which a cpuset of a container or of a batch
+// system sets.
+type Processors struct {
+	began time.Time
+	ticks ticks
+	known bool
+	own   float64 // CPU seconds of this process
+}
+
+// Use is shares of the processors, 0 to 1; 0 where the system does not tell.
+type Use struct {
+	Busy float64 // in use, by whatever
+	// Others is what was used by something else than what was measured: other
+	// processes, the kernel's work for them, and the host of a virtual machine.
+	Others float64
+}
+
+// Watch begins.
+func Watch() Processors {
+	p := Processors{began: time.Now(), own: ownCPU()}
+	p.ticks, p.known = readTicks()
+	return p
+}
+
+// Since is what the processors did since Watch. Used is how many CPU seconds those took
+// that were measured, this process left out.
+func (p Processors) Since(used float64) Use {
+	used += ownCPU() - p.own
+	// What a quota allows (cpu.max of a cgroup) GOMAXPROCS knows.
+	u := Use{Busy: used / (time.Since(p.began).Seconds() * float64(runtime.GOMAXPROCS(0)))}
+	now, known := readTicks()
+	all := now.all - p.ticks.all
+	if !known || !p.known || all <= 0 {
+		return Use{Busy: min(1, u.Busy)}
+	}
+	busy := now.busy - p.ticks.busy
+	u.Busy = min(1, max(u.Busy, busy/all))
+	u.Others = min(1, max(0, busy-used)/all)
+	return u
+}
+
+// ticks are seconds of single processors since the system was started.
+type ticks struct{ busy, all float64 }
+
+func readTicks() (ticks, bool) {
+	b, err := os.ReadFile("/proc/stat")
+	var mine unix.CPUSet
+	if err != nil || unix.SchedGetaffinity(0, &mine) != nil {
+		return ticks{}, false
+	}
+	return parseTicks(b, mine.IsSet)
+}
+
+// parseTicks reads lines such as "cpu3 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL
+// GUEST NICEGUEST" of some processors; guests are counted in USER as well.
+func parseTicks(stat []byte, mine func(cpu int) bool) (t ticks, known bool) {
+	const perSecond = 100 // USER_HZ, the same on all architectures that Go knows
+	for line := range bytes.Lines(stat) {
+		f := bytes.Fields(line)
+		if len(f) < 9 || !bytes.HasPrefix(f[0], []byte("cpu")) {
+			continue
+		}
+		cpu, err := strconv.Atoi(string(f[0][3:]))
+		if err != nil || !mine(cpu) { // the first line has the sum, and no number
+			continue
+		}
+		for i, word := range f[1:9] {
+			n, err := strconv.ParseUint(string(word), 10, 63)
+			if err != nil {
+				return ticks{}, false
+			}
+			t.all += float64(n) / perSecond
+			if i != 3 && i != 4 { // idle, and idle with a disk to wait for
+				t.busy += float64(n) / perSecond
+			}
+		}
+	}
+	return t, t.all > 0
+}

@@ -1,0 +1,133 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+)
+
+// Turns is what was measured of one subject in its turns: one epoch in each round, in
+// which the subjects that it is compared with had their turn, too.
+type Turns struct {
+	Rates   []float64 // samples/s, one a round, in which starting may be left out
+	Seconds []float64 // of wall time that the epochs took
+	Samples int       // of an epoch
+	CPU     float64   // seconds of processor time that a sample took; 0 if unknown
+	// Busy is the share of the processors that was in use meanwhile, 0 to 1, and
+	// Others the share that something used that was not measured; 0 if unknown.
+	Busy, Others float64
+}
+
+// What measurements have to have for a conclusion.
+const (
+	leastRounds  = 3 // fewer do not show how much rounds differ
+	leastSamples = 200
+	leastSeconds = 1
+	ample        = 10 // seconds, after which fewer samples will do
+	// widest is how many times the lower end of an interval its upper end may be.
+	widest = 1.5
+	// Others may use this share of the processors, or more if half of them are idle.
+	othersShare, idleShare = 0.1, 0.5
+	// unexplained is by what factor a ratio of rates may differ from that of processor
+	// time where processors are the limit: up to 1/InUse of it may be idle time.
+	unexplained = 1.25
+)
+
+// InUse is the share of all processors from which on they are what limits a rate.
+const InUse = 0.85
+
+// Doubt says why a's and base's rates do not show whether a is faster, or is empty:
+// something else was using the processors, too little was measured, rates and processor
+// time contradict each other, or the interval of the gain is too wide.
+func Doubt(a, base Turns) string {
+	for _, why := range []string{crowded(a, base), few(a), few(base), contradiction(a, base), wideGain(Paired(a.Rates, base.Rates))} {
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// DoubtAlone says why a's rates tell nothing, where there is nothing to compare them
+// with, or is empty.
+func DoubtAlone(a Turns) string {
+	for _, why := range []string{crowded(a), few(a), wide("rate", Bootstrap(a.Rates), widest, " samples/s")} {
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// crowded: something else was using the processors.
+func crowded(all ...Turns) string {
+	most := 0.0
+	for _, t := range all {
+		if 1-t.Busy < idleShare {
+			most = max(most, t.Others)
+		}
+	}
+	if most <= othersShare {
+		return ""
+	}
+	return fmt.Sprintf("other processes used %.0f %% of the processors", 100*most)
+}
+
+// Enough is how many rounds of epochs of so many samples and seconds a conclusion takes,
+// with a fifth to spare.
+func Enough(samples int, seconds float64) int {
+	const spare = 1.2
+	if samples <= 0 || seconds <= 0 {
+		return leastRounds
+	}
+	rounds := max(leastSeconds/seconds, min(leastSamples/float64(samples), ample/seconds))
+	return max(leastRounds, int(math.Ceil(spare*rounds)))
+}
+
+// few: too little was measured.
+func few(t Turns) string {
+	samples, seconds := t.Samples*len(t.Rates), 0.0
+	for _, s := range t.Seconds {
+		seconds += s
+	}
+	switch {
+	case len(t.Rates) < leastRounds:
+		return fmt.Sprintf("fewer than %d rounds do not show how much they differ", leastRounds)
+	case seconds < leastSeconds, samples < leastSamples && seconds < ample:
+		return fmt.Sprintf("%d samples were read in %.1f s, and at least %d in %d s are needed", samples, seconds, leastSamples, leastSeconds)
+	}
+	return ""
+}
+
+// contradiction: where all processors are in use, an epoch gets shorter only as the
+// processor time of a sample falls. If it is shorter than that, others took processors
+// away from base; if it is longer, others took them away from a. Epochs are compared by
+// their whole time, starting included, as their processor time is.
+func contradiction(a, base Turns) string {
+	if a.CPU <= 0 || base.CPU <= 0 {
+		return ""
+	}
+	gain, explained := Paired(base.Seconds, a.Seconds).Median, base.CPU/a.CPU
+	more := base.Busy >= InUse && gain > explained*unexplained
+	less := a.Busy >= InUse && gain*unexplained < explained
+	if !more && !less {
+		return ""
+	}
+	return fmt.Sprintf("the processors were the limit, and epochs are %.2f× as fast where processor time explains %.2f×", gain, explained)
+}
+
+// wideGain: an interval may be as wide as the gain is large, and as wide as it likes
+// where all of it says that nothing is gained.
+func wideGain(gain Interval) string {
+	if gain.High <= 1 {
+		return ""
+	}
+	return wide("gain", gain, max(widest, gain.Median), "×")
+}
+
+// wide: the upper end of an interval is more than so many times the lower end.
+func wide(what string, i Interval, most float64, unit string) string {
+	if i.Low > 0 && i.High <= most*i.Low {
+		return ""
+	}
+	return fmt.Sprintf("the %s may be anything from %.3g%s to %.3g%s", what, i.Low, unit, i.High, unit)
+}
