@@ -17,8 +17,12 @@ const blockSize = 128 << 10
 // change.
 const forever = time.Duration(math.MaxInt64)
 
-// fillEntry describes what a name leads to. Size is that in the view.
+// fillEntry describes what a name leads to, and counts that the kernel knows the
+// node. Size is that in the view.
 func (f *FS) fillEntry(out *fuse.EntryOut, node uint64, a produce.Attr, size int64) {
+	if index, _ := splitNode(node); index != originalView {
+		f.views.at(index).hold()
+	}
 	out.NodeId = node
 	fillAttr(&out.Attr, node, a, size)
 	out.SetEntryTimeout(forever)

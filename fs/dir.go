@@ -92,7 +92,7 @@ func (f *FS) listSpecial(n uint64) (entries []fuse.DirEntry) {
 		listed := slices.Clone(f.views.listed)
 		f.views.mu.RUnlock()
 		for _, name := range listed {
-			entries = append(entries, fuse.DirEntry{Name: name, Mode: unix.S_IFDIR, Ino: node(f.views.named(name).index, rootID)})
+			entries = append(entries, fuse.DirEntry{Name: name, Mode: unix.S_IFDIR, Ino: node(f.views.named(name, false).index, rootID)})
 		}
 		r.mu.Lock()
 		for _, l := range r.links {

@@ -11,13 +11,15 @@
 //
 // A view is a pipeline presented as a directory below the root of the mount. It
 // shows the whole tree, each sample as the pipeline makes it, and all other files
-// as they are. A view exists as soon as its spec is valid; only some are listed.
+// as they are. A view exists as soon as its spec is valid; only some are listed. Where
+// thousands were entered, those that nobody uses are forgotten, and made again when they
+// are entered again.
 //
 // A node is what the kernel calls an inode: one entry in one view. Its number is
-// computed, view<<32 | entry, so nothing is stored for it and FORGET has nothing
-// to do. What a view shows as it is has the node of the view `original`, like a
-// hard link, so that the page cache holds it once. View 0 has the nodes that
-// belong to no view: the root, its links, and `.pipefs`.
+// computed, view<<32 | entry, so nothing is stored for it. FORGET only counts: a view
+// can go when the kernel knows no node of it. What a view shows as it is has the node
+// of the view `original`, like a hard link, so that the page cache holds it once. View 0
+// has the nodes that belong to no view: the root, its links, and `.pipefs`.
 //
 // The own name of an entry is its name in the dataset. The listed name is the
 // one under which a view lists it, with the extension of the format that the view

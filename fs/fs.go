@@ -124,8 +124,8 @@ type Options struct {
 	Files map[string]func() ([]byte, error)
 	// Control is where the link .pipefs/control leads; none if empty.
 	Control string
-	// MaxViews bounds the number of views that can be entered; 0 means
-	// DefaultMaxViews.
+	// MaxViews is how many of the views that nobody uses are remembered; the listed ones
+	// do not count. 0 means DefaultMaxViews.
 	MaxViews int
 	// ListBytes bounds the memory for file lists; 0 means DefaultListBytes.
 	ListBytes int64

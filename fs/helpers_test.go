@@ -450,9 +450,15 @@ func (m *mounted) names(dir ...string) string {
 // told waits until the kernel was told of all changes.
 func (m *mounted) told() {
 	m.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); m.fs.notify.busy.Load() != 0; {
+	m.eventually("the kernel was told of changes", func() bool { return m.fs.notify.busy.Load() == 0 })
+}
+
+// eventually waits until something is so.
+func (m *mounted) eventually(what string, is func() bool) {
+	m.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); {
 		if time.Now().After(deadline) {
-			m.t.Fatal("the kernel was not told of changes in 10 s")
+			m.t.Fatalf("not within 10 s: %s", what)
 		}
 		time.Sleep(time.Millisecond)
 	}

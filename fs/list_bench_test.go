@@ -68,7 +68,7 @@ func BenchmarkList100k(b *testing.B) {
 			list(m, "scan5")
 			for range b.N {
 				b.StopTimer()
-				m.fs.server.Load().InodeNotify(node(m.fs.views.named(view).index, 2), 0, 0)
+				m.fs.server.Load().InodeNotify(node(m.fs.views.named(view, false).index, 2), 0, 0)
 				b.StartTimer()
 				list(m, view)
 			}

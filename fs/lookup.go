@@ -145,8 +145,14 @@ func errOr(err, otherwise error) error {
 	return otherwise
 }
 
-// Forget has nothing to do: nothing is stored for a node.
-func (f *FS) Forget(_, _ uint64) {}
+// Forget is told of a node that the kernel no longer knows, and how often it had been
+// told of it. Nothing is stored for a node, but its view may go.
+func (f *FS) Forget(n, times uint64) {
+	index, _ := splitNode(n)
+	if v := f.views.at(index); v != nil && !v.original() {
+		v.release(times)
+	}
+}
 
 // refresh lists a directory again if it changed, and tells the kernel what did.
 func (f *FS) refresh(d *dir) (*snapshot, error) {

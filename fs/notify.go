@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,9 +20,11 @@ type notifier struct {
 	busy  atomic.Int64 // notices that are not done
 }
 
+// notice is one thing to forget: names of a directory, or a view.
 type notice struct {
 	d    *dir
 	diff *change
+	view *view
 }
 
 func (n *notifier) init() { n.wake = make(chan struct{}, 1) }
@@ -29,9 +32,20 @@ func (n *notifier) init() { n.wake = make(chan struct{}, 1) }
 // entries makes the kernel forget what it knows of the given names of a
 // directory, in every view.
 func (n *notifier) entries(d *dir, diff *change) {
+	n.add(notice{d: d, diff: diff})
+}
+
+// views makes the kernel forget views that have expired.
+func (n *notifier) views(expired []*view) {
+	for _, v := range expired {
+		n.add(notice{view: v})
+	}
+}
+
+func (n *notifier) add(what notice) {
 	n.busy.Add(1)
 	n.mu.Lock()
-	n.queue = append(n.queue, notice{d, diff})
+	n.queue = append(n.queue, what)
 	n.mu.Unlock()
 	select {
 	case n.wake <- struct{}{}:
@@ -64,6 +78,12 @@ func (f *FS) runNotifier(s *fuse.Server, stop <-chan struct{}) {
 
 // forget handles one notice. What the kernel does not know it ignores.
 func (f *FS) forget(s *fuse.Server, n notice) {
+	if n.view != nil {
+		// The kernel drops what nobody has open, and says so by FORGET.
+		s.EntryNotify(rootNode, n.view.name)
+		n.view.release(0)
+		return
+	}
 	n.d.seenMu.RLock()
 	seen := append([]viewSeen(nil), n.d.seen...)
 	n.d.seenMu.RUnlock()
@@ -73,6 +93,9 @@ func (f *FS) forget(s *fuse.Server, n notice) {
 	}
 	for _, at := range seen {
 		v := f.views.at(at.view)
+		if v == nil {
+			continue // forgotten
+		}
 		parent := node(v.index, n.d.id)
 		told := map[string]bool{}
 		tell := func(name string) {
@@ -122,6 +145,9 @@ func (d *dir) see(v *view, version uint32) (before uint32) {
 			}
 			return before
 		}
+	}
+	if len(d.seen) == cap(d.seen) {
+		d.seen = slices.DeleteFunc(d.seen, func(s viewSeen) bool { return v.views.at(s.view) == nil })
 	}
 	d.seen = append(d.seen, viewSeen{v.index, version})
 	return 0

@@ -15,32 +15,38 @@ import (
 // without it. The path is relative to the mount: "l3/cats/7.l3". There are no links
 // to follow. room is told the size before memory is taken for it, and may refuse.
 func (f *FS) ReadFile(ctx context.Context, path string, room func(size int64) error) ([]byte, error) {
-	var b []byte
-	var status fuse.Status
 	for range 3 {
-		entry, s := f.walkTo(ctx, path)
-		if s != fuse.OK {
-			return nil, pathError(ctx, path, s)
+		b, status, err := f.readPath(ctx, path, room)
+		switch {
+		case err != nil:
+			return nil, err
+		case status == fuse.OK:
+			return b, nil
+		case status != estale:
+			return nil, pathError(ctx, path, status)
 		}
-		if entry.Mode&unix.S_IFMT != unix.S_IFREG {
-			return nil, fmt.Errorf("%s is not a file", path)
-		}
-		if err := room(int64(entry.Size)); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		b = make([]byte, entry.Size)
-		// A file that changed since it was looked up is looked up again.
-		if status = f.readWhole(ctx, entry.NodeId, b); status != estale {
-			break
-		}
+		// It changed since it was looked up.
 	}
-	if status != fuse.OK {
-		return nil, pathError(ctx, path, status)
-	}
-	return b, nil
+	return nil, pathError(ctx, path, estale)
 }
 
-// walkTo looks up each name of a path.
+func (f *FS) readPath(ctx context.Context, path string, room func(size int64) error) ([]byte, fuse.Status, error) {
+	entry, status := f.walkTo(ctx, path)
+	if status != fuse.OK {
+		return nil, fuse.OK, pathError(ctx, path, status)
+	}
+	defer f.Forget(entry.NodeId, 1)
+	if entry.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fuse.OK, fmt.Errorf("%s is not a file", path)
+	}
+	if err := room(int64(entry.Size)); err != nil {
+		return nil, fuse.OK, fmt.Errorf("%s: %w", path, err)
+	}
+	b := make([]byte, entry.Size)
+	return b, f.readWhole(ctx, entry.NodeId, b), nil
+}
+
+// walkTo looks up each name of a path. What it returns has to be forgotten.
 func (f *FS) walkTo(ctx context.Context, path string) (entry fuse.EntryOut, status fuse.Status) {
 	entry.NodeId, entry.Mode = rootNode, unix.S_IFDIR
 	for name := range strings.SplitSeq(path, "/") {
@@ -49,7 +55,9 @@ func (f *FS) walkTo(ctx context.Context, path string) (entry fuse.EntryOut, stat
 		}
 		header := fuse.InHeader{NodeId: entry.NodeId}
 		entry = fuse.EntryOut{}
-		if status = f.Lookup(ctx.Done(), &header, name, &entry); status != fuse.OK {
+		status = f.Lookup(ctx.Done(), &header, name, &entry)
+		f.Forget(header.NodeId, 1)
+		if status != fuse.OK {
 			return entry, status
 		}
 	}

@@ -179,11 +179,13 @@ func (r *root) inDir(node uint64) string {
 
 // lookupView is LOOKUP of a view in the root.
 func (f *FS) lookupView(name string, out *fuse.EntryOut) fuse.Status {
-	v, err := f.view(name)
+	v, err := f.findView(name, true)
 	if err != nil {
 		f.explain(name, err)
 		return fuse.ENOENT
 	}
+	// The reply counts once more: between the two the view cannot be forgotten.
+	defer v.release(1)
 	a, err := f.producer.Stat("")
 	if err != nil {
 		return f.fail(v, "lookup", "", noOffset, err)

@@ -36,6 +36,9 @@ type ViewStats struct {
 // Stats of a file system.
 type Stats struct {
 	Views []ViewStats `json:"views"`
+	// ForgottenViews counts those that were entered long ago and are no longer among
+	// Views.
+	ForgottenViews uint64 `json:"forgotten_views"`
 	// Entries is the number of files and directories that were listed, former
 	// versions of changed ones included; Known that of the files whose attributes
 	// were looked at.
@@ -52,7 +55,10 @@ func (f *FS) Stats() Stats {
 		Entries: f.tree.entries.count(), Known: f.tree.attrs.count(),
 		Passthrough: f.passes.Load(), Panics: f.panics.Load(),
 	}
-	for _, v := range *f.views.all.Load() {
+	f.views.mu.RLock()
+	s.ForgottenViews = f.views.forgotten
+	f.views.mu.RUnlock()
+	for _, v := range f.views.all() {
 		c := &v.counters
 		s.Views = append(s.Views, ViewStats{
 			View: v.name, Lookups: c.lookups.Load(), Reads: c.reads.Load(), Begun: c.begun.Load(), Bytes: c.bytes.Load(),

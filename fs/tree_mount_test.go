@@ -1,9 +1,11 @@
 package fs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,20 +96,55 @@ func TestViewsInTheMount(t *testing.T) {
 	if log := m.log.String(); strings.Count(log, "did you mean bmp?") != 1 || !strings.Contains(log, "level=INFO") || strings.Contains(log, ".git") {
 		t.Errorf("log:\n%s", log)
 	}
-	// original, scan5, bmp, resize256-npy, and two more
-	var resolved int
-	for i := range 10 {
-		if _, err := os.Stat(m.path(fmt.Sprintf("resize%d-bmp", i+1))); err == nil {
-			resolved++
-		}
-	}
-	if resolved != 2 {
-		t.Errorf("%d views beyond the limit of 6", resolved)
-	}
-	for view, want := range map[string]bool{"original": false, "resize256-npy": true, "resize1-bmp": false} {
+	for view, want := range map[string]bool{"original": false, "resize256-npy": true, "resize1-npy": false} {
 		if _, touched := m.p.touched.Load(view); touched != want {
 			t.Errorf("touched %s: %v", view, touched)
 		}
+	}
+}
+
+// TestViewsAreForgotten: any number of views can be entered. Of those that nobody uses
+// only some are remembered; one that is in use stays what it is.
+func TestViewsAreForgotten(t *testing.T) {
+	const limit = 8
+	m := mount(t, PageCache, func(o *Options) { o.MaxViews = limit })
+	m.write("d/a.jpg", "x")
+	used, err := os.Open(m.path("resize256-npy/d/a.npy"))
+	must(t, err)
+	defer used.Close()
+	dir, err := os.Open(m.path("resize999-npy/d"))
+	must(t, err)
+	defer dir.Close()
+	ino := inode(t, m.path("resize256-npy/d/a.npy"))
+	views := func() int { return len(m.fs.Stats().Views) }
+	for i := range 30 * limit {
+		m.want(string(derived(fmt.Sprintf("resize%d-bmp", i+1), []byte("x"))), fmt.Sprintf("resize%d-bmp/d/a.bmp", i+1))
+	}
+	// three are listed, and two are in use
+	m.eventually("the kernel forgot the views that nobody uses", func() bool { return views() <= limit+5 })
+	if n := m.fs.Stats().ForgottenViews; n < 28*limit {
+		t.Errorf("%d views were forgotten", n)
+	}
+	data, err := io.ReadAll(used)
+	if want := derived("resize256-npy", []byte("x")); err != nil || !bytes.Equal(data, want) {
+		t.Errorf("a file that stayed open: %q, %v", data, err)
+	}
+	if names, err := dir.Readdirnames(-1); err != nil || len(names) != 1 || names[0] != "a.npy" {
+		t.Errorf("a directory that stayed open: %q, %v", names, err)
+	}
+	if now := inode(t, m.path("resize256-npy/d/a.npy")); now != ino {
+		t.Errorf("the view of a file that stayed open was made again: inode %d, before %d", now, ino)
+	}
+	// What changes is told to the views that are left.
+	m.write("d/b.jpg", "y")
+	m.want(string(derived("resize999-npy", []byte("y"))), "resize999-npy/d/b.npy")
+	for i := range 2 * maxExplained {
+		m.fs.explain(fmt.Sprintf("none%d", i), errors.New("no view"))
+	}
+	var told int
+	m.fs.specErrors.Range(func(any, any) bool { told++; return true })
+	if told > maxExplained {
+		t.Errorf("%d names that are no views are remembered", told)
 	}
 }
 

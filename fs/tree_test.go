@@ -164,10 +164,19 @@ func treeMemory(tb testing.TB, m manyFiles, looked bool) float64 {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	vs := newViews(DefaultMaxViews)
+	bmp, err := testRegistry().Parse("bmp")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	second, _, err := vs.add(bmp, false)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	for i := range root.ids {
 		d := tr.dir(root.at(i))
-		d.see(&view{index: 1}, 0)
-		d.see(&view{index: 2}, 0)
+		d.see(vs.at(originalView), 0)
+		d.see(second, 0)
 		s, err := tr.list(d)
 		if err != nil {
 			tb.Fatal(err)

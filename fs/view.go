@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,69 +27,164 @@ type view struct {
 	index    uint32
 	name     string
 	pipeline transcode.Pipeline
+	views    *views
 	entered  sync.Once
 	counters counters
+
+	// refs counts the nodes of the view that the kernel knows, each as often as it was
+	// told of it.
+	refs    atomic.Int64
+	used    atomic.Int64 // tick of the last lookup
+	expired atomic.Bool  // forgotten as soon as refs is 0
 }
 
 func (v *view) original() bool { return v.index == originalView }
 
-// views are all views that were asked for. They are never forgotten: the kernel
-// may hold their nodes.
+// views are the views that were entered. Where more than max were, besides the listed
+// ones, the kernel is asked to forget those that were looked up longest ago. A view is
+// forgotten when the kernel knows no node of it. An index is never given twice: content
+// is cached by it.
 type views struct {
-	max    int
-	all    atomic.Pointer[[]*view] // by index - 1
+	max   int
+	slots []atomic.Pointer[view] // a view is in the slot of its index modulo their number
+	tick  atomic.Int64
+
 	mu     sync.RWMutex
 	byName map[string]*view
+	next   uint32 // index
 	listed []string
+	// forgotten counts the views that were forgotten.
+	forgotten uint64
 }
 
 func newViews(limit int) *views {
-	vs := &views{max: limit, byName: map[string]*view{}}
-	original := &view{index: originalView, name: transcode.Original}
-	vs.all.Store(&[]*view{original})
-	vs.byName[original.name] = original
+	// The kernel forgets in its own time: until then many more may be entered.
+	vs := &views{max: limit, slots: make([]atomic.Pointer[view], 16*limit+1), byName: map[string]*view{}, next: originalView}
+	vs.insert(transcode.Pipeline{})
 	return vs
 }
 
-var errTooManyViews = errors.New("too many views")
+// insert makes a view. The caller holds mu or is alone, and knows that a slot is free.
+func (vs *views) insert(p transcode.Pipeline) *view {
+	for vs.next == 0 || vs.slot(vs.next).Load() != nil {
+		vs.next++
+	}
+	v := &view{index: vs.next, name: p.String(), pipeline: p, views: vs}
+	vs.next++
+	v.used.Store(vs.tick.Add(1))
+	vs.byName[v.name] = v
+	vs.slot(v.index).Store(v)
+	return v
+}
 
-// add returns the view of a pipeline, made if it is new.
-func (vs *views) add(p transcode.Pipeline) (*view, error) {
+func (vs *views) slot(index uint32) *atomic.Pointer[view] {
+	return &vs.slots[index%uint32(len(vs.slots))]
+}
+
+var errTooManyViews = errors.New("too many views are in use")
+
+// add returns the view of a pipeline, made if it is new, and what has to expire for it.
+// The view is referred to once more if hold says so.
+func (vs *views) add(p transcode.Pipeline, hold bool) (v *view, expired []*view, err error) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
-	name := p.String()
-	if v := vs.byName[name]; v != nil {
-		return v, nil
+	v = vs.byName[p.String()]
+	if v == nil {
+		if len(vs.byName) == len(vs.slots) {
+			return nil, nil, fmt.Errorf("%w: %d", errTooManyViews, len(vs.slots))
+		}
+		v = vs.insert(p)
+		if len(vs.byName) > vs.max {
+			expired = vs.expire(v)
+		}
 	}
-	all := *vs.all.Load()
-	if len(all) >= vs.max {
-		return nil, fmt.Errorf("%w: %d were entered already", errTooManyViews, vs.max)
+	if hold {
+		v.hold()
 	}
-	v := &view{index: uint32(len(all) + 1), name: name, pipeline: p}
-	all = append(slices.Clip(all), v)
-	vs.all.Store(&all)
-	vs.byName[name] = v
-	return v, nil
+	return v, expired, nil
+}
+
+// hold counts a node that the kernel is told of.
+func (v *view) hold() {
+	v.refs.Add(1)
+	v.expired.Store(false)
+	v.used.Store(v.views.tick.Add(1))
+}
+
+// release counts nodes that the kernel forgot.
+func (v *view) release(n uint64) {
+	if v.refs.Add(-int64(n)) <= 0 && v.expired.Load() {
+		v.views.forget(v)
+	}
+}
+
+// expire chooses views where more than max have not expired: a quarter, those that were
+// looked up longest ago, but not the one that is being entered. The caller holds mu.
+func (vs *views) expire(entered *view) (expired []*view) {
+	var live []*view
+	for _, v := range vs.byName {
+		if v != entered && !v.original() && !v.expired.Load() && !slices.Contains(vs.listed, v.name) {
+			live = append(live, v)
+		}
+	}
+	if len(live) < vs.max {
+		return nil
+	}
+	slices.SortFunc(live, func(a, b *view) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
+	expired = live[:vs.max/4+1]
+	for _, v := range expired {
+		v.expired.Store(true)
+	}
+	return expired
+}
+
+// forget forgets an expired view that the kernel does not know.
+func (vs *views) forget(v *view) {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	if v.expired.Load() && v.refs.Load() <= 0 && vs.byName[v.name] == v {
+		delete(vs.byName, v.name)
+		vs.slot(v.index).Store(nil)
+		vs.forgotten++
+	}
 }
 
 // at returns the view of a number, or nil.
 func (vs *views) at(index uint32) *view {
-	all := *vs.all.Load()
-	if index == 0 || int64(index) > int64(len(all)) {
-		return nil
+	if v := vs.slot(index).Load(); v != nil && v.index == index {
+		return v
 	}
-	return all[index-1]
+	return nil
 }
 
-func (vs *views) named(name string) *view {
+// all returns the views in the order in which they were entered.
+func (vs *views) all() (all []*view) {
+	for i := range vs.slots {
+		if v := vs.slots[i].Load(); v != nil {
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(a, b *view) int { return cmp.Compare(a.index, b.index) })
+	return all
+}
+
+// named returns the view of a canonical spec if it was entered, and nil otherwise.
+func (vs *views) named(name string, hold bool) *view {
 	vs.mu.RLock()
 	defer vs.mu.RUnlock()
-	return vs.byName[name]
+	v := vs.byName[name]
+	if v != nil && hold {
+		v.hold()
+	}
+	return v
 }
 
 // view returns the view of a canonical spec.
-func (f *FS) view(spec string) (*view, error) {
-	if v := f.views.named(spec); v != nil {
+func (f *FS) view(spec string) (*view, error) { return f.findView(spec, false) }
+
+// findView is view; with hold the kernel will be told of a node of it.
+func (f *FS) findView(spec string, hold bool) (*view, error) {
+	if v := f.views.named(spec, hold); v != nil {
 		return v, nil
 	}
 	p, err := f.reg.Parse(spec)
@@ -98,7 +194,15 @@ func (f *FS) view(spec string) (*view, error) {
 	if p.String() != spec {
 		return nil, fmt.Errorf("view %q: write %s", spec, p)
 	}
-	return f.views.add(p)
+	return f.addView(p, hold)
+}
+
+// addView returns the view of a pipeline, and lets others expire where there are too
+// many.
+func (f *FS) addView(p transcode.Pipeline, hold bool) (*view, error) {
+	v, expired, err := f.views.add(p, hold)
+	f.notify.views(expired)
+	return v, err
 }
 
 // listView makes the root list a view.
@@ -122,6 +226,9 @@ const maxExplained = 1024
 // if one was meant: many programs look for files that are not there.
 func (f *FS) explain(name string, err error) {
 	if len(name) > maxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return
+	}
+	if f.explained.Load() >= maxExplained {
 		return
 	}
 	if _, again := f.specErrors.LoadOrStore(name, true); again || f.explained.Add(1) > maxExplained {

@@ -18,7 +18,7 @@ type Member struct {
 // produced for it, and nothing has to be mounted. An error is about the directory
 // that it comes with, and the walk goes on behind it.
 func (f *FS) Walk(p transcode.Pipeline) (iter.Seq2[Member, error], error) {
-	v, err := f.views.add(p)
+	v, err := f.addView(p, false)
 	if err != nil {
 		return nil, err
 	}

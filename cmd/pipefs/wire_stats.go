@@ -31,6 +31,7 @@ func (m *running) Counters() []control.Counter {
 		{Group: "tree", Name: "entries listed", Value: int64(f.Entries)},
 		{Group: "tree", Name: "files looked at", Value: int64(f.Known)},
 		{Group: "tree", Name: "passthrough", Value: flag(f.Passthrough), Unit: control.YesNo},
+		{Group: "tree", Name: "views that were forgotten", Value: int64(f.ForgottenViews)},
 		{Group: "produce", Name: "samples made", Value: p.Produced},
 		{Group: "produce", Name: "of these, originals", Value: p.Rebuilt},
 		{Group: "produce", Name: "made and kept", Value: p.Kept},
