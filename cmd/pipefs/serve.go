@@ -31,9 +31,13 @@ type mounted interface {
 	Abandon()
 }
 
-// lingering is how long a mount may stay busy when the daemon shall end, and then
-// once more how long open files are still served after a lazy unmount.
-const lingering = 5 * time.Second
+// A daemon that shall end waits so long for a mount that is busy, and serves open
+// files so long after a lazy unmount: together less than what Docker, Kubernetes and
+// Slurm give a process before they kill it, which would leave a dead mount behind.
+const (
+	untilLazy = 2 * time.Second
+	lingering = time.Second
+)
 
 // serve is the daemon: it mounts, and returns when the mount is gone.
 func serve(ctx context.Context, env *environ, c *mountConfig, parent *daemon.Parent) error {
@@ -129,7 +133,7 @@ func start(ctx context.Context, c *mountConfig, log *slog.Logger, parent *daemon
 // stop unmounts: patiently, then lazily, and at once when asked a second time. It
 // reports whether the mount is gone altogether.
 func stop(m mounted, dir string, signals <-chan os.Signal, log *slog.Logger) bool {
-	patience := time.NewTimer(lingering)
+	patience := time.NewTimer(untilLazy)
 	defer patience.Stop()
 	retry := time.NewTicker(100 * time.Millisecond)
 	defer retry.Stop()
