@@ -58,7 +58,7 @@ func Place(px *Pixels, info Info, dst []byte, at Layout) error {
 
 // fill makes the result of steps that only decode and put a header in front; ok is
 // false where there is more to do, or no decoder for it.
-func (p Plan) fill(ctx context.Context, steps []planned, src []byte, alloc Alloc) (file []byte, ok bool, err error) {
+func (p Plan) fill(ctx context.Context, steps []Applied, src []byte, alloc Alloc) (file []byte, ok bool, err error) {
 	if len(steps) < 2 || steps[0].Kind != p.registry.decode {
 		return nil, false, nil
 	}
@@ -68,7 +68,7 @@ func (p Plan) fill(ctx context.Context, steps []planned, src []byte, alloc Alloc
 	if !ok || last.Frame == nil || len(steps) > 2 && !planar {
 		return nil, false, nil
 	}
-	decoded := steps[0].out
+	decoded := steps[0].Out
 	file, at, ok := last.Frame(&Pixels{
 		Width: decoded.Width, Height: decoded.Height, Mode: decoded.Mode, Type: decoded.Type, Planar: planar,
 	}, alloc)

@@ -51,9 +51,10 @@ type Effect uint8
 
 // The effects.
 const (
-	Exact     Effect = iota // nothing is lost
-	Geometric               // pixels move; masks may follow, by nearest neighbour
-	Lossy                   // values change; masks never take part
+	Exact      Effect = iota // nothing is lost
+	Geometric                // pixels move, each of them whole; masks may follow
+	Resampling               // pixels move and blend; masks may follow, by nearest neighbour
+	Lossy                    // values change; masks never take part
 )
 
 // Kind is a kind of step: what `resize` is to `resize256`. Adding a step to
@@ -73,6 +74,9 @@ type Kind struct {
 	ID string
 	// Effect on masks.
 	Effect Effect
+	// Follow is set where the step makes pixels of another size of one format only: the
+	// step that gives decoded masks of any format the same size.
+	Follow *Kind
 	// Format of the result of a step that encodes, and the extension of its
 	// files without the dot.
 	Format Format

@@ -3,6 +3,7 @@ package transcode
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 )
 
@@ -11,18 +12,22 @@ import (
 type Plan struct {
 	registry *Registry
 	source   Info
-	steps    []planned
+	steps    []Applied
 }
 
-type planned struct {
+// Applied is a step as it applies to a sample.
+type Applied struct {
 	Step
-	nearest bool
-	out     Shape
+	// At is the step of the pipeline that it is, or takes the place of.
+	At      int
+	Nearest bool // see [Call]
+	Out     Shape
 }
 
 // Plan fits p to a sample. A step that does not represent the sample exactly,
 // or would harm what may be a mask, is left out; where the last step, the one
-// that makes the file, is left out, the sample stays as it is.
+// that makes the file, is left out, the sample stays as it is. Only what the user
+// calls a mask becomes another file then if its size changed: it has to fit its picture.
 func (r *Registry) Plan(p Pipeline, info Info, role Role) Plan {
 	return r.plan(p, info, role, false)
 }
@@ -43,41 +48,69 @@ func (r *Registry) plan(p Pipeline, info Info, role Role, reencode bool) Plan {
 	}
 	mask := role == Mask || (role == Auto && maybeMask(info))
 	at := Shape{Info: info, Stage: Source, Mask: mask}
-	changed := false
-	for _, s := range p.steps {
+	changed, moved := false, false
+	apply := func(s Step, i int) bool {
 		out, nearest, ok := fit(s, at, mask, role)
-		if !ok && at.Stage == Source && s.Kind.To == Picture && s.Kind != r.decode {
-			// What follows needs pixels all the same.
-			s = Step{Kind: r.decode}
-			out, nearest, ok = fit(s, at, mask, role)
-		}
 		if !ok {
-			if s.Kind.To == File || s.Kind == r.decode {
+			return false
+		}
+		plan.steps = append(plan.steps, Applied{Step: s, At: i, Nearest: nearest, Out: out})
+		at = out
+		changed = changed || s.Kind != r.decode && s.Kind.To != File
+		moved = moved || s.Kind.Effect == Geometric || s.Kind.Effect == Resampling
+		return true
+	}
+	for i, s := range p.steps {
+		// The same format again, and nothing done in between: the file itself.
+		if s.Kind.To == File && !reencode && !changed && s.Kind.Effect == Exact && s.Kind.Format == info.Format {
+			return Plan{registry: r, source: info}
+		}
+		if apply(s, i) {
+			continue
+		}
+		if at.Stage == Source && s.Kind.To == Picture && s.Kind != r.decode {
+			// What follows needs pixels all the same.
+			if !apply(Step{Kind: r.decode}, i) {
 				return Plan{registry: r, source: info}
+			}
+			if role == Mask && s.Kind.Follow != nil {
+				apply(Step{Kind: s.Kind.Follow}, i)
 			}
 			continue
 		}
-		if s.Kind.To == File {
-			// The same format again, and nothing done in between: the file itself.
-			if !reencode && !changed && s.Kind.Effect == Exact && s.Kind.Format == info.Format {
-				return Plan{registry: r, source: info}
-			}
-		} else if s.Kind != r.decode {
-			changed = true
+		if s.Kind.To != File && s.Kind != r.decode {
+			continue
 		}
-		plan.steps = append(plan.steps, planned{Step: s, nearest: nearest, out: out})
-		at = out
+		// That one colour counts as transparent is no label, and no format could hold it.
+		at.Transparent = at.Transparent && at.Mode == ModeP
+		write := func(k *Kind) bool { return apply(Step{Kind: k}, i) }
+		if role != Mask || !moved || !slices.ContainsFunc(r.lossless(info.Format, at.Stage), write) {
+			return Plan{registry: r, source: info}
+		}
 	}
 	return plan
+}
+
+// lossless are the kinds that write a mask which the last step of a view would harm:
+// its own format, so that file and name go together, or else PNG, which holds every mode.
+func (r *Registry) lossless(own Format, at Stage) (kinds []*Kind) {
+	for _, format := range []Format{own, PNG} {
+		for _, k := range r.ordered {
+			if k.To == File && k.From&at != 0 && k.Max == 0 && k.Effect == Exact && k.Format == format {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	return kinds
 }
 
 // fit decides on one step for one sample.
 func fit(s Step, at Shape, mask bool, role Role) (out Shape, nearest, ok bool) {
 	if mask {
 		switch {
-		case s.Kind.Effect == Lossy, s.Kind.Effect == Geometric && role != Mask:
+		case s.Kind.Effect == Lossy, s.Kind.Effect != Exact && role != Mask:
 			return at, false, false
-		case s.Kind.Effect == Geometric:
+		case s.Kind.Effect != Exact:
 			nearest = true
 		}
 	}
@@ -112,7 +145,7 @@ func (p Plan) Key() string {
 	ids := make([]string, len(p.steps))
 	for i, s := range p.steps {
 		words[i] = s.String()
-		if s.nearest {
+		if s.Nearest {
 			words[i] += "~"
 		}
 		ids[i] = s.Kind.ID
@@ -138,6 +171,9 @@ func (p Plan) Head() (s Step, ok bool) {
 	return p.steps[0].Step, true
 }
 
+// Steps are those that apply, in order; the caller must not change them.
+func (p Plan) Steps() []Applied { return p.steps }
+
 // Len is the number of steps that apply.
 func (p Plan) Len() int { return len(p.steps) }
 
@@ -149,8 +185,8 @@ func (p Plan) Info() Info { return p.source }
 func (p Plan) Work() int64 {
 	var most int64
 	for _, s := range p.steps {
-		pixels := int64(s.out.Width) * int64(s.out.Height)
-		most = max(most, pixels*int64(s.out.Mode.Channels()*s.out.Type.Size()))
+		pixels := int64(s.Out.Width) * int64(s.Out.Height)
+		most = max(most, pixels*int64(s.Out.Mode.Channels()*s.Out.Type.Size()))
 	}
 	return 2 * most
 }
@@ -160,7 +196,7 @@ func (p Plan) Shrinks() bool {
 	if p.Unchanged() {
 		return false
 	}
-	out := p.steps[len(p.steps)-1].out
+	out := p.steps[len(p.steps)-1].Out
 	return int64(out.Width)*int64(out.Height) < int64(p.source.Width)*int64(p.source.Height)
 }
 
@@ -174,7 +210,7 @@ func (p Plan) Size() (int64, bool) {
 	if last.Kind.Size == nil {
 		return 0, false
 	}
-	return last.Kind.Size(last.out), true
+	return last.Kind.Size(last.Out), true
 }
 
 // Run applies the steps to the bytes of the sample.
@@ -188,7 +224,7 @@ func (p Plan) Run(ctx context.Context, src []byte) ([]byte, error) {
 func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]byte, error) {
 	at := Payload{Shape: Shape{Info: p.source, Stage: Source}, Bytes: src}
 	if n > 0 {
-		at.Shape = p.steps[n-1].out
+		at.Shape = p.steps[n-1].Out
 	}
 	steps := p.steps[n:]
 	if file, ok, err := p.fill(ctx, steps, src, alloc); err != nil {
@@ -200,11 +236,11 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]b
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		out, err := s.Kind.Apply(ctx, at, Call{Arg: s.Arg, Nearest: s.nearest, Limits: p.registry.limits})
+		out, err := s.Kind.Apply(ctx, at, Call{Arg: s.Arg, Nearest: s.Nearest, Limits: p.registry.limits})
 		if err != nil {
 			return nil, err
 		}
-		out.Shape = s.out
+		out.Shape = s.Out
 		at = out
 	}
 	if want, ok := p.Size(); ok && want != int64(len(at.Bytes)) {

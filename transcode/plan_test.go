@@ -96,13 +96,34 @@ func TestPlan(t *testing.T) {
 		{"resize256-bmp", palette, mask, "decode-resize256~-bmp"},
 		{"resize256-bmp", palette, image, "decode-resize256-bmp"},
 		{"resize256-jpeg90", palette, auto, unchanged},
-		{"resize256-jpeg90", palette, mask, unchanged},
+		{"resize256-jpeg90", palette, mask, "decode-resize256~-png"},
+		{"jpeg90", palette, mask, unchanged},
+		{"scan5", palette, mask, unchanged},
+		{"grey-jpeg90", palette, mask, unchanged},
+		{"crop224-jpeg90", palette, mask, "decode-crop224~-png"},
+		{"resize256-crop224-jpeg90", bit, mask, "decode-resize256~-crop224~-png"},
+		{"scan5-resize256-grey-jpeg90", rgb, mask, "decode-resize256~-png"},
+		{"resize256-jpeg90", jpeg, mask, "decode-resize256~-png"},
+		{"resize256-jpeg90", info(transcode.BMP, transcode.ModeRGB), mask, "decode-resize256~-bmp"},
+		{"resize256-jpeg90", info(transcode.PNM, transcode.ModeI16), mask, "decode-resize256~-ppm"},
+		{"resize256-jpeg90", info(transcode.TIFF, transcode.ModeI16), mask, "decode-resize256~-png"},
+		{"resize256-jpeg90", info(transcode.GIF, transcode.ModeP), mask, "decode-resize256~-png"},
+		{"resize256-bmp", key, mask, "decode-resize256~-png"},
+		{"resize256-jpeg90", gif, mask, unchanged},
+		{"half-bmp", palette, mask, "decode-half~-bmp"},
+		{"half-bmp", palette, auto, "decode-bmp"},
+		{"half-bmp", palette, image, "decode-bmp"},
+		{"half-bmp", rgb, auto, "decode-bmp"},
+		{"half-bmp", jpeg, auto, "half-bmp"},
+		{"half-bmp", jpeg, mask, "decode-half~-bmp"},
+		{"quarter-jpeg90", sixteen, mask, "decode-quarter~-png"},
+		{"eighth-resize32-npy", bit, mask, "decode-eighth~-resize32~-npy"},
 		{"resize256-jpeg90", palette, image, "decode-resize256-jpeg90"},
 		{"jpeg90", palette, image, unchanged},         // it is still a palette
 		{"resize256-jpeg90", clear, image, unchanged}, // it has become RGBA
 		{"resize256-bmp", clear, image, "decode-resize256-bmp"},
 		{"bmp", clear, image, unchanged},
-		{"resize256-bmp", clear, mask, unchanged},
+		{"resize256-bmp", clear, mask, "decode-resize256~-png"},
 		{"resize256-png", clear, mask, "decode-resize256~-png"},
 		{"resize256-bmp", bit, auto, "decode-bmp"},
 		{"resize256-bmp", bit, mask, "decode-resize256~-bmp"},
@@ -111,7 +132,7 @@ func TestPlan(t *testing.T) {
 		{"resize256-jpeg90", grey, auto, unchanged},
 		{"resize256-jpeg90", grey, image, "decode-resize256-jpeg90"},
 		{"resize256-bmp", sixteen, auto, unchanged},
-		{"resize256-bmp", sixteen, mask, unchanged},
+		{"resize256-bmp", sixteen, mask, "decode-resize256~-png"},
 		{"resize256-png", sixteen, mask, "decode-resize256~-png"},
 		{"resize256-png", sixteen, image, unchanged},
 		{"resize256-npy", sixteen, image, "decode-npy"},
@@ -237,7 +258,7 @@ func TestRun(t *testing.T) {
 					continue
 				}
 				applied++
-				last := p.Steps()[p.Len()-1].Kind
+				last := plan.Steps()[plan.Len()-1].Kind
 				if closed != (last.Size != nil) || closed && size != int64(len(got)) {
 					t.Errorf("%s: %d bytes, promised %d", what, len(got), size)
 				}

@@ -29,7 +29,7 @@ func (r *Registry) standIn(k *Kind, info Info) (Plan, bool) {
 		if !ok {
 			return Plan{}, false
 		}
-		p.steps = append(p.steps, planned{Step: Step{Kind: kind}, out: out})
+		p.steps = append(p.steps, Applied{Step: Step{Kind: kind}, Out: out})
 		at = out
 	}
 	return p, true
@@ -46,7 +46,7 @@ func (r *Registry) StandIn(ctx context.Context, k *Kind, info Info, src []byte) 
 	if err != nil {
 		return nil, err
 	}
-	file, err := k.Apply(ctx, Payload{Shape: p.steps[0].out, Pixels: decoded.Pixels}, Call{Limits: r.limits})
+	file, err := k.Apply(ctx, Payload{Shape: p.steps[0].Out, Pixels: decoded.Pixels}, Call{Limits: r.limits})
 	if err != nil {
 		return nil, err
 	}

@@ -93,9 +93,7 @@ func (t *task) look(ctx context.Context, s *sample, file []byte) (err error) {
 	if s.info, err = t.registry.ProbeBytes(file); err != nil {
 		return err
 	}
-	if s.steps, err = fit(t.registry, t.pipeline, s.info, s.role); err != nil {
-		return err
-	}
+	s.steps = t.registry.Plan(t.pipeline, s.info, s.role).Steps()
 	s.bytes = int64(len(file))
 	at := s.source(file)
 	for i, split := range t.splits {

@@ -16,7 +16,7 @@ func roleOptions(roles *transcode.Roles) []*option {
 		{name: "images", arg: "GLOB", set: intoList(&roles.Images),
 			help: "samples that are pictures though they look like masks: '**/depth/*.png', or '*_depth.png' in any directory. May be repeated"},
 		{name: "masks", arg: "GLOB", set: intoList(&roles.Masks),
-			help: "samples that are masks: they follow resize and crop by nearest neighbour. May be repeated"},
+			help: "samples that are masks: in every view they get the size of their pictures, by nearest neighbour, and keep their values. May be repeated"},
 	}
 }
 

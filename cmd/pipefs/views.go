@@ -263,7 +263,7 @@ func (t *tally) print(w io.Writer) {
 		note("%s an EXIF orientation, which views do not apply; use upright, as in upright-resize256-bmp", plural(t.Turned, "sample has", "samples have"))
 	}
 	if t.Perhaps > 0 {
-		note("%s unchanged somewhere because of being perhaps a mask; --images GLOB says that they are pictures, --masks GLOB that they are masks, which then follow resize and crop", plural(t.Perhaps, "sample is", "samples are"))
+		note("%s unchanged somewhere because of being perhaps a mask; --images GLOB says that they are pictures, --masks GLOB that they are masks, which then get the size of their pictures", plural(t.Perhaps, "sample is", "samples are"))
 	}
 	if t.Faults > 0 {
 		note("%s be read; pipefs info lists them", plural(t.Faults, "sample cannot", "samples cannot"))

@@ -15,7 +15,7 @@ func Resize() *transcode.Kind {
 	return &transcode.Kind{
 		Name: "resize", Min: 1, Max: maxSide,
 		Brief: "scale the shorter side to this many pixels, as torchvision's Resize on a PIL image",
-		From:  transcode.Picture, ID: "resize1", Effect: transcode.Geometric,
+		From:  transcode.Picture, ID: "resize1", Effect: transcode.Resampling,
 		Shape: resizeShape, Apply: resizeApply,
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/jpeg"
+	"github.com/pipefs/pipefs/transcode/raster"
 )
 
 // Baseline is the step `baseline`.
@@ -31,8 +32,9 @@ func Scaled() []*transcode.Kind {
 func scaled(name, text string, scale int) *transcode.Kind {
 	return &transcode.Kind{
 		Name:  name,
-		Brief: "the JPEG decoded to " + text + " of its width and height, as libjpeg's scaling does; other formats keep their size",
-		From:  transcode.Source, To: transcode.Picture, ID: "libjpeg1", Effect: transcode.Geometric,
+		Brief: "the JPEG decoded to " + text + " of its width and height, as libjpeg's scaling does; other formats keep their size, but for masks (--masks)",
+		From:  transcode.Source, To: transcode.Picture, ID: "libjpeg1", Effect: transcode.Resampling,
+		Follow: follow(name, scale),
 		Shape: func(in transcode.Shape, _ int) (transcode.Shape, bool) {
 			out := in
 			out.Stage, out.Type, out.Scannable = transcode.Picture, transcode.Uint8, false
@@ -47,6 +49,21 @@ func scaled(name, text string, scale int) *transcode.Kind {
 			}
 			px, err := decode(h, in.Bytes, scale, c.Limits)
 			return transcode.Payload{Pixels: px}, err
+		},
+	}
+}
+
+// follow gives a mask the size that its picture, a JPEG, gets.
+func follow(name string, scale int) *transcode.Kind {
+	return &transcode.Kind{
+		Name: name, From: transcode.Picture, ID: "nearest1", Effect: transcode.Resampling,
+		Shape: func(in transcode.Shape, _ int) (transcode.Shape, bool) {
+			in.Width, in.Height = jpeg.ScaledSize(in.Width, in.Height, scale)
+			return in, true
+		},
+		Apply: func(_ context.Context, in transcode.Payload, _ transcode.Call) (transcode.Payload, error) {
+			width, height := jpeg.ScaledSize(in.Pixels.Width, in.Pixels.Height, scale)
+			return transcode.Payload{Pixels: raster.Nearest(in.Pixels, width, height)}, nil
 		},
 	}
 }
