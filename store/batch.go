@@ -129,21 +129,35 @@ func (p *packer) flush() error {
 		it.Seq = p.state.seq + int64(i)
 	}
 	rec, err := layOut(b.items)
+	if err == nil {
+		err = p.begun()
+	}
+	if err == nil {
+		_, err = p.w.append(rec)
+	}
 	if err != nil {
 		return err
 	}
-	if p.w == nil {
-		if p.w, err = createPack(p.o.FS, p.packs(), p.next); err != nil {
-			return err
-		}
-		p.next++
-		p.report.Bytes += headerSize
+	return p.wrote(rec, b.items)
+}
+
+// begun makes sure that there is a pack to write to.
+func (p *packer) begun() (err error) {
+	if p.w != nil {
+		return nil
 	}
-	if _, err := p.w.append(rec); err != nil {
+	if p.w, err = createPack(p.o.FS, p.packs(), p.next); err != nil {
 		return err
 	}
-	p.state.seq += int64(len(b.items))
-	for _, it := range b.items {
+	p.next++
+	p.report.Bytes += headerSize
+	return nil
+}
+
+// wrote counts a record that was written, and seals the pack if it is full.
+func (p *packer) wrote(rec *record, items []*item) error {
+	p.state.seq += int64(len(items))
+	for _, it := range items {
 		switch it.Kind {
 		case File:
 			p.report.Files++

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"path/filepath"
 	"runtime"
@@ -47,6 +49,10 @@ func (s benchSource) Read(_ context.Context, path string) ([]byte, Identity, err
 		return nil, Identity{}, err
 	}
 	return s.data, s.id(i), nil
+}
+
+func (s benchSource) Copy(context.Context, string, io.Writer) (Identity, error) {
+	return Identity{}, errors.ErrUnsupported
 }
 
 // scansEncoder cuts every file into ten scans.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -35,6 +36,14 @@ func (letters) Read(_ context.Context, path string) ([]byte, store.Identity, err
 		return []byte("cccddd"), store.Identity{Ino: 2, Size: 6}, nil
 	}
 	return nil, store.Identity{}, fs.ErrNotExist
+}
+
+func (l letters) Copy(ctx context.Context, path string, w io.Writer) (store.Identity, error) {
+	data, id, err := l.Read(ctx, path)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return id, err
 }
 
 // halves makes one representation: two scans and an end marker.

@@ -86,7 +86,7 @@ func TestEveryOperationFails(t *testing.T) {
 		if n/step%2 == 0 { // a disk that is broken or full stays so
 			fsys.Inject = faultfs.From(n, fault)
 		}
-		o := PackOptions{FS: fsys, PackBytes: 8_000, Logger: quiet, Workers: 1}
+		o := PackOptions{FS: fsys, PackBytes: 8_000, RecordBytes: 4_000, Logger: quiet, Workers: 1}
 		_, err := Pack(context.Background(), dir, now, fakeEncoder{id: "1"}, o)
 		if err != nil {
 			failed++
@@ -97,7 +97,7 @@ func TestEveryOperationFails(t *testing.T) {
 		if err := eitherVersion(dir, before, now); err != nil {
 			t.Fatalf("operation %d, %v: %v", n, fault, err)
 		}
-		mustPack(t, dir, now, PackOptions{PackBytes: 8_000})
+		mustPack(t, dir, now, PackOptions{PackBytes: 8_000, RecordBytes: 4_000})
 		checkStore(t, dir, now)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
@@ -135,11 +135,11 @@ func TestEveryOperationCrashes(t *testing.T) {
 		if err := eitherVersion(dir, before, now); err != nil {
 			t.Fatalf("crash before %s %s: %v", op.Kind, op.Name, err)
 		}
-		mustPack(t, dir, now, PackOptions{PackBytes: 8_000})
+		mustPack(t, dir, now, PackOptions{PackBytes: 8_000, RecordBytes: 4_000})
 		checkStore(t, dir, now)
 		return nil
 	}}
-	mustPack(t, filepath.Join(root, "disk", "store"), now, PackOptions{FS: fsys, PackBytes: 8_000, Workers: 1})
+	mustPack(t, filepath.Join(root, "disk", "store"), now, PackOptions{FS: fsys, PackBytes: 8_000, RecordBytes: 4_000, Workers: 1})
 	busy = true
 	// What a run completed is durable as a whole, index included.
 	dir := filepath.Join(root, "end")

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"io"
 	"iter"
 	"log/slog"
 
@@ -24,6 +25,9 @@ type SourceFile struct {
 	Kind     Kind   // File or Dir
 	Mode     uint32 // permission bits
 	Identity Identity
+	// Verbatim: the file is stored as it is, whatever it holds. A long one is
+	// copied, and is never in memory as a whole.
+	Verbatim bool
 }
 
 // Source is the dataset.
@@ -37,6 +41,9 @@ type Source interface {
 	// byte was read (fstat of the open file). It is called concurrently. Pack
 	// compares the identity with the walk's and reads again where they differ.
 	Read(ctx context.Context, path string) ([]byte, Identity, error)
+	// Copy writes the bytes of a file to w, piece by piece, and returns its identity
+	// as Read does.
+	Copy(ctx context.Context, path string, w io.Writer) (Identity, error)
 }
 
 // Encoder makes the representations of a file. It is called concurrently.
@@ -71,7 +78,8 @@ type PackOptions struct {
 	// was packed with before, 1 for a new one.
 	RecordImages int
 	// RecordBytes ends a record early that would need more memory than this;
-	// 0 means 256 MiB.
+	// 0 means 256 MiB. A verbatim file of a quarter of it or more has a record of
+	// its own.
 	RecordBytes int64
 	// Order of packing; "" means the order and the seed that the store was packed
 	// with before, OrderPath for a new one.

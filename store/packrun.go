@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -21,6 +20,7 @@ import (
 type job struct {
 	file   SourceFile
 	weight int64 // of the memory budget, bytes
+	copied bool  // by the committer, and no worker's
 	item   *item
 	err    error
 	done   chan struct{}
@@ -143,7 +143,10 @@ func shuffle(files []SourceFile, seed uint64) []SourceFile {
 
 // find gives a file to a worker; a directory needs none.
 func (r *packRun) find(ctx context.Context, f SourceFile) error {
-	j := &job{file: f}
+	j := &job{file: f, copied: r.p.copied(f)}
+	if j.copied {
+		return r.hand(ctx, j)
+	}
 	if f.Kind == Dir {
 		j.item = &item{Sample: Sample{Path: f.Path, Kind: Dir, Mode: f.Mode, Source: f.Identity}}
 		return r.hand(ctx, j)
@@ -199,12 +202,8 @@ func (p *packer) encode(ctx context.Context, f SourceFile) (it *item, err error)
 func (p *packer) read(ctx context.Context, f SourceFile) ([]byte, Identity, error) {
 	before := f.Identity
 	for try := range 5 {
-		if try > 1 {
-			select {
-			case <-time.After(time.Duration(try) * 20 * time.Millisecond):
-			case <-ctx.Done():
-				return nil, before, ctx.Err()
-			}
+		if err := pause(ctx, try); err != nil {
+			return nil, before, err
 		}
 		data, after, err := p.src.Read(ctx, f.Path)
 		if err != nil {
@@ -239,7 +238,11 @@ func (r *packRun) commit(ctx context.Context) error {
 			}
 		}
 		p.report.Skipped = r.skipped.Load()
-		if j.err != nil {
+		if j.copied {
+			if err := p.copyIn(ctx, j.file); err != nil {
+				return err
+			}
+		} else if j.err != nil {
 			if err := ctx.Err(); err != nil {
 				return err
 			}

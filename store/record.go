@@ -53,7 +53,7 @@ func parseFrame(b []byte) (frame, error) {
 // item is an entry that is about to be stored, with the bytes of its parts.
 type item struct {
 	Sample
-	data [][][]byte // by representation and part
+	data [][][]byte // by representation and part; nil where they are copied
 }
 
 // record is a record that is about to be written.
@@ -80,13 +80,16 @@ func layOut(items []*item) (*record, error) {
 			more = false
 			for _, it := range items {
 				i := slices.IndexFunc(it.Representations, func(r Representation) bool { return r.Key == key })
-				if i < 0 || n >= len(it.data[i]) {
+				if i < 0 || n >= len(it.Representations[i].Parts) {
 					continue
 				}
 				more = true
-				it.Representations[i].Parts[n].Off = rec.size
-				rec.size += int64(len(it.data[i][n]))
-				rec.data = append(rec.data, it.data[i][n])
+				part := &it.Representations[i].Parts[n]
+				part.Off = rec.size
+				rec.size += part.Len
+				if it.data != nil {
+					rec.data = append(rec.data, it.data[i][n])
+				}
 			}
 		}
 	}

@@ -4,6 +4,9 @@ package transcode
 // its default. A file over a limit is ErrUnsupported: it is not broken, and with
 // a higher limit it can be read.
 type Limits struct {
+	// MaxFile is the longest file that is read as a sample, in bytes: it is read
+	// into memory as a whole. Default: DefaultMaxFile.
+	MaxFile int64
 	// MaxPixels is the largest width times height that is decoded. Default:
 	// DefaultMaxPixels.
 	MaxPixels int64
@@ -17,6 +20,22 @@ type Limits struct {
 // (satellite scenes of 10,000 by 10,000); an RGB picture of that size takes
 // 600 MB.
 const DefaultMaxPixels = 200 << 20
+
+// DefaultMaxFile is larger than the pixels of the largest picture that
+// DefaultMaxPixels allows, and so larger than nearly every file of one.
+const DefaultMaxFile = 1 << 30
+
+// CheckFile returns an error unless a file of size bytes is within the limits.
+func (l Limits) CheckFile(size int64) error {
+	limit := l.MaxFile
+	if limit == 0 {
+		limit = DefaultMaxFile
+	}
+	if size > limit {
+		return Errorf(ErrUnsupported, "file of %d bytes, more than %d; --max-file raises the limit", size, limit)
+	}
+	return nil
+}
 
 // CheckSize returns an error unless a picture of width by height pixels is
 // within the limits. Both sides must be positive.

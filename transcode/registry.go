@@ -103,9 +103,12 @@ func (r *Registry) Name(p Pipeline, name string, role Role) string {
 	return stem + "." + last.Ext
 }
 
-// Probe reads the header of a sample. The content decides on its format, not
-// the name.
+// Probe reads the header of a sample of size bytes. The content decides on its
+// format, not the name.
 func (r *Registry) Probe(src io.ReaderAt, size int64) (Info, error) {
+	if err := r.limits.CheckFile(size); err != nil {
+		return Info{}, err
+	}
 	var head [16]byte
 	n, err := src.ReadAt(head[:min(size, int64(len(head)))], 0)
 	if err != nil && err != io.EOF {

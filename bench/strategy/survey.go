@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -53,11 +54,16 @@ func survey(ctx context.Context, c *Config) (*task, error) {
 				return err
 			}
 			s := &sample{name: filepath.Join(c.Root, filepath.FromSlash(names[i])), role: c.Roles.Of(names[i])}
-			var err error
-			if buf, err = readFile(s.name, buf); err != nil {
-				return err
+			info, err := os.Stat(s.name)
+			if err == nil {
+				err = c.Registry.Limits().CheckFile(info.Size())
 			}
-			err = t.look(ctx, s, buf)
+			if err == nil {
+				buf, err = readFile(s.name, buf)
+			}
+			if err == nil {
+				err = t.look(ctx, s, buf)
+			}
 			switch {
 			case errors.Is(err, transcode.ErrBad), errors.Is(err, transcode.ErrTruncated), errors.Is(err, transcode.ErrUnsupported):
 				mu.Lock()

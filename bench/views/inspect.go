@@ -43,7 +43,7 @@ func (r *runner) sound(ctx context.Context, files []string) (_ []string, err err
 	decode := func(name string) (err error) {
 		for _, dir := range dirs {
 			var b []byte
-			if b, err = os.ReadFile(filepath.Join(dir, name)); err == nil {
+			if b, err = r.readFile(filepath.Join(dir, name)); err == nil {
 				_, err = r.Registry.Decode(ctx, b)
 			}
 			if err == nil {
@@ -86,6 +86,18 @@ func (r *runner) sound(ctx context.Context, files []string) (_ []string, err err
 	return good, nil
 }
 
+// readFile reads a file that is no longer than samples may be.
+func (r *runner) readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err == nil {
+		err = r.Registry.Limits().CheckFile(info.Size())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(name)
+}
+
 // inspect finds out what the views show, without measuring anything: whether their
 // pixels are those of the source, and if not how much they look like them. It makes
 // the copies of controls, too.
@@ -98,7 +110,7 @@ func (r *runner) inspect(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, m.Close()) }()
 	sources := map[string]*transcode.Pixels{}
 	decode := func(view, name string) (*transcode.Pixels, error) {
-		b, err := os.ReadFile(filepath.Join(m.Dir, view, name))
+		b, err := r.readFile(filepath.Join(m.Dir, view, name))
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,7 +92,7 @@ func convert(ctx context.Context, env *environ, r *transcode.Registry, c convers
 			return exit.Errorf(exit.Usage, "%s is a directory, and the standard input has no name to give the file in it; name the file", c.out)
 		}
 	}
-	src, err := readInput(env, c.in)
+	src, err := readInput(env, c.in, r.Limits())
 	if err != nil {
 		return err
 	}
@@ -140,15 +142,35 @@ func (c *conversion) apply(ctx context.Context, env *environ, r *transcode.Regis
 	return converted{data, format, false}, err
 }
 
-func readInput(env *environ, in string) ([]byte, error) {
-	if in == "-" {
-		return io.ReadAll(env.stdin)
+// readInput reads a whole file, or the standard input, within the limits: what is
+// longer would appear unchanged, and there is nothing to convert.
+func readInput(env *environ, in string, lim transcode.Limits) ([]byte, error) {
+	from := env.stdin
+	size := int64(0)
+	if in != "-" {
+		f, err := os.Open(in)
+		if err != nil {
+			return nil, fmt.Errorf("IN: %w", err)
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err == nil {
+			size = info.Size()
+		}
+		from = f
 	}
-	src, err := os.ReadFile(in)
-	if err != nil {
+	if err := lim.CheckFile(size); err != nil {
 		return nil, fmt.Errorf("IN: %w", err)
 	}
-	return src, nil
+	// One byte more tells a pipe or a device that goes on.
+	most := cmp.Or(lim.MaxFile, transcode.DefaultMaxFile)
+	src := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	if _, err := src.ReadFrom(io.LimitReader(from, most+1)); err != nil {
+		return nil, fmt.Errorf("IN: %w", err)
+	}
+	if err := lim.CheckFile(int64(src.Len())); err != nil {
+		return nil, fmt.Errorf("IN: %w", err)
+	}
+	return src.Bytes(), nil
 }
 
 func (c *conversion) write(env *environ, r *transcode.Registry, p transcode.Pipeline, made converted) error {

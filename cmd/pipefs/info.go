@@ -76,6 +76,7 @@ type information struct {
 	Animated  int          `json:"animated"`
 	Unscanned int          `json:"jpeg_without_scans"`
 	Faults    []fault      `json:"faults"`
+	Unread    []fault      `json:"unread"`
 	Originals *originals   `json:"originals,omitempty"` // of a store only
 	// Fractions are of a store only.
 	Fractions []fractionRow `json:"fractions,omitempty"`
@@ -91,7 +92,7 @@ type formatRow struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// fault is a sample that cannot be read, and why.
+// fault is a sample that cannot be read, or not as a picture, and why.
 type fault struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
@@ -111,7 +112,7 @@ func inspect(ctx context.Context, env *environ, name string, limits transcode.Li
 		return nil, err
 	}
 	i := &information{Path: s.path, Samples: len(l.samples), Others: l.others, Dirs: l.dirs,
-		Faults: []fault{}, MSSIM: like, byKind: map[formatRow]*formatRow{}}
+		Faults: []fault{}, Unread: []fault{}, MSSIM: like, byKind: map[formatRow]*formatRow{}}
 	if s.store != nil {
 		stats := s.store.Stats()
 		i.Store, i.Originals = &stats, &originals{registry: r}
@@ -136,7 +137,9 @@ func inspect(ctx context.Context, env *environ, name string, limits transcode.Li
 	if i.Originals != nil {
 		i.Originals.finish(i.Store, i.Bytes)
 	}
-	slices.SortFunc(i.Faults, func(a, b fault) int { return cmp.Compare(a.Path, b.Path) })
+	for _, list := range [][]fault{i.Faults, i.Unread} {
+		slices.SortFunc(list, func(a, b fault) int { return cmp.Compare(a.Path, b.Path) })
+	}
 	if like != nil {
 		return i, like.measure(ctx, env, s, r)
 	}
@@ -154,6 +157,9 @@ func (i *information) add(seen sight) {
 	if seen.fault != "" {
 		i.Faults = append(i.Faults, fault{seen.path, seen.fault})
 		return
+	}
+	if seen.unread != "" {
+		i.Unread = append(i.Unread, fault{seen.path, seen.unread})
 	}
 	kind := formatRow{Format: seen.info.Format.String(), Mode: seen.info.Mode.String()}
 	row := i.byKind[kind]
@@ -212,7 +218,8 @@ func (i *information) print(w io.Writer) {
 	if i.MSSIM != nil {
 		i.MSSIM.print(w)
 	}
-	i.printFaults(w)
+	printFaults(w, i.Unread, "sample appears unchanged in every view", "samples appear unchanged in every view")
+	printFaults(w, i.Faults, "sample cannot be read", "samples cannot be read")
 }
 
 func (i *information) printStore(w io.Writer, line func(name, format string, args ...any)) {
@@ -244,14 +251,16 @@ func (i *information) printStore(w io.Writer, line func(name, format string, arg
 	i.Originals.print(w)
 }
 
-func (i *information) printFaults(w io.Writer) {
-	if len(i.Faults) == 0 {
+// printFaults lists what is wrong with samples, of which one and many say what
+// follows from it.
+func printFaults(w io.Writer, faults []fault, one, many string) {
+	if len(faults) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%s be read:\n", plural(len(i.Faults), "sample cannot", "samples cannot"))
-	for n, f := range i.Faults {
+	fmt.Fprintf(w, "\n%s:\n", plural(len(faults), one, many))
+	for n, f := range faults {
 		if n == mostFaults {
-			fmt.Fprintf(w, "  and %s more; --json lists all\n", formatCount(len(i.Faults)-n))
+			fmt.Fprintf(w, "  and %s more; --json lists all\n", formatCount(len(faults)-n))
 			break
 		}
 		fmt.Fprintf(w, "  %s: %s\n", f.Path, f.Reason)

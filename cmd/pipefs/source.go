@@ -118,6 +118,9 @@ type sight struct {
 	size  int64 // of the original, bytes
 	info  transcode.Info
 	fault string // why no codec can read it; empty otherwise
+	// unread is why every view shows it unchanged, where it is not broken: nobody
+	// taught us its flavour, or it is over a limit. Empty otherwise.
+	unread string
 	// stored is set where the sample comes from a store.
 	stored *store.Sample
 }
@@ -130,7 +133,11 @@ func (s *source) look(r *transcode.Registry, name string) (sight, error) {
 		if err != nil {
 			return sight{}, err
 		}
-		return sight{path: name, size: stored.Source.Size, info: stored.Info, fault: stored.Fault, stored: &stored}, nil
+		seen := sight{path: name, size: stored.Source.Size, info: stored.Info, fault: stored.Fault, stored: &stored}
+		if seen.fault == "" && seen.info == (transcode.Info{}) {
+			seen.unread = "when it was packed, no codec read it, or it was over a limit"
+		}
+		return seen, nil
 	}
 	f, err := s.dataset.Open(name)
 	if err != nil {
@@ -141,8 +148,9 @@ func (s *source) look(r *transcode.Registry, name string) (sight, error) {
 	info, err := r.Probe(f, f.Identity.Size)
 	seen := sight{path: name, size: f.Identity.Size, info: info}
 	switch {
-	case err == nil, errors.Is(err, transcode.ErrUnsupported):
-		// what nobody taught us to read is shown unchanged
+	case err == nil:
+	case errors.Is(err, transcode.ErrUnsupported):
+		seen.unread = err.Error()
 	case errors.Is(err, transcode.ErrBad), errors.Is(err, transcode.ErrTruncated):
 		seen.fault = err.Error()
 	default:
@@ -160,6 +168,9 @@ func (s *source) split(ctx context.Context, r *transcode.Registry, kind *transco
 			return transcode.Split{}, err
 		}
 		defer f.Close()
+		if err := r.Limits().CheckFile(f.Identity.Size); err != nil {
+			return transcode.Split{}, err
+		}
 		src, err := f.ReadAll()
 		if err != nil {
 			return transcode.Split{}, err

@@ -118,10 +118,12 @@ type tally struct {
 	store    *store.Store // nil for a dataset
 	views    []*viewTally
 
+	example *sight       // of the unread, the first by path
 	Samples int          `json:"samples"`
 	Others  int          `json:"other_files"`
 	Looked  int          `json:"looked_at"`
 	Faults  int          `json:"faults"`
+	Unread  int          `json:"unread"`        // unchanged in every view: no codec reads them
 	Turned  int          `json:"orientation"`   // an EXIF orientation other than 1
 	Perhaps int          `json:"perhaps_masks"` // unchanged in a view for that reason
 	Views   []*viewTally `json:"views"`
@@ -170,6 +172,12 @@ func (t *tally) add(seen sight) {
 	if seen.fault != "" {
 		t.Faults++
 		return
+	}
+	if seen.unread != "" {
+		t.Unread++
+		if t.example == nil || seen.path < t.example.path {
+			t.example = &seen
+		}
 	}
 	if seen.info.Orientation > 1 {
 		t.Turned++
@@ -264,6 +272,9 @@ func (t *tally) print(w io.Writer) {
 	}
 	if t.Perhaps > 0 {
 		note("%s unchanged somewhere because of being perhaps a mask; --images GLOB says that they are pictures, --masks GLOB that they are masks, which then get the size of their pictures", plural(t.Perhaps, "sample is", "samples are"))
+	}
+	if t.Unread > 0 {
+		note("%s unchanged in every view, such as %s: %s; pipefs info lists them", plural(t.Unread, "sample appears", "samples appear"), t.example.path, t.example.unread)
 	}
 	if t.Faults > 0 {
 		note("%s be read; pipefs info lists them", plural(t.Faults, "sample cannot", "samples cannot"))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 
 	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/produce"
@@ -63,4 +64,19 @@ func (c counted) Read(ctx context.Context, path string) ([]byte, store.Identity,
 	data, identity, err := c.Packing.Read(ctx, path)
 	c.packing.didRead(len(data))
 	return data, identity, err
+}
+
+func (c counted) Copy(ctx context.Context, path string, w io.Writer) (store.Identity, error) {
+	return c.Packing.Copy(ctx, path, counter{w, c.packing})
+}
+
+// counter counts what is written to it as read.
+type counter struct {
+	io.Writer
+	packing *packing
+}
+
+func (c counter) Write(b []byte) (int, error) {
+	c.packing.didRead(len(b))
+	return c.Writer.Write(b)
 }

@@ -184,6 +184,9 @@ func (b *background) sample(name string, v transcode.Pipeline) {
 	if _, ok := j.storedSize(); ok {
 		return
 	}
+	if from := j.request.Candidates[longest(j)]; j.work()+from.Bytes > b.p.idlers.bytes {
+		return // too large to be made beside the readers' work
+	}
 	made, err := b.p.produce(b.ctx, b.p.idlers, j, longest(j))
 	if err == nil {
 		b.prepared.Add(1)

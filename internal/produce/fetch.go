@@ -52,6 +52,9 @@ func (p *Producer) Fetch(f File, v transcode.Pipeline, key Key, policy mixer.Pol
 		r, size = whole, whole.Size()
 	}
 	defer r.Close()
+	if err := p.o.Registry.Limits().CheckFile(size); err != nil {
+		return Fetched{}, fmt.Errorf("%s: %w", f.Path, err)
+	}
 	got.data = make([]byte, size)
 	if n, err := r.ReadAt(got.data, 0); int64(n) < size {
 		if err == nil {

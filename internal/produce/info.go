@@ -70,8 +70,8 @@ func (p *Producer) probe(f File, known *knownInfo) error {
 		return err
 	}
 	if errors.Is(known.fault, transcode.ErrUnsupported) {
-		// A flavour that nobody taught us: no step applies, and the sample
-		// appears unchanged.
+		// A flavour that nobody taught us, or over a limit: no step applies.
+		p.log.Info("the sample appears unchanged in every view", "sample", f.Path, "cause", known.fault)
 		known.info, known.fault = transcode.Info{}, nil
 	}
 	return nil
@@ -94,10 +94,11 @@ func (p *Producer) keptInfo(f File, v transcode.Pipeline) (info transcode.Info, 
 	if !ok {
 		return info, false
 	}
+	limits := p.o.Registry.Limits()
 	for _, key := range p.keptAs(f, v, typical) {
 		info, ok := p.o.Overlay.Info(f.Path, store.Identity(f.Identity), key)
 		// A picture may be over the limits of today.
-		if ok && p.o.Registry.Limits().CheckSize(info.Width, info.Height) == nil && slices.Contains(p.keptAs(f, v, info), key) {
+		if ok && limits.CheckSize(info.Width, info.Height) == nil && limits.CheckFile(f.Identity.Size) == nil && slices.Contains(p.keptAs(f, v, info), key) {
 			return info, true
 		}
 	}

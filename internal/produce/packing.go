@@ -3,6 +3,8 @@ package produce
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -35,7 +37,7 @@ func (k Packing) Walk(ctx context.Context) iter.Seq2[store.SourceFile, error] {
 	return func(yield func(store.SourceFile, error) bool) {
 		if root, err := k.Dataset.Stat(""); err != nil {
 			yield(store.SourceFile{}, err)
-		} else if yield(sourceFile("", root), nil) {
+		} else if yield(k.sourceFile("", root), nil) {
 			k.walk(ctx, "", yield)
 		}
 	}
@@ -62,7 +64,7 @@ func (k Packing) walk(ctx context.Context, dir string, yield func(store.SourceFi
 			}
 			continue
 		}
-		if !yield(sourceFile(name, attr), nil) {
+		if !yield(k.sourceFile(name, attr), nil) {
 			return false
 		}
 		if attr.Mode.IsDir() && !k.walk(ctx, name, yield) {
@@ -72,8 +74,9 @@ func (k Packing) walk(ctx context.Context, dir string, yield func(store.SourceFi
 	return true
 }
 
-func sourceFile(name string, a Attr) store.SourceFile {
+func (k Packing) sourceFile(name string, a Attr) store.SourceFile {
 	f := store.SourceFile{Path: name, Kind: store.File, Mode: uint32(a.Mode.Perm()), Identity: store.Identity(a.Identity)}
+	f.Verbatim = !k.Registry.IsSample(name) || k.Registry.Limits().CheckFile(a.Size) != nil
 	if a.Mode.IsDir() {
 		f.Kind = store.Dir
 	}
@@ -87,9 +90,49 @@ func (k Packing) Read(_ context.Context, name string) ([]byte, store.Identity, e
 		return nil, store.Identity{}, err
 	}
 	defer f.Close()
+	// Long files are copied; this one has grown since the walk.
+	if f.Identity.Size > max(transcode.DefaultMaxFile, k.Registry.Limits().MaxFile) {
+		return nil, store.Identity(f.Identity), store.ErrChanged
+	}
 	data, err := f.ReadAll()
 	return data, store.Identity(f.Identity), err
 }
+
+// Copy implements [store.Source].
+func (k Packing) Copy(ctx context.Context, name string, w io.Writer) (store.Identity, error) {
+	f, err := k.Dataset.Open(name)
+	if err != nil {
+		return store.Identity{}, err
+	}
+	defer f.Close()
+	id := store.Identity(f.Identity)
+	buf := make([]byte, min(id.Size, copyBytes))
+	for off := int64(0); off < id.Size; {
+		if err := ctx.Err(); err != nil {
+			return id, err
+		}
+		n, err := f.ReadAt(buf[:min(int64(len(buf)), id.Size-off)], off)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return id, err
+		}
+		if n == 0 {
+			return id, fmt.Errorf("%s: %w", name, store.ErrChanged)
+		}
+		if _, err := w.Write(buf[:n]); err != nil {
+			return id, err
+		}
+		off += int64(n)
+	}
+	if err := f.Verify(); errors.Is(err, ErrChanged) {
+		return id, fmt.Errorf("%s: %w", name, store.ErrChanged)
+	} else if err != nil {
+		return id, err
+	}
+	return id, nil
+}
+
+// copyBytes is how much is read at once of a file that is copied.
+const copyBytes = 1 << 20
 
 // Encode implements [store.Encoder]. A sample whose format keeps its parts apart
 // is stored that way, every other file as it is.

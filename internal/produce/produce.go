@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
@@ -58,10 +56,9 @@ const (
 type Producer struct {
 	o   Options
 	log *slog.Logger
-	// Readers and the background have places of their own: a reader must not wait
-	// for a thread that yields to everything else.
-	readers, idlers *semaphore.Weighted
-	memory          *semaphore.Weighted // bytes being worked on, workBytes in all
+	// Readers and the background have places and memory of their own: a reader must
+	// not wait for a thread that yields to everything else.
+	readers, idlers *crew
 
 	contents *contents
 	ruled    *ruled // instead of contents, where a policy rules
@@ -107,9 +104,8 @@ func New(o Options) (*Producer, error) {
 	}
 	p := &Producer{
 		o: o, log: o.Log,
-		readers: semaphore.NewWeighted(int64(o.Workers)),
-		idlers:  semaphore.NewWeighted(int64(o.Workers)),
-		memory:  semaphore.NewWeighted(workBytes),
+		readers: newCrew(o.Workers, workBytes),
+		idlers:  newCrew(o.Workers, workBytes/4),
 		// A memfd that is pinned outlives its place in the cache; a quarter of the
 		// budget is left for those.
 		contents: newContents(o.CacheBytes*3/4, o.MaxOpen),
@@ -139,9 +135,6 @@ func New(o Options) (*Producer, error) {
 	}
 	return p, nil
 }
-
-// workBytes bounds the pixels that are being worked on at once.
-const workBytes = 1 << 30
 
 // Close stops the background work and closes what is open and not pinned. The
 // source and the stores stay open; they are the caller's.

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -99,7 +97,7 @@ func (p *Producer) recent(j *job) *product {
 // produce makes a job's result from the chosen origin, once: everybody who wants
 // it meanwhile waits for the same one. It takes a place among workers. Without an
 // error the product has to be released.
-func (p *Producer) produce(ctx context.Context, workers *semaphore.Weighted, j *job, chosen int) (*product, error) {
+func (p *Producer) produce(ctx context.Context, by *crew, j *job, chosen int) (*product, error) {
 	key := productKey{j.file, j.plan.Key()}
 	for {
 		p.mu.Lock()
@@ -109,7 +107,7 @@ func (p *Producer) produce(ctx context.Context, workers *semaphore.Weighted, j *
 			made = (&product{key: key, done: make(chan struct{}), from: &p.results, shared: parts}).hold()
 			p.remember(made, 0)
 			p.mu.Unlock()
-			p.finish(ctx, workers, made, j, chosen)
+			p.finish(ctx, by, made, j, chosen)
 		} else {
 			made.hold()
 			p.mu.Unlock()
@@ -152,7 +150,7 @@ func (p *Producer) forget(made *product) {
 }
 
 // finish fills in a product and wakes who waits for it.
-func (p *Producer) finish(ctx context.Context, workers *semaphore.Weighted, made *product, j *job, chosen int) {
+func (p *Producer) finish(ctx context.Context, by *crew, made *product, j *job, chosen int) {
 	defer func() {
 		if r := recover(); r != nil {
 			made.err = transcode.Errorf(transcode.ErrInternal, "making %s: panic: %v", made.key.plan, r)
@@ -168,7 +166,7 @@ func (p *Producer) finish(ctx context.Context, workers *semaphore.Weighted, made
 		}
 		close(made.done)
 	}()
-	made.err = p.run(ctx, workers, j, chosen, made)
+	made.err = p.run(ctx, by, j, chosen, made)
 	if made.err != nil {
 		p.stats.failed.Add(1)
 		return
@@ -183,22 +181,26 @@ func (p *Producer) finish(ctx context.Context, workers *semaphore.Weighted, made
 }
 
 // run computes the steps that remain after the chosen origin.
-func (p *Producer) run(ctx context.Context, workers *semaphore.Weighted, j *job, chosen int, made *product) error {
-	if err := workers.Acquire(ctx, 1); err != nil {
+func (p *Producer) run(ctx context.Context, by *crew, j *job, chosen int, made *product) error {
+	if err := by.join(ctx); err != nil {
 		return err
 	}
-	defer workers.Release(1)
+	defer by.leave()
 	from := j.origins[chosen]
 	r, err := from.open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	weight := min(j.work()+r.Size(), workBytes)
-	if err := p.memory.Acquire(ctx, weight); err != nil {
+	// A store may have been packed with a higher limit.
+	if err := p.o.Registry.Limits().CheckFile(r.Size()); err != nil {
 		return err
 	}
-	defer p.memory.Release(weight)
+	taken, err := by.take(ctx, j.work()+r.Size())
+	if err != nil {
+		return err
+	}
+	defer by.give(taken)
 	src := p.sources.get(r.Size())
 	defer func() {
 		if split := &made.split; !within(split.Data, src) && !within(split.Tail, src) && !within(split.Undo, src) {

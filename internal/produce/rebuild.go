@@ -60,7 +60,7 @@ func (p *Producer) restorer(stored *store.Sample) *transcode.Kind {
 // run gives the original back. What goes wrong is a broken promise of ours, as it
 // could be given back when it was packed, but for limits, which may be lower now.
 func (r *rebuilding) run(ctx context.Context, f File, parts []byte, lim transcode.Limits) (transcode.Split, error) {
-	undo, err := r.readUndo()
+	undo, err := r.readUndo(lim)
 	if err != nil {
 		return transcode.Split{}, err
 	}
@@ -79,12 +79,15 @@ func (r *rebuilding) run(ctx context.Context, f File, parts []byte, lim transcod
 	return transcode.Split{Data: data, Ends: []int{len(data)}}, nil
 }
 
-func (r *rebuilding) readUndo() ([]byte, error) {
+func (r *rebuilding) readUndo(lim transcode.Limits) ([]byte, error) {
 	from, err := r.undo()
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close()
+	if err := lim.CheckFile(from.Size()); err != nil {
+		return nil, err
+	}
 	undo := make([]byte, from.Size())
 	if n, err := from.ReadAt(undo, 0); n < len(undo) {
 		if err == nil {
