@@ -1,7 +1,9 @@
 package fs
 
 import (
+	iofs "io/fs"
 	"iter"
+	"strings"
 
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -50,4 +52,31 @@ func (f *FS) walkBelow(v *view, d *dir, at Member, yield func(Member, error) boo
 		}
 	}
 	return true
+}
+
+// Listed is the path under which a view lists the file of the dataset at path. As with
+// Walk nothing is read or produced for it.
+func (f *FS) Listed(p transcode.Pipeline, path string) (string, error) {
+	v, err := f.addView(p, false)
+	if err != nil {
+		return "", err
+	}
+	listed := ""
+	for d := f.tree.dir(rootID); d != nil; {
+		name, rest, below := strings.Cut(path, "/")
+		s, err := f.tree.list(d)
+		if err != nil {
+			return "", err
+		}
+		n := f.namesOf(v, d, s)
+		k := f.tree.search(s, name)
+		if k == len(s.ids) || n.own(k) != name {
+			break
+		}
+		if listed = join(listed, n.listed(k)); !below {
+			return listed, nil
+		}
+		d, path = f.tree.dir(s.at(s.position(k))), rest
+	}
+	return "", iofs.ErrNotExist
 }

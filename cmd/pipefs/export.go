@@ -85,6 +85,9 @@ func runExport(ctx context.Context, env *environ, c *exportConfig, registry func
 		return x.explain(c, err)
 	}
 	x.tell(env.stdout)
+	if x.done.files+x.done.skipped+x.done.failed == 0 {
+		fmt.Fprintf(env.stderr, "pipefs: note: %s\n", listing{}.nothing(c.source))
+	}
 	if x.done.failed > 0 {
 		return exit.Errorf(exit.System, "%s not exported; the same command tries again, and skips the others", plural(x.done.failed, "file was", "files were"))
 	}

@@ -111,6 +111,9 @@ func inspect(ctx context.Context, env *environ, name string, limits transcode.Li
 	if err != nil {
 		return nil, err
 	}
+	if nothing := l.nothing(s.path); nothing != "" {
+		fmt.Fprintf(env.stderr, "pipefs: note: %s\n", nothing)
+	}
 	i := &information{Path: s.path, Samples: len(l.samples), Others: l.others, Dirs: l.dirs,
 		Faults: []fault{}, Unread: []fault{}, MSSIM: like, byKind: map[formatRow]*formatRow{}}
 	if s.store != nil {

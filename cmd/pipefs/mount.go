@@ -190,16 +190,11 @@ func runMount(ctx context.Context, env *environ, c *mountConfig, options []*opti
 
 // resolve makes the two paths what the kernel will call them.
 func (c *mountConfig) resolve() error {
-	info, err := mounts.Stat(c.source)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return exit.Errorf(exit.Mount, "there is no dataset or store at %s", c.source)
-	case err != nil:
-		return exit.With(exit.Mount, fmt.Errorf("dataset or store: %w", err))
-	case !info.IsDir():
-		return exit.Errorf(exit.Mount, "%s is not a directory; a dataset is one, and a store is one", c.source)
+	err := statSource(c.source)
+	if err == nil {
+		c.source, err = mounts.Resolve(c.source)
 	}
-	if c.source, err = mounts.Resolve(c.source); err != nil {
+	if err != nil {
 		return exit.With(exit.Mount, err)
 	}
 	dir, err := mounts.Resolve(c.dir)

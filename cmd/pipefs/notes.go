@@ -12,6 +12,9 @@ import (
 func (c *mountConfig) notes(w io.Writer) {
 	note := func(format string, args ...any) { fmt.Fprintf(w, "pipefs: note: "+format+"\n", args...) }
 	c.noteTempDir(note)
+	if !mayHoldFiles(c.source) {
+		note("%s is empty: there is no file in it, and so none in any view. What it gets later appears in the mount", c.source)
+	}
 }
 
 // noteTempDir tells where the control socket and the log are, if somebody else has

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -76,17 +75,17 @@ func packCommand(env *environ) *command {
 }
 
 func runPack(ctx context.Context, env *environ, c *packConfig) error {
-	var err error
-	if c.dataset, err = mounts.Resolve(c.dataset); err != nil {
-		return err
+	err := statSource(c.dataset)
+	if err == nil {
+		c.dataset, err = mounts.Resolve(c.dataset)
+	}
+	if err != nil {
+		return exit.With(exit.System, err)
+	}
+	if !mayHoldFiles(c.dataset) {
+		return exit.Errorf(exit.System, "%s is empty: there is no file in it, and nothing was packed. If it is where a disk belongs, mount that first", c.dataset)
 	}
 	if c.store, err = filepath.Abs(c.store); err != nil {
-		return err
-	}
-	if info, err := os.Stat(c.dataset); err != nil || !info.IsDir() {
-		if err == nil || errors.Is(err, os.ErrNotExist) {
-			return exit.Errorf(exit.System, "there is no dataset at %s: no such directory", c.dataset)
-		}
 		return err
 	}
 	if mounts.Inside(c.store, c.dataset) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/produce"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -33,14 +34,8 @@ func openSource(env *environ, path string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.Errorf(exit.System, "there is no dataset or store at %s", path)
-	case err != nil:
-		return nil, err
-	case !info.IsDir():
-		return nil, exit.Errorf(exit.System, "%s is not a directory; a dataset is one, and a store is one", path)
+	if err := statSource(path); err != nil {
+		return nil, exit.With(exit.System, err)
 	}
 	s, err := store.Open(path, store.Options{Logger: quiet(env)})
 	if err == nil {
@@ -54,6 +49,31 @@ func openSource(env *environ, path string) (*source, error) {
 		return nil, err
 	}
 	return &source{path: path, dataset: d, tree: d}, nil
+}
+
+// statSource says what is wrong with a path that is to be a dataset or a store.
+func statSource(path string) error {
+	info, err := mounts.Stat(path)
+	if err == nil {
+		err = mounts.Probe(path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no dataset or store at %s", path)
+	case mounts.Dead(err):
+		at := path
+		table, tableErr := mounts.List()
+		abs, absErr := filepath.Abs(path)
+		if m, ok := mounts.Holding(table, abs); tableErr == nil && absErr == nil && ok {
+			at = m.Point
+		}
+		return fmt.Errorf("%s lies in a mount whose daemon is gone; unmount that first: pipefs umount %s", path, at)
+	case err != nil:
+		return fmt.Errorf("dataset or store: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory; a dataset is one, and a store is one", path)
+	}
+	return nil
 }
 
 // registry knows all formats and steps, and JPEG files as the store has them.
@@ -110,6 +130,48 @@ func (s *source) list(r *transcode.Registry, warn func(error), stop func() error
 	}
 	err := walk("")
 	return l, err
+}
+
+// nothing says what a tree without pictures is; "" is for any other.
+func (l listing) nothing(path string) string {
+	switch {
+	case len(l.samples) > 0:
+		return ""
+	case l.others > 0:
+		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged", path, plural(l.others, "file", "files"))
+	case l.dirs > 0:
+		return fmt.Sprintf("%s is empty: there are directories in it, and no file", path)
+	}
+	return fmt.Sprintf("%s is empty: there is no file in it", path)
+}
+
+// mayHoldFiles reports whether there is a file below a directory. Of a tree of very
+// many directories without any, or that cannot be read, it says yes.
+func mayHoldFiles(dir string) bool {
+	left := 1000 // directories
+	return mayHold(dir, &left)
+}
+
+func mayHold(dir string, left *int) bool {
+	if *left--; *left < 0 {
+		return true
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return true
+	}
+	defer d.Close()
+	for {
+		entries, err := d.ReadDir(100)
+		for _, e := range entries {
+			if !e.IsDir() || mayHold(filepath.Join(dir, e.Name()), left) {
+				return true
+			}
+		}
+		if err != nil {
+			return !errors.Is(err, io.EOF)
+		}
+	}
 }
 
 // sight is what a look at one sample tells.

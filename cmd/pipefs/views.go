@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -62,32 +64,32 @@ func viewsCommand(env *environ) *command {
 			if len(args) == 0 {
 				return exit.Errorf(exit.Usage, "views needs a dataset or a store: pipefs views ~/imagenet (or --steps)")
 			}
-			s, err := openSource(env, args[0])
+			c := exportConfig{source: args[0], view: transcode.Original, roles: roles}
+			v, err := openViewer(env, &c, func(s *source) *transcode.Registry { return s.registry(limits) })
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			r := s.registry(limits)
-			if err := s.checkRoles(r, roles); err != nil {
-				return err
-			}
-			specs := usualViews(r)
-			for _, spec := range args[1:] {
-				if _, err := r.Parse(spec); err != nil {
+			defer v.close()
+			t := &tally{registry: v.registry, roles: roles, store: v.source.store}
+			for _, spec := range unique(append(usualViews(t.registry), args[1:]...)) {
+				p, err := t.registry.Parse(spec)
+				if err != nil {
 					return err
 				}
-				specs = append(specs, spec)
-			}
-			t := &tally{registry: r, roles: roles, store: s.store}
-			for _, spec := range specs {
-				p, _ := r.Parse(spec)
 				t.views = append(t.views, &viewTally{Pipeline: p, View: spec, Exact: true})
 			}
-			if err := t.count(ctx, env, s, all); err != nil {
+			if err := t.count(ctx, env, v.source, all); err != nil {
+				return err
+			}
+			if err := t.name(v); err != nil {
 				return err
 			}
 			if asJSON {
 				return printJSON(env.stdout, t)
+			}
+			if t.Samples == 0 {
+				fmt.Fprintf(env.stderr, "pipefs: note: %s\n", listing{others: t.Others, dirs: t.dirs}.nothing(v.source.path))
+				return nil
 			}
 			t.print(env.stdout)
 			return nil
@@ -117,6 +119,7 @@ type tally struct {
 	roles    transcode.Roles
 	store    *store.Store // nil for a dataset
 	views    []*viewTally
+	dirs     int
 
 	example *sight       // of the unread, the first by path
 	Samples int          `json:"samples"`
@@ -139,6 +142,9 @@ type viewTally struct {
 	Bytes     int64              `json:"bytes"`
 	Exact     bool               `json:"bytes_exact"`
 	Example   string             `json:"example,omitempty"`
+
+	sample string // that of Example, its own path
+	shows  bool   // changed
 }
 
 func (t *tally) count(ctx context.Context, env *environ, s *source, all bool) error {
@@ -146,7 +152,7 @@ func (t *tally) count(ctx context.Context, env *environ, s *source, all bool) er
 	if err != nil {
 		return err
 	}
-	t.Samples, t.Others, t.Views = len(l.samples), l.others, t.views
+	t.Samples, t.Others, t.dirs, t.Views = len(l.samples), l.others, l.dirs, t.views
 	names := l.samples
 	if !all {
 		names = loader.Evenly(names, looked)
@@ -186,10 +192,7 @@ func (t *tally) add(seen sight) {
 	perhapsMask := false
 	for _, v := range t.views {
 		plan := t.registry.Plan(v.Pipeline, seen.info, role)
-		name, changed := path.Base(seen.path), false
-		if t.holds(v, plan, seen) {
-			name, changed = t.registry.Name(v.Pipeline, name, role), !plan.Unchanged()
-		}
+		changed := t.holds(v, plan, seen) && !plan.Unchanged()
 		if changed {
 			v.Changed++
 			if size, ok := sizeIn(plan, seen); ok {
@@ -204,15 +207,31 @@ func (t *tally) add(seen sight) {
 				perhapsMask = true
 			}
 		}
-		shown := path.Join(v.View, path.Dir(seen.path), name)
 		// the first one by name, preferring those that the view changes
-		if v.Example == "" || changed && v.Changed == 1 || shown < v.Example && (changed || v.Changed == 0) {
-			v.Example, v.Ext = shown, strings.TrimPrefix(path.Ext(shown), ".")
+		if v.sample == "" || changed && !v.shows || changed == v.shows && seen.path < v.sample {
+			v.sample, v.shows = seen.path, changed
 		}
 	}
 	if perhapsMask {
 		t.Perhaps++
 	}
+}
+
+// name finds out under which names the views list their examples.
+func (t *tally) name(files *viewer) error {
+	for _, v := range t.views {
+		if v.sample == "" {
+			continue
+		}
+		listed, err := files.fs.Listed(v.Pipeline, v.sample)
+		if errors.Is(err, fs.ErrNotExist) { // it went meanwhile
+			listed = v.sample
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", v.sample, err)
+		}
+		v.Example, v.Ext = path.Join(v.View, listed), strings.TrimPrefix(path.Ext(listed), ".")
+	}
+	return nil
 }
 
 // holds reports whether a view shows a sample as its steps make it, as far as that

@@ -102,7 +102,7 @@ func (b *bench) find() error {
 		return err
 	}
 	if b.files = l.samples; len(b.files) == 0 {
-		return exit.Errorf(exit.Usage, "%s has no pictures that pipefs knows (its views are the same as original): there is nothing to compare", b.source)
+		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", l.nothing(b.source))
 	}
 	return nil
 }
