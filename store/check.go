@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -54,7 +52,7 @@ func Check(ctx context.Context, dir string, o Options) ([]Problem, error) {
 	c := &checker{ctx: ctx, dir: dir, o: o, live: map[string]int64{}}
 	err := c.check()
 	if c.index != nil {
-		c.index.close()
+		c.index.close(o.Logger)
 	}
 	return c.problems, err
 }
@@ -125,7 +123,7 @@ func (c *checker) check() error {
 }
 
 func (c *checker) openIndex(wanted bool) error {
-	x, err := openCurrent(c.o.FS, c.dir, c.o.Logger)
+	x, err := openCurrent(c.o.FS, c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if wanted {
 			c.add(Missing, currentName, "", 0, fmt.Errorf("no index: %w", err))
@@ -224,9 +222,14 @@ func (c *checker) data(f vfs.File, name string, samples []Sample, scratch *[Chun
 	return nil
 }
 
-// compare checks that the index holds the newest entry of each path.
+// compare checks that the index holds the newest entry of each path, and a directory
+// for it to be in.
 func (c *checker) compare() error {
+	var lost orphans
 	err := c.index.each(func(s *Sample) error {
+		if err := lost.meet(c, s.Path); err != nil {
+			return err
+		}
 		if seq, ok := c.live[s.Path]; !ok {
 			c.add(Orphaned, c.index.name, s.Path, 0, errors.New("no pack holds it"))
 		} else if seq != s.Seq {
@@ -235,6 +238,7 @@ func (c *checker) compare() error {
 		delete(c.live, s.Path)
 		return c.ctx.Err()
 	})
+	lost.tell(c)
 	if err := c.found(c.index.name, err); err != nil {
 		return err
 	}
@@ -244,29 +248,32 @@ func (c *checker) compare() error {
 	return nil
 }
 
-// each calls f with every entry, in the order of keys.
-func (x *index) each(f func(*Sample) error) error {
-	return x.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.PrefetchValues = false
-		it := txn.NewIterator(o)
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			var s Sample
-			err := it.Item().Value(func(v []byte) error {
-				at, raw, err := parseValue(v)
-				if err == nil {
-					s, err = decodeEntry(raw, at)
-				}
-				return err
-			})
-			if err != nil {
-				return &CorruptError{Path: x.name, Cause: err}
-			}
-			if err := f(&s); err != nil {
-				return err
-			}
+// orphans counts the entries of a directory that has no entry itself. The index has
+// what a directory holds together.
+type orphans struct {
+	dir string
+	n   int // 0 where the directory has an entry
+}
+
+func (o *orphans) meet(c *checker, path string) error {
+	dir, _ := splitPath(path)
+	if dir == o.dir { // at first the dataset itself, which needs no entry
+		if o.n > 0 {
+			o.n++
 		}
 		return nil
-	})
+	}
+	o.tell(c)
+	o.dir, o.n = dir, 0
+	parent, err := c.index.head(dir)
+	if err == nil && (parent == nil || parent.Kind != Dir) {
+		o.n = 1
+	}
+	return err
+}
+
+func (o *orphans) tell(c *checker) {
+	if o.n > 0 {
+		c.add(Missing, c.index.name, o.dir, 0, fmt.Errorf("no pack holds the entry of this directory: its %d members are not shown; pack again", o.n))
+	}
 }

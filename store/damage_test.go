@@ -77,7 +77,7 @@ func compareAgain(s *Store, src *memSource) (int, error) {
 
 // checkPack is what Check does with one pack.
 func checkPack(s *Store, name string) ([]Problem, error) {
-	c := &checker{ctx: context.Background(), dir: s.dir, o: s.o, live: map[string]int64{}, index: s.index}
+	c := &checker{ctx: context.Background(), dir: s.dir, o: s.o, live: map[string]int64{}, index: s.index.Load()}
 	n, err := strconv.ParseUint(strings.TrimSuffix(name, ".pack"), 10, 32)
 	if err == nil {
 		err = c.pack(uint32(n))
@@ -119,7 +119,7 @@ func TestIndexFlips(t *testing.T) {
 	r := random(t)
 	for round := range 60 {
 		var names []string
-		for _, pattern := range []string{"CURRENT", "index.*/SEAL", "index.*/db/*"} {
+		for _, pattern := range []string{"CURRENT", "index.*/SEAL", "index.*/TABLE"} {
 			found, err := filepath.Glob(filepath.Join(dir, pattern))
 			if err != nil {
 				t.Fatal(err)

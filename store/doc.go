@@ -21,8 +21,9 @@
 // of literal bytes. A [Part] is a range of a pack. It is checked in chunks of
 // [ChunkSize] bytes, with CRC32C, on every read.
 //
-// The index finds an entry by its path. It is a Badger database kept in
-// immutable generations, index.N; the file CURRENT names the one to use.
+// The index finds an entry by its path. It is a table, a sorted file in which every
+// block is checked when it is read, kept in immutable generations, index.N; the file
+// CURRENT names the one to use. Where it is damaged it is made again from the packs.
 //
 // A [Fraction] is what one pipeline made of some of the samples, kept in the store:
 // packs of their own, named by the pipeline. It is a copy, and can be made again.

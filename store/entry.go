@@ -21,8 +21,8 @@ const (
 	maxSeq   = 1 << 62
 	// maxLen bounds every offset and length: sums of a few never overflow.
 	maxLen = 1 << 56
-	// maxEntry is the longest encoded entry, in bytes. Badger takes values of up
-	// to 1 MiB. 16 GiB of data have 1 MiB of checksums.
+	// maxEntry is the longest encoded entry, in bytes. 16 GiB of data have 1 MiB of
+	// checksums.
 	maxEntry = 1<<20 - 1<<10
 )
 

@@ -150,9 +150,12 @@ func (s *Store) lockFractions() (io.Closer, error) {
 		}
 		return nil, err
 	}
-	var now currentFile
-	// One that is broken was so when the store was opened.
-	if _, err := readText(s.o.FS, filepath.Join(s.dir, currentName), &now); err == nil && s.temp == "" && now.Index != s.index.name {
+	now, err := openCurrent(s.o.FS, s.dir)
+	if err != nil {
+		return lock, nil // one that is broken was so when the store was opened
+	}
+	defer now.close(s.o.Logger)
+	if !now.seal.samePacks(&s.seal) {
 		return nil, errors.Join(fmt.Errorf("%s was packed again meanwhile: %w", s.dir, ErrChanged), lock.Close())
 	}
 	return lock, nil

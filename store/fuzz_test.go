@@ -33,7 +33,7 @@ func FuzzEntry(f *testing.F) {
 	pack := tinyPack(f)
 	for rec, err := range scan(bytes.NewReader(pack), 1, int64(len(pack)), true) {
 		if err == nil {
-			_ = eachEntry(rec.meta, func(_ int, raw []byte) error { f.Add(bytes.Clone(raw)); return nil })
+			_ = eachEntry(rec.meta, func(raw []byte) error { f.Add(bytes.Clone(raw)); return nil })
 		}
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -4,164 +4,76 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-
-	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
 // openCurrent opens the generation that CURRENT names. A writer may replace it,
 // and remove the one before, at any moment: then the next one is tried.
-func openCurrent(fsys vfs.FS, dir string, log *slog.Logger) (*index, error) {
+func openCurrent(fsys vfs.FS, dir string) (*index, error) {
 	var last currentFile
 	for tries := 0; ; tries++ {
 		var c currentFile
 		if _, err := readText(fsys, filepath.Join(dir, currentName), &c); err != nil {
 			return nil, err
 		}
+		x, err := openIndex(fsys, dir, c)
 		// What is broken stays the same; what was replaced does not.
-		if tries > 0 && c == last || tries == 10 {
-			return openIndex(fsys, dir, c, log)
-		}
-		x, err := openIndex(fsys, dir, c, log)
-		if err == nil {
-			return x, nil
+		if err == nil || tries > 0 && c == last || tries == 10 {
+			return x, err
 		}
 		last = c
 	}
 }
 
-// errOlderIndex: the packs are what they are, and their index can be made again.
-var errOlderIndex = errors.New("the index was made by an older version, which counted less")
-
-// openIndex opens a generation after all its bytes were checked.
-func openIndex(fsys vfs.FS, dir string, c currentFile, log *slog.Logger) (*index, error) {
+// openIndex opens a generation. Its blocks are checked when they are read.
+func openIndex(fsys vfs.FS, dir string, c currentFile) (*index, error) {
 	if _, ok := indexNumber(c.Index); !ok {
 		return nil, &CorruptError{Path: currentName, Cause: fmt.Errorf("names %q", c.Index)}
 	}
-	x := &index{name: c.Index, log: log, txns: make(chan *badger.Txn, keptTxns)}
-	hold, err := holdIndex(fsys, filepath.Join(dir, c.Index))
-	if err != nil {
-		return nil, err
-	}
-	defer hold()
+	x := &index{name: c.Index}
 	seal, err := readText(fsys, filepath.Join(dir, c.Index, sealName), &x.seal)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", c.Index, err)
-	}
-	if hexSum(seal) != c.Seal {
+	case hexSum(seal) != c.Seal:
 		return nil, &CorruptError{Path: c.Index + "/" + sealName, Cause: errors.New("not the one that CURRENT names")}
-	}
-	if x.seal.Version > formatVersion {
+	case x.seal.Version > indexVersion:
 		return nil, fmt.Errorf("%s: version %d: %w", c.Index, x.seal.Version, ErrVersion)
+	case x.seal.Version < indexVersion:
+		return nil, fmt.Errorf("%s: version %d: %w", c.Index, x.seal.Version, errOlderIndex)
 	}
-	if x.seal.Stats.WithoutOriginal == nil {
-		return nil, fmt.Errorf("%s: %w", c.Index, errOlderIndex)
-	}
-	db := filepath.Join(dir, c.Index, dbName)
-	if err := checkFiles(fsys, db, x.seal.Files); err != nil {
+	f, err := fsys.Open(filepath.Join(dir, c.Index, tableName))
+	if err != nil {
 		return nil, err
 	}
-	x.db, err = badger.Open(badgerOptions(db, log).WithReadOnly(true))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Index, err)
-	}
-	keys := int64(0)
-	for _, t := range x.db.Tables() {
-		keys += int64(t.KeyCount)
-	}
-	if keys != x.seal.Entries {
-		x.close()
-		return nil, &CorruptError{Path: c.Index, Cause: fmt.Errorf("%d entries, want %d", keys, x.seal.Entries)}
-	}
-	return x, nil
+	return x, x.open(f)
 }
 
-// holdIndex keeps a generation from being removed until the result is called:
-// Badger leaks goroutines when files vanish while it opens them. Where a file
-// system has no locks nothing is held.
-func holdIndex(fsys vfs.FS, index string) (func(), error) {
-	seal := filepath.Join(index, sealName)
-	l, err := fsys.LockShared(seal)
-	switch {
-	case err == nil:
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, vfs.ErrLocked):
-		return nil, fmt.Errorf("%s was removed: %w", index, fs.ErrNotExist)
-	default:
-		return func() {}, nil
-	}
-	if _, err := fsys.Size(seal); err != nil { // removed just before
-		return nil, errors.Join(err, l.Close())
-	}
-	return func() { _ = l.Close() }, nil
-}
+// errOlderIndex: the packs are what they are, and their index can be made again.
+var errOlderIndex = errors.New("an index of an older version")
 
-// removeIndex removes a generation, unless somebody is opening it: then the next
-// writer will.
-func removeIndex(fsys vfs.FS, index string) error {
-	l, err := fsys.Lock(filepath.Join(index, sealName))
-	if errors.Is(err, vfs.ErrLocked) {
-		return nil
+// open takes over the file of the table, and closes it where it does not fit.
+func (x *index) open(f vfs.File) error {
+	x.f, x.table.seal = f, x.seal.Table
+	size, err := f.Size()
+	if err == nil && size != x.seal.Table.Size {
+		err = x.broken(tableName, fmt.Errorf("%d bytes, want %d", size, x.seal.Table.Size))
 	}
 	if err == nil {
-		defer l.Close()
+		_, err = x.root()
+		err = x.broken(tableName, err)
 	}
-	return fsys.RemoveAll(index)
-}
-
-// checkFiles compares the files of a database with what its SEAL says, several
-// at a time: this is most of the time that opening a large store takes.
-func checkFiles(fsys vfs.FS, db string, want []indexFile) error {
-	names, err := fsys.List(db)
 	if err != nil {
-		return err
+		err = errors.Join(err, f.Close())
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(want, func(w indexFile) bool { return w.Name == name }) {
-			return &CorruptError{Path: filepath.Join(db, name), Cause: errors.New("an unknown file in the index")}
-		}
-	}
-	errs := make([]error, len(want))
-	tokens := make(chan struct{}, 4)
-	var wg sync.WaitGroup
-	for i, w := range want {
-		wg.Go(func() {
-			tokens <- struct{}{}
-			defer func() { <-tokens }()
-			errs[i] = checkFile(fsys, db, w)
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func checkFile(fsys vfs.FS, db string, want indexFile) error {
-	if want.Name != filepath.Base(want.Name) {
-		return &CorruptError{Path: sealName, Cause: fmt.Errorf("names the file %q", want.Name)}
-	}
-	f, err := fsys.Open(filepath.Join(db, want.Name))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if size, err := f.Size(); err == nil && size != want.Size {
-		return &CorruptError{Path: filepath.Join(db, want.Name), Cause: fmt.Errorf("%d bytes, want %d", size, want.Size)}
-	}
-	is, err := sumFile(f)
-	if err != nil {
-		return err
-	}
-	if is.Sum != want.Sum {
-		return &CorruptError{Path: filepath.Join(db, want.Name), Cause: errSum}
-	}
-	return nil
+	return err
 }
 
 func hexSum(v uint32) string { return fmt.Sprintf("%08x", v) }
@@ -198,7 +110,7 @@ func publishIndex(ctx context.Context, fsys vfs.FS, dir string, f formatFile, lo
 		next = old[len(old)-1] + 1
 	}
 	name := filepath.Join(dir, indexName(next))
-	seal, err := buildIndex(ctx, fsys, dir, fsys, name+tmpSuffix, f, log)
+	seal, err := buildIndex(ctx, fsys, dir, name+tmpSuffix, f)
 	if err == nil {
 		err = fsys.Rename(name+tmpSuffix, name)
 	}
@@ -217,10 +129,34 @@ func publishIndex(ctx context.Context, fsys vfs.FS, dir string, f formatFile, lo
 	}
 	for i, n := range old {
 		if i < len(old)-(keepIndexes-1) {
-			if err := removeIndex(fsys, filepath.Join(dir, indexName(n))); err != nil {
+			// Who has it open goes on reading it.
+			if err := fsys.RemoveAll(filepath.Join(dir, indexName(n))); err != nil {
 				log.Warn("an old index could not be removed", "index", indexName(n), "error", err)
 			}
 		}
 	}
 	return nil
+}
+
+// privateName is that of an index that only this process has.
+const privateName = "temporary index"
+
+// privateIndex makes an index of some packs in a file without a name.
+func privateIndex(ctx context.Context, fsys vfs.FS, store, temp string, numbers []uint32, f formatFile) (*index, error) {
+	if temp == "" {
+		temp = os.TempDir()
+	}
+	// The file belongs to this process: vfs.OS, whatever the store is on.
+	out, err := unnamed(vfs.OS, temp)
+	if err != nil {
+		return nil, fmt.Errorf("no room to make an index: %w", err)
+	}
+	x := &index{name: privateName}
+	x.seal, err = buildTable(ctx, fsys, filepath.Join(store, packsName), numbers, vfs.OS, temp, out)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make an index in %s: %w", temp, err), out.Close())
+	}
+	st := &x.seal.Stats
+	st.Dataset, st.RecordImages, st.Order, st.Seed = f.Dataset, f.RecordImages, f.Order, f.Seed
+	return x, x.open(out)
 }

@@ -275,11 +275,11 @@ func (p *packer) end(ctx context.Context) error {
 
 // indexed reports whether the current index is about what is there now.
 func (p *packer) indexed() bool {
-	x, err := openCurrent(p.o.FS, p.dir, p.o.Logger)
+	x, err := openCurrent(p.o.FS, p.dir)
 	if err != nil {
 		return false
 	}
-	defer x.close()
+	defer x.close(p.o.Logger)
 	sealed, _, err := listPacks(p.o.FS, p.packs())
 	if err != nil || len(sealed) != len(x.seal.Packs) {
 		return false

@@ -108,8 +108,8 @@ func layOut(items []*item) (*record, error) {
 	return rec, nil
 }
 
-// eachEntry calls f with each encoded entry of a record, and its offset in meta.
-func eachEntry(meta []byte, f func(off int, raw []byte) error) error {
+// eachEntry calls f with each encoded entry of a record.
+func eachEntry(meta []byte, f func(raw []byte) error) error {
 	d := decoder{b: meta}
 	n := d.count("number of entries", maxMeta, 1)
 	for range n {
@@ -117,7 +117,7 @@ func eachEntry(meta []byte, f func(off int, raw []byte) error) error {
 		if d.err != nil {
 			break
 		}
-		if err := f(len(meta)-len(d.b)-len(raw), raw); err != nil {
+		if err := f(raw); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func eachEntry(meta []byte, f func(off int, raw []byte) error) error {
 // without gap or overlap, so that every byte has a checksum.
 func decodeRecord(meta []byte, at place) ([]Sample, error) {
 	var samples []Sample
-	err := eachEntry(meta, func(_ int, raw []byte) error {
+	err := eachEntry(meta, func(raw []byte) error {
 		s, err := decodeEntry(raw, at)
 		samples = append(samples, s)
 		return err

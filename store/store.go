@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/pipefs/pipefs/store/vfs"
 )
@@ -44,35 +45,47 @@ func (o *Options) setDefaults() {
 type Store struct {
 	dir    string
 	o      Options
+	format formatFile
 	pool   *pool
-	index  *index
+	seal   sealFile // of the packs that were there when it was opened
 	recent *recent
-	temp   string // a rebuilt index to remove; may be ""
+
+	index  atomic.Pointer[index]
+	mu     sync.Mutex // held while the index is made again
+	broken []*index   // may still be in use
 
 	fractions []*Fraction
 }
 
 // Open opens a store for reading. Where the index is missing or broken it is
 // rebuilt from the packs: in the store if that can be written and nobody else
-// writes, in a temporary directory otherwise. Errors are of the classes
-// ErrNotStore, ErrVersion, ErrCorrupt, or of the operating system. A pack that
-// is missing or not the one that the index was made from is an error.
+// writes, in a temporary file otherwise. So it is where damage is met later.
+// Errors are of the classes ErrNotStore, ErrVersion, ErrCorrupt, or of the
+// operating system. A pack that is missing or not the one that the index was
+// made from is an error.
 func Open(dir string, o Options) (*Store, error) {
 	o.setDefaults()
 	format, err := readFormat(o.FS, dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, o: o, recent: newRecent()}
-	s.index, err = openCurrent(o.FS, dir, o.Logger)
+	s := &Store{dir: dir, o: o, format: format, recent: newRecent()}
+	x, err := openCurrent(o.FS, dir)
 	switch {
 	case errors.Is(err, ErrVersion):
 		return nil, err
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errOlderIndex):
+		o.Logger.Info("the index is missing or old and is made again", "store", dir)
 	case err != nil:
-		if err := s.rebuild(format, err); err != nil {
-			return nil, err
+		o.Logger.Warn("the index is broken and is made again", "store", dir, "error", err)
+	}
+	if err != nil {
+		if x, err = s.makeIndex(nil); err != nil {
+			return nil, fmt.Errorf("%s: no index, and none can be made: %w", dir, err)
 		}
 	}
+	s.seal = x.seal
+	s.index.Store(x)
 	if err := s.openPacks(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -80,57 +93,107 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// rebuild makes the index again.
-func (s *Store) rebuild(format formatFile, cause error) error {
-	switch {
-	case errors.Is(cause, fs.ErrNotExist):
-		s.o.Logger.Info("the index is missing and is made again", "store", s.dir)
-	case errors.Is(cause, errOlderIndex):
-		s.o.Logger.Info("the index is of an older version and is made again", "store", s.dir)
-	default:
-		s.o.Logger.Warn("the index is broken and is made again", "store", s.dir, "error", cause)
-	}
-	if lock, err := s.o.FS.Lock(filepath.Join(s.dir, lockName)); err == nil {
+// makeIndex makes the index again: that of the packs that a store was opened with,
+// or, where that is nil, of all that there are.
+func (s *Store) makeIndex(of *sealFile) (*index, error) {
+	fsys := s.o.FS
+	if lock, err := fsys.Lock(filepath.Join(s.dir, lockName)); err == nil {
 		// Somebody else may have been faster.
-		x, err := openCurrent(s.o.FS, s.dir, s.o.Logger)
-		if err != nil {
-			if err = publishIndex(context.Background(), s.o.FS, s.dir, format, s.o.Logger); err == nil {
-				x, err = openCurrent(s.o.FS, s.dir, s.o.Logger)
+		x, err := openWhole(fsys, s.dir)
+		if err != nil && !errors.Is(err, ErrVersion) {
+			if err = publishIndex(context.Background(), fsys, s.dir, s.format, s.o.Logger); err == nil {
+				x, err = openCurrent(fsys, s.dir)
 			}
 		}
-		err = errors.Join(err, lock.Close())
-		if err == nil {
-			s.index = x
-			return nil
+		if err = errors.Join(err, lock.Close()); err == nil {
+			if of == nil || of.samePacks(&x.seal) {
+				return x, nil
+			}
+			x.close(s.o.Logger)
 		}
 		if errors.Is(err, ErrCorrupt) {
-			return fmt.Errorf("%s: no index, and none can be made: %w", s.dir, err)
+			return nil, err
 		}
 		s.o.Logger.Debug("the index cannot be put into the store", "store", s.dir, "error", err)
 	}
-	temp, err := os.MkdirTemp(s.o.TempDir, "pipefs-index-")
-	if err != nil {
-		return fmt.Errorf("no index, and no room to make one: %w", err)
+	var numbers []uint32
+	if of == nil {
+		var err error
+		if numbers, _, err = listPacks(fsys, filepath.Join(s.dir, packsName)); err != nil {
+			return nil, err
+		}
+	} else {
+		for _, p := range of.Packs {
+			numbers = append(numbers, p.Number)
+		}
 	}
-	s.temp = temp
-	// This directory belongs to this process: vfs.OS, whatever the store is on.
-	seal, err := buildIndex(context.Background(), s.o.FS, s.dir, vfs.OS, filepath.Join(temp, indexName(1)), format, s.o.Logger)
+	x, err := privateIndex(context.Background(), fsys, s.dir, s.o.TempDir, numbers, s.format)
+	if err == nil && of != nil && !of.samePacks(&x.seal) {
+		x.close(s.o.Logger)
+		err = errors.New("packs were replaced")
+	}
+	return x, err
+}
+
+// openWhole opens the current index if every byte of it holds.
+func openWhole(fsys vfs.FS, dir string) (*index, error) {
+	x, err := openCurrent(fsys, dir)
 	if err == nil {
-		s.index, err = openIndex(vfs.OS, temp, currentFile{Index: indexName(1), Seal: hexSum(seal)}, s.o.Logger)
+		if err = x.each(func(*Sample) error { return nil }); err != nil {
+			err = errors.Join(err, x.f.Close())
+		}
 	}
+	return x, err
+}
+
+// maxMends bounds how often an open store makes its index again.
+const maxMends = 3
+
+// mend replaces an index that proved to be damaged, and returns the one to ask
+// instead.
+func (s *Store) mend(x *index, cause error) (*index, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.index.Load(); now != x {
+		return now, nil // somebody else did
+	}
+	if s.pool.closed.Load() || len(s.broken) == maxMends {
+		return nil, cause
+	}
+	s.o.Logger.Warn("the index is damaged and is made again", "store", s.dir, "error", cause)
+	again, err := s.makeIndex(&s.seal)
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s: no index, and none can be made: %w", s.dir, err), os.RemoveAll(temp))
+		s.o.Logger.Error("the index is damaged and cannot be made again; mount the store again", "store", s.dir, "error", err)
+		return nil, errors.Join(cause, err)
 	}
-	return nil
+	s.broken = append(s.broken, x)
+	s.index.Store(again)
+	return again, nil
+}
+
+// ask asks the index; where that is damaged it is made again.
+func ask[T any](s *Store, f func(*index, string) (T, error), path string) (T, error) {
+	x := s.index.Load()
+	v, err := f(x, path)
+	if err == nil {
+		return v, nil
+	}
+	if s.pool.closed.Load() {
+		return v, ErrClosed
+	}
+	if x, err = s.mend(x, err); err != nil {
+		return v, err
+	}
+	return f(x, path)
 }
 
 // openPacks compares the packs that are there with those that the index knows.
 func (s *Store) openPacks() error {
 	packs := filepath.Join(s.dir, packsName)
 	s.pool = newPool(s.o.FS, packs, s.o.MaxOpenPacks)
-	s.pool.ordered = s.index.seal.Stats.RecordImages > 1
-	for i := range s.index.seal.Packs {
-		want := &s.index.seal.Packs[i]
+	s.pool.ordered = s.seal.Stats.RecordImages > 1
+	for i := range s.seal.Packs {
+		want := &s.seal.Packs[i]
 		name := filepath.Join(packs, packName(want.Number))
 		size, err := s.o.FS.Size(name)
 		switch {
@@ -160,7 +223,7 @@ func (s *Store) Lookup(path string) (Sample, error) {
 	if e := s.recent.get(path); e != nil {
 		return *e, nil
 	}
-	e, err := s.index.get(path)
+	e, err := ask(s, (*index).get, path)
 	switch {
 	case err != nil:
 		return Sample{}, err
@@ -184,13 +247,13 @@ func (s *Store) List(dir string) ([]Child, error) {
 	if d.Kind != Dir {
 		return nil, fmt.Errorf("%q: %w", dir, ErrNotDir)
 	}
-	children, err := s.index.list(dir)
+	children, err := ask(s, (*index).list, dir)
 	if err != nil {
 		return nil, err
 	}
-	if st := &s.index.seal.Stats; st.Order == OrderShuffle || st.RecordImages > 1 {
+	if st := &s.seal.Stats; st.Order == OrderShuffle || st.RecordImages > 1 {
 		slices.SortFunc(children, bySeq)
-	} // Badger lists by name
+	} // the index lists by name
 	return children, nil
 }
 
@@ -200,7 +263,7 @@ func (s *Store) Reader(rep Representation, level int) (*Reader, error) {
 }
 
 // Stats describes what the store holds.
-func (s *Store) Stats() Stats { return s.index.seal.Stats.clone() }
+func (s *Store) Stats() Stats { return s.seal.Stats.clone() }
 
 // Close releases the index and the packs. Readers of the store fail from then
 // on. No other method may be running.
@@ -211,9 +274,10 @@ func (s *Store) Close() error {
 	for _, f := range s.fractions {
 		f.pool.close()
 	}
-	s.index.close()
-	if s.temp != "" {
-		return os.RemoveAll(s.temp)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range append(s.broken, s.index.Load()) {
+		x.close(s.o.Logger)
 	}
 	return nil
 }

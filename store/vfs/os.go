@@ -122,20 +122,12 @@ func (osFS) SyncDir(dir string) error {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
-	return lock(name, os.O_RDWR|os.O_CREATE, syscall.LOCK_EX)
-}
-
-func (osFS) LockShared(name string) (io.Closer, error) {
-	return lock(name, os.O_RDONLY, syscall.LOCK_SH)
-}
-
-func lock(name string, flag, how int) (io.Closer, error) {
-	f, err := openRegular(name, flag)
+	f, err := openRegular(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EINTR) {
 			break
 		}

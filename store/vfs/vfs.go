@@ -1,9 +1,5 @@
 // Package vfs is the small interface through which a store does its I/O, so
 // that tests can make any operation fail and packs can one day live elsewhere.
-//
-// Badger, which keeps the index, uses directories of the operating system by
-// itself; a store touches those through vfs only to sync, check, rename and
-// remove them.
 package vfs
 
 import "io"
@@ -35,9 +31,6 @@ type FS interface {
 	// Lock takes the exclusive lock of a file, made if need be, until Close. It
 	// does not wait: ErrLocked says that another holds it.
 	Lock(name string) (io.Closer, error)
-	// LockShared takes the lock of an existing file that may only be readable,
-	// beside any number of others that do the same. It does not wait either.
-	LockShared(name string) (io.Closer, error)
 }
 
 // File is an open file. ReadAt and WriteAt may be called concurrently.

@@ -155,14 +155,6 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	return f.Base.Lock(name)
 }
 
-// LockShared implements [vfs.FS].
-func (f *FS) LockShared(name string) (io.Closer, error) {
-	if err := f.op("lock", name); err != nil {
-		return nil, err
-	}
-	return f.Base.LockShared(name)
-}
-
 type faultFile struct {
 	vfs.File
 	fs   *FS
