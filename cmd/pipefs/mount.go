@@ -19,6 +19,7 @@ import (
 // mountConfig is all that a mount can be told. Paths are absolute.
 type mountConfig struct {
 	source, dir string // what is mounted, and where
+	given       string // source as the user wrote it
 	twins       []string
 	foreground  bool
 	dryRun      bool
@@ -141,7 +142,7 @@ func mountCommand(env *environ) *command {
 		words:   []string{"dataset", "store", "view", "fidelity", "mask"},
 		options: options,
 		run: func(ctx context.Context, args []string) error {
-			c.source, c.dir = args[0], args[1]
+			c.source, c.given, c.dir = args[0], args[0], args[1]
 			for _, list := range c.twins {
 				if err := setTwins(options, list); err != nil {
 					return err

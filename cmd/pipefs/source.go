@@ -93,12 +93,14 @@ type listing struct {
 	samples []string // what the extension says may be one
 	others  int      // files that are none
 	dirs    int      // the root not counted
+	// annotations are few of the other files.
+	annotations annotations
 }
 
 // list walks the whole tree. Directories that cannot be read are told to warn and
 // left out.
 func (s *source) list(r *transcode.Registry, warn func(error), stop func() error) (listing, error) {
-	var l listing
+	l := listing{annotations: annotations{}}
 	var walk func(dir string) error
 	walk = func(dir string) error {
 		if err := stop(); err != nil {
@@ -124,6 +126,7 @@ func (s *source) list(r *transcode.Registry, warn func(error), stop func() error
 				l.samples = append(l.samples, name)
 			default:
 				l.others++
+				l.annotations.add(name)
 			}
 		}
 		return nil

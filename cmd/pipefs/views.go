@@ -78,9 +78,11 @@ func viewsCommand(env *environ) *command {
 				}
 				t.views = append(t.views, &viewTally{Pipeline: p, View: spec, Exact: true})
 			}
-			if err := t.count(ctx, env, v.source, all); err != nil {
+			found, err := t.count(ctx, env, v.source, all)
+			if err != nil {
 				return err
 			}
+			t.Boxes = v.boxes(ctx, found)
 			if err := t.name(v); err != nil {
 				return err
 			}
@@ -129,6 +131,7 @@ type tally struct {
 	Unread  int          `json:"unread"`        // unchanged in every view: no codec reads them
 	Turned  int          `json:"orientation"`   // an EXIF orientation other than 1
 	Perhaps int          `json:"perhaps_masks"` // unchanged in a view for that reason
+	Boxes   boxes        `json:"boxes"`
 	Views   []*viewTally `json:"views"`
 }
 
@@ -147,10 +150,11 @@ type viewTally struct {
 	shows  bool   // changed
 }
 
-func (t *tally) count(ctx context.Context, env *environ, s *source, all bool) error {
+// count looks at the samples, and returns files that may have boxes.
+func (t *tally) count(ctx context.Context, env *environ, s *source, all bool) (annotations, error) {
 	l, err := s.list(t.registry, func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t.Samples, t.Others, t.dirs, t.Views = len(l.samples), l.others, l.dirs, t.views
 	names := l.samples
@@ -163,14 +167,14 @@ func (t *tally) count(ctx context.Context, env *environ, s *source, all bool) er
 		bar.add(1)
 		t.add(seen)
 	}); err != nil {
-		return err
+		return nil, err
 	}
 	if t.Looked < t.Samples {
 		for _, v := range t.views {
 			v.Exact = false
 		}
 	}
-	return nil
+	return l.annotations, nil
 }
 
 func (t *tally) add(seen sight) {
@@ -295,6 +299,7 @@ func (t *tally) print(w io.Writer) {
 	if t.Unread > 0 {
 		note("%s unchanged in every view, such as %s: %s; pipefs info lists them", plural(t.Unread, "sample appears", "samples appear"), t.example.path, t.example.unread)
 	}
+	t.noteBoxes(note)
 	if t.Faults > 0 {
 		note("%s be read; pipefs info lists them", plural(t.Faults, "sample cannot", "samples cannot"))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,9 @@ func (b *bench) find() error {
 		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.store != nil && s.store.Fraction(whole) != nil {
 			b.mixed = append(b.mixed, spec)
 		}
+	}
+	if b.plain != "" {
+		noteLists(noter(b.env.stderr), b.plain, cmp.Or(b.mnt, "MNT"))
 	}
 	l, err := s.list(b.registry, func(err error) { fmt.Fprintf(b.env.stderr, "pipefs: left out: %v\n", err) }, func() error { return nil })
 	if err != nil {
