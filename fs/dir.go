@@ -194,9 +194,9 @@ func (f *FS) readDir(in *fuse.ReadIn, add func(fuse.DirEntry, uint32) bool) fuse
 	n := f.namesOf(h.v, h.d, h.snap)
 	for i := from; i < uint64(len(h.snap.ids)); i++ {
 		id := h.snap.at(int(i))
-		e := fuse.DirEntry{Name: n.listedOf(int(i)), Mode: unix.S_IFREG, Ino: node(h.v.index, id), Off: i + firstEntry + 1}
+		e := fuse.DirEntry{Name: n.listedOf(int(i)), Mode: unix.S_IFREG, Ino: node(h.v.files.index, id), Off: i + firstEntry + 1}
 		if f.tree.entries.at(id).kind == isDir {
-			e.Mode = unix.S_IFDIR
+			e.Mode, e.Ino = unix.S_IFDIR, node(h.v.index, id)
 		} else if !f.reg.IsSample(f.tree.name(id)) {
 			e.Ino = node(originalView, id)
 		}

@@ -26,10 +26,6 @@ type Producer interface {
 	Stat(path string) (produce.Attr, error)
 	// Resolve tells the exact size of a file in a view. It may have to produce it.
 	Resolve(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (produce.Result, error)
-	// ShowsStored tells of a view of what is stored whether it shows the file of a path
-	// as its steps make it; the answer for a key does not change. It must not read the
-	// file.
-	ShowsStored(key produce.Key, path string, v transcode.Pipeline) (bool, error)
 	// Acquire returns content that is open already, pinned, or nil. It must not
 	// allocate.
 	Acquire(key produce.Key) Content

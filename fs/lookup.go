@@ -120,7 +120,7 @@ func (l *lookup) find() (uint32, error) {
 }
 
 // resolve returns the node and size of a file in the view. What the view shows
-// as it is has the node of the view `original`.
+// as it is has the node of the view `original`, so that it is cached once.
 func (l *lookup) resolve(id uint32, file produce.File) (uint64, int64, error) {
 	f := l.f
 	if l.v.original() || !f.reg.IsSample(f.tree.name(id)) {
@@ -128,14 +128,15 @@ func (l *lookup) resolve(id uint32, file produce.File) (uint64, int64, error) {
 	}
 	ctx, stop := requestContext(l.cancel, l.header)
 	defer stop()
-	r, err := f.producer.Resolve(ctx, node(l.v.index, id), file, l.v.pipeline)
+	n := node(l.v.files.index, id)
+	r, err := f.producer.Resolve(ctx, n, file, l.v.pipeline)
 	switch {
 	case err != nil:
 		return 0, 0, err
 	case r.Unchanged:
 		return node(originalView, id), file.Identity.Size, nil
 	}
-	return node(l.v.index, id), r.Size, nil
+	return n, r.Size, nil
 }
 
 func errOr(err, otherwise error) error {

@@ -11,11 +11,10 @@ import (
 const maxName = 255
 
 // names gives the names of one directory in one view. They follow from the own
-// names of the directory alone, and for views of what is stored from the store's
-// index; no file is read for them, and nothing is kept.
+// names of the directory alone; no file is read for them, and nothing is kept.
 //
 //   - A sample is listed with the extension of what the view makes of it: a.jpg
-//     as a.bmp. A view of what is stored leaves the others their own names.
+//     as a.bmp. A view of own names, such as bmp-own or stored-bmp, lists a.jpg.
 //   - Where two files would get the same name, or a file has it already, the full
 //     name is kept and gains the extension: a.jpg.bmp.
 //   - Where that name is too long or taken as well, the own name is kept. It is
@@ -26,32 +25,16 @@ type names struct {
 	reg      *transcode.Registry
 	pipeline transcode.Pipeline
 	roles    transcode.Roles
-	dir      string // path of the directory, for roles and what is stored
-	// stored reports whether a view of what is stored shows an entry as its steps make
-	// it; nil for every other view.
-	stored func(id uint32, path string) bool
+	dir      string // path of the directory, for roles
 }
 
 // namesOf returns the names of a directory's listing in a view.
 func (f *FS) namesOf(v *view, d *dir, s *snapshot) names {
 	n := names{t: f.tree, s: s, reg: f.reg, pipeline: v.pipeline, roles: f.roles}
-	if v.pipeline.Stored() {
-		n.stored = func(id uint32, path string) bool { return f.showsStored(v, id, path) }
-	}
-	if len(n.roles.Images)+len(n.roles.Masks) > 0 || n.stored != nil {
+	if len(n.roles.Images)+len(n.roles.Masks) > 0 {
 		n.dir = f.tree.path(d.id)
 	}
 	return n
-}
-
-// showsStored reports whether a view of what is stored shows an entry as its steps
-// make it. Of a file that cannot be looked at the name does not matter.
-func (f *FS) showsStored(v *view, id uint32, path string) bool {
-	if !f.reg.IsSample(path) {
-		return false
-	}
-	shown, err := f.producer.ShowsStored(node(v.index, id), path, v.pipeline)
-	return err == nil && shown
 }
 
 func (n *names) own(k int) string { return n.t.nameAt(n.s, k) }
@@ -61,9 +44,6 @@ func (n *names) target(k int) string {
 	id := n.s.at(n.s.position(k))
 	name := n.t.name(id)
 	if n.t.entries.at(id).kind == isDir {
-		return name
-	}
-	if n.stored != nil && !n.stored(id, join(n.dir, name)) {
 		return name
 	}
 	return n.reg.Name(n.pipeline, name, n.role(name))

@@ -51,11 +51,7 @@ func namesIn(t *testing.T, spec string, roles transcode.Roles, own []string) *na
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &names{t: tr, s: s, reg: reg, pipeline: p, roles: roles}
-	if p.Stored() {
-		n.stored = func(_ uint32, path string) bool { return strings.HasSuffix(path, ".png") }
-	}
-	return n
+	return &names{t: tr, s: s, reg: reg, pipeline: p, roles: roles}
 }
 
 func TestListedNames(t *testing.T) {
@@ -81,9 +77,10 @@ func TestListedNames(t *testing.T) {
 		{what: "full name exists", spec: "bmp", own: "a.jpg a.png a.jpg.bmp", want: "a.jpg a.png.bmp a.jpg.bmp"},
 		{what: "full name is another's target", spec: "bmp", own: "a.jpg a.png a.jpg.png", want: "a.jpg a.png.bmp a.jpg.bmp"},
 		{what: "full name is a directory", spec: "bmp", own: "a.jpg a.png a.png.bmp/", want: "a.jpg.bmp a.png a.png.bmp"},
-		{what: "stored in full", spec: "stored-bmp", own: "a.jpg b.png c.txt", want: "a.jpg b.bmp c.txt"},
-		{what: "one of two is stored", spec: "stored-bmp", own: "a.jpg a.png", want: "a.jpg a.bmp"},
-		{what: "stored, and the target is real", spec: "stored-bmp", own: "a.jpg a.png a.bmp", want: "a.jpg a.png.bmp a.bmp"},
+		{what: "own names", spec: "bmp-own", own: "a.JPEG a.png a.bmp b.txt", want: "a.JPEG a.png a.bmp b.txt"},
+		{what: "stored in full", spec: "stored-bmp", own: "a.jpg a.png b.png c.txt", want: "a.jpg a.png b.png c.txt"},
+		{what: "same format, changed", spec: "resize256-jpeg90", own: "a.JPEG b.jpg c.png", want: "a.jpg b.jpg c.jpg"},
+		{what: "same format, changed, twice", spec: "jpeg90", own: "a.JPEG a.jpg", want: "a.JPEG.jpg a.jpg"},
 		{what: "dots", spec: "bmp", own: "a.b.jpg a.jpg a.b.c.png", want: "a.b.bmp a.bmp a.b.c.bmp"},
 		{what: "stem of another", spec: "bmp", own: "a a.jpg a- a-.jpg", want: "a a.bmp a- a-.bmp"},
 		{what: "255 bytes", spec: "bmp", own: long + ".jpg", want: long + ".bmp"},
@@ -152,7 +149,7 @@ func TestNamesOfRandomDirectories(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	stems := []string{"a", "b", "a.jpg", "a.bmp", "a.b", strings.Repeat("l", 247), strings.Repeat("l", 251), "a-", "é", ""}
 	exts := []string{".jpg", ".JPG", ".jpeg", ".png", ".bmp", ".npy", ".txt", "", ".jpg.bmp", ".png.bmp", ".png.jpg"}
-	specs := []string{"original", "bmp", "stored-bmp", "stored-png", "npy", "png", "jpeg90", "scan5", "resize256-npy", "resize8-jpeg75"}
+	specs := []string{"original", "bmp", "bmp-own", "stored-png", "npy", "png", "jpeg90", "scan5", "resize256-npy", "resize8-jpeg75"}
 	roles := []transcode.Roles{{}, {Masks: []string{"*.png"}}, {Images: []string{"a*"}, Masks: []string{"*.JPG"}}}
 	rounds := 4000
 	if testing.Short() {

@@ -60,6 +60,29 @@ func TestNamesInTheMount(t *testing.T) {
 		if inode(t, m.path("bmp/pair/b.bmp")) == inode(t, m.path("scan5/pair/b.jpg")) {
 			t.Error("files of two views are the same")
 		}
+		// Views of own names have the names of the dataset and the files of other views. The
+		// fake producer says that files with an s are stored.
+		m.write("pair/as.jpg", "stored")
+		for _, dir := range []string{"", "pair"} {
+			for _, view := range []string{"bmp-own", "stored-bmp"} {
+				if got, want := m.names(view, dir), m.names("original", dir); got != want {
+					t.Errorf("%s/%s lists %q, want %q", view, dir, got, want)
+				}
+			}
+		}
+		opened := m.p.opened.Load()
+		for name, file := range map[string]string{
+			"bmp-own/pair/a.jpg": "bmp/pair/a.jpg.bmp", "bmp-own/pair/b.jpg": "bmp/pair/b.bmp", "bmp-own/keep.jpg": "original/keep.jpg",
+			"stored-bmp/pair/as.jpg": "bmp/pair/as.bmp", "stored-bmp/pair/b.jpg": "original/pair/b.jpg",
+		} {
+			if inode(t, m.path(name)) != inode(t, m.path(file)) {
+				t.Errorf("%s is not the file %s", name, file)
+			}
+		}
+		m.want(bmp("pair/b.jpg"), "bmp-own/pair/b.jpg")
+		if n := m.p.opened.Load() - opened; n != 0 {
+			t.Errorf("%d files were opened again under another name", n)
+		}
 		for _, name := range []string{"bmp/none", "bmp/pair/c.bmp", "bmp/pair/b.jpg.bmp", "bmp/pair/a.bmp.bmp"} {
 			if _, err := os.Stat(m.path(name)); !errors.Is(err, unix.ENOENT) {
 				t.Errorf("%s: %v", name, err)
@@ -115,13 +138,22 @@ func TestViewsAreForgotten(t *testing.T) {
 	dir, err := os.Open(m.path("resize999-npy/d"))
 	must(t, err)
 	defer dir.Close()
+	own, err := os.Open(m.path("resize998-npy-own/d"))
+	must(t, err)
+	defer own.Close()
 	ino := inode(t, m.path("resize256-npy/d/a.npy"))
 	views := func() int { return len(m.fs.Stats().Views) }
 	for i := range 30 * limit {
-		m.want(string(derived(fmt.Sprintf("resize%d-bmp", i+1), []byte("x"))), fmt.Sprintf("resize%d-bmp/d/a.bmp", i+1))
+		view, name := fmt.Sprintf("resize%d-bmp", i+1), "/d/a.bmp"
+		want := string(derived(view, []byte("x")))
+		if i%2 == 0 {
+			view, name = view+"-own", "/d/a.jpg"
+		}
+		m.want(want, view+name)
+		m.told() // or a busy machine runs out of views
 	}
-	// three are listed, and two are in use
-	m.eventually("the kernel forgot the views that nobody uses", func() bool { return views() <= limit+5 })
+	// three are listed, three are in use, and one of these needs another
+	m.eventually("the kernel forgot the views that nobody uses", func() bool { return views() <= limit+7 })
 	if n := m.fs.Stats().ForgottenViews; n < 28*limit {
 		t.Errorf("%d views were forgotten", n)
 	}
@@ -131,6 +163,15 @@ func TestViewsAreForgotten(t *testing.T) {
 	}
 	if names, err := dir.Readdirnames(-1); err != nil || len(names) != 1 || names[0] != "a.npy" {
 		t.Errorf("a directory that stayed open: %q, %v", names, err)
+	}
+	// The view that a view of own names has its files of stays with it.
+	fd, err := unix.Openat(int(own.Fd()), "a.jpg", unix.O_RDONLY, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	got := make([]byte, 100)
+	n, err := unix.Read(fd, got)
+	if want := derived("resize998-npy", []byte("x")); err != nil || !bytes.Equal(got[:n], want) {
+		t.Errorf("a file opened in a directory of own names that stayed open: %q, %v", got[:n], err)
 	}
 	if now := inode(t, m.path("resize256-npy/d/a.npy")); now != ino {
 		t.Errorf("the view of a file that stayed open was made again: inode %d, before %d", now, ino)

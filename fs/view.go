@@ -24,7 +24,10 @@ const originalView = 1
 
 // view is a pipeline presented as a directory.
 type view struct {
-	index    uint32
+	index uint32
+	// files is the view that its files have their nodes of, mostly itself: a file that
+	// bmp-own or stored-bmp shows is that of bmp, and the kernel caches it once.
+	files    *view
 	name     string
 	pipeline transcode.Pipeline
 	views    *views
@@ -32,7 +35,7 @@ type view struct {
 	counters counters
 
 	// refs counts the nodes of the view that the kernel knows, each as often as it was
-	// told of it.
+	// told of it, and the views whose files have nodes of it.
 	refs    atomic.Int64
 	used    atomic.Int64 // tick of the last lookup
 	expired atomic.Bool  // forgotten as soon as refs is 0
@@ -64,12 +67,21 @@ func newViews(limit int) *views {
 	return vs
 }
 
-// insert makes a view. The caller holds mu or is alone, and knows that a slot is free.
+// insert makes a view, and before it the one that its files are of, which stays as long as
+// it does. The caller holds mu or is alone, and knows that slots are free.
 func (vs *views) insert(p transcode.Pipeline) *view {
+	var files *view
+	if whole := p.Whole(); whole.String() != p.String() {
+		if files = vs.byName[whole.String()]; files == nil {
+			files = vs.insert(whole)
+		}
+		files.refs.Add(1)
+	}
 	for vs.next == 0 || vs.slot(vs.next).Load() != nil {
 		vs.next++
 	}
 	v := &view{index: vs.next, name: p.String(), pipeline: p, views: vs}
+	v.files = cmp.Or(files, v)
 	vs.next++
 	v.used.Store(vs.tick.Add(1))
 	vs.byName[v.name] = v
@@ -90,7 +102,7 @@ func (vs *views) add(p transcode.Pipeline, hold bool) (v *view, expired []*view,
 	defer vs.mu.Unlock()
 	v = vs.byName[p.String()]
 	if v == nil {
-		if len(vs.byName) == len(vs.slots) {
+		if len(vs.byName)+2 > len(vs.slots) { // it may take two
 			return nil, nil, fmt.Errorf("%w: %d", errTooManyViews, len(vs.slots))
 		}
 		v = vs.insert(p)
@@ -141,11 +153,15 @@ func (vs *views) expire(entered *view) (expired []*view) {
 // forget forgets an expired view that the kernel does not know.
 func (vs *views) forget(v *view) {
 	vs.mu.Lock()
-	defer vs.mu.Unlock()
-	if v.expired.Load() && v.refs.Load() <= 0 && vs.byName[v.name] == v {
+	forgotten := v.expired.Load() && v.refs.Load() <= 0 && vs.byName[v.name] == v
+	if forgotten {
 		delete(vs.byName, v.name)
 		vs.slot(v.index).Store(nil)
 		vs.forgotten++
+	}
+	vs.mu.Unlock()
+	if forgotten && v.files != v {
+		v.files.release(1)
 	}
 }
 

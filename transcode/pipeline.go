@@ -10,10 +10,15 @@ import (
 // Original is the name of the view that changes nothing: the empty pipeline.
 const Original = "original"
 
-// Stored is the word that a view of mixed files begins with: stored-ppm shows as ppm
-// what a store holds as ppm, and every other sample as it is. Which those are the
-// pipeline does not know; a [Plan] of it is that of a sample that is stored.
+// Stored is the word that a view of mixed files begins with: stored-bmp shows as bmp
+// what a store holds as bmp, and every other sample as it is, all under their own names.
+// Which those are the pipeline does not know; a [Plan] of it is that of a sample that is
+// stored.
 const Stored = "stored"
+
+// Own is the word that a view of own names ends with: bmp-own shows the files of bmp
+// under the names that they have in the dataset.
+const Own = "own"
 
 // Step is a kind with its argument attached.
 type Step struct {
@@ -34,6 +39,7 @@ type Pipeline struct {
 	steps  []Step
 	spec   string
 	stored bool
+	own    bool
 }
 
 // String is the canonical spec: the only spelling under which a view exists.
@@ -48,7 +54,26 @@ func (p Pipeline) String() string {
 // and everything else unchanged.
 func (p Pipeline) Stored() bool { return p.stored }
 
-// Whole is the pipeline for every sample, whatever is stored.
+// OwnNames reports whether every file is listed under the name that it has in the
+// dataset.
+func (p Pipeline) OwnNames() bool { return p.own || p.stored || !p.renames() }
+
+// renames reports whether the steps give a file another extension.
+func (p Pipeline) renames() bool {
+	return len(p.steps) > 0 && p.steps[len(p.steps)-1].Kind.Ext != ""
+}
+
+// WithOwnNames is the pipeline with the names of the dataset; p itself where it has
+// them.
+func (p Pipeline) WithOwnNames() Pipeline {
+	if p.OwnNames() {
+		return p
+	}
+	return Pipeline{steps: p.steps, spec: p.spec + "-" + Own, own: true}
+}
+
+// Whole is the pipeline of the steps alone: for every sample, whatever is stored, and
+// under the names that the steps give.
 func (p Pipeline) Whole() Pipeline { return newPipeline(p.steps) }
 
 // OfStored is the pipeline for samples that are stored in full.
@@ -56,7 +81,8 @@ func (p Pipeline) OfStored() Pipeline {
 	if p.stored || len(p.steps) == 0 {
 		return p
 	}
-	return Pipeline{steps: p.steps, spec: Stored + "-" + p.spec, stored: true}
+	whole := p.Whole()
+	return Pipeline{steps: p.steps, spec: Stored + "-" + whole.spec, stored: true}
 }
 
 // Steps returns the steps in order; the caller must not change them.
@@ -115,29 +141,39 @@ func (r *Registry) Parse(spec string) (Pipeline, error) {
 	if strings.HasPrefix(spec, Stored+"-") {
 		p.begin = len(Stored) + 1
 	}
+	steps, own := strings.CutSuffix(spec[p.begin:], "-"+Own)
+	p.stop = p.begin + len(steps)
+	if own && steps == Original {
+		return p.own(Pipeline{})
+	}
 	for offset := p.begin; ; {
-		word, rest, more := strings.Cut(spec[offset:], "-")
+		word, rest, more := strings.Cut(spec[offset:p.stop], "-")
 		if err := p.word(word, offset); err != nil {
 			return Pipeline{}, err
 		}
 		if !more {
 			break
 		}
-		offset = len(spec) - len(rest)
+		offset = p.stop - len(rest)
 	}
 	if err := p.end(); err != nil {
 		return Pipeline{}, err
 	}
-	if p.begin > 0 {
-		return newPipeline(p.steps).OfStored(), nil
+	whole := newPipeline(p.steps)
+	if own {
+		return p.own(whole)
 	}
-	return newPipeline(p.steps), nil
+	if p.begin > 0 {
+		return whole.OfStored(), nil
+	}
+	return whole, nil
 }
 
 type parser struct {
 	registry *Registry
 	spec     string
 	begin    int // of the steps, behind the word stored
+	stop     int // of the steps, before the word own
 	steps    []Step
 	stage    Stage
 }
@@ -172,6 +208,20 @@ func (p *parser) word(word string, offset int) error {
 	return nil
 }
 
+// own is the pipeline with the names of the dataset, where the word makes a difference.
+func (p *parser) own(whole Pipeline) (Pipeline, error) {
+	fail := func(what string, write Pipeline) (Pipeline, error) {
+		return Pipeline{}, p.fail(Own, p.stop+1, what+" has the files' own names already", "write "+write.String())
+	}
+	switch {
+	case p.begin > 0:
+		return fail("a view of what is stored", whole.OfStored())
+	case whole.OwnNames():
+		return fail(whole.String(), whole)
+	}
+	return whole.WithOwnNames(), nil
+}
+
 // follow advises on a step that came too late.
 func (p *parser) follow(step, last Step) string {
 	switch {
@@ -187,13 +237,13 @@ func (p *parser) follow(step, last Step) string {
 func (p *parser) end() error {
 	last := p.steps[len(p.steps)-1]
 	if p.stage&(Source|File) == 0 {
-		return p.fail("", len(p.spec), fmt.Sprintf("%s gives pixels, and a view is made of files", last),
+		return p.fail("", p.stop, fmt.Sprintf("%s gives pixels, and a view is made of files", last),
 			fmt.Sprintf("end it with one of %s", strings.Join(p.registry.encoders(p.stage), ", ")))
 	}
 	// A complete set of parts is the source itself to every step that follows.
 	if first := p.steps[0]; first.Kind.Split != nil && first.Arg == first.Kind.Max && len(p.steps) > 1 {
 		rest := newPipeline(p.steps[1:])
-		return p.fail(first.String(), p.begin, fmt.Sprintf("%s changes nothing of what follows", first), fmt.Sprintf("write %s%s", p.spec[:p.begin], rest))
+		return p.fail(first.String(), p.begin, fmt.Sprintf("%s changes nothing of what follows", first), fmt.Sprintf("write %s%s%s", p.spec[:p.begin], rest, p.spec[p.stop:]))
 	}
 	return nil
 }
@@ -216,7 +266,9 @@ func (r *Registry) step(word string) (step Step, reason, hint string) {
 	case word == Original:
 		return step, "original stands alone", "leave it out"
 	case word == Stored:
-		return step, "stored stands once, before the steps of a view", "for example stored-ppm"
+		return step, "stored stands once, before the steps of a view", "for example stored-bmp"
+	case word == Own:
+		return step, "own stands once, behind the steps of a view", "for example bmp-own"
 	case kind == nil:
 		return step, fmt.Sprintf("unknown step %q", word), r.suggest(name)
 	case kind.Max == 0 && digits != "":

@@ -25,6 +25,9 @@ func TestParse(t *testing.T) {
 		"crop224-resize256-png":            "decode crop224 resize256 png",
 		"stored-ppm":                       "decode ppm",
 		"stored-resize256-png":             "decode resize256 png",
+		"bmp-own":                          "decode bmp",
+		"scan5-bmp-own":                    "scan5 decode bmp",
+		"resize256-jpeg90-own":             "decode resize256 jpeg90",
 	} {
 		p, err := r.Parse(spec)
 		if err != nil {
@@ -40,6 +43,11 @@ func TestParse(t *testing.T) {
 		}
 		if p.String() != spec {
 			t.Errorf("%s: canonical %s", spec, p)
+		}
+		if own := strings.HasSuffix(spec, "-own"); p.WithOwnNames().String() != spec && (own || p.OwnNames()) {
+			t.Errorf("%s: with own names %s", spec, p.WithOwnNames())
+		} else if own && p.Whole().WithOwnNames().String() != spec {
+			t.Errorf("%s: the steps alone are %s", spec, p.Whole())
 		}
 		if whole := p.Whole(); whole.Stored() || p.Stored() && whole.OfStored().String() != spec || p.Stored() != strings.HasPrefix(spec, "stored-") {
 			t.Errorf("%s: of all samples %s", spec, whole)
@@ -78,12 +86,23 @@ func TestParseErrors(t *testing.T) {
 		"original-bmp":          {"^^^^^^^^", "original stands alone", ""},
 		"scan10-bmp":            {"^^^^^^", "scan10 changes nothing", "write bmp"},
 		"stored-scan10-bmp":     {"       ^^^^^^", "scan10 changes nothing", "write stored-bmp"},
-		"stored":                {"^^^^^^", "stored stands once, before the steps", "stored-ppm"},
+		"stored":                {"^^^^^^", "stored stands once, before the steps", "stored-bmp"},
 		"stored-":               {"       ^", "an empty word", ""},
 		"stored-stored-ppm":     {"       ^^^^^^", "stored stands once", ""},
 		"resize256-stored-ppm":  {"          ^^^^^^", "stored stands once, before", ""},
 		"stored-original":       {"       ^^^^^^^^", "original stands alone", ""},
 		"stored-resize256":      {"                ^", "resize256 gives pixels", ""},
+		"own":                   {"^^^", "own stands once, behind the steps", "for example bmp-own"},
+		"stored-own":            {"       ^^^", "own stands once, behind the steps", ""},
+		"-own":                  {"^", "an empty word", ""},
+		"own-bmp":               {"^^^", "own stands once, behind the steps", ""},
+		"bmp-own-png":           {"    ^^^", "own stands once, behind the steps", ""},
+		"bmp-own-own":           {"    ^^^", "own stands once, behind the steps", ""},
+		"original-own":          {"         ^^^", "original has the files' own names already", "write original"},
+		"scan5-own":             {"      ^^^", "scan5 has the files' own names already", "write scan5"},
+		"stored-bmp-own":        {"           ^^^", "a view of what is stored has the files' own names already", "write stored-bmp"},
+		"scan10-bmp-own":        {"^^^^^^", "scan10 changes nothing", "write bmp-own"},
+		"resize256-own":         {"         ^", "resize256 gives pixels", "end it with one of"},
 		"bmp-scan5":             {"    ^^^^^", "scan5 cannot follow bmp", ""},
 		"Resize256-bmp":         {"^^^^^^^^^", "unknown step", "did you mean resize?"},
 		"resize256_bmp":         {"^^^^^^^^^^^^^", "unknown step", ""},
@@ -125,7 +144,13 @@ func TestNames(t *testing.T) {
 		{"ppm", "a.pgm", transcode.Auto, "a.pgm"},
 		{"jpeg90", "a.tif", transcode.Image, "a.jpg"},
 		{"jpeg90", "a.tif", transcode.Mask, "a.tif"},
-		{"jpeg90", "a.jfif", transcode.Auto, "a.jfif"},
+		{"jpeg90", "a.jfif", transcode.Auto, "a.jpg"},
+		{"resize256-jpeg90", "a.JPEG", transcode.Auto, "a.jpg"},
+		{"resize256-bmp", "a.dib", transcode.Auto, "a.bmp"},
+		{"scan5-png", "a.PNG", transcode.Auto, "a.png"},
+		{"bmp-own", "a.JPEG", transcode.Auto, "a.JPEG"},
+		{"resize256-jpeg90-own", "a.png", transcode.Auto, "a.png"},
+		{"stored-bmp", "a.jpg", transcode.Auto, "a.jpg"},
 		{"original", "a.jpg", transcode.Auto, "a.jpg"},
 		{"png", "a.gif", transcode.Auto, "a.png"},
 	} {
@@ -153,7 +178,7 @@ func TestNames(t *testing.T) {
 // into the spec.
 func FuzzParse(f *testing.F) {
 	r := codecs.Default(transcode.Limits{})
-	for _, spec := range strings.Fields("original scan5 resize256-bmp resize256-crop224-center-chw-npy jpeg90 scan10-bmp resize-bmp float32-npy bmp- -- resize256-bmq decode") {
+	for _, spec := range strings.Fields("original scan5 bmp-own stored-bmp stored-bmp-own own resize256-bmp resize256-crop224-center-chw-npy jpeg90 scan10-bmp resize-bmp float32-npy bmp- -- resize256-bmq decode") {
 		f.Add(spec)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
@@ -172,6 +197,42 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// TestOneExtension: the files that a view makes of samples, of whatever format they are,
+// have one extension, or all have their own names.
+func TestOneExtension(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	views := strings.Fields("scan5 half-png bmp ppm npy png l3 jpeg90 resize256-bmp resize256-png resize256-ppm resize256-l3 resize256-jpeg90 grey-jpeg90 upright-bmp")
+	formats := map[transcode.Format]string{
+		transcode.JPEG: "jpg jpeg JPEG jpe jfif", transcode.PNG: "png PNG", transcode.BMP: "bmp dib", transcode.PNM: "ppm pgm PPM",
+		transcode.TIFF: "tif tiff", transcode.WebP: "webp", transcode.GIF: "gif", transcode.L3: "l3",
+	}
+	for _, spec := range views {
+		p, err := r.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := map[string]bool{}
+		for format, extensions := range formats {
+			info := transcode.Info{Format: format, Mode: transcode.ModeRGB, Width: 640, Height: 480}
+			if r.Plan(p, info, transcode.Image).Unchanged() {
+				continue
+			}
+			for ext := range strings.FieldsSeq(extensions) {
+				name := "a." + ext
+				if own := r.Name(p.WithOwnNames(), name, transcode.Image); own != name {
+					t.Errorf("%s: with own names %s is listed as %s", spec, name, own)
+				}
+				if listed := r.Name(p, name, transcode.Image); !p.OwnNames() {
+					given[listed] = true
+				}
+			}
+		}
+		if len(given) > 1 {
+			t.Errorf("%s lists what it changes as %v", spec, given)
+		}
+	}
+}
+
 // TestDigest: a digest changes with the steps and with every implementation that
 // takes part, and with nothing else.
 func TestDigest(t *testing.T) {
@@ -187,6 +248,9 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s and %s have one digest", spec, before)
 		}
 		seen[d] = spec
+		if own := r.Digest(p.WithOwnNames()); own != d {
+			t.Errorf("%s: other names of the same bytes have another digest", spec)
+		}
 		other := codecs.Default(transcode.Limits{MaxPixels: 5})
 		if p, err = other.Parse(spec); err != nil {
 			t.Fatal(err)

@@ -85,15 +85,15 @@ func extension(name string) string {
 	return strings.ToLower(strings.TrimPrefix(path.Ext(name), "."))
 }
 
-// Name is the name under which p lists the file called name: with the extension
-// of the format that p makes of it, if it is stored in full where p asks for that.
+// Name is the name under which p lists the file called name: with the extension of the
+// format that p makes of it, which is one for all files that p changes; or its own.
 func (r *Registry) Name(p Pipeline, name string, role Role) string {
-	if len(p.steps) == 0 {
+	source := r.byExt[extension(name)]
+	if source == nil || p.OwnNames() {
 		return name
 	}
 	last := p.steps[len(p.steps)-1].Kind
-	source := r.byExt[extension(name)]
-	if source == nil || last.Ext == "" || last.Format == source.Format() || (role == Mask && last.Effect == Lossy) {
+	if (role == Mask && last.Effect == Lossy) || p.keeps(source.Format()) {
 		return name
 	}
 	stem := strings.TrimSuffix(name, path.Ext(name))
@@ -101,6 +101,13 @@ func (r *Registry) Name(p Pipeline, name string, role Role) string {
 		return name
 	}
 	return stem + "." + last.Ext
+}
+
+// keeps reports whether p leaves every sample of a format as it is, because it would
+// write the same pixels in the same format again.
+func (p Pipeline) keeps(f Format) bool {
+	last := p.steps[len(p.steps)-1].Kind
+	return last.Effect == Exact && last.Format == f && p.steps[0].Kind.Name == decodeName && len(p.steps) == 2
 }
 
 // Probe reads the header of a sample of size bytes. The content decides on its

@@ -42,6 +42,9 @@ func Parse(r *transcode.Registry, spec string) (transcode.Pipeline, error) {
 	if p.Stored() {
 		return p, &transcode.SpecError{Spec: spec, Word: transcode.Stored, Reason: "what is stored is what is to be found out", Hint: "write " + p.Whole().String()}
 	}
+	if whole := p.Whole(); whole.String() != p.String() {
+		return p, &transcode.SpecError{Spec: spec, Word: transcode.Own, Offset: len(whole.String()) + 1, Reason: "names make no difference here", Hint: "write " + whole.String()}
+	}
 	if bad := (*transcode.SpecError)(nil); errors.As(err, &bad) && bad.Word == "" {
 		if array, e := r.Parse(spec + "-npy"); e == nil {
 			return array, nil

@@ -34,7 +34,7 @@ type Config struct {
 	// give back, if that is known.
 	Store, Dataset string
 	// View is the view of pixels whose mix is looked for: those that are not stored in
-	// full are decoded by the mount, and, in the view of what is stored (stored-ppm), by
+	// full are decoded by the mount, and, in the view of what is stored (stored-bmp), by
 	// the loader.
 	View string
 	// Others are views to compare it with, beside original.

@@ -72,7 +72,7 @@ func benchCommand(env *environ) *command {
 		},
 		words: []string{"view", "store", "strategy"},
 		options: append([]*option{
-			{name: "views", arg: "VIEW,…", def: "original, ppm, bmp, resize256-ppm and, with JPEG files, scan2 and scan5", set: intoWords(&lists.views), help: "views to compare. May be repeated"},
+			{name: "views", arg: "VIEW,…", def: "original, bmp-own, resize256-bmp-own and, with JPEG files, scan2 and scan5", set: intoWords(&lists.views), help: "views to compare. May be repeated"},
 			{name: "loader", arg: "auto|builtin|torch", def: c.loader, set: intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), help: "who reads: one of pipefs that decodes as Pillow does, or ImageFolder and DataLoader of PyTorch with the usual augmentation; auto is PyTorch where it is installed"},
 			{name: "exec", arg: "COMMAND", set: intoString(&c.exec), help: "your own loader, run by sh; {view} stands for the directory. The number in its last line is taken for samples/s"},
 			{name: "python", arg: "FILE", def: "$PYTHON, python3", set: intoString(&c.python), help: "the interpreter that has PyTorch"},

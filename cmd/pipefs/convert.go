@@ -87,6 +87,9 @@ func convert(ctx context.Context, env *environ, r *transcode.Registry, c convers
 	case c.l3 && (p.Len() == 0 || p.Steps()[p.Len()-1].Kind.Format != transcode.L3):
 		return exit.Errorf(exit.Usage, "--l3-mode and --patch say how L3 files are written, and %s writes none: leave them out", p)
 	}
+	if whole := p.Whole(); whole.String() != p.String() {
+		return exit.Errorf(exit.Usage, "%s says what a file is called, and OUT says that here; write --view %s", p, whole)
+	}
 	if c.in == "-" {
 		if info, err := os.Stat(c.out); err == nil && info.IsDir() {
 			return exit.Errorf(exit.Usage, "%s is a directory, and the standard input has no name to give the file in it; name the file", c.out)

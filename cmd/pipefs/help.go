@@ -16,7 +16,7 @@ var glossary = []struct{ word, meaning string }{
 	{"store", "a directory of packs with everything prepared ahead of time, made by pipefs pack; it can be mounted without its dataset"},
 	{"record", "K samples stored together: K = 1 suits random reads, K = 1024 reads in packed order from slow disks"},
 	{"fraction", "what one view shows of some of a store's samples, stored in full: pipefs materialize. The other samples are made when they are read"},
-	{"mix", "the share of reads that is served from what is stored in full; the rest is decoded, by the mount (ppm/) or by the loader (stored-ppm/). MNT/mix shows the same pixels whatever it is"},
+	{"mix", "the share of reads that is served from what is stored in full; the rest is decoded, by the mount (bmp/) or by the loader (stored-bmp/). MNT/mix shows the same pixels whatever it is"},
 	{"strategy", "where a pipeline is split: the first steps are computed once and stored, the rest at every read"},
 	{"mask", "a sample whose values are labels (palette, grey, 16 bits): steps that would blend or lose values leave it unchanged"},
 }

@@ -29,7 +29,7 @@ type materializeConfig struct {
 }
 
 // decodeWord is what papers call the step whose result is kept; its plainest file
-// is that of ppm.
+// is that of bmp.
 const decodeWord = "decode"
 
 func materializeCommand(env *environ) *command {
@@ -46,13 +46,13 @@ func materializeCommand(env *environ) *command {
 	return &command{
 		name: "materialize", args: "STORE [VIEW]", min: 1, max: 2,
 		brief: "keep a view of some or all samples in a store",
-		about: "What is kept need not be made when it is read. Of the samples that belong to the fraction the store then holds the view's files; a mount reads those and makes the others, and nobody can tell which is which but by the time that it takes. Raw pixels (ppm, bmp) load the disk instead of the processor: keep as large a fraction of them as keeps both busy (pipefs tune finds it). `decode` is another word for ppm.\n" +
+		about: "What is kept need not be made when it is read. Of the samples that belong to the fraction the store then holds the view's files; a mount reads those and makes the others, and nobody can tell which is which but by the time that it takes. Raw pixels (bmp, ppm) load the disk instead of the processor: keep as large a fraction of them as keeps both busy (pipefs tune finds it). `decode` is another word for bmp.\n" +
 			"The store can stay mounted meanwhile; what is new is used from the next mount on. Where a run was interrupted the same command goes on. Without VIEW it lists what is kept.",
 		examples: []example{
-			{"pipefs materialize /data/in.store ppm --fraction 0.3", "keep the raw pixels of 30% of the samples"},
+			{"pipefs materialize /data/in.store bmp --fraction 0.3", "keep the raw pixels of 30% of the samples"},
 			{"pipefs materialize /data/in.store resize256-jpeg90 --max-bytes 20GB", "keep a view that takes long to make, of all samples, if it is not too large"},
 			{"pipefs materialize /data/in.store", "list what is kept"},
-			{"pipefs materialize /data/in.store ppm --fraction 0", "remove it"},
+			{"pipefs materialize /data/in.store bmp --fraction 0", "remove it"},
 		},
 		words:   []string{"sample", "view", "store", "mask"},
 		options: options,
@@ -63,13 +63,13 @@ func materializeCommand(env *environ) *command {
 			if len(args) == 1 {
 				for _, o := range options {
 					if o.IsSet() {
-						return exit.Errorf(exit.Usage, "--%s needs a view: pipefs materialize %s ppm --%[1]s …; without one this lists what is kept", o.name, args[0])
+						return exit.Errorf(exit.Usage, "--%s needs a view: pipefs materialize %s bmp --%[1]s …; without one this lists what is kept", o.name, args[0])
 					}
 				}
 				return listFractions(ctx, env, c)
 			}
 			if c.view = args[1]; c.view == decodeWord {
-				c.view = "ppm"
+				c.view = "bmp"
 			}
 			return runMaterialize(ctx, env, c)
 		},
@@ -214,7 +214,7 @@ func listFractions(ctx context.Context, env *environ, c *materializeConfig) erro
 	}
 	defer s.close()
 	if len(s.store.Fractions()) == 0 {
-		fmt.Fprintf(env.stdout, "no view is kept; pipefs materialize %s ppm --fraction 0.3 keeps the raw pixels of 30%% of the samples\n", c.store)
+		fmt.Fprintf(env.stdout, "no view is kept; pipefs materialize %s bmp --fraction 0.3 keeps the raw pixels of 30%% of the samples\n", c.store)
 		return nil
 	}
 	l, err := s.list(s.registry(c.limits), func(error) {}, ctx.Err)

@@ -19,7 +19,7 @@ func statsCommand(env *environ) *command {
 	return &command{
 		name: "stats", args: "MNT", min: 1, max: 1,
 		brief: "show what the daemon of a mount has counted",
-		about: "The numbers count from the moment of mounting. With --cache page the kernel answers most reads from its own cache; those never reach the daemon and are not in its numbers.",
+		about: "The numbers count from the moment of mounting. With --cache page the kernel answers most reads from its own cache; those never reach the daemon and are not in its numbers. A file that several views show is one file: reads of what bmp-own shows count for bmp, and reads of what a view leaves unchanged for original.",
 		examples: []example{
 			{"pipefs stats ~/m", "requests, samples made, hits of the cache, bytes kept"},
 			{"pipefs stats --json ~/m | jq .pid", "the same for programs: here the process of the daemon"},

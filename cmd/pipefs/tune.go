@@ -41,15 +41,15 @@ type tuneConfig struct {
 // have the pixels of the originals.
 var allowed = map[string][]string{
 	"scan":   {"scan2", "scan5"},
-	"resize": {"resize256-ppm"},
+	"resize": {"resize256-bmp"},
 }
 
 func tuneCommand(env *environ) *command {
-	c := &tuneConfig{format: "ppm", rounds: 3, samples: 400}
+	c := &tuneConfig{format: "bmp", rounds: 3, samples: 400}
 	return &command{
 		name: "tune", args: "STORE", min: 1, max: 1,
 		brief: "find the mix of raw pixels and encoded files that loads fastest here",
-		about: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch reads. What fits in memory is measured a second time, as later epochs read it, and that decides. The loader is one of pipefs that decodes as Pillow does. What is not stored in full is decoded by the mount (ppm/) or by the loader (stored-ppm/): both are measured.\n" +
+		about: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch reads. What fits in memory is measured a second time, as later epochs read it, and that decides. The loader is one of pipefs that decodes as Pillow does. What is not stored in full is decoded by the mount (bmp/) or by the loader (stored-bmp/): both are measured.\n" +
 			"Run it on the machine, and under the limits, of the training.",
 		examples: []example{
 			{"pipefs tune /data/in.store", "measure, and print what was found"},
@@ -61,7 +61,7 @@ func tuneCommand(env *environ) *command {
 			{name: "apply", set: intoBool(&c.apply), help: "store what won (pipefs materialize), and have MNT/auto lead to it"},
 			{name: "allow", arg: "resize,scan", set: intoList(&c.allow), help: "also compare views whose pixels are not those of the originals. May be repeated"},
 			{name: "l3", set: intoBool(&c.l3), help: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
-			{name: "mix-format", arg: "ppm|bmp", def: c.format, set: intoChoice(&c.format, "ppm", "bmp"), help: "how pixels are stored in full"},
+			{name: "mix-format", arg: "bmp|ppm", def: c.format, set: intoChoice(&c.format, "bmp", "ppm"), help: "how pixels are stored in full"},
 			{name: "max-bytes", arg: "SIZE", def: "what the disk has room for", set: intoSize(&c.maxBytes, 1), help: "how much the mix may take on disk"},
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset, for originals that the store cannot give back"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that the loader reads at once; that of the training"},
@@ -165,7 +165,7 @@ func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program strin
 	}
 	err = store.WriteAuto(c.store, store.Auto{View: won.View, Share: won.Share, Host: host, Time: time.Now().UTC().Truncate(time.Second)})
 	if err == nil && !c.asJSON {
-		fmt.Fprintf(env.stdout, "\nStored. From the next mount on MNT/auto leads to %s.\n", won.View)
+		fmt.Fprintf(env.stdout, "\nStored. From the next mount on MNT/auto leads to %s.\n", withOwnNames(registry(c.limits), won.View))
 	}
 	return err
 }

@@ -112,7 +112,7 @@ func printSteps(w io.Writer, r *transcode.Registry) {
 		t.AppendRow(table.Row{k.Name, argument, k.Brief})
 	}
 	t.Render()
-	fmt.Fprintln(w, "A view joins steps by hyphens: resize256-grey-png. Where a step needs pixels they\nare decoded without saying so. Begun with the word stored, a view shows only what is\nstored in full (pipefs materialize) as the steps make it, and the other files as they\nare: stored-ppm.")
+	fmt.Fprintln(w, "A view joins steps by hyphens: resize256-grey-png. Where a step needs pixels they\nare decoded without saying so. A view lists its files with the extension of what\nthey are; with the word own at its end it lists them under their own names: bmp-own.\nBegun with the word stored, a view shows only what is stored in full (pipefs\nmaterialize) as the steps make it, and the other files as they are, all under their\nown names: stored-bmp.")
 }
 
 // tally counts what views do to the samples of a tree.

@@ -234,7 +234,7 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 
 // usual are the views that are compared if none are named.
 func (b *bench) usual() []string {
-	usual := append([]string{transcode.Original, "ppm", "bmp", "resize256-ppm"}, b.mixed...)
+	usual := append([]string{transcode.Original, "bmp-own", "resize256-bmp-own"}, b.mixed...)
 	for _, name := range b.files {
 		switch strings.ToLower(filepath.Ext(name)) {
 		case ".jpg", ".jpeg":

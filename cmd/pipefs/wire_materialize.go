@@ -61,8 +61,11 @@ func openMaterializer(env *environ, c *materializeConfig) (_ *materializer, err 
 	if m.view.Stored() {
 		return nil, exit.Errorf(exit.Usage, "%s shows what is stored; store it with pipefs materialize %s %s", m.view, c.store, m.view.Whole())
 	}
+	if whole := m.view.Whole(); whole.String() != m.view.String() {
+		return nil, exit.Errorf(exit.Usage, "%s shows the files of %s under other names; store them with pipefs materialize %s %[2]s", m.view, whole, c.store)
+	}
 	if m.view.Len() == 0 {
-		return nil, exit.Errorf(exit.Usage, "%s is the dataset as it is, which pipefs pack keeps (--originals keep); name another view, such as ppm", transcode.Original)
+		return nil, exit.Errorf(exit.Usage, "%s is the dataset as it is, which pipefs pack keeps (--originals keep); name another view, such as bmp", transcode.Original)
 	}
 	if err = m.source.checkRoles(registry, c.roles); err != nil {
 		return nil, err

@@ -35,13 +35,13 @@ func mixOptions(c *mixConfig) []*option {
 	return []*option{
 		{name: "mix", arg: "all|SHARE|adaptive", def: mixAll, set: c.set,
 			help: "how much to read of what pipefs materialize stored in full: all; a share such as 0.3 or 30%, with --cache page of the samples that are stored both ways and always the same ones, with --cache daemon of all reads; or adaptive, with --cache daemon, as much as keeps disk and decoder equally busy while training runs"},
-		{name: "mix-format", arg: strings.Join(mixFormats, "|"), def: "what pipefs tune found, or " + mixFormats[0], set: intoChoice(&c.format, mixFormats...),
-			help: "the view that MNT/mix leads to: ppm or bmp, pixels of every sample, decoded by the mount where they are not stored in full; or stored-ppm or stored-bmp, pixels where they are stored in full, and the other files as they are for the loader to decode"},
+		{name: "mix-format", arg: strings.Join(mixFormats, "|"), def: "what pipefs tune found, or what is stored, or " + mixFormats[0], set: intoChoice(&c.format, mixFormats...),
+			help: "what MNT/mix shows, under the files' own names: bmp or ppm, pixels of every sample, decoded by the mount where they are not stored in full; or stored-bmp or stored-ppm, pixels where they are stored in full, and the other files as they are for the loader to decode"},
 	}
 }
 
 // mixFormats are the views that may be a mix, the usual one first.
-var mixFormats = []string{"ppm", "bmp", transcode.Stored + "-ppm", transcode.Stored + "-bmp"}
+var mixFormats = []string{"bmp", "ppm", transcode.Stored + "-bmp", transcode.Stored + "-ppm"}
 
 func (c *mixConfig) set(value string) error {
 	c.adaptive, c.share = false, 1
@@ -87,7 +87,7 @@ func (c *mixConfig) check(cache string) error {
 		return exit.Errorf(exit.Usage, "--mix %s needs --cache daemon: with --cache page the kernel opens files without telling, and would keep pages of both", mixAdaptive)
 	}
 	if c.adaptive && strings.HasPrefix(c.format, transcode.Stored+"-") {
-		return exit.Errorf(exit.Usage, "--mix %s changes from read to read, and the files of %s never do; it goes with --mix-format ppm or bmp", mixAdaptive, c.format)
+		return exit.Errorf(exit.Usage, "--mix %s changes from read to read, and the files of %s never do; it goes with --mix-format bmp or ppm", mixAdaptive, c.format)
 	}
 	return nil
 }
@@ -125,23 +125,38 @@ func (m *running) tuned(log *slog.Logger) string {
 	return auto.View
 }
 
-// mixView is the view that MNT/mix leads to.
-func (c *mixConfig) mixView(tuned string) string {
+// mixView is what MNT/mix shows. s may be nil.
+func (c *mixConfig) mixView(tuned string, s *store.Store) string {
 	switch {
 	case c.format != "":
 		return c.format
 	case slices.Contains(mixFormats, tuned) && !c.adaptive:
 		return tuned
 	}
+	for _, view := range mixFormats {
+		if s != nil && s.Fraction(view) != nil {
+			return view
+		}
+	}
 	return mixFormats[0]
 }
 
-// links points MNT/mix and MNT/auto to views.
-func (m *running) links(tuned string) error {
+// links points MNT/mix and MNT/auto to views, always to those in which files have their
+// own names: a program that goes by extensions finds every sample there.
+func (m *running) links(mix, tuned string) error {
 	return errors.Join(
-		m.fs.SetLink(mixLink, m.config.mix.mixView(tuned)),
-		m.fs.SetLink(autoLink, cmp.Or(tuned, transcode.Original)),
+		m.fs.SetLink(mixLink, withOwnNames(m.registry, mix)),
+		m.fs.SetLink(autoLink, withOwnNames(m.registry, cmp.Or(tuned, transcode.Original))),
 	)
+}
+
+// withOwnNames is a view with the files' own names: bmp-own of bmp.
+func withOwnNames(r *transcode.Registry, view string) string {
+	p, err := r.Parse(view)
+	if err != nil {
+		return view // whoever opens it says what is wrong
+	}
+	return p.WithOwnNames().String()
 }
 
 // storedShare is the share of a store's samples that are stored as a view shows

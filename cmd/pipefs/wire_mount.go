@@ -62,7 +62,8 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 	m.registry = registryOn(c.limits, o.Store, backend)
 	o.Registry = m.registry
 	tuned := m.tuned(log)
-	o.Policy = c.mix.policy(c.cache, storedShare(o.Store, c.mix.mixView(tuned)))
+	mix := c.mix.mixView(tuned, o.Store)
+	o.Policy = c.mix.policy(c.cache, storedShare(o.Store, mix))
 	if err = c.caching.wire(c.cache, &o); err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 	if m.fs, err = m.newFS(socket, log); err != nil {
 		return nil, err
 	}
-	if err := m.links(tuned); err != nil {
+	if err := m.links(mix, tuned); err != nil {
 		return nil, err
 	}
 	if m.control, err = control.Serve(socket, m.handlers(), log); err != nil {

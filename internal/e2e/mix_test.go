@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,8 +21,8 @@ func TestMix(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	testmount.Command(t, env, "pack", dataset, store)
 	plain, unmount := testmount.MountOnce(t, env, store, "--no-background")
-	want := hashes(t, filepath.Join(plain, "ppm"))
-	if to, err := os.Readlink(filepath.Join(plain, "mix")); err != nil || to != "ppm" {
+	want := hashes(t, filepath.Join(plain, "bmp-own"))
+	if to, err := os.Readlink(filepath.Join(plain, "mix")); err != nil || to != "bmp-own" {
 		t.Errorf("mix leads to %q, %v", to, err)
 	}
 	unmount()
@@ -47,7 +46,7 @@ func TestMix(t *testing.T) {
 		return counted{n["opened from what is stored in full"], n["made from something shorter"], n["copies that had to be made again"]}
 	}
 	for _, share := range []string{"0.3", "1", "0.5"} {
-		testmount.Command(t, env, "materialize", store, "ppm", "--fraction", share)
+		testmount.Command(t, env, "materialize", store, "bmp", "--fraction", share)
 		for _, options := range [][]string{
 			nil, {"--mix", "0.5"}, {"--cache", "daemon", "--mix", "40%"}, {"--cache", "daemon", "--mix", "adaptive"},
 		} {
@@ -63,44 +62,38 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// TestStoredMix: stored-ppm/ shows the pixels of what is stored in full and the
-// originals of everything else, each under a name that says which, whatever the policy
-// and the cache, and also where what is stored proves to be damaged.
+// TestStoredMix: stored-bmp/ shows the pixels of what is stored in full and the
+// originals of everything else, all under their own names, whatever the policy and the
+// cache, and also where what is stored proves to be damaged.
 func TestStoredMix(t *testing.T) {
 	dataset := testmount.Generate(t, "-samples", "60", "-width", "160", "-height", "120", "-png-every", "2")
 	env := testmount.Home(t)
 	store := filepath.Join(t.TempDir(), "store")
 	testmount.Command(t, env, "pack", dataset, store)
-	testmount.Command(t, env, "materialize", store, "ppm", "--fraction", "0.4")
+	testmount.Command(t, env, "materialize", store, "bmp", "--fraction", "0.4")
 	// check returns the share of samples that are shown in full.
 	check := func(t *testing.T, options ...string) float64 {
 		t.Helper()
-		mnt, unmount := testmount.MountOnce(t, env, store, append(options, "--no-background", "--mix-format", "stored-ppm")...)
+		mnt, unmount := testmount.MountOnce(t, env, store, append(options, "--no-background", "--mix-format", "stored-bmp")...)
 		defer unmount()
-		if to, err := os.Readlink(filepath.Join(mnt, "mix")); err != nil || to != "stored-ppm" {
+		if to, err := os.Readlink(filepath.Join(mnt, "mix")); err != nil || to != "stored-bmp" {
 			t.Errorf("mix leads to %q, %v", to, err)
 		}
-		mixed, whole, originals := hashes(t, filepath.Join(mnt, "stored-ppm")), hashes(t, filepath.Join(mnt, "ppm")), hashes(t, filepath.Join(mnt, "original"))
+		mixed, whole, originals := hashes(t, filepath.Join(mnt, "stored-bmp")), hashes(t, filepath.Join(mnt, "bmp-own")), hashes(t, filepath.Join(mnt, "original"))
 		raw := 0
-		for name, hash := range mixed {
-			if strings.HasSuffix(name, ".ppm") {
+		for name, hash := range originals {
+			switch got, ok := mixed[name]; {
+			case !ok:
+				t.Errorf("%v: %s is missing", options, name)
+			case got == hash:
+			case got == whole[name]:
 				raw++
-				originals[name] = whole[name]
-				delete(originals, strings.TrimSuffix(name, ".ppm")+".jpg")
-				delete(originals, strings.TrimSuffix(name, ".ppm")+".png")
-			}
-			if hash != originals[name] {
+			default:
 				t.Errorf("%v: %s is neither the original nor its pixels", options, name)
 			}
 		}
-		if len(mixed) != len(originals) {
-			t.Errorf("%v: %d files of %d", options, len(mixed), len(originals))
-		}
-		// By their own names, as lists of annotations have them.
-		for name := range hashes(t, dataset) {
-			if _, err := os.Stat(filepath.Join(mnt, "stored-ppm", name)); err != nil {
-				t.Error(err)
-			}
+		if len(mixed) != len(originals) || len(whole) != len(originals) {
+			t.Errorf("%v: %d files, and %d in bmp-own, of %d", options, len(mixed), len(whole), len(originals))
 		}
 		return float64(raw) / 60
 	}
@@ -116,10 +109,13 @@ func TestStoredMix(t *testing.T) {
 	near(t, check(t, "--mix", "0"), 0)
 
 	out := filepath.Join(t.TempDir(), "out")
-	testmount.Command(t, env, "export", store, "stored-ppm", out)
+	testmount.Command(t, env, "export", store, "stored-bmp", filepath.Join(out, "stored-bmp"))
+	testmount.Command(t, env, "export", store, "bmp-own", filepath.Join(out, "bmp-own"))
 	mnt, unmount := testmount.MountOnce(t, env, store, "--no-background")
-	if diff := cmp.Diff(hashes(t, filepath.Join(mnt, "stored-ppm")), hashes(t, out)); diff != "" {
-		t.Errorf("exported (-mount +export):\n%s", diff)
+	for _, view := range []string{"stored-bmp", "bmp-own"} {
+		if diff := cmp.Diff(hashes(t, filepath.Join(mnt, view)), hashes(t, filepath.Join(out, view))); diff != "" {
+			t.Errorf("%s exported (-mount +export):\n%s", view, diff)
+		}
 	}
 	// Scans are stored of every JPEG, as parts of it.
 	if diff := cmp.Diff(hashes(t, filepath.Join(mnt, "scan5")), hashes(t, filepath.Join(mnt, "stored-scan5"))); diff != "" {
@@ -130,10 +126,10 @@ func TestStoredMix(t *testing.T) {
 	near(t, check(t), 0.4)
 }
 
-// damagePacks changes bytes in the packs of the fraction ppm.
+// damagePacks changes bytes in the packs of the fraction bmp.
 func damagePacks(t *testing.T, store string) {
 	t.Helper()
-	packs, err := filepath.Glob(filepath.Join(store, "fractions", "ppm", "*.pack"))
+	packs, err := filepath.Glob(filepath.Join(store, "fractions", "bmp", "*.pack"))
 	if err != nil || len(packs) == 0 {
 		t.Fatal("no packs of the fraction: ", err)
 	}
@@ -223,17 +219,21 @@ func TestTune(t *testing.T) {
 	tune("--apply")
 	won := report.Views[report.Winner]
 	mnt := testmount.Mount(t, env, store)
-	if to, err := os.Readlink(filepath.Join(mnt, "auto")); err != nil || to != won.View {
+	own := won.View // bmp, stored-bmp or original
+	if own == "bmp" {
+		own = "bmp-own"
+	}
+	if to, err := os.Readlink(filepath.Join(mnt, "auto")); err != nil || to != own {
 		t.Errorf("auto leads to %q where %q won, %v", to, won.View, err)
 	}
 	if won.Encoded != "" && won.Share > 0 {
-		if packs, _ := filepath.Glob(filepath.Join(store, "fractions", "ppm", "*.pack")); len(packs) == 0 {
+		if packs, _ := filepath.Glob(filepath.Join(store, "fractions", "bmp", "*.pack")); len(packs) == 0 {
 			t.Error("the mix was not stored")
 		}
 	}
-	mix := "ppm"
+	mix := "bmp-own"
 	if won.Encoded != "" {
-		mix = won.View
+		mix = own
 	}
 	if to, err := os.Readlink(filepath.Join(mnt, "mix")); err != nil || to != mix {
 		t.Errorf("mix leads to %q where %q won, %v", to, won.View, err)
@@ -252,11 +252,11 @@ func TestTune(t *testing.T) {
 	store = filepath.Join(t.TempDir(), "png")
 	testmount.Command(t, env, "pack", dataset, store)
 	tune("--apply")
-	testmount.Command(t, env, "materialize", store, "ppm")
+	testmount.Command(t, env, "materialize", store, "bmp")
 	store = filepath.Join(t.TempDir(), "whole")
 	testmount.Command(t, env, "pack", "--represent", "l3", "--originals", "drop", testmount.Generate(t, "-samples", "40", "-png-every", "1"), store)
 	tune()
-	if len(report.Views) != 1 || report.Views[0].View != "ppm" {
+	if len(report.Views) != 1 || report.Views[0].View != "bmp" {
 		t.Errorf("%+v", report.Views)
 	}
 }

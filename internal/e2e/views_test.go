@@ -94,10 +94,10 @@ func TestLoader(t *testing.T) {
 	env := testmount.Home(t)
 	store := filepath.Join(t.TempDir(), "store")
 	testmount.Command(t, env, "pack", dataset, store)
-	testmount.Command(t, env, "materialize", store, "ppm", "--fraction", "0.5")
+	testmount.Command(t, env, "materialize", store, "bmp", "--fraction", "0.5")
 	mnt := testmount.Mount(t, env, dataset)
-	packed := testmount.Mount(t, env, store, "--mix-format", "stored-ppm")
-	for _, view := range []string{"bmp", "npy", "scan5", "resize256-bmp", "resize256-npy", "mix"} {
+	packed := testmount.Mount(t, env, store, "--mix-format", "stored-bmp")
+	for _, view := range []string{"bmp", "npy", "scan5", "resize256-bmp", "resize256-npy", "bmp-own", "mix"} {
 		if view == "mix" { // half pixels, half files for the loader to decode
 			mnt = packed
 		}

@@ -205,7 +205,7 @@ func (p *Producer) plain(key Key, f File, v transcode.Pipeline) (bool, error) {
 	if !v.Stored() {
 		return false, nil
 	}
-	shown, err := p.ShowsStored(key, f.Path, v)
+	shown, err := p.showsStored(key, f.Path, v)
 	return !shown, err
 }
 

@@ -13,11 +13,11 @@ type settledPolicy interface {
 	Takes(key uint64) bool
 }
 
-// ShowsStored reports whether a view of what is stored shows the file of that path as its
+// showsStored reports whether a view of what is stored shows the file of that path as its
 // steps make it, and not as it is. It reads no file, and for a key it never changes in a
-// mount: names follow from it. What a mount prepares for itself does not count, and what
-// proves to be damaged goes on counting; the same bytes are made then.
-func (p *Producer) ShowsStored(key Key, path string, v transcode.Pipeline) (bool, error) {
+// mount: the kernel caches what a name leads to. What a mount prepares for itself does not
+// count, and what proves to be damaged goes on counting; the same bytes are made then.
+func (p *Producer) showsStored(key Key, path string, v transcode.Pipeline) (bool, error) {
 	if s, ok := p.o.Policy.(settledPolicy); ok && !s.Takes(key) || p.o.Store == nil {
 		return false, nil
 	}
