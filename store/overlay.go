@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/pipefs/pipefs/store/vfs"
@@ -38,6 +39,7 @@ type Overlay struct {
 	next   uint32
 	sealed int64 // bytes of packs that do not grow any more
 	dead   error // why nothing can be written any more
+	total  atomic.Int64
 }
 
 // OpenOverlay opens the overlay in dir, made if need be. ErrLocked says that
@@ -130,13 +132,13 @@ func (v *Overlay) Put(path string, src Identity, info transcode.Info, key string
 	}
 	v.place(overlayKey{path, src, key}, v.w.number, off)
 	if v.w.full(v.o.PackBytes) {
-		if err := v.seal(); err != nil { // the record itself is there
+		// The record itself is there. That the disk is full the next Put tells.
+		if err := v.seal(); err != nil && !diskFull(err) {
 			v.o.Logger.Warn("an overlay's pack stays unfinished", "overlay", v.dir, "error", err)
-			if !errors.Is(err, syscall.ENOSPC) {
-				v.dead = err
-			}
+			v.dead = err
 		}
 	}
+	v.total.Store(v.bytes())
 	return nil
 }
 
@@ -164,7 +166,7 @@ func (v *Overlay) append(rec *record) (off int64, err error) {
 // what was not written can be cut off; after anything else the overlay is only
 // read.
 func (v *Overlay) failed(err error) error {
-	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+	if !diskFull(err) {
 		v.dead = fmt.Errorf("the overlay is only read from now on: %w", err)
 		return v.dead
 	}
@@ -173,6 +175,11 @@ func (v *Overlay) failed(err error) error {
 		v.w.err = nil
 	}
 	return fmt.Errorf("%w: %w", ErrFull, err)
+}
+
+// diskFull reports whether a write failed for want of room.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // seal finishes the pack that is being written.
@@ -189,12 +196,8 @@ func (v *Overlay) Reader(rep Representation, level int) (*Reader, error) {
 	return v.pool.reader(rep, level, v.o.VerifyOnce)
 }
 
-// Bytes is what the overlay's packs take on disk.
-func (v *Overlay) Bytes() int64 {
-	v.write.Lock()
-	defer v.write.Unlock()
-	return v.bytes()
-}
+// Bytes is what the overlay's packs take on disk. It does not wait for a Put.
+func (v *Overlay) Bytes() int64 { return v.total.Load() }
 
 func (v *Overlay) bytes() int64 {
 	n := v.sealed

@@ -23,6 +23,7 @@ func (v *Overlay) load() error {
 		}
 	}
 	v.next++
+	v.total.Store(v.bytes())
 	return nil
 }
 

@@ -35,6 +35,7 @@ func (m *running) Counters() []control.Counter {
 		{Group: "produce", Name: "samples made", Value: p.Produced},
 		{Group: "produce", Name: "of these, originals", Value: p.Rebuilt},
 		{Group: "produce", Name: "made and kept", Value: p.Kept},
+		{Group: "produce", Name: "made, and not kept: the disk is slow", Value: p.Unkept},
 		{Group: "produce", Name: "could not be made", Value: p.Failed},
 		{Group: "produce", Name: "time spent computing", Value: int64(p.BusySeconds * float64(time.Second)), Unit: control.Nanosec},
 		{Group: "produce", Name: "contents opened", Value: p.Opened},

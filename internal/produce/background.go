@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -26,17 +27,17 @@ type background struct {
 	enabled bool
 
 	waiting  atomic.Int64 // readers that wait for something to be opened
-	stopped  atomic.Bool  // the overlay is full
 	prepared atomic.Int64
 	seen     atomic.Int64
 	view     atomic.Pointer[string] // being prepared
+	retry    time.Duration          // how long to wait for room in the overlay
 }
 
 // maxBackgroundViews bounds the views that are remembered as touched.
 const maxBackgroundViews = 256
 
 func newBackground(p *Producer) *background {
-	b := &background{p: p, known: map[string]bool{}, queue: make(chan transcode.Pipeline, maxBackgroundViews)}
+	b := &background{p: p, known: map[string]bool{}, queue: make(chan transcode.Pipeline, maxBackgroundViews), retry: 30 * time.Second}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }
@@ -58,7 +59,7 @@ func (p *Producer) Prepare() {
 func (b *background) touched(v transcode.Pipeline) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.enabled || v.Len() == 0 || v.Stored() || len(b.known) >= maxBackgroundViews || b.stopped.Load() {
+	if !b.enabled || v.Len() == 0 || v.Stored() || len(b.known) >= maxBackgroundViews {
 		return
 	}
 	// All fidelities are one representation.
@@ -74,13 +75,6 @@ func (b *background) touched(v transcode.Pipeline) {
 
 func (b *background) pause()  { b.waiting.Add(1) }
 func (b *background) resume() { b.waiting.Add(-1) }
-
-// full is called when nothing more can be kept.
-func (b *background) full() {
-	if b.stopped.CompareAndSwap(false, true) {
-		b.p.log.Info("nothing more is kept: the store of this mount has reached its limit (--store-max); what is not kept is made at each read")
-	}
-}
 
 func (b *background) close() {
 	b.mu.Lock()
@@ -102,7 +96,7 @@ func (b *background) run() {
 			b.prepare(v)
 			b.view.Store(nil)
 			if b.ctx.Err() == nil {
-				b.p.log.Info("view prepared", "view", name, "seconds", time.Since(started).Seconds(), "full", b.stopped.Load())
+				b.p.log.Info("view prepared", "view", name, "seconds", time.Since(started).Seconds())
 			}
 		}
 	}
@@ -139,7 +133,7 @@ func (b *background) walk(dir string, paths chan<- string) {
 	for _, e := range entries {
 		name := path.Join(dir, e.Name)
 		switch {
-		case b.ctx.Err() != nil || b.stopped.Load():
+		case b.ctx.Err() != nil:
 			return
 		case e.Dir:
 			b.walk(name, paths)
@@ -169,7 +163,7 @@ func (b *background) sample(name string, v transcode.Pipeline) {
 	for b.waiting.Load() > 0 && b.ctx.Err() == nil {
 		b.sleep(2 * time.Millisecond)
 	}
-	if b.ctx.Err() != nil || b.stopped.Load() {
+	if b.ctx.Err() != nil {
 		return
 	}
 	b.seen.Add(1)
@@ -189,11 +183,23 @@ func (b *background) sample(name string, v transcode.Pipeline) {
 	}
 	made, err := b.p.produce(b.ctx, b.p.idlers, j, longest(j))
 	if err == nil {
-		b.prepared.Add(1)
-		// It is in the overlay now; its memory belongs to the readers.
+		b.keep(j, made)
+		// Its memory belongs to the readers.
 		b.p.forget(made)
 		made.release()
 	} else if !isFault(err) && !errors.Is(err, context.Canceled) {
 		b.p.log.Debug("sample left out of the preparation", "sample", name, "cause", err)
+	}
+}
+
+// keep puts a result into the overlay, where need be once there is room.
+func (b *background) keep(j *job, made *product) {
+	err := b.p.keep(j, made.split)
+	for errors.Is(err, store.ErrFull) && b.ctx.Err() == nil {
+		b.sleep(b.retry)
+		err = b.p.keep(j, made.split)
+	}
+	if err == nil {
+		b.prepared.Add(1)
 	}
 }

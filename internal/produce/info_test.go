@@ -75,6 +75,7 @@ func TestWhatIsKeptNeedsNoSource(t *testing.T) {
 				if mount == 0 && reads.bytes.Load() == 0 {
 					t.Error("the reads of the dataset are not counted")
 				}
+				f.Close() // now all is written
 				d.Close()
 				if err := overlay.Close(); err != nil {
 					t.Fatal(err)

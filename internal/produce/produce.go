@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/mixer"
@@ -74,6 +75,8 @@ type Producer struct {
 	sources, results buffers
 
 	copies     []copies
+	keeper     *keeper
+	full       atomic.Int64 // since when nothing more can be kept, in ns since 1970; else 0
 	background *background
 	meter      *meter // nil unless the policy follows the load
 	stats      counters
@@ -125,6 +128,7 @@ func New(o Options) (*Producer, error) {
 		p.copies = append(p.copies, o.Overlay)
 	}
 	p.files = newMemoryFiles(o.Memfd)
+	p.keeper = newKeeper(p)
 	p.background = newBackground(p)
 	if p.ruled != nil {
 		p.count()
@@ -136,10 +140,11 @@ func New(o Options) (*Producer, error) {
 	return p, nil
 }
 
-// Close stops the background work and closes what is open and not pinned. The
+// Close stops the background work, writes what is still to be kept, and closes what is open and not pinned. The
 // source and the stores stay open; they are the caller's.
 func (p *Producer) Close() error {
 	p.background.close()
+	p.keeper.close()
 	p.meter.close()
 	p.contents.clear()
 	p.ruled.clear()

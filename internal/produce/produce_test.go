@@ -265,6 +265,7 @@ func TestFullOverlayStillServes(t *testing.T) {
 	if err != nil || !bytes.Equal(got, want(t, root, "a.jpg", v)) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
+	f.Close()
 	if s := f.Stats(); s.Kept != 0 || !s.Background.Full {
 		t.Errorf("%+v", s)
 	}

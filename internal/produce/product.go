@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -28,6 +27,9 @@ type product struct {
 	err   error
 	// shared: files of several views are parts of it.
 	shared bool
+	// stop ends the attempt of the background that is making it; nil where a reader
+	// is. Readers do not wait for a thread of low priority.
+	stop context.CancelFunc
 
 	holders atomic.Int32
 	// buffer is where the result lies, if others may have that memory afterwards.
@@ -84,30 +86,46 @@ func (p *Producer) recent(j *job) *product {
 	if !ok {
 		return nil
 	}
-	select {
-	case <-made.done:
-		if made.err == nil {
-			return made.hold()
-		}
-	default:
+	if made.complete() && made.err == nil {
+		return made.hold()
 	}
 	return nil
 }
 
+// complete reports whether done is closed.
+func (m *product) complete() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // produce makes a job's result from the chosen origin, once: everybody who wants
-// it meanwhile waits for the same one. It takes a place among workers. Without an
-// error the product has to be released.
+// it meanwhile waits for the same one. A reader does not wait for the background: it
+// makes the result itself, and the background's attempt ends. Without an error the
+// product has to be released.
 func (p *Producer) produce(ctx context.Context, by *crew, j *job, chosen int) (*product, error) {
 	key := productKey{j.file, j.plan.Key()}
 	for {
 		p.mu.Lock()
 		made, ok := p.products.get(key)
+		if ok && by == p.readers && made.stop != nil && !made.complete() {
+			made.stop()
+			ok = false
+		}
 		if !ok {
 			_, parts := j.plan.Head()
 			made = (&product{key: key, done: make(chan struct{}), from: &p.results, shared: parts}).hold()
+			making := ctx
+			if by == p.idlers {
+				making, made.stop = context.WithCancel(ctx)
+				defer made.stop()
+			}
 			p.remember(made, 0)
 			p.mu.Unlock()
-			p.finish(ctx, by, made, j, chosen)
+			p.finish(making, by, made, j, chosen)
 		} else {
 			made.hold()
 			p.mu.Unlock()
@@ -131,7 +149,7 @@ func (p *Producer) produce(ctx context.Context, by *crew, j *job, chosen int) (*
 	}
 }
 
-// remember puts a product into the cache, with p.mu held.
+// remember puts a product into the cache, with p.mu held. One of the same key goes.
 func (p *Producer) remember(made *product, cost int64) {
 	made.hold()
 	for _, dropped := range p.products.put(made.key, made, cost) {
@@ -149,35 +167,44 @@ func (p *Producer) forget(made *product) {
 	}
 }
 
-// finish fills in a product and wakes who waits for it.
+// finish fills in a product and wakes who waits for it. What a reader made is kept
+// afterwards, without anybody waiting.
 func (p *Producer) finish(ctx context.Context, by *crew, made *product, j *job, chosen int) {
+	made.err = p.attempt(ctx, by, j, chosen, made)
+	p.mu.Lock()
+	// A reader may have taken over what the background was making.
+	if now, ok := p.products.get(made.key); made.err == nil && (!ok || now == made) {
+		p.remember(made, int64(len(made.split.Data))) // its cost is known only now
+	}
+	p.mu.Unlock()
+	if made.err != nil && !isFault(made.err) {
+		p.forget(made)
+	}
+	close(made.done)
+	if made.err == nil && by == p.readers && p.keeps(j.plan) {
+		p.keeper.offer(j, made)
+	}
+}
+
+// attempt is run, counted. A panic is an error of ours.
+func (p *Producer) attempt(ctx context.Context, by *crew, j *job, chosen int, made *product) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			made.err = transcode.Errorf(transcode.ErrInternal, "making %s: panic: %v", made.key.plan, r)
+			err = transcode.Errorf(transcode.ErrInternal, "making %s: panic: %v", made.key.plan, r)
 			p.stats.panics.Add(1)
 		}
-		if made.err == nil {
-			p.mu.Lock()
-			// its cost is known only now
-			p.remember(made, int64(len(made.split.Data)))
-			p.mu.Unlock()
-		} else if !isFault(made.err) {
-			p.forget(made)
-		}
-		close(made.done)
 	}()
-	made.err = p.run(ctx, by, j, chosen, made)
-	if made.err != nil {
-		p.stats.failed.Add(1)
-		return
+	if err := p.run(ctx, by, j, chosen, made); err != nil {
+		if !errors.Is(err, context.Canceled) {
+			p.stats.failed.Add(1)
+		}
+		return err
 	}
 	p.stats.produced.Add(1)
 	if j.rebuild != nil {
 		p.stats.rebuilt.Add(1)
 	}
-	if p.keeps(j.plan) {
-		p.keep(j, made.split)
-	}
+	return nil
 }
 
 // run computes the steps that remain after the chosen origin.
@@ -239,33 +266,4 @@ func (p *Producer) run(ctx context.Context, by *crew, j *job, chosen int, made *
 	}
 	made.split = transcode.Split{Data: data, Ends: []int{len(data)}}
 	return nil
-}
-
-// keeps reports whether a plan's result is worth a place in the overlay: where
-// its size cannot be known without making it, and where it is smaller than what
-// it was made from. An original is neither.
-func (p *Producer) keeps(plan transcode.Plan) bool {
-	if plan.Unchanged() {
-		return false
-	}
-	if _, closed := plan.Size(); !closed {
-		return true
-	}
-	return plan.Shrinks()
-}
-
-// keep puts a result into the overlay. Failing to is no error of the sample.
-func (p *Producer) keep(j *job, s transcode.Split) {
-	if p.o.Overlay == nil {
-		return
-	}
-	err := p.o.Overlay.Put(j.file.Path, store.Identity(j.file.Identity), j.plan.Info(), j.plan.Key(), s)
-	switch {
-	case err == nil:
-		p.stats.kept.Add(1)
-	case errors.Is(err, store.ErrFull):
-		p.background.full()
-	default:
-		p.log.Warn("cannot keep what was produced; it will be made again", "sample", j.file.Path, "key", j.plan.Key(), "cause", err)
-	}
 }

@@ -2,6 +2,7 @@ package produce
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -22,7 +23,7 @@ func TestDamagedCopyIsSpared(t *testing.T) {
 	if got, err := f.read(1, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, wanted) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
-	if err := kept.Close(); err != nil {
+	if err := errors.Join(f.Close(), kept.Close()); err != nil {
 		t.Fatal(err)
 	}
 

@@ -8,8 +8,8 @@ import (
 )
 
 type counters struct {
-	hits, opened, produced, rebuilt, kept, failed, panics, busy atomic.Int64
-	raw, encoded, spared, fetched                               atomic.Int64
+	hits, opened, produced, rebuilt, kept, unkept, failed, panics, busy atomic.Int64
+	raw, encoded, spared, fetched                                       atomic.Int64
 }
 
 // Stats is what a producer has done since it was made.
@@ -19,6 +19,7 @@ type Stats struct {
 	Produced int64 `json:"produced"` // results made
 	Rebuilt  int64 `json:"rebuilt"`  // of these, originals
 	Kept     int64 `json:"kept"`     // of those made, put into the overlay
+	Unkept   int64 `json:"unkept"`   // not put there: the disk was too slow
 	Failed   int64 `json:"failed"`   // results that could not be made
 	Panics   int64 `json:"panics"`
 	// BusySeconds is the time that workers spent computing, all of them together.
@@ -55,14 +56,14 @@ type BackgroundStats struct {
 func (p *Producer) Stats() Stats {
 	s := Stats{
 		Hits: p.stats.hits.Load(), Opened: p.stats.opened.Load(), Produced: p.stats.produced.Load(), Rebuilt: p.stats.rebuilt.Load(),
-		Kept: p.stats.kept.Load(), Failed: p.stats.failed.Load(), Panics: p.stats.panics.Load(),
+		Kept: p.stats.kept.Load(), Unkept: p.stats.unkept.Load(), Failed: p.stats.failed.Load(), Panics: p.stats.panics.Load(),
 		BusySeconds: time.Duration(p.stats.busy.Load()).Seconds(),
 		MemoryBytes: p.memfds.held.Load(), FetchedBytes: p.stats.fetched.Load(), Cache: p.ruled.stats(),
 		Mix: MixStats{
 			Raw: p.stats.raw.Load(), Encoded: p.stats.encoded.Load(), Spared: p.stats.spared.Load(), Share: 1,
 		},
 		Background: BackgroundStats{
-			Seen: p.background.seen.Load(), Prepared: p.background.prepared.Load(), Full: p.background.stopped.Load(),
+			Seen: p.background.seen.Load(), Prepared: p.background.prepared.Load(), Full: p.full.Load() != 0,
 		},
 	}
 	if m, ok := p.o.Policy.(interface{ Share() float64 }); ok {
