@@ -3,6 +3,7 @@ package produce
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -35,7 +36,11 @@ func (k Packing) undo(ctx context.Context, name string, kind *transcode.Kind, da
 	// is not relied upon.
 	if err := k.givesBack(ctx, kind, data, split); err != nil {
 		if k.Log != nil && ctx.Err() == nil {
-			k.Log.Warn("stored as it is, too, for it could not be rebuilt; this is a bug of pipefs", "sample", name, "cause", err)
+			said := "stored as it is, too: its scans do not give it back"
+			if errors.Is(err, transcode.ErrInternal) {
+				said += "; this is a bug of pipefs"
+			}
+			k.Log.Warn(said, "sample", name, "cause", err)
 		}
 		return undo, false
 	}

@@ -89,8 +89,13 @@ func appendDelta(b, data, dict []byte) []byte {
 		i += n
 		literal, next = i, from+n
 	}
-	b = binary.AppendUvarint(b, uint64(len(data)-literal))
-	b = append(b, data[literal:]...)
+	return appendLiteral(b, data[literal:])
+}
+
+// appendLiteral writes the end of a delta: data as it is.
+func appendLiteral(b, data []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(data)))
+	b = append(b, data...)
 	return binary.AppendUvarint(b, 0)
 }
 

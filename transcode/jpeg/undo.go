@@ -136,8 +136,17 @@ func (w *workspace) undo(src, transcoded []byte, t *trace) []byte {
 	if err != nil {
 		return nil
 	}
-	return appendDelta(b, skeleton, dict)
+	whole := appendDelta(b, skeleton, dict)
+	if len(skeleton) > mostSkeleton(whole, dict) {
+		// It repeats itself, as padding after the end does: as it is, then.
+		whole = appendLiteral(b, skeleton)
+	}
+	return whole
 }
+
+// mostSkeleton is how long a skeleton may be, in bytes, so that a damaged undo does
+// not cost much memory. One says the same thing a few times at most.
+func mostSkeleton(undo, dict []byte) int { return len(undo) + 16*len(dict) }
 
 // skeleton returns src without the given parts.
 func skeleton(src []byte, without []span) []byte {
@@ -187,8 +196,7 @@ func (w *workspace) restore(transcoded, undo []byte, lim Limits) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	// A skeleton says the same thing a few times at most.
-	if u.failed || length > size || length > len(undo)+16*len(dict) {
+	if u.failed || length > size || length > mostSkeleton(undo, dict) {
 		return nil, bad(0, "undo is damaged")
 	}
 	if r.skeleton = readDelta(&u, length, dict); u.failed {

@@ -75,6 +75,10 @@ func TestUndoUnusual(t *testing.T) {
 	sos := bytes.Index(src, []byte{0xFF, mSOS})
 	for name, file := range map[string][]byte{
 		"trailing bytes":          append(bytes.Clone(src), bytes.Repeat([]byte("trailing"), 1000)...),
+		"zeros behind it":         append(bytes.Clone(src), make([]byte, 30_000)...),
+		"a million zeros":         append(bytes.Clone(src), make([]byte, 1_000_000)...),
+		"many second pictures":    bytes.Repeat(src, 50),
+		"comments of zeros":       append(append(bytes.Clone(src[:sos]), bytes.Repeat(segment(mCOM, string(make([]byte, 60_000))), 20)...), src[sos:]...),
 		"a second picture":        append(bytes.Clone(src), src...),
 		"many segments":           append(append(bytes.Clone(src[:sos]), metadata...), src[sos:]...),
 		"comment before EOI":      append(append(bytes.Clone(src[:len(src)-2]), segment(mCOM, "late")...), EOI[:]...),
