@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type exportConfig struct {
 	limits      transcode.Limits
 	workers     int
 	force       bool
+	asJSON      bool
 }
 
 func exportCommand(env *environ) *command {
@@ -40,6 +42,7 @@ func exportCommand(env *environ) *command {
 		options: append([]*option{
 			{name: "force", set: intoBool(&c.force), help: "replace files of OUT that differ"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that are made at once"},
+			{name: "json", set: intoBool(&c.asJSON), help: "print JSON, with the names of all files that failed"},
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
 				help: "where the dataset of the store is, for originals that the store cannot give back"},
 		}, append(roleOptions(&c.roles), limitOptions(&c.limits)...)...),
@@ -60,7 +63,7 @@ func exportCommand(env *environ) *command {
 }
 
 func runExport(ctx context.Context, env *environ, c *exportConfig, registry func(*source) *transcode.Registry) error {
-	x := &exporting{env: env, force: c.force, started: time.Now()}
+	x := &exporting{env: env, force: c.force, allNames: c.asJSON, causes: map[string]*failure{}, started: time.Now()}
 	var err error
 	if x.view, err = openViewer(env, c, registry); err != nil {
 		return err
@@ -78,18 +81,25 @@ func runExport(ctx context.Context, env *environ, c *exportConfig, registry func
 	err = x.run(ctx, c.workers)
 	x.bar.done()
 	counted()
+	x.tellFailures(env.stderr)
 	if err == nil {
 		err = x.out.sync()
 	}
 	if err != nil {
 		return x.explain(c, err)
 	}
-	x.tell(env.stdout)
-	if x.done.files+x.done.skipped+x.done.failed == 0 {
+	if c.asJSON {
+		if err := printJSON(env.stdout, &x.done); err != nil {
+			return err
+		}
+	} else {
+		x.tell(env.stdout)
+	}
+	if x.done.Files+x.done.Skipped+x.done.Failed == 0 {
 		fmt.Fprintf(env.stderr, "pipefs: note: %s\n", listing{}.nothing(c.source))
 	}
-	if x.done.failed > 0 {
-		return exit.Errorf(exit.System, "%s not exported; the same command tries again, and skips the others", plural(x.done.failed, "file was", "files were"))
+	if x.done.Failed > 0 {
+		return exit.Errorf(exit.System, "%s not exported; the same command tries again, and skips the others", plural(x.done.Failed, "file was", "files were"))
 	}
 	return nil
 }
@@ -132,7 +142,7 @@ func (x *exporting) explain(c *exportConfig, err error) error {
 	const goesOn = "what was written is whole, and the same command goes on from there"
 	switch {
 	case errors.Is(err, context.Canceled):
-		return exit.Errorf(exit.Interrupted, "interrupted after %s; %s", plural(x.done.files+x.done.skipped, "file", "files"), goesOn)
+		return exit.Errorf(exit.Interrupted, "interrupted after %s; %s", plural(x.done.Files+x.done.Skipped, "file", "files"), goesOn)
 	case isFull(err):
 		return exit.Errorf(exit.System, "%s cannot be written to: %w; %s", c.out, withoutUnfinished(err), goesOn)
 	}
@@ -140,16 +150,52 @@ func (x *exporting) explain(c *exportConfig, err error) error {
 }
 
 func (x *exporting) tell(w io.Writer) {
-	fmt.Fprintf(w, "exported %s, skipped %s that were there\n", plural(x.done.files, "file", "files"), formatCount(x.done.skipped))
-	fmt.Fprintf(w, "%s written in %s\n", formatSize(x.done.bytes), time.Since(x.started).Round(100*time.Millisecond))
+	fmt.Fprintf(w, "exported %s, skipped %s that were there\n", plural(x.done.Files, "file", "files"), formatCount(x.done.Skipped))
+	fmt.Fprintf(w, "%s written in %s\n", formatSize(x.done.Bytes), time.Since(x.started).Round(100*time.Millisecond))
 }
 
-// failed tells of one file. All are told: each is missing in OUT.
+// failure is why some files were not exported.
+type failure struct {
+	Cause string   `json:"cause"`
+	Count int64    `json:"count"`
+	Files []string `json:"files"` // all with --json, else the first
+}
+
+// mostNamed is how many files are named of those that failed for one cause.
+const mostNamed = 10
+
+// failed takes note of one file. All are told in the end: each is missing in OUT.
 func (x *exporting) failed(path string, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.done.failed++
-	fmt.Fprintf(x.env.stderr, "pipefs: not exported: %s: %v\n", path, withoutUnfinished(err))
+	x.done.Failed++
+	cause := withoutUnfinished(err).Error()
+	// The cause is the same for all files that nobody may read.
+	if p := (*os.PathError)(nil); errors.As(err, &p) && strings.HasSuffix(p.Path, path) {
+		cause = p.Op + ": " + p.Err.Error()
+	}
+	f := x.causes[cause]
+	if f == nil {
+		f = &failure{Cause: cause}
+		x.causes[cause] = f
+		x.done.Failures = append(x.done.Failures, f)
+	}
+	f.Count++
+	if x.allNames || len(f.Files) < mostNamed {
+		f.Files = append(f.Files, path)
+	}
+}
+
+// tellFailures prints one line for each cause.
+func (x *exporting) tellFailures(w io.Writer) {
+	for _, f := range x.done.Failures {
+		slices.Sort(f.Files)
+		names := strings.Join(f.Files[:min(len(f.Files), mostNamed)], ", ")
+		if more := f.Count - mostNamed; more > 0 {
+			names += fmt.Sprintf(" and %s more (--json names all)", formatCount(more))
+		}
+		fmt.Fprintf(w, "pipefs: not exported: %s: %s\n", names, f.Cause)
+	}
 }
 
 // withoutUnfinished leaves out of an error the names that only we know.

@@ -18,22 +18,29 @@ import (
 
 // exporting is an export under way.
 type exporting struct {
-	env     *environ
-	bar     *progress
-	view    *viewer
-	out     *output
-	force   bool
-	started time.Time
-	dirs    []fs.Member // that were made or found, in the order of the walk
+	env   *environ
+	bar   *progress
+	view  *viewer
+	out   *output
+	force bool
+	// allNames keeps the names of all files that fail.
+	allNames bool
+	started  time.Time
+	dirs     []fs.Member // that were made or found, in the order of the walk
 
 	mu   sync.Mutex
 	done exported
+	// causes are the failures of done, by cause.
+	causes map[string]*failure
 }
 
 // exported counts files.
 type exported struct {
-	files, skipped, failed int64
-	bytes                  int64 // written
+	Files    int64      `json:"exported"`
+	Skipped  int64      `json:"skipped"`
+	Failed   int64      `json:"failed"`
+	Bytes    int64      `json:"bytes"` // written
+	Failures []*failure `json:"failures"`
 }
 
 // run exports everything. The error is one that ends the export; what is wrong
@@ -117,10 +124,10 @@ func (x *exporting) file(ctx context.Context, m fs.Member) error {
 	}
 	x.mu.Lock()
 	if skipped {
-		x.done.skipped++
+		x.done.Skipped++
 	} else if err == nil {
-		x.done.files++
-		x.done.bytes += n
+		x.done.Files++
+		x.done.Bytes += n
 	}
 	x.mu.Unlock()
 	x.bar.add(1)
