@@ -69,7 +69,8 @@ func dirents(t testing.TB, path string) (list []dirent) {
 }
 
 func TestListingTypes(t *testing.T) {
-	m := mount(t, PageCache, func(o *Options) { o.Current = "bmp" })
+	m := mount(t, PageCache)
+	must(t, m.fs.SetCurrent("bmp"))
 	m.write("d/a.jpg", "x")
 	m.write("b.txt", "x")
 	for dir, want := range map[string]map[string]byte{

@@ -113,8 +113,9 @@ type Options struct {
 	Cache    CacheMode
 	// Views that the root lists, in this order: canonical specs.
 	Views []string
-	// Current is the view that the link `current` leads to at first; none if empty.
-	Current string
+	// Refuse returns why a view cannot be entered, or nil; nil refuses none. It is asked
+	// when a view is first named.
+	Refuse func(transcode.Pipeline) error
 	// Files return the content of files below .pipefs, by their path there: NAME or
 	// DIRECTORY/NAME, of at most 12 directories.
 	Files map[string]func() ([]byte, error)
@@ -146,6 +147,7 @@ type FS struct {
 
 	tree   *tree
 	views  *views
+	refuse func(transcode.Pipeline) error
 	root   *root
 	dirs   dirHandles
 	opens  opens
@@ -178,8 +180,9 @@ func New(o Options) (*FS, error) {
 	f := &FS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		reg:           o.Registry, producer: o.Producer, roles: o.Roles, mode: o.Cache, log: o.Log,
-		tree:  newTree(o.Producer),
-		views: newViews(o.MaxViews),
+		tree:   newTree(o.Producer),
+		views:  newViews(o.MaxViews),
+		refuse: o.Refuse,
 	}
 	f.dirs.open = map[uint64]*dirHandle{}
 	f.opens.nodes = map[uint64]*openNode{}
@@ -187,11 +190,6 @@ func New(o Options) (*FS, error) {
 	f.root = newRoot(o)
 	for _, spec := range o.Views {
 		if err := f.listView(spec); err != nil {
-			return nil, err
-		}
-	}
-	if o.Current != "" {
-		if err := f.SetCurrent(o.Current); err != nil {
 			return nil, err
 		}
 	}

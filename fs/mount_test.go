@@ -115,7 +115,7 @@ func TestMountErrors(t *testing.T) {
 			t.Log(err)
 		}
 	}
-	for _, o := range []Options{{}, {Registry: testRegistry(), Producer: m.p, Views: []string{"bmp-npy"}}, {Registry: testRegistry(), Producer: m.p, Current: "none"}} {
+	for _, o := range []Options{{}, {Registry: testRegistry(), Producer: m.p, Views: []string{"bmp-npy"}}, {Registry: testRegistry(), Producer: m.p, Views: []string{"none"}}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("accepted %+v", o)
 		}

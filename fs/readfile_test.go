@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	iofs "io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // TestReadFile reads files as the mount shows them, in both modes, without a mount.
@@ -25,8 +28,9 @@ func TestReadFile(t *testing.T) {
 		d, err := dataset.Open(root, dataset.Options{})
 		must(t, err)
 		defer d.Close()
-		f, err := New(Options{Registry: testRegistry(), Producer: &fakeProducer{Dataset: d, open: map[produce.Key]*fakeContent{}, memfd: mode == DaemonCache}, Cache: mode, Current: "bmp"})
+		f, err := New(Options{Registry: testRegistry(), Producer: &fakeProducer{Dataset: d, open: map[produce.Key]*fakeContent{}, memfd: mode == DaemonCache}, Cache: mode})
 		must(t, err)
+		must(t, f.SetCurrent("bmp"))
 		asked := int64(0)
 		room := func(n int64) error { asked = n; return nil }
 		for path, want := range map[string][]byte{"original/b/c/labels.txt": text, "bmp/b/c/labels.txt": text, "bmp/b/empty.txt": {}, "original/b/a.jpg": []byte("a picture")} {
@@ -64,5 +68,45 @@ func TestReadFile(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 		must(t, os.WriteFile(filepath.Join(root, "b/a.jpg"), []byte("a picture"), 0o644))
+	}
+}
+
+// TestRefused wants a view that is refused to be none: not by its name, not by a link, not
+// as a list; and what is refused now may be entered later.
+func TestRefused(t *testing.T) {
+	root := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(root, "a.jpg"), []byte("a picture"), 0o644))
+	d, err := dataset.Open(root, dataset.Options{})
+	must(t, err)
+	defer d.Close()
+	refused := map[string]bool{"original": true, "scan5": true}
+	var log bytes.Buffer
+	f, err := New(Options{
+		Registry: testRegistry(), Producer: &fakeProducer{Dataset: d, open: map[produce.Key]*fakeContent{}}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Refuse: func(v transcode.Pipeline) error {
+			if refused[v.String()] {
+				return errors.New("there is nothing to show")
+			}
+			return nil
+		},
+	})
+	must(t, err)
+	room := func(int64) error { return nil }
+	for range 2 {
+		for path, there := range map[string]bool{"original/a.jpg": false, "scan5/a.jpg": false, "bmp/a.bmp": true, ".pipefs/lists/scan5.txt": false} {
+			if _, err := f.ReadFile(t.Context(), path, room); (err == nil) != there {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	if got := strings.Count(log.String(), "there is nothing to show"); got != 2 {
+		t.Errorf("explained %d times, want once for each view:\n%s", got, log.String())
+	}
+	if err := f.SetCurrent("scan5"); err == nil || !strings.Contains(err.Error(), "there is nothing to show") {
+		t.Error(err)
+	}
+	delete(refused, "original")
+	if _, err := f.ReadFile(t.Context(), "original/a.jpg", room); err != nil {
+		t.Error(err)
 	}
 }

@@ -78,7 +78,8 @@ func TestCurrent(t *testing.T) {
 
 // TestCurrentWhileReading moves the link under readers.
 func TestCurrentWhileReading(t *testing.T) {
-	m := mount(t, PageCache, func(o *Options) { o.Current = "scan1" })
+	m := mount(t, PageCache)
+	must(t, m.fs.SetCurrent("scan1"))
 	m.write("a.jpg", "hello")
 	done := make(chan bool)
 	go func() {

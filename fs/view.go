@@ -31,6 +31,7 @@ type view struct {
 	name     string
 	pipeline transcode.Pipeline
 	views    *views
+	allowed  atomic.Bool // Options.Refuse had nothing against it
 	entered  sync.Once
 	counters counters
 
@@ -184,12 +185,16 @@ func (vs *views) all() (all []*view) {
 	return all
 }
 
-// named returns the view of a canonical spec if it was entered, and nil otherwise.
+// named returns the view of a canonical spec if it was entered by its name, and nil
+// otherwise.
 func (vs *views) named(name string, hold bool) *view {
 	vs.mu.RLock()
 	defer vs.mu.RUnlock()
 	v := vs.byName[name]
-	if v != nil && hold {
+	if v == nil || !v.allowed.Load() {
+		return nil
+	}
+	if hold {
 		v.hold()
 	}
 	return v
@@ -210,7 +215,16 @@ func (f *FS) findView(spec string, hold bool) (*view, error) {
 	if p.String() != spec {
 		return nil, fmt.Errorf("view %q: write %s", spec, p)
 	}
-	return f.addView(p, hold)
+	if f.refuse != nil {
+		if err := f.refuse(p); err != nil {
+			return nil, err
+		}
+	}
+	v, err := f.addView(p, hold)
+	if err == nil {
+		v.allowed.Store(true)
+	}
+	return v, err
 }
 
 // addView returns the view of a pipeline, and lets others expire where there are too

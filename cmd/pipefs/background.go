@@ -33,7 +33,8 @@ func background(ctx context.Context, env *environ, c *mountConfig, options []*op
 	err = daemon.Start(ctx, daemon.Child{
 		Args: append(args, "--", c.source, c.dir),
 		Log:  file, Patience: c.patience, Notice: notice,
-		Say: func(status string) { fmt.Fprintf(env.stderr, "pipefs: waiting for %s\n", status) },
+		Say:  func(status string) { fmt.Fprintf(env.stderr, "pipefs: waiting for %s\n", status) },
+		Tell: func(text string) { fmt.Fprintf(env.stderr, "pipefs: note: %s\n", text) },
 	})
 	if err != nil {
 		return exit.With(exit.Of(err), fmt.Errorf("%w\n(log: %s)", err, path))

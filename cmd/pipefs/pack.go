@@ -106,7 +106,24 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 		return packError(c, report, err)
 	}
 	w.tell(env.stdout, c, report)
+	if c.originals == "drop" {
+		return tellGaps(env, c)
+	}
 	return nil
+}
+
+// tellGaps tells what a store does not give back on its own.
+func tellGaps(env *environ, c *packConfig) error {
+	s, err := openSource(env, c.store)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	g, err := s.gaps(env, c.limits)
+	if err == nil && g.describe() != "" {
+		fmt.Fprintf(env.stdout, "note: %s\n", wrap("without the dataset, "+g.describe(), 6))
+	}
+	return err
 }
 
 // packing is a packing under way, as the user sees it.

@@ -100,7 +100,11 @@ func serve(ctx context.Context, env *environ, c *mountConfig, parent *daemon.Par
 // start mounts and makes sure that the mount answers.
 func start(ctx context.Context, c *mountConfig, log *slog.Logger, parent *daemon.Parent) (mounted, error) {
 	parent.Status(fmt.Sprintf("%s to be opened", c.source))
-	m, err := openMount(ctx, c, log)
+	note := func(text string) {
+		log.Warn(text)
+		parent.Note(text)
+	}
+	m, err := openMount(ctx, c, log, note)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,11 @@ func statSource(path string) error {
 // registry knows all formats and steps, and JPEG files as the store has them.
 func (s *source) registry(l transcode.Limits) *transcode.Registry { return registryOf(l, s.store) }
 
+// producer makes the files of views, without any mount. It is closed before the source.
+func (s *source) producer(env *environ, r *transcode.Registry, roles transcode.Roles) (*produce.Producer, error) {
+	return produce.New(produce.Options{Registry: r, Roles: roles, Source: s.tree, Dataset: s.dataset, Store: s.store, Log: quiet(env)})
+}
+
 func (s *source) close() {
 	if s.store != nil {
 		s.store.Close()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,6 +99,9 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if _, err := os.Stat(c.store); err != nil {
 		return exit.Errorf(exit.System, "there is no store at %s; pipefs pack makes one", c.store)
 	}
+	if others, err = c.withoutGaps(env, others); err != nil {
+		return err
+	}
 	free, err := freeSpace(c.store)
 	if err != nil {
 		return err
@@ -140,6 +144,28 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 		return err
 	}
 	return applyTuning(ctx, env, c, program, report)
+}
+
+// withoutGaps leaves out the views that cannot be measured, because they lack samples.
+func (c *tuneConfig) withoutGaps(env *environ, views []string) ([]string, error) {
+	if c.dataset != "" || len(views) == 0 {
+		return views, nil
+	}
+	s, err := openStoreSource(env, c.store)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	g, err := s.gaps(env, c.limits, views...)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range g.lacking {
+		if slices.Contains(views, l.view) {
+			fmt.Fprintf(env.stderr, "pipefs: not compared: %v\n", l)
+		}
+	}
+	return slices.DeleteFunc(views, g.lacks), nil
 }
 
 // applyTuning stores the winner.

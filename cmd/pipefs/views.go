@@ -15,6 +15,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/produce"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -70,7 +71,7 @@ func viewsCommand(env *environ) *command {
 				return err
 			}
 			defer v.close()
-			t := &tally{registry: v.registry, roles: roles, store: v.source.store}
+			t := &tally{registry: v.registry, roles: roles, store: v.source.store, producer: v.producer}
 			for _, spec := range unique(append(usualViews(t.registry), args[1:]...)) {
 				p, err := t.registry.Parse(spec)
 				if err != nil {
@@ -120,6 +121,7 @@ type tally struct {
 	registry *transcode.Registry
 	roles    transcode.Roles
 	store    *store.Store // nil for a dataset
+	producer *produce.Producer
 	views    []*viewTally
 	dirs     int
 
@@ -142,6 +144,8 @@ type viewTally struct {
 	Ext       string             `json:"extension,omitempty"`
 	Changed   int                `json:"changed"`
 	Unchanged int                `json:"unchanged"`
+	Missing   int64              `json:"missing,omitempty"`   // not shown
+	Reencoded int64              `json:"reencoded,omitempty"` // of those changed
 	Bytes     int64              `json:"bytes"`
 	Exact     bool               `json:"bytes_exact"`
 	Example   string             `json:"example,omitempty"`
@@ -195,7 +199,18 @@ func (t *tally) add(seen sight) {
 	role := t.roles.Of(seen.path)
 	perhapsMask := false
 	for _, v := range t.views {
-		plan := t.registry.Plan(v.Pipeline, seen.info, role)
+		if causeOf(t.registry, v.Pipeline, seen.info, role) == perhaps {
+			perhapsMask = true
+		}
+		switch t.producer.Shows(v.Pipeline, seen.stored) {
+		case produce.NotShown:
+			v.Missing++
+			v.Exact = false
+			continue
+		case produce.Reencoded:
+			v.Reencoded++
+		}
+		plan := t.producer.Plan(v.Pipeline, seen.info, role, seen.stored)
 		changed := t.holds(v, plan, seen) && !plan.Unchanged()
 		if changed {
 			v.Changed++
@@ -207,9 +222,6 @@ func (t *tally) add(seen sight) {
 		} else {
 			v.Unchanged++
 			v.Bytes += seen.size
-			if c := causeOf(t.registry, v.Pipeline, seen.info, role); c == perhaps {
-				perhapsMask = true
-			}
 		}
 		// the first one by name, preferring those that the view changes
 		if v.sample == "" || changed && !v.shows || changed == v.shows && seen.path < v.sample {
@@ -262,6 +274,16 @@ func sizeIn(plan transcode.Plan, seen sight) (int64, bool) {
 	return 0, false
 }
 
+// gaps are what the views lack of the samples that were looked at.
+func (t *tally) gaps() *gaps {
+	g := &gaps{}
+	for _, v := range t.views {
+		missing := produce.Missing{Samples: v.Missing, Reencoded: v.Reencoded, Of: int64(t.Looked - t.Faults)}
+		g.add(v.View, missing)
+	}
+	return g
+}
+
 func (t *tally) print(w io.Writer) {
 	out := newTable(w, "view", "files", "changed", "unchanged", "size", "for example")
 	out.SetColumnConfigs([]table.ColumnConfig{
@@ -285,6 +307,9 @@ func (t *tally) print(w io.Writer) {
 	out.Render()
 	fmt.Fprintf(w, "%s, %s\n", plural(t.Samples, "sample", "samples"), plural(t.Others, "other file, shown as it is", "other files, shown as they are"))
 	note := func(format string, args ...any) { fmt.Fprintf(w, "note: %s\n", wrap(fmt.Sprintf(format, args...), 6)) }
+	if text := t.gaps().describe(); text != "" {
+		note("%s", text)
+	}
 	if t.Looked < t.Samples {
 		note("counted on %s of them, evenly spread; --all looks at every one", plural(t.Looked, "sample", "samples"))
 	} else if unknown {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/produce"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -39,6 +41,7 @@ type bench struct {
 	group    *throttle.Group
 	loader   loader.Loader
 	mixed    []string // views of what is stored in full
+	gaps     *gaps    // of the views that may be compared
 	limited  []string // how disk and memory are limited
 	// calibrate compares the built-in loader with Pillow; nil for others.
 	calibrate func(context.Context) (map[string]float64, error)
@@ -105,10 +108,45 @@ func (b *bench) find() error {
 	if err != nil {
 		return err
 	}
+	if b.gaps, err = b.findGaps(s); err != nil {
+		return err
+	}
 	if b.files = l.samples; len(b.files) == 0 {
 		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", l.nothing(b.source))
 	}
 	return nil
+}
+
+// findGaps finds the views that cannot be measured, because they lack samples.
+func (b *bench) findGaps(s *source) (*gaps, error) {
+	if b.mnt == "" && b.c.dataset == "" {
+		return s.gaps(b.env, b.c.limits, b.usual()...)
+	}
+	g := &gaps{}
+	if b.mnt == "" {
+		return g, nil
+	}
+	// The mount may have the dataset: it lists what lacks nothing.
+	listed, err := os.ReadDir(b.mnt)
+	for _, view := range usualViews(b.registry) {
+		if !slices.ContainsFunc(listed, func(e os.DirEntry) bool { return e.Name() == view }) {
+			g.add(view, produce.Missing{Samples: 1})
+		}
+	}
+	return g, err
+}
+
+// tellGaps says which of some views lack samples.
+func (b *bench) tellGaps(views []string) {
+	for _, l := range b.gaps.lacking {
+		switch {
+		case !slices.Contains(views, l.view):
+		case b.mnt != "":
+			fmt.Fprintf(b.env.stderr, "pipefs: %s does not list %s, which cannot show all samples\n", b.mnt, l.view)
+		default:
+			fmt.Fprintf(b.env.stderr, "pipefs: %v\n", l)
+		}
+	}
 }
 
 // attach takes a mount as it is, and returns what is mounted there.
@@ -205,6 +243,10 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 	named := c.views
 	if named == nil {
 		named = b.usual()
+		b.tellGaps(named)
+		named = slices.DeleteFunc(named, b.gaps.lacks)
+	} else {
+		b.tellGaps(named) // they are measured as they are
 	}
 	for _, v := range named {
 		switch v {

@@ -27,6 +27,7 @@ const (
 	mixAdaptive = "adaptive"
 	mixLink     = "mix"
 	autoLink    = "auto"
+	currentLink = "current"
 )
 
 // mixOptions are those of mount.
@@ -141,13 +142,48 @@ func (c *mixConfig) mixView(tuned string, s *store.Store) string {
 	return mixFormats[0]
 }
 
-// links points MNT/mix and MNT/auto to views, always to those in which files have their
-// own names: a program that goes by extensions finds every sample there.
-func (m *running) links(mix, tuned string) error {
-	return errors.Join(
-		m.fs.SetLink(mixLink, withOwnNames(m.registry, mix)),
-		m.fs.SetLink(autoLink, withOwnNames(m.registry, cmp.Or(tuned, transcode.Original))),
-	)
+// links are the links of the mount. They lead to views in which files have their own names:
+// a program that goes by extensions finds every sample there.
+func (m *running) links(mix, tuned string) []rootLink {
+	links := []rootLink{
+		{currentLink, fidelityViews(m.config.fidelity)},
+		{mixLink, append([]string{mix}, pixelViews...)},
+		{autoLink, append([]string{cmp.Or(tuned, transcode.Original)}, pixelViews...)},
+	}
+	for _, l := range links {
+		for i, view := range l.to {
+			l.to[i] = withOwnNames(m.registry, view)
+		}
+	}
+	return links
+}
+
+// rootLink is a link of the mount.
+type rootLink struct {
+	name string
+	to   []string // the views that it may lead to, the best one first
+}
+
+// setLinks points each link to the first of its views that lacks nothing, and returns
+// where those lead that do not lead to the best one.
+func (m *running) setLinks(links []rootLink) (moved []string, err error) {
+	for _, l := range links {
+		to, err := m.gaps.first(l.to...)
+		switch {
+		case errors.As(err, new(gap)):
+			moved = append(moved, l.name+" is not there")
+			continue
+		case err == nil:
+			err = m.fs.SetLink(l.name, to)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if to != l.to[0] {
+			moved = append(moved, l.name+" leads to "+to)
+		}
+	}
+	return moved, nil
 }
 
 // withOwnNames is a view with the files' own names: bmp-own of bmp.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/pipefs/pipefs/fs"
@@ -34,13 +35,16 @@ type running struct {
 	gpu      *l3gpu.Starting // nil with --gpu off
 	share    *share.Server   // nil without --gpu-share
 	packed   string          // the store's directory, if there is one
+	listed   []string        // the views that the root lists
+	gaps     *gaps           // of the views that it might list
 	started  time.Time
 	// close holds what has to be closed, the first one opened first.
 	close []func() error
 }
 
-// openMount opens what is mounted, and mounts it.
-func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted, err error) {
+// openMount opens what is mounted, and mounts it. What the user should know of it is told
+// to note.
+func openMount(ctx context.Context, c *mountConfig, log *slog.Logger, note func(string)) (_ mounted, err error) {
 	m := &running{config: c, started: time.Now()}
 	defer func() {
 		if err != nil {
@@ -78,11 +82,16 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger) (_ mounted
 	if err != nil {
 		return nil, err
 	}
-	if m.fs, err = m.newFS(socket, log); err != nil {
+	links := m.links(mix, tuned)
+	if m.fs, err = m.newFS(socket, links, log); err != nil {
 		return nil, err
 	}
-	if err := m.links(mix, tuned); err != nil {
+	moved, err := m.setLinks(links)
+	if err != nil {
 		return nil, err
+	}
+	if text := m.gaps.describe(moved...); text != "" {
+		note(text)
 	}
 	if m.control, err = control.Serve(socket, m.handlers(), log); err != nil {
 		return nil, err
@@ -225,27 +234,32 @@ func (m *running) takeOverlay(c *mountConfig, dir string, limit *vfs.Bucket, log
 	return overlay, s.dir, nil
 }
 
-func (m *running) newFS(socket string, log *slog.Logger) (*fs.FS, error) {
+func (m *running) newFS(socket string, links []rootLink, log *slog.Logger) (*fs.FS, error) {
 	c := m.config
 	mode, err := fs.ParseCacheMode(c.cache)
 	if err != nil {
 		return nil, err
 	}
-	listed := usualViews(m.registry)
+	views := usualViews(m.registry)
 	for _, spec := range c.listViews {
 		if _, err := m.registry.Parse(spec); err != nil {
 			return nil, fmt.Errorf("--list-view: %w", err)
 		}
-		listed = append(listed, spec)
+		views = append(views, spec)
 	}
-	f, err := fs.New(fs.Options{
+	m.listed = unique(views)
+	wanted := m.listed
+	for _, l := range links {
+		wanted = append(wanted, l.to[0])
+	}
+	if m.gaps, err = findGaps(m.producer, m.registry, unique(wanted)); err != nil {
+		return nil, exit.With(exit.Mount, err)
+	}
+	m.listed = slices.DeleteFunc(m.listed, m.gaps.lacks)
+	return fs.New(fs.Options{
 		Registry: m.registry, Producer: fs.FromProduce(m.producer), Roles: c.roles, Cache: mode,
-		Views: unique(listed), Current: scans(c.fidelity), Files: m.files(), Control: socket, Log: log,
+		Views: m.listed, Refuse: m.gaps.refuse, Files: m.files(), Control: socket, Log: log,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
 }
 
 func unique(list []string) []string {
@@ -296,5 +310,26 @@ func (m *running) SetFidelity(k int) error {
 	if k < 1 || k > maxFidelity {
 		return fmt.Errorf("fidelity %d is not from 1 to %d", k, maxFidelity)
 	}
-	return m.fs.SetCurrent(scans(k))
+	view, err := m.gaps.first(fidelityViews(k)...)
+	if err != nil {
+		return err
+	}
+	return m.fs.SetCurrent(withOwnNames(m.registry, view))
 }
+
+// fidelityViews are the views that `current` may lead to: the files at this fidelity, or
+// their pixels.
+func fidelityViews(k int) []string {
+	views := []string{scans(k)}
+	for _, pixels := range pixelViews {
+		if k < maxFidelity {
+			pixels = scans(k) + "-" + pixels
+		}
+		views = append(views, pixels)
+	}
+	return views
+}
+
+// pixelViews show all pixels, and are made of whatever a store has. The last two hold
+// pictures of every mode.
+var pixelViews = []string{"bmp", "png", "npy"}

@@ -111,7 +111,7 @@ func (m *running) manifest() ([]byte, error) {
 		Masks    []string          `json:"masks,omitempty"`
 	}{Version: 1, Source: m.config.source, Program: versionString(), Images: m.config.roles.Images, Masks: m.config.roles.Masks}
 	manifest.Steps, manifest.Decoders = m.registry.Implementations()
-	for _, spec := range unique(append(usualViews(m.registry), m.config.listViews...)) {
+	for _, spec := range m.listed {
 		p, err := m.registry.Parse(spec)
 		if err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +31,7 @@ func child(act string) {
 	switch act {
 	case "ready":
 		p.Status("nothing")
+		p.Note("a word")
 		if err := p.Ready(); err != nil {
 			os.Exit(9)
 		}
@@ -68,7 +70,8 @@ func start(ctx context.Context, t *testing.T, act string, patience time.Duration
 	err = Start(ctx, Child{
 		Args: []string{"pipefs-test", "child", act}, Log: log,
 		Patience: patience, Notice: 100 * time.Millisecond,
-		Say: func(s string) { said = append(said, s) },
+		Say:  func(s string) { said = append(said, s) },
+		Tell: func(s string) { said = append(said, "note: "+s) },
 	})
 	if act == "ready" {
 		time.Sleep(300 * time.Millisecond)
@@ -78,9 +81,9 @@ func start(ctx context.Context, t *testing.T, act string, patience time.Duration
 }
 
 func TestReady(t *testing.T) {
-	_, log, err := start(t.Context(), t, "ready", 10*time.Second)
-	if err != nil {
-		t.Error(err)
+	said, log, err := start(t.Context(), t, "ready", 10*time.Second)
+	if err != nil || !slices.Contains(said, "note: a word") {
+		t.Errorf("said %q, %v", said, err)
 	}
 	if want := "environment: \ndirectory: / leader: true\n"; log != want {
 		t.Errorf("log %q, want %q", log, want)

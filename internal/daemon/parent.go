@@ -51,6 +51,9 @@ func (p *Parent) say(m message, last bool) error {
 // Status tells what is waited for right now; it completes "waiting for".
 func (p *Parent) Status(what string) { _ = p.say(message{Status: what}, false) }
 
+// Note has the parent tell the user something.
+func (p *Parent) Note(text string) { _ = p.say(message{Note: text}, false) }
+
 // Ready lets the parent go. An error means that it has gone before: whoever
 // started it no longer expects the mount.
 func (p *Parent) Ready() error { return p.say(message{Ready: true}, true) }

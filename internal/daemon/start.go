@@ -24,6 +24,7 @@ const environment = "_PIPEFS_READY_FD"
 // message is what the child says, one line each.
 type message struct {
 	Status string    `json:"status,omitempty"` // what it does right now
+	Note   string    `json:"note,omitempty"`   // for the user
 	Ready  bool      `json:"ready,omitempty"`
 	Error  string    `json:"error,omitempty"`
 	Code   exit.Code `json:"code,omitempty"`
@@ -38,6 +39,8 @@ type Child struct {
 	// Notice is after how long Say is called with what the child is doing.
 	Notice time.Duration
 	Say    func(status string)
+	// Tell is called with each note of the child, at once.
+	Tell func(note string)
 }
 
 // Start runs this program once more and waits until the child is ready. The error
@@ -146,6 +149,9 @@ func (c Child) await(ctx context.Context, pipe io.Reader) error {
 				return nil
 			case m.Error != "":
 				return exit.With(m.Code, errors.New(m.Error))
+			case m.Note != "":
+				c.Tell(m.Note)
+				continue
 			}
 			status = m.Status
 		case <-notice.C:

@@ -87,7 +87,7 @@ func (p *Producer) job(f File, v transcode.Pipeline) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{file: f, view: v.String(), packed: stored != nil, plan: p.plan(v, info, p.o.Roles.Of(f.Path), stored)}
+	j := &job{file: f, view: v.String(), packed: stored != nil, plan: p.Plan(v, info, p.o.Roles.Of(f.Path), stored)}
 	if j.plan.Unchanged() {
 		return j, nil
 	}

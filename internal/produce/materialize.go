@@ -118,7 +118,7 @@ func (m *Materializing) look(name string) (w store.Wanted, ok bool, err error) {
 		m.Faulty++
 		return w, false, nil
 	}
-	plan := m.p.plan(m.view, s.Info, m.p.o.Roles.Of(name), &s)
+	plan := m.p.Plan(m.view, s.Info, m.p.o.Roles.Of(name), &s)
 	if plan.Unchanged() {
 		m.Unchanged++
 		return w, false, nil

@@ -91,8 +91,11 @@ func (p *Producer) possibleRoles() []transcode.Role {
 	return roles
 }
 
-// Shows tells how a view shows a sample of the store.
+// Shows tells how a view shows a sample, of which that is stored, or nil.
 func (p *Producer) Shows(v transcode.Pipeline, s *store.Sample) Shown {
+	if s == nil {
+		return AsPlanned
+	}
 	return p.shownAs(v, s, p.o.Roles.Of(s.Path))
 }
 
@@ -100,7 +103,7 @@ func (p *Producer) shownAs(v transcode.Pipeline, s *store.Sample, role transcode
 	if p.hasOriginal(s) {
 		return AsPlanned
 	}
-	plan := p.plan(v, s.Info, role, s)
+	plan := p.Plan(v, s.Info, role, s)
 	if v.Stored() && !p.o.Store.Holds(s, plan.Key()) || plan.Unchanged() {
 		return NotShown
 	}
@@ -116,8 +119,9 @@ func (p *Producer) shownAs(v transcode.Pipeline, s *store.Sample, role transcode
 	return AsPlanned
 }
 
-// plan fits a view to a sample, of which that is stored, or nil.
-func (p *Producer) plan(v transcode.Pipeline, info transcode.Info, role transcode.Role, stored *store.Sample) transcode.Plan {
+// Plan fits a view to a sample, of which that is stored, or nil. Where the file is not to
+// be had and the view would show it as it is, its picture is encoded again.
+func (p *Producer) Plan(v transcode.Pipeline, info transcode.Info, role transcode.Role, stored *store.Sample) transcode.Plan {
 	plan := p.o.Registry.Plan(v, info, role)
 	if plan.Unchanged() && !p.hasOriginal(stored) {
 		plan = p.o.Registry.PlanReencoded(v, info, role)

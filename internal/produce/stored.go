@@ -33,6 +33,6 @@ func (p *Producer) showsStored(key Key, path string, v transcode.Pipeline) (bool
 			return false, err
 		}
 	}
-	plan := p.plan(v, stored.Info, p.o.Roles.Of(path), &stored)
+	plan := p.Plan(v, stored.Info, p.o.Roles.Of(path), &stored)
 	return !plan.Unchanged() && p.o.Store.Holds(&stored, plan.Key()), nil
 }
