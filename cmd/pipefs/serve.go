@@ -76,6 +76,12 @@ func serve(ctx context.Context, env *environ, c *mountConfig, parent *daemon.Par
 	select {
 	case <-m.Done():
 		log.Info("unmounted", "mount", c.dir)
+	case <-unseen(m, c.dir, parent):
+		log.Info("stopping: this mount namespace has no other process, so nobody can see the mount", "mount", c.dir)
+		if !stop(m, c.dir, signals, log) {
+			m.Abandon()
+			return nil
+		}
 	case s := <-signals:
 		log.Info("stopping", "signal", s.String())
 		if parent == nil {
@@ -95,6 +101,37 @@ func serve(ctx context.Context, env *environ, c *mountConfig, parent *daemon.Par
 		return exit.With(exit.System, err)
 	}
 	return nil
+}
+
+// unseen is closed when nobody is left who could see the mount of a daemon in the
+// background: a namespace whose last process ends would otherwise live on with the
+// daemon, and the daemon with it. nil is never closed.
+func unseen(m mounted, dir string, parent *daemon.Parent) <-chan struct{} {
+	if parent == nil {
+		return nil
+	}
+	place, err := mounts.PlaceOf(dir)
+	if err != nil {
+		return nil
+	}
+	alone := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		// Twice: the first process may be about to be replaced by the next.
+		for times := 0; times < 2; {
+			select {
+			case <-m.Done():
+				return
+			case <-tick.C:
+			}
+			if times++; place.Seen() {
+				times = 0
+			}
+		}
+		close(alone)
+	}()
+	return alone
 }
 
 // start mounts and makes sure that the mount answers.

@@ -37,7 +37,7 @@ func CheckFUSE(dir string) error {
 		return exit.Errorf(exit.System, "opening %s: %w", device, err)
 	}
 	switch {
-	case privileged():
+	case capable(unix.CAP_SYS_ADMIN):
 		return nil
 	case os.Geteuid() == 0:
 		return exit.Errorf(exit.Usage, "root may not mount here, because CAP_SYS_ADMIN is missing: %s", inContainers)
@@ -98,14 +98,14 @@ func userAllowOther(conf string) (bool, error) {
 	return false, lines.Err()
 }
 
-// privileged reports whether the process has CAP_SYS_ADMIN.
-func privileged() bool {
+// capable reports whether the process has a capability.
+func capable(capability int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&header, &data[0]); err != nil {
 		return os.Geteuid() == 0
 	}
-	return data[unix.CAP_SYS_ADMIN/32].Effective&(1<<(unix.CAP_SYS_ADMIN%32)) != 0
+	return data[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
 func username() string {

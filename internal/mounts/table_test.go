@@ -1,6 +1,8 @@
 package mounts
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,6 +96,26 @@ func TestBelow(t *testing.T) {
 	} {
 		if got := Below(c.path, c.dir); got != c.want {
 			t.Errorf("Below(%q, %q) = %v", c.path, c.dir, got)
+		}
+	}
+}
+
+func TestSeenBy(t *testing.T) {
+	table := filepath.Join(t.TempDir(), "mountinfo")
+	if err := os.WriteFile(table, []byte(sample+"46 22 0:4 mnt:[4026532177] /run/kept rw - nsfs nsfs rw\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dev, own string
+		want     bool
+	}{
+		{"0:39", "mnt:[1]", true},           // a copy of the mount
+		{"0:40", "mnt:[1]", false},          // that is no mount of ours
+		{"0:99", "mnt:[4026532177]", true},  // the namespace is kept
+		{"0:99", "mnt:[4026532178]", false}, // another one
+	} {
+		if got := (Place{dev: c.dev}).seenBy(table, c.own); got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

@@ -1,0 +1,67 @@
+package mounts
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+func namespaceOf(process string) (string, error) {
+	return os.Readlink(filepath.Join("/proc", process, "ns/mnt"))
+}
+
+// Seen reports whether anybody else can see the mount: a process in this mount
+// namespace or in one that has a copy of the mount, or somebody who keeps this
+// namespace for later, as nsenter --mount=FILE does. Who may not look at all processes
+// is told yes.
+func (p Place) Seen() bool {
+	own, err := namespaceOf("self")
+	if err != nil || !capable(unix.CAP_SYS_PTRACE) {
+		return true
+	}
+	if first, _ := namespaceOf("1"); first == own {
+		return true // nearly always
+	}
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return true
+	}
+	looked := map[string]bool{}
+	for _, e := range processes {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		space, err := namespaceOf(e.Name())
+		if err != nil || looked[space] {
+			continue // it ended, or it lives in a container around this one
+		}
+		looked[space] = true
+		if space == own || p.seenBy(filepath.Join("/proc", e.Name(), "mountinfo"), own) {
+			return true
+		}
+	}
+	return false
+}
+
+// seenBy reports whether a namespace's table of mounts holds the mount, or keeps the
+// namespace own.
+func (p Place) seenBy(table, own string) bool {
+	f, err := os.Open(table)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	mounts, err := Parse(f)
+	if err != nil {
+		return true
+	}
+	for _, m := range mounts {
+		if m.Ours() && m.Dev == p.dev || m.Type == "nsfs" && m.Root == own {
+			return true
+		}
+	}
+	return false
+}
