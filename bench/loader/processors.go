@@ -52,6 +52,19 @@ func (p Processors) Since(used float64) Use {
 	return u
 }
 
+// Mean is the mean of what was used in intervals of so many seconds.
+func Mean(uses []Use, seconds []float64) (mean Use) {
+	total := 0.0
+	for _, s := range seconds {
+		total += s
+	}
+	for i := range min(len(uses), len(seconds)) {
+		mean.Busy += uses[i].Busy * seconds[i] / total
+		mean.Others += uses[i].Others * seconds[i] / total
+	}
+	return mean
+}
+
 // ticks are seconds of single processors since the system was started.
 type ticks struct{ busy, all float64 }
 

@@ -21,7 +21,7 @@ type Turns struct {
 const (
 	leastRounds  = 3 // fewer do not show how much rounds differ
 	leastSamples = 200
-	leastSeconds = 1
+	leastSeconds = 0.5
 	ample        = 10 // seconds, after which fewer samples will do
 	// widest is how many times the lower end of an interval its upper end may be.
 	widest = 1.5
@@ -93,7 +93,7 @@ func few(t Turns) string {
 	case len(t.Rates) < leastRounds:
 		return fmt.Sprintf("fewer than %d rounds do not show how much they differ", leastRounds)
 	case seconds < leastSeconds, samples < leastSamples && seconds < ample:
-		return fmt.Sprintf("%d samples were read in %.1f s, and at least %d in %d s are needed", samples, seconds, leastSamples, leastSeconds)
+		return fmt.Sprintf("%d samples were read in %.1f s, and at least %d in %.1f s are needed", samples, seconds, leastSamples, leastSeconds)
 	}
 	return ""
 }
@@ -103,10 +103,11 @@ func few(t Turns) string {
 // away from base; if it is longer, others took them away from a. Epochs are compared by
 // their whole time, starting included, as their processor time is.
 func contradiction(a, base Turns) string {
-	if a.CPU <= 0 || base.CPU <= 0 {
+	if a.CPU <= 0 || base.CPU <= 0 || base.Samples <= 0 {
 		return ""
 	}
-	gain, explained := Paired(base.Seconds, a.Seconds).Median, base.CPU/a.CPU
+	gain := Paired(base.Seconds, a.Seconds).Median * float64(a.Samples) / float64(base.Samples)
+	explained := base.CPU / a.CPU
 	more := base.Busy >= InUse && gain > explained*unexplained
 	less := a.Busy >= InUse && gain*unexplained < explained
 	if !more && !less {

@@ -56,12 +56,13 @@ func TestDoubt(t *testing.T) {
 	}{
 		{"less processor time", ppm, jpeg, ""},
 		{"none of it is known", with(ppm, func(t *Turns) { t.CPU, t.Busy, t.Others = 0, 0, 0 }), jpeg, ""},
+		{"epochs of another length", with(ppm, func(t *Turns) { t.Samples, t.Seconds = 100, of(100, t.Rates) }), jpeg, ""},
 		{"as fast", quiet(525, 0.0037), jpeg, ""},
 		{"slower", jpeg, ppm, ""},
 
 		{"the recorded case", busyBest(24), busyBase(24), "other processes used 55 % of the processors"},
 		{"the recorded case, read for longer", busyBest(240), busyBase(240), "other processes used 55 %"},
-		{"the recorded case, others not seen", with(busyBest(24), unseen), with(busyBase(24), unseen), "144 samples were read in 0.8 s, and at least 200 in 1 s are needed"},
+		{"the recorded case, others not seen", with(busyBest(24), unseen), with(busyBase(24), unseen), "144 samples were read in 0.8 s, and at least 200 in 0.5 s are needed"},
 		{"the recorded case, neither", with(busyBest(240), unseen), with(busyBase(240), unseen), "the processors were the limit, and epochs are 1.91× as fast where processor time explains 1.01×"},
 		{"the recorded case, nor processor time", with(busyBest(240), func(t *Turns) { unseen(t); t.CPU = 0 }), with(busyBase(240), unseen), "the gain may be anything from 1.5"},
 

@@ -33,11 +33,41 @@ type Row struct {
 	Bytes int64 `json:"bytes,omitempty"`
 	Fits  bool  `json:"fits,omitempty"`
 	// CPU is the median of the seconds that client and daemon together took a
-	// sample.
-	CPU float64 `json:"cpu_seconds,omitempty"`
+	// sample in first reads, and LaterCPU in later epochs.
+	CPU      float64 `json:"cpu_seconds,omitempty"`
+	LaterCPU float64 `json:"later_cpu_seconds,omitempty"`
+	// Doubt is why the rate that lasts does not show whether this is faster than the
+	// originals; empty where it does. Only of Views.
+	Doubt string `json:"doubt,omitempty"`
 
-	cpus         []float64
+	first, later epochs
 	bytes, files int64 // that were read for the first time
+}
+
+// epochs are what each of them took.
+type epochs struct {
+	seconds []float64
+	cpu     []float64 // seconds a sample
+	uses    []loader.Use
+}
+
+// add takes down an epoch. Daemon is the CPU seconds that the daemon used.
+func (e *epochs) add(r loader.Result, daemon float64, use loader.Use) {
+	e.seconds, e.uses = append(e.seconds, r.Seconds), append(e.uses, use)
+	e.cpu = append(e.cpu, (r.CPU+daemon)/float64(r.Files))
+}
+
+// turns are what is known of the epochs that last.
+func (r *Row) turns() stats.Turns {
+	rates, e := r.Rates, &r.first
+	if r.Fits {
+		rates, e = r.Later, &r.later
+	}
+	use := loader.Mean(e.uses, e.seconds)
+	return stats.Turns{
+		Rates: rates, Seconds: e.seconds, Samples: int(r.files) / max(1, len(r.Rates)), CPU: stats.Median(e.cpu),
+		Busy: use.Busy, Others: use.Others,
+	}
 }
 
 // Rate is the median of first reads.
@@ -84,32 +114,65 @@ type Report struct {
 	// Pairs of representations that were mixed.
 	Pairs []Pair `json:"pairs"`
 	// Views are the best mixes and what they were compared with, measured side by side.
-	Views []Row `json:"views"`
-	// Winner is an index into Views.
-	Winner int `json:"winner"`
+	Views  []Row `json:"views"`
+	Rounds int   `json:"rounds"` // that they were measured in
+	// Winner is an index into Views; -1 where the figures are too noisy to tell, and
+	// Noise says why.
+	Winner int    `json:"winner"`
+	Noise  string `json:"noise,omitempty"`
 }
 
 // worthwhile is how much faster than the originals a view has to be to be worth its
 // place on the disk.
 const worthwhile = 1.05
 
-// decide finds the winner: the fastest, or the originals if nothing is worth more.
+// decide finds the winner: the fastest, or the originals if nothing is surely worth
+// more, or none where that cannot be told.
 func (r *Report) decide() {
 	original := slices.IndexFunc(r.Views, func(v Row) bool { return v.View == transcode.Original })
-	r.Winner = 0
+	best := 0
 	for i := range r.Views {
-		if r.Views[i].Lasting() > r.Views[r.Winner].Lasting() {
-			r.Winner = i
+		row := &r.Views[i]
+		switch {
+		case original < 0:
+			row.Doubt = stats.DoubtAlone(row.turns())
+		case i != original:
+			row.Doubt = stats.Doubt(row.turns(), r.Views[original].turns())
+		}
+		if row.Lasting() > r.Views[best].Lasting() {
+			best = i
 		}
 	}
-	if original >= 0 && r.Views[r.Winner].Lasting() < worthwhile*r.Views[original].Lasting() {
+	r.Winner, r.Noise = best, r.Views[best].Doubt
+	if r.Noise == "" && original >= 0 && (best == original || !r.worthwhile(best, original)) {
 		r.Winner = original
+		// Of all others it has to be known.
+		for i := range r.Views {
+			if r.Views[i].Doubt != "" && r.gain(i, original).High >= worthwhile {
+				r.Noise = r.Views[i].Doubt
+			}
+		}
+	}
+	if r.Noise != "" {
+		r.Winner = -1
 	}
 }
 
+func (r *Report) gain(i, original int) stats.Interval {
+	return stats.Paired(r.Views[i].turns().Rates, r.Views[original].turns().Rates)
+}
+
+// worthwhile: a view is faster than the originals, surely and by enough.
+func (r *Report) worthwhile(i, original int) bool {
+	return r.Views[i].Lasting() >= worthwhile*r.Views[original].Lasting() && r.gain(i, original).Low >= 1
+}
+
 // Gain is the winner's rate, that lasts, over that of the originals; 0 where the
-// store does not have those.
+// store does not have those, and where there is no winner.
 func (r *Report) Gain() float64 {
+	if r.Winner < 0 {
+		return 0
+	}
 	for i := range r.Views {
 		if r.Views[i].View == transcode.Original {
 			return r.Views[r.Winner].Lasting() / r.Views[i].Lasting()
@@ -158,29 +221,38 @@ func (r *Row) run(ctx context.Context, c Config, options []string, again bool, n
 	if err := loader.Forget(c.Store); err != nil {
 		return err
 	}
-	before, err := m.CPU()
+	pass := loader.Pass{Workers: c.Workers, Decode: loader.Decoder(codecs.Default(transcode.Limits{}))}
+	files := names(m.Dir)
+	result, err := r.first.pass(ctx, m, pass, files)
 	if err != nil {
 		return err
 	}
-	pass := loader.Pass{Workers: c.Workers, Decode: loader.Decoder(codecs.Default(transcode.Limits{}))}
-	files := names(m.Dir)
+	r.Rates, r.CPU = append(r.Rates, result.Rate()), stats.Median(r.first.cpu)
+	r.bytes, r.files = r.bytes+result.Bytes, r.files+int64(result.Files)
+	if again {
+		if result, err = r.later.pass(ctx, m, pass, files); err != nil {
+			return err
+		}
+		r.Later, r.LaterCPU = append(r.Later, result.Rate()), stats.Median(r.later.cpu)
+	}
+	return nil
+}
+
+// pass reads files once, and takes down what it cost.
+func (e *epochs) pass(ctx context.Context, m *mounted.Mount, pass loader.Pass, files []string) (loader.Result, error) {
+	before, err := m.CPU()
+	if err != nil {
+		return loader.Result{}, err
+	}
+	watch := loader.Watch()
 	result, err := pass.Run(ctx, files)
 	if err != nil {
-		return err
+		return result, err
 	}
 	after, err := m.CPU()
 	if err != nil {
-		return err
+		return result, err
 	}
-	r.Rates = append(r.Rates, result.Rate())
-	r.cpus = append(r.cpus, (result.CPU+after-before)/float64(result.Files))
-	r.CPU = stats.Median(r.cpus)
-	r.bytes, r.files = r.bytes+result.Bytes, r.files+int64(result.Files)
-	if again {
-		if result, err = pass.Run(ctx, files); err != nil {
-			return err
-		}
-		r.Later = append(r.Later, result.Rate())
-	}
-	return nil
+	e.add(result, after-before, watch.Since(after-before))
+	return result, nil
 }

@@ -1,11 +1,31 @@
 package tune
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/pipefs/pipefs/bench/loader"
+)
 
 // TestDecide: what lasts decides, and what takes disk has to be worth it.
 func TestDecide(t *testing.T) {
 	row := func(view string, first, later float64, fits bool) Row {
-		return Row{View: view, Rates: []float64{first}, Later: []float64{later}, Fits: fits}
+		r := Row{View: view, Rates: slices.Repeat([]float64{first}, 3), Later: slices.Repeat([]float64{later}, 3), Fits: fits, files: 600}
+		for range 3 {
+			r.first.seconds, r.later.seconds = append(r.first.seconds, 200/first), append(r.later.seconds, 200/later)
+			r.first.uses, r.later.uses = append(r.first.uses, loader.Use{Busy: 0.9}), append(r.later.uses, loader.Use{Busy: 0.9})
+		}
+		return r
+	}
+	noisy := func(r Row, by ...float64) Row {
+		for i := range by {
+			r.Rates[i] *= by[i]
+		}
+		return r
+	}
+	crowded := func(r Row) Row {
+		r.first.uses[1].Others = 0.8
+		return r
 	}
 	for name, test := range map[string]struct {
 		views []Row
@@ -18,11 +38,22 @@ func TestDecide(t *testing.T) {
 		"not worth the disk":              {[]Row{row("ppm", 104, 0, false), row("original", 100, 0, false)}, "original", 1},
 		"a view that was allowed":         {[]Row{row("ppm", 150, 0, false), row("original", 100, 0, false), row("scan5", 400, 0, false)}, "scan5", 4},
 		"no originals":                    {[]Row{row("ppm", 104, 0, false)}, "ppm", 0},
+		"not surely faster":               {[]Row{noisy(row("ppm", 110, 0, false), 0.88, 1, 1.1), row("original", 100, 0, false)}, "original", 1},
+		"noise":                           {[]Row{noisy(row("ppm", 150, 0, false), 0.5, 1.3, 1), row("original", 100, 0, false)}, "", 0},
+		"noise where nothing gains":       {[]Row{noisy(row("ppm", 99, 0, false), 0.5, 1.3, 1), row("original", 100, 0, false)}, "", 0},
+		"noise that does not matter":      {[]Row{noisy(row("ppm", 40, 0, false), 0.5, 1.3, 1), row("original", 100, 0, false)}, "original", 1},
+		"something else was busy":         {[]Row{crowded(row("ppm", 300, 0, false)), row("original", 100, 0, false)}, "", 0},
+		"noise without originals":         {[]Row{crowded(row("ppm", 300, 0, false))}, "", 0},
+		"one round":                       {[]Row{{View: "ppm", Rates: []float64{300}}, {View: "original", Rates: []float64{100}}}, "", 0},
 	} {
 		r := Report{Views: test.views}
 		r.decide()
-		if got := r.Views[r.Winner].View; got != test.want || r.Gain() != test.gain {
-			t.Errorf("%s: %s with a gain of %v, want %s with %v", name, got, r.Gain(), test.want, test.gain)
+		got := ""
+		if r.Winner >= 0 {
+			got = r.Views[r.Winner].View
+		}
+		if got != test.want || r.Gain() != test.gain || (r.Noise != "") != (test.want == "") {
+			t.Errorf("%s: %q with a gain of %v, want %q with %v; noise: %q", name, got, r.Gain(), test.want, test.gain, r.Noise)
 		}
 	}
 }

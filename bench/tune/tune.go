@@ -46,7 +46,8 @@ type Config struct {
 	// Workers of the loader; 0 means one a core.
 	Workers int
 	// Rounds is how often each pass is repeated, side by side with the others; 0
-	// means 3.
+	// means 3. If it is 3 or more, the views are compared at the end in more rounds
+	// where passes are too short for a verdict.
 	Rounds int
 	// Samples bounds the number of samples of a pass; 0 means 400.
 	Samples int
@@ -62,8 +63,11 @@ type Config struct {
 // shorter says little of a disk that is slowed down by turns.
 const passSeconds = 0.8
 
-// fewest is how many samples a pass has at least.
-const fewest = 48
+// fewest is how many samples a pass has at least: enough in three rounds for a verdict.
+const fewest = 72
+
+// mostRounds is in how many rounds views are compared at most, unless more are wanted.
+const mostRounds = 12
 
 // tuner is a run of Run.
 type tuner struct {
@@ -363,14 +367,19 @@ func (t *tuner) compare(ctx context.Context) error {
 	for _, v := range others {
 		views = append(views, &Row{View: v})
 	}
-	for round := range t.Rounds {
+	rounds := t.Rounds
+	for round := 0; round < rounds; round++ {
 		for _, row := range views {
-			t.Progress(fmt.Sprintf("comparing %s, round %d of %d", row.View, round+1, t.Rounds))
+			t.Progress(fmt.Sprintf("comparing %s, round %d of %d", row.View, round+1, rounds))
 			if err := t.measure(ctx, row, t.passLength(pair.Costs, row.Share), true); err != nil {
 				return err
 			}
 		}
+		if round == 0 && t.Rounds >= 3 {
+			rounds = max(t.Rounds, min(mostRounds, enough(views)))
+		}
 	}
+	t.report.Rounds = rounds
 	memory, err := loader.Memory()
 	if err != nil {
 		return err
@@ -384,6 +393,16 @@ func (t *tuner) compare(ctx context.Context) error {
 	}
 	t.report.decide()
 	return nil
+}
+
+// enough is how many rounds a verdict takes, going by what was measured so far.
+func enough(views []*Row) (rounds int) {
+	for _, row := range views {
+		for _, seconds := range slices.Concat(row.first.seconds, row.later.seconds) {
+			rounds = max(rounds, stats.Enough(int(row.files)/len(row.Rates), seconds))
+		}
+	}
+	return rounds
 }
 
 // originals reports whether the store can give the files back that are measured: a

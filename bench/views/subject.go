@@ -398,14 +398,7 @@ func (s *subject) summarize(r *runner) {
 		s.Utilisation, s.Wait99, s.Seconds = stats.Median(s.cachedUse), stats.Median(s.cachWait), s.cachedTime
 		shares = s.cachedShares
 	}
-	s.Busy, s.Others = 0, 0
-	total := 0.0
-	for _, seconds := range s.Seconds {
-		total += seconds
-	}
-	for i, seconds := range s.Seconds {
-		s.Busy += shares[i].Busy * seconds / total
-		s.Others += shares[i].Others * seconds / total
-	}
+	use := loader.Mean(shares, s.Seconds)
+	s.Busy, s.Others = use.Busy, use.Others
 	s.analyse(r.Compute, r.report.Machine.Cores)
 }

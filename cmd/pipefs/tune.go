@@ -67,7 +67,7 @@ func tuneCommand(env *environ) *command {
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset, for originals that the store cannot give back"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that the loader reads at once; that of the training"},
 			{name: "samples", arg: "N", def: "400", set: intoInt(&c.samples, 16, 1<<20), help: "how many samples are measured at most"},
-			{name: "rounds", arg: "N", def: "3", set: intoInt(&c.rounds, 1, 1000), help: "how often each pass is repeated"},
+			{name: "rounds", arg: "N", def: "3", set: intoInt(&c.rounds, 1, 1000), help: "how often each pass is repeated; from 3 on, short passes are repeated more often at the end, as a verdict needs"},
 			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
 			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and the curve of the ratios that needs nothing else"},
 		}, limitOptions(&c.limits)...),
@@ -139,7 +139,11 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	}
 	if err != nil || !c.apply {
 		if err == nil && !c.asJSON {
-			fmt.Fprintf(env.stdout, "\nNothing was changed. With --apply this is stored, and MNT/auto leads to it.\n")
+			then := ""
+			if report.Winner >= 0 {
+				then = " With --apply this is stored, and MNT/auto leads to it."
+			}
+			fmt.Fprintf(env.stdout, "\nNothing was changed.%s\n", then)
 		}
 		return err
 	}
@@ -170,6 +174,9 @@ func (c *tuneConfig) withoutGaps(env *environ, views []string) ([]string, error)
 
 // applyTuning stores the winner.
 func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program string, r *tune.Report) error {
+	if r.Winner < 0 {
+		return exit.Errorf(exit.System, "nothing was stored: %s", tuningNoise(r))
+	}
 	won := r.Views[r.Winner]
 	if won.Encoded != "" {
 		if err := materializeApart(ctx, program, c, c.format, won.Share, c.maxBytes); err != nil {
@@ -244,8 +251,16 @@ func printTuning(w io.Writer, r *tune.Report) {
 	fmt.Fprintln(w, tuningVerdict(r))
 }
 
+// tuningNoise says why there is no winner, and what to do.
+func tuningNoise(r *tune.Report) string {
+	return fmt.Sprintf("too noisy to tell: %s; run again with --rounds %d, or when the machine is quiet", r.Noise, max(12, 4*r.Rounds))
+}
+
 // tuningVerdict says what won, and by how much.
 func tuningVerdict(r *tune.Report) string {
+	if r.Winner < 0 {
+		return "T" + tuningNoise(r)[1:] + "."
+	}
 	won := r.Views[r.Winner]
 	if won.View == transcode.Original {
 		return "The originals are as fast as anything else here: nothing is worth storing."
