@@ -69,7 +69,7 @@ func Open(ctx context.Context, program, source string, options ...string) (_ *Mo
 	}
 	args := append([]string{"mount", "--log-file", m.log, source, m.Dir}, options...)
 	if _, err := m.run(ctx, args...); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s could not be mounted: %w", source, err)
 	}
 	m.made = true
 	if socket, err := os.Readlink(filepath.Join(m.Dir, control.Link)); err == nil && !mounts.Inside(socket, parent) {
@@ -100,11 +100,31 @@ func (m *Mount) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("pipefs %s: %w", args[0], context.Cause(ctx))
+			return nil, context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("pipefs %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
+		if line := Complaint(stderr.String()); line != "" {
+			return nil, errors.New(line)
+		}
+		return nil, fmt.Errorf("pipefs %s: %w", args[0], err)
 	}
 	return stdout.Bytes(), nil
+}
+
+// Complaint is the error that a pipefs ended with, as one line, of what it wrote to its
+// standard error: without its name, and without where it logged, for that is gone by
+// the time that somebody looks.
+func Complaint(stderr string) string {
+	const name = "pipefs: "
+	if at := strings.LastIndex("\n"+stderr, "\n"+name); at >= 0 {
+		stderr = stderr[at+len(name):]
+	}
+	var words []string
+	for line := range strings.Lines(stderr) {
+		if !strings.HasPrefix(line, "(log: ") {
+			words = append(words, strings.Fields(line)...)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // Stats is what `pipefs stats` tells: the counters of the daemon.
@@ -112,7 +132,10 @@ func (m *Mount) Stats(ctx context.Context) (control.Stats, error) {
 	var stats control.Stats
 	out, err := m.run(ctx, "stats", "--json", m.Dir)
 	if err != nil {
-		return stats, errors.Join(m.Alive(), err)
+		if gone := m.Gone(); gone != nil {
+			return stats, gone
+		}
+		return stats, err
 	}
 	if err := json.Unmarshal(out, &stats); err != nil {
 		return stats, fmt.Errorf("pipefs stats: %w", err)
@@ -148,21 +171,34 @@ func (m *Mount) Alive() error {
 	if m.process < 0 || !m.ended(0) {
 		return nil
 	}
-	return fmt.Errorf("%w: the daemon of %s, process %d, has ended; its log ends with:\n%s", ErrGone, m.source, m.PID, m.tail())
+	return fmt.Errorf("%w: the daemon of %s, process %d, has ended; its log ends with: %s", ErrGone, m.source, m.PID, m.tail())
 }
 
-// tail is the end of the log, in whole lines.
+// Gone is Alive for who has met an error: the files of a mount may fail before its
+// daemon has ended altogether.
+func (m *Mount) Gone() error {
+	if m.process >= 0 && mounts.Dead(mounts.Probe(m.Dir)) {
+		m.ended(ending)
+	}
+	return m.Alive()
+}
+
+// tail is the last line of the log, or the one that says why Go ended the program.
 func (m *Mount) tail() string {
-	const most = 2000
 	b, err := os.ReadFile(m.log)
 	if err != nil {
 		return err.Error()
 	}
-	if len(b) > most {
-		b = b[len(b)-most:]
-		b = b[bytes.IndexByte(b, '\n')+1:]
+	last := ""
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return strings.TrimSpace(line)
+		}
+		if line = strings.TrimSpace(line); line != "" {
+			last = line
+		}
 	}
-	return strings.TrimSpace(string(b))
+	return last
 }
 
 // Close unmounts, ends the daemon and removes all that it kept. It works after a

@@ -106,9 +106,6 @@ type document struct {
 // Stamp is when it was measured, for machines.
 func (d document) Stamp() string { return d.Time.Format(time.RFC3339) }
 
-// Measured says whether there are figures at all.
-func (d document) Measured() bool { return measured(d.Report) }
-
 // Write writes the page: the advice, where and how it was measured, the views if
 // there are any, and what else there is.
 func Write(w io.Writer, r *views.Report, extra ...Section) error {

@@ -27,9 +27,9 @@ func headline(r *views.Report) []advice {
 	}
 	says := "What was measured of " + r.Source
 	switch {
-	case r.Interrupted && !measured(r):
+	case r.Interrupted && !r.Measured():
 		says = "Interrupted before anything was measured"
-	case len(r.Rows) > 0 && !measured(r):
+	case len(r.Rows) > 0 && !r.Measured():
 		says = "No view could be measured"
 	case len(r.Rows) > 0:
 		says = "No advice follows from these figures"
@@ -42,11 +42,6 @@ func capital(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:] // a byte of a longer rune stays as it is
-}
-
-// measured says whether any row has figures.
-func measured(r *views.Report) bool {
-	return slices.ContainsFunc(r.Rows, func(row views.Row) bool { return len(row.Lasting()) > 0 })
 }
 
 // facts say where and how it was measured.

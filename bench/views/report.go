@@ -1,6 +1,8 @@
 package views
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pipefs/pipefs/bench/stats"
@@ -33,6 +35,30 @@ type Report struct {
 	Memory      int64  `json:"memory"` // bytes that the page cache can hold, about
 	Rows        []Row  `json:"rows"`
 	Advice      Advice `json:"advice"`
+}
+
+// Measured reports whether any row has figures.
+func (r *Report) Measured() bool {
+	return slices.ContainsFunc(r.Rows, func(row Row) bool { return len(row.Lasting()) > 0 })
+}
+
+// Failures are what went wrong, with the rows that it went wrong with, in the order of
+// the rows.
+func (r *Report) Failures() (all []string) {
+	views := map[string][]string{}
+	var reasons []string
+	for i := range r.Rows {
+		if why := r.Rows[i].Error; why != "" {
+			if views[why] == nil {
+				reasons = append(reasons, why)
+			}
+			views[why] = append(views[why], r.Rows[i].View)
+		}
+	}
+	for _, why := range reasons {
+		all = append(all, strings.Join(views[why], ", ")+": "+why)
+	}
+	return all
 }
 
 // Machine is where it was measured.

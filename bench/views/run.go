@@ -167,7 +167,7 @@ func (r *runner) measure(ctx context.Context) error {
 			r.rounds = max(leastRounds, min(affordable, max(mostRounds, r.enough())))
 		}
 		if !slices.ContainsFunc(r.subjects, func(s *subject) bool { return s.Error == "" }) {
-			return errors.New("nothing could be measured; the table says why")
+			return errors.New("nothing could be measured; the report says why")
 		}
 	}
 	return nil

@@ -262,7 +262,9 @@ func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed u
 	t.Epoch, err = r.Loader.Epoch(ctx, loader.Job{Dir: dir, Files: r.list(), Seed: seed, Compute: r.Compute, Warm: min(warmest, len(r.files)/8)})
 	if err != nil {
 		if m != nil && ctx.Err() == nil {
-			err = errors.Join(err, m.Alive())
+			if gone := m.Gone(); gone != nil {
+				return t, gone // of which that of the loader follows
+			}
 		}
 		return t, err
 	}

@@ -157,6 +157,13 @@ func (b *bench) compare(ctx context.Context) error {
 	if report == nil {
 		return err
 	}
+	// What went wrong before any view had its turn is all that there is to tell.
+	if err != nil && !report.Measured() && failedRows(report) == 0 {
+		if ctx.Err() != nil {
+			return exit.Errorf(exit.Interrupted, "interrupted before anything was measured")
+		}
+		return err
+	}
 	report.Version, report.Limits = versionString(), b.limited
 	if b.c.compute.Batch != 0 {
 		report.Compute = fmt.Sprintf("%s/%d", b.c.compute.Time, b.c.compute.Batch)
@@ -173,7 +180,7 @@ func (b *bench) compare(ctx context.Context) error {
 	case err != nil:
 		return err
 	case failed > 0:
-		return exit.Errorf(exit.System, "%s could not be measured; the table says why", plural(failed, "row", "rows"))
+		return exit.Errorf(exit.System, "%s could not be measured; the report says why", plural(failed, "row", "rows"))
 	}
 	return nil
 }

@@ -75,6 +75,19 @@ func printComparison(w io.Writer, r *views.Report) {
 	for _, line := range r.Limits {
 		fmt.Fprintln(w, wrap("limits: "+line, 0))
 	}
+	if r.Measured() {
+		printFigures(w, r)
+	}
+	for _, line := range r.Failures() {
+		fmt.Fprintln(w, line)
+	}
+	if len(r.Advice.Lines) > 0 {
+		fmt.Fprintf(w, "\n%s\n", r.Advice)
+	}
+}
+
+// printFigures prints the tables, and what there is to know to read them.
+func printFigures(w io.Writer, r *views.Report) {
 	interval := "where it lies in 95 of 100 repetitions"
 	if r.Rounds < sure {
 		interval = "about the lowest and the highest: for more it takes " + plural(sure, "round", "rounds")
@@ -138,14 +151,6 @@ func printComparison(w io.Writer, r *views.Report) {
 		}
 		slices.Sort(parts)
 		fmt.Fprintln(w, wrap("The loader of pipefs decodes as fast as Pillow does, in this run, times: "+strings.Join(parts, ", ")+".", 0))
-	}
-	for i := range r.Rows {
-		if e := r.Rows[i].Error; e != "" {
-			fmt.Fprintf(w, "%s: %s\n", r.Rows[i].View, e)
-		}
-	}
-	if len(r.Advice.Lines) > 0 {
-		fmt.Fprintf(w, "\n%s\n", r.Advice)
 	}
 }
 

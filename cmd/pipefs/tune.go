@@ -96,8 +96,8 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(c.store); err != nil {
-		return exit.Errorf(exit.System, "there is no store at %s; pipefs pack makes one", c.store)
+	if err := statSource(c.store); err != nil {
+		return exit.With(exit.System, err)
 	}
 	if others, err = c.withoutGaps(env, others); err != nil {
 		return err

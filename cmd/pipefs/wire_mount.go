@@ -110,7 +110,7 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger, note func(
 	c.caching.answerAtOnce(c.cache)
 	m.mount, err = fs.Mount(c.dir, m.fs, kernel)
 	if err != nil {
-		return nil, exit.With(exit.Mount, fmt.Errorf("mounting on %s: %w", c.dir, err))
+		return nil, exit.With(exit.Mount, err) // which names the directory
 	}
 	if m.place, err = mounts.PlaceOf(c.dir); err != nil {
 		return nil, errors.Join(err, m.mount.UnmountLazily())

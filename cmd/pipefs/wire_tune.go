@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"os/exec"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
+	benchmount "github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -77,7 +77,10 @@ func materializeApart(ctx context.Context, program string, c *tuneConfig, spec s
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("pipefs materialize %s: %w: %s", spec, err, strings.TrimSpace(stderr.String()))
+		if line := benchmount.Complaint(stderr.String()); line != "" {
+			return fmt.Errorf("storing %s: %s", spec, line)
+		}
+		return fmt.Errorf("pipefs materialize %s: %w", spec, err)
 	}
 	return nil
 }
