@@ -59,6 +59,7 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	}
 	f.enter(v)
 	d.see(v, 0) // before listing, so that no change is missed
+	d.listedBy(in.Pid)
 	s, err := f.refresh(d)
 	if err != nil {
 		return f.fail(v, "opendir", f.tree.path(id), noOffset, err)
@@ -132,28 +133,18 @@ func (r *root) listFiles(entries []fuse.DirEntry, dir string) []fuse.DirEntry {
 
 // ReadDir lists names and types.
 func (f *FS) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.readDir(in, func(e fuse.DirEntry, _ uint32) bool { return out.AddDirEntry(e) })
+	return f.readDir(in, func(_ *dirHandle, e fuse.DirEntry, _ uint32) bool { return out.AddDirEntry(e) })
 }
 
-// ReadDirPlus adds attributes where they are known. Where they are not the node
-// is 0, and the kernel asks when it has to.
+// ReadDirPlus adds attributes where they are known, or wanted.
 func (f *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.readDir(in, func(e fuse.DirEntry, id uint32) bool {
+	wanted := f.bulk.wanted()
+	return f.readDir(in, func(h *dirHandle, e fuse.DirEntry, id uint32) bool {
 		entry := out.AddDirLookupEntry(e)
-		if entry == nil {
-			return false
+		if entry != nil && id != 0 {
+			f.fillListed(entry, h.d, e, id, wanted)
 		}
-		if id == 0 {
-			return true
-		}
-		index, _ := splitNode(e.Ino)
-		if index != originalView && e.Mode != unix.S_IFDIR {
-			return true // its size may not be known
-		}
-		if a, ok := f.tree.known(id); ok {
-			f.fillEntry(entry, e.Ino, a, a.Size)
-		}
-		return true
+		return entry != nil
 	})
 }
 
@@ -163,11 +154,12 @@ const firstEntry = 2
 
 // readDir adds entries from the offset on until there is no room. The entry of
 // the tree is 0 for what belongs to no view.
-func (f *FS) readDir(in *fuse.ReadIn, add func(fuse.DirEntry, uint32) bool) fuse.Status {
+func (f *FS) readDir(in *fuse.ReadIn, addTo func(*dirHandle, fuse.DirEntry, uint32) bool) fuse.Status {
 	h := f.dirs.get(in.Fh)
 	if h == nil {
 		return fuse.EBADF
 	}
+	add := func(e fuse.DirEntry, id uint32) bool { return addTo(h, e, id) }
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if in.Offset == 0 && h.d != nil {
@@ -197,7 +189,7 @@ func (f *FS) readDir(in *fuse.ReadIn, add func(fuse.DirEntry, uint32) bool) fuse
 		e := fuse.DirEntry{Name: n.listedOf(int(i)), Mode: unix.S_IFREG, Ino: node(h.v.files.index, id), Off: i + firstEntry + 1}
 		if f.tree.entries.at(id).kind == isDir {
 			e.Mode, e.Ino = unix.S_IFDIR, node(h.v.index, id)
-		} else if !f.reg.IsSample(f.tree.name(id)) {
+		} else if !h.v.original() && !f.reg.IsSample(f.tree.name(id)) {
 			e.Ino = node(originalView, id)
 		}
 		if !add(e, id) {

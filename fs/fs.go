@@ -150,6 +150,7 @@ type FS struct {
 	refuse func(transcode.Pipeline) error
 	root   *root
 	dirs   dirHandles
+	bulk   bulk
 	opens  opens
 	notify notifier
 

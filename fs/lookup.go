@@ -92,6 +92,7 @@ func (l *lookup) run() error {
 	if err != nil {
 		return err
 	}
+	f.bulk.lookedUp(l.d, l.header.Pid)
 	f.fillEntry(l.out, n, a, size)
 	return nil
 }

@@ -78,9 +78,8 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 		IgnoreSecurityLabels: true, DisableXAttrs: true,
 		// Nodes never change, and a link that moves gets another node.
 		ExplicitDataCacheControl: true, EnableSymlinkCaching: true,
-		// The first pages of a listing come with attributes, the others if somebody
-		// looks the names up.
-		ExtraCapabilities: fuse.CAP_READDIRPLUS_AUTO,
+		// Every page of a listing can come with attributes: see bulk. The kernel's own
+		// choice (CAP_READDIRPLUS_AUTO) would be the first page, before anybody can know.
 		// Bytes are in go-fuse's buffer already, where splice is the slowest way.
 		DisableSplice: true,
 		PanicHandler:  f.panicked,

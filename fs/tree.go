@@ -77,6 +77,9 @@ type dir struct {
 	snap atomic.Pointer[snapshot] // nil until it is listed
 	attr atomic.Pointer[produce.Attr]
 
+	lister  atomic.Uint32 // the thread that listed it last
+	lookups atomic.Uint32 // of files, by that thread since
+
 	mu       sync.Mutex // held while it is listed or an entry is replaced
 	listed   produce.Identity
 	listedAt int64      // ns since 1970
