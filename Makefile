@@ -8,7 +8,7 @@ BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test lint bench bench-l3 bench-mix reproduce bench-peers ptx fuzz soak clean
+.PHONY: build demo test lint bench bench-l3 bench-mix reproduce bench-peers loaders ptx fuzz soak clean
 
 build: ## bin/pipefs
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pipefs ./cmd/pipefs
@@ -50,6 +50,10 @@ bench-mix: build ## mixes of raw and encoded at several speeds of the disk (root
 bench-peers: build ## pipefs beside other loaders, which it installs (3 GB): make bench-peers PICTURES=DIR ARGS='--rounds=9 --only=ffcv'
 	@scripts/setup peers
 	@GO=$(GO) $(or $(PYTHON),/usr/bin/python3) bench/peers/run.py $(if $(PICTURES),--pictures "$(PICTURES)") $(ARGS)
+
+loaders: ## timm, Keras and Ultralytics, which it installs (1.6 GB), find every sample in the views that they should
+	@scripts/setup loaders
+	@GO=$(GO) scripts/loaders
 
 reproduce: build ## tables and figures of the four papers, again (root, 25 minutes): make reproduce PICTURES=DIR ARGS='-only pcr-table1'
 	@scripts/setup reproduce

@@ -3,6 +3,8 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pipefs/pipefs/internal/testmount"
+	"github.com/pipefs/pipefs/store"
 )
 
 var cacheModes = []string{"page", "daemon"}
@@ -88,28 +91,61 @@ func TestStoredStreamsAreJpegtrans(t *testing.T) {
 	}
 }
 
-// TestLoader reads an epoch with torchvision from the views of the README.
+// TestLoader has loaders read the views of the README. By itself that is torchvision's
+// ImageFolder; `make loaders` installs others, and names them in PIPEFS_LOADERS.
 func TestLoader(t *testing.T) {
-	dataset := testmount.Generate(t, "-samples", "32")
+	const samples = 36
+	dataset := mixedDataset(t, samples)
 	env := testmount.Home(t)
-	store := filepath.Join(t.TempDir(), "store")
-	testmount.Command(t, env, "pack", dataset, store)
-	testmount.Command(t, env, "materialize", store, "bmp", "--fraction", "0.5")
+	dir := filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", dataset, dir)
+	testmount.Command(t, env, "materialize", dir, "bmp", "--fraction", "0.5")
+	if err := store.WriteAuto(dir, store.Auto{View: "bmp", Share: 0.5}); err != nil {
+		t.Fatal(err)
+	}
+	packed := testmount.Mount(t, env, dir, "--mix-format", "stored-bmp")
+	loaders := strings.Fields(os.Getenv("PIPEFS_LOADERS"))
+	if len(loaders) == 0 {
+		loaders = []string{"ImageFolder"}
+	}
+	t.Log("\n" + python(t, "testdata/check_loaders.py", append([]string{dataset, packed}, loaders...)...))
+
 	mnt := testmount.Mount(t, env, dataset)
-	packed := testmount.Mount(t, env, store, "--mix-format", "stored-bmp")
-	for _, view := range []string{"bmp", "npy", "scan5", "resize256-bmp", "resize256-npy", "bmp-own", "mix"} {
-		if view == "mix" { // half pixels, half files for the loader to decode
-			mnt = packed
-		}
-		out := python(t, "../../bench/loader/imagefolder.py", "--workers", "2", filepath.Join(mnt, view))
+	for _, view := range []string{"bmp", "npy", "scan5", "resize256-bmp", "resize256-npy"} {
+		out := python(t, "../../bench/loader/imagefolder.py", "--workers", "2", filepath.Join(mnt, view, "images"))
 		var row struct{ Images, Files, Bytes int }
 		if err := json.Unmarshal([]byte(lastLine(out)), &row); err != nil {
 			t.Fatalf("%s: %v", out, err)
 		}
-		if row.Images != 32 || row.Files != 32 || row.Bytes == 0 {
+		if row.Images != samples || row.Files != samples || row.Bytes == 0 {
 			t.Errorf("%s: %+v", view, row)
 		}
 	}
+}
+
+// mixedDataset is a dataset of JPEG files, spelt in two ways, and PNG files, in classes
+// below images, with the box of each below labels.
+func mixedDataset(t *testing.T, samples int) string {
+	t.Helper()
+	root := t.TempDir()
+	images := filepath.Join(root, "images")
+	if err := os.Rename(testmount.Generate(t, "-samples", fmt.Sprint(samples), "-width", "200", "-height", "150", "-png-every", "3"), images); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range samplesOf(t, images) {
+		label := filepath.Join(root, "labels", strings.TrimSuffix(name, filepath.Ext(name))+".txt")
+		err := os.MkdirAll(filepath.Dir(label), 0o755)
+		if err == nil {
+			err = os.WriteFile(label, []byte("0 0.5 0.5 0.5 0.5\n"), 0o644)
+		}
+		if stem, jpeg := strings.CutSuffix(name, ".jpg"); jpeg && i%2 == 0 {
+			err = errors.Join(err, os.Rename(filepath.Join(images, name), filepath.Join(images, stem+".JPEG")))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
 }
 
 func lastLine(s string) string {

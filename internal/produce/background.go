@@ -62,6 +62,7 @@ func (b *background) touched(v transcode.Pipeline) {
 	if !b.enabled || v.Len() == 0 || v.Stored() || len(b.known) >= maxBackgroundViews {
 		return
 	}
+	v = v.Whole() // names make no difference
 	// All fidelities are one representation.
 	name := v.String()
 	if first := v.Steps()[0]; v.Len() == 1 && first.Kind.Split != nil {

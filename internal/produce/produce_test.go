@@ -280,7 +280,8 @@ func TestBackgroundPreparesTouchedViews(t *testing.T) {
 	f.Touched(view(t, "original"))
 	f.Touched(view(t, "bmp")) // in closed form and not smaller: nothing to keep
 	f.Touched(view(t, "scan3"))
-	f.Touched(view(t, "scan5")) // the same representation
+	f.Touched(view(t, "scan5"))   // the same representation
+	f.Touched(view(t, "bmp-own")) // the same files
 	deadline := time.Now().Add(20 * time.Second)
 	for f.Stats().Background.Prepared < 2 || f.Stats().Background.View != "" {
 		if time.Now().After(deadline) {
@@ -290,6 +291,9 @@ func TestBackgroundPreparesTouchedViews(t *testing.T) {
 	}
 	if s := f.Stats(); s.Produced != 2 || s.Kept != 2 {
 		t.Errorf("two JPEGs were to be prepared: %+v", s)
+	}
+	if n := len(f.background.known); n != 2 {
+		t.Errorf("%d views were prepared, want bmp and the scans", n)
 	}
 	f.Close()
 }
