@@ -20,6 +20,9 @@ type OverlayOptions struct {
 	Logger *slog.Logger // nil means slog.Default
 	// MaxBytes is the budget for all packs, in bytes; 0 means no budget.
 	MaxBytes int64
+	// Room is asked before the packs hold so many bytes; an error says that there is no
+	// room, for now. Nil means that there always is.
+	Room func(bytes int64) error
 	// PackBytes is the size at which a pack is sealed; 0 means 64 MiB.
 	PackBytes int64
 	// VerifyOnce and MaxOpenPacks are as in Options.
@@ -125,6 +128,11 @@ func (v *Overlay) Put(path string, src Identity, info transcode.Info, key string
 	}
 	if v.o.MaxBytes > 0 && v.bytes()+recordSize(rec) > v.o.MaxBytes {
 		return fmt.Errorf("the overlay's budget of %d bytes: %w", v.o.MaxBytes, ErrFull)
+	}
+	if v.o.Room != nil {
+		if err := v.o.Room(v.bytes() + recordSize(rec)); err != nil {
+			return fmt.Errorf("%w: %w", ErrFull, err)
+		}
 	}
 	off, err := v.append(rec)
 	if err != nil {

@@ -134,6 +134,28 @@ func TestOverlayFull(t *testing.T) {
 	}
 }
 
+// Whoever shares the disk among overlays is asked before one grows.
+func TestOverlayRoom(t *testing.T) {
+	room := int64(0)
+	none := errors.New("others have it")
+	v := mustOverlay(t, tempDir(t), OverlayOptions{Room: func(bytes int64) error {
+		if bytes > room {
+			return none
+		}
+		return nil
+	}})
+	if err := putItem(v, 0); !errors.Is(err, ErrFull) || !errors.Is(err, none) {
+		t.Errorf("without room: %v", err)
+	}
+	room = 1 << 30
+	if err := errors.Join(putItem(v, 0), getItem(v, 0)); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	if room = v.Bytes(); putItem(v, 1) == nil || v.Bytes() != room {
+		t.Errorf("%d bytes where there is room for %d", v.Bytes(), room)
+	}
+}
+
 // Different names with the same hash do not find each other.
 func TestOverlayCollisions(t *testing.T) {
 	whole := overlayHash

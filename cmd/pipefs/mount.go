@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -76,7 +77,7 @@ func mountOptions(c *mountConfig) []*option {
 			help: "a store that pipefs pack made of DATASET, to read from; or a directory in which earlier mounts kept what they prepared (see --create-store)"},
 		{name: "create-store", set: intoBool(&c.createStore),
 			help: "with --store: DIR is no store; keep there, instead of in ~/.cache/pipefs, what this mount prepares. It is made if need be"},
-		{name: "store-max", arg: "SIZE", def: "a tenth of the free space, at most 50GB", set: intoSize(&c.storeMax, 0),
+		{name: "store-max", arg: "SIZE", def: "what pipefs cache limit says, or with --create-store a tenth of the free space, at most 50GB", set: intoSize(&c.storeMax, 0),
 			help: "how much this mount may keep on disk of what it prepares; when that is used up it serves without keeping; 0 keeps nothing"},
 		{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
 			help: "where a STORE is mounted: its dataset, for originals that the store cannot give back"},
@@ -270,7 +271,7 @@ func (c *mountConfig) checkStore() error {
 		return exit.Errorf(exit.Usage, "--store %s: %s is a store itself, and a mount reads from one; leave --store out, or mount the dataset", c.store, c.source)
 	case is && c.createStore:
 		return exit.Errorf(exit.Usage, "--create-store: %s is a store already; leave --create-store out to read from it", c.store)
-	case is, c.createStore, keptBefore(c.store):
+	case is, c.createStore, cachedir.Kept(c.store):
 		return nil
 	}
 	what := "is no store"

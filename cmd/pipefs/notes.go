@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
+	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/listfiles"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -15,6 +17,11 @@ import (
 func (c *mountConfig) notes(w io.Writer) {
 	note := noter(w)
 	c.noteTempDir(note)
+	if keeps := c.storeMax != 0 && c.store == ""; keeps {
+		if root, err := cacheRoot(); err == nil {
+			noteCache(note, root.Dir(), "--create-store --store")
+		}
+	}
 	noteLists(note, c.given, c.dir)
 	if !mayHoldFiles(c.source) {
 		note("%s is empty: there is no file in it, and so none in any view. What it gets later appears in the mount", c.source)
@@ -38,6 +45,47 @@ func noteLists(note func(string, ...any), dataset, dir string) {
 	if found := listfiles.Look(real, abs, real); len(found) > 0 {
 		note("%s: absolute paths into %s; a loader that follows them reads past the mount. Write relative paths there, or those of a view: %s/VIEW/…", found, abs, dir)
 	}
+}
+
+// littleRoom is where a cache hardly pays: a tenth of it is used.
+const littleRoom = 1e9 // bytes
+
+// noteCache tells that a directory to keep things in is slow, or small. The option
+// names another one.
+func noteCache(note func(string, ...any), dir, option string) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	kind, err := mounts.FileSystemOf(int(f.Fd()))
+	free, freeErr := cachedir.Free(dir)
+	if err != nil || freeErr != nil {
+		return
+	}
+	if why := slowOrSmall(kind, free); why != "" {
+		note("what is prepared is kept in %s, %s. Keep it on a local disk with room: %s %s", dir, why, option, localDisk())
+	}
+}
+
+func slowOrSmall(kind mounts.FileSystem, free int64) string {
+	switch {
+	case !kind.Local:
+		return fmt.Sprintf("on no local disk that pipefs knows (%s), and may be slower there than made again", kind.Name)
+	case free < littleRoom:
+		return fmt.Sprintf("where only %s are free", formatSize(free))
+	}
+	return ""
+}
+
+// localDisk is a directory of the job on the machine's own disk, as far as anything
+// tells of one.
+func localDisk() string {
+	const variable = "SLURM_TMPDIR"
+	if dir := os.Getenv(variable); filepath.IsAbs(dir) {
+		return "$" + variable + "/pipefs"
+	}
+	return "DIR"
 }
 
 // noteTempDir tells where the control socket and the log are, if somebody else has

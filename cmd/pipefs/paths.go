@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -14,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/store/vfs"
 )
 
 // home is the user's directory, even where no HOME is set, as when fstab is
@@ -56,19 +55,13 @@ func digest(path string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// cachePath is where what is prepared for a dataset is kept.
-func cachePath(dataset string) (string, error) {
+// cacheRoot is where what mounts prepare is kept.
+func cacheRoot() (*cachedir.Root, error) {
 	dir, err := underHome("XDG_CACHE_HOME", ".cache")
 	if err != nil {
-		return "", fmt.Errorf("cache directory: %w", err)
+		return nil, fmt.Errorf("cache directory: %w", err)
 	}
-	dir = filepath.Join(dir, digest(dataset))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("cache directory: %w", err)
-	}
-	// for people who wonder what takes their space
-	_ = os.WriteFile(filepath.Join(dir, "dataset"), []byte(dataset+"\n"), 0o600)
-	return dir, nil
+	return cachedir.Open(dir), nil
 }
 
 // logPath is where the daemon of a mount logs to.
@@ -86,50 +79,11 @@ func logPath(mount string) (string, error) {
 	return filepath.Join(dir, name[:min(len(name), 40)]+"-"+digest(mount)[:8]+".log"), nil
 }
 
-// slot is a numbered directory that this process holds alone.
-type slot struct {
-	dir  string
-	lock io.Closer
-}
-
-// takeSlot finds the first directory dir/name.N that nobody holds: several mounts
-// of one dataset each get their own, and find it again the next time.
-func takeSlot(dir, name string) (*slot, error) {
-	for n := range 1000 {
-		at := filepath.Join(dir, fmt.Sprintf("%s.%d", name, n))
-		lock, err := vfs.OS.Lock(at + ".lock")
-		if err == nil {
-			return &slot{dir: at, lock: lock}, nil
-		}
-		if !errors.Is(err, vfs.ErrLocked) {
-			return nil, err
-		}
-	}
-	return nil, fmt.Errorf("%s: a thousand mounts of one dataset", dir)
-}
-
-// keptBefore reports whether mounts have kept in dir what they prepared.
-func keptBefore(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, "overlay.0.lock"))
-	return err == nil
-}
-
-// release gives the directory to the next one who wants it.
-func (s *slot) release() { s.lock.Close() }
-
-// freeSpace is the number of bytes that a user may still write below dir.
-func freeSpace(dir string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
-	}
-	return int64(st.Bavail) * st.Bsize, nil
-}
-
-// defaultStoreMax is what a mount may keep where nobody said how much.
+// defaultStoreMax is what a mount may keep in a directory of its own where nobody said
+// how much.
 func defaultStoreMax(dir string) int64 {
 	const most = 50e9
-	free, err := freeSpace(dir)
+	free, err := cachedir.Free(dir)
 	if err != nil {
 		return most / 10
 	}

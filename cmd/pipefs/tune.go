@@ -16,6 +16,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/page"
 	"github.com/pipefs/pipefs/bench/tune"
+	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
@@ -102,7 +103,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if others, err = c.withoutGaps(env, others); err != nil {
 		return err
 	}
-	free, err := freeSpace(c.store)
+	free, err := cachedir.Free(c.store)
 	if err != nil {
 		return err
 	}

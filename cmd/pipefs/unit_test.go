@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -351,26 +352,29 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-func TestSlots(t *testing.T) {
-	dir := t.TempDir()
-	take := func(want string) *slot {
-		t.Helper()
-		s, err := takeSlot(dir, "overlay")
-		if err != nil {
-			t.Fatal(err)
+func TestSlowOrSmall(t *testing.T) {
+	ext4, nfs := mounts.FileSystem{Name: "ext4", Local: true}, mounts.FileSystem{Name: "NFS"}
+	for _, c := range []struct {
+		kind mounts.FileSystem
+		free int64
+		want string
+	}{
+		{ext4, 20e9, ""},
+		{ext4, 300e6, "where only 300 MB are free"},
+		{nfs, 20e12, "on no local disk that pipefs knows (NFS), and may be slower there than made again"},
+	} {
+		if got := slowOrSmall(c.kind, c.free); got != c.want {
+			t.Errorf("%+v, %d free: %q, want %q", c.kind, c.free, got, c.want)
 		}
-		if filepath.Base(s.dir) != want {
-			t.Errorf("got %s, want %s", s.dir, want)
-		}
-		return s
 	}
-	a := take("overlay.0")
-	b := take("overlay.1")
-	a.release()
-	a = take("overlay.0")
-	take("overlay.2").release()
-	a.release()
-	b.release()
+	t.Setenv("SLURM_TMPDIR", "")
+	if got := localDisk(); got != "DIR" {
+		t.Error(got)
+	}
+	t.Setenv("SLURM_TMPDIR", "/scratch/7")
+	if got := localDisk(); got != "$SLURM_TMPDIR/pipefs" {
+		t.Error(got)
+	}
 }
 
 func TestWhy(t *testing.T) {

@@ -64,6 +64,9 @@ func openBench(env *environ, c *benchConfig) (_ *bench, err error) {
 	if b.work, err = workPath(c.work); err != nil {
 		return nil, err
 	}
+	if c.work == "" {
+		noteCache(noter(env.stderr), filepath.Dir(b.work), "--work")
+	}
 	return b, b.limit()
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -190,48 +191,56 @@ func (m *running) openOverlay(c *mountConfig, dir string, o *produce.Options, li
 		log.Info("nothing that is prepared is kept", "cause", "--store-max 0")
 		return nil
 	}
-	explicit := dir != ""
-	if !explicit {
-		var err error
-		if dir, err = cachePath(c.source); err != nil {
-			log.Warn("nothing that is prepared can be kept", "cause", err)
-			return nil
-		}
-	}
 	overlay, at, err := m.takeOverlay(c, dir, limit, log)
 	switch {
 	case err == nil:
 		log.Info("keeping what is prepared", "dir", at)
 		m.overlay, o.Overlay = overlay, overlay
 		return nil
-	case explicit:
+	case dir != "":
 		return exit.With(exit.Mount, fmt.Errorf("--store %s: %w", dir, err))
 	}
-	log.Warn("nothing that is prepared can be kept", "dir", dir, "cause", err)
+	log.Warn("nothing that is prepared can be kept", "cause", err)
 	return nil
 }
 
+// takeOverlay opens an overlay in dir, or in the user's cache directory.
 func (m *running) takeOverlay(c *mountConfig, dir string, limit *vfs.Bucket, log *slog.Logger) (*store.Overlay, string, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, "", err
-	}
-	s, err := takeSlot(dir, "overlay")
+	s, most, err := c.takeSlot(dir)
 	if err != nil {
 		return nil, "", err
 	}
-	most := c.storeMax
-	if most < 0 {
-		most = defaultStoreMax(dir)
-	}
-	overlay, err := store.OpenOverlay(s.dir, store.OverlayOptions{
-		FS: limited(nil, limit), Logger: log, MaxBytes: most, VerifyOnce: c.verify == "once",
+	overlay, err := store.OpenOverlay(s.Dir, store.OverlayOptions{
+		FS: limited(nil, limit), Logger: log, MaxBytes: most, Room: s.Room, VerifyOnce: c.verify == "once",
 	})
 	if err != nil {
-		s.release()
+		s.Release()
 		return nil, "", err
 	}
-	m.close = append(m.close, func() error { s.release(); return nil }, overlay.Close)
-	return overlay, s.dir, nil
+	m.close = append(m.close, func() error { s.Release(); return nil }, overlay.Close)
+	return overlay, s.Dir, nil
+}
+
+// takeSlot also says how much this mount may keep, in bytes; 0 leaves that to what all
+// mounts may.
+func (c *mountConfig) takeSlot(dir string) (*cachedir.Slot, int64, error) {
+	most := max(c.storeMax, 0)
+	if dir == "" {
+		root, err := cacheRoot()
+		if err != nil {
+			return nil, 0, err
+		}
+		s, err := root.Take(c.source, c.dir, most)
+		return s, most, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, 0, err
+	}
+	if most == 0 {
+		most = defaultStoreMax(dir)
+	}
+	s, err := cachedir.TakeSlot(dir)
+	return s, most, err
 }
 
 func (m *running) newFS(socket string, links []rootLink, log *slog.Logger) (*fs.FS, error) {

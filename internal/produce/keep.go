@@ -131,7 +131,7 @@ func (p *Producer) keep(j *job, s transcode.Split) error {
 	case !errors.Is(err, store.ErrFull):
 		p.log.Warn("cannot keep what was produced; it will be made again", "sample", j.file.Path, "key", j.plan.Key(), "cause", err)
 	case p.full.CompareAndSwap(0, time.Now().UnixNano()):
-		why := "the store of this mount has reached its limit (--store-max)"
+		why := "the limit is reached (pipefs cache limit, --store-max)"
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 			why = "the disk is full"
 		}

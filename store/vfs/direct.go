@@ -20,7 +20,7 @@ type direct struct{ FS }
 
 // Open implements [FS].
 func (d direct) Open(name string) (File, error) {
-	fd, err := openRegular(name, os.O_RDONLY|syscall.O_DIRECT)
+	fd, err := OpenRegular(name, os.O_RDONLY|syscall.O_DIRECT)
 	if err != nil {
 		return d.FS.Open(name)
 	}

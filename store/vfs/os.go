@@ -37,7 +37,7 @@ func (f osFile) Scattered() { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RAND
 func (f osFile) Fetch(off, n int64) { _ = unix.Fadvise(int(f.Fd()), off, n, unix.FADV_WILLNEED) }
 
 func open(name string, flag int) (File, error) {
-	f, err := openRegular(name, flag)
+	f, err := OpenRegular(name, flag)
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,9 @@ func open(name string, flag int) (File, error) {
 // more rights wait for ever, or write elsewhere.
 var ErrNotRegular = errors.New("not a regular file (a link, a FIFO or a device): pipefs does not open it; remove it")
 
-// openRegular opens a regular file by its own name. It neither follows a link nor
+// OpenRegular opens a regular file by its own name. It neither follows a link nor
 // waits.
-func openRegular(name string, flag int) (*os.File, error) {
+func OpenRegular(name string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(name, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
 		return nil, notRegular(name)
@@ -122,7 +122,7 @@ func (osFS) SyncDir(dir string) error {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
-	f, err := openRegular(name, os.O_RDWR|os.O_CREATE)
+	f, err := OpenRegular(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}

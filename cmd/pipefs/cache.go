@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/pipefs/pipefs/internal/cachedir"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
+)
+
+// autoLimit is the limit that follows the disk.
+const autoLimit = "auto"
+
+func cacheCommand(env *environ) *command {
+	var all, asJSON bool
+	return &command{
+		name: "cache", args: "list|clear|limit [DATASET|SIZE]", min: 1, max: 2,
+		brief: "show, remove and limit what mounts have kept",
+		about: "What mounts prepare is kept in $XDG_CACHE_HOME/pipefs, or ~/.cache/pipefs, and found again by the next mount of the dataset. All mounts of a user together keep no more than the limit: a tenth of the space that would be free without the cache, at most 50GB, unless one is set here. Where it is reached, what no mount uses is removed, the oldest first; then mounts go on without keeping.",
+		examples: []example{
+			{"pipefs cache list", "what is kept of which dataset, since when, and which mount uses it"},
+			{"pipefs cache limit 20GB", "from now on, for mounts that are there as well; limit auto undoes it, limit 0 keeps nothing"},
+			{"pipefs cache clear ~/imagenet", "remove what is kept of a dataset; --all removes everything. What a mount uses stays"},
+		},
+		words: []string{"dataset"},
+		options: []*option{
+			{name: "all", set: intoBool(&all), help: "with clear: of all datasets"},
+			{name: "json", set: intoBool(&asJSON), help: "with list: print JSON"},
+		},
+		run: func(_ context.Context, args []string) error {
+			root, err := cacheRoot()
+			if err != nil {
+				return exit.With(exit.System, err)
+			}
+			what, of := args[0], ""
+			if len(args) == 2 {
+				of = args[1]
+			}
+			switch {
+			case all && what != "clear", asJSON && what != "list":
+				return exit.Errorf(exit.Usage, "--all goes with clear, and --json with list")
+			case what == "list" && of == "":
+				return listCache(env.stdout, root, asJSON)
+			case what == "list":
+				return exit.Errorf(exit.Usage, "cache list lists all datasets: leave out %s", of)
+			case what == "clear" && all == (of != ""):
+				return exit.Errorf(exit.Usage, "cache clear takes a dataset, or --all: pipefs cache clear ~/imagenet")
+			case what == "clear":
+				return clearCache(env.stdout, root, of)
+			case what == "limit":
+				return limitCache(env.stdout, root, of)
+			}
+			return exit.Errorf(exit.Usage, "cache %s: there are list, clear and limit", what)
+		},
+	}
+}
+
+func listCache(w io.Writer, root *cachedir.Root, asJSON bool) error {
+	entries, err := root.List()
+	if err != nil {
+		return err
+	}
+	limit, set, err := root.Limit()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(w, struct {
+			Dir      string           `json:"dir"`
+			Limit    int64            `json:"limit"`
+			LimitSet bool             `json:"limit_set"`
+			Kept     []cachedir.Entry `json:"kept"`
+		}{root.Dir(), limit, set, append([]cachedir.Entry{}, entries...)})
+	}
+	total := int64(0)
+	if len(entries) > 0 {
+		t := newTable(w, "dataset", "kept", "last used", "used by")
+		for _, e := range entries {
+			total += e.Bytes
+			by := ""
+			if e.InUse {
+				by = e.Use.Mount
+			}
+			t.AppendRow(table.Row{e.Dataset, formatSize(e.Bytes), e.Used.Format(time.DateTime), by})
+		}
+		right(t, 2)
+		t.Render()
+	}
+	fmt.Fprintf(w, "%s of %s in %s\n", formatSize(total), formatSize(limit), root.Dir())
+	return nil
+}
+
+func clearCache(w io.Writer, root *cachedir.Root, dataset string) error {
+	if dataset != "" {
+		var err error
+		if dataset, err = mounts.Resolve(dataset); err != nil {
+			return err
+		}
+	}
+	removed, used, err := root.Clear(dataset)
+	if err != nil {
+		return err
+	}
+	bytes := int64(0)
+	for _, e := range removed {
+		bytes += e.Bytes
+	}
+	for _, e := range used {
+		fmt.Fprintf(w, "left %s of %s: the mount %s uses it\n", formatSize(e.Bytes), e.Dataset, e.Use.Mount)
+	}
+	if dataset != "" && len(removed)+len(used) == 0 {
+		fmt.Fprintf(w, "nothing is kept of %s\n", dataset)
+		return nil
+	}
+	fmt.Fprintf(w, "removed %s\n", formatSize(bytes))
+	return nil
+}
+
+func limitCache(w io.Writer, root *cachedir.Root, size string) error {
+	if size != "" {
+		limit := int64(-1)
+		if size != autoLimit {
+			var err error
+			if limit, err = parseSize(size); err != nil {
+				return exit.With(exit.Usage, err)
+			}
+		}
+		if err := root.SetLimit(limit); err != nil {
+			return err
+		}
+	}
+	limit, set, err := root.Limit()
+	if err != nil {
+		return err
+	}
+	how := "as it was set"
+	if !set {
+		how = "a tenth of what would be free without the cache, at most 50GB"
+	}
+	fmt.Fprintf(w, "limit %s: %s\n", formatSize(limit), how)
+	return nil
+}

@@ -1,0 +1,297 @@
+package cachedir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+const mb = 1 << 20
+
+// fill makes a slot hold so many bytes, as its mount would: after it has asked.
+func fill(t *testing.T, s *Slot, bytes int64) {
+	t.Helper()
+	if err := s.Room(bytes); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s.Dir, bytes)
+}
+
+func write(t *testing.T, dir string, bytes int64) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "packs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, "packs", "1.pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(bytes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func take(t *testing.T, r *Root, dataset string) *Slot {
+	t.Helper()
+	s, err := r.Take(dataset, "/mnt", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// kill does what the kernel does when a process is killed.
+func kill(s *Slot) { s.lock.Close() }
+
+// used says when a slot was used last.
+func used(t *testing.T, s *Slot, ago time.Duration) {
+	t.Helper()
+	when := time.Now().Add(-ago)
+	if err := os.Chtimes(s.Dir+lockSuffix, when, when); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isThere(s *Slot) bool {
+	_, err := os.Stat(s.Dir)
+	return err == nil
+}
+
+func limited(t *testing.T, limit int64) *Root {
+	t.Helper()
+	r := Open(t.TempDir())
+	if err := r.SetLimit(limit); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestSlots(t *testing.T) {
+	dir := t.TempDir()
+	slot := func(want string) *Slot {
+		t.Helper()
+		s, err := TakeSlot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(s.Dir) != want {
+			t.Errorf("got %s, want %s", s.Dir, want)
+		}
+		return s
+	}
+	if Kept(dir) {
+		t.Error("something is kept in an empty directory")
+	}
+	a := slot("overlay.0")
+	b := slot("overlay.1")
+	a.Release()
+	a = slot("overlay.0")
+	slot("overlay.2").Release()
+	a.Release()
+	b.Release()
+	if !Kept(dir) || a.Room(1<<60) != nil {
+		t.Error("a slot in a directory of its own has no limit here")
+	}
+}
+
+// What nobody uses makes room, the one that was used longest ago first; what a mount
+// uses stays, and then there is no more room.
+func TestLimit(t *testing.T) {
+	r := limited(t, 20*mb)
+	oldest, old, busy := take(t, r, "/data/a"), take(t, r, "/data/b"), take(t, r, "/data/c")
+	for _, s := range []*Slot{oldest, old, busy} {
+		fill(t, s, 5*mb)
+	}
+	oldest.Release()
+	kill(old) // what it was granted beyond what it has is free again
+	used(t, oldest, 2*time.Hour)
+	used(t, old, time.Hour)
+
+	s := take(t, r, "/data/d")
+	defer s.Release()
+	fill(t, s, 8*mb)
+	if isThere(oldest) || !isThere(old) || !isThere(busy) {
+		t.Errorf("there are: oldest %v, old %v, busy %v", isThere(oldest), isThere(old), isThere(busy))
+	}
+	if _, err := os.Stat(filepath.Dir(oldest.Dir)); err == nil {
+		t.Error("the directory of a dataset without slots stayed")
+	}
+	fill(t, s, 13*mb)
+	if isThere(old) || !isThere(busy) {
+		t.Errorf("there are: old %v, busy %v", isThere(old), isThere(busy))
+	}
+	if err := s.Room(16 * mb); !errors.Is(err, ErrFull) {
+		t.Errorf("more than the limit: %v", err)
+	}
+	if err := s.Room(13 * mb); err != nil {
+		t.Errorf("what it has: %v", err)
+	}
+	busy.Release()
+	s.refused = time.Time{}
+	if err := s.Room(16 * mb); err != nil {
+		t.Errorf("after another mount went: %v", err)
+	}
+}
+
+// What was kept under a larger limit is given up, and one dataset's slots are several.
+func TestShrink(t *testing.T) {
+	r := limited(t, 20*mb)
+	a, b := take(t, r, "/data/a"), take(t, r, "/data/a")
+	fill(t, a, 6*mb)
+	fill(t, b, 6*mb)
+	b.Release()
+	if err := r.SetLimit(8 * mb); err != nil {
+		t.Fatal(err)
+	}
+	if isThere(b) || !isThere(a) {
+		t.Error("what nobody uses is to go, and what is used to stay")
+	}
+	if err := a.Room(9 * mb); !errors.Is(err, ErrFull) {
+		t.Errorf("a mount does not see the new limit: %v", err)
+	}
+	if err := r.SetLimit(4 * mb); err != nil {
+		t.Fatal(err)
+	}
+	a.Release()
+	a = take(t, r, "/data/a")
+	defer a.Release()
+	if isThere(a) {
+		t.Error("6 MB are kept under a limit of 4 MB")
+	}
+}
+
+// Mounts that ask at the same time are not given the same room.
+func TestTogether(t *testing.T) {
+	r := limited(t, 64*mb)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var all []*Slot
+	for i := range 8 {
+		wg.Go(func() {
+			s, err := r.Take(fmt.Sprint("/data/", i%3), "/mnt", 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			all = append(all, s)
+			mu.Unlock()
+			for n := int64(mb); s.Room(n) == nil; n += mb / 2 {
+				if n > 65*mb {
+					t.Error("no end")
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	total := int64(0)
+	for _, s := range all {
+		total += s.use.Granted
+		s.Release()
+	}
+	if total > 64*mb || total < 56*mb {
+		t.Errorf("%d MB were granted", total/mb)
+	}
+}
+
+func TestListAndClear(t *testing.T) {
+	r := limited(t, 100*mb)
+	a, b, c := take(t, r, "/data/a"), take(t, r, "/data/a"), take(t, r, "/data/c")
+	fill(t, a, 3*mb)
+	fill(t, b, 2*mb)
+	fill(t, c, mb)
+	a.Release()
+	c.Release()
+	used(t, c, time.Hour)
+	entries, err := r.List()
+	if err != nil || len(entries) != 3 {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+	for _, e := range entries {
+		if want := map[string]int64{a.Dir: 3 * mb, b.Dir: 2 * mb, c.Dir: mb}[e.Dir]; e.Bytes != want || e.InUse != (e.Dir == b.Dir) {
+			t.Errorf("%+v", e)
+		}
+		if e.InUse && e.Use.Mount != "/mnt" || !e.InUse && e.Use != (Use{}) {
+			t.Errorf("%+v", e)
+		}
+	}
+	if entries[2].Dataset != "/data/c" {
+		t.Errorf("the last one is %+v", entries[2])
+	}
+	removed, left, err := r.Clear("/data/a")
+	if err != nil || len(removed) != 1 || len(left) != 1 || isThere(a) || !isThere(b) || !isThere(c) {
+		t.Errorf("%+v, %+v, %v", removed, left, err)
+	}
+	b.Release()
+	if removed, left, err = r.Clear(""); err != nil || len(removed) != 2 || len(left) != 0 {
+		t.Errorf("%+v, %+v, %v", removed, left, err)
+	}
+	names, err := filepath.Glob(filepath.Join(r.Dir(), "*"))
+	if err != nil || len(names) != 2 { // limit and lock
+		t.Errorf("left behind: %q, %v", names, err)
+	}
+}
+
+// Without a limit that was set it follows the disk, and a mount may want more.
+func TestDefaultLimit(t *testing.T) {
+	r := Open(t.TempDir())
+	free, err := Free(r.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, set, err := r.Limit()
+	if err != nil || set || limit > mostByDefault || limit > free/2 {
+		t.Errorf("%d, %v, %v of %d", limit, set, err, free)
+	}
+	s, err := r.Take("/data", "/mnt", 1<<60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Release()
+	if err := s.Room(1 << 59); err != nil {
+		t.Errorf("a limit of its own: %v", err)
+	}
+	if err := r.SetLimit(mb); err != nil {
+		t.Fatal(err)
+	}
+	if limit, set, err := r.Limit(); limit != mb || !set || err != nil {
+		t.Errorf("%d, %v, %v", limit, set, err)
+	}
+	if err := r.SetLimit(-1); err != nil {
+		t.Fatal(err)
+	}
+	if _, set, _ := r.Limit(); set {
+		t.Error("the limit is still set")
+	}
+}
+
+// A slot whose lock file says nothing, or nonsense, counts as what it is.
+func TestNonsense(t *testing.T) {
+	r := limited(t, 10*mb)
+	a := take(t, r, "/data/a")
+	defer a.Release()
+	fill(t, a, 4*mb)
+	for _, text := range []string{"", "{", `{"granted": -5}`, `{"granted": "x"}`, "\x00\x00"} {
+		if err := os.WriteFile(a.Dir+lockSuffix, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := take(t, r, "/data/b")
+		if err := b.Room(7 * mb); !errors.Is(err, ErrFull) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err := b.Room(5 * mb); !errors.Is(err, ErrFull) { // the refusal holds for a while
+			t.Errorf("%q: %v", text, err)
+		}
+		b.refused = time.Time{}
+		if err := b.Room(5 * mb); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		b.Release()
+	}
+}

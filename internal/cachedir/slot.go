@@ -1,0 +1,202 @@
+package cachedir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+const (
+	slotName   = "overlay."
+	lockSuffix = ".lock"
+	maxSlots   = 1000 // of a dataset
+)
+
+// Use is what the lock file of a slot says while a mount has it.
+type Use struct {
+	Mount   string `json:"mount"`   // the directory of the mount
+	Granted int64  `json:"granted"` // bytes
+}
+
+// Slot is a directory that this process holds alone.
+type Slot struct {
+	// Dir need not exist.
+	Dir string
+
+	root *Root // nil: whoever gave the directory says how much may be kept there
+	lock *os.File
+	own  int64 // the limit that the mount has of its own; 0: none
+
+	mu      sync.Mutex
+	use     Use
+	refused time.Time
+}
+
+// TakeSlot finds the first directory dir/overlay.N that nobody holds: several mounts
+// of one dataset each get their own, and find it again the next time.
+func TakeSlot(dir string) (*Slot, error) {
+	for n := range maxSlots {
+		at := filepath.Join(dir, fmt.Sprint(slotName, n))
+		lock, err := tryLock(at + lockSuffix)
+		if errors.Is(err, errHeld) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &Slot{Dir: at, lock: lock}, nil
+	}
+	return nil, fmt.Errorf("%s: a thousand mounts of one dataset", dir)
+}
+
+// Release gives the directory to the next one who wants it.
+func (s *Slot) Release() {
+	now := time.Now()
+	_ = os.Chtimes(s.lock.Name(), now, now) // when it was used last
+	s.lock.Close()
+}
+
+// Kept reports whether mounts have kept in dir what they prepared.
+func Kept(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, slotName+"0"+lockSuffix))
+	return err == nil
+}
+
+var errHeld = errors.New("in use")
+
+// tryLock opens a file, made if need be, and locks it. errHeld says that somebody else
+// has it locked.
+func tryLock(path string) (*os.File, error) {
+	f, err := vfs.OpenRegular(path, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return f, nil
+	}
+	f.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, errHeld
+	}
+	return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+}
+
+// readFirst reads a file of at most a few kilobytes.
+func readFirst(path string) ([]byte, error) {
+	f, err := vfs.OpenRegular(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 2*noteBytes))
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// fit makes room for what a slot that was just taken holds, or gives that up. The
+// directory is locked.
+func (s *Slot) fit() error {
+	entries, err := s.root.entries()
+	if err != nil {
+		return err
+	}
+	limit, err := s.root.limit(entries, s.own)
+	if err != nil {
+		return err
+	}
+	if s.use.Granted > limit || s.own > 0 && s.use.Granted > s.own {
+		if err := s.root.discard(s.Dir); err != nil {
+			return err
+		}
+		s.use.Granted = 0
+	}
+	_, err = s.root.makeRoom(entries, s.Dir, limit-s.use.Granted)
+	return err
+}
+
+// ErrFull: all mounts together have used up the limit.
+var ErrFull = errors.New("the limit of the cache directory is used up")
+
+// again is how long a refusal holds: counting what is there takes a while.
+const again = 5 * time.Second
+
+// Room is asked before the slot holds so many bytes. ErrFull says that there is no room,
+// for now.
+func (s *Slot) Room(bytes int64) error {
+	if s.root == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bytes <= s.use.Granted {
+		return nil
+	}
+	if time.Since(s.refused) < again {
+		return ErrFull
+	}
+	unlock, err := s.root.lock()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		unlock()
+		go s.root.sweep() // takes a while, and whoever asks does not wait for it
+	}()
+	entries, err := s.root.entries()
+	if err != nil {
+		return err
+	}
+	limit, err := s.root.limit(entries, s.own)
+	if err != nil {
+		return err
+	}
+	// In steps, so that it is not asked for each sample.
+	step := min(max(limit/64, 1<<20), 64<<20)
+	others, err := s.root.makeRoom(entries, s.Dir, limit-bytes-step)
+	if err != nil {
+		return err
+	}
+	if others+bytes > limit {
+		s.refused = time.Now()
+		return ErrFull
+	}
+	s.use.Granted = min(bytes+step, limit-others)
+	return s.note()
+}
+
+// note writes what the slot is used for into its lock file.
+func (s *Slot) note() error {
+	text, err := json.Marshal(s.use)
+	if err != nil {
+		return err
+	}
+	// One write of always the same length: nobody reads the half of it.
+	_, err = s.lock.WriteAt(fmt.Appendf(nil, "%-*s\n", noteBytes-1, text), 0)
+	return err
+}
+
+const noteBytes = 4096
+
+// readUse reads what a slot is used for; the zero value where nothing tells.
+func readUse(path string) (use Use) {
+	text, err := readFirst(path)
+	if err != nil || json.Unmarshal(text, &use) != nil || use.Granted < 0 {
+		return Use{}
+	}
+	return use
+}
