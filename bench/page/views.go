@@ -74,6 +74,7 @@ func facts(r *views.Report) []Term {
 	add("Machine", r.Machine.CPU, cores, size(r.Machine.Memory, "%s of memory"), r.Machine.Kernel)
 	add("Disk", r.Machine.Disk)
 	add("Loader", r.Loader)
+	add("Assumed", r.Assumed)
 	if r.Compute != "" {
 		add("Accelerator", "emulated, "+r.Compute+" (time of a batch / samples in it)")
 	}

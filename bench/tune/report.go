@@ -111,6 +111,8 @@ type Report struct {
 	Samples  int   `json:"samples"`   // of the store
 	RawBytes int64 `json:"raw_bytes"` // that all of them take in full
 	Memory   int64 `json:"memory"`    // bytes that the page cache can hold, about
+	// Assumed says for which loaders the views are.
+	Assumed string `json:"assumed,omitempty"`
 	// Pairs of representations that were mixed.
 	Pairs []Pair `json:"pairs"`
 	// Views are the best mixes and what they were compared with, measured side by side.

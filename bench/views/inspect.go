@@ -128,7 +128,7 @@ func (r *runner) inspect(ctx context.Context) (err error) {
 			}
 			continue
 		}
-		if err := s.identify(r.Registry, m.Dir); err != nil {
+		if err := s.identify(r, m.Dir); err != nil {
 			s.fail(err)
 			continue
 		}
@@ -165,14 +165,19 @@ func (r *runner) inspect(ctx context.Context) (err error) {
 }
 
 // identify finds out which pipeline a subject shows. Links of a mount lead to one.
-func (s *subject) identify(registry *transcode.Registry, mnt string) error {
+func (s *subject) identify(r *runner, mnt string) error {
 	spec := s.View
 	if target, err := os.Readlink(filepath.Join(mnt, s.View)); err == nil {
 		spec, s.Path = filepath.Base(target), filepath.Base(target)
 	}
-	p, err := registry.Parse(spec)
+	p, err := r.Registry.Parse(spec)
 	if err != nil {
 		return err
+	}
+	if r.Cannot != nil {
+		if why := r.Cannot(p); why != "" {
+			return errors.New(why)
+		}
 	}
 	s.Same = true
 	for _, step := range p.Steps() {

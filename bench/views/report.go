@@ -22,6 +22,9 @@ type Report struct {
 	LeftOut int    `json:"left_out,omitempty"`
 	Broken  string `json:"broken,omitempty"`
 	Loader  string `json:"loader"`
+	// Assumed says for which loaders the views were chosen; empty where somebody
+	// named them.
+	Assumed string `json:"assumed,omitempty"`
 	// Pillow is how fast the built-in loader is beside Pillow in the same run, by
 	// format: 1 is as fast. Empty for other loaders, and where there is no Pillow.
 	Pillow  map[string]float64 `json:"pillow,omitempty"`

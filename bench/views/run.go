@@ -52,6 +52,9 @@ type Config struct {
 	// Work is a directory on the disk that is measured: for what mounts keep, and
 	// copies. It is left empty.
 	Work string
+	// Cannot says why the loader of the training cannot read a view, which is then not
+	// measured, or is empty.
+	Cannot func(transcode.Pipeline) string
 	// Registry knows the views of the source.
 	Registry *transcode.Registry
 	// Progress hears what is being done, how much of the whole is done, 0 to 1, and

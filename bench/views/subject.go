@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -321,68 +320,6 @@ func (r *runner) mount(ctx context.Context, fresh bool) (*mounted.Mount, error) 
 		return nil, err
 	}
 	return mounted.Open(ctx, r.Program, r.Source, append([]string{"--no-background", "--create-store", "--store", r.kept()}, r.Options...)...)
-}
-
-// forgetSource makes the page cache drop what a view is made from, and the view.
-func (r *runner) forgetSource(m *mounted.Mount, view string) error {
-	var err error
-	if r.Mount != "" { // others are mounted anew
-		err = forget(filepath.Join(m.Dir, view), r.list())
-	}
-	if r.Plain != "" {
-		err = errors.Join(err, forget(r.Plain, r.list()))
-	}
-	if r.Prepared {
-		err = errors.Join(err, loader.Forget(r.Source))
-	} else if r.Plain == "" {
-		err = errors.Join(err, forget(r.Source, r.list()))
-	}
-	return errors.Join(err, loader.Forget(r.kept()))
-}
-
-// forget makes the page cache drop files below dir; nil are all.
-func forget(dir string, files []string) error {
-	if files == nil {
-		return loader.Forget(dir)
-	}
-	for _, name := range files {
-		if err := loader.Forget(filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// weighed is how many files of a view are looked at for the size of all.
-const weighed = 512
-
-// sizeOfView is about how many bytes the files of a view have together.
-func sizeOfView(dir string, files []string) (int64, error) {
-	some := loader.Evenly(files, weighed)
-	var total int64
-	for _, name := range some {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			return 0, err
-		}
-		total += info.Size()
-	}
-	return int64(float64(total) / float64(len(some)) * float64(len(files))), nil
-}
-
-// sizeOf is the bytes of all files below dir that a mount has kept.
-func sizeOf(dir string) (total int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		info, err := e.Info()
-		if err == nil {
-			total += info.Size()
-		}
-		return err
-	})
-	return total, err
 }
 
 // summarize makes the row of what was measured.

@@ -26,6 +26,7 @@ type benchConfig struct {
 	views           []string
 	loader          string
 	exec            string
+	reader          string // of --for
 	python          string
 	workers, batch  int
 	compute         loader.Compute
@@ -72,8 +73,9 @@ func benchCommand(env *environ) *command {
 		},
 		words: []string{"view", "store", "strategy"},
 		options: append([]*option{
-			{name: "views", arg: "VIEW,…", def: "original, bmp-own, resize256-bmp-own and, with JPEG files, scan2 and scan5", set: intoWords(&lists.views), help: "views to compare. May be repeated"},
+			{name: "views", arg: "VIEW,…", def: "original, bmp-own, resize256-bmp-own and, with JPEG files, scan2 and scan5, or what --for reads", set: intoWords(&lists.views), help: "views to compare. May be repeated"},
 			{name: "loader", arg: "auto|builtin|torch", def: c.loader, set: intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), help: "who reads: one of pipefs that decodes as Pillow does, or ImageFolder and DataLoader of PyTorch with the usual augmentation; auto is PyTorch where it is installed"},
+			readerOption(&c.reader),
 			{name: "exec", arg: "COMMAND", set: intoString(&c.exec), help: "your own loader, run by sh; {view} stands for the directory. The number in its last line is taken for samples/s"},
 			{name: "python", arg: "FILE", def: "$PYTHON, python3", set: intoString(&c.python), help: "the interpreter that has PyTorch"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "of the loader"},
@@ -122,8 +124,8 @@ func (c *benchConfig) check() error {
 		return exit.Errorf(exit.Usage, "--exec is a loader of its own: leave out --loader %s", c.loader)
 	case c.pipeline == "" && (c.grey || c.compressions != nil || c.caches != nil || c.parallel != nil || c.weights != strategy.DefaultWeights):
 		return exit.Errorf(exit.Usage, "--grey, --compress, --caching, --parallel and --weights go with --pipeline")
-	case c.pipeline != "" && (c.views != nil || c.exec != "" || c.controls || c.compute.Batch != 0 || c.asCSV || c.loader != autoLoader):
-		return exit.Errorf(exit.Usage, "--pipeline compares strategies, without any loader: --views, --loader, --exec, --controls, --compute and --csv do not go with it")
+	case c.pipeline != "" && (c.views != nil || c.exec != "" || c.controls || c.compute.Batch != 0 || c.asCSV || c.loader != autoLoader || c.reader != ""):
+		return exit.Errorf(exit.Usage, "--pipeline compares strategies, without any loader: --views, --for, --loader, --exec, --controls, --compute and --csv do not go with it")
 	}
 	return nil
 }
@@ -164,7 +166,7 @@ func (b *bench) compare(ctx context.Context) error {
 		}
 		return err
 	}
-	report.Version, report.Limits = versionString(), b.limited
+	report.Version, report.Limits, report.Assumed = versionString(), b.limited, b.assumed
 	if b.c.compute.Batch != 0 {
 		report.Compute = fmt.Sprintf("%s/%d", b.c.compute.Time, b.c.compute.Batch)
 	}

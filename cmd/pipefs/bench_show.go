@@ -72,6 +72,9 @@ func printComparison(w io.Writer, r *views.Report) {
 	if r.LeftOut > 0 {
 		fmt.Fprintln(w, wrap(fmt.Sprintf("%s left out that cannot be decoded (%s)", plural(r.LeftOut, "sample", "samples"), r.Broken), 0))
 	}
+	if r.Assumed != "" {
+		fmt.Fprintln(w, wrap("assumed: "+r.Assumed, 0))
+	}
 	for _, line := range r.Limits {
 		fmt.Fprintln(w, wrap("limits: "+line, 0))
 	}

@@ -27,6 +27,7 @@ import (
 type tuneConfig struct {
 	store, dataset string // absolute
 	format         string
+	reader         string // of --for
 	allow          []string
 	l3             bool
 	apply          bool
@@ -64,6 +65,7 @@ func tuneCommand(env *environ) *command {
 			{name: "allow", arg: "resize,scan", set: intoList(&c.allow), help: "also compare views whose pixels are not those of the originals. May be repeated"},
 			{name: "l3", set: intoBool(&c.l3), help: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
 			{name: "mix-format", arg: "bmp|ppm", def: c.format, set: intoChoice(&c.format, "bmp", "ppm"), help: "how pixels are stored in full"},
+			readerOption(&c.reader),
 			{name: "max-bytes", arg: "SIZE", def: "what the disk has room for", set: intoSize(&c.maxBytes, 1), help: "how much the mix may take on disk"},
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset, for originals that the store cannot give back"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that the loader reads at once; that of the training"},
@@ -92,6 +94,11 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 			}
 			others = append(others, views...)
 		}
+	}
+	read := newReading(c.reader, nil)
+	others, err := c.readable(env, read, others)
+	if err != nil {
+		return err
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -124,6 +131,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if err != nil {
 		return err
 	}
+	report.Assumed = read.assumed(registry(c.limits), append(others, c.format+"-"+transcode.Own))
 	if c.html != "" {
 		about, sections, err := tuningPage(c, report)
 		if err != nil {
@@ -171,6 +179,30 @@ func (c *tuneConfig) withoutGaps(env *environ, views []string) ([]string, error)
 		}
 	}
 	return slices.DeleteFunc(views, g.lacks), nil
+}
+
+// readable leaves out views that the loader of --for cannot read: MNT/auto shows them
+// under the files' own names. Without raw pixels there is nothing to mix.
+func (c *tuneConfig) readable(env *environ, read reading, others []string) (kept []string, err error) {
+	r := registry(c.limits)
+	for i, v := range append([]string{c.format}, others...) {
+		p, err := r.Parse(v)
+		if err != nil {
+			return nil, err
+		}
+		switch why := read.cannot(p.WithOwnNames()); {
+		case why == "" && i > 0:
+			kept = append(kept, v)
+		case why == "":
+		case i == 0 && c.format != "bmp" && read.first(r, "bmp-"+transcode.Own) != "":
+			return nil, exit.Errorf(exit.Usage, "--mix-format %s: %s; bmp can be read", v, why)
+		case i == 0:
+			return nil, exit.Errorf(exit.Usage, "%s, and so there is no mix for it; pipefs bench --for %s compares what it reads", why, read.Name)
+		default:
+			fmt.Fprintf(env.stderr, "pipefs: left out: %s\n", why)
+		}
+	}
+	return kept, nil
 }
 
 // applyTuning stores the winner.
@@ -249,6 +281,9 @@ func printTuning(w io.Writer, r *tune.Report) {
 	}
 	alignRight(t, 6)
 	t.Render()
+	if r.Assumed != "" {
+		fmt.Fprintln(w, wrap("assumed: "+r.Assumed, 0))
+	}
 	fmt.Fprintln(w, tuningVerdict(r))
 }
 

@@ -19,7 +19,7 @@ func tuningPage(c *tuneConfig, r *tune.Report) (*views.Report, []page.Section, e
 	}
 	about := &views.Report{
 		Version: versionString(), Time: time.Now().UTC().Truncate(time.Second), Machine: machine, Source: c.store, Samples: r.Samples,
-		Prepared: true, Memory: r.Memory, Advice: views.Advice{Same: -1, Lossy: -1, Base: -1, Lines: []string{tuningVerdict(r)}},
+		Prepared: true, Memory: r.Memory, Assumed: r.Assumed, Advice: views.Advice{Same: -1, Lossy: -1, Base: -1, Lines: []string{tuningVerdict(r)}},
 	}
 	var sections []page.Section
 	for i := range r.Pairs {

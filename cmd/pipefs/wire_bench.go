@@ -43,6 +43,9 @@ type bench struct {
 	mixed    []string // views of what is stored in full
 	gaps     *gaps    // of the views that may be compared
 	limited  []string // how disk and memory are limited
+	reading  reading
+	usual    []string // views that are compared if none are named
+	assumed  string   // for which loaders the views are
 	// calibrate compares the built-in loader with Pillow; nil for others.
 	calibrate func(context.Context) (map[string]float64, error)
 }
@@ -111,19 +114,19 @@ func (b *bench) find() error {
 	if err != nil {
 		return err
 	}
-	if b.gaps, err = b.findGaps(s); err != nil {
-		return err
-	}
 	if b.files = l.samples; len(b.files) == 0 {
 		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", l.nothing(b.source))
 	}
-	return nil
+	b.reading = newReading(b.c.reader, loader.Extensions(b.files))
+	b.usual = compared(b.registry, b.reading, b.mixed)
+	b.gaps, err = b.findGaps(s)
+	return err
 }
 
 // findGaps finds the views that cannot be measured, because they lack samples.
 func (b *bench) findGaps(s *source) (*gaps, error) {
 	if b.mnt == "" && b.c.dataset == "" {
-		return s.gaps(b.env, b.c.limits, b.usual()...)
+		return s.gaps(b.env, b.c.limits, b.usual...)
 	}
 	g := &gaps{}
 	if b.mnt == "" {
@@ -245,17 +248,21 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 	c := b.c
 	named := c.views
 	if named == nil {
-		named = b.usual()
-		b.tellGaps(named)
-		named = slices.DeleteFunc(named, b.gaps.lacks)
+		b.tellGaps(b.usual)
+		named = slices.DeleteFunc(b.usual, b.gaps.lacks)
+		b.assumed = b.reading.assumed(b.registry, named)
 	} else {
 		b.tellGaps(named) // they are measured as they are
 	}
 	for _, v := range named {
 		switch v {
-		case "mix", "auto", "current": // links of a mount
+		case "mix", "auto", "current": // links of a mount: where they lead is seen there
 		default:
-			if _, err := b.registry.Parse(v); err != nil {
+			p, err := b.registry.Parse(v)
+			if err == nil {
+				err = b.reading.check("--views", p)
+			}
+			if err != nil {
 				return views.Config{}, err
 			}
 		}
@@ -265,7 +272,7 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 		return views.Config{}, err
 	}
 	return views.Config{
-		Program: b.program, Source: b.source, Mount: b.mnt, Plain: b.plain, Options: b.options, Views: named, Controls: c.controls,
+		Program: b.program, Source: b.source, Mount: b.mnt, Plain: b.plain, Options: b.options, Views: named, Controls: c.controls, Cannot: b.reading.cannot,
 		Loader: b.loader, Blind: c.exec != "", Workers: c.workers, Compute: c.compute,
 		Files: b.files, Prepared: b.prepared, Samples: c.samples, Rounds: c.rounds, Budget: c.budget, Memory: c.throttled.Memory, Work: b.work, Registry: b.registry,
 		Progress: func(what string, done float64, left time.Duration) {
@@ -277,13 +284,20 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 	}, nil
 }
 
-// usual are the views that are compared if none are named.
-func (b *bench) usual() []string {
-	usual := append([]string{transcode.Original, "bmp-own", "resize256-bmp-own"}, b.mixed...)
-	for _, name := range b.files {
-		switch strings.ToLower(filepath.Ext(name)) {
-		case ".jpg", ".jpeg":
-			return append(usual, "scan2", "scan5")
+// compared are the views that are compared if none are named: of each line the first
+// that the loader reads. Mixed are views of what a store has in full.
+func compared(registry *transcode.Registry, r reading, mixed []string) []string {
+	lines := [][]string{{transcode.Original}, {"bmp-own", "bmp"}, {"resize256-bmp-own", "resize256-bmp", "resize256-jpeg90-own", "resize256-jpeg90"}}
+	for _, v := range mixed {
+		lines = append(lines, []string{v})
+	}
+	if slices.Contains(r.extensions, ".jpg") || slices.Contains(r.extensions, ".jpeg") {
+		lines = append(lines, []string{"scan2"}, []string{"scan5"})
+	}
+	var usual []string
+	for _, line := range lines {
+		if v := r.first(registry, line...); v != "" {
+			usual = append(usual, v)
 		}
 	}
 	return usual

@@ -1,0 +1,104 @@
+package loader
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Reader is a loader that trainings use, by what it can read: a view that it cannot
+// read is not worth measuring.
+type Reader struct {
+	Name string // of an option
+	What string // in words
+	// Lists are the extensions of files that it finds in a directory, whatever their
+	// case; nil where it is given the names of files.
+	Lists []string
+	// Decodes are the formats that it decodes, going by a file's content.
+	Decodes []transcode.Format
+}
+
+// Readers are those that are known. Extensions and formats are those of torchvision
+// 0.14 to 0.26 (datasets.folder.IMG_EXTENSIONS; torchvision.io decodes GIF and WebP
+// from 0.20 on, TorchCodec from 0.16 on), timm 1.0 (IMG_EXTENSIONS), Keras 3.15
+// (ALLOWLIST_FORMATS; tf.image.decode_image), Ultralytics 8.4 (IMG_FORMATS, of names and
+// of what Pillow calls the content), DALI 1.42 (file_filters; decoders.image) and
+// Hugging Face datasets 5.2 (IMAGE_EXTENSIONS; Pillow).
+var Readers = []Reader{
+	{"torch", "torchvision's ImageFolder", []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}, byPillow},
+	{"timm", "timm", []string{".png", ".jpg", ".jpeg"}, byPillow},
+	{"keras", "Keras' image_dataset_from_directory", []string{".bmp", ".gif", ".jpeg", ".jpg", ".png"}, []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.GIF}},
+	{"yolo", "Ultralytics", []string{".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}, []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.TIFF, transcode.WebP}},
+	{"dali", "DALI's file reader", []string{".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".pnm", ".ppm", ".pgm", ".pbm", ".webp"}, []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.PNM, transcode.TIFF, transcode.WebP}},
+	{"hf", "Hugging Face's imagefolder", []string{".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".dib", ".ppm", ".pgm", ".pbm", ".pnm", ".gif", ".tif", ".tiff", ".webp"}, byPillow},
+	{"torchvision-io", "torchvision.io or TorchCodec", nil, []transcode.Format{transcode.JPEG, transcode.PNG}},
+}
+
+// byPillow are the formats of views that Pillow decodes, and of samples.
+var byPillow = []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.PNM, transcode.TIFF, transcode.WebP, transcode.GIF}
+
+// ReaderNames are the names of Readers.
+func ReaderNames() []string {
+	names := make([]string, len(Readers))
+	for i, r := range Readers {
+		names[i] = r.Name
+	}
+	return names
+}
+
+// FindReader finds one by its name.
+func FindReader(name string) (Reader, bool) {
+	i := slices.IndexFunc(Readers, func(r Reader) bool { return r.Name == name })
+	if i < 0 {
+		return Reader{}, false
+	}
+	return Readers[i], true
+}
+
+// Reads says why the reader cannot read what a view makes of samples, or is empty.
+// Extensions are those that samples have in the dataset. What a view leaves as it is
+// counts as readable: it is no worse than without the view.
+func (r Reader) Reads(p transcode.Pipeline, extensions []string) (why string) {
+	steps := p.Steps()
+	if len(steps) == 0 {
+		return ""
+	}
+	last := steps[len(steps)-1].Kind
+	if last.Ext == "" { // a JPEG stays one, under its own name
+		return ""
+	}
+	if !slices.Contains(r.Decodes, last.Format) {
+		return fmt.Sprintf("%s cannot read the %s files of %s: it decodes %s", r.What, last.Format, p, join(r.Decodes))
+	}
+	listed := []string{"." + last.Ext}
+	if p.OwnNames() {
+		listed = extensions
+	}
+	for _, ext := range listed {
+		if r.Lists != nil && !slices.Contains(r.Lists, strings.ToLower(ext)) {
+			return fmt.Sprintf("%s does not find the %s files of %s: it goes by the extensions %s", r.What, ext, p, strings.Join(r.Lists, ", "))
+		}
+	}
+	return ""
+}
+
+func join(formats []transcode.Format) string {
+	words := make([]string, len(formats))
+	for i, f := range formats {
+		words[i] = f.String()
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// Extensions are those of files, each once, with their dot and in the files' order.
+func Extensions(files []string) (all []string) {
+	for _, name := range files {
+		if ext := strings.ToLower(path.Ext(name)); !slices.Contains(all, ext) {
+			all = append(all, ext)
+		}
+	}
+	return all
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// readerOption is --for: the loader of the training.
+func readerOption(p *string) *option {
+	names := loader.ReaderNames()
+	return &option{name: "for", arg: strings.Join(names, "|"), def: "what most of them read", set: intoChoice(p, names...),
+		help: "the loader of the training: torchvision's ImageFolder (torch), timm, Keras' image_dataset_from_directory, Ultralytics (yolo), DALI, Hugging Face's imagefolder (hf), torchvision.io or TorchCodec. What it cannot read is neither measured nor recommended"}
+}
+
+// reading says which views a loader can read.
+type reading struct {
+	*loader.Reader          // of --for; nil without
+	extensions     []string // of the dataset's samples, as far as they are known
+}
+
+func newReading(name string, extensions []string) reading {
+	if r, ok := loader.FindReader(name); ok {
+		return reading{&r, extensions}
+	}
+	return reading{nil, extensions}
+}
+
+// cannot says why a view cannot be read, and what to write instead, or is empty.
+func (r reading) cannot(p transcode.Pipeline) string {
+	if r.Reader == nil {
+		return ""
+	}
+	why := r.Reads(p, r.extensions)
+	if why == "" {
+		return ""
+	}
+	for _, other := range []transcode.Pipeline{p.WithOwnNames(), p.Whole()} {
+		if r.Reads(other, r.extensions) == "" {
+			return why + "; write " + other.String()
+		}
+	}
+	return why
+}
+
+// first is the first of some views that can be read, or empty.
+func (r reading) first(registry *transcode.Registry, views ...string) string {
+	for _, v := range views {
+		if p, err := registry.Parse(v); err == nil && r.cannot(p) == "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// assumed says for which loaders views were chosen.
+func (r reading) assumed(registry *transcode.Registry, views []string) string {
+	if r.Reader != nil {
+		return fmt.Sprintf("the views are some that %s reads (--for %s)", r.What, r.Name)
+	}
+	var can, not []string
+	for _, one := range loader.Readers {
+		reads := true
+		for _, v := range views {
+			if p, err := registry.Parse(v); err == nil && one.Reads(p, r.extensions) != "" {
+				reads = false
+			}
+		}
+		if reads {
+			can = append(can, one.Name)
+		} else {
+			not = append(not, one.Name)
+		}
+	}
+	switch {
+	case len(not) == 0:
+		return ""
+	case len(can) == 0:
+		return "no loader that --for knows reads all of these views"
+	}
+	return fmt.Sprintf("the views are for loaders that read all of them: %s; not for %s (--for changes that)", strings.Join(can, ", "), strings.Join(not, ", "))
+}
+
+// check refuses a view that was named and cannot be read.
+func (r reading) check(option string, p transcode.Pipeline) error {
+	if why := r.cannot(p); why != "" {
+		return exit.Errorf(exit.Usage, "%s %s: %s", option, p, why)
+	}
+	return nil
+}
