@@ -91,8 +91,8 @@ func viewOf(r *transcode.Registry, prefix transcode.Pipeline) string {
 	if !decoded {
 		spec += "-"
 	}
-	// ppm is for whatever reads pictures, and npy for what only it can hold.
-	for _, spec := range []string{prefix.String(), spec + "ppm", spec + "npy"} {
+	// bmp is for whatever reads pictures, and npy for what only it can hold.
+	for _, spec := range []string{prefix.String(), spec + "bmp", spec + "npy"} {
 		if _, err := r.Parse(spec); err == nil {
 			return spec
 		}

@@ -10,14 +10,14 @@ import (
 // TestSplits wants PRESTO's names, and views that hold what is stored.
 func TestSplits(t *testing.T) {
 	for spec, want := range map[string]string{
-		"resize256-center": "unprocessed:original packed:original decoded:ppm resize256:resize256-ppm center:resize256-center-npy",
-		"npy":              "unprocessed:original packed:original decoded:ppm",
-		"ppm":              "unprocessed:original packed:original decoded:ppm ppm:ppm",
+		"resize256-center": "unprocessed:original packed:original decoded:bmp resize256:resize256-bmp center:resize256-center-npy",
+		"npy":              "unprocessed:original packed:original decoded:bmp",
+		"bmp":              "unprocessed:original packed:original decoded:bmp bmp:bmp",
 		"scan5":            "unprocessed:original packed:original scan5:scan5",
-		"scan5-resize64-grey-center-chw": "unprocessed:original packed:original scan5:scan5 decoded:scan5-ppm resize64:scan5-resize64-ppm " +
-			"grey:scan5-resize64-grey-ppm center:scan5-resize64-grey-center-npy chw:scan5-resize64-grey-center-chw-npy",
-		"resize64-jpeg90": "unprocessed:original packed:original decoded:ppm resize64:resize64-ppm jpeg90:resize64-jpeg90",
-		"center-grey":     "unprocessed:original packed:original decoded:ppm center:center-npy grey:center-grey-npy",
+		"scan5-resize64-grey-center-chw": "unprocessed:original packed:original scan5:scan5 decoded:scan5-bmp resize64:scan5-resize64-bmp " +
+			"grey:scan5-resize64-grey-bmp center:scan5-resize64-grey-center-npy chw:scan5-resize64-grey-center-chw-npy",
+		"resize64-jpeg90": "unprocessed:original packed:original decoded:bmp resize64:resize64-bmp jpeg90:resize64-jpeg90",
+		"center-grey":     "unprocessed:original packed:original decoded:bmp center:center-npy grey:center-grey-npy",
 	} {
 		var got []string
 		p := parse(t, spec)

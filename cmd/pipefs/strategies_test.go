@@ -41,9 +41,9 @@ func TestPrintStrategies(t *testing.T) {
 	for _, test := range []struct{ spec, fastest, compression, want string }{
 		{"resize256-center", "unprocessed", "none", "Nothing is worth storing"},
 		{"resize256-center", "packed", "none", "pipefs pack --originals keep DATASET STORE"},
-		{"resize256-center", "decoded", "none", "pipefs materialize STORE ppm"},
+		{"resize256-center", "decoded", "none", "pipefs materialize STORE bmp"},
 		{"resize256-center", "resize256", "none", "store the result of resize256 and do center at each read: 3.05 times"},
-		{"resize256-center", "resize256", "none", "pipefs materialize STORE resize256-ppm"},
+		{"resize256-center", "resize256", "none", "pipefs materialize STORE resize256-bmp"},
 		{"resize256-center", "center", "zstd", "pipefs materialize STORE resize256-center-npy"},
 		{"resize256-center", "center", "zstd", "stands for zstd"},
 		{"scan5-crop64-npy", "scan5", "none", "and read MNT/scan5,"},

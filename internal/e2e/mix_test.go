@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pipefs/pipefs/internal/testmount"
+	"github.com/pipefs/pipefs/store"
 	packs "github.com/pipefs/pipefs/store"
 )
 
@@ -128,6 +129,29 @@ func TestStoredMix(t *testing.T) {
 	unmount()
 	damagePacks(t, store)
 	near(t, check(t), 0.4)
+}
+
+// TestTunedBefore: what was measured when pixels were those of ppm is led to, under own
+// names.
+func TestTunedBefore(t *testing.T) {
+	env := testmount.Home(t)
+	dir := filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", testmount.Generate(t, "-samples", "4"), dir)
+	for view, want := range map[string]string{
+		"ppm": "auto ppm-own mix ppm-own", "stored-ppm": "auto stored-ppm mix stored-ppm",
+		"resize256-ppm": "auto resize256-ppm-own mix bmp-own",
+	} {
+		if err := store.WriteAuto(dir, store.Auto{View: view}); err != nil {
+			t.Fatal(err)
+		}
+		mnt, unmount := testmount.MountOnce(t, env, dir, "--no-background")
+		auto, err := os.Readlink(filepath.Join(mnt, "auto"))
+		mix, err2 := os.Readlink(filepath.Join(mnt, "mix"))
+		if got := "auto " + auto + " mix " + mix; err != nil || err2 != nil || got != want {
+			t.Errorf("%s: %s, want %s; %v, %v", view, got, want, err, err2)
+		}
+		unmount()
+	}
 }
 
 // damagePacks changes bytes in the packs of the fraction bmp.
