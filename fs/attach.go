@@ -35,7 +35,7 @@ func checkMountDir(dir string, log *slog.Logger) error {
 // mount attaches the directory: by itself where that is permitted, through
 // fusermount3 otherwise.
 func (m *Mountpoint) mount(o *fuse.MountOptions) (*fuse.Server, error) {
-	fd, err := mountDirect(m.dir, o)
+	fd, err := mountDirect(m.dir, os.Geteuid(), os.Getegid(), o)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
 		server, viaErr := m.mountVia(o)
 		if viaErr != nil && os.Geteuid() == 0 {
@@ -46,17 +46,22 @@ func (m *Mountpoint) mount(o *fuse.MountOptions) (*fuse.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mount %s: %w", m.dir, err)
 	}
-	// go-fuse takes over a descriptor that is mounted already.
-	server, err := fuse.NewServer(m.fsys, fmt.Sprintf("/dev/fd/%d", fd), o)
+	return m.serve(fd, o)
+}
+
+// serve serves a connection that is mounted already.
+func (m *Mountpoint) serve(conn int, o *fuse.MountOptions) (*fuse.Server, error) {
+	server, err := fuse.NewServer(m.fsys, fmt.Sprintf("/dev/fd/%d", conn), o)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mount %s: %w", m.dir, err), detach(m.dir, true))
 	}
 	return server, nil
 }
 
-// mountDirect mounts and returns the descriptor of the connection. Processes
-// that the daemon starts do not inherit it: the mount would outlive the daemon.
-func mountDirect(dir string, o *fuse.MountOptions) (fd int, err error) {
+// mountDirect mounts for a user and returns the descriptor of the connection.
+// Processes that the daemon starts do not inherit it: the mount would outlive the
+// daemon.
+func mountDirect(dir string, uid, gid int, o *fuse.MountOptions) (fd int, err error) {
 	fd, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: "/dev/fuse", Err: err}
@@ -64,7 +69,7 @@ func mountDirect(dir string, o *fuse.MountOptions) (fd int, err error) {
 	flags := uintptr(unix.MS_RDONLY | unix.MS_NODEV | unix.MS_NOSUID)
 	data := []string{
 		fmt.Sprintf("fd=%d", fd), fmt.Sprintf("rootmode=%o", unix.S_IFDIR),
-		fmt.Sprintf("user_id=%d", os.Geteuid()), fmt.Sprintf("group_id=%d", os.Getegid()),
+		fmt.Sprintf("user_id=%d", uid), fmt.Sprintf("group_id=%d", gid),
 		fmt.Sprintf("max_read=%d", o.MaxWrite),
 	}
 	for _, option := range o.Options {

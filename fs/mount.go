@@ -29,6 +29,8 @@ type MountOptions struct {
 	// ReadAhead in bytes; 0 means DefaultReadAhead. It needs a permission that
 	// users have not; then the kernel's default stays.
 	ReadAhead int
+	// Premount is what is mounted already, with the options above; nil mounts.
+	Premount *Premount
 }
 
 // DefaultReadAhead is 4 MiB.
@@ -60,37 +62,28 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkMountDir(dir, f.log); err != nil {
-		return nil, err
+	if o.Premount == nil {
+		if err := checkMountDir(dir, f.log); err != nil {
+			return nil, err
+		}
 	}
 	if f.server.Load() != nil {
 		return nil, errors.New("mount: the file system is mounted already")
 	}
-	if o.Source == "" {
-		o.Source = "pipefs"
-	}
 	m := &Mountpoint{dir: dir, fsys: f, done: make(chan struct{})}
-	opts := &fuse.MountOptions{
-		Name: "pipefs", FsName: o.Source,
-		AllowOther:    o.AllowOther,
-		Options:       append([]string{"ro", "default_permissions"}, o.Options...),
-		MaxBackground: maxBackground, MaxWrite: maxRead, MaxReadAhead: maxRead,
-		IgnoreSecurityLabels: true, DisableXAttrs: true,
-		// Nodes never change, and a link that moves gets another node.
-		ExplicitDataCacheControl: true, EnableSymlinkCaching: true,
-		// Every page of a listing can come with attributes: see bulk. The kernel's own
-		// choice (CAP_READDIRPLUS_AUTO) would be the first page, before anybody can know.
-		// Bytes are in go-fuse's buffer already, where splice is the slowest way.
-		DisableSplice: true,
-		PanicHandler:  f.panicked,
-		Logger:        log.New(logWriter{f.log}, "", 0),
-	}
+	opts := o.kernel()
+	opts.PanicHandler, opts.Logger = f.panicked, log.New(logWriter{f.log}, "", 0)
 	if f.mode == PageCache {
 		// Nothing is passed through, and with it fewer file systems could be stacked
 		// on this one: containers do.
 		opts.DisabledCapabilities = fuse.CAP_PASSTHROUGH
 	}
-	if m.server, err = m.mount(opts); err != nil {
+	if o.Premount != nil {
+		m.server, err = m.serve(o.Premount.conn, opts)
+	} else {
+		m.server, err = m.mount(opts)
+	}
+	if err != nil {
 		return nil, err
 	}
 	stop := make(chan struct{})
@@ -113,10 +106,34 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 	if o.ReadAhead == 0 {
 		o.ReadAhead = DefaultReadAhead
 	}
-	if err := setReadAhead(dir, o.ReadAhead); err != nil {
+	raise := func(size int) error { return setReadAhead(dir, size) }
+	if o.Premount != nil {
+		raise = o.Premount.setReadAhead
+	}
+	if err := raise(o.ReadAhead); err != nil {
 		f.log.Debug("read-ahead stays the kernel's default", "cause", err)
 	}
 	return m, nil
+}
+
+// kernel are the options that do not depend on what is served.
+func (o MountOptions) kernel() *fuse.MountOptions {
+	if o.Source == "" {
+		o.Source = "pipefs"
+	}
+	return &fuse.MountOptions{
+		Name: "pipefs", FsName: o.Source,
+		AllowOther:    o.AllowOther,
+		Options:       append([]string{"ro", "default_permissions"}, o.Options...),
+		MaxBackground: maxBackground, MaxWrite: maxRead, MaxReadAhead: maxRead,
+		IgnoreSecurityLabels: true, DisableXAttrs: true,
+		// Nodes never change, and a link that moves gets another node.
+		ExplicitDataCacheControl: true, EnableSymlinkCaching: true,
+		// Every page of a listing can come with attributes: see bulk. The kernel's own
+		// choice (CAP_READDIRPLUS_AUTO) would be the first page, before anybody can know.
+		// Bytes are in go-fuse's buffer already, where splice is the slowest way.
+		DisableSplice: true,
+	}
 }
 
 // pollName is a name that go-fuse answers for itself.
@@ -144,8 +161,11 @@ func setReadAhead(dir string, size int) error {
 	if err := unix.Stat(dir, &st); err != nil {
 		return err
 	}
-	file := fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", unix.Major(st.Dev), unix.Minor(st.Dev))
-	return os.WriteFile(file, []byte(strconv.Itoa(size>>10)), 0)
+	return os.WriteFile(readAheadFile(unix.Major(st.Dev), unix.Minor(st.Dev)), []byte(strconv.Itoa(size>>10)), 0)
+}
+
+func readAheadFile(major, minor uint32) string {
+	return fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", major, minor)
 }
 
 // Dir is the absolute path of the mount.

@@ -16,7 +16,7 @@ func normalize(args []string, commands []*command) ([]string, error) {
 	mount := find(commands, "mount")
 	// mount(8) runs the program as mount.fuse.pipefs if it has that name in /sbin
 	if strings.HasPrefix(filepath.Base(program), "mount.") {
-		return join(program, mount, helper(rest))
+		return join(program, mount, asOwner(helper(rest)))
 	}
 	if len(rest) == 0 {
 		return args, nil
@@ -37,7 +37,7 @@ func normalize(args []string, commands []*command) ([]string, error) {
 		return join(program, c, rest[1:])
 	}
 	// the bare form, `pipefs DATASET MNT -o …`
-	flags, positional, err := reorder(rest, mount.options)
+	flags, positional, err := reorder(asOwner(rest), mount.options)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +129,15 @@ func helper(args []string) []string {
 		}
 	}
 	return kept
+}
+
+// asOwner has the daemon of a mount by mount(8) run as the owner of the dataset, unless
+// an option that follows says otherwise.
+func asOwner(args []string) []string {
+	if os.Geteuid() != 0 {
+		return args
+	}
+	return append([]string{"--setuid=" + ownerUser}, args...)
 }
 
 func unknownCommand(word string, commands []*command) error {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 // background starts the daemon and waits until its mount answers.
@@ -28,28 +30,32 @@ func background(ctx context.Context, env *environ, c *mountConfig, options []*op
 			return err
 		}
 	}
-	// Everything was resolved: the daemon works in /.
-	args := append([]string{"pipefs", "mount"}, again(daemonOptions(options))...)
 	err = daemon.Start(ctx, daemon.Child{
-		Args: append(args, "--", c.source, c.dir),
+		Args: daemonArgs(c, options),
 		Log:  file, Patience: c.patience, Notice: notice,
 		Say:  func(status string) { fmt.Fprintf(env.stderr, "pipefs: waiting for %s\n", status) },
 		Tell: func(text string) { fmt.Fprintf(env.stderr, "pipefs: note: %s\n", text) },
 	})
 	if err != nil {
+		if mounts.Dead(mounts.Probe(c.dir)) {
+			// A daemon that became another user may not be able to unmount.
+			err = errors.Join(err, mounts.Unmount(c.dir, true))
+		}
 		return exit.With(exit.Of(err), fmt.Errorf("%w\n(log: %s)", err, path))
 	}
 	fmt.Fprintf(env.stderr, "pipefs: mounted %s on %s (log: %s)\n", c.source, c.dir, path)
 	return nil
 }
 
-// daemonOptions leaves out -o, whose options were set one by one.
-func daemonOptions(options []*option) []*option {
+// daemonArgs is the command line of the daemon, which works in /: everything in it was
+// resolved, and the options of -o were set one by one.
+func daemonArgs(c *mountConfig, options []*option) []string {
 	var kept []*option
 	for _, o := range options {
 		if o.name != "o" && o.name != "foreground" {
 			kept = append(kept, o)
 		}
 	}
-	return kept
+	args := append([]string{"pipefs", "mount"}, again(kept)...)
+	return append(args, "--", c.source, c.dir)
 }

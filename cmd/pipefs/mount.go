@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -52,6 +53,8 @@ type mountConfig struct {
 	limitRead   int64 // bytes a second; 0: none
 	limitReads  int64 // reads a second; 0: none
 	patience    time.Duration
+	setuid      string        // name or number of a user; or ownerUser
+	premount    *pfs.Premount // what is mounted already
 }
 
 const (
@@ -105,6 +108,8 @@ func mountOptions(c *mountConfig) []*option {
 			help: "memory for --gpu, half of it on the GPU and half of it here; what the driver takes comes on top"},
 		{name: "gpu-share", arg: "N", def: "0", set: intoInt(&c.gpuShare, 0, maxShare),
 			help: "decode L3 for up to N other processes into memory of the GPU that they open, for which half of --gpu-memory is set aside; MNT/.pipefs/gpu/pipefs_gpu_shared.py is how they ask"},
+		{name: "setuid", arg: "USER|owner", def: "who starts it; owner for root in fstab and mount(8)", set: intoString(&c.setuid),
+			help: "mount as root, and run the daemon as USER, or as the owner of what is mounted, so that pictures are not decoded as root"},
 		{name: "limit-read", arg: "RATE", def: "none", set: intoRate(&c.limitRead),
 			help: "for measurements: read files of the dataset and of stores at no more than RATE, such as 50MB/s, as a slow disk would; what the page cache holds of them is slowed down as well"},
 		{name: "limit-reads", arg: "N", def: "none", set: intoInt(&c.limitReads, 1, 1e9),
@@ -155,9 +160,12 @@ func mountCommand(env *environ) *command {
 }
 
 func runMount(ctx context.Context, env *environ, c *mountConfig, options []*option) error {
-	// Where another process waits for this one, that one has checked everything.
-	if parent := daemon.Waiting(); parent != nil {
-		err := serve(ctx, env, c, parent)
+	if err := c.takePremount(); err != nil {
+		return err
+	}
+	// Where another process waits for this one, or was this one, it has checked everything.
+	if parent := daemon.Waiting(); parent != nil || c.premount != nil {
+		err := serveAsUser(ctx, env, c, options, parent)
 		if err != nil {
 			parent.Fail(classify(err))
 		}
@@ -175,7 +183,14 @@ func runMount(ctx context.Context, env *environ, c *mountConfig, options []*opti
 	if err != nil {
 		return err
 	}
+	user, err := c.user()
+	if err != nil {
+		return err
+	}
 	c.notes(env.stderr)
+	if user != nil {
+		c.tellUser(env.stderr, user)
+	}
 	if c.dryRun {
 		return nil
 	}
@@ -185,9 +200,25 @@ func runMount(ctx context.Context, env *environ, c *mountConfig, options []*opti
 		}
 	}
 	if c.foreground {
-		return serve(ctx, env, c, nil)
+		return serveAsUser(ctx, env, c, options, nil)
 	}
 	return background(ctx, env, c, options)
+}
+
+// serveAsUser is the daemon, which gives up root first if it is told to.
+func serveAsUser(ctx context.Context, env *environ, c *mountConfig, options []*option, parent *daemon.Parent) error {
+	user, err := c.user()
+	switch {
+	case err != nil:
+		return err
+	case user != nil:
+		return c.become(user, options, parent)
+	}
+	err = serve(ctx, env, c, parent)
+	if err != nil && c.premount != nil {
+		err = errors.Join(err, mounts.Unmount(c.dir, true))
+	}
+	return err
 }
 
 // resolve makes the two paths what the kernel will call them.

@@ -51,7 +51,7 @@ func serve(ctx context.Context, env *environ, c *mountConfig, parent *daemon.Par
 		signal.Ignore(syscall.SIGHUP)
 	}
 	out := env.stderr
-	if c.logFile != "" {
+	if c.logFile != "" && c.premount == nil {
 		file, err := openLog(c.logFile)
 		if err != nil {
 			return exit.With(exit.System, err)

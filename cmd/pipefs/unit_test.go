@@ -205,7 +205,12 @@ func TestAgain(t *testing.T) {
 	if err := setTwins(options, c.twins[0]+",log_file=l.log,max_segments=9000,max-pixels=1000"); err != nil {
 		t.Fatal(err)
 	}
-	got := again(daemonOptions(options))
+	c.source, c.dir = "/ds", "/mnt"
+	args := daemonArgs(&c, options)
+	if diff := cmp.Diff([]string{"--", "/ds", "/mnt"}, args[len(args)-3:]); diff != "" {
+		t.Fatal(diff)
+	}
+	got := args[2 : len(args)-3]
 	want := []string{"--cache=daemon", "--store=/tmp/s", "--no-follow=false", "--log-file=/tmp/l.log", "--images=a", "--images=b=c,d", "--max-pixels=1000", "--max-scans=300", "--max-segments=9000"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(diff)
@@ -214,7 +219,7 @@ func TestAgain(t *testing.T) {
 	if want := (transcode.Limits{MaxPixels: 1000, MaxScans: 300, MaxSegments: 9000}); d.limits != want {
 		t.Errorf("limits %+v", d.limits)
 	}
-	c.twins, c.foreground = nil, false
+	c.twins, c.foreground, c.source, c.dir = nil, false, "", ""
 	if diff := cmp.Diff(c, d, cmp.AllowUnexported(mountConfig{}, mixConfig{}, cacheConfig{})); diff != "" {
 		t.Errorf("the daemon understands something else:\n%s", diff)
 	}

@@ -104,12 +104,8 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger, note func(
 	if err := ctx.Err(); err != nil {
 		return nil, exit.Errorf(exit.Interrupted, "interrupted before the mount was made")
 	}
-	kernel := fs.MountOptions{Source: c.source, AllowOther: c.allowOther}
-	if c.noexec {
-		kernel.Options = append(kernel.Options, "noexec")
-	}
 	c.caching.answerAtOnce(c.cache)
-	m.mount, err = fs.Mount(c.dir, m.fs, kernel)
+	m.mount, err = fs.Mount(c.dir, m.fs, c.kernelOptions())
 	if err != nil {
 		return nil, exit.With(exit.Mount, err) // which names the directory
 	}
