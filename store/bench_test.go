@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/pipefs/pipefs/store/vfs"
@@ -173,6 +176,37 @@ func BenchmarkIndexBuild100k(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(src.n)*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+}
+
+// BenchmarkPackMany packs 1.28 million files of 100 bytes, as many as ImageNet has, and
+// tells the most memory that was resident.
+func BenchmarkPackMany(b *testing.B) {
+	src := benchSource{1_280_000, noise(random(b), 100)}
+	for b.Loop() {
+		peak := watchPeak(b)
+		benchPack(b, filepath.Join(b.TempDir(), "store"), src, scansEncoder{})
+		b.ReportMetric(peak()/1e6, "peak-MB")
+	}
+	b.ReportMetric(float64(src.n)*float64(b.N)/b.Elapsed().Seconds(), "files/s")
+}
+
+// watchPeak returns what tells the most memory, in bytes, that was resident since.
+func watchPeak(b *testing.B) func() float64 {
+	debug.FreeOSMemory()
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		b.Skip(err)
+	}
+	return func() (peak float64) {
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(status), "VmHWM:")
+		if _, err := fmt.Sscan(rest, &peak); err != nil {
+			b.Fatal(err)
+		}
+		return peak * 1024
+	}
 }
 
 func BenchmarkOpen100k(b *testing.B) {

@@ -267,6 +267,7 @@ func (p *packer) end(ctx context.Context) error {
 	if err := p.seal(); err != nil {
 		return err
 	}
+	p.state = nil // tens of bytes an entry
 	if p.indexed() {
 		return nil
 	}

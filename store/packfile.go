@@ -22,8 +22,10 @@ const (
 	trailerSize  = 36
 	// sealFooter seals a pack whose footer has grown to this, in bytes, however
 	// few its data: a footer is read into memory as a whole.
-	sealFooter = 64 << 20
-	maxFooter  = 2*sealFooter + maxMeta
+	sealFooter = 16 << 20
+	maxFooter  = 128<<20 + maxMeta // earlier versions wrote longer ones
+	// minMeta is the length of the entries of the shortest record, in bytes.
+	minMeta    = 38
 	partSuffix = ".part"
 )
 
@@ -174,7 +176,7 @@ func readFooter(f vfs.File, number uint32) (packSeal, []described, error) {
 // parseFooter reads a footer. Its records cover the pack without gap.
 func parseFooter(footer []byte, s packSeal) ([]described, error) {
 	d := decoder{b: footer}
-	n := d.count("number of records", maxFooter, 3)
+	n := d.count("number of records", maxFooter, 3+minMeta)
 	records := make([]described, 0, n)
 	end := int64(headerSize)
 	for range n {
@@ -182,6 +184,9 @@ func parseFooter(footer []byte, s packSeal) ([]described, error) {
 		r.at.pack = s.Number
 		r.at.size = int64(d.uvarint("length of a record's data", maxLen))
 		r.meta = d.bytes("length of a record's entries", maxMeta)
+		if d.err == nil && len(r.meta) < minMeta {
+			d.fail("a record with %d bytes of entries", len(r.meta))
+		}
 		if d.err != nil {
 			break
 		}

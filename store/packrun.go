@@ -112,33 +112,26 @@ func (r *packRun) produce(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, f := range shuffle(later, r.p.format.Seed) {
-		if err := r.find(ctx, f); err != nil {
+	for _, i := range shuffle(later, r.p.format.Seed) {
+		if err := r.find(ctx, later[i]); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-// shuffle orders by a hash of seed and path, so that the order of what is left
-// does not depend on what is stored already.
-func shuffle(files []SourceFile, seed uint64) []SourceFile {
-	type ranked struct {
-		rank [sha256.Size]byte
-		at   int32
-	}
-	ranks := make([]ranked, len(files))
+// shuffle returns the places of files ordered by a hash of seed and path, so that the
+// order of what is left does not depend on what is stored already.
+func shuffle(files []SourceFile, seed uint64) []int32 {
+	ranks := make([][sha256.Size]byte, len(files))
+	order := make([]int32, len(files))
 	var b []byte
 	for i, f := range files {
 		b = append(binary.LittleEndian.AppendUint64(b[:0], seed), f.Path...)
-		ranks[i] = ranked{sha256.Sum256(b), int32(i)}
+		ranks[i], order[i] = sha256.Sum256(b), int32(i)
 	}
-	slices.SortFunc(ranks, func(x, y ranked) int { return slices.Compare(x.rank[:], y.rank[:]) })
-	out := make([]SourceFile, len(files))
-	for i, r := range ranks {
-		out[i] = files[r.at]
-	}
-	return out
+	slices.SortFunc(order, func(x, y int32) int { return slices.Compare(ranks[x][:], ranks[y][:]) })
+	return order
 }
 
 // find gives a file to a worker; a directory needs none.
