@@ -21,9 +21,9 @@ func BenchmarkAutoLoader(b *testing.B) {
 		store, plain := filepath.Join(b.TempDir(), "store"), filepath.Join(b.TempDir(), "plain")
 		testmount.Command(b, env, "pack", "--originals", "keep", dataset, store)
 		testmount.Command(b, env, "tune", "--apply", store)
-		testmount.Command(b, env, "export", store, "ppm", plain)
+		testmount.Command(b, env, "export", store, "bmp", plain)
 		for _, epoch := range []string{"first", "later"} {
-			for control, dir := range map[string]string{"ppm": plain, "source": dataset} {
+			for control, dir := range map[string]string{"bmp": plain, "source": dataset} {
 				b.Run(name+"/"+epoch+"/"+control, func(b *testing.B) {
 					mnt, unmount := testmount.MountOnce(b, env, store, "--no-background")
 					defer func() { unmount() }()

@@ -18,12 +18,13 @@
 // A node is what the kernel calls an inode: one entry in one view. Its number is
 // computed, view<<32 | entry, so nothing is stored for it. FORGET only counts: a view
 // can go when the kernel knows no node of it. What a view shows as it is has the node
-// of the view `original`, like a hard link, so that the page cache holds it once. View 0
+// of the view `original`, like a hard link, so that the page cache holds it once; what
+// `bmp-own` or `stored-bmp` makes has the node of `bmp`. View 0
 // has the nodes that belong to no view: the root, its links, and `.pipefs`.
 //
 // The own name of an entry is its name in the dataset. The listed name is the
 // one under which a view lists it, with the extension of the format that the view
-// makes of it: `a.jpg` is listed as `a.bmp`. Every file has one listed name, and
+// makes of it: `a.jpg` is listed as `a.bmp`. A view of own names lists those. Every file has one listed name, and
 // listed names are unique. The own name leads to the same node, though it is not
 // listed, so that annotations which name `a.jpg` keep working.
 //
