@@ -28,6 +28,10 @@ func errno(err error) fuse.Status {
 		return estale
 	case errors.Is(err, iofs.ErrNotExist):
 		return fuse.ENOENT
+	case errors.Is(err, produce.ErrRefused):
+		// Not EACCES: no permission would help. It is the files that are refused, and not
+		// their directory: os.walk and glob pass over a directory that they cannot list.
+		return fuse.EPERM
 	case errors.Is(err, iofs.ErrPermission):
 		return fuse.EACCES
 	case errors.Is(err, context.Canceled):
@@ -54,6 +58,11 @@ func (f *FS) fail(v *view, op, path string, off int64, err error) fuse.Status {
 			args = append(args, "offset", off)
 		}
 		f.log.Error("I/O error", args...)
+	case fuse.EPERM:
+		// All files of the directory are refused for the same reason.
+		if r := (*produce.Refusal)(nil); errors.As(err, &r) && r.First() {
+			f.log.Error("directory refused", "view", v.name, "cause", err)
+		}
 	default:
 		f.log.Debug("request refused", "op", op, "view", v.name, "sample", path, "offset", off, "cause", err)
 	}

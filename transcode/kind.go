@@ -108,6 +108,9 @@ type Kind struct {
 	Restore func(ctx context.Context, whole, undo []byte, lim Limits) ([]byte, error)
 }
 
+// blends reports whether values are mixed or replaced, unless pixels are taken whole.
+func (k *Kind) blends() bool { return k.Effect == Resampling || k.Effect == Lossy }
+
 // Encoding makes a Kind.Apply of a function that writes pixels as a file.
 func Encoding(encode func(*Pixels) ([]byte, error)) func(context.Context, Payload, Call) (Payload, error) {
 	return func(_ context.Context, in Payload, _ Call) (Payload, error) {

@@ -88,6 +88,11 @@ func (p Pipeline) OfStored() Pipeline {
 // Steps returns the steps in order; the caller must not change them.
 func (p Pipeline) Steps() []Step { return p.steps }
 
+// Blends reports whether there are samples whose values p mixes or replaces.
+func (p Pipeline) Blends() bool {
+	return slices.ContainsFunc(p.steps, func(s Step) bool { return s.Kind.blends() })
+}
+
 // Len is the number of steps, an implied `decode` included.
 func (p Pipeline) Len() int { return len(p.steps) }
 

@@ -128,6 +128,12 @@ func maybeMask(i Info) bool {
 	return false
 }
 
+// Blends reports whether values of the sample are mixed or replaced: whether the plan
+// would harm it if it was a mask.
+func (p Plan) Blends() bool {
+	return slices.ContainsFunc(p.steps, func(s Applied) bool { return s.Kind.blends() && !s.Nearest })
+}
+
 // Unchanged reports whether the view shows the sample as it is.
 func (p Plan) Unchanged() bool { return len(p.steps) == 0 }
 

@@ -80,6 +80,15 @@ func (r *Registry) Extensions(f Format) []string {
 	return all
 }
 
+// FormatOf is the format that the extension of a name stands for, Unknown where no codec
+// has it.
+func (r *Registry) FormatOf(name string) Format {
+	if d := r.byExt[extension(name)]; d != nil {
+		return d.Format()
+	}
+	return Unknown
+}
+
 // extension is the lower-case extension of a name, without the dot.
 func extension(name string) string {
 	return strings.ToLower(strings.TrimPrefix(path.Ext(name), "."))

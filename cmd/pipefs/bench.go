@@ -35,6 +35,7 @@ type benchConfig struct {
 	budget          time.Duration
 	throttled       throttle.Limits
 	work            string
+	roles           transcode.Roles
 	limits          transcode.Limits
 
 	// strategies
@@ -100,7 +101,7 @@ func benchCommand(env *environ) *command {
 			{name: "csv", set: intoBool(&c.asCSV), help: "print the rows as CSV"},
 			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and plots that needs nothing else"},
 			{name: "plots", arg: "DIR", path: true, set: intoString(&c.plots), help: "write the plots as SVG and PNG files"},
-		}, limitOptions(&c.limits)...),
+		}, append(roleOptions(&c.roles), limitOptions(&c.limits)...)...),
 		run: func(ctx context.Context, args []string) error {
 			c.source, c.views, c.compressions, c.caches = args[0], lists.views, lists.compressions, lists.caches
 			if err := c.check(); err != nil {

@@ -43,13 +43,16 @@ func (b *bench) strategies(ctx context.Context) error {
 	if c.samples != 0 {
 		files = loader.Evenly(b.files, c.samples)
 	}
+	if err := b.noteRefusals(ctx, p.String()); err != nil {
+		return err
+	}
 	shown := newPhases(b.env)
 	defer shown.done()
 	var reports []*strategy.Report
 	for _, p := range pipelines {
 		var r *strategy.Report
 		r, err = strategy.Run(ctx, strategy.Config{
-			Registry: b.registry, Pipeline: p, Root: b.plain, Files: files, Dataset: len(b.files), Work: b.work,
+			Registry: b.registry, Roles: c.roles, Pipeline: p, Root: b.plain, Files: files, Dataset: len(b.files), Work: b.work,
 			Workers: c.parallel, Compressions: c.compressions, Caches: c.caches, Rounds: c.rounds, Weights: c.weights,
 			Progress: func(what string) { shown.show(p.String() + ": " + what) },
 		})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/raster"
 )
 
 func convertCommand(env *environ) *command {
@@ -130,7 +131,12 @@ func (c *conversion) apply(ctx context.Context, env *environ, r *transcode.Regis
 		}
 		return converted{src, info.Format, true}, nil
 	}
-	last := p.Steps()[p.Len()-1].Kind
+	last := plan.Steps()[plan.Len()-1].Kind
+	if c.role == transcode.Auto && plan.Blends() && raster.MayBeLabels(info) {
+		if px, err := r.Decode(ctx, src); err == nil && raster.LookOf(px) == raster.Labels {
+			return converted{}, exit.Errorf(exit.Usage, "it has few colours and hard edges, as masks have, and %s would blend them; say --role mask if it is a mask, or --role image if it is a picture", p)
+		}
+	}
 	if out := leftOut(p, plan); len(out) > 0 {
 		fmt.Fprintf(env.stderr, "pipefs: %s: left out %s, which would harm a mask (--role image says that it is a picture)\n", c.in, strings.Join(out, ", "))
 	}

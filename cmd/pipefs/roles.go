@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/produce"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -61,5 +65,44 @@ func (s *source) samples(r *transcode.Registry) iter.Seq[string] {
 			return true
 		}
 		walk("")
+	}
+}
+
+// refusals tells which directories of the samples views refuse, until somebody says what
+// is in them. It looks at a few samples of each, if a view blends pixels at all.
+func refusals(ctx context.Context, p *produce.Producer, samples []string, views []transcode.Pipeline) (refused []*produce.Refusal, err error) {
+	if !slices.ContainsFunc(views, transcode.Pipeline.Blends) {
+		return nil, nil
+	}
+	dirs := map[string]bool{}
+	for _, sample := range samples {
+		dir := strings.TrimSuffix(sample[:strings.LastIndexByte(sample, '/')+1], "/")
+		if dirs[dir] {
+			continue
+		}
+		dirs[dir] = true
+		for _, v := range views {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if e := (*produce.Refusal)(nil); errors.As(p.Refuses(dir, v), &e) {
+				refused = append(refused, e)
+			}
+		}
+	}
+	return refused, nil
+}
+
+// mostRefusals that are shown; the rest is counted.
+const mostRefusals = 10
+
+// tellRefusals says each in a line.
+func tellRefusals(refused []*produce.Refusal, tell func(line string)) {
+	for i, e := range refused {
+		if i == mostRefusals {
+			tell(fmt.Sprintf("%s refused for the same reason", plural(len(refused)-i, "more directory is", "more directories are")))
+			return
+		}
+		tell(e.Error())
 	}
 }

@@ -49,7 +49,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "mounted": cmdMounted, "signal": cmdSignal, "ended": cmdEnded, "gone": cmdGone, "many": cmdMany,
 			"listen": cmdListen, "heard": cmdHeard, "hold": cmdHold, "eventually": cmdEventually,
-			"photos": cmdPhotos, "costly": cmdCostly,
+			"photos": cmdPhotos, "costly": cmdCostly, "labels": cmdLabels,
 		},
 		RequireExplicitExec: true,
 	})
@@ -310,6 +310,21 @@ func cmdMany(ts *testscript.TestScript, _ bool, args []string) {
 	for i := 1; i < n; i++ {
 		ts.Check(os.Link(first, filepath.Join(dir, fmt.Sprint(i)+".jpg")))
 	}
+}
+
+// labels FILE: makes a mask in PNG whose colours are its labels.
+func cmdLabels(ts *testscript.TestScript, _ bool, args []string) {
+	img := image.NewRGBA(image.Rect(0, 0, 60, 40))
+	for i := range img.Pix {
+		x, y, c := i/4%60, i/4/60, i%4
+		img.Pix[i] = byte((x/10 + 6*(y/10) + 1) * (97 + 31*c))
+		if c == 3 {
+			img.Pix[i] = 255
+		}
+	}
+	var b bytes.Buffer
+	at := ts.MkAbs(args[0])
+	ts.Check(errors.Join(png.Encode(&b, img), os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, b.Bytes(), 0o644)))
 }
 
 // hold FILE: keeps a file open until the script ends; ! hold lets go of all.

@@ -84,6 +84,9 @@ func viewsCommand(env *environ) *command {
 				return err
 			}
 			t.Boxes = v.boxes(ctx, found)
+			if t.Refused, err = refusals(ctx, v.producer, t.samples, t.pipelines()); err != nil {
+				return err
+			}
 			if err := t.name(v); err != nil {
 				return err
 			}
@@ -124,6 +127,7 @@ type tally struct {
 	producer *produce.Producer
 	views    []*viewTally
 	dirs     int
+	samples  []string
 
 	example *sight       // of the unread, the first by path
 	Samples int          `json:"samples"`
@@ -135,6 +139,8 @@ type tally struct {
 	Perhaps int          `json:"perhaps_masks"` // unchanged in a view for that reason
 	Boxes   boxes        `json:"boxes"`
 	Views   []*viewTally `json:"views"`
+	// Refused are the directories that views refuse.
+	Refused []*produce.Refusal `json:"refused,omitempty"`
 }
 
 // viewTally is the part of one view.
@@ -160,7 +166,7 @@ func (t *tally) count(ctx context.Context, env *environ, s *source, all bool) (a
 	if err != nil {
 		return nil, err
 	}
-	t.Samples, t.Others, t.dirs, t.Views = len(l.samples), l.others, l.dirs, t.views
+	t.Samples, t.Others, t.dirs, t.Views, t.samples = len(l.samples), l.others, l.dirs, t.views, l.samples
 	names := l.samples
 	if !all {
 		names = loader.Evenly(names, looked)
@@ -250,6 +256,13 @@ func (t *tally) name(files *viewer) error {
 	return nil
 }
 
+func (t *tally) pipelines() (all []transcode.Pipeline) {
+	for _, v := range t.views {
+		all = append(all, v.Pipeline)
+	}
+	return all
+}
+
 // holds reports whether a view shows a sample as its steps make it, as far as that
 // depends on what is stored.
 func (t *tally) holds(v *viewTally, plan transcode.Plan, seen sight) bool {
@@ -325,6 +338,7 @@ func (t *tally) print(w io.Writer) {
 		note("%s unchanged in every view, such as %s: %s; pipefs info lists them", plural(t.Unread, "sample appears", "samples appear"), t.example.path, t.example.unread)
 	}
 	t.noteBoxes(note)
+	tellRefusals(t.Refused, func(line string) { note("%s", line) })
 	if t.Faults > 0 {
 		note("%s be read; pipefs info lists them", plural(t.Faults, "sample cannot", "samples cannot"))
 	}

@@ -102,6 +102,15 @@ func (b *bench) find() error {
 	} else if b.plain != "" {
 		b.options = append(b.options, "--dataset", b.plain)
 	}
+	if err := s.checkRoles(b.registry, b.c.roles); err != nil {
+		return err
+	}
+	for _, glob := range b.c.roles.Images {
+		b.options = append(b.options, "--images", glob)
+	}
+	for _, glob := range b.c.roles.Masks {
+		b.options = append(b.options, "--masks", glob)
+	}
 	for _, spec := range mixFormats {
 		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.store != nil && s.store.Fraction(whole) != nil {
 			b.mixed = append(b.mixed, spec)
@@ -155,6 +164,28 @@ func (b *bench) tellGaps(views []string) {
 	}
 }
 
+// noteRefusals says which directories the views refuse: their rows fail.
+func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
+	if b.mnt != "" {
+		return nil // it was told what its files are
+	}
+	c := exportConfig{source: b.source, view: transcode.Original, roles: b.c.roles}
+	v, err := openViewer(b.env, &c, func(*source) *transcode.Registry { return b.registry })
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	var views []transcode.Pipeline
+	for _, spec := range specs {
+		if p, err := b.registry.Parse(spec); err == nil {
+			views = append(views, p)
+		}
+	}
+	refused, err := refusals(ctx, v.producer, b.files, views)
+	tellRefusals(refused, func(line string) { noter(b.env.stderr)("%s", line) })
+	return err
+}
+
 // attach takes a mount as it is, and returns what is mounted there.
 func (b *bench) attach(point string) (string, error) {
 	if b.c.throttled != (throttle.Limits{}) {
@@ -162,6 +193,9 @@ func (b *bench) attach(point string) (string, error) {
 	}
 	if b.c.pipeline != "" {
 		return "", exit.Errorf(exit.Usage, "%s is a mount: strategies are compared for a dataset", point)
+	}
+	if b.c.roles.Given() {
+		return "", exit.Errorf(exit.Usage, "%s is mounted already: --images and --masks are told to pipefs mount", point)
 	}
 	client, err := control.Find(point)
 	if err != nil {
@@ -266,6 +300,9 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 				return views.Config{}, err
 			}
 		}
+	}
+	if err := b.noteRefusals(ctx, named...); err != nil {
+		return views.Config{}, err
 	}
 	shown.show("starting the loader")
 	if err := b.openLoader(ctx); err != nil {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
+	"path"
 	"time"
 
 	"github.com/pipefs/pipefs/internal/control"
@@ -51,6 +53,15 @@ func (m *running) Counters() []control.Counter {
 		{Group: "background", Name: "kept on disk", Value: p.OverlayBytes, Unit: control.Bytes},
 		{Group: "background", Name: "full", Value: flag(p.Background.Full), Unit: control.YesNo},
 		{Group: "bugs", Name: "panics", Value: p.Panics + int64(f.Panics)},
+	}
+	for _, e := range p.Refused[:min(mostRefusals, len(p.Refused))] {
+		counters = append(counters, control.Counter{
+			Group: "refused", Name: path.Join(e.View, e.Dir), Unit: control.Text,
+			Text: fmt.Sprintf("say --masks %s or --images %[1]s", e.Pattern()),
+		})
+	}
+	if n := len(p.Refused) - mostRefusals; n > 0 {
+		counters = append(counters, control.Counter{Group: "refused", Name: "more directories", Value: int64(n)})
 	}
 	counters = append(counters, cacheCounters(p.Cache)...)
 	if m.gpu != nil {

@@ -16,6 +16,8 @@ var (
 	// ErrNotExist and ErrPermission are those of io/fs.
 	ErrNotExist   = fs.ErrNotExist
 	ErrPermission = fs.ErrPermission
+	// ErrRefused: the view would harm what nobody said that it may. See [Refusal].
+	ErrRefused = errors.New("refused")
 )
 
 // errNoOriginal: the store cannot give the original back and there is no

@@ -87,9 +87,13 @@ func (p *Producer) job(f File, v transcode.Pipeline) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{file: f, view: v.String(), packed: stored != nil, plan: p.Plan(v, info, p.o.Roles.Of(f.Path), stored)}
+	role := p.o.Roles.Of(f.Path)
+	j := &job{file: f, view: v.String(), packed: stored != nil, plan: p.Plan(v, info, role, stored)}
 	if j.plan.Unchanged() {
 		return j, nil
+	}
+	if err := p.guard(f, v, j.plan, role); err != nil {
+		return nil, err
 	}
 	j.request.Steps = j.plan.Len()
 	p.findOrigins(j, stored)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"sort"
 
 	"github.com/pipefs/pipefs/mixer"
@@ -28,6 +29,8 @@ type Materializing struct {
 	view  transcode.Pipeline
 	keys  map[string]string // each key once
 	ranks []float64         // of Wanted
+	// refused are the directories that the view refuses.
+	refused []error
 }
 
 var errNoStore = errors.New("there is no store to keep results in")
@@ -42,6 +45,9 @@ func (p *Producer) Materializing(ctx context.Context, v transcode.Pipeline, shar
 	class := 0
 	if err := m.walk(ctx, "", &class, share, looked); err != nil {
 		return nil, err
+	}
+	if len(m.refused) > 0 {
+		return nil, errors.Join(m.refused...)
 	}
 	sort.Sort(byRank{m})
 	m.ranks = nil
@@ -81,7 +87,9 @@ func (m *Materializing) walk(ctx context.Context, dir string, class *int, share 
 			continue
 		}
 		w, ok, err := m.look(name)
-		if err != nil {
+		if errors.Is(err, ErrRefused) && !slices.Contains(m.refused, err) {
+			m.refused = append(m.refused, err)
+		} else if err != nil && !errors.Is(err, ErrRefused) {
 			return err
 		}
 		looked()
@@ -118,10 +126,14 @@ func (m *Materializing) look(name string) (w store.Wanted, ok bool, err error) {
 		m.Faulty++
 		return w, false, nil
 	}
-	plan := m.p.Plan(m.view, s.Info, m.p.o.Roles.Of(name), &s)
+	role := m.p.o.Roles.Of(name)
+	plan := m.p.Plan(m.view, s.Info, role, &s)
 	if plan.Unchanged() {
 		m.Unchanged++
 		return w, false, nil
+	}
+	if err := m.p.guard(File{Path: name, Identity: Identity(s.Source)}, m.view, plan, role); err != nil {
+		return w, false, err
 	}
 	key := plan.Key()
 	if s.Representation(key) != nil {

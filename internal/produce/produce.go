@@ -71,6 +71,7 @@ type Producer struct {
 	infos    *lru[string, knownInfo]
 	typical  map[string]transcode.Info // see keptInfo
 	settled  settledJobs
+	refusals refusals
 
 	sources, results buffers
 
@@ -118,6 +119,9 @@ func New(o Options) (*Producer, error) {
 		infos:    newLRU[string, knownInfo](0, 1<<14), // all of cost 0
 		typical:  map[string]transcode.Info{},
 		settled:  settledJobs{seed: maphash.MakeSeed()},
+	}
+	if err := p.refusals.open(o.Registry); err != nil {
+		return nil, fmt.Errorf("produce: %w", err)
 	}
 	if o.Store != nil {
 		for _, f := range o.Store.Fractions() {

@@ -30,6 +30,9 @@ type Stats struct {
 	// OverlayBytes is what is kept on disk.
 	OverlayBytes int64 `json:"overlay_bytes"`
 
+	// Refused are the directories that views refused.
+	Refused []*Refusal `json:"refused,omitempty"`
+
 	// Cache is what the cache's policy has counted; nil where there is none.
 	Cache      *mixer.CacheStats `json:"cache,omitempty"`
 	Mix        MixStats          `json:"mix"`
@@ -66,6 +69,7 @@ func (p *Producer) Stats() Stats {
 			Seen: p.background.seen.Load(), Prepared: p.background.prepared.Load(), Full: p.full.Load() != 0,
 		},
 	}
+	s.Refused = p.refusals.list()
 	if m, ok := p.o.Policy.(interface{ Share() float64 }); ok {
 		s.Mix.Share = m.Share()
 	}

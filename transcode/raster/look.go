@@ -1,0 +1,155 @@
+package raster
+
+import "github.com/pipefs/pipefs/transcode"
+
+// Look is what the pixels of a picture tell about its kind.
+type Look uint8
+
+// The looks.
+const (
+	// Blank tells nothing: one colour, or hardly any pixels.
+	Blank Look = iota
+	// Labels has few colours and hard edges, as masks have: nearly all neighbours are
+	// equal, and where two regions meet nothing lies between their colours. Screenshots,
+	// pixel art and flat drawings look the same.
+	Labels
+	// Photo is everything else: photographs, renderings, what is drawn with soft edges.
+	Photo
+)
+
+// The bounds of Labels. The measures, the number of colours and how pixels differ from
+// their neighbours, are those of Athitsos, Swain and Frankel, Distinguishing Photographs
+// and Graphics on the World Wide Web, CBAIVL 1997.
+const (
+	leastPixels     = 64     // fewer tell nothing
+	pixelsPerColour = 32     // at least
+	mostColours     = 4096   // also where there are many pixels
+	mostUnequal     = 1. / 5 // of all pairs of neighbours
+	// mostAlone of the pixels at an edge are like none of their eight neighbours. Where
+	// edges are soft, the pixels in between are.
+	mostAlone = 1. / 10
+	// Where there are more colours than fewColours, no more than mostSoft of the unequal
+	// pairs differ by at most softStep in all channels: those are the steps of a gradient.
+	fewColours = 16
+	softStep   = 3
+	mostSoft   = 3. / 4
+	// enoughPixels are looked at; of larger pictures some rows.
+	enoughPixels = 1 << 20
+)
+
+// MayBeLabels reports whether a sample that is taken for a picture may have the look of
+// Labels: formats with losses hold none, and files of other modes are left alone.
+func MayBeLabels(i transcode.Info) bool {
+	return (i.Mode == transcode.ModeRGB || i.Mode == transcode.ModeRGBA) && i.Format != transcode.JPEG && !i.Lossy
+}
+
+// LookOf tells what a picture of mode RGB or RGBA, 8 bits a channel, looks like. Any
+// other one is Blank.
+func LookOf(px *transcode.Pixels) Look {
+	if px.Mode != transcode.ModeRGB && px.Mode != transcode.ModeRGBA || px.Type != transcode.Uint8 || px.Planar ||
+		px.Width*px.Height < leastPixels || len(px.Pix) != px.Len() {
+		return Blank
+	}
+	step := 1 + px.Width*px.Height/enoughPixels
+	rows := (px.Height + step - 1) / step
+	limit := max(2, min(mostColours, rows*px.Width/pixelsPerColour))
+	colours := map[uint32]struct{}{}
+	var pairs, unequal, soft, edge, alone int
+	r := rowsOf(px)
+	for y := 0; y < px.Height; y += step {
+		last, first := uint32(0), true
+		for x := range px.Width {
+			c := r.at(x, y)
+			if first || c != last {
+				if colours[c] = struct{}{}; len(colours) > limit {
+					return Photo
+				}
+			}
+			last, first = c, false
+			atEdge := false
+			for _, d := range [...][2]int{{1, 0}, {0, 1}, {-1, 0}, {0, -1}} {
+				other, ok := r.near(x+d[0], y+d[1])
+				if !ok {
+					continue
+				}
+				atEdge = atEdge || other != c
+				if d[0]+d[1] < 0 {
+					continue // a pair counts once
+				}
+				if pairs++; other != c {
+					unequal++
+					if similar(c, other) {
+						soft++
+					}
+				}
+			}
+			if atEdge {
+				if edge++; r.alone(x, y, c) {
+					alone++
+				}
+			}
+		}
+	}
+	switch {
+	case len(colours) == 1:
+		return Blank
+	case float64(unequal) > mostUnequal*float64(pairs), float64(alone) > mostAlone*float64(edge),
+		len(colours) > fewColours && float64(soft) > mostSoft*float64(unequal):
+		return Photo
+	}
+	return Labels
+}
+
+// colourRows reads pixels as numbers.
+type colourRows struct {
+	pix                     []byte
+	width, height, channels int
+}
+
+func rowsOf(px *transcode.Pixels) colourRows {
+	return colourRows{px.Pix, px.Width, px.Height, px.Mode.Channels()}
+}
+
+func (r colourRows) at(x, y int) uint32 {
+	p := r.pix[(y*r.width+x)*r.channels:][:r.channels]
+	c := uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16
+	if r.channels == 4 {
+		c |= uint32(p[3]) << 24
+	}
+	return c
+}
+
+// near is at; ok is false outside of the picture.
+func (r colourRows) near(x, y int) (c uint32, ok bool) {
+	if x < 0 || y < 0 || x >= r.width || y >= r.height {
+		return 0, false
+	}
+	return r.at(x, y), true
+}
+
+// alone reports whether none of the eight neighbours has the colour c.
+func (r colourRows) alone(x, y int, c uint32) bool {
+	for dy := -1; dy <= 1; dy++ {
+		for dx := -1; dx <= 1; dx++ {
+			if dx == 0 && dy == 0 {
+				continue
+			}
+			if other, ok := r.near(x+dx, y+dy); ok && other == c {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// similar reports whether two colours differ by at most softStep in all channels.
+func similar(a, b uint32) bool {
+	for range 4 {
+		d := int(a&255) - int(b&255)
+		if d > softStep || d < -softStep {
+			return false
+		}
+		a, b = a>>8, b>>8
+	}
+	return true
+}
