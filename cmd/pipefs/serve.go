@@ -37,6 +37,8 @@ type mounted interface {
 const (
 	untilLazy = 2 * time.Second
 	lingering = time.Second
+	// untilDone is how long a mount that nobody uses may take to end.
+	untilDone = 5 * time.Second
 )
 
 // serve is the daemon: it mounts, and returns when the mount is gone.
@@ -163,7 +165,7 @@ func start(ctx context.Context, c *mountConfig, log *slog.Logger, parent *daemon
 		select {
 		case <-m.Done():
 			_ = m.Close()
-		case <-time.After(lingering):
+		case <-time.After(untilDone):
 			m.Abandon()
 		}
 		return nil, err
@@ -178,6 +180,7 @@ func stop(m mounted, dir string, signals <-chan os.Signal, log *slog.Logger) boo
 	defer patience.Stop()
 	retry := time.NewTicker(100 * time.Millisecond)
 	defer retry.Stop()
+	left := untilDone
 	for told := false; ; {
 		err := m.Unmount()
 		if err == nil {
@@ -204,10 +207,11 @@ func stop(m mounted, dir string, signals <-chan os.Signal, log *slog.Logger) boo
 			log.Error("unmounting lazily", "cause", err)
 			return false
 		}
+		left = lingering
 		log.Warn("unmounted lazily: files that are open can be read a little longer", "because", because, "seconds", lingering.Seconds())
 		break
 	}
-	patience.Reset(lingering)
+	patience.Reset(left)
 	select {
 	case <-m.Done():
 		log.Info("unmounted", "mount", dir)
