@@ -176,7 +176,7 @@ func TestKilled(t *testing.T) {
 	if !m.ended(10 * time.Second) {
 		t.Fatal("the daemon lives on")
 	}
-	err = m.Alive()
+	err = m.Gone()
 	if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "the mount went away") || !strings.Contains(err.Error(), "msg=mounted") {
 		t.Errorf("alive: %v", err)
 	}
@@ -311,6 +311,40 @@ func TestParseSlab(t *testing.T) {
 	for kind, want := range map[string][2]int64{"fuse_inode": {180, 896}, "dentry": {283595, 192}, "fuse": {}, "bad": {}} {
 		if active, size := parseSlab(info, kind); active != want[0] || size != want[1] {
 			t.Errorf("%s: %d of %d bytes", kind, active, size)
+		}
+	}
+}
+
+// TestComplaint: one line, of whatever pipefs has printed.
+func TestComplaint(t *testing.T) {
+	for stderr, want := range map[string]string{
+		"": "",
+		"pipefs: mount /mnt: invalid argument\n(log: /tmp/log)\n":                                          "mount /mnt: invalid argument",
+		"pipefs: note: /ds is empty\npipefs: mount /mnt: permission denied; nor by fusermount3:\nexit 1\n": "mount /mnt: permission denied; nor by fusermount3: exit 1",
+		"looking\rpipefs: no\n": "looking pipefs: no",
+		"killed\n":              "killed",
+	} {
+		if got := Complaint(stderr); got != want {
+			t.Errorf("%q: %q, want %q", stderr, got, want)
+		}
+	}
+}
+
+// TestTail: of a log it is the line that says why the daemon ended.
+func TestTail(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log")
+	m := &Mount{log: name}
+	for text, want := range map[string]string{
+		"a\nb\n\n": "b",
+		"":         "",
+		"a\npanic: oh\n\ngoroutine 1 [running]:\nmain.main()\n": "panic: oh",
+		"fatal error: all goroutines are asleep\n\tx.go:1\n":    "fatal error: all goroutines are asleep",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.tail(); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

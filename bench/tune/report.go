@@ -249,6 +249,9 @@ func (e *epochs) pass(ctx context.Context, m *mounted.Mount, pass loader.Pass, f
 	watch := loader.Watch()
 	result, err := pass.Run(ctx, files)
 	if err != nil {
+		if gone := m.Gone(); gone != nil && ctx.Err() == nil {
+			err = gone // which is why all else failed
+		}
 		return result, err
 	}
 	after, err := m.CPU()

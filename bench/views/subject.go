@@ -260,11 +260,6 @@ func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed u
 	watch := loader.Watch()
 	t.Epoch, err = r.Loader.Epoch(ctx, loader.Job{Dir: dir, Files: r.list(), Seed: seed, Compute: r.Compute, Warm: min(warmest, len(r.files)/8)})
 	if err != nil {
-		if m != nil && ctx.Err() == nil {
-			if gone := m.Gone(); gone != nil {
-				return t, gone // of which that of the loader follows
-			}
-		}
 		return t, err
 	}
 	if m != nil {
@@ -304,7 +299,13 @@ func (r *runner) mounted(ctx context.Context, fresh bool, do func(*mounted.Mount
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(m), m.Close())
+	err = do(m)
+	if err != nil && ctx.Err() == nil {
+		if gone := m.Gone(); gone != nil {
+			err = gone // which is why all else failed
+		}
+	}
+	return errors.Join(err, m.Close())
 }
 
 func (r *runner) mount(ctx context.Context, fresh bool) (*mounted.Mount, error) {
