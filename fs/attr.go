@@ -1,9 +1,6 @@
 package fs
 
 import (
-	"math"
-	"time"
-
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
@@ -13,12 +10,8 @@ import (
 // blockSize is st_blksize: CPython makes its read buffers as large.
 const blockSize = 128 << 10
 
-// forever is the timeout of names and attributes: the kernel is told when they
-// change.
-const forever = time.Duration(math.MaxInt64)
-
 // fillEntry describes what a name leads to, and counts that the kernel knows the
-// node. Size is that in the view.
+// node, for ever. Size is that in the view.
 func (f *FS) fillEntry(out *fuse.EntryOut, node uint64, a produce.Attr, size int64) {
 	if index, _ := splitNode(node); index != originalView {
 		f.views.at(index).hold()
@@ -69,6 +62,11 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 		return estale
 	}
 	if e.kind == isDir {
+		d := f.tree.dir(id)
+		if d.dead.Load() {
+			return estale
+		}
+		keeps, events := f.keepsDir(d), d.events.Load()
 		a, err := f.producer.Stat(f.tree.path(id))
 		if err == nil && !a.Mode.IsDir() {
 			err = produce.ErrChanged
@@ -76,7 +74,8 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 		if err != nil {
 			return f.fail(v, "getattr", f.tree.path(id), noOffset, err)
 		}
-		f.tree.dir(id).attr.Store(&a)
+		d.remember(a, events)
+		out.SetTimeout(keeps)
 		fillAttr(&out.Attr, in.NodeId, a, a.Size)
 		return fuse.OK
 	}

@@ -41,22 +41,27 @@ func (b *bulk) lookedUp(d *dir, pid uint32) {
 
 func (b *bulk) wanted() bool { return time.Now().UnixNano() < b.until.Load() }
 
-// fillListed adds attributes to an entry of a listing if they are known, or wanted.
-// Where it does not, the node stays 0, and the kernel asks when it has to.
-func (f *FS) fillListed(out *fuse.EntryOut, d *dir, e fuse.DirEntry, id uint32, wanted bool) {
+// fillListed adds attributes to an entry of a listing if they are known for sure, or
+// wanted. Where it does not, the node stays 0, and the kernel asks when it has to.
+func (f *FS) fillListed(out *fuse.EntryOut, h *dirHandle, e fuse.DirEntry, id uint32, wanted bool) {
 	index, _ := splitNode(e.Ino)
 	if index != originalView && e.Mode != unix.S_IFDIR {
 		return // its size may not be known
 	}
+	name, attr := f.keeps(h.d, id)
+	events := h.d.events.Load()
 	a, ok := f.tree.known(id)
+	ok = ok && name == forever && attr == forever && h.snap == h.d.snap.Load()
 	if !ok && wanted && e.Mode != unix.S_IFDIR {
 		var err error
-		if a, err = f.producer.Stat(f.tree.path(id)); err == nil && f.tree.fits(id, a) {
-			now, _ := f.tree.identify(d, id, a)
+		if a, err = f.look(id); err == nil && f.tree.fits(id, a) {
+			now, _ := f.tree.identify(h.d, id, a, events)
 			ok = now == id
 		}
 	}
 	if ok {
 		f.fillEntry(out, e.Ino, a, a.Size)
+		out.SetEntryTimeout(name)
+		out.SetAttrTimeout(attr)
 	}
 }

@@ -38,7 +38,7 @@ func TestListingsWithAttributes(t *testing.T) {
 		return lookups() - before
 	}
 	known := func(d int) (n int) {
-		s, err := m.fs.tree.list(m.fs.tree.dir(m.fs.tree.dir(rootID).snap.Load().at(d)))
+		s, err := m.fs.listing(m.fs.tree.dir(m.fs.tree.dir(rootID).snap.Load().at(d)))
 		must(t, err)
 		for i := range s.ids {
 			if _, ok := m.fs.tree.known(s.at(i)); ok {

@@ -54,7 +54,7 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 		return fuse.OK
 	}
 	v, d := f.views.at(index), f.tree.dir(id)
-	if v == nil || d == nil {
+	if v == nil || d == nil || d.dead.Load() {
 		return estale
 	}
 	f.enter(v)
@@ -142,7 +142,7 @@ func (f *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryL
 	return f.readDir(in, func(h *dirHandle, e fuse.DirEntry, id uint32) bool {
 		entry := out.AddDirLookupEntry(e)
 		if entry != nil && id != 0 {
-			f.fillListed(entry, h.d, e, id, wanted)
+			f.fillListed(entry, h, e, id, wanted)
 		}
 		return entry != nil
 	})

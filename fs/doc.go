@@ -41,13 +41,26 @@
 //
 // # Caches
 //
-// What the kernel learned it keeps until it is told otherwise: names and
-// attributes have no timeouts. A directory that changed is noticed when it is
-// opened, or when a name is not found in it; a file that changed when it is looked
-// up, when it has to be read from the dataset, and, in [DaemonCache] mode, when it
-// is opened. Then the entry gets another id, and the kernel is told to forget the
-// names that led to the former one. Who has the former one open may read what is
-// cached, and gets ESTALE for the rest: never a mixture.
+// A file that changed gets another id, and the kernel is told to forget the names
+// that led to the former one. Its pages need not be forgotten: no name leads to them.
+// A reader that still has the former file open sees the cached bytes. Any other read
+// of it returns ESTALE. Old and new bytes are never mixed.
+//
+// Changes are noticed when a directory is opened, when a name is looked up or not
+// found, and when a file has to be read. What the kernel keeps it does not ask for,
+// so [Freshness] says what else there is:
+//
+//   - [Watched]: names and attributes have no timeouts, and opens are not asked for.
+//     Each directory is watched from before it is first listed. A change makes the
+//     entries that the kernel may know other ones; nothing is listed until somebody
+//     asks. A LOOKUP that was under way meanwhile is done again (dir.events).
+//   - [Checked]: names and attributes expire after a second, and OPEN compares the
+//     file with what was looked up. The kernel answers ESTALE by looking the name up
+//     again.
+//   - [Immutable]: there is nothing else.
+//
+// Files that are no samples, and what a Watched mount cannot watch, expire after a
+// second.
 //
 // Listing never reads a file. The size of a sample in a view is found when it is
 // looked up, and is exact.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/produce"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -24,6 +25,8 @@ type Producer interface {
 	List(dir string) ([]produce.Entry, error)
 	// Stat returns the attributes of a file or directory, links followed.
 	Stat(path string) (produce.Attr, error)
+	// Fresh is Stat past what a network file system has cached.
+	Fresh(path string) (produce.Attr, error)
 	// Resolve tells the exact size of a file in a view. It may have to produce it.
 	Resolve(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (produce.Result, error)
 	// Acquire returns content that is open already, pinned, or nil. It must not
@@ -111,6 +114,10 @@ type Options struct {
 	Producer Producer
 	Roles    transcode.Roles
 	Cache    CacheMode
+	// Freshness says how the mount learns what changes; Watched needs a Watcher of the
+	// tree that Producer lists, which Mount then closes.
+	Freshness Freshness
+	Watcher   *dataset.Watcher
 	// Views that the root lists, in this order: canonical specs.
 	Views []string
 	// Refuse returns why a view cannot be entered, or nil; nil refuses none. It is asked
@@ -143,6 +150,8 @@ type FS struct {
 	producer Producer
 	roles    transcode.Roles
 	mode     CacheMode
+	fresh    Freshness
+	live     *live // of a Watched mount; nil of others
 	log      *slog.Logger
 
 	tree   *tree
@@ -166,6 +175,9 @@ func New(o Options) (*FS, error) {
 	if o.Registry == nil || o.Producer == nil {
 		return nil, errors.New("fs: a registry and a producer are needed")
 	}
+	if (o.Freshness == Watched) != (o.Watcher != nil) {
+		return nil, errors.New("fs: a watched mount, and only that, needs a watcher")
+	}
 	if err := o.Roles.Check(); err != nil {
 		return nil, err
 	}
@@ -180,10 +192,15 @@ func New(o Options) (*FS, error) {
 	}
 	f := &FS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
-		reg:           o.Registry, producer: o.Producer, roles: o.Roles, mode: o.Cache, log: o.Log,
+		reg:           o.Registry, producer: o.Producer, roles: o.Roles, mode: o.Cache, fresh: o.Freshness, log: o.Log,
 		tree:   newTree(o.Producer),
 		views:  newViews(o.MaxViews),
 		refuse: o.Refuse,
+	}
+	f.tree.sure = f.fresh != Immutable
+	if o.Watcher != nil {
+		f.live = newLive(f, o.Watcher)
+		f.tree.watch = f.live.watch
 	}
 	f.dirs.open = map[uint64]*dirHandle{}
 	f.opens.nodes = map[uint64]*openNode{}

@@ -343,6 +343,9 @@ func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Opti
 		Registry: testRegistry(), Producer: m.p, Cache: mode, Views: []string{"original", "scan5", "bmp"},
 		Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
+	if mode == DaemonCache {
+		o.Freshness = Checked
+	}
 	for _, c := range change {
 		c(&o)
 	}

@@ -22,7 +22,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 		return f.lookupSpecial(header.NodeId, name, out)
 	}
 	v, d := f.views.at(index), f.tree.dir(id)
-	if v == nil || d == nil {
+	if v == nil || d == nil || d.dead.Load() {
 		return estale
 	}
 	v.counters.lookups.Add(1)
@@ -56,13 +56,18 @@ type lookup struct {
 }
 
 func (l *lookup) run() error {
+	events := l.d.events.Load()
 	id, err := l.find()
 	if err != nil {
 		return err
 	}
 	f := l.f
 	path := f.tree.path(id)
-	a, err := f.producer.Stat(path)
+	var childEvents uint64
+	if child := f.tree.looked(id); child != nil {
+		childEvents = child.events.Load()
+	}
+	a, err := f.look(id)
 	if isGone(err) || err == nil && !f.tree.fits(id, a) {
 		// The directory was listed before this was so.
 		if _, err := f.refresh(l.d); err != nil {
@@ -77,30 +82,52 @@ func (l *lookup) run() error {
 		return err
 	}
 	if a.Mode.IsDir() {
-		f.tree.dir(id).attr.Store(&a)
-		f.fillEntry(l.out, node(l.v.index, id), a, a.Size)
+		f.tree.dir(id).remember(a, childEvents)
+		if l.d.events.Load() != events {
+			return errAgain // another directory may have the name
+		}
+		l.fill(node(l.v.index, id), id, a, a.Size)
 		return nil
 	}
-	id, changed := f.tree.identify(l.d, id, a)
+	id, changed := f.tree.identify(l.d, id, a, events)
 	if id == 0 {
 		return errAgain
 	}
 	if changed {
-		f.notify.entries(l.d, &change{names: []string{f.tree.name(id)}})
+		f.notify.entries(l.d, &change{files: []string{f.tree.name(id)}})
 	}
 	n, size, err := l.resolve(id, produce.File{Path: path, Identity: a.Identity})
 	if err != nil {
 		return err
 	}
 	f.bulk.lookedUp(l.d, l.header.Pid)
-	f.fillEntry(l.out, n, a, size)
+	l.fill(n, id, a, size)
 	return nil
+}
+
+func (l *lookup) fill(node uint64, id uint32, a produce.Attr, size int64) {
+	name, attr := l.f.keeps(l.d, id)
+	l.f.fillEntry(l.out, node, a, size)
+	l.out.SetEntryTimeout(name)
+	l.out.SetAttrTimeout(attr)
+}
+
+// look returns the attributes of an entry as they are now. What changes them later is
+// told, where that is possible.
+func (f *FS) look(id uint32) (produce.Attr, error) {
+	path := f.tree.path(id)
+	if f.live != nil && f.tree.entries.at(id).link {
+		if _, known := f.tree.known(id); !known {
+			f.live.follow(id, path)
+		}
+	}
+	return f.producer.Stat(path)
 }
 
 // find returns the entry that the name leads to, after listing the directory
 // again if it is not found.
 func (l *lookup) find() (uint32, error) {
-	s, err := l.f.tree.list(l.d)
+	s, err := l.f.listing(l.d)
 	if err != nil {
 		return 0, err
 	}
@@ -156,10 +183,24 @@ func (f *FS) Forget(n, times uint64) {
 	}
 }
 
+// listing returns a directory's listing, made when it is first asked for, and when names
+// of its files depend on what changed.
+func (f *FS) listing(d *dir) (*snapshot, error) {
+	if s := d.snap.Load(); s != nil && !d.stale.Load() {
+		return s, nil
+	}
+	return f.refresh(d)
+}
+
 // refresh lists a directory again if it changed, and tells the kernel what did.
 func (f *FS) refresh(d *dir) (*snapshot, error) {
 	s, diff, err := f.tree.refresh(d)
 	if diff != nil {
+		if f.live != nil {
+			for _, id := range diff.gone {
+				f.live.retire(id)
+			}
+		}
 		f.notify.entries(d, diff)
 	}
 	return s, err

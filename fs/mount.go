@@ -87,12 +87,19 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 		return nil, err
 	}
 	stop := make(chan struct{})
-	var notifier sync.WaitGroup
-	notifier.Go(func() { f.runNotifier(m.server, stop) })
+	var beside sync.WaitGroup
+	beside.Go(func() { f.runNotifier(m.server, stop) })
+	if f.live != nil {
+		beside.Go(f.live.read)
+		beside.Go(func() { f.live.run(stop) })
+	}
 	go func() {
 		m.server.Serve()
 		close(stop)
-		notifier.Wait()
+		if f.live != nil {
+			f.live.w.Close()
+		}
+		beside.Wait()
 		close(m.done)
 	}()
 	if err := m.answers(); err != nil {

@@ -42,7 +42,7 @@ func (s *fixedSource) Stat(path string) (produce.Attr, error) {
 func namesIn(t *testing.T, spec string, roles transcode.Roles, own []string) *names {
 	t.Helper()
 	tr := newTree(&fixedSource{names: own})
-	s, err := tr.list(tr.dir(rootID))
+	s, _, err := tr.refresh(tr.dir(rootID))
 	if err != nil {
 		t.Fatal(err)
 	}

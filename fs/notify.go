@@ -84,18 +84,11 @@ func (f *FS) forget(s *fuse.Server, n notice) {
 		n.view.release(0)
 		return
 	}
-	n.d.seenMu.RLock()
-	seen := append([]viewSeen(nil), n.d.seen...)
-	n.d.seenMu.RUnlock()
 	snaps := []*snapshot{n.diff.old, n.diff.new}
 	if n.diff.new == nil {
 		snaps = []*snapshot{n.d.snap.Load()}
 	}
-	for _, at := range seen {
-		v := f.views.at(at.view)
-		if v == nil {
-			continue // forgotten
-		}
+	for _, v := range f.viewsOf(n.d) {
 		parent := node(v.index, n.d.id)
 		told := map[string]bool{}
 		tell := func(name string) {
@@ -118,10 +111,47 @@ func (f *FS) forget(s *fuse.Server, n notice) {
 					tell(names.listed(k))
 				}
 			}
+			for _, own := range n.diff.files {
+				if k := f.tree.search(snap, own); k < len(snap.ids) && names.own(k) == own {
+					tell(own)
+					tell(names.listed(k))
+				}
+			}
 		}
-		// The cached listing, and the attributes.
-		s.InodeNotify(parent, 0, 0)
+		for _, id := range n.diff.dirs {
+			s.InodeNotify(node(v.index, id), attributes, 0)
+		}
 	}
+	if n.diff.listing || len(n.diff.names) > 0 {
+		for _, v := range f.viewsThatKnow(n.d) {
+			// The cached listing, and the attributes.
+			s.InodeNotify(node(v.index, n.d.id), 0, 0)
+		}
+	}
+}
+
+// attributes is the offset by which the kernel is told to forget the attributes of a
+// node and not its pages.
+const attributes = -1
+
+// viewsOf returns the views in which the kernel has looked names of a directory up.
+func (f *FS) viewsOf(d *dir) (all []*view) {
+	d.seenMu.RLock()
+	defer d.seenMu.RUnlock()
+	for _, s := range d.seen {
+		if v := f.views.at(s.view); v != nil { // and not forgotten
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// viewsThatKnow returns the views in which the kernel may know a directory.
+func (f *FS) viewsThatKnow(d *dir) []*view {
+	if d.id == rootID {
+		return f.views.all()
+	}
+	return f.viewsOf(f.tree.dir(f.tree.entries.at(d.id).dir))
 }
 
 // see notes that the kernel knows a directory in a view, and returns the version
@@ -166,9 +196,7 @@ func (f *FS) lost(v *view, id uint32, op, path string, off int64, err error) fus
 		return status
 	}
 	d := f.tree.dir(f.tree.entries.at(id).dir)
-	if now, err := f.producer.Stat(path); err == nil && now.Mode.IsRegular() {
-		f.tree.identify(d, id, now)
-	}
+	f.tree.forget(d, id)
 	f.notify.entries(d, &change{names: []string{f.tree.name(id)}})
 	return status
 }

@@ -26,9 +26,6 @@ type openNode struct {
 	backing int32      // 0: none
 }
 
-// unchanging is a producer that knows whether the files of its tree can change.
-type unchanging interface{ Unchanging() bool }
-
 // content returns the content of an open node, or nil. It stays pinned at least
 // as long as the request that asks for it.
 func (o *opens) content(n uint64) Content {
@@ -40,13 +37,13 @@ func (o *opens) content(n uint64) Content {
 	return nil
 }
 
-// Open is answered with "there is no such request" in PageCache mode: the kernel
-// then sends it no more, nor RELEASE, for the whole mount.
+// Open is answered with "there is no such request" in PageCache mode, unless each open
+// has to be checked: the kernel then sends it no more, nor RELEASE, for the whole mount.
 func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if in.Flags&unix.O_ACCMODE != unix.O_RDONLY {
 		return fuse.EROFS
 	}
-	if f.mode == PageCache {
+	if f.mode == PageCache && f.fresh != Checked {
 		return fuse.ENOSYS
 	}
 	index, id := splitNode(in.NodeId)
@@ -58,6 +55,10 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	e := f.tree.entries.at(id)
 	if v == nil || e == nil {
 		return estale
+	}
+	if f.mode == PageCache {
+		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+		return f.current(v, id)
 	}
 	f.opens.mu.Lock()
 	o := f.opens.nodes[in.NodeId]
@@ -90,14 +91,18 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 // kernel answers ESTALE by looking the name up again, so that who opens a file
 // that changed gets the new one.
 //
-// It is looked at on every open: that is the one thing that DaemonCache promises
-// beyond PageCache, and a stat(2) is a twentieth of what an open costs.
+// In DaemonCache mode that costs a stat(2), a twentieth of what an open does. A
+// network file system asks its server, as it does when its files are opened.
 func (f *FS) current(v *view, id uint32) fuse.Status {
-	if u, ok := f.producer.(unchanging); ok && u.Unchanging() {
+	stat := f.producer.Stat
+	switch f.fresh {
+	case Immutable:
 		return fuse.OK
+	case Checked:
+		stat = f.producer.Fresh
 	}
 	path := f.tree.path(id)
-	now, err := f.producer.Stat(path)
+	now, err := stat(path)
 	if err == nil {
 		if before, ok := f.tree.known(id); !ok || before.Identity != now.Identity {
 			err = produce.ErrChanged
@@ -167,6 +172,9 @@ func (f *FS) unback(id int32) {
 
 // Release ends an open.
 func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	if f.mode == PageCache {
+		return
+	}
 	index, _ := splitNode(in.NodeId)
 	v := f.views.at(index)
 	if v == nil {

@@ -186,12 +186,15 @@ func (f *FS) lookupView(name string, out *fuse.EntryOut) fuse.Status {
 	}
 	// The reply counts once more: between the two the view cannot be forgotten.
 	defer v.release(1)
+	d := f.tree.dir(rootID)
+	keeps, events := f.keepsDir(d), d.events.Load()
 	a, err := f.producer.Stat("")
 	if err != nil {
 		return f.fail(v, "lookup", "", noOffset, err)
 	}
-	f.tree.dir(rootID).attr.Store(&a)
+	d.remember(a, events)
 	f.fillEntry(out, node(v.index, rootID), a, a.Size)
+	out.SetAttrTimeout(keeps)
 	return fuse.OK
 }
 

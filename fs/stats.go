@@ -45,8 +45,13 @@ type Stats struct {
 	Entries int `json:"entries"`
 	Known   int `json:"known"`
 	// Passthrough: the kernel reads memfds without asking.
-	Passthrough bool   `json:"passthrough"`
-	Panics      uint64 `json:"panics"`
+	Passthrough bool      `json:"passthrough"`
+	Panics      uint64    `json:"panics"`
+	Freshness   Freshness `json:"freshness"`
+	// Watched is the number of directories that are watched, Unwatched that of those
+	// which could not be.
+	Watched   int `json:"watched"`
+	Unwatched int `json:"unwatched"`
 }
 
 // Stats returns the counters as they are now.
@@ -54,6 +59,13 @@ func (f *FS) Stats() Stats {
 	s := Stats{
 		Entries: f.tree.entries.count(), Known: f.tree.attrs.count(),
 		Passthrough: f.passes.Load(), Panics: f.panics.Load(),
+	}
+	s.Freshness = f.fresh
+	if l := f.live; l != nil {
+		s.Watched = l.w.Count()
+		l.mu.Lock()
+		s.Unwatched = l.refused
+		l.mu.Unlock()
 	}
 	f.views.mu.RLock()
 	s.ForgottenViews = f.views.forgotten

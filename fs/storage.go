@@ -61,8 +61,8 @@ type packer struct {
 	made  []entry
 }
 
-func (p *packer) add(name string, kind uint8, id *uint32) {
-	p.made = append(p.made, entry{dir: p.dir, off: uint32(p.names.Len()), len: uint8(len(name)), kind: kind})
+func (p *packer) add(name string, kind uint8, link bool, id *uint32) {
+	p.made = append(p.made, entry{dir: p.dir, off: uint32(p.names.Len()), len: uint8(len(name)), kind: kind, link: link})
 	p.names.WriteString(name)
 	p.ids = append(p.ids, id)
 }

@@ -2,10 +2,13 @@ package fs
 
 import (
 	iofs "io/fs"
+	"maps"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/produce"
 )
 
@@ -21,6 +24,7 @@ type entry struct {
 	attr uint32 // into attrs, atomic; 0 while a file was never looked at
 	len  uint8
 	kind uint8
+	link bool // it may be a link: what it stands for lies elsewhere
 }
 
 const (
@@ -43,7 +47,13 @@ type owner struct {
 
 // tree is the dataset's tree as far as it was listed.
 type tree struct {
-	src     source
+	src source
+	// watch begins to watch a directory of a Watched mount, and reports whether it was
+	// not watched before. Otherwise it is nil.
+	watch func(d *dir, path string) (began bool)
+	// sure: changes of files are noticed without looking at them when a directory is
+	// listed.
+	sure    bool
 	entries chunked[entry]
 	blobs   chunked[string] // the names of one listing each
 	attrs   chunked[attr]
@@ -85,6 +95,13 @@ type dir struct {
 	listedAt int64      // ns since 1970
 	seen     []viewSeen // the views in which the kernel knows it
 	seenMu   sync.RWMutex
+
+	// Of a Watched mount; the others leave them alone.
+	watch   dataset.WatchID // guarded by live.mu
+	watched atomic.Bool
+	dead    atomic.Bool   // it went, or another one has its name
+	stale   atomic.Bool   // list it again before a name is looked up
+	events  atomic.Uint64 // counts what was told of it
 }
 
 // viewSeen says which listing of a directory the kernel may have cached.
@@ -177,6 +194,20 @@ func (t *tree) dir(id uint32) *dir {
 	return d
 }
 
+// looked returns the record of a directory if there is one.
+func (t *tree) looked(id uint32) *dir {
+	t.dirMu.RLock()
+	defer t.dirMu.RUnlock()
+	return t.dirs[id]
+}
+
+// all returns the records of all directories.
+func (t *tree) all() []*dir {
+	t.dirMu.RLock()
+	defer t.dirMu.RUnlock()
+	return slices.Collect(maps.Values(t.dirs))
+}
+
 // known returns the attributes of an entry if they are known without asking.
 func (t *tree) known(id uint32) (produce.Attr, bool) {
 	e := t.entries.at(id)
@@ -184,13 +215,15 @@ func (t *tree) known(id uint32) (produce.Attr, bool) {
 		return produce.Attr{}, false
 	}
 	if e.kind == isDir {
-		t.dirMu.RLock()
-		d := t.dirs[id]
-		t.dirMu.RUnlock()
-		if d == nil || d.attr.Load() == nil {
+		d := t.looked(id)
+		if d == nil {
 			return produce.Attr{}, false
 		}
-		return *d.attr.Load(), true
+		a := d.attr.Load()
+		if a == nil {
+			return produce.Attr{}, false
+		}
+		return *a, true
 	}
 	i := atomic.LoadUint32(&e.attr)
 	if i == 0 {
@@ -226,10 +259,13 @@ func (t *tree) record(a produce.Attr) uint32 {
 
 // identify says which entry a file is, given its present attributes: the one
 // that has been there, or, if it changed, another one; 0 if it is not listed any
-// more.
-func (t *tree) identify(d *dir, id uint32, now produce.Attr) (current uint32, changed bool) {
+// more, or if the directory changed since there were so many events.
+func (t *tree) identify(d *dir, id uint32, now produce.Attr, events uint64) (current uint32, changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.events.Load() != events {
+		return 0, false
+	}
 	// Somebody else may have noticed the change.
 	snap := d.snap.Load()
 	k := t.search(snap, t.name(id))
@@ -251,4 +287,24 @@ func (t *tree) identify(d *dir, id uint32, now produce.Attr) (current uint32, ch
 		atomic.StoreUint32(slot, current)
 	}
 	return current, current != id
+}
+
+// replace gives the k-th name of a listing another entry, which nobody looked at. The
+// caller holds the directory's mu.
+func (t *tree) replace(snap *snapshot, k int, link bool) {
+	slot := &snap.ids[snap.position(k)]
+	next := *t.entries.at(atomic.LoadUint32(slot))
+	next.attr, next.link = 0, next.link || link
+	atomic.StoreUint32(slot, t.entries.add(next))
+}
+
+// forget makes the name of a file that changed lead to another entry, unless it does
+// already.
+func (t *tree) forget(d *dir, id uint32) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	snap, name := d.snap.Load(), t.name(id)
+	if k := t.search(snap, name); k < len(snap.ids) && snap.at(snap.position(k)) == id {
+		t.replace(snap, k, true)
+	}
 }

@@ -14,20 +14,22 @@ import (
 // it: the clock of file systems ticks, on some of them every two seconds.
 const settled = 2 * time.Second
 
-// change is what a new listing says differs from the one before.
+// change is what differs in a directory: what a new listing says, or what was told.
 type change struct {
 	old, new *snapshot
-	// names that came, went, or changed what they stand for: own names
+	// names that came, went, or changed what they stand for: own names. Listed names of
+	// other files may follow from them.
 	names []string
+	gone  []uint32 // directories among them
+	files []string // own names of files that changed
+	dirs  []uint32 // directories in it whose attributes changed
+	// listing: names or attributes of the directory itself changed, if names does not
+	// say so
+	listing bool
 }
 
-// list returns a directory's listing, made when it is first asked for.
-func (t *tree) list(d *dir) (*snapshot, error) {
-	if s := d.snap.Load(); s != nil {
-		return s, nil
-	}
-	s, _, err := t.refresh(d)
-	return s, err
+func (c *change) empty() bool {
+	return !c.listing && len(c.names)+len(c.files)+len(c.dirs) == 0
 }
 
 // refresh lists a directory again if it changed. What changed is nil if nothing
@@ -36,6 +38,9 @@ func (t *tree) refresh(d *dir) (*snapshot, *change, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	path := t.path(d.id)
+	// A change after this is told.
+	began := t.watch != nil && t.watch(d, path)
+	events := d.events.Load()
 	before := time.Now().UnixNano()
 	a, err := t.src.Stat(path)
 	if err != nil {
@@ -45,10 +50,10 @@ func (t *tree) refresh(d *dir) (*snapshot, *change, error) {
 		return nil, nil, iofs.ErrNotExist
 	}
 	if last := d.attr.Load(); last == nil || *last != a {
-		d.attr.Store(&a)
+		d.remember(a, events)
 	}
 	snap := d.snap.Load()
-	if snap != nil && d.listed == a.Identity && time.Duration(d.listedAt-a.CTime) > settled {
+	if snap != nil && !began && !d.stale.Load() && d.listed == a.Identity && time.Duration(d.listedAt-a.CTime) > settled {
 		return snap, nil, nil
 	}
 	found, err := t.src.List(path)
@@ -56,8 +61,9 @@ func (t *tree) refresh(d *dir) (*snapshot, *change, error) {
 		return nil, nil, err
 	}
 	d.listed, d.listedAt = a.Identity, before
+	d.stale.Store(false)
 	next, diff := t.merge(d, snap, found)
-	if snap != nil {
+	if snap != nil && (!t.sure || began) {
 		// What is renamed onto a name changes the directory, too.
 		diff.names = append(diff.names, t.verify(d, next)...)
 	}
@@ -92,6 +98,11 @@ func (t *tree) merge(d *dir, old *snapshot, found []produce.Entry) (*snapshot, *
 	}
 	p := packer{t: t, dir: d.id}
 	k := 0 // in old
+	went := func(k int) {
+		if id := old.at(old.position(k)); t.entries.at(id).kind == isDir {
+			diff.gone = append(diff.gone, id)
+		}
+	}
 	for n := range found {
 		at := next.position(n)
 		e := found[at]
@@ -101,23 +112,26 @@ func (t *tree) merge(d *dir, old *snapshot, found []produce.Entry) (*snapshot, *
 		}
 		for old != nil && k < len(old.ids) && t.nameAt(old, k) < e.Name {
 			diff.names = append(diff.names, t.nameAt(old, k))
+			went(k)
 			k++
 		}
 		if old != nil && k < len(old.ids) && t.nameAt(old, k) == e.Name {
 			id := old.at(old.position(k))
 			k++
-			if t.entries.at(id).kind == kind {
+			if was := t.entries.at(id); was.kind == kind && (was.link || !e.Link) {
 				next.ids[at] = id
 				continue
 			}
+			went(k - 1)
 		}
-		p.add(e.Name, kind, &next.ids[at])
+		p.add(e.Name, kind, e.Link, &next.ids[at])
 		if old != nil {
 			diff.names = append(diff.names, e.Name)
 		}
 	}
 	for ; old != nil && k < len(old.ids); k++ {
 		diff.names = append(diff.names, t.nameAt(old, k))
+		went(k)
 	}
 	p.finish()
 	return next, diff

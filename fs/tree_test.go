@@ -21,7 +21,7 @@ func TestEntriesKeepTheirIds(t *testing.T) {
 	src := &fixedSource{names: []string{"a", "b", "c/"}, version: 1, stat: map[string]produce.Attr{}}
 	tr := newTree(src)
 	d := tr.dir(rootID)
-	first, err := tr.list(d)
+	first, _, err := tr.refresh(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,18 +71,18 @@ func TestChangedFilesGetAnotherId(t *testing.T) {
 	src := &fixedSource{names: []string{"a", "b"}, version: 1, stat: map[string]produce.Attr{"a": file(1), "b": file(1)}}
 	tr := newTree(src)
 	d := tr.dir(rootID)
-	s, _ := tr.list(d)
+	s, _, _ := tr.refresh(d)
 	a, b := s.at(0), s.at(1)
 	if _, ok := tr.known(a); ok {
 		t.Error("listing looked at a file")
 	}
-	if id, changed := tr.identify(d, a, file(1)); id != a || changed {
+	if id, changed := tr.identify(d, a, file(1), 0); id != a || changed {
 		t.Error("the first look at a file changed it")
 	}
-	if id, changed := tr.identify(d, a, file(1)); id != a || changed {
+	if id, changed := tr.identify(d, a, file(1), 0); id != a || changed {
 		t.Error("the second look at a file changed it")
 	}
-	again, changed := tr.identify(d, a, file(2))
+	again, changed := tr.identify(d, a, file(2), 0)
 	if again == a || !changed || s.at(0) != again || tr.path(again) != "a" {
 		t.Errorf("a changed file: id %d, was %d, listed %d", again, a, s.at(0))
 	}
@@ -90,7 +90,7 @@ func TestChangedFilesGetAnotherId(t *testing.T) {
 		t.Error("the former entry changed")
 	}
 	// Who still has the former id is led to the new one.
-	if id, changed := tr.identify(d, a, file(2)); id != again || !changed {
+	if id, changed := tr.identify(d, a, file(2), 0); id != again || !changed {
 		t.Errorf("the former id leads to %d", id)
 	}
 	// Renamed onto, so that the directory changed: noticed by listing, where the
@@ -106,13 +106,13 @@ func TestPaths(t *testing.T) {
 	tr := newTree(&fixedSource{})
 	p := packer{t: tr, dir: rootID}
 	var a, b, c uint32
-	p.add("é", isDir, &a)
+	p.add("é", isDir, false, &a)
 	p.finish()
 	p = packer{t: tr, dir: a}
-	p.add("b c", isDir, &b)
+	p.add("b c", isDir, false, &b)
 	p.finish()
 	p = packer{t: tr, dir: b}
-	p.add("d.jpg", isFile, &c)
+	p.add("d.jpg", isFile, false, &c)
 	p.finish()
 	for id, want := range map[uint32]string{rootID: "", a: "é", b: "é/b c", c: "é/b c/d.jpg"} {
 		if got := tr.path(id); got != want {
@@ -160,7 +160,7 @@ func treeMemory(tb testing.TB, m manyFiles, looked bool) float64 {
 	}
 	before := heap()
 	tr := newTree(m)
-	root, err := tr.list(tr.dir(rootID))
+	root, _, err := tr.refresh(tr.dir(rootID))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func treeMemory(tb testing.TB, m manyFiles, looked bool) float64 {
 		d := tr.dir(root.at(i))
 		d.see(vs.at(originalView), 0)
 		d.see(second, 0)
-		s, err := tr.list(d)
+		s, _, err := tr.refresh(d)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func treeMemory(tb testing.TB, m manyFiles, looked bool) float64 {
 				break
 			}
 			a, _ := m.Stat(tr.path(s.at(k)))
-			tr.identify(d, s.at(k), a)
+			tr.identify(d, s.at(k), a, 0)
 		}
 	}
 	used := float64(heap() - before)

@@ -35,7 +35,7 @@ func (f *FS) walk(v *view) iter.Seq2[Member, error] {
 
 // walkBelow reports whether the walk goes on.
 func (f *FS) walkBelow(v *view, d *dir, at Member, yield func(Member, error) bool) bool {
-	s, err := f.tree.list(d)
+	s, err := f.listing(d)
 	if isGone(err) && d.id != rootID {
 		return true // it went since its parent was listed
 	}
@@ -64,7 +64,7 @@ func (f *FS) Listed(p transcode.Pipeline, path string) (string, error) {
 	listed := ""
 	for d := f.tree.dir(rootID); d != nil; {
 		name, rest, below := strings.Cut(path, "/")
-		s, err := f.tree.list(d)
+		s, err := f.listing(d)
 		if err != nil {
 			return "", err
 		}

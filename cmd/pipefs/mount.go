@@ -39,6 +39,7 @@ type mountConfig struct {
 	verify      string
 	noBack      bool
 	noFollow    bool
+	immutable   bool
 	allowOther  bool
 	nonempty    bool
 	noexec      bool
@@ -92,6 +93,8 @@ func mountOptions(c *mountConfig) []*option {
 			help: "check the checksums of stored data at every read, or at the first"},
 		{name: "no-background", set: intoBool(&c.noBack),
 			help: "prepare nothing ahead of time"},
+		{name: "immutable", set: intoBool(&c.immutable),
+			help: "the dataset does not change while it is mounted: nothing is watched, and no open is checked. For training from network file systems"},
 		{name: "no-follow", def: "for root with allow_other; --no-follow=false undoes it", set: intoBool(&c.noFollow),
 			help: "refuse symbolic links that lead out of the dataset"},
 		{name: "allow-other", set: intoBool(&c.allowOther),

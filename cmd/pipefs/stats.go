@@ -60,6 +60,9 @@ func printStats(w io.Writer, s control.Stats, now time.Time) {
 	if s.Log != "" {
 		fmt.Fprintf(w, "log      %s\n", s.Log)
 	}
+	if s.Changes != "" {
+		fmt.Fprintf(w, "changes  %s\n", s.Changes)
+	}
 	fmt.Fprintln(w)
 	t := newTable(w, "", "", "")
 	group := ""

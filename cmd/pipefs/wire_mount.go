@@ -38,6 +38,7 @@ type running struct {
 	packed   string          // the store's directory, if there is one
 	listed   []string        // the views that the root lists
 	gaps     *gaps           // of the views that it might list
+	fresh    freshness
 	started  time.Time
 	// close holds what has to be closed, the first one opened first.
 	close []func() error
@@ -94,6 +95,9 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger, note func(
 	if text := m.gaps.describe(moved...); text != "" {
 		note(text)
 	}
+	if m.packed != c.source {
+		m.fresh.tell(note)
+	}
 	if m.control, err = control.Serve(socket, m.handlers(), log); err != nil {
 		return nil, err
 	}
@@ -147,6 +151,7 @@ func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logg
 	case c.dataset != "":
 		return exit.Errorf(exit.Usage, "--dataset goes with a store, and %s is none: leave it out", c.source)
 	}
+	var shown *dataset.Dataset
 	from := c.source
 	if packed != nil {
 		from = c.dataset
@@ -159,8 +164,11 @@ func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logg
 		m.close = append(m.close, d.Close)
 		o.Dataset = d
 		if packed == nil {
-			o.Source = d
+			o.Source, shown = d, d
 		}
+	}
+	if m.fresh = freshnessOf(shown, c.immutable); m.fresh.watcher != nil {
+		m.close = append(m.close, m.fresh.watcher.Close)
 	}
 	keep := c.store
 	if packed == nil && c.store != "" {
@@ -264,6 +272,7 @@ func (m *running) newFS(socket string, links []rootLink, log *slog.Logger) (*fs.
 	return fs.New(fs.Options{
 		Registry: m.registry, Producer: fs.FromProduce(m.producer), Roles: c.roles, Cache: mode,
 		Views: m.listed, Refuse: m.gaps.refuse, Files: m.files(), Control: socket, Log: log,
+		Freshness: m.fresh.kind, Watcher: m.fresh.watcher,
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/pipefs/pipefs/internal/control"
@@ -16,7 +17,7 @@ import (
 func (m *running) stats() control.Stats {
 	return control.Stats{
 		Mount: m.config.dir, Source: m.config.source, PID: os.Getpid(), Version: versionString(),
-		Started: m.started, Log: m.config.logFile, Current: m.Current(), Counters: m.Counters(),
+		Started: m.started, Log: m.config.logFile, Changes: m.fresh.text, Current: m.Current(), Counters: m.Counters(),
 	}
 }
 
@@ -54,6 +55,7 @@ func (m *running) Counters() []control.Counter {
 		{Group: "background", Name: "full", Value: flag(p.Background.Full), Unit: control.YesNo},
 		{Group: "bugs", Name: "panics", Value: p.Panics + int64(f.Panics)},
 	}
+	counters = slices.Insert(counters, 2, m.fresh.counters(f)...)
 	for _, e := range p.Refused[:min(mostRefusals, len(p.Refused))] {
 		counters = append(counters, control.Counter{
 			Group: "refused", Name: path.Join(e.View, e.Dir), Unit: control.Text,

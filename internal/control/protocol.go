@@ -38,6 +38,8 @@ type Stats struct {
 	Started time.Time `json:"started"`
 	Log     string    `json:"log,omitempty"` // where it logs to, if to a file
 	Current string    `json:"current"`       // the view that `current` points to
+	// Changes says how those in the dataset are noticed.
+	Changes string `json:"changes,omitempty"`
 	// Counters, in the order in which they are shown.
 	Counters []Counter `json:"counters"`
 }

@@ -52,6 +52,7 @@ type Attr struct {
 type Entry struct {
 	Name string
 	Dir  bool
+	Link bool // it is a symbolic link to what it is shown as
 }
 
 // Open opens the dataset at root, which has to be a directory.
@@ -112,8 +113,36 @@ func (d *Dataset) openFD(name string, flags uint64) (int, error) {
 var errOutside = fmt.Errorf("a link leaves the dataset and links are not followed here: %w", unix.EACCES)
 
 // Stat returns the attributes of a file or directory, links followed.
-func (d *Dataset) Stat(name string) (Attr, error) {
-	st, err := d.stat(name)
+func (d *Dataset) Stat(name string) (Attr, error) { return attr(d.stat(name)) }
+
+// Fresh is Stat of a file as it is now: a network file system asks its server, as it
+// does when a file is opened, where Stat may be answered by what it has cached.
+func (d *Dataset) Fresh(name string) (Attr, error) {
+	at, member, flags := d.dirFD, name, unix.AT_STATX_FORCE_SYNC
+	if d.how.Resolve != 0 || name == "" {
+		fd, err := d.openFD(name, unix.O_PATH)
+		if err != nil {
+			return Attr{}, err
+		}
+		defer unix.Close(fd)
+		at, member, flags = fd, "", flags|unix.AT_EMPTY_PATH
+	}
+	var x unix.Statx_t
+	switch err := unix.Statx(at, member, flags, unix.STATX_BASIC_STATS, &x); {
+	case errors.Is(err, unix.ESTALE):
+		return Attr{}, fmt.Errorf("%s: %w", d.path(name), ErrChanged)
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // before Linux 4.11, and where it is filtered
+		return d.Stat(name)
+	case err != nil:
+		return Attr{}, &fs.PathError{Op: "stat", Path: d.path(name), Err: err}
+	}
+	st := unix.Stat_t{Ino: x.Ino, Size: int64(x.Size), Mode: uint32(x.Mode), Uid: x.Uid, Gid: x.Gid}
+	st.Mtim.Sec, st.Mtim.Nsec = x.Mtime.Sec, int64(x.Mtime.Nsec)
+	st.Ctim.Sec, st.Ctim.Nsec = x.Ctime.Sec, int64(x.Ctime.Nsec)
+	return attr(st, nil)
+}
+
+func attr(st unix.Stat_t, err error) (Attr, error) {
 	if err != nil {
 		return Attr{}, err
 	}
@@ -163,7 +192,8 @@ func (d *Dataset) List(name string) ([]Entry, error) {
 	entries := make([]Entry, 0, len(found))
 	for _, e := range found {
 		kind := e.Type()
-		if kind&fs.ModeSymlink != 0 {
+		link := kind&fs.ModeSymlink != 0
+		if link {
 			target, err := d.follow(path.Join(name, e.Name()))
 			if err != nil {
 				d.log.Warn("link left out", "path", d.path(path.Join(name, e.Name())), "cause", err)
@@ -173,9 +203,9 @@ func (d *Dataset) List(name string) ([]Entry, error) {
 		}
 		switch {
 		case kind.IsDir():
-			entries = append(entries, Entry{Name: e.Name(), Dir: true})
+			entries = append(entries, Entry{Name: e.Name(), Dir: true, Link: link})
 		case kind.IsRegular():
-			entries = append(entries, Entry{Name: e.Name()})
+			entries = append(entries, Entry{Name: e.Name(), Link: link})
 		default:
 			d.log.Warn("special file left out", "path", d.path(path.Join(name, e.Name())), "type", kind)
 		}

@@ -229,3 +229,18 @@ func TestLimit(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestFreshIsStat(t *testing.T) {
+	root := t.TempDir()
+	tree(t, root, "a", "sub/b", "l -> sub/b", "out -> /etc/passwd")
+	for _, o := range []Options{{}, {NoFollow: true}} {
+		d := open(t, root, o)
+		for _, name := range []string{"", "a", "sub", "sub/b", "l", "out", "none", "a/b"} {
+			want, wantErr := d.Stat(name)
+			got, err := d.Fresh(name)
+			if got != want || errors.Is(err, fs.ErrNotExist) != errors.Is(wantErr, fs.ErrNotExist) || (err == nil) != (wantErr == nil) {
+				t.Errorf("%q: %+v, %v, and by Stat %+v, %v", name, got, err, want, wantErr)
+			}
+		}
+	}
+}

@@ -41,6 +41,8 @@ type Source interface {
 	List(dir string) ([]Entry, error)
 	// Stat returns the attributes of a file or directory.
 	Stat(path string) (Attr, error)
+	// Fresh is Stat that goes past what a network file system has cached.
+	Fresh(path string) (Attr, error)
 }
 
 // File names a file of the tree, as it was when it was looked up.

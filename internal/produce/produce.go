@@ -162,6 +162,9 @@ func (p *Producer) List(dir string) ([]Entry, error) { return p.o.Source.List(di
 // Stat returns the attributes of a file or directory; see [Source].
 func (p *Producer) Stat(path string) (Attr, error) { return p.o.Source.Stat(path) }
 
+// Fresh is Stat past the caches of a network file system; see [Source].
+func (p *Producer) Fresh(path string) (Attr, error) { return p.o.Source.Fresh(path) }
+
 // Touched tells that somebody entered a view: preparing it may begin.
 func (p *Producer) Touched(v transcode.Pipeline) { p.background.touched(v) }
 

@@ -27,6 +27,9 @@ func (t storeTree) List(dir string) ([]Entry, error) {
 	return entries, nil
 }
 
+// Fresh is Stat: a store does not change.
+func (t storeTree) Fresh(name string) (Attr, error) { return t.Stat(name) }
+
 func (t storeTree) Stat(name string) (Attr, error) {
 	// whoever mounts a store owns what it shows
 	a := Attr{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
