@@ -190,7 +190,7 @@ func runMount(ctx context.Context, env *environ, c *mountConfig, options []*opti
 	if err != nil {
 		return err
 	}
-	c.notes(env.stderr)
+	c.notes(env.stderr, user)
 	if user != nil {
 		c.tellUser(env.stderr, user)
 	}

@@ -8,23 +8,33 @@ import (
 
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/listfiles"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 // notes tells, before anything is mounted, what the user would not expect and can do
-// something about. None of it keeps the mount from being made.
-func (c *mountConfig) notes(w io.Writer) {
+// something about. None of it keeps the mount from being made. Of a daemon that becomes
+// another user, places are not those of who starts it.
+func (c *mountConfig) notes(w io.Writer, becomes *daemon.User) {
 	note := noter(w)
-	c.noteTempDir(note)
-	if keeps := c.storeMax != 0 && c.store == ""; keeps {
-		if root, err := cacheRoot(); err == nil {
-			noteCache(note, root.Dir(), "--create-store --store")
-		}
+	if becomes == nil {
+		c.notePlaces(note)
 	}
 	noteLists(note, c.given, c.dir)
 	if !mayHoldFiles(c.source) {
 		note("%s is empty: there is no file in it, and so none in any view. What it gets later appears in the mount", c.source)
+	}
+}
+
+// notePlaces tells what is odd about the directories that the daemon writes to.
+func (c *mountConfig) notePlaces(note func(string, ...any)) {
+	c.noteTempDir(note)
+	if c.storeMax == 0 || c.createStore || c.store != "" && cachedir.Kept(c.store) {
+		return // nothing is kept, or where the user said
+	}
+	if root, err := cacheRoot(); err == nil {
+		noteCache(note, root.Dir(), "--create-store --store")
 	}
 }
 

@@ -53,6 +53,9 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger, note func(
 			_ = m.Close()
 		}
 	}()
+	if c.premount != nil {
+		c.notePlaces(func(format string, args ...any) { note(fmt.Sprintf(format, args...)) })
+	}
 	o := produce.Options{
 		Roles: c.roles, CacheBytes: max(c.cacheBytes, 1), // 0 is the default there
 		Memfd:   c.cache == "daemon",
@@ -60,6 +63,11 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger, note func(
 	}
 	if err := m.openSources(c, &o, log); err != nil {
 		return nil, err
+	}
+	if m.packed != "" && m.packed != c.source {
+		if was := o.Store.Stats().Dataset; was != c.source {
+			note(fmt.Sprintf("%s was packed from %s: samples that differ in %s are not read from it, but made", c.store, was, c.source))
+		}
 	}
 	backend, err := m.openGPU(c, log)
 	if err != nil {
@@ -178,9 +186,6 @@ func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logg
 			m.close = append(m.close, attached.Close)
 			m.packed = c.store
 			o.Store, keep = attached, ""
-			if was := attached.Stats().Dataset; was != c.source {
-				log.Warn("the store was packed from another path; samples that differ are not taken from it", "store", c.store, "packed_from", was, "dataset", c.source)
-			}
 		case !errors.Is(err, store.ErrNotStore) && !errors.Is(err, os.ErrNotExist):
 			return exit.With(exit.Mount, fmt.Errorf("store %s: %w", c.store, err))
 		}
