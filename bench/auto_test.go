@@ -1,7 +1,9 @@
 package bench
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -20,7 +22,13 @@ func BenchmarkAutoLoader(b *testing.B) {
 		env := testmount.Home(b)
 		store, plain := filepath.Join(b.TempDir(), "store"), filepath.Join(b.TempDir(), "plain")
 		testmount.Command(b, env, "pack", "--originals", "keep", dataset, store)
-		testmount.Command(b, env, "tune", "--apply", store)
+		tune := exec.Command(testmount.Binary(b), "tune", "--apply", store)
+		tune.Env = env
+		if out, err := tune.CombinedOutput(); bytes.Contains(out, []byte("too noisy to tell")) {
+			b.Skipf("auto leads nowhere:\n%s", out)
+		} else if err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
 		testmount.Command(b, env, "export", store, "bmp", plain)
 		for _, epoch := range []string{"first", "later"} {
 			for control, dir := range map[string]string{"bmp": plain, "source": dataset} {

@@ -46,6 +46,21 @@ func (r reading) cannot(p transcode.Pipeline) string {
 	return why
 }
 
+// uncommon says why a view that the store has in full is not compared unless the loader
+// is known or the view is named, or is empty.
+func (r reading) uncommon(registry *transcode.Registry, view string) string {
+	p, err := registry.Parse(view)
+	if err != nil || r.Reader != nil {
+		return ""
+	}
+	for _, one := range loader.Readers {
+		if why := one.Reads(p, nil); why != "" && one.Name != "torchvision-io" {
+			return why + "; name the loader with --for, or the view with --views"
+		}
+	}
+	return ""
+}
+
 // first is the first of some views that can be read, or empty.
 func (r reading) first(registry *transcode.Registry, views ...string) string {
 	for _, v := range views {

@@ -51,6 +51,17 @@ func TestCannot(t *testing.T) {
 			t.Errorf("%s, %s: %q, want %q", test.reader, test.view, got, test.want)
 		}
 	}
+	for view, want := range map[string]string{
+		"stored-bmp": "",
+		"stored-ppm": "Keras' image_dataset_from_directory cannot read the PNM files of stored-ppm: it decodes JPEG, PNG, BMP and GIF; name the loader with --for, or the view with --views",
+	} {
+		if got := newReading("", []string{".webp"}).uncommon(r, view); got != want {
+			t.Errorf("%s: %q, want %q", view, got, want)
+		}
+		if got := newReading("torch", nil).uncommon(r, view); got != "" {
+			t.Errorf("for torch, %s: %q", view, got)
+		}
+	}
 	views := []string{"original", "bmp-own"}
 	const usual = "the views are for loaders that read all of them: torch, timm, keras, yolo, dali, hf; not for torchvision-io (--for changes that)"
 	if got := newReading("", []string{".jpg"}).assumed(r, views); got != usual {

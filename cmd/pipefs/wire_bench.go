@@ -40,7 +40,6 @@ type bench struct {
 	options  []string // of mounts
 	group    *throttle.Group
 	loader   loader.Loader
-	mixed    []string // views of what is stored in full
 	gaps     *gaps    // of the views that may be compared
 	limited  []string // how disk and memory are limited
 	reading  reading
@@ -111,9 +110,10 @@ func (b *bench) find() error {
 	for _, glob := range b.c.roles.Masks {
 		b.options = append(b.options, "--masks", glob)
 	}
+	var mixed []string // views of what is stored in full
 	for _, spec := range mixFormats {
 		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.store != nil && s.store.Fraction(whole) != nil {
-			b.mixed = append(b.mixed, spec)
+			mixed = append(mixed, spec)
 		}
 	}
 	if b.plain != "" {
@@ -127,7 +127,14 @@ func (b *bench) find() error {
 		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", l.nothing(b.source))
 	}
 	b.reading = newReading(b.c.reader, loader.Extensions(b.files))
-	b.usual = compared(b.registry, b.reading, b.mixed)
+	mixed = slices.DeleteFunc(mixed, func(view string) bool {
+		why := b.reading.uncommon(b.registry, view)
+		if why != "" && b.c.views == nil {
+			fmt.Fprintf(b.env.stderr, "pipefs: left out: %s\n", why)
+		}
+		return why != ""
+	})
+	b.usual = compared(b.registry, b.reading, mixed)
 	b.gaps, err = b.findGaps(s)
 	return err
 }
