@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/transcode/jpeg"
 )
 
 func versionCommand(env *environ) *command {
@@ -73,9 +74,11 @@ func versions() [][2]string {
 			}
 		}
 	}
-	turbo := "found, and asked where pipefs cannot decode a JPEG itself"
+	turbo := "used, because this processor has no AVX2"
 	if err := libraryUsable(); err != nil {
 		turbo = fmt.Sprintf("not used: %v", err)
+	} else if jpeg.Vectorised {
+		turbo = "found, and not needed"
 	}
 	device := "ready"
 	if err := mounts.CheckFUSE(""); err != nil {

@@ -158,6 +158,9 @@ func (k Packing) Encode(ctx context.Context, name string, data []byte) (store.En
 	split, err := kind.Split(ctx, data, k.Registry.Limits(), k.Originals.rebuild() && kind.Restore != nil)
 	switch {
 	case errors.Is(err, transcode.ErrUnsupported):
+		if k.Log != nil {
+			k.Log.Warn("stored as it is, and shown unchanged by scan views", "sample", name, "cause", err)
+		}
 		kept.Info.Scannable = false
 		return kept, nil
 	case errors.Is(err, context.Canceled):

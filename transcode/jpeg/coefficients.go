@@ -24,6 +24,9 @@ type Component struct {
 	// missing has, for the first coefficients, the lowest bit that the scans have
 	// delivered, or -1: 0 where nothing is missing.
 	missing [smoothed]int8
+	// before is what missing was before the component's last scan; of damaged files
+	// only.
+	before [smoothed]int8
 }
 
 // Coefficients is a picture as quantised coefficients, and the metadata around
@@ -48,6 +51,10 @@ type Coefficients struct {
 	Skipped int
 	// Trailing is the number of bytes after EOI.
 	Trailing int
+
+	// doubtful is the first row of MCUs, of those of all components, that the last
+	// scan of a damaged file did not reach; 0 where the file is whole.
+	doubtful int
 }
 
 // maxFactors returns the largest sampling factors of all components.

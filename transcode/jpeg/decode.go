@@ -1,6 +1,12 @@
 package jpeg
 
-import "sync"
+import (
+	"bytes"
+	"errors"
+	"sync"
+
+	"github.com/pipefs/pipefs/transcode"
+)
 
 // decoder is the working memory of a decoding. Its tables outlive a picture,
 // since the next one often has the same.
@@ -32,6 +38,8 @@ type decoder struct {
 	// render makes pixels where it is set: while decoding, if there is only one
 	// scan. Coefficients are allocated only if there is more than one.
 	render *renderer
+	// repair decodes damaged data as far as that goes, into coefficients.
+	repair bool
 
 	// The scan at hand.
 	at             int // offset of its SOS
@@ -74,7 +82,7 @@ func (d *decoder) decode(src []byte, lim Limits, c *Coefficients) error {
 // reset forgets the picture.
 func (d *decoder) reset() {
 	d.c, d.src, d.comps, d.metadata, d.compBuf = nil, nil, nil, metadata{}, [maxComponents]scanComponent{}
-	d.trace, d.rebuild, d.render = nil, nil, nil
+	d.trace, d.rebuild, d.render, d.repair = nil, nil, nil, false
 }
 
 // read goes through all segments of a file.
@@ -92,7 +100,7 @@ func (d *decoder) read(src []byte, lim Limits, c *Coefficients) error {
 	for {
 		marker, at, err := d.next()
 		if err != nil {
-			return err
+			return d.endless(mCOM, err)
 		}
 		switch {
 		case marker == mSOI:
@@ -104,7 +112,7 @@ func (d *decoder) read(src []byte, lim Limits, c *Coefficients) error {
 		}
 		p, err := d.payload(at)
 		if err != nil {
-			return err
+			return d.endless(marker, err)
 		}
 		switch {
 		case isSOF(marker):
@@ -143,6 +151,18 @@ func (d *decoder) read(src []byte, lim Limits, c *Coefficients) error {
 			return err
 		}
 	}
+}
+
+// endless decides on a file that ends within a segment with that marker. In damaged
+// data something may look like one that goes on beyond the end. After the only scan of
+// a sequential picture nothing is missing, if it is one that libjpeg skips.
+func (d *decoder) endless(marker byte, err error) error {
+	skipped := marker == mCOM || marker&0xF0 == mAPP0 || marker == mDNL
+	if !d.repair || !skipped || d.c.Coding == CodingProgressive || d.c.Scans != 1 || len(d.comps) != len(d.c.Components) ||
+		!errors.Is(err, transcode.ErrTruncated) || !bytes.Contains(d.src[d.at:], EOI[:]) {
+		return err
+	}
+	return d.finish(len(d.src))
 }
 
 // startFrame takes in a SOF segment and allocates the coefficients.
@@ -218,7 +238,7 @@ func (d *decoder) finish(at int) error {
 		return truncated(at, "EOI before SOF")
 	}
 	for i := range c.Components {
-		if d.progress[i][0] < 0 {
+		if d.progress[i][0] < 0 && (!d.repair || c.Scans == 0) {
 			return truncated(at, "no scan of component %d", i)
 		}
 		// libjpeg cannot write this either, and nobody does it.
@@ -226,6 +246,9 @@ func (d *decoder) finish(at int) error {
 			return unsupported(at, "quantisation table %d changed between scans", t)
 		}
 		c.Components[i].missing = [smoothed]int8(d.progress[i][:])
+		if c.Scans == 1 {
+			c.Components[i].before = [smoothed]int8(noProgress[:])
+		}
 	}
 	c.Segments, c.JFIF = d.segments, d.jfif
 	c.Skipped, c.Trailing = d.skipped, len(d.src)-d.pos

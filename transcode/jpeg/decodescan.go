@@ -12,6 +12,13 @@ func (d *decoder) scan(p []byte, at int) error {
 	if err := d.buildTables(); err != nil {
 		return err
 	}
+	if d.repair {
+		if d.c.Scans == 1 {
+			d.c.alloc(true)
+		}
+		d.eobrun = 0
+		return d.repairScan()
+	}
 	_, total := d.mcuCount()
 	end, err := d.unstuff(d.pos, ceilDiv(total, d.perInterval(total)))
 	if err != nil {
@@ -148,6 +155,10 @@ func (d *decoder) startProgressive() error {
 		d.al > 13 || d.ah > 0 && d.al != d.ah-1 {
 		return bad(d.at, "scan of %d components for band %d–%d, bits %d,%d", len(d.comps), d.ss, d.se, d.ah, d.al)
 	}
+	if d.repair {
+		d.advance()
+		return nil
+	}
 	for _, s := range d.comps {
 		before := int8(d.ah)
 		if d.ah == 0 {
@@ -161,6 +172,23 @@ func (d *decoder) startProgressive() error {
 		}
 	}
 	return nil
+}
+
+// advance takes note of what a scan of a damaged file brings, in whatever order its
+// scans are. Before the first one libjpeg-turbo takes all for known, and where there
+// is no other one, nothing: see finish.
+func (d *decoder) advance() {
+	for _, s := range d.comps {
+		progress, before := &d.progress[s.index], &s.before
+		for k := min(d.ss, 1); k < smoothed; k++ {
+			if before[k] = progress[k]; d.c.Scans == 1 {
+				before[k] = 0
+			}
+		}
+		for k := d.ss; k <= d.se; k++ {
+			progress[k] = int8(d.al)
+		}
+	}
 }
 
 // needs says which tables a component of the scan at hand takes.

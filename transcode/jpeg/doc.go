@@ -8,8 +8,8 @@
 // is lost. All functions are pure: bytes in, bytes out.
 //
 // It also makes pixels, of whole files, of their first scans, and of a half, a
-// quarter or an eighth of their size: those of djpeg, bit for bit. See
-// DecodePixels.
+// quarter or an eighth of their size: those of djpeg, bit for bit. That holds for
+// damaged files, too. See DecodePixels.
 //
 // The nouns, after ITU-T T.81 (ISO/IEC 10918-1), to which "T.81" refers all
 // over this package:

@@ -1,8 +1,10 @@
 package jpeg
 
 import (
+	"errors"
 	"sync"
 
+	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/redblue"
 	"github.com/pipefs/pipefs/transcode/jpeg/internal/kernel"
 )
@@ -25,7 +27,9 @@ func ScaledSize(width, height, scale int) (w, h int) {
 // DecodePixels decodes a whole file to RGB, or CMYK where it has four components,
 // at 1/scale of its size: 1, 2, 4 or 8. What it takes and what it refuses is what
 // Decode does; in addition it refuses pictures of an unknown colour model, and of
-// sampling factors that are no multiples of each other.
+// sampling factors that are no multiples of each other. Entropy-coded data that is
+// damaged it decodes as libjpeg does, which warns and goes on; data that ends with
+// the file is ErrTruncated.
 //
 // The pixels are those of libjpeg-turbo 2.1 with its default options, bit for
 // bit. That includes the smoothing of progressive files whose last scans are
@@ -104,7 +108,15 @@ func (w *pixelWorkspace) decode(src []byte, scale int, lim Limits) (*Image, erro
 	defer func() { w.c.Segments, w.render.image = nil, nil }()
 	w.render.scale, w.render.image = scale, nil
 	w.dec.render = &w.render
-	if err := w.dec.decode(src, lim, &w.c); err != nil {
+	err := w.dec.decode(src, lim, &w.c)
+	if errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) {
+		w.render.image = nil
+		w.dec.render, w.dec.repair = &w.render, true
+		if w.dec.decode(src, lim, &w.c) == nil {
+			err = nil
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	if w.render.image != nil {
@@ -191,10 +203,13 @@ func (r *renderer) all(c *Coefficients) (*Image, error) {
 	for row := range r.mcus {
 		for i := range c.Components {
 			p, plane := &c.Components[i], &r.planes[i]
-			smoothing := smoothing && p.missing != [smoothed]int8{}
 			for y := row * plane.v; y < min((row+1)*plane.v, p.High); y++ {
-				if smoothing {
-					r.smooth.start(p, y, mcus)
+				missing := &p.missing
+				if c.doubtful > 0 && y/p.V >= c.doubtful {
+					missing = &p.before
+				}
+				if smoothing && *missing != [smoothed]int8{} {
+					r.smooth.start(p, missing, y, mcus)
 					for x := range p.Wide {
 						b, nonzero := r.smooth.next(x)
 						plane.put(x, y, b, nonzero, &p.Quant)

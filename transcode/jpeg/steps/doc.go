@@ -12,8 +12,8 @@
 // The step `baseline` writes the same coefficients as a sequential file. The
 // steps `half`, `quarter` and `eighth` decode at a fraction of the size.
 //
-// Our own decoder is that of package jpeg. The library is libturbojpeg, which
-// helps where it is installed and agrees with our own decoder bit for bit: see
+// Our own decoder is that of package jpeg. The library is libturbojpeg, which is
+// faster on processors without assembly here. It never changes what comes out: see
 // [Library].
 //
 // # What comes out
@@ -22,6 +22,7 @@
 // integer DCT, fancy upsampling and block smoothing, as are libjpeg's defaults;
 // grey becomes three equal channels; CMYK counts as inverted, as Adobe writes
 // it. A file without its end is ErrTruncated, as in Pillow. Damage in the middle
-// of a picture, which libjpeg only warns of and Pillow does not mention, is
-// accepted with the library, which knows how to go on, and ErrBad without.
+// of a picture, which libjpeg only warns of and Pillow does not mention, gives the
+// pixels of libjpeg. Such a file has no scans: `scan` does not apply to it.
+// Arithmetic coding is ErrUnsupported.
 package steps

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -78,6 +79,13 @@ func CutsOf(key string) (cuts jpeg.Cuts, ok bool) {
 // next one, and so on. What all levels share, the end of the file, is no part.
 func (s splitter) split(_ context.Context, src []byte, lim transcode.Limits, undo bool) (transcode.Split, error) {
 	scans, err := jpeg.Transcode(src, jpeg.Options{Limits: jpeg.LimitsOf(lim), Cuts: s.cuts, Undo: undo})
+	if errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) {
+		// What is damaged and has pixels all the same is a picture; its scans would
+		// hide the damage.
+		if _, repaired := jpeg.DecodePixels(src, 8, jpeg.LimitsOf(lim)); repaired == nil {
+			err = transcode.Errorf(transcode.ErrUnsupported, "damaged, so that it has no scans: %v", err)
+		}
+	}
 	if err != nil {
 		return transcode.Split{}, err
 	}
