@@ -26,6 +26,8 @@ type Use struct {
 	// Others is what was used by something else than what was measured: other
 	// processes, the kernel's work for them, and the host of a virtual machine.
 	Others float64
+	// Uncounted is what nobody knows the user of. Since leaves it 0.
+	Uncounted float64
 }
 
 // Watch begins.
@@ -61,6 +63,7 @@ func Mean(uses []Use, seconds []float64) (mean Use) {
 	for i := range min(len(uses), len(seconds)) {
 		mean.Busy += uses[i].Busy * seconds[i] / total
 		mean.Others += uses[i].Others * seconds[i] / total
+		mean.Uncounted += uses[i].Uncounted * seconds[i] / total
 	}
 	return mean
 }

@@ -13,6 +13,10 @@ import (
 // a word.
 const worthwhile = 1.05
 
+// mostUncounted is the share of the processors from which on a row's processor time is
+// not known.
+const mostUncounted = 0.1
+
 // advise says which views to use. mnt is where they are mounted, or empty; again is
 // what makes the next run tell more.
 func (r *Report) advise(mnt, again string) {
@@ -72,8 +76,12 @@ func (r *Report) advise(mnt, again string) {
 func (r *Report) doubt() {
 	turns := func(i int) stats.Turns {
 		row := &r.Rows[i]
-		client, daemon := row.CPU()
-		return stats.Turns{Rates: row.Lasting(), Seconds: row.Seconds, Samples: r.Read, CPU: client + daemon, Busy: row.Busy, Others: row.Others}
+		t := stats.Turns{Rates: row.Lasting(), Seconds: row.Seconds, Samples: r.Read, Busy: row.Busy, Others: row.Others}
+		if row.uncounted < mostUncounted {
+			client, daemon := row.CPU()
+			t.CPU = client + daemon
+		}
+		return t
 	}
 	for i := range r.Rows {
 		switch row := &r.Rows[i]; {

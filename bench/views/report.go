@@ -107,9 +107,10 @@ type Row struct {
 	// Of the lasting epochs: wall seconds, one a round; the share of the processors
 	// that was in use, 0 to 1, by whatever, and the share that something used that was
 	// not measured; 0 where the system does not tell.
-	Seconds []float64 `json:"seconds,omitempty"`
-	Busy    float64   `json:"busy"`
-	Others  float64   `json:"others"`
+	Seconds   []float64 `json:"seconds,omitempty"`
+	Busy      float64   `json:"busy"`
+	Others    float64   `json:"others"`
+	uncounted float64   // the share that a user's loader used in processes not counted as its own
 	// Doubt is why the lasting rate does not show whether this is faster than the base
 	// of the advice; empty where it does.
 	Doubt string `json:"doubt,omitempty"`

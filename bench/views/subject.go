@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -257,6 +258,10 @@ func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed u
 			return t, err
 		}
 	}
+	var idle loader.Use
+	if r.Blind {
+		idle = atRest()
+	}
 	watch := loader.Watch()
 	t.Epoch, err = r.Loader.Epoch(ctx, loader.Job{Dir: dir, Files: r.list(), Seed: seed, Compute: r.Compute, Warm: min(warmest, len(r.files)/8)})
 	if err != nil {
@@ -273,6 +278,10 @@ func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed u
 		used += t.CPU
 	}
 	t.shares = watch.Since(used)
+	if r.Blind {
+		others := min(t.shares.Others, idle.Others)
+		t.shares.Others, t.shares.Uncounted = others, t.shares.Others-others
+	}
 	if t.Bytes == 0 { // it did not tell
 		if t.Bytes, err = sizeOfView(dir, r.files); err != nil {
 			return t, err
@@ -288,6 +297,16 @@ func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed u
 		return t, fmt.Errorf("the loader read %d of %d samples", t.Samples, len(r.files))
 	}
 	return t, nil
+}
+
+// atRest is what the processors do while nothing is measured. A user's loader may work
+// in processes that are not counted as its own, as in a container: what is used besides
+// was used by others only if it is used now, too.
+func atRest() loader.Use {
+	const long = 300 * time.Millisecond
+	watch := loader.Watch()
+	time.Sleep(long)
+	return watch.Since(0)
 }
 
 // warmest bounds the samples that are read before the clock starts: five batches.
@@ -339,6 +358,6 @@ func (s *subject) summarize(r *runner) {
 		shares = s.cachedShares
 	}
 	use := loader.Mean(shares, s.Seconds)
-	s.Busy, s.Others = use.Busy, use.Others
+	s.Busy, s.Others, s.uncounted = use.Busy, use.Others, use.Uncounted
 	s.analyse(r.Compute, r.report.Machine.Cores)
 }

@@ -100,6 +100,8 @@ func TestNoise(t *testing.T) {
 			"Same pixels: too noisy to tell: other processes used 40 % of the processors; run again with --time 5m, or when the machine is quiet.", "Fewer bytes: MNT/scan5"}},
 		{"a slow view may be noisy", rows(plain, original, slow), 1, -1, []string{"Same pixels: stay with your present tree"}},
 		{"noise beside what is clear", rows(plain, ppm, Row{View: "bmp", Same: true, Cold: []float64{60, 180, 70, 190, 65, 170}}), 1, -1, []string{"Same pixels: point your loader at MNT/ppm: 1.50×"}},
+		{"processor time says that it is noise", rows(counted(plain, 0), counted(ppm, 0)), -1, -1, []string{"Same pixels: too noisy to tell: the processors were the limit"}},
+		{"unless it is not all that was used", rows(counted(plain, 0), counted(ppm, 0.5)), 1, -1, []string{"Same pixels: point your loader at MNT/ppm"}},
 		{"without the tree", rows(wide), -1, -1, []string{"Same pixels: too noisy to tell: the rate may be anything from 62.5 samples/s to"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -115,6 +117,16 @@ func TestNoise(t *testing.T) {
 			}
 		})
 	}
+}
+
+// counted took as much processor time as others, beside some that is not known.
+func counted(r Row, uncounted float64) Row {
+	r.Busy, r.ClientCold, r.uncounted = 0.95, 0.01, uncounted
+	r.Seconds = nil
+	for range 6 {
+		r.Seconds = append(r.Seconds, 200/r.Cold[0])
+	}
+	return r
 }
 
 // TestAgain: what to do about noise is not what was done already.
