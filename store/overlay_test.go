@@ -134,6 +134,31 @@ func TestOverlayFull(t *testing.T) {
 	}
 }
 
+// What an overlay holds can be counted while somebody writes to it.
+func TestOverlayKeys(t *testing.T) {
+	dir := tempDir(t)
+	if keys, err := OverlayKeys(filepath.Join(dir, "none")); err != nil || len(keys) != 0 {
+		t.Errorf("of nothing: %v, %v", keys, err)
+	}
+	v := mustOverlay(t, dir, OverlayOptions{PackBytes: 200_000})
+	want := int64(0)
+	for i := range 12 { // some packs are sealed by then, and one is not
+		if err := putItem(v, i); err != nil {
+			t.Fatal(err)
+		}
+		path, id, _ := overlayItem(i)
+		rep, err := v.Get(path, id, "scan@1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want += rep.Size(0)
+	}
+	keys, err := OverlayKeys(dir)
+	if err != nil || len(keys) != 1 || keys["scan@1"] != want {
+		t.Errorf("%v, %v, want %d", keys, err, want)
+	}
+}
+
 // Whoever shares the disk among overlays is asked before one grows.
 func TestOverlayRoom(t *testing.T) {
 	room := int64(0)

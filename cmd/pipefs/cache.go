@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -11,6 +15,7 @@ import (
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/store"
 )
 
 // autoLimit is the limit that follows the disk.
@@ -69,30 +74,68 @@ func listCache(w io.Writer, root *cachedir.Root, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	kept := make([]cacheRow, len(entries))
+	total := int64(0)
+	for i, e := range entries {
+		kept[i] = cacheRow{e, viewsKept(e.Dir)}
+		total += e.Bytes
+	}
 	if asJSON {
 		return printJSON(w, struct {
-			Dir      string           `json:"dir"`
-			Limit    int64            `json:"limit"`
-			LimitSet bool             `json:"limit_set"`
-			Kept     []cachedir.Entry `json:"kept"`
-		}{root.Dir(), limit, set, append([]cachedir.Entry{}, entries...)})
+			Dir      string     `json:"dir"`
+			Limit    int64      `json:"limit"`
+			LimitSet bool       `json:"limit_set"`
+			Kept     []cacheRow `json:"kept"`
+		}{root.Dir(), limit, set, kept})
 	}
-	total := int64(0)
-	if len(entries) > 0 {
-		t := newTable(w, "dataset", "kept", "last used", "used by")
-		for _, e := range entries {
-			total += e.Bytes
+	if len(kept) > 0 {
+		t := newTable(w, "dataset", "kept", "views", "last used", "used by")
+		for _, e := range kept {
 			by := ""
 			if e.InUse {
 				by = e.Use.Mount
 			}
-			t.AppendRow(table.Row{e.Dataset, formatSize(e.Bytes), e.Used.Format(time.DateTime), by})
+			t.AppendRow(table.Row{e.Dataset, formatSize(e.Bytes), e.most(), e.Used.Format(time.DateTime), by})
 		}
 		right(t, 2)
 		t.Render()
 	}
 	fmt.Fprintf(w, "%s of %s in %s\n", formatSize(total), formatSize(limit), root.Dir())
 	return nil
+}
+
+// cacheRow is a slot and the views that are kept in it.
+type cacheRow struct {
+	cachedir.Entry
+	Views map[string]int64 `json:"views"` // bytes
+}
+
+// viewsKept are the bytes that an overlay holds of each view; what cannot be read is
+// left out.
+func viewsKept(dir string) map[string]int64 {
+	keys, err := store.OverlayKeys(dir)
+	if err != nil {
+		return nil
+	}
+	views := map[string]int64{}
+	for key, bytes := range keys {
+		name, _, _ := strings.Cut(key, "@")
+		views[strings.TrimPrefix(name, decodeWord+"-")] += bytes
+	}
+	return views
+}
+
+// most names the views that take most.
+func (r *cacheRow) most() string {
+	const shown = 3
+	names := slices.SortedFunc(maps.Keys(r.Views), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Views[b], r.Views[a]), cmp.Compare(a, b))
+	})
+	text := strings.Join(names[:min(len(names), shown)], ", ")
+	if len(names) > shown {
+		text += ", …"
+	}
+	return text
 }
 
 func clearCache(w io.Writer, root *cachedir.Root, dataset string) error {
