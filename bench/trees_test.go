@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/jpeg"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,6 +54,49 @@ func BenchmarkMountAndList(b *testing.B) {
 			return took
 		})
 	b.ReportMetric(median(memory)/(classes*perClass), "daemon-bytes/file")
+}
+
+// BenchmarkStatEvery asks for the size of each of 128,000 small pictures in original/,
+// with find, in a mount that nobody used before: of the dataset, and of a store. The
+// control is the same find in the tree itself.
+func BenchmarkStatEvery(b *testing.B) {
+	const classes, perClass = 100, 1280
+	var picture bytes.Buffer
+	if err := jpeg.Encode(&picture, image.NewRGBA(image.Rect(0, 0, 8, 8)), nil); err != nil {
+		b.Fatal(err)
+	}
+	dataset := filepath.Join(b.TempDir(), "dataset")
+	for c := range classes {
+		dir := filepath.Join(dataset, fmt.Sprintf("class%03d", c))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		for i := range perClass {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%08d_%d.JPEG", c, i)), picture.Bytes(), 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	env := testmount.Home(b)
+	store := filepath.Join(b.TempDir(), "store")
+	testmount.Command(b, env, "pack", dataset, store)
+	find := func(dir string) float64 {
+		return seconds(func() {
+			out, err := exec.Command("find", dir, "-type", "f", "-size", "+0").Output()
+			if n := bytes.Count(out, []byte("\n")); err != nil || n != classes*perClass {
+				b.Fatalf("found %d files, %v", n, err)
+			}
+		})
+	}
+	for name, source := range map[string]string{"tree": dataset, "store": store} {
+		b.Run(name, func(b *testing.B) {
+			compare(b, "files", classes*perClass, func() float64 { return find(dataset) }, func() float64 {
+				mnt, unmount := testmount.MountOnce(b, env, source, "--no-background")
+				defer unmount()
+				return find(filepath.Join(mnt, "original"))
+			})
+		})
+	}
 }
 
 // BenchmarkPackJPEG packs JPEG files on all cores, against jpegtran run as one
