@@ -45,8 +45,9 @@ func (b *bulk) wanted() bool { return time.Now().UnixNano() < b.until.Load() }
 // wanted. Where it does not, the node stays 0, and the kernel asks when it has to.
 func (f *FS) fillListed(out *fuse.EntryOut, h *dirHandle, e fuse.DirEntry, id uint32, wanted bool) {
 	index, _ := splitNode(e.Ino)
-	if index != originalView && e.Mode != unix.S_IFDIR {
-		return // its size may not be known
+	made := index != originalView && e.Mode != unix.S_IFDIR
+	if made && !wanted {
+		return // its size may take time
 	}
 	name, attr := f.keeps(h.d, id)
 	events := h.d.events.Load()
@@ -59,9 +60,20 @@ func (f *FS) fillListed(out *fuse.EntryOut, h *dirHandle, e fuse.DirEntry, id ui
 			ok = now == id
 		}
 	}
-	if ok {
-		f.fillEntry(out, e.Ino, a, a.Size)
-		out.SetEntryTimeout(name)
-		out.SetAttrTimeout(attr)
+	if !ok {
+		return
 	}
+	n, size := e.Ino, a.Size
+	if made {
+		r, ok := f.producer.Known(n, f.file(id, a), h.v.pipeline)
+		if !ok {
+			return
+		}
+		if size = r.Size; r.Unchanged {
+			n = node(originalView, id)
+		}
+	}
+	f.fillEntry(out, n, a, size)
+	out.SetEntryTimeout(name)
+	out.SetAttrTimeout(attr)
 }

@@ -29,6 +29,9 @@ type Producer interface {
 	Fresh(path string) (produce.Attr, error)
 	// Resolve tells the exact size of a file in a view. It may have to produce it.
 	Resolve(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (produce.Result, error)
+	// Known tells what Resolve would if that needs no file of the dataset to be read and
+	// nothing to be produced.
+	Known(key produce.Key, f produce.File, v transcode.Pipeline) (r produce.Result, ok bool)
 	// Acquire returns content that is open already, pinned, or nil. It must not
 	// allocate.
 	Acquire(key produce.Key) Content

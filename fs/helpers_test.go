@@ -155,6 +155,15 @@ func (p *fakeProducer) make(ctx context.Context, f produce.File, v transcode.Pip
 	return derived(v.Whole().String(), src), nil
 }
 
+// Known knows the views of JPEG files.
+func (p *fakeProducer) Known(key produce.Key, f produce.File, v transcode.Pipeline) (produce.Result, bool) {
+	if path.Ext(f.Path) != ".jpg" {
+		return produce.Result{}, false
+	}
+	r, err := p.Resolve(context.Background(), key, f, v)
+	return r, err == nil
+}
+
 func (p *fakeProducer) Resolve(ctx context.Context, _ produce.Key, f produce.File, v transcode.Pipeline) (produce.Result, error) {
 	p.resolves.Add(1)
 	if v.Stored() && !strings.Contains(path.Base(f.Path), "s") { // those with an s are stored

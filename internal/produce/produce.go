@@ -171,27 +171,11 @@ func (p *Producer) Touched(v transcode.Pipeline) { p.background.touched(v) }
 // Resolve tells the exact size of a file in a view, producing it if there is no
 // other way to know.
 func (p *Producer) Resolve(ctx context.Context, key Key, f File, v transcode.Pipeline) (Result, error) {
-	plain, err := p.plain(key, f, v)
-	if err != nil {
-		return Result{}, err
-	}
-	if plain {
-		return Result{Size: f.Identity.Size, Unchanged: true}, nil
-	}
 	p.background.pause()
 	defer p.background.resume()
-	j, err := p.job(f, v)
-	if err != nil {
-		return Result{}, err
-	}
-	if j.plan.Unchanged() {
-		return Result{Size: f.Identity.Size, Unchanged: true}, nil
-	}
-	if size, ok := j.plan.Size(); ok {
-		return Result{Size: size}, nil
-	}
-	if size, ok := j.storedSize(); ok {
-		return Result{Size: size}, nil
+	r, j, err := p.known(key, f, v)
+	if err != nil || j == nil {
+		return r, err
 	}
 	made, err := p.produce(ctx, p.readers, j, longest(j))
 	if rest, ok := p.spared(j, err); ok {
@@ -207,6 +191,41 @@ func (p *Producer) Resolve(ctx context.Context, key Key, f File, v transcode.Pip
 	defer made.release()
 	size, err := made.size(j)
 	return Result{Size: size}, err
+}
+
+// Known tells what Resolve would where the store can say it; else, and after any
+// error, ok is false. Nothing is read of the dataset, and nothing is made.
+func (p *Producer) Known(key Key, f File, v transcode.Pipeline) (r Result, ok bool) {
+	if stored, err := p.stored(f); err != nil || stored == nil {
+		return Result{}, false
+	}
+	r, j, err := p.known(key, f, v)
+	return r, err == nil && j == nil
+}
+
+// known tells the size of a file in a view if it can be told without making it. Else
+// j is what is to be made.
+func (p *Producer) known(key Key, f File, v transcode.Pipeline) (r Result, j *job, err error) {
+	plain, err := p.plain(key, f, v)
+	if err != nil {
+		return Result{}, nil, err
+	}
+	if plain {
+		return Result{Size: f.Identity.Size, Unchanged: true}, nil, nil
+	}
+	if j, err = p.job(f, v); err != nil {
+		return Result{}, nil, err
+	}
+	if j.plan.Unchanged() {
+		return Result{Size: f.Identity.Size, Unchanged: true}, nil, nil
+	}
+	if size, ok := j.plan.Size(); ok {
+		return Result{Size: size}, nil, nil
+	}
+	if size, ok := j.storedSize(); ok {
+		return Result{Size: size}, nil, nil
+	}
+	return Result{}, j, nil
 }
 
 // plain reports whether the view shows the file as it is without looking at it.
