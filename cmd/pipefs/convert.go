@@ -16,7 +16,6 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/raster"
 )
 
 func convertCommand(env *environ) *command {
@@ -132,8 +131,8 @@ func (c *conversion) apply(ctx context.Context, env *environ, r *transcode.Regis
 		return converted{src, info.Format, true}, nil
 	}
 	last := plan.Steps()[plan.Len()-1].Kind
-	if c.role == transcode.Auto && plan.Blends() && raster.MayBeLabels(info) {
-		if px, err := r.Decode(ctx, src); err == nil && raster.LookOf(px) == raster.Labels {
+	if c.role == transcode.Auto && plan.Blends() && info.MayBeLabels() {
+		if px, err := r.Decode(ctx, src); err == nil && transcode.LookOf(px) == transcode.LookLabels {
 			return converted{}, exit.Errorf(exit.Usage, "it has few colours and hard edges, as masks have, and %s would blend them; say --role mask if it is a mask, or --role image if it is a picture", p)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/raster"
 )
 
 // Masks are mostly told from pictures by their mode. Those of 8-bit RGB are not, such as
@@ -23,10 +22,10 @@ import (
 
 // Refusal is the error of all files that a view refuses in one directory.
 type Refusal struct {
-	Dir  string // path in the tree; "" is its top
-	View string
+	Dir  string `json:"dir"` // path in the tree; "" is its top
+	View string `json:"view"`
 	// Example is the path of a file that looks like a mask.
-	Example string
+	Example string `json:"example"`
 	told    atomic.Bool
 }
 
@@ -116,7 +115,7 @@ func (p *Producer) guard(f File, v transcode.Pipeline, plan transcode.Plan, role
 	if i := strings.LastIndexByte(f.Path, '/'); i >= 0 {
 		dir = f.Path[:i]
 	}
-	return p.refusal(dir, v, raster.MayBeLabels(plan.Info()))
+	return p.refusal(dir, v, plan.Info().MayBeLabels())
 }
 
 // Refuses returns a [Refusal] if a view refuses the samples of a directory of which
@@ -195,13 +194,13 @@ func (p *Producer) look(dir string, look *dirLook) {
 		for _, name := range scattered(names, n) {
 			info, found := p.lookOf(name)
 			switch found {
-			case raster.Labels:
+			case transcode.LookLabels:
 				look.example, look.info = name, info
 				return
-			case raster.Photo:
+			case transcode.LookPhoto:
 				photos++
-			case raster.Blank:
-				if raster.MayBeLabels(info) {
+			case transcode.LookBlank:
+				if info.MayBeLabels() {
 					blank, look.info = name, info
 				}
 			}
@@ -237,7 +236,7 @@ func scattered(names []string, n int) []string {
 
 // lookOf tells what a sample looks like. Blank also are those that cannot be read, or
 // that no view blends.
-func (p *Producer) lookOf(name string) (info transcode.Info, _ raster.Look) {
+func (p *Producer) lookOf(name string) (info transcode.Info, _ transcode.Look) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.stats.panics.Add(1)
@@ -246,27 +245,27 @@ func (p *Producer) lookOf(name string) (info transcode.Info, _ raster.Look) {
 	}()
 	a, err := p.Stat(name)
 	if err != nil {
-		return info, raster.Blank
+		return info, transcode.LookBlank
 	}
 	j, err := p.job(File{Path: name, Identity: a.Identity}, p.refusals.pixels)
-	if err != nil || j.plan.Unchanged() || !raster.MayBeLabels(j.plan.Info()) {
-		return info, raster.Blank
+	if err != nil || j.plan.Unchanged() || !j.plan.Info().MayBeLabels() {
+		return info, transcode.LookBlank
 	}
 	info = j.plan.Info()
 	pixels := int64(info.Width) * int64(info.Height) * int64(info.Mode.Channels())
 	// What takes nearly as much as its pixels may not be compressed at all.
 	if pixels >= largePixels && a.Size > pixels/4 && a.Size < pixels/10*9 {
-		return info, raster.Photo
+		return info, transcode.LookPhoto
 	}
 	// Not through the caches: nobody is going to ask for it.
 	made := (&product{from: &p.results}).hold()
 	defer made.release()
 	if err := p.run(context.Background(), p.readers, j, longest(j), made); err != nil {
-		return info, raster.Blank
+		return info, transcode.LookBlank
 	}
 	// An npy file ends in the samples.
 	data := made.split.Data
-	return info, raster.LookOf(&transcode.Pixels{
+	return info, transcode.LookOf(&transcode.Pixels{
 		Width: info.Width, Height: info.Height, Mode: info.Mode, Type: transcode.Uint8, Pix: data[int64(len(data))-pixels:],
 	})
 }

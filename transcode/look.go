@@ -1,23 +1,21 @@
-package raster
-
-import "github.com/pipefs/pipefs/transcode"
+package transcode
 
 // Look is what the pixels of a picture tell about its kind.
 type Look uint8
 
 // The looks.
 const (
-	// Blank tells nothing: one colour, or hardly any pixels.
-	Blank Look = iota
-	// Labels has few colours and hard edges, as masks have: nearly all neighbours are
+	// LookBlank tells nothing: one colour, or hardly any pixels.
+	LookBlank Look = iota
+	// LookLabels has few colours and hard edges, as masks have: nearly all neighbours are
 	// equal, and where two regions meet nothing lies between their colours. Screenshots,
 	// pixel art and flat drawings look the same.
-	Labels
-	// Photo is everything else: photographs, renderings, what is drawn with soft edges.
-	Photo
+	LookLabels
+	// LookPhoto is everything else: photographs, renderings, what is drawn with soft edges.
+	LookPhoto
 )
 
-// The bounds of Labels. The measures, the number of colours and how pixels differ from
+// The bounds of LookLabels. The measures, the number of colours and how pixels differ from
 // their neighbours, are those of Athitsos, Swain and Frankel, Distinguishing Photographs
 // and Graphics on the World Wide Web, CBAIVL 1997.
 const (
@@ -38,17 +36,17 @@ const (
 )
 
 // MayBeLabels reports whether a sample that is taken for a picture may have the look of
-// Labels: formats with losses hold none, and files of other modes are left alone.
-func MayBeLabels(i transcode.Info) bool {
-	return (i.Mode == transcode.ModeRGB || i.Mode == transcode.ModeRGBA) && i.Format != transcode.JPEG && !i.Lossy
+// LookLabels: formats with losses hold none, and files of other modes are left alone.
+func (i Info) MayBeLabels() bool {
+	return (i.Mode == ModeRGB || i.Mode == ModeRGBA) && i.Format != JPEG && !i.Lossy
 }
 
 // LookOf tells what a picture of mode RGB or RGBA, 8 bits a channel, looks like. Any
-// other one is Blank.
-func LookOf(px *transcode.Pixels) Look {
-	if px.Mode != transcode.ModeRGB && px.Mode != transcode.ModeRGBA || px.Type != transcode.Uint8 || px.Planar ||
+// other one is LookBlank.
+func LookOf(px *Pixels) Look {
+	if px.Mode != ModeRGB && px.Mode != ModeRGBA || px.Type != Uint8 || px.Planar ||
 		px.Width*px.Height < leastPixels || len(px.Pix) != px.Len() {
-		return Blank
+		return LookBlank
 	}
 	step := 1 + px.Width*px.Height/enoughPixels
 	rows := (px.Height + step - 1) / step
@@ -62,7 +60,7 @@ func LookOf(px *transcode.Pixels) Look {
 			c := r.at(x, y)
 			if first || c != last {
 				if colours[c] = struct{}{}; len(colours) > limit {
-					return Photo
+					return LookPhoto
 				}
 			}
 			last, first = c, false
@@ -92,12 +90,12 @@ func LookOf(px *transcode.Pixels) Look {
 	}
 	switch {
 	case len(colours) == 1:
-		return Blank
+		return LookBlank
 	case float64(unequal) > mostUnequal*float64(pairs), float64(alone) > mostAlone*float64(edge),
 		len(colours) > fewColours && float64(soft) > mostSoft*float64(unequal):
-		return Photo
+		return LookPhoto
 	}
-	return Labels
+	return LookLabels
 }
 
 // colourRows reads pixels as numbers.
@@ -106,7 +104,7 @@ type colourRows struct {
 	width, height, channels int
 }
 
-func rowsOf(px *transcode.Pixels) colourRows {
+func rowsOf(px *Pixels) colourRows {
 	return colourRows{px.Pix, px.Width, px.Height, px.Mode.Channels()}
 }
 

@@ -1,4 +1,4 @@
-package raster_test
+package transcode_test
 
 import (
 	"context"
@@ -63,43 +63,43 @@ func TestLookOf(t *testing.T) {
 	circle := func(x, y float64) bool { return math.Hypot(x-60, y-50) < 35 }
 	for name, c := range map[string]struct {
 		px   *transcode.Pixels
-		want raster.Look
+		want transcode.Look
 	}{
-		"panoptic ids":           {painted(rgb, 320, 240, coloured(regions(320, 240, 24), random)), raster.Labels},
-		"ids that count up":      {painted(rgb, 320, 240, coloured(regions(320, 240, 24), func(id int) [3]float64 { return asID(id + 1) })), raster.Labels},
-		"many ids that count up": {painted(rgb, 320, 240, coloured(regions(320, 240, 300), func(id int) [3]float64 { return asID(id + 1) })), raster.Labels},
-		"with alpha":             {painted(transcode.ModeRGBA, 320, 240, coloured(regions(320, 240, 24), random)), raster.Labels},
-		"colours of 19 classes":  {painted(rgb, 256, 128, coloured(regions(256, 128, 40), func(id int) [3]float64 { return random(id % 19) })), raster.Labels},
-		"classes as grey RGB":    {painted(rgb, 256, 128, coloured(regions(256, 128, 40), func(id int) [3]float64 { return grey(float64(id % 19)) })), raster.Labels},
-		"0 and 1":                {painted(rgb, 100, 100, coloured(regions(100, 100, 9), func(id int) [3]float64 { return grey(float64(id & 1)) })), raster.Labels},
-		"small":                  {painted(rgb, 32, 32, coloured(regions(32, 32, 8), random)), raster.Labels},
+		"panoptic ids":           {painted(rgb, 320, 240, coloured(regions(320, 240, 24), random)), transcode.LookLabels},
+		"ids that count up":      {painted(rgb, 320, 240, coloured(regions(320, 240, 24), func(id int) [3]float64 { return asID(id + 1) })), transcode.LookLabels},
+		"many ids that count up": {painted(rgb, 320, 240, coloured(regions(320, 240, 300), func(id int) [3]float64 { return asID(id + 1) })), transcode.LookLabels},
+		"with alpha":             {painted(transcode.ModeRGBA, 320, 240, coloured(regions(320, 240, 24), random)), transcode.LookLabels},
+		"colours of 19 classes":  {painted(rgb, 256, 128, coloured(regions(256, 128, 40), func(id int) [3]float64 { return random(id % 19) })), transcode.LookLabels},
+		"classes as grey RGB":    {painted(rgb, 256, 128, coloured(regions(256, 128, 40), func(id int) [3]float64 { return grey(float64(id % 19)) })), transcode.LookLabels},
+		"0 and 1":                {painted(rgb, 100, 100, coloured(regions(100, 100, 9), func(id int) [3]float64 { return grey(float64(id & 1)) })), transcode.LookLabels},
+		"small":                  {painted(rgb, 32, 32, coloured(regions(32, 32, 8), random)), transcode.LookLabels},
 		"edges, one pixel wide": {painted(rgb, 200, 200, func(x, y int) [3]float64 {
 			if x == y || x+3*y == 300 || x == 150 {
 				return grey(255)
 			}
 			return grey(0)
-		}), raster.Labels},
-		"a very large one": {painted(rgb, 2000, 1500, func(x, y int) [3]float64 { return random(x/250 + 8*(y/250)) }), raster.Labels},
+		}), transcode.LookLabels},
+		"a very large one": {painted(rgb, 2000, 1500, func(x, y int) [3]float64 { return random(x/250 + 8*(y/250)) }), transcode.LookLabels},
 
-		"one colour":           {painted(rgb, 100, 100, func(int, int) [3]float64 { return grey(7) }), raster.Blank},
-		"tiny":                 {painted(rgb, 7, 9, func(x, y int) [3]float64 { return grey(float64(x * 30)) }), raster.Blank},
-		"one pixel":            {painted(rgb, 1, 1, func(int, int) [3]float64 { return grey(1) }), raster.Blank},
-		"a mode that is safe":  {&transcode.Pixels{Width: 32, Height: 32, Mode: transcode.ModeL, Pix: make([]byte, 1024)}, raster.Blank},
-		"a gradient":           {painted(rgb, 640, 100, func(x, _ int) [3]float64 { return grey(float64(x) / 640 * 256) }), raster.Photo},
-		"a very wide gradient": {painted(rgb, 3840, 200, func(x, _ int) [3]float64 { return grey(float64(x) / 3840 * 256) }), raster.Photo},
+		"one colour":           {painted(rgb, 100, 100, func(int, int) [3]float64 { return grey(7) }), transcode.LookBlank},
+		"tiny":                 {painted(rgb, 7, 9, func(x, y int) [3]float64 { return grey(float64(x * 30)) }), transcode.LookBlank},
+		"one pixel":            {painted(rgb, 1, 1, func(int, int) [3]float64 { return grey(1) }), transcode.LookBlank},
+		"a mode that is safe":  {&transcode.Pixels{Width: 32, Height: 32, Mode: transcode.ModeL, Pix: make([]byte, 1024)}, transcode.LookBlank},
+		"a gradient":           {painted(rgb, 640, 100, func(x, _ int) [3]float64 { return grey(float64(x) / 640 * 256) }), transcode.LookPhoto},
+		"a very wide gradient": {painted(rgb, 3840, 200, func(x, _ int) [3]float64 { return grey(float64(x) / 3840 * 256) }), transcode.LookPhoto},
 		"a sky without dither": {painted(rgb, 320, 240, func(x, y int) [3]float64 {
 			if y > 120 {
 				return [3]float64{40, 120, 30}
 			}
 			return [3]float64{100 + float64(y), 100 + float64(y), 255}
-		}), raster.Photo},
+		}), transcode.LookPhoto},
 		"a shaded sphere": {painted(rgb, 320, 240, func(x, y int) [3]float64 {
 			d := math.Hypot(float64(x)-160, float64(y)-120) / 80
 			if d >= 1 {
 				return [3]float64{90, 160, 220}
 			}
 			return [3]float64{math.Sqrt(1-d*d) * 255, math.Sqrt(1-d*d) * 60, 30}
-		}), raster.Photo},
+		}), transcode.LookPhoto},
 		"a drawing with soft edges": {painted(rgb, 120, 100, func(x, y int) [3]float64 {
 			in := 0
 			for i := range 64 {
@@ -108,10 +108,10 @@ func TestLookOf(t *testing.T) {
 				}
 			}
 			return [3]float64{255 - float64(in)*3, 255 - float64(in), 250}
-		}), raster.Photo},
-		"noise": {painted(rgb, 64, 64, func(x, y int) [3]float64 { return grey(float64(x * y * 7 % 251)) }), raster.Photo},
+		}), transcode.LookPhoto},
+		"noise": {painted(rgb, 64, 64, func(x, y int) [3]float64 { return grey(float64(x * y * 7 % 251)) }), transcode.LookPhoto},
 	} {
-		if got := raster.LookOf(c.px); got != c.want {
+		if got := transcode.LookOf(c.px); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestLookOf(t *testing.T) {
 // TestPhotographsAreNoLabels looks at real ones: whole, as thumbnails, in grey, and small
 // on black as scans are.
 func TestPhotographsAreNoLabels(t *testing.T) {
-	paths, _ := filepath.Glob("../../../shared/data/kodak/*.png")
+	paths, _ := filepath.Glob("../../shared/data/kodak/*.png")
 	if len(paths) == 0 {
 		t.Skip("no photographs in ../shared/data/kodak beside the repository")
 	}
@@ -150,7 +150,7 @@ func TestPhotographsAreNoLabels(t *testing.T) {
 			"whole": px, "grey": grey(px), "256": small(256), "64": small(64), "32": small(32), "grey 32": grey(small(32)),
 			"on black": raster.CenterCrop(small(128), 600), "grey on black": raster.CenterCrop(grey(small(128)), 600),
 		} {
-			if got := raster.LookOf(px); got != raster.Photo {
+			if got := transcode.LookOf(px); got != transcode.LookPhoto {
 				t.Errorf("%s, %s: %d", path, name, got)
 			}
 		}
