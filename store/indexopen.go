@@ -53,27 +53,30 @@ func openIndex(fsys vfs.FS, dir string, c currentFile) (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x, x.open(f)
+	return x.open(f)
 }
 
 // errOlderIndex: the packs are what they are, and their index can be made again.
 var errOlderIndex = errors.New("an index of an older version")
 
 // open takes over the file of the table, and closes it where it does not fit.
-func (x *index) open(f vfs.File) error {
+func (x *index) open(f vfs.File) (*index, error) {
 	x.f, x.table.seal = f, x.seal.Table
 	size, err := f.Size()
-	if err == nil && size != x.seal.Table.Size {
+	switch {
+	case err != nil:
+	case size < x.seal.Table.Size:
+		err = x.broken(tableName, fmt.Errorf("%d bytes, want %d: %w", size, x.seal.Table.Size, errShort))
+	case size > x.seal.Table.Size:
 		err = x.broken(tableName, fmt.Errorf("%d bytes, want %d", size, x.seal.Table.Size))
-	}
-	if err == nil {
+	default:
 		_, err = x.root()
 		err = x.broken(tableName, err)
 	}
 	if err != nil {
-		err = errors.Join(err, f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
-	return err
+	return x, nil
 }
 
 func hexSum(v uint32) string { return fmt.Sprintf("%08x", v) }
@@ -158,5 +161,5 @@ func privateIndex(ctx context.Context, fsys vfs.FS, store, temp string, numbers 
 	}
 	st := &x.seal.Stats
 	st.Dataset, st.RecordImages, st.Order, st.Seed = f.Dataset, f.RecordImages, f.Order, f.Seed
-	return x, x.open(out)
+	return x.open(out)
 }

@@ -276,7 +276,7 @@ func (p *packer) end(ctx context.Context) error {
 
 // indexed reports whether the current index is about what is there now.
 func (p *packer) indexed() bool {
-	x, err := openCurrent(p.o.FS, p.dir)
+	x, err := openWhole(p.o.FS, p.dir)
 	if err != nil {
 		return false
 	}

@@ -252,6 +252,10 @@ func TestIndexDamage(t *testing.T) {
 		var err error
 		if round%2 == 0 {
 			damage()
+			problems, err := Check(context.Background(), dir, Options{Logger: quiet})
+			if err != nil || len(problems) == 0 || !strings.HasPrefix(problems[0].Name, indexPrefix) {
+				t.Fatalf("check found %v, %v", problems, err)
+			}
 		}
 		if s, err = Open(dir, Options{Logger: log}); err != nil {
 			t.Fatal(err)
