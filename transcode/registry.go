@@ -120,7 +120,8 @@ func (p Pipeline) keeps(f Format) bool {
 }
 
 // Probe reads the header of a sample of size bytes. The content decides on its
-// format, not the name.
+// format, not the name. What begins as no format does, such as a page of HTML, is
+// ErrUnsupported: nothing is known to be wrong with it.
 func (r *Registry) Probe(src io.ReaderAt, size int64) (Info, error) {
 	if err := r.limits.CheckFile(size); err != nil {
 		return Info{}, err
@@ -133,9 +134,9 @@ func (r *Registry) Probe(src io.ReaderAt, size int64) (Info, error) {
 	d := r.sniff(head[:n])
 	if d == nil {
 		if n == 0 {
-			return Info{}, Errorf(ErrTruncated, "an empty file")
+			return Info{}, Errorf(ErrUnsupported, "an empty file")
 		}
-		return Info{}, Errorf(ErrBad, "begins with % x: no picture format that pipefs knows", head[:min(n, 8)])
+		return Info{}, Errorf(ErrUnsupported, "begins with % x: no picture format that pipefs knows", head[:min(n, 8)])
 	}
 	return d.Probe(src, size, r.limits)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,13 +208,14 @@ func storeFaults(env *environ, dir string, most int) (found []fault, more bool) 
 	}
 	for _, name := range l.samples {
 		seen, lookErr := s.look(r, name)
-		if lookErr != nil || seen.fault == "" {
+		reason := cmp.Or(seen.fault, seen.unread)
+		if lookErr != nil || reason == "" {
 			continue
 		}
 		if len(found) == most {
 			return found, true
 		}
-		found = append(found, fault{name, seen.fault})
+		found = append(found, fault{name, reason})
 	}
 	return found, false
 }

@@ -118,7 +118,7 @@ func writeDataset(dir string) error {
 	var errs []error
 	for name, data := range map[string][]byte{
 		"a.jpg": j.Bytes(), "b.jpg": j.Bytes(), "sub/c.jpg": j.Bytes(), "photo.png": p.Bytes(), "mask.png": m.Bytes(),
-		"labels.json": []byte("{}\n"), "broken.jpg": j.Bytes()[:100], "text.jpg": []byte("no picture\n"),
+		"labels.json": []byte("{}\n"), "broken.jpg": j.Bytes()[:100], "text.jpg": []byte("\xff\xd8\xff\xd8no picture\n"),
 	} {
 		errs = append(errs, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 	}

@@ -204,7 +204,10 @@ func (s *source) look(r *transcode.Registry, name string) (sight, error) {
 			return sight{}, err
 		}
 		seen := sight{path: name, size: stored.Source.Size, info: stored.Info, fault: stored.Fault, stored: &stored}
-		if seen.fault == "" && seen.info == (transcode.Info{}) {
+		switch {
+		case produce.Unread(seen.fault):
+			seen.unread, seen.fault = seen.fault, ""
+		case seen.fault == "" && seen.info == (transcode.Info{}):
 			seen.unread = "when it was packed, no codec read it, or it was over a limit"
 		}
 		return seen, nil

@@ -22,6 +22,9 @@ type knownInfo struct {
 // memory, the overlay, the file.
 func (p *Producer) info(f File, v transcode.Pipeline, stored *store.Sample) (transcode.Info, error) {
 	if stored != nil {
+		if Unread(stored.Fault) {
+			return transcode.Info{}, nil
+		}
 		if stored.Fault != "" {
 			return transcode.Info{}, fmt.Errorf("%w: %s", errFault, stored.Fault)
 		}
@@ -120,6 +123,13 @@ func (p *Producer) keptAs(f File, v transcode.Pipeline, info transcode.Info) (ke
 		keys = append(keys, plan.Key())
 	}
 	return keys
+}
+
+// Unread reports whether a fault that a store holds says that the sample was no picture
+// of a known kind, or over a limit: it is shown unchanged, as one of a dataset is.
+func Unread(fault string) bool {
+	return strings.HasPrefix(fault, transcode.ErrUnsupported.Error()+": ") ||
+		strings.HasPrefix(fault, transcode.ErrBad.Error()+": begins with ") // of version 1
 }
 
 // isFault reports whether an error is about the sample's bytes, and so will be

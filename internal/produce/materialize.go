@@ -122,7 +122,7 @@ func (m *Materializing) look(name string) (w store.Wanted, ok bool, err error) {
 	if err != nil {
 		return w, false, err
 	}
-	if s.Fault != "" {
+	if s.Fault != "" && !Unread(s.Fault) {
 		m.Faulty++
 		return w, false, nil
 	}

@@ -52,7 +52,7 @@ func writeClasses(t *testing.T, classes, each int) string {
 			t.Fatal(err)
 		}
 		write(fmt.Sprintf("c%d/mask.png", c), mask.Bytes())
-		write(fmt.Sprintf("c%d/broken.jpg", c), []byte("no picture"))
+		write(fmt.Sprintf("c%d/broken.jpg", c), []byte("\xff\xd8\xff and no more"))
 		write(fmt.Sprintf("c%d/labels.json", c), []byte("{}"))
 	}
 	return root

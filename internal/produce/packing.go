@@ -144,10 +144,8 @@ func (k Packing) Encode(ctx context.Context, name string, data []byte) (store.En
 	}
 	info, err := k.Registry.ProbeBytes(data)
 	switch {
-	case errors.Is(err, transcode.ErrUnsupported):
-		return kept, nil
 	case err != nil:
-		kept.Fault = err.Error()
+		kept.Fault = err.Error() // see Unread
 		return kept, nil
 	}
 	kept.Info = info
