@@ -205,7 +205,9 @@ func (i *information) print(w io.Writer) {
 		t.AppendRow(table.Row{row.Format, row.Mode, formatCount(row.Samples), formatSize(row.Bytes)})
 	}
 	right(t, 3, 4)
-	t.Render()
+	if len(i.Formats) > 0 {
+		t.Render()
+	}
 	for _, n := range []struct {
 		count int
 		text  string

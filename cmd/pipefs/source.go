@@ -61,13 +61,13 @@ func statSource(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("there is no dataset or store at %s", path)
 	case mounts.Dead(err):
-		at := path
+		how := "umount -l " + path
 		table, tableErr := mounts.List()
 		abs, absErr := filepath.Abs(path)
-		if m, ok := mounts.Holding(table, abs); tableErr == nil && absErr == nil && ok {
-			at = m.Point
+		if m, ok := mounts.Holding(table, abs); tableErr == nil && absErr == nil && ok && m.Ours() {
+			how = "pipefs umount " + m.Point
 		}
-		return fmt.Errorf("%s lies in a mount whose daemon is gone; unmount that first: pipefs umount %s", path, at)
+		return fmt.Errorf("%s lies in a mount whose daemon is gone; unmount that first: %s", path, how)
 	case err != nil:
 		return fmt.Errorf("dataset or store: %w", err)
 	case !info.IsDir():

@@ -26,6 +26,7 @@ import (
 // running is a mount and all that stands behind it.
 type running struct {
 	config   *mountConfig
+	note     func(string) // tells the user something
 	registry *transcode.Registry
 	fs       *fs.FS
 	mount    *fs.Mountpoint
@@ -47,7 +48,7 @@ type running struct {
 // openMount opens what is mounted, and mounts it. What the user should know of it is told
 // to note.
 func openMount(ctx context.Context, c *mountConfig, log *slog.Logger, note func(string)) (_ mounted, err error) {
-	m := &running{config: c, started: time.Now()}
+	m := &running{config: c, note: note, started: time.Now()}
 	defer func() {
 		if err != nil {
 			_ = m.Close()
@@ -210,6 +211,7 @@ func (m *running) openOverlay(c *mountConfig, dir string, o *produce.Options, li
 		return exit.With(exit.Mount, fmt.Errorf("--store %s: %w", dir, err))
 	}
 	log.Warn("nothing that is prepared can be kept", "cause", err)
+	m.note(fmt.Sprintf("nothing that is prepared can be kept: %v", err))
 	return nil
 }
 

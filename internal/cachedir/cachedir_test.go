@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pipefs/pipefs/store/vfs"
 )
 
 const mb = 1 << 20
@@ -268,6 +271,17 @@ func TestDefaultLimit(t *testing.T) {
 	}
 	if _, set, _ := r.Limit(); set {
 		t.Error("the limit is still set")
+	}
+}
+
+// What is no file where one should be is an error, and nobody waits for it.
+func TestNoFile(t *testing.T) {
+	r := Open(t.TempDir())
+	if err := syscall.Mkfifo(filepath.Join(r.Dir(), lockName), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := r.Take("/data", "/mnt", 0); !errors.Is(err, vfs.ErrNotRegular) || s != nil {
+		t.Errorf("%v, %v", s, err)
 	}
 }
 

@@ -119,7 +119,7 @@ func (s *Slot) fit() error {
 	if err != nil {
 		return err
 	}
-	if s.use.Granted > limit || s.own > 0 && s.use.Granted > s.own {
+	if s.use.Granted > limit {
 		if err := s.root.discard(s.Dir); err != nil {
 			return err
 		}
