@@ -9,13 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/store"
-	packs "github.com/pipefs/pipefs/store"
 )
 
 // TestMix: what mix/ shows does not depend on what it is read from: on the share
@@ -139,7 +137,7 @@ func TestTunedBefore(t *testing.T) {
 	testmount.Command(t, env, "pack", testmount.Generate(t, "-samples", "4"), dir)
 	for view, want := range map[string]string{
 		"ppm": "auto ppm-own mix ppm-own", "stored-ppm": "auto stored-ppm mix stored-ppm",
-		"resize256-ppm": "auto resize256-ppm-own mix bmp-own",
+		"resize256-ppm": "auto resize256-ppm-own mix bmp-own", "bmp": "auto bmp-own mix bmp-own",
 	} {
 		if err := store.WriteAuto(dir, store.Auto{View: view}); err != nil {
 			t.Fatal(err)
@@ -257,21 +255,6 @@ func TestTune(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(store, "AUTO")); err == nil {
 		t.Error("noise was applied")
-	}
-	testmount.Command(t, env, "materialize", "--fraction", "0.5", store, "bmp")
-	// What won, here by decree, is where auto and mix lead.
-	const won, own = "bmp", "bmp-own"
-	if err := packs.WriteAuto(store, packs.Auto{View: won, Share: 0.5, Time: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	mnt := testmount.Mount(t, env, store, "--no-background")
-	for _, link := range []string{"auto", "mix"} {
-		if to, err := os.Readlink(filepath.Join(mnt, link)); err != nil || to != own {
-			t.Errorf("%s leads to %q where %q won, %v", link, to, won, err)
-		}
-	}
-	if n := len(hashes(t, filepath.Join(mnt, "auto"))); n < 64 {
-		t.Errorf("%d files in auto", n)
 	}
 
 	// Without originals there is nothing to compare with them; and a picture that is
