@@ -123,6 +123,8 @@ func (c *benchConfig) check() error {
 		return exit.Errorf(exit.Usage, "--samples and --compute are for the loaders of pipefs; with --exec the loader reads what it reads")
 	case c.exec != "" && c.loader != autoLoader:
 		return exit.Errorf(exit.Usage, "--exec is a loader of its own: leave out --loader %s", c.loader)
+	case c.batch != 0 && (c.exec != "" || c.pipeline != "" || c.loader == builtinLoader):
+		return exit.Errorf(exit.Usage, "--batch is for the loader of PyTorch (--loader torch); leave it out")
 	case c.pipeline == "" && (c.grey || c.compressions != nil || c.caches != nil || c.parallel != nil || c.weights != strategy.DefaultWeights):
 		return exit.Errorf(exit.Usage, "--grey, --compress, --caching, --parallel and --weights go with --pipeline")
 	case c.pipeline != "" && (c.views != nil || c.exec != "" || c.controls || c.compute.Batch != 0 || c.asCSV || c.loader != autoLoader || c.reader != ""):
