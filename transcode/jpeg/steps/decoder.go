@@ -51,10 +51,14 @@ func (Decoder) Probe(r io.ReaderAt, size int64, lim transcode.Limits) (transcode
 	return info, nil
 }
 
+// maxHead is how far into a file its first scan may begin, in bytes: the largest
+// colour profile takes half of that, and no file is read whole for its header.
+const maxHead = 32 << 20
+
 // readHeader reads as much of the file as the header takes: usually one block,
 // more where there is a thumbnail or a colour profile.
 func readHeader(r io.ReaderAt, size int64, lim transcode.Limits) (jpeg.Header, error) {
-	for n := 4 << 10; ; n *= 4 {
+	for n := 4 << 10; ; {
 		b, err := transcode.ReadHead(r, size, n)
 		if err != nil {
 			return jpeg.Header{}, err
@@ -64,9 +68,10 @@ func readHeader(r io.ReaderAt, size int64, lim transcode.Limits) (jpeg.Header, e
 		if err == nil || int64(len(b)) == size || !errors.As(err, &e) || e.Need == 0 {
 			return h, err
 		}
-		if n < e.Need {
-			n = e.Need
+		if n == maxHead {
+			return h, transcode.Errorf(transcode.ErrUnsupported, "JPEG without a picture in its first %d bytes", maxHead)
 		}
+		n = min(max(4*n, e.Need), maxHead)
 	}
 }
 

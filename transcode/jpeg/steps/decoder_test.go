@@ -442,3 +442,34 @@ func TestRepair(t *testing.T) {
 		t.Error("too few are repaired, or too many")
 	}
 }
+
+// hole is a file that goes on with zeros, and counts what is read of it.
+type hole struct {
+	head []byte
+	read int
+}
+
+func (h *hole) ReadAt(b []byte, off int64) (int, error) {
+	h.read += len(b)
+	clear(b)
+	if off < int64(len(h.head)) {
+		copy(b, h.head[off:])
+	}
+	return len(b), nil
+}
+
+// TestHeaderWithoutEnd wants a file that is cut off in its header, and has a hole
+// behind it, to be given up before much of it is read.
+func TestHeaderWithoutEnd(t *testing.T) {
+	src, err := os.ReadFile(filepath.Join(flavours(t), "17x33_2x2.jpg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hole{head: src[:100]}
+	if _, err := (Decoder{}).Probe(h, 1<<30, transcode.Limits{}); !errors.Is(err, transcode.ErrUnsupported) {
+		t.Error(err)
+	}
+	if h.read > 2*maxHead {
+		t.Errorf("%d bytes were read", h.read)
+	}
+}
