@@ -75,7 +75,7 @@ type Kind struct {
 	// Effect on masks.
 	Effect Effect
 	// Follow is set where the step makes pixels of another size of one format only: the
-	// step that gives decoded masks of any format the same size.
+	// step that gives decoded samples of any format the same size.
 	Follow *Kind
 	// Format of the result of a step that encodes, and the extension of its
 	// files without the dot.

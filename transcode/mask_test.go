@@ -1,6 +1,7 @@
 package transcode_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,48 @@ import (
 	"github.com/pipefs/pipefs/transcode/codecs"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 	"github.com/pipefs/pipefs/transcode/png"
+	"github.com/pipefs/pipefs/transcode/raster"
 )
+
+// TestScalesEveryFormat: what is no JPEG is scaled to the size that a JPEG is decoded to,
+// as resize would do it, so that pictures and masks of a dataset of many formats fit.
+func TestScalesEveryFormat(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	for _, m := range []transcode.Mode{transcode.ModeRGB, transcode.ModeRGBA, transcode.ModeL} {
+		for _, size := range [][2]int{{61, 47}, {9, 9}, {1, 5}} {
+			px := pillow.Sample(m, size[0], size[1])
+			file, err := png.Encode(t.Context(), px)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, by := range map[string]int{"half": 2, "quarter": 4, "eighth": 8} {
+				p, err := r.Parse(name + "-png")
+				if err != nil {
+					t.Fatal(err)
+				}
+				info, err := r.ProbeBytes(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				made, err := r.Plan(p, info, transcode.Image).Run(t.Context(), file)
+				if err != nil {
+					t.Fatalf("%s of %v %v: %v", p, m, size, err)
+				}
+				got, err := r.Decode(t.Context(), made)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := raster.Bilinear(t.Context(), px, (size[0]+by-1)/by, (size[1]+by-1)/by)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Width != want.Width || got.Height != want.Height || got.Mode != m || !bytes.Equal(got.Pix, want.Pix) {
+					t.Errorf("%s of %v %v: %v %dx%d, other pixels than resize's", p, m, size, got.Mode, got.Width, got.Height)
+				}
+			}
+		}
+	}
+}
 
 // TestMaskFollows wants a marked mask to have the size of its picture, a JPEG, in every
 // view, and no label that it did not have before.

@@ -73,7 +73,7 @@ func (r *Registry) plan(p Pipeline, info Info, role Role, reencode bool) Plan {
 			if !apply(Step{Kind: r.decode}, i) {
 				return Plan{registry: r, source: info}
 			}
-			if role == Mask && s.Kind.Follow != nil {
+			if s.Kind.Follow != nil {
 				apply(Step{Kind: s.Kind.Follow}, i)
 			}
 			continue

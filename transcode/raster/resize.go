@@ -12,15 +12,29 @@ const maxSide = 8192
 // Resize is the step `resize`: the shorter side gets the length of the argument,
 // the longer one follows.
 func Resize() *transcode.Kind {
+	k := Scaling("resize", "resize1", resized)
+	k.Min, k.Max = 1, maxSide
+	k.Brief = "scale the shorter side to this many pixels, as torchvision's Resize on a PIL image"
+	return k
+}
+
+// Scaling is a step that gives pictures the size that a rule says, as Pillow's
+// resize(BILINEAR) does, and masks by nearest neighbour.
+func Scaling(name, id string, rule func(width, height, arg int) (int, int)) *transcode.Kind {
 	return &transcode.Kind{
-		Name: "resize", Min: 1, Max: maxSide,
-		Brief: "scale the shorter side to this many pixels, as torchvision's Resize on a PIL image",
-		From:  transcode.Picture, ID: "resize1", Effect: transcode.Resampling,
-		Shape: resizeShape, Apply: resizeApply,
+		Name: name, From: transcode.Picture, ID: id, Effect: transcode.Resampling,
+		Shape: func(in transcode.Shape, arg int) (transcode.Shape, bool) {
+			width, height := rule(in.Width, in.Height, arg)
+			return scaledShape(in, width, height)
+		},
+		Apply: func(ctx context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
+			width, height := rule(in.Pixels.Width, in.Pixels.Height, c.Arg)
+			return scale(ctx, in, c, width, height)
+		},
 	}
 }
 
-func resizeShape(in transcode.Shape, side int) (transcode.Shape, bool) {
+func scaledShape(in transcode.Shape, width, height int) (transcode.Shape, bool) {
 	out := in
 	if !in.Mask {
 		var ok bool
@@ -28,7 +42,7 @@ func resizeShape(in transcode.Shape, side int) (transcode.Shape, bool) {
 			return in, false
 		}
 	}
-	out.Width, out.Height = resized(in.Width, in.Height, side)
+	out.Width, out.Height = width, height
 	// A sliver may become too large. The limits in force come with Apply only, so
 	// it is the default one that decides here.
 	if (transcode.Limits{}).CheckSize(out.Width, out.Height) != nil {
@@ -45,16 +59,14 @@ func resized(width, height, side int) (int, int) {
 	return int(int64(side) * int64(width) / int64(height)), side
 }
 
-func resizeApply(ctx context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
-	px := in.Pixels
-	width, height := resized(px.Width, px.Height, c.Arg)
+func scale(ctx context.Context, in transcode.Payload, c transcode.Call, width, height int) (transcode.Payload, error) {
 	if err := c.Limits.CheckSize(width, height); err != nil {
 		return transcode.Payload{}, err
 	}
 	if c.Nearest {
-		return transcode.Payload{Pixels: Nearest(px, width, height)}, nil
+		return transcode.Payload{Pixels: Nearest(in.Pixels, width, height)}, nil
 	}
-	px = toMode(px, mixable(px.Mode, in.Shape.Transparent))
+	px := toMode(in.Pixels, mixable(in.Pixels.Mode, in.Shape.Transparent))
 	out, err := Bilinear(ctx, px, width, height)
 	return transcode.Payload{Pixels: out}, err
 }

@@ -32,9 +32,11 @@ func Scaled() []*transcode.Kind {
 func scaled(name, text string, scale int) *transcode.Kind {
 	return &transcode.Kind{
 		Name:  name,
-		Brief: "the JPEG decoded to " + text + " of its width and height, as libjpeg's scaling does; other formats keep their size, but for masks (--masks)",
+		Brief: "the JPEG decoded to " + text + " of its width and height, as libjpeg's scaling does; other formats are scaled to that as resize does it",
 		From:  transcode.Source, To: transcode.Picture, ID: "libjpeg1", Effect: transcode.Resampling,
-		Follow: follow(name, scale),
+		Follow: raster.Scaling(name, "bilinear1", func(width, height, _ int) (int, int) {
+			return jpeg.ScaledSize(width, height, scale)
+		}),
 		Shape: func(in transcode.Shape, _ int) (transcode.Shape, bool) {
 			out := in
 			out.Stage, out.Type, out.Scannable = transcode.Picture, transcode.Uint8, false
@@ -49,21 +51,6 @@ func scaled(name, text string, scale int) *transcode.Kind {
 			}
 			px, err := decode(h, in.Bytes, scale, c.Limits)
 			return transcode.Payload{Pixels: px}, err
-		},
-	}
-}
-
-// follow gives a mask the size that its picture, a JPEG, gets.
-func follow(name string, scale int) *transcode.Kind {
-	return &transcode.Kind{
-		Name: name, From: transcode.Picture, ID: "nearest1", Effect: transcode.Resampling,
-		Shape: func(in transcode.Shape, _ int) (transcode.Shape, bool) {
-			in.Width, in.Height = jpeg.ScaledSize(in.Width, in.Height, scale)
-			return in, true
-		},
-		Apply: func(_ context.Context, in transcode.Payload, _ transcode.Call) (transcode.Payload, error) {
-			width, height := jpeg.ScaledSize(in.Pixels.Width, in.Pixels.Height, scale)
-			return transcode.Payload{Pixels: raster.Nearest(in.Pixels, width, height)}, nil
 		},
 	}
 }
