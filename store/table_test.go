@@ -77,7 +77,7 @@ func treeOf(t testing.TB, blocks int) (*memFileRW, tableSeal, []string) {
 }
 
 // askTable asks a table everything. Each answer has to be right, or an error.
-func askTable(x *index, paths []string) (wrong error, errs int) {
+func askTable(x *index, paths []string) (errs int, wrong error) {
 	note := func(err error, right bool, what string) {
 		if err != nil {
 			errs++
@@ -109,13 +109,13 @@ func askTable(x *index, paths []string) (wrong error, errs int) {
 		s, err := x.get(p)
 		note(err, s == nil, "get "+p)
 	}
-	return wrong, errs
+	return errs, wrong
 }
 
 func TestTable(t *testing.T) {
 	for _, blocks := range []int{1, 100, 200, 1000, blockSize} {
 		f, seal, paths := treeOf(t, blocks)
-		if wrong, errs := askTable(f.index(seal), paths); wrong != nil || errs > 0 {
+		if errs, wrong := askTable(f.index(seal), paths); wrong != nil || errs > 0 {
 			t.Errorf("blocks of %d bytes, height %d: %d errors, %v", blocks, seal.Height, errs, wrong)
 		}
 		if blocks == 200 && seal.Height < 2 {
@@ -140,11 +140,11 @@ func TestTableDamage(t *testing.T) {
 	for i := range f.b {
 		flipped := &memFileRW{slices.Clone(f.b)}
 		flipped.b[i] ^= 1 << r.IntN(8)
-		if wrong, errs := askTable(flipped.index(seal), paths); wrong != nil || errs == 0 {
+		if errs, wrong := askTable(flipped.index(seal), paths); wrong != nil || errs == 0 {
 			t.Fatalf("byte %d flipped: %d errors, %v", i, errs, wrong)
 		}
 		cut := &memFileRW{f.b[:i]}
-		if wrong, errs := askTable(cut.index(seal), paths); wrong != nil || errs == 0 {
+		if errs, wrong := askTable(cut.index(seal), paths); wrong != nil || errs == 0 {
 			t.Fatalf("cut to %d bytes: %d errors, %v", i, errs, wrong)
 		}
 	}
@@ -169,7 +169,7 @@ func TestTableDamageWhileOpen(t *testing.T) {
 				live.b[r.IntN(len(live.b))] ^= 1 << r.IntN(8)
 			}
 		}
-		if wrong, _ := askTable(x, paths); wrong != nil {
+		if _, wrong := askTable(x, paths); wrong != nil {
 			t.Fatal(wrong)
 		}
 	}
@@ -236,7 +236,7 @@ func TestIndexDamage(t *testing.T) {
 	dir := tempDir(t)
 	src := generate(r, 300, 300)
 	mustPack(t, dir, src, PackOptions{})
-	damage := func() string {
+	damage := func() {
 		names, err := filepath.Glob(filepath.Join(dir, "index.*", tableName))
 		if err != nil || len(names) == 0 {
 			t.Fatal(names, err)
@@ -244,7 +244,6 @@ func TestIndexDamage(t *testing.T) {
 		for _, name := range names {
 			damageFile(t, r, name)
 		}
-		return fmt.Sprint(names)
 	}
 	for round := range 20 {
 		log, lines := logLines()
