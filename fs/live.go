@@ -188,8 +188,12 @@ func (l *live) take() batch {
 	return p
 }
 
-// maxPause bounds how long a change waits for those that were handled before it.
-const maxPause = 200 * time.Millisecond
+// A change waits for those that were handled before it as long as that took, within
+// these bounds.
+const (
+	minPause = time.Millisecond
+	maxPause = 200 * time.Millisecond
+)
 
 // run handles what changed until stop is closed. It pauses as long as it worked: what
 // changes all the time is handled in larger pieces.
@@ -205,7 +209,7 @@ func (l *live) run(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-time.After(min(time.Since(began), maxPause)):
+		case <-time.After(min(max(time.Since(began), minPause), maxPause)):
 		}
 	}
 }

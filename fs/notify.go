@@ -149,7 +149,7 @@ func (f *FS) viewsOf(d *dir) (all []*view) {
 // viewsThatKnow returns the views in which the kernel may know a directory.
 func (f *FS) viewsThatKnow(d *dir) []*view {
 	if d.id == rootID {
-		return f.views.all()
+		return f.views.known()
 	}
 	return f.viewsOf(f.tree.dir(f.tree.entries.at(d.id).dir))
 }

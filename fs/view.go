@@ -185,6 +185,18 @@ func (vs *views) all() (all []*view) {
 	return all
 }
 
+// known returns the views of which the kernel may know a node.
+func (vs *views) known() (known []*view) {
+	vs.mu.RLock()
+	defer vs.mu.RUnlock()
+	for _, v := range vs.byName {
+		if v.original() || v.refs.Load() > 0 {
+			known = append(known, v)
+		}
+	}
+	return known
+}
+
 // named returns the view of a canonical spec if it was entered by its name, and nil
 // otherwise.
 func (vs *views) named(name string, hold bool) *view {
