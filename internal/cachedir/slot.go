@@ -129,7 +129,7 @@ func (s *Slot) fit() error {
 	return err
 }
 
-// ErrFull: all mounts together have used up the limit.
+// ErrFull says that all mounts together have used up the limit.
 var ErrFull = errors.New("the limit of the cache directory is used up")
 
 // again is how long a refusal holds: counting what is there takes a while.
