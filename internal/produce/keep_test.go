@@ -2,6 +2,8 @@ package produce
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -184,7 +186,9 @@ func TestReaderTakesOver(t *testing.T) {
 		t.Error("readers wait for the background")
 	}
 	close(s.goesOn)
-	<-background
+	if err := <-background; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 	<-done
 	if made := f.Stats().Produced; made < 1 || made > 2 {
 		t.Errorf("made %d times", made)
