@@ -55,7 +55,7 @@ func (f *FS) fillListed(out *fuse.EntryOut, h *dirHandle, e fuse.DirEntry, id ui
 	ok = ok && name == forever && attr == forever && h.snap == h.d.snap.Load()
 	if !ok && wanted && e.Mode != unix.S_IFDIR {
 		var err error
-		if a, err = f.look(id); err == nil && f.tree.fits(id, a) {
+		if a, err = f.look(id, f.tree.path(id)); err == nil && f.tree.fits(id, a) {
 			now, _ := f.tree.identify(h.d, id, a, events)
 			ok = now == id
 		}

@@ -33,7 +33,9 @@ func TestChangedSources(t *testing.T) {
 		for _, read := range []bool{false, true} {
 			for _, view := range []string{"original", "bmp"} {
 				t.Run(fmt.Sprintf("%s/read=%v/%s", how, read, view), func(t *testing.T) {
-					inBoth(t, func(t *testing.T, m *mounted) { changedSource(t, m, view, how, read) })
+					test := func(t *testing.T, m *mounted) { changedSource(t, m, view, how, read) }
+					inBoth(t, test)
+					inWatched(t, test)
 				})
 			}
 		}
@@ -92,14 +94,17 @@ func changedSource(t *testing.T, m *mounted, view, how string, read bool) {
 	if _, cached := m.p.touched.Load(view); !cached {
 		t.Error("the view was not touched")
 	}
-	if read && m.fs.mode == PageCache && how != "replaced" {
+	if read && m.fs.mode == PageCache && m.fs.live == nil && how != "replaced" {
 		// The directory is the same, and all pages are cached: nobody looks at the
 		// file until the kernel forgets its name.
 		m.fs.notify.entries(m.fs.tree.dir(m.fs.tree.dirs[rootID].snap.Load().at(0)), &changeOf)
 	}
-	m.names(view, "d")
-	m.told()
-	m.want(show(string(now)), view, "d/a.jpg")
+	if m.fs.live == nil {
+		m.names(view, "d")
+		m.told()
+		m.want(show(string(now)), view, "d/a.jpg")
+	}
+	m.holds(show(string(now)), view, "d/a.jpg")
 	if inode(t, path) == before {
 		t.Error("a changed file has the same inode")
 	}
@@ -200,7 +205,7 @@ func TestMappedFilesDoNotChange(t *testing.T) {
 // TestReadersWhileSourcesChange: files are replaced as fast as they are read.
 // Each version is of one letter, so a mixture would show.
 func TestReadersWhileSourcesChange(t *testing.T) {
-	inBoth(t, func(t *testing.T, m *mounted) {
+	test := func(t *testing.T, m *mounted) {
 		const files = 4
 		content := func(version int) string {
 			return strings.Repeat(string(rune('a'+version%26)), 20_000+version%26*5_000)
@@ -248,16 +253,20 @@ func TestReadersWhileSourcesChange(t *testing.T) {
 		}
 		stop.Store(true)
 		wg.Wait()
-		m.names("original/d")
-		m.names("bmp/d")
-		m.told()
+		if m.fs.live == nil {
+			m.names("original/d")
+			m.names("bmp/d")
+			m.told()
+		}
 		for i := range files {
-			m.want(content(59), "original", name(i))
-			m.want(string(derived("bmp", []byte(content(59)))), "bmp", name(i))
+			m.holds(content(59), "original", name(i))
+			m.holds(string(derived("bmp", []byte(content(59)))), "bmp", name(i))
 		}
 		t.Logf("%d reads of one version, %d stale", whole.Load(), stale.Load())
 		if whole.Load() == 0 {
 			t.Error("nothing could be read")
 		}
-	})
+	}
+	inBoth(t, test)
+	inWatched(t, test)
 }

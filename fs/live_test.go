@@ -215,6 +215,22 @@ func TestWhatIsNotWatchedExpires(t *testing.T) {
 	}
 }
 
+// TestMappedWritesShowWhenTheFileIsClosed: nobody is told of the writes themselves.
+func TestMappedWritesShowWhenTheFileIsClosed(t *testing.T) {
+	m := mount(t, PageCache, watched(t))
+	m.write("a.jpg", "old")
+	m.holds("old", "original/a.jpg")
+	f, err := os.OpenFile(filepath.Join(m.src, "a.jpg"), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	b, err := unix.Mmap(int(f.Fd()), 0, 3, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	copy(b, "new")
+	must(t, unix.Munmap(b))
+	must(t, f.Close())
+	m.holds("new", "original/a.jpg")
+}
+
 // TestBursts: many files change at once, in one directory and in many, while others
 // read. Nobody sees a mixture, and everybody ends with what is there.
 func TestBursts(t *testing.T) {

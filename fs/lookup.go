@@ -67,7 +67,7 @@ func (l *lookup) run() error {
 	if child := f.tree.looked(id); child != nil {
 		childEvents = child.events.Load()
 	}
-	a, err := f.look(id)
+	a, err := f.look(id, path)
 	if isGone(err) || err == nil && !f.tree.fits(id, a) {
 		// The directory was listed before this was so.
 		if _, err := f.refresh(l.d); err != nil {
@@ -114,8 +114,7 @@ func (l *lookup) fill(node uint64, id uint32, a produce.Attr, size int64) {
 
 // look returns the attributes of an entry as they are now. What changes them later is
 // told, where that is possible.
-func (f *FS) look(id uint32) (produce.Attr, error) {
-	path := f.tree.path(id)
+func (f *FS) look(id uint32, path string) (produce.Attr, error) {
 	if f.live != nil && f.tree.entries.at(id).link {
 		if _, known := f.tree.known(id); !known {
 			f.live.follow(id, path)

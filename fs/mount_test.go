@@ -23,6 +23,11 @@ func inBoth(t *testing.T, test func(t *testing.T, m *mounted)) {
 	}
 }
 
+// inWatched runs a test on a mount that watches its dataset.
+func inWatched(t *testing.T, test func(t *testing.T, m *mounted)) {
+	t.Run("watched", func(t *testing.T) { test(t, mount(t, PageCache, watched(t))) })
+}
+
 func TestUnmountWhileOpen(t *testing.T) {
 	inBoth(t, func(t *testing.T, m *mounted) {
 		m.write("a.jpg", "hello")
