@@ -188,28 +188,35 @@ func (l *live) take() batch {
 	return p
 }
 
-// A change waits for those that were handled before it as long as that took, within
-// these bounds.
+// The pauses of run: none is shorter or longer.
 const (
 	minPause = time.Millisecond
 	maxPause = 200 * time.Millisecond
 )
 
-// run handles what changed until stop is closed. It pauses as long as it worked: what
-// changes all the time is handled in larger pieces.
+// run handles what changed until stop is closed. In the long run it pauses as long as it
+// works: what changes all the time is handled in larger pieces, what changes now and
+// then at once.
 func (l *live) run(stop <-chan struct{}) {
+	var owed time.Duration
 	for {
+		idle := time.Now()
 		select {
 		case <-stop:
 			return
 		case <-l.wake:
 		}
 		began := time.Now()
+		owed = max(0, owed-began.Sub(idle))
 		l.handle(l.take(), stop)
+		if owed += time.Since(began); owed < minPause {
+			continue
+		}
 		select {
 		case <-stop:
 			return
-		case <-time.After(min(max(time.Since(began), minPause), maxPause)):
+		case <-time.After(min(owed, maxPause)):
+			owed = 0
 		}
 	}
 }
