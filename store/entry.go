@@ -21,9 +21,9 @@ const (
 	maxSeq   = 1 << 62
 	// maxLen bounds every offset and length: sums of a few never overflow.
 	maxLen = 1 << 56
-	// maxEntry is the longest encoded entry, in bytes. 16 GiB of data have 1 MiB of
+	// maxEntry is the longest encoded entry, in bytes. 256 GiB of data have 16 MiB of
 	// checksums.
-	maxEntry = 1<<20 - 1<<10
+	maxEntry = 16<<20 - 1<<10
 )
 
 // appendEntry appends the stored form of s. Offsets of parts are relative to

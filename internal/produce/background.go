@@ -31,13 +31,14 @@ type background struct {
 	seen     atomic.Int64
 	view     atomic.Pointer[string] // being prepared
 	retry    time.Duration          // how long to wait for room in the overlay
+	patience time.Duration          // how long close waits
 }
 
 // maxBackgroundViews bounds the views that are remembered as touched.
 const maxBackgroundViews = 256
 
 func newBackground(p *Producer) *background {
-	b := &background{p: p, known: map[string]bool{}, queue: make(chan transcode.Pipeline, maxBackgroundViews), retry: 30 * time.Second}
+	b := &background{p: p, known: map[string]bool{}, queue: make(chan transcode.Pipeline, maxBackgroundViews), retry: 30 * time.Second, patience: 5 * time.Second}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }
@@ -77,11 +78,22 @@ func (b *background) touched(v transcode.Pipeline) {
 func (b *background) pause()  { b.waiting.Add(1) }
 func (b *background) resume() { b.waiting.Add(-1) }
 
+// close ends the background. On a machine that is full its threads of low priority may
+// take minutes to end a step: they are not waited for. What they still make is dropped.
 func (b *background) close() {
 	b.mu.Lock()
 	b.cancel()
 	b.mu.Unlock()
-	b.wg.Wait()
+	ended := make(chan struct{})
+	go func() {
+		b.wg.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(b.patience):
+		b.p.log.Info("the background is left behind in the middle of a sample")
+	}
 }
 
 func (b *background) run() {
@@ -184,7 +196,9 @@ func (b *background) sample(name string, v transcode.Pipeline) {
 	}
 	made, err := b.p.produce(b.ctx, b.p.idlers, j, longest(j))
 	if err == nil {
-		b.keep(j, made)
+		if b.ctx.Err() == nil {
+			b.keep(j, made)
+		}
 		// Its memory belongs to the readers.
 		b.p.forget(made)
 		made.release()

@@ -271,3 +271,32 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// TestCloseLeavesTheBackground wants Close not to wait for a thread that gets no
+// processor, and that one to keep nothing afterwards.
+func TestCloseLeavesTheBackground(t *testing.T) {
+	root := writeDataset(t)
+	s := &stopping{hangs: make(chan bool), goesOn: make(chan bool)}
+	slow, err := dataset.Open(root, dataset.Options{Limit: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 1<<30)
+	f := newFixture(t, root, func(o *Options) { o.Dataset, o.Overlay, o.Workers = slow, overlay, 1 })
+	f.background.patience = time.Millisecond
+	f.Prepare()
+	f.Touched(view(t, "scan5"))
+	<-s.hangs
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := overlay.Close(); err != nil {
+		t.Error(err)
+	}
+	close(s.goesOn)
+	f.background.wg.Wait()
+	if n := f.Stats(); n.Kept != 0 || n.Panics != 0 {
+		t.Errorf("%d kept, %d panics after the end", n.Kept, n.Panics)
+	}
+}
