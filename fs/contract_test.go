@@ -21,7 +21,7 @@ import (
 // watched makes a mount watch its dataset.
 func watched(t testing.TB) func(*Options) {
 	return func(o *Options) {
-		w, err := o.Producer.(*fakeProducer).Dataset.Watch()
+		w, err := o.Producer.(*fakeProducer).Watch()
 		must(t, err)
 		o.Freshness, o.Watcher = Watched, w
 	}
@@ -278,7 +278,7 @@ func (c *contract) check(t *testing.T, i int, op operation, fresh Freshness) {
 				eventually(t, func() error {
 					var st unix.Stat_t
 					if err := unix.Stat(c.m.path(path), &st); err != nil || !op.attributes(t, st) {
-						return fmt.Errorf("%s: attributes %+v, %v", path, st, err)
+						return fmt.Errorf("%s: attributes %+v, %w", path, st, err)
 					}
 					return nil
 				})

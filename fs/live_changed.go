@@ -67,15 +67,15 @@ func (f *FS) changedName(d *dir, name string, what dataset.Change, diff *change)
 	id := snap.at(snap.position(k))
 	switch {
 	case f.tree.entries.at(id).kind == isDir:
-		f.changedDir(d, snap, k, what, diff)
-	case f.changedFile(d, snap, k, what):
+		f.changedDir(snap, k, what, diff)
+	case f.changedFile(snap, k, what):
 		diff.files = append(diff.files, name)
 	}
 }
 
 // changedFile gives a file that changed since it was looked at another entry, which
-// nobody looked at yet.
-func (f *FS) changedFile(d *dir, snap *snapshot, k int, what dataset.Change) bool {
+// nobody looked at yet. The caller holds the directory's mu.
+func (f *FS) changedFile(snap *snapshot, k int, what dataset.Change) bool {
 	id := snap.at(snap.position(k))
 	before, known := f.tree.known(id)
 	if !known {
@@ -90,8 +90,9 @@ func (f *FS) changedFile(d *dir, snap *snapshot, k int, what dataset.Change) boo
 	return true
 }
 
-// changedDir handles the name of a directory: another one may have it, or none.
-func (f *FS) changedDir(d *dir, snap *snapshot, k int, what dataset.Change, diff *change) {
+// changedDir handles the name of a directory: another one may have it, or none. The
+// caller holds the mu of the directory above.
+func (f *FS) changedDir(snap *snapshot, k int, what dataset.Change, diff *change) {
 	id := snap.at(snap.position(k))
 	child := f.tree.looked(id)
 	if child == nil {

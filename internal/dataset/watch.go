@@ -44,13 +44,13 @@ type WatchID int32
 type Change uint8
 
 const (
-	// Content of a member, or its attributes, may have changed.
+	// Content says that a member, or its attributes, may have changed.
 	Content Change = 1 << iota
-	// Names: a member of that name came, went, or was replaced.
+	// Names says that a member of that name came, went, or was replaced.
 	Names
-	// Gone: the directory itself was moved, deleted, or unmounted.
+	// Gone says that the directory itself was moved, deleted, or unmounted.
 	Gone
-	// Lost: the system dropped events. Anything may have changed. There is no Dir.
+	// Lost says that the system dropped events. Anything may have changed. There is no Dir.
 	Lost
 )
 
