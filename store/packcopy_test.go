@@ -100,7 +100,7 @@ func TestFileOverTheFormatsLimit(t *testing.T) {
 	src := generate(random(t), 5, 3_000)
 	src.put("long.txt", nil)
 	long := src.files["long.txt"]
-	long.id.Size = 100e9
+	long.id.Size = 1e12
 	src.files["long.txt"] = long
 	src.readErr["long.txt"] = errors.New("it is read")
 	left := 0
