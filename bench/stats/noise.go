@@ -24,7 +24,7 @@ const (
 	leastSeconds = 0.5
 	ample        = 10 // seconds, after which fewer samples will do
 	// widest is how many times the lower end of an interval its upper end may be.
-	widest = 1.5
+	widest = 1.75
 	// Others may use this share of the processors, or more if half of them are idle.
 	othersShare, idleShare = 0.1, 0.5
 	// unexplained is by what factor a ratio of rates may differ from that of processor
