@@ -32,7 +32,7 @@ test: ## every test, with the race detector where goroutines share something
 lint: $(GOLANGCI) ## formatting, static checks, and which room may import which
 	@scripts/setup lint
 	$(GOLANGCI) run ./...
-	shellcheck scripts/* bench/demo/run bench/l3/run .ci/run
+	shellcheck scripts/* bench/demo/run bench/research/l3/run .ci/run
 
 $(GOLANGCI):
 	GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
@@ -43,15 +43,15 @@ bench: ## benchmarks in Go's format: make bench BENCH=Read COUNT=10
 
 bench-l3: ## L3 beside other lossless codecs: make bench-l3 PICTURES=DIR ARGS='--rounds=9 --format=markdown'
 	@scripts/setup bench-l3
-	@GO=$(GO) PICTURES="$(PICTURES)" bench/l3/run $(ARGS)
+	@GO=$(GO) PICTURES="$(PICTURES)" bench/research/l3/run $(ARGS)
 
 bench-mix: build ## mixes of raw and encoded at several speeds of the disk (root): make bench-mix ARGS='-rounds 8'
 	@scripts/setup test
-	$(GO) run ./bench/mix -program bin/pipefs -out bin/bench-mix $(ARGS)
+	$(GO) run ./bench/research/mix -program bin/pipefs -out bin/bench-mix $(ARGS)
 
 bench-peers: build ## pipefs beside other loaders, which it installs (3 GB): make bench-peers PICTURES=DIR ARGS='--rounds=9 --only=ffcv'
 	@scripts/setup peers
-	@GO=$(GO) $(or $(PYTHON),/usr/bin/python3) bench/peers/run.py $(if $(PICTURES),--pictures "$(PICTURES)") $(ARGS)
+	@GO=$(GO) $(or $(PYTHON),/usr/bin/python3) bench/research/peers/run.py $(if $(PICTURES),--pictures "$(PICTURES)") $(ARGS)
 
 loaders: ## timm, Keras and Ultralytics, which it installs (1.6 GB), find every sample in the views that they should
 	@scripts/setup loaders
@@ -59,7 +59,7 @@ loaders: ## timm, Keras and Ultralytics, which it installs (1.6 GB), find every 
 
 reproduce: build ## tables and figures of the four papers, again (root, 25 minutes): make reproduce PICTURES=DIR ARGS='-only pcr-table1'
 	@scripts/setup reproduce
-	$(GO) run ./bench/reproduce -program bin/pipefs $(if $(PICTURES),-pictures '$(PICTURES)') $(ARGS)
+	$(GO) run ./bench/research/reproduce -program bin/pipefs $(if $(PICTURES),-pictures '$(PICTURES)') $(ARGS)
 
 ptx: ## l3gpu/kernel/l3.*.ptx.gz, the program for GPUs, from its source
 	@scripts/ptx

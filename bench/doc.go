@@ -1,5 +1,4 @@
-// Package bench measures views. For now it holds the benchmarks of the mount
-// itself, in Go's format:
+// Package bench holds the benchmarks of the mount itself, in Go's format:
 //
 //	go test -run '^$' -bench . ./bench
 //
@@ -7,4 +6,7 @@
 // medians beside the rates: absolute times say little on a shared machine. The
 // daemon is a process of its own, so that its CPU seconds can be told from the
 // reader's.
+//
+// The folders below are what `pipefs bench` and `pipefs tune` are made of, except
+// research, whose programs only developers run.
 package bench

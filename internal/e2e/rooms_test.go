@@ -20,6 +20,8 @@ func TestRooms(t *testing.T) {
 		"internal/produce/...": append(codecs, "fs", "cmd/", goFuse),
 		"l3gpu/...":            {"store", "mixer", "fs", "internal/produce", "cmd/", goFuse},
 		"fs/...":               append(codecs, "cmd/"),
+		"bench/...":            {"fs", "cmd/", goFuse},
+		"cmd/...":              {"bench/research"},
 	}
 	for room, forbidden := range rooms {
 		out, err := exec.Command("go", "list", "-deps", module+room).Output()

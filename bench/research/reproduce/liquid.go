@@ -59,7 +59,7 @@ func liquidItems() []*item {
 
 const differsMix = "one machine of two cores whose disk is slowed down by a cgroup, instead of three with GPUs and NVMe; the mix is read by file through the mount."
 
-// mixed is what bench/mix keeps.
+// mixed is what bench/research/mix keeps.
 type mixed struct {
 	Disk     string      `json:"disk"`
 	Settings string      `json:"settings"`
@@ -97,13 +97,13 @@ func (e *env) mixes(ctx context.Context) (*mixed, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "mix.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		dir = filepath.Join(e.work, "mix")
-		e.say("running bench/mix")
-		if _, err := command(ctx, "go", "run", "./bench/mix", "-program", e.program, "-out", dir,
+		e.say("running bench/research/mix")
+		if _, err := command(ctx, "go", "run", "./bench/research/mix", "-program", e.program, "-out", dir,
 			"-samples", fmt.Sprint(e.n(160, 60)), "-rounds", fmt.Sprint(max(2, e.n(4, 2))), "-seconds", "0.4",
 			"-bandwidths", "50,100,200", "-adaptive", ""); err != nil {
 			return nil, err
 		}
-		m.where = "measured by `go run ./bench/mix` in the same run"
+		m.where = "measured by `go run ./bench/research/mix` in the same run"
 		b, err = os.ReadFile(filepath.Join(dir, "mix.json"))
 	}
 	if err != nil {

@@ -2,9 +2,9 @@
 // built on, as far as one machine can carry them, and writes docs/reproduction.md:
 // each of the paper's figures beside ours, with what differs in set-up.
 //
-//	go run ./bench/reproduce -program bin/pipefs
-//	go run ./bench/reproduce -only pcr-figure5
-//	go run ./bench/reproduce -again
+//	go run ./bench/research/reproduce -program bin/pipefs
+//	go run ./bench/research/reproduce -only pcr-figure5
+//	go run ./bench/research/reproduce -again
 //
 // # Nouns
 //

@@ -32,7 +32,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/reproduce:", err)
+		fmt.Fprintln(os.Stderr, "bench/research/reproduce:", err)
 		os.Exit(1)
 	}
 }

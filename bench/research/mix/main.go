@@ -2,7 +2,7 @@
 // the disk: all eleven ratios, the one that `pipefs tune` chooses, and the formats
 // on their own. It draws Figures 3 and 6 of Liquid (APSys 2023) with what it found.
 //
-//	go run ./bench/mix --program bin/pipefs --out bin/bench-mix
+//	go run ./bench/research/mix --program bin/pipefs --out bin/bench-mix
 //
 // It needs root, for the cgroup that slows the disk down.
 package main
@@ -42,7 +42,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/mix:", err)
+		fmt.Fprintln(os.Stderr, "bench/research/mix:", err)
 		os.Exit(1)
 	}
 }
