@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
-	"github.com/pipefs/pipefs/l3gpu/internal/standin"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -46,7 +46,7 @@ const smallMemory = 2 * slots * 128 << 10 // three slots of 128 KiB
 // tryBench opens a backend, which may fail.
 func tryBench(g devicetest.Options, o Options) (bench, error) {
 	if g.Machine == nil {
-		g.Machine = standin.NewMachine()
+		g.Machine = fakecuda.NewMachine()
 	}
 	if o.Memory == 0 {
 		o.Memory = smallMemory

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
-	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
-	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )

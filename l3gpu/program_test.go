@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
-	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
-	"github.com/pipefs/pipefs/l3gpu/internal/standin"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -72,7 +72,7 @@ func TestExport(t *testing.T) {
 	px := picture(transcode.ModeRGB, 40, 50)
 	placed := []Placed{{Samples: opened(t, px, l3.Options{})}}
 	for name, lose := range map[string]int{"closed": 0, "given up": 1} {
-		machine := standin.NewMachine()
+		machine := fakecuda.NewMachine()
 		gpu := devicetest.New(devicetest.Options{Machine: machine, LoseAt: lose})
 		b, err := Open(Options{Memory: smallMemory + 1<<20, Tensors: 1 << 20}.On(gpu))
 		if err != nil {
@@ -125,7 +125,7 @@ func TestShared(t *testing.T) {
 	px := picture(transcode.ModeRGB, 40, 40)
 	p := []named{{"picture", px, opened(t, px, l3.Options{}), nil}}
 	for name, after := range map[string]int64{"before anything else": 1 << 40, "when it was found slower": -1} {
-		gpu := devicetest.New(devicetest.Options{Machine: standin.NewMachine()})
+		gpu := devicetest.New(devicetest.Options{Machine: fakecuda.NewMachine()})
 		opens := 0
 		s, err := Start(StartOptions{
 			Options: Options{Memory: smallMemory + 1<<20, Tensors: 1 << 20, device: func(int) (device.Device, error) { opens++; return gpu, nil }},

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
-	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
-	"github.com/pipefs/pipefs/l3gpu/internal/standin"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -36,7 +36,7 @@ func TestStart(t *testing.T) {
 		"slower than no GPU": {false, nil, 200 * time.Millisecond, "level=INFO msg=\"L3 files are decoded on the processor\" compared=\"Test GPU", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gpu := devicetest.New(devicetest.Options{Machine: standin.NewMachine(), Slow: c.slow})
+			gpu := devicetest.New(devicetest.Options{Machine: fakecuda.NewMachine(), Slow: c.slow})
 			log := new(logged)
 			o := StartOptions{
 				Options: Options{
@@ -115,7 +115,7 @@ func TestStart(t *testing.T) {
 func TestStartFaster(t *testing.T) {
 	px := picture(transcode.ModeRGB, 40, 40)
 	p := []named{{"picture", px, opened(t, px, l3.Options{}), nil}}
-	gpu := devicetest.New(devicetest.Options{Machine: standin.NewMachine()})
+	gpu := devicetest.New(devicetest.Options{Machine: fakecuda.NewMachine()})
 	log := new(logged)
 	s, err := Start(StartOptions{
 		Options: Options{Memory: smallMemory, Log: slog.New(slog.NewTextHandler(log, nil)), device: func(int) (device.Device, error) { return gpu, nil }},

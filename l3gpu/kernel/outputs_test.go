@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pipefs/pipefs/l3gpu/internal/ptxvm"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/ptxvm"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 	"github.com/pipefs/pipefs/transcode/png"

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/pipefs/pipefs/l3gpu/internal/ptxvm"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/ptxvm"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 

@@ -13,11 +13,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/pipefs/pipefs/l3gpu/internal/ptxvm"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/ptxvm"
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 )
 
-// The requests of testdata/fake_gpu.py: a byte, two numbers and a payload.
+// The requests of pygpu/fake_gpu.py: a byte, two numbers and a payload.
 const (
 	opAlloc = iota + 1
 	opFree
@@ -28,7 +28,7 @@ const (
 	opLoad
 )
 
-// The build that testdata/fake_gpu.py says it needs.
+// The build that pygpu/fake_gpu.py says it needs.
 var module = sync.OnceValues(func() (*ptxvm.Module, error) {
 	ptx, err := kernel.Hopper()
 	if err != nil {

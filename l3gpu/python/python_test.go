@@ -23,7 +23,7 @@ func python(t *testing.T, files []*os.File, environment []string, args ...string
 	}
 	cmd := exec.Command(interpreter, args...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "PIPEFS_PTX=",
-		"PYTHONPATH="+here+string(os.PathListSeparator)+filepath.Join(here, "testdata"))
+		"PYTHONPATH="+here+string(os.PathListSeparator)+filepath.Join(here, "testdata")+string(os.PathListSeparator)+filepath.Join(here, "..", "internal", "sim", "pygpu"))
 	cmd.Env = append(cmd.Env, environment...)
 	cmd.ExtraFiles = files
 	out, err := cmd.CombinedOutput()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/pipefs/pipefs/l3gpu"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
-	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
 )
 

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/testmount"
-	"github.com/pipefs/pipefs/l3gpu/internal/standin"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 )
 
 func TestMain(m *testing.M) { os.Exit(testmount.Main(m)) }
@@ -132,7 +132,7 @@ func (c *trainer) refuses(kind, says, command string, names ...string) {
 // libcuda, but for that all of it is what runs on a GPU.
 func TestMount(t *testing.T) {
 	dataset, names := pictures(t)
-	library, launches := standin.Library(t)
+	library, launches := fakecuda.Library(t)
 	env := append(testmount.Home(t), library...)
 	mnt, unmount := testmount.MountOnce(t, env, dataset, "--gpu", "0", "--gpu-share", "2", "--gpu-memory", "32M")
 	mounted := true

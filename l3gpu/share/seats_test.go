@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
 )
 

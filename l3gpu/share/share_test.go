@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/l3gpu"
-	"github.com/pipefs/pipefs/l3gpu/internal/device/devicetest"
-	"github.com/pipefs/pipefs/l3gpu/internal/standin"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -56,7 +56,7 @@ func (l *lines) String() string {
 // newBench serves clients, each with slots of 2 MiB.
 func newBench(t *testing.T, clients int, d devicetest.Options, o Options) *bench {
 	t.Helper()
-	d.Machine = standin.NewMachine()
+	d.Machine = fakecuda.NewMachine()
 	b := &bench{t: t, gpu: devicetest.New(d), files: map[string][]byte{}, log: new(lines)}
 	memory := MemoryFor(clients)
 	backend, err := l3gpu.Open(l3gpu.Options{Memory: memory + 24<<20, Tensors: memory}.On(b.gpu))

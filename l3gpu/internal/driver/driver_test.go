@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,9 +13,10 @@ import (
 	"github.com/ebitengine/purego"
 
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 )
 
-// stub is the library of testdata.
+// stub is the library of package fakecuda.
 type stub struct {
 	*api
 	live, retained func() int32
@@ -36,9 +36,7 @@ func newStub(t *testing.T) stub {
 	compiled.once.Do(func() {
 		// The library stays open when the directory is gone.
 		path := filepath.Join(t.TempDir(), "libcuda.so")
-		out, err := exec.Command("cc", "-shared", "-fPIC", "-O1", "-pthread", "-Wall", "-o", path, "testdata/libcuda.c").CombinedOutput()
-		if err != nil {
-			compiled.err = errors.Join(errors.New("no stand-in for libcuda; is there a C compiler (gcc)?"), err, errors.New(string(out)))
+		if compiled.err = fakecuda.Compile(path); compiled.err != nil {
 			return
 		}
 		lib, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)

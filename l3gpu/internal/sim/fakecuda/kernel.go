@@ -1,4 +1,4 @@
-package standin
+package fakecuda
 
 import (
 	"encoding/binary"

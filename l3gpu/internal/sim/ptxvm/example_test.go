@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/pipefs/pipefs/l3gpu/internal/ptxvm"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/ptxvm"
 )
 
 // A kernel with one thread too many for its memory.

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
-	"github.com/pipefs/pipefs/l3gpu/internal/ptxvm"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/ptxvm"
 )
 
 // VM is a Machine that executes PTX.

@@ -1,7 +1,9 @@
-package standin
+package fakecuda
 
 import (
 	"bufio"
+	"bytes"
+	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,16 +18,26 @@ import (
 	"testing"
 )
 
+//go:embed testdata/libcuda.c
+var source []byte
+
+// Compile writes the library to path.
+func Compile(path string) error {
+	cc := exec.Command("cc", "-shared", "-fPIC", "-O1", "-pthread", "-Wall", "-x", "c", "-o", path, "-")
+	cc.Stdin = bytes.NewReader(source)
+	if out, err := cc.CombinedOutput(); err != nil {
+		return fmt.Errorf("no library in the place of libcuda; is there a C compiler (gcc)? %w\n%s", err, out)
+	}
+	return nil
+}
+
 // Library compiles the library and starts a machine for it, for the length of the test.
 // It returns the environment of processes that are to find it, and a counter of launches.
 func Library(t testing.TB) (environment []string, launches *atomic.Int64) {
 	t.Helper()
 	dir := t.TempDir()
-	_, here, _, _ := runtime.Caller(0)
-	source := filepath.Join(filepath.Dir(here), "..", "driver", "testdata", "libcuda.c")
-	out, err := exec.Command("cc", "-shared", "-fPIC", "-O1", "-pthread", "-Wall", "-o", filepath.Join(dir, "libcuda.so.1"), source).CombinedOutput()
-	if err != nil {
-		t.Fatalf("no stand-in for libcuda; is there a C compiler (gcc)? %v\n%s", err, out)
+	if err := Compile(filepath.Join(dir, "libcuda.so.1")); err != nil {
+		t.Fatal(err)
 	}
 	// Sockets need short paths.
 	short, err := os.MkdirTemp("/tmp", "pf")
