@@ -9,6 +9,9 @@ import (
 	"github.com/pipefs/pipefs/mixer"
 )
 
+// unkeepable is the part of a memory budget that no policy keeps: one in so many bytes.
+const unkeepable = 64
+
 // Keepable is how much of a memory budget a cache policy may keep. The rest is for
 // what is read at the moment and has been given up already: it takes memory until
 // its readers have done, and it counts. That is a file a reader at most; where it is
@@ -17,7 +20,7 @@ func Keepable(cacheBytes int64) int64 {
 	if cacheBytes == 0 {
 		cacheBytes = DefaultCacheBytes
 	}
-	return cacheBytes - cacheBytes/64
+	return cacheBytes - cacheBytes/unkeepable
 }
 
 // ruled is the cache of open content whose policy is told of every open. It holds

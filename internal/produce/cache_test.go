@@ -16,6 +16,19 @@ import (
 	"github.com/pipefs/pipefs/mixer"
 )
 
+// TestKeepable: the manual says what part of the budget no policy keeps.
+func TestKeepable(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bytes = 1 << 30
+	part := fmt.Sprintf("A %dth of\n`--cache-bytes`", bytes/(bytes-Keepable(bytes)))
+	if !strings.Contains(string(manual), part) {
+		t.Errorf("docs/operations.md does not say %q", part)
+	}
+}
+
 // plainFiles are files of about 10 KB that no codec knows.
 func plainFiles(t testing.TB, n int) (root string, content [][]byte) {
 	t.Helper()
