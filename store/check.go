@@ -130,9 +130,6 @@ func (c *checker) openIndex(wanted bool) error {
 		}
 		return nil
 	}
-	if errors.Is(err, errOlderIndex) {
-		return nil // it is made again when the store is opened
-	}
 	var bad *CorruptError
 	if errors.As(err, &bad) && bad.Path != "" { // the file of the index
 		return c.found(bad.Path, &CorruptError{Cause: bad.Cause})

@@ -17,8 +17,8 @@ var (
 	ErrNotDir = errors.New("not a directory")
 	// ErrNotStore: the directory is no store.
 	ErrNotStore = errors.New("not a pipefs store")
-	// ErrVersion: a newer pipefs wrote this.
-	ErrVersion = errors.New("written by a newer version of pipefs")
+	// ErrVersion: another version of pipefs wrote this.
+	ErrVersion = errors.New("written by another version of pipefs")
 	// ErrCorrupt is the class of every CorruptError.
 	ErrCorrupt = errors.New("corrupt")
 	// ErrLocked: another process writes here.

@@ -54,7 +54,7 @@ func readFraction(o *Options, dir string) (fractionFile, error) {
 	case err != nil:
 	case f.Magic != fractionMagic:
 		err = &CorruptError{Path: fractionName, Cause: errors.New("of something else")}
-	case f.Version > fractionVersion:
+	case f.Version != fractionVersion:
 		err = fmt.Errorf("version %d: %w", f.Version, ErrVersion)
 	case f.Spec != filepath.Base(dir):
 		err = &CorruptError{Path: fractionName, Cause: fmt.Errorf("is that of %q", f.Spec)}

@@ -16,7 +16,7 @@ const (
 	indexPrefix = "index."
 	tmpSuffix   = ".tmp"
 	keepIndexes = 2
-	// indexVersion is that of the SEAL; an older index is made again.
+	// indexVersion is that of the SEAL; an index of another one is refused.
 	indexVersion = 2
 )
 

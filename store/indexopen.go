@@ -44,10 +44,8 @@ func openIndex(fsys vfs.FS, dir string, c currentFile) (*index, error) {
 		return nil, fmt.Errorf("%s: %w", c.Index, err)
 	case hexSum(seal) != c.Seal:
 		return nil, &CorruptError{Path: c.Index + "/" + sealName, Cause: errors.New("not the one that CURRENT names")}
-	case x.seal.Version > indexVersion:
-		return nil, fmt.Errorf("%s: version %d: %w", c.Index, x.seal.Version, ErrVersion)
-	case x.seal.Version < indexVersion:
-		return nil, fmt.Errorf("%s: version %d: %w", c.Index, x.seal.Version, errOlderIndex)
+	case x.seal.Version != indexVersion:
+		return nil, fmt.Errorf("%s: version %d: %w; pack again", c.Index, x.seal.Version, ErrVersion)
 	}
 	f, err := fsys.Open(filepath.Join(dir, c.Index, tableName))
 	if err != nil {
@@ -55,9 +53,6 @@ func openIndex(fsys vfs.FS, dir string, c currentFile) (*index, error) {
 	}
 	return x.open(f)
 }
-
-// errOlderIndex: the packs are what they are, and their index can be made again.
-var errOlderIndex = errors.New("an index of an older version")
 
 // open takes over the file of the table, and closes it where it does not fit.
 func (x *index) open(f vfs.File) (*index, error) {

@@ -23,7 +23,8 @@ const (
 	// sealFooter seals a pack whose footer has grown to this, in bytes, however
 	// few its data: a footer is read into memory as a whole.
 	sealFooter = 16 << 20
-	maxFooter  = 128<<20 + maxMeta // earlier versions wrote longer ones
+	// maxFooter is the longest footer: one entry more than sealFooter, and the count.
+	maxFooter = sealFooter + maxMeta + 4*binary.MaxVarintLen64
 	// minMeta is the length of the entries of the shortest record, in bytes.
 	minMeta    = 38
 	partSuffix = ".part"
@@ -45,10 +46,8 @@ func checkPackHeader(b []byte, number uint32) error {
 	if sum(b[:20]) != binary.LittleEndian.Uint32(b[20:]) {
 		return errors.New("pack header: checksum differs")
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v > packVersion {
+	if v := binary.LittleEndian.Uint32(b[8:]); v != packVersion {
 		return fmt.Errorf("pack of version %d: %w", v, ErrVersion)
-	} else if v == 0 {
-		return errors.New("pack of version 0")
 	}
 	if n := binary.LittleEndian.Uint32(b[12:]); n != number {
 		return fmt.Errorf("holds pack %d: files were swapped or renamed", n)

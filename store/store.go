@@ -73,9 +73,9 @@ func Open(dir string, o Options) (*Store, error) {
 	x, err := openCurrent(o.FS, dir)
 	switch {
 	case errors.Is(err, ErrVersion):
-		return nil, err
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errOlderIndex):
-		o.Logger.Info("the index is missing or old and is made again", "store", dir)
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	case errors.Is(err, fs.ErrNotExist):
+		o.Logger.Info("the index is missing and is made again", "store", dir)
 	case err != nil:
 		o.Logger.Warn("the index is broken and is made again", "store", dir, "error", err)
 	}

@@ -116,7 +116,7 @@ const (
 	lockName      = "lock"
 )
 
-// Is reports whether dir is a store, be it whole, damaged or of a newer version.
+// Is reports whether dir is a store, be it whole, damaged or of another version.
 // The error is one of reading.
 func Is(dir string) (bool, error) {
 	_, err := readFormat(vfs.OS, dir)
@@ -139,8 +139,8 @@ func readFormat(fsys vfs.FS, dir string) (formatFile, error) {
 		return f, fmt.Errorf("%s: %w", dir, err)
 	case f.Magic != formatMagic:
 		return f, fmt.Errorf("%s: %w: %s is of something else", dir, ErrNotStore, formatName)
-	case f.Version > formatVersion:
-		return f, fmt.Errorf("%s: version %d: %w", dir, f.Version, ErrVersion)
+	case f.Version != formatVersion:
+		return f, fmt.Errorf("%s: version %d: %w; pack into another directory", dir, f.Version, ErrVersion)
 	}
 	return f, nil
 }
