@@ -4,7 +4,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // blockSize is st_blksize: CPython makes its read buffers as large.
@@ -12,7 +13,7 @@ const blockSize = 128 << 10
 
 // fillEntry describes what a name leads to, and counts that the kernel knows the
 // node, for ever. Size is that in the view.
-func (f *FS) fillEntry(out *fuse.EntryOut, node uint64, a produce.Attr, size int64) {
+func (f *FS) fillEntry(out *fuse.EntryOut, node uint64, a source.Attr, size int64) {
 	if index, _ := splitNode(node); index != originalView {
 		f.views.at(index).hold()
 	}
@@ -22,7 +23,7 @@ func (f *FS) fillEntry(out *fuse.EntryOut, node uint64, a produce.Attr, size int
 	out.SetAttrTimeout(forever)
 }
 
-func fillAttr(out *fuse.Attr, node uint64, a produce.Attr, size int64) {
+func fillAttr(out *fuse.Attr, node uint64, a source.Attr, size int64) {
 	out.Ino = node
 	out.Mode = uint32(a.Mode.Perm()) &^ 0o222
 	if a.Mode.IsDir() {
@@ -69,7 +70,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 		keeps, events := f.keepsDir(d), d.events.Load()
 		a, err := f.producer.Stat(f.tree.path(id))
 		if err == nil && !a.Mode.IsDir() {
-			err = produce.ErrChanged
+			err = source.ErrChanged
 		}
 		if err != nil {
 			return f.fail(v, "getattr", f.tree.path(id), noOffset, err)
@@ -112,8 +113,8 @@ func (f *FS) getSpecial(n uint64, out *fuse.Attr) fuse.Status {
 }
 
 // file names an entry to the producer.
-func (f *FS) file(id uint32, a produce.Attr) produce.File {
-	return produce.File{Path: f.tree.path(id), Identity: a.Identity}
+func (f *FS) file(id uint32, a source.Attr) serve.File {
+	return serve.File{Path: f.tree.path(id), Identity: a.Identity}
 }
 
 // StatFs answers statfs: a file system that is full, as it cannot be written to.

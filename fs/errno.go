@@ -8,7 +8,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 const (
@@ -24,11 +25,11 @@ func errno(err error) fuse.Status {
 	switch {
 	case err == nil:
 		return fuse.OK
-	case errors.Is(err, produce.ErrChanged):
+	case errors.Is(err, source.ErrChanged):
 		return estale
 	case errors.Is(err, iofs.ErrNotExist):
 		return fuse.ENOENT
-	case errors.Is(err, produce.ErrRefused):
+	case errors.Is(err, serve.ErrRefused):
 		// Not EACCES: no permission would help. It is the files that are refused, and not
 		// their directory: os.walk and glob pass over a directory that they cannot list.
 		return fuse.EPERM
@@ -60,7 +61,7 @@ func (f *FS) fail(v *view, op, path string, off int64, err error) fuse.Status {
 		f.log.Error("I/O error", args...)
 	case fuse.EPERM:
 		// All files of the directory are refused for the same reason.
-		if r := (*produce.Refusal)(nil); errors.As(err, &r) && r.First() {
+		if r := (*serve.Refusal)(nil); errors.As(err, &r) && r.First() {
 			f.log.Error("directory refused", "view", v.name, "cause", err)
 		}
 	default:

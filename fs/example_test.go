@@ -4,19 +4,19 @@ import (
 	"log"
 
 	"github.com/pipefs/pipefs/fs"
-	"github.com/pipefs/pipefs/internal/dataset"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // A dataset is mounted and served until somebody unmounts it.
 func ExampleMount() {
-	d, err := dataset.Open("/data/imagenet", dataset.Options{})
+	d, err := source.Open("/data/imagenet", source.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	reg := transcode.NewRegistry(transcode.Limits{}, nil, nil) // usually codecs.New
-	p, err := produce.New(produce.Options{Registry: reg, Source: d, Dataset: d})
+	p, err := serve.New(serve.Options{Registry: reg, Source: d, Dataset: d})
 	if err != nil {
 		log.Fatal(err)
 	}

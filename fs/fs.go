@@ -12,8 +12,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"github.com/pipefs/pipefs/internal/dataset"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -22,23 +22,23 @@ import (
 type Producer interface {
 	// List returns the members of a directory, in the order in which the mount
 	// lists them.
-	List(dir string) ([]produce.Entry, error)
+	List(dir string) ([]source.Entry, error)
 	// Stat returns the attributes of a file or directory, links followed.
-	Stat(path string) (produce.Attr, error)
+	Stat(path string) (source.Attr, error)
 	// Fresh is Stat past what a network file system has cached.
-	Fresh(path string) (produce.Attr, error)
+	Fresh(path string) (source.Attr, error)
 	// Resolve tells the exact size of a file in a view. It may have to produce it.
-	Resolve(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (produce.Result, error)
+	Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) (serve.Result, error)
 	// Known tells what Resolve would if that needs no file of the dataset to be read and
 	// nothing to be produced.
-	Known(key produce.Key, f produce.File, v transcode.Pipeline) (r produce.Result, ok bool)
+	Known(key serve.Key, f serve.File, v transcode.Pipeline) (r serve.Result, ok bool)
 	// Acquire returns content that is open already, pinned, or nil. It must not
 	// allocate.
-	Acquire(key produce.Key) Content
+	Acquire(key serve.Key) Content
 	// Open returns content, pinned. Its size is the one that Resolve told.
-	Open(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (Content, error)
+	Open(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) (Content, error)
 	// Drop forgets content that is open; who holds it keeps it.
-	Drop(key produce.Key)
+	Drop(key serve.Key)
 	// Touched tells that somebody entered a view.
 	Touched(v transcode.Pipeline)
 }
@@ -59,20 +59,20 @@ type Content interface {
 }
 
 // FromProduce makes a Producer of the usual one.
-func FromProduce(p *produce.Producer) Producer { return producer{p} }
+func FromProduce(p *serve.Server) Producer { return producer{p} }
 
-type producer struct{ *produce.Producer }
+type producer struct{ *serve.Server }
 
-func (p producer) Acquire(key produce.Key) Content {
+func (p producer) Acquire(key serve.Key) Content {
 	// A nil pointer in an interface would not be nil.
-	if c := p.Producer.Acquire(key); c != nil {
+	if c := p.Server.Acquire(key); c != nil {
 		return c
 	}
 	return nil
 }
 
-func (p producer) Open(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (Content, error) {
-	c, err := p.Producer.Open(ctx, key, f, v)
+func (p producer) Open(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) (Content, error) {
+	c, err := p.Server.Open(ctx, key, f, v)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ type Options struct {
 	// Freshness says how the mount learns what changes; Watched needs a Watcher of the
 	// tree that Producer lists, which Mount then closes.
 	Freshness Freshness
-	Watcher   *dataset.Watcher
+	Watcher   *source.Watcher
 	// Views that the root lists, in this order: canonical specs.
 	Views []string
 	// Refuse returns why a view cannot be entered, or nil; nil refuses none. It is asked

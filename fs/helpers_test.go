@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/dataset"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -68,11 +68,11 @@ func testRegistry() *transcode.Registry {
 
 // fakeProducer makes the bytes of a view by a rule that tests can repeat.
 type fakeProducer struct {
-	*dataset.Dataset
+	*source.Directory
 	memfd bool
 
 	mu   sync.RWMutex
-	open map[produce.Key]*fakeContent
+	open map[serve.Key]*fakeContent
 
 	resolves, opened atomic.Int64
 	pinned           atomic.Int64
@@ -131,19 +131,19 @@ func derived(view string, src []byte) []byte {
 	return out
 }
 
-func (p *fakeProducer) make(ctx context.Context, f produce.File, v transcode.Pipeline) ([]byte, error) {
+func (p *fakeProducer) make(ctx context.Context, f serve.File, v transcode.Pipeline) ([]byte, error) {
 	if before := p.before.Load(); before != nil {
 		if err := (*before)(ctx, f.Path); err != nil {
 			return nil, err
 		}
 	}
-	file, err := p.Dataset.Open(f.Path)
+	file, err := p.Directory.Open(f.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	if file.Identity != f.Identity {
-		return nil, produce.ErrChanged
+		return nil, source.ErrChanged
 	}
 	src, err := file.ReadAll()
 	if err != nil {
@@ -156,24 +156,24 @@ func (p *fakeProducer) make(ctx context.Context, f produce.File, v transcode.Pip
 }
 
 // Known knows the views of JPEG files.
-func (p *fakeProducer) Known(key produce.Key, f produce.File, v transcode.Pipeline) (produce.Result, bool) {
+func (p *fakeProducer) Known(key serve.Key, f serve.File, v transcode.Pipeline) (serve.Result, bool) {
 	if path.Ext(f.Path) != ".jpg" {
-		return produce.Result{}, false
+		return serve.Result{}, false
 	}
 	r, err := p.Resolve(context.Background(), key, f, v)
 	return r, err == nil
 }
 
-func (p *fakeProducer) Resolve(ctx context.Context, _ produce.Key, f produce.File, v transcode.Pipeline) (produce.Result, error) {
+func (p *fakeProducer) Resolve(ctx context.Context, _ serve.Key, f serve.File, v transcode.Pipeline) (serve.Result, error) {
 	p.resolves.Add(1)
 	if v.Stored() && !strings.Contains(path.Base(f.Path), "s") { // those with an s are stored
-		return produce.Result{Size: f.Identity.Size, Unchanged: true}, nil
+		return serve.Result{Size: f.Identity.Size, Unchanged: true}, nil
 	}
 	data, err := p.make(ctx, f, v)
-	return produce.Result{Size: int64(len(data)), Unchanged: bytes.HasPrefix(data, []byte("KEEP"))}, err
+	return serve.Result{Size: int64(len(data)), Unchanged: bytes.HasPrefix(data, []byte("KEEP"))}, err
 }
 
-func (p *fakeProducer) Acquire(key produce.Key) Content {
+func (p *fakeProducer) Acquire(key serve.Key) Content {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if c := p.open[key]; c != nil {
@@ -184,7 +184,7 @@ func (p *fakeProducer) Acquire(key produce.Key) Content {
 	return nil
 }
 
-func (p *fakeProducer) Drop(key produce.Key) {
+func (p *fakeProducer) Drop(key serve.Key) {
 	p.mu.Lock()
 	c := p.open[key]
 	delete(p.open, key)
@@ -195,20 +195,20 @@ func (p *fakeProducer) Drop(key produce.Key) {
 	}
 }
 
-func (p *fakeProducer) Open(ctx context.Context, key produce.Key, f produce.File, v transcode.Pipeline) (Content, error) {
+func (p *fakeProducer) Open(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) (Content, error) {
 	if c := p.Acquire(key); c != nil {
 		return c, nil
 	}
 	p.opened.Add(1)
 	c := &fakeContent{p: p}
 	if v.Len() == 0 {
-		file, err := p.Dataset.Open(f.Path)
+		file, err := p.Directory.Open(f.Path)
 		if err != nil {
 			return nil, err
 		}
 		if file.Identity != f.Identity {
 			file.Close()
-			return nil, produce.ErrChanged
+			return nil, source.ErrChanged
 		}
 		c.size, c.ReaderAt, c.close = f.Identity.Size, verified{file}, file
 	} else {
@@ -252,13 +252,13 @@ func (p *fakeProducer) forget() {
 		p.pinned.Add(1)
 		c.Release()
 	}
-	p.open = map[produce.Key]*fakeContent{}
+	p.open = map[serve.Key]*fakeContent{}
 }
 
 func (p *fakeProducer) Touched(v transcode.Pipeline) { p.touched.Store(v.String(), true) }
 
 // verified makes sure after each read that the file still is the same.
-type verified struct{ *dataset.File }
+type verified struct{ *source.File }
 
 func (v verified) ReadAt(b []byte, off int64) (int, error) {
 	n, err := v.File.ReadAt(b, off)
@@ -342,12 +342,12 @@ func mount(t testing.TB, mode CacheMode, change ...func(*Options)) *mounted {
 
 func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Options)) *mounted {
 	t.Helper()
-	d, err := dataset.Open(src, dataset.Options{})
+	d, err := source.Open(src, source.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &mounted{t: t, src: src, mnt: mnt, log: &logBuffer{}}
-	m.p = &fakeProducer{Dataset: d, open: map[produce.Key]*fakeContent{}, memfd: mode == DaemonCache}
+	m.p = &fakeProducer{Directory: d, open: map[serve.Key]*fakeContent{}, memfd: mode == DaemonCache}
 	o := Options{
 		Registry: testRegistry(), Producer: m.p, Cache: mode, Views: []string{"original", "scan5", "bmp"},
 		Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // listOnly is a Producer whose tree is made up.
@@ -15,8 +15,8 @@ type listOnly struct {
 	manyFiles
 }
 
-func (p listOnly) List(dir string) ([]produce.Entry, error) { return p.manyFiles.List(dir) }
-func (p listOnly) Stat(path string) (produce.Attr, error)   { return p.manyFiles.Stat(path) }
+func (p listOnly) List(dir string) ([]source.Entry, error) { return p.manyFiles.List(dir) }
+func (p listOnly) Stat(path string) (source.Attr, error)   { return p.manyFiles.Stat(path) }
 
 // countNames lists a directory as a program does.
 func countNames(tb testing.TB, path string, buf []byte) (count int) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // live is what a Watched mount knows of the directories that are watched, and what it
@@ -14,10 +14,10 @@ import (
 // kernel was never told it need not be told that it changed.
 type live struct {
 	f *FS
-	w *dataset.Watcher
+	w *source.Watcher
 
 	mu      sync.Mutex // after dir.mu
-	dirs    map[dataset.WatchID][]*dir
+	dirs    map[source.WatchID][]*dir
 	links   links
 	refused int // directories that could not be watched
 
@@ -28,15 +28,15 @@ type live struct {
 
 // batch is what changed, by directory, until it is handled.
 type batch struct {
-	dirs  map[dataset.WatchID]*dirChanges
+	dirs  map[source.WatchID]*dirChanges
 	names int
 	lost  bool // and anything else may have changed
 }
 
 // dirChanges are those of one directory.
 type dirChanges struct {
-	names map[string]dataset.Change
-	self  dataset.Change
+	names map[string]source.Change
+	self  source.Change
 	all   bool // of more names than there is room for
 }
 
@@ -44,10 +44,10 @@ type dirChanges struct {
 // is looked through.
 const maxPending = 1 << 16
 
-func newLive(f *FS, w *dataset.Watcher) *live {
-	l := &live{f: f, w: w, dirs: map[dataset.WatchID][]*dir{}, wake: make(chan struct{}, 1)}
+func newLive(f *FS, w *source.Watcher) *live {
+	l := &live{f: f, w: w, dirs: map[source.WatchID][]*dir{}, wake: make(chan struct{}, 1)}
 	l.links = links{seed: maphash.MakeSeed(), at: map[uint64]uint32{}, more: map[uint64][]uint32{},
-		dirs: map[dataset.WatchID]bool{}, loose: map[string]bool{}}
+		dirs: map[source.WatchID]bool{}, loose: map[string]bool{}}
 	return l
 }
 
@@ -93,7 +93,7 @@ func (l *live) still(d *dir, path string) bool {
 }
 
 // drop ends the watching of a directory that nobody uses. The caller holds mu.
-func (l *live) drop(id dataset.WatchID) {
+func (l *live) drop(id source.WatchID) {
 	if len(l.dirs[id]) == 0 && !l.links.dirs[id] {
 		delete(l.dirs, id)
 		l.w.Drop(id)
@@ -125,7 +125,7 @@ func (l *live) retire(id uint32) {
 }
 
 // at returns the directories of the tree that are one watched directory.
-func (l *live) at(id dataset.WatchID) []*dir {
+func (l *live) at(id source.WatchID) []*dir {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.dirs[id])
@@ -134,7 +134,7 @@ func (l *live) at(id dataset.WatchID) []*dir {
 // read takes events from the watcher until it is closed. It handles none: events that
 // are not taken soon are lost.
 func (l *live) read() {
-	var events []dataset.Event
+	var events []source.Event
 	for {
 		var err error
 		if events, err = l.w.Read(events[:0]); err != nil {
@@ -144,20 +144,20 @@ func (l *live) read() {
 	}
 }
 
-func (l *live) add(events []dataset.Event) {
+func (l *live) add(events []source.Event) {
 	l.pendingMu.Lock()
 	p := &l.pending
 	for _, e := range events {
-		if e.Change&dataset.Lost != 0 {
+		if e.Change&source.Lost != 0 {
 			p.lost = true
 			continue
 		}
 		if p.dirs == nil {
-			p.dirs = map[dataset.WatchID]*dirChanges{}
+			p.dirs = map[source.WatchID]*dirChanges{}
 		}
 		c := p.dirs[e.Dir]
 		if c == nil {
-			c = &dirChanges{names: map[string]dataset.Change{}}
+			c = &dirChanges{names: map[string]source.Change{}}
 			p.dirs[e.Dir] = c
 		}
 		before, known := c.names[e.Name]
@@ -234,7 +234,7 @@ func (l *live) handle(b batch, stop <-chan struct{}) {
 			return
 		}
 		for _, d := range dirs {
-			if c.self&dataset.Gone != 0 {
+			if c.self&source.Gone != 0 {
 				l.gone(d)
 			}
 			l.f.changed(d, c)
@@ -262,5 +262,5 @@ func (l *live) gone(d *dir) {
 	}
 	name := l.f.tree.name(d.id)
 	above := l.f.tree.dir(l.f.tree.entries.at(d.id).dir)
-	l.f.changed(above, &dirChanges{names: map[string]dataset.Change{name: dataset.Names}})
+	l.f.changed(above, &dirChanges{names: map[string]source.Change{name: source.Names}})
 }

@@ -3,8 +3,7 @@ package fs
 import (
 	"path"
 
-	"github.com/pipefs/pipefs/internal/dataset"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // batchNames is how many names of a directory are looked at while its lock is held.
@@ -22,9 +21,9 @@ func (f *FS) changed(d *dir, c *dirChanges) {
 	// From now on a LOOKUP that looked at a file before this is done again.
 	d.touch()
 	snap := d.snap.Load()
-	diff.listing = c.self&dataset.Content != 0
+	diff.listing = c.self&source.Content != 0
 	n := 0
-	look := func(name string, what dataset.Change) {
+	look := func(name string, what source.Change) {
 		if n++; n%batchNames == 0 {
 			d.mu.Unlock()
 			d.mu.Lock()
@@ -32,13 +31,13 @@ func (f *FS) changed(d *dir, c *dirChanges) {
 		f.changedName(d, name, what, diff)
 	}
 	for name, what := range c.names {
-		if what&dataset.Names != 0 {
+		if what&source.Names != 0 {
 			diff.listing = true
 		}
 		look(name, what)
 	}
 	for k := 0; c.all && snap != nil && k < len(snap.ids); k++ {
-		look(f.tree.nameAt(snap, k), dataset.Lost)
+		look(f.tree.nameAt(snap, k), source.Lost)
 	}
 	d.stale.Store(d.stale.Load() || c.all)
 	d.mu.Unlock()
@@ -51,12 +50,12 @@ func (f *FS) changed(d *dir, c *dirChanges) {
 }
 
 // changedName handles one name. The caller holds d.mu.
-func (f *FS) changedName(d *dir, name string, what dataset.Change, diff *change) {
+func (f *FS) changedName(d *dir, name string, what source.Change, diff *change) {
 	snap := d.snap.Load()
 	if snap == nil {
 		return // the kernel knows none of its names
 	}
-	if what&dataset.Names != 0 && f.renames(d, snap, name) {
+	if what&source.Names != 0 && f.renames(d, snap, name) {
 		d.stale.Store(true)
 		diff.names = append(diff.names, name)
 	}
@@ -75,14 +74,14 @@ func (f *FS) changedName(d *dir, name string, what dataset.Change, diff *change)
 
 // changedFile gives a file that changed since it was looked at another entry, which
 // nobody looked at yet. The caller holds the directory's mu.
-func (f *FS) changedFile(snap *snapshot, k int, what dataset.Change) bool {
+func (f *FS) changedFile(snap *snapshot, k int, what source.Change) bool {
 	id := snap.at(snap.position(k))
 	before, known := f.tree.known(id)
 	if !known {
 		return false
 	}
 	// What has the name now may be a link, even if it was looked at since.
-	another := what&dataset.Names != 0
+	another := what&source.Names != 0
 	if now, err := f.producer.Stat(f.tree.path(id)); err == nil && now == before && !another {
 		return false
 	}
@@ -92,7 +91,7 @@ func (f *FS) changedFile(snap *snapshot, k int, what dataset.Change) bool {
 
 // changedDir handles the name of a directory: another one may have it, or none. The
 // caller holds the mu of the directory above.
-func (f *FS) changedDir(snap *snapshot, k int, what dataset.Change, diff *change) {
+func (f *FS) changedDir(snap *snapshot, k int, what source.Change, diff *change) {
 	id := snap.at(snap.position(k))
 	child := f.tree.looked(id)
 	if child == nil {
@@ -100,7 +99,7 @@ func (f *FS) changedDir(snap *snapshot, k int, what dataset.Change, diff *change
 	}
 	child.touch()
 	diff.dirs = append(diff.dirs, id)
-	if what&(dataset.Names|dataset.Lost) == 0 {
+	if what&(source.Names|source.Lost) == 0 {
 		return
 	}
 	at := f.tree.path(id)
@@ -138,7 +137,7 @@ func (d *dir) touch() {
 
 // remember stores a directory's attributes, unless it changed since there were so many
 // events.
-func (d *dir) remember(a produce.Attr, events uint64) {
+func (d *dir) remember(a source.Attr, events uint64) {
 	d.seenMu.Lock()
 	defer d.seenMu.Unlock()
 	if d.events.Load() == events {

@@ -3,7 +3,7 @@ package fs
 import (
 	"hash/maphash"
 
-	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // links says which entries of the tree are links to members of directories that are
@@ -13,7 +13,7 @@ type links struct {
 	seed maphash.Seed
 	at   map[uint64]uint32   // by hash of the member: one entry
 	more map[uint64][]uint32 // the others
-	dirs map[dataset.WatchID]bool
+	dirs map[source.WatchID]bool
 	// loose are the links, by path, of which not every target can be watched.
 	loose map[string]bool
 }
@@ -65,14 +65,14 @@ func (l *live) loose(id uint32) bool {
 
 // toLinks handles what changed in a directory that links lead to. It reports whether
 // that takes a look at everything.
-func (l *live) toLinks(id dataset.WatchID, c *dirChanges) (all bool) {
+func (l *live) toLinks(id source.WatchID, c *dirChanges) (all bool) {
 	l.mu.Lock()
 	if !l.links.dirs[id] {
 		l.mu.Unlock()
 		return false
 	}
-	if c.all || c.self&dataset.Gone != 0 {
-		if c.self&dataset.Gone != 0 {
+	if c.all || c.self&source.Gone != 0 {
+		if c.self&source.Gone != 0 {
 			delete(l.links.dirs, id)
 			l.drop(id)
 		}
@@ -80,15 +80,15 @@ func (l *live) toLinks(id dataset.WatchID, c *dirChanges) (all bool) {
 		return true
 	}
 	found := map[uint32]*dirChanges{} // by directory of the link
-	note := func(link uint32, what dataset.Change) {
+	note := func(link uint32, what source.Change) {
 		dir := l.f.tree.entries.at(link).dir
 		if found[dir] == nil {
-			found[dir] = &dirChanges{names: map[string]dataset.Change{}}
+			found[dir] = &dirChanges{names: map[string]source.Change{}}
 		}
 		found[dir].names[l.f.tree.name(link)] |= what
 	}
 	for name, what := range c.names {
-		hash := maphash.Comparable(l.links.seed, dataset.Member{Dir: id, Name: name})
+		hash := maphash.Comparable(l.links.seed, source.Member{Dir: id, Name: name})
 		if link := l.links.at[hash]; link != 0 {
 			note(link, what)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // holds waits until a file of the mount holds content, or is gone. It lists nothing.
@@ -151,7 +151,7 @@ func TestLostEvents(t *testing.T) {
 	l := m.fs.live
 	l.mu.Lock()
 	dirs, links := l.dirs, l.links.dirs
-	l.dirs, l.links.dirs = map[dataset.WatchID][]*dir{}, map[dataset.WatchID]bool{}
+	l.dirs, l.links.dirs = map[source.WatchID][]*dir{}, map[source.WatchID]bool{}
 	l.mu.Unlock()
 	m.write("d/a.jpg", "new")
 	must(t, os.Remove(filepath.Join(m.src, "d/gone.jpg")))
@@ -173,7 +173,7 @@ func TestLostEvents(t *testing.T) {
 	l.mu.Lock()
 	l.dirs, l.links.dirs = dirs, links
 	l.mu.Unlock()
-	l.add([]dataset.Event{{Change: dataset.Lost}})
+	l.add([]source.Event{{Change: source.Lost}})
 	m.holds("new", "original/d/a.jpg")
 	m.holds(gone, "original/d/gone.jpg")
 	m.holds("another", "original/sub/e/a.jpg")

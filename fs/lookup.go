@@ -6,7 +6,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // errAgain: what a name leads to became something else meanwhile.
@@ -31,12 +32,12 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 	l := lookup{f: f, v: v, d: d, name: name, cancel: cancel, header: header, out: out}
 	var err error
 	for range 3 {
-		if err = l.run(); !errors.Is(err, errAgain) && !errors.Is(err, produce.ErrChanged) {
+		if err = l.run(); !errors.Is(err, errAgain) && !errors.Is(err, source.ErrChanged) {
 			break
 		}
 	}
 	if errors.Is(err, errAgain) {
-		err = produce.ErrChanged
+		err = source.ErrChanged
 	}
 	if err != nil {
 		return f.fail(v, "lookup", join(f.tree.path(id), name), noOffset, err)
@@ -96,7 +97,7 @@ func (l *lookup) run() error {
 	if changed {
 		f.notify.entries(l.d, &change{files: []string{f.tree.name(id)}})
 	}
-	n, size, err := l.resolve(id, produce.File{Path: path, Identity: a.Identity})
+	n, size, err := l.resolve(id, serve.File{Path: path, Identity: a.Identity})
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func (l *lookup) run() error {
 	return nil
 }
 
-func (l *lookup) fill(node uint64, id uint32, a produce.Attr, size int64) {
+func (l *lookup) fill(node uint64, id uint32, a source.Attr, size int64) {
 	name, attr := l.f.keeps(l.d, id)
 	l.f.fillEntry(l.out, node, a, size)
 	l.out.SetEntryTimeout(name)
@@ -114,7 +115,7 @@ func (l *lookup) fill(node uint64, id uint32, a produce.Attr, size int64) {
 
 // look returns the attributes of an entry as they are now. What changes them later is
 // told, where that is possible.
-func (f *FS) look(id uint32, path string) (produce.Attr, error) {
+func (f *FS) look(id uint32, path string) (source.Attr, error) {
 	if f.live != nil && f.tree.entries.at(id).link {
 		if _, known := f.tree.known(id); !known {
 			f.live.follow(id, path)
@@ -148,7 +149,7 @@ func (l *lookup) find() (uint32, error) {
 
 // resolve returns the node and size of a file in the view. What the view shows
 // as it is has the node of the view `original`, so that it is cached once.
-func (l *lookup) resolve(id uint32, file produce.File) (uint64, int64, error) {
+func (l *lookup) resolve(id uint32, file serve.File) (uint64, int64, error) {
 	f := l.f
 	if l.v.original() || !f.reg.IsSample(f.tree.name(id)) {
 		return node(originalView, id), file.Identity.Size, nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -17,25 +17,25 @@ import (
 type fixedSource struct {
 	names   []string
 	version int64
-	stat    map[string]produce.Attr
+	stat    map[string]source.Attr
 }
 
-func (s *fixedSource) List(string) (found []produce.Entry, err error) {
+func (s *fixedSource) List(string) (found []source.Entry, err error) {
 	for _, n := range s.names {
 		name, dir := strings.CutSuffix(n, "/")
-		found = append(found, produce.Entry{Name: name, Dir: dir})
+		found = append(found, source.Entry{Name: name, Dir: dir})
 	}
 	return found, nil
 }
 
-func (s *fixedSource) Stat(path string) (produce.Attr, error) {
+func (s *fixedSource) Stat(path string) (source.Attr, error) {
 	if path == "" {
-		return produce.Attr{Mode: iofs.ModeDir | 0o755, Identity: produce.Identity{MTime: s.version, CTime: s.version}}, nil
+		return source.Attr{Mode: iofs.ModeDir | 0o755, Identity: source.Identity{MTime: s.version, CTime: s.version}}, nil
 	}
 	if a, ok := s.stat[path]; ok {
 		return a, nil
 	}
-	return produce.Attr{Mode: 0o644}, nil
+	return source.Attr{Mode: 0o644}, nil
 }
 
 // namesIn returns the names of a directory with these members.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // notifier tells the kernel what it has to forget. It does so in a goroutine of
@@ -205,4 +205,4 @@ func (f *FS) lost(v *view, id uint32, op, path string, off int64, err error) fus
 type goneError struct{ cause error }
 
 func (e goneError) Error() string   { return e.cause.Error() }
-func (e goneError) Unwrap() []error { return []error{produce.ErrChanged, e.cause} }
+func (e goneError) Unwrap() []error { return []error{source.ErrChanged, e.cause} }

@@ -6,7 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // opens are the files that are open, in DaemonCache mode.
@@ -105,7 +105,7 @@ func (f *FS) current(v *view, id uint32) fuse.Status {
 	now, err := stat(path)
 	if err == nil {
 		if before, ok := f.tree.known(id); !ok || before.Identity != now.Identity {
-			err = produce.ErrChanged
+			err = source.ErrChanged
 		}
 	}
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pipefs/pipefs/internal/dataset"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -25,10 +25,10 @@ func TestReadFile(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(root, "b/empty.txt"), nil, 0o644))
 	must(t, os.WriteFile(filepath.Join(root, "b/a.jpg"), []byte("a picture"), 0o644))
 	for _, mode := range []CacheMode{PageCache, DaemonCache} {
-		d, err := dataset.Open(root, dataset.Options{})
+		d, err := source.Open(root, source.Options{})
 		must(t, err)
 		defer d.Close()
-		f, err := New(Options{Registry: testRegistry(), Producer: &fakeProducer{Dataset: d, open: map[produce.Key]*fakeContent{}, memfd: mode == DaemonCache}, Cache: mode})
+		f, err := New(Options{Registry: testRegistry(), Producer: &fakeProducer{Directory: d, open: map[serve.Key]*fakeContent{}, memfd: mode == DaemonCache}, Cache: mode})
 		must(t, err)
 		must(t, f.SetCurrent("bmp"))
 		asked := int64(0)
@@ -76,13 +76,13 @@ func TestReadFile(t *testing.T) {
 func TestRefused(t *testing.T) {
 	root := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(root, "a.jpg"), []byte("a picture"), 0o644))
-	d, err := dataset.Open(root, dataset.Options{})
+	d, err := source.Open(root, source.Options{})
 	must(t, err)
 	defer d.Close()
 	refused := map[string]bool{"original": true, "scan5": true}
 	var log bytes.Buffer
 	f, err := New(Options{
-		Registry: testRegistry(), Producer: &fakeProducer{Dataset: d, open: map[produce.Key]*fakeContent{}}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Registry: testRegistry(), Producer: &fakeProducer{Directory: d, open: map[serve.Key]*fakeContent{}}, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Refuse: func(v transcode.Pipeline) error {
 			if refused[v.String()] {
 				return errors.New("there is nothing to show")

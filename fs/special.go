@@ -10,7 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // special is one version of a link or file. It never changes; data can be
@@ -118,7 +118,7 @@ func (f *FS) content(s *special) ([]byte, error) {
 		return nil, err
 	}
 	if len(data) != s.size || maphash.Bytes(seed, data) != s.sum {
-		return nil, fmt.Errorf("%s: %w", s.name, produce.ErrChanged)
+		return nil, fmt.Errorf("%s: %w", s.name, source.ErrChanged)
 	}
 	r.mu.Lock()
 	r.keep(s, data)

@@ -8,8 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/pipefs/pipefs/internal/dataset"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // rootID is the entry of the dataset's root.
@@ -35,7 +34,7 @@ const (
 // attr is what is known of a file. It never changes: a file that changes becomes
 // another entry.
 type attr struct {
-	produce.Identity
+	source.Identity
 	owner uint32 // into owners
 }
 
@@ -47,7 +46,7 @@ type owner struct {
 
 // tree is the dataset's tree as far as it was listed.
 type tree struct {
-	src source
+	src members
 	// watch begins to watch a directory of a Watched mount, and reports whether it was
 	// not watched before. Otherwise it is nil.
 	watch func(d *dir, path string) (began bool)
@@ -69,13 +68,13 @@ type tree struct {
 	bytes   atomic.Int64  // of the files that were looked at
 }
 
-// source is what the tree needs of a Producer.
-type source interface {
-	List(dir string) ([]produce.Entry, error)
-	Stat(path string) (produce.Attr, error)
+// members is what the tree needs of a Producer.
+type members interface {
+	List(dir string) ([]source.Entry, error)
+	Stat(path string) (source.Attr, error)
 }
 
-func newTree(src source) *tree {
+func newTree(src members) *tree {
 	t := &tree{src: src, ownerID: map[owner]uint32{}, dirs: map[uint32]*dir{}}
 	t.entries.add(entry{kind: isDir, blob: t.blobs.add("")})
 	return t
@@ -85,19 +84,19 @@ func newTree(src source) *tree {
 type dir struct {
 	id   uint32
 	snap atomic.Pointer[snapshot] // nil until it is listed
-	attr atomic.Pointer[produce.Attr]
+	attr atomic.Pointer[source.Attr]
 
 	lister  atomic.Uint32 // the thread that listed it last
 	lookups atomic.Uint32 // of files, by that thread since
 
 	mu       sync.Mutex // held while it is listed or an entry is replaced
-	listed   produce.Identity
+	listed   source.Identity
 	listedAt int64      // ns since 1970
 	seen     []viewSeen // the views in which the kernel knows it
 	seenMu   sync.RWMutex
 
 	// Of a Watched mount; the others leave them alone.
-	watch   dataset.WatchID // guarded by live.mu
+	watch   source.WatchID // guarded by live.mu
 	watched atomic.Bool
 	dead    atomic.Bool   // it went, or another one has its name
 	stale   atomic.Bool   // list it again before a name is looked up
@@ -209,34 +208,34 @@ func (t *tree) all() []*dir {
 }
 
 // known returns the attributes of an entry if they are known without asking.
-func (t *tree) known(id uint32) (produce.Attr, bool) {
+func (t *tree) known(id uint32) (source.Attr, bool) {
 	e := t.entries.at(id)
 	if e == nil {
-		return produce.Attr{}, false
+		return source.Attr{}, false
 	}
 	if e.kind == isDir {
 		d := t.looked(id)
 		if d == nil {
-			return produce.Attr{}, false
+			return source.Attr{}, false
 		}
 		a := d.attr.Load()
 		if a == nil {
-			return produce.Attr{}, false
+			return source.Attr{}, false
 		}
 		return *a, true
 	}
 	i := atomic.LoadUint32(&e.attr)
 	if i == 0 {
-		return produce.Attr{}, false
+		return source.Attr{}, false
 	}
 	a := t.attrs.at(i)
 	o := t.owners.at(a.owner)
-	return produce.Attr{Identity: a.Identity, Mode: o.mode, UID: o.uid, GID: o.gid}, true
+	return source.Attr{Identity: a.Identity, Mode: o.mode, UID: o.uid, GID: o.gid}, true
 }
 
 // fits reports whether an entry can have these attributes: whether it still is a
 // file, or a directory.
-func (t *tree) fits(id uint32, a produce.Attr) bool {
+func (t *tree) fits(id uint32, a source.Attr) bool {
 	if t.entries.at(id).kind == isDir {
 		return a.Mode.IsDir()
 	}
@@ -244,7 +243,7 @@ func (t *tree) fits(id uint32, a produce.Attr) bool {
 }
 
 // record stores what was found out about a file.
-func (t *tree) record(a produce.Attr) uint32 {
+func (t *tree) record(a source.Attr) uint32 {
 	o := owner{a.Mode, a.UID, a.GID}
 	t.ownerMu.Lock()
 	i, ok := t.ownerID[o]
@@ -260,7 +259,7 @@ func (t *tree) record(a produce.Attr) uint32 {
 // identify says which entry a file is, given its present attributes: the one
 // that has been there, or, if it changed, another one; 0 if it is not listed any
 // more, or if the directory changed since there were so many events.
-func (t *tree) identify(d *dir, id uint32, now produce.Attr, events uint64) (current uint32, changed bool) {
+func (t *tree) identify(d *dir, id uint32, now source.Attr, events uint64) (current uint32, changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.events.Load() != events {

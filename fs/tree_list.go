@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // settled is how old a directory's ctime must be for a later change to show in
@@ -84,7 +84,7 @@ func (t *tree) refresh(d *dir) (*snapshot, *change, error) {
 }
 
 // merge makes a listing of what was found. Entries that stay keep their ids.
-func (t *tree) merge(d *dir, old *snapshot, found []produce.Entry) (*snapshot, *change) {
+func (t *tree) merge(d *dir, old *snapshot, found []source.Entry) (*snapshot, *change) {
 	diff := &change{}
 	found = valid(found)
 	next := &snapshot{version: 1, ids: make([]uint32, len(found))}
@@ -138,7 +138,7 @@ func (t *tree) merge(d *dir, old *snapshot, found []produce.Entry) (*snapshot, *
 }
 
 // valid leaves out what cannot be a name.
-func valid(found []produce.Entry) []produce.Entry {
+func valid(found []source.Entry) []source.Entry {
 	ok := true
 	for _, e := range found {
 		ok = ok && validName(e.Name)

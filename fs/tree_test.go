@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 func ids(s *snapshot) (list []uint32) {
@@ -18,7 +18,7 @@ func ids(s *snapshot) (list []uint32) {
 }
 
 func TestEntriesKeepTheirIds(t *testing.T) {
-	src := &fixedSource{names: []string{"a", "b", "c/"}, version: 1, stat: map[string]produce.Attr{}}
+	src := &fixedSource{names: []string{"a", "b", "c/"}, version: 1, stat: map[string]source.Attr{}}
 	tr := newTree(src)
 	d := tr.dir(rootID)
 	first, _, err := tr.refresh(d)
@@ -65,10 +65,10 @@ func TestEntriesKeepTheirIds(t *testing.T) {
 }
 
 func TestChangedFilesGetAnotherId(t *testing.T) {
-	file := func(size int64) produce.Attr {
-		return produce.Attr{Mode: 0o644, Identity: produce.Identity{Ino: 1, Size: size}}
+	file := func(size int64) source.Attr {
+		return source.Attr{Mode: 0o644, Identity: source.Identity{Ino: 1, Size: size}}
 	}
-	src := &fixedSource{names: []string{"a", "b"}, version: 1, stat: map[string]produce.Attr{"a": file(1), "b": file(1)}}
+	src := &fixedSource{names: []string{"a", "b"}, version: 1, stat: map[string]source.Attr{"a": file(1), "b": file(1)}}
 	tr := newTree(src)
 	d := tr.dir(rootID)
 	s, _, _ := tr.refresh(d)
@@ -128,24 +128,24 @@ func TestPaths(t *testing.T) {
 // has them.
 type manyFiles struct{ dirs, files int }
 
-func (m manyFiles) List(dir string) (found []produce.Entry, err error) {
+func (m manyFiles) List(dir string) (found []source.Entry, err error) {
 	if dir == "" {
 		for i := range m.dirs {
-			found = append(found, produce.Entry{Name: fmt.Sprintf("n%08d", i), Dir: true})
+			found = append(found, source.Entry{Name: fmt.Sprintf("n%08d", i), Dir: true})
 		}
 		return found, nil
 	}
 	for i := range m.files {
-		found = append(found, produce.Entry{Name: fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", i)})
+		found = append(found, source.Entry{Name: fmt.Sprintf("ILSVRC2012_val_%08d.JPEG", i)})
 	}
 	return found, nil
 }
 
-func (m manyFiles) Stat(path string) (produce.Attr, error) {
+func (m manyFiles) Stat(path string) (source.Attr, error) {
 	if strings.Contains(path, "/") {
-		return produce.Attr{Mode: 0o644, Identity: produce.Identity{Ino: uint64(len(path)), Size: 110000}}, nil
+		return source.Attr{Mode: 0o644, Identity: source.Identity{Ino: uint64(len(path)), Size: 110000}}, nil
 	}
-	return produce.Attr{Mode: iofs.ModeDir | 0o755}, nil
+	return source.Attr{Mode: iofs.ModeDir | 0o755}, nil
 }
 
 // treeMemory lists and, if looked, looks at every file, and returns the bytes of

@@ -8,8 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pipefs/pipefs/internal/dataset"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // unlistable fails to list one directory.
@@ -18,7 +17,7 @@ type unlistable struct {
 	dir string
 }
 
-func (u unlistable) List(dir string) ([]produce.Entry, error) {
+func (u unlistable) List(dir string) ([]source.Entry, error) {
 	if dir == u.dir {
 		return nil, os.ErrPermission
 	}
@@ -35,10 +34,10 @@ func TestWalk(t *testing.T) {
 	for _, name := range []string{"a.jpg", "a.png", "b/c.jpg", "b/labels.txt", "closed/d.jpg", "z.jpg"} {
 		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o644))
 	}
-	d, err := dataset.Open(root, dataset.Options{})
+	d, err := source.Open(root, source.Options{})
 	must(t, err)
 	defer d.Close()
-	f, err := New(Options{Registry: testRegistry(), Producer: unlistable{&fakeProducer{Dataset: d}, "closed"}})
+	f, err := New(Options{Registry: testRegistry(), Producer: unlistable{&fakeProducer{Directory: d}, "closed"}})
 	must(t, err)
 	p, err := f.reg.Parse("bmp")
 	must(t, err)

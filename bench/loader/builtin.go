@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 	"github.com/pipefs/pipefs/transcode/turbo"
@@ -104,7 +104,7 @@ func shuffled(r *transcode.Registry, job Job) ([]string, error) {
 // samples lists what is worth loading below dir, links followed: pictures, and the
 // arrays that views make of them.
 func samples(r *transcode.Registry, dir string) ([]string, error) {
-	d, err := dataset.Open(dir, dataset.Options{})
+	d, err := source.Open(dir, source.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/stats"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -84,7 +84,7 @@ func (t *tuner) choose(ctx context.Context, o Opened, v transcode.Pipeline, dir 
 		if err != nil {
 			return err
 		}
-		f := produce.File{Path: name, Identity: a.Identity}
+		f := serve.File{Path: name, Identity: a.Identity}
 		both, err := o.StoredBothWays(f, v)
 		if both {
 			t.files = append(t.files, f)
@@ -129,12 +129,12 @@ func (t *tuner) originals(ctx context.Context) (there bool, err error) {
 		return false, err
 	}
 	for i, f := range t.files {
-		c, err := o.Open(ctx, produce.Key(i), f, v)
+		c, err := o.Open(ctx, serve.Key(i), f, v)
 		if err != nil {
 			return false, ctx.Err()
 		}
 		c.Release()
-		o.Drop(produce.Key(i))
+		o.Drop(serve.Key(i))
 	}
 	return true, nil
 }

@@ -10,14 +10,14 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/stats"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // Opened is a store as it is at the moment.
 type Opened struct {
-	*produce.Producer
+	*serve.Server
 	Registry *transcode.Registry
 	// Shares that are stored of pipelines, by spec.
 	Shares map[string]float64
@@ -71,9 +71,9 @@ const mostRounds = 12
 // tuner is a run of Run.
 type tuner struct {
 	Config
-	all     int            // samples of the store
-	files   []produce.File // of the calibration, shuffled
-	rawSize int64          // bytes in full, of all calibration samples
+	all     int          // samples of the store
+	files   []serve.File // of the calibration, shuffled
+	rawSize int64        // bytes in full, of all calibration samples
 	random  *rand.Rand
 	before  map[string]float64 // shares that are stored, by spec
 	there   bool               // the originals of the calibration samples can be had

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -48,8 +48,8 @@ func (w work) each(ctx context.Context, n int, f func(i int) error) (float64, er
 }
 
 // load reads what a policy chooses into memory.
-func (w work) load(ctx context.Context, files []produce.File, policy mixer.Policy) (float64, []produce.Fetched, error) {
-	fetched := make([]produce.Fetched, len(files))
+func (w work) load(ctx context.Context, files []serve.File, policy mixer.Policy) (float64, []serve.Fetched, error) {
+	fetched := make([]serve.Fetched, len(files))
 	seconds, err := w.each(ctx, len(files), func(i int) (err error) {
 		fetched[i], err = w.Fetch(files[i], w.view, uint64(i), policy)
 		return err
@@ -58,6 +58,6 @@ func (w work) load(ctx context.Context, files []produce.File, policy mixer.Polic
 }
 
 // finish decodes what was loaded.
-func (w work) finish(ctx context.Context, fetched []produce.Fetched) (float64, error) {
+func (w work) finish(ctx context.Context, fetched []serve.Fetched) (float64, error) {
 	return w.each(ctx, len(fetched), func(i int) error { return fetched[i].Finish(ctx) })
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -69,7 +69,7 @@ func (v *viewer) ends(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := v.open(ctx, produce.File{Path: name, Identity: a.Identity})
+	c, err := v.open(ctx, serve.File{Path: name, Identity: a.Identity})
 	if err != nil {
 		return nil, err
 	}

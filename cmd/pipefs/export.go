@@ -57,12 +57,12 @@ func exportCommand(env *environ) *command {
 			if c.out, err = filepath.Abs(args[2]); err != nil {
 				return err
 			}
-			return runExport(ctx, env, c, func(s *source) *transcode.Registry { return s.registry(c.limits) })
+			return runExport(ctx, env, c, func(s *input) *transcode.Registry { return s.registry(c.limits) })
 		},
 	}
 }
 
-func runExport(ctx context.Context, env *environ, c *exportConfig, registry func(*source) *transcode.Registry) error {
+func runExport(ctx context.Context, env *environ, c *exportConfig, registry func(*input) *transcode.Registry) error {
 	x := &exporting{env: env, force: c.force, allNames: c.asJSON, causes: map[string]*failure{}, started: time.Now()}
 	var err error
 	if x.view, err = openViewer(env, c, registry); err != nil {

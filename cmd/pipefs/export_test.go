@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -48,12 +48,12 @@ func packed(t *testing.T, r *transcode.Registry) (root, dir string) {
 	if err := writeDataset(root); err != nil {
 		t.Fatal(err)
 	}
-	d, err := dataset.Open(root, dataset.Options{})
+	d, err := source.Open(root, source.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	pack := produce.Packing{Registry: r, Dataset: d}
+	pack := pack.Dataset{Registry: r, Dir: d}
 	if _, err := store.Pack(t.Context(), dir, pack, pack, store.PackOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func export(ctx context.Context, r *transcode.Registry, from, to string) (told s
 	var stderr bytes.Buffer
 	env := &environ{stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr}
 	c := &exportConfig{source: from, out: to, view: transcode.Original}
-	err = runExport(ctx, env, c, func(*source) *transcode.Registry { return r })
+	err = runExport(ctx, env, c, func(*input) *transcode.Registry { return r })
 	return stderr.String(), err
 }
 
@@ -234,7 +234,7 @@ func TestNothingIsWrittenOut(t *testing.T) {
 		t.Error("a link that leads out was taken for a directory")
 	}
 	for _, name := range []string{"sub/a", "../a"} {
-		if err := o.write(t.Context(), name, zeros{}, produce.Attr{}); err == nil {
+		if err := o.write(t.Context(), name, zeros{}, source.Attr{}); err == nil {
 			t.Errorf("%s was written", name)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/fs"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -108,7 +109,7 @@ func (x *exporting) file(ctx context.Context, m fs.Member) error {
 	var skipped bool
 	var err error
 	for range 3 {
-		if n, skipped, err = x.try(ctx, m); !errors.Is(err, produce.ErrChanged) {
+		if n, skipped, err = x.try(ctx, m); !errors.Is(err, source.ErrChanged) {
 			break
 		}
 	}
@@ -146,7 +147,7 @@ func (x *exporting) try(ctx context.Context, m fs.Member) (written int64, skippe
 	if err != nil {
 		return 0, false, err
 	}
-	file := produce.File{Path: m.Path, Identity: a.Identity}
+	file := serve.File{Path: m.Path, Identity: a.Identity}
 	there, dated := x.out.look(m.Listed, a)
 	if there && !dated && !x.force {
 		return 0, false, errDiffers // before anything is made for it

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // gaps tells which views of a store lack samples, because neither the store nor a
 // dataset has what they would show.
 type gaps struct {
-	producer *produce.Producer
+	producer *serve.Server
 	registry *transcode.Registry
 	lacking  []gap // in the order in which they were asked for
 	// reencoded are the views that show other bytes than with the dataset.
@@ -22,14 +22,14 @@ type gaps struct {
 // gap is one view.
 type gap struct {
 	view string
-	produce.Missing
+	serve.Missing
 }
 
 // gapsRemedy is how to get what is lacking.
 const gapsRemedy = "name the dataset with --dataset DIR, or pack it again with --originals rebuild"
 
 // gaps is findGaps for the usual views of a source, and others.
-func (s *source) gaps(env *environ, l transcode.Limits, others ...string) (*gaps, error) {
+func (s *input) gaps(env *environ, l transcode.Limits, others ...string) (*gaps, error) {
 	r := s.registry(l)
 	p, err := s.producer(env, r, transcode.Roles{})
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *source) gaps(env *environ, l transcode.Limits, others ...string) (*gaps
 	return findGaps(p, r, unique(append(usualViews(r), others...)))
 }
 
-func findGaps(p *produce.Producer, r *transcode.Registry, views []string) (*gaps, error) {
+func findGaps(p *serve.Server, r *transcode.Registry, views []string) (*gaps, error) {
 	g := &gaps{producer: p, registry: r}
 	for _, spec := range views {
 		missing, err := g.missing(spec)
@@ -51,7 +51,7 @@ func findGaps(p *produce.Producer, r *transcode.Registry, views []string) (*gaps
 	return g, nil
 }
 
-func (g *gaps) add(view string, missing produce.Missing) {
+func (g *gaps) add(view string, missing serve.Missing) {
 	if missing.Samples > 0 {
 		g.lacking = append(g.lacking, gap{view, missing})
 	}
@@ -60,10 +60,10 @@ func (g *gaps) add(view string, missing produce.Missing) {
 	}
 }
 
-func (g *gaps) missing(spec string) (produce.Missing, error) {
+func (g *gaps) missing(spec string) (serve.Missing, error) {
 	v, err := g.registry.Parse(spec)
 	if err != nil {
-		return produce.Missing{}, err
+		return serve.Missing{}, err
 	}
 	return g.producer.Missing(v)
 }
@@ -100,11 +100,11 @@ func (g gap) Error() string {
 	return fmt.Sprintf("%s; to have them, %s", sentence([]gap{g}, cannotShow), gapsRemedy)
 }
 
-func cannotShow(m produce.Missing) string {
+func cannotShow(m serve.Missing) string {
 	return fmt.Sprintf("cannot show %s of %s, whose files are not in the store", formatCount(int(m.Samples)), plural(int(m.Of), "sample", "samples"))
 }
 
-func showsOthers(m produce.Missing) string {
+func showsOthers(m serve.Missing) string {
 	return fmt.Sprintf("shows the pixels of %s, in other bytes than their files have", plural(int(m.Reencoded), "sample", "samples"))
 }
 
@@ -126,7 +126,7 @@ func (g *gaps) lacks(view string) bool {
 }
 
 // sentence says something of views; those of which the same is said share it.
-func sentence(views []gap, say func(produce.Missing) string) string {
+func sentence(views []gap, say func(serve.Missing) string) string {
 	var parts []string
 	for at := 0; at < len(views); {
 		said := say(views[at].Missing)

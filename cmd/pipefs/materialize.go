@@ -12,7 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -139,7 +139,7 @@ func (m *materializer) explain(r store.FractionReport, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was made is kept, and the same command goes on from there", plural(r.Made, "result", "results"))
-	case errors.Is(err, produce.ErrRefused):
+	case errors.Is(err, serve.ErrRefused):
 		return exit.With(exit.Usage, err)
 	case errors.Is(err, store.ErrLocked):
 		return exit.Errorf(exit.System, "another pipefs pack or materialize writes to %s; wait for it to end", dir)

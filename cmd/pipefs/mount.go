@@ -13,7 +13,7 @@ import (
 	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -67,7 +67,7 @@ const (
 // otherwise.
 func mountOptions(c *mountConfig) []*option {
 	*c = mountConfig{cache: "page", fidelity: maxFidelity, verify: "always", logFormat: "text", logLevel: "info",
-		cacheBytes: produce.DefaultCacheBytes, storeMax: -1, patience: 2 * time.Minute}
+		cacheBytes: serve.DefaultCacheBytes, storeMax: -1, patience: 2 * time.Minute}
 	options := []*option{
 		{name: "foreground", short: "f", set: intoBool(&c.foreground), flagOnly: true,
 			help: "stay in the foreground, log to the terminal, and tell systemd (Type=notify) when the mount answers"},
@@ -217,7 +217,7 @@ func serveAsUser(ctx context.Context, env *environ, c *mountConfig, options []*o
 	case user != nil:
 		return c.become(user, options, parent)
 	}
-	err = serve(ctx, env, c, parent)
+	err = runDaemon(ctx, env, c, parent)
 	if err != nil && c.premount != nil {
 		err = errors.Join(err, mounts.Unmount(c.dir, true))
 	}

@@ -90,7 +90,7 @@ type degrees struct {
 
 // measure measures the wanted number of samples, evenly spread over their names.
 // When it is interrupted it tells of those that it got to.
-func (l *likeness) measure(ctx context.Context, env *environ, s *source, r *transcode.Registry) error {
+func (l *likeness) measure(ctx context.Context, env *environ, s *input, r *transcode.Registry) error {
 	p, err := r.Parse(scans(maxFidelity))
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (l *likeness) measure(ctx context.Context, env *environ, s *source, r *tran
 
 // degrees decodes all levels of a sample, as their views do, and compares each
 // with the last.
-func (s *source) degrees(ctx context.Context, r *transcode.Registry, kind *transcode.Kind, name string) (degrees, error) {
+func (s *input) degrees(ctx context.Context, r *transcode.Registry, kind *transcode.Kind, name string) (degrees, error) {
 	split, err := s.split(ctx, r, kind, name)
 	if err != nil {
 		return degrees{}, err

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // output is the directory that an export writes into, and never out of: links in
@@ -116,7 +116,7 @@ func (o *output) mkdir(name string) error {
 
 // look reports whether something has a file's name, and whether that is a file
 // with the time that it should have.
-func (o *output) look(name string, a produce.Attr) (there, dated bool) {
+func (o *output) look(name string, a source.Attr) (there, dated bool) {
 	info, err := o.root.Lstat(name)
 	if err != nil {
 		return false, false
@@ -150,7 +150,7 @@ type sizedReader interface {
 }
 
 // write makes a file, or leaves what was there.
-func (o *output) write(ctx context.Context, name string, content sizedReader, a produce.Attr) (err error) {
+func (o *output) write(ctx context.Context, name string, content sizedReader, a source.Attr) (err error) {
 	tmp := path.Join(path.Dir(name), fmt.Sprintf("%s%d-%d%s", unfinishedPrefix, os.Getpid(), o.next.Add(1), unfinishedSuffix))
 	f, err := o.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -198,7 +198,7 @@ func fill(ctx context.Context, w io.Writer, content sizedReader) error {
 }
 
 // finish gives a directory its permissions and its time.
-func (o *output) finish(name string, a produce.Attr) error {
+func (o *output) finish(name string, a source.Attr) error {
 	if err := o.root.Chmod(name, a.Mode.Perm()); err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -92,14 +92,14 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	if mounts.Inside(c.store, c.dataset) {
 		return exit.Errorf(exit.Usage, "the store %s lies inside the dataset, which pipefs never writes to; take a directory outside of it", c.store)
 	}
-	d, err := dataset.Open(c.dataset, dataset.Options{NoFollow: c.noFollow})
+	d, err := source.Open(c.dataset, source.Options{NoFollow: c.noFollow})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
 	w := &packing{env: env, started: time.Now()}
 	w.bar = newProgress(env, "packing", -1)
-	counted := (&source{tree: d}).countFiles(ctx, registry(c.limits), w.bar)
+	counted := (&input{tree: d}).countFiles(ctx, registry(c.limits), w.bar)
 	report, err := packStore(ctx, c, d, w)
 	w.bar.done()
 	counted()

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -26,7 +26,7 @@ func roleOptions(roles *transcode.Roles) []*option {
 
 // checkRoles refuses patterns that are malformed, and those that match no sample: they
 // are mistyped, and what they were meant for would be harmed without a word.
-func (s *source) checkRoles(r *transcode.Registry, roles transcode.Roles) error {
+func (s *input) checkRoles(r *transcode.Registry, roles transcode.Roles) error {
 	if err := roles.Check(); err != nil {
 		return exit.With(exit.Usage, err)
 	}
@@ -45,13 +45,13 @@ func (s *source) checkRoles(r *transcode.Registry, roles transcode.Roles) error 
 	return exit.Errorf(exit.Usage, "--%s '%s' matches no sample of %s; %s", flag, left[0], s.path, hint)
 }
 
-func (s *source) isDir(name string) bool {
+func (s *input) isDir(name string) bool {
 	a, err := s.tree.Stat(name)
 	return err == nil && a.Mode.IsDir()
 }
 
 // samples yields the paths of all samples. Directories that cannot be read are left out.
-func (s *source) samples(r *transcode.Registry) iter.Seq[string] {
+func (s *input) samples(r *transcode.Registry) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		var walk func(dir string) bool
 		walk = func(dir string) bool {
@@ -70,7 +70,7 @@ func (s *source) samples(r *transcode.Registry) iter.Seq[string] {
 
 // refusals tells which directories of the samples views refuse, until somebody says what
 // is in them. It looks at a few samples of each, if a view blends pixels at all.
-func refusals(ctx context.Context, p *produce.Producer, samples []string, views []transcode.Pipeline) (refused []*produce.Refusal, err error) {
+func refusals(ctx context.Context, p *serve.Server, samples []string, views []transcode.Pipeline) (refused []*serve.Refusal, err error) {
 	if !slices.ContainsFunc(views, transcode.Pipeline.Blends) {
 		return nil, nil
 	}
@@ -85,7 +85,7 @@ func refusals(ctx context.Context, p *produce.Producer, samples []string, views 
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			if e := (*produce.Refusal)(nil); errors.As(p.Refuses(dir, v), &e) {
+			if e := (*serve.Refusal)(nil); errors.As(p.Refuses(dir, v), &e) {
 				refused = append(refused, e)
 			}
 		}
@@ -97,7 +97,7 @@ func refusals(ctx context.Context, p *produce.Producer, samples []string, views 
 const mostRefusals = 10
 
 // tellRefusals says each in a line.
-func tellRefusals(refused []*produce.Refusal, tell func(line string)) {
+func tellRefusals(refused []*serve.Refusal, tell func(line string)) {
 	for i, e := range refused {
 		if i == mostRefusals {
 			tell(fmt.Sprintf("%s refused for the same reason", plural(len(refused)-i, "more directory is", "more directories are")))

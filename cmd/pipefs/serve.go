@@ -41,8 +41,8 @@ const (
 	untilDone = 5 * time.Second
 )
 
-// serve is the daemon: it mounts, and returns when the mount is gone.
-func serve(ctx context.Context, env *environ, c *mountConfig, parent *daemon.Parent) error {
+// runDaemon is the daemon: it mounts, and returns when the mount is gone.
+func runDaemon(ctx context.Context, env *environ, c *mountConfig, parent *daemon.Parent) error {
 	// Two may be asked for at once: the second one means "at once".
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -12,24 +12,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // source is a dataset or a store, opened to be looked at.
-type source struct {
-	path    string           // absolute
-	dataset *dataset.Dataset // nil for a store
-	store   *store.Store     // nil for a dataset
-	tree    produce.Source
+type input struct {
+	path    string            // absolute
+	dataset *source.Directory // nil for a store
+	store   *store.Store      // nil for a dataset
+	tree    source.Tree
 }
 
 // openSource opens whichever of the two is at path.
-func openSource(env *environ, path string) (*source, error) {
+func openSource(env *environ, path string) (*input, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -39,16 +39,16 @@ func openSource(env *environ, path string) (*source, error) {
 	}
 	s, err := store.Open(path, store.Options{Logger: quiet(env)})
 	if err == nil {
-		return &source{path: path, store: s, tree: produce.FromStore(s)}, nil
+		return &input{path: path, store: s, tree: serve.StoreTree(s)}, nil
 	}
 	if !errors.Is(err, store.ErrNotStore) {
 		return nil, fmt.Errorf("store %s: %w", path, err)
 	}
-	d, err := dataset.Open(path, dataset.Options{})
+	d, err := source.Open(path, source.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return &source{path: path, dataset: d, tree: d}, nil
+	return &input{path: path, dataset: d, tree: d}, nil
 }
 
 // statSource says what is wrong with a path that is to be a dataset or a store.
@@ -77,14 +77,14 @@ func statSource(path string) error {
 }
 
 // registry knows all formats and steps, and JPEG files as the store has them.
-func (s *source) registry(l transcode.Limits) *transcode.Registry { return registryOf(l, s.store) }
+func (s *input) registry(l transcode.Limits) *transcode.Registry { return registryOf(l, s.store) }
 
 // producer makes the files of views, without any mount. It is closed before the source.
-func (s *source) producer(env *environ, r *transcode.Registry, roles transcode.Roles) (*produce.Producer, error) {
-	return produce.New(produce.Options{Registry: r, Roles: roles, Source: s.tree, Dataset: s.dataset, Store: s.store, Log: quiet(env)})
+func (s *input) producer(env *environ, r *transcode.Registry, roles transcode.Roles) (*serve.Server, error) {
+	return serve.New(serve.Options{Registry: r, Roles: roles, Source: s.tree, Dataset: s.dataset, Store: s.store, Log: quiet(env)})
 }
 
-func (s *source) close() {
+func (s *input) close() {
 	if s.store != nil {
 		s.store.Close()
 	}
@@ -104,7 +104,7 @@ type listing struct {
 
 // list walks the whole tree. Directories that cannot be read are told to warn and
 // left out.
-func (s *source) list(r *transcode.Registry, warn func(error), stop func() error) (listing, error) {
+func (s *input) list(r *transcode.Registry, warn func(error), stop func() error) (listing, error) {
 	l := listing{annotations: annotations{}}
 	var walk func(dir string) error
 	walk = func(dir string) error {
@@ -197,7 +197,7 @@ type sight struct {
 
 // look reads the header of a sample, or what a store knows of it. The error is one
 // of reading; that a header makes no sense is a fault.
-func (s *source) look(r *transcode.Registry, name string) (sight, error) {
+func (s *input) look(r *transcode.Registry, name string) (sight, error) {
 	if s.store != nil {
 		stored, err := s.store.Lookup(name)
 		if err != nil {
@@ -205,7 +205,7 @@ func (s *source) look(r *transcode.Registry, name string) (sight, error) {
 		}
 		seen := sight{path: name, size: stored.Source.Size, info: stored.Info, fault: stored.Fault, stored: &stored}
 		switch {
-		case produce.Unread(seen.fault):
+		case serve.Unread(seen.fault):
 			seen.unread, seen.fault = seen.fault, ""
 		case seen.fault == "" && seen.info == (transcode.Info{}):
 			seen.unread = "when it was packed, no codec read it, or it was over a limit"
@@ -234,7 +234,7 @@ func (s *source) look(r *transcode.Registry, name string) (sight, error) {
 
 // split returns all parts of a sample, as kind makes them: those that a store
 // holds, or of a dataset's file what it would hold.
-func (s *source) split(ctx context.Context, r *transcode.Registry, kind *transcode.Kind, name string) (transcode.Split, error) {
+func (s *input) split(ctx context.Context, r *transcode.Registry, kind *transcode.Kind, name string) (transcode.Split, error) {
 	if s.store == nil {
 		f, err := s.dataset.Open(name)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 // lookAll looks at samples, several at once, and hands what it sees to each, one
 // at a time and in no particular order. A sample that cannot be read is told to
 // each with its error as fault.
-func (s *source) lookAll(ctx context.Context, r *transcode.Registry, names []string, each func(sight)) error {
+func (s *input) lookAll(ctx context.Context, r *transcode.Registry, names []string, each func(sight)) error {
 	var mu sync.Mutex
 	var work errgroup.Group
 	// reading headers waits for the disk more than it computes
@@ -39,7 +39,7 @@ func (s *source) lookAll(ctx context.Context, r *transcode.Registry, names []str
 
 // countFiles finds the total of a progress in the background. What it returns
 // waits until that has ended.
-func (s *source) countFiles(ctx context.Context, r *transcode.Registry, bar *progress) func() {
+func (s *input) countFiles(ctx context.Context, r *transcode.Registry, bar *progress) func() {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

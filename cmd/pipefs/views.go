@@ -15,7 +15,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -66,7 +66,7 @@ func viewsCommand(env *environ) *command {
 				return exit.Errorf(exit.Usage, "views needs a dataset or a store: pipefs views ~/imagenet (or --steps)")
 			}
 			c := exportConfig{source: args[0], view: transcode.Original, roles: roles}
-			v, err := openViewer(env, &c, func(s *source) *transcode.Registry { return s.registry(limits) })
+			v, err := openViewer(env, &c, func(s *input) *transcode.Registry { return s.registry(limits) })
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ type tally struct {
 	registry *transcode.Registry
 	roles    transcode.Roles
 	store    *store.Store // nil for a dataset
-	producer *produce.Producer
+	producer *serve.Server
 	views    []*viewTally
 	dirs     int
 	samples  []string
@@ -140,7 +140,7 @@ type tally struct {
 	Boxes   boxes        `json:"boxes"`
 	Views   []*viewTally `json:"views"`
 	// Refused are the directories that views refuse.
-	Refused []*produce.Refusal `json:"refused,omitempty"`
+	Refused []*serve.Refusal `json:"refused,omitempty"`
 }
 
 // viewTally is the part of one view.
@@ -161,7 +161,7 @@ type viewTally struct {
 }
 
 // count looks at the samples, and returns files that may have boxes.
-func (t *tally) count(ctx context.Context, env *environ, s *source, all bool) (annotations, error) {
+func (t *tally) count(ctx context.Context, env *environ, s *input, all bool) (annotations, error) {
 	l, err := s.list(t.registry, func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
 	if err != nil {
 		return nil, err
@@ -209,11 +209,11 @@ func (t *tally) add(seen sight) {
 			perhapsMask = true
 		}
 		switch t.producer.Shows(v.Pipeline, seen.stored) {
-		case produce.NotShown:
+		case serve.NotShown:
 			v.Missing++
 			v.Exact = false
 			continue
-		case produce.Reencoded:
+		case serve.Reencoded:
 			v.Reencoded++
 		}
 		plan := t.producer.Plan(v.Pipeline, seen.info, role, seen.stored)
@@ -291,7 +291,7 @@ func sizeIn(plan transcode.Plan, seen sight) (int64, bool) {
 func (t *tally) gaps() *gaps {
 	g := &gaps{}
 	for _, v := range t.views {
-		missing := produce.Missing{Samples: v.Missing, Reencoded: v.Reencoded, Of: int64(t.Looked - t.Faults)}
+		missing := serve.Missing{Samples: v.Missing, Reencoded: v.Reencoded, Of: int64(t.Looked - t.Faults)}
 		g.add(v.View, missing)
 	}
 	return g

@@ -21,7 +21,7 @@ import (
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -140,7 +140,7 @@ func (b *bench) find() error {
 }
 
 // findGaps finds the views that cannot be measured, because they lack samples.
-func (b *bench) findGaps(s *source) (*gaps, error) {
+func (b *bench) findGaps(s *input) (*gaps, error) {
 	if b.mnt == "" && b.c.dataset == "" {
 		return s.gaps(b.env, b.c.limits, b.usual...)
 	}
@@ -152,7 +152,7 @@ func (b *bench) findGaps(s *source) (*gaps, error) {
 	listed, err := os.ReadDir(b.mnt)
 	for _, view := range usualViews(b.registry) {
 		if !slices.ContainsFunc(listed, func(e os.DirEntry) bool { return e.Name() == view }) {
-			g.add(view, produce.Missing{Samples: 1})
+			g.add(view, serve.Missing{Samples: 1})
 		}
 	}
 	return g, err
@@ -177,7 +177,7 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 		return nil // it was told what its files are
 	}
 	c := exportConfig{source: b.source, view: transcode.Original, roles: b.c.roles}
-	v, err := openViewer(b.env, &c, func(*source) *transcode.Registry { return b.registry })
+	v, err := openViewer(b.env, &c, func(*input) *transcode.Registry { return b.registry })
 	if err != nil {
 		return err
 	}

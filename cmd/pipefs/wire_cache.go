@@ -8,7 +8,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store/vfs"
 )
@@ -54,7 +54,7 @@ func (c *cacheConfig) files() vfs.FS {
 const spareFiles = 512
 
 // wire gives the producer its cache, where the daemon has one.
-func (c *cacheConfig) wire(cache string, o *produce.Options) error {
+func (c *cacheConfig) wire(cache string, o *serve.Options) error {
 	if cache != "daemon" {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (c *cacheConfig) wire(cache string, o *produce.Options) error {
 		policy = mixer.LRUCache
 	}
 	var err error
-	o.Cache, err = mixer.NewCache(policy, produce.Keepable(o.CacheBytes), samples)
+	o.Cache, err = mixer.NewCache(policy, serve.Keepable(o.CacheBytes), samples)
 	return err
 }
 

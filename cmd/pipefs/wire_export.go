@@ -6,24 +6,24 @@ import (
 	"sync/atomic"
 
 	"github.com/pipefs/pipefs/fs"
-	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // viewer is one view of a dataset or store, read without any mount.
 type viewer struct {
-	source   *source
+	source   *input
 	registry *transcode.Registry
-	dataset  *dataset.Dataset // of --dataset
-	producer *produce.Producer
+	dataset  *source.Directory // of --dataset
+	producer *serve.Server
 	fs       *fs.FS
 	view     transcode.Pipeline
 	opened   atomic.Uint64
 }
 
-func openViewer(env *environ, c *exportConfig, registry func(*source) *transcode.Registry) (_ *viewer, err error) {
+func openViewer(env *environ, c *exportConfig, registry func(*input) *transcode.Registry) (_ *viewer, err error) {
 	v := &viewer{}
 	defer func() {
 		if err != nil {
@@ -40,7 +40,7 @@ func openViewer(env *environ, c *exportConfig, registry func(*source) *transcode
 	if err = v.source.checkRoles(v.registry, c.roles); err != nil {
 		return nil, err
 	}
-	o := produce.Options{
+	o := serve.Options{
 		Registry: v.registry, Roles: c.roles, Source: v.source.tree, Dataset: v.source.dataset, Store: v.source.store,
 		Workers: c.workers, Log: quiet(env),
 	}
@@ -48,12 +48,12 @@ func openViewer(env *environ, c *exportConfig, registry func(*source) *transcode
 		if v.source.store == nil {
 			return nil, exit.Errorf(exit.Usage, "--dataset goes with a store, and %s is none: leave it out", c.source)
 		}
-		if v.dataset, err = dataset.Open(c.dataset, dataset.Options{}); err != nil {
+		if v.dataset, err = source.Open(c.dataset, source.Options{}); err != nil {
 			return nil, err
 		}
 		o.Dataset = v.dataset
 	}
-	if v.producer, err = produce.New(o); err != nil {
+	if v.producer, err = serve.New(o); err != nil {
 		return nil, err
 	}
 	v.fs, err = fs.New(fs.Options{Registry: v.registry, Producer: fs.FromProduce(v.producer), Roles: c.roles, Log: quiet(env)})
@@ -79,21 +79,21 @@ func (v *viewer) walk() (iter.Seq2[fs.Member, error], error) { return v.fs.Walk(
 func (v *viewer) original() bool { return v.view.Len() == 0 }
 
 // stat returns the attributes that the file has in the dataset.
-func (v *viewer) stat(path string) (produce.Attr, error) { return v.producer.Stat(path) }
+func (v *viewer) stat(path string) (source.Attr, error) { return v.producer.Stat(path) }
 
 // size of the file in the view, exact.
-func (v *viewer) size(ctx context.Context, f produce.File) (int64, error) {
+func (v *viewer) size(ctx context.Context, f serve.File) (int64, error) {
 	r, err := v.producer.Resolve(ctx, 0, f, v.view)
 	return r.Size, err
 }
 
 // content is an open file of the view. It is read once: nothing is to be kept.
 type content struct {
-	*produce.Content
+	*serve.Content
 	close func()
 }
 
-func (v *viewer) open(ctx context.Context, f produce.File) (content, error) {
+func (v *viewer) open(ctx context.Context, f serve.File) (content, error) {
 	key := v.opened.Add(1)
 	c, err := v.producer.Open(ctx, key, f, v.view)
 	if err != nil {

@@ -5,19 +5,19 @@ import (
 
 	"github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/dataset"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // freshness is how a mount learns what changes in its dataset.
 type freshness struct {
 	kind    fs.Freshness
-	watcher *dataset.Watcher // of a mount that watches
-	text    string           // for the user
+	watcher *source.Watcher // of a mount that watches
+	text    string          // for the user
 }
 
 // freshnessOf decides it, once for the whole mount. shown is the dataset whose names the
 // mount shows, nil for those of a store.
-func freshnessOf(shown *dataset.Dataset, immutable bool) freshness {
+func freshnessOf(shown *source.Directory, immutable bool) freshness {
 	switch {
 	case shown == nil:
 		return freshness{fs.Immutable, nil, "none: a store does not change while it is mounted"}

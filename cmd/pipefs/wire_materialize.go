@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -21,11 +21,11 @@ import (
 type materializer struct {
 	env      *environ
 	config   *materializeConfig
-	source   *source
-	dataset  *dataset.Dataset // of --dataset, or nil
-	producer *produce.Producer
+	source   *input
+	dataset  *source.Directory // of --dataset, or nil
+	producer *serve.Server
 	view     transcode.Pipeline
-	chosen   *produce.Materializing
+	chosen   *serve.Materializing
 	bar      *progress
 	started  time.Time
 
@@ -35,7 +35,7 @@ type materializer struct {
 }
 
 // openStoreSource opens a store, and nothing else.
-func openStoreSource(env *environ, path string) (*source, error) {
+func openStoreSource(env *environ, path string) (*input, error) {
 	s, err := openSource(env, path)
 	if err == nil && s.store == nil {
 		s.close()
@@ -70,16 +70,16 @@ func openMaterializer(env *environ, c *materializeConfig) (_ *materializer, err 
 	if err = m.source.checkRoles(registry, c.roles); err != nil {
 		return nil, err
 	}
-	o := produce.Options{
+	o := serve.Options{
 		Registry: registry, Roles: c.roles, Source: m.source.tree, Store: m.source.store, Workers: c.workers, Log: quiet(env),
 	}
 	if c.dataset != "" {
-		if m.dataset, err = dataset.Open(c.dataset, dataset.Options{}); err != nil {
+		if m.dataset, err = source.Open(c.dataset, source.Options{}); err != nil {
 			return nil, err
 		}
 		o.Dataset = m.dataset
 	}
-	m.producer, err = produce.New(o)
+	m.producer, err = serve.New(o)
 	return m, err
 }
 

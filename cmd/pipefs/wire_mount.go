@@ -12,10 +12,10 @@ import (
 	"github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/l3gpu"
 	"github.com/pipefs/pipefs/l3gpu/share"
 	"github.com/pipefs/pipefs/store"
@@ -31,7 +31,7 @@ type running struct {
 	fs       *fs.FS
 	mount    *fs.Mountpoint
 	place    mounts.Place
-	producer *produce.Producer
+	producer *serve.Server
 	control  *control.Server
 	overlay  *store.Overlay
 	gpu      *l3gpu.Starting // nil with --gpu off
@@ -57,7 +57,7 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger, note func(
 	if c.premount != nil {
 		c.notePlaces(func(format string, args ...any) { note(fmt.Sprintf(format, args...)) })
 	}
-	o := produce.Options{
+	o := serve.Options{
 		Roles: c.roles, CacheBytes: max(c.cacheBytes, 1), // 0 is the default there
 		Memfd:   c.cache == "daemon",
 		Workers: c.workers, Log: log,
@@ -82,7 +82,7 @@ func openMount(ctx context.Context, c *mountConfig, log *slog.Logger, note func(
 	if err = c.caching.wire(c.cache, &o); err != nil {
 		return nil, err
 	}
-	if m.producer, err = produce.New(o); err != nil {
+	if m.producer, err = serve.New(o); err != nil {
 		return nil, err
 	}
 	m.close = append(m.close, m.producer.Close)
@@ -146,7 +146,7 @@ func limited(files vfs.FS, limit *vfs.Bucket) vfs.FS {
 }
 
 // openSources opens dataset, store and overlay.
-func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logger) error {
+func (m *running) openSources(c *mountConfig, o *serve.Options, log *slog.Logger) error {
 	limit := c.limit(log)
 	options := store.Options{Logger: log, VerifyOnce: c.verify == "once", FS: limited(c.caching.files(), limit)}
 	packed, err := store.Open(c.source, options)
@@ -154,19 +154,19 @@ func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logg
 	case err == nil: // a store is mounted
 		m.close = append(m.close, packed.Close)
 		m.packed = c.source
-		o.Store, o.Source = packed, produce.FromStore(packed)
+		o.Store, o.Source = packed, serve.StoreTree(packed)
 	case !errors.Is(err, store.ErrNotStore):
 		return exit.With(exit.Mount, fmt.Errorf("store %s: %w", c.source, err))
 	case c.dataset != "":
 		return exit.Errorf(exit.Usage, "--dataset goes with a store, and %s is none: leave it out", c.source)
 	}
-	var shown *dataset.Dataset
+	var shown *source.Directory
 	from := c.source
 	if packed != nil {
 		from = c.dataset
 	}
 	if from != "" {
-		d, err := dataset.Open(from, dataset.Options{NoFollow: c.noFollow, Log: log, Limit: limit})
+		d, err := source.Open(from, source.Options{NoFollow: c.noFollow, Log: log, Limit: limit})
 		if err != nil {
 			return exit.With(exit.Mount, err)
 		}
@@ -196,7 +196,7 @@ func (m *running) openSources(c *mountConfig, o *produce.Options, log *slog.Logg
 
 // openOverlay opens what keeps that which this mount prepares. A mount works
 // without: then it keeps nothing.
-func (m *running) openOverlay(c *mountConfig, dir string, o *produce.Options, limit *vfs.Bucket, log *slog.Logger) error {
+func (m *running) openOverlay(c *mountConfig, dir string, o *serve.Options, limit *vfs.Bucket, log *slog.Logger) error {
 	if c.storeMax == 0 {
 		log.Info("nothing that is prepared is kept", "cause", "--store-max 0")
 		return nil

@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
-	"github.com/pipefs/pipefs/internal/dataset"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -13,12 +13,12 @@ import (
 )
 
 // packStore puts a dataset into a store.
-func packStore(ctx context.Context, c *packConfig, d *dataset.Dataset, w *packing) (store.Report, error) {
+func packStore(ctx context.Context, c *packConfig, d *source.Directory, w *packing) (store.Report, error) {
 	r := packRegistry(c, w)
-	what := produce.Packing{
+	what := pack.Dataset{
 		Registry:  r,
-		Dataset:   d,
-		Originals: produce.Originals(c.originals),
+		Dir:       d,
+		Originals: pack.Originals(c.originals),
 		Log:       quiet(w.env),
 	}
 	if c.represent != "" {
@@ -56,18 +56,18 @@ func packRegistry(c *packConfig, w *packing) *transcode.Registry {
 
 // counted counts the bytes that are read.
 type counted struct {
-	produce.Packing
+	pack.Dataset
 	packing *packing
 }
 
 func (c counted) Read(ctx context.Context, path string) ([]byte, store.Identity, error) {
-	data, identity, err := c.Packing.Read(ctx, path)
+	data, identity, err := c.Dataset.Read(ctx, path)
 	c.packing.didRead(len(data))
 	return data, identity, err
 }
 
 func (c counted) Copy(ctx context.Context, path string, w io.Writer) (store.Identity, error) {
-	return c.Packing.Copy(ctx, path, counter{w, c.packing})
+	return c.Dataset.Copy(ctx, path, counter{w, c.packing})
 }
 
 // counter counts what is written to it as read.

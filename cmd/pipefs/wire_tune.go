@@ -12,9 +12,9 @@ import (
 
 	benchmount "github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/tune"
-	"github.com/pipefs/pipefs/internal/dataset"
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 )
 
@@ -40,16 +40,16 @@ func openTuned(env *environ, c *tuneConfig) (_ tune.Opened, err error) {
 		return tune.Opened{}, err
 	}
 	done = append(done, s.Close)
-	o := produce.Options{Registry: registryOf(c.limits, s), Source: produce.FromStore(s), Store: s, Log: quiet(env)}
+	o := serve.Options{Registry: registryOf(c.limits, s), Source: serve.StoreTree(s), Store: s, Log: quiet(env)}
 	if c.dataset != "" {
-		d, err := dataset.Open(c.dataset, dataset.Options{})
+		d, err := source.Open(c.dataset, source.Options{})
 		if err != nil {
 			return tune.Opened{}, err
 		}
 		done = append(done, d.Close)
 		o.Dataset = d
 	}
-	p, err := produce.New(o)
+	p, err := serve.New(o)
 	if err != nil {
 		return tune.Opened{}, err
 	}
@@ -58,7 +58,7 @@ func openTuned(env *environ, c *tuneConfig) (_ tune.Opened, err error) {
 	for _, f := range s.Fractions() {
 		shares[f.Spec()] = f.Share()
 	}
-	return tune.Opened{Producer: p, Registry: o.Registry, Shares: shares, Close: closeAll}, nil
+	return tune.Opened{Server: p, Registry: o.Registry, Shares: shares, Close: closeAll}, nil
 }
 
 // materializeApart runs pipefs materialize as a process of its own. most bounds the

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pipefs/pipefs/internal/dataset"
-	"github.com/pipefs/pipefs/internal/produce"
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -26,13 +26,13 @@ func TestOlderL3(t *testing.T) {
 	old := filepath.Join(t.TempDir(), "st")
 	registry := codecs.New(transcode.Limits{}, codecs.Options{L3: l3.Options{Mode: l3.Fast1}})
 	kinds := registry.Kinds()
-	d, err := dataset.Open(pictures, dataset.Options{})
+	d, err := source.Open(pictures, source.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	pack := produce.Packing{
-		Registry: registry, Dataset: d, Originals: produce.DropOriginals,
+	pack := pack.Dataset{
+		Registry: registry, Dir: d, Originals: pack.Drop,
 		Represent: kinds[slices.IndexFunc(kinds, func(k *transcode.Kind) bool { return k.Name == "l3" })],
 	}
 	if report, err := store.Pack(t.Context(), old, pack, pack, store.PackOptions{}); err != nil || report.Failed > 0 {

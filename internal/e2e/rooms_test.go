@@ -13,15 +13,15 @@ func TestRooms(t *testing.T) {
 	const goFuse = "github.com/hanwen/go-fuse"
 	codecs := []string{"transcode/"}
 	rooms := map[string][]string{
-		"transcode/...":        {"store", "mixer", "fs", "internal/", "cmd/", goFuse},
-		"store/...":            append(codecs, "mixer", "fs", "internal/produce", "cmd/", goFuse),
-		"mixer/...":            {"fs", "cmd/", goFuse},
-		"internal/dataset/...": {"store", "mixer", "fs", "transcode", "internal/produce", "cmd/", goFuse},
-		"internal/produce/...": append(codecs, "fs", "cmd/", goFuse),
-		"l3gpu/...":            {"store", "mixer", "fs", "internal/produce", "cmd/", goFuse},
-		"fs/...":               append(codecs, "cmd/"),
-		"bench/...":            {"fs", "cmd/", goFuse},
-		"cmd/...":              {"bench/research"},
+		"transcode/...":       {"store", "mixer", "fs", "internal/", "cmd/", goFuse},
+		"store/...":           append(codecs, "mixer", "fs", "internal/serve", "cmd/", goFuse),
+		"mixer/...":           {"fs", "cmd/", goFuse},
+		"internal/source/...": {"store", "mixer", "fs", "transcode", "internal/serve", "cmd/", goFuse},
+		"internal/serve/...":  append(codecs, "fs", "cmd/", goFuse),
+		"l3gpu/...":           {"store", "mixer", "fs", "internal/serve", "cmd/", goFuse},
+		"fs/...":              append(codecs, "cmd/"),
+		"bench/...":           {"fs", "cmd/", goFuse},
+		"cmd/...":             {"bench/research"},
 	}
 	for room, forbidden := range rooms {
 		out, err := exec.Command("go", "list", "-deps", module+room).Output()

@@ -31,7 +31,7 @@ func Binary(t testing.TB) string {
 		if raceEnabled {
 			// The detector watches what goroutines share. A codec works in one, on memory
 			// of its own: there it would find nothing and take ten times as long. The tests
-			// of the codecs and of internal/produce, which lends them memory, watch them.
+			// of the codecs and of internal/serve, which lends them memory, watch them.
 			args = append(args, "-race")
 			for _, codec := range []string{"github.com/pipefs/pipefs/transcode/...", "github.com/klauspost/compress/flate", "hash/adler32"} {
 				args = append(args, "-gcflags="+codec+"=-race=false")

@@ -1,0 +1,80 @@
+package fs
+
+import (
+	"testing"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
+)
+
+// TestWithTheProducer serves the files of a dataset by the usual producer.
+func TestWithTheProducer(t *testing.T) {
+	for _, mode := range []CacheMode{PageCache, DaemonCache} {
+		t.Run(mode.String(), func(t *testing.T) {
+			var p *serve.Server
+			m := mount(t, mode, func(o *Options) {
+				d := o.Producer.(*fakeProducer).Directory
+				p = newProducer(t, o, d, mode == DaemonCache)
+				o.Producer = FromProduce(p)
+			})
+			t.Cleanup(func() { must(t, m.Unmount()); must(t, p.Close()) })
+			m.write("a.jpg", noise(300_000, 1))
+			m.write("b.txt", noise(300_000, 2))
+			m.want(noise(300_000, 1), "original/a.jpg")
+			m.want(noise(300_000, 2), "bmp/b.txt")
+			m.replace("a.jpg", noise(10_000, 3))
+			m.names("original")
+			m.told()
+			m.want(noise(10_000, 3), "original/a.jpg")
+		})
+	}
+}
+
+func newProducer(t *testing.T, o *Options, d *source.Directory, memfd bool) *serve.Server {
+	t.Helper()
+	p, err := serve.New(serve.Options{Registry: o.Registry, Source: d, Dataset: d, Memfd: memfd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestProducerReadDoesNotAllocate: neither with the usual producer.
+func TestProducerReadDoesNotAllocate(t *testing.T) {
+	d, err := source.Open(t.TempDir(), source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	o := Options{Registry: testRegistry()}
+	p := newProducer(t, &o, d, false)
+	defer p.Close()
+	o.Producer = FromProduce(p)
+	f, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &mounted{t: t, src: d.Root(), fs: f}
+	m.write("a.jpg", noise(300_000, 1))
+	var entry fuse.EntryOut
+	header := fuse.InHeader{NodeId: node(originalView, rootID)}
+	if status := f.Lookup(nil, &header, "a.jpg", &entry); status != fuse.OK {
+		t.Fatal(status)
+	}
+	in := &fuse.ReadIn{Offset: 4096, Size: 128 << 10}
+	in.NodeId = entry.NodeId
+	buf := make([]byte, in.Size)
+	read := func() {
+		r, status := f.Read(nil, in, buf)
+		if status != fuse.OK || r.Size() != len(buf) {
+			t.Fatal(status)
+		}
+		r.Done()
+	}
+	read()
+	if allocs := testing.AllocsPerRun(1000, read); allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}

@@ -1,0 +1,208 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"path"
+
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Dataset says what a store keeps of a dataset: it is the [store.Source] and
+// the [store.Encoder] of `pipefs pack`.
+type Dataset struct {
+	Registry *transcode.Registry
+	Dir      *source.Directory
+	// Originals says what is kept of the files themselves beside their parts, or
+	// beside what stands for them.
+	Originals Originals
+	// Represent is the kind of step whose result is stored for samples that have
+	// no parts, beside the file itself; nil stores only the file.
+	Represent *transcode.Kind
+	// Log hears of files that could not be rebuilt although they should; nil is
+	// silent.
+	Log *slog.Logger
+}
+
+// Walk implements [store.Source]: all files and directories, by name, a
+// directory before what is in it.
+func (d Dataset) Walk(ctx context.Context) iter.Seq2[store.SourceFile, error] {
+	return func(yield func(store.SourceFile, error) bool) {
+		if root, err := d.Dir.Stat(""); err != nil {
+			yield(store.SourceFile{}, err)
+		} else if yield(d.sourceFile("", root), nil) {
+			d.walk(ctx, "", yield)
+		}
+	}
+}
+
+func (d Dataset) walk(ctx context.Context, dir string, yield func(store.SourceFile, error) bool) bool {
+	entries, err := d.Dir.List(dir)
+	if err != nil {
+		return yield(store.SourceFile{Path: dir, Kind: store.Dir}, err)
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			yield(store.SourceFile{}, err)
+			return false
+		}
+		name := path.Join(dir, e.Name)
+		attr, err := d.Dir.Stat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // gone since it was listed
+		case err != nil:
+			if !yield(store.SourceFile{Path: name, Kind: store.File}, err) {
+				return false
+			}
+			continue
+		}
+		if !yield(d.sourceFile(name, attr), nil) {
+			return false
+		}
+		if attr.Mode.IsDir() && !d.walk(ctx, name, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d Dataset) sourceFile(name string, a source.Attr) store.SourceFile {
+	f := store.SourceFile{Path: name, Kind: store.File, Mode: uint32(a.Mode.Perm()), Identity: store.Identity(a.Identity)}
+	f.Verbatim = !d.Registry.IsSample(name) || d.Registry.Limits().CheckFile(a.Size) != nil
+	if a.Mode.IsDir() {
+		f.Kind = store.Dir
+	}
+	return f
+}
+
+// Read implements [store.Source].
+func (d Dataset) Read(_ context.Context, name string) ([]byte, store.Identity, error) {
+	f, err := d.Dir.Open(name)
+	if err != nil {
+		return nil, store.Identity{}, err
+	}
+	defer f.Close()
+	// Long files are copied; this one has grown since the walk.
+	if f.Identity.Size > max(transcode.DefaultMaxFile, d.Registry.Limits().MaxFile) {
+		return nil, store.Identity(f.Identity), store.ErrChanged
+	}
+	data, err := f.ReadAll()
+	return data, store.Identity(f.Identity), err
+}
+
+// Copy implements [store.Source].
+func (d Dataset) Copy(ctx context.Context, name string, w io.Writer) (store.Identity, error) {
+	f, err := d.Dir.Open(name)
+	if err != nil {
+		return store.Identity{}, err
+	}
+	defer f.Close()
+	id := store.Identity(f.Identity)
+	buf := make([]byte, min(id.Size, copyBytes))
+	for off := int64(0); off < id.Size; {
+		if err := ctx.Err(); err != nil {
+			return id, err
+		}
+		n, err := f.ReadAt(buf[:min(int64(len(buf)), id.Size-off)], off)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return id, err
+		}
+		if n == 0 {
+			return id, fmt.Errorf("%s: %w", name, store.ErrChanged)
+		}
+		if _, err := w.Write(buf[:n]); err != nil {
+			return id, err
+		}
+		off += int64(n)
+	}
+	if err := f.Verify(); errors.Is(err, source.ErrChanged) {
+		return id, fmt.Errorf("%s: %w", name, store.ErrChanged)
+	} else if err != nil {
+		return id, err
+	}
+	return id, nil
+}
+
+// copyBytes is how much is read at once of a file that is copied.
+const copyBytes = 1 << 20
+
+// Encode implements [store.Encoder]. A sample whose format keeps its parts apart
+// is stored that way, every other file as it is.
+func (d Dataset) Encode(ctx context.Context, name string, data []byte) (store.Encoded, error) {
+	original := store.EncodedRepresentation{Key: transcode.Original, Split: transcode.Split{Data: data}}
+	kept := store.Encoded{Representations: []store.EncodedRepresentation{original}}
+	if !d.Registry.IsSample(name) {
+		return kept, nil
+	}
+	info, err := d.Registry.ProbeBytes(data)
+	switch {
+	case err != nil:
+		kept.Fault = err.Error() // see Unread
+		return kept, nil
+	}
+	kept.Info = info
+	kind := d.split(info)
+	if kind == nil {
+		return d.standIn(ctx, name, data, kept, original)
+	}
+	split, err := kind.Split(ctx, data, d.Registry.Limits(), d.Originals.rebuild() && kind.Restore != nil)
+	switch {
+	case errors.Is(err, transcode.ErrUnsupported):
+		if d.Log != nil {
+			d.Log.Warn("stored as it is, and shown unchanged by scan views", "sample", name, "cause", err)
+		}
+		kept.Info.Scannable = false
+		return kept, nil
+	case errors.Is(err, context.Canceled):
+		return store.Encoded{}, err
+	case err != nil:
+		kept.Fault = err.Error()
+		return kept, nil
+	}
+	parts := store.EncodedRepresentation{Key: transcode.SplitKey(kind), Split: split}
+	switch undo, ok := d.undo(ctx, name, kind, data, split); {
+	case ctx.Err() != nil:
+		return store.Encoded{}, ctx.Err()
+	case d.Originals == Drop:
+		kept.Representations = []store.EncodedRepresentation{parts}
+	case ok:
+		kept.Representations = []store.EncodedRepresentation{parts, undo}
+	default:
+		kept.Representations = []store.EncodedRepresentation{parts, original}
+	}
+	return kept, nil
+}
+
+// split is the kind that stores such a sample in parts, or nil.
+func (d Dataset) split(info transcode.Info) *transcode.Kind {
+	for _, kind := range d.Registry.Kinds() {
+		if kind.Split == nil {
+			continue
+		}
+		if _, ok := kind.Shape(transcode.Shape{Info: info, Stage: transcode.Source}, kind.Max); ok {
+			return kind
+		}
+	}
+	return nil
+}
+
+// Current implements [store.Encoder].
+func (d Dataset) Current(s *store.Sample) bool {
+	if s.Fault != "" {
+		// A later version may read what this one could not.
+		return s.Representation(transcode.Original) != nil
+	}
+	kind := d.split(s.Info)
+	if kind == nil {
+		return d.standsIn(s)
+	}
+	return s.Representation(transcode.SplitKey(kind)) != nil && d.givesOriginal(s, kind)
+}

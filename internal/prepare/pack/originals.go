@@ -1,0 +1,78 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Originals says what a store keeps of the files that it stores in parts, beside
+// these parts.
+type Originals string
+
+// The choices. "" is Rebuild.
+const (
+	// Rebuild keeps what it takes to give the file back from its parts,
+	// and the file itself where they cannot.
+	Rebuild Originals = "rebuild"
+	// Keep keeps the file itself.
+	Keep Originals = "keep"
+	// Drop keeps neither.
+	Drop Originals = "drop"
+)
+
+func (o Originals) rebuild() bool { return o != Keep && o != Drop }
+
+// undo is what is stored to rebuild the file from its parts; ok is false where
+// that was not asked for, and where it cannot be done.
+func (d Dataset) undo(ctx context.Context, name string, kind *transcode.Kind, data []byte, split transcode.Split) (undo store.EncodedRepresentation, ok bool) {
+	if !d.Originals.rebuild() || kind.Restore == nil || split.Undo == nil {
+		return undo, false
+	}
+	// The dataset may be deleted once it is packed: what was not given back once
+	// is not relied upon.
+	if err := d.givesBack(ctx, kind, data, split); err != nil {
+		if d.Log != nil && ctx.Err() == nil {
+			said := "stored as it is, too: its scans do not give it back"
+			if errors.Is(err, transcode.ErrInternal) {
+				said += "; this is a bug of pipefs"
+			}
+			d.Log.Warn(said, "sample", name, "cause", err)
+		}
+		return undo, false
+	}
+	return store.EncodedRepresentation{Key: transcode.UndoKey(kind), Split: transcode.Split{Data: split.Undo}}, true
+}
+
+// givesBack returns an error unless the parts and the undo give data back.
+func (d Dataset) givesBack(ctx context.Context, kind *transcode.Kind, data []byte, split transcode.Split) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = transcode.Errorf(transcode.ErrInternal, "panic: %v", r)
+		}
+	}()
+	whole := make([]byte, 0, len(split.Data)+len(split.Tail))
+	whole = append(append(whole, split.Data...), split.Tail...)
+	got, err := kind.Restore(ctx, whole, split.Undo, d.Registry.Limits())
+	switch {
+	case err != nil:
+		return err
+	case len(got) != len(data):
+		return transcode.Errorf(transcode.ErrInternal, "%d bytes where there were %d", len(got), len(data))
+	case !bytes.Equal(got, data):
+		return transcode.Errorf(transcode.ErrInternal, "other bytes of the same length")
+	}
+	return nil
+}
+
+// givesOriginal reports whether a sample stored in parts has what is asked for
+// beside them. The file itself is as good as what rebuilds it.
+func (d Dataset) givesOriginal(s *store.Sample, kind *transcode.Kind) bool {
+	if d.Originals == Drop || s.Representation(transcode.Original) != nil {
+		return true
+	}
+	return d.Originals.rebuild() && s.Representation(transcode.UndoKey(kind)) != nil
+}

@@ -1,0 +1,56 @@
+package pack
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// standIn adds what stands for the sample, if that was asked for and can be: then
+// the original may be dropped.
+func (d Dataset) standIn(ctx context.Context, name string, data []byte, kept store.Encoded, original store.EncodedRepresentation) (store.Encoded, error) {
+	if d.Represent == nil {
+		return kept, nil
+	}
+	key, ok := d.Registry.StandInKey(d.Represent, kept.Info)
+	if !ok {
+		return kept, nil
+	}
+	file, err := d.Registry.StandIn(ctx, d.Represent, kept.Info, data)
+	switch {
+	case ctx.Err() != nil:
+		return store.Encoded{}, ctx.Err()
+	case errors.Is(err, transcode.ErrInternal):
+		if d.Log != nil {
+			d.Log.Warn("stored as it is; this is a bug of pipefs", "sample", name, "cause", err)
+		}
+		return kept, nil
+	case errors.Is(err, transcode.ErrUnsupported):
+		return kept, nil
+	case err != nil:
+		kept.Fault = err.Error()
+		return kept, nil
+	}
+	kept.Representations = []store.EncodedRepresentation{{Key: key, Split: transcode.Split{Data: file}}}
+	if d.Originals != Drop {
+		// Nothing gives it back but itself.
+		kept.Representations = append(kept.Representations, original)
+	}
+	return kept, nil
+}
+
+// standsIn reports whether a sample that is not stored in parts is stored as
+// standIn would store it.
+func (d Dataset) standsIn(s *store.Sample) bool {
+	original := s.Representation(transcode.Original) != nil
+	if d.Represent == nil {
+		return original
+	}
+	key, ok := d.Registry.StandInKey(d.Represent, s.Info)
+	if !ok {
+		return original
+	}
+	return s.Representation(key) != nil && (original || d.Originals == Drop)
+}

@@ -1,0 +1,93 @@
+package serve
+
+import (
+	"bytes"
+	"fmt"
+	"image/jpeg"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+// BenchmarkFirstRead is what a mount asks for when a file is read for the first
+// time, apart from the kernel: its attributes, its size, and its bytes. The store
+// holds scans; original/ of a dataset with files of the same size is for
+// comparison.
+func BenchmarkFirstRead(b *testing.B) {
+	const count = 2000
+	root := b.TempDir()
+	var file bytes.Buffer
+	if err := jpeg.Encode(&file, pictures.Photo(200, 150, 1), nil); err != nil {
+		b.Fatal(err)
+	}
+	src := file.Bytes()
+	for i := range count {
+		if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("%04d.jpg", i)), src, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	d, err := source.Open(root, source.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	r := codecs.Default(transcode.Limits{})
+	dir := filepath.Join(b.TempDir(), "store")
+	pack := pack.Dataset{Registry: r, Dir: d}
+	if _, err := store.Pack(b.Context(), dir, pack, pack, store.PackOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	s, err := store.Open(dir, store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	for _, c := range []struct {
+		name, spec string
+		o          Options
+	}{
+		{"dataset/original", "original", Options{Registry: r, Source: d, Dataset: d}},
+		{"store/scan5", "scan5", Options{Registry: r, Source: StoreTree(s), Store: s}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			p, err := New(c.o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer p.Close()
+			v, err := r.Parse(c.spec)
+			if err != nil {
+				b.Fatal(err)
+			}
+			buf := make([]byte, len(src)+1)
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				name := fmt.Sprintf("%04d.jpg", i%count)
+				attr, err := p.Stat(name)
+				if err != nil {
+					b.Fatal(err)
+				}
+				f := File{Path: name, Identity: attr.Identity}
+				if _, err := p.Resolve(b.Context(), 0, f, v); err != nil {
+					b.Fatal(err)
+				}
+				content, err := p.Open(b.Context(), Key(i), f, v)
+				if err != nil {
+					b.Fatal(err)
+				}
+				_, _ = content.ReadAt(buf, 0)
+				content.Release()
+				p.Drop(Key(i))
+				i++
+			}
+		})
+	}
+}

@@ -1,0 +1,36 @@
+package serve
+
+import (
+	"context"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// workBytes bounds the sources and pixels that readers have in work at once.
+const workBytes = 1 << 30
+
+// crew is who makes results: a place for each that is being made, and the memory
+// for their sources and pixels.
+type crew struct {
+	places *semaphore.Weighted
+	memory *semaphore.Weighted
+	bytes  int64 // of memory
+}
+
+func newCrew(places int, bytes int64) *crew {
+	return &crew{semaphore.NewWeighted(int64(places)), semaphore.NewWeighted(bytes), bytes}
+}
+
+// join waits for a place; leave gives it back. Who has a place may wait for memory,
+// and never the other way round.
+func (c *crew) join(ctx context.Context) error { return c.places.Acquire(ctx, 1) }
+func (c *crew) leave()                         { c.places.Release(1) }
+
+// take waits for size bytes of memory, and returns how many give has to give back:
+// what is larger than all of it takes all of it, and is alone.
+func (c *crew) take(ctx context.Context, size int64) (taken int64, err error) {
+	taken = min(size, c.bytes)
+	return taken, c.memory.Acquire(ctx, taken)
+}
+
+func (c *crew) give(taken int64) { c.memory.Release(taken) }

@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/source"
+)
+
+// readsOf counts what is read of a dataset.
+type readsOf struct{ reads, bytes atomic.Int64 }
+
+func (r *readsOf) Begin() time.Time { return time.Time{} }
+
+func (r *readsOf) Done(_ time.Time, n int) {
+	r.reads.Add(1)
+	r.bytes.Add(int64(n))
+}
+
+// TestWhatIsKeptNeedsNoSource: of a view that a mount before this one kept, the
+// dataset's file is not read, but for the first of a kind; and where a sample is
+// unlike the one before, its header is read and the view is right all the same.
+func TestWhatIsKeptNeedsNoSource(t *testing.T) {
+	root, cache := t.TempDir(), t.TempDir()
+	names := []string{"a.jpg", "b.JPG", "c.jpg", "d.jpg", "odd.png", "pale.png"}
+	for i, name := range names {
+		var file bytes.Buffer
+		var err error
+		switch img := pictures.Photo(130+i, 97, uint64(i)); {
+		case name == "odd.png": // a mask: no step but an exact one applies
+			err = png.Encode(&file, image.NewPaletted(img.Bounds(), color.Palette{color.Black, color.White}))
+		case filepath.Ext(name) == ".png":
+			err = png.Encode(&file, img)
+		default:
+			err = jpeg.Encode(&file, img, nil)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, name), file.Bytes(), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, spec := range []string{"scan5", "scan2-resize32-npy", "resize64-bmp", "png"} {
+		t.Run(spec, func(t *testing.T) {
+			v := view(t, spec)
+			for mount := range 3 {
+				overlay := openOverlay(t, filepath.Join(cache, spec), 0)
+				reads := &readsOf{}
+				d, err := source.Open(root, source.Options{Limit: reads})
+				if err != nil {
+					t.Fatal(err)
+				}
+				f := newFixture(t, root, func(o *Options) { o.Overlay, o.Source, o.Dataset = overlay, d, d })
+				for i, name := range names {
+					before := reads.reads.Load()
+					got, err := f.read(Key(i), f.file(t, name), v)
+					if err != nil || !bytes.Equal(got, want(t, root, name, v)) {
+						t.Fatalf("mount %d: %s differs, %v", mount, name, err)
+					}
+					n := reads.reads.Load() - before
+					if likeTheLast := filepath.Ext(name) != ".png" && name != "a.jpg"; mount > 0 && likeTheLast && n > 0 {
+						t.Errorf("mount %d: %s of %s took %d reads of the dataset", mount, spec, name, n)
+					}
+				}
+				if mount == 0 && reads.bytes.Load() == 0 {
+					t.Error("the reads of the dataset are not counted")
+				}
+				f.Close() // now all is written
+				d.Close()
+				if err := overlay.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestWhatIsKeptOfAnotherVersion: a file that was replaced is looked at, whatever is
+// kept of the one before.
+func TestWhatIsKeptOfAnotherVersion(t *testing.T) {
+	root := t.TempDir()
+	overlay := openOverlay(t, t.TempDir(), 0)
+	defer overlay.Close()
+	v := view(t, "resize64-bmp")
+	for _, width := range []int{120, 240} {
+		var file bytes.Buffer
+		if err := jpeg.Encode(&file, pictures.Photo(width, 90, 1), nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"a.jpg", "b.jpg"} {
+			if err := os.WriteFile(filepath.Join(root, name), file.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			f := newFixture(t, root, func(o *Options) { o.Overlay = overlay })
+			for i, name := range []string{"a.jpg", "b.jpg"} {
+				got, err := f.read(Key(i), f.file(t, name), v)
+				if err != nil || !bytes.Equal(got, want(t, root, name, v)) {
+					t.Errorf("%d pixels wide: %s differs, %v", width, name, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,302 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/vfs"
+	"github.com/pipefs/pipefs/store/vfs/faultfs"
+)
+
+// faultyOverlay is an overlay whose packs are full after one result, on a file system
+// with faults.
+func faultyOverlay(t *testing.T, inject func(faultfs.Op) error) *store.Overlay {
+	t.Helper()
+	fsys := &faultfs.FS{Base: vfs.OS, Inject: inject}
+	o, err := store.OpenOverlay(filepath.Join(t.TempDir(), "overlay"), store.OverlayOptions{FS: fsys, PackBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { o.Close() })
+	return o
+}
+
+// eventually waits for something that is about to happen.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it never came to pass: %s", what)
+		}
+	}
+}
+
+// TestReadersDoNotWaitForTheDisk wants readers to be answered while the file system of
+// the overlay hangs in a sync, or in a write.
+func TestReadersDoNotWaitForTheDisk(t *testing.T) {
+	for _, kind := range []string{"write", "sync"} {
+		t.Run(kind, func(t *testing.T) {
+			hangs, answered := make(chan bool), make(chan bool)
+			var once sync.Once
+			overlay := faultyOverlay(t, func(op faultfs.Op) error {
+				if op.Kind == kind {
+					once.Do(func() {
+						close(hangs)
+						<-answered
+					})
+				}
+				return nil
+			})
+			f := newFixture(t, writeDataset(t), func(o *Options) { o.Overlay = overlay })
+			v := view(t, "scan5")
+			read := func(key Key, name string) {
+				if got, err := f.read(key, f.file(t, name), v); err != nil || !bytes.Equal(got, want(t, f.root, name, v)) {
+					t.Errorf("%s: %d bytes, %v", name, len(got), err)
+				}
+			}
+			done := make(chan bool)
+			go func() {
+				defer close(done)
+				read(1, "a.jpg")
+				<-hangs
+				read(2, "a.jpg")
+				read(3, "b.jpg")
+				if _, err := f.Resolve(t.Context(), 4, f.file(t, "c.png"), view(t, "resize64-png")); err != nil {
+					t.Error(err)
+				}
+				f.Stats()
+			}()
+			select {
+			case <-done:
+			case <-time.After(time.Minute):
+				t.Error("readers wait for the disk")
+			}
+			close(answered)
+			<-done
+			f.Close()
+			if s := f.Stats(); s.Kept != 3 || s.Unkept != 0 {
+				t.Errorf("%d kept, %d not", s.Kept, s.Unkept)
+			}
+		})
+	}
+}
+
+// TestQueueIsBounded wants what a disk that hangs has no time for to be made, and not
+// to be held in memory.
+func TestQueueIsBounded(t *testing.T) {
+	hang := make(chan bool)
+	overlay := faultyOverlay(t, func(op faultfs.Op) error {
+		if op.Kind == "write" {
+			<-hang
+		}
+		return nil
+	})
+	var said bytes.Buffer
+	f := newFixture(t, writeDataset(t), func(o *Options) {
+		o.Overlay, o.Log = overlay, slog.New(slog.NewTextHandler(&said, nil))
+	})
+	f.keeper.bytes = keepBytes // others wait already
+	for i, name := range []string{"a.jpg", "b.jpg"} {
+		if _, err := f.read(Key(i), f.file(t, name), view(t, "scan5")); err != nil {
+			t.Error(err)
+		}
+	}
+	if s := f.Stats(); s.Unkept != 2 || strings.Count(said.String(), "not kept") != 1 {
+		t.Errorf("%d not kept, and it was said: %s", s.Unkept, &said)
+	}
+	f.keeper.bytes = 0
+	if _, err := f.read(3, f.file(t, "c.png"), view(t, "resize64-png")); err != nil {
+		t.Error(err)
+	}
+	close(hang)
+	f.Close()
+	if s := f.Stats(); s.Kept != 1 {
+		t.Errorf("%d kept", s.Kept)
+	}
+}
+
+// stopping is a dataset whose first read hangs.
+type stopping struct {
+	first         atomic.Bool
+	hangs, goesOn chan bool
+}
+
+func (s *stopping) Begin() time.Time {
+	if s.first.CompareAndSwap(false, true) {
+		close(s.hangs)
+		<-s.goesOn
+	}
+	return time.Time{}
+}
+
+func (*stopping) Done(time.Time, int) {}
+
+// TestReaderTakesOver wants a reader of what the background is making to make it
+// itself, and both to end well.
+func TestReaderTakesOver(t *testing.T) {
+	root := writeDataset(t)
+	s := &stopping{hangs: make(chan bool), goesOn: make(chan bool)}
+	slow, err := source.Open(root, source.Options{Limit: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	f := newFixture(t, root, func(o *Options) { o.Dataset = slow })
+	v := view(t, "scan5")
+	file := f.file(t, "a.jpg")
+	s.first.Store(true) // not the header
+	j, err := f.job(file, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.first.Store(false)
+	background := make(chan error)
+	go func() {
+		made, err := f.produce(t.Context(), f.idlers, j, longest(j))
+		if err == nil {
+			made.release()
+		}
+		background <- err
+	}()
+	<-s.hangs
+	var readers sync.WaitGroup
+	for i := range 4 {
+		readers.Go(func() {
+			if got, err := f.read(Key(i), file, v); err != nil || !bytes.Equal(got, want(t, root, "a.jpg", v)) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+	}
+	done := make(chan bool)
+	go func() { readers.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Error("readers wait for the background")
+	}
+	close(s.goesOn)
+	if err := <-background; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	<-done
+	if made := f.Stats().Produced; made < 1 || made > 2 {
+		t.Errorf("made %d times", made)
+	}
+	// What the readers made is still there.
+	if m := f.recent(j); m == nil {
+		t.Error("the background's end took the readers' result away")
+	} else {
+		m.release()
+	}
+}
+
+// TestFullDisk wants a full disk to be called so, once, and the background to go on
+// where it was when there is room.
+func TestFullDisk(t *testing.T) {
+	var noRoom atomic.Bool
+	noRoom.Store(true)
+	overlay := faultyOverlay(t, func(op faultfs.Op) error {
+		if op.Kind == "write" && noRoom.Load() {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	var said lockedBuffer
+	f := newFixture(t, writeDataset(t), func(o *Options) {
+		o.Overlay, o.Log, o.Workers = overlay, slog.New(slog.NewTextHandler(&said, nil)), 1
+	})
+	f.background.retry = time.Millisecond
+	f.Prepare()
+	f.Touched(view(t, "scan3"))
+	f.Touched(view(t, "resize64-bmp"))
+	eventually(t, "the disk is full", func() bool { return f.Stats().Background.Full })
+	if got, err := f.read(1, f.file(t, "b.jpg"), view(t, "scan5")); err != nil || len(got) == 0 {
+		t.Error(err)
+	}
+	noRoom.Store(false)
+	eventually(t, "both views are prepared", func() bool { return f.Stats().Background.Prepared >= 4 })
+	f.Close()
+	if s := f.Stats(); s.Background.Full {
+		t.Errorf("still full: %+v", s)
+	}
+	for text, times := range map[string]int{"the disk is full": 1, "no space left": 1, "there is room again": 1, "--store-max": 0} {
+		if n := strings.Count(said.String(), text); n != times {
+			t.Errorf("%q was said %d times:\n%s", text, n, said.String())
+		}
+	}
+}
+
+// TestFullByItsLimit wants the option to be named that makes more room.
+func TestFullByItsLimit(t *testing.T) {
+	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 100)
+	defer overlay.Close()
+	var said lockedBuffer
+	f := newFixture(t, writeDataset(t), func(o *Options) { o.Overlay, o.Log = overlay, slog.New(slog.NewTextHandler(&said, nil)) })
+	for i, name := range []string{"a.jpg", "b.jpg"} {
+		if _, err := f.read(Key(i), f.file(t, name), view(t, "scan5")); err != nil {
+			t.Error(err)
+		}
+	}
+	f.Close()
+	if s := said.String(); strings.Count(s, "--store-max") != 1 || strings.Contains(s, "disk") {
+		t.Error(s)
+	}
+}
+
+// lockedBuffer is a log of many goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestCloseLeavesTheBackground wants Close not to wait for a thread that gets no
+// processor, and that one to keep nothing afterwards.
+func TestCloseLeavesTheBackground(t *testing.T) {
+	root := writeDataset(t)
+	s := &stopping{hangs: make(chan bool), goesOn: make(chan bool)}
+	slow, err := source.Open(root, source.Options{Limit: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 1<<30)
+	f := newFixture(t, root, func(o *Options) { o.Dataset, o.Overlay, o.Workers = slow, overlay, 1 })
+	f.background.patience = time.Millisecond
+	f.Prepare()
+	f.Touched(view(t, "scan5"))
+	<-s.hangs
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := overlay.Close(); err != nil {
+		t.Error(err)
+	}
+	close(s.goesOn)
+	f.background.wg.Wait()
+	if n := f.Stats(); n.Kept != 0 || n.Panics != 0 {
+		t.Errorf("%d kept, %d panics after the end", n.Kept, n.Panics)
+	}
+}

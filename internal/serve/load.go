@@ -1,0 +1,119 @@
+package serve
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/pipefs/pipefs/mixer"
+)
+
+// follower is a policy that wants to know how busy the mount is.
+type follower interface{ Observe(l mixer.Load) }
+
+// observeEvery is how often a follower is told.
+const observeEvery = 250 * time.Millisecond
+
+// gauge measures how many are at something over time.
+type gauge struct {
+	mu    sync.Mutex
+	now   int
+	since time.Time
+	any   time.Duration // at least one was
+	all   time.Duration // of all of them together
+}
+
+func (g *gauge) add(n int) {
+	g.mu.Lock()
+	g.settle()
+	g.now += n
+	g.mu.Unlock()
+}
+
+// settle accounts for the time since the last change, with mu held.
+func (g *gauge) settle() {
+	t := time.Now()
+	if g.now > 0 {
+		d := t.Sub(g.since)
+		g.any += d
+		g.all += time.Duration(g.now) * d
+	}
+	g.since = t
+}
+
+// take returns what was measured since it was called before.
+func (g *gauge) take() (any, all time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.settle()
+	any, all = g.any, g.all
+	g.any, g.all = 0, 0
+	return any, all
+}
+
+// meter measures the load for a follower.
+type meter struct {
+	disk, compute gauge
+	done          chan struct{}
+	ended         sync.WaitGroup
+}
+
+// follow tells f the load until the meter is closed.
+func (m *meter) follow(f follower, workers int) {
+	m.done = make(chan struct{})
+	m.ended.Go(func() {
+		ticker := time.NewTicker(observeEvery)
+		defer ticker.Stop()
+		before := time.Now()
+		for {
+			select {
+			case <-m.done:
+				return
+			case <-ticker.C:
+			}
+			passed := time.Since(before).Seconds()
+			before = before.Add(time.Duration(passed * float64(time.Second)))
+			reading, _ := m.disk.take()
+			_, computing := m.compute.take()
+			f.Observe(mixer.Load{Disk: reading.Seconds() / passed, Compute: computing.Seconds() / passed / float64(workers)})
+		}
+	})
+}
+
+func (m *meter) close() {
+	if m == nil {
+		return
+	}
+	close(m.done)
+	m.ended.Wait()
+}
+
+// computing marks the beginning of a computation; what it returns marks the end.
+func (m *meter) computing() func() {
+	if m == nil {
+		return func() {}
+	}
+	m.compute.add(1)
+	return func() { m.compute.add(-1) }
+}
+
+// metered returns r, its reads measured.
+func (m *meter) metered(r sized) sized {
+	if m == nil {
+		return r
+	}
+	return meteredReader{r, &m.disk}
+}
+
+type meteredReader struct {
+	sized
+	gauge *gauge
+}
+
+func (r meteredReader) ReadAt(b []byte, off int64) (int, error) {
+	r.gauge.add(1)
+	defer r.gauge.add(-1)
+	return r.sized.ReadAt(b, off)
+}
+
+var _ io.ReaderAt = meteredReader{}

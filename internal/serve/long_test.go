@@ -1,0 +1,86 @@
+package serve
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+// TestLongFile wants a picture with a hole of a terabyte behind it to be shown as it
+// is, whatever the view, and what is said of it to name the option.
+func TestLongFile(t *testing.T) {
+	root := writeDataset(t)
+	const size = 1 << 40
+	if err := os.Truncate(filepath.Join(root, "a.jpg"), size); err != nil {
+		t.Skip("no sparse files here: ", err)
+	}
+	var said bytes.Buffer
+	f := newFixture(t, root, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&said, nil)) })
+	head := make([]byte, 100)
+	for i, spec := range views {
+		v := view(t, spec)
+		got, err := f.Resolve(t.Context(), Key(i), f.file(t, "a.jpg"), v)
+		if err != nil || got != (Result{Size: size, Unchanged: true}) {
+			t.Errorf("%s: %+v, %v", spec, got, err)
+		}
+		c, err := f.Open(t.Context(), Key(i), f.file(t, "a.jpg"), v)
+		if err != nil {
+			t.Fatalf("%s: %v", spec, err)
+		}
+		if n, err := c.ReadAt(head, size-10); n != 10 || c.Size() != size {
+			t.Errorf("%s: %d bytes of its last ten, %v", spec, n, err)
+		}
+		c.Release()
+	}
+	if n := strings.Count(said.String(), "--max-file raises the limit"); n != 1 {
+		t.Errorf("the option is named %d times in\n%s", n, said.String())
+	}
+}
+
+// TestOverTheLimitSincePacked wants what a store holds of a file, and would have to be
+// read whole, to be refused by a mount with a lower limit, and the rest to be shown.
+func TestOverTheLimitSincePacked(t *testing.T) {
+	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "store")
+	packWith(t, registry, root, dir, pack.Keep)
+	low := codecs.Default(transcode.Limits{MaxFile: 100})
+	f := fromStore(t, low, dir, nil)
+	if _, err := f.read(1, f.file(t, "a.jpg"), view(t, "scan5")); err != nil {
+		t.Errorf("what is stored: %v", err)
+	}
+	if _, err := f.read(2, f.file(t, "a.jpg"), view(t, "bmp")); err == nil || !strings.Contains(err.Error(), "--max-file raises the limit") {
+		t.Errorf("what has to be decoded: %v", err)
+	}
+}
+
+// TestManySourcesShareTheMemory wants sources in work to wait for each other where
+// they are more than the budget, and none to wait for ever.
+func TestManySourcesShareTheMemory(t *testing.T) {
+	f := newFixture(t, writeDataset(t), func(o *Options) { o.Workers = 4 })
+	j, err := f.job(f.file(t, "a.jpg"), view(t, "bmp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCrew(4, j.work()+100) // less than any two
+	done := make(chan error)
+	for range 8 {
+		go func() {
+			made := (&product{from: &f.results}).hold()
+			done <- f.run(t.Context(), c, j, 0, made)
+		}()
+	}
+	for range 8 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if !c.memory.TryAcquire(c.bytes) {
+		t.Error("memory was not given back")
+	}
+}

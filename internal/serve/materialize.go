@@ -1,0 +1,220 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"sort"
+
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Materializing is what a fraction of a store is to hold of a view, and the
+// [store.Maker] that makes it. It takes some 130 bytes of memory a sample.
+type Materializing struct {
+	// Wanted are the samples that belong to the share, in the order in which more
+	// of them come with a larger one. See [mixer.Ranks].
+	Wanted []store.Wanted
+	// Samples is the number of those that the share is of. The others: what the
+	// view shows unchanged, what the store holds as the view shows it, what no codec
+	// could read when it was packed.
+	Samples, Unchanged, Stored, Faulty int
+	// Exact: the weight of what is wanted is its size.
+	Exact bool
+
+	p     *Server
+	view  transcode.Pipeline
+	keys  map[string]string // each key once
+	ranks []float64         // of Wanted
+	// refused are the directories that the view refuses.
+	refused []error
+}
+
+var errNoStore = errors.New("there is no store to keep results in")
+
+// Materializing decides which samples of the producer's store belong to a share
+// of a view, from 0 to 1. looked is called after each sample.
+func (p *Server) Materializing(ctx context.Context, v transcode.Pipeline, share float64, looked func()) (*Materializing, error) {
+	if p.o.Store == nil {
+		return nil, errNoStore
+	}
+	m := &Materializing{Exact: true, p: p, view: v, keys: map[string]string{}}
+	class := 0
+	if err := m.walk(ctx, "", &class, share, looked); err != nil {
+		return nil, err
+	}
+	if len(m.refused) > 0 {
+		return nil, errors.Join(m.refused...)
+	}
+	sort.Sort(byRank{m})
+	m.ranks = nil
+	return m, nil
+}
+
+// byRank sorts what is wanted. Two of the same rank, of different classes, are
+// told apart by their paths.
+type byRank struct{ *Materializing }
+
+func (b byRank) Len() int { return len(b.Wanted) }
+func (b byRank) Less(i, j int) bool {
+	if b.ranks[i] != b.ranks[j] {
+		return b.ranks[i] < b.ranks[j]
+	}
+	return b.Wanted[i].Path < b.Wanted[j].Path
+}
+func (b byRank) Swap(i, j int) {
+	b.ranks[i], b.ranks[j] = b.ranks[j], b.ranks[i]
+	b.Wanted[i], b.Wanted[j] = b.Wanted[j], b.Wanted[i]
+}
+
+// walk takes in a directory, which is a class, and those below it.
+func (m *Materializing) walk(ctx context.Context, dir string, class *int, share float64, looked func()) error {
+	children, err := m.p.o.Store.List(dir)
+	if err != nil {
+		return err
+	}
+	var some []store.Wanted
+	var seqs []int64
+	for _, c := range children {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := path.Join(dir, c.Name)
+		if c.Kind != store.File || !m.p.o.Registry.IsSample(name) {
+			continue
+		}
+		w, ok, err := m.look(name)
+		if errors.Is(err, ErrRefused) && !slices.Contains(m.refused, err) {
+			m.refused = append(m.refused, err)
+		} else if err != nil && !errors.Is(err, ErrRefused) {
+			return err
+		}
+		looked()
+		if ok {
+			some, seqs = append(some, w), append(seqs, c.Seq)
+		}
+	}
+	if len(some) > 0 {
+		m.Samples += len(some)
+		for i, rank := range mixer.Ranks(*class, seqs) {
+			if rank < share {
+				m.Wanted, m.ranks = append(m.Wanted, some[i]), append(m.ranks, rank)
+			}
+		}
+		*class++
+	}
+	for _, c := range children {
+		if c.Kind == store.Dir {
+			if err := m.walk(ctx, path.Join(dir, c.Name), class, share, looked); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// look decides on a sample; ok is false where there is nothing to keep of it.
+func (m *Materializing) look(name string) (w store.Wanted, ok bool, err error) {
+	s, err := m.p.o.Store.Lookup(name)
+	if err != nil {
+		return w, false, err
+	}
+	if s.Fault != "" && !Unread(s.Fault) {
+		m.Faulty++
+		return w, false, nil
+	}
+	role := m.p.o.Roles.Of(name)
+	plan := m.p.Plan(m.view, s.Info, role, &s)
+	if plan.Unchanged() {
+		m.Unchanged++
+		return w, false, nil
+	}
+	if err := m.p.guard(File{Path: name, Identity: source.Identity(s.Source)}, m.view, plan, role); err != nil {
+		return w, false, err
+	}
+	key := plan.Key()
+	if s.Representation(key) != nil {
+		m.Stored++
+		return w, false, nil
+	}
+	if known, ok := m.keys[key]; ok {
+		key = known
+	} else {
+		m.keys[key] = key
+	}
+	size, exact := plan.Size()
+	if !exact {
+		// The pixels; files that hold them take about as much or less.
+		size = plan.Work()/2 + s.Source.Size
+		m.Exact = false
+	}
+	return store.Wanted{Path: name, Source: s.Source, Key: key, Weight: size}, true, nil
+}
+
+// Make implements [store.Maker]. It does not go through the producer's caches:
+// nobody else is going to ask for these.
+func (m *Materializing) Make(ctx context.Context, w store.Wanted) (store.Made, error) {
+	p := m.p
+	j, err := p.job(File{Path: w.Path, Identity: source.Identity(w.Source)}, m.view)
+	if err != nil {
+		return store.Made{}, err
+	}
+	if j.plan.Key() != w.Key {
+		return store.Made{}, transcode.Errorf(transcode.ErrInternal, "planned as %s and now as %s", w.Key, j.plan.Key())
+	}
+	made := (&product{from: &p.results}).hold()
+	err = p.run(ctx, p.readers, j, longest(j), made)
+	if rest, ok := p.spared(j, err); ok {
+		made = (&product{from: &p.results}).hold()
+		err = p.run(ctx, p.readers, rest, longest(rest), made)
+	}
+	if err != nil {
+		return store.Made{}, err
+	}
+	return store.Made{Info: j.plan.Info(), Split: made.split, Release: made.release}, nil
+}
+
+// estimated is how many results are made to know about how large all are.
+const estimated = 24
+
+// entryBytes is about what a pack takes beside a result: its entry, twice, and a
+// checksum for each 64 KiB.
+const entryBytes = 400
+
+// Bytes is what some results take on disk. Where their size has no closed form it
+// is estimated: a few of them are made.
+func (m *Materializing) Bytes(ctx context.Context, some []store.Wanted) (int64, error) {
+	var weight int64
+	for i := range some {
+		weight += some[i].Weight
+	}
+	beside := int64(len(some)) * entryBytes
+	if m.Exact || len(some) == 0 {
+		return weight + beside, nil
+	}
+	var made, of int64
+	var failed error
+	n := min(estimated, len(some))
+	for i := range n {
+		w := some[i*len(some)/n]
+		result, err := m.Make(ctx, w)
+		switch {
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case err != nil:
+			failed = err // told when it is to be made
+			continue
+		}
+		made += int64(len(result.Split.Data) + len(result.Split.Tail))
+		of += w.Weight
+		result.Release()
+	}
+	if of == 0 {
+		return 0, failed
+	}
+	return int64(float64(weight)*float64(made)/float64(of)) + beside, nil
+}

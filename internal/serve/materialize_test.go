@@ -1,0 +1,163 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/store"
+)
+
+// writeClasses makes classes of JPEG and PNG pictures, with a mask and a broken
+// file in each.
+func writeClasses(t *testing.T, classes, each int) string {
+	t.Helper()
+	root := t.TempDir()
+	write := func(name string, data []byte) {
+		full := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for c := range classes {
+		for i := range each {
+			var file bytes.Buffer
+			img := pictures.Photo(40+i, 30+c, uint64(100*c+i))
+			if i%2 == 0 {
+				if err := jpeg.Encode(&file, img, nil); err != nil {
+					t.Fatal(err)
+				}
+				write(fmt.Sprintf("c%d/%03d.jpg", c, i), file.Bytes())
+				continue
+			}
+			if err := png.Encode(&file, img); err != nil {
+				t.Fatal(err)
+			}
+			write(fmt.Sprintf("c%d/%03d.png", c, i), file.Bytes())
+		}
+		var mask bytes.Buffer
+		if err := png.Encode(&mask, image.NewPaletted(image.Rect(0, 0, 9, 9), color.Palette{color.Black, color.White})); err != nil {
+			t.Fatal(err)
+		}
+		write(fmt.Sprintf("c%d/mask.png", c), mask.Bytes())
+		write(fmt.Sprintf("c%d/broken.jpg", c), []byte("\xff\xd8\xff and no more"))
+		write(fmt.Sprintf("c%d/labels.json", c), []byte("{}"))
+	}
+	return root
+}
+
+// TestMaterializing: a fraction holds what the view shows, of a share of each class.
+func TestMaterializing(t *testing.T) {
+	const classes, each = 3, 20
+	root, dir := writeClasses(t, classes, each), filepath.Join(t.TempDir(), "store")
+	packWith(t, registry, root, dir, pack.Rebuild)
+	for _, spec := range []string{"ppm", "bmp", "l3", "resize16-ppm", "resize16-jpeg90"} {
+		t.Run(spec, func(t *testing.T) {
+			v := view(t, spec)
+			var before []string
+			for _, share := range []float64{0.3, 0.7, 1} {
+				p := fromStore(t, registry, dir, nil)
+				looked := 0
+				m, err := p.Materializing(context.Background(), v, share, func() { looked++ })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.Faulty != classes || m.Samples+m.Unchanged != classes*(each+1) || looked != classes*(each+2) || m.Stored != 0 {
+					t.Errorf("%+v, %d looked at", m, looked)
+				}
+				if len(m.Wanted) < int(share*float64(m.Samples))-classes || len(m.Wanted) > int(share*float64(m.Samples))+classes {
+					t.Errorf("%d of %d for %v", len(m.Wanted), m.Samples, share)
+				}
+				var paths []string
+				for _, w := range m.Wanted {
+					paths = append(paths, w.Path)
+				}
+				if !slices.Equal(before, paths[:len(before)]) {
+					t.Errorf("share %v does not begin with the one before", share)
+				}
+				before = paths
+				estimate, err := m.Bytes(context.Background(), m.Wanted)
+				if err != nil {
+					t.Fatal(err)
+				}
+				report, err := p.o.Store.Materialize(context.Background(), spec, m.Wanted, m, store.FractionOptions{Share: share})
+				if err != nil || report.Failed > 0 || report.Made+report.Kept != int64(len(m.Wanted)) {
+					t.Fatalf("%+v, %v", report, err)
+				}
+				if len(p.products.byKey) > 0 {
+					t.Error("results are in the cache")
+				}
+				again := openStore(t, dir)
+				f := again.Fraction(spec)
+				if n := f.Bytes(); n < estimate*2/3 || n > estimate*3/2 {
+					t.Errorf("%d bytes, estimated were %d", n, estimate)
+				}
+				for _, w := range m.Wanted {
+					rep, err := f.Get(w.Path, w.Source, w.Key)
+					if err != nil {
+						t.Fatal(err)
+					}
+					r, err := f.Reader(rep, 0)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got := make([]byte, r.Size())
+					if _, err := r.ReadAt(got, 0); err != nil {
+						t.Fatal(err)
+					}
+					if !bytes.Equal(got, want(t, root, w.Path, v)) {
+						t.Errorf("%s differs", w.Path)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestMaterializingCures: a result that is damaged is made again, and not of itself.
+func TestMaterializingCures(t *testing.T) {
+	root, dir := writeClasses(t, 1, 6), filepath.Join(t.TempDir(), "store")
+	packWith(t, registry, root, dir, pack.Rebuild)
+	v := view(t, "ppm")
+	materialize := func() store.FractionReport {
+		p := fromStore(t, registry, dir, nil)
+		m, err := p.Materializing(context.Background(), v, 1, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := p.o.Store.Materialize(context.Background(), "ppm", m.Wanted, m, store.FractionOptions{Share: 1, Verify: true})
+		if err != nil || report.Failed > 0 {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		return report
+	}
+	materialize()
+	pack := filepath.Join(dir, "fractions", "ppm", "000001.pack")
+	data, err := os.ReadFile(pack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/3] ^= 4
+	if err := os.WriteFile(pack, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if report := materialize(); report.Made != 1 {
+		t.Errorf("%+v", report)
+	}
+	if problems, err := store.Check(context.Background(), dir, store.Options{}); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}

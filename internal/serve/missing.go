@@ -1,0 +1,137 @@
+package serve
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Shown says how a view shows a sample.
+type Shown uint8
+
+// The ways. A sample that is NotShown has an entry in the view, and reading it fails.
+const (
+	AsPlanned Shown = iota
+	// Reencoded: the view would show the file as it is. The file is not to be had,
+	// and its picture is encoded again in the same format.
+	Reencoded
+	// NotShown: nothing that is stored gives it, and there is no dataset.
+	NotShown
+)
+
+// Missing is what a view of a store without its dataset lacks.
+type Missing struct {
+	// Samples that the view does not show. Where the globs of the roles may decide,
+	// this is how many it can be at most.
+	Samples int64 `json:"missing"`
+	// Reencoded counts the samples whose bytes are not those of the file, as they would
+	// be with the dataset.
+	Reencoded int64 `json:"reencoded"`
+	// Of is the number of samples that a codec could read when they were packed.
+	Of int64 `json:"-"`
+	// All: not one of them is shown.
+	All bool `json:"-"`
+}
+
+// Missing tells what a view lacks. The answer is about what was packed; samples that
+// are damaged do not count. It takes a lookup for each kind of sample, however many
+// there are of it.
+func (p *Server) Missing(v transcode.Pipeline) (Missing, error) {
+	if p.o.Store == nil || p.o.Dataset != nil {
+		return Missing{}, nil
+	}
+	stats := p.o.Store.Stats()
+	m := Missing{Of: stats.Pictures}
+	surely := int64(0)
+	for _, alike := range stats.WithoutOriginal {
+		s, err := p.o.Store.Lookup(alike.Example)
+		if err != nil {
+			return Missing{}, fmt.Errorf("what %s/ can show: %w", v, err)
+		}
+		ways := p.waysToShow(v, &s)
+		if slices.Contains(ways, NotShown) {
+			m.Samples += alike.Samples
+		}
+		if slices.Min(ways) == NotShown {
+			surely += alike.Samples
+		}
+		if slices.Contains(ways, Reencoded) {
+			m.Reencoded += alike.Samples
+		}
+	}
+	m.All = m.Of > 0 && surely == m.Of
+	return m, nil
+}
+
+// waysToShow are those in which a view may show samples that are like s.
+func (p *Server) waysToShow(v transcode.Pipeline, s *store.Sample) (ways []Shown) {
+	switch {
+	case p.hasOriginal(s):
+		return []Shown{AsPlanned}
+	case v.Stored() && p.o.Store.Fraction(v.Whole().String()) != nil:
+		return []Shown{AsPlanned, NotShown} // it may hold any of them
+	}
+	for _, role := range p.possibleRoles() {
+		ways = append(ways, p.shownAs(v, s, role))
+	}
+	return ways
+}
+
+// possibleRoles are those that some sample may have.
+func (p *Server) possibleRoles() []transcode.Role {
+	roles := []transcode.Role{transcode.Auto}
+	if len(p.o.Roles.Images) > 0 {
+		roles = append(roles, transcode.Image)
+	}
+	if len(p.o.Roles.Masks) > 0 {
+		roles = append(roles, transcode.Mask)
+	}
+	return roles
+}
+
+// Shows tells how a view shows a sample, of which that is stored, or nil.
+func (p *Server) Shows(v transcode.Pipeline, s *store.Sample) Shown {
+	if s == nil {
+		return AsPlanned
+	}
+	return p.shownAs(v, s, p.o.Roles.Of(s.Path))
+}
+
+func (p *Server) shownAs(v transcode.Pipeline, s *store.Sample, role transcode.Role) Shown {
+	if p.hasOriginal(s) {
+		return AsPlanned
+	}
+	plan := p.Plan(v, s.Info, role, s)
+	if v.Stored() && !p.o.Store.Holds(s, plan.Key()) || plan.Unchanged() {
+		return NotShown
+	}
+	j := &job{file: File{Path: s.Path, Identity: source.Identity(s.Source)}, plan: plan}
+	p.findOrigins(j, s)
+	// A copy is there for this sample, and says nothing of others.
+	if !slices.ContainsFunc(j.origins, func(o origin) bool { return !o.copy }) {
+		return NotShown
+	}
+	if p.o.Registry.Plan(v, s.Info, role).Unchanged() {
+		return Reencoded
+	}
+	return AsPlanned
+}
+
+// Plan fits a view to a sample, of which that is stored, or nil. Where the file is not to
+// be had and the view would show it as it is, its picture is encoded again.
+func (p *Server) Plan(v transcode.Pipeline, info transcode.Info, role transcode.Role, stored *store.Sample) transcode.Plan {
+	plan := p.o.Registry.Plan(v, info, role)
+	if plan.Unchanged() && !p.hasOriginal(stored) {
+		plan = p.o.Registry.PlanReencoded(v, info, role)
+	}
+	return plan
+}
+
+// hasOriginal reports whether the file itself is to be had, of a sample of which that
+// is stored, or nil.
+func (p *Server) hasOriginal(stored *store.Sample) bool {
+	return p.o.Dataset != nil || stored == nil || stored.Representation(transcode.Original) != nil || p.restorer(stored) != nil
+}

@@ -1,0 +1,271 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Masks are mostly told from pictures by their mode. Those of 8-bit RGB are not, such as
+// COCO's panoptic PNG files, whose colours are ids: a view that blends their pixels would
+// make ids that nobody gave. So a view that would do that looks at a few such files of
+// each directory first, once, and refuses a directory of which one looks like a mask.
+
+// Refusal is the error of all files that a view refuses in one directory.
+type Refusal struct {
+	Dir  string `json:"dir"` // path in the tree; "" is its top
+	View string `json:"view"`
+	// Example is the path of a file that looks like a mask.
+	Example string `json:"example"`
+	told    atomic.Bool
+}
+
+// Error is one line that says what to do.
+func (e *Refusal) Error() string {
+	return fmt.Sprintf("%s has few colours and hard edges, as masks have, and %s would blend them: it refuses the samples of that directory. Say --masks %s if these files are masks, or --images %[3]s if they are pictures",
+		e.Example, e.View, e.Pattern())
+}
+
+// Pattern is the glob of the files that it is about, quoted for a shell.
+func (e *Refusal) Pattern() string {
+	return shellQuoted(escaped(e.Dir) + "/*" + escaped(path.Ext(e.Example)))
+}
+
+// First reports whether it is called for the first time.
+func (e *Refusal) First() bool { return e.told.CompareAndSwap(false, true) }
+
+// Is makes a refusal an [ErrRefused].
+func (e *Refusal) Is(target error) bool { return target == ErrRefused }
+
+// escaped is the glob pattern that matches only the text.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		if strings.ContainsRune(`\*?[]{}`, c) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// refusals are what is known of directories.
+type refusals struct {
+	pixels transcode.Pipeline // npy: the samples as they are
+
+	mu   sync.Mutex
+	dirs *lru[string, *dirLook]
+	all  map[[2]string]*Refusal // by directory and view
+}
+
+// dirLook is what a look at a directory found. It is complete when done is closed.
+type dirLook struct {
+	done    chan struct{}
+	empty   bool   // there was nothing to look at
+	example string // that looks like a mask; empty if none does
+	info    transcode.Info
+}
+
+const (
+	// maxLooks bounds the directories that are remembered. One that was forgotten is
+	// looked at again.
+	maxLooks = 1 << 16
+	// maxRefusals bounds the refusals that are remembered, to be told once each.
+	maxRefusals = 1 << 12
+	// leastLooked to mostLooked samples of a directory are looked at, a quarter of them
+	// all if that lies between; and mostBlank if those are all blank.
+	leastLooked, mostLooked, mostBlank = 8, 16, 64
+	// Files of so many bytes of pixels that take more than a quarter of that, compressed,
+	// hold no large regions of one colour, and need not be decoded.
+	largePixels = 1 << 20
+)
+
+func (r *refusals) open(registry *transcode.Registry) (err error) {
+	r.dirs, r.all = newLRU[string, *dirLook](0, maxLooks), map[[2]string]*Refusal{}
+	r.pixels, err = registry.Parse("npy")
+	return err
+}
+
+// list returns the refusals there were, by directory and view.
+func (r *refusals) list() []*Refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := slices.Collect(maps.Values(r.all))
+	slices.SortFunc(list, func(a, b *Refusal) int { return strings.Compare(a.Dir+"\x00"+a.View, b.Dir+"\x00"+b.View) })
+	return list
+}
+
+// guard refuses a sample whose directory holds what the view must not blend.
+func (p *Server) guard(f File, v transcode.Pipeline, plan transcode.Plan, role transcode.Role) error {
+	if role != transcode.Auto || !plan.Blends() {
+		return nil
+	}
+	dir := ""
+	if i := strings.LastIndexByte(f.Path, '/'); i >= 0 {
+		dir = f.Path[:i]
+	}
+	return p.refusal(dir, v, plan.Info().MayBeLabels())
+}
+
+// Refuses returns a [Refusal] if a view refuses the samples of a directory of which
+// nobody said what they are. It looks at a few of them if nobody did yet.
+func (p *Server) Refuses(dir string, v transcode.Pipeline) error {
+	if !v.Blends() {
+		return nil
+	}
+	return p.refusal(dir, v, false)
+}
+
+func (p *Server) refusal(dir string, v transcode.Pipeline, suspect bool) error {
+	look := p.lookAt(dir, suspect)
+	if look.example == "" || !suspect && !p.o.Registry.Plan(v, look.info, transcode.Auto).Blends() {
+		return nil
+	}
+	r := &p.refusals
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := [2]string{dir, v.String()}
+	known := r.all[key]
+	if known == nil {
+		known = &Refusal{Dir: dir, View: v.String(), Example: look.example}
+		if len(r.all) < maxRefusals {
+			r.all[key] = known
+		} else {
+			known.told.Store(true)
+		}
+	}
+	return known
+}
+
+// lookAt returns what is known of a directory, after looking at it if that is nothing.
+// suspect: there is something to look at by now.
+func (p *Server) lookAt(dir string, suspect bool) *dirLook {
+	r := &p.refusals
+	r.mu.Lock()
+	look, ok := r.dirs.get(dir)
+	if ok && suspect {
+		select {
+		case <-look.done:
+			ok = !look.empty
+		default:
+		}
+	}
+	if !ok {
+		look = &dirLook{done: make(chan struct{})}
+		r.dirs.put(strings.Clone(dir), look, 0)
+		// Not on a thread of low priority: readers wait for it.
+		go p.look(dir, look)
+	}
+	r.mu.Unlock()
+	<-look.done
+	return look
+}
+
+// look looks at some of the samples of a directory, until one looks like a mask.
+func (p *Server) look(dir string, look *dirLook) {
+	defer close(look.done)
+	entries, err := p.List(dir)
+	if err != nil {
+		look.empty = true
+		return
+	}
+	var names []string
+	for _, e := range entries {
+		name := path.Join(dir, e.Name)
+		if f := p.o.Registry.FormatOf(name); !e.Dir && f != transcode.Unknown && f != transcode.JPEG && p.o.Roles.Of(name) == transcode.Auto {
+			names = append(names, name)
+		}
+	}
+	look.empty = len(names) == 0
+	for _, n := range []int{min(max(leastLooked, len(names)/4), mostLooked), mostBlank} {
+		n = min(n, len(names))
+		photos, blank := 0, ""
+		for _, name := range scattered(names, n) {
+			info, found := p.lookOf(name)
+			switch found {
+			case transcode.LookLabels:
+				look.example, look.info = name, info
+				return
+			case transcode.LookPhoto:
+				photos++
+			case transcode.LookBlank:
+				if info.MayBeLabels() {
+					blank, look.info = name, info
+				}
+			}
+		}
+		if photos > 0 || blank == "" {
+			return
+		}
+		// Most masks of a data set of defects are empty. Unless all were seen, some may
+		// not be.
+		if n == mostBlank && n < len(names) {
+			look.example = blank
+		}
+	}
+}
+
+// scattered chooses n names at random, one of each of n equal parts: files that belong
+// together lie side by side, so that every second one may be a mask. The same names
+// give the same choice.
+func scattered(names []string, n int) []string {
+	if n == len(names) {
+		return names
+	}
+	seed := fnv.New64a()
+	seed.Write([]byte(names[0]))
+	random := rand.New(rand.NewPCG(seed.Sum64(), uint64(n)))
+	some := make([]string, n)
+	for i := range some {
+		from, to := i*len(names)/n, (i+1)*len(names)/n
+		some[i] = names[from+random.IntN(to-from)]
+	}
+	return some
+}
+
+// lookOf tells what a sample looks like. Blank also are those that cannot be read, or
+// that no view blends.
+func (p *Server) lookOf(name string) (info transcode.Info, _ transcode.Look) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.stats.panics.Add(1)
+			p.log.Error("looking at a sample: panic", "sample", name, "cause", r)
+		}
+	}()
+	a, err := p.Stat(name)
+	if err != nil {
+		return info, transcode.LookBlank
+	}
+	j, err := p.job(File{Path: name, Identity: a.Identity}, p.refusals.pixels)
+	if err != nil || j.plan.Unchanged() || !j.plan.Info().MayBeLabels() {
+		return info, transcode.LookBlank
+	}
+	info = j.plan.Info()
+	pixels := int64(info.Width) * int64(info.Height) * int64(info.Mode.Channels())
+	// What takes nearly as much as its pixels may not be compressed at all.
+	if pixels >= largePixels && a.Size > pixels/4 && a.Size < pixels/10*9 {
+		return info, transcode.LookPhoto
+	}
+	// Not through the caches: nobody is going to ask for it.
+	made := (&product{from: &p.results}).hold()
+	defer made.release()
+	if err := p.run(context.Background(), p.readers, j, longest(j), made); err != nil {
+		return info, transcode.LookBlank
+	}
+	// An npy file ends in the samples.
+	data := made.split.Data
+	return info, transcode.LookOf(&transcode.Pixels{
+		Width: info.Width, Height: info.Height, Mode: info.Mode, Type: transcode.Uint8, Pix: data[int64(len(data))-pixels:],
+	})
+}

@@ -1,0 +1,250 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/draw"
+	"image/jpeg"
+	"image/png"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// colours is a mask whose colours are its labels.
+func colours(seed uint64) image.Image {
+	mask := pictures.Mask(60, 40, 12, seed)
+	img := image.NewNRGBA(mask.Rect)
+	draw.Draw(img, img.Rect, mask, image.Point{}, draw.Src)
+	return img
+}
+
+// blank is a picture of one colour.
+func blank() image.Image {
+	img := image.NewNRGBA(image.Rect(0, 0, 60, 40))
+	draw.Draw(img, img.Rect, image.Black, image.Point{}, draw.Src)
+	return img
+}
+
+func put(t testing.TB, root, name string, img image.Image) {
+	t.Helper()
+	var file bytes.Buffer
+	var err error
+	switch path.Ext(name) {
+	case ".jpg":
+		err = jpeg.Encode(&file, img, nil)
+	default:
+		err = png.Encode(&file, img)
+	}
+	at := filepath.Join(root, name)
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(at), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	data := file.Bytes()
+	if path.Ext(name) == ".bmp" {
+		info, err := registry.ProbeBytes(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err = registry.Plan(view(t, "bmp"), info, transcode.Auto).Run(t.Context(), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(at, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// maskTree has directories of masks and pictures. Those whose name begins with no are
+// refused by views that blend PNG files.
+func maskTree(t testing.TB) string {
+	root := t.TempDir()
+	photo := func(seed int) image.Image { return pictures.Photo(60, 40, uint64(seed)) }
+	for i := range 3 {
+		put(t, root, fmt.Sprintf("photos/%d.png", i), photo(i))
+		put(t, root, fmt.Sprintf("no-panoptic/%d.png", i), colours(uint64(i)))
+		put(t, root, fmt.Sprintf("no-bitmaps/%d.bmp", i), colours(uint64(i)))
+		put(t, root, fmt.Sprintf("no-pairs/%d.jpg", i), photo(i))
+		put(t, root, fmt.Sprintf("no-pairs/%d.png", i), colours(uint64(i)))
+		put(t, root, fmt.Sprintf("palette/%d.png", i), pictures.Mask(60, 40, 5, uint64(i)))
+		put(t, root, fmt.Sprintf("jpegs/%d.jpg", i), colours(uint64(i)))
+		put(t, root, fmt.Sprintf("blank/%d.png", i), blank())
+	}
+	put(t, root, "photos/blank.png", blank())
+	for i := range 40 {
+		put(t, root, fmt.Sprintf("no-mixed/%02d.png", i), photo(i))
+		put(t, root, fmt.Sprintf("no-mixed/%02d_mask.png", i), colours(uint64(i)))
+	}
+	// Two in a hundred are not empty, and no look is sure to find them.
+	for i := range 100 {
+		img := blank()
+		if i%50 == 25 {
+			img = colours(uint64(i))
+		}
+		put(t, root, fmt.Sprintf("no-defects/%02d.png", i), img)
+	}
+	return root
+}
+
+// TestRefuses says which views refuse which directories, from a dataset and from stores.
+func TestRefuses(t *testing.T) {
+	root := maskTree(t)
+	stores := map[string]*store.Store{}
+	d, err := source.Open(root, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for name, pack := range map[string]pack.Dataset{
+		"store":    {Registry: registry, Dir: d},
+		"L3 alone": {Registry: registry, Dir: d, Originals: pack.Drop, Represent: kind("l3")},
+	} {
+		at := filepath.Join(t.TempDir(), "store")
+		if _, err := store.Pack(context.Background(), at, pack, pack, store.PackOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.Open(at, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		stores[name] = s
+	}
+	for place, change := range map[string]func(*Options){
+		"dataset": nil,
+		"store":   func(o *Options) { o.Store, o.Source, o.Dataset = stores["store"], StoreTree(stores["store"]), nil },
+		"L3 alone": func(o *Options) {
+			o.Store, o.Source, o.Dataset = stores["L3 alone"], StoreTree(stores["L3 alone"]), nil
+		},
+	} {
+		t.Run(place, func(t *testing.T) {
+			f := newFixture(t, root, change)
+			dirs, err := f.List("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for spec, blends := range map[string]bool{
+				"resize16-bmp": true, "resize16-png": true, "jpeg90": true, "crop30-jpeg90": true, "center-npy": true, "grey-npy": true, "half-bmp": true,
+				"bmp": false, "npy": false, "png": false, "l3": false, "crop30-bmp": false, "float32-npy": false, "scan5": false, "original": false,
+			} {
+				v := view(t, spec)
+				for _, dir := range dirs {
+					entries, err := f.List(dir.Name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := blends && strings.HasPrefix(dir.Name, "no-")
+					for _, e := range entries {
+						name := path.Join(dir.Name, e.Name)
+						r, err := f.Resolve(context.Background(), 0, f.file(t, name), v)
+						if err == nil && r.Unchanged {
+							continue
+						}
+						refused := errors.Is(err, ErrRefused)
+						if err != nil && !refused && !errors.Is(err, errNoOriginal) || refused != want {
+							t.Fatalf("%s of %s: refused is %v: %v", spec, name, refused, err)
+						}
+					}
+				}
+			}
+			if n := f.Stats().Panics; n != 0 {
+				t.Errorf("%d panics", n)
+			}
+		})
+	}
+}
+
+func kind(name string) *transcode.Kind {
+	for _, k := range registry.Kinds() {
+		if k.Name == name {
+			return k
+		}
+	}
+	return nil
+}
+
+// TestRolesEndRefusals wants views to show what the user says is in a directory.
+func TestRolesEndRefusals(t *testing.T) {
+	root := t.TempDir()
+	const dir = `it's [a] {dir}`
+	for i := range 3 {
+		put(t, root, fmt.Sprintf("%s/%d.png", dir, i), colours(uint64(i)))
+		put(t, root, fmt.Sprintf("%d.png", i), colours(uint64(i)))
+	}
+	v := view(t, "resize16-png")
+	for _, c := range []struct{ dir, pattern string }{{dir, `it's \[a\] \{dir\}/*.png`}, {"", "/*.png"}} {
+		name := path.Join(c.dir, "1.png")
+		f := newFixture(t, root, nil)
+		_, err := f.Resolve(context.Background(), 0, f.file(t, name), v)
+		var refusal *Refusal
+		if !errors.As(err, &refusal) || refusal.Dir != c.dir || refusal.View != "resize16-png" {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if want := "--masks " + shellQuoted(c.pattern); !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q does not say %s in one line", err, want)
+		}
+		_, again := f.Resolve(context.Background(), 0, f.file(t, path.Join(c.dir, "2.png")), v)
+		if !errors.Is(again, err) || !refusal.First() || refusal.First() {
+			t.Errorf("%s is told more than once: %v", c.dir, again)
+		}
+		if list := f.Stats().Refused; len(list) != 1 || list[0] != refusal {
+			t.Errorf("the statistics have %v", list)
+		}
+		for _, roles := range []transcode.Roles{{Masks: []string{c.pattern}}, {Images: []string{c.pattern}}} {
+			f := newFixture(t, root, func(o *Options) { o.Roles = roles })
+			if _, err := f.Resolve(context.Background(), 0, f.file(t, name), v); err != nil {
+				t.Errorf("%v: %v", roles, err)
+			}
+		}
+	}
+	if got, want := shellQuoted(`it's`), `'it'\''s'`; got != want {
+		t.Errorf("quoted: %s", got)
+	}
+}
+
+// TestRefusesWhatCameLater adds masks to a directory that had none.
+func TestRefusesWhatCameLater(t *testing.T) {
+	root := t.TempDir()
+	put(t, root, "a/1.jpg", pictures.Photo(60, 40, 1))
+	f := newFixture(t, root, nil)
+	v := view(t, "resize16-bmp")
+	if _, err := f.Resolve(context.Background(), 0, f.file(t, "a/1.jpg"), v); err != nil {
+		t.Fatal(err)
+	}
+	put(t, root, "a/1.png", colours(1))
+	for _, name := range []string{"a/1.png", "a/1.jpg"} {
+		if _, err := f.Resolve(context.Background(), 0, f.file(t, name), v); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestScattered wants no regular distance between what is chosen.
+func TestScattered(t *testing.T) {
+	names := make([]string, 64)
+	for i := range names {
+		names[i] = fmt.Sprint(i)
+	}
+	odd := 0
+	seen := map[string]bool{}
+	for _, name := range scattered(names, 16) {
+		var i int
+		_, _ = fmt.Sscan(name, &i)
+		odd += i % 2
+		seen[name] = true
+	}
+	if len(seen) != 16 || odd < 3 || odd > 13 {
+		t.Errorf("%d chosen, %d of them odd", len(seen), odd)
+	}
+}

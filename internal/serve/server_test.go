@@ -1,0 +1,432 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+var registry = codecs.Default(transcode.Limits{})
+
+// views that between them take every way a file can be made.
+var views = []string{"original", "scan1", "scan5", "scan10", "bmp", "npy", "png", "resize64-bmp", "resize64-jpeg90", "scan2-resize32-npy"}
+
+// writeDataset makes a few samples and a file that is none.
+func writeDataset(t testing.TB) string {
+	t.Helper()
+	root := t.TempDir()
+	for i, name := range []string{"a.jpg", "b.jpg", "c.png"} {
+		var file bytes.Buffer
+		img := pictures.Photo(120+i, 90, uint64(i))
+		var err error
+		if filepath.Ext(name) == ".png" {
+			err = png.Encode(&file, img)
+		} else {
+			err = jpeg.Encode(&file, img, nil)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, name), file.Bytes(), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "labels.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// fixture is a producer over a dataset.
+type fixture struct {
+	*Server
+	root string
+}
+
+func newFixture(t testing.TB, root string, change func(*Options)) fixture {
+	t.Helper()
+	d, err := source.Open(root, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Registry: registry, Source: d, Dataset: d}
+	if change != nil {
+		change(&o)
+	}
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		d.Close()
+	})
+	return fixture{p, root}
+}
+
+func openOverlay(t testing.TB, dir string, max int64) *store.Overlay {
+	t.Helper()
+	o, err := store.OpenOverlay(dir, store.OverlayOptions{MaxBytes: max})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (f fixture) file(t testing.TB, name string) File {
+	t.Helper()
+	a, err := f.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return File{Path: name, Identity: a.Identity}
+}
+
+func view(t testing.TB, spec string) transcode.Pipeline {
+	t.Helper()
+	v, err := registry.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// read opens a file in a view and reads it whole, in pieces.
+func (f fixture) read(key Key, file File, v transcode.Pipeline) ([]byte, error) {
+	c, err := f.Open(context.Background(), key, file, v)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Release()
+	return io.ReadAll(io.NewSectionReader(c, 0, c.Size()+10))
+}
+
+// want computes the view by the plan alone.
+func want(t testing.TB, root, name string, v transcode.Pipeline) []byte {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !registry.IsSample(name) {
+		return src
+	}
+	info, err := registry.ProbeBytes(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := registry.Plan(v, info, transcode.Auto)
+	if plan.Unchanged() {
+		return src
+	}
+	out, err := plan.Run(context.Background(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestEveryViewFromEverywhere reads all views from all places they can come
+// from: they are the same bytes, and of the size that was promised.
+func TestEveryViewFromEverywhere(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	root := writeDataset(t)
+	packed := filepath.Join(t.TempDir(), "store")
+	d, err := source.Open(root, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	pack := pack.Dataset{Registry: registry, Dir: d, Originals: pack.Drop}
+	if _, err := store.Pack(context.Background(), packed, pack, pack, store.PackOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(packed, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 0)
+	defer overlay.Close()
+
+	places := map[string]func(*Options){
+		"dataset":            nil,
+		"dataset, overlay":   func(o *Options) { o.Overlay = overlay },
+		"overlay again":      func(o *Options) { o.Overlay = overlay },
+		"dataset and store":  func(o *Options) { o.Store = s },
+		"store with dataset": func(o *Options) { o.Store, o.Source = s, StoreTree(s) },
+		"store alone":        func(o *Options) { o.Store, o.Source, o.Dataset = s, StoreTree(s), nil },
+		"memfd":              func(o *Options) { o.Memfd = true },
+	}
+	for place, change := range places {
+		t.Run(place, func(t *testing.T) {
+			f := newFixture(t, root, change)
+			entries, err := f.List("")
+			if err != nil || len(entries) != 4 {
+				t.Fatalf("listed %v, %v", entries, err)
+			}
+			for i, spec := range views {
+				v := view(t, spec)
+				for j, e := range entries {
+					file := f.file(t, e.Name)
+					wanted := want(t, root, e.Name, v)
+					result, err := f.Resolve(context.Background(), 0, file, v)
+					if err != nil {
+						t.Fatalf("%s of %s: %v", spec, e.Name, err)
+					}
+					got, err := f.read(Key(i*10+j), file, v)
+					if place == "store alone" && result.Unchanged && filepath.Ext(e.Name) == ".jpg" {
+						if !errors.Is(err, errNoOriginal) {
+							t.Errorf("original that was not kept: %v", err)
+						}
+						continue
+					}
+					if err != nil {
+						t.Fatalf("%s of %s: %v", spec, e.Name, err)
+					}
+					if int64(len(got)) != result.Size || !bytes.Equal(got, wanted) {
+						t.Errorf("%s of %s: %d bytes, promised %d, want %d", spec, e.Name, len(got), result.Size, len(wanted))
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestProducedOnceForAllReaders(t *testing.T) {
+	f := newFixture(t, writeDataset(t), nil)
+	file, v := f.file(t, "a.jpg"), view(t, "resize64-bmp")
+	var readers sync.WaitGroup
+	for i := range 16 {
+		readers.Go(func() {
+			if _, err := f.read(Key(i), file, v); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	readers.Wait()
+	if made := f.Stats().Produced; made != 1 {
+		t.Errorf("produced %d times", made)
+	}
+	// Three fidelities are one representation.
+	for i, spec := range []string{"scan1", "scan5", "scan10"} {
+		if _, err := f.read(Key(100+i), file, view(t, spec)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made := f.Stats().Produced; made != 2 {
+		t.Errorf("after three fidelities: produced %d times", made)
+	}
+}
+
+func TestKeptAcrossMounts(t *testing.T) {
+	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "overlay")
+	for round, wantProduced := range []int64{2, 0} {
+		overlay := openOverlay(t, dir, 0)
+		f := newFixture(t, root, func(o *Options) { o.Overlay = overlay })
+		for i, name := range []string{"a.jpg", "b.jpg"} {
+			if _, err := f.read(Key(i), f.file(t, name), view(t, "scan5")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if made := f.Stats().Produced; made != wantProduced {
+			t.Errorf("round %d: produced %d, want %d", round, made, wantProduced)
+		}
+		f.Close()
+		overlay.Close()
+	}
+}
+
+func TestFullOverlayStillServes(t *testing.T) {
+	root := writeDataset(t)
+	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 100)
+	defer overlay.Close()
+	f := newFixture(t, root, func(o *Options) { o.Overlay = overlay })
+	v := view(t, "scan5")
+	got, err := f.read(1, f.file(t, "a.jpg"), v)
+	if err != nil || !bytes.Equal(got, want(t, root, "a.jpg", v)) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	f.Close()
+	if s := f.Stats(); s.Kept != 0 || !s.Background.Full {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestBackgroundPreparesTouchedViews(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 0)
+	defer overlay.Close()
+	f := newFixture(t, writeDataset(t), func(o *Options) { o.Overlay = overlay })
+	f.Prepare()
+	f.Touched(view(t, "original"))
+	f.Touched(view(t, "bmp")) // in closed form and not smaller: nothing to keep
+	f.Touched(view(t, "scan3"))
+	f.Touched(view(t, "scan5"))   // the same representation
+	f.Touched(view(t, "bmp-own")) // the same files
+	deadline := time.Now().Add(20 * time.Second)
+	for f.Stats().Background.Prepared < 2 || f.Stats().Background.View != "" {
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", f.Stats())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if s := f.Stats(); s.Produced != 2 || s.Kept != 2 {
+		t.Errorf("two JPEGs were to be prepared: %+v", s)
+	}
+	if n := len(f.background.known); n != 2 {
+		t.Errorf("%d views were prepared, want bmp and the scans", n)
+	}
+	f.Close()
+}
+
+func TestChangedSource(t *testing.T) {
+	for _, spec := range []string{"original", "scan5", "bmp", "resize64-jpeg90"} {
+		t.Run(spec, func(t *testing.T) {
+			f := newFixture(t, writeDataset(t), nil)
+			file, v := f.file(t, "a.jpg"), view(t, spec)
+			if spec != "original" {
+				// known by its header: the change must be noticed all the same
+				if _, err := f.Resolve(context.Background(), 0, file, v); err != nil {
+					t.Fatal(err)
+				}
+				f.products.clear()
+			}
+			b, err := os.ReadFile(filepath.Join(f.root, "b.jpg"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(f.root, "a.jpg"), b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.read(1, file, v); !errors.Is(err, ErrChanged) {
+				t.Errorf("rewritten: %v, want ErrChanged", err)
+			}
+			if got, err := f.read(2, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, want(t, f.root, "a.jpg", v)) {
+				t.Errorf("looked up again: %d bytes, %v", len(got), err)
+			}
+			if err := os.Remove(filepath.Join(f.root, "a.jpg")); err != nil {
+				t.Fatal(err)
+			}
+			f.products.clear()
+			if _, err := f.read(3, file, v); !errors.Is(err, ErrChanged) {
+				t.Errorf("removed: %v, want ErrChanged", err)
+			}
+		})
+	}
+}
+
+func TestBrokenSampleIsTriedOnce(t *testing.T) {
+	root := writeDataset(t)
+	name := filepath.Join(root, "a.jpg")
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, whole[:len(whole)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, root, nil)
+	v := view(t, "scan5")
+	for i := range 3 {
+		if _, err := f.read(Key(i), f.file(t, "a.jpg"), v); !errors.Is(err, transcode.ErrTruncated) {
+			t.Fatalf("%v, want truncated", err)
+		}
+	}
+	if s := f.Stats(); s.Failed != 1 {
+		t.Errorf("tried %d times", s.Failed)
+	}
+	if got, err := f.read(10, f.file(t, "a.jpg"), view(t, "original")); err != nil || len(got) != len(whole)/2 {
+		t.Errorf("the original: %d bytes, %v", len(got), err)
+	}
+	// mended, it is another version of the file and is tried again
+	if err := os.WriteFile(name, whole, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.read(11, f.file(t, "a.jpg"), v); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInterruptedReaderDoesNotSpoilTheOthers(t *testing.T) {
+	f := newFixture(t, writeDataset(t), nil)
+	file, v := f.file(t, "a.jpg"), view(t, "resize64-jpeg90")
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := f.Open(gone, 1, file, v); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+	if _, err := f.read(2, file, v); err != nil {
+		t.Errorf("the next reader: %v", err)
+	}
+}
+
+func TestMemfdBudgetIsAPromise(t *testing.T) {
+	root := writeDataset(t)
+	v := view(t, "bmp")
+	size := int64(len(want(t, root, "a.jpg", v)))
+	f := newFixture(t, root, func(o *Options) { o.Memfd, o.CacheBytes = true, size+size/2 })
+	first, err := f.Open(context.Background(), 1, f.file(t, "a.jpg"), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Memory() == nil {
+		t.Error("the first sample fits the budget and is in no memfd")
+	}
+	second, err := f.Open(context.Background(), 2, f.file(t, "b.jpg"), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Memory() != nil {
+		t.Error("two pinned samples are over the budget, and both in memfds")
+	}
+	got, err := io.ReadAll(io.NewSectionReader(second, 0, second.Size()))
+	if err != nil || !bytes.Equal(got, want(t, root, "b.jpg", v)) {
+		t.Errorf("uncached: %d bytes, %v", len(got), err)
+	}
+	first.Release()
+	second.Release()
+	f.Close()
+	if held := f.Stats().MemoryBytes; held != 0 {
+		t.Errorf("%d bytes are still held", held)
+	}
+}
+
+// TestReadPathDoesNotAllocate covers what every READ of an open file does.
+func TestReadPathDoesNotAllocate(t *testing.T) {
+	f := newFixture(t, writeDataset(t), nil)
+	file, v := f.file(t, "a.jpg"), view(t, "original")
+	if _, err := f.read(1, file, v); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 4096)
+	allocs := testing.AllocsPerRun(100, func() {
+		c := f.Acquire(1)
+		if _, err := c.ReadAt(buf, 0); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		c.Release()
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations a read", allocs)
+	}
+}

@@ -1,0 +1,93 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+)
+
+// StoreTree is the tree of a store.
+func StoreTree(s *store.Store) source.Tree { return storeTree{s} }
+
+type storeTree struct{ store *store.Store }
+
+func (t storeTree) List(dir string) ([]source.Entry, error) {
+	children, err := t.store.List(dir)
+	if err != nil {
+		return nil, notExist(err)
+	}
+	entries := make([]source.Entry, len(children))
+	for i, c := range children {
+		entries[i] = source.Entry{Name: c.Name, Dir: c.Kind == store.Dir}
+	}
+	return entries, nil
+}
+
+// Fresh is Stat: a store does not change.
+func (t storeTree) Fresh(name string) (source.Attr, error) { return t.Stat(name) }
+
+func (t storeTree) Stat(name string) (source.Attr, error) {
+	// whoever mounts a store owns what it shows
+	a := source.Attr{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
+	if name == "" {
+		a.Mode = fs.ModeDir | 0o555
+		return a, nil
+	}
+	s, err := t.store.Lookup(name)
+	if err != nil {
+		return source.Attr{}, notExist(err)
+	}
+	a.Identity = source.Identity(s.Source)
+	a.Mode = fs.FileMode(s.Mode).Perm()
+	if s.Kind == store.Dir {
+		a.Mode |= fs.ModeDir
+	}
+	return a, nil
+}
+
+// notExist turns the store's word for it into that of io/fs.
+func notExist(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("%w: %w", ErrNotExist, err)
+	}
+	return err
+}
+
+// openDataset opens a file of the dataset if it still is the one that was looked
+// up.
+func (p *Server) openDataset(f File) (*source.File, error) {
+	if p.o.Dataset == nil {
+		return nil, errNoOriginal
+	}
+	file, err := p.o.Dataset.Open(f.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		// It was there when it was looked up.
+		return nil, fmt.Errorf("%s: %w", f.Path, ErrChanged)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if file.Identity != f.Identity {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", f.Path, ErrChanged)
+	}
+	return file, nil
+}
+
+// datasetContent reads the dataset's own file, and after each read makes sure
+// that it still is the same file.
+type datasetContent struct{ *source.File }
+
+func (d datasetContent) Size() int64 { return d.Identity.Size }
+
+func (d datasetContent) ReadAt(b []byte, off int64) (int, error) {
+	n, err := d.File.ReadAt(b, off)
+	if changed := d.Verify(); changed != nil {
+		return 0, changed
+	}
+	return n, err
+}

@@ -1,0 +1,125 @@
+package serve
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pipefs/pipefs/mixer"
+)
+
+// TestDamagedCopyIsSpared: what an overlay keeps is a copy. When its bytes are
+// damaged readers get the right ones all the same, and the copy is made again.
+func TestDamagedCopyIsSpared(t *testing.T) {
+	root, dir := writeDataset(t), t.TempDir()
+	v := view(t, "resize64-bmp")
+	wanted := want(t, root, "a.jpg", v)
+	kept := openOverlay(t, dir, 0)
+	f := newFixture(t, root, func(o *Options) { o.Overlay = kept })
+	if got, err := f.read(1, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, wanted) {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+	if err := errors.Join(f.Close(), kept.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	kept = openOverlay(t, dir, 0)
+	damage(t, dir, wanted[len(wanted)/2:]) // once it is open, or it would notice
+	defer kept.Close()
+	f = newFixture(t, root, func(o *Options) { o.Overlay = kept })
+	c, err := f.Open(t.Context(), 1, f.file(t, "a.jpg"), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Release()
+	// Many readers at once; the damage is in the last part.
+	var readers sync.WaitGroup
+	for range 8 {
+		readers.Go(func() {
+			got := make([]byte, len(wanted))
+			if n, err := c.ReadAt(got, 0); n != len(wanted) || !bytes.Equal(got, wanted) {
+				t.Errorf("%d of %d bytes, %v", n, len(wanted), err)
+			}
+		})
+	}
+	readers.Wait()
+	if n := f.Stats().Mix.Spared; n != 1 {
+		t.Errorf("%d copies spared, want 1", n)
+	}
+	// The next one finds a whole copy.
+	f.Drop(1)
+	if got, err := f.read(2, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, wanted) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if n := f.Stats().Mix.Spared; n != 1 {
+		t.Errorf("the copy was not made again: %d spared", n)
+	}
+}
+
+// damage flips a bit in a pack of dir, where these bytes are.
+func damage(t *testing.T, dir string, where []byte) {
+	t.Helper()
+	packs, err := filepath.Glob(filepath.Join(dir, "*.pack*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pack := range packs {
+		b, err := os.ReadFile(pack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := bytes.Index(b, where); i >= 0 {
+			b[i] ^= 1
+			if err := os.WriteFile(pack, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatal("not in any pack")
+}
+
+// watcher is a policy that remembers the load.
+type watcher struct {
+	mixer.Longest
+	mu  sync.Mutex
+	saw []mixer.Load
+}
+
+func (w *watcher) Observe(l mixer.Load) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.saw = append(w.saw, l)
+}
+
+// TestFollowersAreToldTheLoad of a producer that works, and of one that rests.
+func TestFollowersAreToldTheLoad(t *testing.T) {
+	w := &watcher{}
+	f := newFixture(t, writeDataset(t), func(o *Options) { o.Policy, o.Workers = w, 1 })
+	file, v := f.file(t, "a.jpg"), view(t, "png")
+	var busy, idle bool
+	for key := Key(0); !busy || !idle; key++ {
+		if key > 100_000 || t.Context().Err() != nil {
+			t.Fatalf("busy seen: %v, idle seen: %v", busy, idle)
+		}
+		if busy {
+			time.Sleep(observeEvery / 4)
+		} else if _, err := f.read(key, file, v); err != nil {
+			t.Fatal(err)
+		}
+		f.Drop(key)
+		w.mu.Lock()
+		for _, l := range w.saw {
+			if l.Compute < 0 || l.Compute > 1.1 || l.Disk < 0 || l.Disk > 1.1 {
+				t.Errorf("impossible: %+v", l)
+			}
+			busy = busy || l.Compute > 0.5 && l.Disk > 0
+			idle = idle || busy && l == mixer.Load{}
+		}
+		w.mu.Unlock()
+	}
+}

@@ -1,0 +1,246 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options of Open.
+type Options struct {
+	// NoFollow refuses links that leave the dataset, absolute links included.
+	NoFollow bool
+	// Log receives a line for each entry that is left out; nil is silent.
+	Log *slog.Logger
+	// Limit is how fast the bytes of files are read, for measurements; nil is as fast
+	// as can be.
+	Limit Limit
+}
+
+// Dataset is an open dataset. It is safe for concurrent use.
+type Directory struct {
+	root  string
+	dirFD int // the root, open: a moved dataset keeps working
+	how   unix.OpenHow
+	log   *slog.Logger
+	limit Limit
+}
+
+// Identity of a file: two equal ones are taken to be the same bytes.
+type Identity struct {
+	Ino          uint64
+	Size         int64 // bytes
+	MTime, CTime int64 // ns since 1970
+}
+
+// Attr is what stat tells of a file or directory.
+type Attr struct {
+	Identity
+	Mode     fs.FileMode // type and permission bits
+	UID, GID uint32
+}
+
+// Entry is a member of a directory.
+type Entry struct {
+	Name string
+	Dir  bool
+	Link bool // it is a symbolic link to what it is shown as
+}
+
+// Open opens the dataset at root, which has to be a directory.
+func Open(root string, o Options) (*Directory, error) {
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := unix.Open(abs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %w", &fs.PathError{Op: "open", Path: abs, Err: err})
+	}
+	d := &Directory{root: abs, dirFD: dir, log: o.Log, limit: o.Limit}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if o.NoFollow {
+		d.how.Resolve = unix.RESOLVE_BENEATH
+	}
+	return d, nil
+}
+
+// Close releases the dataset; files opened from it stay open.
+func (d *Directory) Close() error { return unix.Close(d.dirFD) }
+
+// Root is the absolute path of the dataset.
+func (d *Directory) Root() string { return d.root }
+
+// path is the absolute path of a member.
+func (d *Directory) path(name string) string { return path.Join(d.root, name) }
+
+// openFD opens a path under the root by the rule for links.
+func (d *Directory) openFD(name string, flags uint64) (int, error) {
+	member := name
+	if member == "" {
+		member = "."
+	}
+	how := d.how
+	how.Flags = flags | unix.O_CLOEXEC
+	for {
+		fd, err := unix.Openat2(d.dirFD, member, &how)
+		if errors.Is(err, unix.ENOSYS) && how.Resolve == 0 { // before Linux 5.6
+			fd, err = unix.Openat(d.dirFD, member, int(how.Flags), 0)
+		}
+		switch {
+		case err == nil:
+			return fd, nil
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+		case errors.Is(err, unix.EXDEV) && how.Resolve != 0:
+			return -1, &fs.PathError{Op: "open", Path: d.path(name), Err: errOutside}
+		default:
+			return -1, &fs.PathError{Op: "open", Path: d.path(name), Err: err}
+		}
+	}
+}
+
+// errOutside is EACCES with an explanation.
+var errOutside = fmt.Errorf("a link leaves the dataset and links are not followed here: %w", unix.EACCES)
+
+// Stat returns the attributes of a file or directory, links followed.
+func (d *Directory) Stat(name string) (Attr, error) { return attr(d.stat(name)) }
+
+// Fresh is Stat of a file as it is now: a network file system asks its server, as it
+// does when a file is opened, where Stat may be answered by what it has cached.
+func (d *Directory) Fresh(name string) (Attr, error) {
+	at, member, flags := d.dirFD, name, unix.AT_STATX_FORCE_SYNC
+	if d.how.Resolve != 0 || name == "" {
+		fd, err := d.openFD(name, unix.O_PATH)
+		if err != nil {
+			return Attr{}, err
+		}
+		defer unix.Close(fd)
+		at, member, flags = fd, "", flags|unix.AT_EMPTY_PATH
+	}
+	var x unix.Statx_t
+	switch err := unix.Statx(at, member, flags, unix.STATX_BASIC_STATS, &x); {
+	case errors.Is(err, unix.ESTALE):
+		return Attr{}, fmt.Errorf("%s: %w", d.path(name), ErrChanged)
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // before Linux 4.11, and where it is filtered
+		return d.Stat(name)
+	case err != nil:
+		return Attr{}, &fs.PathError{Op: "stat", Path: d.path(name), Err: err}
+	}
+	st := unix.Stat_t{Ino: x.Ino, Size: int64(x.Size), Mode: uint32(x.Mode), Uid: x.Uid, Gid: x.Gid}
+	st.Mtim.Sec, st.Mtim.Nsec = x.Mtime.Sec, int64(x.Mtime.Nsec)
+	st.Ctim.Sec, st.Ctim.Nsec = x.Ctime.Sec, int64(x.Ctime.Nsec)
+	return attr(st, nil)
+}
+
+func attr(st unix.Stat_t, err error) (Attr, error) {
+	if err != nil {
+		return Attr{}, err
+	}
+	a := Attr{Identity: identity(&st), Mode: fs.FileMode(st.Mode & 0o777), UID: st.Uid, GID: st.Gid}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFDIR:
+		a.Mode |= fs.ModeDir
+	default:
+		a.Mode |= fs.ModeIrregular
+	}
+	return a, nil
+}
+
+func (d *Directory) stat(name string) (st unix.Stat_t, err error) {
+	if d.how.Resolve == 0 && name != "" {
+		// one system call where the rule for links is the kernel's own
+		if err := unix.Fstatat(d.dirFD, name, &st, 0); err != nil {
+			return st, &fs.PathError{Op: "stat", Path: d.path(name), Err: err}
+		}
+		return st, nil
+	}
+	fd, err := d.openFD(name, unix.O_PATH)
+	if err != nil {
+		return st, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Fstat(fd, &st); err != nil {
+		return st, &fs.PathError{Op: "stat", Path: d.path(name), Err: err}
+	}
+	return st, nil
+}
+
+// List returns the members of a directory that the mount shows, sorted by name:
+// regular files and directories, links followed.
+func (d *Directory) List(name string) ([]Entry, error) {
+	fd, err := d.openFD(name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), d.path(name))
+	defer f.Close()
+	found, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, 0, len(found))
+	for _, e := range found {
+		kind := e.Type()
+		link := kind&fs.ModeSymlink != 0
+		if link {
+			target, err := d.follow(path.Join(name, e.Name()))
+			if err != nil {
+				d.log.Warn("link left out", "path", d.path(path.Join(name, e.Name())), "cause", err)
+				continue
+			}
+			kind = target.Type()
+		}
+		switch {
+		case kind.IsDir():
+			entries = append(entries, Entry{Name: e.Name(), Dir: true, Link: link})
+		case kind.IsRegular():
+			entries = append(entries, Entry{Name: e.Name(), Link: link})
+		default:
+			d.log.Warn("special file left out", "path", d.path(path.Join(name, e.Name())), "type", kind)
+		}
+	}
+	sort.Slice(entries, func(i, j int) bool { return entries[i].Name < entries[j].Name })
+	return entries, nil
+}
+
+// errCycle marks a link to a directory that holds it.
+var errCycle = fmt.Errorf("the link leads back to a directory above it: %w", unix.ELOOP)
+
+// follow tells the type of a link's target, and refuses one that would make the
+// tree endless.
+func (d *Directory) follow(link string) (fs.FileMode, error) {
+	target, err := d.stat(link)
+	if err != nil {
+		return 0, err
+	}
+	switch target.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return 0, nil
+	case unix.S_IFDIR:
+	default:
+		return fs.ModeIrregular, nil
+	}
+	for above := link; above != ""; {
+		above, _ = path.Split(above)
+		above = strings.TrimSuffix(above, "/")
+		dir, err := d.stat(above)
+		if err != nil {
+			return 0, err
+		}
+		if dir.Dev == target.Dev && dir.Ino == target.Ino {
+			return 0, errCycle
+		}
+	}
+	return fs.ModeDir, nil
+}

@@ -1,0 +1,246 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// tree makes files, directories (names ending in /) and links (name -> target).
+func tree(t *testing.T, root string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		name, target, link := strings.Cut(name, " -> ")
+		full := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		switch {
+		case link:
+			err = os.Symlink(target, full)
+		case strings.HasSuffix(name, "/"):
+			err = os.MkdirAll(full, 0o755)
+		default:
+			err = os.WriteFile(full, []byte("content of "+name), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func open(t *testing.T, root string, o Options) *Directory {
+	t.Helper()
+	d, err := Open(root, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func list(t *testing.T, d *Directory, dir string) []string {
+	t.Helper()
+	entries, err := d.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, e := range entries {
+		if e.Dir {
+			e.Name += "/"
+		}
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+func TestListFollowsLinks(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	tree(t, outside, "blob", "dir/inner")
+	tree(t, root,
+		"b.jpg", "a.jpg", "empty/", "sub/c.jpg",
+		"link.jpg -> b.jpg", "linkdir -> sub", "dangling -> nowhere",
+		"self -> .", "sub/up -> ..", "loop -> loop",
+		"out.jpg -> "+outside+"/blob", "outdir -> "+outside+"/dir")
+	if err := unix.Mkfifo(filepath.Join(root, "fifo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	d := open(t, root, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	want := []string{"a.jpg", "b.jpg", "empty/", "link.jpg", "linkdir/", "out.jpg", "outdir/", "sub/"}
+	if diff := cmp.Diff(want, list(t, d, "")); diff != "" {
+		t.Errorf("root (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"c.jpg"}, list(t, d, "linkdir")); diff != "" {
+		t.Errorf("through a link (-want +got):\n%s", diff)
+	}
+	for _, left := range []string{"dangling", "self", "up", "loop", "fifo"} {
+		if !strings.Contains(log.String(), "/"+left) {
+			t.Errorf("no log line says that %s was left out:\n%s", left, log.String())
+		}
+	}
+	f, err := d.Open("outdir/inner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if data, err := f.ReadAll(); err != nil || string(data) != "content of dir/inner" {
+		t.Errorf("read %q, %v", data, err)
+	}
+}
+
+func TestNoFollowStaysInside(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	tree(t, outside, "secret")
+	tree(t, root, "a.jpg", "in.jpg -> a.jpg", "out.jpg -> "+outside+"/secret", "outdir -> "+outside)
+	d := open(t, root, Options{NoFollow: true})
+	if diff := cmp.Diff([]string{"a.jpg", "in.jpg"}, list(t, d, "")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// A name that was listed before the link was put in its place.
+	for _, name := range []string{"out.jpg", "outdir/secret", "../" + filepath.Base(outside) + "/secret"} {
+		if _, err := d.Open(name); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("Open(%q): %v, want permission denied", name, err)
+		}
+	}
+}
+
+func TestVerifyNoticesEveryChange(t *testing.T) {
+	changes := map[string]func(name string) error{
+		"rewritten": func(name string) error { return os.WriteFile(name, []byte("CONTENT OF a.jpg"), 0o644) },
+		"truncated": func(name string) error { return os.Truncate(name, 3) },
+		"appended": func(name string) error {
+			f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteString("more")
+			return err
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			tree(t, root, "a.jpg")
+			d := open(t, root, Options{})
+			f, err := d.Open("a.jpg")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if err := f.Verify(); err != nil {
+				t.Fatalf("before the change: %v", err)
+			}
+			if err := change(filepath.Join(root, "a.jpg")); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Verify(); !errors.Is(err, ErrChanged) {
+				t.Errorf("Verify: %v, want ErrChanged", err)
+			}
+			if _, err := f.ReadAll(); !errors.Is(err, ErrChanged) {
+				t.Errorf("ReadAll: %v, want ErrChanged", err)
+			}
+		})
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	root := t.TempDir()
+	tree(t, root, "a.jpg", "dir/")
+	if err := unix.Mkfifo(filepath.Join(root, "fifo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, root, Options{})
+	if _, err := d.Open("nowhere"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+	for _, name := range []string{"dir", "fifo"} { // the FIFO must not block
+		if _, err := d.Open(name); err == nil {
+			t.Errorf("Open(%q) succeeded", name)
+		}
+	}
+	if _, err := Open(filepath.Join(root, "a.jpg"), Options{}); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("a file as dataset: %v", err)
+	}
+}
+
+func TestADatasetThatIsMovedKeepsWorking(t *testing.T) {
+	parent := t.TempDir()
+	root := filepath.Join(parent, "old")
+	tree(t, root, "a.jpg")
+	d := open(t, root, Options{})
+	if err := os.Rename(root, filepath.Join(parent, "new")); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(t, d, ""); len(got) != 1 {
+		t.Errorf("listed %v", got)
+	}
+}
+
+// counted is a limit that notes what it is told.
+type counted struct {
+	began time.Time
+	bytes []int
+}
+
+func (c *counted) Begin() time.Time { return c.began }
+
+func (c *counted) Done(began time.Time, n int) {
+	if began.Equal(c.began) {
+		c.bytes = append(c.bytes, n)
+	}
+}
+
+// TestLimit: every read is told to what limits it, with what it really read.
+func TestLimit(t *testing.T) {
+	root := t.TempDir()
+	tree(t, root, "a")
+	limit := &counted{began: time.Now()}
+	d, err := Open(root, Options{Limit: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	f, err := d.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.ReadAt(make([]byte, 100), 8); n != 4 || !errors.Is(err, io.EOF) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if diff := cmp.Diff([]int{len("content of a"), 4}, limit.bytes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFreshIsStat(t *testing.T) {
+	root := t.TempDir()
+	tree(t, root, "a", "sub/b", "l -> sub/b", "out -> /etc/passwd")
+	for _, o := range []Options{{}, {NoFollow: true}} {
+		d := open(t, root, o)
+		for _, name := range []string{"", "a", "sub", "sub/b", "l", "out", "none", "a/b"} {
+			want, wantErr := d.Stat(name)
+			got, err := d.Fresh(name)
+			if got != want || errors.Is(err, fs.ErrNotExist) != errors.Is(wantErr, fs.ErrNotExist) || (err == nil) != (wantErr == nil) {
+				t.Errorf("%q: %+v, %v, and by Stat %+v, %v", name, got, err, want, wantErr)
+			}
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrChanged marks a file that is no longer the one that was seen before.
+var ErrChanged = errors.New("the file changed in the dataset")
+
+// Limit slows reading down, for measurements.
+type Limit interface {
+	// Begin is when a read begins, for Done.
+	Begin() time.Time
+	// Done waits until n bytes may have been read.
+	Done(began time.Time, n int)
+}
+
+// File is an open file of the dataset. It holds a bare descriptor: the read
+// path has no use for the runtime's poller, and pays for it.
+type File struct {
+	fd       int
+	name     string
+	limit    Limit
+	Identity Identity // when it was opened
+}
+
+func identity(st *unix.Stat_t) Identity {
+	return Identity{Ino: st.Ino, Size: st.Size, MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
+}
+
+// Open opens a regular file for reading.
+func (d *Directory) Open(name string) (*File, error) {
+	// O_NONBLOCK: a FIFO that took the file's place must not hang the reader.
+	fd, err := d.openFD(name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{fd: fd, name: d.path(name), limit: d.limit}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		f.Close()
+		return nil, &fs.PathError{Op: "stat", Path: f.name, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		f.Close()
+		return nil, &fs.PathError{Op: "open", Path: f.name, Err: errors.New("no regular file")}
+	}
+	f.Identity = identity(&st)
+	return f, nil
+}
+
+// Name is the absolute path of the file.
+func (f *File) Name() string { return f.name }
+
+// Close closes the file.
+func (f *File) Close() error { return unix.Close(f.fd) }
+
+// Scattered turns the system's read-ahead off for this opening of the file, before
+// anything is read: for who looks at headers, and at nothing else. Who reads the rest
+// afterwards is slower for it.
+func (f *File) Scattered() {
+	_ = unix.Fadvise(f.fd, 0, 0, unix.FADV_RANDOM) // only advice
+}
+
+// ReadAt implements [io.ReaderAt]. What it returned is of one piece with earlier
+// reads only if Verify agrees afterwards.
+func (f *File) ReadAt(b []byte, off int64) (int, error) {
+	if f.limit == nil {
+		return f.pread(b, off)
+	}
+	began := f.limit.Begin()
+	n, err := f.pread(b, off)
+	f.limit.Done(began, n)
+	return n, err
+}
+
+func (f *File) pread(b []byte, off int64) (int, error) {
+	done := 0
+	for done < len(b) {
+		n, err := unix.Pread(f.fd, b[done:], off+int64(done))
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return done, &fs.PathError{Op: "read", Path: f.name, Err: err}
+		case n == 0:
+			return done, io.EOF
+		default:
+			done += n
+		}
+	}
+	return done, nil
+}
+
+// Verify returns ErrChanged unless the open file still is what it was when it
+// was opened. Call it after reading: what was read before is then of one piece.
+func (f *File) Verify() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(f.fd, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: f.name, Err: err}
+	}
+	if identity(&st) != f.Identity {
+		return fmt.Errorf("%s: %w", f.name, ErrChanged)
+	}
+	return nil
+}
+
+// ReadAll reads the whole file and verifies that it did not change meanwhile.
+func (f *File) ReadAll() ([]byte, error) {
+	data := make([]byte, f.Identity.Size)
+	if _, err := f.ReadAt(data, 0); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s: %w", f.name, ErrChanged)
+		}
+		return nil, err
+	}
+	return data, f.Verify()
+}
