@@ -1,196 +1,173 @@
 package chart
 
-import "slices"
+import (
+	"math"
 
-// spread are all values that an axis of bars has to have room for.
-func spread(series []Series) []float64 {
-	values := []float64{0}
-	for i := range series {
-		s := &series[i]
-		for j := range s.Y {
-			if v, ok := s.value(j); ok {
-				values = append(values, v)
-				if low, high, ok := s.interval(j); ok {
-					values = append(values, low, high)
-				}
-			}
-		}
-	}
-	return values
-}
-
-// nameWidth is the room for the names of rows.
-func nameWidth(names []string, width float64) float64 {
-	w := 0.0
-	for _, n := range names {
-		w = max(w, widthOf(n, textSize, false))
-	}
-	return min(w, 0.36*width)
-}
-
-// xAxis draws the grid and the ticks of an axis of values, and its label.
-func xAxis(p pen, a axis, top, bottom, width float64, label string) float64 {
-	about := ticksOf(a.to - a.from)
-	last := -1e9
-	for _, v := range a.ticks(about) {
-		x := a.at(v)
-		c := grid
-		if v == 0 {
-			c = muted
-		}
-		p.line([]point{{x, top}, {x, bottom}}, 0.75, c, false)
-		t := tickText(v)
-		half := widthOf(t, smallSize, false) / 2
-		if x-half > last {
-			p.text(min(x, width-half), bottom+14, t, smallSize, false, middle, muted)
-			last = x + half + 4
-		}
-	}
-	p.text(a.from, bottom+30, shorten(label, smallSize, false, a.to-a.from), smallSize, false, start, muted)
-	return bottom + 36
-}
-
-// ticksOf is how many ticks have room.
-func ticksOf(length float64) int { return max(2, min(6, int(length/55))) }
+	"gonum.org/v1/plot"
+	gonum "gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
 
 // HorizontalBars is a group of bars a name, one for each series, with intervals where
 // they are known. x says what their length is.
 func HorizontalBars(title, x string, names []string, series ...Series) *Figure {
-	return &Figure{Title: title, draw: func(p pen, width, top float64) float64 {
-		top = legend(p, width, top, series, swatch(p))
-		thick := 9.0
-		if len(series) == 1 {
-			thick = 13
-		}
-		const gap = 1.5
-		group := max(float64(len(series))*(thick+gap), 16) + 9
-		values := spread(series)
-		a := linear(values, ticksOf(width/2))
-		left, right := nameWidth(names, width)+8, 0.0
-		for _, v := range values {
-			right = max(right, widthOf(Number(v), smallSize, false))
-		}
-		a.from, a.to = left, width-right-6
-		bottom := top + group*float64(len(names))
-		end0 := xAxis(p, a, top, bottom, width, x)
-		for i, name := range names {
-			centre := top + group*(float64(i)+0.5)
-			p.text(left-8, centre+4, shorten(name, textSize, false, left-8), textSize, false, end, ink)
-			y := centre - float64(len(series))*(thick+gap)/2 + gap/2
-			for j := range series {
-				if v, ok := series[j].value(i); ok {
-					p.area(box(a.at(0), y, a.at(v), y+thick), of(j))
-					tip := max(a.at(0), a.at(v))
-					if low, high, ok := series[j].interval(i); ok && high > low {
-						whisker(p, a.at(low), a.at(high), y+thick/2)
-						tip = max(tip, a.at(high))
-					}
-					p.text(tip+4, y+thick/2+3.5, Number(v), smallSize, false, start, muted)
-				}
-				y += thick + gap
-			}
-		}
-		return end0
-	}}
-}
-
-// whisker is an interval at the end of a bar.
-func whisker(p pen, x0, x1, y float64) {
-	p.line([]point{{x0, y}, {x1, y}}, 1.2, ink, false)
-	for _, x := range []float64{x0, x1} {
-		p.line([]point{{x, y - 2.5}, {x, y + 2.5}}, 1.2, ink, false)
-	}
+	return &Figure{Title: title, layout: bars{x, names, series, true, false}.layout}
 }
 
 // StackedBars is a bar a name, made up of the values of all series. x says what their
 // length is.
 func StackedBars(title, x string, names []string, series ...Series) *Figure {
-	return &Figure{Title: title, draw: func(p pen, width, top float64) float64 {
-		top = legend(p, width, top, series, swatch(p))
-		const thick, group = 15.0, 23.0
-		totals := make([]float64, len(names))
-		for i := range names {
-			for j := range series {
-				v, _ := series[j].value(i)
-				totals[i] += max(0, v)
-			}
-		}
-		a := linear(append([]float64{0}, totals...), ticksOf(width/2))
-		if m := slices.Max(append([]float64{0}, totals...)); m > 99.5 && m < 100.5 {
-			a.high = 100 // shares
-		}
-		left := nameWidth(names, width) + 8
-		a.from, a.to = left, width-10
-		bottom := top + group*float64(len(names))
-		end0 := xAxis(p, a, top, bottom, width, x)
-		for i, name := range names {
-			centre := top + group*(float64(i)+0.5)
-			p.text(left-8, centre+4, shorten(name, textSize, false, left-8), textSize, false, end, ink)
-			sum := 0.0
-			for j := range series {
-				v, ok := series[j].value(i)
-				if !ok || v <= 0 {
-					continue
-				}
-				x0, x1 := a.at(sum), a.at(sum+v)
-				p.area(box(x0, centre-thick/2, x1, centre+thick/2), of(j))
-				if t := Number(v); widthOf(t, smallSize, false)+6 < x1-x0 {
-					p.text((x0+x1)/2, centre+3.5, t, smallSize, false, middle, on(of(j)))
-				}
-				sum += v
-			}
-		}
-		return end0
-	}}
+	return &Figure{Title: title, layout: bars{x, names, series, true, true}.layout}
 }
 
 // Columns is a group of upright bars a name, one for each series. y says what their
 // height is.
 func Columns(title, y string, names []string, series ...Series) *Figure {
-	return &Figure{Title: title, draw: func(p pen, width, top float64) float64 {
-		top = legend(p, width, top, series, swatch(p))
-		a := linear(spread(series), 5)
-		plot := yAxis(p, &a, width, top, y)
-		each := (width - plot) / float64(max(1, len(names)))
-		bar := min(22, each*0.8/float64(max(1, len(series))))
-		for i, name := range names {
-			centre := plot + each*(float64(i)+0.5)
-			for j := range series {
-				v, ok := series[j].value(i)
-				if !ok {
-					continue
-				}
-				x := centre + bar*(float64(j)-float64(len(series))/2)
-				p.area(box(x+0.5, a.at(v), x+bar-0.5, a.at(0)), of(j))
-				if low, high, ok := series[j].interval(i); ok && high > low {
-					p.line([]point{{x + bar/2, a.at(low)}, {x + bar/2, a.at(high)}}, 1.2, ink, false)
-				}
-			}
-			p.text(centre, a.from+15, shorten(name, smallSize, false, each-4), smallSize, false, middle, ink)
-		}
-		return a.from + 22
-	}}
+	return &Figure{Title: title, layout: bars{y, names, series, false, false}.layout}
 }
 
-// yAxis places an axis of values below y = top, draws its grid, ticks and label, and
-// returns where the plot begins.
-func yAxis(p pen, a *axis, width, top float64, label string) float64 {
-	p.text(0, top+9, shorten(label, smallSize, false, width), smallSize, false, start, muted)
-	top += 22
-	a.to, a.from = top, top+max(170, min(250, 0.46*width))
-	ticks := a.ticks(5)
-	left := 0.0
-	for _, v := range ticks {
-		left = max(left, widthOf(tickText(v), smallSize, false))
+// bars is a group of bars for each name.
+type bars struct {
+	label               string // of the axis of values
+	names               []string
+	series              []Series
+	horizontal, stacked bool
+}
+
+// sizes are how thick a bar is and how far apart groups are.
+func (b bars) sizes(width vg.Length) (thick, group vg.Length) {
+	each := vg.Length(max(1, len(b.series)))
+	switch {
+	case !b.horizontal:
+		group = (width - 50) / vg.Length(max(1, len(b.names)))
+		return min(22, 0.8*group/each), group
+	case b.stacked:
+		return 15, 23
+	case each == 1:
+		return 14, 25
 	}
-	left += 7
-	for _, v := range ticks {
-		c := grid
-		if v == a.low {
-			c = muted
+	return 10.5, 10.5*each + 9
+}
+
+func (b bars) layout(width vg.Length) *layout {
+	p := newPlot()
+	l := &layout{plot: p, height: upright(width)}
+	thick, group := b.sizes(width)
+	// places of a series' bars, from the middle of their group, in groups
+	place := func(series int) float64 {
+		if b.stacked {
+			return 0
 		}
-		p.line([]point{{left, a.at(v)}, {width, a.at(v)}}, 0.75, c, false)
-		p.text(left-7, a.at(v)+3.5, tickText(v), smallSize, false, end, muted)
+		return float64(thick/group) * (float64(series) - float64(len(b.series)-1)/2)
 	}
-	return left
+	values, names := &p.Y, &p.X
+	if b.horizontal {
+		values, names = &p.X, &p.Y
+		l.height = group*vg.Length(len(b.names)) + axisHeight
+		p.Add(&gonum.Grid{Vertical: rule})
+	} else {
+		p.Add(&gonum.Grid{Horizontal: rule})
+	}
+
+	values.Min, values.Max = 0, 0
+	var under *gonum.BarChart
+	for i, s := range b.series {
+		chart := &gonum.BarChart{Values: make(gonum.Values, len(b.names)), Width: thick - 1, Color: of(i), Horizontal: b.horizontal, XMin: place(i)}
+		for j := range b.names {
+			chart.Values[j], _ = s.value(j)
+			if b.stacked {
+				chart.Values[j] = max(0, chart.Values[j])
+			} else if low, high, ok := s.interval(j); ok {
+				values.Min, values.Max = min(values.Min, low), max(values.Max, high)
+			}
+		}
+		if b.stacked {
+			if under != nil {
+				chart.StackOn(under)
+			}
+			under = chart
+		}
+		p.Add(chart)
+		l.legend = append(l.legend, key{s.Name, []plot.Thumbnailer{chart}})
+	}
+	p.Add(plotter(func(c draw.Canvas, p *plot.Plot) { b.annotate(c, p, place) }))
+
+	values.Label.Text = shorten(values.Label.TextStyle, b.label, 0.6*width)
+	switch {
+	case values.Min == values.Max:
+		values.Max = 1
+	case b.stacked && math.Abs(values.Max-100) < 0.5:
+		values.Max = 100 // shares
+	}
+	if !b.horizontal {
+		named(names, b.names, group-4)
+		fit(values, 10*width, 5, linear)
+		return l
+	}
+	named(names, b.names, 0.36*width)
+	names.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}} // the first is on top
+	fit(values, 0.6*width, ticksOn(0.6*width), linear)
+	values.Width, values.Tick.Length = 0, 0
+	if !b.stacked {
+		l.right = values.Tick.Label.Width(Number(values.Max)) + 4
+	}
+	return l
+}
+
+// annotate draws intervals, and values as numbers: beside bars, and in those that are
+// long enough where bars are stacked.
+func (b bars) annotate(c draw.Canvas, p *plot.Plot, place func(series int) float64) {
+	x, y := p.Transforms(&c)
+	at := func(name int, series int, v float64) vg.Point {
+		group := float64(name) + place(series)
+		if b.horizontal {
+			return vg.Point{X: x(v), Y: y(group)}
+		}
+		return vg.Point{X: x(group), Y: y(v)}
+	}
+	text := textStyle(smallSize, muted)
+	text.YAlign = draw.YCenter
+	for j := range b.names {
+		sum := 0.0
+		for i := range b.series {
+			s := &b.series[i]
+			v, ok := s.value(j)
+			if !ok {
+				continue
+			}
+			tip := max(0, v)
+			switch {
+			case b.stacked && v > 0:
+				from, to := at(j, i, sum), at(j, i, sum+v)
+				sum += v
+				inside := text
+				inside.XAlign, inside.Color = draw.XCenter, on(i)
+				if t := Number(v); text.Width(t)+6 < to.X-from.X {
+					c.FillText(inside, vg.Point{X: (from.X + to.X) / 2, Y: from.Y + 1}, t)
+				}
+			case !b.stacked:
+				if low, high, ok := s.interval(j); ok {
+					whisker(c, at(j, i, low), at(j, i, high))
+					tip = max(tip, high)
+				}
+				if end := at(j, i, tip); b.horizontal {
+					c.FillText(text, vg.Point{X: end.X + 4, Y: end.Y + 1}, Number(v))
+				}
+			}
+		}
+	}
+}
+
+// whisker is an interval, with a short line across at each end.
+func whisker(c draw.Canvas, from, to vg.Point) {
+	style := draw.LineStyle{Color: ink, Width: 1.2}
+	c.StrokeLines(style, []vg.Point{from, to})
+	across := vg.Point{X: 2.5}
+	if from.Y == to.Y {
+		across = vg.Point{Y: 2.5}
+	}
+	for _, end := range []vg.Point{from, to} {
+		c.StrokeLines(style, []vg.Point{end.Sub(across), end.Add(across)})
+	}
 }

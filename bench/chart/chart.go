@@ -2,11 +2,22 @@ package chart
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"html"
+	"image/color"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // Series are values of one kind.
@@ -26,7 +37,7 @@ func (s *Series) interval(i int) (low, high float64, ok bool) {
 	if i >= len(s.Low) || i >= len(s.High) || !finite(s.Low[i]) || !finite(s.High[i]) {
 		return 0, 0, false
 	}
-	return s.Low[i], s.High[i], true
+	return s.Low[i], s.High[i], s.High[i] > s.Low[i]
 }
 
 // value of the i-th bar; ok is false where there is none.
@@ -37,14 +48,29 @@ func (s *Series) value(i int) (float64, bool) {
 	return s.Y[i], true
 }
 
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
 // Figure is a chart that can be drawn at any width.
 type Figure struct {
 	Title string
 	// Caption is what a page says below the figure.
 	Caption string
 
-	// draw draws below y = top and returns where it ended.
-	draw func(p pen, width, top float64) float64
+	layout func(width vg.Length) *layout
+}
+
+// layout is a figure for one width, without its title.
+type layout struct {
+	plot   *plot.Plot
+	legend []key
+	height vg.Length // of the plot with its axes, without the legend
+	right  vg.Length // room on the right of the plot
+}
+
+// key is what the legend says of a series.
+type key struct {
+	name string
+	mark []plot.Thumbnailer
 }
 
 // Widths of figures, in points: of files, and of a telephone's screen.
@@ -56,28 +82,36 @@ const (
 
 // SVG writes a file.
 func (f *Figure) SVG(w io.Writer, width float64) error {
-	p := &svgPen{}
-	height := f.whole(p, width)
-	_, err := fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%s\" height=\"%s\" viewBox=\"0 0 %[1]s %[2]s\" color=\"%[3]s\" font-family=\"%[4]s\">\n"+
-		"<title>%[5]s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n%[6]s</svg>\n",
-		number(width), number(height), inkHex, family, escape(f.Title), p.b.String())
+	_, err := io.WriteString(w, f.svg(width, true))
 	return err
-}
-
-// PNG writes a file of two pixels a point.
-func (f *Figure) PNG(w io.Writer, width float64) error {
-	p := newPNGPen(width, f.whole(nowhere{}, width))
-	f.whole(p, width)
-	return p.encode(w)
 }
 
 // Inline is an svg element for a page, as wide as it is drawn if there is room for
 // it. It has no title, and the colour of the text around it. All text is escaped.
 func (f *Figure) Inline(width float64) string {
-	p := &svgPen{}
-	height := f.draw(p, width, 2) + 2
-	return fmt.Sprintf("<svg role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %s %s\" width=\"%[2]s\" height=\"%[3]s\" font-family=\"%[4]s\">\n%[5]s</svg>",
-		escape(f.Title), number(width), number(height), family, p.b.String())
+	return strings.NewReplacer(
+		hex(ink), "currentColor",
+		"fill:"+hex(muted), "fill:currentColor;fill-opacity:0.66", "stroke:"+hex(muted), "stroke:currentColor;stroke-opacity:0.66",
+		"stroke:"+hex(grid), "stroke:currentColor;stroke-opacity:0.16",
+	).Replace(f.svg(width, false))
+}
+
+func (f *Figure) svg(width float64, whole bool) string {
+	var b bytes.Buffer
+	f.draw(width, whole, func(w, h vg.Length) vg.CanvasSizer { return vgsvg.New(w, h) }).(*vgsvg.Canvas).WriteTo(&b)
+	_, svg, _ := strings.Cut(b.String(), "<svg") // after what only a file of its own begins with
+	return fmt.Sprintf("<svg role=\"img\" aria-label=\"%s\"", html.EscapeString(Clean(f.Title))) +
+		// Points are the page's pixels. Where the font is missing, one as wide takes its place.
+		strings.NewReplacer("pt\"", "\"", "font-family:Liberation Sans", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif").Replace(svg)
+}
+
+// PNG writes a file of two pixels a point.
+func (f *Figure) PNG(w io.Writer, width float64) error {
+	c := f.draw(width, true, func(w, h vg.Length) vg.CanvasSizer {
+		return vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(144))
+	})
+	_, err := vgimg.PngCanvas{Canvas: c.(*vgimg.Canvas)}.WriteTo(w)
+	return err
 }
 
 // Save writes a file, as SVG or PNG by its extension.
@@ -101,26 +135,81 @@ func (f *Figure) Save(file string) error {
 	return nil
 }
 
-// whole draws title and chart, and returns the height.
-func (f *Figure) whole(p pen, width float64) float64 {
-	in := shifted{p, margin}
-	top := float64(margin)
-	if f.Title != "" {
-		for _, line := range wrap(f.Title, titleSize, true, width-2*margin) {
-			in.text(0, top+titleSize, line, titleSize, true, start, ink)
-			top += titleSize + 5
-		}
-		top += 7
+// draw draws on a canvas that is as high as it has to be: with title and ground if
+// it is whole, otherwise the chart alone.
+func (f *Figure) draw(width float64, whole bool, canvas func(w, h vg.Length) vg.CanvasSizer) vg.CanvasSizer {
+	edge, title := vg.Length(0), ""
+	titles := textStyle(titleSize, ink)
+	titles.Font.Weight, titles.YAlign = bold, draw.YTop
+	if whole {
+		edge = margin
+		title = wrap(titles, f.Title, vg.Length(width)-2*margin)
 	}
-	return f.draw(in, width-2*margin, top) + margin
+	l := f.layout(vg.Length(width) - 2*edge)
+	top := edge
+	if title != "" {
+		top += titles.Height(title) + 10
+	}
+	rows := l.legendRows(vg.Length(width) - 2*edge)
+	height := top + legendLine*vg.Length(len(rows)) + l.height + edge
+	sized := canvas(vg.Length(width), height)
+	c := draw.New(sized)
+	if whole {
+		c.SetColor(color.White)
+		c.Fill(c.Path())
+	}
+	c = draw.Crop(c, edge, -edge, edge, 0)
+	c.FillText(titles, vg.Point{X: c.Min.X, Y: c.Max.Y - edge}, title)
+	c.Max.Y -= top
+	for _, row := range rows {
+		row.draw(c)
+		c.Max.Y -= legendLine
+	}
+	l.plot.Draw(draw.Crop(c, 0, -l.right, 0, 0))
+	return sized
 }
 
-// Lines draws series as lines with points.
-func Lines(file, title, x, y string, series ...Series) error {
-	return Curves(title, x, y, series...).Save(file)
+const (
+	legendLine = 19
+	legendMark = 11 // is as wide as this
+	legendGap  = 16
+)
+
+type legendRow []key
+
+// legendRows breaks the legend into rows. One series needs none.
+func (l *layout) legendRows(width vg.Length) []legendRow {
+	if len(l.legend) < 2 {
+		return nil
+	}
+	var rows []legendRow
+	left := vg.Length(0)
+	for _, k := range l.legend {
+		k.name = shorten(textStyle(textSize, ink), k.name, width-legendMark-5)
+		if left < k.width() || len(rows) == 0 {
+			rows, left = append(rows, nil), width
+		}
+		rows[len(rows)-1] = append(rows[len(rows)-1], k)
+		left -= k.width() + legendGap
+	}
+	return rows
 }
 
-// Bars draws groups of bars: Y of each series has a value for each name.
-func Bars(file, title, y string, names []string, series ...Series) error {
-	return Columns(title, y, names, series...).Save(file)
+func (k key) width() vg.Length { return legendMark + 5 + textStyle(textSize, ink).Width(k.name) }
+
+func (r legendRow) draw(c draw.Canvas) {
+	style := textStyle(textSize, ink)
+	for _, k := range r {
+		box := draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{Min: vg.Point{X: c.Min.X, Y: c.Max.Y - legendMark}, Max: vg.Point{X: c.Min.X + legendMark, Y: c.Max.Y}}}
+		for _, m := range k.mark {
+			m.Thumbnail(&box)
+		}
+		c.FillText(style, vg.Point{X: box.Max.X + 5, Y: box.Min.Y + 2}, k.name)
+		c.Min.X += k.width() + legendGap
+	}
 }
+
+// plotter draws what the library has no plotter for.
+type plotter func(c draw.Canvas, p *plot.Plot)
+
+func (f plotter) Plot(c draw.Canvas, p *plot.Plot) { f(c, p) }

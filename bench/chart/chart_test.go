@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot/vg"
 )
 
 func TestFiles(t *testing.T) {
@@ -23,13 +25,11 @@ func TestFiles(t *testing.T) {
 	}
 	for _, name := range []string{"lines.svg", "lines.png", "bars.svg"} {
 		file := filepath.Join(dir, name)
-		var err error
+		figure := Curves("Rates", "share", "samples/s", s...)
 		if name == "bars.svg" {
-			err = Bars(file, "Rates", "samples/s", []string{"25 MB/s", "50 MB/s", "100 MB/s"}, s...)
-		} else {
-			err = Lines(file, "Rates", "share", "samples/s", s...)
+			figure = Columns("Rates", "samples/s", []string{"25 MB/s", "50 MB/s", "100 MB/s"}, s...)
 		}
-		if err != nil {
+		if err := figure.Save(file); err != nil {
 			t.Fatal(err)
 		}
 		b, err := os.ReadFile(file)
@@ -44,7 +44,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: no picture of what was given: %.80q", name, b)
 		}
 	}
-	if err := Lines(filepath.Join(dir, "lines.gif"), "Rates", "", "", s...); err == nil {
+	if err := Curves("Rates", "", "", s...).Save(filepath.Join(dir, "lines.gif")); err == nil {
 		t.Error("a GIF was written")
 	}
 }
@@ -58,10 +58,11 @@ func kinds(names []string, s ...Series) map[string]*Figure {
 }
 
 // texts of a figure that is XML, with their places; those outside of it are an error.
-func texts(t *testing.T, svg string, width float64) map[string][]rectangle {
+func texts(t *testing.T, svg string, width float64) map[string][]vg.Rectangle {
 	t.Helper()
-	all := map[string][]rectangle{}
+	all := map[string][]vg.Rectangle{}
 	d := xml.NewDecoder(strings.NewReader(svg))
+	turned := 0 // depth of groups that are turned, as the label of the Y axis
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -70,32 +71,48 @@ func texts(t *testing.T, svg string, width float64) map[string][]rectangle {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, end := token.(xml.EndElement); end && turned > 0 {
+			turned--
+		}
 		e, ok := token.(xml.StartElement)
-		if !ok || e.Name.Local != "text" {
+		if !ok {
 			continue
 		}
 		a := map[string]string{}
 		for _, attr := range e.Attr {
 			a[attr.Name.Local] = attr.Value
 		}
+		if turned > 0 || strings.HasPrefix(a["transform"], "rotate") {
+			turned++
+		}
+		if turned > 0 || e.Name.Local != "text" {
+			continue
+		}
 		var s string
 		if err := d.DecodeElement(&s, &e); err != nil {
 			t.Fatal(err)
 		}
-		number := func(name string) float64 {
+		number := func(name string) vg.Length {
 			v, err := strconv.ParseFloat(a[name], 64)
 			if err != nil || !finite(v) {
 				t.Fatalf("%q: %s=%q", s, name, a[name])
 			}
-			return v
+			return vg.Length(v)
 		}
-		x, y, size := number("x"), number("y"), number("font-size")
-		w := widthOf(s, size, a["font-weight"] != "")
-		x -= w * map[string]float64{"": 0, "middle": 0.5, "end": 1}[a["text-anchor"]]
-		if x < -0.5 || x+w > width+0.5 {
+		style := textStyle(smallSize, ink)
+		_, size, _ := strings.Cut(a["style"], "font-size:")
+		size, _, _ = strings.Cut(size, "px")
+		if _, err := fmt.Sscan(size, &style.Font.Size); err != nil {
+			t.Fatalf("%q has no size: %v", s, a)
+		}
+		if strings.Contains(a["style"], "bold") {
+			style.Font.Weight = bold
+		}
+		x, y, w := number("x"), number("y"), style.Width(s)
+		if x < -0.5 || float64(x+w) > width+0.5 {
 			t.Errorf("%q is from %.1f to %.1f of %.0f", s, x, x+w, width)
 		}
-		all[s] = append(all[s], rectangle{x, y - 0.7*size, x + w, y})
+		all[s] = append(all[s], vg.Rectangle{Min: vg.Point{X: x, Y: y - 0.7*style.Font.Size}, Max: vg.Point{X: x + w, Y: y}})
 	}
 }
 
@@ -149,7 +166,7 @@ func TestLabels(t *testing.T) {
 				t.Fatalf("%s is there %d times", a, len(all[a]))
 			}
 			for _, b := range s.Labels[:i] {
-				if c := all[a][0].common(all[b][0]); c > 0 {
+				if c := common(all[a][0], all[b][0]); c > 0 {
 					t.Errorf("at %.0f %s covers %s by %.1f", width, a, b, c)
 				}
 			}
@@ -161,15 +178,15 @@ func TestLabels(t *testing.T) {
 func TestLengths(t *testing.T) {
 	svg := HorizontalBars("", "x", []string{"a", "b"}, Series{Y: []float64{50, 100}}).Inline(Wide)
 	length := func(path string) float64 {
-		var x0, y0, x1, y1 float64
-		if _, err := fmt.Sscanf(path, "M%f %fL%f %f", &x0, &y0, &x1, &y1); err != nil {
+		var x0, y0, x1, y1, x2, y2 float64
+		if _, err := fmt.Sscanf(path, "M%f,%fL%f,%fL%f,%f", &x0, &y0, &x1, &y1, &x2, &y2); err != nil {
 			t.Fatal(path, err)
 		}
-		return x1 - x0
+		return x2 - x0
 	}
 	var bars []float64
 	for _, line := range strings.Split(svg, "\n") {
-		if d, ok := strings.CutPrefix(line, `<path d="`); ok && strings.Contains(line, palette[0]) {
+		if d, ok := strings.CutPrefix(line, `<path d="`); ok && strings.Contains(line, hex(palette[0])) {
 			bars = append(bars, length(d))
 		}
 	}
@@ -178,24 +195,25 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-func TestAxis(t *testing.T) {
+func TestTicks(t *testing.T) {
 	for _, c := range []struct {
-		a     axis
-		about int
-		want  string
+		low, high float64
+		ticks     func(low, high float64, about int) []float64
+		want      string
 	}{
-		{linear([]float64{0, 3120}, 5), 5, "0 1000 2000 3000 4000"},
-		{linear([]float64{0.73, 1}, 5), 5, "0.7 0.8 0.9 1"},
-		{linear([]float64{-100, 30}, 5), 5, "-100 -50 0 50"},
-		{logarithmic(6, 331), 6, "5 10 20 50 100 200 500"},
-		{logarithmic(1, 1e6), 6, "1 10 100 1000 10000 100000 1e+06"},
+		{0, 3120, linear, "0 1,000 2,000 3,000 4,000"},
+		{0.73, 1, linear, "0.7 0.8 0.9 1"},
+		{-100, 30, linear, "-100 -50 0 50"},
+		{6, 331, logarithmic, "5 10 20 50 100 200 500"},
+		{1, 1e6, logarithmic, "1 100 10,000 1,000,000"},
+		{1e15, 1e15 + 0.1, linear, "1e+15 1e+15"},
 	} {
-		var ticks []string
-		for _, v := range c.a.ticks(c.about) {
-			ticks = append(ticks, strconv.FormatFloat(v, 'g', 6, 64))
+		var got []string
+		for _, v := range c.ticks(c.low, c.high, 5) {
+			got = append(got, tickText(v))
 		}
-		if got := strings.Join(ticks, " "); got != c.want {
-			t.Errorf("%+v: %s, want %s", c.a, got, c.want)
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("%g to %g: %s, want %s", c.low, c.high, got, c.want)
 		}
 	}
 }

@@ -1,210 +1,186 @@
 package chart
 
 import (
+	"cmp"
 	"math"
 	"slices"
+
+	"gonum.org/v1/plot"
+	gonum "gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // Scatter is points with their labels. An axis whose values are all above zero and
 // far apart is logarithmic, and says so.
 func Scatter(title, x, y string, series ...Series) *Figure {
-	return &Figure{Title: title, draw: func(p pen, width, top float64) float64 {
-		return drawPoints(p, width, top, x, y, series, false)
-	}}
+	return &Figure{Title: title, layout: points{x, y, series, false}.layout}
 }
 
 // Curves are points joined by lines.
 func Curves(title, x, y string, series ...Series) *Figure {
-	return &Figure{Title: title, draw: func(p pen, width, top float64) float64 {
-		return drawPoints(p, width, top, x, y, series, true)
-	}}
+	return &Figure{Title: title, layout: points{x, y, series, true}.layout}
+}
+
+type points struct {
+	x, y   string
+	series []Series
+	joined bool
 }
 
 // farApart is from when on an axis of points is logarithmic.
 const farApart = 30
 
-// placed is a point of a series where it is drawn.
-type placed struct {
-	point
-	series    int
-	label     string
-	low, high float64 // of the interval, on the drawing
-	interval  bool
-}
+// glyphs tell series apart where colours do not.
+var glyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.TriangleGlyph{}}
 
-func drawPoints(p pen, width, top float64, xLabel, yLabel string, series []Series, joined bool) float64 {
-	top = legend(p, width, top, series, func(i int, x, y float64) {
-		if joined {
-			p.line([]point{{x - 7, y}, {x + 7, y}}, 1.5, of(i), i > len(palette))
-		}
-		marker(p, x, y, i)
-	})
-	var xs, ys []float64
-	each(series, func(i, j int, x, y float64) {
-		xs, ys = append(xs, x), append(ys, y)
-		if low, high, ok := series[i].interval(j); ok {
-			ys = append(ys, low, high)
-		}
-	})
-	across := linear(xs, ticksOf(width))
-	if !joined && len(xs) > 1 && slices.Min(xs) > 0 && slices.Max(xs) > farApart*slices.Min(xs) {
-		across = logarithmic(slices.Min(xs), slices.Max(xs))
-		xLabel += " (logarithmic)"
-	}
-	up := linear(ys, 5)
-	left := yAxis(p, &up, width, top, yLabel)
-	across.from, across.to = left+6, width-10
-	xAxisOfPoints(p, across, up, width, xLabel)
-
-	var all []placed
-	each(series, func(i, j int, x, y float64) {
-		at := placed{point: point{across.at(x), up.at(y)}, series: i}
-		if j < len(series[i].Labels) {
-			at.label = shorten(series[i].Labels[j], smallSize, false, 0.4*width)
-		}
-		if low, high, ok := series[i].interval(j); ok && high > low {
-			at.low, at.high, at.interval = up.at(low), up.at(high), true
-		}
-		all = append(all, at)
-	})
-	var lines [][]point
-	if joined {
-		lines = make([][]point, len(series))
-		for _, q := range all {
-			lines[q.series] = append(lines[q.series], q.point)
-		}
-		for i, l := range lines {
-			if len(l) > 1 {
-				p.line(l, 1.5, of(i), i > len(palette))
-			}
-		}
-	}
-	for _, q := range all {
-		if q.interval {
-			p.line([]point{{q.x, q.low}, {q.x, q.high}}, 1, muted, false)
-		}
-	}
-	for _, q := range all {
-		marker(p, q.x, q.y, q.series)
-	}
-	label(p, all, lines, left+2, up.to-8, width, up.from)
-	return up.from + 36
-}
-
-// each calls f with all points that can be drawn.
-func each(series []Series, f func(i, j int, x, y float64)) {
-	for i, s := range series {
+func (c points) layout(width vg.Length) *layout {
+	p := newPlot()
+	l := &layout{plot: p, height: upright(width), right: 6}
+	p.Add(&gonum.Grid{Horizontal: rule})
+	var places []placed
+	for i, s := range c.series {
+		var xys gonum.XYs
 		for j := range min(len(s.X), len(s.Y)) {
-			if finite(s.X[j]) && finite(s.Y[j]) {
-				f(i, j, s.X[j], s.Y[j])
+			if !finite(s.X[j]) || !finite(s.Y[j]) {
+				continue
+			}
+			at := placed{series: i, XY: gonum.XY{X: s.X[j], Y: s.Y[j]}, low: s.Y[j], high: s.Y[j]}
+			if low, high, ok := s.interval(j); ok {
+				at.low, at.high = low, high
+				p.Y.Min, p.Y.Max = min(p.Y.Min, low), max(p.Y.Max, high)
+			}
+			if j < len(s.Labels) {
+				at.label = shorten(textStyle(smallSize, ink), s.Labels[j], 0.4*width)
+			}
+			xys, places = append(xys, at.XY), append(places, at)
+		}
+		dots := &gonum.Scatter{XYs: xys, GlyphStyle: draw.GlyphStyle{Color: of(i), Radius: 3.6, Shape: glyphs[i%len(glyphs)]}}
+		line := &gonum.Line{XYs: xys, LineStyle: draw.LineStyle{Color: of(i), Width: 1.5}}
+		if i >= len(palette) {
+			line.Dashes = []vg.Length{4, 2}
+		}
+		k := key{name: s.Name}
+		if c.joined {
+			p.Add(line)
+			k.mark = append(k.mark, line)
+		}
+		p.Add(dots)
+		k.mark = append(k.mark, dots)
+		l.legend = append(l.legend, k)
+	}
+	p.Add(plotter(func(to draw.Canvas, p *plot.Plot) { c.annotate(to, p, places) }))
+
+	ticks := linear
+	if !c.joined && len(places) > 1 && p.X.Min > 0 && p.X.Max > farApart*p.X.Min {
+		ticks, p.X.Scale = logarithmic, plot.LogScale{}
+		c.x += " (logarithmic)"
+	} else {
+		fromZero(&p.X)
+	}
+	fromZero(&p.Y)
+	fit(&p.X, width-60, ticksOn(width), ticks)
+	fit(&p.Y, 10*width, 5, linear)
+	p.X.Label.Text = shorten(p.X.Label.TextStyle, c.x, width-60)
+	p.Y.Label.Text = shorten(p.Y.Label.TextStyle, c.y, l.height-axisHeight)
+	p.Y.Width, p.Y.Tick.Length = 0, 0
+	return l
+}
+
+// fromZero makes an axis begin at zero, unless that is far away.
+func fromZero(a *plot.Axis) {
+	switch low, high := a.Min, a.Max; {
+	case low > high: // no points
+		a.Min, a.Max = 0, 1
+	case low == high && low != 0:
+		a.Min, a.Max = low-math.Abs(low)/10, high+math.Abs(high)/10
+	case low <= 0 || high-low >= high/2:
+		a.Min, a.Max = min(low, 0), max(high, 0)
+		if a.Min == a.Max {
+			a.Max = 1
+		}
+	}
+}
+
+// placed is a point with what stands beside it.
+type placed struct {
+	gonum.XY
+	series    int
+	low, high float64 // the interval of Y
+	label     string
+}
+
+// annotate draws intervals, and labels where they cover nothing, if there is such a
+// place, with a line to those that are not near.
+func (s points) annotate(c draw.Canvas, p *plot.Plot, all []placed) {
+	x, y := p.Transforms(&c)
+	around := func(at vg.Point, dx, dy vg.Length) vg.Rectangle {
+		return vg.Rectangle{Min: vg.Point{X: at.X - dx, Y: at.Y - dy}, Max: vg.Point{X: at.X + dx, Y: at.Y + dy}}
+	}
+	thin := draw.LineStyle{Color: muted, Width: 1}
+	var taken []vg.Rectangle
+	for i, q := range all {
+		at := vg.Point{X: x(q.X), Y: y(q.Y)}
+		taken = append(taken, around(at, 5, 5))
+		if q.high > q.low {
+			c.StrokeLine2(thin, at.X, y(q.low), at.X, y(q.high))
+			taken = append(taken, vg.Rectangle{Min: vg.Point{X: at.X - 1, Y: y(q.low)}, Max: vg.Point{X: at.X + 1, Y: y(q.high)}})
+		}
+		if s.joined && i > 0 && q.series == all[i-1].series {
+			from := vg.Point{X: x(all[i-1].X), Y: y(all[i-1].Y)}
+			steps := math.Ceil(math.Hypot(float64(at.X-from.X), float64(at.Y-from.Y)) / 3)
+			for k := range int(steps) {
+				taken = append(taken, around(from.Add(at.Sub(from).Scale(vg.Length(float64(k)/steps))), 1.5, 1.5))
 			}
 		}
 	}
-}
-
-func xAxisOfPoints(p pen, a, up axis, width float64, label string) {
-	last := math.Inf(-1)
-	p.line([]point{{a.from - 6, up.from}, {width, up.from}}, 0.75, muted, false)
-	for _, v := range a.ticks(ticksOf(a.to - a.from)) {
-		x, t := a.at(v), tickText(v)
-		half := widthOf(t, smallSize, false) / 2
-		p.line([]point{{x, up.from}, {x, up.from + 4}}, 0.75, muted, false)
-		if x = min(x, width-half); x-half > last {
-			p.text(x, up.from+15, t, smallSize, false, middle, muted)
-			last = x + half + 4
-		}
-	}
-	p.text(a.from-6, up.from+30, shorten(label, smallSize, false, width-a.from), smallSize, false, start, muted)
-}
-
-// marker of a series: its shape tells it apart where colours do not.
-func marker(p pen, x, y float64, i int) {
-	const r = 3.6
-	switch i % 4 {
-	case 0:
-		p.dot(x, y, r, of(i))
-	case 1:
-		p.area(box(x-r+0.3, y-r+0.3, x+r-0.3, y+r-0.3), of(i))
-	case 2:
-		p.area([]point{{x, y - r - 0.8}, {x + r + 0.6, y + r - 0.4}, {x - r - 0.6, y + r - 0.4}}, of(i))
-	case 3:
-		p.area([]point{{x, y - r - 1}, {x + r + 1, y}, {x, y + r + 1}, {x - r - 1, y}}, of(i))
-	}
-}
-
-// area taken by something.
-type rectangle struct{ x0, y0, x1, y1 float64 }
-
-// common is the area of two rectangles together.
-func (r rectangle) common(o rectangle) float64 {
-	w, h := min(r.x1, o.x1)-max(r.x0, o.x0), min(r.y1, o.y1)-max(r.y0, o.y0)
-	if w <= 0 || h <= 0 {
-		return 0
-	}
-	return w * h
-}
-
-// label writes labels beside points where they cover nothing, if there is such a
-// place, and draws a line to those that are not near.
-func label(p pen, all []placed, lines [][]point, x0, y0, x1, y1 float64) {
-	const r, height = 5.0, smallSize
-	var taken []rectangle
-	for _, q := range all {
-		taken = append(taken, rectangle{q.x - r, q.y - r, q.x + r, q.y + r})
-		if q.interval {
-			taken = append(taken, rectangle{q.x - 1, q.high, q.x + 1, q.low})
-		}
-	}
-	for _, l := range lines {
-		for i := 1; i < len(l); i++ {
-			n := math.Ceil(math.Hypot(l[i].x-l[i-1].x, l[i].y-l[i-1].y) / 3)
-			for k := range int(n) {
-				t := float64(k) / n
-				x, y := l[i-1].x+t*(l[i].x-l[i-1].x), l[i-1].y+t*(l[i].y-l[i-1].y)
-				taken = append(taken, rectangle{x - 1.5, y - 1.5, x + 1.5, y + 1.5})
-			}
-		}
-	}
-	order := make([]int, len(all))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(all[a].x - all[b].x) })
-	for _, i := range order {
-		q := all[i]
+	style := textStyle(smallSize, ink)
+	thin.Width = 0.6
+	ordered := slices.SortedStableFunc(slices.Values(all), func(a, b placed) int { return cmp.Compare(a.X, b.X) })
+	for _, q := range ordered {
 		if q.label == "" {
 			continue
 		}
-		w := widthOf(q.label, smallSize, false)
-		best, least, far := rectangle{}, math.Inf(1), false
-		for ring := range 6 {
-			d := 7 + 9*float64(ring)
-			for _, way := range [][2]float64{{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {0.8, -0.8}, {0.8, 0.8}, {-0.8, -0.8}, {-0.8, 0.8}} {
-				cx, cy := q.x+way[0]*d, q.y+way[1]*d
-				at := rectangle{cx, cy - height/2, cx + w, cy + height/2}
-				switch {
-				case way[0] < 0:
-					at.x0, at.x1 = cx-w, cx
-				case way[0] == 0:
-					at.x0, at.x1 = cx-w/2, cx+w/2
-				}
-				cost := 2 * float64(ring)
-				for _, t := range taken {
-					cost += 10 * at.common(t)
-				}
-				out := w*height - at.common(rectangle{x0, y0, x1, y1})
-				if cost += 50 * out; cost < least {
-					best, least, far = at, cost, ring > 0
-				}
-			}
+		at := vg.Point{X: x(q.X), Y: y(q.Y)}
+		box := freePlace(at, style.Width(q.label), smallSize, taken, c.Rectangle)
+		near := vg.Point{X: max(box.Min.X, min(at.X, box.Max.X)), Y: max(box.Min.Y, min(at.Y, box.Max.Y))}
+		if away := near.Sub(at); away.Dot(away) > 81 {
+			c.StrokeLine2(thin, at.X+away.X/2, at.Y+away.Y/2, near.X, near.Y)
 		}
-		if far {
-			near := point{max(best.x0, min(q.x, best.x1)), max(best.y0, min(q.y, best.y1))}
-			if d := math.Hypot(near.x-q.x, near.y-q.y); d > 9 {
-				p.line([]point{{q.x + (near.x-q.x)*5/d, q.y + (near.y-q.y)*5/d}, near}, 0.6, muted, false)
-			}
-		}
-		p.text(best.x0, best.y1-1.5, q.label, smallSize, false, start, ink)
-		taken = append(taken, best)
+		c.FillText(style, vg.Point{X: box.Min.X, Y: box.Min.Y + 2}, q.label)
+		taken = append(taken, box)
 	}
+}
+
+// freePlace is the rectangle around a point that covers the least of what is taken,
+// near the point and within bounds if possible.
+func freePlace(at vg.Point, width, height vg.Length, taken []vg.Rectangle, bounds vg.Rectangle) vg.Rectangle {
+	best, least := vg.Rectangle{}, math.Inf(1)
+	for ring := range 6 {
+		d := 7 + 9*vg.Length(ring)
+		for _, way := range []vg.Point{{X: 1}, {X: -1}, {Y: 1}, {Y: -1}, {X: 0.8, Y: 0.8}, {X: 0.8, Y: -0.8}, {X: -0.8, Y: 0.8}, {X: -0.8, Y: -0.8}} {
+			corner := at.Add(way.Scale(d)).Sub(vg.Point{Y: height / 2})
+			switch {
+			case way.X < 0:
+				corner.X -= width
+			case way.X == 0:
+				corner.X -= width / 2
+			}
+			box := vg.Rectangle{Min: corner, Max: corner.Add(vg.Point{X: width, Y: height})}
+			cost := 2*float64(ring) + 50*(float64(width*height)-common(box, bounds))
+			for _, t := range taken {
+				cost += 10 * common(box, t)
+			}
+			if cost < least {
+				best, least = box, cost
+			}
+		}
+	}
+	return best
+}
+
+// common is the area of two rectangles together.
+func common(a, b vg.Rectangle) float64 {
+	w, h := min(a.Max.X, b.Max.X)-max(a.Min.X, b.Min.X), min(a.Max.Y, b.Max.Y)-max(a.Min.Y, b.Min.Y)
+	return float64(max(0, w) * max(0, h))
 }

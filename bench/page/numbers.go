@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/pipefs/pipefs/bench/chart"
 	"github.com/pipefs/pipefs/bench/stats"
@@ -75,20 +72,6 @@ func Within(i stats.Interval, n int) Cell {
 		c.Small = Number(i.Low) + " – " + Number(i.High)
 	}
 	return c
-}
-
-// clean makes a text of what may be a file's name: no control characters, no marks
-// that turn the direction of writing, nothing that is not UTF-8.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r) && r != '\u00a0':
-			return utf8.RuneError
-		}
-		return r
-	}, s)
 }
 
 // plural writes a count with its noun.

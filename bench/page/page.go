@@ -64,7 +64,7 @@ type Cell struct {
 var source string
 
 var pages = template.Must(template.New("page").Funcs(template.FuncMap{
-	"clean": clean,
+	"clean": chart.Clean,
 	// chart escapes all text in its figures
 	"wide":   func(f *chart.Figure) template.HTML { return template.HTML(f.Inline(chart.Wide)) },
 	"narrow": func(f *chart.Figure) template.HTML { return template.HTML(f.Inline(chart.Narrow)) },

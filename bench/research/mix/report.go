@@ -97,9 +97,9 @@ func (r *results) draw(dir string) error {
 		file := func(name string) string { return filepath.Join(dir, fmt.Sprintf("mix-%s-%s.svg", format, name)) }
 		title := strings.ToUpper(format) + " and raw pixels"
 		errs = append(errs,
-			chart.Lines(file("apart"), title+": loading and decoding apart", "share raw", "samples/s", apart...),
-			chart.Lines(file("together"), title+": through the mount", "share raw", "samples/s", together...),
-			chart.Bars(file("bars"), title, "samples/s", names, bars...))
+			chart.Curves(title+": loading and decoding apart", "share materialized", "samples/s", apart...).Save(file("apart")),
+			chart.Curves(title+": through the mount", "share materialized", "samples/s", together...).Save(file("together")),
+			chart.Columns(title, "samples/s", names, bars...).Save(file("bars")))
 	}
 	return errors.Join(errs...)
 }

@@ -37,9 +37,9 @@ func (f *figure) draw(file string) error {
 		series = append(series, chart.Series{Name: l.Name, X: l.X, Y: l.Y})
 	}
 	if len(f.Names) > 0 {
-		return chart.Bars(file, f.Title, f.Y, f.Names, series...)
+		return chart.Columns(f.Title, f.Y, f.Names, series...).Save(file)
 	}
-	return chart.Lines(file, f.Title, f.X, f.Y, series...)
+	return chart.Curves(f.Title, f.X, f.Y, series...).Save(file)
 }
 
 const preamble = `# Reproduction
