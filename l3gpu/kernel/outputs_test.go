@@ -163,8 +163,8 @@ func TestPhotographs(t *testing.T) {
 	}
 }
 
-// report says what n samples cost, and where if PIPEFS_HOT is set. PIPEFS_COUNTS names a
-// directory for what scripts/sass needs.
+// report says what n samples cost. PIPEFS_COUNTS names a directory for what scripts/sass
+// needs; only the counts of a hot run go there.
 func report(t *testing.T, name string, stats map[string]*ptxvm.Stats, n int, hot bool) {
 	t.Helper()
 	for entry, s := range stats {
@@ -181,13 +181,6 @@ func report(t *testing.T, name string, stats map[string]*ptxvm.Stats, n int, hot
 		lanes := 32 * float64(s.Total.Warps) / float64(n)
 		t.Logf("%s %s: %.1f lane-instructions a sample of which %.0f%% do something, %.2f bank conflicts, %.2f sectors, %.2f global and %.2f shared accesses a 32 samples",
 			entry, name, lanes, 100*float64(s.Total.Lanes)/float64(32*s.Total.Warps), per(s.BankConflicts, n), per(s.GlobalSectors, n), per(s.GlobalAccesses, n), per(s.SharedAccesses, n))
-		if os.Getenv("PIPEFS_HOT") == "" || !hot {
-			continue
-		}
-		t.Log(s)
-		for _, l := range s.Hot(60) {
-			t.Logf("%5d %7.3f %s", l.Line, 32*float64(l.Warps)/float64(n), l.Text)
-		}
 	}
 }
 

@@ -109,7 +109,7 @@ func decode(t testing.TB, build int, items []item, seed uint64) ([]result, map[s
 	for _, l := range p.Launches {
 		params, err := program.Pack(l.Entry, ptxvm.U64(recordsAt), ptxvm.U64(patchesAt+uint64(l.First*patchLen)), ptxvm.U32(uint32(l.Count)), ptxvm.U64(status))
 		must(err)
-		s, err := program.Launch(l.Entry, [3]uint32{uint32(l.Blocks), 1, 1}, [3]uint32{Threads, 1, 1}, 0, params)
+		s, err := program.Launch(l.Entry, uint32(l.Blocks), Threads, params)
 		must(err)
 		stats[l.Entry] = s
 	}

@@ -144,6 +144,6 @@ func (m *machine) launch(payload []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = m.program.Launch(string(name), [3]uint32{l.Blocks, 1, 1}, [3]uint32{l.Threads, 1, 1}, 0, params)
+	_, err = m.program.Launch(string(name), l.Blocks, l.Threads, params)
 	return err
 }

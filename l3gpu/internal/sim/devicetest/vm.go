@@ -57,13 +57,15 @@ func (m *VM) Load(ptx string) (Program, error) {
 
 type program struct{ p *ptxvm.Program }
 
-func (p program) Has(function string) bool {
-	_, ok := p.p.Module().Entry(function)
-	return ok
-}
+func (p program) Has(function string) bool { return p.p.Module().Has(function) }
 
 func (p program) Launch(function string, l device.Launch) error {
-	_, err := p.p.Launch(function, l.Grid, l.Block, l.Shared, l.Params)
+	var err error
+	if l.Grid[1]*l.Grid[2]*l.Block[1]*l.Block[2] != 1 || l.Shared != 0 {
+		err = fmt.Errorf("a grid of %v blocks of %v threads and %d bytes", l.Grid, l.Block, l.Shared)
+	} else {
+		_, err = p.p.Launch(function, l.Grid[0], l.Block[0], l.Params)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", function, err)
 	}

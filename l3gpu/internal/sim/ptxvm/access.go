@@ -14,36 +14,19 @@ func (w *warp) checkAligned(lane int, addr uint64, size int) {
 	}
 }
 
-// resolve says which space a generic address is in, and where there.
-func resolve(sp space, addr uint64) (space, uint64) {
-	if sp != spGeneric {
-		return sp, addr
-	}
-	for _, s := range [...]space{spShared, spLocal, spParam} {
-		if a := addr - window(s); a < windowSize {
-			return s, a
-		}
-	}
-	return spGlobal, addr
-}
-
 // memory returns the n bytes a lane accesses, after all checks but alignment.
 func (w *warp) memory(sp space, lane int, addr uint64, n int, write bool) []byte {
-	sp, addr = resolve(sp, addr)
 	switch sp {
-	case spGlobal, spConst:
-		return w.global(sp, lane, addr, n, write)
+	case spGlobal:
+		return w.global(lane, addr, n, write)
 	case spShared:
-		return w.sharedMemory(lane, addr, n, write, false)
+		return w.sharedMemory(lane, addr, n, write)
 	case spParam:
-		if addr < localParams {
-			p := w.b.l.params
-			if write || addr+uint64(n) > uint64(len(p)) {
-				w.fail(OutOfBounds, lane, addr, "%d bytes at %#x of %d bytes of parameters", n, addr, len(p))
-			}
-			return p[addr : addr+uint64(n)]
+		p := w.b.l.params
+		if write || addr+uint64(n) > uint64(len(p)) {
+			w.fail(OutOfBounds, lane, addr, "%d bytes at %#x of %d bytes of parameters", n, addr, len(p))
 		}
-		addr -= localParams
+		return p[addr : addr+uint64(n)]
 	}
 	size := uint64(w.b.l.k.local)
 	if addr >= size || uint64(n) > size-addr {
@@ -53,7 +36,7 @@ func (w *warp) memory(sp space, lane int, addr uint64, n int, write bool) []byte
 	return w.local[at : at+uint64(n)]
 }
 
-func (w *warp) global(sp space, lane int, addr uint64, n int, write bool) []byte {
+func (w *warp) global(lane int, addr uint64, n int, write bool) []byte {
 	a := w.last
 	if a == nil || addr-a.base >= uint64(len(a.data)) {
 		if a = w.b.l.d.find(addr); a != nil {
@@ -73,18 +56,11 @@ func (w *warp) global(sp space, lane int, addr uint64, n int, write bool) []byte
 		}
 		w.fail(OutOfBounds, lane, addr, "%d bytes at %#x, byte %d of %s of %d", n, addr, off, a.what(), len(a.data))
 	}
-	if a.constant != (sp == spConst) && (write || sp == spConst) {
-		w.fail(ReadOnly, lane, addr, "%s access to %s", sp, a.what())
-	}
 	wr := a.written[off : off+uint64(n)]
-	switch {
-	case write:
+	if write {
 		set(wr)
-	case w.b.l.d.opts.AllowUninitialised:
-	default:
-		if i := unwritten(wr); i >= 0 {
-			w.fail(Uninitialised, lane, addr, "byte %d of %s of %d", off+uint64(i), a.what(), len(a.data))
-		}
+	} else if i := unwritten(wr); i >= 0 {
+		w.fail(Uninitialised, lane, addr, "byte %d of %s of %d", off+uint64(i), a.what(), len(a.data))
 	}
 	return a.data[off : off+uint64(n)]
 }
@@ -96,24 +72,18 @@ func (a *alloc) what() string {
 	return "an allocation"
 }
 
-func (w *warp) sharedMemory(lane int, addr uint64, n int, write, atomic bool) []byte {
+func (w *warp) sharedMemory(lane int, addr uint64, n int, write bool) []byte {
 	s := &w.b.shared
 	if size := uint64(len(s.data)); addr >= size || uint64(n) > size-addr {
 		w.fail(OutOfBounds, lane, addr, "%d bytes at %#x of %d bytes of shared memory", n, addr, size)
 	}
 	end := addr + uint64(n)
-	switch {
-	case write:
+	if write {
 		set(s.written[addr:end])
-	case w.b.l.d.opts.AllowUninitialised:
-	default:
-		if i := unwritten(s.written[addr:end]); i >= 0 {
-			w.fail(Uninitialised, lane, addr, "byte %#x of shared memory", addr+uint64(i))
-		}
+	} else if i := unwritten(s.written[addr:end]); i >= 0 {
+		w.fail(Uninitialised, lane, addr, "byte %#x of shared memory", addr+uint64(i))
 	}
-	if s.shadow != nil {
-		w.checkRace(lane, addr, n, write, atomic)
-	}
+	w.checkRace(lane, addr, n, write)
 	return s.data[addr:end]
 }
 
@@ -144,16 +114,13 @@ func put(b []byte, v uint64) {
 
 func runLoad(w *warp, in *instr, m uint32) {
 	n := in.size * len(in.vec)
-	if in.strong {
-		w.polls++
-	}
-	w.countAccess(in.space, in.a, in.off, m, n, false)
+	w.countAccess(in, m, n)
 	for l := range lanes(m) {
 		addr := w.regs[in.a+l] + in.off
 		if addr&uint64(n-1) != 0 {
 			w.checkAligned(l, addr, n)
 		}
-		if w.b.l.workers > 1 && in.space <= spGlobal {
+		if in.space == spGlobal {
 			w.locked(addr, func() { w.load(in, l, addr, n) })
 		} else {
 			w.load(in, l, addr, n)
@@ -174,13 +141,13 @@ func (w *warp) load(in *instr, l int, addr uint64, n int) {
 
 func runStore(w *warp, in *instr, m uint32) {
 	n := in.size * len(in.vec)
-	w.countAccess(in.space, in.a, in.off, m, n, true)
+	w.countAccess(in, m, n)
 	for l := range lanes(m) {
 		addr := w.regs[in.a+l] + in.off
 		if addr&uint64(n-1) != 0 {
 			w.checkAligned(l, addr, n)
 		}
-		if w.b.l.workers > 1 && in.space <= spGlobal {
+		if in.space == spGlobal {
 			w.locked(addr, func() { w.store(in, l, addr, n) })
 		} else {
 			w.store(in, l, addr, n)
@@ -209,28 +176,13 @@ func (w *warp) locked(addr uint64, f func()) {
 }
 
 func runAtomic(w *warp, in *instr, m uint32) {
-	w.polls++
-	w.countAccess(in.space, in.a, in.off, m, in.size, true)
+	w.countAccess(in, m, in.size)
 	for l := range lanes(m) {
 		addr := w.regs[in.a+l] + in.off
 		w.checkAligned(l, addr, in.size)
-		sp, at := resolve(in.space, addr)
-		var old uint64
-		switch sp {
-		case spShared: // one worker has all of a block
-			b := w.sharedMemory(l, at, in.size, false, true)
-			old = get(b)
-			put(b, in.f3(old, w.regs[in.b+l], w.regs[in.c+l]))
-		case spGlobal:
-			w.locked(at, func() {
-				old = get(w.global(spGlobal, l, at, in.size, false))
-				put(w.global(spGlobal, l, at, in.size, true), in.f3(old, w.regs[in.b+l], w.regs[in.c+l]))
-			})
-		default:
-			w.fail(OutOfBounds, l, addr, "atomic operation in %s memory", sp)
-		}
-		if in.dst >= 0 {
-			w.regs[in.dst+l] = old
-		}
+		w.locked(addr, func() {
+			old := get(w.global(l, addr, in.size, false))
+			put(w.global(l, addr, in.size, true), in.f2(old, w.regs[in.b+l]))
+		})
 	}
 }

@@ -1,9 +1,6 @@
 package ptxvm
 
-import (
-	"math/bits"
-	"slices"
-)
+import "math"
 
 // An alu is what an arithmetic instruction does with one lane's values: one of f1, f2, f3, whose sources have the types.
 // Sources come with zeros above their type; so must results go.
@@ -28,7 +25,7 @@ func signed(v uint64, size int) int64 {
 }
 
 func isSigned(typ string) bool { return typ[0] == 's' }
-func isFloat(typ string) bool  { return typ[0] == 'f' || typ[:2] == "bf" }
+func isFloat(typ string) bool  { return typ[0] == 'f' }
 
 // intOp returns the integer instruction of that name, modifiers and type.
 func intOp(name string, mods []string, typ string) (alu, bool) {
@@ -37,20 +34,14 @@ func intOp(name string, mods []string, typ string) (alu, bool) {
 	if typ == "u16x2" || typ == "s16x2" {
 		return pairOp(name, mods, typ)
 	}
-	has := func(m string) bool { return slices.Contains(mods, m) }
+	plain := len(mods) == 0
 	switch name {
 	case "add", "sub":
-		if has("sat") {
-			return two(typ, saturating(name == "sub")), typ == "s32" && len(mods) == 1
-		}
-		if len(mods) > 0 {
-			return alu{}, false
-		}
-		return addSub(name, typ), true
-	case "mul", "mul24":
-		return multiply(name, mods, typ)
-	case "mad", "mad24":
-		m, ok := multiply("mul"+name[3:], mods, typ)
+		return addSub(name, typ), plain
+	case "mul":
+		return multiply(mods, typ)
+	case "mad":
+		m, ok := multiply(mods, typ)
 		if !ok {
 			return m, false
 		}
@@ -61,16 +52,16 @@ func intOp(name string, mods []string, typ string) (alu, bool) {
 		}
 		return alu{f3: func(a, b, c uint64) uint64 { return (f(a, b) + c) & mask }, types: []string{typ, typ, third}, wide: m.wide}, true
 	case "div", "rem":
-		return divide(name == "rem", typ), len(mods) == 0
+		return divide(name == "rem", typ), plain
 	case "abs":
 		return one(typ, func(a uint64) uint64 {
 			if signed(a, size) < 0 {
 				a = -a
 			}
 			return a & mask
-		}), len(mods) == 0 && sgn
+		}), plain && sgn
 	case "neg":
-		return one(typ, func(a uint64) uint64 { return -a & mask }), len(mods) == 0
+		return one(typ, func(a uint64) uint64 { return -a & mask }), plain
 	case "min", "max":
 		less := lessThan(typ)
 		if name == "min" {
@@ -79,37 +70,22 @@ func intOp(name string, mods []string, typ string) (alu, bool) {
 					return b
 				}
 				return a
-			}), len(mods) == 0
+			}), plain
 		}
 		return two(typ, func(a, b uint64) uint64 {
 			if less(a, b) {
 				return b
 			}
 			return a
-		}), len(mods) == 0
-	case "sad":
-		less := lessThan(typ)
-		return three(typ, func(a, b, c uint64) uint64 {
-			if less(a, b) {
-				a, b = b, a
-			}
-			return (c + a - b) & mask
-		}), len(mods) == 0
+		}), plain
 	case "and":
-		return two(typ, func(a, b uint64) uint64 { return a & b }), len(mods) == 0
+		return two(typ, func(a, b uint64) uint64 { return a & b }), plain
 	case "or":
-		return two(typ, func(a, b uint64) uint64 { return a | b }), len(mods) == 0
+		return two(typ, func(a, b uint64) uint64 { return a | b }), plain
 	case "xor":
-		return two(typ, func(a, b uint64) uint64 { return a ^ b }), len(mods) == 0
+		return two(typ, func(a, b uint64) uint64 { return a ^ b }), plain
 	case "not":
-		return one(typ, func(a uint64) uint64 { return ^a & mask }), len(mods) == 0
-	case "cnot":
-		return one(typ, func(a uint64) uint64 {
-			if a == 0 {
-				return 1
-			}
-			return 0
-		}), len(mods) == 0
+		return one(typ, func(a uint64) uint64 { return ^a & mask }), plain
 	}
 	return bitOp(name, mods, typ)
 }
@@ -127,16 +103,6 @@ func addSub(name, typ string) alu {
 	return two(typ, func(a, b uint64) uint64 { return (a - b) & mask })
 }
 
-func saturating(sub bool) func(a, b uint64) uint64 {
-	return func(a, b uint64) uint64 {
-		x, y := int64(int32(a)), int64(int32(b))
-		if sub {
-			y = -y
-		}
-		return uint64(uint32(min(max(x+y, -1<<31), 1<<31-1)))
-	}
-}
-
 // lessThan compares integers of a type.
 func lessThan(typ string) func(a, b uint64) bool {
 	size := typeSize(typ)
@@ -146,18 +112,11 @@ func lessThan(typ string) func(a, b uint64) bool {
 	return func(a, b uint64) bool { return a < b }
 }
 
-func multiply(name string, mods []string, typ string) (alu, bool) {
+func multiply(mods []string, typ string) (alu, bool) {
 	size, sgn := typeSize(typ), isSigned(typ)
 	mask := sizeMask(size)
 	if len(mods) != 1 {
 		return alu{}, false
-	}
-	if name == "mul24" {
-		ext := func(a uint64) uint64 { return a & 0xffffff }
-		if sgn {
-			ext = func(a uint64) uint64 { return uint64(int64(a<<40) >> 40) }
-		}
-		return two(typ, func(a, b uint64) uint64 { return ext(a) * ext(b) & mask }), mods[0] == "lo" && size == 4
 	}
 	switch {
 	case mods[0] == "lo":
@@ -174,16 +133,6 @@ func multiply(name string, mods []string, typ string) (alu, bool) {
 			return two(typ, func(a, b uint64) uint64 { return uint64(signed(a, size)*signed(b, size)>>(8*size)) & mask }), true
 		}
 		return two(typ, func(a, b uint64) uint64 { return a * b >> (8 * size) }), true
-	case mods[0] == "hi" && sgn:
-		return two(typ, func(a, b uint64) uint64 {
-			hi, _ := bits.Mul64(a, b)
-			return hi - uint64(int64(a)>>63)&b - uint64(int64(b)>>63)&a
-		}), true
-	case mods[0] == "hi":
-		return two(typ, func(a, b uint64) uint64 {
-			hi, _ := bits.Mul64(a, b)
-			return hi
-		}), true
 	}
 	return alu{}, false
 }
@@ -229,4 +178,26 @@ func pairOp(name string, mods []string, typ string) (alu, bool) {
 	return two(typ, func(a, b uint64) uint64 {
 		return f(a&0xffff, b&0xffff) | f(a>>16&0xffff, b>>16&0xffff)<<16
 	}), true
+}
+
+// floatOp returns the instruction on float32 of that name. What is computed in float64 and rounded once more is exact:
+// that has more than twice the digits.
+func floatOp(name string, mods []string) (alu, bool) {
+	number := func(v uint64) float64 { return float64(math.Float32frombits(uint32(v))) }
+	bits := func(f float64) uint64 {
+		if f != f {
+			return 0x7fffffff
+		}
+		return uint64(math.Float32bits(float32(f)))
+	}
+	plain := len(mods) == 0 || len(mods) == 1 && mods[0] == "rn"
+	switch name {
+	case "add":
+		return two("f32", func(a, b uint64) uint64 { return bits(number(a) + number(b)) }), plain
+	case "sub":
+		return two("f32", func(a, b uint64) uint64 { return bits(number(a) - number(b)) }), plain
+	case "mul":
+		return two("f32", func(a, b uint64) uint64 { return bits(number(a) * number(b)) }), plain
+	}
+	return alu{}, false
 }

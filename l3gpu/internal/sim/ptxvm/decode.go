@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// A decoder turns a function's statements into instructions. Calls are decoded in place, with registers of their own.
+// A decoder turns the statements of an entry into instructions.
 type decoder struct {
 	m      *Module
 	k      *kernel
 	scopes []*scope
 	consts map[constant]int
-	placed map[*variable]*variable // shared memory of functions, which has one place however often they are called
-	fixups []func() error
+	fixups []func()
 	st     *stmt
 	op     []string // the opcode, cut at its dots
 	in     *instr
@@ -21,13 +20,10 @@ type decoder struct {
 
 // A scope is what is between braces.
 type scope struct {
-	regs    map[string]reg
-	ranges  []regRange
-	vars    map[string]*variable
-	labels  map[string]*label
-	targets map[string][]*label
-	fn      *function
-	end     *label // where ret of a called function goes
+	regs   map[string]reg
+	ranges []regRange
+	vars   map[string]*variable
+	labels map[string]*label
 }
 
 type reg struct {
@@ -42,46 +38,28 @@ type regRange struct {
 	size   int
 }
 
-type label struct {
-	name string
-	pc   int
-}
+type label struct{ pc int }
 
 func decode(m *Module, f *function) (*kernel, error) {
-	d := &decoder{m: m, consts: map[constant]int{}, placed: map[*variable]*variable{}}
-	d.k = &kernel{name: f.name, slots: numSpecial, maxThreads: f.maxThreads, exactly: f.exactly, dynAlign: 16}
-	top := newScope(f)
+	d := &decoder{m: m, consts: map[constant]int{}}
+	d.k = &kernel{name: f.name, slots: numSpecial, maxThreads: f.maxThreads}
+	d.push(f.body)
 	at := 0
 	for _, v := range f.params {
 		at = align(at, v.align)
 		v.offset = uint64(at)
-		top.vars[v.name] = v
-		d.k.params = append(d.k.params, Param{v.name, at, v.size, v.align})
+		d.top().vars[v.name] = v
+		d.k.params = append(d.k.params, param{at, v.size})
 		at += v.size
 	}
 	d.k.paramSize = at
-	for _, v := range m.vars {
-		switch {
-		case v.space != spShared:
-		case v.extern:
-			d.k.dynAlign = max(d.k.dynAlign, v.align)
-		default:
-			d.placeShared(v)
-		}
-	}
-	if err := d.function(f, top); err != nil {
+	if err := d.body(f.body); err != nil {
 		return nil, err
 	}
 	for _, fix := range d.fixups {
-		if err := fix(); err != nil {
-			return nil, err
-		}
+		fix()
 	}
 	return d.k, nil
-}
-
-func newScope(f *function) *scope {
-	return &scope{regs: map[string]reg{}, vars: map[string]*variable{}, labels: map[string]*label{}, targets: map[string][]*label{}, fn: f}
 }
 
 func align(n, a int) int {
@@ -91,37 +69,25 @@ func align(n, a int) int {
 	return (n + a - 1) / a * a
 }
 
-func (d *decoder) placeShared(v *variable) {
-	d.k.shared = align(d.k.shared, v.align)
-	v.offset = uint64(d.k.shared)
-	d.k.shared += v.size
-}
-
 func (d *decoder) errf(format string, args ...any) error {
 	return fmt.Errorf("ptx line %d: %s: %s", d.st.line, fmt.Sprintf(format, args...), d.st.text)
 }
 
 func (d *decoder) top() *scope { return d.scopes[len(d.scopes)-1] }
 
-// function decodes a body in a scope that has its parameters. Control that reaches the end falls out of it.
-func (d *decoder) function(f *function, sc *scope) error {
-	sc.end = &label{name: "end of " + f.name, pc: -1}
-	depth := len(d.scopes)
-	d.push(sc, f.body)
-	for i := range f.body {
-		st := &f.body[i]
+// body decodes the statements of an entry. Threads that reach the end exit.
+func (d *decoder) body(body []stmt) error {
+	for i := range body {
+		st := &body[i]
 		d.st = st
 		var err error
 		switch st.kind {
 		case stOpen:
-			inner := newScope(f)
-			inner.end = sc.end
-			d.push(inner, f.body[i+1:])
+			d.push(body[i+1:])
 		case stClose:
 			d.scopes = d.scopes[:len(d.scopes)-1]
 		case stLabel:
 			d.top().labels[st.label].pc = len(d.k.code)
-		case stTargets:
 		case stReg:
 			d.declare(st.regs)
 		case stVar:
@@ -133,16 +99,17 @@ func (d *decoder) function(f *function, sc *scope) error {
 			return err
 		}
 	}
-	sc.end.pc = len(d.k.code)
-	d.scopes = d.scopes[:depth]
-	if depth == 0 { // for those who fall out of an entry
-		d.k.code = append(d.k.code, instr{kind: inExit, pred: -1, line: d.st.line, text: "}", opcode: "exit", class: Control})
+	line := 0
+	if d.st != nil {
+		line = d.st.line
 	}
+	d.k.code = append(d.k.code, instr{kind: inExit, pred: -1, line: line, text: "}"})
 	return nil
 }
 
-// push enters a scope whose statements begin the list; labels may be used before they are met.
-func (d *decoder) push(sc *scope, body []stmt) {
+// push enters a scope whose statements begin the list. Labels may be used before they are met.
+func (d *decoder) push(body []stmt) {
+	sc := &scope{regs: map[string]reg{}, vars: map[string]*variable{}, labels: map[string]*label{}}
 	d.scopes = append(d.scopes, sc)
 	depth := 0
 	for i := range body {
@@ -155,19 +122,8 @@ func (d *decoder) push(sc *scope, body []stmt) {
 			}
 		case stLabel:
 			if depth == 0 {
-				sc.labels[st.label] = &label{name: st.label, pc: -1}
+				sc.labels[st.label] = &label{pc: -1}
 			}
-		}
-	}
-	for i := range body {
-		if st := &body[i]; st.kind == stTargets && len(d.scopes) > 0 {
-			var list []*label
-			for _, o := range st.args {
-				if l := d.label(o.name); l != nil {
-					list = append(list, l)
-				}
-			}
-			sc.targets[st.label] = list
 		}
 	}
 }
@@ -192,45 +148,28 @@ func (d *decoder) newReg(size int) reg {
 	return reg{slot: (d.k.slots - 1) * 32, size: size}
 }
 
+// variable gives a variable of the entry its place in shared or local memory.
 func (d *decoder) variable(v *variable) error {
-	if v.init != nil || len(v.refs) > 0 {
-		return fmt.Errorf("ptx line %d: %s within a function has an initialiser", v.line, v.name)
+	place := &d.k.shared
+	switch {
+	case v.init != nil:
+		return fmt.Errorf("ptx line %d: %s within an entry has an initialiser", v.line, v.name)
+	case v.space == spLocal:
+		place = &d.k.local
+	case v.space != spShared:
+		return fmt.Errorf("ptx line %d: %s memory declared within an entry", v.line, v.space)
 	}
-	switch v.space {
-	case spShared:
-		c := d.placed[v]
-		if c == nil {
-			c = new(variable)
-			*c = *v
-			d.placeShared(c)
-			d.placed[v] = c
-		}
-		d.top().vars[v.name] = c
-	case spLocal, spParam: // .param within a body: arguments of a call, kept in local memory
-		d.k.local = align(d.k.local, max(v.align, 1))
-		c := *v
-		c.offset = uint64(d.k.local)
-		if v.space == spParam {
-			c.offset += localParams
-		}
-		d.k.local += v.size
-		d.top().vars[v.name] = &c
-	default:
-		return fmt.Errorf("ptx line %d: %s memory declared within a function", v.line, v.space)
-	}
+	*place = align(*place, v.align)
+	v.offset = uint64(*place)
+	*place += v.size
+	d.top().vars[v.name] = v
 	return nil
 }
-
-// localParams is where the parameter space has the arguments of calls, as local memory.
-const localParams = 1 << 24
 
 func (d *decoder) label(name string) *label {
 	for i := len(d.scopes) - 1; i >= 0; i-- {
 		if l := d.scopes[i].labels[name]; l != nil {
 			return l
-		}
-		if d.scopes[i].fn != d.top().fn {
-			break
 		}
 	}
 	return nil
@@ -262,9 +201,6 @@ func (d *decoder) register(name string) (reg, bool) {
 				sc.regs[name] = r
 				return r, true
 			}
-		}
-		if sc.fn != d.top().fn {
-			break
 		}
 	}
 	return reg{}, false

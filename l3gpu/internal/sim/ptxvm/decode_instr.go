@@ -1,33 +1,19 @@
 package ptxvm
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-// decoders has the instructions that are more than arithmetic on numbers; what follows the first dot is in d.op.
-// It is filled in init because call decodes instructions.
-var decoders map[string]func(d *decoder) error
-
-func init() {
-	decoders = map[string]func(d *decoder) error{
-		"mov": (*decoder).mov, "cvt": (*decoder).cvt, "cvta": (*decoder).cvta, "isspacep": (*decoder).isspacep,
-		"setp": (*decoder).setp, "set": (*decoder).set, "selp": (*decoder).selp, "slct": (*decoder).slct,
-		"lop3": (*decoder).lop3, "prmt": (*decoder).prmt, "bfi": (*decoder).bfi, "dp4a": (*decoder).dp, "dp2a": (*decoder).dp,
-		"ld": (*decoder).ld, "ldu": (*decoder).ld, "st": (*decoder).store, "atom": (*decoder).atom, "red": (*decoder).atom,
-		"prefetch": (*decoder).nothing, "prefetchu": (*decoder).nothing, "membar": (*decoder).nothing, "fence": (*decoder).nothing,
-		"createpolicy": (*decoder).nothing, "nanosleep": (*decoder).nothing, "discard": (*decoder).nothing, "pmevent": (*decoder).nothing,
-		"cp": (*decoder).cp, "bra": (*decoder).bra, "brx": (*decoder).brx, "call": (*decoder).call,
-		"ret": (*decoder).ret, "exit": (*decoder).exit, "trap": (*decoder).trap, "brkpt": (*decoder).trap,
-		"bar": (*decoder).bar, "barrier": (*decoder).bar, "shfl": (*decoder).shfl, "vote": (*decoder).vote,
-		"match": (*decoder).match, "redux": (*decoder).redux, "activemask": (*decoder).activemask, "elect": (*decoder).elect,
-	}
+// decoders has the instructions that are more than arithmetic on numbers. What follows the first dot is in d.op.
+var decoders = map[string]func(d *decoder) error{
+	"mov": (*decoder).mov, "cvt": (*decoder).cvt, "cvta": (*decoder).cvta, "setp": (*decoder).setp, "selp": (*decoder).selp,
+	"prmt": (*decoder).prmt, "bfi": (*decoder).bfi, "ld": (*decoder).load, "st": (*decoder).store, "red": (*decoder).red,
+	"bra": (*decoder).bra, "ret": (*decoder).exit, "exit": (*decoder).exit,
+	"bar": (*decoder).syncwarp, "shfl": (*decoder).shfl, "vote": (*decoder).vote, "redux": (*decoder).redux,
 }
 
 // instr decodes one statement and appends what it became.
 func (d *decoder) instr(st *stmt) error {
 	d.op = strings.Split(st.op, ".")
-	d.in = &instr{pred: -1, pd: -1, pq: -1, pa: -1, pb: -1, opcode: st.op, class: classOf(st.op), line: st.line, text: st.text, source: st.source}
+	d.in = &instr{pred: -1, pd: -1, pa: -1, pb: -1, line: st.line, text: st.text}
 	if st.guard.kind != opNone {
 		p, x, err := d.predicate(st.guard)
 		if err != nil {
@@ -48,11 +34,6 @@ func (d *decoder) emit() error {
 
 func (d *decoder) unknown() error { return d.errf("unknown instruction %s", d.st.op) }
 
-func (d *decoder) nothing() error {
-	d.in.run = func(*warp, *instr, uint32) {}
-	return d.emit()
-}
-
 // arithmetic decodes what the tables of alu*.go have.
 func (d *decoder) arithmetic() error {
 	n := len(d.op) - 1
@@ -66,15 +47,9 @@ func (d *decoder) arithmetic() error {
 	var f alu
 	var ok bool
 	switch {
-	case strings.HasPrefix(name, "v") && len(d.op) > 3:
-		f, ok = simdOp(d.op)
 	case typeSize(typ) == 0:
-	case name == "addc" || name == "subc" || name == "madc" || slices.Contains(mods, "cc"):
-		return d.carry(name, mods, typ)
-	case isFloat(typ):
-		f, ok = floatOp(name, mods, typ)
-	case name == "bfind":
-		f, ok = bitOp(name, mods, typ)
+	case typ == "f32":
+		f, ok = floatOp(name, mods)
 	default:
 		f, ok = intOp(name, mods, typ)
 	}
@@ -112,8 +87,8 @@ func (d *decoder) logic(name string) error {
 	if name == "not" || name == "mov" {
 		n = 2
 	}
-	if len(d.st.args) != n {
-		return d.errf("%d operands instead of %d", len(d.st.args), n)
+	if err := d.nargs(n); err != nil {
+		return err
 	}
 	var err error
 	if d.in.pd, _, err = d.predicate(d.st.args[0]); err != nil {
@@ -147,63 +122,23 @@ func (d *decoder) logic(name string) error {
 	return d.emit()
 }
 
-// carry is add.cc, addc, sub.cc, subc, mad.cc, madc. The carry is a bit of each lane.
-func (d *decoder) carry(name string, mods []string, typ string) error {
-	in := strings.HasSuffix(name, "c") // the name's c, not that of .cc
-	name = strings.TrimSuffix(name, "c")
-	out := len(mods) > 0 && mods[len(mods)-1] == "cc"
-	if out {
-		mods = mods[:len(mods)-1]
-	}
-	size := typeSize(typ)
-	if size < 4 || isFloat(typ) || name != "mad" && len(mods) > 0 {
+// bra{.uni} label
+func (d *decoder) bra() error {
+	if len(d.st.args) != 1 || d.st.args[0].kind != opName {
 		return d.unknown()
 	}
-	f := alu{types: []string{typ, typ}}
-	var product func(a, b uint64) uint64
-	if name == "mad" {
-		m, ok := multiply("mul", mods, typ)
-		if !ok || m.wide {
-			return d.unknown()
-		}
-		f.types = append(f.types, typ)
-		product = m.f2
+	name := d.st.args[0].name
+	l := d.label(name)
+	if l == nil {
+		return d.errf("label %s is not there", name)
 	}
-	if err := d.destination(); err != nil {
-		return err
-	}
-	if err := d.sources(f.types...); err != nil {
-		return err
-	}
-	mask := sizeMask(size)
-	d.in.run = func(w *warp, i *instr, m uint32) {
-		for l := range lanes(m) {
-			a, b := w.regs[i.a+l], w.regs[i.b+l]
-			if name == "mad" {
-				a = product(a, b)
-				b = w.regs[i.c+l]
-			}
-			c := uint64(0)
-			if in {
-				c = uint64(w.cc >> l & 1)
-			}
-			var carry bool
-			var r uint64
-			if name == "sub" {
-				r = (a - b - c) & mask
-				carry = a < b || a-b < c
-			} else {
-				r = (a + b + c) & mask
-				carry = r < a || c == 1 && r == a
-			}
-			w.regs[i.dst+l] = r
-			if out {
-				w.cc &^= 1 << l
-				if carry {
-					w.cc |= 1 << l
-				}
-			}
-		}
-	}
+	d.in.kind = inBranch
+	at := len(d.k.code)
+	d.fixups = append(d.fixups, func() { d.k.code[at].target = l.pc })
+	return d.emit()
+}
+
+func (d *decoder) exit() error {
+	d.in.kind = inExit
 	return d.emit()
 }

@@ -1,47 +1,17 @@
 package ptxvm
 
-import "math"
-
 // The special registers have the first slots.
 const (
 	spTid = iota * 32
-	spTidY
-	spTidZ
 	spNtid
-	spNtidY
-	spNtidZ
 	spCtaid
-	spCtaidY
-	spCtaidZ
 	spNctaid
-	spNctaidY
-	spNctaidZ
 	spLane
-	spWarp
-	spNwarp
-	spMaskEq
-	spMaskLe
-	spMaskLt
-	spMaskGe
-	spMaskGt
-	spDynShared
-	spTotalShared
-	spZero
 	spEnd
 	numSpecial = spEnd / 32
 )
 
-var special = map[string]int{
-	"%tid.x": spTid, "%tid.y": spTidY, "%tid.z": spTidZ,
-	"%ntid.x": spNtid, "%ntid.y": spNtidY, "%ntid.z": spNtidZ,
-	"%ctaid.x": spCtaid, "%ctaid.y": spCtaidY, "%ctaid.z": spCtaidZ,
-	"%nctaid.x": spNctaid, "%nctaid.y": spNctaidY, "%nctaid.z": spNctaidZ,
-	"%laneid": spLane, "%warpid": spWarp, "%nwarpid": spNwarp,
-	"%lanemask_eq": spMaskEq, "%lanemask_le": spMaskLe, "%lanemask_lt": spMaskLt,
-	"%lanemask_ge": spMaskGe, "%lanemask_gt": spMaskGt,
-	"%dynamic_smem_size": spDynShared, "%total_smem_size": spTotalShared,
-	"%smid": spZero, "%gridid": spZero,
-}
+var special = map[string]int{"%tid.x": spTid, "%ntid.x": spNtid, "%ctaid.x": spCtaid, "%nctaid.x": spNctaid, "%laneid": spLane}
 
 // slot returns the slot of a constant.
 func (d *decoder) slot(c constant) int {
@@ -63,29 +33,21 @@ func sizeMask(bytes int) uint64 {
 
 // src returns the slot of a source operand of a type: a register, a special one, a number or an address.
 func (d *decoder) src(o operand, typ string) (int, error) {
-	size := typeSize(typ)
 	switch o.kind {
 	case opImm:
-		v := o.val
-		if typ == "f32" && v>>32 != 0 { // a float written with a decimal point, or 0d
-			v = uint64(math.Float32bits(float32(math.Float64frombits(v))))
-		}
-		return d.slot(constant{value: v & sizeMask(size)}), nil
+		return d.slot(constant{value: o.val & sizeMask(typeSize(typ))}), nil
 	case opName:
 		if r, ok := d.register(o.name); ok {
 			if r.size == 0 {
 				return 0, d.errf("predicate %s as a number", o.name)
 			}
-			if o.off != 0 || o.not || o.minus {
+			if o.off != 0 || o.not {
 				return 0, d.errf("an expression of %s", o.name)
 			}
 			return r.slot, nil
 		}
 		if s, ok := special[o.name]; ok {
 			return s, nil
-		}
-		if o.name == "WARP_SZ" {
-			return d.slot(constant{value: 32}), nil
 		}
 		if v := d.symbol(o.name); v != nil {
 			return d.slot(constant{value: uint64(o.off), v: v}), nil
@@ -157,8 +119,7 @@ func (d *decoder) predicate(o operand) (int32, uint32, error) {
 	}
 	if o.kind == opImm { // a constant predicate
 		r := d.newReg(0)
-		d.k.code = append(d.k.code, instr{pred: -1, pd: int32(r.slot), pq: -1, pa: -1, pb: -1, opcode: "mov", class: Move,
-			line: d.st.line, text: d.st.text, source: d.st.source,
+		d.k.code = append(d.k.code, instr{pred: -1, pd: int32(r.slot), pa: -1, pb: -1, line: d.st.line, text: d.st.text,
 			run: func(w *warp, in *instr, m uint32) { w.setPred(in.pd, m, full*uint32(o.val&1)) }})
 		return int32(r.slot), 0, nil
 	}

@@ -1,7 +1,5 @@
 package ptxvm
 
-import "strings"
-
 // A gather is an instruction for which lanes wait for each other: those of the member mask that have not exited, at an
 // instruction of the same sort. Its sources are those of each lane's own instruction.
 type gather struct {
@@ -17,7 +15,7 @@ func (d *decoder) gathering(members operand, f func(m uint32, a, b, c, out *[32]
 		return err
 	}
 	d.in.kind = inGather
-	d.in.gather = gather{members: s, sort: d.st.op, collect: f}
+	d.in.gather = gather{members: s, sort: d.st.op, barrier: f == nil, collect: f}
 	return d.emit()
 }
 
@@ -28,19 +26,16 @@ func (d *decoder) nargs(n int) error {
 	return nil
 }
 
-// pairDestination is d{|p}
-func (d *decoder) pairDestination() error {
-	o := d.st.args[0]
-	if o.kind == opPair {
-		var err error
-		if d.in.pd, _, err = d.predicate(o.list[1]); err != nil {
-			return err
-		}
-		o = o.list[0]
+// bar.warp.sync members
+func (d *decoder) syncwarp() error {
+	if d.st.op != "bar.warp.sync" {
+		return d.unknown()
 	}
-	r, err := d.dest(o)
-	d.in.dst = r.slot
-	return err
+	if err := d.nargs(1); err != nil {
+		return err
+	}
+	d.in.dst = -1
+	return d.gathering(d.st.args[0], nil)
 }
 
 // poison is what a lane gets from one that takes no part.
@@ -54,39 +49,45 @@ func (d *decoder) shfl() error {
 	if err := d.nargs(5); err != nil {
 		return err
 	}
-	if err := d.pairDestination(); err != nil {
+	o := d.st.args[0]
+	var err error
+	if o.kind == opPair {
+		if d.in.pd, _, err = d.predicate(o.list[1]); err != nil {
+			return err
+		}
+		o = o.list[0]
+	}
+	r, err := d.dest(o)
+	if err != nil {
 		return err
 	}
-	var err error
+	d.in.dst = r.slot
 	for i, p := range []*int{&d.in.a, &d.in.b, &d.in.c} {
 		if *p, err = d.src(d.st.args[i+1], "b32"); err != nil {
 			return err
 		}
 	}
-	mode := d.op[2]
-	if !strings.Contains(" up down bfly idx ", " "+mode+" ") {
+	var from func(l, by, segment, top int) (j int, ok bool)
+	switch d.op[2] {
+	case "up":
+		from = func(l, by, _, top int) (int, bool) { return l - by, l-by >= top }
+	case "down":
+		from = func(l, by, _, top int) (int, bool) { return l + by, l+by <= top }
+	case "bfly":
+		from = func(l, by, _, top int) (int, bool) { return l ^ by, l^by <= top }
+	case "idx":
+		from = func(l, by, segment, top int) (int, bool) {
+			j := l&segment | by&^segment
+			return j, j <= top
+		}
+	default:
 		return d.unknown()
 	}
 	return d.gathering(d.st.args[4], func(m uint32, a, b, c, out *[32]uint64) uint32 {
 		var in uint32
 		for l := range lanes(m) {
-			by, seg, clamp := int(b[l]&31), int(c[l]>>8&31), int(c[l]&31)
-			top := l&seg | clamp&^seg
-			j, ok := l, false
-			switch mode {
-			case "up":
-				j = l - by
-				ok = j >= top
-			case "down":
-				j = l + by
-				ok = j <= top
-			case "bfly":
-				j = l ^ by
-				ok = j <= top
-			case "idx":
-				j = l&seg | by&^seg
-				ok = j <= top
-			}
+			segment, clamp := int(c[l]>>8&31), int(c[l]&31)
+			j, ok := from(l, int(b[l]&31), segment, l&segment|clamp&^segment)
 			if !ok {
 				j = l
 			} else {
@@ -100,93 +101,38 @@ func (d *decoder) shfl() error {
 	})
 }
 
-// vote.sync.MODE d, {!}p, members
+// vote.sync.any.pred d, {!}p, members, or all in the place of any
 func (d *decoder) vote() error {
-	if len(d.op) != 4 || d.op[1] != "sync" {
+	some := d.st.op == "vote.sync.any.pred"
+	if !some && d.st.op != "vote.sync.all.pred" {
 		return d.unknown()
 	}
 	if err := d.nargs(3); err != nil {
 		return err
 	}
+	d.in.dst = -1
 	var err error
-	if d.in.dst = -1; d.op[2] == "ballot" {
-		err = d.destination()
-	} else {
-		d.in.pd, _, err = d.predicate(d.st.args[0])
-	}
-	if err != nil {
+	if d.in.pd, _, err = d.predicate(d.st.args[0]); err != nil {
 		return err
 	}
 	if d.in.pa, d.in.pax, err = d.predicate(d.st.args[1]); err != nil {
 		return err
 	}
-	mode := d.op[2]
-	switch mode {
-	case "all", "any", "uni", "ballot":
-	default:
-		return d.unknown()
-	}
-	return d.gathering(d.st.args[2], func(m uint32, a, _, _, out *[32]uint64) uint32 {
+	return d.gathering(d.st.args[2], func(m uint32, a, _, _, _ *[32]uint64) uint32 {
 		var v uint32
 		for l := range lanes(m) {
 			v |= uint32(a[l]) << l
 		}
-		for l := range lanes(m) {
-			out[l] = uint64(v)
-		}
-		if mode == "all" && v == m || mode == "any" && v != 0 || mode == "uni" && (v == m || v == 0) {
+		if some && v != 0 || v == m {
 			return full
 		}
 		return 0
 	})
 }
 
-// match.any.sync.TYPE d, a, members and match.all.sync.TYPE d{|p}, a, members
-func (d *decoder) match() error {
-	if len(d.op) != 4 || d.op[2] != "sync" || d.op[1] != "any" && d.op[1] != "all" {
-		return d.unknown()
-	}
-	if err := d.nargs(3); err != nil {
-		return err
-	}
-	if err := d.pairDestination(); err != nil {
-		return err
-	}
-	var err error
-	if d.in.a, err = d.src(d.st.args[1], d.op[3]); err != nil {
-		return err
-	}
-	all := d.op[1] == "all"
-	return d.gathering(d.st.args[2], func(m uint32, a, _, _, out *[32]uint64) uint32 {
-		same := full
-		for l := range lanes(m) {
-			var v uint32
-			for j := range lanes(m) {
-				if a[j] == a[l] {
-					v |= 1 << j
-				}
-			}
-			out[l] = uint64(v)
-			if v != m {
-				same = 0
-			}
-		}
-		if all {
-			for l := range lanes(m) {
-				out[l] = uint64(m & same)
-			}
-		}
-		return same
-	})
-}
-
-// redux.sync.OP.TYPE d, a, members
+// redux.sync.add.u32 d, a, members
 func (d *decoder) redux() error {
-	if len(d.op) != 4 || d.op[1] != "sync" || typeSize(d.op[3]) != 4 {
-		return d.unknown()
-	}
-	f, ok := intOp(d.op[2], nil, d.op[3])
-	if !ok || f.f2 == nil {
+	if d.st.op != "redux.sync.add.u32" {
 		return d.unknown()
 	}
 	if err := d.nargs(3); err != nil {
@@ -196,45 +142,17 @@ func (d *decoder) redux() error {
 		return err
 	}
 	var err error
-	if d.in.a, err = d.src(d.st.args[1], d.op[3]); err != nil {
+	if d.in.a, err = d.src(d.st.args[1], "u32"); err != nil {
 		return err
 	}
 	return d.gathering(d.st.args[2], func(m uint32, a, _, _, out *[32]uint64) uint32 {
-		v := a[first(m)]
-		for l := range lanes(m & (m - 1)) {
-			v = f.f2(v, a[l])
+		var sum uint32
+		for l := range lanes(m) {
+			sum += uint32(a[l])
 		}
 		for l := range lanes(m) {
-			out[l] = v
+			out[l] = uint64(sum)
 		}
 		return 0
 	})
-}
-
-// elect.sync d|p, members
-func (d *decoder) elect() error {
-	if err := d.nargs(2); err != nil {
-		return err
-	}
-	if err := d.pairDestination(); err != nil {
-		return err
-	}
-	return d.gathering(d.st.args[1], func(m uint32, _, _, _, out *[32]uint64) uint32 {
-		for l := range lanes(m) {
-			out[l] = uint64(first(m))
-		}
-		return m & -m
-	})
-}
-
-func (d *decoder) activemask() error {
-	if err := d.destination(); err != nil {
-		return err
-	}
-	d.in.run = func(w *warp, in *instr, m uint32) {
-		for l := range lanes(m) {
-			w.regs[in.dst+l] = uint64(m)
-		}
-	}
-	return d.emit()
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Options of a device. The zero value has all checks on and gives the same result each time.
+// Options of a device. The zero value gives the same result each time.
 type Options struct {
 	// Workers is how many blocks run at a time; 0 is 1.
 	Workers int
@@ -15,12 +15,6 @@ type Options struct {
 	Seed uint64
 	// MaxInstructions of warps in one launch; 0 is 1<<30.
 	MaxInstructions uint64
-	// MaxShared is how much shared memory a block may have; 0 is 48 KiB, what a kernel has without asking the driver.
-	MaxShared int
-	// AllowUninitialised switches off the check of reads for bytes that were never written.
-	AllowUninitialised bool
-	// AllowRaces switches off the race check of shared memory.
-	AllowRaces bool
 	// OnlySyncwarp has the race check count only bar.warp.sync among what lanes wait at, as CUDA's manual does. Otherwise
 	// shfl.sync, vote.sync and the other collectives order memory accesses too, as hardware does.
 	OnlySyncwarp bool
@@ -39,13 +33,15 @@ type Device struct {
 
 // An alloc is one allocation. written has a byte for each byte: bits would be shared by blocks.
 type alloc struct {
-	base     uint64
-	data     []byte
-	written  []byte
-	name     string // of a module's variable
-	constant bool
-	freed    bool
+	base    uint64
+	data    []byte
+	written []byte
+	name    string // of a module's variable
+	freed   bool
 }
+
+// maxShared is how much shared memory a block may have: what a kernel has without asking the driver.
+const maxShared = 48 << 10
 
 // gap is the least distance of allocations. Addresses cost nothing, so that overruns never meet a neighbour.
 const gap = 1 << 32
@@ -57,9 +53,6 @@ func NewDevice(opts Options) *Device {
 	}
 	if opts.MaxInstructions == 0 {
 		opts.MaxInstructions = 1 << 30
-	}
-	if opts.MaxShared == 0 {
-		opts.MaxShared = 48 << 10
 	}
 	return &Device{opts: opts, next: firstGlobal}
 }
@@ -151,7 +144,7 @@ func (d *Device) Read(addr uint64, p []byte) error {
 	if err != nil {
 		return fmt.Errorf("read from the device: %w", err)
 	}
-	if i := unwritten(written); i >= 0 && !d.opts.AllowUninitialised {
+	if i := unwritten(written); i >= 0 {
 		return fmt.Errorf("read from the device: %s: byte %d of the %d at %#x", Uninitialised, i, len(p), addr)
 	}
 	copy(p, data)

@@ -14,15 +14,10 @@ const (
 	Misaligned    Kind = "misaligned access"
 	Freed         Kind = "access to freed memory"
 	Uninitialised Kind = "read of a byte that was never written"
-	ReadOnly      Kind = "write to constant memory"
 	Race          Kind = "race"
 	Deadlock      Kind = "deadlock"
-	Divergent     Kind = "block barrier in divergent code"
 	BadMask       Kind = "bad member mask"
-	BadBarrier    Kind = "bad barrier"
 	Budget        Kind = "too many instructions"
-	Trap          Kind = "trap"
-	BadBranch     Kind = "branch index out of range"
 
 	stopped Kind = "stopped" // since another block failed
 )
@@ -31,11 +26,10 @@ const (
 type Fault struct {
 	Kind    Kind
 	Kernel  string
-	Block   [3]uint32
-	Thread  [3]uint32
+	Block   uint32
+	Thread  int
 	Line    int    // of the PTX text
 	Text    string // the instruction
-	Source  string // file:line of the CUDA source, where the PTX has it
 	Address uint64 // within its space
 	Detail  string
 }
@@ -47,12 +41,9 @@ func (f *Fault) Error() string {
 	if f.Detail != "" {
 		fmt.Fprintf(&b, ": %s", f.Detail)
 	}
-	fmt.Fprintf(&b, ", block %d,%d,%d thread %d,%d,%d", f.Block[0], f.Block[1], f.Block[2], f.Thread[0], f.Thread[1], f.Thread[2])
+	fmt.Fprintf(&b, ", block %d thread %d", f.Block, f.Thread)
 	if f.Line > 0 {
 		fmt.Fprintf(&b, ", line %d: %s", f.Line, f.Text)
-	}
-	if f.Source != "" {
-		fmt.Fprintf(&b, " (%s)", f.Source)
 	}
 	return b.String()
 }
@@ -65,12 +56,9 @@ func (w *warp) fail(kind Kind, lane int, addr uint64, format string, args ...any
 
 // fault describes what a lane does at pc.
 func (w *warp) fault(pc int, kind Kind, lane int, addr uint64, format string, args ...any) *Fault {
-	f := &Fault{Kind: kind, Kernel: w.b.l.k.name, Block: w.b.id, Address: addr, Detail: fmt.Sprintf(format, args...)}
-	if t := w.id*32 + lane; t < w.b.threads {
-		f.Thread = w.b.l.threadAt(t)
-	}
+	f := &Fault{Kind: kind, Kernel: w.b.l.k.name, Block: w.b.id, Thread: w.id*32 + lane, Address: addr, Detail: fmt.Sprintf(format, args...)}
 	if code := w.b.l.k.code; pc >= 0 && pc < len(code) {
-		f.Line, f.Text, f.Source = code[pc].line, code[pc].text, code[pc].source
+		f.Line, f.Text = code[pc].line, code[pc].text
 	}
 	return f
 }

@@ -19,35 +19,14 @@ type Program struct {
 // Load gives the module's variables their memory, and initial values.
 func (d *Device) Load(m *Module) (*Program, error) {
 	p := &Program{d: d, m: m, addrs: map[*variable]uint64{}}
-	for _, v := range m.vars {
-		if v.space != spGlobal && v.space != spConst {
-			continue
-		}
-		a := d.alloc(v.size, max(v.align, 1))
-		a.name, a.constant = v.name, v.space == spConst
+	for _, v := range m.globals {
+		a := d.alloc(v.size, v.align)
+		a.name = v.name
 		copy(a.data, v.init)
 		set(a.written) // without an initialiser they are zeros
 		p.addrs[v] = a.base
 	}
-	for v, addr := range p.addrs {
-		for _, r := range v.refs {
-			t := m.globals[r.symbol]
-			if t == nil || p.addrs[t] == 0 {
-				return nil, fmt.Errorf("ptx line %d: address of %s, which is no variable", v.line, r.symbol)
-			}
-			binary.LittleEndian.PutUint64(d.find(addr).data[r.at:], p.addrs[t]+uint64(r.add))
-		}
-	}
 	return p, nil
-}
-
-// Symbol returns the address and the size of a global or constant variable.
-func (p *Program) Symbol(name string) (addr uint64, size int, ok bool) {
-	v := p.m.globals[name]
-	if v == nil || p.addrs[v] == 0 {
-		return 0, 0, false
-	}
-	return p.addrs[v], v.size, true
 }
 
 // Module returns what was loaded.
@@ -64,10 +43,10 @@ func (p *Program) Pack(entry string, params ...[]byte) ([]byte, error) {
 	}
 	buf := make([]byte, k.paramSize)
 	for i, q := range k.params {
-		if len(params[i]) != q.Size {
-			return nil, fmt.Errorf("%s: parameter %d has %d bytes instead of %d", entry, i, len(params[i]), q.Size)
+		if len(params[i]) != q.size {
+			return nil, fmt.Errorf("%s: parameter %d has %d bytes instead of %d", entry, i, len(params[i]), q.size)
 		}
-		copy(buf[q.Offset:], params[i])
+		copy(buf[q.offset:], params[i])
 	}
 	return buf, nil
 }
@@ -80,53 +59,48 @@ func U64(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
 
 // A launch is a kernel being run.
 type launch struct {
-	d          *Device
-	p          *Program
-	k          *kernel
-	grid       [3]uint32
-	block      [3]uint32
-	dynamic    int
-	sharedSize int
-	params     []byte
-	inOrder    []int // of warps
-	workers    int
-	spent      atomic.Uint64
-	failed     atomic.Bool
+	d       *Device
+	p       *Program
+	k       *kernel
+	grid    uint32
+	threads int // of a block
+	params  []byte
+	inOrder []int // of warps
+	workers int
+	spent   atomic.Uint64
+	failed  atomic.Bool
 }
 
-// Launch runs an entry: grid blocks of so many threads, with dynamic bytes of shared memory each and parameters laid out
-// as the entry has them. An error of the kernel is a *Fault; what the kernel did before stays done.
-func (p *Program) Launch(entry string, grid, threads [3]uint32, dynamic uint32, params []byte) (*Stats, error) {
-	l := &launch{d: p.d, p: p, k: p.m.kernels[entry], grid: grid, block: threads, dynamic: int(dynamic), params: params}
+// Launch runs an entry: so many blocks of so many threads, in one dimension, with parameters laid out as the entry has
+// them. An error of the kernel is a *Fault; what the kernel did before stays done.
+func (p *Program) Launch(entry string, blocks, threads uint32, params []byte) (*Stats, error) {
+	l := &launch{d: p.d, p: p, k: p.m.kernels[entry], grid: blocks, threads: int(threads), params: params}
 	if err := l.check(entry); err != nil {
 		return nil, err
 	}
 	d := p.d
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	n := uint64(grid[0]) * uint64(grid[1]) * uint64(grid[2])
-	order := func(i uint64) uint64 { return i }
+	order := func(i uint32) uint32 { return i }
 	if d.opts.Seed != 0 {
-		order = shuffled(d.opts.Seed, n)
+		perm := rand.New(rand.NewPCG(d.opts.Seed, uint64(blocks))).Perm(int(blocks))
+		order = func(i uint32) uint32 { return uint32(perm[i]) }
 	}
-	l.workers = int(min(uint64(d.opts.Workers), n))
-	var next atomic.Uint64
+	l.workers = min(d.opts.Workers, int(blocks))
+	var next atomic.Uint32
 	var wg sync.WaitGroup
-	blocks := make([]*block, l.workers)
+	running := make([]*block, l.workers)
 	errs := make([]error, l.workers)
 	for i := range l.workers {
 		wg.Go(func() {
 			b := takeBlock(l)
-			blocks[i] = b
+			running[i] = b
 			for !l.failed.Load() {
 				at := next.Add(1) - 1
-				if at >= n {
+				if at >= blocks {
 					return
 				}
-				at = order(at)
-				x, y := at%uint64(grid[0]), at/uint64(grid[0])
-				id := [3]uint32{uint32(x), uint32(y % uint64(grid[1])), uint32(y / uint64(grid[1]))}
-				if errs[i] = b.runSafely(id, at); errs[i] != nil {
+				if errs[i] = b.runSafely(order(at)); errs[i] != nil {
 					l.failed.Store(true)
 					return
 				}
@@ -135,7 +109,7 @@ func (p *Program) Launch(entry string, grid, threads [3]uint32, dynamic uint32, 
 	}
 	wg.Wait()
 	st := newStats(l.k)
-	for _, b := range blocks {
+	for _, b := range running {
 		st.add(b)
 		b.l = nil
 		for _, w := range b.warps {
@@ -153,7 +127,7 @@ func (p *Program) Launch(entry string, grid, threads [3]uint32, dynamic uint32, 
 }
 
 // runSafely turns a fault into an error.
-func (b *block) runSafely(id [3]uint32, n uint64) (err error) {
+func (b *block) runSafely(id uint32) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			f, ok := r.(*Fault)
@@ -163,37 +137,24 @@ func (b *block) runSafely(id [3]uint32, n uint64) (err error) {
 			err = f
 		}
 	}()
-	b.start(id, n)
+	b.start(id)
 	b.run()
 	return nil
 }
 
 func (l *launch) check(entry string) error {
 	k := l.k
-	if k == nil {
+	switch {
+	case k == nil:
 		return fmt.Errorf("there is no entry %s", entry)
-	}
-	threads := uint64(1)
-	for i := range 3 {
-		if l.grid[i] == 0 || l.block[i] == 0 || l.block[i] > 1024 {
-			return fmt.Errorf("%s: grid %v of blocks %v", entry, l.grid, l.block)
-		}
-		threads *= uint64(l.block[i])
-	}
-	if threads > 1024 || k.maxThreads > 0 && threads > uint64(k.maxThreads) || k.exactly && threads != uint64(k.maxThreads) {
-		return fmt.Errorf("%s: %d threads in a block; the kernel allows %d, any GPU 1024", entry, threads, k.maxThreads)
-	}
-	if len(l.params) != k.paramSize {
+	case l.grid == 0 || l.threads == 0 || l.threads > 1024 || k.maxThreads > 0 && l.threads > k.maxThreads:
+		return fmt.Errorf("%s: %d blocks of %d threads; the kernel allows %d, any GPU 1024", entry, l.grid, l.threads, k.maxThreads)
+	case len(l.params) != k.paramSize:
 		return fmt.Errorf("%s: %d bytes of parameters instead of %d", entry, len(l.params), k.paramSize)
+	case k.shared > maxShared:
+		return fmt.Errorf("%s: %d bytes of shared memory, a block has %d", entry, k.shared, maxShared)
 	}
-	l.sharedSize = align(k.shared, k.dynAlign) + l.dynamic
-	if l.dynamic == 0 {
-		l.sharedSize = k.shared
-	}
-	if l.sharedSize > l.d.opts.MaxShared {
-		return fmt.Errorf("%s: %d bytes of shared memory, a block has %d", entry, l.sharedSize, l.d.opts.MaxShared)
-	}
-	for i := range (int(threads) + 31) / 32 {
+	for i := range (l.threads + 31) / 32 {
 		l.inOrder = append(l.inOrder, i)
 	}
 	return nil
@@ -209,34 +170,15 @@ func (l *launch) spend(w *warp, n int) {
 	}
 }
 
-func (l *launch) threadAt(i int) [3]uint32 {
-	n := uint32(i)
-	return [3]uint32{n % l.block[0], n / l.block[0] % l.block[1], n / l.block[0] / l.block[1]}
-}
-
 // fillSpecial sets what is the same for all blocks: constants, and special registers other than %ctaid.
 func (l *launch) fillSpecial(w *warp) {
-	put := func(slot, lane int, v uint64) { w.regs[slot+lane] = v }
 	for lane := range 32 {
-		t := l.threadAt(w.id*32 + lane)
-		for i := range 3 {
-			put(spTid+32*i, lane, uint64(t[i]))
-			put(spNtid+32*i, lane, uint64(l.block[i]))
-			put(spNctaid+32*i, lane, uint64(l.grid[i]))
-		}
-		put(spLane, lane, uint64(lane))
-		put(spWarp, lane, uint64(w.id))
-		put(spNwarp, lane, uint64(len(l.inOrder)))
-		bit := uint32(1) << lane
-		put(spMaskEq, lane, uint64(bit))
-		put(spMaskLe, lane, uint64(bit|(bit-1)))
-		put(spMaskLt, lane, uint64(bit-1))
-		put(spMaskGe, lane, uint64(-bit))
-		put(spMaskGt, lane, uint64(-bit&^bit))
-		put(spDynShared, lane, uint64(l.dynamic))
-		put(spTotalShared, lane, uint64(l.sharedSize))
+		w.regs[spTid+lane] = uint64(w.id*32 + lane)
+		w.regs[spNtid+lane] = uint64(l.threads)
+		w.regs[spNctaid+lane] = uint64(l.grid)
+		w.regs[spLane+lane] = uint64(lane)
 		for _, c := range l.k.consts {
-			put(c.slot, lane, c.value+l.address(c.v))
+			w.regs[c.slot+lane] = c.value + l.address(c.v)
 		}
 	}
 }
@@ -246,19 +188,8 @@ func (l *launch) address(v *variable) uint64 {
 	switch {
 	case v == nil:
 		return 0
-	case v.space == spGlobal || v.space == spConst:
+	case v.space == spGlobal:
 		return l.p.addrs[v]
-	case v.extern:
-		return uint64(align(l.k.shared, l.k.dynAlign))
 	}
 	return v.offset
-}
-
-// shuffled returns a permutation of 0 to n-1 that depends on the seed.
-func shuffled(seed, n uint64) func(uint64) uint64 {
-	if n > 1<<20 { // too many to list: backwards
-		return func(i uint64) uint64 { return n - 1 - i }
-	}
-	perm := rand.New(rand.NewPCG(seed, n)).Perm(int(n))
-	return func(i uint64) uint64 { return uint64(perm[i]) }
 }

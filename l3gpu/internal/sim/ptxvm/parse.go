@@ -2,17 +2,16 @@ package ptxvm
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 )
 
 type parser struct {
-	src    string
-	toks   []token
-	i      int
-	m      *Module
-	source string // of the last .loc
+	src     string
+	toks    []token
+	i       int
+	m       *Module
+	entries []*function
 }
 
 // Parse reads PTX. An instruction that cannot be executed is an error here, not when it is met.
@@ -21,18 +20,14 @@ func Parse(ptx string) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{kernels: map[string]*kernel{}, funcs: map[string]*function{}, globals: map[string]*variable{}, files: map[uint64]string{}}
+	m := &Module{kernels: map[string]*kernel{}, globals: map[string]*variable{}}
 	p := &parser{src: ptx, toks: toks, m: m}
-	p.scanFiles()
 	for p.peek().kind != tokEnd {
 		if err := p.top(); err != nil {
 			return nil, err
 		}
 	}
-	for _, f := range m.funcs {
-		if !f.entry {
-			continue
-		}
+	for _, f := range p.entries {
 		k, err := decode(m, f)
 		if err != nil {
 			return nil, err
@@ -40,18 +35,6 @@ func Parse(ptx string) (*Module, error) {
 		m.kernels[f.name] = k
 	}
 	return m, nil
-}
-
-// scanFiles finds the .file directives, which come last, so that .loc can be resolved at once.
-func (p *parser) scanFiles() {
-	for i := 0; i+2 < len(p.toks); i++ {
-		if p.toks[i].text == ".file" && p.toks[i+2].kind == tokString {
-			if n, err := strconv.ParseUint(p.toks[i+1].text, 10, 32); err == nil {
-				name := p.toks[i+2].text
-				p.m.files[n] = name[strings.LastIndexByte(name, '/')+1:]
-			}
-		}
-	}
 }
 
 func (p *parser) peek() token { return p.toks[p.i] }
@@ -126,15 +109,8 @@ func (p *parser) constant() (uint64, error) {
 }
 
 func parseNumber(s string) (uint64, error) {
-	if len(s) > 2 && s[0] == '0' {
-		switch s[1] {
-		case 'f', 'F', 'd', 'D':
-			return strconv.ParseUint(s[2:], 16, 64)
-		}
-	}
-	if strings.ContainsRune(s, '.') {
-		f, err := strconv.ParseFloat(s, 64)
-		return math.Float64bits(f), err
+	if len(s) > 2 && (s[:2] == "0f" || s[:2] == "0F") {
+		return strconv.ParseUint(s[2:], 16, 32)
 	}
 	return strconv.ParseUint(strings.TrimSuffix(s, "U"), 0, 64)
 }
@@ -143,108 +119,24 @@ func parseNumber(s string) (uint64, error) {
 func (p *parser) top() error {
 	t := p.next()
 	switch t.text {
-	case ".version":
-		p.m.Version = p.next().text
-	case ".target":
-		p.m.Target = p.next().text
-		for p.accept(",") {
-			p.next()
-		}
+	case ".version", ".target":
+		p.next()
 	case ".address_size":
 		if n, err := p.integer(); err != nil || n != 64 {
 			return p.errf("only addresses of 64 bits are known")
 		}
-	case ".file":
-		p.i += 2
-		for p.accept(",") {
-			p.next()
-		}
-	case ".loc":
-		return p.loc()
-	case ".section":
-		return p.skipBraces()
-	case ".pragma":
-		p.next()
-		return p.expect(";")
-	case ".visible", ".extern", ".weak", ".common":
-		if nt := p.peek().text; nt == ".entry" || nt == ".func" {
-			return nil
-		}
-		return p.moduleVar(t.text == ".extern")
-	case ".entry", ".func":
-		return p.function(t.text == ".entry", t.line)
-	case ".global", ".const", ".shared":
-		p.i--
-		return p.moduleVar(false)
-	default:
-		return fmt.Errorf("ptx line %d: unknown directive %q", t.line, t.text)
-	}
-	return nil
-}
-
-func (p *parser) loc() error {
-	var n [3]uint64
-	for i := range n {
-		v, err := p.constant()
+	case ".visible":
+	case ".entry":
+		return p.entry()
+	case ".global":
+		v, err := p.variable(spGlobal)
 		if err != nil {
 			return err
 		}
-		n[i] = v
-	}
-	if p.is(",") { // function_name NAME, inlined_at FILE LINE COLUMN
-		line := p.peek().line
-		for p.peek().line == line && p.peek().kind != tokEnd {
-			p.i++
-		}
-	}
-	p.source = ""
-	if name := p.m.files[n[0]]; name != "" {
-		p.source = fmt.Sprintf("%s:%d", name, n[1])
-	}
-	return nil
-}
-
-func (p *parser) skipBraces() error {
-	for !p.is("{") {
-		if p.next().kind == tokEnd {
-			return p.errf("section without body")
-		}
-	}
-	depth := 0
-	for {
-		switch t := p.next(); {
-		case t.kind == tokEnd:
-			return p.errf("section without end")
-		case t.text == "{":
-			depth++
-		case t.text == "}":
-			if depth--; depth == 0 {
-				return nil
-			}
-		}
-	}
-}
-
-func (p *parser) moduleVar(extern bool) error {
-	w, err := p.word()
-	if err != nil {
-		return err
-	}
-	sp, ok := spaceOf[strings.TrimPrefix(w, ".")]
-	if !ok {
-		return p.errf("unknown kind of variable %q", w)
-	}
-	vars, err := p.variables(sp)
-	if err != nil {
-		return err
-	}
-	for _, v := range vars {
-		v.extern = extern
-		if extern && sp != spShared {
-			return p.errf("external variable %s", v.name)
-		}
 		p.m.globals[v.name] = v
-		p.m.vars = append(p.m.vars, v)
+		return p.expect(";")
+	default:
+		return fmt.Errorf("ptx line %d: unknown directive %q", t.line, t.text)
 	}
 	return nil
 }

@@ -2,15 +2,10 @@ package ptxvm
 
 import "strings"
 
-// function reads an entry or a function after that word: a declaration or a definition.
-func (p *parser) function(entry bool, line int) error {
-	f := &function{entry: entry, line: line}
+// entry reads an entry after that word.
+func (p *parser) entry() error {
+	f := &function{}
 	var err error
-	if p.is("(") {
-		if f.returns, err = p.params(); err != nil {
-			return err
-		}
-	}
 	if f.name, err = p.word(); err != nil {
 		return err
 	}
@@ -19,26 +14,12 @@ func (p *parser) function(entry bool, line int) error {
 			return err
 		}
 	}
-	for !p.is("{") && !p.is(";") {
+	for !p.is("{") {
 		if err := p.tuning(f); err != nil {
 			return err
 		}
 	}
-	if p.accept(";") {
-		if p.m.funcs[f.name] == nil {
-			p.m.funcs[f.name] = f
-		}
-		if entry {
-			return p.errf("entry %s without a body", f.name)
-		}
-		return nil
-	}
-	f.defined = true
-	if old := p.m.funcs[f.name]; old != nil && old.defined {
-		return p.errf("second %s", f.name)
-	}
-	p.m.funcs[f.name] = f
-	p.source = ""
+	p.entries = append(p.entries, f)
 	return p.body(f)
 }
 
@@ -73,7 +54,7 @@ func (p *parser) params() ([]*variable, error) {
 func (p *parser) tuning(f *function) error {
 	t := p.next()
 	switch t.text {
-	case ".maxntid", ".reqntid":
+	case ".maxntid":
 		n := 1
 		for more := true; more; more = p.accept(",") {
 			v, err := p.integer()
@@ -82,14 +63,10 @@ func (p *parser) tuning(f *function) error {
 			}
 			n *= v
 		}
-		f.maxThreads, f.exactly = n, t.text == ".reqntid"
-	case ".minnctapersm", ".maxnctapersm", ".maxnreg", ".maxclusterrank":
+		f.maxThreads = n
+	case ".minnctapersm":
 		_, err := p.integer()
 		return err
-	case ".pragma":
-		p.next()
-		return p.expect(";")
-	case ".noreturn", ".explicitcluster":
 	default:
 		return p.errf("unknown directive %q", t.text)
 	}
@@ -102,7 +79,7 @@ func (p *parser) body(f *function) error {
 	}
 	for depth := 1; ; {
 		t := p.next()
-		s := stmt{line: t.line, source: p.source}
+		s := stmt{line: t.line}
 		switch {
 		case t.kind == tokEnd:
 			return p.errf("%s has no end", f.name)
@@ -116,11 +93,6 @@ func (p *parser) body(f *function) error {
 			s.kind = stClose
 		case t.text == ";":
 			continue
-		case t.text == ".loc":
-			if err := p.loc(); err != nil {
-				return err
-			}
-			continue
 		case t.text == ".pragma":
 			p.next()
 			if err := p.expect(";"); err != nil {
@@ -131,28 +103,18 @@ func (p *parser) body(f *function) error {
 			if err := p.regs(&s); err != nil {
 				return err
 			}
-		case t.kind == tokWord && spaceOf[strings.TrimPrefix(t.text, ".")] != spGeneric && t.text[0] == '.':
-			vars, err := p.variables(spaceOf[t.text[1:]])
+		case t.kind == tokWord && spaceOf[strings.TrimPrefix(t.text, ".")] != spNone && t.text[0] == '.':
+			v, err := p.variable(spaceOf[t.text[1:]])
+			if err == nil {
+				err = p.expect(";")
+			}
 			if err != nil {
 				return err
 			}
-			for _, v := range vars {
-				f.body = append(f.body, stmt{kind: stVar, line: t.line, v: v})
-			}
-			continue
+			s.kind, s.v = stVar, v
 		case t.kind == tokWord && p.is(":"):
 			p.i++
 			s.kind, s.label = stLabel, t.text
-			if p.is(".branchtargets") {
-				p.i++
-				s.kind = stTargets
-				var err error
-				if s.args, err = p.operands(";"); err != nil {
-					return err
-				}
-			} else if p.is(".callprototype") || p.is(".calltargets") {
-				return p.errf("calls by pointer are not known")
-			}
 		default:
 			p.i--
 			if err := p.instruction(&s); err != nil {
@@ -168,9 +130,6 @@ func (p *parser) regs(s *stmt) error {
 	typ, err := p.word()
 	if err != nil {
 		return err
-	}
-	if typ == ".v2" || typ == ".v4" {
-		return p.errf("vector registers are not known")
 	}
 	typ = strings.TrimPrefix(typ, ".")
 	if typeSize(typ) == 0 && typ != "pred" {
@@ -239,9 +198,6 @@ func (p *parser) operand() (operand, error) {
 	case p.accept("{"):
 		list, err := p.operands("}")
 		return operand{kind: opVec, list: list}, err
-	case p.accept("("):
-		list, err := p.operands(")")
-		return operand{kind: opParen, list: list}, err
 	case p.accept("["):
 		o, err := p.operand()
 		if err != nil {
@@ -255,10 +211,6 @@ func (p *parser) operand() (operand, error) {
 	}
 	var o operand
 	o.not = p.accept("!")
-	if p.is("-") && p.toks[p.i+1].kind == tokWord {
-		p.i++
-		o.minus = true
-	}
 	if p.peek().kind != tokWord {
 		v, err := p.constant()
 		o.kind, o.val = opImm, v

@@ -4,7 +4,7 @@ package ptxvm
 type shared struct {
 	data    []byte
 	written []byte
-	shadow  []shadow // nil without the race check
+	shadow  []shadow // for the race check
 }
 
 // A shadow is what is remembered of a byte: its last write, and its last reads by different threads: the last one, one
@@ -14,22 +14,17 @@ type shadow struct {
 	reader [3]stamp
 }
 
-// A stamp is an access: tick, atomic or not, thread, instruction. Ticks rise from block to block, so that what a worker
+// A stamp is an access: tick, thread, instruction. Ticks rise from block to block, so that what a worker
 // remembers of its last block is older than all of the next.
 type stamp uint64
 
-func (w *warp) stamp(lane int, atomic bool) stamp {
-	s := uint64(w.tick)<<32 | uint64(w.id*32+lane)<<21 | uint64(w.pc)&(1<<21-1)
-	if atomic {
-		s |= 1 << 31
-	}
-	return stamp(s)
+func (w *warp) stamp(lane int) stamp {
+	return stamp(uint64(w.tick)<<32 | uint64(w.id*32+lane)<<21 | uint64(w.pc)&(1<<21-1))
 }
 
 func (s stamp) tick() uint32 { return uint32(s >> 32) }
 func (s stamp) thread() int  { return int(s >> 21 & 1023) }
 func (s stamp) pc() int      { return int(s & (1<<21 - 1)) }
-func (s stamp) atomic() bool { return s>>31&1 != 0 }
 
 // after says whether a lane has heard of an earlier access: they met since.
 func (w *warp) after(lane int, s stamp) bool {
@@ -38,29 +33,29 @@ func (w *warp) after(lane int, s stamp) bool {
 		return true
 	}
 	if thread>>5 != w.id {
-		return t < w.heard[thread>>5]
+		return false // warps never meet
 	}
 	return t < w.met || w.parted && t < w.metLane[lane][thread&31]
 }
 
 // checkRace fails if another thread accessed any of the bytes, one of both wrote, and they have not met since. Writes
 // of the value that is there do no harm. w.value has what a plain write writes.
-func (w *warp) checkRace(lane int, addr uint64, n int, write, atomic bool) {
-	me := w.stamp(lane, atomic)
+func (w *warp) checkRace(lane int, addr uint64, n int, write bool) {
+	me := w.stamp(lane)
 	b := &w.b.shared
 	for i := range uint64(n) {
 		s := &b.shadow[addr+i]
-		if !w.after(lane, s.write) && !(atomic && s.write.atomic()) && !(write && b.data[addr+i] == w.value[i]) {
-			w.race(lane, addr+i, s.write, "written", write || atomic)
+		if !w.after(lane, s.write) && !(write && b.data[addr+i] == w.value[i]) {
+			w.race(lane, addr+i, s.write, "written", write)
 		}
-		if !write && !atomic {
+		if !write {
 			if r := s.reader[0]; r != me {
 				s.remember(r, me)
 			}
 			continue
 		}
 		for _, r := range s.reader {
-			if !w.after(lane, r) && !(write && b.data[addr+i] == w.value[i]) {
+			if !w.after(lane, r) && b.data[addr+i] != w.value[i] {
 				w.race(lane, addr+i, r, "read", true)
 			}
 		}
@@ -84,13 +79,8 @@ func (w *warp) race(lane int, addr uint64, other stamp, did string, write bool) 
 	if write {
 		does = "writes"
 	}
-	t, in := w.b.l.threadAt(other.thread()), w.b.l.k.code[other.pc()]
-	src := ""
-	if in.source != "" {
-		src = " (" + in.source + ")"
-	}
-	w.fail(Race, lane, addr, "%s byte %#x of shared memory, %s by thread %d,%d,%d in line %d%s with no barrier between",
-		does, addr, did, t[0], t[1], t[2], in.line, src)
+	w.fail(Race, lane, addr, "%s byte %#x of shared memory, %s by thread %d in line %d with no barrier between",
+		does, addr, did, other.thread(), w.b.l.k.code[other.pc()].line)
 }
 
 // meet orders all that lanes of the warp did before and all that they do now.

@@ -12,7 +12,6 @@ type warp struct {
 	id    int
 	regs  []uint64 // slot*32 + lane
 	preds []uint32 // a bit for each lane
-	cc    uint32   // carries
 	local []byte
 
 	pcs     [32]int
@@ -20,21 +19,14 @@ type warp struct {
 	ready   uint32 // those of them that wait for nothing
 	waiting [32]*instr
 	members [32]uint32 // of the collective a lane waits at
-	atBar   [32]int8   // the block barrier a lane waits at, -1 for none
 	pc      int        // of the instruction being executed
-	clock   uint64
-	alone   int // instructions executed while other lanes were ready
-	polls   int // accesses to what others may change, since the last turn of others
 
-	last   *alloc // the allocation accessed last
-	value  [16]byte
-	copies []copyAsync
-	groups [32]int
+	last  *alloc // the allocation accessed last
+	value [16]byte
 
 	// the race check, see race.go
 	tick    uint32
-	met     uint32   // the lanes of this warp know of each other's ticks before this one
-	heard   []uint32 // for each warp, the same
+	met     uint32 // the lanes of this warp know of each other's ticks before this one
 	parted  bool
 	metLane [32][32]uint32 // where only some met since
 }
@@ -69,15 +61,8 @@ func (w *warp) setPred(p int32, m, v uint32) {
 	}
 }
 
-// How many instructions lanes execute before those further on get a turn, and how many loads and atomics that may be
-// for waiting. Loops that wait need such; others should end together.
-const (
-	patience     = 1 << 16
-	pollPatience = 32
-)
-
 // pick chooses the lanes to run: those at the least pc, and returns the next pc of other lanes, where they may meet.
-// Now and then others get their turn, since the first may wait for them.
+// With a seed, others get their turn now and then.
 func (w *warp) pick() (m uint32, pc, limit int) {
 	pc, limit = math.MaxInt, math.MaxInt
 	for l := range lanes(w.ready) {
@@ -90,14 +75,11 @@ func (w *warp) pick() (m uint32, pc, limit int) {
 			limit = p
 		}
 	}
-	if limit != math.MaxInt && (w.alone > patience || w.polls > pollPatience || w.b.rng != nil && w.b.rng.IntN(8) == 0) {
-		w.alone, w.polls = 0, 0
+	if limit != math.MaxInt && w.b.rng != nil && w.b.rng.IntN(8) == 0 {
 		l := first(w.ready &^ m)
-		if w.b.rng != nil {
-			for range w.b.rng.IntN(bits.OnesCount32(w.ready &^ m)) {
-				m |= 1 << l
-				l = first(w.ready &^ m)
-			}
+		for range w.b.rng.IntN(bits.OnesCount32(w.ready &^ m)) {
+			m |= 1 << l
+			l = first(w.ready &^ m)
 		}
 		pc, limit, m = w.pcs[l], math.MaxInt, 0
 		for i := range lanes(w.ready) {
@@ -117,7 +99,6 @@ func (w *warp) run(n int) int {
 	done := 0
 	for done < n && w.ready != 0 {
 		m, pc, limit := w.pick()
-		start := done
 		for done < n && pc < limit {
 			in := &code[pc]
 			em := m
@@ -125,8 +106,8 @@ func (w *warp) run(n int) int {
 				em &= w.preds[in.pred] ^ in.xor
 			}
 			done++
-			prof[pc].warps++
-			prof[pc].lanes += uint64(bits.OnesCount32(em))
+			prof[pc].Warps++
+			prof[pc].Lanes += uint64(bits.OnesCount32(em))
 			w.pc = pc
 			pc++
 			if em == 0 {
@@ -138,12 +119,6 @@ func (w *warp) run(n int) int {
 			}
 			if in.kind == inBranch && em == m {
 				pc = in.target
-				if pc <= w.pc && w.polls > pollPatience {
-					n = done // a loop that may wait for others
-				}
-				if pc <= w.pc && limit != math.MaxInt && done-start > patience {
-					break
-				}
 				continue
 			}
 			w.set(m, pc)
@@ -154,12 +129,6 @@ func (w *warp) run(n int) int {
 			break
 		}
 		w.set(m, pc)
-		w.clock += uint64(done - start)
-		if limit != math.MaxInt {
-			w.alone += done - start
-		} else {
-			w.polls = 0
-		}
 	}
 	return done
 }
@@ -182,14 +151,6 @@ func (w *warp) control(in *instr, m uint32) bool {
 	switch in.kind {
 	case inBranch:
 		w.set(m, in.target)
-	case inSwitch:
-		for l := range lanes(m) {
-			i := w.regs[in.a+l]
-			if i >= uint64(len(in.targets)) {
-				w.fail(BadBranch, l, 0, "%d of %d", i, len(in.targets))
-			}
-			w.pcs[l] = in.targets[i]
-		}
 	case inExit:
 		w.alive &^= m
 		w.ready &^= m
@@ -197,8 +158,6 @@ func (w *warp) control(in *instr, m uint32) bool {
 		w.release()
 	case inGather:
 		return w.gather(in, m)
-	case inBarrier:
-		return w.b.arrive(w, in, m)
 	}
 	return false
 }
