@@ -17,6 +17,7 @@ import (
 	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -169,7 +170,7 @@ func (b *bench) compare(ctx context.Context) error {
 		}
 		return err
 	}
-	report.Version, report.Limits, report.Assumed = versionString(), b.limited, b.assumed
+	report.Version, report.Limits, report.Assumed = mountd.Version(), b.limited, b.assumed
 	if b.c.compute.Batch != 0 {
 		report.Compute = fmt.Sprintf("%s/%d", b.c.compute.Time, b.c.compute.Batch)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pipefs/pipefs/bench/strategy"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -83,7 +84,7 @@ func (b *bench) showStrategies(reports []*strategy.Report) error {
 		return err
 	}
 	about := &views.Report{
-		Version: versionString(), Time: time.Now().UTC().Truncate(time.Second), Machine: machine, Source: b.source,
+		Version: mountd.Version(), Time: time.Now().UTC().Truncate(time.Second), Machine: machine, Source: b.source,
 		Samples: len(b.files), Read: reports[0].Samples, Limits: b.limited, Advice: views.Advice{Same: -1, Lossy: -1, Base: -1},
 	}
 	sections := make([]page.Section, len(reports))

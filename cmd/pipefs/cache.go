@@ -14,6 +14,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/store"
 )
@@ -38,7 +39,7 @@ func cacheCommand(env *environ) *command {
 			{name: "json", set: intoBool(&asJSON), help: "with list: print JSON"},
 		},
 		run: func(_ context.Context, args []string) error {
-			root, err := cacheRoot()
+			root, err := mountd.CacheRoot()
 			if err != nil {
 				return exit.With(exit.System, err)
 			}

@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 func convertCommand(env *environ) *command {
@@ -42,7 +44,7 @@ func convertCommand(env *environ) *command {
 			{name: "force", set: intoBool(&force), help: "write OUT even if its extension is not that of the result"},
 		}, l3Options(&how, "dense", "fast", "v1"), limitOptions(&limits)),
 		run: func(ctx context.Context, args []string) error {
-			r := registryWith(limits, how)
+			r := codecs.New(limits, codecs.Options{L3: how.Options})
 			if view == "" {
 				if view = viewOf(r, args[1]); view == "" {
 					return exit.Errorf(exit.Usage, "convert needs a view where the extension of OUT does not say what to make: --view resize256-bmp (pipefs views --steps lists the steps)")
@@ -260,4 +262,11 @@ func replace(out string, data []byte) (err error) {
 		return fmt.Errorf("OUT: %w", err)
 	}
 	return os.Rename(f.Name(), out)
+}
+
+// umask is the process's; it can only be read by setting it.
+func umask() os.FileMode {
+	mask := syscall.Umask(0)
+	syscall.Umask(mask)
+	return os.FileMode(mask)
 }

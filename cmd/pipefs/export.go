@@ -14,6 +14,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // exportConfig is all that an export can be told.
@@ -48,7 +49,7 @@ func exportCommand(env *environ) *command {
 		}, append(roleOptions(&c.roles), limitOptions(&c.limits)...)...),
 		run: func(ctx context.Context, args []string) (err error) {
 			c.view = args[1]
-			if _, err := registry(c.limits).Parse(c.view); err != nil {
+			if _, err := codecs.Default(c.limits).Parse(c.view); err != nil {
 				return err
 			}
 			if c.source, err = filepath.Abs(args[0]); err != nil {

@@ -15,11 +15,12 @@ import (
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // undoing returns a registry whose step `scan` is undone by the source itself.
 func undoing() (*transcode.Registry, *transcode.Kind) {
-	r := registry(transcode.Limits{})
+	r := codecs.Default(transcode.Limits{})
 	for _, k := range r.Kinds() {
 		if k.Split == nil {
 			continue

@@ -21,35 +21,7 @@ var glossary = []struct{ word, meaning string }{
 	{"mask", "a sample whose values are labels (palette, grey, 16 bits): steps that would blend or lose values leave it unchanged"},
 }
 
-const width = 80 // columns of the help
-
-// wrap breaks text into lines, all but the first indented.
-func wrap(text string, margin int) string {
-	var b strings.Builder
-	column := margin
-	for i, word := range strings.Fields(text) {
-		n := len([]rune(word))
-		switch {
-		case i == 0:
-		case column+1+n > width:
-			b.WriteString("\n" + strings.Repeat(" ", margin))
-			column = margin
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String()
-}
-
-// indent puts a margin before each line.
-func indent(text, margin string) string {
-	return margin + strings.ReplaceAll(text, "\n", "\n"+margin)
-}
-
-// table writes two columns, the second one wrapped.
+// columns writes two columns, the second one wrapped.
 func columns(b *strings.Builder, title string, rows [][2]string) {
 	if len(rows) == 0 {
 		return
@@ -145,9 +117,4 @@ func appHelp(commands []*command) string {
 	b.WriteString("\npipefs COMMAND --help tells more. Exit codes are those of mount(8): 0; 1 usage or\n" +
 		"permission; 2 system; 4 internal error; 8 interrupted; 32 mount failure.\n")
 	return b.String()
-}
-
-// template quotes a text for the template engine of the parser.
-func template(text string) string {
-	return strings.ReplaceAll(text, "{{", `{{"{{"}}`)
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/store"
@@ -270,13 +269,4 @@ func printFaults(w io.Writer, faults []fault, one, many string) {
 		}
 		fmt.Fprintf(w, "  %s: %s\n", f.Path, f.Reason)
 	}
-}
-
-// right aligns columns of numbers.
-func right(t table.Writer, columns ...int) {
-	configs := make([]table.ColumnConfig, len(columns))
-	for i, n := range columns {
-		configs[i] = table.ColumnConfig{Number: n, Align: text.AlignRight}
-	}
-	t.SetColumnConfigs(configs)
 }

@@ -55,3 +55,11 @@ func classify(err error) error {
 	}
 	return err
 }
+
+// commandsOf lists all commands, as the help does.
+func commandsOf(env *environ) []*command {
+	return []*command{
+		mountCommand(env), umountCommand(env), packCommand(env), checkCommand(env), materializeCommand(env), infoCommand(env), viewsCommand(env),
+		tuneCommand(env), benchCommand(env), statsCommand(env), cacheCommand(env), fidelityCommand(env), convertCommand(env), exportCommand(env), versionCommand(env),
+	}
+}

@@ -63,7 +63,7 @@ func materializeCommand(env *environ) *command {
 			}
 			if len(args) == 1 {
 				for _, o := range options {
-					if o.IsSet() {
+					if o.isSet() {
 						return exit.Errorf(exit.Usage, "--%s needs a view: pipefs materialize %s bmp --%[1]s …; without one this lists what is kept", o.name, args[0])
 					}
 				}
@@ -76,16 +76,6 @@ func materializeCommand(env *environ) *command {
 		},
 	}
 }
-
-func intoShare(p *float64) func(string) error {
-	return func(s string) (err error) {
-		*p, err = parseShare(s)
-		return err
-	}
-}
-
-// formatShare writes a share as people do: 30%.
-func formatShare(share float64) string { return fmt.Sprintf("%.4g%%", 100*share) }
 
 func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) error {
 	m, err := openMaterializer(env, c)

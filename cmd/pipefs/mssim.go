@@ -16,6 +16,7 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -91,7 +92,7 @@ type degrees struct {
 // measure measures the wanted number of samples, evenly spread over their names.
 // When it is interrupted it tells of those that it got to.
 func (l *likeness) measure(ctx context.Context, env *environ, s *input, r *transcode.Registry) error {
-	p, err := r.Parse(scans(maxFidelity))
+	p, err := r.Parse(mountd.ScanView(maxFidelity))
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (l *likeness) summarize(found []degrees) {
 	}
 	n := float64(len(found))
 	for k := range found[0].similarity {
-		row := scanRow{View: scans(k + 1)}
+		row := scanRow{View: mountd.ScanView(k + 1)}
 		all := make([]float64, len(found))
 		for i, d := range found {
 			all[i] = d.similarity[k]
@@ -233,5 +234,3 @@ func (l *likeness) print(w io.Writer) {
 		fmt.Fprintf(w, "note: %s\n", wrap(fmt.Sprintf("%s not measured, %s (%s)", plural(out.Samples, "sample", "samples"), out.Reason, out.Example), 6))
 	}
 }
-
-func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }

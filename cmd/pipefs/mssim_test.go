@@ -19,6 +19,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // photos DIR N: makes a dataset of N pictures that are large enough to measure.
@@ -103,7 +104,7 @@ func TestMeasureInterrupted(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r := registry(transcode.Limits{})
+	r := codecs.Default(transcode.Limits{})
 	s, err := openSource(nowhere, dir)
 	if err != nil {
 		t.Fatal(err)

@@ -7,36 +7,9 @@ import (
 	"path/filepath"
 
 	"github.com/pipefs/pipefs/internal/cachedir"
-	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/listfiles"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
-
-// notes tells, before anything is mounted, what the user would not expect and can do
-// something about. None of it keeps the mount from being made. Of a daemon that becomes
-// another user, places are not those of who starts it.
-func (c *mountConfig) notes(w io.Writer, becomes *daemon.User) {
-	note := noter(w)
-	if becomes == nil {
-		c.notePlaces(note)
-	}
-	noteLists(note, c.given, c.dir)
-	if !mayHoldFiles(c.source) {
-		note("%s is empty: there is no file in it, and so none in any view. What it gets later appears in the mount", c.source)
-	}
-}
-
-// notePlaces tells what is odd about the directories that the daemon writes to.
-func (c *mountConfig) notePlaces(note func(string, ...any)) {
-	c.noteTempDir(note)
-	if c.storeMax == 0 || c.createStore || c.store != "" && cachedir.Kept(c.store) {
-		return // nothing is kept, or where the user said
-	}
-	if root, err := cacheRoot(); err == nil {
-		noteCache(note, root.Dir(), "--create-store --store")
-	}
-}
 
 func noter(w io.Writer) func(format string, args ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(w, "pipefs: note: "+format+"\n", args...) }
@@ -96,16 +69,4 @@ func localDisk() string {
 		return "$" + variable + "/pipefs"
 	}
 	return "DIR"
-}
-
-// noteTempDir tells where the control socket and the log are, if somebody else has
-// the usual place.
-func (c *mountConfig) noteTempDir(note func(string, ...any)) {
-	socket, err := control.Socket(c.dir)
-	if err != nil {
-		return // mounting will say so
-	}
-	if why := control.Avoided(socket); why != nil {
-		note("%v (until then the socket of this mount is %s)", why, socket)
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // packConfig is all that a packing can be told.
@@ -99,7 +100,7 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	defer d.Close()
 	w := &packing{env: env, started: time.Now()}
 	w.bar = newProgress(env, "packing", -1)
-	counted := (&input{tree: d}).countFiles(ctx, registry(c.limits), w.bar)
+	counted := (&input{tree: d}).countFiles(ctx, codecs.Default(c.limits), w.bar)
 	report, err := packStore(ctx, c, d, w)
 	w.bar.done()
 	counted()
@@ -121,8 +122,8 @@ func tellGaps(env *environ, c *packConfig) error {
 	}
 	defer s.close()
 	g, err := s.gaps(env, c.limits)
-	if err == nil && g.describe() != "" {
-		fmt.Fprintf(env.stdout, "note: %s\n", wrap("without the dataset, "+g.describe(), 6))
+	if err == nil && g.Describe() != "" {
+		fmt.Fprintf(env.stdout, "note: %s\n", wrap("without the dataset, "+g.Describe(), 6))
 	}
 	return err
 }
@@ -201,7 +202,7 @@ func storeFaults(env *environ, dir string, most int) (found []fault, more bool) 
 		return nil, true
 	}
 	defer s.close()
-	r := registry(transcode.Limits{})
+	r := codecs.Default(transcode.Limits{})
 	l, err := s.list(r, func(error) {}, func() error { return nil })
 	if err != nil {
 		return nil, true

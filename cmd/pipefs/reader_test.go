@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // TestCompared: bench measures only what the loader of the training reads.
 func TestCompared(t *testing.T) {
-	r := registry(transcode.Limits{})
+	r := codecs.Default(transcode.Limits{})
 	mixed := []string{"stored-bmp", "stored-ppm"}
 	for _, test := range []struct {
 		reader     string
@@ -36,7 +37,7 @@ func TestCompared(t *testing.T) {
 
 // TestCannot: what is said of a view that cannot be read, and what to write instead.
 func TestCannot(t *testing.T) {
-	r := registry(transcode.Limits{})
+	r := codecs.Default(transcode.Limits{})
 	for _, test := range []struct{ reader, view, want string }{
 		{"timm", "bmp", "timm does not find the .bmp files of bmp: it goes by the extensions .png, .jpg, .jpeg; write bmp-own"},
 		{"yolo", "ppm-own", "Ultralytics cannot read the PNM files of ppm-own: it decodes JPEG, PNG, BMP, TIFF and WebP"},

@@ -10,19 +10,10 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
 )
-
-// roleOptions say what samples are.
-func roleOptions(roles *transcode.Roles) []*option {
-	return []*option{
-		{name: "images", arg: "GLOB", set: intoList(&roles.Images),
-			help: "samples that are pictures though they look like masks: '**/depth/*.png', or '*_depth.png' in any directory. May be repeated"},
-		{name: "masks", arg: "GLOB", set: intoList(&roles.Masks),
-			help: "samples that are masks: in every view they get the size of their pictures, by nearest neighbour, and keep their values. May be repeated"},
-	}
-}
 
 // checkRoles refuses patterns that are malformed, and those that match no sample: they
 // are mistyped, and what they were meant for would be harmed without a word.
@@ -93,13 +84,10 @@ func refusals(ctx context.Context, p *serve.Server, samples []string, views []tr
 	return refused, nil
 }
 
-// mostRefusals that are shown; the rest is counted.
-const mostRefusals = 10
-
 // tellRefusals says each in a line.
 func tellRefusals(refused []*serve.Refusal, tell func(line string)) {
 	for i, e := range refused {
-		if i == mostRefusals {
+		if i == mountd.MaxRefusals {
 			tell(fmt.Sprintf("%s refused for the same reason", plural(len(refused)-i, "more directory is", "more directories are")))
 			return
 		}

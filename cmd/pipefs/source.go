@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
@@ -20,7 +21,7 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// source is a dataset or a store, opened to be looked at.
+// input is a dataset or a store, opened to be looked at.
 type input struct {
 	path    string            // absolute
 	dataset *source.Directory // nil for a store
@@ -77,7 +78,9 @@ func statSource(path string) error {
 }
 
 // registry knows all formats and steps, and JPEG files as the store has them.
-func (s *input) registry(l transcode.Limits) *transcode.Registry { return registryOf(l, s.store) }
+func (s *input) registry(l transcode.Limits) *transcode.Registry {
+	return mountd.Registry(l, s.store, nil)
+}
 
 // producer makes the files of views, without any mount. It is closed before the source.
 func (s *input) producer(env *environ, r *transcode.Registry, roles transcode.Roles) (*serve.Server, error) {
@@ -91,6 +94,17 @@ func (s *input) close() {
 	if s.dataset != nil {
 		s.dataset.Close()
 	}
+}
+
+// gaps are those of the usual views, and others.
+func (s *input) gaps(env *environ, l transcode.Limits, others ...string) (*mountd.Gaps, error) {
+	r := s.registry(l)
+	p, err := s.producer(env, r, transcode.Roles{})
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return mountd.FindGaps(p, r, mountd.Unique(append(mountd.UsualViews(r), others...)))
 }
 
 // listing is the names of a tree.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -46,12 +45,6 @@ func statsCommand(env *environ) *command {
 			return nil
 		},
 	}
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }
 
 func printStats(w io.Writer, s control.Stats, now time.Time) {
@@ -98,14 +91,4 @@ func formatCounter(c control.Counter) string {
 		return "yes"
 	}
 	return formatCount(c.Value)
-}
-
-// newTable is a table in the style of all our tables.
-func newTable(w io.Writer, head ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(table.Row(head))
-	return t
 }

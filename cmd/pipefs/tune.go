@@ -18,9 +18,11 @@ import (
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // tuneConfig is all that a tuning can be told.
@@ -131,7 +133,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if err != nil {
 		return err
 	}
-	report.Assumed = read.assumed(registry(c.limits), append(others, c.format+"-"+transcode.Own))
+	report.Assumed = read.assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
 	if c.html != "" {
 		about, sections, err := tuningPage(c, report)
 		if err != nil {
@@ -173,18 +175,18 @@ func (c *tuneConfig) withoutGaps(env *environ, views []string) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range g.lacking {
-		if slices.Contains(views, l.view) {
+	for _, l := range g.All() {
+		if slices.Contains(views, l.View) {
 			fmt.Fprintf(env.stderr, "pipefs: not compared: %v\n", l)
 		}
 	}
-	return slices.DeleteFunc(views, g.lacks), nil
+	return slices.DeleteFunc(views, g.Lacks), nil
 }
 
 // readable leaves out views that the loader of --for cannot read: MNT/auto shows them
 // under the files' own names. Without raw pixels there is nothing to mix.
 func (c *tuneConfig) readable(env *environ, read reading, others []string) (kept []string, err error) {
-	r := registry(c.limits)
+	r := codecs.Default(c.limits)
 	for i, v := range append([]string{c.format}, others...) {
 		p, err := r.Parse(v)
 		if err != nil {
@@ -231,7 +233,7 @@ func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program strin
 	}
 	err = store.WriteAuto(c.store, store.Auto{View: won.View, Share: won.Share, Host: host, Time: time.Now().UTC().Truncate(time.Second)})
 	if err == nil && !c.asJSON {
-		fmt.Fprintf(env.stdout, "\nStored. From the next mount on MNT/auto leads to %s.\n", withOwnNames(registry(c.limits), won.View))
+		fmt.Fprintf(env.stdout, "\nStored. From the next mount on MNT/auto leads to %s.\n", mountd.WithOwnNames(codecs.Default(c.limits), won.View))
 	}
 	return err
 }

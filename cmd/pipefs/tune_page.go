@@ -8,6 +8,7 @@ import (
 	"github.com/pipefs/pipefs/bench/page"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/mountd"
 )
 
 // tuningPage is the report of a tuning for the page: a curve of all ratios for each
@@ -18,7 +19,7 @@ func tuningPage(c *tuneConfig, r *tune.Report) (*views.Report, []page.Section, e
 		return nil, nil, err
 	}
 	about := &views.Report{
-		Version: versionString(), Time: time.Now().UTC().Truncate(time.Second), Machine: machine, Source: c.store, Samples: r.Samples,
+		Version: mountd.Version(), Time: time.Now().UTC().Truncate(time.Second), Machine: machine, Source: c.store, Samples: r.Samples,
 		Prepared: true, Memory: r.Memory, Assumed: r.Assumed, Advice: views.Advice{Same: -1, Lossy: -1, Base: -1, Lines: []string{tuningVerdict(r)}},
 	}
 	var sections []page.Section

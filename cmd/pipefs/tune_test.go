@@ -11,11 +11,12 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // TestApplyTuning: a winner is stored, and auto leads to it; noise changes nothing.
 func TestApplyTuning(t *testing.T) {
-	_, dir := packed(t, registry(transcode.Limits{}))
+	_, dir := packed(t, codecs.Default(transcode.Limits{}))
 	program, err := exec.LookPath("pipefs")
 	if err != nil {
 		t.Fatal(err)

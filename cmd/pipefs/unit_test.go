@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"io"
 	"math"
 	"os"
@@ -15,102 +14,68 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 var nowhere = &environ{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
 
-func TestNormalize(t *testing.T) {
-	asRoot := ""
-	if os.Geteuid() == 0 {
-		asRoot = "--setuid=owner " // what mount(8) mounts is not served by root
-	}
-	t.Chdir(t.TempDir())
-	if err := os.Mkdir("pictures", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ in, want string }{
-		// flags stand anywhere
-		{"pipefs mount D M", "pipefs mount -- D M"},
-		{"pipefs mount D M -f --cache daemon", "pipefs mount -f --cache daemon -- D M"},
-		{"pipefs mount D -f M", "pipefs mount -f -- D M"},
-		{"pipefs mount --cache daemon D M -o ro", "pipefs mount --cache daemon -o ro -- D M"},
-		{"pipefs mount --cache=daemon D M", "pipefs mount --cache=daemon -- D M"},
-		{"pipefs mount -cache daemon D M", "pipefs mount -cache daemon -- D M"},
-		// a value that looks like a flag, an argument that does
-		{"pipefs mount --log-file -f D M", "pipefs mount --log-file -f -- D M"},
-		{"pipefs mount -f -- -D -M", "pipefs mount -f -- -D -M"},
-		{"pipefs mount D -- M -f", "pipefs mount -- D M -f"},
-		{"pipefs convert --view bmp - -", "pipefs convert --view bmp -- - -"},
-		// -o in one word
-		{"pipefs mount D M -oro,allow_other", "pipefs mount -o=ro,allow_other -- D M"},
-		{"pipefs mount -ocache=daemon D M", "pipefs mount -o=cache=daemon -- D M"},
-		// a switch takes no value
-		{"pipefs umount -l M", "pipefs umount -l -- M"},
-		{"pipefs umount M --lazy", "pipefs umount --lazy -- M"},
-		// what is unknown is left to the parser
-		{"pipefs mount D --what M", "pipefs mount --what -- D M"},
-		// the bare form
-		{"pipefs ./D M", "pipefs mount " + asRoot + "-- ./D M"},
-		{"pipefs pictures M -o ro,dev,suid", "pipefs mount " + asRoot + "-o ro,dev,suid -- pictures M"},
-		{"pipefs -o ro /D M", "pipefs mount " + asRoot + "-o ro -- /D M"},
-		{"pipefs -f /D M", "pipefs mount " + asRoot + "-f -- /D M"},
-		// mount(8)'s helper
-		{"/sbin/mount.fuse.pipefs /D M -sn -o ro", "/sbin/mount.fuse.pipefs mount " + asRoot + "-sn -o ro -- /D M"},
-		{"/sbin/mount.pipefs /D M -s -n -v -t fuse.pipefs -N 7 -o ro", "/sbin/mount.pipefs mount " + asRoot + "-o ro -- /D M"},
-		{"/sbin/mount.pipefs /D M -f", "/sbin/mount.pipefs mount " + asRoot + "--dry-run -- /D M"},
-		// help
-		{"pipefs --help", "pipefs --help"},
-		{"pipefs help", "pipefs --help"},
-		{"pipefs help mount", "pipefs mount --help"},
-		{"pipefs", "pipefs"},
+// Options stand anywhere before --, and may have one or two words.
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ in, options, args string }{
+		{"D M", "", "D M"},
+		{"D -f M --cache daemon", "--foreground=true --cache=daemon", "D M"},
+		{"--cache=daemon D M -oro,allow_other", "--o=ro,allow_other --cache=daemon", "D M"},
+		{"--log-format json -o cache=daemon D M", "--o=cache=daemon --log-format=json", "D M"},
+		{"-f -- -D -M", "--foreground=true", "-D -M"},
+		{"D - M", "", "D - M"}, // for the standard input, in other commands
+		{"D M --no-follow=false", "--no-follow=false", "D M"},
 	} {
-		got, err := normalize(strings.Fields(c.in), commandsOf(nowhere))
-		if err != nil || strings.Join(got, " ") != c.want {
-			t.Errorf("%s\n got %s (%v)\nwant %s", c.in, strings.Join(got, " "), err, c.want)
+		mount := mountCommand(nowhere)
+		args, err := mount.parse(strings.Fields(c.in))
+		if err != nil || strings.Join(args, " ") != c.args || strings.Join(again(mount.options), " ") != c.options {
+			t.Errorf("%s: options %q, arguments %q, %v", c.in, again(mount.options), args, err)
 		}
 	}
 }
 
-func TestNormalizeRefuses(t *testing.T) {
+// What mount(8) adds to the command line of its helpers is left out.
+func TestHelper(t *testing.T) {
+	for in, want := range map[string]string{
+		"/D M -s -n -v -t fuse.pipefs -N 7 -o ro": "/D M -o ro",
+		"/D M -f": "/D M --dry-run",
+	} {
+		if got := strings.Join(helper(strings.Fields(in)), " "); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestCommandLineRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for in, want := range map[string]string{
-		"pipefs frob":            `unknown command "frob"`,
-		"pipefs moutn D M":       `unknown command "moutn"`,
-		"pipefs D M":             `unknown command "D"`, // no such directory, no slash
-		"pipefs /D":              `unknown command "/D"`,
-		"pipefs -f":              "no command given",
-		"pipefs help frob":       `unknown command "frob"`,
-		"pipefs mount D M -o":    "option -o needs a value",
-		"pipefs ./D M --cache":   "option --cache needs a value",
-		"pipefs convert a --vie": "",
+		"frob":                         `unknown command "frob"`,
+		"moutn D M":                    `unknown command "moutn"`,
+		"D M":                          `unknown command "D"`, // no such directory, no slash
+		"/D":                           `unknown command "/D"`,
+		"-f":                           "no command given",
+		"help frob":                    `unknown command "frob"`,
+		"mount D M -o":                 "flag needs an argument: 'o' in -o",
+		"./D M --cache":                "flag needs an argument: --cache",
+		"mount --frob D M":             "unknown flag: --frob",
+		"mount --cache ram D M":        `option --cache: "ram" is none of page, daemon`,
+		"mount --foreground=maybe D M": `option --foreground: "maybe" is neither true nor false`,
+		"mount D":                      "mount takes 2 arguments, not 1 argument",
 	} {
-		_, err := normalize(strings.Fields(in), commandsOf(nowhere))
-		switch {
-		case want == "" && err != nil:
-			t.Errorf("%s: %v", in, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || exit.Of(err) != exit.Usage):
+		err := dispatch(t.Context(), nowhere, append([]string{"pipefs"}, strings.Fields(in)...))
+		if err == nil || !strings.Contains(err.Error(), want) || exit.Of(err) != exit.Usage {
 			t.Errorf("%s: %v, want %q", in, err, want)
 		}
 	}
-}
-
-func FuzzReorder(f *testing.F) {
-	f.Add("-f\x00D\x00--cache\x00page\x00M\x00--\x00-x")
-	options := mountOptions(&mountConfig{})
-	f.Fuzz(func(t *testing.T, s string) {
-		args := strings.Split(s, "\x00")
-		flags, positional, err := reorder(args, options)
-		if err != nil {
-			return
-		}
-		// nothing is lost or invented, but for the first -- and the = after -o
-		if n := len(flags) + len(positional); n != len(args) && n != len(args)-1 {
-			t.Errorf("%q became %q and %q", args, flags, positional)
-		}
-	})
 }
 
 func TestTwins(t *testing.T) {
@@ -120,13 +85,13 @@ func TestTwins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.cache != "daemon" || c.cacheBytes != 1<<30 || c.storeMax != 2e9 || !c.allowOther || c.fidelity != 3 || !c.noBack || c.logFormat != "json" {
+	if c.Cache.Mode != pfs.DaemonCache || c.Cache.Bytes != 1<<30 || c.Keep.MaxBytes != 2e9 || !c.Kernel.AllowOther || c.Views.Scans != 3 || !c.Keep.NoBackground || c.logFormat != "json" {
 		t.Errorf("got %+v", c)
 	}
-	if diff := cmp.Diff([]string{"a,b.png", "*.tif"}, c.roles.Images); diff != "" {
+	if diff := cmp.Diff([]string{"a,b.png", "*.tif"}, c.Roles.Images); diff != "" {
 		t.Error(diff)
 	}
-	if err := setTwins(options, "no-background=false,no_follow=true"); err != nil || c.noBack || !c.noFollow {
+	if err := setTwins(options, "no-background=false,no_follow=true"); err != nil || c.Keep.NoBackground || !c.Read.NoFollow {
 		t.Errorf("%v, %+v", err, c)
 	}
 }
@@ -139,7 +104,7 @@ func TestEveryFlagHasATwin(t *testing.T) {
 		}
 		value := map[string]string{"": "", "page|daemon": "=page", "SIZE": "=1M", "RATE": "=50MB/s", "K": "=2", "N": "=3", "always|once": "=once",
 			"text|json": "=json", "debug|info|warn|error": "=warn", "DURATION": "=1s",
-			"all|SHARE|adaptive": "=0.5", strings.Join(mixFormats, "|"): "=bmp", "liquid|minio|lru": "=minio", "auto|off|N": "=off"}
+			"all|SHARE|adaptive": "=0.5", strings.Join(mountd.MixFormats, "|"): "=bmp", "liquid|minio|lru": "=minio", "auto|off|N": "=off"}
 		v, ok := value[o.arg]
 		if !ok {
 			v = "=/x"
@@ -148,7 +113,7 @@ func TestEveryFlagHasATwin(t *testing.T) {
 		if err := setTwins(fresh, o.name+v); err != nil {
 			t.Errorf("%s: %v", o.name, err)
 		}
-		if !lookup(fresh, o.name).IsSet() {
+		if !lookup(fresh, o.name).isSet() {
 			t.Errorf("%s was not set", o.name)
 		}
 	}
@@ -194,22 +159,15 @@ func TestAgain(t *testing.T) {
 	options := mountOptions(&c)
 	parse := func(options []*option, args []string) {
 		t.Helper()
-		set := flag.NewFlagSet("", flag.ContinueOnError)
-		set.SetOutput(io.Discard)
-		for _, o := range options {
-			if err := o.Apply(set); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := set.Parse(args); err != nil {
+		if _, err := (&command{options: options}).parse(args); err != nil {
 			t.Fatal(err)
 		}
 	}
 	parse(options, []string{"-f", "--no-follow=false", "--images=a", "--images", "b=c,d", "--store", "s", "-o", "cache=daemon", "--max-scans", "300"})
-	if err := setTwins(options, c.twins[0]+",log_file=l.log,max_segments=9000,max-pixels=1000"); err != nil {
+	if err := setTwins(options, c.lists[0]+",log_file=l.log,max_segments=9000,max-pixels=1000"); err != nil {
 		t.Fatal(err)
 	}
-	c.source, c.dir = "/ds", "/mnt"
+	c.Source, c.Dir = "/ds", "/mnt"
 	args := daemonArgs(&c, options)
 	if diff := cmp.Diff([]string{"--", "/ds", "/mnt"}, args[len(args)-3:]); diff != "" {
 		t.Fatal(diff)
@@ -220,11 +178,11 @@ func TestAgain(t *testing.T) {
 		t.Fatal(diff)
 	}
 	parse(mountOptions(&d), got)
-	if want := (transcode.Limits{MaxPixels: 1000, MaxScans: 300, MaxSegments: 9000}); d.limits != want {
-		t.Errorf("limits %+v", d.limits)
+	if want := (transcode.Limits{MaxPixels: 1000, MaxScans: 300, MaxSegments: 9000}); d.Limits != want {
+		t.Errorf("limits %+v", d.Limits)
 	}
-	c.twins, c.foreground, c.source, c.dir = nil, false, "", ""
-	if diff := cmp.Diff(c, d, cmp.AllowUnexported(mountConfig{}, mixConfig{}, cacheConfig{})); diff != "" {
+	c.lists, c.foreground, c.Source, c.Dir = nil, false, "", ""
+	if diff := cmp.Diff(c, d, cmp.AllowUnexported(mountConfig{})); diff != "" {
 		t.Errorf("the daemon understands something else:\n%s", diff)
 	}
 }
@@ -387,7 +345,7 @@ func TestSlowOrSmall(t *testing.T) {
 }
 
 func TestWhy(t *testing.T) {
-	r := registry(transcode.Limits{})
+	r := codecs.Default(transcode.Limits{})
 	for _, c := range []struct {
 		view string
 		info transcode.Info

@@ -8,8 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/transcode/jpeg"
+	"github.com/pipefs/pipefs/transcode/jpeg/steps"
 )
 
 func versionCommand(env *environ) *command {
@@ -39,31 +41,6 @@ func versionCommand(env *environ) *command {
 	}
 }
 
-// versionString is the module's version, and the revision it was built from.
-func versionString() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	version := info.Main.Version
-	if version == "" || version == "(devel)" {
-		version = "devel"
-	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+changes"
-		}
-	}
-	if revision != "" {
-		version += " (" + revision + dirty + ")"
-	}
-	return version
-}
-
 // versions lists name and version of all that matters.
 func versions() [][2]string {
 	gofuse := "unknown"
@@ -75,7 +52,7 @@ func versions() [][2]string {
 		}
 	}
 	turbo := "used, because this processor has no AVX2"
-	if err := libraryUsable(); err != nil {
+	if err := steps.Library(); err != nil {
 		turbo = fmt.Sprintf("not used: %v", err)
 	} else if jpeg.Vectorised {
 		turbo = "found, and not needed"
@@ -85,7 +62,7 @@ func versions() [][2]string {
 		device = err.Error()
 	}
 	return [][2]string{
-		{"pipefs", versionString()},
+		{"pipefs", mountd.Version()},
 		{"go", runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH},
 		{"go-fuse", gofuse},
 		{"libturbojpeg", turbo},

@@ -15,28 +15,15 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // looked is the number of samples that are looked at where there are many more.
 const looked = 20_000
-
-// usualViews are those that a mount lists and that this build can make.
-func usualViews(r *transcode.Registry) []string {
-	wanted := []string{transcode.Original}
-	for _, k := range levelsOf(r) {
-		wanted = append(wanted, scans(k))
-	}
-	var usual []string
-	for _, spec := range append(wanted, "bmp", "ppm", "npy", "png", "l3") {
-		if _, err := r.Parse(spec); err == nil {
-			usual = append(usual, spec)
-		}
-	}
-	return usual
-}
 
 func viewsCommand(env *environ) *command {
 	var all, steps, asJSON bool
@@ -59,7 +46,7 @@ func viewsCommand(env *environ) *command {
 		}, limitOptions(&limits)),
 		run: func(ctx context.Context, args []string) error {
 			if steps {
-				printSteps(env.stdout, registry(limits))
+				printSteps(env.stdout, codecs.Default(limits))
 				return nil
 			}
 			if len(args) == 0 {
@@ -72,7 +59,7 @@ func viewsCommand(env *environ) *command {
 			}
 			defer v.close()
 			t := &tally{registry: v.registry, roles: roles, store: v.source.store, producer: v.producer}
-			for _, spec := range unique(append(usualViews(t.registry), args[1:]...)) {
+			for _, spec := range mountd.Unique(append(mountd.UsualViews(t.registry), args[1:]...)) {
 				p, err := t.registry.Parse(spec)
 				if err != nil {
 					return err
@@ -288,11 +275,11 @@ func sizeIn(plan transcode.Plan, seen sight) (int64, bool) {
 }
 
 // gaps are what the views lack of the samples that were looked at.
-func (t *tally) gaps() *gaps {
-	g := &gaps{}
+func (t *tally) gaps() *mountd.Gaps {
+	g := &mountd.Gaps{}
 	for _, v := range t.views {
 		missing := serve.Missing{Samples: v.Missing, Reencoded: v.Reencoded, Of: int64(t.Looked - t.Faults)}
-		g.add(v.View, missing)
+		g.Add(v.View, missing)
 	}
 	return g
 }
@@ -320,7 +307,7 @@ func (t *tally) print(w io.Writer) {
 	out.Render()
 	fmt.Fprintf(w, "%s, %s\n", plural(t.Samples, "sample", "samples"), plural(t.Others, "other file, shown as it is", "other files, shown as they are"))
 	note := func(format string, args ...any) { fmt.Fprintf(w, "note: %s\n", wrap(fmt.Sprintf(format, args...), 6)) }
-	if text := t.gaps().describe(); text != "" {
+	if text := t.gaps().Describe(); text != "" {
 		note("%s", text)
 	}
 	if t.Looked < t.Samples {

@@ -20,6 +20,7 @@ import (
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
@@ -40,8 +41,8 @@ type bench struct {
 	options  []string // of mounts
 	group    *throttle.Group
 	loader   loader.Loader
-	gaps     *gaps    // of the views that may be compared
-	limited  []string // how disk and memory are limited
+	gaps     *mountd.Gaps // of the views that may be compared
+	limited  []string     // how disk and memory are limited
 	reading  reading
 	usual    []string // views that are compared if none are named
 	assumed  string   // for which loaders the views are
@@ -111,7 +112,7 @@ func (b *bench) find() error {
 		b.options = append(b.options, "--masks", glob)
 	}
 	var mixed []string // views of what is stored in full
-	for _, spec := range mixFormats {
+	for _, spec := range mountd.MixFormats {
 		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.store != nil && s.store.Fraction(whole) != nil {
 			mixed = append(mixed, spec)
 		}
@@ -140,19 +141,19 @@ func (b *bench) find() error {
 }
 
 // findGaps finds the views that cannot be measured, because they lack samples.
-func (b *bench) findGaps(s *input) (*gaps, error) {
+func (b *bench) findGaps(s *input) (*mountd.Gaps, error) {
 	if b.mnt == "" && b.c.dataset == "" {
 		return s.gaps(b.env, b.c.limits, b.usual...)
 	}
-	g := &gaps{}
+	g := &mountd.Gaps{}
 	if b.mnt == "" {
 		return g, nil
 	}
 	// The mount may have the dataset: it lists what lacks nothing.
 	listed, err := os.ReadDir(b.mnt)
-	for _, view := range usualViews(b.registry) {
+	for _, view := range mountd.UsualViews(b.registry) {
 		if !slices.ContainsFunc(listed, func(e os.DirEntry) bool { return e.Name() == view }) {
-			g.add(view, serve.Missing{Samples: 1})
+			g.Add(view, serve.Missing{Samples: 1})
 		}
 	}
 	return g, err
@@ -160,11 +161,11 @@ func (b *bench) findGaps(s *input) (*gaps, error) {
 
 // tellGaps says which of some views lack samples.
 func (b *bench) tellGaps(views []string) {
-	for _, l := range b.gaps.lacking {
+	for _, l := range b.gaps.All() {
 		switch {
-		case !slices.Contains(views, l.view):
+		case !slices.Contains(views, l.View):
 		case b.mnt != "":
-			fmt.Fprintf(b.env.stderr, "pipefs: %s does not list %s, which cannot show all samples\n", b.mnt, l.view)
+			fmt.Fprintf(b.env.stderr, "pipefs: %s does not list %s, which cannot show all samples\n", b.mnt, l.View)
 		default:
 			fmt.Fprintf(b.env.stderr, "pipefs: %v\n", l)
 		}
@@ -225,7 +226,7 @@ func workPath(given string) (string, error) {
 	parent := given
 	if parent == "" {
 		var err error
-		if parent, err = underHome("XDG_CACHE_HOME", ".cache"); err != nil {
+		if parent, err = mountd.UserDir("XDG_CACHE_HOME", ".cache"); err != nil {
 			return "", fmt.Errorf("cache directory: %w", err)
 		}
 	}
@@ -290,7 +291,7 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 	named := c.views
 	if named == nil {
 		b.tellGaps(b.usual)
-		named = slices.DeleteFunc(b.usual, b.gaps.lacks)
+		named = slices.DeleteFunc(b.usual, b.gaps.Lacks)
 		b.assumed = b.reading.assumed(b.registry, named)
 	} else {
 		b.tellGaps(named) // they are measured as they are

@@ -21,8 +21,10 @@ func packStore(ctx context.Context, c *packConfig, d *source.Directory, w *packi
 		Originals: pack.Originals(c.originals),
 		Log:       quiet(w.env),
 	}
-	if c.represent != "" {
-		what.Represent = kindOf(r, c.represent)
+	for _, k := range r.Kinds() {
+		if k.Name == c.represent {
+			what.Represent = k
+		}
 	}
 	return store.Pack(ctx, c.store, counted{what, w}, what, store.PackOptions{
 		RecordImages: c.recordImages,
@@ -42,7 +44,7 @@ func packRegistry(c *packConfig, w *packing) *transcode.Registry {
 	// Where it cannot be opened it is a new one, or the packing will say what is
 	// wrong.
 	if s, err := store.Open(c.store, store.Options{Logger: quiet(w.env)}); err == nil {
-		o = madeAs(s)
+		o = codecs.OptionsOf(s.Stats().Bytes)
 		s.Close()
 	}
 	if c.scans != nil {

@@ -13,6 +13,7 @@ import (
 	benchmount "github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
@@ -40,7 +41,7 @@ func openTuned(env *environ, c *tuneConfig) (_ tune.Opened, err error) {
 		return tune.Opened{}, err
 	}
 	done = append(done, s.Close)
-	o := serve.Options{Registry: registryOf(c.limits, s), Source: serve.StoreTree(s), Store: s, Log: quiet(env)}
+	o := serve.Options{Registry: mountd.Registry(c.limits, s, nil), Source: serve.StoreTree(s), Store: s, Log: quiet(env)}
 	if c.dataset != "" {
 		d, err := source.Open(c.dataset, source.Options{})
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package mountd
 
 import (
 	"fmt"
@@ -9,58 +9,52 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// gaps tells which views of a store lack samples, because neither the store nor a
+// Gaps tells which views of a store lack samples, because neither the store nor a
 // dataset has what they would show.
-type gaps struct {
+type Gaps struct {
 	producer *serve.Server
 	registry *transcode.Registry
-	lacking  []gap // in the order in which they were asked for
+	lacking  []Gap // in the order in which they were asked for
 	// reencoded are the views that show other bytes than with the dataset.
-	reencoded []gap
+	reencoded []Gap
 }
 
-// gap is one view.
-type gap struct {
-	view string
+// Gap is one view that lacks samples.
+type Gap struct {
+	View string
 	serve.Missing
 }
+
+// All gaps, in the order in which the views were given.
+func (g *Gaps) All() []Gap { return g.lacking }
 
 // gapsRemedy is how to get what is lacking.
 const gapsRemedy = "name the dataset with --dataset DIR, or pack it again with --originals rebuild"
 
-// gaps is findGaps for the usual views of a source, and others.
-func (s *input) gaps(env *environ, l transcode.Limits, others ...string) (*gaps, error) {
-	r := s.registry(l)
-	p, err := s.producer(env, r, transcode.Roles{})
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	return findGaps(p, r, unique(append(usualViews(r), others...)))
-}
-
-func findGaps(p *serve.Server, r *transcode.Registry, views []string) (*gaps, error) {
-	g := &gaps{producer: p, registry: r}
+// FindGaps looks for the gaps of some views.
+func FindGaps(p *serve.Server, r *transcode.Registry, views []string) (*Gaps, error) {
+	g := &Gaps{producer: p, registry: r}
 	for _, spec := range views {
 		missing, err := g.missing(spec)
 		if err != nil {
 			return nil, err
 		}
-		g.add(spec, missing)
+		g.Add(spec, missing)
 	}
 	return g, nil
 }
 
-func (g *gaps) add(view string, missing serve.Missing) {
+// Add takes note of what a view lacks; the zero Gaps have none.
+func (g *Gaps) Add(view string, missing serve.Missing) {
 	if missing.Samples > 0 {
-		g.lacking = append(g.lacking, gap{view, missing})
+		g.lacking = append(g.lacking, Gap{view, missing})
 	}
 	if missing.Reencoded > 0 {
-		g.reencoded = append(g.reencoded, gap{view, missing})
+		g.reencoded = append(g.reencoded, Gap{view, missing})
 	}
 }
 
-func (g *gaps) missing(spec string) (serve.Missing, error) {
+func (g *Gaps) missing(spec string) (serve.Missing, error) {
 	v, err := g.registry.Parse(spec)
 	if err != nil {
 		return serve.Missing{}, err
@@ -68,9 +62,9 @@ func (g *gaps) missing(spec string) (serve.Missing, error) {
 	return g.producer.Missing(v)
 }
 
-// first returns the first of some views that lacks nothing. The error says what the
+// First returns the first of some views that lacks nothing. The error says what the
 // first one lacks.
-func (g *gaps) first(views ...string) (string, error) {
+func (g *Gaps) First(views ...string) (string, error) {
 	var lacks error
 	for _, spec := range views {
 		missing, err := g.missing(spec)
@@ -80,37 +74,44 @@ func (g *gaps) first(views ...string) (string, error) {
 		case missing.Samples == 0:
 			return spec, nil
 		case lacks == nil:
-			lacks = gap{spec, missing}
+			lacks = Gap{spec, missing}
 		}
 	}
 	return "", lacks
 }
 
 // refuse is why a view cannot be entered: it has nothing to show.
-func (g *gaps) refuse(v transcode.Pipeline) error {
+func (g *Gaps) refuse(v transcode.Pipeline) error {
 	missing, err := g.producer.Missing(v)
 	if err == nil && missing.All {
-		err = gap{v.String(), missing}
+		err = Gap{v.String(), missing}
 	}
 	return err
 }
 
 // Error says what the view lacks, and what to do.
-func (g gap) Error() string {
-	return fmt.Sprintf("%s; to have them, %s", sentence([]gap{g}, cannotShow), gapsRemedy)
+func (g Gap) Error() string {
+	return fmt.Sprintf("%s; to have them, %s", sentence([]Gap{g}, cannotShow), gapsRemedy)
 }
 
 func cannotShow(m serve.Missing) string {
-	return fmt.Sprintf("cannot show %s of %s, whose files are not in the store", formatCount(int(m.Samples)), plural(int(m.Of), "sample", "samples"))
+	return fmt.Sprintf("cannot show %d of %s, whose files are not in the store", m.Samples, samples(m.Of))
+}
+
+func samples(n int64) string {
+	if n == 1 {
+		return "1 sample"
+	}
+	return fmt.Sprintf("%d samples", n)
 }
 
 func showsOthers(m serve.Missing) string {
-	return fmt.Sprintf("shows the pixels of %s, in other bytes than their files have", plural(int(m.Reencoded), "sample", "samples"))
+	return fmt.Sprintf("shows the pixels of %s, in other bytes than their files have", samples(m.Reencoded))
 }
 
-// describe says what views lack, what follows from that, and which views show other
+// Describe says what views lack, what follows from that, and which views show other
 // bytes; "" where none lacks anything.
-func (g *gaps) describe(follows ...string) string {
+func (g *Gaps) Describe(follows ...string) string {
 	if len(g.lacking) == 0 {
 		return ""
 	}
@@ -121,18 +122,19 @@ func (g *gaps) describe(follows ...string) string {
 	return strings.Join(append(said, "to have the files, "+gapsRemedy), "; ")
 }
 
-func (g *gaps) lacks(view string) bool {
-	return slices.ContainsFunc(g.lacking, func(l gap) bool { return l.view == view })
+// Lacks reports whether a view has gaps.
+func (g *Gaps) Lacks(view string) bool {
+	return slices.ContainsFunc(g.lacking, func(l Gap) bool { return l.View == view })
 }
 
 // sentence says something of views; those of which the same is said share it.
-func sentence(views []gap, say func(serve.Missing) string) string {
+func sentence(views []Gap, say func(serve.Missing) string) string {
 	var parts []string
 	for at := 0; at < len(views); {
 		said := say(views[at].Missing)
 		var names []string
 		for ; at < len(views) && say(views[at].Missing) == said; at++ {
-			names = append(names, views[at].view)
+			names = append(names, views[at].View)
 		}
 		parts = append(parts, strings.Join(shortened(names), ", ")+" "+said)
 	}

@@ -1,76 +1,34 @@
-package main
+package mountd
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"
-	"github.com/pipefs/pipefs/store/vfs"
 )
 
-// cacheConfig is how the daemon's own cache is ruled.
-type cacheConfig struct {
-	policy string // "" is the default
-	direct bool
-}
-
-// cacheOptions are those of mount.
-func cacheOptions(c *cacheConfig) []*option {
-	*c = cacheConfig{}
-	return []*option{
-		{name: "cache-policy", arg: "liquid|minio|lru", def: mixer.LRUCache, set: intoChoice(&c.policy, mixer.CachePolicies...),
-			help: "with --cache daemon, what stays within --cache-bytes: liquid keeps the hit ratio of shuffled epochs constant, at the share of the dataset that fits; minio keeps what was read first; lru what was read last"},
-		{name: "direct", set: intoBool(&c.direct),
-			help: "with --cache daemon, read the packs of a store past the page cache (O_DIRECT): memory holds what --cache-bytes holds, and no second copy"},
-	}
-}
-
-// check refuses a policy for a cache that has none.
-func (c *cacheConfig) check(cache string) error {
-	if c.policy != "" && cache != "daemon" {
-		return exit.Errorf(exit.Usage, "--cache-policy %s needs --cache daemon: with --cache page the kernel decides what it keeps", c.policy)
-	}
-	if c.direct && cache != "daemon" {
-		return exit.Errorf(exit.Usage, "--direct needs --cache daemon: the kernel's cache is the only one otherwise")
-	}
-	return nil
-}
-
-// files is how packs are read; nil is as usual.
-func (c *cacheConfig) files() vfs.FS {
-	if c.direct {
-		return vfs.Direct(vfs.OS)
-	}
-	return nil
-}
-
-// spareFiles are the descriptors that the daemon needs beside its cache: packs,
+// reservedFiles are the descriptors that the daemon needs beside its cache: packs,
 // what readers have open that is not cached, connections.
-const spareFiles = 512
+const reservedFiles = 512
 
-// wire gives the producer its cache, where the daemon has one.
-func (c *cacheConfig) wire(cache string, o *serve.Options) error {
-	if cache != "daemon" {
-		return nil
+// open returns the cache of the daemon, nil where the kernel's is the only one.
+func (c *Caching) open() (mixer.Cache, error) {
+	if c.Mode != fs.DaemonCache {
+		return nil, nil
 	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return exit.With(exit.System, err)
+		return nil, os.NewSyscallError("getrlimit", err)
 	}
 	samples := int(min(limit.Cur, 1<<30))
-	samples = max(samples/4, samples-max(spareFiles, samples/8))
-	policy := c.policy
-	if policy == "" {
-		policy = mixer.LRUCache
-	}
-	var err error
-	o.Cache, err = mixer.NewCache(policy, serve.Keepable(o.CacheBytes), samples)
-	return err
+	samples = max(samples/4, samples-max(reservedFiles, samples/8))
+	return mixer.NewCache(cmp.Or(c.Policy, mixer.LRUCache), serve.Keepable(max(c.Bytes, 1)), samples)
 }
 
 // answerAtOnce lets more threads run than there are processors, and more of them wait
@@ -79,9 +37,9 @@ func (c *cacheConfig) wire(cache string, o *serve.Options) error {
 // of which there is one a processor: it finds none where all are with threads that the
 // readers have pushed aside, or that have just gone to sleep. Where there are many
 // processors there is always one. How many samples are made at once was decided before.
-func (c *cacheConfig) answerAtOnce(cache string) {
+func (c *Caching) answerAtOnce() {
 	const enough = 16
-	if n := runtime.GOMAXPROCS(0); cache == "daemon" && n < enough && os.Getenv("GOMAXPROCS") == "" {
+	if n := runtime.GOMAXPROCS(0); c.Mode == fs.DaemonCache && n < enough && os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(min(4*n, enough))
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -72,10 +73,38 @@ func setTwin(options []*option, entry string) error {
 		case !hasValue:
 			return exit.Errorf(exit.Usage, "option %s needs a value: -o %s=%s", key, key, o.arg)
 		}
-		if err := o.give(val); err != nil {
+		if err := o.Set(val); err != nil {
 			return exit.With(exit.Usage, fmt.Errorf("option %s: %w", key, err))
 		}
 		return nil
 	}
 	return exit.Errorf(exit.Usage, "unknown option %q in -o; pipefs mount --help lists those that there are", key)
+}
+
+// helper drops what mount(8) adds to the command line of its helpers, see "EXTERNAL
+// HELPERS" there: -s tolerates unknown options, -n does not write to mtab, -v is
+// verbose, -t and -N name the type and the namespace.
+func helper(args []string) []string {
+	var kept []string
+	for i := 0; i < len(args); i++ {
+		switch args[i] {
+		case "-s", "-n", "-v":
+		case "-t", "-N":
+			i++
+		case "-f": // "fake": everything but the mount itself
+			kept = append(kept, "--dry-run")
+		default:
+			kept = append(kept, args[i])
+		}
+	}
+	return kept
+}
+
+// asOwner has the daemon of a mount by mount(8) run as the owner of the dataset, unless
+// an option that follows says otherwise.
+func asOwner(args []string) []string {
+	if os.Geteuid() != 0 {
+		return args
+	}
+	return append([]string{"--setuid=" + ownerUser}, args...)
 }

@@ -1,4 +1,4 @@
-package main
+package mountd
 
 import (
 	"encoding/json"
@@ -13,16 +13,19 @@ import (
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 )
 
+// MaxRefusals is how many refused directories are named; the others are counted.
+const MaxRefusals = 10
+
 // stats are those that a client asks for.
-func (m *running) stats() control.Stats {
+func (m *Mount) stats() control.Stats {
 	return control.Stats{
-		Mount: m.config.dir, Source: m.config.source, PID: os.Getpid(), Version: versionString(),
-		Started: m.started, Log: m.config.logFile, Changes: m.fresh.text, Current: m.Current(), Counters: m.Counters(),
+		Mount: m.config.Dir, Source: m.config.Source, PID: os.Getpid(), Version: Version(),
+		Started: m.started, Log: m.config.LogFile, Changes: m.fresh.text, Current: m.current(), Counters: m.counters(),
 	}
 }
 
-// Counters are those of all parts of the daemon.
-func (m *running) Counters() []control.Counter {
+// counters are those of all parts of the daemon.
+func (m *Mount) counters() []control.Counter {
 	f, p := m.fs.Stats(), m.producer.Stats()
 	flag := func(b bool) int64 {
 		if b {
@@ -56,13 +59,13 @@ func (m *running) Counters() []control.Counter {
 		{Group: "bugs", Name: "panics", Value: p.Panics + int64(f.Panics)},
 	}
 	counters = slices.Insert(counters, 2, m.fresh.counters(f)...)
-	for _, e := range p.Refused[:min(mostRefusals, len(p.Refused))] {
+	for _, e := range p.Refused[:min(MaxRefusals, len(p.Refused))] {
 		counters = append(counters, control.Counter{
 			Group: "refused", Name: path.Join(e.View, e.Dir), Unit: control.Text,
 			Text: fmt.Sprintf("say --masks %s or --images %[1]s", e.Pattern()),
 		})
 	}
-	if n := len(p.Refused) - mostRefusals; n > 0 {
+	if n := len(p.Refused) - MaxRefusals; n > 0 {
 		counters = append(counters, control.Counter{Group: "refused", Name: "more directories", Value: int64(n)})
 	}
 	counters = append(counters, cacheCounters(p.Cache)...)
@@ -94,7 +97,7 @@ func (m *running) Counters() []control.Counter {
 }
 
 // files are what the mount shows below .pipefs.
-func (m *running) files() map[string]func() ([]byte, error) {
+func (m *Mount) files() map[string]func() ([]byte, error) {
 	files := map[string]func() ([]byte, error){
 		"manifest": m.manifest,
 		// What decodes l3/ in the process that trains.
@@ -108,7 +111,7 @@ func (m *running) files() map[string]func() ([]byte, error) {
 // manifest is what the mount shows as .pipefs/manifest: what its views are, and by
 // which implementations they are made. Two mounts of one dataset that agree on a
 // view's digest show the same bytes in it.
-func (m *running) manifest() ([]byte, error) {
+func (m *Mount) manifest() ([]byte, error) {
 	type view struct {
 		View   string `json:"view"`
 		Digest string `json:"digest"`
@@ -122,7 +125,7 @@ func (m *running) manifest() ([]byte, error) {
 		Decoders map[string]string `json:"decoders"`
 		Images   []string          `json:"images,omitempty"`
 		Masks    []string          `json:"masks,omitempty"`
-	}{Version: 1, Source: m.config.source, Program: versionString(), Images: m.config.roles.Images, Masks: m.config.roles.Masks}
+	}{Version: 1, Source: m.config.Source, Program: Version(), Images: m.config.Roles.Images, Masks: m.config.Roles.Masks}
 	manifest.Steps, manifest.Decoders = m.registry.Implementations()
 	for _, spec := range m.listed {
 		p, err := m.registry.Parse(spec)

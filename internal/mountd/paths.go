@@ -1,4 +1,4 @@
-package main
+package mountd
 
 import (
 	"crypto/sha256"
@@ -9,7 +9,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -30,9 +29,9 @@ func home() (string, error) {
 	return u.HomeDir, nil
 }
 
-// underHome is a directory by the XDG rules: $NAME/pipefs or ~/FALLBACK/pipefs.
+// UserDir is a directory by the XDG rules: $NAME/pipefs or ~/FALLBACK/pipefs.
 // Where neither can be made it is a private directory in /tmp.
-func underHome(variable, fallback string) (string, error) {
+func UserDir(variable, fallback string) (string, error) {
 	dir := os.Getenv(variable)
 	if !filepath.IsAbs(dir) {
 		dir = ""
@@ -55,18 +54,18 @@ func digest(path string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// cacheRoot is where what mounts prepare is kept.
-func cacheRoot() (*cachedir.Root, error) {
-	dir, err := underHome("XDG_CACHE_HOME", ".cache")
+// CacheRoot is where what mounts prepare is kept.
+func CacheRoot() (*cachedir.Root, error) {
+	dir, err := UserDir("XDG_CACHE_HOME", ".cache")
 	if err != nil {
 		return nil, fmt.Errorf("cache directory: %w", err)
 	}
 	return cachedir.Open(dir), nil
 }
 
-// logPath is where the daemon of a mount logs to.
-func logPath(mount string) (string, error) {
-	dir, err := underHome("XDG_STATE_HOME", ".local/state")
+// LogPath is where the daemon of a mount logs to.
+func LogPath(mount string) (string, error) {
+	dir, err := UserDir("XDG_STATE_HOME", ".local/state")
 	if err != nil {
 		return "", fmt.Errorf("directory for the log: %w", err)
 	}
@@ -77,22 +76,4 @@ func logPath(mount string) (string, error) {
 		return '-'
 	}, filepath.Base(mount)), "-.")
 	return filepath.Join(dir, name[:min(len(name), 40)]+"-"+digest(mount)[:8]+".log"), nil
-}
-
-// defaultStoreMax is what a mount may keep in a directory of its own where nobody said
-// how much.
-func defaultStoreMax(dir string) int64 {
-	const most = 50e9
-	free, err := cachedir.Free(dir)
-	if err != nil {
-		return most / 10
-	}
-	return min(free/10, most)
-}
-
-// umask is the process's; it can only be read by setting it.
-func umask() os.FileMode {
-	mask := syscall.Umask(0)
-	syscall.Umask(mask)
-	return os.FileMode(mask)
 }

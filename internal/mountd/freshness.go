@@ -1,4 +1,4 @@
-package main
+package mountd
 
 import (
 	"fmt"
@@ -31,9 +31,6 @@ func freshnessOf(shown *source.Directory, immutable bool) freshness {
 	}
 	return freshness{fs.Watched, w, "seen within milliseconds: its directories are watched"}
 }
-
-// tell says it where the user mounts.
-func (f freshness) tell(note func(string)) { note("changes in the dataset are " + f.text) }
 
 // counters are those of what is watched.
 func (f freshness) counters(s fs.Stats) []control.Counter {

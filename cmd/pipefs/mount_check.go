@@ -1,0 +1,201 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	pfs "github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/cachedir"
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/daemon"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/l3gpu/share"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+// resolve makes the two paths what the kernel will call them.
+func (c *mountConfig) resolve() error {
+	err := statSource(c.Source)
+	if err == nil {
+		c.Source, err = mounts.Resolve(c.Source)
+	}
+	if err != nil {
+		return exit.With(exit.Mount, err)
+	}
+	dir, err := mounts.Resolve(c.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return exit.Errorf(exit.Mount, "the mount directory %s does not exist; make it first: mkdir -p %s", c.Dir, c.Dir)
+	}
+	c.Dir = dir
+	return exit.With(exit.Mount, err)
+}
+
+// check refuses what cannot work, before anything is started. It reports whether
+// a dead mount is in the way.
+func (c *mountConfig) check(env *environ) (dead bool, err error) {
+	r := codecs.Default(transcode.Limits{})
+	for _, spec := range c.Views.List {
+		if _, err := r.Parse(spec); err != nil {
+			return false, err
+		}
+	}
+	if err := c.checkCache(); err != nil {
+		return false, err
+	}
+	if err := c.checkStore(); err != nil {
+		return false, err
+	}
+	if err := mounts.Apart(c.Dir, c.Source); err != nil {
+		return false, err
+	}
+	if c.Kernel.AllowOther {
+		if err := mounts.CheckAllowOther(); err != nil {
+			return false, err
+		}
+	}
+	dead, err = mounts.Check(c.Dir, c.nonempty)
+	if err != nil {
+		return false, err
+	}
+	at := c.Dir
+	if dead {
+		at = "" // clearDead looks at the directory: until then the dead mount hides it
+	}
+	if err := mounts.CheckFUSE(at); err != nil {
+		return dead, err
+	}
+	return dead, c.checkRoles(env)
+}
+
+// checkCache refuses options that need another cache, or another GPU.
+func (c *mountConfig) checkCache() error {
+	mix, g := c.Views.Mix, c.GPU
+	if c.Cache.Mode != pfs.DaemonCache {
+		switch {
+		case c.Cache.Policy != "":
+			return exit.Errorf(exit.Usage, "--cache-policy %s needs --cache daemon: with --cache page the kernel decides what it keeps", c.Cache.Policy)
+		case c.Cache.Direct:
+			return exit.Errorf(exit.Usage, "--direct needs --cache daemon: the kernel's cache is the only one otherwise")
+		case mix.Adaptive:
+			return exit.Errorf(exit.Usage, "--mix adaptive needs --cache daemon: with --cache page the kernel opens files without telling, and would keep pages of both")
+		}
+	}
+	switch {
+	case mix.Adaptive && strings.HasPrefix(mix.Format, transcode.Stored+"-"):
+		return exit.Errorf(exit.Usage, "--mix adaptive changes from read to read, and the files of %s never do; it goes with --mix-format bmp or ppm", mix.Format)
+	case g.Share > 0 && g.Off:
+		return exit.Errorf(exit.Usage, "--gpu-share %d shares a GPU, and --gpu off uses none: leave out one of them", g.Share)
+	case g.Share > 0 && g.SlotBytes() == 0:
+		return exit.Errorf(exit.Usage, "--gpu-share %d takes --gpu-memory %dM or more, of which half is for what those who share it get", g.Share, 2*share.MemoryFor(g.Share)>>20)
+	}
+	return nil
+}
+
+// checkStore refuses a --store that is not what its name says: a mistyped path would
+// be made, and read from as if it were prepared.
+func (c *mountConfig) checkStore() error {
+	mounted, err := store.Is(c.Source)
+	switch {
+	case err != nil:
+		return exit.With(exit.Mount, err)
+	case c.Read.Dataset != "" && !mounted:
+		return exit.Errorf(exit.Usage, "--dataset goes with a store, and %s is none: leave it out", c.Source)
+	case c.Read.Store == "" && c.createStore:
+		return exit.Errorf(exit.Usage, "--create-store goes with --store DIR, the directory in which to keep what the mount prepares")
+	case c.Read.Store == "":
+		return nil
+	}
+	is, err := store.Is(c.Read.Store)
+	switch {
+	case err != nil:
+		return exit.With(exit.Mount, fmt.Errorf("--store: %w", err))
+	case is && mounted:
+		return exit.Errorf(exit.Usage, "--store %s: %s is a store itself, and a mount reads from one; leave --store out, or mount the dataset", c.Read.Store, c.Source)
+	case is && c.createStore:
+		return exit.Errorf(exit.Usage, "--create-store: %s is a store already; leave --create-store out to read from it", c.Read.Store)
+	case is, c.createStore, cachedir.Kept(c.Read.Store):
+		return nil
+	}
+	what := "is no store"
+	if _, err := os.Lstat(c.Read.Store); errors.Is(err, fs.ErrNotExist) {
+		what = "does not exist"
+	}
+	return exit.Errorf(exit.Mount, "--store %s %s; pipefs pack makes one (a directory in which to keep what this mount prepares is made by --create-store)", c.Read.Store, what)
+}
+
+// checkRoles looks through the dataset only if there is something to look for.
+func (c *mountConfig) checkRoles(env *environ) error {
+	if !c.Roles.Given() {
+		return nil
+	}
+	s, err := openSource(env, c.Source)
+	if err != nil {
+		return exit.With(exit.Mount, err)
+	}
+	defer s.close()
+	return s.checkRoles(codecs.Default(c.Limits), c.Roles)
+}
+
+// clearDead takes away what a crashed daemon left behind.
+func clearDead(env *environ, c *mountConfig) error {
+	// more than one, if earlier ones were mounted over each other
+	for range 16 {
+		if err := mounts.Unmount(c.Dir, true); err != nil {
+			return exit.With(exit.Mount, fmt.Errorf("a dead mount is in the way: %w", err))
+		}
+		fmt.Fprintf(env.stderr, "pipefs: %s held a dead mount, whose daemon was gone; unmounted it\n", c.Dir)
+		dead, err := mounts.Check(c.Dir, c.nonempty)
+		if err != nil {
+			return err
+		}
+		if !dead {
+			return mounts.CheckFUSE(c.Dir)
+		}
+	}
+	return exit.Errorf(exit.Mount, "%s holds more than 16 dead mounts; unmount them first: umount -l %s", c.Dir, c.Dir)
+}
+
+// notes tells, before anything is mounted, what the user would not expect and can do
+// something about. None of it keeps the mount from being made. Of a daemon that becomes
+// another user, places are not those of who starts it.
+func (c *mountConfig) notes(w io.Writer, becomes *daemon.User) {
+	note := noter(w)
+	if becomes == nil {
+		c.notePlaces(note)
+	}
+	noteLists(note, c.given, c.Dir)
+	if !mayHoldFiles(c.Source) {
+		note("%s is empty: there is no file in it, and so none in any view. What it gets later appears in the mount", c.Source)
+	}
+}
+
+// notePlaces tells what is odd about the directories that the daemon writes to.
+func (c *mountConfig) notePlaces(note func(string, ...any)) {
+	c.noteTempDir(note)
+	if c.Keep.MaxBytes == 0 || c.createStore || c.Read.Store != "" && cachedir.Kept(c.Read.Store) {
+		return // nothing is kept, or where the user said
+	}
+	if root, err := mountd.CacheRoot(); err == nil {
+		noteCache(note, root.Dir(), "--create-store --store")
+	}
+}
+
+// noteTempDir tells where the control socket and the log are, if somebody else has
+// the usual place.
+func (c *mountConfig) noteTempDir(note func(string, ...any)) {
+	socket, err := control.Socket(c.Dir)
+	if err != nil {
+		return // mounting will say so
+	}
+	if why := control.Avoided(socket); why != nil {
+		note("%v (until then the socket of this mount is %s)", why, socket)
+	}
+}

@@ -1,0 +1,153 @@
+package mountd
+
+import (
+	"log/slog"
+
+	"github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Config says what is mounted, where and how. All paths are absolute.
+type Config struct {
+	// Source is the dataset or store, and Dir the directory that it is mounted on. Both
+	// are paths without links, see mounts.Resolve.
+	Source, Dir string
+	// Roles say which samples are pictures and which are masks.
+	Roles transcode.Roles
+	// Limits bound what a hostile sample may cost.
+	Limits transcode.Limits
+	// Workers is the number of samples that are computed at once; 0 is one a core.
+	Workers int
+
+	Read   Reading
+	Keep   Keeping
+	Cache  Caching
+	Views  Views
+	GPU    GPU
+	Kernel Kernel
+
+	// LogFile is told to clients of the control socket; empty where the log is no file.
+	LogFile string
+	Log     *slog.Logger // nil is silent
+	// Note is told what the user should know of the mount; nil tells nobody.
+	Note func(text string)
+	// Status is told what Start waits for; nil tells nobody.
+	Status func(what string)
+}
+
+// Reading is where bytes come from beside Source, and how they are read.
+type Reading struct {
+	// Store of the dataset Source. A directory that is no store, or that is not there,
+	// is where to keep what the mount prepares; see Keeping.
+	Store string
+	// Dataset of the store Source; empty where there is none.
+	Dataset string
+	// NoFollow refuses symbolic links that lead out of the dataset.
+	NoFollow bool
+	// Immutable: the dataset does not change while it is mounted.
+	Immutable bool
+	// VerifyOnce compares checksums of stored data at the first read only.
+	VerifyOnce bool
+	// BytesPerSecond and ReadsPerSecond slow reading down, for measurements; 0 does not.
+	BytesPerSecond, ReadsPerSecond int64
+}
+
+// Keeping is how much of what the mount prepares stays on disk.
+type Keeping struct {
+	// MaxBytes bounds what this mount keeps: 0 keeps nothing, and a negative number
+	// leaves it to the limit of all mounts of the user, or in a directory of its own to
+	// the free space.
+	MaxBytes int64
+	// NoBackground prepares nothing ahead of time.
+	NoBackground bool
+}
+
+// Caching is where the content of samples is cached in memory.
+type Caching struct {
+	Mode fs.CacheMode
+	// Bytes of memory for samples; 0 keeps none.
+	Bytes int64
+	// Policy of the cache in mode fs.DaemonCache, one of mixer.CachePolicies; empty is
+	// mixer.LRUCache.
+	Policy string
+	// Direct reads the packs of a store past the page cache.
+	Direct bool
+}
+
+// Views are what the root of the mount shows.
+type Views struct {
+	// List names views that are listed beside the usual ones.
+	List []string
+	// Scans is where the link current points at first, 1 to MaxFidelity.
+	Scans int
+	Mix   Mix
+}
+
+// Mix is how representations are mixed.
+type Mix struct {
+	// Adaptive reads so much of what is materialized as keeps disk and decoder equally
+	// busy. It needs fs.DaemonCache.
+	Adaptive bool
+	// Share of reads from what is materialized, 0 to 1; not with Adaptive.
+	Share float64
+	// Format is the view that the link mix leads to, one of MixFormats; empty leaves it
+	// to what was measured.
+	Format string
+}
+
+// GPU decodes L3 files.
+type GPU struct {
+	// Off leaves the GPU alone. Else one is looked for and used if it is faster, unless
+	// Force demands that of number Device.
+	Off, Force bool
+	Device     int
+	// Memory in bytes, half of it on the GPU; 0 is DefaultGPUMemory.
+	Memory int64
+	// Share is how many other processes may have pictures decoded, up to MaxShare.
+	Share int
+}
+
+// Kernel is what the kernel is told of the mount.
+type Kernel struct {
+	// AllowOther lets other users in.
+	AllowOther bool
+	// NoExec lets no program be run from the mount.
+	NoExec bool
+	// Premount is what is mounted already, see TakeOver; nil mounts.
+	Premount *fs.Premount
+}
+
+// MaxFidelity is the number of scans of which a JPEG is made.
+const MaxFidelity = 10
+
+// Default is the Config of a mount that nothing is said about but what and where.
+func Default(source, dir string) Config {
+	return Config{
+		Source: source, Dir: dir,
+		Keep:  Keeping{MaxBytes: -1},
+		Cache: Caching{Bytes: serve.DefaultCacheBytes},
+		Views: Views{Scans: MaxFidelity, Mix: Mix{Share: 1}},
+	}
+}
+
+func (c *Config) note(text string) {
+	if c.Note != nil {
+		c.Note(text)
+	}
+}
+
+func (c *Config) status(what string) {
+	if c.Status != nil {
+		c.Status(what)
+	}
+}
+
+// kernelOptions are what package fs is told.
+func (c *Config) kernelOptions() fs.MountOptions {
+	o := fs.MountOptions{Source: c.Source, AllowOther: c.Kernel.AllowOther, Premount: c.Kernel.Premount}
+	if c.Kernel.NoExec {
+		o.Options = append(o.Options, "noexec")
+	}
+	return o
+}

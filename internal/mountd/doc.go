@@ -1,0 +1,13 @@
+// Package mountd is a mount as a library: it opens what is to be mounted, mounts it,
+// answers at the control socket, and ends in good order. It returns errors and knows
+// neither flags nor exit codes.
+//
+// # Nouns
+//
+// A [Config] says what is mounted, where and how. [Start] makes a [Mount] of it, which
+// answers when Start returns. [Mount.Supervise] is the life of a daemon: it returns when
+// the mount is gone. A program that has something else to do calls [Mount.Stop] instead.
+//
+// [Gaps] are the views of a store that lack samples, because neither the store nor a
+// dataset has what they would show.
+package mountd

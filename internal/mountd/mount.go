@@ -1,0 +1,206 @@
+package mountd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/l3gpu"
+	"github.com/pipefs/pipefs/l3gpu/share"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Mount is a file system that is mounted, with all that stands behind it.
+type Mount struct {
+	config   *Config
+	log      *slog.Logger
+	registry *transcode.Registry
+	producer *serve.Server
+	fs       *fs.FS
+	server   *fs.Mountpoint
+	place    mounts.Place
+	control  *control.Server
+	gpu      *l3gpu.Starting // nil with GPU.Off
+	share    *share.Server   // nil without GPU.Share
+	packed   string          // the store's directory, if there is one
+	listed   []string        // the views that the root lists
+	gaps     *Gaps           // of the views that it might list
+	fresh    freshness
+	started  time.Time
+	// close holds what has to be closed, the first one opened first.
+	close []func() error
+}
+
+// Start mounts, and returns when the mount answers, which may take so long. Cancelling
+// ctx ends that, and nothing else.
+func Start(ctx context.Context, c Config, patience time.Duration) (*Mount, error) {
+	c.status(c.Source + " to be opened")
+	m, err := mount(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	c.status("the mount " + c.Dir + " to answer")
+	link := filepath.Join(c.Dir, control.Link)
+	if _, err = mounts.Answer(link, patience, func() (string, error) { return os.Readlink(link) }); err != nil {
+		err = fmt.Errorf("the mount does not answer: %w", err)
+	} else if ctx.Err() != nil {
+		err = fmt.Errorf("interrupted before the mount was ready: %w", ctx.Err())
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Stop())
+	}
+	return m, nil
+}
+
+// mount opens all that stands behind a mount, from the disk to the kernel.
+func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
+	m := &Mount{config: c, log: c.Log, started: time.Now()}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.closeAll())
+		}
+	}()
+	o := serve.Options{
+		Roles: c.Roles, CacheBytes: max(c.Cache.Bytes, 1), // 0 is the default there
+		Memfd:   c.Cache.Mode == fs.DaemonCache,
+		Workers: c.Workers, Log: m.log,
+	}
+	if err := m.openSources(&o); err != nil {
+		return nil, err
+	}
+	backend, err := m.openGPU()
+	if err != nil {
+		return nil, err
+	}
+	m.registry = Registry(c.Limits, o.Store, backend)
+	o.Registry = m.registry
+	tuned := m.tuned()
+	mix := c.Views.Mix.view(tuned, o.Store)
+	o.Policy = c.policy(storedShare(o.Store, mix))
+	if o.Cache, err = c.Cache.open(); err != nil {
+		return nil, err
+	}
+	if m.producer, err = serve.New(o); err != nil {
+		return nil, err
+	}
+	m.close = append(m.close, m.producer.Close)
+	if !c.Keep.NoBackground {
+		m.producer.Prepare()
+	}
+	socket, err := control.Socket(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	links := m.links(mix, tuned)
+	if err := m.openFS(socket, links); err != nil {
+		return nil, err
+	}
+	if m.control, err = control.Serve(socket, control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current}, m.log); err != nil {
+		return nil, err
+	}
+	m.close = append(m.close, m.control.Close)
+	if err := m.shareGPU(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("interrupted before the mount was made: %w", err)
+	}
+	c.Cache.answerAtOnce()
+	m.server, err = fs.Mount(c.Dir, m.fs, c.kernelOptions())
+	if err != nil {
+		return nil, err
+	}
+	if m.place, err = mounts.PlaceOf(c.Dir); err != nil {
+		return nil, errors.Join(err, m.server.UnmountLazily())
+	}
+	return m, nil
+}
+
+// openFS makes the file system, and tells what its views lack.
+func (m *Mount) openFS(socket string, links []rootLink) (err error) {
+	c := m.config
+	views := UsualViews(m.registry)
+	for _, spec := range c.Views.List {
+		if _, err := m.registry.Parse(spec); err != nil {
+			return fmt.Errorf("view to be listed: %w", err)
+		}
+		views = append(views, spec)
+	}
+	m.listed = Unique(views)
+	wanted := m.listed
+	for _, l := range links {
+		wanted = append(wanted, l.to[0])
+	}
+	if m.gaps, err = FindGaps(m.producer, m.registry, Unique(wanted)); err != nil {
+		return err
+	}
+	m.listed = slices.DeleteFunc(m.listed, m.gaps.Lacks)
+	m.fs, err = fs.New(fs.Options{
+		Registry: m.registry, Producer: fs.FromProduce(m.producer), Roles: c.Roles, Cache: c.Cache.Mode,
+		Views: m.listed, Refuse: m.gaps.refuse, Files: m.files(), Control: socket, Log: m.log,
+		Freshness: m.fresh.kind, Watcher: m.fresh.watcher,
+	})
+	if err != nil {
+		return err
+	}
+	moved, err := m.setLinks(links)
+	if err != nil {
+		return err
+	}
+	if text := m.gaps.Describe(moved...); text != "" {
+		c.note(text)
+	}
+	if m.packed != c.Source {
+		c.note("changes in the dataset are " + m.fresh.text)
+	}
+	return nil
+}
+
+// Done is closed when the last request is answered and the mount is gone.
+func (m *Mount) Done() <-chan struct{} { return m.server.Done() }
+
+// Control is the path of the control socket.
+func (m *Mount) Control() string { return m.control.Path() }
+
+// Stop takes the mount away, at once if it is busy, and closes what stands behind it
+// unless requests are still under way a moment later.
+func (m *Mount) Stop() error {
+	if m.place.Unmount(false) != nil {
+		if err := m.place.Unmount(true); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-m.Done():
+		return m.closeAll()
+	case <-time.After(untilDone):
+		m.abandon()
+		return fmt.Errorf("%s: %w", m.config.Dir, mounts.ErrBusy)
+	}
+}
+
+// closeAll releases what stands behind the mount. It comes after Done.
+func (m *Mount) closeAll() error {
+	var errs []error
+	for _, c := range slices.Backward(m.close) {
+		errs = append(errs, c())
+	}
+	m.close = nil
+	return errors.Join(errs...)
+}
+
+// abandon does as much of closeAll as is safe while requests are under way. The rest is
+// made to survive the end of the process.
+func (m *Mount) abandon() { m.control.Close() }

@@ -1,0 +1,144 @@
+package mountd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/pipefs/pipefs/internal/cachedir"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+// openSources opens dataset, store and overlay.
+func (m *Mount) openSources(o *serve.Options) error {
+	c := m.config
+	// All that the mount reads draws on one limit; nil is as fast as can be.
+	limit := vfs.NewBucket(c.Read.BytesPerSecond, c.Read.ReadsPerSecond)
+	if limit != nil {
+		m.log.Warn("reads are slowed down, for measurements", "bytes_per_second", c.Read.BytesPerSecond, "reads_per_second", c.Read.ReadsPerSecond)
+	}
+	mounted, err := m.openStore(c.Source, o, limit)
+	if err != nil {
+		return err
+	}
+	from := c.Source
+	switch {
+	case mounted:
+		o.Source = serve.StoreTree(o.Store)
+		from = c.Read.Dataset
+	case c.Read.Dataset != "":
+		return fmt.Errorf("%s is no store: it has no dataset beside it", c.Source)
+	}
+	var shown *source.Directory
+	if from != "" {
+		d, err := source.Open(from, source.Options{NoFollow: c.Read.NoFollow, Log: m.log, Limit: limit})
+		if err != nil {
+			return err
+		}
+		m.close = append(m.close, d.Close)
+		o.Dataset = d
+		if !mounted {
+			o.Source, shown = d, d
+		}
+	}
+	if m.fresh = freshnessOf(shown, c.Read.Immutable); m.fresh.watcher != nil {
+		m.close = append(m.close, m.fresh.watcher.Close)
+	}
+	keep := c.Read.Store
+	if !mounted && keep != "" {
+		attached, err := m.openStore(keep, o, limit)
+		if err != nil {
+			return err
+		}
+		if attached {
+			keep = ""
+			if was := o.Store.Stats().Dataset; was != c.Source {
+				c.note(fmt.Sprintf("%s was packed from %s: samples that differ in %s are not read from it, but made", m.packed, was, c.Source))
+			}
+		}
+	}
+	return m.openOverlay(keep, o, limit)
+}
+
+// openStore opens the store in a directory, if there is one.
+func (m *Mount) openStore(dir string, o *serve.Options, limit *vfs.Bucket) (bool, error) {
+	files := vfs.OS
+	if m.config.Cache.Direct {
+		files = vfs.Direct(vfs.OS)
+	}
+	s, err := store.Open(dir, store.Options{Logger: m.log, VerifyOnce: m.config.Read.VerifyOnce, FS: vfs.Throttled(files, limit)})
+	switch {
+	case errors.Is(err, store.ErrNotStore), errors.Is(err, os.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("store %s: %w", dir, err)
+	}
+	m.close = append(m.close, s.Close)
+	m.packed, o.Store = dir, s
+	return true, nil
+}
+
+// openOverlay opens what keeps that which this mount prepares, in dir or in the user's
+// cache directory. A mount works without the latter: then it keeps nothing.
+func (m *Mount) openOverlay(dir string, o *serve.Options, limit *vfs.Bucket) error {
+	c := m.config
+	if c.Keep.MaxBytes == 0 {
+		m.log.Info("nothing that is prepared is kept", "cause", "--store-max 0")
+		return nil
+	}
+	slot, most, err := c.takeSlot(dir)
+	if err == nil {
+		o.Overlay, err = store.OpenOverlay(slot.Dir, store.OverlayOptions{
+			FS: vfs.Throttled(vfs.OS, limit), Logger: m.log, MaxBytes: most, Room: slot.Room, VerifyOnce: c.Read.VerifyOnce,
+		})
+		if err != nil {
+			slot.Release()
+		}
+	}
+	switch {
+	case err == nil:
+		m.log.Info("keeping what is prepared", "dir", slot.Dir)
+		m.close = append(m.close, func() error { slot.Release(); return nil }, o.Overlay.Close)
+		return nil
+	case dir != "":
+		return fmt.Errorf("keeping what is prepared in %s: %w", dir, err)
+	}
+	m.log.Warn("nothing that is prepared can be kept", "cause", err)
+	c.note(fmt.Sprintf("nothing that is prepared can be kept: %v", err))
+	return nil
+}
+
+// takeSlot also says how much this mount may keep, in bytes; 0 leaves that to what all
+// mounts may.
+func (c *Config) takeSlot(dir string) (*cachedir.Slot, int64, error) {
+	most := max(c.Keep.MaxBytes, 0)
+	if dir == "" {
+		root, err := CacheRoot()
+		if err != nil {
+			return nil, 0, err
+		}
+		s, err := root.Take(c.Source, c.Dir, most)
+		return s, most, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, 0, err
+	}
+	if most == 0 {
+		most = defaultKept(dir)
+	}
+	s, err := cachedir.TakeSlot(dir)
+	return s, most, err
+}
+
+// defaultKept is how much a mount keeps in a directory of its own where nobody said.
+func defaultKept(dir string) int64 {
+	const most = 50e9
+	free, err := cachedir.Free(dir)
+	if err != nil {
+		return most / 10
+	}
+	return min(free/10, most)
+}

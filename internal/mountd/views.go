@@ -1,0 +1,65 @@
+package mountd
+
+import (
+	"fmt"
+
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+	"github.com/pipefs/pipefs/transcode/jpeg"
+	"github.com/pipefs/pipefs/transcode/jpeg/steps"
+	"github.com/pipefs/pipefs/transcode/l3"
+)
+
+// Registry knows all formats and steps, and makes files as those of a store are made;
+// nil is no store. The backend decodes L3 files; nil is the processor.
+func Registry(l transcode.Limits, s *store.Store, backend l3.Backend) *transcode.Registry {
+	var o codecs.Options
+	if s != nil {
+		o = codecs.OptionsOf(s.Stats().Bytes)
+	}
+	o.Backend = backend
+	return codecs.New(l, o)
+}
+
+// ScanView is the view of so many scans.
+func ScanView(scans int) string { return fmt.Sprintf("scan%d", scans) }
+
+// UsualViews are those that a mount lists and that this build can make.
+func UsualViews(r *transcode.Registry) []string {
+	wanted := []string{transcode.Original}
+	for _, k := range levels(r) {
+		wanted = append(wanted, ScanView(k))
+	}
+	var usual []string
+	for _, spec := range append(wanted, "bmp", "ppm", "npy", "png", "l3") {
+		if _, err := r.Parse(spec); err == nil {
+			usual = append(usual, spec)
+		}
+	}
+	return usual
+}
+
+// Unique leaves out what is there already.
+func Unique(list []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, s := range list {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// levels are the fidelities that a registry tells apart.
+func levels(r *transcode.Registry) []int {
+	var cuts jpeg.Cuts
+	for _, k := range r.Kinds() {
+		if c, ok := steps.CutsOf(transcode.SplitKey(k)); ok {
+			cuts = c
+		}
+	}
+	return cuts.Levels()
+}
