@@ -53,7 +53,7 @@ func (b Builtin) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	began, cpu, disk := time.Now(), ownCPU(), ownDisk()
+	began, cpu, disk := time.Now(), OwnCPU(), OwnDisk()
 	a := newAccelerator(job, len(files))
 	ended := make(chan struct{})
 	go func() {
@@ -77,7 +77,7 @@ func (b Builtin) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	if err != nil {
 		return Epoch{}, err
 	}
-	e := Epoch{Bytes: r.Bytes, Seconds: time.Since(began).Seconds(), CPU: ownCPU() - cpu, Disk: ownDisk() - disk}
+	e := Epoch{Bytes: r.Bytes, Seconds: time.Since(began).Seconds(), CPU: OwnCPU() - cpu, Disk: OwnDisk() - disk}
 	a.fill(&e)
 	return e, nil
 }

@@ -48,7 +48,7 @@ func (c *Command) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	cmd := exec.Command("sh", "-c", line)
 	stdout := tail{most: 64 << 10}
 	cmd.Stdout = &stdout
-	began, disk := time.Now(), ownDisk()
+	began, disk := time.Now(), OwnDisk()
 	p, err := start(cmd)
 	if err != nil {
 		return Epoch{}, err
@@ -58,7 +58,7 @@ func (c *Command) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	case <-ctx.Done():
 		p.kill()
 	}
-	e := Epoch{Seconds: time.Since(began).Seconds(), Disk: ownDisk() - disk}
+	e := Epoch{Seconds: time.Since(began).Seconds(), Disk: OwnDisk() - disk}
 	if p.err != nil || ctx.Err() != nil {
 		return Epoch{}, p.failure(ctx, line)
 	}

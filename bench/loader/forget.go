@@ -16,17 +16,33 @@ func Forget(dir string) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
-		f, err := os.Open(name)
-		if err != nil {
+		return drop(name, true)
+	})
+}
+
+// Drop is Forget for files that are not dirty. It does not wait for the disk.
+func Drop(names []string) error {
+	for _, name := range names {
+		if err := drop(name, false); err != nil {
 			return err
 		}
-		defer f.Close()
+	}
+	return nil
+}
+
+func drop(name string, sync bool) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if sync {
 		if err := unix.Fdatasync(int(f.Fd())); err != nil {
 			return &fs.PathError{Op: "fdatasync", Path: name, Err: err}
 		}
-		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
-			return &fs.PathError{Op: "fadvise", Path: name, Err: err}
-		}
-		return nil
-	})
+	}
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		return &fs.PathError{Op: "fadvise", Path: name, Err: err}
+	}
+	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,53 +45,36 @@ func (p Pass) Run(ctx context.Context, files []string) (Result, error) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next, total atomic.Int64
-	var group sync.WaitGroup
-	times := make([]*hdrhistogram.Histogram, workers)
-	began, cpu := time.Now(), ownCPU()
-	for w := range workers {
+	var total atomic.Int64
+	times, bufs := make([]*hdrhistogram.Histogram, workers), make([][]byte, workers)
+	for w := range times {
 		times[w] = hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)
-		group.Go(func() {
-			var buf []byte
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(files) {
-					return
-				}
-				opened := time.Now()
-				var err error
-				if buf, err = read(files[i], buf); err != nil {
-					cancel(err)
-					return
-				}
-				_ = times[w].RecordValue(max(1, time.Since(opened).Microseconds()))
-				total.Add(int64(len(buf)))
-				if p.Decode == nil {
-					continue
-				}
-				if err := p.Decode(ctx, buf); err != nil {
-					cancel(fmt.Errorf("%s: %w", files[i], err))
-					return
-				}
-			}
-		})
 	}
-	group.Wait()
-	r := Result{Files: len(files), Bytes: total.Load(), Seconds: time.Since(began).Seconds(), CPU: ownCPU() - cpu}
+	began, cpu := time.Now(), OwnCPU()
+	err := Each(ctx, workers, len(files), func(ctx context.Context, w, i int) (err error) {
+		opened := time.Now()
+		if bufs[w], err = ReadFile(files[i], bufs[w]); err != nil {
+			return err
+		}
+		_ = times[w].RecordValue(max(1, time.Since(opened).Microseconds()))
+		total.Add(int64(len(bufs[w])))
+		if p.Decode != nil {
+			if err := p.Decode(ctx, bufs[w]); err != nil {
+				return fmt.Errorf("%s: %w", files[i], err)
+			}
+		}
+		return nil
+	})
+	r := Result{Files: len(files), Bytes: total.Load(), Seconds: time.Since(began).Seconds(), CPU: OwnCPU() - cpu}
 	for _, t := range times[1:] {
 		times[0].Merge(t)
 	}
 	r.P50, r.P99 = float64(times[0].ValueAtQuantile(50))/1e6, float64(times[0].ValueAtQuantile(99))/1e6
-	if err := context.Cause(ctx); err != nil {
-		return r, err
-	}
-	return r, nil
+	return r, err
 }
 
-// read reads a file whole, into buf if that has room.
-func read(name string, buf []byte) ([]byte, error) {
+// ReadFile reads a file whole, into buf if that has room.
+func ReadFile(name string, buf []byte) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return buf, err

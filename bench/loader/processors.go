@@ -32,7 +32,7 @@ type Use struct {
 
 // Watch begins.
 func Watch() Processors {
-	p := Processors{began: time.Now(), own: ownCPU()}
+	p := Processors{began: time.Now(), own: OwnCPU()}
 	p.ticks, p.known = readTicks()
 	return p
 }
@@ -40,7 +40,7 @@ func Watch() Processors {
 // Since is what the processors did since Watch. Used is how many CPU seconds those took
 // that were measured, this process left out.
 func (p Processors) Since(used float64) Use {
-	used += ownCPU() - p.own
+	used += OwnCPU() - p.own
 	// What a quota allows (cpu.max of a cgroup) GOMAXPROCS knows.
 	u := Use{Busy: used / (time.Since(p.began).Seconds() * float64(runtime.GOMAXPROCS(0)))}
 	now, known := readTicks()

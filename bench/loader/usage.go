@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownCPU is the CPU seconds of this process.
-func ownCPU() float64 {
+// OwnCPU is the CPU seconds of this process.
+func OwnCPU() float64 {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
 		return 0
@@ -17,9 +17,9 @@ func ownCPU() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// ownDisk is how many bytes this process, and those of its children that have been
+// OwnDisk is how many bytes this process, and those of its children that have been
 // waited for, had fetched from a disk; 0 where the kernel does not count.
-func ownDisk() int64 {
+func OwnDisk() int64 {
 	b, err := os.ReadFile("/proc/self/io")
 	if err != nil {
 		return 0

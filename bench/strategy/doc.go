@@ -31,7 +31,4 @@
 // their number and size in each epoch. The first pass over the samples is not
 // measured: it finds those that no codec can read, and how large everything is, so
 // that nothing is begun that the disk has no room for.
-//
-// [SampleSizes], [Shuffle] and [RawRead] are PRESTO's experiments with synthetic
-// data.
 package strategy

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -85,14 +86,8 @@ func (s *stored) load(ctx context.Context, workers int, random *rand.Rand) (func
 		return nil
 	})
 	return func(ctx context.Context, do visit) error {
-		q := queue{length: len(kept)}
-		return each(ctx, workers, func(ctx context.Context, _ int) error {
-			for i, ok := q.take(); ok; i, ok = q.take() {
-				if err := do(ctx, i, kept[i]); err != nil {
-					return s.samples[i].changed(err)
-				}
-			}
-			return ctx.Err()
+		return loader.Each(ctx, workers, len(kept), func(ctx context.Context, _, i int) error {
+			return s.samples[i].changed(do(ctx, i, kept[i]))
 		})
 	}, err
 }

@@ -1,14 +1,14 @@
 package strategy
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/bench/loader"
 )
 
 // meter takes the cost of something that this process does.
@@ -27,39 +27,13 @@ type cost struct {
 // begin starts with no garbage of whatever was before.
 func begin() meter {
 	runtime.GC()
-	disk, cpu := ownReads(), ownCPU()
-	return meter{time.Now(), cpu, disk}
+	return meter{time.Now(), loader.OwnCPU(), loader.OwnDisk()}
 }
 
 func (m meter) end() cost {
 	// An epoch of nothing at all still takes a nanosecond, so that rates are numbers.
 	seconds := max(time.Since(m.began), 1).Seconds()
-	return cost{seconds, ownCPU() - m.cpu, ownReads() - m.disk}
-}
-
-// ownCPU is the CPU seconds of this process.
-func ownCPU() float64 {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
-}
-
-// ownReads is how many bytes this process had read from disks; 0 where the kernel
-// does not count them.
-func ownReads() int64 {
-	b, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		return 0
-	}
-	for line := range bytes.Lines(b) {
-		if n, ok := bytes.CutPrefix(line, []byte("read_bytes: ")); ok {
-			bytes, _ := strconv.ParseInt(string(bytes.TrimSpace(n)), 10, 64)
-			return bytes
-		}
-	}
-	return 0
+	return cost{seconds, loader.OwnCPU() - m.cpu, loader.OwnDisk() - m.disk}
 }
 
 // settle writes back what is dirty in the file system of a directory, so that all of
@@ -72,23 +46,6 @@ func settle(dir string) error {
 	defer d.Close()
 	if err := unix.Syncfs(int(d.Fd())); err != nil {
 		return fmt.Errorf("writing back what is dirty below %s: %w", dir, err)
-	}
-	return nil
-}
-
-// drop makes the page cache drop files that are not dirty. Unlike [loader.Forget] it
-// does not wait for the disk at each of them: it is called often.
-func drop(names []string) error {
-	for _, name := range names {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		err = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
-		f.Close()
-		if err != nil {
-			return fmt.Errorf("making the page cache drop %s: %w", name, err)
-		}
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (r *runner) storeAll(ctx context.Context) error {
 			continue // by a row with other workers
 		}
 		r.Progress(fmt.Sprintf("storing %s, compression %s", s.at().Name, s.compression))
-		if err := drop(r.files); err != nil {
+		if err := loader.Drop(r.files); err != nil {
 			return err
 		}
 		if err := s.store(ctx, filepath.Join(r.dir, fmt.Sprint(n)), slices.Max(r.Workers)); err != nil {

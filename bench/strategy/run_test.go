@@ -286,7 +286,7 @@ func TestRefused(t *testing.T) {
 		"none of the 1 files in":              func(c *Config) { c.Files = []string{"labels.json"} },
 		"no such file":                        func(c *Config) { c.Files = append(slices.Clone(files), "gone.jpg") },
 		"a directory to work in":              func(c *Config) { c.Work = filepath.Join(c.Work, "nowhere") },
-		"class: no regular file":              func(c *Config) { c.Files = []string{"class.jpg"} },
+		"class":                               func(c *Config) { c.Files = []string{"class.jpg"} },
 		`glob pattern "[" is malformed`:       func(c *Config) { c.Roles.Masks = []string{"["} },
 		"none of the 0 files in " + root + "": func(c *Config) { c.Files = nil },
 	} {
@@ -297,7 +297,7 @@ func TestRefused(t *testing.T) {
 			if err := os.Mkdir(filepath.Join(c.Root, "class.jpg"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			want = "class.jpg: no regular file"
+			want = "is a directory"
 		}
 		work := c.Work
 		change(&c)

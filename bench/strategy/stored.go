@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -52,9 +54,9 @@ func (s *stored) payloads() (n int64) {
 // forget makes the next epoch read from the disk.
 func (s *stored) forget() error {
 	if s.at().Stored {
-		return drop(s.shards)
+		return loader.Drop(s.shards)
 	}
-	return drop(s.files)
+	return loader.Drop(s.files)
 }
 
 // store runs the prefix on all samples and stores the results, in a directory that
@@ -71,11 +73,11 @@ func (s *stored) store(ctx context.Context, dir string, workers int) error {
 	}
 	s.shards = make([]string, workers)
 	sizes := make([]int64, workers)
-	q := queue{length: len(s.samples)}
+	var next atomic.Int64
 	m := begin()
-	err := each(ctx, workers, func(ctx context.Context, w int) (err error) {
+	err := loader.Each(ctx, workers, workers, func(ctx context.Context, _, w int) (err error) {
 		s.shards[w] = filepath.Join(dir, fmt.Sprintf("shard-%03d", w))
-		sizes[w], err = s.shard(ctx, s.shards[w], &q)
+		sizes[w], err = s.shard(ctx, s.shards[w], &next)
 		return err
 	})
 	if err != nil {
@@ -88,14 +90,14 @@ func (s *stored) store(ctx context.Context, dir string, workers int) error {
 	return nil
 }
 
-// shard writes one shard.
-func (s *stored) shard(ctx context.Context, name string, q *queue) (size int64, err error) {
+// shard writes one shard, of samples that no other shard has taken: next counts them.
+func (s *stored) shard(ctx context.Context, name string, next *atomic.Int64) (size int64, err error) {
 	w, err := createShard(name, s.compression)
 	if err != nil {
 		return 0, err
 	}
 	var file, body []byte
-	for i, ok := q.take(); ok; i, ok = q.take() {
+	for i := next.Add(1) - 1; i < int64(len(s.samples)); i = next.Add(1) - 1 {
 		if err = ctx.Err(); err != nil {
 			break
 		}
@@ -118,7 +120,7 @@ func (s *stored) shard(ctx context.Context, name string, q *queue) (size int64, 
 
 // record makes the body of a sample's record, in the memory of the one before.
 func (s *stored) record(ctx context.Context, sample *sample, file, body []byte) (_, _ []byte, err error) {
-	if file, err = readFile(sample.name, file); err != nil {
+	if file, err = loader.ReadFile(sample.name, file); err != nil {
 		return file, body, err
 	}
 	if err := sample.same(file); err != nil {
@@ -150,45 +152,28 @@ func (s *stored) read(ctx context.Context, workers int, random *rand.Rand, keep 
 // readFiles reads the files of the dataset in random order.
 func (s *stored) readFiles(ctx context.Context, workers int, random *rand.Rand, keep bool, do visit) error {
 	order := random.Perm(len(s.samples))
-	q := queue{length: len(order)}
-	return each(ctx, workers, func(ctx context.Context, _ int) error {
-		var buf []byte
-		for k, ok := q.take(); ok; k, ok = q.take() {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			i := order[k]
-			sample := s.samples[i]
-			if keep {
-				buf = nil
-			}
-			var err error
-			if buf, err = readFile(sample.name, buf); err != nil {
-				return err
-			}
-			if err := sample.same(buf); err != nil {
-				return err
-			}
-			if err := do(ctx, i, sample.source(buf)); err != nil {
-				return sample.changed(err)
-			}
+	bufs := make([][]byte, workers)
+	return loader.Each(ctx, workers, len(order), func(ctx context.Context, w, k int) (err error) {
+		sample := s.samples[order[k]]
+		if keep {
+			bufs[w] = nil
 		}
-		return nil
+		if bufs[w], err = loader.ReadFile(sample.name, bufs[w]); err != nil {
+			return err
+		}
+		if err := sample.same(bufs[w]); err != nil {
+			return err
+		}
+		return sample.changed(do(ctx, order[k], sample.source(bufs[w])))
 	})
 }
 
 // readShards reads each shard from its beginning to its end.
 func (s *stored) readShards(ctx context.Context, workers int, keep bool, do visit) error {
-	q := queue{length: len(s.shards)}
-	return each(ctx, workers, func(ctx context.Context, _ int) error {
-		var buf []byte
-		for k, ok := q.take(); ok; k, ok = q.take() {
-			var err error
-			if buf, err = s.readShard(ctx, s.shards[k], buf, keep, do); err != nil {
-				return err
-			}
-		}
-		return nil
+	bufs := make([][]byte, workers)
+	return loader.Each(ctx, workers, len(s.shards), func(ctx context.Context, w, k int) (err error) {
+		bufs[w], err = s.readShard(ctx, s.shards[k], bufs[w], keep, do)
+		return err
 	})
 }
 

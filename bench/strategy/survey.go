@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -45,35 +46,29 @@ func survey(ctx context.Context, c *Config) (*task, error) {
 		}
 	}
 	found := make([]*sample, len(names))
-	q := queue{length: len(names)}
 	var mu sync.Mutex
-	err := each(ctx, runtime.GOMAXPROCS(0), func(ctx context.Context, _ int) error {
-		var buf []byte
-		for i, ok := q.take(); ok; i, ok = q.take() {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			s := &sample{name: filepath.Join(c.Root, filepath.FromSlash(names[i])), role: c.Roles.Of(names[i])}
-			info, err := os.Stat(s.name)
-			if err == nil {
-				err = c.Registry.Limits().CheckFile(info.Size())
-			}
-			if err == nil {
-				buf, err = readFile(s.name, buf)
-			}
-			if err == nil {
-				err = t.look(ctx, s, buf)
-			}
-			switch {
-			case errors.Is(err, transcode.ErrBad), errors.Is(err, transcode.ErrTruncated), errors.Is(err, transcode.ErrUnsupported):
-				mu.Lock()
-				t.faulty = append(t.faulty, Fault{names[i], err.Error()})
-				mu.Unlock()
-			case err != nil:
-				return fmt.Errorf("%s: %w", s.name, err)
-			default:
-				found[i] = s
-			}
+	bufs := make([][]byte, runtime.GOMAXPROCS(0))
+	err := loader.Each(ctx, len(bufs), len(names), func(ctx context.Context, w, i int) error {
+		s := &sample{name: filepath.Join(c.Root, filepath.FromSlash(names[i])), role: c.Roles.Of(names[i])}
+		info, err := os.Stat(s.name)
+		if err == nil {
+			err = c.Registry.Limits().CheckFile(info.Size())
+		}
+		if err == nil {
+			bufs[w], err = loader.ReadFile(s.name, bufs[w])
+		}
+		if err == nil {
+			err = t.look(ctx, s, bufs[w])
+		}
+		switch {
+		case errors.Is(err, transcode.ErrBad), errors.Is(err, transcode.ErrTruncated), errors.Is(err, transcode.ErrUnsupported):
+			mu.Lock()
+			t.faulty = append(t.faulty, Fault{names[i], err.Error()})
+			mu.Unlock()
+		case err != nil:
+			return fmt.Errorf("%s: %w", s.name, err)
+		default:
+			found[i] = s
 		}
 		return nil
 	})
@@ -119,9 +114,9 @@ func (s *sample) source(file []byte) transcode.Payload {
 	return transcode.Payload{Shape: start(s.info, s.role), Bytes: file}
 }
 
-// changed says the error that a file gives which was fine in the survey.
+// changed says the error, if any, that a file gives which was fine in the survey.
 func (s *sample) changed(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", s.name, err)

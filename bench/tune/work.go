@@ -2,11 +2,9 @@ package tune
 
 import (
 	"context"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
@@ -21,30 +19,9 @@ type work struct {
 
 // each calls f for 0 to n-1 on all workers and returns the seconds that it took.
 func (w work) each(ctx context.Context, n int, f func(i int) error) (float64, error) {
-	workers := w.workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64
-	var group sync.WaitGroup
 	began := time.Now()
-	for range workers {
-		group.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := f(i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	group.Wait()
-	return time.Since(began).Seconds(), context.Cause(ctx)
+	err := loader.Each(ctx, w.workers, n, func(_ context.Context, _, i int) error { return f(i) })
+	return time.Since(began).Seconds(), err
 }
 
 // load reads what a policy chooses into memory.

@@ -13,11 +13,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -208,7 +205,7 @@ func generate(ctx context.Context, dir, format string, from, to, width, height i
 		return nil, err
 	}
 	names := make([]string, to-from)
-	err := parallel(ctx, len(names), func(i int) error {
+	err := loader.Each(ctx, 0, len(names), func(_ context.Context, _, i int) error {
 		names[i] = filepath.Join(dir, fmt.Sprintf("%06d.%s", from+i, format))
 		b, err := encode(photo(width, height, uint64(from+i)), format, photoQuality)
 		if err != nil {
@@ -254,29 +251,6 @@ func encode(m image.Image, format string, quality int) ([]byte, error) {
 		err = jpeg.Encode(&b, m, &jpeg.Options{Quality: quality})
 	}
 	return b.Bytes(), err
-}
-
-// parallel does n things on all cores. The first error ends it.
-func parallel(ctx context.Context, n int, do func(i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := do(i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	group.Wait()
-	return context.Cause(ctx)
 }
 
 // copies writes each file so many times below a directory, under other names: a

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+
+	"github.com/pipefs/pipefs/bench/loader"
 )
 
 // The labelled set: a class for each combination of two coarse, two middle and two
@@ -34,7 +36,7 @@ func labelledSet(ctx context.Context, dir string, train, test int) error {
 				return err
 			}
 		}
-		err := parallel(ctx, labelledClasses*part.each, func(i int) error {
+		err := loader.Each(ctx, 0, labelledClasses*part.each, func(_ context.Context, _, i int) error {
 			c := i % labelledClasses
 			b, err := encode(labelled(c, part.first+uint64(i)), "jpg", labelledQuality)
 			if err != nil {

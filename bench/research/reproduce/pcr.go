@@ -120,7 +120,7 @@ func (e *env) fidelities(ctx context.Context, n int) (*fidelities, error) {
 	for k := range f.cut {
 		f.cut[k] = make([][]byte, len(names))
 	}
-	return f, parallel(ctx, len(names), func(i int) (err error) {
+	return f, loader.Each(ctx, 0, len(names), func(_ context.Context, _, i int) (err error) {
 		if f.original[i], err = os.ReadFile(names[i]); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -127,7 +128,7 @@ const differsSizes = "128 MB of noise for each size instead of 15 GB, and a loca
 type found struct {
 	sets     map[string]*cvSet
 	profiles map[string]*strategy.Report
-	sizes    []strategy.SizeRow
+	sizes    []*sizeRow
 }
 
 // cvSet is a data set of a CV pipeline.
@@ -312,15 +313,20 @@ func stored(r *strategy.Report, split string) string {
 
 // prestoRawReads is Table 3.
 func prestoRawReads(ctx context.Context, e *env) (*result, error) {
-	c := strategy.RawConfig{Work: e.used, Threads: []int{1, 8}, FileBytes: int64(e.n(64e6, 4e6)), Files: e.n(300, 20), Rounds: e.n(3, 1), Seed: 1}
-	fast, err := strategy.RawRead(ctx, c)
+	read := func(name string, large, files, rounds int) (rows []*rawRead, err error) {
+		dir := filepath.Join(e.used, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, err
+		}
+		return rawReads(ctx, dir, int64(large), files, rounds)
+	}
+	fast, err := read("fast", e.n(64e6, 4e6), e.n(300, 20), e.n(3, 1))
 	if err != nil {
 		return nil, err
 	}
 	// Each thread reads as much of its own: less of it here.
-	c.FileBytes, c.Files, c.Rounds = int64(e.n(32e6, 4e6)), e.n(30, 8), 1
-	var slow []strategy.RawRow
-	if err := e.slowly(func() (err error) { slow, err = strategy.RawRead(ctx, c); return err }); err != nil {
+	var slow []*rawRead
+	if err := e.slowly(func() (err error) { slow, err = read("slow", e.n(32e6, 4e6), e.n(30, 8), 1); return err }); err != nil {
 		return nil, err
 	}
 	t := table{Head: []string{"", "threads", "files of a thread", "bandwidth", "reads of 4 KiB/s"}}
@@ -328,12 +334,12 @@ func prestoRawReads(ctx context.Context, e *env) (*result, error) {
 	t.add("paper", "8", "1", "910 MB/s", "222,000")
 	t.add("paper", "1", "5,000", "6.6 MB/s", "1,629")
 	t.add("paper", "8", "5,000", "40.4 MB/s", "9,853")
-	add := func(name string, rows []strategy.RawRow) (ratio [2]float64) {
+	add := func(name string, rows []*rawRead) (ratio [2]float64) {
 		bandwidth := map[[2]bool]float64{} // one thread, one file
 		for _, x := range rows {
-			b := stats.Median(x.Bandwidth)
-			bandwidth[[2]bool{x.Threads == 1, x.Files == 1}] = b
-			t.add("**ours**, "+name, fmt.Sprint(x.Threads), fmt.Sprint(x.Files), fmt.Sprintf("%.1f MB/s", b/1e6), fmt.Sprintf("%.0f", stats.Median(x.IOPS)))
+			b := stats.Median(x.bandwidth)
+			bandwidth[[2]bool{x.threads == 1, x.files == 1}] = b
+			t.add("**ours**, "+name, fmt.Sprint(x.threads), fmt.Sprint(x.files), fmt.Sprintf("%.1f MB/s", b/1e6), fmt.Sprintf("%.0f", stats.Median(x.reads)))
 		}
 		for i, one := range []bool{true, false} {
 			if many := bandwidth[[2]bool{one, false}]; many > 0 {

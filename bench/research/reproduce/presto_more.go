@@ -12,43 +12,42 @@ import (
 )
 
 // sizesOf measures synthetic samples, unless it was done in this run.
-func (e *env) sizesOf(ctx context.Context) ([]strategy.SizeRow, int64, error) {
-	total := int64(e.n(128e6, 24e6))
+func (e *env) sizesOf(ctx context.Context) (rows []*sizeRow, total int64, err error) {
+	total = int64(e.n(128e6, 24e6))
 	if e.found.sizes != nil {
 		return e.found.sizes, total, nil
 	}
-	var sizes []int64
-	for i, s := range strategy.PaperSizes() {
-		if i%2 == 0 || i == len(strategy.PaperSizes())-1 {
-			sizes = append(sizes, s)
-		}
-	}
+	// Every other one of the paper's, which are 0.01 MB to 20.5 MB, each twice the one
+	// before; and the last.
+	sizes := []int64{10_000, 40_000, 160_000, 640_000, 2_560_000, 10_240_000, 20_480_000}
 	e.say("profiling samples of %d sizes", len(sizes))
-	rows, err := strategy.SampleSizes(ctx, strategy.SizesConfig{Work: e.used, Total: total, Sizes: sizes, Workers: []int{1, 2}, Caches: strategy.Caches, Rounds: e.n(3, 1), Seed: 1})
-	if err != nil {
-		return nil, 0, err
-	}
-	e.found.sizes = rows
-	return rows, total, nil
+	e.found.sizes, err = sampleSizes(ctx, e.used, total, sizes, []int{1, 2}, e.n(3, 1))
+	return e.found.sizes, total, err
 }
 
 // find finds synthetic samples.
-func find(rows []strategy.SizeRow, size int64, kind string, workers int) *strategy.SizeRow {
-	for i := range rows {
-		if x := &rows[i]; x.Size == size && x.Type == kind && x.Workers == workers {
+func find(rows []*sizeRow, size int64, kind string, workers int) *sizeRow {
+	for _, x := range rows {
+		if x.size == size && x.kind == kind && x.workers == workers {
 			return x
 		}
 	}
 	return nil
 }
 
+// of is the median time for so many bytes with a cache: the samples of a size may be a
+// little less than that.
+func (r *sizeRow) of(total int64, cache string) float64 {
+	return stats.Median(r.seconds[cache]) * float64(total) / float64(r.size*int64(r.samples))
+}
+
 // sizeTable has a column for each size.
-func sizeTable(rows []strategy.SizeRow, what string) (t table, sizes []int64) {
+func sizeTable(rows []*sizeRow, what string) (t table, sizes []int64) {
 	t.Head = []string{what}
-	for i := range rows {
-		if s := rows[i].Size; len(sizes) == 0 || s > sizes[len(sizes)-1] {
-			sizes = append(sizes, s)
-			t.Head = append(t.Head, fmt.Sprintf("%.2f MB", float64(s)/1e6))
+	for _, x := range rows {
+		if len(sizes) == 0 || x.size > sizes[len(sizes)-1] {
+			sizes = append(sizes, x.size)
+			t.Head = append(t.Head, fmt.Sprintf("%.2f MB", float64(x.size)/1e6))
 		}
 	}
 	return t, sizes
@@ -75,15 +74,10 @@ func prestoSizes(ctx context.Context, e *env) (*result, error) {
 	}
 	t.add(paperRow...)
 	var smallest, largest float64
-	for _, kind := range []string{strategy.Uint8, strategy.Float32} {
+	for _, kind := range sampleTypes {
 		cells := []string{"**ours**, " + kind}
 		for i, s := range sizes {
-			x := find(rows, s, kind, 2)
-			if x == nil {
-				cells = append(cells, "–")
-				continue
-			}
-			seconds := x.Seconds(strategy.NoCache, total)
+			seconds := find(rows, s, kind, 2).of(total, strategy.NoCache)
 			cells = append(cells, fmt.Sprintf("%.3f", seconds))
 			if i == 0 {
 				smallest = seconds
@@ -109,10 +103,7 @@ func prestoSizesCached(ctx context.Context, e *env) (*result, error) {
 	for _, cache := range strategy.Caches {
 		cells := []string{"**ours**, cache: " + cache}
 		for _, s := range sizes {
-			v := 0.0
-			if x := find(rows, s, strategy.Float32, 2); x != nil {
-				v = x.Seconds(cache, total)
-			}
+			v := find(rows, s, "float32", 2).of(total, cache)
 			seconds[cache] = append(seconds[cache], v)
 			cells = append(cells, fmt.Sprintf("%.3f", v))
 		}
@@ -165,12 +156,7 @@ func prestoSizesThreads(ctx context.Context, e *env) (*result, error) {
 	for _, cache := range strategy.Caches {
 		cells := []string{"**ours**, cache: " + cache}
 		for i, s := range sizes {
-			x := find(rows, s, strategy.Float32, 2)
-			if x == nil {
-				cells = append(cells, "–")
-				continue
-			}
-			v := strategy.Speedup(rows, x, cache)
+			v := stats.Paired(find(rows, s, "float32", 1).seconds[cache], find(rows, s, "float32", 2).seconds[cache])
 			cells = append(cells, fmt.Sprintf("%.2f×", v.Median))
 			if cache == strategy.System {
 				if i == 0 {
@@ -311,19 +297,26 @@ func storedRatio(p *strategy.Report, split, base string) float64 {
 
 // prestoShuffle is Section 4.5.
 func prestoShuffle(ctx context.Context, e *env) (*result, error) {
-	s, err := strategy.Shuffle(ctx, strategy.ShuffleConfig{Rounds: e.n(3, 1), Seed: 1, Progress: func(what string) { e.say("%s", what) }})
+	sizes := []int64{10_000, 80_000, 640_000}
+	rows, err := shuffling(ctx, sizes, []int{1000, 2000, 4000, 8000}, 64e6, e.n(3, 1))
 	if err != nil {
 		return nil, err
 	}
 	t := table{Head: []string{"size of a sample", "seconds that shuffling adds to one", "constant", "R² of the line"}}
 	t.add("all (paper)", "9.6 ms ± 0.5", "smaller the more samples", "–")
-	r := &result{Tables: []table{t}}
 	least := 1.0
-	for _, l := range s.Lines {
-		t.add(fmt.Sprintf("**ours**, %.3g kB", float64(l.Size)/1e3), fmt.Sprintf("%.2f µs", 1e6*l.PerSample), fmt.Sprintf("%.2f ms", 1e3*l.Constant), fmt.Sprintf("%.3f", l.R2))
-		least = min(least, l.R2)
+	for _, size := range sizes {
+		var x, y []float64
+		for _, row := range rows {
+			if row.size == size {
+				x, y = append(x, float64(row.samples)), append(y, row.added())
+			}
+		}
+		each, constant, r2 := fitLine(x, y)
+		t.add(fmt.Sprintf("**ours**, %.3g kB", float64(size)/1e3), fmt.Sprintf("%.2f µs", 1e6*each), fmt.Sprintf("%.2f ms", 1e3*constant), fmt.Sprintf("%.3f", r2))
+		least = min(least, r2)
 	}
-	r.Tables = []table{t}
+	r := &result{Tables: []table{t}}
 	r.Ours = fmt.Sprintf("a straight line over the number of samples explains at least %.0f %% of the variance of every size.", 100*least)
 	return r, nil
 }

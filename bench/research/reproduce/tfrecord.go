@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/pipefs/pipefs/bench/loader"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -36,25 +39,64 @@ func writeTFRecords(ctx context.Context, dir string, files []string, each int) e
 		return err
 	}
 	shards := (len(files) + each - 1) / each
-	return parallel(ctx, shards, func(i int) (err error) {
-		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("train-%05d-of-%05d.tfrecord", i, shards)))
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		w := bufio.NewWriterSize(f, 1<<20)
-		var record []byte
-		for _, name := range files[i*each : min(len(files), (i+1)*each)] {
-			data, err := os.ReadFile(name)
-			if err != nil {
-				return err
+	return loader.Each(ctx, 0, shards, func(_ context.Context, _, i int) error {
+		name := filepath.Join(dir, fmt.Sprintf("train-%05d-of-%05d.tfrecord", i, shards))
+		return createRecords(name, func(add func(data []byte) error) error {
+			for _, file := range files[i*each : min(len(files), (i+1)*each)] {
+				data, err := os.ReadFile(file)
+				if err != nil {
+					return err
+				}
+				if err := add(data); err != nil {
+					return err
+				}
 			}
-			record = appendRecord(record[:0], data)
-			if _, err := w.Write(record); err != nil {
-				return err
-			}
-		}
-		// A store is on the disk when pack ends; so are these.
-		return errors.Join(w.Flush(), f.Sync())
+			return nil
+		})
 	})
+}
+
+// createRecords writes a TFRecord file. Like a store when pack ends, it is on the disk
+// when this returns.
+func createRecords(name string, write func(add func(data []byte) error) error) (err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := bufio.NewWriterSize(f, 1<<20)
+	var record []byte
+	if err := write(func(data []byte) error {
+		record = appendRecord(record[:0], data)
+		_, err := w.Write(record)
+		return err
+	}); err != nil {
+		return err
+	}
+	return errors.Join(w.Flush(), f.Sync())
+}
+
+// readRecords reads a TFRecord file whose records are all of one size.
+func readRecords(ctx context.Context, name string, size int64, use func(data []byte)) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<20)
+	b := make([]byte, 12+size+4)
+	for ctx.Err() == nil {
+		if _, err := io.ReadFull(r, b); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		data := b[12 : 12+size]
+		if binary.LittleEndian.Uint64(b) != uint64(size) || binary.LittleEndian.Uint32(b[8:]) != masked(b[:8]) ||
+			binary.LittleEndian.Uint32(b[12+size:]) != masked(data) {
+			return fmt.Errorf("%s: a record is not what was written", name)
+		}
+		use(data)
+	}
+	return ctx.Err()
 }

@@ -194,7 +194,7 @@ func likeness(ctx context.Context, dir string, n int) (map[int]float64, error) {
 
 func likenessOf(ctx context.Context, names []string) (map[int]float64, error) {
 	all := make([][]float64, len(names))
-	err := parallel(ctx, len(names), func(i int) error {
+	err := loader.Each(ctx, 0, len(names), func(_ context.Context, _, i int) error {
 		src, err := os.ReadFile(names[i])
 		if err != nil {
 			return err
