@@ -2,7 +2,7 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-//go:generate go -C gen run . -out ../avx2_amd64.s -stubs ../avx2_amd64.go -pkg kernel
+//go:generate go -C ../../../internal/gen run ./jpegkernel -out ../../jpeg/internal/kernel/avx2_amd64.s -stubs ../../jpeg/internal/kernel/avx2_amd64.go -pkg kernel
 
 // accelerated says that the kernels for AVX2 are used. Tests set it.
 var accelerated = cpu.X86.HasAVX2

@@ -19,9 +19,9 @@ const (
 	maxChannels = 8
 	columnsLen  = lanes * blockSteps // the blocks of a code word
 	maxWords    = 2 * maxChannels    // the code words of a unit
-	// slide is more than the steps by which a unit can exceed a band. What is decoded
+	// overhang is more than the steps by which a unit can exceed a band. What is decoded
 	// of the next band then moves to where the next band begins.
-	slide = lanes + unitSteps
+	overhang = lanes + unitSteps
 	// maxWidth bounds the memory for a band, which has 32 rows even if the patch has
 	// one: a file of some megabytes could otherwise ask for gigabytes.
 	maxWidth = 1 << 16
@@ -112,7 +112,7 @@ func (s *Scratch) bands(dst layout.Target, src []byte) error {
 		s.restore(rows, b == 0)
 		s.place(dst, b*lanes, rows)
 		if b+1 < s.geometry.bands {
-			s.slide()
+			s.shift()
 		}
 	}
 	for i, pos := range s.pos {
@@ -135,7 +135,7 @@ func (s *Scratch) allocate() {
 	// a unit that belongs to the next band. An odd number of cache lines keeps the rows
 	// of a band in different sets of a cache.
 	s.margin = (s.band + lanes + 63) &^ 63
-	s.rowLen = (s.margin+s.band+slide+63)&^63 | 64
+	s.rowLen = (s.margin+s.band+overhang+63)&^63 | 64
 	s.rows = aligned(s.rows, s.coded*lanes*s.rowLen)
 	s.temp = aligned(s.temp, 8*max(s.width, lanes))
 }
@@ -144,14 +144,14 @@ func (s *Scratch) allocate() {
 // come before them, in the last lane at least.
 func (s *Scratch) row(c, lane int) int { return (c*lanes+lane)*s.rowLen + s.margin }
 
-// slide moves what has been decoded of the next band to where a band begins.
-func (s *Scratch) slide() {
+// shift moves what has been decoded of the next band to where a band begins.
+func (s *Scratch) shift() {
 	for c := range s.coded {
 		// The next band is predicted from the last row of this one.
 		at := s.row(c, lanes-1)
 		copy(s.rows[at-s.band:at], s.rows[at:at+s.band])
 	}
-	s.slideRows()
+	s.shiftRows()
 }
 
 // aligned returns n bytes that begin at a cache line, those of b if they are enough.

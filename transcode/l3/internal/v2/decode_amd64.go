@@ -2,7 +2,7 @@ package v2
 
 import "golang.org/x/sys/cpu"
 
-//go:generate go -C gendecode run . -out ../decode_avx2_amd64.s -stubs ../decode_avx2_amd64.go -pkg v2
+//go:generate go -C ../../../internal/gen run ./l3v2decode -out ../../l3/internal/v2/decode_avx2_amd64.s -stubs ../../l3/internal/v2/decode_avx2_amd64.go -pkg v2
 
 // decodeAVX2 says that samples are predicted and placed by the forms for AVX2, and
 // decodePDEP that blocks are unpacked by those that need BMI2 as well. Tests set them.
@@ -29,53 +29,69 @@ func slowPDEP() bool {
 
 // accelState is what the forms in assembly have for themselves.
 type accelState struct {
-	// Of each of four channels what waves keep from unit to unit, see the constants.
-	wave [4][4][lanes]byte
-	// The same for channels of 16 bits: two registers of what was left, two of what was
-	// above it, and the two masks.
-	wide [4][6][lanes]byte
-	// Of the colour transform: all ones if there is one; all ones if blue comes from the
-	// average; 128, or 32768, if there is one.
-	masks [3][lanes]byte
-	// What riceRawAVX2 tells quotientsAVX2 of the blocks of a unit.
-	records [4 * maxWords][4]uint64
+	wavefront wavefrontState
+	wide      [4]wideState
+	masks     colourMasks
+	records   [4 * maxWords]blockRecord
 }
 
-// Of accelState.wave.
-const (
-	stateLeft   = iota // the last column
-	stateAbove         // what was above it
-	stateMean          // all ones if avg(L,T) replaces the first MED in avg(MED,MED)
-	stateNotMED        // and the second
-)
+// wavefrontState is what the wavefronts of four channels keep from unit to unit.
+type wavefrontState struct {
+	left   [4][lanes]byte // the last column
+	above  [4][lanes]byte // what was above it
+	mean   [4][lanes]byte // all ones if avg(L,T) replaces the first MED in avg(MED,MED)
+	notMED [4][lanes]byte // and the second
+}
+
+// wideState is the same for one channel of 16 bits.
+type wideState struct {
+	left, above  [2][lanes]byte
+	mean, notMED [lanes]byte
+}
+
+// colourMasks are of a colour transform.
+type colourMasks struct {
+	colour  [lanes]byte // all ones if there is one
+	average [lanes]byte // all ones if blue comes from the average
+	centre  [lanes]byte // 128, or 32768, if there is one
+}
+
+// blockRecord is what riceRawAVX2 tells quotientsAVX2 of a block.
+type blockRecord struct {
+	ones      uint64 // plane 1
+	bits      uint64 // raw bits of a sample
+	forbidden uint64 // what of plane 4 must not be set
+	_         uint64
+}
 
 func (a *accelState) start(h *header, wide bool) {
-	a.wave, a.wide, a.masks = [4][4][lanes]byte{}, [4][6][lanes]byte{}, [3][lanes]byte{}
+	a.wavefront, a.wide, a.masks = wavefrontState{}, [4]wideState{}, colourMasks{}
 	for c, p := range h.preds {
-		fill(&a.wave[stateLeft][c], 128)
-		fill(&a.wave[stateAbove][c], 128)
+		fill(&a.wavefront.left[c], 128)
+		fill(&a.wavefront.above[c], 128)
 		if p == predAvg {
-			fill(&a.wave[stateMean][c], 255)
+			fill(&a.wavefront.mean[c], 255)
 		}
 		if p != predMED {
-			fill(&a.wave[stateNotMED][c], 255)
+			fill(&a.wavefront.notMED[c], 255)
 		}
-		for i := range 4 {
+		w := &a.wide[c]
+		for i := range 2 {
 			for j := 1; j < lanes; j += 2 {
-				a.wide[c][i][j] = 128
+				w.left[i][j], w.above[i][j] = 128, 128
 			}
 		}
-		a.wide[c][4], a.wide[c][5] = a.wave[stateMean][c], a.wave[stateNotMED][c]
+		w.mean, w.notMED = a.wavefront.mean[c], a.wavefront.notMED[c]
 	}
 	if h.colour != colourNone {
-		fill(&a.masks[0], 255)
-		fill(&a.masks[2], 128)
+		fill(&a.masks.colour, 255)
+		fill(&a.masks.centre, 128)
 		for i := 0; i < lanes && wide; i += 2 {
-			a.masks[2][i] = 0
+			a.masks.centre[i] = 0
 		}
 	}
 	if h.colour == colourAvg {
-		fill(&a.masks[1], 255)
+		fill(&a.masks.average, 255)
 	}
 }
 
@@ -126,30 +142,30 @@ func (s *Scratch) toRows(step, first int) {
 		return
 	}
 	if s.wide {
-		s.wideWaves(step, first)
+		s.wideWavefronts(step, first)
 	} else {
-		s.waves(step, first)
+		s.wavefronts(step, first)
 	}
 	transposeAVX2(&s.rows[s.row(0, 0)+step-first], &s.z[0], s.rowLen-1, lanes*s.rowLen, s.coded)
 }
 
-// slideRows moves the beginning of the next band to where a band begins.
-func (s *Scratch) slideRows() {
+// shiftRows moves the beginning of the next band to where a band begins.
+func (s *Scratch) shiftRows() {
 	if !decodeAVX2 {
 		s.moveRows()
 		return
 	}
-	slideAVX2(&s.rows[s.row(0, 0)], s.rowLen, s.band, s.coded*lanes)
+	shiftAVX2(&s.rows[s.row(0, 0)], s.rowLen, s.band, s.coded*lanes)
 }
 
-// waves makes samples of the residuals of a unit.
-func (s *Scratch) waves(step, first int) {
-	z, w, channel := &s.z[0], &s.accel.wave, lanes*s.rowLen
+// wavefronts makes samples of the residuals of a unit.
+func (s *Scratch) wavefronts(step, first int) {
+	z, w, channel := &s.z[0], &s.accel.wavefront, lanes*s.rowLen
 	carry := &s.rows[s.row(0, lanes-1)-s.band+step-first]
 	x := (step - first) % s.band
-	forms := &waveForms[s.samples-1]
+	forms := &wavefrontForms[s.samples-1]
 	if s.med {
-		forms = &waveFormsMED[s.samples-1]
+		forms = &wavefrontFormsMED[s.samples-1]
 	}
 	if step >= s.band && x >= lanes && x+unitSteps <= s.band {
 		forms.inner(z, w, carry, channel)
@@ -158,34 +174,34 @@ func (s *Scratch) waves(step, first int) {
 	}
 }
 
-// waveForm is what makes samples of residuals, of some number of channels.
-type waveForm struct {
-	inner func(z *byte, state *[4][4][lanes]byte, carry *byte, channel int)
+// wavefrontForm is what makes samples of residuals, of some number of channels.
+type wavefrontForm struct {
+	inner func(z *byte, state *wavefrontState, carry *byte, channel int)
 	// edge is for units that have lanes at an edge of the patch.
-	edge func(z *byte, state *[4][4][lanes]byte, carry *byte, channel, band, x, top int)
+	edge func(z *byte, state *wavefrontState, carry *byte, channel, band, x, top int)
 }
 
 // The forms for 1 to 4 channels, and those for patches without another predictor than
 // MED.
 var (
-	waveForms = [4]waveForm{
-		{wave1AVX2, wave1EdgeAVX2}, {wave2AVX2, wave2EdgeAVX2}, {wave3AVX2, wave3EdgeAVX2}, {wave4AVX2, wave4EdgeAVX2},
+	wavefrontForms = [4]wavefrontForm{
+		{wavefront1AVX2, wavefront1EdgeAVX2}, {wavefront2AVX2, wavefront2EdgeAVX2}, {wavefront3AVX2, wavefront3EdgeAVX2}, {wavefront4AVX2, wavefront4EdgeAVX2},
 	}
-	waveFormsMED = [4]waveForm{
-		{wave1MEDAVX2, wave1EdgeMEDAVX2}, {wave2MEDAVX2, wave2EdgeMEDAVX2},
-		{wave3MEDAVX2, wave3EdgeMEDAVX2}, {wave4MEDAVX2, wave4EdgeMEDAVX2},
+	wavefrontFormsMED = [4]wavefrontForm{
+		{wavefront1MEDAVX2, wavefront1EdgeMEDAVX2}, {wavefront2MEDAVX2, wavefront2EdgeMEDAVX2},
+		{wavefront3MEDAVX2, wavefront3EdgeMEDAVX2}, {wavefront4MEDAVX2, wavefront4EdgeMEDAVX2},
 	}
 )
 
-// wideWaves is waves for samples of 16 bits, whose channels are taken one by one.
-func (s *Scratch) wideWaves(step, first int) {
+// wideWavefronts is wavefronts for samples of 16 bits, whose channels are taken one by one.
+func (s *Scratch) wideWavefronts(step, first int) {
 	for c := range s.samples {
-		wave := waveWideAVX2
+		form := wavefrontWideAVX2
 		if s.preds[c] == predMED {
-			wave = waveWideMEDAVX2
+			form = wavefrontWideMEDAVX2
 		}
 		carry := &s.rows[s.row(2*c, lanes-1)-s.band+step-first]
-		wave(&s.z[2*c*columnsLen], s.coded*columnsLen, &s.accel.wide[c], carry, lanes*s.rowLen, s.band, (step-first)%s.band, s.band-step)
+		form(&s.z[2*c*columnsLen], s.coded*columnsLen, &s.accel.wide[c], carry, lanes*s.rowLen, s.band, (step-first)%s.band, s.band-step)
 	}
 }
 

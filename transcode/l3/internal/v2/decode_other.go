@@ -13,6 +13,6 @@ func (*accelState) start(*header, bool) {}
 func (*Scratch) padded(src []byte, _ int) []byte        { return src }
 func (s *Scratch) unpack(src, codes []byte) bool        { return s.unpackBlocks(src, codes) }
 func (s *Scratch) toRows(step, first int)               { s.columnsToRows(step, first) }
-func (s *Scratch) slideRows()                           { s.moveRows() }
+func (s *Scratch) shiftRows()                           { s.moveRows() }
 func (s *Scratch) restore(rows int, top bool)           { s.restoreRows(rows, top) }
 func (s *Scratch) place(dst layout.Target, y, rows int) { s.placeRows(dst, y, rows) }

@@ -3,7 +3,7 @@ package v2
 import "github.com/pipefs/pipefs/transcode/l3/internal/layout"
 
 // writePixels is an assembly function that writes pixels without gaps.
-type writePixels func(dst *byte, row int, src *byte, lane, channel, w, h int, masks *[3][lanes]byte)
+type writePixels func(dst *byte, row int, src *byte, lane, channel, w, h int, masks *colourMasks)
 
 // place moves the rows of a band to where they are wanted, the first one to row y.
 func (s *Scratch) place(dst layout.Target, y, rows int) {

@@ -169,7 +169,7 @@ func (s *Scratch) columnsToRows(step, first int) {
 // where they begin.
 func (s *Scratch) moveRows() {
 	for i := range s.coded * lanes {
-		p := s.rows[s.row(0, i):][:s.band+slide]
+		p := s.rows[s.row(0, i):][:s.band+overhang]
 		copy(p, p[s.band:])
 	}
 }

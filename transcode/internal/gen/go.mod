@@ -1,0 +1,15 @@
+// A module of its own, so that nobody who builds pipefs needs the assembler's
+// dependencies.
+module github.com/pipefs/pipefs/transcode/internal/gen
+
+go 1.26.0
+
+require (
+	github.com/mmcloughlin/avo v0.5.0
+	golang.org/x/tools v0.51.0
+)
+
+require (
+	golang.org/x/mod v0.41.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+)
