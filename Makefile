@@ -1,4 +1,4 @@
-# pipefs: see README.md. `make demo` and `make test` do all their set-up.
+# pipefs: see README.md. `make demo`, `make check` and `make test` do all their set-up.
 
 GO        ?= go
 GOLANGCI  := bin/tools/golangci-lint
@@ -8,7 +8,7 @@ BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test lint bench bench-l3 bench-mix reproduce bench-peers loaders ptx fuzz soak clean
+.PHONY: build demo check test lint bench bench-l3 bench-mix reproduce bench-peers loaders ptx fuzz soak clean
 
 build: ## bin/pipefs
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pipefs ./cmd/pipefs
@@ -17,16 +17,22 @@ demo: build ## a small dataset, mounted, read by PyTorch: what each view costs
 	@scripts/setup demo
 	@bench/demo/run
 
+check: ## vet, build, and the tests that neither mount nor take long: while you work
+	@scripts/setup test
+	$(GO) vet ./...
+	$(GO) build ./...
+	$(GO) test -short ./...
+
 # -count 1: go test cannot know that internal/e2e runs the program itself, and would take
 # an old result for the new one. What works in one goroutine, on memory of its own, is
 # tested without the race detector, which finds nothing there and takes ten times as long;
 # packages that compare thousands of files byte for byte do so for a few under it.
 ALONE := /transcode/(l3|jpeg)/internal/
-test: ## every test, with the race detector where goroutines share something
+test: ## every test, with the race detector where goroutines share something: before a commit
 	@scripts/setup test
 	$(GO) vet ./...
-	$(GO) test -race -count 1 -timeout 20m $$($(GO) list ./... | grep -vE '$(ALONE)')
-	$(GO) test -count 1 ./transcode/jpeg/... ./transcode/l3/... ./bench/strategy
+	$(GO) run ./internal/testrun -race -count 1 -timeout 20m $$($(GO) list ./... | grep -vE '$(ALONE)') + \
+		-count 1 ./transcode/jpeg/... ./transcode/l3/... ./bench/strategy
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/pipefs
 
 lint: $(GOLANGCI) ## formatting, static checks, and which room may import which

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -21,10 +22,7 @@ func BenchmarkSlowDisk(b *testing.B) {
 		slowDisk(b, testmount.Generate(b, "-samples", "240", "-width", "760", "-height", "570", "-png-every", "0"), 240)
 	})
 	b.Run("photographs", func(b *testing.B) {
-		files, err := filepath.Glob("../../shared/data/bsds/*.jpg")
-		if err != nil || len(files) == 0 {
-			b.Skip("there are no photographs in ../shared/data beside the repository")
-		}
+		files := testenv.Shared(b, "bsds/*.jpg")
 		const copies = 6
 		dataset := b.TempDir()
 		for i := range copies {

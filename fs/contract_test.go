@@ -14,6 +14,8 @@ import (
 
 	gofs "github.com/hanwen/go-fuse/v2/fs"
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // watched makes a mount watch its dataset.
@@ -31,7 +33,7 @@ func freshness(f Freshness) func(*Options) { return func(o *Options) { o.Freshne
 // shows what lies on a server: who changes the directory does so behind its back.
 func remote(t testing.TB, dir string) string {
 	t.Helper()
-	needFuse(t)
+	testenv.Mounts(t)
 	root, err := gofs.NewLoopbackRoot(dir)
 	must(t, err)
 	mnt := t.TempDir()

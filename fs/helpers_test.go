@@ -20,6 +20,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -297,17 +298,10 @@ type mounted struct {
 	busy     bool // the test leaves files open
 }
 
-func needFuse(t testing.TB) {
-	t.Helper()
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		t.Fatalf("needs /dev/fuse and root or fusermount3: %v", err)
-	}
-}
-
 // mount mounts a new dataset. After the test nothing may be left behind.
 func mount(t testing.TB, mode CacheMode, change ...func(*Options)) *mounted {
 	t.Helper()
-	needFuse(t)
+	testenv.Mounts(t)
 	src, mnt := t.TempDir(), t.TempDir()
 	fds := countFds(t)
 	m := mountAt(t, src, mnt, mode, change...)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // inBoth runs a test in both cache modes.
@@ -78,7 +80,7 @@ func TestUnmountFromOutside(t *testing.T) {
 
 func TestMountOverDead(t *testing.T) {
 	// A connection without a daemon is what one that died leaves behind.
-	needFuse(t)
+	testenv.Mounts(t)
 	src, mnt := t.TempDir(), t.TempDir()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR, 0)
 	if err != nil {
@@ -179,16 +181,12 @@ func TestReadAhead(t *testing.T) {
 }
 
 func TestPermissions(t *testing.T) {
+	testenv.Mounts(t)
+	testenv.Root(t) // to become somebody else
 	src, mnt := t.TempDir(), t.TempDir()
 	for _, dir := range []string{filepath.Dir(src), src, mnt, filepath.Dir(mnt)} {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Skip(err)
-		}
+		must(t, os.Chmod(dir, 0o755))
 	}
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to become somebody else")
-	}
-	needFuse(t)
 	for _, other := range []bool{false, true} {
 		m := mountAt(t, src, t.TempDir(), PageCache)
 		must(t, m.Unmount())
@@ -259,9 +257,9 @@ func TestManyMountsAtOnce(t *testing.T) {
 // TestFusermount mounts and unmounts as one may who is not root: by a thread
 // without CAP_SYS_ADMIN.
 func TestFusermount(t *testing.T) {
-	needFuse(t)
+	testenv.Mounts(t)
 	if _, err := fusermount(); err != nil {
-		t.Skip(err)
+		t.Fatalf("install fuse3: %v", err)
 	}
 	src, mnt := t.TempDir(), t.TempDir()
 	var m *mounted

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -47,7 +48,7 @@ func childPack(dir string) {
 // is lost, none is wrong, and the last run completes the store.
 func TestKill(t *testing.T) {
 	kills := 50
-	if testing.Short() || raceEnabled {
+	if testing.Short() || testenv.Race {
 		kills = 15
 	}
 	r := random(t)
@@ -248,9 +249,7 @@ func childRead(dir string) {
 
 // Somebody else's store can be read, with its index and without.
 func TestAnotherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
+	testenv.Root(t)
 	dir := tempDir(t)
 	src := generate(random(t), 10, 2_000)
 	mustPack(t, dir, src, PackOptions{})

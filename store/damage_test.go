@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -152,7 +153,7 @@ func TestTruncatedMissingSwapped(t *testing.T) {
 	count := 0
 	refuse := func(what, name string, kind ProblemKind) {
 		t.Helper()
-		if count++; raceEnabled && count%5 != 0 && kind == Truncated {
+		if count++; testenv.Race && count%5 != 0 && kind == Truncated {
 			return // slow
 		}
 		_, err := Open(dir, Options{Logger: quiet})

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/store/vfs/faultfs"
 )
@@ -73,7 +74,7 @@ func TestEveryOperationFails(t *testing.T) {
 	first := int(random(t).Uint64() % 3)
 	failed := 0
 	step := int64(1)
-	if raceEnabled {
+	if testenv.Race {
 		step = 4 // slow
 	}
 	for n := int64(1); ; n += step {

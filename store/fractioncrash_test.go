@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/store/vfs/faultfs"
 )
@@ -90,12 +91,13 @@ func (c fractionChange) stays(dir string) error {
 
 // Every operation in turn fails while a fraction is changed.
 func TestEveryOperationOnAFractionFails(t *testing.T) {
+	testenv.Slow(t)
 	faults := []error{syscall.EIO, syscall.ENOSPC, faultfs.ErrShort}
 	eachFractionChange(t, func(t *testing.T, c fractionChange, start string) {
 		root := tempDir(t)
 		first, failed := int(random(t).Uint64()%3), 0
 		step := int64(1)
-		if raceEnabled || testing.Short() {
+		if testenv.Race || testing.Short() {
 			step = 5 // slow
 		}
 		for n := int64(1); ; n += step {
@@ -128,6 +130,7 @@ func TestEveryOperationOnAFractionFails(t *testing.T) {
 
 // The power fails before every operation in turn.
 func TestEveryOperationOnAFractionCrashes(t *testing.T) {
+	testenv.Slow(t)
 	eachFractionChange(t, func(t *testing.T, c fractionChange, start string) {
 		disk := filepath.Dir(start)
 		crash, err := faultfs.NewCrashFS(disk)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -57,7 +58,7 @@ func TestFractionWhileRead(t *testing.T) {
 	}
 	r := random(t)
 	rounds := 30
-	if testing.Short() || raceEnabled {
+	if testing.Short() || testenv.Race {
 		rounds = 8
 	}
 	for range rounds {
@@ -116,7 +117,7 @@ func TestFractionDamage(t *testing.T) {
 	mustMaterialize(t, dir, all, FractionOptions{Share: 0.5})
 	r := random(t)
 	rounds := 60
-	if raceEnabled {
+	if testenv.Race {
 		rounds = 15
 	}
 	for round := range rounds {

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/store/vfs/faultfs"
 	"github.com/pipefs/pipefs/transcode"
@@ -226,9 +227,10 @@ func TestOverlayConcurrent(t *testing.T) {
 
 // A disk that is full for a while costs only what was to be kept then.
 func TestOverlayFaults(t *testing.T) {
+	testenv.Slow(t)
 	for n := int64(1); n < 90; n++ {
 		for i, fault := range []error{syscall.ENOSPC, faultfs.ErrShort, syscall.EIO} {
-			if raceEnabled && int(n)%3 != i {
+			if testenv.Race && int(n)%3 != i {
 				continue // slow
 			}
 			dir := tempDir(t)

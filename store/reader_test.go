@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -100,7 +101,7 @@ func openFiles(t *testing.T) int {
 }
 
 func TestReaderDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if testenv.Race {
 		t.Skip("the race detector makes pools forget")
 	}
 	src := newSource()

@@ -5,9 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/png"
 	"github.com/pipefs/pipefs/transcode/raster"
@@ -120,11 +120,7 @@ func TestLookOf(t *testing.T) {
 // TestPhotographsAreNoLabels looks at real ones: whole, as thumbnails, in grey, and small
 // on black as scans are.
 func TestPhotographsAreNoLabels(t *testing.T) {
-	paths, _ := filepath.Glob("../../shared/data/kodak/*.png")
-	if len(paths) == 0 {
-		t.Skip("no photographs in ../shared/data/kodak beside the repository")
-	}
-	for _, path := range paths {
+	for _, path := range testenv.Shared(t, "kodak/*.png") {
 		src, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -213,6 +214,7 @@ func TestDisk(t *testing.T) {
 
 // TestLoadConverts wants pixels as Pillow's convert("RGB") has them.
 func TestLoadConverts(t *testing.T) {
+	testenv.Slow(t)
 	photo := pictures.Photo(31, 17, 1)
 	grey := image.NewGray(photo.Rect)
 	for i := range grey.Pix {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // pillow runs a line of Python with an interpreter that has Pillow.
@@ -25,6 +27,7 @@ func pillow(t *testing.T, code string, args ...string) string {
 }
 
 func TestCalibrate(t *testing.T) {
+	testenv.Slow(t)
 	pillow(t, "")
 	dir, names := tree(t, 12)
 	for i, name := range names {

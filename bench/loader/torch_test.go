@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -36,6 +37,7 @@ func torch(t *testing.T, workers, batch int) *Torch {
 }
 
 func TestTorch(t *testing.T) {
+	testenv.Slow(t)
 	dir, names := tree(t, 24)
 	root := "at the root \xff.jpg" // and not UTF-8
 	if err := os.Link(filepath.Join(dir, names[0]), filepath.Join(dir, root)); err != nil {
@@ -97,6 +99,7 @@ func TestTorch(t *testing.T) {
 // TestTorchArrays reads views of arrays: by their own names, by those of the dataset,
 // and beside pictures that are no arrays.
 func TestTorchArrays(t *testing.T) {
+	testenv.Slow(t)
 	dir, names := tree(t, 8)
 	registry := codecs.Default(transcode.Limits{})
 	l := torch(t, 0, 3)
@@ -152,6 +155,7 @@ func TestTorchArrays(t *testing.T) {
 // TestTorchIsGone wants the error to say what the process said last, and the next
 // epoch to be read all the same.
 func TestTorchIsGone(t *testing.T) {
+	testenv.Slow(t)
 	dir, names := tree(t, 4)
 	l := torch(t, 1, 2)
 	if _, err := l.running.messages.Write([]byte("its last words\n")); err != nil {
@@ -173,6 +177,7 @@ func TestTorchIsGone(t *testing.T) {
 
 // TestTorchEnds wants the end of a context to be prompt, and to leave no process.
 func TestTorchEnds(t *testing.T) {
+	testenv.Slow(t)
 	dir, names := tree(t, 8)
 	l := torch(t, 2, 2)
 	pid := l.running.cmd.Process.Pid
@@ -191,6 +196,7 @@ func TestTorchEnds(t *testing.T) {
 // TestTorchDiesWithUs wants nothing to be left when the program that reads is killed,
 // which cannot tidy up. The program is this test.
 func TestTorchDiesWithUs(t *testing.T) {
+	testenv.Slow(t)
 	const dirEnv = "PIPEFS_TEST_TORCH_DIR"
 	if dir := os.Getenv(dirEnv); dir != "" {
 		l := torch(t, 2, 2)

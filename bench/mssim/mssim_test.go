@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -42,6 +43,7 @@ func ask(t *testing.T, dir string) []byte {
 
 // TestOracle compares with a plain implementation in another language.
 func TestOracle(t *testing.T) {
+	testenv.Slow(t)
 	dir := t.TempDir()
 	n, worst := 0, 0.0
 	for line := range bytes.Lines(ask(t, dir)) {

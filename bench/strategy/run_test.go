@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -45,8 +46,9 @@ func (d *digests) visit(_ context.Context, i int, p transcode.Payload) error {
 // TestSameResults wants the same bits of every sample from all splits, compressions,
 // caches and workers.
 func TestSameResults(t *testing.T) {
+	testenv.Slow(t)
 	jpegs, workers := 12, []int{1, 3}
-	if raceEnabled { // make test takes all of them without the detector
+	if testenv.Race { // make test takes all of them without the detector
 		jpegs, workers = 4, []int{3}
 	}
 	root, files := dataset(t, jpegs)

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // The test's program is pipefs, too, if it is called by that name.
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/script/*.txtar. They mount, so they need /dev/fuse and
 // root; without they fail, for a green run that tested nothing would be a lie.
 func TestScript(t *testing.T) {
+	testenv.Slow(t)
 	if os.Geteuid() != 0 {
 		t.Fatal("these tests mount and change users: run them as root")
 	}

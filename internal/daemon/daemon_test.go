@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // The test's own program is the child: what it does is its second argument.
@@ -128,9 +129,7 @@ func TestInterrupted(t *testing.T) {
 
 // A child that does not want to end is made to.
 func TestDeaf(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes five seconds")
-	}
+	testenv.Slow(t)
 	started := time.Now()
 	_, _, err := start(t.Context(), t, "deaf", 300*time.Millisecond)
 	if took := time.Since(started); err == nil || took > 15*time.Second {

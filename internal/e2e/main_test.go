@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -20,17 +21,10 @@ func TestMain(m *testing.M) {
 	os.Exit(testmount.Main(m))
 }
 
-// shared finds pictures that are no part of the project.
+// shared is a directory of pictures that are no part of the project.
 func shared(t *testing.T, name string) string {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("../../../shared/data", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("the pictures in %s are not here", dir)
-	}
-	return dir
+	return filepath.Dir(testenv.Shared(t, name+"/*")[0])
 }
 
 // link makes a class of an ImageFolder tree out of a directory of pictures.

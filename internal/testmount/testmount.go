@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 var build struct {
@@ -23,12 +25,13 @@ var build struct {
 // test is. A package that uses it has a TestMain of Main.
 func Binary(t testing.TB) string {
 	t.Helper()
+	testenv.Slow(t)
 	build.once.Do(func() {
 		if build.dir, build.err = os.MkdirTemp("", "pipefs-test-"); build.err != nil {
 			return
 		}
 		args := []string{"build"}
-		if raceEnabled {
+		if testenv.Race {
 			// The detector watches what goroutines share. A codec works in one, on memory
 			// of its own: there it would find nothing and take ten times as long. The tests
 			// of the codecs and of internal/serve, which lends them memory, watch them.
@@ -111,9 +114,7 @@ func Mount(t testing.TB, env []string, what string, args ...string) string {
 // through the daemon's log.
 func MountOnce(t testing.TB, env []string, what string, args ...string) (mnt string, unmount func()) {
 	t.Helper()
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		t.Fatal("this test mounts: it needs /dev/fuse (in a container: --device /dev/fuse --cap-add SYS_ADMIN)")
-	}
+	testenv.Mounts(t)
 	mnt = filepath.Join(t.TempDir(), "mnt")
 	if err := os.Mkdir(mnt, 0o755); err != nil {
 		t.Fatal(err)
@@ -137,6 +138,7 @@ func MountOnce(t testing.TB, env []string, what string, args ...string) (mnt str
 // Generate writes a dataset of our own with genset's flags.
 func Generate(t testing.TB, args ...string) string {
 	t.Helper()
+	testenv.Slow(t)
 	dir := filepath.Join(t.TempDir(), "dataset")
 	args = append(append([]string{"run", "github.com/pipefs/pipefs/internal/pictures/genset"}, args...), dir)
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -73,6 +74,7 @@ func damaged(rng *rand.Rand, b []byte) []byte {
 // TestDamage wants the kernels to refuse what the processor's decoder refuses, and to
 // make the same of everything else. PIPEFS_SOAK makes it long.
 func TestDamage(t *testing.T) {
+	testenv.Slow(t)
 	seed, batches := uint64(5), len(few(make([]int, 8), 1))
 	if os.Getenv("PIPEFS_SOAK") != "" {
 		seed, batches = rand.Uint64(), 2000
@@ -202,7 +204,7 @@ func TestRefusals(t *testing.T) {
 	long[14]++
 	items = append(items, item{samples: opened(t, long), order: orders[0]})
 
-	if raceDetector {
+	if testenv.Race {
 		items = items[len(items)-20:]
 	}
 	check(t, items)

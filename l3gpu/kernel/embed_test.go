@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestSources wants the PTX to be what was made of the sources, and all of it.
@@ -66,8 +68,9 @@ func TestPTX(t *testing.T) {
 
 // TestCompiled compiles the sources again and wants the same text; compressed, it may differ.
 func TestCompiled(t *testing.T) {
-	if testing.Short() || raceDetector {
-		t.Skip("skipped: it takes some seconds")
+	testenv.Slow(t)
+	if testenv.Race {
+		t.Skip("skipped: it takes too long under the race detector")
 	}
 	out := t.TempDir()
 	said, err := exec.CommandContext(t.Context(), "../../scripts/ptx", out).CombinedOutput()

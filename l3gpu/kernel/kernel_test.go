@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -67,7 +68,7 @@ func half(f float32) uint16 {
 // few are the first n of some cases under the race detector, which has little to find
 // here, and all of them otherwise.
 func few[T any](cases []T, n int) []T {
-	if raceDetector {
+	if testenv.Race {
 		return cases[:min(n, len(cases))]
 	}
 	return cases

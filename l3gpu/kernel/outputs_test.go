@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/ptxvm"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
@@ -18,6 +19,7 @@ import (
 
 // TestNumbers wants the very bits that a processor computes.
 func TestNumbers(t *testing.T) {
+	testenv.Slow(t)
 	rng := rand.New(rand.NewPCG(3, 1))
 	for _, mode := range few(allModes, 3) {
 		var items []item
@@ -43,6 +45,7 @@ type side struct {
 
 // TestSides decodes patches of many sides, some so wide that they need scratch rows.
 func TestSides(t *testing.T) {
+	testenv.Slow(t)
 	rng := rand.New(rand.NewPCG(4, 1))
 	for _, c := range few([]side{
 		{transcode.ModeL, 300, 1, 0}, {transcode.ModeL, 1, 300, 0}, {transcode.ModeL, 300, 70, 4096}, {transcode.ModeRGB, 257, 65, 300},
@@ -67,24 +70,11 @@ func TestSides(t *testing.T) {
 	}
 }
 
-// data lists files beside the repository; where they are missing the test is skipped.
-func data(t testing.TB, pattern string) []string {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("../../../shared/data", pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(paths) == 0 {
-		t.Skipf("skipped: no %s in ../shared/data beside the repository", pattern)
-	}
-	return paths
-}
-
 // TestVectors decodes what other encoders wrote.
 func TestVectors(t *testing.T) {
 	var items []item
 	name := regexp.MustCompile(`\.n\d+(\.ref)?\.l3$`)
-	for i, path := range few(data(t, "l3/*.l3"), 2) {
+	for i, path := range few(testenv.Shared(t, "l3/*.l3"), 2) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -123,10 +113,11 @@ func photograph(t testing.TB, path string, x, y, width, height int) *transcode.P
 
 // TestPhotographs decodes parts of photographs, and says what that would cost.
 func TestPhotographs(t *testing.T) {
-	if raceDetector {
+	testenv.Slow(t)
+	if testenv.Race {
 		t.Skip("skipped: it takes too long under the race detector")
 	}
-	paths := data(t, "kodak/*.png")
+	paths := testenv.Shared(t, "kodak/*.png")
 	type way struct {
 		width  int
 		order  order

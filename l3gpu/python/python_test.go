@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // python runs a program of Python, which has the module on its path.
@@ -48,6 +50,7 @@ func cases(t *testing.T) string {
 // TestDecoder has the module decode on an interpreter of its kernels. The judgements are
 // in testdata/check_gpu.py.
 func TestDecoder(t *testing.T) {
+	testenv.Slow(t)
 	dir := cases(t)
 	out := python(t, []*os.File{startMachine(t)}, []string{"PIPEFS_TEST_GPU=3", "PIPEFS_TEST_CASES=" + dir}, "testdata/check_gpu.py", "-v")
 	t.Log(out)
@@ -55,6 +58,7 @@ func TestDecoder(t *testing.T) {
 
 // TestRealDevice has it decode the same on a GPU.
 func TestRealDevice(t *testing.T) {
+	testenv.Slow(t)
 	said := python(t, nil, nil, "-c", `
 import torch
 print("yes" if torch.cuda.is_available() else f"PyTorch {torch.__version__} sees no GPU, CUDA {torch.version.cuda}")`)
@@ -77,11 +81,13 @@ func TestModule(t *testing.T) {
 // TestShared has the other module talk to a mount that says what testdata/check_shared.py
 // tells it to.
 func TestShared(t *testing.T) {
+	testenv.Slow(t)
 	t.Log(python(t, nil, nil, "testdata/check_shared.py", "-v"))
 }
 
 // TestBench compiles the benchmark, and runs what of it needs no GPU.
 func TestBench(t *testing.T) {
+	testenv.Slow(t)
 	out := python(t, nil, nil, "bench_gpu.py", "--pictures", "2", "--width", "64", "--height", "48", "--seconds", "0.1")
 	if !strings.Contains(out, "| PNG, Pillow") {
 		t.Errorf("no table:\n%s", out)

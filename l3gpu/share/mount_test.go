@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 )
@@ -192,6 +193,7 @@ func TestMount(t *testing.T) {
 
 // TestWithout wants processes to be told why the mount decodes nothing for them.
 func TestWithout(t *testing.T) {
+	testenv.Slow(t)
 	dataset, names := pictures(t)
 	env := append(testmount.Home(t), "LD_LIBRARY_PATH=")
 	alone := testmount.Mount(t, env, dataset)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -46,7 +47,7 @@ func small(t testing.TB) map[string][]byte {
 
 func TestTruncated(t *testing.T) {
 	step := 1
-	if raceEnabled { // see thinned
+	if testenv.Race { // see thinned
 		step = 5
 	}
 	for name, src := range small(t) {
@@ -105,7 +106,7 @@ func TestDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	accepted, compared := 0, 0
 	step, every, least := 1, 100, 50
-	if raceEnabled { // see thinned
+	if testenv.Race { // see thinned
 		step, every, least = 11, 10, 25
 	}
 	for name, src := range small(t) {

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // The tests compare with the programs of libjpeg-turbo, which is how this
@@ -31,18 +33,15 @@ func tool(t testing.TB, stdin []byte, name string, args ...string) (stdout, stde
 
 // photographs returns the pictures of the BSDS set beside the repository.
 func photographs(t testing.TB) []string {
-	files, _ := filepath.Glob(filepath.Join("..", "..", "..", "shared", "data", "bsds", "*.jpg"))
-	if len(files) == 0 {
-		t.Skip("skipped: no photographs in ../shared/data/bsds beside the repository")
-	}
-	return thinned(files, 10)
+	t.Helper()
+	return thinned(testenv.Shared(t, "bsds/*.jpg"), 10)
 }
 
 // thinned leaves one in n of a list of cases under the race detector, which slows all
 // this down and has nothing to find where one goroutine works on memory of its own.
 // make test runs all cases without it.
 func thinned[T any](cases []T, n int) (left []T) {
-	if !raceEnabled {
+	if !testenv.Race {
 		return cases
 	}
 	for i := 0; i < len(cases); i += n {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
@@ -87,7 +88,7 @@ func TestSmoothing(t *testing.T) {
 		for j, size := range [][2]int{
 			{1, 1}, {8, 8}, {9, 9}, {16, 16}, {17, 17}, {24, 40}, {25, 33}, {40, 24}, {48, 48}, {65, 130}, {130, 65}, {33, 97}, {150, 81},
 		} {
-			if raceEnabled && (i+j)%5 != 0 { // see thinned
+			if testenv.Race && (i+j)%5 != 0 { // see thinned
 				continue
 			}
 			t.Run(fmt.Sprintf("%dx%d/%s", size[0], size[1], strings.ReplaceAll(options, " -", "/")), func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
 
@@ -206,7 +207,7 @@ func TestCutsScripts(t *testing.T) {
 		}
 		full, _ := tool(t, src, "djpeg", "-pnm")
 		step := Cuts(2)
-		if raceEnabled { // see thinned
+		if testenv.Race { // see thinned
 			step = 6
 		}
 		for cuts := Cuts(0); cuts < 1<<10; cuts += step {

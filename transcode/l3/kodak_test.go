@@ -3,20 +3,17 @@ package l3
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/png"
 )
 
 // TestKodak takes real photographs there and back.
 func TestKodak(t *testing.T) {
-	paths, _ := filepath.Glob("../../../shared/data/kodak/*.png")
-	if len(paths) == 0 {
-		t.Skip("no photographs in ../shared/data/kodak beside the repository")
-	}
-	if raceEnabled { // make test takes all of them without the detector
+	paths := testenv.Shared(t, "kodak/*.png")
+	if testenv.Race { // make test takes all of them without the detector
 		paths = paths[:min(2, len(paths))]
 	}
 	var files, sizes [4]int
@@ -47,7 +44,7 @@ func TestKodak(t *testing.T) {
 // detector.
 func TestLarge(t *testing.T) {
 	width, height := 4000, 3000
-	if raceEnabled {
+	if testenv.Race {
 		width, height = 1200, 900
 	}
 	px := picture(transcode.ModeRGB, width, height)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
@@ -133,10 +134,7 @@ func TestPillowWrote(t *testing.T) {
 
 // TestPhotographs compares real files with Pillow.
 func TestPhotographs(t *testing.T) {
-	paths, _ := filepath.Glob("../../../shared/data/kodak/*.png")
-	if len(paths) == 0 {
-		t.Skip("no pictures in ../shared/data/kodak beside the repository")
-	}
+	paths := testenv.Shared(t, "kodak/*.png")
 	pillow.CheckDecoder(t, Decoder{}, paths[:min(8, len(paths))], nil)
 }
 
@@ -331,9 +329,9 @@ func FuzzPNG(f *testing.F) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	src, err := os.ReadFile("../../../shared/data/kodak/01.png")
+	src, err := os.ReadFile(testenv.Shared(b, "kodak/01.png")[0])
 	if err != nil {
-		b.Skip("no pictures in ../shared/data/kodak beside the repository")
+		b.Fatal(err)
 	}
 	b.SetBytes(768 * 512 * 3)
 	b.ReportAllocs()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestRegistry: every table and figure of the four papers has an entry, with either
@@ -142,6 +143,7 @@ func TestMarkdown(t *testing.T) {
 
 // TestReproduce runs a quick experiment, and one that cannot succeed.
 func TestReproduce(t *testing.T) {
+	testenv.Slow(t)
 	dir := t.TempDir()
 	s := settings{program: "/bin/echo", out: filepath.Join(dir, "out"), doc: filepath.Join(dir, "docs", "report.md"), scale: 0.02}
 	s.only = "pcr-figure16,pcr-table1,pcr-figure8"
@@ -191,6 +193,7 @@ func TestReproduce(t *testing.T) {
 
 // TestStopped: what was finished before is in the report, and nothing is left behind.
 func TestStopped(t *testing.T) {
+	testenv.Slow(t)
 	dir := t.TempDir()
 	s := settings{program: "/bin/echo", out: filepath.Join(dir, "out"), doc: filepath.Join(dir, "report.md"), scale: 0.02, only: "pcr-table1"}
 	if err := s.reproduce(context.Background()); err != nil {

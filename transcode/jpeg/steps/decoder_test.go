@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 	"github.com/pipefs/pipefs/transcode/jpeg"
@@ -28,16 +29,6 @@ func needLibrary(t testing.TB) {
 	if err := Library(); err != nil {
 		t.Fatalf("install libturbojpeg0: %v", err)
 	}
-}
-
-// photographs are the JPEG files beside the repository, if there are any.
-func photographs(t testing.TB) []string {
-	t.Helper()
-	paths, _ := filepath.Glob("../../../../shared/data/bsds/*.jpg")
-	if len(paths) == 0 {
-		t.Skip("no photographs in ../shared/data/bsds beside the repository")
-	}
-	return paths
 }
 
 // toRGB makes PPM files of what Pillow's convert('RGB') gives.
@@ -130,7 +121,7 @@ func checkAll(t *testing.T, paths []string, damaged bool) {
 
 // TestPhotographs compares all pixels of ordinary files with Pillow's.
 func TestPhotographs(t *testing.T) {
-	checkAll(t, photographs(t), false)
+	checkAll(t, testenv.Shared(t, "bsds/*.jpg"), false)
 }
 
 // generate writes JPEG files of every flavour that cjpeg and Pillow know.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // rowKernels are those that work on rows: run takes so many rows of one length,
@@ -181,9 +183,7 @@ func compareBlock(t *testing.T, size int, run func([]byte, int, *[64]int16, *[64
 
 // TestColours converts all of YCbCr.
 func TestColours(t *testing.T) {
-	if testing.Short() {
-		t.Skip("16 million colours")
-	}
+	testenv.Slow(t)
 	var y, cb, cr [1 << 16]byte
 	for i := range y {
 		cb[i], cr[i] = byte(i), byte(i>>8)

@@ -7,13 +7,14 @@ import (
 	"image/png"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // kodak returns photographs, and the number of bytes of their PNG files.
 func kodak(t testing.TB) (pictures []*picture, files int) {
 	t.Helper()
-	for _, path := range data(t, "kodak/*.png") {
+	for _, path := range testenv.Shared(t, "kodak/*.png") {
 		src := read(t, path)
 		files += len(src)
 		m, err := png.Decode(bytes.NewReader(src))
@@ -95,9 +96,7 @@ func BenchmarkEncode(b *testing.B) {
 
 // TestSizes tells how large photographs become, beside their PNG files.
 func TestSizes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("for information only")
-	}
+	testenv.Slow(t)
 	pictures, files := kodak(t)
 	raw := 0
 	for _, p := range pictures {

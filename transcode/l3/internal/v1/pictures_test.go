@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
@@ -121,20 +120,6 @@ func readPPM(t testing.TB, path string) *picture {
 		t.Fatalf("%s: %d bytes for %v", path, len(p.pix), p)
 	}
 	return p
-}
-
-// data lists files beside the repository; where they are missing the test is
-// skipped.
-func data(t testing.TB, pattern string) []string {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("../../../../../shared/data", pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(paths) == 0 {
-		t.Skipf("skipped: no %s in ../shared/data beside the repository", pattern)
-	}
-	return paths
 }
 
 func testRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestVectors decodes what other encoders wrote, and writes it again.
 func TestVectors(t *testing.T) {
 	name := regexp.MustCompile(`^(.*)\.n(\d+)(\.ref)?\.l3$`)
-	paths := data(t, "l3/*.l3")
+	paths := testenv.Shared(t, "l3/*.l3")
 	eachForm(t, func(t *testing.T) {
 		same := 0
 		for _, path := range paths {
@@ -38,7 +40,7 @@ func TestVectors(t *testing.T) {
 
 // TestVectorPictures takes the pictures that have no file through the extension.
 func TestVectorPictures(t *testing.T) {
-	paths := data(t, "l3/o*.ppm")
+	paths := testenv.Shared(t, "l3/o*.ppm")
 	eachForm(t, func(t *testing.T) {
 		for _, path := range paths {
 			for _, patch := range []int{1, 7, 8, 64, 128, 255} {

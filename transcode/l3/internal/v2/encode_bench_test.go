@@ -5,23 +5,16 @@ import (
 	"image/png"
 	"math"
 	"os"
-	"path/filepath"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // encodeKodak returns photographs; where they are missing, the test is skipped.
 func encodeKodak(t testing.TB) (pictures []*encodeCase, size int) {
 	t.Helper()
-	paths, err := filepath.Glob("../../../../../shared/data/kodak/*.png")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(paths) == 0 {
-		t.Skip("skipped: no kodak/*.png in ../shared/data beside the repository")
-	}
-	for _, path := range paths {
+	for _, path := range testenv.Shared(t, "kodak/*.png") {
 		f, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)
@@ -60,9 +53,7 @@ func (c *encodeCase) encodePatches(f func(src layout.Target, width, height int))
 // TestEncodeSizes wants the sizes of photographs that docs/l3.md and the choice of this
 // format go by.
 func TestEncodeSizes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	testenv.Slow(t)
 	pictures, _ := encodeKodak(t)
 	var w Workspace
 	for _, mode := range []struct {

@@ -1,0 +1,73 @@
+// Package testenv tells tests what is around them: the race detector, the pictures beside
+// the project, and whether this run is the short one.
+//
+// There are two speeds. A short run (make check) leaves out the tests that mount, run the
+// program or another one, or take longer than about a second. A full run (make test) leaves
+// out only what needs pictures or hardware that cannot be installed. What else is missing
+// fails the test.
+package testenv
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Slow leaves a test out of a short run.
+func Slow(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out of a short run")
+	}
+}
+
+// Mounts leaves a test that mounts out of a short run, and fails it where nothing can be
+// mounted.
+func Mounts(t testing.TB) {
+	t.Helper()
+	Slow(t)
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Fatalf("this test mounts: it needs /dev/fuse and root or fusermount3 (in a container: --device /dev/fuse --cap-add SYS_ADMIN): %v", err)
+	}
+}
+
+// Root fails a test that only root can run.
+func Root(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("this test needs root")
+	}
+}
+
+// Shared lists the files that a pattern such as "kodak/*.png" names in ../shared/data beside
+// the project. They are no part of it. Where there are none, the test is left out.
+func Shared(t testing.TB, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(top(t), "../shared/data", pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) == 0 {
+		t.Logf("%s is missing", pattern)
+		t.Skip("the pictures in ../shared/data beside the project are missing")
+	}
+	return paths
+}
+
+// top is the directory of the project.
+func top(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("the test does not run in the project")
+		}
+		dir = filepath.Dir(dir)
+	}
+}

@@ -1,5 +1,0 @@
-//go:build race
-
-package testmount
-
-const raceEnabled = true
