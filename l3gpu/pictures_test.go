@@ -72,7 +72,7 @@ var (
 		transcode.ModeL, transcode.ModeLA, transcode.ModeRGB, transcode.ModeRGBA,
 		transcode.ModeI16, transcode.ModeLA16, transcode.ModeRGB16, transcode.ModeRGBA16,
 	}
-	allWays = []l3.Options{{Mode: l3.Dense}, {Mode: l3.Fast}, {Mode: l3.Fast1}, {Mode: l3.V1}, {Mode: l3.Dense, Patch: 32}}
+	allWays = []l3.Options{{Mode: l3.Dense}, {Mode: l3.Fast}, {Mode: l3.V1}, {Mode: l3.Dense, Patch: 32}}
 )
 
 // named is a picture of the tests.

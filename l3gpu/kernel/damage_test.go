@@ -90,7 +90,7 @@ func TestDamage(t *testing.T) {
 		for len(items) < 40 {
 			mode := allModes[rng.IntN(len(allModes))]
 			width, height := 1+rng.IntN(40), 1+rng.IntN(40)
-			coding := []l3.Mode{l3.Dense, l3.Dense, l3.Fast, l3.Fast1, l3.V1}[rng.IntN(5)]
+			coding := []l3.Mode{l3.Dense, l3.Dense, l3.Fast, l3.V1}[rng.IntN(4)]
 			o := l3.Options{Mode: coding, Patch: 20 + rng.IntN(40)}
 			if !l3.Holds(mode, o.Version()) {
 				continue

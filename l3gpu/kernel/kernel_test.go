@@ -160,7 +160,7 @@ var allModes = []transcode.Mode{transcode.ModeL, transcode.ModeLA, transcode.Mod
 func TestPictures(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, mode := range allModes {
-		for _, coding := range []l3.Mode{l3.Dense, l3.Fast, l3.Fast1, l3.V1} {
+		for _, coding := range []l3.Mode{l3.Dense, l3.Fast, l3.V1} {
 			if !l3.Holds(mode, l3.Options{Mode: coding}.Version()) {
 				continue
 			}

@@ -54,7 +54,7 @@ func TestSides(t *testing.T) {
 	}, 1) {
 		var items []item
 		for i := range 3 {
-			for _, mode := range []l3.Mode{l3.Dense, l3.Fast, l3.Fast1} {
+			for _, mode := range []l3.Mode{l3.Dense, l3.Fast} {
 				items = append(items, item{samples: encoded(t, picture(rng, c.mode, c.width, c.height, 2+i), l3.Options{Mode: mode, Patch: c.patch}), order: orders[i]})
 			}
 		}

@@ -109,7 +109,7 @@ func writePictures(t *testing.T, dir string) {
 		cases = append(cases, c)
 	}
 	for i, mode := range modes {
-		for j, way := range []l3.Mode{l3.Dense, l3.Fast, l3.Fast1, l3.V1} {
+		for j, way := range []l3.Mode{l3.Dense, l3.Fast, l3.V1} {
 			size := [][2]int{{1, 1}, {65, 40}, {33, 70}, {50, 31}, {64, 64}}[(i+2*j)%5]
 			add(mode, size[0], size[1], l3.Options{Mode: way})
 			add(mode, 21, 17, l3.Options{Mode: way, Patch: 16})
@@ -220,7 +220,7 @@ func writeHeaders(t *testing.T, dir string) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	var bases [][]byte
 	for i, mode := range modes {
-		for j, way := range []l3.Mode{l3.Dense, l3.Fast, l3.Fast1, l3.V1} {
+		for j, way := range []l3.Mode{l3.Dense, l3.Fast, l3.V1} {
 			o := l3.Options{Mode: way, Patch: []int{0, 7, 16, 300}[(i+j)%4]}
 			if !l3.Holds(mode, o.Version()) {
 				continue

@@ -20,16 +20,13 @@ const (
 	Dense Mode = iota
 	Fast
 	V1
-	// Fast1 is what Fast was before it tried one predictor only. Stores that were packed
-	// then have such files, and get more of them; it is not for new ones.
-	Fast1
 )
 
-func (m Mode) String() string { return [...]string{"dense", "fast", "v1", "fast1"}[m] }
+func (m Mode) String() string { return [...]string{"dense", "fast", "v1"}[m] }
 
 // tries is what a mode of version 2 is called where patches are encoded.
 func (m Mode) tries() v2.Mode {
-	return [...]v2.Mode{Dense: v2.Dense, Fast: v2.Fast, Fast1: v2.Fast1}[m]
+	return [...]v2.Mode{Dense: v2.Dense, Fast: v2.Fast}[m]
 }
 
 // Options of Encode.

@@ -16,7 +16,7 @@ func TestKodak(t *testing.T) {
 	if testenv.Race { // make test takes all of them without the detector
 		paths = paths[:min(2, len(paths))]
 	}
-	var files, sizes [4]int
+	var files, sizes [3]int
 	for _, path := range paths {
 		src, err := os.ReadFile(path)
 		if err != nil {
@@ -27,12 +27,12 @@ func TestKodak(t *testing.T) {
 			t.Fatal(err)
 		}
 		px.Meta = transcode.Metadata{}
-		for _, mode := range []Mode{Dense, Fast, Fast1, V1} {
+		for _, mode := range []Mode{Dense, Fast, V1} {
 			sizes[mode] += len(roundTrip(t, px, Options{Mode: mode}))
 			files[mode] += len(src)
 		}
 	}
-	for _, mode := range []Mode{Dense, Fast, Fast1, V1} {
+	for _, mode := range []Mode{Dense, Fast, V1} {
 		t.Logf("%v: %d bytes, %.3f of PNG", mode, sizes[mode], float64(sizes[mode])/float64(files[mode]))
 	}
 	if sizes[Dense] > files[Dense]*82/100 || sizes[Fast] > files[Fast] {

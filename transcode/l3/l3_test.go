@@ -46,7 +46,7 @@ var allModes = []transcode.Mode{
 func TestRoundTrip(t *testing.T) {
 	for _, mode := range allModes {
 		for _, size := range [][2]int{{1, 1}, {1, 40}, {40, 1}, {33, 17}, {64, 64}, {130, 70}, {300, 290}} {
-			for _, o := range []Options{{}, {Mode: Fast}, {Mode: Fast1}, {Mode: V1}, {Patch: 1}, {Patch: 31}, {Patch: 64, Mode: Fast}, {Mode: V1, Patch: 7}} {
+			for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}, {Patch: 1}, {Patch: 31}, {Patch: 64, Mode: Fast}, {Mode: V1, Patch: 7}} {
 				// Small patches of large pictures show nothing new.
 				if !Holds(mode, o.Version()) || o.Patch > 0 && size[0]*size[1] > 10_000 || o.Patch == 1 && size[0]*size[1] > 600 {
 					continue
@@ -116,7 +116,7 @@ func TestPatches(t *testing.T) {
 func TestTargets(t *testing.T) {
 	const width, height, stride = 130, 70, 392
 	px := picture(transcode.ModeRGB, width, height)
-	for _, o := range []Options{{}, {Mode: Fast}, {Mode: Fast1}, {Mode: V1}} {
+	for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}} {
 		b, err := Encode(px, o)
 		if err != nil {
 			t.Fatal(err)
@@ -191,7 +191,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestOptionsOf(t *testing.T) {
-	for _, o := range []Options{{}, {Mode: Fast}, {Mode: Fast1}, {Patch: 64}, {Mode: Fast, Patch: 4096}, {Mode: Fast1, Patch: 64}} {
+	for _, o := range []Options{{}, {Mode: Fast}, {Patch: 64}, {Mode: Fast, Patch: 4096}} {
 		if got, ok := OptionsOf("decode-l3@png1," + o.id()); !ok || got != o {
 			t.Errorf("%+v: %+v, %v", o, got, ok)
 		}
@@ -199,8 +199,6 @@ func TestOptionsOf(t *testing.T) {
 	// The names under which files are stored: they have to be found under these forever.
 	for key, want := range map[string]Options{
 		"decode-l3@png1,l3dense1":    {},
-		"decode-l3@png1,l3fast1":     {Mode: Fast1},
-		"decode-l3@png1,l3fast1.64":  {Mode: Fast1, Patch: 64},
 		"decode-l3@tiff1,l3fast2.32": {Mode: Fast, Patch: 32},
 	} {
 		if got, ok := OptionsOf(key); !ok || got != want {
@@ -256,7 +254,7 @@ func TestCPU(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	for _, mode := range allModes {
-		for _, o := range []Options{{}, {Mode: Fast}, {Mode: Fast1}, {Mode: V1}} {
+		for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}} {
 			if b, err := Encode(picture(mode, 20, 13), o); err == nil {
 				f.Add(b)
 			}

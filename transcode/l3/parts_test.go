@@ -10,7 +10,7 @@ import (
 // TestParts wants the patches of all versions to be where the decoder has them.
 func TestParts(t *testing.T) {
 	px := picture(transcode.ModeRGB, 70, 45)
-	for _, mode := range []Mode{Dense, Fast, Fast1, V1} {
+	for _, mode := range []Mode{Dense, Fast, V1} {
 		b, err := Encode(px, Options{Mode: mode, Patch: 32})
 		if err != nil {
 			t.Fatal(err)

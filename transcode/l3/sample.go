@@ -91,7 +91,7 @@ func Kind(o Options) *transcode.Kind {
 }
 
 // modeIDs name what Encode writes, of which no bit may change while it has this name.
-var modeIDs = [...]string{Dense: "l3dense1", Fast: "l3fast2", V1: "l3v11", Fast1: "l3fast1"}
+var modeIDs = [...]string{Dense: "l3dense1", Fast: "l3fast2", V1: "l3v11"}
 
 // id is the name with the size of patches.
 func (o Options) id() string {
@@ -115,7 +115,7 @@ func OptionsOf(key string) (o Options, ok bool) {
 			return Options{}, false
 		}
 	}
-	for _, o.Mode = range []Mode{Dense, Fast, Fast1} {
+	for _, o.Mode = range []Mode{Dense, Fast} {
 		if modeIDs[o.Mode] == id {
 			return o, true
 		}

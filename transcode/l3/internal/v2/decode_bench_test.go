@@ -24,7 +24,7 @@ func BenchmarkDecode(b *testing.B) {
 		{"bgr", func(p *encodeCase) layout.Target { return layout.BottomUpBGR(pix, p.height, 3*p.width) }},
 		{"planar", func(p *encodeCase) layout.Target { return layout.Planar(pix, p.width, p.height, 1) }},
 	}
-	for _, mode := range []Mode{Fast, Fast1, Dense} {
+	for _, mode := range []Mode{Fast, FastMixed, Dense} {
 		files := make([]decodeFile, len(pictures))
 		for i, p := range pictures {
 			files[i] = newDecodeFile(p, mode)

@@ -12,9 +12,9 @@ type Mode uint8
 
 // The modes.
 const (
-	Dense Mode = iota
-	Fast       // decodes faster
-	Fast1      // what Fast was once
+	Dense     Mode = iota
+	Fast           // decodes faster
+	FastMixed      // chooses a predictor for each channel; Fast uses MED only
 )
 
 // trial is what there is to choose from.
@@ -27,10 +27,10 @@ var trials = [...]trial{
 	Dense: {preds, true},
 	// MED alone. With the other two, Kodak is smaller by 2.2 %, but without them it takes
 	// no more than PNG yet. Where there is nothing but MED, a patch is decoded faster by a
-	// tenth and encoded by a half: the benchmarks compare it with Fast1.
+	// tenth and encoded by a half: the benchmarks compare it with FastMixed.
 	Fast: {predMED + 1, false},
-	// Stores that were packed when fast meant this stay as they are.
-	Fast1: {preds, false},
+	// Nothing writes such files, but decoders read them.
+	FastMixed: {preds, false},
 }
 
 // Workspace is memory that one Encode leaves to the next. Its zero value is ready;

@@ -59,7 +59,7 @@ func TestEncodeSizes(t *testing.T) {
 	for _, mode := range []struct {
 		Mode
 		want float64 // with headers of files
-	}{{Dense, 11_849_916}, {Fast, 15_241_752}, {Fast1, 14_908_456}} {
+	}{{Dense, 11_849_916}, {Fast, 15_241_752}, {FastMixed, 14_908_456}} {
 		n := 0
 		for _, p := range pictures {
 			n += 24 + 8
@@ -80,7 +80,7 @@ func BenchmarkEncode(b *testing.B) {
 	pictures, size := encodeKodak(b)
 	var w Workspace
 	var patch []byte
-	for _, mode := range []Mode{Fast, Fast1, Dense} {
+	for _, mode := range []Mode{Fast, FastMixed, Dense} {
 		for _, form := range encodeForms {
 			b.Run(fmt.Sprintf("%s/%s", mode, form.name), func(b *testing.B) {
 				form.use()

@@ -10,9 +10,9 @@ import (
 )
 
 // encodeModes are all.
-var encodeModes = []Mode{Dense, Fast, Fast1}
+var encodeModes = []Mode{Dense, Fast, FastMixed}
 
-func (m Mode) String() string { return [...]string{"dense", "fast", "fast1"}[m] }
+func (m Mode) String() string { return [...]string{"dense", "fast", "fastmixed"}[m] }
 
 // encodeForm is one of the forms that the encoder has; use chooses it.
 type encodeForm struct {
