@@ -81,9 +81,9 @@ type Kind struct {
 	// files without the dot.
 	Format Format
 	Ext    string
-	// StandsIn: the result holds the picture with its metadata exactly, and decodes
-	// fast; a store can keep it in place of the sample. See [Registry.StandIn].
-	StandsIn bool
+	// Substitute: the result holds the picture with its metadata exactly, and decodes
+	// fast; a store can keep it in place of the sample. See [Registry.Substitute].
+	Substitute bool
 	// Shape says what the step makes of in; ok is false where the step cannot
 	// represent the sample exactly, and so does not apply to it.
 	Shape func(in Shape, arg int) (out Shape, ok bool)
@@ -100,12 +100,12 @@ type Kind struct {
 	// Planar: the step only puts the samples channel by channel.
 	Planar bool
 	// Split is set where the results for all arguments are prefixes of one
-	// sequence of parts, so that one stored copy serves them all. With undo set
+	// sequence of parts, so that one stored copy serves them all. With reconstruct set
 	// it also finds what [Kind.Restore] needs.
-	Split func(ctx context.Context, src []byte, lim Limits, undo bool) (Split, error)
+	Split func(ctx context.Context, src []byte, lim Limits, reconstruct bool) (Split, error)
 	// Restore gives back the source, byte for byte, from the result with all
-	// parts and from Split.Undo. It is nil where that is never possible.
-	Restore func(ctx context.Context, whole, undo []byte, lim Limits) ([]byte, error)
+	// parts and from Split.Reconstruction. It is nil where that is never possible.
+	Restore func(ctx context.Context, whole, reconstruction []byte, lim Limits) ([]byte, error)
 }
 
 // blends reports whether values are mixed or replaced, unless pixels are taken whole.
@@ -133,9 +133,9 @@ type Split struct {
 	Ends   []int // offset in Data after each part
 	Levels []int // for each argument from 1 on, how many parts it takes
 	Tail   []byte
-	// Undo is what it takes beside all parts to give the source back; nil where
+	// Reconstruction is what it takes beside all parts to give the source back; nil where
 	// nobody asked for it, and where they cannot give it back.
-	Undo []byte
+	Reconstruction []byte
 }
 
 // Decoder turns one format into pixels.

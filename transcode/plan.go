@@ -165,8 +165,8 @@ func (p Plan) Key() string {
 // SplitKey is the key of the representation that serves every argument of k.
 func SplitKey(k *Kind) string { return k.Name + "@" + k.ID }
 
-// UndoKey is the key of what [Kind.Restore] needs beside that representation.
-func UndoKey(k *Kind) string { return k.Name + "-undo@" + k.ID }
+// ReconstructionKey is the key of what [Kind.Restore] needs beside that representation.
+func ReconstructionKey(k *Kind) string { return k.Name + "-undo@" + k.ID }
 
 // Head returns the plan's first step where one stored representation serves all
 // its arguments; ok is false where there is no such step.

@@ -29,7 +29,7 @@ func undoing() (*transcode.Registry, *transcode.Kind) {
 		k.Split = func(ctx context.Context, src []byte, lim transcode.Limits, undo bool) (transcode.Split, error) {
 			s, err := split(ctx, src, lim, false)
 			if undo {
-				s.Undo = src
+				s.Reconstruction = src
 			}
 			return s, err
 		}

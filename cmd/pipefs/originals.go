@@ -75,7 +75,7 @@ func (o *originals) undo(s *store.Sample) *store.Representation {
 		if k.Split == nil || k.Restore == nil || s.Representation(transcode.SplitKey(k)) == nil {
 			continue
 		}
-		if undo := s.Representation(transcode.UndoKey(k)); undo != nil {
+		if undo := s.Representation(transcode.ReconstructionKey(k)); undo != nil {
 			return undo
 		}
 	}

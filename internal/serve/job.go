@@ -171,7 +171,7 @@ func (p *Server) findOrigins(j *job, stored *store.Sample) {
 		addStored(j.plan.Key(), j.plan.Len(), 0)
 	}
 	for _, k := range p.o.Registry.Kinds() {
-		if key, ok := p.o.Registry.StandInKey(k, j.plan.Info()); ok {
+		if key, ok := p.o.Registry.SubstituteKey(k, j.plan.Info()); ok {
 			// It stands for the first step, decoding, but has to be decoded itself.
 			if rest, ok := j.plan.From(k); ok && addStored(key, 1, 0) {
 				o := &j.origins[len(j.origins)-1]

@@ -31,7 +31,7 @@ func undoing(change func(*transcode.Kind)) *transcode.Registry {
 		s, err := split(ctx, src, lim, false)
 		if err == nil && undo {
 			whole := slices.Concat(s.Data, s.Tail)
-			s.Undo = append([]byte{byte(crc32.ChecksumIEEE(whole))}, inverted(src)...)
+			s.Reconstruction = append([]byte{byte(crc32.ChecksumIEEE(whole))}, inverted(src)...)
 		}
 		return s, err
 	}
@@ -96,7 +96,7 @@ func has(t *testing.T, s *store.Store, r *transcode.Registry, name string) strin
 	}
 	kind, found := scanOf(r), ""
 	for _, k := range []struct{ letter, key string }{
-		{"s", transcode.SplitKey(kind)}, {"u", transcode.UndoKey(kind)}, {"o", transcode.Original},
+		{"s", transcode.SplitKey(kind)}, {"u", transcode.ReconstructionKey(kind)}, {"o", transcode.Original},
 	} {
 		if sample.Representation(k.key) != nil {
 			found += k.letter

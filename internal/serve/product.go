@@ -230,7 +230,7 @@ func (p *Server) run(ctx context.Context, by *crew, j *job, chosen int, made *pr
 	defer by.give(taken)
 	src := p.sources.get(r.Size())
 	defer func() {
-		if split := &made.split; !within(split.Data, src) && !within(split.Tail, src) && !within(split.Undo, src) {
+		if split := &made.split; !within(split.Data, src) && !within(split.Tail, src) && !within(split.Reconstruction, src) {
 			p.sources.put(src)
 		}
 	}()

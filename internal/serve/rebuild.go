@@ -31,7 +31,7 @@ func (p *Server) rebuild(f File) (*job, error) {
 	if kind == nil {
 		return nil, nil
 	}
-	parts, undo := stored.Representation(transcode.SplitKey(kind)), stored.Representation(transcode.UndoKey(kind))
+	parts, undo := stored.Representation(transcode.SplitKey(kind)), stored.Representation(transcode.ReconstructionKey(kind))
 	pixels := int64(stored.Info.Width) * int64(stored.Info.Height)
 	return &job{
 		file:    f,
@@ -50,7 +50,7 @@ func (p *Server) rebuild(f File) (*job, error) {
 func (p *Server) restorer(stored *store.Sample) *transcode.Kind {
 	for _, k := range p.o.Registry.Kinds() {
 		if k.Split != nil && k.Restore != nil &&
-			stored.Representation(transcode.SplitKey(k)) != nil && stored.Representation(transcode.UndoKey(k)) != nil {
+			stored.Representation(transcode.SplitKey(k)) != nil && stored.Representation(transcode.ReconstructionKey(k)) != nil {
 			return k
 		}
 	}

@@ -130,7 +130,7 @@ func BenchmarkTranscode(b *testing.B) {
 			var paths []string
 			dir := b.TempDir()
 			for i, src := range files {
-				s, err := Transcode(src, Options{Undo: true})
+				s, err := Transcode(src, Options{Reconstruct: true})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -148,8 +148,8 @@ func BenchmarkTranscode(b *testing.B) {
 			ways := []way{
 				{name: "tjTransform", run: func(i int) { transform(b, files[i]) }},
 				{name: "progressive", run: func(i int) { _, err := Progressive(files[i], Limits{}); must(err) }},
-				{name: "undo", run: func(i int) { _, err := Transcode(files[i], Options{Undo: true}); must(err) }},
-				{name: "restore", run: func(i int) { _, err := Restore(scans[i].Data, scans[i].Undo, Limits{}); must(err) }},
+				{name: "reconstruction", run: func(i int) { _, err := Transcode(files[i], Options{Reconstruct: true}); must(err) }},
+				{name: "restore", run: func(i int) { _, err := Restore(scans[i].Data, scans[i].Reconstruction, Limits{}); must(err) }},
 				{name: "baseline", run: func(i int) { _, err := Sequential(scans[i].Data, Limits{}); must(err) }},
 				{name: "jpegtran", apart: true, run: func(i int) {
 					must(exec.Command("jpegtran", "-copy", "all", "-progressive", "-outfile", os.DevNull, paths[i]).Run())
@@ -256,7 +256,7 @@ func BenchmarkRestore(b *testing.B) {
 	for _, file := range photographs(b) {
 		src := read(b, file)
 		total += len(src)
-		s, err := Transcode(src, Options{Undo: true})
+		s, err := Transcode(src, Options{Reconstruct: true})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -267,7 +267,7 @@ func BenchmarkRestore(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		s := &scans[i%len(scans)]
-		if _, err := Restore(s.Data, s.Undo, Limits{}); err != nil {
+		if _, err := Restore(s.Data, s.Reconstruction, Limits{}); err != nil {
 			b.Fatal(err)
 		}
 		i++

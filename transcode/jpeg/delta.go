@@ -111,7 +111,7 @@ func common(a, b []byte) int {
 }
 
 // readDelta reads size bytes that appendDelta wrote.
-func readDelta(u *undoReader, size int, dict []byte) []byte {
+func readDelta(u *reconstructionReader, size int, dict []byte) []byte {
 	var out []byte
 	next := 0
 	for !u.failed {

@@ -5,7 +5,7 @@ import "math/bits"
 // Dummy blocks lie beyond the edges of the picture and complete its MCUs. What
 // they hold is never seen. libjpeg makes them flat and as bright as the block
 // before, and so does this package; other programs continue the picture, and an
-// undo has to hold what they wrote.
+// reconstruction data have to hold what they wrote.
 
 // eachDummy calls f for all dummy blocks of a component, row by row, with the
 // index of the block and that of the one before it in its MCU.
@@ -74,7 +74,7 @@ func appendDummies(b []byte, c *Coefficients, t *trace) []byte {
 }
 
 // readDummies reads what appendDummies wrote into c.
-func readDummies(u *undoReader, c *Coefficients) {
+func readDummies(u *reconstructionReader, c *Coefficients) {
 	mask := u.byte()
 	for i := range c.Components {
 		if mask>>i&1 == 0 {

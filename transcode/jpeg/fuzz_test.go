@@ -116,15 +116,15 @@ func FuzzSplitScans(f *testing.F) {
 	})
 }
 
-// FuzzUndo wants the file back, or an error, and never another file.
-func FuzzUndo(f *testing.F) {
+// FuzzReconstruction wants the file back, or an error, and never another file.
+func FuzzReconstruction(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, src []byte) {
-		s, err := Transcode(src, Options{Limits: fuzzLimits, Undo: true})
-		if err != nil || s.Undo == nil {
+		s, err := Transcode(src, Options{Limits: fuzzLimits, Reconstruct: true})
+		if err != nil || s.Reconstruction == nil {
 			return
 		}
-		got, err := Restore(s.Data, s.Undo, fuzzLimits)
+		got, err := Restore(s.Data, s.Reconstruction, fuzzLimits)
 		checkKind(t, err)
 		if err == nil && !bytes.Equal(got, src) {
 			t.Fatalf("another file: it differs at byte %d", firstDifference(got, src))
@@ -132,7 +132,7 @@ func FuzzUndo(f *testing.F) {
 	})
 }
 
-// FuzzRestore takes any bytes for an undo.
+// FuzzRestore takes any bytes for reconstruction data.
 func FuzzRestore(f *testing.F) {
 	var scans []Scans
 	files, _ := filepath.Glob("testdata/*.jpg")
@@ -141,16 +141,16 @@ func FuzzRestore(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		s, err := Transcode(b, Options{Undo: true})
+		s, err := Transcode(b, Options{Reconstruct: true})
 		if err != nil {
 			f.Fatal(err)
 		}
 		scans = append(scans, s)
-		f.Add(byte(i), s.Undo)
+		f.Add(byte(i), s.Reconstruction)
 	}
-	f.Fuzz(func(t *testing.T, i byte, undo []byte) {
+	f.Fuzz(func(t *testing.T, i byte, data []byte) {
 		s := &scans[int(i)%len(scans)]
-		_, err := Restore(s.Data, undo, fuzzLimits)
+		_, err := Restore(s.Data, data, fuzzLimits)
 		checkKind(t, err)
 	})
 }

@@ -20,10 +20,10 @@ type Scans struct {
 	// Skipped is Coefficients.Skipped of the input: more than 0 means that libjpeg
 	// would warn of corrupt data, and that it was kept as libjpeg shows it.
 	Skipped int
-	// Undo is what Restore needs beside Data to make the input again; nil where
+	// Reconstruction is what Restore needs beside Data to make the input again; nil where
 	// nobody asked for it, and where it is known that this cannot be done.
-	// Whether it can only Restore tells for sure.
-	Undo []byte
+	// Only Restore tells for sure whether it can.
+	Reconstruction []byte
 }
 
 // EOI is the marker that ends a file, whole or cut.
@@ -60,8 +60,8 @@ type Options struct {
 	// delivered between two of them comes in fewer scans than in the default
 	// script, where that is possible.
 	Cuts Cuts
-	// Undo asks for Scans.Undo.
-	Undo bool
+	// Reconstruct asks for Scans.Reconstruction.
+	Reconstruct bool
 }
 
 // Transcode is Progressive with options.
@@ -94,7 +94,7 @@ func (w *workspace) size() int {
 func (w *workspace) transcode(src []byte, o Options) (Scans, error) {
 	defer func() { w.c.Segments = nil }() // they are parts of src
 	var t *trace
-	if o.Undo {
+	if o.Reconstruct {
 		t = &trace{pads: pads{ones: true, zero: true}}
 		w.dec.trace = t
 	}
@@ -103,8 +103,8 @@ func (w *workspace) transcode(src []byte, o Options) (Scans, error) {
 	}
 	s, err := w.enc.encode(&w.c, o.Cuts)
 	s.Skipped = w.c.Skipped
-	if o.Undo && err == nil {
-		s.Undo = w.undo(src, s.Data, t)
+	if o.Reconstruct && err == nil {
+		s.Reconstruction = w.reconstruction(src, s.Data, t)
 	}
 	return s, err
 }

@@ -80,7 +80,7 @@ func Kind(o Options) *transcode.Kind {
 		Name: "l3", Brief: "an L3 file: lossless, and decoded at gigabytes a second",
 		From: transcode.Picture, To: transcode.File, ID: o.id(), Format: transcode.L3, Ext: "l3",
 		// Version 1 has no room for metadata.
-		StandsIn: o.Version() == 2,
+		Substitute: o.Version() == 2,
 		Shape: func(in transcode.Shape, _ int) (transcode.Shape, bool) {
 			out := in
 			out.Stage, out.Format = transcode.File, transcode.L3
@@ -102,7 +102,7 @@ func (o Options) id() string {
 	return id
 }
 
-// OptionsOf returns the options with which a stand-in was made, given its key.
+// OptionsOf returns the options with which a substitute was made, given its key.
 func OptionsOf(key string) (o Options, ok bool) {
 	steps, ids, ok := strings.Cut(key, "@")
 	if !ok || steps != "decode-l3" {

@@ -29,7 +29,7 @@ func (o Originals) rebuild() bool { return o != Keep && o != Drop }
 // undo is what is stored to rebuild the file from its parts; ok is false where
 // that was not asked for, and where it cannot be done.
 func (d Dataset) undo(ctx context.Context, name string, kind *transcode.Kind, data []byte, split transcode.Split) (undo store.EncodedRepresentation, ok bool) {
-	if !d.Originals.rebuild() || kind.Restore == nil || split.Undo == nil {
+	if !d.Originals.rebuild() || kind.Restore == nil || split.Reconstruction == nil {
 		return undo, false
 	}
 	// The dataset may be deleted once it is packed: what was not given back once
@@ -44,7 +44,7 @@ func (d Dataset) undo(ctx context.Context, name string, kind *transcode.Kind, da
 		}
 		return undo, false
 	}
-	return store.EncodedRepresentation{Key: transcode.UndoKey(kind), Split: transcode.Split{Data: split.Undo}}, true
+	return store.EncodedRepresentation{Key: transcode.ReconstructionKey(kind), Split: transcode.Split{Data: split.Reconstruction}}, true
 }
 
 // givesBack returns an error unless the parts and the undo give data back.
@@ -56,7 +56,7 @@ func (d Dataset) givesBack(ctx context.Context, kind *transcode.Kind, data []byt
 	}()
 	whole := make([]byte, 0, len(split.Data)+len(split.Tail))
 	whole = append(append(whole, split.Data...), split.Tail...)
-	got, err := kind.Restore(ctx, whole, split.Undo, d.Registry.Limits())
+	got, err := kind.Restore(ctx, whole, split.Reconstruction, d.Registry.Limits())
 	switch {
 	case err != nil:
 		return err
@@ -74,5 +74,5 @@ func (d Dataset) givesOriginal(s *store.Sample, kind *transcode.Kind) bool {
 	if d.Originals == Drop || s.Representation(transcode.Original) != nil {
 		return true
 	}
-	return d.Originals.rebuild() && s.Representation(transcode.UndoKey(kind)) != nil
+	return d.Originals.rebuild() && s.Representation(transcode.ReconstructionKey(kind)) != nil
 }

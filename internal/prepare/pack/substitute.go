@@ -14,11 +14,11 @@ func (d Dataset) standIn(ctx context.Context, name string, data []byte, kept sto
 	if d.Represent == nil {
 		return kept, nil
 	}
-	key, ok := d.Registry.StandInKey(d.Represent, kept.Info)
+	key, ok := d.Registry.SubstituteKey(d.Represent, kept.Info)
 	if !ok {
 		return kept, nil
 	}
-	file, err := d.Registry.StandIn(ctx, d.Represent, kept.Info, data)
+	file, err := d.Registry.Substitute(ctx, d.Represent, kept.Info, data)
 	switch {
 	case ctx.Err() != nil:
 		return store.Encoded{}, ctx.Err()
@@ -48,7 +48,7 @@ func (d Dataset) standsIn(s *store.Sample) bool {
 	if d.Represent == nil {
 		return original
 	}
-	key, ok := d.Registry.StandInKey(d.Represent, s.Info)
+	key, ok := d.Registry.SubstituteKey(d.Represent, s.Info)
 	if !ok {
 		return original
 	}

@@ -32,8 +32,8 @@ func Scan(cuts jpeg.Cuts) *transcode.Kind {
 			return transcode.Payload{Bytes: append(split.Data[:split.Ends[split.Levels[c.Arg-1]-1]], split.Tail...)}, nil
 		},
 		Split: s.split,
-		Restore: func(_ context.Context, whole, undo []byte, lim transcode.Limits) ([]byte, error) {
-			return jpeg.Restore(whole, undo, jpeg.LimitsOf(lim))
+		Restore: func(_ context.Context, whole, data []byte, lim transcode.Limits) ([]byte, error) {
+			return jpeg.Restore(whole, data, jpeg.LimitsOf(lim))
 		},
 	}
 }
@@ -77,8 +77,8 @@ func CutsOf(key string) (cuts jpeg.Cuts, ok bool) {
 
 // split makes the parts of a file: the scans up to the first cut, those up to the
 // next one, and so on. What all levels share, the end of the file, is no part.
-func (s splitter) split(_ context.Context, src []byte, lim transcode.Limits, undo bool) (transcode.Split, error) {
-	scans, err := jpeg.Transcode(src, jpeg.Options{Limits: jpeg.LimitsOf(lim), Cuts: s.cuts, Undo: undo})
+func (s splitter) split(_ context.Context, src []byte, lim transcode.Limits, reconstruct bool) (transcode.Split, error) {
+	scans, err := jpeg.Transcode(src, jpeg.Options{Limits: jpeg.LimitsOf(lim), Cuts: s.cuts, Reconstruct: reconstruct})
 	if errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) {
 		// What is damaged and has pixels all the same is a picture; its scans would
 		// hide the damage.
@@ -89,7 +89,7 @@ func (s splitter) split(_ context.Context, src []byte, lim transcode.Limits, und
 	if err != nil {
 		return transcode.Split{}, err
 	}
-	split := transcode.Split{Tail: jpeg.EOI[:], Undo: scans.Undo}
+	split := transcode.Split{Tail: jpeg.EOI[:], Reconstruction: scans.Reconstruction}
 	last := uint8(0)
 	for _, n := range scans.Levels {
 		if n > last {

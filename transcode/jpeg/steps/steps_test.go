@@ -111,7 +111,7 @@ func TestSplitCuts(t *testing.T) {
 				t.Errorf("%v: level %d: the parts are not the file", levels, level)
 			}
 		}
-		if got, err := k.Restore(t.Context(), whole, s.Undo, transcode.Limits{}); err != nil || !bytes.Equal(got, src) {
+		if got, err := k.Restore(t.Context(), whole, s.Reconstruction, transcode.Limits{}); err != nil || !bytes.Equal(got, src) {
 			t.Errorf("%v: the file does not come back: %v", levels, err)
 		}
 		if back, ok := CutsOf(transcode.SplitKey(k)); !ok || fmt.Sprint(back.Levels()) != fmt.Sprint(cuts.Levels()) {

@@ -86,8 +86,8 @@ func TestEncodeModes(t *testing.T) {
 		flags byte
 		sum   string
 	}{
-		Dense: {preds, flagRice, "b79f3412d7b1d242d7067802085304df748284d43c45e83505dbc301d93dc325"},
-		Fast:  {1, 0, "43827e7d37357ea2e41e6fc76edd38437b611a076c88e0487812b268b65c8f5c"},
+		Dense:     {preds, flagRice, "b79f3412d7b1d242d7067802085304df748284d43c45e83505dbc301d93dc325"},
+		Fast:      {1, 0, "43827e7d37357ea2e41e6fc76edd38437b611a076c88e0487812b268b65c8f5c"},
 		FastMixed: {preds, 0, "ea8825360c7a65b491b6a5b38cc47c5e57ce1d1e59b0301cf7634f75028c7a9f"},
 	} {
 		h, used := sha256.New(), map[byte]bool{}

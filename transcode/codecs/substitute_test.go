@@ -11,9 +11,9 @@ import (
 	"github.com/pipefs/pipefs/transcode/png"
 )
 
-// TestStandIn checks that every view of pixels is the same, made of a PNG file and
+// TestSubstitute checks that every view of pixels is the same, made of a PNG file and
 // made of the L3 file that stands for it.
-func TestStandIn(t *testing.T) {
+func TestSubstitute(t *testing.T) {
 	views := []string{"bmp", "ppm", "npy", "chw-npy", "png", "l3", "grey-npy", "resize9-bmp", "center-chw-npy", "upright-npy"}
 	compared := 0
 	for _, o := range []l3.Options{{}, {Mode: l3.Fast, Patch: 16}} {
@@ -36,13 +36,13 @@ func TestStandIn(t *testing.T) {
 			if err != nil {
 				t.Fatal(mode, err)
 			}
-			if _, ok := r.StandInKey(kind, info); ok != l3.Holds(mode, 2) {
-				t.Fatalf("%v: stand-in %v", mode, ok)
+			if _, ok := r.SubstituteKey(kind, info); ok != l3.Holds(mode, 2) {
+				t.Fatalf("%v: substitute %v", mode, ok)
 			}
 			if !l3.Holds(mode, 2) {
 				continue
 			}
-			file, err := r.StandIn(t.Context(), kind, info, src)
+			file, err := r.Substitute(t.Context(), kind, info, src)
 			if err != nil {
 				t.Fatal(mode, err)
 			}

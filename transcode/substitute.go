@@ -5,21 +5,21 @@ import (
 	"context"
 )
 
-// A stand-in is a file that holds the same picture as a sample, exactly: the same
+// A substitute is a file that holds the same picture as a sample, exactly: the same
 // pixels, mode and metadata. Whatever a plan makes of the sample once it is
-// decoded can be made of the stand-in as well, and it decodes faster.
+// decoded can be made of the substitute as well, and it decodes faster.
 
-// StandInKey names the stand-in that k makes of a sample; ok is false where it
+// SubstituteKey names the substitute that k makes of a sample; ok is false where it
 // cannot hold the picture, or would not be worth it: what lossy formats decode to
 // takes far more than their files.
-func (r *Registry) StandInKey(k *Kind, info Info) (key string, ok bool) {
-	p, ok := r.standIn(k, info)
+func (r *Registry) SubstituteKey(k *Kind, info Info) (key string, ok bool) {
+	p, ok := r.substitutePlan(k, info)
 	return p.Key(), ok
 }
 
-// standIn is the plan that makes a stand-in.
-func (r *Registry) standIn(k *Kind, info Info) (Plan, bool) {
-	if !k.StandsIn || info.Format == k.Format || info.Format == JPEG || info.Lossy || info.Animated {
+// substitutePlan is the plan that makes a substitute.
+func (r *Registry) substitutePlan(k *Kind, info Info) (Plan, bool) {
+	if !k.Substitute || info.Format == k.Format || info.Format == JPEG || info.Lossy || info.Animated {
 		return Plan{}, false
 	}
 	p := Plan{registry: r, source: info}
@@ -35,10 +35,10 @@ func (r *Registry) standIn(k *Kind, info Info) (Plan, bool) {
 	return p, true
 }
 
-// StandIn makes the stand-in of a sample, and makes sure that it decodes to the
+// Substitute makes the substitute of a sample, and makes sure that it decodes to the
 // same picture.
-func (r *Registry) StandIn(ctx context.Context, k *Kind, info Info, src []byte) ([]byte, error) {
-	p, ok := r.standIn(k, info)
+func (r *Registry) Substitute(ctx context.Context, k *Kind, info Info, src []byte) ([]byte, error) {
+	p, ok := r.substitutePlan(k, info)
 	if !ok {
 		return nil, Errorf(ErrUnsupported, "%s cannot stand for this %v", k.Name, info.Format)
 	}
@@ -66,7 +66,7 @@ func samePicture(a, b *Pixels) bool {
 		bytes.Equal(a.Meta.EXIF, b.Meta.EXIF) && bytes.Equal(a.Meta.ICC, b.Meta.ICC) && a.Meta.Orientation == b.Meta.Orientation
 }
 
-// From returns the plan that makes the same of the sample's stand-in. ok is false
+// From returns the plan that makes the same of the sample's substitute. ok is false
 // where the plan does not begin with decoding.
 func (p Plan) From(k *Kind) (rest Plan, ok bool) {
 	if p.Unchanged() || p.steps[0].Kind != p.registry.decode {

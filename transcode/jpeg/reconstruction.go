@@ -5,11 +5,11 @@ import (
 	"hash/crc32"
 )
 
-// An undo says what it takes to make a file again from its transcoded scans. It
-// is all of the file that is not in its coefficients: the segments in their
+// Reconstruction data say what it takes to make a file again from its transcoded scans. They
+// are all of the file that is not in its coefficients: the segments in their
 // order, the Huffman tables, restart intervals, the bits that fill up the last
 // bytes of the entropy-coded data, blocks beyond the edges of the picture, and
-// what comes after the end. Most of it is in the scans as well, or is the same
+// what comes after the end. Most of that is in the scans as well, or is the same
 // for many files, so that some 60 bytes remain for an ordinary file.
 //
 //	byte      version, 1
@@ -20,7 +20,7 @@ import (
 //	uvarint   length of the skeleton
 //	delta     the skeleton: the file without its entropy-coded data; see
 //	          appendDelta
-const undoVersion = 1
+const reconstructionVersion = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -92,7 +92,7 @@ func (p *pads) append(b []byte) []byte {
 }
 
 // read reads what append wrote.
-func (p *pads) read(r *undoReader) {
+func (p *pads) read(r *reconstructionReader) {
 	*p = pads{}
 	switch r.byte() {
 	case padOnes:
@@ -118,14 +118,14 @@ func (p *pads) next() (v byte) {
 	return v
 }
 
-// undo returns the undo of src, whose coefficients are w.c and of whose data
-// notes were taken, given its transcoded form. It returns nil where it knows
-// that there is none.
-func (w *workspace) undo(src, transcoded []byte, t *trace) []byte {
+// reconstruction returns the reconstruction data of src, whose coefficients are w.c and
+// whose trace is t, given its transcoded form. It returns nil where it knows that there
+// are none.
+func (w *workspace) reconstruction(src, transcoded []byte, t *trace) []byte {
 	if t.loose {
 		return nil
 	}
-	b := []byte{undoVersion}
+	b := []byte{reconstructionVersion}
 	b = binary.AppendUvarint(b, uint64(len(src)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(src, castagnoli))
 	b = t.pads.append(b)
@@ -144,9 +144,9 @@ func (w *workspace) undo(src, transcoded []byte, t *trace) []byte {
 	return whole
 }
 
-// mostSkeleton is how long a skeleton may be, in bytes, so that a damaged undo does
+// mostSkeleton is how long a skeleton may be, in bytes, so that damaged data do
 // not cost much memory. One says the same thing a few times at most.
-func mostSkeleton(undo, dict []byte) int { return len(undo) + 16*len(dict) }
+func mostSkeleton(data, dict []byte) int { return len(data) + 16*len(dict) }
 
 // skeleton returns src without the given parts.
 func skeleton(src []byte, without []span) []byte {
@@ -163,18 +163,18 @@ func skeleton(src []byte, without []span) []byte {
 	return append(out, src[at:]...)
 }
 
-// Restore makes the file again that was transcoded with Options.Undo, from all
-// of its scans and from the undo. Its result is that file byte for byte: a
-// checksum makes sure, and an undo that belongs to another file, or is damaged,
-// is an error of kind transcode.ErrBad.
-func Restore(transcoded, undo []byte, lim Limits) ([]byte, error) {
+// Restore makes the file again that was transcoded with Options.Reconstruct, from all
+// of its scans and from the reconstruction data. Its result is that file byte for byte,
+// which a checksum makes sure of. Data that are damaged, or belong to another file, are
+// an error of kind transcode.ErrBad.
+func Restore(transcoded, data []byte, lim Limits) ([]byte, error) {
 	w := workspaces.Get().(*workspace)
-	out, err := w.restore(transcoded, undo, lim)
+	out, err := w.restore(transcoded, data, lim)
 	w.release()
 	return out, err
 }
 
-func (w *workspace) restore(transcoded, undo []byte, lim Limits) ([]byte, error) {
+func (w *workspace) restore(transcoded, data []byte, lim Limits) ([]byte, error) {
 	defer func() { w.c.Segments = nil }()
 	// What the file was transcoded to has more scans and segments than itself.
 	own := lim.orDefaults()
@@ -183,9 +183,9 @@ func (w *workspace) restore(transcoded, undo []byte, lim Limits) ([]byte, error)
 	if err := w.dec.decode(transcoded, own, &w.c); err != nil {
 		return nil, err
 	}
-	u := undoReader{b: undo}
-	if u.byte() != undoVersion {
-		return nil, unsupported(0, "undo of an unknown version")
+	u := reconstructionReader{b: data}
+	if u.byte() != reconstructionVersion {
+		return nil, unsupported(0, "reconstruction data of an unknown version")
 	}
 	size, sum := u.uvarint(), binary.LittleEndian.Uint32(append(u.take(4), 0, 0, 0, 0))
 	r := rebuilder{e: &w.enc}
@@ -196,11 +196,11 @@ func (w *workspace) restore(transcoded, undo []byte, lim Limits) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	if u.failed || length > size || length > mostSkeleton(undo, dict) {
-		return nil, bad(0, "undo is damaged")
+	if u.failed || length > size || length > mostSkeleton(data, dict) {
+		return nil, bad(0, "the reconstruction data are damaged")
 	}
 	if r.skeleton = readDelta(&u, length, dict); u.failed {
-		return nil, bad(0, "undo is damaged")
+		return nil, bad(0, "the reconstruction data are damaged")
 	}
 	// Huffman tables that fit badly can make a file larger, but not this much.
 	out, err := r.run(&w.dec, &w.c, lim, min(size, length+4*len(transcoded)))
@@ -208,19 +208,19 @@ func (w *workspace) restore(transcoded, undo []byte, lim Limits) ([]byte, error)
 		return nil, err
 	}
 	if len(out) != size || crc32.Checksum(out, castagnoli) != sum {
-		return nil, bad(0, "undo does not belong to this file: its result differs")
+		return nil, bad(0, "the reconstruction data do not belong to this file: their result differs")
 	}
 	return out, nil
 }
 
-// undoReader reads the parts of an undo. What it reads after failed is set is
+// reconstructionReader reads the parts of reconstruction data. What it reads after failed is set is
 // zero.
-type undoReader struct {
+type reconstructionReader struct {
 	b      []byte
 	failed bool
 }
 
-func (u *undoReader) byte() byte {
+func (u *reconstructionReader) byte() byte {
 	b := u.take(1)
 	if len(b) == 0 {
 		return 0
@@ -229,7 +229,7 @@ func (u *undoReader) byte() byte {
 }
 
 // take returns the next n bytes.
-func (u *undoReader) take(n int) []byte {
+func (u *reconstructionReader) take(n int) []byte {
 	if n < 0 || n > len(u.b) {
 		u.failed, u.b = true, nil
 		return nil
@@ -240,7 +240,7 @@ func (u *undoReader) take(n int) []byte {
 }
 
 // uvarint returns a number that fits into 31 bits.
-func (u *undoReader) uvarint() int {
+func (u *reconstructionReader) uvarint() int {
 	v, n := binary.Uvarint(u.b)
 	if n <= 0 || v > 1<<31-1 {
 		u.failed, u.b = true, nil
@@ -250,7 +250,7 @@ func (u *undoReader) uvarint() int {
 	return int(v)
 }
 
-func (u *undoReader) varint() int {
+func (u *reconstructionReader) varint() int {
 	v := u.uvarint()
 	return v>>1 ^ -(v & 1)
 }

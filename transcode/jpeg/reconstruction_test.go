@@ -12,58 +12,58 @@ import (
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
 
-// checkUndo checks that a file comes back from its scans, byte for byte, and
-// returns the length of its undo.
-func checkUndo(t testing.TB, src []byte, cuts Cuts) int {
+// checkReconstruction checks that a file comes back from its scans, byte for byte, and
+// returns the length of its reconstruction data.
+func checkReconstruction(t testing.TB, src []byte, cuts Cuts) int {
 	t.Helper()
-	s, err := Transcode(src, Options{Cuts: cuts, Undo: true})
+	s, err := Transcode(src, Options{Cuts: cuts, Reconstruct: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Undo == nil {
-		t.Fatal("the file has no undo")
+	if s.Reconstruction == nil {
+		t.Fatal("the file has no reconstruction data")
 	}
-	got, err := Restore(s.Data, s.Undo, Limits{})
+	got, err := Restore(s.Data, s.Reconstruction, Limits{})
 	if err != nil {
 		t.Fatalf("Restore: %v", err)
 	}
 	if !bytes.Equal(got, src) {
 		t.Fatalf("result differs at byte %d; lengths %d and %d", firstDifference(got, src), len(got), len(src))
 	}
-	return len(s.Undo)
+	return len(s.Reconstruction)
 }
 
-func TestUndoPhotographs(t *testing.T) {
-	total, scans, undo := 0, 0, 0
+func TestReconstructionPhotographs(t *testing.T) {
+	total, scans, more := 0, 0, 0
 	for _, file := range photographs(t) {
 		src := read(t, file)
-		n := checkUndo(t, src, 0)
+		n := checkReconstruction(t, src, 0)
 		s, _ := Progressive(src, Limits{})
-		total, scans, undo = total+len(src), scans+len(s.Data), undo+n
+		total, scans, more = total+len(src), scans+len(s.Data), more+n
 	}
-	t.Logf("%d bytes become %d and %d for the undo", total, scans, undo)
-	if scans+undo >= total {
-		t.Error("scans and undo are not smaller than the files")
+	t.Logf("%d bytes become %d and %d of reconstruction data", total, scans, more)
+	if scans+more >= total {
+		t.Error("scans and reconstruction data are not smaller than the files")
 	}
 }
 
-func TestUndoMatrix(t *testing.T) {
+func TestReconstructionMatrix(t *testing.T) {
 	for _, sampling := range samplings {
 		for _, coding := range []string{"", "-optimize", "-restart 1B", "-restart 7B", "-progressive", "-progressive -restart 1", "-quality 1", "-quality 100"} {
 			for _, size := range [][2]int{{1, 1}, {17, 33}, {100, 75}} {
-				checkUndo(t, synthetic(t, size[0], size[1], sampling+" "+coding), 0)
+				checkReconstruction(t, synthetic(t, size[0], size[1], sampling+" "+coding), 0)
 			}
 		}
 	}
 	for name := range scripts {
 		for _, sampling := range []string{"-sample 2x2", "-sample 2x1 -restart 3B", "-rgb"} {
-			checkUndo(t, synthetic(t, 100, 75, sampling+" -scans "+name), 0)
+			checkReconstruction(t, synthetic(t, 100, 75, sampling+" -scans "+name), 0)
 		}
 	}
 }
 
-// TestUndoUnusual checks files as other programs than libjpeg write them.
-func TestUndoUnusual(t *testing.T) {
+// TestReconstructionUnusual checks files as other programs than libjpeg write them.
+func TestReconstructionUnusual(t *testing.T) {
 	src := synthetic(t, 100, 75, "-sample 2x2 -quality 90 -restart 5B")
 	s, err := Progressive(src, Limits{})
 	if err != nil {
@@ -89,18 +89,18 @@ func TestUndoUnusual(t *testing.T) {
 		"cut after three scans":   append(bytes.Clone(s.Data[:s.Ends[2]]), EOI[:]...),
 		"its own transcoded form": s.Data,
 	} {
-		t.Run(name, func(t *testing.T) { checkUndo(t, file, 0) })
+		t.Run(name, func(t *testing.T) { checkReconstruction(t, file, 0) })
 	}
 }
 
-// TestUndoDummies changes what lies beyond the edges and the bits that fill up
+// TestReconstructionDummies changes what lies beyond the edges and the bits that fill up
 // bytes, as cameras and editors write them.
-func TestUndoDummies(t *testing.T) {
+func TestReconstructionDummies(t *testing.T) {
 	for _, options := range []string{"-sample 2x2", "-sample 2x2 -restart 1", "-sample 4x1", "-sample 1x2 -restart 2B", "-sample 2x2,2x1,1x2", "-rgb -sample 2x2,1x1,2x2"} {
 		src := synthetic(t, 35, 19, options)
 		for name, value := range map[string]byte{"ones": 0xFF, "zeros": 0, "mixed": 0x55} {
 			t.Run(fmt.Sprint(options, "/", name), func(t *testing.T) {
-				checkUndo(t, disturb(t, src, value), 0)
+				checkReconstruction(t, disturb(t, src, value), 0)
 			})
 		}
 	}
@@ -138,8 +138,8 @@ func disturb(t testing.TB, src []byte, pad byte) []byte {
 	return out
 }
 
-// TestUndoCMYK checks files with four components, which cjpeg cannot write.
-func TestUndoCMYK(t *testing.T) {
+// TestReconstructionCMYK checks files with four components, which cjpeg cannot write.
+func TestReconstructionCMYK(t *testing.T) {
 	dir := t.TempDir()
 	pillow.Run(t, `
 import os, sys
@@ -167,32 +167,32 @@ for name, kw in dict(plain={}, progressive=dict(progressive=True), optimised=dic
 			if len(s.Ends) != 18 || s.Levels[9] != 18 {
 				t.Errorf("%s: %d scans, levels %v", file, len(s.Ends), s.Levels)
 			}
-			checkUndo(t, src, 0)
+			checkReconstruction(t, src, 0)
 			checkSequential(t, src)
 		}
 	}
 }
 
-// TestUndoDamaged checks that a damaged undo never gives a wrong file.
-func TestUndoDamaged(t *testing.T) {
+// TestReconstructionDamaged checks that damaged reconstruction data never give a wrong file.
+func TestReconstructionDamaged(t *testing.T) {
 	src := synthetic(t, 35, 19, "-sample 2x2")
-	s, err := Transcode(disturb(t, src, 0x55), Options{Undo: true})
+	s, err := Transcode(disturb(t, src, 0x55), Options{Reconstruct: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Restore(s.Data, s.Undo, Limits{})
+	want, err := Restore(s.Data, s.Reconstruction, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range s.Undo {
+	for i := range s.Reconstruction {
 		for bit := range 8 {
-			u := bytes.Clone(s.Undo)
+			u := bytes.Clone(s.Reconstruction)
 			u[i] ^= 1 << bit
 			if got, err := Restore(s.Data, u, Limits{}); err == nil && !bytes.Equal(got, want) {
 				t.Fatalf("byte %d, bit %d: a wrong file", i, bit)
 			}
 		}
-		if _, err := Restore(s.Data, s.Undo[:i], Limits{}); err == nil {
+		if _, err := Restore(s.Data, s.Reconstruction[:i], Limits{}); err == nil {
 			t.Fatalf("cut to %d bytes: no error", i)
 		}
 	}
@@ -228,7 +228,7 @@ func TestCutsScripts(t *testing.T) {
 			}
 		}
 		for _, levels := range [][]int{{10}, {1}, {5}, {1, 2, 5}} {
-			s, err := Transcode(src, Options{Cuts: CutsAt(levels...), Undo: true})
+			s, err := Transcode(src, Options{Cuts: CutsAt(levels...), Reconstruct: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -236,7 +236,7 @@ func TestCutsScripts(t *testing.T) {
 			if pixels, warnings := tool(t, s.Data, "djpeg", "-pnm"); len(warnings) > 0 || !bytes.Equal(pixels, full) {
 				t.Errorf("%s %v: djpeg shows something else: %s", options, levels, warnings)
 			}
-			checkUndo(t, src, CutsAt(levels...))
+			checkReconstruction(t, src, CutsAt(levels...))
 			if CutsAt(levels...).All() {
 				t.Errorf("%v are not all levels", levels)
 			}
