@@ -113,6 +113,9 @@ type Report struct {
 	Memory   int64 `json:"memory"`    // bytes that the page cache can hold, about
 	// Assumed says for which loaders the views are.
 	Assumed string `json:"assumed,omitempty"`
+	// Rebuilt says that the originals of the store are rebuilt when they are first read,
+	// and what that costs; empty where they are not.
+	Rebuilt string `json:"rebuilt,omitempty"`
 	// Pairs of representations that were mixed.
 	Pairs []Pair `json:"pairs"`
 	// Views are the best mixes and what they were compared with, measured side by side.

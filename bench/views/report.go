@@ -25,6 +25,9 @@ type Report struct {
 	// Assumed says for which loaders the views were chosen; empty where somebody
 	// named them.
 	Assumed string `json:"assumed,omitempty"`
+	// Rebuilt says that the originals of a store are rebuilt when they are first read, and
+	// what that costs; empty where they are not.
+	Rebuilt string `json:"rebuilt,omitempty"`
 	// Pillow is how fast the built-in loader is beside Pillow in the same run, by
 	// format: 1 is as fast. Empty for other loaders, and where there is no Pillow.
 	Pillow  map[string]float64 `json:"pillow,omitempty"`

@@ -170,6 +170,10 @@ func (b *bench) compare(ctx context.Context) error {
 		}
 		return err
 	}
+	if b.mnt != "" && err == nil {
+		err = b.rebuiltByMount(ctx)
+	}
+	report.Rebuilt = b.rebuilt
 	report.Version, report.Limits, report.Assumed = mountd.Version(), b.limited, b.assumed
 	if b.c.compute.Batch != 0 {
 		report.Compute = fmt.Sprintf("%s/%d", b.c.compute.Time, b.c.compute.Batch)

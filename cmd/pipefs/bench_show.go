@@ -75,6 +75,9 @@ func printComparison(w io.Writer, r *views.Report) {
 	if r.Assumed != "" {
 		fmt.Fprintln(w, wrap("assumed: "+r.Assumed, 0))
 	}
+	if r.Rebuilt != "" {
+		fmt.Fprintln(w, wrap(r.Rebuilt, 0))
+	}
 	for _, line := range r.Limits {
 		fmt.Fprintln(w, wrap("limits: "+line, 0))
 	}

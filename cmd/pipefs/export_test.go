@@ -55,7 +55,7 @@ func packed(t *testing.T, r *transcode.Registry) (root, dir string) {
 	}
 	defer d.Close()
 	pack := pack.Dataset{Registry: r, Dir: d}
-	if _, err := store.Pack(t.Context(), dir, pack, pack, store.PackOptions{}); err != nil {
+	if _, err := store.Pack(t.Context(), dir, pack, pack, store.PackOptions{DatasetPath: root}); err != nil {
 		t.Fatal(err)
 	}
 	return root, dir

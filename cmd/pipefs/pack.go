@@ -108,22 +108,33 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 		return packError(c, report, err)
 	}
 	w.tell(env.stdout, c, report)
-	if c.originals == "drop" {
-		return tellGaps(env, c)
-	}
-	return nil
+	return tellOriginals(env, c)
 }
 
-// tellGaps tells what a store does not give back on its own.
-func tellGaps(env *environ, c *packConfig) error {
+// tellOriginals tells what a store does not give back on its own, or at a price.
+func tellOriginals(env *environ, c *packConfig) error {
 	s, err := openSource(env, c.store)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	note := func(text string) { fmt.Fprintf(env.stdout, "note: %s\n", wrap(text, 6)) }
 	g, err := s.gaps(env, c.limits)
-	if err == nil && g.Describe() != "" {
-		fmt.Fprintf(env.stdout, "note: %s\n", wrap("without the dataset, "+g.Describe(), 6))
+	if err != nil {
+		return err
+	}
+	if c.originals == "drop" && g.Describe() != "" {
+		note("without the dataset, " + g.Describe())
+	}
+	p, err := s.producer(env, s.registry(c.limits), transcode.Roles{})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	n, err := p.Rebuilt()
+	if n > 0 {
+		note(fmt.Sprintf("without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
+			plural(n, "JPEG file", "JPEG files"), rebuildCost))
 	}
 	return err
 }

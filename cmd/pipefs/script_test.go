@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "mounted": cmdMounted, "signal": cmdSignal, "ended": cmdEnded, "gone": cmdGone, "many": cmdMany,
 			"listen": cmdListen, "heard": cmdHeard, "hold": cmdHold, "eventually": cmdEventually,
-			"photos": cmdPhotos, "costly": cmdCostly, "labels": cmdLabels,
+			"row": cmdRow, "photos": cmdPhotos, "costly": cmdCostly, "labels": cmdLabels,
 		},
 		RequireExplicitExec: true,
 	})
@@ -327,6 +328,36 @@ func cmdLabels(ts *testscript.TestScript, _ bool, args []string) {
 	var b bytes.Buffer
 	at := ts.MkAbs(args[0])
 	ts.Check(errors.Join(png.Encode(&b, img), os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, b.Bytes(), 0o644)))
+}
+
+// row [-once] CELL…: a table in the standard output has these cells side by side, each
+// matched by a regular expression as a whole.
+func cmdRow(ts *testscript.TestScript, neg bool, args []string) {
+	once := args[0] == "-once"
+	if once {
+		args = args[1:]
+	}
+	matches := func(cells []string) bool {
+		for i, cell := range cells[:len(args)] {
+			if ok, err := regexp.MatchString("^(?:"+args[i]+")$", strings.TrimSpace(cell)); err != nil || !ok {
+				ts.Check(err)
+				return false
+			}
+		}
+		return true
+	}
+	found := 0
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		for cells := strings.Split(line, "│"); len(cells) >= len(args); cells = cells[1:] {
+			if matches(cells) {
+				found++
+				break
+			}
+		}
+	}
+	if (found > 0) == neg || once && found != 1 {
+		ts.Fatalf("%d rows have the cells %q", found, args)
+	}
 }
 
 // hold FILE: keeps a file open until the script ends; ! hold lets go of all.

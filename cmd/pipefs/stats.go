@@ -27,27 +27,36 @@ func statsCommand(env *environ) *command {
 			{name: "json", set: intoBool(&asJSON), help: "print JSON; times are in ns, sizes in bytes"},
 		},
 		run: func(ctx context.Context, args []string) error {
-			client, err := control.Find(args[0])
+			stats, err := statsOf(ctx, args[0])
 			if err != nil {
 				return err
-			}
-			reply, err := client.Do(ctx, control.Request{Op: control.OpStats})
-			if err != nil {
-				return err
-			}
-			if reply.Stats == nil {
-				return exit.Errorf(exit.Internal, "the daemon of %s answered without numbers", client.Mount())
 			}
 			if asJSON {
-				return printJSON(env.stdout, reply.Stats)
+				return printJSON(env.stdout, stats)
 			}
-			printStats(env.stdout, *reply.Stats, time.Now())
+			printStats(env.stdout, stats, time.Now())
 			return nil
 		},
 	}
 }
 
-func printStats(w io.Writer, s control.Stats, now time.Time) {
+// statsOf asks the daemon of a mount.
+func statsOf(ctx context.Context, path string) (*control.Stats, error) {
+	client, err := control.Find(path)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := client.Do(ctx, control.Request{Op: control.OpStats})
+	if err != nil {
+		return nil, err
+	}
+	if reply.Stats == nil {
+		return nil, exit.Errorf(exit.Internal, "the daemon of %s answered without numbers", client.Mount())
+	}
+	return reply.Stats, nil
+}
+
+func printStats(w io.Writer, s *control.Stats, now time.Time) {
 	fmt.Fprintf(w, "mount    %s\nsource   %s\ncurrent  %s\ndaemon   process %d, version %s, up %s\n",
 		s.Mount, s.Source, s.Current, s.PID, s.Version, now.Sub(s.Started).Round(time.Second))
 	if s.Log != "" {

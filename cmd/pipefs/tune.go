@@ -109,7 +109,8 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if err := statSource(c.store); err != nil {
 		return exit.With(exit.System, err)
 	}
-	if others, err = c.withoutGaps(env, others); err != nil {
+	others, rebuilt, err := c.look(env, others)
+	if err != nil {
 		return err
 	}
 	free, err := cachedir.Free(c.store)
@@ -133,6 +134,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if err != nil {
 		return err
 	}
+	report.Rebuilt = rebuilt
 	report.Assumed = read.assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
 	if c.html != "" {
 		about, sections, err := tuningPage(c, report)
@@ -161,26 +163,27 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	return applyTuning(ctx, env, c, program, report)
 }
 
-// withoutGaps leaves out the views that cannot be measured, because they lack samples.
-func (c *tuneConfig) withoutGaps(env *environ, views []string) ([]string, error) {
-	if c.dataset != "" || len(views) == 0 {
-		return views, nil
-	}
+// look leaves out the views that cannot be measured, because they lack samples, and says
+// what it costs that originals are rebuilt.
+func (c *tuneConfig) look(env *environ, views []string) (kept []string, rebuilt string, err error) {
 	s, err := openStoreSource(env, c.store)
-	if err != nil {
-		return nil, err
+	if err != nil || c.dataset != "" {
+		return views, "", err
 	}
 	defer s.close()
+	if rebuilt, err = s.rebuilt(env, c.limits); err != nil {
+		return nil, "", err
+	}
 	g, err := s.gaps(env, c.limits, views...)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, l := range g.All() {
 		if slices.Contains(views, l.View) {
 			fmt.Fprintf(env.stderr, "pipefs: not compared: %v\n", l)
 		}
 	}
-	return slices.DeleteFunc(views, g.Lacks), nil
+	return slices.DeleteFunc(views, g.Lacks), rebuilt, nil
 }
 
 // readable leaves out views that the loader of --for cannot read: MNT/auto shows them
@@ -285,6 +288,9 @@ func printTuning(w io.Writer, r *tune.Report) {
 	t.Render()
 	if r.Assumed != "" {
 		fmt.Fprintln(w, wrap("assumed: "+r.Assumed, 0))
+	}
+	if r.Rebuilt != "" {
+		fmt.Fprintln(w, wrap(r.Rebuilt, 0))
 	}
 	fmt.Fprintln(w, tuningVerdict(r))
 }

@@ -46,3 +46,36 @@ func TestApplyTuning(t *testing.T) {
 		t.Errorf("the mix was not stored: %v", entries)
 	}
 }
+
+// TestRebuiltIsTold: what rebuilding costs is told where originals are rebuilt, which is
+// never so where their dataset is there.
+func TestRebuiltIsTold(t *testing.T) {
+	root, dir := packed(t, codecs.Default(transcode.Limits{}))
+	look := func(c tuneConfig) string {
+		t.Helper()
+		c.store = dir
+		_, rebuilt, err := c.look(nowhere, []string{"scan5"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rebuilt
+	}
+	if told := look(tuneConfig{}); told != "" {
+		t.Error(told)
+	}
+	away := root + ".away"
+	if err := os.Rename(root, away); err != nil {
+		t.Fatal(err)
+	}
+	if told := look(tuneConfig{}); !strings.HasPrefix(told, "original/ rebuilds 3 JPEG files from scans when they are first read, at about 2 to 3 ms of CPU each") {
+		t.Error(told)
+	}
+	if told := look(tuneConfig{dataset: away}); told != "" {
+		t.Error(told)
+	}
+	var table strings.Builder
+	printTuning(&table, &tune.Report{Rebuilt: "this is why", Views: []tune.Row{{View: "original"}}})
+	if !strings.Contains(table.String(), "this is why\n") {
+		t.Error(table.String())
+	}
+}

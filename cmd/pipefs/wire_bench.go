@@ -18,7 +18,6 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/bench/views"
-	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -46,6 +45,7 @@ type bench struct {
 	reading  reading
 	usual    []string // views that are compared if none are named
 	assumed  string   // for which loaders the views are
+	rebuilt  string   // what it costs that originals are rebuilt
 	// calibrate compares the built-in loader with Pillow; nil for others.
 	calibrate func(context.Context) (map[string]float64, error)
 }
@@ -136,6 +136,11 @@ func (b *bench) find() error {
 		return why != ""
 	})
 	b.usual = compared(b.registry, b.reading, mixed)
+	if b.mnt == "" && b.c.dataset == "" {
+		if b.rebuilt, err = s.rebuilt(b.env, b.c.limits); err != nil {
+			return err
+		}
+	}
 	b.gaps, err = b.findGaps(s)
 	return err
 }
@@ -205,16 +210,26 @@ func (b *bench) attach(point string) (string, error) {
 	if b.c.roles.Given() {
 		return "", exit.Errorf(exit.Usage, "%s is mounted already: --images and --masks are told to pipefs mount", point)
 	}
-	client, err := control.Find(point)
-	if err != nil {
-		return "", err
-	}
-	reply, err := client.Do(context.Background(), control.Request{Op: control.OpStats})
+	stats, err := statsOf(context.Background(), point)
 	if err != nil {
 		return "", err
 	}
 	b.mnt = point
-	return reply.Stats.Source, nil
+	return stats.Source, nil
+}
+
+// rebuiltByMount says whether the mount that was measured has rebuilt originals.
+func (b *bench) rebuiltByMount(ctx context.Context) error {
+	stats, err := statsOf(ctx, b.mnt)
+	if err != nil {
+		return err
+	}
+	for _, c := range stats.Counters {
+		if c.Name == mountd.RebuiltCounter && c.Value > 0 {
+			b.rebuilt = fmt.Sprintf("original/ of this mount rebuilds JPEG files from scans when they are first read, at %s; a mount with --dataset DIR reads the files instead, and so does one of a store packed with --originals keep", rebuildCost)
+		}
+	}
+	return nil
 }
 
 // workPrefix is that of directories for measurements; the process's number follows.

@@ -86,6 +86,11 @@ type storeInfo struct {
 	Originals  struct {
 		Rebuilt, Kept, Dropped struct{ Samples int }
 	}
+	Fractions []struct {
+		View     string
+		Fraction float64
+		Results  int
+	}
 }
 
 func infoOf(t *testing.T, env []string, store string) (info storeInfo) {

@@ -44,6 +44,12 @@ func (m *Mount) openSources(o *serve.Options) error {
 			o.Source, shown = d, d
 		}
 	}
+	if mounted && o.Dataset == nil {
+		if o.Nearby = OpenNearby(o.Store, c.Source, source.Options{NoFollow: c.Read.NoFollow, Log: m.log, Limit: limit}); o.Nearby != nil {
+			m.log.Info("originals are read from the dataset, where it still has them", "dataset", o.Nearby.Root())
+			m.close = append(m.close, o.Nearby.Close)
+		}
+	}
 	if m.fresh = freshnessOf(shown, c.Read.Immutable); m.fresh.watcher != nil {
 		m.close = append(m.close, m.fresh.watcher.Close)
 	}

@@ -16,6 +16,9 @@ import (
 // MaxRefusals is how many refused directories are named; the others are counted.
 const MaxRefusals = 10
 
+// RebuiltCounter counts the originals that were rebuilt.
+const RebuiltCounter = "of these, originals"
+
 // stats are those that a client asks for.
 func (m *Mount) stats() control.Stats {
 	return control.Stats{
@@ -39,7 +42,7 @@ func (m *Mount) counters() []control.Counter {
 		{Group: "tree", Name: "passthrough", Value: flag(f.Passthrough), Unit: control.YesNo},
 		{Group: "tree", Name: "views that were forgotten", Value: int64(f.ForgottenViews)},
 		{Group: "produce", Name: "samples made", Value: p.Produced},
-		{Group: "produce", Name: "of these, originals", Value: p.Rebuilt},
+		{Group: "produce", Name: RebuiltCounter, Value: p.Rebuilt},
 		{Group: "produce", Name: "made and kept", Value: p.Kept},
 		{Group: "produce", Name: "made, and not kept: the disk is slow", Value: p.Unkept},
 		{Group: "produce", Name: "could not be made", Value: p.Failed},

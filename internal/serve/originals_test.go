@@ -301,6 +301,57 @@ func TestDatasetBeforeRebuilding(t *testing.T) {
 	}
 }
 
+// TestNearbyDatasetBeforeRebuilding: the dataset that a store was packed from saves the
+// work where it happens to be there. A reader never notices that it changes.
+func TestNearbyDatasetBeforeRebuilding(t *testing.T) {
+	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "store")
+	r := undoing(nil)
+	packWith(t, r, root, dir, pack.Rebuild)
+	v := view(t, "original")
+	wanted := want(t, root, "a.jpg", v)
+	d, err := source.Open(root, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	f := fromStore(t, r, dir, func(o *Options) { o.Nearby = d })
+	rebuilt := func(want int64) {
+		t.Helper()
+		if s := f.Stats(); s.Rebuilt != want {
+			t.Errorf("rebuilt %d, want %d", s.Rebuilt, want)
+		}
+	}
+	c, err := f.Open(context.Background(), 1, f.file(t, "a.jpg"), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Release()
+	check := func() {
+		t.Helper()
+		got := make([]byte, c.Size())
+		if n, err := c.ReadAt(got, 0); n != len(got) || err != nil || !bytes.Equal(got, wanted) {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	}
+	check()
+	rebuilt(0)
+	if err := os.WriteFile(filepath.Join(root, "a.jpg"), []byte("another file"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check() // in the middle of reading
+	rebuilt(1)
+	if got, err := f.read(2, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, wanted) {
+		t.Errorf("opened afterwards: %d bytes, %v", len(got), err)
+	}
+	// What the mount can show does not depend on it.
+	if m, err := f.Missing(v); err != nil || m.Samples != 0 {
+		t.Errorf("missing %+v, %v", m, err)
+	}
+	if n, err := f.Rebuilt(); err != nil || n == 0 {
+		t.Errorf("%d samples would be rebuilt, %v", n, err)
+	}
+}
+
 // TestOriginalThatCannotBeRebuilt is our fault, never the sample's, and is tried
 // again.
 func TestOriginalThatCannotBeRebuilt(t *testing.T) {

@@ -23,6 +23,9 @@ type Options struct {
 	Source source.Tree
 	// Dataset serves the originals; nil where there is only a store.
 	Dataset *source.Directory
+	// Nearby is the dataset that Store was packed from, where it happens to be there: its
+	// files are read where they would be rebuilt otherwise, and nothing else relies on it.
+	Nearby *source.Directory
 	// Store holds what was packed; nil where nothing was.
 	Store *store.Store
 	// Overlay keeps what is produced; nil keeps nothing, and what has no exact
@@ -343,7 +346,7 @@ func (p *Server) openOriginal(ctx context.Context, f File) (*Content, error) {
 			return nil, jobErr
 		}
 		if j != nil {
-			return p.openProduct(ctx, j, 0)
+			return p.openRebuilt(ctx, f, j)
 		}
 	}
 	return nil, err

@@ -63,7 +63,11 @@ func (p *Server) openDataset(f File) (*source.File, error) {
 	if p.o.Dataset == nil {
 		return nil, errNoOriginal
 	}
-	file, err := p.o.Dataset.Open(f.Path)
+	return openIn(p.o.Dataset, f)
+}
+
+func openIn(d *source.Directory, f File) (*source.File, error) {
+	file, err := d.Open(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		// It was there when it was looked up.
 		return nil, fmt.Errorf("%s: %w", f.Path, ErrChanged)
