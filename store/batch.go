@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // batch is the record that is being gathered.
@@ -118,7 +117,7 @@ func (p *packer) put(it *item) error {
 	return nil
 }
 
-// flush writes the record that was gathered, and seals the pack if it is full.
+// flush writes the record that was gathered.
 func (p *packer) flush() error {
 	b := p.batch
 	p.batch = batch{}
@@ -130,32 +129,16 @@ func (p *packer) flush() error {
 	}
 	rec, err := layOut(b.items)
 	if err == nil {
-		err = p.begun()
-	}
-	if err == nil {
-		_, err = p.w.append(rec)
+		_, err = p.out.append(rec)
 	}
 	if err != nil {
 		return err
 	}
-	return p.wrote(rec, b.items)
+	return p.wrote(b.items)
 }
 
-// begun makes sure that there is a pack to write to.
-func (p *packer) begun() (err error) {
-	if p.w != nil {
-		return nil
-	}
-	if p.w, err = createPack(p.o.FS, p.packs(), p.next); err != nil {
-		return err
-	}
-	p.next++
-	p.report.Bytes += headerSize
-	return nil
-}
-
-// wrote counts a record that was written, and seals the pack if it is full.
-func (p *packer) wrote(rec *record, items []*item) error {
+// wrote counts a record that was written.
+func (p *packer) wrote(items []*item) error {
 	p.state.seq += int64(len(items))
 	for _, it := range items {
 		switch it.Kind {
@@ -170,48 +153,42 @@ func (p *packer) wrote(rec *record, items []*item) error {
 			p.report.Removed++
 		}
 	}
-	p.report.Bytes += frameSize + int64(len(rec.meta)) + rec.size
+	p.report.Skipped, p.report.Bytes = p.skipped.Load(), p.out.written
 	p.o.Progress(p.report.Progress)
-	if p.w.full(p.o.PackBytes) {
-		return p.seal()
-	}
-	if time.Since(p.lastSync) > syncEvery {
-		p.lastSync = time.Now()
-		return p.w.sync()
-	}
-	return nil
+	return p.out.advance()
 }
 
-// bury writes tombstones for everything stored that the walk did not meet,
+// writeTombstones writes a tombstone for everything stored that the walk did not meet,
 // except below paths that could not be walked.
-func (p *packer) bury(kept []string) error {
+func (p *packer) writeTombstones() error {
 	if !p.state.anyGone() {
 		return nil
 	}
 	var gone []string
-	collect := func(samples []Sample) {
-		for i := range samples {
-			s := &samples[i]
-			if s.Kind != Tombstone && p.state.gone(s.Path) && !slices.ContainsFunc(kept, func(k string) bool { return below(s.Path, k) }) {
+	collect := func(rec scanned) error {
+		for i := range rec.samples {
+			s := &rec.samples[i]
+			if s.Kind != Tombstone && p.state.gone(s.Path) && !slices.ContainsFunc(p.unread, func(dir string) bool { return below(s.Path, dir) }) {
 				gone = append(gone, s.Path)
 			}
 		}
+		return nil
 	}
 	sealed, _, err := listPacks(p.o.FS, p.packs())
 	if err != nil {
 		return err
 	}
 	for _, n := range sealed {
-		if err := eachStored(p.o.FS, p.packs(), n, func(s []Sample) error { collect(s); return nil }); err != nil {
+		if err := p.eachStored(n, collect); err != nil {
 			return err
 		}
 	}
-	if p.w != nil { // what was salvaged is in no sealed pack
-		for rec, err := range scan(p.w.f, p.w.number, p.w.end, false) {
+	if w := p.out.w; w != nil { // what was salvaged is in no sealed pack
+		for rec, err := range scan(w.f, w.number, w.end, false) {
 			if err != nil {
 				return err
 			}
-			collect(rec.samples)
+			_ = collect(rec)
 		}
 	}
 	slices.Sort(gone)

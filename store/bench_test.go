@@ -294,9 +294,7 @@ func BenchmarkOverlay(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	v.write.Lock()
-	footer := len(v.w.footer)
-	v.write.Unlock()
+	footer := len(v.out.w.footer)
 	perEntry := float64(heapInUse()-before-int64(footer)) / n
 	b.ReportAllocs()
 	i := 0

@@ -89,7 +89,7 @@ func decodeEntry(raw []byte, at place) (Sample, error) {
 		}
 		for i := range s.Representations {
 			decodeRepresentation(&d, &s.Representations[i], at)
-			s.Representations[i].path = s.Path
+			s.Representations[i].path, s.Representations[i].src = s.Path, s.Source
 		}
 	}
 	if err := d.done(); err != nil {

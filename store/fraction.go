@@ -12,16 +12,16 @@ import (
 // Fraction is what one pipeline made of some of a store's samples, kept in the
 // store. It is only a copy: everything in it can be made again, so what is
 // damaged or gone is not found, and that is all. It is safe for concurrent use
-// and takes some 30 bytes of memory a sample.
+// and takes some 40 bytes of memory a sample.
 type Fraction struct {
-	*catalogue
+	*results
 	info  fractionFile
 	once  bool  // as Options.VerifyOnce
 	bytes int64 // of packs that were there when it was opened
 
-	mu        sync.Mutex
-	told      map[uint32]bool // packs that were found damaged or gone
-	forgotten map[uint64]bool // by hash: what was in them
+	mu     sync.Mutex
+	logged map[uint32]bool    // packs that were found damaged or gone
+	lost   map[resultKey]bool // what was in them
 }
 
 // fractionFile says what a directory of packs holds.
@@ -101,14 +101,14 @@ func openFraction(o *Options, dir string) (*Fraction, error) {
 		return nil, err
 	}
 	f := &Fraction{
-		catalogue: newCatalogue(o.FS, "fraction", dir, o.Logger, o.MaxOpenPacks),
-		info:      info, once: o.VerifyOnce, told: map[uint32]bool{}, forgotten: map[uint64]bool{},
+		results: newResults(o.FS, "fraction", dir, o.Logger, o.MaxOpenPacks),
+		info:    info, once: o.VerifyOnce, logged: map[uint32]bool{}, lost: map[resultKey]bool{},
 	}
 	for _, n := range sealed {
-		seal, whole, err := f.loadSealed(n)
+		seal, whole, err := f.eachRecord(n, f.know)
 		switch {
 		case err != nil:
-			f.lost(n, err)
+			f.warn(n, err)
 		case whole:
 			// The number may be another pack's tomorrow.
 			f.pool.add(n, &seal)
@@ -120,13 +120,13 @@ func openFraction(o *Options, dir string) (*Fraction, error) {
 	return f, nil
 }
 
-// lost tells of a pack that cannot be read, once.
-func (f *Fraction) lost(n uint32, cause error) {
+// warn logs that a pack cannot be read, once.
+func (f *Fraction) warn(n uint32, cause error) {
 	f.mu.Lock()
-	told := f.told[n]
-	f.told[n] = true
+	logged := f.logged[n]
+	f.logged[n] = true
 	f.mu.Unlock()
-	if !told {
+	if !logged {
 		f.log.Warn("a pack of the fraction is damaged or gone; what it held is made at each read", "fraction", f.dir, "pack", packName(n), "error", cause)
 	}
 }
@@ -177,7 +177,7 @@ func (f *Fraction) Bytes() int64 { return f.bytes }
 
 // Has reports whether Get will, as far as memory tells, find something.
 func (f *Fraction) Has(path string, src Identity, key string) bool {
-	_, ok := f.find(overlayKey{path, src, key})
+	_, ok := f.find(resultKey{path, src, key})
 	return ok
 }
 
@@ -186,12 +186,12 @@ func (f *Fraction) Has(path string, src Identity, key string) bool {
 // fraction are removed while it is used, and a copy that is damaged is no loss.
 // Every other error is the operating system's.
 func (f *Fraction) Get(path string, src Identity, key string) (Representation, error) {
-	k := overlayKey{path, src, key}
+	k := resultKey{path, src, key}
 	rep, err := f.get(k)
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
 		if at, ok := f.find(k); ok {
-			f.lost(at.pack(), err)
-			f.drop(k)
+			f.warn(at.pack(), err)
+			f.Forget(path, src, key)
 		}
 		err = fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
@@ -201,26 +201,20 @@ func (f *Fraction) Get(path string, src Identity, key string) (Representation, e
 // Held reports whether there was such a result when the fraction was opened. It
 // never changes, also where that proved to be damaged.
 func (f *Fraction) Held(path string, src Identity, key string) bool {
-	k := overlayKey{path, src, key}
-	if _, ok := f.find(k); ok {
-		return true
-	}
+	k := resultKey{path, src, key}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.forgotten[f.hash(k)]
+	_, ok := f.find(k)
+	return ok || f.lost[k]
 }
 
 // Forget makes Get find nothing: for a caller whose Reader failed.
 func (f *Fraction) Forget(path string, src Identity, key string) {
-	f.drop(overlayKey{path, src, key})
-}
-
-// drop forgets a result that cannot be had.
-func (f *Fraction) drop(k overlayKey) {
+	k := resultKey{path, src, key}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.find(k); ok {
-		f.forgotten[f.hash(k)] = true
+		f.lost[k] = true
 	}
 	f.forget(k)
 }

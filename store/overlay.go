@@ -1,12 +1,14 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"syscall"
 
@@ -31,18 +33,16 @@ type OverlayOptions struct {
 }
 
 // Overlay is a private store that grows while it is used. It is safe for
-// concurrent use. It takes some 30 bytes of memory a representation.
+// concurrent use. It takes some 40 bytes of memory a representation.
 type Overlay struct {
-	*catalogue
+	*resultWriter
 	o    OverlayOptions
 	lock io.Closer
 
-	write  sync.Mutex
-	w      *packWriter // nil between packs
-	next   uint32
-	sealed int64 // bytes of packs that do not grow any more
-	dead   error // why nothing can be written any more
-	total  atomic.Int64
+	total     atomic.Int64  // bytes
+	reclaimed atomic.Int64  // bytes, since it was opened
+	wasteful  chan struct{} // hears when more is stale than is of use
+	refused   atomic.Bool   // there was no room
 }
 
 // OpenOverlay opens the overlay in dir, made if need be. ErrLocked says that
@@ -57,8 +57,8 @@ func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
 	if o.PackBytes <= 0 {
 		o.PackBytes = 64 << 20
 	}
-	o.PackBytes = min(o.PackBytes, maxPackBytes)
-	v := &Overlay{o: o, catalogue: newCatalogue(o.FS, "overlay", dir, o.Logger, o.MaxOpenPacks)}
+	v := &Overlay{o: o, wasteful: make(chan struct{}, 1)}
+	v.resultWriter = newResultWriter(newResults(o.FS, "overlay", dir, o.Logger, o.MaxOpenPacks), o.PackBytes)
 	if err := o.FS.MkdirAll(dir); err != nil {
 		return nil, err
 	}
@@ -69,16 +69,39 @@ func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
 		}
 		return nil, err
 	}
-	if err := v.load(); err != nil {
+	if _, err = v.load(context.Background()); errors.Is(err, ErrVersion) {
+		o.Logger.Info("what another version of pipefs kept is discarded", "overlay", dir)
+		if err = v.clear(); err == nil {
+			_, err = v.load(context.Background())
+		}
+	}
+	if err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
+	v.total.Store(v.bytes())
 	return v, nil
+}
+
+// clear removes all packs.
+func (v *Overlay) clear() error {
+	if err := v.out.close(); err != nil {
+		return err
+	}
+	v.resultWriter = newResultWriter(newResults(v.o.FS, "overlay", v.dir, v.o.Logger, v.o.MaxOpenPacks), v.o.PackBytes)
+	sealed, unfinished, err := listPacks(v.fs, v.dir)
+	for _, n := range sealed {
+		err = errors.Join(err, v.fs.Remove(filepath.Join(v.dir, packName(n))))
+	}
+	for _, n := range unfinished {
+		err = errors.Join(err, v.fs.Remove(filepath.Join(v.dir, packName(n)+partSuffix)))
+	}
+	return err
 }
 
 // Get finds what Put stored for that version of the file; ErrNotFound where
 // there is nothing, or nothing that holds.
 func (v *Overlay) Get(path string, src Identity, key string) (Representation, error) {
-	rep, err := v.get(overlayKey{path, src, key})
+	rep, err := v.get(resultKey{path, src, key})
 	if errors.Is(err, ErrCorrupt) {
 		v.log.Warn("an overlay's record is damaged and forgotten", "overlay", v.dir, "sample", path, "error", err)
 		v.Forget(path, src, key)
@@ -87,10 +110,16 @@ func (v *Overlay) Get(path string, src Identity, key string) (Representation, er
 	return rep, err
 }
 
+// Has reports whether Get will, as far as memory tells, find something.
+func (v *Overlay) Has(path string, src Identity, key string) bool {
+	_, ok := v.find(resultKey{path, src, key})
+	return ok
+}
+
 // Info tells what Put was told of the sample together with that representation;
 // ok is false where Get finds nothing.
 func (v *Overlay) Info(path string, src Identity, key string) (info transcode.Info, ok bool) {
-	s, err := v.sample(overlayKey{path, src, key})
+	s, err := v.sample(resultKey{path, src, key})
 	if err != nil {
 		return transcode.Info{}, false // Get tells why
 	}
@@ -98,89 +127,86 @@ func (v *Overlay) Info(path string, src Identity, key string) (info transcode.In
 }
 
 // Forget makes Get find nothing, so that the representation is made again: for
-// a caller whose Reader found it corrupt. What it took on disk is not given back.
+// a caller whose Reader found it corrupt.
 func (v *Overlay) Forget(path string, src Identity, key string) {
-	v.forget(overlayKey{path, src, key})
+	v.forget(resultKey{path, src, key})
 }
 
-// Put stores a representation; one that is stored already costs nothing. A Get
-// in this process finds it at once; it survives the death of the process, and
-// that of the machine once its pack is sealed. ErrFull says that the budget or
-// the disk is used up.
+// Put stores a representation; one that is stored already costs nothing. It supersedes
+// what is stored of the same path and steps under another version of the file, or of the
+// steps. A Get in this process finds it at once; it survives the death of the process,
+// and that of the machine once its pack is sealed. ErrFull says that the budget or the
+// disk is used up.
 func (v *Overlay) Put(path string, src Identity, info transcode.Info, key string, s transcode.Split) error {
 	if _, err := v.Get(path, src, key); err == nil || !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	it, err := newItem(Sample{Path: path, Kind: File, Source: src}, Encoded{
-		Info: info, Representations: []EncodedRepresentation{{Key: key, Split: s}},
-	})
+	k := resultKey{path, src, key}
+	rec, err := resultRecord(k, info, s)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	rec, err := layOut([]*item{it})
-	if err != nil {
-		return err
-	}
-	v.write.Lock()
-	defer v.write.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if v.dead != nil {
 		return v.dead
 	}
-	if v.o.MaxBytes > 0 && v.bytes()+recordSize(rec) > v.o.MaxBytes {
-		return fmt.Errorf("the overlay's budget of %d bytes: %w", v.o.MaxBytes, ErrFull)
-	}
-	if v.o.Room != nil {
-		if err := v.o.Room(v.bytes() + recordSize(rec)); err != nil {
-			return fmt.Errorf("%w: %w", ErrFull, err)
-		}
-	}
-	off, err := v.append(rec)
-	if err != nil {
+	if err := v.room(v.bytes() + recordSize(rec)); err != nil {
+		v.refused.Store(true)
 		return err
 	}
-	v.place(overlayKey{path, src, key}, v.w.number, off)
-	if v.w.full(v.o.PackBytes) {
-		// The record itself is there. That the disk is full the next Put tells.
-		if err := v.seal(); err != nil && !diskFull(err) {
-			v.o.Logger.Warn("an overlay's pack stays unfinished", "overlay", v.dir, "error", err)
+	at, err := v.put(rec)
+	if err != nil {
+		return v.failed(err)
+	}
+	v.place(k, at, recordSize(rec))
+	w := v.out.w
+	// The record itself is there. That the disk is full the next Put tells.
+	if err := v.out.advance(); err != nil {
+		v.sealed += w.end // of a pack that stays unfinished
+		if !diskFull(err) {
+			v.log.Warn("an overlay's pack stays unfinished", "overlay", v.dir, "error", err)
 			v.dead = err
 		}
 	}
 	v.total.Store(v.bytes())
+	if v.bytes() > 2*v.liveBytes() {
+		select {
+		case v.wasteful <- struct{}{}:
+		default:
+		}
+	}
 	return nil
 }
 
-// append writes a record, to a new pack if need be.
-func (v *Overlay) append(rec *record) (off int64, err error) {
-	if v.w == nil {
-		if v.next > maxPacks {
-			return 0, fmt.Errorf("the overlay has %d packs: %w", v.next-1, ErrFull)
-		}
-		w, err := createPack(v.o.FS, v.dir, v.next)
-		if err != nil {
-			return 0, v.failed(err)
-		}
-		v.w = w
-		v.pool.add(v.next, nil)
-		v.next++
+// room fails with ErrFull where the packs may not hold so many bytes.
+func (v *Overlay) room(bytes int64) error {
+	if v.o.MaxBytes > 0 && bytes > v.o.MaxBytes {
+		return fmt.Errorf("the overlay's budget of %d bytes: %w", v.o.MaxBytes, ErrFull)
 	}
-	if off, err = v.w.append(rec); err != nil {
-		return 0, v.failed(err)
+	if v.o.Room == nil {
+		return nil
 	}
-	return off, nil
+	if err := v.o.Room(bytes); err != nil {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return nil
 }
 
 // failed decides what a failed write means. Room on a disk comes and goes, and
 // what was not written can be cut off; after anything else the overlay is only
 // read.
 func (v *Overlay) failed(err error) error {
+	if errors.Is(err, ErrFull) {
+		return err
+	}
 	if !diskFull(err) {
 		v.dead = fmt.Errorf("the overlay is only read from now on: %w", err)
 		return v.dead
 	}
-	if v.w != nil {
-		_ = v.w.f.Truncate(v.w.end) // else the next record overwrites it
-		v.w.err = nil
+	if w := v.out.w; w != nil {
+		_ = w.f.Truncate(w.end) // else the next record overwrites it
+		w.err = nil
 	}
 	return fmt.Errorf("%w: %w", ErrFull, err)
 }
@@ -190,41 +216,26 @@ func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// seal finishes the pack that is being written.
-func (v *Overlay) seal() error {
-	w := v.w
-	v.w = nil
-	s, err := w.seal()
-	v.sealed += max(s.Size, w.end)
-	return err
-}
-
 // Reader opens a representation at a level; 0 is the whole.
 func (v *Overlay) Reader(rep Representation, level int) (*Reader, error) {
-	return v.pool.reader(rep, level, v.o.VerifyOnce)
+	r, err := v.pool.reader(rep, level, v.o.VerifyOnce)
+	if errors.Is(err, ErrNotFound) { // its pack was rewritten since it was found
+		if rep, err = v.get(resultKey{rep.path, rep.src, rep.Key}); err == nil {
+			r, err = v.pool.reader(rep, level, v.o.VerifyOnce)
+		}
+	}
+	return r, err
 }
 
 // Bytes is what the overlay's packs take on disk. It does not wait for a Put.
 func (v *Overlay) Bytes() int64 { return v.total.Load() }
 
-func (v *Overlay) bytes() int64 {
-	n := v.sealed
-	if v.w != nil {
-		n += v.w.size()
-	}
-	return n
-}
-
 // Close makes everything durable and lets go of the overlay. Its readers fail
 // from then on.
 func (v *Overlay) Close() error {
-	v.write.Lock()
-	defer v.write.Unlock()
-	var err error
-	if v.w != nil {
-		err = v.w.close()
-		v.w = nil
-	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	err := v.out.close()
 	v.dead = ErrClosed
 	v.pool.close()
 	if v.lock != nil {
@@ -234,8 +245,32 @@ func (v *Overlay) Close() error {
 	return err
 }
 
-// Has reports whether Get will, as far as memory tells, find something.
-func (v *Overlay) Has(path string, src Identity, key string) bool {
-	_, ok := v.find(overlayKey{path, src, key})
-	return ok
+// OverlayKeys counts the bytes that the overlay in dir holds under each key, what is
+// superseded included. It locks nothing: what is written meanwhile may be missing.
+func OverlayKeys(dir string) (map[string]int64, error) {
+	keys := map[string]int64{}
+	count := func(rec scanned) {
+		for i := range rec.samples {
+			for j := range rec.samples[i].Representations {
+				r := &rec.samples[i].Representations[j]
+				keys[r.Key] += r.Size(0)
+			}
+		}
+	}
+	sealed, unfinished, err := listPacks(vfs.OS, dir)
+	if errors.Is(err, fs.ErrNotExist) { // nothing was kept so far
+		return keys, nil
+	}
+	r := newResults(vfs.OS, "overlay", dir, slog.Default(), 0)
+	for _, n := range sealed {
+		if err == nil {
+			_, _, err = r.eachRecord(n, count)
+		}
+	}
+	for _, n := range unfinished {
+		if err == nil && !slices.Contains(sealed, n) {
+			err = r.eachUnfinished(n, count)
+		}
+	}
+	return keys, err
 }

@@ -184,9 +184,9 @@ func TestOverlayRoom(t *testing.T) {
 
 // Different names with the same hash do not find each other.
 func TestOverlayCollisions(t *testing.T) {
-	whole := overlayHash
-	defer func() { overlayHash = whole }()
-	overlayHash = func(s maphash.Seed, k overlayKey) uint64 { return whole(s, k) % 3 }
+	whole := nameHash
+	defer func() { nameHash = whole }()
+	nameHash = func(s maphash.Seed, path, steps string) uint64 { return whole(s, path, steps) % 3 }
 	dir := tempDir(t)
 	v := mustOverlay(t, dir, OverlayOptions{})
 	for i := range 20 {

@@ -25,15 +25,14 @@ func (p *packer) copyIn(ctx context.Context, f SourceFile) error {
 	rec, it, err := p.copyStable(ctx, f)
 	switch {
 	case err == nil:
-		return p.wrote(rec, []*item{it})
+		p.out.count(rec)
+		return p.wrote([]*item{it})
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case p.w != nil && p.w.err != nil:
+	case p.out.w != nil && p.out.w.err != nil:
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
-	p.report.Failed++
-	p.o.Warn(f.Path, err)
-	return nil
+	return p.leaveOut(f.Path, err)
 }
 
 // copyStable copies a file, again if it changed meanwhile.
@@ -51,11 +50,11 @@ func (p *packer) copyStable(ctx context.Context, f SourceFile) (rec *record, it 
 			return nil, nil, fmt.Errorf("a file of %d bytes: a store takes up to %d of one file", id.Size, maxEntry/4*ChunkSize)
 		}
 		it.Representations[0].Parts[0].Sums = make([]uint32, chunks(id.Size))
-		if err = p.begun(); err != nil {
+		if err = p.out.begin(); err != nil {
 			return nil, nil, err
 		}
 		var after Identity
-		after, rec, err = p.w.copy(it, func(w io.Writer) (Identity, error) { return p.src.Copy(ctx, f.Path, w) })
+		after, rec, err = p.out.w.copy(it, func(w io.Writer) (Identity, error) { return p.src.Copy(ctx, f.Path, w) })
 		if !errors.Is(err, ErrChanged) {
 			return rec, it, err
 		}

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,14 +28,15 @@ type packer struct {
 	format formatFile
 	state  *state
 
-	w        *packWriter // nil between packs
-	next     uint32      // number of the next pack
-	lastSync time.Time
-	batch    batch
-	report   Report
+	out    packLog
+	batch  batch
+	report Report
+
+	skipped atomic.Int64
+	unread  []string // paths that could not be walked: nothing below them is gone
 }
 
-// syncEvery bounds what a power failure can cost an unfinished pack.
+// syncEvery bounds what a power failure can cost an unfinished pack of a store.
 const syncEvery = 10 * time.Second
 
 func (p *packer) setDefaults() error {
@@ -83,12 +85,11 @@ func (p *packer) pack(ctx context.Context) (_ Report, err error) {
 	if err == nil {
 		err = p.end(ctx)
 	}
-	if p.w != nil {
-		err = errors.Join(err, p.w.close())
-	}
+	err = errors.Join(err, p.out.close())
 	if errors.Is(err, syscall.ENOSPC) {
 		err = fmt.Errorf("the disk is full; what is packed so far is kept, and packing again goes on from there: %w", err)
 	}
+	p.report.Bytes, p.report.Packs = p.out.written, p.out.packs
 	return p.report, err
 }
 
@@ -168,103 +169,47 @@ func (p *packer) mayUse() error {
 // an interrupted run left.
 func (p *packer) load(ctx context.Context) error {
 	p.state = newState()
-	sealed, unfinished, err := listPacks(p.o.FS, p.packs())
-	if err != nil {
-		return err
+	p.out = packLog{
+		fs: p.o.FS, dir: p.packs(), packBytes: p.o.PackBytes, syncEvery: syncEvery,
 	}
-	all := slices.Concat(sealed, unfinished)
-	slices.Sort(all)
-	for i, n := range all {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if i > 0 && all[i-1] == n {
-			return fmt.Errorf("%s: both %s and %s%s exist: remove one", p.dir, packName(n), packName(n), partSuffix)
-		}
-		p.next = n
-		if slices.Contains(unfinished, n) {
-			err = p.resume(n, i == len(all)-1)
-		} else if err = eachStored(p.o.FS, p.packs(), n, p.know); errors.Is(err, ErrCorrupt) {
+	err := p.out.load(ctx, func(n uint32) error {
+		err := p.eachStored(n, p.know)
+		if errors.Is(err, ErrCorrupt) {
 			err = fmt.Errorf("%s: move %s away to pack again what it held: %w", p.dir, packName(n), err)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	p.next++
-	p.lastSync = time.Now()
-	return nil
-}
-
-// resume takes over an unfinished pack; only the last one can grow.
-func (p *packer) resume(n uint32, last bool) (err error) {
-	p.w, err = resumePack(p.o.FS, p.packs(), n, func(rec scanned) error {
-		p.report.Salvaged++
-		return p.know(rec.samples)
-	})
-	if err != nil {
 		return err
+	}, func(_ uint32, rec scanned) error {
+		p.report.Salvaged++
+		return p.know(rec)
+	})
+	if p.report.Salvaged > 0 {
+		p.o.Logger.Info("taken over from an interrupted run", "records", p.report.Salvaged)
 	}
-	p.o.Logger.Info("taken over from an interrupted run", "pack", packName(n), "records", p.w.count)
-	if !last || p.w.full(p.o.PackBytes) {
-		return p.seal()
-	}
-	return nil
+	return err
 }
 
-// eachStored calls f with the entries of each record of a sealed pack.
-func eachStored(fsys vfs.FS, packs string, n uint32, f func([]Sample) error) error {
-	file, err := fsys.Open(filepath.Join(packs, packName(n)))
+// eachStored calls f with each record of a sealed pack.
+func (p *packer) eachStored(n uint32, f func(scanned) error) error {
+	file, err := p.o.FS.Open(filepath.Join(p.packs(), packName(n)))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	_, records, err := readFooter(file, n)
-	if err != nil {
-		return err
-	}
-	for _, r := range records {
-		samples, err := decodeRecord(r.meta, r.at)
-		if err != nil {
-			return corruptAt(n, r.metaOff, "", err)
-		}
-		if err := f(samples); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = eachSealed(file, n, f)
+	return err
 }
 
-func (p *packer) know(samples []Sample) error {
-	for i := range samples {
-		s := &samples[i]
+func (p *packer) know(rec scanned) error {
+	for i := range rec.samples {
+		s := &rec.samples[i]
 		p.state.add(s, s.Kind == Dir || s.Kind == File && p.enc.Current(s))
 	}
 	return nil
 }
 
-// seal finishes the pack that is being written; one without records vanishes.
-func (p *packer) seal() error {
-	w := p.w
-	if w == nil {
-		return nil
-	}
-	p.w = nil
-	if w.count == 0 {
-		return errors.Join(w.f.Close(), p.o.FS.Remove(w.name()+partSuffix))
-	}
-	s, err := w.seal()
-	if err != nil {
-		return err
-	}
-	p.report.Packs++
-	p.report.Bytes += s.Size - w.end
-	return nil
-}
-
 // end seals, marks what is gone, and brings the index up to date.
 func (p *packer) end(ctx context.Context) error {
-	if err := p.seal(); err != nil {
+	if err := p.out.seal(); err != nil {
 		return err
 	}
 	p.state = nil // tens of bytes an entry

@@ -172,6 +172,22 @@ func readFooter(f vfs.File, number uint32) (packSeal, []described, error) {
 	return s, records, nil
 }
 
+// eachSealed calls f with each record of a sealed pack, as the footer describes it. The
+// data is not read.
+func eachSealed(file vfs.File, number uint32, f func(scanned) error) (packSeal, error) {
+	seal, records, err := readFooter(file, number)
+	for _, r := range records {
+		samples, err := decodeRecord(r.meta, r.at)
+		if err != nil {
+			return seal, corruptAt(number, r.metaOff, "", err)
+		}
+		if err := f(scanned{off: r.off, end: r.at.base + r.at.size, at: r.at, meta: r.meta, samples: samples}); err != nil {
+			return seal, err
+		}
+	}
+	return seal, err
+}
+
 // parseFooter reads a footer. Its records cover the pack without gap.
 func parseFooter(footer []byte, s packSeal) ([]described, error) {
 	d := decoder{b: footer}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,7 @@ type pool struct {
 	open   []*pack
 	hand   int // of the clock that finds a pack to close
 	closed atomic.Bool
+	read   atomic.Bool // there are readers
 }
 
 // pack is a pack that may be open. Readers hold on to it for as long as they
@@ -51,13 +53,15 @@ func newPool(fs vfs.FS, dir string, limit int) *pool {
 	return &pool{fs: fs, dir: dir, max: limit, packs: map[uint32]*pack{}}
 }
 
-// add makes a pack known. It is opened when it is needed.
+// add makes a pack known, unless it is. It is opened when it is needed.
 func (p *pool) add(number uint32, want *packSeal) {
-	k := &pack{pool: p, number: number, want: want}
-	k.refs.Store(packShut)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.packs[number] = k
+	if p.packs[number] == nil {
+		k := &pack{pool: p, number: number, want: want}
+		k.refs.Store(packShut)
+		p.packs[number] = k
+	}
 }
 
 func (p *pool) get(number uint32) (*pack, error) {
@@ -68,6 +72,24 @@ func (p *pool) get(number uint32) (*pack, error) {
 		return nil, fmt.Errorf("%s: %w", packName(number), ErrNotFound)
 	}
 	return k, nil
+}
+
+// retire takes out a pack that is about to be removed. Readers that have it go on reading
+// it: it stays open until the last of them is gone, and with it the file.
+func (p *pool) retire(number uint32) {
+	k, err := p.get(number)
+	if err != nil {
+		return
+	}
+	if p.read.Load() {
+		_, _ = k.acquire() // for ever; where it fails there is nothing to read
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.packs, number)
+	if i := slices.Index(p.open, k); i >= 0 && p.read.Load() {
+		p.open = slices.Delete(p.open, i, i+1)
+	}
 }
 
 // acquire returns the open file, which stays open until release.

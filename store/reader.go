@@ -48,6 +48,9 @@ func (p *pool) reader(rep Representation, level int, once bool) (*Reader, error)
 	if n > 0 && n < len(rep.Parts) && rep.Parts[n].Pack == rep.Parts[0].Pack {
 		r.limit = rep.Parts[n].Off
 	}
+	if !p.read.Load() {
+		p.read.Store(true)
+	}
 	count := int64(0)
 	for i, part := range r.parts {
 		if part.Off < 0 || part.Len < 0 || int64(len(part.Sums)) != chunks(part.Len) {

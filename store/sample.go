@@ -82,7 +82,8 @@ type Representation struct {
 	// Tail follows the parts at every level: a JPEG's EOI.
 	Tail []byte
 
-	path string // of the sample, for messages
+	path string // of the sample
+	src  Identity
 }
 
 // Part is a range of a pack.

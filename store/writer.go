@@ -18,6 +18,7 @@ type packWriter struct {
 	f      vfs.File
 	end    int64 // where the next record goes
 	synced int64 // what is durable
+	proven int64 // what was durable and right when it was read back
 	footer []byte
 	count  int64 // of records
 	buf    []byte
@@ -181,6 +182,21 @@ func (w *packWriter) sync() error {
 	return nil
 }
 
+// prove makes all records durable, and reads back those that it did not before.
+func (w *packWriter) prove() error {
+	if err := w.sync(); err != nil {
+		return err
+	}
+	for _, err := range scanFrom(w.f, w.number, max(w.proven, headerSize), w.end, true) {
+		if err != nil {
+			w.err = fmt.Errorf("read back: %w", err)
+			return w.err
+		}
+	}
+	w.proven = w.end
+	return nil
+}
+
 // seal writes the footer, reads everything back, and gives the pack its name.
 // The writer is finished, whatever comes of it.
 func (w *packWriter) seal() (packSeal, error) {
@@ -228,6 +244,12 @@ func (w *packWriter) finish() (packSeal, error) {
 		err = corruptAt(w.number, w.end, "", errors.New("read back: another footer than was written"))
 	}
 	return s, err
+}
+
+// discard removes the unfinished pack.
+func (w *packWriter) discard() error {
+	w.err = ErrClosed
+	return errors.Join(w.f.Close(), w.fs.Remove(w.name()+partSuffix))
 }
 
 // close leaves the pack unfinished, for the next run.

@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
-	"time"
 
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
@@ -55,8 +55,9 @@ type FractionOptions struct {
 	Verify bool
 	// Begin hears what is to be done before anything is; an error ends it.
 	Begin func(FractionPlan) error
-	// Progress is called after every result, from one goroutine at a time. Those
-	// that are verified come before Begin.
+	// Progress is called after every result that is verified or made, and after every
+	// pack whose results are copied, from one goroutine at a time. Those that are
+	// verified come before Begin.
 	Progress func(FractionProgress)
 	// Warn hears of samples that are left out, from one goroutine at a time.
 	Warn func(path string, err error)
@@ -101,24 +102,26 @@ type FractionReport struct {
 // opened. After any error, a canceled context and a full disk included, what was
 // there or made so far stays valid and the next run goes on from there.
 func (s *Store) Materialize(ctx context.Context, spec string, wanted []Wanted, maker Maker, o FractionOptions) (FractionReport, error) {
-	m := &materializing{store: s, spec: spec, wanted: wanted, maker: maker, o: o, fs: s.o.FS}
-	m.dir = filepath.Join(s.dir, fractionsName, spec)
-	m.setDefaults()
 	if err := checkSpec(spec); err != nil {
-		return m.report, err
+		return FractionReport{}, err
 	}
 	lock, err := s.lockFractions()
 	if err != nil {
-		return m.report, err
+		return FractionReport{}, err
 	}
+	dir := filepath.Join(s.dir, fractionsName, spec)
 	if len(wanted) == 0 {
-		err = removeFraction(m.fs, s.dir, m.dir)
-	} else {
-		err = m.run(ctx)
+		return FractionReport{}, errors.Join(removeFraction(s.o.FS, s.dir, dir), lock.Close())
 	}
+	m := &materializing{store: s, spec: spec, wanted: wanted, maker: maker, o: o}
+	m.setDefaults()
+	m.resultWriter = newResultWriter(newResults(s.o.FS, "fraction", dir, s.o.Logger, 1), m.o.PackBytes)
+	m.out.syncEvery = syncEvery
+	err = errors.Join(m.run(ctx), m.out.close())
 	if errors.Is(err, syscall.ENOSPC) {
 		err = fmt.Errorf("the disk is full; what is made so far is kept: %w", err)
 	}
+	m.report.Bytes = m.out.written
 	return m.report, errors.Join(err, lock.Close())
 }
 
@@ -190,26 +193,16 @@ func removeFraction(fsys vfs.FS, store, dir string) error {
 	return fsys.SyncDir(store)
 }
 
-// materializing is one run of Materialize.
+// materializing is one run of Materialize: packing, whose work is what is wanted and
+// not there.
 type materializing struct {
+	*resultWriter
 	store  *Store
 	spec   string
-	dir    string
-	fs     vfs.FS
 	wanted []Wanted
 	maker  Maker
 	o      FractionOptions
-
-	known *catalogue       // for its hash
-	index map[uint64]int32 // of wanted, by hash
-	at    []location       // of each wanted; 0 where there is none
-	packs []*fractionPack  // that are there, in ascending order
-	doom  []*fractionPack  // to be removed at the next sweep
-
-	w        *packWriter // nil between packs
-	next     uint32      // number of the next pack
-	lastSync time.Time
-	report   FractionReport
+	report FractionReport
 }
 
 func (m *materializing) setDefaults() {
@@ -218,7 +211,7 @@ func (m *materializing) setDefaults() {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	o.MemoryBytes = cmp.Or(max(o.MemoryBytes, 0), 512<<20)
-	o.PackBytes = min(cmp.Or(max(o.PackBytes, 0), 256<<20), maxPackBytes)
+	o.PackBytes = cmp.Or(max(o.PackBytes, 0), 256<<20)
 	if o.Begin == nil {
 		o.Begin = func(FractionPlan) error { return nil }
 	}
@@ -230,12 +223,12 @@ func (m *materializing) setDefaults() {
 	}
 }
 
-func (m *materializing) run(ctx context.Context) (err error) {
-	defer func() {
-		if m.w != nil {
-			err = errors.Join(err, m.w.close())
-		}
-	}()
+func (m *materializing) run(ctx context.Context) error {
+	old, err := readFraction(&m.store.o, m.dir)
+	fresh := errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt)
+	if err != nil && !fresh {
+		return fmt.Errorf("%s: %w", m.dir, err)
+	}
 	if err := m.load(ctx); err != nil {
 		return err
 	}
@@ -245,37 +238,158 @@ func (m *materializing) run(ctx context.Context) (err error) {
 	if err := m.drop(); err != nil {
 		return err
 	}
-	if err := m.begin(); err != nil {
+	is := fractionFile{Magic: fractionMagic, Version: fractionVersion, Spec: m.spec, Share: m.o.Share}
+	if fresh || old != is {
+		if err := m.describe(is, fresh); err != nil {
+			return err
+		}
+	}
+	if err := m.rewrite(ctx); err != nil {
 		return err
 	}
-	if err := m.copyAll(ctx); err != nil {
+	m.report.Kept = m.count()
+	if err := inOrder(ctx, m.o.Workers, m.o.MemoryBytes, m.makeMissing); err != nil {
 		return err
 	}
-	if err := m.makeMissing(ctx); err != nil {
-		return err
-	}
-	return m.seal()
+	return m.out.seal()
 }
 
-// was reads what the directory says of itself; fresh is set where it says nothing.
-func (m *materializing) was() (was fractionFile, fresh bool, err error) {
-	was, err = readFraction(&m.store.o, m.dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {
-		return was, true, nil
+func (w *Wanted) resultKey() resultKey { return resultKey{w.Path, w.Source, w.Key} }
+
+// load finds out what is there of what is wanted.
+func (m *materializing) load(ctx context.Context) (err error) {
+	m.report.Salvaged, err = m.resultWriter.load(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // there is no directory
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", m.dir, err)
-	}
-	return was, false, err
-}
-
-// begin makes the directory, and says what it is.
-func (m *materializing) begin() error {
-	was, fresh, err := m.was()
-	is := fractionFile{Magic: fractionMagic, Version: fractionVersion, Spec: m.spec, Share: m.o.Share}
-	if err != nil || !fresh && was == is {
 		return err
 	}
+	m.keepOnly(func(yield func(resultKey) bool) {
+		for i := range m.wanted {
+			if !yield(m.wanted[i].resultKey()) {
+				return
+			}
+		}
+	})
+	if !m.o.Verify {
+		return nil
+	}
+	for _, p := range m.use() {
+		if p.part {
+			continue // its data was read when it was taken over
+		}
+		err := m.eachLive(ctx, p.number, func(vfs.File, resultKey, scanned) error {
+			m.report.Verified++
+			m.o.Progress(m.report.FractionProgress)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing yields what is wanted and not there, in order.
+func (m *materializing) missing(yield func(*Wanted) bool) {
+	for i := range m.wanted {
+		w := &m.wanted[i]
+		if _, ok := m.find(w.resultKey()); !ok && !yield(w) {
+			return
+		}
+	}
+}
+
+// plan tells what is to be done.
+func (m *materializing) plan() FractionPlan {
+	var plan FractionPlan
+	for w := range m.missing {
+		plan.Make = append(plan.Make, *w)
+	}
+	for _, p := range m.use() {
+		plan.Keep += p.live.records
+		plan.Drop += p.records - p.live.records
+		plan.KeepBytes += p.live.bytes
+		if !p.whole() {
+			plan.Copy += p.live.records
+			plan.SpareBytes += p.live.bytes
+		}
+	}
+	// What was copied goes with every pack that is sealed.
+	plan.SpareBytes = min(plan.SpareBytes, 2*m.o.PackBytes)
+	return plan
+}
+
+// drop removes the packs of which nothing is wanted, the newest first. It needs no room
+// on the disk where there may be none.
+func (m *materializing) drop() error {
+	for _, p := range slices.Backward(m.use()) {
+		var err error
+		switch {
+		case p.part && p.whole(): // it grows
+		case p.part && p.live.records > 0:
+			err = m.out.seal() // to be rewritten
+		case p.live.records > 0:
+		case p.part:
+			err = m.out.w.discard()
+			m.out.w = nil
+			m.report.Dropped += p.records
+		default:
+			err = m.remove(p.number)
+			m.report.Dropped += p.records
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewrite copies what is wanted of packs that hold something else, too, and removes each
+// of them once its copies are in sealed packs: readers know no others.
+func (m *materializing) rewrite(ctx context.Context) error {
+	var copied []packUse
+	remove := func() error {
+		for _, p := range copied {
+			if err := m.remove(p.number); err != nil {
+				return err
+			}
+			m.report.Dropped += p.records - p.live.records
+		}
+		copied = nil
+		return nil
+	}
+	for _, p := range m.use() {
+		if p.part || p.whole() {
+			continue
+		}
+		packs := m.out.packs
+		moves, err := m.copyLive(ctx, p.number)
+		if err != nil {
+			return err
+		}
+		m.moved(moves)
+		m.report.Copied += int64(len(moves))
+		m.tell()
+		if m.out.packs > packs {
+			if err := remove(); err != nil {
+				return err
+			}
+		}
+		copied = append(copied, p)
+	}
+	if len(copied) == 0 {
+		return nil
+	}
+	if err := m.out.seal(); err != nil {
+		return err
+	}
+	return remove()
+}
+
+// describe makes the directory, and says what it is.
+func (m *materializing) describe(is fractionFile, fresh bool) error {
 	if err := m.fs.MkdirAll(m.dir); err != nil {
 		return err
 	}
@@ -291,13 +405,53 @@ func (m *materializing) begin() error {
 	return replaceFile(m.fs, filepath.Join(m.dir, fractionName), text)
 }
 
-// missing returns the numbers of what is wanted and not there.
-func (m *materializing) missing() []int32 {
-	var missing []int32
-	for i, at := range m.at {
-		if at == 0 {
-			missing = append(missing, int32(i))
+func (m *materializing) tell() {
+	m.report.Bytes = m.out.written
+	m.o.Progress(m.report.FractionProgress)
+}
+
+// makeMissing hands over what is missing.
+func (m *materializing) makeMissing(_ context.Context, hand func(work) error) error {
+	var missing []*Wanted // before any of them comes to be there
+	for w := range m.missing {
+		missing = append(missing, w)
+	}
+	for _, w := range missing {
+		var made Made
+		err := hand(work{
+			weight: max(w.Weight, 0) + 4<<10,
+			make: func(ctx context.Context) (err error) {
+				made, err = m.maker.Make(ctx, *w)
+				return err
+			},
+			store: func(err error) error { return m.keep(w, made, err) },
+		})
+		if err != nil {
+			return err
 		}
 	}
-	return missing
+	return nil
+}
+
+// keep stores a result, or tells why there is none.
+func (m *materializing) keep(w *Wanted, made Made, err error) error {
+	if made.Release != nil {
+		defer made.Release()
+	}
+	var rec *record
+	if err == nil {
+		rec, err = resultRecord(w.resultKey(), made.Info, made.Split)
+	}
+	if err != nil {
+		m.report.Failed++
+		m.o.Warn(w.Path, err)
+		m.tell()
+		return nil
+	}
+	if _, err := m.put(rec); err != nil { // nothing looks for it in this run
+		return err
+	}
+	m.report.Made++
+	m.tell()
+	return m.out.advance()
 }

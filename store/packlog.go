@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+// packLog is the writing end of a directory of packs: records are appended to the
+// newest pack, and a full pack is followed by the next one.
+type packLog struct {
+	fs        vfs.FS
+	dir       string
+	packBytes int64 // at which a pack is sealed
+	// syncEvery bounds what a power failure can cost an unfinished pack; 0: all of it.
+	syncEvery time.Duration
+	sealed    func(packSeal) // hears of each pack that is sealed; may be nil
+
+	w        *packWriter // nil between packs
+	next     uint32      // number of the next pack
+	lastSync time.Time
+	written  int64 // bytes, since it was loaded
+	packs    int   // sealed since then
+}
+
+// load finds the packs that are there, in ascending order. It calls whole with the
+// number of each that is sealed, and salvaged with each record that it takes over from
+// an unfinished one. Only the last pack can grow; others are sealed.
+func (l *packLog) load(ctx context.Context, whole func(n uint32) error, salvaged func(n uint32, rec scanned) error) error {
+	l.next, l.lastSync = 1, time.Now()
+	sealed, parts, err := listPacks(l.fs, l.dir)
+	if err != nil {
+		return err
+	}
+	numbers := slices.Concat(sealed, parts)
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	for i, n := range numbers {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		l.next = n + 1
+		if _, ok := slices.BinarySearch(sealed, n); ok {
+			err = whole(n)
+		} else {
+			l.w, err = resumePack(l.fs, l.dir, n, func(rec scanned) error { return salvaged(n, rec) })
+			if err == nil && (i < len(numbers)-1 || l.w.full(l.packBytes)) {
+				err = l.seal()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin makes sure that there is a pack to write to.
+func (l *packLog) begin() (err error) {
+	if l.w != nil {
+		return nil
+	}
+	if l.next > maxPacks {
+		return fmt.Errorf("%s has %d packs: %w", l.dir, l.next-1, ErrFull)
+	}
+	if l.w, err = createPack(l.fs, l.dir, l.next); err != nil {
+		return err
+	}
+	l.next++
+	l.lastSync = time.Now()
+	l.written += headerSize
+	return nil
+}
+
+// append writes a record. Call advance then.
+func (l *packLog) append(rec *record) (location, error) {
+	if err := l.begin(); err != nil {
+		return 0, err
+	}
+	off, err := l.w.append(rec)
+	if err != nil {
+		return 0, err
+	}
+	l.count(rec)
+	return locate(l.w.number, off), nil
+}
+
+func (l *packLog) count(rec *record) { l.written += frameSize + int64(len(rec.meta)) + rec.size }
+
+// advance seals the pack if it is full, and makes it durable now and then.
+func (l *packLog) advance() error {
+	switch {
+	case l.w.full(l.packBytes):
+		return l.seal()
+	case l.syncEvery > 0 && time.Since(l.lastSync) > l.syncEvery:
+		l.lastSync = time.Now()
+		return l.w.sync()
+	}
+	return nil
+}
+
+// seal finishes the pack that is being written; one without records vanishes.
+func (l *packLog) seal() error {
+	w := l.w
+	if w == nil {
+		return nil
+	}
+	l.w = nil
+	if w.count == 0 {
+		return w.discard()
+	}
+	s, err := w.seal()
+	if err != nil {
+		return err
+	}
+	l.written += s.Size - w.end
+	l.packs++
+	if l.sealed != nil {
+		l.sealed(s)
+	}
+	return nil
+}
+
+// close leaves the pack that is being written unfinished, for the next run.
+func (l *packLog) close() error {
+	if l.w == nil {
+		return nil
+	}
+	w := l.w
+	l.w = nil
+	return w.close()
+}

@@ -1,0 +1,374 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/pipefs/pipefs/store/vfs"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// results are packs in which each record holds one result: what a pipeline made of one
+// version of one sample. An overlay and a fraction are kept so. Each result can be made
+// again, so damage is logged and costs what it hits. Safe for concurrent use.
+type results struct {
+	*hashIndex
+	fs   vfs.FS
+	what string // "overlay" or "fraction", for messages
+	dir  string // of the packs
+	log  *slog.Logger
+	pool *pool
+}
+
+func newResults(fsys vfs.FS, what, dir string, log *slog.Logger, maxOpen int) *results {
+	return &results{hashIndex: newHashIndex(), fs: fsys, what: what, dir: dir, log: log, pool: newPool(fsys, dir, maxOpen)}
+}
+
+// bytes is what a record takes in a pack, its place in the footer included.
+func (rec *scanned) bytes() int64 { return rec.end - rec.off + int64(len(rec.meta)) }
+
+func (rec *scanned) location() location { return locate(rec.at.pack, rec.off) }
+
+// keys are what the results of a record are looked up by.
+func (rec *scanned) keys(yield func(resultKey) bool) {
+	for i := range rec.samples {
+		s := &rec.samples[i]
+		for j := range s.Representations {
+			if !yield(resultKey{s.Path, s.Source, s.Representations[j].Key}) {
+				return
+			}
+		}
+	}
+}
+
+// know takes in what a record holds; what comes later replaces what was there.
+func (r *results) know(rec scanned) {
+	for k := range rec.keys {
+		r.place(k, rec.location(), rec.bytes())
+	}
+}
+
+// live is the first key by which a record is found.
+func (r *results) liveKey(rec *scanned) (resultKey, bool) {
+	for k := range rec.keys {
+		if at, ok := r.find(k); ok && at == rec.location() {
+			return k, true
+		}
+	}
+	return resultKey{}, false
+}
+
+var metaBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// get finds k; ErrNotFound where it is not there.
+func (r *results) get(k resultKey) (Representation, error) {
+	s, err := r.sample(k)
+	if err != nil {
+		return Representation{}, err
+	}
+	return *s.Representation(k.key), nil
+}
+
+// sample finds the sample that has k.
+func (r *results) sample(k resultKey) (*Sample, error) {
+	for {
+		at, ok := r.find(k)
+		if !ok {
+			return nil, ErrNotFound
+		}
+		s, err := r.read(k, at)
+		if err != nil {
+			if now, ok := r.find(k); ok && now != at {
+				continue // its pack was rewritten meanwhile
+			}
+		}
+		return s, err
+	}
+}
+
+// read reads the record at a place, and returns the sample that has k.
+func (r *results) read(k resultKey, at location) (*Sample, error) {
+	p, err := r.pool.get(at.pack())
+	if err != nil {
+		return nil, err
+	}
+	f, err := p.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer p.release()
+	buf := metaBuffers.Get().(*[]byte)
+	defer metaBuffers.Put(buf)
+	rec, err := readRecord(f, at.pack(), at.offset(), 2*maxLen, buf)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rec.samples {
+		s := &rec.samples[i]
+		if s.Path == k.path && s.Source == k.src && s.Representation(k.key) != nil {
+			return s, nil
+		}
+	}
+	return nil, ErrNotFound // another one has the same hash
+}
+
+// eachRecord calls f for each record of a sealed pack, as the footer describes it. Where
+// the pack is damaged, which whole tells, f gets what the records say of themselves, from
+// the first on, up to one that is broken; some it may get twice. The data is not read.
+func (r *results) eachRecord(n uint32, f func(scanned)) (seal packSeal, whole bool, err error) {
+	file, err := r.fs.Open(filepath.Join(r.dir, packName(n)))
+	if err != nil {
+		return seal, false, err
+	}
+	defer file.Close()
+	scattered(file)
+	seal, err = eachSealed(file, n, func(rec scanned) error { f(rec); return nil })
+	if !errors.Is(err, ErrCorrupt) {
+		return seal, err == nil, err
+	}
+	r.log.Warn("a pack of the "+r.what+" is damaged; what holds of it is used", r.what, r.dir, "error", err)
+	for rec, err := range scan(file, n, seal.Size, false) {
+		if err != nil {
+			break
+		}
+		f(rec)
+	}
+	return seal, false, nil
+}
+
+// eachUnfinished calls f for each record of a pack that is being written.
+func (r *results) eachUnfinished(n uint32, f func(scanned)) error {
+	file, err := r.fs.Open(filepath.Join(r.dir, packName(n)+partSuffix))
+	if errors.Is(err, fs.ErrNotExist) { // it was sealed, or removed
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	size, err := file.Size()
+	if err != nil {
+		return err
+	}
+	for rec, err := range scan(file, n, size, false) {
+		if err != nil {
+			break // what is being written
+		}
+		f(rec)
+	}
+	return nil
+}
+
+// resultWriter writes results, and gives back the space of those that are not found.
+type resultWriter struct {
+	*results
+
+	mu     sync.Mutex // of what follows
+	out    packLog
+	packs  map[uint32]resultPack // that are sealed
+	sealed int64                 // bytes of packs that do not grow any more
+	dead   error                 // why nothing can be written any more
+}
+
+type resultPack struct {
+	size    int64 // bytes
+	records int64
+	damaged bool
+}
+
+func newResultWriter(r *results, packBytes int64) *resultWriter {
+	w := &resultWriter{results: r, packs: map[uint32]resultPack{}}
+	w.out = packLog{fs: r.fs, dir: r.dir, packBytes: min(packBytes, maxPackBytes), sealed: func(s packSeal) {
+		w.add(s.Number, resultPack{size: s.Size, records: s.Records})
+	}}
+	return w
+}
+
+func (w *resultWriter) add(n uint32, p resultPack) {
+	w.packs[n] = p
+	w.sealed += p.size
+}
+
+// load finds out what the packs hold. It returns how many records were taken over from
+// an unfinished one.
+func (w *resultWriter) load(ctx context.Context) (salvaged int64, err error) {
+	err = w.out.load(ctx, func(n uint32) error {
+		w.pool.add(n, nil)
+		records := int64(0)
+		seal, whole, err := w.eachRecord(n, func(rec scanned) { records++; w.know(rec) })
+		if err == nil {
+			w.add(n, resultPack{seal.Size, records, !whole})
+		}
+		return err
+	}, func(n uint32, rec scanned) error {
+		salvaged++
+		w.pool.add(n, nil)
+		w.know(rec)
+		return nil
+	})
+	if w.out.w != nil {
+		w.pool.add(w.out.w.number, nil)
+	}
+	return salvaged, err
+}
+
+// resultRecord is a record that holds one result.
+func resultRecord(k resultKey, info transcode.Info, s transcode.Split) (*record, error) {
+	it, err := newItem(Sample{Path: k.path, Kind: File, Source: k.src}, Encoded{
+		Info: info, Representations: []EncodedRepresentation{{Key: k.key, Split: s}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return layOut([]*item{it})
+}
+
+// put appends a result, and says where. Call place then, and advance of the log.
+func (w *resultWriter) put(rec *record) (location, error) {
+	if w.dead != nil {
+		return 0, w.dead
+	}
+	if w.out.w == nil {
+		w.pool.add(w.out.next, nil)
+	}
+	return w.out.append(rec)
+}
+
+// bytes is what all packs take on disk, once the last one is sealed.
+func (w *resultWriter) bytes() int64 {
+	n := w.sealed
+	if w.out.w != nil {
+		n += w.out.w.size()
+	}
+	return n
+}
+
+// packUse is what a pack holds.
+type packUse struct {
+	number uint32
+	resultPack
+	live liveIn
+	part bool // it is being written
+}
+
+// whole reports whether all that the pack holds is found.
+func (p *packUse) whole() bool { return p.live.records == p.records && !p.damaged }
+
+// use tells of all packs, in ascending order.
+func (w *resultWriter) use() []packUse {
+	live := w.byPack()
+	var all []packUse
+	for n, p := range w.packs {
+		all = append(all, packUse{number: n, resultPack: p, live: live[n]})
+	}
+	if p := w.out.w; p != nil {
+		all = append(all, packUse{number: p.number, resultPack: resultPack{size: p.size(), records: p.count}, live: live[p.number], part: true})
+	}
+	slices.SortFunc(all, func(a, b packUse) int { return cmp.Compare(a.number, b.number) })
+	return all
+}
+
+// eachLive calls f with each record of a sealed pack that is found and whose data holds.
+// What is damaged is forgotten.
+func (w *resultWriter) eachLive(ctx context.Context, n uint32, f func(file vfs.File, k resultKey, rec scanned) error) error {
+	type found struct {
+		k   resultKey
+		off int64
+	}
+	var live []found
+	seal, _, err := w.eachRecord(n, func(rec scanned) {
+		if k, ok := w.liveKey(&rec); ok {
+			live = append(live, found{k, rec.off})
+		}
+	})
+	if err != nil || len(live) == 0 {
+		return err
+	}
+	file, err := w.fs.Open(filepath.Join(w.dir, packName(n)))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var buf []byte
+	for _, is := range live {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rec, err := readRecord(file, n, is.off, seal.Size, &buf)
+		if err == nil {
+			err = verifyRecord(file, rec)
+		}
+		if errors.Is(err, ErrCorrupt) {
+			w.results.log.Warn("a result is damaged and is made again", w.what, w.dir, "sample", is.k.path, "error", err)
+			if at, ok := w.find(is.k); ok && at == locate(n, is.off) {
+				w.forget(is.k)
+			}
+			continue
+		}
+		if err == nil {
+			err = f(file, is.k, rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move is a result that was copied.
+type move struct {
+	k        resultKey
+	from, to location
+	bytes    int64
+}
+
+// copyLive copies what is found of a sealed pack to the end of the log. It is found there
+// once the moves are given to moved.
+func (w *resultWriter) copyLive(ctx context.Context, n uint32) ([]move, error) {
+	var moves []move
+	err := w.eachLive(ctx, n, func(file vfs.File, k resultKey, rec scanned) error {
+		data := make([]byte, rec.at.size)
+		if err := readFull(file, data, rec.at.base); err != nil {
+			return corruptAt(n, rec.at.base, k.path, err)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if at, ok := w.find(k); !ok || at != rec.location() {
+			return nil // superseded meanwhile
+		}
+		to, err := w.put(&record{meta: rec.meta, data: [][]byte{data}, size: rec.at.size})
+		if err != nil {
+			return err
+		}
+		moves = append(moves, move{k, rec.location(), to, rec.bytes()})
+		return w.out.advance()
+	})
+	return moves, err
+}
+
+// moved lets results be found where they were copied to.
+func (w *resultWriter) moved(moves []move) {
+	for _, m := range moves {
+		if at, ok := w.find(m.k); ok && at == m.from { // else it was superseded meanwhile
+			w.place(m.k, m.to, m.bytes)
+		}
+	}
+}
+
+// remove removes a sealed pack of which nothing is found.
+func (w *resultWriter) remove(n uint32) error {
+	w.pool.retire(n)
+	err := w.fs.Remove(filepath.Join(w.dir, packName(n)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	w.sealed -= w.packs[n].size
+	delete(w.packs, n)
+	return w.fs.SyncDir(w.dir)
+}
