@@ -1,0 +1,405 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/pipefs/pipefs/store/vfs"
+	"github.com/pipefs/pipefs/store/vfs/faultfs"
+)
+
+const reclaimPack = 200_000
+
+// versioned is what the tests store of a version of a sample.
+type versioned struct{ i, version int }
+
+func (s versioned) key() (path string, id Identity, data []byte) {
+	r := rand.New(rand.NewPCG(uint64(s.i), uint64(s.version)))
+	return fmt.Sprintf("%04d.jpg", s.i), Identity{Ino: uint64(s.i), MTime: int64(s.version)}, noise(r, 5_000+r.IntN(40_000))
+}
+
+func (s versioned) put(v *Overlay) error {
+	path, id, data := s.key()
+	return v.Put(path, id, jpegInfo, "scan@1", fakeSplit(data))
+}
+
+func (s versioned) open(v *Overlay) (*Reader, error) {
+	path, id, _ := s.key()
+	rep, err := v.Get(path, id, "scan@1")
+	if err != nil {
+		return nil, err
+	}
+	return v.Reader(rep, 0)
+}
+
+func (s versioned) read(r *Reader) error {
+	_, _, data := s.key()
+	got := make([]byte, r.Size())
+	if _, err := r.ReadAt(got, 0); err != nil {
+		return err
+	}
+	if string(got) != string(splitLevel(fakeSplit(data), 0)) {
+		return fmt.Errorf("%v: wrong bytes", s)
+	}
+	return nil
+}
+
+func (s versioned) get(v *Overlay) error {
+	r, err := s.open(v)
+	if err != nil {
+		return err
+	}
+	return s.read(r)
+}
+
+// bounded checks that no more of the overlay is stale than is of use.
+func bounded(t *testing.T, v *Overlay) {
+	t.Helper()
+	on := int64(0)
+	names, err := filepath.Glob(filepath.Join(v.dir, "*.pack*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		st, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		on += st.Size()
+	}
+	if on > v.Bytes() {
+		t.Errorf("%d bytes on disk, counted are %d", on, v.Bytes())
+	}
+	if v.Bytes() > 2*v.liveBytes() {
+		t.Errorf("%d bytes, %d of use", v.Bytes(), v.liveBytes())
+	}
+}
+
+// TestReclaim: of samples that changed and that are gone nothing takes space for long;
+// everything else is there, for who has it open as well, and when opened again.
+func TestReclaim(t *testing.T) {
+	dir := tempDir(t)
+	v := mustOverlay(t, dir, OverlayOptions{PackBytes: reclaimPack})
+	const samples = 30
+	last := make([]versioned, samples)
+	r := random(t)
+	for i := range samples {
+		last[i] = versioned{i, 1}
+		if err := last[i].put(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held, err := last[7].open(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, before := last[7], last[8]
+	path, id, _ := before.key()
+	rep, err := v.Get(path, id, "scan@1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version := 2; version < 12; version++ {
+		for range samples / 2 {
+			i := r.IntN(samples)
+			if i == before.i {
+				continue
+			}
+			last[i].version = version
+			if err := last[i].put(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := v.Reclaim(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		bounded(t, v)
+		for _, s := range last {
+			if err := s.get(v); err != nil {
+				t.Fatalf("%v: %v", s, err)
+			}
+		}
+		if version%4 == 0 {
+			if err := errors.Join(was.read(held), v.Close()); err != nil {
+				t.Fatal(err)
+			}
+			v = mustOverlay(t, dir, OverlayOptions{PackBytes: reclaimPack})
+			if held, err = last[7].open(v); err != nil {
+				t.Fatal(err)
+			}
+			was = last[7]
+		}
+	}
+	if err := was.read(held); err != nil {
+		t.Errorf("open since before: %v", err)
+	}
+	moved, err := v.Reader(rep, 0)
+	if err == nil {
+		err = before.read(moved)
+	}
+	if err != nil {
+		t.Errorf("found before its pack was rewritten: %v", err)
+	}
+	gone := func(path string, _ Identity, key string) bool { return path >= "0015" && key == "scan@1" }
+	if err := v.Reclaim(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	bounded(t, v)
+	for i, s := range last {
+		if err := s.get(v); i < 15 && !errors.Is(err, ErrNotFound) || i >= 15 && err != nil {
+			t.Errorf("%v: %v", s, err)
+		}
+	}
+	if err := v.Reclaim(t.Context(), func(string, Identity, string) bool { return false }); err != nil || v.Bytes() != 0 {
+		t.Errorf("%v, %d bytes of nothing", err, v.Bytes())
+	}
+	if v.Reclaimed() < 100_000 {
+		t.Errorf("%d reclaimed", v.Reclaimed())
+	}
+}
+
+// TestTend: a mount whose samples change goes on keeping, however small its budget; one
+// whose samples went has room when it is made again.
+func TestTend(t *testing.T) {
+	dir := tempDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		o := OverlayOptions{PackBytes: reclaimPack, MaxBytes: 1_000_000}
+		v := mustOverlay(t, dir, o)
+		tend := func(current func(string, Identity, string) bool) (stop func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var ended sync.WaitGroup
+			ended.Go(func() { v.Tend(ctx, current) })
+			return func() { cancel(); ended.Wait() }
+		}
+		all := func(string, Identity, string) bool { return true }
+		stop := tend(all)
+		for version := range 20 {
+			for i := range 10 {
+				if err := (versioned{i, version}).put(v); err != nil {
+					t.Fatalf("sample %d changed %d times: %v", i, version, err)
+				}
+				synctest.Wait()
+			}
+		}
+		stop()
+		// Now other samples: there is no room until nobody can ask for these.
+		fill := func() (n int) {
+			for i := 100; i < 200; i++ {
+				if err := (versioned{i, 1}).put(v); errors.Is(err, ErrFull) {
+					return i - 100
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+			return 100
+		}
+		before := fill()
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+		v = mustOverlay(t, dir, o)
+		stop = tend(func(path string, _ Identity, _ string) bool { return path >= "0100" })
+		synctest.Wait()
+		for i := 100; i < 100+before; i++ {
+			if err := (versioned{i, 1}).get(v); err != nil {
+				t.Error(err)
+			}
+		}
+		if after := fill(); after <= before {
+			t.Errorf("room for %d samples, and for %d beside those that are gone", after, before)
+		}
+		stop()
+		_ = v.Close()
+	})
+}
+
+// TestReclaimConcurrent: readers and writers go on meanwhile.
+func TestReclaimConcurrent(t *testing.T) {
+	v := mustOverlay(t, tempDir(t), OverlayOptions{PackBytes: reclaimPack, MaxOpenPacks: 2})
+	const samples = 12
+	ctx, cancel := context.WithCancel(t.Context())
+	var reclaiming, others sync.WaitGroup
+	reclaiming.Go(func() { v.Tend(ctx, nil) })
+	for g := range 4 {
+		others.Go(func() {
+			for version := range 25 {
+				for i := g; i < samples; i += 4 { // each sample has one writer
+					s := versioned{i, version}
+					if err := errors.Join(s.put(v), s.get(v), s.get(v)); err != nil {
+						t.Errorf("%v: %v", s, err)
+					}
+				}
+			}
+		})
+	}
+	others.Wait()
+	cancel()
+	reclaiming.Wait()
+	if err := v.Reclaim(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	bounded(t, v)
+}
+
+// staleOverlay is one that is closed, and of which half is stale.
+func staleOverlay(t *testing.T, dir string) (live []versioned) {
+	t.Helper()
+	v := mustOverlay(t, dir, OverlayOptions{PackBytes: reclaimPack})
+	for version := 1; version < 4; version++ {
+		for i := range 15 {
+			if i%4 == 0 && version > 1 {
+				continue
+			}
+			if err := (versioned{i, version}).put(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range 15 {
+		version := 3
+		if i%4 == 0 {
+			version = 1
+		}
+		live = append(live, versioned{i, version})
+	}
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return live
+}
+
+// reclaimIn opens an overlay and reclaims its space.
+func reclaimIn(dir string, fsys vfs.FS) (*Overlay, error) {
+	v, err := OpenOverlay(dir, OverlayOptions{FS: fsys, Logger: quiet, PackBytes: reclaimPack})
+	if err != nil {
+		return nil, err
+	}
+	return v, v.Reclaim(context.Background(), nil)
+}
+
+// reclaims checks that nothing is lost, whatever happened before, and that the space can
+// still be reclaimed.
+func reclaims(t *testing.T, dir, what string, live []versioned) {
+	t.Helper()
+	v, err := reclaimIn(dir, vfs.OS)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	for _, s := range live {
+		if err := s.get(v); err != nil {
+			t.Errorf("%s: %v: %v", what, s, err)
+		}
+	}
+	bounded(t, v)
+	_ = v.Close()
+}
+
+// Every operation in turn fails while space is reclaimed.
+func TestEveryOperationOfReclaimFails(t *testing.T) {
+	start := tempDir(t)
+	live := staleOverlay(t, start)
+	failed := 0
+	for n := int64(1); ; n++ {
+		dir := filepath.Join(tempDir(t), "overlay")
+		if err := os.CopyFS(dir, os.DirFS(start)); err != nil {
+			t.Fatal(err)
+		}
+		fault := []error{syscall.EIO, syscall.ENOSPC, faultfs.ErrShort}[n%3]
+		fsys := &faultfs.FS{Base: vfs.OS, Inject: faultfs.Nth(n, fault)}
+		v, err := reclaimIn(dir, fsys)
+		if err != nil {
+			failed++
+		}
+		if v != nil {
+			fsys.Inject = func(faultfs.Op) error { return nil }
+			for _, s := range live {
+				if err := s.get(v); err != nil {
+					t.Errorf("operation %d, %v: %v: %v", n, fault, s, err)
+				}
+			}
+			_ = v.Close()
+		}
+		reclaims(t, dir, fmt.Sprintf("operation %d, %v", n, fault), live)
+		_ = os.RemoveAll(dir)
+		if fsys.Ops() < n {
+			break
+		}
+	}
+	if failed < 15 {
+		t.Errorf("only %d faults hit", failed)
+	}
+}
+
+// The power fails before every operation in turn.
+func TestEveryOperationOfReclaimCrashes(t *testing.T) {
+	disk := tempDir(t)
+	start := filepath.Join(disk, "overlay")
+	live := staleOverlay(t, start)
+	crash, err := faultfs.NewCrashFS(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crashes := 0
+	fsys := &faultfs.FS{Base: crash, Inject: func(op faultfs.Op) error {
+		switch op.Kind {
+		case "read", "stat", "open", "list":
+			return nil
+		}
+		crashes++
+		dir := filepath.Join(tempDir(t), "clone")
+		if err := crash.Clone(dir); err != nil {
+			t.Fatal(err)
+		}
+		reclaims(t, filepath.Join(dir, "overlay"), fmt.Sprintf("crash before %s %s", op.Kind, op.Name), live)
+		return nil
+	}}
+	v, err := reclaimIn(start, fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = v.Close()
+	if crashes < 10 {
+		t.Errorf("%d crashes", crashes)
+	}
+}
+
+// TestOverlayOfAnotherVersion is discarded, and used from then on.
+func TestOverlayOfAnotherVersion(t *testing.T) {
+	for _, suffix := range []string{"", partSuffix} {
+		dir := tempDir(t)
+		v := mustOverlay(t, dir, OverlayOptions{PackBytes: reclaimPack})
+		for i := range 9 {
+			if err := putItem(v, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = v.Close()
+		names, err := filepath.Glob(filepath.Join(dir, "*.pack"+suffix))
+		if err != nil || len(names) == 0 {
+			t.Fatal(names, err)
+		}
+		pack, err := os.ReadFile(names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		binary.LittleEndian.PutUint32(pack[8:], packVersion+1)
+		binary.LittleEndian.PutUint32(pack[20:], sum(pack[:20]))
+		write(t, names[0], pack)
+		v = mustOverlay(t, dir, OverlayOptions{})
+		if v.Bytes() != 0 || v.count() != 0 {
+			t.Errorf("%d bytes, %d results", v.Bytes(), v.count())
+		}
+		if err := errors.Join(putItem(v, 1), getItem(v, 1)); err != nil {
+			t.Error(err)
+		}
+	}
+}
