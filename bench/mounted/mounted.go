@@ -87,6 +87,27 @@ func Open(ctx context.Context, program, source string, options ...string) (_ *Mo
 	return m, nil
 }
 
+// Use hands the mount over, and closes it. If the daemon has ended, that is the error:
+// it is why all else failed.
+func (m *Mount) Use(ctx context.Context, use func(*Mount) error) error {
+	err := use(m)
+	if err != nil && ctx.Err() == nil {
+		if gone := m.Gone(); gone != nil {
+			err = gone
+		}
+	}
+	return errors.Join(err, m.Close())
+}
+
+// With mounts without background work, and uses the mount.
+func With(ctx context.Context, program, source string, options []string, use func(*Mount) error) error {
+	m, err := Open(ctx, program, source, append([]string{"--no-background"}, options...)...)
+	if err != nil {
+		return err
+	}
+	return m.Use(ctx, use)
+}
+
 // run runs pipefs. When ctx ends it is told to end, and undoes what it has begun.
 func (m *Mount) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, m.program, args...)

@@ -33,6 +33,24 @@ func (m *Mount) Usage() (u Usage, err error) {
 	return u, nil
 }
 
+// Spent is what the daemon uses while something is done; Resident is the most so far.
+// Of no mount it is nothing.
+func (m *Mount) Spent(do func() error) (Usage, error) {
+	if m == nil {
+		return Usage{}, do()
+	}
+	before, err := m.Usage()
+	if err != nil {
+		return Usage{}, err
+	}
+	if err := do(); err != nil {
+		return Usage{}, err
+	}
+	u, err := m.Usage()
+	u.CPU, u.Read = u.CPU-before.CPU, u.Read-before.Read
+	return u, err
+}
+
 // CPU is the CPU seconds, user and system, that the daemon has used.
 func (m *Mount) CPU() (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.PID))

@@ -2,7 +2,6 @@ package tune
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -218,49 +217,34 @@ func (r *Report) First() (view string, share float64) {
 // run mounts, reads once and takes down what it cost; if it is asked to, it reads
 // once more what the page cache holds by then.
 func (r *Row) run(ctx context.Context, c Config, options []string, again bool, names func(mnt string) []string) (err error) {
-	m, err := mounted.Open(ctx, c.Program, c.Store, options...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	if err := loader.Forget(c.Store); err != nil {
-		return err
-	}
-	pass := loader.Pass{Workers: c.Workers, Decode: loader.Decoder(codecs.Default(transcode.Limits{}))}
-	files := names(m.Dir)
-	result, err := r.first.pass(ctx, m, pass, files)
-	if err != nil {
-		return err
-	}
-	r.Rates, r.CPU = append(r.Rates, result.Rate()), stats.Median(r.first.cpu)
-	r.bytes, r.files = r.bytes+result.Bytes, r.files+int64(result.Files)
-	if again {
-		if result, err = r.later.pass(ctx, m, pass, files); err != nil {
+	return mounted.With(ctx, c.Program, c.Store, options, func(m *mounted.Mount) error {
+		if err := loader.Forget(c.Store); err != nil {
 			return err
 		}
-		r.Later, r.LaterCPU = append(r.Later, result.Rate()), stats.Median(r.later.cpu)
-	}
-	return nil
+		pass := loader.Pass{Workers: c.Workers, Decode: loader.Decoder(codecs.Default(transcode.Limits{}))}
+		files := names(m.Dir)
+		result, err := r.first.pass(ctx, m, pass, files)
+		if err != nil {
+			return err
+		}
+		r.Rates, r.CPU = append(r.Rates, result.Rate()), stats.Median(r.first.cpu)
+		r.bytes, r.files = r.bytes+result.Bytes, r.files+int64(result.Files)
+		if again {
+			if result, err = r.later.pass(ctx, m, pass, files); err != nil {
+				return err
+			}
+			r.Later, r.LaterCPU = append(r.Later, result.Rate()), stats.Median(r.later.cpu)
+		}
+		return nil
+	})
 }
 
 // pass reads files once, and takes down what it cost.
-func (e *epochs) pass(ctx context.Context, m *mounted.Mount, pass loader.Pass, files []string) (loader.Result, error) {
-	before, err := m.CPU()
-	if err != nil {
-		return loader.Result{}, err
-	}
+func (e *epochs) pass(ctx context.Context, m *mounted.Mount, pass loader.Pass, files []string) (result loader.Result, err error) {
 	watch := loader.Watch()
-	result, err := pass.Run(ctx, files)
-	if err != nil {
-		if gone := m.Gone(); gone != nil && ctx.Err() == nil {
-			err = gone // which is why all else failed
-		}
-		return result, err
+	daemon, err := m.Spent(func() (err error) { result, err = pass.Run(ctx, files); return err })
+	if err == nil {
+		e.add(result, daemon.CPU, watch.Since(daemon.CPU))
 	}
-	after, err := m.CPU()
-	if err != nil {
-		return result, err
-	}
-	e.add(result, after-before, watch.Since(after-before))
-	return result, nil
+	return result, err
 }

@@ -227,7 +227,7 @@ func (t *tuner) passLength(c mixer.Costs, share float64) int {
 // measure runs one pass, cold, through a mount of its own, and if it is asked to
 // another one after it.
 func (t *tuner) measure(ctx context.Context, row *Row, files int, again bool) (err error) {
-	options := []string{"--no-background", "--mix", fmt.Sprint(row.Share)}
+	options := []string{"--mix", fmt.Sprint(row.Share)}
 	if t.Dataset != "" {
 		options = append(options, "--dataset", t.Dataset)
 	}

@@ -252,26 +252,17 @@ func (r *runner) list() []string {
 
 // epoch reads an epoch, and takes down what daemon and loader used.
 func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed uint64) (t taken, err error) {
-	var before, after mounted.Usage
-	if m != nil {
-		if before, err = m.Usage(); err != nil {
-			return t, err
-		}
-	}
 	var idle loader.Use
 	if r.Blind {
 		idle = atRest()
 	}
 	watch := loader.Watch()
-	t.Epoch, err = r.Loader.Epoch(ctx, loader.Job{Dir: dir, Files: r.list(), Seed: seed, Compute: r.Compute, Warm: min(warmest, len(r.files)/8)})
+	t.daemon, err = m.Spent(func() (err error) {
+		t.Epoch, err = r.Loader.Epoch(ctx, loader.Job{Dir: dir, Files: r.list(), Seed: seed, Compute: r.Compute, Warm: min(warmest, len(r.files)/8)})
+		return err
+	})
 	if err != nil {
 		return t, err
-	}
-	if m != nil {
-		if after, err = m.Usage(); err != nil {
-			return t, err
-		}
-		t.daemon = mounted.Usage{CPU: after.CPU - before.CPU, Read: after.Read - before.Read, Resident: after.Resident}
 	}
 	used := t.daemon.CPU
 	if _, here := r.Loader.(loader.Builtin); !here {
@@ -318,13 +309,7 @@ func (r *runner) mounted(ctx context.Context, fresh bool, do func(*mounted.Mount
 	if err != nil {
 		return err
 	}
-	err = do(m)
-	if err != nil && ctx.Err() == nil {
-		if gone := m.Gone(); gone != nil {
-			err = gone // which is why all else failed
-		}
-	}
-	return errors.Join(err, m.Close())
+	return m.Use(ctx, do)
 }
 
 func (r *runner) mount(ctx context.Context, fresh bool) (*mounted.Mount, error) {

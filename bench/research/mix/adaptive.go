@@ -46,7 +46,7 @@ const (
 
 // adapt measures it.
 func (s *settings) adapt(ctx context.Context, store, format string, bandwidth int64) (_ *adapting, err error) {
-	names, err := list(store, s.program)
+	names, err := list(ctx, store, s.program)
 	if err != nil {
 		return nil, err
 	}
@@ -103,61 +103,60 @@ func (a *adapting) String() string {
 // watch mounts with the daemon's cache and reads at random, each time from the
 // disk. It returns the samples of each second. each is called when one begins.
 func (s *settings) watch(ctx context.Context, store string, names []string, mix string, seconds int, each func(second int) error) (rates []float64, err error) {
-	m, err := mounted.Open(ctx, s.program, store, "--no-background", "--cache", "daemon", "--cache-bytes", "1M", "--mix", mix)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	ctx, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer func() { cancel(); group.Wait() }()
-	var read atomic.Int64
-	failed := make(chan error, 16)
-	decode := loader.Pass{Workers: 1}
-	for w := range 4 {
-		group.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(w), 1))
-			for ctx.Err() == nil {
-				name := filepath.Join(m.Dir, pixels, names[random.IntN(len(names))])
-				if _, err := decode.Run(ctx, []string{name}); err != nil {
-					if ctx.Err() == nil {
-						failed <- err
+	options := []string{"--cache", "daemon", "--cache-bytes", "1M", "--mix", mix}
+	err = mounted.With(ctx, s.program, store, options, func(m *mounted.Mount) error {
+		ctx, cancel := context.WithCancel(ctx)
+		var group sync.WaitGroup
+		defer func() { cancel(); group.Wait() }()
+		var read atomic.Int64
+		failed := make(chan error, 16)
+		decode := loader.Pass{Workers: 1}
+		for w := range 4 {
+			group.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(w), 1))
+				for ctx.Err() == nil {
+					name := filepath.Join(m.Dir, pixels, names[random.IntN(len(names))])
+					if _, err := decode.Run(ctx, []string{name}); err != nil {
+						if ctx.Err() == nil {
+							failed <- err
+						}
+						return
 					}
+					read.Add(1)
+				}
+			})
+		}
+		// The dataset is small; a large one would not stay in the page cache.
+		group.Go(func() {
+			for ctx.Err() == nil {
+				if err := loader.Forget(store); err != nil {
+					failed <- err
 					return
 				}
-				read.Add(1)
+				time.Sleep(100 * time.Millisecond)
 			}
 		})
-	}
-	// The dataset is small; a large one would not stay in the page cache.
-	group.Go(func() {
-		for ctx.Err() == nil {
-			if err := loader.Forget(store); err != nil {
-				failed <- err
-				return
+		before := read.Load()
+		for second := range seconds {
+			if each != nil {
+				if err := each(second); err != nil {
+					return err
+				}
 			}
-			time.Sleep(100 * time.Millisecond)
+			select {
+			case <-time.After(time.Second):
+			case err := <-failed:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			now := read.Load()
+			rates = append(rates, float64(now-before))
+			before = now
 		}
+		return nil
 	})
-	before := read.Load()
-	for second := range seconds {
-		if each != nil {
-			if err := each(second); err != nil {
-				return nil, err
-			}
-		}
-		select {
-		case <-time.After(time.Second):
-		case err := <-failed:
-			return nil, err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		now := read.Load()
-		rates = append(rates, float64(now-before))
-		before = now
-	}
-	return rates, nil
+	return rates, err
 }
 
 // takeCore occupies the first core with the highest ordinary priority until it is told

@@ -66,7 +66,7 @@ func (s *settings) cell(ctx context.Context, store, format string, bandwidth int
 	view, share := report.First()
 	c.View, c.Chosen, c.Costs = view, int(math.Round(share*(mixer.Ratios-1))), report.Pairs[0].Costs
 
-	names, err := list(store, s.program)
+	names, err := list(ctx, store, s.program)
 	if err != nil {
 		return nil, err
 	}
@@ -98,38 +98,34 @@ func (s *settings) cell(ctx context.Context, store, format string, bandwidth int
 
 // pass reads files of a view once, cold.
 func (s *settings) pass(ctx context.Context, store, view string, share float64, files []string) (rate float64, err error) {
-	m, err := mounted.Open(ctx, s.program, store, "--no-background", "--mix", fmt.Sprint(share))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	if err := loader.Forget(store); err != nil {
-		return 0, err
-	}
-	paths := make([]string, len(files))
-	for i, f := range files {
-		paths[i] = filepath.Join(m.Dir, view, f)
-	}
-	result, err := loader.Pass{Decode: loader.Decoder(codecs.Default(transcode.Limits{}))}.Run(ctx, paths)
-	return result.Rate(), err
+	err = mounted.With(ctx, s.program, store, []string{"--mix", fmt.Sprint(share)}, func(m *mounted.Mount) error {
+		if err := loader.Forget(store); err != nil {
+			return err
+		}
+		paths := make([]string, len(files))
+		for i, f := range files {
+			paths[i] = filepath.Join(m.Dir, view, f)
+		}
+		result, err := loader.Pass{Decode: loader.Decoder(codecs.Default(transcode.Limits{}))}.Run(ctx, paths)
+		rate = result.Rate()
+		return err
+	})
+	return rate, err
 }
 
 // list lists the samples by the names that all views resolve.
-func list(store, program string) (names []string, err error) {
+func list(ctx context.Context, store, program string) (names []string, err error) {
 	pictures := codecs.Default(transcode.Limits{})
-	m, err := mounted.Open(context.Background(), program, store, "--no-background")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	root := filepath.Join(m.Dir, transcode.Original)
-	err = filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !pictures.IsSample(name) {
+	err = mounted.With(ctx, program, store, nil, func(m *mounted.Mount) error {
+		root := filepath.Join(m.Dir, transcode.Original)
+		return filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || !pictures.IsSample(name) {
+				return err
+			}
+			name, err = filepath.Rel(root, name)
+			names = append(names, name)
 			return err
-		}
-		name, err = filepath.Rel(root, name)
-		names = append(names, name)
-		return err
+		})
 	})
 	return names, err
 }

@@ -101,13 +101,8 @@ func (e *env) limit(bytesPerSecond int64) error {
 }
 
 // mount mounts and hands the mount over, and unmounts.
-func (e *env) mount(ctx context.Context, source string, options []string, use func(m *mounted.Mount) error) (err error) {
-	m, err := mounted.Open(ctx, e.program, source, append([]string{"--no-background"}, options...)...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	return use(m)
+func (e *env) mount(ctx context.Context, source string, options []string, use func(m *mounted.Mount) error) error {
+	return mounted.With(ctx, e.program, source, options, use)
 }
 
 // pipefs runs a command of pipefs.

@@ -271,15 +271,11 @@ func (e *env) epoch(ctx context.Context, w way, compute loader.Compute, seed uin
 		if err := loader.Forget(w.store); err != nil {
 			return err
 		}
-		before, err := m.Usage()
-		if err != nil {
+		daemon, err := m.Spent(func() (err error) {
+			got, err = (loader.Builtin{}).Epoch(ctx, loader.Job{Dir: filepath.Join(m.Dir, w.view), Seed: seed, Compute: compute})
 			return err
-		}
-		if got, err = (loader.Builtin{}).Epoch(ctx, loader.Job{Dir: filepath.Join(m.Dir, w.view), Seed: seed, Compute: compute}); err != nil {
-			return err
-		}
-		after, err := m.Usage()
-		disk, cpu = float64(after.Read-before.Read), got.CPU+after.CPU-before.CPU
+		})
+		disk, cpu = float64(daemon.Read), got.CPU+daemon.CPU
 		return err
 	})
 	return got, disk, cpu, err

@@ -309,20 +309,12 @@ func (e *env) passOf(ctx context.Context, store, view string, files int, decodin
 		if err := loader.Forget(store); err != nil {
 			return err
 		}
-		before, err := m.Usage()
-		if err != nil {
-			return err
-		}
 		p := loader.Pass{}
 		if decoding {
 			p.Decode = decode()
 		}
-		r, err = p.Run(ctx, names[:min(files, len(names))])
-		if err != nil {
-			return err
-		}
-		after, err := m.Usage()
-		disk = float64(after.Read - before.Read)
+		daemon, err := m.Spent(func() (err error) { r, err = p.Run(ctx, names[:min(files, len(names))]); return err })
+		disk = float64(daemon.Read)
 		return err
 	})
 	return r, disk, err
