@@ -65,7 +65,7 @@ func (s *settings) newEnv() (_ *env, err error) {
 			return nil, err
 		}
 	}
-	e.group, e.groupErr = enter(e.work)
+	e.group, e.groupErr = throttle.Enter(e.work, throttle.Limits{})
 	return e, os.Mkdir(e.used, 0o755)
 }
 

@@ -34,7 +34,20 @@ type item struct {
 	// name is for -only, and takes about so many seconds at a scale of 1.
 	name    string
 	seconds float64
-	run     func(ctx context.Context, e *env) (*result, error)
+	run     experiment
+}
+
+type experiment func(ctx context.Context, e *env) (*result, error)
+
+// slowDisk is an experiment that slows the disk down: it is not begun where that is
+// not possible.
+func slowDisk(run experiment) experiment {
+	return func(ctx context.Context, e *env) (*result, error) {
+		if e.group == nil {
+			return nil, e.limit(1)
+		}
+		return run(ctx, e)
+	}
 }
 
 // part is how the parts are called together: "Figures 12, 13".
@@ -107,6 +120,14 @@ func (r *result) value(name string, v float64) {
 		r.Values = map[string]float64{}
 	}
 	r.Values[name] = v
+}
+
+// on adds what was measured on.
+func (r *result) on(what string) {
+	if r.Setup != "" {
+		what = r.Setup + "; " + what
+	}
+	r.Setup = what
 }
 
 func (r *result) note(format string, args ...any) {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -36,7 +35,7 @@ func l3Items() []*item {
 			paper: "l3", parts: []string{"Table 1"}, title: "accuracy with lossless and lossy formats",
 			says:    "Six of seven models lose by JPEG and lossy WebP of quality 75; PNG loses nothing.",
 			differs: "no models are trained. What is lossless decodes to the same pixels, and so trains to the same accuracy; that is what is checked. How far the lossy ones are from them is told as MS-SSIM.",
-			name:    "l3-table1", seconds: 10, run: l3Lossless,
+			name:    "l3-table1", seconds: 10, run: withPillow(l3Lossless),
 		},
 		{
 			paper: "l3", parts: []string{"Table 2", "Table 3"}, title: "models, data sets, and quality factors of equal accuracy",
@@ -46,19 +45,19 @@ func l3Items() []*item {
 			paper: "l3", parts: []string{"Table 4"}, title: "size over raw size",
 			says:    "L3 is 6 to 9 % of the pixels larger than PNG, and 9 to 30 % larger than lossless WebP.",
 			differs: "generated photographs instead of the paper's data sets; the random and the black picture are made as the paper says. `make bench-l3` has more codecs and real photographs: docs/benchmarks.md.",
-			name:    "l3-table4", seconds: 30, run: l3Sizes,
+			name:    "l3-table4", seconds: 30, run: withPillow(l3Sizes),
 		},
 		{
 			paper: "l3", parts: []string{"Figure 7"}, title: "(a) loading and decoding, lossless formats",
 			says:    "L3 prepares data 5.67, 9.29 and 15.71 times as fast as PNG at HD, FHD and UHD, and 2.41, 3.25 and 4.51 times as fast as WebP. (b) 1.71 times PNG from end to end.",
 			differs: "one thread of a processor decodes all formats, where the paper decodes L3 on an A100 and the others on 96 cores; files are read from the disk first, nothing cached. (b) takes GPUs and is not reproduced. HD is 1280×720 here, 1080×720 there.",
-			name:    "l3-figure7", seconds: 90, run: l3Preparation,
+			name:    "l3-figure7", seconds: 90, run: withPillow(l3Preparation),
 		},
 		{
 			paper: "l3", parts: []string{"Figure 8"}, title: "quality factor against data preparation, lossy formats",
 			says:    "WebP is slower than L3 at every quality; JPEG, decoded by the A100's JPEG engine, is faster than L3 below some quality.",
 			differs: "one thread of a processor decodes all of them; there is no JPEG engine.",
-			name:    "l3-figure8", seconds: 60, run: l3Quality,
+			name:    "l3-figure8", seconds: 60, run: withPillow(l3Quality),
 		},
 		{
 			paper: "l3", parts: []string{"Figure 9", "Figure 10"}, title: "training with lossy formats, and steps of the GPU decoder",
@@ -118,12 +117,7 @@ func (w *lossless) write(ctx context.Context, p *pillow, src, dst string) (int64
 }
 
 // l3Lossless is Table 1.
-func l3Lossless(ctx context.Context, e *env) (r *result, err error) {
-	p, err := e.pillow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.close()) }()
+func l3Lossless(ctx context.Context, e *env, p *pillow) (*result, error) {
 	n := e.n(12, 3)
 	names, err := generate(ctx, filepath.Join(e.used, "png"), "png", 0, n, 768, 512)
 	if err != nil {
@@ -167,19 +161,14 @@ func l3Lossless(ctx context.Context, e *env) (r *result, err error) {
 		}
 		t.add("**ours**, "+w.name, fmt.Sprintf("%d of %d", equal, n), fmt.Sprintf("%.4f", likeness), orDash(theirs[w.name]))
 	}
-	r = &result{Setup: fmt.Sprintf("%d generated pictures of 768×512 pixels; %s", n, p.About), Tables: []table{t}}
+	r := &result{Setup: fmt.Sprintf("%d generated pictures of 768×512 pixels; %s", n, p.About), Tables: []table{t}}
 	r.Ours = fmt.Sprintf("%d of %d pictures come back from L3, in all its modes, with the same pixels.", same, 3*n)
 	r.note("A model that is given the same pixels, in the same order, trains to the same accuracy: Table 1's column of PNG is that of L3.")
 	return r, nil
 }
 
 // l3Sizes is Table 4.
-func l3Sizes(ctx context.Context, e *env) (r *result, err error) {
-	p, err := e.pillow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.close()) }()
+func l3Sizes(ctx context.Context, e *env, p *pillow) (*result, error) {
 	const width, height = 1920, 1080
 	photos, err := generate(ctx, filepath.Join(e.used, "photo"), "png", 0, e.n(3, 1), width, height)
 	if err != nil {
@@ -242,7 +231,7 @@ func l3Sizes(ctx context.Context, e *env) (r *result, err error) {
 		}
 		t.add(row...)
 	}
-	r = &result{Setup: fmt.Sprintf("%d generated photographs, one random and one black picture of %d×%d; %s", len(photos), width, height, p.About), Tables: []table{t}}
+	r := &result{Setup: fmt.Sprintf("%d generated photographs, one random and one black picture of %d×%d; %s", len(photos), width, height, p.About), Tables: []table{t}}
 	r.Ours = fmt.Sprintf("of PNG's size are v1 %.2f, v2 fast %.2f and v2 dense %.2f times; of WebP's %.2f, %.2f and %.2f.",
 		of["L3 v1"]/of["PNG"], of["L3 v2 fast"]/of["PNG"], of["L3 v2 dense"]/of["PNG"],
 		of["L3 v1"]/of["WebP"], of["L3 v2 fast"]/of["WebP"], of["L3 v2 dense"]/of["WebP"])
@@ -309,12 +298,7 @@ func decodeAll(ctx context.Context, files []string) error {
 var paperPatch = map[string]int{"HD": 64, "FHD": 64, "UHD": 128}
 
 // l3Preparation is Figure 7(a).
-func l3Preparation(ctx context.Context, e *env) (r *result, err error) {
-	p, err := e.pillow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.close()) }()
+func l3Preparation(ctx context.Context, e *env, p *pillow) (*result, error) {
 	t := table{Head: []string{"over PNG", "HD", "FHD", "UHD"}}
 	t.add("L3 on an A100 (paper)", "5.67×", "9.29×", "15.71×")
 	t.add("L3 over WebP (paper)", "2.41×", "3.25×", "4.51×")
@@ -366,24 +350,19 @@ func l3Preparation(ctx context.Context, e *env) (r *result, err error) {
 			fig.Lines = append(fig.Lines, line{Name: name, Y: rates[name]})
 		}
 	}
-	r = &result{Setup: "generated pictures, one thread; PNG, WebP and BMP by " + p.About, Tables: []table{t}, Figures: []figure{fig}}
+	r := &result{Setup: "generated pictures, one thread; PNG, WebP and BMP by " + p.About, Tables: []table{t}, Figures: []figure{fig}}
 	r.Ours = fmt.Sprintf("v2 dense is prepared %s, %s and %s as fast as PNG at HD, FHD and UHD, on one core.", fastest[0], fastest[1], fastest[2])
 	return r, nil
 }
 
 // l3Quality is Figure 8.
-func l3Quality(ctx context.Context, e *env) (r *result, err error) {
-	p, err := e.pillow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.close()) }()
+func l3Quality(ctx context.Context, e *env, p *pillow) (*result, error) {
 	qualities := []int{25, 50, 75, 90, 95, 100}
 	t := table{Head: []string{"MB/s of pixels", "quality 25", "50", "75", "90", "95", "100"}}
 	t.add("WebP, all resolutions (paper)", "below L3", "below L3", "below L3", "below L3", "below L3", "below L3")
 	t.add("JPEG, by an engine (paper)", "above L3", "–", "–", "–", "–", "below L3")
 	fig := figure{File: "l3-figure8", Title: "Quality and data preparation on one core, FHD", X: "quality", Y: "MB/s of pixels"}
-	r = &result{}
+	r := &result{}
 	for _, res := range e.resolutions() {
 		dir := filepath.Join(e.used, res.name)
 		src, err := generate(ctx, dir, "png", 0, max(1, res.n/2), res.width, res.height)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ func liquidItems() []*item {
 			paper: "liquid", parts: []string{"Figure 2"}, title: "use of processor, disk and accelerator by format",
 			says:    "PNG fills the processor and gets 24.5 % of the accelerator's rate, BMP fills the disk and gets 27.4 %; JPEG, which the GPU decodes, 69.4 %.",
 			differs: "the accelerator is a sleep, four times as fast as PNG alone can be read, which is about what the paper's PNG row says of its own; the disk is slowed down to 100 MB/s; the processor decodes JPEG.",
-			name:    "liquid-figure2", seconds: 65, run: liquidUse,
+			name:    "liquid-figure2", seconds: 65, run: slowDisk(liquidUse),
 		},
 		{
 			paper: "liquid", parts: []string{"Figure 3"}, title: "loading and decoding apart, and together, over the ratio",
@@ -48,7 +47,7 @@ func liquidItems() []*item {
 			paper: "liquid", parts: []string{"Figure 7"}, title: "training from end to end",
 			says:    "PNG: 1.58, 2.02 and 1.07 times in the mean of the models, 3.24 for the fastest model and 1.35 at most for the slowest; JPEG: 1.14, 1.25 and about 1 times.",
 			differs: "the accelerator is a sleep, at three speeds; the disk is slowed down to 100 MB/s; the loader is built in and decodes on two cores.",
-			name:    "liquid-figure7", seconds: 105, run: liquidTraining,
+			name:    "liquid-figure7", seconds: 105, run: slowDisk(liquidTraining),
 		},
 		{
 			paper: "liquid", parts: []string{"Table 1", "Table 2"}, title: "machines, models and data sets",
@@ -263,22 +262,37 @@ type way struct {
 	share             float64
 }
 
-// epoch is a cold epoch with an accelerator, and what client and daemon used
-// together.
-func (e *env) epoch(ctx context.Context, w way, compute loader.Compute, seed uint64) (got loader.Epoch, disk, cpu float64, err error) {
-	options := []string{"--mix", fmt.Sprint(w.share)}
-	err = e.mount(ctx, w.store, options, func(m *mounted.Mount) error {
-		if err := loader.Forget(w.store); err != nil {
-			return err
+// used is what cold epochs took, one a round: samples/s, and the shares of the time that
+// the accelerator computed, of the processors that client and daemon used together,
+// and of what a disk of liquidSpeed gives.
+type used struct{ rates, goodput, cpu, disk []float64 }
+
+// epochs reads cold epochs with an accelerator; all ways take turns.
+func (e *env) epochs(ctx context.Context, rounds, seed int, compute loader.Compute, ways ...way) ([]used, error) {
+	all := make([]used, len(ways))
+	for round := range rounds {
+		for i, w := range ways {
+			err := e.mount(ctx, w.store, []string{"--mix", fmt.Sprint(w.share)}, func(m *mounted.Mount) error {
+				if err := loader.Forget(w.store); err != nil {
+					return err
+				}
+				var got loader.Epoch
+				daemon, err := m.Spent(func() (err error) {
+					got, err = (loader.Builtin{}).Epoch(ctx, loader.Job{Dir: filepath.Join(m.Dir, w.view), Seed: uint64(seed + round), Compute: compute})
+					return err
+				})
+				u := &all[i]
+				u.rates, u.goodput = append(u.rates, got.Rate), append(u.goodput, got.Utilisation)
+				u.cpu = append(u.cpu, (got.CPU+daemon.CPU)/got.Seconds/float64(runtime.NumCPU()))
+				u.disk = append(u.disk, float64(daemon.Read)/got.Seconds/liquidSpeed)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
 		}
-		daemon, err := m.Spent(func() (err error) {
-			got, err = (loader.Builtin{}).Epoch(ctx, loader.Job{Dir: filepath.Join(m.Dir, w.view), Seed: seed, Compute: compute})
-			return err
-		})
-		disk, cpu = float64(daemon.Read), got.CPU+daemon.CPU
-		return err
-	})
-	return got, disk, cpu, err
+	}
+	return all, nil
 }
 
 // computeAt is an accelerator that takes so many samples a second.
@@ -289,9 +303,6 @@ func computeAt(rate float64) loader.Compute {
 
 // liquidUse is Figure 2.
 func liquidUse(ctx context.Context, e *env) (*result, error) {
-	if e.group == nil {
-		return nil, e.limit(1)
-	}
 	stores, n, err := e.liquidStores(ctx)
 	if err != nil {
 		return nil, err
@@ -303,29 +314,15 @@ func liquidUse(ctx context.Context, e *env) (*result, error) {
 		{"PNG", stores["png"], transcode.Original, 0}, {"raw pixels (PPM)", stores["png"], "ppm", 1},
 		{"JPEG", stores["jpg"], transcode.Original, 0}, {"half PNG, half raw", stores["png"], "ppm", 0.5},
 	}
-	var alone []float64
 	rounds := e.n(4, 2)
-	for i := range rounds {
-		got, _, _, err := e.epoch(ctx, ways[0], loader.Compute{}, uint64(i))
-		if err != nil {
-			return nil, err
-		}
-		alone = append(alone, got.Rate)
+	alone, err := e.epochs(ctx, rounds, 0, loader.Compute{}, ways[0])
+	if err != nil {
+		return nil, err
 	}
-	ideal := 4 * stats.Median(alone)
-	type used struct{ goodput, cpu, disk []float64 }
-	all := make([]used, len(ways))
-	for i := range rounds {
-		for w := range ways {
-			got, disk, cpu, err := e.epoch(ctx, ways[w], computeAt(ideal), uint64(i))
-			if err != nil {
-				return nil, err
-			}
-			u := &all[w]
-			u.goodput = append(u.goodput, got.Utilisation)
-			u.cpu = append(u.cpu, cpu/got.Seconds/float64(runtime.NumCPU()))
-			u.disk = append(u.disk, disk/got.Seconds/liquidSpeed)
-		}
+	ideal := 4 * stats.Median(alone[0].rates)
+	all, err := e.epochs(ctx, rounds, 0, computeAt(ideal), ways...)
+	if err != nil {
+		return nil, err
 	}
 	t := table{Head: []string{"", "processor", "disk", "accelerator"}}
 	t.add("PNG (paper)", "100 %", "–", "24.5 %")
@@ -345,9 +342,6 @@ func liquidUse(ctx context.Context, e *env) (*result, error) {
 
 // liquidTraining is Figure 7.
 func liquidTraining(ctx context.Context, e *env) (*result, error) {
-	if e.group == nil {
-		return nil, e.limit(1)
-	}
 	stores, n, err := e.liquidStores(ctx)
 	if err != nil {
 		return nil, err
@@ -369,27 +363,17 @@ func liquidTraining(ctx context.Context, e *env) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		ways := []way{files, {"raw", stores[format], "ppm", 1}, {"mix", stores[format], mixView, share}}
-		var alone []float64
-		for i := range rounds {
-			got, _, _, err := e.epoch(ctx, files, loader.Compute{}, uint64(i))
+		alone, err := e.epochs(ctx, rounds, 0, loader.Compute{}, files)
+		if err != nil {
+			return nil, err
+		}
+		for _, speed := range []float64{0.75, 1.5, 4} {
+			compute := stats.Median(alone[0].rates) * speed
+			got, err := e.epochs(ctx, rounds, 0, computeAt(compute), files, way{"raw", stores[format], "ppm", 1}, way{"mix", stores[format], mixView, share})
 			if err != nil {
 				return nil, err
 			}
-			alone = append(alone, got.Rate)
-		}
-		for _, speed := range []float64{0.75, 1.5, 4} {
-			compute := stats.Median(alone) * speed
-			rates := make([][]float64, len(ways))
-			for i := range rounds {
-				for w := range ways {
-					got, _, _, err := e.epoch(ctx, ways[w], computeAt(compute), uint64(i))
-					if err != nil {
-						return nil, err
-					}
-					rates[w] = append(rates[w], got.Rate)
-				}
-			}
+			rates := [][]float64{got[0].rates, got[1].rates, got[2].rates}
 			raw, mix := stats.Paired(rates[1], rates[0]), stats.Paired(rates[2], rates[0])
 			name := strings.ToUpper(format)
 			if format == "jpg" {
@@ -411,20 +395,19 @@ const mixView = transcode.Stored + "-ppm"
 
 // bestShare tries some ratios, without an accelerator; 0 are the files themselves.
 func (e *env) bestShare(ctx context.Context, store string) (float64, error) {
-	shares := []float64{0, 0.2, 0.4, 0.5, 0.6, 0.8}
-	rates := make([][]float64, len(shares))
-	for i := range e.n(2, 1) {
-		for s, share := range shares {
-			got, _, _, err := e.epoch(ctx, way{"mix", store, mixView, share}, loader.Compute{}, uint64(100+i))
-			if err != nil {
-				return 0, err
-			}
-			rates[s] = append(rates[s], got.Rate)
+	var ways []way
+	for _, share := range []float64{0, 0.2, 0.4, 0.5, 0.6, 0.8} {
+		ways = append(ways, way{"mix", store, mixView, share})
+	}
+	all, err := e.epochs(ctx, e.n(2, 1), 100, loader.Compute{}, ways...)
+	if err != nil {
+		return 0, err
+	}
+	best := 0
+	for i := range all {
+		if stats.Median(all[i].rates) > stats.Median(all[best].rates) {
+			best = i
 		}
 	}
-	medians := make([]float64, len(shares))
-	for s := range rates {
-		medians[s] = stats.Median(rates[s])
-	}
-	return shares[slices.Index(medians, slices.Max(medians))], nil
+	return ways[best].share, nil
 }

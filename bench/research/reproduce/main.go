@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/bench/views"
 )
 
 // settings are the flags.
@@ -125,7 +127,7 @@ func (s *settings) reproduce(ctx context.Context) error {
 
 // kept is the file of results.
 type kept struct {
-	Machine machine            `json:"machine"`
+	Machine views.Machine      `json:"machine"`
 	Results map[string]*result `json:"results"` // by name
 }
 
@@ -167,7 +169,9 @@ func (s *settings) measure(ctx context.Context, chosen []*item, k *kept) (err er
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
 	e.kept = k
-	k.Machine = thisMachine()
+	if k.Machine, err = views.ThisMachine(e.work); err != nil {
+		return err
+	}
 	version, err := exec.CommandContext(ctx, e.program, "version").Output()
 	if err != nil {
 		return fmt.Errorf("%s version: %w: `make build` builds it", e.program, err)

@@ -50,6 +50,18 @@ func (e *env) pillow(ctx context.Context) (_ *pillow, err error) {
 	return p, nil
 }
 
+// withPillow is an experiment that uses Pillow.
+func withPillow(run func(ctx context.Context, e *env, p *pillow) (*result, error)) experiment {
+	return func(ctx context.Context, e *env) (r *result, err error) {
+		p, err := e.pillow(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, p.close()) }()
+		return run(ctx, e, p)
+	}
+}
+
 type pillowAnswer struct {
 	Bytes   int64
 	Seconds float64

@@ -389,14 +389,13 @@ func prestoConcatenation(ctx context.Context, e *env) (*result, error) {
 			return nil, err
 		}
 		add(set+", slow disk", slow)
-		r.Setup += what + "; "
+		r.on(what)
 	}
 	fast, _, err := e.all(ctx, "CV")
 	if err != nil {
 		return nil, err
 	}
 	add("CV, disk as it is", fast)
-	r.Setup = strings.TrimSuffix(r.Setup, "; ")
 	r.Tables = []table{t}
 	r.Ours = "concatenation gains, in times: " + strings.Join(outcome, "; ") + "."
 	return r, nil
@@ -421,10 +420,10 @@ func prestoCaches(ctx context.Context, e *env) (*result, error) {
 		}
 		t.add("**ours**, "+set, withInterval(system), withInterval(application), size)
 		r.Ours += fmt.Sprintf("%s: %.1f and %.1f times; ", set, system.Median, application.Median)
-		r.Setup += what + "; "
+		r.on(what)
 	}
 	r.Ours = strings.TrimSuffix(r.Ours, "; ") + ", by the system's and by the application's cache."
-	r.Setup, r.Tables = strings.TrimSuffix(r.Setup, "; "), []table{t}
+	r.Tables = []table{t}
 	return r, nil
 }
 
@@ -464,9 +463,9 @@ func prestoAll(ctx context.Context, e *env) (*result, error) {
 		t.add(append(bytes, "")...)
 		fig.Lines = append(fig.Lines, l)
 		best = append(best, set+": "+winner)
-		r.Setup += what + "; "
+		r.on(what)
 	}
-	r.Setup, r.Tables, r.Figures = strings.TrimSuffix(r.Setup, "; "), []table{t}, []figure{fig}
+	r.Tables, r.Figures = []table{t}, []figure{fig}
 	r.Ours = "the fastest from the disk: " + strings.Join(best, ", ") + " (the paper: resized)."
 	return r, nil
 }
@@ -494,9 +493,9 @@ func prestoCaching(ctx context.Context, e *env) (*result, error) {
 			}
 		}
 		t.add(cells...)
-		r.Setup += what + "; "
+		r.on(what)
 	}
-	r.Setup, r.Tables = strings.TrimSuffix(r.Setup, "; "), []table{t}
+	r.Tables = []table{t}
 	r.Ours = fmt.Sprintf("a cache gains at most %.1f times where samples are still to be decoded, and up to %.1f times for the last strategy.", low, high)
 	return r, nil
 }

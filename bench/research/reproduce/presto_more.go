@@ -193,7 +193,7 @@ func prestoCompression(ctx context.Context, e *env) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Setup += what + "; "
+		r.on(what)
 		for i := range p.Rows {
 			x := &p.Rows[i]
 			plain := row(p, x.Split.Name)
@@ -208,7 +208,7 @@ func prestoCompression(ctx context.Context, e *env) (*result, error) {
 			}
 		}
 	}
-	r.Setup, r.Tables = strings.TrimSuffix(r.Setup, "; "), []table{t}
+	r.Tables = []table{t}
 	r.Ours = fmt.Sprintf("the most that compression gains is %.2f times (%s).", best, where)
 	return r, nil
 }

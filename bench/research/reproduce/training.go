@@ -249,9 +249,6 @@ func pixelsOf(file []byte) (*transcode.Pixels, error) {
 
 // pcrTraining is Figure 15.
 func pcrTraining(ctx context.Context, e *env) (*result, error) {
-	if e.group == nil {
-		return nil, e.limit(1)
-	}
 	n := e.n(160, 20)
 	times := max(3, 240/n) // enough for some batches
 	store, err := e.packed(ctx, n, times, 1, "figure15")
