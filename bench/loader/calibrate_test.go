@@ -28,6 +28,7 @@ func pillow(t *testing.T, code string, args ...string) string {
 
 func TestCalibrate(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel()
 	pillow(t, "")
 	dir, names := tree(t, 12)
 	for i, name := range names {

@@ -38,6 +38,7 @@ func torch(t *testing.T, workers, batch int) *Torch {
 
 func TestTorch(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel()
 	dir, names := tree(t, 24)
 	root := "at the root \xff.jpg" // and not UTF-8
 	if err := os.Link(filepath.Join(dir, names[0]), filepath.Join(dir, root)); err != nil {
@@ -100,6 +101,7 @@ func TestTorch(t *testing.T) {
 // and beside pictures that are no arrays.
 func TestTorchArrays(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel()
 	dir, names := tree(t, 8)
 	registry := codecs.Default(transcode.Limits{})
 	l := torch(t, 0, 3)
@@ -156,13 +158,19 @@ func TestTorchArrays(t *testing.T) {
 // epoch to be read all the same.
 func TestTorchIsGone(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel()
 	dir, names := tree(t, 4)
 	l := torch(t, 1, 2)
 	if _, err := l.running.messages.Write([]byte("its last words\n")); err != nil {
 		t.Fatal(err)
 	}
 	p := l.running.cmd.Process
-	time.AfterFunc(200*time.Millisecond, func() { _ = p.Kill() })
+	go func() {
+		for len(members(p.Pid)) < 2 && t.Context().Err() == nil { // its worker is there
+			time.Sleep(5 * time.Millisecond)
+		}
+		_ = p.Kill()
+	}()
 	_, err := l.Epoch(t.Context(), Job{Dir: dir, Files: names, Compute: Compute{Time: time.Hour, Batch: 2}})
 	if err == nil || !strings.Contains(err.Error(), "killed") || !strings.Contains(err.Error(), "its last words") {
 		t.Errorf("%v", err)
@@ -178,6 +186,7 @@ func TestTorchIsGone(t *testing.T) {
 // TestTorchEnds wants the end of a context to be prompt, and to leave no process.
 func TestTorchEnds(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel()
 	dir, names := tree(t, 8)
 	l := torch(t, 2, 2)
 	pid := l.running.cmd.Process.Pid
@@ -197,14 +206,25 @@ func TestTorchEnds(t *testing.T) {
 // which cannot tidy up. The program is this test.
 func TestTorchDiesWithUs(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel()
 	const dirEnv = "PIPEFS_TEST_TORCH_DIR"
 	if dir := os.Getenv(dirEnv); dir != "" {
-		l := torch(t, 2, 2)
+		l := torch(t, 2, 1)
 		write(t, filepath.Join(dir, "group"), fmt.Append(nil, l.running.cmd.Process.Pid, "\n"))
 		_, err := l.Epoch(t.Context(), Job{Dir: dir, Compute: Compute{Time: time.Hour, Batch: 2}})
 		t.Fatalf("it should have been killed: %v", err)
 	}
-	dir, _ := tree(t, 8)
+	dir := t.TempDir()
+	// Who opens these waits for a writer: here both workers do.
+	pictures := []string{filepath.Join(dir, "class/1.jpg"), filepath.Join(dir, "class/2.jpg")}
+	if err := os.Mkdir(filepath.Dir(pictures[0]), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range pictures {
+		if err := unix.Mkfifo(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestTorchDiesWithUs$")
 	cmd.Env = append(os.Environ(), dirEnv+"="+dir)
 	var messages tail
@@ -213,33 +233,43 @@ func TestTorchDiesWithUs(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = cmd.Wait() }()
 	var group int
-	for range 600 {
+	until(t, func() bool {
 		b, _ := os.ReadFile(filepath.Join(dir, "group"))
-		if _, err := fmt.Sscanln(string(b), &group); err == nil && len(members(group)) == 3 {
-			break
+		_, err := fmt.Sscanln(string(b), &group)
+		return err == nil && len(members(group)) == 3
+	}, func() string {
+		return fmt.Sprintf("%d processes where an interpreter and two workers should be\n%s", len(members(group)), messages.lines(20))
+	})
+	for _, name := range pictures {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		defer f.Close()
 	}
-	if n := len(members(group)); n != 3 {
-		t.Fatalf("%d processes where an interpreter and two workers should be\n%s", n, messages.lines(20))
-	}
-	time.Sleep(300 * time.Millisecond) // until the workers have said whom they die with
 	if err := cmd.Process.Signal(unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait()
-	for range 40 {
-		if len(members(group)) == 0 {
-			return
+	until(t, func() bool { return len(members(group)) == 0 }, func() string {
+		_ = unix.Kill(-group, unix.SIGKILL)
+		return "processes are left"
+	})
+}
+
+// until waits for a condition.
+func until(t *testing.T, met func() bool, otherwise func() string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !met(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(otherwise())
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
-	t.Errorf("%d processes are left", len(members(group)))
-	_ = unix.Kill(-group, unix.SIGKILL)
 }
 
 func TestFindTorch(t *testing.T) {
+	t.Parallel()
 	_, err := FindTorch(t.Context(), "/bin/no-such-python")
 	if err == nil || !strings.Contains(err.Error(), "/bin/no-such-python: not there") {
 		t.Errorf("%v", err)

@@ -97,9 +97,9 @@ func below(t *testing.T, m *Mount, view, source string, files []string) (names [
 	return names
 }
 
-// hold checks that something takes as many seconds as a limit allows. Never less,
-// but for what may come at once after a pause; and not much more, in one of a few
-// tries, unless there is other work to be done as well.
+// hold checks that something takes as many seconds as a limit allows: never less, but
+// for what may come at once after a pause; and less than twice as much in one of a few
+// tries, since the machine may be busy, unless there is other work to be done as well.
 func hold(t *testing.T, seconds float64, more bool, run func() time.Duration) {
 	t.Helper()
 	var took []float64
@@ -109,7 +109,7 @@ func hold(t *testing.T, seconds float64, more bool, run func() time.Duration) {
 		if s < seconds*0.9 {
 			t.Fatalf("took %.2f s; the limit allows %.2f", s, seconds)
 		}
-		if more || s < seconds*1.2 {
+		if more || s < seconds*2 {
 			t.Logf("took %.2f s of %.2f", s, seconds)
 			return
 		}

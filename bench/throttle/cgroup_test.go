@@ -88,10 +88,6 @@ func TestVersion2(t *testing.T) {
 			}
 		}
 	}
-	write(t, filepath.Join(dir, "memory.peak"), "12345\n")
-	if peak, err := g.Peak(); peak != 12345 || err != nil {
-		t.Error(peak, err)
-	}
 	if g.Reads() != "cgroup v2, io.max" || g.Memory() != "cgroup v2, memory.max" {
 		t.Error(g.Reads(), g.Memory())
 	}

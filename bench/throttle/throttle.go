@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -162,23 +161,6 @@ func (g *Group) Set(l Limits) error {
 		g.now.Memory = l.Memory
 	}
 	return nil
-}
-
-// Limits are those that are set.
-func (g *Group) Limits() Limits { return g.now }
-
-// Peak is the most memory that the group has had at once, in bytes, page cache
-// included.
-func (g *Group) Peak() (int64, error) {
-	if g.memory == nil {
-		return 0, g.noMemory
-	}
-	name := map[bool]string{false: "memory.max_usage_in_bytes", true: "memory.peak"}[g.memory.v2]
-	b, err := os.ReadFile(filepath.Join(g.memory.dir, name))
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
 }
 
 // Close leaves the group and removes it. What still runs in it goes where this
