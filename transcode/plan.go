@@ -162,6 +162,37 @@ func (p Plan) Key() string {
 	return strings.Join(words, "-") + "@" + strings.Join(ids, ",")
 }
 
+// Makes reports whether a plan of this registry can have that key: it knows the steps, and
+// their implementations are the same.
+func (r *Registry) Makes(key string) bool {
+	if key == Original {
+		return true
+	}
+	steps, made, _ := strings.Cut(key, "@")
+	words, ids := strings.Split(steps, "-"), strings.Split(made, ",")
+	if len(words) != len(ids) {
+		return false
+	}
+	for i, word := range words {
+		word = strings.TrimSuffix(word, "~")
+		kind := r.kinds[word]
+		if kind == nil {
+			kind = r.kinds[strings.TrimRight(word, "0123456789")]
+		}
+		switch {
+		case kind == nil:
+			return false
+		case kind == r.decode:
+			if !slices.ContainsFunc(r.decoders, func(d Decoder) bool { return d.ID() == ids[i] }) {
+				return false
+			}
+		case kind.ID != ids[i]:
+			return false
+		}
+	}
+	return true
+}
+
 // SplitKey is the key of the representation that serves every argument of k.
 func SplitKey(k *Kind) string { return k.Name + "@" + k.ID }
 

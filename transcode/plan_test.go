@@ -341,6 +341,9 @@ func TestKeys(t *testing.T) {
 					t.Errorf("%s and %s have the key %s", before, what, plan.Key())
 				}
 				seen[plan.Key()] = what
+				if !r.Makes(plan.Key()) || r.Makes(plan.Key()+"0") {
+					t.Errorf("%s: %s is not told from that of another implementation", what, plan.Key())
+				}
 			}
 		}
 	}

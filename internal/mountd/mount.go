@@ -96,6 +96,9 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, err
 	}
 	m.close = append(m.close, m.producer.Close)
+	if o.Overlay != nil {
+		m.close = append(m.close, reclaim(o.Overlay, m.producer))
+	}
 	if !c.Keep.NoBackground {
 		m.producer.Prepare()
 	}

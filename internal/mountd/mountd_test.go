@@ -123,6 +123,37 @@ func TestMountReadStop(t *testing.T) {
 	}
 }
 
+// What was kept of a sample that is gone does not count against the limit once the dataset
+// is mounted again.
+func TestReclaims(t *testing.T) {
+	c := setUp(t)
+	m := start(t, c)
+	if _, err := os.ReadFile(filepath.Join(c.Dir, "resize16-png", "a.png")); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if kept := m.producer.Stats().OverlayBytes; kept == 0 {
+		t.Fatal("nothing was kept")
+	}
+	if err := os.Remove(filepath.Join(c.Source, "a.png")); err != nil {
+		t.Fatal(err)
+	}
+	m = start(t, c)
+	for deadline := time.Now().Add(time.Minute); m.producer.Stats().OverlayBytes > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("what was kept of a file that is gone stays")
+		}
+	}
+	if s := m.producer.Stats(); s.ReclaimedBytes == 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := m.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // gone checks that neither a mount nor a socket is left.
 func gone(t *testing.T, dir string, m *Mount) {
 	t.Helper()

@@ -58,6 +58,7 @@ func (m *Mount) counters() []control.Counter {
 		{Group: "background", Name: "samples looked at", Value: p.Background.Seen},
 		{Group: "background", Name: "samples prepared", Value: p.Background.Prepared},
 		{Group: "background", Name: "kept on disk", Value: p.OverlayBytes, Unit: control.Bytes},
+		{Group: "background", Name: "given back of samples that changed or went", Value: p.ReclaimedBytes, Unit: control.Bytes},
 		{Group: "background", Name: "full", Value: flag(p.Background.Full), Unit: control.YesNo},
 		{Group: "bugs", Name: "panics", Value: p.Panics + int64(f.Panics)},
 	}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -112,6 +113,19 @@ func (p *Server) keeps(plan transcode.Plan) bool {
 		return true
 	}
 	return plan.Shrinks()
+}
+
+// Current reports whether what the overlay keeps of a version of a sample under a key can
+// still be asked for. A sample that cannot be looked at may come back.
+func (p *Server) Current(path string, src store.Identity, key string) bool {
+	if !p.o.Registry.Makes(key) {
+		return false
+	}
+	a, err := p.Stat(path)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	return store.Identity(a.Identity) == src
 }
 
 // keep puts a result into the overlay. Failing to is no error of the sample: it is

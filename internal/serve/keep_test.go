@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/store/vfs/faultfs"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // faultyOverlay is an overlay whose packs are full after one result, on a file system
@@ -89,6 +91,57 @@ func TestReadersDoNotWaitForTheDisk(t *testing.T) {
 				t.Errorf("%d kept, %d not", s.Kept, s.Unkept)
 			}
 		})
+	}
+}
+
+// TestOutdatedIsReclaimed: of a sample that changed, of one that is gone and of another
+// implementation nothing is left, and everything else is.
+func TestOutdatedIsReclaimed(t *testing.T) {
+	root := writeDataset(t)
+	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 0)
+	defer overlay.Close()
+	type kept struct {
+		file File
+		key  string
+	}
+	var all []kept
+	f := newFixture(t, root, func(o *Options) { o.Overlay = overlay })
+	for i, name := range []string{"a.jpg", "b.jpg", "c.png"} {
+		v := view(t, "resize64-png")
+		file := f.file(t, name)
+		if _, err := f.read(Key(i), file, v); err != nil {
+			t.Fatal(err)
+		}
+		j, err := f.job(file, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, kept{file, j.plan.Key()})
+	}
+	f.Close()
+	older := kept{all[1].file, "resize32-png@resize0,png1"}
+	if err := overlay.Put("b.jpg", store.Identity(older.file.Identity), transcode.Info{}, older.key, transcode.Split{Data: make([]byte, 10_000)}); err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.ReadFile(filepath.Join(root, "b.jpg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(root, "a.jpg"), other, 0o644), os.Remove(filepath.Join(root, "c.png"))); err != nil {
+		t.Fatal(err)
+	}
+	f = newFixture(t, root, func(o *Options) { o.Overlay = overlay })
+	before := overlay.Bytes()
+	if err := overlay.Reclaim(t.Context(), f.Current); err != nil {
+		t.Fatal(err)
+	}
+	for i, k := range append(all, older) {
+		if has := overlay.Has(k.file.Path, store.Identity(k.file.Identity), k.key); has != (i == 1) {
+			t.Errorf("%s as %s: there is %v", k.file.Path, k.key, has)
+		}
+	}
+	if s := f.Stats(); s.OverlayBytes >= before-10_000 || s.ReclaimedBytes < 10_000 {
+		t.Errorf("%d bytes before, %d now, %d reclaimed", before, s.OverlayBytes, s.ReclaimedBytes)
 	}
 }
 

@@ -29,6 +29,8 @@ type Stats struct {
 	FetchedBytes int64 `json:"fetched_bytes"`
 	// OverlayBytes is what is kept on disk.
 	OverlayBytes int64 `json:"overlay_bytes"`
+	// ReclaimedBytes were given back of it: nothing can ask for them any more.
+	ReclaimedBytes int64 `json:"reclaimed_bytes"`
 
 	// Refused are the directories that views refused.
 	Refused []*Refusal `json:"refused,omitempty"`
@@ -77,7 +79,7 @@ func (p *Server) Stats() Stats {
 		s.Background.View = *view
 	}
 	if p.o.Overlay != nil {
-		s.OverlayBytes = p.o.Overlay.Bytes()
+		s.OverlayBytes, s.ReclaimedBytes = p.o.Overlay.Bytes(), p.o.Overlay.Reclaimed()
 	}
 	return s
 }
