@@ -84,7 +84,7 @@ func BenchmarkDaemonCacheHits(b *testing.B) {
 	}
 }
 
-// BenchmarkDaemonCacheRaw is that for raw pixels, which is what such a cache is for:
+// BenchmarkDaemonCacheRaw is that for pixels, which is what such a cache is for:
 // pictures of 500×375 in ppm/, against the same files on disk.
 func BenchmarkDaemonCacheRaw(b *testing.B) {
 	dataset := testmount.Generate(b, "-samples", "25", "-copies", "16", "-width", "500", "-height", "375", "-png-every", "0")

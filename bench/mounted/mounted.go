@@ -108,7 +108,7 @@ func With(ctx context.Context, program, source string, options []string, use fun
 	return m.Use(ctx, use)
 }
 
-// run runs pipefs. When ctx ends it is told to end, and undoes what it has begun.
+// run runs pipefs. When ctx ends it is told to end, and cleans up.
 func (m *Mount) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, m.program, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }

@@ -73,14 +73,14 @@ func crowded(all ...Turns) string {
 }
 
 // Enough is how many rounds of epochs of so many samples and seconds a conclusion takes,
-// with a fifth to spare.
+// and a fifth more.
 func Enough(samples int, seconds float64) int {
-	const spare = 1.2
+	const margin = 1.2
 	if samples <= 0 || seconds <= 0 {
 		return leastRounds
 	}
 	rounds := max(leastSeconds/seconds, min(leastSamples/float64(samples), ample/seconds))
-	return max(leastRounds, int(math.Ceil(spare*rounds)))
+	return max(leastRounds, int(math.Ceil(margin*rounds)))
 }
 
 // few: too little was measured.

@@ -36,9 +36,9 @@ func (m meter) end() cost {
 	return cost{seconds, loader.OwnCPU() - m.cpu, loader.OwnDisk() - m.disk}
 }
 
-// settle writes back what is dirty in the file system of a directory, so that all of
+// writeBack writes back what is dirty in the file system of a directory, so that all of
 // it can be dropped.
-func settle(dir string) error {
+func writeBack(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

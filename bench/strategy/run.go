@@ -40,7 +40,7 @@ func run(ctx context.Context, c Config, check visit) (report *Report, err error)
 		}
 	}()
 	c.Progress("looking at the samples")
-	if err := settle(c.Root); err != nil {
+	if err := writeBack(c.Root); err != nil {
 		return nil, err
 	}
 	if r.task, err = survey(ctx, &r.Config); err != nil {

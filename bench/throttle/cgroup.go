@@ -163,7 +163,7 @@ func (s system) enter(h hierarchy, c controller) (*node, error) {
 	if h.v2 {
 		parent = h.root
 	}
-	sweep(parent)
+	removeStale(parent)
 	for {
 		n.dir = filepath.Join(parent, fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), numbers.Add(1)))
 		err := os.Mkdir(n.dir, 0o755)
@@ -185,9 +185,9 @@ func move(dir string, pid int) error {
 	return set(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
 }
 
-// sweep removes what runs that were killed have left. A group that something still
+// removeStale removes what runs that were killed have left. A group that something still
 // runs in cannot be removed.
-func sweep(parent string) {
+func removeStale(parent string) {
 	entries, _ := os.ReadDir(parent)
 	for _, e := range entries {
 		id, ours := strings.CutPrefix(e.Name(), prefix)
@@ -197,7 +197,7 @@ func sweep(parent string) {
 			continue
 		}
 		dir := filepath.Join(parent, e.Name())
-		sweep(dir)
+		removeStale(dir)
 		_ = unix.Rmdir(dir)
 	}
 }

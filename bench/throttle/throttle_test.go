@@ -253,7 +253,7 @@ func TestStale(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		sweep(parent)
+		removeStale(parent)
 		for name, want := range names {
 			if _, err := os.Stat(filepath.Join(parent, name)); (err == nil) != want {
 				t.Errorf("%s: %v", name, err)

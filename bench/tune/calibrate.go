@@ -13,7 +13,7 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// calibrate chooses the samples to measure, and stores them in full.
+// calibrate chooses the samples to measure, and materializes them.
 func (t *tuner) calibrate(ctx context.Context, stored float64) (err error) {
 	t.Progress("looking at the samples")
 	o, err := t.Open()
@@ -54,9 +54,9 @@ func (t *tuner) calibrate(ctx context.Context, stored float64) (err error) {
 		if err != nil {
 			return err
 		}
-		t.rawSize += r.Size
+		t.materialized += r.Size
 	}
-	t.report.RawBytes = t.rawSize / int64(len(t.files)) * int64(t.all)
+	t.report.Materialized = t.materialized / int64(len(t.files)) * int64(t.all)
 	return nil
 }
 
@@ -77,7 +77,7 @@ func count(ctx context.Context, o Opened, dir string) (n int, err error) {
 	return n, err
 }
 
-// choose takes the samples that are stored in full.
+// choose takes the samples that are materialized.
 func (t *tuner) choose(ctx context.Context, o Opened, v transcode.Pipeline, dir string) error {
 	return walk(ctx, o, dir, func(name string) error {
 		a, err := o.Stat(name)

@@ -17,7 +17,7 @@ import (
 type Row struct {
 	View    string  `json:"view"`
 	Encoded string  `json:"encoded"` // what the rest of the mix is made from
-	Share   float64 `json:"share"`   // stored in full, 0 to 1
+	Share   float64 `json:"share"`   // materialized, 0 to 1
 	// Load and Decode are the predicted rates, samples/s, of a mix; Decode is
 	// infinite where there is nothing to decode.
 	Load   float64 `json:"load,omitempty"`
@@ -102,14 +102,14 @@ func (p *Pair) best() *Row {
 	return &Row{View: r.View, Encoded: r.Encoded, Share: r.Share}
 }
 
-// ByLoader reports whether the loader decodes what is not stored in full.
+// ByLoader reports whether the loader decodes what is not materialized.
 func (p *Pair) ByLoader() bool { return strings.HasPrefix(p.View, transcode.Stored+"-") }
 
 // Report is all that was measured.
 type Report struct {
-	Samples  int   `json:"samples"`   // of the store
-	RawBytes int64 `json:"raw_bytes"` // that all of them take in full
-	Memory   int64 `json:"memory"`    // bytes that the page cache can hold, about
+	Samples      int   `json:"samples"`            // of the store
+	Materialized int64 `json:"materialized_bytes"` // that all of them take if they are
+	Memory       int64 `json:"memory"`             // bytes that the page cache can hold, about
 	// Assumed says for which loaders the views are.
 	Assumed string `json:"assumed,omitempty"`
 	// Rebuilt says that the originals of the store are rebuilt when they are first read,
@@ -198,7 +198,7 @@ func (r *Report) bestPair(view string) (best *Pair) {
 }
 
 // First is the mix that is fastest for first reads, of those that were measured side by
-// side: its view and share. The originals are one in which nothing is stored in full.
+// side: its view and share. The originals are one in which nothing is materialized.
 func (r *Report) First() (view string, share float64) {
 	best := 0.0
 	for i := range r.Views {

@@ -75,7 +75,7 @@ func TestBestPair(t *testing.T) {
 	}
 }
 
-// TestFirst: the originals are the mix of the loader with nothing in full.
+// TestFirst: the originals are the mix of the loader with nothing materialized.
 func TestFirst(t *testing.T) {
 	row := func(view, encoded string, share, rate float64) Row {
 		return Row{View: view, Encoded: encoded, Share: share, Rates: []float64{rate}}

@@ -71,17 +71,17 @@ const mostRounds = 12
 // tuner is a run of Run.
 type tuner struct {
 	Config
-	all     int          // samples of the store
-	files   []serve.File // of the calibration, shuffled
-	rawSize int64        // bytes in full, of all calibration samples
-	random  *rand.Rand
-	before  map[string]float64 // shares that are stored, by spec
-	there   bool               // the originals of the calibration samples can be had
-	report  Report
+	all          int          // samples of the store
+	files        []serve.File // of the calibration, shuffled
+	materialized int64        // bytes of all calibration samples
+	random       *rand.Rand
+	before       map[string]float64 // shares that are stored, by spec
+	there        bool               // the originals of the calibration samples can be had
+	report       Report
 }
 
 // errNothing: there is nothing to choose from.
-var errNothing = errors.New("no sample of the store has pixels that can be stored in full")
+var errNothing = errors.New("no sample of the store has pixels that can be materialized")
 
 // Run measures. It leaves the fractions of the store as they were, also after an
 // error.
@@ -139,7 +139,7 @@ func (t *tuner) restore(before map[string]float64) error {
 // most is the highest ratio that the budget has room for.
 func (t *tuner) most() int {
 	most := mixer.Ratios - 1
-	for t.MaxBytes > 0 && most > 0 && mixer.ShareOf(most)*float64(t.report.RawBytes) > float64(t.MaxBytes) {
+	for t.MaxBytes > 0 && most > 0 && mixer.ShareOf(most)*float64(t.report.Materialized) > float64(t.MaxBytes) {
 		most--
 	}
 	return most
@@ -175,7 +175,7 @@ func (t *tuner) pairs(ctx context.Context) error {
 	return t.pair(ctx, t.View, "l3", costs)
 }
 
-// ofStored is the view that shows what is stored in full, and the originals beside.
+// ofStored is the view that shows what is materialized, and the originals beside.
 func ofStored(view string) string { return transcode.Stored + "-" + view }
 
 // pair finds the best mix of a view with an encoded representation.
@@ -190,7 +190,7 @@ func (t *tuner) pair(ctx context.Context, view, encoded string, costs mixer.Cost
 		}
 		for round := range t.Rounds {
 			for _, i := range ratios {
-				t.Progress(fmt.Sprintf("measuring %s with %d of %d in full, round %d of %d", view, i, mixer.Ratios-1, round+1, t.Rounds))
+				t.Progress(fmt.Sprintf("measuring %s with %.0f %% materialized, round %d of %d", view, 100*mixer.ShareOf(i), round+1, t.Rounds))
 				if err := t.measure(ctx, rows[i], t.passLength(costs, rows[i].Share), false); err != nil {
 					return nil, err
 				}
@@ -255,7 +255,7 @@ func (t *tuner) compare(ctx context.Context) error {
 	others := t.Others
 	if t.there {
 		others = append([]string{transcode.Original}, others...)
-		// Without anything in full, those are the originals.
+		// With nothing materialized, those are the originals.
 		if byLoader := t.report.bestPair(ofStored(t.View)); byLoader.Best > 0 {
 			views = append(views, byLoader.best())
 		}

@@ -54,7 +54,7 @@ func tuneCommand(env *environ) *command {
 	return &command{
 		name: "tune", args: "STORE", min: 1, max: 1,
 		brief: "find the mix of raw pixels and encoded files that loads fastest here",
-		about: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch reads. What fits in memory is measured a second time, as later epochs read it, and that decides. The loader is one of pipefs that decodes as Pillow does. What is not stored in full is decoded by the mount (bmp/) or by the loader (stored-bmp/): both are measured.\n" +
+		about: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch reads. What fits in memory is measured a second time, as later epochs read it, and that decides. The loader is one of pipefs that decodes as Pillow does. What is not materialized is decoded by the mount (bmp/) or by the loader (stored-bmp/): both are measured.\n" +
 			"Run it on the machine, and under the limits, of the training.",
 		examples: []example{
 			{"pipefs tune /data/in.store", "measure, and print what was found"},
@@ -66,7 +66,7 @@ func tuneCommand(env *environ) *command {
 			{name: "apply", set: intoBool(&c.apply), help: "store what won (pipefs materialize), and have MNT/auto lead to it"},
 			{name: "allow", arg: "resize,scan", set: intoList(&c.allow), help: "also compare views whose pixels are not those of the originals. May be repeated"},
 			{name: "l3", set: intoBool(&c.l3), help: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
-			{name: "mix-format", arg: "bmp|ppm", def: c.format, set: intoChoice(&c.format, "bmp", "ppm"), help: "how pixels are stored in full"},
+			{name: "mix-format", arg: "bmp|ppm", def: c.format, set: intoChoice(&c.format, "bmp", "ppm"), help: "how pixels are materialized"},
 			readerOption(&c.reader),
 			{name: "max-bytes", arg: "SIZE", def: "what the disk has room for", set: intoSize(&c.maxBytes, 1), help: "how much the mix may take on disk"},
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset, for originals that the store cannot give back"},
@@ -223,7 +223,7 @@ func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program strin
 		if won.Encoded == "l3" {
 			left := c.maxBytes
 			if left > 0 {
-				left = max(1, left-int64(won.Share*float64(r.RawBytes)))
+				left = max(1, left-int64(won.Share*float64(r.Materialized)))
 			}
 			if err := materializeApart(ctx, program, c, "l3", 1, left); err != nil {
 				return err
@@ -243,9 +243,9 @@ func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program strin
 
 func printTuning(w io.Writer, r *tune.Report) {
 	for _, p := range r.Pairs {
-		fmt.Fprintf(w, "Raw pixels and %s, %s/: loading takes %s raw and %s encoded, decoding %s a sample\n",
+		fmt.Fprintf(w, "Raw pixels and %s, %s/: loading takes %s materialized and %s encoded, decoding %s a sample\n",
 			namedPair(&p), p.View, formatMillis(p.Costs.LoadRaw), formatMillis(p.Costs.LoadEncoded), formatMillis(p.Costs.Decode))
-		t := newTable(w, "raw", "on disk", "loading/s", "decoding/s", "predicted/s", "measured/s", "CPU a sample")
+		t := newTable(w, "materialized", "on disk", "loading/s", "decoding/s", "predicted/s", "measured/s", "CPU a sample")
 		for i := range p.Rows {
 			row := &p.Rows[i]
 			measured, cpu := "", ""
@@ -255,7 +255,7 @@ func printTuning(w io.Writer, r *tune.Report) {
 					measured += " *"
 				}
 			}
-			t.AppendRow(table.Row{fmt.Sprintf("%.0f %%", 100*row.Share), formatSize(int64(row.Share * float64(r.RawBytes))),
+			t.AppendRow(table.Row{fmt.Sprintf("%.0f %%", 100*row.Share), formatSize(int64(row.Share * float64(r.Materialized))),
 				formatRate(row.Load), formatRate(row.Decode), formatRate(row.Predicted()), measured, cpu})
 		}
 		alignRight(t, 7)
@@ -266,7 +266,7 @@ func printTuning(w io.Writer, r *tune.Report) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "Side by side, in samples/s; the page cache has room for %s, of which half is counted on\n", formatSize(r.Memory))
-	t := newTable(w, "view", "raw", "bytes", "first epoch", "later epochs", "CPU a sample, first")
+	t := newTable(w, "view", "materialized", "bytes", "first epoch", "later epochs", "CPU a sample, first")
 	for i := range r.Views {
 		row := &r.Views[i]
 		mark, mix := "", ""
@@ -318,7 +318,7 @@ func tuningVerdict(r *tune.Report) string {
 		s = fmt.Sprintf("%s/ is %.2f times as fast as original/%s", won.View, gain, epochs)
 	}
 	if won.Encoded != "" {
-		s += fmt.Sprintf(", and takes %s on disk", formatSize(int64(won.Share*float64(r.RawBytes))))
+		s += fmt.Sprintf(", and takes %s on disk", formatSize(int64(won.Share*float64(r.Materialized))))
 		if won.Encoded == "l3" {
 			s += " beside L3 of all samples"
 		}

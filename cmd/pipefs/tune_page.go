@@ -28,7 +28,7 @@ func tuningPage(c *tuneConfig, r *tune.Report) (*views.Report, []page.Section, e
 	}
 	side := page.Section{
 		Title: "Side by side",
-		Table: &page.Table{Head: []page.Head{{Name: "View", Words: true}, {Name: "Stored in full", Words: true}, {Name: "Bytes", Unit: "all samples"}, {Name: "First epoch", Unit: "samples/s"}, {Name: "Later epochs", Unit: "samples/s"}}},
+		Table: &page.Table{Head: []page.Head{{Name: "View", Words: true}, {Name: "Materialized", Words: true}, {Name: "Bytes", Unit: "all samples"}, {Name: "First epoch", Unit: "samples/s"}, {Name: "Later epochs", Unit: "samples/s"}}},
 	}
 	for i := range r.Views {
 		row := &r.Views[i]
@@ -56,8 +56,8 @@ func ratioSection(p *tune.Pair) page.Section {
 	title := "Raw pixels and " + namedPair(p)
 	return page.Section{
 		Title:   title,
-		Lead:    fmt.Sprintf("Best with %.0f %% in full.", 100*p.Rows[p.Best].Share),
-		Text:    []string{fmt.Sprintf("Loading takes %s raw and %s encoded, decoding %s a sample.", formatMillis(p.Costs.LoadRaw), formatMillis(p.Costs.LoadEncoded), formatMillis(p.Costs.Decode))},
-		Figures: []*chart.Figure{chart.Curves(title, "% in full", "samples/s, first epoch", predicted, measured)},
+		Lead:    fmt.Sprintf("Best with %.0f %% materialized.", 100*p.Rows[p.Best].Share),
+		Text:    []string{fmt.Sprintf("Loading takes %s materialized and %s encoded, decoding %s a sample.", formatMillis(p.Costs.LoadRaw), formatMillis(p.Costs.LoadEncoded), formatMillis(p.Costs.Decode))},
+		Figures: []*chart.Figure{chart.Curves(title, "% materialized", "samples/s, first epoch", predicted, measured)},
 	}
 }

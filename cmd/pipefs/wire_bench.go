@@ -111,7 +111,7 @@ func (b *bench) find() error {
 	for _, glob := range b.c.roles.Masks {
 		b.options = append(b.options, "--masks", glob)
 	}
-	var mixed []string // views of what is stored in full
+	var mixed []string // views of what is materialized
 	for _, spec := range mountd.MixFormats {
 		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.store != nil && s.store.Fraction(whole) != nil {
 			mixed = append(mixed, spec)
@@ -345,7 +345,7 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 }
 
 // compared are the views that are compared if none are named: of each line the first
-// that the loader reads. Mixed are views of what a store has in full.
+// that the loader reads. Mixed are views that a store has materialized.
 func compared(registry *transcode.Registry, r reading, mixed []string) []string {
 	lines := [][]string{{transcode.Original}, {"bmp-own", "bmp"}, {"resize256-bmp-own", "resize256-bmp", "resize256-jpeg90-own", "resize256-jpeg90"}}
 	for _, v := range mixed {

@@ -39,7 +39,7 @@ type adapting struct {
 // mount's time is cut.
 const (
 	fixedSeconds = 4
-	settle       = 10 // before the other load begins
+	warmUp       = 10 // before the other load begins
 	adjust       = 5  // what it may take to get used to it
 	judged       = 8
 )
@@ -50,7 +50,7 @@ func (s *settings) adapt(ctx context.Context, store, format string, bandwidth in
 	if err != nil {
 		return nil, err
 	}
-	a := &adapting{Format: format, Bandwidth: bandwidth, Began: settle}
+	a := &adapting{Format: format, Bandwidth: bandwidth, Began: warmUp}
 	// The shares take turns, forth and back.
 	for _, beside := range []bool{false, true} {
 		to := &a.Alone
@@ -79,8 +79,8 @@ func (s *settings) adapt(ctx context.Context, store, format string, bandwidth in
 		}
 	}
 	var stop func() error
-	a.Seconds, err = s.watch(ctx, store, names, "adaptive", settle+adjust+judged, func(second int) (err error) {
-		if second == settle {
+	a.Seconds, err = s.watch(ctx, store, names, "adaptive", warmUp+adjust+judged, func(second int) (err error) {
+		if second == warmUp {
 			stop, err = takeCore(ctx)
 		}
 		return err
@@ -94,7 +94,7 @@ func (s *settings) adapt(ctx context.Context, store, format string, bandwidth in
 // String tells the outcome.
 func (a *adapting) String() string {
 	best := func(v [mixer.Ratios]float64) float64 { return slices.Max(v[:]) }
-	before, after := stats.Median(a.Seconds[settle/2:settle]), stats.Median(a.Seconds[settle+adjust:])
+	before, after := stats.Median(a.Seconds[warmUp/2:warmUp]), stats.Median(a.Seconds[warmUp+adjust:])
 	c := cell{Bandwidth: a.Bandwidth}
 	return fmt.Sprintf("%s, %s, adaptive: %.0f samples/s before and %.0f from 5 s after a core was taken; the best fixed shares have %.0f and %.0f: %.2f and %.2f",
 		a.Format, c.speed(), before, after, best(a.Alone), best(a.Beside), before/best(a.Alone), after/best(a.Beside))

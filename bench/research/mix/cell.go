@@ -21,7 +21,7 @@ import (
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
-// pixels is the view of pixels in full.
+// pixels is the view that is materialized.
 const pixels = "ppm"
 
 // cell is one format at one speed of the disk.
@@ -143,8 +143,8 @@ func (c *cell) judge() {
 			c.Best = i
 		}
 	}
-	singles := map[string][]float64{"all raw": c.Rates[mixer.Ratios-1], "all decoded here": c.Decoded, "originals": c.Original}
-	for _, name := range []string{"all raw", "all decoded here", "originals"} {
+	singles := map[string][]float64{"all materialized": c.Rates[mixer.Ratios-1], "all decoded here": c.Decoded, "originals": c.Original}
+	for _, name := range []string{"all materialized", "all decoded here", "originals"} {
 		if c.Single == "" || stats.Median(half(singles[name], 0)) > stats.Median(half(singles[c.Single], 0)) {
 			c.Single = name
 		}

@@ -1,4 +1,4 @@
-// Command mix measures mixes of raw pixels and encoded files at several speeds of
+// Command mix measures mixes of materialized pixels and encoded files at several speeds of
 // the disk: all eleven ratios, the one that `pipefs tune` chooses, and the formats
 // on their own. It draws Figures 3 and 6 of Liquid (APSys 2023) with what it found.
 //

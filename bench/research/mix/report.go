@@ -27,7 +27,7 @@ func (c *cell) speed() string {
 }
 
 func (c *cell) summary() string {
-	return fmt.Sprintf("%s, %s: tune chose %s with %d of 10 raw, best was %d; %.2f of the best, %.2f of %s, %.2f of the originals",
+	return fmt.Sprintf("%s, %s: tune chose %s with %d of 10 materialized, best was %d; %.2f of the best, %.2f of %s, %.2f of the originals",
 		c.Format, c.speed(), c.View, c.Chosen, c.Best, c.ToBest.Median, c.ToSingle.Median, c.Single, c.ToOriginal.Median)
 }
 
@@ -35,7 +35,7 @@ func (c *cell) summary() string {
 func (r *results) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; disk slowed down by %s.\n\n", r.Settings, r.Disk)
-	b.WriteString("| source | disk | originals/s | decoded by the mount/s | all raw/s | tune chose | its rate/s | best ratio | to the best | best single | to it | to the originals |\n")
+	b.WriteString("| source | disk | originals/s | decoded by the mount/s | all materialized/s | tune chose | its rate/s | best ratio | to the best | best single | to it | to the originals |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for i := range r.Cells {
 		c := &r.Cells[i]
@@ -74,7 +74,7 @@ func (r *results) draw(dir string) error {
 		cells := byFormat[format]
 		var apart, together []chart.Series
 		var names []string
-		bars := []chart.Series{{Name: "originals"}, {Name: "decoded by the mount"}, {Name: "all raw"}, {Name: "mix, as tune chose"}}
+		bars := []chart.Series{{Name: "originals"}, {Name: "decoded by the mount"}, {Name: "all materialized"}, {Name: "mix, as tune chose"}}
 		for i, c := range cells {
 			load, decode, rate := chart.Series{Name: "loading, " + c.speed(), X: shares}, chart.Series{Name: "decoding", X: shares[:mixer.Ratios-1]}, chart.Series{Name: c.speed(), X: shares}
 			for j, share := range shares {
@@ -95,7 +95,7 @@ func (r *results) draw(dir string) error {
 			}
 		}
 		file := func(name string) string { return filepath.Join(dir, fmt.Sprintf("mix-%s-%s.svg", format, name)) }
-		title := strings.ToUpper(format) + " and raw pixels"
+		title := strings.ToUpper(format) + " and materialized pixels"
 		errs = append(errs,
 			chart.Curves(title+": loading and decoding apart", "share materialized", "samples/s", apart...).Save(file("apart")),
 			chart.Curves(title+": through the mount", "share materialized", "samples/s", together...).Save(file("together")),

@@ -143,9 +143,9 @@ func liquidRatios(ctx context.Context, e *env) (*result, error) {
 	if c == nil {
 		return nil, errors.New("mix.json has nothing of PNG: run `make bench-mix` again, or remove it")
 	}
-	t := table{Head: []string{"share raw"}}
+	t := table{Head: []string{"share materialized"}}
 	load, decode, rate := []string{"**ours**, loading alone, samples/s"}, []string{"**ours**, decoding alone"}, []string{"**ours**, together, measured"}
-	fig := figure{File: "liquid-figure3", Title: "PNG and raw pixels, disk of " + c.speed(), X: "share raw", Y: "samples/s",
+	fig := figure{File: "liquid-figure3", Title: "PNG and raw pixels, disk of " + c.speed(), X: "share materialized", Y: "samples/s",
 		Lines: []line{{Name: "loading alone"}, {Name: "decoding alone"}, {Name: "together, measured"}}}
 	for i := range mixer.Ratios {
 		share := mixer.ShareOf(i)
@@ -176,7 +176,7 @@ func liquidRatios(ctx context.Context, e *env) (*result, error) {
 	ends := max(stats.Median(c.Rates[0]), stats.Median(c.Rates[mixer.Ratios-1]))
 	return &result{
 		Setup: m.setup(), Tables: []table{t}, Figures: []figure{fig},
-		Ours: fmt.Sprintf("with a disk of %s, %d %% raw pixels are best (the paper: 20 %%), %.2f times the better of all encoded and all raw.",
+		Ours: fmt.Sprintf("with a disk of %s, %d %% materialized pixels are best (the paper: 20 %%), %.2f times the better of all encoded and all materialized.",
 			c.speed(), 10*best, stats.Median(c.Rates[best])/ends),
 	}, nil
 }
@@ -198,7 +198,7 @@ func liquidPreparation(ctx context.Context, e *env) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := table{Head: []string{"", "disk", "share raw", "over the files themselves", "the files, samples/s", "the mix, samples/s"}}
+	t := table{Head: []string{"", "disk", "share materialized", "over the files themselves", "the files, samples/s", "the mix, samples/s"}}
 	t.add("PNG, T4 and V100 (paper)", "4 NVMe", "70 %", "3.05×", "–", "–")
 	t.add("PNG, RTX3090 (paper)", "2 NVMe", "30 %", "2.25×", "–", "–")
 	t.add("JPEG, T4 (paper)", "4 NVMe", "40 %", "1.54×", "–", "–")
@@ -231,7 +231,7 @@ func liquidPreparation(ctx context.Context, e *env) (*result, error) {
 const liquidSpeed = 100e6
 
 // liquidStores makes stores of the same pictures as PNG and as JPEG, all of which
-// are stored raw, too.
+// are materialized, too.
 func (e *env) liquidStores(ctx context.Context) (map[string]string, int, error) {
 	n := e.n(240, 24)
 	if e.stores != nil {
@@ -311,8 +311,8 @@ func liquidUse(ctx context.Context, e *env) (*result, error) {
 		return nil, err
 	}
 	ways := []way{
-		{"PNG", stores["png"], transcode.Original, 0}, {"raw pixels (PPM)", stores["png"], "ppm", 1},
-		{"JPEG", stores["jpg"], transcode.Original, 0}, {"half PNG, half raw", stores["png"], "ppm", 0.5},
+		{"PNG", stores["png"], transcode.Original, 0}, {"materialized pixels (PPM)", stores["png"], "ppm", 1},
+		{"JPEG", stores["jpg"], transcode.Original, 0}, {"half PNG, half materialized", stores["png"], "ppm", 0.5},
 	}
 	rounds := e.n(4, 2)
 	alone, err := e.epochs(ctx, rounds, 0, loader.Compute{}, ways[0])
@@ -334,7 +334,7 @@ func liquidUse(ctx context.Context, e *env) (*result, error) {
 		t.add("**ours**, "+ways[w].name, percent(all[w].cpu), percent(all[w].disk), percent(all[w].goodput))
 	}
 	r.Tables = []table{t}
-	r.Ours = fmt.Sprintf("PNG uses %s of the processor, raw pixels %s of the disk; the accelerator computes %s of the time with PNG, %s with raw pixels, %s with JPEG and %s with half of each.",
+	r.Ours = fmt.Sprintf("PNG uses %s of the processor, materialized pixels %s of the disk; the accelerator computes %s of the time with PNG, %s with raw pixels, %s with JPEG and %s with half of each.",
 		percent(all[0].cpu), percent(all[1].disk), percent(all[0].goodput), percent(all[1].goodput), percent(all[2].goodput), percent(all[3].goodput))
 	r.note("The disk's share is what the daemon had read in the time, over what the cgroup allows: bursts and read-ahead can take it over 100 %%.")
 	return r, nil
@@ -349,7 +349,7 @@ func liquidTraining(ctx context.Context, e *env) (*result, error) {
 	if err := e.limit(liquidSpeed); err != nil {
 		return nil, err
 	}
-	t := table{Head: []string{"", "accelerator", "share raw", "files, samples/s", "all raw over files", "mix over files"}}
+	t := table{Head: []string{"", "accelerator", "share materialized", "files, samples/s", "all materialized over files", "mix over files"}}
 	t.add("PNG, in the mean of models on T4, V100, RTX3090 (paper)", "–", "70, 70, 30 %", "–", "–", "1.58×, 2.02×, 1.07×")
 	t.add("PNG, the fastest model (paper)", "–", "70, 70, 30 %", "–", "–", "2.64×, 3.24×, 1.22×")
 	t.add("PNG, the slowest model (paper)", "–", "–", "–", "–", "1.35× at most")
@@ -369,7 +369,7 @@ func liquidTraining(ctx context.Context, e *env) (*result, error) {
 		}
 		for _, speed := range []float64{0.75, 1.5, 4} {
 			compute := stats.Median(alone[0].rates) * speed
-			got, err := e.epochs(ctx, rounds, 0, computeAt(compute), files, way{"raw", stores[format], "ppm", 1}, way{"mix", stores[format], mixView, share})
+			got, err := e.epochs(ctx, rounds, 0, computeAt(compute), files, way{"materialized", stores[format], "ppm", 1}, way{"mix", stores[format], mixView, share})
 			if err != nil {
 				return nil, err
 			}
@@ -390,7 +390,7 @@ func liquidTraining(ctx context.Context, e *env) (*result, error) {
 	return r, nil
 }
 
-// mixView is the mix as Liquid has it: what is not raw the loader decodes.
+// mixView is the mix as Liquid has it: the loader decodes what is not materialized.
 const mixView = transcode.Stored + "-ppm"
 
 // bestShare tries some ratios, without an accelerator; 0 are the files themselves.

@@ -72,13 +72,13 @@ def train(x, y, classes, epochs, batch, seed, each=None):
     model = net(classes)
     optimiser = torch.optim.Adam(model.parameters(), 2e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 6e-3, epochs=epochs, steps_per_epoch=-(-len(y) // batch))
-    spare = x.shape[-1] - CROP + 1
+    room = x.shape[-1] - CROP + 1
     if each:
         each(0, model)
     for epoch in range(epochs):
         model.train()
         for at in torch.randperm(len(y)).split(batch):
-            y0, x0 = torch.randint(spare, (2,)).tolist()
+            y0, x0 = torch.randint(room, (2,)).tolist()
             step(model, optimiser, crop(x[at], y0, x0), y[at])
             schedule.step()
         if each:
