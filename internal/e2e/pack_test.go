@@ -34,7 +34,7 @@ func TestKilledPack(t *testing.T) {
 	whole := time.Since(started)
 	views := []string{"original", "scan1", "scan5", "scan10"}
 	want := map[string]map[string][32]byte{}
-	mnt := testmount.Mount(t, env, calm)
+	mnt := mountAlone(t, env, calm, dataset)
 	for _, v := range views {
 		want[v] = hashes(t, filepath.Join(mnt, v))
 	}
@@ -68,13 +68,27 @@ func TestKilledPack(t *testing.T) {
 		if info := infoOf(t, env, dir); info.Samples != 80 || info.OtherFiles != 1 || len(info.Faults) != 0 {
 			t.Errorf("info: %+v", info)
 		}
-		mnt := testmount.Mount(t, env, dir)
+		mnt := mountAlone(t, env, dir, dataset)
 		for _, v := range views {
 			if diff := cmp.Diff(want[v], hashes(t, filepath.Join(mnt, v))); diff != "" {
 				t.Errorf("%s (-undisturbed +killed):\n%s", v, diff)
 			}
 		}
 	}
+}
+
+// mountAlone mounts a store that does not find its dataset where it was.
+func mountAlone(t *testing.T, env []string, store, dataset string) string {
+	t.Helper()
+	away := dataset + ".away"
+	if err := os.Rename(dataset, away); err != nil {
+		t.Fatal(err)
+	}
+	mnt := testmount.Mount(t, env, store)
+	if err := os.Rename(away, dataset); err != nil {
+		t.Fatal(err)
+	}
+	return mnt
 }
 
 // storeInfo is what `pipefs info --json` tells of a store.
