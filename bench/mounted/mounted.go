@@ -240,8 +240,7 @@ func (m *Mount) Close() error {
 	m.made = false
 	// What is still mounted is busy, dead, or of a daemon that was not waited for.
 	for range 16 {
-		table, err := mounts.List()
-		if _, there := mounts.At(table, m.Dir); err != nil || !there {
+		if there, err := mounts.At(m.Dir); err != nil || there == nil {
 			errs = append(errs, err)
 			break
 		}

@@ -33,19 +33,17 @@ func places(t *testing.T) (program string) {
 	}
 	t.Setenv("TMPDIR", temp)
 	t.Cleanup(func() {
-		table, err := mounts.List()
+		left, err := mounts.Within(temp)
 		if err != nil {
 			t.Error(err)
 		}
-		for _, m := range table {
-			if mounts.Inside(m.Point, temp) {
-				t.Errorf("%s is still mounted", m.Point)
-				_ = mounts.Unmount(m.Point, true)
-			}
+		for _, m := range left {
+			t.Errorf("%s is still mounted", m.Mountpoint)
+			_ = mounts.Unmount(m.Mountpoint, true)
 		}
-		left, err := filepath.Glob(filepath.Join(temp, "pipefs-bench-*"))
-		if len(left) > 0 || err != nil {
-			t.Errorf("left behind: %v, %v", left, err)
+		dirs, err := filepath.Glob(filepath.Join(temp, "pipefs-bench-*"))
+		if len(dirs) > 0 || err != nil {
+			t.Errorf("dirs behind: %v, %v", dirs, err)
 		}
 		_ = os.RemoveAll(temp)
 	})

@@ -1,7 +1,6 @@
 package throttle
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 // controller is a part of the kernel that limits something, by its names in the two
@@ -81,7 +82,7 @@ func set(name, text string) error {
 
 // system is where the kernel tells of cgroups.
 type system struct {
-	mounts string // the mount table
+	mounts []*mounts.Mount
 	self   string // the groups of this process
 }
 
@@ -93,20 +94,13 @@ type hierarchy struct {
 
 // hierarchy finds where a controller is. Each is in one version at a time.
 func (s system) hierarchy(c controller) (hierarchy, error) {
-	f, err := os.Open(s.mounts)
-	if err != nil {
-		return hierarchy{}, err
-	}
-	defer f.Close()
 	unified := ""
-	for s := bufio.NewScanner(f); s.Scan(); {
-		words := strings.Fields(s.Text())
+	for _, m := range s.mounts {
 		switch {
-		case len(words) < 4:
-		case words[2] == "cgroup" && slices.Contains(strings.Split(words[3], ","), c.v1):
-			return hierarchy{root: words[1]}, nil
-		case words[2] == "cgroup2":
-			unified = words[1]
+		case m.FSType == "cgroup" && slices.Contains(strings.Split(m.VFSOptions, ","), c.v1):
+			return hierarchy{root: m.Mountpoint}, nil
+		case m.FSType == "cgroup2":
+			unified = m.Mountpoint
 		}
 	}
 	if unified != "" {

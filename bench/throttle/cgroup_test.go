@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 func write(t *testing.T, name, text string) string {
@@ -18,14 +20,17 @@ func write(t *testing.T, name, text string) string {
 
 func TestHierarchy(t *testing.T) {
 	dir := t.TempDir()
-	both := system{mounts: write(t, filepath.Join(dir, "both"),
-		"cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\ncgroup /sys/fs/cgroup/blkio cgroup rw,relatime,blkio 0 0\ncgroup /sys/fs/cgroup/m cgroup rw,memory,pids 0 0\n")}
+	both := system{mounts: []*mounts.Mount{
+		{FSType: "cgroup2", Mountpoint: "/sys/fs/cgroup/unified", VFSOptions: "rw"},
+		{FSType: "cgroup", Mountpoint: "/sys/fs/cgroup/blkio", VFSOptions: "rw,blkio"},
+		{FSType: "cgroup", Mountpoint: "/sys/fs/cgroup/m", VFSOptions: "rw,memory,pids"},
+	}}
 	for c, want := range map[controller]string{readsController: "/sys/fs/cgroup/blkio", memoryController: "/sys/fs/cgroup/m"} {
 		if h, err := both.hierarchy(c); h != (hierarchy{root: want}) || err != nil {
 			t.Errorf("version 1 beside 2: %+v, %v", h, err)
 		}
 	}
-	two := system{mounts: write(t, filepath.Join(dir, "two"), "cgroup2 "+dir+" cgroup2 rw 0 0\n")}
+	two := system{mounts: []*mounts.Mount{{FSType: "cgroup2", Mountpoint: dir}}}
 	write(t, filepath.Join(dir, "cgroup.controllers"), "cpuset cpu io memory\n")
 	for _, c := range []controller{readsController, memoryController} {
 		if h, err := two.hierarchy(c); h != (hierarchy{dir, true}) || err != nil {
@@ -98,7 +103,7 @@ func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "cgroup.controllers"), "cpu\n")
 	s := system{
-		mounts: write(t, filepath.Join(dir, "mounts"), "cgroup2 "+dir+" cgroup2 rw 0 0\n"),
+		mounts: []*mounts.Mount{{FSType: "cgroup2", Mountpoint: dir}},
 		self:   write(t, filepath.Join(dir, "self"), "0::/\n"),
 	}
 	_, err := enter(s, dir, Limits{})

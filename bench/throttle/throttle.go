@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 // Limits are what the processes of a group may use together. 0 is no limit.
@@ -35,7 +37,11 @@ var ErrNoCgroup = errors.New("no cgroup can be used for it")
 // Enter makes a group, for reads from the disk that holds path, puts this process
 // into it, and sets limits. With none set it only has to be possible to set some.
 func Enter(path string, l Limits) (*Group, error) {
-	return enter(system{mounts: "/proc/self/mounts", self: "/proc/self/cgroup"}, path, l)
+	table, err := mounts.Within("/")
+	if err != nil {
+		return nil, err
+	}
+	return enter(system{mounts: table, self: "/proc/self/cgroup"}, path, l)
 }
 
 func enter(s system, path string, l Limits) (_ *Group, err error) {

@@ -34,14 +34,11 @@ func ThisMachine(source string) (Machine, error) {
 	if err != nil {
 		return m, err
 	}
-	table, err := mounts.List()
-	if err != nil {
-		return m, err
+	at, err := mounts.Holding(real)
+	if at != nil {
+		m.Disk = at.FSType + " on " + at.Source
 	}
-	if at, ok := mounts.Holding(table, real); ok {
-		m.Disk = at.Type + " on " + at.Source
-	}
-	return m, nil
+	return m, err
 }
 
 // valueOf reads "key : value" from a file of /proc; empty if it is not there.

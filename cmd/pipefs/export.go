@@ -112,14 +112,11 @@ func mayExportTo(c *exportConfig) error {
 			return exit.Errorf(exit.Usage, "%s lies inside %s, which an export never writes to; take a directory outside of it", c.out, dir)
 		}
 	}
-	table, err := mounts.List()
-	if err != nil {
-		return err
-	}
-	if m, ok := mounts.Holding(table, existing(c.out)); ok && m.Ours() {
+	m, err := mounts.Holding(existing(c.out))
+	if err == nil && m != nil && m.Ours() {
 		return exit.Errorf(exit.Usage, "%s lies inside a mount of pipefs, of %s, which cannot be written to; take another directory", c.out, m.Source)
 	}
-	return nil
+	return err
 }
 
 // existing is the nearest directory above a path, or the path itself, that is

@@ -159,12 +159,10 @@ func (l *leftovers) clean(dir string) {
 		l.add([]string{fmt.Sprintf("process %d: %s", pid, cmdline(pid))}, nil)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	table, err := mounts.List()
-	for _, m := range table {
-		if mounts.Below(m.Point, dir) {
-			l.add([]string{"mount " + m.Point}, nil)
-			err = errors.Join(err, mounts.Unmount(m.Point, true))
-		}
+	left, err := mounts.Within(dir)
+	for _, m := range left {
+		l.add([]string{"mount " + m.Mountpoint}, nil)
+		err = errors.Join(err, mounts.Unmount(m.Mountpoint, true))
 	}
 	l.add(nil, err)
 }
@@ -211,10 +209,9 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 
 // mounted DIR: a mount of pipefs is there.
 func cmdMounted(ts *testscript.TestScript, neg bool, args []string) {
-	table, err := mounts.List()
+	m, err := mounts.At(ts.MkAbs(args[0]))
 	ts.Check(err)
-	m, ok := mounts.At(table, ts.MkAbs(args[0]))
-	if is := ok && m.Ours(); is == neg {
+	if is := m != nil && m.Ours(); is == neg {
 		ts.Fatalf("mounted is %v", is)
 	}
 }
@@ -246,10 +243,9 @@ func cmdEnded(ts *testscript.TestScript, _ bool, args []string) {
 // gone DIR: the mount goes away.
 func cmdGone(ts *testscript.TestScript, _ bool, args []string) {
 	waitFor(ts, func() bool {
-		table, err := mounts.List()
+		m, err := mounts.At(ts.MkAbs(args[0]))
 		ts.Check(err)
-		_, ok := mounts.At(table, ts.MkAbs(args[0]))
-		return !ok
+		return m == nil
 	})
 }
 

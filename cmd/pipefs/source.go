@@ -63,10 +63,10 @@ func statSource(path string) error {
 		return fmt.Errorf("there is no dataset or store at %s", path)
 	case mounts.Dead(err):
 		how := "umount -l " + path
-		table, tableErr := mounts.List()
-		abs, absErr := filepath.Abs(path)
-		if m, ok := mounts.Holding(table, abs); tableErr == nil && absErr == nil && ok && m.Ours() {
-			how = "pipefs umount " + m.Point
+		if abs, err := filepath.Abs(path); err == nil {
+			if m, err := mounts.Holding(abs); err == nil && m != nil && m.Ours() {
+				how = "pipefs umount " + m.Mountpoint
+			}
 		}
 		return fmt.Errorf("%s lies in a mount whose daemon is gone; unmount that first: %s", path, how)
 	case err != nil:

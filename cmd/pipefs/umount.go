@@ -41,16 +41,14 @@ func umount(ctx context.Context, env *environ, path string, lazy bool) error {
 	if err != nil {
 		return exit.With(exit.Mount, err)
 	}
-	table, err := mounts.List()
-	if err != nil {
-		return err
-	}
-	at, ok := mounts.At(table, dir)
+	at, err := mounts.At(dir)
 	switch {
-	case !ok:
-		return notMounted(table, dir)
+	case err != nil:
+		return err
+	case at == nil:
+		return notMounted(dir)
 	case !at.Ours():
-		return exit.Errorf(exit.Mount, "%s is a mount of type %s, not one of pipefs; take umount for it", dir, at.Type)
+		return exit.Errorf(exit.Mount, "%s is a mount of type %s, not one of pipefs; take umount for it", dir, at.FSType)
 	}
 	if mounts.Dead(mounts.Probe(dir)) {
 		if err := mounts.Unmount(dir, true); err != nil {
@@ -93,12 +91,12 @@ func daemonOf(ctx context.Context, dir string) *control.Daemon {
 	return daemon
 }
 
-func notMounted(table []mounts.Mount, dir string) error {
+func notMounted(dir string) error {
 	if _, err := mounts.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return exit.Errorf(exit.Mount, "%s does not exist", dir)
 	}
-	if in, ok := mounts.Holding(table, dir); ok && in.Ours() {
-		return exit.Errorf(exit.Mount, "%s is not a mount, but lies inside of one: pipefs umount %s", dir, in.Point)
+	if in, err := mounts.Holding(dir); err == nil && in != nil && in.Ours() {
+		return exit.Errorf(exit.Mount, "%s is not a mount, but lies inside of one: pipefs umount %s", dir, in.Mountpoint)
 	}
 	return exit.Errorf(exit.Mount, "%s is not mounted", dir)
 }

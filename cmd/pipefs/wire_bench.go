@@ -77,11 +77,11 @@ func openBench(env *environ, c *benchConfig) (_ *bench, err error) {
 func (b *bench) find() error {
 	path := b.c.source
 	if point, err := mounts.Resolve(path); err == nil {
-		table, err := mounts.List()
+		at, err := mounts.At(point)
 		if err != nil {
 			return err
 		}
-		if at, ok := mounts.At(table, point); ok && at.Ours() {
+		if at != nil && at.Ours() {
 			if path, err = b.attach(point); err != nil {
 				return err
 			}

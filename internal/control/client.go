@@ -32,32 +32,31 @@ func Find(path string) (*Client, error) {
 	if err != nil {
 		return nil, exit.With(exit.Mount, err)
 	}
-	table, err := mounts.List()
+	at, err := mounts.Holding(real)
 	if err != nil {
 		return nil, err
 	}
-	at, ok := mounts.Holding(table, real)
-	if !ok || !at.Ours() {
+	if at == nil || !at.Ours() {
 		if _, err := mounts.Stat(real); errors.Is(err, fs.ErrNotExist) {
 			return nil, exit.Errorf(exit.Mount, "%s does not exist", path)
 		}
 		return nil, exit.Errorf(exit.Mount, "%s is not a pipefs mount, nor inside of one", path)
 	}
-	link := filepath.Join(at.Point, Link)
+	link := filepath.Join(at.Mountpoint, Link)
 	socket, err := mounts.Answer(link, mounts.Patience, func() (string, error) { return os.Readlink(link) })
 	switch {
 	case mounts.Dead(err):
-		return nil, gone(at.Point)
+		return nil, gone(at.Mountpoint)
 	case errors.Is(err, fs.ErrPermission):
 		guess, ok := socketOf(at)
 		if !ok {
-			return nil, exit.Errorf(exit.Usage, "only root and the user who mounted %s may ask its daemon: %w", at.Point, err)
+			return nil, exit.Errorf(exit.Usage, "only root and the user who mounted %s may ask its daemon: %w", at.Mountpoint, err)
 		}
 		socket = guess
 	case err != nil:
-		return nil, exit.Errorf(exit.Mount, "the mount %s does not tell its control socket: %w", at.Point, err)
+		return nil, exit.Errorf(exit.Mount, "the mount %s does not tell its control socket: %w", at.Mountpoint, err)
 	}
-	return &Client{mount: at.Point, socket: socket}, nil
+	return &Client{mount: at.Mountpoint, socket: socket}, nil
 }
 
 func gone(mount string) error {

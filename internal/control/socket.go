@@ -101,13 +101,13 @@ func inTmp(uid int) string { return "/tmp/pipefs-" + strconv.Itoa(uid) }
 
 // socketOf guesses the socket of a mount that does not let root in, which is how
 // the kernel has it for mounts of users.
-func socketOf(m mounts.Mount) (string, bool) {
+func socketOf(m *mounts.Mount) (string, bool) {
 	uid, ok := m.Owner()
 	if !ok || os.Geteuid() != 0 {
 		return "", false
 	}
 	for _, dir := range append([]string{"/run/user/" + strconv.Itoa(uid) + "/pipefs", inTmp(uid)}, othersInTmp(uid)...) {
-		path := filepath.Join(dir, socketName(m.Point))
+		path := filepath.Join(dir, socketName(m.Mountpoint))
 		var st unix.Stat_t
 		if unix.Lstat(path, &st) == nil && int(st.Uid) == uid && st.Mode&unix.S_IFMT == unix.S_IFSOCK {
 			return path, true

@@ -12,11 +12,11 @@ import (
 // Check says whether something can be mounted at dir, a resolved path. Where a
 // dead mount of ours lies there, dead is true and it has to be unmounted first.
 func Check(dir string, nonempty bool) (dead bool, err error) {
-	table, err := List()
+	here, err := At(dir)
 	if err != nil {
 		return false, err
 	}
-	here, mounted := At(table, dir)
+	mounted := here != nil
 	info, err := Stat(dir)
 	if err == nil && mounted {
 		err = Probe(dir)
@@ -25,7 +25,7 @@ func Check(dir string, nonempty bool) (dead bool, err error) {
 	case Dead(err) && mounted && here.Ours():
 		return true, nil
 	case Dead(err) && mounted:
-		return false, exit.Errorf(exit.Mount, "%s holds a dead %s mount (%w); unmount it first: umount -l %s", dir, here.Type, err, dir)
+		return false, exit.Errorf(exit.Mount, "%s holds a dead %s mount (%w); unmount it first: umount -l %s", dir, here.FSType, err, dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return false, exit.Errorf(exit.Mount, "the mount directory %s does not exist; make it first: mkdir -p %s", dir, dir)
 	case errors.Is(err, ErrHung):

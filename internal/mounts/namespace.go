@@ -1,6 +1,8 @@
 package mounts
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,27 +41,22 @@ func (p Place) Seen() bool {
 			continue // it ended, or it lives in a container around this one
 		}
 		looked[space] = true
-		if space == own || p.seenBy(filepath.Join("/proc", e.Name(), "mountinfo"), own) {
+		if space == own || p.seenBy(filepath.Join("/proc", e.Name()), own) {
 			return true
 		}
 	}
 	return false
 }
 
-// seenBy reports whether a namespace's table of mounts holds the mount, or keeps the
-// namespace own.
-func (p Place) seenBy(table, own string) bool {
-	f, err := os.Open(table)
+// seenBy reports whether the table of mounts of a process, a directory of /proc, holds the
+// mount or keeps the namespace own.
+func (p Place) seenBy(proc, own string) bool {
+	table, err := read(proc)
 	if err != nil {
-		return false
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
 	}
-	defer f.Close()
-	mounts, err := Parse(f)
-	if err != nil {
-		return true
-	}
-	for _, m := range mounts {
-		if m.Ours() && m.Dev == p.dev || m.Type == "nsfs" && m.Root == own {
+	for _, line := range table {
+		if m := (*Mount)(line); m.Ours() && m.dev() == p.dev || m.FSType == "nsfs" && m.Root == own {
 			return true
 		}
 	}

@@ -71,15 +71,14 @@ type Place struct{ point, dev string }
 
 // PlaceOf finds the mount at point.
 func PlaceOf(point string) (Place, error) {
-	table, err := List()
-	if err != nil {
+	m, err := At(point)
+	switch {
+	case err != nil:
 		return Place{}, err
-	}
-	m, ok := At(table, point)
-	if !ok {
+	case m == nil:
 		return Place{}, fmt.Errorf("%s is not mounted", point)
 	}
-	return Place{point: point, dev: m.Dev}, nil
+	return Place{point: point, dev: m.dev()}, nil
 }
 
 // Unmount takes the mount away if it still is what is mounted there.

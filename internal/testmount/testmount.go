@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -57,10 +58,10 @@ func Binary(t testing.TB) string {
 func Main(m *testing.M) (code int) {
 	code = m.Run()
 	os.RemoveAll(build.dir)
-	table, _ := os.ReadFile("/proc/self/mounts")
-	for line := range strings.Lines(string(table)) {
-		if f := strings.Fields(line); len(f) > 2 && f[2] == "fuse.pipefs" && mounted[f[1]] {
-			fmt.Fprintln(os.Stderr, "mount left behind:", f[1])
+	table, _ := mounts.Within("/")
+	for _, m := range table {
+		if m.Ours() && mounted[m.Mountpoint] {
+			fmt.Fprintln(os.Stderr, "mount left behind:", m.Mountpoint)
 			code = 1
 		}
 	}
