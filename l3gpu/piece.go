@@ -45,11 +45,7 @@ type planned struct {
 	damaged       bool // its checksums differ
 }
 
-const (
-	areaAlign = 256
-	// The lengths of records, see package kernel.
-	pictureLen, patchLen = 96, 32
-)
+const areaAlign = 256
 
 func alignUp(n, to int64) int64 { return (n + to - 1) &^ (to - 1) }
 
@@ -63,7 +59,7 @@ func (p *piece) add(number int, t *task) bool {
 	if patches > int64(len(s.Source())) {
 		return false
 	}
-	need.records += pictureLen + patches*patchLen
+	need.records += kernel.PictureLen + patches*kernel.PatchLen
 	need.scratch += patches * scratchOf(s)
 	need.files += fileRoom(s)
 	need.statuses += kernel.StatusLen

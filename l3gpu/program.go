@@ -1,7 +1,6 @@
 package l3gpu
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 
@@ -48,17 +47,16 @@ func (p *program) entry(name string) (device.Function, error) {
 func (p *program) launch(w *piece, s *slot) error {
 	at := s.memory.Address()
 	pictures := at + uint64(w.records)
-	patches := pictures + uint64(len(w.pictures))*pictureLen
+	patches := pictures + uint64(len(w.pictures))*kernel.PictureLen
 	for _, l := range w.plan.Launches {
 		f, err := p.entry(l.Entry)
 		if err != nil {
 			return err
 		}
-		params := binary.LittleEndian.AppendUint64(nil, pictures)
-		params = binary.LittleEndian.AppendUint64(params, patches+uint64(l.First)*patchLen)
-		params = binary.LittleEndian.AppendUint64(params, uint64(l.Count)) // a u32, and 4 bytes until the next
-		params = binary.LittleEndian.AppendUint64(params, at+uint64(w.statuses))
-		err = s.stream.Launch(f, device.Launch{Grid: [3]uint32{uint32(l.Blocks)}, Block: [3]uint32{kernel.Threads}, Params: params})
+		params := kernel.Params{
+			Pictures: pictures, Patches: patches + uint64(l.First)*kernel.PatchLen, Count: uint32(l.Count), Statuses: at + uint64(w.statuses),
+		}
+		err = s.stream.Launch(f, device.Launch{Grid: [3]uint32{uint32(l.Blocks)}, Block: [3]uint32{kernel.Threads}, Params: params.Bytes()})
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.Entry, err)
 		}

@@ -77,9 +77,10 @@ func (m *Mount) shareGPU() error {
 
 // gpuFiles are those of .pipefs/gpu that programs which train use.
 func (m *Mount) gpuFiles(files map[string]func() ([]byte, error)) {
-	as := func(b []byte) func() ([]byte, error) { return func() ([]byte, error) { return b, nil } }
-	files["gpu/"+python.Name] = as(python.Module)
-	files["gpu/"+python.SharedName] = as(python.Shared)
+	modules, _ := python.Modules.ReadDir(".") // it is embedded
+	for _, f := range modules {
+		files["gpu/"+f.Name()] = func() ([]byte, error) { return python.Modules.ReadFile(f.Name()) }
+	}
 	if m.config.GPU.Share > 0 {
 		files["gpu/socket"] = func() ([]byte, error) {
 			socket, err := control.GPUSocket(m.config.Dir)

@@ -1,5 +1,4 @@
-// What the host and the kernels agree on. abi.go has the same records, and doc.go
-// says what their fields mean.
+// What the host and the kernels agree on, and how memory is reached.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -7,30 +6,8 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-struct Picture {
-  u64 src, dst;
-  i64 row, pixel, channel;
-  u32 width, height, patch_width, patch_height;
-  u8 channels, depth, output, version;
-  u32 columns;
-  float scale[4], bias[4];
-};
-static_assert(sizeof(Picture) == 96, "abi.go has another size");
+#include "records.cuh"
 
-struct Patch {
-  u32 picture, index;
-  u32 offset[3], length[3];  // v2: offset[1] and [2] are the address of its scratch row
-};
-static_assert(sizeof(Patch) == 32, "abi.go has another size");
-
-enum Output { AS_STORED, FLOAT32, FLOAT16 };
-
-// Why a patch was refused.
-enum Refusal { BAD_HEADER = 1, TRUNCATED, BAD_LENGTHS, BAD_BLOCKS, BAD_STREAMS, BAD_ROWS, NO_SCRATCH };
-
-// Warps of a block, each of which decodes a patch.
-#define WARPS 2
-#define LANES 32
 #define ALL 0xffffffffu
 
 // The lowest patch of a picture that is refused is the one that counts, as it does

@@ -1,27 +1,22 @@
 package kernel
 
 import (
-	"encoding/binary"
-	"math"
+	"unsafe"
+
+	"github.com/pipefs/pipefs/transcode"
 )
 
-// The records of the kernels, see doc.go; abi.cuh has the same.
-const (
-	pictureLen = 96
-	patchLen   = 32
-	// StatusLen is the length of a picture's status. All of its bytes have to be 0xff
-	// before the launches.
-	StatusLen = 4
-)
+// This file is what the host and the kernels agree on. The same for CUDA, records.cuh, and
+// for Python, ../python/pipefs_gpu_abi.py, are written from it.
+//
+//go:generate go test -run TestABI -update .
 
-// The shape of a launch: a warp decodes a patch.
 const (
-	warps = 2
+	lanes = 32 // threads of a warp, and rows of a band
+	warps = 2  // of a block; each decodes a patch
 	// Threads are those of a block.
-	Threads = 32 * warps
-)
+	Threads = lanes * warps
 
-const (
 	// Alignment is that of the beginnings of files and records.
 	Alignment = 16
 	// Padding is how many bytes, zeros, have to follow a file.
@@ -29,6 +24,17 @@ const (
 	// narrow is the width up to which patches of version 2 need no scratch row.
 	narrow = 256
 )
+
+// Limits of what the kernels decode; all else is left to a processor.
+const (
+	maxPatch   = 1 << 28 // bytes: positions are counted in bits
+	maxPatches = 1 << 27 // of a picture: the status has their number
+	maxFile    = 1<<32 - 1<<16
+	maxWidth   = 1 << 16 // of a patch of version 2
+)
+
+// entries are the kernels, by version, number of channels and depth.
+var entries = [...]string{"l3v1_1", "l3v1_3", "l3v2_1", "l3v2_2", "l3v2_3", "l3v2_4", "l3v2_1w", "l3v2_2w", "l3v2_3w", "l3v2_4w"}
 
 // Output is what becomes of a sample.
 type Output uint8
@@ -52,51 +58,80 @@ func (o Output) size(depth int) int64 {
 	return int64(depth / 8)
 }
 
-// pictureRecord is Picture of abi.cuh.
-type pictureRecord struct {
-	source, destination                    uint64 // 0, 8
-	row, pixel, channel                    int64  // 16, 24, 32
-	width, height, patchWidth, patchHeight uint32 // 40, 44, 48, 52
-	channels, depth, output, version       uint8  // 56, 57, 58, 59
-	columns                                uint32 // 60
-	scale, bias                            [4]float32
+// PictureRecord is what the kernels read of a picture. Distances are in bytes, and may be
+// negative; with addresses, they are multiples of the size of an element.
+type PictureRecord struct {
+	Src           uint64 // address of the file
+	Dst           uint64 // address of sample 0 of pixel 0, 0
+	Row           int64  // from a row to the next one, of 32 bits with sign
+	Pixel         int64  // from a pixel to the next one, the same
+	Channel       int64  // from a channel to the next one
+	Width, Height uint32
+	PatchWidth    uint32 // as in the file; N in version 1
+	PatchHeight   uint32
+	Channels      uint8
+	Depth         uint8      // bits of a sample, 8 or 16
+	Output        uint8      // see Output
+	Version       uint8      // of the file, 1 or 2
+	Columns       uint32     // patches from the left edge to the right one
+	Scale, Bias   [4]float32 // of each channel of the picture
 }
 
-func (r *pictureRecord) append(b []byte) []byte {
-	for _, v := range []uint64{r.source, r.destination, uint64(r.row), uint64(r.pixel), uint64(r.channel)} {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
-	for _, v := range []uint32{r.width, r.height, r.patchWidth, r.patchHeight} {
-		b = binary.LittleEndian.AppendUint32(b, v)
-	}
-	b = append(b, r.channels, r.depth, r.output, r.version)
-	b = binary.LittleEndian.AppendUint32(b, r.columns)
-	for _, four := range [2][4]float32{r.scale, r.bias} {
-		for _, v := range four {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-		}
-	}
-	return b
+// PatchRecord is what the kernels read of a patch.
+type PatchRecord struct {
+	Picture uint32 // which one
+	Index   uint32 // which patch of it, row by row, less than 2^27
+	// Offset in the file, and Length in bytes. Version 1: of the bytes of each channel.
+	// Version 2: the first are those of the patch, at most 2^28 bytes; Offset[1] and [2]
+	// are the lower and the upper half of the address of its scratch row, or 0.
+	Offset, Length [3]uint32
 }
 
-// patchRecord is Patch of abi.cuh.
-type patchRecord struct {
-	picture, index uint32    // 0, 4
-	offset, length [3]uint32 // 8, 20
-	scratch        int64     // of version 2: where in the scratch memory, or -1
+// Params are the parameters of an entry.
+type Params struct {
+	Pictures uint64 // address of the records of all pictures
+	Patches  uint64 // of those of its patches
+	Count    uint32 // of its patches
+	_        uint32
+	Statuses uint64 // address of those of all pictures
 }
 
-func (r *patchRecord) append(b []byte, scratch uint64) []byte {
-	if r.scratch >= 0 {
-		at := scratch + uint64(r.scratch)
-		r.offset[1], r.offset[2] = uint32(at), uint32(at>>32)
+// Bytes are the parameters as they are handed over.
+func (p Params) Bytes() []byte { return bytesOf([]Params{p}) }
+
+// The lengths of the records of a picture and a patch, and of the status of a picture. All
+// bytes of a status have to be 0xff before the launches.
+const (
+	PictureLen = 96
+	PatchLen   = 32
+	StatusLen  = 4
+)
+
+var (
+	_ [PictureLen]byte = [unsafe.Sizeof(PictureRecord{})]byte{}
+	_ [PatchLen]byte   = [unsafe.Sizeof(PatchRecord{})]byte{}
+)
+
+// bytesOf are records as they lie in memory. The hosts of GPUs are little-endian.
+func bytesOf[T PictureRecord | PatchRecord | Params](records []T) []byte {
+	if len(records) == 0 {
+		return nil
 	}
-	b = binary.LittleEndian.AppendUint32(b, r.picture)
-	b = binary.LittleEndian.AppendUint32(b, r.index)
-	for _, three := range [2][3]uint32{r.offset, r.length} {
-		for _, v := range three {
-			b = binary.LittleEndian.AppendUint32(b, v)
-		}
-	}
-	return b
+	return unsafe.Slice((*byte)(unsafe.Pointer(&records[0])), len(records)*int(unsafe.Sizeof(records[0])))
+}
+
+// refusals say why a patch was refused, by the number in its status. The names are those of
+// CUDA.
+var refusals = [...]struct {
+	name string
+	kind error
+	says string
+}{
+	1: {"BAD_HEADER", transcode.ErrBad, "its head is damaged"},
+	2: {"TRUNCATED", transcode.ErrTruncated, "it is shorter than its parts"},
+	3: {"BAD_LENGTHS", transcode.ErrBad, "it is longer than its parts"},
+	4: {"BAD_BLOCKS", transcode.ErrBad, "a block is damaged"},
+	5: {"BAD_STREAMS", transcode.ErrBad, "a stream is damaged"},
+	6: {"BAD_ROWS", transcode.ErrBad, "its rows are damaged"},
+	7: {"NO_SCRATCH", transcode.ErrInternal, "it has no scratch row"},
 }

@@ -94,21 +94,3 @@ func TestCompiled(t *testing.T) {
 		}
 	}
 }
-
-// TestRecords wants the records to be as long as abi.cuh says.
-func TestRecords(t *testing.T) {
-	abi, err := os.ReadFile("abi.cuh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, n := range map[string]int{
-		"Picture": len((&pictureRecord{}).append(nil)), "Patch": len((&patchRecord{scratch: -1}).append(nil, 0)),
-	} {
-		if !strings.Contains(string(abi), fmt.Sprintf("static_assert(sizeof(%s) == %d,", name, n)) {
-			t.Errorf("a %s has %d bytes, but not in abi.cuh", name, n)
-		}
-	}
-	if pictureLen != len((&pictureRecord{}).append(nil)) || patchLen != len((&patchRecord{scratch: -1}).append(nil, 0)) {
-		t.Error("records are of another length")
-	}
-}

@@ -217,7 +217,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	pictures, patches := plan.Records(0)
-	if len(pictures) != pictureLen || len(patches) != patchLen || plan.Launches[0] != (Launch{"l3v2_3w", 0, 1, 1}) {
+	if len(pictures) != PictureLen || len(patches) != PatchLen || plan.Launches[0] != (Launch{"l3v2_3w", 0, 1, 1}) {
 		t.Error(len(pictures), len(patches), plan.Launches)
 	}
 }

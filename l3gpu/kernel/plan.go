@@ -8,14 +8,6 @@ import (
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
-// Limits of what the kernels decode; all else is left to a processor.
-const (
-	maxPatch   = 1 << 28 // bytes: positions are counted in bits
-	maxPatches = 1 << 27 // of a picture: the status has their number
-	maxFile    = 1<<32 - 1<<16
-	maxWidth   = 1 << 16 // of a patch of version 2
-)
-
 // Target is where samples go to in device memory. Sample c of the pixel at x, y is
 // at Base + y*Row + x*Pixel + c*Channel, all in bytes, and has to be a multiple of
 // its size.
@@ -53,13 +45,16 @@ type Plan struct {
 	// Scratch is how many bytes of scratch memory are needed.
 	Scratch int64
 
-	pictures []pictureRecord
-	patches  [len(entries)][]patchRecord
+	pictures []PictureRecord
+	patches  [len(entries)][]plannedPatch
 	places   []*l3.Samples
 }
 
-// entries are the kernels, by version, number of channels and depth.
-var entries = [...]string{"l3v1_1", "l3v1_3", "l3v2_1", "l3v2_2", "l3v2_3", "l3v2_4", "l3v2_1w", "l3v2_2w", "l3v2_3w", "l3v2_4w"}
+// plannedPatch is a patch before the scratch memory has an address.
+type plannedPatch struct {
+	PatchRecord
+	scratch int64 // where its scratch row is in there, or -1
+}
 
 func entry(s *l3.Samples) int {
 	channels := s.Mode.Channels()
@@ -74,7 +69,7 @@ func entry(s *l3.Samples) int {
 
 // New checks pictures and makes their plan.
 func New(pictures []Picture) *Plan {
-	p := &Plan{Errors: make([]error, len(pictures)), pictures: make([]pictureRecord, len(pictures)), places: make([]*l3.Samples, len(pictures))}
+	p := &Plan{Errors: make([]error, len(pictures)), pictures: make([]PictureRecord, len(pictures)), places: make([]*l3.Samples, len(pictures))}
 	for i := range pictures {
 		p.places[i] = pictures[i].Samples
 		p.Errors[i] = p.add(i, &pictures[i])
@@ -104,12 +99,12 @@ func (p *Plan) add(i int, picture *Picture) error {
 	if err := t.check(s.Width, s.Height, s.Mode.Channels(), s.Mode.Depth()); err != nil {
 		return err
 	}
-	records := make([]patchRecord, len(parts))
+	records := make([]plannedPatch, len(parts))
 	scratch := p.Scratch
 	for k, part := range parts {
-		r := patchRecord{picture: uint32(i), index: uint32(k), scratch: -1}
+		r := plannedPatch{PatchRecord{Picture: uint32(i), Index: uint32(k)}, -1}
 		for c := range part.Offset {
-			r.offset[c], r.length[c] = uint32(part.Offset[c]), uint32(part.Length[c])
+			r.Offset[c], r.Length[c] = uint32(part.Offset[c]), uint32(part.Length[c])
 		}
 		if s.Version == 2 {
 			if part.Length[0] > maxPatch {
@@ -118,10 +113,10 @@ func (p *Plan) add(i int, picture *Picture) error {
 			_, _, width, height := s.Rect(k)
 			coded := int64(s.Mode.Channels() * s.Mode.Depth() / 8)
 			// What the kernel refuses too, here before memory is asked for.
-			if int64(max(width, 64))*int64((height+31)/32)*coded > 4*int64(part.Length[0]) {
+			if int64(max(width, 64))*int64((height+lanes-1)/lanes)*coded > 4*int64(part.Length[0]) {
 				return transcode.Errorf(transcode.ErrTruncated, "patch of %d×%d in %d bytes", width, height, part.Length[0])
 			}
-			if width > narrow && height > 32 {
+			if width > narrow && height > lanes {
 				r.scratch = scratch
 				// Two bytes a sample.
 				scratch += (int64(width)*int64(s.Mode.Channels())*2 + Alignment - 1) &^ (Alignment - 1)
@@ -131,11 +126,11 @@ func (p *Plan) add(i int, picture *Picture) error {
 	}
 	p.Scratch = scratch
 	p.patches[entry(s)] = append(p.patches[entry(s)], records...)
-	p.pictures[i] = pictureRecord{
-		source: picture.Source, destination: t.Base, row: t.Row, pixel: t.Pixel, channel: t.Channel,
-		width: uint32(s.Width), height: uint32(s.Height), patchWidth: uint32(s.PatchWidth), patchHeight: uint32(s.PatchHeight),
-		channels: uint8(s.Mode.Channels()), depth: uint8(s.Mode.Depth()), output: uint8(t.Output), version: uint8(s.Version),
-		columns: uint32(s.Columns()), scale: t.Scale, bias: t.Bias,
+	p.pictures[i] = PictureRecord{
+		Src: picture.Source, Dst: t.Base, Row: t.Row, Pixel: t.Pixel, Channel: t.Channel,
+		Width: uint32(s.Width), Height: uint32(s.Height), PatchWidth: uint32(s.PatchWidth), PatchHeight: uint32(s.PatchHeight),
+		Channels: uint8(s.Mode.Channels()), Depth: uint8(s.Mode.Depth()), Output: uint8(t.Output), Version: uint8(s.Version),
+		Columns: uint32(s.Columns()), Scale: t.Scale, Bias: t.Bias,
 	}
 	return nil
 }
@@ -173,30 +168,17 @@ func (t *Target) check(width, height, channels, depth int) error {
 // Records returns the tables of pictures and of patches, given the address of the
 // scratch memory.
 func (p *Plan) Records(scratch uint64) (pictures, patches []byte) {
-	pictures = make([]byte, 0, pictureLen*len(p.pictures))
-	for i := range p.pictures {
-		pictures = p.pictures[i].append(pictures)
-	}
+	var all []PatchRecord
 	for _, records := range p.patches {
-		for i := range records {
-			patches = records[i].append(patches, scratch)
+		for _, r := range records {
+			if r.scratch >= 0 {
+				at := scratch + uint64(r.scratch)
+				r.Offset[1], r.Offset[2] = uint32(at), uint32(at>>32)
+			}
+			all = append(all, r.PatchRecord)
 		}
 	}
-	return pictures, patches
-}
-
-// refusals say what is wrong with a patch; see Refusal of abi.cuh.
-var refusals = [...]struct {
-	kind error
-	says string
-}{
-	1: {transcode.ErrBad, "its head is damaged"},
-	2: {transcode.ErrTruncated, "it is shorter than its parts"},
-	3: {transcode.ErrBad, "it is longer than its parts"},
-	4: {transcode.ErrBad, "a block is damaged"},
-	5: {transcode.ErrBad, "a stream is damaged"},
-	6: {transcode.ErrBad, "its rows are damaged"},
-	7: {transcode.ErrInternal, "it has no scratch row"},
+	return bytesOf(p.pictures), bytesOf(all)
 }
 
 // Err returns what the status of picture i means.

@@ -7,8 +7,6 @@ namespace v2 {
 
 // SLICE steps are decoded before samples are placed, SLICE of each row.
 const int SLICE = 16, RING = 2 * SLICE;
-// The rows of patches up to this width stay in shared memory for the band below.
-const int NARROW = 256;
 
 template <int S, bool WIDE>
 struct Memory {

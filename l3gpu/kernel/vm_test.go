@@ -107,7 +107,7 @@ func decode(t testing.TB, build int, items []item, seed uint64) ([]result, map[s
 	must(err)
 	stats := map[string]*ptxvm.Stats{}
 	for _, l := range p.Launches {
-		params, err := program.Pack(l.Entry, ptxvm.U64(recordsAt), ptxvm.U64(patchesAt+uint64(l.First*patchLen)), ptxvm.U32(uint32(l.Count)), ptxvm.U64(status))
+		params, err := program.Pack(l.Entry, ptxvm.U64(recordsAt), ptxvm.U64(patchesAt+uint64(l.First*PatchLen)), ptxvm.U32(uint32(l.Count)), ptxvm.U64(status))
 		must(err)
 		s, err := program.Launch(l.Entry, uint32(l.Blocks), Threads, params)
 		must(err)

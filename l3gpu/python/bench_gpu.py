@@ -26,6 +26,8 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 import pipefs_gpu
+import pipefs_gpu_abi
+import pipefs_gpu_l3
 
 MODES = ("v1", "fast", "dense")
 
@@ -158,7 +160,7 @@ class Kernels:
             batch = f.typed(f.output(n, self.stream), 0, dtype, (len(parsed), *decoder._shape(parsed[0], wish)))
             targets = [decoder._target(p, part, wish, None, None) for p, part in zip(parsed, batch)]
             sources = [f.address(self.source) + at for at, _ in files.places]
-            records, patches, self.launches = pipefs_gpu._tables(parsed, sources, targets, f.address(scratch))
+            records, patches, self.launches = pipefs_gpu_l3.make_tables(parsed, sources, targets, f.address(scratch))
             tables = torch.frombuffer(bytearray(records + patches + b"\xff" * (4 * len(parsed))), dtype=torch.uint8).to(f.device)
             self.keep += [batch, tables]
             self.batches.append((f.address(tables), len(records), len(patches)))
@@ -168,7 +170,7 @@ class Kernels:
         at, records, patches = self.batches[i % 2]
         for launch in self.launches:
             u64 = ctypes.c_uint64
-            parameters = (u64(at), u64(at + records + pipefs_gpu._PATCH_LEN * launch.first), ctypes.c_uint32(launch.count), u64(at + records + patches))
+            parameters = (u64(at), u64(at + records + pipefs_gpu_abi.PATCH_LEN * launch.first), ctypes.c_uint32(launch.count), u64(at + records + patches))
             self.decoder._driver.launch(self.functions[launch.entry], launch.blocks, parameters, self.stream.cuda_stream)
 
     def seconds(self, rounds=20):

@@ -3,7 +3,7 @@ processes share, and gives them out as tensors on the GPU.
 
 The mount is made with `pipefs mount --gpu-share N`, for N such processes. It reads the
 files and decodes them to its memory on the GPU, which is opened here (CUDA IPC); only
-paths and places go over its socket. Beside this file there has to be pipefs_gpu.py.
+paths and places go over its socket. Beside this file there have to be pipefs_gpu.py and what that needs.
 
     import torch, pipefs_gpu_shared
 
@@ -43,6 +43,9 @@ import threading
 import weakref
 
 import pipefs_gpu
+import pipefs_gpu_abi
+import pipefs_gpu_cuda
+import pipefs_gpu_l3
 from pipefs_gpu import BatchError, Damaged, DeviceError, LimitError, Truncated, Unreadable, Unsupported
 
 __all__ = ["BatchError", "DeviceError", "Lease", "PathDataset", "SharedDecoder", "SlotsError", "Unavailable", "collate", "decoder"]
@@ -159,14 +162,14 @@ class _Handle(ctypes.Structure):
 _LAZY_PEER_ACCESS = 1  # the only flag there is, and it has to be given
 
 
-class _Driver(pipefs_gpu._Driver):
+class _Driver(pipefs_gpu_cuda.Driver):
     """What else is needed of the driver."""
 
     @classmethod
     def index_of(cls, uuid):
         """The number that CUDA has in this process for a GPU; None if it is not visible here."""
         self = cls.__new__(cls)
-        self.cuda = cls._open(pipefs_gpu._SONAMES)
+        self.cuda = cls._open(pipefs_gpu_cuda.SONAMES)
         self._call("cuInit", ctypes.c_uint(0))
         count = ctypes.c_int()
         self._call("cuDeviceGetCount", ctypes.byref(count))
@@ -200,7 +203,7 @@ def _open(library, device, gpu):
     index = _Driver.index_of(gpu["uuid"])
     if index is None:
         raise Unavailable(f"the mount decodes on {name}, which this process does not see: look at CUDA_VISIBLE_DEVICES, or at --gpus of the container")
-    framework = pipefs_gpu._framework(library, index if device is None else device, 0)
+    framework = pipefs_gpu_cuda.open_framework(library, index if device is None else device, 0)
     if framework.index != index:
         raise Unavailable(f"the mount decodes on {name}, which is GPU {index} here, not {framework.index}: decode there, or have a mount with --gpu for each GPU")
     return framework, _Driver(index)
@@ -342,13 +345,13 @@ class SharedDecoder:
         fields = {"layout": layout}
         if name not in (None, "int32"):
             fields["dtype"] = name
-        if name not in pipefs_gpu._OUTPUTS:
+        if name not in pipefs_gpu_abi.OUTPUTS:
             if mean is not None or std is not None:
                 raise ValueError("mean and std are for float32 and float16")
             return fields, name
         mean, std = 0.0 if mean is None else mean, 1.0 if std is None else std
-        pipefs_gpu._check_factors(mean, std)
-        fields["mean"], fields["std"] = pipefs_gpu._numbers(mean, 1), pipefs_gpu._numbers(std, 1)
+        pipefs_gpu_l3.check_factors(mean, std)
+        fields["mean"], fields["std"] = pipefs_gpu_l3.numbers_of(mean, 1), pipefs_gpu_l3.numbers_of(std, 1)
         return fields, name
 
     def _relative(self, name):
@@ -490,7 +493,7 @@ class _Pending:
             self._errors[i] = _KINDS.get(p["kind"], pipefs_gpu.PictureError)(name, p["error"])
             return
         shape, dtype, offset = tuple(p["shape"]), p["dtype"], p["offset"]
-        n = pipefs_gpu._SIZES[dtype]
+        n = pipefs_gpu_cuda.SIZES[dtype]
         for side in shape:
             n *= side
         if len(shape) != 3 or min(shape) < 1 or offset < 0 or offset + n > room:
@@ -517,7 +520,7 @@ class _Pending:
         if not places:
             return None, {}
         _, first, dtype, shape = places[0]
-        n = pipefs_gpu._SIZES[dtype]
+        n = pipefs_gpu_cuda.SIZES[dtype]
         for side in shape:
             n *= side
         if all(p[1:] == (first + k * n, dtype, shape) for k, p in enumerate(places)):
@@ -556,11 +559,11 @@ class _Pending:
         for i, (_, n, dtype, shape) in self._places.items():
             wide = self._wide(dtype)
             places.append((i, total, "int32" if wide else dtype, shape))
-            total += n * 4 // pipefs_gpu._SIZES[dtype] if wide else (n + 3) & -4
+            total += n * 4 // pipefs_gpu_cuda.SIZES[dtype] if wide else (n + 3) & -4
         memory = f.output(total, d._stream)
         for (i, at, kind, shape), (offset, n, dtype, _) in zip(places, self._places.values()):
             if self._wide(dtype):
-                f.widen(f.typed(memory, at, kind, shape), array, offset, 8 * pipefs_gpu._SIZES[dtype], d._stream)
+                f.widen(f.typed(memory, at, kind, shape), array, offset, 8 * pipefs_gpu_cuda.SIZES[dtype], d._stream)
             else:
                 f.duplicate(memory[at:at + n], array, offset, n, d._stream)
         return memory, places

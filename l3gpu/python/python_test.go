@@ -68,16 +68,6 @@ print("yes" if torch.cuda.is_available() else f"PyTorch {torch.__version__} sees
 	t.Log(python(t, nil, []string{"PIPEFS_TEST_GPU=real", "PIPEFS_TEST_CASES=" + cases(t)}, "testdata/check_gpu.py", "-v"))
 }
 
-// TestModule has what the binary exposes be the modules.
-func TestModule(t *testing.T) {
-	for name, module := range map[string][]byte{Name: Module, SharedName: Shared} {
-		b, err := os.ReadFile(name)
-		if err != nil || !bytes.Equal(b, module) {
-			t.Errorf("%v; %d bytes are embedded, %s has %d", err, len(module), name, len(b))
-		}
-	}
-}
-
 // TestShared has the other module talk to a mount that says what testdata/check_shared.py
 // tells it to.
 func TestShared(t *testing.T) {

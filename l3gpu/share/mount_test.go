@@ -129,7 +129,7 @@ func (c *trainer) refuses(kind, says, command string, names ...string) {
 	}
 }
 
-// TestMount has real processes open memory of a real mount: on the stand-in for
+// TestMount has real processes open memory of a real mount: on the library in the place of
 // libcuda, but for that all of it is what runs on a GPU.
 func TestMount(t *testing.T) {
 	dataset, names := pictures(t)

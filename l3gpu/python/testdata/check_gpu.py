@@ -26,12 +26,16 @@ import bench_gpu
 import fake_frameworks
 import numpy as np
 import pipefs_gpu
+import pipefs_gpu_abi
+import pipefs_gpu_cuda
+import pipefs_gpu_files
+import pipefs_gpu_l3
 import torch
 
 GPU, CASES = os.environ["PIPEFS_TEST_GPU"], os.environ["PIPEFS_TEST_CASES"]
 REAL = GPU == "real"
 MEAN, STD = (0.485, 0.456, 0.406, 0.5), (0.229, 0.224, 0.225, 0.25)
-TORCH = pipefs_gpu._Torch
+TORCH = pipefs_gpu_cuda.Torch
 
 if not REAL:
     import fake_gpu
@@ -84,7 +88,7 @@ def spoil(picture):
 def header2(width, height, patch_width=256, patch_height=256, meta=0, channels=3, depth=8, patches=b"", rest=b""):
     """A header of version 2 with a right checksum, if it is whole."""
     head = b"LLL2" + struct.pack("<4B5I", channels, depth, 0, 0, width, height, patch_width, patch_height, meta)
-    total = pipefs_gpu._crc32c(head + bytes(4) + patches)
+    total = pipefs_gpu_l3.crc32c(head + bytes(4) + patches)
     return head + struct.pack("<I", total) + patches + rest
 
 
@@ -126,7 +130,7 @@ class Decoding(GPUTest):
                 self.same(t, ordered(p.samples, layout), p.name)
             self.assertEqual(len({t.storage().data_ptr() for t in result if t.dtype == torch.uint8}), 1)
             if not REAL:
-                self.assertEqual(sorted(name for name, _, _ in MACHINE.launches[before:]), sorted(pipefs_gpu._ENTRIES))
+                self.assertEqual(sorted(name for name, _, _ in MACHINE.launches[before:]), sorted(pipefs_gpu_abi.ENTRIES))
 
     def test_numbers(self):
         """Floats of every kind, to the bit."""
@@ -374,7 +378,7 @@ class Frameworks(unittest.TestCase):
         some = [p for p in PICTURES if p.width < 40]
         rgb = [p for p in some if (p.width, p.channels, p.depth) == (21, 3, 8)]
         fake_frameworks.calls.clear()
-        with unittest.mock.patch.dict(sys.modules, {library: module}), unittest.mock.patch.object(pipefs_gpu, "_Driver", fake_frameworks.Driver):
+        with unittest.mock.patch.dict(sys.modules, {library: module}), unittest.mock.patch.object(pipefs_gpu, "Driver", fake_frameworks.Driver):
             decoder = pipefs_gpu.Decoder(0, library=library, priority="high")
             for dtype, layout in ((None, "HWC"), ("int32", "CHW"), ("float16", "CHW"), ("float32", "HWC")):
                 for p, t in zip(some, decoder.decode([p.path for p in some], dtype=dtype, layout=layout)):
@@ -401,7 +405,7 @@ class Frameworks(unittest.TestCase):
             return calls, fake_frameworks.calls[began:]
 
     def test_torch(self):
-        with unittest.mock.patch.object(pipefs_gpu, "_Torch", TORCH):
+        with unittest.mock.patch.object(pipefs_gpu_cuda, "Torch", TORCH):
             plain, out = self.check("torch", fake_frameworks.fake_torch(), lambda t: t.as_subclass(torch.Tensor).numpy())
         # Decoding waits for nothing; the caller's stream waits, and is told to the allocator.
         self.assertEqual(plain, [("record", "ours"), "wait", ("the caller's", "waits"), ("recorded for", "the caller's")])
@@ -430,9 +434,9 @@ class Parsing(unittest.TestCase):
                 stricter += "error" not in case
                 continue
             self.assertNotIn("error", case, b[:64].hex())
-            target = pipefs_gpu._Target(0x40_0000_0000, 4 * p.width, 4, 4 * p.width * p.height, 1,
-                                        pipefs_gpu._factors(p, MEAN[:p.channels], STD[:p.channels]))
-            records, patches, launches = pipefs_gpu._tables([p], [0x20_0000_0000], [target], 0x31_0000_0010)
+            target = pipefs_gpu_l3.Target(0x40_0000_0000, 4 * p.width, 4, 4 * p.width * p.height, 1,
+                                        pipefs_gpu_l3.factors_of(p, MEAN[:p.channels], STD[:p.channels]))
+            records, patches, launches = pipefs_gpu_l3.make_tables([p], [0x20_0000_0000], [target], 0x31_0000_0010)
             self.assertEqual(zlib.crc32(records + patches), case["records"], b[:64].hex())
             self.assertEqual(sum(p.scratch or [0]), case["scratch"])
             self.assertEqual(launches, [(p.entry, 0, p.patches)])
@@ -443,7 +447,7 @@ class Parsing(unittest.TestCase):
         print(self.check_headers(), "refused for what the GPU would find", file=sys.stderr)
 
     def test_headers_without_numpy(self):
-        with unittest.mock.patch.object(pipefs_gpu, "_np", None):
+        with unittest.mock.patch.object(pipefs_gpu_l3, "_np", None):
             self.check_headers()
 
     def test_prefixes(self):
@@ -454,17 +458,17 @@ class Parsing(unittest.TestCase):
                     pipefs_gpu.parse(p.bytes[:n])
 
     def test_checksum(self):
-        self.assertEqual(pipefs_gpu._crc32c_slowly(b"123456789"), 0xE3069283)
-        self.assertEqual(pipefs_gpu._crc32c(b"6789", pipefs_gpu._crc32c(b"12345")), 0xE3069283)
+        self.assertEqual(pipefs_gpu_l3.crc32c_slowly(b"123456789"), 0xE3069283)
+        self.assertEqual(pipefs_gpu_l3.crc32c(b"6789", pipefs_gpu_l3.crc32c(b"12345")), 0xE3069283)
         some = np.random.default_rng(1).integers(0, 256, 5000, np.uint8).tobytes()
         for n in [*range(10), 31, 1023, 1024, 1025, 1026, 1027, 1028, 2048, 5000]:
-            self.assertEqual(pipefs_gpu._crc32c(some[:n]), pipefs_gpu._crc32c_slowly(some[:n]), n)
+            self.assertEqual(pipefs_gpu_l3.crc32c(some[:n]), pipefs_gpu_l3.crc32c_slowly(some[:n]), n)
 
     def test_pack(self):
         files = pipefs_gpu.pack([p.path for p in PICTURES])
         for p, (at, n) in zip(PICTURES, files.places):
             self.assertEqual(at % 16, 0)
-            self.assertEqual(bytes(pipefs_gpu._view(files.data)[at:at + n + 16]), p.bytes + bytes(16))
+            self.assertEqual(bytes(pipefs_gpu_files.bytes_of(files.data)[at:at + n + 16]), p.bytes + bytes(16))
         with unittest.mock.patch.dict(sys.modules, {"torch": None}):
             self.assertEqual(bytes(pipefs_gpu.pack([b"abc", b""]).data), b"abc" + bytes(45))
         with self.assertRaises(TypeError):
@@ -514,11 +518,11 @@ class Program(unittest.TestCase):
 class NoGPU(unittest.TestCase):
     def test_no_libcuda(self):
         with self.assertRaisesRegex(pipefs_gpu.DeviceError, "no NVIDIA driver: libcuda-of-nobody.so"):
-            pipefs_gpu._Driver(0, ["libcuda-of-nobody.so", "nor-this.so"])
+            pipefs_gpu_cuda.Driver(0, ["libcuda-of-nobody.so", "nor-this.so"])
 
     def test_old_driver(self):
         with self.assertRaisesRegex(pipefs_gpu.DeviceError, "no cuInit: it is older"):
-            pipefs_gpu._Driver(0, [None])  # this program itself
+            pipefs_gpu_cuda.Driver(0, [None])  # this program itself
 
     @unittest.skipIf(torch.cuda.is_available(), "there is a GPU")
     def test_no_gpu(self):
@@ -565,8 +569,8 @@ class Calls(unittest.TestCase):
 
     def driver(self, **fails):
         self.cuda = FakeCuda(fails)
-        with unittest.mock.patch.object(pipefs_gpu._Driver, "_open", return_value=self.cuda):
-            return pipefs_gpu._Driver(0)
+        with unittest.mock.patch.object(pipefs_gpu_cuda.Driver, "_open", return_value=self.cuda):
+            return pipefs_gpu_cuda.Driver(0)
 
     def test_calls(self):
         d = self.driver()

@@ -20,6 +20,7 @@ import unittest.mock
 import fake_frameworks
 import numpy as np
 import pipefs_gpu
+import pipefs_gpu_cuda
 import pipefs_gpu_shared as shared
 import torch
 
@@ -78,7 +79,7 @@ class Mount:
         self.dir.cleanup()
 
 
-class Framework(pipefs_gpu._Torch):
+class Framework(pipefs_gpu_cuda.Torch):
     """PyTorch on the CPU, with events that are done when a test says so."""
 
     def __init__(self):
@@ -305,13 +306,13 @@ class Parts(unittest.TestCase):
         module = fake_frameworks.fake_torch()
         module.as_tensor = lambda o, device: seen.append((o.__cuda_array_interface__, str(device))) or "tensor"
         with unittest.mock.patch.dict(sys.modules, torch=module):
-            self.assertEqual(pipefs_gpu._Torch(0, 0).foreign(4711, 99), "tensor")
+            self.assertEqual(pipefs_gpu_cuda.Torch(0, 0).foreign(4711, 99), "tensor")
         self.assertEqual(seen, [({"shape": (99,), "typestr": "|u1", "data": (4711, False), "strides": None, "version": 3}, "cuda:0")])
 
     def test_duplicate(self):
         for name, module in (("torch", fake_frameworks.fake_torch()), ("cupy", fake_frameworks.fake_cupy())):
             with unittest.mock.patch.dict(sys.modules, {name: module}):
-                f = {"torch": pipefs_gpu._Torch, "cupy": pipefs_gpu._Cupy}[name](0, 0)
+                f = {"torch": pipefs_gpu_cuda.Torch, "cupy": pipefs_gpu_cuda.Cupy}[name](0, 0)
                 to, from_ = f.work(50, f.stream()), f.work(100, f.stream())
                 from_[:] = torch.arange(100, dtype=torch.uint8) if name == "torch" else np.arange(100)
                 f.duplicate(to, from_, 30, 20, f.stream())
@@ -342,7 +343,7 @@ class Parts(unittest.TestCase):
             with self.assertRaisesRegex(shared.Unavailable, "GPU-9 .*CUDA_VISIBLE_DEVICES"):
                 shared._open("torch", None, {**GPU, "uuid": "GPU-9"})
             there = {**GPU, "uuid": "GPU-0c0c0c0c-0c0c-0c0c-0c0c-0c0c0c0c0c0c"}
-            with unittest.mock.patch.object(pipefs_gpu, "_framework", lambda library, device, priority: types.SimpleNamespace(index=device)):
+            with unittest.mock.patch.object(pipefs_gpu_cuda, "open_framework", lambda library, device, priority: types.SimpleNamespace(index=device)):
                 with self.assertRaisesRegex(shared.Unavailable, "which is GPU 2 here, not 0"):
                     shared._open("torch", 0, there)
 

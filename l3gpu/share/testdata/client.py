@@ -1,6 +1,6 @@
 """A process that trains, for mount_test.go: a client of a real mount.
 
-Its framework is PyTorch on the CPU, since the memory of the stand-in for libcuda is that
+Its framework is PyTorch on the CPU, since the memory of the libcuda used here is that
 of the host; everything else is what runs on a GPU. Each line of its input is a command,
 each line of its output an answer.
 """
@@ -13,12 +13,13 @@ import sys
 
 import numpy as np
 import pipefs_gpu
+import pipefs_gpu_cuda
 import pipefs_gpu_shared as shared
 import torch
 
 
-class Framework(pipefs_gpu._Torch):
-    """PyTorch, for which memory of the stand-in is memory of a GPU."""
+class Framework(pipefs_gpu_cuda.Torch):
+    """PyTorch, for which memory of fakecuda is memory of a GPU."""
 
     def __init__(self):
         self.torch, self.device, self.index = torch, torch.device("cpu"), 0
@@ -190,7 +191,7 @@ def main():
                 compare(kept["decoder"].decode(paths), names, "HWC", None, 0, 1)
             elif command == "close":
                 kept.pop("decoder").close()
-            elif command == "twice":  # the stand-in is strict
+            elif command == "twice":  # fakecuda is strict
                 d = kept["decoder"]._driver
                 handle, address, _ = kept["decoder"]._memory[0]
                 for f in (lambda: d.open_memory(handle), lambda: d.close_memory(address + 4096), lambda: d.open_memory(bytes(64))):

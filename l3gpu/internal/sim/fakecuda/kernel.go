@@ -6,56 +6,72 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/pipefs/pipefs/l3gpu/kernel"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
-// The lengths of records, see package kernel.
-const pictureLen, patchLen = 96, 32
-
-var u32, u64 = binary.LittleEndian.Uint32, binary.LittleEndian.Uint64
-
-// Launch runs a kernel: params are those of package kernel, and at is memory from an
-// address to its end, or nil. It knows all outputs, and decodes whole pictures only.
-func Launch(params []byte, at func(address uint64) []byte) error {
-	pictures, patches, statuses := at(u64(params)), at(u64(params[8:])), at(u64(params[24:]))
-	count := int(u32(params[16:]))
-	if pictures == nil || statuses == nil || len(patches) < count*patchLen {
+// read fills what a structure has from memory.
+func read(b []byte, into any) error {
+	if _, err := binary.Decode(b, binary.LittleEndian, into); err != nil {
 		return errors.New("tables in memory of nobody")
-	}
-	// How long the files are only their patches say.
-	ends := map[uint32]int{}
-	for i := range count {
-		r := patches[patchLen*i:]
-		n := u32(r)
-		version := pictures[pictureLen*n+59]
-		for c := range 3 {
-			end := int(u32(r[8+4*c:])) + int(u32(r[20+4*c:]))
-			if version == 2 {
-				end = (end+15)&^15 + 8
-			}
-			if version == 1 || c == 0 {
-				ends[n] = max(ends[n], end)
-			}
-		}
-	}
-	for n, end := range ends {
-		refused, err := picture(pictures[pictureLen*n:], end, at)
-		if err != nil {
-			return err
-		}
-		if refused {
-			binary.LittleEndian.PutUint32(statuses[4*n:], 1)
-		}
 	}
 	return nil
 }
 
-// picture decodes one; an error is a fault, such as memory of nobody.
-func picture(r []byte, end int, at func(uint64) []byte) (refused bool, err error) {
-	file := at(u64(r))
+// Launch runs a kernel: params are kernel.Params, and at is memory from an address to its
+// end, or nil. It knows all outputs, and decodes whole pictures only.
+func Launch(params []byte, at func(address uint64) []byte) error {
+	var p kernel.Params
+	if err := read(params, &p); err != nil {
+		return err
+	}
+	patches := make([]kernel.PatchRecord, p.Count)
+	if err := read(at(p.Patches), patches); err != nil {
+		return err
+	}
+	// How long the files are only their patches say.
+	pictures, ends := map[uint32]kernel.PictureRecord{}, map[uint32]int{}
+	for _, r := range patches {
+		picture, ok := pictures[r.Picture]
+		if !ok {
+			if err := read(at(p.Pictures+kernel.PictureLen*uint64(r.Picture)), &picture); err != nil {
+				return err
+			}
+			pictures[r.Picture] = picture
+		}
+		for c := range 3 {
+			end := int(r.Offset[c] + r.Length[c])
+			if picture.Version == 2 {
+				end = (end+15)&^15 + 8
+			}
+			if picture.Version == 1 || c == 0 {
+				ends[r.Picture] = max(ends[r.Picture], end)
+			}
+		}
+	}
+	for n, end := range ends {
+		refused, err := decode(pictures[n], end, at)
+		if err != nil {
+			return err
+		}
+		if !refused {
+			continue
+		}
+		status := at(p.Statuses + kernel.StatusLen*uint64(n))
+		if len(status) < kernel.StatusLen {
+			return errors.New("a status in memory of nobody")
+		}
+		binary.LittleEndian.PutUint32(status, 1)
+	}
+	return nil
+}
+
+// decode does a picture; an error is a fault, such as memory of nobody.
+func decode(r kernel.PictureRecord, end int, at func(uint64) []byte) (refused bool, err error) {
+	file := at(r.Src)
 	if len(file) < end {
-		return false, fmt.Errorf("a file at %x, which has no memory of %d bytes", u64(r), end)
+		return false, fmt.Errorf("a file at %x, which has no memory of %d bytes", r.Src, end)
 	}
 	s, err := l3.Open(file[:end:end], transcode.Limits{})
 	if err != nil {
@@ -66,20 +82,17 @@ func picture(r []byte, end int, at func(uint64) []byte) (refused bool, err error
 	if err := s.Decode(l3.Interleaved(pix, s.Width, channels, size)); err != nil {
 		return true, nil
 	}
-	width := []int{size, 4, 2}[r[58]]
+	output := kernel.Output(r.Output)
+	width := []int{kernel.AsStored: size, kernel.Float32: 4, kernel.Float16: 2}[output]
 	// From the lowest sample to the end of the highest one: distances may be negative.
-	row, pixel, channel := int(u64(r[16:])), int(u64(r[24:])), int(u64(r[32:]))
+	row, pixel, channel := int(r.Row), int(r.Pixel), int(r.Channel)
 	low, high := 0, width
 	for _, d := range []int{row * (s.Height - 1), pixel * (s.Width - 1), channel * (channels - 1)} {
 		low, high = low+min(d, 0), high+max(d, 0)
 	}
-	dst := at(u64(r[8:]) + uint64(low))
+	dst := at(r.Dst + uint64(low))
 	if len(dst) < high-low {
-		return false, fmt.Errorf("%d bytes at %x in memory of nobody", high-low, u64(r[8:])+uint64(low))
-	}
-	var scale, bias [4]float32
-	for c := range 4 {
-		scale[c], bias[c] = math.Float32frombits(u32(r[64+4*c:])), math.Float32frombits(u32(r[80+4*c:]))
+		return false, fmt.Errorf("%d bytes at %x in memory of nobody", high-low, r.Dst+uint64(low))
 	}
 	for i := range s.Width * s.Height * channels {
 		x, y, c := i/channels%s.Width, i/channels/s.Width, i%channels
@@ -88,13 +101,13 @@ func picture(r []byte, end int, at func(uint64) []byte) (refused bool, err error
 			v = binary.LittleEndian.Uint16(pix[2*i:])
 		}
 		// The conversion keeps the two operations apart.
-		number := float32(float32(v)*scale[c]) + bias[c]
-		switch r[58] {
-		case 0:
+		number := float32(float32(v)*r.Scale[c]) + r.Bias[c]
+		switch output {
+		case kernel.AsStored:
 			copy(to[:size], pix[i*size:])
-		case 1:
+		case kernel.Float32:
 			binary.LittleEndian.PutUint32(to, math.Float32bits(number))
-		case 2:
+		case kernel.Float16:
 			binary.LittleEndian.PutUint16(to, half(number))
 		}
 	}

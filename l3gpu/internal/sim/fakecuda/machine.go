@@ -32,7 +32,11 @@ func (m *Machine) Has(name string) bool { return strings.HasPrefix(name, "l3v") 
 
 // Launch implements [devicetest.Program].
 func (m *Machine) Launch(_ string, l device.Launch) error {
-	count, warps := u32(l.Params[16:]), uint32(kernel.Threads/32)
+	var p kernel.Params
+	if err := read(l.Params, &p); err != nil {
+		return err
+	}
+	count, warps := p.Count, uint32(kernel.Threads/32)
 	if l.Block != [3]uint32{kernel.Threads, 1, 1} || l.Grid != [3]uint32{(count + warps - 1) / warps, 1, 1} {
 		return fmt.Errorf("%d patches with a grid of %v blocks of %v threads", count, l.Grid, l.Block)
 	}

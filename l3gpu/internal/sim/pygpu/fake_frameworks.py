@@ -9,7 +9,7 @@ import struct
 import types
 
 import numpy as np
-import pipefs_gpu
+import pipefs_gpu_abi
 import torch
 
 calls = []  # of what is about streams and lifetimes
@@ -127,7 +127,7 @@ class Driver:
         pictures, patches, count, statuses = (p.value for p in parameters)
         seen = {struct.unpack("<I", ctypes.string_at(patches + 32 * i, 4))[0] for i in range(count)}
         for i in seen:
-            source, to, row, pixel, channel, width, height, _, _, channels, depth, output, *_ = pipefs_gpu._PICTURE.unpack(ctypes.string_at(pictures + 96 * i, 96))
+            source, to, row, pixel, channel, width, height, _, _, channels, depth, output, *_ = pipefs_gpu_abi.PICTURE.unpack(ctypes.string_at(pictures + 96 * i, 96))
             assert ctypes.string_at(source, 3) == b"LLL" and ctypes.string_at(statuses + 4 * i, 4) == b"\xff" * 4
             sample = {0: (channels + 256 * (depth == 16)).to_bytes(depth // 8, "little"), 1: struct.pack("<f", channels), 2: struct.pack("<e", channels)}[output]
             for y in range(height):

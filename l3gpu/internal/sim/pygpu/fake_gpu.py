@@ -8,7 +8,9 @@ what is used or written again too early shows.
 import socket
 import struct
 
-import pipefs_gpu
+import pipefs_gpu_abi
+import pipefs_gpu_cuda
+import pipefs_gpu_files
 import torch
 
 ALLOC, FREE, WRITE, READ, FILL, LAUNCH, LOAD = range(1, 8)
@@ -52,7 +54,7 @@ class Stream:
             self.work.pop(0)()
 
 
-class Framework(pipefs_gpu._Torch):
+class Framework(pipefs_gpu_cuda.Torch):
     """PyTorch, with another idea of what memory of a GPU is."""
 
     def __init__(self, machine, without=()):
@@ -107,11 +109,11 @@ class Framework(pipefs_gpu._Torch):
         return None
 
     def upload(self, array, memory, n, stream):
-        stream.queue(lambda: self.machine.ask(WRITE, self.address(array), 0, bytes(pipefs_gpu._view(memory)[:n])))
+        stream.queue(lambda: self.machine.ask(WRITE, self.address(array), 0, bytes(pipefs_gpu_files.bytes_of(memory)[:n])))
 
     def download(self, memory, array, begin, n, stream):
         def copy():
-            pipefs_gpu._view(memory)[:n] = self.machine.ask(READ, self.address(array) + begin, n)
+            pipefs_gpu_files.bytes_of(memory)[:n] = self.machine.ask(READ, self.address(array) + begin, n)
 
         stream.queue(copy)
 
@@ -142,10 +144,10 @@ class Framework(pipefs_gpu._Torch):
                 samples = self.machine.ask(READ, self.address(stored) + begin, n)
             except RuntimeError:
                 return  # of a picture that was refused
-            pipefs_gpu._view(stored)[begin:begin + n] = samples
+            pipefs_gpu_files.bytes_of(stored)[begin:begin + n] = samples
             bytes_, address = self.fetch(result)
             super(Framework, self).widen(result, stored, begin, depth, None)
-            self.machine.ask(WRITE, address, 0, bytes(pipefs_gpu._view(bytes_)))
+            self.machine.ask(WRITE, address, 0, bytes(pipefs_gpu_files.bytes_of(bytes_)))
 
         stream.queue(copy)
 
@@ -175,5 +177,5 @@ class Driver:
     def launch(self, function, blocks, parameters, stream):
         pictures, patches, count, statuses = (p.value for p in parameters)
         self.machine.launches.append((function, blocks, count))
-        packed = struct.pack("<IIQQIIQ", blocks, pipefs_gpu._THREADS, pictures, patches, count, 0, statuses)
+        packed = struct.pack("<IIQQIIQ", blocks, pipefs_gpu_abi.THREADS, pictures, patches, count, 0, statuses)
         stream.queue(lambda: self.machine.ask(LAUNCH, payload=function.encode() + b"\0" + packed))

@@ -1,0 +1,127 @@
+package kernel
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+var update = flag.Bool("update", false, "write what CUDA and Python have of abi.go")
+
+// TestABI wants CUDA and Python to have the same as abi.go.
+func TestABI(t *testing.T) {
+	for path, want := range map[string]string{"records.cuh": cudaABI(), "../python/pipefs_gpu_abi.py": pythonABI()} {
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s (-abi.go +the file); go generate writes it:\n%s", path, diff)
+		}
+	}
+}
+
+// snake is a name of Go as C has it.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+func cudaABI() string {
+	var b strings.Builder
+	b.WriteString("// Written by go generate from abi.go, which says what the fields mean.\n\n")
+	for _, record := range []any{PictureRecord{}, PatchRecord{}} {
+		typ := reflect.TypeOf(record)
+		name := strings.TrimSuffix(typ.Name(), "Record")
+		fmt.Fprintf(&b, "struct %s {\n", name)
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			element, array := f.Type, ""
+			if f.Type.Kind() == reflect.Array {
+				element, array = f.Type.Elem(), fmt.Sprintf("[%d]", f.Type.Len())
+			}
+			c := map[reflect.Kind]string{reflect.Uint8: "u8", reflect.Uint32: "u32", reflect.Uint64: "u64", reflect.Int64: "i64", reflect.Float32: "float"}
+			fmt.Fprintf(&b, "  %s %s%s;  // %d\n", c[element.Kind()], snake(f.Name), array, f.Offset)
+		}
+		fmt.Fprintf(&b, "};\nstatic_assert(sizeof(%s) == %d, \"abi.go has another size\");\n\n", name, typ.Size())
+	}
+	fmt.Fprintf(&b, "enum Output { AS_STORED = %d, FLOAT32 = %d, FLOAT16 = %d };\n\n", AsStored, Float32, Float16)
+	b.WriteString("// Why a patch was refused.\nenum Refusal {\n")
+	for i, r := range refusals[1:] {
+		fmt.Fprintf(&b, "  %s = %d,  // %s\n", r.name, i+1, r.says)
+	}
+	b.WriteString("};\n\n")
+	fmt.Fprintf(&b, "#define LANES %d\n// Warps of a block, each of which decodes a patch.\n#define WARPS %d\n", lanes, warps)
+	fmt.Fprintf(&b, "// The rows of patches up to this width stay in shared memory for the band below.\n#define NARROW %d\n", narrow)
+	return b.String()
+}
+
+func pythonABI() string {
+	var b strings.Builder
+	b.WriteString("\"\"\"What the kernels of pipefs_gpu want. Written by go generate from l3gpu/kernel/abi.go, which says what it means.\"\"\"\n\nimport struct\n\n")
+	for _, c := range []struct {
+		name    string
+		value   int
+		comment string
+	}{
+		{"ALIGNMENT", Alignment, "of files and tables"},
+		{"PADDING", Padding, "zeros behind each file"},
+		{"WARPS", warps, "of a block; each decodes a patch"},
+		{"THREADS", Threads, "of a block"},
+		{"BAND", lanes, "rows"},
+		{"NARROW", narrow, "wider patches of version 2 need scratch rows"},
+		{"MAX_FILE", maxFile, "bytes"},
+		{"MAX_PATCH", maxPatch, "bytes"},
+		{"MAX_PATCH_WIDTH", maxWidth, "of version 2"},
+		{"PATCH_LEN", PatchLen, "of a patch's record"},
+		{"GOOD", 1<<(8*StatusLen) - 1, "the status of a picture that was decoded"},
+	} {
+		fmt.Fprintf(&b, "%s = %d  # %s\n", c.name, c.value, c.comment)
+	}
+	format := "<"
+	typ := reflect.TypeOf(PictureRecord{})
+	for i := range typ.NumField() {
+		element, n := typ.Field(i).Type, 1
+		if element.Kind() == reflect.Array {
+			element, n = element.Elem(), element.Len()
+		}
+		c := map[reflect.Kind]string{reflect.Uint8: "B", reflect.Uint32: "I", reflect.Uint64: "Q", reflect.Int64: "q", reflect.Float32: "f"}
+		format += strings.Repeat(c[element.Kind()], n)
+	}
+	fmt.Fprintf(&b, "PICTURE = struct.Struct(\"%s\")  # a picture's record\n", format)
+	fmt.Fprintf(&b, "OUTPUTS = {\"float32\": %d, \"float16\": %d}  # all else is as stored\n", Float32, Float16)
+	fmt.Fprintf(&b, "ENTRIES = (\"%s\")\n", strings.Join(entries[:], `", "`))
+	b.WriteString("REFUSALS = {  # the lower four bits of a status: the kind of error, and what it says\n")
+	for i, r := range refusals[1:] {
+		kind := "Damaged"
+		switch {
+		case errors.Is(r.kind, transcode.ErrTruncated):
+			kind = "Truncated"
+		case errors.Is(r.kind, transcode.ErrInternal):
+			kind = "PictureError"
+		}
+		fmt.Fprintf(&b, "    %d: (\"%s\", \"%s\"),\n", i+1, kind, r.says)
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
