@@ -27,6 +27,21 @@ func shared(t *testing.T, name string) string {
 	return filepath.Dir(testenv.Shared(t, name+"/*")[0])
 }
 
+// write writes a file into a tree, under each of the names.
+func write(t *testing.T, tree string, content []byte, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		at := filepath.Join(tree, name)
+		err := os.MkdirAll(filepath.Dir(at), 0o755)
+		if err == nil {
+			err = os.WriteFile(at, content, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // link makes a class of an ImageFolder tree out of a directory of pictures.
 func link(t *testing.T, tree, class, pictures string) {
 	t.Helper()

@@ -9,14 +9,44 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
+
+// kind is where oddTree has a file of testdata/pictures: no two share a stem there.
+func kind(name string) string {
+	return "kinds/" + strings.ReplaceAll(name, ".", "_") + filepath.Ext(name)
+}
 
 // oddTree makes a tree of masks, odd names, links and broken files.
 func oddTree(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "odd")
-	python(t, "testdata/make_odd.py", dir)
+	for _, path := range testenv.Pictures(t, "*") {
+		name := filepath.Base(path)
+		write(t, dir, testenv.Picture(t, name), kind(name))
+	}
+	photo, png := testenv.Picture(t, "optimised.jpg"), testenv.Picture(t, "rgb.png")
+	write(t, dir, photo, "same_stem/a.jpg", "names/mit Leerzeichen und ünïcödé 图像.jpg", "names/"+strings.Repeat("x", 251)+".jpg",
+		"names/UPPER.JPG", "names/two.dots.jpeg", "names/-dash.jpg")
+	write(t, dir, png, "same_stem/a.png")
+	write(t, dir, testenv.Picture(t, "rgb.bmp"), "same_stem/a.bmp")
+	write(t, dir, []byte(`{"a": 1}`), "names/labels.json")
+	write(t, dir, []byte("nothing to see\n"), "names/notes.txt")
+	write(t, dir, nil, "broken/empty.jpg")
+	write(t, dir, photo[:len(photo)/2], "broken/half.jpg")
+	write(t, dir, png[:300], "broken/half.png")
+	write(t, dir, []byte(strings.Repeat("noise", 100)), "broken/noise.jpg")
+	for _, empty := range []string{"empty/emptier", "links"} {
+		if err := os.MkdirAll(filepath.Join(dir, empty), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"inside.jpg": "../names/UPPER.JPG", "directory": "../kinds", "cycle": ".."} {
+		if err := os.Symlink(to, filepath.Join(dir, "links", link)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	outside := filepath.Join(t.TempDir(), "outside.json")
 	if err := os.WriteFile(outside, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
@@ -27,8 +57,8 @@ func oddTree(t *testing.T) string {
 	return dir
 }
 
-// TestMasksAreNeverHarmed reads masks of every kind from every kind of view,
-// over the dataset and over a store of it.
+// TestMasksAreNeverHarmed reads pictures and masks of every kind from every kind of view,
+// over the dataset and over a store of it. The bytes are those of testdata/views.txt.
 func TestMasksAreNeverHarmed(t *testing.T) {
 	dataset := oddTree(t)
 	env := testmount.Home(t)
@@ -46,6 +76,12 @@ func TestMasksAreNeverHarmed(t *testing.T) {
 			}
 			mnt := testmount.Mount(t, env, what, args...)
 			t.Log(python(t, "testdata/check_odd.py", append([]string{dataset, mnt}, views...)...))
+			for file, want := range testenv.Views(t) {
+				b, err := os.ReadFile(filepath.Join(mnt, file[0], kind(file[1])))
+				if err != nil || testenv.Digest(b) != want {
+					t.Errorf("%s of %s: %s, %v; want %s", file[0], file[1], testenv.Digest(b), err, want)
+				}
+			}
 		})
 	}
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -133,16 +132,11 @@ func mixedDataset(t *testing.T, samples int) string {
 		t.Fatal(err)
 	}
 	for i, name := range samplesOf(t, images) {
-		label := filepath.Join(root, "labels", strings.TrimSuffix(name, filepath.Ext(name))+".txt")
-		err := os.MkdirAll(filepath.Dir(label), 0o755)
-		if err == nil {
-			err = os.WriteFile(label, []byte("0 0.5 0.5 0.5 0.5\n"), 0o644)
-		}
+		write(t, root, []byte("0 0.5 0.5 0.5 0.5\n"), "labels/"+strings.TrimSuffix(name, filepath.Ext(name))+".txt")
 		if stem, jpeg := strings.CutSuffix(name, ".jpg"); jpeg && i%2 == 0 {
-			err = errors.Join(err, os.Rename(filepath.Join(images, name), filepath.Join(images, stem+".JPEG")))
-		}
-		if err != nil {
-			t.Fatal(err)
+			if err := os.Rename(filepath.Join(images, name), filepath.Join(images, stem+".JPEG")); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return root

@@ -12,7 +12,7 @@ import (
 
 // Cutting a picture down to fidelity 5.
 func ExampleProgressive() {
-	src, err := os.ReadFile("testdata/ycc420.jpg")
+	src, err := os.ReadFile("../../testdata/pictures/ycc420.jpg")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func ExampleProgressive() {
 
 // Reading a header with as few bytes of the file as possible.
 func ExampleParseHeader() {
-	src, err := os.ReadFile("testdata/exif.jpg")
+	src, err := os.ReadFile("../../testdata/pictures/exif.jpg")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func ExampleParseHeader() {
 
 // A file that is cut off is never mistaken for a whole one.
 func ExampleError() {
-	src, err := os.ReadFile("testdata/grey.jpg")
+	src, err := os.ReadFile("../../testdata/pictures/grey.jpg")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func ExampleError() {
 
 // The scans of a file that is progressive already.
 func ExampleSplitScans() {
-	src, err := os.ReadFile("testdata/progressive.jpg")
+	src, err := os.ReadFile("../../testdata/pictures/progressive.jpg")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -15,7 +15,7 @@ var fuzzLimits = Limits{MaxPixels: 1 << 20}
 
 // seeds adds the golden files, and parts of them.
 func seeds(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*.jpg")
+	files := testenv.Pictures(f, "*.jpg")
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {
@@ -135,7 +135,7 @@ func FuzzReconstruction(f *testing.F) {
 // FuzzRestore takes any bytes for reconstruction data.
 func FuzzRestore(f *testing.F) {
 	var scans []Scans
-	files, _ := filepath.Glob("testdata/*.jpg")
+	files := testenv.Pictures(f, "*.jpg")
 	for i, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {

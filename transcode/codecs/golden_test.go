@@ -1,0 +1,143 @@
+package codecs_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+	"github.com/pipefs/pipefs/transcode/internal/pillow"
+)
+
+var update = flag.Bool("update", false, "write testdata/views.txt anew")
+
+var goldenViews = strings.Fields(`scan1 scan5 scan10 baseline bmp ppm npy png l3 jpeg75 half-bmp quarter-npy eighth-png
+	upright-png resize16-bmp resize16-npy resize16-jpeg90 crop24-png grey-npy scan2-bmp float32-npy center-chw-npy`)
+
+// TestGoldenViews makes views of testdata/pictures, and wants the bytes that were made when
+// testdata/views.txt was written. A step whose bytes change needs another ID, as stores hold
+// what the former one made. TestGoldenPixels knows that the pixels are right.
+func TestGoldenViews(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	got := map[[2]string]string{}
+	var lines strings.Builder
+	for _, spec := range goldenViews {
+		v, err := r.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range testenv.Pictures(t, "*") {
+			name := filepath.Base(path)
+			src := testenv.Picture(t, name)
+			info, err := r.ProbeBytes(src)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			plan := r.Plan(v, info, transcode.Auto)
+			if plan.Unchanged() {
+				continue
+			}
+			out, err := plan.Run(t.Context(), src)
+			if err != nil {
+				t.Errorf("%s of %s: %v", spec, name, err)
+				continue
+			}
+			if size, ok := plan.Size(); ok && size != int64(len(out)) {
+				t.Errorf("%s of %s: %d bytes, the plan says %d", spec, name, len(out), size)
+			}
+			got[[2]string{spec, name}] = testenv.Digest(out)
+			fmt.Fprintln(&lines, spec, name, testenv.Digest(out))
+		}
+	}
+	if *update {
+		head := "# view, picture, bytes, first digits of the SHA-256: see README.md\n"
+		if err := os.WriteFile(testenv.ViewsFile(t), []byte(head+lines.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(testenv.Views(t), got); diff != "" {
+		t.Errorf("(-testdata/views.txt +made):\n%s", diff)
+	}
+}
+
+// TestGoldenPixels has Pillow read the pictures, and what the lossless views make of them: the
+// pixels are the same. L3 files are compared with the pictures that they were made of.
+func TestGoldenPixels(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	show := func(spec string, src []byte) []byte {
+		t.Helper()
+		v, err := r.Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := r.ProbeBytes(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := r.Plan(v, info, transcode.Auto).Run(t.Context(), src)
+		if err != nil {
+			t.Fatalf("%s: %v", spec, err)
+		}
+		return out
+	}
+	dir := t.TempDir()
+	var args []string
+	for _, path := range testenv.Pictures(t, "*") {
+		name := filepath.Base(path)
+		src, truth := testenv.Picture(t, name), path
+		if stem, isL3 := strings.CutSuffix(name, ".l3"); isL3 {
+			truth = filepath.Join(filepath.Dir(path), stem[:strings.LastIndex(stem, "_")]+".png")
+		}
+		for _, specs := range [][]string{{"npy"}, {"bmp"}, {"ppm"}, {"png"}, {"l3", "npy"}, {"scan10", "npy"}, {"baseline", "png"}} {
+			made := src
+			for _, spec := range specs {
+				made = show(spec, made)
+			}
+			if bytes.Equal(made, src) {
+				continue
+			}
+			out := filepath.Join(dir, fmt.Sprint(len(args)))
+			if err := os.WriteFile(out, made, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, truth, out)
+		}
+	}
+	list := filepath.Join(dir, "list")
+	if err := os.WriteFile(list, []byte(strings.Join(args, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", pillow.Run(t, samePixels, list))
+}
+
+// samePixels compares files, two by two. A JPEG is RGB for whoever asks for that, and the
+// mode of what has 16 bits has several names.
+const samePixels = `
+import sys
+import numpy as np
+from PIL import Image
+
+def read(path):
+    if open(path, "rb").read(6) == b"\x93NUMPY":
+        return np.load(path)
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB") if image.format in ("JPEG", "MPO") else image)
+
+paths = open(sys.argv[1]).read().split("\n")
+wrong = 0
+for source, made in zip(paths[::2], paths[1::2]):
+    a, b = read(source), read(made)
+    if not np.array_equal(a, b):
+        wrong += 1
+        print(source, a.shape, a.dtype, b.shape, b.dtype, file=sys.stderr)
+print(len(paths) // 2, "files")
+sys.exit(wrong > 0)
+`

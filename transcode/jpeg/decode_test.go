@@ -1,0 +1,89 @@
+package jpeg
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+)
+
+// TestConcurrent makes sure that calls share nothing but working memory.
+func TestConcurrent(t *testing.T) {
+	files := testenv.Pictures(t, "*.jpg")
+	want := make([][]byte, len(files))
+	for i, file := range files {
+		s, err := Progressive(read(t, file), Limits{})
+		if err != nil {
+			t.Fatal(file, err)
+		}
+		want[i] = s.Data
+	}
+	done := make(chan bool)
+	for g := range 8 {
+		go func() {
+			for i := range 50 {
+				k := (i + g) % len(files)
+				file, src := files[k], read(t, files[k])
+				s, err := Progressive(src, Limits{})
+				if err != nil || !bytes.Equal(s.Data, want[k]) {
+					t.Errorf("%s: wrong result (%v)", file, err)
+				}
+				// A failure must not leave anything behind.
+				if _, err := Progressive(src[:len(src)/2], Limits{}); err == nil {
+					t.Errorf("%s: half of it is accepted", file)
+				}
+			}
+			done <- true
+		}()
+	}
+	for range 8 {
+		<-done
+	}
+}
+
+// TestDecode checks the exported coefficients against each other: those of a
+// baseline file are those of its progressive version.
+func TestDecode(t *testing.T) {
+	for _, name := range []string{"ycc420", "ycc444", "ycc422rst", "grey", "rgb", "q1", "q100", "separate"} {
+		src := testenv.Picture(t, name+".jpg")
+		want, err := Progressive(src, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := Decode(src, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Decode(want.Data, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range a.Components {
+			p, q := &a.Components[i], &b.Components[i]
+			if p.Quant != q.Quant || p.Wide != q.Wide || p.High != q.High || p.Stride*p.Rows != len(p.Blocks) {
+				t.Errorf("%s, component %d: %dx%d blocks of %dx%d", name, i, p.Wide, p.High, q.Wide, q.High)
+			}
+			for y := range p.High {
+				for x := range p.Wide {
+					at := y*p.Stride + x
+					if p.Blocks[at] != q.Blocks[y*q.Stride+x] {
+						t.Fatalf("%s, component %d: block %d,%d differs", name, i, x, y)
+					}
+					nonzero := uint64(0)
+					for k := 1; k < 64; k++ {
+						if p.Blocks[at][k] != 0 {
+							nonzero |= 1 << k
+						}
+					}
+					if p.Nonzero[at] != nonzero || q.Nonzero[y*q.Stride+x] != nonzero {
+						t.Fatalf("%s, component %d: Nonzero of block %d,%d is wrong", name, i, x, y)
+					}
+				}
+			}
+		}
+		s, err := a.EncodeProgressive(0)
+		if err != nil || !bytes.Equal(s.Data, want.Data) {
+			t.Errorf("%s: EncodeProgressive differs from Progressive (%v)", name, err)
+		}
+	}
+}
