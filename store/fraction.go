@@ -6,22 +6,18 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"sync"
 )
 
 // Fraction is what one pipeline made of some of a store's samples, kept in the
-// store. It is only a copy: everything in it can be made again, so what is
-// damaged or gone is not found, and that is all. It is safe for concurrent use
-// and takes some 40 bytes of memory a sample.
+// store. It is only a copy: everything in it can be made again, and its packs are removed
+// while it is used. It is safe for concurrent use and takes some 40 bytes of memory a
+// sample. Its readers go on working when the pack is removed for as long as the pack is
+// open; after that they fail with an error of the class fs.ErrNotExist, or ErrCorrupt where
+// another pack took the number.
 type Fraction struct {
 	*results
 	info  fractionFile
-	once  bool  // as Options.VerifyOnce
 	bytes int64 // of packs that were there when it was opened
-
-	mu     sync.Mutex
-	logged map[uint32]bool    // packs that were found damaged or gone
-	lost   map[resultKey]bool // what was in them
 }
 
 // fractionFile says what a directory of packs holds.
@@ -100,10 +96,7 @@ func openFraction(o *Options, dir string) (*Fraction, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fraction{
-		results: newResults(o.FS, "fraction", dir, o.Logger, o.MaxOpenPacks),
-		info:    info, once: o.VerifyOnce, logged: map[uint32]bool{}, lost: map[resultKey]bool{},
-	}
+	f := &Fraction{results: newResults("fraction", dir, *o), info: info}
 	for _, n := range sealed {
 		seal, whole, err := f.eachRecord(n, f.know)
 		switch {
@@ -118,17 +111,6 @@ func openFraction(o *Options, dir string) (*Fraction, error) {
 		f.bytes += seal.Size
 	}
 	return f, nil
-}
-
-// warn logs that a pack cannot be read, once.
-func (f *Fraction) warn(n uint32, cause error) {
-	f.mu.Lock()
-	logged := f.logged[n]
-	f.logged[n] = true
-	f.mu.Unlock()
-	if !logged {
-		f.log.Warn("a pack of the fraction is damaged or gone; what it held is made at each read", "fraction", f.dir, "pack", packName(n), "error", cause)
-	}
 }
 
 // Fractions returns the fractions that the store had when it was opened, by
@@ -175,54 +157,12 @@ func (f *Fraction) Count() int64 { return f.count() }
 // Bytes is what its packs took on disk when it was opened.
 func (f *Fraction) Bytes() int64 { return f.bytes }
 
-// Has reports whether Get will, as far as memory tells, find something.
-func (f *Fraction) Has(path string, src Identity, key string) bool {
-	_, ok := f.find(resultKey{path, src, key})
-	return ok
-}
-
-// Get finds what is kept of that version of a file under that key. ErrNotFound
-// says that there is nothing, or nothing that still holds: the packs of a
-// fraction are removed while it is used, and a copy that is damaged is no loss.
-// Every other error is the operating system's.
-func (f *Fraction) Get(path string, src Identity, key string) (Representation, error) {
-	k := resultKey{path, src, key}
-	rep, err := f.get(k)
-	if errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
-		if at, ok := f.find(k); ok {
-			f.warn(at.pack(), err)
-			f.Forget(path, src, key)
-		}
-		err = fmt.Errorf("%w: %w", ErrNotFound, err)
-	}
-	return rep, err
-}
-
 // Held reports whether there was such a result when the fraction was opened. It
 // never changes, also where that proved to be damaged.
 func (f *Fraction) Held(path string, src Identity, key string) bool {
 	k := resultKey{path, src, key}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.damage.Lock()
+	defer f.damage.Unlock()
 	_, ok := f.find(k)
 	return ok || f.lost[k]
-}
-
-// Forget makes Get find nothing: for a caller whose Reader failed.
-func (f *Fraction) Forget(path string, src Identity, key string) {
-	k := resultKey{path, src, key}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, ok := f.find(k); ok {
-		f.lost[k] = true
-	}
-	f.forget(k)
-}
-
-// Reader opens a representation at a level; 0 is the whole. Its ReadAt goes on
-// working when the pack is removed for as long as the pack is open; after that
-// it fails with an error of the class fs.ErrNotExist, or ErrCorrupt where
-// another pack took the number. The same bytes can always be had otherwise.
-func (f *Fraction) Reader(rep Representation, level int) (*Reader, error) {
-	return f.pool.reader(rep, level, f.once)
 }

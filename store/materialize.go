@@ -115,7 +115,7 @@ func (s *Store) Materialize(ctx context.Context, spec string, wanted []Wanted, m
 	}
 	m := &materializing{store: s, spec: spec, wanted: wanted, maker: maker, o: o}
 	m.setDefaults()
-	m.resultWriter = newResultWriter(newResults(s.o.FS, "fraction", dir, s.o.Logger, 1), m.o.PackBytes)
+	m.resultWriter = newResultWriter(newResults("fraction", dir, s.o), m.o.PackBytes)
 	m.out.syncEvery = syncEvery
 	err = errors.Join(m.run(ctx), m.out.close())
 	if errors.Is(err, syscall.ENOSPC) {
@@ -146,11 +146,8 @@ func (s *Store) RemoveFraction(spec string) (err error) {
 // lockFractions locks the store for writing, if it is what it was when it was
 // opened.
 func (s *Store) lockFractions() (io.Closer, error) {
-	lock, err := s.o.FS.Lock(filepath.Join(s.dir, lockName))
+	lock, err := lockDir(s.o.FS, s.dir)
 	if err != nil {
-		if errors.Is(err, vfs.ErrLocked) {
-			err = fmt.Errorf("%s: %w", s.dir, ErrLocked)
-		}
 		return nil, err
 	}
 	now, err := openCurrent(s.o.FS, s.dir)
@@ -178,19 +175,13 @@ func removeFraction(fsys vfs.FS, store, dir string) error {
 		return err
 	}
 	fractions := filepath.Dir(dir)
-	left, err := fsys.List(fractions)
-	switch {
+	switch err := fsys.Remove(fractions); {
+	case err == nil:
+		return fsys.SyncDir(store)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case err != nil:
-		return err
-	case len(left) > 0:
-		return fsys.SyncDir(fractions)
 	}
-	if err := fsys.Remove(fractions); err != nil {
-		return err
-	}
-	return fsys.SyncDir(store)
+	return fsys.SyncDir(fractions) // there are others
 }
 
 // materializing is one run of Materialize: packing, whose work is what is wanted and

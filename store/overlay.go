@@ -58,21 +58,18 @@ func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
 		o.PackBytes = 64 << 20
 	}
 	v := &Overlay{o: o, wasteful: make(chan struct{}, 1)}
-	v.resultWriter = newResultWriter(newResults(o.FS, "overlay", dir, o.Logger, o.MaxOpenPacks), o.PackBytes)
 	if err := o.FS.MkdirAll(dir); err != nil {
 		return nil, err
 	}
 	var err error
-	if v.lock, err = o.FS.Lock(filepath.Join(dir, lockName)); err != nil {
-		if errors.Is(err, vfs.ErrLocked) {
-			err = fmt.Errorf("%s: %w", dir, ErrLocked)
-		}
+	if v.lock, err = lockDir(o.FS, dir); err != nil {
 		return nil, err
 	}
-	if _, err = v.load(context.Background()); errors.Is(err, ErrVersion) {
+	if err = v.open(dir); errors.Is(err, ErrVersion) {
 		o.Logger.Info("what another version of pipefs kept is discarded", "overlay", dir)
-		if err = v.clear(); err == nil {
-			_, err = v.load(context.Background())
+		err = errors.Join(v.out.close(), v.removeAll())
+		if err == nil {
+			err = v.open(dir)
 		}
 	}
 	if err != nil {
@@ -82,12 +79,15 @@ func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
 	return v, nil
 }
 
-// clear removes all packs.
-func (v *Overlay) clear() error {
-	if err := v.out.close(); err != nil {
-		return err
-	}
-	v.resultWriter = newResultWriter(newResults(v.o.FS, "overlay", v.dir, v.o.Logger, v.o.MaxOpenPacks), v.o.PackBytes)
+func (v *Overlay) open(dir string) error {
+	o := Options{FS: v.o.FS, Logger: v.o.Logger, VerifyOnce: v.o.VerifyOnce, MaxOpenPacks: v.o.MaxOpenPacks}
+	v.resultWriter = newResultWriter(newResults("overlay", dir, o), v.o.PackBytes)
+	_, err := v.load(context.Background())
+	return err
+}
+
+// removeAll removes all packs.
+func (v *Overlay) removeAll() error {
 	sealed, unfinished, err := listPacks(v.fs, v.dir)
 	for _, n := range sealed {
 		err = errors.Join(err, v.fs.Remove(filepath.Join(v.dir, packName(n))))
@@ -98,24 +98,6 @@ func (v *Overlay) clear() error {
 	return err
 }
 
-// Get finds what Put stored for that version of the file; ErrNotFound where
-// there is nothing, or nothing that holds.
-func (v *Overlay) Get(path string, src Identity, key string) (Representation, error) {
-	rep, err := v.get(resultKey{path, src, key})
-	if errors.Is(err, ErrCorrupt) {
-		v.log.Warn("an overlay's record is damaged and forgotten", "overlay", v.dir, "sample", path, "error", err)
-		v.Forget(path, src, key)
-		err = fmt.Errorf("%w: %w", ErrNotFound, err)
-	}
-	return rep, err
-}
-
-// Has reports whether Get will, as far as memory tells, find something.
-func (v *Overlay) Has(path string, src Identity, key string) bool {
-	_, ok := v.find(resultKey{path, src, key})
-	return ok
-}
-
 // Info tells what Put was told of the sample together with that representation;
 // ok is false where Get finds nothing.
 func (v *Overlay) Info(path string, src Identity, key string) (info transcode.Info, ok bool) {
@@ -124,12 +106,6 @@ func (v *Overlay) Info(path string, src Identity, key string) (info transcode.In
 		return transcode.Info{}, false // Get tells why
 	}
 	return s.Info, true
-}
-
-// Forget makes Get find nothing, so that the representation is made again: for
-// a caller whose Reader found it corrupt.
-func (v *Overlay) Forget(path string, src Identity, key string) {
-	v.forget(resultKey{path, src, key})
 }
 
 // Put stores a representation; one that is stored already costs nothing. It supersedes
@@ -216,17 +192,6 @@ func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// Reader opens a representation at a level; 0 is the whole.
-func (v *Overlay) Reader(rep Representation, level int) (*Reader, error) {
-	r, err := v.pool.reader(rep, level, v.o.VerifyOnce)
-	if errors.Is(err, ErrNotFound) { // its pack was rewritten since it was found
-		if rep, err = v.get(resultKey{rep.path, rep.src, rep.Key}); err == nil {
-			r, err = v.pool.reader(rep, level, v.o.VerifyOnce)
-		}
-	}
-	return r, err
-}
-
 // Bytes is what the overlay's packs take on disk. It does not wait for a Put.
 func (v *Overlay) Bytes() int64 { return v.total.Load() }
 
@@ -261,7 +226,7 @@ func OverlayKeys(dir string) (map[string]int64, error) {
 	if errors.Is(err, fs.ErrNotExist) { // nothing was kept so far
 		return keys, nil
 	}
-	r := newResults(vfs.OS, "overlay", dir, slog.Default(), 0)
+	r := newResults("overlay", dir, Options{FS: vfs.OS, Logger: slog.Default()})
 	for _, n := range sealed {
 		if err == nil {
 			_, _, err = r.eachRecord(n, count)

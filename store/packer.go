@@ -102,11 +102,7 @@ func (p *packer) begin() (lock io.Closer, err error) {
 	if err := fsys.MkdirAll(p.packs()); err != nil {
 		return nil, err
 	}
-	lock, err = fsys.Lock(filepath.Join(p.dir, lockName))
-	if err != nil {
-		if errors.Is(err, vfs.ErrLocked) {
-			err = fmt.Errorf("%s: %w", p.dir, ErrLocked)
-		}
+	if lock, err = lockDir(fsys, p.dir); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 
 // results are packs in which each record holds one result: what a pipeline made of one
 // version of one sample. An overlay and a fraction are kept so. Each result can be made
-// again, so damage is logged and costs what it hits. Safe for concurrent use.
+// again, so what is damaged or gone is not found, and that is all. Safe for concurrent use.
 type results struct {
 	*hashIndex
 	fs   vfs.FS
@@ -24,10 +25,75 @@ type results struct {
 	dir  string // of the packs
 	log  *slog.Logger
 	pool *pool
+	once bool // as Options.VerifyOnce
+
+	damage sync.Mutex
+	warned map[uint32]bool    // packs that were found damaged or gone
+	lost   map[resultKey]bool // what was found in them once
 }
 
-func newResults(fsys vfs.FS, what, dir string, log *slog.Logger, maxOpen int) *results {
-	return &results{hashIndex: newHashIndex(), fs: fsys, what: what, dir: dir, log: log, pool: newPool(fsys, dir, maxOpen)}
+func newResults(what, dir string, o Options) *results {
+	return &results{
+		hashIndex: newHashIndex(), fs: o.FS, what: what, dir: dir, log: o.Logger, pool: newPool(o.FS, dir, o.MaxOpenPacks),
+		once: o.VerifyOnce, warned: map[uint32]bool{}, lost: map[resultKey]bool{},
+	}
+}
+
+// Has reports whether Get finds something, unless it is damaged.
+func (r *results) Has(path string, src Identity, key string) bool {
+	_, ok := r.find(resultKey{path, src, key})
+	return ok
+}
+
+// Get finds what is kept of that version of a file under that key. ErrNotFound says that
+// there is nothing, or nothing that still holds. Every other error is the operating
+// system's.
+func (r *results) Get(path string, src Identity, key string) (Representation, error) {
+	k := resultKey{path, src, key}
+	s, err := r.sample(k)
+	if err == nil {
+		return *s.Representation(key), nil
+	}
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+		if at, ok := r.find(k); ok {
+			r.warn(at.pack(), err)
+			r.Forget(path, src, key)
+		}
+		err = fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	return Representation{}, err
+}
+
+// Forget makes Get find nothing: for a caller whose Reader failed.
+func (r *results) Forget(path string, src Identity, key string) {
+	k := resultKey{path, src, key}
+	r.damage.Lock()
+	defer r.damage.Unlock()
+	if _, ok := r.find(k); ok {
+		r.lost[k] = true
+	}
+	r.forget(k)
+}
+
+// Reader opens a representation at a level; 0 is the whole.
+func (r *results) Reader(rep Representation, level int) (*Reader, error) {
+	reader, err := r.pool.reader(rep, level, r.once)
+	if errors.Is(err, ErrNotFound) { // its pack was rewritten since it was found
+		if rep, err = r.Get(rep.path, rep.src, rep.Key); err == nil {
+			reader, err = r.pool.reader(rep, level, r.once)
+		}
+	}
+	return reader, err
+}
+
+// warn logs that a pack is damaged, once.
+func (r *results) warn(n uint32, cause error) {
+	r.damage.Lock()
+	defer r.damage.Unlock()
+	if !r.warned[n] {
+		r.warned[n] = true
+		r.log.Warn("a pack of the "+r.what+" is damaged or gone; what it held is made again", r.what, r.dir, "pack", packName(n), "error", cause)
+	}
 }
 
 // bytes is what a record takes in a pack, its place in the footer included.
@@ -65,15 +131,6 @@ func (r *results) liveKey(rec *scanned) (resultKey, bool) {
 }
 
 var metaBuffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// get finds k; ErrNotFound where it is not there.
-func (r *results) get(k resultKey) (Representation, error) {
-	s, err := r.sample(k)
-	if err != nil {
-		return Representation{}, err
-	}
-	return *s.Representation(k.key), nil
-}
 
 // sample finds the sample that has k.
 func (r *results) sample(k resultKey) (*Sample, error) {
@@ -132,7 +189,7 @@ func (r *results) eachRecord(n uint32, f func(scanned)) (seal packSeal, whole bo
 	if !errors.Is(err, ErrCorrupt) {
 		return seal, err == nil, err
 	}
-	r.log.Warn("a pack of the "+r.what+" is damaged; what holds of it is used", r.what, r.dir, "error", err)
+	r.warn(n, err)
 	for rec, err := range scan(file, n, seal.Size, false) {
 		if err != nil {
 			break
@@ -305,7 +362,7 @@ func (w *resultWriter) eachLive(ctx context.Context, n uint32, f func(file vfs.F
 			err = verifyRecord(file, rec)
 		}
 		if errors.Is(err, ErrCorrupt) {
-			w.results.log.Warn("a result is damaged and is made again", w.what, w.dir, "sample", is.k.path, "error", err)
+			w.warn(n, err)
 			if at, ok := w.find(is.k); ok && at == locate(n, is.off) {
 				w.forget(is.k)
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -115,6 +116,15 @@ const (
 	packsName     = "packs"
 	lockName      = "lock"
 )
+
+// lockDir takes the lock of whoever writes to a directory.
+func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
+	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	if errors.Is(err, vfs.ErrLocked) {
+		err = fmt.Errorf("%s: %w", dir, ErrLocked)
+	}
+	return lock, err
+}
 
 // Is reports whether dir is a store, be it whole, damaged or of another version.
 // The error is one of reading.

@@ -51,6 +51,23 @@ func take(t *testing.T, r *Root, dataset string) *Slot {
 // kill does what the kernel does when a process is killed.
 func kill(s *Slot) { s.lock.Close() }
 
+// Room that a mount gave back is there for another one.
+func TestGivesBack(t *testing.T) {
+	r := limited(t, 1000*mb)
+	one, other := take(t, r, "/data/a"), take(t, r, "/data/b")
+	fill(t, one, 700*mb)
+	if err := other.Room(400 * mb); !errors.Is(err, ErrFull) {
+		t.Errorf("700 of 1000 MB are taken: %v", err)
+	}
+	write(t, one.Dir, 100*mb)
+	if err := one.Room(100 * mb); err != nil {
+		t.Fatal(err)
+	}
+	other.refused = time.Time{}
+	fill(t, other, 700*mb)
+	fill(t, one, 200*mb)
+}
+
 // used says when a slot was used last.
 func used(t *testing.T, s *Slot, ago time.Duration) {
 	t.Helper()
@@ -111,7 +128,7 @@ func TestLimit(t *testing.T) {
 		fill(t, s, 5*mb)
 	}
 	oldest.Release()
-	kill(old) // what it was granted beyond what it has is free again
+	kill(old) // what it had reserved beyond what it has is free again
 	used(t, oldest, 2*time.Hour)
 	used(t, old, time.Hour)
 
@@ -195,11 +212,11 @@ func TestTogether(t *testing.T) {
 	wg.Wait()
 	total := int64(0)
 	for _, s := range all {
-		total += s.use.Granted
+		total += s.use.Reserved
 		s.Release()
 	}
 	if total > 64*mb || total < 56*mb {
-		t.Errorf("%d MB were granted", total/mb)
+		t.Errorf("%d MB were reserved", total/mb)
 	}
 }
 
@@ -291,7 +308,7 @@ func TestNonsense(t *testing.T) {
 	a := take(t, r, "/data/a")
 	defer a.Release()
 	fill(t, a, 4*mb)
-	for _, text := range []string{"", "{", `{"granted": -5}`, `{"granted": "x"}`, "\x00\x00"} {
+	for _, text := range []string{"", "{", `{"reserved": -5}`, `{"reserved": "x"}`, "\x00\x00"} {
 		if err := os.WriteFile(a.Dir+lockSuffix, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

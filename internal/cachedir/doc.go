@@ -8,9 +8,9 @@
 //	DATASET/overlay.N.lock  held by the mount that uses it; see [Use]
 //	removed-*             what is about to be removed
 //
-// A mount may take what it was granted, in bytes, and asks for more. A grant counts as
-// if it were used, so that no two mounts are given the same room; when there is none
-// left, slots that no mount uses are removed, the one that was used longest ago first.
-// A mount that is killed loses its locks, and with them its grant: what it left counts
-// as what it is.
+// A mount reserves the bytes that it may write, and reserves more when they are used up.
+// What is reserved counts as if it were used, so that no two mounts are given the same room.
+// When there is none left, slots that no mount uses are removed, the one that was used
+// longest ago first. A mount that is killed loses its locks, and with them what it had
+// reserved: its slot counts as what it holds.
 package cachedir

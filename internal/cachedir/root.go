@@ -53,7 +53,7 @@ type Entry struct {
 // counted is what the slot counts for the limit.
 func (e *Entry) counted() int64 {
 	if e.InUse {
-		return max(e.Bytes, e.Use.Granted)
+		return max(e.Bytes, e.Use.Reserved)
 	}
 	return e.Bytes
 }
@@ -62,7 +62,7 @@ func (e *Entry) counted() int64 {
 // none. What the slot holds is given up if it is more than may be kept.
 func (r *Root) Take(dataset, mount string, own int64) (*Slot, error) {
 	s, err := r.take(dataset, mount, own)
-	r.sweep()
+	r.collect()
 	return s, err
 }
 
@@ -86,7 +86,7 @@ func (r *Root) take(dataset, mount string, own int64) (*Slot, error) {
 	}
 	s.root, s.own = r, own
 	s.use.Mount = mount
-	if s.use.Granted, err = bytesBelow(s.Dir); err == nil {
+	if s.use.Reserved, err = bytesBelow(s.Dir); err == nil {
 		err = s.fit()
 	}
 	if err == nil {
@@ -151,7 +151,7 @@ func (r *Root) remove(e Entry) (bool, error) {
 	return true, nil
 }
 
-// discard puts a directory where sweep finds it: to remove its files takes a while.
+// discard puts a directory where collect finds it: to remove its files takes a while.
 func (r *Root) discard(dir string) error {
 	to := fmt.Sprintf("%s%s-%s-%d", removedPrefix, filepath.Base(filepath.Dir(dir)), filepath.Base(dir), time.Now().UnixNano())
 	err := os.Rename(dir, filepath.Join(r.dir, to))
@@ -161,8 +161,8 @@ func (r *Root) discard(dir string) error {
 	return err
 }
 
-// sweep removes what was discarded. What it cannot remove the next one may.
-func (r *Root) sweep() {
+// collect removes what was discarded. What it cannot remove the next one may.
+func (r *Root) collect() {
 	left, err := filepath.Glob(filepath.Join(quoteGlob(r.dir), removedPrefix+"*"))
 	if err != nil {
 		return
@@ -187,7 +187,7 @@ func (r *Root) List() ([]Entry, error) {
 // Clear removes what is kept for a dataset, or for all where it is empty. It returns
 // what was removed, and what was left because a mount uses it.
 func (r *Root) Clear(dataset string) (removed, used []Entry, err error) {
-	defer r.sweep()
+	defer r.collect()
 	unlock, err := r.lock()
 	if err != nil {
 		return nil, nil, err
@@ -231,7 +231,7 @@ func (r *Root) Limit() (limit int64, set bool, err error) {
 // SetLimit sets the limit, for mounts that are there as well, and removes what is more
 // than that and not in use. A negative one is the default again.
 func (r *Root) SetLimit(limit int64) error {
-	defer r.sweep()
+	defer r.collect()
 	unlock, err := r.lock()
 	if err != nil {
 		return err

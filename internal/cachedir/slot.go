@@ -22,8 +22,8 @@ const (
 
 // Use is what the lock file of a slot says while a mount has it.
 type Use struct {
-	Mount   string `json:"mount"`   // the directory of the mount
-	Granted int64  `json:"granted"` // bytes
+	Mount    string `json:"mount"`    // the directory of the mount
+	Reserved int64  `json:"reserved"` // bytes
 }
 
 // Slot is a directory that this process holds alone.
@@ -119,18 +119,21 @@ func (s *Slot) fit() error {
 	if err != nil {
 		return err
 	}
-	if s.use.Granted > limit {
+	if s.use.Reserved > limit {
 		if err := s.root.discard(s.Dir); err != nil {
 			return err
 		}
-		s.use.Granted = 0
+		s.use.Reserved = 0
 	}
-	_, err = s.root.makeRoom(entries, s.Dir, limit-s.use.Granted)
+	_, err = s.root.makeRoom(entries, s.Dir, limit-s.use.Reserved)
 	return err
 }
 
 // ErrFull says that all mounts together have used up the limit.
 var ErrFull = errors.New("the limit of the cache directory is used up")
+
+// maxStep is how much is reserved beyond what is asked for at most, in bytes.
+const maxStep = 64 << 20
 
 // again is how long a refusal holds: counting what is there takes a while.
 const again = 5 * time.Second
@@ -143,8 +146,12 @@ func (s *Slot) Room(bytes int64) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if bytes <= s.use.Granted {
-		return nil
+	if bytes <= s.use.Reserved {
+		if s.use.Reserved-bytes <= 2*maxStep {
+			return nil
+		}
+		s.use.Reserved = bytes + maxStep // the slot shrank; other mounts get the rest
+		return s.note()
 	}
 	if time.Since(s.refused) < again {
 		return ErrFull
@@ -155,7 +162,7 @@ func (s *Slot) Room(bytes int64) error {
 	}
 	defer func() {
 		unlock()
-		go s.root.sweep() // takes a while, and whoever asks does not wait for it
+		go s.root.collect() // takes a while, and whoever asks does not wait for it
 	}()
 	entries, err := s.root.entries()
 	if err != nil {
@@ -166,7 +173,7 @@ func (s *Slot) Room(bytes int64) error {
 		return err
 	}
 	// In steps, so that it is not asked for each sample.
-	step := min(max(limit/64, 1<<20), 64<<20)
+	step := min(max(limit/64, 1<<20), maxStep)
 	others, err := s.root.makeRoom(entries, s.Dir, limit-bytes-step)
 	if err != nil {
 		return err
@@ -175,7 +182,7 @@ func (s *Slot) Room(bytes int64) error {
 		s.refused = time.Now()
 		return ErrFull
 	}
-	s.use.Granted = min(bytes+step, limit-others)
+	s.use.Reserved = min(bytes+step, limit-others)
 	return s.note()
 }
 
@@ -195,7 +202,7 @@ const noteBytes = 4096
 // readUse reads what a slot is used for; the zero value where nothing tells.
 func readUse(path string) (use Use) {
 	text, err := readFirst(path)
-	if err != nil || json.Unmarshal(text, &use) != nil || use.Granted < 0 {
+	if err != nil || json.Unmarshal(text, &use) != nil || use.Reserved < 0 {
 		return Use{}
 	}
 	return use
