@@ -28,11 +28,7 @@ func fidelityCommand(env *environ) *command {
 				}
 				request.Scans = k
 			}
-			client, err := control.Find(args[0])
-			if err != nil {
-				return err
-			}
-			reply, err := client.Do(ctx, request)
+			reply, err := ask(ctx, args[0], request)
 			if err != nil {
 				return err
 			}

@@ -54,16 +54,16 @@ func (c *mountConfig) check(env *environ) (dead bool, err error) {
 		return false, err
 	}
 	if err := mounts.Apart(c.Dir, c.Source); err != nil {
-		return false, err
+		return false, exit.With(exit.Mount, err)
 	}
 	if c.Kernel.AllowOther {
 		if err := mounts.CheckAllowOther(); err != nil {
-			return false, err
+			return false, exit.With(exit.Usage, err)
 		}
 	}
 	dead, err = mounts.Check(c.Dir, c.nonempty)
 	if err != nil {
-		return false, err
+		return false, exit.With(exit.Mount, err)
 	}
 	at := c.Dir
 	if dead {
@@ -154,7 +154,7 @@ func clearDead(env *environ, c *mountConfig) error {
 		fmt.Fprintf(env.stderr, "pipefs: %s held a dead mount, whose daemon was gone; unmounted it\n", c.Dir)
 		dead, err := mounts.Check(c.Dir, c.nonempty)
 		if err != nil {
-			return err
+			return exit.With(exit.Mount, err)
 		}
 		if !dead {
 			return mounts.CheckFUSE(c.Dir)

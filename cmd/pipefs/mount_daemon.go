@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
 
 	pfs "github.com/pipefs/pipefs/fs"
@@ -38,7 +39,7 @@ func runMount(ctx context.Context, env *environ, c *mountConfig, options []*opti
 	if parent := daemon.Waiting(); parent != nil || c.Kernel.Premount != nil {
 		err := serveAsUser(ctx, c, options, parent)
 		if err != nil {
-			parent.Fail(classify(err))
+			parent.Fail(err, int(exit.Of(classify(err))))
 		}
 		return err
 	}
@@ -149,10 +150,24 @@ func background(ctx context.Context, env *environ, c *mountConfig, options []*op
 			// A daemon that became another user may not be able to unmount.
 			err = errors.Join(err, mounts.Unmount(c.Dir, true))
 		}
-		return exit.With(exit.Of(err), fmt.Errorf("%w\n(log: %s)", err, path))
+		return fmt.Errorf("%w\n(log: %s)", startError(err), path)
 	}
 	fmt.Fprintf(env.stderr, "pipefs: mounted %s on %s (log: %s)\n", c.Source, c.Dir, path)
 	return nil
+}
+
+// startError gives the errors of a daemon in the background their codes.
+func startError(err error) error {
+	var failure *daemon.Failure
+	switch {
+	case errors.As(err, &failure):
+		return exit.With(exit.Code(failure.Code), err)
+	case errors.As(err, new(*daemon.SilentError)):
+		return exit.With(exit.Internal, err)
+	case errors.Is(err, context.Canceled):
+		return exit.With(exit.Interrupted, err)
+	}
+	return exit.With(exit.Mount, err)
 }
 
 // daemonArgs is the command line of the daemon, which works in /: everything in it was
@@ -227,7 +242,7 @@ func runDaemon(ctx context.Context, c *mountConfig, out io.Writer, parent *daemo
 		return mountError(err)
 	}
 	if parent == nil {
-		if err := daemon.Notify(daemon.Ready); err != nil {
+		if _, err := systemd.SdNotify(false, systemd.SdNotifyReady); err != nil {
 			log.Warn("systemd", "cause", err)
 		}
 	}

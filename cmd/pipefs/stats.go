@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -42,18 +44,26 @@ func statsCommand(env *environ) *command {
 
 // statsOf asks the daemon of a mount.
 func statsOf(ctx context.Context, path string) (*control.Stats, error) {
+	reply, err := ask(ctx, path, control.Request{Op: control.OpStats})
+	if err == nil && reply.Stats == nil {
+		err = exit.Errorf(exit.Internal, "the daemon of %s answered without numbers", path)
+	}
+	return reply.Stats, err
+}
+
+// ask sends a request to the daemon of the mount that path is, or lies in.
+func ask(ctx context.Context, path string, r control.Request) (reply control.Reply, err error) {
 	client, err := control.Find(path)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		reply, err = client.Do(ctx, r)
 	}
-	reply, err := client.Do(ctx, control.Request{Op: control.OpStats})
-	if err != nil {
-		return nil, err
+	switch {
+	case reply.Denied, reply.Refused, errors.Is(err, fs.ErrPermission):
+		return reply, exit.With(exit.Usage, err)
+	case client == nil, errors.Is(err, control.ErrGone):
+		return reply, exit.With(exit.Mount, err)
 	}
-	if reply.Stats == nil {
-		return nil, exit.Errorf(exit.Internal, "the daemon of %s answered without numbers", client.Mount())
-	}
-	return reply.Stats, nil
+	return reply, err
 }
 
 func printStats(w io.Writer, s *control.Stats, now time.Time) {

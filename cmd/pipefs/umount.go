@@ -52,7 +52,7 @@ func umount(ctx context.Context, env *environ, path string, lazy bool) error {
 	}
 	if mounts.Dead(mounts.Probe(dir)) {
 		if err := mounts.Unmount(dir, true); err != nil {
-			return exit.With(exit.Mount, err)
+			return unmountError(err)
 		}
 		fmt.Fprintf(env.stderr, "pipefs: the daemon of %s was gone already\n", dir)
 		return nil
@@ -71,12 +71,19 @@ func umount(ctx context.Context, env *environ, path string, lazy bool) error {
 		if errors.Is(err, mounts.ErrBusy) {
 			return busy(dir)
 		}
-		return exit.With(exit.Mount, err)
+		return unmountError(err)
 	}
 	if !lazy && daemon != nil && !daemon.Wait(untilGone) {
 		return exit.Errorf(exit.System, "%s is unmounted, but its daemon, process %d, has not ended within %v", dir, daemon.PID, untilGone)
 	}
 	return nil
+}
+
+func unmountError(err error) error {
+	if errors.Is(err, mounts.ErrRefused) {
+		return exit.With(exit.Usage, err)
+	}
+	return exit.With(exit.Mount, err)
 }
 
 func daemonOf(ctx context.Context, dir string) *control.Daemon {

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
@@ -30,7 +29,7 @@ type Client struct {
 func Find(path string) (*Client, error) {
 	real, err := mounts.Resolve(path)
 	if err != nil {
-		return nil, exit.With(exit.Mount, err)
+		return nil, err
 	}
 	at, err := mounts.Holding(real)
 	if err != nil {
@@ -38,9 +37,9 @@ func Find(path string) (*Client, error) {
 	}
 	if at == nil || !at.Ours() {
 		if _, err := mounts.Stat(real); errors.Is(err, fs.ErrNotExist) {
-			return nil, exit.Errorf(exit.Mount, "%s does not exist", path)
+			return nil, fmt.Errorf("%s does not exist", path)
 		}
-		return nil, exit.Errorf(exit.Mount, "%s is not a pipefs mount, nor inside of one", path)
+		return nil, fmt.Errorf("%s is not a pipefs mount, nor inside of one", path)
 	}
 	link := filepath.Join(at.Mountpoint, Link)
 	socket, err := mounts.Answer(link, mounts.Patience, func() (string, error) { return os.Readlink(link) })
@@ -50,17 +49,20 @@ func Find(path string) (*Client, error) {
 	case errors.Is(err, fs.ErrPermission):
 		guess, ok := socketOf(at)
 		if !ok {
-			return nil, exit.Errorf(exit.Usage, "only root and the user who mounted %s may ask its daemon: %w", at.Mountpoint, err)
+			return nil, fmt.Errorf("only root and the user who mounted %s may ask its daemon: %w", at.Mountpoint, err)
 		}
 		socket = guess
 	case err != nil:
-		return nil, exit.Errorf(exit.Mount, "the mount %s does not tell its control socket: %w", at.Mountpoint, err)
+		return nil, fmt.Errorf("the mount %s does not tell its control socket: %w", at.Mountpoint, err)
 	}
 	return &Client{mount: at.Mountpoint, socket: socket}, nil
 }
 
+// ErrGone marks a mount whose daemon is gone.
+var ErrGone = errors.New("gone")
+
 func gone(mount string) error {
-	return exit.Errorf(exit.Mount, "the daemon of %s is gone; unmount with pipefs umount %s, or mount again at the same place", mount, mount)
+	return fmt.Errorf("the daemon of %s is %w; unmount with pipefs umount %s, or mount again at the same place", mount, ErrGone, mount)
 }
 
 // Mount is the directory of the mount.
@@ -75,14 +77,15 @@ func (c *Client) dial(ctx context.Context) (*net.UnixConn, error) {
 	case mounts.Dead(mounts.Probe(c.mount)):
 		return nil, gone(c.mount)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, exit.Errorf(exit.Usage, "only root and the user who mounted %s may ask its daemon: %w", c.mount, err)
+		return nil, fmt.Errorf("only root and the user who mounted %s may ask its daemon: %w", c.mount, err)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
-		return nil, exit.Errorf(exit.System, "the daemon of %s cannot be reached: %w (it may run in another container, or its socket was removed)", c.mount, err)
+		return nil, fmt.Errorf("the daemon of %s cannot be reached: %w (it may run in another container, or its socket was removed)", c.mount, err)
 	}
 	return nil, fmt.Errorf("the daemon of %s: %w", c.mount, err)
 }
 
-// Do sends one request and returns the reply, the daemon's refusal as an error.
+// Do sends one request and returns the reply. What the daemon says is wrong is an error,
+// and the reply tells why it said so.
 func (c *Client) Do(ctx context.Context, r Request) (Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
@@ -106,14 +109,10 @@ func (c *Client) Do(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, fmt.Errorf("the daemon of %s gave no answer: %w", c.mount, err)
 	}
 	switch {
-	case reply.Denied:
-		return reply, exit.Errorf(exit.Usage, "%s", reply.Error)
-	case reply.Refused:
-		return reply, exit.Errorf(exit.Usage, "%s", reply.Error)
 	case reply.Error != "":
-		return reply, exit.Errorf(exit.System, "%s", reply.Error)
+		return reply, errors.New(reply.Error)
 	case reply.V != Version:
-		return reply, exit.Errorf(exit.System, "the daemon of %s speaks version %d of the control protocol, not %d", c.mount, reply.V, Version)
+		return reply, fmt.Errorf("the daemon of %s speaks version %d of the control protocol, not %d", c.mount, reply.V, Version)
 	}
 	return reply, nil
 }

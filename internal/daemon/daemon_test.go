@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -42,7 +40,7 @@ func child(act string) {
 		sid, _, _ := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0)
 		fmt.Println("directory:", dir, "leader:", int(sid) == os.Getpid())
 	case "fail":
-		p.Fail(exit.Errorf(exit.Mount, "no such luck"))
+		p.Fail(errors.New("no such luck"), 32)
 	case "silent":
 		fmt.Fprintln(os.Stderr, "last words")
 		os.Exit(3)
@@ -92,26 +90,24 @@ func TestReady(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	for _, c := range []struct {
-		act, want string
-		code      exit.Code
-	}{
-		{"fail", "no such luck", exit.Mount},
-		{"silent", "the daemon ended before the mount answered: exit status 3; its last words:\nlast words", exit.Internal},
-		{"panic", "panic: at once", exit.Internal},
-		{"killed", "signal: killed", exit.Internal},
+	for act, want := range map[string]string{
+		"fail":   "no such luck",
+		"silent": "the daemon ended before the mount answered: exit status 3; its last words:\nlast words",
+		"panic":  "panic: at once",
+		"killed": "signal: killed",
 	} {
-		_, _, err := start(t.Context(), t, c.act, 10*time.Second)
-		if err == nil || !strings.Contains(err.Error(), c.want) || exit.Of(err) != c.code {
-			t.Errorf("%s: %v (code %d), want %q (code %d)", c.act, err, exit.Of(err), c.want, c.code)
+		_, _, err := start(t.Context(), t, act, time.Minute)
+		var failure *Failure
+		if err == nil || !strings.Contains(err.Error(), want) || errors.As(err, &failure) != (act == "fail") || failure != nil && failure.Code != 32 {
+			t.Errorf("%s: %v, want %q", act, err, want)
 		}
 	}
 }
 
 func TestPatience(t *testing.T) {
 	said, _, err := start(t.Context(), t, "slow", 2*time.Second)
-	if err == nil || !strings.Contains(err.Error(), "while waiting for a slow disk") || exit.Of(err) != exit.Mount {
-		t.Errorf("%v (code %d)", err, exit.Of(err))
+	if err == nil || !strings.Contains(err.Error(), "while waiting for a slow disk") {
+		t.Error(err)
 	}
 	if len(said) < 2 || said[len(said)-1] != "a slow disk" {
 		t.Errorf("said %q", said)
@@ -122,8 +118,8 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, _, err := start(ctx, t, "slow", time.Minute)
-	if exit.Of(err) != exit.Interrupted {
-		t.Errorf("%v (code %d)", err, exit.Of(err))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 }
 
@@ -147,7 +143,7 @@ func TestReadyFailsWithoutParent(t *testing.T) {
 	if err := p.Ready(); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("got %v", err)
 	}
-	p.Fail(errors.New("too late"))
+	p.Fail(errors.New("too late"), 1)
 }
 
 func TestNobodyWaits(t *testing.T) {
@@ -158,36 +154,9 @@ func TestNobodyWaits(t *testing.T) {
 			t.Errorf("%q: somebody waits", fd)
 		}
 		p.Status("nothing")
-		p.Fail(errors.New("nothing"))
+		p.Fail(errors.New("nothing"), 1)
 		if err := p.Ready(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestNotify(t *testing.T) {
-	t.Setenv("NOTIFY_SOCKET", "")
-	if err := Notify(Ready); err != nil {
-		t.Errorf("without a manager: %v", err)
-	}
-	for _, name := range []string{filepath.Join(t.TempDir(), "notify"), "@pipefs-test-" + fmt.Sprint(os.Getpid())} {
-		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		t.Setenv("NOTIFY_SOCKET", name)
-		if err := Notify(Ready); err != nil {
-			t.Error(err)
-		}
-		b := make([]byte, 100)
-		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
-		if n, err := conn.Read(b); err != nil || string(b[:n]) != "READY=1" {
-			t.Errorf("%s: got %q, %v", name, b[:n], err)
-		}
-	}
-	t.Setenv("NOTIFY_SOCKET", "/nonexistent/socket")
-	if err := Notify(Ready); err == nil {
-		t.Error("a missing socket is no error")
 	}
 }

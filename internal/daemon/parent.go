@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/internal/exit"
 )
 
 // Parent is the process that waits for this one to be ready. The methods of a nil
@@ -58,7 +56,7 @@ func (p *Parent) Note(text string) { _ = p.say(message{Note: text}, false) }
 // started it no longer expects the mount.
 func (p *Parent) Ready() error { return p.say(message{Ready: true}, true) }
 
-// Fail gives the parent an error to end with. After Ready it does nothing.
-func (p *Parent) Fail(err error) {
-	_ = p.say(message{Error: err.Error(), Code: exit.Of(err)}, true)
+// Fail gives the parent an error and a code to end with. After Ready it does nothing.
+func (p *Parent) Fail(err error, code int) {
+	_ = p.say(message{Error: err.Error(), Code: code}, true)
 }

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/internal/exit"
 )
 
 // environment is the variable that makes a process the child: the number of the
@@ -23,11 +21,11 @@ const environment = "_PIPEFS_READY_FD"
 
 // message is what the child says, one line each.
 type message struct {
-	Status string    `json:"status,omitempty"` // what it does right now
-	Note   string    `json:"note,omitempty"`   // for the user
-	Ready  bool      `json:"ready,omitempty"`
-	Error  string    `json:"error,omitempty"`
-	Code   exit.Code `json:"code,omitempty"`
+	Status string `json:"status,omitempty"` // what it does right now
+	Note   string `json:"note,omitempty"`   // for the user
+	Ready  bool   `json:"ready,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Code   int    `json:"code,omitempty"`
 }
 
 // Child describes the process to start.
@@ -44,8 +42,8 @@ type Child struct {
 }
 
 // Start runs this program once more and waits until the child is ready. The error
-// is the child's own where it gave one, with its exit code. A child that is not
-// ready in time, or when ctx is cancelled, is stopped.
+// is a [Failure] where the child gave one. A child that is not ready in time, or when ctx
+// is cancelled, is stopped.
 func Start(ctx context.Context, c Child) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -73,13 +71,13 @@ func Start(ctx context.Context, c Child) error {
 	err = startCalm(cmd)
 	write.Close()
 	if err != nil {
-		return exit.Errorf(exit.System, "starting the daemon: %w", err)
+		return fmt.Errorf("starting the daemon: %w", err)
 	}
 	err = c.await(ctx, read)
 	if err == nil {
 		return cmd.Process.Release()
 	}
-	var silent *silentError
+	var silent *SilentError
 	died := errors.As(err, &silent)
 	if !died {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -93,13 +91,21 @@ func Start(ctx context.Context, c Child) error {
 	return err
 }
 
-// silentError is that of a child which ended without a word.
-type silentError struct {
+// Failure is what a child said to [Parent.Fail].
+type Failure struct {
+	Text string
+	Code int
+}
+
+func (f *Failure) Error() string { return f.Text }
+
+// SilentError is that of a child which ended without a word.
+type SilentError struct {
 	cause error
 	words string // the last it wrote to the log
 }
 
-func (e *silentError) Error() string {
+func (e *SilentError) Error() string {
 	text := "the daemon ended before the mount answered"
 	if e.cause != nil {
 		text += ": " + e.cause.Error()
@@ -125,7 +131,7 @@ func (c Child) await(ctx context.Context, pipe io.Reader) error {
 			}
 			var m message
 			if err := json.Unmarshal(line, &m); err != nil {
-				m = message{Error: fmt.Sprintf("the daemon said %q", line), Code: exit.Internal}
+				m = message{Error: fmt.Sprintf("the daemon said %q", line)}
 			}
 			select {
 			case said <- m:
@@ -144,11 +150,11 @@ func (c Child) await(ctx context.Context, pipe io.Reader) error {
 		case m, ok := <-said:
 			switch {
 			case !ok:
-				return exit.With(exit.Internal, &silentError{})
+				return &SilentError{}
 			case m.Ready:
 				return nil
 			case m.Error != "":
-				return exit.With(m.Code, errors.New(m.Error))
+				return &Failure{m.Error, m.Code}
 			case m.Note != "":
 				c.Tell(m.Note)
 				continue
@@ -157,9 +163,9 @@ func (c Child) await(ctx context.Context, pipe io.Reader) error {
 		case <-notice.C:
 			c.Say(status)
 		case <-patience.C:
-			return exit.Errorf(exit.Mount, "the mount did not answer within %v, while waiting for %s", c.Patience, status)
+			return fmt.Errorf("the mount did not answer within %v, while waiting for %s", c.Patience, status)
 		case <-ctx.Done():
-			return exit.Errorf(exit.Interrupted, "interrupted while waiting for %s", status)
+			return fmt.Errorf("interrupted while waiting for %s: %w", status, ctx.Err())
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestRooms(t *testing.T) {
 		"internal/source/...": {"store", "mixer", "fs", "transcode", "internal/serve", "cmd/", goFuse},
 		"internal/serve/...":  append(codecs, "fs", "cmd/", goFuse),
 		"l3gpu/...":           {"store", "mixer", "fs", "internal/serve", "cmd/", goFuse},
-		"internal/mountd/...": {"cmd/"},
+		"internal/mountd/...": {"internal/exit", "cmd/"},
 		"fs/...":              append(codecs, "cmd/"),
 		"bench/...":           {"fs", "cmd/", goFuse},
 		"cmd/...":             {"bench/research"},

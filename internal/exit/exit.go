@@ -1,4 +1,5 @@
-// Package exit defines the exit codes of pipefs and the errors that carry them.
+// Package exit defines the exit codes of pipefs and the errors that carry them. Only
+// cmd/pipefs knows it.
 //
 // The codes are those of mount(8), so that scripts, systemd and automounters
 // which know mount tools know pipefs too:

@@ -5,7 +5,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/pipefs/pipefs/internal/daemon"
+	"github.com/coreos/go-systemd/v22/daemon"
+
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
@@ -34,7 +35,7 @@ func (m *Mount) Supervise(signals <-chan os.Signal, background bool) error {
 	case s := <-signals:
 		m.log.Info("stopping", "signal", s.String())
 		if !background {
-			if err := daemon.Notify(daemon.Stopping); err != nil {
+			if _, err := daemon.SdNotify(false, daemon.SdNotifyStopping); err != nil {
 				m.log.Warn("systemd", "cause", err)
 			}
 		}

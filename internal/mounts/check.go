@@ -2,11 +2,10 @@ package mounts
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
-
-	"github.com/pipefs/pipefs/internal/exit"
 )
 
 // Check says whether something can be mounted at dir, a resolved path. Where a
@@ -25,27 +24,27 @@ func Check(dir string, nonempty bool) (dead bool, err error) {
 	case Dead(err) && mounted && here.Ours():
 		return true, nil
 	case Dead(err) && mounted:
-		return false, exit.Errorf(exit.Mount, "%s holds a dead %s mount (%w); unmount it first: umount -l %s", dir, here.FSType, err, dir)
+		return false, fmt.Errorf("%s holds a dead %s mount (%w); unmount it first: umount -l %s", dir, here.FSType, err, dir)
 	case errors.Is(err, fs.ErrNotExist):
-		return false, exit.Errorf(exit.Mount, "the mount directory %s does not exist; make it first: mkdir -p %s", dir, dir)
+		return false, fmt.Errorf("the mount directory %s does not exist; make it first: mkdir -p %s", dir, dir)
 	case errors.Is(err, ErrHung):
-		return false, exit.Errorf(exit.Mount, "the mount directory %s does not answer: %w; if a dead mount lies there, unmount it first: umount -l %s", dir, err, dir)
+		return false, fmt.Errorf("the mount directory %s does not answer: %w; if a dead mount lies there, unmount it first: umount -l %s", dir, err, dir)
 	case mounted && here.Ours():
 		// before the other errors: a mount of another user answers EACCES, even to root
-		return false, exit.Errorf(exit.Mount, "%s is already a pipefs mount, of %s; unmount it first (pipefs umount %s) or mount elsewhere", dir, here.Source, dir)
+		return false, fmt.Errorf("%s is already a pipefs mount, of %s; unmount it first (pipefs umount %s) or mount elsewhere", dir, here.Source, dir)
 	case err != nil:
-		return false, exit.With(exit.Mount, err)
+		return false, err
 	case !info.IsDir():
-		return false, exit.Errorf(exit.Mount, "%s is not a directory; pipefs mounts on a directory", dir)
+		return false, fmt.Errorf("%s is not a directory; pipefs mounts on a directory", dir)
 	case nonempty:
 		return false, nil
 	}
 	empty, err := Answer(dir, Patience, func() (bool, error) { return isEmpty(dir) })
 	if err != nil {
-		return false, exit.With(exit.Mount, err)
+		return false, err
 	}
 	if !empty {
-		return false, exit.Errorf(exit.Mount, "the mount directory %s is not empty, and the mount would hide what it holds; take an empty one, or say --nonempty (-o nonempty)", dir)
+		return false, fmt.Errorf("the mount directory %s is not empty, and the mount would hide what it holds; take an empty one, or say --nonempty (-o nonempty)", dir)
 	}
 	return false, nil
 }
@@ -68,11 +67,11 @@ func isEmpty(dir string) (bool, error) {
 func Apart(dir, dataset string) error {
 	switch {
 	case Inside(dir, dataset) && Inside(dataset, dir):
-		return exit.Errorf(exit.Mount, "%s is both what is mounted and where; mounting it over itself would hide it, so take another directory", dir)
+		return fmt.Errorf("%s is both what is mounted and where; mounting it over itself would hide it, so take another directory", dir)
 	case Inside(dir, dataset):
-		return exit.Errorf(exit.Mount, "the mount directory %s lies inside %s, and so would list itself without end; take one outside of it", dir, dataset)
+		return fmt.Errorf("the mount directory %s lies inside %s, and so would list itself without end; take one outside of it", dir, dataset)
 	case Inside(dataset, dir):
-		return exit.Errorf(exit.Mount, "%s lies inside the mount directory %s, which would hide it; take another mount directory", dataset, dir)
+		return fmt.Errorf("%s lies inside the mount directory %s, which would hide it; take another mount directory", dataset, dir)
 	}
 	return nil
 }

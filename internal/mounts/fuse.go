@@ -3,6 +3,7 @@ package mounts
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,8 +12,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/internal/exit"
 )
 
 // inContainers is what a container needs to mount.
@@ -27,20 +26,20 @@ func CheckFUSE(dir string) error {
 	case err == nil:
 		unix.Close(fd)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
-		return exit.Errorf(exit.System, "there is no %s (%w): %s; on the host itself load the module: modprobe fuse", device, err, inContainers)
+		return fmt.Errorf("there is no %s (%w): %s; on the host itself load the module: modprobe fuse", device, err, inContainers)
 	case errors.Is(err, unix.EPERM): // the device cgroup of a container
-		return exit.Errorf(exit.Usage, "%s may not be opened (%w): %s", device, err, inContainers)
+		return fmt.Errorf("%s may not be opened (%w): %s", device, err, inContainers)
 	case errors.Is(err, unix.EACCES):
-		return exit.Errorf(exit.Usage, "user %s may not open %s%s; an administrator allows it with chmod 666 %s (which is what the package fuse3 does)",
-			username(), device, permissions(device), device)
+		return fmt.Errorf("user %s may not open %s%s: %w; an administrator allows it with chmod 666 %s (which is what the package fuse3 does)",
+			username(), device, permissions(device), err, device)
 	default:
-		return exit.Errorf(exit.System, "opening %s: %w", device, err)
+		return fmt.Errorf("opening %s: %w", device, err)
 	}
 	switch {
 	case capable(unix.CAP_SYS_ADMIN):
 		return nil
 	case os.Geteuid() == 0:
-		return exit.Errorf(exit.Usage, "root may not mount here, because CAP_SYS_ADMIN is missing: %s", inContainers)
+		return fmt.Errorf("root may not mount here (%w), because CAP_SYS_ADMIN is missing: %s", fs.ErrPermission, inContainers)
 	}
 	if _, err := Fusermount(); err != nil {
 		return err
@@ -50,7 +49,7 @@ func CheckFUSE(dir string) error {
 		return nil
 	}
 	if err := unix.Access(dir, unix.W_OK); err != nil {
-		return exit.Errorf(exit.Usage, "user %s may not write to the mount directory %s (%w), and so may not mount there; take a directory of your own", username(), dir, err)
+		return fmt.Errorf("user %s may not write to the mount directory %s (%w), and so may not mount there; take a directory of your own", username(), dir, err)
 	}
 	return nil
 }
@@ -63,7 +62,7 @@ func Fusermount() (string, error) {
 			return path, nil
 		}
 	}
-	return "", exit.Errorf(exit.System, "fusermount3 was not found, and user %s needs it to mount and unmount; it comes with the package fuse3 (apt install fuse3, dnf install fuse3)", username())
+	return "", fmt.Errorf("fusermount3 was not found, and user %s needs it to mount and unmount; it comes with the package fuse3 (apt install fuse3, dnf install fuse3)", username())
 }
 
 // CheckAllowOther says whether the user may let others in.
@@ -75,10 +74,10 @@ func checkAllowOther(conf string) error {
 	}
 	allowed, err := userAllowOther(conf)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return exit.Errorf(exit.Usage, "option allow_other: %w", err)
+		return fmt.Errorf("option allow_other: %w", err)
 	}
 	if !allowed {
-		return exit.Errorf(exit.Usage, "option allow_other: only root may use it unless the line user_allow_other stands in %s; have it added there, or leave allow_other out", conf)
+		return fmt.Errorf("option allow_other: only root may use it unless the line user_allow_other stands in %s; have it added there, or leave allow_other out", conf)
 	}
 	return nil
 }

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/internal/exit"
 )
 
 // ErrBusy marks a mount that is in use: files are open, or a process stands in one of its
 // directories.
 var ErrBusy = errors.New("the mount is busy")
+
+// ErrRefused marks an unmount that the user may not do.
+var ErrRefused = errors.New("refused")
 
 // Unmount takes away what is mounted at point. A lazy unmount takes the name away
 // at once and the rest when the last open file is closed; a dead mount has to be
@@ -59,7 +60,7 @@ func fusermount(point string, lazy bool) error {
 		case text == "":
 			text = err.Error()
 		}
-		return exit.Errorf(exit.Usage, "unmounting %s: %s", point, text)
+		return fmt.Errorf("unmounting %s: %w: %s", point, ErrRefused, text)
 	}
 	return nil
 }
