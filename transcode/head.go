@@ -3,21 +3,80 @@ package transcode
 import (
 	"errors"
 	"io"
+	"sync"
 )
 
-// ReadHead reads the first n bytes of a file of size bytes, or all of it where
-// it is shorter. A file that has become shorter than size is ErrTruncated; any
-// other error is the reader's own.
-func ReadHead(r io.ReaderAt, size int64, n int) ([]byte, error) {
-	b := make([]byte, min(size, int64(n)))
-	switch got, err := r.ReadAt(b, 0); {
-	case got == len(b):
-		return b, nil
-	case err == nil || errors.Is(err, io.EOF):
-		return nil, Errorf(ErrTruncated, "file ends after %d of %d bytes", got, size)
-	default:
-		return nil, err
+// head is a file whose beginning is read once for all that look at it: who tells the
+// format, and who reads the header.
+type head struct {
+	io.ReaderAt
+	size int64
+	buf  []byte // the beginning, as far as it was read
+}
+
+// heads are used again, with their memory: a header is looked at whenever a file is.
+var heads = sync.Pool{New: func() any { return new(head) }}
+
+const (
+	// headBlock is how much is read first, in bytes. Most headers are shorter.
+	headBlock = 4 << 10
+	// maxPooled bounds the memory that is used again.
+	maxPooled = 64 << 10
+)
+
+func openHead(r io.ReaderAt, size int64) *head {
+	h := heads.Get().(*head)
+	h.ReaderAt, h.size = r, size
+	return h
+}
+
+func (h *head) close() {
+	h.ReaderAt, h.buf = nil, h.buf[:0]
+	if cap(h.buf) <= maxPooled {
+		heads.Put(h)
 	}
+}
+
+// first returns the first n bytes, or all where there are fewer. They are valid until
+// the head is closed.
+func (h *head) first(n int) ([]byte, error) {
+	n = int(min(h.size, int64(n)))
+	had := len(h.buf)
+	if n <= had {
+		return h.buf[:n], nil
+	}
+	if n > cap(h.buf) {
+		h.buf = append(make([]byte, 0, max(n, headBlock)), h.buf...)
+	}
+	h.buf = h.buf[:n]
+	got, err := h.ReaderAt.ReadAt(h.buf[had:], int64(had))
+	if got += had; got == n {
+		return h.buf, nil
+	}
+	h.buf = h.buf[:had]
+	if err == nil || errors.Is(err, io.EOF) {
+		err = Errorf(ErrTruncated, "file ends after %d of %d bytes", got, h.size)
+	}
+	return nil, err
+}
+
+// ReadAt implements [io.ReaderAt].
+func (h *head) ReadAt(b []byte, off int64) (int, error) {
+	if off >= 0 && off+int64(len(b)) <= int64(len(h.buf)) {
+		return copy(b, h.buf[off:]), nil
+	}
+	return h.ReaderAt.ReadAt(b, off)
+}
+
+// ReadHead reads the first n bytes of a file of size bytes, or all of it where
+// it is shorter. They are valid as long as r is. A file that has become shorter than size
+// is ErrTruncated; any other error is the reader's own.
+func ReadHead(r io.ReaderAt, size int64, n int) ([]byte, error) {
+	h, ok := r.(*head)
+	if !ok {
+		h = &head{ReaderAt: r, size: size}
+	}
+	return h.first(n)
 }
 
 // windowBlock is how much a Window reads at a time, in bytes.
@@ -43,6 +102,9 @@ func (w *Window) At(offset int64, n int) ([]byte, error) {
 	}
 	if offset+int64(n) > w.size {
 		return nil, Errorf(ErrTruncated, "file ends after %d bytes, in the middle of what begins at %d", w.size, offset)
+	}
+	if h, ok := w.r.(*head); ok && offset+int64(n) <= int64(len(h.buf)) {
+		return h.buf[offset:][:n], nil
 	}
 	b := make([]byte, min(max(int64(n), windowBlock), w.size-offset))
 	if got, err := w.r.ReadAt(b, offset); got < len(b) {

@@ -126,20 +126,25 @@ func (r *Registry) Probe(src io.ReaderAt, size int64) (Info, error) {
 	if err := r.limits.CheckFile(size); err != nil {
 		return Info{}, err
 	}
-	var head [16]byte
-	n, err := src.ReadAt(head[:min(size, int64(len(head)))], 0)
-	if err != nil && err != io.EOF {
+	head := openHead(src, size)
+	defer head.close()
+	first, err := head.first(headBlock)
+	if err != nil {
 		return Info{}, err
 	}
-	d := r.sniff(head[:n])
+	first = first[:min(len(first), sniffLen)]
+	d := r.sniff(first)
 	if d == nil {
-		if n == 0 {
+		if len(first) == 0 {
 			return Info{}, Errorf(ErrUnsupported, "an empty file")
 		}
-		return Info{}, Errorf(ErrUnsupported, "begins with % x: no picture format that pipefs knows", head[:min(n, 8)])
+		return Info{}, Errorf(ErrUnsupported, "begins with % x: no picture format that pipefs knows", first[:min(len(first), 8)])
 	}
-	return d.Probe(src, size, r.limits)
+	return d.Probe(head, size, r.limits)
 }
+
+// sniffLen is how many bytes tell a format.
+const sniffLen = 16
 
 func (r *Registry) sniff(head []byte) Decoder {
 	for _, d := range r.decoders {

@@ -25,8 +25,8 @@ type Limit interface {
 // path has no use for the runtime's poller, and pays for it.
 type File struct {
 	fd       int
-	name     string
-	limit    Limit
+	of       *Directory
+	path     string // below the root
 	Identity Identity // when it was opened
 }
 
@@ -41,22 +41,22 @@ func (d *Directory) Open(name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{fd: fd, name: d.path(name), limit: d.limit}
+	f := &File{fd: fd, of: d, path: name}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		f.Close()
-		return nil, &fs.PathError{Op: "stat", Path: f.name, Err: err}
+		return nil, &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		f.Close()
-		return nil, &fs.PathError{Op: "open", Path: f.name, Err: errors.New("no regular file")}
+		return nil, &fs.PathError{Op: "open", Path: f.Name(), Err: errors.New("no regular file")}
 	}
 	f.Identity = identity(&st)
 	return f, nil
 }
 
 // Name is the absolute path of the file.
-func (f *File) Name() string { return f.name }
+func (f *File) Name() string { return f.of.path(f.path) }
 
 // Close closes the file.
 func (f *File) Close() error { return unix.Close(f.fd) }
@@ -71,12 +71,12 @@ func (f *File) Scattered() {
 // ReadAt implements [io.ReaderAt]. What it returned is of one piece with earlier
 // reads only if Verify agrees afterwards.
 func (f *File) ReadAt(b []byte, off int64) (int, error) {
-	if f.limit == nil {
+	if f.of.limit == nil {
 		return f.pread(b, off)
 	}
-	began := f.limit.Begin()
+	began := f.of.limit.Begin()
 	n, err := f.pread(b, off)
-	f.limit.Done(began, n)
+	f.of.limit.Done(began, n)
 	return n, err
 }
 
@@ -87,7 +87,7 @@ func (f *File) pread(b []byte, off int64) (int, error) {
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return done, &fs.PathError{Op: "read", Path: f.name, Err: err}
+			return done, &fs.PathError{Op: "read", Path: f.Name(), Err: err}
 		case n == 0:
 			return done, io.EOF
 		default:
@@ -102,10 +102,10 @@ func (f *File) pread(b []byte, off int64) (int, error) {
 func (f *File) Verify() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(f.fd, &st); err != nil {
-		return &fs.PathError{Op: "stat", Path: f.name, Err: err}
+		return &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
 	}
 	if identity(&st) != f.Identity {
-		return fmt.Errorf("%s: %w", f.name, ErrChanged)
+		return fmt.Errorf("%s: %w", f.Name(), ErrChanged)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (f *File) ReadAll() ([]byte, error) {
 	data := make([]byte, f.Identity.Size)
 	if _, err := f.ReadAt(data, 0); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s: %w", f.name, ErrChanged)
+			return nil, fmt.Errorf("%s: %w", f.Name(), ErrChanged)
 		}
 		return nil, err
 	}
