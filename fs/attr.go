@@ -68,7 +68,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 			return estale
 		}
 		keeps, events := f.keepsDir(d), d.events.Load()
-		a, err := f.producer.Stat(f.tree.path(id))
+		a, err := f.server.Stat(f.tree.path(id), false)
 		if err == nil && !a.Mode.IsDir() {
 			err = source.ErrChanged
 		}
@@ -88,12 +88,12 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	if !v.original() {
 		file := f.file(id, a)
 		ctx, stop := requestContext(cancel, &in.InHeader)
-		r, err := f.producer.Resolve(ctx, in.NodeId, file, v.pipeline)
+		h, err := f.handle(ctx, in.NodeId, file, v)
 		stop()
 		if err != nil {
 			return f.lost(v, id, "getattr", file.Path, noOffset, err)
 		}
-		size = r.Size
+		size = h.Size()
 	}
 	fillAttr(&out.Attr, in.NodeId, a, size)
 	return fuse.OK
@@ -112,7 +112,7 @@ func (f *FS) getSpecial(n uint64, out *fuse.Attr) fuse.Status {
 	return fuse.OK
 }
 
-// file names an entry to the producer.
+// file names an entry to the server.
 func (f *FS) file(id uint32, a source.Attr) serve.File {
 	return serve.File{Path: f.tree.path(id), Identity: a.Identity}
 }

@@ -1,11 +1,14 @@
 package fs
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/serve"
 )
 
 // bulk decides whether listings come with attributes. Reading them costs as much as
@@ -65,11 +68,11 @@ func (f *FS) fillListed(out *fuse.EntryOut, h *dirHandle, e fuse.DirEntry, id ui
 	}
 	n, size := e.Ino, a.Size
 	if made {
-		r, ok := f.producer.Known(n, f.file(id, a), h.v.pipeline)
-		if !ok {
+		found, err := f.server.Resolve(context.Background(), n, f.file(id, a), h.v.pipeline, serve.Stored)
+		if err != nil {
 			return
 		}
-		if size = r.Size; r.Unchanged {
+		if size = found.Size(); found.Unchanged() {
 			n = node(originalView, id)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // watched makes a mount watch its dataset.
 func watched(t testing.TB) func(*Options) {
 	return func(o *Options) {
-		w, err := o.Producer.(*fakeProducer).Watch()
+		w, err := o.Server.(*fakeServer).Watch()
 		must(t, err)
 		o.Freshness, o.Watcher = Watched, w
 	}

@@ -57,7 +57,6 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 	if v == nil || d == nil || d.dead.Load() {
 		return estale
 	}
-	f.enter(v)
 	d.see(v, 0) // before listing, so that no change is missed
 	d.listedBy(in.Pid)
 	s, err := f.refresh(d)

@@ -17,36 +17,45 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// Producer is where the tree and the bytes of its files come from. It is used by
+// Server is where the tree and the bytes of its files come from. It is used by
 // many goroutines at once.
-type Producer interface {
+type Server interface {
 	// List returns the members of a directory, in the order in which the mount
 	// lists them.
 	List(dir string) ([]source.Entry, error)
-	// Stat returns the attributes of a file or directory, links followed.
-	Stat(path string) (source.Attr, error)
-	// Fresh is Stat past what a network file system has cached.
-	Fresh(path string) (source.Attr, error)
-	// Resolve tells the exact size of a file in a view. It may have to produce it.
-	Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) (serve.Result, error)
-	// Known tells what Resolve would if that needs no file of the dataset to be read and
-	// nothing to be produced.
-	Known(key serve.Key, f serve.File, v transcode.Pipeline) (r serve.Result, ok bool)
-	// Acquire returns content that is open already, pinned, or nil. It must not
-	// allocate.
-	Acquire(key serve.Key) Content
-	// Open returns content, pinned. Its size is the one that Resolve told.
-	Open(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) (Content, error)
+	// Stat returns the attributes of a file or directory, links followed. If fresh is
+	// true, they are not those that a network file system has cached.
+	Stat(path string, fresh bool) (source.Attr, error)
+	// Resolve decides how a file is shown in a view, with no more effort than is
+	// permitted.
+	Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline, most serve.Effort) (Handle, error)
+}
+
+// Handle is a file in a view, resolved. It does not change.
+type Handle interface {
+	// Size is that of the file in the view, exact, in bytes.
+	Size() int64
+	// Unchanged reports whether the view shows the file as it is.
+	Unchanged() bool
+	// Cached returns content that is open already, pinned, or nil. It must not allocate.
+	Cached() Content
+	// Open returns content, pinned.
+	Open(ctx context.Context) (Content, error)
 	// Drop forgets content that is open; who holds it keeps it.
-	Drop(key serve.Key)
-	// Touched tells that somebody entered a view.
-	Touched(v transcode.Pipeline)
+	Drop()
 }
 
 // Content is the open bytes of one file in one view.
 type Content interface {
 	io.ReaderAt // must not allocate
 	Size() int64
+	// Bytes returns up to n bytes at off if they lie in this process's memory and never
+	// change there, so that they need not be copied to be sent, and nil if they have to
+	// be read. They are valid until Release.
+	Bytes(off int64, n int) []byte
+	// Passed notes that n bytes have been sent, and reports whether who keeps them
+	// has them all.
+	Passed(n int) bool
 	// Memory is a memfd that holds exactly the content, or nil.
 	Memory() *os.File
 	// Backing is the number by which the kernel knows Memory, or 0. Content keeps it:
@@ -54,25 +63,37 @@ type Content interface {
 	Backing() int32
 	// Back notes the number. Right before the memory goes, forget is called with it.
 	Back(id int32, forget func(id int32))
+	// Pin makes one more Release necessary.
+	Pin()
 	// Release gives back the pin with which the content was returned.
 	Release()
 }
 
-// FromProduce makes a Producer of the usual one.
-func FromProduce(p *serve.Server) Producer { return producer{p} }
+// Serve makes a Server of the usual one.
+func Serve(s *serve.Server) Server { return server{s} }
 
-type producer struct{ *serve.Server }
+type server struct{ *serve.Server }
 
-func (p producer) Acquire(key serve.Key) Content {
+func (s server) Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline, most serve.Effort) (Handle, error) {
+	h, err := s.Server.Resolve(ctx, key, f, v, most)
+	if err != nil {
+		return nil, err
+	}
+	return handle{h}, nil
+}
+
+type handle struct{ *serve.Handle }
+
+func (h handle) Cached() Content {
 	// A nil pointer in an interface would not be nil.
-	if c := p.Server.Acquire(key); c != nil {
+	if c := h.Handle.Cached(); c != nil {
 		return c
 	}
 	return nil
 }
 
-func (p producer) Open(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) (Content, error) {
-	c, err := p.Server.Open(ctx, key, f, v)
+func (h handle) Open(ctx context.Context) (Content, error) {
+	c, err := h.Handle.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +108,7 @@ const (
 	// PageCache: the kernel's page cache is the cache. Opening and closing files,
 	// and reading what is cached, cost no request.
 	PageCache CacheMode = iota
-	// DaemonCache: the producer's cache is the cache. Every open is a request;
+	// DaemonCache: the server's cache is the cache. Every open is a request;
 	// content that is in a memfd is read by the kernel without asking again, where
 	// the system permits it.
 	DaemonCache
@@ -114,11 +135,11 @@ func ParseCacheMode(s string) (CacheMode, error) {
 // Options of New.
 type Options struct {
 	Registry *transcode.Registry
-	Producer Producer
+	Server   Server
 	Roles    transcode.Roles
 	Cache    CacheMode
 	// Freshness says how the mount learns what changes; Watched needs a Watcher of the
-	// tree that Producer lists, which Mount then closes.
+	// tree that Server lists, which Mount then closes.
 	Freshness Freshness
 	Watcher   *source.Watcher
 	// Views that the root lists, in this order: canonical specs.
@@ -149,24 +170,25 @@ const (
 type FS struct {
 	fuse.RawFileSystem // ENOSYS to whatever is not implemented
 
-	reg      *transcode.Registry
-	producer Producer
-	roles    transcode.Roles
-	mode     CacheMode
-	fresh    Freshness
-	live     *live // of a Watched mount; nil of others
-	log      *slog.Logger
+	reg    *transcode.Registry
+	server Server
+	roles  transcode.Roles
+	mode   CacheMode
+	fresh  Freshness
+	live   *live // of a Watched mount; nil of others
+	log    *slog.Logger
 
-	tree   *tree
-	views  *views
-	refuse func(transcode.Pipeline) error
-	root   *root
-	dirs   dirHandles
-	bulk   bulk
-	opens  opens
-	notify notifier
+	tree    *tree
+	views   *views
+	refuse  func(transcode.Pipeline) error
+	root    *root
+	dirs    dirHandles
+	bulk    bulk
+	opens   opens
+	handles handles
+	notify  notifier
 
-	server     atomic.Pointer[fuse.Server]
+	kernel     atomic.Pointer[fuse.Server]
 	passes     atomic.Bool // the kernel takes backing files
 	panics     atomic.Uint64
 	specErrors sync.Map // names that were explained already
@@ -175,8 +197,8 @@ type FS struct {
 
 // New returns a file system that is ready to be mounted.
 func New(o Options) (*FS, error) {
-	if o.Registry == nil || o.Producer == nil {
-		return nil, errors.New("fs: a registry and a producer are needed")
+	if o.Registry == nil || o.Server == nil {
+		return nil, errors.New("fs: a registry and a server are needed")
 	}
 	if (o.Freshness == Watched) != (o.Watcher != nil) {
 		return nil, errors.New("fs: a watched mount, and only that, needs a watcher")
@@ -195,8 +217,8 @@ func New(o Options) (*FS, error) {
 	}
 	f := &FS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
-		reg:           o.Registry, producer: o.Producer, roles: o.Roles, mode: o.Cache, fresh: o.Freshness, log: o.Log,
-		tree:   newTree(o.Producer),
+		reg:           o.Registry, server: o.Server, roles: o.Roles, mode: o.Cache, fresh: o.Freshness, log: o.Log,
+		tree:   newTree(o.Server),
 		views:  newViews(o.MaxViews),
 		refuse: o.Refuse,
 	}
@@ -207,6 +229,7 @@ func New(o Options) (*FS, error) {
 	}
 	f.dirs.open = map[uint64]*dirHandle{}
 	f.opens.nodes = map[uint64]*openNode{}
+	f.handles.init()
 	f.notify.init()
 	f.root = newRoot(o)
 	for _, spec := range o.Views {
@@ -223,11 +246,11 @@ func (f *FS) String() string { return "pipefs" }
 // Init is called by go-fuse before the first request.
 func (f *FS) Init(s *fuse.Server) {
 	f.passes.Store(f.mode == DaemonCache && s.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH != 0)
-	f.server.Store(s)
+	f.kernel.Store(s)
 }
 
 // OnUnmount is called by go-fuse after the last request.
 func (f *FS) OnUnmount() {
-	f.server.Store(nil)
+	f.kernel.Store(nil)
 	f.opens.releaseAll()
 }

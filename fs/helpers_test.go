@@ -67,8 +67,8 @@ func testRegistry() *transcode.Registry {
 	})
 }
 
-// fakeProducer makes the bytes of a view by a rule that tests can repeat.
-type fakeProducer struct {
+// fakeServer makes the bytes of a view by a rule that tests can repeat.
+type fakeServer struct {
 	*source.Directory
 	memfd bool
 
@@ -78,13 +78,12 @@ type fakeProducer struct {
 	resolves, opened atomic.Int64
 	pinned           atomic.Int64
 	backed, backings atomic.Int64 // contents that the kernel knows now, and ever
-	touched          sync.Map
 	// before is called with the path before anything is produced.
 	before atomic.Pointer[func(ctx context.Context, path string) error]
 }
 
 type fakeContent struct {
-	p    *fakeProducer
+	p    *fakeServer
 	size int64
 	io.ReaderAt
 	memory *os.File
@@ -95,7 +94,12 @@ type fakeContent struct {
 	forget  func(int32)
 }
 
-func (c *fakeContent) Size() int64      { return c.size }
+func (c *fakeContent) Size() int64     { return c.size }
+func (c *fakeContent) Pin()            { c.refs.Add(1); c.p.pinned.Add(1) }
+func (c *fakeContent) Passed(int) bool { return false }
+
+func (c *fakeContent) Bytes(int64, int) []byte { return nil }
+
 func (c *fakeContent) Memory() *os.File { return c.memory }
 func (c *fakeContent) Release() {
 	c.p.pinned.Add(-1)
@@ -132,7 +136,7 @@ func derived(view string, src []byte) []byte {
 	return out
 }
 
-func (p *fakeProducer) make(ctx context.Context, f serve.File, v transcode.Pipeline) ([]byte, error) {
+func (p *fakeServer) make(ctx context.Context, f serve.File, v transcode.Pipeline) ([]byte, error) {
 	if before := p.before.Load(); before != nil {
 		if err := (*before)(ctx, f.Path); err != nil {
 			return nil, err
@@ -156,25 +160,50 @@ func (p *fakeProducer) make(ctx context.Context, f serve.File, v transcode.Pipel
 	return derived(v.Whole().String(), src), nil
 }
 
-// Known knows the views of JPEG files.
-func (p *fakeProducer) Known(key serve.Key, f serve.File, v transcode.Pipeline) (serve.Result, bool) {
-	if path.Ext(f.Path) != ".jpg" {
-		return serve.Result{}, false
-	}
-	r, err := p.Resolve(context.Background(), key, f, v)
-	return r, err == nil
+// fakeHandle is a file in a view of a fakeServer.
+type fakeHandle struct {
+	p         *fakeServer
+	key       serve.Key
+	file      serve.File
+	view      transcode.Pipeline
+	size      int64
+	unchanged bool
 }
 
-func (p *fakeProducer) Resolve(ctx context.Context, _ serve.Key, f serve.File, v transcode.Pipeline) (serve.Result, error) {
+func (h *fakeHandle) Size() int64     { return h.size }
+func (h *fakeHandle) Unchanged() bool { return h.unchanged }
+func (h *fakeHandle) Cached() Content { return h.p.Acquire(h.key) }
+func (h *fakeHandle) Drop()           { h.p.Drop(h.key) }
+func (h *fakeHandle) Open(ctx context.Context) (Content, error) {
+	return h.p.Open(ctx, h.key, h.file, h.view)
+}
+
+// Resolve knows the views of JPEG files without any effort.
+func (p *fakeServer) Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline, most serve.Effort) (Handle, error) {
+	h := &fakeHandle{p: p, key: key, file: f, view: v, size: f.Identity.Size, unchanged: true}
+	if most == serve.Stored && path.Ext(f.Path) != ".jpg" {
+		return nil, serve.ErrUnknown
+	}
+	if v.Len() == 0 || !testRegistry().IsSample(f.Path) {
+		return h, nil
+	}
 	p.resolves.Add(1)
 	if v.Stored() && !strings.Contains(path.Base(f.Path), "s") { // those with an s are stored
-		return serve.Result{Size: f.Identity.Size, Unchanged: true}, nil
+		return h, nil
 	}
 	data, err := p.make(ctx, f, v)
-	return serve.Result{Size: int64(len(data)), Unchanged: bytes.HasPrefix(data, []byte("KEEP"))}, err
+	h.size, h.unchanged = int64(len(data)), bytes.HasPrefix(data, []byte("KEEP"))
+	return h, err
 }
 
-func (p *fakeProducer) Acquire(key serve.Key) Content {
+func (p *fakeServer) Stat(path string, fresh bool) (source.Attr, error) {
+	if fresh {
+		return p.Directory.Fresh(path)
+	}
+	return p.Directory.Stat(path)
+}
+
+func (p *fakeServer) Acquire(key serve.Key) Content {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if c := p.open[key]; c != nil {
@@ -185,7 +214,7 @@ func (p *fakeProducer) Acquire(key serve.Key) Content {
 	return nil
 }
 
-func (p *fakeProducer) Drop(key serve.Key) {
+func (p *fakeServer) Drop(key serve.Key) {
 	p.mu.Lock()
 	c := p.open[key]
 	delete(p.open, key)
@@ -196,7 +225,7 @@ func (p *fakeProducer) Drop(key serve.Key) {
 	}
 }
 
-func (p *fakeProducer) Open(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) (Content, error) {
+func (p *fakeServer) Open(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) (Content, error) {
 	if c := p.Acquire(key); c != nil {
 		return c, nil
 	}
@@ -246,7 +275,7 @@ func (p *fakeProducer) Open(ctx context.Context, key serve.Key, f serve.File, v 
 }
 
 // forget empties the cache of open content.
-func (p *fakeProducer) forget() {
+func (p *fakeServer) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.open {
@@ -255,8 +284,6 @@ func (p *fakeProducer) forget() {
 	}
 	p.open = map[serve.Key]*fakeContent{}
 }
-
-func (p *fakeProducer) Touched(v transcode.Pipeline) { p.touched.Store(v.String(), true) }
 
 // verified makes sure after each read that the file still is the same.
 type verified struct{ *source.File }
@@ -292,7 +319,7 @@ type mounted struct {
 	*Mountpoint
 	t        testing.TB
 	src, mnt string
-	p        *fakeProducer
+	p        *fakeServer
 	fs       *FS
 	log      *logBuffer
 	busy     bool // the test leaves files open
@@ -341,9 +368,9 @@ func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Opti
 		t.Fatal(err)
 	}
 	m := &mounted{t: t, src: src, mnt: mnt, log: &logBuffer{}}
-	m.p = &fakeProducer{Directory: d, open: map[serve.Key]*fakeContent{}, memfd: mode == DaemonCache}
+	m.p = &fakeServer{Directory: d, open: map[serve.Key]*fakeContent{}, memfd: mode == DaemonCache}
 	o := Options{
-		Registry: testRegistry(), Producer: m.p, Cache: mode, Views: []string{"original", "scan5", "bmp"},
+		Registry: testRegistry(), Server: m.p, Cache: mode, Views: []string{"original", "scan5", "bmp"},
 		Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if mode == DaemonCache {

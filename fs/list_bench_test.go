@@ -9,14 +9,16 @@ import (
 	"github.com/pipefs/pipefs/internal/source"
 )
 
-// listOnly is a Producer whose tree is made up.
+// listOnly is a Server whose tree is made up.
 type listOnly struct {
-	Producer
+	Server
 	manyFiles
 }
 
 func (p listOnly) List(dir string) ([]source.Entry, error) { return p.manyFiles.List(dir) }
-func (p listOnly) Stat(path string) (source.Attr, error)   { return p.manyFiles.Stat(path) }
+func (p listOnly) Stat(path string, fresh bool) (source.Attr, error) {
+	return p.manyFiles.Stat(path, fresh)
+}
 
 // countNames lists a directory as a program does.
 func countNames(tb testing.TB, path string, buf []byte) (count int) {
@@ -43,7 +45,7 @@ func BenchmarkList100k(b *testing.B) {
 	buf := make([]byte, 32<<10)
 	mountMany := func() *mounted {
 		return mount(b, PageCache, func(o *Options) {
-			o.Producer = listOnly{o.Producer, manyFiles{1, files}}
+			o.Server = listOnly{o.Server, manyFiles{1, files}}
 		})
 	}
 	list := func(m *mounted, view string) {
@@ -68,7 +70,7 @@ func BenchmarkList100k(b *testing.B) {
 			list(m, "scan5")
 			for range b.N {
 				b.StopTimer()
-				m.fs.server.Load().InodeNotify(node(m.fs.views.named(view, false).index, 2), 0, 0)
+				m.fs.kernel.Load().InodeNotify(node(m.fs.views.named(view, false).index, 2), 0, 0)
 				b.StartTimer()
 				list(m, view)
 			}

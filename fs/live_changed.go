@@ -82,7 +82,7 @@ func (f *FS) changedFile(snap *snapshot, k int, what source.Change) bool {
 	}
 	// What has the name now may be a link, even if it was looked at since.
 	another := what&source.Names != 0
-	if now, err := f.producer.Stat(f.tree.path(id)); err == nil && now == before && !another {
+	if now, err := f.server.Stat(f.tree.path(id), false); err == nil && now == before && !another {
 		return false
 	}
 	f.tree.replace(snap, k, another)
@@ -107,7 +107,7 @@ func (f *FS) changedDir(snap *snapshot, k int, what source.Change, diff *change)
 		if f.live.still(child, at) {
 			return
 		}
-	} else if now, err := f.producer.Stat(at); err == nil && now.Mode.IsDir() && child.snap.Load() == nil {
+	} else if now, err := f.server.Stat(at, false); err == nil && now.Mode.IsDir() && child.snap.Load() == nil {
 		return // nobody knows more than its attributes
 	}
 	f.tree.replace(snap, k, true)

@@ -27,7 +27,6 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 		return estale
 	}
 	v.counters.lookups.Add(1)
-	f.enter(v)
 	d.see(v, 0)
 	l := lookup{f: f, v: v, d: d, name: name, cancel: cancel, header: header, out: out}
 	var err error
@@ -121,7 +120,7 @@ func (f *FS) look(id uint32, path string) (source.Attr, error) {
 			f.live.follow(id, path)
 		}
 	}
-	return f.producer.Stat(path)
+	return f.server.Stat(path, false)
 }
 
 // find returns the entry that the name leads to, after listing the directory
@@ -151,20 +150,20 @@ func (l *lookup) find() (uint32, error) {
 // as it is has the node of the view `original`, so that it is cached once.
 func (l *lookup) resolve(id uint32, file serve.File) (uint64, int64, error) {
 	f := l.f
-	if l.v.original() || !f.reg.IsSample(f.tree.name(id)) {
+	if l.v.original() {
 		return node(originalView, id), file.Identity.Size, nil
 	}
 	ctx, stop := requestContext(l.cancel, l.header)
 	defer stop()
 	n := node(l.v.files.index, id)
-	r, err := f.producer.Resolve(ctx, n, file, l.v.pipeline)
+	h, err := f.handle(ctx, n, file, l.v)
 	switch {
 	case err != nil:
 		return 0, 0, err
-	case r.Unchanged:
+	case h.Unchanged():
 		return node(originalView, id), file.Identity.Size, nil
 	}
-	return n, r.Size, nil
+	return n, h.Size(), nil
 }
 
 func errOr(err, otherwise error) error {

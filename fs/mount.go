@@ -67,7 +67,7 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 			return nil, err
 		}
 	}
-	if f.server.Load() != nil {
+	if f.kernel.Load() != nil {
 		return nil, errors.New("mount: the file system is mounted already")
 	}
 	m := &Mountpoint{dir: dir, fsys: f, done: make(chan struct{})}

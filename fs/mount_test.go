@@ -111,7 +111,7 @@ func TestMountErrors(t *testing.T) {
 	if _, err := Mount(m.mnt, m.fs, MountOptions{}); err == nil {
 		t.Error("mounted twice")
 	}
-	other, err := New(Options{Registry: testRegistry(), Producer: m.p})
+	other, err := New(Options{Registry: testRegistry(), Server: m.p})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestMountErrors(t *testing.T) {
 			t.Log(err)
 		}
 	}
-	for _, o := range []Options{{}, {Registry: testRegistry(), Producer: m.p, Views: []string{"bmp-npy"}}, {Registry: testRegistry(), Producer: m.p, Views: []string{"none"}}} {
+	for _, o := range []Options{{}, {Registry: testRegistry(), Server: m.p, Views: []string{"bmp-npy"}}, {Registry: testRegistry(), Server: m.p, Views: []string{"none"}}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("accepted %+v", o)
 		}
@@ -191,7 +191,7 @@ func TestPermissions(t *testing.T) {
 		m := mountAt(t, src, t.TempDir(), PageCache)
 		must(t, m.Unmount())
 		var err error
-		if m.fs, err = New(Options{Registry: testRegistry(), Producer: m.p}); err != nil {
+		if m.fs, err = New(Options{Registry: testRegistry(), Server: m.p}); err != nil {
 			t.Fatal(err)
 		}
 		if m.Mountpoint, err = Mount(mnt, m.fs, MountOptions{AllowOther: other}); err != nil {

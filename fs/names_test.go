@@ -28,7 +28,7 @@ func (s *fixedSource) List(string) (found []source.Entry, err error) {
 	return found, nil
 }
 
-func (s *fixedSource) Stat(path string) (source.Attr, error) {
+func (s *fixedSource) Stat(path string, _ bool) (source.Attr, error) {
 	if path == "" {
 		return source.Attr{Mode: iofs.ModeDir | 0o755, Identity: source.Identity{MTime: s.version, CTime: s.version}}, nil
 	}

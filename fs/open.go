@@ -72,7 +72,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 
 	status := f.current(v, id)
 	if status != fuse.OK {
-		f.producer.Drop(in.NodeId) // nobody will ask for it again
+		f.handles.drop(in.NodeId)
 	} else {
 		status = f.openNode(cancel, in, v, id, o)
 	}
@@ -94,15 +94,11 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 // In DaemonCache mode that costs a stat(2), a twentieth of what an open does. A
 // network file system asks its server, as it does when its files are opened.
 func (f *FS) current(v *view, id uint32) fuse.Status {
-	stat := f.producer.Stat
-	switch f.fresh {
-	case Immutable:
+	if f.fresh == Immutable {
 		return fuse.OK
-	case Checked:
-		stat = f.producer.Fresh
 	}
 	path := f.tree.path(id)
-	now, err := stat(path)
+	now, err := f.server.Stat(path, f.fresh == Checked)
 	if err == nil {
 		if before, ok := f.tree.known(id); !ok || before.Identity != now.Identity {
 			err = source.ErrChanged
@@ -121,12 +117,9 @@ func (f *FS) openNode(cancel <-chan struct{}, in *fuse.OpenIn, v *view, id uint3
 	if o.content != nil {
 		return fuse.OK
 	}
-	c := f.producer.Acquire(in.NodeId)
-	if c == nil {
-		var status fuse.Status
-		if c, status = f.openContent(cancel, &in.InHeader, v, id, "open", noOffset); status != fuse.OK {
-			return status
-		}
+	_, c, status := f.openContent(cancel, &in.InHeader, v, id, "open", noOffset)
+	if status != fuse.OK {
+		return status
 	}
 	backing := f.back(c)
 	f.opens.mu.Lock()
@@ -138,7 +131,7 @@ func (f *FS) openNode(cancel <-chan struct{}, in *fuse.OpenIn, v *view, id uint3
 // back tells the kernel of content's memory, unless it knows, and returns the number
 // by which it does; 0 for none.
 func (f *FS) back(c Content) (id int32) {
-	s, m := f.server.Load(), c.Memory()
+	s, m := f.kernel.Load(), c.Memory()
 	if s == nil || m == nil || !f.passes.Load() {
 		return 0
 	}
@@ -163,7 +156,7 @@ func (f *FS) back(c Content) (id int32) {
 
 // unback takes back what back told. After the mount there is nothing left of it.
 func (f *FS) unback(id int32) {
-	if s := f.server.Load(); s != nil {
+	if s := f.kernel.Load(); s != nil {
 		if errno := s.UnregisterBackingFd(id); errno != 0 {
 			f.log.Debug("a backing file stays registered", "cause", errno)
 		}

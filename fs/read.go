@@ -32,19 +32,6 @@ func newResult(size int) *result {
 	return r
 }
 
-// inMemory is content that is in this process's memory and never changes there, so
-// that it need not be copied to be sent.
-type inMemory interface {
-	// Bytes returns up to n bytes at off, or nil where they have to be read. They
-	// are valid until Release.
-	Bytes(off int64, n int) []byte
-	// Pin makes one more Release necessary.
-	Pin()
-	// Passed notes that n bytes have been sent, and reports whether who keeps them
-	// has them all.
-	Passed(n int) bool
-}
-
 // lent is the answer to a READ from content in memory, which it holds until it has
 // been sent: go-fuse calls Done before it sends what Bytes returns, but after it
 // sends what Slices returns.
@@ -84,36 +71,31 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 		return nil, estale
 	}
 	var c Content
+	var h Handle // nil where the content is pinned by who has it open
 	if f.mode == DaemonCache {
 		c = f.opens.content(in.NodeId)
 	}
-	pinned := c == nil
-	if pinned {
-		c = f.producer.Acquire(in.NodeId)
-	}
 	if c == nil {
 		var status fuse.Status
-		if c, status = f.openContent(cancel, &in.InHeader, v, id, "read", int64(in.Offset)); status != fuse.OK {
+		if h, c, status = f.openContent(cancel, &in.InHeader, v, id, "read", int64(in.Offset)); status != fuse.OK {
 			return nil, status
 		}
 	}
-	if m, ok := c.(inMemory); ok {
-		if data := m.Bytes(int64(in.Offset), len(buf)); data != nil {
-			if !pinned {
-				m.Pin()
-			}
-			if f.mode == PageCache && m.Passed(len(data)) {
-				// It is in the page cache now, and its memory is free for the next one.
-				f.producer.Drop(in.NodeId)
-			}
-			v.counters.read(in.Offset, len(data))
-			r := lents.Get().(*lent)
-			r.content, r.slices[0] = c, data
-			return r, fuse.OK
+	if data := c.Bytes(int64(in.Offset), len(buf)); data != nil {
+		if h == nil {
+			c.Pin()
 		}
+		if f.mode == PageCache && c.Passed(len(data)) {
+			// It is in the page cache now, and its memory is free for the next one.
+			h.Drop()
+		}
+		v.counters.read(in.Offset, len(data))
+		r := lents.Get().(*lent)
+		r.content, r.slices[0] = c, data
+		return r, fuse.OK
 	}
 	n, err := readFull(c, buf, int64(in.Offset))
-	if pinned {
+	if h != nil {
 		c.Release()
 	}
 	if err != nil {
@@ -143,20 +125,32 @@ func readFull(c Content, b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// openContent opens an entry in a view.
-func (f *FS) openContent(cancel <-chan struct{}, header *fuse.InHeader, v *view, id uint32, op string, off int64) (Content, fuse.Status) {
+// openContent opens an entry in a view, and pins its content. It does not allocate where
+// the content is open already.
+func (f *FS) openContent(cancel <-chan struct{}, header *fuse.InHeader, v *view, id uint32, op string, off int64) (Handle, Content, fuse.Status) {
+	n := node(v.index, id)
+	h := f.handles.get(n)
+	if h != nil {
+		if c := h.Cached(); c != nil {
+			return h, c, fuse.OK
+		}
+	}
 	a, ok := f.tree.known(id)
 	if !ok {
-		return nil, estale
+		return nil, nil, estale
 	}
 	file := f.file(id, a)
 	ctx, stop := requestContext(cancel, header)
 	defer stop()
-	c, err := f.producer.Open(ctx, node(v.index, id), file, v.pipeline)
-	if err != nil {
-		return nil, f.lost(v, id, op, file.Path, off, err)
+	h, err := f.handle(ctx, n, file, v)
+	var c Content
+	if err == nil {
+		c, err = h.Open(ctx)
 	}
-	return c, fuse.OK
+	if err != nil {
+		return nil, nil, f.lost(v, id, op, file.Path, off, err)
+	}
+	return h, c, fuse.OK
 }
 
 func (f *FS) readSpecial(id uint32, off int64, buf []byte) (fuse.ReadResult, fuse.Status) {

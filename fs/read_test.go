@@ -272,22 +272,26 @@ func (z *zeros) Size() int64                             { return z.size }
 func (z *zeros) Memory() *os.File                        { return nil }
 func (z *zeros) Backing() int32                          { return 0 }
 func (z *zeros) Back(int32, func(int32))                 {}
+func (z *zeros) Bytes(int64, int) []byte                 { return nil }
+func (z *zeros) Passed(int) bool                         { return false }
+func (z *zeros) Pin()                                    {}
 func (z *zeros) Release()                                {}
 
-type zeroProducer struct {
-	Producer
+type zeroHandle struct {
+	Handle
 	content *zeros
 }
 
-func (p zeroProducer) Acquire(uint64) Content { return p.content }
+func (h zeroHandle) Cached() Content { return h.content }
 
 func readRequest(tb testing.TB) (*FS, *fuse.ReadIn, []byte) {
-	f, err := New(Options{Registry: testRegistry(), Producer: zeroProducer{content: &zeros{1 << 20}}})
+	f, err := New(Options{Registry: testRegistry(), Server: &fakeServer{}})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	in := &fuse.ReadIn{Offset: 4096, Size: 128 << 10}
 	in.NodeId = node(originalView, rootID)
+	f.handles.put(in.NodeId, zeroHandle{content: &zeros{1 << 20}})
 	return f, in, make([]byte, in.Size)
 }
 

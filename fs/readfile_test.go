@@ -28,7 +28,7 @@ func TestReadFile(t *testing.T) {
 		d, err := source.Open(root, source.Options{})
 		must(t, err)
 		defer d.Close()
-		f, err := New(Options{Registry: testRegistry(), Producer: &fakeProducer{Directory: d, open: map[serve.Key]*fakeContent{}, memfd: mode == DaemonCache}, Cache: mode})
+		f, err := New(Options{Registry: testRegistry(), Server: &fakeServer{Directory: d, open: map[serve.Key]*fakeContent{}, memfd: mode == DaemonCache}, Cache: mode})
 		must(t, err)
 		must(t, f.SetCurrent("bmp"))
 		asked := int64(0)
@@ -82,7 +82,7 @@ func TestRefused(t *testing.T) {
 	refused := map[string]bool{"original": true, "scan5": true}
 	var log bytes.Buffer
 	f, err := New(Options{
-		Registry: testRegistry(), Producer: &fakeProducer{Directory: d, open: map[serve.Key]*fakeContent{}}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Registry: testRegistry(), Server: &fakeServer{Directory: d, open: map[serve.Key]*fakeContent{}}, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Refuse: func(v transcode.Pipeline) error {
 			if refused[v.String()] {
 				return errors.New("there is nothing to show")

@@ -101,7 +101,7 @@ func (f *FS) SetLink(name, spec string) error {
 	r.mu.Unlock()
 	// At once, and by the caller: nobody may see the former link afterwards. It has
 	// to be done without locks, as the kernel holds the root while it looks up.
-	if s := f.server.Load(); s != nil {
+	if s := f.kernel.Load(); s != nil {
 		s.EntryNotify(rootNode, name)
 	}
 	return nil
@@ -188,7 +188,7 @@ func (f *FS) lookupView(name string, out *fuse.EntryOut) fuse.Status {
 	defer v.release(1)
 	d := f.tree.dir(rootID)
 	keeps, events := f.keepsDir(d), d.events.Load()
-	a, err := f.producer.Stat("")
+	a, err := f.server.Stat("", false)
 	if err != nil {
 		return f.fail(v, "lookup", "", noOffset, err)
 	}

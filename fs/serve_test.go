@@ -15,9 +15,9 @@ func TestWithTheProducer(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			var p *serve.Server
 			m := mount(t, mode, func(o *Options) {
-				d := o.Producer.(*fakeProducer).Directory
+				d := o.Server.(*fakeServer).Directory
 				p = newProducer(t, o, d, mode == DaemonCache)
-				o.Producer = FromProduce(p)
+				o.Server = Serve(p)
 			})
 			t.Cleanup(func() { must(t, m.Unmount()); must(t, p.Close()) })
 			m.write("a.jpg", noise(300_000, 1))
@@ -51,7 +51,7 @@ func TestProducerReadDoesNotAllocate(t *testing.T) {
 	o := Options{Registry: testRegistry()}
 	p := newProducer(t, &o, d, false)
 	defer p.Close()
-	o.Producer = FromProduce(p)
+	o.Server = Serve(p)
 	f, err := New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -68,10 +68,10 @@ type tree struct {
 	bytes   atomic.Int64  // of the files that were looked at
 }
 
-// members is what the tree needs of a Producer.
+// members is what the tree needs of a Server.
 type members interface {
 	List(dir string) ([]source.Entry, error)
-	Stat(path string) (source.Attr, error)
+	Stat(path string, fresh bool) (source.Attr, error)
 }
 
 func newTree(src members) *tree {

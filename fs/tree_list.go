@@ -42,7 +42,7 @@ func (t *tree) refresh(d *dir) (*snapshot, *change, error) {
 	began := t.watch != nil && t.watch(d, path)
 	events := d.events.Load()
 	before := time.Now().UnixNano()
-	a, err := t.src.Stat(path)
+	a, err := t.src.Stat(path, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -179,7 +179,7 @@ func (t *tree) verify(d *dir, next *snapshot) (names []string) {
 		if !ok || e.kind == isDir {
 			continue
 		}
-		now, err := t.src.Stat(join(path, t.name(id)))
+		now, err := t.src.Stat(join(path, t.name(id)), false)
 		if err != nil || now == before || !now.Mode.IsRegular() {
 			continue
 		}

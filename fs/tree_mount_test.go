@@ -119,11 +119,6 @@ func TestViewsInTheMount(t *testing.T) {
 	if log := m.log.String(); strings.Count(log, "did you mean bmp?") != 1 || !strings.Contains(log, "level=INFO") || strings.Contains(log, ".git") {
 		t.Errorf("log:\n%s", log)
 	}
-	for view, want := range map[string]bool{"original": false, "resize256-npy": true, "resize1-npy": false} {
-		if _, touched := m.p.touched.Load(view); touched != want {
-			t.Errorf("touched %s: %v", view, touched)
-		}
-	}
 }
 
 // TestViewsAreForgotten: any number of views can be entered. Of those that nobody uses

@@ -141,7 +141,7 @@ func (m manyFiles) List(dir string) (found []source.Entry, err error) {
 	return found, nil
 }
 
-func (m manyFiles) Stat(path string) (source.Attr, error) {
+func (m manyFiles) Stat(path string, _ bool) (source.Attr, error) {
 	if strings.Contains(path, "/") {
 		return source.Attr{Mode: 0o644, Identity: source.Identity{Ino: uint64(len(path)), Size: 110000}}, nil
 	}
@@ -185,7 +185,7 @@ func treeMemory(tb testing.TB, m manyFiles, looked bool) float64 {
 			if !looked {
 				break
 			}
-			a, _ := m.Stat(tr.path(s.at(k)))
+			a, _ := m.Stat(tr.path(s.at(k)), false)
 			tr.identify(d, s.at(k), a, 0)
 		}
 	}

@@ -32,7 +32,6 @@ type view struct {
 	pipeline transcode.Pipeline
 	views    *views
 	allowed  atomic.Bool // Options.Refuse had nothing against it
-	entered  sync.Once
 	counters counters
 
 	// refs counts the nodes of the view that the kernel knows, each as often as it was
@@ -277,9 +276,4 @@ func (f *FS) explain(name string, err error) {
 		return
 	}
 	f.log.Info(err.Error(), "view", name)
-}
-
-// enter tells the producer that a view is in use.
-func (f *FS) enter(v *view) {
-	v.entered.Do(func() { f.producer.Touched(v.pipeline) })
 }

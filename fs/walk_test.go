@@ -13,7 +13,7 @@ import (
 
 // unlistable fails to list one directory.
 type unlistable struct {
-	*fakeProducer
+	*fakeServer
 	dir string
 }
 
@@ -21,7 +21,7 @@ func (u unlistable) List(dir string) ([]source.Entry, error) {
 	if dir == u.dir {
 		return nil, os.ErrPermission
 	}
-	return u.fakeProducer.List(dir)
+	return u.fakeServer.List(dir)
 }
 
 // TestWalk walks without a mount, past a directory that cannot be listed, and as
@@ -37,7 +37,7 @@ func TestWalk(t *testing.T) {
 	d, err := source.Open(root, source.Options{})
 	must(t, err)
 	defer d.Close()
-	f, err := New(Options{Registry: testRegistry(), Producer: unlistable{&fakeProducer{Directory: d}, "closed"}})
+	f, err := New(Options{Registry: testRegistry(), Server: unlistable{&fakeServer{Directory: d}, "closed"}})
 	must(t, err)
 	p, err := f.reg.Parse("bmp")
 	must(t, err)

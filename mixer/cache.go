@@ -80,7 +80,7 @@ func NewCache(policy string, bytes int64, samples int) (Cache, error) {
 	k := newKept(policy, bytes, samples)
 	switch policy {
 	case LRUCache:
-		return &lru{k}, nil
+		return &lru{kept: k}, nil
 	case MinIOCache:
 		return &minio{k}, nil
 	case LiquidCache:
@@ -89,8 +89,17 @@ func NewCache(policy string, bytes int64, samples int) (Cache, error) {
 	return nil, fmt.Errorf("cache policy %q: must be one of %s", policy, strings.Join(slices.Sorted(slices.Values(CachePolicies)), ", "))
 }
 
+// NewNewest is the policy [LRUCache], but what was opened last stays even where it alone
+// is over the budget: it is about to be read.
+func NewNewest(bytes int64, samples int) Cache {
+	return &lru{kept: newKept(LRUCache, bytes, samples), newest: true}
+}
+
 // lru replaces what was not opened for the longest time.
-type lru struct{ kept }
+type lru struct {
+	kept
+	newest bool
+}
 
 // Open implements [Cache].
 func (l *lru) Open(key uint64, cost int64) (keep bool, evict []uint64) {
@@ -100,10 +109,10 @@ func (l *lru) Open(key uint64, cost int64) (keep bool, evict []uint64) {
 		l.unlink(at)
 		l.link(at, older)
 		return true, nil
-	case cost > l.maxBytes || l.maxSamples < 1:
+	case !l.newest && (cost > l.maxBytes || l.maxSamples < 1):
 		return false, nil
 	}
-	for !l.fits(cost) {
+	for !l.fits(cost) && len(l.index) > 0 {
 		l.evict(l.slots[older].next)
 	}
 	l.insert(key, cost, older)

@@ -27,6 +27,11 @@ type Request struct {
 type Policy interface {
 	// Choose returns an index into r.Candidates.
 	Choose(r Request) int
+	// Takes reports whether the materialized file of a key is taken where there is a
+	// choice. The answer for a key never changes.
+	Takes(key uint64) bool
+	// Share of the reads, from 0 to 1, that are to be of materialized files.
+	Share() float64
 }
 
 // Longest takes the representation that leaves the fewest steps to compute, and
@@ -39,6 +44,12 @@ func (Longest) Choose(r Request) int {
 	best, _ := r.best()
 	return best
 }
+
+// Takes implements [Policy].
+func (Longest) Takes(uint64) bool { return true }
+
+// Share implements [Policy].
+func (Longest) Share() float64 { return 1 }
 
 // best returns the candidate that [Longest] takes, and the one it would take next,
 // -1 where there is only one.

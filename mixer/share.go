@@ -20,11 +20,10 @@ func (f Fixed) Choose(r Request) int {
 	return best
 }
 
-// Takes reports whether what is stored in full of the file of a key is taken, where
-// there is a choice.
+// Takes implements [Policy].
 func (f Fixed) Takes(key uint64) bool { return evenly(key) < float64(f) }
 
-// Share is the share that is aimed at.
+// Share implements [Policy].
 func (f Fixed) Share() float64 { return float64(f) }
 
 // evenly maps keys to [0, 1) so that successive ones are spread evenly: multiples
@@ -61,7 +60,10 @@ func NewSteady(share float64) *Steady {
 // Set changes the share from the next read on.
 func (s *Steady) Set(share float64) { s.share.Store(math.Float64bits(min(max(share, 0), 1))) }
 
-// Share is the share that is aimed at.
+// Takes implements [Policy]: no file is decided on once and for all.
+func (s *Steady) Takes(uint64) bool { return true }
+
+// Share implements [Policy].
 func (s *Steady) Share() float64 { return math.Float64frombits(s.share.Load()) }
 
 // Choose implements [Policy].

@@ -50,11 +50,11 @@ func (t *tuner) calibrate(ctx context.Context, stored float64) (err error) {
 		t.files = t.files[:t.Samples]
 	}
 	for _, f := range t.files {
-		r, err := o.Resolve(ctx, 0, f, v)
+		h, err := o.Resolve(ctx, 0, f, v, serve.Sized)
 		if err != nil {
 			return err
 		}
-		t.materialized += r.Size
+		t.materialized += h.Size()
 	}
 	t.report.Materialized = t.materialized / int64(len(t.files)) * int64(t.all)
 	return nil
@@ -80,12 +80,12 @@ func count(ctx context.Context, o Opened, dir string) (n int, err error) {
 // choose takes the samples that are materialized.
 func (t *tuner) choose(ctx context.Context, o Opened, v transcode.Pipeline, dir string) error {
 	return walk(ctx, o, dir, func(name string) error {
-		a, err := o.Stat(name)
+		a, err := o.Stat(name, false)
 		if err != nil {
 			return err
 		}
 		f := serve.File{Path: name, Identity: a.Identity}
-		both, err := o.StoredBothWays(f, v)
+		both, err := o.StoredBothWays(ctx, f, v)
 		if both {
 			t.files = append(t.files, f)
 		}
@@ -129,12 +129,16 @@ func (t *tuner) originals(ctx context.Context) (there bool, err error) {
 		return false, err
 	}
 	for i, f := range t.files {
-		c, err := o.Open(ctx, serve.Key(i), f, v)
+		h, err := o.Resolve(ctx, serve.Key(i), f, v, serve.Planned)
+		if err != nil {
+			return false, ctx.Err()
+		}
+		c, err := h.Open(ctx)
 		if err != nil {
 			return false, ctx.Err()
 		}
 		c.Release()
-		o.Drop(serve.Key(i))
+		h.Drop()
 	}
 	return true, nil
 }

@@ -27,8 +27,11 @@ func (w work) each(ctx context.Context, n int, f func(i int) error) (float64, er
 // load reads what a policy chooses into memory.
 func (w work) load(ctx context.Context, files []serve.File, policy mixer.Policy) (float64, []serve.Fetched, error) {
 	fetched := make([]serve.Fetched, len(files))
-	seconds, err := w.each(ctx, len(files), func(i int) (err error) {
-		fetched[i], err = w.Fetch(files[i], w.view, uint64(i), policy)
+	seconds, err := w.each(ctx, len(files), func(i int) error {
+		h, err := w.Resolve(ctx, uint64(i), files[i], w.view, serve.Planned)
+		if err == nil {
+			fetched[i], err = h.Fetch(ctx, policy)
+		}
 		return err
 	})
 	return seconds, fetched, err

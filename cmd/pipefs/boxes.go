@@ -69,11 +69,15 @@ func (v *viewer) ends(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := v.open(ctx, serve.File{Path: name, Identity: a.Identity})
+	h, err := v.resolve(ctx, serve.File{Path: name, Identity: a.Identity})
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	c, done, err := openOnce(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	text := make([]byte, min(c.Size(), 2*boxBytes))
 	first := min(len(text), boxBytes)
 	_, err = c.ReadAt(text[:first], 0)

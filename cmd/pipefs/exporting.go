@@ -152,23 +152,20 @@ func (x *exporting) try(ctx context.Context, m fs.Member) (written int64, skippe
 	if there && !dated && !x.force {
 		return 0, false, errDiffers // before anything is made for it
 	}
-	if dated {
-		// It may have to be made to know its size, so this is asked only here.
-		size, err := x.view.size(ctx, file)
-		switch {
-		case err != nil:
-			return 0, false, err
-		case x.out.holds(m.Listed, size):
-			return 0, true, nil
-		case !x.force:
-			return 0, false, errDiffers
-		}
+	h, err := x.view.resolve(ctx, file)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case dated && x.out.holds(m.Listed, h.Size()):
+		return 0, true, nil
+	case dated && !x.force:
+		return 0, false, errDiffers
 	}
-	content, err := x.view.open(ctx, file)
+	content, done, err := openOnce(ctx, h)
 	if err != nil {
 		return 0, false, err
 	}
-	defer content.close()
+	defer done()
 	if x.view.original() && content.Size() != a.Size {
 		return 0, false, transcode.Errorf(transcode.ErrInternal, "%d bytes where the original has %d", content.Size(), a.Size)
 	}

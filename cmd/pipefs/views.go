@@ -58,7 +58,7 @@ func viewsCommand(env *environ) *command {
 				return err
 			}
 			defer v.close()
-			t := &tally{registry: v.registry, roles: roles, store: v.source.store, producer: v.producer}
+			t := &tally{registry: v.registry, roles: roles, store: v.source.store, server: v.server}
 			for _, spec := range mountd.Unique(append(mountd.UsualViews(t.registry), args[1:]...)) {
 				p, err := t.registry.Parse(spec)
 				if err != nil {
@@ -71,7 +71,7 @@ func viewsCommand(env *environ) *command {
 				return err
 			}
 			t.Boxes = v.boxes(ctx, found)
-			if t.Refused, err = refusals(ctx, v.producer, t.samples, t.pipelines()); err != nil {
+			if t.Refused, err = refusals(ctx, v.server, t.samples, t.pipelines()); err != nil {
 				return err
 			}
 			if err := t.name(v); err != nil {
@@ -111,7 +111,7 @@ type tally struct {
 	registry *transcode.Registry
 	roles    transcode.Roles
 	store    *store.Store // nil for a dataset
-	producer *serve.Server
+	server   *serve.Server
 	views    []*viewTally
 	dirs     int
 	samples  []string
@@ -195,7 +195,7 @@ func (t *tally) add(seen sight) {
 		if causeOf(t.registry, v.Pipeline, seen.info, role) == perhaps {
 			perhapsMask = true
 		}
-		switch t.producer.Shows(v.Pipeline, seen.stored) {
+		switch t.server.Shows(v.Pipeline, seen.stored) {
 		case serve.NotShown:
 			v.Missing++
 			v.Exact = false
@@ -203,7 +203,7 @@ func (t *tally) add(seen sight) {
 		case serve.Reencoded:
 			v.Reencoded++
 		}
-		plan := t.producer.Plan(v.Pipeline, seen.info, role, seen.stored)
+		plan := t.server.Plan(v.Pipeline, seen.info, role, seen.stored)
 		changed := t.holds(v, plan, seen) && !plan.Unchanged()
 		if changed {
 			v.Changed++

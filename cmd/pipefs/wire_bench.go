@@ -194,7 +194,7 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 			views = append(views, p)
 		}
 	}
-	refused, err := refusals(ctx, v.producer, b.files, views)
+	refused, err := refusals(ctx, v.server, b.files, views)
 	tellRefusals(refused, func(line string) { noter(b.env.stderr)("%s", line) })
 	return err
 }

@@ -17,10 +17,10 @@ type viewer struct {
 	source   *input
 	registry *transcode.Registry
 	dataset  *source.Directory // of --dataset
-	producer *serve.Server
+	server   *serve.Server
 	fs       *fs.FS
 	view     transcode.Pipeline
-	opened   atomic.Uint64
+	resolved atomic.Uint64
 }
 
 func openViewer(env *environ, c *exportConfig, registry func(*input) *transcode.Registry) (_ *viewer, err error) {
@@ -53,16 +53,16 @@ func openViewer(env *environ, c *exportConfig, registry func(*input) *transcode.
 		}
 		o.Dataset = v.dataset
 	}
-	if v.producer, err = serve.New(o); err != nil {
+	if v.server, err = serve.New(o); err != nil {
 		return nil, err
 	}
-	v.fs, err = fs.New(fs.Options{Registry: v.registry, Producer: fs.FromProduce(v.producer), Roles: c.roles, Log: quiet(env)})
+	v.fs, err = fs.New(fs.Options{Registry: v.registry, Server: fs.Serve(v.server), Roles: c.roles, Log: quiet(env)})
 	return v, err
 }
 
 func (v *viewer) close() {
-	if v.producer != nil {
-		v.producer.Close()
+	if v.server != nil {
+		v.server.Close()
 	}
 	if v.dataset != nil {
 		v.dataset.Close()
@@ -79,28 +79,20 @@ func (v *viewer) walk() (iter.Seq2[fs.Member, error], error) { return v.fs.Walk(
 func (v *viewer) original() bool { return v.view.Len() == 0 }
 
 // stat returns the attributes that the file has in the dataset.
-func (v *viewer) stat(path string) (source.Attr, error) { return v.producer.Stat(path) }
+func (v *viewer) stat(path string) (source.Attr, error) { return v.server.Stat(path, false) }
 
-// size of the file in the view, exact.
-func (v *viewer) size(ctx context.Context, f serve.File) (int64, error) {
-	r, err := v.producer.Resolve(ctx, 0, f, v.view)
-	return r.Size, err
+// resolve decides how a file is shown. It may make it to know its size.
+func (v *viewer) resolve(ctx context.Context, f serve.File) (*serve.Handle, error) {
+	return v.server.Resolve(ctx, v.resolved.Add(1), f, v.view, serve.Sized)
 }
 
-// content is an open file of the view. It is read once: nothing is to be kept.
-type content struct {
-	*serve.Content
-	close func()
-}
-
-func (v *viewer) open(ctx context.Context, f serve.File) (content, error) {
-	key := v.opened.Add(1)
-	c, err := v.producer.Open(ctx, key, f, v.view)
-	if err != nil {
-		return content{}, err
+// openOnce opens a file that is read once: nothing of it is to be kept. done gives it back.
+func openOnce(ctx context.Context, h *serve.Handle) (c *serve.Content, done func(), err error) {
+	if c, err = h.Open(ctx); err != nil {
+		return nil, nil, err
 	}
-	return content{c, func() {
+	return c, func() {
 		c.Release()
-		v.producer.Drop(key)
-	}}, nil
+		h.Drop()
+	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/prepare"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
@@ -19,15 +20,15 @@ import (
 
 // materializer is a materializing under way.
 type materializer struct {
-	env      *environ
-	config   *materializeConfig
-	source   *input
-	dataset  *source.Directory // of --dataset, or nil
-	producer *serve.Server
-	view     transcode.Pipeline
-	chosen   *serve.Materializing
-	bar      *progress
-	started  time.Time
+	env     *environ
+	config  *materializeConfig
+	source  *input
+	dataset *source.Directory // of --dataset, or nil
+	server  *serve.Server
+	view    transcode.Pipeline
+	chosen  *prepare.Materializing
+	bar     *progress
+	started time.Time
 
 	mu      sync.Mutex
 	warns   int
@@ -79,13 +80,13 @@ func openMaterializer(env *environ, c *materializeConfig) (_ *materializer, err 
 		}
 		o.Dataset = m.dataset
 	}
-	m.producer, err = serve.New(o)
+	m.server, err = serve.New(o)
 	return m, err
 }
 
 func (m *materializer) close() {
-	if m.producer != nil {
-		m.producer.Close()
+	if m.server != nil {
+		m.server.Close()
 	}
 	if m.dataset != nil {
 		m.dataset.Close()
@@ -111,7 +112,7 @@ func (m *materializer) remove() error {
 
 // choose decides which samples belong to the fraction.
 func (m *materializer) choose(ctx context.Context) (err error) {
-	m.chosen, err = m.producer.Materializing(ctx, m.view, m.config.fraction, func() { m.bar.add(1) })
+	m.chosen, err = prepare.Materialize(ctx, m.server, m.source.store, m.config.roles, m.view, m.config.fraction, func() { m.bar.add(1) })
 	return err
 }
 

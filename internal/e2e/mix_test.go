@@ -46,7 +46,7 @@ func TestMix(t *testing.T) {
 			}
 		}
 		n := counters(t, env, mnt)
-		return counted{n["opened from what is stored in full"], n["made from something shorter"], n["copies that had to be made again"]}
+		return counted{n["opened from what is materialized"], n["made from something shorter"], n["copies that had to be made again"]}
 	}
 	for _, share := range []string{"0.3", "1", "0.5"} {
 		testmount.Command(t, env, "materialize", store, "bmp", "--fraction", share)

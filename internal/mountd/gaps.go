@@ -12,7 +12,7 @@ import (
 // Gaps tells which views of a store lack samples, because neither the store nor a
 // dataset has what they would show.
 type Gaps struct {
-	producer *serve.Server
+	server   *serve.Server
 	registry *transcode.Registry
 	lacking  []Gap // in the order in which they were asked for
 	// reencoded are the views that show other bytes than with the dataset.
@@ -32,8 +32,8 @@ func (g *Gaps) All() []Gap { return g.lacking }
 const gapsRemedy = "name the dataset with --dataset DIR, or pack it again with --originals rebuild"
 
 // FindGaps looks for the gaps of some views.
-func FindGaps(p *serve.Server, r *transcode.Registry, views []string) (*Gaps, error) {
-	g := &Gaps{producer: p, registry: r}
+func FindGaps(s *serve.Server, r *transcode.Registry, views []string) (*Gaps, error) {
+	g := &Gaps{server: s, registry: r}
 	for _, spec := range views {
 		missing, err := g.missing(spec)
 		if err != nil {
@@ -59,7 +59,7 @@ func (g *Gaps) missing(spec string) (serve.Missing, error) {
 	if err != nil {
 		return serve.Missing{}, err
 	}
-	return g.producer.Missing(v)
+	return g.server.Missing(v)
 }
 
 // First returns the first of some views that lacks nothing. The error says what the
@@ -82,7 +82,7 @@ func (g *Gaps) First(views ...string) (string, error) {
 
 // refuse is why a view cannot be entered: it has nothing to show.
 func (g *Gaps) refuse(v transcode.Pipeline) error {
-	missing, err := g.producer.Missing(v)
+	missing, err := g.server.Missing(v)
 	if err == nil && missing.All {
 		err = Gap{v.String(), missing}
 	}

@@ -22,19 +22,20 @@ const (
 // MixFormats are the views that may be a mix, the usual one first.
 var MixFormats = []string{"bmp", "ppm", transcode.Stored + "-bmp", transcode.Stored + "-ppm"}
 
-// policy is what chooses between representations. stored is the share of samples
-// that are materialized.
-func (c *Config) policy(stored float64) mixer.Policy {
+// policy is what chooses between representations, and what is told the load for that.
+// stored is the share of samples that are materialized.
+func (c *Config) policy(stored float64) (_ mixer.Policy, observe func(mixer.Load)) {
 	mix := c.Views.Mix
 	switch {
 	case mix.Adaptive:
-		return mixer.NewAdaptive(stored, stored)
+		a := mixer.NewAdaptive(stored, stored)
+		return a, a.Observe
 	case mix.Share == 1:
-		return mixer.Longest{}
+		return mixer.Longest{}, nil
 	case c.Cache.Mode == fs.DaemonCache:
-		return mixer.NewSteady(mix.Share)
+		return mixer.NewSteady(mix.Share), nil
 	}
-	return mixer.Fixed(mix.Share)
+	return mixer.Fixed(mix.Share), nil
 }
 
 // tuned is the view that pipefs tune found to be best, "" where it did not run.

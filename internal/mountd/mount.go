@@ -13,6 +13,7 @@ import (
 	"github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/prepare"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/l3gpu"
 	"github.com/pipefs/pipefs/l3gpu/share"
@@ -21,21 +22,22 @@ import (
 
 // Mount is a file system that is mounted, with all that stands behind it.
 type Mount struct {
-	config   *Config
-	log      *slog.Logger
-	registry *transcode.Registry
-	producer *serve.Server
-	fs       *fs.FS
-	server   *fs.Mountpoint
-	place    mounts.Place
-	control  *control.Server
-	gpu      *l3gpu.Starting // nil with GPU.Off
-	share    *share.Server   // nil without GPU.Share
-	packed   string          // the store's directory, if there is one
-	listed   []string        // the views that the root lists
-	gaps     *Gaps           // of the views that it might list
-	fresh    freshness
-	started  time.Time
+	config     *Config
+	log        *slog.Logger
+	registry   *transcode.Registry
+	server     *serve.Server
+	fs         *fs.FS
+	point      *fs.Mountpoint
+	place      mounts.Place
+	control    *control.Server
+	background *prepare.Background
+	gpu        *l3gpu.Starting // nil with GPU.Off
+	share      *share.Server   // nil without GPU.Share
+	packed     string          // the store's directory, if there is one
+	listed     []string        // the views that the root lists
+	gaps       *Gaps           // of the views that it might list
+	fresh      freshness
+	started    time.Time
 	// close holds what has to be closed, the first one opened first.
 	close []func() error
 }
@@ -88,20 +90,19 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	o.Registry = m.registry
 	tuned := m.tuned()
 	mix := c.Views.Mix.view(tuned, o.Store)
-	o.Policy = c.policy(storedShare(o.Store, mix))
+	o.Policy, o.Observe = c.policy(storedShare(o.Store, mix))
 	if o.Cache, err = c.Cache.open(); err != nil {
 		return nil, err
 	}
-	if m.producer, err = serve.New(o); err != nil {
+	if m.server, err = serve.New(o); err != nil {
 		return nil, err
 	}
-	m.close = append(m.close, m.producer.Close)
+	m.close = append(m.close, m.server.Close)
 	if o.Overlay != nil {
-		m.close = append(m.close, reclaim(o.Overlay, m.producer))
+		m.close = append(m.close, reclaim(o.Overlay, m.server))
 	}
-	if !c.Keep.NoBackground {
-		m.producer.Prepare()
-	}
+	m.background = prepare.Start(m.server, prepare.Options{Views: !c.Keep.NoBackground, Workers: c.Workers, Log: m.log})
+	m.close = append(m.close, m.background.Close)
 	socket, err := control.Socket(c.Dir)
 	if err != nil {
 		return nil, err
@@ -121,12 +122,12 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, fmt.Errorf("interrupted before the mount was made: %w", err)
 	}
 	c.Cache.answerAtOnce()
-	m.server, err = fs.Mount(c.Dir, m.fs, c.kernelOptions())
+	m.point, err = fs.Mount(c.Dir, m.fs, c.kernelOptions())
 	if err != nil {
 		return nil, err
 	}
 	if m.place, err = mounts.PlaceOf(c.Dir); err != nil {
-		return nil, errors.Join(err, m.server.UnmountLazily())
+		return nil, errors.Join(err, m.point.UnmountLazily())
 	}
 	return m, nil
 }
@@ -146,12 +147,12 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 	for _, l := range links {
 		wanted = append(wanted, l.to[0])
 	}
-	if m.gaps, err = FindGaps(m.producer, m.registry, Unique(wanted)); err != nil {
+	if m.gaps, err = FindGaps(m.server, m.registry, Unique(wanted)); err != nil {
 		return err
 	}
 	m.listed = slices.DeleteFunc(m.listed, m.gaps.Lacks)
 	m.fs, err = fs.New(fs.Options{
-		Registry: m.registry, Producer: fs.FromProduce(m.producer), Roles: c.Roles, Cache: c.Cache.Mode,
+		Registry: m.registry, Server: fs.Serve(m.server), Roles: c.Roles, Cache: c.Cache.Mode,
 		Views: m.listed, Refuse: m.gaps.refuse, Files: m.files(), Control: socket, Log: m.log,
 		Freshness: m.fresh.kind, Watcher: m.fresh.watcher,
 	})
@@ -172,7 +173,7 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 }
 
 // Done is closed when the last request is answered and the mount is gone.
-func (m *Mount) Done() <-chan struct{} { return m.server.Done() }
+func (m *Mount) Done() <-chan struct{} { return m.point.Done() }
 
 // Control is the path of the control socket.
 func (m *Mount) Control() string { return m.control.Path() }

@@ -134,19 +134,19 @@ func TestReclaims(t *testing.T) {
 	if err := m.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if kept := m.producer.Stats().OverlayBytes; kept == 0 {
+	if kept := m.server.Stats().OverlayBytes; kept == 0 {
 		t.Fatal("nothing was kept")
 	}
 	if err := os.Remove(filepath.Join(c.Source, "a.png")); err != nil {
 		t.Fatal(err)
 	}
 	m = start(t, c)
-	for deadline := time.Now().Add(time.Minute); m.producer.Stats().OverlayBytes > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); m.server.Stats().OverlayBytes > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("what was kept of a file that is gone stays")
 		}
 	}
-	if s := m.producer.Stats(); s.ReclaimedBytes == 0 {
+	if s := m.server.Stats(); s.ReclaimedBytes == 0 {
 		t.Errorf("%+v", s)
 	}
 	if err := m.Stop(); err != nil {

@@ -29,7 +29,7 @@ func (m *Mount) stats() control.Stats {
 
 // counters are those of all parts of the daemon.
 func (m *Mount) counters() []control.Counter {
-	f, p := m.fs.Stats(), m.producer.Stats()
+	f, p, b := m.fs.Stats(), m.server.Stats(), m.background.Stats()
 	flag := func(b bool) int64 {
 		if b {
 			return 1
@@ -51,15 +51,15 @@ func (m *Mount) counters() []control.Counter {
 		{Group: "produce", Name: "reads of open contents", Value: p.Hits},
 		{Group: "produce", Name: "memory", Value: p.MemoryBytes, Unit: control.Bytes},
 		{Group: "produce", Name: "fetched", Value: p.FetchedBytes, Unit: control.Bytes},
-		{Group: "mix", Name: "opened from what is stored in full", Value: p.Mix.Raw},
-		{Group: "mix", Name: "made from something shorter", Value: p.Mix.Encoded},
-		{Group: "mix", Name: "copies that had to be made again", Value: p.Mix.Spared},
+		{Group: "mix", Name: "opened from what is materialized", Value: p.Mix.Materialized},
+		{Group: "mix", Name: "made from something shorter", Value: p.Mix.Computed},
+		{Group: "mix", Name: "copies that had to be made again", Value: p.Mix.Fallbacks},
 		{Group: "mix", Name: "share aimed at", Value: int64(math.Round(100 * p.Mix.Share)), Unit: control.Percent},
-		{Group: "background", Name: "samples looked at", Value: p.Background.Seen},
-		{Group: "background", Name: "samples prepared", Value: p.Background.Prepared},
+		{Group: "background", Name: "samples looked at", Value: b.Seen},
+		{Group: "background", Name: "samples prepared", Value: b.Prepared},
 		{Group: "background", Name: "kept on disk", Value: p.OverlayBytes, Unit: control.Bytes},
 		{Group: "background", Name: "given back of samples that changed or went", Value: p.ReclaimedBytes, Unit: control.Bytes},
-		{Group: "background", Name: "full", Value: flag(p.Background.Full), Unit: control.YesNo},
+		{Group: "background", Name: "full", Value: flag(p.Full), Unit: control.YesNo},
 		{Group: "bugs", Name: "panics", Value: p.Panics + int64(f.Panics)},
 	}
 	counters = slices.Insert(counters, 2, m.fresh.counters(f)...)
@@ -136,7 +136,7 @@ func (m *Mount) manifest() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		missing, err := m.producer.Missing(p)
+		missing, err := m.server.Missing(p)
 		if err != nil {
 			return nil, err
 		}

@@ -71,21 +71,22 @@ func BenchmarkFirstRead(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				name := fmt.Sprintf("%04d.jpg", i%count)
-				attr, err := p.Stat(name)
+				attr, err := p.Stat(name, false)
 				if err != nil {
 					b.Fatal(err)
 				}
 				f := File{Path: name, Identity: attr.Identity}
-				if _, err := p.Resolve(b.Context(), 0, f, v); err != nil {
+				h, err := p.Resolve(b.Context(), Key(i), f, v, Sized)
+				if err != nil {
 					b.Fatal(err)
 				}
-				content, err := p.Open(b.Context(), Key(i), f, v)
+				content, err := h.Open(b.Context())
 				if err != nil {
 					b.Fatal(err)
 				}
 				_, _ = content.ReadAt(buf, 0)
 				content.Release()
-				p.Drop(Key(i))
+				h.Drop()
 				i++
 			}
 		})

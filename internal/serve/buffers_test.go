@@ -57,7 +57,7 @@ func TestMemoryIsNotUsedTwice(t *testing.T) {
 		}
 	}
 	f := newFixture(t, root, func(o *Options) { o.CacheBytes, o.Workers = 1, 4 })
-	f.sources.poison, f.results.poison = true, true
+	f.sources.poison, f.outputs.poison = true, true
 
 	specs := []string{"bmp", "npy", "ppm", "chw-npy"}
 	type target struct {
@@ -115,7 +115,7 @@ func TestPassed(t *testing.T) {
 		t.Error("all bytes went out")
 	}
 	f.Drop(7)
-	if f.Acquire(7) != nil || len(f.products.byKey) != 0 {
-		t.Errorf("dropped, but %d results are remembered", len(f.products.byKey))
+	if f.Acquire(7) != nil || f.results.Len() != 0 {
+		t.Errorf("dropped, but %d results are remembered", f.results.Len())
 	}
 }

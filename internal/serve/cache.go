@@ -2,15 +2,11 @@ package serve
 
 import (
 	"log/slog"
-	"path"
-	"runtime"
+	"math/bits"
 	"sync"
 
 	"github.com/pipefs/pipefs/mixer"
 )
-
-// unkeepable is the part of a memory budget that no policy keeps: one in so many bytes.
-const unkeepable = 64
 
 // Keepable is how much of a memory budget a cache policy may keep. The rest is for
 // what is read at the moment and has been given up already: it takes memory until
@@ -20,14 +16,21 @@ func Keepable(cacheBytes int64) int64 {
 	if cacheBytes == 0 {
 		cacheBytes = DefaultCacheBytes
 	}
-	return cacheBytes - cacheBytes/unkeepable
+	return cacheBytes - cacheBytes/64
 }
 
-// ruled is the cache of open content whose policy is told of every open. It holds
-// one pin of what the policy keeps.
-type ruled struct {
-	log *slog.Logger
+// cache holds open content. A policy is told of every open and decides what stays; the
+// cache holds one pin of that. It is split into shards, each with a policy of its own, so
+// that readers do not wait for each other.
+type cache struct {
+	log    *slog.Logger
+	shards []cacheShard // their number is a power of two
+	shift  int
+	memfd  bool // what is kept is moved into files in memory
+	pages  bool // the budget counts all bytes of content, and not those that take memory now
+}
 
+type cacheShard struct {
 	mu     sync.Mutex
 	policy mixer.Cache
 	// nil while content is being moved into memory
@@ -36,195 +39,215 @@ type ruled struct {
 	told  bool
 }
 
-func newRuled(policy mixer.Cache, log *slog.Logger) *ruled {
-	if policy == nil {
-		return nil
-	}
-	return &ruled{policy: policy, log: log, byKey: map[Key]*Content{}}
-}
+// cacheShards is how many there are where each can keep what was opened last, for itself.
+const cacheShards = 16
 
-// get returns content that is kept, pinned, or nil.
-func (r *ruled) get(key Key) *Content {
-	var few [4]*Content
-	r.mu.Lock()
-	c := r.byKey[key]
-	if c == nil {
-		r.mu.Unlock()
-		return nil
+func newCache(o *Options) *cache {
+	policies := []mixer.Cache{o.Cache}
+	if o.Cache == nil {
+		policies = make([]mixer.Cache, cacheShards)
+		for i := range policies {
+			// A memfd that is pinned outlives its place in the cache; a quarter of the
+			// budget is left for those.
+			policies[i] = mixer.NewNewest(o.CacheBytes*3/4/cacheShards, max(1, o.MaxOpen/cacheShards))
+		}
 	}
-	c.Pin()
-	dropped := few[:0]
-	keep, evict := r.policy.Open(key, inPages(c.size))
-	dropped = r.take(dropped, evict)
-	if !keep {
-		delete(r.byKey, key)
-		dropped = append(dropped, c)
+	c := &cache{log: o.Log, shards: make([]cacheShard, len(policies)), shift: 64 - bits.TrailingZeros(uint(len(policies))), memfd: o.Memfd, pages: o.Memfd || o.Cache != nil}
+	for i, p := range policies {
+		c.shards[i].policy, c.shards[i].byKey = p, map[Key]*Content{}
 	}
-	r.opened()
-	r.mu.Unlock()
-	release(dropped)
 	return c
 }
 
+func (c *cache) shard(key Key) *cacheShard {
+	// Fibonacci hashing: neighbours in a directory go to different shards.
+	return &c.shards[(key*0x9e3779b97f4a7c15)>>c.shift]
+}
+
+// cost is what content takes from the budget of a policy.
+func (c *cache) cost(of *Content) int64 {
+	if c.pages {
+		return inPages(of.size)
+	}
+	return of.cost
+}
+
+// get returns content that is kept, pinned, or nil.
+func (c *cache) get(key Key) *Content {
+	var few [4]*Content
+	s := c.shard(key)
+	s.mu.Lock()
+	found := s.byKey[key]
+	if found == nil {
+		s.mu.Unlock()
+		return nil
+	}
+	found.Pin()
+	keep, evict := s.policy.Open(key, c.cost(found))
+	dropped := s.take(few[:0], evict)
+	if !keep {
+		delete(s.byKey, key)
+		dropped = append(dropped, found)
+	}
+	c.opened(s)
+	s.mu.Unlock()
+	release(dropped)
+	return found
+}
+
 // take removes what has to go, with mu held.
-func (r *ruled) take(dropped []*Content, evict []uint64) []*Content {
+func (s *cacheShard) take(dropped []*Content, evict []uint64) []*Content {
 	for _, key := range evict {
-		if c := r.byKey[key]; c != nil {
+		if c := s.byKey[key]; c != nil {
 			dropped = append(dropped, c)
 		}
-		delete(r.byKey, key)
+		delete(s.byKey, key)
 	}
 	return dropped
 }
 
 // put takes over one pin of content that was opened, and returns the content to
-// use, pinned for the caller. What the policy keeps is moved into memory first, if
-// there is room: otherwise it is not kept after all.
-func (r *ruled) put(key Key, c *Content, p *Server) (*Content, error) {
+// use, pinned for the caller: another one, if somebody was faster. What the policy keeps
+// is moved into memory first, if that is wanted and there is room: otherwise it is not
+// kept after all.
+func (c *cache) put(key Key, content *Content, from *Server) (*Content, error) {
 	var few [4]*Content
-	r.mu.Lock()
-	if found := r.byKey[key]; found != nil {
+	s := c.shard(key)
+	s.mu.Lock()
+	if found := s.byKey[key]; found != nil {
 		found.Pin()
-		r.mu.Unlock()
-		c.Release()
+		s.mu.Unlock()
+		content.Release()
 		return found, nil
 	}
-	keep, evict := r.policy.Open(key, inPages(c.size))
-	dropped := r.take(few[:0], evict)
-	if keep {
-		r.byKey[key] = nil
-	} else {
-		delete(r.byKey, key)
+	keep, evict := s.policy.Open(key, c.cost(content))
+	dropped := s.take(few[:0], evict)
+	switch {
+	case !keep:
+		delete(s.byKey, key)
+	case c.memfd:
+		s.byKey[key] = nil
+	default:
+		content.Pin()
+		s.byKey[key] = content
 	}
-	r.opened()
-	r.mu.Unlock()
+	c.opened(s)
+	s.mu.Unlock()
 	release(dropped)
-	if !keep {
-		return c, nil
+	if keep && c.memfd {
+		return s.move(key, content, from)
 	}
-	var err error
-	if p.o.Memfd {
-		err = p.intoMemory(c)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	found, ok := r.byKey[key]
+	return content, nil
+}
+
+// move is the end of put: it moves content into memory.
+func (s *cacheShard) move(key Key, content *Content, from *Server) (*Content, error) {
+	err := from.intoMemory(content)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, ok := s.byKey[key]
 	switch {
 	case found != nil: // somebody was faster
 		found.Pin()
-		c.Release()
+		content.Release()
 		return found, nil
-	case ok && (err != nil || p.o.Memfd && c.memory == nil && c.size > 0):
-		delete(r.byKey, key)
-		r.policy.Drop(key)
+	case ok && (err != nil || content.memory == nil && content.size > 0):
+		delete(s.byKey, key)
+		s.policy.Drop(key)
 	case ok:
-		c.Pin()
-		r.byKey[key] = c
+		content.Pin()
+		s.byKey[key] = content
 	}
 	if err != nil {
-		c.Release()
+		content.Release()
 		return nil, err
 	}
-	return c, nil
+	return content, nil
 }
 
-// opened looks now and then whether the policy has given up, with mu held.
-func (r *ruled) opened() {
-	if r.opens++; r.opens%1024 != 0 || r.told {
+// opened looks now and then whether the policy has given up, with the shard's mu held.
+func (c *cache) opened(s *cacheShard) {
+	if s.opens++; s.opens%1024 != 0 || s.told {
 		return
 	}
-	if off := r.policy.Stats().Off; off != "" {
-		r.told = true
-		r.log.Warn("the cache goes on as with --cache-policy minio", "because", off)
+	if off := s.policy.Stats().Off; off != "" {
+		s.told = true
+		c.log.Warn("the cache goes on as with --cache-policy minio", "because", off)
 	}
 }
 
-// drop forgets a key; readers that hold its content keep it.
-func (r *ruled) drop(key Key) {
-	r.mu.Lock()
-	c := r.byKey[key]
-	delete(r.byKey, key)
-	r.policy.Drop(key)
-	r.mu.Unlock()
-	if c != nil {
-		c.Release()
+// drop forgets a key; readers that hold its content keep it. It returns a result
+// that was the content, or nil.
+func (c *cache) drop(key Key) (made *result) {
+	s := c.shard(key)
+	s.mu.Lock()
+	found := s.byKey[key]
+	delete(s.byKey, key)
+	s.policy.Drop(key)
+	s.mu.Unlock()
+	if found != nil {
+		if m, ok := found.reader.(memory); ok {
+			made = m.made
+		}
+		found.Release()
 	}
+	return made
 }
 
 // clear forgets everything.
-func (r *ruled) clear() {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	var dropped []*Content
-	for key, c := range r.byKey {
-		if c != nil {
-			dropped = append(dropped, c)
+func (c *cache) clear() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		var dropped []*Content
+		for key, content := range s.byKey {
+			if content != nil {
+				dropped = append(dropped, content)
+			}
+			s.policy.Drop(key)
 		}
-		r.policy.Drop(key)
+		clear(s.byKey)
+		s.mu.Unlock()
+		release(dropped)
 	}
-	clear(r.byKey)
-	r.mu.Unlock()
-	release(dropped)
 }
 
-func (r *ruled) stats() *mixer.CacheStats {
-	if r == nil {
+func release(dropped []*Content) {
+	for _, c := range dropped {
+		c.Release()
+	}
+}
+
+// stats are those of the one policy that there is; nil where each shard has its own.
+func (c *cache) stats() *mixer.CacheStats {
+	if len(c.shards) > 1 {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.policy.Stats()
-	return &s
+	s := &c.shards[0]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := s.policy.Stats()
+	return &stats
 }
 
-func (r *ruled) setTotal(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.policy.SetTotal(n)
-}
-
-// count tells the cache's policy how many files there are: those that are no
+// SetTotal tells the cache's policy how many files there are: those that are no
 // samples are read as well.
-func (p *Server) count() {
-	if t, ok := p.o.Source.(storeTree); ok {
-		p.ruled.setTotal(int(t.store.Stats().Samples))
-		return
+func (s *Server) SetTotal(files int) {
+	for i := range s.cache.shards {
+		shard := &s.cache.shards[i]
+		shard.mu.Lock()
+		shard.policy.SetTotal(files)
+		shard.mu.Unlock()
 	}
-	b := p.background
-	b.wg.Go(func() {
-		// The thread ends with the goroutine, and its low priority with it.
-		runtime.LockOSThread()
-		lowPriority()
-		if n := b.count(""); b.ctx.Err() == nil {
-			p.ruled.setTotal(n)
-		}
-	})
 }
 
-func (b *background) count(dir string) (files int) {
-	if b.ctx.Err() != nil {
-		return 0
+// Total is the number of files, if the store knows it.
+func (s *Server) Total() (files int, ok bool) {
+	if !s.packed {
+		return 0, false
 	}
-	entries, err := b.p.List(dir)
-	if err != nil {
-		b.p.log.Warn("directory not counted", "path", dir, "cause", err)
-		return 0
-	}
-	for _, e := range entries {
-		if e.Dir {
-			files += b.count(path.Join(dir, e.Name))
-		} else {
-			files++
-		}
-	}
-	return files
+	return int(s.o.Store.Stats().Samples), true
 }
 
-// Unchanging reports whether the tree is that of a store: what it was when the
-// store was opened.
-func (p *Server) Unchanging() bool {
-	_, packed := p.o.Source.(storeTree)
-	return packed
-}
+// CountsTotal reports whether the cache's policy wants to be told how many files there are.
+func (s *Server) CountsTotal() bool { return s.o.Cache != nil }

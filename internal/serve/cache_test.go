@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/pipefs/pipefs/mixer"
 )
@@ -289,25 +288,6 @@ func TestGivenUp(t *testing.T) {
 	if n := strings.Count(log.String(), "nobody can tell"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, log.String())
 	}
-}
-
-// TestCount: directories are walked, and a mount that ends meanwhile is not held up.
-func TestCount(t *testing.T) {
-	root, _ := plainFiles(t, 3)
-	if err := os.MkdirAll(filepath.Join(root, "d", "e"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "d", "e", "f"), []byte("f"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	f := newFixture(t, root, withCache(t, mixer.LiquidCache, 1<<20, 10))
-	for range 1000 {
-		if f.Stats().Cache.Population == 4 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("%+v", f.Stats().Cache)
 }
 
 // TestCachedOpenDoesNotAllocate covers what every open of a kept file does.

@@ -3,12 +3,17 @@ package serve
 import (
 	"io"
 	"os"
-	"sync"
 	"sync/atomic"
 )
 
+// ReaderAt is what Content holds open.
+type ReaderAt interface {
+	io.ReaderAt
+	io.Closer
+}
+
 // Content is the open bytes of one file in one view. Whoever got it from
-// [Server.Acquire] or [Server.Open] holds a pin and has to Release it.
+// [Handle.Cached] or [Handle.Open] holds a pin and has to Release it.
 type Content struct {
 	size   int64
 	reader ReaderAt
@@ -98,7 +103,7 @@ func (c *Content) Passed(n int) bool {
 // prefix of what was produced and a literal tail.
 type memory struct {
 	data, tail []byte
-	made       *product
+	made       *result
 }
 
 func (m memory) ReadAt(b []byte, off int64) (int, error) {
@@ -118,95 +123,4 @@ func (m memory) ReadAt(b []byte, off int64) (int, error) {
 func (m memory) Close() error {
 	m.made.release()
 	return nil
-}
-
-// contents is the cache of open content. It is split into shards so that
-// readers do not wait for each other. The cache holds one pin of its own.
-type contents struct {
-	shards [contentShards]contentShard
-}
-
-const contentShards = 16
-
-type contentShard struct {
-	mu    sync.Mutex
-	cache *lru[Key, *Content]
-}
-
-// newContents bounds the cache to about cost bytes and entries open files.
-func newContents(cost int64, entries int) *contents {
-	c := &contents{}
-	for i := range c.shards {
-		c.shards[i].cache = newLRU[Key, *Content](cost/contentShards, max(1, entries/contentShards))
-	}
-	return c
-}
-
-func (c *contents) shard(key Key) *contentShard {
-	// Fibonacci hashing: neighbours in a directory go to different shards.
-	return &c.shards[(key*0x9e3779b97f4a7c15)>>60]
-}
-
-// get returns the content pinned, or nil.
-func (c *contents) get(key Key) *Content {
-	s := c.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found, ok := s.cache.get(key)
-	if !ok {
-		return nil
-	}
-	found.Pin()
-	return found
-}
-
-// put takes over one pin of content and returns the content to use, pinned for
-// the caller: another one, if somebody was faster.
-func (c *contents) put(key Key, content *Content) *Content {
-	s := c.shard(key)
-	s.mu.Lock()
-	if found, ok := s.cache.get(key); ok {
-		found.Pin()
-		s.mu.Unlock()
-		content.Release()
-		return found
-	}
-	content.Pin()
-	dropped := s.cache.put(key, content, content.cost)
-	s.mu.Unlock()
-	release(dropped)
-	return content
-}
-
-// drop forgets a key; readers that hold its content keep it. It returns a result
-// that was the content, or nil.
-func (c *contents) drop(key Key) (made *product) {
-	s := c.shard(key)
-	s.mu.Lock()
-	found, ok := s.cache.remove(key)
-	s.mu.Unlock()
-	if ok {
-		if m, ok := found.reader.(memory); ok {
-			made = m.made
-		}
-		found.Release()
-	}
-	return made
-}
-
-// clear forgets everything.
-func (c *contents) clear() {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		dropped := s.cache.clear()
-		s.mu.Unlock()
-		release(dropped)
-	}
-}
-
-func release(dropped []*Content) {
-	for _, c := range dropped {
-		c.Release()
-	}
 }

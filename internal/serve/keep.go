@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,8 +20,8 @@ const keepBytes = 64 << 20
 // keeper writes to the overlay what readers had to make, after they were answered:
 // a disk may take long for that. What does not fit into its queue is not kept.
 type keeper struct {
-	p    *Server
-	done sync.WaitGroup
+	server *Server
+	done   sync.WaitGroup
 
 	mu    sync.Mutex
 	ready *sync.Cond
@@ -28,36 +30,39 @@ type keeper struct {
 	begun bool
 	ended bool
 	told  bool // that something does not fit
+
+	full  atomic.Int64  // since when nothing more can be kept, in ns since 1970; else 0
+	retry time.Duration // how long to wait for room in the overlay
 }
 
 // keeping is a result that is held until it is written.
 type keeping struct {
-	job  *job
-	made *product
+	handle *Handle
+	made   *result
 }
 
 func (k keeping) size() int64 { return int64(len(k.made.split.Data) + len(k.made.split.Tail)) }
 
-func newKeeper(p *Server) *keeper {
-	k := &keeper{p: p}
+func newKeeper(s *Server) *keeper {
+	k := &keeper{server: s, retry: 30 * time.Second}
 	k.ready = sync.NewCond(&k.mu)
 	return k
 }
 
 // offer takes a result that a reader made. It never waits.
-func (k *keeper) offer(j *job, made *product) {
-	if k.p.o.Overlay == nil {
+func (k *keeper) offer(h *Handle, made *result) {
+	if k.server.o.Overlay == nil {
 		return
 	}
-	next := keeping{j, made}
+	next := keeping{h, made}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// One that is larger than the queue may be the only one in it.
 	if k.ended || k.bytes > 0 && k.bytes+next.size() > keepBytes {
-		k.p.stats.unkept.Add(1)
+		k.server.stats.unkept.Add(1)
 		if !k.ended && !k.told {
 			k.told = true
-			k.p.log.Info("results are made faster than the disk keeps them; what is not kept is made again")
+			k.server.log.Info("results are made faster than the disk keeps them; what is not kept is made again")
 		}
 		return
 	}
@@ -84,7 +89,7 @@ func (k *keeper) run() {
 		next := k.queue[0]
 		k.queue = k.queue[1:]
 		k.mu.Unlock()
-		_ = k.p.keep(next.job, next.made.split) // it has been told
+		_ = k.keep(next.handle, next.made.split) // it has been told
 		size := next.size()
 		next.made.release()
 		k.mu.Lock()
@@ -102,26 +107,26 @@ func (k *keeper) close() {
 	k.done.Wait()
 }
 
-// keeps reports whether a plan's result is worth a place in the overlay: where
+// worthKeeping reports whether the result is worth a place in the overlay: where
 // its size cannot be known without making it, and where it is smaller than what
 // it was made from. An original is neither.
-func (p *Server) keeps(plan transcode.Plan) bool {
-	if plan.Unchanged() {
+func (h *Handle) worthKeeping() bool {
+	if h.Unchanged() {
 		return false
 	}
-	if _, closed := plan.Size(); !closed {
+	if _, closed := h.plan.Size(); !closed {
 		return true
 	}
-	return plan.Shrinks()
+	return h.plan.Shrinks()
 }
 
 // Current reports whether what the overlay keeps of a version of a sample under a key can
 // still be asked for. A sample that cannot be looked at may come back.
-func (p *Server) Current(path string, src store.Identity, key string) bool {
-	if !p.o.Registry.Makes(key) {
+func (s *Server) Current(path string, src store.Identity, key string) bool {
+	if !s.o.Registry.Makes(key) {
 		return false
 	}
-	a, err := p.Stat(path)
+	a, err := s.o.Source.Stat(path)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
@@ -130,26 +135,67 @@ func (p *Server) Current(path string, src store.Identity, key string) bool {
 
 // keep puts a result into the overlay. Failing to is no error of the sample: it is
 // logged, and returned to who can try again.
-func (p *Server) keep(j *job, s transcode.Split) error {
-	if p.o.Overlay == nil {
+func (k *keeper) keep(h *Handle, made transcode.Split) error {
+	s := k.server
+	if s.o.Overlay == nil {
 		return nil
 	}
-	err := p.o.Overlay.Put(j.file.Path, store.Identity(j.file.Identity), j.plan.Info(), j.plan.Key(), s)
+	err := s.o.Overlay.Put(h.file.Path, store.Identity(h.file.Identity), h.plan.Info(), h.result, made)
 	switch {
 	case err == nil:
-		p.stats.kept.Add(1)
+		s.stats.kept.Add(1)
 		// Near the limit what is small fits now and then.
-		if since := p.full.Load(); since != 0 && time.Now().UnixNano()-since >= int64(p.background.retry) && p.full.CompareAndSwap(since, 0) {
-			p.log.Info("there is room again; results are kept")
+		if since := k.full.Load(); since != 0 && time.Now().UnixNano()-since >= int64(k.retry) && k.full.CompareAndSwap(since, 0) {
+			s.log.Info("there is room again; results are kept")
 		}
 	case !errors.Is(err, store.ErrFull):
-		p.log.Warn("cannot keep what was produced; it will be made again", "sample", j.file.Path, "key", j.plan.Key(), "cause", err)
-	case p.full.CompareAndSwap(0, time.Now().UnixNano()):
+		s.log.Warn("cannot keep what was produced; it will be made again", "sample", h.file.Path, "key", h.result, "cause", err)
+	case k.full.CompareAndSwap(0, time.Now().UnixNano()):
 		why := "the limit is reached (pipefs cache limit, --store-max)"
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 			why = "the disk is full"
 		}
-		p.log.Warn("nothing more is kept until there is room: "+why+"; what is not kept is made at each read", "cause", err)
+		s.log.Warn("nothing more is kept until there is room: "+why+"; what is not kept is made at each read", "cause", err)
 	}
 	return err
+}
+
+// Keeps reports whether results are kept at all.
+func (s *Server) Keeps() bool { return s.o.Overlay != nil }
+
+// Prepare makes a file ahead of time and keeps it, if that is worth it and
+// was not done before. It works with the places and memory of the background, gives way
+// to a reader who wants the same, and waits for room in the overlay.
+func (s *Server) Prepare(ctx context.Context, f File, v transcode.Pipeline) (kept bool, err error) {
+	h, err := s.resolve(ctx, 0, f, v, Planned)
+	if err != nil || !h.worthKeeping() {
+		return false, err
+	}
+	from := s.candidates(h)
+	if len(from) == 0 || from.whole(h) != nil {
+		return false, nil
+	}
+	best := from.longest(h)
+	if h.work()+best.Bytes > s.idlers.bytes {
+		return false, nil // too large to be made beside the readers' work
+	}
+	made, err := s.make(ctx, s.idlers, h, best)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		// Its memory belongs to the readers.
+		s.forget(made)
+		made.release()
+	}()
+	for ctx.Err() == nil {
+		if err = s.keeper.keep(h, made.split); !errors.Is(err, store.ErrFull) {
+			return err == nil, nil // what went wrong has been told
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(s.keeper.retry):
+		}
+	}
+	return false, ctx.Err()
 }

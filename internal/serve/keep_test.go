@@ -112,11 +112,7 @@ func TestOutdatedIsReclaimed(t *testing.T) {
 		if _, err := f.read(Key(i), file, v); err != nil {
 			t.Fatal(err)
 		}
-		j, err := f.job(file, v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, kept{file, j.plan.Key()})
+		all = append(all, kept{file, f.planned(t, name, v.String()).result})
 	}
 	f.Close()
 	older := kept{all[1].file, "resize32-png@resize0,png1"}
@@ -209,14 +205,12 @@ func TestReaderTakesOver(t *testing.T) {
 	v := view(t, "scan5")
 	file := f.file(t, "a.jpg")
 	s.first.Store(true) // not the header
-	j, err := f.job(file, v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := f.planned(t, "a.jpg", "scan5")
+	h.closeProbed()
 	s.first.Store(false)
 	background := make(chan error)
 	go func() {
-		made, err := f.produce(t.Context(), f.idlers, j, longest(j))
+		made, err := f.make(t.Context(), f.idlers, h, f.candidates(h).longest(h))
 		if err == nil {
 			made.release()
 		}
@@ -247,7 +241,7 @@ func TestReaderTakesOver(t *testing.T) {
 		t.Errorf("made %d times", made)
 	}
 	// What the readers made is still there.
-	if m := f.recent(j); m == nil {
+	if m := f.recent(h); m == nil {
 		t.Error("the background's end took the readers' result away")
 	} else {
 		m.release()
@@ -269,19 +263,26 @@ func TestFullDisk(t *testing.T) {
 	f := newFixture(t, writeDataset(t), func(o *Options) {
 		o.Overlay, o.Log, o.Workers = overlay, slog.New(slog.NewTextHandler(&said, nil)), 1
 	})
-	f.background.retry = time.Millisecond
-	f.Prepare()
-	f.Touched(view(t, "scan3"))
-	f.Touched(view(t, "resize64-bmp"))
-	eventually(t, "the disk is full", func() bool { return f.Stats().Background.Full })
+	f.keeper.retry = time.Millisecond
+	var prepared atomic.Int64
+	var background sync.WaitGroup
+	for name, spec := range map[string]string{"a.jpg": "scan3", "b.jpg": "resize64-bmp", "c.png": "resize64-bmp"} {
+		file, v := f.file(t, name), view(t, spec)
+		background.Go(func() {
+			if kept, err := f.Prepare(t.Context(), file, v); kept && err == nil {
+				prepared.Add(1)
+			}
+		})
+	}
+	eventually(t, "the disk is full", func() bool { return f.Stats().Full })
 	if got, err := f.read(1, f.file(t, "b.jpg"), view(t, "scan5")); err != nil || len(got) == 0 {
 		t.Error(err)
 	}
 	noRoom.Store(false)
-	eventually(t, "both views are prepared", func() bool { return f.Stats().Background.Prepared >= 4 })
+	background.Wait()
 	f.Close()
-	if s := f.Stats(); s.Background.Full {
-		t.Errorf("still full: %+v", s)
+	if s := f.Stats(); s.Full || prepared.Load() != 3 {
+		t.Errorf("%d prepared, %+v", prepared.Load(), s)
 	}
 	for text, times := range map[string]int{"the disk is full": 1, "no space left": 1, "there is room again": 1, "--store-max": 0} {
 		if n := strings.Count(said.String(), text); n != times {
@@ -323,33 +324,4 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
-}
-
-// TestCloseLeavesTheBackground wants Close not to wait for a thread that gets no
-// processor, and that one to keep nothing afterwards.
-func TestCloseLeavesTheBackground(t *testing.T) {
-	root := writeDataset(t)
-	s := &stopping{hangs: make(chan bool), goesOn: make(chan bool)}
-	slow, err := source.Open(root, source.Options{Limit: s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slow.Close()
-	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 1<<30)
-	f := newFixture(t, root, func(o *Options) { o.Dataset, o.Overlay, o.Workers = slow, overlay, 1 })
-	f.background.patience = time.Millisecond
-	f.Prepare()
-	f.Touched(view(t, "scan5"))
-	<-s.hangs
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := overlay.Close(); err != nil {
-		t.Error(err)
-	}
-	close(s.goesOn)
-	f.background.wg.Wait()
-	if n := f.Stats(); n.Kept != 0 || n.Panics != 0 {
-		t.Errorf("%d kept, %d panics after the end", n.Kept, n.Panics)
-	}
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/prepare/pack"
@@ -17,16 +18,13 @@ func TestLowerLimitsThanThePackers(t *testing.T) {
 	packWith(t, registry, root, dir, pack.Rebuild)
 	s := openStore(t, dir)
 	low := codecs.Default(transcode.Limits{MaxScans: 3})
-	p, err := New(Options{Registry: low, Source: StoreTree(s), Store: s})
+	server, err := New(Options{Registry: low, Source: StoreTree(s), Store: s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Close() })
-	attr, err := p.Stat("a.jpg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := File{Path: "a.jpg", Identity: attr.Identity}
+	t.Cleanup(func() { server.Close() })
+	p := fixture{server, "", &sync.Map{}}
+	f := p.file(t, "a.jpg")
 	for i, c := range []struct {
 		view string
 		want error

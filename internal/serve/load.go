@@ -8,10 +8,7 @@ import (
 	"github.com/pipefs/pipefs/mixer"
 )
 
-// follower is a policy that wants to know how busy the mount is.
-type follower interface{ Observe(l mixer.Load) }
-
-// observeEvery is how often a follower is told.
+// observeEvery is how often who observes the load is told.
 const observeEvery = 250 * time.Millisecond
 
 // gauge measures how many are at something over time.
@@ -25,13 +22,13 @@ type gauge struct {
 
 func (g *gauge) add(n int) {
 	g.mu.Lock()
-	g.settle()
+	g.account()
 	g.now += n
 	g.mu.Unlock()
 }
 
-// settle accounts for the time since the last change, with mu held.
-func (g *gauge) settle() {
+// account accounts for the time since the last change, with mu held.
+func (g *gauge) account() {
 	t := time.Now()
 	if g.now > 0 {
 		d := t.Sub(g.since)
@@ -45,21 +42,21 @@ func (g *gauge) settle() {
 func (g *gauge) take() (any, all time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.settle()
+	g.account()
 	any, all = g.any, g.all
 	g.any, g.all = 0, 0
 	return any, all
 }
 
-// meter measures the load for a follower.
+// meter measures the load: how busy the disk and the workers are.
 type meter struct {
 	disk, compute gauge
 	done          chan struct{}
 	ended         sync.WaitGroup
 }
 
-// follow tells f the load until the meter is closed.
-func (m *meter) follow(f follower, workers int) {
+// follow tells observe the load until the meter is closed.
+func (m *meter) follow(observe func(mixer.Load), workers int) {
 	m.done = make(chan struct{})
 	m.ended.Go(func() {
 		ticker := time.NewTicker(observeEvery)
@@ -75,7 +72,7 @@ func (m *meter) follow(f follower, workers int) {
 			before = before.Add(time.Duration(passed * float64(time.Second)))
 			reading, _ := m.disk.take()
 			_, computing := m.compute.take()
-			f.Observe(mixer.Load{Disk: reading.Seconds() / passed, Compute: computing.Seconds() / passed / float64(workers)})
+			observe(mixer.Load{Disk: reading.Seconds() / passed, Compute: computing.Seconds() / passed / float64(workers)})
 		}
 	})
 }

@@ -27,7 +27,7 @@ func TestLongFile(t *testing.T) {
 	for i, spec := range views {
 		v := view(t, spec)
 		got, err := f.Resolve(t.Context(), Key(i), f.file(t, "a.jpg"), v)
-		if err != nil || got != (Result{Size: size, Unchanged: true}) {
+		if err != nil || got.Size() != size || !got.Unchanged() {
 			t.Errorf("%s: %+v, %v", spec, got, err)
 		}
 		c, err := f.Open(t.Context(), Key(i), f.file(t, "a.jpg"), v)
@@ -63,16 +63,13 @@ func TestOverTheLimitSincePacked(t *testing.T) {
 // they are more than the budget, and none to wait for ever.
 func TestManySourcesShareTheMemory(t *testing.T) {
 	f := newFixture(t, writeDataset(t), func(o *Options) { o.Workers = 4 })
-	j, err := f.job(f.file(t, "a.jpg"), view(t, "bmp"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newCrew(4, j.work()+100) // less than any two
+	h := f.planned(t, "a.jpg", "bmp")
+	c := newCrew(4, h.work()+100) // less than any two
 	done := make(chan error)
 	for range 8 {
 		go func() {
-			made := (&product{from: &f.results}).hold()
-			done <- f.run(t.Context(), c, j, 0, made)
+			made := (&result{from: &f.outputs}).hold()
+			done <- f.run(t.Context(), c, made, h, &f.candidates(h)[0])
 		}()
 	}
 	for range 8 {

@@ -110,29 +110,29 @@ func (m memoryFiles) close() {
 // intoMemory moves content into a file in memory, if the budget has room for it.
 // Where it has not, or the system gives none, the content stays as it is: a full
 // cache is no error.
-func (p *Server) intoMemory(c *Content) error {
+func (s *Server) intoMemory(c *Content) error {
 	takes := inPages(c.size)
-	if c.size == 0 || !p.memfds.take(takes) {
+	if c.size == 0 || !s.memfds.take(takes) {
 		return nil
 	}
-	f, err := p.files.create()
+	f, err := s.files.create()
 	if err != nil {
-		p.memfds.give(takes)
+		s.memfds.give(takes)
 		return nil
 	}
-	if err := p.fill(f, c); err != nil {
+	if err := s.fill(f, c); err != nil {
 		f.Close()
-		p.memfds.give(takes)
+		s.memfds.give(takes)
 		if errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENOSPC) {
 			return nil
 		}
 		return fmt.Errorf("reading into memory: %w", err)
 	}
 	if m, ok := c.reader.(memory); ok && !m.made.shared {
-		p.forget(m.made) // once is enough
+		s.forget(m.made) // once is enough
 	}
 	c.reader.Close()
-	c.reader, c.memory, c.cost, c.fetched = memfdReader{f, takes, &p.memfds}, f, takes, nil
+	c.reader, c.memory, c.cost, c.fetched = memfdReader{f, takes, &s.memfds}, f, takes, nil
 	return nil
 }
 
@@ -141,18 +141,18 @@ func (p *Server) intoMemory(c *Content) error {
 const fillBytes = 2 << 20
 
 // fill copies content to a file.
-func (p *Server) fill(f *os.File, c *Content) error {
+func (s *Server) fill(f *os.File, c *Content) error {
 	var buf []byte
 	defer func() {
 		if buf != nil {
-			p.sources.put(buf)
+			s.sources.put(buf)
 		}
 	}()
 	for off := int64(0); off < c.size; {
 		part := c.Bytes(off, int(min(fillBytes, c.size-off)))
 		if part == nil {
 			if buf == nil {
-				buf = p.sources.get(min(fillBytes, c.size))
+				buf = s.sources.get(min(fillBytes, c.size))
 			}
 			n, err := c.ReadAt(buf[:min(fillBytes, c.size-off)], off)
 			if n == 0 {

@@ -39,19 +39,19 @@ type Missing struct {
 // Missing tells what a view lacks. The answer is about what was packed; samples that
 // are damaged do not count. It takes a lookup for each kind of sample, however many
 // there are of it.
-func (p *Server) Missing(v transcode.Pipeline) (Missing, error) {
-	if p.o.Store == nil || p.o.Dataset != nil {
+func (s *Server) Missing(v transcode.Pipeline) (Missing, error) {
+	if s.o.Store == nil || s.o.Dataset != nil {
 		return Missing{}, nil
 	}
-	stats := p.o.Store.Stats()
+	stats := s.o.Store.Stats()
 	m := Missing{Of: stats.Pictures}
 	surely := int64(0)
 	for _, alike := range stats.WithoutOriginal {
-		s, err := p.o.Store.Lookup(alike.Example)
+		sample, err := s.o.Store.Lookup(alike.Example)
 		if err != nil {
 			return Missing{}, fmt.Errorf("what %s/ can show: %w", v, err)
 		}
-		ways := p.waysToShow(v, &s)
+		ways := s.waysToShow(v, &sample)
 		if slices.Contains(ways, NotShown) {
 			m.Samples += alike.Samples
 		}
@@ -66,55 +66,56 @@ func (p *Server) Missing(v transcode.Pipeline) (Missing, error) {
 	return m, nil
 }
 
-// waysToShow are those in which a view may show samples that are like s.
-func (p *Server) waysToShow(v transcode.Pipeline, s *store.Sample) (ways []Shown) {
+// waysToShow are those in which a view may show samples that are like one.
+func (s *Server) waysToShow(v transcode.Pipeline, sample *store.Sample) (ways []Shown) {
 	switch {
-	case p.hasOriginal(s):
+	case s.hasOriginal(sample):
 		return []Shown{AsPlanned}
-	case v.Stored() && p.o.Store.Fraction(v.Whole().String()) != nil:
+	case v.Stored() && s.o.Store.Fraction(v.Whole().String()) != nil:
 		return []Shown{AsPlanned, NotShown} // it may hold any of them
 	}
-	for _, role := range p.possibleRoles() {
-		ways = append(ways, p.shownAs(v, s, role))
+	for _, role := range s.possibleRoles() {
+		ways = append(ways, s.shownAs(v, sample, role))
 	}
 	return ways
 }
 
 // possibleRoles are those that some sample may have.
-func (p *Server) possibleRoles() []transcode.Role {
+func (s *Server) possibleRoles() []transcode.Role {
 	roles := []transcode.Role{transcode.Auto}
-	if len(p.o.Roles.Images) > 0 {
+	if len(s.o.Roles.Images) > 0 {
 		roles = append(roles, transcode.Image)
 	}
-	if len(p.o.Roles.Masks) > 0 {
+	if len(s.o.Roles.Masks) > 0 {
 		roles = append(roles, transcode.Mask)
 	}
 	return roles
 }
 
-// Shows tells how a view shows a sample, of which that is stored, or nil.
-func (p *Server) Shows(v transcode.Pipeline, s *store.Sample) Shown {
-	if s == nil {
+// Shows tells how a view shows a sample that is stored, or nil.
+func (s *Server) Shows(v transcode.Pipeline, sample *store.Sample) Shown {
+	if sample == nil {
 		return AsPlanned
 	}
-	return p.shownAs(v, s, p.o.Roles.Of(s.Path))
+	return s.shownAs(v, sample, s.o.Roles.Of(sample.Path))
 }
 
-func (p *Server) shownAs(v transcode.Pipeline, s *store.Sample, role transcode.Role) Shown {
-	if p.hasOriginal(s) {
+func (s *Server) shownAs(v transcode.Pipeline, sample *store.Sample, role transcode.Role) Shown {
+	if s.hasOriginal(sample) {
 		return AsPlanned
 	}
-	plan := p.Plan(v, s.Info, role, s)
-	if v.Stored() && !p.o.Store.Holds(s, plan.Key()) || plan.Unchanged() {
+	h := &Handle{
+		server: s, file: File{Path: sample.Path, Identity: source.Identity(sample.Source)}, view: v, sample: sample,
+		plan: s.Plan(v, sample.Info, role, sample),
+	}
+	if v.Stored() && !s.o.Store.Holds(sample, h.plan.Key()) || h.Unchanged() {
 		return NotShown
 	}
-	j := &job{file: File{Path: s.Path, Identity: source.Identity(s.Source)}, plan: plan}
-	p.findOrigins(j, s)
 	// A copy is there for this sample, and says nothing of others.
-	if !slices.ContainsFunc(j.origins, func(o origin) bool { return !o.copy }) {
+	if !slices.ContainsFunc(s.candidates(h), func(c candidate) bool { return c.in == nil }) {
 		return NotShown
 	}
-	if p.o.Registry.Plan(v, s.Info, role).Unchanged() {
+	if s.o.Registry.Plan(v, sample.Info, role).Unchanged() {
 		return Reencoded
 	}
 	return AsPlanned
@@ -122,16 +123,16 @@ func (p *Server) shownAs(v transcode.Pipeline, s *store.Sample, role transcode.R
 
 // Plan fits a view to a sample, of which that is stored, or nil. Where the file is not to
 // be had and the view would show it as it is, its picture is encoded again.
-func (p *Server) Plan(v transcode.Pipeline, info transcode.Info, role transcode.Role, stored *store.Sample) transcode.Plan {
-	plan := p.o.Registry.Plan(v, info, role)
-	if plan.Unchanged() && !p.hasOriginal(stored) {
-		plan = p.o.Registry.PlanReencoded(v, info, role)
+func (s *Server) Plan(v transcode.Pipeline, info transcode.Info, role transcode.Role, stored *store.Sample) transcode.Plan {
+	plan := s.o.Registry.Plan(v, info, role)
+	if plan.Unchanged() && !s.hasOriginal(stored) {
+		plan = s.o.Registry.PlanReencoded(v, info, role)
 	}
 	return plan
 }
 
 // hasOriginal reports whether the file itself is to be had, of a sample of which that
 // is stored, or nil.
-func (p *Server) hasOriginal(stored *store.Sample) bool {
-	return p.o.Dataset != nil || stored == nil || stored.Representation(transcode.Original) != nil || p.restorer(stored) != nil
+func (s *Server) hasOriginal(stored *store.Sample) bool {
+	return s.o.Dataset != nil || stored == nil || stored.Representation(transcode.Original) != nil || s.restorer(stored) != nil
 }

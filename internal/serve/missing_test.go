@@ -80,15 +80,14 @@ func TestReencoded(t *testing.T) {
 			t.Errorf("%s/%s: %v", c.view, c.name, err)
 			continue
 		}
-		if size, err := f.Resolve(t.Context(), Key(i+1), file, v); err != nil || size.Unchanged || size.Size != int64(len(got)) {
+		if size, err := f.Resolve(t.Context(), Key(i+1), file, v); err != nil || size.Unchanged() || size.Size() != int64(len(got)) {
 			t.Errorf("%s/%s: %+v, %v; read %d bytes", c.view, c.name, size, err, len(got))
 		}
 		if a, b := decoded(t, want), decoded(t, got); a.Mode != b.Mode || a.Width != b.Width || !bytes.Equal(a.Pix, b.Pix) {
 			t.Errorf("%s/%s: another picture", c.view, c.name)
 		}
-		j, err := f.job(file, v)
-		if err != nil || j.plan.Key() == transcode.Original {
-			t.Errorf("%s/%s: key %v, %v", c.view, c.name, j.plan.Key(), err)
+		if h := f.planned(t, c.name, c.view); h.result == transcode.Original {
+			t.Errorf("%s/%s has the key of the original", c.view, c.name)
 		}
 		if there, err := with.read(Key(i+1), file, v); err != nil || !bytes.Equal(there, want) {
 			t.Errorf("%s/%s with the dataset: not the file, %v", c.view, c.name, err)

@@ -221,7 +221,7 @@ func fromStore(t *testing.T, r *transcode.Registry, dir string, change func(*Opt
 		change(&p.o)
 	}
 	t.Cleanup(func() { p.Close() })
-	return fixture{p, ""}
+	return fixture{p, "", &sync.Map{}}
 }
 
 // TestOriginalIsRebuilt: once for all readers, of the promised size, kept in
@@ -242,7 +242,7 @@ func TestOriginalIsRebuilt(t *testing.T) {
 	f := fromStore(t, r, dir, func(o *Options) { o.Overlay = overlay })
 	file, v := f.file(t, "a.jpg"), view(t, "original")
 	wanted := want(t, root, "a.jpg", v)
-	if res, err := f.Resolve(context.Background(), 0, file, v); err != nil || res.Size != int64(len(wanted)) || len(restored) > 0 {
+	if res, err := f.Resolve(context.Background(), 0, file, v); err != nil || res.Size() != int64(len(wanted)) || len(restored) > 0 {
 		t.Errorf("looked up: %+v, %v, rebuilt %d times", res, err, len(restored))
 	}
 	var readers sync.WaitGroup

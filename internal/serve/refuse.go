@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/internal/lru"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -19,6 +21,9 @@ import (
 // COCO's panoptic PNG files, whose colours are ids: a view that blends their pixels would
 // make ids that nobody gave. So a view that would do that looks at a few such files of
 // each directory first, once, and refuses a directory of which one looks like a mask.
+
+// ErrRefused: the view would harm what nobody said that it may. See [Refusal].
+var ErrRefused = errors.New("refused")
 
 // Refusal is the error of all files that a view refuses in one directory.
 type Refusal struct {
@@ -65,7 +70,7 @@ type refusals struct {
 	pixels transcode.Pipeline // npy: the samples as they are
 
 	mu   sync.Mutex
-	dirs *lru[string, *dirLook]
+	dirs *lru.Map[string, *dirLook]
 	all  map[[2]string]*Refusal // by directory and view
 }
 
@@ -92,7 +97,7 @@ const (
 )
 
 func (r *refusals) open(registry *transcode.Registry) (err error) {
-	r.dirs, r.all = newLRU[string, *dirLook](0, maxLooks), map[[2]string]*Refusal{}
+	r.dirs, r.all = lru.New[string, *dirLook](0, maxLooks), map[[2]string]*Refusal{}
 	r.pixels, err = registry.Parse("npy")
 	return err
 }
@@ -107,7 +112,7 @@ func (r *refusals) list() []*Refusal {
 }
 
 // guard refuses a sample whose directory holds what the view must not blend.
-func (p *Server) guard(f File, v transcode.Pipeline, plan transcode.Plan, role transcode.Role) error {
+func (s *Server) guard(f File, v transcode.Pipeline, plan transcode.Plan, role transcode.Role) error {
 	if role != transcode.Auto || !plan.Blends() {
 		return nil
 	}
@@ -115,24 +120,24 @@ func (p *Server) guard(f File, v transcode.Pipeline, plan transcode.Plan, role t
 	if i := strings.LastIndexByte(f.Path, '/'); i >= 0 {
 		dir = f.Path[:i]
 	}
-	return p.refusal(dir, v, plan.Info().MayBeLabels())
+	return s.refusal(dir, v, plan.Info().MayBeLabels())
 }
 
 // Refuses returns a [Refusal] if a view refuses the samples of a directory of which
 // nobody said what they are. It looks at a few of them if nobody did yet.
-func (p *Server) Refuses(dir string, v transcode.Pipeline) error {
+func (s *Server) Refuses(dir string, v transcode.Pipeline) error {
 	if !v.Blends() {
 		return nil
 	}
-	return p.refusal(dir, v, false)
+	return s.refusal(dir, v, false)
 }
 
-func (p *Server) refusal(dir string, v transcode.Pipeline, suspect bool) error {
-	look := p.lookAt(dir, suspect)
-	if look.example == "" || !suspect && !p.o.Registry.Plan(v, look.info, transcode.Auto).Blends() {
+func (s *Server) refusal(dir string, v transcode.Pipeline, suspect bool) error {
+	look := s.lookAt(dir, suspect)
+	if look.example == "" || !suspect && !s.o.Registry.Plan(v, look.info, transcode.Auto).Blends() {
 		return nil
 	}
-	r := &p.refusals
+	r := &s.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := [2]string{dir, v.String()}
@@ -150,10 +155,10 @@ func (p *Server) refusal(dir string, v transcode.Pipeline, suspect bool) error {
 
 // lookAt returns what is known of a directory, after looking at it if that is nothing.
 // suspect: there is something to look at by now.
-func (p *Server) lookAt(dir string, suspect bool) *dirLook {
-	r := &p.refusals
+func (s *Server) lookAt(dir string, suspect bool) *dirLook {
+	r := &s.refusals
 	r.mu.Lock()
-	look, ok := r.dirs.get(dir)
+	look, ok := r.dirs.Get(dir)
 	if ok && suspect {
 		select {
 		case <-look.done:
@@ -163,9 +168,9 @@ func (p *Server) lookAt(dir string, suspect bool) *dirLook {
 	}
 	if !ok {
 		look = &dirLook{done: make(chan struct{})}
-		r.dirs.put(strings.Clone(dir), look, 0)
+		r.dirs.Put(strings.Clone(dir), look, 0)
 		// Not on a thread of low priority: readers wait for it.
-		go p.look(dir, look)
+		go s.look(dir, look)
 	}
 	r.mu.Unlock()
 	<-look.done
@@ -173,9 +178,9 @@ func (p *Server) lookAt(dir string, suspect bool) *dirLook {
 }
 
 // look looks at some of the samples of a directory, until one looks like a mask.
-func (p *Server) look(dir string, look *dirLook) {
+func (s *Server) look(dir string, look *dirLook) {
 	defer close(look.done)
-	entries, err := p.List(dir)
+	entries, err := s.List(dir)
 	if err != nil {
 		look.empty = true
 		return
@@ -183,7 +188,7 @@ func (p *Server) look(dir string, look *dirLook) {
 	var names []string
 	for _, e := range entries {
 		name := path.Join(dir, e.Name)
-		if f := p.o.Registry.FormatOf(name); !e.Dir && f != transcode.Unknown && f != transcode.JPEG && p.o.Roles.Of(name) == transcode.Auto {
+		if f := s.o.Registry.FormatOf(name); !e.Dir && f != transcode.Unknown && f != transcode.JPEG && s.o.Roles.Of(name) == transcode.Auto {
 			names = append(names, name)
 		}
 	}
@@ -192,7 +197,7 @@ func (p *Server) look(dir string, look *dirLook) {
 		n = min(n, len(names))
 		photos, blank := 0, ""
 		for _, name := range scattered(names, n) {
-			info, found := p.lookOf(name)
+			info, found := s.lookOf(name)
 			switch found {
 			case transcode.LookLabels:
 				look.example, look.info = name, info
@@ -236,35 +241,35 @@ func scattered(names []string, n int) []string {
 
 // lookOf tells what a sample looks like. Blank also are those that cannot be read, or
 // that no view blends.
-func (p *Server) lookOf(name string) (info transcode.Info, _ transcode.Look) {
+func (s *Server) lookOf(name string) (info transcode.Info, _ transcode.Look) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.stats.panics.Add(1)
-			p.log.Error("looking at a sample: panic", "sample", name, "cause", r)
+			s.stats.panics.Add(1)
+			s.log.Error("looking at a sample: panic", "sample", name, "cause", r)
 		}
 	}()
-	a, err := p.Stat(name)
+	a, err := s.Stat(name, false)
 	if err != nil {
 		return info, transcode.LookBlank
 	}
-	j, err := p.job(File{Path: name, Identity: a.Identity}, p.refusals.pixels)
-	if err != nil || j.plan.Unchanged() || !j.plan.Info().MayBeLabels() {
+	h, err := s.resolve(context.Background(), 0, File{Path: name, Identity: a.Identity}, s.refusals.pixels, Planned)
+	if err != nil || h.Unchanged() || !h.plan.Info().MayBeLabels() {
 		return info, transcode.LookBlank
 	}
-	info = j.plan.Info()
+	info = h.plan.Info()
 	pixels := int64(info.Width) * int64(info.Height) * int64(info.Mode.Channels())
 	// What takes nearly as much as its pixels may not be compressed at all.
 	if pixels >= largePixels && a.Size > pixels/4 && a.Size < pixels/10*9 {
 		return info, transcode.LookPhoto
 	}
 	// Not through the caches: nobody is going to ask for it.
-	made := (&product{from: &p.results}).hold()
-	defer made.release()
-	if err := p.run(context.Background(), p.readers, j, longest(j), made); err != nil {
+	made, err := h.Make(context.Background())
+	if err != nil {
 		return info, transcode.LookBlank
 	}
+	defer made.Release()
 	// An npy file ends in the samples.
-	data := made.split.Data
+	data := made.Split.Data
 	return info, transcode.LookOf(&transcode.Pixels{
 		Width: info.Width, Height: info.Height, Mode: info.Mode, Type: transcode.Uint8, Pix: data[int64(len(data))-pixels:],
 	})

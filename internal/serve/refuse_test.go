@@ -148,7 +148,7 @@ func TestRefuses(t *testing.T) {
 					for _, e := range entries {
 						name := path.Join(dir.Name, e.Name)
 						r, err := f.Resolve(context.Background(), 0, f.file(t, name), v)
-						if err == nil && r.Unchanged {
+						if err == nil && r.Unchanged() {
 							continue
 						}
 						refused := errors.Is(err, ErrRefused)

@@ -1,14 +1,14 @@
 package serve
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/internal/lru"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
@@ -28,24 +28,25 @@ type Options struct {
 	Nearby *source.Directory
 	// Store holds what was packed; nil where nothing was.
 	Store *store.Store
-	// Overlay keeps what is produced; nil keeps nothing, and what has no exact
+	// Overlay keeps what is made; nil keeps nothing, and what has no exact
 	// size in closed form is then made twice.
 	Overlay *store.Overlay
 	// Policy chooses what to start from; nil means mixer.Longest.
 	Policy mixer.Policy
-	// CacheBytes is the budget for produced samples in memory; 0 means
-	// DefaultCacheBytes.
+	// Observe is told the load four times a second; nil measures none.
+	Observe func(mixer.Load)
+	// CacheBytes is the budget for results in memory; 0 means DefaultCacheBytes.
 	CacheBytes int64
 	// MaxOpen is the number of contents kept open; 0 means DefaultMaxOpen.
 	MaxOpen int
 	// Cache decides what is kept of what was opened, within [Keepable] of CacheBytes;
-	// nil: what was opened last, up to CacheBytes and MaxOpen. The producer takes it
+	// nil: what was opened last, up to CacheBytes and MaxOpen. The server takes it
 	// over.
 	Cache mixer.Cache
 	// Memfd holds open content in memfds, so that the kernel can serve it without
 	// asking; each costs a descriptor.
 	Memfd bool
-	// Workers is the number of samples produced at once; 0 means one a core.
+	// Workers is the number of samples made at once; 0 means one a core.
 	Workers int
 	Log     *slog.Logger // nil is silent
 }
@@ -56,40 +57,41 @@ const (
 	DefaultMaxOpen    = 1024
 )
 
-// Producer makes and opens the files of views. It is safe for concurrent use.
+// Server resolves and opens the files of views. It is safe for concurrent use.
 type Server struct {
 	o   Options
 	log *slog.Logger
+	// packed: the tree is that of the store, and never changes.
+	packed bool
 	// Readers and the background have places and memory of their own: a reader must
 	// not wait for a thread that yields to everything else.
 	readers, idlers *crew
+	waiting         atomic.Int64 // readers that wait for a file to be resolved or opened
+	used            usedViews
 
-	contents *contents
-	ruled    *ruled // instead of contents, where a policy rules
-	memfds   budget
-	files    memoryFiles
+	cache  *cache
+	memfds budget
+	files  memoryFiles
 
 	mu       sync.Mutex
-	products *lru[productKey, *product]
-	infos    *lru[string, knownInfo]
-	typical  map[string]transcode.Info // see keptInfo
-	settled  settledJobs
+	results  *lru.Map[resultKey, *result]
+	headers  *lru.Map[string, header]
+	typical  map[string]transcode.Info // see keptHeader
 	refusals refusals
+	probed   probed
 
-	sources, results buffers
+	sources, outputs buffers
 
-	copies     []copies
-	keeper     *keeper
-	full       atomic.Int64 // since when nothing more can be kept, in ns since 1970; else 0
-	background *background
-	meter      *meter // nil unless the policy follows the load
-	stats      counters
+	holders []holder
+	keeper  *keeper
+	meter   *meter // nil where nobody observes the load
+	stats   counters
 }
 
-// New returns a producer; Close stops what it does in the background.
+// New returns a server; Close ends what it still writes.
 func New(o Options) (*Server, error) {
 	if o.Registry == nil || o.Source == nil {
-		return nil, fmt.Errorf("serve: a registry and a source are needed")
+		return nil, errors.New("serve: a registry and a source are needed")
 	}
 	if err := o.Roles.Check(); err != nil {
 		return nil, err
@@ -109,245 +111,81 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Server{
-		o: o, log: o.Log,
+	_, packed := o.Source.(storeTree)
+	s := &Server{
+		o: o, log: o.Log, packed: packed,
 		readers: newCrew(o.Workers, workBytes),
 		idlers:  newCrew(o.Workers, workBytes/4),
-		// A memfd that is pinned outlives its place in the cache; a quarter of the
-		// budget is left for those.
-		contents: newContents(o.CacheBytes*3/4, o.MaxOpen),
-		ruled:    newRuled(o.Cache, o.Log),
-		memfds:   budget{limit: o.CacheBytes},
-		products: newLRU[productKey, *product](o.CacheBytes/4, 4096),
-		infos:    newLRU[string, knownInfo](0, 1<<14), // all of cost 0
-		typical:  map[string]transcode.Info{},
-		settled:  settledJobs{seed: maphash.MakeSeed()},
+		cache:   newCache(&o),
+		memfds:  budget{limit: o.CacheBytes},
+		files:   newMemoryFiles(o.Memfd),
+		results: lru.New[resultKey, *result](o.CacheBytes/4, 4096),
+		headers: lru.New[string, header](0, 1<<14), // all of cost 0
+		typical: map[string]transcode.Info{},
 	}
-	if err := p.refusals.open(o.Registry); err != nil {
+	if err := s.refusals.open(o.Registry); err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
 	if o.Store != nil {
 		for _, f := range o.Store.Fractions() {
-			p.copies = append(p.copies, f)
+			s.holders = append(s.holders, f)
 		}
 	}
 	if o.Overlay != nil {
-		p.copies = append(p.copies, o.Overlay)
+		s.holders = append(s.holders, o.Overlay)
 	}
-	p.files = newMemoryFiles(o.Memfd)
-	p.keeper = newKeeper(p)
-	p.background = newBackground(p)
-	if p.ruled != nil {
-		p.count()
+	s.keeper = newKeeper(s)
+	if o.Observe != nil {
+		s.meter = &meter{}
+		s.meter.follow(o.Observe, o.Workers)
 	}
-	if f, ok := o.Policy.(follower); ok {
-		p.meter = &meter{}
-		p.meter.follow(f, o.Workers)
-	}
-	return p, nil
+	return s, nil
 }
 
-// Close stops the background work, writes what is still to be kept, and closes what is open and not pinned. The
+// Close writes what is still to be kept, and closes what is open and not pinned. The
 // source and the stores stay open; they are the caller's.
-func (p *Server) Close() error {
-	p.background.close()
-	p.keeper.close()
-	p.meter.close()
-	p.contents.clear()
-	p.ruled.clear()
-	p.files.close()
+func (s *Server) Close() error {
+	s.keeper.close()
+	s.meter.close()
+	s.cache.clear()
+	s.probed.clear()
+	s.files.close()
 	return nil
 }
 
+// Registry holds the steps and codecs of the views.
+func (s *Server) Registry() *transcode.Registry { return s.o.Registry }
+
 // List returns the members of a directory; see [source.Tree].
-func (p *Server) List(dir string) ([]source.Entry, error) { return p.o.Source.List(dir) }
+func (s *Server) List(dir string) ([]source.Entry, error) { return s.o.Source.List(dir) }
 
-// Stat returns the attributes of a file or directory; see [source.Tree].
-func (p *Server) Stat(path string) (source.Attr, error) { return p.o.Source.Stat(path) }
-
-// Fresh is Stat past the caches of a network file system; see [source.Tree].
-func (p *Server) Fresh(path string) (source.Attr, error) { return p.o.Source.Fresh(path) }
-
-// Touched tells that somebody entered a view: preparing it may begin.
-func (p *Server) Touched(v transcode.Pipeline) { p.background.touched(v) }
-
-// Resolve tells the exact size of a file in a view, producing it if there is no
-// other way to know.
-func (p *Server) Resolve(ctx context.Context, key Key, f File, v transcode.Pipeline) (Result, error) {
-	p.background.pause()
-	defer p.background.resume()
-	r, j, err := p.known(key, f, v)
-	if err != nil || j == nil {
-		return r, err
+// Stat returns the attributes of a file or directory. If fresh is true, they are not
+// those that a network file system has cached.
+func (s *Server) Stat(path string, fresh bool) (source.Attr, error) {
+	if fresh {
+		return s.o.Source.Fresh(path)
 	}
-	made, err := p.produce(ctx, p.readers, j, longest(j))
-	if rest, ok := p.spared(j, err); ok {
-		j = rest
-		made, err = p.produce(ctx, p.readers, j, longest(j))
-	}
-	switch {
-	case p.indivisible(j, err):
-		return p.Resolve(ctx, key, f, v)
-	case err != nil:
-		return Result{}, err
-	}
-	defer made.release()
-	size, err := made.size(j)
-	return Result{Size: size}, err
+	return s.o.Source.Stat(path)
 }
 
-// Known tells what Resolve would where the store can say it; else, and after any
-// error, ok is false. Nothing is read of the dataset, and nothing is made.
-func (p *Server) Known(key Key, f File, v transcode.Pipeline) (r Result, ok bool) {
-	if stored, err := p.stored(f); err != nil || stored == nil {
-		return Result{}, false
-	}
-	r, j, err := p.known(key, f, v)
-	return r, err == nil && j == nil
+// Busy reports whether a reader waits for a file to be resolved or opened.
+func (s *Server) Busy() bool { return s.waiting.Load() > 0 }
+
+// usedViews tells of each view once, when a file of it is first resolved.
+type usedViews struct {
+	seen   sync.Map // specs
+	notify atomic.Pointer[func(transcode.Pipeline)]
 }
 
-// known tells the size of a file in a view if it can be told without making it. Else
-// j is what is to be made.
-func (p *Server) known(key Key, f File, v transcode.Pipeline) (r Result, j *job, err error) {
-	plain, err := p.plain(key, f, v)
-	if err != nil {
-		return Result{}, nil, err
-	}
-	if plain {
-		return Result{Size: f.Identity.Size, Unchanged: true}, nil, nil
-	}
-	if j, err = p.job(f, v); err != nil {
-		return Result{}, nil, err
-	}
-	if j.plan.Unchanged() {
-		return Result{Size: f.Identity.Size, Unchanged: true}, nil, nil
-	}
-	if size, ok := j.plan.Size(); ok {
-		return Result{Size: size}, nil, nil
-	}
-	if size, ok := j.storedSize(); ok {
-		return Result{Size: size}, nil, nil
-	}
-	return Result{}, j, nil
-}
+// OnUse sets the function that is told of each view that is used for the first time.
+func (s *Server) OnUse(f func(transcode.Pipeline)) { s.used.notify.Store(&f) }
 
-// plain reports whether the view shows the file as it is without looking at it.
-func (p *Server) plain(key Key, f File, v transcode.Pipeline) (bool, error) {
-	if v.Len() == 0 || !p.o.Registry.IsSample(f.Path) {
-		return true, nil
-	}
-	if !v.Stored() {
-		return false, nil
-	}
-	shown, err := p.showsStored(key, f.Path, v)
-	return !shown, err
-}
-
-// Acquire returns open content pinned, or nil where it has to be opened. It does
-// not allocate.
-func (p *Server) Acquire(key Key) *Content {
-	var c *Content
-	if p.ruled != nil {
-		c = p.ruled.get(key)
-	} else {
-		c = p.contents.get(key)
-	}
-	if c == nil {
-		return nil
-	}
-	p.stats.hits.Add(1)
-	return c
-}
-
-// Drop forgets open content; who holds it keeps it.
-func (p *Server) Drop(key Key) {
-	if p.ruled != nil {
-		p.ruled.drop(key)
-		return
-	}
-	if made := p.contents.drop(key); made != nil && !made.shared {
-		p.forget(made)
-	}
-}
-
-// Open opens a file in a view and pins it.
-func (p *Server) Open(ctx context.Context, key Key, f File, v transcode.Pipeline) (*Content, error) {
-	if c := p.Acquire(key); c != nil {
-		return c, nil
-	}
-	p.background.pause()
-	defer p.background.resume()
-	c, err := p.open(ctx, key, f, v)
-	if err != nil {
-		return nil, err
-	}
-	c.refs.Store(1)
-	if _, made := c.reader.(memory); !made {
-		c.fetched = &p.stats.fetched
-	}
-	p.stats.opened.Add(1)
-	if p.ruled != nil {
-		return p.ruled.put(key, c, p)
-	}
-	if p.o.Memfd {
-		if err := p.intoMemory(c); err != nil {
-			c.Release()
-			return nil, err
+func (u *usedViews) use(v transcode.Pipeline) {
+	if f := u.notify.Load(); f != nil && v.Len() > 0 {
+		if _, seen := u.seen.Load(v.String()); !seen {
+			if _, seen := u.seen.LoadOrStore(v.String(), true); !seen {
+				(*f)(v)
+			}
 		}
 	}
-	return p.contents.put(key, c), nil
-}
-
-func (p *Server) open(ctx context.Context, key Key, f File, v transcode.Pipeline) (*Content, error) {
-	if plain, err := p.plain(key, f, v); err != nil || plain {
-		if err != nil {
-			return nil, err
-		}
-		return p.openOriginal(ctx, f)
-	}
-	j, err := p.job(f, v)
-	if err != nil {
-		return nil, err
-	}
-	if j.plan.Unchanged() {
-		return p.openOriginal(ctx, f)
-	}
-	// What lies in memory is the nearest, whatever the policy thinks of disks.
-	if made := p.recent(j); made != nil {
-		return made.content(j)
-	}
-	c, err := p.openFrom(ctx, key, j)
-	if p.indivisible(j, err) {
-		return p.open(ctx, key, f, v)
-	}
-	return c, err
-}
-
-// openOriginal opens the file as the dataset has it.
-func (p *Server) openOriginal(ctx context.Context, f File) (*Content, error) {
-	// Where the tree is the dataset's own, its files are the nearest.
-	_, packed := p.o.Source.(storeTree)
-	if packed {
-		r, err := p.storedOriginal(f)
-		if err != nil {
-			return nil, err
-		}
-		if r != nil {
-			return &Content{size: r.Size(), reader: r}, nil
-		}
-	}
-	file, err := p.openDataset(f)
-	if err == nil {
-		return &Content{size: f.Identity.Size, reader: datasetContent{file}}, nil
-	}
-	if packed {
-		j, jobErr := p.rebuild(f)
-		if jobErr != nil {
-			return nil, jobErr
-		}
-		if j != nil {
-			return p.openRebuilt(ctx, f, j)
-		}
-	}
-	return nil, err
 }

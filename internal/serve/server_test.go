@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -54,10 +53,53 @@ func writeDataset(t testing.TB) string {
 	return root
 }
 
-// fixture is a producer over a dataset.
+// fixture is a server over a dataset. What it resolved it remembers by key, as a mount does.
 type fixture struct {
 	*Server
-	root string
+	root    string
+	handles *sync.Map
+}
+
+func (f fixture) Stat(name string) (source.Attr, error) { return f.Server.Stat(name, false) }
+
+func (f fixture) Resolve(ctx context.Context, key Key, file File, v transcode.Pipeline) (*Handle, error) {
+	h, err := f.Server.Resolve(ctx, key, file, v, Sized)
+	if err == nil {
+		f.handles.Store(key, h)
+	}
+	return h, err
+}
+
+func (f fixture) Open(ctx context.Context, key Key, file File, v transcode.Pipeline) (*Content, error) {
+	if known, ok := f.handles.Load(key); ok && known.(*Handle).file == file && known.(*Handle).view.String() == v.String() {
+		return known.(*Handle).Open(ctx)
+	}
+	h, err := f.Resolve(ctx, key, file, v)
+	if err != nil {
+		return nil, err
+	}
+	return h.Open(ctx)
+}
+
+func (f fixture) Acquire(key Key) *Content { return (&Handle{server: f.Server, key: key}).Cached() }
+
+func (f fixture) Drop(key Key) { (&Handle{server: f.Server, key: key}).Drop() }
+
+// planned resolves a file without making it.
+func (f fixture) planned(t testing.TB, name, spec string) *Handle {
+	t.Helper()
+	h, err := f.Server.Resolve(t.Context(), 0, f.file(t, name), view(t, spec), Planned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// forgetResults empties the cache of results.
+func (f fixture) forgetResults() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.results.Clear()
 }
 
 func newFixture(t testing.TB, root string, change func(*Options)) fixture {
@@ -80,7 +122,7 @@ func newFixture(t testing.TB, root string, change func(*Options)) fixture {
 		}
 		d.Close()
 	})
-	return fixture{p, root}
+	return fixture{p, root, &sync.Map{}}
 }
 
 func openOverlay(t testing.TB, dir string, max int64) *store.Overlay {
@@ -194,7 +236,7 @@ func TestEveryViewFromEverywhere(t *testing.T) {
 						t.Fatalf("%s of %s: %v", spec, e.Name, err)
 					}
 					got, err := f.read(Key(i*10+j), file, v)
-					if place == "store alone" && result.Unchanged && filepath.Ext(e.Name) == ".jpg" {
+					if place == "store alone" && result.Unchanged() && filepath.Ext(e.Name) == ".jpg" {
 						if !errors.Is(err, errNoOriginal) {
 							t.Errorf("original that was not kept: %v", err)
 						}
@@ -203,8 +245,8 @@ func TestEveryViewFromEverywhere(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s of %s: %v", spec, e.Name, err)
 					}
-					if int64(len(got)) != result.Size || !bytes.Equal(got, wanted) {
-						t.Errorf("%s of %s: %d bytes, promised %d, want %d", spec, e.Name, len(got), result.Size, len(wanted))
+					if int64(len(got)) != result.Size() || !bytes.Equal(got, wanted) {
+						t.Errorf("%s of %s: %d bytes, promised %d, want %d", spec, e.Name, len(got), result.Size(), len(wanted))
 					}
 				}
 			}
@@ -267,36 +309,9 @@ func TestFullOverlayStillServes(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	f.Close()
-	if s := f.Stats(); s.Kept != 0 || !s.Background.Full {
+	if s := f.Stats(); s.Kept != 0 || !s.Full {
 		t.Errorf("%+v", s)
 	}
-}
-
-func TestBackgroundPreparesTouchedViews(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 0)
-	defer overlay.Close()
-	f := newFixture(t, writeDataset(t), func(o *Options) { o.Overlay = overlay })
-	f.Prepare()
-	f.Touched(view(t, "original"))
-	f.Touched(view(t, "bmp")) // in closed form and not smaller: nothing to keep
-	f.Touched(view(t, "scan3"))
-	f.Touched(view(t, "scan5"))   // the same representation
-	f.Touched(view(t, "bmp-own")) // the same files
-	deadline := time.Now().Add(20 * time.Second)
-	for f.Stats().Background.Prepared < 2 || f.Stats().Background.View != "" {
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v", f.Stats())
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	if s := f.Stats(); s.Produced != 2 || s.Kept != 2 {
-		t.Errorf("two JPEGs were to be prepared: %+v", s)
-	}
-	if n := len(f.background.known); n != 2 {
-		t.Errorf("%d views were prepared, want bmp and the scans", n)
-	}
-	f.Close()
 }
 
 func TestChangedSource(t *testing.T) {
@@ -309,7 +324,7 @@ func TestChangedSource(t *testing.T) {
 				if _, err := f.Resolve(context.Background(), 0, file, v); err != nil {
 					t.Fatal(err)
 				}
-				f.products.clear()
+				f.forgetResults()
 			}
 			b, err := os.ReadFile(filepath.Join(f.root, "b.jpg"))
 			if err != nil {
@@ -318,7 +333,7 @@ func TestChangedSource(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(f.root, "a.jpg"), b, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.read(1, file, v); !errors.Is(err, ErrChanged) {
+			if _, err := f.read(1, file, v); !errors.Is(err, source.ErrChanged) {
 				t.Errorf("rewritten: %v, want ErrChanged", err)
 			}
 			if got, err := f.read(2, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, want(t, f.root, "a.jpg", v)) {
@@ -327,8 +342,8 @@ func TestChangedSource(t *testing.T) {
 			if err := os.Remove(filepath.Join(f.root, "a.jpg")); err != nil {
 				t.Fatal(err)
 			}
-			f.products.clear()
-			if _, err := f.read(3, file, v); !errors.Is(err, ErrChanged) {
+			f.forgetResults()
+			if _, err := f.read(3, file, v); !errors.Is(err, source.ErrChanged) {
 				t.Errorf("removed: %v, want ErrChanged", err)
 			}
 		})

@@ -9,10 +9,10 @@ import (
 
 type counters struct {
 	hits, opened, produced, rebuilt, kept, unkept, failed, panics, busy atomic.Int64
-	raw, encoded, spared, fetched                                       atomic.Int64
+	materialized, computed, fallbacks, fetched                          atomic.Int64
 }
 
-// Stats is what a producer has done since it was made.
+// Stats is what a server has done since it was made.
 type Stats struct {
 	Hits     int64 `json:"hits"`     // reads of content that was open
 	Opened   int64 `json:"opened"`   // contents opened
@@ -36,50 +36,35 @@ type Stats struct {
 	Refused []*Refusal `json:"refused,omitempty"`
 
 	// Cache is what the cache's policy has counted; nil where there is none.
-	Cache      *mixer.CacheStats `json:"cache,omitempty"`
-	Mix        MixStats          `json:"mix"`
-	Background BackgroundStats   `json:"background"`
+	Cache *mixer.CacheStats `json:"cache,omitempty"`
+	Mix   MixStats          `json:"mix"`
+	// Full: nothing more can be kept.
+	Full bool `json:"full"`
 }
 
 // MixStats is what was read from, where there was a choice.
 type MixStats struct {
-	Raw     int64   `json:"raw"`     // opened from what is stored in full
-	Encoded int64   `json:"encoded"` // made of something shorter
-	Spared  int64   `json:"spared"`  // copies that could not be read, and were made again
-	Share   float64 `json:"share"`   // of raw reads, that is aimed at
-}
-
-// BackgroundStats is how far the preparation has come.
-type BackgroundStats struct {
-	View     string `json:"view"`     // being prepared; empty when idle
-	Seen     int64  `json:"seen"`     // samples looked at
-	Prepared int64  `json:"prepared"` // samples made
-	Full     bool   `json:"full"`     // nothing more can be kept
+	Materialized int64   `json:"materialized"` // opened from what is materialized
+	Computed     int64   `json:"computed"`     // computed from something shorter
+	Fallbacks    int64   `json:"fallbacks"`    // copies that could not be read, and were made again
+	Share        float64 `json:"share"`        // of materialized reads, that is aimed at
 }
 
 // Stats returns the counters.
-func (p *Server) Stats() Stats {
-	s := Stats{
-		Hits: p.stats.hits.Load(), Opened: p.stats.opened.Load(), Produced: p.stats.produced.Load(), Rebuilt: p.stats.rebuilt.Load(),
-		Kept: p.stats.kept.Load(), Unkept: p.stats.unkept.Load(), Failed: p.stats.failed.Load(), Panics: p.stats.panics.Load(),
-		BusySeconds: time.Duration(p.stats.busy.Load()).Seconds(),
-		MemoryBytes: p.memfds.held.Load(), FetchedBytes: p.stats.fetched.Load(), Cache: p.ruled.stats(),
+func (s *Server) Stats() Stats {
+	c := &s.stats
+	stats := Stats{
+		Hits: c.hits.Load(), Opened: c.opened.Load(), Produced: c.produced.Load(), Rebuilt: c.rebuilt.Load(),
+		Kept: c.kept.Load(), Unkept: c.unkept.Load(), Failed: c.failed.Load(), Panics: c.panics.Load(),
+		BusySeconds: time.Duration(c.busy.Load()).Seconds(),
+		MemoryBytes: s.memfds.held.Load(), FetchedBytes: c.fetched.Load(), Cache: s.cache.stats(),
 		Mix: MixStats{
-			Raw: p.stats.raw.Load(), Encoded: p.stats.encoded.Load(), Spared: p.stats.spared.Load(), Share: 1,
+			Materialized: c.materialized.Load(), Computed: c.computed.Load(), Fallbacks: c.fallbacks.Load(), Share: s.o.Policy.Share(),
 		},
-		Background: BackgroundStats{
-			Seen: p.background.seen.Load(), Prepared: p.background.prepared.Load(), Full: p.full.Load() != 0,
-		},
+		Full: s.keeper.full.Load() != 0, Refused: s.refusals.list(),
 	}
-	s.Refused = p.refusals.list()
-	if m, ok := p.o.Policy.(interface{ Share() float64 }); ok {
-		s.Mix.Share = m.Share()
+	if s.o.Overlay != nil {
+		stats.OverlayBytes, stats.ReclaimedBytes = s.o.Overlay.Bytes(), s.o.Overlay.Reclaimed()
 	}
-	if view := p.background.view.Load(); view != nil {
-		s.Background.View = *view
-	}
-	if p.o.Overlay != nil {
-		s.OverlayBytes, s.ReclaimedBytes = p.o.Overlay.Bytes(), p.o.Overlay.Reclaimed()
-	}
-	return s
+	return stats
 }

@@ -26,7 +26,7 @@ type Limit interface {
 type File struct {
 	fd       int
 	of       *Directory
-	path     string // below the root
+	path     string   // below the root
 	Identity Identity // when it was opened
 }
 

@@ -151,7 +151,7 @@ func (d Dataset) Encode(ctx context.Context, name string, data []byte) (store.En
 	kept.Info = info
 	kind := d.split(info)
 	if kind == nil {
-		return d.standIn(ctx, name, data, kept, original)
+		return d.substitute(ctx, name, data, kept, original)
 	}
 	split, err := kind.Split(ctx, data, d.Registry.Limits(), d.Originals.rebuild() && kind.Restore != nil)
 	switch {
@@ -168,13 +168,13 @@ func (d Dataset) Encode(ctx context.Context, name string, data []byte) (store.En
 		return kept, nil
 	}
 	parts := store.EncodedRepresentation{Key: transcode.SplitKey(kind), Split: split}
-	switch undo, ok := d.undo(ctx, name, kind, data, split); {
+	switch reconstruction, ok := d.reconstruction(ctx, name, kind, data, split); {
 	case ctx.Err() != nil:
 		return store.Encoded{}, ctx.Err()
 	case d.Originals == Drop:
 		kept.Representations = []store.EncodedRepresentation{parts}
 	case ok:
-		kept.Representations = []store.EncodedRepresentation{parts, undo}
+		kept.Representations = []store.EncodedRepresentation{parts, reconstruction}
 	default:
 		kept.Representations = []store.EncodedRepresentation{parts, original}
 	}
@@ -202,7 +202,7 @@ func (d Dataset) Current(s *store.Sample) bool {
 	}
 	kind := d.split(s.Info)
 	if kind == nil {
-		return d.standsIn(s)
+		return d.hasSubstitute(s)
 	}
 	return s.Representation(transcode.SplitKey(kind)) != nil && d.givesOriginal(s, kind)
 }

@@ -26,11 +26,11 @@ const (
 
 func (o Originals) rebuild() bool { return o != Keep && o != Drop }
 
-// undo is what is stored to rebuild the file from its parts; ok is false where
+// reconstruction is what is stored to rebuild the file from its parts; ok is false where
 // that was not asked for, and where it cannot be done.
-func (d Dataset) undo(ctx context.Context, name string, kind *transcode.Kind, data []byte, split transcode.Split) (undo store.EncodedRepresentation, ok bool) {
+func (d Dataset) reconstruction(ctx context.Context, name string, kind *transcode.Kind, data []byte, split transcode.Split) (r store.EncodedRepresentation, ok bool) {
 	if !d.Originals.rebuild() || kind.Restore == nil || split.Reconstruction == nil {
-		return undo, false
+		return r, false
 	}
 	// The dataset may be deleted once it is packed: what was not given back once
 	// is not relied upon.
@@ -42,12 +42,12 @@ func (d Dataset) undo(ctx context.Context, name string, kind *transcode.Kind, da
 			}
 			d.Log.Warn(said, "sample", name, "cause", err)
 		}
-		return undo, false
+		return r, false
 	}
 	return store.EncodedRepresentation{Key: transcode.ReconstructionKey(kind), Split: transcode.Split{Data: split.Reconstruction}}, true
 }
 
-// givesBack returns an error unless the parts and the undo give data back.
+// givesBack returns an error unless the parts and the reconstruction data give data back.
 func (d Dataset) givesBack(ctx context.Context, kind *transcode.Kind, data []byte, split transcode.Split) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

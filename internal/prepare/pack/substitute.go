@@ -8,9 +8,9 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// standIn adds what stands for the sample, if that was asked for and can be: then
+// substitute adds what stands for the sample, if that was asked for and can be: then
 // the original may be dropped.
-func (d Dataset) standIn(ctx context.Context, name string, data []byte, kept store.Encoded, original store.EncodedRepresentation) (store.Encoded, error) {
+func (d Dataset) substitute(ctx context.Context, name string, data []byte, kept store.Encoded, original store.EncodedRepresentation) (store.Encoded, error) {
 	if d.Represent == nil {
 		return kept, nil
 	}
@@ -41,9 +41,9 @@ func (d Dataset) standIn(ctx context.Context, name string, data []byte, kept sto
 	return kept, nil
 }
 
-// standsIn reports whether a sample that is not stored in parts is stored as
-// standIn would store it.
-func (d Dataset) standsIn(s *store.Sample) bool {
+// hasSubstitute reports whether a sample that is not stored in parts is stored as
+// substitute would store it.
+func (d Dataset) hasSubstitute(s *store.Sample) bool {
 	original := s.Representation(transcode.Original) != nil
 	if d.Represent == nil {
 		return original

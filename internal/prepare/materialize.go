@@ -1,4 +1,4 @@
-package serve
+package prepare
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
@@ -26,23 +27,20 @@ type Materializing struct {
 	// Exact: the weight of what is wanted is its size.
 	Exact bool
 
-	p     *Server
-	view  transcode.Pipeline
-	keys  map[string]string // each key once
-	ranks []float64         // of Wanted
+	server *serve.Server
+	store  *store.Store
+	roles  transcode.Roles
+	view   transcode.Pipeline
+	keys   map[string]string // each key once
+	ranks  []float64         // of Wanted
 	// refused are the directories that the view refuses.
 	refused []error
 }
 
-var errNoStore = errors.New("there is no store to keep results in")
-
-// Materializing decides which samples of the producer's store belong to a share
-// of a view, from 0 to 1. looked is called after each sample.
-func (p *Server) Materializing(ctx context.Context, v transcode.Pipeline, share float64, looked func()) (*Materializing, error) {
-	if p.o.Store == nil {
-		return nil, errNoStore
-	}
-	m := &Materializing{Exact: true, p: p, view: v, keys: map[string]string{}}
+// Materialize decides which samples of a store belong to a share of a view, from 0 to 1.
+// The server serves the store, with the same roles. looked is called after each sample.
+func Materialize(ctx context.Context, server *serve.Server, from *store.Store, roles transcode.Roles, v transcode.Pipeline, share float64, looked func()) (*Materializing, error) {
+	m := &Materializing{Exact: true, server: server, store: from, roles: roles, view: v, keys: map[string]string{}}
 	class := 0
 	if err := m.walk(ctx, "", &class, share, looked); err != nil {
 		return nil, err
@@ -73,7 +71,7 @@ func (b byRank) Swap(i, j int) {
 
 // walk takes in a directory, which is a class, and those below it.
 func (m *Materializing) walk(ctx context.Context, dir string, class *int, share float64, looked func()) error {
-	children, err := m.p.o.Store.List(dir)
+	children, err := m.store.List(dir)
 	if err != nil {
 		return err
 	}
@@ -84,13 +82,13 @@ func (m *Materializing) walk(ctx context.Context, dir string, class *int, share 
 			return err
 		}
 		name := path.Join(dir, c.Name)
-		if c.Kind != store.File || !m.p.o.Registry.IsSample(name) {
+		if c.Kind != store.File || !m.server.Registry().IsSample(name) {
 			continue
 		}
-		w, ok, err := m.look(name)
-		if errors.Is(err, ErrRefused) && !slices.Contains(m.refused, err) {
+		w, ok, err := m.look(ctx, name)
+		if errors.Is(err, serve.ErrRefused) && !slices.Contains(m.refused, err) {
 			m.refused = append(m.refused, err)
-		} else if err != nil && !errors.Is(err, ErrRefused) {
+		} else if err != nil && !errors.Is(err, serve.ErrRefused) {
 			return err
 		}
 		looked()
@@ -118,24 +116,24 @@ func (m *Materializing) walk(ctx context.Context, dir string, class *int, share 
 }
 
 // look decides on a sample; ok is false where there is nothing to keep of it.
-func (m *Materializing) look(name string) (w store.Wanted, ok bool, err error) {
-	s, err := m.p.o.Store.Lookup(name)
+func (m *Materializing) look(ctx context.Context, name string) (w store.Wanted, ok bool, err error) {
+	s, err := m.store.Lookup(name)
 	if err != nil {
 		return w, false, err
 	}
-	if s.Fault != "" && !Unread(s.Fault) {
+	if s.Fault != "" && !serve.Unread(s.Fault) {
 		m.Faulty++
 		return w, false, nil
 	}
-	role := m.p.o.Roles.Of(name)
-	plan := m.p.Plan(m.view, s.Info, role, &s)
-	if plan.Unchanged() {
+	h, err := m.server.Resolve(ctx, 0, file(name, s.Source), m.view, serve.Planned)
+	if err != nil {
+		return w, false, err
+	}
+	if h.Unchanged() {
 		m.Unchanged++
 		return w, false, nil
 	}
-	if err := m.p.guard(File{Path: name, Identity: source.Identity(s.Source)}, m.view, plan, role); err != nil {
-		return w, false, err
-	}
+	plan := h.Plan()
 	key := plan.Key()
 	if s.Representation(key) != nil {
 		m.Stored++
@@ -155,27 +153,26 @@ func (m *Materializing) look(name string) (w store.Wanted, ok bool, err error) {
 	return store.Wanted{Path: name, Source: s.Source, Key: key, Weight: size}, true, nil
 }
 
-// Make implements [store.Maker]. It does not go through the producer's caches:
+func file(name string, id store.Identity) serve.File {
+	return serve.File{Path: name, Identity: source.Identity(id)}
+}
+
+// Make implements [store.Maker]. It does not go through the server's caches:
 // nobody else is going to ask for these.
 func (m *Materializing) Make(ctx context.Context, w store.Wanted) (store.Made, error) {
-	p := m.p
-	j, err := p.job(File{Path: w.Path, Identity: source.Identity(w.Source)}, m.view)
+	h, err := m.server.Resolve(ctx, 0, file(w.Path, w.Source), m.view, serve.Planned)
 	if err != nil {
 		return store.Made{}, err
 	}
-	if j.plan.Key() != w.Key {
-		return store.Made{}, transcode.Errorf(transcode.ErrInternal, "planned as %s and now as %s", w.Key, j.plan.Key())
+	plan := h.Plan()
+	if plan.Key() != w.Key {
+		return store.Made{}, transcode.Errorf(transcode.ErrInternal, "planned as %s and now as %s", w.Key, plan.Key())
 	}
-	made := (&product{from: &p.results}).hold()
-	err = p.run(ctx, p.readers, j, longest(j), made)
-	if rest, ok := p.spared(j, err); ok {
-		made = (&product{from: &p.results}).hold()
-		err = p.run(ctx, p.readers, rest, longest(rest), made)
-	}
+	made, err := h.Make(ctx)
 	if err != nil {
 		return store.Made{}, err
 	}
-	return store.Made{Info: j.plan.Info(), Split: made.split, Release: made.release}, nil
+	return store.Made{Info: plan.Info(), Split: made.Split, Release: made.Release}, nil
 }
 
 // estimated is how many results are made to know about how large all are.

@@ -1,8 +1,9 @@
-package serve
+package prepare
 
 import (
 	"bytes"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -10,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowPriority makes the calling thread yield to everything else. Not SCHED_IDLE:
+// lowPriority makes the thread of the calling goroutine yield to everything else. The
+// thread ends with the goroutine, and its low priority with it. Not SCHED_IDLE:
 // a thread that never gets to run cannot reach the point at which the garbage
 // collector may stop it, and would hold up all others.
 func lowPriority() {
@@ -18,12 +20,13 @@ func lowPriority() {
 		whoThread = 1 // IOPRIO_WHO_PROCESS, which takes a thread id
 		classIdle = 3 << 13
 	)
+	runtime.LockOSThread()
 	tid := unix.Gettid()
 	_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 19)
 	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, whoThread, uintptr(tid), classIdle)
 }
 
-// courtesy says how much the background may work, so that a loader that keeps all
+// throttle says how much the background may work, so that a loader that keeps all
 // cores busy does not lose one. Priority is not enough for that: where the kernel
 // groups processes by session (autogroup) or by container, it counts within the
 // group only, and the daemon's group has as large a share as the loader's.
@@ -31,7 +34,7 @@ func lowPriority() {
 // While the machine is full, and not with our own work alone, the share of the
 // time in which the background works halves with every look; while it has room,
 // it doubles.
-type courtesy struct {
+type throttle struct {
 	mu   sync.Mutex
 	last usage
 	duty float64 // from leastDuty to 1
@@ -43,20 +46,20 @@ const (
 	longestRest = time.Second
 )
 
-func newCourtesy() *courtesy {
+func newThrottle() *throttle {
 	u, _ := cpuUsage()
-	return &courtesy{last: u, duty: 1}
+	return &throttle{last: u, duty: 1}
 }
 
 // rest is how long to rest after having worked.
-func (c *courtesy) rest(worked time.Duration) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now, ok := cpuUsage(); ok && now.at.Sub(c.last.at) >= lookEvery {
-		c.duty = adjust(c.duty, now.since(c.last))
-		c.last = now
+func (t *throttle) rest(worked time.Duration) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now, ok := cpuUsage(); ok && now.at.Sub(t.last.at) >= lookEvery {
+		t.duty = adjust(t.duty, now.since(t.last))
+		t.last = now
 	}
-	return min(longestRest, time.Duration(float64(worked)*(1/c.duty-1)))
+	return min(longestRest, time.Duration(float64(worked)*(1/t.duty-1)))
 }
 
 // adjust makes the next share of the last one, given how the machine was used.

@@ -52,46 +52,7 @@ func (t storeTree) Stat(name string) (source.Attr, error) {
 // notExist turns the store's word for it into that of io/fs.
 func notExist(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("%w: %w", ErrNotExist, err)
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
 	return err
-}
-
-// openDataset opens a file of the dataset if it still is the one that was looked
-// up.
-func (p *Server) openDataset(f File) (*source.File, error) {
-	if p.o.Dataset == nil {
-		return nil, errNoOriginal
-	}
-	return openIn(p.o.Dataset, f)
-}
-
-func openIn(d *source.Directory, f File) (*source.File, error) {
-	file, err := d.Open(f.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		// It was there when it was looked up.
-		return nil, fmt.Errorf("%s: %w", f.Path, ErrChanged)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if file.Identity != f.Identity {
-		file.Close()
-		return nil, fmt.Errorf("%s: %w", f.Path, ErrChanged)
-	}
-	return file, nil
-}
-
-// datasetContent reads the dataset's own file, and after each read makes sure
-// that it still is the same file.
-type datasetContent struct{ *source.File }
-
-func (d datasetContent) Size() int64 { return d.Identity.Size }
-
-func (d datasetContent) ReadAt(b []byte, off int64) (int, error) {
-	n, err := d.File.ReadAt(b, off)
-	if changed := d.Verify(); changed != nil {
-		return 0, changed
-	}
-	return n, err
 }

@@ -1,11 +1,11 @@
-package serve
+package prepare
 
 import (
 	"testing"
 	"time"
 )
 
-func TestCourtesyYieldsToOthersOnly(t *testing.T) {
+func TestThrottleYieldsToOthersOnly(t *testing.T) {
 	const s = time.Second
 	for name, test := range map[string]struct {
 		duty float64
@@ -26,7 +26,7 @@ func TestCourtesyYieldsToOthersOnly(t *testing.T) {
 	}
 }
 
-func TestCourtesyRests(t *testing.T) {
+func TestThrottleRests(t *testing.T) {
 	fresh := usage{at: time.Now().Add(time.Hour)} // no look is due
 	for _, test := range []struct {
 		duty         float64
@@ -37,7 +37,7 @@ func TestCourtesyRests(t *testing.T) {
 		{leastDuty, 3 * time.Millisecond, 297 * time.Millisecond},
 		{leastDuty, time.Second, longestRest},
 	} {
-		c := &courtesy{last: fresh, duty: test.duty}
+		c := &throttle{last: fresh, duty: test.duty}
 		if got := c.rest(test.worked); got.Round(time.Microsecond) != test.want {
 			t.Errorf("duty %v, worked %v: rest %v, want %v", test.duty, test.worked, got, test.want)
 		}

@@ -1,8 +1,9 @@
-package serve
+// Package lru holds a map that forgets what was used the longest time ago.
+package lru
 
-// lru is a map that forgets what was used the longest time ago when a budget of
+// Map is a map that forgets what was used the longest time ago when a budget of
 // cost or of entries is spent. It is not safe for concurrent use.
-type lru[K comparable, V any] struct {
+type Map[K comparable, V any] struct {
 	byKey      map[K]*slot[K, V]
 	ring       slot[K, V] // sentinel: next is the newest, prev the oldest
 	cost       int64
@@ -17,14 +18,14 @@ type slot[K comparable, V any] struct {
 	prev, next *slot[K, V]
 }
 
-func newLRU[K comparable, V any](maxCost int64, maxEntries int) *lru[K, V] {
-	l := &lru[K, V]{byKey: map[K]*slot[K, V]{}, maxCost: maxCost, maxEntries: maxEntries}
+func New[K comparable, V any](maxCost int64, maxEntries int) *Map[K, V] {
+	l := &Map[K, V]{byKey: map[K]*slot[K, V]{}, maxCost: maxCost, maxEntries: maxEntries}
 	l.ring.prev, l.ring.next = &l.ring, &l.ring
 	return l
 }
 
-// get finds a value and makes it the newest.
-func (l *lru[K, V]) get(key K) (value V, ok bool) {
+// Get finds a value and makes it the newest.
+func (l *Map[K, V]) Get(key K) (value V, ok bool) {
 	s := l.byKey[key]
 	if s == nil {
 		return value, false
@@ -34,11 +35,11 @@ func (l *lru[K, V]) get(key K) (value V, ok bool) {
 	return s.value, true
 }
 
-// put adds a value, replacing one of the same key, and returns what had to go.
+// Put adds a value, replacing one of the same key, and returns what had to go.
 // The newest stays even where it alone is over the budget: it was put in to be
 // read next.
-func (l *lru[K, V]) put(key K, value V, cost int64) (dropped []V) {
-	if old, ok := l.remove(key); ok {
+func (l *Map[K, V]) Put(key K, value V, cost int64) (dropped []V) {
+	if old, ok := l.Remove(key); ok {
 		dropped = append(dropped, old)
 	}
 	s := &slot[K, V]{key: key, value: value, cost: cost}
@@ -48,13 +49,16 @@ func (l *lru[K, V]) put(key K, value V, cost int64) (dropped []V) {
 	for len(l.byKey) > 1 && (l.cost > l.maxCost || len(l.byKey) > l.maxEntries) {
 		oldest := l.ring.prev
 		dropped = append(dropped, oldest.value)
-		l.remove(oldest.key)
+		l.Remove(oldest.key)
 	}
 	return dropped
 }
 
-// remove forgets one key.
-func (l *lru[K, V]) remove(key K) (value V, ok bool) {
+// Len is the number of values.
+func (l *Map[K, V]) Len() int { return len(l.byKey) }
+
+// Remove forgets one key.
+func (l *Map[K, V]) Remove(key K) (value V, ok bool) {
 	s := l.byKey[key]
 	if s == nil {
 		return value, false
@@ -65,8 +69,8 @@ func (l *lru[K, V]) remove(key K) (value V, ok bool) {
 	return s.value, true
 }
 
-// clear forgets everything.
-func (l *lru[K, V]) clear() (dropped []V) {
+// Clear forgets everything.
+func (l *Map[K, V]) Clear() (dropped []V) {
 	for s := l.ring.prev; s != &l.ring; s = s.prev {
 		dropped = append(dropped, s.value)
 	}
@@ -78,7 +82,7 @@ func (l *lru[K, V]) clear() (dropped []V) {
 
 func (s *slot[K, V]) unlink() { s.prev.next, s.next.prev = s.next, s.prev }
 
-func (l *lru[K, V]) link(s *slot[K, V]) {
+func (l *Map[K, V]) link(s *slot[K, V]) {
 	s.prev, s.next = &l.ring, l.ring.next
 	s.prev.next, s.next.prev = s, s
 }

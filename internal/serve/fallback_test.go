@@ -12,9 +12,9 @@ import (
 	"github.com/pipefs/pipefs/mixer"
 )
 
-// TestDamagedCopyIsSpared: what an overlay keeps is a copy. When its bytes are
+// TestDamagedCopyIsMadeAgain: what an overlay keeps is a copy. When its bytes are
 // damaged readers get the right ones all the same, and the copy is made again.
-func TestDamagedCopyIsSpared(t *testing.T) {
+func TestDamagedCopyIsMadeAgain(t *testing.T) {
 	root, dir := writeDataset(t), t.TempDir()
 	v := view(t, "resize64-bmp")
 	wanted := want(t, root, "a.jpg", v)
@@ -47,16 +47,16 @@ func TestDamagedCopyIsSpared(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	if n := f.Stats().Mix.Spared; n != 1 {
-		t.Errorf("%d copies spared, want 1", n)
+	if n := f.Stats().Mix.Fallbacks; n != 1 {
+		t.Errorf("%d fallbacks, want 1", n)
 	}
 	// The next one finds a whole copy.
 	f.Drop(1)
 	if got, err := f.read(2, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, wanted) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if n := f.Stats().Mix.Spared; n != 1 {
-		t.Errorf("the copy was not made again: %d spared", n)
+	if n := f.Stats().Mix.Fallbacks; n != 1 {
+		t.Errorf("the copy was not made again: %d fallbacks", n)
 	}
 }
 
@@ -83,9 +83,8 @@ func damage(t *testing.T, dir string, where []byte) {
 	t.Fatal("not in any pack")
 }
 
-// watcher is a policy that remembers the load.
+// watcher remembers the load.
 type watcher struct {
-	mixer.Longest
 	mu  sync.Mutex
 	saw []mixer.Load
 }
@@ -96,10 +95,10 @@ func (w *watcher) Observe(l mixer.Load) {
 	w.saw = append(w.saw, l)
 }
 
-// TestFollowersAreToldTheLoad of a producer that works, and of one that rests.
-func TestFollowersAreToldTheLoad(t *testing.T) {
+// TestTheLoadIsObserved of a server that works, and of one that rests.
+func TestTheLoadIsObserved(t *testing.T) {
 	w := &watcher{}
-	f := newFixture(t, writeDataset(t), func(o *Options) { o.Policy, o.Workers = w, 1 })
+	f := newFixture(t, writeDataset(t), func(o *Options) { o.Observe, o.Workers = w.Observe, 1 })
 	file, v := f.file(t, "a.jpg"), view(t, "png")
 	var busy, idle bool
 	for key := Key(0); !busy || !idle; key++ {

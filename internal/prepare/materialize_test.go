@@ -1,4 +1,4 @@
-package serve
+package prepare
 
 import (
 	"bytes"
@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/jpeg"
 	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
-	"github.com/pipefs/pipefs/internal/pictures"
-	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // writeClasses makes classes of JPEG and PNG pictures, with a mask and a broken
@@ -23,38 +22,18 @@ import (
 func writeClasses(t *testing.T, classes, each int) string {
 	t.Helper()
 	root := t.TempDir()
-	write := func(name string, data []byte) {
-		full := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for c := range classes {
 		for i := range each {
-			var file bytes.Buffer
-			img := pictures.Photo(40+i, 30+c, uint64(100*c+i))
-			if i%2 == 0 {
-				if err := jpeg.Encode(&file, img, nil); err != nil {
-					t.Fatal(err)
-				}
-				write(fmt.Sprintf("c%d/%03d.jpg", c, i), file.Bytes())
-				continue
-			}
-			if err := png.Encode(&file, img); err != nil {
-				t.Fatal(err)
-			}
-			write(fmt.Sprintf("c%d/%03d.png", c, i), file.Bytes())
+			name := fmt.Sprintf("c%d/%03d.%s", c, i, []string{"jpg", "png"}[i%2])
+			write(t, root, name, photo(t, name, 40+i, 30+c, uint64(100*c+i)))
 		}
 		var mask bytes.Buffer
 		if err := png.Encode(&mask, image.NewPaletted(image.Rect(0, 0, 9, 9), color.Palette{color.Black, color.White})); err != nil {
 			t.Fatal(err)
 		}
-		write(fmt.Sprintf("c%d/mask.png", c), mask.Bytes())
-		write(fmt.Sprintf("c%d/broken.jpg", c), []byte("\xff\xd8\xff and no more"))
-		write(fmt.Sprintf("c%d/labels.json", c), []byte("{}"))
+		write(t, root, fmt.Sprintf("c%d/mask.png", c), mask.Bytes())
+		write(t, root, fmt.Sprintf("c%d/broken.jpg", c), []byte("\xff\xd8\xff and no more"))
+		write(t, root, fmt.Sprintf("c%d/labels.json", c), []byte("{}"))
 	}
 	return root
 }
@@ -63,15 +42,16 @@ func writeClasses(t *testing.T, classes, each int) string {
 func TestMaterializing(t *testing.T) {
 	const classes, each = 3, 20
 	root, dir := writeClasses(t, classes, each), filepath.Join(t.TempDir(), "store")
-	packWith(t, registry, root, dir, pack.Rebuild)
+	packed(t, root, dir)
 	for _, spec := range []string{"ppm", "bmp", "l3", "resize16-ppm", "resize16-jpeg90"} {
 		t.Run(spec, func(t *testing.T) {
 			v := view(t, spec)
 			var before []string
 			for _, share := range []float64{0.3, 0.7, 1} {
-				p := fromStore(t, registry, dir, nil)
+				from := opened(t, dir)
+				s := serving(t, serve.Options{Source: serve.StoreTree(from), Store: from})
 				looked := 0
-				m, err := p.Materializing(context.Background(), v, share, func() { looked++ })
+				m, err := Materialize(t.Context(), s, from, transcode.Roles{}, v, share, func() { looked++ })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -93,14 +73,14 @@ func TestMaterializing(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				report, err := p.o.Store.Materialize(context.Background(), spec, m.Wanted, m, store.FractionOptions{Share: share})
+				report, err := from.Materialize(context.Background(), spec, m.Wanted, m, store.FractionOptions{Share: share})
 				if err != nil || report.Failed > 0 || report.Made+report.Kept != int64(len(m.Wanted)) {
 					t.Fatalf("%+v, %v", report, err)
 				}
-				if len(p.products.byKey) > 0 {
-					t.Error("results are in the cache")
+				if n := s.Stats(); n.Produced > 0 {
+					t.Errorf("%d results went through the cache", n.Produced)
 				}
-				again := openStore(t, dir)
+				again := opened(t, dir)
 				f := again.Fraction(spec)
 				if n := f.Bytes(); n < estimate*2/3 || n > estimate*3/2 {
 					t.Errorf("%d bytes, estimated were %d", n, estimate)
@@ -130,15 +110,16 @@ func TestMaterializing(t *testing.T) {
 // TestMaterializingCures: a result that is damaged is made again, and not of itself.
 func TestMaterializingCures(t *testing.T) {
 	root, dir := writeClasses(t, 1, 6), filepath.Join(t.TempDir(), "store")
-	packWith(t, registry, root, dir, pack.Rebuild)
+	packed(t, root, dir)
 	v := view(t, "ppm")
 	materialize := func() store.FractionReport {
-		p := fromStore(t, registry, dir, nil)
-		m, err := p.Materializing(context.Background(), v, 1, func() {})
+		from := opened(t, dir)
+		s := serving(t, serve.Options{Source: serve.StoreTree(from), Store: from})
+		m, err := Materialize(t.Context(), s, from, transcode.Roles{}, v, 1, func() {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := p.o.Store.Materialize(context.Background(), "ppm", m.Wanted, m, store.FractionOptions{Share: 1, Verify: true})
+		report, err := from.Materialize(context.Background(), "ppm", m.Wanted, m, store.FractionOptions{Share: 1, Verify: true})
 		if err != nil || report.Failed > 0 {
 			t.Fatalf("%+v, %v", report, err)
 		}
@@ -160,4 +141,16 @@ func TestMaterializingCures(t *testing.T) {
 	if problems, err := store.Check(context.Background(), dir, store.Options{}); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
+}
+
+// want computes the view by the plan alone.
+func want(t testing.TB, root, name string, v transcode.Pipeline) []byte {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join(root, name))
+	must(t, err)
+	info, err := registry.ProbeBytes(src)
+	must(t, err)
+	out, err := registry.Plan(v, info, transcode.Auto).Run(t.Context(), src)
+	must(t, err)
+	return out
 }

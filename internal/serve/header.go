@@ -1,0 +1,138 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// header is what the header of a sample told, and of which version of the file.
+type header struct {
+	identity source.Identity
+	info     transcode.Info
+	fault    error
+}
+
+// errFault marks a sample that no codec could read when it was packed.
+var errFault = errors.New("found broken when it was packed")
+
+// header returns what the header of a sample tells, from what is nearest: the store,
+// memory, the overlay, the file.
+func (s *Server) header(h *Handle) (transcode.Info, error) {
+	if h.sample != nil {
+		switch fault := h.sample.Fault; {
+		case Unread(fault):
+			return transcode.Info{}, nil
+		case fault != "":
+			return transcode.Info{}, fmt.Errorf("%w: %s", errFault, fault)
+		}
+		return h.sample.Info, nil
+	}
+	s.mu.Lock()
+	known, ok := s.headers.Get(h.file.Path)
+	s.mu.Unlock()
+	if ok && known.identity == h.file.Identity {
+		return known.info, known.fault
+	}
+	known = header{identity: h.file.Identity}
+	if known.info, ok = s.keptHeader(h); !ok {
+		if err := s.probe(h, &known); err != nil {
+			return transcode.Info{}, err
+		}
+		if known.fault != nil && !isFault(known.fault) {
+			return transcode.Info{}, known.fault
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.headers.Put(h.file.Path, known, 0)
+	if known.fault == nil {
+		s.typical[extension(h.file.Path)] = known.info
+	}
+	return known.info, known.fault
+}
+
+// extension is that of a path, in lower case.
+func extension(name string) string { return strings.ToLower(path.Ext(name)) }
+
+// probe reads the header from the dataset. An error is one of reading. The file stays
+// open for who reads the rest.
+func (s *Server) probe(h *Handle, known *header) error {
+	file, err := s.openDataset(h.file)
+	if err != nil {
+		return err
+	}
+	// The kernel's read-ahead stays on. Most readers go on to the rest of the file, and a
+	// second request would cost more.
+	known.info, known.fault = s.o.Registry.Probe(file, h.file.Identity.Size)
+	if err := file.Verify(); err != nil {
+		file.Close()
+		return err
+	}
+	s.probed.add(h, file)
+	if errors.Is(known.fault, transcode.ErrUnsupported) {
+		// A flavour that nobody taught us, or over a limit: no step applies.
+		s.log.Info("the sample appears unchanged in every view", "sample", h.file.Path, "cause", known.fault)
+		known.info, known.fault = transcode.Info{}, nil
+	}
+	return nil
+}
+
+// keptHeader returns what the overlay knows of a sample of which it keeps this view.
+// The source is not touched then: it is elsewhere on the disk, and what is kept is
+// often shorter than what would be read of the source to find its header.
+//
+// What the view is kept under depends on the header in turn. Samples of one kind
+// mostly have the same, so the name is guessed from the last one with the extension;
+// what the record itself says then counts, and has to lead to that name.
+func (s *Server) keptHeader(h *Handle) (info transcode.Info, ok bool) {
+	if s.o.Overlay == nil {
+		return info, false
+	}
+	s.mu.Lock()
+	typical, ok := s.typical[extension(h.file.Path)]
+	s.mu.Unlock()
+	if !ok {
+		return info, false
+	}
+	limits := s.o.Registry.Limits()
+	for _, key := range s.keptAs(h, typical) {
+		info, ok := s.o.Overlay.Info(h.file.Path, store.Identity(h.file.Identity), key)
+		// A picture may be over the limits of today.
+		if ok && limits.CheckSize(info.Width, info.Height) == nil && limits.CheckFile(h.file.Identity.Size) == nil && slices.Contains(s.keptAs(h, info), key) {
+			return info, true
+		}
+	}
+	return transcode.Info{}, false
+}
+
+// keptAs are the keys under which the overlay may keep a view of a sample with that
+// header.
+func (s *Server) keptAs(h *Handle, info transcode.Info) (keys []string) {
+	plan := s.o.Registry.Plan(h.view, info, s.o.Roles.Of(h.file.Path))
+	if plan.Unchanged() {
+		return nil
+	}
+	for _, p := range wholeOrSplit(plan) {
+		keys = append(keys, p.key)
+	}
+	return keys
+}
+
+// Unread reports whether a fault that a store holds says that the sample was no picture
+// of a known kind, or over a limit: it is shown unchanged, as one of a dataset is.
+func Unread(fault string) bool {
+	return strings.HasPrefix(fault, transcode.ErrUnsupported.Error()+": ")
+}
+
+// isFault reports whether an error is about the sample's bytes, and so will be
+// the same the next time.
+func isFault(err error) bool {
+	return errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) || errors.Is(err, transcode.ErrUnsupported)
+}
