@@ -334,7 +334,7 @@ func liquidUse(ctx context.Context, e *env) (*result, error) {
 		t.add("**ours**, "+ways[w].name, percent(all[w].cpu), percent(all[w].disk), percent(all[w].goodput))
 	}
 	r.Tables = []table{t}
-	r.Ours = fmt.Sprintf("PNG uses %s of the processor, materialized pixels %s of the disk; the accelerator computes %s of the time with PNG, %s with raw pixels, %s with JPEG and %s with half of each.",
+	r.Ours = fmt.Sprintf("PNG uses %s of the processor, materialized pixels %s of the disk; the accelerator computes %s of the time with PNG, %s with materialized pixels, %s with JPEG and %s with half of each.",
 		percent(all[0].cpu), percent(all[1].disk), percent(all[0].goodput), percent(all[1].goodput), percent(all[2].goodput), percent(all[3].goodput))
 	r.note("The disk's share is what the daemon had read in the time, over what the cgroup allows: bursts and read-ahead can take it over 100 %%.")
 	return r, nil
