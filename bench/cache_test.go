@@ -1,15 +1,14 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -18,33 +17,18 @@ import (
 // file can be polled, which costs a mount a tenth.
 func readRaw(b *testing.B, names []string) {
 	b.Helper()
-	errs := make([]error, readers)
-	var all sync.WaitGroup
-	for r := range readers {
-		all.Go(func() {
-			buf := make([]byte, 64<<10)
-			for i := r; i < len(names) && errs[r] == nil; i += readers {
-				errs[r] = readRawFile(names[i], buf)
-			}
-		})
-	}
-	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
+	readBy(b, names, 64<<10, readRawFile)
 }
 
-func readRawFile(name string, buf []byte) error {
+func readRawFile(name string, buf []byte) (int64, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return err
+		return 0, err
 	}
 	for left := st.Size; ; {
 		n, err := unix.Read(fd, buf)
@@ -52,7 +36,7 @@ func readRawFile(name string, buf []byte) error {
 			if err == nil && left != 0 {
 				err = fmt.Errorf("%s: %d bytes are missing", name, left)
 			}
-			return err
+			return st.Size, err
 		}
 	}
 }
@@ -74,11 +58,12 @@ func BenchmarkDaemonCacheHits(b *testing.B) {
 				mnt := testmount.Mount(b, env, source, "--cache", "daemon", "--cache-policy", policy, "--no-background", "--cache-bytes", "1GiB")
 				view := files(b, filepath.Join(mnt, "original"))
 				readRaw(b, view)
-				before := cpuSeconds(b, daemon(b, env, mnt))
+				daemon := attach(b, mnt)
+				before := cpuOf(b, daemon)
 				compare(b, "files", float64(len(view)),
 					func() float64 { return seconds(func() { readRaw(b, plain) }) },
 					func() float64 { return seconds(func() { readRaw(b, view) }) })
-				b.ReportMetric(1e6*(cpuSeconds(b, daemon(b, env, mnt))-before)/float64(b.N*len(view)), "daemon-µs/file")
+				b.ReportMetric(1e6*(cpuOf(b, daemon)-before)/float64(b.N*len(view)), "daemon-µs/file")
 			})
 		}
 	}
@@ -122,7 +107,8 @@ func BenchmarkCachePolicies(b *testing.B) {
 			return seconds(func() { readRaw(b, view) })
 		}
 		epoch()
-		return epoch, func() int64 { return counter(b, env, mnt, "produce", "fetched") }
+		daemon := attach(b, mnt)
+		return epoch, func() int64 { return counter(b, daemon, "produce", "fetched") }
 	}
 	for _, policy := range []string{"liquid", "minio"} {
 		b.Run(policy, func(b *testing.B) {
@@ -136,15 +122,10 @@ func BenchmarkCachePolicies(b *testing.B) {
 }
 
 // counter is one of pipefs stats.
-func counter(b *testing.B, env []string, mnt, group, name string) int64 {
+func counter(b *testing.B, m *mounted.Mount, group, name string) int64 {
 	b.Helper()
-	var stats struct {
-		Counters []struct {
-			Group, Name string
-			Value       int64
-		}
-	}
-	if err := json.Unmarshal([]byte(testmount.Command(b, env, "stats", "--json", mnt)), &stats); err != nil {
+	stats, err := m.Stats(b.Context())
+	if err != nil {
 		b.Fatal(err)
 	}
 	for _, c := range stats.Counters {

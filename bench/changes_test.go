@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -81,7 +82,7 @@ func BenchmarkNotice(b *testing.B) {
 				}
 				took = append(took, time.Since(start).Seconds())
 			}
-			b.ReportMetric(1000*median(took), "ms-median")
+			b.ReportMetric(1000*stats.Median(took), "ms-median")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

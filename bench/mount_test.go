@@ -5,15 +5,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/mounted"
+	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -41,25 +43,32 @@ const readers = 2
 // bytes to the end, close. It returns the bytes read.
 func readAll(b *testing.B, names []string, block int) (bytes int64) {
 	b.Helper()
-	sums := make([]int64, readers)
-	errs := make([]error, readers)
-	var all sync.WaitGroup
+	return readBy(b, names, block, readFile)
+}
+
+// readBy reads every file, each thread its share of them.
+func readBy(b *testing.B, names []string, block int, read func(name string, buf []byte) (int64, error)) (bytes int64) {
+	b.Helper()
+	var sums [readers]int64
+	var all errgroup.Group
 	for r := range readers {
-		all.Go(func() {
+		all.Go(func() error {
 			buf := make([]byte, block)
-			for i := r; i < len(names) && errs[r] == nil; i += readers {
-				var n int64
-				n, errs[r] = readFile(names[i], buf)
+			for i := r; i < len(names); i += readers {
+				n, err := read(names[i], buf)
+				if err != nil {
+					return err
+				}
 				sums[r] += n
 			}
+			return nil
 		})
 	}
-	all.Wait()
-	for r := range readers {
-		if errs[r] != nil {
-			b.Fatal(errs[r])
-		}
-		bytes += sums[r]
+	if err := all.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	for _, n := range sums {
+		bytes += n
 	}
 	return bytes
 }
@@ -92,16 +101,8 @@ func readFile(name string, buf []byte) (n int64, err error) {
 func evict(b *testing.B, names []string) {
 	b.Helper()
 	unix.Sync()
-	for _, name := range names {
-		f, err := os.Open(name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		err = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
-		f.Close()
-		if err != nil {
-			b.Fatal(err)
-		}
+	if err := loader.Drop(names); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -125,54 +126,30 @@ func compare(b *testing.B, unit string, amount float64, control, pipefs pass) {
 		c, p := control(), pipefs()
 		before, after, ratios = append(before, c), append(after, p), append(ratios, c/p)
 	}
-	b.ReportMetric(amount/median(before), unit+"/s-control")
-	b.ReportMetric(amount/median(after), unit+"/s-pipefs")
-	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(amount/stats.Median(before), unit+"/s-control")
+	b.ReportMetric(amount/stats.Median(after), unit+"/s-pipefs")
+	b.ReportMetric(stats.Median(ratios), "ratio")
 }
 
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
-}
-
-// cpuSeconds is the time that a process has used so far.
-func cpuSeconds(b *testing.B, pid int) float64 {
+// attach finds the daemon of a mount.
+func attach(b *testing.B, mnt string) *mounted.Mount {
 	b.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	m, err := mounted.Attach(b.Context(), testmount.Binary(b), mnt)
 	if err != nil {
 		b.Fatal(err)
 	}
-	// the fields after the command's name, which may hold anything
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(rest)
-	user, _ := strconv.ParseFloat(fields[11], 64)
-	system, _ := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / 100 // USER_HZ
+	b.Cleanup(func() { _ = m.Close() })
+	return m
 }
 
-// ownCPU is the time that this process has used so far, in seconds.
-func ownCPU(b *testing.B) float64 {
+// cpuOf is the seconds of the processor that a daemon has used.
+func cpuOf(b *testing.B, m *mounted.Mount) float64 {
 	b.Helper()
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
-}
-
-// daemon finds the process that serves a mount.
-func daemon(b *testing.B, env []string, mnt string) int {
-	b.Helper()
-	out := testmount.Command(b, env, "stats", "--json", mnt)
-	_, rest, ok := strings.Cut(out, `"pid":`)
-	if !ok {
-		b.Fatalf("no pid in %s", out)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(rest[:strings.IndexAny(rest, ",}")]))
+	seconds, err := m.CPU()
 	if err != nil {
 		b.Fatal(err)
 	}
-	return pid
+	return seconds
 }
 
 // residentBytes is the memory of a process that is in RAM.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -27,11 +28,12 @@ func BenchmarkKeptJPEG(b *testing.B) {
 				}
 				bytes := readAll(b, plain, 64<<10)
 				readAll(b, view, 64<<10)
-				before := cpuSeconds(b, daemon(b, env, mnt))
+				daemon := attach(b, mnt)
+				before := cpuOf(b, daemon)
 				compare(b, "files", float64(len(view)),
 					func() float64 { return seconds(func() { readAll(b, plain, 64<<10) }) },
 					func() float64 { return seconds(func() { readAll(b, view, 64<<10) }) })
-				b.ReportMetric(1e6*(cpuSeconds(b, daemon(b, env, mnt))-before)/float64(b.N*len(view)), "daemon-µs/file")
+				b.ReportMetric(1e6*(cpuOf(b, daemon)-before)/float64(b.N*len(view)), "daemon-µs/file")
 				b.ReportMetric(float64(bytes)/float64(len(plain)), "bytes/file")
 			})
 		}
@@ -64,10 +66,10 @@ func firstPass(b *testing.B, env []string, what, view string, block int) (took, 
 	mnt, unmount := testmount.MountOnce(b, env, what, "--no-background")
 	defer unmount()
 	names := files(b, filepath.Join(mnt, view))
-	pid := daemon(b, env, mnt)
-	before := cpuSeconds(b, pid)
+	daemon := attach(b, mnt)
+	before := cpuOf(b, daemon)
 	took = seconds(func() { readAll(b, names, block) })
-	return took, cpuSeconds(b, pid) - before
+	return took, cpuOf(b, daemon) - before
 }
 
 // BenchmarkFirstPassScan5 reads scan5/ from a packed store through a mount that
@@ -82,9 +84,9 @@ func BenchmarkFirstPassScan5(b *testing.B) {
 	testmount.Command(b, env, "export", store, "scan5", same)
 	cpu := func(what, view string) pass {
 		return func() float64 {
-			before := ownCPU(b)
+			before := loader.OwnCPU()
 			_, daemon := firstPass(b, env, what, view, 64<<10)
-			return ownCPU(b) - before + daemon
+			return loader.OwnCPU() - before + daemon
 		}
 	}
 	plain := files(b, same)

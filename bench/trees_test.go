@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -34,7 +35,7 @@ func BenchmarkMountAndList(b *testing.B) {
 	}
 	env := testmount.Home(b)
 	empty, unmount := testmount.MountOnce(b, env, dataset, "--no-background")
-	floor := residentBytes(b, daemon(b, env, empty))
+	floor := residentBytes(b, attach(b, empty).PID)
 	unmount()
 	var memory []float64
 	compare(b, "files", classes*perClass,
@@ -48,12 +49,12 @@ func BenchmarkMountAndList(b *testing.B) {
 					b.Fatalf("listed %d files", n)
 				}
 			})
-			memory = append(memory, residentBytes(b, daemon(b, env, mnt))-floor)
+			memory = append(memory, residentBytes(b, attach(b, mnt).PID)-floor)
 			unmount()
 			b.ReportMetric(took, "s-to-mount-and-list")
 			return took
 		})
-	b.ReportMetric(median(memory)/(classes*perClass), "daemon-bytes/file")
+	b.ReportMetric(stats.Median(memory)/(classes*perClass), "daemon-bytes/file")
 }
 
 // BenchmarkStatEvery asks for the size of each of 128,000 small pictures in original/,
