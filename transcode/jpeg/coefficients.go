@@ -111,31 +111,7 @@ func (c *Coefficients) alloc(zero bool) {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// Decode reads the coefficients of a whole file: baseline, extended sequential
-// or progressive, Huffman-coded, 8 bits, 1 to 4 components. Anything else is
-// unsupported.
-//
-// A file must be complete: where entropy-coded data, a scan of a component, or
-// EOI is missing the error is of the kind transcode.ErrTruncated. Bits that
-// cannot be decoded, and RST markers that are missing or out of order, are
-// ErrBad. Bytes that belong to nothing are skipped, as libjpeg does with a
-// warning; Skipped counts them.
-//
-// The result shares the memory of src for its segments.
-func Decode(src []byte, lim Limits) (*Coefficients, error) {
-	d := decoders.Get().(*decoder)
-	c := new(Coefficients)
-	err := d.decode(src, lim, c)
-	if cap(d.bits) <= maxKept {
-		decoders.Put(d)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// check reports what is wrong with c where it does not come from Decode.
+// check reports what is wrong with c where it does not come from a decoder.
 func (c *Coefficients) check() error {
 	n := len(c.Components)
 	if n < 1 || n > maxComponents {

@@ -56,21 +56,39 @@ func TestTruncated(t *testing.T) {
 		}
 		for n := 0; n < len(src); n += step {
 			cut := src[:n:n]
-			for what, err := range map[string]error{
-				"Progressive": second(Progressive(cut, Limits{})),
-				"SplitScans":  second(SplitScans(cut, Limits{})),
-			} {
-				if !errors.Is(err, transcode.ErrTruncated) {
-					t.Errorf("%s: %s of the first %d of %d bytes: %v", name, what, n, len(src), err)
-				}
+			if _, err := Progressive(cut, Limits{}); !errors.Is(err, transcode.ErrTruncated) {
+				t.Errorf("%s: the first %d of %d bytes: %v", name, n, len(src), err)
 			}
 			// With EOI, the structure is whole again, but not the picture.
-			if _, err := Progressive(append(cut, EOI[:]...), Limits{}); err == nil && !endsScan(src, n) {
+			if _, err := Progressive(append(cut, EOI[:]...), Limits{}); err == nil && !endsScan(t, src, n) {
 				t.Errorf("%s: first %d of %d bytes and EOI are accepted", name, n, len(src))
 			}
 			checkKind(t, second(ParseHeader(cut, Limits{})))
 		}
 	}
+}
+
+// scanEnds returns the offset after the entropy-coded data of each scan of a good file.
+func scanEnds(t testing.TB, src []byte) (ends []int) {
+	t.Helper()
+	var w walker
+	err := w.start(src, Limits{})
+	for err == nil {
+		var marker byte
+		var at int
+		if marker, at, err = w.next(); err != nil || marker == mEOI {
+			break
+		}
+		_, err = w.payload(at)
+		if err == nil && marker == mSOS {
+			w.pos = entropyEnd(src, w.pos)
+			ends = append(ends, w.pos)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ends
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -79,12 +97,12 @@ func eoiEnd(src []byte) int { return bytes.LastIndex(src, EOI[:]) + 2 }
 
 // endsScan reports whether the first n bytes are a progressive file with some
 // scans less, which is a valid file. A last FF is a fill byte before EOI.
-func endsScan(src []byte, n int) bool {
+func endsScan(t *testing.T, src []byte, n int) bool {
 	h, err := ParseHeader(src, Limits{})
 	if err != nil {
 		return false
 	}
-	ends, _ := SplitScans(src, Limits{})
+	ends := scanEnds(t, src)
 	for i, end := range ends {
 		last := i == len(ends)-1
 		next := len(src)
@@ -119,7 +137,6 @@ func TestDamaged(t *testing.T) {
 				damaged[i] = b
 				s, err := Progressive(damaged, Limits{})
 				checkKind(t, err)
-				checkKind(t, second(SplitScans(damaged, Limits{})))
 				checkKind(t, second(ParseHeader(damaged, Limits{})))
 				if err != nil {
 					continue
@@ -269,10 +286,6 @@ func TestLimits(t *testing.T) {
 		if test.ok && err != nil || !test.ok && !errors.Is(err, transcode.ErrUnsupported) {
 			t.Errorf("%+v: %v", test.lim, err)
 		}
-		_, err = SplitScans(src, test.lim)
-		if test.lim.MaxPixels == 0 && (test.ok && err != nil || !test.ok && !errors.Is(err, transcode.ErrUnsupported)) {
-			t.Errorf("SplitScans, %+v: %v", test.lim, err)
-		}
 	}
 }
 
@@ -281,10 +294,7 @@ func TestLimits(t *testing.T) {
 func TestManyScans(t *testing.T) {
 	flat := append([]byte("P5\n4000 4000\n255\n"), make([]byte, 4000*4000)...)
 	src, _ := tool(t, flat, "cjpeg", "-progressive")
-	ends, err := SplitScans(src, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := scanEnds(t, src)
 	// Scan 2 is cheap to say and has to visit all blocks.
 	var b bytes.Buffer
 	b.Write(src[:ends[0]])
@@ -293,7 +303,7 @@ func TestManyScans(t *testing.T) {
 	}
 	b.Write(EOI[:])
 	start := time.Now()
-	_, err = Progressive(b.Bytes(), Limits{})
+	_, err := Progressive(b.Bytes(), Limits{})
 	checkKind(t, err)
 	if err == nil {
 		t.Error("accepted")
@@ -314,7 +324,7 @@ func TestHugeCoefficients(t *testing.T) {
 		{0, 1, 4095, true}, {0, 1, -4095, true}, {0, 1, 4096, false}, {0, 63, -32768, false},
 		{1, 1, 2047, true}, {1, 1, 2048, false}, {2, 5, -2048, false}, {2, 5, -2047, true},
 	} {
-		c, err := Decode(synthetic(t, 16, 16, "-sample 1x1"), Limits{})
+		c, err := coefficientsOf(synthetic(t, 16, 16, "-sample 1x1"), Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +339,7 @@ func TestHugeCoefficients(t *testing.T) {
 				t.Errorf("%+v: %v", test, err)
 				continue
 			}
-			again, err := Decode(s.Data, Limits{})
+			again, err := coefficientsOf(s.Data, Limits{})
 			if err != nil || again.Components[test.component].Blocks[2] != p.Blocks[2] {
 				t.Errorf("%+v: not the same after a round trip (%v)", test, err)
 			}
@@ -350,4 +360,13 @@ func TestErrorText(t *testing.T) {
 	if !errors.As(err, &e) || e.Need != 4+int(binary.BigEndian.Uint16([]byte("\x12\x34"))) {
 		t.Errorf("Need: %+v", e)
 	}
+}
+
+// coefficientsOf reads the coefficients of a whole file.
+func coefficientsOf(src []byte, lim Limits) (*Coefficients, error) {
+	c := new(Coefficients)
+	if err := new(decoder).decode(src, lim, c); err != nil {
+		return nil, err
+	}
+	return c, nil
 }

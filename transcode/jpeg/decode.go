@@ -3,7 +3,6 @@ package jpeg
 import (
 	"bytes"
 	"errors"
-	"sync"
 
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -62,16 +61,21 @@ type scanComponent struct {
 	pred  int32
 }
 
-// maxComponents is how many components Decode supports: no colour model has
+// maxComponents is how many components are supported: no colour model has
 // more.
 const maxComponents = 4
 
 // maxMCU is the largest number of blocks in an MCU: T.81 B.2.3.
 const maxMCU = 10
 
-var decoders = sync.Pool{New: func() any { return new(decoder) }}
-
-// decode reads src into c, whose blocks are used again where they suffice.
+// decode reads the coefficients of a whole file: baseline, extended sequential or
+// progressive, Huffman-coded, 8 bits, 1 to 4 components. Anything else is unsupported. The
+// blocks of c are used again where they suffice; its segments share the memory of src.
+//
+// A file must be complete: where entropy-coded data, a scan of a component, or EOI is missing
+// the error is of the kind transcode.ErrTruncated. Bits that cannot be decoded, and RST
+// markers that are missing or out of order, are ErrBad. Bytes that belong to nothing are
+// skipped, as libjpeg does with a warning; Skipped counts them.
 func (d *decoder) decode(src []byte, lim Limits, c *Coefficients) error {
 	components := c.Components
 	*c = Coefficients{Components: components[:0]}

@@ -50,11 +50,11 @@ func TestDecode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := Decode(src, Limits{})
+		a, err := coefficientsOf(src, Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Decode(want.Data, Limits{})
+		b, err := coefficientsOf(want.Data, Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

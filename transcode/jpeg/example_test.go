@@ -60,17 +60,3 @@ func ExampleError() {
 	fmt.Println(errors.Is(err, transcode.ErrTruncated))
 	// Output: true
 }
-
-// The scans of a file that is progressive already.
-func ExampleSplitScans() {
-	src, err := os.ReadFile("../../testdata/pictures/progressive.jpg")
-	if err != nil {
-		log.Fatal(err)
-	}
-	ends, err := jpeg.SplitScans(src, jpeg.Limits{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(len(ends), "scans, the last one ends at", ends[len(ends)-1], "of", len(src))
-	// Output: 10 scans, the last one ends at 1201 of 1203
-}

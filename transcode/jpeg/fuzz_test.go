@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // fuzzLimits keep the memory of a fuzzing worker small.
@@ -72,46 +71,11 @@ func FuzzProgressive(f *testing.F) {
 		if again.Skipped != 0 {
 			t.Errorf("%d bytes of the result belong to nothing", again.Skipped)
 		}
-		ends, err := SplitScans(s.Data, fuzzLimits)
-		if err != nil || len(ends) != len(s.Ends) || int(s.Levels[9]) != len(s.Ends) {
-			t.Fatalf("SplitScans: %v, %v; want %v", ends, err, s.Ends)
-		}
-		for i := range ends {
-			if ends[i] != s.Ends[i] {
-				t.Fatalf("SplitScans: %v; want %v", ends, s.Ends)
-			}
-		}
 		// The header must not change in what decides about pixels.
 		a, err1 := ParseHeader(src, fuzzLimits)
 		b, err2 := ParseHeader(s.Data, fuzzLimits)
 		if err1 != nil || err2 != nil || a.Model != b.Model || a.Width != b.Width || a.Height != b.Height || a.Orientation != b.Orientation {
 			t.Fatalf("header %+v (%v) became %+v (%v)", a, err1, b, err2)
-		}
-	})
-}
-
-func FuzzSplitScans(f *testing.F) {
-	seeds(f)
-	f.Fuzz(func(t *testing.T, src []byte) {
-		ends, err := SplitScans(src, fuzzLimits)
-		checkKind(t, err)
-		if err != nil {
-			if s, err2 := Progressive(src, fuzzLimits); err2 == nil && !errors.Is(err, transcode.ErrUnsupported) {
-				t.Fatalf("%v, but Progressive makes %d scans of it", err, len(s.Ends))
-			}
-			return
-		}
-		last := 0
-		for _, end := range ends {
-			if end <= last || end+2 > len(src) || src[end] != 0xFF {
-				t.Fatalf("ends %v of %d bytes", ends, len(src))
-			}
-			last = end
-			// Every cut must split into the same scans.
-			cut, err := SplitScans(append(bytes.Clone(src[:end]), EOI[:]...), fuzzLimits)
-			if err != nil || cut[len(cut)-1] != end {
-				t.Fatalf("cut at %d: %v, %v", end, cut, err)
-			}
 		}
 	})
 }
@@ -164,11 +128,11 @@ func FuzzSequential(f *testing.F) {
 		if err != nil {
 			return
 		}
-		a, err := Decode(src, fuzzLimits)
+		a, err := coefficientsOf(src, fuzzLimits)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Decode(out, fuzzLimits)
+		b, err := coefficientsOf(out, fuzzLimits)
 		if err != nil {
 			t.Fatalf("the result cannot be decoded: %v", err)
 		}

@@ -96,7 +96,7 @@ func symbolOf(e uint32) uint32 {
 // TestLongCodes decodes a baseline picture whose codes are all longer than what
 // the decoder looks up at once.
 func TestLongCodes(t *testing.T) {
-	c, err := Decode(synthetic(t, 64, 48, "-grayscale -quality 95"), Limits{})
+	c, err := coefficientsOf(synthetic(t, 64, 48, "-grayscale -quality 95"), Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestLongCodes(t *testing.T) {
 	w.flush(padding)
 	w.bytes(EOI[:]...)
 	src := w.buf[:w.pos]
-	got, err := Decode(src, Limits{})
+	got, err := coefficientsOf(src, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestContradictions(t *testing.T) {
 			c.Segments = append(c.Segments, Segment{Marker: mCOM, Data: make([]byte, 65534)})
 		},
 	} {
-		c, err := Decode(synthetic(t, 16, 16, "-sample 1x1"), Limits{})
+		c, err := coefficientsOf(synthetic(t, 16, 16, "-sample 1x1"), Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -137,10 +137,7 @@ func TestSegments(t *testing.T) {
 func TestBetweenScans(t *testing.T) {
 	for _, options := range []string{"-progressive", "-scans separate", "-progressive -restart 2"} {
 		src := synthetic(t, 40, 30, options)
-		ends, err := SplitScans(src, Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ends := scanEnds(t, src)
 		for _, name := range []string{"comment", "EXIF", "APP15", "fill bytes", "long comment", "RST", "rubbish"} {
 			for _, end := range ends {
 				damaged := append(append(bytes.Clone(src[:end]), parts[name]...), src[end:]...)
@@ -170,7 +167,7 @@ func TestMotionJPEG(t *testing.T) {
 
 // TestTwoComponents uses a picture that only we can make.
 func TestTwoComponents(t *testing.T) {
-	c, err := Decode(synthetic(t, 40, 30, "-sample 2x1"), Limits{})
+	c, err := coefficientsOf(synthetic(t, 40, 30, "-sample 2x1"), Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func FuzzPixels(f *testing.F) {
 			got, err := DecodePixels(src, scale, fuzzLimits)
 			checkKind(t, err)
 			if err != nil {
-				if c, err := Decode(src, fuzzLimits); err == nil {
+				if c, err := coefficientsOf(src, fuzzLimits); err == nil {
 					_, err := c.Pixels(scale)
 					checkKind(t, err)
 					if err == nil {
@@ -27,7 +27,7 @@ func FuzzPixels(f *testing.F) {
 				}
 				return
 			}
-			c, err := Decode(src, fuzzLimits)
+			c, err := coefficientsOf(src, fuzzLimits)
 			if err != nil {
 				continue // it is damaged, and repaired
 			}

@@ -251,8 +251,8 @@ func cutAt(s Scans, level int) []byte {
 // same compares the coefficients of two files.
 func same(t testing.TB, name string, a, b []byte) {
 	t.Helper()
-	ca, errA := Decode(a, Limits{})
-	cb, errB := Decode(b, Limits{})
+	ca, errA := coefficientsOf(a, Limits{})
+	cb, errB := coefficientsOf(b, Limits{})
 	if errA != nil || errB != nil {
 		t.Fatal(name, errA, errB)
 	}

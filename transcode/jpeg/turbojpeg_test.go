@@ -143,7 +143,7 @@ func wantPixels(t testing.TB, src []byte, width, height, channels, scale int) *I
 // and those of its coefficients with those.
 func checkPixels(t testing.TB, src []byte) {
 	t.Helper()
-	c, err := Decode(src, Limits{})
+	c, err := coefficientsOf(src, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func TestTargets(t *testing.T) {
 		}
 		for name, target := range map[string]Target{
 			"planar": Planar(make([]byte, len(px.Pix)), width, height, 1),
-			"BMP":    BottomUpBGR(make([]byte, stride*height), height, stride),
+			"BMP":    {Pix: make([]byte, stride*height), Base: (height-1)*stride + 2, Row: -stride, Pixel: 3, Channel: -1},
 		} {
 			if err := s.Decode(target); err != nil {
 				t.Fatal(err)

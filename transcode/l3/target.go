@@ -16,8 +16,3 @@ func Interleaved(pix []byte, width, channels, size int) Target {
 func Planar(pix []byte, width, height, size int) Target {
 	return layout.Planar(pix, width, height, size)
 }
-
-// BottomUpBGR is the pixel array of a 24-bit BMP whose rows take stride bytes.
-func BottomUpBGR(pix []byte, height, stride int) Target {
-	return layout.BottomUpBGR(pix, height, stride)
-}

@@ -15,34 +15,12 @@ type block [4]Vec
 func transforms() {
 	t, z := makeTables(), makeZigzag()
 
-	Kernel("idct8AVX2", "func(dst *byte, stride int, in *[64]int16)", "is IDCT8.")
-	dst, stride := Arg("dst"), Arg("stride")
-	p := loadBlock(Mem{Base: Arg("in")})
-	sum := Or(Or(p[1], p[2]), p[3])
-	row1 := YMM()
-	VPSRLDQ(U8(8), p[0], row1)
-	VPOR(row1, sum, sum)
-	VPTEST(sum, sum)
-	p[0] = wrap(p[0])
-	t.idct8(dst, stride, p)
-
 	Kernel("block8AVX2", "func(dst *byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uint16)", "is Block8.")
-	dst, stride = Arg("dst"), Arg("stride")
-	p = z.gather()
+	dst, stride := Arg("dst"), Arg("stride")
+	p := z.gather()
 	testOutside(0)
 	p[0] = wrap(p[0])
 	t.idct8(dst, stride, p)
-
-	Kernel("idct4AVX2", "func(dst *byte, stride int, in *[64]int16)", "is IDCT4.")
-	dst, stride = Arg("dst"), Arg("stride")
-	p = loadBlock(Mem{Base: Arg("in")})
-	row5 := YMM()
-	VPSRLDQ(U8(8), p[2], row5)
-	VPSRLDQ(U8(8), p[0], row1)
-	sum = Or(Or(p[1], p[3]), Or(row1, row5))
-	VPTEST(sum, sum)
-	p[0] = wrap(p[0])
-	t.idct4(dst, stride, p)
 
 	Kernel("block4AVX2", "func(dst *byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uint16)", "is Block4.")
 	dst, stride = Arg("dst"), Arg("stride")
@@ -51,22 +29,9 @@ func transforms() {
 	p[0] = wrap(p[0])
 	t.idct4(dst, stride, p)
 
-	Kernel("idct2AVX2", "func(dst *byte, stride int, in *[64]int16)", "is IDCT2.")
-	dst, stride = Arg("dst"), Arg("stride")
-	t.idct2(dst, stride, loadBlock(Mem{Base: Arg("in")}))
-
 	Kernel("block2AVX2", "func(dst *byte, stride int, b *[64]int16, quant *[64]uint16)", "is Block2.")
 	dst, stride = Arg("dst"), Arg("stride")
 	t.idct2(dst, stride, z.gather())
-
-	Kernel("dequantiseAVX2", "func(out *[64]int16, b *[64]int16, quant *[64]uint16)", "is Dequantise.")
-	out := Mem{Base: Arg("out")}
-	for i, p := range z.gather() {
-		VPERMQ(U8(0xd8), p, p)
-		VMOVDQU(p, out.Offset(32*i))
-	}
-	VZEROUPPER()
-	RET()
 }
 
 // wrap keeps only 14 bits of rows 0 and 1, with sign, where the comparison before
@@ -83,15 +48,6 @@ func wrap(rows Vec) Vec {
 	VPSLLW(count, rows, v)
 	VPSRAW(count, v, v)
 	return v
-}
-
-// loadBlock reads a block in natural order.
-func loadBlock(in Mem) (p block) {
-	for i := range p {
-		p[i] = YMM()
-		VPERMQ(U8(0xd8), in.Offset(32*i), p[i])
-	}
-	return p
 }
 
 // idct8 transforms a block, writes the samples and returns from the function.

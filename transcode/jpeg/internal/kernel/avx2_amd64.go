@@ -4,40 +4,20 @@
 
 package kernel
 
-// idct8AVX2 is IDCT8.
-//
-//go:noescape
-func idct8AVX2(dst *byte, stride int, in *[64]int16)
-
 // block8AVX2 is Block8.
 //
 //go:noescape
 func block8AVX2(dst *byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uint16)
-
-// idct4AVX2 is IDCT4.
-//
-//go:noescape
-func idct4AVX2(dst *byte, stride int, in *[64]int16)
 
 // block4AVX2 is Block4.
 //
 //go:noescape
 func block4AVX2(dst *byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uint16)
 
-// idct2AVX2 is IDCT2.
-//
-//go:noescape
-func idct2AVX2(dst *byte, stride int, in *[64]int16)
-
 // block2AVX2 is Block2.
 //
 //go:noescape
 func block2AVX2(dst *byte, stride int, b *[64]int16, quant *[64]uint16)
-
-// dequantiseAVX2 is Dequantise.
-//
-//go:noescape
-func dequantiseAVX2(out *[64]int16, b *[64]int16, quant *[64]uint16)
 
 // upsampleH2V1AVX2 doubles n samples, at least 32, which have neighbours on both sides.
 //

@@ -31,33 +31,26 @@ func BenchmarkRows(b *testing.B) {
 }
 
 // BenchmarkBlocks measures kernels on blocks like those of a photograph. Bytes are
-// the samples written; for Dequantise, the coefficients.
+// the samples written.
 func BenchmarkBlocks(b *testing.B) {
 	const n = 256
 	p := newPicture(8*n, 8, -1, "11")
 	c := &p.parts[0]
 	fillings[0].fill(rand.New(rand.NewPCG(3, 4)), c)
-	natural := make([][64]int16, n)
 	bitmaps := make([]uint64, n)
-	for i := range natural {
+	for i := range bitmaps {
 		bitmaps[i] = nonzero(&c.blocks[i])
-		Dequantise(&natural[i], &c.blocks[i], bitmaps[i], &c.quant)
 	}
 	const stride = 8*n + 64 // rows in different sets of the cache
 	dst := make([]byte, 8*stride)
-	var out [64]int16
 	for _, k := range []struct {
 		name string
 		size int
 		run  func(i int)
 	}{
-		{"IDCT8", 64, func(i int) { IDCT8(dst[8*i:], stride, &natural[i]) }},
 		{"Block8", 64, func(i int) { Block8(dst[8*i:], stride, &c.blocks[i], bitmaps[i], &c.quant) }},
-		{"IDCT4", 16, func(i int) { IDCT4(dst[8*i:], stride, &natural[i]) }},
 		{"Block4", 16, func(i int) { Block4(dst[8*i:], stride, &c.blocks[i], bitmaps[i], &c.quant) }},
-		{"IDCT2", 4, func(i int) { IDCT2(dst[8*i:], stride, &natural[i]) }},
 		{"Block2", 4, func(i int) { Block2(dst[8*i:], stride, &c.blocks[i], bitmaps[i], &c.quant) }},
-		{"Dequantise", 128, func(i int) { Dequantise(&out, &c.blocks[i], bitmaps[i], &c.quant) }},
 	} {
 		for _, form := range forms {
 			b.Run(k.name+"/"+form.name, func(b *testing.B) {

@@ -19,6 +19,8 @@ const (
 	columns4 = ^uint64(row0 | row4)
 )
 
+// dequantiseGo multiplies the coefficients b by the table quant, both in zigzag order, and
+// writes all of out in natural order.
 func dequantiseGo(out *[64]int16, b *[64]int16, nonzero uint64, quant *[64]uint16) {
 	*out = [64]int16{}
 	out[0] = b[0] * int16(quant[0])
@@ -26,20 +28,4 @@ func dequantiseGo(out *[64]int16, b *[64]int16, nonzero uint64, quant *[64]uint1
 		k := bits.TrailingZeros64(n) & 63
 		out[natural[k]&63] = b[k] * int16(quant[k])
 	}
-}
-
-// rowsZero reports whether all rows of in that have a bit set are zero.
-func rowsZero(in *[64]int16, rows uint) bool {
-	var sum int16
-	for r := range 8 {
-		if rows>>r&1 != 0 {
-			for _, v := range in[8*r : 8*r+8] {
-				sum |= v
-			}
-			if sum != 0 {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -47,7 +47,7 @@ func butterflies(i0, i1, i2, i3, i4, i5, i6, i7 int32) (o0, o1, o2, o3, o4, o5, 
 	return a0 + b3, a1 + b2, a2 + b1, a3 + b0, a3 - b0, a2 - b1, a1 - b2, a0 - b3
 }
 
-// idct8Go is the portable IDCT8. rows says that nothing but row 0 counted before
+// idct8Go transforms dequantised coefficients in natural order. rows says that nothing but row 0 counted before
 // it was dequantised: then all columns are constant, and wrap around at 16 bits
 // instead of saturating.
 func idct8Go(dst []byte, stride int, in *[64]int16, rows bool) {

@@ -1,7 +1,7 @@
 package kernel
 
 // The transforms to fewer samples leave out the higher frequencies. They have
-// constants of their own, named as those of IDCT8.
+// constants of their own, named as those of idct.go.
 const (
 	f0211 = 1730  // 0.211164243
 	f0509 = 4176  // 0.509795579
@@ -26,7 +26,7 @@ func butterflies4(i0, i1, i2, i3, i5, i6, i7 int32) (o0, o1, o2, o3 int32) {
 	return a0 + b0, a1 + b1, a1 - b1, a0 - b0
 }
 
-// idct4Go is the portable IDCT4; rows is as for idct8Go.
+// idct4Go is idct8Go for 4×4 samples.
 func idct4Go(dst []byte, stride int, in *[64]int16, rows bool) {
 	var ws [32]int32
 	for c := range 8 {
@@ -64,7 +64,7 @@ func odd2(i1, i3, i5, i7 int32) int32 {
 	return i1*f3624 - i3*f1272 + i5*f0850 - i7*f0720
 }
 
-// idct2Go is the portable IDCT2. Column 0 does not saturate between the passes.
+// idct2Go is idct8Go for 2×2 samples. Column 0 does not saturate between the passes.
 func idct2Go(dst []byte, stride int, in *[64]int16) {
 	const shift1 = constBits - passBits + 2
 	const half = 1 << (shift1 - 1)

@@ -17,42 +17,6 @@ func checkBlock(dst []byte, stride, size int) {
 	check(uint(stride) <= uint(len(dst)) && len(dst) >= (size-1)*stride+size)
 }
 
-// IDCT8 writes the 8×8 samples of a block: in has its dequantised coefficients in
-// natural order. dst begins with the top left sample, rows are stride apart;
-// len(dst) must be at least 7*stride+8.
-//
-// libjpeg-turbo looks at coefficients before it dequantises them to choose
-// between two computations, which differ where a value of row 0 is beyond 13 bits.
-// From dequantised ones the choice cannot always be told: see Block8.
-func IDCT8(dst []byte, stride int, in *[64]int16) {
-	checkBlock(dst, stride, 8)
-	if accelerated {
-		idct8AVX2(&dst[0], stride, in)
-		return
-	}
-	idct8Go(dst, stride, in, rowsZero(in, 0b11111110))
-}
-
-// IDCT4 is IDCT8 for 4×4 samples; len(dst) must be at least 3*stride+4.
-func IDCT4(dst []byte, stride int, in *[64]int16) {
-	checkBlock(dst, stride, 4)
-	if accelerated {
-		idct4AVX2(&dst[0], stride, in)
-		return
-	}
-	idct4Go(dst, stride, in, rowsZero(in, 0b11101110))
-}
-
-// IDCT2 is IDCT8 for 2×2 samples; len(dst) must be at least stride+2.
-func IDCT2(dst []byte, stride int, in *[64]int16) {
-	checkBlock(dst, stride, 2)
-	if accelerated {
-		idct2AVX2(&dst[0], stride, in)
-		return
-	}
-	idct2Go(dst, stride, in)
-}
-
 // IDCT1 returns the one sample of a block at an eighth of its size.
 func IDCT1(in *[64]int16) byte {
 	// Here libjpeg-turbo does not clamp but has a table of 1024 entries.
@@ -60,9 +24,14 @@ func IDCT1(in *[64]int16) byte {
 	return clamp(v + 128)
 }
 
-// Block8 is Dequantise and IDCT8 in one, and fast where there is nothing but a DC
-// coefficient. It gives libjpeg-turbo's samples even
-// where a coefficient that is not zero becomes zero in Dequantise.
+// Block8 writes the 8×8 samples of a block: it multiplies the coefficients b by the table
+// quant, both in zigzag order, and transforms them. dst begins with the top left sample,
+// rows are stride apart; len(dst) must be at least 7*stride+8. nonzero must have bit k set
+// for each AC coefficient k that is not zero, and for no other; bit 0 is ignored.
+//
+// libjpeg-turbo looks at coefficients before it multiplies them to choose between two
+// computations, which differ where a value of row 0 is beyond 13 bits. So does this: it
+// gives libjpeg-turbo's samples even where a coefficient that is not zero becomes zero.
 func Block8(dst []byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uint16) {
 	checkBlock(dst, stride, 8)
 	if nonzero == 0 {
@@ -78,7 +47,7 @@ func Block8(dst []byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uin
 	idct8Go(dst, stride, &in, nonzero&columns8 == 0)
 }
 
-// Block4 is Dequantise and IDCT4 in one, as Block8.
+// Block4 is Block8 for 4×4 samples; len(dst) must be at least 3*stride+4.
 func Block4(dst []byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uint16) {
 	checkBlock(dst, stride, 4)
 	if accelerated {
@@ -90,7 +59,7 @@ func Block4(dst []byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uin
 	idct4Go(dst, stride, &in, nonzero&columns4 == 0)
 }
 
-// Block2 is Dequantise and IDCT2 in one.
+// Block2 is Block8 for 2×2 samples; len(dst) must be at least stride+2.
 func Block2(dst []byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uint16) {
 	checkBlock(dst, stride, 2)
 	if accelerated {
@@ -100,17 +69,6 @@ func Block2(dst []byte, stride int, b *[64]int16, nonzero uint64, quant *[64]uin
 	var in [64]int16
 	dequantiseGo(&in, b, nonzero, quant)
 	idct2Go(dst, stride, &in)
-}
-
-// Dequantise multiplies the coefficients b by the table quant, both in zigzag
-// order, and writes all of out in natural order. nonzero must have bit k set for
-// each AC coefficient k that is not zero, and for no other; bit 0 is ignored.
-func Dequantise(out *[64]int16, b *[64]int16, nonzero uint64, quant *[64]uint16) {
-	if accelerated {
-		dequantiseAVX2(out, b, quant)
-		return
-	}
-	dequantiseGo(out, b, nonzero, quant)
 }
 
 // UpsampleH2V1 doubles a row. len(src) must be at least 1 and len(dst) at least

@@ -173,7 +173,7 @@ func (p *plane) row(y int) []byte {
 
 // decode makes samples of all components, size×size of each block, with the
 // kernels.
-func (p *picture) decode(size int, fused bool) []plane {
+func (p *picture) decode(size int) []plane {
 	var planes []plane
 	maxH, maxV := p.factors()
 	for i := range p.parts {
@@ -185,23 +185,15 @@ func (p *picture) decode(size int, fused bool) []plane {
 		for j := range c.blocks {
 			b := &c.blocks[j]
 			dst := d.pix[j/c.wide*size*d.stride+j%c.wide*size:]
-			var in [64]int16
-			Dequantise(&in, b, nonzero(b), &c.quant)
-			switch {
-			case size == 8 && fused:
+			switch size {
+			case 8:
 				Block8(dst, d.stride, b, nonzero(b), &c.quant)
-			case size == 8:
-				IDCT8(dst, d.stride, &in)
-			case size == 4 && fused:
+			case 4:
 				Block4(dst, d.stride, b, nonzero(b), &c.quant)
-			case size == 4:
-				IDCT4(dst, d.stride, &in)
-			case size == 2 && fused:
+			case 2:
 				Block2(dst, d.stride, b, nonzero(b), &c.quant)
-			case size == 2:
-				IDCT2(dst, d.stride, &in)
 			default:
-				dst[0] = IDCT1(&in)
+				dst[0] = IDCT1(&[64]int16{b[0] * int16(c.quant[0])})
 			}
 		}
 		planes = append(planes, d)

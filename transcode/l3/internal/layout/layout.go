@@ -27,11 +27,6 @@ func Planar(pix []byte, width, height, size int) Target {
 	return Target{Pix: pix, Row: width * size, Pixel: size, Channel: width * height * size}
 }
 
-// BottomUpBGR is the pixel array of a 24-bit BMP whose rows take stride bytes.
-func BottomUpBGR(pix []byte, height, stride int) Target {
-	return Target{Pix: pix, Base: (height-1)*stride + 2, Row: -stride, Pixel: 3, Channel: -1}
-}
-
 // Check returns an error unless all samples of a picture lie within Pix.
 func (t *Target) Check(width, height, channels, size int) error {
 	low, high := t.Base, t.Base+size

@@ -21,7 +21,9 @@ func BenchmarkDecode(b *testing.B) {
 		target func(p *encodeCase) layout.Target
 	}{
 		{"rgb", func(p *encodeCase) layout.Target { return layout.Interleaved(pix, p.width, 3, 1) }},
-		{"bgr", func(p *encodeCase) layout.Target { return layout.BottomUpBGR(pix, p.height, 3*p.width) }},
+		{"bgr", func(p *encodeCase) layout.Target {
+			return layout.Target{Pix: pix, Base: (p.height-1)*3*p.width + 2, Row: -3 * p.width, Pixel: 3, Channel: -1}
+		}},
 		{"planar", func(p *encodeCase) layout.Target { return layout.Planar(pix, p.width, p.height, 1) }},
 	}
 	for _, mode := range []Mode{Fast, FastMixed, Dense} {

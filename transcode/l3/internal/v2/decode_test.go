@@ -139,7 +139,7 @@ func decodeLayouts(c *decodeCase) map[string]layout.Target {
 		"planes rows": {Row: row, Pixel: size, Channel: c.width * size},
 	}
 	if c.channels == 3 && c.depth == 8 {
-		all["bmp"] = layout.BottomUpBGR(nil, c.height, (row+3)&^3)
+		all["bmp"] = layout.Target{Base: (c.height-1)*((row+3)&^3) + 2, Row: -((row + 3) &^ 3), Pixel: 3, Channel: -1}
 	}
 	return all
 }
