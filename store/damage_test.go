@@ -32,6 +32,7 @@ func small(t *testing.T) (dir string, src *memSource) {
 // Every byte of every pack is flipped in turn. A reader meets an error or the
 // right bytes, never wrong ones; Check notices each.
 func TestFlips(t *testing.T) {
+	t.Parallel()
 	dir, src := small(t)
 	r := random(t)
 	detected, harmless, total := 0, 0, 0
@@ -88,6 +89,7 @@ func checkPack(s *Store, name string) ([]Problem, error) {
 
 // The same where the index has to be made from the damaged packs.
 func TestFlipsWithoutIndex(t *testing.T) {
+	t.Parallel()
 	dir, src := small(t)
 	r := random(t)
 	if err := os.Remove(filepath.Join(dir, currentName)); err != nil {
@@ -116,6 +118,7 @@ func TestFlipsWithoutIndex(t *testing.T) {
 
 // A broken index is noticed, and made again.
 func TestIndexFlips(t *testing.T) {
+	t.Parallel()
 	dir, src := small(t)
 	r := random(t)
 	for round := range 60 {
@@ -148,6 +151,7 @@ func TestIndexFlips(t *testing.T) {
 // A pack that is shorter than it was is an error that names it, whatever its
 // length; likewise one that is missing, and two that were swapped.
 func TestTruncatedMissingSwapped(t *testing.T) {
+	t.Parallel()
 	dir, src := small(t)
 	packs := packFiles(t, dir)
 	count := 0
@@ -198,6 +202,7 @@ func TestTruncatedMissingSwapped(t *testing.T) {
 // An unfinished pack of every length, and with every byte flipped, is taken over
 // up to the damage and completed to the same bytes.
 func TestSalvage(t *testing.T) {
+	t.Parallel()
 	src := newSource()
 	for _, name := range []string{"1.jpg", "2.jpg", "d/3.txt"} {
 		src.put(name, []byte("picture "+name))

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -64,51 +63,98 @@ func eitherVersion(dir string, before, now *memSource) error {
 	return nil
 }
 
-// Every operation in turn fails while a store is brought up to date: what it
-// held stays intact, and the next run completes it.
-func TestEveryOperationFails(t *testing.T) {
-	root := tempDir(t)
-	start := filepath.Join(root, "start")
-	before, now := twoVersions(t, start)
+// eachFault runs change on copies of a directory. Each time another operation fails, and
+// every second time all that follow it fail as well. check gets the copy, and what
+// happened. It returns how often change failed.
+func eachFault(t *testing.T, start string, step int64, change func(dir string, fsys *faultfs.FS) error, check func(dir, what string, fault, err error)) (failed int) {
+	t.Helper()
 	faults := []error{syscall.EIO, syscall.ENOSPC, faultfs.ErrShort}
-	first := int(random(t).Uint64() % 3)
-	failed := 0
-	step := int64(1)
-	if testenv.Race {
-		step = 4 // slow
-	}
+	root, first := tempDir(t), random(t).Int64N(3)
 	for n := int64(1); ; n += step {
 		dir := filepath.Join(root, fmt.Sprint(n))
 		if err := os.CopyFS(dir, os.DirFS(start)); err != nil {
 			t.Fatal(err)
 		}
-		fault := faults[(int(n)+first)%3]
+		fault := faults[(n/step+first)%3]
 		fsys := &faultfs.FS{Base: vfs.OS, Inject: faultfs.Nth(n, fault)}
 		if n/step%2 == 0 { // a disk that is broken or full stays so
 			fsys.Inject = faultfs.From(n, fault)
 		}
-		o := PackOptions{FS: fsys, PackBytes: 8_000, RecordBytes: 4_000, Logger: quiet, Workers: 1}
-		_, err := Pack(context.Background(), dir, now, fakeEncoder{id: "1"}, o)
+		err := change(dir, fsys)
 		if err != nil {
 			failed++
-			if errors.Is(fault, syscall.ENOSPC) && !errors.Is(err, syscall.ENOSPC) {
-				t.Errorf("operation %d, a full disk: %v", n, err)
-			}
 		}
-		if err := eitherVersion(dir, before, now); err != nil {
-			t.Fatalf("operation %d, %v: %v", n, fault, err)
-		}
-		mustPack(t, dir, now, PackOptions{PackBytes: 8_000, RecordBytes: 4_000})
-		checkStore(t, dir, now)
+		check(dir, fmt.Sprintf("operation %d, %v", n, fault), fault, err)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
 		if fsys.Ops() < n {
 			t.Logf("about %d operations, of which %d failing made the run fail", n-1, failed)
-			break
+			return failed
 		}
 	}
-	if failed < 40 {
+}
+
+// eachCrash runs change on a directory. Before each operation that writes check gets what
+// would be left if the power failed then. It returns how often that was, and what is left
+// in the end.
+func eachCrash(t *testing.T, disk string, change func(fsys vfs.FS) error, check func(disk, what string)) (crashes int, end string) {
+	t.Helper()
+	root := tempDir(t)
+	crash, err := faultfs.NewCrashFS(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clone := func() string {
+		dir := filepath.Join(root, "clone")
+		if err := errors.Join(os.RemoveAll(dir), crash.Clone(dir)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	err = change(&faultfs.FS{Base: crash, Inject: func(op faultfs.Op) error {
+		switch op.Kind {
+		case "read", "stat", "open", "list":
+		default:
+			crashes++
+			check(clone(), fmt.Sprintf("crash before %s %s", op.Kind, op.Name))
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d crashes", crashes)
+	return crashes, clone()
+}
+
+// Every operation in turn fails while a store is brought up to date: what it
+// held stays intact, and the next run completes it.
+func TestEveryOperationFails(t *testing.T) {
+	t.Parallel()
+	start := filepath.Join(tempDir(t), "start")
+	before, now := twoVersions(t, start)
+	step := int64(1)
+	if testenv.Race {
+		step = 4 // slow
+	}
+	o := PackOptions{PackBytes: 8_000, RecordBytes: 4_000, Logger: quiet, Workers: 1}
+	failed := eachFault(t, start, step, func(dir string, fsys *faultfs.FS) error {
+		o := o
+		o.FS = fsys
+		_, err := Pack(t.Context(), dir, now, fakeEncoder{id: "1"}, o)
+		return err
+	}, func(dir, what string, fault, err error) {
+		if err != nil && errors.Is(fault, syscall.ENOSPC) && !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := eitherVersion(dir, before, now); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		mustPack(t, dir, now, o)
+		checkStore(t, dir, now)
+	})
+	if failed < 160/int(step) {
 		t.Errorf("only %d faults hit", failed)
 	}
 }
@@ -116,78 +162,50 @@ func TestEveryOperationFails(t *testing.T) {
 // The power fails before every operation in turn: what was not synced is gone,
 // what an earlier run completed is there, and the next run completes the rest.
 func TestEveryOperationCrashes(t *testing.T) {
-	root := tempDir(t)
-	before, now := twoVersions(t, filepath.Join(root, "disk", "store"))
-	crash, err := faultfs.NewCrashFS(filepath.Join(root, "disk"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	clones, busy := 0, false
-	fsys := &faultfs.FS{Base: crash, Inject: func(op faultfs.Op) error {
-		if op.Kind == "read" || op.Kind == "stat" || op.Kind == "open" || op.Kind == "list" || busy {
-			return nil
-		}
-		clones++
-		dir := filepath.Join(root, "clone")
-		if err := errors.Join(os.RemoveAll(dir), crash.Clone(dir)); err != nil {
-			t.Fatal(err)
-		}
-		dir = filepath.Join(dir, "store")
-		if err := eitherVersion(dir, before, now); err != nil {
-			t.Fatalf("crash before %s %s: %v", op.Kind, op.Name, err)
-		}
-		mustPack(t, dir, now, PackOptions{PackBytes: 8_000, RecordBytes: 4_000})
-		checkStore(t, dir, now)
+	t.Parallel()
+	disk := filepath.Join(tempDir(t), "disk")
+	before, now := twoVersions(t, filepath.Join(disk, "store"))
+	o := PackOptions{PackBytes: 8_000, RecordBytes: 4_000, Workers: 1}
+	crashes, end := eachCrash(t, disk, func(fsys vfs.FS) error {
+		o := o
+		o.FS = fsys
+		mustPack(t, filepath.Join(disk, "store"), now, o)
 		return nil
-	}}
-	mustPack(t, filepath.Join(root, "disk", "store"), now, PackOptions{FS: fsys, PackBytes: 8_000, RecordBytes: 4_000, Workers: 1})
-	busy = true
+	}, func(disk, what string) {
+		dir := filepath.Join(disk, "store")
+		if err := eitherVersion(dir, before, now); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		mustPack(t, dir, now, o)
+		checkStore(t, dir, now)
+	})
 	// What a run completed is durable as a whole, index included.
-	dir := filepath.Join(root, "end")
-	if err := crash.Clone(dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "store", currentName)); err != nil {
+	if _, err := os.Stat(filepath.Join(end, "store", currentName)); err != nil {
 		t.Error(err)
 	}
-	checkStore(t, filepath.Join(dir, "store"), now)
-	if clones < 40 {
-		t.Errorf("%d crashes", clones)
+	checkStore(t, filepath.Join(end, "store"), now)
+	if crashes < 40 {
+		t.Errorf("%d crashes", crashes)
 	}
-	t.Logf("%d crashes", clones)
 }
 
 // The same from nothing: a store that was never completed either opens, or says
 // that it is none yet.
 func TestCrashesOfTheFirstRun(t *testing.T) {
-	root := tempDir(t)
-	disk := filepath.Join(root, "disk")
-	if err := os.Mkdir(disk, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	crash, err := faultfs.NewCrashFS(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
+	disk := tempDir(t)
 	src := generate(random(t), 6, 3_000)
-	fsys := &faultfs.FS{Base: crash, Inject: func(op faultfs.Op) error {
-		if op.Kind == "read" || op.Kind == "stat" || op.Kind == "open" || op.Kind == "list" {
-			return nil
-		}
-		dir := filepath.Join(root, "clone")
-		if err := errors.Join(os.RemoveAll(dir), crash.Clone(dir)); err != nil {
-			t.Fatal(err)
-		}
-		dir = filepath.Join(dir, "store")
-		err := eitherVersion(dir, newSource(), src)
-		if err != nil && !errors.Is(err, ErrNotStore) {
-			t.Fatalf("crash before %s %s: %v", op.Kind, op.Name, err)
+	eachCrash(t, disk, func(fsys vfs.FS) error {
+		mustPack(t, filepath.Join(disk, "store"), src, PackOptions{FS: fsys, PackBytes: 4_000, Workers: 1})
+		return nil
+	}, func(disk, what string) {
+		dir := filepath.Join(disk, "store")
+		if err := eitherVersion(dir, newSource(), src); err != nil && !errors.Is(err, ErrNotStore) {
+			t.Fatalf("%s: %v", what, err)
 		}
 		mustPack(t, dir, src, PackOptions{PackBytes: 4_000})
 		checkStore(t, dir, src)
-		return nil
-	}}
-	mustPack(t, filepath.Join(disk, "store"), src, PackOptions{FS: fsys, PackBytes: 4_000, Workers: 1})
+	})
 }
 
 // Readers, too, meet operations that fail.

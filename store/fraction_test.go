@@ -171,6 +171,7 @@ func fractionFiles(t testing.TB, dir string) map[string][]byte {
 }
 
 func TestFraction(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(tempDir(t), "store")
 	fractionStore(t, dir)
 	all := wantedResults(60, 1)
@@ -288,6 +289,7 @@ func TestFractionLeavesOut(t *testing.T) {
 
 // TestFractionInterrupted: what was made before a cancel is there for the next run.
 func TestFractionInterrupted(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t)
 	fractionStore(t, dir)
 	all := wantedResults(60, 1)

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -91,78 +90,35 @@ func (c fractionChange) stays(dir string) error {
 
 // Every operation in turn fails while a fraction is changed.
 func TestEveryOperationOnAFractionFails(t *testing.T) {
-	testenv.Slow(t)
-	faults := []error{syscall.EIO, syscall.ENOSPC, faultfs.ErrShort}
+	t.Parallel()
+	step := int64(1)
+	if testenv.Race || testing.Short() {
+		step = 5 // slow
+	}
 	eachFractionChange(t, func(t *testing.T, c fractionChange, start string) {
-		root := tempDir(t)
-		first, failed := int(random(t).Uint64()%3), 0
-		step := int64(1)
-		if testenv.Race || testing.Short() {
-			step = 5 // slow
-		}
-		for n := int64(1); ; n += step {
-			dir := filepath.Join(root, fmt.Sprint(n))
-			if err := os.CopyFS(dir, os.DirFS(start)); err != nil {
-				t.Fatal(err)
-			}
-			fault := faults[(int(n/step)+first)%3]
-			fsys := &faultfs.FS{Base: vfs.OS, Inject: faultfs.Nth(n, fault)}
-			if n/step%2 == 0 { // a disk that is broken or full stays so
-				fsys.Inject = faultfs.From(n, fault)
-			}
-			if _, _, err := materialize(dir, fsys, c.after, FractionOptions{Share: 0.7, Workers: 1}); err != nil {
-				failed++
-			}
-			c.finishes(t, dir, fmt.Sprintf("operation %d, %v", n, fault))
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
-			if fsys.Ops() < n {
-				break
-			}
-		}
+		failed := eachFault(t, start, step, func(dir string, fsys *faultfs.FS) error {
+			_, _, err := materialize(dir, fsys, c.after, FractionOptions{Share: 0.7, Workers: 1})
+			return err
+		}, func(dir, what string, _, _ error) { c.finishes(t, dir, what) })
 		if failed < 15/int(step) {
 			t.Errorf("only %d faults hit", failed)
 		}
-		t.Logf("%d faults", failed)
 	})
 }
 
 // The power fails before every operation in turn.
 func TestEveryOperationOnAFractionCrashes(t *testing.T) {
-	testenv.Slow(t)
+	t.Parallel()
 	eachFractionChange(t, func(t *testing.T, c fractionChange, start string) {
-		disk := filepath.Dir(start)
-		crash, err := faultfs.NewCrashFS(disk)
-		if err != nil {
-			t.Fatal(err)
-		}
-		clones := 0
-		clone := func() string {
-			clones++
-			dir := filepath.Join(filepath.Dir(disk), "clone")
-			if err := errors.Join(os.RemoveAll(dir), crash.Clone(dir)); err != nil {
-				t.Fatal(err)
-			}
-			return filepath.Join(dir, "store")
-		}
-		fsys := &faultfs.FS{Base: crash, Inject: func(op faultfs.Op) error {
-			switch op.Kind {
-			case "read", "stat", "open", "list":
-			default:
-				c.finishes(t, clone(), fmt.Sprintf("crash before %s %s", op.Kind, op.Name))
-			}
-			return nil
-		}}
-		if _, _, err := materialize(start, fsys, c.after, FractionOptions{Share: 0.7, Workers: 1}); err != nil {
-			t.Fatal(err)
-		}
+		crashes, end := eachCrash(t, filepath.Dir(start), func(fsys vfs.FS) error {
+			_, _, err := materialize(start, fsys, c.after, FractionOptions{Share: 0.7, Workers: 1})
+			return err
+		}, func(disk, what string) { c.finishes(t, filepath.Join(disk, "store"), what) })
 		// What a run completed is durable as a whole.
-		mustHold(t, clone(), c.all, len(c.after))
-		if clones < 5 {
-			t.Errorf("%d crashes", clones)
+		mustHold(t, filepath.Join(end, "store"), c.all, len(c.after))
+		if crashes < 5 {
+			t.Errorf("%d crashes", crashes)
 		}
-		t.Logf("%d crashes", clones)
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 // TestFractionWhileRead: readers of a store that is open see right bytes or are
 // told that they have to look elsewhere.
 func TestFractionWhileRead(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t)
 	fractionStore(t, dir)
 	all := wantedResults(60, 1)
@@ -111,6 +112,7 @@ func TestFractionHeld(t *testing.T) {
 // TestFractionDamage: a flipped bit anywhere costs at most what it hits, check
 // names the pack, and making it again cures it.
 func TestFractionDamage(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t)
 	fractionStore(t, dir)
 	all := wantedResults(30, 1)

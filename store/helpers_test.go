@@ -29,6 +29,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of randomised tests; 0 means the time")
 
+// Tests that start processes are not parallel: until it executes its program a child has
+// the locks of its parent.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if dir := os.Getenv("PIPEFS_TEST_PACK"); dir != "" {

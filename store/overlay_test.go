@@ -227,6 +227,7 @@ func TestOverlayConcurrent(t *testing.T) {
 
 // A disk that is full for a while costs only what was to be kept then.
 func TestOverlayFaults(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	for n := int64(1); n < 90; n++ {
 		for i, fault := range []error{syscall.ENOSPC, faultfs.ErrShort, syscall.EIO} {
@@ -282,6 +283,7 @@ func TestOverlayFaults(t *testing.T) {
 
 // Damage costs the record it hits, or what follows it in an unfinished pack.
 func TestOverlayDamage(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	dir := tempDir(t)
 	v := mustOverlay(t, dir, OverlayOptions{PackBytes: 200_000})

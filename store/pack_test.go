@@ -14,6 +14,7 @@ import (
 )
 
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	for _, o := range []PackOptions{
 		{},
 		{PackBytes: 100_000},
@@ -77,6 +78,7 @@ func TestNotAStore(t *testing.T) {
 
 // The packs do not depend on how many workers there are, nor on interruptions.
 func TestReproducible(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	src := generate(r, 80, 40_000)
 	for _, o := range []PackOptions{{PackBytes: 200_000}, {PackBytes: 500_000, RecordImages: 5, Order: OrderShuffle, Seed: 9}} {

@@ -221,6 +221,7 @@ func TestReaderArguments(t *testing.T) {
 
 // Two readers and a writer at once: each reader sees one packing as a whole.
 func TestReadersBesideWriter(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t)
 	source := func(version int) *memSource {
 		src := newSource()

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -87,6 +86,7 @@ func bounded(t *testing.T, v *Overlay) {
 // TestReclaim: of samples that changed and that are gone nothing takes space for long;
 // everything else is there, for who has it open as well, and when opened again.
 func TestReclaim(t *testing.T) {
+	t.Parallel()
 	dir := tempDir(t)
 	v := mustOverlay(t, dir, OverlayOptions{PackBytes: reclaimPack})
 	const samples = 30
@@ -224,6 +224,7 @@ func TestTend(t *testing.T) {
 
 // TestReclaimConcurrent: readers and writers go on meanwhile.
 func TestReclaimConcurrent(t *testing.T) {
+	t.Parallel()
 	v := mustOverlay(t, tempDir(t), OverlayOptions{PackBytes: reclaimPack, MaxOpenPacks: 2})
 	const samples = 12
 	ctx, cancel := context.WithCancel(t.Context())
@@ -305,35 +306,22 @@ func reclaims(t *testing.T, dir, what string, live []versioned) {
 
 // Every operation in turn fails while space is reclaimed.
 func TestEveryOperationOfReclaimFails(t *testing.T) {
+	t.Parallel()
 	start := tempDir(t)
 	live := staleOverlay(t, start)
-	failed := 0
-	for n := int64(1); ; n++ {
-		dir := filepath.Join(tempDir(t), "overlay")
-		if err := os.CopyFS(dir, os.DirFS(start)); err != nil {
-			t.Fatal(err)
-		}
-		fault := []error{syscall.EIO, syscall.ENOSPC, faultfs.ErrShort}[n%3]
-		fsys := &faultfs.FS{Base: vfs.OS, Inject: faultfs.Nth(n, fault)}
+	failed := eachFault(t, start, 1, func(dir string, fsys *faultfs.FS) error {
 		v, err := reclaimIn(dir, fsys)
-		if err != nil {
-			failed++
-		}
 		if v != nil {
 			fsys.Inject = func(faultfs.Op) error { return nil }
 			for _, s := range live {
 				if err := s.get(v); err != nil {
-					t.Errorf("operation %d, %v: %v: %v", n, fault, s, err)
+					t.Errorf("operation %d: %v: %v", fsys.Ops(), s, err)
 				}
 			}
 			_ = v.Close()
 		}
-		reclaims(t, dir, fmt.Sprintf("operation %d, %v", n, fault), live)
-		_ = os.RemoveAll(dir)
-		if fsys.Ops() < n {
-			break
-		}
-	}
+		return err
+	}, func(dir, what string, _, _ error) { reclaims(t, dir, what, live) })
 	if failed < 15 {
 		t.Errorf("only %d faults hit", failed)
 	}
@@ -341,32 +329,14 @@ func TestEveryOperationOfReclaimFails(t *testing.T) {
 
 // The power fails before every operation in turn.
 func TestEveryOperationOfReclaimCrashes(t *testing.T) {
+	t.Parallel()
 	disk := tempDir(t)
-	start := filepath.Join(disk, "overlay")
-	live := staleOverlay(t, start)
-	crash, err := faultfs.NewCrashFS(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	crashes := 0
-	fsys := &faultfs.FS{Base: crash, Inject: func(op faultfs.Op) error {
-		switch op.Kind {
-		case "read", "stat", "open", "list":
-			return nil
-		}
-		crashes++
-		dir := filepath.Join(tempDir(t), "clone")
-		if err := crash.Clone(dir); err != nil {
-			t.Fatal(err)
-		}
-		reclaims(t, filepath.Join(dir, "overlay"), fmt.Sprintf("crash before %s %s", op.Kind, op.Name), live)
-		return nil
-	}}
-	v, err := reclaimIn(start, fsys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = v.Close()
+	live := staleOverlay(t, filepath.Join(disk, "overlay"))
+	crashes, end := eachCrash(t, disk, func(fsys vfs.FS) error {
+		v, err := reclaimIn(filepath.Join(disk, "overlay"), fsys)
+		return errors.Join(err, v.Close())
+	}, func(disk, what string) { reclaims(t, filepath.Join(disk, "overlay"), what, live) })
+	reclaims(t, filepath.Join(end, "overlay"), "in the end", live)
 	if crashes < 10 {
 		t.Errorf("%d crashes", crashes)
 	}

@@ -16,6 +16,7 @@ import (
 // Every file of a store in turn is a FIFO, or a link: opening, checking and packing
 // end, and touch nothing outside the store.
 func TestIrregularFiles(t *testing.T) {
+	t.Parallel()
 	start, src := small(t)
 	elsewhere := filepath.Join(tempDir(t), "elsewhere")
 	for _, pattern := range []string{formatName, lockName, currentName, "index.*/SEAL", packsName + "/000001.pack"} {

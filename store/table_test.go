@@ -232,6 +232,7 @@ func logLines() (*slog.Logger, *bytes.Buffer) {
 // index is made again from the packs, with one line in the log, and nothing is
 // missing. A second reader finds what the first one made.
 func TestIndexDamage(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	dir := tempDir(t)
 	src := generate(r, 300, 300)
