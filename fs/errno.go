@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	iofs "io/fs"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -47,18 +48,23 @@ func errno(err error) fuse.Status {
 const noOffset = -1
 
 // fail answers with an error's number. Behind each EIO stands one line in the
-// log.
+// log: see failures.
 func (f *FS) fail(v *view, op, path string, off int64, err error) fuse.Status {
 	status := errno(err)
 	switch status {
 	case fuse.ENOENT, fuse.EINTR:
 		return status
 	case fuse.EIO:
-		args := []any{"op", op, "view", v.name, "sample", path, "cause", err}
-		if off != noOffset {
-			args = append(args, "offset", off)
+		if times, tell := f.failures.count(failure{v.name, path, err.Error()}, time.Now()); tell {
+			args := []any{"op", op, "view", v.name, "sample", path, "cause", err}
+			if off != noOffset {
+				args = append(args, "offset", off)
+			}
+			if times > 1 {
+				args = append(args, "times", times)
+			}
+			f.log.Error("I/O error", args...)
 		}
-		f.log.Error("I/O error", args...)
 	case fuse.EPERM:
 		// All files of the directory are refused for the same reason.
 		if r := (*serve.Refusal)(nil); errors.As(err, &r) && r.First() {

@@ -178,15 +178,16 @@ type FS struct {
 	live   *live // of a Watched mount; nil of others
 	log    *slog.Logger
 
-	tree    *tree
-	views   *views
-	refuse  func(transcode.Pipeline) error
-	root    *root
-	dirs    dirHandles
-	bulk    bulk
-	opens   opens
-	handles handles
-	notify  notifier
+	tree     *tree
+	views    *views
+	refuse   func(transcode.Pipeline) error
+	root     *root
+	dirs     dirHandles
+	bulk     bulk
+	opens    opens
+	handles  handles
+	failures failures
+	notify   notifier
 
 	kernel     atomic.Pointer[fuse.Server]
 	passes     atomic.Bool // the kernel takes backing files
@@ -230,6 +231,7 @@ func New(o Options) (*FS, error) {
 	f.dirs.open = map[uint64]*dirHandle{}
 	f.opens.nodes = map[uint64]*openNode{}
 	f.handles.init()
+	f.failures.init()
 	f.notify.init()
 	f.root = newRoot(o)
 	for _, spec := range o.Views {

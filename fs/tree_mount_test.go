@@ -298,8 +298,10 @@ func TestLinksOfTheDataset(t *testing.T) {
 func TestErrorsAreLogged(t *testing.T) {
 	m := mount(t, PageCache)
 	m.write("d/broken.jpg", "BROKEN")
-	if _, err := os.ReadFile(m.path("bmp/d/broken.bmp")); !errors.Is(err, unix.EIO) {
-		t.Errorf("a broken sample: %v", err)
+	for range 5 { // epochs: there is one line for all
+		if _, err := os.ReadFile(m.path("bmp/d/broken.bmp")); !errors.Is(err, unix.EIO) {
+			t.Errorf("a broken sample: %v", err)
+		}
 	}
 	log := m.log.String()
 	if strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, "view=bmp sample=d/broken.bmp") || !strings.Contains(log, "scan 3: bad data") {
@@ -330,11 +332,11 @@ func TestErrorsAreLogged(t *testing.T) {
 		m.told()
 	}
 	// The kernel tries once more when reading ahead fails.
-	if log := m.log.String(); strings.Count(log, "disk on fire") != 2 || !strings.Contains(log, "offset=0") {
+	if log := m.log.String(); strings.Count(log, "disk on fire") != 1 || !strings.Contains(log, "offset=0") {
 		t.Errorf("log:\n%s", log)
 	}
 	for _, v := range m.fs.Stats().Views {
-		if v.View == "bmp" && (v.Errors < 4 || v.Lookups == 0) {
+		if v.View == "bmp" && (v.Errors < 8 || v.Lookups == 0) {
 			t.Errorf("counted %+v", v)
 		}
 	}
