@@ -66,7 +66,7 @@ func TestEntriesKeepTheirIds(t *testing.T) {
 
 func TestChangedFilesGetAnotherId(t *testing.T) {
 	file := func(size int64) source.Attr {
-		return source.Attr{Mode: 0o644, Identity: source.Identity{Ino: 1, Size: size}}
+		return source.Attr{Mode: 0o644, Identity: source.Identity{ID: 1, Size: size}}
 	}
 	src := &fixedSource{names: []string{"a", "b"}, version: 1, stat: map[string]source.Attr{"a": file(1), "b": file(1)}}
 	tr := newTree(src)
@@ -143,7 +143,7 @@ func (m manyFiles) List(dir string) (found []source.Entry, err error) {
 
 func (m manyFiles) Stat(path string, _ bool) (source.Attr, error) {
 	if strings.Contains(path, "/") {
-		return source.Attr{Mode: 0o644, Identity: source.Identity{Ino: uint64(len(path)), Size: 110000}}, nil
+		return source.Attr{Mode: 0o644, Identity: source.Identity{ID: uint64(len(path)), Size: 110000}}, nil
 	}
 	return source.Attr{Mode: iofs.ModeDir | 0o755}, nil
 }

@@ -28,7 +28,7 @@ func (s benchSource) path(i int) string {
 }
 
 func (s benchSource) id(i int) Identity {
-	return Identity{Ino: uint64(i), Size: int64(len(s.data)), MTime: 1_700_000_000_000_000_000, CTime: 1_700_000_000_000_000_000}
+	return Identity{ID: uint64(i), Size: int64(len(s.data)), MTime: 1_700_000_000_000_000_000, CTime: 1_700_000_000_000_000_000}
 }
 
 func (s benchSource) Walk(context.Context) iter.Seq2[SourceFile, error] {

@@ -27,7 +27,7 @@ func wantedResults(n, version int) []Wanted {
 	wanted := make([]Wanted, n)
 	for i := range wanted {
 		wanted[i] = Wanted{
-			Path: fmt.Sprintf("class%d/%04d.jpg", i%3, i), Source: Identity{Ino: uint64(i + 1), MTime: int64(version)},
+			Path: fmt.Sprintf("class%d/%04d.jpg", i%3, i), Source: Identity{ID: uint64(i + 1), MTime: int64(version)},
 			Key: "decode-ppm@1,2", Weight: 70_000,
 		}
 	}
@@ -35,7 +35,7 @@ func wantedResults(n, version int) []Wanted {
 }
 
 func resultOf(w Wanted) []byte {
-	r := rand.New(rand.NewPCG(w.Source.Ino, uint64(w.Source.MTime)+uint64(len(w.Key))<<32))
+	r := rand.New(rand.NewPCG(w.Source.ID, uint64(w.Source.MTime)+uint64(len(w.Key))<<32))
 	return noise(r, r.IntN(90_000))
 }
 

@@ -16,7 +16,7 @@ import (
 func tinyPack(t testing.TB) []byte {
 	t.Helper()
 	src := newSource()
-	src.files[""] = memFile{kind: Dir, id: Identity{Ino: 1}}
+	src.files[""] = memFile{kind: Dir, id: Identity{ID: 1}}
 	src.put("a.jpg", []byte("0123456789"))
 	dir := filepath.Join(t.TempDir(), "store")
 	mustPack(t, dir, src, PackOptions{})

@@ -87,7 +87,7 @@ type memFile struct {
 
 func newSource() *memSource {
 	s := &memSource{files: map[string]memFile{}, walkErr: map[string]error{}, readErr: map[string]error{}}
-	s.files[""] = memFile{kind: Dir, id: Identity{Ino: 1}}
+	s.files[""] = memFile{kind: Dir, id: Identity{ID: 1}}
 	return s
 }
 
@@ -97,17 +97,17 @@ func (s *memSource) put(name string, data []byte) {
 	defer s.mu.Unlock()
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if _, ok := s.files[dir]; !ok {
-			s.files[dir] = memFile{kind: Dir, id: Identity{Ino: uint64(len(s.files) + 1)}}
+			s.files[dir] = memFile{kind: Dir, id: Identity{ID: uint64(len(s.files) + 1)}}
 		}
 	}
 	old := s.files[name]
 	s.files[name] = memFile{kind: File, data: data, id: Identity{
-		Ino: uint64(len(s.files) + 1), Size: int64(len(data)), MTime: old.id.MTime + 1_000, CTime: old.id.CTime + 1_000,
+		ID: uint64(len(s.files) + 1), Size: int64(len(data)), MTime: old.id.MTime + 1_000, CTime: old.id.CTime + 1_000,
 	}}
 }
 
 func (s *memSource) mkdir(name string) {
-	s.files[name] = memFile{kind: Dir, id: Identity{Ino: uint64(len(s.files) + 1)}}
+	s.files[name] = memFile{kind: Dir, id: Identity{ID: uint64(len(s.files) + 1)}}
 }
 
 // remove removes a file, or a directory with all that is in it.

@@ -37,7 +37,7 @@ func mustOverlay(t testing.TB, dir string, o OverlayOptions) *Overlay {
 // overlayItem is what the tests store as number i.
 func overlayItem(i int) (path string, id Identity, data []byte) {
 	r := rand.New(rand.NewPCG(uint64(i), 7))
-	return fmt.Sprintf("dir/%04d.jpg", i), Identity{Ino: uint64(i), Size: 5}, noise(r, r.IntN(70_000))
+	return fmt.Sprintf("dir/%04d.jpg", i), Identity{ID: uint64(i), Size: 5}, noise(r, r.IntN(70_000))
 }
 
 func putItem(v *Overlay, i int) error {
@@ -78,7 +78,7 @@ func TestOverlay(t *testing.T) {
 		}
 	}
 	path, id, _ := overlayItem(3)
-	if _, err := v.Get(path, Identity{Ino: 99}, "scan@1"); !errors.Is(err, ErrNotFound) {
+	if _, err := v.Get(path, Identity{ID: 99}, "scan@1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("another version: %v", err)
 	}
 	if _, err := v.Get(path, id, "scan@2"); !errors.Is(err, ErrNotFound) {

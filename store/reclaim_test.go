@@ -23,7 +23,7 @@ type versioned struct{ i, version int }
 
 func (s versioned) key() (path string, id Identity, data []byte) {
 	r := rand.New(rand.NewPCG(uint64(s.i), uint64(s.version)))
-	return fmt.Sprintf("%04d.jpg", s.i), Identity{Ino: uint64(s.i), MTime: int64(s.version)}, noise(r, 5_000+r.IntN(40_000))
+	return fmt.Sprintf("%04d.jpg", s.i), Identity{ID: uint64(s.i), MTime: int64(s.version)}, noise(r, 5_000+r.IntN(40_000))
 }
 
 func (s versioned) put(v *Overlay) error {

@@ -10,8 +10,8 @@ import (
 // are in nanoseconds since 1970. Two equal identities mean equal bytes; what a
 // file system cannot tell apart by them, pipefs cannot either.
 type Identity struct {
-	Ino   uint64
-	Size  int64 // bytes
+	ID    uint64 // tells files apart: of one in a directory, its inode number
+	Size  int64  // bytes
 	MTime int64
 	CTime int64
 }

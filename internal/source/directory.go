@@ -36,9 +36,9 @@ type Directory struct {
 
 // Identity of a file: two equal ones are taken to be the same bytes.
 type Identity struct {
-	Ino          uint64
-	Size         int64 // bytes
-	MTime, CTime int64 // ns since 1970
+	ID           uint64 // tells files apart: of one in a directory, its inode number
+	Size         int64  // bytes
+	MTime, CTime int64  // ns since 1970
 }
 
 // Attr is what stat tells of a file or directory.

@@ -31,7 +31,7 @@ type File struct {
 }
 
 func identity(st *unix.Stat_t) Identity {
-	return Identity{Ino: st.Ino, Size: st.Size, MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
+	return Identity{ID: st.Ino, Size: st.Size, MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
 }
 
 // Open opens a regular file for reading.
