@@ -31,7 +31,7 @@ ALONE := /transcode/(l3|jpeg)/internal/
 test: ## every test, with the race detector where goroutines share something: before a commit
 	@scripts/setup test
 	$(GO) vet ./...
-	$(GO) run ./internal/testrun -race -count 1 -timeout 20m $$($(GO) list ./... | grep -vE '$(ALONE)') + \
+	$(GO) run ./internal/testrun -race -count 1 -parallel 4 -timeout 20m $$($(GO) list ./... | grep -vE '$(ALONE)') + \
 		-count 1 ./transcode/jpeg/... ./transcode/l3/... ./bench/strategy
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/pipefs
 

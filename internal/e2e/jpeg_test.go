@@ -16,6 +16,7 @@ import (
 // away: the store gives every file back, and every reader that is here opens every
 // view of it. One store has all fidelities and one has two.
 func TestJPEG(t *testing.T) {
+	t.Parallel()
 	sets := map[string]func(t *testing.T) string{
 		"kinds": func(t *testing.T) string {
 			tree := filepath.Join(t.TempDir(), "tree")

@@ -21,6 +21,7 @@ import (
 // TestContinueL3 wants a store that has nothing but L3 of another mode than the usual one to
 // be read, and to be continued as it is.
 func TestContinueL3(t *testing.T) {
+	t.Parallel()
 	env := testmount.Home(t)
 	pictures := testmount.Generate(t, "-samples", "6", "-png-every", "1")
 	old := filepath.Join(t.TempDir(), "st")

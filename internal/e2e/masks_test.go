@@ -62,6 +62,7 @@ func panopticTree(t *testing.T) string {
 // TestPanopticMasks reads such masks in views that would blend them: they are refused
 // until somebody says what they are.
 func TestPanopticMasks(t *testing.T) {
+	t.Parallel()
 	tree, env := panopticTree(t), testmount.Home(t)
 	log := filepath.Join(t.TempDir(), "log")
 	mnt := testmount.Mount(t, env, tree, "--log-file", log)

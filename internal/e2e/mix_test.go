@@ -192,6 +192,7 @@ func counters(t *testing.T, env []string, mnt string) map[string]int64 {
 
 // TestTune measures a store, in one round, which is too little to store what won.
 func TestTune(t *testing.T) {
+	t.Parallel()
 	dataset := testmount.Generate(t, "-samples", "64", "-width", "320", "-height", "240", "-png-every", "2")
 	env := testmount.Home(t)
 	store := filepath.Join(t.TempDir(), "store")

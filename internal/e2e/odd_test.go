@@ -60,6 +60,7 @@ func oddTree(t *testing.T) string {
 // TestMasksAreNeverHarmed reads pictures and masks of every kind from every kind of view,
 // over the dataset and over a store of it. The bytes are those of testdata/views.txt.
 func TestMasksAreNeverHarmed(t *testing.T) {
+	t.Parallel()
 	dataset := oddTree(t)
 	env := testmount.Home(t)
 	store := filepath.Join(t.TempDir(), "store")
@@ -88,6 +89,7 @@ func TestMasksAreNeverHarmed(t *testing.T) {
 
 // TestOddNames looks at how names, links and broken files appear.
 func TestOddNames(t *testing.T) {
+	t.Parallel()
 	dataset := oddTree(t)
 	env := testmount.Home(t)
 	mnt := testmount.Mount(t, env, dataset)

@@ -135,6 +135,7 @@ func removeIndex(store string, r *rand.Rand) error {
 // TestTwoMountsAndAPack has two mounts of a store and a pack of it at once:
 // nobody is refused, and what is packed meanwhile is there at the next mount.
 func TestTwoMountsAndAPack(t *testing.T) {
+	t.Parallel()
 	dataset := testmount.Generate(t, "-samples", "24")
 	env := testmount.Home(t)
 	store := filepath.Join(t.TempDir(), "store")
@@ -168,6 +169,7 @@ func TestTwoMountsAndAPack(t *testing.T) {
 
 // TestPackIsIncremental packs a dataset again after a change, and counts.
 func TestPackIsIncremental(t *testing.T) {
+	t.Parallel()
 	dataset := testmount.Generate(t, "-samples", "16")
 	env := testmount.Home(t)
 	store := filepath.Join(t.TempDir(), "store")
@@ -200,6 +202,7 @@ func TestPackIsIncremental(t *testing.T) {
 // is the same as that of samples packed one by one, and packing again with the
 // same seed makes the same packs.
 func TestRecords(t *testing.T) {
+	t.Parallel()
 	dataset := testmount.Generate(t, "-samples", "20", "-width", "200", "-height", "150")
 	env := testmount.Home(t)
 	pack := func(args ...string) string {

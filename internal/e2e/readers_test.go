@@ -97,6 +97,7 @@ func readInPieces(name string, r *rand.Rand) (string, error) {
 // TestManyReaders has eight processes of four workers read two views at once,
 // while nothing is prepared yet.
 func TestManyReaders(t *testing.T) {
+	t.Parallel()
 	dataset := testmount.Generate(t, "-samples", "40", "-width", "300", "-height", "225")
 	for _, mode := range cacheModes {
 		t.Run(mode, func(t *testing.T) {

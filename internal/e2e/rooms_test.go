@@ -9,6 +9,7 @@ import (
 // TestRooms checks what the linter cannot: that no room imports, through others,
 // what it must not know. See docs/architecture.md.
 func TestRooms(t *testing.T) {
+	t.Parallel()
 	const module = "github.com/pipefs/pipefs/"
 	const goFuse = "github.com/hanwen/go-fuse"
 	codecs := []string{"transcode/"}

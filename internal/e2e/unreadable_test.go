@@ -14,6 +14,7 @@ import (
 // TestUnreadableFile packs, as a user without rights, a dataset with a file that
 // this user may not read: it is named, and all others are packed.
 func TestUnreadableFile(t *testing.T) {
+	t.Parallel()
 	home, err := os.MkdirTemp("", "pipefs-user-")
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ var cacheModes = []string{"page", "daemon"}
 // pixels and scans by Pillow, sizes by every way of reading. TestJPEG has other
 // readers look at scans.
 func TestViews(t *testing.T) {
+	t.Parallel()
 	sets := map[string]func(t *testing.T, mode string) string{
 		"generated": func(t *testing.T, _ string) string { return testmount.Generate(t, "-samples", "24", "-png-every", "4") },
 		"photographs": func(t *testing.T, mode string) string {
@@ -54,6 +55,7 @@ func TestViews(t *testing.T) {
 // TestStoredStreamsAreJpegtrans packs real photographs: what the store holds is
 // what jpegtran writes, byte for byte.
 func TestStoredStreamsAreJpegtrans(t *testing.T) {
+	t.Parallel()
 	tree := filepath.Join(t.TempDir(), "tree")
 	link(t, tree, "bsds", shared(t, "bsds"))
 	env := testmount.Home(t)
@@ -93,6 +95,7 @@ func TestStoredStreamsAreJpegtrans(t *testing.T) {
 // TestLoader has loaders read the views of the README. By itself that is torchvision's
 // ImageFolder; `make loaders` installs others, and names them in PIPEFS_LOADERS.
 func TestLoader(t *testing.T) {
+	t.Parallel()
 	const samples = 36
 	dataset := mixedDataset(t, samples)
 	env := testmount.Home(t)
