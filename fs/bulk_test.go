@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // A thread that lists a directory and looks at each file gets the attributes of the
@@ -40,7 +42,7 @@ func TestListingsWithAttributes(t *testing.T) {
 	}
 	known := func(d int) (n int) {
 		s, err := m.fs.listing(m.fs.tree.dir(m.fs.tree.dir(rootID).snap.Load().at(d)))
-		must(t, err)
+		testenv.Must(t, err)
 		for i := range s.ids {
 			if _, ok := m.fs.tree.known(s.at(i)); ok {
 				n++

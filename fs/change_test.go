@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // changes are the ways in which a file of the dataset changes.
@@ -55,9 +57,7 @@ func changedSource(t *testing.T, m *mounted, view, how string, read bool) {
 		m.p.forget()
 	}
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
 	first := make([]byte, 10)
 	if _, err := f.ReadAt(first, 0); err != nil || string(first) != show(old)[:10] {
@@ -67,9 +67,7 @@ func changedSource(t *testing.T, m *mounted, view, how string, read bool) {
 	time.Sleep(10 * time.Millisecond) // for the clock of the file system
 	changes[how](m, "d/a.jpg", noise(300_000, 2))
 	now, err := os.ReadFile(filepath.Join(m.src, "d/a.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 
 	// Who has it open: old, or an error, but nothing of the new one.
 	got, err := io.ReadAll(f)
@@ -178,9 +176,7 @@ func TestMappedFilesDoNotChange(t *testing.T) {
 			in, _ := c.StdinPipe()
 			out, _ := c.StdoutPipe()
 			c.Stderr = os.Stderr
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, c.Start())
 			if _, err := out.Read(make([]byte, 10)); err != nil {
 				t.Error(err)
 			}

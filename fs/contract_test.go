@@ -22,7 +22,7 @@ import (
 func watched(t testing.TB) func(*Options) {
 	return func(o *Options) {
 		w, err := o.Server.(*fakeServer).Watch()
-		must(t, err)
+		testenv.Must(t, err)
 		o.Freshness, o.Watcher = Watched, w
 	}
 }
@@ -35,12 +35,12 @@ func remote(t testing.TB, dir string) string {
 	t.Helper()
 	testenv.Mounts(t)
 	root, err := gofs.NewLoopbackRoot(dir)
-	must(t, err)
+	testenv.Must(t, err)
 	mnt := t.TempDir()
 	none := time.Duration(0)
 	server, err := gofs.Mount(mnt, root, &gofs.Options{EntryTimeout: &none, AttrTimeout: &none})
-	must(t, err)
-	t.Cleanup(func() { must(t, server.Unmount()) })
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, server.Unmount()) })
 	return mnt
 }
 
@@ -73,7 +73,7 @@ func each(do func(file string) error) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
 		for _, name := range []string{"a.jpg", unread, "l.csv"} {
-			must(t, do(filepath.Join(dir, name)))
+			testenv.Must(t, do(filepath.Join(dir, name)))
 		}
 	}
 }
@@ -96,10 +96,10 @@ func operations() []operation {
 	}
 	fill := func(t *testing.T, dir, content string) {
 		t.Helper()
-		must(t, os.MkdirAll(dir, 0o755))
-		must(t, os.WriteFile(filepath.Join(dir, "a.jpg"), []byte(content+" sample"), 0o644))
-		must(t, os.WriteFile(filepath.Join(dir, unread), []byte(content+" sample"), 0o644))
-		must(t, os.WriteFile(filepath.Join(dir, "l.csv"), []byte(content+" label"), 0o644))
+		testenv.Must(t, os.MkdirAll(dir, 0o755))
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, "a.jpg"), []byte(content+" sample"), 0o644))
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, unread), []byte(content+" sample"), 0o644))
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, "l.csv"), []byte(content+" label"), 0o644))
 	}
 	return []operation{
 		{name: "overwrite in place", do: each(func(f string) error { return write(f, "new", 0) }), want: is("new")},
@@ -110,20 +110,20 @@ func operations() []operation {
 		{name: "replace by rename", do: func(t *testing.T, dir string) {
 			fill(t, dir+".tmp", "new")
 			for _, name := range []string{"a.jpg", unread, "l.csv"} {
-				must(t, os.Rename(filepath.Join(dir+".tmp", name), filepath.Join(dir, name)))
+				testenv.Must(t, os.Rename(filepath.Join(dir+".tmp", name), filepath.Join(dir, name)))
 			}
 		}, want: is("new")},
 		{name: "delete", do: each(os.Remove), want: map[string]string{"a.jpg": gone, unread: gone, "l.csv": gone}},
 		{name: "create", do: func(t *testing.T, dir string) {
-			must(t, os.WriteFile(filepath.Join(dir, "b.jpg"), []byte("new"), 0o644))
-			must(t, os.WriteFile(filepath.Join(dir, "b.csv"), []byte("new"), 0o644))
+			testenv.Must(t, os.WriteFile(filepath.Join(dir, "b.jpg"), []byte("new"), 0o644))
+			testenv.Must(t, os.WriteFile(filepath.Join(dir, "b.csv"), []byte("new"), 0o644))
 		}, want: map[string]string{"b.jpg": "new", "b.csv": "new", "a.jpg": "old sample", "l.csv": "old label"}},
 		{name: "create a file of the same stem", do: func(t *testing.T, dir string) {
-			must(t, os.WriteFile(filepath.Join(dir, "a.png"), []byte("new"), 0o644))
+			testenv.Must(t, os.WriteFile(filepath.Join(dir, "a.png"), []byte("new"), 0o644))
 		}, want: map[string]string{"a.jpg.bmp": "old sample", "a.png.bmp": "new", "a.bmp": gone, "l.csv": "old label"}},
 		{name: "rename", do: func(t *testing.T, dir string) {
-			must(t, os.Rename(filepath.Join(dir, "a.jpg"), filepath.Join(dir, "b.jpg")))
-			must(t, os.Rename(filepath.Join(dir, "l.csv"), filepath.Join(dir, "m.csv")))
+			testenv.Must(t, os.Rename(filepath.Join(dir, "a.jpg"), filepath.Join(dir, "b.jpg")))
+			testenv.Must(t, os.Rename(filepath.Join(dir, "l.csv"), filepath.Join(dir, "m.csv")))
 		}, want: map[string]string{"a.jpg": gone, "b.jpg": "old sample", "l.csv": gone, "m.csv": "old label"}},
 		{name: "touch", do: each(func(f string) error { return os.Chtimes(f, old2010, old2010) }), want: is("old"),
 			attributes: func(t *testing.T, st unix.Stat_t) bool { return st.Mtim.Sec == old2010.Unix() }},
@@ -131,17 +131,17 @@ func operations() []operation {
 			attributes: func(t *testing.T, st unix.Stat_t) bool { return st.Mode&0o777 == 0o440 }},
 		{name: "make a directory", do: func(t *testing.T, dir string) { fill(t, filepath.Join(dir, "made"), "new") },
 			want: map[string]string{"made/a.jpg": "new sample", "made/l.csv": "new label"}},
-		{name: "delete an empty directory", do: func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "empty"))) },
+		{name: "delete an empty directory", do: func(t *testing.T, dir string) { testenv.Must(t, os.Remove(filepath.Join(dir, "empty"))) },
 			want: map[string]string{"empty": gone}},
-		{name: "delete a directory", do: func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "sub"))) },
+		{name: "delete a directory", do: func(t *testing.T, dir string) { testenv.Must(t, os.RemoveAll(filepath.Join(dir, "sub"))) },
 			want: map[string]string{"sub/a.jpg": gone, "sub/l.csv": gone, "sub": gone}},
 		{name: "rename a directory", do: func(t *testing.T, dir string) {
-			must(t, os.Rename(filepath.Join(dir, "sub"), filepath.Join(dir, "moved")))
+			testenv.Must(t, os.Rename(filepath.Join(dir, "sub"), filepath.Join(dir, "moved")))
 		}, want: map[string]string{"sub/a.jpg": gone, "moved/a.jpg": "old sample", "sub": gone}},
 		{name: "replace a directory", do: func(t *testing.T, dir string) {
 			fill(t, dir+".tmp2", "new")
-			must(t, os.Rename(filepath.Join(dir, "sub"), filepath.Join(dir, "away")))
-			must(t, os.Rename(dir+".tmp2", filepath.Join(dir, "sub")))
+			testenv.Must(t, os.Rename(filepath.Join(dir, "sub"), filepath.Join(dir, "away")))
+			testenv.Must(t, os.Rename(dir+".tmp2", filepath.Join(dir, "sub")))
 		}, want: map[string]string{"sub/a.jpg": "new sample", "sub/l.csv": "new label"}},
 	}
 }
@@ -165,12 +165,12 @@ func TestContract(t *testing.T) {
 			for i := range ops {
 				for name, content := range filled() {
 					path := filepath.Join(backing, fmt.Sprint(i), name)
-					must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+					testenv.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 					if strings.HasSuffix(name, "/") {
-						must(t, os.MkdirAll(path, 0o755))
+						testenv.Must(t, os.MkdirAll(path, 0o755))
 						continue
 					}
-					must(t, os.WriteFile(path, []byte(content), 0o644))
+					testenv.Must(t, os.WriteFile(path, []byte(content), 0o644))
 				}
 			}
 			src, change := backing, freshness(mode.fresh)
@@ -181,7 +181,7 @@ func TestContract(t *testing.T) {
 			}
 			m := mountAt(t, src, t.TempDir(), mode.cache, change)
 			t.Cleanup(func() {
-				must(t, m.UnmountLazily())
+				testenv.Must(t, m.UnmountLazily())
 				m.Wait()
 				m.p.forget()
 				m.p.Close()
@@ -234,7 +234,7 @@ func (c *contract) open(t *testing.T, ops []operation) {
 					c.m.names(view, fmt.Sprint(i), dir)
 				}
 				f, err := os.Open(c.m.path(path))
-				must(t, err)
+				testenv.Must(t, err)
 				t.Cleanup(func() { f.Close() })
 				c.files[path] = f
 				if name == unread {
@@ -256,9 +256,9 @@ func (c *contract) open(t *testing.T, ops []operation) {
 func lockPages(t *testing.T, f *os.File, size int) {
 	t.Helper()
 	pages, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
-	must(t, err)
-	t.Cleanup(func() { must(t, unix.Munmap(pages)) })
-	must(t, unix.Mlock(pages))
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, unix.Munmap(pages)) })
+	testenv.Must(t, unix.Mlock(pages))
 }
 
 // asked is how often the kernel asked for names and bytes.

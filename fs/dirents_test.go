@@ -12,6 +12,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // dirent is what getdents returns.
@@ -27,9 +29,7 @@ func getdents(t testing.TB, fd, size int) (list []dirent) {
 	t.Helper()
 	buf := make([]byte, size)
 	n, err := unix.Getdents(fd, buf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for buf = buf[:n]; len(buf) > 0; {
 		length := binary.NativeEndian.Uint16(buf[16:])
 		name, _, _ := bytes.Cut(buf[19:length], []byte{0})
@@ -44,9 +44,7 @@ func getdents(t testing.TB, fd, size int) (list []dirent) {
 func openDir(t testing.TB, path string) int {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return fd
 }
 
@@ -70,7 +68,7 @@ func dirents(t testing.TB, path string) (list []dirent) {
 
 func TestListingTypes(t *testing.T) {
 	m := mount(t, PageCache)
-	must(t, m.fs.SetCurrent("bmp"))
+	testenv.Must(t, m.fs.SetCurrent("bmp"))
 	m.write("d/a.jpg", "x")
 	m.write("b.txt", "x")
 	for dir, want := range map[string]map[string]byte{
@@ -213,9 +211,7 @@ func TestListingWithAttributes(t *testing.T) {
 		}
 		m.fs.ReleaseDir(&fuse.ReleaseIn{Fh: opened.Fh})
 		names, entries, err := fuse.ParseDirLookupEntries(list.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		var got []string
 		for i, e := range entries {
 			switch {

@@ -338,7 +338,7 @@ func mount(t testing.TB, mode CacheMode, change ...func(*Options)) *mounted {
 				t.Errorf("unmount: %v", err)
 			}
 		}
-		must(t, m.UnmountLazily())
+		testenv.Must(t, m.UnmountLazily())
 		m.Wait()
 		if n := m.p.pinned.Load(); n != 0 {
 			t.Errorf("%d contents are still pinned", n)
@@ -364,9 +364,7 @@ func mount(t testing.TB, mode CacheMode, change ...func(*Options)) *mounted {
 func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Options)) *mounted {
 	t.Helper()
 	d, err := source.Open(src, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	m := &mounted{t: t, src: src, mnt: mnt, log: &logBuffer{}}
 	m.p = &fakeServer{Directory: d, open: map[serve.Key]*fakeContent{}, memfd: mode == DaemonCache}
 	o := Options{
@@ -388,19 +386,10 @@ func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Opti
 	return m
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func countFds(t testing.TB) int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return len(fds)
 }
 

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // listOnly is a Server whose tree is made up.
@@ -26,9 +27,7 @@ func countNames(tb testing.TB, path string, buf []byte) (count int) {
 	defer unix.Close(fd)
 	for {
 		n, err := unix.Getdents(fd, buf)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, err)
 		if n == 0 {
 			return count
 		}
@@ -60,7 +59,7 @@ func BenchmarkList100k(b *testing.B) {
 			b.StartTimer()
 			list(m, "bmp")
 			b.StopTimer()
-			must(b, m.Unmount())
+			testenv.Must(b, m.Unmount())
 			b.StartTimer()
 		}
 	})
@@ -92,9 +91,7 @@ func BenchmarkFind(b *testing.B) {
 			tr := newTree(manyFiles{1, 100_000})
 			root, _, _ := tr.refresh(tr.dir(rootID))
 			s, _, err := tr.refresh(tr.dir(root.at(0)))
-			if err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, err)
 			reg := testRegistry()
 			p, _ := reg.Parse(spec)
 			n := &names{t: tr, s: s, reg: reg, pipeline: p}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // holds waits until a file of the mount holds content, or is gone. It lists nothing.
@@ -31,18 +32,18 @@ func (m *mounted) holds(content string, name ...string) {
 func (m *mounted) link(name, target string) {
 	m.t.Helper()
 	path := filepath.Join(m.src, name)
-	must(m.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must(m.t, os.Symlink(target, path+".tmp"))
-	must(m.t, os.Rename(path+".tmp", path))
+	testenv.Must(m.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testenv.Must(m.t, os.Symlink(target, path+".tmp"))
+	testenv.Must(m.t, os.Rename(path+".tmp", path))
 }
 
 // TestLinksAreWatched: what a link stands for changes elsewhere.
 func TestLinksAreWatched(t *testing.T) {
 	outside := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(outside, "far"), 0o755))
+	testenv.Must(t, os.MkdirAll(filepath.Join(outside, "far"), 0o755))
 	m := mount(t, PageCache, watched(t))
 	far := filepath.Join(outside, "far/x")
-	must(t, os.WriteFile(far, []byte("far"), 0o644))
+	testenv.Must(t, os.WriteFile(far, []byte("far"), 0o644))
 	m.write("blobs/1", "one")
 	m.write("blobs/2", "two")
 	m.write("v1/a.jpg", "version 1")
@@ -75,9 +76,9 @@ func TestLinksAreWatched(t *testing.T) {
 	m.write("blobs/2", "TWO")
 	m.holds("TWO", "original/snap/main/a.jpg")
 	m.holds("TWO", "original/snap/other/hop.jpg")
-	must(t, os.WriteFile(far, []byte("FAR"), 0o644))
+	testenv.Must(t, os.WriteFile(far, []byte("FAR"), 0o644))
 	m.holds("FAR", "original/snap/out.jpg")
-	must(t, os.Remove(far))
+	testenv.Must(t, os.Remove(far))
 	m.holds(gone, "original/snap/out.jpg")
 
 	m.write("v1/a.jpg", "VERSION 1")
@@ -89,8 +90,8 @@ func TestLinksAreWatched(t *testing.T) {
 	// the directory in which targets lie is moved, and another one takes its place
 	m.write("blobs.new/1", "new one")
 	m.write("blobs.new/2", "new two")
-	must(t, os.Rename(filepath.Join(m.src, "blobs"), filepath.Join(m.src, "blobs.old")))
-	must(t, os.Rename(filepath.Join(m.src, "blobs.new"), filepath.Join(m.src, "blobs")))
+	testenv.Must(t, os.Rename(filepath.Join(m.src, "blobs"), filepath.Join(m.src, "blobs.old")))
+	testenv.Must(t, os.Rename(filepath.Join(m.src, "blobs.new"), filepath.Join(m.src, "blobs")))
 	m.holds("new one", "original/snap/main/again.jpg")
 	m.holds("new two", "original/snap/main/a.jpg")
 	m.write("blobs/2", "newer two")
@@ -115,7 +116,7 @@ func TestMovedDirectoriesAreWatchedNoMore(t *testing.T) {
 		if i == 0 {
 			before = m.fs.Stats().Watched
 		}
-		must(t, os.Rename(filepath.Join(m.src, "d"), filepath.Join(aside, fmt.Sprint(i))))
+		testenv.Must(t, os.Rename(filepath.Join(m.src, "d"), filepath.Join(aside, fmt.Sprint(i))))
 		m.holds(gone, "original/d/e/a.jpg")
 		m.write("d/e/a.jpg", "old")
 	}
@@ -126,7 +127,7 @@ func TestMovedDirectoriesAreWatchedNoMore(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, os.RemoveAll(filepath.Join(m.src, "d")))
+	testenv.Must(t, os.RemoveAll(filepath.Join(m.src, "d")))
 	m.holds(gone, "original/d/e/a.jpg")
 	eventually(t, func() error {
 		if now := m.fs.Stats().Watched; now != before-2 {
@@ -154,9 +155,9 @@ func TestLostEvents(t *testing.T) {
 	l.dirs, l.links.dirs = map[source.WatchID][]*dir{}, map[source.WatchID]bool{}
 	l.mu.Unlock()
 	m.write("d/a.jpg", "new")
-	must(t, os.Remove(filepath.Join(m.src, "d/gone.jpg")))
+	testenv.Must(t, os.Remove(filepath.Join(m.src, "d/gone.jpg")))
 	m.write("d/a.png", "png") // a.bmp becomes a.jpg.bmp
-	must(t, os.Rename(filepath.Join(m.src, "sub"), filepath.Join(m.src, "away")))
+	testenv.Must(t, os.Rename(filepath.Join(m.src, "sub"), filepath.Join(m.src, "away")))
 	m.write("sub/e/a.jpg", "another")
 	m.write("link.to/x", "new")
 	// Events are handled in the order in which they come.
@@ -192,11 +193,11 @@ func TestWhatIsNotWatchedExpires(t *testing.T) {
 	m.write("d/a.jpg", "old")
 	m.write("d/l.csv", "old")
 	for _, name := range []string{"d/a.jpg", "d/l.csv"} {
-		must(t, os.Link(filepath.Join(m.src, name), filepath.Join(outside, filepath.Base(name))))
+		testenv.Must(t, os.Link(filepath.Join(m.src, name), filepath.Join(outside, filepath.Base(name))))
 		m.holds("old", "original", name)
 	}
-	must(t, os.WriteFile(filepath.Join(outside, "l.csv"), []byte("new"), 0o644))
-	must(t, os.WriteFile(filepath.Join(outside, "a.jpg"), []byte("new"), 0o644))
+	testenv.Must(t, os.WriteFile(filepath.Join(outside, "l.csv"), []byte("new"), 0o644))
+	testenv.Must(t, os.WriteFile(filepath.Join(outside, "a.jpg"), []byte("new"), 0o644))
 	m.holds("new", "original/d/l.csv")
 	m.want("old", "original/d/a.jpg") // as the manual says of other hard links
 
@@ -221,13 +222,13 @@ func TestMappedWritesShowWhenTheFileIsClosed(t *testing.T) {
 	m.write("a.jpg", "old")
 	m.holds("old", "original/a.jpg")
 	f, err := os.OpenFile(filepath.Join(m.src, "a.jpg"), os.O_RDWR, 0)
-	must(t, err)
+	testenv.Must(t, err)
 	defer f.Close()
 	b, err := unix.Mmap(int(f.Fd()), 0, 3, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	must(t, err)
+	testenv.Must(t, err)
 	copy(b, "new")
-	must(t, unix.Munmap(b))
-	must(t, f.Close())
+	testenv.Must(t, unix.Munmap(b))
+	testenv.Must(t, f.Close())
 	m.holds("new", "original/a.jpg")
 }
 
@@ -270,7 +271,7 @@ func TestBursts(t *testing.T) {
 	}
 	for round := 1; round <= 3; round++ {
 		all(func(name string) { m.replace(name, fmt.Sprint(round)) })
-		must(t, os.RemoveAll(filepath.Join(m.src, "d0")))
+		testenv.Must(t, os.RemoveAll(filepath.Join(m.src, "d0")))
 		for k := range files {
 			m.replace(name(0, k), fmt.Sprint(round))
 		}
@@ -278,7 +279,7 @@ func TestBursts(t *testing.T) {
 	stop.Store(true)
 	readers.Wait()
 	all(func(name string) { m.holds("3", "original", name) })
-	all(func(name string) { must(t, os.Remove(filepath.Join(m.src, name))) })
+	all(func(name string) { testenv.Must(t, os.Remove(filepath.Join(m.src, name))) })
 	all(func(name string) { m.holds(gone, "original", name) })
 }
 
@@ -318,7 +319,7 @@ func TestOpensAreFresh(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			m := mountAt(t, src, t.TempDir(), mode, freshness(Checked))
 			defer func() {
-				must(t, m.UnmountLazily())
+				testenv.Must(t, m.UnmountLazily())
 				m.Wait()
 				m.p.forget()
 				m.p.Close()

@@ -34,17 +34,13 @@ func TestUnmountWhileOpen(t *testing.T) {
 	inBoth(t, func(t *testing.T, m *mounted) {
 		m.write("a.jpg", "hello")
 		f, err := os.Open(m.path("bmp", "a.bmp"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer f.Close()
 		if err := m.Unmount(); !errors.Is(err, ErrBusy) {
 			t.Errorf("unmount while a file is open: %v", err)
 		}
 		m.want("hello", "original", "a.jpg")
-		if err := m.UnmountLazily(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, m.UnmountLazily())
 		if entries, _ := os.ReadDir(m.mnt); len(entries) != 0 {
 			t.Error("still in the tree after unmounting lazily")
 		}
@@ -83,12 +79,8 @@ func TestMountOverDead(t *testing.T) {
 	testenv.Mounts(t)
 	src, mnt := t.TempDir(), t.TempDir()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("x", mnt, "fuse.pipefs", unix.MS_RDONLY, fmt.Sprintf("fd=%d", fd)+",rootmode=40000,user_id=0,group_id=0"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, unix.Mount("x", mnt, "fuse.pipefs", unix.MS_RDONLY, fmt.Sprintf("fd=%d", fd)+",rootmode=40000,user_id=0,group_id=0"))
 	unix.Close(fd)
 	if _, err := os.Stat(mnt); !errors.Is(err, unix.ENOTCONN) {
 		t.Fatalf("stat: %v", err)
@@ -112,9 +104,7 @@ func TestMountErrors(t *testing.T) {
 		t.Error("mounted twice")
 	}
 	other, err := New(Options{Registry: testRegistry(), Server: m.p})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, dir := range []string{filepath.Join(m.src, "none"), "/proc/version"} {
 		if _, err := Mount(dir, other, MountOptions{}); err == nil {
 			t.Errorf("mounted on %s", dir)
@@ -132,9 +122,7 @@ func TestMountErrors(t *testing.T) {
 func TestMountTable(t *testing.T) {
 	m := mount(t, PageCache)
 	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for line := range strings.Lines(string(mounts)) {
 		f := strings.Fields(line)
 		if f[1] != m.mnt {
@@ -166,9 +154,7 @@ func TestNotInherited(t *testing.T) {
 func TestReadAhead(t *testing.T) {
 	m := mount(t, PageCache)
 	var st unix.Stat_t
-	if err := unix.Stat(m.mnt, &st); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, unix.Stat(m.mnt, &st))
 	file := fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", unix.Major(st.Dev), unix.Minor(st.Dev))
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
@@ -185,11 +171,11 @@ func TestPermissions(t *testing.T) {
 	testenv.Root(t) // to become somebody else
 	src, mnt := t.TempDir(), t.TempDir()
 	for _, dir := range []string{filepath.Dir(src), src, mnt, filepath.Dir(mnt)} {
-		must(t, os.Chmod(dir, 0o755))
+		testenv.Must(t, os.Chmod(dir, 0o755))
 	}
 	for _, other := range []bool{false, true} {
 		m := mountAt(t, src, t.TempDir(), PageCache)
-		must(t, m.Unmount())
+		testenv.Must(t, m.Unmount())
 		var err error
 		if m.fs, err = New(Options{Registry: testRegistry(), Server: m.p}); err != nil {
 			t.Fatal(err)
@@ -200,7 +186,7 @@ func TestPermissions(t *testing.T) {
 		m.mnt = mnt
 		m.write("open.txt", "open")
 		m.write("closed.txt", "closed")
-		must(t, os.Chmod(filepath.Join(src, "closed.txt"), 0o600))
+		testenv.Must(t, os.Chmod(filepath.Join(src, "closed.txt"), 0o600))
 		for name, want := range map[string]string{"open.txt": "open", "closed.txt": "EACCES"} {
 			if !other {
 				want = "EACCES"
@@ -209,7 +195,7 @@ func TestPermissions(t *testing.T) {
 				t.Errorf("allow_other %v: nobody reads %q in %s, want %q", other, got, name, want)
 			}
 		}
-		must(t, m.Unmount())
+		testenv.Must(t, m.Unmount())
 		m.p.forget()
 		m.p.Close()
 	}
@@ -237,7 +223,7 @@ func TestPanics(t *testing.T) {
 
 func TestManyMountsAtOnce(t *testing.T) {
 	src := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(src, "a.jpg"), []byte("x"), 0o644))
+	testenv.Must(t, os.WriteFile(filepath.Join(src, "a.jpg"), []byte("x"), 0o644))
 	var wg sync.WaitGroup
 	for range 8 {
 		mnt := t.TempDir()
@@ -271,9 +257,7 @@ func TestFusermount(t *testing.T) {
 		t.Errorf("mkdir: %v", err)
 	}
 	f, err := os.Open(m.path("original/a.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	unprivileged(t, func() {
 		if err := m.Unmount(); !errors.Is(err, ErrBusy) {
 			t.Errorf("unmount while a file is open: %v", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -43,14 +44,10 @@ func namesIn(t *testing.T, spec string, roles transcode.Roles, own []string) *na
 	t.Helper()
 	tr := newTree(&fixedSource{names: own})
 	s, _, err := tr.refresh(tr.dir(rootID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	reg := testRegistry()
 	p, err := reg.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return &names{t: tr, s: s, reg: reg, pipeline: p, roles: roles}
 }
 

@@ -16,6 +16,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // noise is n bytes that differ for each seed.
@@ -36,9 +38,7 @@ func TestReads(t *testing.T) {
 			m.write(name, src)
 			for _, view := range []string{"original", "bmp"} {
 				file := filepath.Join(want, view+name)
-				if err := os.WriteFile(file, derived(view, []byte(src)), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, os.WriteFile(file, derived(view, []byte(src)), 0o644))
 				args = append(args, m.path(view, name), file)
 			}
 		}
@@ -126,9 +126,7 @@ func TestPassthrough(t *testing.T) {
 	var open []*os.File
 	for range 3 {
 		f, err := os.Open(m.path("bmp/a.bmp"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		open = append(open, f)
 	}
 	// The cache forgets it; who has it open keeps it, and who comes gets the same.
@@ -216,9 +214,7 @@ func TestWithoutPassthrough(t *testing.T) {
 	src := noise(300_000, 1)
 	m.write("a.jpg", src)
 	file := filepath.Join(t.TempDir(), "want")
-	if err := os.WriteFile(file, derived("bmp", []byte(src)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, derived("bmp", []byte(src)), 0o644))
 	inChild(t, "equal", m.path("bmp/a.bmp"), file)
 	released(t, m)
 	// No pages are kept: each open reads again.
@@ -250,12 +246,10 @@ func TestSignals(t *testing.T) {
 		m.p.before.Store(&slow)
 		inChild(t, "signals", m.path("bmp/a.bmp"))
 		c := childCommand("signals", m.path("bmp/b.bmp"))
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, c.Start())
 		time.Sleep(100 * time.Millisecond)
 		began := time.Now()
-		must(t, c.Process.Kill())
+		testenv.Must(t, c.Process.Kill())
 		_ = c.Wait()
 		if d := time.Since(began); d > 5*time.Second {
 			t.Errorf("killing a reader took %v", d)
@@ -286,9 +280,7 @@ func (h zeroHandle) Cached() Content { return h.content }
 
 func readRequest(tb testing.TB) (*FS, *fuse.ReadIn, []byte) {
 	f, err := New(Options{Registry: testRegistry(), Server: &fakeServer{}})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	in := &fuse.ReadIn{Offset: 4096, Size: 128 << 10}
 	in.NodeId = node(originalView, rootID)
 	f.handles.put(in.NodeId, zeroHandle{content: &zeros{1 << 20}})
@@ -349,9 +341,7 @@ func BenchmarkReadFiles(b *testing.B) {
 				pass := func() (total int) {
 					for i := range files {
 						fd, err := unix.Open(m.path(view, fmt.Sprintf("%d.jpg", i)), unix.O_RDONLY, 0)
-						if err != nil {
-							b.Fatal(err)
-						}
+						testenv.Must(b, err)
 						for n := 1; n > 0; total += n {
 							if n, err = unix.Read(fd, buf); err != nil {
 								b.Fatal(err)

@@ -13,24 +13,25 @@ import (
 
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // TestReadFile reads files as the mount shows them, in both modes, without a mount.
 func TestReadFile(t *testing.T) {
 	root := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(root, "b/c"), 0o755))
+	testenv.Must(t, os.MkdirAll(filepath.Join(root, "b/c"), 0o755))
 	text := bytes.Repeat([]byte("0123456789"), 30_000)
-	must(t, os.WriteFile(filepath.Join(root, "b/c/labels.txt"), text, 0o644))
-	must(t, os.WriteFile(filepath.Join(root, "b/empty.txt"), nil, 0o644))
-	must(t, os.WriteFile(filepath.Join(root, "b/a.jpg"), []byte("a picture"), 0o644))
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "b/c/labels.txt"), text, 0o644))
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "b/empty.txt"), nil, 0o644))
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "b/a.jpg"), []byte("a picture"), 0o644))
 	for _, mode := range []CacheMode{PageCache, DaemonCache} {
 		d, err := source.Open(root, source.Options{})
-		must(t, err)
+		testenv.Must(t, err)
 		defer d.Close()
 		f, err := New(Options{Registry: testRegistry(), Server: &fakeServer{Directory: d, open: map[serve.Key]*fakeContent{}, memfd: mode == DaemonCache}, Cache: mode})
-		must(t, err)
-		must(t, f.SetCurrent("bmp"))
+		testenv.Must(t, err)
+		testenv.Must(t, f.SetCurrent("bmp"))
 		asked := int64(0)
 		room := func(n int64) error { asked = n; return nil }
 		for path, want := range map[string][]byte{"original/b/c/labels.txt": text, "bmp/b/c/labels.txt": text, "bmp/b/empty.txt": {}, "original/b/a.jpg": []byte("a picture")} {
@@ -63,11 +64,11 @@ func TestReadFile(t *testing.T) {
 			t.Error(err)
 		}
 		// A file that changed is read as it is now.
-		must(t, os.WriteFile(filepath.Join(root, "b/a.jpg"), []byte("another picture"), 0o644))
+		testenv.Must(t, os.WriteFile(filepath.Join(root, "b/a.jpg"), []byte("another picture"), 0o644))
 		if got, err := f.ReadFile(t.Context(), "original/b/a.jpg", room); err != nil || string(got) != "another picture" {
 			t.Errorf("%q, %v", got, err)
 		}
-		must(t, os.WriteFile(filepath.Join(root, "b/a.jpg"), []byte("a picture"), 0o644))
+		testenv.Must(t, os.WriteFile(filepath.Join(root, "b/a.jpg"), []byte("a picture"), 0o644))
 	}
 }
 
@@ -75,9 +76,9 @@ func TestReadFile(t *testing.T) {
 // as a list; and what is refused now may be entered later.
 func TestRefused(t *testing.T) {
 	root := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(root, "a.jpg"), []byte("a picture"), 0o644))
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "a.jpg"), []byte("a picture"), 0o644))
 	d, err := source.Open(root, source.Options{})
-	must(t, err)
+	testenv.Must(t, err)
 	defer d.Close()
 	refused := map[string]bool{"original": true, "scan5": true}
 	var log bytes.Buffer
@@ -90,7 +91,7 @@ func TestRefused(t *testing.T) {
 			return nil
 		},
 	})
-	must(t, err)
+	testenv.Must(t, err)
 	room := func(int64) error { return nil }
 	for range 2 {
 		for path, there := range map[string]bool{"original/a.jpg": false, "scan5/a.jpg": false, "bmp/a.bmp": true, ".pipefs/lists/scan5.txt": false} {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestReadOnly: every system call that would change something is refused on
@@ -13,9 +15,7 @@ import (
 // once mounted again as writable, so that pipefs itself has to refuse.
 func TestReadOnly(t *testing.T) {
 	inBoth(t, func(t *testing.T, m *mounted) {
-		if err := m.fs.SetCurrent("bmp"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, m.fs.SetCurrent("bmp"))
 		m.write("d/a.jpg", "hello")
 		m.write("b.txt", "hello")
 		refuseChanges(t, m, true)
@@ -42,9 +42,7 @@ func refuseChanges(t *testing.T, m *mounted, readOnly bool) {
 	for _, name := range []string{"original/d/a.jpg", "bmp/d/a.bmp", "bmp/b.txt", "bmp/d", "bmp", ".pipefs", "current", "."} {
 		path := m.path(name)
 		st, err := os.Lstat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		link := st.Mode()&os.ModeSymlink != 0
 		if !link {
 			check("chmod "+name, unix.Chmod(path, 0o777))
@@ -73,9 +71,7 @@ func refuseChanges(t *testing.T, m *mounted, readOnly bool) {
 			check("rename "+name, unix.Rename(path, m.path("bmp/d/new")))
 			check("rename onto "+name, unix.Rename(m.path("scan5/d/a.jpg"), path), unix.EXDEV)
 			f, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if _, err := f.Write([]byte("x")); err == nil {
 				t.Errorf("wrote to %s", name)
 			}

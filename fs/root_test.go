@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func TestCurrent(t *testing.T) {
@@ -24,9 +26,7 @@ func TestCurrent(t *testing.T) {
 		var open []*os.File
 		var before uint64
 		for _, view := range []string{"scan5", "scan1", "resize8-npy", "original", "scan5"} {
-			if err := m.fs.SetCurrent(view); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, m.fs.SetCurrent(view))
 			for range 2 { // the second is cached
 				if to, err := os.Readlink(m.path("current")); err != nil || to != view {
 					t.Errorf("leads to %q, %v, want %s", to, err, view)
@@ -42,9 +42,7 @@ func TestCurrent(t *testing.T) {
 			before = st.Ino
 			m.want(show(view), "current/d/a.jpg")
 			f, err := os.Open(m.path("current/d/a.jpg"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			open = append(open, f)
 		}
 		for i, view := range []string{"scan5", "scan1", "resize8-npy", "original", "scan5"} {
@@ -79,7 +77,7 @@ func TestCurrent(t *testing.T) {
 // TestCurrentWhileReading moves the link under readers.
 func TestCurrentWhileReading(t *testing.T) {
 	m := mount(t, PageCache)
-	must(t, m.fs.SetCurrent("scan1"))
+	testenv.Must(t, m.fs.SetCurrent("scan1"))
 	m.write("a.jpg", "hello")
 	done := make(chan bool)
 	go func() {
@@ -148,9 +146,7 @@ func TestSpecialFiles(t *testing.T) {
 		}
 		m.want(`{"version": 0}`, ".pipefs/manifest")
 		f, err := os.Open(m.path(".pipefs/manifest"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		version.Store(1)
 		m.want(`{"version": 1}`, ".pipefs/manifest")
 		buf := make([]byte, 20)
@@ -188,9 +184,7 @@ func TestListsAreBounded(t *testing.T) {
 	for i := range 5 {
 		view := fmt.Sprintf("scan%d", i+1)
 		f, err := os.Open(m.path(".pipefs/lists", view+".txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer f.Close()
 		open[view] = f
 	}
@@ -214,9 +208,7 @@ func TestStatsAsJSON(t *testing.T) {
 	m.write("a.jpg", "hello")
 	m.want("hello", "original/a.jpg")
 	b, err := json.Marshal(m.fs.Stats())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	want := `{"views":[{"view":"original","lookups":1,"reads":1,"begun":1,"bytes":5,"errors":0,"open":0},{"view":"scan5",`
 	if !strings.HasPrefix(string(b), want) || !strings.Contains(string(b), `"entries":2,"known":1,"passthrough":false,"panics":0`) {
 		t.Errorf("%s", b)

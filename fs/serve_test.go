@@ -7,6 +7,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestWithTheProducer serves the files of a dataset by the usual producer.
@@ -19,7 +20,7 @@ func TestWithTheProducer(t *testing.T) {
 				p = newProducer(t, o, d, mode == DaemonCache)
 				o.Server = Serve(p)
 			})
-			t.Cleanup(func() { must(t, m.Unmount()); must(t, p.Close()) })
+			t.Cleanup(func() { testenv.Must(t, m.Unmount()); testenv.Must(t, p.Close()) })
 			m.write("a.jpg", noise(300_000, 1))
 			m.write("b.txt", noise(300_000, 2))
 			m.want(noise(300_000, 1), "original/a.jpg")
@@ -35,27 +36,21 @@ func TestWithTheProducer(t *testing.T) {
 func newProducer(t *testing.T, o *Options, d *source.Directory, memfd bool) *serve.Server {
 	t.Helper()
 	p, err := serve.New(serve.Options{Registry: o.Registry, Source: d, Dataset: d, Memfd: memfd})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return p
 }
 
 // TestProducerReadDoesNotAllocate: neither with the usual producer.
 func TestProducerReadDoesNotAllocate(t *testing.T) {
 	d, err := source.Open(t.TempDir(), source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	o := Options{Registry: testRegistry()}
 	p := newProducer(t, &o, d, false)
 	defer p.Close()
 	o.Server = Serve(p)
 	f, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	m := &mounted{t: t, src: d.Root(), fs: f}
 	m.write("a.jpg", noise(300_000, 1))
 	var entry fuse.EntryOut

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func contextFunc(f func(path string) error) func(context.Context, string) error {
@@ -27,7 +29,7 @@ func TestNamesInTheMount(t *testing.T) {
 		} {
 			m.write(name, name)
 		}
-		must(t, os.Mkdir(filepath.Join(m.src, "empty"), 0o755))
+		testenv.Must(t, os.Mkdir(filepath.Join(m.src, "empty"), 0o755))
 		if got := m.names("bmp", "pair"); got != "a.bmp a.jpg.bmp a.png.bmp b.bmp" {
 			t.Error(got)
 		}
@@ -128,13 +130,13 @@ func TestViewsAreForgotten(t *testing.T) {
 	m := mount(t, PageCache, func(o *Options) { o.MaxViews = limit })
 	m.write("d/a.jpg", "x")
 	used, err := os.Open(m.path("resize256-npy/d/a.npy"))
-	must(t, err)
+	testenv.Must(t, err)
 	defer used.Close()
 	dir, err := os.Open(m.path("resize999-npy/d"))
-	must(t, err)
+	testenv.Must(t, err)
 	defer dir.Close()
 	own, err := os.Open(m.path("resize998-npy-own/d"))
-	must(t, err)
+	testenv.Must(t, err)
 	defer own.Close()
 	ino := inode(t, m.path("resize256-npy/d/a.npy"))
 	views := func() int { return len(m.fs.Stats().Views) }
@@ -161,7 +163,7 @@ func TestViewsAreForgotten(t *testing.T) {
 	}
 	// The view that a view of own names has its files of stays with it.
 	fd, err := unix.Openat(int(own.Fd()), "a.jpg", unix.O_RDONLY, 0)
-	must(t, err)
+	testenv.Must(t, err)
 	defer unix.Close(fd)
 	got := make([]byte, 100)
 	n, err := unix.Read(fd, got)
@@ -189,22 +191,16 @@ func TestAttributes(t *testing.T) {
 		m.write("d/a.jpg", "hello")
 		m.write("d/b.txt", "text")
 		src := filepath.Join(m.src, "d/a.jpg")
-		must(t, os.Chmod(src, 0o754))
+		testenv.Must(t, os.Chmod(src, 0o754))
 		if os.Getuid() == 0 {
-			must(t, os.Chown(src, 12, 34))
+			testenv.Must(t, os.Chown(src, 12, 34))
 		}
 		var want, got unix.Stat_t
 		old := unix.NsecToTimespec(-1_500_000_001) // before 1970
-		if err := unix.UtimesNanoAt(unix.AT_FDCWD, src, []unix.Timespec{old, old}, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Stat(src, &want); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, unix.UtimesNanoAt(unix.AT_FDCWD, src, []unix.Timespec{old, old}, 0))
+		testenv.Must(t, unix.Stat(src, &want))
 		for _, name := range []string{"original/d/a.jpg", "bmp/d/a.bmp"} {
-			if err := unix.Stat(m.path(name), &got); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, unix.Stat(m.path(name), &got))
 			if got.Mode != unix.S_IFREG|0o554 || got.Uid != want.Uid || got.Gid != want.Gid || got.Nlink != 1 || got.Blksize != 128<<10 {
 				t.Errorf("%s: mode %o, owner %d:%d, links %d, block size %d", name, got.Mode, got.Uid, got.Gid, got.Nlink, got.Blksize)
 			}
@@ -239,9 +235,7 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("listxattr: %d, %v", n, err)
 		}
 		f, err := os.Open(m.path("original/d/a.jpg"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer f.Close()
 		if at, err := f.Seek(1, unix.SEEK_DATA); at != 1 || err != nil {
 			t.Errorf("SEEK_DATA: %d, %v", at, err)
@@ -273,10 +267,8 @@ func TestLinksOfTheDataset(t *testing.T) {
 	for link, to := range map[string]string{
 		"snap/a.jpg": "../blobs/x", "snap/gone.jpg": "none", "dir": "real", "real/up": "..", "self": "self",
 	} {
-		must(t, os.MkdirAll(filepath.Dir(filepath.Join(m.src, link)), 0o755))
-		if err := os.Symlink(to, filepath.Join(m.src, link)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(m.src, link)), 0o755))
+		testenv.Must(t, os.Symlink(to, filepath.Join(m.src, link)))
 	}
 	if got := m.names("bmp"); got != "blobs dir real snap" {
 		t.Error(got)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func ids(s *snapshot) (list []uint32) {
@@ -22,17 +23,13 @@ func TestEntriesKeepTheirIds(t *testing.T) {
 	tr := newTree(src)
 	d := tr.dir(rootID)
 	first, _, err := tr.refresh(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	a, b, c := first.at(0), first.at(1), first.at(2)
 	relist := func(version int64, names ...string) (*snapshot, *change) {
 		t.Helper()
 		src.version, src.names = version, names
 		s, diff, err := tr.refresh(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return s, diff
 	}
 	if s, diff := relist(1, "a", "new"); s != first || diff != nil {
@@ -161,26 +158,18 @@ func treeMemory(tb testing.TB, m manyFiles, looked bool) float64 {
 	before := heap()
 	tr := newTree(m)
 	root, _, err := tr.refresh(tr.dir(rootID))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	vs := newViews(DefaultMaxViews)
 	bmp, err := testRegistry().Parse("bmp")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	second, _, err := vs.add(bmp, false)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testenv.Must(tb, err)
 	for i := range root.ids {
 		d := tr.dir(root.at(i))
 		d.see(vs.at(originalView), 0)
 		d.see(second, 0)
 		s, _, err := tr.refresh(d)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		testenv.Must(tb, err)
 		for k := range s.ids {
 			if !looked {
 				break

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // unlistable fails to list one directory.
@@ -29,20 +30,20 @@ func (u unlistable) List(dir string) ([]source.Entry, error) {
 func TestWalk(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"b", "closed", "empty/deep"} {
-		must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+		testenv.Must(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	for _, name := range []string{"a.jpg", "a.png", "b/c.jpg", "b/labels.txt", "closed/d.jpg", "z.jpg"} {
-		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o644))
+		testenv.Must(t, os.WriteFile(filepath.Join(root, name), nil, 0o644))
 	}
 	d, err := source.Open(root, source.Options{})
-	must(t, err)
+	testenv.Must(t, err)
 	defer d.Close()
 	f, err := New(Options{Registry: testRegistry(), Server: unlistable{&fakeServer{Directory: d}, "closed"}})
-	must(t, err)
+	testenv.Must(t, err)
 	p, err := f.reg.Parse("bmp")
-	must(t, err)
+	testenv.Must(t, err)
 	members, err := f.Walk(p)
-	must(t, err)
+	testenv.Must(t, err)
 	var got []string
 	for m, err := range members {
 		line := m.Path + " " + m.Listed
@@ -61,7 +62,7 @@ func TestWalk(t *testing.T) {
 	}
 	n := 0
 	for _, err := range members {
-		must(t, err)
+		testenv.Must(t, err)
 		if n++; n == 4 { // within b
 			break
 		}

@@ -122,18 +122,12 @@ func TestLookOf(t *testing.T) {
 func TestPhotographsAreNoLabels(t *testing.T) {
 	for _, path := range testenv.Shared(t, "kodak/*.png") {
 		src, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		px, err := png.Decoder{}.Decode(t.Context(), src, transcode.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		small := func(side int) *transcode.Pixels {
 			out, err := raster.Bilinear(context.Background(), px, side, side)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			return out
 		}
 		grey := func(px *transcode.Pixels) *transcode.Pixels {

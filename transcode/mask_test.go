@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/bmp"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -23,30 +24,20 @@ func TestScalesEveryFormat(t *testing.T) {
 		for _, size := range [][2]int{{61, 47}, {9, 9}, {1, 5}} {
 			px := pillow.Sample(m, size[0], size[1])
 			file, err := png.Encode(t.Context(), px)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			for name, by := range map[string]int{"half": 2, "quarter": 4, "eighth": 8} {
 				p, err := r.Parse(name + "-png")
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				info, err := r.ProbeBytes(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				made, err := r.Plan(p, info, transcode.Image).Run(t.Context(), file)
 				if err != nil {
 					t.Fatalf("%s of %v %v: %v", p, m, size, err)
 				}
 				got, err := r.Decode(t.Context(), made)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				want, err := raster.Bilinear(t.Context(), px, (size[0]+by-1)/by, (size[1]+by-1)/by)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				if got.Width != want.Width || got.Height != want.Height || got.Mode != m || !bytes.Equal(got.Pix, want.Pix) {
 					t.Errorf("%s of %v %v: %v %dx%d, other pixels than resize's", p, m, size, got.Mode, got.Width, got.Height)
 				}
@@ -65,9 +56,7 @@ func TestMaskFollows(t *testing.T) {
 		for _, m := range []transcode.Mode{transcode.ModeBit, transcode.ModeP, transcode.ModeRGB, transcode.ModeI16, transcode.ModeRGBA16} {
 			px := pillow.Sample(m, size[0], size[1])
 			file, err := png.Encode(t.Context(), px)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			masks[fmt.Sprintf("%v %v png", m, size)] = file
 			if file, err := bmp.Encode(px); err == nil {
 				masks[fmt.Sprintf("%v %v bmp", m, size)] = file
@@ -75,16 +64,12 @@ func TestMaskFollows(t *testing.T) {
 		}
 		for name, file := range masks {
 			info, err := r.ProbeBytes(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			before := labels(t, r, file)
 			for _, geometry := range strings.Fields("resize16 resize200 crop20 resize24-crop16 half quarter eighth half-resize7 scan5-resize16") {
 				for _, encoder := range strings.Fields("bmp ppm png npy l3 jpeg90") {
 					p, err := r.Parse(geometry + "-" + encoder)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, err)
 					plan := r.Plan(p, info, transcode.Mask)
 					steps := r.Plan(p, picture, transcode.Auto).Steps()
 					want := steps[len(steps)-1].Out
@@ -128,9 +113,7 @@ func TestMaskFollows(t *testing.T) {
 func labels(t *testing.T, r *transcode.Registry, file []byte) map[string]bool {
 	t.Helper()
 	px, err := r.Decode(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	found := map[string]bool{}
 	for pixel := range slices.Chunk(px.Pix, px.Mode.Channels()*px.Type.Size()) {
 		found[string(pixel)] = true

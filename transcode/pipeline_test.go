@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -155,9 +156,7 @@ func TestNames(t *testing.T) {
 		{"png", "a.gif", transcode.Auto, "a.png"},
 	} {
 		p, err := r.Parse(c.spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got := r.Name(p, c.name, c.role); got != c.want {
 			t.Errorf("%s of %s: %s, want %s", c.spec, c.name, got, c.want)
 		}
@@ -208,9 +207,7 @@ func TestOneExtension(t *testing.T) {
 	}
 	for _, spec := range views {
 		p, err := r.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		given := map[string]bool{}
 		for format, extensions := range formats {
 			info := transcode.Info{Format: format, Mode: transcode.ModeRGB, Width: 640, Height: 480}
@@ -240,9 +237,7 @@ func TestDigest(t *testing.T) {
 	seen := map[string]string{}
 	for _, spec := range []string{"original", "scan1", "scan5", "bmp", "npy", "resize256-bmp", "resize255-bmp", "scan5-bmp"} {
 		p, err := r.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		d := r.Digest(p)
 		if before, ok := seen[d]; ok {
 			t.Errorf("%s and %s have one digest", spec, before)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/bmp"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -174,9 +175,7 @@ func TestPlan(t *testing.T) {
 		{"resize8192-npy", info(transcode.JPEG, transcode.ModeRGB, sliver), auto, "decode-npy"},
 	} {
 		p, err := r.Parse(c.spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got := words(r.Plan(p, c.info, c.role)); got != c.want {
 			t.Errorf("%s of %v %v, role %d: %s, want %s", c.spec, c.info.Format, c.info.Mode, c.role, got, c.want)
 		}
@@ -187,9 +186,7 @@ func TestPlan(t *testing.T) {
 func sources(t *testing.T) map[string][]byte {
 	files := map[string][]byte{}
 	add := func(name string, b []byte, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		files[name] = b
 	}
 	for m := transcode.ModeBit; m <= transcode.ModeRGBA16; m++ {
@@ -235,9 +232,7 @@ func TestRun(t *testing.T) {
 		done := map[string]bool{} // roles often come to the same plan
 		for _, spec := range specs {
 			p, err := r.Parse(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			for _, role := range []transcode.Role{auto, image, mask} {
 				plan := r.Plan(p, info, role)
 				if _, split := plan.Head(); done[plan.Key()] && !split && !plan.Unchanged() {
@@ -286,26 +281,20 @@ func TestSplit(t *testing.T) {
 			continue
 		}
 		info, err := r.ProbeBytes(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for level := 1; level <= 10; level++ {
 			p, err := r.Parse(fmt.Sprintf("scan%d-ppm", level))
 			if level == 10 {
 				p, err = r.Parse("scan10")
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			plan := r.Plan(p, info, auto)
 			head, ok := plan.Head()
 			if !ok || head.Arg != level {
 				t.Fatalf("%s: level %d: head %v", name, level, head)
 			}
 			split, err := head.Kind.Split(t.Context(), src, r.Limits(), false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			cut := append(bytes.Clone(split.Data[:split.Ends[split.Levels[level-1]-1]]), split.Tail...)
 			want, err := r.Plan(p.Prefix(1), info, auto).Run(t.Context(), src)
 			if err != nil || !bytes.Equal(cut, want) {
@@ -328,9 +317,7 @@ func TestKeys(t *testing.T) {
 		info := transcode.Info{Format: f, Mode: transcode.ModeRGB, Width: 500, Height: 375}
 		for _, spec := range strings.Fields("bmp ppm npy resize256-bmp resize257-bmp crop256-bmp jpeg90 jpeg91 center-npy") {
 			p, err := r.Parse(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			for _, role := range []transcode.Role{auto, mask} {
 				plan := r.Plan(p, info, role)
 				if plan.Unchanged() {
@@ -359,13 +346,9 @@ func TestMetadata(t *testing.T) {
 	}
 	for spec, want := range map[string]uint8{"resize9-png": 6, "jpeg90": 6, "upright-png": 1, "upright-jpeg90": 1} {
 		p, err := r.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		b, err := r.Plan(p, info, auto).Run(t.Context(), src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if out, err := r.ProbeBytes(b); err != nil || out.Orientation != want {
 			t.Errorf("%s: orientation %d, want %d, %v", spec, out.Orientation, want, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -50,9 +51,7 @@ func mountCached(t *testing.T, policy string, packed bool) *cachedSet {
 	files := map[string]string{}
 	for i, name := range all {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		rel, _ := filepath.Rel(dataset, name)
 		if files[rel] = rel; i < 290 {
 			s.names = append(s.names, rel)

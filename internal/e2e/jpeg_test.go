@@ -48,9 +48,7 @@ func TestJPEG(t *testing.T) {
 					t.Errorf("of %d files, %+v", len(want), o)
 				}
 				away := filepath.Join(t.TempDir(), "away")
-				if err := os.Rename(dataset, away); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, os.Rename(dataset, away))
 				mnt := testmount.Mount(t, env, store)
 				if diff := cmp.Diff(want, hashes(t, filepath.Join(mnt, "original"))); diff != "" {
 					t.Errorf("original (-dataset +store):\n%s", diff)

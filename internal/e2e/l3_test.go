@@ -11,6 +11,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -28,9 +29,7 @@ func TestContinueL3(t *testing.T) {
 	registry := codecs.New(transcode.Limits{}, codecs.Options{L3: l3.Options{Mode: l3.Fast}})
 	kinds := registry.Kinds()
 	d, err := source.Open(pictures, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	pack := pack.Dataset{
 		Registry: registry, Dir: d, Originals: pack.Drop,
@@ -53,9 +52,7 @@ func TestContinueL3(t *testing.T) {
 	}
 	same()
 	more := testmount.Generate(t, "-samples", "2", "-png-every", "1", "-classes", "1", "-width", "99")
-	if err := os.CopyFS(filepath.Join(pictures, "more"), os.DirFS(more)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.CopyFS(filepath.Join(pictures, "more"), os.DirFS(more)))
 	out := testmount.Command(t, env, "pack", "--represent", "l3", "--originals", "drop", pictures, old)
 	if !strings.HasPrefix(out, "packed 3 files, skipped 7 unchanged") { // each has its list of labels
 		t.Error(out)

@@ -36,37 +36,27 @@ func write(t *testing.T, tree string, content []byte, names ...string) {
 		if err == nil {
 			err = os.WriteFile(at, content, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 }
 
 // link makes a class of an ImageFolder tree out of a directory of pictures.
 func link(t *testing.T, tree, class, pictures string) {
 	t.Helper()
-	if err := os.MkdirAll(tree, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(pictures, filepath.Join(tree, class)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.MkdirAll(tree, 0o755))
+	testenv.Must(t, os.Symlink(pictures, filepath.Join(tree, class)))
 }
 
 // linkSome makes a class out of one picture in n of a directory.
 func linkSome(t *testing.T, tree, class, pictures string, n int) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(tree, class), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.MkdirAll(filepath.Join(tree, class), 0o755))
 	files, err := filepath.Glob(filepath.Join(pictures, "*.*g"))
 	if err != nil || len(files) < n {
 		t.Fatal(files, err)
 	}
 	for i := 0; i < len(files); i += n {
-		if err := os.Symlink(files[i], filepath.Join(tree, class, filepath.Base(files[i]))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Symlink(files[i], filepath.Join(tree, class, filepath.Base(files[i]))))
 	}
 }
 
@@ -112,8 +102,6 @@ func hashes(t *testing.T, dir string) map[string][32]byte {
 		found[strings.TrimPrefix(name, dir+"/")] = sha256.Sum256(data)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return found
 }

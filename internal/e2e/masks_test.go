@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -48,9 +49,7 @@ func panopticTree(t *testing.T) string {
 		if err == nil {
 			err = errors.Join(encode(f), f.Close())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	for _, name := range []string{"1", "2"} {
 		write("val/"+name+".jpg", func(f *os.File) error { return jpeg.Encode(f, pictures.Photo(width, height, 1), nil) })

@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -49,9 +50,7 @@ func fractionOf(t *testing.T, dir string, samples []string) map[string][32]byte 
 	t.Helper()
 	const spec = "ppm"
 	s, err := store.Open(dir, store.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer s.Close()
 	found := map[string][32]byte{}
 	f := s.Fraction(spec)
@@ -60,25 +59,17 @@ func fractionOf(t *testing.T, dir string, samples []string) map[string][32]byte 
 	}
 	registry := codecs.New(transcode.Limits{}, codecs.OptionsOf(s.Stats().Bytes))
 	view, err := registry.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, name := range samples {
 		sample, err := s.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		rep, err := f.Get(name, sample.Source, registry.Plan(view, sample.Info, transcode.Auto).Key())
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		r, err := f.Reader(rep, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		data := make([]byte, r.Size())
 		if _, err := r.ReadAt(data, 0); err != nil {
 			t.Fatal(err)
@@ -114,13 +105,9 @@ func TestMaterialize(t *testing.T) {
 	for _, name := range samples {
 		testmount.Command(t, env, "convert", "--view", "ppm", filepath.Join(dataset, name), out)
 		data, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		want[name] = sha256.Sum256(data)
-		if err := os.Remove(out); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Remove(out))
 	}
 	before, share := map[string][32]byte{}, 0.0
 	for _, next := range []string{"0.3", "0.3", "70%", "1", "1/5", "0", "0.5"} {
@@ -171,13 +158,9 @@ func TestMaterialize(t *testing.T) {
 		before = now
 	}
 	// A file that changes, and one that is gone.
-	if err := os.Remove(filepath.Join(dataset, samples[0])); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(filepath.Join(dataset, samples[0])))
 	changed := filepath.Join(dataset, samples[1])
-	if err := os.Chtimes(changed, time.Now(), time.Unix(1_000_000_000, 0)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chtimes(changed, time.Now(), time.Unix(1_000_000_000, 0)))
 	testmount.Command(t, env, "pack", dataset, dir)
 	testmount.Command(t, env, "materialize", dir, "ppm", "--fraction", "1")
 	now := fractionOf(t, dir, samples[1:])
@@ -206,9 +189,7 @@ func TestKilledMaterialize(t *testing.T) {
 	want := map[string][32]byte{}
 	for _, name := range samples {
 		data, err := os.ReadFile(filepath.Join(root, "ppm", strings.TrimSuffix(name, filepath.Ext(name))+".ppm"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		want[name] = sha256.Sum256(data)
 	}
 	started := time.Now()
@@ -235,9 +216,7 @@ func TestKilledMaterialize(t *testing.T) {
 			}
 			cmd := exec.Command(testmount.Binary(t), "materialize", dir, "ppm", "--fraction", fraction)
 			cmd.Env = env
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, cmd.Start())
 			time.Sleep(time.Duration(r.Int64N(int64(whole))))
 			_ = cmd.Process.Kill()
 			if cmd.Wait() != nil {
@@ -290,9 +269,7 @@ func sizeOf(t *testing.T, dir string) int64 {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return size
 }
 
@@ -346,9 +323,7 @@ func TestInterruptedMaterialize(t *testing.T) {
 	cmd.Env = env
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, cmd.Start())
 	part := filepath.Join(dir, "fractions", "resize200-png", "000001.pack.part")
 	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		if st, err := os.Stat(part); err == nil && st.Size() > 1000 {
@@ -391,9 +366,7 @@ func TestMaterializeWithoutRoom(t *testing.T) {
 		args  []string
 	}{{60, []string{"ppm"}}, {79, []string{"l3"}}, {0, []string{"ppm", "--max-bytes", "5MB"}}} {
 		args := test.args
-		if err := os.WriteFile(filepath.Join(disk, "other"), make([]byte, test.taken<<20), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(filepath.Join(disk, "other"), make([]byte, test.taken<<20), 0o644))
 		code, said := run(t, env, append([]string{"materialize", dir}, args...)...)
 		fits := regexp.MustCompile(`(--fraction [0-9.]+) would fit`).FindStringSubmatch(said)
 		if code != 2 || fits == nil || !strings.Contains(said, "(100%) takes ") {

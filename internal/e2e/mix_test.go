@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/store"
 )
@@ -37,9 +38,7 @@ func TestMix(t *testing.T) {
 		defer unmount()
 		// Through what the link leads to: a walk does not follow links.
 		dir, err := filepath.EvalSymlinks(filepath.Join(mnt, "mix"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for range 2 {
 			if diff := cmp.Diff(want, hashes(t, dir)); diff != "" {
 				t.Fatalf("%v (-want +got):\n%s", options, diff)
@@ -139,9 +138,7 @@ func TestTunedBefore(t *testing.T) {
 		"ppm": "auto ppm-own mix ppm-own", "stored-ppm": "auto stored-ppm mix stored-ppm",
 		"resize256-ppm": "auto resize256-ppm-own mix bmp-own", "bmp": "auto bmp-own mix bmp-own",
 	} {
-		if err := store.WriteAuto(dir, store.Auto{View: view}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, store.WriteAuto(dir, store.Auto{View: view}))
 		mnt, unmount := testmount.MountOnce(t, env, dir, "--no-background")
 		auto, err := os.Readlink(filepath.Join(mnt, "auto"))
 		mix, err2 := os.Readlink(filepath.Join(mnt, "mix"))
@@ -160,15 +157,11 @@ func damagePacks(t *testing.T, store string) {
 		t.Fatal("no packs of the fraction: ", err)
 	}
 	b, err := os.ReadFile(packs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for i := 5000; i < len(b)*3/4; i += 20_000 {
 		b[i] ^= 0x10
 	}
-	if err := os.WriteFile(packs[0], b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(packs[0], b, 0o644))
 }
 
 // counters are the numbers of `pipefs stats`, by name.
@@ -180,9 +173,7 @@ func counters(t *testing.T, env []string, mnt string) map[string]int64 {
 			Value int64
 		}
 	}
-	if err := json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats))
 	byName := map[string]int64{}
 	for _, c := range stats.Counters {
 		byName[c.Name] = c.Value
@@ -218,9 +209,7 @@ func TestTune(t *testing.T) {
 		t.Helper()
 		report.Pairs, report.Views = nil, nil
 		args = append([]string{"tune", "--json", "--samples", "32", "--rounds", "1", store}, args...)
-		if err := json.Unmarshal([]byte(testmount.Command(t, env, args...)), &report); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, args...)), &report))
 	}
 	html := filepath.Join(t.TempDir(), "tune.html")
 	tune("--l3", "--allow", "scan,resize", "--html", html)
@@ -288,7 +277,5 @@ func damaged(t *testing.T, dataset string) {
 	if err == nil {
 		err = os.Truncate(files[0], st.Size()/2)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }

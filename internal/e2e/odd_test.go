@@ -38,22 +38,14 @@ func oddTree(t *testing.T) string {
 	write(t, dir, png[:300], "broken/half.png")
 	write(t, dir, []byte(strings.Repeat("noise", 100)), "broken/noise.jpg")
 	for _, empty := range []string{"empty/emptier", "links"} {
-		if err := os.MkdirAll(filepath.Join(dir, empty), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.MkdirAll(filepath.Join(dir, empty), 0o755))
 	}
 	for link, to := range map[string]string{"inside.jpg": "../names/UPPER.JPG", "directory": "../kinds", "cycle": ".."} {
-		if err := os.Symlink(to, filepath.Join(dir, "links", link)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Symlink(to, filepath.Join(dir, "links", link)))
 	}
 	outside := filepath.Join(t.TempDir(), "outside.json")
-	if err := os.WriteFile(outside, []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, "links", "outside.json")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(outside, []byte("{}"), 0o644))
+	testenv.Must(t, os.Symlink(outside, filepath.Join(dir, "links", "outside.json")))
 	return dir
 }
 
@@ -96,9 +88,7 @@ func TestOddNames(t *testing.T) {
 	list := func(dir string) []string {
 		t.Helper()
 		entries, err := os.ReadDir(filepath.Join(mnt, dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		names := make([]string, len(entries))
 		for i, e := range entries {
 			names[i] = e.Name()
@@ -108,9 +98,7 @@ func TestOddNames(t *testing.T) {
 	inode := func(name string) uint64 {
 		t.Helper()
 		st, err := os.Stat(filepath.Join(mnt, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return st.Sys().(*syscall.Stat_t).Ino
 	}
 	want := []string{"a.bmp", "a.jpg.bmp", "a.png.bmp"}
@@ -138,9 +126,7 @@ func TestOddNames(t *testing.T) {
 	}
 	for _, name := range []string{"empty.jpg", "half.jpg", "noise.jpg", "half.png"} {
 		source, err := os.ReadFile(filepath.Join(dataset, "broken", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		got, err := os.ReadFile(filepath.Join(mnt, "original/broken", name))
 		if err != nil || string(got) != string(source) {
 			t.Errorf("original of broken %s: %v", name, err)

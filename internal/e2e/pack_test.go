@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -50,9 +51,7 @@ func TestKilledPack(t *testing.T) {
 			}
 			cmd := exec.Command(testmount.Binary(t), "pack", dataset, dir)
 			cmd.Env = env
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, cmd.Start())
 			time.Sleep(time.Duration(r.Int64N(int64(whole))))
 			_ = cmd.Process.Kill()
 			if cmd.Wait() != nil {
@@ -62,9 +61,7 @@ func TestKilledPack(t *testing.T) {
 			}
 		}
 		testmount.Command(t, env, "pack", dataset, dir)
-		if err := removeIndex(dir, r); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, removeIndex(dir, r))
 		if info := infoOf(t, env, dir); info.Samples != 80 || info.OtherFiles != 1 || len(info.Faults) != 0 {
 			t.Errorf("info: %+v", info)
 		}
@@ -81,13 +78,9 @@ func TestKilledPack(t *testing.T) {
 func mountAlone(t *testing.T, env []string, store, dataset string) string {
 	t.Helper()
 	away := dataset + ".away"
-	if err := os.Rename(dataset, away); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Rename(dataset, away))
 	mnt := testmount.Mount(t, env, store)
-	if err := os.Rename(away, dataset); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Rename(away, dataset))
 	return mnt
 }
 
@@ -109,9 +102,7 @@ type storeInfo struct {
 
 func infoOf(t *testing.T, env []string, store string) (info storeInfo) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(testmount.Command(t, env, "info", "--json", store)), &info); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "info", "--json", store)), &info))
 	return info
 }
 
@@ -142,9 +133,7 @@ func TestTwoMountsAndAPack(t *testing.T) {
 	testmount.Command(t, env, "pack", dataset, store)
 	first, second := testmount.Mount(t, env, store), testmount.Mount(t, env, store)
 	added := filepath.Join(dataset, "class00", "zz_added.json")
-	if err := os.WriteFile(added, []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(added, []byte("{}"), 0o644))
 	var work sync.WaitGroup
 	work.Go(func() {
 		cmd := exec.Command(testmount.Binary(t), "pack", dataset, store)
@@ -175,16 +164,12 @@ func TestPackIsIncremental(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	testmount.Command(t, env, "pack", dataset, store)
 	changed := filepath.Join(dataset, "labels.json")
-	if err := os.WriteFile(changed, []byte(`{"new": true}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(changed, []byte(`{"new": true}`), 0o644))
 	removed, err := filepath.Glob(filepath.Join(dataset, "class00", "*.jpg"))
 	if err != nil || len(removed) == 0 {
 		t.Fatal(removed, err)
 	}
-	if err := os.Remove(removed[0]); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(removed[0]))
 	testmount.Command(t, env, "pack", dataset, store)
 	if info := infoOf(t, env, store); info.Samples != 15 || info.Store.Packs != 2 {
 		t.Errorf("after one change and one removal: %+v", info)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -127,9 +128,7 @@ func TestManyReaders(t *testing.T) {
 					t.Fatal(errs[i])
 				}
 				var got map[string]string
-				if err := json.Unmarshal([]byte(out), &got); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, json.Unmarshal([]byte(out), &got))
 				if want == nil {
 					want = got
 				}

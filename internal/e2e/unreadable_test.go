@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -16,34 +17,22 @@ import (
 func TestUnreadableFile(t *testing.T) {
 	t.Parallel()
 	home, err := os.MkdirTemp("", "pipefs-user-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(home) })
 	// Somebody else has to be able to run the binary and to read the dataset.
 	dataset, binary := filepath.Join(home, "dataset"), filepath.Join(home, "pipefs")
 	generated := testmount.Generate(t, "-samples", "8", "-classes", "1", "-width", "80", "-height", "60", "-png-every", "0")
-	if err := os.CopyFS(dataset, os.DirFS(generated)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.CopyFS(dataset, os.DirFS(generated)))
 	program, err := os.ReadFile(testmount.Binary(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(binary, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, os.WriteFile(binary, program, 0o755))
 	closed := filepath.Join(dataset, "class00", "000003_0.jpg")
-	if err := os.Chmod(closed, 0); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chmod(closed, 0))
 	const nobody = 65534
 	attr := &syscall.SysProcAttr{}
 	if os.Getuid() == 0 {
 		attr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
-		if err := os.Chown(home, nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Chown(home, nobody, nobody))
 	}
 	run := func(args ...string) string {
 		t.Helper()

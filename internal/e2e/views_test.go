@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/store"
 )
@@ -69,20 +70,14 @@ func TestStoredStreamsAreJpegtrans(t *testing.T) {
 	want := map[string][]byte{}
 	for _, name := range files {
 		out, err := exec.Command("jpegtran", "-copy", "all", "-progressive", name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		want[filepath.Base(name)] = out
 	}
-	if err := os.RemoveAll(tree); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.RemoveAll(tree))
 	mnt := testmount.Mount(t, env, store)
 	for name, stream := range want {
 		got, err := os.ReadFile(filepath.Join(mnt, "scan10", "bsds", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if !bytes.Equal(got, stream) {
 			t.Errorf("%s: %d bytes differ from jpegtran's %d", name, len(got), len(stream))
 		}
@@ -102,9 +97,7 @@ func TestLoader(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	testmount.Command(t, env, "pack", dataset, dir)
 	testmount.Command(t, env, "materialize", dir, "bmp", "--fraction", "0.5")
-	if err := store.WriteAuto(dir, store.Auto{View: "bmp", Share: 0.5}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, store.WriteAuto(dir, store.Auto{View: "bmp", Share: 0.5}))
 	packed := testmount.Mount(t, env, dir, "--mix-format", "stored-bmp")
 	loaders := strings.Fields(os.Getenv("PIPEFS_LOADERS"))
 	if len(loaders) == 0 {
@@ -131,15 +124,11 @@ func mixedDataset(t *testing.T, samples int) string {
 	t.Helper()
 	root := t.TempDir()
 	images := filepath.Join(root, "images")
-	if err := os.Rename(testmount.Generate(t, "-samples", fmt.Sprint(samples), "-width", "200", "-height", "150", "-png-every", "3"), images); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Rename(testmount.Generate(t, "-samples", fmt.Sprint(samples), "-width", "200", "-height", "150", "-png-every", "3"), images))
 	for i, name := range samplesOf(t, images) {
 		write(t, root, []byte("0 0.5 0.5 0.5 0.5\n"), "labels/"+strings.TrimSuffix(name, filepath.Ext(name))+".txt")
 		if stem, jpeg := strings.CutSuffix(name, ".jpg"); jpeg && i%2 == 0 {
-			if err := os.Rename(filepath.Join(images, name), filepath.Join(images, stem+".JPEG")); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Rename(filepath.Join(images, name), filepath.Join(images, stem+".JPEG")))
 		}
 	}
 	return root

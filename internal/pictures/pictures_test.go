@@ -5,6 +5,8 @@ import (
 	"image"
 	"image/jpeg"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestPhotoCompressesLikeAPhotograph keeps the pictures honest: neither flat nor
@@ -12,9 +14,7 @@ import (
 func TestPhotoCompressesLikeAPhotograph(t *testing.T) {
 	img := Photo(500, 375, 1)
 	var file bytes.Buffer
-	if err := jpeg.Encode(&file, img, &jpeg.Options{Quality: 90}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, jpeg.Encode(&file, img, &jpeg.Options{Quality: 90}))
 	perPixel := float64(file.Len()*8) / float64(500*375)
 	if perPixel < 1.5 || perPixel > 4 {
 		t.Errorf("JPEG of quality 90 takes %.2f bits a pixel, photographs take 1.5 to 4", perPixel)

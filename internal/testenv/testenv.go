@@ -71,3 +71,11 @@ func top(t testing.TB) string {
 		dir = filepath.Dir(dir)
 	}
 }
+
+// Must ends a test at an error that it is not about.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

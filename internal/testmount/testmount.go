@@ -80,9 +80,7 @@ func Home(t testing.TB) []string {
 	t.Helper()
 	dir := t.TempDir()
 	runtime := filepath.Join(dir, "run")
-	if err := os.Mkdir(runtime, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(runtime, 0o700))
 	// The race detector sleeps for a second before a process ends, to catch what
 	// nobody waits for; a command line that waits for all it starts need not.
 	return append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_CACHE_HOME="+filepath.Join(dir, "cache"),
@@ -117,9 +115,7 @@ func MountOnce(t testing.TB, env []string, what string, args ...string) (mnt str
 	t.Helper()
 	testenv.Mounts(t)
 	mnt = filepath.Join(t.TempDir(), "mnt")
-	if err := os.Mkdir(mnt, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(mnt, 0o755))
 	mountedMu.Lock()
 	mounted[mnt] = true
 	mountedMu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
@@ -96,9 +97,7 @@ func TestPillowWrote(t *testing.T) {
 func TestRunLengthIsUnsupported(t *testing.T) {
 	px := pillow.Sample(transcode.ModeL, 5, 3)
 	b, err := Encode(px)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	b[30] = 1
 	if _, err := (Decoder{}).Decode(context.Background(), b, transcode.Limits{}); !errors.Is(err, transcode.ErrUnsupported) {
 		t.Errorf("RLE: %v", err)
@@ -128,9 +127,7 @@ func TestPillowReads(t *testing.T) {
 	}
 	for _, px := range pictures {
 		b, err := Encode(px)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		files = append(files, b)
 	}
 	for i, a := range pillow.Open(t, pillow.Write(t, "bmp", files)...) {
@@ -179,9 +176,7 @@ func TestRefused(t *testing.T) {
 // TestHostile wants an error, and no memory, for headers that lie.
 func TestHostile(t *testing.T) {
 	good, err := Encode(pillow.Sample(transcode.ModeRGB, 17, 33))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for name, c := range map[string]struct {
 		at    int
 		value uint32
@@ -245,9 +240,7 @@ func TestRows(t *testing.T) {
 func FuzzBMP(f *testing.F) {
 	for _, m := range held {
 		b, err := Encode(pillow.Sample(m, 17, 5))
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -278,9 +271,7 @@ func BenchmarkSwapRB(b *testing.B) {
 
 func BenchmarkDecode(b *testing.B) {
 	src, err := Encode(pillow.Sample(transcode.ModeRGB, 500, 375))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	b.SetBytes(int64(len(src)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/bmp"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -26,23 +27,17 @@ func TestFilledFilesAreEncodedOnes(t *testing.T) {
 	for name, side := range map[string][2]int{"odd": {61, 47}, "large": {300, 200}, "one row": {33, 1}, "one column": {1, 33}, "one": {1, 1}} {
 		colour := pictures.Photo(side[0], side[1], 1)
 		var b bytes.Buffer
-		if err := stdjpeg.Encode(&b, colour, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, stdjpeg.Encode(&b, colour, nil))
 		samples[name] = bytes.Clone(b.Bytes())
 		scans, err := jpeg.Transcode(b.Bytes(), jpeg.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		samples[name+", progressive"] = append(bytes.Clone(scans.Data), 0xff, 0xd9)
 		grey := image.NewGray(colour.Bounds())
 		for i := range grey.Pix {
 			grey.Pix[i] = color.GrayModel.Convert(colour.At(i%side[0], i/side[0])).(color.Gray).Y
 		}
 		b.Reset()
-		if err := stdjpeg.Encode(&b, grey, nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, stdjpeg.Encode(&b, grey, nil))
 		samples[name+", grey"] = bytes.Clone(b.Bytes())
 	}
 	for name, file := range pngs(t) {
@@ -65,9 +60,7 @@ func TestFilledFilesAreEncodedOnes(t *testing.T) {
 		}
 		for spec, encode := range encoders {
 			v, err := r.Parse(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			plan := r.Plan(v, info, transcode.Image)
 			if plan.Unchanged() {
 				continue // no place for such pixels
@@ -127,9 +120,7 @@ func pngs(t *testing.T) map[string][]byte {
 	files := map[string][]byte{}
 	for name, m := range map[string]image.Image{"RGB": opaque, "RGBA": clear, "grey": grey, "grey of 16 bits": grey16, "RGB of 16 bits": wide, "palette": few} {
 		var b bytes.Buffer
-		if err := stdpng.Encode(&b, m); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, stdpng.Encode(&b, m))
 		files[name] = b.Bytes()
 	}
 	return files
@@ -150,9 +141,7 @@ func TestPlace(t *testing.T) {
 		"planes":         {Row: 5, Pixel: 1, Channel: 15},
 	} {
 		dst := make([]byte, 64)
-		if err := transcode.Place(px, info, dst, at); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, transcode.Place(px, info, dst, at))
 		for y := range px.Height {
 			for x := range px.Width {
 				for c := range 3 {

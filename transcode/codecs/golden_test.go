@@ -31,9 +31,7 @@ func TestGoldenViews(t *testing.T) {
 	var lines strings.Builder
 	for _, spec := range goldenViews {
 		v, err := r.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, path := range testenv.Pictures(t, "*") {
 			name := filepath.Base(path)
 			src := testenv.Picture(t, name)
@@ -59,9 +57,7 @@ func TestGoldenViews(t *testing.T) {
 	}
 	if *update {
 		head := "# view, picture, bytes, first digits of the SHA-256: see README.md\n"
-		if err := os.WriteFile(testenv.ViewsFile(t), []byte(head+lines.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(testenv.ViewsFile(t), []byte(head+lines.String()), 0o644))
 	}
 	if diff := cmp.Diff(testenv.Views(t), got); diff != "" {
 		t.Errorf("(-testdata/views.txt +made):\n%s", diff)
@@ -75,13 +71,9 @@ func TestGoldenPixels(t *testing.T) {
 	show := func(spec string, src []byte) []byte {
 		t.Helper()
 		v, err := r.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		info, err := r.ProbeBytes(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		out, err := r.Plan(v, info, transcode.Auto).Run(t.Context(), src)
 		if err != nil {
 			t.Fatalf("%s: %v", spec, err)
@@ -105,16 +97,12 @@ func TestGoldenPixels(t *testing.T) {
 				continue
 			}
 			out := filepath.Join(dir, fmt.Sprint(len(args)))
-			if err := os.WriteFile(out, made, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(out, made, 0o600))
 			args = append(args, truth, out)
 		}
 	}
 	list := filepath.Join(dir, "list")
-	if err := os.WriteFile(list, []byte(strings.Join(args, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(list, []byte(strings.Join(args, "\n")), 0o600))
 	t.Logf("%s", pillow.Run(t, samePixels, list))
 }
 

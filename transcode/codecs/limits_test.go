@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -50,9 +51,7 @@ func TestLimits(t *testing.T) {
 func apply(t *testing.T, r *transcode.Registry, view string, src []byte) error {
 	t.Helper()
 	p, err := r.Parse(view)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	info, err := r.ProbeBytes(src)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
@@ -48,9 +49,7 @@ func TestSubstitute(t *testing.T) {
 			}
 			for _, spec := range views {
 				view, err := r.Parse(spec)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				plan := r.Plan(view, info, transcode.Image)
 				rest, ok := plan.From(kind)
 				if !ok {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
@@ -54,9 +55,7 @@ func TestPillowWrote(t *testing.T) {
 func TestTruncated(t *testing.T) {
 	paths := pillow.Generate(t, generate)
 	src, err := os.ReadFile(paths[len(paths)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for n := 0; n < len(src)-300; n += 17 {
 		if _, err := (Decoder{}).Decode(context.Background(), src[:n], transcode.Limits{}); err == nil || n > 6 && !errors.Is(err, transcode.ErrTruncated) && !errors.Is(err, transcode.ErrBad) {
 			t.Fatalf("%d of %d bytes: %v", n, len(src), err)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // threadCPU is the time that this thread has used so far, in seconds. It does not
@@ -22,9 +23,7 @@ import (
 func threadCPU(b *testing.B) float64 {
 	b.Helper()
 	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
 	return float64(t.Nano()) / 1e9
 }
 
@@ -33,9 +32,7 @@ func threadCPU(b *testing.B) float64 {
 func childCPU(b *testing.B) float64 {
 	b.Helper()
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &u); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, unix.Getrusage(unix.RUSAGE_CHILDREN, &u))
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
@@ -98,13 +95,9 @@ func pixelWays(b *testing.B, files [][]byte, scale int) []way {
 	return []way{
 		{name: "libturbojpeg", run: func(i int) {
 			h, err := ParseHeader(files[i], Limits{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, err)
 			width, height := ScaledSize(h.Width, h.Height, scale)
-			if err := decompress(b, files[i], &Image{width, height, 3, make([]byte, 3*width*height)}); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, decompress(b, files[i], &Image{width, height, 3, make([]byte, 3*width*height)}))
 		}},
 		{name: "own", run: func(i int) {
 			if _, err := DecodePixels(files[i], scale, Limits{}); err != nil {
@@ -131,19 +124,13 @@ func BenchmarkTranscode(b *testing.B) {
 			dir := b.TempDir()
 			for i, src := range files {
 				s, err := Transcode(src, Options{Reconstruct: true})
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 				scans = append(scans, s)
 				paths = append(paths, filepath.Join(dir, fmt.Sprint(i)))
-				if err := os.WriteFile(paths[i], src, 0o644); err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, os.WriteFile(paths[i], src, 0o644))
 			}
 			must := func(err error) {
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 			}
 			ways := []way{
 				{name: "tjTransform", run: func(i int) { transform(b, files[i]) }},
@@ -216,9 +203,7 @@ func BenchmarkFidelities(b *testing.B) {
 			whole, size := 0, 0
 			for _, src := range photos {
 				file, err := row.from(src)
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 				files = append(files, file)
 				whole, size = whole+len(src), size+len(file)
 			}
@@ -257,9 +242,7 @@ func BenchmarkRestore(b *testing.B) {
 		src := read(b, file)
 		total += len(src)
 		s, err := Transcode(src, Options{Reconstruct: true})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, err)
 		scans = append(scans, s)
 	}
 	b.SetBytes(int64(total / len(scans)))

@@ -85,9 +85,7 @@ func scanEnds(t testing.TB, src []byte) (ends []int) {
 			ends = append(ends, w.pos)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return ends
 }
 
@@ -325,9 +323,7 @@ func TestHugeCoefficients(t *testing.T) {
 		{1, 1, 2047, true}, {1, 1, 2048, false}, {2, 5, -2048, false}, {2, 5, -2047, true},
 	} {
 		c, err := coefficientsOf(synthetic(t, 16, 16, "-sample 1x1"), Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		p := &c.Components[test.component]
 		p.Blocks[2][test.k] = test.value
 		if test.k > 0 {

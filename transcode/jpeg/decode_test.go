@@ -47,17 +47,11 @@ func TestDecode(t *testing.T) {
 	for _, name := range []string{"ycc420", "ycc444", "ycc422rst", "grey", "rgb", "q1", "q100", "separate"} {
 		src := testenv.Picture(t, name+".jpg")
 		want, err := Progressive(src, Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		a, err := coefficientsOf(src, Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		b, err := coefficientsOf(want.Data, Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for i := range a.Components {
 			p, q := &a.Components[i], &b.Components[i]
 			if p.Quant != q.Quant || p.Wide != q.Wide || p.High != q.High || p.Stride*p.Rows != len(p.Blocks) {

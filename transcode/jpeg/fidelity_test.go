@@ -3,6 +3,8 @@ package jpeg
 import (
 	"bytes"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestLevels spells the table out.
@@ -92,9 +94,7 @@ func TestCuts(t *testing.T) {
 // TestCutsCanBeTranscoded checks that a cut file is a valid file to us as well.
 func TestCutsCanBeTranscoded(t *testing.T) {
 	s, err := Progressive(synthetic(t, 100, 75, "-sample 2x2"), Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, end := range s.Ends {
 		checkOracle(t, append(bytes.Clone(s.Data[:end]), EOI[:]...))
 	}

@@ -17,9 +17,7 @@ func seeds(f *testing.F) {
 	files := testenv.Pictures(f, "*.jpg")
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		if len(b) > 4000 {
 			continue
 		}
@@ -102,13 +100,9 @@ func FuzzRestore(f *testing.F) {
 	files := testenv.Pictures(f, "*.jpg")
 	for i, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		s, err := Transcode(b, Options{Reconstruct: true})
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		scans = append(scans, s)
 		f.Add(byte(i), s.Reconstruction)
 	}
@@ -129,9 +123,7 @@ func FuzzSequential(f *testing.F) {
 			return
 		}
 		a, err := coefficientsOf(src, fuzzLimits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		b, err := coefficientsOf(out, fuzzLimits)
 		if err != nil {
 			t.Fatalf("the result cannot be decoded: %v", err)

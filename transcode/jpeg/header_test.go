@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -15,9 +16,7 @@ func TestParseHeader(t *testing.T) {
 	base := strip(t, synthetic(t, 40, 30, "-sample 2x1"))
 	src := insert(base, parts["JFIF"], parts["EXIF"], parts["ICC 2 of 2"], parts["comment"], parts["ICC 1 of 2"])
 	h, err := ParseHeader(src, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if h.Width != 40 || h.Height != 30 || h.Precision != 8 || h.Coding != CodingBaseline || h.Model != ModelYCbCr {
 		t.Errorf("%+v", h)
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -97,9 +98,7 @@ func symbolOf(e uint32) uint32 {
 // the decoder looks up at once.
 func TestLongCodes(t *testing.T) {
 	c, err := coefficientsOf(synthetic(t, 64, 48, "-grayscale -quality 95"), Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	// All symbols with 16 bits, but for one of 1 bit that is not used.
 	spec := func(values []byte) []byte {
 		s := huffSpec{set: true, n: 1 + len(values)}
@@ -167,9 +166,7 @@ func TestLongCodes(t *testing.T) {
 	w.bytes(EOI[:]...)
 	src := w.buf[:w.pos]
 	got, err := coefficientsOf(src, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for i := range p.Blocks {
 		if got.Components[0].Blocks[i] != p.Blocks[i] {
 			t.Fatalf("block %d differs", i)
@@ -197,9 +194,7 @@ func TestContradictions(t *testing.T) {
 		},
 	} {
 		c, err := coefficientsOf(synthetic(t, 16, 16, "-sample 1x1"), Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		spoil(c)
 		if _, err := c.EncodeProgressive(0); !errors.Is(err, transcode.ErrInternal) {
 			t.Errorf("case %d: %v", i, err)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // segment makes a marker segment.
@@ -48,9 +50,7 @@ func tiff(order binary.ByteOrder, kind uint16, orientation uint32) string {
 func strip(t testing.TB, src []byte) []byte {
 	t.Helper()
 	h, err := ParseHeader(src, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	out := bytes.Clone(src)
 	for i := len(h.Segments) - 1; i >= 0; i-- {
 		s := h.Segments[i]
@@ -168,14 +168,10 @@ func TestMotionJPEG(t *testing.T) {
 // TestTwoComponents uses a picture that only we can make.
 func TestTwoComponents(t *testing.T) {
 	c, err := coefficientsOf(synthetic(t, 40, 30, "-sample 2x1"), Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	c.Components, c.Model = c.Components[:2], ModelUnknown
 	s, err := c.EncodeProgressive(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if len(s.Ends) != 10 {
 		t.Errorf("%d scans, want 10", len(s.Ends))
 	}

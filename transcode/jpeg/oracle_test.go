@@ -53,9 +53,7 @@ func thinned[T any](cases []T, n int) (left []T) {
 func read(t testing.TB, file string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return b
 }
 

@@ -6,6 +6,8 @@ import (
 	"image/color"
 	stdjpeg "image/jpeg"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // BenchmarkDecodePixels decodes photographs, and a picture of 1920×1080 pixels, in
@@ -17,9 +19,7 @@ func BenchmarkDecodePixels(b *testing.B) {
 	for _, file := range photographs(b)[:40] {
 		src := read(b, file)
 		s, err := Progressive(src, Limits{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, err)
 		photos, progressive = append(photos, src), append(progressive, s.Data)
 	}
 	ppm := largePPM()
@@ -43,9 +43,7 @@ func BenchmarkDecodePixels(b *testing.B) {
 			pixels := 0
 			for _, src := range set.files {
 				h, err := ParseHeader(src, Limits{})
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 				width, height := ScaledSize(h.Width, h.Height, set.scale)
 				pixels += width * height
 			}
@@ -53,9 +51,7 @@ func BenchmarkDecodePixels(b *testing.B) {
 			if set.scale == 1 {
 				ways = append(ways, way{name: "std", run: func(i int) {
 					m, err := stdjpeg.Decode(bytes.NewReader(set.files[i]))
-					if err != nil {
-						b.Fatal(err)
-					}
+					testenv.Must(b, err)
 					standardRGB(m.(*image.YCbCr))
 				}})
 			}

@@ -1,6 +1,10 @@
 package jpeg
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+)
 
 // FuzzPixels wants the pixels of libjpeg-turbo for all files that this package
 // decodes and that libjpeg-turbo has no warning about.
@@ -32,9 +36,7 @@ func FuzzPixels(f *testing.F) {
 				continue // it is damaged, and repaired
 			}
 			again, err := c.Pixels(scale)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			samePixels(t, "coefficients", again, got)
 			if c.Skipped > 0 || ambiguous(c.Width, c.Height, scale) {
 				continue

@@ -144,9 +144,7 @@ func TestPixelsPhotographs(t *testing.T) {
 		src := read(t, file)
 		checkPixels(t, src)
 		s, err := Progressive(src, Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for k, end := range s.Ends {
 			if i%8 == k%8 {
 				checkPixels(t, append(bytes.Clone(s.Data[:end]), EOI[:]...))
@@ -166,9 +164,7 @@ func TestPixelsDjpeg(t *testing.T) {
 		for _, scale := range []int{1, 2, 4, 8} {
 			ppm, _ := tool(t, src, "djpeg", "-rgb", "-ppm", "-scale", fmt.Sprintf("1/%d", scale))
 			got, err := DecodePixels(src, scale, Limits{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			want := fmt.Sprintf("P6\n%d %d\n255\n%s", got.Width, got.Height, got.Pix)
 			if string(ppm) != want {
 				t.Errorf("%s at 1/%d: not the pixels of djpeg", file, scale)

@@ -17,9 +17,7 @@ import (
 func checkReconstruction(t testing.TB, src []byte, cuts Cuts) int {
 	t.Helper()
 	s, err := Transcode(src, Options{Cuts: cuts, Reconstruct: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if s.Reconstruction == nil {
 		t.Fatal("the file has no reconstruction data")
 	}
@@ -66,9 +64,7 @@ func TestReconstructionMatrix(t *testing.T) {
 func TestReconstructionUnusual(t *testing.T) {
 	src := synthetic(t, 100, 75, "-sample 2x2 -quality 90 -restart 5B")
 	s, err := Progressive(src, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var metadata []byte
 	for _, p := range parts {
 		metadata = append(metadata, p...)
@@ -112,9 +108,7 @@ func disturb(t testing.TB, src []byte, pad byte) []byte {
 	w := new(workspace)
 	notes := &trace{}
 	w.dec.trace = notes
-	if err := w.dec.decode(src, Limits{}, &w.c); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, w.dec.decode(src, Limits{}, &w.c))
 	n := 0
 	for i := range w.c.Components {
 		p := &w.c.Components[i]
@@ -129,9 +123,7 @@ func disturb(t testing.TB, src []byte, pad byte) []byte {
 	}
 	r := rebuilder{e: &w.enc, skeleton: skeleton(src, notes.scans), pads: pads{values: bytes.Repeat([]byte{pad}, 1000)}}
 	out, err := r.run(&w.dec, &w.c, Limits{}, len(src))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if n == 0 || bytes.Equal(out, src) {
 		t.Fatal("nothing was changed")
 	}
@@ -157,9 +149,7 @@ for name, kw in dict(plain={}, progressive=dict(progressive=True), optimised=dic
 	}
 	for _, file := range files {
 		src, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, transform := range []byte{0, 2} { // CMYK, YCCK
 			at := bytes.Index(src, []byte("Adobe")) + 11
 			src[at] = transform
@@ -177,13 +167,9 @@ for name, kw in dict(plain={}, progressive=dict(progressive=True), optimised=dic
 func TestReconstructionDamaged(t *testing.T) {
 	src := synthetic(t, 35, 19, "-sample 2x2")
 	s, err := Transcode(disturb(t, src, 0x55), Options{Reconstruct: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	want, err := Restore(s.Data, s.Reconstruction, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for i := range s.Reconstruction {
 		for bit := range 8 {
 			u := bytes.Clone(s.Reconstruction)
@@ -202,9 +188,7 @@ func TestCutsScripts(t *testing.T) {
 	for _, options := range []string{"-sample 2x2", "-grayscale", "-rgb", "-sample 1x1 -quality 100"} {
 		src := synthetic(t, 100, 75, options)
 		all, err := Progressive(src, Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		full, _ := tool(t, src, "djpeg", "-pnm")
 		step := Cuts(2)
 		if testenv.Race { // see thinned
@@ -229,9 +213,7 @@ func TestCutsScripts(t *testing.T) {
 		}
 		for _, levels := range [][]int{{10}, {1}, {5}, {1, 2, 5}} {
 			s, err := Transcode(src, Options{Cuts: CutsAt(levels...), Reconstruct: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			t.Logf("%s, levels %v: %d scans instead of %d", options, levels, len(s.Ends), len(all.Ends))
 			if pixels, warnings := tool(t, s.Data, "djpeg", "-pnm"); len(warnings) > 0 || !bytes.Equal(pixels, full) {
 				t.Errorf("%s %v: djpeg shows something else: %s", options, levels, warnings)

@@ -3,6 +3,8 @@ package jpeg
 import (
 	"bytes"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // checkSequential compares Sequential with jpegtran.
@@ -10,9 +12,7 @@ func checkSequential(t testing.TB, src []byte) {
 	t.Helper()
 	want, _ := tool(t, src, "jpegtran", "-copy", "all", "-optimize")
 	got, err := Sequential(src, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Fatalf("result differs from jpegtran's at byte %d; lengths %d and %d", firstDifference(got, want), len(got), len(want))
 	}
@@ -37,9 +37,7 @@ func TestSequential(t *testing.T) {
 func TestSequentialOfCuts(t *testing.T) {
 	for i, file := range photographs(t) {
 		s, err := Progressive(read(t, file), Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		checkSequential(t, append(bytes.Clone(s.Data[:s.Ends[i%len(s.Ends)]]), EOI[:]...))
 	}
 }

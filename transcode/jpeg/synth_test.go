@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // ppm draws a picture with smooth parts, edges and noise, as a PPM or PGM file.
@@ -57,9 +59,7 @@ var scripts = map[string]string{
 func scriptFile(t testing.TB, name string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(file, []byte(scripts[name]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, []byte(scripts[name]), 0o600))
 	return file
 }
 

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // turbojpeg is libjpeg-turbo, asked in this process through its tj functions.
@@ -144,9 +146,7 @@ func wantPixels(t testing.TB, src []byte, width, height, channels, scale int) *I
 func checkPixels(t testing.TB, src []byte) {
 	t.Helper()
 	c, err := coefficientsOf(src, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	channels := 3
 	if len(c.Components) == 4 {
 		channels = 4

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -14,13 +15,9 @@ import (
 // document disagree.
 func TestDocument(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "l3.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	b, err := Encode(&transcode.Pixels{Width: 3, Height: 2, Mode: transcode.ModeL, Pix: []byte{10, 12, 11, 10, 13, 40}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if dump := hex.Dump(b); !strings.Contains(string(doc), dump) {
 		t.Errorf("docs/l3.md does not show this file; did the format change?\n%s", dump)
 	}

@@ -19,13 +19,9 @@ func TestKodak(t *testing.T) {
 	var files, sizes [3]int
 	for _, path := range paths {
 		src, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		px, err := png.Decoder{}.Decode(t.Context(), src, transcode.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		px.Meta = transcode.Metadata{}
 		for _, mode := range []Mode{Dense, Fast, V1} {
 			sizes[mode] += len(roundTrip(t, px, Options{Mode: mode}))
@@ -56,13 +52,9 @@ func TestLarge(t *testing.T) {
 func roundTrip(t *testing.T, px *transcode.Pixels, o Options) []byte {
 	t.Helper()
 	b, err := Encode(px, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	got, err := Decode(b, transcode.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if got.Width != px.Width || got.Height != px.Height || got.Mode != px.Mode || !bytes.Equal(got.Pix, px.Pix) {
 		t.Fatalf("%+v: another picture", o)
 	}

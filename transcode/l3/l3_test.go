@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -86,20 +87,14 @@ func TestRoundTrip(t *testing.T) {
 func TestPatches(t *testing.T) {
 	px := picture(transcode.ModeRGB, 300, 290)
 	b, err := Encode(px, Options{Patch: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	s, err := Open(b, transcode.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	seen := 0
 	for i := range s.Patches() {
 		x0, y0, w, h := s.Rect(i)
 		got := make([]byte, 3*w*h)
-		if err := s.DecodePatch(Interleaved(got, w, 3, 1), i); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, s.DecodePatch(Interleaved(got, w, 3, 1), i))
 		for y := range h {
 			if at := ((y0+y)*300 + x0) * 3; !bytes.Equal(got[y*w*3:][:w*3], px.Pix[at:at+w*3]) {
 				t.Fatalf("patch %d, row %d differs", i, y)
@@ -118,20 +113,14 @@ func TestTargets(t *testing.T) {
 	px := picture(transcode.ModeRGB, width, height)
 	for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}} {
 		b, err := Encode(px, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		s, err := Open(b, transcode.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for name, target := range map[string]Target{
 			"planar": Planar(make([]byte, len(px.Pix)), width, height, 1),
 			"BMP":    {Pix: make([]byte, stride*height), Base: (height-1)*stride + 2, Row: -stride, Pixel: 3, Channel: -1},
 		} {
-			if err := s.Decode(target); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, s.Decode(target))
 			for i, v := range px.Pix {
 				if at := target.At(i/3%width, i/3/width, i%3); target.Pix[at] != v {
 					t.Fatalf("%v, %s: sample %d is %d, want %d", o, name, i, target.Pix[at], v)
@@ -149,9 +138,7 @@ func TestDamage(t *testing.T) {
 	px := picture(transcode.ModeRGB, 70, 40)
 	px.Meta.ICC = []byte("profile")
 	b, err := Encode(px, Options{Patch: 32})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	// All bytes of the header, and some of the rest.
 	for i := 0; i < len(b); i += 1 + min(i/200, 1)*6 {
 		damaged := bytes.Clone(b)
@@ -227,21 +214,15 @@ func TestSides(t *testing.T) {
 func TestCPU(t *testing.T) {
 	px := picture(transcode.ModeRGB, 100, 80)
 	b, err := Encode(px, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	jobs := make([]Job, 20)
 	for i := range jobs {
 		s, err := Open(b, transcode.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		jobs[i] = Job{Samples: s, Dst: Interleaved(make([]byte, len(px.Pix)), 100, 3, 1)}
 	}
 	var backend Backend = CPU{Workers: 3}
-	if err := backend.Decode(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, backend.Decode(t.Context(), jobs))
 	for i := range jobs {
 		if jobs[i].Err != nil || !bytes.Equal(jobs[i].Dst.Pix, px.Pix) {
 			t.Fatalf("job %d: %v, or another picture", i, jobs[i].Err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -12,13 +13,9 @@ func TestParts(t *testing.T) {
 	px := picture(transcode.ModeRGB, 70, 45)
 	for _, mode := range []Mode{Dense, Fast, V1} {
 		b, err := Encode(px, Options{Mode: mode, Patch: 32})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		s, err := Open(b, transcode.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		parts, err := s.Parts()
 		if err != nil || len(parts) != s.Columns()*2 {
 			t.Fatalf("%v: %d parts, %v", mode, len(parts), err)

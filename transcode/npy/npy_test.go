@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
@@ -31,9 +32,7 @@ func TestNumPyLoads(t *testing.T) {
 	}
 	for _, px := range pictures {
 		b, err := Encode(px)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		files = append(files, b)
 		s := transcode.Shape{Info: transcode.Info{Mode: px.Mode, Width: px.Width, Height: px.Height}, Type: px.Type}
 		if want := Size(s); want != int64(len(b)) {

@@ -159,9 +159,7 @@ func TestPillowReads(t *testing.T) {
 	}
 	for _, px := range pictures {
 		b, err := Encode(t.Context(), px)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		files = append(files, b)
 	}
 	for i, a := range pillow.Open(t, pillow.Write(t, "png", files)...) {
@@ -214,9 +212,7 @@ func TestDamage(t *testing.T) {
 	px := pillow.Sample(transcode.ModeP, 17, 33)
 	px.Palette[7] = 9
 	good, err := Encode(t.Context(), px)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for n := range good {
 		got, err := Decoder{}.Decode(context.Background(), good[:n], transcode.Limits{})
 		if err == nil && !bytes.Equal(got.Pix, px.Pix) {
@@ -266,9 +262,7 @@ func TestHostile(t *testing.T) {
 	// A bomb: more pixels in the stream than the header says are not read.
 	px := pillow.Sample(transcode.ModeL, 1, 1)
 	b, err := Encode(t.Context(), px)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := (Decoder{}).Probe(bytes.NewReader(b), int64(len(b)), transcode.Limits{}); err != nil {
 		t.Error(err)
 	}
@@ -292,9 +286,7 @@ func mend(b []byte) {
 func FuzzPNG(f *testing.F) {
 	for m := transcode.ModeBit; m <= transcode.ModeRGBA16; m++ {
 		b, err := Encode(context.Background(), pillow.Sample(m, 9, 5))
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -309,9 +301,7 @@ func FuzzPNG(f *testing.F) {
 
 func BenchmarkDecode(b *testing.B) {
 	src, err := os.ReadFile(testenv.Shared(b, "kodak/01.png")[0])
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	b.SetBytes(768 * 512 * 3)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
@@ -66,9 +67,7 @@ func TestPillowReads(t *testing.T) {
 		for _, size := range pillow.Sizes {
 			px := pillow.Sample(m, size[0], size[1])
 			b, err := Encode(px)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			pictures, files = append(pictures, px), append(files, b)
 		}
 	}
@@ -129,9 +128,7 @@ func TestHostile(t *testing.T) {
 func FuzzPNM(f *testing.F) {
 	for _, m := range held {
 		b, err := Encode(pillow.Sample(m, 9, 3))
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		f.Add(b)
 	}
 	f.Add([]byte("P3 2 1 1000 1 2 3 #\n 1000 5 6"))
@@ -144,9 +141,7 @@ func FuzzPNM(f *testing.F) {
 
 func BenchmarkDecode(b *testing.B) {
 	src, err := Encode(pillow.Sample(transcode.ModeRGB, 500, 375))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	b.SetBytes(int64(len(src)))
 	b.ReportAllocs()
 	for b.Loop() {

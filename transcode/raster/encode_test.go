@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
@@ -45,9 +46,7 @@ func TestJPEGMetadata(t *testing.T) {
 		px := pillow.Sample(c.mode, 17, 33)
 		px.Meta = c.meta
 		b, err := EncodeJPEG(px, c.quality)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		files = append(files, b)
 		want += c.want + "\n"
 	}
@@ -69,9 +68,7 @@ func TestJPEGPixels(t *testing.T) {
 				px.Pix[i] = byte(128 + 60*math.Sin(float64(i/n%px.Width)/9+float64(i/n/px.Width)/11))
 			}
 			b, err := EncodeJPEG(px, 95)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			files, pictures = append(files, b), append(pictures, px)
 		}
 	}

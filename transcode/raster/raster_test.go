@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 	"github.com/pipefs/pipefs/transcode/png"
@@ -88,26 +89,18 @@ func ask(t *testing.T, questions []question) {
 		path := sources[q.px]
 		if path == "" {
 			b, err := png.Encode(t.Context(), q.px)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			path = filepath.Join(dir, fmt.Sprintf("s%d.png", len(sources)))
 			sources[q.px] = path
-			if err := os.WriteFile(path, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(path, b, 0o644))
 		}
 		results = append(results, filepath.Join(dir, fmt.Sprintf("%d.npy", i)))
 		list = append(list, [4]any{path, results[i], q.step, q.arg})
 	}
 	b, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	listPath := filepath.Join(dir, "list.json")
-	if err := os.WriteFile(listPath, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(listPath, b, 0o644))
 	pillow.Run(t, steps, listPath)
 	for i, a := range pillow.Open(t, results...) {
 		q := &questions[i]
@@ -152,9 +145,7 @@ func run(t testing.TB, k *transcode.Kind, px *transcode.Pixels, arg int, mask bo
 		return &out
 	}
 	out, err := k.Apply(context.Background(), transcode.Payload{Shape: in, Pixels: px}, transcode.Call{Arg: arg, Nearest: mask})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	got := out.Pixels
 	if got.Width != want.Width || got.Height != want.Height || got.Mode != want.Mode || got.Type != want.Type || len(got.Pix) != got.Len() {
 		t.Fatalf("%s%d of %v %dx%d: %v %dx%d, promised %v %dx%d", k.Name, arg, px.Mode, px.Width, px.Height,
@@ -208,9 +199,7 @@ func TestResize(t *testing.T) {
 		mode := toMode(px, mixable(px.Mode, shapeOf(px).Transparent))
 		for _, size := range [][2]int{{1, 1}, {3, 50}, {50, 3}, {px.Width, 20}, {20, px.Height}} {
 			got, err := Bilinear(t.Context(), mode, size[0], size[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			q = append(q, question{px, "exact", size, got})
 		}
 	}
@@ -233,9 +222,7 @@ func TestResizeLarge(t *testing.T) {
 		white.Pix[i] = 255
 	}
 	got, err := Bilinear(t.Context(), white, 3, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	q = append(q, question{white, "exact", [2]int{3, 2}, got})
 	ask(t, q)
 }

@@ -67,9 +67,7 @@ func TestPillowWrote(t *testing.T) {
 	})
 	for _, path := range paths {
 		src, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		info, err := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), transcode.Limits{})
 		if strings.Contains(path, "48_anim") && (err != nil || !info.Animated || info.Mode != transcode.ModeNone) {
 			t.Errorf("%s: %+v, %v", filepath.Base(path), info, err)

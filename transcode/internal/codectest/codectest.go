@@ -6,6 +6,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -23,9 +24,7 @@ func RoundTrip(t *testing.T, d transcode.Decoder, src []byte, lim transcode.Limi
 		t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
 	}
 	b, err := encode(px)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	back, err := d.Decode(context.Background(), b, lim)
 	if err != nil || !bytes.Equal(back.Pix, px.Pix) {
 		t.Fatalf("read back: %v", err)

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // python is the interpreter that distributions install the libraries for; the
@@ -27,9 +29,7 @@ var openScript string
 func Run(t testing.TB, program string, args ...string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program.py")
-	if err := os.WriteFile(path, []byte(program), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(path, []byte(program), 0o644))
 	cmd := exec.Command(python, append([]string{path}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -86,21 +86,15 @@ func Open(t testing.TB, paths ...string) []Array {
 	t.Helper()
 	dir := t.TempDir()
 	list, out := filepath.Join(dir, "list"), filepath.Join(dir, "out")
-	if err := os.WriteFile(list, []byte(strings.Join(paths, "\n")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(list, []byte(strings.Join(paths, "\n")), 0o644))
 	Run(t, openScript, list, out)
 	b, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	arrays := make([]Array, 0, len(paths))
 	for len(b) > 0 {
 		line, rest, _ := bytes.Cut(b, []byte("\n"))
 		var a Array
-		if err := json.Unmarshal(line, &a); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal(line, &a))
 		a.Path = paths[len(arrays)]
 		n := 0
 		if a.Error == "" {

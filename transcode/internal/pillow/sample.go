@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -69,9 +70,7 @@ func Write(t testing.TB, ext string, contents [][]byte) []string {
 	var paths []string
 	for i, b := range contents {
 		path := filepath.Join(dir, fmt.Sprintf("%d.%s", i, ext))
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(path, b, 0o644))
 		paths = append(paths, path)
 	}
 	return paths
@@ -85,9 +84,7 @@ func CheckDecoder(t *testing.T, d transcode.Decoder, paths []string, meant func(
 	for _, a := range Open(t, paths...) {
 		name := filepath.Base(a.Path)
 		src, err := os.ReadFile(a.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if !d.Sniff(src[:min(16, len(src))]) {
 			t.Errorf("%s: not recognised", name)
 			continue

@@ -58,9 +58,7 @@ func expect(t *testing.T, paths []string) map[string][]byte {
 		list.WriteString(path + "\t" + filepath.Join(dir, filepath.Base(path)) + ".ppm")
 	}
 	listPath := filepath.Join(dir, "list")
-	if err := os.WriteFile(listPath, list.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(listPath, list.Bytes(), 0o644))
 	pillow.Run(t, toRGB, listPath)
 	pixels := map[string][]byte{}
 	for _, path := range paths {
@@ -85,9 +83,7 @@ func checkAll(t *testing.T, paths []string, damaged bool) {
 	refused := 0
 	for _, path := range paths {
 		src, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		name := filepath.Base(path)
 		px, err := Decoder{}.Decode(context.Background(), src, transcode.Limits{})
 		if err != nil {
@@ -182,9 +178,7 @@ func flavours(t *testing.T) string {
 	t.Helper()
 	generated.once.Do(func() {
 		dir, err := os.MkdirTemp("", "flavours")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		generated.dir = dir
 		pillow.Run(t, generate, dir)
 	})
@@ -214,9 +208,7 @@ func TestDamage(t *testing.T) {
 	needLibrary(t)
 	dir := t.TempDir()
 	src, err := os.ReadFile(filepath.Join(flavours(t), "129x97_2x2.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	decode := func(b []byte) error {
 		_, err := Decoder{}.Decode(context.Background(), b, transcode.Limits{})
 		return err
@@ -231,9 +223,7 @@ func TestDamage(t *testing.T) {
 	var damaged []string
 	write := func(name string, b []byte) {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(path, b, 0o644))
 		damaged = append(damaged, path)
 	}
 	write("cut+EOI", append(bytes.Clone(half), 0xff, 0xd9))
@@ -251,9 +241,7 @@ func TestDamage(t *testing.T) {
 func TestHostile(t *testing.T) {
 	needLibrary(t)
 	src, err := os.ReadFile(filepath.Join(flavours(t), "17x33_2x2.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	at := bytes.Index(src, []byte{0xff, 0xc0})
 	huge := bytes.Clone(src)
 	copy(huge[at+5:], []byte{0x30, 0, 0x30, 0}) // 12288 by 12288
@@ -268,9 +256,7 @@ func TestHostile(t *testing.T) {
 	}
 	// 200 scans more, each of a few bytes.
 	many, err := os.ReadFile(filepath.Join(flavours(t), "17x33_2x2-progressive.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	last := bytes.LastIndex(many, []byte{0xff, 0xda})
 	scan := many[last : len(many)-2]
 	many = append(bytes.Clone(many[:len(many)-2]), append(bytes.Repeat(scan, 200), 0xff, 0xd9)...)
@@ -386,9 +372,7 @@ func TestRepair(t *testing.T) {
 	var damaged []string
 	for _, path := range paths {
 		src, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		h, err := jpeg.ParseHeader(src, jpeg.Limits{})
 		if err != nil || h.Coding == jpeg.CodingArithmetic || h.Width < 17 {
 			continue
@@ -396,9 +380,7 @@ func TestRepair(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(damages)) {
 			at := h.ScanOffset + 12 + r.IntN(len(src)-h.ScanOffset-16)
 			to := filepath.Join(dir, name+"-"+filepath.Base(path))
-			if err := os.WriteFile(to, damages[name](r, bytes.Clone(src), at), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(to, damages[name](r, bytes.Clone(src), at), 0o644))
 			damaged = append(damaged, to)
 		}
 	}
@@ -406,9 +388,7 @@ func TestRepair(t *testing.T) {
 	repaired, refused, accepted := 0, 0, 0
 	for _, path := range damaged {
 		src, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		name := filepath.Base(path)
 		px, err := Decoder{OwnOnly: true}.Decode(t.Context(), src, transcode.Limits{})
 		switch {
@@ -453,9 +433,7 @@ func (h *hole) ReadAt(b []byte, off int64) (int, error) {
 // behind it, to be given up before much of it is read.
 func TestHeaderWithoutEnd(t *testing.T) {
 	src, err := os.ReadFile(filepath.Join(flavours(t), "17x33_2x2.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	h := &hole{head: src[:100]}
 	if _, err := (Decoder{}).Probe(h, 1<<30, transcode.Limits{}); !errors.Is(err, transcode.ErrUnsupported) {
 		t.Error(err)

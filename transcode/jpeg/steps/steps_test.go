@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/jpeg"
 )
@@ -28,17 +29,13 @@ func run(t testing.TB, stdin []byte, name string, args ...string) []byte {
 func apply(t testing.TB, k *transcode.Kind, arg int, src []byte) transcode.Payload {
 	t.Helper()
 	info, err := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), transcode.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	shape, ok := k.Shape(transcode.Shape{Info: info, Stage: transcode.Source}, arg)
 	if !ok {
 		t.Fatalf("%s does not apply", k.Name)
 	}
 	out, err := k.Apply(t.Context(), transcode.Payload{Shape: shape, Bytes: src}, transcode.Call{Arg: arg})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if p := out.Pixels; p != nil && (p.Width != shape.Width || p.Height != shape.Height || p.Mode != shape.Mode || len(p.Pix) != p.Len()) {
 		t.Fatalf("%s: %d by %d pixels, %+v were promised", k.Name, p.Width, p.Height, shape)
 	}
@@ -49,9 +46,7 @@ func apply(t testing.TB, k *transcode.Kind, arg int, src []byte) transcode.Paylo
 func TestScaled(t *testing.T) {
 	for _, name := range []string{"1x1_ycc", "17x33_2x2", "129x97_2x2", "129x97_2x1-progressive", "129x97_grey", "64x48_rgb", "129x97_4x1"} {
 		src, err := os.ReadFile(filepath.Join(flavours(t), name+".jpg"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for i, k := range Scaled() {
 			want := run(t, src, "djpeg", "-rgb", "-scale", fmt.Sprintf("1/%d", 2<<i))
 			got := apply(t, k, 0, src).Pixels
@@ -75,9 +70,7 @@ func TestScaledMask(t *testing.T) {
 func TestBaseline(t *testing.T) {
 	for _, path := range []string{"129x97_2x2-progressive", "129x97_cmyk_2_True", "64x48_grey-progressive"} {
 		src, err := os.ReadFile(filepath.Join(flavours(t), path+".jpg"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if !bytes.Equal(apply(t, Baseline(), 0, src).Bytes, run(t, src, "jpegtran", "-copy", "all", "-optimize")) {
 			t.Errorf("%s: not the bytes of jpegtran", path)
 		}
@@ -88,9 +81,7 @@ func TestBaseline(t *testing.T) {
 // give what the step does, and give the file back.
 func TestSplitCuts(t *testing.T) {
 	src, err := os.ReadFile(filepath.Join(flavours(t), "129x97_2x2.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, levels := range [][]int{nil, {1, 2, 5, 10}, {5}, {3, 7}, {10}} {
 		cuts := jpeg.Cuts(0)
 		if levels != nil {
@@ -98,9 +89,7 @@ func TestSplitCuts(t *testing.T) {
 		}
 		k := Scan(cuts)
 		s, err := k.Split(t.Context(), src, transcode.Limits{}, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if want := len(cuts.Levels()); len(s.Ends) != want {
 			t.Errorf("%v: %d parts, want %d", levels, len(s.Ends), want)
 		}

@@ -18,9 +18,7 @@ func kodak(t testing.TB) (pictures []*picture, files int) {
 		src := read(t, path)
 		files += len(src)
 		m, err := png.Decode(bytes.NewReader(src))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		size := m.Bounds().Size()
 		p := &picture{size.X, size.Y, 3, nil}
 		for rgba := m.(*image.RGBA).Pix; len(rgba) > 0; rgba = rgba[4:] {
@@ -61,9 +59,7 @@ func BenchmarkDecode(b *testing.B) {
 					used := cpuTime()
 					for b.Loop() {
 						for i, p := range pictures {
-							if err := Decode(layout.target(p), files[i]); err != nil {
-								b.Fatal(err)
-							}
+							testenv.Must(b, Decode(layout.target(p), files[i]))
 						}
 					}
 					reportCPU(b, size, cpuTime()-used)

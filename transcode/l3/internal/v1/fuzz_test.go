@@ -1,6 +1,10 @@
 package v1
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+)
 
 // FuzzDecode gives anything to all forms of the decoder. What it makes something of, it
 // must make that of again when it has been encoded.
@@ -16,9 +20,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		h, _ := Parse(src)
 		p, err := decode(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		checkRoundTrip(t, p, h.Patch)
 	})
 }

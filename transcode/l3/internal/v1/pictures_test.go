@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
@@ -100,9 +101,7 @@ func wantDecoded(t testing.TB, src []byte, p *picture) {
 func read(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return b
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
@@ -41,9 +42,7 @@ func BenchmarkDecode(b *testing.B) {
 					used := encodeCPU()
 					for b.Loop() {
 						for i, p := range pictures {
-							if err := files[i].decode(layout.target(p), &s); err != nil {
-								b.Fatal(err)
-							}
+							testenv.Must(b, files[i].decode(layout.target(p), &s))
 						}
 					}
 					b.ReportMetric(float64(size)*float64(b.N)/(encodeCPU()-used).Seconds()/1e6, "MB/cpu-s")

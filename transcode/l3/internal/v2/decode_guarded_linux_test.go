@@ -4,6 +4,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // decodeGuarded returns n bytes of memory that nothing lies next to: on the side asked
@@ -13,14 +15,10 @@ func decodeGuarded(t testing.TB, n int, atEnd bool) []byte {
 	page := os.Getpagesize()
 	inner := (n + page - 1) / page * page
 	b, err := syscall.Mmap(-1, 0, inner+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = syscall.Munmap(b) })
 	for _, edge := range [][]byte{b[:page], b[page+inner:]} {
-		if err := syscall.Mprotect(edge, syscall.PROT_NONE); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, syscall.Mprotect(edge, syscall.PROT_NONE))
 	}
 	if atEnd {
 		return b[page+inner-n : page+inner : page+inner]

@@ -16,14 +16,10 @@ func encodeKodak(t testing.TB) (pictures []*encodeCase, size int) {
 	t.Helper()
 	for _, path := range testenv.Shared(t, "kodak/*.png") {
 		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		m, err := png.Decode(f)
 		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		p := &encodeCase{m.Bounds().Dx(), m.Bounds().Dy(), 3, 8, nil}
 		for y := range p.height {
 			for x := range p.width {
