@@ -47,9 +47,9 @@ var (
 )
 
 // boxes finds out which of the files have boxes. One that cannot be read has none.
-func (v *viewer) boxes(ctx context.Context, files annotations) (b boxes) {
+func (s *input) boxes(ctx context.Context, files annotations) (b boxes) {
 	for _, name := range slices.Sorted(slices.Values(slices.Concat(files[".xml"], files[".json"], files[".txt"]))) {
-		text, err := v.ends(ctx, name)
+		text, err := s.ends(ctx, name)
 		if err != nil {
 			continue
 		}
@@ -64,12 +64,12 @@ func (v *viewer) boxes(ctx context.Context, files annotations) (b boxes) {
 }
 
 // ends is the beginning of a file, and its end.
-func (v *viewer) ends(ctx context.Context, name string) ([]byte, error) {
-	a, err := v.stat(name)
+func (s *input) ends(ctx context.Context, name string) ([]byte, error) {
+	a, err := s.server.Stat(name, false)
 	if err != nil {
 		return nil, err
 	}
-	h, err := v.resolve(ctx, serve.File{Path: name, Identity: a.Identity})
+	h, err := s.resolve(ctx, serve.File{Path: name, Identity: a.Identity}, transcode.Pipeline{})
 	if err != nil {
 		return nil, err
 	}

@@ -58,18 +58,26 @@ func exportCommand(env *environ) *command {
 			if c.out, err = filepath.Abs(args[2]); err != nil {
 				return err
 			}
-			return runExport(ctx, env, c, func(s *input) *transcode.Registry { return s.registry(c.limits) })
+			return runExport(ctx, env, c, nil)
 		},
 	}
 }
 
-func runExport(ctx context.Context, env *environ, c *exportConfig, registry func(*input) *transcode.Registry) error {
+// runExport exports with a registry; nil makes files as the store has them.
+func runExport(ctx context.Context, env *environ, c *exportConfig, r *transcode.Registry) error {
 	x := &exporting{env: env, force: c.force, allNames: c.asJSON, causes: map[string]*failure{}, started: time.Now()}
 	var err error
-	if x.view, err = openViewer(env, c, registry); err != nil {
+	x.input, err = opening{path: c.source, dataset: c.dataset, roles: c.roles, limits: c.limits, workers: c.workers, registry: r}.open(env)
+	if err != nil {
 		return err
 	}
-	defer x.view.close()
+	defer x.close()
+	if x.view, err = x.registry.Parse(c.view); err != nil {
+		return err
+	}
+	if x.files, err = x.input.files(env, c.roles); err != nil {
+		return err
+	}
 	if err := mayExportTo(c); err != nil {
 		return err
 	}
@@ -78,7 +86,7 @@ func runExport(ctx context.Context, env *environ, c *exportConfig, registry func
 	}
 	defer x.out.close()
 	x.bar = newProgress(env, "exporting", -1)
-	counted := x.view.source.countFiles(ctx, x.view.registry, x.bar)
+	counted := x.countFiles(ctx, x.bar)
 	err = x.run(ctx, c.workers)
 	x.bar.done()
 	counted()

@@ -83,7 +83,7 @@ func export(ctx context.Context, r *transcode.Registry, from, to string) (told s
 	var stderr bytes.Buffer
 	env := &environ{stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr}
 	c := &exportConfig{source: from, out: to, view: transcode.Original}
-	err = runExport(ctx, env, c, func(*input) *transcode.Registry { return r })
+	err = runExport(ctx, env, c, r)
 	return stderr.String(), err
 }
 

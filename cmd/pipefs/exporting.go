@@ -19,9 +19,11 @@ import (
 
 // exporting is an export under way.
 type exporting struct {
-	env   *environ
-	bar   *progress
-	view  *viewer
+	env *environ
+	bar *progress
+	*input
+	files *fs.FS
+	view  transcode.Pipeline
 	out   *output
 	force bool
 	// allNames keeps the names of all files that fail.
@@ -50,7 +52,7 @@ func (x *exporting) run(ctx context.Context, workers int) error {
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	members, err := x.view.walk()
+	members, err := x.files.Walk(x.view)
 	if err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func isFull(err error) bool {
 var errDiffers = errors.New("another file is there under this name; --force replaces it")
 
 func (x *exporting) try(ctx context.Context, m fs.Member) (written int64, skipped bool, err error) {
-	a, err := x.view.stat(m.Path)
+	a, err := x.server.Stat(m.Path, false)
 	if err != nil {
 		return 0, false, err
 	}
@@ -152,7 +154,7 @@ func (x *exporting) try(ctx context.Context, m fs.Member) (written int64, skippe
 	if there && !dated && !x.force {
 		return 0, false, errDiffers // before anything is made for it
 	}
-	h, err := x.view.resolve(ctx, file)
+	h, err := x.resolve(ctx, file, x.view)
 	switch {
 	case err != nil:
 		return 0, false, err
@@ -166,7 +168,7 @@ func (x *exporting) try(ctx context.Context, m fs.Member) (written int64, skippe
 		return 0, false, err
 	}
 	defer done()
-	if x.view.original() && content.Size() != a.Size {
+	if x.view.Len() == 0 && content.Size() != a.Size {
 		return 0, false, transcode.Errorf(transcode.ErrInternal, "%d bytes where the original has %d", content.Size(), a.Size)
 	}
 	return content.Size(), false, x.out.write(ctx, m.Listed, content, a)
@@ -176,7 +178,7 @@ func (x *exporting) try(ctx context.Context, m fs.Member) (written int64, skippe
 // written into them any more: those further down first.
 func (x *exporting) finishDirs() {
 	for _, m := range slices.Backward(x.dirs) {
-		a, err := x.view.stat(m.Path)
+		a, err := x.server.Stat(m.Path, false)
 		if err == nil {
 			err = x.out.finish(m.Listed, a)
 		}

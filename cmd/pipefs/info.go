@@ -100,13 +100,12 @@ type fault struct {
 // inspect looks at every sample, and measures some where there is a likeness to
 // fill. Interrupted in that, it returns both what it has and an error.
 func inspect(ctx context.Context, env *environ, name string, limits transcode.Limits, like *likeness) (*information, error) {
-	s, err := openSource(env, name)
+	s, err := opening{path: name, limits: limits}.open(env)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
-	r := s.registry(limits)
-	l, err := s.list(r, func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
+	l, err := s.list(func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +116,11 @@ func inspect(ctx context.Context, env *environ, name string, limits transcode.Li
 		Faults: []fault{}, Unread: []fault{}, MSSIM: like, byKind: map[formatRow]*formatRow{}}
 	if s.store != nil {
 		stats := s.store.Stats()
-		i.Store, i.Originals = &stats, &originals{registry: r}
+		i.Store, i.Originals = &stats, &originals{registry: s.registry}
 		i.Fractions = fractionRows(s.store, len(l.samples))
 	}
 	bar := newProgress(env, "looking at samples", len(l.samples))
-	err = s.lookAll(ctx, r, l.samples, func(seen sight) {
+	err = s.lookAll(ctx, l.samples, func(seen sight) {
 		bar.add(1)
 		i.add(seen)
 	})
@@ -143,7 +142,7 @@ func inspect(ctx context.Context, env *environ, name string, limits transcode.Li
 		slices.SortFunc(list, func(a, b fault) int { return cmp.Compare(a.Path, b.Path) })
 	}
 	if like != nil {
-		return i, like.measure(ctx, env, s, r)
+		return i, like.measure(ctx, env, s)
 	}
 	return i, nil
 }

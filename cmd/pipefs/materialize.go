@@ -86,7 +86,7 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 	if c.fraction == 0 {
 		return m.remove()
 	}
-	m.bar = newProgress(env, "looking at samples", int(m.source.store.Stats().Samples))
+	m.bar = newProgress(env, "looking at samples", int(m.store.Stats().Samples))
 	err = m.choose(ctx)
 	m.bar.done()
 	if err == nil && m.chosen.Samples == 0 {
@@ -201,7 +201,7 @@ func printFractions(w io.Writer, rows []fractionRow) {
 }
 
 func listFractions(ctx context.Context, env *environ, c *materializeConfig) error {
-	s, err := openStoreSource(env, c.store)
+	s, err := opening{path: c.store, store: true, limits: c.limits}.open(env)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func listFractions(ctx context.Context, env *environ, c *materializeConfig) erro
 		fmt.Fprintf(env.stdout, "no view is kept; pipefs materialize %s bmp --fraction 0.3 keeps the raw pixels of 30%% of the samples\n", c.store)
 		return nil
 	}
-	l, err := s.list(s.registry(c.limits), func(error) {}, ctx.Err)
+	l, err := s.list(func(error) {}, ctx.Err)
 	if err != nil {
 		return err
 	}

@@ -136,12 +136,12 @@ func (c *mountConfig) checkRoles(env *environ) error {
 	if !c.Roles.Given() {
 		return nil
 	}
-	s, err := openSource(env, c.Source)
+	s, err := opening{path: c.Source, roles: c.Roles, limits: c.Limits}.open(env)
 	if err != nil {
 		return exit.With(exit.Mount, err)
 	}
-	defer s.close()
-	return s.checkRoles(codecs.Default(c.Limits), c.Roles)
+	s.close()
+	return nil
 }
 
 // clearDead takes away what a crashed daemon left behind.

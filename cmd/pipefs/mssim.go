@@ -91,8 +91,8 @@ type degrees struct {
 
 // measure measures the wanted number of samples, evenly spread over their names.
 // When it is interrupted it tells of those that it got to.
-func (l *likeness) measure(ctx context.Context, env *environ, s *input, r *transcode.Registry) error {
-	p, err := r.Parse(mountd.ScanView(maxFidelity))
+func (l *likeness) measure(ctx context.Context, env *environ, s *input) error {
+	p, err := s.registry.Parse(mountd.ScanView(maxFidelity))
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (l *likeness) measure(ctx context.Context, env *environ, s *input, r *trans
 			break
 		}
 		work.Go(func() error {
-			d, err := s.degrees(ctx, r, kind, name)
+			d, err := s.degrees(ctx, kind, name)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -135,8 +135,8 @@ func (l *likeness) measure(ctx context.Context, env *environ, s *input, r *trans
 
 // degrees decodes all levels of a sample, as their views do, and compares each
 // with the last.
-func (s *input) degrees(ctx context.Context, r *transcode.Registry, kind *transcode.Kind, name string) (degrees, error) {
-	split, err := s.split(ctx, r, kind, name)
+func (s *input) degrees(ctx context.Context, kind *transcode.Kind, name string) (degrees, error) {
+	split, err := s.split(ctx, kind, name)
 	if err != nil {
 		return degrees{}, err
 	}
@@ -145,7 +145,7 @@ func (s *input) degrees(ctx context.Context, r *transcode.Registry, kind *transc
 	}
 	last := len(split.Levels) - 1
 	d := degrees{similarity: make([]float64, last+1), bytes: make([]int, last+1)}
-	whole, err := r.Decode(ctx, level(last))
+	whole, err := s.registry.Decode(ctx, level(last))
 	if err != nil {
 		return degrees{}, err
 	}
@@ -161,7 +161,7 @@ func (s *input) degrees(ctx context.Context, r *transcode.Registry, kind *transc
 			if ctx.Err() != nil {
 				return degrees{}, ctx.Err()
 			}
-			px, err := r.Decode(ctx, b)
+			px, err := s.registry.Decode(ctx, b)
 			if err != nil {
 				return degrees{}, err
 			}

@@ -18,8 +18,6 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/pictures"
-	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // photos DIR N: makes a dataset of N pictures that are large enough to measure.
@@ -104,14 +102,13 @@ func TestMeasureInterrupted(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r := codecs.Default(transcode.Limits{})
-	s, err := openSource(nowhere, dir)
+	s, err := opening{path: dir}.open(nowhere)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close()
 	l := &likeness{Wanted: 7, names: []string{"0.jpg", "1.jpg", "gone.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg"}}
-	if err := l.measure(ctx, nowhere, s, r); err != nil || l.Measured != 6 || len(l.LeftOut) != 1 || !strings.HasPrefix(l.LeftOut[0].Example, "gone.jpg: ") {
+	if err := l.measure(ctx, nowhere, s); err != nil || l.Measured != 6 || len(l.LeftOut) != 1 || !strings.HasPrefix(l.LeftOut[0].Example, "gone.jpg: ") {
 		t.Errorf("%v, %+v", err, l)
 	}
 	if got := l.Scans[9]; got.Mean != 1 || got.ShareRead != 1 {
@@ -119,7 +116,7 @@ func TestMeasureInterrupted(t *testing.T) {
 	}
 	cancel()
 	l = &likeness{Wanted: 6, names: []string{"0.jpg", "1.jpg"}}
-	if err := l.measure(ctx, nowhere, s, r); exit.Of(err) != exit.Interrupted || l.Measured != 0 || len(l.LeftOut) != 0 {
+	if err := l.measure(ctx, nowhere, s); exit.Of(err) != exit.Interrupted || l.Measured != 0 || len(l.LeftOut) != 0 {
 		t.Errorf("%v, %+v", err, l)
 	}
 }

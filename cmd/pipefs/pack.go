@@ -100,7 +100,7 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	defer d.Close()
 	w := &packing{env: env, started: time.Now()}
 	w.bar = newProgress(env, "packing", -1)
-	counted := (&input{tree: d}).countFiles(ctx, codecs.Default(c.limits), w.bar)
+	counted := (&input{tree: d, registry: codecs.Default(c.limits)}).countFiles(ctx, w.bar)
 	report, err := packStore(ctx, c, d, w)
 	w.bar.done()
 	counted()
@@ -113,25 +113,20 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 
 // tellOriginals tells what a store does not give back on its own, or at a price.
 func tellOriginals(env *environ, c *packConfig) error {
-	s, err := openSource(env, c.store)
+	s, err := opening{path: c.store, limits: c.limits}.open(env)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	note := func(text string) { fmt.Fprintf(env.stdout, "note: %s\n", wrap(text, 6)) }
-	g, err := s.gaps(env, c.limits)
+	g, err := s.gaps()
 	if err != nil {
 		return err
 	}
 	if c.originals == "drop" && g.Describe() != "" {
 		note("without the dataset, " + g.Describe())
 	}
-	p, err := s.producer(env, s.registry(c.limits), transcode.Roles{})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	n, err := p.Rebuilt()
+	n, err := s.server.Rebuilt()
 	if n > 0 {
 		note(fmt.Sprintf("without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
 			plural(n, "JPEG file", "JPEG files"), rebuildCost))
@@ -208,18 +203,17 @@ func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
 
 // storeFaults finds the first faults in a store, by path.
 func storeFaults(env *environ, dir string, most int) (found []fault, more bool) {
-	s, err := openSource(env, dir)
+	s, err := opening{path: dir}.open(env)
 	if err != nil {
 		return nil, true
 	}
 	defer s.close()
-	r := codecs.Default(transcode.Limits{})
-	l, err := s.list(r, func(error) {}, func() error { return nil })
+	l, err := s.list(func(error) {}, func() error { return nil })
 	if err != nil {
 		return nil, true
 	}
 	for _, name := range l.samples {
-		seen, lookErr := s.look(r, name)
+		seen, lookErr := s.look(name)
 		reason := cmp.Or(seen.fault, seen.unread)
 		if lookErr != nil || reason == "" {
 			continue

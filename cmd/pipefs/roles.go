@@ -17,11 +17,11 @@ import (
 
 // checkRoles refuses patterns that are malformed, and those that match no sample: they
 // are mistyped, and what they were meant for would be harmed without a word.
-func (s *input) checkRoles(r *transcode.Registry, roles transcode.Roles) error {
+func (s *input) checkRoles(roles transcode.Roles) error {
 	if err := roles.Check(); err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	left := roles.Unmatched(s.samples(r))
+	left := roles.Unmatched(s.samples())
 	if len(left) == 0 {
 		return nil
 	}
@@ -42,14 +42,14 @@ func (s *input) isDir(name string) bool {
 }
 
 // samples yields the paths of all samples. Directories that cannot be read are left out.
-func (s *input) samples(r *transcode.Registry) iter.Seq[string] {
+func (s *input) samples() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		var walk func(dir string) bool
 		walk = func(dir string) bool {
 			entries, _ := s.tree.List(dir)
 			for _, e := range entries {
 				name := path.Join(dir, e.Name)
-				if e.Dir && !walk(name) || !e.Dir && r.IsSample(name) && !yield(name) {
+				if e.Dir && !walk(name) || !e.Dir && s.registry.IsSample(name) && !yield(name) {
 					return false
 				}
 			}

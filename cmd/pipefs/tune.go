@@ -1,25 +1,26 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/page"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -106,9 +107,6 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if err != nil {
 		return err
 	}
-	if err := statSource(c.store); err != nil {
-		return exit.With(exit.System, err)
-	}
 	others, rebuilt, err := c.look(env, others)
 	if err != nil {
 		return err
@@ -125,7 +123,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	report, err := tune.Run(ctx, tune.Config{
 		Program: program, Store: c.store, Dataset: c.dataset, View: c.format, Others: others, L3: c.l3, MaxBytes: budget,
 		Workers: c.workers, Rounds: c.rounds, Samples: c.samples, Progress: shown.show,
-		Open: func() (tune.Opened, error) { return openTuned(env, c) },
+		Open: func() (tune.Opened, error) { return c.open(env) },
 		Materialize: func(ctx context.Context, spec string, share float64) error {
 			return materializeApart(ctx, program, c, spec, share, 0)
 		},
@@ -163,18 +161,31 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	return applyTuning(ctx, env, c, program, report)
 }
 
+// open opens the store with its fractions.
+func (c *tuneConfig) open(env *environ) (tune.Opened, error) {
+	s, err := opening{path: c.store, store: true, dataset: c.dataset, limits: c.limits}.open(env)
+	if err != nil {
+		return tune.Opened{}, err
+	}
+	shares := map[string]float64{}
+	for _, f := range s.store.Fractions() {
+		shares[f.Spec()] = f.Share()
+	}
+	return tune.Opened{Server: s.server, Registry: s.registry, Shares: shares, Close: func() error { s.close(); return nil }}, nil
+}
+
 // look leaves out the views that cannot be measured, because they lack samples, and says
 // what it costs that originals are rebuilt.
 func (c *tuneConfig) look(env *environ, views []string) (kept []string, rebuilt string, err error) {
-	s, err := openStoreSource(env, c.store)
-	if err != nil || c.dataset != "" {
-		return views, "", err
-	}
-	defer s.close()
-	if rebuilt, err = s.rebuilt(env, c.limits); err != nil {
+	s, err := opening{path: c.store, store: true, dataset: c.dataset, limits: c.limits}.open(env)
+	if err != nil {
 		return nil, "", err
 	}
-	g, err := s.gaps(env, c.limits, views...)
+	defer s.close()
+	if rebuilt, err = s.rebuilt(); err != nil {
+		return nil, "", err
+	}
+	g, err := s.gaps(views...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -241,124 +252,26 @@ func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program strin
 	return err
 }
 
-func printTuning(w io.Writer, r *tune.Report) {
-	for _, p := range r.Pairs {
-		fmt.Fprintf(w, "Raw pixels and %s, %s/: loading takes %s materialized and %s encoded, decoding %s a sample\n",
-			namedPair(&p), p.View, formatMillis(p.Costs.LoadRaw), formatMillis(p.Costs.LoadEncoded), formatMillis(p.Costs.Decode))
-		t := newTable(w, "materialized", "on disk", "loading/s", "decoding/s", "predicted/s", "measured/s", "CPU a sample")
-		for i := range p.Rows {
-			row := &p.Rows[i]
-			measured, cpu := "", ""
-			if len(row.Rates) > 0 {
-				measured, cpu = formatRate(row.Rate()), formatMillis(row.CPU)
-				if i == p.Best {
-					measured += " *"
-				}
-			}
-			t.AppendRow(table.Row{fmt.Sprintf("%.0f %%", 100*row.Share), formatSize(int64(row.Share * float64(r.Materialized))),
-				formatRate(row.Load), formatRate(row.Decode), formatRate(row.Predicted()), measured, cpu})
+// materializeApart runs pipefs materialize as a process of its own. most bounds the
+// bytes that the fraction may take; 0 is no bound.
+func materializeApart(ctx context.Context, program string, c *tuneConfig, spec string, share float64, most int64) error {
+	args := []string{"materialize", c.store, spec, "--fraction", strconv.FormatFloat(share, 'g', -1, 64)}
+	if c.dataset != "" {
+		args = append(args, "--dataset", c.dataset)
+	}
+	if most > 0 && share > 0 {
+		args = append(args, "--max-bytes", strconv.FormatInt(most, 10))
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	// It keeps what it did when it is interrupted.
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) }
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		if line := mounted.Complaint(stderr.String()); line != "" {
+			return fmt.Errorf("storing %s: %s", spec, line)
 		}
-		alignRight(t, 7)
-		t.Render()
-		if p.Most < mixer.Ratios-1 {
-			fmt.Fprintf(w, "There is no room on the disk for more than %d %%.\n", 10*p.Most)
-		}
-		fmt.Fprintln(w)
+		return fmt.Errorf("pipefs materialize %s: %w", spec, err)
 	}
-	fmt.Fprintf(w, "Side by side, in samples/s; the page cache has room for %s, of which half is counted on\n", formatSize(r.Memory))
-	t := newTable(w, "view", "materialized", "bytes", "first epoch", "later epochs", "CPU a sample, first")
-	for i := range r.Views {
-		row := &r.Views[i]
-		mark, mix := "", ""
-		if i == r.Winner {
-			mark = " *"
-		}
-		if row.Encoded != "" {
-			mix = fmt.Sprintf("%.0f %%, rest from %s", 100*row.Share, named(row.Encoded))
-		}
-		first, later := formatRate(row.Rate()), "as the first"
-		if row.Fits {
-			later = formatRate(row.LaterRate()) + mark
-		} else {
-			first += mark
-		}
-		t.AppendRow(table.Row{row.View, mix, formatSize(row.Bytes), first, later, formatMillis(row.CPU)})
-	}
-	alignRight(t, 6)
-	t.Render()
-	if r.Assumed != "" {
-		fmt.Fprintln(w, wrap("assumed: "+r.Assumed, 0))
-	}
-	if r.Rebuilt != "" {
-		fmt.Fprintln(w, wrap(r.Rebuilt, 0))
-	}
-	fmt.Fprintln(w, tuningVerdict(r))
-}
-
-// tuningNoise says why there is no winner, and what to do.
-func tuningNoise(r *tune.Report) string {
-	return fmt.Sprintf("too noisy to tell: %s; run again with --rounds %d, or when the machine is quiet", r.Noise, max(12, 4*r.Rounds))
-}
-
-// tuningVerdict says what won, and by how much.
-func tuningVerdict(r *tune.Report) string {
-	if r.Winner < 0 {
-		return "T" + tuningNoise(r)[1:] + "."
-	}
-	won := r.Views[r.Winner]
-	if won.View == transcode.Original {
-		return "The originals are as fast as anything else here: nothing is worth storing."
-	}
-	epochs := ""
-	if won.Fits {
-		epochs = " from the second epoch on"
-	}
-	s := fmt.Sprintf("%s/ is the fastest%s (the store does not have the originals)", won.View, epochs)
-	if gain := r.Gain(); gain > 0 {
-		s = fmt.Sprintf("%s/ is %.2f times as fast as original/%s", won.View, gain, epochs)
-	}
-	if won.Encoded != "" {
-		s += fmt.Sprintf(", and takes %s on disk", formatSize(int64(won.Share*float64(r.Materialized))))
-		if won.Encoded == "l3" {
-			s += " beside L3 of all samples"
-		}
-	}
-	return s + "."
-}
-
-// namedPair is what is mixed with raw pixels, in words.
-func namedPair(p *tune.Pair) string {
-	by := "the mount"
-	if p.ByLoader() {
-		by = "the loader"
-	}
-	return named(p.Encoded) + ", decoded by " + by
-}
-
-// named is an encoded representation in words.
-func named(encoded string) string {
-	if encoded == "source" {
-		return "the stored files"
-	}
-	return "L3"
-}
-
-func formatMillis(seconds float64) string { return fmt.Sprintf("%.2f ms", 1000*seconds) }
-
-func formatRate(r float64) string {
-	switch {
-	case math.IsInf(r, 1):
-		return "∞"
-	case r < 100:
-		return fmt.Sprintf("%.1f", r)
-	}
-	return fmt.Sprintf("%.0f", r)
-}
-
-func alignRight(t table.Writer, columns int) {
-	var c []table.ColumnConfig
-	for i := 2; i <= columns; i++ {
-		c = append(c, table.ColumnConfig{Number: i, Align: text.AlignRight})
-	}
-	t.SetColumnConfigs(c)
+	return nil
 }

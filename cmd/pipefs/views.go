@@ -17,7 +17,6 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
-	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -52,36 +51,35 @@ func viewsCommand(env *environ) *command {
 			if len(args) == 0 {
 				return exit.Errorf(exit.Usage, "views needs a dataset or a store: pipefs views ~/imagenet (or --steps)")
 			}
-			c := exportConfig{source: args[0], view: transcode.Original, roles: roles}
-			v, err := openViewer(env, &c, func(s *input) *transcode.Registry { return s.registry(limits) })
+			s, err := opening{path: args[0], roles: roles, limits: limits}.open(env)
 			if err != nil {
 				return err
 			}
-			defer v.close()
-			t := &tally{registry: v.registry, roles: roles, store: v.source.store, server: v.server}
-			for _, spec := range mountd.Unique(append(mountd.UsualViews(t.registry), args[1:]...)) {
-				p, err := t.registry.Parse(spec)
+			defer s.close()
+			t := &tally{of: s, roles: roles}
+			for _, spec := range mountd.Unique(append(mountd.UsualViews(s.registry), args[1:]...)) {
+				p, err := s.registry.Parse(spec)
 				if err != nil {
 					return err
 				}
 				t.views = append(t.views, &viewTally{Pipeline: p, View: spec, Exact: true})
 			}
-			found, err := t.count(ctx, env, v.source, all)
+			found, err := t.count(ctx, env, all)
 			if err != nil {
 				return err
 			}
-			t.Boxes = v.boxes(ctx, found)
-			if t.Refused, err = refusals(ctx, v.server, t.samples, t.pipelines()); err != nil {
+			t.Boxes = s.boxes(ctx, found)
+			if t.Refused, err = refusals(ctx, s.server, t.samples, t.pipelines()); err != nil {
 				return err
 			}
-			if err := t.name(v); err != nil {
+			if err := t.name(env); err != nil {
 				return err
 			}
 			if asJSON {
 				return printJSON(env.stdout, t)
 			}
 			if t.Samples == 0 {
-				fmt.Fprintf(env.stderr, "pipefs: note: %s\n", listing{others: t.Others, dirs: t.dirs}.nothing(v.source.path))
+				fmt.Fprintf(env.stderr, "pipefs: note: %s\n", listing{others: t.Others, dirs: t.dirs}.nothing(s.path))
 				return nil
 			}
 			t.print(env.stdout)
@@ -108,13 +106,11 @@ func printSteps(w io.Writer, r *transcode.Registry) {
 
 // tally counts what views do to the samples of a tree.
 type tally struct {
-	registry *transcode.Registry
-	roles    transcode.Roles
-	store    *store.Store // nil for a dataset
-	server   *serve.Server
-	views    []*viewTally
-	dirs     int
-	samples  []string
+	of      *input
+	roles   transcode.Roles
+	views   []*viewTally
+	dirs    int
+	samples []string
 
 	example *sight       // of the unread, the first by path
 	Samples int          `json:"samples"`
@@ -148,8 +144,8 @@ type viewTally struct {
 }
 
 // count looks at the samples, and returns files that may have boxes.
-func (t *tally) count(ctx context.Context, env *environ, s *input, all bool) (annotations, error) {
-	l, err := s.list(t.registry, func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
+func (t *tally) count(ctx context.Context, env *environ, all bool) (annotations, error) {
+	l, err := t.of.list(func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +156,7 @@ func (t *tally) count(ctx context.Context, env *environ, s *input, all bool) (an
 	}
 	bar := newProgress(env, "looking at samples", len(names))
 	defer bar.done()
-	if err := s.lookAll(ctx, t.registry, names, func(seen sight) {
+	if err := t.of.lookAll(ctx, names, func(seen sight) {
 		bar.add(1)
 		t.add(seen)
 	}); err != nil {
@@ -192,10 +188,10 @@ func (t *tally) add(seen sight) {
 	role := t.roles.Of(seen.path)
 	perhapsMask := false
 	for _, v := range t.views {
-		if causeOf(t.registry, v.Pipeline, seen.info, role) == perhaps {
+		if causeOf(t.of.registry, v.Pipeline, seen.info, role) == perhaps {
 			perhapsMask = true
 		}
-		switch t.server.Shows(v.Pipeline, seen.stored) {
+		switch t.of.server.Shows(v.Pipeline, seen.stored) {
 		case serve.NotShown:
 			v.Missing++
 			v.Exact = false
@@ -203,7 +199,7 @@ func (t *tally) add(seen sight) {
 		case serve.Reencoded:
 			v.Reencoded++
 		}
-		plan := t.server.Plan(v.Pipeline, seen.info, role, seen.stored)
+		plan := t.of.server.Plan(v.Pipeline, seen.info, role, seen.stored)
 		changed := t.holds(v, plan, seen) && !plan.Unchanged()
 		if changed {
 			v.Changed++
@@ -227,12 +223,16 @@ func (t *tally) add(seen sight) {
 }
 
 // name finds out under which names the views list their examples.
-func (t *tally) name(files *viewer) error {
+func (t *tally) name(env *environ) error {
+	files, err := t.of.files(env, t.roles)
+	if err != nil {
+		return err
+	}
 	for _, v := range t.views {
 		if v.sample == "" {
 			continue
 		}
-		listed, err := files.fs.Listed(v.Pipeline, v.sample)
+		listed, err := files.Listed(v.Pipeline, v.sample)
 		if errors.Is(err, fs.ErrNotExist) { // it went meanwhile
 			listed = v.sample
 		} else if err != nil {
@@ -253,7 +253,7 @@ func (t *tally) pipelines() (all []transcode.Pipeline) {
 // holds reports whether a view shows a sample as its steps make it, as far as that
 // depends on what is stored.
 func (t *tally) holds(v *viewTally, plan transcode.Plan, seen sight) bool {
-	return !v.Pipeline.Stored() || seen.stored != nil && !plan.Unchanged() && t.store.Holds(seen.stored, plan.Key())
+	return !v.Pipeline.Stored() || seen.stored != nil && !plan.Unchanged() && t.of.store.Holds(seen.stored, plan.Key())
 }
 
 // sizeIn is the size of a sample in a view, if it is known without making it.

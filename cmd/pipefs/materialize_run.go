@@ -12,19 +12,15 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/prepare"
-	"github.com/pipefs/pipefs/internal/serve"
-	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // materializer is a materializing under way.
 type materializer struct {
-	env     *environ
-	config  *materializeConfig
-	source  *input
-	dataset *source.Directory // of --dataset, or nil
-	server  *serve.Server
+	env    *environ
+	config *materializeConfig
+	*input
 	view    transcode.Pipeline
 	chosen  *prepare.Materializing
 	bar     *progress
@@ -35,70 +31,31 @@ type materializer struct {
 	damaged int64 // of the warnings, those about the samples themselves
 }
 
-// openStoreSource opens a store, and nothing else.
-func openStoreSource(env *environ, path string) (*input, error) {
-	s, err := openSource(env, path)
-	if err == nil && s.store == nil {
-		s.close()
-		err = exit.Errorf(exit.Usage, "%s is a dataset and no store; pipefs pack makes a store of it", path)
-	}
-	return s, err
-}
-
 func openMaterializer(env *environ, c *materializeConfig) (_ *materializer, err error) {
 	m := &materializer{env: env, config: c, started: time.Now()}
-	defer func() {
-		if err != nil {
-			m.close()
-		}
-	}()
-	if m.source, err = openStoreSource(env, c.store); err != nil {
+	m.input, err = opening{path: c.store, store: true, dataset: c.dataset, roles: c.roles, limits: c.limits, workers: c.workers}.open(env)
+	if err != nil {
 		return nil, err
 	}
-	registry := m.source.registry(c.limits)
-	if m.view, err = registry.Parse(c.view); err != nil {
-		return nil, err
+	m.view, err = m.registry.Parse(c.view)
+	switch whole := m.view.Whole(); {
+	case err != nil:
+	case m.view.Stored():
+		err = exit.Errorf(exit.Usage, "%s shows what is stored; store it with pipefs materialize %s %s", m.view, c.store, whole)
+	case whole.String() != m.view.String():
+		err = exit.Errorf(exit.Usage, "%s shows the files of %s under other names; store them with pipefs materialize %s %[2]s", m.view, whole, c.store)
+	case m.view.Len() == 0:
+		err = exit.Errorf(exit.Usage, "%s is the dataset as it is, which pipefs pack keeps (--originals keep); name another view, such as bmp", transcode.Original)
 	}
-	if m.view.Stored() {
-		return nil, exit.Errorf(exit.Usage, "%s shows what is stored; store it with pipefs materialize %s %s", m.view, c.store, m.view.Whole())
+	if err != nil {
+		m.close()
 	}
-	if whole := m.view.Whole(); whole.String() != m.view.String() {
-		return nil, exit.Errorf(exit.Usage, "%s shows the files of %s under other names; store them with pipefs materialize %s %[2]s", m.view, whole, c.store)
-	}
-	if m.view.Len() == 0 {
-		return nil, exit.Errorf(exit.Usage, "%s is the dataset as it is, which pipefs pack keeps (--originals keep); name another view, such as bmp", transcode.Original)
-	}
-	if err = m.source.checkRoles(registry, c.roles); err != nil {
-		return nil, err
-	}
-	o := serve.Options{
-		Registry: registry, Roles: c.roles, Source: m.source.tree, Store: m.source.store, Workers: c.workers, Log: quiet(env),
-	}
-	if c.dataset != "" {
-		if m.dataset, err = source.Open(c.dataset, source.Options{}); err != nil {
-			return nil, err
-		}
-		o.Dataset = m.dataset
-	}
-	m.server, err = serve.New(o)
 	return m, err
-}
-
-func (m *materializer) close() {
-	if m.server != nil {
-		m.server.Close()
-	}
-	if m.dataset != nil {
-		m.dataset.Close()
-	}
-	if m.source != nil {
-		m.source.close()
-	}
 }
 
 // remove removes the whole fraction.
 func (m *materializer) remove() error {
-	err := m.source.store.RemoveFraction(m.view.String())
+	err := m.store.RemoveFraction(m.view.String())
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		fmt.Fprintf(m.env.stdout, "%s is not kept in %s: nothing to remove\n", m.view, m.config.store)
@@ -112,7 +69,7 @@ func (m *materializer) remove() error {
 
 // choose decides which samples belong to the fraction.
 func (m *materializer) choose(ctx context.Context) (err error) {
-	m.chosen, err = prepare.Materialize(ctx, m.server, m.source.store, m.config.roles, m.view, m.config.fraction, func() { m.bar.add(1) })
+	m.chosen, err = prepare.Materialize(ctx, m.server, m.store, m.config.roles, m.view, m.config.fraction, func() { m.bar.add(1) })
 	return err
 }
 
@@ -120,7 +77,7 @@ func (m *materializer) run(ctx context.Context) (store.FractionReport, error) {
 	m.bar = newProgress(m.env, "reading what is there", len(m.chosen.Wanted))
 	defer func() { m.bar.done() }()
 	begun := false
-	return m.source.store.Materialize(ctx, m.view.String(), m.chosen.Wanted, m.chosen, store.FractionOptions{
+	return m.store.Materialize(ctx, m.view.String(), m.chosen.Wanted, m.chosen, store.FractionOptions{
 		Share:   m.config.fraction,
 		Workers: m.config.workers,
 		Verify:  m.config.verify,

@@ -87,23 +87,17 @@ func (b *bench) find() error {
 			}
 		}
 	}
-	s, err := openSource(b.env, path)
+	s, err := opening{path: path, dataset: b.c.dataset, roles: b.c.roles, limits: b.c.limits}.open(b.env)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	b.source, b.registry = s.path, s.registry(b.c.limits)
+	b.source, b.registry = s.path, s.registry
 	b.plain, b.prepared = b.c.dataset, s.store != nil
 	if s.store == nil {
-		if b.c.dataset != "" {
-			return exit.Errorf(exit.Usage, "--dataset goes with a store, and %s is a dataset", b.source)
-		}
 		b.plain = b.source
 	} else if b.plain != "" {
 		b.options = append(b.options, "--dataset", b.plain)
-	}
-	if err := s.checkRoles(b.registry, b.c.roles); err != nil {
-		return err
 	}
 	for _, glob := range b.c.roles.Images {
 		b.options = append(b.options, "--images", glob)
@@ -120,7 +114,7 @@ func (b *bench) find() error {
 	if b.plain != "" {
 		noteLists(noter(b.env.stderr), b.plain, cmp.Or(b.mnt, "MNT"))
 	}
-	l, err := s.list(b.registry, func(err error) { fmt.Fprintf(b.env.stderr, "pipefs: left out: %v\n", err) }, func() error { return nil })
+	l, err := s.list(func(err error) { fmt.Fprintf(b.env.stderr, "pipefs: left out: %v\n", err) }, func() error { return nil })
 	if err != nil {
 		return err
 	}
@@ -136,8 +130,8 @@ func (b *bench) find() error {
 		return why != ""
 	})
 	b.usual = compared(b.registry, b.reading, mixed)
-	if b.mnt == "" && b.c.dataset == "" {
-		if b.rebuilt, err = s.rebuilt(b.env, b.c.limits); err != nil {
+	if b.mnt == "" {
+		if b.rebuilt, err = s.rebuilt(); err != nil {
 			return err
 		}
 	}
@@ -148,7 +142,7 @@ func (b *bench) find() error {
 // findGaps finds the views that cannot be measured, because they lack samples.
 func (b *bench) findGaps(s *input) (*mountd.Gaps, error) {
 	if b.mnt == "" && b.c.dataset == "" {
-		return s.gaps(b.env, b.c.limits, b.usual...)
+		return s.gaps(b.usual...)
 	}
 	g := &mountd.Gaps{}
 	if b.mnt == "" {
@@ -182,19 +176,18 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 	if b.mnt != "" {
 		return nil // it was told what its files are
 	}
-	c := exportConfig{source: b.source, view: transcode.Original, roles: b.c.roles}
-	v, err := openViewer(b.env, &c, func(*input) *transcode.Registry { return b.registry })
+	s, err := opening{path: b.source, roles: b.c.roles, registry: b.registry}.open(b.env)
 	if err != nil {
 		return err
 	}
-	defer v.close()
+	defer s.close()
 	var views []transcode.Pipeline
 	for _, spec := range specs {
 		if p, err := b.registry.Parse(spec); err == nil {
 			views = append(views, p)
 		}
 	}
-	refused, err := refusals(ctx, v.server, b.files, views)
+	refused, err := refusals(ctx, s.server, b.files, views)
 	tellRefusals(refused, func(line string) { noter(b.env.stderr)("%s", line) })
 	return err
 }

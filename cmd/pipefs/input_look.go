@@ -5,132 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
-	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/mounts"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pipefs/pipefs/internal/serve"
-	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
-
-// input is a dataset or a store, opened to be looked at.
-type input struct {
-	path    string            // absolute
-	dataset *source.Directory // nil for a store
-	store   *store.Store      // nil for a dataset
-	tree    source.Tree
-}
-
-// openSource opens whichever of the two is at path.
-func openSource(env *environ, path string) (*input, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := statSource(path); err != nil {
-		return nil, exit.With(exit.System, err)
-	}
-	s, err := store.Open(path, store.Options{Logger: quiet(env)})
-	if err == nil {
-		return &input{path: path, store: s, tree: serve.StoreTree(s)}, nil
-	}
-	if !errors.Is(err, store.ErrNotStore) {
-		return nil, fmt.Errorf("store %s: %w", path, err)
-	}
-	d, err := source.Open(path, source.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return &input{path: path, dataset: d, tree: d}, nil
-}
-
-// statSource says what is wrong with a path that is to be a dataset or a store.
-func statSource(path string) error {
-	info, err := mounts.Stat(path)
-	if err == nil {
-		err = mounts.Probe(path)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no dataset or store at %s", path)
-	case mounts.Dead(err):
-		how := "umount -l " + path
-		if abs, err := filepath.Abs(path); err == nil {
-			if m, err := mounts.Holding(abs); err == nil && m != nil && m.Ours() {
-				how = "pipefs umount " + m.Mountpoint
-			}
-		}
-		return fmt.Errorf("%s lies in a mount whose daemon is gone; unmount that first: %s", path, how)
-	case err != nil:
-		return fmt.Errorf("dataset or store: %w", err)
-	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory; a dataset is one, and a store is one", path)
-	}
-	return nil
-}
-
-// registry knows all formats and steps, and JPEG files as the store has them.
-func (s *input) registry(l transcode.Limits) *transcode.Registry {
-	return mountd.Registry(l, s.store, nil)
-}
-
-// producer makes the files of views, without any mount. It is closed before the source.
-func (s *input) producer(env *environ, r *transcode.Registry, roles transcode.Roles) (*serve.Server, error) {
-	return serve.New(serve.Options{Registry: r, Roles: roles, Source: s.tree, Dataset: s.dataset, Store: s.store, Log: quiet(env)})
-}
-
-func (s *input) close() {
-	if s.store != nil {
-		s.store.Close()
-	}
-	if s.dataset != nil {
-		s.dataset.Close()
-	}
-}
-
-// gaps are those of the usual views, and others.
-func (s *input) gaps(env *environ, l transcode.Limits, others ...string) (*mountd.Gaps, error) {
-	r := s.registry(l)
-	p, err := s.producer(env, r, transcode.Roles{})
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	return mountd.FindGaps(p, r, mountd.Unique(append(mountd.UsualViews(r), others...)))
-}
-
-// rebuildCost is measured, see docs/benchmarks.md.
-const rebuildCost = "about 2 to 3 ms of CPU each (photographs of 110 kB)"
-
-// rebuilt says how many originals a mount of the store rebuilds, what that costs and what
-// helps; "" where it rebuilds none.
-func (s *input) rebuilt(env *environ, l transcode.Limits) (string, error) {
-	if s.store == nil {
-		return "", nil
-	}
-	p, err := s.producer(env, s.registry(l), transcode.Roles{})
-	if err != nil {
-		return "", err
-	}
-	defer p.Close()
-	n, err := p.Rebuilt()
-	if err != nil || n == 0 {
-		return "", err
-	}
-	if d := mountd.OpenNearby(s.store, s.path, source.Options{}); d != nil {
-		return "", d.Close()
-	}
-	return fmt.Sprintf("original/ rebuilds %s from scans when they are first read, at %s; --dataset DIR reads the files instead, and so does a store packed with --originals keep",
-		plural(n, "JPEG file", "JPEG files"), rebuildCost), nil
-}
 
 // listing is the names of a tree.
 type listing struct {
@@ -143,7 +31,7 @@ type listing struct {
 
 // list walks the whole tree. Directories that cannot be read are told to warn and
 // left out.
-func (s *input) list(r *transcode.Registry, warn func(error), stop func() error) (listing, error) {
+func (s *input) list(warn func(error), stop func() error) (listing, error) {
 	l := listing{annotations: annotations{}}
 	var walk func(dir string) error
 	walk = func(dir string) error {
@@ -166,7 +54,7 @@ func (s *input) list(r *transcode.Registry, warn func(error), stop func() error)
 				if err := walk(name); err != nil {
 					return err
 				}
-			case r.IsSample(name):
+			case s.registry.IsSample(name):
 				l.samples = append(l.samples, name)
 			default:
 				l.others++
@@ -236,7 +124,7 @@ type sight struct {
 
 // look reads the header of a sample, or what a store knows of it. The error is one
 // of reading; that a header makes no sense is a fault.
-func (s *input) look(r *transcode.Registry, name string) (sight, error) {
+func (s *input) look(name string) (sight, error) {
 	if s.store != nil {
 		stored, err := s.store.Lookup(name)
 		if err != nil {
@@ -257,7 +145,7 @@ func (s *input) look(r *transcode.Registry, name string) (sight, error) {
 	}
 	defer f.Close()
 	f.Scattered()
-	info, err := r.Probe(f, f.Identity.Size)
+	info, err := s.registry.Probe(f, f.Identity.Size)
 	seen := sight{path: name, size: f.Identity.Size, info: info}
 	switch {
 	case err == nil:
@@ -273,21 +161,21 @@ func (s *input) look(r *transcode.Registry, name string) (sight, error) {
 
 // split returns all parts of a sample, as kind makes them: those that a store
 // holds, or of a dataset's file what it would hold.
-func (s *input) split(ctx context.Context, r *transcode.Registry, kind *transcode.Kind, name string) (transcode.Split, error) {
+func (s *input) split(ctx context.Context, kind *transcode.Kind, name string) (transcode.Split, error) {
 	if s.store == nil {
 		f, err := s.dataset.Open(name)
 		if err != nil {
 			return transcode.Split{}, err
 		}
 		defer f.Close()
-		if err := r.Limits().CheckFile(f.Identity.Size); err != nil {
+		if err := s.registry.Limits().CheckFile(f.Identity.Size); err != nil {
 			return transcode.Split{}, err
 		}
 		src, err := f.ReadAll()
 		if err != nil {
 			return transcode.Split{}, err
 		}
-		return kind.Split(ctx, src, r.Limits(), false)
+		return kind.Split(ctx, src, s.registry.Limits(), false)
 	}
 	sample, err := s.store.Lookup(name)
 	if err != nil {
@@ -319,4 +207,49 @@ func (s *input) split(ctx context.Context, r *transcode.Registry, kind *transcod
 		split.Ends = append(split.Ends, end)
 	}
 	return split, nil
+}
+
+// lookAll looks at samples, several at once, and hands what it sees to each, one
+// at a time and in no particular order. A sample that cannot be read is told to
+// each with its error as fault.
+func (s *input) lookAll(ctx context.Context, names []string, each func(sight)) error {
+	var mu sync.Mutex
+	var work errgroup.Group
+	// reading headers waits for the disk more than it computes
+	work.SetLimit(4 * runtime.GOMAXPROCS(0))
+	for _, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
+		work.Go(func() error {
+			seen, err := s.look(name)
+			if err != nil {
+				seen = sight{path: name, fault: err.Error()}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			each(seen)
+			return nil
+		})
+	}
+	_ = work.Wait() // none of them fails
+	return ctx.Err()
+}
+
+// countFiles finds the total of a progress in the background. What it returns
+// waits until that has ended.
+func (s *input) countFiles(ctx context.Context, bar *progress) func() {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l, err := s.list(func(error) {}, ctx.Err)
+		if err == nil {
+			bar.setTotal(len(l.samples) + l.others)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/pipefs/pipefs/bench/tune"
+	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+func printTuning(w io.Writer, r *tune.Report) {
+	for _, p := range r.Pairs {
+		fmt.Fprintf(w, "Raw pixels and %s, %s/: loading takes %s materialized and %s encoded, decoding %s a sample\n",
+			namedPair(&p), p.View, formatMillis(p.Costs.LoadRaw), formatMillis(p.Costs.LoadEncoded), formatMillis(p.Costs.Decode))
+		t := newTable(w, "materialized", "on disk", "loading/s", "decoding/s", "predicted/s", "measured/s", "CPU a sample")
+		for i := range p.Rows {
+			row := &p.Rows[i]
+			measured, cpu := "", ""
+			if len(row.Rates) > 0 {
+				measured, cpu = formatRate(row.Rate()), formatMillis(row.CPU)
+				if i == p.Best {
+					measured += " *"
+				}
+			}
+			t.AppendRow(table.Row{fmt.Sprintf("%.0f %%", 100*row.Share), formatSize(int64(row.Share * float64(r.Materialized))),
+				formatRate(row.Load), formatRate(row.Decode), formatRate(row.Predicted()), measured, cpu})
+		}
+		alignRight(t, 7)
+		t.Render()
+		if p.Most < mixer.Ratios-1 {
+			fmt.Fprintf(w, "There is no room on the disk for more than %d %%.\n", 10*p.Most)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "Side by side, in samples/s; the page cache has room for %s, of which half is counted on\n", formatSize(r.Memory))
+	t := newTable(w, "view", "materialized", "bytes", "first epoch", "later epochs", "CPU a sample, first")
+	for i := range r.Views {
+		row := &r.Views[i]
+		mark, mix := "", ""
+		if i == r.Winner {
+			mark = " *"
+		}
+		if row.Encoded != "" {
+			mix = fmt.Sprintf("%.0f %%, rest from %s", 100*row.Share, named(row.Encoded))
+		}
+		first, later := formatRate(row.Rate()), "as the first"
+		if row.Fits {
+			later = formatRate(row.LaterRate()) + mark
+		} else {
+			first += mark
+		}
+		t.AppendRow(table.Row{row.View, mix, formatSize(row.Bytes), first, later, formatMillis(row.CPU)})
+	}
+	alignRight(t, 6)
+	t.Render()
+	if r.Assumed != "" {
+		fmt.Fprintln(w, wrap("assumed: "+r.Assumed, 0))
+	}
+	if r.Rebuilt != "" {
+		fmt.Fprintln(w, wrap(r.Rebuilt, 0))
+	}
+	fmt.Fprintln(w, tuningVerdict(r))
+}
+
+// tuningNoise says why there is no winner, and what to do.
+func tuningNoise(r *tune.Report) string {
+	return fmt.Sprintf("too noisy to tell: %s; run again with --rounds %d, or when the machine is quiet", r.Noise, max(12, 4*r.Rounds))
+}
+
+// tuningVerdict says what won, and by how much.
+func tuningVerdict(r *tune.Report) string {
+	if r.Winner < 0 {
+		return "T" + tuningNoise(r)[1:] + "."
+	}
+	won := r.Views[r.Winner]
+	if won.View == transcode.Original {
+		return "The originals are as fast as anything else here: nothing is worth storing."
+	}
+	epochs := ""
+	if won.Fits {
+		epochs = " from the second epoch on"
+	}
+	s := fmt.Sprintf("%s/ is the fastest%s (the store does not have the originals)", won.View, epochs)
+	if gain := r.Gain(); gain > 0 {
+		s = fmt.Sprintf("%s/ is %.2f times as fast as original/%s", won.View, gain, epochs)
+	}
+	if won.Encoded != "" {
+		s += fmt.Sprintf(", and takes %s on disk", formatSize(int64(won.Share*float64(r.Materialized))))
+		if won.Encoded == "l3" {
+			s += " beside L3 of all samples"
+		}
+	}
+	return s + "."
+}
+
+// namedPair is what is mixed with raw pixels, in words.
+func namedPair(p *tune.Pair) string {
+	by := "the mount"
+	if p.ByLoader() {
+		by = "the loader"
+	}
+	return named(p.Encoded) + ", decoded by " + by
+}
+
+// named is an encoded representation in words.
+func named(encoded string) string {
+	if encoded == "source" {
+		return "the stored files"
+	}
+	return "L3"
+}
+
+func formatMillis(seconds float64) string { return fmt.Sprintf("%.2f ms", 1000*seconds) }
+
+func formatRate(r float64) string {
+	switch {
+	case math.IsInf(r, 1):
+		return "∞"
+	case r < 100:
+		return fmt.Sprintf("%.1f", r)
+	}
+	return fmt.Sprintf("%.0f", r)
+}
+
+func alignRight(t table.Writer, columns int) {
+	var c []table.ColumnConfig
+	for i := 2; i <= columns; i++ {
+		c = append(c, table.ColumnConfig{Number: i, Align: text.AlignRight})
+	}
+	t.SetColumnConfigs(c)
+}
