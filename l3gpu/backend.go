@@ -34,8 +34,7 @@ type Backend struct {
 
 var _ l3.Backend = (*Backend)(nil)
 
-// maxStrikes is after how many failures in a row the GPU is given up: whatever is
-// wrong with it, it does not go away.
+// maxStrikes is the number of failures in a row after which the GPU is given up.
 const maxStrikes = 3
 
 // open makes a backend of a device, which it closes when it is closed.
@@ -82,8 +81,8 @@ func (b *Backend) enter() (*engine, error) {
 	return b.engine, nil
 }
 
-// leave is told how the GPU did. Where it was given up, the last one to leave gives
-// its memory back: nothing of it may go while others are at it.
+// leave ends the use of the engine; failure is that of the GPU, or nil. Where the GPU was
+// given up, the last caller to leave frees its memory: nothing may be freed while it is used.
 func (b *Backend) leave(failure error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +107,7 @@ func (b *Backend) leave(failure error) {
 func (b *Backend) strike(failure error) {
 	b.failures.Add(1)
 	if b.engine == nil {
-		return // somebody else was told the same
+		return // another caller has done this
 	}
 	b.strikes++
 	if !errors.Is(failure, device.ErrLost) && b.strikes < maxStrikes {
@@ -120,8 +119,8 @@ func (b *Backend) strike(failure error) {
 	b.o.Log.Error("the GPU failed and is not used any more; the processor decodes from now on", "gpu", b.info.Name, "cause", failure)
 }
 
-// Close waits for those who decode, and gives everything back, unless other processes
-// may have a part of it open. A second Close does nothing.
+// Close waits for running calls, and frees everything that no other process may have open. A
+// second Close does nothing.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed, b.engine = true, nil
@@ -131,7 +130,7 @@ func (b *Backend) Close() error {
 	e := b.held
 	if e == nil || b.exports() {
 		b.mu.Unlock()
-		return nil // what others have open goes with this process
+		return nil // memory that others have open is freed with this process
 	}
 	err := b.freeTensors()
 	b.held = nil
@@ -146,7 +145,7 @@ func (b *Backend) Close() error {
 type Stats struct {
 	Pictures int64 // that the GPU decoded
 	Bytes    int64 // of their samples
-	Rejects  int64 // pictures that the processor had to decode: too large, damaged, of another kind
+	Rejects  int64 // pictures that the processor had to decode: too large, damaged, of an unknown kind
 	Failures int64 // batches in which the GPU failed
 	// Busy is how long pieces took on the GPU, from the beginning of the copy there to
 	// the end of the copy back. Those that overlap count each for itself.

@@ -14,7 +14,7 @@ import (
 // CompareOptions are those of Compare. The zero value of each field means its
 // default.
 type CompareOptions struct {
-	// Pictures is how many are decoded at once: as many as will be. Default: 64.
+	// Pictures is how many are decoded at once, as many as in use later. Default: 64.
 	Pictures int
 	// Within is how long it may take. The first round is always ended. Default:
 	// 200 ms.
@@ -42,9 +42,8 @@ func (c Comparison) String() string {
 	return fmt.Sprintf("%s: %.1f GB/s of samples, the processor %.1f GB/s: %s", c.Name, c.GPU/1e9, c.CPU/1e9, verdict)
 }
 
-// Compare decodes a batch of generated pictures with both backends by turns. An
-// error, and not a number, is the answer where the GPU decodes nothing, or other
-// samples than the processor.
+// Compare decodes a batch of generated pictures with both backends by turns. It returns an
+// error where the GPU decodes nothing, or other samples than the processor.
 func Compare(ctx context.Context, gpu, cpu l3.Backend, o CompareOptions) (Comparison, error) {
 	if o.Pictures <= 0 {
 		o.Pictures = 64
@@ -61,7 +60,7 @@ func Compare(ctx context.Context, gpu, cpu l3.Backend, o CompareOptions) (Compar
 	if err != nil {
 		return c, err
 	}
-	// The first time takes memory, and is for looking at the result.
+	// The first round takes memory, and its result is compared.
 	for _, side := range []struct {
 		backend l3.Backend
 		jobs    []l3.Job

@@ -21,7 +21,7 @@ type engine struct {
 	// patience is how long a piece may take.
 	patience time.Duration
 
-	free chan *slot // those that nobody uses
+	free chan *slot // those that are not in use
 	all  []*slot
 	lost chan struct{} // closed when a slot does not come back
 	// cause is why, once lost is closed.
@@ -149,9 +149,8 @@ func (e *engine) prepare(s *slot) (*slot, error) {
 // give gives a slot back. What was queued on it must have ended.
 func (e *engine) give(s *slot) { e.free <- s }
 
-// wait waits for the end of what was queued, but not for ever: a GPU that hangs must
-// not hang those who read. An error means that the slot must not be used again, and
-// so the GPU is lost.
+// wait waits for the end of what was queued, up to patience: callers must not hang where the
+// GPU does. After an error the slot must not be used again, and the GPU is lost.
 func (e *engine) wait(end func() error) error {
 	if e.hung.Load() {
 		<-e.lost
@@ -181,8 +180,8 @@ func (e *engine) wait(end func() error) error {
 	return err
 }
 
-// close gives everything back. Nobody may be using it. What hangs is left as it is:
-// the GPU may still write there, and whoever asks it anything waits for ever.
+// close frees everything; the engine must not be in use. A slot whose piece hangs is not
+// freed: the GPU may still write there, and any call about it would wait for ever.
 func (e *engine) close() error {
 	if e.hung.Load() {
 		return errors.New("the GPU does not answer; its memory goes with this process")

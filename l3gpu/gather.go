@@ -13,9 +13,9 @@ import (
 // GatherOptions bound how pictures are gathered. The zero value of each field
 // means its default.
 type GatherOptions struct {
-	// Window is how long a picture waits at most for company while others are being
-	// decoded and there is room for one more batch; a picture that comes alone never
-	// waits. Default: 300 µs; negative means not at all.
+	// Window is how long a picture waits at most for others to share its batch, while
+	// batches are being decoded and one more could begin. A picture that comes alone does
+	// not wait. Default: 300 µs; negative means not at all.
 	Window time.Duration
 	// MaxPictures and MaxBytes, of samples, end a batch. Default: 256 and 64 MiB.
 	MaxPictures int
@@ -28,9 +28,9 @@ type GatherOptions struct {
 // ErrClosed is returned by what was closed.
 var ErrClosed = errors.New("the decoder is closed")
 
-// Gatherer makes batches of the pictures that several callers want at once. No
-// picture waits for one that did not come yet, but for the Window: what comes while
-// batches are decoded is the next batch.
+// Gatherer makes batches of the pictures that several callers want at once. The pictures that
+// come while batches are decoded are the next batch. A picture waits for others for the
+// Window at most.
 type Gatherer struct {
 	backend l3.Backend
 	o       GatherOptions
@@ -73,9 +73,8 @@ func Gather(backend l3.Backend, o GatherOptions) *Gatherer {
 	return g
 }
 
-// DecodeOne decodes a picture, in a batch with what others want at the time. Where
-// the backend fails it is decoded here. When it returns, nothing writes to dst any
-// more.
+// DecodeOne decodes a picture, in a batch with those of other callers. Where the backend fails
+// the picture is decoded here. After it has returned, nothing writes to dst.
 func (g *Gatherer) DecodeOne(ctx context.Context, s *l3.Samples, dst l3.Target) error {
 	w := newWaiting(l3.Job{Samples: s, Dst: dst})
 	err := g.enter(ctx, w)
@@ -112,8 +111,8 @@ func bytesOf(s *l3.Samples) int64 {
 	return int64(s.Width) * int64(s.Height) * int64(s.Mode.Channels()*s.Mode.Depth()/8)
 }
 
-// enter queues pictures, and begins a batch if there is a reason to. That runs
-// here, so that a picture that is alone changes no goroutine.
+// enter queues pictures, and begins a batch if there is a reason to. The batch runs on this
+// goroutine, so that a picture that comes alone costs no switch.
 func (g *Gatherer) enter(ctx context.Context, all ...*waiting) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -171,8 +170,8 @@ func (g *Gatherer) work(batch []*waiting) {
 	}
 }
 
-// next returns what came while a batch was decoded, or nil: then that was the end
-// of it.
+// next returns the pictures that came while a batch was decoded, or nil if there are none and
+// the work ends.
 func (g *Gatherer) next() []*waiting {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -205,7 +204,7 @@ func (g *Gatherer) decode(batch []*waiting) {
 	for i, w := range batch {
 		jobs[i] = w.job
 	}
-	// Nobody's end of patience is that of the others.
+	// The end of one caller's context must not end the others' pictures.
 	err := func() (err error) {
 		defer func() {
 			if r := recover(); r != nil {

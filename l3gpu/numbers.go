@@ -9,7 +9,7 @@ import (
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
-// Type is what numbers are made of samples.
+// Type is the type of the numbers that samples become.
 type Type uint8
 
 // The types: samples as they are stored, in 8 bits or 16, or floating point.
@@ -32,7 +32,7 @@ func (t Type) size(depth int) int {
 	return depth / 8
 }
 
-// Numbers says what is made of samples. A float is sample·Scale + Bias, with the
+// Numbers says what samples become. A float is sample·Scale + Bias, with the
 // values of the sample's channel; each of the two operations is rounded to 32 bits,
 // so that a GPU and a processor give the same numbers.
 type Numbers struct {
@@ -117,7 +117,7 @@ func half(f float32) uint16 {
 		// the last of them.
 		return sign | uint16(math.RoundToEven(magnitude*0x1p24))
 	}
-	// What is cut off decides; a carry into the exponent is right as well.
+	// The bits that are cut off decide; a carry into the exponent is right as well.
 	rest := bits&0x7fffffff - (127-15)<<23
 	return sign | uint16((rest+0xfff+rest>>13&1)>>13)
 }

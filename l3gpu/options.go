@@ -35,7 +35,7 @@ type Options struct {
 	// Patience is how long the GPU may take for one piece of a batch before it is
 	// given up. Default: 10 s.
 	Patience time.Duration
-	// Log is told what goes wrong. Default: nobody.
+	// Log is told what goes wrong. Default: nothing is logged.
 	Log *slog.Logger
 
 	// device opens another device, in tests.
@@ -46,10 +46,10 @@ const (
 	defaultMemory   = 256 << 20
 	defaultPatience = 10 * time.Second
 
-	// slots is how many pieces are under way at once: one comes, one is computed, one
-	// goes.
+	// slots is how many pieces are under way at once: one is copied to the GPU, one is
+	// decoded, one is copied back.
 	slots = 3
-	// slotUnit is what memory is handed out in, more or less, by drivers.
+	// slotUnit is about the unit in which drivers hand out memory.
 	slotUnit = 64 << 10
 )
 
@@ -78,8 +78,7 @@ func (o Options) withDefaults() (Options, error) {
 // slotBytes is the size of a slot, which is there twice: on the GPU and here.
 func (o Options) slotBytes() int64 { return (o.Memory - o.Tensors) / (2 * slots) / slotUnit * slotUnit }
 
-// Open opens a GPU. Where that does not work the error says why, and one does
-// without.
+// Open opens a GPU. The error says why there is none; a caller then decodes on the processor.
 func Open(o Options) (*Backend, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -92,7 +91,7 @@ func Open(o Options) (*Backend, error) {
 	return open(d, o)
 }
 
-// On has Open take a device that is there already: for tests of the packages below.
+// On has Open take a device that is open already, for tests of the packages below.
 func (o Options) On(d device.Device) Options {
 	o.device = func(int) (device.Device, error) { return d, nil }
 	return o

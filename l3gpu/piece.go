@@ -117,16 +117,16 @@ func (p *piece) arrange(address uint64) {
 	p.plan = kernel.New(pictures)
 }
 
-// copyFile writes the file of a picture to its place in the slot, and checks it while
-// it is at hand.
+// copyFile writes the file of a picture to its place in the slot, and compares its checksums
+// while its bytes are in the cache.
 func (q *planned) copyFile(slot []byte) {
 	b := slot[q.file:][:fileRoom(q.task.samples)]
 	clear(b[copy(b, q.task.samples.Source()):])
 	q.damaged = q.task.samples.Verify() != nil
 }
 
-// tell writes the tables, given the address of the slot.
-func (p *piece) tell(slot []byte, address uint64) error {
+// writeTables writes the tables, given the address of the slot.
+func (p *piece) writeTables(slot []byte, address uint64) error {
 	pictures, patches := p.plan.Records(address)
 	if int64(len(pictures)+len(patches)) > p.need.records || p.plan.Scratch > p.need.scratch {
 		return transcode.Errorf(transcode.ErrInternal, "L3: tables of %d and %d bytes and %d of scratch memory, where %d and %d were expected",

@@ -6,13 +6,11 @@ import (
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
-// dimension is one of the three by which samples are found: so many steps of so
-// many bytes.
+// dimension is rows, pixels or channels: how many there are, and how many bytes apart.
 type dimension struct{ stride, extent int }
 
-// place is a picture in device memory: in the order of its target and without its
-// gaps, so that one copy brings it over, and as few as possible put it where it
-// belongs.
+// place is a picture in device memory: in the order of its target but without its gaps. So one
+// copy brings it to the host, and few copies there put it into the target.
 type place struct {
 	target l3.Target    // without Pix; offsets from the picture's first byte
 	size   int          // bytes of the picture
@@ -54,7 +52,7 @@ func placeFor(t l3.Target, width, height, channels, sample int) place {
 	return p
 }
 
-// copyTo puts the picture where it belongs.
+// copyTo copies the picture to its target.
 func (p *place) copyTo(pix, picture []byte) {
 	for a := range p.outer[0].extent {
 		for b := range p.outer[1].extent {

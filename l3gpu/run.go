@@ -112,12 +112,12 @@ func (r *run) start(p *piece) error {
 	return nil
 }
 
-// stage writes what a piece has to be told to its slot.
+// stage writes the tables and files of a piece to its slot.
 func (r *run) stage(p *piece, s *slot) error {
 	slot, at := s.host.Bytes(), s.memory.Address()
 	p.arrange(at)
 	parallel(r.workers(p), len(p.pictures), func(i int) { p.pictures[i].copyFile(slot) })
-	return p.tell(slot, at)
+	return p.writeTables(slot, at)
 }
 
 // queue queues all that a piece takes.
@@ -177,7 +177,7 @@ func (r *run) finish() error {
 	return nil
 }
 
-// workers is how many goroutines are worth their start for a piece.
+// workers is the number of goroutines for a piece: for little work more are not worth it.
 func (r *run) workers(p *piece) int { return min(r.b.o.Workers, int(p.end>>18)+1) }
 
 // parallel calls f for 0 to n-1, some at once.

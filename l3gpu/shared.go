@@ -9,11 +9,11 @@ import (
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
-// Handle is by what another process opens memory of the GPU.
+// Handle is what another process needs to open memory of the GPU.
 type Handle = device.Handle
 
-// Identity is what other processes know a GPU by. The numbers that CUDA counts them by
-// differ from one to the other.
+// Identity names a GPU in the same way for all processes. The numbers that CUDA gives to GPUs
+// differ between processes.
 type Identity struct {
 	UUID string // "GPU-8f6d…"
 	PCI  string // "0000:65:00.0"
@@ -28,10 +28,10 @@ func (b *Backend) Identity() Identity {
 // NewTensor takes memory on the GPU to decode to, of what Options.Tensors set aside.
 func (b *Backend) NewTensor(size int64) (*Tensor, error) { return b.newTensor(size) }
 
-// Export makes a tensor one that other processes of this user can open. From then on
-// only Free gives its memory back: whoever calls that knows that nobody has it open any
-// more, and CUDA has no answer to what happens otherwise. What was not freed goes with
-// this process, even if the backend is closed or given up.
+// Export lets other processes of this user open a tensor. From then on only Free frees its
+// memory. The caller of Free has to know that no other process has it open: CUDA does not
+// define what happens otherwise. Memory that was not freed is freed with this process, even
+// if the backend is closed or given up.
 func (t *Tensor) Export() (Handle, error) {
 	b := t.backend
 	e, err := b.enter()

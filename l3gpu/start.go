@@ -26,9 +26,8 @@ type StartOptions struct {
 	compare func(context.Context, l3.Backend, l3.Backend, CompareOptions) (Comparison, error)
 }
 
-// Starting is a [l3.Backend] that decodes on the processor at first, and on the GPU
-// from the moment when that was opened and found to be faster. What several callers
-// want at once it gathers.
+// Starting is a [l3.Backend] that decodes on the processor at first. When the GPU was opened
+// and found to be faster, it decodes there, and gathers the pictures of several callers.
 type Starting struct {
 	o       StartOptions
 	cpu     l3.CPU
@@ -45,9 +44,9 @@ type Starting struct {
 
 var _ l3.Backend = (*Starting)(nil)
 
-// Start returns a backend at once. Opening a GPU takes a good part of a second, and
-// much longer when its driver sees the program for the first time: that goes on
-// behind, and not before there was something to decode, unless it is forced.
+// Start returns a backend at once. Opening a GPU takes a good part of a second, and much longer
+// when its driver sees the program for the first time. It is opened in the background, and,
+// unless it is forced, only when there was something to decode.
 func Start(o StartOptions) (*Starting, error) {
 	defaults, err := o.withDefaults()
 	if err != nil {
@@ -186,16 +185,16 @@ func (s *Starting) Stats() (stats Stats, ok bool) {
 	return Stats{}, false
 }
 
-// Close gives the GPU back. Decoding goes on to work, on the processor.
+// Close gives the GPU back. Decoding then goes on, on the processor.
 func (s *Starting) Close() (err error) {
 	s.close.Do(func() {
 		s.cancel()
-		s.look.Do(func() {}) // nobody looks from now on
+		s.look.Do(func() {}) // no GPU is looked for from now on
 		s.begun.Wait()
 		if g := s.gpu.Load(); g != nil {
 			err = g.Close()
 		}
-		// Whoever opens it at this moment is waited for.
+		// It may be being opened: wait for the end of that.
 		if b, _ := s.open(); b != nil {
 			err = errors.Join(err, b.Close())
 		}

@@ -18,7 +18,7 @@ type task struct {
 	err     error
 }
 
-// check is what the processor checks as well.
+// check checks the target, as the processor does.
 func (t *task) check() error {
 	if t.address != 0 {
 		return nil // the batch was checked
@@ -32,8 +32,7 @@ func (t *task) onCPU() error {
 	if t.address == 0 {
 		return t.numbers.decode(t.samples, t.dst)
 	}
-	// The GPU refused it: what the processor says counts, and there is nobody to
-	// write its numbers.
+	// The GPU refused it: the processor's error counts, and no numbers are written.
 	s := t.samples
 	n, size := s.Mode.Channels(), s.Mode.Depth()/8
 	pix := make([]byte, s.Width*s.Height*n*size)

@@ -3,22 +3,21 @@
 //
 // # Nouns
 //
-// A build is the program for GPUs from one compute capability on: [Portable] and [Hopper].
-// A file is one of L3, as docs/l3.md has it, in device memory. A target is where the
-// samples of a picture are wanted there. A picture is both; its record and those of its
-// patches are what the kernels read. Each warp, 32 threads, decodes one patch. A launch
-// is one kernel for many patches: there is one for each version, number of channels and
-// depth. A status is what became of a picture. A scratch row keeps a row of a patch that
-// is too wide for a multiprocessor's own memory.
+// A build is the program for GPUs of one compute capability and later ones: [Portable] and
+// [Hopper]. A file is an L3 file, see docs/l3.md, in device memory. A target says where in
+// device memory the samples of a picture go. A picture is a file and its target. The kernels
+// read a record of each picture, and one of each of its patches. A warp, 32 threads, decodes
+// one patch. A launch is one kernel for many patches; there is a kernel for each version,
+// number of channels and depth. A status says whether a picture was decoded. A scratch row
+// holds a row of a patch that is too wide for a multiprocessor's own memory.
 //
-// # For those who launch the kernels themselves
+// # How the kernels are launched
 //
 // Numbers are little-endian, addresses those of device memory.
 //
-// Files: anywhere, each at a multiple of 16, followed by 16 zeros. A program has to
-// have checked what is before the patches (the sizes, the directory or table, the
-// checksums if wanted), so that all patches lie within the file. The kernels check
-// all else.
+// Files lie at any multiple of 16, each followed by 16 zeros. The host has to check what is
+// before the patches (the sizes, the directory or table, the checksums if wanted), so that all
+// patches lie within the file. The kernels check all else.
 //
 // The records of pictures and patches are [PictureRecord] and [PatchRecord], without gaps;
 // tables of them lie at a multiple of 16. What numbers become of samples is said at [Output].

@@ -151,14 +151,14 @@ class Kernels:
         files = pipefs_gpu.pack(items)
         parsed = [pipefs_gpu.parse(b) for b in items]
         self.functions = decoder._load({p.entry for p in parsed}, ())
-        wish = decoder._wish(None, layout, dtype, None, None, None)
+        request = decoder._request(None, layout, dtype, None, None, None)
         self.source = files.data.to(f.device)
         scratch = f.work(sum(sum(p.scratch or [0]) for p in parsed), self.stream)
         self.keep, self.batches = [scratch], []
         for _ in range(2):
-            _, n = decoder._places(parsed, wish)
-            batch = f.typed(f.output(n, self.stream), 0, dtype, (len(parsed), *decoder._shape(parsed[0], wish)))
-            targets = [decoder._target(p, part, wish, None, None) for p, part in zip(parsed, batch)]
+            _, n = decoder._places(parsed, request)
+            batch = f.typed(f.output(n, self.stream), 0, dtype, (len(parsed), *decoder._shape(parsed[0], request)))
+            targets = [decoder._target(p, part, request, None, None) for p, part in zip(parsed, batch)]
             sources = [f.address(self.source) + at for at, _ in files.places]
             records, patches, self.launches = pipefs_gpu_l3.make_tables(parsed, sources, targets, f.address(scratch))
             tables = torch.frombuffer(bytearray(records + patches + b"\xff" * (4 * len(parsed))), dtype=torch.uint8).to(f.device)

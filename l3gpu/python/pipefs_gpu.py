@@ -184,7 +184,7 @@ class Pending:
             self._slot.pending = self._statuses = self._kept = self._slot = None
 
 
-class _Wish(NamedTuple):
+class _Request(NamedTuple):
     """What decode was asked for."""
 
     out: object
@@ -253,7 +253,7 @@ class Decoder:
         """
         if errors not in ("raise", "none"):
             raise ValueError(f"errors {errors!r}: raise or none")
-        wish = self._wish(out, layout, dtype, mean, std, size)
+        request = self._request(out, layout, dtype, mean, std, size)
         if os.getpid() != self._pid:
             raise DeviceError("this Decoder is of the process that was forked: only read bytes in workers")
         with self._lock:
@@ -261,7 +261,7 @@ class Decoder:
             self._next = (self._next + 1) % len(self._slots)
             slot.free()
             try:
-                return self._submit(slot, files, wish, errors)
+                return self._submit(slot, files, request, errors)
             except BaseException:
                 self._framework.finish(slot.stream)  # it may be reading the slot's memory
                 raise
@@ -288,7 +288,7 @@ class Decoder:
         result = pending.result()
         return result if alone else (result, *rest)
 
-    def _wish(self, out, layout, dtype, mean, std, size):
+    def _request(self, out, layout, dtype, mean, std, size):
         if layout not in ("HWC", "CHW"):
             raise ValueError(f"layout {layout!r}: HWC or CHW")
         if out is not None:
@@ -307,7 +307,7 @@ class Decoder:
             raise ValueError("mean and std are for float32 and float16")
         mean, std = 0.0 if mean is None else mean, 1.0 if std is None else std
         check_factors(mean, std)
-        return _Wish(out, layout, name, mean, std, None if size is None else tuple(size))
+        return _Request(out, layout, name, mean, std, None if size is None else tuple(size))
 
     def _dtype_name(self, dtype):
         if dtype is None:
@@ -317,7 +317,7 @@ class Decoder:
                 return name
         raise ValueError(f"dtype {dtype}: there are {', '.join(self._framework.dtypes())}")
 
-    def _submit(self, slot, files, wish, policy):
+    def _submit(self, slot, files, request, policy):
         if not isinstance(files, Files):
             files = pack(files, lambda n: slot.room("files", n), self.max_bytes)
         elif not self._framework.is_pinned(files.data):
@@ -329,13 +329,13 @@ class Decoder:
             bytes_of(data)[:n] = bytes_of(files.data)[:n]
             files = Files(files.names, files.places, data, files.errors)
         pending = Pending(self._framework, files.names, dict(files.errors), policy)
-        self._parse(pending, files, wish)
+        self._parse(pending, files, request)
         if pending._pictures:
-            self._queue(slot, pending, files, wish)
+            self._queue(slot, pending, files, request)
             slot.pending, pending._slot = pending, slot
         return pending
 
-    def _parse(self, pending, files, wish):
+    def _parse(self, pending, files, request):
         """Reads all headers; pictures that will not be decoded become errors."""
         view = bytes_of(files.data)
         for i, (at, n) in enumerate(files.places):
@@ -343,39 +343,39 @@ class Decoder:
                 continue
             try:
                 p = parse(view[at:at + n], files.names[i], self.max_pixels, self.verify)
-                self._check_wish(p, wish, len(files))
+                self._check_request(p, request, len(files))
                 pending._pictures[i] = p
             except PictureError as e:
                 pending._errors[i] = e
 
-    def _check_wish(self, p, wish, n):
+    def _check_request(self, p, request, n):
         """Refuses a picture that is not what the caller asked for."""
-        if wish.size is not None and wish.size != (p.height, p.width):
-            raise Unsupported(p.name, f"{p.height}×{p.width} pixels (H×W), size is {wish.size[0]}×{wish.size[1]}")
-        if wish.dtype in ("uint8", "uint16") and wish.dtype != f"uint{p.depth}":
-            raise Unsupported(p.name, f"samples of {p.depth} bits, dtype is {wish.dtype}: float32, float16 and int32 take both")
-        if wish.out is not None and tuple(wish.out.shape) != (n, *self._shape(p, wish)):
-            raise Unsupported(p.name, f"its shape is {self._shape(p, wish)}, out has {tuple(wish.out.shape)} for {n} pictures")
-        if wish.dtype in abi.OUTPUTS:
-            factors_of(p, wish.mean, wish.std)
-        row = p.width * p.channels * SIZES[self._type(p, wish)]
+        if request.size is not None and request.size != (p.height, p.width):
+            raise Unsupported(p.name, f"{p.height}×{p.width} pixels (H×W), size is {request.size[0]}×{request.size[1]}")
+        if request.dtype in ("uint8", "uint16") and request.dtype != f"uint{p.depth}":
+            raise Unsupported(p.name, f"samples of {p.depth} bits, dtype is {request.dtype}: float32, float16 and int32 take both")
+        if request.out is not None and tuple(request.out.shape) != (n, *self._shape(p, request)):
+            raise Unsupported(p.name, f"its shape is {self._shape(p, request)}, out has {tuple(request.out.shape)} for {n} pictures")
+        if request.dtype in abi.OUTPUTS:
+            factors_of(p, request.mean, request.std)
+        row = p.width * p.channels * SIZES[self._type(p, request)]
         if row * p.height > self.max_bytes:
             raise Unsupported(p.name, f"{p.width}×{p.height} pixels take {row * p.height} bytes, max_bytes is {self.max_bytes}")
         if row > _MAX_STRIDE:
             raise Unsupported(p.name, f"rows of {p.width} pixels, on a GPU")
 
-    def _type(self, p, wish):
+    def _type(self, p, request):
         """The name of the type that a picture becomes."""
-        if wish.dtype is not None:
-            return wish.dtype
+        if request.dtype is not None:
+            return request.dtype
         stored = f"uint{p.depth}"
         return stored if stored in self._framework.dtypes() else "int32"
 
     @staticmethod
-    def _shape(p, wish):
-        return (p.height, p.width, p.channels) if wish.layout == "HWC" else (p.channels, p.height, p.width)
+    def _shape(p, request):
+        return (p.height, p.width, p.channels) if request.layout == "HWC" else (p.channels, p.height, p.width)
 
-    def _queue(self, slot, pending, files, wish):
+    def _queue(self, slot, pending, files, request):
         """Allocates memory on the GPU and queues all work of a batch."""
         f, stream, pictures = self._framework, slot.stream, list(pending._pictures.values())
         functions = self._load({p.entry for p in pictures}, files.names)
@@ -383,22 +383,22 @@ class Decoder:
         n_scratch = sum(sum(p.scratch) for p in pictures if p.scratch)
         n_records, n_patches = abi.PICTURE.size * len(pictures), abi.PATCH_LEN * sum(p.patches for p in pictures)
         n_tables = n_records + n_patches + 4 * len(pictures)
-        places, n_output = self._places(pictures, wish)
-        stored, n_stored = self._stored(pictures, wish)
+        places, n_output = self._places(pictures, request)
+        stored, n_stored = self._stored(pictures, request)
         total = n_files + n_scratch + n_tables + n_output + n_stored
         if total > self.max_bytes:
             worst = max(pictures, key=lambda p: p.width * p.height)
             raise LimitError(f"a batch of {len(pictures)} pictures takes {total} bytes, max_bytes is {self.max_bytes}; the largest is {worst.name}, {worst.width}×{worst.height} pixels")
 
-        if wish.out is not None:
-            f.follow_caller(wish.out, stream)
-            pending._memory = pending._batch = wish.out
+        if request.out is not None:
+            f.follow_caller(request.out, stream)
+            pending._memory = pending._batch = request.out
         else:
             pending._memory = f.output(n_output, stream)
-        self._views(pending, places, wish)
+        self._views(pending, places, request)
         source, tables = f.work(n_files, stream), f.work(n_tables, stream)
         scratch, temporary = f.work(n_scratch, stream), f.work(n_stored, stream)
-        targets = [self._target(p, part, wish, temporary, at) for p, part, at in zip(pictures, pending._parts.values(), stored)]
+        targets = [self._target(p, part, request, temporary, at) for p, part, at in zip(pictures, pending._parts.values(), stored)]
         sources = [f.address(source) + files.places[i][0] for i in pending._pictures]
         records, patches, launches = make_tables(pictures, sources, targets, f.address(scratch))
 
@@ -427,55 +427,55 @@ class Decoder:
                 self._functions[entry] = self._driver.function(self._module, entry)
         return self._functions
 
-    def _places(self, pictures, wish):
+    def _places(self, pictures, request):
         """Where each picture begins in the memory of the batch, and how much that takes."""
-        if wish.out is not None:
+        if request.out is not None:
             return [0] * len(pictures), 0
-        kinds = {(self._type(p, wish), self._shape(p, wish)) for p in pictures}
+        kinds = {(self._type(p, request), self._shape(p, request)) for p in pictures}
         apart = 1 if len(kinds) == 1 else _APART
         places, end = [], 0
         for p in pictures:
             places.append(end)
-            end += (p.width * p.height * p.channels * SIZES[self._type(p, wish)] + apart - 1) // apart * apart
+            end += (p.width * p.height * p.channels * SIZES[self._type(p, request)] + apart - 1) // apart * apart
         return places, end
 
-    def _stored(self, pictures, wish):
+    def _stored(self, pictures, request):
         """The same for samples that wait to be made int32; None is for all others."""
         places, end = [], 0
         for p in pictures:
-            if self._type(p, wish) != "int32":
+            if self._type(p, request) != "int32":
                 places.append(None)
                 continue
             places.append(end)
             end += (p.width * p.height * p.channels * p.depth // 8 + _APART - 1) // _APART * _APART
         return places, end
 
-    def _views(self, pending, places, wish):
+    def _views(self, pending, places, request):
         """Makes the tensors of the batch, parts of its memory."""
-        if wish.out is not None:
-            pending._parts = {i: wish.out[i] for i in pending._pictures}
+        if request.out is not None:
+            pending._parts = {i: request.out[i] for i in pending._pictures}
             return
         f, pictures = self._framework, pending._pictures
-        kinds = {(self._type(p, wish), self._shape(p, wish)) for p in pictures.values()}
+        kinds = {(self._type(p, request), self._shape(p, request)) for p in pictures.values()}
         if len(kinds) == 1:
             (dtype, shape), = kinds
             batch = f.typed(pending._memory, 0, dtype, (len(pictures), *shape))
             pending._batch = batch if len(pictures) == len(pending._names) else None
             pending._parts = {i: batch[k] for k, i in enumerate(pictures)}
             return
-        pending._parts = {i: f.typed(pending._memory, at, self._type(p, wish), self._shape(p, wish)) for (i, p), at in zip(pictures.items(), places)}
+        pending._parts = {i: f.typed(pending._memory, at, self._type(p, request), self._shape(p, request)) for (i, p), at in zip(pictures.items(), places)}
 
-    def _target(self, p, part, wish, temporary, stored):
+    def _target(self, p, part, request, temporary, stored):
         """Where the kernel writes a picture."""
         f = self._framework
         if stored is None:
             address, strides = f.address(part), f.strides(part)
         else:
-            shape, strides, step = self._shape(p, wish), [0, 0, 0], p.depth // 8
+            shape, strides, step = self._shape(p, request), [0, 0, 0], p.depth // 8
             address = f.address(temporary) + stored
             for i in (2, 1, 0):
                 strides[i] = step
                 step *= shape[i]
-        row, pixel, channel = strides if wish.layout == "HWC" else (strides[1], strides[2], strides[0])
-        output = abi.OUTPUTS.get(wish.dtype, 0)
-        return Target(address, row, pixel, channel, output, factors_of(p, wish.mean, wish.std) if output else (0.0,) * 8)
+        row, pixel, channel = strides if request.layout == "HWC" else (strides[1], strides[2], strides[0])
+        output = abi.OUTPUTS.get(request.dtype, 0)
+        return Target(address, row, pixel, channel, output, factors_of(p, request.mean, request.std) if output else (0.0,) * 8)

@@ -242,7 +242,7 @@ class SharedDecoder:
     def __init__(self, mount, device=None, *, library=None, socket=None, timeout=120):
         self._mount = pipefs_gpu._mount_of(mount)
         self._lock, self._pid, self._dirs = threading.RLock(), os.getpid(), {}
-        self._held = 0  # slots that are granted, or asked for
+        self._held = 0  # slots that were given, or asked for
         self._memory = {}  # slots that are open: handle, address, array
         self._leaving = []  # leases that ended: event behind their use, slot, generation
         self._released, self._dropped = [], []  # requests whose replies nobody waits for
@@ -273,17 +273,17 @@ class SharedDecoder:
             raise ValueError(f"errors {errors!r}: raise or none")
         if os.getpid() != self._pid:
             raise DeviceError("this SharedDecoder is of the process that was forked: make it in the process that trains")
-        fields, wish = self._fields(layout, dtype, mean, std)
+        fields, request = self._fields(layout, dtype, mean, std)
         names = [_name(p) for p in paths]
         if not names:
             return _Empty()
         with self._lock:
-            self._sweep()
+            self._collect()
             while self._held >= self.slots and self._leaving:
-                self._sweep(1)  # the GPU is behind: wait for what it uses
+                self._collect(1)  # the GPU is behind: wait for what it uses
             number = self._connection.ask("decode", paths=[self._relative(n) for n in names], **fields)
             self._held += 1
-        return _Pending(self, number, names, layout, wish, None if size is None else tuple(size), errors)
+        return _Pending(self, number, names, layout, request, None if size is None else tuple(size), errors)
 
     @contextlib.contextmanager
     def lease(self, paths, **options):
@@ -375,7 +375,7 @@ class SharedDecoder:
         self._held -= 1
         self._released.append(self._connection.ask("release", slot=slot, generation=generation))
 
-    def _sweep(self, least=0):
+    def _collect(self, least=0):
         """Releases what the GPU is done with, and takes in the replies that nobody waits for."""
         while self._leaving and (least > 0 or self._framework.done(self._leaving[0][0])):
             event, slot, generation = self._leaving.pop(0)
@@ -600,7 +600,7 @@ class Lease:
                 return
             d._framework.follow_caller(self._array, d._stream)
             d._leaving.append((d._framework.record(d._stream), *what))
-            d._sweep()
+            d._collect()
 
 
 # ------------------------------------------------------------------------------- fallback

@@ -31,11 +31,11 @@ type client struct {
 
 	seat   *seat // nil before open
 	gpu    *l3gpu.Backend
-	closed bool // it said that it has nothing open any more
+	closed bool // it said that it has closed all handles
 
 	requests chan Request
-	problem  string        // why no more of them are read, once requests is closed
-	eof      bool          // nobody can send any more, once ended is closed
+	problem  string        // why reading ended; set before requests is closed
+	eof      bool          // all processes closed the connection; set before ended is closed
 	ended    chan struct{} // closed when nothing more comes
 }
 
@@ -48,7 +48,7 @@ func (c *client) run() {
 	_ = c.conn.SetReadDeadline(time.Now().Add(c.server.o.patience))
 	go c.read(cancel)
 	if c.answers(ctx) {
-		// What was cut off is read to its end: that tells when nobody has it any more.
+		// The connection is read to its end, which comes when no process has it open.
 		_ = c.conn.CloseWrite()
 	}
 	cancel()
@@ -57,8 +57,8 @@ func (c *client) run() {
 	<-c.ended
 }
 
-// answers answers requests until there are no more, and reports whether it was not the
-// client who ended that.
+// answers answers requests until there are no more, and reports whether this side ended the
+// connection.
 func (c *client) answers(ctx context.Context) (cut bool) {
 	for r := range c.requests {
 		reply := c.answer(ctx, &r)
@@ -84,7 +84,7 @@ func (c *client) read(cancel func()) {
 	defer cancel()
 	r := bufio.NewReaderSize(c.conn, 16<<10)
 	defer func() {
-		// No request is taken any more, but the end is noticed.
+		// Requests are not read, but the end of the connection is noticed.
 		_, err := io.Copy(io.Discard, r)
 		c.eof = err == nil || errors.Is(err, io.EOF)
 	}()
@@ -132,7 +132,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// leave gives the seat back as soon as nobody can use its memory; see doc.go.
+// leave gives the seat back as soon as no process can use its memory; see doc.go.
 func (c *client) leave() {
 	if c.seat == nil {
 		return
@@ -154,7 +154,7 @@ func failed(kind, format string, args ...any) *Reply {
 	return &Reply{Kind: kind, Error: fmt.Sprintf(format, args...)}
 }
 
-// send sends one line, to a client that reads it.
+// send sends one line. A client that does not read it in time is an error.
 func (s *Server) send(conn *net.UnixConn, r *Reply) error {
 	r.V = Version
 	var b bytes.Buffer
@@ -192,7 +192,7 @@ func (c *client) answer(ctx context.Context, r *Request) *Reply {
 	case OpRelease:
 		return c.release(r)
 	case OpClose:
-		// Before it is told: it may come again at once.
+		// Before the reply: the client may connect again at once.
 		c.server.seats.give(c.seat)
 		c.seat, c.closed = nil, true
 		return &Reply{}
@@ -222,7 +222,7 @@ func (c *client) open(r *Request) *Reply {
 	return &Reply{Device: &Device{UUID: id.UUID, PCI: id.PCI, Name: id.Name}, Slots: SlotsEach, SlotBytes: c.server.o.SlotBytes}
 }
 
-// release gives a slot back, which its client does not use any more.
+// release gives a slot back when its client is done with it.
 func (c *client) release(r *Request) *Reply {
 	if r.Slot < 0 || r.Slot >= SlotsEach || r.Generation == 0 || c.seat.slots[r.Slot].generation != r.Generation {
 		return failed(KindRequest, "slot %d has no batch of generation %d: it was released before", r.Slot, r.Generation)

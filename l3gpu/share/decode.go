@@ -22,17 +22,17 @@ const (
 	apart = 256
 )
 
-// wish is a request for a batch, checked.
-type wish struct {
+// batchRequest is a request for a batch that was checked.
+type batchRequest struct {
 	paths     []string
 	planar    bool
 	dtype     string
 	mean, std []float64
 }
 
-// wishOf checks what can be before any file is read.
-func wishOf(r *Request) (w wish, err error) {
-	w = wish{paths: r.Paths, dtype: r.Dtype, mean: r.Mean, std: r.Std, planar: r.Layout == "CHW"}
+// parseRequest checks all that can be checked before a file is read.
+func parseRequest(r *Request) (w batchRequest, err error) {
+	w = batchRequest{paths: r.Paths, dtype: r.Dtype, mean: r.Mean, std: r.Std, planar: r.Layout == "CHW"}
 	if n := len(r.Paths); n < 1 || n > maxPictures {
 		return w, fmt.Errorf("a batch of %d pictures: there may be 1 to %d", n, maxPictures)
 	}
@@ -72,7 +72,7 @@ type item struct {
 
 // decode decodes a batch into a slot of the client.
 func (c *client) decode(ctx context.Context, r *Request) *Reply {
-	w, err := wishOf(r)
+	w, err := parseRequest(r)
 	if err != nil {
 		return failed(KindRequest, "%v", err)
 	}
@@ -102,11 +102,11 @@ func (c *client) decode(ctx context.Context, r *Request) *Reply {
 			return reply
 		}
 	}
-	return c.grant(slot, &w, items)
+	return c.reply(slot, &w, items)
 }
 
-// plan says what is made of a picture.
-func (w *wish) plan(it *item) error {
+// plan sets what a picture becomes.
+func (w *batchRequest) plan(it *item) error {
 	s := it.samples
 	channels, depth := s.Mode.Channels(), s.Mode.Depth()
 	it.placed = l3gpu.Placed{Samples: s}
@@ -198,8 +198,8 @@ func (c *client) fill(ctx context.Context, slot *slot, good []*item) *Reply {
 	return nil
 }
 
-// grant gives a slot to the client.
-func (c *client) grant(slot *slot, w *wish, items []item) *Reply {
+// reply gives the client a slot with its batch.
+func (c *client) reply(slot *slot, w *batchRequest, items []item) *Reply {
 	slot.generation = c.server.generation.Add(1)
 	c.server.seats.use(c.seat)
 	reply := &Reply{Slot: c.seat.number(slot), Generation: slot.generation, Handle: slot.handle[:]}

@@ -154,10 +154,10 @@ func TestFlood(t *testing.T) {
 	path := b.add(transcode.ModeRGB, 40, 30)
 	c := b.open()
 	var refused int
-	for i := range 3 * lobby {
+	for i := range 3 * maxQueue {
 		conn := b.dial()
 		patience := 20 * time.Millisecond // those that are let in hear nothing
-		if i >= lobby {
+		if i >= maxQueue {
 			patience = 20 * time.Second
 		}
 		_ = conn.conn.SetReadDeadline(time.Now().Add(patience))
@@ -165,8 +165,8 @@ func TestFlood(t *testing.T) {
 			refused++
 		}
 	}
-	if refused != 2*lobby {
-		t.Errorf("%d of %d were refused", refused, 3*lobby)
+	if refused != 2*maxQueue {
+		t.Errorf("%d of %d were refused", refused, 3*maxQueue)
 	}
 	c.decode(path)
 	c.want(Request{Op: OpClose}, "")

@@ -12,8 +12,8 @@ type seats struct {
 	all []*seat
 }
 
-// seat is the place of one client. What is in it belongs to who took it, but for what
-// mu of seats guards.
+// seat is the place of one client. The goroutines of that client use it; seats.mu guards
+// the fields that say so.
 type seat struct {
 	n     int
 	pid   int  // of who has it; guarded
@@ -51,7 +51,7 @@ func (s *seats) take(pid int) (_ *seat, pids []int) {
 	return nil, pids
 }
 
-// give gives a seat back: nobody can use its memory any more, or has it open.
+// give gives a seat back. No process may be able to use its memory, or have it open.
 func (s *seats) give(seat *seat) {
 	for i := range seat.slots {
 		seat.slots[i].generation = 0
@@ -86,8 +86,8 @@ func (s *seats) count() (clients, slots int) {
 	return clients, slots
 }
 
-// free gives the memory of all seats back that were given back, and returns how many
-// were not. Nobody may take one any more.
+// free frees the memory of all seats that nobody has taken, and returns how many are taken.
+// No seat may be taken afterwards.
 func (s *seats) free() (left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

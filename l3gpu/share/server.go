@@ -35,7 +35,7 @@ type Options struct {
 	// patience is how long connections may take to say what they want, and to take what
 	// they asked for. Default: 5 s.
 	patience time.Duration
-	// allowed is another judgement of who may connect, in tests.
+	// allowed says who may connect; tests set it.
 	allowed func(uid uint32) bool
 }
 
@@ -47,8 +47,8 @@ const (
 	// slots of whole blocks show a client nothing but themselves.
 	slotUnit = 2 << 20
 
-	// lobby is how many connections may be there beyond those with a seat.
-	lobby = 8
+	// maxQueue is how many connections may be open beyond those with a seat.
+	maxQueue = 8
 )
 
 // SlotBytes is the size of slots for so many clients in so much memory of the GPU; 0 is
@@ -69,7 +69,7 @@ type Server struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
-	door     chan struct{} // one for each connection
+	gate     chan struct{} // one for each connection
 
 	generation  atomic.Uint64
 	refusals    sync.Map // kinds that the log has been told of
@@ -113,9 +113,9 @@ func Serve(path string, o Options) (*Server, error) {
 	}
 	listener, err := control.Listen(path)
 	if err != nil {
-		return nil, fmt.Errorf("socket for those who share the GPU: %w", err)
+		return nil, fmt.Errorf("socket for processes that share the GPU: %w", err)
 	}
-	s := &Server{o: o, listener: listener, seats: newSeats(o.Clients), door: make(chan struct{}, o.Clients+lobby)}
+	s := &Server{o: o, listener: listener, seats: newSeats(o.Clients), gate: make(chan struct{}, o.Clients+maxQueue)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.running.Go(s.accept)
 	return s, nil
@@ -139,14 +139,14 @@ func (s *Server) Close() (err error) {
 }
 
 func (s *Server) accept() {
-	failed := func(err error) { s.o.Log.Warn("socket for those who share the GPU", "cause", err) }
+	failed := func(err error) { s.o.Log.Warn("socket for processes that share the GPU", "cause", err) }
 	for {
 		conn := s.listener.Accept(failed)
 		if conn == nil {
 			return
 		}
 		select {
-		case s.door <- struct{}{}:
+		case s.gate <- struct{}{}:
 		default:
 			_ = s.send(conn, refuse(KindFull, "there are too many connections; wait, or mount with a larger --gpu-share"))
 			conn.Close()
@@ -154,7 +154,7 @@ func (s *Server) accept() {
 		}
 		s.running.Go(func() {
 			s.serve(conn)
-			<-s.door
+			<-s.gate
 		})
 	}
 }
@@ -175,7 +175,7 @@ func (s *Server) serve(conn *net.UnixConn) {
 	c.run()
 }
 
-// told logs a refusal once for each kind, for clients come again and again.
+// told logs the first refusal of each kind: clients try again and again.
 func (s *Server) told(who *peer, r *Reply) {
 	if _, before := s.refusals.LoadOrStore(r.Kind, nil); !before {
 		s.o.Log.Warn("a process may not share the GPU; it has to decode by itself", "pid", who.pid, "cause", r.Error)

@@ -4,17 +4,17 @@
 //
 // # Nouns
 //
-// The api is the table of libcuda's functions. The context is what a process has
-// of a device: the primary one is used, which other users of CUDA in the same
-// process share. libcuda keeps it for each thread of the operating system, so that
-// every call here first makes it the current one.
+// The api is the table of libcuda's functions. The context is the state of a device in a
+// process. This package uses the primary context, which it shares with other users of CUDA in
+// the process. libcuda has a current context for each thread of the operating system, so that
+// every call here first makes ours the current one.
 //
 // # Memory
 //
-// Pointers to Go memory are handed over only for the time of a call; copies that
-// go on afterwards are between memory of the driver's own on both sides.
+// Pointers to Go memory are handed over only for the time of a call. Copies that go on
+// afterwards are between memory of the driver on both sides.
 //
-// All memory comes from cuMemAlloc: what cuMemCreate or a memory pool gave has no handle
-// for other processes. A handle names the process that made it and its memory; it is of no
-// use within that process, nor in another PID namespace.
+// All memory comes from cuMemAlloc, since memory of cuMemCreate or of a memory pool has no
+// handle for other processes. A handle names the process that made it and its memory. It
+// cannot be opened in that process, nor in another PID namespace.
 package driver

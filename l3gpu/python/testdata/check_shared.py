@@ -32,7 +32,7 @@ def handle(slot):
     return bytes([slot]) * 64
 
 
-def granted(slot, generation, *pictures, handle_of=None):
+def given(slot, generation, *pictures, handle_of=None):
     return {"slot": slot, "generation": generation, "handle": base64.b64encode(handle(slot if handle_of is None else handle_of)).decode(), "pictures": list(pictures)}
 
 
@@ -162,7 +162,7 @@ class Shared(unittest.TestCase):
 
     def test_order(self):
         """Batches that are asked for ahead, and asked after in another order."""
-        m = self.mount(granted(0, 1, picture()), granted(1, 2, picture()), granted(0, 3, picture(64)))
+        m = self.mount(given(0, 1, picture()), given(1, 2, picture()), given(0, 3, picture(64)))
         d = self.decoder(m)
         first, second = d.submit(["/a"]), d.submit(["/b"])
         self.assertEqual(second.result().unique().tolist(), [2])
@@ -175,7 +175,7 @@ class Shared(unittest.TestCase):
 
     def test_leases(self):
         """A lease is released when the GPU is done with it, and waited for only if there is no other slot."""
-        m = self.mount(*(granted(i, i + 1, picture()) for i in range(3)), granted(0, 4, picture()))
+        m = self.mount(*(given(i, i + 1, picture()) for i in range(3)), given(0, 4, picture()))
         d = self.decoder(m)
         for i in range(3):
             with d.lease(["/a"]) as images:
@@ -187,13 +187,13 @@ class Shared(unittest.TestCase):
         d.decode(["/b"])
         self.assertEqual([e.waited for e in events], [True, False, False])
         events[1].done = True
-        d._sweep()
+        d._collect()
         d.close()
         self.assertEqual([x for x in m.asked if x[0] == "release"], [("release", 0, 1), ("release", 0, 4), ("release", 1, 2)])
 
     def test_abandoned(self):
         """What was asked for and given up is released all the same, and a lease is so twice."""
-        m = self.mount(granted(0, 1, picture()), granted(1, 2, picture()))
+        m = self.mount(given(0, 1, picture()), given(1, 2, picture()))
         d = self.decoder(m)
         d.submit(["/a"])
         lease = d.submit(["/b"]).lease()
@@ -204,10 +204,10 @@ class Shared(unittest.TestCase):
         self.assertIn(("release", 0, 1), m.asked)
 
     def test_defects(self):
-        """A mount that says nonsense does no harm, and what it granted is given back."""
-        cases = [granted(0, 1), granted(0, 1, picture(SLOT - 17)), granted(0, 1, picture(-1)), granted(0, 1, picture(shape=(0, 3, 3))),
-                 granted(0, 1, picture(shape=(2, 3))), granted(0, 1, picture(shape=(1 << 40, 1 << 40, 3)))]
-        m = self.mount(*cases, granted(0, 2, picture(SLOT - 18)), granted(0, 3, picture(), handle_of=1))
+        """A mount that says nonsense does no harm, and what it gave is given back."""
+        cases = [given(0, 1), given(0, 1, picture(SLOT - 17)), given(0, 1, picture(-1)), given(0, 1, picture(shape=(0, 3, 3))),
+                 given(0, 1, picture(shape=(2, 3))), given(0, 1, picture(shape=(1 << 40, 1 << 40, 3)))]
+        m = self.mount(*cases, given(0, 2, picture(SLOT - 18)), given(0, 3, picture(), handle_of=1))
         d = self.decoder(m)
         for _ in cases:
             with self.assertRaisesRegex(pipefs_gpu.DeviceError, "please report"):
@@ -222,7 +222,7 @@ class Shared(unittest.TestCase):
         """The kinds of errors of batches and of pictures."""
         bad = {"error": "a stream is damaged", "kind": "damaged"}
         m = self.mount({"error": "all 3 slots", "kind": "slots"}, {"error": "too much", "kind": "large"}, {"error": "lost", "kind": "gpu"}, {"error": "odd", "kind": "request"},
-                       granted(0, 1, bad, picture(64), picture(128, (5, 3, 3))), granted(0, 2, bad))
+                       given(0, 1, bad, picture(64), picture(128, (5, 3, 3))), given(0, 2, bad))
         d = self.decoder(m)
         for kind in (shared.SlotsError, shared.LimitError, shared.Unavailable, pipefs_gpu.DeviceError):
             with self.assertRaises(kind):
@@ -282,7 +282,7 @@ class Shared(unittest.TestCase):
             def submit(self, paths, **options):
                 return types.SimpleNamespace(result=lambda: (paths, options))
 
-        m = self.mount(granted(0, 1, picture()), {"error": "the GPU is lost", "kind": "gpu"})
+        m = self.mount(given(0, 1, picture()), {"error": "the GPU is lost", "kind": "gpu"})
         with unittest.mock.patch.object(pipefs_gpu, "Decoder", Own), self.assertLogs("pipefs_gpu_shared", logging.WARNING) as logged:
             d = shared.decoder("/", socket=m.path)
             loader = [(["/a"], 1), (["/b"], 2), (["/c"], 3)]
