@@ -11,10 +11,10 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-// BenchmarkAutoLoader is an unmodified PyTorch loader on auto/ after `pipefs tune
-// --apply`: standard augmentation, 2 workers. The controls are the same pixels as
-// plain PPM files, which are the most that another format can give, and the source
-// files. The page cache holds all of it, but for the first epoch of auto/.
+// BenchmarkAutoLoader reads auto/ with an unmodified PyTorch loader, after `pipefs tune
+// --apply`: standard augmentation, 2 workers. The controls are the same pixels as plain
+// PPM files, which is the most that another format can give, and the source files. The
+// page cache holds all of it, except for the first epoch of auto/.
 func BenchmarkAutoLoader(b *testing.B) {
 	const samples = 240
 	for name, every := range map[string]string{"png": "1", "jpeg": "0"} {

@@ -69,7 +69,7 @@ func BenchmarkDaemonCacheHits(b *testing.B) {
 	}
 }
 
-// BenchmarkDaemonCacheRaw is that for pixels, which is what such a cache is for:
+// BenchmarkDaemonCacheRaw does the same for pixels, which such a cache is made for:
 // pictures of 500×375 in ppm/, against the same files on disk.
 func BenchmarkDaemonCacheRaw(b *testing.B) {
 	dataset := testmount.Generate(b, "-samples", "25", "-copies", "16", "-width", "500", "-height", "375", "-png-every", "0")

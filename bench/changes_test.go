@@ -12,9 +12,9 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-// BenchmarkLaterEpoch is what it costs to notice changes: later epochs of original/ by
+// BenchmarkLaterEpoch measures what noticing changes costs: later epochs of original/ by
 // PyTorch, 2 workers, against the same mount with --immutable. A dataset on the disk is
-// watched; one that lies in another mount is checked at each open.
+// watched. A dataset in another mount is checked at each open.
 func BenchmarkLaterEpoch(b *testing.B) {
 	const images = 1000
 	dataset := testmount.Generate(b, "-samples", "100", "-copies", "10", "-png-every", "0")
@@ -32,9 +32,9 @@ func BenchmarkLaterEpoch(b *testing.B) {
 	}
 }
 
-// BenchmarkNotice is how long a file that was replaced in a watched dataset still shows
-// the former content to who opens it: one file, which is read again and again meanwhile,
-// and each of a thousand that are replaced at once.
+// BenchmarkNotice measures how long a file that was replaced in a watched dataset still
+// shows its old content to a reader that opens it: one file, which is read again and
+// again meanwhile, and each of a thousand files that are replaced at once.
 func BenchmarkNotice(b *testing.B) {
 	const files = 1000
 	dataset := b.TempDir()

@@ -95,9 +95,9 @@ func readFile(name string, buf []byte) (n int64, err error) {
 	}
 }
 
-// evict makes the page cache forget files, as far as one may ask it to. Pages that
-// were written lie in larger pieces than pages that were read, and copy faster: a
-// dataset that was just generated is no measure for one that lay on the disk.
+// evict makes the page cache forget files, as far as that is possible. Pages that were
+// written lie in larger pieces than pages that were read, and copy faster. So a dataset
+// that was just generated has to be evicted to be like one on the disk.
 func evict(b *testing.B, names []string) {
 	b.Helper()
 	unix.Sync()

@@ -72,10 +72,9 @@ func firstPass(b *testing.B, env []string, what, view string, block int) (took, 
 	return took, cpuOf(b, daemon) - before
 }
 
-// BenchmarkFirstPassScan5 reads scan5/ from a packed store through a mount that
-// has cached nothing. The control is original/ of a dataset that holds these very
-// files, or of a store that keeps them. What counts is the CPU time of both sides,
-// client and daemon.
+// BenchmarkFirstPassScan5 reads scan5/ from a packed store through a mount that has
+// cached nothing. The control is original/ of a dataset that holds the same files, or of
+// a store that keeps them. What counts is the CPU time of both client and daemon.
 func BenchmarkFirstPassScan5(b *testing.B) {
 	dataset := testmount.Generate(b, "-samples", "25", "-copies", "160", "-width", "760", "-height", "570", "-png-every", "0")
 	env := testmount.Home(b)

@@ -13,10 +13,11 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-// BenchmarkSlowDisk is a first epoch of an unmodified PyTorch loader on scan5/ of a
-// store, from a slow disk. The control is the tree of JPEG files on the same disk. The
-// generated pictures have as many bytes as ImageNet's, but more than twice the pixels,
-// so that decoding weighs more; the photographs have its bytes a pixel. It needs root.
+// BenchmarkSlowDisk reads a first epoch of scan5/ of a store with an unmodified PyTorch
+// loader, from a slow disk. The control is the tree of JPEG files on the same disk. The
+// generated pictures have as many bytes as those of ImageNet, but more than twice the
+// pixels, so that decoding weighs more. The photographs have as many bytes a pixel as
+// ImageNet. It needs root.
 func BenchmarkSlowDisk(b *testing.B) {
 	b.Run("generated", func(b *testing.B) {
 		slowDisk(b, testmount.Generate(b, "-samples", "240", "-width", "760", "-height", "570", "-png-every", "0"), 240)

@@ -16,9 +16,9 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-// BenchmarkMountAndList mounts a dataset of 100,000 files that nobody prepared
-// and lists all of original/, and measures the daemon's memory per file. The
-// control is listing the tree itself.
+// BenchmarkMountAndList mounts an unprepared dataset of 100,000 files, lists all of
+// original/, and measures the memory of the daemon for each file. The control is listing
+// the tree itself.
 func BenchmarkMountAndList(b *testing.B) {
 	const classes, perClass = 100, 1000
 	dataset := filepath.Join(b.TempDir(), "dataset")
@@ -58,8 +58,8 @@ func BenchmarkMountAndList(b *testing.B) {
 }
 
 // BenchmarkStatEvery asks for the size of each of 128,000 small pictures in original/,
-// with find, in a mount that nobody used before: of the dataset, and of a store. The
-// control is the same find in the tree itself.
+// with find, in a new mount of the dataset and of a store. The control is the same find
+// in the tree itself.
 func BenchmarkStatEvery(b *testing.B) {
 	const classes, perClass = 100, 1280
 	var picture bytes.Buffer
@@ -100,8 +100,8 @@ func BenchmarkStatEvery(b *testing.B) {
 	}
 }
 
-// BenchmarkPackJPEG packs JPEG files on all cores, against jpegtran run as one
-// process a file on the same cores.
+// BenchmarkPackJPEG packs JPEG files on all cores. The control is jpegtran, one process
+// for each file, on the same cores.
 func BenchmarkPackJPEG(b *testing.B) {
 	dataset := testmount.Generate(b, "-samples", "300", "-png-every", "0")
 	names := files(b, filepath.Join(dataset))
@@ -148,10 +148,10 @@ func loaderEpoch(b *testing.B, dir string) float64 {
 	return row.Seconds
 }
 
-// BenchmarkFirstEpoch reads the first epoch of original/ with PyTorch, 2 workers,
-// against an epoch of the tree itself: alone, while the background prepares
-// scan5/, and that with the pictures on the disk, for both, as at a true first
-// epoch, and not in the page cache.
+// BenchmarkFirstEpoch reads the first epoch of original/ with PyTorch, 2 workers. The
+// control is an epoch of the tree itself. It is measured alone, while the background
+// prepares scan5/, and the latter with the pictures on the disk and not in the page
+// cache, for both, as in a true first epoch.
 func BenchmarkFirstEpoch(b *testing.B) {
 	const images = 2000
 	dataset := testmount.Generate(b, "-samples", "100", "-copies", "20", "-png-every", "0")

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// deep is how many batches wait before an accelerator at most: what two workers of a
+// deep is the most batches that wait for an accelerator: as many as two workers of a
 // DataLoader fetch ahead.
 const deep = 4
 
-// accelerator counts samples, and computes if it is told to: takes batches from a
-// bounded queue, and sleeps.
+// accelerator takes batches of samples from a bounded queue and counts them. If the job
+// emulates an accelerator, it sleeps for as long as computing would take.
 type accelerator struct {
 	compute       Compute
 	samples, warm int // of the epoch, and those before the clock starts

@@ -16,8 +16,8 @@ import (
 	"github.com/pipefs/pipefs/transcode/turbo"
 )
 
-// Builtin reads files whole and decodes them as Pillow does; what NumPy loads is
-// only read. It transforms nothing. The zero value is ready.
+// Builtin reads whole files and decodes them as Pillow does. Of .npy files it decodes
+// nothing. It transforms nothing. The zero value is ready.
 type Builtin struct {
 	// Workers read at the same time; 0 means one a core.
 	Workers int
@@ -101,8 +101,8 @@ func shuffled(r *transcode.Registry, job Job) ([]string, error) {
 	return names, nil
 }
 
-// samples lists what is worth loading below dir, links followed: pictures, and the
-// arrays that views make of them.
+// samples lists the pictures below dir, and the .npy files that views make of them. It
+// follows links.
 func samples(r *transcode.Registry, dir string) ([]string, error) {
 	d, err := source.Open(dir, source.Options{})
 	if err != nil {

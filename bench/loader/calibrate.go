@@ -29,11 +29,12 @@ const (
 )
 
 // Calibrate tells how fast [Builtin] reads pictures beside Pillow: the ratio of their
-// rates on a core each, in turns, for JPEG, PNG and BMP, by the format's name, "JPEG".
-// The rates are by CPU time, which others on the machine hardly change, and in which
-// what the garbage collector does on other cores counts. It takes some of the files; those of BMP are made from them. What none of
-// the files is has no entry. python is an interpreter; if that is empty one is looked
-// for. Where there is no Pillow there is no error and no ratio.
+// rates on one core each, in turns, for JPEG, PNG and BMP, by the name of the format. The
+// rates are by CPU time, which other programs on the machine hardly change. What the
+// garbage collector uses on other cores is included. Calibrate takes some of the files,
+// and makes the BMP files from them. A format that none of the files has gets no entry.
+// python is an interpreter; if it is empty, one is looked for. Where there is no Pillow
+// there is neither an error nor a ratio.
 func Calibrate(ctx context.Context, python string, files []string) (map[string]float64, error) {
 	began := time.Now()
 	python, err := findPython(ctx, python, "PIL")
@@ -100,8 +101,8 @@ var errPillow = errors.New("Pillow")
 // beside measures both in turns until then, and returns the median of a/b; 0 where
 // Pillow reads none of the files.
 func beside(a, b func([]string) (float64, error), set []string, until time.Time) (float64, error) {
-	// The first time counts for nobody. It tells how many files make a pass that is long
-	// enough, and short enough for some pairs.
+	// The first pass is not counted. It tells how many files make a pass that is long
+	// enough, and short enough for several pairs.
 	var files []string
 	var took float64
 	budget := time.Until(until).Seconds() / 4

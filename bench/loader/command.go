@@ -32,10 +32,11 @@ func (c *Command) Name() string { return c.line }
 // Close implements [Loader].
 func (c *Command) Close() error { return nil }
 
-// Epoch implements [Loader]. Seconds are those of the whole command, start included.
-// The rate is what the command's last line says, samples by seconds if it says
-// nothing, and 0 if there is no number of samples either: Files may be nil. Seed,
-// Warm and Compute are not the command's. Disk has what this process read meanwhile.
+// Epoch implements [Loader]. Seconds are those of the whole command, its start included.
+// The rate is the one in the last line that the command prints. If there is none, it is
+// the number of samples by the seconds, or 0 where that number is not known, since Files
+// may be nil. The command does not get Seed, Warm and Compute. Disk is what this process
+// read meanwhile.
 func (c *Command) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	dir, err := filepath.Abs(job.Dir)
 	if err != nil {
@@ -74,8 +75,8 @@ func (c *Command) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	return e, nil
 }
 
-// quote makes one word of a name for sh, and leaves it as it is where it is one: it may
-// stand between quotes of the user's.
+// quote makes one word for sh of a name. A name that is a word already stays as it is,
+// since it may stand between quotes of the user.
 func quote(name string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r)

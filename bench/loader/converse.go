@@ -20,8 +20,8 @@ type conversation struct {
 
 // converse starts a program.
 func converse(cmd *exec.Cmd, what string) (*conversation, error) {
-	// Pipes of our own: those of os/exec close when the process ends, before what it
-	// said last has been read.
+	// These are not the pipes of os/exec: those close when the process ends, even if its
+	// last words have not been read.
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func converse(cmd *exec.Cmd, what string) (*conversation, error) {
 	return &conversation{p, what, in, out, bufio.NewReader(out)}, nil
 }
 
-// ask writes a question, if it is not nil, and reads the answer. After an error the
-// process is no longer there.
+// ask writes a question, if it is not nil, and reads the answer. An error ends the
+// process.
 func (c *conversation) ask(ctx context.Context, question, answer any) error {
 	done := make(chan error, 1)
 	go func() { done <- c.exchange(question, answer) }()
@@ -70,7 +70,7 @@ func (c *conversation) ask(ctx context.Context, question, answer any) error {
 // errAnswer marks a line that is no answer.
 var errAnswer = errors.New("an answer that makes no sense")
 
-// exchange gets stuck as long as the process does.
+// exchange waits as long as the process takes.
 func (c *conversation) exchange(question, answer any) error {
 	if question != nil {
 		if err := json.NewEncoder(c.in).Encode(question); err != nil {

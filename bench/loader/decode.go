@@ -37,9 +37,9 @@ func Decoder(r *transcode.Registry) func(context.Context, []byte) error {
 	}
 }
 
-// Load does with a file what Pillow does in Image.open(f).convert("RGB"): decodes it
-// into pixels of four bytes, and makes a copy of those. What NumPy loads it leaves as
-// it is: the bytes of the file are the array. So it does with what no codec supports.
+// Load does with a file what Pillow does in Image.open(f).convert("RGB"): it decodes into
+// pixels of four bytes, and copies those. It leaves .npy files as they are, since their
+// bytes are the array, and files that no codec supports.
 func Load(r *transcode.Registry) func(context.Context, []byte) error {
 	return func(ctx context.Context, data []byte) error {
 		if bytes.HasPrefix(data, arrayMagic) {
@@ -61,7 +61,7 @@ func Load(r *transcode.Registry) func(context.Context, []byte) error {
 	}
 }
 
-// buffers are kept, as malloc keeps what Pillow gives back.
+// buffers are kept for the next picture, as malloc keeps the memory that Pillow frees.
 var buffers sync.Pool
 
 func borrow(n int) []byte {

@@ -10,12 +10,12 @@ import (
 
 // Loader reads an epoch of a directory as a training does.
 type Loader interface {
-	// Name says which it is, versions included: "torch 1.13.1, torchvision 0.14.1,
+	// Name says which loader it is, with versions: "torch 1.13.1, torchvision 0.14.1,
 	// Pillow 9.4.0".
 	Name() string
 	// Epoch reads all files of a job once. An error says what the loader printed.
 	Epoch(ctx context.Context, job Job) (Epoch, error)
-	// Close ends what the loader has running.
+	// Close ends the processes of the loader.
 	Close() error
 }
 
@@ -29,14 +29,14 @@ type Job struct {
 	Seed  uint64
 	// Compute is the emulated accelerator; the zero value takes no time.
 	Compute Compute
-	// Warm is how many samples are read before the clock of Epoch.Rate starts:
-	// workers have to be there, and queues to be full.
+	// Warm is how many samples are read before the clock of Epoch.Rate starts: by then
+	// the workers have started, and the queues are full.
 	Warm int
 }
 
 // Compute emulates an accelerator by sleeping: it takes Time for a batch of so many
-// samples, as MLPerf Storage does. Queues before it hold a few batches; it waits
-// when they are empty.
+// samples, as MLPerf Storage does. A queue of a few batches stands before it. When the
+// queue is empty it waits.
 type Compute struct {
 	Time  time.Duration
 	Batch int
@@ -70,12 +70,12 @@ type Epoch struct {
 	Rate float64 `json:"rate"`
 	// CPU is the seconds, user and system, that the loader used, workers included.
 	CPU float64 `json:"cpu_seconds"`
-	// Disk is how many bytes the loader itself had read from a disk: those of a mount
-	// are the daemon's.
+	// Disk is how many bytes the loader itself read from a disk. What a mount reads is
+	// counted by its daemon.
 	Disk int64 `json:"disk_bytes"`
-	// Utilisation is the share of the time in which the accelerator computed, and
-	// Wait99 the time that one batch in a hundred had to be waited for, seconds. Only
-	// with a Compute.
+	// Utilisation is the share of the time in which the accelerator computed. Wait99 is
+	// how long it waited for one batch in a hundred, in seconds. Both only with a
+	// Compute.
 	Utilisation float64 `json:"utilisation,omitempty"`
 	Wait99      float64 `json:"wait99_seconds,omitempty"`
 }

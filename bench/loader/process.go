@@ -26,10 +26,10 @@ type process struct {
 	err      error         // of that
 }
 
-// start starts a program. Its standard error is kept for messages. The program ends
-// when this process does: the kernel sees to it, and counts the thread that started
-// it as its parent, which therefore stays. What the program leaves behind in its
-// group ends with it.
+// start starts a program. Its standard error is kept for messages. The kernel ends the
+// program when this process ends; it takes the thread that started the program for its
+// parent, so that thread is kept. Processes that the program leaves behind in its group
+// are killed with it.
 func start(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, messages: tail{most: 8 << 10}, ended: make(chan struct{})}
 	cmd.Stderr = &p.messages
@@ -52,19 +52,19 @@ func start(cmd *exec.Cmd) (*process, error) {
 // wait waits for the program, and ends the rest of its group.
 func (p *process) wait() error {
 	pid := p.cmd.Process.Pid
-	// As long as the program's end has not been taken note of, the group's number is
-	// nobody else's.
+	// Until the program has been waited for, no other process can get the number of the
+	// group.
 	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
 	_ = unix.Kill(-pid, unix.SIGKILL)
-	// They may hold files of a mount open until they are gone.
+	// They may have files of a mount open until they are gone.
 	for began := time.Now(); len(members(pid)) > 0 && time.Since(began) < 5*time.Second; {
 		time.Sleep(5 * time.Millisecond)
 	}
 	return p.cmd.Wait()
 }
 
-// kill ends the program and its group, and returns when none of them runs any longer.
+// kill ends the program and its group, and returns when none of them runs.
 func (p *process) kill() {
 	select {
 	case <-p.ended:
@@ -74,8 +74,7 @@ func (p *process) kill() {
 	}
 }
 
-// members lists the processes of a group that run: those that have ended and were not
-// waited for do not.
+// members lists the processes of a group that run. Zombies do not.
 func members(group int) (pids []string) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
@@ -92,8 +91,7 @@ func members(group int) (pids []string) {
 	return pids
 }
 
-// failure says how a program ended that should not have, and the end of what it
-// printed.
+// failure says how a program ended that should go on, and the end of what it printed.
 func (p *process) failure(ctx context.Context, what string) error {
 	if err := ctx.Err(); err != nil {
 		return err

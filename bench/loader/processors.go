@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processors tells what the processors did while something was measured: those that
-// this process may use, by its affinity, which a cpuset of a container or of a batch
-// system sets.
+// Processors tells how busy the processors were while something was measured. It counts
+// those that this process may use: its affinity, which a cpuset of a container or of a
+// batch system sets.
 type Processors struct {
 	began time.Time
 	ticks ticks
@@ -23,10 +23,10 @@ type Processors struct {
 // Use is shares of the processors, 0 to 1; 0 where the system does not tell.
 type Use struct {
 	Busy float64 // in use, by whatever
-	// Others is what was used by something else than what was measured: other
-	// processes, the kernel's work for them, and the host of a virtual machine.
+	// Others is what something else used: other processes, the kernel for them, and the
+	// host of a virtual machine.
 	Others float64
-	// Uncounted is what nobody knows the user of. Since leaves it 0.
+	// Uncounted is use that cannot be attributed to anything. Since leaves it 0.
 	Uncounted float64
 }
 
@@ -37,11 +37,11 @@ func Watch() Processors {
 	return p
 }
 
-// Since is what the processors did since Watch. Used is how many CPU seconds those took
-// that were measured, this process left out.
+// Since is how busy the processors were since Watch. Used is how many CPU seconds the
+// measured processes took, without this one.
 func (p Processors) Since(used float64) Use {
 	used += OwnCPU() - p.own
-	// What a quota allows (cpu.max of a cgroup) GOMAXPROCS knows.
+	// GOMAXPROCS includes the quota (cpu.max) of the cgroup.
 	u := Use{Busy: used / (time.Since(p.began).Seconds() * float64(runtime.GOMAXPROCS(0)))}
 	now, known := readTicks()
 	all := now.all - p.ticks.all

@@ -60,9 +60,9 @@ func findPython(ctx context.Context, python string, modules ...string) (string, 
 		modules[0], strings.Join(looked, "; "))
 }
 
-// script makes a command that runs a Python script which is part of this program: from
-// memory, so that nothing is left behind whatever happens. Close the file once the
-// command has started.
+// script makes a command that runs a Python script which is part of this program. The
+// script is in memory, so that nothing is left behind on any disk. Close the file once
+// the command has started.
 func script(python, name, text string, args ...string) (*exec.Cmd, *os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -73,7 +73,7 @@ func script(python, name, text string, args ...string) (*exec.Cmd, *os.File, err
 		f.Close()
 		return nil, nil, err
 	}
-	// Python opens it anew, and so reads from its beginning. It is the first file after
+	// Python opens it again, and so reads from its beginning. It is the first file after
 	// standard error.
 	cmd := exec.Command(python, append([]string{"/proc/self/fd/3"}, args...)...)
 	cmd.ExtraFiles = []*os.File{f}

@@ -59,7 +59,7 @@ func FindReader(name string) (Reader, bool) {
 }
 
 // Reads says why the reader cannot read what a view makes of samples, or is empty.
-// Extensions are those that samples have in the dataset. What a view leaves as it is
+// Extensions are those that samples have in the dataset. What a view leaves unchanged
 // counts as readable: it is no worse than without the view.
 func (r Reader) Reads(p transcode.Pipeline, extensions []string) (why string) {
 	steps := p.Steps()

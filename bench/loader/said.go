@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// said is what a command tells of an epoch; 0 is what it does not tell.
+// said is what a command prints about an epoch; 0 is what it does not print.
 type said struct {
 	rate    float64 // samples/s
 	samples int

@@ -24,7 +24,7 @@ type Torch struct {
 
 var _ Loader = (*Torch)(nil)
 
-// usualBatch is the size of a DataLoader's batch where nobody says.
+// usualBatch is the default size of a batch.
 const usualBatch = 16
 
 // NewTorch starts an interpreter that [FindTorch] has found. Workers are the
@@ -74,15 +74,16 @@ type torchAnswer struct {
 	Wait99      float64 `json:"wait99"`
 }
 
-// Epoch implements [Loader]. After an error about a file the next epoch can be read;
-// after the end of ctx, or of the process, that starts a new one.
+// Epoch implements [Loader]. After an error about a file the next epoch can be read. If
+// ctx or the process has ended, the next epoch starts a new process.
 func (t *Torch) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if job.Files != nil && len(job.Files) == 0 {
 		return Epoch{}, fmt.Errorf("%s: no pictures to read", job.Dir)
 	}
-	// The interpreter's directory is this one's only as long as nobody changes it.
+	// The interpreter keeps the working directory that this process had when it was
+	// started.
 	dir, err := filepath.Abs(job.Dir)
 	if err != nil {
 		return Epoch{}, err
@@ -139,7 +140,7 @@ func (t *Torch) start(ctx context.Context) error {
 }
 
 // ask gives the interpreter a job, or nil, and waits for the answer. Without an answer
-// there is no interpreter any longer.
+// the interpreter is ended.
 func (t *Torch) ask(ctx context.Context, job any) (a torchAnswer, err error) {
 	if err := t.running.ask(ctx, job, &a); err != nil {
 		t.stop()

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Attach takes a mount that somebody else has made. Close leaves it as it is.
+// Attach uses an existing mount. Close does not unmount it.
 func Attach(ctx context.Context, program, dir string) (_ *Mount, err error) {
 	m := &Mount{Dir: dir, program: program, process: -1, attached: true}
 	stats, err := m.Stats(ctx)

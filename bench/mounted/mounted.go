@@ -35,7 +35,7 @@ type Mount struct {
 	inodes          int64  // of all FUSE mounts when this one was new
 }
 
-// ErrGone marks a mount whose daemon has ended before it was to.
+// ErrGone marks a mount whose daemon has ended unexpectedly.
 var ErrGone = errors.New("the mount went away")
 
 // How long things may take.
@@ -45,9 +45,9 @@ const (
 	ending       = 2 * time.Second  // of a daemon that has no mount, or is told to
 )
 
-// Open mounts a dataset or store in a temporary directory. Program is the path of
-// pipefs. What the mount prepares is kept there as well, and goes with it; with the
-// options --create-store --store DIR it is kept in DIR, and stays.
+// Open mounts a dataset or store in a temporary directory. Program is the path of pipefs.
+// What the mount prepares is kept and removed with it. With the options --create-store
+// --store DIR it is kept in DIR, and stays.
 func Open(ctx context.Context, program, source string, options ...string) (_ *Mount, err error) {
 	parent, err := os.MkdirTemp("", "pipefs-bench-")
 	if err != nil {
@@ -131,9 +131,9 @@ func (m *Mount) run(ctx context.Context, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// Complaint is the error that a pipefs ended with, as one line, of what it wrote to its
-// standard error: without its name, and without where it logged, for that is gone by
-// the time that somebody looks.
+// Complaint is the error that a pipefs ended with, as one line, from its standard error.
+// The name of the program is left out, and so is the name of the log, which is removed
+// with the mount.
 func Complaint(stderr string) string {
 	const name = "pipefs: "
 	if at := strings.LastIndex("\n"+stderr, "\n"+name); at >= 0 {
@@ -164,8 +164,8 @@ func (m *Mount) Stats(ctx context.Context) (control.Stats, error) {
 	return stats, nil
 }
 
-// Begun is how many files of all views were read from their first byte on, by what
-// the daemon counted: whoever reads a dataset through its mount begins each file.
+// Begun is how many files of all views were read from their first byte, as the daemon
+// counted. Whoever reads a dataset through its mount begins each file.
 func Begun(s control.Stats) int64 {
 	var n int64
 	for _, c := range s.Counters {
@@ -186,8 +186,8 @@ func (m *Mount) ended(patience time.Duration) bool {
 	}
 }
 
-// Alive returns an error of the kind ErrGone, with the end of the log, if the daemon
-// has ended. It is what to ask when files of the mount cannot be read.
+// Alive returns an error of the kind ErrGone, with the end of the log, if the daemon has
+// ended. Ask it when files of the mount cannot be read.
 func (m *Mount) Alive() error {
 	if m.process < 0 || !m.ended(0) {
 		return nil
@@ -195,8 +195,8 @@ func (m *Mount) Alive() error {
 	return fmt.Errorf("%w: the daemon of %s, process %d, has ended; its log ends with: %s", ErrGone, m.source, m.PID, m.tail())
 }
 
-// Gone is Alive for who has met an error: the files of a mount may fail before its
-// daemon has ended altogether.
+// Gone is Alive after an error: files of a mount may fail shortly before its daemon has
+// ended.
 func (m *Mount) Gone() error {
 	if m.process >= 0 && mounts.Dead(mounts.Probe(m.Dir)) {
 		m.ended(ending)
@@ -204,7 +204,8 @@ func (m *Mount) Gone() error {
 	return m.Alive()
 }
 
-// tail is the last line of the log, or the one that says why Go ended the program.
+// tail is the last line of the log, or the line in which Go says why it ended the
+// program.
 func (m *Mount) tail() string {
 	b, err := os.ReadFile(m.log)
 	if err != nil {
@@ -222,9 +223,9 @@ func (m *Mount) tail() string {
 	return last
 }
 
-// Close unmounts, ends the daemon and removes all that it kept. It works after a
-// context has ended, and after the daemon has: then too nothing is left. A mount
-// that is in use is taken away as well, with an error that says by whom.
+// Close unmounts, ends the daemon and removes all that it kept. It also works when a
+// context or the daemon has ended. A mount that is in use is unmounted, too; then the
+// error says by whom it is used.
 func (m *Mount) Close() error {
 	if m.attached {
 		return unix.Close(m.process)
@@ -238,7 +239,8 @@ func (m *Mount) Close() error {
 		}
 	}
 	m.made = false
-	// What is still mounted is busy, dead, or of a daemon that was not waited for.
+	// What is still mounted is busy, dead, or the mount of a daemon that was not waited
+	// for.
 	for range 16 {
 		if there, err := mounts.At(m.Dir); err != nil || there == nil {
 			errs = append(errs, err)
@@ -250,7 +252,7 @@ func (m *Mount) Close() error {
 		}
 	}
 	if m.process >= 0 {
-		// Told once, it still serves files that are open; told twice, it ends.
+		// After one signal the daemon still serves open files; after the second it ends.
 		for _, s := range []unix.Signal{0, unix.SIGTERM, unix.SIGTERM, unix.SIGKILL} {
 			if s != 0 && unix.PidfdSendSignal(m.process, s, nil, 0) != nil || m.ended(ending) {
 				break
@@ -262,7 +264,7 @@ func (m *Mount) Close() error {
 	if m.socket != "" {
 		_ = os.Remove(m.socket)
 	}
-	// Never below a mount.
+	// Nothing below a mount may be removed.
 	if err := os.Remove(m.Dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return errors.Join(append(errs, err)...)
 	}

@@ -312,13 +312,13 @@ func gain(r *views.Report) func(row *views.Row) Cell {
 func terms(r *views.Report) []Term {
 	all := []Term{
 		{"First", "The first epoch of a new mount: nothing is prepared, nothing is cached. Every sample is made when it is read."},
-		{"Cold", "What the mount has kept on its disk is there, and nothing is in the page cache. Every epoch of a dataset larger than memory is like this."},
+		{"Cold", "The mount has kept what it made on its disk, and nothing is in the page cache. Every epoch of a dataset larger than memory is like this."},
 		{"Cached", "Everything that a page cache keeps is in it. Epochs from the second on are like this if all files of the view fit in memory."},
 		{"Lasting", "The rate of the epochs that a training consists of: cached where all files of the view fit in memory, cold otherwise."},
 		{"Control", "The same files on the plain disk, read by the same loader."},
-		{"Same pixels", "The loader gets exactly the pixels that it gets from the source. Of others, MS-SSIM says how much they look like it, from 0 to 1; where sizes differ that cannot be said."},
-		{"File, read, stored", "Bytes of a sample in the mean: of its file in the view, those that a cold epoch reads from the disk, and those that the view keeps on disk beside the source."},
-		{"Open to end", "Seconds from opening a file to its end in a cold epoch, nothing decoded: the median, and what one file in a hundred takes."},
+		{"Same pixels", "The loader gets exactly the pixels of the source. For other pixels, MS-SSIM tells how much they look like the source, from 0 to 1. It cannot be computed where sizes differ."},
+		{"File, read, stored", "Mean bytes of a sample: of its file in the view, of what a cold epoch reads from the disk, and of what the view keeps on disk beside the source."},
+		{"Open to end", "Seconds from opening a file to its end in a cold epoch, without decoding: the median, and the time that one file in a hundred exceeds."},
 	}
 	if r.Compute != "" {
 		all = append(all, Term{"Stalls", "After DS-Analyzer: an epoch with the emulated accelerator alone, one from memory, and a cold one. What the second takes longer than the first is the prep stall, what the third takes longer than the second the fetch stall."})
@@ -340,5 +340,5 @@ func notes(r *views.Report) []string {
 	if len(formats) > 0 {
 		all = append(all, "The built-in loader beside Pillow in the same run (1 is as fast): "+strings.Join(formats, ", ")+". Where it is faster, a loader with Pillow gains more by views that need less decoding, and less by others.")
 	}
-	return append(all, "Absolute rates hold for this machine at this time; ratios within a run travel better.")
+	return append(all, "Absolute rates hold for this machine at this time. Ratios within a run also hold for similar machines.")
 }

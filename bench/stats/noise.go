@@ -5,39 +5,41 @@ import (
 	"math"
 )
 
-// Turns is what was measured of one subject in its turns: one epoch in each round, in
-// which the subjects that it is compared with had their turn, too.
+// Turns is what was measured of one subject: one epoch in each round. The subjects that
+// it is compared with were measured in the same rounds.
 type Turns struct {
 	Rates   []float64 // samples/s, one a round, in which starting may be left out
 	Seconds []float64 // of wall time that the epochs took
 	Samples int       // of an epoch
 	CPU     float64   // seconds of processor time that a sample took; 0 if unknown
-	// Busy is the share of the processors that was in use meanwhile, 0 to 1, and
-	// Others the share that something used that was not measured; 0 if unknown.
+	// Busy is the share of the processors that was in use meanwhile, 0 to 1. Others is
+	// the share that other processes used; 0 if unknown.
 	Busy, Others float64
 }
 
-// What measurements have to have for a conclusion.
+// What a conclusion needs.
 const (
 	leastRounds  = 3 // fewer do not show how much rounds differ
 	leastSamples = 200
 	leastSeconds = 0.5
 	ample        = 10 // seconds, after which fewer samples will do
-	// widest is how many times the lower end of an interval its upper end may be.
+	// widest is the largest ratio of the upper end of an interval to its lower end.
 	widest = 1.75
-	// Others may use this share of the processors, or more if half of them are idle.
+	// Others may use this share of the processors, or more if at least half of the
+	// processors are idle.
 	othersShare, idleShare = 0.1, 0.5
-	// unexplained is by what factor a ratio of rates may differ from that of processor
-	// time where processors are the limit: up to 1/InUse of it may be idle time.
+	// unexplained is the factor by which a ratio of rates may differ from the ratio of
+	// processor time where processors are the limit. Up to 1/InUse of it may be idle
+	// time.
 	unexplained = 1.25
 )
 
-// InUse is the share of all processors from which on they are what limits a rate.
+// InUse is the share of the processors from which on they limit a rate.
 const InUse = 0.85
 
-// Doubt says why a's and base's rates do not show whether a is faster, or is empty:
-// something else was using the processors, too little was measured, rates and processor
-// time contradict each other, or the interval of the gain is too wide.
+// Doubt says why the rates do not show whether a is faster than base, or is empty.
+// Reasons are: other processes used the processors; too little was measured; rates and
+// processor time contradict each other; the interval of the gain is too wide.
 func Doubt(a, base Turns) string {
 	for _, why := range []string{crowded(a, base), few(a), few(base), contradiction(a, base), wideGain(Paired(a.Rates, base.Rates))} {
 		if why != "" {
@@ -47,8 +49,8 @@ func Doubt(a, base Turns) string {
 	return ""
 }
 
-// DoubtAlone says why a's rates tell nothing, where there is nothing to compare them
-// with, or is empty.
+// DoubtAlone says why the rates of a are not certain, where there is nothing to compare
+// them with, or is empty.
 func DoubtAlone(a Turns) string {
 	for _, why := range []string{crowded(a), few(a), wide("rate", Bootstrap(a.Rates), widest, " samples/s")} {
 		if why != "" {
@@ -58,7 +60,7 @@ func DoubtAlone(a Turns) string {
 	return ""
 }
 
-// crowded: something else was using the processors.
+// crowded: other processes used the processors.
 func crowded(all ...Turns) string {
 	most := 0.0
 	for _, t := range all {
@@ -72,7 +74,7 @@ func crowded(all ...Turns) string {
 	return fmt.Sprintf("other processes used %.0f %% of the processors", 100*most)
 }
 
-// Enough is how many rounds of epochs of so many samples and seconds a conclusion takes,
+// Enough is how many rounds a conclusion needs, of epochs of so many samples and seconds,
 // and a fifth more.
 func Enough(samples int, seconds float64) int {
 	const margin = 1.2
@@ -99,9 +101,9 @@ func few(t Turns) string {
 }
 
 // contradiction: where all processors are in use, an epoch gets shorter only as the
-// processor time of a sample falls. If it is shorter than that, others took processors
-// away from base; if it is longer, others took them away from a. Epochs are compared by
-// their whole time, starting included, as their processor time is.
+// processor time of a sample falls. If it is even shorter, other processes slowed base
+// down; if it is longer, they slowed a down. Whole epochs are compared, with their start,
+// since that is what their processor time covers.
 func contradiction(a, base Turns) string {
 	if a.CPU <= 0 || base.CPU <= 0 || base.Samples <= 0 {
 		return ""
@@ -116,8 +118,8 @@ func contradiction(a, base Turns) string {
 	return fmt.Sprintf("the processors were the limit, and epochs are %.2f× as fast where processor time explains %.2f×", gain, explained)
 }
 
-// wideGain: an interval may be as wide as the gain is large, and as wide as it likes
-// where all of it says that nothing is gained.
+// wideGain: an interval may be wide where the gain is large. It may have any width where
+// all of it says that nothing is gained.
 func wideGain(gain Interval) string {
 	if gain.High <= 1 {
 		return ""

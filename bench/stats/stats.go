@@ -1,5 +1,5 @@
-// Package stats says how sure one may be of what was measured a few times on a
-// machine that is never quiet.
+// Package stats says how certain the results of a few measurements are, on a machine that
+// is never quiet.
 package stats
 
 import (
@@ -20,7 +20,8 @@ func Median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// Interval is an estimate and where, in 95 of 100 repetitions, the truth lies.
+// Interval is an estimate, and the interval in which the true value lies in 95 of 100
+// repetitions.
 type Interval struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`

@@ -7,9 +7,9 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// The body of a record of pixels, little-endian: the shape's info; stage, type,
-// layout and the orientation of the metadata, a byte each; the lengths of palette,
-// EXIF and ICC, 32 bits each; those; the pixels.
+// The body of a record of pixels, little-endian: the info of the shape; stage, type,
+// layout and orientation, one byte each; the lengths of palette, EXIF and ICC, 32 bits
+// each; palette, EXIF and ICC; the pixels.
 const fixed = 12 + 4 + 3*4
 
 // bodySize is the length of the body.
@@ -24,8 +24,8 @@ func bodySize(p transcode.Payload, meta bool) int64 {
 	return n
 }
 
-// appendBody appends the body of a payload. EXIF and ICC are only kept with meta:
-// for pipelines that end in files, which carry them.
+// appendBody appends the body of a payload. EXIF and ICC are kept only with meta, for
+// pipelines that end in files, which carry them.
 func appendBody(b []byte, p transcode.Payload, meta bool) ([]byte, error) {
 	px := p.Pixels
 	if px == nil {

@@ -26,27 +26,27 @@ var (
 type Config struct {
 	Registry *transcode.Registry
 	Pipeline transcode.Pipeline
-	// Root is the dataset, and Files the paths below it, with slashes, of those that
-	// are read. Those that are no samples by their names are left out.
+	// Root is the dataset. Files are the paths of the files that are read, below Root,
+	// with slashes. Files that are no samples by their names are left out.
 	Root  string
 	Files []string
 	Roles transcode.Roles
-	// Dataset is how many samples the whole dataset has, of which Files may be a
-	// part: whether what is stored fits in memory is told from that. 0 means Files.
+	// Dataset is how many samples the whole dataset has. Files may be a part of it.
+	// Dataset decides whether what is stored fits in memory. 0 means the number of Files.
 	Dataset int
-	// Work is where a directory for what is stored is made, and removed at the end.
-	// It should be on the disk that the results would lie on. Empty is the usual
+	// Work is where a directory for what is stored is made, and removed at the end. It
+	// should be on the disk where the results would be stored. Empty means the usual
 	// directory for temporary files.
 	Work string
-	// Workers are the numbers of workers that are compared. None means one a core.
-	// What is stored has as many shards as the largest of them, written by as many.
+	// Workers are the numbers of workers that are compared; none means one a core. There
+	// are as many shards as the largest of them, and as many workers write them.
 	Workers []int
 	// Compressions of what is stored; none means None.
 	Compressions []string
 	// Caches that epochs are measured with; none means NoCache and System.
 	Caches []string
-	// Rounds is how often each strategy has its turn, in random order with the
-	// others; 0 means 5.
+	// Rounds is how often each strategy is measured, in random order with the others; 0
+	// means 5.
 	Rounds  int
 	Seed    uint64 // of all orders
 	Weights Weights
@@ -54,7 +54,7 @@ type Config struct {
 	Progress func(what string)
 }
 
-// complete fills in what was left open, and refuses what makes no sense.
+// complete sets defaults, and refuses values that make no sense.
 func (c *Config) complete() error {
 	if len(c.Workers) == 0 {
 		c.Workers = []int{runtime.GOMAXPROCS(0)}

@@ -41,8 +41,8 @@ func (e *Epochs) add(c cost, n int) {
 	e.CPU, e.Disk = stats.Median(e.cpus), stats.Median(e.disks)
 }
 
-// epoch is the online part of a strategy: it makes the final result of every sample
-// once, from what payloads gives.
+// epoch runs the online part of a strategy: it makes the final result of every sample
+// once, from what payloads hands over.
 func (s *stored) epoch(ctx context.Context, check visit, payloads func(ctx context.Context, do visit) error) (cost, error) {
 	var count, bytes atomic.Int64
 	m := begin()
@@ -73,12 +73,12 @@ func (s *stored) epoch(ctx context.Context, check visit, payloads func(ctx conte
 	return c, nil
 }
 
-// fromDisk is what is stored, read once.
+// fromDisk reads once what is stored.
 func (s *stored) fromDisk(workers int, random *rand.Rand) func(context.Context, visit) error {
 	return func(ctx context.Context, do visit) error { return s.read(ctx, workers, random, false, do) }
 }
 
-// load deserialises everything into memory, and returns what walks it.
+// load deserialises everything into memory, and returns a function that visits all of it.
 func (s *stored) load(ctx context.Context, workers int, random *rand.Rand) (func(context.Context, visit) error, error) {
 	kept := make([]transcode.Payload, len(s.samples))
 	err := s.read(ctx, workers, random, true, func(_ context.Context, i int, p transcode.Payload) error {

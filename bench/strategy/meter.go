@@ -11,7 +11,7 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 )
 
-// meter takes the cost of something that this process does.
+// meter measures the cost of what this process does.
 type meter struct {
 	began time.Time
 	cpu   float64
@@ -24,14 +24,14 @@ type cost struct {
 	disk         int64
 }
 
-// begin starts with no garbage of whatever was before.
+// begin collects garbage first, so that it is not counted.
 func begin() meter {
 	runtime.GC()
 	return meter{time.Now(), loader.OwnCPU(), loader.OwnDisk()}
 }
 
 func (m meter) end() cost {
-	// An epoch of nothing at all still takes a nanosecond, so that rates are numbers.
+	// At least a nanosecond, so that rates are finite.
 	seconds := max(time.Since(m.began), 1).Seconds()
 	return cost{seconds, loader.OwnCPU() - m.cpu, loader.OwnDisk() - m.disk}
 }
@@ -50,7 +50,7 @@ func writeBack(dir string) error {
 	return nil
 }
 
-// RoomError says that the disk has no room for what would be stored.
+// RoomError: the disk has no room for what would be stored.
 type RoomError struct {
 	Dir        string
 	Need, Free int64 // bytes
@@ -61,8 +61,8 @@ func (e *RoomError) Error() string {
 		float64(e.Need)/1e6, e.Dir, float64(e.Free)/1e6)
 }
 
-// checkRoom refuses to store more than there is room for; a hundredth of the disk,
-// or 1 GiB where that is more, shall stay free.
+// checkRoom fails if there is no room for so many bytes. A hundredth of the disk, at most
+// 1 GiB, stays free.
 func checkRoom(dir string, need int64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -75,8 +75,7 @@ func checkRoom(dir string, need int64) error {
 	return nil
 }
 
-// inMemory reports whether a directory lies in memory, so that there is no disk
-// that anything could be read from.
+// inMemory reports whether a directory lies in memory: then nothing is read from a disk.
 func inMemory(dir string) bool {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {

@@ -10,25 +10,26 @@ type Report struct {
 	Dataset  int    `json:"dataset"` // samples that there are
 	Bytes    int64  `json:"bytes"`   // of the files that were read
 	Results  int64  `json:"results"` // bytes of the final results
-	// Unchanged samples are those to which no step applies, Partly those to which
-	// some do not; masks are.
+	// No step applies to Unchanged samples; some steps do not apply to Partly samples.
+	// Masks are among them.
 	Unchanged int `json:"unchanged"`
 	Partly    int `json:"partly"`
 	// Faulty files were left out.
 	Faulty []Fault `json:"faulty,omitempty"`
 	Memory int64   `json:"memory"` // bytes that the page cache can hold, about
 	Rounds int     `json:"rounds"` // that were finished
-	// Interrupted: what there is was measured before somebody stopped it.
+	// Interrupted: the run was stopped, and the report has what was measured before.
 	Interrupted bool     `json:"interrupted,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
 	Weights     Weights  `json:"weights"`
 	Rows        []Row    `json:"rows"`
-	// Winner is the row with the highest score, Base that of the files as they are,
-	// which the gain is told against; -1 where there is none.
+	// Winner is the row with the highest score. Base is that of the files as they are,
+	// which the gain is relative to. -1 where there is none.
 	Winner int `json:"winner"`
 	Base   int `json:"base"`
-	// Gain is the winner's rate over that of the base, each round paired. Sure: the
-	// winner was picked on one half of the rounds, and the gain is that of the other.
+	// Gain is the rate of the winner over that of the base, paired by rounds. Sure: the
+	// winner was chosen on one half of the rounds, and the gain is that of the other
+	// half.
 	Gain stats.Interval `json:"gain"`
 	Sure bool           `json:"sure"`
 }
@@ -38,18 +39,18 @@ type Row struct {
 	Split       Split  `json:"split"`
 	Compression string `json:"compression"`
 	Workers     int    `json:"workers"`
-	// Offline is the seconds that it took to store the results, safely on the disk,
-	// from files of which nothing was cached, and OfflineCPU the CPU seconds. Rows
-	// that only differ in workers share what is stored.
+	// Offline is the seconds that storing the results took, until they were safely on the
+	// disk, from files that were not cached. OfflineCPU is the CPU seconds. Rows that
+	// differ only in workers share what is stored.
 	Offline    float64 `json:"offline_seconds"`
 	OfflineCPU float64 `json:"offline_cpu_seconds"`
 	// Stored is the bytes on the disk: of the files, where they are read.
 	Stored int64 `json:"stored_bytes"`
-	// Fits: that of the whole dataset fits in memory, of which half is counted on.
+	// Fits: what is stored of the whole dataset fits in half of the memory.
 	Fits bool `json:"fits"`
 	// Caches are the epochs by what they find in memory.
 	Caches map[string]*Epochs `json:"caches"`
-	// Score is the higher the better; of rows without a rate it is 0.
+	// Score: higher is better. It is 0 for rows without a rate.
 	Score float64 `json:"score"`
 
 	stored *stored
@@ -58,10 +59,9 @@ type Row struct {
 // Rate is the median rate with a cache, samples/s; 0 where it was not measured.
 func (r *Row) Rate(cache string) float64 { return r.Caches[cache].Rate() }
 
-// Lasting are the rates of the epochs that a training consists of: those from the
-// page cache where everything fits there, and those from the disk otherwise. What an
-// application keeps is its own affair, and only counts where nothing else was
-// measured.
+// Lasting are the rates of the epochs that a training consists of: those from the page
+// cache where everything fits there, and those from the disk otherwise. Rates from the
+// memory of the application count only where nothing else was measured.
 func (r *Row) Lasting() []float64 {
 	order := []string{NoCache, System, Application}
 	if r.Fits {
@@ -75,7 +75,7 @@ func (r *Row) Lasting() []float64 {
 	return nil
 }
 
-// Bandwidth is the bytes of what is stored that were read a second, from the disk
+// Bandwidth is the bytes of what is stored that were read in a second, from the disk
 // where that was measured.
 func (r *Row) Bandwidth(samples int) float64 {
 	rate := r.Rate(NoCache)
@@ -85,7 +85,7 @@ func (r *Row) Bandwidth(samples int) float64 {
 	return rate * float64(r.Stored) / float64(samples)
 }
 
-// Whole is what so many bytes of the samples that were read are for the dataset.
+// Whole extrapolates the bytes of the samples that were read to the dataset.
 func (r *Report) Whole(bytes int64) int64 {
 	if r.Samples == 0 {
 		return 0

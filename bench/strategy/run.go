@@ -22,8 +22,8 @@ type runner struct {
 	check  visit // sees all results; for tests
 }
 
-// Run measures all strategies of a pipeline. When it is stopped it returns what
-// there is, and the error too; nothing is left of what it stored.
+// Run measures all strategies of a pipeline. When it is stopped it returns the error, and
+// a report of what was measured. What it stored is removed.
 func Run(ctx context.Context, c Config) (*Report, error) { return run(ctx, c, nil) }
 
 func run(ctx context.Context, c Config, check visit) (report *Report, err error) {
@@ -53,7 +53,7 @@ func run(ctx context.Context, c Config, check visit) (report *Report, err error)
 		err = r.measureAll(ctx)
 	}
 	r.report.Interrupted = err != nil && ctx.Err() != nil
-	// Strategies that never had their turn have nothing to tell.
+	// Strategies that were not measured are left out.
 	r.report.Rows = slices.DeleteFunc(r.report.Rows, func(row Row) bool { return len(row.Caches) == 0 })
 	r.report.Score(r.Weights)
 	return r.report, err
@@ -154,7 +154,7 @@ func (r *runner) turn(ctx context.Context, row *Row) error {
 		return err
 	}
 	for _, cache := range []string{NoCache, System} {
-		// A page cache has to be filled by somebody.
+		// An epoch has to fill the page cache.
 		if !slices.Contains(r.Caches, cache) && (cache != NoCache || !slices.Contains(r.Caches, System)) {
 			continue
 		}
@@ -179,7 +179,7 @@ func (r *runner) application(ctx context.Context, row *Row) error {
 	if err != nil {
 		return err
 	}
-	// As much as a quarter is for the results, and everybody else.
+	// A quarter is left for the results, and for other processes.
 	if need, most := s.payloads(), memory-memory/4; need > most {
 		e.Error = fmt.Sprintf("does not fit in memory: %.1f MB, where %.1f MB can be had", float64(need)/1e6, float64(most)/1e6)
 		return nil

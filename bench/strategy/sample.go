@@ -54,7 +54,7 @@ func (s *sample) run(ctx context.Context, lim transcode.Limits, at transcode.Pay
 	return at, nil
 }
 
-// applied is how many of the first n steps apply, or have another in their place.
+// applied is how many of the first n steps apply, or are replaced by another step.
 func (s *sample) applied(n int) (count int) {
 	last := -1
 	for _, step := range s.steps {

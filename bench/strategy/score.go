@@ -8,8 +8,8 @@ import (
 	"github.com/pipefs/pipefs/bench/stats"
 )
 
-// Weights say what matters in a strategy: little time offline, little storage, much
-// throughput.
+// Weights say how much each of three things counts: little time offline, little storage,
+// much throughput.
 type Weights struct {
 	Time       float64 `json:"time"`
 	Storage    float64 `json:"storage"`
@@ -19,7 +19,7 @@ type Weights struct {
 // DefaultWeights are those of PRESTO.
 var DefaultWeights = Weights{Throughput: 1}
 
-// Check refuses weights that weigh nothing.
+// Check refuses weights that are all zero, negative or not finite.
 func (w Weights) Check() error {
 	for _, v := range []float64{w.Time, w.Storage, w.Throughput} {
 		if v < 0 || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -32,8 +32,8 @@ func (w Weights) Check() error {
 	return nil
 }
 
-// normal brings values to the range from 0 to 1; nil where all are the same, since
-// they do not tell anything apart.
+// normal scales values to the range from 0 to 1. It is nil where all are the same: then
+// they do not distinguish anything.
 func normal(v []float64) []float64 {
 	low, high := slices.Min(v), slices.Max(v)
 	if low == high {
@@ -89,7 +89,7 @@ func (r *Report) Score(w Weights) {
 	}
 	base := &r.Rows[r.Base]
 	r.Gain = stats.Paired(won.Lasting(), base.Lasting())
-	// A winner that was picked for being the fastest looks faster than it is.
+	// The fastest of several noisy rates looks faster than it is.
 	if r.Rounds >= 4 && r.best(half(0)) == r.Winner {
 		r.Sure = true
 		r.Gain = stats.Paired(half(1)(won.Lasting()), half(1)(base.Lasting()))
@@ -126,7 +126,8 @@ func (r *Report) scores(rounds func([]float64) []float64) []float64 {
 	return out
 }
 
-// best is the row with the highest score: the first of equal ones, which stores less.
+// best is the row with the highest score. Of equal ones it is the first, which stores
+// less.
 func (r *Report) best(rounds func([]float64) []float64) int {
 	best, high := -1, -1.0
 	for i, score := range r.scores(rounds) {

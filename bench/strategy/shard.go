@@ -23,10 +23,10 @@ const (
 	Gzip = "gzip"
 )
 
-// A record is a header and a body. The header, little-endian, 32 bits each: the
-// length of the body, the sample's number, and the CRC32C of both and the body. The
-// last record of a shard has the number trailer, and the number of the others as its
-// body: a shard that was cut off between two records is told from a whole one.
+// A record is a header and a body. The header is little-endian, with 32 bits each: the
+// length of the body, the number of the sample, and the CRC32C of both and the body. The
+// last record of a shard has the number trailer; its body is the number of other records.
+// So a shard that was cut off between two records is detected.
 const (
 	headerSize  = 12
 	trailer     = 1<<32 - 1
@@ -63,7 +63,7 @@ func createShard(name, compression string) (*shardWriter, error) {
 	switch compression {
 	case None:
 	case Zstd:
-		// One worker, one thread: the others have theirs.
+		// One thread, since each worker has its own encoder.
 		w.pack, err = zstd.NewWriter(w.buf, zstd.WithEncoderConcurrency(1))
 	case Zlib:
 		w.pack = zlib.NewWriter(w.buf)
@@ -103,7 +103,7 @@ func checksum(head, body []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, body)
 }
 
-// finish returns when the shard is on the disk, and tells its length.
+// finish returns the length of the shard when it is on the disk.
 func (w *shardWriter) finish() (size int64, err error) {
 	defer func() { err = errors.Join(err, w.file.Close()) }()
 	if err := w.append(trailer, binary.LittleEndian.AppendUint32(nil, w.count)); err != nil {
@@ -167,8 +167,8 @@ func (r *shardReader) Close() {
 	r.file.Close()
 }
 
-// next reads a record into buf, if that has room. expect tells how long the body of
-// a sample is, and -1 for one that there is not. After the last record there is
+// next reads a record into buf, if that has room. expect returns the length of the body
+// of a sample, or -1 if there is no such sample. After the last record next returns
 // errEnd.
 func (r *shardReader) next(expect func(index uint32) int64, buf []byte) (index uint32, body []byte, err error) {
 	var h [headerSize]byte

@@ -9,7 +9,7 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// The names of the splits that are no step's.
+// The names of splits that are not named after a step.
 const (
 	Unprocessed = "unprocessed"
 	Packed      = "packed"
@@ -23,20 +23,19 @@ type Split struct {
 	// Steps is how many steps of the pipeline the prefix has, an implied decode
 	// included.
 	Steps int `json:"steps"`
-	// Stored: the results of the prefix are stored. Not so for Unprocessed.
+	// Stored: the results of the prefix are stored. False only for Unprocessed.
 	Stored bool `json:"stored"`
-	// View is the view of which the files hold what is stored; empty where there is
-	// none.
+	// View is the view whose files hold what is stored; empty where there is none.
 	View string `json:"view,omitempty"`
-	// InPack: a store has that view by packing alone, and nothing is to be added.
+	// InPack: packing alone gives a store this view.
 	InPack bool `json:"in_pack,omitempty"`
 	// Rest are the steps at each read.
 	Rest []string `json:"rest,omitempty"`
 }
 
-// Parse reads the spec of a pipeline. Unlike that of a view it may end in pixels:
-// `resize256-center` is resize256-center-npy, whose last step only writes down what
-// is there, and is never run here.
+// Parse reads the spec of a pipeline. Unlike a view it may end in pixels:
+// `resize256-center` is read as resize256-center-npy. The last step, which only writes
+// the array down, is never run here.
 func Parse(r *transcode.Registry, spec string) (transcode.Pipeline, error) {
 	p, err := r.Parse(spec)
 	if p.Stored() {
@@ -91,7 +90,7 @@ func viewOf(r *transcode.Registry, prefix transcode.Pipeline) string {
 	if !decoded {
 		spec += "-"
 	}
-	// bmp is for whatever reads pictures, and npy for what only it can hold.
+	// bmp is for whatever reads pictures; npy holds what bmp cannot.
 	for _, spec := range []string{prefix.String(), spec + "bmp", spec + "npy"} {
 		if _, err := r.Parse(spec); err == nil {
 			return spec
@@ -100,9 +99,9 @@ func viewOf(r *transcode.Registry, prefix transcode.Pipeline) string {
 	return ""
 }
 
-// WithGrey returns p with the step grey before its last step, and after it: PRESTO's
-// example (section 4.6) of where a step should stand that makes samples smaller. It
-// returns those that are possible, and an error about the others.
+// WithGrey returns p with the step grey before its last step, and after it. This is
+// PRESTO's example (section 4.6) of where to put a step that makes samples smaller. It
+// returns the pipelines that are possible, and an error about the others.
 func WithGrey(r *transcode.Registry, p transcode.Pipeline) ([]transcode.Pipeline, error) {
 	var words []string
 	for _, s := range work(p) {

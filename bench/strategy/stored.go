@@ -13,8 +13,8 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// stored is a split with a compression, and what was stored of it: nothing where the
-// files of the dataset are read themselves.
+// stored is a split with a compression, and what was stored of it. Of the split
+// Unprocessed nothing is stored.
 type stored struct {
 	*task
 	split       int // index into task.splits
@@ -27,8 +27,7 @@ type stored struct {
 // at is the split.
 func (s *stored) at() Split { return s.splits[s.split] }
 
-// room is how many bytes are stored at most; compression can only make them fewer,
-// or a little more.
+// room is the most bytes that are stored. Compression makes them fewer, or a little more.
 func (s *stored) room(shards int) int64 {
 	if !s.at().Stored {
 		return 0
@@ -118,7 +117,7 @@ func (s *stored) shard(ctx context.Context, name string, next *atomic.Int64) (si
 	return size, nil
 }
 
-// record makes the body of a sample's record, in the memory of the one before.
+// record makes the body of the record of a sample. It reuses memory.
 func (s *stored) record(ctx context.Context, sample *sample, file, body []byte) (_, _ []byte, err error) {
 	if file, err = loader.ReadFile(sample.name, file); err != nil {
 		return file, body, err
@@ -136,8 +135,8 @@ func (s *stored) record(ctx context.Context, sample *sample, file, body []byte) 
 	return file, body, nil
 }
 
-// visit is called with the number of a sample and its payload, which is only there
-// until it returns unless it was asked to be kept.
+// visit is called with the number of a sample and its payload. The payload is valid until
+// visit returns, unless it was read with keep.
 type visit func(ctx context.Context, i int, p transcode.Payload) error
 
 // read reads what is stored, or the files, once. With keep each payload has memory

@@ -32,8 +32,8 @@ type Fault struct {
 	Reason string `json:"reason"`
 }
 
-// survey runs the whole pipeline once over all files, to find those that cannot be
-// read and how large everything is.
+// survey runs the whole pipeline once over all files. It finds files that cannot be read,
+// and all sizes.
 func survey(ctx context.Context, c *Config) (*task, error) {
 	t := &task{registry: c.Registry, limits: c.Registry.Limits(), pipeline: c.Pipeline, splits: Splits(c.Registry, c.Pipeline)}
 	steps := work(c.Pipeline)
@@ -89,7 +89,7 @@ func survey(ctx context.Context, c *Config) (*task, error) {
 	return nil, fmt.Errorf("none of the %d files in %s is a sample by its name", len(c.Files), c.Root)
 }
 
-// look learns all there is to know about one sample.
+// look finds all that has to be known about one sample.
 func (t *task) look(ctx context.Context, s *sample, file []byte) (err error) {
 	if s.info, err = t.registry.ProbeBytes(file); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *sample) source(file []byte) transcode.Payload {
 	return transcode.Payload{Shape: start(s.info, s.role), Bytes: file}
 }
 
-// changed says the error, if any, that a file gives which was fine in the survey.
+// changed wraps an error, if any, about a file that the survey could read.
 func (s *sample) changed(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

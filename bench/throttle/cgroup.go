@@ -70,7 +70,7 @@ func orMax(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// set writes to a file that the kernel has made. None is made instead.
+// set writes to an existing file, which the kernel has made. It never makes one.
 func set(name, text string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
@@ -80,7 +80,7 @@ func set(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// system is where the kernel tells of cgroups.
+// system is the files in which the kernel describes cgroups.
 type system struct {
 	mounts []*mounts.Mount
 	self   string // the groups of this process
@@ -92,7 +92,8 @@ type hierarchy struct {
 	v2   bool
 }
 
-// hierarchy finds where a controller is. Each is in one version at a time.
+// hierarchy finds the tree that has a controller. A controller is in one version at a
+// time.
 func (s system) hierarchy(c controller) (hierarchy, error) {
 	unified := ""
 	for _, m := range s.mounts {
@@ -112,8 +113,8 @@ func (s system) hierarchy(c controller) (hierarchy, error) {
 	return hierarchy{}, fmt.Errorf("no hierarchy is mounted that has it: %w", ErrNoCgroup)
 }
 
-// group is the group that this process is in, from lines of
-// NUMBER:CONTROLLERS:PATH, of which version 2 has the one without controllers.
+// group is the group that this process is in, from lines of NUMBER:CONTROLLERS:PATH. The
+// line of version 2 has no controllers.
 func (s system) group(h hierarchy, c controller) (string, error) {
 	b, err := os.ReadFile(s.self)
 	if err != nil {
@@ -148,11 +149,11 @@ func (s system) enter(h hierarchy, c controller) (*node, error) {
 	}
 	n := &node{hierarchy: h, home: filepath.Join(h.root, group)}
 	if _, err := os.Stat(n.home); err != nil {
-		// A container sees its group as the root, and may be told its path outside.
+		// A container sees its own group as the root, but may be told the path outside.
 		n.home = h.root
 	}
-	// Inside of the group where it was, whose limits go on to hold. In version 2 a
-	// group with processes in it can have no such groups.
+	// The new group is inside the present one, so that its limits still hold. In version
+	// 2 a group with processes in it cannot have such groups.
 	parent := n.home
 	if h.v2 {
 		parent = h.root
@@ -179,8 +180,8 @@ func move(dir string, pid int) error {
 	return set(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
 }
 
-// removeStale removes what runs that were killed have left. A group that something still
-// runs in cannot be removed.
+// removeStale removes the groups of runs that were killed. A group with a running process
+// cannot be removed.
 func removeStale(parent string) {
 	entries, _ := os.ReadDir(parent)
 	for _, e := range entries {
@@ -196,10 +197,10 @@ func removeStale(parent string) {
 	}
 }
 
-// patience is how long processes that were killed may take to be gone.
+// patience is how long to wait for killed processes.
 const patience = 5 * time.Second
 
-// leave takes all processes home and removes the directory.
+// leave moves all processes back and removes the directory.
 func (n *node) leave() error {
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		b, err := os.ReadFile(filepath.Join(n.dir, "cgroup.procs"))

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deviceOf is the disk, not the partition, that holds a file: limits are for whole
+// deviceOf is the disk that holds a file. It is not the partition: limits are for whole
 // disks.
 func deviceOf(path string) (string, error) {
 	var st unix.Stat_t

@@ -14,7 +14,7 @@ import (
 type Limits struct {
 	BytesPerSecond int64 // that are read from the disk
 	// ReadsPerSecond are requests that reach the disk: a read(2) of what is cached is
-	// none, a large one is several.
+	// none, a large one may be several.
 	ReadsPerSecond int64
 	Memory         int64 // bytes, the page cache of what they read included
 }
@@ -24,8 +24,8 @@ type Limits struct {
 type Group struct {
 	device string // MAJOR:MINOR of the disk whose reads are limited
 	nodes  []*node
-	// reads and memory are those of nodes that have the controller; where there is
-	// none, the error says why.
+	// reads and memory are the nodes that have the controllers. Where there is none, the
+	// error says why.
 	reads, memory     *node
 	noReads, noMemory error
 	now               Limits
@@ -34,8 +34,8 @@ type Group struct {
 // ErrNoCgroup marks a limit that cannot be set on this machine, or not by this user.
 var ErrNoCgroup = errors.New("no cgroup can be used for it")
 
-// Enter makes a group, for reads from the disk that holds path, puts this process
-// into it, and sets limits. With none set it only has to be possible to set some.
+// Enter makes a group for reads from the disk that holds path, puts this process into it,
+// and sets limits. If l is zero, it succeeds where any limit could be set.
 func Enter(path string, l Limits) (*Group, error) {
 	table, err := mounts.Within("/")
 	if err != nil {
@@ -85,8 +85,7 @@ func (g *Group) place(s system, c controller) (*node, error) {
 		return nil, err
 	}
 	if h.v2 {
-		// Processes may be in the root, and nowhere else, while its groups have
-		// controllers.
+		// In version 2 only the root may have both processes and groups with controllers.
 		if err := set(filepath.Join(h.root, "cgroup.subtree_control"), "+"+c.v2); err != nil {
 			return nil, err
 		}
@@ -103,7 +102,7 @@ func (g *Group) place(s system, c controller) (*node, error) {
 		}
 		g.nodes = append(g.nodes, n)
 	}
-	// A kernel can be built with the controller and without its limits.
+	// A kernel may have the controller without its limits.
 	for _, name := range c.files(h.v2) {
 		if _, err := os.Stat(filepath.Join(n.dir, name)); err != nil {
 			return nil, err
@@ -112,7 +111,7 @@ func (g *Group) place(s system, c controller) (*node, error) {
 	return n, nil
 }
 
-// Reads says by what reads are limited, for reports; "" where they cannot be.
+// Reads says what limits reads, for reports; "" where nothing can.
 func (g *Group) Reads() string {
 	switch {
 	case g.reads == nil:
@@ -123,7 +122,7 @@ func (g *Group) Reads() string {
 	return "cgroup v1, blkio.throttle"
 }
 
-// Memory says by what memory is limited, for reports; "" where it cannot be.
+// Memory says what limits memory, for reports; "" where nothing can.
 func (g *Group) Memory() string {
 	switch {
 	case g.memory == nil:
@@ -134,7 +133,7 @@ func (g *Group) Memory() string {
 	return "cgroup v1, memory.limit_in_bytes"
 }
 
-// String is by what can be limited.
+// String says what limits reads and memory.
 func (g *Group) String() string {
 	return strings.TrimPrefix(strings.TrimSuffix(g.Reads()+"; "+g.Memory(), "; "), "; ")
 }
@@ -169,8 +168,8 @@ func (g *Group) Set(l Limits) error {
 	return nil
 }
 
-// Close leaves the group and removes it. What still runs in it goes where this
-// process was before, and is limited no more.
+// Close leaves the group and removes it. Processes that still run in it are moved to the
+// group where this process was before, which has no such limits.
 func (g *Group) Close() error {
 	var errs []error
 	for _, n := range g.nodes {

@@ -60,8 +60,7 @@ func (t *tuner) calibrate(ctx context.Context, stored float64) (err error) {
 	return nil
 }
 
-// prepare stores as many samples under a spec as are measured, if there are not as
-// many.
+// prepare materializes as many samples under a spec as are measured, if there are fewer.
 func (t *tuner) prepare(ctx context.Context, spec string, stored float64) error {
 	share := min(1, float64(t.Samples)/float64(t.all))
 	if stored >= share {
@@ -116,8 +115,8 @@ func walk(ctx context.Context, o Opened, dir string, visit func(name string) err
 	return nil
 }
 
-// originals reports whether the store can give the files back that are measured: a
-// store may have been packed without.
+// originals reports whether the store can give the measured files back. A store may have
+// been packed without originals.
 func (t *tuner) originals(ctx context.Context) (there bool, err error) {
 	o, err := t.Open()
 	if err != nil {
@@ -179,7 +178,7 @@ func (t *tuner) costs(ctx context.Context, as string) (c mixer.Costs, err error)
 			return c, err
 		}
 		decode = append(decode, seconds/float64(len(fetched)))
-		// The rounds to come need not take longer than this.
+		// Later rounds need not take longer than this.
 		files = files[:min(len(files), max(fewest, int(2*passSeconds/max(raw[0], encoded[0], decode[0]))))]
 	}
 	return mixer.Costs{LoadRaw: stats.Median(raw), LoadEncoded: stats.Median(encoded), Decode: stats.Median(decode)}, nil

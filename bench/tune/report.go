@@ -43,7 +43,7 @@ type Row struct {
 	bytes, files int64 // that were read for the first time
 }
 
-// epochs are what each of them took.
+// epochs is the time, the CPU and the use of processors of each epoch.
 type epochs struct {
 	seconds []float64
 	cpu     []float64 // seconds a sample
@@ -56,7 +56,7 @@ func (e *epochs) add(r loader.Result, daemon float64, use loader.Use) {
 	e.cpu = append(e.cpu, (r.CPU+daemon)/float64(r.Files))
 }
 
-// turns are what is known of the epochs that last.
+// turns is what is known of the lasting epochs.
 func (r *Row) turns() stats.Turns {
 	rates, e := r.Rates, &r.first
 	if r.Fits {
@@ -185,8 +185,8 @@ func (r *Report) Gain() float64 {
 	return 0
 }
 
-// bestPair is the pair of a view with the fastest mix; what takes disk for an encoded
-// representation of its own has to be worth it.
+// bestPair is the pair of a view with the fastest mix. An encoded representation that
+// takes disk space of its own has to be worth it.
 func (r *Report) bestPair(view string) (best *Pair) {
 	for i := range r.Pairs {
 		p := &r.Pairs[i]
@@ -198,7 +198,7 @@ func (r *Report) bestPair(view string) (best *Pair) {
 }
 
 // First is the mix that is fastest for first reads, of those that were measured side by
-// side: its view and share. The originals are one in which nothing is materialized.
+// side: its view and share. The originals are a mix in which nothing is materialized.
 func (r *Report) First() (view string, share float64) {
 	best := 0.0
 	for i := range r.Views {
@@ -214,8 +214,8 @@ func (r *Report) First() (view string, share float64) {
 	return view, share
 }
 
-// run mounts, reads once and takes down what it cost; if it is asked to, it reads
-// once more what the page cache holds by then.
+// run mounts, reads once and records what it cost. If asked to, it reads again what the
+// page cache holds by then.
 func (r *Row) run(ctx context.Context, c Config, options []string, again bool, names func(mnt string) []string) (err error) {
 	return mounted.With(ctx, c.Program, c.Store, options, func(m *mounted.Mount) error {
 		if err := loader.Forget(c.Store); err != nil {
@@ -239,7 +239,7 @@ func (r *Row) run(ctx context.Context, c Config, options []string, again bool, n
 	})
 }
 
-// pass reads files once, and takes down what it cost.
+// pass reads files once, and records what it cost.
 func (e *epochs) pass(ctx context.Context, m *mounted.Mount, pass loader.Pass, files []string) (result loader.Result, err error) {
 	watch := loader.Watch()
 	daemon, err := m.Spent(func() (err error) { result, err = pass.Run(ctx, files); return err })

@@ -15,11 +15,11 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// Opened is a store as it is at the moment.
+// Opened is an open store.
 type Opened struct {
 	*serve.Server
 	Registry *transcode.Registry
-	// Shares that are stored of pipelines, by spec.
+	// Shares that are materialized, by the spec of the pipeline.
 	Shares map[string]float64
 	// Close closes it.
 	Close func() error
@@ -29,12 +29,12 @@ type Opened struct {
 type Config struct {
 	// Program is the path of pipefs, for mounts.
 	Program string
-	// Store is the directory; Dataset the one for originals that the store cannot
-	// give back, if that is known.
+	// Store is the directory. Dataset, if known, is the dataset, for originals that the
+	// store cannot give back.
 	Store, Dataset string
-	// View is the view of pixels whose mix is looked for: those that are not stored in
-	// full are decoded by the mount, and, in the view of what is stored (stored-bmp), by
-	// the loader.
+	// View is the view of pixels whose mix is looked for. Samples that are not
+	// materialized are decoded by the mount; in the view of what is stored (stored-bmp)
+	// they are decoded by the loader.
 	View string
 	// Others are views to compare it with, beside original.
 	Others []string
@@ -44,9 +44,9 @@ type Config struct {
 	MaxBytes int64
 	// Workers of the loader; 0 means one a core.
 	Workers int
-	// Rounds is how often each pass is repeated, side by side with the others; 0
-	// means 3. If it is 3 or more, the views are compared at the end in more rounds
-	// where passes are too short for a verdict.
+	// Rounds is how often each pass is repeated, side by side with the others; 0 means 3.
+	// From 3 on, the final comparison takes more rounds where passes are too short for a
+	// verdict.
 	Rounds int
 	// Samples bounds the number of samples of a pass; 0 means 400.
 	Samples int
@@ -58,14 +58,14 @@ type Config struct {
 	Progress func(what string)
 }
 
-// passSeconds is about how long a pass may take, where there are samples enough. What is
-// shorter says little of a disk that is slowed down by turns.
+// passSeconds is about how long a pass may take, if there are enough samples. A shorter
+// pass says little about a disk that is slowed down in intervals.
 const passSeconds = 0.8
 
-// fewest is how many samples a pass has at least: enough in three rounds for a verdict.
+// fewest is the least number of samples of a pass: enough in three rounds for a verdict.
 const fewest = 72
 
-// mostRounds is in how many rounds views are compared at most, unless more are wanted.
+// mostRounds is the most rounds in which views are compared, unless more are asked for.
 const mostRounds = 12
 
 // tuner is a run of Run.
@@ -80,11 +80,10 @@ type tuner struct {
 	report       Report
 }
 
-// errNothing: there is nothing to choose from.
+// errNothing: there is no sample to choose.
 var errNothing = errors.New("no sample of the store has pixels that can be materialized")
 
-// Run measures. It leaves the fractions of the store as they were, also after an
-// error.
+// Run measures. It leaves the fractions of the store as they were, even after an error.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	if c.Rounds <= 0 {
 		c.Rounds = 3
@@ -111,7 +110,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	return &t.report, nil
 }
 
-// shares returns what is stored now.
+// shares returns what is materialized now.
 func (t *tuner) shares() (map[string]float64, error) {
 	o, err := t.Open()
 	if err != nil {
@@ -120,7 +119,7 @@ func (t *tuner) shares() (map[string]float64, error) {
 	return o.Shares, o.Close()
 }
 
-// restore gives the store the fractions that it had. It is not to be interrupted.
+// restore gives the store the fractions that it had before. It cannot be interrupted.
 func (t *tuner) restore(before map[string]float64) error {
 	now, err := t.shares()
 	if err != nil {
@@ -145,8 +144,8 @@ func (t *tuner) most() int {
 	return most
 }
 
-// pairs finds the best mix of each kind. Where the loader decodes, the costs are
-// those of the mount: both read the same files and decode alike.
+// pairs finds the best mix of each kind. Where the loader decodes, the costs are those of
+// the mount, since both read the same files and decode alike.
 func (t *tuner) pairs(ctx context.Context) error {
 	costs, err := t.costs(ctx, "source")
 	if err != nil {
@@ -218,14 +217,13 @@ func (t *tuner) pair(ctx context.Context, view, encoded string, costs mixer.Cost
 	return nil
 }
 
-// passLength is how many files a pass of a mix takes, so that it is no longer than
-// passSeconds by prediction.
+// passLength is how many files a pass of a mix takes to last passSeconds, by prediction.
 func (t *tuner) passLength(c mixer.Costs, share float64) int {
 	return min(len(t.files), max(fewest, int(passSeconds/c.Sample(share))))
 }
 
-// measure runs one pass, cold, through a mount of its own, and if it is asked to
-// another one after it.
+// measure runs one cold pass through a mount of its own, and if asked to, another one
+// after it.
 func (t *tuner) measure(ctx context.Context, row *Row, files int, again bool) (err error) {
 	options := []string{"--mix", fmt.Sprint(row.Share)}
 	if t.Dataset != "" {
@@ -246,7 +244,7 @@ func (t *tuner) measure(ctx context.Context, row *Row, files int, again bool) (e
 func (t *tuner) compare(ctx context.Context) error {
 	pair := t.report.bestPair(t.View)
 	if pair.Encoded == "source" && t.L3 {
-		// Or the mix would go on using it.
+		// Otherwise the mix would still use it.
 		if err := t.Materialize(ctx, "l3", t.before["l3"]); err != nil {
 			return err
 		}
@@ -291,7 +289,7 @@ func (t *tuner) compare(ctx context.Context) error {
 	return nil
 }
 
-// enough is how many rounds a verdict takes, going by what was measured so far.
+// enough is how many rounds a verdict needs, going by what was measured so far.
 func enough(views []*Row) (rounds int) {
 	for _, row := range views {
 		for _, seconds := range slices.Concat(row.first.seconds, row.later.seconds) {

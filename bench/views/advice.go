@@ -17,8 +17,8 @@ const worthwhile = 1.05
 // not known.
 const mostUncounted = 0.1
 
-// advise says which views to use. mnt is where they are mounted, or empty; again is
-// what makes the next run tell more.
+// advise says which views to use. mnt is where they are mounted, or empty. again says
+// with which options the next run tells more.
 func (r *Report) advise(mnt, again string) {
 	if mnt == "" {
 		mnt = "MNT"
@@ -94,8 +94,8 @@ func (r *Report) doubt() {
 	}
 }
 
-// doubtSame says why no view with the same pixels can be chosen, or is empty. If none
-// of them is worth a change, all have to be known well enough for that.
+// doubtSame says why no view with the same pixels can be chosen, or is empty. The advice
+// to change nothing needs certainty about all of them.
 func (r *Report) doubtSame() string {
 	best := &r.Rows[r.Advice.Same]
 	if best.Doubt != "" || r.Advice.Base < 0 || best.View != transcode.Original && r.worthwhile(best) {

@@ -5,10 +5,10 @@ import (
 	"github.com/pipefs/pipefs/bench/stats"
 )
 
-// analyse tells where the time of an epoch goes: DS-Analyzer's rates (CoorDL, VLDB
-// 2021, section 3), from the times of one sample with synthetic data (t1), from the
-// disk (t2) and from memory (t3). Their code takes n/t2 for the fetch rate; the paper
-// takes what the disk adds.
+// analyse divides the time of an epoch: the rates of DS-Analyzer (CoorDL, VLDB 2021,
+// section 3), from the seconds of one sample with synthetic data (t1), from the disk (t2)
+// and from memory (t3). Their code takes n/t2 for the fetch rate; the paper takes what
+// the disk adds, as is done here.
 func (s *subject) analyse(c loader.Compute, cores int) {
 	cold, cached := stats.Median(s.Cold), stats.Median(s.Cached)
 	if cold == 0 || cached == 0 {
@@ -30,7 +30,7 @@ func (s *subject) analyse(c loader.Compute, cores int) {
 	s.Bottleneck = s.bottleneck(cores)
 }
 
-// What a resource has to be used for its share of the time to be what is missing.
+// The shares from which a resource counts as the bottleneck.
 const (
 	working = 0.9 // of the accelerator
 	slower  = 0.9 // cold against cached, for the disk to matter

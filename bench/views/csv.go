@@ -10,9 +10,9 @@ import (
 	"github.com/pipefs/pipefs/bench/stats"
 )
 
-// CSV writes a line for each row, below a line that names the columns with their
-// units. Rates have a median and the bounds of its interval. What was not measured
-// is empty.
+// CSV writes a line for each row, below a line that names the columns with their units.
+// Rates have a median and the bounds of its interval. Cells of what was not measured are
+// empty.
 func CSV(w io.Writer, r *Report) error {
 	header := []string{"view", "control", "path", "same_pixels", "ms_ssim", "fits", "rounds"}
 	for _, rate := range []string{"first", "cold", "cached", "lasting", "raw"} {

@@ -17,14 +17,14 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// The bounds of looking at pictures.
+// How many pictures are compared, and for how long.
 const (
 	compared    = 8
 	compareTime = 5 * time.Second
 )
 
-// sound leaves out samples that no view shows as pictures: most loaders would end
-// there. A store may not have the originals.
+// sound leaves out samples that no view shows as pictures, since most loaders would end
+// there. A store may lack the originals.
 func (r *runner) sound(ctx context.Context, files []string) (_ []string, err error) {
 	r.tell("decoding the samples once, to leave out broken ones")
 	var dirs []string
@@ -98,9 +98,9 @@ func (r *runner) readFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// inspect finds out what the views show, without measuring anything: whether their
-// pixels are those of the source, and if not how much they look like them. It makes
-// the copies of controls, too.
+// inspect finds out what the views show, without measuring: whether their pixels are
+// those of the source, and if not, how much they look like them. It also makes the copies
+// of controls.
 func (r *runner) inspect(ctx context.Context) (err error) {
 	r.tell("comparing the views' pixels with the source's")
 	m, err := r.mount(ctx, true)
@@ -164,7 +164,7 @@ func (r *runner) inspect(ctx context.Context) (err error) {
 	return nil
 }
 
-// identify finds out which pipeline a subject shows. Links of a mount lead to one.
+// identify finds out which pipeline a subject shows. A link of a mount leads to a view.
 func (s *subject) identify(r *runner, mnt string) error {
 	spec := s.View
 	if target, err := os.Readlink(filepath.Join(mnt, s.View)); err == nil {

@@ -18,12 +18,13 @@ type Report struct {
 	Prepared bool `json:"prepared,omitempty"`
 	Samples  int  `json:"samples"` // of the source
 	Read     int  `json:"read"`    // samples of an epoch that was measured
-	// LeftOut counts samples that cannot be decoded; Broken is one of them, and why.
+	// LeftOut counts samples that cannot be decoded. Broken names one of them, and says
+	// why.
 	LeftOut int    `json:"left_out,omitempty"`
 	Broken  string `json:"broken,omitempty"`
 	Loader  string `json:"loader"`
-	// Assumed says for which loaders the views were chosen; empty where somebody
-	// named them.
+	// Assumed says for which loaders the views were chosen; empty where the user named
+	// them.
 	Assumed string `json:"assumed,omitempty"`
 	// Rebuilt says that the originals of a store are rebuilt when they are first read, and
 	// what that costs; empty where they are not.
@@ -32,11 +33,11 @@ type Report struct {
 	// format: 1 is as fast. Empty for other loaders, and where there is no Pillow.
 	Pillow  map[string]float64 `json:"pillow,omitempty"`
 	Compute string             `json:"compute,omitempty"` // as --compute has it
-	// Limits says by what means the disk was slowed down, and memory bounded; each
-	// is a sentence.
+	// Limits says how the disk was slowed down, and how memory was bounded; each is a
+	// sentence.
 	Limits []string `json:"limits,omitempty"`
 	Rounds int      `json:"rounds"` // that were finished by all rows
-	// Interrupted: what there is was measured before somebody stopped it.
+	// Interrupted: the run was stopped, and the report has what was measured before.
 	Interrupted bool   `json:"interrupted,omitempty"`
 	Memory      int64  `json:"memory"` // bytes that the page cache can hold, about
 	Rows        []Row  `json:"rows"`
@@ -48,8 +49,7 @@ func (r *Report) Measured() bool {
 	return slices.ContainsFunc(r.Rows, func(row Row) bool { return len(row.Lasting()) > 0 })
 }
 
-// Failures are what went wrong, with the rows that it went wrong with, in the order of
-// the rows.
+// Failures are the errors, with the rows that they belong to, in the order of the rows.
 func (r *Report) Failures() (all []string) {
 	views := map[string][]string{}
 	var reasons []string
@@ -83,11 +83,11 @@ type Row struct {
 	Control bool `json:"control,omitempty"`
 	// Path that a loader is to be pointed at, below the mount; empty for controls.
 	Path string `json:"path,omitempty"`
-	// Same: the pixels are those of the source. MSSSIM is how much those of others
-	// look like it, 0 to 1; 0 where that cannot be said, as of another size.
+	// Same: the pixels are those of the source. MSSSIM is how much other pixels look like
+	// them, 0 to 1; 0 where that cannot be measured, as for another size.
 	Same   bool    `json:"same_pixels"`
 	MSSSIM float64 `json:"ms_ssim,omitempty"`
-	// Error is why there are no figures, or none but those of the rounds before.
+	// Error is why there are no figures, or only those of earlier rounds.
 	Error string `json:"error,omitempty"`
 
 	First  []float64 `json:"first,omitempty"`  // nothing prepared, nothing cached
@@ -96,8 +96,8 @@ type Row struct {
 	// Fits: all files of the view fit in memory.
 	Fits bool `json:"fits"`
 
-	// Bytes of a sample in the mean: of its file in this view, that were read from
-	// the disk in a cold epoch, and that the view keeps on disk beside the source.
+	// Mean bytes of a sample: of its file in this view, of what a cold epoch reads from
+	// the disk, and of what the view keeps on disk beside the source.
 	FileBytes   int64 `json:"file_bytes"`
 	DiskBytes   int64 `json:"disk_bytes"`
 	StoredBytes int64 `json:"stored_bytes"`
@@ -107,28 +107,28 @@ type Row struct {
 	DaemonCold   float64 `json:"daemon_cold_seconds"`
 	ClientCached float64 `json:"client_cached_seconds"`
 	DaemonCached float64 `json:"daemon_cached_seconds"`
-	// Of the lasting epochs: wall seconds, one a round; the share of the processors
-	// that was in use, 0 to 1, by whatever, and the share that something used that was
-	// not measured; 0 where the system does not tell.
+	// Of the lasting epochs: wall seconds, one a round; the share of the processors that
+	// was in use, 0 to 1; and the share that other processes used. 0 where the system
+	// does not tell.
 	Seconds   []float64 `json:"seconds,omitempty"`
 	Busy      float64   `json:"busy"`
 	Others    float64   `json:"others"`
 	uncounted float64   // the share that a user's loader used in processes not counted as its own
-	// Doubt is why the lasting rate does not show whether this is faster than the base
-	// of the advice; empty where it does.
+	// Doubt is why the lasting rate does not show whether this is faster than the base of
+	// the advice; empty where it does.
 	Doubt string `json:"doubt,omitempty"`
-	// P50 and P99 are the seconds from open to the end of a file, cold, nothing
-	// decoded by the reader; Raw is the rate of that.
+	// P50 and P99 are the seconds from open to the end of a file, cold, without decoding
+	// by the reader. Raw is the rate of that.
 	P50 float64   `json:"p50_seconds"`
 	P99 float64   `json:"p99_seconds"`
 	Raw []float64 `json:"raw,omitempty"`
-	// Resident is the daemon's memory at its peak, and Slab the kernel's for a file
-	// of the mount, bytes; 0 where it is not told.
+	// Resident is the peak of the memory of the daemon. Slab is the memory of the kernel
+	// for a file of the mount. Bytes; 0 where the system does not tell.
 	Resident int64 `json:"resident_bytes"`
 	Slab     int64 `json:"slab_bytes"`
 
-	// Of the lasting epochs, with an emulated accelerator: the share of time in which
-	// it computed, and the seconds that one batch in a hundred had to be waited for.
+	// Of the lasting epochs, with an emulated accelerator: the share of time in which it
+	// computed, and how long it waited for one batch in a hundred, in seconds.
 	Utilisation float64 `json:"utilisation,omitempty"`
 	Wait99      float64 `json:"wait99_seconds,omitempty"`
 
@@ -150,14 +150,14 @@ type Analysis struct {
 	FetchStall float64 `json:"fetch_stall"`
 }
 
-// Advice is which view to use. Indices are into Rows, -1 for none, and where there is
-// doubt.
+// Advice is which view to use. Indices are into Rows; -1 where there is none, or where it
+// is not certain.
 type Advice struct {
 	Same  int `json:"same"`  // the best with the same pixels
 	Lossy int `json:"lossy"` // the best of the others whose likeness is known
-	// Base is the row that gains are told against: the tree as it is.
+	// Base is the row that gains are relative to: the tree as it is.
 	Base int `json:"base"`
-	// Lines are what to tell the user, one or two.
+	// Lines are for the user, one or two.
 	Lines []string `json:"lines"`
 }
 
@@ -172,7 +172,7 @@ func (r *Row) Lasting() []float64 {
 	return r.First
 }
 
-// cachedLast: later epochs read from memory, and this was measured.
+// cachedLast: later epochs read from memory, and were measured.
 func (r *Row) cachedLast() bool { return r.Fits && len(r.Cached) > 0 }
 
 // CPU is the CPU seconds that a sample takes in lasting epochs, of the loader and of

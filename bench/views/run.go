@@ -20,25 +20,25 @@ import (
 type Config struct {
 	// Program is the path of pipefs, for mounts.
 	Program string
-	// Source is the dataset or store. Mount, if set, is a mount of it that is there
-	// already and is measured as it is.
+	// Source is the dataset or store. Mount, if set, is an existing mount of it, which is
+	// measured as it is.
 	Source, Mount string
 	// Plain is the directory that holds the source's files as they are, for the
 	// control; empty if there is none.
 	Plain string
-	// Options of mounts, beside those that measuring takes.
+	// Options of mounts, beside those that measuring needs.
 	Options []string
 	// Views by their names below the mount, in the order of the report.
 	Views []string
 	// Controls: copy the files of each view to Work, and measure them there, too.
 	Controls bool
-	// Loader reads. Blind: it reads whatever it finds, and not a list.
+	// Loader reads. Blind: it reads whatever it finds, not a list.
 	Loader  loader.Loader
 	Blind   bool
 	Workers int // of raw reads
 	Compute loader.Compute
-	// Files are all samples of the source, by name. Prepared: it is a store, which has
-	// what its views take already.
+	// Files are all samples of the source, by name. Prepared: the source is a store,
+	// which already has what its views need.
 	Files    []string
 	Prepared bool
 	// Samples of an epoch; 0 is as many as Budget has room for.
@@ -47,13 +47,14 @@ type Config struct {
 	Rounds int
 	// Budget is about how long measuring may take; 0 is 90 seconds.
 	Budget time.Duration
-	// Memory bounds what the page cache can hold, in bytes; 0 is what the system says.
+	// Memory bounds what the page cache can hold, in bytes; 0 means what the system
+	// tells.
 	Memory int64
-	// Work is a directory on the disk that is measured: for what mounts keep, and
+	// Work is a directory on the disk that is measured, for what mounts keep, and for
 	// copies. It is left empty.
 	Work string
-	// Cannot says why the loader of the training cannot read a view, which is then not
-	// measured, or is empty.
+	// Cannot says why the loader of the training cannot read a view, or is empty. Such a
+	// view is not measured.
 	Cannot func(transcode.Pipeline) string
 	// Registry knows the views of the source.
 	Registry *transcode.Registry
@@ -72,7 +73,7 @@ const (
 	pilot        = 48
 )
 
-// errNothing: there is nothing to be measured with.
+// errNothing: nothing can be measured.
 var errNothing = errors.New("no sample was found, so there is nothing to measure")
 
 // runner is a run of Run.
@@ -87,9 +88,9 @@ type runner struct {
 	report   *Report
 }
 
-// Run measures. When ctx ends, or nothing can be measured any more, the report holds
-// what there is, beside the error. What goes wrong with one row stands there, and is
-// no error.
+// Run measures. When ctx ends, or measuring cannot go on, it returns the report of what
+// was measured, and the error. A failure of one row stands in the row, and is not
+// returned.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if len(c.Files) == 0 {
 		return nil, errNothing
@@ -176,7 +177,7 @@ func (r *runner) measure(ctx context.Context) error {
 	return nil
 }
 
-// enough is how many rounds advice takes, going by the shortest epoch so far.
+// enough is how many rounds advice needs, going by the shortest epoch so far.
 func (r *runner) enough() int {
 	rounds := 0
 	for _, s := range r.subjects {
@@ -187,7 +188,7 @@ func (r *runner) enough() int {
 	return rounds
 }
 
-// again is what makes the next run tell more.
+// again says with which options the next run tells more.
 func (r *runner) again() string {
 	var without []string
 	if r.Rounds > 0 {
@@ -203,7 +204,7 @@ func (r *runner) again() string {
 	return longer
 }
 
-// tell tells what is being done.
+// tell reports the progress.
 func (r *runner) tell(what string) {
 	if r.Progress == nil {
 		return
@@ -216,8 +217,8 @@ func (r *runner) tell(what string) {
 	r.Progress(what, done, left)
 }
 
-// choose takes the samples of an epoch, evenly spread: as many as the budget has
-// room for, going by how fast the first subject is that can be read.
+// choose takes the samples of an epoch, evenly spread: as many as the budget allows,
+// going by how fast the first readable subject is.
 func (r *runner) choose(ctx context.Context) error {
 	if r.Blind {
 		r.files = r.Files

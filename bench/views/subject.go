@@ -43,8 +43,8 @@ func (t taken) perSample(v float64) float64 { return v / float64(max(1, t.Sample
 // fail ends a subject's turns.
 func (s *subject) fail(err error) { s.Error = err.Error() }
 
-// turn measures a subject once. What is wrong with the subject stays with it; an
-// error ends all.
+// turn measures a subject once. An error of the subject is kept in its row; an error that
+// is returned ends the run.
 func (s *subject) turn(ctx context.Context, r *runner, round int) error {
 	if s.Error != "" {
 		return nil
@@ -114,9 +114,9 @@ func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 	})
 }
 
-// firstEpoch reads a view that nobody has prepared, and then, if that has left
-// nothing on the disk, reads it from memory. Otherwise what is left makes a
-// difference, and again is true: cold epochs are to be measured apart.
+// firstEpoch reads a view that nobody has prepared. If that has left nothing on the disk,
+// it reads the view again, from memory. Otherwise again is true: then cold epochs differ
+// from the first, and are measured apart.
 func (s *subject) firstEpoch(ctx context.Context, r *runner, seed uint64) (again bool, err error) {
 	err = r.mounted(ctx, true, func(m *mounted.Mount) error {
 		first, err := s.cold(ctx, r, m, seed)
@@ -139,8 +139,8 @@ func (s *subject) firstEpoch(ctx context.Context, r *runner, seed uint64) (again
 	return again, err
 }
 
-// cold reads what nobody has cached, and sees to it that what a loader finds by itself
-// came through the mount.
+// cold reads a view that is not cached. It checks that a loader which finds files by
+// itself read them through the mount.
 func (s *subject) cold(ctx context.Context, r *runner, m *mounted.Mount, seed uint64) (taken, error) {
 	if err := r.forgetSource(m, s.View); err != nil {
 		return taken{}, err
@@ -167,7 +167,7 @@ func (s *subject) cold(ctx context.Context, r *runner, m *mounted.Mount, seed ui
 // enough is the share of the samples that has to be read through the mount.
 const enough = 0.9
 
-// begun is how many files have been read through a mount so far.
+// begun is how many files have been read through a mount.
 func begun(ctx context.Context, m *mounted.Mount) (int64, error) {
 	st, err := m.Stats(ctx)
 	return mounted.Begun(st), err
@@ -218,7 +218,7 @@ func (s *subject) addCached(t taken) {
 	s.Resident = max(s.Resident, t.daemon.Resident)
 }
 
-// pilot is about how fast the first subject is that can be read.
+// pilot estimates the rate of the first subject that can be read.
 func (r *runner) pilot(ctx context.Context, files []string) (rate float64, err error) {
 	r.files = files
 	for _, s := range r.subjects {
@@ -242,7 +242,7 @@ func (r *runner) pilot(ctx context.Context, files []string) (rate float64, err e
 	return rate, err
 }
 
-// list is what a loader is told to read.
+// list is the files that a loader is to read; nil where it finds them by itself.
 func (r *runner) list() []string {
 	if r.Blind {
 		return nil
@@ -250,7 +250,7 @@ func (r *runner) list() []string {
 	return r.files
 }
 
-// epoch reads an epoch, and takes down what daemon and loader used.
+// epoch reads an epoch, and records what daemon and loader used.
 func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed uint64) (t taken, err error) {
 	var idle loader.Use
 	if r.Blind {
@@ -290,9 +290,9 @@ func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed u
 	return t, nil
 }
 
-// atRest is what the processors do while nothing is measured. A user's loader may work
-// in processes that are not counted as its own, as in a container: what is used besides
-// was used by others only if it is used now, too.
+// atRest is how busy the processors are while nothing is measured. The loader of a user
+// may work in processes that are not counted as its own, as in a container. Then others
+// are only those that are also busy now.
 func atRest() loader.Use {
 	const long = 300 * time.Millisecond
 	watch := loader.Watch()

@@ -15,7 +15,7 @@
 //	{"do":"decode","way":"L3 v2 fast","passes":5}   {"seconds":0.1}
 //	{"do":"encode","way":"L3 v2 fast","passes":5}   {"seconds":0.2}
 //
-// Seconds are those of the processor, in all threads of the process. So nothing is
-// gained by working in several threads, and little is lost while others use the
-// machine. compare.py asks for passes of the two halves in turn.
+// Seconds are CPU time, of all threads of the process. So working in several threads
+// gains nothing, and other processes on the machine disturb little. compare.py asks for
+// passes of the two halves in turn.
 package main

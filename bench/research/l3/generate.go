@@ -52,14 +52,14 @@ func write(dir, set string, i int, m image.Image) error {
 	return f.Close()
 }
 
-// black is what cannot be said in fewer words.
+// black is the picture that compresses best.
 func black() image.Image {
 	m := image.NewNRGBA(image.Rect(0, 0, fullWidth, fullHeight))
 	draw.Draw(m, m.Rect, image.Black, image.Point{}, draw.Src)
 	return m
 }
 
-// random is what cannot be made smaller.
+// random is a picture that cannot be compressed.
 func random() image.Image {
 	r := rand.New(rand.NewPCG(1, 2))
 	m := image.NewNRGBA(image.Rect(0, 0, fullWidth, fullHeight))

@@ -70,7 +70,7 @@ func readPPM(path string) (*transcode.Pixels, error) {
 	return px, nil
 }
 
-// addL3 adds a way of L3 once it has given every picture back.
+// addL3 adds a way of L3, after checking that it gives every picture back.
 func (s *set) addL3(name string, o l3.Options) error {
 	files := make([][]byte, len(s.pictures))
 	dst := make([]byte, s.largest)

@@ -21,12 +21,13 @@ import (
 	"github.com/pipefs/pipefs/mixer"
 )
 
-// adapting is what became of a mount that mixes adaptively when one core is taken
+// adapting is what was measured of a mount that mixes adaptively while one core is taken
 // away from it.
 type adapting struct {
 	Format    string `json:"format"`
 	Bandwidth int64  `json:"bandwidth"`
-	// Fixed are the rates at fixed shares, samples/s, without and with the other load.
+	// Alone and Beside are the rates at fixed shares, samples/s, without and with the
+	// other load.
 	Alone  [mixer.Ratios]float64 `json:"alone"`
 	Beside [mixer.Ratios]float64 `json:"beside"`
 	// Seconds are the rates of the adaptive mount, second by second; the other load
@@ -35,8 +36,8 @@ type adapting struct {
 	Began   int       `json:"began"`
 }
 
-// How long things take: what a fixed share is measured for, and how the adaptive
-// mount's time is cut.
+// Seconds: how long a fixed share is measured, and how the time of the adaptive mount is
+// divided.
 const (
 	fixedSeconds = 4
 	warmUp       = 10 // before the other load begins
@@ -159,9 +160,9 @@ func (s *settings) watch(ctx context.Context, store string, names []string, mix 
 	return rates, err
 }
 
-// takeCore occupies the first core with the highest ordinary priority until it is told
-// to stop. With a real-time one the kernel's own threads on that core would wait, too,
-// and with them the disk.
+// takeCore keeps the first core busy, with the highest ordinary priority, until it is
+// told to stop. A real-time priority would also stop the threads of the kernel on that
+// core, and with them the disk.
 func takeCore(ctx context.Context) (stop func() error, err error) {
 	cmd := exec.CommandContext(ctx, "nice", "-n", "-20", "taskset", "-c", "0", "sh", "-c", "while :; do :; done")
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}

@@ -28,15 +28,15 @@ const pixels = "ppm"
 type cell struct {
 	Format    string `json:"format"`
 	Bandwidth int64  `json:"bandwidth"` // bytes/s, 0 is no limit
-	// View is the mix that tune found fastest for first reads, ppm or stored-ppm, and
-	// Chosen its ratio, 0 to 10.
+	// View is the mix that tune found fastest for first reads: ppm or stored-ppm. Chosen
+	// is its ratio, 0 to 10.
 	View   string      `json:"view"`
 	Chosen int         `json:"chosen"`
 	Costs  mixer.Costs `json:"costs"`
 	// Rates of that view, samples/s, of each ratio, one a round.
 	Rates [mixer.Ratios][]float64 `json:"rates"`
-	// Original are those of the files themselves, Decoded of pixels that the mount
-	// decodes for every sample.
+	// Original are the rates of the files themselves. Decoded are those of pixels when
+	// the mount decodes every sample.
 	Original []float64 `json:"original"`
 	Decoded  []float64 `json:"decoded"`
 
@@ -130,7 +130,7 @@ func list(ctx context.Context, store, program string) (names []string, err error
 	return names, err
 }
 
-// judge picks on one half of the rounds and judges on the other.
+// judge chooses on one half of the rounds, and compares on the other half.
 func (c *cell) judge() {
 	half := func(v []float64, odd int) (out []float64) {
 		for i := odd; i < len(v); i += 2 {

@@ -163,7 +163,7 @@ func (s *settings) prepare(ctx context.Context, work, format string) (store stri
 		"-width", strconv.Itoa(s.width), "-height", strconv.Itoa(s.height), "-png-every", every, dataset); err != nil {
 		return "", err
 	}
-	// Originals are kept: what a mix is made from is the file itself.
+	// Originals are kept, since a mix is made from the files themselves.
 	if err := command(ctx, s.program, "pack", "--originals", "keep", dataset, store); err != nil {
 		return "", err
 	}

@@ -1,6 +1,6 @@
-// Command reproduce reruns the tables and figures of the four papers that pipefs is
-// built on, as far as one machine can carry them, and writes docs/reproduction.md:
-// each of the paper's figures beside ours, with what differs in set-up.
+// Command reproduce runs the tables and figures of the four papers that pipefs is built
+// on again, as far as one machine can. It writes docs/reproduction.md: each figure of a
+// paper beside ours, with the differences in set-up.
 //
 //	go run ./bench/research/reproduce -program bin/pipefs
 //	go run ./bench/research/reproduce -only pcr-figure5
@@ -8,15 +8,15 @@
 //
 // # Nouns
 //
-// An item is a table, a figure or a section of a paper. Every one of the four papers
-// is in the registry: either with an experiment, or with the reason why there is
-// none. A result is what an experiment measured, or its error; results are kept one
-// by one, so that a single experiment can be repeated.
+// An item is a table, a figure or a section of a paper. Every one of the four papers is
+// in the registry, either with an experiment or with the reason why there is none. A
+// result is what an experiment measured, or its error. Results are kept one by one, so
+// that a single experiment can be repeated.
 //
 // Photographs are the JPEG files that experiments on JPEG take: those below
 // -pictures, or generated ones. The labelled set is for training: generated pictures
 // whose classes differ in coarse, in middle and in fine structure.
 //
-// Experiments that need a slow disk put this process and its daemons into a cgroup,
-// which takes root; without it they fail, and the others go on.
+// Experiments that need a slow disk put this process and its daemons into a cgroup, which
+// takes root. Without root they fail, and the others go on.
 package main

@@ -54,7 +54,8 @@ func (s *settings) newEnv() (_ *env, err error) {
 			return nil, err
 		}
 	}
-	// Beside the results and not in /tmp, which may be memory: disks are slowed down.
+	// Beside the results, and not in /tmp, which may be in memory: the disk is slowed
+	// down.
 	if e.work, err = os.MkdirTemp(e.out, "work-"); err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (e *env) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s: %s\n", e.prefix, fmt.Sprintf(format, args...))
 }
 
-// n is how many of something are taken: so many at a scale of 1.
+// n scales a number of things: full of them at a scale of 1, and at least the least.
 func (e *env) n(full, least int) int { return max(least, int(float64(full)*e.scale+0.5)) }
 
 // limit slows the disk down; 0 is as fast as it is.
@@ -122,7 +123,7 @@ func command(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// tail is the end of what a program complained about.
+// tail is the end of the messages of a program.
 func tail(s string) string {
 	const most = 1000
 	s = strings.TrimSpace(s)
@@ -211,9 +212,9 @@ func generate(ctx context.Context, dir, format string, from, to, width, height i
 	return names, err
 }
 
-// photo is a generated picture whose grain is not sharper than what a camera leaves:
-// each pixel is blended with its neighbours, so that the last scans of a JPEG hold
-// about half of it, and not nearly all.
+// photo is a generated picture whose grain is as smooth as that of a camera. Each pixel
+// is blended with its neighbours, so that the last scans of a JPEG hold about half of it,
+// and not nearly all.
 func photo(width, height int, seed uint64) *image.NRGBA {
 	from := pictures.Photo(width, height, seed)
 	to := image.NewNRGBA(from.Rect)

@@ -31,7 +31,7 @@ type item struct {
 	differs string
 	// reason why there is no experiment; empty where there is one.
 	reason string
-	// name is for -only, and takes about so many seconds at a scale of 1.
+	// name is for -only. The experiment takes about so many seconds at a scale of 1.
 	name    string
 	seconds float64
 	run     experiment
@@ -39,8 +39,8 @@ type item struct {
 
 type experiment func(ctx context.Context, e *env) (*result, error)
 
-// slowDisk is an experiment that slows the disk down: it is not begun where that is
-// not possible.
+// slowDisk is an experiment that slows the disk down. It fails at once where that is not
+// possible.
 func slowDisk(run experiment) experiment {
 	return func(ctx context.Context, e *env) (*result, error) {
 		if e.group == nil {
@@ -111,7 +111,7 @@ type result struct {
 	// Values are figures that other experiments build on.
 	Values map[string]float64 `json:"values,omitempty"`
 	Error  string             `json:"error,omitempty"`
-	// Again is why a later run failed that was to replace this result.
+	// Again is why a later run, which was to replace this result, failed.
 	Again string `json:"again,omitempty"`
 }
 

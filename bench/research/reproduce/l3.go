@@ -77,7 +77,7 @@ func (e *env) resolutions() []pngWork {
 	return []pngWork{{"HD", 1280, 720, e.n(8, 2)}, {"FHD", 1920, 1080, e.n(4, 1)}, {"UHD", 3840, 2160, e.n(2, 1)}}
 }
 
-// lossless is what decodes to the same pixels.
+// lossless is a way to encode so that decoding gives the same pixels.
 type lossless struct {
 	name string
 	l3   *l3.Options // otherwise Pillow encodes
@@ -97,7 +97,7 @@ func losslessWays(patch int) []lossless {
 	}
 }
 
-// write encodes a PNG file as a way has it.
+// write encodes a PNG file in this way.
 func (w *lossless) write(ctx context.Context, p *pillow, src, dst string) (int64, error) {
 	if w.l3 == nil {
 		return p.encode(src, dst, w.format, w.options)

@@ -133,7 +133,7 @@ func liquidRatios(ctx context.Context, e *env) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The one where neither end is best says most; the paper's is such a one.
+	// A cell where neither end is the best says most. The one of the paper is like that.
 	var c *mixedCell
 	for i := range m.Cells {
 		if k := &m.Cells[i]; k.Format == "png" && (c == nil || inside(k.best()) && !inside(c.best())) {
@@ -226,8 +226,8 @@ func liquidPreparation(ctx context.Context, e *env) (*result, error) {
 	return r, nil
 }
 
-// liquidSpeed is the disk of Figures 2 and 7: there, neither PNG nor raw pixels are
-// best alone.
+// liquidSpeed is the disk of Figures 2 and 7. With it, neither PNG alone nor materialized
+// pixels alone are best.
 const liquidSpeed = 100e6
 
 // liquidStores makes stores of the same pictures as PNG and as JPEG, all of which

@@ -121,7 +121,7 @@ func (s *settings) reproduce(ctx context.Context) error {
 	if !s.again {
 		err = s.measure(ctx, chosen, k)
 	}
-	// What there is, also when somebody stopped it.
+	// Also when it was stopped, the report has what was measured.
 	return errors.Join(err, render(s.doc, k))
 }
 
@@ -147,7 +147,7 @@ func readKept(dir string) (*kept, error) {
 	return k, nil
 }
 
-// write replaces the file at once: it may be stopped at any time.
+// write replaces the file atomically, since the run may be stopped at any time.
 func (k *kept) write(dir string) error {
 	b, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {

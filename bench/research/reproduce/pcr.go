@@ -20,7 +20,7 @@ import (
 	"github.com/pipefs/pipefs/transcode/turbo"
 )
 
-// The fidelities that the paper tells figures of.
+// The fidelities for which the paper has figures.
 var paperScans = []int{1, 2, 5, 10}
 
 func pcrItems() []*item {
@@ -416,7 +416,7 @@ func (e *env) loading(ctx context.Context, store, view string, decoding bool, ba
 			if err != nil {
 				return nil, err
 			}
-			// The files of a pass are not as large as all are in the mean.
+			// The files of this pass may be smaller or larger than the mean of all.
 			predicted = min(w*1e6*float64(got.Files)/float64(got.Bytes), free.Rate())
 			disk, read = disk+given, read+float64(got.Files)
 			c.rates[i], c.ratios[i] = append(c.rates[i], got.Rate()), append(c.ratios[i], got.Rate()/predicted)

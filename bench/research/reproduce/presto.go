@@ -324,7 +324,7 @@ func prestoRawReads(ctx context.Context, e *env) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each thread reads as much of its own: less of it here.
+	// Each thread reads files of its own. From a slow disk they are fewer.
 	var slow []*rawRead
 	if err := e.slowly(func() (err error) { slow, err = read("slow", e.n(32e6, 4e6), e.n(30, 8), 1); return err }); err != nil {
 		return nil, err

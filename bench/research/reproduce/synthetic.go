@@ -269,10 +269,10 @@ func (s *shuffled) added() float64 {
 	return stats.Median(added)
 }
 
-// pass passes samples on, through a buffer of so many; 0 is none. The buffer is filled
-// first; then each new sample takes the place of one that is drawn at random and
-// passed on. The memory of a sample that is done is that of the next: what a garbage
-// collector does would be counted otherwise, which works the less the more is kept.
+// pass hands samples on through a buffer of so many; 0 is none. The buffer is filled
+// first. Then each new sample takes the place of one that is drawn at random and handed
+// on. Memory is reused for the next sample; otherwise the time of the garbage collector
+// would be counted, which is shorter the more is kept.
 func pass(ctx context.Context, size int64, samples, buffer int, random *rand.Rand) error {
 	model, batch := make([]byte, size), make([]byte, size)
 	var free []byte
@@ -297,7 +297,7 @@ func pass(ctx context.Context, size int64, samples, buffer int, random *rand.Ran
 		copy(batch, b)
 		free = b
 	}
-	// What is left comes out in random order, too.
+	// The rest comes out in random order, too.
 	for len(waiting) > 0 {
 		i, last := random.IntN(len(waiting)), len(waiting)-1
 		copy(batch, waiting[i])

@@ -16,8 +16,8 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// masked is TFRecord's checksum of b: CRC32C, rotated and shifted, so that it may
-// itself be checked by a CRC.
+// masked is the checksum of b as TFRecord has it: CRC32C, rotated, plus a constant, so
+// that a checksum of data with checksums is not degenerate.
 func masked(b []byte) uint32 {
 	c := crc32.Checksum(b, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8
