@@ -1,21 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/source"
-	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -132,96 +127,4 @@ func tellOriginals(env *environ, c *packConfig) error {
 			plural(n, "JPEG file", "JPEG files"), rebuildCost))
 	}
 	return err
-}
-
-// packing is a packing under way, as the user sees it.
-type packing struct {
-	env     *environ
-	bar     *progress
-	started time.Time
-
-	mu    sync.Mutex
-	read  int64 // bytes of the dataset
-	warns int
-}
-
-// warnings that are shown as they come; the rest is counted.
-const mostWarnings = 10
-
-func (w *packing) warn(path string, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.warns++; w.warns <= mostWarnings {
-		fmt.Fprintf(w.env.stderr, "pipefs: left out: %s: %v\n", path, err)
-	}
-}
-
-func (w *packing) didRead(n int) {
-	w.mu.Lock()
-	w.read += int64(n)
-	w.mu.Unlock()
-}
-
-func (w *packing) progress(p store.Progress) {
-	w.bar.reach(int(p.Files + p.Skipped + p.Failed))
-}
-
-// packError tells how to go on.
-func packError(c *packConfig, r store.Report, err error) error {
-	switch {
-	case errors.Is(err, context.Canceled):
-		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was packed is kept, and the same command goes on from there", plural(r.Files+r.Skipped, "file", "files"))
-	case errors.Is(err, store.ErrLocked):
-		return exit.Errorf(exit.System, "another pipefs pack writes to %s; wait for it to end", c.store)
-	case errors.Is(err, store.ErrNotStore):
-		return exit.Errorf(exit.Usage, "%w; take an empty or a new directory", err)
-	}
-	return fmt.Errorf("packing %s: %w", c.store, err)
-}
-
-func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
-	fmt.Fprintf(out, "packed %s, skipped %s unchanged, removed %s\n",
-		plural(r.Files, "file", "files"), formatCount(r.Skipped), formatCount(r.Removed))
-	fmt.Fprintf(out, "%s read, %s written in %s\n", formatSize(w.read), formatSize(r.Bytes), time.Since(w.started).Round(100*time.Millisecond))
-	if r.Salvaged > 0 {
-		fmt.Fprintf(out, "%s taken over from an interrupted packing\n", plural(r.Salvaged, "record was", "records were"))
-	}
-	if r.Failed > 0 {
-		fmt.Fprintf(out, "%s left out, because of errors of reading\n", plural(r.Failed, "file was", "files were"))
-	}
-	if r.Faults > 0 {
-		fmt.Fprintf(out, "%s no codec can read; kept as they are:\n", plural(r.Faults, "sample that", "samples that"))
-		faults, more := storeFaults(w.env, c.store, mostWarnings)
-		for _, f := range faults {
-			fmt.Fprintf(out, "  %s: %s\n", f.Path, f.Reason)
-		}
-		if more {
-			fmt.Fprintf(out, "  and more: pipefs info %s lists them\n", c.store)
-		}
-	}
-}
-
-// storeFaults finds the first faults in a store, by path.
-func storeFaults(env *environ, dir string, most int) (found []fault, more bool) {
-	s, err := opening{path: dir}.open(env)
-	if err != nil {
-		return nil, true
-	}
-	defer s.close()
-	l, err := s.list(func(error) {}, func() error { return nil })
-	if err != nil {
-		return nil, true
-	}
-	for _, name := range l.samples {
-		seen, lookErr := s.look(name)
-		reason := cmp.Or(seen.fault, seen.unread)
-		if lookErr != nil || reason == "" {
-			continue
-		}
-		if len(found) == most {
-			return found, true
-		}
-		found = append(found, fault{name, reason})
-	}
-	return found, false
 }

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+	"github.com/pipefs/pipefs/transcode/jpeg"
+)
+
+// packStore puts a dataset into a store.
+func packStore(ctx context.Context, c *packConfig, d *source.Directory, w *packing) (store.Report, error) {
+	r := packRegistry(c, w)
+	what := pack.Dataset{
+		Registry:  r,
+		Dir:       d,
+		Originals: pack.Originals(c.originals),
+		Log:       quiet(w.env),
+	}
+	for _, k := range r.Kinds() {
+		if k.Name == c.represent {
+			what.Represent = k
+		}
+	}
+	return store.Pack(ctx, c.store, counted{what, w}, what, store.PackOptions{
+		RecordImages: c.recordImages,
+		Order:        store.Order(c.order),
+		Seed:         uint64(max(c.seed, 0)),
+		Workers:      c.workers,
+		DatasetPath:  c.dataset,
+		Progress:     w.progress,
+		Warn:         w.warn,
+		Logger:       quiet(w.env),
+	})
+}
+
+// packRegistry makes files as asked, or as the store has them.
+func packRegistry(c *packConfig, w *packing) *transcode.Registry {
+	var o codecs.Options
+	// Where it cannot be opened it is a new one, or the packing will say what is
+	// wrong.
+	if s, err := store.Open(c.store, store.Options{Logger: quiet(w.env)}); err == nil {
+		o = codecs.OptionsOf(s.Stats().Bytes)
+		s.Close()
+	}
+	if c.scans != nil {
+		o.Cuts = jpeg.CutsAt(c.scans...)
+	}
+	if c.l3.given() {
+		o.L3 = c.l3.Options
+	}
+	return codecs.New(c.limits, o)
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	pack.Dataset
+	packing *packing
+}
+
+func (c counted) Read(ctx context.Context, path string) ([]byte, store.Identity, error) {
+	data, identity, err := c.Dataset.Read(ctx, path)
+	c.packing.didRead(len(data))
+	return data, identity, err
+}
+
+func (c counted) Copy(ctx context.Context, path string, w io.Writer) (store.Identity, error) {
+	return c.Dataset.Copy(ctx, path, counter{w, c.packing})
+}
+
+// counter counts what is written to it as read.
+type counter struct {
+	io.Writer
+	packing *packing
+}
+
+func (c counter) Write(b []byte) (int, error) {
+	c.packing.didRead(len(b))
+	return c.Writer.Write(b)
+}
+
+// packing is a packing under way, as the user sees it.
+type packing struct {
+	env     *environ
+	bar     *progress
+	started time.Time
+
+	mu    sync.Mutex
+	read  int64 // bytes of the dataset
+	warns int
+}
+
+// warnings that are shown as they come; the rest is counted.
+const mostWarnings = 10
+
+func (w *packing) warn(path string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.warns++; w.warns <= mostWarnings {
+		fmt.Fprintf(w.env.stderr, "pipefs: left out: %s: %v\n", path, err)
+	}
+}
+
+func (w *packing) didRead(n int) {
+	w.mu.Lock()
+	w.read += int64(n)
+	w.mu.Unlock()
+}
+
+func (w *packing) progress(p store.Progress) {
+	w.bar.reach(int(p.Files + p.Skipped + p.Failed))
+}
+
+// packError tells how to go on.
+func packError(c *packConfig, r store.Report, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was packed is kept, and the same command goes on from there", plural(r.Files+r.Skipped, "file", "files"))
+	case errors.Is(err, store.ErrLocked):
+		return exit.Errorf(exit.System, "another pipefs pack writes to %s; wait for it to end", c.store)
+	case errors.Is(err, store.ErrNotStore):
+		return exit.Errorf(exit.Usage, "%w; take an empty or a new directory", err)
+	}
+	return fmt.Errorf("packing %s: %w", c.store, err)
+}
+
+func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
+	fmt.Fprintf(out, "packed %s, skipped %s unchanged, removed %s\n",
+		plural(r.Files, "file", "files"), formatCount(r.Skipped), formatCount(r.Removed))
+	fmt.Fprintf(out, "%s read, %s written in %s\n", formatSize(w.read), formatSize(r.Bytes), time.Since(w.started).Round(100*time.Millisecond))
+	if r.Salvaged > 0 {
+		fmt.Fprintf(out, "%s taken over from an interrupted packing\n", plural(r.Salvaged, "record was", "records were"))
+	}
+	if r.Failed > 0 {
+		fmt.Fprintf(out, "%s left out, because of errors of reading\n", plural(r.Failed, "file was", "files were"))
+	}
+	if r.Faults > 0 {
+		fmt.Fprintf(out, "%s no codec can read; kept as they are:\n", plural(r.Faults, "sample that", "samples that"))
+		faults, more := storeFaults(w.env, c.store, mostWarnings)
+		for _, f := range faults {
+			fmt.Fprintf(out, "  %s: %s\n", f.Path, f.Reason)
+		}
+		if more {
+			fmt.Fprintf(out, "  and more: pipefs info %s lists them\n", c.store)
+		}
+	}
+}
+
+// storeFaults finds the first faults in a store, by path.
+func storeFaults(env *environ, dir string, most int) (found []fault, more bool) {
+	s, err := opening{path: dir}.open(env)
+	if err != nil {
+		return nil, true
+	}
+	defer s.close()
+	l, err := s.list(func(error) {}, func() error { return nil })
+	if err != nil {
+		return nil, true
+	}
+	for _, name := range l.samples {
+		seen, lookErr := s.look(name)
+		reason := cmp.Or(seen.fault, seen.unread)
+		if lookErr != nil || reason == "" {
+			continue
+		}
+		if len(found) == most {
+			return found, true
+		}
+		found = append(found, fault{name, reason})
+	}
+	return found, false
+}
