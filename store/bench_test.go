@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -164,20 +163,6 @@ func manySamples(b *testing.B) (string, benchSource) {
 	return dir, src
 }
 
-func BenchmarkIndexBuild100k(b *testing.B) {
-	dir, src := manySamples(b)
-	format, err := readFormat(vfs.OS, dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := buildIndex(context.Background(), vfs.OS, dir, filepath.Join(b.TempDir(), "index"), format); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(src.n)*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
-}
-
 // BenchmarkPackMany packs 1.28 million files of 100 bytes, as many as ImageNet has, and
 // tells the most memory that was resident.
 func BenchmarkPackMany(b *testing.B) {
@@ -305,18 +290,4 @@ func BenchmarkOverlay(b *testing.B) {
 		i++
 	}
 	b.ReportMetric(perEntry, "heap-B/entry")
-}
-
-func BenchmarkState100k(b *testing.B) {
-	src := benchSource{100_000, nil}
-	var st *state
-	before := heapInUse()
-	for b.Loop() {
-		st = newState()
-		for i := range src.n {
-			st.add(&Sample{Path: src.path(i), Kind: File, Source: src.id(i)}, true)
-		}
-	}
-	b.ReportMetric(float64(heapInUse()-before)/float64(src.n), "heap-B/entry")
-	runtime.KeepAlive(st)
 }

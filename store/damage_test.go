@@ -116,38 +116,6 @@ func TestFlipsWithoutIndex(t *testing.T) {
 	}
 }
 
-// A broken index is noticed, and made again.
-func TestIndexFlips(t *testing.T) {
-	t.Parallel()
-	dir, src := small(t)
-	r := random(t)
-	for round := range 60 {
-		var names []string
-		for _, pattern := range []string{"CURRENT", "index.*/SEAL", "index.*/TABLE"} {
-			found, err := filepath.Glob(filepath.Join(dir, pattern))
-			if err != nil {
-				t.Fatal(err)
-			}
-			names = append(names, found...)
-		}
-		name := names[r.IntN(len(names))]
-		whole, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(whole) == 0 {
-			continue
-		}
-		if round%4 == 0 {
-			write(t, name, whole[:r.IntN(len(whole))])
-		} else {
-			whole[r.IntN(len(whole))] ^= 1 << r.IntN(8)
-			write(t, name, whole)
-		}
-		checkStoreAgain(t, dir, src)
-	}
-}
-
 // A pack that is shorter than it was is an error that names it, whatever its
 // length; likewise one that is missing, and two that were swapped.
 func TestTruncatedMissingSwapped(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"syscall"
 
 	"github.com/pipefs/pipefs/store/vfs"
@@ -66,13 +65,11 @@ type FractionOptions struct {
 // FractionPlan is what is to be done.
 type FractionPlan struct {
 	Make []Wanted // what is missing, in the order in which it will be made
-	Keep int64    // results that are there and stay
-	Drop int64    // records that go: no longer wanted, of older versions, damaged
-	Copy int64    // of Keep: their packs are written anew
+	Copy int64    // results that stay, and whose packs are written anew
 	// KeepBytes is what the results that stay take on disk, about.
 	KeepBytes int64
-	// SpareBytes is what copying takes on disk for a while, beside that.
-	SpareBytes int64
+	// CopyBytes is what copying them takes on disk for a while, beside that.
+	CopyBytes int64
 }
 
 // FractionProgress is how far a materializing has come.
@@ -226,7 +223,12 @@ func (m *materializing) run(ctx context.Context) error {
 	if err := m.o.Begin(m.plan()); err != nil {
 		return err
 	}
-	if err := m.drop(); err != nil {
+	err = m.compact(ctx, func(p *packUse) bool { return !p.whole() }, func(p *packUse, copied, _ int64) {
+		m.report.Dropped += p.records - copied
+		m.report.Copied += copied
+		m.tell()
+	})
+	if err != nil {
 		return err
 	}
 	is := fractionFile{Magic: fractionMagic, Version: fractionVersion, Spec: m.spec, Share: m.o.Share}
@@ -234,9 +236,6 @@ func (m *materializing) run(ctx context.Context) error {
 		if err := m.describe(is, fresh); err != nil {
 			return err
 		}
-	}
-	if err := m.rewrite(ctx); err != nil {
-		return err
 	}
 	m.report.Kept = m.count()
 	if err := inOrder(ctx, m.o.Workers, m.o.MemoryBytes, m.makeMissing); err != nil {
@@ -299,84 +298,15 @@ func (m *materializing) plan() FractionPlan {
 		plan.Make = append(plan.Make, *w)
 	}
 	for _, p := range m.use() {
-		plan.Keep += p.live.records
-		plan.Drop += p.records - p.live.records
 		plan.KeepBytes += p.live.bytes
 		if !p.whole() {
 			plan.Copy += p.live.records
-			plan.SpareBytes += p.live.bytes
+			plan.CopyBytes += p.live.bytes
 		}
 	}
 	// What was copied goes with every pack that is sealed.
-	plan.SpareBytes = min(plan.SpareBytes, 2*m.o.PackBytes)
+	plan.CopyBytes = min(plan.CopyBytes, 2*m.o.PackBytes)
 	return plan
-}
-
-// drop removes the packs of which nothing is wanted, the newest first. It needs no room
-// on the disk where there may be none.
-func (m *materializing) drop() error {
-	for _, p := range slices.Backward(m.use()) {
-		var err error
-		switch {
-		case p.part && p.whole(): // it grows
-		case p.part && p.live.records > 0:
-			err = m.out.seal() // to be rewritten
-		case p.live.records > 0:
-		case p.part:
-			err = m.out.w.discard()
-			m.out.w = nil
-			m.report.Dropped += p.records
-		default:
-			err = m.remove(p.number)
-			m.report.Dropped += p.records
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rewrite copies what is wanted of packs that hold something else, too, and removes each
-// of them once its copies are in sealed packs: readers know no others.
-func (m *materializing) rewrite(ctx context.Context) error {
-	var copied []packUse
-	remove := func() error {
-		for _, p := range copied {
-			if err := m.remove(p.number); err != nil {
-				return err
-			}
-			m.report.Dropped += p.records - p.live.records
-		}
-		copied = nil
-		return nil
-	}
-	for _, p := range m.use() {
-		if p.part || p.whole() {
-			continue
-		}
-		packs := m.out.packs
-		moves, err := m.copyLive(ctx, p.number)
-		if err != nil {
-			return err
-		}
-		m.moved(moves)
-		m.report.Copied += int64(len(moves))
-		m.tell()
-		if m.out.packs > packs {
-			if err := remove(); err != nil {
-				return err
-			}
-		}
-		copied = append(copied, p)
-	}
-	if len(copied) == 0 {
-		return nil
-	}
-	if err := m.out.seal(); err != nil {
-		return err
-	}
-	return remove()
 }
 
 // describe makes the directory, and says what it is.

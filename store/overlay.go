@@ -136,14 +136,10 @@ func (v *Overlay) Put(path string, src Identity, info transcode.Info, key string
 		return v.failed(err)
 	}
 	v.place(k, at, recordSize(rec))
-	w := v.out.w
 	// The record itself is there. That the disk is full the next Put tells.
-	if err := v.out.advance(); err != nil {
-		v.sealed += w.end // of a pack that stays unfinished
-		if !diskFull(err) {
-			v.log.Warn("an overlay's pack stays unfinished", "overlay", v.dir, "error", err)
-			v.dead = err
-		}
+	if err := v.out.advance(); err != nil && !diskFull(err) {
+		v.log.Warn("an overlay's pack stays unfinished", "overlay", v.dir, "error", err)
+		v.dead = err
 	}
 	v.total.Store(v.bytes())
 	if v.bytes() > 2*v.liveBytes() {

@@ -253,7 +253,7 @@ func TestListOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := slices.IsSortedFunc(list, byName)
+		names := slices.IsSortedFunc(list, func(a, b Child) int { return strings.Compare(a.Name, b.Name) })
 		if packed := slices.IsSortedFunc(list, bySeq); !packed || names != (o.Order == "") {
 			t.Errorf("%+v: in packed order %v, by name %v", o, packed, names)
 		}

@@ -24,6 +24,7 @@ type packLog struct {
 	lastSync time.Time
 	written  int64 // bytes, since it was loaded
 	packs    int   // sealed since then
+	failed   int64 // bytes of packs that could not be sealed
 }
 
 // load finds the packs that are there, in ascending order. It calls whole with the
@@ -114,6 +115,7 @@ func (l *packLog) seal() error {
 	}
 	s, err := w.seal()
 	if err != nil {
+		l.failed += w.end
 		return err
 	}
 	l.written += s.Size - w.end

@@ -64,62 +64,28 @@ func (v *Overlay) Reclaim(ctx context.Context, current func(path string, src Ide
 			return err
 		}
 	}
-	for _, p := range v.packsNow() {
-		if p.records == 0 || 2*p.live.bytes >= p.size {
-			continue
-		}
-		if err := v.rewritePack(ctx, p); err != nil {
-			return err
-		}
+	err := v.compact(ctx, func(p *packUse) bool { return p.records > 0 && 2*p.live.bytes < p.size }, func(p *packUse, _, copied int64) {
+		v.reclaimed.Add(p.size - copied)
+	})
+	v.mu.Lock()
+	v.total.Store(v.bytes())
+	if err != nil && ctx.Err() == nil {
+		err = v.failed(err)
 	}
+	v.mu.Unlock()
 	if bytes := v.Reclaimed() - before; bytes > 0 || stale > 0 {
 		if v.o.Room != nil {
 			_ = v.o.Room(v.Bytes()) // so that others hear of it
 		}
 		v.log.Info("space is reclaimed of results that nothing can ask for any more", "overlay", v.dir, "bytes", bytes, "left", v.Bytes(), "outdated", stale)
 	}
-	return nil
+	return err
 }
 
 func (v *Overlay) packsNow() []packUse {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.use()
-}
-
-func (v *Overlay) rewritePack(ctx context.Context, p packUse) error {
-	v.mu.Lock()
-	err := v.dead
-	if err == nil && v.out.w != nil && v.out.w.number == p.number {
-		err = v.out.seal()
-	}
-	v.mu.Unlock()
-	var moves []move
-	if err == nil {
-		moves, err = v.copyLive(ctx, p.number)
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err == nil {
-		err = v.dead
-	}
-	if err == nil && v.out.w != nil {
-		err = v.out.w.prove()
-	}
-	if err == nil {
-		v.moved(moves)
-		if err = v.remove(p.number); err == nil {
-			v.reclaimed.Add(p.size)
-			for _, m := range moves {
-				v.reclaimed.Add(-m.bytes)
-			}
-		}
-	}
-	if err != nil && ctx.Err() == nil {
-		err = v.failed(err)
-	}
-	v.total.Store(v.bytes())
-	return err
 }
 
 // Reclaimed is how many bytes were reclaimed since the overlay was opened.

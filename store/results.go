@@ -229,7 +229,7 @@ type resultWriter struct {
 	mu     sync.Mutex // of what follows
 	out    packLog
 	packs  map[uint32]resultPack // that are sealed
-	sealed int64                 // bytes of packs that do not grow any more
+	sealed int64                 // bytes of these
 	dead   error                 // why nothing can be written any more
 }
 
@@ -299,7 +299,7 @@ func (w *resultWriter) put(rec *record) (location, error) {
 
 // bytes is what all packs take on disk, once the last one is sealed.
 func (w *resultWriter) bytes() int64 {
-	n := w.sealed
+	n := w.sealed + w.out.failed
 	if w.out.w != nil {
 		n += w.out.w.size()
 	}
@@ -418,14 +418,96 @@ func (w *resultWriter) moved(moves []move) {
 	}
 }
 
-// remove removes a sealed pack of which nothing is found.
-func (w *resultWriter) remove(n uint32) error {
-	w.pool.retire(n)
-	err := w.fs.Remove(filepath.Join(w.dir, packName(n)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+// compact removes the packs that are wasteful. What is found of them is copied before, and
+// each is removed once its copies are in sealed packs. removed gets how many results and
+// bytes were copied.
+func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool, removed func(p *packUse, results, bytes int64)) error {
+	type emptied struct {
+		packUse
+		moves []move
+	}
+	var dead, live, copied []emptied
+	w.mu.Lock()
+	for _, p := range w.use() {
+		switch {
+		case !wasteful(&p):
+		case p.live.records == 0:
+			dead = append(dead, emptied{p, nil})
+		default:
+			live = append(live, emptied{p, nil})
+		}
+	}
+	w.mu.Unlock()
+	remove := func(packs []emptied) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, p := range packs {
+			w.moved(p.moves)
+			if err := w.remove(p.number); err != nil {
+				return err
+			}
+			bytes := int64(0)
+			for _, m := range p.moves {
+				bytes += m.bytes
+			}
+			removed(&p.packUse, int64(len(p.moves)), bytes)
+		}
+		return nil
+	}
+	slices.Reverse(dead) // the newest first, as no older result is to take the place of one
+	if err := remove(dead); err != nil {
 		return err
 	}
-	w.sealed -= w.packs[n].size
-	delete(w.packs, n)
-	return w.fs.SyncDir(w.dir)
+	for _, p := range live {
+		sealed, err := w.sealUpTo(p.number)
+		if err == nil {
+			p.moves, err = w.copyLive(ctx, p.number)
+		}
+		if err != nil {
+			return err
+		}
+		if now, _ := w.sealUpTo(0); now > sealed { // with all that was copied before p
+			if err := remove(copied); err != nil {
+				return err
+			}
+			copied = nil
+		}
+		copied = append(copied, p)
+	}
+	if len(copied) == 0 {
+		return nil
+	}
+	if _, err := w.sealUpTo(maxPacks); err != nil {
+		return err
+	}
+	return remove(copied)
+}
+
+// sealUpTo seals the pack that is being written if its number is no larger; 0 seals none.
+// It returns how many packs were sealed so far.
+func (w *resultWriter) sealUpTo(n uint32) (packs int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead == nil && w.out.w != nil && w.out.w.number <= n {
+		err = w.out.seal()
+	}
+	return w.out.packs, errors.Join(w.dead, err)
+}
+
+// remove removes a pack of which nothing is found. It needs no room on the disk, where
+// there may be none.
+func (w *resultWriter) remove(n uint32) (err error) {
+	if w.dead != nil {
+		return w.dead
+	}
+	w.pool.retire(n)
+	if out := w.out.w; out != nil && out.number == n {
+		w.out.w = nil
+		err = out.discard()
+	} else if err = w.fs.Remove(filepath.Join(w.dir, packName(n))); err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = nil
+		w.sealed -= w.packs[n].size
+		delete(w.packs, n)
+	}
+	return errors.Join(err, w.fs.SyncDir(w.dir))
 }

@@ -130,5 +130,4 @@ type Child struct {
 	Seq  int64
 }
 
-func byName(a, b Child) int { return cmp.Compare(a.Name, b.Name) }
-func bySeq(a, b Child) int  { return cmp.Compare(a.Seq, b.Seq) }
+func bySeq(a, b Child) int { return cmp.Compare(a.Seq, b.Seq) }

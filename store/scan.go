@@ -34,15 +34,7 @@ func scan(f io.ReaderAt, number uint32, limit int64, data bool) iter.Seq2[scanne
 			yield(scanned{}, corruptAt(number, 0, "", err))
 			return
 		}
-		scanFrom(f, number, headerSize, limit, data)(yield)
-	}
-}
-
-// scanFrom is scan from the record at off on.
-func scanFrom(f io.ReaderAt, number uint32, off, limit int64, data bool) iter.Seq2[scanned, error] {
-	return func(yield func(scanned, error) bool) {
-		var buf []byte
-		for off < limit {
+		for off := int64(headerSize); off < limit; {
 			rec, err := readRecord(f, number, off, limit, &buf)
 			if err == nil && data {
 				err = verifyRecord(f, rec)

@@ -18,7 +18,6 @@ type packWriter struct {
 	f      vfs.File
 	end    int64 // where the next record goes
 	synced int64 // what is durable
-	proven int64 // what was durable and right when it was read back
 	footer []byte
 	count  int64 // of records
 	buf    []byte
@@ -179,21 +178,6 @@ func (w *packWriter) sync() error {
 		return w.err
 	}
 	w.synced = w.end
-	return nil
-}
-
-// prove makes all records durable, and reads back those that it did not before.
-func (w *packWriter) prove() error {
-	if err := w.sync(); err != nil {
-		return err
-	}
-	for _, err := range scanFrom(w.f, w.number, max(w.proven, headerSize), w.end, true) {
-		if err != nil {
-			w.err = fmt.Errorf("read back: %w", err)
-			return w.err
-		}
-	}
-	w.proven = w.end
 	return nil
 }
 

@@ -139,11 +139,11 @@ func (m *materializer) fits(p store.FractionPlan, more, free, margin int64) erro
 		return exit.Errorf(exit.System, "%s takes %s%s, over the %s of --max-bytes; %s", what, about, formatSize(total), formatSize(c.maxBytes),
 			suggestion(c.fraction/doubt, float64(c.maxBytes)/float64(total)))
 	}
-	need, has := int64(doubt*float64(more))+p.SpareBytes, free-margin
+	need, has := int64(doubt*float64(more))+p.CopyBytes, free-margin
 	if need <= has {
 		return nil
 	}
-	part := (float64(p.KeepBytes) + float64(max(has-p.SpareBytes, 0))/doubt) / float64(total)
+	part := (float64(p.KeepBytes) + float64(max(has-p.CopyBytes, 0))/doubt) / float64(total)
 	return exit.Errorf(exit.System, "%s takes %s%s more on the disk of %s, where %s are free and %s shall stay so; %s", what, about,
 		formatSize(need), c.store, formatSize(free), formatSize(margin), suggestion(c.fraction/doubt, part))
 }
