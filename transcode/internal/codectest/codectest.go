@@ -30,3 +30,11 @@ func RoundTrip(t *testing.T, d transcode.Decoder, src []byte, lim transcode.Limi
 		t.Fatalf("read back: %v", err)
 	}
 }
+
+// GuardedUntilEnd is Guarded for as long as the test runs.
+func GuardedUntilEnd(t testing.TB, n int, atEnd bool) []byte {
+	t.Helper()
+	b, free := Guarded(t, n, atEnd)
+	t.Cleanup(free)
+	return b
+}

@@ -18,8 +18,8 @@ func BenchmarkRows(b *testing.B) {
 	dst := make([]byte, 4*n)
 	for _, k := range rowKernels {
 		for _, form := range forms {
-			b.Run(k.name+"/"+form.name, func(b *testing.B) {
-				form.use()
+			b.Run(k.name+"/"+form.Name, func(b *testing.B) {
+				form.Use()
 				b.SetBytes(int64(k.size * n))
 				b.ReportAllocs()
 				for b.Loop() {
@@ -53,8 +53,8 @@ func BenchmarkBlocks(b *testing.B) {
 		{"Block2", 4, func(i int) { Block2(dst[8*i:], stride, &c.blocks[i], bitmaps[i], &c.quant) }},
 	} {
 		for _, form := range forms {
-			b.Run(k.name+"/"+form.name, func(b *testing.B) {
-				form.use()
+			b.Run(k.name+"/"+form.Name, func(b *testing.B) {
+				form.Use()
 				b.SetBytes(int64(k.size))
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {

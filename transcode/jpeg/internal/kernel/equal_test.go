@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 )
 
 // rowKernels are those that work on rows: run takes so many rows of one length,
@@ -71,7 +72,7 @@ func TestRows(t *testing.T) {
 				}
 				memory := make([][]byte, k.rows+1)
 				for i := range memory {
-					memory[i] = guarded(t, longest*k.size, atEnd)
+					memory[i] = codectest.GuardedUntilEnd(t, longest*k.size, atEnd)
 				}
 				in := make([][]byte, k.rows)
 				for _, n := range lengths {
@@ -84,12 +85,12 @@ func TestRows(t *testing.T) {
 						var want []byte
 						for _, form := range forms {
 							clear(dst)
-							form.use()
+							form.Use()
 							k.run(dst, in)
 							if want == nil {
 								want = bytes.Clone(dst)
 							} else if !bytes.Equal(dst, want) {
-								t.Fatalf("%d samples: %s differs from %s:\n%d\n%d\nof %d", n, form.name, forms[0].name, dst, want, in)
+								t.Fatalf("%d samples: %s differs from %s:\n%d\n%d\nof %d", n, form.Name, forms[0].Name, dst, want, in)
 							}
 						}
 						checkMargins(t, n, k.size, func(dst []byte) { k.run(dst, in) })
@@ -153,7 +154,7 @@ func compareBlock(t *testing.T, size int, run func([]byte, int, *[64]int16, *[64
 	var want, got [2 * (margin + 7*300 + 8)]byte
 	var wantIn, in [64]int16
 	for i, form := range forms {
-		form.use()
+		form.Use()
 		dst := got[:need+2*margin]
 		for j := range dst {
 			dst[j] = 0xa5
@@ -162,13 +163,13 @@ func compareBlock(t *testing.T, size int, run func([]byte, int, *[64]int16, *[64
 		run(dst[margin:margin+need:margin+need], stride, &in, q)
 		for j := range dst {
 			if at := j - margin; (at < 0 || at >= need || at%stride >= size) && dst[j] != 0xa5 {
-				t.Fatalf("%s: byte %d, beyond the samples, was written", form.name, at)
+				t.Fatalf("%s: byte %d, beyond the samples, was written", form.Name, at)
 			}
 		}
 		if i == 0 {
 			want, wantIn = got, in
 		} else if got != want || in != wantIn {
-			t.Fatalf("%s: %d, %d\n%s: %d, %d\nblock %d, table %d", form.name, dst, in, forms[0].name, want[:len(dst)], wantIn, *b, *q)
+			t.Fatalf("%s: %d, %d\n%s: %d, %d\nblock %d, table %d", form.Name, dst, in, forms[0].Name, want[:len(dst)], wantIn, *b, *q)
 		}
 	}
 }
@@ -186,14 +187,14 @@ func TestColours(t *testing.T) {
 			y[i] = byte(l)
 		}
 		for i, form := range forms {
-			form.use()
+			form.Use()
 			if i == 0 {
 				YCCToRGB(want, y[:], cb[:], cr[:])
 				continue
 			}
 			YCCToRGB(got, y[:], cb[:], cr[:])
 			if !bytes.Equal(got, want) {
-				t.Fatalf("Y %d: %s differs from %s", l, form.name, forms[0].name)
+				t.Fatalf("Y %d: %s differs from %s", l, form.Name, forms[0].Name)
 			}
 		}
 	}
@@ -201,7 +202,7 @@ func TestColours(t *testing.T) {
 
 // TestShort checks that rows that are too short are noticed.
 func TestShort(t *testing.T) {
-	eachForm(t, func(t *testing.T) {
+	forms.Each(t, func(t *testing.T) {
 		for _, k := range rowKernels {
 			in := make([][]byte, k.rows)
 			for i := range in {
@@ -244,7 +245,7 @@ func panics(f func()) (yes bool) {
 
 // TestNoAllocations checks that kernels keep to the stack.
 func TestNoAllocations(t *testing.T) {
-	eachForm(t, func(t *testing.T) {
+	forms.Each(t, func(t *testing.T) {
 		dst := make([]byte, 4*100)
 		in := [][]byte{make([]byte, 100), make([]byte, 100), make([]byte, 100), make([]byte, 100)}
 		for _, k := range rowKernels {

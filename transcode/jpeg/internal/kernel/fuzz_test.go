@@ -41,13 +41,13 @@ func FuzzKernels(f *testing.F) {
 			}
 			var want []byte
 			for i, form := range forms {
-				form.use()
+				form.Use()
 				dst := make([]byte, n*k.size)
 				k.run(dst, in)
 				if i == 0 {
 					want = dst
 				} else if !bytes.Equal(dst, want) {
-					t.Fatalf("%s: %s differs for %d samples", k.name, form.name, n)
+					t.Fatalf("%s: %s differs for %d samples", k.name, form.Name, n)
 				}
 			}
 		}

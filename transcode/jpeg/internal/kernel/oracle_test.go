@@ -146,7 +146,7 @@ func fill(c *part, q uint16) {
 // TestTransforms compares the samples of grey pictures of all scales with
 // libjpeg-turbo's.
 func TestTransforms(t *testing.T) {
-	eachForm(t, func(t *testing.T) {
+	forms.Each(t, func(t *testing.T) {
 		for i, f := range fillings {
 			for _, size := range []int{8, 4, 2, 1} {
 				t.Run(fmt.Sprintf("%s/%d", f.name, size), func(t *testing.T) {
@@ -181,7 +181,7 @@ func compare(t *testing.T, p *picture, d *plane, want []byte) {
 
 // TestPixels compares whole pictures with libjpeg-turbo's: upsampling and colours.
 func TestPixels(t *testing.T) {
-	eachForm(t, func(t *testing.T) {
+	forms.Each(t, func(t *testing.T) {
 		for _, c := range []struct {
 			name    string
 			adobe   int

@@ -52,8 +52,8 @@ func BenchmarkDecode(b *testing.B) {
 			{"planar", func(p *picture) layout.Target { return layout.Planar(pix, p.width, p.height, 1) }},
 		} {
 			for _, form := range forms {
-				b.Run(fmt.Sprintf("patch=%d/%s/%s", patch, layout.name, form.name), func(b *testing.B) {
-					form.use()
+				b.Run(fmt.Sprintf("patch=%d/%s/%s", patch, layout.name, form.Name), func(b *testing.B) {
+					form.Use()
 					b.SetBytes(int64(size))
 					b.ReportAllocs()
 					used := cpuTime()
@@ -77,8 +77,8 @@ func BenchmarkEncode(b *testing.B) {
 		size += len(p.pix)
 	}
 	for _, form := range forms {
-		b.Run(form.name, func(b *testing.B) {
-			form.use()
+		b.Run(form.Name, func(b *testing.B) {
+			form.Use()
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			used := cpuTime()

@@ -29,7 +29,7 @@ func checkForms(t testing.TB, src []byte) error {
 	var want *picture
 	var wantErr error
 	for i, form := range forms {
-		form.use()
+		form.Use()
 		p, err := decode(src)
 		if err != nil {
 			wantKind(t, err)
@@ -38,9 +38,9 @@ func checkForms(t testing.TB, src []byte) error {
 		case i == 0:
 			want, wantErr = p, err
 		case (err == nil) != (wantErr == nil), err != nil && err.Error() != wantErr.Error():
-			t.Fatalf("%s: %v\n%s: %v\nof % x", form.name, err, forms[0].name, wantErr, src)
+			t.Fatalf("%s: %v\n%s: %v\nof % x", form.Name, err, forms[0].Name, wantErr, src)
 		case err == nil && !bytes.Equal(p.pix, want.pix):
-			t.Fatalf("%s and %s decode to different samples: % x", form.name, forms[0].name, src)
+			t.Fatalf("%s and %s decode to different samples: % x", form.Name, forms[0].Name, src)
 		}
 	}
 	return wantErr
@@ -129,7 +129,7 @@ func TestHostile(t *testing.T) {
 		{"long row", file32("LLL+", 8, 1, 8, 1, 3, 0, 8, 0, 0), transcode.ErrBad, "rows take 10 bytes, the table says 3"},
 		{"wide deltas", file32("LLL+", 2, 1, 8, 1, 4, 0, 9, 0, 0, 0), transcode.ErrBad, "row 0 has deltas of 9 bits"},
 	} {
-		eachForm(t, func(t *testing.T) {
+		forms.Each(t, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			err := Decode(layout.Interleaved(make([]byte, 1<<20), 64, 3, 1), c.src)

@@ -1,15 +1,12 @@
 package v1
 
-import "testing"
+import (
+	"testing"
 
-// forms are those that there are on this processor.
-var forms = func() []form {
-	f := []form{{"portable", func() { accelerated = false }}}
-	if accelerated {
-		f = append(f, form{"avx2", func() { accelerated = true }})
-	}
-	return f
-}()
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
+)
+
+var forms = codectest.FormsOf(&accelerated)
 
 // TestPredictions compares the prediction of 32 samples at a time with what is specified, for
 // everything there is.

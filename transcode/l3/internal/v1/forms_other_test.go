@@ -2,4 +2,6 @@
 
 package v1
 
-var forms = []form{{"portable", func() {}}}
+import "github.com/pipefs/pipefs/transcode/internal/codectest"
+
+var forms = codectest.FormsOf(nil)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
@@ -69,12 +70,13 @@ func TestLayouts(t *testing.T) {
 				for _, l := range layouts {
 					target := l.target(w, h, channels)
 					for _, atEnd := range []bool{false, true} {
-						target.Pix = guarded(t, extent(&target, w, h, channels), atEnd)
+						pix, free := codectest.Guarded(t, extent(&target, w, h, channels), atEnd)
+						target.Pix = pix
 						for _, form := range forms {
-							form.use()
-							checkLayout(t, l.name+" "+form.name, target, p, src, patch)
+							form.Use()
+							checkLayout(t, l.name+" "+form.Name, target, p, src, patch)
 						}
-						release(target.Pix)
+						free()
 					}
 				}
 			}
@@ -119,13 +121,13 @@ func TestSourceMemory(t *testing.T) {
 		p := newPicture(rng, 1+rng.IntN(150), 1+rng.IntN(20), 1+2*rng.IntN(2), rng.IntN(len(contents)))
 		b := encode(t, p, 1+rng.IntN(maxPatch))
 		for _, atEnd := range []bool{false, true} {
-			src := guarded(t, len(b), atEnd)
+			src, free := codectest.Guarded(t, len(b), atEnd)
 			copy(src, b)
 			for _, form := range forms {
-				form.use()
+				form.Use()
 				wantDecoded(t, src, p)
 			}
-			release(src)
+			free()
 		}
 	}
 }

@@ -11,16 +11,16 @@ func checkRoundTrip(t testing.TB, p *picture, patch int) {
 	t.Helper()
 	var want []byte
 	for i, form := range forms {
-		form.use()
+		form.Use()
 		b := encode(t, p, patch)
 		if i == 0 {
 			want = b
 		} else if !bytes.Equal(b, want) {
-			t.Fatalf("%v in patches of %d: %s writes other bytes than %s", p, patch, form.name, forms[0].name)
+			t.Fatalf("%v in patches of %d: %s writes other bytes than %s", p, patch, form.Name, forms[0].Name)
 		}
 	}
 	for _, form := range forms {
-		form.use()
+		form.Use()
 		wantDecoded(t, want, p)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func TestVectors(t *testing.T) {
 	name := regexp.MustCompile(`^(.*)\.n(\d+)(\.ref)?\.l3$`)
 	paths := testenv.Shared(t, "l3/*.l3")
-	eachForm(t, func(t *testing.T) {
+	forms.Each(t, func(t *testing.T) {
 		same := 0
 		for _, path := range paths {
 			m := name.FindStringSubmatch(filepath.Base(path))
@@ -41,7 +41,7 @@ func TestVectors(t *testing.T) {
 // TestVectorPictures takes the pictures that have no file through the extension.
 func TestVectorPictures(t *testing.T) {
 	paths := testenv.Shared(t, "l3/o*.ppm")
-	eachForm(t, func(t *testing.T) {
+	forms.Each(t, func(t *testing.T) {
 		for _, path := range paths {
 			for _, patch := range []int{1, 7, 8, 64, 128, 255} {
 				p := readPPM(t, path)

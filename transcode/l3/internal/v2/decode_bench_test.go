@@ -34,8 +34,8 @@ func BenchmarkDecode(b *testing.B) {
 		}
 		for _, layout := range layouts {
 			for _, form := range decodeForms {
-				b.Run(fmt.Sprintf("%s/%s/%s", mode, layout.name, form.name), func(b *testing.B) {
-					form.use()
+				b.Run(fmt.Sprintf("%s/%s/%s", mode, layout.name, form.Name), func(b *testing.B) {
+					form.Use()
 					var s Scratch
 					b.SetBytes(int64(size))
 					b.ReportAllocs()

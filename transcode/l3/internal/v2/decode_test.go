@@ -9,15 +9,9 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
-
-// decodeForm is one of the forms that the decoder has; use chooses it. The last one is
-// that in use otherwise.
-type decodeForm struct {
-	name string
-	use  func()
-}
 
 // decodeCase is a patch that was encoded.
 type decodeCase struct {
@@ -43,13 +37,13 @@ func (c *decodeCase) decodeFrom(t testing.TB, src []byte, s *Scratch) ([]byte, e
 	var want []byte
 	var wantErr error
 	for i, form := range decodeForms {
-		form.use()
+		form.Use()
 		pix := make([]byte, c.width*c.height*c.channels*c.depth/8)
 		dst := layout.Interleaved(pix, c.width, c.channels, c.depth/8)
 		err := Decode(dst, src, len(c.patch), c.width, c.height, c.channels, c.depth, s)
 		if err != nil {
 			if !errors.Is(err, transcode.ErrBad) && !errors.Is(err, transcode.ErrTruncated) {
-				t.Fatalf("%v, %s: %v", c, form.name, err)
+				t.Fatalf("%v, %s: %v", c, form.Name, err)
 			}
 			pix = nil
 		}
@@ -58,10 +52,10 @@ func (c *decodeCase) decodeFrom(t testing.TB, src []byte, s *Scratch) ([]byte, e
 			continue
 		}
 		if (err == nil) != (wantErr == nil) {
-			t.Fatalf("%v: %s returns %v, %s %v", c, form.name, err, decodeForms[0].name, wantErr)
+			t.Fatalf("%v: %s returns %v, %s %v", c, form.Name, err, decodeForms[0].Name, wantErr)
 		}
 		if !bytes.Equal(pix, want) {
-			t.Fatalf("%v: %s returns other samples than %s", c, form.name, decodeForms[0].name)
+			t.Fatalf("%v: %s returns other samples than %s", c, form.Name, decodeForms[0].Name)
 		}
 	}
 	return want, wantErr
@@ -186,19 +180,19 @@ func wantPlaced(t *testing.T, c *decodeCase, name string, dst layout.Target, s *
 		}
 	}
 	for _, atEnd := range []bool{false, true} {
-		src := decodeGuarded(t, len(c.patch)+TailLen, atEnd)
+		src := codectest.GuardedUntilEnd(t, len(c.patch)+TailLen, atEnd)
 		copy(src, c.patch)
-		dst.Pix = decodeGuarded(t, end, atEnd)
+		dst.Pix = codectest.GuardedUntilEnd(t, end, atEnd)
 		for _, form := range decodeForms {
-			form.use()
+			form.Use()
 			for i := range dst.Pix {
 				dst.Pix[i] = 0xa5
 			}
 			if err := Decode(dst, src, len(c.patch), c.width, c.height, c.channels, c.depth, s); err != nil {
-				t.Fatalf("%v, %s, %s: %v", c, name, form.name, err)
+				t.Fatalf("%v, %s, %s: %v", c, name, form.Name, err)
 			}
 			if !bytes.Equal(dst.Pix, want) {
-				t.Fatalf("%v, %s, %s: not what is wanted", c, name, form.name)
+				t.Fatalf("%v, %s, %s: not what is wanted", c, name, form.Name)
 			}
 		}
 	}
@@ -295,7 +289,7 @@ func TestDecodeDamaged(t *testing.T) {
 			}
 			c.patch[i] ^= 1 << rng.IntN(8)
 		}
-		src := decodeGuarded(t, len(c.patch)+TailLen, true)
+		src := codectest.GuardedUntilEnd(t, len(c.patch)+TailLen, true)
 		copy(src, c.patch)
 		if _, err := c.decodeFrom(t, src, &s); err == nil {
 			accepted++

@@ -50,7 +50,7 @@ func TestUnpack(t *testing.T) {
 		start.raw = rng.IntN(size / 4)
 		var want Scratch
 		for i, form := range decodeForms {
-			form.use()
+			form.Use()
 			s := start
 			s.z = make([]byte, maxWords*columnsLen)
 			ok := s.unpack(src, codes)
@@ -63,9 +63,9 @@ func TestUnpack(t *testing.T) {
 					good++
 				}
 			case ok != (want.z != nil):
-				t.Fatalf("round %d: %s returns %v, %s does not", round, form.name, ok, decodeForms[0].name)
+				t.Fatalf("round %d: %s returns %v, %s does not", round, form.Name, ok, decodeForms[0].Name)
 			case ok && (s.pos != want.pos || s.raw != want.raw || !bytes.Equal(s.z, want.z)):
-				t.Fatalf("round %d: %s and %s differ", round, form.name, decodeForms[0].name)
+				t.Fatalf("round %d: %s and %s differ", round, form.Name, decodeForms[0].Name)
 			}
 		}
 	}

@@ -78,8 +78,8 @@ func BenchmarkEncode(b *testing.B) {
 	var patch []byte
 	for _, mode := range []Mode{Fast, FastMixed, Dense} {
 		for _, form := range encodeForms {
-			b.Run(fmt.Sprintf("%s/%s", mode, form.name), func(b *testing.B) {
-				form.use()
+			b.Run(fmt.Sprintf("%s/%s", mode, form.Name), func(b *testing.B) {
+				form.Use()
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
 				used := encodeCPU()

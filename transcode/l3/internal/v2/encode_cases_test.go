@@ -14,23 +14,6 @@ var encodeModes = []Mode{Dense, Fast, FastMixed}
 
 func (m Mode) String() string { return [...]string{"dense", "fast", "fastmixed"}[m] }
 
-// encodeForm is one of the forms that the encoder has; use chooses it.
-type encodeForm struct {
-	name string
-	use  func()
-}
-
-// eachEncodeForm runs a test in all forms. The last one, which is in use elsewhere, is
-// that in use afterwards.
-func eachEncodeForm(t *testing.T, f func(t *testing.T)) {
-	for _, form := range encodeForms {
-		t.Run(form.name, func(t *testing.T) {
-			form.use()
-			f(t)
-		})
-	}
-}
-
 // encodeCase is a patch to encode; its samples are interleaved.
 type encodeCase struct {
 	width, height, channels, depth int
@@ -135,11 +118,11 @@ func eachEncodeCase(f func(c *encodeCase)) {
 func (c *encodeCase) wantSame(t testing.TB, src layout.Target, mode Mode, w *Workspace) (patch []byte) {
 	t.Helper()
 	for i, form := range encodeForms {
-		form.use()
+		form.Use()
 		if i == 0 {
 			patch = Encode(nil, src, c.width, c.height, c.channels, c.depth, mode, new(Workspace))
 		}
-		wantEqualPatches(t, fmt.Sprintf("%v, %v, %s", c, mode, form.name),
+		wantEqualPatches(t, fmt.Sprintf("%v, %v, %s", c, mode, form.Name),
 			Encode(nil, src, c.width, c.height, c.channels, c.depth, mode, w), patch)
 	}
 	return patch

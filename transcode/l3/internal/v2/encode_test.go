@@ -11,12 +11,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // TestEncodeRoundTrip decodes what was encoded, with one workspace for all.
 func TestEncodeRoundTrip(t *testing.T) {
-	eachEncodeForm(t, func(t *testing.T) {
+	encodeForms.Each(t, func(t *testing.T) {
 		var w Workspace
 		eachEncodeCase(func(c *encodeCase) {
 			for _, mode := range encodeModes {
@@ -113,7 +114,7 @@ func TestEncodeModes(t *testing.T) {
 // TestEncodeLayouts wants the same bytes from wherever the samples are.
 func TestEncodeLayouts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	eachEncodeForm(t, func(t *testing.T) {
+	encodeForms.Each(t, func(t *testing.T) {
 		var w Workspace
 		for channels := 1; channels <= 4; channels++ {
 			for _, depth := range []int{8, 16} {
@@ -149,7 +150,7 @@ func TestEncodeLayouts(t *testing.T) {
 
 // TestEncodeChoice compares codes and costs with sums over samples.
 func TestEncodeChoice(t *testing.T) {
-	eachEncodeForm(t, func(t *testing.T) {
+	encodeForms.Each(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 6))
 		var w Workspace
 		over := 0
@@ -224,7 +225,7 @@ func slowChoice(z [64]int, rice bool) (code, cost, overruled int) {
 // to: assembly is not checked otherwise.
 func TestEncodeStaysWithin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	eachEncodeForm(t, func(t *testing.T) {
+	encodeForms.Each(t, func(t *testing.T) {
 		for _, size := range [][2]int{{1, 1}, {15, 3}, {16, 64}, {33, 2}, {63, 32}, {64, 32}, {97, 33}, {128, 96}} {
 			for channels := 1; channels <= 4; channels++ {
 				for _, mode := range encodeModes {
@@ -240,17 +241,17 @@ func TestEncodeStaysWithin(t *testing.T) {
 func (c *encodeCase) wantWithin(t *testing.T, mode Mode, atEnd bool) {
 	t.Helper()
 	src := c.target()
-	src.Pix = decodeGuarded(t, len(c.pix), atEnd)
+	src.Pix = codectest.GuardedUntilEnd(t, len(c.pix), atEnd)
 	copy(src.Pix, c.pix)
 	var plain, w Workspace
 	want := Encode(nil, c.target(), c.width, c.height, c.channels, 8, mode, &plain)
-	w.bytes.samples = decodeGuarded(t, len(plain.bytes.samples), atEnd)
+	w.bytes.samples = codectest.GuardedUntilEnd(t, len(plain.bytes.samples), atEnd)
 	if n := len(plain.emitter.memory); n > 0 {
-		w.emitter.memory = decodeGuarded(t, n, atEnd)
+		w.emitter.memory = codectest.GuardedUntilEnd(t, n, atEnd)
 	}
 	w.geometry, w.pitch = plain.geometry, plain.pitch
 	for _, p := range plain.idle {
-		w.idle = append(w.idle, &coded{decodeGuarded(t, len(p.lanes), atEnd), make([]uint16, len(p.codes))})
+		w.idle = append(w.idle, &coded{codectest.GuardedUntilEnd(t, len(p.lanes), atEnd), make([]uint16, len(p.codes))})
 	}
 	got := Encode(nil, src, c.width, c.height, c.channels, 8, mode, &w)
 	wantEqualPatches(t, c.String(), got, want)

@@ -1,5 +1,0 @@
-//go:build !amd64
-
-package v2
-
-var decodeForms = []decodeForm{{"portable", func() {}}}

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package v2
+
+import "github.com/pipefs/pipefs/transcode/internal/codectest"
+
+var encodeForms, decodeForms = codectest.FormsOf(nil), codectest.FormsOf(nil)
