@@ -198,7 +198,7 @@ func (p *fakeServer) Resolve(ctx context.Context, key serve.Key, f serve.File, v
 
 func (p *fakeServer) Stat(path string, fresh bool) (source.Attr, error) {
 	if fresh {
-		return p.Directory.Fresh(path)
+		return p.Fresh(path)
 	}
 	return p.Directory.Stat(path)
 }

@@ -1,47 +1,192 @@
 package e2e
 
 import (
+	"flag"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestRooms checks what the linter cannot: that no room imports, through others,
-// what it must not know. See docs/architecture.md.
+var updateRooms = flag.Bool("update-rooms", false, "write the linter's rules that follow from docs/architecture.md")
+
+const (
+	module = "github.com/pipefs/pipefs/"
+	goFuse = "github.com/hanwen/go-fuse"
+	// belowTranscode is what the table calls codecs.
+	belowTranscode = "transcode/"
+)
+
+// room is a row of the table of rooms.
+type room struct {
+	packages []string // and what is below them, unless another row names it
+	never    []string
+}
+
+var quoted = regexp.MustCompile("`([a-z0-9/]+)`|(codecs)")
+
+// readRooms reads the table of docs/architecture.md, from the top.
+func readRooms(t *testing.T) (rooms []room) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "| room | owns | never imports |\n|---|---|---|\n")
+	if !found {
+		t.Fatal("docs/architecture.md has no table of rooms")
+	}
+	names := func(cell string) (all []string) {
+		for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
+			if m[2] != "" {
+				m[1] = belowTranscode
+			}
+			all = append(all, m[1])
+		}
+		return all
+	}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 {
+			break
+		}
+		rooms = append(rooms, room{names(cells[1]), names(cells[3])})
+	}
+	return rooms
+}
+
+// under reports whether a package is one of a path, or below it.
+func under(pkg, path string) bool {
+	return pkg == path || strings.HasPrefix(pkg, strings.TrimSuffix(path, "/")+"/")
+}
+
+// owner is the row of a package: the one that names most of its path.
+func owner(rooms []room, pkg string) int {
+	best, length := -1, 0
+	for i, r := range rooms {
+		for _, p := range r.packages {
+			if under(pkg, p) && len(p) > length {
+				best, length = i, len(p)
+			}
+		}
+	}
+	return best
+}
+
+func goList(t *testing.T, args ...string) []string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list"}, args...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
+// TestRooms: the table of rooms has every package, none imports what its row must not
+// know, directly or through others, and the linter has the same rules.
 func TestRooms(t *testing.T) {
 	t.Parallel()
-	const module = "github.com/pipefs/pipefs/"
-	const goFuse = "github.com/hanwen/go-fuse"
-	codecs := []string{"transcode/"}
-	rooms := map[string][]string{
-		"transcode/...":       {"store", "mixer", "fs", "internal/", "cmd/", goFuse},
-		"store/...":           append(codecs, "mixer", "fs", "internal/serve", "cmd/", goFuse),
-		"mixer/...":           {"fs", "cmd/", goFuse},
-		"internal/source/...": {"store", "mixer", "fs", "transcode", "internal/serve", "cmd/", goFuse},
-		"internal/serve/...":  append(codecs, "fs", "cmd/", goFuse),
-		"l3gpu/...":           {"store", "mixer", "fs", "internal/serve", "cmd/", goFuse},
-		"internal/mountd/...": {"internal/exit", "cmd/"},
-		"fs/...":              append(codecs, "cmd/"),
-		"bench/...":           {"fs", "cmd/", goFuse},
-		"cmd/...":             {"bench/research"},
-	}
-	for room, forbidden := range rooms {
-		out, err := exec.Command("go", "list", "-deps", module+room).Output()
-		if err != nil {
-			t.Fatalf("%s: %v", room, err)
+	rooms := readRooms(t)
+	for _, path := range goList(t, module+"...") {
+		pkg := strings.TrimPrefix(path, module)
+		at := owner(rooms, pkg)
+		if at < 0 {
+			t.Errorf("docs/architecture.md has no room for %s", pkg)
+			continue
 		}
-		for dep := range strings.Lines(string(out)) {
-			dep = strings.TrimSpace(dep)
+		for _, dep := range goList(t, "-deps", path) {
 			inside, ours := strings.CutPrefix(dep, module)
-			// a room may know itself
-			if ours && strings.HasPrefix(inside+"/", strings.TrimSuffix(room, "...")) {
-				continue
+			switch {
+			case strings.HasPrefix(dep, goFuse):
+				if at < owner(rooms, "fs") || under(pkg, "bench") {
+					t.Errorf("%s imports %s", pkg, dep)
+				}
+			case !ours:
+			case owner(rooms, inside) > at:
+				t.Errorf("%s imports %s, whose room is further down", pkg, inside)
+			case owner(rooms, inside) != at && slices.ContainsFunc(rooms[at].never, func(p string) bool { return inside != strings.TrimSuffix(p, "/") && under(inside, p) || inside == p }):
+				t.Errorf("%s imports %s", pkg, inside)
 			}
-			for _, f := range forbidden {
-				if f == goFuse && strings.HasPrefix(dep, goFuse) || ours && (inside == f || strings.HasPrefix(inside, strings.TrimSuffix(f, "/")+"/") && f != "transcode/" || f == "transcode/" && strings.HasPrefix(inside, f)) {
-					t.Errorf("%s imports %s", room, dep)
+		}
+	}
+	checkLinter(t, rooms)
+}
+
+// checkLinter compares the linter's rules with the table. They see direct imports only, but
+// at once.
+func checkLinter(t *testing.T, rooms []room) {
+	const path, begin, end = "../../.golangci.yml", "        # made from docs/architecture.md", "formatters:\n"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, j := strings.Index(string(text), begin), strings.Index(string(text), end)
+	if i < 0 || j < i {
+		t.Fatalf("%s has no rules of rooms", path)
+	}
+	want := begin + ": go test ./internal/e2e -run Rooms -update-rooms\n" + linterRules(rooms)
+	if string(text[i:j]) == want {
+		return
+	}
+	if !*updateRooms {
+		t.Errorf("%s has other rules than docs/architecture.md; run go test ./internal/e2e -run Rooms -update-rooms", path)
+		return
+	}
+	if err := os.WriteFile(path, slices.Concat(text[:i], []byte(want), text[j:]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func linterRules(rooms []room) string {
+	var b strings.Builder
+	for i, r := range rooms {
+		var files, deny []string
+		for _, p := range r.packages {
+			files = append(files, fmt.Sprintf("%q", "${config-path}/"+p+"/**"))
+		}
+		for k, other := range rooms {
+			for _, p := range other.packages {
+				if k != i && slices.ContainsFunc(r.packages, func(own string) bool { return under(p, own) }) {
+					files = append(files, fmt.Sprintf("%q", "!${config-path}/"+p+"/**"))
+				}
+				if k > i {
+					deny = append(deny, module+p)
 				}
 			}
+		}
+		for _, p := range r.never {
+			deny = append(deny, module+p)
+		}
+		if !slices.Contains(r.packages, "fs") {
+			deny = append(deny, goFuse)
+		}
+		slices.Sort(deny)
+		fmt.Fprintf(&b, "        %s:\n          files: [%s, \"!$test\"]\n          deny: [", strings.ReplaceAll(r.packages[0], "/", "-"), strings.Join(files, ", "))
+		last := ""
+		for _, p := range deny {
+			if last == "" || !strings.HasPrefix(p, last) { // what has a prefix of it is denied as well
+				fmt.Fprintf(&b, "%s{pkg: %s, desc: *rooms}", map[bool]string{true: ", "}[last != ""], p)
+				last = p
+			}
+		}
+		b.WriteString("]\n")
+	}
+	return b.String()
+}
+
+// TestNamedFiles: docs/architecture.md names no file that is not there.
+func TestNamedFiles(t *testing.T) {
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(string(text), -1) {
+		if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -18,6 +18,8 @@ type slot[K comparable, V any] struct {
 	prev, next *slot[K, V]
 }
 
+// New returns an empty map that keeps values of at most maxCost together, and at most
+// maxEntries of them.
 func New[K comparable, V any](maxCost int64, maxEntries int) *Map[K, V] {
 	l := &Map[K, V]{byKey: map[K]*slot[K, V]{}, maxCost: maxCost, maxEntries: maxEntries}
 	l.ring.prev, l.ring.next = &l.ring, &l.ring

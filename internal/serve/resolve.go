@@ -63,7 +63,7 @@ func (h *Handle) Unchanged() bool { return h.plan.Unchanged() }
 // Plan is how the file is made of the original.
 func (h *Handle) Plan() transcode.Plan { return h.plan }
 
-// ErrUnknown: more effort is needed to resolve a file.
+// ErrUnknown is that more effort is needed to resolve a file.
 var ErrUnknown = errors.New("the store does not know it")
 
 // Resolve decides how a file is shown in a view: this is the only place that decides
@@ -87,10 +87,8 @@ func (s *Server) resolve(ctx context.Context, key Key, f File, v transcode.Pipel
 	if most == Stored && h.sample == nil {
 		return nil, ErrUnknown
 	}
-	if v.Stored() {
-		if shown, err := s.showsStored(h); err != nil || !shown {
-			return h, err
-		}
+	if v.Stored() && !s.showsStored(h) {
+		return h, nil
 	}
 	if err := s.fit(h); err != nil || h.Unchanged() {
 		return h, err
@@ -123,12 +121,12 @@ func (s *Server) stored(f File) (*store.Sample, error) {
 // steps make it, and not as it is. It reads no file, and for a key it never changes in a
 // mount: the kernel caches what a name leads to. What a mount prepares for itself does not
 // count, and what proves to be damaged goes on counting; the same bytes are made then.
-func (s *Server) showsStored(h *Handle) (bool, error) {
+func (s *Server) showsStored(h *Handle) bool {
 	if h.sample == nil || h.sample.Fault != "" || !s.o.Policy.Takes(h.key) {
-		return false, nil
+		return false
 	}
 	plan := s.Plan(h.view, h.sample.Info, s.o.Roles.Of(h.file.Path), h.sample)
-	return !plan.Unchanged() && s.o.Store.Holds(h.sample, plan.Key()), nil
+	return !plan.Unchanged() && s.o.Store.Holds(h.sample, plan.Key())
 }
 
 // fit plans the view for the file. What is not there cannot be read, and what the view

@@ -25,7 +25,7 @@ type Options struct {
 	Limit Limit
 }
 
-// Dataset is an open dataset. It is safe for concurrent use.
+// Directory is an open dataset in a directory. It is safe for concurrent use.
 type Directory struct {
 	root  string
 	dirFD int // the root, open: a moved dataset keeps working
