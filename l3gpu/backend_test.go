@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 	"github.com/pipefs/pipefs/transcode"
@@ -196,12 +197,12 @@ func TestTooSmall(t *testing.T) {
 func TestPieces(t *testing.T) {
 	b := newBench(t, devicetest.Options{Slow: time.Millisecond}, Options{})
 	var all []named
-	px := picture(transcode.ModeRGB, 120, 90)
+	px := pictures.Pixels(transcode.ModeRGB, 120, 90)
 	s := opened(t, px, l3.Options{Mode: l3.Fast})
 	for range 20 {
 		all = append(all, named{"small", px, s, nil})
 	}
-	large := picture(transcode.ModeRGB, 400, 150)
+	large := pictures.Pixels(transcode.ModeRGB, 400, 150)
 	all = append(all, named{"large", large, opened(t, large, l3.Options{}), nil})
 	jobs := jobsOf(all)
 	if err := b.Decode(t.Context(), jobs); err != nil {

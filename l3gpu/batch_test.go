@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
@@ -16,23 +17,23 @@ import (
 
 // batchOf are pictures of one size.
 func batchOf(t testing.TB, mode transcode.Mode, n int) ([]*transcode.Pixels, []*l3.Samples) {
-	var pictures []*transcode.Pixels
+	var drawn []*transcode.Pixels
 	var samples []*l3.Samples
 	ways := []l3.Options{{}, {Mode: l3.Fast}, {Patch: 32}}
 	for i := range n {
-		px := picture(mode, 40, 50)
+		px := pictures.Pixels(mode, 40, 50)
 		for j := range px.Pix {
 			px.Pix[j] += byte(i * 3)
 		}
-		pictures, samples = append(pictures, px), append(samples, opened(t, px, ways[i%len(ways)]))
+		drawn, samples = append(drawn, px), append(samples, opened(t, px, ways[i%len(ways)]))
 	}
-	return pictures, samples
+	return drawn, samples
 }
 
 // wantNumbers computes a batch in the plainest way.
-func wantNumbers(pictures []*transcode.Pixels, o BatchOptions) []byte {
+func wantNumbers(drawn []*transcode.Pixels, o BatchOptions) []byte {
 	var out []byte
-	for _, px := range pictures {
+	for _, px := range drawn {
 		n, size := px.Mode.Channels(), px.Mode.Depth()/8
 		add := func(x, y, c int) {
 			at := ((y*px.Width+x)*n + c) * size
@@ -88,9 +89,9 @@ func batchCases() map[string]BatchOptions {
 // fails, and on the GPU.
 func TestDecodeBatch(t *testing.T) {
 	for _, mode := range []transcode.Mode{transcode.ModeRGB, transcode.ModeRGB16} {
-		pictures, samples := batchOf(t, mode, 9)
+		drawn, samples := batchOf(t, mode, 9)
 		for name, o := range batchCases() {
-			want := wantNumbers(pictures, o)
+			want := wantNumbers(drawn, o)
 			for _, lost := range []int{0, 1} {
 				b := newBench(t, devicetest.Options{LoseAt: lost}, Options{Tensors: int64(len(want)), Memory: smallMemory + int64(len(want))})
 				got := make([]byte, len(want))
@@ -178,7 +179,7 @@ func TestBatchRefused(t *testing.T) {
 	b := newBench(t, devicetest.Options{}, Options{})
 	_, samples := batchOf(t, transcode.ModeRGB, 2)
 	room := make([]byte, 1<<16)
-	other := opened(t, picture(transcode.ModeRGB, 41, 50), l3.Options{})
+	other := opened(t, pictures.Pixels(transcode.ModeRGB, 41, 50), l3.Options{})
 	for name, c := range map[string]struct {
 		samples []*l3.Samples
 		dst     []byte

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
@@ -18,7 +19,7 @@ import (
 // TestFailures makes each call of the device fail in turn: the pictures are right,
 // nothing stays behind, and the log has one line at most.
 func TestFailures(t *testing.T) {
-	px, other := picture(transcode.ModeRGB, 120, 90), picture(transcode.ModeL, 33, 50)
+	px, other := pictures.Pixels(transcode.ModeRGB, 120, 90), pictures.Pixels(transcode.ModeL, 33, 50)
 	s, so := opened(t, px, l3.Options{Mode: l3.Fast}), opened(t, other, l3.Options{})
 	var all []named
 	for range 7 {

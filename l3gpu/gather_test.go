@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -51,7 +52,7 @@ func TestGatherAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &scripted{took: time.Millisecond}
 		g := Gather(b, GatherOptions{Window: time.Hour})
-		px := picture(transcode.ModeRGB, 20, 10)
+		px := pictures.Pixels(transcode.ModeRGB, 20, 10)
 		s := opened(t, px, l3.Options{})
 		began := time.Now()
 		for range 3 {
@@ -95,7 +96,7 @@ func TestGatherCompany(t *testing.T) {
 				b := &scripted{took: 10 * time.Millisecond}
 				g := Gather(b, c.o)
 				defer g.Close()
-				s := opened(t, picture(transcode.ModeRGB, 20, 10), l3.Options{})
+				s := opened(t, pictures.Pixels(transcode.ModeRGB, 20, 10), l3.Options{})
 				began := time.Now()
 				var work sync.WaitGroup
 				for range 10 {
@@ -134,7 +135,7 @@ func TestGatherCancel(t *testing.T) {
 		b := &scripted{took: 10 * time.Millisecond}
 		g := Gather(b, GatherOptions{Batches: 1})
 		defer g.Close()
-		s := opened(t, picture(transcode.ModeRGB, 20, 10), l3.Options{})
+		s := opened(t, pictures.Pixels(transcode.ModeRGB, 20, 10), l3.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		began := time.Now()
 		var work sync.WaitGroup
@@ -164,7 +165,7 @@ func TestGatherCancel(t *testing.T) {
 // TestGatherFails wants the pictures of a batch to come through when the backend
 // does not work, and a panic not to leave anybody waiting.
 func TestGatherFails(t *testing.T) {
-	px := picture(transcode.ModeRGB, 20, 10)
+	px := pictures.Pixels(transcode.ModeRGB, 20, 10)
 	s := opened(t, px, l3.Options{})
 	g := Gather(&scripted{fail: errors.New("fire")}, GatherOptions{})
 	jobs := []l3.Job{{Samples: s, Dst: interleaved(s.Header)}, {Samples: s, Dst: interleaved(s.Header)}}

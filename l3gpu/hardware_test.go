@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -83,7 +84,7 @@ func (nopClose) Close() error { return nil }
 
 // photograph is about as noisy as one.
 func photograph(b *testing.B, width, height int, o l3.Options) *l3.Samples {
-	px := picture(transcode.ModeRGB, width, height)
+	px := pictures.Pixels(transcode.ModeRGB, width, height)
 	return opened(b, px, o)
 }
 

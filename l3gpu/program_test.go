@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
@@ -31,7 +32,7 @@ func wantLikeCPU(t *testing.T, backend l3.Backend, targets int) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	all := allPictures(t)
-	wide := picture(transcode.ModeRGB, 300, 34)
+	wide := pictures.Pixels(transcode.ModeRGB, 300, 34)
 	all = append(all, named{"scratch rows", wide, opened(t, wide, l3.Options{Patch: 512}), encoded(t, wide, l3.Options{Patch: 512})})
 	var names []string
 	var jobs []l3.Job

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
@@ -23,7 +24,7 @@ func TestDecodePlaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rgb, deep := picture(transcode.ModeRGB, 40, 50), picture(transcode.ModeI16, 21, 33)
+	rgb, deep := pictures.Pixels(transcode.ModeRGB, 40, 50), pictures.Pixels(transcode.ModeI16, 21, 33)
 	pictures := []Placed{
 		{Samples: opened(t, deep, l3.Options{}), Offset: 512, BatchOptions: BatchOptions{Planar: true}},
 		{Samples: opened(t, rgb, l3.Options{}), Offset: 4096},
@@ -69,7 +70,7 @@ func TestDecodePlaced(t *testing.T) {
 // TestExport wants memory that other processes may have open to stay when the backend
 // goes, whatever for; and to go with Free.
 func TestExport(t *testing.T) {
-	px := picture(transcode.ModeRGB, 40, 50)
+	px := pictures.Pixels(transcode.ModeRGB, 40, 50)
 	placed := []Placed{{Samples: opened(t, px, l3.Options{})}}
 	for name, lose := range map[string]int{"closed": 0, "given up": 1} {
 		machine := fakecuda.NewMachine()
@@ -122,7 +123,7 @@ func TestExport(t *testing.T) {
 
 // TestShared opens the GPU for those who share it, whatever else is decided, and once.
 func TestShared(t *testing.T) {
-	px := picture(transcode.ModeRGB, 40, 40)
+	px := pictures.Pixels(transcode.ModeRGB, 40, 40)
 	p := []named{{"picture", px, opened(t, px, l3.Options{}), nil}}
 	for name, after := range map[string]int64{"before anything else": 1 << 40, "when it was found slower": -1} {
 		gpu := devicetest.New(devicetest.Options{Machine: fakecuda.NewMachine()})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
@@ -113,7 +114,7 @@ func TestStart(t *testing.T) {
 
 // TestStartFaster uses the GPU once it was found to be faster.
 func TestStartFaster(t *testing.T) {
-	px := picture(transcode.ModeRGB, 40, 40)
+	px := pictures.Pixels(transcode.ModeRGB, 40, 40)
 	p := []named{{"picture", px, opened(t, px, l3.Options{}), nil}}
 	gpu := devicetest.New(devicetest.Options{Machine: fakecuda.NewMachine()})
 	log := new(logged)

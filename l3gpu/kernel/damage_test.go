@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
@@ -88,7 +89,7 @@ func TestDamage(t *testing.T) {
 	for range batches {
 		var items []item
 		for len(items) < 40 {
-			mode := allModes[rng.IntN(len(allModes))]
+			mode := pictures.L3Modes[rng.IntN(len(pictures.L3Modes))]
 			width, height := 1+rng.IntN(40), 1+rng.IntN(40)
 			coding := []l3.Mode{l3.Dense, l3.Dense, l3.Fast, l3.V1}[rng.IntN(4)]
 			o := l3.Options{Mode: coding, Patch: 20 + rng.IntN(40)}
@@ -243,7 +244,7 @@ func oneBlock(code byte, plane uint64, streams ...[]byte) []byte {
 // FuzzPatch gives any bytes to both decoders as a patch.
 func FuzzPatch(f *testing.F) {
 	rng := rand.New(rand.NewPCG(9, 1))
-	for i, mode := range allModes {
+	for i, mode := range pictures.L3Modes {
 		b, err := l3.Encode(picture(rng, mode, 9+i, 5+8*i, i%len(contents)), l3.Options{Mode: l3.Mode(i % 2)})
 		if err != nil {
 			f.Fatal(err)
@@ -258,7 +259,7 @@ func FuzzPatch(f *testing.F) {
 		if width == 0 || height == 0 {
 			return
 		}
-		px := &transcode.Pixels{Width: int(width), Height: int(height), Mode: allModes[int(mode)%len(allModes)]}
+		px := &transcode.Pixels{Width: int(width), Height: int(height), Mode: pictures.L3Modes[int(mode)%len(pictures.L3Modes)]}
 		if px.Mode.Depth() == 16 {
 			px.Type = transcode.Uint16
 		}

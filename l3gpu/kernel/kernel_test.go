@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
@@ -153,13 +154,10 @@ func opened(t testing.TB, b []byte) *l3.Samples {
 	return s
 }
 
-var allModes = []transcode.Mode{transcode.ModeL, transcode.ModeLA, transcode.ModeRGB, transcode.ModeRGBA,
-	transcode.ModeI16, transcode.ModeLA16, transcode.ModeRGB16, transcode.ModeRGBA16}
-
 // TestPictures decodes pictures of all kinds in batches.
 func TestPictures(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, mode := range allModes {
+	for _, mode := range pictures.L3Modes {
 		for _, coding := range []l3.Mode{l3.Dense, l3.Fast, l3.V1} {
 			if !l3.Holds(mode, l3.Options{Mode: coding}.Version()) {
 				continue

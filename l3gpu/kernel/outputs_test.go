@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/ptxvm"
 	"github.com/pipefs/pipefs/transcode"
@@ -21,7 +22,7 @@ import (
 func TestNumbers(t *testing.T) {
 	testenv.Slow(t)
 	rng := rand.New(rand.NewPCG(3, 1))
-	for _, mode := range few(allModes, 3) {
+	for _, mode := range few(pictures.L3Modes, 3) {
 		var items []item
 		for i, size := range few([][2]int{{33, 9}, {65, 3}, {4, 4}}, 1) {
 			for _, output := range []Output{Float32, Float16} {

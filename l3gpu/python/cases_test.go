@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
@@ -85,11 +86,6 @@ func noise(rng *rand.Rand, mode transcode.Mode, width, height int) *transcode.Pi
 	return px
 }
 
-var modes = []transcode.Mode{
-	transcode.ModeL, transcode.ModeLA, transcode.ModeRGB, transcode.ModeRGBA,
-	transcode.ModeI16, transcode.ModeLA16, transcode.ModeRGB16, transcode.ModeRGBA16,
-}
-
 // writePictures makes pictures of every mode in every way.
 func writePictures(t *testing.T, dir string) {
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -108,7 +104,7 @@ func writePictures(t *testing.T, dir string) {
 		write(t, dir, c.Name+".pix", px.Pix)
 		cases = append(cases, c)
 	}
-	for i, mode := range modes {
+	for i, mode := range pictures.L3Modes {
 		for j, way := range []l3.Mode{l3.Dense, l3.Fast, l3.V1} {
 			size := [][2]int{{1, 1}, {65, 40}, {33, 70}, {50, 31}, {64, 64}}[(i+2*j)%5]
 			add(mode, size[0], size[1], l3.Options{Mode: way})
@@ -219,7 +215,7 @@ func judge(b []byte) headerCase {
 func writeHeaders(t *testing.T, dir string) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	var bases [][]byte
-	for i, mode := range modes {
+	for i, mode := range pictures.L3Modes {
 		for j, way := range []l3.Mode{l3.Dense, l3.Fast, l3.V1} {
 			o := l3.Options{Mode: way, Patch: []int{0, 7, 16, 300}[(i+j)%4]}
 			if !l3.Holds(mode, o.Version()) {

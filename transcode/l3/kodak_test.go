@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/png"
@@ -43,7 +44,7 @@ func TestLarge(t *testing.T) {
 	if testenv.Race {
 		width, height = 1200, 900
 	}
-	px := picture(transcode.ModeRGB, width, height)
+	px := pictures.Pixels(transcode.ModeRGB, width, height)
 	for _, mode := range []Mode{Dense, Fast, V1} {
 		roundTrip(t, px, Options{Mode: mode})
 	}

@@ -2,50 +2,19 @@ package l3
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// picture makes one of a mode: smooth, with noise and edges.
-func picture(mode transcode.Mode, width, height int) *transcode.Pixels {
-	rng := rand.New(rand.NewPCG(uint64(width), uint64(height)<<8|uint64(mode)))
-	px := &transcode.Pixels{Width: width, Height: height, Mode: mode}
-	if mode.Depth() == 16 {
-		px.Type = transcode.Uint16
-	}
-	for y := range height {
-		for x := range width {
-			for c := range mode.Channels() {
-				v := 40*c + 3*x + 2*y + rng.IntN(9)
-				if (x/17+y/13)%3 == 0 {
-					v += 90
-				}
-				if mode.Depth() == 16 {
-					px.Pix = binary.LittleEndian.AppendUint16(px.Pix, uint16(v*211))
-				} else {
-					px.Pix = append(px.Pix, byte(v))
-				}
-			}
-		}
-	}
-	return px
-}
-
-var allModes = []transcode.Mode{
-	transcode.ModeL, transcode.ModeLA, transcode.ModeRGB, transcode.ModeRGBA,
-	transcode.ModeI16, transcode.ModeLA16, transcode.ModeRGB16, transcode.ModeRGBA16,
-}
-
 func TestRoundTrip(t *testing.T) {
-	for _, mode := range allModes {
+	for _, mode := range pictures.L3Modes {
 		for _, size := range [][2]int{{1, 1}, {1, 40}, {40, 1}, {33, 17}, {64, 64}, {130, 70}, {300, 290}} {
 			for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}, {Patch: 1}, {Patch: 31}, {Patch: 64, Mode: Fast}, {Mode: V1, Patch: 7}} {
 				// Small patches of large pictures show nothing new.
@@ -53,7 +22,7 @@ func TestRoundTrip(t *testing.T) {
 					continue
 				}
 				name := fmt.Sprintf("%v %v %+v", mode, size, o)
-				px := picture(mode, size[0], size[1])
+				px := pictures.Pixels(mode, size[0], size[1])
 				if o.Version() == 2 {
 					px.Meta = transcode.Metadata{EXIF: []byte("II*\x00exif"), ICC: []byte("profile"), Orientation: 6}
 				}
@@ -85,7 +54,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestPatches decodes each patch alone.
 func TestPatches(t *testing.T) {
-	px := picture(transcode.ModeRGB, 300, 290)
+	px := pictures.Pixels(transcode.ModeRGB, 300, 290)
 	b, err := Encode(px, Options{Patch: 100})
 	testenv.Must(t, err)
 	s, err := Open(b, transcode.Limits{})
@@ -110,7 +79,7 @@ func TestPatches(t *testing.T) {
 // TestTargets decodes into other orders of rows and channels.
 func TestTargets(t *testing.T) {
 	const width, height, stride = 130, 70, 392
-	px := picture(transcode.ModeRGB, width, height)
+	px := pictures.Pixels(transcode.ModeRGB, width, height)
 	for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}} {
 		b, err := Encode(px, o)
 		testenv.Must(t, err)
@@ -135,7 +104,7 @@ func TestTargets(t *testing.T) {
 
 // TestDamage wants every change of a file of version 2 to be noticed.
 func TestDamage(t *testing.T) {
-	px := picture(transcode.ModeRGB, 70, 40)
+	px := pictures.Pixels(transcode.ModeRGB, 70, 40)
 	px.Meta.ICC = []byte("profile")
 	b, err := Encode(px, Options{Patch: 32})
 	testenv.Must(t, err)
@@ -165,11 +134,11 @@ func TestRefused(t *testing.T) {
 		o  Options
 	}{
 		"a palette":      {&transcode.Pixels{Width: 1, Height: 1, Mode: transcode.ModeP, Pix: []byte{0}}, Options{}},
-		"alpha in v1":    {picture(transcode.ModeRGBA, 4, 4), Options{Mode: V1}},
-		"16 bits in v1":  {picture(transcode.ModeI16, 4, 4), Options{Mode: V1}},
+		"alpha in v1":    {pictures.Pixels(transcode.ModeRGBA, 4, 4), Options{Mode: V1}},
+		"16 bits in v1":  {pictures.Pixels(transcode.ModeI16, 4, 4), Options{Mode: V1}},
 		"planes":         {&transcode.Pixels{Width: 1, Height: 1, Mode: transcode.ModeRGB, Planar: true, Pix: []byte{0, 0, 0}}, Options{}},
-		"huge patches":   {picture(transcode.ModeL, 4, 4), Options{Patch: MaxPatch + 1}},
-		"large v1 patch": {picture(transcode.ModeL, 4, 4), Options{Mode: V1, Patch: 256}},
+		"huge patches":   {pictures.Pixels(transcode.ModeL, 4, 4), Options{Patch: MaxPatch + 1}},
+		"large v1 patch": {pictures.Pixels(transcode.ModeL, 4, 4), Options{Mode: V1, Patch: 256}},
 	} {
 		if _, err := Encode(c.px, c.o); !errors.Is(err, transcode.ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)
@@ -212,7 +181,7 @@ func TestSides(t *testing.T) {
 }
 
 func TestCPU(t *testing.T) {
-	px := picture(transcode.ModeRGB, 100, 80)
+	px := pictures.Pixels(transcode.ModeRGB, 100, 80)
 	b, err := Encode(px, Options{})
 	testenv.Must(t, err)
 	jobs := make([]Job, 20)
@@ -234,9 +203,9 @@ func TestCPU(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, mode := range allModes {
+	for _, mode := range pictures.L3Modes {
 		for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}} {
-			if b, err := Encode(picture(mode, 20, 13), o); err == nil {
+			if b, err := Encode(pictures.Pixels(mode, 20, 13), o); err == nil {
 				f.Add(b)
 			}
 		}

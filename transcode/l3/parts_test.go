@@ -4,13 +4,14 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // TestParts wants the patches of all versions to be where the decoder has them.
 func TestParts(t *testing.T) {
-	px := picture(transcode.ModeRGB, 70, 45)
+	px := pictures.Pixels(transcode.ModeRGB, 70, 45)
 	for _, mode := range []Mode{Dense, Fast, V1} {
 		b, err := Encode(px, Options{Mode: mode, Patch: 32})
 		testenv.Must(t, err)
