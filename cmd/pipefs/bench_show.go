@@ -1,15 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"errors"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/google/renameio/v2"
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/pipefs/pipefs/bench/page"
@@ -43,27 +42,12 @@ func (b *bench) show(r *views.Report) error {
 }
 
 // writeWhole writes a file that has its name when it is whole.
-func writeWhole(name string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
-	if err != nil {
+func writeWhole(name string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
-	w := bufio.NewWriter(f)
-	if err := write(w); err != nil {
-		return err
-	}
-	if err := errors.Join(w.Flush(), f.Chmod(0o644)); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return f.Close()
+	return renameio.WriteFile(name, b.Bytes(), 0o644)
 }
 
 // printComparison prints the report as tables.

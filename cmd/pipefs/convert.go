@@ -11,9 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"golang.org/x/term"
+
+	"github.com/google/renameio/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/transcode"
@@ -232,41 +233,17 @@ func (c *conversion) checkExtension(r *transcode.Registry, made converted) error
 }
 
 // replace makes out hold data, or leaves it as it was.
-func replace(out string, data []byte) (err error) {
+func replace(out string, data []byte) error {
 	// Links stay, what they point to is replaced.
 	if real, err := filepath.EvalSymlinks(out); err == nil {
 		out = real
 	}
-	mode := os.FileMode(0o666) &^ umask()
-	if info, err := os.Stat(out); err == nil {
-		mode = info.Mode().Perm()
+	err := renameio.WriteFile(out, data, 0o666, renameio.WithExistingPermissions(), renameio.WithTempDir(filepath.Dir(out)))
+	if p := (*os.PathError)(nil); errors.As(err, &p) {
+		err = p.Err // its path is that of the temporary file
 	}
-	f, err := os.CreateTemp(filepath.Dir(out), ".pipefs-*.tmp")
 	if err != nil {
-		var p *os.PathError
-		if errors.As(err, &p) {
-			err = p.Err // its path is that of the temporary file
-		}
 		return fmt.Errorf("OUT: %s: %w", out, err)
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("OUT: %w", err)
-	}
-	return os.Rename(f.Name(), out)
-}
-
-// umask is the process's; it can only be read by setting it.
-func umask() os.FileMode {
-	mask := syscall.Umask(0)
-	syscall.Umask(mask)
-	return os.FileMode(mask)
+	return nil
 }

@@ -56,7 +56,7 @@ func openOutput(dir string) (_ *output, err error) {
 	if err := unix.Flock(int(o.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, exit.Errorf(exit.System, "another pipefs export writes to %s; wait for it to end", dir)
 	}
-	return o, o.sweep(".")
+	return o, o.removeUnfinished(".")
 }
 
 func (o *output) close() {
@@ -69,8 +69,8 @@ func (o *output) close() {
 // sync returns when everything is on the disk.
 func (o *output) sync() error { return unix.Syncfs(int(o.lock.Fd())) }
 
-// sweep removes from a directory what an export that was killed left unfinished.
-func (o *output) sweep(dir string) error {
+// removeUnfinished removes from a directory what an export that was killed left unfinished.
+func (o *output) removeUnfinished(dir string) error {
 	d, err := o.root.Open(dir)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (o *output) mkdir(name string) error {
 			return err
 		}
 	}
-	return o.sweep(name)
+	return o.removeUnfinished(name)
 }
 
 // look reports whether something has a file's name, and whether that is a file

@@ -15,8 +15,8 @@ var glossary = []struct{ word, meaning string }{
 	{"fidelity", "how many scans of each image are read, 1 to 10: fewer are fewer bytes and a coarser picture. MNT/current points to one of scan1 … scan10"},
 	{"store", "a directory of packs with everything prepared ahead of time, made by pipefs pack; it can be mounted without its dataset"},
 	{"record", "K samples stored together: K = 1 suits random reads, K = 1024 reads in packed order from slow disks"},
-	{"fraction", "what one view shows of some of a store's samples, stored in full: pipefs materialize. The other samples are made when they are read"},
-	{"mix", "the share of reads that is served from what is stored in full; the rest is decoded, by the mount (bmp/) or by the loader (stored-bmp/). MNT/mix shows the same pixels whatever it is"},
+	{"fraction", "what one view shows of some of a store's samples, kept in the store: pipefs materialize. The other samples are made when they are read"},
+	{"mix", "the share of reads that is served from what is materialized; the rest is decoded, by the mount (bmp/) or by the loader (stored-bmp/). MNT/mix shows the same pixels whatever it is"},
 	{"strategy", "where a pipeline is split: the first steps are computed once and stored, the rest at every read"},
 	{"mask", "a sample whose values are labels (palette, grey, 16 bits): steps that would blend or lose values leave it unchanged"},
 }

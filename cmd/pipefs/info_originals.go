@@ -47,13 +47,13 @@ func (o *originals) add(seen sight) {
 	if original != nil {
 		o.verbatim += original.Size(0)
 	}
-	undo := o.undo(seen.stored)
+	data := o.reconstruction(seen.stored)
 	switch {
 	case !inParts(seen.stored) && original != nil:
 	case original != nil:
 		o.Kept.add(seen.size, original.Size(0))
-	case undo != nil:
-		o.Rebuilt.add(seen.size, undo.Size(0))
+	case data != nil:
+		o.Rebuilt.add(seen.size, data.Size(0))
 	default:
 		o.Dropped.add(seen.size, 0)
 	}
@@ -69,14 +69,14 @@ func inParts(s *store.Sample) bool {
 	return false
 }
 
-// undo is what rebuilds a sample from its parts; nil where this version cannot.
-func (o *originals) undo(s *store.Sample) *store.Representation {
+// reconstruction is what rebuilds a sample from its parts; nil where this version cannot.
+func (o *originals) reconstruction(s *store.Sample) *store.Representation {
 	for _, k := range o.registry.Kinds() {
 		if k.Split == nil || k.Restore == nil || s.Representation(transcode.SplitKey(k)) == nil {
 			continue
 		}
-		if undo := s.Representation(transcode.ReconstructionKey(k)); undo != nil {
-			return undo
+		if data := s.Representation(transcode.ReconstructionKey(k)); data != nil {
+			return data
 		}
 	}
 	return nil

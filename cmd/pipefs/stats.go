@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -88,7 +87,7 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 		}
 		t.AppendRow(table.Row{shown, c.Name, formatCounter(c)})
 	}
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, Align: text.AlignRight}})
+	right(t, 3)
 	t.ResetHeaders()
 	t.Render()
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/mixer"
@@ -30,7 +29,7 @@ func printTuning(w io.Writer, r *tune.Report) {
 			t.AppendRow(table.Row{fmt.Sprintf("%.0f %%", 100*row.Share), formatSize(int64(row.Share * float64(r.Materialized))),
 				formatRate(row.Load), formatRate(row.Decode), formatRate(row.Predicted()), measured, cpu})
 		}
-		alignRight(t, 7)
+		right(t, 2, 3, 4, 5, 6, 7)
 		t.Render()
 		if p.Most < mixer.Ratios-1 {
 			fmt.Fprintf(w, "There is no room on the disk for more than %d %%.\n", 10*p.Most)
@@ -56,7 +55,7 @@ func printTuning(w io.Writer, r *tune.Report) {
 		}
 		t.AppendRow(table.Row{row.View, mix, formatSize(row.Bytes), first, later, formatMillis(row.CPU)})
 	}
-	alignRight(t, 6)
+	right(t, 2, 3, 4, 5, 6)
 	t.Render()
 	if r.Assumed != "" {
 		fmt.Fprintln(w, wrap("assumed: "+r.Assumed, 0))
@@ -125,12 +124,4 @@ func formatRate(r float64) string {
 		return fmt.Sprintf("%.1f", r)
 	}
 	return fmt.Sprintf("%.0f", r)
-}
-
-func alignRight(t table.Writer, columns int) {
-	var c []table.ColumnConfig
-	for i := 2; i <= columns; i++ {
-		c = append(c, table.ColumnConfig{Number: i, Align: text.AlignRight})
-	}
-	t.SetColumnConfigs(c)
 }

@@ -394,9 +394,3 @@ func TestWhy(t *testing.T) {
 		}
 	}
 }
-
-func TestUmask(t *testing.T) {
-	if a, b := umask(), umask(); a != b {
-		t.Errorf("%o, then %o", a, b)
-	}
-}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -101,7 +100,7 @@ func printSteps(w io.Writer, r *transcode.Registry) {
 		t.AppendRow(table.Row{k.Name, argument, k.Brief})
 	}
 	t.Render()
-	fmt.Fprintln(w, "A view joins steps by hyphens: resize256-grey-png. Where a step needs pixels they\nare decoded without saying so. A view lists its files with the extension of what\nthey are; with the word own at its end it lists them under their own names: bmp-own.\nBegun with the word stored, a view shows only what is stored in full (pipefs\nmaterialize) as the steps make it, and the other files as they are, all under their\nown names: stored-bmp.")
+	fmt.Fprintln(w, "A view joins steps by hyphens: resize256-grey-png. Where a step needs pixels they\nare decoded without saying so. A view lists its files with the extension of what\nthey are; with the word own at its end it lists them under their own names: bmp-own.\nBegun with the word stored, a view shows only what is materialized (pipefs\nmaterialize) as the steps make it, and the other files as they are, all under their\nown names: stored-bmp.")
 }
 
 // tally counts what views do to the samples of a tree.
@@ -286,9 +285,7 @@ func (t *tally) gaps() *mountd.Gaps {
 
 func (t *tally) print(w io.Writer) {
 	out := newTable(w, "view", "files", "changed", "unchanged", "size", "for example")
-	out.SetColumnConfigs([]table.ColumnConfig{
-		{Number: 3, Align: text.AlignRight}, {Number: 4, Align: text.AlignRight}, {Number: 5, Align: text.AlignRight},
-	})
+	right(out, 3, 4, 5)
 	unknown := false
 	for _, v := range t.views {
 		size := "–"

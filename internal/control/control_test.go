@@ -81,7 +81,7 @@ func TestWire(t *testing.T) {
 		{`{}`, `{"v":1,"error":"the daemon speaks version 1 of the control protocol, not 0: use the pipefs that mounted","refused":true}`},
 		{`what`, `{"v":1,"error":"the request cannot be read: invalid character 'w' looking for beginning of value","refused":true}`},
 	} {
-		conn, err := net.Dial("unix", s.Path())
+		conn, err := net.Dial("unix", s.listener.Path())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestOthersAreRefused(t *testing.T) {
 
 func TestLongRequestEnds(t *testing.T) {
 	s, c := serve(t)
-	conn, err := net.Dial("unix", s.Path())
+	conn, err := net.Dial("unix", s.listener.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestTakeOver(t *testing.T) {
 	first, c := serve(t)
 	f := &fake{}
 	f.scans.Store(3)
-	second, err := Serve(first.Path(), f.handlers(), slog.New(slog.DiscardHandler))
+	second, err := Serve(first.listener.Path(), f.handlers(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	second.Close()
-	if _, err := os.Lstat(first.Path()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(first.listener.Path()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
 	}
 	if _, err := c.Do(t.Context(), Request{Op: OpStats}); err == nil {

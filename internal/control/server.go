@@ -47,9 +47,6 @@ func Serve(path string, h Handlers, log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// Path of the socket.
-func (s *Server) Path() string { return s.listener.Path() }
-
 // Close stops answering, waits for answers under way, and removes the socket.
 func (s *Server) Close() error {
 	err := s.listener.Close()

@@ -136,30 +136,7 @@ func sentence(views []Gap, say func(serve.Missing) string) string {
 		for ; at < len(views) && say(views[at].Missing) == said; at++ {
 			names = append(names, views[at].View)
 		}
-		parts = append(parts, strings.Join(shortened(names), ", ")+" "+said)
+		parts = append(parts, strings.Join(names, ", ")+" "+said)
 	}
 	return strings.Join(parts, "; ")
-}
-
-// shortened names a run of fidelities by its ends.
-func shortened(names []string) (short []string) {
-	for at := 0; at < len(names); {
-		end := at
-		for end < len(names) && isFidelity(names[end]) {
-			end++
-		}
-		if end-at < 3 {
-			end = at + 1
-			short = append(short, names[at])
-		} else {
-			short = append(short, names[at]+" … "+names[end-1])
-		}
-		at = end
-	}
-	return short
-}
-
-func isFidelity(view string) bool {
-	digits, ok := strings.CutPrefix(view, "scan")
-	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }

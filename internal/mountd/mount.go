@@ -175,9 +175,6 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 // Done is closed when the last request is answered and the mount is gone.
 func (m *Mount) Done() <-chan struct{} { return m.point.Done() }
 
-// Control is the path of the control socket.
-func (m *Mount) Control() string { return m.control.Path() }
-
 // Stop takes the mount away, at once if it is busy, and closes what stands behind it
 // unless requests are still under way a moment later.
 func (m *Mount) Stop() error {

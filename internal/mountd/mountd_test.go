@@ -116,7 +116,7 @@ func TestMountReadStop(t *testing.T) {
 		if err := m.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		gone(t, c.Dir, m)
+		gone(t, c.Dir)
 		if after := descriptors(t); after > before && i > 0 { // the first mount starts what a process has once
 			t.Errorf("%d descriptors are open, %d were before", after, before)
 		}
@@ -155,12 +155,16 @@ func TestReclaims(t *testing.T) {
 }
 
 // gone checks that neither a mount nor a socket is left.
-func gone(t *testing.T, dir string, m *Mount) {
+func gone(t *testing.T, dir string) {
 	t.Helper()
 	if _, err := mounts.PlaceOf(dir); err == nil {
 		t.Errorf("%s is still mounted", dir)
 	}
-	if _, err := os.Lstat(m.Control()); !errors.Is(err, fs.ErrNotExist) {
+	socket, err := control.Socket(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the control socket: %v", err)
 	}
 }
@@ -184,7 +188,7 @@ func TestSuperviseBusy(t *testing.T) {
 	if err := m.closeAll(); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c.Dir, m)
+	gone(t, c.Dir)
 }
 
 // What cannot be mounted is an error, and nothing is left of the attempt.
