@@ -25,8 +25,8 @@
 // A step represents a sample exactly or does not apply to it; a sample to which
 // the last step does not apply appears unchanged. Steps that lose something
 // (`jpeg90`) or move pixels (`resize256`) leave alone what may be a mask, unless
-// [Roles] say otherwise. What they call a mask has the size of its picture in every
-// view, by nearest neighbour.
+// [Roles] say otherwise. A sample that they call a mask gets the size of its picture in
+// every view, by nearest neighbour.
 //
 // Every error is of one of four kinds: [ErrBad], [ErrUnsupported],
 // [ErrTruncated], [ErrInternal].

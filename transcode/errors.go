@@ -6,8 +6,8 @@ import (
 )
 
 // The four kinds of codec error. Every error that a codec returns wraps exactly
-// one of them, so that a caller can tell a broken file from one that nobody has
-// taught us to read, and both from a bug of ours.
+// one of them, so that a caller can tell a broken file from a file that this
+// program cannot read, and both from a bug of ours.
 var (
 	// ErrBad marks data that violates its own format.
 	ErrBad = errors.New("bad data")

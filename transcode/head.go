@@ -6,15 +6,14 @@ import (
 	"sync"
 )
 
-// head is a file whose beginning is read once for all that look at it: who tells the
-// format, and who reads the header.
+// head is a file whose beginning is read once: to tell the format, and to read the header.
 type head struct {
 	io.ReaderAt
 	size int64
 	buf  []byte // the beginning, as far as it was read
 }
 
-// heads are used again, with their memory: a header is looked at whenever a file is.
+// heads keeps heads with their memory: each look at a file needs one.
 var heads = sync.Pool{New: func() any { return new(head) }}
 
 const (

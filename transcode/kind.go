@@ -103,8 +103,8 @@ type Kind struct {
 	// sequence of parts, so that one stored copy serves them all. With reconstruct set
 	// it also finds what [Kind.Restore] needs.
 	Split func(ctx context.Context, src []byte, lim Limits, reconstruct bool) (Split, error)
-	// Restore gives back the source, byte for byte, from the result with all
-	// parts and from Split.Reconstruction. It is nil where that is never possible.
+	// Restore makes the source, byte for byte, of the result with all parts and of
+	// Split.Reconstruction. It is nil where that is never possible.
 	Restore func(ctx context.Context, whole, reconstruction []byte, lim Limits) ([]byte, error)
 }
 
@@ -133,8 +133,8 @@ type Split struct {
 	Ends   []int // offset in Data after each part
 	Levels []int // for each argument from 1 on, how many parts it takes
 	Tail   []byte
-	// Reconstruction is what it takes beside all parts to give the source back; nil where
-	// nobody asked for it, and where they cannot give it back.
+	// Reconstruction is the data that restore the source from all parts; nil where they
+	// were not asked for, and where the source cannot be restored.
 	Reconstruction []byte
 }
 

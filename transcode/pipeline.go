@@ -10,10 +10,10 @@ import (
 // Original is the name of the view that changes nothing: the empty pipeline.
 const Original = "original"
 
-// Stored is the word that a view of mixed files begins with: stored-bmp shows as bmp
-// what a store holds as bmp, and every other sample as it is, all under their own names.
-// Which those are the pipeline does not know; a [Plan] of it is that of a sample that is
-// stored.
+// Stored is the word that a view of mixed files begins with: stored-bmp shows the samples
+// that a store has materialized as bmp in that form, and every other sample as it is, all
+// under their own names. The pipeline does not know which samples those are; its [Plan] is
+// that of a materialized sample.
 const Stored = "stored"
 
 // Own is the word that a view of own names ends with: bmp-own shows the files of bmp
@@ -50,8 +50,8 @@ func (p Pipeline) String() string {
 	return p.spec
 }
 
-// Stored reports whether only what is stored in full is shown as the steps make it,
-// and everything else unchanged.
+// Stored reports whether only materialized samples are shown as the steps make them,
+// and all others unchanged.
 func (p Pipeline) Stored() bool { return p.stored }
 
 // OwnNames reports whether every file is listed under the name that it has in the
@@ -72,11 +72,11 @@ func (p Pipeline) WithOwnNames() Pipeline {
 	return Pipeline{steps: p.steps, spec: p.spec + "-" + Own, own: true}
 }
 
-// Whole is the pipeline of the steps alone: for every sample, whatever is stored, and
-// under the names that the steps give.
+// Whole is the pipeline of the steps alone: for every sample, materialized or not, and under
+// the names that the steps give.
 func (p Pipeline) Whole() Pipeline { return newPipeline(p.steps) }
 
-// OfStored is the pipeline for samples that are stored in full.
+// OfStored is the pipeline for samples that are materialized.
 func (p Pipeline) OfStored() Pipeline {
 	if p.stored || len(p.steps) == 0 {
 		return p

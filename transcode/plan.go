@@ -119,7 +119,7 @@ func fit(s Step, at Shape, mask bool, role Role) (out Shape, nearest, ok bool) {
 }
 
 // maybeMask reports whether a sample may hold labels. A JPEG never does: it
-// decodes to RGB, and nobody stores labels with losses.
+// decodes to RGB, and labels are not stored with losses.
 func maybeMask(i Info) bool {
 	switch i.Mode {
 	case ModeBit, ModeL, ModeLA, ModeP, ModeI16, ModeLA16, ModeRGB16, ModeRGBA16:

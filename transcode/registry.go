@@ -218,9 +218,9 @@ func (r *Registry) Implementations() (steps, decoders map[string]string) {
 	return steps, decoders
 }
 
-// Digest names what p makes of any sample: equal digests, on whatever machines,
-// mean that equal samples give equal bytes; of [Stored] ones, that are stored in
-// full alike. p has to come from this registry.
+// Digest names what p makes of any sample: equal digests, on any machines, mean that equal
+// samples give equal bytes. For a [Stored] pipeline this holds where the same samples are
+// materialized. p has to come from this registry.
 func (r *Registry) Digest(p Pipeline) string {
 	h := sha256.New()
 	if p.stored {

@@ -38,7 +38,7 @@ const (
 )
 
 // layouts are the masks that Pillow accepts, in the order red, green, blue,
-// alpha. All zero means that nobody said, and everybody takes BGRA.
+// alpha. All zero means that the file does not say; readers take BGRA.
 var layouts = map[[4]uint32]layout{
 	{0xff0000, 0xff00, 0xff, 0}:          bgrx,
 	{0xff000000, 0xff0000, 0xff00, 0}:    xbgr,

@@ -135,7 +135,7 @@ func (d *decoder) read(src []byte, lim Limits, c *Coefficients) error {
 		case marker == mCOM || marker&0xF0 == mAPP0:
 			s := Segment{marker, at, p}
 			if c.Scans > 0 && (s.isJFIF() || s.isAdobe()) {
-				// The colour model is settled before the first scan, but a
+				// The colour model is final before the first scan, but a
 				// transcoded file has all its metadata there.
 				return unsupported(at, "JFIF or Adobe segment after the first scan")
 			}
@@ -245,7 +245,7 @@ func (d *decoder) finish(at int) error {
 		if d.progress[i][0] < 0 && (!d.repair || c.Scans == 0) {
 			return truncated(at, "no scan of component %d", i)
 		}
-		// libjpeg cannot write this either, and nobody does it.
+		// libjpeg cannot write this either, and no known program does.
 		if t := c.Components[i].Table; d.quant[t] != c.Components[i].Quant {
 			return unsupported(at, "quantisation table %d changed between scans", t)
 		}

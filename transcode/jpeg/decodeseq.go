@@ -95,7 +95,7 @@ decode:
 		}
 		size := uint(symbol & 15)
 		k += uint32(symbol>>4) + 1
-		// A run of 16 zeros may end the block, though nobody needs it.
+		// A run of 16 zeros may end the block, which is never needed.
 		if symbol == 0xF0 && k <= 63 {
 			continue
 		}

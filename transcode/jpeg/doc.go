@@ -27,8 +27,8 @@
 //     A plane is the samples of a component; where they are fewer than the
 //     picture has pixels, they are upsampled. A pixel has a sample of each plane,
 //     converted to RGB.
-//   - Smoothing estimates what the missing scans of a progressive file would say
-//     from the DC coefficients around a block.
+//   - Smoothing estimates the coefficients that missing scans of a progressive file
+//     would have, from the DC coefficients around a block.
 //   - An MCU (minimum coded unit) is the group of blocks that an interleaved scan
 //     codes together: for each component, as many blocks as its sampling factors
 //     say. Pictures are padded with dummy blocks to whole MCUs.

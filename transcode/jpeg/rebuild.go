@@ -108,8 +108,8 @@ func (r *rebuilder) fillCodes(d *decoder) error {
 	return nil
 }
 
-// fill sets the codes of all symbols. A table with too many codes gets some that
-// nobody can read; whoever uses the result compares it with what it should be.
+// fill sets the codes of all symbols. A table with too many codes gets some that no
+// decoder can read. Callers compare the result with the checksum of the file.
 func (s *huffSpec) fill(t *codeTable) {
 	*t = codeTable{}
 	code, k := uint32(0), 0

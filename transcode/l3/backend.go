@@ -11,14 +11,14 @@ import (
 type Job struct {
 	Samples *Samples
 	Dst     Target
-	// Err is what became of it.
+	// Err is why it was not decoded, or nil.
 	Err error
 }
 
 // Backend decodes batches of pictures. It is safe for concurrent use.
 type Backend interface {
-	// Decode decodes all jobs and sets their Err. What it returns is about the
-	// backend itself: then none of the results counts.
+	// Decode decodes all jobs and sets their Err. An error that it returns is one of the
+	// backend itself; then no job was decoded.
 	Decode(ctx context.Context, jobs []Job) error
 	// Close gives its resources back.
 	Close() error

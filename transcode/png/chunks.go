@@ -127,8 +127,7 @@ func parse(src []byte) (*header, [][]byte, error) {
 			return nil, nil, err
 		}
 	}
-	// All the pixels may be there although IEND is not: whoever decodes them
-	// will see.
+	// All pixels may be there although IEND is not. Decoding shows whether they are.
 	if len(parts) == 0 {
 		return nil, nil, transcode.Errorf(transcode.ErrTruncated, "PNG ends before its pixels")
 	}

@@ -17,8 +17,8 @@ func Kind() *transcode.Kind {
 	return &transcode.Kind{
 		Name: "png", Brief: "PNG: every mode, losslessly compressed",
 		From: transcode.Picture, To: transcode.File,
-		// The compressor decides on the bytes: whoever updates it and sees the
-		// test of this package's exact output fail changes the ID.
+		// The compressor determines the bytes. If the test of exact output fails after an
+		// update of it, the ID has to change.
 		ID:     "png1",
 		Format: transcode.PNG, Ext: "png",
 		Shape: shape,

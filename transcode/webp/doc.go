@@ -11,7 +11,7 @@
 //
 // Still pictures, as Pillow reads them: RGBA where the file says that there is
 // alpha, otherwise RGB. The planes of a lossy picture come from package
-// golang.org/x/image/vp8, whose result the format defines to the bit; how half
-// as many colours become whole pixels is libwebp's choice and followed here.
+// golang.org/x/image/vp8, whose result the format defines to the bit. The upsampling of
+// colours is that of libwebp.
 // Animations are unsupported.
 package webp

@@ -13,7 +13,7 @@ import (
 // masks are those of a colour transform, see colourMasks of package v2.
 func mask(name string, masks reg.Register) Mem { return Addr(Struct("masks", masks).Field(name)) }
 
-// colours undoes the colour transform of rows and writes them to where they are wanted.
+// colours inverts the colour transform of rows and writes them to where they are wanted.
 // Samples of 1 byte are taken 32 at a time, those of 2 bytes 16.
 func colours() {
 	const params = "dst *byte, row int, src *byte, lane, channel int, w, h int, masks *colourMasks"
@@ -89,7 +89,7 @@ func spreads(size int) (spread [3][3]Mem) {
 	return spread
 }
 
-// eachBlock undoes the colour transform of 32 bytes of samples at a time and calls write
+// eachBlock inverts the colour transform of 32 bytes of samples at a time and calls write
 // with them: red, green, blue, and alpha if there are 4 channels.
 func eachBlock(size, channels int, write func(dst, i reg.GPVirtual, v [4]Vec)) {
 	dst, src, channel := Arg("dst"), Arg("src"), Arg("channel")

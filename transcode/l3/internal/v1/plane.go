@@ -1,7 +1,7 @@
 package v1
 
-// A plane has room for a patch. Before its first row is one of zeros, and to the left of
-// each row is a zero. Whoever fills a row puts another one behind it.
+// A plane has room for a patch. A row of zeros is before its first row, and a zero to the left
+// of each row. A function that fills a row writes a zero behind it.
 const (
 	// margin keeps rows on cache lines of their own.
 	margin = 64

@@ -117,7 +117,7 @@ func (s *Scratch) bands(dst layout.Target, src []byte) error {
 	}
 	for i, pos := range s.pos {
 		if (pos+7)/8 != s.end[i]/8 {
-			return transcode.Errorf(transcode.ErrBad, "stream %d ends at bit %d, used to %d", i, s.end[i], pos)
+			return transcode.Errorf(transcode.ErrBad, "stream %d ends at bit %d, and was read to %d", i, s.end[i], pos)
 		}
 		if pos%8 != 0 && src[pos/8]>>(pos%8) != 0 {
 			return transcode.Errorf(transcode.ErrBad, "stream %d is padded with ones", i)
