@@ -6,11 +6,11 @@ import (
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
-// The system's own read-ahead knows nothing of scan groups: who reads the first scans
-// of one sample after the other gets all that lies between them from the disk, up to
-// megabytes at a time. So packs are opened without it, and where records hold many
-// samples, and are read in their order, each scan group is a stream that is read
-// ahead by itself, and no farther than the last one that is wanted.
+// The system's own read-ahead knows nothing of scan groups. A reader of the first scans of
+// one sample after the other would get all that lies between them from the disk, megabytes
+// at a time. So packs are opened without read-ahead. Where records hold many samples that
+// are read in order, each scan group is a stream that is read ahead by itself, up to the
+// last scan group that is wanted.
 
 const (
 	// window is how far the streams of a pack are read ahead, all together, and least

@@ -16,7 +16,7 @@ const autoName = "AUTO"
 type Auto struct {
 	// View is the canonical spec of a view.
 	View string `json:"view"`
-	// Share of the view's files that are stored in full, 0 to 1: the mix.
+	// Share of the view's files that are materialized, 0 to 1: the mix.
 	Share float64 `json:"share"`
 	// Host and Time say where and when it was measured.
 	Host string    `json:"host"`

@@ -239,7 +239,7 @@ func (c *checker) compare() error {
 		delete(c.live, s.Path)
 		return c.ctx.Err()
 	})
-	lost.tell(c)
+	lost.report(c)
 	if err := c.found(c.index.name, err); err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (o *orphans) meet(c *checker, path string) error {
 		}
 		return nil
 	}
-	o.tell(c)
+	o.report(c)
 	o.dir, o.n = dir, 0
 	parent, err := c.index.head(dir)
 	if err == nil && (parent == nil || parent.Kind != Dir) {
@@ -273,7 +273,7 @@ func (o *orphans) meet(c *checker, path string) error {
 	return err
 }
 
-func (o *orphans) tell(c *checker) {
+func (o *orphans) report(c *checker) {
 	if o.n > 0 {
 		c.add(Missing, c.index.name, o.dir, 0, fmt.Errorf("no pack holds the entry of this directory: its %d members are not shown; pack again", o.n))
 	}

@@ -28,14 +28,24 @@
 // A [Fraction] is what one pipeline made of some of the samples, kept in the store:
 // packs of their own, named by the pipeline. It is a copy, and can be made again.
 //
-// An [Overlay] is a private store that grows while it is used: what a mount
-// produced and wants to keep.
+// An [Overlay] is a private store that grows while it is used. It holds what a mount
+// produced and keeps.
+//
+// A result is a record of a fraction or of an overlay: one representation of one sample.
+// A hash index, made in memory when the packs are opened, finds it by path and key.
+//
+// # Writing
+//
+// All three kinds of packs are written by a packLog, and what goes into them is made by
+// inOrder: on several goroutines, and stored in the order in which it was found. For
+// [Pack] the work is what the dataset has and the store lacks; for [Store.Materialize] it
+// is what is wanted and not there. A resultWriter removes packs of results that are not
+// used any more, after it has copied the others.
 //
 // # Who may do what
 //
-// [Pack] is the one writer of a store, and holds its lock. Any number of
-// processes may [Open] it at the same time; they see the generation that was
-// current then, and are never refused because something writes. An [Overlay]
+// One process at a time writes to a store, and holds its lock. Any number of
+// processes may [Open] it meanwhile: they see the generation that was current then. An [Overlay]
 // belongs to one process.
 //
 // The layout of every file is in docs/store-format.md.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// The classes of error that callers tell apart with errors.Is.
+// The classes of error, for errors.Is.
 var (
 	// ErrNotFound: the store does not hold that path, or the overlay not that
 	// representation.

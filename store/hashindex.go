@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// hashIndex finds records by what they hold: of which sample, made by which pipeline.
-// It takes some 40 bytes of memory a result: only hashes are kept, and the record itself
-// tells whether it is the one. There is one result of a sample and pipeline, the one that
-// was placed last: another version of the sample, or another implementation of the
-// pipeline, supersedes it. It is safe for concurrent use.
+// hashIndex finds the record of a result by sample and pipeline. It takes some 40 bytes of
+// memory a result: it keeps hashes only, and the caller compares the record itself. It
+// knows one result of a sample and pipeline, the one that was placed last: a result of
+// another version of the sample, or of another implementation of the pipeline, supersedes
+// it. It is safe for concurrent use.
 type hashIndex struct {
 	seed maphash.Seed
 

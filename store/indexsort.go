@@ -101,7 +101,7 @@ func (s *entrySort) spill() error {
 		binary.LittleEndian.PutUint32(head[:], uint32(len(item)))
 		binary.LittleEndian.PutUint32(head[4:], sum(item))
 		_, _ = w.Write(head[:])
-		_, _ = w.Write(item) // Flush tells
+		_, _ = w.Write(item) // Flush returns the error
 		s.end += spillHead + int64(len(item))
 	}
 	if err := w.Flush(); err != nil {

@@ -36,9 +36,9 @@ func (w *work) run(ctx context.Context) {
 }
 
 // inOrder makes the work that find hands over on several workers, and stores it in the
-// order in which it was found, whoever is done first. What is made and not yet stored
-// takes at most memory bytes; one piece is always let through. What was found before
-// find fails is stored.
+// order in which it was found. Work that is made and not yet stored takes at most memory
+// bytes; one piece is always let through. Work that was found before find failed is
+// stored.
 func inOrder(ctx context.Context, workers int, memory int64, find func(ctx context.Context, hand func(work) error) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	todo, pending := make(chan *work), make(chan *work, 2*workers)

@@ -52,13 +52,13 @@ type FractionOptions struct {
 	PackBytes int64
 	// Verify reads every result that is there, and makes again what is damaged.
 	Verify bool
-	// Begin hears what is to be done before anything is; an error ends it.
+	// Begin is called with the plan before anything is written; its error ends the run.
 	Begin func(FractionPlan) error
 	// Progress is called after every result that is verified or made, and after every
 	// pack whose results are copied, from one goroutine at a time. Those that are
 	// verified come before Begin.
 	Progress func(FractionProgress)
-	// Warn hears of samples that are left out, from one goroutine at a time.
+	// Warn is called for each sample that is left out, from one goroutine at a time.
 	Warn func(path string, err error)
 }
 
@@ -87,12 +87,11 @@ type FractionReport struct {
 	Salvaged int64 // of Kept: taken over from an interrupted run
 }
 
-// Materialize brings the fraction of a pipeline, named by its canonical spec,
-// made if need be, to hold exactly the wanted results: none of them twice, in
-// the order in which they are to be kept when there shall be fewer. What is there
-// stays; what is missing is made and written to new packs; packs that hold
-// anything else are removed, after what is wanted of them was copied. Nothing
-// wanted removes the fraction.
+// Materialize makes the fraction of a pipeline hold exactly the wanted results. The
+// pipeline is named by its canonical spec. No result may be wanted twice; the first ones
+// are kept longest when a later call wants fewer. Missing results are made and written to
+// new packs. A pack that holds anything else is removed, after its wanted results were
+// copied. Where nothing is wanted the fraction is removed.
 //
 // Readers are not disturbed, see [Fraction.Reader]. ErrLocked says that another
 // process writes to the store, ErrChanged that it was packed again since it was
@@ -226,7 +225,7 @@ func (m *materializing) run(ctx context.Context) error {
 	err = m.compact(ctx, func(p *packUse) bool { return !p.whole() }, func(p *packUse, copied, _ int64) {
 		m.report.Dropped += p.records - copied
 		m.report.Copied += copied
-		m.tell()
+		m.progress()
 	})
 	if err != nil {
 		return err
@@ -291,7 +290,7 @@ func (m *materializing) missing(yield func(*Wanted) bool) {
 	}
 }
 
-// plan tells what is to be done.
+// plan says what is to be done.
 func (m *materializing) plan() FractionPlan {
 	var plan FractionPlan
 	for w := range m.missing {
@@ -326,7 +325,7 @@ func (m *materializing) describe(is fractionFile, fresh bool) error {
 	return replaceFile(m.fs, filepath.Join(m.dir, fractionName), text)
 }
 
-func (m *materializing) tell() {
+func (m *materializing) progress() {
 	m.report.Bytes = m.out.written
 	m.o.Progress(m.report.FractionProgress)
 }
@@ -354,7 +353,7 @@ func (m *materializing) makeMissing(_ context.Context, hand func(work) error) er
 	return nil
 }
 
-// keep stores a result, or tells why there is none.
+// keep stores a result, or warns that there is none.
 func (m *materializing) keep(w *Wanted, made Made, err error) error {
 	if made.Release != nil {
 		defer made.Release()
@@ -366,13 +365,13 @@ func (m *materializing) keep(w *Wanted, made Made, err error) error {
 	if err != nil {
 		m.report.Failed++
 		m.o.Warn(w.Path, err)
-		m.tell()
+		m.progress()
 		return nil
 	}
 	if _, err := m.put(rec); err != nil { // nothing looks for it in this run
 		return err
 	}
 	m.report.Made++
-	m.tell()
+	m.progress()
 	return m.out.advance()
 }

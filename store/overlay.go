@@ -41,7 +41,7 @@ type Overlay struct {
 
 	total     atomic.Int64  // bytes
 	reclaimed atomic.Int64  // bytes, since it was opened
-	wasteful  chan struct{} // hears when more is stale than is of use
+	wasteful  chan struct{} // gets a value when more is outdated than is of use
 	refused   atomic.Bool   // there was no room
 }
 
@@ -98,12 +98,12 @@ func (v *Overlay) removeAll() error {
 	return err
 }
 
-// Info tells what Put was told of the sample together with that representation;
-// ok is false where Get finds nothing.
+// Info returns the info of the sample that Put got with that representation; ok is false
+// where Get finds nothing.
 func (v *Overlay) Info(path string, src Identity, key string) (info transcode.Info, ok bool) {
 	s, err := v.sample(resultKey{path, src, key})
 	if err != nil {
-		return transcode.Info{}, false // Get tells why
+		return transcode.Info{}, false // Get returns the error
 	}
 	return s.Info, true
 }
@@ -136,7 +136,7 @@ func (v *Overlay) Put(path string, src Identity, info transcode.Info, key string
 		return v.failed(err)
 	}
 	v.place(k, at, recordSize(rec))
-	// The record itself is there. That the disk is full the next Put tells.
+	// The record itself is there. Where the disk is full, the next Put returns that.
 	if err := v.out.advance(); err != nil && !diskFull(err) {
 		v.log.Warn("an overlay's pack stays unfinished", "overlay", v.dir, "error", err)
 		v.dead = err

@@ -19,7 +19,7 @@ const (
 	OrderShuffle Order = "shuffle" // by a hash of seed and path
 )
 
-// SourceFile is what a walk tells about one name of the dataset.
+// SourceFile describes one name of the dataset.
 type SourceFile struct {
 	Path     string // relative, with slashes; "" is the dataset itself
 	Kind     Kind   // File or Dir
@@ -95,7 +95,7 @@ type PackOptions struct {
 	DatasetPath string
 	// Progress is called after every record, from one goroutine at a time.
 	Progress func(Progress)
-	// Warn hears of files that are left out, from one goroutine at a time.
+	// Warn is called for each file that is left out, from one goroutine at a time.
 	Warn   func(path string, err error)
 	FS     vfs.FS       // nil means vfs.OS
 	Logger *slog.Logger // nil means slog.Default

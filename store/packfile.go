@@ -58,7 +58,7 @@ func checkPackHeader(b []byte, number uint32) error {
 	return nil
 }
 
-// packSeal tells a sealed pack from every other.
+// packSeal distinguishes a sealed pack from every other.
 type packSeal struct {
 	Number    uint32 `json:"number"`
 	Size      int64  `json:"size"` // bytes

@@ -17,7 +17,7 @@ type packLog struct {
 	packBytes int64 // at which a pack is sealed
 	// syncEvery bounds what a power failure can cost an unfinished pack; 0: all of it.
 	syncEvery time.Duration
-	sealed    func(packSeal) // hears of each pack that is sealed; may be nil
+	sealed    func(packSeal) // is called for each pack that is sealed; may be nil
 
 	w        *packWriter // nil between packs
 	next     uint32      // number of the next pack

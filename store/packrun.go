@@ -89,7 +89,7 @@ func (p *packer) work(ctx context.Context, f SourceFile) work {
 	}
 }
 
-// leaveOut tells of a file that is not stored.
+// leaveOut warns of a file that is not stored.
 func (p *packer) leaveOut(path string, why error) error {
 	p.report.Failed++
 	p.o.Warn(path, why)

@@ -82,7 +82,7 @@ func (p *pool) retire(number uint32) {
 		return
 	}
 	if p.read.Load() {
-		_, _ = k.acquire() // for ever; where it fails there is nothing to read
+		_, _ = k.acquire() // never released; an error means that there is nothing to read
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +126,7 @@ func (k *pack) shut() bool {
 	return true
 }
 
-// reopen opens the file if nobody else was faster.
+// reopen opens the file, unless another goroutine has.
 func (k *pack) reopen() error {
 	p := k.pool
 	p.mu.Lock()
@@ -165,8 +165,8 @@ func (k *pack) reopen() error {
 }
 
 // scattered turns the system's read-ahead off, which may be megabytes, of samples that
-// nobody asked for. It comes before anything is read: what was read ahead once is
-// marked, and whoever meets the mark goes on with it, whatever was advised since.
+// nobody asked for. It has to come before the first read: pages that were read ahead carry
+// a mark, and a read that meets the mark reads ahead again, whatever the advice is by then.
 func scattered(f vfs.File) {
 	if a, ok := f.(vfs.Advised); ok {
 		a.Scattered()

@@ -75,7 +75,7 @@ func (v *Overlay) Reclaim(ctx context.Context, current func(path string, src Ide
 	v.mu.Unlock()
 	if bytes := v.Reclaimed() - before; bytes > 0 || stale > 0 {
 		if v.o.Room != nil {
-			_ = v.o.Room(v.Bytes()) // so that others hear of it
+			_ = v.o.Room(v.Bytes()) // so that other mounts can have it
 		}
 		v.log.Info("space is reclaimed of results that nothing can ask for any more", "overlay", v.dir, "bytes", bytes, "left", v.Bytes(), "outdated", stale)
 	}

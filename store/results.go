@@ -64,7 +64,7 @@ func (r *results) Get(path string, src Identity, key string) (Representation, er
 	return Representation{}, err
 }
 
-// Forget makes Get find nothing: for a caller whose Reader failed.
+// Forget makes Get find nothing. It is for a caller whose Reader failed.
 func (r *results) Forget(path string, src Identity, key string) {
 	k := resultKey{path, src, key}
 	r.damage.Lock()
@@ -176,8 +176,9 @@ func (r *results) read(k resultKey, at location) (*Sample, error) {
 }
 
 // eachRecord calls f for each record of a sealed pack, as the footer describes it. Where
-// the pack is damaged, which whole tells, f gets what the records say of themselves, from
-// the first on, up to one that is broken; some it may get twice. The data is not read.
+// the footer is damaged, whole is false, and f gets the records as their own headers
+// describe them, from the first on, up to one that is broken; it may get some twice. The
+// data is not read.
 func (r *results) eachRecord(n uint32, f func(scanned)) (seal packSeal, whole bool, err error) {
 	file, err := r.fs.Open(filepath.Join(r.dir, packName(n)))
 	if err != nil {
@@ -317,7 +318,7 @@ type packUse struct {
 // whole reports whether all that the pack holds is found.
 func (p *packUse) whole() bool { return p.live.records == p.records && !p.damaged }
 
-// use tells of all packs, in ascending order.
+// use describes all packs, in ascending order.
 func (w *resultWriter) use() []packUse {
 	live := w.byPack()
 	var all []packUse

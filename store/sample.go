@@ -6,7 +6,7 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// Identity tells one version of a file of the dataset from every other. Times
+// Identity distinguishes one version of a file of the dataset from every other. Times
 // are in nanoseconds since 1970. Two equal identities mean equal bytes; what a
 // file system cannot tell apart by them, pipefs cannot either.
 type Identity struct {

@@ -4,8 +4,8 @@ import (
 	"hash/maphash"
 )
 
-// state is what a writer knows of what is stored: enough to tell which files
-// can be skipped and which are gone, in some 60 bytes an entry. Paths are kept
+// state is what a writer knows of the entries in a store: which files can be skipped and
+// which are gone, in some 60 bytes an entry. Paths are kept
 // as hashes of 128 bits, different in every process.
 type state struct {
 	paths, rest, print maphash.Seed
@@ -21,7 +21,7 @@ type fact struct {
 	seen    bool   // the walk met it
 }
 
-// version is all that tells two versions of an entry apart.
+// version distinguishes two versions of an entry.
 type version struct {
 	kind Kind
 	mode uint32

@@ -27,15 +27,15 @@ type Stats struct {
 	WithoutOriginal []Alike `json:"without_original"`
 }
 
-// Alike are samples that agree in what their headers tell, sizes and orientation aside,
+// Alike are samples that agree in their headers, sizes and orientation aside,
 // and in the keys of what is stored of them. What can be made of one can be made of all.
 type Alike struct {
 	Example string `json:"example"` // the path of one of them
 	Samples int64  `json:"samples"`
 }
 
-// maxKinds bounds how many kinds of samples are told apart. A dataset has a few. What
-// is more counts as one of the last kind.
+// maxKinds bounds how many kinds of samples are counted apart. A dataset has a few.
+// Samples of further kinds count as the last kind.
 const maxKinds = 256
 
 func (s Stats) clone() Stats {

@@ -19,14 +19,14 @@ import (
 type Options struct {
 	// FS does the I/O on packs; nil means vfs.OS.
 	FS vfs.FS
-	// Logger hears what is not an error: an index that had to be rebuilt. nil
+	// Logger gets what is not an error: an index that had to be rebuilt. nil
 	// means slog.Default.
 	Logger *slog.Logger
 	// TempDir is where an index is rebuilt that cannot be put into the store;
 	// "" means os.TempDir.
 	TempDir string
-	// VerifyOnce checks each chunk the first time that a Reader reads it, and
-	// not again. The default is to check on every read.
+	// VerifyOnce checks each chunk only the first time that a Reader reads it.
+	// The default is to check on every read.
 	VerifyOnce bool
 	// MaxOpenPacks bounds the file descriptors kept open; 0 means 256.
 	MaxOpenPacks int
@@ -58,8 +58,8 @@ type Store struct {
 }
 
 // Open opens a store for reading. Where the index is missing or broken it is
-// rebuilt from the packs: in the store if that can be written and nobody else
-// writes, in a temporary file otherwise. So it is where damage is met later.
+// rebuilt from the packs: in the store if this process may write and no other process
+// does, in a temporary file otherwise. The same happens when damage is found later.
 // Errors are of the classes ErrNotStore, ErrVersion, ErrCorrupt, or of the
 // operating system. A pack that is missing or not the one that the index was
 // made from is an error.
@@ -98,7 +98,7 @@ func Open(dir string, o Options) (*Store, error) {
 func (s *Store) makeIndex(of *sealFile) (*index, error) {
 	fsys := s.o.FS
 	if lock, err := fsys.Lock(filepath.Join(s.dir, lockName)); err == nil {
-		// Somebody else may have been faster.
+		// Another process may have made it meanwhile.
 		x, err := openWhole(fsys, s.dir)
 		if err != nil && !errors.Is(err, ErrVersion) {
 			if err = publishIndex(context.Background(), fsys, s.dir, s.format, s.o.Logger); err == nil {
@@ -146,18 +146,17 @@ func openWhole(fsys vfs.FS, dir string) (*index, error) {
 	return x, err
 }
 
-// maxMends bounds how often an open store makes its index again.
-const maxMends = 3
+// maxRepairs bounds how often an open store makes its index again.
+const maxRepairs = 3
 
-// mend replaces an index that proved to be damaged, and returns the one to ask
-// instead.
-func (s *Store) mend(x *index, cause error) (*index, error) {
+// repairIndex replaces a damaged index, and returns the new one.
+func (s *Store) repairIndex(x *index, cause error) (*index, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := s.index.Load(); now != x {
-		return now, nil // somebody else did
+		return now, nil // another goroutine did
 	}
-	if s.pool.closed.Load() || len(s.broken) == maxMends {
+	if s.pool.closed.Load() || len(s.broken) == maxRepairs {
 		return nil, cause
 	}
 	s.o.Logger.Warn("the index is damaged and is made again", "store", s.dir, "error", cause)
@@ -181,7 +180,7 @@ func ask[T any](s *Store, f func(*index, string) (T, error), path string) (T, er
 	if s.pool.closed.Load() {
 		return v, ErrClosed
 	}
-	if x, err = s.mend(x, err); err != nil {
+	if x, err = s.repairIndex(x, err); err != nil {
 		return v, err
 	}
 	return f(x, path)

@@ -117,7 +117,7 @@ const (
 	lockName      = "lock"
 )
 
-// lockDir takes the lock of whoever writes to a directory.
+// lockDir takes the lock of the one writer of a directory.
 func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 	lock, err := fsys.Lock(filepath.Join(dir, lockName))
 	if errors.Is(err, vfs.ErrLocked) {

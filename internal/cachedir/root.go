@@ -42,7 +42,7 @@ func (r *Root) Dir() string { return r.dir }
 
 // Entry is a slot, as it is at the moment.
 type Entry struct {
-	Dataset string    `json:"dataset"` // path; empty where nothing tells
+	Dataset string    `json:"dataset"` // path; empty where it is not known
 	Dir     string    `json:"dir"`
 	Bytes   int64     `json:"bytes"`     // what its files take
 	Used    time.Time `json:"last_used"` // when a mount took it, or gave it back
@@ -172,7 +172,7 @@ func (r *Root) collect() {
 	}
 }
 
-// List tells of all slots, the one that was used last first.
+// List describes all slots, the one that was used last first.
 func (r *Root) List() ([]Entry, error) {
 	unlock, err := r.lock()
 	if err != nil {

@@ -31,7 +31,7 @@ type Slot struct {
 	// Dir need not exist.
 	Dir string
 
-	root *Root // nil: whoever gave the directory says how much may be kept there
+	root *Root // nil for a directory of the user, which has a limit of its own
 	lock *os.File
 	own  int64 // the limit that the mount has of its own; 0: none
 
@@ -57,7 +57,7 @@ func TakeSlot(dir string) (*Slot, error) {
 	return nil, fmt.Errorf("%s: a thousand mounts of one dataset", dir)
 }
 
-// Release gives the directory to the next one who wants it.
+// Release unlocks the directory.
 func (s *Slot) Release() {
 	now := time.Now()
 	_ = os.Chtimes(s.lock.Name(), now, now) // when it was used last
@@ -72,8 +72,8 @@ func Kept(dir string) bool {
 
 var errHeld = errors.New("in use")
 
-// tryLock opens a file, made if need be, and locks it. errHeld says that somebody else
-// has it locked.
+// tryLock opens a file, made if need be, and locks it. errHeld says that another
+// process has it locked.
 func tryLock(path string) (*os.File, error) {
 	f, err := vfs.OpenRegular(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Slot) Room(bytes int64) error {
 	}
 	defer func() {
 		unlock()
-		go s.root.collect() // takes a while, and whoever asks does not wait for it
+		go s.root.collect() // takes a while; the caller does not wait for it
 	}()
 	entries, err := s.root.entries()
 	if err != nil {
@@ -192,14 +192,14 @@ func (s *Slot) note() error {
 	if err != nil {
 		return err
 	}
-	// One write of always the same length: nobody reads the half of it.
+	// One write of always the same length: no reader gets half of it.
 	_, err = s.lock.WriteAt(fmt.Appendf(nil, "%-*s\n", noteBytes-1, text), 0)
 	return err
 }
 
 const noteBytes = 4096
 
-// readUse reads what a slot is used for; the zero value where nothing tells.
+// readUse reads what a slot is used for; the zero value where that is not known.
 func readUse(path string) (use Use) {
 	text, err := readFirst(path)
 	if err != nil || json.Unmarshal(text, &use) != nil || use.Reserved < 0 {

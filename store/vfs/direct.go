@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Direct is fs, but files that are opened for reading go past the page cache: who
-// caches what was read needs no second copy of it, and knows how much memory it
-// takes. A file that cannot be read so is read as usual.
+// Direct is fs, but files that are opened for reading are read past the page cache. It is
+// for callers that cache what they read: they need no second copy in memory. A file that
+// cannot be read in this way is read as usual.
 func Direct(fs FS) FS { return direct{fs} }
 
 type direct struct{ FS }

@@ -45,8 +45,8 @@ func open(name string, flag int) (File, error) {
 }
 
 // ErrNotRegular is the cause where a name leads to a link, a FIFO, a socket or a
-// device. Whoever may write into a directory could otherwise make a process with
-// more rights wait for ever, or write elsewhere.
+// device. Otherwise a user who may write into a directory could make a process with
+// more rights wait without end, or write elsewhere.
 var ErrNotRegular = errors.New("not a regular file (a link, a FIFO or a device): pipefs does not open it; remove it")
 
 // OpenRegular opens a regular file by its own name. It neither follows a link nor

@@ -7,8 +7,8 @@ import (
 
 // Bucket limits how fast files are read, in bytes and in reads a second, for
 // measurements on machines that cannot have their disk slowed down. All that draw
-// on one bucket share its limits. Data in the page cache is held back as well: who
-// reads cannot tell where it comes from. A nil Bucket limits nothing.
+// on one bucket share its limits. Data in the page cache is slowed down as well:
+// a reader cannot know where it comes from. A nil Bucket limits nothing.
 type Bucket struct {
 	bytes, reads time.Duration // that a thousand million bytes take, and a read; 0: no limit
 

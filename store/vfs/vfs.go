@@ -44,7 +44,7 @@ type File interface {
 	Sync() error
 }
 
-// Advised is what a File may offer beside: to hear about the reads to come.
+// Advised is what a File may offer in addition: it takes advice about the reads to come.
 type Advised interface {
 	// Scattered says that reads will come from anywhere: what lies behind one of
 	// them is not worth fetching.

@@ -32,18 +32,18 @@ type node struct {
 // already counts as durable.
 func NewCrashFS(root string) (*CrashFS, error) {
 	c := &CrashFS{FS: vfs.OS, root: filepath.Clean(root), live: map[string]*node{}}
-	return c, c.settle(c.root)
+	return c, c.makeDurable(c.root)
 }
 
-// settle makes everything below dir durable.
-func (c *CrashFS) settle(dir string) error {
+// makeDurable makes everything below dir durable.
+func (c *CrashFS) makeDurable(dir string) error {
 	if err := c.SyncDir(dir); err != nil {
 		return err
 	}
 	for name, n := range c.at(dir).entries {
 		path := filepath.Join(dir, name)
 		if n.dir {
-			if err := c.settle(path); err != nil {
+			if err := c.makeDurable(path); err != nil {
 				return err
 			}
 			continue
