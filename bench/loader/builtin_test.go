@@ -216,7 +216,8 @@ func TestLoadConverts(t *testing.T) {
 		"rgb": photo, "grey": grey, "alpha": alpha, "palette": pictures.Mask(31, 17, 5, 3), "bit": pictures.Mask(31, 17, 2, 3),
 	} {
 		file := filepath.Join(t.TempDir(), name+".png")
-		data := asPNG(t, img)
+		data, err := pictures.Encode(file, img)
+		testenv.Must(t, err)
 		write(t, file, data)
 		px, err := registry.Decode(t.Context(), data)
 		if err != nil {

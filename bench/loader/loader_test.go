@@ -1,16 +1,13 @@
 package loader
 
 import (
-	"bytes"
 	"fmt"
-	"image"
-	"image/jpeg"
-	"image/png"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // tree writes n pictures, JPEG and PNG in turn, into two classes, and returns the
@@ -21,11 +18,10 @@ func tree(t *testing.T, n int) (dir string, names []string) {
 	for i := range n {
 		img := pictures.Photo(96+i, 80, uint64(i))
 		name := fmt.Sprintf("class%d/%03d.jpg", i%2, i)
-		data := asJPEG(t, img)
 		if i%4 == 3 {
-			name, data = fmt.Sprintf("class%d/%03d.png", i%2, i), asPNG(t, img)
+			name = fmt.Sprintf("class%d/%03d.png", i%2, i)
 		}
-		write(t, filepath.Join(dir, name), data)
+		testenv.Must(t, pictures.Write(filepath.Join(dir, name), img))
 		names = append(names, name)
 	}
 	return dir, names
@@ -39,24 +35,6 @@ func write(t *testing.T, name string, data []byte) {
 	if err := os.WriteFile(name, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func asJPEG(t *testing.T, img image.Image) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if err := jpeg.Encode(&b, img, &jpeg.Options{Quality: 90}); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-func asPNG(t *testing.T, img image.Image) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 // bytesOf is how long files are together.

@@ -1,17 +1,16 @@
 package strategy
 
 import (
-	"bytes"
+	"fmt"
 	"image"
 	"image/color"
-	"image/jpeg"
-	"image/png"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -24,44 +23,34 @@ var registry = codecs.Default(transcode.Limits{})
 func dataset(t testing.TB, jpegs int) (root string, files []string) {
 	t.Helper()
 	root = t.TempDir()
-	write := func(name string, encode func(*bytes.Buffer) error) {
-		var b bytes.Buffer
-		if err := encode(&b); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, name), b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	add := func(name string, err error) {
+		t.Helper()
+		testenv.Must(t, err)
 		files = append(files, name)
 	}
-	asPNG := func(img image.Image) func(*bytes.Buffer) error {
-		return func(b *bytes.Buffer) error { return png.Encode(b, img) }
+	draw := func(name string, img image.Image) {
+		t.Helper()
+		add(name, pictures.Write(filepath.Join(root, name), img))
 	}
 	for i := range jpegs {
-		img := pictures.Photo(90+7*i%60, 70+3*i%40, uint64(i))
-		write(filepath.Join("class", string(rune('a'+i%3)), "p"+string(rune('0'+i/10))+string(rune('0'+i%10))+".jpg"), func(b *bytes.Buffer) error {
-			return jpeg.Encode(b, img, &jpeg.Options{Quality: 90})
-		})
+		draw(fmt.Sprintf("class/%c/p%02d.jpg", 'a'+i%3, i), pictures.Photo(90+7*i%60, 70+3*i%40, uint64(i)))
 	}
 	photo := pictures.Photo(101, 67, 77)
-	write("rgb.png", asPNG(photo))
+	draw("rgb.png", photo)
 	alpha := image.NewNRGBA(photo.Rect)
 	copy(alpha.Pix, photo.Pix)
 	for i := 3; i < len(alpha.Pix); i += 4 {
 		alpha.Pix[i] = byte(i)
 	}
-	write("alpha.png", asPNG(alpha))
+	draw("alpha.png", alpha)
 	deep := image.NewGray16(image.Rect(0, 0, 50, 40))
 	for i := range 50 * 40 {
 		deep.SetGray16(i%50, i/50, color.Gray16{Y: uint16(i * 31)})
 	}
-	write("deep.png", asPNG(deep))
-	write("mask.png", asPNG(pictures.Mask(80, 60, 5, 3)))
-	write("broken.jpg", func(b *bytes.Buffer) error { b.WriteString("no picture"); return nil })
-	write("labels.json", func(b *bytes.Buffer) error { b.WriteString("{}"); return nil })
+	draw("deep.png", deep)
+	draw("mask.png", pictures.Mask(80, 60, 5, 3))
+	add("broken.jpg", os.WriteFile(filepath.Join(root, "broken.jpg"), []byte("no picture"), 0o644))
+	add("labels.json", os.WriteFile(filepath.Join(root, "labels.json"), []byte("{}"), 0o644))
 	return root, files
 }
 

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"image"
 	"image/color"
-	"image/jpeg"
-	"image/png"
 	"math"
 	"os"
 	"path/filepath"
@@ -39,21 +37,9 @@ func panopticTree(t *testing.T) string {
 			mask.SetNRGBA(x, y, color.NRGBA{uint8(id), uint8(id >> 8), uint8(id >> 16), 255})
 		}
 	}
-	write := func(name string, encode func(*os.File) error) {
-		at := filepath.Join(root, name)
-		err := os.MkdirAll(filepath.Dir(at), 0o755)
-		var f *os.File
-		if err == nil {
-			f, err = os.Create(at)
-		}
-		if err == nil {
-			err = errors.Join(encode(f), f.Close())
-		}
-		testenv.Must(t, err)
-	}
 	for _, name := range []string{"1", "2"} {
-		write("val/"+name+".jpg", func(f *os.File) error { return jpeg.Encode(f, pictures.Photo(width, height, 1), nil) })
-		write("panoptic/"+name+".png", func(f *os.File) error { return png.Encode(f, mask) })
+		testenv.Must(t, pictures.Write(filepath.Join(root, "val", name+".jpg"), pictures.Photo(width, height, 1)))
+		testenv.Must(t, pictures.Write(filepath.Join(root, "panoptic", name+".png"), mask))
 	}
 	return root
 }

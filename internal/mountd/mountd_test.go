@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"image"
-	"image/png"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +18,8 @@ import (
 	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -40,13 +41,7 @@ func setUp(t *testing.T) Config {
 	}
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(dir, "run"))
-	var b bytes.Buffer
-	if err := png.Encode(&b, image.NewNRGBA(image.Rect(0, 0, 40, 30))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "ds", "a.png"), b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, pictures.Write(filepath.Join(dir, "ds", "a.png"), image.NewNRGBA(image.Rect(0, 0, 40, 30))))
 	c := Default(filepath.Join(dir, "ds"), filepath.Join(dir, "mnt"))
 	c.GPU.Off = true
 	return c

@@ -1,14 +1,11 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"image"
 	"image/draw"
-	"image/jpeg"
-	"image/png"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,6 +15,7 @@ import (
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -39,30 +37,16 @@ func blank() image.Image {
 
 func put(t testing.TB, root, name string, img image.Image) {
 	t.Helper()
-	var file bytes.Buffer
-	var err error
-	switch path.Ext(name) {
-	case ".jpg":
-		err = jpeg.Encode(&file, img, nil)
-	default:
-		err = png.Encode(&file, img)
-	}
 	at := filepath.Join(root, name)
-	if err := errors.Join(err, os.MkdirAll(filepath.Dir(at), 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	data := file.Bytes()
-	if path.Ext(name) == ".bmp" {
+	testenv.Must(t, pictures.Write(at, img))
+	if path.Ext(name) == ".bmp" { // it holds a PNG file so far
+		data, err := os.ReadFile(at)
+		testenv.Must(t, err)
 		info, err := registry.ProbeBytes(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if data, err = registry.Plan(view(t, "bmp"), info, transcode.Auto).Run(t.Context(), data); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(at, data, 0o644); err != nil {
-		t.Fatal(err)
+		testenv.Must(t, err)
+		data, err = registry.Plan(view(t, "bmp"), info, transcode.Auto).Run(t.Context(), data)
+		testenv.Must(t, err)
+		testenv.Must(t, os.WriteFile(at, data, 0o644))
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"image/jpeg"
-	"image/png"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +15,7 @@ import (
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -32,20 +31,7 @@ func writeDataset(t testing.TB) string {
 	t.Helper()
 	root := t.TempDir()
 	for i, name := range []string{"a.jpg", "b.jpg", "c.png"} {
-		var file bytes.Buffer
-		img := pictures.Photo(120+i, 90, uint64(i))
-		var err error
-		if filepath.Ext(name) == ".png" {
-			err = png.Encode(&file, img)
-		} else {
-			err = jpeg.Encode(&file, img, nil)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(root, name), file.Bytes(), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, pictures.Write(filepath.Join(root, name), pictures.Photo(120+i, 90, uint64(i))))
 	}
 	if err := os.WriteFile(filepath.Join(root, "labels.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)

@@ -3,12 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"image/jpeg"
-	"image/png"
 	"log"
 	"os"
 	"path/filepath"
@@ -76,24 +73,13 @@ func write(dir string, samples, classes, width, height, pngs, copies int) error 
 func class(c int) string { return fmt.Sprintf("class%02d", c) }
 
 func sample(dir string, i, width, height int, asPNG bool, copies int) error {
-	img := pictures.Photo(width, height, uint64(i))
-	var file bytes.Buffer
-	ext := "jpg"
-	var err error
+	ext := ".jpg"
 	if asPNG {
-		ext = "png"
-		err = png.Encode(&file, img)
-	} else {
-		err = jpeg.Encode(&file, img, &jpeg.Options{Quality: 90})
+		ext = ".png"
 	}
-	if err != nil {
-		return err
+	file, err := pictures.Encode(ext, pictures.Photo(width, height, uint64(i)))
+	for c := 0; c < copies && err == nil; c++ {
+		err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%06d_%d%s", i, c, ext)), file, 0o644)
 	}
-	for c := range copies {
-		name := filepath.Join(dir, fmt.Sprintf("%06d_%d.%s", i, c, ext))
-		if err := os.WriteFile(name, file.Bytes(), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
