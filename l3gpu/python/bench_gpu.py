@@ -2,13 +2,9 @@
 """Measures pipefs_gpu on a GPU, and beside it what else brings pictures to one.
 
     bench_gpu.py [--source DIR] [--pipefs bin/pipefs]   prints one table in Markdown
-    bench_gpu.py --check DIR                            compares NAME.l3 with NAME.npy
 
 Needs PyTorch, NumPy and Pillow; the lines for what is not there say so. The pictures are
 made from those in DIR, or are synthetic: soft noise, which compresses as photographs do.
-DIR of --check is filled by
-
-    pipefs convert NAME.png DIR/NAME.l3 && pipefs convert --view npy NAME.png DIR/
 """
 
 import argparse
@@ -18,7 +14,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -314,28 +309,8 @@ def measure(options):
     return table
 
 
-def check(directory, decoder, batch=64):
-    """Compares NAME.l3 with NAME.npy, and returns how many are the same; others are named."""
-    paths = sorted(pathlib.Path(directory).glob("*.l3"))
-    good = 0
-    for i in range(0, len(paths), batch):
-        some = paths[i:i + batch]
-        for path, tensor in zip(some, decoder.decode(some, errors="none")):
-            if tensor is None:
-                continue  # it was named
-            expected = np.load(path.with_suffix(".npy"))
-            got = tensor.cpu().numpy().reshape(expected.shape if expected.ndim == 2 else tensor.shape)
-            if got.shape == expected.shape and np.array_equal(got, expected):
-                good += 1
-            else:
-                print(f"{path}: other pixels than in {path.with_suffix('.npy').name}")
-    print(f"{good} of {len(paths)} files are as they have to be")
-    return good, len(paths)
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--check", metavar="DIR", help="only compare the files of DIR")
     p.add_argument("--source", metavar="DIR", help="pictures to use")
     p.add_argument("--pipefs", metavar="PROGRAM", help="what makes L3 files (default: the one on the path)")
     p.add_argument("--ptx", help="the program for the GPU (default: see pipefs_gpu.find_ptx)")
@@ -345,13 +320,8 @@ def main():
     p.add_argument("--width", type=int, default=1920)
     p.add_argument("--height", type=int, default=1080)
     p.add_argument("--seconds", type=float, default=3, help="that each line is measured for (default 3)")
-    options = p.parse_args()
-    if options.check is None:
-        print(measure(options))
-        return 0
-    good, n = check(options.check, pipefs_gpu.Decoder(options.gpu, options.ptx))
-    return 0 if good == n > 0 else 1
+    print(measure(p.parse_args()))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,7 +7,6 @@ PIPEFS_TEST_CASES is the directory that cases_test.go wrote.
 import contextlib
 import ctypes
 import gzip
-import io
 import json
 import logging
 import os
@@ -22,7 +21,6 @@ import unittest
 import unittest.mock
 import zlib
 
-import bench_gpu
 import fake_frameworks
 import numpy as np
 import pipefs_gpu
@@ -223,24 +221,6 @@ class Decoding(GPUTest):
         for p, t in zip(some, pending.result()):
             self.same(t, p.samples)
         self.assertIsNone(pending._kept)
-
-
-class Bench(GPUTest):
-    def test_check(self):
-        """The comparison of bench_gpu finds what differs."""
-        with tempfile.TemporaryDirectory() as d:
-            some = [p for p in PICTURES if p.width == 21]
-            for i, p in enumerate(some):
-                os.symlink(p.path, os.path.join(d, p.name + ".l3"))
-                samples = (p.samples[:, :, 0] if p.channels == 1 else p.samples).copy()
-                samples.flat[-1] += i == 3
-                np.save(os.path.join(d, p.name + ".npy"), samples)
-            with open(os.path.join(d, "bad.l3"), "wb") as f:
-                f.write(b"GIF")
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said):
-                self.assertEqual(bench_gpu.check(d, pipefs_gpu.Decoder(), 7), (len(some) - 1, len(some) + 1))
-            self.assertIn(f"{some[3].name}.l3: other pixels", said.getvalue())
 
 
 class Errors(GPUTest):

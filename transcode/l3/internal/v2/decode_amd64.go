@@ -57,6 +57,8 @@ type colourMasks struct {
 }
 
 // blockRecord is what riceRawAVX2 tells quotientsAVX2 of a block.
+//
+//nolint:unused // only assembly has access to the fields
 type blockRecord struct {
 	ones      uint64 // plane 1
 	bits      uint64 // raw bits of a sample
