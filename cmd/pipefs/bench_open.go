@@ -7,17 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/throttle"
-	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -292,104 +289,3 @@ func (b *bench) close() error {
 	}
 	return errors.Join(errs...)
 }
-
-// views is what is to be measured.
-func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) {
-	c := b.c
-	named := c.views
-	if named == nil {
-		b.tellGaps(b.usual)
-		named = slices.DeleteFunc(b.usual, b.gaps.Lacks)
-		b.assumed = b.reading.assumed(b.registry, named)
-	} else {
-		b.tellGaps(named) // they are measured as they are
-	}
-	for _, v := range named {
-		switch v {
-		case "mix", "auto", "current": // links of a mount: where they lead is seen there
-		default:
-			p, err := b.registry.Parse(v)
-			if err == nil {
-				err = b.reading.check("--views", p)
-			}
-			if err != nil {
-				return views.Config{}, err
-			}
-		}
-	}
-	if err := b.noteRefusals(ctx, named...); err != nil {
-		return views.Config{}, err
-	}
-	shown.show("starting the loader")
-	if err := b.openLoader(ctx); err != nil {
-		return views.Config{}, err
-	}
-	return views.Config{
-		Program: b.program, Source: b.source, Mount: b.mnt, Plain: b.plain, Options: b.options, Views: named, Controls: c.controls, Cannot: b.reading.cannot,
-		Loader: b.loader, Blind: c.exec != "", Workers: c.workers, Compute: c.compute,
-		Files: b.files, Prepared: b.prepared, Samples: c.samples, Rounds: c.rounds, Budget: c.budget, Memory: c.throttled.Memory, Work: b.work, Registry: b.registry,
-		Progress: func(what string, done float64, left time.Duration) {
-			if left > 0 {
-				what += fmt.Sprintf(" (%.0f %%, about %s left)", 100*done, left.Round(time.Second))
-			}
-			shown.show(what)
-		},
-	}, nil
-}
-
-// compared are the views that are compared if none are named: of each line the first
-// that the loader reads. Mixed are views that a store has materialized.
-func compared(registry *transcode.Registry, r reading, mixed []string) []string {
-	lines := [][]string{{transcode.Original}, {"bmp-own", "bmp"}, {"resize256-bmp-own", "resize256-bmp", "resize256-jpeg90-own", "resize256-jpeg90"}}
-	for _, v := range mixed {
-		lines = append(lines, []string{v})
-	}
-	if slices.Contains(r.extensions, ".jpg") || slices.Contains(r.extensions, ".jpeg") {
-		lines = append(lines, []string{"scan2"}, []string{"scan5"})
-	}
-	var usual []string
-	for _, line := range lines {
-		if v := r.first(registry, line...); v != "" {
-			usual = append(usual, v)
-		}
-	}
-	return usual
-}
-
-// openLoader starts who reads.
-func (b *bench) openLoader(ctx context.Context) error {
-	c := b.c
-	if c.workers == 0 {
-		c.workers = runtime.GOMAXPROCS(0)
-	}
-	if c.exec != "" {
-		var err error
-		b.loader, err = loader.NewCommand(c.exec)
-		return exit.With(exit.Usage, err)
-	}
-	if c.loader != builtinLoader {
-		python, err := loader.FindTorch(ctx, c.python)
-		switch {
-		case err == nil:
-			b.loader, err = loader.NewTorch(ctx, python, c.workers, c.batch)
-			return err
-		case c.loader == torchLoader || c.python != "":
-			return exit.With(exit.Usage, err)
-		}
-		fmt.Fprintln(b.env.stderr, "pipefs: PyTorch is not installed: the loader is pipefs' own, which augments nothing (--loader builtin)")
-	}
-	b.loader = loader.Builtin{Workers: c.workers}
-	if b.plain != "" {
-		b.calibrate = func(ctx context.Context) (map[string]float64, error) {
-			paths := make([]string, 0, calibrated)
-			for _, name := range loader.Evenly(b.files, calibrated) {
-				paths = append(paths, filepath.Join(b.plain, name))
-			}
-			return loader.Calibrate(ctx, c.python, paths)
-		}
-	}
-	return nil
-}
-
-// calibrated is how many samples may be used to compare the loader with Pillow.
-const calibrated = 64

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,11 +35,9 @@ func child(act string) {
 		if err := p.Ready(); err != nil {
 			os.Exit(9)
 		}
-		time.Sleep(50 * time.Millisecond)
-		fmt.Println("environment:", os.Getenv(environment))
 		dir, _ := os.Getwd()
 		sid, _, _ := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0)
-		fmt.Println("directory:", dir, "leader:", int(sid) == os.Getpid())
+		fmt.Printf("environment: %q, directory: %s, leader: %v\n", os.Getenv(environment), dir, int(sid) == os.Getpid())
 	case "fail":
 		p.Fail(errors.New("no such luck"), 32)
 	case "silent":
@@ -72,10 +71,11 @@ func start(ctx context.Context, t *testing.T, act string, patience time.Duration
 		Say:  func(s string) { said = append(said, s) },
 		Tell: func(s string) { said = append(said, "note: "+s) },
 	})
-	if act == "ready" {
-		time.Sleep(300 * time.Millisecond)
-	}
 	text, _ := os.ReadFile(log.Name())
+	for deadline := time.Now().Add(time.Minute); act == "ready" && !bytes.HasSuffix(text, []byte("\n")) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+		text, _ = os.ReadFile(log.Name())
+	}
 	return said, string(text), err
 }
 
@@ -84,7 +84,7 @@ func TestReady(t *testing.T) {
 	if err != nil || !slices.Contains(said, "note: a word") {
 		t.Errorf("said %q, %v", said, err)
 	}
-	if want := "environment: \ndirectory: / leader: true\n"; log != want {
+	if want := "environment: \"\", directory: /, leader: true\n"; log != want {
 		t.Errorf("log %q, want %q", log, want)
 	}
 }
