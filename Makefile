@@ -51,7 +51,7 @@ bench-l3: ## L3 beside other lossless codecs: make bench-l3 PICTURES=DIR ARGS='-
 	@scripts/setup bench-l3
 	@GO=$(GO) PICTURES="$(PICTURES)" bench/research/l3/run $(ARGS)
 
-bench-mix: build ## mixes of raw and encoded at several speeds of the disk (root): make bench-mix ARGS='-rounds 8'
+bench-mix: build ## mixes of materialized and encoded samples at several speeds of the disk (root): make bench-mix ARGS='-rounds 8'
 	@scripts/setup test
 	$(GO) run ./bench/research/mix -program bin/pipefs -out bin/bench-mix $(ARGS)
 
