@@ -98,7 +98,8 @@ func (f *Figure) Inline(width float64) string {
 
 func (f *Figure) svg(width float64, whole bool) string {
 	var b bytes.Buffer
-	f.draw(width, whole, func(w, h vg.Length) vg.CanvasSizer { return vgsvg.New(w, h) }).(*vgsvg.Canvas).WriteTo(&b)
+	c := f.draw(width, whole, func(w, h vg.Length) vg.CanvasSizer { return vgsvg.New(w, h) })
+	_, _ = c.(*vgsvg.Canvas).WriteTo(&b)         // memory takes it
 	_, svg, _ := strings.Cut(b.String(), "<svg") // after what only a file of its own begins with
 	return fmt.Sprintf("<svg role=\"img\" aria-label=\"%s\"", html.EscapeString(Clean(f.Title))) +
 		// Points are the page's pixels. Where the font is missing, one as wide takes its place.

@@ -112,8 +112,8 @@ type placed struct {
 
 // annotate draws intervals, and labels where they cover nothing, if there is such a
 // place, with a line to those that are not near.
-func (s points) annotate(c draw.Canvas, p *plot.Plot, all []placed) {
-	x, y := p.Transforms(&c)
+func (c points) annotate(to draw.Canvas, p *plot.Plot, all []placed) {
+	x, y := p.Transforms(&to)
 	around := func(at vg.Point, dx, dy vg.Length) vg.Rectangle {
 		return vg.Rectangle{Min: vg.Point{X: at.X - dx, Y: at.Y - dy}, Max: vg.Point{X: at.X + dx, Y: at.Y + dy}}
 	}
@@ -123,10 +123,10 @@ func (s points) annotate(c draw.Canvas, p *plot.Plot, all []placed) {
 		at := vg.Point{X: x(q.X), Y: y(q.Y)}
 		taken = append(taken, around(at, 5, 5))
 		if q.high > q.low {
-			c.StrokeLine2(thin, at.X, y(q.low), at.X, y(q.high))
+			to.StrokeLine2(thin, at.X, y(q.low), at.X, y(q.high))
 			taken = append(taken, vg.Rectangle{Min: vg.Point{X: at.X - 1, Y: y(q.low)}, Max: vg.Point{X: at.X + 1, Y: y(q.high)}})
 		}
-		if s.joined && i > 0 && q.series == all[i-1].series {
+		if c.joined && i > 0 && q.series == all[i-1].series {
 			from := vg.Point{X: x(all[i-1].X), Y: y(all[i-1].Y)}
 			steps := math.Ceil(math.Hypot(float64(at.X-from.X), float64(at.Y-from.Y)) / 3)
 			for k := range int(steps) {
@@ -142,12 +142,12 @@ func (s points) annotate(c draw.Canvas, p *plot.Plot, all []placed) {
 			continue
 		}
 		at := vg.Point{X: x(q.X), Y: y(q.Y)}
-		box := freePlace(at, style.Width(q.label), smallSize, taken, c.Rectangle)
+		box := freePlace(at, style.Width(q.label), smallSize, taken, to.Rectangle)
 		near := vg.Point{X: max(box.Min.X, min(at.X, box.Max.X)), Y: max(box.Min.Y, min(at.Y, box.Max.Y))}
 		if away := near.Sub(at); away.Dot(away) > 81 {
-			c.StrokeLine2(thin, at.X+away.X/2, at.Y+away.Y/2, near.X, near.Y)
+			to.StrokeLine2(thin, at.X+away.X/2, at.Y+away.Y/2, near.X, near.Y)
 		}
-		c.FillText(style, vg.Point{X: box.Min.X, Y: box.Min.Y + 2}, q.label)
+		to.FillText(style, vg.Point{X: box.Min.X, Y: box.Min.Y + 2}, q.label)
 		taken = append(taken, box)
 	}
 }

@@ -51,22 +51,17 @@ func Calibrate(ctx context.Context, python string, files []string) (map[string]f
 	if err != nil {
 		return nil, err
 	}
-	cmd, source, err := script(python, "calibrate.py", calibrateScript)
+	p, err := Converse(python, "calibrate.py", calibrateScript)
 	if err != nil {
 		return nil, err
 	}
-	defer source.Close()
-	p, err := converse(cmd, python+", which runs Pillow")
-	if err != nil {
-		return nil, err
-	}
-	defer p.close()
+	defer p.Close()
 	pillow := func(files []string) (float64, error) {
 		var answer struct {
 			Seconds float64
 			Error   string
 		}
-		if err := p.ask(ctx, files, &answer); err != nil {
+		if err := p.Ask(ctx, files, &answer); err != nil {
 			return 0, err
 		}
 		if answer.Error != "" {

@@ -8,18 +8,36 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+
+	"golang.org/x/sys/unix"
 )
 
-// conversation is a process that answers a line of JSON with a line of JSON.
-type conversation struct {
+// Conversation is a process that answers a line of JSON with a line of JSON.
+type Conversation struct {
 	*process
 	what    string // the process, for errors
 	in, out *os.File
 	lines   *bufio.Reader // of out
 }
 
-// converse starts a program.
-func converse(cmd *exec.Cmd, what string) (*conversation, error) {
+// Converse runs a Python script that is part of this program. The script is in memory,
+// so that nothing is left behind on any disk.
+func Converse(python, name, text string, args ...string) (_ *Conversation, err error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("memory for %s: %w", name, os.NewSyscallError("memfd_create", err))
+	}
+	source := os.NewFile(uintptr(fd), name)
+	defer source.Close()
+	if _, err := source.WriteString(text); err != nil {
+		return nil, err
+	}
+	// Python opens it again, and so reads from its beginning. It is the first file after
+	// standard error.
+	cmd := exec.Command(python, append([]string{"/proc/self/fd/3"}, args...)...)
+	cmd.ExtraFiles = []*os.File{source}
+	cmd.Env = append(os.Environ(), "PYTHONUTF8=1")
+	c := &Conversation{what: python + ", which runs " + name}
 	// These are not the pipes of os/exec: those close when the process ends, even if its
 	// last words have not been read.
 	stdin, in, err := os.Pipe()
@@ -34,18 +52,18 @@ func converse(cmd *exec.Cmd, what string) (*conversation, error) {
 	}
 	defer stdout.Close()
 	cmd.Stdin, cmd.Stdout = stdin, stdout
-	p, err := start(cmd)
-	if err != nil {
+	c.in, c.out, c.lines = in, out, bufio.NewReader(out)
+	if c.process, err = start(cmd); err != nil {
 		in.Close()
 		out.Close()
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, fmt.Errorf("%s: %w", c.what, err)
 	}
-	return &conversation{p, what, in, out, bufio.NewReader(out)}, nil
+	return c, nil
 }
 
-// ask writes a question, if it is not nil, and reads the answer. An error ends the
+// Ask writes a question, if it is not nil, and reads the answer. An error ends the
 // process.
-func (c *conversation) ask(ctx context.Context, question, answer any) error {
+func (c *Conversation) Ask(ctx context.Context, question, answer any) error {
 	done := make(chan error, 1)
 	go func() { done <- c.exchange(question, answer) }()
 	var err error
@@ -71,7 +89,7 @@ func (c *conversation) ask(ctx context.Context, question, answer any) error {
 var errAnswer = errors.New("an answer that makes no sense")
 
 // exchange waits as long as the process takes.
-func (c *conversation) exchange(question, answer any) error {
+func (c *Conversation) exchange(question, answer any) error {
 	if question != nil {
 		if err := json.NewEncoder(c.in).Encode(question); err != nil {
 			return err
@@ -87,8 +105,8 @@ func (c *conversation) exchange(question, answer any) error {
 	return nil
 }
 
-// close ends the process and its workers.
-func (c *conversation) close() {
+// Close ends the process and its workers.
+func (c *Conversation) Close() {
 	c.kill()
 	c.in.Close()
 	c.out.Close()

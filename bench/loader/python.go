@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 )
 
 // FindTorch finds an interpreter that has torchvision: the one that is given, or, if
@@ -58,27 +56,6 @@ func findPython(ctx context.Context, python string, modules ...string) (string, 
 	}
 	return "", fmt.Errorf("no Python with %s (%s): install it for one of them, or set PYTHON to an interpreter that has it",
 		modules[0], strings.Join(looked, "; "))
-}
-
-// script makes a command that runs a Python script which is part of this program. The
-// script is in memory, so that nothing is left behind on any disk. Close the file once
-// the command has started.
-func script(python, name, text string, args ...string) (*exec.Cmd, *os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, nil, fmt.Errorf("memory for %s: %w", name, os.NewSyscallError("memfd_create", err))
-	}
-	f := os.NewFile(uintptr(fd), name)
-	if _, err := f.WriteString(text); err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	// Python opens it again, and so reads from its beginning. It is the first file after
-	// standard error.
-	cmd := exec.Command(python, append([]string{"/proc/self/fd/3"}, args...)...)
-	cmd.ExtraFiles = []*os.File{f}
-	cmd.Env = append(os.Environ(), "PYTHONUTF8=1")
-	return cmd, f, nil
 }
 
 // pythonName is a file name in JSON as Python has it: a byte that is not UTF-8 is half

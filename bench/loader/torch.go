@@ -19,7 +19,7 @@ type Torch struct {
 	name           string
 
 	mu      sync.Mutex
-	running *conversation // nil after the end of one
+	running *Conversation // nil after the end of one
 }
 
 var _ Loader = (*Torch)(nil)
@@ -122,13 +122,8 @@ func (t *Torch) Epoch(ctx context.Context, job Job) (Epoch, error) {
 
 // start starts the interpreter, and waits until it has loaded PyTorch.
 func (t *Torch) start(ctx context.Context) error {
-	cmd, source, err := script(t.python, "imagefolder.py", imageFolder, "--serve")
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	t.running, err = converse(cmd, t.python+", which runs PyTorch")
-	if err != nil {
+	var err error
+	if t.running, err = Converse(t.python, "imagefolder.py", imageFolder, "--serve"); err != nil {
 		return err
 	}
 	a, err := t.ask(ctx, nil)
@@ -142,7 +137,7 @@ func (t *Torch) start(ctx context.Context) error {
 // ask gives the interpreter a job, or nil, and waits for the answer. Without an answer
 // the interpreter is ended.
 func (t *Torch) ask(ctx context.Context, job any) (a torchAnswer, err error) {
-	if err := t.running.ask(ctx, job, &a); err != nil {
+	if err := t.running.Ask(ctx, job, &a); err != nil {
 		t.stop()
 		return torchAnswer{}, err
 	}
@@ -151,7 +146,7 @@ func (t *Torch) ask(ctx context.Context, job any) (a torchAnswer, err error) {
 
 func (t *Torch) stop() {
 	if t.running != nil {
-		t.running.close()
+		t.running.Close()
 		t.running = nil
 	}
 }

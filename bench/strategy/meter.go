@@ -50,7 +50,7 @@ func writeBack(dir string) error {
 	return nil
 }
 
-// RoomError: the disk has no room for what would be stored.
+// RoomError is that the disk has no room for what would be stored.
 type RoomError struct {
 	Dir        string
 	Need, Free int64 // bytes

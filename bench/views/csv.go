@@ -14,83 +14,82 @@ import (
 // Rates have a median and the bounds of its interval. Cells of what was not measured are
 // empty.
 func CSV(w io.Writer, r *Report) error {
-	header := []string{"view", "control", "path", "same_pixels", "ms_ssim", "fits", "rounds"}
-	for _, rate := range []string{"first", "cold", "cached", "lasting", "raw"} {
-		for _, part := range []string{"median", "low", "high"} {
-			header = append(header, rate+"_"+part+"_samples_per_s")
-		}
-	}
-	header = append(header,
-		"file_bytes_per_sample", "disk_bytes_per_sample", "stored_bytes_per_sample",
-		"client_cold_cpu_s_per_sample", "daemon_first_cpu_s_per_sample", "daemon_cold_cpu_s_per_sample",
-		"client_cached_cpu_s_per_sample", "daemon_cached_cpu_s_per_sample",
-		"p50_s", "p99_s", "resident_bytes", "slab_bytes_per_file", "utilisation", "wait99_s",
-		"ingest_samples_per_s", "prep_samples_per_s", "fetch_samples_per_s",
-		"computing_share", "prep_stall_share", "fetch_stall_share", "bottleneck",
-		"busy_share", "others_share", "doubt", "error")
-	out := csv.NewWriter(w)
+	header, _ := (&Row{}).csv()
 	lines := [][]string{header}
 	for i := range r.Rows {
-		lines = append(lines, r.Rows[i].csv())
+		_, cells := r.Rows[i].csv()
+		lines = append(lines, cells)
 	}
-	if err := out.WriteAll(lines); err != nil {
+	if err := csv.NewWriter(w).WriteAll(lines); err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
 	return nil
 }
 
-func (r *Row) csv() []string {
-	number := func(v float64) string {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return ""
+// csv is the columns' names, and the row's cells.
+func (r *Row) csv() (names, cells []string) {
+	text := func(name, value string) { names, cells = append(names, name), append(cells, value) }
+	number := func(name string, v float64, known bool) {
+		if !known || math.IsNaN(v) || math.IsInf(v, 0) {
+			text(name, "")
+			return
 		}
-		return strconv.FormatFloat(v, 'g', 6, 64)
+		text(name, strconv.FormatFloat(v, 'g', 6, 64))
 	}
-	// known is a value that is 0 only where it was not measured
-	known := func(v float64) string {
-		if v == 0 {
-			return ""
-		}
-		return number(v)
-	}
+	// of is a value that is 0 only where it was not measured
+	of := func(name string, v float64) { number(name, v, v != 0) }
 	measured := len(r.Lasting()) > 0
-	// zero is a value that may well be 0 of what was measured
-	zero := func(v float64) string {
+	size := func(name string, n int64) {
 		if !measured {
-			return ""
+			text(name, "")
+			return
 		}
-		return number(v)
+		text(name, strconv.FormatInt(n, 10))
 	}
-	line := []string{r.View, strconv.FormatBool(r.Control), r.Path, strconv.FormatBool(r.Same), known(r.MSSSIM),
-		strconv.FormatBool(r.Fits), strconv.Itoa(len(r.Lasting()))}
-	for _, rates := range [][]float64{r.First, r.Cold, r.Cached, r.Lasting(), r.Raw} {
-		if len(rates) == 0 {
-			line = append(line, "", "", "")
-			continue
-		}
+	rate := func(name string, rates []float64) {
 		i := stats.Bootstrap(rates)
-		line = append(line, number(i.Median), number(i.Low), number(i.High))
+		number(name+"_median_samples_per_s", i.Median, len(rates) > 0)
+		number(name+"_low_samples_per_s", i.Low, len(rates) > 0)
+		number(name+"_high_samples_per_s", i.High, len(rates) > 0)
 	}
-	size := func(n int64) string {
-		if !measured {
-			return ""
-		}
-		return strconv.FormatInt(n, 10)
-	}
-	line = append(line, size(r.FileBytes), size(r.DiskBytes), size(r.StoredBytes))
-	for _, v := range []float64{r.ClientCold, r.DaemonFirst, r.DaemonCold, r.ClientCached, r.DaemonCached} {
-		line = append(line, zero(v))
-	}
-	for _, v := range []float64{r.P50, r.P99, float64(r.Resident), float64(r.Slab), r.Utilisation, r.Wait99, r.Analysis.Ingest, r.Analysis.Prep, r.Analysis.Fetch} {
-		line = append(line, known(v))
-	}
+	text("view", r.View)
+	text("control", strconv.FormatBool(r.Control))
+	text("path", r.Path)
+	text("same_pixels", strconv.FormatBool(r.Same))
+	of("ms_ssim", r.MSSSIM)
+	text("fits", strconv.FormatBool(r.Fits))
+	text("rounds", strconv.Itoa(len(r.Lasting())))
+	rate("first", r.First)
+	rate("cold", r.Cold)
+	rate("cached", r.Cached)
+	rate("lasting", r.Lasting())
+	rate("raw", r.Raw)
+	size("file_bytes_per_sample", r.FileBytes)
+	size("disk_bytes_per_sample", r.DiskBytes)
+	size("stored_bytes_per_sample", r.StoredBytes)
+	number("client_cold_cpu_s_per_sample", r.ClientCold, measured)
+	number("daemon_first_cpu_s_per_sample", r.DaemonFirst, measured)
+	number("daemon_cold_cpu_s_per_sample", r.DaemonCold, measured)
+	number("client_cached_cpu_s_per_sample", r.ClientCached, measured)
+	number("daemon_cached_cpu_s_per_sample", r.DaemonCached, measured)
+	of("p50_s", r.P50)
+	of("p99_s", r.P99)
+	of("resident_bytes", float64(r.Resident))
+	of("slab_bytes_per_file", float64(r.Slab))
+	of("utilisation", r.Utilisation)
+	of("wait99_s", r.Wait99)
 	a := r.Analysis
-	for _, v := range []float64{a.Computing, a.PrepStall, a.FetchStall} {
-		if a.Computing+a.PrepStall+a.FetchStall == 0 {
-			line = append(line, "")
-			continue
-		}
-		line = append(line, number(v))
-	}
-	return append(line, r.Bottleneck, known(r.Busy), known(r.Others), r.Doubt, r.Error)
+	of("ingest_samples_per_s", a.Ingest)
+	of("prep_samples_per_s", a.Prep)
+	of("fetch_samples_per_s", a.Fetch)
+	analysed := a.Computing+a.PrepStall+a.FetchStall != 0
+	number("computing_share", a.Computing, analysed)
+	number("prep_stall_share", a.PrepStall, analysed)
+	number("fetch_stall_share", a.FetchStall, analysed)
+	text("bottleneck", r.Bottleneck)
+	of("busy_share", r.Busy)
+	of("others_share", r.Others)
+	text("doubt", r.Doubt)
+	text("error", r.Error)
+	return names, cells
 }

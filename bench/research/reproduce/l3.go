@@ -100,7 +100,7 @@ func losslessWays(patch int) []lossless {
 // write encodes a PNG file in this way.
 func (w *lossless) write(ctx context.Context, p *pillow, src, dst string) (int64, error) {
 	if w.l3 == nil {
-		return p.encode(src, dst, w.format, w.options)
+		return p.encode(ctx, src, dst, w.format, w.options)
 	}
 	b, err := os.ReadFile(src)
 	if err != nil {
@@ -261,7 +261,7 @@ func race(ctx context.Context, p *pillow, dir string, formats []*timed, pixels f
 			var seconds float64
 			var err error
 			if f.decode == nil {
-				seconds, err = p.decode(f.files)
+				seconds, err = p.decode(ctx, f.files)
 			} else {
 				from := time.Now()
 				err = f.decode(ctx, f.files)
