@@ -181,7 +181,7 @@ func (r *runner) measure(ctx context.Context) error {
 func (r *runner) enough() int {
 	rounds := 0
 	for _, s := range r.subjects {
-		for _, seconds := range slices.Concat(s.coldTime, s.cachedTime) {
+		for _, seconds := range slices.Concat(s.coldOnes.seconds, s.cachedOnes.seconds) {
 			rounds = max(rounds, stats.Enough(len(r.files), seconds))
 		}
 	}

@@ -21,13 +21,23 @@ type subject struct {
 	plain  string   // the directory of a control
 	copied *subject // that a control is a copy of
 
-	bytes, disk, stored                    []float64 // a sample
-	daemonFirst                            []float64
-	clientCold, daemonCold, p50, p99       []float64
-	clientCached, daemonCached             []float64
-	coldUse, cachedUse, coldWait, cachWait []float64
-	coldTime, cachedTime                   []float64 // seconds of wall time
-	coldShares, cachedShares               []loader.Use
+	bytes, disk, stored   []float64 // a sample
+	daemonFirst, p50, p99 []float64
+	coldOnes, cachedOnes  epochs
+}
+
+// epochs is what epochs of one kind took, one a round.
+type epochs struct {
+	client, daemon []float64 // CPU seconds a sample
+	busy, wait     []float64 // of the accelerator: Utilisation and Wait99
+	seconds        []float64 // of wall time
+	shares         []loader.Use
+}
+
+func (e *epochs) add(t taken) {
+	e.client, e.daemon = append(e.client, t.perSample(t.CPU)), append(e.daemon, t.perSample(t.daemon.CPU))
+	e.busy, e.wait = append(e.busy, t.Utilisation), append(e.wait, t.Wait99)
+	e.seconds, e.shares = append(e.seconds, t.Seconds), append(e.shares, t.shares)
 }
 
 // taken is what an epoch took.
@@ -202,19 +212,13 @@ func (s *subject) addCold(t taken) {
 	s.Cold = append(s.Cold, t.Rate)
 	s.bytes = append(s.bytes, t.perSample(float64(t.Bytes)))
 	s.disk = append(s.disk, t.perSample(float64(t.Disk+t.daemon.Read)))
-	s.clientCold = append(s.clientCold, t.perSample(t.CPU))
-	s.daemonCold = append(s.daemonCold, t.perSample(t.daemon.CPU))
-	s.coldUse, s.coldWait = append(s.coldUse, t.Utilisation), append(s.coldWait, t.Wait99)
-	s.coldTime, s.coldShares = append(s.coldTime, t.Seconds), append(s.coldShares, t.shares)
+	s.coldOnes.add(t)
 	s.Resident = max(s.Resident, t.daemon.Resident)
 }
 
 func (s *subject) addCached(t taken) {
 	s.Cached = append(s.Cached, t.Rate)
-	s.clientCached = append(s.clientCached, t.perSample(t.CPU))
-	s.daemonCached = append(s.daemonCached, t.perSample(t.daemon.CPU))
-	s.cachedUse, s.cachWait = append(s.cachedUse, t.Utilisation), append(s.cachWait, t.Wait99)
-	s.cachedTime, s.cachedShares = append(s.cachedTime, t.Seconds), append(s.cachedShares, t.shares)
+	s.cachedOnes.add(t)
 	s.Resident = max(s.Resident, t.daemon.Resident)
 }
 
@@ -332,17 +336,16 @@ func (s *subject) summarize(r *runner) {
 	s.FileBytes = int64(stats.Median(s.bytes))
 	s.DiskBytes, s.StoredBytes = int64(stats.Median(s.disk)), int64(stats.Median(s.stored))
 	s.DaemonFirst = stats.Median(s.daemonFirst)
-	s.ClientCold, s.DaemonCold = stats.Median(s.clientCold), stats.Median(s.daemonCold)
-	s.ClientCached, s.DaemonCached = stats.Median(s.clientCached), stats.Median(s.daemonCached)
+	s.ClientCold, s.DaemonCold = stats.Median(s.coldOnes.client), stats.Median(s.coldOnes.daemon)
+	s.ClientCached, s.DaemonCached = stats.Median(s.cachedOnes.client), stats.Median(s.cachedOnes.daemon)
 	s.P50, s.P99 = stats.Median(s.p50), stats.Median(s.p99)
 	s.Fits = s.FileBytes > 0 && s.FileBytes*int64(len(r.Files)) < r.report.Memory/2 // the rest is for the training
-	s.Utilisation, s.Wait99, s.Seconds = stats.Median(s.coldUse), stats.Median(s.coldWait), s.coldTime
-	shares := s.coldShares
+	lasting := &s.coldOnes
 	if s.cachedLast() {
-		s.Utilisation, s.Wait99, s.Seconds = stats.Median(s.cachedUse), stats.Median(s.cachWait), s.cachedTime
-		shares = s.cachedShares
+		lasting = &s.cachedOnes
 	}
-	use := loader.Mean(shares, s.Seconds)
+	s.Utilisation, s.Wait99, s.Seconds = stats.Median(lasting.busy), stats.Median(lasting.wait), lasting.seconds
+	use := loader.Mean(lasting.shares, s.Seconds)
 	s.Busy, s.Others, s.uncounted = use.Busy, use.Others, use.Uncounted
 	s.analyse(r.Compute, r.report.Machine.Cores)
 }
