@@ -18,7 +18,7 @@ type prefix struct {
 	level int    // of the representation
 	steps int    // of the plan, that the representation stands for
 	// What is computed from the representation: plan, after its first steps.
-	plan  transcode.Plan
+	plan  *transcode.Plan
 	after int
 	// original: it stands for no step. One such is enough.
 	original bool
@@ -27,14 +27,13 @@ type prefix struct {
 // prefixes is the table of what a read of a handle may start from, in the order in which
 // it is looked for.
 func (s *Server) prefixes(h *Handle) []prefix {
-	p := h.plan
-	rows := wholeOrSplit(p)
-	kinds := s.o.Registry.Kinds()
-	for _, k := range kinds {
+	p := &h.plan
+	rows := wholeOrSplit(make([]prefix, 0, 8), p, h.result)
+	for _, k := range s.kinds {
 		// It stands for the first step, decoding, but has to be decoded itself.
 		if key, ok := s.o.Registry.SubstituteKey(k, p.Info()); ok {
 			if rest, ok := p.From(k); ok {
-				rows = append(rows, prefix{key: key, steps: 1, plan: rest})
+				rows = append(rows, prefix{key: key, steps: 1, plan: &rest})
 			}
 		}
 	}
@@ -43,7 +42,7 @@ func (s *Server) prefixes(h *Handle) []prefix {
 		prefix{plan: p, original: true})
 	// All parts together hold the same coefficients and metadata as the original,
 	// so every step makes the same of them; they only cost more to decode.
-	for _, k := range kinds {
+	for _, k := range s.kinds {
 		if k.Split != nil {
 			rows = append(rows, prefix{key: transcode.SplitKey(k), plan: p, original: true})
 		}
@@ -51,15 +50,16 @@ func (s *Server) prefixes(h *Handle) []prefix {
 	return rows
 }
 
-// wholeOrSplit are the prefixes that begin with the first step: the whole plan, and the
-// parts of the sample if the first step only chooses among them.
-func wholeOrSplit(p transcode.Plan) (rows []prefix) {
+// wholeOrSplit adds the prefixes that begin with the first step: the whole plan, whose
+// result has that key, and the parts of the sample if the first step only chooses among
+// them.
+func wholeOrSplit(rows []prefix, p *transcode.Plan, result string) []prefix {
 	head, split := p.Head()
 	if split {
 		rows = append(rows, prefix{key: transcode.SplitKey(head.Kind), level: head.Arg, steps: 1, plan: p, after: 1})
 	}
 	if !split || p.Len() > 1 {
-		rows = append(rows, prefix{key: p.Key(), steps: p.Len(), plan: p, after: p.Len()})
+		rows = append(rows, prefix{key: result, steps: p.Len(), plan: p, after: p.Len()})
 	}
 	return rows
 }
@@ -88,7 +88,11 @@ type holder interface {
 type candidates []candidate
 
 // candidates returns what a read of a handle may start from at this moment.
-func (s *Server) candidates(h *Handle) (found candidates) {
+func (s *Server) candidates(h *Handle) candidates {
+	if h.final != nil {
+		return h.final
+	}
+	found := make(candidates, 0, 4)
 	original := false
 	for _, row := range s.prefixes(h) {
 		if row.original && original {
@@ -101,7 +105,7 @@ func (s *Server) candidates(h *Handle) (found candidates) {
 	}
 	if !original && s.o.Dataset != nil {
 		// It changed since it was packed or looked up. Who opens it is told.
-		found = append(found, s.inDataset(h, prefix{plan: h.plan, original: true}))
+		found = append(found, s.inDataset(h, prefix{plan: &h.plan, original: true}))
 	}
 	return found
 }

@@ -119,7 +119,7 @@ func (s *Server) keptAs(h *Handle, info transcode.Info) (keys []string) {
 	if plan.Unchanged() {
 		return nil
 	}
-	for _, p := range wholeOrSplit(plan) {
+	for _, p := range wholeOrSplit(nil, &plan, plan.Key()) {
 		keys = append(keys, p.key)
 	}
 	return keys

@@ -45,7 +45,7 @@ func (s *Server) restorer(sample *store.Sample) *transcode.Kind {
 	if sample == nil {
 		return nil
 	}
-	for _, k := range s.o.Registry.Kinds() {
+	for _, k := range s.kinds {
 		if k.Split != nil && k.Restore != nil &&
 			sample.Representation(transcode.SplitKey(k)) != nil && sample.Representation(transcode.ReconstructionKey(k)) != nil {
 			return k

@@ -49,6 +49,9 @@ type Handle struct {
 	result  string        // the key of the plan's result
 	sample  *store.Sample // what the store holds of this version of the file; nil: nothing
 	rebuild *rebuilding   // set where the original is rebuilt
+	// final is what a read starts from where that does not change any more: the store
+	// holds the very result.
+	final candidates
 
 	probed atomic.Pointer[source.File] // see [probed]
 }
@@ -157,6 +160,9 @@ func (s *Server) measure(ctx context.Context, h *Handle, most Effort) error {
 	}
 	from := s.candidates(h)
 	whole := from.whole(h)
+	if whole != nil && whole.in == nil {
+		h.final = from
+	}
 	switch {
 	case len(from) == 0:
 		return errNoOriginal

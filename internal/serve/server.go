@@ -59,8 +59,9 @@ const (
 
 // Server resolves and opens the files of views. It is safe for concurrent use.
 type Server struct {
-	o   Options
-	log *slog.Logger
+	o     Options
+	log   *slog.Logger
+	kinds []*transcode.Kind // of the registry
 	// packed: the tree is that of the store, and never changes.
 	packed bool
 	// Readers and the background have places and memory of their own: a reader must
@@ -113,7 +114,7 @@ func New(o Options) (*Server, error) {
 	}
 	_, packed := o.Source.(storeTree)
 	s := &Server{
-		o: o, log: o.Log, packed: packed,
+		o: o, log: o.Log, kinds: o.Registry.Kinds(), packed: packed,
 		readers: newCrew(o.Workers, workBytes),
 		idlers:  newCrew(o.Workers, workBytes/4),
 		cache:   newCache(&o),
