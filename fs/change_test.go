@@ -44,6 +44,21 @@ func TestChangedSources(t *testing.T) {
 	}
 }
 
+// tick waits for the clock of the file system to move on: what is written then has another
+// mtime than what was written before.
+func tick(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tick")
+	written := func() time.Time {
+		testenv.Must(t, os.WriteFile(file, nil, 0o644))
+		st, err := os.Stat(file)
+		testenv.Must(t, err)
+		return st.ModTime()
+	}
+	first := written()
+	testenv.EventuallyIs(t, "the clock moves", func() bool { return !written().Equal(first) })
+}
+
 func changedSource(t *testing.T, m *mounted, view, how string, read bool) {
 	old := noise(200_000, 1)
 	m.write("d/a.jpg", old)
@@ -64,7 +79,7 @@ func changedSource(t *testing.T, m *mounted, view, how string, read bool) {
 		t.Fatalf("before it changed: %v", err)
 	}
 
-	time.Sleep(10 * time.Millisecond) // for the clock of the file system
+	tick(t)
 	changes[how](m, "d/a.jpg", noise(300_000, 2))
 	now, err := os.ReadFile(filepath.Join(m.src, "d/a.jpg"))
 	testenv.Must(t, err)

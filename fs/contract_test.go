@@ -296,10 +296,10 @@ func (c *contract) check(t *testing.T, i int, op operation, fresh Freshness) {
 				}
 			default:
 				// within milliseconds where it is watched, within a second elsewhere
-				eventually(t, see)
+				testenv.Eventually(t, see)
 			}
 			if op.attributes != nil && fresh != Immutable {
-				eventually(t, func() error {
+				testenv.Eventually(t, func() error {
 					var st unix.Stat_t
 					if err := unix.Stat(c.m.path(path), &st); err != nil || !op.attributes(t, st) {
 						return fmt.Errorf("%s: attributes %+v, %w", path, st, err)
@@ -359,17 +359,4 @@ func sortedKeys(m map[string]string) []string {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// eventually waits for what has to come true soon.
-func eventually(t testing.TB, see func() error) {
-	t.Helper()
-	err := see()
-	for deadline := time.Now().Add(2 * time.Second); err != nil; err = see() {
-		if time.Now().After(deadline) {
-			t.Error(err)
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
 }

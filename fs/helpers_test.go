@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -467,18 +466,7 @@ func (m *mounted) names(dir ...string) string {
 // told waits until the kernel was told of all changes.
 func (m *mounted) told() {
 	m.t.Helper()
-	m.eventually("the kernel was told of changes", func() bool { return m.fs.notify.busy.Load() == 0 })
-}
-
-// eventually waits until something is so.
-func (m *mounted) eventually(what string, is func() bool) {
-	m.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); {
-		if time.Now().After(deadline) {
-			m.t.Fatalf("not within 10 s: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testenv.EventuallyIs(m.t, "the kernel was told of changes", func() bool { return m.fs.notify.busy.Load() == 0 })
 }
 
 func inode(t testing.TB, path string) uint64 {

@@ -20,7 +20,7 @@ import (
 // holds waits until a file of the mount holds content, or is gone. It lists nothing.
 func (m *mounted) holds(content string, name ...string) {
 	m.t.Helper()
-	eventually(m.t, func() error {
+	testenv.Eventually(m.t, func() error {
 		data, err := os.ReadFile(m.path(name...))
 		if content == gone && errors.Is(err, unix.ENOENT) || err == nil && string(data) == content {
 			return nil
@@ -121,7 +121,7 @@ func TestMovedDirectoriesAreWatchedNoMore(t *testing.T) {
 		m.write("d/e/a.jpg", "old")
 	}
 	m.holds("old", "original/d/e/a.jpg")
-	eventually(t, func() error {
+	testenv.Eventually(t, func() error {
 		if now := m.fs.Stats().Watched; now > before {
 			return fmt.Errorf("%d directories are watched, at first there were %d", now, before)
 		}
@@ -129,7 +129,7 @@ func TestMovedDirectoriesAreWatchedNoMore(t *testing.T) {
 	})
 	testenv.Must(t, os.RemoveAll(filepath.Join(m.src, "d")))
 	m.holds(gone, "original/d/e/a.jpg")
-	eventually(t, func() error {
+	testenv.Eventually(t, func() error {
 		if now := m.fs.Stats().Watched; now != before-2 {
 			return fmt.Errorf("%d directories are watched after two of %d were deleted", now, before)
 		}
@@ -162,7 +162,7 @@ func TestLostEvents(t *testing.T) {
 	m.write("link.to/x", "new")
 	// Events are handled in the order in which they come.
 	m.write("last", "")
-	eventually(t, func() error {
+	testenv.Eventually(t, func() error {
 		l.pendingMu.Lock()
 		defer l.pendingMu.Unlock()
 		if len(l.pending.dirs) > 0 {

@@ -265,13 +265,7 @@ func TestFusermount(t *testing.T) {
 	})
 	f.Close()
 	unprivileged(t, func() {
-		for range 100 { // RELEASE is not waited for
-			if err = m.Unmount(); err == nil {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Error(err)
+		testenv.Eventually(t, m.Unmount) // RELEASE is not waited for
 	})
 	m.p.forget()
 	m.p.Close()

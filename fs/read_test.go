@@ -166,17 +166,16 @@ func TestPassthrough(t *testing.T) {
 // answer to RELEASE.
 func released(t *testing.T, m *mounted) {
 	t.Helper()
-	for range 1000 {
+	testenv.Eventually(t, func() error {
 		var open int64
 		for _, v := range m.fs.Stats().Views {
 			open += v.Open
 		}
 		if open == 0 && m.p.pinned.Load() == 0 {
-			return
+			return nil
 		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("not released: %+v, %d pinned", m.fs.Stats(), m.p.pinned.Load())
+		return fmt.Errorf("not released: %+v, %d pinned", m.fs.Stats(), m.p.pinned.Load())
+	})
 }
 
 // TestPassthroughComesAndGoes: opens of one file at the same time, of which some
@@ -231,7 +230,12 @@ func TestSignals(t *testing.T) {
 	inBoth(t, func(t *testing.T, m *mounted) {
 		m.write("a.jpg", "hello")
 		m.write("b.jpg", "hello")
+		asked := make(chan bool, 1)
 		slow := func(ctx context.Context, path string) error {
+			select {
+			case asked <- true:
+			default:
+			}
 			limit := 300 * time.Millisecond
 			if path == "b.jpg" {
 				limit = time.Minute
@@ -245,9 +249,10 @@ func TestSignals(t *testing.T) {
 		}
 		m.p.before.Store(&slow)
 		inChild(t, "signals", m.path("bmp/a.bmp"))
+		<-asked
 		c := childCommand("signals", m.path("bmp/b.bmp"))
 		testenv.Must(t, c.Start())
-		time.Sleep(100 * time.Millisecond)
+		<-asked
 		began := time.Now()
 		testenv.Must(t, c.Process.Kill())
 		_ = c.Wait()

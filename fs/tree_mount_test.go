@@ -150,7 +150,7 @@ func TestViewsAreForgotten(t *testing.T) {
 		m.told() // or a busy machine runs out of views
 	}
 	// three are listed, three are in use, and one of these needs another
-	m.eventually("the kernel forgot the views that nobody uses", func() bool { return views() <= limit+7 })
+	testenv.EventuallyIs(m.t, "the kernel forgot the views that nobody uses", func() bool { return views() <= limit+7 })
 	if n := m.fs.Stats().ForgottenViews; n < 28*limit {
 		t.Errorf("%d views were forgotten", n)
 	}

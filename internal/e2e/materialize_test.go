@@ -325,14 +325,10 @@ func TestInterruptedMaterialize(t *testing.T) {
 	cmd.Stderr = &stderr
 	testenv.Must(t, cmd.Start())
 	part := filepath.Join(dir, "fractions", "resize200-png", "000001.pack.part")
-	for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if st, err := os.Stat(part); err == nil && st.Size() > 1000 {
-			break
-		}
-		if time.Now().After(limit) {
-			t.Fatal("nothing is written")
-		}
-	}
+	testenv.EventuallyIs(t, "something is written", func() bool {
+		st, err := os.Stat(part)
+		return err == nil && st.Size() > 1000
+	})
 	if code, said := run(t, env, "materialize", dir, "ppm"); code != 2 || !strings.Contains(said, "another pipefs pack or materialize writes to "+dir) {
 		t.Errorf("meanwhile: %d, %s", code, said)
 	}

@@ -7,18 +7,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/mixer"
 )
-
-// eventually waits for something that is about to happen.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it never came to pass: %s", what)
-		}
-	}
-}
 
 // use resolves a file in views, as a mount does.
 func use(t *testing.T, s *serve.Server, specs ...string) {
@@ -43,7 +34,7 @@ func TestViewsThatAreUsedArePrepared(t *testing.T) {
 		"scan3",
 		"scan5",   // the same representation
 		"bmp-own") // the same files
-	eventually(t, "two samples are prepared", func() bool { return b.Stats().Prepared == 2 && b.Stats().View == "" })
+	testenv.EventuallyIs(t, "two samples are prepared", func() bool { return b.Stats().Prepared == 2 && b.Stats().View == "" })
 	if n := s.Stats(); n.Produced != 2 || n.Kept != 2 {
 		t.Errorf("two JPEGs were to be prepared: %+v", n)
 	}
@@ -121,7 +112,7 @@ func TestCount(t *testing.T) {
 		must(t, err)
 		s := serving(t, o)
 		b := Start(s, Options{})
-		eventually(t, "the files of the "+what+" are counted", func() bool { return s.Stats().Cache.Population == 4 })
+		testenv.EventuallyIs(t, "the files of the "+what+" are counted", func() bool { return s.Stats().Cache.Population == 4 })
 		must(t, b.Close())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/store/vfs/faultfs"
@@ -32,16 +33,6 @@ func faultyOverlay(t *testing.T, inject func(faultfs.Op) error) *store.Overlay {
 	}
 	t.Cleanup(func() { o.Close() })
 	return o
-}
-
-// eventually waits for something that is about to happen.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it never came to pass: %s", what)
-		}
-	}
 }
 
 // TestReadersDoNotWaitForTheDisk wants readers to be answered while the file system of
@@ -274,7 +265,7 @@ func TestFullDisk(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "the disk is full", func() bool { return f.Stats().Full })
+	testenv.EventuallyIs(t, "the disk is full", func() bool { return f.Stats().Full })
 	if got, err := f.read(1, f.file(t, "b.jpg"), view(t, "scan5")); err != nil || len(got) == 0 {
 		t.Error(err)
 	}

@@ -8,9 +8,11 @@
 package testenv
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // Slow leaves a test out of a short run.
@@ -78,4 +80,30 @@ func Must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// patience is how long Eventually waits: for ever, on a machine that is not broken.
+const patience = time.Minute
+
+// Eventually waits until something is so, and see returns nil.
+func Eventually(t testing.TB, see func() error) {
+	t.Helper()
+	err := see()
+	for deadline := time.Now().Add(patience); err != nil; err = see() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %v", patience, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// EventuallyIs is Eventually with what is waited for.
+func EventuallyIs(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	Eventually(t, func() error {
+		if !is() {
+			return errors.New(what)
+		}
+		return nil
+	})
 }
