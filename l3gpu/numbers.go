@@ -1,13 +1,6 @@
 package l3gpu
 
-import (
-	"encoding/binary"
-	"fmt"
-	"math"
-
-	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/l3"
-)
+import "github.com/pipefs/pipefs/transcode"
 
 // Type is the type of the numbers that samples become.
 type Type uint8
@@ -33,8 +26,8 @@ func (t Type) size(depth int) int {
 }
 
 // Numbers says what samples become. A float is sample·Scale + Bias, with the
-// values of the sample's channel; each of the two operations is rounded to 32 bits,
-// so that a GPU and a processor give the same numbers.
+// values of the sample's channel; each of the two operations is rounded to 32 bits, and for
+// Float16 the sum once more.
 type Numbers struct {
 	Type        Type
 	Scale, Bias []float32 // for each channel; none is 1 and 0
@@ -63,111 +56,4 @@ func (n Numbers) of(channel int) (scale, bias float32) {
 		bias = n.Bias[channel]
 	}
 	return scale, bias
-}
-
-// decode decodes a picture to numbers on the processor.
-func (n Numbers) decode(s *l3.Samples, dst l3.Target) error {
-	if n.Type == Stored {
-		return s.Decode(dst)
-	}
-	channels, wide := s.Mode.Channels(), s.Mode.Depth() == 16
-	if err := dst.Check(s.Width, s.Height, channels, n.Type.size(0)); err != nil {
-		return transcode.Errorf(transcode.ErrInternal, "L3: %v", err)
-	}
-	size := s.Mode.Depth() / 8
-	from := l3.Interleaved(make([]byte, s.Width*s.Height*channels*size), s.Width, channels, size)
-	if err := s.Decode(from); err != nil {
-		return err
-	}
-	for c := range channels {
-		scale, bias := n.of(c)
-		for y := range s.Height {
-			a, b := from.At(0, y, c), dst.At(0, y, c)
-			for range s.Width {
-				v := uint16(from.Pix[a])
-				if wide {
-					v = binary.LittleEndian.Uint16(from.Pix[a:])
-				}
-				// The conversion keeps the two from becoming one operation.
-				f := float32(float32(v)*scale) + bias
-				if n.Type == Float32 {
-					binary.LittleEndian.PutUint32(dst.Pix[b:], math.Float32bits(f))
-				} else {
-					binary.LittleEndian.PutUint16(dst.Pix[b:], half(f))
-				}
-				a, b = a+from.Pixel, b+dst.Pixel
-			}
-		}
-	}
-	return nil
-}
-
-// half rounds to the nearest number of 16 bits, to the even one of two.
-func half(f float32) uint16 {
-	bits := math.Float32bits(f)
-	sign := uint16(bits >> 16 & 0x8000)
-	magnitude := math.Abs(float64(f))
-	switch {
-	case f != f:
-		return 0x7fff // what cvt.rn.f16 makes of it
-	case magnitude >= 65520:
-		return sign | 0x7c00
-	case magnitude < 0x1p-14:
-		// Subnormal numbers are multiples of 2^-24; the first normal one comes after
-		// the last of them.
-		return sign | uint16(math.RoundToEven(magnitude*0x1p24))
-	}
-	// The bits that are cut off decide; a carry into the exponent is right as well.
-	rest := bits&0x7fffffff - (127-15)<<23
-	return sign | uint16((rest+0xfff+rest>>13&1)>>13)
-}
-
-// BatchOptions say how a batch lies in one piece of memory: one picture after the
-// other, each HWC, or CHW if Planar.
-type BatchOptions struct {
-	Numbers
-	Planar bool
-}
-
-// shape is what all pictures of a batch have in common.
-type shape struct {
-	width, height, channels, size int // size of a number
-}
-
-func (s shape) bytes() int { return s.width * s.height * s.channels * s.size }
-
-// shapeOf checks that a batch can be one piece.
-func (o BatchOptions) shapeOf(samples []*l3.Samples) (shape, error) {
-	if len(samples) == 0 {
-		return shape{}, nil
-	}
-	first := samples[0]
-	for i, s := range samples {
-		if s.Width != first.Width || s.Height != first.Height || s.Mode != first.Mode {
-			return shape{}, transcode.Errorf(transcode.ErrUnsupported, "pictures of one batch differ: the first is %d×%d %v, number %d is %d×%d %v",
-				first.Width, first.Height, first.Mode, i, s.Width, s.Height, s.Mode)
-		}
-	}
-	if err := o.check(first.Mode); err != nil {
-		return shape{}, err
-	}
-	return shape{first.Width, first.Height, first.Mode.Channels(), o.Type.size(first.Mode.Depth())}, nil
-}
-
-// target is picture i of a batch.
-func (o BatchOptions) target(pix []byte, s shape, i int) l3.Target {
-	t := l3.Interleaved(pix, s.width, s.channels, s.size)
-	if o.Planar {
-		t = l3.Planar(pix, s.width, s.height, s.size)
-	}
-	t.Base = i * s.bytes()
-	return t
-}
-
-// fits checks the memory of a batch.
-func (s shape) fits(pix []byte, n int) error {
-	if len(pix) < n*s.bytes() {
-		return fmt.Errorf("%d pictures of %d bytes do not fit %d bytes", n, s.bytes(), len(pix))
-	}
-	return nil
 }

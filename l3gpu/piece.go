@@ -100,7 +100,7 @@ func (p *piece) arrange(address uint64) {
 		file += fileRoom(q.task.samples)
 		t := kernel.Target{Low: address + uint64(p.end), Output: kernel.Output(q.task.numbers.Type)}
 		if on := q.task.address; on != 0 {
-			// The batch is one picture after another without gaps, as is a place.
+			// A picture in a tensor has no gaps, as a place has none.
 			t.Low = on + uint64(q.place.base)
 		} else {
 			q.samples = p.end

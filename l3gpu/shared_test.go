@@ -26,9 +26,9 @@ func TestDecodePlaced(t *testing.T) {
 	}
 	rgb, deep := pictures.Pixels(transcode.ModeRGB, 40, 50), pictures.Pixels(transcode.ModeI16, 21, 33)
 	pictures := []Placed{
-		{Samples: opened(t, deep, l3.Options{}), Offset: 512, BatchOptions: BatchOptions{Planar: true}},
+		{Samples: opened(t, deep, l3.Options{}), Offset: 512, Planar: true},
 		{Samples: opened(t, rgb, l3.Options{}), Offset: 4096},
-		{Samples: opened(t, rgb, l3.Options{Mode: l3.Fast}), Offset: 40_000 - 24_000, BatchOptions: BatchOptions{Numbers: Numbers{Type: Float32}}},
+		{Samples: opened(t, rgb, l3.Options{Mode: l3.Fast}), Offset: 40_000 - 24_000, Numbers: Numbers{Type: Float32}},
 	}
 	if errs, err := b.DecodePlaced(t.Context(), tensor, pictures); err != nil || errs != nil {
 		t.Fatal(err, errs)
@@ -39,7 +39,7 @@ func TestDecodePlaced(t *testing.T) {
 	}
 	for i, px := range []*transcode.Pixels{deep, rgb, rgb} {
 		p := &pictures[i]
-		want := wantNumbers([]*transcode.Pixels{px}, p.BatchOptions)
+		want := wantNumbers([]*transcode.Pixels{px}, *p)
 		size, err := p.Size()
 		if err != nil || size != int64(len(want)) || !bytes.Equal(got[p.Offset:][:size], want) {
 			t.Errorf("picture %d: %d bytes, %v, or other numbers", i, size, err)
@@ -55,7 +55,7 @@ func TestDecodePlaced(t *testing.T) {
 			t.Errorf("a picture at %d: %v", at, err)
 		}
 	}
-	odd := []Placed{{Samples: pictures[2].Samples, Offset: 2, BatchOptions: pictures[2].BatchOptions}}
+	odd := []Placed{{Samples: pictures[2].Samples, Offset: 2, Numbers: pictures[2].Numbers}}
 	if _, err := b.DecodePlaced(t.Context(), tensor, odd); !errors.Is(err, transcode.ErrInternal) {
 		t.Errorf("floats at 2: %v", err)
 	}

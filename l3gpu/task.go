@@ -7,30 +7,30 @@ import (
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
-// task is a picture, what is to be made of its samples, and where that goes.
+// task is a picture, and where its samples go.
 type task struct {
 	samples *l3.Samples
-	numbers Numbers
 	dst     l3.Target
-	// address is where dst.Pix would begin, for numbers that stay on the GPU; 0
+	// address is where dst.Pix would begin, for samples that stay on the GPU as numbers; 0
 	// otherwise.
 	address uint64
+	numbers Numbers
 	err     error
 }
 
 // check checks the target, as the processor does.
 func (t *task) check() error {
 	if t.address != 0 {
-		return nil // the batch was checked
+		return nil // DecodePlaced has checked it
 	}
 	s := t.samples
-	return t.dst.Check(s.Width, s.Height, s.Mode.Channels(), t.numbers.Type.size(s.Mode.Depth()))
+	return t.dst.Check(s.Width, s.Height, s.Mode.Channels(), s.Mode.Depth()/8)
 }
 
 // onCPU decodes it without the GPU.
 func (t *task) onCPU() error {
 	if t.address == 0 {
-		return t.numbers.decode(t.samples, t.dst)
+		return t.samples.Decode(t.dst)
 	}
 	// The GPU refused it: the processor's error counts, and no numbers are written.
 	s := t.samples

@@ -109,8 +109,7 @@ func (c *client) decode(ctx context.Context, r *Request) *Reply {
 func (w *batchRequest) plan(it *item) error {
 	s := it.samples
 	channels, depth := s.Mode.Channels(), s.Mode.Depth()
-	it.placed = l3gpu.Placed{Samples: s}
-	it.placed.Planar = w.planar
+	it.placed = l3gpu.Placed{Samples: s, Planar: w.planar}
 	stored := fmt.Sprintf("uint%d", depth)
 	switch w.dtype {
 	case "float32":

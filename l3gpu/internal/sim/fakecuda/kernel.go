@@ -108,14 +108,14 @@ func decode(r kernel.PictureRecord, end int, at func(uint64) []byte) (refused bo
 		case kernel.Float32:
 			binary.LittleEndian.PutUint32(to, math.Float32bits(number))
 		case kernel.Float16:
-			binary.LittleEndian.PutUint16(to, half(number))
+			binary.LittleEndian.PutUint16(to, Half(number))
 		}
 	}
 	return false, nil
 }
 
-// half is the nearest number of 16 bits, of two the even one.
-func half(f float32) uint16 {
+// Half is the nearest number of 16 bits, of two the even one.
+func Half(f float32) uint16 {
 	if f != f {
 		return 0x7fff // what cvt.rn.f16 makes of it
 	}

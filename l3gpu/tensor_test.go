@@ -11,6 +11,7 @@ import (
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
+	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -31,7 +32,7 @@ func batchOf(t testing.TB, mode transcode.Mode, n int) ([]*transcode.Pixels, []*
 }
 
 // wantNumbers computes a batch in the plainest way.
-func wantNumbers(drawn []*transcode.Pixels, o BatchOptions) []byte {
+func wantNumbers(drawn []*transcode.Pixels, o Placed) []byte {
 	var out []byte
 	for _, px := range drawn {
 		n, size := px.Mode.Channels(), px.Mode.Depth()/8
@@ -53,7 +54,7 @@ func wantNumbers(drawn []*transcode.Pixels, o BatchOptions) []byte {
 			case Float32:
 				out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
 			case Float16:
-				out = binary.LittleEndian.AppendUint16(out, half(v))
+				out = binary.LittleEndian.AppendUint16(out, fakecuda.Half(v))
 			}
 		}
 		outer, inner := px.Height*px.Width, n
@@ -73,9 +74,9 @@ func wantNumbers(drawn []*transcode.Pixels, o BatchOptions) []byte {
 	return out
 }
 
-func batchCases() map[string]BatchOptions {
+func batchCases() map[string]Placed {
 	scale, bias := []float32{1 / 58.4, 1 / 57.1, 0.0174}, []float32{-2.11, -2.03, -1.8}
-	return map[string]BatchOptions{
+	return map[string]Placed{
 		"HWC":         {},
 		"CHW":         {Planar: true},
 		"float32":     {Numbers: Numbers{Type: Float32}},
@@ -85,46 +86,65 @@ func batchCases() map[string]BatchOptions {
 	}
 }
 
-// TestDecodeBatch wants the same numbers from the GPU, from the processor when that
-// fails, and on the GPU.
-func TestDecodeBatch(t *testing.T) {
+// decodeTensor decodes pictures of one kind one after another into a new tensor, as o says.
+func decodeTensor(t testing.TB, b *Backend, samples []*l3.Samples, o Placed) (*Tensor, []error, error) {
+	t.Helper()
+	pictures, end := make([]Placed, len(samples)), int64(0)
+	for i, s := range samples {
+		pictures[i] = o
+		pictures[i].Samples, pictures[i].Offset = s, end
+		size, err := pictures[i].Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		end += size
+	}
+	tensor, err := b.NewTensor(end)
+	if err != nil {
+		return nil, nil, err
+	}
+	errs, err := b.DecodePlaced(t.Context(), tensor, pictures)
+	if err != nil {
+		return nil, nil, errors.Join(err, tensor.Free())
+	}
+	return tensor, errs, nil
+}
+
+// TestNumbers wants all kinds of numbers in a tensor, and an error where the GPU is lost.
+func TestNumbers(t *testing.T) {
 	for _, mode := range []transcode.Mode{transcode.ModeRGB, transcode.ModeRGB16} {
 		drawn, samples := batchOf(t, mode, 9)
 		for name, o := range batchCases() {
 			want := wantNumbers(drawn, o)
 			for _, lost := range []int{0, 1} {
 				b := newBench(t, devicetest.Options{LoseAt: lost}, Options{Tensors: int64(len(want)), Memory: smallMemory + int64(len(want))})
-				got := make([]byte, len(want))
-				errs, err := b.DecodeBatch(t.Context(), samples, got, o)
-				if err != nil || errs != nil || !bytes.Equal(got, want) {
-					t.Errorf("%v, %s: %v, %v, or other numbers", mode, name, err, errs)
-				}
+				tensor, errs, err := decodeTensor(t, b.Backend, samples, o)
 				if s := b.Stats(); s.Lost != (lost == 1) || !s.Lost && s.Pictures != 9 {
 					t.Errorf("%v, %s: %+v", mode, name, s)
 				}
 				if lost != 0 {
-					if _, _, err := b.DecodeTensor(t.Context(), samples, o); !errors.Is(err, ErrLost) {
-						t.Errorf("a tensor on a GPU that is lost: %v", err)
+					if _, _, again := decodeTensor(t, b.Backend, samples, o); !errors.Is(err, ErrLost) || !errors.Is(again, ErrLost) {
+						t.Errorf("a tensor on a GPU that is lost: %v, %v", err, again)
 					}
 					continue
 				}
-				wantTensor(t, b, samples, want, o)
+				if err != nil || errs != nil {
+					t.Fatal(err, errs)
+				}
+				wantTensor(t, b, tensor, samples[:1], want, o)
 			}
 		}
 	}
 }
 
-func wantTensor(t *testing.T, b bench, samples []*l3.Samples, want []byte, o BatchOptions) {
+// wantTensor wants a tensor to hold this, and no room for one more before it is given back.
+func wantTensor(t *testing.T, b bench, tensor *Tensor, one []*l3.Samples, want []byte, o Placed) {
 	t.Helper()
-	tensor, errs, err := b.DecodeTensor(t.Context(), samples, o)
-	if err != nil || errs != nil {
-		t.Fatal(err, errs)
-	}
 	got := make([]byte, tensor.Size())
 	if err := b.gpu.Read(tensor.Address(), got); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%v, or other numbers on the GPU", err)
 	}
-	if _, _, err := b.DecodeTensor(t.Context(), samples[:1], o); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "set aside") {
+	if _, _, err := decodeTensor(t, b.Backend, one, o); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "set aside") {
 		t.Errorf("more tensors than there is memory: %v", err)
 	}
 	for range 2 {
@@ -133,14 +153,14 @@ func wantTensor(t *testing.T, b bench, samples []*l3.Samples, want []byte, o Bat
 		}
 	}
 	// One that is not given back goes with the backend.
-	if _, _, err := b.DecodeTensor(t.Context(), samples[:1], o); err != nil {
+	if _, _, err := decodeTensor(t, b.Backend, one, o); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestBatchDamaged wants the error of a damaged picture at its place, and the others
-// to come out.
-func TestBatchDamaged(t *testing.T) {
+// TestPlacedDamaged wants the error of a damaged picture at its place, and the others to come
+// out.
+func TestPlacedDamaged(t *testing.T) {
 	b := newBench(t, devicetest.Options{}, Options{Tensors: 1 << 20, Memory: smallMemory + 1<<20})
 	pictures, samples := batchOf(t, transcode.ModeRGB, 3)
 	file := encoded(t, pictures[1], l3.Options{})
@@ -150,55 +170,39 @@ func TestBatchDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	samples[1] = damaged
-	want := wantNumbers(pictures, BatchOptions{})
+	want := wantNumbers(pictures, Placed{})
 	size := len(want) / 3
-	got := make([]byte, len(want))
-	errs, err := b.DecodeBatch(t.Context(), samples, got, BatchOptions{})
-	tensor, onGPU, err2 := b.DecodeTensor(t.Context(), samples, BatchOptions{})
-	if err := errors.Join(err, err2); err != nil {
+	tensor, errs, err := decodeTensor(t, b.Backend, samples, Placed{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	there := make([]byte, tensor.Size())
-	if err := b.gpu.Read(tensor.Address(), there); err != nil {
+	if len(errs) != 3 || errs[0] != nil || !errors.Is(errs[1], transcode.ErrBad) || errs[2] != nil {
+		t.Errorf("%v", errs)
+	}
+	got := make([]byte, tensor.Size())
+	if err := b.gpu.Read(tensor.Address(), got); err != nil {
 		t.Fatal(err)
 	}
-	for _, errs := range [][]error{errs, onGPU} {
-		if len(errs) != 3 || errs[0] != nil || !errors.Is(errs[1], transcode.ErrBad) || errs[2] != nil {
-			t.Errorf("%v", errs)
-		}
-	}
-	for _, b := range [][]byte{got, there} {
-		if !bytes.Equal(b[:size], want[:size]) || !bytes.Equal(b[2*size:], want[2*size:]) {
-			t.Error("other numbers beside a damaged picture")
-		}
+	if !bytes.Equal(got[:size], want[:size]) || !bytes.Equal(got[2*size:], want[2*size:]) {
+		t.Error("other numbers beside a damaged picture")
 	}
 }
 
-// TestBatchRefused wants batches that are none to be refused.
-func TestBatchRefused(t *testing.T) {
-	b := newBench(t, devicetest.Options{}, Options{})
-	_, samples := batchOf(t, transcode.ModeRGB, 2)
-	room := make([]byte, 1<<16)
-	other := opened(t, pictures.Pixels(transcode.ModeRGB, 41, 50), l3.Options{})
-	for name, c := range map[string]struct {
-		samples []*l3.Samples
-		dst     []byte
-		o       BatchOptions
-	}{
-		"other sizes":      {append(samples[:2:2], other), room, BatchOptions{}},
-		"little room":      {samples, room[:100], BatchOptions{}},
-		"factors missing":  {samples, room, BatchOptions{Numbers: Numbers{Type: Float32, Scale: []float32{1}}}},
-		"factors of bytes": {samples, room, BatchOptions{Numbers: Numbers{Bias: []float32{1, 2, 3}}}},
-		"no such type":     {samples, room, BatchOptions{Numbers: Numbers{Type: 9}}},
+// TestPlacedRefused wants numbers that are none to be refused.
+func TestPlacedRefused(t *testing.T) {
+	_, samples := batchOf(t, transcode.ModeRGB, 1)
+	for name, n := range map[string]Numbers{
+		"factors missing":  {Type: Float32, Scale: []float32{1}},
+		"factors of bytes": {Bias: []float32{1, 2, 3}},
+		"no such type":     {Type: 9},
 	} {
-		if _, err := b.DecodeBatch(t.Context(), c.samples, c.dst, c.o); err == nil {
+		p := Placed{Samples: samples[0], Numbers: n}
+		if _, err := p.Size(); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if errs, err := b.DecodeBatch(t.Context(), nil, nil, BatchOptions{}); err != nil || errs != nil {
-		t.Errorf("nothing: %v, %v", err, errs)
-	}
-	if _, _, err := b.DecodeTensor(t.Context(), samples, BatchOptions{}); !errors.Is(err, device.ErrMemory) {
+	b := newBench(t, devicetest.Options{}, Options{})
+	if _, _, err := decodeTensor(t, b.Backend, samples, Placed{}); !errors.Is(err, device.ErrMemory) {
 		t.Errorf("no memory for tensors: %v", err)
 	}
 }
