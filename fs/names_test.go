@@ -75,7 +75,7 @@ func TestListedNames(t *testing.T) {
 		{what: "full name is another's target", spec: "bmp", own: "a.jpg a.png a.jpg.png", want: "a.jpg a.png.bmp a.jpg.bmp"},
 		{what: "full name is a directory", spec: "bmp", own: "a.jpg a.png a.png.bmp/", want: "a.jpg.bmp a.png a.png.bmp"},
 		{what: "own names", spec: "bmp-own", own: "a.JPEG a.png a.bmp b.txt", want: "a.JPEG a.png a.bmp b.txt"},
-		{what: "stored in full", spec: "stored-bmp", own: "a.jpg a.png b.png c.txt", want: "a.jpg a.png b.png c.txt"},
+		{what: "materialized", spec: "stored-bmp", own: "a.jpg a.png b.png c.txt", want: "a.jpg a.png b.png c.txt"},
 		{what: "same format, changed", spec: "resize256-jpeg90", own: "a.JPEG b.jpg c.png", want: "a.jpg b.jpg c.jpg"},
 		{what: "same format, changed, twice", spec: "jpeg90", own: "a.JPEG a.jpg", want: "a.JPEG.jpg a.jpg"},
 		{what: "dots", spec: "bmp", own: "a.b.jpg a.jpg a.b.c.png", want: "a.b.bmp a.bmp a.b.c.bmp"},

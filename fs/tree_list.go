@@ -10,9 +10,9 @@ import (
 	"github.com/pipefs/pipefs/internal/source"
 )
 
-// settled is how old a directory's ctime must be for a later change to show in
+// ctimeGrain is how old a directory's ctime must be for a later change to show in
 // it: the clock of file systems ticks, on some of them every two seconds.
-const settled = 2 * time.Second
+const ctimeGrain = 2 * time.Second
 
 // change is what differs in a directory: what a new listing says, or what was told.
 type change struct {
@@ -53,7 +53,7 @@ func (t *tree) refresh(d *dir) (*snapshot, *change, error) {
 		d.remember(a, events)
 	}
 	snap := d.snap.Load()
-	if snap != nil && !began && !d.stale.Load() && d.listed == a.Identity && time.Duration(d.listedAt-a.CTime) > settled {
+	if snap != nil && !began && !d.stale.Load() && d.listed == a.Identity && time.Duration(d.listedAt-a.CTime) > ctimeGrain {
 		return snap, nil, nil
 	}
 	found, err := t.src.List(path)

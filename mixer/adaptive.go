@@ -12,12 +12,12 @@ type Load struct {
 }
 
 // Adaptive is a [Steady] that follows what the mount sees: as long as the workers
-// are busier than the disk it shifts reads to what is stored in full, and back when
+// are busier than the disk it shifts reads to what is materialized, and back when
 // the disk is. Where the disk and the decoder are equally busy neither waits for
 // the other, which is the balance that Liquid (section 4.1) looks for offline.
 type Adaptive struct {
 	Steady
-	// Most is the largest share: how much is stored in full.
+	// Most is the largest share: how much is materialized.
 	Most float64
 
 	lean float64 // what the last observations had in common

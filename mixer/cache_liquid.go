@@ -72,7 +72,7 @@ func (l *liquid) Open(key uint64, cost int64) (keep bool, evict []uint64) {
 		keep = at != none
 	}
 	for range bunch {
-		if !l.sweep(linger, key) {
+		if !l.collect(linger, key) {
 			break
 		}
 	}
@@ -144,14 +144,14 @@ func (l *liquid) draw() {
 // room makes room for a sample from those that nobody will ask for, and reports
 // whether it fits.
 func (l *liquid) room(key uint64, cost int64) bool {
-	for !l.fits(cost) && l.sweep(0, key) {
+	for !l.fits(cost) && l.collect(0, key) {
 	}
 	return l.fits(cost)
 }
 
-// sweep lets go of one sample that no epoch asked for, or that was given up at least
+// collect lets go of one sample that no epoch asked for, or that was given up at least
 // so many opens ago; but not of one that is being opened.
-func (l *liquid) sweep(ago uint32, opened uint64) (any bool) {
+func (l *liquid) collect(ago uint32, opened uint64) (any bool) {
 	at := l.slots[older].next
 	if at == older || l.slots[at].epoch >= l.now()-1 || l.slots[at].key == opened {
 		at = l.slots[spent].next

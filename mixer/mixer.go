@@ -35,7 +35,7 @@ type Policy interface {
 }
 
 // Longest takes the representation that leaves the fewest steps to compute, and
-// of two such the smaller one. So the share of samples that are stored in full is
+// of two such the smaller one. So the share of samples that are materialized is
 // the mix.
 type Longest struct{}
 
@@ -71,5 +71,5 @@ func (c Candidate) before(d Candidate) bool {
 	return c.Steps > d.Steps || c.Steps == d.Steps && c.Bytes < d.Bytes
 }
 
-// raw reports whether a candidate is the whole result.
-func (r *Request) raw(i int) bool { return r.Candidates[i].Steps == r.Steps }
+// whole reports whether a candidate is the whole result.
+func (r *Request) whole(i int) bool { return r.Candidates[i].Steps == r.Steps }

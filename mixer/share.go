@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Fixed takes what is stored in full for a share of the samples that have it, and
+// Fixed takes what is materialized for a share of the samples that have it, and
 // always for the same ones: where the kernel keeps pages, a choice that changed
 // would only have the disk read both.
 type Fixed float64 // 0 to 1
@@ -14,7 +14,7 @@ type Fixed float64 // 0 to 1
 // Choose implements [Policy].
 func (f Fixed) Choose(r Request) int {
 	best, second := r.best()
-	if second >= 0 && r.raw(best) && !f.Takes(r.Key) {
+	if second >= 0 && r.whole(best) && !f.Takes(r.Key) {
 		return second
 	}
 	return best
@@ -28,22 +28,22 @@ func (f Fixed) Share() float64 { return float64(f) }
 
 // evenly maps keys to [0, 1) so that successive ones are spread evenly: multiples
 // of an irrational, of which the fraction remains. It must not be one of those by
-// which [Ranks] decides what is stored in full, or all of that would come to lie
+// which [Ranks] decides what is materialized, or all of that would come to lie
 // side by side.
 func evenly(key uint64) float64 {
 	const bronze = 0xbb67ae8584caa73b // the fraction of the square root of 3, of 2^64
 	return float64(key*bronze>>11) / (1 << 53)
 }
 
-// Steady takes what is stored in full for a constant share of the reads, in whatever
+// Steady takes what is materialized for a constant share of the reads, in whatever
 // order they come: Liquid's batches have the same mix (section 4.2). Samples that
 // are stored in one form only count as well; what they lack is made up for by those
-// that have both, if the store holds more in full than the share.
+// that have both, if the store has more materialized than the share.
 type Steady struct {
 	share atomic.Uint64 // bits of a float64
 
 	mu   sync.Mutex
-	owed float64 // reads that should have been raw by now and were not
+	owed float64 // reads that should have been of materialized files by now and were not
 }
 
 // maxOwed bounds what has to be made up for: many samples without a choice must not
@@ -74,7 +74,7 @@ func (s *Steady) Choose(r Request) int {
 	defer s.mu.Unlock()
 	s.owed = min(s.owed+share, maxOwed)
 	switch {
-	case !r.raw(best):
+	case !r.whole(best):
 		return best
 	case second >= 0 && s.owed < 0.5:
 		return second

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// both is a sample that is stored in full and encoded, encoded one that is not.
+// both is a sample that is materialized and encoded, encoded one that is not.
 var (
 	both    = []Candidate{{Steps: 0, Bytes: 100}, {Steps: 2, Bytes: 600}}
 	encoded = both[:1]
@@ -17,7 +17,7 @@ func isRaw(p Policy, key uint64, candidates []Candidate) bool {
 	return candidates[p.Choose(r)].Steps == 2
 }
 
-// TestFixedAmongRanked: what is stored in full is a share itself; of that, too, a
+// TestFixedAmongRanked: what is materialized is a share itself; of that, too, a
 // share is taken.
 func TestFixedAmongRanked(t *testing.T) {
 	seqs := make([]int64, 20_000)
@@ -26,16 +26,16 @@ func TestFixedAmongRanked(t *testing.T) {
 	}
 	for _, stored := range []float64{0.01, 0.1, 0.5} {
 		for _, share := range []float64{0.1, 0.5, 0.9} {
-			both, raw := 0, 0
+			both, whole := 0, 0
 			for i, rank := range Ranks(0, seqs) {
 				if rank < stored {
 					both++
 					if evenly(3<<32+uint64(i)) < share {
-						raw++
+						whole++
 					}
 				}
 			}
-			if got := float64(raw) / float64(both); math.Abs(got-share) > 0.05 {
+			if got := float64(whole) / float64(both); math.Abs(got-share) > 0.05 {
 				t.Errorf("stored %v: %v of %d where %v was asked for", stored, got, both, share)
 			}
 		}
@@ -71,7 +71,7 @@ func TestFixed(t *testing.T) {
 }
 
 // TestShareIsConstant: whatever the order of a loader, every batch has the same
-// share, if the store holds more in full.
+// share, if the store has more materialized.
 func TestShareIsConstant(t *testing.T) {
 	const count, batch = 20_000, 64
 	for _, test := range []struct{ stored, share, off float64 }{
@@ -79,22 +79,22 @@ func TestShareIsConstant(t *testing.T) {
 	} {
 		random := rand.New(rand.NewPCG(3, 4))
 		p := NewSteady(test.share)
-		raw := make([]int, count+1)
+		whole := make([]int, count+1)
 		for i := range count {
 			candidates := encoded
 			if random.Float64() < test.stored {
 				candidates = both
 			}
-			raw[i+1] = raw[i]
+			whole[i+1] = whole[i]
 			if isRaw(p, uint64(i), candidates) {
-				raw[i+1]++
+				whole[i+1]++
 			}
 		}
-		if mean := float64(raw[count]) / count; math.Abs(mean-test.share) > 0.02 {
+		if mean := float64(whole[count]) / count; math.Abs(mean-test.share) > 0.02 {
 			t.Errorf("stored %v: share %v where %v was asked for", test.stored, mean, test.share)
 		}
 		for i := batch; i <= count; i++ {
-			if n := raw[i] - raw[i-batch]; math.Abs(float64(n)-batch*test.share) > test.off {
+			if n := whole[i] - whole[i-batch]; math.Abs(float64(n)-batch*test.share) > test.off {
 				t.Fatalf("stored %v, share %v: %d of the %d reads before read %d", test.stored, test.share, n, batch, i)
 			}
 		}
@@ -120,15 +120,15 @@ func TestShareWithoutAChoice(t *testing.T) {
 		}
 	}
 	if n > 10+maxOwed+1 {
-		t.Errorf("%d of 20 raw after a run of samples that are not", n)
+		t.Errorf("%d of 20 materialized after a run of samples that are not", n)
 	}
 }
 
 // network is a mount as a closed queue: readers that go round between a disk,
 // which serves one after the other, and cores that decode. Times in seconds.
 type network struct {
-	readers, cores  int
-	raw, file, work float64 // disk time of raw and of encoded; decoding time
+	readers, cores    int
+	whole, file, work float64 // disk time of whole and of encoded; decoding time
 
 	random *rand.Rand
 	at     []reader
@@ -144,7 +144,7 @@ type reader struct {
 func (n *network) next(p Policy, r *reader) {
 	*r = reader{disk: n.file, compute: n.work * (0.5 + n.random.Float64()), turn: n.turn}
 	if isRaw(p, uint64(n.turn), both) {
-		r.disk, r.compute = n.raw, 0
+		r.disk, r.compute = n.whole, 0
 	}
 	n.turn++
 }
@@ -194,11 +194,11 @@ func (n *network) run(p Policy, seconds float64) (float64, Load) {
 // taken away, within 5 seconds, to 0.9 of the best fixed share.
 func TestAdaptiveFindsTheBalance(t *testing.T) {
 	nets := map[string]network{
-		"a slow disk":       {readers: 8, cores: 2, raw: 0.020, file: 0.003, work: 0.012},
-		"a fast disk":       {readers: 8, cores: 2, raw: 0.002, file: 0.0005, work: 0.012},
-		"a slow decoder":    {readers: 8, cores: 2, raw: 0.010, file: 0.002, work: 0.060},
-		"only two readers":  {readers: 2, cores: 2, raw: 0.010, file: 0.002, work: 0.012},
-		"nothing to decode": {readers: 8, cores: 2, raw: 0.010, file: 0.004, work: 0.001},
+		"a slow disk":       {readers: 8, cores: 2, whole: 0.020, file: 0.003, work: 0.012},
+		"a fast disk":       {readers: 8, cores: 2, whole: 0.002, file: 0.0005, work: 0.012},
+		"a slow decoder":    {readers: 8, cores: 2, whole: 0.010, file: 0.002, work: 0.060},
+		"only two readers":  {readers: 2, cores: 2, whole: 0.010, file: 0.002, work: 0.012},
+		"nothing to decode": {readers: 8, cores: 2, whole: 0.010, file: 0.004, work: 0.001},
 	}
 	for name, net := range nets {
 		for _, start := range []float64{0, 1} {

@@ -99,7 +99,7 @@ func TestFractionHeld(t *testing.T) {
 		if err := readResult(shut.Fraction("ppm"), w); !errors.Is(err, ErrNotFound) {
 			t.Errorf("of another pack: %v", err)
 		}
-		// What is shown in full goes on being shown so.
+		// What is shown as materialized goes on being shown so.
 		if f := shut.Fraction("ppm"); f.Has(w.Path, w.Source, w.Key) || !f.Held(w.Path, w.Source, w.Key) {
 			t.Errorf("%s: there after it was lost, or not held before", w.Path)
 		}

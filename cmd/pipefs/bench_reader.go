@@ -46,7 +46,7 @@ func (r reading) cannot(p transcode.Pipeline) string {
 	return why
 }
 
-// uncommon says why a view that the store has in full is not compared unless the loader
+// uncommon says why a view that is materialized is not compared unless the loader
 // is known or the view is named, or is empty.
 func (r reading) uncommon(registry *transcode.Registry, view string) string {
 	p, err := registry.Parse(view)

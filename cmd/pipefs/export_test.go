@@ -18,22 +18,24 @@ import (
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
-// undoing returns a registry whose step `scan` is undone by the source itself.
-func undoing() (*transcode.Registry, *transcode.Kind) {
+// reconstructing returns a registry whose step `scan` is undone by the source itself.
+func reconstructing() (*transcode.Registry, *transcode.Kind) {
 	r := codecs.Default(transcode.Limits{})
 	for _, k := range r.Kinds() {
 		if k.Split == nil {
 			continue
 		}
 		split := k.Split
-		k.Split = func(ctx context.Context, src []byte, lim transcode.Limits, undo bool) (transcode.Split, error) {
+		k.Split = func(ctx context.Context, src []byte, lim transcode.Limits, reconstruction bool) (transcode.Split, error) {
 			s, err := split(ctx, src, lim, false)
-			if undo {
+			if reconstruction {
 				s.Reconstruction = src
 			}
 			return s, err
 		}
-		k.Restore = func(_ context.Context, _, undo []byte, _ transcode.Limits) ([]byte, error) { return undo, nil }
+		k.Restore = func(_ context.Context, _, reconstruction []byte, _ transcode.Limits) ([]byte, error) {
+			return reconstruction, nil
+		}
 		return r, k
 	}
 	panic("no step is split")
@@ -88,13 +90,13 @@ func export(ctx context.Context, r *transcode.Registry, from, to string) (told s
 }
 
 func TestExportRebuildsOriginals(t *testing.T) {
-	r, kind := undoing()
+	r, kind := reconstructing()
 	root, dir := packed(t, r)
 	rebuilt := make(chan bool, 100)
 	restore := kind.Restore
-	kind.Restore = func(ctx context.Context, whole, undo []byte, lim transcode.Limits) ([]byte, error) {
+	kind.Restore = func(ctx context.Context, whole, reconstruction []byte, lim transcode.Limits) ([]byte, error) {
 		rebuilt <- true
-		return restore(ctx, whole, undo, lim)
+		return restore(ctx, whole, reconstruction, lim)
 	}
 	out := filepath.Join(t.TempDir(), "new", "out")
 	if told, err := export(t.Context(), r, dir, out); err != nil {
@@ -111,7 +113,7 @@ func TestExportRebuildsOriginals(t *testing.T) {
 // TestExportNamesWhatFails: a file that cannot be given back is named, is not
 // there, and keeps no other from being exported.
 func TestExportNamesWhatFails(t *testing.T) {
-	for what, restored := range map[string]func(undo []byte) ([]byte, error){
+	for what, restored := range map[string]func(reconstruction []byte) ([]byte, error){
 		"an error":    func([]byte) ([]byte, error) { return nil, transcode.Errorf(transcode.ErrBad, "checksum differs") },
 		"short":       func(b []byte) ([]byte, error) { return b[1:], nil },
 		"a panic":     func([]byte) ([]byte, error) { panic("index out of range") },
@@ -119,16 +121,16 @@ func TestExportNamesWhatFails(t *testing.T) {
 		"interrupted": nil,
 	} {
 		t.Run(what, func(t *testing.T) {
-			r, kind := undoing()
+			r, kind := reconstructing()
 			root, dir := packed(t, r)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			kind.Restore = func(ctx context.Context, _, undo []byte, _ transcode.Limits) ([]byte, error) {
+			kind.Restore = func(ctx context.Context, _, reconstruction []byte, _ transcode.Limits) ([]byte, error) {
 				if restored == nil {
 					cancel()
 					return nil, ctx.Err()
 				}
-				return restored(undo)
+				return restored(reconstruction)
 			}
 			out := t.TempDir()
 			told, err := export(ctx, r, dir, out)
@@ -155,7 +157,7 @@ func TestExportNamesWhatFails(t *testing.T) {
 // TestDamagedStoreIsNotExported flips a bit of each pack: what comes out is whole
 // or is named.
 func TestDamagedStoreIsNotExported(t *testing.T) {
-	r, _ := undoing()
+	r, _ := reconstructing()
 	root, dir := packed(t, r)
 	pack := filepath.Join(dir, "packs", "000001.pack")
 	whole, err := os.ReadFile(pack)

@@ -18,7 +18,7 @@ import (
 )
 
 // TestMix: what mix/ shows does not depend on what it is read from: on the share
-// that is stored in full, nor on the policy, nor on whether all of it is whole.
+// that is materialized, nor on the policy, nor on whether all of it is whole.
 func TestMix(t *testing.T) {
 	dataset := testmount.Generate(t, "-samples", "40", "-width", "160", "-height", "120", "-png-every", "2")
 	env := testmount.Home(t)
@@ -31,7 +31,7 @@ func TestMix(t *testing.T) {
 	}
 	unmount()
 
-	type counted struct{ raw, encoded, spared int64 }
+	type counted struct{ materialized, computed, fallbacks int64 }
 	read := func(t *testing.T, options ...string) counted {
 		t.Helper()
 		mnt, unmount := testmount.MountOnce(t, env, store, append(options, "--no-background")...)
@@ -53,18 +53,18 @@ func TestMix(t *testing.T) {
 			nil, {"--mix", "0.5"}, {"--cache", "daemon", "--mix", "40%"}, {"--cache", "daemon", "--mix", "adaptive"},
 		} {
 			got := read(t, options...)
-			if got.raw == 0 || got.spared != 0 || options == nil && got.encoded != 0 || len(options) == 2 && got.encoded == 0 {
-				t.Errorf("%s in full, %v: %+v", share, options, got)
+			if got.materialized == 0 || got.fallbacks != 0 || options == nil && got.computed != 0 || len(options) == 2 && got.computed == 0 {
+				t.Errorf("share %s, %v: %+v", share, options, got)
 			}
 		}
 	}
 	damagePacks(t, store)
-	if got := read(t); got.spared == 0 {
+	if got := read(t); got.fallbacks == 0 {
 		t.Errorf("damaged: %+v", got)
 	}
 }
 
-// TestStoredMix: stored-bmp/ shows the pixels of what is stored in full and the
+// TestStoredMix: stored-bmp/ shows the pixels of what is materialized and the
 // originals of everything else, all under their own names, whatever the policy and the
 // cache, and also where what is stored proves to be damaged.
 func TestStoredMix(t *testing.T) {
@@ -73,7 +73,7 @@ func TestStoredMix(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	testmount.Command(t, env, "pack", dataset, store)
 	testmount.Command(t, env, "materialize", store, "bmp", "--fraction", "0.4")
-	// check returns the share of samples that are shown in full.
+	// check returns the share of samples that are shown as materialized.
 	check := func(t *testing.T, options ...string) float64 {
 		t.Helper()
 		mnt, unmount := testmount.MountOnce(t, env, store, append(options, "--no-background", "--mix-format", "stored-bmp")...)
@@ -102,7 +102,7 @@ func TestStoredMix(t *testing.T) {
 	near := func(t *testing.T, got, want float64) {
 		t.Helper()
 		if math.Abs(got-want) > 0.1 {
-			t.Errorf("%.2f are shown in full, want %.2f", got, want)
+			t.Errorf("%.2f are shown as materialized, want %.2f", got, want)
 		}
 	}
 	near(t, check(t), 0.4)
@@ -216,7 +216,7 @@ func TestTune(t *testing.T) {
 	if page, err := os.ReadFile(html); err != nil || bytes.Count(page, []byte("<svg")) < 3 {
 		t.Errorf("the page has no curve for each of three pairs: %v, %d bytes", err, len(page))
 	}
-	// What the loader decodes with nothing in full are the originals themselves.
+	// What the loader decodes with nothing materialized are the originals themselves.
 	views := 5
 	if report.Pairs[1].Best > 0 {
 		views++

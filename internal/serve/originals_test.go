@@ -20,26 +20,26 @@ import (
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
-// undoing returns a registry whose step `scan` has an undo that is easy to
+// reconstructing returns a registry whose step `scan` has an reconstruction that is easy to
 // follow: the source, each byte inverted, behind a checksum of the parts. change
 // may break it.
-func undoing(change func(*transcode.Kind)) *transcode.Registry {
+func reconstructing(change func(*transcode.Kind)) *transcode.Registry {
 	r := codecs.Default(transcode.Limits{})
 	kind := scanOf(r)
 	split := kind.Split
-	kind.Split = func(ctx context.Context, src []byte, lim transcode.Limits, undo bool) (transcode.Split, error) {
+	kind.Split = func(ctx context.Context, src []byte, lim transcode.Limits, reconstruction bool) (transcode.Split, error) {
 		s, err := split(ctx, src, lim, false)
-		if err == nil && undo {
+		if err == nil && reconstruction {
 			whole := slices.Concat(s.Data, s.Tail)
 			s.Reconstruction = append([]byte{byte(crc32.ChecksumIEEE(whole))}, inverted(src)...)
 		}
 		return s, err
 	}
-	kind.Restore = func(_ context.Context, whole, undo []byte, _ transcode.Limits) ([]byte, error) {
-		if len(undo) == 0 || undo[0] != byte(crc32.ChecksumIEEE(whole)) {
-			return nil, transcode.Errorf(transcode.ErrBad, "not the undo of these parts")
+	kind.Restore = func(_ context.Context, whole, reconstruction []byte, _ transcode.Limits) ([]byte, error) {
+		if len(reconstruction) == 0 || reconstruction[0] != byte(crc32.ChecksumIEEE(whole)) {
+			return nil, transcode.Errorf(transcode.ErrBad, "not the reconstruction of these parts")
 		}
-		return inverted(undo[1:]), nil
+		return inverted(reconstruction[1:]), nil
 	}
 	if change != nil {
 		change(kind)
@@ -86,7 +86,7 @@ func openStore(t *testing.T, dir string) *store.Store {
 	return s
 }
 
-// has tells what is stored of a sample, in short: s for parts, u for undo, o for
+// has tells what is stored of a sample, in short: s for parts, u for reconstruction, o for
 // the original.
 func has(t *testing.T, s *store.Store, r *transcode.Registry, name string) string {
 	t.Helper()
@@ -105,15 +105,15 @@ func has(t *testing.T, s *store.Store, r *transcode.Registry, name string) strin
 	return found
 }
 
-// TestOriginalsThatAreStored: what is stored by each policy, and where an undo is
+// TestOriginalsThatAreStored: what is stored by each policy, and where an reconstruction is
 // missing or does not hold.
 func TestOriginalsThatAreStored(t *testing.T) {
 	root := writeDataset(t)
 	restore := func(f func(src []byte) ([]byte, error)) func(*transcode.Kind) {
 		return func(k *transcode.Kind) {
 			was := k.Restore
-			k.Restore = func(ctx context.Context, whole, undo []byte, lim transcode.Limits) ([]byte, error) {
-				src, err := was(ctx, whole, undo, lim)
+			k.Restore = func(ctx context.Context, whole, reconstruction []byte, lim transcode.Limits) ([]byte, error) {
+				src, err := was(ctx, whole, reconstruction, lim)
 				if err != nil {
 					return nil, err
 				}
@@ -131,7 +131,7 @@ func TestOriginalsThatAreStored(t *testing.T) {
 		{what: "rebuild", policy: pack.Rebuild, want: "su"},
 		{what: "keep", policy: pack.Keep, want: "so"},
 		{what: "drop", policy: pack.Drop, want: "s"},
-		{what: "no undo", want: "so", change: func(k *transcode.Kind) {
+		{what: "no reconstruction", want: "so", change: func(k *transcode.Kind) {
 			was := k.Split
 			k.Split = func(ctx context.Context, src []byte, lim transcode.Limits, _ bool) (transcode.Split, error) {
 				return was(ctx, src, lim, false)
@@ -144,7 +144,7 @@ func TestOriginalsThatAreStored(t *testing.T) {
 		{what: "another byte", want: "so", change: restore(func(b []byte) ([]byte, error) { b[len(b)/2] ^= 1; return b, nil })},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			r, dir := undoing(c.change), filepath.Join(t.TempDir(), "store")
+			r, dir := reconstructing(c.change), filepath.Join(t.TempDir(), "store")
 			packWith(t, r, root, dir, c.policy)
 			s := openStore(t, dir)
 			if got := has(t, s, r, "a.jpg"); got != c.want {
@@ -161,7 +161,7 @@ func TestOriginalsThatAreStored(t *testing.T) {
 
 // TestRepackingWithAnotherPolicy: only what lacks something is packed again.
 func TestRepackingWithAnotherPolicy(t *testing.T) {
-	root, r := writeDataset(t), undoing(nil)
+	root, r := writeDataset(t), reconstructing(nil)
 	for _, c := range []struct {
 		from, to pack.Originals
 		packed   int64
@@ -194,7 +194,7 @@ func TestRepackingWithAnotherPolicy(t *testing.T) {
 
 func TestPackingThatIsInterruptedStoresNoGuess(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := undoing(func(k *transcode.Kind) {
+	r := reconstructing(func(k *transcode.Kind) {
 		k.Restore = func(ctx context.Context, _, _ []byte, _ transcode.Limits) ([]byte, error) {
 			cancel()
 			return nil, ctx.Err()
@@ -229,13 +229,13 @@ func fromStore(t *testing.T, r *transcode.Registry, dir string, change func(*Opt
 func TestOriginalIsRebuilt(t *testing.T) {
 	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "store")
 	restored := make(chan bool, 100)
-	r := undoing(nil)
+	r := reconstructing(nil)
 	packWith(t, r, root, dir, pack.Rebuild)
 	kind := scanOf(r)
 	was := kind.Restore
-	kind.Restore = func(ctx context.Context, whole, undo []byte, lim transcode.Limits) ([]byte, error) {
+	kind.Restore = func(ctx context.Context, whole, reconstruction []byte, lim transcode.Limits) ([]byte, error) {
 		restored <- true
-		return was(ctx, whole, undo, lim)
+		return was(ctx, whole, reconstruction, lim)
 	}
 	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 0)
 	defer overlay.Close()
@@ -279,7 +279,7 @@ func TestOriginalIsRebuilt(t *testing.T) {
 // that has not does no harm.
 func TestDatasetBeforeRebuilding(t *testing.T) {
 	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "store")
-	r := undoing(nil)
+	r := reconstructing(nil)
 	packWith(t, r, root, dir, pack.Rebuild)
 	wanted := want(t, root, "a.jpg", view(t, "original"))
 	d, err := source.Open(root, source.Options{})
@@ -305,7 +305,7 @@ func TestDatasetBeforeRebuilding(t *testing.T) {
 // work where it happens to be there. A reader never notices that it changes.
 func TestNearbyDatasetBeforeRebuilding(t *testing.T) {
 	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "store")
-	r := undoing(nil)
+	r := reconstructing(nil)
 	packWith(t, r, root, dir, pack.Rebuild)
 	v := view(t, "original")
 	wanted := want(t, root, "a.jpg", v)
@@ -356,7 +356,7 @@ func TestNearbyDatasetBeforeRebuilding(t *testing.T) {
 // again.
 func TestOriginalThatCannotBeRebuilt(t *testing.T) {
 	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "store")
-	r := undoing(nil)
+	r := reconstructing(nil)
 	packWith(t, r, root, dir, pack.Rebuild)
 	kind := scanOf(r)
 	was := kind.Restore
@@ -365,15 +365,15 @@ func TestOriginalThatCannotBeRebuilt(t *testing.T) {
 		restore func(b []byte) ([]byte, error)
 		says    string
 	}{
-		{"bad data", func([]byte) ([]byte, error) { return nil, transcode.Errorf(transcode.ErrBad, "no undo") }, "no undo"},
+		{"bad data", func([]byte) ([]byte, error) { return nil, transcode.Errorf(transcode.ErrBad, "no reconstruction") }, "no reconstruction"},
 		{"too long", func(b []byte) ([]byte, error) { return append(b, 0), nil }, "bytes where"},
 		{"too short", func(b []byte) ([]byte, error) { return b[1:], nil }, "bytes where"},
 		{"panic", func([]byte) ([]byte, error) { panic("index out of range") }, "panic"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			f := fromStore(t, r, dir, nil)
-			kind.Restore = func(ctx context.Context, whole, undo []byte, lim transcode.Limits) ([]byte, error) {
-				b, err := was(ctx, whole, undo, lim)
+			kind.Restore = func(ctx context.Context, whole, reconstruction []byte, lim transcode.Limits) ([]byte, error) {
+				b, err := was(ctx, whole, reconstruction, lim)
 				if err != nil {
 					return nil, err
 				}
@@ -396,7 +396,7 @@ func TestOriginalThatCannotBeRebuilt(t *testing.T) {
 // nobody's fault.
 func TestLimitsOfRebuilding(t *testing.T) {
 	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "store")
-	r := undoing(nil)
+	r := reconstructing(nil)
 	packWith(t, r, root, dir, pack.Rebuild)
 	scanOf(r).Restore = func(context.Context, []byte, []byte, transcode.Limits) ([]byte, error) {
 		return nil, transcode.Errorf(transcode.ErrUnsupported, "the limit is 100")
