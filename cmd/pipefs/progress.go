@@ -7,37 +7,60 @@ import (
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
-// progress shows how far something is: a bar with rate and ETA on a terminal, a
-// plain line every few seconds elsewhere, and nothing at all if it is quick.
-type progress struct {
-	mu      sync.Mutex
-	w       io.Writer
-	what    string
-	total   int // -1 while it is not known
-	n       int
-	bar     *progressbar.ProgressBar // nil where there is no terminal
-	started time.Time
-	next    time.Time // of the next plain line
+// phases shows which of many short things is being done: one line that is written over on
+// a terminal, and one every few seconds elsewhere.
+type phases struct {
+	w    io.Writer
+	over bool      // a terminal
+	next time.Time // of the next line
 }
 
 const (
-	plainEvery = 5 * time.Second
-	barEvery   = 100 * time.Millisecond
+	lineEvery = 5 * time.Second
+	overEvery = 100 * time.Millisecond
 )
+
+func newPhases(env *environ) *phases {
+	f, ok := env.stderr.(*os.File)
+	return &phases{w: env.stderr, over: ok && term.IsTerminal(int(f.Fd()))}
+}
+
+func (s *phases) show(what string) {
+	switch now := time.Now(); {
+	case s.over:
+		fmt.Fprintf(s.w, "\r\x1b[K%s", what)
+		s.next = now.Add(overEvery)
+	case now.After(s.next):
+		s.next = now.Add(lineEvery)
+		fmt.Fprintln(s.w, what)
+	}
+}
+
+func (s *phases) done() {
+	if s.over {
+		fmt.Fprint(s.w, "\r\x1b[K")
+	}
+}
+
+// progress shows how far something is, with rate and time left. What is done quickly shows
+// nothing where there is no terminal.
+type progress struct {
+	mu      sync.Mutex
+	shown   *phases
+	what    string
+	total   int // -1 while it is not known
+	n       int
+	started time.Time
+}
 
 // newProgress starts one. The total may be -1 and set later.
 func newProgress(env *environ, what string, total int) *progress {
-	now := time.Now()
-	p := &progress{w: env.stderr, what: what, total: total, started: now, next: now.Add(plainEvery)}
-	if f, ok := env.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(what),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("samples"),
-			progressbar.OptionThrottle(barEvery), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true),
-			progressbar.OptionFullWidth())
+	p := &progress{shown: newPhases(env), what: what, total: total, started: time.Now()}
+	if !p.shown.over {
+		p.shown.next = p.started.Add(lineEvery)
 	}
 	return p
 }
@@ -47,36 +70,29 @@ func (p *progress) setTotal(total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total = total
-	if p.bar != nil && total > 0 {
-		p.bar.ChangeMax(total)
-	}
 }
 
 func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.set(p.n+n, time.Now())
+	p.set(p.n + n)
 }
 
 // reach sets how much is done.
 func (p *progress) reach(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.set(n, time.Now())
+	p.set(n)
 }
 
-func (p *progress) set(n int, now time.Time) {
+func (p *progress) set(n int) {
 	p.n = n
-	switch {
-	case p.bar != nil:
-		_ = p.bar.Set(n)
-	case now.After(p.next):
-		p.next = now.Add(plainEvery)
-		fmt.Fprintln(p.w, p.line(now))
+	if now := time.Now(); now.After(p.shown.next) {
+		p.shown.show(p.line(now))
 	}
 }
 
-// line is the plain form: "packing: 1,200 of 5,000 (24%), 310/s, 12s left".
+// line is "packing: 1,200 of 5,000 (24%), 310/s, 12s left".
 func (p *progress) line(now time.Time) string {
 	s := fmt.Sprintf("%s: %s", p.what, formatCount(p.n))
 	elapsed := now.Sub(p.started).Seconds()
@@ -92,40 +108,9 @@ func (p *progress) line(now time.Time) string {
 	return s
 }
 
-// done takes the bar away.
+// done takes the line away.
 func (p *progress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bar != nil {
-		_ = p.bar.Finish()
-	}
-}
-
-// phases shows which of many short things is being done: one line that is written
-// over on a terminal, and one every few seconds elsewhere.
-type phases struct {
-	w    io.Writer
-	over bool
-	next time.Time
-}
-
-func newPhases(env *environ) *phases {
-	f, ok := env.stderr.(*os.File)
-	return &phases{w: env.stderr, over: ok && term.IsTerminal(int(f.Fd()))}
-}
-
-func (s *phases) show(what string) {
-	switch now := time.Now(); {
-	case s.over:
-		fmt.Fprintf(s.w, "\r\x1b[K%s", what)
-	case now.After(s.next):
-		s.next = now.Add(plainEvery)
-		fmt.Fprintln(s.w, what)
-	}
-}
-
-func (s *phases) done() {
-	if s.over {
-		fmt.Fprint(s.w, "\r\x1b[K")
-	}
+	p.shown.done()
 }

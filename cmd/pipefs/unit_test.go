@@ -280,7 +280,7 @@ func TestProgressLine(t *testing.T) {
 	if b.Len() != 0 {
 		t.Errorf("at once: %q", b.String())
 	}
-	p.next = now.Add(-time.Second)
+	p.shown.next = now.Add(-time.Second)
 	p.add(1)
 	if !strings.HasPrefix(b.String(), "x: 6 of 10 (60%)") {
 		t.Errorf("got %q", b.String())
