@@ -54,6 +54,7 @@ func TestLimits(t *testing.T) {
 		for _, cache := range []string{"page", "daemon"} {
 			rate := int64(float64(c.bytes) / seconds)
 			t.Run(fmt.Sprintf("%s of %s, %s", c.view, filepath.Base(c.source), cache), func(t *testing.T) {
+				t.Parallel()
 				options := []string{"--cache", cache, "--limit-read", strconv.FormatInt(rate, 10) + "B/s"}
 				if cache == "daemon" && c.source == store {
 					options = append(options, "--direct") // past the page cache
@@ -69,6 +70,7 @@ func TestLimits(t *testing.T) {
 	// A read at least for each file.
 	for _, from := range []string{source, store} {
 		t.Run("reads of "+filepath.Base(from), func(t *testing.T) {
+			t.Parallel()
 			hold(t, 1, true, func() time.Duration {
 				m := open(t, program, from, "--limit-reads", strconv.Itoa(len(files)))
 				defer closed(t, m)

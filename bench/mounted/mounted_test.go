@@ -18,22 +18,28 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-func TestMain(m *testing.M) { os.Exit(testmount.Main(m)) }
+// TestMain makes a directory of this package's own for temporary files.
+func TestMain(m *testing.M) { os.Exit(inside(m)) }
 
-// places makes a directory of this test's own for temporary files, and checks at
-// the end that nothing is left there, nor mounted.
+func inside(m *testing.M) int {
+	temp, err := os.MkdirTemp("", "pf-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(temp)
+	os.Setenv("TMPDIR", temp)
+	// The race detector sleeps for a second before a process ends.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	return testmount.Main(m)
+}
+
+// places checks at the end of a test that nothing is left behind, nor mounted. Tests
+// take turns, apart from parts of one test.
 func places(t *testing.T) (program string) {
 	t.Helper()
 	program = testmount.Binary(t)
-	// The race detector sleeps for a second before a process ends.
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
-	temp, err := os.MkdirTemp("", "pf-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("TMPDIR", temp)
 	t.Cleanup(func() {
-		left, err := mounts.Within(temp)
+		left, err := mounts.Within(os.TempDir())
 		if err != nil {
 			t.Error(err)
 		}
@@ -41,11 +47,10 @@ func places(t *testing.T) (program string) {
 			t.Errorf("%s is still mounted", m.Mountpoint)
 			_ = mounts.Unmount(m.Mountpoint, true)
 		}
-		dirs, err := filepath.Glob(filepath.Join(temp, "pipefs-bench-*"))
+		dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "pipefs-bench-*"))
 		if len(dirs) > 0 || err != nil {
-			t.Errorf("dirs behind: %v, %v", dirs, err)
+			t.Errorf("left behind: %v, %v", dirs, err)
 		}
-		_ = os.RemoveAll(temp)
 	})
 	return program
 }
