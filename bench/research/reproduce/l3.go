@@ -248,6 +248,21 @@ type timed struct {
 	rates  []float64 // bytes of pixels a second
 }
 
+// encode writes the files of a format beside those that they are made from, unless they
+// are there.
+func (f *timed) encode(ctx context.Context, p *pillow, w lossless, src []string, ext string) error {
+	for _, name := range src {
+		dst := name + "-" + ext
+		if _, err := os.Stat(dst); err != nil {
+			if _, err := w.write(ctx, p, name, dst); err != nil {
+				return err
+			}
+		}
+		f.files = append(f.files, dst)
+	}
+	return nil
+}
+
 // race lets all formats take turns, in random order, each from the disk.
 func race(ctx context.Context, p *pillow, dir string, formats []*timed, pixels float64, rounds int) error {
 	order := rand.New(rand.NewPCG(3, 3))
@@ -319,12 +334,8 @@ func l3Preparation(ctx context.Context, e *env, p *pillow) (*result, error) {
 			if w.l3 != nil {
 				f.decode = decodeAll
 			}
-			for i, s := range src {
-				dst := filepath.Join(dir, fmt.Sprintf("%d-%s", i, w.name))
-				if _, err := w.write(ctx, p, s, dst); err != nil {
-					return nil, err
-				}
-				f.files = append(f.files, dst)
+			if err := f.encode(ctx, p, w, src, w.name); err != nil {
+				return nil, err
 			}
 			formats = append(formats, f)
 		}
@@ -372,17 +383,8 @@ func l3Quality(ctx context.Context, e *env, p *pillow) (*result, error) {
 		var formats []*timed
 		add := func(name string, q int, decode func(context.Context, []string) error, w lossless) error {
 			f := &timed{name: name, decode: decode}
-			for i, s := range src {
-				dst := filepath.Join(dir, fmt.Sprintf("%d-%s-%d", i, w.format, q))
-				if _, err := os.Stat(dst); err != nil {
-					if _, err := w.write(ctx, p, s, dst); err != nil {
-						return err
-					}
-				}
-				f.files = append(f.files, dst)
-			}
 			formats = append(formats, f)
-			return nil
+			return f.encode(ctx, p, w, src, fmt.Sprintf("%s-%d", w.format, q))
 		}
 		kinds := []string{"JPEG, pipefs", "JPEG, Pillow", "WebP, Pillow"}
 		for k, kind := range kinds {
