@@ -99,9 +99,6 @@ func (p Pipeline) Len() int { return len(p.steps) }
 // Prefix returns the first n steps.
 func (p Pipeline) Prefix(n int) Pipeline { return newPipeline(p.steps[:n]) }
 
-// After returns what follows the first n steps.
-func (p Pipeline) After(n int) Pipeline { return newPipeline(p.steps[n:]) }
-
 func newPipeline(steps []Step) Pipeline {
 	words := make([]string, 0, len(steps))
 	for i, s := range steps {

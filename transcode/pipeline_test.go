@@ -54,8 +54,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: of all samples %s", spec, whole)
 		}
 		for n := range p.Len() + 1 {
-			if got := p.Prefix(n).Len() + p.After(n).Len(); got != p.Len() {
-				t.Errorf("%s: cut after %d steps, %d steps remain", spec, n, got)
+			if got := p.Prefix(n).Len(); got != n {
+				t.Errorf("%s: cut after %d steps, it has %d", spec, n, got)
 			}
 		}
 	}

@@ -176,7 +176,7 @@ func TestFlood(t *testing.T) {
 func TestOthersMayNot(t *testing.T) {
 	b := newBench(t, 1, devicetest.Options{}, Options{allowed: func(uint32) bool { return false }})
 	b.dial().wantCut(KindDenied, "may not control this mount")
-	info, err := os.Stat(b.Path())
+	info, err := os.Stat(b.listener.Path())
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

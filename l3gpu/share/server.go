@@ -121,9 +121,6 @@ func Serve(path string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Path of the socket.
-func (s *Server) Path() string { return s.listener.Path() }
-
 // Close ends all connections and gives the memory back that no client may have open. A
 // second Close does nothing.
 func (s *Server) Close() (err error) {

@@ -132,7 +132,7 @@ func (b *bench) add(mode transcode.Mode, width, height int) string {
 // dial connects without saying anything.
 func (b *bench) dial() *testClient {
 	b.t.Helper()
-	conn, err := net.Dial("unix", b.Path())
+	conn, err := net.Dial("unix", b.listener.Path())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestLevels(t *testing.T) {
 		{2, ModelUnknown, [10]uint8{1, 3, 3, 3, 5, 7, 8, 8, 8, 10}, 10},
 		{4, ModelCMYK, [10]uint8{1, 5, 5, 5, 9, 13, 14, 14, 14, 18}, 18},
 	} {
-		levels, scans := Levels(test.components, test.model)
+		levels, scans := levelsOf(test.components, test.model)
 		if levels != test.levels || scans != test.scans {
 			t.Errorf("%d components, %v: %v of %d scans, want %v of %d", test.components, test.model, levels, scans, test.levels, test.scans)
 		}
@@ -52,7 +52,7 @@ func TestLevelsDeliverTheSame(t *testing.T) {
 	luma := defaultScript(3, ModelYCbCr)
 	for components, model := range map[int]ColorModel{1: ModelGrey, 2: ModelUnknown, 3: ModelRGB, 4: ModelCMYK} {
 		script := defaultScript(components, model)
-		levels, _ := Levels(components, model)
+		levels, _ := levelsOf(components, model)
 		for i, n := range levels {
 			for c := range components {
 				if got, want := delivered(script[:n], c), delivered(luma[:i+1], 0); got != want {

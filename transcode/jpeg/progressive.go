@@ -15,7 +15,7 @@ type Scans struct {
 	Ends []int
 	// Levels has the number of scans for each fidelity level, 1 to 10: level k is
 	// element k-1, and never less than the one before. Level 10 is all scans. See
-	// the function Levels.
+	// levelsOf.
 	Levels [10]uint8
 	// Skipped is Coefficients.Skipped of the input: more than 0 means that libjpeg
 	// would warn of corrupt data, and that it was kept as libjpeg shows it.

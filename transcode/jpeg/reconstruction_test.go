@@ -252,7 +252,7 @@ func TestCutsNearest(t *testing.T) {
 	c := CutsAt(2, 5)
 	var got []string
 	for k := 1; k <= 10; k++ {
-		got = append(got, fmt.Sprint(c.Nearest(k)))
+		got = append(got, fmt.Sprint(c.nearest(k)))
 	}
 	if s := strings.Join(got, " "); s != "2 2 2 2 5 5 5 5 5 10" {
 		t.Error(s)

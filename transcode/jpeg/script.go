@@ -42,7 +42,7 @@ func defaultScript(components int, model ColorModel) []scan {
 	return s
 }
 
-// Levels returns how many scans of the default script each fidelity level takes,
+// levelsOf returns how many scans of the default script each fidelity level takes,
 // and how many scans there are. Level k is element k-1.
 //
 // Level k of a YCbCr picture is its first k scans. Any other picture has only
@@ -53,7 +53,7 @@ func defaultScript(components int, model ColorModel) []scan {
 //	grey                     1  2  2  2  3  4  5  5  5  6
 //	RGB (n = 3 components)   1  4  4  4  7 10 11 11 11 14
 //	n components             1, 1+n ×3, 1+2n, 1+3n, 2+3n ×3, 2+4n
-func Levels(components int, model ColorModel) (levels [10]uint8, scans int) {
+func levelsOf(components int, model ColorModel) (levels [10]uint8, scans int) {
 	if model == ModelYCbCr && components == 3 {
 		return [10]uint8{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 10
 	}
@@ -91,9 +91,9 @@ func (c Cuts) Levels() []int {
 	return levels
 }
 
-// Nearest is the level that level k shows: the largest of the set that is not
+// nearest is the level that level k shows: the largest of the set that is not
 // above k, or the smallest where there is none.
-func (c Cuts) Nearest(k int) int {
+func (c Cuts) nearest(k int) int {
 	levels := c.Levels()
 	nearest := levels[0]
 	for _, l := range levels {
@@ -110,7 +110,7 @@ func (c Cuts) Nearest(k int) int {
 // and decoding them takes less time.
 func (c Cuts) script(components int, model ColorModel) (script []scan, levels [10]uint8) {
 	script = defaultScript(components, model)
-	levels, _ = Levels(components, model)
+	levels, _ = levelsOf(components, model)
 	if c.All() {
 		return script, levels
 	}
@@ -125,7 +125,7 @@ func (c Cuts) script(components int, model ColorModel) (script []scan, levels [1
 		ends[k] = uint8(len(merged))
 	}
 	for k := range levels {
-		levels[k] = ends[c.Nearest(k+1)]
+		levels[k] = ends[c.nearest(k+1)]
 	}
 	return merged, levels
 }

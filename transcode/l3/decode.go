@@ -70,23 +70,8 @@ func (s *Samples) Decode(dst Target) error {
 	return s.decode(dst, s.src)
 }
 
-// Patches is how many patches can be decoded on their own; version 1 has none.
-func (s *Samples) Patches() int { return len(s.patches) }
-
-// Rect is the place of patch i, which is one of Patches.
+// Rect is the place of patch i of a file of version 2.
 func (s *Samples) Rect(i int) (x, y, width, height int) { return s.rect(i) }
-
-// DecodePatch writes the samples of patch i to dst, whose pixel 0, 0 is the top
-// left one of the patch.
-func (s *Samples) DecodePatch(dst Target, i int) error {
-	_, _, width, height := s.rect(i)
-	if err := dst.Check(width, height, s.Mode.Channels(), s.Mode.Depth()/8); err != nil {
-		return transcode.Errorf(transcode.ErrInternal, "L3: %v", err)
-	}
-	scratch := scratches.Get().(*v2.Scratch)
-	defer scratches.Put(scratch)
-	return s.decodePatch(dst, s.src, i, scratch)
-}
 
 func (h *Header) decode(dst Target, src []byte) error {
 	if h.Version == 1 {

@@ -52,30 +52,6 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPatches decodes each patch alone.
-func TestPatches(t *testing.T) {
-	px := pictures.Pixels(transcode.ModeRGB, 300, 290)
-	b, err := Encode(px, Options{Patch: 100})
-	testenv.Must(t, err)
-	s, err := Open(b, transcode.Limits{})
-	testenv.Must(t, err)
-	seen := 0
-	for i := range s.Patches() {
-		x0, y0, w, h := s.Rect(i)
-		got := make([]byte, 3*w*h)
-		testenv.Must(t, s.DecodePatch(Interleaved(got, w, 3, 1), i))
-		for y := range h {
-			if at := ((y0+y)*300 + x0) * 3; !bytes.Equal(got[y*w*3:][:w*3], px.Pix[at:at+w*3]) {
-				t.Fatalf("patch %d, row %d differs", i, y)
-			}
-		}
-		seen += w * h
-	}
-	if s.Patches() < 9 || seen != 300*290 {
-		t.Errorf("%d patches of %d pixels", s.Patches(), seen)
-	}
-}
-
 // TestTargets decodes into other orders of rows and channels.
 func TestTargets(t *testing.T) {
 	const width, height, stride = 130, 70, 392
