@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,40 +48,6 @@ func TestViews(t *testing.T) {
 				t.Log(python(t, "testdata/check_views.py", dataset, mnt))
 			})
 		}
-	}
-}
-
-// TestStoredStreamsAreJpegtrans packs real photographs: what the store holds is
-// what jpegtran writes, byte for byte.
-func TestStoredStreamsAreJpegtrans(t *testing.T) {
-	t.Parallel()
-	tree := filepath.Join(t.TempDir(), "tree")
-	link(t, tree, "bsds", shared(t, "bsds"))
-	env := testmount.Home(t)
-	store := filepath.Join(t.TempDir(), "store")
-	testmount.Command(t, env, "pack", "--originals", "drop", tree, store)
-	// The store stands alone: the dataset is gone.
-	files, err := filepath.Glob(filepath.Join(tree, "bsds", "*.jpg"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	want := map[string][]byte{}
-	for _, name := range files {
-		out, err := exec.Command("jpegtran", "-copy", "all", "-progressive", name).Output()
-		testenv.Must(t, err)
-		want[filepath.Base(name)] = out
-	}
-	testenv.Must(t, os.RemoveAll(tree))
-	mnt := testmount.Mount(t, env, store)
-	for name, stream := range want {
-		got, err := os.ReadFile(filepath.Join(mnt, "scan10", "bsds", name))
-		testenv.Must(t, err)
-		if !bytes.Equal(got, stream) {
-			t.Errorf("%s: %d bytes differ from jpegtran's %d", name, len(got), len(stream))
-		}
-	}
-	if _, err := os.ReadFile(filepath.Join(mnt, "original", "bsds", filepath.Base(files[0]))); err == nil {
-		t.Error("an original that was dropped could be read")
 	}
 }
 

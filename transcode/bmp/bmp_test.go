@@ -109,7 +109,6 @@ var held = []transcode.Mode{transcode.ModeBit, transcode.ModeL, transcode.ModeP,
 // TestPillowReads wants Pillow, and ourselves, to read back what was written.
 func TestPillowReads(t *testing.T) {
 	var pictures []*transcode.Pixels
-	var files [][]byte
 	for _, m := range held {
 		for _, size := range pillow.Sizes {
 			px := pillow.Sample(m, size[0], size[1])
@@ -125,25 +124,7 @@ func TestPillowReads(t *testing.T) {
 			}
 		}
 	}
-	for _, px := range pictures {
-		b, err := Encode(px)
-		testenv.Must(t, err)
-		files = append(files, b)
-	}
-	for i, a := range pillow.Open(t, pillow.Write(t, "bmp", files)...) {
-		px := pictures[i]
-		name := fmt.Sprintf("%v %dx%d", px.Mode, px.Width, px.Height)
-		if difference := pillow.Compare(&a, px); difference != "" {
-			t.Errorf("%s: %s", name, difference)
-		}
-		if want := Size(transcode.Shape{Info: transcode.Info{Mode: px.Mode, Width: px.Width, Height: px.Height}}); want != int64(len(files[i])) {
-			t.Errorf("%s: %d bytes, promised %d", name, len(files[i]), want)
-		}
-		back, err := Decoder{}.Decode(context.Background(), files[i], transcode.Limits{})
-		if err != nil || !bytes.Equal(back.Pix, px.Pix) || back.Mode != px.Mode {
-			t.Errorf("%s: read back: %v", name, err)
-		}
-	}
+	pillow.CheckEncoder(t, Decoder{}, "bmp", pictures, Encode, Size, nil)
 }
 
 // TestHeader pins the bytes that stand in front of a picture.
@@ -250,14 +231,7 @@ func FuzzBMP(f *testing.F) {
 }
 
 func BenchmarkEncodeRGB(b *testing.B) {
-	px := pillow.Sample(transcode.ModeRGB, 500, 375)
-	b.SetBytes(int64(len(px.Pix)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Encode(px); err != nil {
-			b.Fatal(err)
-		}
-	}
+	codectest.BenchmarkEncode(b, pillow.Sample(transcode.ModeRGB, 500, 375), Encode)
 }
 
 func BenchmarkSwapRB(b *testing.B) {
@@ -272,11 +246,5 @@ func BenchmarkSwapRB(b *testing.B) {
 func BenchmarkDecode(b *testing.B) {
 	src, err := Encode(pillow.Sample(transcode.ModeRGB, 500, 375))
 	testenv.Must(b, err)
-	b.SetBytes(int64(len(src)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := (Decoder{}).Decode(context.Background(), src, transcode.Limits{}); err != nil {
-			b.Fatal(err)
-		}
-	}
+	codectest.BenchmarkDecode(b, Decoder{}, src, len(src))
 }

@@ -1,7 +1,6 @@
 package gif
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
 
@@ -66,11 +66,6 @@ func TestTruncated(t *testing.T) {
 func FuzzGIF(f *testing.F) {
 	f.Add([]byte("GIF89a\x02\x00\x01\x00\x80\x00\x00\x01\x02\x03\x04\x05\x06!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x02\x00\x01\x00\x00\x02\x02\x44\x0a\x00;"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		lim := transcode.Limits{MaxPixels: 1 << 12}
-		info, probeErr := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), lim)
-		px, err := Decoder{}.Decode(context.Background(), src, lim)
-		if err == nil && (probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len()) {
-			t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
-		}
+		codectest.RoundTrip(t, Decoder{}, src, transcode.Limits{MaxPixels: 1 << 12}, nil)
 	})
 }

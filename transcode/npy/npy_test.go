@@ -9,6 +9,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
 
@@ -72,11 +73,5 @@ func TestHeader(t *testing.T) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	px := pillow.Sample(transcode.ModeRGB, 500, 375)
-	b.SetBytes(int64(len(px.Pix)))
-	for b.Loop() {
-		if _, err := Encode(px); err != nil {
-			b.Fatal(err)
-		}
-	}
+	codectest.BenchmarkEncode(b, pillow.Sample(transcode.ModeRGB, 500, 375), Encode)
 }

@@ -139,7 +139,6 @@ func TestPhotographs(t *testing.T) {
 // TestPillowReads wants Pillow, and ourselves, to read back what was written.
 func TestPillowReads(t *testing.T) {
 	var pictures []*transcode.Pixels
-	var files [][]byte
 	for m := transcode.ModeBit; m <= transcode.ModeRGBA16; m++ {
 		for _, size := range pillow.Sizes {
 			px := pillow.Sample(m, size[0], size[1])
@@ -157,40 +156,25 @@ func TestPillowReads(t *testing.T) {
 			}
 		}
 	}
-	for _, px := range pictures {
-		b, err := Encode(t.Context(), px)
-		testenv.Must(t, err)
-		files = append(files, b)
-	}
-	for i, a := range pillow.Open(t, pillow.Write(t, "png", files)...) {
-		px := pictures[i]
-		name := fmt.Sprintf("%v %dx%d", px.Mode, px.Width, px.Height)
+	pillow.CheckEncoder(t, Decoder{}, "png", pictures, encode, nil, func(a *pillow.Array, px *transcode.Pixels) string {
 		switch px.Mode {
 		case transcode.ModeRGB16, transcode.ModeRGBA16, transcode.ModeLA16:
 			if a.Error != "" {
-				t.Errorf("%s: %s", name, a.Error)
+				return a.Error
 			}
 		default:
-			if difference := pillow.Compare(&a, px); difference != "" {
-				t.Errorf("%s: %s", name, difference)
+			if difference := pillow.Compare(a, px); difference != "" {
+				return difference
 			}
 		}
 		if a.Orientation != 6 {
-			t.Errorf("%s: orientation %d", name, a.Orientation)
+			return fmt.Sprintf("orientation %d", a.Orientation)
 		}
-		back, err := Decoder{}.Decode(t.Context(), files[i], transcode.Limits{})
-		if err != nil || !bytes.Equal(back.Pix, px.Pix) || back.Mode != px.Mode || back.Type != px.Type {
-			t.Errorf("%s: read back: %v", name, err)
-			continue
-		}
-		if !bytes.Equal(back.Meta.EXIF, px.Meta.EXIF) || !bytes.Equal(back.Meta.ICC, px.Meta.ICC) || back.Meta.Orientation != 6 {
-			t.Errorf("%s: metadata", name)
-		}
-		if !bytes.HasPrefix(back.Palette, px.Palette) {
-			t.Errorf("%s: palette", name)
-		}
-	}
+		return ""
+	})
 }
+
+func encode(px *transcode.Pixels) ([]byte, error) { return Encode(context.Background(), px) }
 
 func TestRefused(t *testing.T) {
 	for name, s := range map[string]transcode.Shape{
@@ -293,31 +277,16 @@ func FuzzPNG(f *testing.F) {
 		lim := transcode.Limits{MaxPixels: 1 << 12}
 		src = bytes.Clone(src)
 		mend(src)
-		codectest.RoundTrip(t, Decoder{}, src, lim, func(px *transcode.Pixels) ([]byte, error) {
-			return Encode(context.Background(), px)
-		})
+		codectest.RoundTrip(t, Decoder{}, src, lim, encode)
 	})
 }
 
 func BenchmarkDecode(b *testing.B) {
 	src, err := os.ReadFile(testenv.Shared(b, "kodak/01.png")[0])
 	testenv.Must(b, err)
-	b.SetBytes(768 * 512 * 3)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := (Decoder{}).Decode(context.Background(), src, transcode.Limits{}); err != nil {
-			b.Fatal(err)
-		}
-	}
+	codectest.BenchmarkDecode(b, Decoder{}, src, 768*512*3)
 }
 
 func BenchmarkEncode(b *testing.B) {
-	px := pillow.Sample(transcode.ModeRGB, 500, 375)
-	b.SetBytes(int64(len(px.Pix)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Encode(context.Background(), px); err != nil {
-			b.Fatal(err)
-		}
-	}
+	codectest.BenchmarkEncode(b, pillow.Sample(transcode.ModeRGB, 500, 375), encode)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -62,34 +61,20 @@ var held = []transcode.Mode{transcode.ModeBit, transcode.ModeL, transcode.ModeI1
 
 func TestPillowReads(t *testing.T) {
 	var pictures []*transcode.Pixels
-	var files [][]byte
 	for _, m := range held {
 		for _, size := range pillow.Sizes {
-			px := pillow.Sample(m, size[0], size[1])
-			b, err := Encode(px)
-			testenv.Must(t, err)
-			pictures, files = append(pictures, px), append(files, b)
+			pictures = append(pictures, pillow.Sample(m, size[0], size[1]))
 		}
 	}
-	for i, a := range pillow.Open(t, pillow.Write(t, "ppm", files)...) {
-		px := pictures[i]
-		name := fmt.Sprintf("%v %dx%d", px.Mode, px.Width, px.Height)
-		if px.Mode == transcode.ModeRGB16 { // Pillow reads it as 8 bits
-			if a.Mode != "RGB" {
-				t.Errorf("%s: %s %s", name, a.Mode, a.Error)
-			}
-		} else if difference := pillow.Compare(&a, px); difference != "" {
-			t.Errorf("%s: %s", name, difference)
+	pillow.CheckEncoder(t, Decoder{}, "ppm", pictures, Encode, Size, func(a *pillow.Array, px *transcode.Pixels) string {
+		switch {
+		case px.Mode != transcode.ModeRGB16:
+			return pillow.Compare(a, px)
+		case a.Mode != "RGB": // Pillow reads it as 8 bits
+			return a.Mode + " " + a.Error
 		}
-		s := transcode.Shape{Info: transcode.Info{Mode: px.Mode, Width: px.Width, Height: px.Height}, Type: px.Type}
-		if want := Size(s); want != int64(len(files[i])) {
-			t.Errorf("%s: %d bytes, promised %d", name, len(files[i]), want)
-		}
-		back, err := Decoder{}.Decode(context.Background(), files[i], transcode.Limits{})
-		if err != nil || !bytes.Equal(back.Pix, px.Pix) || back.Mode != px.Mode || back.Type != px.Type {
-			t.Errorf("%s: read back: %v", name, err)
-		}
-	}
+		return ""
+	})
 }
 
 func TestRefused(t *testing.T) {
@@ -142,11 +127,5 @@ func FuzzPNM(f *testing.F) {
 func BenchmarkDecode(b *testing.B) {
 	src, err := Encode(pillow.Sample(transcode.ModeRGB, 500, 375))
 	testenv.Must(b, err)
-	b.SetBytes(int64(len(src)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := (Decoder{}).Decode(context.Background(), src, transcode.Limits{}); err != nil {
-			b.Fatal(err)
-		}
-	}
+	codectest.BenchmarkDecode(b, Decoder{}, src, len(src))
 }

@@ -2,13 +2,13 @@ package tiff
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
 
@@ -80,11 +80,6 @@ func FuzzTIFF(f *testing.F) {
 		"\x06\x01\x03\x00\x01\x00\x00\x00\x01\x00\x00\x00" + "\x11\x01\x04\x00\x01\x00\x00\x00\x08\x00\x00\x00" +
 		"\x17\x01\x04\x00\x01\x00\x00\x00\x02\x00\x00\x00" + "\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		lim := transcode.Limits{MaxPixels: 1 << 12}
-		info, probeErr := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), lim)
-		px, err := Decoder{}.Decode(context.Background(), src, lim)
-		if err == nil && (probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len()) {
-			t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
-		}
+		codectest.RoundTrip(t, Decoder{}, src, transcode.Limits{MaxPixels: 1 << 12}, nil)
 	})
 }

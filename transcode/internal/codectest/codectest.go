@@ -11,7 +11,7 @@ import (
 )
 
 // RoundTrip demands of a decoder that it agrees with its own Probe on whatever
-// it decodes, and that the pixels come back from what encode makes of them.
+// it decodes, and that the pixels come back from what encode makes of them, if it is not nil.
 // Input that cannot be decoded is fine: it must only not panic.
 func RoundTrip(t *testing.T, d transcode.Decoder, src []byte, lim transcode.Limits, encode func(*transcode.Pixels) ([]byte, error)) {
 	t.Helper()
@@ -22,6 +22,9 @@ func RoundTrip(t *testing.T, d transcode.Decoder, src []byte, lim transcode.Limi
 	}
 	if probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len() {
 		t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
+	}
+	if encode == nil {
+		return
 	}
 	b, err := encode(px)
 	testenv.Must(t, err)
@@ -37,4 +40,26 @@ func GuardedUntilEnd(t testing.TB, n int, atEnd bool) []byte {
 	b, free := Guarded(t, n, atEnd)
 	t.Cleanup(free)
 	return b
+}
+
+// BenchmarkDecode decodes a file of so many bytes of pixels.
+func BenchmarkDecode(b *testing.B, d transcode.Decoder, src []byte, pixels int) {
+	b.SetBytes(int64(pixels))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.Decode(context.Background(), src, transcode.Limits{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkEncode encodes a picture.
+func BenchmarkEncode(b *testing.B, px *transcode.Pixels, encode func(*transcode.Pixels) ([]byte, error)) {
+	b.SetBytes(int64(len(px.Pix)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := encode(px); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

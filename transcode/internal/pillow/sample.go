@@ -1,6 +1,7 @@
 package pillow
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -114,6 +115,45 @@ func CheckDecoder(t *testing.T, d transcode.Decoder, paths []string, meant func(
 			if difference := Compare(&a, px); difference != "" {
 				t.Errorf("%s: %s", name, difference)
 			}
+		}
+	}
+}
+
+// CheckEncoder wants Pillow, and d, to read what encode makes of pictures. size, if not nil,
+// is what a file is promised to take. differs, if not nil, takes the place of Compare.
+func CheckEncoder(t *testing.T, d transcode.Decoder, ext string, pictures []*transcode.Pixels,
+	encode func(*transcode.Pixels) ([]byte, error), size func(transcode.Shape) int64, differs func(a *Array, px *transcode.Pixels) string,
+) {
+	t.Helper()
+	if differs == nil {
+		differs = Compare
+	}
+	var files [][]byte
+	for _, px := range pictures {
+		b, err := encode(px)
+		testenv.Must(t, err)
+		files = append(files, b)
+	}
+	for i, a := range Open(t, Write(t, ext, files)...) {
+		px := pictures[i]
+		name := fmt.Sprintf("%v %dx%d", px.Mode, px.Width, px.Height)
+		if difference := differs(&a, px); difference != "" {
+			t.Errorf("%s: %s", name, difference)
+		}
+		if size != nil {
+			s := transcode.Shape{Info: transcode.Info{Mode: px.Mode, Width: px.Width, Height: px.Height}, Type: px.Type}
+			if want := size(s); want != int64(len(files[i])) {
+				t.Errorf("%s: %d bytes, promised %d", name, len(files[i]), want)
+			}
+		}
+		back, err := d.Decode(t.Context(), files[i], transcode.Limits{})
+		switch {
+		case err != nil || !bytes.Equal(back.Pix, px.Pix) || back.Mode != px.Mode || back.Type != px.Type:
+			t.Errorf("%s: read back: %v", name, err)
+		case !bytes.Equal(back.Meta.EXIF, px.Meta.EXIF) || !bytes.Equal(back.Meta.ICC, px.Meta.ICC):
+			t.Errorf("%s: metadata", name)
+		case !bytes.HasPrefix(back.Palette, px.Palette):
+			t.Errorf("%s: palette", name)
 		}
 	}
 }
