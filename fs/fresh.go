@@ -54,7 +54,7 @@ func (f *FS) keeps(d *dir, id uint32) (name, attr time.Duration) {
 	if e.kind == isDir {
 		return forever, f.keepsDir(f.tree.dir(id))
 	}
-	// Labels are few, and who edits them looks at once.
+	// Labels are few, and a user who edits them looks at once.
 	if !f.reg.IsSample(f.tree.name(id)) {
 		return briefly, briefly
 	}

@@ -3,7 +3,6 @@ package fs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -41,7 +40,7 @@ type Handle interface {
 	Cached() Content
 	// Open returns content, pinned.
 	Open(ctx context.Context) (Content, error)
-	// Drop forgets content that is open; who holds it keeps it.
+	// Drop forgets content that is open. A reader that holds it keeps it.
 	Drop()
 }
 
@@ -53,8 +52,8 @@ type Content interface {
 	// change there, so that they need not be copied to be sent, and nil if they have to
 	// be read. They are valid until Release.
 	Bytes(off int64, n int) []byte
-	// Passed notes that n bytes have been sent, and reports whether who keeps them
-	// has them all.
+	// Passed notes that n bytes have been sent, and reports whether the receiver has
+	// them all by now.
 	Passed(n int) bool
 	// Memory is a memfd that holds exactly the content, or nil.
 	Memory() *os.File
@@ -119,17 +118,6 @@ func (m CacheMode) String() string {
 		return "daemon"
 	}
 	return "page"
-}
-
-// ParseCacheMode reads what CacheMode's String returns.
-func ParseCacheMode(s string) (CacheMode, error) {
-	switch s {
-	case "page":
-		return PageCache, nil
-	case "daemon":
-		return DaemonCache, nil
-	}
-	return 0, fmt.Errorf("cache mode %q: must be page or daemon", s)
 }
 
 // Options of New.

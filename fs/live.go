@@ -101,7 +101,7 @@ func (l *live) drop(id source.WatchID) {
 }
 
 // retire ends the life of a directory that went or was replaced, and of those below it.
-// Who has it open gets ESTALE; its name leads to what is there now.
+// A reader that has it open gets ESTALE. Its name leads to what is there now.
 func (l *live) retire(id uint32) {
 	d := l.f.tree.looked(id)
 	if d == nil || d.dead.Swap(true) {

@@ -11,7 +11,7 @@ const batchNames = 64
 
 // changed finds out which of the names of a directory that changed the kernel may know,
 // makes them lead to other entries, and tells the kernel. It lists the directory only
-// where it is not known what changed: otherwise who asks next does.
+// where it is not known what changed: otherwise the next request does.
 func (f *FS) changed(d *dir, c *dirChanges) {
 	if d.dead.Load() {
 		return

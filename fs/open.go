@@ -15,8 +15,8 @@ type opens struct {
 	nodes map[uint64]*openNode
 }
 
-// openNode is what all who have one node open share. To the kernel a node has
-// one backing file, or none, as long as anybody has it open: who comes second
+// openNode is what all open files of one node share. To the kernel a node has
+// one backing file, or none, as long as it is open: a second open
 // gets what the first one got.
 type openNode struct {
 	count int // guarded by opens.mu
@@ -88,7 +88,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 }
 
 // current makes sure that a file did not change since it was looked up. The
-// kernel answers ESTALE by looking the name up again, so that who opens a file
+// kernel answers ESTALE by looking the name up again, so that a program that opens a file
 // that changed gets the new one.
 //
 // In DaemonCache mode that costs a stat(2), a twentieth of what an open does. A

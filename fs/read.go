@@ -71,7 +71,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 		return nil, estale
 	}
 	var c Content
-	var h Handle // nil where the content is pinned by who has it open
+	var h Handle // nil where an open file pins the content
 	if f.mode == DaemonCache {
 		c = f.opens.content(in.NodeId)
 	}

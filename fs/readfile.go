@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadFile reads a file of a view as the kernel would, for those who ask the daemon
-// without it. The path is relative to the mount: "l3/cats/7.l3". There are no links
+// ReadFile reads a file of a view as the kernel would, for programs that ask the daemon
+// and not the kernel. The path is relative to the mount: "l3/cats/7.l3". There are no links
 // to follow. room is told the size before memory is taken for it, and may refuse.
 func (f *FS) ReadFile(ctx context.Context, path string, room func(size int64) error) ([]byte, error) {
 	for range 3 {

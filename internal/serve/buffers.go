@@ -11,7 +11,7 @@ import (
 type buffers struct {
 	// classes are by size, four to each power of two: at most a fifth is wasted.
 	classes [4 * 64]sync.Pool
-	// poison spoils what comes back, so that tests see who still uses it.
+	// poison overwrites what comes back, so that tests see a later use of it.
 	poison bool
 }
 

@@ -104,7 +104,7 @@ func (s *Server) candidates(h *Handle) candidates {
 		}
 	}
 	if !original && s.o.Dataset != nil {
-		// It changed since it was packed or looked up. Who opens it is told.
+		// It changed since it was packed or looked up. Opening it fails and says so.
 		found = append(found, s.inDataset(h, prefix{plan: &h.plan, original: true}))
 	}
 	return found

@@ -9,8 +9,8 @@ import (
 // workBytes bounds the sources and pixels that readers have in work at once.
 const workBytes = 1 << 30
 
-// crew is who makes results: a place for each that is being made, and the memory
-// for their sources and pixels.
+// crew bounds how many results are made at once: a place for each, and the memory for
+// their sources and pixels.
 type crew struct {
 	places *semaphore.Weighted
 	memory *semaphore.Weighted
@@ -21,8 +21,8 @@ func newCrew(places int, bytes int64) *crew {
 	return &crew{semaphore.NewWeighted(int64(places)), semaphore.NewWeighted(bytes), bytes}
 }
 
-// join waits for a place; leave gives it back. Who has a place may wait for memory,
-// and never the other way round.
+// join waits for a place; leave gives it back. The place comes before the memory, always
+// in this order.
 func (c *crew) join(ctx context.Context) error { return c.places.Acquire(ctx, 1) }
 func (c *crew) leave()                         { c.places.Release(1) }
 

@@ -62,7 +62,7 @@ func (s *Server) header(h *Handle) (transcode.Info, error) {
 func extension(name string) string { return strings.ToLower(path.Ext(name)) }
 
 // probe reads the header from the dataset. An error is one of reading. The file stays
-// open for who reads the rest.
+// open, for a reader of the rest.
 func (s *Server) probe(h *Handle, known *header) error {
 	file, err := s.openDataset(h.file)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Server) probe(h *Handle, known *header) error {
 	}
 	s.probed.add(h, file)
 	if errors.Is(known.fault, transcode.ErrUnsupported) {
-		// A flavour that nobody taught us, or over a limit: no step applies.
+		// A variant that no codec knows, or over a limit: no step applies.
 		s.log.Info("the sample appears unchanged in every view", "sample", h.file.Path, "cause", known.fault)
 		known.info, known.fault = transcode.Info{}, nil
 	}

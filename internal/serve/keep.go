@@ -134,7 +134,7 @@ func (s *Server) Current(path string, src store.Identity, key string) bool {
 }
 
 // keep puts a result into the overlay. Failing to is no error of the sample: it is
-// logged, and returned to who can try again.
+// logged, and returned to a caller that can try again.
 func (k *keeper) keep(h *Handle, made transcode.Split) error {
 	s := k.server
 	if s.o.Overlay == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/pipefs/pipefs/mixer"
 )
 
-// observeEvery is how often who observes the load is told.
+// observeEvery is how often the load is told.
 const observeEvery = 250 * time.Millisecond
 
 // gauge measures how many are at something over time.

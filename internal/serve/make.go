@@ -11,8 +11,8 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// finish fills in a result and wakes who waits for it. What a reader made is kept
-// afterwards, without anybody waiting.
+// finish fills in a result and wakes the readers that wait for it. What a reader made is
+// kept afterwards; no reader waits for that.
 func (s *Server) finish(ctx context.Context, by *crew, made *result, h *Handle, from *candidate) {
 	made.err = s.attempt(ctx, by, made, h, from)
 	s.mu.Lock()
@@ -133,7 +133,7 @@ type Made struct {
 	Release func()
 }
 
-// Make makes the file of a handle, and puts it into no cache: nobody else is going to
+// Make makes the file of a handle, and puts it into no cache: no other reader will
 // ask for it.
 func (h *Handle) Make(ctx context.Context) (Made, error) {
 	s := h.server

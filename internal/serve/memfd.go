@@ -45,7 +45,7 @@ func (m memfdReader) Close() error {
 	return m.File.Close()
 }
 
-// pageSize is that of memory; nobody gets less.
+// pageSize is the least memory that a file takes, in bytes.
 var pageSize = int64(os.Getpagesize())
 
 // inPages is what size bytes take in memory.

@@ -18,7 +18,7 @@ func (h *Handle) Cached() *Content {
 	return c
 }
 
-// Drop makes the server forget the open content; who holds it keeps it.
+// Drop makes the server forget the open content. A reader that holds it keeps it.
 func (h *Handle) Drop() {
 	s := h.server
 	if made := s.cache.drop(h.key); made != nil && !made.shared {

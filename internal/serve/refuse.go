@@ -22,7 +22,7 @@ import (
 // make ids that nobody gave. So a view that would do that looks at a few such files of
 // each directory first, once, and refuses a directory of which one looks like a mask.
 
-// ErrRefused is that the view would harm what nobody said that it may. See [Refusal].
+// ErrRefused is the cause of a [Refusal].
 var ErrRefused = errors.New("refused")
 
 // Refusal is the error of all files that a view refuses in one directory.

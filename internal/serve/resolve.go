@@ -71,7 +71,7 @@ var ErrUnknown = errors.New("the store does not know it")
 
 // Resolve decides how a file is shown in a view: this is the only place that decides
 // whether it is shown as it is. With the effort Sized it may have to make the file, and
-// keeps the result for who opens it.
+// keeps the result for the reader that opens it.
 func (s *Server) Resolve(ctx context.Context, key Key, f File, v transcode.Pipeline, most Effort) (*Handle, error) {
 	s.used.use(v)
 	s.waiting.Add(1)

@@ -16,7 +16,7 @@ type resultKey struct {
 
 // result is a result in memory, or the error that is there instead. It is
 // complete when done is closed. The cache of results holds it, and so does
-// everybody who got it from produce or recent, until release.
+// every caller that got it from make or recent, until release.
 type result struct {
 	key   resultKey
 	done  chan struct{}

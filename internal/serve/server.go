@@ -85,7 +85,7 @@ type Server struct {
 
 	holders []holder
 	keeper  *keeper
-	meter   *meter // nil where nobody observes the load
+	meter   *meter // nil where no policy follows the load
 	stats   counters
 }
 
