@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -37,30 +36,17 @@ func mountCached(t *testing.T, policy string, packed bool) *cachedSet {
 		source = filepath.Join(t.TempDir(), "store")
 		testmount.Command(t, s.env, "pack", "--originals", "keep", dataset, source)
 	}
-	var all []string
-	err := filepath.WalkDir(dataset, func(name string, e os.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(name, ".jpg") {
-			all = append(all, name)
-		}
-		return err
-	})
-	if err != nil || len(all) < 300 {
-		t.Fatal(len(all), err)
-	}
+	all := samplesOf(t, dataset)
+	s.names, s.others = all[:290], all[290:]
 	var pages int64
-	files := map[string]string{}
 	for i, name := range all {
-		data, err := os.ReadFile(name)
+		data, err := os.ReadFile(filepath.Join(dataset, name))
 		testenv.Must(t, err)
-		rel, _ := filepath.Rel(dataset, name)
-		if files[rel] = rel; i < 290 {
-			s.names = append(s.names, rel)
+		if i < len(s.names) {
 			s.bytes += int64(len(data))
 			pages += (int64(len(data)) + 4095) / 4096 * 4096
-		} else {
-			s.others = append(s.others, rel)
 		}
-		s.want[rel] = data
+		s.want[name] = data
 	}
 	s.budget = pages * 3 / 10
 	s.mnt = testmount.Mount(t, s.env, source, "--cache", "daemon", "--cache-policy", policy, "--no-background",
@@ -85,24 +71,9 @@ func (s *cachedSet) epoch(r *rand.Rand) {
 	s.read(names)
 }
 
-// counters are those of a group of pipefs stats, by name.
+// counters are those of the cache.
 func (s *cachedSet) counters() (values map[string]int64, texts map[string]string) {
-	var stats struct {
-		Counters []struct {
-			Group, Name, Text string
-			Value             int64
-		}
-	}
-	out := testmount.Command(s.t, s.env, "stats", "--json", s.mnt)
-	if err := json.Unmarshal([]byte(out), &stats); err != nil {
-		s.t.Fatal(err)
-	}
-	values, texts = map[string]int64{}, map[string]string{}
-	for _, c := range stats.Counters {
-		if c.Group == "cache" || c.Group == "produce" {
-			values[c.Name], texts[c.Name] = c.Value, c.Text
-		}
-	}
+	values, texts = counters(s.t, s.env, s.mnt, "cache", "produce")
 	if held := values["memory"]; held > s.budget {
 		s.t.Errorf("%d bytes in memory, %d are promised", held, s.budget)
 	}

@@ -14,11 +14,15 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv(readerEnv) != "" {
-		os.Exit(readerMain())
-	}
-	os.Exit(testmount.Main(m))
+func TestMain(m *testing.M) { os.Exit(testmount.Main(m)) }
+
+// packed packs a dataset that genset writes with the given flags.
+func packed(t *testing.T, flags ...string) (env []string, dataset, store string) {
+	t.Helper()
+	dataset = testmount.Generate(t, flags...)
+	env, store = testmount.Home(t), filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", dataset, store)
+	return env, dataset, store
 }
 
 // shared is a directory of pictures that are no part of the project.

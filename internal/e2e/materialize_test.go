@@ -95,10 +95,7 @@ func mustBeWhole(t *testing.T, dir string) {
 // and what it holds is what pipefs convert makes.
 func TestMaterialize(t *testing.T) {
 	t.Parallel()
-	dataset := testmount.Generate(t, "-samples", "88", "-width", "64", "-height", "48", "-png-every", "3")
-	env := testmount.Home(t)
-	dir := filepath.Join(t.TempDir(), "store")
-	testmount.Command(t, env, "pack", dataset, dir)
+	env, dataset, dir := packed(t, "-samples", "88", "-width", "64", "-height", "48", "-png-every", "3")
 	samples := samplesOf(t, dataset)
 	want := map[string][32]byte{}
 	out := filepath.Join(t.TempDir(), "out.ppm")
@@ -315,10 +312,7 @@ func run(t *testing.T, env []string, args ...string) (int, string) {
 // TestInterruptedMaterialize: Ctrl-C ends it in good order; another one meanwhile is
 // refused.
 func TestInterruptedMaterialize(t *testing.T) {
-	dataset := testmount.Generate(t, "-samples", "60", "-width", "300", "-height", "225")
-	env := testmount.Home(t)
-	dir := filepath.Join(t.TempDir(), "store")
-	testmount.Command(t, env, "pack", dataset, dir)
+	env, _, dir := packed(t, "-samples", "60", "-width", "300", "-height", "225")
 	cmd := exec.Command(testmount.Binary(t), "materialize", dir, "resize200-png", "--workers", "1")
 	cmd.Env = env
 	var stderr bytes.Buffer

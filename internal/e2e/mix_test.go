@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,10 +21,7 @@ import (
 // TestMix: what mix/ shows does not depend on what it is read from: on the share
 // that is materialized, nor on the policy, nor on whether all of it is whole.
 func TestMix(t *testing.T) {
-	dataset := testmount.Generate(t, "-samples", "40", "-width", "160", "-height", "120", "-png-every", "2")
-	env := testmount.Home(t)
-	store := filepath.Join(t.TempDir(), "store")
-	testmount.Command(t, env, "pack", dataset, store)
+	env, _, store := packed(t, "-samples", "40", "-width", "160", "-height", "120", "-png-every", "2")
 	plain, unmount := testmount.MountOnce(t, env, store, "--no-background")
 	want := hashes(t, filepath.Join(plain, "bmp-own"))
 	if to, err := os.Readlink(filepath.Join(plain, "mix")); err != nil || to != "bmp-own" {
@@ -44,7 +42,7 @@ func TestMix(t *testing.T) {
 				t.Fatalf("%v (-want +got):\n%s", options, diff)
 			}
 		}
-		n := counters(t, env, mnt)
+		n, _ := counters(t, env, mnt)
 		return counted{n["opened from what is materialized"], n["made from something shorter"], n["copies that had to be made again"]}
 	}
 	for _, share := range []string{"0.3", "1", "0.5"} {
@@ -68,10 +66,7 @@ func TestMix(t *testing.T) {
 // originals of everything else, all under their own names, whatever the policy and the
 // cache, and also where what is stored proves to be damaged.
 func TestStoredMix(t *testing.T) {
-	dataset := testmount.Generate(t, "-samples", "60", "-width", "160", "-height", "120", "-png-every", "2")
-	env := testmount.Home(t)
-	store := filepath.Join(t.TempDir(), "store")
-	testmount.Command(t, env, "pack", dataset, store)
+	env, _, store := packed(t, "-samples", "60", "-width", "160", "-height", "120", "-png-every", "2")
 	testmount.Command(t, env, "materialize", store, "bmp", "--fraction", "0.4")
 	// check returns the share of samples that are shown as materialized.
 	check := func(t *testing.T, options ...string) float64 {
@@ -164,30 +159,30 @@ func damagePacks(t *testing.T, store string) {
 	testenv.Must(t, os.WriteFile(packs[0], b, 0o644))
 }
 
-// counters are the numbers of `pipefs stats`, by name.
-func counters(t *testing.T, env []string, mnt string) map[string]int64 {
+// counters are the numbers of `pipefs stats`, and what it says of them, by name: those of
+// some groups, or all.
+func counters(t *testing.T, env []string, mnt string, groups ...string) (values map[string]int64, texts map[string]string) {
 	t.Helper()
 	var stats struct {
 		Counters []struct {
-			Name  string
-			Value int64
+			Group, Name, Text string
+			Value             int64
 		}
 	}
 	testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats))
-	byName := map[string]int64{}
+	values, texts = map[string]int64{}, map[string]string{}
 	for _, c := range stats.Counters {
-		byName[c.Name] = c.Value
+		if len(groups) == 0 || slices.Contains(groups, c.Group) {
+			values[c.Name], texts[c.Name] = c.Value, c.Text
+		}
 	}
-	return byName
+	return values, texts
 }
 
 // TestTune measures a store, in one round, which is too little to store what won.
 func TestTune(t *testing.T) {
 	t.Parallel()
-	dataset := testmount.Generate(t, "-samples", "64", "-width", "320", "-height", "240", "-png-every", "2")
-	env := testmount.Home(t)
-	store := filepath.Join(t.TempDir(), "store")
-	testmount.Command(t, env, "pack", dataset, store)
+	env, dataset, store := packed(t, "-samples", "64", "-width", "320", "-height", "240", "-png-every", "2")
 	type row struct {
 		View    string
 		Encoded string

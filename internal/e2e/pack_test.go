@@ -127,10 +127,7 @@ func removeIndex(store string, r *rand.Rand) error {
 // nobody is refused, and what is packed meanwhile is there at the next mount.
 func TestTwoMountsAndAPack(t *testing.T) {
 	t.Parallel()
-	dataset := testmount.Generate(t, "-samples", "24")
-	env := testmount.Home(t)
-	store := filepath.Join(t.TempDir(), "store")
-	testmount.Command(t, env, "pack", dataset, store)
+	env, dataset, store := packed(t, "-samples", "24")
 	first, second := testmount.Mount(t, env, store), testmount.Mount(t, env, store)
 	added := filepath.Join(dataset, "class00", "zz_added.json")
 	testenv.Must(t, os.WriteFile(added, []byte("{}"), 0o644))
@@ -159,10 +156,7 @@ func TestTwoMountsAndAPack(t *testing.T) {
 // TestPackIsIncremental packs a dataset again after a change, and counts.
 func TestPackIsIncremental(t *testing.T) {
 	t.Parallel()
-	dataset := testmount.Generate(t, "-samples", "16")
-	env := testmount.Home(t)
-	store := filepath.Join(t.TempDir(), "store")
-	testmount.Command(t, env, "pack", dataset, store)
+	env, dataset, store := packed(t, "-samples", "16")
 	changed := filepath.Join(dataset, "labels.json")
 	testenv.Must(t, os.WriteFile(changed, []byte(`{"new": true}`), 0o644))
 	removed, err := filepath.Glob(filepath.Join(dataset, "class00", "*.jpg"))
