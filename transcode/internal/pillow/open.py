@@ -1,5 +1,5 @@
 """Open the files listed in argv[1] and write to argv[2], for each: a line of
-JSON, and the array's bytes."""
+JSON, and the array's bytes. They are converted to the mode in argv[3], if it is there."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ def describe(path):
             "Animated": bool(getattr(im, "is_animated", False)),
         }
         about["Orientation"] = int(im.getexif().get(0x0112, 0))
-        a = np.ascontiguousarray(np.asarray(im))
+        a = np.ascontiguousarray(np.asarray(im.convert(sys.argv[3]) if sys.argv[3:] else im))
         if a.dtype == bool:  # Pillow's true is 255
             a = a.view(np.uint8) != 0
         about["Transparency"] = "transparency" in im.info

@@ -84,10 +84,28 @@ func (a *Array) Values() []int {
 // np.load(mmap_mode='r').
 func Open(t testing.TB, paths ...string) []Array {
 	t.Helper()
+	return open(t, nil, paths)
+}
+
+// OpenRGB opens files as Image.open(path).convert("RGB") does, and returns the pixels of
+// those that Pillow reads, by their paths.
+func OpenRGB(t testing.TB, paths ...string) map[string][]byte {
+	t.Helper()
+	pixels := map[string][]byte{}
+	for _, a := range open(t, []string{"RGB"}, paths) {
+		if a.Error == "" {
+			pixels[a.Path] = a.Data
+		}
+	}
+	return pixels
+}
+
+func open(t testing.TB, mode, paths []string) []Array {
+	t.Helper()
 	dir := t.TempDir()
 	list, out := filepath.Join(dir, "list"), filepath.Join(dir, "out")
 	testenv.Must(t, os.WriteFile(list, []byte(strings.Join(paths, "\n")), 0o644))
-	Run(t, openScript, list, out)
+	Run(t, openScript, append([]string{list, out}, mode...)...)
 	b, err := os.ReadFile(out)
 	testenv.Must(t, err)
 	arrays := make([]Array, 0, len(paths))

@@ -31,55 +31,12 @@ func needLibrary(t testing.TB) {
 	}
 }
 
-// toRGB makes PPM files of what Pillow's convert('RGB') gives.
-const toRGB = `
-import sys
-from PIL import Image
-for line in open(sys.argv[1]).read().split("\n"):
-    path, out = line.split("\t")
-    try:
-        im = Image.open(path).convert("RGB")
-    except Exception as e:
-        open(out + ".error", "w").write(str(e))
-        continue
-    open(out, "wb").write(b"P6\n%d %d\n255\n" % im.size + im.tobytes())
-`
-
-// expect returns Pillow's RGB pixels of each file, without any header; nil where
-// Pillow refuses it.
-func expect(t *testing.T, paths []string) map[string][]byte {
-	t.Helper()
-	dir := t.TempDir()
-	var list bytes.Buffer
-	for i, path := range paths {
-		if i > 0 {
-			list.WriteByte('\n')
-		}
-		list.WriteString(path + "\t" + filepath.Join(dir, filepath.Base(path)) + ".ppm")
-	}
-	listPath := filepath.Join(dir, "list")
-	testenv.Must(t, os.WriteFile(listPath, list.Bytes(), 0o644))
-	pillow.Run(t, toRGB, listPath)
-	pixels := map[string][]byte{}
-	for _, path := range paths {
-		b, err := os.ReadFile(filepath.Join(dir, filepath.Base(path)) + ".ppm")
-		if err != nil {
-			continue
-		}
-		for range 3 {
-			b = b[bytes.IndexByte(b, '\n')+1:]
-		}
-		pixels[path] = b
-	}
-	return pixels
-}
-
 // checkAll compares the pixels of both decoders with Pillow's. Our own
 // may refuse what the library repairs, but nothing else.
 func checkAll(t *testing.T, paths []string, damaged bool) {
 	t.Helper()
 	needLibrary(t)
-	want := expect(t, paths)
+	want := pillow.OpenRGB(t, paths...)
 	refused := 0
 	for _, path := range paths {
 		src, err := os.ReadFile(path)
@@ -277,7 +234,7 @@ func TestConcurrent(t *testing.T) {
 	needLibrary(t)
 	dir := flavours(t)
 	paths, _ := filepath.Glob(filepath.Join(dir, "*_ycc.jpg"))
-	want := expect(t, paths)
+	want := pillow.OpenRGB(t, paths...)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -384,7 +341,7 @@ func TestRepair(t *testing.T) {
 			damaged = append(damaged, to)
 		}
 	}
-	want := expect(t, damaged)
+	want := pillow.OpenRGB(t, damaged...)
 	repaired, refused, accepted := 0, 0, 0
 	for _, path := range damaged {
 		src, err := os.ReadFile(path)
