@@ -108,8 +108,8 @@ func TestReclaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for version := 2; version < 12; version++ {
-		for range samples / 2 {
+	for version := 2; version < 60; version++ {
+		for range r.IntN(2 * samples) {
 			i := r.IntN(samples)
 			if i == before.i {
 				continue
@@ -128,7 +128,7 @@ func TestReclaim(t *testing.T) {
 				t.Fatalf("%v: %v", s, err)
 			}
 		}
-		if version%4 == 0 {
+		if version%8 == 0 {
 			if err := errors.Join(was.read(held), v.Close()); err != nil {
 				t.Fatal(err)
 			}

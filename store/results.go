@@ -77,13 +77,20 @@ func (r *results) Forget(path string, src Identity, key string) {
 
 // Reader opens a representation at a level; 0 is the whole.
 func (r *results) Reader(rep Representation, level int) (*Reader, error) {
-	reader, err := r.pool.reader(rep, level, r.once)
-	if errors.Is(err, ErrNotFound) { // its pack was rewritten since it was found
-		if rep, err = r.Get(rep.path, rep.src, rep.Key); err == nil {
-			reader, err = r.pool.reader(rep, level, r.once)
+	for {
+		reader, err := r.pool.reader(rep, level, r.once)
+		if !errors.Is(err, ErrNotFound) {
+			return reader, err
 		}
+		now, again := r.Get(rep.path, rep.src, rep.Key)
+		if again != nil {
+			return nil, again
+		}
+		if now.Parts[0].Pack == rep.Parts[0].Pack {
+			return nil, err
+		}
+		rep = now // its pack was rewritten since it was found
 	}
-	return reader, err
 }
 
 // warn logs that a pack is damaged, once.
@@ -427,21 +434,7 @@ func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool
 		packUse
 		moves []move
 	}
-	var dead, live, copied []emptied
-	w.mu.Lock()
-	for _, p := range w.use() {
-		switch {
-		case !wasteful(&p):
-		case p.live.records == 0:
-			dead = append(dead, emptied{p, nil})
-		default:
-			live = append(live, emptied{p, nil})
-		}
-	}
-	w.mu.Unlock()
-	remove := func(packs []emptied) error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+	remove := func(packs ...emptied) error {
 		for _, p := range packs {
 			w.moved(p.moves)
 			if err := w.remove(p.number); err != nil {
@@ -455,44 +448,54 @@ func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool
 		}
 		return nil
 	}
-	slices.Reverse(dead) // the newest first, as no older result is to take the place of one
-	if err := remove(dead); err != nil {
-		return err
+	// First those of which nothing is found, while no other goroutine can add to one. The
+	// newest goes first, so that no older result takes the place of one after a crash.
+	var live, copied []emptied
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range slices.Backward(w.use()) {
+		switch {
+		case !wasteful(&p):
+		case p.live.records > 0:
+			live = append(live, emptied{packUse: p})
+		default:
+			if err := remove(emptied{packUse: p}); err != nil {
+				return err
+			}
+		}
 	}
 	for _, p := range live {
-		sealed, err := w.sealUpTo(p.number)
-		if err == nil {
-			p.moves, err = w.copyLive(ctx, p.number)
+		if p.part { // it is the first one, so that no copy goes to a pack that is removed
+			if err := w.out.seal(); err != nil {
+				return err
+			}
 		}
+		sealed := w.out.packs
+		w.mu.Unlock()
+		moves, err := w.copyLive(ctx, p.number)
+		w.mu.Lock()
 		if err != nil {
 			return err
 		}
-		if now, _ := w.sealUpTo(0); now > sealed { // with all that was copied before p
-			if err := remove(copied); err != nil {
+		if w.out.packs > sealed { // with all that was copied before p
+			if err := remove(copied...); err != nil {
 				return err
 			}
 			copied = nil
 		}
+		p.moves = moves
 		copied = append(copied, p)
 	}
 	if len(copied) == 0 {
 		return nil
 	}
-	if _, err := w.sealUpTo(maxPacks); err != nil {
+	if w.dead != nil {
+		return w.dead
+	}
+	if err := w.out.seal(); err != nil {
 		return err
 	}
-	return remove(copied)
-}
-
-// sealUpTo seals the pack that is being written if its number is no larger; 0 seals none.
-// It returns how many packs were sealed so far.
-func (w *resultWriter) sealUpTo(n uint32) (packs int, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.dead == nil && w.out.w != nil && w.out.w.number <= n {
-		err = w.out.seal()
-	}
-	return w.out.packs, errors.Join(w.dead, err)
+	return remove(copied...)
 }
 
 // remove removes a pack of which nothing is found. It needs no room on the disk, where
