@@ -116,7 +116,7 @@ func (b *Backend) strike(failure error) {
 	}
 	b.engine = nil
 	b.lost.Store(true)
-	b.o.Log.Error("the GPU failed and is not used any more; the processor decodes from now on", "gpu", b.info.Name, "cause", failure)
+	b.o.Log.Error("the GPU failed and is not used again; the processor decodes from now on", "gpu", b.info.Name, "cause", failure)
 }
 
 // Close waits for running calls, and frees everything that no other process may have open. A

@@ -130,7 +130,7 @@ func TestLost(t *testing.T) {
 		})
 	}
 	work.Wait()
-	if !b.Stats().Lost || len(b.log.lines()) != 1 || !strings.Contains(b.log.lines()[0], "not used any more") {
+	if !b.Stats().Lost || len(b.log.lines()) != 1 || !strings.Contains(b.log.lines()[0], "not used again") {
 		t.Errorf("%+v, log %q", b.Stats(), b.log.lines())
 	}
 	// Its memory went when the last one left, without waiting for Close.

@@ -169,7 +169,7 @@ func TestShared(t *testing.T) {
 			t.Error(name, err)
 		}
 	}
-	// One that is closed opens nothing any more.
+	// One that is closed opens nothing.
 	s, err := Start(StartOptions{Options: Options{device: func(int) (device.Device, error) { t.Error("opened"); return nil, device.ErrNoDevice }}})
 	if err != nil {
 		t.Fatal(err)

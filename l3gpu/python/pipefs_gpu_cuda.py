@@ -183,7 +183,7 @@ class Torch:
             array[:n].copy_(from_[begin:begin + n], non_blocking=True)
 
     def record(self, stream):
-        """An event behind all that is queued; who waits for it sleeps."""
+        """An event behind all that is queued; wait puts the thread to sleep."""
         event = self.torch.cuda.Event(blocking=True)
         event.record(stream)
         return event

@@ -38,7 +38,7 @@ class PictureError(Error):
 
 
 class Damaged(PictureError):
-    """The bytes are no L3 picture, or none any more."""
+    """The bytes are not an L3 picture, or they were changed."""
 
 
 class Truncated(PictureError):

@@ -311,7 +311,7 @@ class SharedDecoder:
             yield from self._yielded(copy, *before)
 
     def close(self):
-        """Gives everything back to the mount. No tensor of a lease may be used any more."""
+        """Gives everything back to the mount. No tensor of a lease may be used after it."""
         self._end()
 
     def __enter__(self):

@@ -42,24 +42,34 @@ func GuardedUntilEnd(t testing.TB, n int, atEnd bool) []byte {
 	return b
 }
 
+// Bench runs do again and again; one call is about size bytes of samples. The rate is
+// also reported for each second of processor time: on a machine that is shared, the time
+// that passes says less.
+func Bench(b *testing.B, size int, do func()) {
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	before := cpuTime(b)
+	for b.Loop() {
+		do()
+	}
+	used := cpuTime(b) - before
+	b.ReportMetric(float64(size)*float64(b.N)/used.Seconds()/1e6, "MB/cpu-s")
+}
+
 // BenchmarkDecode decodes a file of so many bytes of pixels.
 func BenchmarkDecode(b *testing.B, d transcode.Decoder, src []byte, pixels int) {
-	b.SetBytes(int64(pixels))
-	b.ReportAllocs()
-	for b.Loop() {
+	Bench(b, pixels, func() {
 		if _, err := d.Decode(context.Background(), src, transcode.Limits{}); err != nil {
 			b.Fatal(err)
 		}
-	}
+	})
 }
 
 // BenchmarkEncode encodes a picture.
 func BenchmarkEncode(b *testing.B, px *transcode.Pixels, encode func(*transcode.Pixels) ([]byte, error)) {
-	b.SetBytes(int64(len(px.Pix)))
-	b.ReportAllocs()
-	for b.Loop() {
+	Bench(b, len(px.Pix), func() {
 		if _, err := encode(px); err != nil {
 			b.Fatal(err)
 		}
-	}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
@@ -54,15 +55,11 @@ func BenchmarkDecode(b *testing.B) {
 			for _, form := range forms {
 				b.Run(fmt.Sprintf("patch=%d/%s/%s", patch, layout.name, form.Name), func(b *testing.B) {
 					form.Use()
-					b.SetBytes(int64(size))
-					b.ReportAllocs()
-					used := cpuTime()
-					for b.Loop() {
+					codectest.Bench(b, size, func() {
 						for i, p := range pictures {
 							testenv.Must(b, Decode(layout.target(p), files[i]))
 						}
-					}
-					reportCPU(b, size, cpuTime()-used)
+					})
 				})
 			}
 		}
@@ -79,15 +76,11 @@ func BenchmarkEncode(b *testing.B) {
 	for _, form := range forms {
 		b.Run(form.Name, func(b *testing.B) {
 			form.Use()
-			b.SetBytes(int64(size))
-			b.ReportAllocs()
-			used := cpuTime()
-			for b.Loop() {
+			codectest.Bench(b, size, func() {
 				for _, p := range pictures {
 					encode(b, p, DefaultPatch)
 				}
-			}
-			reportCPU(b, size, cpuTime()-used)
+			})
 		})
 	}
 }

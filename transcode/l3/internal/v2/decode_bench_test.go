@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
@@ -37,15 +38,11 @@ func BenchmarkDecode(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/%s/%s", mode, layout.name, form.Name), func(b *testing.B) {
 					form.Use()
 					var s Scratch
-					b.SetBytes(int64(size))
-					b.ReportAllocs()
-					used := encodeCPU()
-					for b.Loop() {
+					codectest.Bench(b, size, func() {
 						for i, p := range pictures {
 							testenv.Must(b, files[i].decode(layout.target(p), &s))
 						}
-					}
-					b.ReportMetric(float64(size)*float64(b.N)/(encodeCPU()-used).Seconds()/1e6, "MB/cpu-s")
+					})
 				})
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
@@ -80,17 +81,13 @@ func BenchmarkEncode(b *testing.B) {
 		for _, form := range encodeForms {
 			b.Run(fmt.Sprintf("%s/%s", mode, form.Name), func(b *testing.B) {
 				form.Use()
-				b.SetBytes(int64(size))
-				b.ReportAllocs()
-				used := encodeCPU()
-				for b.Loop() {
+				codectest.Bench(b, size, func() {
 					for _, p := range pictures {
 						p.encodePatches(func(src layout.Target, width, height int) {
 							patch = Encode(patch[:0], src, width, height, p.channels, p.depth, mode, &w)
 						})
 					}
-				}
-				b.ReportMetric(float64(size)*float64(b.N)/(encodeCPU()-used).Seconds()/1e6, "MB/cpu-s")
+				})
 			})
 		}
 	}

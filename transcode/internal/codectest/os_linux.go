@@ -4,6 +4,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 )
@@ -24,4 +25,12 @@ func Guarded(t testing.TB, n int, atEnd bool) (b []byte, free func()) {
 		return all[page+inner-n : page+inner : page+inner], free
 	}
 	return all[page : page+n : page+n], free
+}
+
+// cpuTime is what this process has used of processors.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	testenv.Must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
