@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 var updateRooms = flag.Bool("update-rooms", false, "write the linter's rules that follow from docs/architecture.md")
@@ -33,9 +35,7 @@ var quoted = regexp.MustCompile("`([a-z0-9/]+)`|(codecs)")
 func readRooms(t *testing.T) (rooms []room) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	_, table, found := strings.Cut(string(text), "| room | owns | never imports |\n|---|---|---|\n")
 	if !found {
 		t.Fatal("docs/architecture.md has no table of rooms")
@@ -80,9 +80,7 @@ func owner(rooms []room, pkg string) int {
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()
 	out, err := exec.Command("go", append([]string{"list"}, args...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return strings.Fields(string(out))
 }
 
@@ -121,9 +119,7 @@ func TestRooms(t *testing.T) {
 func checkLinter(t *testing.T, rooms []room) {
 	const path, begin, end = "../../.golangci.yml", "        # made from docs/architecture.md", "formatters:\n"
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	i, j := strings.Index(string(text), begin), strings.Index(string(text), end)
 	if i < 0 || j < i {
 		t.Fatalf("%s has no rules of rooms", path)
@@ -136,9 +132,7 @@ func checkLinter(t *testing.T, rooms []room) {
 		t.Errorf("%s has other rules than docs/architecture.md; run go test ./internal/e2e -run Rooms -update-rooms", path)
 		return
 	}
-	if err := os.WriteFile(path, slices.Concat(text[:i], []byte(want), text[j:]), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(path, slices.Concat(text[:i], []byte(want), text[j:]), 0o644))
 }
 
 func linterRules(rooms []room) string {
@@ -181,9 +175,7 @@ func linterRules(rooms []room) string {
 // TestNamedFiles: docs/architecture.md names no file that is not there.
 func TestNamedFiles(t *testing.T) {
 	text, err := os.ReadFile("../../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, m := range regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(string(text), -1) {
 		if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil {
 			t.Error(err)
