@@ -3,7 +3,7 @@ processes share, and gives them out as tensors on the GPU.
 
 The mount is made with `pipefs mount --gpu-share N`, for N such processes. It reads the
 files and decodes them to its memory on the GPU, which is opened here (CUDA IPC); only
-paths and places go over its socket. Beside this file there have to be pipefs_gpu.py and what that needs.
+paths and places go over its socket. The other files pipefs_gpu*.py have to lie beside this one.
 
     import torch, pipefs_gpu_shared
 
@@ -34,11 +34,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import ctypes
-import json
 import logging
 import os
-import socket
 import threading
 import weakref
 
@@ -47,18 +44,13 @@ import pipefs_gpu_abi
 import pipefs_gpu_cuda
 import pipefs_gpu_l3
 from pipefs_gpu import BatchError, Damaged, DeviceError, LimitError, Truncated, Unreadable, Unsupported
+from pipefs_gpu_ipc import Connection, Driver, Unavailable, socket_of
 
 __all__ = ["BatchError", "DeviceError", "Lease", "PathDataset", "SharedDecoder", "SlotsError", "Unavailable", "collate", "decoder"]
 
 log = logging.getLogger("pipefs_gpu_shared")
 
-_VERSION = 1
-_MAX_REPLY = 4 << 20  # bytes of a line
 _KINDS = {"damaged": Damaged, "truncated": Truncated, "unsupported": Unsupported, "unreadable": Unreadable}
-
-
-class Unavailable(DeviceError):
-    """The mount decodes nothing for this process; the message says why."""
 
 
 class SlotsError(DeviceError):
@@ -83,145 +75,19 @@ def collate(samples):
     return list(paths), torch.tensor(numbers)
 
 
-# ----------------------------------------------------------------------------- connection
-
-
-class _Connection:
-    """Requests, and their replies in the same order. The caller holds a lock."""
-
-    def __init__(self, path, timeout):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.settimeout(timeout)
-        self.asked = self.answered = 0
-        self.kept = {}  # replies that nobody asked for as yet, by number
-        self.broken = None
-        try:
-            self.socket.connect(path)
-        except OSError as e:
-            self.socket.close()
-            raise Unavailable(f"{path}: {e.strerror or e}; is there a mount with --gpu-share, and in containers its socket?") from e
-        self.lines = self.socket.makefile("rb")
-
-    def ask(self, op, **fields):
-        """Sends a request, and returns the number of its reply."""
-        if self.broken:
-            raise self.broken
-        try:
-            self.socket.sendall(json.dumps({"v": _VERSION, "op": op, **fields}).encode() + b"\n")
-        except OSError as e:
-            # The mount may have said why it cut the connection.
-            with contextlib.suppress(OSError):
-                while self.answered < self.asked:
-                    self._read()
-            self._end(str(e))
-        self.asked += 1
-        return self.asked
-
-    def reply(self, number):
-        """Waits for a reply; those that come before it are kept."""
-        while number not in self.kept:
-            if self.broken:
-                raise self.broken
-            try:
-                self._read()
-            except (OSError, ValueError) as e:
-                self._end(str(e))
-        return self.kept.pop(number)
-
-    def _read(self):
-        """Takes in the next reply."""
-        line = self.lines.readline(_MAX_REPLY)
-        if not line.endswith(b"\n"):
-            raise OSError("it closed the connection" if len(line) < _MAX_REPLY else "its reply is too long")
-        reply = json.loads(line)
-        if reply.get("fatal"):
-            self._end(reply["error"])
-        self.answered += 1
-        self.kept[self.answered] = reply
-
-    def _end(self, why):
-        self.broken = self.broken or Unavailable(f"the mount decodes nothing for this process: {why}")
-        self.close()
-        raise self.broken from None
-
-    def close(self):
-        for what in (self.lines, self.socket):
-            with contextlib.suppress(OSError):
-                what.close()
-
-
-# --------------------------------------------------------------------------------- driver
-
-
-class _Handle(ctypes.Structure):
-    """CUipcMemHandle."""
-
-    _fields_ = [("bytes", ctypes.c_ubyte * 64)]
-
-
-_LAZY_PEER_ACCESS = 1  # the only flag there is, and it has to be given
-
-
-class _Driver(pipefs_gpu_cuda.Driver):
-    """What else is needed of the driver."""
-
-    @classmethod
-    def index_of(cls, uuid):
-        """The number that CUDA has in this process for a GPU; None if it is not visible here."""
-        self = cls.__new__(cls)
-        self.cuda = cls._open(pipefs_gpu_cuda.SONAMES)
-        self._call("cuInit", ctypes.c_uint(0))
-        count = ctypes.c_int()
-        self._call("cuDeviceGetCount", ctypes.byref(count))
-        return next((i for i in range(count.value) if self.uuid(i) == uuid), None)
-
-    def uuid(self, index):
-        device, b = ctypes.c_int(), (ctypes.c_ubyte * 16)()
-        self._call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(index))
-        self._call("cuDeviceGetUuid_v2", b, device)
-        h = bytes(b).hex()
-        return f"GPU-{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
-
-    def open_memory(self, handle):
-        """The address that another process's memory has here."""
-        if len(handle) != 64:
-            raise DeviceError(f"a handle of {len(handle)} bytes")
-        address = ctypes.c_uint64()
-        try:
-            self._in_context("cuIpcOpenMemHandle_v2", ctypes.byref(address), _Handle((ctypes.c_ubyte * 64)(*handle)), ctypes.c_uint(_LAZY_PEER_ACCESS))
-        except DeviceError as e:
-            raise Unavailable(f"the mount's memory on the GPU cannot be opened: {e}; in containers it takes --ipc=host, and one --pid for both") from e
-        return address.value
-
-    def close_memory(self, address):
-        self._in_context("cuIpcCloseMemHandle", ctypes.c_uint64(address))
+# ------------------------------------------------------------------------------- decoding
 
 
 def _open(library, device, gpu):
     """The framework and the driver, on the mount's GPU; tests put others in their place."""
     name = f"{gpu['uuid']} ({gpu['name']}, {gpu['pci']})"
-    index = _Driver.index_of(gpu["uuid"])
+    index = Driver.index_of(gpu["uuid"])
     if index is None:
         raise Unavailable(f"the mount decodes on {name}, which this process does not see: look at CUDA_VISIBLE_DEVICES, or at --gpus of the container")
     framework = pipefs_gpu_cuda.open_framework(library, index if device is None else device, 0)
     if framework.index != index:
         raise Unavailable(f"the mount decodes on {name}, which is GPU {index} here, not {framework.index}: decode there, or have a mount with --gpu for each GPU")
-    return framework, _Driver(index)
-
-
-# ------------------------------------------------------------------------------- decoding
-
-
-def _socket_of(mount):
-    """The path of the socket of a mount."""
-    if os.environ.get("PIPEFS_GPU_SOCKET"):
-        return os.environ["PIPEFS_GPU_SOCKET"]
-    path = os.path.join(mount, ".pipefs", "gpu", "socket")
-    try:
-        with open(path, encoding="utf-8") as f:
-            return f.read().strip()
-    except OSError as e:
-        raise Unavailable(f"{path}: {e.strerror}; mount with --gpu-share N to share the decoder") from e
+    return framework, Driver(index)
 
 
 class SharedDecoder:
@@ -246,7 +112,7 @@ class SharedDecoder:
         self._memory = {}  # slots that are open: handle, address, array
         self._leaving = []  # leases that ended: event behind their use, slot, generation
         self._released, self._dropped = [], []  # requests whose replies nobody waits for
-        self._connection = c = _Connection(socket or _socket_of(self._mount), timeout)
+        self._connection = c = Connection(socket or socket_of(self._mount), timeout)
         try:
             hello = c.reply(c.ask("open", pid=os.getpid()))
             self._framework, self._driver = _open(library, device, hello["device"])

@@ -21,6 +21,7 @@ import fake_frameworks
 import numpy as np
 import pipefs_gpu
 import pipefs_gpu_cuda
+import pipefs_gpu_ipc
 import pipefs_gpu_shared as shared
 import torch
 
@@ -239,7 +240,7 @@ class Shared(unittest.TestCase):
     def test_cut(self):
         """The reason for which a mount ends a connection is the error, as is its end without any."""
         for answer, says in (({"error": "too many requests", "kind": "request", "fatal": True}, "too many requests"), (b"", "closed the connection"),
-                             (b"nonsense\n", "Expecting value"), (b"x" * (shared._MAX_REPLY + 1), "too long")):
+                             (b"nonsense\n", "Expecting value"), (b"x" * (pipefs_gpu_ipc.MAX_REPLY + 1), "too long")):
             d = self.decoder(self.mount(answer))
             with self.assertRaisesRegex(shared.Unavailable, says):
                 d.decode(["/a"])
@@ -338,8 +339,8 @@ class Parts(unittest.TestCase):
                 b[:] = [device.value] * 16
                 return 0
 
-        with unittest.mock.patch.object(shared._Driver, "_open", lambda names: Cuda):
-            self.assertEqual(shared._Driver.index_of("GPU-0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b"), 1)
+        with unittest.mock.patch.object(pipefs_gpu_ipc.Driver, "_open", lambda names: Cuda):
+            self.assertEqual(pipefs_gpu_ipc.Driver.index_of("GPU-0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b"), 1)
             with self.assertRaisesRegex(shared.Unavailable, "GPU-9 .*CUDA_VISIBLE_DEVICES"):
                 shared._open("torch", None, {**GPU, "uuid": "GPU-9"})
             there = {**GPU, "uuid": "GPU-0c0c0c0c-0c0c-0c0c-0c0c-0c0c0c0c0c0c"}

@@ -14,6 +14,7 @@ import sys
 import numpy as np
 import pipefs_gpu
 import pipefs_gpu_cuda
+import pipefs_gpu_ipc
 import pipefs_gpu_shared as shared
 import torch
 
@@ -66,9 +67,9 @@ class Framework(pipefs_gpu_cuda.Torch):
 
 
 def fake_open(library, device, gpu):
-    index = shared._Driver.index_of(gpu["uuid"])
+    index = pipefs_gpu_ipc.Driver.index_of(gpu["uuid"])
     assert index == 0, gpu
-    return Framework(), shared._Driver(index)
+    return Framework(), pipefs_gpu_ipc.Driver(index)
 
 
 shared._open = fake_open
