@@ -77,14 +77,14 @@ func TestStoredMix(t *testing.T) {
 			t.Errorf("mix leads to %q, %v", to, err)
 		}
 		mixed, whole, originals := hashes(t, filepath.Join(mnt, "stored-bmp")), hashes(t, filepath.Join(mnt, "bmp-own")), hashes(t, filepath.Join(mnt, "original"))
-		raw := 0
+		materialized := 0
 		for name, hash := range originals {
 			switch got, ok := mixed[name]; {
 			case !ok:
 				t.Errorf("%v: %s is missing", options, name)
 			case got == hash:
 			case got == whole[name]:
-				raw++
+				materialized++
 			default:
 				t.Errorf("%v: %s is neither the original nor its pixels", options, name)
 			}
@@ -92,7 +92,7 @@ func TestStoredMix(t *testing.T) {
 		if len(mixed) != len(originals) || len(whole) != len(originals) {
 			t.Errorf("%v: %d files, and %d in bmp-own, of %d", options, len(mixed), len(whole), len(originals))
 		}
-		return float64(raw) / 60
+		return float64(materialized) / 60
 	}
 	near := func(t *testing.T, got, want float64) {
 		t.Helper()

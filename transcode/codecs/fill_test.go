@@ -2,10 +2,8 @@ package codecs_test
 
 import (
 	"bytes"
-	"image"
-	"image/color"
-	stdjpeg "image/jpeg"
-	stdpng "image/png"
+	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
@@ -24,24 +22,20 @@ import (
 // that others have used before, is what decoding and then encoding makes.
 func TestFilledFilesAreEncodedOnes(t *testing.T) {
 	samples := map[string][]byte{}
-	for name, side := range map[string][2]int{"odd": {61, 47}, "large": {300, 200}, "one row": {33, 1}, "one column": {1, 33}, "one": {1, 1}} {
-		colour := pictures.Photo(side[0], side[1], 1)
-		var b bytes.Buffer
-		testenv.Must(t, stdjpeg.Encode(&b, colour, nil))
-		samples[name] = bytes.Clone(b.Bytes())
-		scans, err := jpeg.Transcode(b.Bytes(), jpeg.Options{})
+	for _, pattern := range []string{"*.jpg", "*.png"} {
+		for _, path := range testenv.Pictures(t, pattern) {
+			name := filepath.Base(path)
+			samples[name] = testenv.Picture(t, name)
+		}
+	}
+	for _, side := range [][2]int{{300, 200}, {33, 1}, {1, 33}} {
+		src, err := pictures.Encode(".jpg", pictures.Photo(side[0], side[1], 1))
+		testenv.Must(t, err)
+		name := fmt.Sprint(side, ".jpg")
+		samples[name] = src
+		scans, err := jpeg.Transcode(src, jpeg.Options{})
 		testenv.Must(t, err)
 		samples[name+", progressive"] = append(bytes.Clone(scans.Data), 0xff, 0xd9)
-		grey := image.NewGray(colour.Bounds())
-		for i := range grey.Pix {
-			grey.Pix[i] = color.GrayModel.Convert(colour.At(i%side[0], i/side[0])).(color.Gray).Y
-		}
-		b.Reset()
-		testenv.Must(t, stdjpeg.Encode(&b, grey, nil))
-		samples[name+", grey"] = bytes.Clone(b.Bytes())
-	}
-	for name, file := range pngs(t) {
-		samples["PNG, "+name] = file
 	}
 	r := codecs.Default(transcode.Limits{})
 	encoders := map[string]func(*transcode.Pixels) ([]byte, error){"bmp": bmp.Encode, "ppm": pnm.Encode, "npy": npy.Encode}
@@ -95,35 +89,6 @@ func TestFilledFilesAreEncodedOnes(t *testing.T) {
 type fillingDecoder interface {
 	transcode.Decoder
 	transcode.Filler
-}
-
-// pngs are of all modes that package image/png writes.
-func pngs(t *testing.T) map[string][]byte {
-	const width, height = 37, 23
-	photo := pictures.Photo(width, height, 2)
-	opaque, clear := image.NewNRGBA(photo.Bounds()), image.NewNRGBA(photo.Bounds())
-	grey, grey16, wide := image.NewGray(photo.Bounds()), image.NewGray16(photo.Bounds()), image.NewNRGBA64(photo.Bounds())
-	few := image.NewPaletted(photo.Bounds(), color.Palette{color.Black, color.White, color.RGBA{200, 10, 90, 255}})
-	for y := range height {
-		for x := range width {
-			c := photo.At(x, y)
-			opaque.Set(x, y, c)
-			n := color.NRGBAModel.Convert(c).(color.NRGBA)
-			n.A = byte(x * y)
-			clear.SetNRGBA(x, y, n)
-			grey.Set(x, y, c)
-			grey16.SetGray16(x, y, color.Gray16{Y: uint16(n.R)<<8 | uint16(n.G)})
-			wide.SetNRGBA64(x, y, color.NRGBA64{R: uint16(n.R) * 250, G: uint16(n.G) * 200, B: uint16(n.B) * 100, A: 0xffff})
-			few.SetColorIndex(x, y, n.R%3)
-		}
-	}
-	files := map[string][]byte{}
-	for name, m := range map[string]image.Image{"RGB": opaque, "RGBA": clear, "grey": grey, "grey of 16 bits": grey16, "RGB of 16 bits": wide, "palette": few} {
-		var b bytes.Buffer
-		testenv.Must(t, stdpng.Encode(&b, m))
-		files[name] = b.Bytes()
-	}
-	return files
 }
 
 // TestPlace moves samples to every layout that a file has.
