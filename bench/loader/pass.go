@@ -73,7 +73,8 @@ func (p Pass) Run(ctx context.Context, files []string) (Result, error) {
 	return r, err
 }
 
-// ReadFile reads a file whole, into buf if that has room.
+// ReadFile reads a file whole, into buf if that has room. A nil buf gets no more memory
+// than the file takes.
 func ReadFile(name string, buf []byte) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -85,7 +86,10 @@ func ReadFile(name string, buf []byte) ([]byte, error) {
 		return buf, err
 	}
 	size := int(st.Size())
-	if cap(buf) < size+1 {
+	switch {
+	case buf == nil:
+		buf = make([]byte, size+1)
+	case cap(buf) < size+1:
 		buf = make([]byte, size+size/4+1)
 	}
 	buf = buf[:cap(buf)]
