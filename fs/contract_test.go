@@ -180,12 +180,7 @@ func TestContract(t *testing.T) {
 				src = remote(t, backing)
 			}
 			m := mountAt(t, src, t.TempDir(), mode.cache, change)
-			t.Cleanup(func() {
-				testenv.Must(t, m.UnmountLazily())
-				m.Wait()
-				m.p.forget()
-				m.p.Close()
-			})
+			t.Cleanup(m.end)
 			c := contract{m: m, backing: backing}
 			c.open(t, ops)
 			for i, op := range ops {

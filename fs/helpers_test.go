@@ -385,6 +385,15 @@ func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Opti
 	return m
 }
 
+// end unmounts whatever is open, and gives back what the test made beside the mount.
+func (m *mounted) end() {
+	m.t.Helper()
+	testenv.Must(m.t, m.UnmountLazily())
+	m.Wait()
+	m.p.forget()
+	m.p.Close()
+}
+
 func countFds(t testing.TB) int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")

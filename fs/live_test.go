@@ -318,12 +318,7 @@ func TestOpensAreFresh(t *testing.T) {
 		src := remote(t, backing)
 		t.Run(mode.String(), func(t *testing.T) {
 			m := mountAt(t, src, t.TempDir(), mode, freshness(Checked))
-			defer func() {
-				testenv.Must(t, m.UnmountLazily())
-				m.Wait()
-				m.p.forget()
-				m.p.Close()
-			}()
+			defer m.end()
 			m.src = backing
 			for version := range 100 {
 				content := strings.Repeat(fmt.Sprint(version), 5000)

@@ -86,16 +86,13 @@ func TestMountOverDead(t *testing.T) {
 		t.Fatalf("stat: %v", err)
 	}
 	m := mountAt(t, src, mnt, PageCache)
-	defer m.p.Close()
+	defer m.end()
 	m.write("a.txt", "x")
 	m.want("x", "original/a.txt")
 	if !strings.Contains(m.log.String(), "daemon that died") {
 		t.Error("not logged")
 	}
-	if err := m.Unmount(); err != nil {
-		t.Error(err)
-	}
-	m.p.forget()
+	testenv.Must(t, m.Unmount())
 }
 
 func TestMountErrors(t *testing.T) {
@@ -196,8 +193,7 @@ func TestPermissions(t *testing.T) {
 			}
 		}
 		testenv.Must(t, m.Unmount())
-		m.p.forget()
-		m.p.Close()
+		m.end()
 	}
 }
 
@@ -233,8 +229,7 @@ func TestManyMountsAtOnce(t *testing.T) {
 			if err := m.Unmount(); err != nil {
 				t.Error(err)
 			}
-			m.p.forget()
-			m.p.Close()
+			m.end()
 		})
 	}
 	wg.Wait()
@@ -267,8 +262,7 @@ func TestFusermount(t *testing.T) {
 	unprivileged(t, func() {
 		testenv.Eventually(t, m.Unmount) // RELEASE is not waited for
 	})
-	m.p.forget()
-	m.p.Close()
+	m.end()
 }
 
 // unprivileged calls f on a thread that has not got CAP_SYS_ADMIN.

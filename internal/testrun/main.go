@@ -28,7 +28,7 @@ func main() {
 			args, more = rest, false
 		}
 		if err := s.run(args); err != nil {
-			fmt.Fprintf(os.Stderr, "go test %s: %v\n", strings.Join(args, " "), err)
+			fmt.Fprintln(os.Stderr, "go test:", err)
 			code = 1
 		}
 	}
