@@ -50,14 +50,14 @@ struct Fields {
   __device__ explicit Fields(u32 bits) {
     n = bits;
     n2 = 2 * bits;
-    // By the units for products, which have less to do than those for shifts and sums: the
-    // compiler would take the latter.
+    // Multiplications, because the multipliers have less to do than the shifters and
+    // adders, which the compiler would use.
     const u32 power = 1u << bits;
     asm("mad.lo.u32 %0, %1, 0x10001, -0x10001;" : "=r"(mask) : "r"(power));
     asm("mad.lo.u32 %0, %1, %2, 0x10000;" : "=r"(gap) : "r"(power), "r"(0 - power));
   }
   __device__ u32 unpack4(u32 x) const {
-    // The upper two fields move to the upper half; what is above them is garbage.
+    // The upper two fields move to the upper half; the bits above them are undefined.
     x += (x >> n2) * gap;
     return (x & mask) + ((x >> n) & mask) * 256;
   }

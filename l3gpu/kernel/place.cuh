@@ -1,11 +1,11 @@
-// Samples on their way to where they are wanted. A quad is four samples of one
+// How samples are written to their destination. A quad is four samples of one
 // channel that lie side by side in a row; its samples are the bytes of a word, or with
 // 16 bits the halves of two.
 
 // How a quad is written.
 enum Kind { PIXELS, REVERSED, PLANES, SAMPLES };
 
-// Where a patch goes to.
+// The destination of a patch.
 struct Place {
   u64 dst;         // its first sample
   int row, pixel;  // the host has refused those that take more bits

@@ -3,8 +3,8 @@
 
 namespace v1 {
 
-// The rows that are kept before they are placed, and how far apart they are: each has
-// a word of zeros before and behind it, for the predictions that look there.
+// ROWS rows are kept until they are written out. They are PITCH bytes apart: each has a
+// word of zeros before and after it, which predictions at the edges read.
 const int ROWS = 4, PITCH = 4 + 256 + 4;
 
 template <int S>
@@ -74,7 +74,7 @@ __device__ void decode(const Picture &picture, const Patch &patch, u32 *status, 
         here = right;
         row[j] = add4(d[j], __byte_perm(__byte_perm(p[0], p[1], 0x0040), __byte_perm(p[2], p[3], 0x0040), 0x5410));
       }
-      // What is behind the row is 0 for the next one.
+      // The next row reads zeros after the end of this one.
       if (q + 1 == octets && w % 8 != 0) {
         u32 left = w % 8 * 8;
         row[0] &= left < 32 ? (1u << left) - 1 : ALL;
@@ -97,7 +97,7 @@ __device__ void decode(const Picture &picture, const Patch &patch, u32 *status, 
     }
     __syncwarp();
   }
-  // The sizes of the table have to be those of the rows.
+  // The rows have to end where the table of the file says.
   if (__any_sync(ALL, at != end)) refuse(status, patch, BAD_ROWS);
 }
 

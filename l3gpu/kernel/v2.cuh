@@ -42,8 +42,8 @@ struct Decoder {
 
   __device__ explicit Decoder(Memory &memory) : m(memory), lane(threadIdx.x % LANES) {}
 
-  // unpack makes residuals of the blocks of a step group, those that lanes have from
-  // source on; those of 16 bits stay zigzag-coded.
+  // unpack makes residuals of the blocks of a step group, which the lanes from source on
+  // hold. Residuals of 16 bits stay zigzag-coded.
   __device__ bool unpack(const Block &b, u32 source, bool rice, u32 escapes) {
     const int CODED = Memory::CODED;
     const u32 step = lane % 8, group = lane / 8;
@@ -65,7 +65,7 @@ struct Decoder {
       for (int i = 0; i < CODED; i++) {
         u32 from = source + i * 4 + group, mask = ((const u8 *)&m.rice.plane[from])[step], rank = ((const u8 *)&m.rice.rank[from])[step];
         Plane q = quotients8(mask, m.rice.q, __shfl_sync(ALL, b.first, from) + rank);
-        // None may be above ⌊255 / 2^n⌋.
+        // No quotient may be above ⌊255 / 2^n⌋.
         bad |= (q.low | q.high) & ~((255u >> n[i]) * 0x01010101);
         low[i] += q.low << n[i], high[i] += q.high << n[i];
         if (escapes != 0) ((u8 *)&m.rice.escapes[from])[step] = gather4(q.low >> 3) | gather4(q.high >> 3) << 4;
@@ -91,8 +91,8 @@ struct Decoder {
     return escaped<WIDE>(r, b, mine, [&](u32 i) { return (u8 *)m.z[i / 8] + (block % 4 * 8 + i % 8) * Pixel::BYTES + Pixel::byte(block / 4); });
   }
 
-  // plus is a + b, by the units for products, which have less to do than those for sums.
-  // The compiler does not know that unit is 1, and so leaves it there.
+  // plus is a + b, computed by the multipliers, which have less to do than the adders.
+  // unit is 1; the compiler does not know that, so it keeps the multiplication.
   __device__ u32 plus(u32 a, u32 b) const { return a * unit + b; }
 
   // predicted is the prediction of two samples, plus their residuals. MED says that all
@@ -100,29 +100,29 @@ struct Decoder {
   template <bool MED>
   __device__ u32 predicted(int pair, u32 l, u32 t, u32 tl, u32 residuals) const {
     u32 middle = clamped(tl, l, t);
-    // What does not wait for the pixel to the left comes first.
+    // Terms that do not depend on the pixel to the left come first.
     if (MED) return WIDE ? add2(sub2(add2(t, residuals), middle), l) : plus(t, residuals) + l - middle & Pixel::EVEN;
     const u32 other = not1[pair], med0 = only0[pair];
     if (WIDE) {
       u32 med = sub2(add2(l, t), middle), average = average2(l, t);
       return add2(average2(med & other | average & ~other, med & med0 | average & ~med0), residuals);
     }
-    // Averages have a bit of the upper sample above the lower one, which does no harm:
-    // a does not get it, and there is room for it above the sum.
+    // In an average, a bit of the upper sample gets above the lower sample. That does no
+    // harm: a does not take it, and there is room for it above the sum.
     const u32 one = 0x00010001;
     u32 sum = l + t, med = sum - middle, average = plus(sum, one) >> 1;
     u32 a = med & other | average & ~other, b = med & med0 | average & ~med0;
     return (plus(b, plus(a, one)) >> 1) + residuals & Pixel::EVEN;
   }
 
-  // from_above moves pixels from each lane to the next; lane 0 gets its own, or the one
-  // at that address if it says so.
+  // from_above moves pixels from each lane to the next. Lane 0 keeps its own, or with
+  // from_top loads the one at address.
   __device__ Pixel from_above(u32 address, bool from_top) const {
     Pixel t;
 #pragma unroll
     for (int i = 0; i < Pixel::WORDS; i++) {
       t.w[i] = __shfl_up_sync(ALL, left.w[i], 1);
-      // With a predicate: all lanes go on together.
+      // A predicate instead of a branch: the lanes do not diverge.
       const u32 yes = from_top;
       if (Pixel::BYTES == 1)
         asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; @p ld.shared.u8 %0, [%2];}" : "+r"(t.w[i]) : "r"(yes), "r"(address) : "memory");
@@ -135,7 +135,7 @@ struct Decoder {
   }
 
   // restore makes pixels of the residuals of 8 steps. At an edge a lane may begin a row,
-  // in step start; and up to step alone lane 0 has nothing above it.
+  // in step start, and lane 0 has nothing above it before step alone.
   template <bool EDGE, bool MED>
   __device__ void restore(u32 step, u32 start, u32 alone) {
     u32 *row = m.ring[lane] + step % RING * Pixel::BYTES / 4;
@@ -158,8 +158,8 @@ struct Decoder {
     __syncwarp();
   }
 
-  // above fetches what is above lane 0 in the next steps, from x on; the first row has
-  // nothing. below keeps what lane 31 has made.
+  // above fetches the pixels above lane 0 for the next steps, from x on; above the first
+  // row there are none. below stores the pixels of lane 31.
   __device__ void above(u32 x, bool top) {
     u32 from = x + lane;
     if (h > LANES && lane < SLICE && (!top || from >= band)) {
@@ -194,7 +194,7 @@ struct Decoder {
     __syncwarp();
   }
 
-  // pixels fetches four samples of each channel of a row, which are not coloured then.
+  // pixels fetches four samples of each channel of a row and reverts the colour transform.
   __device__ void pixels(Quad<WIDE> *v, u32 row, u32 step) const {
     Quad<WIDE> q[S];
     part<S, WIDE, RING>(q, m.ring[row], step);
@@ -222,7 +222,7 @@ struct Decoder {
   }
 
   // rgb makes 12 bytes, in the order of memory, of four pixels of three channels of 8 bits:
-  // what pixels and interleaved do, but a pixel at a time and mostly by products.
+  // what pixels and interleaved do, but a pixel at a time and mostly by multiplications.
   template <Kind KIND>
   __device__ void rgb(u32 *out, u32 row, u32 step) const {
     // Red gets green; blue gets half of as many greens and reds.
@@ -230,8 +230,8 @@ struct Decoder {
     u32 p[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      // Bytes 0, 2 and 3 are green, blue and red. Red comes out in r and blue in b, where
-      // its carry spoils red; the half that it loses goes to byte 1, which is empty.
+      // Bytes 0, 2 and 3 are green, blue and red. r is for red and b for blue: in b, the
+      // carry of blue changes red. The half that blue loses goes to byte 1, which is empty.
       const u32 w = m.ring[row][plus(step, i) % RING], g = w & 0xff;
       const u32 r = plus(w + g * (green << 24), green << 31);
       const u32 b = plus(w + g * (greens << 15), (green << 23) + (reds << 15)) + (r >> 24) * (reds << 15);
@@ -242,8 +242,8 @@ struct Decoder {
     out[2] = __byte_perm(p[2], p[3], 0x6542);
   }
 
-  // flush places SLICE samples of each row, the last that are complete after a step.
-  // first is the step in which the band of lane 0 begins, top its row.
+  // flush writes out SLICE samples of each row, the last ones that are complete after a
+  // step. Lane 0's band begins in step first and in row top.
   __device__ void flush(u32 step, u32 first, u32 top) {
 #pragma unroll 1
     for (u32 i = lane; i < LANES * SLICE / 4; i += LANES) {
@@ -269,9 +269,8 @@ struct Decoder {
     __syncwarp();
   }
 
-  // place_run places some of SLICE pixels that follow each other in the lane's row: from
-  // `from` to before `to`. The first of all is that of step, and belongs at a, a multiple
-  // of 16.
+  // place_run writes the pixels [from, to) of SLICE neighbours in the lane's row. Pixel 0
+  // of them is that of step; its address is a, a multiple of 16.
   template <Kind KIND>
   __device__ void place_run(u64 a, u32 step, int from, int to) const {
     const int N = SLICE / 4;
@@ -318,7 +317,7 @@ struct Decoder {
     }
   }
 
-  // can_run says if rows can be placed SLICE pixels at a time, but for their ends.
+  // can_run says if rows can be written SLICE pixels at a time, except for their ends.
   __device__ bool can_run() const {
     if (WIDE || place.kind == SAMPLES) return false;
     if (place.kind == PLANES) return place.channel % 16 == 0;
@@ -326,14 +325,14 @@ struct Decoder {
     return S == 3 || (place.dst - (place.kind == REVERSED ? S - 1 : 0) | place.row) % S == 0;
   }
 
-  // flush_rows places what is complete of each lane's row after a step: runs that begin at
-  // a multiple of 16, so that the first and the last may be shorter.
+  // flush_rows writes the pixels of each lane's row that are complete after a step, in
+  // runs that begin at a multiple of 16; the first and the last run may be shorter.
   __device__ void flush_rows(u32 step) {
     const u32 back = place.kind == REVERSED ? S - 1 : 0;
     for (;;) {
       const u64 a = place.dst + (i64)line * place.row - back;
-      // How many pixels there are until the address is such a multiple: 3 times 11 is 1
-      // modulo 16.
+      // phase is the number of pixels until the address is such a multiple; 3 times 11 is
+      // 1 modulo 16.
       u32 off = -(u32)a, phase = place.kind == PLANES ? off : S == 3 ? off * 11 : off / S;
       const u32 run = place.kind == PLANES || S % 2 == 1 ? 16 : 16 / S;
       const u32 begun = next - phase & run - 1, to = min(next - begun + SLICE, w);
@@ -366,7 +365,7 @@ struct Decoder {
     const u32 predictors = head >> 8 & 0xff;
     begin(predictors);
     const bool runs = can_run();
-    // first is the step at which lane 0 begins a band, top the row.
+    // Lane 0 begins a band in step first and in row top.
     u32 first = 0, top = 0;
 #pragma unroll 1
     for (u32 step = 0; step < 8 * groups; step += SLICE) {
@@ -402,8 +401,8 @@ struct Decoder {
     return close(r);
   }
 
-  // begin prepares for the first step: what is left of and above it is the middle of the
-  // range, and nothing in memory was ever written.
+  // begin prepares for the first step: the pixels left of it and above it have the middle
+  // of the range, and memory that is read before it is written is zero.
   __device__ void begin(u32 predictors) {
     const u32 middle = WIDE ? 1u << 15 : 1u << 7, ones = WIDE ? 0xffff : 0xff;
     left = {};

@@ -23,8 +23,8 @@ __device__ u32 sum_codes(u32 x, u32 &rice) {
   return (n * 0x01010101u >> 24) + 8 * __popc(top & ~some);
 }
 
-// window returns 8 bytes from any place on. It reads up to 12 bytes, which may be zeros
-// behind the file.
+// window returns 8 bytes from any address on. It reads up to 12 bytes; after the end of
+// the file there are zeros.
 __device__ Plane window(u64 src, u32 at) {
   u64 word = src + (at & ~3u);
   u32 a = load32(word), b = load32(word + 4), c = load32(word + 8);

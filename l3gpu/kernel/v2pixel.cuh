@@ -40,7 +40,7 @@ struct Pixel {
   __device__ u32 sample(int c) const { return WIDE ? w[WORDS > 1 ? c / 2 : 0] >> 16 * (c % 2) & 0xffff : w[0] >> 8 * byte(c) & 0xff; }
   __device__ void set(int c, u32 v) { w[WIDE && WORDS > 1 ? c / 2 : 0] |= v << (WIDE ? 16 * (c % 2) : 8 * byte(c)); }
 
-  // pair has nothing else in its word than two samples.
+  // A pair's word has two samples and zeros.
   __device__ u32 pair(int i) const {
     if (WIDE) return w[WORDS > 1 ? i : 0];
     if (S <= 2) return w[0];

@@ -1,11 +1,12 @@
 // Rice codes of version 2, see "Codes" in docs/l3.md. Streams have no gaps between
-// blocks: plane i + 1 is one run of bits for all blocks that are unpacked at a time, a bit
-// for each that is set in plane i. So a lane takes any 8 bits of a run, whatever the
-// blocks; and there are quotients by run before there are any by sample.
+// blocks: plane i + 1 is one run of bits for all blocks that are unpacked at a time, with
+// a bit for each bit that is set in plane i. So each lane takes 8 bits of a run, whatever
+// block they belong to, and quotients are counted by position in the run first, by sample
+// afterwards.
 
 namespace v2 {
 
-// A run of up to so many bits is taken at once.
+// Runs of up to SHORT bits are taken at once.
 const u32 SHORT = 64;
 
 // Rice is what is known of the quotients of COUNT blocks.
@@ -26,8 +27,8 @@ __device__ Plane quotients8(u32 mask, const u32 *q, u32 at) {
   u32 spread = mask * 0x1001 & 0x000f000f;
   spread = spread * 0x41 & 0x03030303;
   spread = spread * 9 & 0x11111111;
-  // Each takes the byte after those of the samples below it; the others take byte 7,
-  // which nobody needs then.
+  // Each sample of mask takes the next byte. The others take byte 7, which is cleared if
+  // there are any.
   u32 from = spread * 0x11111110 | 0x77777777 - 7 * spread;
   if (mask != 255) high &= 0xffffff;
   return {__byte_perm(low, high, from & 0xffff), __byte_perm(low, high, from >> 16)};
@@ -57,7 +58,7 @@ __device__ bool short_runs(Reader &r, u32 i, u32 &set, u8 *out) {
     run &= ~0ull >> (64 - set);
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-      // Bits that are not of the run are 0, so that those who left stay away.
+      // Bits after the end of the run are 0, so that samples that have ended stay so.
       u64 from = at[k] < SHORT ? run << (SHORT - 1 - at[k]) : 0;
       bool more = (i64)from < 0;
       q[k] += more;
