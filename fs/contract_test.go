@@ -38,7 +38,11 @@ func remote(t testing.TB, dir string) string {
 	testenv.Must(t, err)
 	mnt := t.TempDir()
 	none := time.Duration(0)
-	server, err := gofs.Mount(mnt, root, &gofs.Options{EntryTimeout: &none, AttrTimeout: &none})
+	o := &gofs.Options{EntryTimeout: &none, AttrTimeout: &none}
+	// fusermount would be a child, and a child closes descriptors before it begins. Where one
+	// is a file of this process's own mounts, it waits for an answer, and Go for the child.
+	o.DirectMount = true
+	server, err := gofs.Mount(mnt, root, o)
 	testenv.Must(t, err)
 	t.Cleanup(func() { testenv.Must(t, server.Unmount()) })
 	return mnt
