@@ -98,10 +98,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, err
 	}
 	m.close = append(m.close, m.server.Close)
-	if o.Overlay != nil {
-		m.close = append(m.close, reclaim(o.Overlay, m.server))
-	}
-	m.background = prepare.Start(m.server, prepare.Options{Views: !c.Keep.NoBackground, Workers: c.Workers, Log: m.log})
+	m.background = prepare.Start(m.server, prepare.Options{Views: !c.Keep.NoBackground, Overlay: o.Overlay, Workers: c.Workers, Log: m.log})
 	m.close = append(m.close, m.background.Close)
 	socket, err := control.Socket(c.Dir)
 	if err != nil {

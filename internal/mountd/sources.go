@@ -1,11 +1,9 @@
 package mountd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/serve"
@@ -117,19 +115,6 @@ func (m *Mount) openOverlay(dir string, o *serve.Options, limit *vfs.Bucket) err
 	m.log.Warn("nothing that is prepared can be kept", "cause", err)
 	c.note(fmt.Sprintf("nothing that is prepared can be kept: %v", err))
 	return nil
-}
-
-// reclaim lets an overlay give back the space of what can no more be asked for, in the
-// background, until stop is called.
-func reclaim(o *store.Overlay, s *serve.Server) (stop func() error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var ended sync.WaitGroup
-	ended.Go(func() { o.Tend(ctx, s.Current) })
-	return func() error {
-		cancel()
-		ended.Wait()
-		return nil
-	}
 }
 
 // takeSlot also says how much this mount may keep, in bytes; 0 leaves that to what all

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -22,6 +23,7 @@ type Background struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
+	tending sync.WaitGroup // of the overlay
 
 	mu    sync.Mutex
 	known map[string]bool
@@ -39,6 +41,9 @@ const maxViews = 256
 type Options struct {
 	// Views prepares each view that is used, if the server keeps what is made.
 	Views bool
+	// Overlay gives back the space of what can no more be asked for; nil where there is
+	// none.
+	Overlay *store.Overlay
 	// Workers is the number of samples made at once; 0 means one a core.
 	Workers int
 	Log     *slog.Logger // nil is silent
@@ -59,6 +64,9 @@ func Start(s *serve.Server, o Options) *Background {
 	} else if s.CountsTotal() {
 		b.wg.Go(b.countAll)
 	}
+	if o.Overlay != nil {
+		b.tending.Go(func() { o.Overlay.Tend(b.ctx, b.current) })
+	}
 	if o.Views && s.Keeps() {
 		s.OnUse(b.use)
 		b.wg.Go(b.run)
@@ -68,8 +76,10 @@ func Start(s *serve.Server, o Options) *Background {
 
 // Close ends the background. On a machine that is full its threads of low priority may
 // take minutes to end a step: they are not waited for. What they still make is dropped.
+// The overlay is not touched afterwards.
 func (b *Background) Close() error {
 	b.cancel()
+	b.tending.Wait()
 	ended := make(chan struct{})
 	go func() {
 		b.wg.Wait()
@@ -206,13 +216,23 @@ func (b *Background) sleep(d time.Duration) {
 	}
 }
 
-// sample makes what is worth keeping of one sample. What goes wrong is left to
-// the reader who will ask for it: it may never be asked for.
-func (b *Background) sample(name string, v transcode.Pipeline) {
+// giveWay waits while readers wait for the server.
+func (b *Background) giveWay() {
 	for b.server.Busy() && b.ctx.Err() == nil {
 		b.sleep(2 * time.Millisecond)
 	}
-	if b.ctx.Err() != nil {
+}
+
+// current is [serve.Server.Current], which looks at a file, without being in a reader's way.
+func (b *Background) current(path string, src store.Identity, key string) bool {
+	b.giveWay()
+	return b.server.Current(path, src, key)
+}
+
+// sample makes what is worth keeping of one sample. What goes wrong is left to
+// the reader who will ask for it: it may never be asked for.
+func (b *Background) sample(name string, v transcode.Pipeline) {
+	if b.giveWay(); b.ctx.Err() != nil {
 		return
 	}
 	b.seen.Add(1)
