@@ -111,7 +111,7 @@ func (b *bench) find() error {
 	if b.plain != "" {
 		noteLists(noter(b.env.stderr), b.plain, cmp.Or(b.mnt, "MNT"))
 	}
-	l, err := s.list(func(err error) { fmt.Fprintf(b.env.stderr, "pipefs: left out: %v\n", err) }, func() error { return nil })
+	l, err := s.list(context.Background(), b.env.stderr)
 	if err != nil {
 		return err
 	}

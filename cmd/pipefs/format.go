@@ -86,6 +86,11 @@ func indent(text, margin string) string {
 	return margin + strings.ReplaceAll(text, "\n", "\n"+margin)
 }
 
+// note writes a note below a table.
+func note(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, "note: %s\n", wrap(fmt.Sprintf(format, args...), 6))
+}
+
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -105,7 +105,7 @@ func inspect(ctx context.Context, env *environ, name string, limits transcode.Li
 		return nil, err
 	}
 	defer s.close()
-	l, err := s.list(func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
+	l, err := s.list(ctx, env.stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (i *information) print(w io.Writer) {
 		{i.Unscanned, "of JPEG that cannot be stored scan by scan, and that scan views leave unchanged"},
 	} {
 		if n.count > 0 {
-			fmt.Fprintf(w, "note: %s\n", wrap(plural(n.count, "sample ", "samples ")+n.text, 6))
+			note(w, "%s%s", plural(n.count, "sample ", "samples "), n.text)
 		}
 	}
 	if i.MSSIM != nil {

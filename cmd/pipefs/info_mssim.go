@@ -228,9 +228,9 @@ func (l *likeness) print(w io.Writer) {
 				fmt.Fprintln(w, wrap(fmt.Sprintf("%s is the lowest scan at or above %.2f: MNT/%s reads %s of the bytes", row.View, l.Mark, row.View, percent(row.ShareRead)), 0))
 			}
 		}
-		fmt.Fprintf(w, "note: %s\n", wrap(fmt.Sprintf("%.2f is the PCR paper's mark for scans that train as well as all of them; your model may want another, and pipefs fidelity MNT K tries one. One sample in twenty is at or below the lowest 5 %%", l.Mark), 6))
+		note(w, "%.2f is the PCR paper's mark for scans that train as well as all of them; your model may want another, and pipefs fidelity MNT K tries one. One sample in twenty is at or below the lowest 5 %%", l.Mark)
 	}
 	for _, out := range l.LeftOut {
-		fmt.Fprintf(w, "note: %s\n", wrap(fmt.Sprintf("%s not measured, %s (%s)", plural(out.Samples, "sample", "samples"), out.Reason, out.Example), 6))
+		note(w, "%s not measured, %s (%s)", plural(out.Samples, "sample", "samples"), out.Reason, out.Example)
 	}
 }

@@ -106,11 +106,10 @@ func (o *originals) print(w io.Writer) {
 	}
 	right(t, 2, 3, 4)
 	t.Render()
-	note := func(text string) { fmt.Fprintf(w, "note: %s\n", wrap(text, 6)) }
 	if n := o.Kept.Samples; n > 0 {
-		note(plural(n, "original is kept as it was: it", "originals are kept as they were: they") + " cannot be rebuilt from scans, or --originals keep was asked for")
+		note(w, "%s", plural(n, "original is kept as it was: it", "originals are kept as they were: they")+" cannot be rebuilt from scans, or --originals keep was asked for")
 	}
 	if n := o.Dropped.Samples; n > 0 {
-		note(plural(n, "original", "originals") + " cannot be given back without the dataset: mount and export take --dataset DIR; packing again with --originals rebuild adds what is missing")
+		note(w, "%s", plural(n, "original", "originals")+" cannot be given back without the dataset: mount and export take --dataset DIR; packing again with --originals rebuild adds what is missing")
 	}
 }

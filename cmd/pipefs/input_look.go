@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -29,42 +31,49 @@ type listing struct {
 	annotations annotations
 }
 
-// list walks the whole tree. Directories that cannot be read are told to warn and
-// left out.
-func (s *input) list(warn func(error), stop func() error) (listing, error) {
-	l := listing{annotations: annotations{}}
-	var walk func(dir string) error
-	walk = func(dir string) error {
-		if err := stop(); err != nil {
-			return err
-		}
-		entries, err := s.tree.List(dir)
-		if err != nil {
-			if dir == "" {
-				return err
+// walk yields all that is below the root, with whole paths as names, and the errors of
+// directories that cannot be read.
+func (s *input) walk() iter.Seq2[source.Entry, error] {
+	return func(yield func(source.Entry, error) bool) {
+		var walk func(dir string) bool
+		walk = func(dir string) bool {
+			entries, err := s.tree.List(dir)
+			if err != nil && !yield(source.Entry{Name: dir}, err) {
+				return false
 			}
-			warn(err)
-			return nil
-		}
-		for _, e := range entries {
-			name := path.Join(dir, e.Name)
-			switch {
-			case e.Dir:
-				l.dirs++
-				if err := walk(name); err != nil {
-					return err
+			for _, e := range entries {
+				e.Name = path.Join(dir, e.Name)
+				if !yield(e, nil) || e.Dir && !walk(e.Name) {
+					return false
 				}
-			case s.registry.IsSample(name):
-				l.samples = append(l.samples, name)
-			default:
-				l.others++
-				l.annotations.add(name)
 			}
+			return true
 		}
-		return nil
+		walk("")
 	}
-	err := walk("")
-	return l, err
+}
+
+// list walks the whole tree. Directories that cannot be read are left out, and told to w.
+func (s *input) list(ctx context.Context, w io.Writer) (listing, error) {
+	l := listing{annotations: annotations{}}
+	for e, err := range s.walk() {
+		switch {
+		case ctx.Err() != nil:
+			return l, ctx.Err()
+		case err != nil && e.Name == "":
+			return l, err
+		case err != nil:
+			fmt.Fprintf(w, "pipefs: left out: %v\n", err)
+		case e.Dir:
+			l.dirs++
+		case s.registry.IsSample(e.Name):
+			l.samples = append(l.samples, e.Name)
+		default:
+			l.others++
+			l.annotations.add(e.Name)
+		}
+	}
+	return l, nil
 }
 
 // nothing says what a tree without pictures is; "" is for any other.
@@ -243,7 +252,7 @@ func (s *input) countFiles(ctx context.Context, bar *progress) func() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l, err := s.list(func(error) {}, ctx.Err)
+		l, err := s.list(ctx, io.Discard)
 		if err == nil {
 			bar.setTotal(len(l.samples) + l.others)
 		}

@@ -210,7 +210,7 @@ func listFractions(ctx context.Context, env *environ, c *materializeConfig) erro
 		fmt.Fprintf(env.stdout, "no view is kept; pipefs materialize %s bmp --fraction 0.3 keeps the raw pixels of 30%% of the samples\n", c.store)
 		return nil
 	}
-	l, err := s.list(func(error) {}, ctx.Err)
+	l, err := s.list(ctx, io.Discard)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -113,18 +112,17 @@ func tellOriginals(env *environ, c *packConfig) error {
 		return err
 	}
 	defer s.close()
-	note := func(text string) { fmt.Fprintf(env.stdout, "note: %s\n", wrap(text, 6)) }
 	g, err := s.gaps()
 	if err != nil {
 		return err
 	}
 	if c.originals == "drop" && g.Describe() != "" {
-		note("without the dataset, " + g.Describe())
+		note(env.stdout, "without the dataset, %s", g.Describe())
 	}
 	n, err := s.server.Rebuilt()
 	if n > 0 {
-		note(fmt.Sprintf("without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
-			plural(n, "JPEG file", "JPEG files"), rebuildCost))
+		note(env.stdout, "without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
+			plural(n, "JPEG file", "JPEG files"), rebuildCost)
 	}
 	return err
 }

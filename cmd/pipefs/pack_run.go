@@ -163,7 +163,7 @@ func storeFaults(env *environ, dir string, most int) (found []fault, more bool) 
 		return nil, true
 	}
 	defer s.close()
-	l, err := s.list(func(error) {}, func() error { return nil })
+	l, err := s.list(context.Background(), io.Discard)
 	if err != nil {
 		return nil, true
 	}

@@ -44,18 +44,11 @@ func (s *input) isDir(name string) bool {
 // samples yields the paths of all samples. Directories that cannot be read are left out.
 func (s *input) samples() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		var walk func(dir string) bool
-		walk = func(dir string) bool {
-			entries, _ := s.tree.List(dir)
-			for _, e := range entries {
-				name := path.Join(dir, e.Name)
-				if e.Dir && !walk(name) || !e.Dir && s.registry.IsSample(name) && !yield(name) {
-					return false
-				}
+		for e, err := range s.walk() {
+			if err == nil && !e.Dir && s.registry.IsSample(e.Name) && !yield(e.Name) {
+				return
 			}
-			return true
 		}
-		walk("")
 	}
 }
 

@@ -117,7 +117,7 @@ func (t *tally) print(w io.Writer) {
 	}
 	out.Render()
 	fmt.Fprintf(w, "%s, %s\n", plural(t.Samples, "sample", "samples"), plural(t.Others, "other file, shown as it is", "other files, shown as they are"))
-	note := func(format string, args ...any) { fmt.Fprintf(w, "note: %s\n", wrap(fmt.Sprintf(format, args...), 6)) }
+	note := func(format string, args ...any) { note(w, format, args...) }
 	if text := t.gaps().Describe(); text != "" {
 		note("%s", text)
 	}

@@ -55,7 +55,7 @@ type viewTally struct {
 
 // count looks at the samples, and returns files that may have boxes.
 func (t *tally) count(ctx context.Context, env *environ, all bool) (annotations, error) {
-	l, err := t.of.list(func(err error) { fmt.Fprintf(env.stderr, "pipefs: left out: %v\n", err) }, ctx.Err)
+	l, err := t.of.list(ctx, env.stderr)
 	if err != nil {
 		return nil, err
 	}
