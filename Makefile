@@ -17,16 +17,18 @@ demo: build ## a small dataset, mounted, read by PyTorch: what each view costs
 	@scripts/setup demo
 	@bench/demo/run
 
+# -count 1: go test cannot know that internal/e2e runs the program, and go list, and would
+# take an old result for the new one.
 check: ## vet, build, and the tests that neither mount nor take long: while you work
 	@scripts/setup test
 	$(GO) vet ./...
 	$(GO) build ./...
 	$(GO) test -short ./...
+	$(GO) test -short -count 1 ./internal/e2e
 
-# -count 1: go test cannot know that internal/e2e runs the program itself, and would take
-# an old result for the new one. What works in one goroutine, on memory of its own, is
-# tested without the race detector, which finds nothing there and takes ten times as long;
-# packages that compare thousands of files byte for byte do so for a few under it.
+# What works in one goroutine, on memory of its own, is tested without the race detector,
+# which finds nothing there and takes ten times as long; packages that compare thousands of
+# files byte for byte do so for a few under it.
 ALONE := /transcode/(l3|jpeg)/internal/
 test: ## every test, with the race detector where goroutines share something: before a commit
 	@scripts/setup test
