@@ -108,7 +108,7 @@ func BenchmarkCachePolicies(b *testing.B) {
 		}
 		epoch()
 		daemon := attach(b, mnt)
-		return epoch, func() int64 { return counter(b, daemon, "produce", "fetched") }
+		return epoch, func() int64 { return counter(b, daemon, "serve", "fetched") }
 	}
 	for _, policy := range []string{"liquid", "minio"} {
 		b.Run(policy, func(b *testing.B) {

@@ -10,8 +10,8 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
-// TestWithTheProducer serves the files of a dataset by the usual producer.
-func TestWithTheProducer(t *testing.T) {
+// TestWithServe serves the files of a dataset by package serve.
+func TestWithServe(t *testing.T) {
 	for _, mode := range []CacheMode{PageCache, DaemonCache} {
 		t.Run(mode.String(), func(t *testing.T) {
 			var p *serve.Server
@@ -40,8 +40,8 @@ func newProducer(t *testing.T, o *Options, d *source.Directory, memfd bool) *ser
 	return p
 }
 
-// TestProducerReadDoesNotAllocate: neither with the usual producer.
-func TestProducerReadDoesNotAllocate(t *testing.T) {
+// TestServeReadDoesNotAllocate: neither with package serve.
+func TestServeReadDoesNotAllocate(t *testing.T) {
 	d, err := source.Open(t.TempDir(), source.Options{})
 	testenv.Must(t, err)
 	defer d.Close()

@@ -63,7 +63,7 @@ func TestNamesInTheMount(t *testing.T) {
 			t.Error("files of two views are the same")
 		}
 		// Views of own names have the names of the dataset and the files of other views. The
-		// fake producer says that files with an s are stored.
+		// fake server says that files with an s are stored.
 		m.write("pair/as.jpg", "stored")
 		for _, dir := range []string{"", "pair"} {
 			for _, view := range []string{"bmp-own", "stored-bmp"} {

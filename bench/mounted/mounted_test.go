@@ -255,7 +255,7 @@ func TestTwo(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range stats.Counters {
-			if c.Group == "produce" && c.Name == "samples made" {
+			if c.Group == "serve" && c.Name == "samples made" {
 				return c.Value
 			}
 		}

@@ -59,7 +59,7 @@ const (
 
 // Counter is one number, or what is said in its place.
 type Counter struct {
-	Group string `json:"group"` // the part of the daemon: fs, produce, store
+	Group string `json:"group"` // the part of the daemon: fs, serve, store
 	Name  string `json:"name"`
 	Value int64  `json:"value"`
 	Unit  Unit   `json:"unit,omitempty"`
