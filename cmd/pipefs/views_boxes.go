@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"path"
 	"regexp"
@@ -78,39 +77,15 @@ func (s *input) ends(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer done()
-	text := make([]byte, min(c.Size(), 2*boxBytes))
-	first := min(len(text), boxBytes)
-	_, err = c.ReadAt(text[:first], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	rest := text[first:]
-	if _, err = c.ReadAt(rest, c.Size()-int64(len(rest))); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return text, nil
-}
-
-// wrongFor reports whether the coordinates of the source are wrong in a view, those in
-// pixels and those relative to its sides.
-func wrongFor(p transcode.Pipeline) (pixels, relative bool) {
-	for _, s := range p.Steps() {
-		switch s.Kind.Effect {
-		case transcode.Geometric: // cut or turned
-			return true, true
-		case transcode.Resampling:
-			pixels = true
-		}
-	}
-	return pixels, false
+	return io.ReadAll(io.MultiReader(io.NewSectionReader(c, 0, boxBytes), io.NewSectionReader(c, max(boxBytes, c.Size()-boxBytes), boxBytes)))
 }
 
 // noteBoxes tells in which views boxes are not where their files say.
 func (t *tally) noteBoxes(note func(format string, args ...any)) {
-	tell := func(files []string, wrong func(transcode.Pipeline) bool, what string) {
+	tell := func(files []string, what string, wrong ...transcode.Effect) {
 		var views []string
 		for _, v := range t.views {
-			if wrong(v.Pipeline) {
+			if slices.ContainsFunc(v.Pipeline.Steps(), func(s transcode.Step) bool { return slices.Contains(wrong, s.Kind.Effect) }) {
 				views = append(views, v.View)
 			}
 		}
@@ -118,6 +93,6 @@ func (t *tally) noteBoxes(note func(format string, args ...any)) {
 			note("boxes in %s %s: they are wrong in %s, unless the loader adapts them", files[0], what, strings.Join(views, ", "))
 		}
 	}
-	tell(t.Boxes.Pixels, func(p transcode.Pipeline) bool { pixels, _ := wrongFor(p); return pixels }, "count pixels of the source")
-	tell(t.Boxes.Relative, func(p transcode.Pipeline) bool { _, relative := wrongFor(p); return relative }, "are relative to the whole picture")
+	tell(t.Boxes.Pixels, "count pixels of the source", transcode.Resampling, transcode.Geometric)
+	tell(t.Boxes.Relative, "are relative to the whole picture", transcode.Geometric) // cut or turned
 }

@@ -8,5 +8,5 @@
 // accordingly. The child starts with nothing but its arguments: whatever it opens
 // it opens itself, and no lock or connection has to survive the change of process.
 //
-// A service manager is told the same over the socket in NOTIFY_SOCKET.
+// [Become] replaces a process by the same program, run as another user.
 package daemon

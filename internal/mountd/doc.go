@@ -1,12 +1,15 @@
 // Package mountd is a mount as a library: it opens what is to be mounted, mounts it,
-// answers at the control socket, and ends in good order. It returns errors and knows
-// neither flags nor exit codes.
+// answers at the control socket, and ends in good order. It returns errors and knows no
+// exit codes. What it tells the user names the options of pipefs mount.
 //
 // # Nouns
 //
 // A [Config] says what is mounted, where and how. [Start] makes a [Mount] of it, which
 // answers when Start returns. [Mount.Supervise] is the life of a daemon: it returns when
 // the mount is gone. A program that has something else to do calls [Mount.Stop] instead.
+//
+// A daemon that gives up root mounts and hands the mount over: [HandOver] runs the program
+// again as another user, and [TakeOver] finds what is mounted already.
 //
 // [Gaps] are the views of a store that lack samples, because neither the store nor a
 // dataset has what they would show.

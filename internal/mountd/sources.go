@@ -92,7 +92,7 @@ func (m *Mount) openStore(dir string, o *serve.Options, limit *vfs.Bucket) (bool
 func (m *Mount) openOverlay(dir string, o *serve.Options, limit *vfs.Bucket) error {
 	c := m.config
 	if c.Keep.MaxBytes == 0 {
-		m.log.Info("nothing that is prepared is kept", "cause", "--store-max 0")
+		m.log.Info("nothing that is prepared is kept", "cause", "it is to take no space")
 		return nil
 	}
 	slot, most, err := c.takeSlot(dir)
