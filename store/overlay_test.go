@@ -34,35 +34,57 @@ func mustOverlay(t testing.TB, dir string, o OverlayOptions) *Overlay {
 	return v
 }
 
-// overlayItem is what the tests store as number i.
-func overlayItem(i int) (path string, id Identity, data []byte) {
-	r := rand.New(rand.NewPCG(uint64(i), 7))
-	return fmt.Sprintf("dir/%04d.jpg", i), Identity{ID: uint64(i), Size: 5}, noise(r, r.IntN(70_000))
+// overlayItem is what the tests store of a version of a sample.
+type overlayItem struct{ i, version int }
+
+func (s overlayItem) key() (path string, id Identity, data []byte) {
+	r := rand.New(rand.NewPCG(uint64(s.i), uint64(s.version)))
+	return fmt.Sprintf("%04d.jpg", s.i), Identity{ID: uint64(s.i), MTime: int64(s.version)}, noise(r, r.IntN(60_000))
 }
 
-func putItem(v *Overlay, i int) error {
-	path, id, data := overlayItem(i)
+func (s overlayItem) put(v *Overlay) error {
+	path, id, data := s.key()
 	return v.Put(path, id, jpegInfo, "scan@1", fakeSplit(data))
 }
 
-// getItem reads item i back at all levels.
-func getItem(v *Overlay, i int) error {
-	path, id, data := overlayItem(i)
+func (s overlayItem) open(v *Overlay, level int) (*Reader, error) {
+	path, id, _ := s.key()
 	rep, err := v.Get(path, id, "scan@1")
 	if err != nil {
+		return nil, err
+	}
+	return v.Reader(rep, level)
+}
+
+// read checks what a reader of a level reads.
+func (s overlayItem) read(r *Reader, level int) error {
+	_, _, data := s.key()
+	got := make([]byte, r.Size())
+	if _, err := r.ReadAt(got, 0); err != nil {
 		return err
 	}
+	if !bytes.Equal(got, splitLevel(fakeSplit(data), level)) {
+		return fmt.Errorf("%v, level %d: wrong bytes", s, level)
+	}
+	return nil
+}
+
+// get reads all levels.
+func (s overlayItem) get(v *Overlay) error {
 	for level := range 6 {
-		got, err := readLevel(v.Reader, rep, level)
+		r, err := s.open(v, level)
+		if err == nil {
+			err = s.read(r, level)
+		}
 		if err != nil {
 			return err
-		}
-		if !bytes.Equal(got, splitLevel(fakeSplit(data), level)) {
-			return fmt.Errorf("item %d level %d differs", i, level)
 		}
 	}
 	return nil
 }
+
+func putItem(v *Overlay, i int) error { return overlayItem{i, 0}.put(v) }
+func getItem(v *Overlay, i int) error { return overlayItem{i, 0}.get(v) }
 
 func TestOverlay(t *testing.T) {
 	dir := filepath.Join(tempDir(t), "overlay")
@@ -77,7 +99,7 @@ func TestOverlay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path, id, _ := overlayItem(3)
+	path, id, _ := overlayItem{3, 0}.key()
 	if _, err := v.Get(path, Identity{ID: 99}, "scan@1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("another version: %v", err)
 	}
@@ -147,7 +169,7 @@ func TestOverlayKeys(t *testing.T) {
 		if err := putItem(v, i); err != nil {
 			t.Fatal(err)
 		}
-		path, id, _ := overlayItem(i)
+		path, id, _ := overlayItem{i, 0}.key()
 		rep, err := v.Get(path, id, "scan@1")
 		if err != nil {
 			t.Fatal(err)
@@ -313,7 +335,7 @@ func TestOverlayDamage(t *testing.T) {
 		for i := range 12 {
 			err := getItem(v, i)
 			if errors.Is(err, ErrCorrupt) {
-				path, id, _ := overlayItem(i)
+				path, id, _ := overlayItem{i, 0}.key()
 				v.Forget(path, id, "scan@1")
 				err = putItem(v, i)
 			} else if errors.Is(err, ErrNotFound) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,48 +15,6 @@ import (
 )
 
 const reclaimPack = 200_000
-
-// versioned is what the tests store of a version of a sample.
-type versioned struct{ i, version int }
-
-func (s versioned) key() (path string, id Identity, data []byte) {
-	r := rand.New(rand.NewPCG(uint64(s.i), uint64(s.version)))
-	return fmt.Sprintf("%04d.jpg", s.i), Identity{ID: uint64(s.i), MTime: int64(s.version)}, noise(r, 5_000+r.IntN(40_000))
-}
-
-func (s versioned) put(v *Overlay) error {
-	path, id, data := s.key()
-	return v.Put(path, id, jpegInfo, "scan@1", fakeSplit(data))
-}
-
-func (s versioned) open(v *Overlay) (*Reader, error) {
-	path, id, _ := s.key()
-	rep, err := v.Get(path, id, "scan@1")
-	if err != nil {
-		return nil, err
-	}
-	return v.Reader(rep, 0)
-}
-
-func (s versioned) read(r *Reader) error {
-	_, _, data := s.key()
-	got := make([]byte, r.Size())
-	if _, err := r.ReadAt(got, 0); err != nil {
-		return err
-	}
-	if string(got) != string(splitLevel(fakeSplit(data), 0)) {
-		return fmt.Errorf("%v: wrong bytes", s)
-	}
-	return nil
-}
-
-func (s versioned) get(v *Overlay) error {
-	r, err := s.open(v)
-	if err != nil {
-		return err
-	}
-	return s.read(r)
-}
 
 // bounded checks that no more of the overlay is stale than is of use.
 func bounded(t *testing.T, v *Overlay) {
@@ -90,15 +46,15 @@ func TestReclaim(t *testing.T) {
 	dir := tempDir(t)
 	v := mustOverlay(t, dir, OverlayOptions{PackBytes: reclaimPack})
 	const samples = 30
-	last := make([]versioned, samples)
+	last := make([]overlayItem, samples)
 	r := random(t)
 	for i := range samples {
-		last[i] = versioned{i, 1}
+		last[i] = overlayItem{i, 1}
 		if err := last[i].put(v); err != nil {
 			t.Fatal(err)
 		}
 	}
-	held, err := last[7].open(v)
+	held, err := last[7].open(v, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,22 +85,22 @@ func TestReclaim(t *testing.T) {
 			}
 		}
 		if version%8 == 0 {
-			if err := errors.Join(was.read(held), v.Close()); err != nil {
+			if err := errors.Join(was.read(held, 0), v.Close()); err != nil {
 				t.Fatal(err)
 			}
 			v = mustOverlay(t, dir, OverlayOptions{PackBytes: reclaimPack})
-			if held, err = last[7].open(v); err != nil {
+			if held, err = last[7].open(v, 0); err != nil {
 				t.Fatal(err)
 			}
 			was = last[7]
 		}
 	}
-	if err := was.read(held); err != nil {
+	if err := was.read(held, 0); err != nil {
 		t.Errorf("open since before: %v", err)
 	}
 	moved, err := v.Reader(rep, 0)
 	if err == nil {
-		err = before.read(moved)
+		err = before.read(moved, 0)
 	}
 	if err != nil {
 		t.Errorf("found before its pack was rewritten: %v", err)
@@ -184,7 +140,7 @@ func TestTend(t *testing.T) {
 		stop := tend(all)
 		for version := range 20 {
 			for i := range 10 {
-				if err := (versioned{i, version}).put(v); err != nil {
+				if err := (overlayItem{i, version}).put(v); err != nil {
 					t.Fatalf("sample %d changed %d times: %v", i, version, err)
 				}
 				synctest.Wait()
@@ -194,7 +150,7 @@ func TestTend(t *testing.T) {
 		// Now other samples: there is no room until nobody can ask for these.
 		fill := func() (n int) {
 			for i := 100; i < 200; i++ {
-				if err := (versioned{i, 1}).put(v); errors.Is(err, ErrFull) {
+				if err := (overlayItem{i, 1}).put(v); errors.Is(err, ErrFull) {
 					return i - 100
 				} else if err != nil {
 					t.Fatal(err)
@@ -210,7 +166,7 @@ func TestTend(t *testing.T) {
 		stop = tend(func(path string, _ Identity, _ string) bool { return path >= "0100" })
 		synctest.Wait()
 		for i := 100; i < 100+before; i++ {
-			if err := (versioned{i, 1}).get(v); err != nil {
+			if err := (overlayItem{i, 1}).get(v); err != nil {
 				t.Error(err)
 			}
 		}
@@ -234,7 +190,7 @@ func TestReclaimConcurrent(t *testing.T) {
 		others.Go(func() {
 			for version := range 25 {
 				for i := g; i < samples; i += 4 { // each sample has one writer
-					s := versioned{i, version}
+					s := overlayItem{i, version}
 					if err := errors.Join(s.put(v), s.get(v), s.get(v)); err != nil {
 						t.Errorf("%v: %v", s, err)
 					}
@@ -252,7 +208,7 @@ func TestReclaimConcurrent(t *testing.T) {
 }
 
 // staleOverlay is one that is closed, and of which half is stale.
-func staleOverlay(t *testing.T, dir string) (live []versioned) {
+func staleOverlay(t *testing.T, dir string) (live []overlayItem) {
 	t.Helper()
 	v := mustOverlay(t, dir, OverlayOptions{PackBytes: reclaimPack})
 	for version := 1; version < 4; version++ {
@@ -260,7 +216,7 @@ func staleOverlay(t *testing.T, dir string) (live []versioned) {
 			if i%4 == 0 && version > 1 {
 				continue
 			}
-			if err := (versioned{i, version}).put(v); err != nil {
+			if err := (overlayItem{i, version}).put(v); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -270,7 +226,7 @@ func staleOverlay(t *testing.T, dir string) (live []versioned) {
 		if i%4 == 0 {
 			version = 1
 		}
-		live = append(live, versioned{i, version})
+		live = append(live, overlayItem{i, version})
 	}
 	if err := v.Close(); err != nil {
 		t.Fatal(err)
@@ -289,7 +245,7 @@ func reclaimIn(dir string, fsys vfs.FS) (*Overlay, error) {
 
 // reclaims checks that nothing is lost, whatever happened before, and that the space can
 // still be reclaimed.
-func reclaims(t *testing.T, dir, what string, live []versioned) {
+func reclaims(t *testing.T, dir, what string, live []overlayItem) {
 	t.Helper()
 	v, err := reclaimIn(dir, vfs.OS)
 	if err != nil {
@@ -344,9 +300,9 @@ func TestEveryOperationOfReclaimCrashes(t *testing.T) {
 
 // TestOverlayOfAnotherVersion is discarded, and used from then on.
 func TestOverlayOfAnotherVersion(t *testing.T) {
-	for _, suffix := range []string{"", partSuffix} {
+	for suffix, packBytes := range map[string]int64{"": 1, partSuffix: 1 << 30} {
 		dir := tempDir(t)
-		v := mustOverlay(t, dir, OverlayOptions{PackBytes: reclaimPack})
+		v := mustOverlay(t, dir, OverlayOptions{PackBytes: packBytes})
 		for i := range 9 {
 			if err := putItem(v, i); err != nil {
 				t.Fatal(err)
