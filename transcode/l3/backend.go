@@ -17,8 +17,8 @@ type Job struct {
 
 // Backend decodes batches of pictures. It is safe for concurrent use.
 type Backend interface {
-	// Decode decodes all jobs and sets their Err. An error that it returns is one of the
-	// backend itself; then no job was decoded.
+	// Decode decodes all jobs and sets their Err. It returns an error if the backend
+	// itself failed or ctx ended: then jobs may not have been decoded.
 	Decode(ctx context.Context, jobs []Job) error
 	// Close gives its resources back.
 	Close() error

@@ -46,8 +46,8 @@ func parse(src []byte, lim transcode.Limits) (Header, error) {
 	return h, nil
 }
 
-// Samples are at once what a Header and the bytes of its file say: a picture that
-// is ready to be decoded.
+// Samples are a picture that is ready to be decoded: its Header and the bytes of its
+// file.
 type Samples struct {
 	Header
 	src []byte

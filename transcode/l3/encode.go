@@ -24,7 +24,7 @@ const (
 
 func (m Mode) String() string { return [...]string{"dense", "fast", "v1"}[m] }
 
-// tries is what a mode of version 2 is called where patches are encoded.
+// tries has the mode of package v2 for each mode of version 2.
 func (m Mode) tries() v2.Mode {
 	return [...]v2.Mode{Dense: v2.Dense, Fast: v2.Fast}[m]
 }
@@ -116,7 +116,7 @@ func (h *Header) encode(source Target, mode v2.Mode) []byte {
 		binary.LittleEndian.PutUint32(entry[4:], crc32.Checksum(b[from:], castagnoli))
 		b = append(b, make([]byte, align(int64(len(b)))-int64(len(b)))...)
 	}
-	b = append(b, make([]byte, tailLen)...)
+	b = append(b, make([]byte, v2.TailLen)...)
 	binary.LittleEndian.PutUint32(b[fixedLen-4:], headerSum(b[:directory+len(meta)]))
 	return b
 }

@@ -37,9 +37,6 @@ const (
 	fixedLen  = 32
 	entryLen  = 8 // of the directory, for each patch
 	alignment = 16
-	// tailLen is how many zero bytes follow the last patch, so that decoders may
-	// read that many at a time.
-	tailLen = v2.TailLen
 
 	tagEXIF = 1
 	tagICC  = 2
@@ -152,14 +149,14 @@ func parseFile(b []byte) (Header, error) {
 	for i := range h.patches {
 		e := b[fixedLen+i*entryLen:]
 		length := int64(binary.LittleEndian.Uint32(e))
-		if at+length+tailLen > int64(len(b)) {
+		if at+length+v2.TailLen > int64(len(b)) {
 			return h, transcode.Errorf(transcode.ErrTruncated, "L3 file of %d bytes, patch %d ends at %d", len(b), i, at+length)
 		}
 		h.patches[i] = patch{int(at), int(length), binary.LittleEndian.Uint32(e[4:])}
 		at = align(at + length)
 	}
-	if at+tailLen != int64(len(b)) {
-		return h, transcode.Errorf(transcode.ErrBad, "L3 file of %d bytes, its patches end at %d", len(b), at+tailLen)
+	if at+v2.TailLen != int64(len(b)) {
+		return h, transcode.Errorf(transcode.ErrBad, "L3 file of %d bytes, its patches end at %d", len(b), at+v2.TailLen)
 	}
 	return h, nil
 }

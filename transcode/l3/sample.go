@@ -12,8 +12,8 @@ import (
 
 // Decoder is the [transcode.Decoder] of L3.
 type Decoder struct {
-	// Backend decodes the samples, one picture a call: gathering them is its business.
-	// nil is this package.
+	// Backend decodes the samples, one picture a call; it may gather the calls. nil is
+	// this package.
 	Backend Backend
 }
 
@@ -90,7 +90,7 @@ func Kind(o Options) *transcode.Kind {
 	}
 }
 
-// modeIDs name what Encode writes, of which no bit may change while it has this name.
+// modeIDs name the output of Encode: if a bit of it changes, the name has to change.
 var modeIDs = [...]string{Dense: "l3dense1", Fast: "l3fast2", V1: "l3v11"}
 
 // id is the name with the size of patches.

@@ -8,10 +8,6 @@ import (
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
-// TailLen is how many readable bytes have to follow a patch: decoders read 8 bytes
-// at a time.
-const TailLen = tailLen
-
 const (
 	// unitSteps is how many steps are decoded at a time.
 	unitSteps = 2 * blockSteps
@@ -19,8 +15,8 @@ const (
 	maxChannels = 8
 	columnsLen  = lanes * blockSteps // the blocks of a code word
 	maxWords    = 2 * maxChannels    // the code words of a unit
-	// overhang is more than the steps by which a unit can exceed a band. What is decoded
-	// of the next band then moves to where the next band begins.
+	// overhang is more than the number of steps by which a unit can exceed a band. Samples
+	// of the next band that were decoded with it are moved to the start of that band.
 	overhang = lanes + unitSteps
 	// maxWidth bounds the memory for a band, which has 32 rows even if the patch has
 	// one: a file of some megabytes could otherwise ask for gigabytes.
@@ -79,7 +75,7 @@ func Decode(dst layout.Target, src []byte, n, width, height, channels, depth int
 		return transcode.Errorf(transcode.ErrInternal, "%v", err)
 	}
 	// Each position of a channel has a quarter of a byte of codes. This comes before
-	// anything else is computed or allocated; the product is one of 17, 26 and 4 bits.
+	// anything else is computed or allocated. The factors have 17, 26 and 4 bits.
 	coded := channels * depth / 8
 	if uint64(max(width, minBand))*uint64((height+lanes-1)/lanes)*uint64(coded) > 4*uint64(n) {
 		return transcode.Errorf(transcode.ErrTruncated, "patch of %d×%d in %d bytes", width, height, n)

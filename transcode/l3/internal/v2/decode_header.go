@@ -6,8 +6,8 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// parse checks everything about a patch that can be known before its blocks are
-// decoded, and sets where its parts are.
+// parse checks all of a patch that can be checked before its blocks are decoded, and
+// sets where its parts are.
 func (s *Scratch) parse(src []byte) error {
 	bad := func(format string, args ...any) error { return transcode.Errorf(transcode.ErrBad, format, args...) }
 	if len(src) < headLen {

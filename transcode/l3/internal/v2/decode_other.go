@@ -4,7 +4,7 @@ package v2
 
 import "github.com/pipefs/pipefs/transcode/l3/internal/layout"
 
-// The forms of a decoder's parts, which another architecture may have others of.
+// The forms of a decoder's parts. There is assembly for amd64 only.
 
 type accelState struct{}
 

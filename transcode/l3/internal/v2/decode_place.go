@@ -14,7 +14,7 @@ func codedChannel(c, samples int) int {
 	return c
 }
 
-// placeRows moves the rows of a band to where they are wanted, the first one to row y.
+// placeRows copies the rows of a band to the target, the first one to row y.
 func (s *Scratch) placeRows(dst layout.Target, y, rows int) {
 	for r := range rows {
 		var row [maxChannels][]byte
@@ -34,7 +34,7 @@ func (s *Scratch) placeRows(dst layout.Target, y, rows int) {
 	}
 }
 
-// place moves a row of bytes to every step-th byte from at on.
+// place copies a row of bytes to every step-th byte from at on.
 func place(pix []byte, at, step int, row []byte) {
 	if step == 1 {
 		copy(pix[at:], row)
@@ -46,8 +46,8 @@ func place(pix []byte, at, step int, row []byte) {
 	}
 }
 
-// uncolour returns red and blue. It leaves what it gets alone: the next band is
-// predicted from it.
+// uncolour returns red and blue. It does not change its arguments: the next band is
+// predicted from them.
 func (s *Scratch) uncolour(g, r, b []byte) (red, blue []byte) {
 	red, blue = s.temp[:len(g)], s.temp[len(g):2*len(g)]
 	r, b = r[:len(g)], b[:len(g)]

@@ -43,7 +43,7 @@ func (s *Scratch) rowAbove(c, r int, top bool) []byte {
 // restore makes samples of residuals.
 func restore(above, row []byte, p int) {
 	if above == nil {
-		// All there is is to the left, which all predictors take then.
+		// There is nothing above, so all predictors take the sample to the left.
 		l := 1 << 7
 		for x, z := range row {
 			l += residual(int(z))
@@ -61,13 +61,13 @@ func restore(above, row []byte, p int) {
 	}
 }
 
-// chain is a row in which each sample has to wait for the one before.
+// chain is a row in which each sample depends on the one before.
 type chain struct {
 	above, row []byte
 	pred       int
 }
 
-// restoreThree is restore for three rows, none of which has to wait for another.
+// restoreThree is restore for three rows, which do not depend on each other.
 func restoreThree(p *[3]chain) {
 	n := len(p[0].row)
 	a0, a1, a2 := p[0].above[:n], p[1].above[:n], p[2].above[:n]
@@ -104,7 +104,7 @@ func restoreThreeMED(p *[3]chain) {
 	}
 }
 
-// choice returns what makes mixed a predictor.
+// choice returns the masks with which mixed computes a predictor.
 func choice(p int) (mean, notMED int) {
 	if p == predAvg {
 		mean = -1
@@ -160,5 +160,5 @@ func median(l, t, tl int) int {
 	return mx + mn - min(max(tl, mn), mx)
 }
 
-// residual undoes the zigzag code.
+// residual decodes the zigzag code.
 func residual(z int) int { return z>>1 ^ -(z & 1) }

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// unpackBlocks decodes the blocks of some code words to s.z. It is what all other
-// forms have to agree with. It returns false if the blocks are damaged.
+// unpackBlocks decodes the blocks of some code words to s.z. All other forms have to
+// return the same. It returns false if the blocks are damaged.
 func (s *Scratch) unpackBlocks(src, codes []byte) bool {
 	if s.deposits == nil {
 		s.deposits = deposits()
@@ -35,8 +35,8 @@ func (s *Scratch) unpackBlocks(src, codes []byte) bool {
 
 // unpackRaw decodes 8 rows of 8 fields of w bits, each row to one column.
 func (s *Scratch) unpackRaw(z, src []byte, w uint) {
-	// What lies behind the fields is cut off. Then the upper half of them moves to the
-	// upper half of the word, and so on.
+	// The bits after the fields are cut off. Then the upper half of the fields moves to
+	// the upper half of the word, and so on.
 	all, half := uint64(1)<<(8*w)-1, uint64(1)<<(4*w)-1
 	quarter := (uint64(1)<<(2*w) - 1) * 0x0000000100000001
 	eighth := (uint64(1)<<w - 1) * 0x0001000100010001
@@ -55,8 +55,8 @@ func (s *Scratch) unpackQuotients(z, src []byte, k uint, ones uint64) bool {
 	if bits.OnesCount64(ones) > maxQuotients {
 		return false
 	}
-	// Planes are like a thermometer: that one is set means that all before are. So the
-	// bits of their number are these, those above the lowest from every second and every
+	// Planes are like a thermometer: if one is set, all before it are. So these are the
+	// bits of the number of set planes; the higher bits come from every second and every
 	// fourth plane.
 	var number [3]uint64
 	plane := ones
@@ -71,8 +71,8 @@ func (s *Scratch) unpackQuotients(z, src []byte, k uint, ones uint64) bool {
 		if plane == 0 {
 			break
 		}
-		// A stream that ends before is found out in the end, where the positions have to
-		// be those of the ends; what must not happen is to read elsewhere until then.
+		// A stream that is too short is found at the end of the patch, where each position
+		// has to be the stream's end. Until then nothing outside may be read.
 		if s.pos[i] > s.end[i] {
 			return false
 		}

@@ -87,7 +87,7 @@ func (c *encodeCase) wantRoundTrip(t testing.TB, patch []byte) {
 	t.Helper()
 	var s Scratch
 	got := encodeCase{c.width, c.height, c.channels, c.depth, make([]byte, len(c.pix))}
-	src := append(bytes.Clone(patch), make([]byte, tailLen)...)
+	src := append(bytes.Clone(patch), make([]byte, TailLen)...)
 	if err := Decode(got.target(), src, len(patch), c.width, c.height, c.channels, c.depth, &s); err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}

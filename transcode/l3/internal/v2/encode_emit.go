@@ -13,8 +13,8 @@ type emitter struct {
 }
 
 // What a block adds to a stream in bytes, at most. A plane has a bit for each of
-// maxQuotients samples; escapes take 8-k bits of at most 29 samples, since with more
-// of them the block would be smaller raw.
+// maxQuotients samples; escapes take 8-k bits of at most 29 samples: with more of them
+// the block would be smaller raw.
 const (
 	planeMost  = maxQuotients / 8
 	escapeMost = 32
@@ -37,7 +37,7 @@ func (e *emitter) begin(blocks int) {
 	}
 }
 
-// stream returns what a stream has become, padded with zeros.
+// stream returns a complete stream, padded with zeros.
 func (e *emitter) stream(i int) []byte { return e.memory[e.start[i] : (e.pos[i]+7)/8] }
 
 // put appends n bits, at most 57, to a stream.

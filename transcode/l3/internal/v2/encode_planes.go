@@ -43,9 +43,9 @@ func (p *planeSet[T]) row(plane, y int) []T {
 	return p.samples[plane*p.size+y*p.pitch+rowBefore:][:p.width]
 }
 
-// edges sets the samples to the left of all rows to those above: what the first
-// sample of a row is predicted from on both sides, and in MED's corner it does not
-// matter then.
+// edges sets the sample to the left of each row to the one above the row's first sample,
+// so that the first sample is predicted from the one above. MED's corner does not matter
+// then.
 func (p *planeSet[T]) edges(plane, height int) {
 	at := plane*p.size + rowBefore
 	p.samples[at-1] = ^T(0)>>1 + 1
@@ -111,7 +111,7 @@ func (w *Workspace) gatherBytes(src layout.Target, order []int, y int) {
 	}
 }
 
-// deinterleave takes a row of pixels of 3 or 4 samples apart, if it knows how.
+// deinterleave splits a row of pixels of 3 or 4 samples, and returns false if it cannot.
 func deinterleave(p *planeSet[uint8], src layout.Target, order []int, y int) bool {
 	const vector = 16 // pixels
 	n := len(order)

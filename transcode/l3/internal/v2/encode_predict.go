@@ -1,6 +1,6 @@
 package v2
 
-// residuals computes those of a row, zigzag-coded, for each predictor.
+// residuals computes the zigzag-coded residuals of a row for each predictor.
 func residuals(z0, z1, z2 []byte, n neighbours[uint8]) {
 	left, top, topLeft := n.left[:len(n.at)], n.top[:len(n.at)], n.topLeft[:len(n.at)]
 	z0, z1, z2 = z0[:len(n.at)], z1[:len(n.at)], z2[:len(n.at)]
@@ -10,7 +10,7 @@ func residuals(z0, z1, z2 []byte, n neighbours[uint8]) {
 	}
 }
 
-// residualsMED computes those of MED.
+// residualsMED computes them for MED.
 func residualsMED(z []byte, n neighbours[uint8]) {
 	left, top, topLeft := n.left[:len(n.at)], n.top[:len(n.at)], n.topLeft[:len(n.at)]
 	z = z[:len(n.at)]

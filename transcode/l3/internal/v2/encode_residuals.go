@@ -4,7 +4,7 @@ package v2
 // the low or the high bytes of them, and the codes of their blocks.
 type coded struct {
 	// lanes are in memory one after another, pitch bytes apart: position p of lane r
-	// is at lanesBefore + r*pitch + p. What belongs to no sample is 0 and stays so.
+	// is at lanesBefore + r*pitch + p. Bytes of no sample are 0 and stay 0.
 	lanes []byte
 	codes []uint16 // as in the patch, one for each group of steps
 }
@@ -53,8 +53,8 @@ func (w *Workspace) lane(c *coded, y int) []byte {
 	return c.lanes[lanesBefore+y%lanes*w.pitch+y/lanes*w.band:]
 }
 
-// residuals returns candidates for a plane, one of each predictor that is tried, which
-// do not know their costs yet. They are there until the next call.
+// residuals returns candidates for a plane, one for each predictor that is tried, without
+// their costs. They are valid until the next call.
 func (w *Workspace) residuals(plane int) []candidate {
 	all := w.tried[:w.preds]
 	for i := range all {

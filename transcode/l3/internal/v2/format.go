@@ -18,14 +18,14 @@ package v2
 const (
 	lanes      = 32
 	blockSteps = 8 // also the lanes of a block
-	// minBand is the least number of positions of a band: the wavefront needs a
-	// row's last sample only when the lane below has come there.
+	// minBand is the least number of positions of a band. Lane 31 is 31 steps behind lane 0,
+	// so the row above lane 0 is decoded in time for the next band, even 16 steps at a time.
 	minBand = 64
 	streams = 8
 	headLen = 4
-	// tailLen is how many readable bytes have to follow a patch: decoders read 8
+	// TailLen is how many readable bytes have to follow a patch: decoders read 8
 	// bytes at a time.
-	tailLen = 8
+	TailLen = 8
 
 	flagRice = 1 // Rice codes may occur, and streams are there
 )
