@@ -165,21 +165,20 @@ func (p *packer) writeTombstones() error {
 		return nil
 	}
 	var gone []string
-	collect := func(rec scanned) error {
+	collect := func(rec scanned) {
 		for i := range rec.samples {
 			s := &rec.samples[i]
 			if s.Kind != Tombstone && p.state.gone(s.Path) && !slices.ContainsFunc(p.unread, func(dir string) bool { return below(s.Path, dir) }) {
 				gone = append(gone, s.Path)
 			}
 		}
-		return nil
 	}
 	sealed, _, err := listPacks(p.o.FS, p.packs())
 	if err != nil {
 		return err
 	}
 	for _, n := range sealed {
-		if err := p.eachStored(n, collect); err != nil {
+		if err := p.eachStored(n, func(rec scanned) error { collect(rec); return nil }); err != nil {
 			return err
 		}
 	}
@@ -188,7 +187,7 @@ func (p *packer) writeTombstones() error {
 			if err != nil {
 				return err
 			}
-			_ = collect(rec)
+			collect(rec)
 		}
 	}
 	slices.Sort(gone)

@@ -122,6 +122,9 @@ func TestMountReadStop(t *testing.T) {
 // is mounted again.
 func TestReclaims(t *testing.T) {
 	c := setUp(t)
+	if err := os.WriteFile(filepath.Join(c.Source, "labels.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	m := start(t, c)
 	if _, err := os.ReadFile(filepath.Join(c.Dir, "resize16-png", "a.png")); err != nil {
 		t.Fatal(err)

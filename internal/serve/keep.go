@@ -33,6 +33,7 @@ type keeper struct {
 
 	full  atomic.Int64  // since when nothing more can be kept, in ns since 1970; else 0
 	retry time.Duration // how long to wait for room in the overlay
+	empty func() bool   // whether the tree has no file, the first time that it is asked
 }
 
 // keeping is a result that is held until it is written.
@@ -46,6 +47,10 @@ func (k keeping) size() int64 { return int64(len(k.made.split.Data) + len(k.made
 func newKeeper(s *Server) *keeper {
 	k := &keeper{server: s, retry: 30 * time.Second}
 	k.ready = sync.NewCond(&k.mu)
+	k.empty = sync.OnceValue(func() bool {
+		names, err := s.o.Source.List("")
+		return err != nil || len(names) == 0
+	})
 	return k
 }
 
@@ -121,16 +126,17 @@ func (h *Handle) worthKeeping() bool {
 }
 
 // Current reports whether what the overlay keeps of a version of a sample under a key can
-// still be asked for. A sample that cannot be looked at may come back.
+// still be asked for. A sample that cannot be looked at may come back, and so may all of an
+// empty tree: its file system may not be mounted.
 func (s *Server) Current(path string, src store.Identity, key string) bool {
 	if !s.o.Registry.Makes(key) {
 		return false
 	}
 	a, err := s.o.Source.Stat(path)
-	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.keeper.empty()
 	}
-	return store.Identity(a.Identity) == src
+	return err != nil || store.Identity(a.Identity) == src
 }
 
 // keep puts a result into the overlay. Failing to is no error of the sample: it is

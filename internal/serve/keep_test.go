@@ -132,6 +132,27 @@ func TestOutdatedIsReclaimed(t *testing.T) {
 	}
 }
 
+// TestEmptyTree: of a dataset that is not mounted nothing counts as gone.
+func TestEmptyTree(t *testing.T) {
+	png := newFixture(t, writeDataset(t), nil)
+	h, err := png.Resolve(t.Context(), 1, png.file(t, "c.png"), view(t, "resize64-png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := h.plan.Key()
+	for what, want := range map[string]bool{"empty": true, "other": false} {
+		root := t.TempDir()
+		if what == "other" {
+			if err := os.WriteFile(filepath.Join(root, "other.txt"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := newFixture(t, root, nil).Current("c.png", store.Identity{}, key); got != want {
+			t.Errorf("%s tree: %v", what, got)
+		}
+	}
+}
+
 // TestQueueIsBounded wants what a disk that hangs has no time for to be made, and not
 // to be held in memory.
 func TestQueueIsBounded(t *testing.T) {
