@@ -182,7 +182,7 @@ func counters(t *testing.T, env []string, mnt string, groups ...string) (values 
 // TestTune measures a store, in one round, which is too little to store what won.
 func TestTune(t *testing.T) {
 	t.Parallel()
-	env, dataset, store := packed(t, "-samples", "64", "-width", "320", "-height", "240", "-png-every", "2")
+	env, _, store := packed(t, "-samples", "64", "-width", "320", "-height", "240", "-png-every", "2")
 	type row struct {
 		View    string
 		Encoded string
@@ -245,7 +245,7 @@ func TestTune(t *testing.T) {
 	// Without originals there is nothing to compare with them; and a picture that is
 	// damaged behind its header spoils nothing.
 	store = filepath.Join(t.TempDir(), "l3")
-	dataset = testmount.Generate(t, "-samples", "40", "-png-every", "1")
+	dataset := testmount.Generate(t, "-samples", "40", "-png-every", "1")
 	damaged(t, dataset)
 	testmount.Command(t, env, "pack", "--represent", "l3", "--originals", "drop", dataset, store)
 	tune()

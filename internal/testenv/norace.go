@@ -2,5 +2,5 @@
 
 package testenv
 
-// Race: the test runs under the race detector, which takes ten times as long.
+// Race says that the test runs under the race detector, which takes ten times as long.
 const Race = false

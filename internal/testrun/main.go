@@ -20,12 +20,12 @@ import (
 func main() {
 	s := summary{out: os.Stdout, leftOut: map[string]int{}}
 	code := 0
-	rest, args := os.Args[1:], []string(nil)
-	for more := true; more; {
+	for rest, more := os.Args[1:], true; more; {
+		args := rest
 		if i := slices.Index(rest, "+"); i >= 0 {
 			args, rest = rest[:i], rest[i+1:]
 		} else {
-			args, more = rest, false
+			more = false
 		}
 		if err := s.run(args); err != nil {
 			fmt.Fprintln(os.Stderr, "go test:", err)
