@@ -266,7 +266,7 @@ func (o *orphans) meet(c *checker, path string) error {
 	}
 	o.report(c)
 	o.dir, o.n = dir, 0
-	parent, err := c.index.head(dir)
+	parent, err := c.index.get(dir)
 	if err == nil && (parent == nil || parent.Kind != Dir) {
 		o.n = 1
 	}

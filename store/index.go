@@ -101,17 +101,6 @@ func (x *index) get(p string) (*Sample, error) {
 	return &s, x.broken(p, err)
 }
 
-// head is get without representations.
-func (x *index) head(p string) (*Sample, error) {
-	item, err := x.find(p)
-	if err != nil || item == nil {
-		return nil, x.broken(p, err)
-	}
-	d := decoder{b: item[leafHead:]}
-	s := decodeHead(&d)
-	return &s, x.broken(p, d.err)
-}
-
 // list returns what a directory holds, by name.
 func (x *index) list(dir string) ([]Child, error) {
 	var children []Child

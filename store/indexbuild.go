@@ -34,14 +34,13 @@ func buildIndex(ctx context.Context, fsys vfs.FS, store, dir string, f formatFil
 	if err != nil {
 		return 0, err
 	}
-	seal, err := buildTable(ctx, fsys, packs, numbers, fsys, dir, out)
+	seal, err := buildTable(ctx, fsys, packs, numbers, f, fsys, dir, out)
 	if err == nil {
 		err = out.Sync()
 	}
 	if err = errors.Join(err, out.Close()); err != nil {
 		return 0, fmt.Errorf("build the index in %s: %w", dir, err)
 	}
-	seal.Stats.Dataset, seal.Stats.RecordImages, seal.Stats.Order, seal.Stats.Seed = f.Dataset, f.RecordImages, f.Order, f.Seed
 	text, sum, err := encodeText(seal)
 	if err != nil {
 		return 0, err
@@ -51,10 +50,13 @@ func buildIndex(ctx context.Context, fsys vfs.FS, store, dir string, f formatFil
 
 // buildTable writes the table of some packs to out. A file without a name, for
 // sorting, is made in temp.
-func buildTable(ctx context.Context, fsys vfs.FS, packs string, numbers []uint32, outFS vfs.FS, temp string, out vfs.File) (sealFile, error) {
+func buildTable(ctx context.Context, fsys vfs.FS, packs string, numbers []uint32, f formatFile, outFS vfs.FS, temp string, out vfs.File) (sealFile, error) {
 	b := &builder{fs: fsys, packs: packs, sort: entrySort{fs: outFS, dir: temp, limit: sortBytes}, kinds: kindCounter{at: map[string]int{}}}
 	defer b.sort.close()
-	b.seal = sealFile{Version: indexVersion, Stats: Stats{Bytes: map[string]int64{}, WithoutOriginal: []Alike{}}}
+	b.seal = sealFile{Version: indexVersion, Stats: Stats{
+		Dataset: f.Dataset, RecordImages: f.RecordImages, Order: f.Order, Seed: f.Seed,
+		Bytes: map[string]int64{}, WithoutOriginal: []Alike{},
+	}}
 	for _, n := range numbers {
 		if err := ctx.Err(); err != nil {
 			return sealFile{}, err

@@ -150,11 +150,9 @@ func privateIndex(ctx context.Context, fsys vfs.FS, store, temp string, numbers 
 		return nil, fmt.Errorf("no room to make an index: %w", err)
 	}
 	x := &index{name: privateName}
-	x.seal, err = buildTable(ctx, fsys, filepath.Join(store, packsName), numbers, vfs.OS, temp, out)
+	x.seal, err = buildTable(ctx, fsys, filepath.Join(store, packsName), numbers, f, vfs.OS, temp, out)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make an index in %s: %w", temp, err), out.Close())
 	}
-	st := &x.seal.Stats
-	st.Dataset, st.RecordImages, st.Order, st.Seed = f.Dataset, f.RecordImages, f.Order, f.Seed
 	return x.open(out)
 }

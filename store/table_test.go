@@ -88,8 +88,6 @@ func askTable(x *index, paths []string) (errs int, wrong error) {
 	for i, p := range paths {
 		s, err := x.get(p)
 		note(err, s != nil && s.Path == p && s.Seq == int64(i), "get "+p)
-		s, err = x.head(p)
-		note(err, s != nil && s.Path == p && s.Seq == int64(i), "head "+p)
 		if testKind(p) == Dir {
 			var want []string
 			for _, q := range paths {
