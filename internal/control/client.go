@@ -65,9 +65,6 @@ func gone(mount string) error {
 	return fmt.Errorf("the daemon of %s is %w; unmount with pipefs umount %s, or mount again at the same place", mount, ErrGone, mount)
 }
 
-// Mount is the directory of the mount.
-func (c *Client) Mount() string { return c.mount }
-
 func (c *Client) dial(ctx context.Context) (*net.UnixConn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", c.socket)
