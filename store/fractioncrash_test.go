@@ -90,6 +90,7 @@ func (c fractionChange) stays(dir string) error {
 
 // Every operation in turn fails while a fraction is changed.
 func TestEveryOperationOnAFractionFails(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	step := int64(1)
 	if testenv.Race || testing.Short() {
@@ -108,6 +109,7 @@ func TestEveryOperationOnAFractionFails(t *testing.T) {
 
 // The power fails before every operation in turn.
 func TestEveryOperationOnAFractionCrashes(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	eachFractionChange(t, func(t *testing.T, c fractionChange, start string) {
 		crashes, end := eachCrash(t, filepath.Dir(start), func(fsys vfs.FS) error {

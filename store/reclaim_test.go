@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/store/vfs/faultfs"
 )
@@ -262,6 +263,7 @@ func reclaims(t *testing.T, dir, what string, live []overlayItem) {
 
 // Every operation in turn fails while space is reclaimed.
 func TestEveryOperationOfReclaimFails(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	start := tempDir(t)
 	live := staleOverlay(t, start)
@@ -285,6 +287,7 @@ func TestEveryOperationOfReclaimFails(t *testing.T) {
 
 // The power fails before every operation in turn.
 func TestEveryOperationOfReclaimCrashes(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	disk := tempDir(t)
 	live := staleOverlay(t, filepath.Join(disk, "overlay"))

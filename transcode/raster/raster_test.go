@@ -210,6 +210,7 @@ func TestResize(t *testing.T) {
 // TestResizeLarge compares at the sizes of photographs, and beyond the number
 // of weights that the fast path is sure of.
 func TestResizeLarge(t *testing.T) {
+	testenv.Slow(t)
 	var q []question
 	for _, c := range [][3]int{{500, 375, 256}, {375, 500, 224}, {320, 240, 241}, {3000, 40, 7}, {20001, 2, 1}, {2, 20001, 1}} {
 		for _, m := range []transcode.Mode{transcode.ModeL, transcode.ModeRGB, transcode.ModeRGBA} {
@@ -229,6 +230,7 @@ func TestResizeLarge(t *testing.T) {
 
 // TestNearest compares masks with torchvision's Resize(NEAREST).
 func TestNearest(t *testing.T) {
+	testenv.Slow(t)
 	var q []question
 	for _, px := range append(pictures(), pillow.Sample(transcode.ModeI16, 17, 33)) {
 		for _, side := range []int{1, 2, 5, 16, 17, 48, 75, 97, 151} {

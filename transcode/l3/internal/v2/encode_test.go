@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
@@ -34,6 +35,7 @@ func TestEncodeRoundTrip(t *testing.T) {
 
 // TestEncodeFormsAgree wants the same bytes from all forms.
 func TestEncodeFormsAgree(t *testing.T) {
+	testenv.Slow(t)
 	if len(encodeForms) == 1 {
 		t.Skip("skipped: this processor has one form only")
 	}
