@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&s.program, "program", "bin/pipefs", "pipefs")
 	flag.StringVar(&s.python, "python", "/usr/bin/python3", "Python that has PyTorch and Pillow")
 	flag.StringVar(&s.out, "out", "bin/reproduce", "where results are kept, and temporary files lie")
-	flag.StringVar(&s.doc, "doc", "docs/reproduction.md", "the report; its figures go to a directory of that name")
+	flag.StringVar(&s.doc, "doc", "", "the report; its figures go to a directory of that name (default docs/reproduction.md; with -only, reproduction.md beside the results)")
 	flag.StringVar(&s.pictures, "pictures", "", "directory of JPEG photographs; generated ones otherwise")
 	flag.StringVar(&s.only, "only", "", "names of experiments, with commas between them, or of a paper; all otherwise")
 	flag.Float64Var(&s.scale, "scale", 1, "how much of everything is measured")
@@ -61,6 +61,14 @@ func run(ctx context.Context) error {
 			}
 		}
 		return nil
+	}
+	switch {
+	case s.doc != "":
+	case s.only != "":
+		// The report of some experiments must not take the place of that of all.
+		s.doc = filepath.Join(s.out, "reproduction.md")
+	default:
+		s.doc = "docs/reproduction.md"
 	}
 	return s.reproduce(ctx)
 }
@@ -122,7 +130,10 @@ func (s *settings) reproduce(ctx context.Context) error {
 		err = s.measure(ctx, chosen, k)
 	}
 	// Also when it was stopped, the report has what was measured.
-	return errors.Join(err, render(s.doc, k))
+	if err = errors.Join(err, render(s.doc, k)); err == nil {
+		fmt.Fprintln(os.Stderr, "the report is", s.doc)
+	}
+	return err
 }
 
 // kept is the file of results.
