@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/mounted"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -125,9 +126,7 @@ func BenchmarkCachePolicies(b *testing.B) {
 func counter(b *testing.B, m *mounted.Mount, group, name string) int64 {
 	b.Helper()
 	stats, err := m.Stats(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	for _, c := range stats.Counters {
 		if c.Group == group && c.Name == name {
 			return c.Value

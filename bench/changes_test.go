@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -41,12 +42,8 @@ func BenchmarkNotice(b *testing.B) {
 	content := func(version int) []byte { return fmt.Append(nil, "version ", version) }
 	replace := func(i, version int) {
 		name := filepath.Join(dataset, fmt.Sprintf("%d.jpg", i))
-		if err := os.WriteFile(name+".tmp", content(version), 0o644); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.Rename(name+".tmp", name); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, os.WriteFile(name+".tmp", content(version), 0o644))
+		testenv.Must(b, os.Rename(name+".tmp", name))
 	}
 	for i := range files {
 		replace(i, 0)

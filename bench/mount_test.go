@@ -16,6 +16,7 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -64,9 +65,7 @@ func readBy(b *testing.B, names []string, block int, read func(name string, buf 
 			return nil
 		})
 	}
-	if err := all.Wait(); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, all.Wait())
 	for _, n := range sums {
 		bytes += n
 	}
@@ -101,9 +100,7 @@ func readFile(name string, buf []byte) (n int64, err error) {
 func evict(b *testing.B, names []string) {
 	b.Helper()
 	unix.Sync()
-	if err := loader.Drop(names); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, loader.Drop(names))
 }
 
 // seconds times what it is given.
@@ -135,9 +132,7 @@ func compare(b *testing.B, unit string, amount float64, control, pipefs pass) {
 func attach(b *testing.B, mnt string) *mounted.Mount {
 	b.Helper()
 	m, err := mounted.Attach(b.Context(), testmount.Binary(b), mnt)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	b.Cleanup(func() { _ = m.Close() })
 	return m
 }
@@ -146,9 +141,7 @@ func attach(b *testing.B, mnt string) *mounted.Mount {
 func cpuOf(b *testing.B, m *mounted.Mount) float64 {
 	b.Helper()
 	seconds, err := m.CPU()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	return seconds
 }
 
@@ -156,9 +149,7 @@ func cpuOf(b *testing.B, m *mounted.Mount) float64 {
 func residentBytes(b *testing.B, pid int) float64 {
 	b.Helper()
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	pages, _ := strconv.ParseFloat(strings.Fields(string(statm))[1], 64)
 	return pages * float64(os.Getpagesize())
 }

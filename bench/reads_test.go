@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -130,15 +131,11 @@ func BenchmarkFirstPassFromL3(b *testing.B) {
 func BenchmarkFirstPassPackedBMP(b *testing.B) {
 	const count, width, height = 600, 516, 387
 	dataset := filepath.Join(b.TempDir(), "dataset")
-	if err := os.MkdirAll(filepath.Join(dataset, "class"), 0o755); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, os.MkdirAll(filepath.Join(dataset, "class"), 0o755))
 	image := bmp(width, height)
 	for i := range count {
 		image[len(image)-1], image[len(image)-2] = byte(i), byte(i>>8)
-		if err := os.WriteFile(filepath.Join(dataset, "class", fmt.Sprintf("%04d.bmp", i)), image, 0o644); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, os.WriteFile(filepath.Join(dataset, "class", fmt.Sprintf("%04d.bmp", i)), image, 0o644))
 	}
 	env := testmount.Home(b)
 	store := filepath.Join(b.TempDir(), "store")

@@ -28,17 +28,13 @@ func BenchmarkSlowDisk(b *testing.B) {
 		dataset := b.TempDir()
 		for i := range copies {
 			class := filepath.Join(dataset, fmt.Sprintf("class%d", i))
-			if err := os.Mkdir(class, 0o755); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, os.Mkdir(class, 0o755))
 			for _, name := range files {
 				data, err := os.ReadFile(name)
 				if err == nil {
 					err = os.WriteFile(filepath.Join(class, filepath.Base(name)), data, 0o644)
 				}
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 			}
 		}
 		slowDisk(b, dataset, float64(copies*len(files)))
@@ -61,14 +57,10 @@ func slowDisk(b *testing.B, dataset string, samples float64) {
 	}()
 	for _, speed := range []int64{20, 10} {
 		b.Run(fmt.Sprintf("%dMBs", speed), func(b *testing.B) {
-			if err := disk.Set(throttle.Limits{BytesPerSecond: speed * 1e6}); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, disk.Set(throttle.Limits{BytesPerSecond: speed * 1e6}))
 			defer func() { _ = disk.Set(throttle.Limits{}) }()
 			cold := func() {
-				if err := errors.Join(loader.Forget(dataset), loader.Forget(store)); err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, errors.Join(loader.Forget(dataset), loader.Forget(store)))
 			}
 			compare(b, "images", samples,
 				func() float64 { cold(); return loaderEpoch(b, dataset) },

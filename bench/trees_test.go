@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -24,13 +25,9 @@ func BenchmarkMountAndList(b *testing.B) {
 	dataset := filepath.Join(b.TempDir(), "dataset")
 	for c := range classes {
 		dir := filepath.Join(dataset, fmt.Sprintf("class%03d", c))
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, os.MkdirAll(dir, 0o755))
 		for i := range perClass {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%08d_%d.JPEG", c, i)), nil, 0o644); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%08d_%d.JPEG", c, i)), nil, 0o644))
 		}
 	}
 	env := testmount.Home(b)
@@ -63,19 +60,13 @@ func BenchmarkMountAndList(b *testing.B) {
 func BenchmarkStatEvery(b *testing.B) {
 	const classes, perClass = 100, 1280
 	var picture bytes.Buffer
-	if err := jpeg.Encode(&picture, image.NewRGBA(image.Rect(0, 0, 8, 8)), nil); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, jpeg.Encode(&picture, image.NewRGBA(image.Rect(0, 0, 8, 8)), nil))
 	dataset := filepath.Join(b.TempDir(), "dataset")
 	for c := range classes {
 		dir := filepath.Join(dataset, fmt.Sprintf("class%03d", c))
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, os.MkdirAll(dir, 0o755))
 		for i := range perClass {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%08d_%d.JPEG", c, i)), picture.Bytes(), 0o644); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%08d_%d.JPEG", c, i)), picture.Bytes(), 0o644))
 		}
 	}
 	env := testmount.Home(b)
@@ -113,9 +104,7 @@ func BenchmarkPackJPEG(b *testing.B) {
 			jpegs = append(jpegs, name)
 		}
 	}
-	if err := os.WriteFile(list, []byte(strings.Join(jpegs, "\n")), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, os.WriteFile(list, []byte(strings.Join(jpegs, "\n")), 0o644))
 	// -outfile /dev/null: the control does not even write
 	script := fmt.Sprintf(`xargs -a %s -P "$(nproc)" -n 1 jpegtran -copy all -progressive -outfile /dev/null`, list)
 	run := 0
@@ -138,13 +127,9 @@ func BenchmarkPackJPEG(b *testing.B) {
 func loaderEpoch(b *testing.B, dir string) float64 {
 	b.Helper()
 	out, err := exec.Command("/usr/bin/python3", "loader/imagefolder.py", dir).Output()
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	var row struct{ Seconds float64 }
-	if err := json.Unmarshal(out, &row); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, json.Unmarshal(out, &row))
 	return row.Seconds
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 	"github.com/pipefs/pipefs/transcode"
@@ -68,9 +69,7 @@ func tryBench(g devicetest.Options, o Options) (bench, error) {
 func newBench(t testing.TB, g devicetest.Options, o Options) bench {
 	t.Helper()
 	b, err := tryBench(g, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -110,9 +109,7 @@ func TestBatch(t *testing.T) {
 	all := allPictures(t)
 	for range 2 {
 		jobs := jobsOf(all)
-		if err := b.Decode(t.Context(), jobs); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, b.Decode(t.Context(), jobs))
 		wantPictures(t, all, jobs)
 	}
 	want := Stats{Pictures: int64(2 * len(all))}
@@ -161,9 +158,7 @@ func TestTargets(t *testing.T) {
 			names = append(names, name)
 			jobs = append(jobs, l3.Job{Samples: p.samples, Dst: dst})
 		}
-		if err := b.Decode(t.Context(), jobs); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, b.Decode(t.Context(), jobs))
 		for i, name := range names {
 			if err := p.samples.Decode(want[name]); err != nil {
 				t.Fatal(p.name, name, err)
@@ -182,9 +177,7 @@ func TestTooSmall(t *testing.T) {
 	all := allPictures(t)[:3]
 	jobs := jobsOf(all)
 	jobs[1].Dst.Pix = jobs[1].Dst.Pix[1:]
-	if err := b.Decode(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Decode(t.Context(), jobs))
 	if !errors.Is(jobs[1].Err, transcode.ErrInternal) {
 		t.Errorf("%v", jobs[1].Err)
 	}
@@ -205,9 +198,7 @@ func TestPieces(t *testing.T) {
 	large := pictures.Pixels(transcode.ModeRGB, 400, 150)
 	all = append(all, named{"large", large, opened(t, large, l3.Options{}), nil})
 	jobs := jobsOf(all)
-	if err := b.Decode(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Decode(t.Context(), jobs))
 	wantPictures(t, all, jobs)
 	if got := b.Stats(); got.Pictures != 20 || got.Rejects != 1 {
 		t.Errorf("%+v", got)
@@ -234,9 +225,7 @@ func TestCancel(t *testing.T) {
 		cancel()
 	}
 	jobs := jobsOf(all)
-	if err := b.Decode(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.Decode(t.Context(), jobs))
 	wantPictures(t, all, jobs)
 	if b.Stats().Failures != 0 || len(b.log.lines()) != 0 {
 		t.Errorf("%+v, log %q", b.Stats(), b.log.lines())

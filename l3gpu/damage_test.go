@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
@@ -72,9 +73,7 @@ func TestDamage(t *testing.T) {
 			}
 		}
 		jobs := append(jobsOf(all), damaged...)
-		if err := b.Decode(t.Context(), jobs); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, b.Decode(t.Context(), jobs))
 		wantPictures(t, all, jobs)
 		for _, j := range jobs[len(all):] {
 			want := interleaved(j.Samples.Header)

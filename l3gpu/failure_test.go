@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
@@ -74,9 +75,7 @@ func TestStrikes(t *testing.T) {
 	b := newBench(t, devicetest.Options{FailCall: "Launch", Kind: errors.New("odd")}, Options{})
 	for range 2 * maxStrikes {
 		jobs := jobsOf(all)
-		if err := b.Decode(t.Context(), jobs); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, b.Decode(t.Context(), jobs))
 		wantPictures(t, all, jobs)
 	}
 	if s := b.Stats(); !s.Lost || s.Failures != maxStrikes || len(b.log.lines()) != maxStrikes {
@@ -144,9 +143,7 @@ func TestLost(t *testing.T) {
 func TestHang(t *testing.T) {
 	all := allPictures(t)
 	b, err := tryBench(devicetest.Options{HangAt: 3}, Options{Patience: 30 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var work sync.WaitGroup
 	for range 4 {
 		work.Go(func() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -169,9 +170,7 @@ func TestGatherFails(t *testing.T) {
 	s := opened(t, px, l3.Options{})
 	g := Gather(&scripted{fail: errors.New("fire")}, GatherOptions{})
 	jobs := []l3.Job{{Samples: s, Dst: interleaved(s.Header)}, {Samples: s, Dst: interleaved(s.Header)}}
-	if err := g.Decode(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, g.Decode(t.Context(), jobs))
 	for _, j := range jobs {
 		if j.Err != nil || !bytes.Equal(j.Dst.Pix, px.Pix) {
 			t.Errorf("%v, or another picture", j.Err)

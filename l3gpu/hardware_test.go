@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -20,9 +21,7 @@ func hardware(t testing.TB, o Options) *Backend {
 	if errors.Is(err, ErrNoDriver) || errors.Is(err, ErrNoDevice) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -99,9 +98,7 @@ func BenchmarkHardware(b *testing.B) {
 				gpu := hardware(b, Options{Memory: 1 << 30})
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					if err := gpu.Decode(b.Context(), jobs); err != nil {
-						b.Fatal(err)
-					}
+					testenv.Must(b, gpu.Decode(b.Context(), jobs))
 				}
 				s := gpu.Stats()
 				b.ReportMetric(float64(s.Bytes)/s.Busy.Seconds()/1e9, "busy-GB/s")
@@ -111,12 +108,8 @@ func BenchmarkHardware(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
 					t, _, err := decodeTensor(b, gpu, samples, Placed{})
-					if err != nil {
-						b.Fatal(err)
-					}
-					if err := t.Free(); err != nil {
-						b.Fatal(err)
-					}
+					testenv.Must(b, err)
+					testenv.Must(b, t.Free())
 				}
 			})
 		}
@@ -129,17 +122,13 @@ func BenchmarkGather(b *testing.B) {
 	b.Run("without", func(b *testing.B) {
 		dst := interleaved(s.Header)
 		for b.Loop() {
-			if err := s.Decode(dst); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, s.Decode(dst))
 		}
 	})
 	b.Run("alone", func(b *testing.B) {
 		g, dst := Gather(l3.CPU{}, GatherOptions{}), interleaved(s.Header)
 		for b.Loop() {
-			if err := g.DecodeOne(b.Context(), s, dst); err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, g.DecodeOne(b.Context(), s, dst))
 		}
 	})
 	b.Run("many", func(b *testing.B) {

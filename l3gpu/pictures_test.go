@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -13,9 +14,7 @@ import (
 func encoded(t testing.TB, px *transcode.Pixels, o l3.Options) []byte {
 	t.Helper()
 	b, err := l3.Encode(px, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return b
 }
 
@@ -23,9 +22,7 @@ func encoded(t testing.TB, px *transcode.Pixels, o l3.Options) []byte {
 func opened(t testing.TB, px *transcode.Pixels, o l3.Options) *l3.Samples {
 	t.Helper()
 	s, err := l3.Open(encoded(t, px, o), transcode.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
@@ -51,9 +52,7 @@ func wantLikeCPU(t *testing.T, backend l3.Backend, targets int) {
 			}
 		}
 	}
-	if err := backend.Decode(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, backend.Decode(t.Context(), jobs))
 	for i, j := range jobs {
 		err := j.Samples.Decode(want[i])
 		switch {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
@@ -21,9 +22,7 @@ import (
 func TestDecodePlaced(t *testing.T) {
 	b := newBench(t, devicetest.Options{}, Options{Tensors: 1 << 20, Memory: smallMemory + 1<<20})
 	tensor, err := b.NewTensor(40_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	rgb, deep := pictures.Pixels(transcode.ModeRGB, 40, 50), pictures.Pixels(transcode.ModeI16, 21, 33)
 	pictures := []Placed{
 		{Samples: opened(t, deep, l3.Options{}), Offset: 512, Planar: true},
@@ -34,9 +33,7 @@ func TestDecodePlaced(t *testing.T) {
 		t.Fatal(err, errs)
 	}
 	got := make([]byte, tensor.Size())
-	if err := b.gpu.Read(tensor.Address(), got); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.gpu.Read(tensor.Address(), got))
 	for i, px := range []*transcode.Pixels{deep, rgb, rgb} {
 		p := &pictures[i]
 		want := wantNumbers([]*transcode.Pixels{px}, *p)
@@ -76,13 +73,9 @@ func TestExport(t *testing.T) {
 		machine := fakecuda.NewMachine()
 		gpu := devicetest.New(devicetest.Options{Machine: machine, LoseAt: lose})
 		b, err := Open(Options{Memory: smallMemory + 1<<20, Tensors: 1 << 20}.On(gpu))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		tensor, err := b.NewTensor(6000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if h, err := tensor.Export(); err != nil || h == (Handle{}) {
 			t.Errorf("%x, %v", h, err)
 		}
@@ -133,9 +126,7 @@ func TestShared(t *testing.T) {
 			Compare: CompareOptions{Pictures: 2}, After: after,
 			compare: alwaysSlower,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if after < 0 {
 			s.begun.Wait()
 		}
@@ -149,9 +140,7 @@ func TestShared(t *testing.T) {
 				t.Errorf("%+v", id)
 			}
 			tensor, err := b.NewTensor(10_000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			tensors = append(tensors, tensor)
 		}
 		jobs := jobsOf(p)
@@ -171,9 +160,7 @@ func TestShared(t *testing.T) {
 	}
 	// One that is closed opens nothing.
 	s, err := Start(StartOptions{Options: Options{device: func(int) (device.Device, error) { t.Error("opened"); return nil, device.ErrNoDevice }}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
@@ -58,9 +59,7 @@ func TestStart(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			decode := func() {
 				t.Helper()
 				var work sync.WaitGroup
@@ -125,14 +124,10 @@ func TestStartFaster(t *testing.T) {
 			return Comparison{Name: "Test GPU", GPU: 7e9, CPU: 5e9}, nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	s.begun.Wait()
 	jobs := jobsOf(p)
-	if err := s.Decode(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.Decode(t.Context(), jobs))
 	wantPictures(t, p, jobs)
 	if stats, ok := s.Stats(); !ok || stats.Pictures != 1 {
 		t.Errorf("%+v, %v", stats, ok)

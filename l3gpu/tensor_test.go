@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
@@ -94,9 +95,7 @@ func decodeTensor(t testing.TB, b *Backend, samples []*l3.Samples, o Placed) (*T
 		pictures[i] = o
 		pictures[i].Samples, pictures[i].Offset = s, end
 		size, err := pictures[i].Size()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		end += size
 	}
 	tensor, err := b.NewTensor(end)
@@ -166,23 +165,17 @@ func TestPlacedDamaged(t *testing.T) {
 	file := encoded(t, pictures[1], l3.Options{})
 	file[len(file)-40] ^= 1
 	damaged, err := l3.Open(file, transcode.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	samples[1] = damaged
 	want := wantNumbers(pictures, Placed{})
 	size := len(want) / 3
 	tensor, errs, err := decodeTensor(t, b.Backend, samples, Placed{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if len(errs) != 3 || errs[0] != nil || !errors.Is(errs[1], transcode.ErrBad) || errs[2] != nil {
 		t.Errorf("%v", errs)
 	}
 	got := make([]byte, tensor.Size())
-	if err := b.gpu.Read(tensor.Address(), got); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, b.gpu.Read(tensor.Address(), got))
 	if !bytes.Equal(got[:size], want[:size]) || !bytes.Equal(got[2*size:], want[2*size:]) {
 		t.Error("other numbers beside a damaged picture")
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestCachePolicies compares the policies, as a table.
@@ -104,9 +106,7 @@ func TestNewCache(t *testing.T) {
 func TestCacheSize(t *testing.T) {
 	const n = 1 << 20
 	c, err := NewCache(LiquidCache, 1000, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for key := range uint64(n) {
 		c.Open(key, 1000)
 	}
@@ -124,9 +124,7 @@ func BenchmarkCache(b *testing.B) {
 	for _, policy := range CachePolicies {
 		b.Run(fmt.Sprintf("policy=%s", policy), func(b *testing.B) {
 			c, err := NewCache(policy, 30_000, many)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, err)
 			c.SetTotal(len(keys))
 			for _, k := range order {
 				c.Open(k, 1)
@@ -149,9 +147,7 @@ func TestCacheDoesNotAllocate(t *testing.T) {
 	}
 	for _, policy := range CachePolicies {
 		c, err := NewCache(policy, 600, many)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		c.SetTotal(len(train))
 		pass := func() {
 			for _, k := range order {

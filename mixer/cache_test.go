@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // cacheSim opens samples as a reader would, and checks after each open that the
@@ -25,9 +27,7 @@ type cacheSim struct {
 func simulate(t testing.TB, policy string, bytes int64, samples int, cost func(uint64) int64) *cacheSim {
 	t.Helper()
 	c, err := NewCache(policy, bytes, samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return &cacheSim{t: t, c: c, cost: cost, bytes: bytes, samples: samples, held: map[uint64]bool{}}
 }
 

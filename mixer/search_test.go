@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func TestPredict(t *testing.T) {
@@ -78,9 +80,7 @@ func TestSearchBesideNoise(t *testing.T) {
 			}
 			return got, nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		top := 0.0
 		for i := range Ratios {
 			top = max(top, curve(i))

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -104,20 +105,14 @@ func BenchmarkReadAt(b *testing.B) {
 			src := benchSource{200, noise(random(b), c.size)}
 			benchPack(b, dir, src, c.enc)
 			s, err := Open(dir, Options{Logger: quiet, VerifyOnce: c.once})
-			if err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, err)
 			defer s.Close()
 			var readers []*Reader
 			for i := range src.n {
 				got, err := s.Lookup(src.path(i))
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 				r, err := s.Reader(got.Representations[0], 0)
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 				readers = append(readers, r)
 			}
 			buf := make([]byte, c.step)
@@ -183,9 +178,7 @@ func watchPeak(b *testing.B) func() float64 {
 	}
 	return func() (peak float64) {
 		status, err := os.ReadFile("/proc/self/status")
-		if err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, err)
 		_, rest, _ := strings.Cut(string(status), "VmHWM:")
 		if _, err := fmt.Sscan(rest, &peak); err != nil {
 			b.Fatal(err)
@@ -198,22 +191,14 @@ func BenchmarkOpen100k(b *testing.B) {
 	dir, src := manySamples(b)
 	before := heapInUse()
 	s, err := Open(dir, Options{Logger: quiet})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	size := s.seal.Table.Size
 	heapBytes := float64(heapInUse()-before) / float64(src.n)
-	if err := s.Close(); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, s.Close())
 	for b.Loop() {
 		s, err := Open(dir, Options{Logger: quiet})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, err)
+		testenv.Must(b, s.Close())
 	}
 	b.ReportMetric(heapBytes, "heap-B/entry")
 	b.ReportMetric(float64(size)/float64(src.n), "index-B/entry")
@@ -230,9 +215,7 @@ func heapInUse() int64 {
 func BenchmarkLookup(b *testing.B) {
 	dir, src := manySamples(b)
 	s, err := Open(dir, Options{Logger: quiet})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	defer s.Close()
 	paths := make([]string, 10_000)
 	for i := range paths {
@@ -251,9 +234,7 @@ func BenchmarkLookup(b *testing.B) {
 func BenchmarkList1000(b *testing.B) {
 	dir, _ := manySamples(b)
 	s, err := Open(dir, Options{Logger: quiet})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	defer s.Close()
 	i := 0
 	for b.Loop() {
@@ -269,15 +250,11 @@ func BenchmarkOverlay(b *testing.B) {
 	path := func(i int) string { return fmt.Sprintf("train/%08d.jpg", i) }
 	const n = 100_000
 	v, err := OpenOverlay(filepath.Join(b.TempDir(), "overlay"), OverlayOptions{Logger: quiet})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	defer v.Close()
 	before := heapInUse()
 	for i := range n {
-		if err := v.Put(path(i), Identity{}, jpegInfo, "k", data); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, v.Put(path(i), Identity{}, jpegInfo, "k", data))
 	}
 	footer := len(v.out.w.footer)
 	perEntry := float64(heapInUse()-before-int64(footer)) / n

@@ -93,9 +93,7 @@ func TestKill(t *testing.T) {
 	}
 	mustPack(t, dir, src, PackOptions{PackBytes: killedPack})
 	checkStore(t, dir, src)
-	if err := os.Remove(filepath.Join(dir, currentName)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 	checkStoreAgain(t, dir, src)
 }
 
@@ -116,12 +114,8 @@ func killOnce(t *testing.T, r *rand.Rand, dir string, seed uint64) (told int, ki
 	cmd.Env = append(os.Environ(), "PIPEFS_TEST_PACK="+dir, fmt.Sprintf("PIPEFS_TEST_SEED=%d", seed))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, cmd.Start())
 	lines, wait := r.IntN(60), time.Duration(r.IntN(3000))*time.Microsecond
 	scanner := bufio.NewScanner(out)
 	done := false
@@ -145,9 +139,7 @@ func killOnce(t *testing.T, r *rand.Rand, dir string, seed uint64) (told int, ki
 		}
 		return told, !done
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return told, false
 }
 
@@ -159,9 +151,7 @@ func storedFiles(t *testing.T, dir string) int {
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	n := 0
 	count := func(samples []Sample) { n += len(samples) }
 	for _, number := range sealed {
@@ -175,13 +165,9 @@ func storedFiles(t *testing.T, dir string) int {
 	}
 	for _, number := range unfinished {
 		f, err := os.Open(filepath.Join(packs, packName(number)+partSuffix))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		st, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for rec, err := range scan(f, number, st.Size(), true) {
 			if err == nil {
 				count(rec.samples)
@@ -197,18 +183,12 @@ func TestReadOnlyStore(t *testing.T) {
 	dir := tempDir(t)
 	src := generate(random(t), 10, 2_000)
 	mustPack(t, dir, src, PackOptions{})
-	if err := os.Remove(filepath.Join(dir, currentName)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 	lock, err := vfs.OS.Lock(filepath.Join(dir, lockName)) // somebody writes
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	temp := tempDir(t)
 	s, err := Open(dir, Options{Logger: quiet, TempDir: temp})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if bad, err := compareStore(s, src); bad > 0 || err != nil {
 		t.Errorf("%d corrupt, %v", bad, err)
 	}
@@ -258,24 +238,16 @@ func TestAnotherUser(t *testing.T) {
 	src := generate(random(t), 10, 2_000)
 	mustPack(t, dir, src, PackOptions{})
 	exe, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	bin := filepath.Join(tempDir(t), "test")
-	if err := os.WriteFile(bin, exe, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(bin, exe, 0o755))
 	own := tempDir(t)
 	for d, uid := range map[string]int{dir: 0, filepath.Dir(bin): 0, own: 65534} {
-		if err := errors.Join(os.Chmod(d, 0o755), os.Chown(d, uid, uid)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, errors.Join(os.Chmod(d, 0o755), os.Chown(d, uid, uid)))
 	}
 	for _, index := range []bool{true, false} {
 		if !index {
-			if err := os.Remove(filepath.Join(dir, currentName)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 		}
 		cmd := exec.Command(bin)
 		cmd.Dir = "/"

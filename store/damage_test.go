@@ -92,9 +92,7 @@ func TestFlipsWithoutIndex(t *testing.T) {
 	t.Parallel()
 	dir, src := small(t)
 	r := random(t)
-	if err := os.Remove(filepath.Join(dir, currentName)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 	for name, whole := range packFiles(t, dir) {
 		for i := r.IntN(7); i < len(whole); i += 7 {
 			broken := slices.Clone(whole)
@@ -143,9 +141,7 @@ func TestTruncatedMissingSwapped(t *testing.T) {
 			write(t, path, whole[:n])
 			refuse("truncated", name, Truncated)
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Remove(path))
 		refuse("missing", name, Missing)
 		write(t, path, whole)
 	}
@@ -154,9 +150,7 @@ func TestTruncatedMissingSwapped(t *testing.T) {
 		write(t, one, packs[packName(2)])
 		write(t, two, packs[packName(1)])
 		if !index {
-			if err := os.Remove(filepath.Join(dir, currentName)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 		}
 		if _, err := Open(dir, Options{Logger: quiet}); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("swapped, index %v: %v", index, err)
@@ -188,16 +182,10 @@ func TestSalvage(t *testing.T) {
 			kept++
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
+		testenv.Must(t, w.close())
 		got, err := os.ReadFile(part)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if !slices.Equal(got, whole[:len(got)]) || kept != int(w.count) {
 			t.Fatalf("kept %d bytes, %d records, which differ", len(got), kept)
 		}
@@ -234,7 +222,5 @@ func TestSalvage(t *testing.T) {
 
 func write(t testing.TB, name string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(name, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(name, b, 0o644))
 }

@@ -72,9 +72,7 @@ func eachFault(t *testing.T, start string, step int64, change func(dir string, f
 	root, first := tempDir(t), random(t).Int64N(3)
 	for n := int64(1); ; n += step {
 		dir := filepath.Join(root, fmt.Sprint(n))
-		if err := os.CopyFS(dir, os.DirFS(start)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.CopyFS(dir, os.DirFS(start)))
 		fault := faults[(n/step+first)%3]
 		fsys := &faultfs.FS{Base: vfs.OS, Inject: faultfs.Nth(n, fault)}
 		if n/step%2 == 0 { // a disk that is broken or full stays so
@@ -85,9 +83,7 @@ func eachFault(t *testing.T, start string, step int64, change func(dir string, f
 			failed++
 		}
 		check(dir, fmt.Sprintf("operation %d, %v", n, fault), fault, err)
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.RemoveAll(dir))
 		if fsys.Ops() < n {
 			t.Logf("about %d operations, of which %d failing made the run fail", n-1, failed)
 			return failed
@@ -102,14 +98,10 @@ func eachCrash(t *testing.T, disk string, change func(fsys vfs.FS) error, check 
 	t.Helper()
 	root := tempDir(t)
 	crash, err := faultfs.NewCrashFS(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	clone := func() string {
 		dir := filepath.Join(root, "clone")
-		if err := errors.Join(os.RemoveAll(dir), crash.Clone(dir)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, errors.Join(os.RemoveAll(dir), crash.Clone(dir)))
 		return dir
 	}
 	err = change(&faultfs.FS{Base: crash, Inject: func(op faultfs.Op) error {
@@ -121,9 +113,7 @@ func eachCrash(t *testing.T, disk string, change func(fsys vfs.FS) error, check 
 		}
 		return nil
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Logf("%d crashes", crashes)
 	return crashes, clone()
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -143,9 +144,7 @@ func holds(dir string, all []Wanted, n int, some bool) error {
 // mustHold also checks the store.
 func mustHold(t testing.TB, dir string, all []Wanted, n int) {
 	t.Helper()
-	if err := holds(dir, all, n, false); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, holds(dir, all, n, false))
 	problems, err := Check(context.Background(), dir, Options{Logger: quiet})
 	if err != nil || len(problems) > 0 {
 		t.Fatalf("check: %v, %v", problems, err)
@@ -157,14 +156,10 @@ func fractionFiles(t testing.TB, dir string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
 	names, err := filepath.Glob(filepath.Join(dir, fractionsName, "ppm", "*.pack*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, name := range names {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		out[filepath.Base(name)] = b
 	}
 	return out
@@ -314,9 +309,7 @@ func TestFractionInterrupted(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || made-before < 7 || made-before > 12 {
 			t.Fatalf("%d made, %v", made-before, err)
 		}
-		if err := holds(dir, all, 60, true); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, holds(dir, all, 60, true))
 	}
 	if made != 60 {
 		t.Errorf("%d made in all", made)
@@ -356,9 +349,7 @@ func TestFractionRefuses(t *testing.T) {
 		t.Errorf("refused, and yet: %v", err)
 	}
 	lock, err := vfs.OS.Lock(filepath.Join(dir, lockName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if err := try("ppm", FractionOptions{}); !errors.Is(err, ErrLocked) {
 		t.Errorf("while somebody writes: %v", err)
 	}

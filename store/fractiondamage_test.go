@@ -82,9 +82,7 @@ func TestFractionHeld(t *testing.T) {
 	mustMaterialize(t, dir, all, FractionOptions{})
 	open, shut := mustOpen(t, dir), mustOpen(t, dir)
 	for _, w := range all {
-		if err := readResult(open.Fraction("ppm"), w); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, readResult(open.Fraction("ppm"), w))
 	}
 	mustMaterialize(t, dir, nil, FractionOptions{})
 	other := wantedResults(30, 2)
@@ -126,9 +124,7 @@ func TestFractionDamage(t *testing.T) {
 		names := slices.Sorted(maps.Keys(fractionFiles(t, dir)))
 		name := filepath.Join(dir, fractionsName, "ppm", append(names, fractionName)[r.IntN(len(names)+1)])
 		whole, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		at := r.IntN(len(whole))
 		switch how := r.IntN(4); how {
 		case 0: // small structures are hit, too
@@ -141,9 +137,7 @@ func TestFractionDamage(t *testing.T) {
 			write(t, name, whole[:at])
 		case 3:
 			at = 0
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Remove(name))
 		}
 		if err := holds(dir, all, 30, true); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("%s byte %d: %v", name, at, err)
@@ -173,9 +167,7 @@ func TestFractionOfAnotherVersion(t *testing.T) {
 	all := wantedResults(5, 1)
 	mustMaterialize(t, dir, all, FractionOptions{})
 	text, _, err := encodeText(fractionFile{Magic: fractionMagic, Version: fractionVersion + 1, Spec: "ppm"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	write(t, filepath.Join(dir, fractionsName, "ppm", fractionName), text)
 	before := fractionFiles(t, dir)
 	if s := mustOpen(t, dir); len(s.Fractions()) > 0 {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // tinyPack is a pack made from fixed input; the documentation shows it.
@@ -21,9 +23,7 @@ func tinyPack(t testing.TB) []byte {
 	dir := filepath.Join(t.TempDir(), "store")
 	mustPack(t, dir, src, PackOptions{})
 	b, err := os.ReadFile(filepath.Join(dir, packsName, packName(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return b
 }
 
@@ -52,9 +52,7 @@ func FuzzEntry(f *testing.F) {
 			relative.Representations = append(relative.Representations, r)
 		}
 		again, err := decodeEntry(appendEntry(nil, &relative), at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if diff := cmp.Diff(s, again, cmpopts.EquateEmpty(), cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
 			t.Fatal(diff)
 		}
@@ -96,9 +94,7 @@ func fixSums(b []byte) {
 func FuzzFooter(f *testing.F) {
 	pack := tinyPack(f)
 	seal, _, err := readFooter(memFileOf(pack), 1)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.Must(f, err)
 	f.Add(pack[seal.footerOff:seal.footerOff+seal.footerLen], seal.footerOff)
 	f.Fuzz(func(t *testing.T, footer []byte, off int64) {
 		records, err := parseFooter(footer, packSeal{Number: 1, footerOff: off})

@@ -27,9 +27,7 @@ func mustOverlay(t testing.TB, dir string, o OverlayOptions) *Overlay {
 	t.Helper()
 	o.Logger = quiet
 	v, err := OpenOverlay(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { _ = v.Close() })
 	return v
 }
@@ -95,9 +93,7 @@ func TestOverlay(t *testing.T) {
 		if err := getItem(v, i); !errors.Is(err, ErrNotFound) {
 			t.Fatalf("before it is put: %v", err)
 		}
-		if err := errors.Join(putItem(v, i), getItem(v, i)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, errors.Join(putItem(v, i), getItem(v, i)))
 	}
 	path, id, _ := overlayItem{3, 0}.key()
 	if _, err := v.Get(path, Identity{ID: 99}, "scan@1"); !errors.Is(err, ErrNotFound) {
@@ -111,17 +107,13 @@ func TestOverlay(t *testing.T) {
 		t.Errorf("a second time: %v, %d more bytes", err, v.Bytes()-size)
 	}
 	for range 3 {
-		if err := v.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, v.Close())
 		v = mustOverlay(t, dir, o)
 		if v.Bytes() != size {
 			t.Errorf("%d bytes after opening again, before %d", v.Bytes(), size)
 		}
 		for i := range n {
-			if err := getItem(v, i); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, getItem(v, i))
 		}
 	}
 	v.Forget(path, id, "scan@1")
@@ -142,9 +134,7 @@ func TestOverlayFull(t *testing.T) {
 		switch {
 		case err == nil:
 			stored++
-			if err := getItem(v, i); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, getItem(v, i))
 		case !errors.Is(err, ErrFull):
 			t.Fatal(err)
 		}
@@ -166,14 +156,10 @@ func TestOverlayKeys(t *testing.T) {
 	v := mustOverlay(t, dir, OverlayOptions{PackBytes: 200_000})
 	want := int64(0)
 	for i := range 12 { // some packs are sealed by then, and one is not
-		if err := putItem(v, i); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, putItem(v, i))
 		path, id, _ := overlayItem{i, 0}.key()
 		rep, err := v.Get(path, id, "scan@1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		want += rep.Size(0)
 	}
 	keys, err := OverlayKeys(dir)
@@ -212,9 +198,7 @@ func TestOverlayCollisions(t *testing.T) {
 	dir := tempDir(t)
 	v := mustOverlay(t, dir, OverlayOptions{})
 	for i := range 20 {
-		if err := errors.Join(putItem(v, i), getItem(v, i)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, errors.Join(putItem(v, i), getItem(v, i)))
 	}
 	found := 0
 	for i := range 20 {
@@ -310,21 +294,15 @@ func TestOverlayDamage(t *testing.T) {
 	dir := tempDir(t)
 	v := mustOverlay(t, dir, OverlayOptions{PackBytes: 200_000})
 	for i := range 12 {
-		if err := putItem(v, i); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, putItem(v, i))
 	}
 	_ = v.Close()
 	for range 40 {
 		names, err := filepath.Glob(filepath.Join(dir, "*.pack*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		name := names[r.IntN(len(names))]
 		whole, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		at := r.IntN(len(whole))
 		if r.IntN(2) == 0 { // small structures are hit too
 			at = max(0, len(whole)-1-r.IntN(300))
@@ -377,12 +355,8 @@ func TestOverlayProcesses(t *testing.T) {
 		cmd.Env = append(os.Environ(), "PIPEFS_TEST_OVERLAY="+dir)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
+		testenv.Must(t, cmd.Start())
 		last, stop := 0, 1+r.IntN(60)
 		for scanner := bufio.NewScanner(out); scanner.Scan(); {
 			if last, err = strconv.Atoi(scanner.Text()); err != nil {
@@ -406,8 +380,6 @@ func TestOverlayProcesses(t *testing.T) {
 				t.Fatalf("item %d of %d: %v", i, last, err)
 			}
 		}
-		if err := v.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, v.Close())
 	}
 }

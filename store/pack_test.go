@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -68,9 +70,7 @@ func TestNotAStore(t *testing.T) {
 	if _, err := Open(dir, Options{}); !errors.Is(err, ErrNotStore) {
 		t.Errorf("open an empty directory: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o644))
 	if _, err := Pack(context.Background(), dir, newSource(), fakeEncoder{}, PackOptions{}); !errors.Is(err, ErrNotStore) {
 		t.Errorf("pack over somebody's files: %v", err)
 	}
@@ -250,9 +250,7 @@ func TestListOrder(t *testing.T) {
 		dir := tempDir(t)
 		mustPack(t, dir, src, o)
 		list, err := mustOpen(t, dir).List("class1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		names := slices.IsSortedFunc(list, func(a, b Child) int { return strings.Compare(a.Name, b.Name) })
 		if packed := slices.IsSortedFunc(list, bySeq); !packed || names != (o.Order == "") {
 			t.Errorf("%+v: in packed order %v, by name %v", o, packed, names)

@@ -27,9 +27,7 @@ func TestReaderRanges(t *testing.T) {
 		mustPack(t, dir, src, o)
 		for _, once := range []bool{false, true} {
 			s, err := Open(dir, Options{Logger: quiet, MaxOpenPacks: 2, VerifyOnce: once})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			before := openFiles(t)
 			readRanges(t, s, src, r.Uint64())
 			if n := openFiles(t) - before; n > 10 {
@@ -54,15 +52,11 @@ func readRanges(t *testing.T, s *Store, src *memSource, seed uint64) {
 			continue
 		}
 		got, err := s.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		rep := got.Representation("scan@fake1")
 		for level := range len(rep.Levels) + 1 {
 			r, err := s.Reader(*rep, level)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			defer r.Close()
 			views = append(views, view{r, splitLevel(fakeSplit(f.data), level)})
 		}
@@ -110,13 +104,9 @@ func TestReaderDoesNotAllocate(t *testing.T) {
 	mustPack(t, dir, src, PackOptions{})
 	s := mustOpen(t, dir)
 	got, err := s.Lookup("a.jpg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	r, err := s.Reader(*got.Representation("scan@fake1"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	buf := make([]byte, r.Size())
 	for _, off := range []int64{0, 1, 70_000, 599_000} {
 		n := testing.AllocsPerRun(100, func() {
@@ -140,21 +130,15 @@ func TestReaderDamage(t *testing.T) {
 	mustPack(t, dir, src, PackOptions{})
 	s := mustOpen(t, dir)
 	got, err := s.Lookup("a.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	part := got.Representations[0].Parts[0]
 	name := filepath.Join(dir, packsName, packName(1))
 	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	whole[part.Off+4*ChunkSize+99] ^= 1
 	write(t, name, whole)
 	r, err := s.Reader(got.Representations[0], 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	buf := bytes.Repeat([]byte{0xaa}, len(data))
 	n, err := r.ReadAt(buf, 0)
 	var bad *CorruptError
@@ -171,9 +155,7 @@ func TestReaderDamage(t *testing.T) {
 		t.Errorf("a byte of the damaged chunk: %v", err)
 	}
 	// A pack that is cut while it is open is an error, not a signal.
-	if err := os.Truncate(name, part.Off+100); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Truncate(name, part.Off+100))
 	if n, err := r.ReadAt(buf, 0); n != 0 || !errors.Is(err, ErrCorrupt) {
 		t.Errorf("cut: %d, %v", n, err)
 	}
@@ -186,9 +168,7 @@ func TestReaderArguments(t *testing.T) {
 	mustPack(t, dir, src, PackOptions{})
 	s := mustOpen(t, dir)
 	got, err := s.Lookup("a.jpg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	rep := got.Representation("scan@fake1")
 	for _, level := range []int{-1, 6} {
 		if _, err := s.Reader(*rep, level); err == nil || rep.Size(level) != -1 {
@@ -208,9 +188,7 @@ func TestReaderArguments(t *testing.T) {
 	if n, err := r.ReadAt(nil, 0); n != 0 || err != nil {
 		t.Errorf("nothing: %d, %v", n, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.Close())
 	if _, err := r.ReadAt(make([]byte, 1), 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("after close: %v", err)
 	}

@@ -22,14 +22,10 @@ func bounded(t *testing.T, v *Overlay) {
 	t.Helper()
 	on := int64(0)
 	names, err := filepath.Glob(filepath.Join(v.dir, "*.pack*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, name := range names {
 		st, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		on += st.Size()
 	}
 	if on > v.Bytes() {
@@ -51,20 +47,14 @@ func TestReclaim(t *testing.T) {
 	r := random(t)
 	for i := range samples {
 		last[i] = overlayItem{i, 1}
-		if err := last[i].put(v); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, last[i].put(v))
 	}
 	held, err := last[7].open(v, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	was, before := last[7], last[8]
 	path, id, _ := before.key()
 	rep, err := v.Get(path, id, "scan@1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for version := 2; version < 60; version++ {
 		for range r.IntN(2 * samples) {
 			i := r.IntN(samples)
@@ -72,13 +62,9 @@ func TestReclaim(t *testing.T) {
 				continue
 			}
 			last[i].version = version
-			if err := last[i].put(v); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, last[i].put(v))
 		}
-		if err := v.Reclaim(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, v.Reclaim(t.Context(), nil))
 		bounded(t, v)
 		for _, s := range last {
 			if err := s.get(v); err != nil {
@@ -86,9 +72,7 @@ func TestReclaim(t *testing.T) {
 			}
 		}
 		if version%8 == 0 {
-			if err := errors.Join(was.read(held, 0), v.Close()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, errors.Join(was.read(held, 0), v.Close()))
 			v = mustOverlay(t, dir, OverlayOptions{PackBytes: reclaimPack})
 			if held, err = last[7].open(v, 0); err != nil {
 				t.Fatal(err)
@@ -107,9 +91,7 @@ func TestReclaim(t *testing.T) {
 		t.Errorf("found before its pack was rewritten: %v", err)
 	}
 	gone := func(path string, _ Identity, key string) bool { return path >= "0015" && key == "scan@1" }
-	if err := v.Reclaim(t.Context(), gone); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, v.Reclaim(t.Context(), gone))
 	bounded(t, v)
 	for i, s := range last {
 		if err := s.get(v); i < 15 && !errors.Is(err, ErrNotFound) || i >= 15 && err != nil {
@@ -160,9 +142,7 @@ func TestTend(t *testing.T) {
 			return 100
 		}
 		before := fill()
-		if err := v.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, v.Close())
 		v = mustOverlay(t, dir, o)
 		stop = tend(func(path string, _ Identity, _ string) bool { return path >= "0100" })
 		synctest.Wait()
@@ -217,9 +197,7 @@ func staleOverlay(t *testing.T, dir string) (live []overlayItem) {
 			if i%4 == 0 && version > 1 {
 				continue
 			}
-			if err := (overlayItem{i, version}).put(v); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, (overlayItem{i, version}).put(v))
 		}
 	}
 	for i := range 15 {
@@ -229,9 +207,7 @@ func staleOverlay(t *testing.T, dir string) (live []overlayItem) {
 		}
 		live = append(live, overlayItem{i, version})
 	}
-	if err := v.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, v.Close())
 	return live
 }
 
@@ -307,9 +283,7 @@ func TestOverlayOfAnotherVersion(t *testing.T) {
 		dir := tempDir(t)
 		v := mustOverlay(t, dir, OverlayOptions{PackBytes: packBytes})
 		for i := range 9 {
-			if err := putItem(v, i); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, putItem(v, i))
 		}
 		_ = v.Close()
 		names, err := filepath.Glob(filepath.Join(dir, "*.pack"+suffix))
@@ -317,9 +291,7 @@ func TestOverlayOfAnotherVersion(t *testing.T) {
 			t.Fatal(names, err)
 		}
 		pack, err := os.ReadFile(names[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		binary.LittleEndian.PutUint32(pack[8:], packVersion+1)
 		binary.LittleEndian.PutUint32(pack[20:], sum(pack[:20]))
 		write(t, names[0], pack)

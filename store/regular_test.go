@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -25,16 +26,12 @@ func TestIrregularFiles(t *testing.T) {
 			"a link": func(name string) error { return os.Symlink(elsewhere, name) },
 		} {
 			dir := tempDir(t)
-			if err := os.CopyFS(dir, os.DirFS(start)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.CopyFS(dir, os.DirFS(start)))
 			names, err := filepath.Glob(filepath.Join(dir, pattern))
 			if err != nil || len(names) != 1 {
 				t.Fatal(names, err)
 			}
-			if err := errors.Join(os.Remove(names[0]), replace(names[0])); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, errors.Join(os.Remove(names[0]), replace(names[0])))
 			late := time.AfterFunc(time.Minute, func() { panic(pattern + " is " + what + ": hangs") })
 			s, err := Open(dir, Options{Logger: quiet, TempDir: tempDir(t)})
 			index := pattern == currentName || pattern == "index.*/SEAL" || pattern == lockName

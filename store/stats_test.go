@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -72,9 +73,7 @@ func TestIndexVersion(t *testing.T) {
 	if err == nil {
 		err = replaceFile(vfs.OS, filepath.Join(dir, currentName), text)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := Open(dir, Options{Logger: quiet}); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "pack again") {
 		t.Errorf("opened: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -65,14 +66,10 @@ func treeOf(t testing.TB, blocks int) (*memFileRW, tableSeal, []string) {
 	w := newTableWriter(f)
 	w.limit = blocks
 	for i, p := range paths {
-		if err := w.add(testItem(p, int64(i))); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, w.add(testItem(p, int64(i))))
 	}
 	seal, err := w.finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return f, seal, paths
 }
 
@@ -122,9 +119,7 @@ func TestTable(t *testing.T) {
 	}
 	f := &memFileRW{}
 	seal, err := newTableWriter(f).finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if s, err := f.index(seal).get("a"); s != nil || err != nil {
 		t.Errorf("an empty table: %v, %v", s, err)
 	}
@@ -201,9 +196,7 @@ func TestEntrySort(t *testing.T) {
 		for seq := range int64(500) {
 			p := fmt.Sprintf("%c/%d.jpg", 'a'+rune(r.IntN(3)), r.IntN(100))
 			want[p] = seq
-			if err := s.add(place{}, testEntry(p, seq)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, s.add(place{}, testEntry(p, seq)))
 		}
 		got, order := map[string]int64{}, []string{}
 		err := s.each(func(item []byte) error {
@@ -280,9 +273,7 @@ func TestIndexDamage(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(dir, currentName)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.RemoveAll(filepath.Join(dir, currentName)))
 	checkStoreAgain(t, dir, src)
 }
 
@@ -290,9 +281,7 @@ func TestIndexDamage(t *testing.T) {
 func damageFile(t *testing.T, r *rand.Rand, name string) {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil || st.Size() == 0 {
@@ -309,9 +298,7 @@ func damageFile(t *testing.T, r *rand.Rand, name string) {
 			_, err = f.WriteAt(b[:], off)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }
 
 // A directory whose own entry was in a pack that is gone: check says which one it is.
@@ -325,14 +312,10 @@ func TestCheckDirectoryEntry(t *testing.T) {
 	mustPack(t, dir, src, PackOptions{PackBytes: 1})
 	for name, b := range packFiles(t, dir) {
 		if bytes.Contains(b, append([]byte{3}, "a/b\x02"...)) {
-			if err := os.Remove(filepath.Join(dir, packsName, name)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Remove(filepath.Join(dir, packsName, name)))
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, currentName)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 	mustOpen(t, dir) // makes an index of what is left
 	problems, err := Check(context.Background(), dir, Options{Logger: quiet})
 	if err != nil || len(problems) != 1 || problems[0].Path != "a/b" || !strings.Contains(problems[0].String(), "2 members") {

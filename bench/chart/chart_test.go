@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/plot/vg"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func TestFiles(t *testing.T) {
@@ -29,13 +31,9 @@ func TestFiles(t *testing.T) {
 		if name == "bars.svg" {
 			figure = Columns("Rates", "samples/s", []string{"25 MB/s", "50 MB/s", "100 MB/s"}, s...)
 		}
-		if err := figure.Save(file); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, figure.Save(file))
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if filepath.Ext(name) == ".png" {
 			if _, err := png.Decode(bytes.NewReader(b)); err != nil {
 				t.Error(err)
@@ -68,9 +66,7 @@ func texts(t *testing.T, svg string, width float64) map[string][]vg.Rectangle {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if _, end := token.(xml.EndElement); end && turned > 0 {
 			turned--
 		}
@@ -89,9 +85,7 @@ func texts(t *testing.T, svg string, width float64) map[string][]vg.Rectangle {
 			continue
 		}
 		var s string
-		if err := d.DecodeElement(&s, &e); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, d.DecodeElement(&s, &e))
 		number := func(name string) vg.Length {
 			v, err := strconv.ParseFloat(a[name], 64)
 			if err != nil || !finite(v) {
@@ -134,9 +128,7 @@ func TestOdd(t *testing.T) {
 			for _, width := range []float64{Wide, Narrow} {
 				t.Run(fmt.Sprint(what, "/", kind, "/", width), func(t *testing.T) {
 					var b bytes.Buffer
-					if err := f.SVG(&b, width); err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, f.SVG(&b, width))
 					texts(t, b.String(), width)
 					texts(t, f.Inline(width), width)
 					if strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {

@@ -24,9 +24,7 @@ func TestBuiltinReadsAll(t *testing.T) {
 	before := slices.Clone(names)
 	for _, workers := range []int{0, 1, 5} {
 		e, err := Builtin{Workers: workers}.Epoch(t.Context(), Job{Dir: dir, Files: names, Seed: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		check(t, e, 24, bytesOf(t, dir, names))
 	}
 	// A list is not the loader's to change.
@@ -34,9 +32,7 @@ func TestBuiltinReadsAll(t *testing.T) {
 		t.Errorf("the list was shuffled: %q", names)
 	}
 	e, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir, Files: names[:5]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	check(t, e, 5, bytesOf(t, dir, names[:5]))
 }
 
@@ -45,18 +41,12 @@ func TestBuiltinReadsAll(t *testing.T) {
 func TestBuiltinLooks(t *testing.T) {
 	dir, names := tree(t, 6)
 	outside, _ := tree(t, 2)
-	if err := os.Symlink(outside, filepath.Join(dir, "linked")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(dir, filepath.Join(dir, "class0/around")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Symlink(outside, filepath.Join(dir, "linked")))
+	testenv.Must(t, os.Symlink(dir, filepath.Join(dir, "class0/around")))
 	write(t, filepath.Join(dir, "a/b/c.npy"), []byte("\x93NUMPY and what follows"))
 	write(t, filepath.Join(dir, "labels.json"), []byte("{}"))
 	e, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	check(t, e, 9, bytesOf(t, dir, append(names, "linked/class0/000.jpg", "linked/class1/001.jpg", "a/b/c.npy")))
 	if _, err := (Builtin{}).Epoch(t.Context(), Job{Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "no pictures") {
 		t.Errorf("an empty directory: %v", err)
@@ -67,9 +57,7 @@ func TestSeedIsTheOrder(t *testing.T) {
 	_, names := tree(t, 16)
 	order := func(seed uint64) []string {
 		files, err := shuffled(codecs.Default(transcode.Limits{}), Job{Dir: "d", Files: names, Seed: seed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return files
 	}
 	if !slices.Equal(order(1), order(1)) || slices.Equal(order(1), order(2)) {
@@ -86,9 +74,7 @@ func TestBuiltinNamesTheFile(t *testing.T) {
 		{"cut", func(file string) error { return os.Truncate(file, 60) }},
 		{"gone", os.Remove},
 	} {
-		if err := c.spoil(filepath.Join(dir, names[5])); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, c.spoil(filepath.Join(dir, names[5])))
 		for _, compute := range []Compute{{}, {Time: time.Millisecond, Batch: 1}} {
 			_, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir, Files: names, Compute: compute})
 			if err == nil || !strings.Contains(err.Error(), names[5]) {
@@ -105,9 +91,7 @@ func TestUtilisation(t *testing.T) {
 	busy, err := Builtin{Workers: 1}.Epoch(t.Context(), Job{
 		Dir: dir, Files: names, Compute: Compute{Time: 200 * time.Millisecond, Batch: 8}, Warm: 8,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if busy.Utilisation < 0.5 || busy.Utilisation > 1 || busy.Wait99 < 0 {
 		t.Errorf("an accelerator that takes longer: %+v", busy)
 	}
@@ -118,9 +102,7 @@ func TestUtilisation(t *testing.T) {
 	idle, err := Builtin{Workers: 1}.Epoch(t.Context(), Job{
 		Dir: dir, Files: names, Compute: Compute{Time: time.Microsecond, Batch: 1},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if idle.Utilisation <= 0 || idle.Utilisation > 0.5 || idle.Wait99 <= 0 {
 		t.Errorf("an accelerator that takes no time: %+v", idle)
 	}
@@ -147,9 +129,7 @@ func TestWarm(t *testing.T) {
 			a.run(t.Context())
 		}()
 		for range names {
-			if err := a.put(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, a.put(t.Context()))
 		}
 		<-ended
 		var e Epoch
@@ -159,9 +139,7 @@ func TestWarm(t *testing.T) {
 		}
 	}
 	e, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir, Files: names, Warm: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	check(t, e, 12, bytesOf(t, dir, names))
 }
 
@@ -181,19 +159,13 @@ func TestBuiltinEnds(t *testing.T) {
 func TestDisk(t *testing.T) {
 	dir, names := tree(t, 8)
 	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, unix.Statfs(dir, &fs))
 	if fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.OVERLAYFS_SUPER_MAGIC {
 		t.Skip("the temporary directory is not on a disk")
 	}
-	if err := Forget(dir); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, Forget(dir))
 	e, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir, Files: names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if e.Disk < e.Bytes {
 		t.Errorf("%d bytes were read from the disk, of files that have %d", e.Disk, e.Bytes)
 	}
@@ -220,9 +192,7 @@ func TestLoadConverts(t *testing.T) {
 		testenv.Must(t, err)
 		write(t, file, data)
 		px, err := registry.Decode(t.Context(), data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		got := make([]byte, 4*px.Width*px.Height)
 		spread(got, px)
 		want := pillow(t, `import sys; from PIL import Image

@@ -37,9 +37,7 @@ func TestCalibrate(t *testing.T) {
 	write(t, names[1], []byte("not a picture"))
 	began := time.Now()
 	ratios, err := Calibrate(t.Context(), "", append(names, filepath.Join(dir, "nowhere.jpg")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Logf("%v in %v", ratios, time.Since(began))
 	if len(ratios) != 3 {
 		t.Fatalf("%v", ratios)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func TestParseSaid(t *testing.T) {
@@ -65,9 +67,7 @@ func TestQuote(t *testing.T) {
 func command(t *testing.T, line string) *Command {
 	t.Helper()
 	c, err := NewCommand(line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return c
 }
 
@@ -153,13 +153,9 @@ func TestCommandEnds(t *testing.T) {
 func gone(t *testing.T, file string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err == nil && !strings.Contains(string(stat), ") Z") && unix.Kill(pid, 0) == nil {
 		t.Errorf("still there: %s", stat)

@@ -29,12 +29,8 @@ func tree(t *testing.T, n int) (dir string, names []string) {
 
 func write(t *testing.T, name string, data []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	testenv.Must(t, os.WriteFile(name, data, 0o644))
 }
 
 // bytesOf is how long files are together.
@@ -42,9 +38,7 @@ func bytesOf(t *testing.T, dir string, names []string) (n int64) {
 	t.Helper()
 	for _, name := range names {
 		st, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		n += st.Size()
 	}
 	return n

@@ -4,6 +4,8 @@ import (
 	"math"
 	"os/exec"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func TestParseTicks(t *testing.T) {
@@ -50,9 +52,7 @@ func TestOthers(t *testing.T) {
 	}
 	watch := Watch()
 	cmd := exec.Command("sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, cmd.Run())
 	burnt := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 	unknown, known := watch.Since(0), watch.Since(burnt)
 	if unknown.Busy <= 0 || unknown.Busy > 1 || unknown.Others <= 0 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -47,9 +48,7 @@ func TestReads(t *testing.T) {
 	for _, r := range Readers {
 		for _, view := range []string{transcode.Original, "scan5", "baseline", "resize256-png-own"} {
 			p, err := registry.Parse(view)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if why := r.Reads(p, jpeg); why != "" {
 				t.Errorf("%s, %s: %s", r.Name, view, why)
 			}

@@ -25,9 +25,7 @@ func torch(t *testing.T, workers, batch int) *Torch {
 		t.Fatalf("%v (Debian, Ubuntu: python3-torchvision)", err)
 	}
 	l, err := NewTorch(t.Context(), python, workers, batch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -41,9 +39,7 @@ func TestTorch(t *testing.T) {
 	t.Parallel()
 	dir, names := tree(t, 24)
 	root := "at the root \xff.jpg" // and not UTF-8
-	if err := os.Link(filepath.Join(dir, names[0]), filepath.Join(dir, root)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Link(filepath.Join(dir, names[0]), filepath.Join(dir, root)))
 	l := torch(t, 2, 4)
 	if name := l.Name(); !strings.HasPrefix(name, "torch ") || !strings.Contains(name, "torchvision ") || !strings.Contains(name, "Pillow ") {
 		t.Errorf("its name is %q", name)
@@ -51,9 +47,7 @@ func TestTorch(t *testing.T) {
 	pid := l.running.cmd.Process.Pid
 
 	e, err := l.Epoch(t.Context(), Job{Dir: dir, Files: append(names, root), Seed: 1 << 63, Warm: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	check(t, e, 25, bytesOf(t, dir, append(names, root)))
 
 	// An error names the file, and ends nothing.
@@ -76,18 +70,14 @@ func TestTorch(t *testing.T) {
 	}
 
 	// Whatever ImageFolder finds.
-	if err := os.Remove(filepath.Join(dir, "class0/cut.jpg")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(filepath.Join(dir, "class0/cut.jpg")))
 	if e, err = l.Epoch(t.Context(), Job{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	check(t, e, 24, bytesOf(t, dir, names))
 
 	e, err = l.Epoch(t.Context(), Job{Dir: dir, Files: names, Warm: 8, Compute: Compute{Time: 400 * time.Millisecond, Batch: 4}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	check(t, e, 24, bytesOf(t, dir, names))
 	if e.Utilisation < 0.5 || e.Utilisation > 1 || e.Wait99 <= 0 || e.Rate > 10 {
 		t.Errorf("an accelerator that takes longer: %+v", e)
@@ -109,24 +99,16 @@ func TestTorchArrays(t *testing.T) {
 		"npy", "resize256-npy", "grey-npy", "resize256-crop224-float32-npy", "resize256-crop224-float32-chw-npy", "chw-npy",
 	} {
 		pipeline, err := registry.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		view := t.TempDir()
 		var arrays []string
 		for _, name := range names {
 			data, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			info, err := registry.ProbeBytes(data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			array, err := registry.Plan(pipeline, info, transcode.Image).Run(t.Context(), data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			own := strings.TrimSuffix(name, filepath.Ext(name)) + ".npy"
 			write(t, filepath.Join(view, own), array)
 			arrays = append(arrays, own)
@@ -138,13 +120,9 @@ func TestTorchArrays(t *testing.T) {
 		}
 		// A mount resolves the dataset's names as well.
 		for i, own := range arrays {
-			if err := os.Link(filepath.Join(view, own), filepath.Join(view, names[i])); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Link(filepath.Join(view, own), filepath.Join(view, names[i])))
 		}
-		if err := os.Link(filepath.Join(dir, names[0]), filepath.Join(view, "class1/unchanged.jpg")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Link(filepath.Join(dir, names[0]), filepath.Join(view, "class1/unchanged.jpg")))
 		listed := append(names, "class1/unchanged.jpg")
 		if e, err := l.Epoch(t.Context(), Job{Dir: view, Files: listed}); err != nil {
 			t.Errorf("%s, by the names of the dataset: %v", spec, err)
@@ -217,22 +195,16 @@ func TestTorchDiesWithUs(t *testing.T) {
 	dir := t.TempDir()
 	// Who opens these waits for a writer: here both workers do.
 	pictures := []string{filepath.Join(dir, "class/1.jpg"), filepath.Join(dir, "class/2.jpg")}
-	if err := os.Mkdir(filepath.Dir(pictures[0]), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(filepath.Dir(pictures[0]), 0o755))
 	for _, name := range pictures {
-		if err := unix.Mkfifo(name, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, unix.Mkfifo(name, 0o600))
 	}
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestTorchDiesWithUs$")
 	cmd.Env = append(os.Environ(), dirEnv+"="+dir)
 	var messages tail
 	messages.most = 1 << 12
 	cmd.Stdout, cmd.Stderr = &messages, &messages
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, cmd.Start())
 	defer func() { _ = cmd.Wait() }()
 	var group int
 	until(t, func() bool {
@@ -244,14 +216,10 @@ func TestTorchDiesWithUs(t *testing.T) {
 	})
 	for _, name := range pictures {
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer f.Close()
 	}
-	if err := cmd.Process.Signal(unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, cmd.Process.Signal(unix.SIGKILL))
 	until(t, func() bool { return len(members(group)) == 0 }, func() string {
 		_ = unix.Kill(-group, unix.SIGKILL)
 		return "processes are left"
@@ -277,9 +245,7 @@ func TestFindTorch(t *testing.T) {
 	// Any python3 will do, without its packages.
 	bare := filepath.Join(t.TempDir(), "python")
 	write(t, bare, []byte("#!/bin/sh\nexec /usr/bin/python3 -I -S \"$@\"\n"))
-	if err := os.Chmod(bare, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chmod(bare, 0o755))
 	_, err = FindTorch(t.Context(), bare)
 	if err == nil || !strings.Contains(err.Error(), bare+": no torchvision, torch") {
 		t.Errorf("%v", err)

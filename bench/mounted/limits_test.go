@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -91,9 +92,7 @@ func below(t *testing.T, m *Mount, view, source string, files []string) (names [
 	t.Helper()
 	for _, name := range files {
 		rel, err := filepath.Rel(source, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		names = append(names, filepath.Join(m.Dir, view, rel))
 	}
 	return names

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -85,9 +86,7 @@ func list(t *testing.T, dir string) (names []string, size int64) {
 func open(t *testing.T, program, source string, options ...string) *Mount {
 	t.Helper()
 	m, err := Open(t.Context(), program, source, append([]string{"--no-background"}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {
 			t.Error(err)
@@ -109,26 +108,18 @@ func TestMounted(t *testing.T) {
 	source := dataset(t, "30", "-copies", "10")
 	ctx, cancel := context.WithCancel(t.Context())
 	m, err := Open(ctx, program, source, "--no-background")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	names, size := list(t, filepath.Join(m.Dir, "original"))
-	if err := loader.Forget(source); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, loader.Forget(source))
 	before, err := m.Usage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, name := range names {
 		if _, err := os.ReadFile(name); err != nil {
 			t.Fatal(err)
 		}
 	}
 	after, err := m.Usage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if after.CPU < before.CPU || after.CPU == 0 || after.Resident < 1<<20 {
 		t.Errorf("used %+v, before reading %+v", after, before)
 	}
@@ -142,9 +133,7 @@ func TestMounted(t *testing.T) {
 		t.Error("of no files")
 	}
 	stats, err := m.Stats(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if stats.PID != m.PID || stats.Mount != m.Dir || Begun(stats) != int64(len(names)) {
 		t.Errorf("%d files were begun, of %d; %+v", Begun(stats), len(names), stats)
 	}
@@ -169,13 +158,9 @@ func TestKilled(t *testing.T) {
 	program := places(t)
 	m := open(t, program, dataset(t, "4"))
 	held, err := os.Open(filepath.Join(m.Dir, "original"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer held.Close()
-	if err := unix.Kill(m.PID, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, unix.Kill(m.PID, unix.SIGKILL))
 	if !m.ended(10 * time.Second) {
 		t.Fatal("the daemon lives on")
 	}
@@ -201,13 +186,9 @@ func TestKilled(t *testing.T) {
 func TestBusy(t *testing.T) {
 	program := places(t)
 	m, err := Open(t.Context(), program, dataset(t, "4"), "--no-background")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	held, err := os.Open(filepath.Join(m.Dir, "original"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer held.Close()
 	if err := m.Close(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
 		t.Error(err)
@@ -222,9 +203,7 @@ func TestBusy(t *testing.T) {
 func TestTwo(t *testing.T) {
 	program := places(t)
 	source, work := dataset(t, "12"), filepath.Join(t.TempDir(), "work")
-	if err := os.Mkdir(work, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(work, 0o755))
 	read := func(m *Mount) {
 		names, _ := list(t, filepath.Join(m.Dir, "scan5"))
 		for _, name := range names {
@@ -251,9 +230,7 @@ func TestTwo(t *testing.T) {
 	}
 	made := func(m *Mount) int64 {
 		stats, err := m.Stats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, c := range stats.Counters {
 			if c.Group == "serve" && c.Name == "samples made" {
 				return c.Value
@@ -343,9 +320,7 @@ func TestTail(t *testing.T) {
 		"a\npanic: oh\n\ngoroutine 1 [running]:\nmain.main()\n": "panic: oh",
 		"fatal error: all goroutines are asleep\n\tx.go:1\n":    "fatal error: all goroutines are asleep",
 	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(name, []byte(text), 0o600))
 		if got := m.tail(); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}

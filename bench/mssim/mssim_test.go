@@ -52,14 +52,10 @@ func TestOracle(t *testing.T) {
 			Width, Height int
 			Want          float64
 		}
-		if err := json.Unmarshal(line, &c); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, json.Unmarshal(line, &c))
 		load := func(suffix string) *transcode.Pixels {
 			b, err := os.ReadFile(filepath.Join(dir, c.Name+suffix))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			mode := transcode.ModeRGB
 			if c.Mode == "L" {
 				mode = transcode.ModeL
@@ -67,9 +63,7 @@ func TestOracle(t *testing.T) {
 			return &transcode.Pixels{Width: c.Width, Height: c.Height, Mode: mode, Pix: b}
 		}
 		got, err := Compare(load(".a"), load(".b"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		difference := math.Abs(got - c.Want)
 		if difference > 1e-9 {
 			t.Errorf("%s: %.12f, want %.12f", c.Name, got, c.Want)

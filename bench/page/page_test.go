@@ -16,6 +16,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/chart"
 	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // full is a report with everything in it.
@@ -41,9 +42,7 @@ func full() *views.Report {
 func write(t *testing.T, r *views.Report, extra ...Section) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, r, extra...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, Write(&b, r, extra...))
 	balanced(t, b.String())
 	return b.String()
 }
@@ -140,9 +139,7 @@ func TestHostile(t *testing.T) {
 		t.Error("a name came through as it is")
 	}
 	dir := t.TempDir()
-	if err := Plots(dir, r, evil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, Plots(dir, r, evil))
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) < 4 {
 		t.Fatal(entries, err)
@@ -152,9 +149,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("a file is called %q", e.Name())
 		}
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if strings.HasSuffix(e.Name(), ".png") {
 			if _, err := png.Decode(bytes.NewReader(b)); err != nil {
 				t.Error(e.Name(), err)

@@ -57,9 +57,7 @@ func dataset(t testing.TB, jpegs int) (root string, files []string) {
 func parse(t testing.TB, spec string) transcode.Pipeline {
 	t.Helper()
 	p, err := Parse(registry, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return p
 }
 
@@ -72,7 +70,5 @@ func wantEmpty(t testing.TB, dir string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 }

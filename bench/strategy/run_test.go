@@ -79,9 +79,7 @@ func TestSameResults(t *testing.T) {
 				Registry: registry, Pipeline: parse(t, spec), Root: root, Files: files, Roles: roles, Work: work,
 				Workers: workers, Compressions: compressions, Caches: Caches, Rounds: 1,
 			}, d.visit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if len(r.Faulty) != 1 || r.Faulty[0].Path != "broken.jpg" || r.Samples != jpegs+4 {
 				t.Errorf("%d samples, faulty %v", r.Samples, r.Faulty)
 			}
@@ -116,36 +114,24 @@ func wantViews(t *testing.T, spec string, roles transcode.Roles, root string, fi
 			continue
 		}
 		src, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		info, err := registry.ProbeBytes(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		plan := registry.Plan(p, info, roles.Of(name))
 		want, err := plan.Run(t.Context(), src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		s := &sample{name: name, info: info, role: roles.Of(name), steps: plan.Steps()}
 		// All steps, also a last npy: the file that the view has.
 		out, err := s.run(t.Context(), registry.Limits(), s.source(src), 0, p.Len())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if string(out.Bytes) != string(want) {
 			t.Errorf("%s: not what the view gives", name)
 		}
 		// And without it what the epochs saw.
 		out, err = s.run(t.Context(), registry.Limits(), s.source(src), 0, len(work(p)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		var one digests
-		if err := one.visit(t.Context(), i, out); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, one.visit(t.Context(), i, out))
 		for sum := range one.seen[i] {
 			if d.seen[i][sum] == 0 {
 				t.Errorf("%s: the epochs gave something else", name)
@@ -164,9 +150,7 @@ func TestReport(t *testing.T) {
 		Workers: []int{2}, Compressions: []string{None, Zstd}, Caches: Caches, Dataset: 2300,
 		Progress: func(s string) { heard = append(heard, s) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if r.Pipeline != "resize64-center-npy" || r.Rounds != 4 || r.Interrupted || len(heard) == 0 || r.Winner < 0 || r.Base < 0 {
 		t.Errorf("%+v", r)
 	}
@@ -207,19 +191,13 @@ func TestReport(t *testing.T) {
 func TestApplicationDoesNotFit(t *testing.T) {
 	root, files := dataset(t, 3)
 	c := Config{Registry: registry, Pipeline: parse(t, "resize64-center"), Root: root, Files: files, Caches: []string{Application}}
-	if err := c.complete(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.complete())
 	task, err := survey(t.Context(), &c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	task.samples[0].bodies[2] = 1 << 50
 	row := &Row{Workers: 1, Caches: map[string]*Epochs{}, stored: &stored{task: task, split: 2, compression: None}}
 	r := &runner{Config: c, task: task}
-	if err := r.application(t.Context(), row); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.application(t.Context(), row))
 	if e := row.Caches[Application]; len(e.Rates) != 0 || !strings.Contains(e.Error, "does not fit in memory") {
 		t.Errorf("%+v", e)
 	}
@@ -296,9 +274,7 @@ func TestRefused(t *testing.T) {
 		c.Work = t.TempDir()
 		if strings.HasPrefix(want, "class") {
 			c.Root = t.TempDir()
-			if err := os.Mkdir(filepath.Join(c.Root, "class.jpg"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Mkdir(filepath.Join(c.Root, "class.jpg"), 0o755))
 			want = "is a directory"
 		}
 		work := c.Work

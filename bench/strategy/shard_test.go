@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // bodies are of many lengths, none included, and some larger than a block.
@@ -26,13 +28,9 @@ func writeShard(t *testing.T, compression string) (name string, size int64) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "shard")
 	w, err := createShard(name, compression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for i, b := range bodies() {
-		if err := w.append(uint32(i), b); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, w.append(uint32(i), b))
 	}
 	if size, err = w.finish(); err != nil {
 		t.Fatal(err)
@@ -97,14 +95,10 @@ func TestDamagedShards(t *testing.T) {
 	for _, compression := range Compressions {
 		name, size := writeShard(t, compression)
 		whole, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		check := func(what string, b []byte) {
 			t.Helper()
-			if err := os.WriteFile(name, b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(name, b, 0o600))
 			err := readAll(name, compression)
 			if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "nothing said so") {
 				t.Errorf("%s, %s: %v", compression, what, err)
@@ -163,20 +157,14 @@ func FuzzBody(f *testing.F) {
 	f.Add([]byte{}, uint8(0))
 	root, files := dataset(f, 1)
 	c := Config{Registry: registry, Pipeline: parse(f, "resize64-center-chw"), Root: root, Files: files}
-	if err := c.complete(); err != nil {
-		f.Fatal(err)
-	}
+	testenv.Must(f, c.complete())
 	task, err := survey(f.Context(), &c)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.Must(f, err)
 	s := task.samples[0]
 	for split := 2; split < len(task.splits); split++ {
 		st := &stored{task: task, split: split}
 		_, body, err := st.record(f.Context(), s, nil, nil)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		f.Add(body, uint8(split))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, split uint8) {

@@ -8,13 +8,12 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func write(t *testing.T, name, text string) string {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(name, []byte(text), 0o644))
 	return name
 }
 
@@ -84,9 +83,7 @@ func TestVersion2(t *testing.T) {
 		for _, name := range []string{"io.max", "memory.max"} { // the kernel's show nothing of what was before
 			write(t, filepath.Join(dir, name), "")
 		}
-		if err := g.Set(c.l); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, g.Set(c.l))
 		for name, want := range map[string]string{"io.max": c.io, "memory.max": c.memory} {
 			if b, err := os.ReadFile(filepath.Join(dir, name)); string(b) != want || err != nil {
 				t.Errorf("%s: %s has %q, want %q (%v)", c.description, name, b, want, err)

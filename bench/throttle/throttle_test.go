@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // enterTest makes a group for the length of a test, or skips it where none can be
@@ -22,9 +24,7 @@ func enterTest(t *testing.T, path string, l Limits) *Group {
 	if errors.Is(err, ErrNoCgroup) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	var dirs []string
 	for _, n := range g.nodes {
 		dirs = append(dirs, n.dir)
@@ -46,9 +46,7 @@ func enterTest(t *testing.T, path string, l Limits) *Group {
 func cold(t *testing.T, size int) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "data"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	data := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
@@ -61,9 +59,7 @@ func cold(t *testing.T, size int) *os.File {
 
 func drop(t *testing.T, f *os.File) {
 	t.Helper()
-	if err := errors.Join(unix.Fsync(int(f.Fd())), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(unix.Fsync(int(f.Fd())), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)))
 }
 
 // holds runs something that takes as long as want under a limit. That it is quicker by
@@ -99,22 +95,16 @@ func TestBytesPerSecond(t *testing.T) {
 		}
 	}
 	holds(t, "20 MB at 20 MB/s", time.Second, read)
-	if err := g.Set(Limits{BytesPerSecond: 40e6}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, g.Set(Limits{BytesPerSecond: 40e6}))
 	holds(t, "20 MB at 40 MB/s", time.Second/2, read)
-	if err := g.Set(Limits{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, g.Set(Limits{}))
 }
 
 func TestReadsPerSecond(t *testing.T) {
 	const reads, size = 400, 32 << 20
 	f := cold(t, size)
 	enterTest(t, f.Name(), Limits{ReadsPerSecond: reads})
-	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM))
 	block := make([]byte, 4096)
 	holds(t, fmt.Sprintf("%d reads at %d a second", reads, reads), time.Second, func() {
 		drop(t, f)
@@ -138,15 +128,11 @@ func TestMemory(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	peak, err := peakOf(g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if peak > limit || peak < limit/2 {
 		t.Errorf("%d bytes at once, of %d that were read, in a group of %d", peak, 3*limit, limit)
 	}
-	if err := g.Set(Limits{Memory: 4 * limit}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, g.Set(Limits{Memory: 4 * limit}))
 	if out, err := exec.Command("dd", "if="+f.Name(), "of=/dev/null", "bs=1M").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -170,9 +156,7 @@ func peakOf(g *Group) (peak int64, err error) {
 func groupsOf(t *testing.T, pid int) string {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return string(b)
 }
 
@@ -188,9 +172,7 @@ func TestClose(t *testing.T) {
 	var children []*exec.Cmd
 	for range 4 {
 		c := exec.Command("sleep", "60")
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, c.Start())
 		children = append(children, c)
 	}
 	defer func() {
@@ -200,17 +182,13 @@ func TestClose(t *testing.T) {
 		}
 	}()
 	for _, c := range children[1:] {
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, c.Process.Kill())
 	}
 	var dirs []string
 	for _, n := range g.nodes {
 		dirs = append(dirs, n.dir)
 	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, g.Close())
 	if now := groupsOf(t, os.Getpid()); now != before {
 		t.Errorf("this process is in\n%s; it was in\n%s", now, before)
 	}
@@ -235,9 +213,7 @@ func TestClose(t *testing.T) {
 func TestStale(t *testing.T) {
 	dir := t.TempDir()
 	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, gone.Run())
 	names := map[string]bool{ // whether it stays
 		fmt.Sprintf("%s%d-1", prefix, gone.Process.Pid): false,
 		fmt.Sprintf("%s%d", prefix, gone.Process.Pid):   false,
@@ -249,9 +225,7 @@ func TestStale(t *testing.T) {
 	try := func(parent string) {
 		t.Helper()
 		for name := range names {
-			if err := os.Mkdir(filepath.Join(parent, name), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Mkdir(filepath.Join(parent, name), 0o755))
 		}
 		removeStale(parent)
 		for name, want := range names {
@@ -267,18 +241,14 @@ func TestStale(t *testing.T) {
 		try(n.dir)
 		// Who makes a group removes what others left beside it.
 		stale := filepath.Join(filepath.Dir(n.dir), fmt.Sprintf("%s%d-1", prefix, gone.Process.Pid))
-		if err := os.Mkdir(stale, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Mkdir(stale, 0o755))
 		defer func() {
 			if _, err := os.Stat(stale); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s: %v", stale, errors.Join(err, unix.Rmdir(stale)))
 			}
 		}()
 	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, g.Close())
 	enterTest(t, dir, Limits{})
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/csv"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func TestCSV(t *testing.T) {
@@ -12,9 +14,7 @@ func TestCSV(t *testing.T) {
 		{View: "a \"b\", c\nd", Error: "no such view", Doubt: "noise"},
 	}}
 	var b bytes.Buffer
-	if err := CSV(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, CSV(&b, r))
 	lines, err := csv.NewReader(&b).ReadAll() // which wants lines of one length
 	if err != nil || len(lines) != 3 {
 		t.Fatal(len(lines), err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -45,9 +46,7 @@ func TestCannot(t *testing.T) {
 		{"", "npy", ""},
 	} {
 		p, err := r.Parse(test.view)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got := newReading(test.reader, []string{".jpg"}).cannot(p); got != test.want {
 			t.Errorf("%s, %s: %q, want %q", test.reader, test.view, got, test.want)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -15,9 +16,7 @@ func strategyReport(t *testing.T, spec, fastest, compression string) *strategy.R
 	t.Helper()
 	registry := codecs.Default(transcode.Limits{})
 	p, err := strategy.Parse(registry, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	r := &strategy.Report{Pipeline: p.String(), Samples: 10, Dataset: 1000, Bytes: 50_000, Rounds: 4}
 	for i, split := range strategy.Splits(registry, p) {
 		row := strategy.Row{

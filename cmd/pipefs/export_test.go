@@ -13,6 +13,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -45,16 +46,10 @@ func reconstructing() (*transcode.Registry, *transcode.Kind) {
 func packed(t *testing.T, r *transcode.Registry) (root, dir string) {
 	t.Helper()
 	root, dir = filepath.Join(t.TempDir(), "ds"), filepath.Join(t.TempDir(), "st")
-	if err := os.MkdirAll(filepath.Join(root, "sub"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeDataset(root); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.MkdirAll(filepath.Join(root, "sub"), 0o755))
+	testenv.Must(t, writeDataset(root))
 	d, err := source.Open(root, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	pack := pack.Dataset{Registry: r, Dir: d}
 	if _, err := store.Pack(t.Context(), dir, pack, pack, store.PackOptions{DatasetPath: root}); err != nil {
@@ -75,9 +70,7 @@ func tree(t *testing.T, dir string) map[string]string {
 		found[strings.TrimPrefix(path, dir)] = string(b)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return found
 }
 
@@ -161,16 +154,12 @@ func TestDamagedStoreIsNotExported(t *testing.T) {
 	root, dir := packed(t, r)
 	pack := filepath.Join(dir, "packs", "000001.pack")
 	whole, err := os.ReadFile(pack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	failures := 0
 	for at := 0; at < len(whole); at += 997 {
 		damaged := bytes.Clone(whole)
 		damaged[at] ^= 4
-		if err := os.WriteFile(pack, damaged, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(pack, damaged, 0o644))
 		out := t.TempDir()
 		told, err := export(t.Context(), r, dir, out)
 		want := tree(t, root)
@@ -208,30 +197,22 @@ func TestSameTime(t *testing.T) {
 func TestSecondExportIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	first, err := openOutput(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := openOutput(dir); err == nil || !strings.Contains(err.Error(), "another pipefs export writes to") {
 		t.Errorf("a second one: %v", err)
 	}
 	first.close()
 	second, err := openOutput(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	second.close()
 }
 
 // TestNothingIsWrittenOut: a link in OUT that leads elsewhere is not followed.
 func TestNothingIsWrittenOut(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
-	if err := os.Symlink(elsewhere, filepath.Join(dir, "sub")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Symlink(elsewhere, filepath.Join(dir, "sub")))
 	o, err := openOutput(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer o.close()
 	if err := o.mkdir("sub"); err == nil {
 		t.Error("a link that leads out was taken for a directory")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // photos DIR N: makes a dataset of N pictures that are large enough to measure.
@@ -97,15 +98,11 @@ func TestSummarize(t *testing.T) {
 // What was measured before Ctrl-C is told.
 func TestMeasureInterrupted(t *testing.T) {
 	dir := t.TempDir()
-	if err := writePhotos(dir, 6); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, writePhotos(dir, 6))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s, err := opening{path: dir}.open(nowhere)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer s.close()
 	l := &likeness{Wanted: 7, names: []string{"0.jpg", "1.jpg", "gone.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg"}}
 	if err := l.measure(ctx, nowhere, s); err != nil || l.Measured != 6 || len(l.LeftOut) != 1 || !strings.HasPrefix(l.LeftOut[0].Example, "gone.jpg: ") {

@@ -60,13 +60,9 @@ func TestScript(t *testing.T) {
 
 func openUp(t *testing.T) {
 	program, err := exec.LookPath("pipefs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, dir := range []string{filepath.Dir(program), filepath.Dir(filepath.Dir(program))} {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Chmod(dir, 0o755))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -18,9 +19,7 @@ import (
 func TestApplyTuning(t *testing.T) {
 	_, dir := packed(t, codecs.Default(transcode.Limits{}))
 	program, err := exec.LookPath("pipefs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	c := &tuneConfig{store: dir, format: "bmp"}
 	r := &tune.Report{Rounds: 3, Winner: -1, Noise: "others were busy", Views: []tune.Row{{View: "bmp", Encoded: "source", Share: 0.5}}}
 	err = applyTuning(t.Context(), nowhere, c, program, r)
@@ -35,9 +34,7 @@ func TestApplyTuning(t *testing.T) {
 		t.Errorf("noise was written: %+v", a)
 	}
 	r.Winner = 0
-	if err := applyTuning(t.Context(), nowhere, c, program, r); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, applyTuning(t.Context(), nowhere, c, program, r))
 	if a, err := store.ReadAuto(dir); err != nil || a.View != "bmp" || a.Share != 0.5 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -55,18 +52,14 @@ func TestRebuiltIsTold(t *testing.T) {
 		t.Helper()
 		c.store = dir
 		_, rebuilt, err := c.look(nowhere, []string{"scan5"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return rebuilt
 	}
 	if told := look(tuneConfig{}); told != "" {
 		t.Error(told)
 	}
 	away := root + ".away"
-	if err := os.Rename(root, away); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Rename(root, away))
 	if told := look(tuneConfig{}); !strings.HasPrefix(told, "original/ rebuilds 3 JPEG files from scans when they are first read, at about 2 to 3 ms of CPU each") {
 		t.Error(told)
 	}

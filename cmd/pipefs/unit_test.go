@@ -19,6 +19,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -83,9 +84,7 @@ func TestTwins(t *testing.T) {
 	var c mountConfig
 	options := mountOptions(&c)
 	err := setTwins(options, `ro,nodev,_netdev,x-systemd.automount,cache=daemon,cache_bytes=1G,store-max=2GB,allow_other,images=a\,b.png,images=*.tif,fidelity=3,no-background,user=me,comment=x,,log-format=json`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if c.Cache.Mode != pfs.DaemonCache || c.Cache.Bytes != 1<<30 || c.Keep.MaxBytes != 2e9 || !c.Kernel.AllowOther || c.Views.Scans != 3 || !c.Keep.NoBackground || c.logFormat != "json" {
 		t.Errorf("got %+v", c)
 	}
@@ -165,9 +164,7 @@ func TestAgain(t *testing.T) {
 		}
 	}
 	parse(options, []string{"-f", "--no-follow=false", "--images=a", "--images", "b=c,d", "--store", "s", "-o", "cache=daemon", "--max-scans", "300"})
-	if err := setTwins(options, c.lists[0]+",log_file=l.log,max_segments=9000,max-pixels=1000"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, setTwins(options, c.lists[0]+",log_file=l.log,max_segments=9000,max-pixels=1000"))
 	c.Source, c.Dir = "/ds", "/mnt"
 	args := daemonArgs(&c, options)
 	if diff := cmp.Diff([]string{"--", "/ds", "/mnt"}, args[len(args)-3:]); diff != "" {
@@ -251,12 +248,8 @@ func TestLargeLogIsPutAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dir", "log")
 	for range 2 {
 		f, err := openLog(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Truncate(maxLog + 1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
+		testenv.Must(t, f.Truncate(maxLog+1))
 		f.Close()
 	}
 	if info, err := os.Stat(path + ".old"); err != nil || info.Size() != maxLog+1 {
@@ -328,13 +321,9 @@ func TestListsInto(t *testing.T) {
 		"d.csv": "1,/data/ds", "e.json": `{"root": "/real/ds/img"}`, "picture.jpg": "/data/ds/a.jpg", "long.txt": "/data/ds/a\n" + strings.Repeat("x", listBytes),
 		"others.txt": "/data/ds2/a.jpg\n/my/data/ds/a.jpg\ndata/ds/a.jpg\n/data/ds-old/a\n/data/dsä/a\n/data\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	if err := unix.Mkfifo(filepath.Join(dir, "pipe.txt"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, unix.Mkfifo(filepath.Join(dir, "pipe.txt"), 0o600))
 	if got, want := strings.Join(listsInto(dir, "/data/ds", "/real/ds"), " "), "a.txt:2 b.YAML:1 c.csv:1 d.csv:1 e.json:1"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -381,9 +370,7 @@ func TestWhy(t *testing.T) {
 		{"bmp", transcode.Info{Format: transcode.TIFF}, unknown},
 	} {
 		p, err := r.Parse(c.view)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		c.info.Width, c.info.Height = 300, 300
 		got := causeOf(r, p, c.info, transcode.Auto)
 		if got != c.want {

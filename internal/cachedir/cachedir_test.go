@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -18,33 +19,23 @@ const mb = 1 << 20
 // fill makes a slot hold so many bytes, as its mount would: after it has asked.
 func fill(t *testing.T, s *Slot, bytes int64) {
 	t.Helper()
-	if err := s.Room(bytes); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.Room(bytes))
 	write(t, s.Dir, bytes)
 }
 
 func write(t *testing.T, dir string, bytes int64) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, "packs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.MkdirAll(filepath.Join(dir, "packs"), 0o700))
 	f, err := os.Create(filepath.Join(dir, "packs", "1.pack"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
-	if err := f.Truncate(bytes); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, f.Truncate(bytes))
 }
 
 func take(t *testing.T, r *Root, dataset string) *Slot {
 	t.Helper()
 	s, err := r.Take(dataset, "/mnt", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return s
 }
 
@@ -60,9 +51,7 @@ func TestGivesBack(t *testing.T) {
 		t.Errorf("700 of 1000 MB are taken: %v", err)
 	}
 	write(t, one.Dir, 100*mb)
-	if err := one.Room(100 * mb); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, one.Room(100*mb))
 	other.refused = time.Time{}
 	fill(t, other, 700*mb)
 	fill(t, one, 200*mb)
@@ -72,9 +61,7 @@ func TestGivesBack(t *testing.T) {
 func used(t *testing.T, s *Slot, ago time.Duration) {
 	t.Helper()
 	when := time.Now().Add(-ago)
-	if err := os.Chtimes(s.Dir+lockSuffix, when, when); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chtimes(s.Dir+lockSuffix, when, when))
 }
 
 func isThere(s *Slot) bool {
@@ -85,9 +72,7 @@ func isThere(s *Slot) bool {
 func limited(t *testing.T, limit int64) *Root {
 	t.Helper()
 	r := Open(t.TempDir())
-	if err := r.SetLimit(limit); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.SetLimit(limit))
 	return r
 }
 
@@ -96,9 +81,7 @@ func TestSlots(t *testing.T) {
 	slot := func(want string) *Slot {
 		t.Helper()
 		s, err := TakeSlot(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if filepath.Base(s.Dir) != want {
 			t.Errorf("got %s, want %s", s.Dir, want)
 		}
@@ -165,18 +148,14 @@ func TestShrink(t *testing.T) {
 	fill(t, a, 6*mb)
 	fill(t, b, 6*mb)
 	b.Release()
-	if err := r.SetLimit(8 * mb); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.SetLimit(8*mb))
 	if isThere(b) || !isThere(a) {
 		t.Error("what nobody uses is to go, and what is used to stay")
 	}
 	if err := a.Room(9 * mb); !errors.Is(err, ErrFull) {
 		t.Errorf("a mount does not see the new limit: %v", err)
 	}
-	if err := r.SetLimit(4 * mb); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.SetLimit(4*mb))
 	a.Release()
 	a = take(t, r, "/data/a")
 	defer a.Release()
@@ -262,30 +241,22 @@ func TestListAndClear(t *testing.T) {
 func TestDefaultLimit(t *testing.T) {
 	r := Open(t.TempDir())
 	free, err := Free(r.Dir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	limit, set, err := r.Limit()
 	if err != nil || set || limit > mostByDefault || limit > free/2 {
 		t.Errorf("%d, %v, %v of %d", limit, set, err, free)
 	}
 	s, err := r.Take("/data", "/mnt", 1<<60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer s.Release()
 	if err := s.Room(1 << 59); err != nil {
 		t.Errorf("a limit of its own: %v", err)
 	}
-	if err := r.SetLimit(mb); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.SetLimit(mb))
 	if limit, set, err := r.Limit(); limit != mb || !set || err != nil {
 		t.Errorf("%d, %v, %v", limit, set, err)
 	}
-	if err := r.SetLimit(-1); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.SetLimit(-1))
 	if _, set, _ := r.Limit(); set {
 		t.Error("the limit is still set")
 	}
@@ -294,9 +265,7 @@ func TestDefaultLimit(t *testing.T) {
 // What is no file where one should be is an error, and nobody waits for it.
 func TestNoFile(t *testing.T) {
 	r := Open(t.TempDir())
-	if err := syscall.Mkfifo(filepath.Join(r.Dir(), lockName), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, syscall.Mkfifo(filepath.Join(r.Dir(), lockName), 0o600))
 	if s, err := r.Take("/data", "/mnt", 0); !errors.Is(err, vfs.ErrNotRegular) || s != nil {
 		t.Errorf("%v, %v", s, err)
 	}
@@ -309,9 +278,7 @@ func TestNonsense(t *testing.T) {
 	defer a.Release()
 	fill(t, a, 4*mb)
 	for _, text := range []string{"", "{", `{"reserved": -5}`, `{"reserved": "x"}`, "\x00\x00"} {
-		if err := os.WriteFile(a.Dir+lockSuffix, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(a.Dir+lockSuffix, []byte(text), 0o600))
 		b := take(t, r, "/data/b")
 		if err := b.Room(7 * mb); !errors.Is(err, ErrFull) {
 			t.Errorf("%q: %v", text, err)

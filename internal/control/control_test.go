@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,9 +46,7 @@ func serve(t *testing.T) (*Server, *Client) {
 	f := &fake{}
 	f.scans.Store(10)
 	s, err := Serve(path, f.handlers(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s, &Client{mount: "/mnt", socket: path}
 }
@@ -82,9 +82,7 @@ func TestWire(t *testing.T) {
 		{`what`, `{"v":1,"error":"the request cannot be read: invalid character 'w' looking for beginning of value","refused":true}`},
 	} {
 		conn, err := net.Dial("unix", s.listener.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		fmt.Fprintln(conn, c.send)
 		got, err := io.ReadAll(conn)
 		conn.Close()
@@ -109,9 +107,7 @@ func TestOthersAreRefused(t *testing.T) {
 func TestLongRequestEnds(t *testing.T) {
 	s, c := serve(t)
 	conn, err := net.Dial("unix", s.listener.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer conn.Close()
 	// without a newline, more than it will read: it hangs up
 	_, _ = conn.Write(make([]byte, 1<<20))
@@ -127,9 +123,7 @@ func TestLongRequestEnds(t *testing.T) {
 func TestDaemonIsTheServer(t *testing.T) {
 	_, c := serve(t)
 	d, err := c.Daemon(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	if d.PID != os.Getpid() {
 		t.Errorf("process %d, want %d", d.PID, os.Getpid())
@@ -146,9 +140,7 @@ func TestTakeOver(t *testing.T) {
 	f := &fake{}
 	f.scans.Store(3)
 	second, err := Serve(first.listener.Path(), f.handlers(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer second.Close()
 	if err := first.Close(); err != nil {
 		t.Error(err)
@@ -190,17 +182,11 @@ func TestPrivate(t *testing.T) {
 		t.Error(err)
 	}
 	open := filepath.Join(dir, "open")
-	if err := os.Mkdir(open, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(open, 0o755))
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(filepath.Join(dir, "new"), link); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Symlink(filepath.Join(dir, "new"), link))
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, nil, 0o600))
 	for _, path := range []string{open, link, file} {
 		if err := Private(path); err == nil {
 			t.Errorf("%s was taken", path)
@@ -208,9 +194,7 @@ func TestPrivate(t *testing.T) {
 	}
 	if os.Geteuid() == 0 {
 		theirs := filepath.Join(dir, "theirs")
-		if err := errors.Join(os.Mkdir(theirs, 0o700), os.Chown(theirs, 65534, -1)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, errors.Join(os.Mkdir(theirs, 0o700), os.Chown(theirs, 65534, -1)))
 		if err := Private(theirs); err == nil {
 			t.Error("somebody else's directory was taken")
 		}
@@ -226,9 +210,7 @@ func TestTempDir(t *testing.T) {
 	if dir, err := tempDir(uid); err != nil || dir != usual {
 		t.Fatalf("%s, %v", dir, err)
 	}
-	if err := os.Chmod(usual, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Chmod(usual, 0o755))
 	other, err := tempDir(uid)
 	if err != nil || other == usual {
 		t.Fatalf("%s, %v", other, err)

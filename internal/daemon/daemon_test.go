@@ -61,9 +61,7 @@ func child(act string) {
 func start(ctx context.Context, t *testing.T, act string, patience time.Duration) (said []string, logged string, err error) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer log.Close()
 	err = Start(ctx, Child{
 		Args: []string{"pipefs-test", "child", act}, Log: log,
@@ -135,9 +133,7 @@ func TestDeaf(t *testing.T) {
 
 func TestReadyFailsWithoutParent(t *testing.T) {
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	read.Close()
 	p := &Parent{pipe: write}
 	if err := p.Ready(); !errors.Is(err, syscall.EPIPE) {

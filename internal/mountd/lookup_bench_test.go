@@ -22,11 +22,11 @@ func BenchmarkLookup(b *testing.B) {
 	root := b.TempDir()
 	const copies = 10
 	for c := range copies {
-		must(b, os.Mkdir(filepath.Join(root, fmt.Sprint(c)), 0o755))
+		testenv.Must(b, os.Mkdir(filepath.Join(root, fmt.Sprint(c)), 0o755))
 		for _, photo := range photos {
 			data, err := os.ReadFile(photo)
-			must(b, err)
-			must(b, os.WriteFile(filepath.Join(root, fmt.Sprint(c), filepath.Base(photo)), data, 0o644))
+			testenv.Must(b, err)
+			testenv.Must(b, os.WriteFile(filepath.Join(root, fmt.Sprint(c), filepath.Base(photo)), data, 0o644))
 		}
 	}
 	for _, view := range []string{"original", "bmp"} {
@@ -35,12 +35,12 @@ func BenchmarkLookup(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				d, err := source.Open(root, source.Options{})
-				must(b, err)
+				testenv.Must(b, err)
 				r := Registry(transcode.Limits{}, nil, nil)
 				s, err := serve.New(serve.Options{Registry: r, Source: d, Dataset: d})
-				must(b, err)
+				testenv.Must(b, err)
 				f, err := fs.New(fs.Options{Registry: r, Server: fs.Serve(s)})
-				must(b, err)
+				testenv.Must(b, err)
 				look := func(dir uint64, name string) uint64 {
 					var out fuse.EntryOut
 					if status := f.Lookup(nil, &fuse.InHeader{NodeId: dir}, name, &out); status != fuse.OK {
@@ -61,18 +61,11 @@ func BenchmarkLookup(b *testing.B) {
 					}
 				}
 				b.StopTimer()
-				must(b, s.Close())
+				testenv.Must(b, s.Close())
 				d.Close()
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*copies*len(photos)), "ns/lookup")
 		})
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -35,9 +35,7 @@ func setUp(t *testing.T) Config {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"ds", "mnt", "run"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	t.Setenv("XDG_RUNTIME_DIR", filepath.Join(dir, "run"))
@@ -50,18 +48,14 @@ func setUp(t *testing.T) Config {
 func start(t *testing.T, c Config) *Mount {
 	t.Helper()
 	m, err := Start(t.Context(), c, patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return m
 }
 
 func descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return len(entries)
 }
 
@@ -75,25 +69,17 @@ func TestMountReadStop(t *testing.T) {
 		c.Note = func(text string) { notes = append(notes, text) }
 		m := start(t, c)
 		source, err := os.ReadFile(filepath.Join(c.Source, "a.png"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got, err := os.ReadFile(filepath.Join(c.Dir, "original", "a.png")); err != nil || !bytes.Equal(got, source) {
 			t.Errorf("original/: %d bytes, %v", len(got), err)
 		}
 		r := Registry(transcode.Limits{}, nil, nil)
 		p, err := r.Parse("bmp")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		info, err := r.ProbeBytes(source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		want, err := r.Plan(p, info, transcode.Auto).Run(t.Context(), source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got, err := os.ReadFile(filepath.Join(c.Dir, "bmp", "a.bmp")); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("bmp/: %d bytes instead of %d, %v", len(got), len(want), err)
 		}
@@ -101,16 +87,12 @@ func TestMountReadStop(t *testing.T) {
 			t.Errorf("the user was told %q", notes)
 		}
 		client, err := control.Find(c.Dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		reply, err := client.Do(t.Context(), control.Request{Op: control.OpStats})
 		if err != nil || reply.Stats.Source != c.Source || reply.Stats.Current != "scan10" {
 			t.Errorf("the daemon tells %+v, %v", reply, err)
 		}
-		if err := m.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, m.Stop())
 		gone(t, c.Dir)
 		if after := descriptors(t); after > before && i > 0 { // the first mount starts what a process has once
 			t.Errorf("%d descriptors are open, %d were before", after, before)
@@ -122,30 +104,22 @@ func TestMountReadStop(t *testing.T) {
 // is mounted again.
 func TestReclaims(t *testing.T) {
 	c := setUp(t)
-	if err := os.WriteFile(filepath.Join(c.Source, "labels.txt"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(filepath.Join(c.Source, "labels.txt"), nil, 0o644))
 	m := start(t, c)
 	if _, err := os.ReadFile(filepath.Join(c.Dir, "resize16-png", "a.png")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.Stop())
 	if kept := m.server.Stats().OverlayBytes; kept == 0 {
 		t.Fatal("nothing was kept")
 	}
-	if err := os.Remove(filepath.Join(c.Source, "a.png")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Remove(filepath.Join(c.Source, "a.png")))
 	m = start(t, c)
 	testenv.EventuallyIs(t, "what was kept of a file that is gone is given up", func() bool { return m.server.Stats().OverlayBytes == 0 })
 	if s := m.server.Stats(); s.ReclaimedBytes == 0 {
 		t.Errorf("%+v", s)
 	}
-	if err := m.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.Stop())
 }
 
 // gone checks that neither a mount nor a socket is left.
@@ -155,9 +129,7 @@ func gone(t *testing.T, dir string) {
 		t.Errorf("%s is still mounted", dir)
 	}
 	socket, err := control.Socket(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the control socket: %v", err)
 	}
@@ -168,20 +140,14 @@ func TestSuperviseBusy(t *testing.T) {
 	c := setUp(t)
 	m := start(t, c)
 	f, err := os.Open(filepath.Join(c.Dir, "original", "a.png"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	signals := make(chan os.Signal, 2)
 	signals <- unix.SIGTERM
 	signals <- unix.SIGTERM
 	time.AfterFunc(lingering/4, func() { f.Close() })
-	if err := m.Supervise(signals, true); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.Supervise(signals, true))
 	<-m.Done()
-	if err := m.closeAll(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, m.closeAll())
 	gone(t, c.Dir)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -20,18 +21,14 @@ func TestNearbyOfAnotherUser(t *testing.T) {
 	c := setUp(t)
 	dir := filepath.Join(t.TempDir(), "st")
 	d, err := source.Open(c.Source, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	what := pack.Dataset{Registry: Registry(transcode.Limits{}, nil, nil), Dir: d}
 	if _, err := store.Pack(t.Context(), dir, what, what, store.PackOptions{DatasetPath: c.Source}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := store.Open(dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer s.Close()
 	const other, another = 65533, 65534
 	for _, test := range []struct {
@@ -40,12 +37,8 @@ func TestNearbyOfAnotherUser(t *testing.T) {
 	}{
 		{0, 0, true}, {0, other, true}, {other, other, true}, {other, 0, false}, {other, another, false},
 	} {
-		if err := os.Chown(dir, test.store, -1); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(c.Source, test.dataset, -1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Chown(dir, test.store, -1))
+		testenv.Must(t, os.Chown(c.Source, test.dataset, -1))
 		near := OpenNearby(s, dir, source.Options{})
 		if (near != nil) != test.found {
 			t.Errorf("%+v: found is %v", test, near != nil)

@@ -10,21 +10,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func TestResolve(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	link := func(name, target string) {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "real/sub"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.MkdirAll(filepath.Join(dir, "real/sub"), 0o755))
 	link("relative", "real/sub")
 	link("chain", "relative")
 	link("absolute", filepath.Join(dir, "real"))
@@ -53,12 +49,8 @@ func TestResolve(t *testing.T) {
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	full, file := filepath.Join(dir, "full"), filepath.Join(dir, "full/file")
-	if err := os.Mkdir(full, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Mkdir(full, 0o755))
+	testenv.Must(t, os.WriteFile(file, nil, 0o644))
 	for _, c := range []struct {
 		dir      string
 		nonempty bool
@@ -86,9 +78,7 @@ func TestCheck(t *testing.T) {
 func TestApart(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"data/inner", "mnt"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
 	for _, c := range []struct{ mnt, dataset, want string }{
 		{"mnt", "data", ""},
@@ -118,26 +108,18 @@ func TestAnswerGivesUp(t *testing.T) {
 
 func TestUsers(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, []byte("x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, []byte("x"), 0o644))
 	if users := Users(dir, 5); len(users) != 0 {
 		t.Fatalf("nobody uses it, yet: %v", users)
 	}
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
 	cmd := exec.Command("sleep", "60")
 	cmd.Dir = dir
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, cmd.Start())
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -159,21 +141,13 @@ func TestUsers(t *testing.T) {
 
 func TestUsersSeesMappings(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	f, err := os.Create(filepath.Join(dir, "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Truncate(4096); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, f.Truncate(4096))
 	m, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_PRIVATE)
 	f.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer func() { _ = unix.Munmap(m) }()
 	if users := Users(dir, 5); len(users) != 1 || !strings.HasPrefix(users[0].Uses, "has mapped ") {
 		t.Errorf("got %v", users)
@@ -186,9 +160,7 @@ func TestUserAllowOther(t *testing.T) {
 		"user_allow_others\n": false, "user_allow_other = yes": false,
 	} {
 		path := filepath.Join(t.TempDir(), "fuse.conf")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(path, []byte(text), 0o644))
 		if got, err := userAllowOther(path); got != want || err != nil {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
@@ -198,9 +170,7 @@ func TestUserAllowOther(t *testing.T) {
 // A mount that was replaced by another one at the same place is left alone.
 func TestPlace(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	mount := func() {
 		t.Helper()
 		if err := unix.Mount("none", dir, "tmpfs", 0, ""); err != nil {
@@ -210,13 +180,9 @@ func TestPlace(t *testing.T) {
 	mount()
 	defer func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }()
 	first, err := PlaceOf(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	f, err := os.Create(filepath.Join(dir, "busy"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
 	if err := first.Unmount(false); !errors.Is(err, ErrBusy) {
 		t.Errorf("busy: %v", err)

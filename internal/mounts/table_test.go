@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // What was mounted last hides the others, and a path lies in the innermost mount.
 func TestAtAndHolding(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	inner := filepath.Join(dir, "a b")
 	for i, at := range []string{dir, inner, inner} {
 		if err := errors.Join(os.MkdirAll(at, 0o700), unix.Mount(fmt.Sprint("none", i), at, "tmpfs", 0, "")); err != nil {

@@ -15,10 +15,10 @@ import (
 func use(t *testing.T, s *serve.Server, specs ...string) {
 	t.Helper()
 	a, err := s.Stat("a.jpg", false)
-	must(t, err)
+	testenv.Must(t, err)
 	for i, spec := range specs {
 		_, err := s.Resolve(t.Context(), serve.Key(i), serve.File{Path: "a.jpg", Identity: a.Identity}, view(t, spec), serve.Planned)
-		must(t, err)
+		testenv.Must(t, err)
 	}
 }
 
@@ -41,8 +41,8 @@ func TestViewsThatAreUsedArePrepared(t *testing.T) {
 	if n := len(b.known); n != 2 {
 		t.Errorf("%d views were prepared, want bmp and the scans", n)
 	}
-	must(t, b.Close())
-	must(t, s.Close())
+	testenv.Must(t, b.Close())
+	testenv.Must(t, s.Close())
 }
 
 // TestNobodyWantsPreparation: without an overlay, and where it is not wanted.
@@ -54,7 +54,7 @@ func TestNobodyWantsPreparation(t *testing.T) {
 		s := serving(t, o)
 		b := Start(s, Options{Views: o.Overlay == nil})
 		use(t, s, "scan3")
-		must(t, b.Close())
+		testenv.Must(t, b.Close())
 		if n := b.Stats(); n.Seen != 0 || len(b.known) != 0 {
 			t.Errorf("%+v", n)
 		}
@@ -88,9 +88,9 @@ func TestCloseLeavesTheBackground(t *testing.T) {
 	b.patience = time.Millisecond
 	b.use(view(t, "scan5"))
 	<-stop.hangs
-	must(t, b.Close())
-	must(t, s.Close())
-	must(t, overlay.Close())
+	testenv.Must(t, b.Close())
+	testenv.Must(t, s.Close())
+	testenv.Must(t, overlay.Close())
 	close(stop.goesOn)
 	b.wg.Wait()
 	if n := s.Stats(); n.Kept != 0 || n.Panics != 0 {
@@ -109,10 +109,10 @@ func TestCount(t *testing.T) {
 	} {
 		var err error
 		o.Cache, err = mixer.NewCache(mixer.LiquidCache, 1<<20, 10)
-		must(t, err)
+		testenv.Must(t, err)
 		s := serving(t, o)
 		b := Start(s, Options{})
 		testenv.EventuallyIs(t, "the files of the "+what+" are counted", func() bool { return s.Stats().Cache.Population == 4 })
-		must(t, b.Close())
+		testenv.Must(t, b.Close())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -19,17 +20,10 @@ import (
 
 var registry = codecs.Default(transcode.Limits{})
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func view(t testing.TB, spec string) transcode.Pipeline {
 	t.Helper()
 	v, err := registry.Parse(spec)
-	must(t, err)
+	testenv.Must(t, err)
 	return v
 }
 
@@ -39,9 +33,9 @@ func photo(t testing.TB, name string, width, height int, seed uint64) []byte {
 	var file bytes.Buffer
 	img := pictures.Photo(width, height, seed)
 	if filepath.Ext(name) == ".png" {
-		must(t, png.Encode(&file, img))
+		testenv.Must(t, png.Encode(&file, img))
 	} else {
-		must(t, jpeg.Encode(&file, img, nil))
+		testenv.Must(t, jpeg.Encode(&file, img, nil))
 	}
 	return file.Bytes()
 }
@@ -49,8 +43,8 @@ func photo(t testing.TB, name string, width, height int, seed uint64) []byte {
 func write(t testing.TB, root, name string, data []byte) {
 	t.Helper()
 	full := filepath.Join(root, name)
-	must(t, os.MkdirAll(filepath.Dir(full), 0o755))
-	must(t, os.WriteFile(full, data, 0o644))
+	testenv.Must(t, os.MkdirAll(filepath.Dir(full), 0o755))
+	testenv.Must(t, os.WriteFile(full, data, 0o644))
 }
 
 // openDataset makes two JPEG files, a PNG file and one that is no sample.
@@ -62,7 +56,7 @@ func openDataset(t testing.TB, limit source.Limit) *source.Directory {
 	}
 	write(t, root, "d/labels.json", []byte("{}"))
 	d, err := source.Open(root, source.Options{Limit: limit})
-	must(t, err)
+	testenv.Must(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -70,7 +64,7 @@ func openDataset(t testing.TB, limit source.Limit) *source.Directory {
 func openOverlay(t testing.TB) *store.Overlay {
 	t.Helper()
 	o, err := store.OpenOverlay(filepath.Join(t.TempDir(), "overlay"), store.OverlayOptions{})
-	must(t, err)
+	testenv.Must(t, err)
 	return o
 }
 
@@ -78,7 +72,7 @@ func openOverlay(t testing.TB) *store.Overlay {
 func packed(t testing.TB, root, dir string) *store.Store {
 	t.Helper()
 	d, err := source.Open(root, source.Options{})
-	must(t, err)
+	testenv.Must(t, err)
 	defer d.Close()
 	what := pack.Dataset{Registry: registry, Dir: d}
 	report, err := store.Pack(t.Context(), dir, what, what, store.PackOptions{})
@@ -91,7 +85,7 @@ func packed(t testing.TB, root, dir string) *store.Store {
 func opened(t testing.TB, dir string) *store.Store {
 	t.Helper()
 	s, err := store.Open(dir, store.Options{})
-	must(t, err)
+	testenv.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -100,7 +94,7 @@ func serving(t testing.TB, o serve.Options) *serve.Server {
 	t.Helper()
 	o.Registry = registry
 	s, err := serve.New(o)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, s.Close()) })
 	return s
 }

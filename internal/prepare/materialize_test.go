@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -28,9 +29,7 @@ func writeClasses(t *testing.T, classes, each int) string {
 			write(t, root, name, photo(t, name, 40+i, 30+c, uint64(100*c+i)))
 		}
 		var mask bytes.Buffer
-		if err := png.Encode(&mask, image.NewPaletted(image.Rect(0, 0, 9, 9), color.Palette{color.Black, color.White})); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, png.Encode(&mask, image.NewPaletted(image.Rect(0, 0, 9, 9), color.Palette{color.Black, color.White})))
 		write(t, root, fmt.Sprintf("c%d/mask.png", c), mask.Bytes())
 		write(t, root, fmt.Sprintf("c%d/broken.jpg", c), []byte("\xff\xd8\xff and no more"))
 		write(t, root, fmt.Sprintf("c%d/labels.json", c), []byte("{}"))
@@ -52,9 +51,7 @@ func TestMaterializing(t *testing.T) {
 				s := serving(t, serve.Options{Source: serve.StoreTree(from), Store: from})
 				looked := 0
 				m, err := Materialize(t.Context(), s, from, transcode.Roles{}, v, share, func() { looked++ })
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				if m.Faulty != classes || m.Samples+m.Unchanged != classes*(each+1) || looked != classes*(each+2) || m.Stored != 0 {
 					t.Errorf("%+v, %d looked at", m, looked)
 				}
@@ -70,9 +67,7 @@ func TestMaterializing(t *testing.T) {
 				}
 				before = paths
 				estimate, err := m.Bytes(context.Background(), m.Wanted)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				report, err := from.Materialize(context.Background(), spec, m.Wanted, m, store.FractionOptions{Share: share})
 				if err != nil || report.Failed > 0 || report.Made+report.Kept != int64(len(m.Wanted)) {
 					t.Fatalf("%+v, %v", report, err)
@@ -87,13 +82,9 @@ func TestMaterializing(t *testing.T) {
 				}
 				for _, w := range m.Wanted {
 					rep, err := f.Get(w.Path, w.Source, w.Key)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, err)
 					r, err := f.Reader(rep, 0)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, err)
 					got := make([]byte, r.Size())
 					if _, err := r.ReadAt(got, 0); err != nil {
 						t.Fatal(err)
@@ -116,9 +107,7 @@ func TestMaterializingCures(t *testing.T) {
 		from := opened(t, dir)
 		s := serving(t, serve.Options{Source: serve.StoreTree(from), Store: from})
 		m, err := Materialize(t.Context(), s, from, transcode.Roles{}, v, 1, func() {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		report, err := from.Materialize(context.Background(), "ppm", m.Wanted, m, store.FractionOptions{Share: 1, Verify: true})
 		if err != nil || report.Failed > 0 {
 			t.Fatalf("%+v, %v", report, err)
@@ -128,13 +117,9 @@ func TestMaterializingCures(t *testing.T) {
 	materialize()
 	pack := filepath.Join(dir, "fractions", "ppm", "000001.pack")
 	data, err := os.ReadFile(pack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	data[len(data)/3] ^= 4
-	if err := os.WriteFile(pack, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(pack, data, 0o644))
 	if report := materialize(); report.Made != 1 {
 		t.Errorf("%+v", report)
 	}
@@ -147,10 +132,10 @@ func TestMaterializingCures(t *testing.T) {
 func want(t testing.TB, root, name string, v transcode.Pipeline) []byte {
 	t.Helper()
 	src, err := os.ReadFile(filepath.Join(root, name))
-	must(t, err)
+	testenv.Must(t, err)
 	info, err := registry.ProbeBytes(src)
-	must(t, err)
+	testenv.Must(t, err)
 	out, err := registry.Plan(v, info, transcode.Auto).Run(t.Context(), src)
-	must(t, err)
+	testenv.Must(t, err)
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -24,19 +25,13 @@ func BenchmarkFirstRead(b *testing.B) {
 	const count = 2000
 	root := b.TempDir()
 	var file bytes.Buffer
-	if err := jpeg.Encode(&file, pictures.Photo(200, 150, 1), nil); err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, jpeg.Encode(&file, pictures.Photo(200, 150, 1), nil))
 	src := file.Bytes()
 	for i := range count {
-		if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("%04d.jpg", i)), src, 0o644); err != nil {
-			b.Fatal(err)
-		}
+		testenv.Must(b, os.WriteFile(filepath.Join(root, fmt.Sprintf("%04d.jpg", i)), src, 0o644))
 	}
 	d, err := source.Open(root, source.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	defer d.Close()
 	r := codecs.Default(transcode.Limits{})
 	dir := filepath.Join(b.TempDir(), "store")
@@ -45,9 +40,7 @@ func BenchmarkFirstRead(b *testing.B) {
 		b.Fatal(err)
 	}
 	s, err := store.Open(dir, store.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	defer s.Close()
 	for _, c := range []struct {
 		name, spec string
@@ -58,32 +51,22 @@ func BenchmarkFirstRead(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			p, err := New(c.o)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, err)
 			defer p.Close()
 			v, err := r.Parse(c.spec)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, err)
 			buf := make([]byte, len(src)+1)
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
 				name := fmt.Sprintf("%04d.jpg", i%count)
 				attr, err := p.Stat(name, false)
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 				f := File{Path: name, Identity: attr.Identity}
 				h, err := p.Resolve(b.Context(), Key(i), f, v, Sized)
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 				content, err := h.Open(b.Context())
-				if err != nil {
-					b.Fatal(err)
-				}
+				testenv.Must(b, err)
 				_, _ = content.ReadAt(buf, 0)
 				content.Release()
 				h.Drop()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -49,12 +50,8 @@ func TestMemoryIsNotUsedTwice(t *testing.T) {
 			px.Pix[j] = byte(shades.Uint32())
 		}
 		file, err := l3.Encode(px, l3.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("%02d.l3", i)), file, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
+		testenv.Must(t, os.WriteFile(filepath.Join(root, fmt.Sprintf("%02d.l3", i)), file, 0o644))
 	}
 	f := newFixture(t, root, func(o *Options) { o.CacheBytes, o.Workers = 1, 4 })
 	f.sources.poison, f.outputs.poison = true, true
@@ -104,9 +101,7 @@ func TestMemoryIsNotUsedTwice(t *testing.T) {
 func TestPassed(t *testing.T) {
 	f := newFixture(t, writeDataset(t), nil)
 	c, err := f.Open(t.Context(), 7, f.file(t, "a.jpg"), view(t, "bmp"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer c.Release()
 	if c.Passed(int(c.Size()) - 1) {
 		t.Error("one byte is missing")

@@ -12,15 +12,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/mixer"
 )
 
 // TestKeepable: the manual says what part of the budget no policy keeps.
 func TestKeepable(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	const bytes = 1 << 30
 	part := fmt.Sprintf("A %dth of `--cache-bytes`", bytes/(bytes-Keepable(bytes)))
 	if !strings.Contains(strings.Join(strings.Fields(string(manual)), " "), part) {
@@ -36,9 +35,7 @@ func plainFiles(t testing.TB, n int) (root string, content [][]byte) {
 		data := make([]byte, 8000+i*37%4000)
 		_, _ = rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)}).Read(data)
 		content = append(content, data)
-		if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("%04d.dat", i)), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(filepath.Join(root, fmt.Sprintf("%04d.dat", i)), data, 0o644))
 	}
 	return root, content
 }
@@ -46,9 +43,7 @@ func plainFiles(t testing.TB, n int) (root string, content [][]byte) {
 func withCache(t testing.TB, policy string, bytes int64, samples int) func(*Options) {
 	return func(o *Options) {
 		c, err := mixer.NewCache(policy, Keepable(bytes), samples)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		o.Cache, o.CacheBytes, o.Memfd = c, bytes, true
 	}
 }
@@ -108,9 +103,7 @@ func TestCacheKeepsItsPromise(t *testing.T) {
 			if policy == mixer.LiquidCache && s.Cache.Population != files {
 				t.Errorf("%d samples were counted", s.Cache.Population)
 			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, f.Close())
 			if s := f.Stats(); s.MemoryBytes != 0 || s.Cache.Samples != 0 {
 				t.Errorf("after the end: %+v", s)
 			}
@@ -153,9 +146,7 @@ func TestUncached(t *testing.T) {
 	f := newFixture(t, root, withCache(t, mixer.MinIOCache, 13000, 10))
 	for i := range 3 {
 		c, err := f.Open(t.Context(), Key(i), f.file(t, fmt.Sprintf("%04d.dat", i)), view(t, "original"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if kept := c.Memory() != nil; kept != (i == 0) {
 			t.Errorf("%d is in memory: %v", i, kept)
 		}
@@ -189,14 +180,10 @@ func TestNoMemory(t *testing.T) {
 	root, _ := plainFiles(t, 2)
 	f := newFixture(t, root, withCache(t, mixer.LRUCache, 16000, 10))
 	hold, err := f.Open(t.Context(), 0, f.file(t, "0000.dat"), view(t, "original"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	f.Drop(0) // given up, but held
 	c, err := f.Open(t.Context(), 1, f.file(t, "0001.dat"), view(t, "original"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if s := f.Stats(); c.Memory() != nil || s.Cache.Samples != 0 || s.MemoryBytes != 8192 {
 		t.Errorf("%+v", s)
 	}
@@ -233,9 +220,7 @@ func TestBacking(t *testing.T) {
 	f := newFixture(t, root, withCache(t, mixer.LRUCache, 14000, 10))
 	open := func(key Key) *Content {
 		c, err := f.Open(t.Context(), key, f.file(t, fmt.Sprintf("%04d.dat", key)), view(t, "original"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return c
 	}
 	first := open(0)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestDamagedJPEG wants a file that is damaged in the middle to be the same picture
@@ -15,13 +16,9 @@ func TestDamagedJPEG(t *testing.T) {
 	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "store")
 	path := filepath.Join(root, "a.jpg")
 	src, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	copy(src[len(src)*2/3:], []byte{0xff, 0xff, 0xd3, 0, 0x17, 0xff, 0xd1, 0xfe, 0xfe, 0xfe})
-	if err := os.WriteFile(path, src, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(path, src, 0o644))
 	packWith(t, registry, root, dir, pack.Rebuild)
 	unpacked, packed := newFixture(t, root, nil), fromStore(t, registry, dir, nil)
 	for i, spec := range views {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/mixer"
 )
 
@@ -23,18 +24,14 @@ func TestDamagedCopyIsMadeAgain(t *testing.T) {
 	if got, err := f.read(1, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, wanted) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
-	if err := errors.Join(f.Close(), kept.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(f.Close(), kept.Close()))
 
 	kept = openOverlay(t, dir, 0)
 	damage(t, dir, wanted[len(wanted)/2:]) // once it is open, or it would notice
 	defer kept.Close()
 	f = newFixture(t, root, func(o *Options) { o.Overlay = kept })
 	c, err := f.Open(t.Context(), 1, f.file(t, "a.jpg"), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer c.Release()
 	// Many readers at once; the damage is in the last part.
 	var readers sync.WaitGroup
@@ -64,19 +61,13 @@ func TestDamagedCopyIsMadeAgain(t *testing.T) {
 func damage(t *testing.T, dir string, where []byte) {
 	t.Helper()
 	packs, err := filepath.Glob(filepath.Join(dir, "*.pack*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, pack := range packs {
 		b, err := os.ReadFile(pack)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if i := bytes.Index(b, where); i >= 0 {
 			b[i] ^= 1
-			if err := os.WriteFile(pack, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(pack, b, 0o644))
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // readsOf counts what is read of a dataset.
@@ -46,9 +47,7 @@ func TestWhatIsKeptNeedsNoSource(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(root, name), file.Bytes(), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	for _, spec := range []string{"scan5", "scan2-resize32-npy", "resize64-bmp", "png"} {
 		t.Run(spec, func(t *testing.T) {
@@ -57,9 +56,7 @@ func TestWhatIsKeptNeedsNoSource(t *testing.T) {
 				overlay := openOverlay(t, filepath.Join(cache, spec), 0)
 				reads := &readsOf{}
 				d, err := source.Open(root, source.Options{Limit: reads})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				f := newFixture(t, root, func(o *Options) { o.Overlay, o.Source, o.Dataset = overlay, d, d })
 				for i, name := range names {
 					before := reads.reads.Load()
@@ -77,9 +74,7 @@ func TestWhatIsKeptNeedsNoSource(t *testing.T) {
 				}
 				f.Close() // now all is written
 				d.Close()
-				if err := overlay.Close(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, overlay.Close())
 			}
 		})
 	}
@@ -94,13 +89,9 @@ func TestWhatIsKeptOfAnotherVersion(t *testing.T) {
 	v := view(t, "resize64-bmp")
 	for _, width := range []int{120, 240} {
 		var file bytes.Buffer
-		if err := jpeg.Encode(&file, pictures.Photo(width, 90, 1), nil); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, jpeg.Encode(&file, pictures.Photo(width, 90, 1), nil))
 		for _, name := range []string{"a.jpg", "b.jpg"} {
-			if err := os.WriteFile(filepath.Join(root, name), file.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(filepath.Join(root, name), file.Bytes(), 0o644))
 		}
 		for range 2 {
 			f := newFixture(t, root, func(o *Options) { o.Overlay = overlay })

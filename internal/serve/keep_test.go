@@ -28,9 +28,7 @@ func faultyOverlay(t *testing.T, inject func(faultfs.Op) error) *store.Overlay {
 	t.Helper()
 	fsys := &faultfs.FS{Base: vfs.OS, Inject: inject}
 	o, err := store.OpenOverlay(filepath.Join(t.TempDir(), "overlay"), store.OverlayOptions{FS: fsys, PackBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { o.Close() })
 	return o
 }
@@ -107,21 +105,13 @@ func TestOutdatedIsReclaimed(t *testing.T) {
 	}
 	f.Close()
 	older := kept{all[1].file, "resize32-png@resize0,png1"}
-	if err := overlay.Put("b.jpg", store.Identity(older.file.Identity), transcode.Info{}, older.key, transcode.Split{Data: make([]byte, 10_000)}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, overlay.Put("b.jpg", store.Identity(older.file.Identity), transcode.Info{}, older.key, transcode.Split{Data: make([]byte, 10_000)}))
 	other, err := os.ReadFile(filepath.Join(root, "b.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.WriteFile(filepath.Join(root, "a.jpg"), other, 0o644), os.Remove(filepath.Join(root, "c.png"))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, errors.Join(os.WriteFile(filepath.Join(root, "a.jpg"), other, 0o644), os.Remove(filepath.Join(root, "c.png"))))
 	f = newFixture(t, root, func(o *Options) { o.Overlay = overlay })
 	before := overlay.Bytes()
-	if err := overlay.Reclaim(t.Context(), f.Current); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, overlay.Reclaim(t.Context(), f.Current))
 	for i, k := range append(all, older) {
 		if has := overlay.Has(k.file.Path, store.Identity(k.file.Identity), k.key); has != (i == 1) {
 			t.Errorf("%s as %s: there is %v", k.file.Path, k.key, has)
@@ -136,16 +126,12 @@ func TestOutdatedIsReclaimed(t *testing.T) {
 func TestEmptyTree(t *testing.T) {
 	png := newFixture(t, writeDataset(t), nil)
 	h, err := png.Resolve(t.Context(), 1, png.file(t, "c.png"), view(t, "resize64-png"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	key := h.plan.Key()
 	for what, want := range map[string]bool{"empty": true, "other": false} {
 		root := t.TempDir()
 		if what == "other" {
-			if err := os.WriteFile(filepath.Join(root, "other.txt"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(filepath.Join(root, "other.txt"), nil, 0o644))
 		}
 		if got := newFixture(t, root, nil).Current("c.png", store.Identity{}, key); got != want {
 			t.Errorf("%s tree: %v", what, got)
@@ -209,9 +195,7 @@ func TestReaderTakesOver(t *testing.T) {
 	root := writeDataset(t)
 	s := &stopping{hangs: make(chan bool), goesOn: make(chan bool)}
 	slow, err := source.Open(root, source.Options{Limit: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer slow.Close()
 	f := newFixture(t, root, func(o *Options) { o.Dataset = slow })
 	v := view(t, "scan5")

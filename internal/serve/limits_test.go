@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -19,9 +20,7 @@ func TestLowerLimitsThanThePackers(t *testing.T) {
 	s := openStore(t, dir)
 	low := codecs.Default(transcode.Limits{MaxScans: 3})
 	server, err := New(Options{Registry: low, Source: StoreTree(s), Store: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { server.Close() })
 	p := fixture{server, "", &sync.Map{}}
 	f := p.file(t, "a.jpg")
@@ -30,9 +29,7 @@ func TestLowerLimitsThanThePackers(t *testing.T) {
 		want error
 	}{{"scan5", nil}, {"scan5-bmp", transcode.ErrUnsupported}, {"scan5-png", transcode.ErrUnsupported}, {"scan5", nil}} {
 		v, err := low.Parse(c.view)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		content, err := p.Open(t.Context(), Key(i), f, v)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.view, err, c.want)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/png"
@@ -25,9 +26,7 @@ func withoutOriginals(t *testing.T) (root string, s *store.Store) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(root, name), data, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	encode := func(px *transcode.Pixels) ([]byte, error) {
 		px.Pix = make([]byte, px.Len())
@@ -46,14 +45,10 @@ func withoutOriginals(t *testing.T) (root string, s *store.Store) {
 	file, err = encode(&transcode.Pixels{Width: 40, Height: 30, Mode: transcode.ModeRGB})
 	write("e.ppm", file, err)
 	d, err := source.Open(root, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	l3, err := registry.Parse("l3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	pack := pack.Dataset{Registry: registry, Dir: d, Originals: pack.Drop, Represent: l3.Steps()[1].Kind}
 	dir := t.TempDir()
 	if report, err := store.Pack(context.Background(), dir, pack, pack, store.PackOptions{}); err != nil || report.Failed > 0 {
@@ -72,9 +67,7 @@ func TestReencoded(t *testing.T) {
 	for i, c := range []struct{ name, view string }{{"c.png", "png"}, {"deep.png", "png"}, {"e.ppm", "ppm"}, {"deep.png", "resize8-png"}} {
 		file, v := f.file(t, c.name), view(t, c.view)
 		want, err := os.ReadFile(filepath.Join(root, c.name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		got, err := f.read(Key(i+1), file, v)
 		if err != nil {
 			t.Errorf("%s/%s: %v", c.view, c.name, err)
@@ -101,9 +94,7 @@ func TestReencoded(t *testing.T) {
 func decoded(t *testing.T, file []byte) *transcode.Pixels {
 	t.Helper()
 	px, err := registry.Decode(context.Background(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return px
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -64,9 +65,7 @@ func inverted(b []byte) []byte {
 func packWith(t *testing.T, r *transcode.Registry, root, dir string, o pack.Originals) int64 {
 	t.Helper()
 	d, err := source.Open(root, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	pack := pack.Dataset{Registry: r, Dir: d, Originals: o}
 	report, err := store.Pack(context.Background(), dir, pack, pack, store.PackOptions{})
@@ -79,9 +78,7 @@ func packWith(t *testing.T, r *transcode.Registry, root, dir string, o pack.Orig
 func openStore(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	s, err := store.Open(dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -91,9 +88,7 @@ func openStore(t *testing.T, dir string) *store.Store {
 func has(t *testing.T, s *store.Store, r *transcode.Registry, name string) string {
 	t.Helper()
 	sample, err := s.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	kind, found := scanOf(r), ""
 	for _, k := range []struct{ letter, key string }{
 		{"s", transcode.SplitKey(kind)}, {"u", transcode.ReconstructionKey(kind)}, {"o", transcode.Original},
@@ -201,9 +196,7 @@ func TestPackingThatIsInterruptedStoresNoGuess(t *testing.T) {
 		}
 	})
 	src, err := os.ReadFile(filepath.Join(writeDataset(t), "a.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if e, err := (pack.Dataset{Registry: r}).Encode(ctx, "a.jpg", src); !errors.Is(err, context.Canceled) {
 		t.Errorf("%d representations, %v", len(e.Representations), err)
 	}
@@ -214,9 +207,7 @@ func fromStore(t *testing.T, r *transcode.Registry, dir string, change func(*Opt
 	t.Helper()
 	s := openStore(t, dir)
 	p, err := New(Options{Registry: r, Source: StoreTree(s), Store: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if change != nil {
 		change(&p.o)
 	}
@@ -260,9 +251,7 @@ func TestOriginalIsRebuilt(t *testing.T) {
 	// What a view leaves unchanged is the original; pixels come from the scans.
 	for i, spec := range views {
 		v, err := r.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for j, name := range []string{"b.jpg", "c.png", "labels.json"} {
 			got, err := f.read(Key(100+10*i+j), f.file(t, name), v)
 			if err != nil || !bytes.Equal(got, want(t, root, name, view(t, spec))) {
@@ -283,9 +272,7 @@ func TestDatasetBeforeRebuilding(t *testing.T) {
 	packWith(t, r, root, dir, pack.Rebuild)
 	wanted := want(t, root, "a.jpg", view(t, "original"))
 	d, err := source.Open(root, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	f := fromStore(t, r, dir, func(o *Options) { o.Dataset = d })
 	for i, rebuilt := range []int64{0, 1} {
@@ -295,9 +282,7 @@ func TestDatasetBeforeRebuilding(t *testing.T) {
 		if s := f.Stats(); s.Rebuilt != rebuilt {
 			t.Errorf("rebuilt %d, want %d", s.Rebuilt, rebuilt)
 		}
-		if err := os.WriteFile(filepath.Join(root, "a.jpg"), []byte("another file"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(filepath.Join(root, "a.jpg"), []byte("another file"), 0o644))
 	}
 }
 
@@ -310,9 +295,7 @@ func TestNearbyDatasetBeforeRebuilding(t *testing.T) {
 	v := view(t, "original")
 	wanted := want(t, root, "a.jpg", v)
 	d, err := source.Open(root, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	f := fromStore(t, r, dir, func(o *Options) { o.Nearby = d })
 	rebuilt := func(want int64) {
@@ -322,9 +305,7 @@ func TestNearbyDatasetBeforeRebuilding(t *testing.T) {
 		}
 	}
 	c, err := f.Open(context.Background(), 1, f.file(t, "a.jpg"), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer c.Release()
 	check := func() {
 		t.Helper()
@@ -335,9 +316,7 @@ func TestNearbyDatasetBeforeRebuilding(t *testing.T) {
 	}
 	check()
 	rebuilt(0)
-	if err := os.WriteFile(filepath.Join(root, "a.jpg"), []byte("another file"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "a.jpg"), []byte("another file"), 0o644))
 	check() // in the middle of reading
 	rebuilt(1)
 	if got, err := f.read(2, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, wanted) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestFileIsOpenedOnce: the file whose header was read at a LOOKUP is the one that is read,
@@ -16,32 +17,22 @@ import (
 func TestFileIsOpenedOnce(t *testing.T) {
 	root := t.TempDir()
 	photo, err := os.ReadFile(filepath.Join(writeDataset(t), "a.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(root, "d"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, os.Mkdir(filepath.Join(root, "d"), 0o755))
 	for i := range probedFiles + 1 {
-		if err := os.WriteFile(filepath.Join(root, "d", fmt.Sprintf("%02d.jpg", i)), photo, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(filepath.Join(root, "d", fmt.Sprintf("%02d.jpg", i)), photo, 0o644))
 	}
 	f := newFixture(t, root, nil)
 	v := view(t, "bmp")
 	var handles []*Handle
 	for i := range probedFiles + 1 {
 		h, err := f.Resolve(t.Context(), Key(i), f.file(t, fmt.Sprintf("d/%02d.jpg", i)), v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		handles = append(handles, h)
 	}
 	wanted := want(t, root, "d/00.jpg", v)
 	// The files stay what they are; their paths lead nowhere.
-	if err := os.Rename(filepath.Join(root, "d"), filepath.Join(root, "e")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Rename(filepath.Join(root, "d"), filepath.Join(root, "e")))
 	for i, h := range handles {
 		c, err := h.Open(t.Context())
 		if i == 0 { // the oldest was closed for the newest

@@ -86,9 +86,7 @@ func TestRefuses(t *testing.T) {
 	root := maskTree(t)
 	stores := map[string]*store.Store{}
 	d, err := source.Open(root, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	for name, pack := range map[string]pack.Dataset{
 		"store":    {Registry: registry, Dir: d},
@@ -99,9 +97,7 @@ func TestRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := store.Open(at, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer s.Close()
 		stores[name] = s
 	}
@@ -115,9 +111,7 @@ func TestRefuses(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			f := newFixture(t, root, change)
 			dirs, err := f.List("")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			for spec, blends := range map[string]bool{
 				"resize16-bmp": true, "resize16-png": true, "jpeg90": true, "crop30-jpeg90": true, "center-npy": true, "grey-npy": true, "half-bmp": true,
 				"bmp": false, "npy": false, "png": false, "l3": false, "crop30-bmp": false, "float32-npy": false, "scan5": false, "original": false,
@@ -125,9 +119,7 @@ func TestRefuses(t *testing.T) {
 				v := view(t, spec)
 				for _, dir := range dirs {
 					entries, err := f.List(dir.Name)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testenv.Must(t, err)
 					want := blends && strings.HasPrefix(dir.Name, "no-")
 					for _, e := range entries {
 						name := path.Join(dir.Name, e.Name)

@@ -33,9 +33,7 @@ func writeDataset(t testing.TB) string {
 	for i, name := range []string{"a.jpg", "b.jpg", "c.png"} {
 		testenv.Must(t, pictures.Write(filepath.Join(root, name), pictures.Photo(120+i, 90, uint64(i))))
 	}
-	if err := os.WriteFile(filepath.Join(root, "labels.json"), []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "labels.json"), []byte("{}"), 0o644))
 	return root
 }
 
@@ -75,9 +73,7 @@ func (f fixture) Drop(key Key) { (&Handle{server: f.Server, key: key}).Drop() }
 func (f fixture) planned(t testing.TB, name, spec string) *Handle {
 	t.Helper()
 	h, err := f.Server.Resolve(t.Context(), 0, f.file(t, name), view(t, spec), Planned)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return h
 }
 
@@ -91,17 +87,13 @@ func (f fixture) forgetResults() {
 func newFixture(t testing.TB, root string, change func(*Options)) fixture {
 	t.Helper()
 	d, err := source.Open(root, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	o := Options{Registry: registry, Source: d, Dataset: d}
 	if change != nil {
 		change(&o)
 	}
 	p, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -114,27 +106,21 @@ func newFixture(t testing.TB, root string, change func(*Options)) fixture {
 func openOverlay(t testing.TB, dir string, max int64) *store.Overlay {
 	t.Helper()
 	o, err := store.OpenOverlay(dir, store.OverlayOptions{MaxBytes: max})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return o
 }
 
 func (f fixture) file(t testing.TB, name string) File {
 	t.Helper()
 	a, err := f.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return File{Path: name, Identity: a.Identity}
 }
 
 func view(t testing.TB, spec string) transcode.Pipeline {
 	t.Helper()
 	v, err := registry.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return v
 }
 
@@ -152,24 +138,18 @@ func (f fixture) read(key Key, file File, v transcode.Pipeline) ([]byte, error) 
 func want(t testing.TB, root, name string, v transcode.Pipeline) []byte {
 	t.Helper()
 	src, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if !registry.IsSample(name) {
 		return src
 	}
 	info, err := registry.ProbeBytes(src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	plan := registry.Plan(v, info, transcode.Auto)
 	if plan.Unchanged() {
 		return src
 	}
 	out, err := plan.Run(context.Background(), src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return out
 }
 
@@ -180,18 +160,14 @@ func TestEveryViewFromEverywhere(t *testing.T) {
 	root := writeDataset(t)
 	packed := filepath.Join(t.TempDir(), "store")
 	d, err := source.Open(root, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	pack := pack.Dataset{Registry: registry, Dir: d, Originals: pack.Drop}
 	if _, err := store.Pack(context.Background(), packed, pack, pack, store.PackOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := store.Open(packed, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer s.Close()
 	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 0)
 	defer overlay.Close()
@@ -313,21 +289,15 @@ func TestChangedSource(t *testing.T) {
 				f.forgetResults()
 			}
 			b, err := os.ReadFile(filepath.Join(f.root, "b.jpg"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(f.root, "a.jpg"), b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
+			testenv.Must(t, os.WriteFile(filepath.Join(f.root, "a.jpg"), b, 0o644))
 			if _, err := f.read(1, file, v); !errors.Is(err, source.ErrChanged) {
 				t.Errorf("rewritten: %v, want ErrChanged", err)
 			}
 			if got, err := f.read(2, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, want(t, f.root, "a.jpg", v)) {
 				t.Errorf("looked up again: %d bytes, %v", len(got), err)
 			}
-			if err := os.Remove(filepath.Join(f.root, "a.jpg")); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.Remove(filepath.Join(f.root, "a.jpg")))
 			f.forgetResults()
 			if _, err := f.read(3, file, v); !errors.Is(err, source.ErrChanged) {
 				t.Errorf("removed: %v, want ErrChanged", err)
@@ -340,12 +310,8 @@ func TestBrokenSampleIsTriedOnce(t *testing.T) {
 	root := writeDataset(t)
 	name := filepath.Join(root, "a.jpg")
 	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, whole[:len(whole)/2], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
+	testenv.Must(t, os.WriteFile(name, whole[:len(whole)/2], 0o644))
 	f := newFixture(t, root, nil)
 	v := view(t, "scan5")
 	for i := range 3 {
@@ -360,9 +326,7 @@ func TestBrokenSampleIsTriedOnce(t *testing.T) {
 		t.Errorf("the original: %d bytes, %v", len(got), err)
 	}
 	// mended, it is another version of the file and is tried again
-	if err := os.WriteFile(name, whole, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(name, whole, 0o644))
 	if _, err := f.read(11, f.file(t, "a.jpg"), v); err != nil {
 		t.Error(err)
 	}
@@ -387,16 +351,12 @@ func TestMemfdBudgetIsAPromise(t *testing.T) {
 	size := int64(len(want(t, root, "a.jpg", v)))
 	f := newFixture(t, root, func(o *Options) { o.Memfd, o.CacheBytes = true, size+size/2 })
 	first, err := f.Open(context.Background(), 1, f.file(t, "a.jpg"), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if first.Memory() == nil {
 		t.Error("the first sample fits the budget and is in no memfd")
 	}
 	second, err := f.Open(context.Background(), 2, f.file(t, "b.jpg"), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if second.Memory() != nil {
 		t.Error("two pinned samples are over the budget, and both in memfds")
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -21,9 +22,7 @@ func TestContentNobodyKnows(t *testing.T) {
 		"empty.png":     {},
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(root, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(filepath.Join(root, name), content, 0o644))
 	}
 	packWith(t, registry, root, dir, pack.Rebuild)
 	for what, f := range map[string]fixture{"dataset": newFixture(t, root, nil), "store": fromStore(t, registry, dir, nil)} {

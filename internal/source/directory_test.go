@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // tree makes files, directories (names ending in /) and links (name -> target).
@@ -22,9 +24,7 @@ func tree(t *testing.T, root string, names ...string) {
 	for _, name := range names {
 		name, target, link := strings.Cut(name, " -> ")
 		full := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.MkdirAll(filepath.Dir(full), 0o755))
 		var err error
 		switch {
 		case link:
@@ -34,18 +34,14 @@ func tree(t *testing.T, root string, names ...string) {
 		default:
 			err = os.WriteFile(full, []byte("content of "+name), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 }
 
 func open(t *testing.T, root string, o Options) *Directory {
 	t.Helper()
 	d, err := Open(root, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -53,9 +49,7 @@ func open(t *testing.T, root string, o Options) *Directory {
 func list(t *testing.T, d *Directory, dir string) []string {
 	t.Helper()
 	entries, err := d.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	names := []string{}
 	for _, e := range entries {
 		if e.Dir {
@@ -74,9 +68,7 @@ func TestListFollowsLinks(t *testing.T) {
 		"link.jpg -> b.jpg", "linkdir -> sub", "dangling -> nowhere",
 		"self -> .", "sub/up -> ..", "loop -> loop",
 		"out.jpg -> "+outside+"/blob", "outdir -> "+outside+"/dir")
-	if err := unix.Mkfifo(filepath.Join(root, "fifo"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, unix.Mkfifo(filepath.Join(root, "fifo"), 0o644))
 	var log bytes.Buffer
 	d := open(t, root, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	want := []string{"a.jpg", "b.jpg", "empty/", "link.jpg", "linkdir/", "out.jpg", "outdir/", "sub/"}
@@ -92,9 +84,7 @@ func TestListFollowsLinks(t *testing.T) {
 		}
 	}
 	f, err := d.Open("outdir/inner")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
 	if data, err := f.ReadAll(); err != nil || string(data) != "content of dir/inner" {
 		t.Errorf("read %q, %v", data, err)
@@ -137,16 +127,12 @@ func TestVerifyNoticesEveryChange(t *testing.T) {
 			tree(t, root, "a.jpg")
 			d := open(t, root, Options{})
 			f, err := d.Open("a.jpg")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			defer f.Close()
 			if err := f.Verify(); err != nil {
 				t.Fatalf("before the change: %v", err)
 			}
-			if err := change(filepath.Join(root, "a.jpg")); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, change(filepath.Join(root, "a.jpg")))
 			if err := f.Verify(); !errors.Is(err, ErrChanged) {
 				t.Errorf("Verify: %v, want ErrChanged", err)
 			}
@@ -160,9 +146,7 @@ func TestVerifyNoticesEveryChange(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	root := t.TempDir()
 	tree(t, root, "a.jpg", "dir/")
-	if err := unix.Mkfifo(filepath.Join(root, "fifo"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, unix.Mkfifo(filepath.Join(root, "fifo"), 0o644))
 	d := open(t, root, Options{})
 	if _, err := d.Open("nowhere"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
@@ -182,9 +166,7 @@ func TestADatasetThatIsMovedKeepsWorking(t *testing.T) {
 	root := filepath.Join(parent, "old")
 	tree(t, root, "a.jpg")
 	d := open(t, root, Options{})
-	if err := os.Rename(root, filepath.Join(parent, "new")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.Rename(root, filepath.Join(parent, "new")))
 	if got := list(t, d, ""); len(got) != 1 {
 		t.Errorf("listed %v", got)
 	}
@@ -210,14 +192,10 @@ func TestLimit(t *testing.T) {
 	tree(t, root, "a")
 	limit := &counted{began: time.Now()}
 	d, err := Open(root, Options{Limit: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer d.Close()
 	f, err := d.Open("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
 	if _, err := f.ReadAll(); err != nil {
 		t.Fatal(err)

@@ -7,25 +7,21 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // resident is how many bytes of a file the page cache holds.
 func resident(t *testing.T, name string) (n int64) {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
 	st, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	page := os.Getpagesize()
 	data, err := unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer func() { _ = unix.Munmap(data) }()
 	pages := make([]byte, (len(data)+page-1)/page)
 	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)),
@@ -42,23 +38,15 @@ func resident(t *testing.T, name string) (n int64) {
 func TestScattered(t *testing.T) {
 	root := t.TempDir()
 	name := filepath.Join(root, "a.jpg")
-	if err := os.WriteFile(name, make([]byte, 1<<20), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(name, make([]byte, 1<<20), 0o644))
 	d := open(t, root, Options{})
 	page := int64(os.Getpagesize())
 	look := func(scattered bool) int64 {
 		f, err := d.Open("a.jpg")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		defer f.Close()
-		if err := unix.Fsync(f.fd); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Fadvise(f.fd, 0, 0, unix.FADV_DONTNEED); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, unix.Fsync(f.fd))
+		testenv.Must(t, unix.Fadvise(f.fd, 0, 0, unix.FADV_DONTNEED))
 		if n := resident(t, name); n > 0 {
 			t.Skipf("the file system keeps %d bytes in memory that it was told to drop", n)
 		}

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 func watch(t *testing.T, d *Directory) *Watcher {
 	t.Helper()
 	w, err := d.Watch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	t.Cleanup(func() { w.Close() })
 	return w
 }
@@ -26,18 +26,14 @@ func watch(t *testing.T, d *Directory) *Watcher {
 func add(t *testing.T, w *Watcher, dir string) WatchID {
 	t.Helper()
 	id, err := w.Add(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return id
 }
 
 // told reads events until all that are wanted were among them, in any order.
 func told(t *testing.T, w *Watcher, want ...Event) {
 	t.Helper()
-	if err := w.f.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, w.f.SetReadDeadline(time.Now().Add(20*time.Second)))
 	missing := map[Event]bool{}
 	for _, e := range want {
 		missing[e] = true
@@ -63,9 +59,7 @@ func TestWatcherTellsChanges(t *testing.T) {
 	at := func(name string) string { return filepath.Join(root, name) }
 	do := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	writer, err := os.OpenFile(at("a/x"), os.O_WRONLY, 0)
 	do(err)
@@ -126,9 +120,7 @@ func TestDroppedDirectoriesAreSilent(t *testing.T) {
 	w.Drop(a)
 	tree(t, root, "a/y", "b/y")
 	events, err := w.Read(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, e := range events {
 		if e.Dir != b {
 			t.Errorf("event %+v of a directory that was dropped", e)
@@ -161,14 +153,10 @@ func TestFollow(t *testing.T) {
 			var id WatchID
 			if filepath.IsAbs(dir) {
 				fd, err := unix.Open(dir, unix.O_PATH, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				id, err = w.add(fd)
 				unix.Close(fd)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 			} else {
 				id = add(t, w, dir)
 			}
@@ -243,9 +231,7 @@ func TestLostEventsAreTold(t *testing.T) {
 	add(t, w, "")
 	for i := range most + 10 {
 		// in turn: what repeats itself is one event
-		if err := os.Chmod(filepath.Join(root, []string{"x", "y"}[i%2]), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.Chmod(filepath.Join(root, []string{"x", "y"}[i%2]), 0o644))
 	}
 	told(t, w, Event{Change: Lost})
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestSummary reads what go test prints of one test that passed, one that failed, two that
@@ -29,9 +31,7 @@ func TestSummary(t *testing.T) {
 `
 	var out strings.Builder
 	s := summary{out: &out, leftOut: map[string]int{}}
-	if err := s.read(strings.NewReader(events)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.read(strings.NewReader(events)))
 	want := "p/x.go:1:1: wrong\n    x_test.go:1: it is bad\nFAIL\tp\t1.0s\npanic: it stops\n"
 	if out.String() != want {
 		t.Errorf("printed %q, want %q", out.String(), want)

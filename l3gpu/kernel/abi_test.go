@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -21,14 +22,10 @@ var update = flag.Bool("update", false, "write what CUDA and Python have of abi.
 func TestABI(t *testing.T) {
 	for path, want := range map[string]string{"records.cuh": cudaABI(), "../python/pipefs_gpu_abi.py": pythonABI()} {
 		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(path, []byte(want), 0o644))
 		}
 		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("%s (-abi.go +the file); go generate writes it:\n%s", path, diff)
 		}

@@ -18,9 +18,7 @@ import (
 func rebuilt(t testing.TB, src []byte, change func(i int, patch []byte) []byte) []byte {
 	t.Helper()
 	parts, err := opened(t, src).Parts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	out := append([]byte(nil), src[:32+8*len(parts)]...)
 	out = append(out, src[32+8*len(parts):][:binary.LittleEndian.Uint32(src[24:])]...)
@@ -97,9 +95,7 @@ func TestDamage(t *testing.T) {
 				continue
 			}
 			b, err := l3.Encode(picture(rng, mode, width, height, rng.IntN(len(contents))), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if o.Version() == 1 {
 				b = damaged(rng, b)
 			} else {
@@ -132,13 +128,9 @@ func TestDamage(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	dense, err := l3.Encode(picture(rng, transcode.ModeRGB, 70, 40, 4), l3.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	fast, err := l3.Encode(picture(rng, transcode.ModeL, 20, 20, 3), l3.Options{Mode: l3.Fast})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	const codes = 36
 	var items []item
 	add := func(src []byte, change func(b []byte) []byte) {
@@ -246,13 +238,9 @@ func FuzzPatch(f *testing.F) {
 	rng := rand.New(rand.NewPCG(9, 1))
 	for i, mode := range pictures.L3Modes {
 		b, err := l3.Encode(picture(rng, mode, 9+i, 5+8*i, i%len(contents)), l3.Options{Mode: l3.Mode(i % 2)})
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		parts, err := opened(f, b).Parts()
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		f.Add(b[parts[0].Offset[0]:][:parts[0].Length[0]], uint8(9+i), uint8(5+8*i), uint8(i))
 	}
 	f.Fuzz(func(t *testing.T, patch []byte, width, height, mode uint8) {
@@ -265,9 +253,7 @@ func FuzzPatch(f *testing.F) {
 		}
 		px.Pix = make([]byte, px.Len())
 		b, err := l3.Encode(px, l3.Options{Mode: l3.Fast})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		check(t, []item{{samples: opened(t, rebuilt(t, b, func(int, []byte) []byte { return patch })), order: orders[0]}})
 	})
 }
@@ -277,9 +263,7 @@ func FuzzVersion1(f *testing.F) {
 	rng := rand.New(rand.NewPCG(11, 1))
 	for i, patch := range []int{1, 3, 8, 40} {
 		b, err := l3.Encode(picture(rng, []transcode.Mode{transcode.ModeL, transcode.ModeRGB}[i%2], 5+9*i, 3+7*i, i), l3.Options{Mode: l3.V1, Patch: patch})
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.Must(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {

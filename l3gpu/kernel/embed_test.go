@@ -18,24 +18,18 @@ import (
 // TestSources wants the PTX to be what was made of the sources, and all of it.
 func TestSources(t *testing.T) {
 	sources, err := filepath.Glob("*.cuh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	slices.Sort(sources)
 	sum := sha256.New()
 	for _, path := range append([]string{"l3.cu"}, sources...) {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		fmt.Fprintf(sum, "%s %d\n", path, len(b))
 		sum.Write(b)
 	}
 	for _, build := range builds {
 		ptx, err := build.text()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		lines := bytes.SplitAfterN(ptx, []byte("\n"), 6)
 		if got := string(lines[1]); got != fmt.Sprintf("// sources: sha256 %x\n", sum.Sum(nil)) {
 			t.Errorf("l3.%d.ptx.gz is of other sources, %x: run scripts/ptx", build.capability, sum.Sum(nil))
@@ -82,13 +76,9 @@ func TestCompiled(t *testing.T) {
 	}
 	for _, build := range builds {
 		packed, err := os.ReadFile(filepath.Join(out, fmt.Sprintf("l3.%d.ptx.gz", build.capability)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		got, err := unpack(packed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if want, err := build.text(); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%v; scripts/ptx makes another l3.%d.ptx.gz", err, build.capability)
 		}

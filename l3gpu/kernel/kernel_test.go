@@ -139,18 +139,14 @@ func picture(rng *rand.Rand, mode transcode.Mode, width, height, content int) *t
 func encoded(t testing.TB, px *transcode.Pixels, o l3.Options) *l3.Samples {
 	t.Helper()
 	b, err := l3.Encode(px, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return opened(t, b)
 }
 
 func opened(t testing.TB, b []byte) *l3.Samples {
 	t.Helper()
 	s, err := l3.Open(b, transcode.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return s
 }
 

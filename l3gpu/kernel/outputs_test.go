@@ -77,13 +77,9 @@ func TestVectors(t *testing.T) {
 	name := regexp.MustCompile(`\.n\d+(\.ref)?\.l3$`)
 	for i, path := range few(testenv.Shared(t, "l3/*.l3"), 2) {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		ppm, err := os.ReadFile(name.ReplaceAllString(path, ".ppm"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		it := item{samples: opened(t, b), order: orders[i%3]}
 		items = append(items, it)
 		pix := make([]byte, 3*it.samples.Width*it.samples.Height)
@@ -98,13 +94,9 @@ func TestVectors(t *testing.T) {
 func photograph(t testing.TB, path string, x, y, width, height int) *transcode.Pixels {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	px, err := png.Decoder{}.Decode(t.Context(), b, transcode.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	out := &transcode.Pixels{Width: width, Height: height, Mode: transcode.ModeRGB}
 	for j := range height {
 		out.Pix = append(out.Pix, px.Pix[3*((y+j)*px.Width+x):][:3*width]...)
@@ -166,9 +158,7 @@ func report(t *testing.T, name string, stats map[string]*ptxvm.Stats, n int, hot
 			for _, l := range s.Lines {
 				fmt.Fprintln(&b, l.Line, l.Warps)
 			}
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(b.String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(b.String()), 0o644))
 		}
 		lanes := 32 * float64(s.Total.Warps) / float64(n)
 		t.Logf("%s %s: %.1f lane-instructions a sample of which %.0f%% do something, %.2f bank conflicts, %.2f sectors, %.2f global and %.2f shared accesses a 32 samples",

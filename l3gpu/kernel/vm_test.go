@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/ptxvm"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
@@ -69,14 +70,10 @@ type result struct {
 func decode(t testing.TB, build int, items []item, seed uint64) ([]result, map[string]*ptxvm.Stats) {
 	t.Helper()
 	m, err := builds[build].module()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	// Blocks, warps and parted lanes in any order, and only what CUDA's manual promises.
 	d := ptxvm.NewDevice(ptxvm.Options{Workers: 2, Seed: seed, OnlySyncwarp: true})

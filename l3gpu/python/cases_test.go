@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
@@ -43,25 +44,19 @@ type headerCase struct {
 func mustEncode(t *testing.T, px *transcode.Pixels, o l3.Options) []byte {
 	t.Helper()
 	b, err := l3.Encode(px, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return b
 }
 
 func write(t *testing.T, dir, name string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 }
 
 func writeJSON(t *testing.T, dir, name string, v any) {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	write(t, dir, name, b)
 }
 
@@ -96,9 +91,7 @@ func writePictures(t *testing.T, dir string) {
 		}
 		b := mustEncode(t, noise(rng, mode, width, height), o)
 		px, err := l3.Decode(b, transcode.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		c := pictureCase{fmt.Sprintf("%03d-%v-%v", len(cases), mode, o.Mode), o.Version(), o.Mode.String(), width, height, mode.Channels(), mode.Depth()}
 		write(t, dir, c.Name+".l3", b)
 		write(t, dir, c.Name+".pix", px.Pix)

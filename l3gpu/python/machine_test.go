@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/ptxvm"
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 )
@@ -47,15 +48,11 @@ type machine struct {
 func startMachine(t *testing.T) *os.File {
 	t.Helper()
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	ours, theirs := os.NewFile(uintptr(ends[0]), "machine"), os.NewFile(uintptr(ends[1]), "child")
 	conn, err := net.FileConn(ours)
 	ours.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	m := &machine{device: ptxvm.NewDevice(ptxvm.Options{Workers: 2})}
 	done := make(chan error, 1)
 	go func() { done <- m.serve(conn) }()

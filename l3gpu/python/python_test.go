@@ -20,9 +20,7 @@ func python(t *testing.T, files []*os.File, environment []string, args ...string
 		interpreter = "/usr/bin/python3"
 	}
 	here, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	cmd := exec.Command(interpreter, args...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "PIPEFS_PTX=",
 		"PYTHONPATH="+here+string(os.PathListSeparator)+filepath.Join(here, "testdata")+string(os.PathListSeparator)+filepath.Join(here, "..", "internal", "sim", "pygpu"))

@@ -44,15 +44,9 @@ func pictures(t *testing.T) (dir string, names []string) {
 			}
 		}
 		var b bytes.Buffer
-		if err := png.Encode(&b, p); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name+".png"), b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, png.Encode(&b, p))
+		testenv.Must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, name+".png"), b.Bytes(), 0o644))
 		names = append(names, name)
 	}
 	slices.Sort(names) // the first two have 8 bits
@@ -83,13 +77,9 @@ func newTrainer(t *testing.T, mnt string, env []string) *trainer {
 		t.Fatal(err)
 	}
 	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	c.out = bufio.NewScanner(out)
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, c.cmd.Start())
 	t.Cleanup(c.kill)
 	return c
 }

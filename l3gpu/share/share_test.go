@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/devicetest"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
@@ -60,9 +61,7 @@ func newBench(t *testing.T, clients int, d devicetest.Options, o Options) *bench
 	b := &bench{t: t, gpu: devicetest.New(d), files: map[string][]byte{}, log: new(lines)}
 	memory := MemoryFor(clients)
 	backend, err := l3gpu.Open(l3gpu.Options{Memory: memory + 24<<20, Tensors: memory}.On(b.gpu))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	b.on = backend
 	o.Clients, o.SlotBytes = clients, SlotBytes(memory, clients)
 	o.Log = slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -71,9 +70,7 @@ func newBench(t *testing.T, clients int, d devicetest.Options, o Options) *bench
 	}
 	o.Read = b.read
 	dir, err := os.MkdirTemp("/tmp", "pf") // sockets need short paths
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if b.Server, err = Serve(filepath.Join(dir, "gpu.sock"), o); err != nil {
 		t.Fatal(err)
 	}

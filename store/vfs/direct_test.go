@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestDirect: any piece of a file, read past the page cache, is what it is.
@@ -18,13 +20,9 @@ func TestDirect(t *testing.T) {
 	data := make([]byte, 3<<20+1234)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(data)
 	name := filepath.Join(t.TempDir(), "pack")
-	if err := os.WriteFile(name, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(name, data, 0o644))
 	f, err := Direct(OS).Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
 	if _, ok := f.(directFile); !ok {
 		t.Skip("the file system of the test does not take O_DIRECT")
@@ -67,17 +65,11 @@ func TestDirect(t *testing.T) {
 // usual; and what does not exist is not found.
 func TestDirectFallsBack(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pack")
-	if err := os.WriteFile(name, []byte("hello"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(name, []byte("hello"), 0o644))
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	defer f.Close()
-	if err := ordinary(int(f.Fd())); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, ordinary(int(f.Fd())))
 	if flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0); err != nil || flags&unix.O_DIRECT != 0 {
 		t.Errorf("flags %x, %v", flags, err)
 	}

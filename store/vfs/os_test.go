@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // What is not a regular file is refused: nothing waits for the other end of a FIFO,
@@ -23,17 +25,13 @@ func TestOnlyRegularFiles(t *testing.T) {
 		"link to /dev":  func(name string) error { return os.Symlink("/dev/zero", name) },
 		"link to a dir": func(name string) error { return os.Symlink(dir, name) },
 	}
-	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644))
 	for what, make := range names {
 		name := filepath.Join(dir, what)
 		if what[:4] == "link" && what != "link" {
 			name = filepath.Join(dir, filepath.Base(what))
 		}
-		if err := make(name); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, make(name))
 		for op, try := range map[string]func() (any, error){
 			"open":       func() (any, error) { return OS.Open(name) },
 			"direct":     func() (any, error) { return Direct(OS).Open(name) },

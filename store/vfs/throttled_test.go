@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // advisedFile is a file in memory that counts what it is asked.
@@ -63,9 +65,7 @@ func TestThrottled(t *testing.T) {
 				inner := &advisedFile{data: make([]byte, size)}
 				fsys := Throttled(oneFile{f: inner}, NewBucket(c.bytes, c.reads))
 				f, err := fsys.Open("")
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				pass := func() time.Duration {
 					began := time.Now()
 					var group sync.WaitGroup
@@ -112,9 +112,7 @@ func TestThrottledFiles(t *testing.T) {
 	fsys := Throttled(oneFile{f: inner}, limit)
 	for _, open := range []func(string) (File, error){fsys.Open, fsys.OpenWrite} {
 		f, err := open("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if _, ok := f.(*throttledFile); !ok {
 			t.Errorf("%T is not limited", f)
 		}
@@ -135,22 +133,16 @@ func TestThrottledFiles(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		w, err := fsys.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if _, ok := w.(*throttledFile); !ok {
 			t.Errorf("%s: %T is not limited", what, w)
 		}
 		if _, err := w.WriteAt(data, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(w.Sync(), w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, errors.Join(w.Sync(), w.Close()))
 		f, err := fsys.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		got := make([]byte, 5000)
 		if n, err := f.ReadAt(got, 99_000); n != 1000 || !errors.Is(err, io.EOF) || !bytes.Equal(got[:n], data[99_000:]) {
 			t.Errorf("%s: %d bytes at the end, %v", what, n, err)
@@ -158,15 +150,11 @@ func TestThrottledFiles(t *testing.T) {
 		if size, err := f.Size(); size != int64(len(data)) || err != nil {
 			t.Errorf("%s: %d bytes, %v", what, size, err)
 		}
-		if err := errors.Join(f.Close(), fsys.Remove(name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, errors.Join(f.Close(), fsys.Remove(name)))
 	}
 
 	f, err := fsys.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	plain := testing.AllocsPerRun(100, func() { _, _ = inner.ReadAt(data[:10], 0) })
 	if allocs := testing.AllocsPerRun(100, func() { _, _ = f.ReadAt(data[:10], 0) }); allocs > plain {
 		t.Errorf("%v allocations a read, %v without a limit", allocs, plain)

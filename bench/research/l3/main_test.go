@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // TestMeasure asks as compare.py does.
@@ -19,29 +20,21 @@ func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	m := pictures.Photo(100, 70, 1)
 	var file bytes.Buffer
-	if err := png.Encode(&file, m); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, png.Encode(&file, m))
 	ppm := fmt.Appendf(nil, "P6\n%d %d\n255\n", m.Rect.Dx(), m.Rect.Dy())
 	for pixel := range slices.Chunk(m.Pix, 4) {
 		ppm = append(ppm, pixel[:3]...)
 	}
 	paths := [2]string{filepath.Join(dir, "a.ppm"), filepath.Join(dir, "a.png")}
 	for i, content := range [][]byte{ppm, file.Bytes()} {
-		if err := os.WriteFile(paths[i], content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(paths[i], content, 0o644))
 	}
 
 	var out bytes.Buffer
 	load := fmt.Sprintf(`{"do":"load","ppm":[%q],"png":[%q]}`+"\n", paths[0], paths[1])
-	if err := measure(strings.NewReader(load), &out); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, measure(strings.NewReader(load), &out))
 	var loaded answer
-	if err := json.Unmarshal(out.Bytes(), &loaded); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal(out.Bytes(), &loaded))
 	requests, want := load, 1
 	for _, w := range loaded.Ways {
 		if w.Bytes < 1000 || w.Bytes > 3*100*70*2 {
@@ -53,9 +46,7 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := measure(strings.NewReader(requests), &out); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, measure(strings.NewReader(requests), &out))
 	answers := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(answers) != want || len(loaded.Ways) != 4 {
 		t.Fatalf("%d answers, want %d; %d ways, want 4", len(answers), want, len(loaded.Ways))

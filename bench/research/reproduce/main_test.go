@@ -79,9 +79,7 @@ func TestRegistry(t *testing.T) {
 	}
 	for _, name := range []string{"Makefile", "CONTRIBUTING.md"} {
 		text, err := os.ReadFile(filepath.Join("../../..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if want := fmt.Sprintf("root, %d minutes", minutes); !strings.Contains(string(text), want) {
 			t.Errorf("%s does not say %q of make reproduce", name, want)
 		}
@@ -171,9 +169,7 @@ func TestReproduce(t *testing.T) {
 		t.Fatalf("an experiment without what it is made of: %v", err)
 	}
 	k, err := readKept(s.out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	r := k.Results["pcr-table1"]
 	if r == nil || r.Error != "" || len(r.Tables) != 1 {
 		t.Fatalf("pcr-table1: %+v", r)
@@ -190,13 +186,9 @@ func TestReproduce(t *testing.T) {
 	}
 	// Again, without measuring: the same report.
 	before, err := os.ReadFile(s.doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	s.again = true
-	if err := s.reproduce(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.reproduce(context.Background()))
 	after, err := os.ReadFile(s.doc)
 	if err != nil || !bytes.Equal(before, after) {
 		t.Errorf("-again wrote another report: %v", err)
@@ -215,9 +207,7 @@ func TestStopped(t *testing.T) {
 	testenv.Slow(t)
 	dir := t.TempDir()
 	s := settings{program: "/bin/echo", out: filepath.Join(dir, "out"), doc: filepath.Join(dir, "report.md"), scale: 0.02, only: "pcr-table1"}
-	if err := s.reproduce(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.reproduce(context.Background()))
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	s.only, s.scale = "pcr-table2", 1
@@ -247,13 +237,9 @@ func TestTFRecords(t *testing.T) {
 	var files []string
 	for i := range 5 {
 		files = append(files, filepath.Join(dir, fmt.Sprint(i)))
-		if err := os.WriteFile(files[i], bytes.Repeat([]byte{byte(i)}, 1000*i), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(files[i], bytes.Repeat([]byte{byte(i)}, 1000*i), 0o644))
 	}
-	if err := writeTFRecords(context.Background(), filepath.Join(dir, "out"), files, 2); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, writeTFRecords(context.Background(), filepath.Join(dir, "out"), files, 2))
 	shards, err := filepath.Glob(filepath.Join(dir, "out", "*.tfrecord"))
 	if err != nil || len(shards) != 3 {
 		t.Fatal(shards, err)
@@ -267,9 +253,7 @@ func TestTFRecords(t *testing.T) {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	for _, s := range shards {
 		b, err := os.ReadFile(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for len(b) > 0 {
 			length := int(binary.LittleEndian.Uint64(b))
 			data := b[12 : 12+length]
@@ -337,15 +321,11 @@ func TestSynthetic(t *testing.T) {
 		}
 	}
 	shards, err := os.ReadFile(sizes[0].shards[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, at := range []int{3, 9, 200, len(shards) - 1} {
 		damaged := bytes.Clone(shards)
 		damaged[at] ^= 1
-		if err := os.WriteFile(sizes[0].shards[0], damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, os.WriteFile(sizes[0].shards[0], damaged, 0o600))
 		if _, err := sizes[0].epoch(ctx, false); err == nil {
 			t.Errorf("byte %d is wrong and nothing said so", at)
 		}

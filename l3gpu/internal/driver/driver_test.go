@@ -12,6 +12,7 @@ import (
 
 	"github.com/ebitengine/purego"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu/internal/device"
 	"github.com/pipefs/pipefs/l3gpu/internal/sim/fakecuda"
 )
@@ -92,18 +93,14 @@ func TestOtherLibrary(t *testing.T) {
 func must[T any](t *testing.T) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return v
 	}
 }
 
 func check(t *testing.T, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, errors.Join(errs...))
 }
 
 const addPTX = "// A comment.\n\n.version 7.0\n.entry add"

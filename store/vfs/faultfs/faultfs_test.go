@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -15,9 +16,7 @@ func TestFaults(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	f := &FS{Base: vfs.OS, Inject: Nth(2, ErrShort)}
 	file, err := f.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	n, err := file.WriteAt([]byte("abcdef"), 0)
 	if n != 3 || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a short write: %d, %v", n, err)
@@ -39,19 +38,13 @@ func TestFaults(t *testing.T) {
 // What was not synced is gone after a crash: content, names, renames.
 func TestCrash(t *testing.T) {
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "old"), []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "old"), []byte("old"), 0o644))
 	c, err := NewCrashFS(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	at := func(name string) string { return filepath.Join(root, name) }
 	step := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 	}
 	clones := 0
 	survives := func(want map[string]string) {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // ops are single instructions: what they give for the numbers of their inputs. %0 is the result, %1 to %4 the inputs,
@@ -125,9 +127,7 @@ func TestAssembler(t *testing.T) {
 		text.WriteString(strings.Replace(p, " k(", fmt.Sprintf(" k%d(", i), 1))
 	}
 	file := filepath.Join(t.TempDir(), "ops.ptx")
-	if err := os.WriteFile(file, []byte(text.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, os.WriteFile(file, []byte(text.String()), 0o666))
 	if out, err := exec.Command(ptxas, "-arch=sm_80", "-o", os.DevNull, file).CombinedOutput(); err != nil {
 		t.Errorf("%s", out)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // A rig runs kernels of one text. Its errors end the test.
@@ -17,14 +19,10 @@ type rig struct {
 func newRig(t testing.TB, ptx string, opts Options) *rig {
 	t.Helper()
 	m, err := Parse(ptx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	d := NewDevice(opts)
 	p, err := d.Load(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return &rig{t: t, d: d, p: p}
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // snippet is an entry of a few lines with registers enough; p has the address of its argument.
@@ -65,9 +67,7 @@ func TestFaults(t *testing.T) {
 func TestMemory(t *testing.T) {
 	r := newRig(t, snippet("ld.global.u32 %r1, [%p];"), Options{})
 	empty, err := r.d.Alloc(4, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := r.launch(1, 1, empty); faultOf(err) != Uninitialised {
 		t.Error(err)
 	}
@@ -75,9 +75,7 @@ func TestMemory(t *testing.T) {
 		t.Error("what nobody wrote was read")
 	}
 	freed := r.give(uint32(0))
-	if err := r.d.Free(freed); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.d.Free(freed))
 	if _, err := r.launch(1, 1, freed); faultOf(err) != Freed {
 		t.Error(err)
 	}
