@@ -16,6 +16,7 @@ type gauge struct {
 	mu    sync.Mutex
 	now   int
 	since time.Time
+	taken time.Time     // when take was called before
 	any   time.Duration // at least one was
 	all   time.Duration // of all of them together
 }
@@ -38,13 +39,14 @@ func (g *gauge) account() {
 	g.since = t
 }
 
-// take returns what was measured since it was called before.
-func (g *gauge) take() (any, all time.Duration) {
+// take returns what was measured since it was called before, as shares of that time.
+func (g *gauge) take() (any, all float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.account()
-	any, all = g.any, g.all
-	g.any, g.all = 0, 0
+	passed := max(g.since.Sub(g.taken), 1).Seconds()
+	any, all = g.any.Seconds()/passed, g.all.Seconds()/passed
+	g.any, g.all, g.taken = 0, 0, g.since
 	return any, all
 }
 
@@ -61,18 +63,17 @@ func (m *meter) follow(observe func(mixer.Load), workers int) {
 	m.ended.Go(func() {
 		ticker := time.NewTicker(observeEvery)
 		defer ticker.Stop()
-		before := time.Now()
+		m.disk.take() // what was before does not count
+		m.compute.take()
 		for {
 			select {
 			case <-m.done:
 				return
 			case <-ticker.C:
 			}
-			passed := time.Since(before).Seconds()
-			before = before.Add(time.Duration(passed * float64(time.Second)))
 			reading, _ := m.disk.take()
 			_, computing := m.compute.take()
-			observe(mixer.Load{Disk: reading.Seconds() / passed, Compute: computing.Seconds() / passed / float64(workers)})
+			observe(mixer.Load{Disk: reading, Compute: computing / float64(workers)})
 		}
 	})
 }
