@@ -233,18 +233,22 @@ func (s *Server) openDataset(f File) (*source.File, error) {
 
 func openIn(d *source.Directory, f File) (*source.File, error) {
 	file, err := d.Open(f.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		// It was there when it was looked up.
-		return nil, fmt.Errorf("%s: %w", f.Path, source.ErrChanged)
-	}
 	if err != nil {
-		return nil, err
+		return nil, changedIfGone(f, err)
 	}
 	if file.Identity != f.Identity {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", f.Path, source.ErrChanged)
 	}
 	return file, nil
+}
+
+// changedIfGone is ErrChanged for a file that is not there: it was when it was looked up.
+func changedIfGone(f File, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", f.Path, source.ErrChanged)
+	}
+	return err
 }
 
 // openOwn opens the dataset's own file of a handle, which may be open still since its

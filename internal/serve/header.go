@@ -52,7 +52,7 @@ func (s *Server) header(h *Handle) (transcode.Info, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.headers.Put(h.file.Path, known, 0)
-	if known.fault == nil {
+	if known.fault == nil && s.o.Overlay != nil {
 		s.typical[extension(h.file.Path)] = known.info
 	}
 	return known.info, known.fault
@@ -64,9 +64,12 @@ func extension(name string) string { return strings.ToLower(path.Ext(name)) }
 // probe reads the header from the dataset. An error is one of reading. The file stays
 // open, for a reader of the rest.
 func (s *Server) probe(h *Handle, known *header) error {
-	file, err := s.openDataset(h.file)
+	if s.o.Dataset == nil {
+		return errNoOriginal
+	}
+	file, err := s.o.Dataset.OpenAs(h.file.Path, h.file.Identity)
 	if err != nil {
-		return err
+		return changedIfGone(h.file, err)
 	}
 	// The kernel's read-ahead stays on. Most readers go on to the rest of the file, and a
 	// second request would cost more.

@@ -34,16 +34,25 @@ func identity(st *unix.Stat_t) Identity {
 	return Identity{ID: st.Ino, Size: st.Size, MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
 }
 
-// Open opens a regular file for reading.
-func (d *Directory) Open(name string) (*File, error) {
+// OpenAs opens a file for reading that had an identity before. Whether it still has is
+// known only once Verify agrees: what is read until then may be of any other file.
+func (d *Directory) OpenAs(name string, id Identity) (*File, error) {
 	// O_NONBLOCK: a FIFO that took the file's place must not hang the reader.
 	fd, err := d.openFD(name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{fd: fd, of: d, path: name}
+	return &File{fd: fd, of: d, path: name, Identity: id}, nil
+}
+
+// Open opens a regular file for reading.
+func (d *Directory) Open(name string) (*File, error) {
+	f, err := d.OpenAs(name, Identity{})
+	if err != nil {
+		return nil, err
+	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := unix.Fstat(f.fd, &st); err != nil {
 		f.Close()
 		return nil, &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
 	}
