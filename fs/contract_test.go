@@ -150,7 +150,7 @@ func operations() []operation {
 	}
 }
 
-// TestContract is the table of docs/operations.md: what who opens a file sees after
+// TestContract is the table of docs/reference.md: what who opens a file sees after
 // each operation in the dataset, and what who has it open does.
 func TestContract(t *testing.T) {
 	for _, mode := range []struct {

@@ -18,12 +18,12 @@ import (
 
 // TestKeepable: the manual says what part of the budget no policy keeps.
 func TestKeepable(t *testing.T) {
-	manual, err := os.ReadFile("../../docs/operations.md")
+	manual, err := os.ReadFile("../../docs/reference.md")
 	testenv.Must(t, err)
 	const bytes = 1 << 30
 	part := fmt.Sprintf("A %dth of `--cache-bytes`", bytes/(bytes-Keepable(bytes)))
 	if !strings.Contains(strings.Join(strings.Fields(string(manual)), " "), part) {
-		t.Errorf("docs/operations.md does not say %q", part)
+		t.Errorf("docs/reference.md does not say %q", part)
 	}
 }
 
