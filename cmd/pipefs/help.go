@@ -66,11 +66,23 @@ func commandHelp(c *command) string {
 		if o.def != "" {
 			help += " (default " + o.def + ")"
 		}
-		rows = append(rows, [2]string{o.String(), help})
+		rows = append(rows, [2]string{o.heading(), help})
 	}
 	columns(&b, "options", rows)
 	words(&b, c.words)
 	return b.String()
+}
+
+// heading is how an option is written: -o, --o OPTION,…
+func (o *option) heading() string {
+	h := "--" + o.name
+	if o.short != "" {
+		h = "-" + o.short + ", " + h
+	}
+	if o.arg != "" {
+		h += " " + o.arg
+	}
+	return h
 }
 
 func examples(b *strings.Builder, list []example) {
