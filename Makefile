@@ -10,8 +10,12 @@ COUNT     ?= 5
 .DEFAULT_GOAL := build
 .PHONY: build demo check test lint bench bench-l3 bench-mix reproduce bench-peers loaders ptx fuzz soak clean
 
+# What the linker writes into the program, and the way it is always built.
+LDFLAGS = -X github.com/pipefs/pipefs/internal/mountd.version=$(shell scripts/version || echo devel)
+PROGRAM = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+
 build: ## bin/pipefs
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pipefs ./cmd/pipefs
+	$(PROGRAM) -o bin/pipefs ./cmd/pipefs
 
 demo: build ## a small dataset, mounted, read by PyTorch: what each view costs
 	@scripts/setup demo

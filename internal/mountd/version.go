@@ -2,27 +2,18 @@ package mountd
 
 import "runtime/debug"
 
-// Version is the module's version, and the revision it was built from.
+// version is set by the linker to what scripts/version prints.
+var version string
+
+// Version is the tag of a release, v0.1.0, or the pseudo-version of another commit, which
+// holds the commit. Go itself stamps it into what `go install` and, in a clone, `go build`
+// make. Where neither said anything it is "devel".
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	if version != "" {
+		return version
 	}
-	version := info.Main.Version
-	if version == "" || version == "(devel)" {
-		version = "devel"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
 	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+changes"
-		}
-	}
-	if revision != "" {
-		version += " (" + revision + dirty + ")"
-	}
-	return version
+	return "devel"
 }
