@@ -7,8 +7,8 @@ import (
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/l3gpu"
-	"github.com/pipefs/pipefs/l3gpu/python"
 	"github.com/pipefs/pipefs/l3gpu/share"
+	"github.com/pipefs/pipefs/python"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 

@@ -7,7 +7,7 @@ import (
 )
 
 // This file is what the host and the kernels agree on. The same for CUDA, records.cuh, and
-// for Python, ../python/pipefs_gpu_abi.py, are written from it.
+// for Python, ../../python/pipefs_gpu_abi.py, are written from it.
 //
 //go:generate go test -run TestABI -update .
 

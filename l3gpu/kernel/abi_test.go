@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write what CUDA and Python have of abi.
 
 // TestABI wants CUDA and Python to have the same as abi.go.
 func TestABI(t *testing.T) {
-	for path, want := range map[string]string{"records.cuh": cudaABI(), "../python/pipefs_gpu_abi.py": pythonABI()} {
+	for path, want := range map[string]string{"records.cuh": cudaABI(), "../../python/pipefs_gpu_abi.py": pythonABI()} {
 		if *update {
 			testenv.Must(t, os.WriteFile(path, []byte(want), 0o644))
 		}

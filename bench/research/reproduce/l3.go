@@ -21,7 +21,7 @@ import (
 )
 
 func l3Items() []*item {
-	const noGPU = "It is about decoding on a GPU. `go test -bench Hardware ./l3gpu` and `l3gpu/python/bench_gpu.py` measure ours where there is one."
+	const noGPU = "It is about decoding on a GPU. `go test -bench Hardware ./l3gpu` and `python/bench_gpu.py` measure ours where there is one."
 	return []*item{
 		{
 			paper: "l3", parts: []string{"Figure 1", "Figure 3", "Figure 4", "Figure 5", "Figure 6"}, title: "the pipeline and the format, drawn",

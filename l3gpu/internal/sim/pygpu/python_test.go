@@ -1,4 +1,4 @@
-package python
+package pygpu
 
 import (
 	"bytes"
@@ -12,18 +12,25 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
-// python runs a program of Python, which has the module on its path.
+// modules is where those of Python are.
+const modules = "../../../../python"
+
+// python runs a program of Python, which has the modules and this directory on its path.
 func python(t *testing.T, files []*os.File, environment []string, args ...string) string {
 	t.Helper()
 	interpreter := os.Getenv("PYTHON")
 	if interpreter == "" {
 		interpreter = "/usr/bin/python3"
 	}
-	here, err := filepath.Abs(".")
-	testenv.Must(t, err)
+	path := []string{modules, "."}
+	for i, dir := range path {
+		at, err := filepath.Abs(dir)
+		testenv.Must(t, err)
+		path[i] = at
+	}
 	cmd := exec.Command(interpreter, args...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "PIPEFS_PTX=",
-		"PYTHONPATH="+here+string(os.PathListSeparator)+filepath.Join(here, "testdata")+string(os.PathListSeparator)+filepath.Join(here, "..", "internal", "sim", "pygpu"))
+		"PYTHONPATH="+strings.Join(path, string(os.PathListSeparator)))
 	cmd.Env = append(cmd.Env, environment...)
 	cmd.ExtraFiles = files
 	out, err := cmd.CombinedOutput()
@@ -76,7 +83,7 @@ func TestShared(t *testing.T) {
 // TestBench compiles the benchmark, and runs what of it needs no GPU.
 func TestBench(t *testing.T) {
 	testenv.Slow(t)
-	out := python(t, nil, nil, "bench_gpu.py", "--pictures", "2", "--width", "64", "--height", "48", "--seconds", "0.1")
+	out := python(t, nil, nil, filepath.Join(modules, "bench_gpu.py"), "--pictures", "2", "--width", "64", "--height", "48", "--seconds", "0.1")
 	if !strings.Contains(out, "| PNG, Pillow") {
 		t.Errorf("no table:\n%s", out)
 	}

@@ -1,4 +1,4 @@
-package python
+package pygpu
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 )
 
-// The requests of pygpu/fake_gpu.py: a byte, two numbers and a payload.
+// The requests of fake_gpu.py: a byte, two numbers and a payload.
 const (
 	opAlloc = iota + 1
 	opFree
@@ -29,7 +29,7 @@ const (
 	opLoad
 )
 
-// The build that pygpu/fake_gpu.py says it needs.
+// The build that fake_gpu.py says it needs.
 var module = sync.OnceValues(func() (*ptxvm.Module, error) {
 	ptx, err := kernel.Hopper()
 	if err != nil {

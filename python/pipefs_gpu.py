@@ -86,7 +86,7 @@ def find_ptx(ptx=None, names=(), major=0):
         if path:
             return _read_ptx(path)
     here = os.path.dirname(os.path.abspath(__file__))
-    kernel = os.path.join(here, "..", "kernel")
+    kernel = os.path.join(here, "..", "l3gpu", "kernel")
     mounts = [os.path.join(m, ".pipefs", "gpu") for m in sorted(set(map(_mount_of, names[:1])))]
     tried = []
     for place, usual, better in [(here, "l3.ptx", "l3.90.ptx"), (kernel, "l3.75.ptx.gz", "l3.90.ptx.gz"), *((m, "l3.ptx", "l3.90.ptx") for m in mounts)]:

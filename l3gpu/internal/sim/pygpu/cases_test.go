@@ -1,4 +1,4 @@
-package python
+package pygpu
 
 import (
 	"encoding/binary"

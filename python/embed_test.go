@@ -1,0 +1,42 @@
+package python_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/python"
+)
+
+// TestImports: the modules as a mount shows them can be imported by every Python that is
+// here, without any package.
+func TestImports(t *testing.T) {
+	testenv.Slow(t)
+	dir := t.TempDir()
+	testenv.Must(t, os.CopyFS(dir, python.Modules))
+	modules, err := filepath.Glob(filepath.Join(dir, "*.py"))
+	if err != nil || len(modules) < 7 {
+		t.Fatal(modules, err)
+	}
+	const program = `
+import glob, importlib, os, sys
+sys.path.insert(0, sys.argv[1])
+for path in sorted(glob.glob(sys.argv[1] + "/*.py")):
+    importlib.import_module(os.path.basename(path)[:-3])
+print(sys.version.split()[0])`
+	for _, interpreter := range []string{"/usr/bin/python3", "python3.9", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14"} {
+		// Some places have a name for a Python that is not installed.
+		if interpreter != "/usr/bin/python3" && exec.Command(interpreter, "-c", "").Run() != nil {
+			t.Logf("there is no %s", interpreter)
+			continue
+		}
+		// -I -S: no package is in the way, and none helps.
+		out, err := exec.Command(interpreter, "-B", "-I", "-S", "-W", "error", "-c", program, dir).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", interpreter, err, out)
+		}
+		t.Logf("%s: %s", interpreter, out)
+	}
+}
