@@ -272,7 +272,7 @@ func (r *Registry) step(word string) (step Step, reason, hint string) {
 	case word == Own:
 		return step, "own stands once, behind the steps of a view", "for example bmp-own"
 	case kind == nil:
-		return step, fmt.Sprintf("unknown step %q", word), r.suggest(name)
+		return step, fmt.Sprintf("unknown step %q", word), r.suggest(name, digits)
 	case kind.Max == 0 && digits != "":
 		return step, fmt.Sprintf("%s takes no number", name), "write " + name
 	case kind.Max == 0:

@@ -1,14 +1,18 @@
 package transcode
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/pipefs/pipefs/internal/typo"
 )
 
 const decodeName = "decode"
@@ -262,46 +266,44 @@ func (r *Registry) example(k *Kind) int {
 	return k.Min
 }
 
-// suggest names the step that was probably meant.
-func (r *Registry) suggest(word string) string {
-	best, distance := "", 3
-	for _, k := range r.ordered {
-		if k == r.decode {
-			continue
-		}
-		if d := editDistance(word, k.Name); d < distance {
-			best, distance = k.Name, d
-		}
-	}
-	if best != "" {
-		return "did you mean " + best + "?"
-	}
+// suggest says what a word that is no step was probably meant to be, with the number that
+// it has.
+func (r *Registry) suggest(name, digits string) string {
 	names := make([]string, 0, len(r.ordered))
 	for _, k := range r.ordered {
 		if k != r.decode {
 			names = append(names, k.Name)
 		}
 	}
-	return "the steps are " + strings.Join(names, ", ")
-}
-
-// editDistance is Levenshtein's distance.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
+	meant := typo.Meant(name, append(names, Original, Stored, Own)...)
+	for i, word := range meant {
+		if k := r.kinds[word]; k != nil && k.Max != 0 {
+			meant[i] += cmp.Or(digits, fmt.Sprint(r.example(k)))
 		}
 	}
-	return row[len(b)]
+	if apart := r.apart(name + digits); meant == nil && apart != "" {
+		meant = []string{apart}
+	}
+	return cmp.Or(typo.Question(meant), "the steps are "+strings.Join(names, ", "))
 }
+
+// apart is a word that holds several steps, with hyphens between them; empty where it does
+// not.
+func (r *Registry) apart(word string) string {
+	var steps []string
+	for part := range strings.FieldsFuncSeq(word, func(c rune) bool { return strings.ContainsRune("._+,", c) }) {
+		steps = append(steps, numbered.FindAllString(part, -1)...)
+	}
+	if len(steps) < 2 {
+		return ""
+	}
+	for _, s := range steps {
+		if _, reason, _ := r.step(s); reason != "" {
+			return ""
+		}
+	}
+	return strings.Join(steps, "-")
+}
+
+// numbered is a word up to the end of its number.
+var numbered = regexp.MustCompile(`[^0-9]+[0-9]*|[0-9]+`)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,20 +75,23 @@ func benchCommand(env *environ) *command {
 			{"pipefs bench ~/imagenet --pipeline resize256-center-npy --weights 0,0.2,1", "which part of a pipeline to store; space counts a little, too"},
 		},
 		words: []string{"view", "store", "strategy"},
-		options: append([]*option{
+		options: slices.Concat([]*option{
 			{name: "views", arg: "VIEW,…", def: "original, bmp-own, resize256-bmp-own and, with JPEG files, scan2 and scan5, or what --for reads", set: intoWords(&lists.views), help: "views to compare. May be repeated"},
-			{name: "loader", arg: "auto|builtin|torch", def: c.loader, set: intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), help: "who reads: one of pipefs that decodes as Pillow does, or ImageFolder and DataLoader of PyTorch with the usual augmentation; auto is PyTorch where it is installed"},
 			readerOption(&c.reader),
+			{name: "loader", arg: "auto|builtin|torch", def: c.loader, set: intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), help: "who reads: one of pipefs that decodes as Pillow does, or ImageFolder and DataLoader of PyTorch with the usual augmentation; auto is PyTorch where it is installed"},
 			{name: "exec", arg: "COMMAND", set: intoString(&c.exec), help: "your own loader, run by sh; {view} stands for the directory. The number in its last line is taken for samples/s"},
+			{name: "compute", arg: "TIME/BATCH", set: intoCompute(&c.compute), help: "emulate an accelerator that takes so long for a batch, such as 0.224s/400, and report how much of the time it computes"},
+			{name: "time", arg: "DURATION", def: c.budget.String(), set: intoDuration(&c.budget), help: "about how long to measure"},
+			{name: "throttle", arg: "RATE", set: intoRate(&c.throttled.BytesPerSecond), help: "read no faster from the disk, such as 50MB/s: by a cgroup where that is possible (root), else in the daemon"},
+			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and plots that needs nothing else"},
+			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
+		}, rarely([]*option{
 			{name: "python", arg: "FILE", def: "$PYTHON, python3", set: intoString(&c.python), help: "the interpreter that has PyTorch"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "of the loader"},
 			{name: "batch", arg: "N", def: "that of --compute, or 16", set: intoInt(&c.batch, 1, 1<<20), help: "samples of a batch, for PyTorch"},
-			{name: "compute", arg: "TIME/BATCH", set: intoCompute(&c.compute), help: "emulate an accelerator that takes so long for a batch, such as 0.224s/400, and report how much of the time it computes"},
 			{name: "controls", set: intoBool(&c.controls), help: "also measure each view's files copied to the plain disk"},
 			{name: "samples", arg: "N", def: "as many as there is time for", set: intoInt(&c.samples, 1, 1<<30), help: "samples of an epoch, evenly spread"},
 			{name: "rounds", arg: "N", def: "as many as there is time for, at least 6", set: intoInt(&c.rounds, 1, 1000), help: "how often every view has its turn"},
-			{name: "time", arg: "DURATION", def: c.budget.String(), set: intoDuration(&c.budget), help: "about how long to measure"},
-			{name: "throttle", arg: "RATE", set: intoRate(&c.throttled.BytesPerSecond), help: "read no faster from the disk, such as 50MB/s: by a cgroup where that is possible (root), else in the daemon"},
 			{name: "iops", arg: "N", set: intoInt(&c.throttled.ReadsPerSecond, 1, 1<<40), help: "no more reads a second from the disk, likewise"},
 			{name: "memory", arg: "SIZE", set: intoSize(&c.throttled.Memory, 1), help: "memory for daemon, loader and their page cache together; by a cgroup (root)"},
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset of a STORE: for originals that it cannot give back, and for the comparison with plain files"},
@@ -98,11 +102,9 @@ func benchCommand(env *environ) *command {
 			{name: "caching", arg: "none,system,…", def: "none,system", set: intoWords(&lists.caches, strategy.Caches...), help: "with --pipeline: what is cached: none, system (the page cache), application (what was decoded, in memory)"},
 			{name: "parallel", arg: "N,…", def: "one a core", set: intoNumbers(&c.parallel), help: "with --pipeline: workers, such as 1,2,4,8"},
 			{name: "weights", arg: "TIME,STORAGE,THROUGHPUT", def: "0,0,1", set: intoWeights(&c.weights), help: "with --pipeline: what counts, of the time to prepare, the space, and the throughput"},
-			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
 			{name: "csv", set: intoBool(&c.asCSV), help: "print the rows as CSV"},
-			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and plots that needs nothing else"},
 			{name: "plots", arg: "DIR", path: true, set: intoString(&c.plots), help: "write the plots as SVG and PNG files"},
-		}, append(roleOptions(&c.roles), limitOptions(&c.limits)...)...),
+		}...), rarely(roleOptions(&c.roles)...), limitOptions(&c.limits)),
 		run: func(ctx context.Context, args []string) error {
 			c.source, c.views, c.compressions, c.caches = args[0], lists.views, lists.compressions, lists.caches
 			if err := c.check(); err != nil {

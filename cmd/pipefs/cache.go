@@ -61,7 +61,7 @@ func cacheCommand(env *environ) *command {
 			case what == "limit":
 				return limitCache(env.stdout, root, of)
 			}
-			return exit.Errorf(exit.Usage, "cache %s: there are list, clear and limit", what)
+			return exit.Errorf(exit.Usage, "cache: %w", notOneOf(what, []string{"list", "clear", "limit"}))
 		},
 	}
 }

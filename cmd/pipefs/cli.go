@@ -42,6 +42,8 @@ type option struct {
 	flagOnly bool
 	// path: the value is one, and is made absolute before it is set.
 	path bool
+	// rare: left to --help-all, because most users never need it.
+	rare bool
 	set  func(value string) error
 	// given holds the values that were set, paths made absolute.
 	given []string
@@ -110,15 +112,16 @@ func dispatch(ctx context.Context, env *environ, args []string) error {
 			fmt.Fprint(env.stdout, appHelp(commands))
 			return nil
 		}
+		if find(commands, args[1]) == nil {
+			return unknownCommand(commands, args[1])
+		}
 		args = []string{args[1], "--help"}
 	}
 	if c := find(commands, args[0]); c != nil {
 		return c.execute(ctx, env, args[1:])
 	}
 	// the bare form, `pipefs DATASET MNT -o …`
-	unknown := func(word string) error {
-		return exit.Errorf(exit.Usage, "unknown command %q; the commands are %s (to mount a dataset: pipefs mount DATASET MNT)", word, names(commands))
-	}
+	unknown := func(word string) error { return unknownCommand(commands, word) }
 	isPath := func(arg string) bool { return strings.Contains(arg, "/") || exists(arg) }
 	if !strings.HasPrefix(args[0], "-") && !isPath(args[0]) {
 		return unknown(args[0])
@@ -144,8 +147,8 @@ func exists(path string) bool {
 func (c *command) execute(ctx context.Context, env *environ, args []string) error {
 	positional, err := c.parse(args)
 	switch n := len(positional); {
-	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(env.stdout, commandHelp(c))
+	case errors.Is(err, errHelpAll), errors.Is(err, pflag.ErrHelp):
+		fmt.Fprint(env.stdout, commandHelp(c, errors.Is(err, errHelpAll)))
 		return nil
 	case err != nil:
 		return err
@@ -165,7 +168,15 @@ func (c *command) parse(args []string) ([]string, error) {
 			f.NoOptDefVal = "true"
 		}
 	}
+	var all bool
+	flags.BoolVar(&all, helpAll, false, "")
 	err := flags.Parse(args)
+	if err == nil && all {
+		return nil, errHelpAll
+	}
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		return nil, c.unknownFlag(unknown)
+	}
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		err = fmt.Errorf("option --%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
 	}
@@ -174,6 +185,11 @@ func (c *command) parse(args []string) ([]string, error) {
 	}
 	return flags.Args(), err
 }
+
+// helpAll is the flag that every command has beside --help.
+const helpAll = "help-all"
+
+var errHelpAll = errors.New("all options are asked for")
 
 func arity(c *command) string {
 	switch {
@@ -194,10 +210,10 @@ func find(commands []*command, name string) *command {
 	return nil
 }
 
-func names(commands []*command) string {
+func names(commands []*command) []string {
 	all := make([]string, len(commands))
 	for i, c := range commands {
 		all[i] = c.name
 	}
-	return strings.Join(all, ", ")
+	return all
 }

@@ -46,8 +46,8 @@ func columns(b *strings.Builder, title string, rows [][2]string) {
 	}
 }
 
-// commandHelp is what `pipefs COMMAND --help` prints.
-func commandHelp(c *command) string {
+// commandHelp is what `pipefs COMMAND --help` prints, or with all of its options --help-all.
+func commandHelp(c *command, all bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pipefs %s: %s\n\nusage: pipefs %s %s", c.name, c.brief, c.name, c.args)
 	if len(c.options) > 0 {
@@ -61,7 +61,12 @@ func commandHelp(c *command) string {
 	}
 	examples(&b, c.examples)
 	rows := make([][2]string, 0, len(c.options))
+	left := 0
 	for _, o := range c.options {
+		if o.rare && !all {
+			left++
+			continue
+		}
 		help := o.help
 		if o.def != "" {
 			help += " (default " + o.def + ")"
@@ -69,6 +74,9 @@ func commandHelp(c *command) string {
 		rows = append(rows, [2]string{o.heading(), help})
 	}
 	columns(&b, "options", rows)
+	if left > 0 {
+		fmt.Fprintf(&b, "  (%s: pipefs %s --%s)\n", plural(left, "more", "more"), c.name, helpAll)
+	}
 	words(&b, c.words)
 	return b.String()
 }
@@ -126,7 +134,8 @@ func appHelp(commands []*command) string {
 		all = append(all, g.word)
 	}
 	words(&b, all)
-	b.WriteString("\npipefs COMMAND --help tells more. Exit codes are those of mount(8): 0; 1 usage or\n" +
-		"permission; 2 system; 4 internal error; 8 interrupted; 32 mount failure.\n")
+	b.WriteString("\npipefs COMMAND --help tells more, and --help-all has all options. Exit codes\n" +
+		"are those of mount(8): 0; 1 usage or permission; 2 system; 4 internal\n" +
+		"error; 8 interrupted; 32 mount failure.\n")
 	return b.String()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,11 +34,7 @@ const maxFidelity = mountd.MaxFidelity
 // otherwise.
 func mountOptions(c *mountConfig) []*option {
 	*c = mountConfig{Config: mountd.Default("", ""), logFormat: "text", logLevel: "info", patience: 2 * time.Minute}
-	options := []*option{
-		{name: "foreground", short: "f", set: intoBool(&c.foreground), flagOnly: true,
-			help: "stay in the foreground, log to the terminal, and tell systemd (Type=notify) when the mount answers"},
-		{name: "o", short: "o", arg: "OPTION,…", set: intoList(&c.lists), flagOnly: true,
-			help: "options as fstab has them: those below without their hyphens, KEY or KEY=VALUE (a comma in a value is written \\,), and the usual ones of mount(8), such as ro, nodev, _netdev, x-…, which are accepted"},
+	common := []*option{
 		{name: "cache", arg: "page|daemon", def: "page", set: intoSwitch(func(daemon bool) {
 			if c.Cache.Mode = pfs.PageCache; daemon {
 				c.Cache.Mode = pfs.DaemonCache
@@ -48,26 +45,32 @@ func mountOptions(c *mountConfig) []*option {
 			help: "memory that the daemon may use for samples; 0 keeps none"},
 		{name: "store", arg: "DIR", path: true, set: intoString(&c.Read.Store),
 			help: "a store that pipefs pack made of DATASET, to read from; or a directory in which earlier mounts kept what they prepared (see --create-store)"},
+		{name: "list-view", arg: "VIEW", set: intoList(&c.Views.List),
+			help: "list this view in MNT beside the usual ones; others can be entered all the same. May be repeated"},
+		{name: "immutable", set: intoBool(&c.Read.Immutable),
+			help: "the dataset does not change while it is mounted: nothing is watched, and no open is checked. For training from network file systems"},
+		{name: "allow-other", set: intoBool(&c.Kernel.AllowOther),
+			help: "let other users in, as far as the permissions of the dataset's files let them (-o allow_other)"},
+	}
+	rare := []*option{
+		{name: "foreground", short: "f", set: intoBool(&c.foreground), flagOnly: true,
+			help: "stay in the foreground, log to the terminal, and tell systemd (Type=notify) when the mount answers"},
+		{name: "o", short: "o", arg: "OPTION,…", set: intoList(&c.lists), flagOnly: true,
+			help: "options as fstab has them: those below without their hyphens, KEY or KEY=VALUE (a comma in a value is written \\,), and the usual ones of mount(8), such as ro, nodev, _netdev, x-…, which are accepted"},
 		{name: "create-store", set: intoBool(&c.createStore),
 			help: "with --store: DIR is no store; keep there, instead of in ~/.cache/pipefs, what this mount prepares. It is made if need be"},
 		{name: "store-max", arg: "SIZE", def: "what pipefs cache limit says, or with --create-store a tenth of the free space, at most 50GB", set: intoSize(&c.Keep.MaxBytes, 0),
 			help: "how much this mount may keep on disk of what it prepares; when that is used up it serves without keeping; 0 keeps nothing"},
 		{name: "dataset", arg: "DIR", path: true, set: intoString(&c.Read.Dataset),
 			help: "where a STORE is mounted: its dataset, for originals that the store cannot give back"},
-		{name: "list-view", arg: "VIEW", set: intoList(&c.Views.List),
-			help: "list this view in MNT beside the usual ones; others can be entered all the same. May be repeated"},
 		{name: "fidelity", arg: "K", def: "10, all scans", set: intoInt(&c.Views.Scans, 1, maxFidelity),
 			help: "where MNT/current points at first: scanK; pipefs fidelity moves it later"},
 		{name: "verify", arg: "always|once", def: "always", set: intoSwitch(func(once bool) { c.Read.VerifyOnce = once }, "always", "once"),
 			help: "check the checksums of stored data at every read, or at the first"},
 		{name: "no-background", set: intoBool(&c.Keep.NoBackground),
 			help: "prepare nothing ahead of time"},
-		{name: "immutable", set: intoBool(&c.Read.Immutable),
-			help: "the dataset does not change while it is mounted: nothing is watched, and no open is checked. For training from network file systems"},
 		{name: "no-follow", def: "for root with allow_other; --no-follow=false undoes it", set: intoBool(&c.Read.NoFollow),
 			help: "refuse symbolic links that lead out of the dataset"},
-		{name: "allow-other", set: intoBool(&c.Kernel.AllowOther),
-			help: "let other users in, as far as the permissions of the dataset's files let them (-o allow_other)"},
 		{name: "nonempty", set: intoBool(&c.nonempty),
 			help: "mount over a directory that holds something"},
 		{name: "noexec", set: intoBool(&c.Kernel.NoExec),
@@ -97,9 +100,7 @@ func mountOptions(c *mountConfig) []*option {
 		{name: "dry-run", set: intoBool(&c.dryRun), flagOnly: true,
 			help: "check everything that can be checked, and mount nothing"},
 	}
-	options = append(options, roleOptions(&c.Roles)...)
-	options = append(options, mixOptions(c)...)
-	return append(options, limitOptions(&c.Limits)...)
+	return slices.Concat(common, roleOptions(&c.Roles), rarely(rare...), rarely(mixOptions(c)...), limitOptions(&c.Limits))
 }
 
 func mountCommand(env *environ) *command {

@@ -153,6 +153,7 @@ func background(ctx context.Context, env *environ, c *mountConfig, options []*op
 		return fmt.Errorf("%w\n(log: %s)", startError(err), path)
 	}
 	fmt.Fprintf(env.stderr, "pipefs: mounted %s on %s (log: %s)\n", c.Source, c.Dir, path)
+	c.tellNext(env.stderr)
 	return nil
 }
 

@@ -78,7 +78,9 @@ func setTwin(options []*option, entry string) error {
 		}
 		return nil
 	}
-	return exit.Errorf(exit.Usage, "unknown option %q in -o; pipefs mount --help lists those that there are", key)
+	twins := slices.DeleteFunc(slices.Clone(options), func(o *option) bool { return o.flagOnly })
+	return exit.Errorf(exit.Usage, "unknown option %q in -o%s (pipefs mount --%s lists those that there are)",
+		key, meantOption(twins, name, ""), helpAll)
 }
 
 // helper drops what mount(8) adds to the command line of its helpers, see "EXTERNAL

@@ -12,10 +12,18 @@ import (
 
 // Options that several commands have.
 
+// rarely leaves options to --help-all.
+func rarely(options ...*option) []*option {
+	for _, o := range options {
+		o.rare = true
+	}
+	return options
+}
+
 // limitOptions are the options of every command that opens samples: what a
 // hostile file may cost. Error messages name them.
 func limitOptions(l *transcode.Limits) []*option {
-	return []*option{
+	return rarely([]*option{
 		{name: "max-file", arg: "SIZE", def: "1GiB", set: intoSize(&l.MaxFile, 1),
 			help: "show longer files unchanged: a sample is read into memory as a whole"},
 		{name: "max-pixels", arg: "N", def: fmt.Sprint(transcode.DefaultMaxPixels), set: intoInt(&l.MaxPixels, 1, math.MaxInt64),
@@ -24,7 +32,7 @@ func limitOptions(l *transcode.Limits) []*option {
 			help: "refuse a JPEG of more scans, each of which takes as long as a whole picture"},
 		{name: "max-segments", arg: "N", def: fmt.Sprint(jpeg.DefaultMaxSegments), set: intoInt(&l.MaxSegments, 1, math.MaxInt32),
 			help: "refuse a JPEG of more marker segments that are no scans"},
-	}
+	}...)
 }
 
 // roleOptions say what samples are.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -47,16 +48,17 @@ func packCommand(env *environ) *command {
 				help: "samples that are stored together, scan group by scan group"},
 			{name: "order", arg: "path|shuffle", def: "path, or what the store has", set: intoChoice(&c.order, "path", "shuffle"),
 				help: "the order of samples in the store, which is the one in which a mount lists them if it is not by path"},
-			{name: "seed", arg: "N", def: "0", set: intoInt(&c.seed, 0, math.MaxInt64), help: "of --order shuffle"},
-			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "samples that are encoded at once"},
 			{name: "originals", arg: "rebuild|keep|drop", def: "rebuild", set: intoChoice(&c.originals, "rebuild", "keep", "drop"),
 				help: "how MNT/original is there without the dataset: rebuild stores what gives each JPEG file back from its scans, and the file where nothing does; keep stores the files; drop stores neither"},
 			{name: "scans", arg: "K,K,…", def: "1 to 10, or what the store has", set: intoLevels(&c.scans),
 				help: "the fidelities that JPEG files are stored for, 10 is always among them: what lies between two of them comes in one part, in as few scans as JPEG allows. Any other fidelity shows the next lower one"},
 			{name: "represent", arg: "l3", set: intoChoice(&c.represent, "l3"),
 				help: "store the pictures of PNG, BMP, PNM, TIFF and lossless WebP files as L3 files, which decode far faster and from which every view of pixels is made; --originals drop leaves out the files themselves"},
+			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "samples that are encoded at once"},
+		}, rarely([]*option{
+			{name: "seed", arg: "N", def: "0", set: intoInt(&c.seed, 0, math.MaxInt64), help: "of --order shuffle"},
 			{name: "no-follow", set: intoBool(&c.noFollow), help: "refuse symbolic links that lead out of the dataset"},
-		}, l3Options(&c.l3, "dense", "fast"), limitOptions(&c.limits)),
+		}...), rarely(l3Options(&c.l3, "dense", "fast")...), limitOptions(&c.limits)),
 		run: func(ctx context.Context, args []string) error {
 			c.dataset, c.store = args[0], args[1]
 			if c.l3.given() && c.represent == "" {
@@ -102,7 +104,11 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 		return packError(c, report, err)
 	}
 	w.tell(env.stdout, c, report)
-	return tellOriginals(env, c)
+	if err := tellOriginals(env, c); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.stdout, "mount it with: pipefs mount %s MNT (beside its dataset: pipefs mount --store %[1]s %s MNT)\n", shellWord(c.store), shellWord(c.dataset))
+	return nil
 }
 
 // tellOriginals tells what a store does not give back on its own, or at a price.

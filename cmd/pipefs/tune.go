@@ -63,20 +63,21 @@ func tuneCommand(env *environ) *command {
 			{"pipefs tune --allow scan,resize /data/in.store", "compare views that do not show the same pixels, too"},
 		},
 		words: []string{"store", "view", "mix"},
-		options: append([]*option{
+		options: slices.Concat([]*option{
 			{name: "apply", set: intoBool(&c.apply), help: "store what won (pipefs materialize), and have MNT/auto lead to it"},
 			{name: "allow", arg: "resize,scan", set: intoList(&c.allow), help: "also compare views whose pixels are not those of the originals. May be repeated"},
-			{name: "l3", set: intoBool(&c.l3), help: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
-			{name: "mix-format", arg: "bmp|ppm", def: c.format, set: intoChoice(&c.format, "bmp", "ppm"), help: "how pixels are materialized"},
 			readerOption(&c.reader),
 			{name: "max-bytes", arg: "SIZE", def: "what the disk has room for", set: intoSize(&c.maxBytes, 1), help: "how much the mix may take on disk"},
-			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset, for originals that the store cannot give back"},
+			{name: "l3", set: intoBool(&c.l3), help: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that the loader reads at once; that of the training"},
+			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and the curve of the ratios that needs nothing else"},
+			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
+		}, rarely([]*option{
+			{name: "mix-format", arg: "bmp|ppm", def: c.format, set: intoChoice(&c.format, "bmp", "ppm"), help: "how pixels are materialized"},
+			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset, for originals that the store cannot give back"},
 			{name: "samples", arg: "N", def: "400", set: intoInt(&c.samples, 16, 1<<20), help: "how many samples are measured at most"},
 			{name: "rounds", arg: "N", def: "3", set: intoInt(&c.rounds, 1, 1000), help: "how often each pass is repeated; from 3 on, short passes are repeated more often at the end, as a verdict needs"},
-			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
-			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and the curve of the ratios that needs nothing else"},
-		}, limitOptions(&c.limits)...),
+		}...), limitOptions(&c.limits)),
 		run: func(ctx context.Context, args []string) error {
 			var err error
 			if c.store, err = filepath.Abs(args[0]); err != nil {
@@ -93,7 +94,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 		for _, word := range strings.Split(list, ",") {
 			views, ok := allowed[word]
 			if !ok {
-				return exit.Errorf(exit.Usage, "--allow %s: there are resize and scan", word)
+				return exit.Errorf(exit.Usage, "--allow: %w", notOneOf(word, []string{"resize", "scan"}))
 			}
 			others = append(others, views...)
 		}

@@ -285,7 +285,7 @@ func TestHelp(t *testing.T) {
 	commands := commandsOf(nowhere)
 	for _, text := range append([]string{appHelp(commands)}, func() (all []string) {
 		for _, c := range commands {
-			all = append(all, commandHelp(c))
+			all = append(all, commandHelp(c, false), commandHelp(c, true))
 		}
 		return all
 	}()...) {
@@ -306,7 +306,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 		for _, w := range c.words {
-			if !strings.Contains(commandHelp(c), "\n  "+w+" ") {
+			if !strings.Contains(commandHelp(c, false), "\n  "+w+" ") {
 				t.Errorf("%s does not explain %s", c.name, w)
 			}
 		}

@@ -72,7 +72,7 @@ func intoLevels(p *[]int) func(string) error {
 func intoChoice(p *string, choices ...string) func(string) error {
 	return func(s string) error {
 		if !slices.Contains(choices, s) {
-			return fmt.Errorf("%q is none of %s", s, strings.Join(choices, ", "))
+			return notOneOf(s, choices)
 		}
 		*p = s
 		return nil

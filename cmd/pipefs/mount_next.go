@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+// tellNext says where to train from, and how to unmount.
+func (c *mountConfig) tellNext(w io.Writer) {
+	g := c.glance()
+	var paths []string
+	for _, view := range slices.Concat(c.Views.List, g.views()) {
+		path := filepath.Join(c.Dir, view, g.train)
+		if _, err := mounts.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			paths = append(paths, shellWord(path))
+		}
+	}
+	from := strings.Join(paths[:min(len(paths), 3)], " or ")
+	fmt.Fprintf(w, "pipefs: train from %s (ls %s lists more); end with: pipefs umount %[2]s\n", from, shellWord(c.Dir))
+}
+
+// glimpse is what a short look at the names of a dataset showed.
+type glimpse struct {
+	jpeg, others bool   // samples
+	train        string // a directory at the top with a name that is usual for training
+}
+
+// glance looks at some names of what is mounted, for no longer than a person waits.
+func (c *mountConfig) glance() glimpse {
+	const patience = 2 * time.Second
+	dir := c.Source
+	if is, err := store.Is(dir); err == nil && is {
+		dir = filepath.Join(c.Dir, transcode.Original)
+	}
+	// What does not answer in time was not seen.
+	g, _ := mounts.Answer(dir, patience, func() (glimpse, error) {
+		var g glimpse
+		left := 64 // directories
+		g.look(codecs.Default(c.Limits), dir, &left)
+		for _, name := range []string{"train", "training"} {
+			if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.IsDir() && g.train == "" {
+				g.train = name
+			}
+		}
+		return g, nil
+	})
+	return g
+}
+
+// look reads the first names of a directory and of those below it, until it has seen a JPEG
+// file.
+func (g *glimpse) look(r *transcode.Registry, dir string, left *int) {
+	const names = 200
+	if *left--; *left < 0 || g.jpeg {
+		return
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	entries, _ := d.ReadDir(names) // what there is of it
+	d.Close()
+	for _, e := range entries {
+		switch ext := strings.ToLower(filepath.Ext(e.Name())); {
+		case e.IsDir():
+			g.look(r, filepath.Join(dir, e.Name()), left)
+		case ext == ".jpg", ext == ".jpeg":
+			g.jpeg = true
+		case r.IsSample(e.Name()):
+			g.others = true
+		}
+	}
+}
+
+// views are those that suit what was seen.
+func (g glimpse) views() []string {
+	switch {
+	case g.jpeg:
+		return []string{"resize256-bmp", "scan5"}
+	case g.others:
+		return []string{"resize256-bmp", "bmp"}
+	}
+	return []string{transcode.Original}
+}
+
+var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// shellWord writes a path so that a shell takes it for one word.
+func shellWord(path string) string {
+	if plainWord.MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
