@@ -105,6 +105,8 @@ func dispatch(ctx context.Context, env *environ, args []string) error {
 		return errNoCommand
 	}
 	switch args[0] {
+	case completionWord:
+		return printCompletions(env, args[1:])
 	case "-v", "--version":
 		args[0] = "version"
 	case "-h", "--help", "help":

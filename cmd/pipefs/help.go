@@ -67,11 +67,7 @@ func commandHelp(c *command, all bool) string {
 			left++
 			continue
 		}
-		help := o.help
-		if o.def != "" {
-			help += " (default " + o.def + ")"
-		}
-		rows = append(rows, [2]string{o.heading(), help})
+		rows = append(rows, [2]string{o.heading(), o.meaning()})
 	}
 	columns(&b, "options", rows)
 	if left > 0 {
@@ -93,6 +89,14 @@ func (o *option) heading() string {
 	return h
 }
 
+// meaning is what an option does, and its default.
+func (o *option) meaning() string {
+	if o.def == "" {
+		return o.help
+	}
+	return o.help + " (default " + o.def + ")"
+}
+
 func examples(b *strings.Builder, list []example) {
 	b.WriteString("\nexamples:\n")
 	for _, e := range list {
@@ -112,11 +116,19 @@ func words(b *strings.Builder, wanted []string) {
 	columns(b, "words", rows)
 }
 
+// appAbout says what the program is for, and appExamples how it is used.
+const appAbout = "pipefs mounts an image dataset as a directory of views: the same images, coarser, smaller, or already decoded, under the paths that your loader knows."
+
+var appExamples = []example{
+	{"pipefs mount ~/imagenet ~/m", "mount a dataset that nobody prepared; then train from ~/m/scan5/train or ~/m/resize256-bmp/train instead of ~/imagenet/train"},
+	{"pipefs convert --view resize256-jpeg90 in.jpg out.jpg", "see what a view does to one file"},
+	{"pipefs umount ~/m", "unmount"},
+}
+
 // appHelp is what `pipefs --help` prints.
 func appHelp(commands []*command) string {
 	var b strings.Builder
-	b.WriteString("pipefs mounts an image dataset as a directory of views: the same images, coarser,\n" +
-		"smaller, or already decoded, under the paths that your loader knows.\n\n" +
+	b.WriteString(wrap(appAbout, 0) + "\n\n" +
 		"usage: pipefs COMMAND [arguments] [options]\n" +
 		"       pipefs DATASET MNT [-o option,…]         (mounts, for /etc/fstab)\n")
 	var rows [][2]string
@@ -124,11 +136,7 @@ func appHelp(commands []*command) string {
 		rows = append(rows, [2]string{c.name + " " + c.args, c.brief})
 	}
 	columns(&b, "commands", rows)
-	examples(&b, []example{
-		{"pipefs mount ~/imagenet ~/m", "mount a dataset that nobody prepared; then train from ~/m/scan5/train or ~/m/resize256-bmp/train instead of ~/imagenet/train"},
-		{"pipefs convert --view resize256-jpeg90 in.jpg out.jpg", "see what a view does to one file"},
-		{"pipefs umount ~/m", "unmount"},
-	})
+	examples(&b, appExamples)
 	var all []string
 	for _, g := range glossary {
 		all = append(all, g.word)

@@ -61,5 +61,6 @@ func commandsOf(env *environ) []*command {
 	return []*command{
 		mountCommand(env), umountCommand(env), packCommand(env), checkCommand(env), materializeCommand(env), infoCommand(env), viewsCommand(env),
 		tuneCommand(env), benchCommand(env), statsCommand(env), cacheCommand(env), fidelityCommand(env), convertCommand(env), exportCommand(env), versionCommand(env),
+		completionCommand(env), manCommand(env),
 	}
 }
