@@ -30,8 +30,8 @@ var nowhere = &environ{stdin: strings.NewReader(""), stdout: io.Discard, stderr:
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ in, options, args string }{
 		{"D M", "", "D M"},
-		{"D -f M --cache daemon", "--foreground=true --cache=daemon", "D M"},
-		{"--cache=daemon D M -oro,allow_other", "--o=ro,allow_other --cache=daemon", "D M"},
+		{"D -f M --cache daemon", "--cache=daemon --foreground=true", "D M"},
+		{"--cache=daemon D M -oro,allow_other", "--cache=daemon --o=ro,allow_other", "D M"},
 		{"--log-format json -o cache=daemon D M", "--o=cache=daemon --log-format=json", "D M"},
 		{"-f -- -D -M", "--foreground=true", "-D -M"},
 		{"D - M", "", "D - M"}, // for the standard input, in other commands
