@@ -7,10 +7,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/pipefs/pipefs/internal/cgroup"
 )
 
 // Memory is about how many bytes the page cache can hold: what the system calls
-// available, or what the cgroup of this process leaves of it.
+// available, or what the cgroups of this process allow.
 func Memory() (int64, error) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -29,12 +31,9 @@ func Memory() (int64, error) {
 	if free < 0 {
 		return 0, errors.New("/proc/meminfo does not say what is available")
 	}
-	// The limits of the group that a container sees as the root. "max" is none.
-	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if b, err := os.ReadFile(file); err == nil {
-			if limit, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && limit > 0 {
-				free = min(free, limit)
-			}
+	if s, err := cgroup.Here(); err == nil {
+		if limit, ok := s.MemoryLimit(); ok {
+			free = min(free, limit)
 		}
 	}
 	return free, nil

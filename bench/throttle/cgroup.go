@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -13,22 +12,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/cgroup"
 )
 
-// controller is a part of the kernel that limits something, by its names in the two
-// versions.
-type controller struct{ what, v1, v2 string }
-
-var (
-	readsController  = controller{"reads", "blkio", "io"}
-	memoryController = controller{"memory", "memory", "memory"}
-)
-
-// files are those that limits are written to.
-func (c controller) files(v2 bool) []string {
-	n := node{hierarchy: hierarchy{v2: v2}}
-	if c == memoryController {
+// filesOf are those that limits are written to.
+func filesOf(c cgroup.Controller, v2 bool) []string {
+	n := node{Hierarchy: cgroup.Hierarchy{V2: v2}}
+	if c == cgroup.Memory {
 		return []string{n.memoryLimit(Limits{}).file}
 	}
 	var names []string
@@ -43,7 +33,7 @@ type setting struct{ file, text string }
 
 // readLimits are the settings for a disk.
 func (n *node) readLimits(device string, l Limits) []setting {
-	if n.v2 {
+	if n.V2 {
 		return []setting{{"io.max", fmt.Sprintf("%s rbps=%s riops=%s", device, orMax(l.BytesPerSecond), orMax(l.ReadsPerSecond))}}
 	}
 	return []setting{ // 0 removes a limit
@@ -54,7 +44,7 @@ func (n *node) readLimits(device string, l Limits) []setting {
 
 func (n *node) memoryLimit(l Limits) setting {
 	switch {
-	case n.v2:
+	case n.V2:
 		return setting{"memory.max", orMax(l.Memory)}
 	case l.Memory == 0:
 		return setting{"memory.limit_in_bytes", "-1"}
@@ -80,58 +70,9 @@ func set(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// system is the files in which the kernel describes cgroups.
-type system struct {
-	mounts []*mounts.Mount
-	self   string // the groups of this process
-}
-
-// hierarchy is a tree of groups.
-type hierarchy struct {
-	root string
-	v2   bool
-}
-
-// hierarchy finds the tree that has a controller. A controller is in one version at a
-// time.
-func (s system) hierarchy(c controller) (hierarchy, error) {
-	unified := ""
-	for _, m := range s.mounts {
-		switch {
-		case m.FSType == "cgroup" && slices.Contains(strings.Split(m.VFSOptions, ","), c.v1):
-			return hierarchy{root: m.Mountpoint}, nil
-		case m.FSType == "cgroup2":
-			unified = m.Mountpoint
-		}
-	}
-	if unified != "" {
-		b, err := os.ReadFile(filepath.Join(unified, "cgroup.controllers"))
-		if err == nil && slices.Contains(strings.Fields(string(b)), c.v2) {
-			return hierarchy{root: unified, v2: true}, nil
-		}
-	}
-	return hierarchy{}, fmt.Errorf("no hierarchy is mounted that has it: %w", ErrNoCgroup)
-}
-
-// group is the group that this process is in, from lines of NUMBER:CONTROLLERS:PATH. The
-// line of version 2 has no controllers.
-func (s system) group(h hierarchy, c controller) (string, error) {
-	b, err := os.ReadFile(s.self)
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(b)) {
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(parts) == 3 && (h.v2 && parts[1] == "" || !h.v2 && slices.Contains(strings.Split(parts[1], ","), c.v1)) {
-			return parts[2], nil
-		}
-	}
-	return "", fmt.Errorf("%s does not tell the group of this process: %w", s.self, ErrNoCgroup)
-}
-
 // node is a directory of a group.
 type node struct {
-	hierarchy
+	cgroup.Hierarchy
 	dir  string
 	home string // the directory of the group in which this process was before
 }
@@ -141,22 +82,18 @@ const prefix = "pipefs-bench-" // followed by PID-NUMBER
 // numbers tells the groups of one process apart.
 var numbers atomic.Int64
 
-// enter makes a directory and puts this process into it.
-func (s system) enter(h hierarchy, c controller) (*node, error) {
-	group, err := s.group(h, c)
+// enterGroup makes a directory and puts this process into it.
+func enterGroup(s cgroup.System, h cgroup.Hierarchy, c cgroup.Controller) (*node, error) {
+	home, err := s.Dir(h, c)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{hierarchy: h, home: filepath.Join(h.root, group)}
-	if _, err := os.Stat(n.home); err != nil {
-		// A container sees its own group as the root, but may be told the path outside.
-		n.home = h.root
-	}
+	n := &node{Hierarchy: h, home: home}
 	// The new group is inside the present one, so that its limits still hold. In version
 	// 2 a group with processes in it cannot have such groups.
 	parent := n.home
-	if h.v2 {
-		parent = h.root
+	if h.V2 {
+		parent = h.Root
 	}
 	removeStale(parent)
 	for {
@@ -213,8 +150,8 @@ func (n *node) leave() error {
 				continue
 			}
 			e := move(n.home, pid)
-			if errors.Is(e, os.ErrNotExist) && n.home != n.root { // home is gone
-				e = move(n.root, pid)
+			if errors.Is(e, os.ErrNotExist) && n.home != n.Root { // home is gone
+				e = move(n.Root, pid)
 			}
 			if !errors.Is(e, unix.ESRCH) { // it has ended
 				err = errors.Join(err, e)

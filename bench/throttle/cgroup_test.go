@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
@@ -17,56 +18,14 @@ func write(t *testing.T, name, text string) string {
 	return name
 }
 
-func TestHierarchy(t *testing.T) {
-	dir := t.TempDir()
-	both := system{mounts: []*mounts.Mount{
-		{FSType: "cgroup2", Mountpoint: "/sys/fs/cgroup/unified", VFSOptions: "rw"},
-		{FSType: "cgroup", Mountpoint: "/sys/fs/cgroup/blkio", VFSOptions: "rw,blkio"},
-		{FSType: "cgroup", Mountpoint: "/sys/fs/cgroup/m", VFSOptions: "rw,memory,pids"},
-	}}
-	for c, want := range map[controller]string{readsController: "/sys/fs/cgroup/blkio", memoryController: "/sys/fs/cgroup/m"} {
-		if h, err := both.hierarchy(c); h != (hierarchy{root: want}) || err != nil {
-			t.Errorf("version 1 beside 2: %+v, %v", h, err)
-		}
-	}
-	two := system{mounts: []*mounts.Mount{{FSType: "cgroup2", Mountpoint: dir}}}
-	write(t, filepath.Join(dir, "cgroup.controllers"), "cpuset cpu io memory\n")
-	for _, c := range []controller{readsController, memoryController} {
-		if h, err := two.hierarchy(c); h != (hierarchy{dir, true}) || err != nil {
-			t.Errorf("version 2: %+v, %v", h, err)
-		}
-	}
-	write(t, filepath.Join(dir, "cgroup.controllers"), "cpuset cpu memory\n")
-	if _, err := two.hierarchy(readsController); !errors.Is(err, ErrNoCgroup) {
-		t.Errorf("version 2 without io: %v", err)
-	}
-	if h, err := two.hierarchy(memoryController); !h.v2 || err != nil {
-		t.Errorf("version 2 without io: memory %+v, %v", h, err)
-	}
-	s := system{self: write(t, filepath.Join(dir, "groups"), "9:blkio:/a\n4:cpu,memory:/d:1\n1:name=systemd:/b\n0::/c\n")}
-	for _, c := range []struct {
-		v2   bool
-		c    controller
-		want string
-	}{{false, readsController, "/a"}, {false, memoryController, "/d:1"}, {true, readsController, "/c"}, {true, memoryController, "/c"}} {
-		if got, err := s.group(hierarchy{v2: c.v2}, c.c); got != c.want || err != nil {
-			t.Errorf("version 2 %v, %s: in %q, %v", c.v2, c.c.what, got, err)
-		}
-	}
-	s.self = write(t, filepath.Join(dir, "none"), "9:cpu:/a\n")
-	if _, err := s.group(hierarchy{}, readsController); !errors.Is(err, ErrNoCgroup) {
-		t.Error(err)
-	}
-}
-
 // TestVersion2: what is written to the files of version 2, which are made up here,
 // and how a missing controller is told.
 func TestVersion2(t *testing.T) {
 	dir := t.TempDir()
-	n := &node{hierarchy: hierarchy{root: filepath.Dir(dir), v2: true}, dir: dir}
+	n := &node{Hierarchy: cgroup.Hierarchy{Root: filepath.Dir(dir), V2: true}, dir: dir}
 	g := &Group{device: "8:16", reads: n, memory: n}
-	for _, c := range []controller{readsController, memoryController} {
-		for _, name := range c.files(true) {
+	for _, c := range []cgroup.Controller{cgroup.Reads, cgroup.Memory} {
+		for _, name := range filesOf(c, true) {
 			write(t, filepath.Join(dir, name), "")
 		}
 	}
@@ -99,9 +58,9 @@ func TestVersion2(t *testing.T) {
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "cgroup.controllers"), "cpu\n")
-	s := system{
-		mounts: []*mounts.Mount{{FSType: "cgroup2", Mountpoint: dir}},
-		self:   write(t, filepath.Join(dir, "self"), "0::/\n"),
+	s := cgroup.System{
+		Mounts: []*mounts.Mount{{FSType: "cgroup2", Mountpoint: dir}},
+		Self:   write(t, filepath.Join(dir, "self"), "0::/\n"),
 	}
 	_, err := enter(s, dir, Limits{})
 	if !errors.Is(err, ErrNoCgroup) || !strings.Contains(err.Error(), "memory takes root") {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/cgroup"
 )
 
 // Limits are what the processes of a group may use together. 0 is no limit.
@@ -32,19 +32,19 @@ type Group struct {
 }
 
 // ErrNoCgroup marks a limit that cannot be set on this machine, or not by this user.
-var ErrNoCgroup = errors.New("no cgroup can be used for it")
+var ErrNoCgroup = cgroup.ErrNone
 
 // Enter makes a group for reads from the disk that holds path, puts this process into it,
 // and sets limits. If l is zero, it succeeds where any limit could be set.
 func Enter(path string, l Limits) (*Group, error) {
-	table, err := mounts.Within("/")
+	s, err := cgroup.Here()
 	if err != nil {
 		return nil, err
 	}
-	return enter(system{mounts: table, self: "/proc/self/cgroup"}, path, l)
+	return enter(s, path, l)
 }
 
-func enter(s system, path string, l Limits) (_ *Group, err error) {
+func enter(s cgroup.System, path string, l Limits) (_ *Group, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
@@ -55,9 +55,9 @@ func enter(s system, path string, l Limits) (_ *Group, err error) {
 		}
 	}()
 	if g.device, g.noReads = deviceOf(path); g.noReads == nil {
-		g.reads, g.noReads = g.join(s, readsController)
+		g.reads, g.noReads = g.join(s, cgroup.Reads)
 	}
-	g.memory, g.noMemory = g.join(s, memoryController)
+	g.memory, g.noMemory = g.join(s, cgroup.Memory)
 	if g.reads == nil && g.memory == nil {
 		return nil, errors.Join(g.noReads, g.noMemory)
 	}
@@ -68,42 +68,42 @@ func enter(s system, path string, l Limits) (_ *Group, err error) {
 }
 
 // join finds or makes the directory of this group in which a controller is.
-func (g *Group) join(s system, c controller) (*node, error) {
+func (g *Group) join(s cgroup.System, c cgroup.Controller) (*node, error) {
 	n, err := g.place(s, c)
 	if err != nil {
 		if !errors.Is(err, ErrNoCgroup) {
 			err = fmt.Errorf("%w: %w", ErrNoCgroup, err)
 		}
-		return nil, fmt.Errorf("limiting %s takes root, and the controller %s of cgroups of version 1 or %s of version 2: %w", c.what, c.v1, c.v2, err)
+		return nil, fmt.Errorf("limiting %s takes root, and the controller %s of cgroups of version 1 or %s of version 2: %w", c.What, c.V1, c.V2, err)
 	}
 	return n, nil
 }
 
-func (g *Group) place(s system, c controller) (*node, error) {
-	h, err := s.hierarchy(c)
+func (g *Group) place(s cgroup.System, c cgroup.Controller) (*node, error) {
+	h, err := s.Hierarchy(c)
 	if err != nil {
 		return nil, err
 	}
-	if h.v2 {
+	if h.V2 {
 		// In version 2 only the root may have both processes and groups with controllers.
-		if err := set(filepath.Join(h.root, "cgroup.subtree_control"), "+"+c.v2); err != nil {
+		if err := set(filepath.Join(h.Root, "cgroup.subtree_control"), "+"+c.V2); err != nil {
 			return nil, err
 		}
 	}
 	var n *node
 	for _, have := range g.nodes {
-		if have.hierarchy == h {
+		if have.Hierarchy == h {
 			n = have
 		}
 	}
 	if n == nil {
-		if n, err = s.enter(h, c); err != nil {
+		if n, err = enterGroup(s, h, c); err != nil {
 			return nil, err
 		}
 		g.nodes = append(g.nodes, n)
 	}
 	// A kernel may have the controller without its limits.
-	for _, name := range c.files(h.v2) {
+	for _, name := range filesOf(c, h.V2) {
 		if _, err := os.Stat(filepath.Join(n.dir, name)); err != nil {
 			return nil, err
 		}
@@ -116,7 +116,7 @@ func (g *Group) Reads() string {
 	switch {
 	case g.reads == nil:
 		return ""
-	case g.reads.v2:
+	case g.reads.V2:
 		return "cgroup v2, io.max"
 	}
 	return "cgroup v1, blkio.throttle"
@@ -127,7 +127,7 @@ func (g *Group) Memory() string {
 	switch {
 	case g.memory == nil:
 		return ""
-	case g.memory.v2:
+	case g.memory.V2:
 		return "cgroup v2, memory.max"
 	}
 	return "cgroup v1, memory.limit_in_bytes"

@@ -144,7 +144,7 @@ func TestMemory(t *testing.T) {
 // peakOf is the most memory that a group has had at once, in bytes, page cache
 // included.
 func peakOf(g *Group) (peak int64, err error) {
-	name := map[bool]string{false: "memory.max_usage_in_bytes", true: "memory.peak"}[g.memory.v2]
+	name := map[bool]string{false: "memory.max_usage_in_bytes", true: "memory.peak"}[g.memory.V2]
 	b, err := os.ReadFile(filepath.Join(g.memory.dir, name))
 	if err == nil {
 		_, err = fmt.Sscan(string(b), &peak)
