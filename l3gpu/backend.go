@@ -51,7 +51,7 @@ func open(d device.Device, o Options) (*Backend, error) {
 
 // Info describes the GPU for a log line.
 func (b *Backend) Info() string {
-	return fmt.Sprintf("%s, compute capability %d.%d, driver for CUDA %s", b.info.Name, b.info.Major, b.info.Minor, b.info.CUDA())
+	return describe(b.info)
 }
 
 // Decode implements [l3.Backend]. What the GPU cannot do the processor does, with

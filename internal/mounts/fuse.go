@@ -65,6 +65,24 @@ func Fusermount() (string, error) {
 	return "", fmt.Errorf("fusermount3 was not found, and user %s needs it to mount and unmount; it comes with the package fuse3 (apt install fuse3, dnf install fuse3)", username())
 }
 
+// Powerless says why a program such as fusermount3 cannot mount for a user: it has no more
+// rights than who starts it.
+func Powerless(path string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	capabilities, _ := unix.Getxattr(path, "security.capability", nil)
+	if (st.Uid != 0 || st.Mode&unix.S_ISUID == 0) && capabilities <= 0 {
+		return fmt.Errorf("%s%s is not setuid root, and so cannot mount for user %s", path, permissions(path), username())
+	}
+	var on unix.Statfs_t
+	if unix.Statfs(path, &on) == nil && on.Flags&unix.ST_NOSUID != 0 {
+		return fmt.Errorf("%s lies on a file system that is mounted nosuid, and so cannot mount for user %s", path, username())
+	}
+	return nil
+}
+
 // CheckAllowOther says whether the user may let others in.
 func CheckAllowOther() error { return checkAllowOther("/etc/fuse.conf") }
 

@@ -67,6 +67,9 @@ func Dead(err error) bool {
 	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED)
 }
 
+// Hung reports whether err is that of a path that did not answer in time.
+func Hung(err error) bool { return errors.Is(err, ErrHung) }
+
 // Resolve makes a path absolute and follows all links, as the kernel did before
 // it entered the path in the table. The path need not exist, and it may be a
 // mount that is dead or that keeps others out, which filepath.EvalSymlinks

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pipefs/pipefs/internal/doctor"
+	"github.com/pipefs/pipefs/internal/exit"
+)
+
+func doctorCommand(env *environ) *command {
+	var asJSON bool
+	return &command{
+		name: "doctor", args: "[DATASET]", min: 0, max: 1,
+		brief: "say what keeps pipefs from working well here, and what to do",
+		about: "Looks at the kernel, at what mounting takes, at the limits of this job, at the directories that pipefs writes to, at how pictures are decoded, at what is mounted, and at DATASET if it is named. At the end it mounts two small pictures, and leaves nothing of them. Run it where the training runs: as the same user, in the same container or job.\n" +
+			"ok is well, a note costs something, a problem keeps something from working. The exit code is 0 if pipefs can mount here; otherwise it is 1 where a permission is missing, and 2.",
+		examples: []example{
+			{"pipefs doctor", "is this machine, container or job ready?"},
+			{"pipefs doctor ~/imagenet", "the same for this dataset: its file system, and whether its changes can be watched"},
+			{"pipefs doctor --json | jq -r '.findings[] | select(.mark != \"ok\").says'", "only what is not well, for programs"},
+		},
+		words:   []string{"dataset"},
+		options: []*option{{name: "json", set: intoBool(&asJSON), help: "print JSON"}},
+		run: func(ctx context.Context, args []string) error {
+			program, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			dataset := ""
+			if len(args) == 1 {
+				if dataset, err = filepath.Abs(args[0]); err != nil {
+					return err
+				}
+			}
+			machine, err := doctor.Here(program, dataset)
+			if err != nil {
+				return err
+			}
+			found := machine.Look(ctx)
+			fatal := doctor.Fatal(found)
+			if asJSON {
+				err = printJSON(env.stdout, struct {
+					Mounts   bool             `json:"can_mount"`
+					Findings []doctor.Finding `json:"findings"`
+				}{fatal == nil, found})
+			} else {
+				printFindings(env, found)
+			}
+			switch {
+			case err != nil:
+				return err
+			case ctx.Err() != nil:
+				return exit.Errorf(exit.Interrupted, "interrupted")
+			case fatal != nil:
+				what := ""
+				if dataset != "" {
+					what = " that dataset"
+				}
+				return exit.Errorf(exit.Of(fatal), "pipefs cannot mount%s here; the problem above says why", what)
+			}
+			return nil
+		},
+	}
+}
+
+func printFindings(env *environ, found []doctor.Finding) {
+	const margin = 22
+	for _, f := range found {
+		fmt.Fprintf(env.stdout, "%-9s%-12s %s\n", f.Mark, f.About, wrap(f.Says, margin))
+		if f.Do != "" {
+			fmt.Fprintf(env.stdout, "%s→ %s\n", strings.Repeat(" ", margin), wrap(f.Do, margin+2))
+		}
+	}
+}
