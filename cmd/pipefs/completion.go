@@ -21,7 +21,7 @@ var completionScripts embed.FS
 func completionCommand(env *environ) *command {
 	return &command{
 		name: "completion", args: "bash|zsh|fish", min: 1, max: 1,
-		brief: "print what makes a shell complete commands, options, their values and views",
+		brief: "print a script by which a shell completes command lines",
 		about: "Packages install it. Otherwise put it where the shell looks: for bash in ~/.local/share/bash-completion/completions/pipefs, which takes the package bash-completion, or at the end of ~/.bashrc; for zsh as the file _pipefs in a directory of $fpath; for fish in ~/.config/fish/completions/pipefs.fish.",
 		examples: []example{
 			{"source <(pipefs completion bash)", "for this shell alone; zsh takes the same line with its own name, after compinit"},

@@ -24,6 +24,7 @@ func manCommand(env *environ) *command {
 		about: "Packages install them. One page for each command and one for /etc/fstab, in DIR/man1 and DIR/man8.",
 		examples: []example{
 			{"pipefs man ~/.local/share/man", "then man pipefs and man pipefs-mount show them"},
+			{"SOURCE_DATE_EPOCH=1735689600 pipefs man man", "pages with the date of that second, for packages that have to come out the same each time"},
 		},
 		run: func(_ context.Context, args []string) error {
 			for _, p := range manPages(commandsOf(env)) {

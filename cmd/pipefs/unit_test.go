@@ -171,7 +171,7 @@ func TestAgain(t *testing.T) {
 		t.Fatal(diff)
 	}
 	got := args[2 : len(args)-3]
-	want := []string{"--cache=daemon", "--store=/tmp/s", "--no-follow=false", "--log-file=/tmp/l.log", "--images=a", "--images=b=c,d", "--max-pixels=1000", "--max-scans=300", "--max-segments=9000"}
+	want := []string{"--cache=daemon", "--store=/tmp/s", "--images=a", "--images=b=c,d", "--no-follow=false", "--log-file=/tmp/l.log", "--max-pixels=1000", "--max-scans=300", "--max-segments=9000"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(diff)
 	}
