@@ -9,6 +9,7 @@ import (
 	"time"
 
 	pfs "github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/mixer"
 )
@@ -25,7 +26,9 @@ type mountConfig struct {
 	logFormat   string
 	logLevel    string
 	patience    time.Duration // until the mount answers
-	setuid      string        // name or number of a user; or ownerUser
+	shared      bool
+	holder      int    // descriptor over which a holder is given its connection; 0 for none
+	setuid      string // name or number of a user; or ownerUser
 }
 
 const maxFidelity = mountd.MaxFidelity
@@ -100,14 +103,14 @@ func mountOptions(c *mountConfig) []*option {
 		{name: "dry-run", set: intoBool(&c.dryRun), flagOnly: true,
 			help: "check everything that can be checked, and mount nothing"},
 	}
-	return slices.Concat(common, roleOptions(&c.Roles), rarely(rare...), rarely(mixOptions(c)...), limitOptions(&c.Limits))
+	return slices.Concat(common, roleOptions(&c.Roles), rarely(rare...), rarely(mixOptions(c)...), rarely(sharedOptions(c)...), limitOptions(&c.Limits))
 }
 
 func mountCommand(env *environ) *command {
 	c := &mountConfig{}
 	options := mountOptions(c)
 	return &command{
-		name: "mount", args: "DATASET|STORE MNT", min: 2, max: 2,
+		name: "mount", args: "DATASET|STORE MNT", min: 0, max: 2,
 		brief: "mount a dataset or a store as a directory of views",
 		about: "DATASET is mounted as it is: nothing has to be prepared, and nothing in it is touched. What its views need is made when it is first read, and kept in the background in ~/.cache/pipefs.\n" +
 			"The command returns when the mount answers; the daemon goes on in the background until the mount is unmounted (pipefs umount, umount, fusermount3 -u) or it gets SIGTERM. It logs to a file whose name is told.",
@@ -120,7 +123,14 @@ func mountCommand(env *environ) *command {
 		words:   []string{"dataset", "store", "view", "fidelity", "mask"},
 		options: options,
 		run: func(ctx context.Context, args []string) error {
-			c.Source, c.given, c.Dir = args[0], args[0], args[1]
+			switch n := len(args); {
+			case n == 2:
+				c.Dir = args[1]
+			case n == 0 || !c.shared:
+				return exit.Errorf(exit.Usage, "mount takes 2 arguments, not %s: pipefs mount DATASET|STORE MNT\n(pipefs mount --help shows examples)",
+					plural(n, "argument", "arguments"))
+			}
+			c.Source, c.given = args[0], args[0]
 			for _, list := range c.lists {
 				if err := setTwins(options, list); err != nil {
 					return err

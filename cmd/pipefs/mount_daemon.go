@@ -20,6 +20,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/shared"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -29,8 +30,7 @@ const ownerUser = "owner"
 // notice is how long a mount may take until the user is told what takes so long.
 const notice = 5 * time.Second
 
-// runMount checks what is asked for, and mounts: in the background, as a child process
-// that runs the same command again.
+// runMount checks what is asked for, and mounts.
 func runMount(ctx context.Context, env *environ, c *mountConfig, options []*option) (err error) {
 	if c.Kernel.Premount, err = mountd.TakeOver(); err != nil {
 		return err
@@ -43,6 +43,14 @@ func runMount(ctx context.Context, env *environ, c *mountConfig, options []*opti
 		}
 		return err
 	}
+	if c.shared {
+		return c.share(ctx, env, options)
+	}
+	return c.start(ctx, env, options)
+}
+
+// start mounts: in the background, as a child process that runs the same command again.
+func (c *mountConfig) start(ctx context.Context, env *environ, options []*option) error {
 	if os.Geteuid() == 0 && c.Kernel.AllowOther && !lookup(options, "no-follow").isSet() {
 		if err := lookup(options, "no-follow").Set("true"); err != nil {
 			return err
@@ -153,7 +161,9 @@ func background(ctx context.Context, env *environ, c *mountConfig, options []*op
 		return fmt.Errorf("%w\n(log: %s)", startError(err), path)
 	}
 	fmt.Fprintf(env.stderr, "pipefs: mounted %s on %s (log: %s)\n", c.Source, c.Dir, path)
-	c.tellNext(env.stderr)
+	if !c.shared { // whoever holds it knows
+		c.tellNext(env.stderr)
+	}
 	return nil
 }
 
@@ -176,7 +186,7 @@ func startError(err error) error {
 func daemonArgs(c *mountConfig, options []*option) []string {
 	var kept []*option
 	for _, o := range options {
-		if o.name != "o" && o.name != "foreground" {
+		if o.name != "o" && o.name != "foreground" && o.name != "holder" {
 			kept = append(kept, o)
 		}
 	}
@@ -203,6 +213,13 @@ func serveAsUser(ctx context.Context, c *mountConfig, options []*option, parent 
 			return fmt.Errorf("log: %w", err)
 		}
 		return exit.With(exit.Mount, mountd.HandOver(&c.Config, user, daemonArgs(c, options), parent))
+	}
+	if c.Shared != "" {
+		place, err := shared.At(c.Shared, c.Dir)
+		if err != nil {
+			return exit.With(exit.System, err)
+		}
+		defer place.Leave()
 	}
 	err = runDaemon(ctx, c, out, parent)
 	if err != nil && c.Kernel.Premount != nil {

@@ -84,17 +84,37 @@ func (c *Client) dial(ctx context.Context) (*net.UnixConn, error) {
 // Do sends one request and returns the reply. What the daemon says is wrong is an error,
 // and the reply tells why it said so.
 func (c *Client) Do(ctx context.Context, r Request) (Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
-	defer cancel()
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return Reply{}, err
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return Reply{}, err
-		}
+	return c.ask(ctx, conn, r)
+}
+
+// Hold makes this process a holder of a shared mount, until it closes the connection.
+func (c *Client) Hold(ctx context.Context, r Request) (*net.UnixConn, Reply, error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, Reply{}, err
+	}
+	r.Op = OpHold
+	reply, err := c.ask(ctx, conn, r)
+	if err != nil {
+		conn.Close()
+		return nil, reply, err
+	}
+	return conn, reply, nil
+}
+
+// ask sends a request and reads the reply.
+func (c *Client) ask(ctx context.Context, conn *net.UnixConn, r Request) (Reply, error) {
+	deadline := time.Now().Add(2 * patience)
+	if at, ok := ctx.Deadline(); ok && at.Before(deadline) {
+		deadline = at
+	}
+	if err := conn.SetDeadline(deadline); err != nil {
+		return Reply{}, err
 	}
 	r.V = Version
 	var reply Reply

@@ -236,3 +236,45 @@ func TestFindNeedsAMount(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A holder holds until it closes the connection, and no longer than the server is there.
+func TestHold(t *testing.T) {
+	s, c := serve(t)
+	if _, r, err := c.Hold(t.Context(), Request{}); err == nil || !r.Refused || r.Ending {
+		t.Errorf("a mount that is not shared: %+v, %v", r, err)
+	}
+	var n atomic.Int64
+	refuse := error(nil)
+	s.handlers.Hold = func(key string, linger time.Duration) (func(), error) {
+		if key != "k" || linger != MaxLinger*time.Second {
+			t.Errorf("key %q, %v", key, linger)
+		}
+		n.Add(1)
+		return func() { n.Add(-1) }, refuse
+	}
+	request := Request{Key: "k", Linger: 1 << 60}
+	first, r, err := c.Hold(t.Context(), request)
+	if err != nil || r.Mount != "/mnt" || r.PID != os.Getpid() {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	second, _, err := c.Hold(t.Context(), request)
+	testenv.Must(t, err)
+	defer second.Close()
+	fmt.Fprintln(first, "more than was asked for")
+	first.Close()
+	testenv.EventuallyIs(t, "one is gone, and one is there", func() bool { return n.Load() == 1 })
+	refuse = ErrEnding
+	if _, r, err := c.Hold(t.Context(), request); err == nil || !r.Ending {
+		t.Errorf("a mount that ends: %+v, %v", r, err)
+	}
+	n.Add(-1) // who is refused has nothing to release
+	testenv.Must(t, s.Close())
+	if n.Load() != 0 {
+		t.Errorf("%d holders after Close", n.Load())
+	}
+	if b := make([]byte, 1); second.SetReadDeadline(time.Now().Add(time.Minute)) == nil {
+		if _, err := second.Read(b); !errors.Is(err, io.EOF) {
+			t.Errorf("the holder sees %v", err)
+		}
+	}
+}

@@ -1,5 +1,6 @@
 // Package control is how other processes talk to the daemon of a mount: they ask
-// for its statistics and move the fidelity of `current`.
+// for its statistics, move the fidelity of `current`, ask whether a view is one, and hold
+// a shared mount.
 //
 // # The protocol
 //
@@ -10,6 +11,18 @@
 //
 //	{"v":1,"op":"fidelity","scans":5}
 //	{"v":1,"current":"scan5"}
+//
+// The connection of "hold" stays open, and nothing more is said on it. As long as it is
+// open, the client is a holder of the mount:
+//
+//	{"v":1,"op":"hold"}
+//	{"v":1,"mount":"/home/me/m","pid":4711}
+//
+// The kernel closes the connection when the last process that has the descriptor closes
+// it or ends; a forked process has a copy. When a shared mount has no holder left, its
+// daemon unmounts and ends. A daemon that has begun to end refuses, with "ending": the
+// client waits until the mount is gone and mounts again. A mount that is not shared
+// cannot be held.
 //
 // Both carry the protocol's version. A daemon refuses a version that it does not
 // know; fields that a peer does not know are ignored.

@@ -9,6 +9,8 @@ const Version = 1
 const (
 	OpStats    = "stats"    // what the daemon has counted so far
 	OpFidelity = "fidelity" // tell, or with Scans move, where `current` points
+	OpView     = "view"     // judge whether View is one of this mount
+	OpHold     = "hold"     // keep a shared mount as long as the connection is open
 )
 
 // Request is what a client sends.
@@ -17,7 +19,17 @@ type Request struct {
 	Op string `json:"op"`
 	// Scans is the number of scans that `current` shall have, 1 to 10; 0 asks.
 	Scans int `json:"scans,omitempty"`
+	// View is the view or the link that is asked about.
+	View string `json:"view,omitempty"`
+	// Key of the mount that is to be held, as its daemon was given it; empty takes any.
+	Key string `json:"key,omitempty"`
+	// Linger is how many seconds, at most [MaxLinger], the mount stays after this holder
+	// for one who comes next; without it, the mount ends when its last holder is gone.
+	Linger int `json:"linger,omitempty"`
 }
+
+// MaxLinger is the most that [Request.Linger] may be.
+const MaxLinger = 600
 
 // Reply is what the daemon answers. Error is empty where it did as it was told.
 type Reply struct {
@@ -25,7 +37,11 @@ type Reply struct {
 	Error   string `json:"error,omitempty"`
 	Denied  bool   `json:"denied,omitempty"`  // the error is one of permissions
 	Refused bool   `json:"refused,omitempty"` // the error is one of the request
+	Ending  bool   `json:"ending,omitempty"`  // the mount has begun to end: once it is gone, mount again
 	Current string `json:"current,omitempty"`
+	View    string `json:"view,omitempty"` // the name of the view in the mount
+	Mount   string `json:"mount,omitempty"`
+	PID     int    `json:"pid,omitempty"` // of the daemon
 	Stats   *Stats `json:"stats,omitempty"`
 }
 

@@ -31,6 +31,13 @@ func GPUSocket(mount string) (string, error) {
 	return socket(strings.TrimSuffix(socketName(mount), suffix) + ".gpu" + suffix)
 }
 
+// RuntimeDir is this user's private directory for what lives as long as a mount:
+// $XDG_RUNTIME_DIR/pipefs, or one in /tmp.
+func RuntimeDir() (string, error) {
+	path, err := Socket("/")
+	return filepath.Dir(path), err
+}
+
 func socket(name string) (string, error) {
 	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
 		dir := filepath.Join(run, "pipefs")

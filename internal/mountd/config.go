@@ -26,6 +26,9 @@ type Config struct {
 	Views  Views
 	GPU    GPU
 	Kernel Kernel
+	// Shared is the key of a mount that ends with its last holder, see package shared;
+	// empty for one that stays until it is unmounted.
+	Shared string
 
 	// LogFile is told to clients of the control socket; empty where the log is no file.
 	LogFile string

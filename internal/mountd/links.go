@@ -139,6 +139,21 @@ func storedShare(s *store.Store, view string) float64 {
 // current is the view that the link current leads to.
 func (m *Mount) current() string { return m.fs.Links()[currentLink] }
 
+// view is the name under which the mount shows a view or a link.
+func (m *Mount) view(name string) (string, error) {
+	if _, ok := m.fs.Links()[name]; ok {
+		return name, nil
+	}
+	v, err := m.registry.Parse(name)
+	if e := (*transcode.SpecError)(nil); errors.As(err, &e) {
+		return "", fmt.Errorf("%w\n    %s", err, strings.ReplaceAll(e.Pointer(), "\n", "\n    "))
+	}
+	if err == nil {
+		err = m.gaps.refuse(v)
+	}
+	return v.String(), err
+}
+
 // setFidelity moves the link current.
 func (m *Mount) setFidelity(scans int) error {
 	if scans < 1 || scans > MaxFidelity {

@@ -30,6 +30,7 @@ type Mount struct {
 	point      *fs.Mountpoint
 	place      mounts.Place
 	control    *control.Server
+	holders    *holders // nil unless the mount is shared
 	background *prepare.Background
 	gpu        *l3gpu.Starting // nil with GPU.Off
 	share      *share.Server   // nil without GPU.Share
@@ -65,7 +66,7 @@ func Start(ctx context.Context, c Config, patience time.Duration) (*Mount, error
 
 // mount opens all that stands behind a mount, from the disk to the kernel.
 func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
-	m := &Mount{config: c, log: c.Log, started: time.Now()}
+	m := &Mount{config: c, log: c.Log, started: time.Now(), holders: newHolders(c.Shared)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -108,7 +109,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	if err := m.openFS(socket, links); err != nil {
 		return nil, err
 	}
-	if m.control, err = control.Serve(socket, control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current}, m.log); err != nil {
+	if m.control, err = control.Serve(socket, m.handlers(), m.log); err != nil {
 		return nil, err
 	}
 	m.close = append(m.close, m.control.Close)
@@ -127,6 +128,15 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, errors.Join(err, m.point.UnmountLazily())
 	}
 	return m, nil
+}
+
+// handlers are what the daemon can be asked.
+func (m *Mount) handlers() control.Handlers {
+	h := control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current, View: m.view}
+	if m.holders != nil {
+		h.Hold = m.holders.hold
+	}
+	return h
 }
 
 // openFS makes the file system, and tells what its views lack.

@@ -22,16 +22,21 @@ const (
 
 // Supervise is the life of a daemon: it returns when the mount is gone, or when open files
 // do not let it go. A signal ends the mount, patiently; a second one ends it at once. A
-// daemon in the background also ends when nobody is left who could see the mount; one in
-// the foreground tells the service manager that it ends.
+// daemon in the background also ends when nobody is left who could see the mount, and that
+// of a shared mount when it has no holder left. One in the foreground tells the service
+// manager that it ends.
 func (m *Mount) Supervise(signals <-chan os.Signal, background bool) error {
 	dir := m.config.Dir
+	m.holders.expect(untilHeld)
 	select {
 	case <-m.Done():
+		m.holders.end()
 		m.log.Info("unmounted", "mount", dir)
 		return m.closeAll()
 	case <-m.unseen(background):
 		m.log.Info("stopping: this mount namespace has no other process, so nobody can see the mount", "mount", dir)
+	case <-m.holders.gone():
+		m.log.Info("stopping: nobody holds this shared mount", "mount", dir)
 	case s := <-signals:
 		m.log.Info("stopping", "signal", s.String())
 		if !background {
@@ -40,6 +45,7 @@ func (m *Mount) Supervise(signals <-chan os.Signal, background bool) error {
 			}
 		}
 	}
+	m.holders.end()
 	if left, ok := m.unmount(signals); ok && m.outlast(left, signals) {
 		return m.closeAll()
 	}

@@ -41,7 +41,11 @@ func CheckFUSE(dir string) error {
 	case os.Geteuid() == 0:
 		return fmt.Errorf("root may not mount here (%w), because CAP_SYS_ADMIN is missing: %s", fs.ErrPermission, inContainers)
 	}
-	if _, err := Fusermount(); err != nil {
+	tool, err := Fusermount()
+	if err == nil {
+		err = gainsRoot(tool)
+	}
+	if err != nil {
 		return err
 	}
 	// fusermount3 demands it: nobody shall hide the files of others
@@ -79,6 +83,18 @@ func Powerless(path string) error {
 	var on unix.Statfs_t
 	if unix.Statfs(path, &on) == nil && on.Flags&unix.ST_NOSUID != 0 {
 		return fmt.Errorf("%s lies on a file system that is mounted nosuid, and so cannot mount for user %s", path, username())
+	}
+	return nil
+}
+
+// gainsRoot says why a tool cannot mount for this user, and what to ask for.
+func gainsRoot(tool string) error {
+	if locked, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err == nil && locked == 1 {
+		return fmt.Errorf("%s cannot mount for user %s, because this process may not gain privileges (%w); an administrator allows it: docker without --security-opt no-new-privileges, Kubernetes with allowPrivilegeEscalation: true, systemd with NoNewPrivileges=no",
+			tool, username(), fs.ErrPermission)
+	}
+	if err := Powerless(tool); err != nil {
+		return fmt.Errorf("%w (%w); an administrator allows it with chown root %[3]s && chmod u+s %[3]s, which is what the package fuse3 does", err, fs.ErrPermission, tool)
 	}
 	return nil
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/shared"
+)
+
+// lingering is how long a shared mount stays for the one whom this command tells of it.
+const lingering = 15 * time.Second
+
+// sharedOptions are those of a mount that several programs share.
+func sharedOptions(c *mountConfig) []*option {
+	return []*option{
+		{name: "shared", set: c.setShared, flagOnly: true,
+			help: "share the mount with all who ask for the same: it is made if it is not there, in a directory of its own unless MNT says where, its directory is printed, and it ends when no program holds it any more. Programs hold it by the control socket, as Python's pipefs.mount does; this command keeps it for " + lingering.String()},
+		{name: "holder", arg: "FD", set: intoInt(&c.holder, 3, 1<<20), flagOnly: true,
+			help: "with --shared: FD is a Unix socket that this command inherits. It sends a line of JSON there, and with it the connection that holds the mount"},
+	}
+}
+
+// setShared takes true or false from the user, and the key from who starts the daemon.
+func (c *mountConfig) setShared(s string) error {
+	if shared.IsKey(s) {
+		c.Shared = s
+		return nil
+	}
+	return intoBool(&c.shared)(s)
+}
+
+// holding is what a holder is told of its mount.
+type holding struct {
+	Mount  string `json:"mount"`
+	Socket string `json:"socket"`
+	PID    int    `json:"pid"`
+}
+
+// share holds the mount that was asked for, which it makes if it is not there.
+func (c *mountConfig) share(ctx context.Context, env *environ, options []*option) error {
+	if c.holder > 0 {
+		unix.CloseOnExec(c.holder) // the daemon must not have it
+	}
+	place, err := c.place(options)
+	if err != nil {
+		return err
+	}
+	lock, err := place.Lock(ctx, func() {
+		fmt.Fprintf(env.stderr, "pipefs: waiting for another process that mounts %s\n", c.Source)
+	})
+	if err != nil {
+		return exit.With(exit.System, err)
+	}
+	defer lock.Release()
+	c.Dir = place.Dir
+	conn, reply, err := place.Hold(ctx, c.linger())
+	if errors.Is(err, shared.ErrNone) {
+		if conn, reply, err = c.startShared(ctx, env, options, place); err != nil {
+			place.Remove()
+		}
+	}
+	if err != nil {
+		return exit.With(exit.Mount, err)
+	}
+	defer conn.Close()
+	return c.tellHolder(env, conn, holding{reply.Mount, conn.RemoteAddr().String(), reply.PID})
+}
+
+// linger is how long the mount stays when this command has ended.
+func (c *mountConfig) linger() time.Duration {
+	if c.holder > 0 {
+		return 0
+	}
+	return lingering
+}
+
+// startShared mounts at a place, and holds the mount.
+func (c *mountConfig) startShared(ctx context.Context, env *environ, options []*option, place *shared.Place) (*net.UnixConn, control.Reply, error) {
+	var none control.Reply
+	if err := place.Make(); err != nil {
+		return nil, none, exit.With(exit.System, err)
+	}
+	if err := lookup(options, "shared").Set(place.Key); err != nil {
+		return nil, none, err
+	}
+	if err := c.start(ctx, env, options); err != nil {
+		return nil, none, err
+	}
+	return place.Hold(ctx, c.linger())
+}
+
+// place is where the mount lies.
+func (c *mountConfig) place(options []*option) (*shared.Place, error) {
+	if c.foreground || c.dryRun || c.setuid != "" {
+		return nil, exit.Errorf(exit.Usage, "--shared mounts in the background, for the user who asks: leave out --foreground, --dry-run and --setuid")
+	}
+	key, err := c.key(options)
+	if err != nil {
+		return nil, exit.With(exit.Mount, err)
+	}
+	if c.Dir == "" {
+		place, err := shared.Chosen(key, filepath.Base(c.Source))
+		return place, exit.With(exit.System, err)
+	}
+	dir, err := mounts.Resolve(c.Dir)
+	if err != nil {
+		return nil, exit.With(exit.Mount, err)
+	}
+	place, err := shared.At(key, dir)
+	return place, exit.With(exit.System, err)
+}
+
+// unshared are options that say nothing about what a mount shows.
+var unshared = []string{"o", "shared", "holder", "foreground", "dry-run", "log-file", "log-format", "log-level", "ready-timeout"}
+
+// key names the source, which it resolves, and the options: what has another key is
+// another mount.
+func (c *mountConfig) key(options []*option) (string, error) {
+	if err := statSource(c.Source); err != nil {
+		return "", err
+	}
+	source, err := mounts.Resolve(c.Source)
+	if err != nil {
+		return "", err
+	}
+	info, err := mounts.Stat(source)
+	if err != nil {
+		return "", err
+	}
+	c.Source = source
+	st := info.Sys().(*syscall.Stat_t)
+	what := []string{mountd.Version(), source, fmt.Sprint(st.Dev, st.Ino)}
+	said := slices.DeleteFunc(slices.Clone(options), func(o *option) bool { return slices.Contains(unshared, o.name) })
+	return shared.Key(append(what, again(said)...)...), nil
+}
+
+// tellHolder prints where the mount is, or hands the connection on.
+func (c *mountConfig) tellHolder(env *environ, conn *net.UnixConn, h holding) error {
+	if c.holder == 0 {
+		_, err := fmt.Fprintln(env.stdout, h.Mount)
+		return exit.With(exit.System, err)
+	}
+	line, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	file, err := conn.File()
+	if err != nil {
+		return exit.With(exit.System, err)
+	}
+	defer file.Close()
+	if err := unix.Sendmsg(c.holder, append(line, '\n'), unix.UnixRights(int(file.Fd())), nil, unix.MSG_NOSIGNAL); err != nil {
+		return exit.With(exit.System, fmt.Errorf("--holder %d: %w", c.holder, os.NewSyscallError("sendmsg", err)))
+	}
+	return nil
+}

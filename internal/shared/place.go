@@ -1,0 +1,197 @@
+package shared
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/mounts"
+)
+
+// untilGone is how long a daemon that ends may take: it serves open files for a while, and
+// writes out what it keeps.
+const untilGone = 30 * time.Second
+
+// suffix is that of the directories that are chosen.
+const suffix = ".mnt"
+
+// Key names what is mounted, as seen from this mount namespace: 16 hexadecimal digits.
+func Key(what ...string) string {
+	space, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		space = ""
+	}
+	sum := sha256.New()
+	for _, s := range append(what, space) {
+		fmt.Fprintf(sum, "%d %s\n", len(s), s)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:keyBytes])
+}
+
+const keyBytes = 8
+
+// IsKey reports whether a word is a key.
+func IsKey(s string) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && len(s) == 2*keyBytes
+}
+
+// Place is where a shared mount lies.
+type Place struct {
+	Dir    string // a resolved path
+	Key    string
+	lock   string // path of the file that is locked
+	socket string // of the daemon
+	chosen bool   // the directory is ours to make and to remove
+}
+
+// Chosen is the place that is chosen for a key. The name makes the path readable.
+func Chosen(key, name string) (*Place, error) {
+	name = strings.Trim(strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, name), "-")
+	dir, err := control.RuntimeDir()
+	if err == nil {
+		dir, err = mounts.Resolve(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return At(key, filepath.Join(dir, strings.TrimPrefix(name[:min(len(name), 40)]+"-"+key, "-")+suffix))
+}
+
+// At is the place at a directory, which is a resolved path.
+func At(key, dir string) (*Place, error) {
+	socket, err := control.Socket(dir)
+	if err != nil {
+		return nil, err
+	}
+	runtime, err := mounts.Resolve(filepath.Dir(socket))
+	if err != nil {
+		return nil, err
+	}
+	return &Place{
+		Dir: dir, Key: key, lock: strings.TrimSuffix(socket, filepath.Ext(socket)) + ".lock", socket: socket,
+		chosen: filepath.Dir(dir) == runtime && strings.HasSuffix(dir, key+suffix),
+	}, nil
+}
+
+// ErrNone says that nothing is mounted at a place.
+var ErrNone = errors.New("nothing is mounted there")
+
+// Hold makes this process a holder of what is mounted at the place, which stays for linger
+// after it. Where that has begun to end, Hold waits until it is gone. The error is
+// [ErrNone] where nothing is mounted, or a mount whose daemon is gone. The caller has the
+// lock.
+func (p *Place) Hold(ctx context.Context, linger time.Duration) (*net.UnixConn, control.Reply, error) {
+	var none control.Reply
+	for until := time.Now().Add(untilGone); ; {
+		at, err := mounts.At(p.Dir)
+		switch {
+		case err != nil:
+			return nil, none, err
+		case at == nil || !at.Ours():
+			return nil, none, ErrNone
+		}
+		conn, reply, err := p.try(ctx, linger)
+		switch {
+		case err == nil:
+			return conn, reply, nil
+		case mounts.Dead(mounts.Probe(p.Dir)):
+			return nil, none, ErrNone
+		case reply.Refused && !reply.Ending, ctx.Err() != nil, time.Now().After(until):
+			return nil, none, err
+		}
+		time.Sleep(20 * time.Millisecond) // it goes away
+	}
+}
+
+// try asks the daemon once. If the daemon ends, try returns when it has ended.
+func (p *Place) try(ctx context.Context, linger time.Duration) (*net.UnixConn, control.Reply, error) {
+	client, err := control.Find(p.Dir)
+	if err != nil {
+		return nil, control.Reply{}, err
+	}
+	daemon, err := client.Daemon(ctx)
+	if err != nil {
+		return nil, control.Reply{}, err
+	}
+	defer daemon.Close()
+	conn, reply, err := client.Hold(ctx, control.Request{Key: p.Key, Linger: int(linger / time.Second)})
+	if reply.Ending && !daemon.Wait(untilGone) {
+		err = fmt.Errorf("process %d, the daemon of %s, has begun to end, and has not ended within %v", daemon.PID, p.Dir, untilGone)
+	}
+	return conn, reply, err
+}
+
+// Make makes the directory of a chosen place, and takes away what daemons that were killed
+// have left at others. The caller has the lock.
+func (p *Place) Make() error {
+	if !p.chosen {
+		return nil
+	}
+	all, err := filepath.Glob(filepath.Join(filepath.Dir(p.Dir), "*"+suffix))
+	if err != nil {
+		return err
+	}
+	for _, dir := range all {
+		if dir != p.Dir {
+			sweep(dir)
+		}
+	}
+	if err := os.Mkdir(p.Dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// sweep takes away a dead mount in a directory that was chosen. It leaves alone whatever it
+// is not sure of: what is not mounted here may be mounted in another namespace.
+func sweep(dir string) {
+	name := strings.TrimSuffix(dir, suffix)
+	at, err := mounts.At(dir)
+	if err != nil || at == nil || !at.Ours() || !mounts.Dead(mounts.Probe(dir)) {
+		return
+	}
+	p, err := At(name[strings.LastIndexAny(name, "-/")+1:], dir)
+	if err != nil {
+		return
+	}
+	lock := p.TryLock()
+	if lock == nil {
+		return // somebody is mounting there
+	}
+	defer lock.Release()
+	if mounts.Dead(mounts.Probe(dir)) && mounts.Unmount(dir, true) == nil {
+		p.Remove()
+		_ = os.Remove(p.socket)
+	}
+}
+
+// Remove removes the directory of a chosen place where nothing is mounted. The caller has
+// the lock.
+func (p *Place) Remove() {
+	if at, err := mounts.At(p.Dir); err == nil && at == nil && p.chosen {
+		_ = os.Remove(p.Dir)
+	}
+}
+
+// Leave is what a daemon does last: it removes what its mount had of its own, unless
+// somebody is about to mount there again.
+func (p *Place) Leave() {
+	if lock := p.TryLock(); lock != nil {
+		p.Remove()
+		lock.Release()
+	}
+}
