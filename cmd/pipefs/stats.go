@@ -71,6 +71,9 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 	if s.Log != "" {
 		fmt.Fprintf(w, "log      %s\n", s.Log)
 	}
+	if s.Cache != "" {
+		fmt.Fprintf(w, "cache    %s\n", s.Cache)
+	}
 	if s.Changes != "" {
 		fmt.Fprintf(w, "changes  %s\n", s.Changes)
 	}

@@ -67,7 +67,7 @@ func umount(ctx context.Context, env *environ, path string, lazy bool) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	if err := mounts.Unmount(dir, lazy); err != nil {
+	if err := unmount(ctx, dir, lazy); err != nil {
 		if errors.Is(err, mounts.ErrBusy) {
 			return busy(dir)
 		}
@@ -77,6 +77,20 @@ func umount(ctx context.Context, env *environ, path string, lazy bool) error {
 		return exit.Errorf(exit.System, "%s is unmounted, but its daemon, process %d, has not ended within %v", dir, daemon.PID, untilGone)
 	}
 	return nil
+}
+
+// unmount tries again for a moment where the mount is busy and no process uses it: somebody
+// looked at it, as pipefs mounts and df do.
+func unmount(ctx context.Context, dir string, lazy bool) error {
+	const moment = time.Second
+	until := time.Now().Add(moment)
+	for {
+		err := mounts.Unmount(dir, lazy)
+		if !errors.Is(err, mounts.ErrBusy) || time.Now().After(until) || ctx.Err() != nil || len(mounts.Users(dir, 1)) > 0 {
+			return err
+		}
+		time.Sleep(moment / 50)
+	}
 }
 
 func unmountError(err error) error {

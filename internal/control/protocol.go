@@ -54,6 +54,8 @@ type Stats struct {
 	Started time.Time `json:"started"`
 	Log     string    `json:"log,omitempty"` // where it logs to, if to a file
 	Current string    `json:"current"`       // the view that `current` points to
+	// Cache says where samples are cached: page, or daemon with the policy and the budget.
+	Cache string `json:"cache,omitempty"`
 	// Changes says how those in the dataset are noticed.
 	Changes string `json:"changes,omitempty"`
 	// Counters, in the order in which they are shown.

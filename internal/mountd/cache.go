@@ -2,6 +2,7 @@ package mountd
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"runtime"
 
@@ -29,6 +30,14 @@ func (c *Caching) open() (mixer.Cache, error) {
 	samples := int(min(limit.Cur, 1<<30))
 	samples = max(samples/4, samples-max(reservedFiles, samples/8))
 	return mixer.NewCache(cmp.Or(c.Policy, mixer.LRUCache), serve.Keepable(max(c.Bytes, 1)), samples)
+}
+
+// text is the cache in words.
+func (c *Caching) text() string {
+	if c.Mode != fs.DaemonCache {
+		return "page"
+	}
+	return fmt.Sprintf("daemon, %s, %d MiB", cmp.Or(c.Policy, mixer.LRUCache), c.Bytes>>20)
 }
 
 // answerAtOnce lets more threads run than there are processors, and more of them wait

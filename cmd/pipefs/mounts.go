@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/mounts"
+)
+
+func mountsCommand(env *environ) *command {
+	var asJSON bool
+	return &command{
+		name: "mounts", args: "", min: 0, max: 0,
+		brief: "list what is mounted, by which daemons, and what is dead",
+		about: "Lists the mounts of pipefs that this user made; root sees those of all users. Those of containers and other mount namespaces are not seen. A mount whose daemon is gone or does not answer is listed with what to do.",
+		examples: []example{
+			{"pipefs mounts", "mount directory, source, process, what is cached where"},
+			{"pipefs mounts --json | jq -r '.[] | select(.state == \"dead\").mount' | xargs -r -n1 pipefs umount", "unmount all that is dead"},
+		},
+		words:   []string{"view"},
+		options: []*option{{name: "json", set: intoBool(&asJSON), help: "print JSON"}},
+		run: func(ctx context.Context, _ []string) error {
+			rows, err := mountRows(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(env.stdout, rows)
+			}
+			printMounts(env.stdout, rows, time.Now())
+			return nil
+		},
+	}
+}
+
+// The states of a mount.
+const (
+	mountUp     = "up"
+	mountDead   = "dead"   // its daemon is gone
+	mountSilent = "silent" // its daemon does not answer
+	mountClosed = "closed" // its daemon answers somebody else only
+)
+
+// mountRow is a mount and what its daemon says of it.
+type mountRow struct {
+	Mount   string    `json:"mount"`
+	Source  string    `json:"source"`
+	State   string    `json:"state"`
+	PID     int       `json:"pid,omitempty"`
+	Version string    `json:"version,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Current string    `json:"current,omitempty"`
+	Cache   string    `json:"cache,omitempty"`
+	Do      string    `json:"do,omitempty"` // where it is not up
+}
+
+// mountRows asks the daemons of all mounts that are of this user's business.
+func mountRows(ctx context.Context) ([]mountRow, error) {
+	table, err := mounts.Within("/")
+	if err != nil {
+		return nil, err
+	}
+	rows := []mountRow{}
+	for i, m := range table {
+		// of several on top of each other the last one is seen
+		hidden := slices.ContainsFunc(table[i+1:], func(o *mounts.Mount) bool { return o.Mountpoint == m.Mountpoint })
+		uid, known := m.Owner()
+		if m.Ours() && !hidden && (os.Geteuid() == 0 || !known || uid == os.Geteuid()) {
+			rows = append(rows, mountRow{Mount: m.Mountpoint, Source: m.Source})
+		}
+	}
+	slices.SortFunc(rows, func(a, b mountRow) int { return strings.Compare(a.Mount, b.Mount) })
+	var work errgroup.Group // one that hangs must not keep the others waiting
+	work.SetLimit(32)
+	for i := range rows {
+		work.Go(func() error {
+			rows[i].ask(ctx)
+			return nil
+		})
+	}
+	return rows, errors.Join(work.Wait(), ctx.Err())
+}
+
+// ask fills in what the daemon says, or what to do where it says nothing.
+func (r *mountRow) ask(ctx context.Context) {
+	again := "pipefs umount " + shellWord(r.Mount)
+	err := mounts.Probe(r.Mount)
+	switch {
+	case mounts.Dead(err):
+		r.State, r.Do = mountDead, again+", or mount there again"
+		return
+	case mounts.Hung(err):
+		r.State, r.Do = mountSilent, "look at the disk of its dataset; to give it up: pipefs umount --lazy "+shellWord(r.Mount)
+		return
+	}
+	client, err := control.Find(r.Mount)
+	var reply control.Reply
+	if err == nil {
+		reply, err = client.Do(ctx, control.Request{Op: control.OpStats})
+	}
+	if s := reply.Stats; err == nil && s != nil {
+		r.State, r.PID, r.Version, r.Started, r.Current, r.Cache = mountUp, s.PID, s.Version, s.Started, s.Current, s.Cache
+		return
+	}
+	r.State, r.Do = mountClosed, "its daemon cannot be asked"
+	if err != nil {
+		r.Do += ": " + err.Error()
+	}
+}
+
+func printMounts(w io.Writer, rows []mountRow, now time.Time) {
+	if len(rows) == 0 {
+		fmt.Fprintln(w, "nothing is mounted; pipefs mount DATASET MNT mounts")
+		return
+	}
+	t := newTable(w, "mount", "source", "process", "up", "current", "cache", "version")
+	for _, r := range rows {
+		if r.State != mountUp {
+			t.AppendRow(table.Row{r.Mount, r.Source, r.State})
+			continue
+		}
+		t.AppendRow(table.Row{r.Mount, r.Source, r.PID, now.Sub(r.Started).Round(time.Second), r.Current, r.Cache, r.Version})
+	}
+	t.Render()
+	for _, r := range rows {
+		if r.Do != "" {
+			note(w, "%s is %s: %s", r.Mount, r.State, r.Do)
+		}
+	}
+}
