@@ -34,6 +34,7 @@
 //
 //	original/ scan5/ bmp/   views; any other valid spec can be entered as well
 //	current -> scan5        a link that [FS.SetCurrent] moves
+//	.draw/SEED/EPOCH/VIEW/  random views, not listed either
 //	.pipefs/                not listed: to ImageFolder every directory is a class
 //	    manifest, …         files of Options: what the views are, as JSON
 //	    control             link to the daemon's socket

@@ -54,6 +54,8 @@ func testRegistry() *transcode.Registry {
 	}
 	jpeg := picture("jpeg", transcode.JPEG, transcode.Lossy)
 	jpeg.Ext, jpeg.Min, jpeg.Max = "jpg", 1, 100
+	npy := picture("npy", transcode.NPY, transcode.Exact)
+	npy.Size = func(transcode.Shape) int64 { return 0 } // a random view may end with it
 	return transcode.NewRegistry(transcode.Limits{}, []transcode.Decoder{
 		fakeDecoder{format: transcode.JPEG, extensions: []string{"jpg", "jpeg"}},
 		fakeDecoder{format: transcode.PNG, extensions: []string{"png"}},
@@ -61,7 +63,8 @@ func testRegistry() *transcode.Registry {
 	}, []*transcode.Kind{
 		{Name: "scan", Min: 1, Max: 10, From: transcode.Source, To: transcode.Source},
 		{Name: "resize", Min: 1, Max: 9999, From: transcode.Picture, To: transcode.Picture, Effect: transcode.Geometric},
-		picture("bmp", transcode.BMP, transcode.Exact), picture("npy", transcode.NPY, transcode.Exact),
+		{Name: "flip", From: transcode.Picture, Effect: transcode.Geometric, Draw: func(transcode.Shape, transcode.Step, *transcode.Random) (c transcode.Choice) { return c }},
+		picture("bmp", transcode.BMP, transcode.Exact), npy,
 		picture("png", transcode.PNG, transcode.Exact), jpeg,
 	})
 }

@@ -174,10 +174,12 @@ func errOr(err, otherwise error) error {
 }
 
 // Forget is told of a node that the kernel no longer knows, and how often it had been
-// told of it. Nothing is stored for a node, but its view may go.
+// told of it. Nothing is stored for a node of the tree, but its view may go.
 func (f *FS) Forget(n, times uint64) {
-	index, _ := splitNode(n)
-	if v := f.views.at(index); v != nil && !v.original() {
+	index, id := splitNode(n)
+	if index == 0 {
+		f.root.forgetDraw(id, times)
+	} else if v := f.views.at(index); v != nil && !v.original() {
 		v.release(times)
 	}
 }

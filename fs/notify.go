@@ -80,7 +80,7 @@ func (f *FS) runNotifier(s *fuse.Server, stop <-chan struct{}) {
 func (f *FS) forget(s *fuse.Server, n notice) {
 	if n.view != nil {
 		// The kernel drops what nobody has open, and says so by FORGET.
-		s.EntryNotify(rootNode, n.view.name)
+		s.EntryNotify(f.root.parentOf(n.view))
 		n.view.release(0)
 		return
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // The nodes that belong to no view. Those of links and files are given out, from
@@ -16,7 +18,8 @@ const (
 	rootNode     = fuse.FUSE_ROOT_ID
 	pipefsNode   = 2
 	listsNode    = 3
-	firstDir     = 4 // of Options.Files
+	drawNode     = 4
+	firstDir     = 5 // of Options.Files
 	firstSpecial = 16
 )
 
@@ -43,6 +46,7 @@ type root struct {
 	newest  map[string]*special // files and lists, by name
 	held    int64               // bytes of data
 	tick    uint64
+	draws   map[drawDir]*special // the directories of .draw that the kernel knows
 
 	walker walker
 }
@@ -56,7 +60,7 @@ type link struct {
 func newRoot(o Options) *root {
 	r := &root{
 		files: o.Files, limit: o.ListBytes, made: time.Now(), next: firstSpecial,
-		nodes: map[uint32]*special{}, newest: map[string]*special{},
+		nodes: map[uint32]*special{}, newest: map[string]*special{}, draws: map[drawDir]*special{},
 	}
 	for name := range o.Files {
 		if dir, _, below := strings.Cut(name, "/"); below && !slices.Contains(r.dirs, dir) {
@@ -134,6 +138,8 @@ func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.
 	switch {
 	case parent == rootNode && name == pipefsName:
 		f.fillDir(out, pipefsNode)
+	case parent == rootNode && name == transcode.DrawDir:
+		f.fillDir(out, drawNode)
 	case parent == rootNode:
 		r.mu.Lock()
 		i := r.link(name)
@@ -160,7 +166,7 @@ func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.
 		}
 		return f.lookupList(v, name, out)
 	default:
-		return fuse.ENOENT
+		return f.lookupDraw(parent, name, out)
 	}
 	return fuse.OK
 }
@@ -184,6 +190,11 @@ func (f *FS) lookupView(name string, out *fuse.EntryOut) fuse.Status {
 		f.explain(name, err)
 		return fuse.ENOENT
 	}
+	return f.fillView(v, out)
+}
+
+// fillView describes the root of a view that is held.
+func (f *FS) fillView(v *view, out *fuse.EntryOut) fuse.Status {
 	// The reply counts once more: between the two the view cannot be forgotten.
 	defer v.release(1)
 	d := f.tree.dir(rootID)

@@ -17,7 +17,9 @@ import (
 // dropped and made again.
 type special struct {
 	node   uint64
-	target string // of a link; a file has none
+	target string   // of a link; a file has none
+	draw   *drawDir // of a directory of .draw
+	refs   uint64   // how often the kernel was told of that
 	mtime  time.Time
 
 	name string
@@ -136,8 +138,11 @@ func (r *root) fill(out *fuse.EntryOut, s *special, timeout time.Duration) {
 
 func (r *root) attr(s *special, a *fuse.Attr) {
 	a.Mode, a.Size = unix.S_IFREG|0o444, uint64(s.size)
-	if s.target != "" {
+	switch {
+	case s.target != "":
 		a.Mode, a.Size = unix.S_IFLNK|0o777, uint64(len(s.target))
+	case s.draw != nil:
+		a.Mode = unix.S_IFDIR | 0o555
 	}
 	ours(a, s.node, s.mtime)
 }

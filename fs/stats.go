@@ -1,6 +1,12 @@
 package fs
 
-import "sync/atomic"
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/pipefs/pipefs/transcode"
+)
 
 // counters of one view.
 type counters struct {
@@ -20,7 +26,7 @@ func (c *counters) read(off uint64, n int) {
 // ViewStats counts what was asked of a view. What the kernel has cached it does
 // not ask for.
 type ViewStats struct {
-	View    string `json:"view"`
+	View    string `json:"view"` // all epochs of a random view are one
 	Lookups uint64 `json:"lookups"`
 	Reads   uint64 `json:"reads"`
 	// Begun is how often a file was read from its first byte on. The kernel asks for
@@ -67,15 +73,23 @@ func (f *FS) Stats() Stats {
 		s.Unwatched = l.refused
 		l.mu.Unlock()
 	}
-	f.views.mu.RLock()
-	s.ForgottenViews = f.views.forgotten
-	f.views.mu.RUnlock()
 	for _, v := range f.views.all() {
-		c := &v.counters
-		s.Views = append(s.Views, ViewStats{
-			View: v.name, Lookups: c.lookups.Load(), Reads: c.reads.Load(), Begun: c.begun.Load(), Bytes: c.bytes.Load(),
-			Errors: c.errors.Load(), Open: c.open.Load(),
-		})
+		if !v.pipeline.Random() {
+			s.Views = append(s.Views, v.counters.stats(v.name))
+		}
+	}
+	f.views.mu.RLock()
+	defer f.views.mu.RUnlock()
+	s.ForgottenViews = f.views.forgotten
+	for _, spec := range slices.Sorted(maps.Keys(f.views.drawn)) {
+		s.Views = append(s.Views, f.views.drawn[spec].stats(transcode.DrawDir+"/…/"+spec))
 	}
 	return s
+}
+
+func (c *counters) stats(view string) ViewStats {
+	return ViewStats{
+		View: view, Lookups: c.lookups.Load(), Reads: c.reads.Load(), Begun: c.begun.Load(), Bytes: c.bytes.Load(),
+		Errors: c.errors.Load(), Open: c.open.Load(),
+	}
 }

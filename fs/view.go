@@ -32,7 +32,7 @@ type view struct {
 	pipeline transcode.Pipeline
 	views    *views
 	allowed  atomic.Bool // Options.Refuse had nothing against it
-	counters counters
+	counters *counters   // those of other epochs of a random view are the same
 
 	// refs counts the nodes of the view that the kernel knows, each as often as it was
 	// told of it, and the views whose files have nodes of it.
@@ -53,16 +53,17 @@ type views struct {
 	tick  atomic.Int64
 
 	mu     sync.RWMutex
-	byName map[string]*view
-	next   uint32 // index
+	byName map[string]*view // by path below the root
+	next   uint32           // index
 	listed []string
+	drawn  map[string]*counters // of random views, by spec
 	// forgotten counts the views that were forgotten.
 	forgotten uint64
 }
 
 func newViews(limit int) *views {
 	// The kernel forgets in its own time: until then many more may be entered.
-	vs := &views{max: limit, slots: make([]atomic.Pointer[view], 16*limit+1), byName: map[string]*view{}, next: originalView}
+	vs := &views{max: limit, slots: make([]atomic.Pointer[view], 16*limit+1), byName: map[string]*view{}, drawn: map[string]*counters{}, next: originalView}
 	vs.insert(transcode.Pipeline{})
 	return vs
 }
@@ -71,8 +72,8 @@ func newViews(limit int) *views {
 // it does. The caller holds mu or is alone, and knows that slots are free.
 func (vs *views) insert(p transcode.Pipeline) *view {
 	var files *view
-	if whole := p.Whole(); whole.String() != p.String() {
-		if files = vs.byName[whole.String()]; files == nil {
+	if whole := p.Whole(); whole.Path() != p.Path() {
+		if files = vs.byName[whole.Path()]; files == nil {
 			files = vs.insert(whole)
 		}
 		files.refs.Add(1)
@@ -80,13 +81,24 @@ func (vs *views) insert(p transcode.Pipeline) *view {
 	for vs.next == 0 || vs.slot(vs.next).Load() != nil {
 		vs.next++
 	}
-	v := &view{index: vs.next, name: p.String(), pipeline: p, views: vs}
+	v := &view{index: vs.next, name: p.Path(), pipeline: p, views: vs, counters: vs.countersOf(p)}
 	v.files = cmp.Or(files, v)
 	vs.next++
 	v.used.Store(vs.tick.Add(1))
 	vs.byName[v.name] = v
 	vs.slot(v.index).Store(v)
 	return v
+}
+
+// countersOf returns the counters of a new view. The caller holds mu or is alone.
+func (vs *views) countersOf(p transcode.Pipeline) *counters {
+	if !p.Random() {
+		return &counters{}
+	}
+	if vs.drawn[p.String()] == nil {
+		vs.drawn[p.String()] = &counters{}
+	}
+	return vs.drawn[p.String()]
 }
 
 func (vs *views) slot(index uint32) *atomic.Pointer[view] {
@@ -100,14 +112,17 @@ var errTooManyViews = errors.New("too many views are in use")
 func (vs *views) add(p transcode.Pipeline, hold bool) (v *view, expired []*view, err error) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
-	v = vs.byName[p.String()]
+	v = vs.byName[p.Path()]
 	if v == nil {
 		if len(vs.byName)+2 > len(vs.slots) { // it may take two
 			return nil, nil, fmt.Errorf("%w: %d", errTooManyViews, len(vs.slots))
 		}
 		v = vs.insert(p)
+		if p.Random() {
+			expired = vs.past(v)
+		}
 		if len(vs.byName) > vs.max {
-			expired = vs.expire(v)
+			expired = append(expired, vs.expire(v)...)
 		}
 	}
 	if hold {
@@ -146,6 +161,17 @@ func (vs *views) expire(entered *view) (expired []*view) {
 	expired = live[:vs.max/4+1]
 	for _, v := range expired {
 		v.expired.Store(true)
+	}
+	return expired
+}
+
+// past lets the epochs of a random view expire that nobody will come back to. The caller
+// holds mu.
+func (vs *views) past(entered *view) (expired []*view) {
+	for _, v := range vs.byName {
+		if entered.pipeline.Past(v.pipeline) && !v.expired.Swap(true) {
+			expired = append(expired, v)
+		}
 	}
 	return expired
 }
@@ -226,6 +252,11 @@ func (f *FS) findView(spec string, hold bool) (*view, error) {
 	if p.String() != spec {
 		return nil, fmt.Errorf("view %q: write %s", spec, p)
 	}
+	return f.enter(p, hold)
+}
+
+// enter returns the view of a pipeline unless it is refused.
+func (f *FS) enter(p transcode.Pipeline, hold bool) (*view, error) {
 	if f.refuse != nil {
 		if err := f.refuse(p); err != nil {
 			return nil, err

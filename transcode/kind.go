@@ -64,6 +64,8 @@ type Kind struct {
 	Name string
 	// Min and Max bound the argument; both are 0 where the kind takes none.
 	Min, Max int
+	// Words may be attached to the step, behind its argument: rrc224scale5to40.
+	Words []Word
 	// Brief says in one line what the step does, for help texts.
 	Brief string
 	// From is the set of stages the step can start at, To the one it leads to;
@@ -99,6 +101,9 @@ type Kind struct {
 	Frame func(px *Pixels, alloc Alloc) (file []byte, at Layout, ok bool)
 	// Planar: the step only puts the samples channel by channel.
 	Planar bool
+	// Draw is set for a random step: it draws what Apply then does, given the shape of what
+	// the step gets. It depends on nothing but its arguments.
+	Draw func(in Shape, s Step, r *Random) Choice
 	// Split is set where the results for all arguments are prefixes of one
 	// sequence of parts, so that one stored copy serves them all. With reconstruct set
 	// it also finds what [Kind.Restore] needs.
@@ -119,11 +124,29 @@ func Encoding(encode func(*Pixels) ([]byte, error)) func(context.Context, Payloa
 	}
 }
 
+// Word is a word that may be attached to a step. It has two numbers, from and to, as in
+// scale5to40, or none where Max is 0.
+type Word struct {
+	Name     string
+	Min, Max int // bound both numbers
+	Brief    string
+}
+
+// Range is what an attached word says. The zero value says nothing.
+type Range struct {
+	From, To int
+	Given    bool
+}
+
+// MaxWords is how many words a kind may have.
+const MaxWords = 3
+
 // Call is how a step is called for one sample.
 type Call struct {
-	Arg     int
+	Step
 	Nearest bool // the sample is a mask: take neighbours, do not blend
 	Limits  Limits
+	Choice  Choice // of a random step
 }
 
 // Split is a sequence of parts. The result for argument k is the first

@@ -22,6 +22,9 @@ type Applied struct {
 	At      int
 	Nearest bool // see [Call]
 	Out     Shape
+	// Choice is what a random step has drawn; see [Plan.Drawn].
+	Choice Choice
+	drawn  bool
 }
 
 // Plan fits p to a sample. A step that does not represent the sample exactly,
@@ -150,7 +153,7 @@ func (p Plan) Key() string {
 	words := make([]string, len(p.steps))
 	ids := make([]string, len(p.steps))
 	for i, s := range p.steps {
-		words[i] = s.String()
+		words[i] = s.String() + s.Choice.String()
 		if s.Nearest {
 			words[i] += "~"
 		}
@@ -273,7 +276,10 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]b
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		out, err := s.Kind.Apply(ctx, at, Call{Arg: s.Arg, Nearest: s.Nearest, Limits: p.registry.limits})
+		if s.Kind.Draw != nil && !s.drawn {
+			return nil, Errorf(ErrInternal, "%s has not been drawn", s)
+		}
+		out, err := s.Kind.Apply(ctx, at, Call{Step: s.Step, Nearest: s.Nearest, Limits: p.registry.limits, Choice: s.Choice})
 		if err != nil {
 			return nil, err
 		}

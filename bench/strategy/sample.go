@@ -44,7 +44,7 @@ func (s *sample) run(ctx context.Context, lim transcode.Limits, at transcode.Pay
 		if err := ctx.Err(); err != nil {
 			return at, err
 		}
-		out, err := step.Kind.Apply(ctx, at, transcode.Call{Arg: step.Arg, Nearest: step.Nearest, Limits: lim})
+		out, err := step.Kind.Apply(ctx, at, transcode.Call{Step: step.Step, Nearest: step.Nearest, Limits: lim})
 		if err != nil {
 			return at, err
 		}

@@ -92,6 +92,9 @@ func printSteps(w io.Writer, r *transcode.Registry) {
 			argument = fmt.Sprintf("%d to %d", k.Min, k.Max)
 		}
 		t.AppendRow(table.Row{k.Name, argument, k.Brief})
+		for _, w := range k.Words {
+			t.AppendRow(table.Row{"  …" + w.Name + "AtoB", fmt.Sprintf("%d to %d", w.Min, w.Max), "attached to " + k.Name + ": " + w.Brief})
+		}
 	}
 	t.Render()
 	fmt.Fprintln(w, "A view joins steps by hyphens: resize256-grey-png. Where a step needs pixels they\nare decoded without saying so. A view lists its files with the extension of what\nthey are; with the word own at its end it lists them under their own names: bmp-own.\nBegun with the word stored, a view shows only what is materialized (pipefs\nmaterialize) as the steps make it, and the other files as they are, all under their\nown names: stored-bmp.")

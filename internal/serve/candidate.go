@@ -51,14 +51,14 @@ func (s *Server) prefixes(h *Handle) []prefix {
 }
 
 // wholeOrSplit adds the prefixes that begin with the first step: the whole plan, whose
-// result has that key, and the parts of the sample if the first step only chooses among
+// result has that key and is never stored where it was drawn, and the parts of the sample if the first step only chooses among
 // them.
 func wholeOrSplit(rows []prefix, p *transcode.Plan, result string) []prefix {
 	head, split := p.Head()
 	if split {
 		rows = append(rows, prefix{key: transcode.SplitKey(head.Kind), level: head.Arg, steps: 1, plan: p, after: 1})
 	}
-	if !split || p.Len() > 1 {
+	if (!split || p.Len() > 1) && !p.Random() {
 		rows = append(rows, prefix{key: result, steps: p.Len(), plan: p, after: p.Len()})
 	}
 	return rows

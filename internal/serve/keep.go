@@ -116,7 +116,7 @@ func (k *keeper) close() {
 // its size cannot be known without making it, and where it is smaller than what
 // it was made from. An original is neither.
 func (h *Handle) worthKeeping() bool {
-	if h.Unchanged() {
+	if h.Unchanged() || h.plan.Random() {
 		return false
 	}
 	if _, closed := h.plan.Size(); !closed {

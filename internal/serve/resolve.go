@@ -73,7 +73,9 @@ var ErrUnknown = errors.New("the store does not know it")
 // whether it is shown as it is. With the effort Sized it may have to make the file, and
 // keeps the result for the reader that opens it.
 func (s *Server) Resolve(ctx context.Context, key Key, f File, v transcode.Pipeline, most Effort) (*Handle, error) {
-	s.used.use(v)
+	if !v.Random() { // nothing of it can be made ahead of time
+		s.used.use(v)
+	}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
 	return s.resolve(ctx, key, f, v, most)
@@ -143,6 +145,9 @@ func (s *Server) fit(h *Handle) error {
 	h.plan = s.Plan(h.view, info, role, h.sample)
 	if h.Unchanged() {
 		return nil
+	}
+	if d, ok := h.view.DrawOf(h.file.Path); ok {
+		h.plan = h.plan.Drawn(d)
 	}
 	h.result, h.size = h.plan.Key(), -1
 	return s.guard(h.file, h.view, h.plan, role)

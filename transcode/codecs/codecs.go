@@ -42,7 +42,8 @@ func New(lim transcode.Limits, o Options) *transcode.Registry {
 			[]*transcode.Kind{steps.Scan(o.Cuts), steps.Baseline()},
 			steps.Scaled(),
 			[]*transcode.Kind{
-				raster.UprightKind(), raster.Resize(), raster.Crop(), raster.Grey(),
+				raster.UprightKind(), raster.Resize(), raster.Crop(), raster.Pad(),
+				raster.RandomResizedCrop(), raster.RandomCrop(), raster.HFlip(), raster.Grey(),
 				raster.Center(), raster.Float32(), raster.CHW(),
 				bmp.Kind(), pnm.Kind(), npy.Kind(), png.Kind(), l3.Kind(o.L3), raster.JPEG(),
 			},

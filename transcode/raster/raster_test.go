@@ -24,8 +24,9 @@ import numpy as np
 from PIL import Image, ImageOps
 
 questions = json.load(open(sys.argv[1]))
-if {"resize", "nearest", "crop"} & {q[2] for q in questions}: # importing it takes seconds
+if {"resize", "nearest", "crop", "random"} & {q[2] for q in questions}: # importing it takes seconds
     from torchvision import transforms
+    import torchvision.transforms.functional as TF
     from torchvision.transforms import InterpolationMode
 
 def convert(im): # as the step does before it mixes pixels
@@ -45,6 +46,16 @@ for path, out, step, arg in questions:
         im = im.resize(arg, Image.NEAREST)
     elif step == "crop":
         im = transforms.CenterCrop(arg)(im)
+    elif step == "random":
+        name, x, y, width, height, flip, side = arg
+        if name == "rrc":
+            im = TF.resized_crop(im, y, x, height, width, [side, side])
+        elif name == "randcrop":
+            im = im.crop((x, y, x + width, y + height)) # what lies outside is 0
+        elif name == "pad":
+            im = TF.pad(im, side)
+        elif flip:
+            im = TF.hflip(im)
     elif step == "grey":
         im = im.convert("LA" if im.mode == "RGBA" else "L")
     elif step == "upright":
@@ -144,7 +155,7 @@ func run(t testing.TB, k *transcode.Kind, px *transcode.Pixels, arg int, mask bo
 		out := *px
 		return &out
 	}
-	out, err := k.Apply(context.Background(), transcode.Payload{Shape: in, Pixels: px}, transcode.Call{Arg: arg, Nearest: mask})
+	out, err := k.Apply(context.Background(), transcode.Payload{Shape: in, Pixels: px}, transcode.Call{Step: transcode.Step{Arg: arg}, Nearest: mask})
 	testenv.Must(t, err)
 	got := out.Pixels
 	if got.Width != want.Width || got.Height != want.Height || got.Mode != want.Mode || got.Type != want.Type || len(got.Pix) != got.Len() {

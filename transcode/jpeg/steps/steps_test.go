@@ -34,7 +34,7 @@ func apply(t testing.TB, k *transcode.Kind, arg int, src []byte) transcode.Paylo
 	if !ok {
 		t.Fatalf("%s does not apply", k.Name)
 	}
-	out, err := k.Apply(t.Context(), transcode.Payload{Shape: shape, Bytes: src}, transcode.Call{Arg: arg})
+	out, err := k.Apply(t.Context(), transcode.Payload{Shape: shape, Bytes: src}, transcode.Call{Step: transcode.Step{Arg: arg}})
 	testenv.Must(t, err)
 	if p := out.Pixels; p != nil && (p.Width != shape.Width || p.Height != shape.Height || p.Mode != shape.Mode || len(p.Pix) != p.Len()) {
 		t.Fatalf("%s: %d by %d pixels, %+v were promised", k.Name, p.Width, p.Height, shape)

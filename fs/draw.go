@@ -1,0 +1,112 @@
+package fs
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Random views are directories below .draw/SEED/EPOCH: the path says what is drawn, and so
+// its files are as immutable as any others. Neither a seed nor an epoch has to be made
+// before it is entered, and none is listed.
+
+// drawDir is .draw/SEED, or .draw/SEED/EPOCH.
+type drawDir struct {
+	seed, epoch uint64
+	inSeed      bool // it is an epoch
+}
+
+// lookupDraw is LOOKUP in .draw, and in the directories of seeds and epochs.
+func (f *FS) lookupDraw(parent uint64, name string, out *fuse.EntryOut) fuse.Status {
+	if parent == drawNode {
+		return f.lookupDrawDir(drawDir{}, name, out)
+	}
+	s := f.root.special(uint32(parent))
+	switch {
+	case s == nil || s.draw == nil:
+		return fuse.ENOENT
+	case !s.draw.inSeed:
+		return f.lookupDrawDir(drawDir{seed: s.draw.seed, inSeed: true}, name, out)
+	}
+	v, err := f.findDrawn(*s.draw, name)
+	if err != nil {
+		f.explain(name, err)
+		return fuse.ENOENT
+	}
+	return f.fillView(v, out)
+}
+
+// lookupDrawDir is LOOKUP of a number: a seed, or an epoch of the directory of a seed.
+func (f *FS) lookupDrawDir(d drawDir, name string, out *fuse.EntryOut) fuse.Status {
+	n, err := strconv.ParseUint(name, 10, 64)
+	if err != nil || strconv.FormatUint(n, 10) != name {
+		return fuse.ENOENT
+	}
+	if d.inSeed {
+		d.epoch = n
+	} else {
+		d.seed = n
+	}
+	r := f.root
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.draws[d]
+	if s == nil {
+		s = r.add(special{draw: &d})
+		r.draws[d] = s
+	}
+	s.refs++
+	r.fill(out, s, forever)
+	return fuse.OK
+}
+
+// forgetDraw forgets a directory that the kernel forgot.
+func (r *root) forgetDraw(id uint32, times uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.nodes[id]
+	if s == nil || s.draw == nil {
+		return
+	}
+	if s.refs -= min(times, s.refs); s.refs == 0 {
+		delete(r.nodes, id)
+		delete(r.draws, *s.draw)
+	}
+}
+
+// findDrawn returns the view of a spec in an epoch, held.
+func (f *FS) findDrawn(d drawDir, spec string) (*view, error) {
+	name := fmt.Sprintf("%s/%d/%d/%s", transcode.DrawDir, d.seed, d.epoch, spec)
+	if v := f.views.named(name, true); v != nil {
+		return v, nil
+	}
+	p, err := f.reg.ParseRandom(spec)
+	switch {
+	case err != nil:
+		return nil, err
+	case !p.Random():
+		return nil, fmt.Errorf("view %q draws nothing: its files are below MNT/%s", spec, p)
+	case p.String() != spec:
+		return nil, fmt.Errorf("view %q: write %s", spec, p)
+	}
+	return f.enter(p.In(d.seed, d.epoch), true)
+}
+
+// parentOf returns the node and name by which the kernel knows a view. Where it has
+// forgotten the directory, it knows no view in it.
+func (r *root) parentOf(v *view) (parent uint64, name string) {
+	d, ok := v.pipeline.DrawOf("")
+	if !ok {
+		return rootNode, v.name
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.draws[drawDir{d.Seed, d.Epoch, true}]; s != nil {
+		return s.node, path.Base(v.name)
+	}
+	return drawNode, path.Base(v.name)
+}

@@ -1,0 +1,80 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// TestDraw enters random views: by path, and by no other name.
+func TestDraw(t *testing.T) {
+	inBoth(t, func(t *testing.T, m *mounted) {
+		m.write("d/a.jpg", noise(10_000, 1))
+		show := func(view string) string { return string(derived(view, []byte(noise(10_000, 1)))) }
+		m.want(show("flip-npy"), ".draw/7/3/flip-npy/d/a.npy")
+		m.want(show("resize8-flip-npy"), ".draw/0/18446744073709551615/resize8-flip-npy-own/d/a.jpg")
+		ino := func(path ...string) uint64 {
+			var st unix.Stat_t
+			testenv.Must(t, unix.Lstat(m.path(path...), &st))
+			return st.Ino
+		}
+		if ino(".draw/7/3/flip-npy/d/a.npy") == ino(".draw/7/4/flip-npy/d/a.npy") || ino(".draw/7/3/flip-npy/d/a.npy") != ino(".draw/7/3/flip-npy-own/d/a.jpg") {
+			t.Error("two epochs are one file, or own names are others")
+		}
+		for _, bad := range []string{
+			".draw/x", ".draw/07", ".draw/-1", ".draw/18446744073709551616", ".draw/7/x", ".draw/7/03",
+			".draw/7/3/npy", ".draw/7/3/original", ".draw/7/3/flip-jpeg90", ".draw/7/3/flip", ".draw/7/3/.draw", "flip-npy", ".draw/flip-npy",
+		} {
+			if _, err := os.Lstat(m.path(bad)); !errors.Is(err, unix.ENOENT) {
+				t.Errorf("%s: %v", bad, err)
+			}
+		}
+		for _, dir := range []string{".draw", ".draw/7", ".draw/7/3"} {
+			if got := m.names(dir); got != "" {
+				t.Errorf("%s lists %s", dir, got)
+			}
+		}
+	})
+}
+
+// TestPastEpochs wants the mount to forget epochs that are over, and to know each of them
+// again when somebody asks.
+func TestPastEpochs(t *testing.T) {
+	m := mount(t, PageCache)
+	m.write("d/a.jpg", noise(10_000, 1))
+	show := string(derived("flip-npy", []byte(noise(10_000, 1))))
+	const epochs = 50
+	for epoch := range epochs {
+		m.want(show, fmt.Sprintf(".draw/7/%d/flip-npy/d/a.npy", epoch))
+	}
+	m.want(show, ".draw/7/3/flip-npy/d/a.npy")
+	few := func() error {
+		m.told()
+		n := 0
+		for _, v := range m.fs.views.all() {
+			if v.pipeline.Random() {
+				n++
+			}
+		}
+		if n > 4 {
+			return fmt.Errorf("%d epochs are still known", n)
+		}
+		return nil
+	}
+	testenv.Eventually(t, few)
+	var stats []ViewStats
+	for _, v := range m.fs.Stats().Views {
+		if v.View == transcode.DrawDir+"/…/flip-npy" {
+			stats = append(stats, v)
+		}
+	}
+	if len(stats) != 1 || stats[0].Begun != epochs+1 {
+		t.Errorf("counted %+v", stats)
+	}
+}

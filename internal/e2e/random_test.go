@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+// TestRandomViews wants a path below .draw to name the same bytes, whoever reads it: many
+// processes in no order, another mount with other workers and another cache, a mount of a
+// store, and one after the daemon was killed.
+func TestRandomViews(t *testing.T) {
+	t.Parallel()
+	env, dataset, store := packed(t, "-samples", "24", "-classes", "3")
+	mnt := testmount.Mount(t, env, dataset)
+	epoch := func(mnt string, seed, epoch int, view string) string {
+		return filepath.Join(mnt, ".draw", fmt.Sprint(seed), fmt.Sprint(epoch), view)
+	}
+	const view = "rrc64scale20to100-hflip-npy"
+	want := hashes(t, epoch(mnt, 7, 0, view))
+	if len(want) != 25 { // with labels.json
+		t.Fatalf("%d files", len(want))
+	}
+	same := func(what, dir string) {
+		t.Helper()
+		if got := hashes(t, dir); !maps.Equal(got, want) {
+			t.Errorf("%s: other bytes", what)
+		}
+	}
+	other := func(what, dir string) {
+		t.Helper()
+		for name, h := range hashes(t, dir) {
+			if h == want[name] && strings.HasSuffix(name, ".npy") {
+				t.Errorf("%s: %s has the same bytes", what, name)
+			}
+		}
+	}
+	other("the next epoch", epoch(mnt, 7, 1, view))
+	other("another seed", epoch(mnt, 8, 0, view))
+	same("read again after others", epoch(mnt, 7, 0, view))
+
+	second := testmount.Mount(t, env, dataset, "--workers", "1", "--cache", "daemon")
+	third := testmount.Mount(t, env, store)
+	var readers sync.WaitGroup
+	sums := make([]string, 8)
+	for i := range 8 {
+		readers.Go(func() {
+			at := []string{mnt, second, third}[i%3]
+			sum := exec.Command("sh", "-c", `cd "$0" && find . -name '*.npy' | sort -R | xargs sha256sum | sort -k2 | sha256sum`, epoch(at, 7, 5, view))
+			out, err := sum.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			sums[i] = string(out)
+		})
+	}
+	readers.Wait()
+	if slices.Sort(sums); sums[0] != sums[len(sums)-1] {
+		t.Error("readers of an epoch got other bytes")
+	}
+	same("another mount", epoch(second, 7, 0, view))
+	same("a store", epoch(third, 7, 0, view))
+
+	// A daemon that dies in the middle of an epoch
+	mnt4 := filepath.Join(t.TempDir(), "mnt")
+	testenv.Must(t, os.Mkdir(mnt4, 0o755))
+	testmount.Command(t, env, "mount", dataset, mnt4)
+	files, err := filepath.Glob(filepath.Join(epoch(mnt4, 7, 0, view), "*/*.npy"))
+	if err != nil || len(files) != 24 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	if _, err := os.ReadFile(files[0]); err != nil {
+		t.Error(err)
+	}
+	var stats struct{ PID int }
+	testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt4)), &stats))
+	testenv.Must(t, syscall.Kill(stats.PID, syscall.SIGKILL))
+	testenv.Eventually(t, func() error {
+		if _, err := os.Stat(files[1]); !errors.Is(err, unix.ENOTCONN) {
+			return fmt.Errorf("after the daemon was killed: %w", err)
+		}
+		return nil
+	})
+	testmount.Command(t, env, "mount", "--workers", "3", dataset, mnt4)
+	defer testmount.Command(t, env, "umount", mnt4)
+	same("after the daemon was killed", epoch(mnt4, 7, 0, view))
+}

@@ -1,0 +1,158 @@
+package transcode
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// Draw says which of the endless results of a random view one file shows. It names fixed
+// bytes: on any machine, in any order, as often as it is asked for.
+type Draw struct {
+	Seed, Epoch uint64
+	// Path of the sample, relative to the dataset's root.
+	Path string
+	// Repeat tells several draws of one sample in one epoch apart, from 0.
+	Repeat uint32
+}
+
+// Random returns the numbers that a kind of step draws from. Steps do not share a stream:
+// what one of them takes, or that it stands elsewhere in a view, does not change what
+// another one gets.
+//
+// The generator is ChaCha8 (C2SP, chacha8rand), a cipher that counts: its n-th number is a
+// function of the key and n. The key is the SHA-256 of all that the draw depends on. Both
+// are specified and stable, so that another program can compute the same draws, and both
+// are in Go's library. With the hash, a draw takes a microsecond: nothing beside the
+// pixels.
+func (d Draw) Random(kind string) *Random {
+	h := sha256.New()
+	var head [8 * 3]byte
+	binary.LittleEndian.PutUint64(head[0:], d.Seed)
+	binary.LittleEndian.PutUint64(head[8:], d.Epoch)
+	binary.LittleEndian.PutUint64(head[16:], uint64(d.Repeat))
+	h.Write([]byte("pipefs draw 1 " + kind + "\n"))
+	h.Write(head[:])
+	h.Write([]byte(d.Path))
+	return &Random{rand.NewChaCha8([32]byte(h.Sum(nil)))}
+}
+
+// Random is a sequence of numbers from which a step draws.
+type Random struct{ bits *rand.ChaCha8 }
+
+// Float returns a number from 0 to less than 1, a multiple of 2^-53.
+func (r *Random) Float() float64 { return float64(r.bits.Uint64()>>11) / (1 << 53) }
+
+// Uniform returns a number from lo to less than hi.
+func (r *Random) Uniform(lo, hi float64) float64 {
+	// The conversion keeps the compiler from fusing, which some machines would do and
+	// others not.
+	return lo + float64((hi-lo)*r.Float())
+}
+
+// Upto returns a whole number from 0 to most, each as likely as any other but for 2^-32.
+func (r *Random) Upto(most int) int {
+	n, _ := bits.Mul64(r.bits.Uint64(), uint64(most)+1)
+	return int(n)
+}
+
+// Coin returns true half of the time.
+func (r *Random) Coin() bool { return r.bits.Uint64()>>63 == 1 }
+
+// Choice is what a random step has drawn for one sample.
+type Choice struct {
+	// X, Y, Width, Height is a box in the pixels that the step gets. It may reach over
+	// their edges; there is nothing but 0. Width is 0 where the step takes no box.
+	X, Y, Width, Height int
+	// Flip: left and right are exchanged.
+	Flip bool
+}
+
+func (c Choice) String() string {
+	text := ""
+	if c.Width > 0 {
+		text = fmt.Sprintf("+%d+%d+%d+%d", c.X, c.Y, c.Width, c.Height)
+	}
+	if c.Flip {
+		text += "+flip"
+	}
+	return text
+}
+
+// Random reports whether p has steps that draw. Such a view has files only below
+// .draw/SEED/EPOCH of a mount.
+func (p Pipeline) Random() bool { return p.Fixed() < len(p.steps) }
+
+// Fixed is the number of steps before the first one that draws. What follows is never
+// stored.
+func (p Pipeline) Fixed() int {
+	for i, s := range p.steps {
+		if s.Kind.Draw != nil {
+			return i
+		}
+	}
+	return len(p.steps)
+}
+
+// DrawDir is the directory of a mount below which the files of random views are, as
+// DrawDir/SEED/EPOCH/VIEW.
+const DrawDir = ".draw"
+
+// draw is the seed and epoch of a pipeline that has them.
+type draw struct {
+	seed, epoch uint64
+	known       bool
+}
+
+// In is the pipeline in one epoch of one seed: every file is drawn once.
+func (p Pipeline) In(seed, epoch uint64) Pipeline {
+	p.draw = draw{seed, epoch, true}
+	return p
+}
+
+// Path is where a mount has the view: its spec, or a path below [DrawDir].
+func (p Pipeline) Path() string {
+	if !p.draw.known {
+		return p.String()
+	}
+	return fmt.Sprintf("%s/%d/%d/%s", DrawDir, p.draw.seed, p.draw.epoch, p)
+}
+
+// DrawOf is what p draws for a sample; ok is false where nobody said in which epoch.
+func (p Pipeline) DrawOf(sample string) (d Draw, ok bool) {
+	return Draw{Seed: p.draw.seed, Epoch: p.draw.epoch, Path: sample}, p.draw.known
+}
+
+// Past reports whether q is p in an epoch that comes before that of p, and is not the one
+// right before it, in which slower readers may be.
+func (p Pipeline) Past(q Pipeline) bool {
+	return p.draw.known && q.draw.known && p.spec == q.spec && p.draw.seed == q.draw.seed && q.draw.epoch+1 < p.draw.epoch
+}
+
+// Drawn is the plan with the choices that its steps draw. A plan that draws nothing stays
+// as it is.
+func (p Plan) Drawn(d Draw) Plan {
+	at := Shape{Info: p.source, Stage: Source}
+	steps := make([]Applied, len(p.steps))
+	for i, s := range p.steps {
+		if s.Kind.Draw != nil {
+			s.Choice = s.Kind.Draw(at, s.Step, d.Random(s.Kind.Name))
+			s.drawn = true
+		}
+		steps[i], at = s, s.Out
+	}
+	p.steps = steps
+	return p
+}
+
+// Random reports whether steps of the plan draw.
+func (p Plan) Random() bool {
+	for _, s := range p.steps {
+		if s.Kind.Draw != nil {
+			return true
+		}
+	}
+	return false
+}

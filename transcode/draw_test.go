@@ -1,0 +1,103 @@
+package transcode_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+)
+
+// TestParseRandom reads the specs of random views, and the words that are attached to
+// their steps.
+func TestParseRandom(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	for _, spec := range []string{
+		"rrc224-hflip-npy", "rrc96scale5to40-hflip-npy", "rrc224scale30to100ratio50to200-bmp", "pad4-randcrop32-hflip-npy",
+		"resize256-randcrop224-ppm", "scan5-rrc224-chw-npy", "rrc224ratio100to100-npy", "rrc224-bmp-own",
+	} {
+		p, err := r.ParseRandom(spec)
+		if err != nil || p.String() != spec || !p.Random() {
+			t.Errorf("%s: %v, %v", spec, p, err)
+			continue
+		}
+		if p.Path() != spec || p.In(7, 3).Path() != ".draw/7/3/"+spec || p.In(7, 3).Whole().Path() != ".draw/7/3/"+p.Whole().String() {
+			t.Errorf("%s: paths %s, %s", spec, p.In(7, 3).Path(), p.In(7, 3).Whole().Path())
+		}
+		var e *transcode.SpecError
+		if _, err := r.Parse(spec); !errors.As(err, &e) || !strings.HasPrefix(spec[e.Offset:], e.Word) || !strings.HasSuffix(e.Hint, spec) {
+			t.Errorf("%s as a view that does not draw: %v", spec, err)
+		}
+	}
+	for spec, want := range map[string]string{
+		"rrc224":                             "gives pixels",
+		"rrc-npy":                            "needs a number",
+		"rrc224scale-npy":                    "scale needs two numbers from 1 to 100 (for example scale1to100)",
+		"rrc224scale40to5-npy":               "the smaller one first",
+		"rrc224scale0to5-npy":                "not 0to5",
+		"rrc224scale5to40scale5to40-npy":     "scale stands twice",
+		"rrc224ratio50to200scale30to100-npy": "write rrc224scale30to100ratio50to200",
+		"rrc224scale05to40-npy":              "write rrc224scale5to40",
+		"rrc224bicubec-npy":                  "is no word of rrc",
+		"rrc224-jpeg90":                      "read as bytes of pixels",
+		"rrc224-png":                         "read as bytes of pixels",
+		"rrc224-float32-npy":                 "read as bytes of pixels",
+		"stored-rrc224-npy":                  "never stored",
+		"hflip5-npy":                         "hflip takes no number",
+		"hflipscale5to40-npy":                "unknown step",
+		"rrc224-rrc224-npy":                  "stands twice",
+	} {
+		if _, err := r.ParseRandom(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+// TestDraws pins what is drawn: another program, and another version of this one, has to
+// draw the same.
+func TestDraws(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	view, err := r.ParseRandom("pad4-rrc224-hflip-npy")
+	testenv.Must(t, err)
+	info := transcode.Info{Format: transcode.PNG, Mode: transcode.ModeRGB, Width: 500, Height: 375}
+	undrawn := r.Plan(view, info, transcode.Auto)
+	if _, err := undrawn.RunAfter(t.Context(), 2, nil, nil); !errors.Is(err, transcode.ErrInternal) || !undrawn.Random() {
+		t.Errorf("without a draw: %v", err)
+	}
+	var got []string
+	keys := map[string]bool{}
+	for _, d := range []transcode.Draw{
+		{Path: "n01/a.jpg"}, {Path: "n01/b.jpg"}, {Seed: 1, Path: "n01/a.jpg"}, {Epoch: 1, Path: "n01/a.jpg"}, {Repeat: 1, Path: "n01/a.jpg"},
+		{Seed: 1 << 63, Epoch: 1<<64 - 1, Path: "n01/a.jpg"},
+	} {
+		plan := undrawn.Drawn(d)
+		again := undrawn.Drawn(d)
+		if plan.Key() != again.Key() {
+			t.Errorf("%+v: %s, then %s", d, plan.Key(), again.Key())
+		}
+		keys[plan.Key()] = true
+		steps, _, _ := strings.Cut(plan.Key(), "@")
+		got = append(got, steps)
+		if size, ok := plan.Size(); !ok || size != 128+224*224*3 {
+			t.Errorf("%d bytes, %v", size, ok)
+		}
+	}
+	want := []string{
+		"decode-pad4-rrc224+57+0+419+372-hflip+flip-npy",
+		"decode-pad4-rrc224+72+21+322+309-hflip+flip-npy",
+		"decode-pad4-rrc224+80+0+424+381-hflip+flip-npy",
+		"decode-pad4-rrc224+177+173+256+194-hflip-npy",
+		"decode-pad4-rrc224+130+102+215+183-hflip-npy",
+		"decode-pad4-rrc224+87+5+313+376-hflip+flip-npy",
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("drew %s, want %s", got[i], want[i])
+		}
+	}
+	if len(keys) != len(got) {
+		t.Errorf("%d draws are %d", len(got), len(keys))
+	}
+}
