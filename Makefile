@@ -17,9 +17,9 @@ PROGRAM = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 build: ## bin/pipefs
 	$(PROGRAM) -o bin/pipefs ./cmd/pipefs
 
-demo: build ## a small dataset, mounted, read by PyTorch: what each view costs
+demo: build ## a small dataset, mounted, read by PyTorch: what each view costs (ARGS=-v: and what the daemon counted)
 	@scripts/setup demo
-	@bench/demo/run
+	@bench/demo/run $(ARGS)
 
 # -count 1: go test cannot know that internal/e2e runs the program, and go list, and would
 # take an old result for the new one.
