@@ -3,12 +3,14 @@
 GO        ?= go
 GOLANGCI  := bin/tools/golangci-lint
 GOLANGCI_VERSION := v2.15.0
+NFPM      := bin/tools/nfpm
+NFPM_VERSION := v2.45.2
 FUZZTIME  ?= 60s
 BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build demo check test lint bench bench-l3 bench-mix reproduce bench-peers loaders ptx fuzz soak clean
+.PHONY: build install release test-packages demo check test lint bench bench-l3 bench-mix reproduce bench-peers loaders ptx fuzz soak clean
 
 # What the linker writes into the program, and the way it is always built.
 LDFLAGS = -X github.com/pipefs/pipefs/internal/mountd.version=$(shell scripts/version || echo devel)
@@ -16,6 +18,23 @@ PROGRAM = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 
 build: ## bin/pipefs
 	$(PROGRAM) -o bin/pipefs ./cmd/pipefs
+
+bin/pipefs:
+	@$(MAKE) build
+
+# bin/pipefs as it is, so that root needs no Go: make && sudo make install
+install: bin/pipefs ## the program, manual pages, completions, mount.pipefs and units: make install PREFIX=/usr DESTDIR=DIR
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install bin/pipefs
+
+release: $(NFPM) ## bin/release: programs, deb and rpm for amd64 and arm64, the wheel, checksums, named by the tag
+	@GO=$(GO) scripts/release
+
+test-packages: $(NFPM) ## install and use what a release holds, as users do (root): make test-packages PARTS='install deb'
+	@scripts/setup packages
+	@packaging/test/run $(PARTS)
+
+$(NFPM):
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 
 demo: build ## a small dataset, mounted, read by PyTorch: what each view costs (ARGS=-v: and what the daemon counted)
 	@scripts/setup demo
@@ -44,7 +63,7 @@ test: ## every test, with the race detector where goroutines share something: be
 lint: $(GOLANGCI) ## formatting, static checks, and which room may import which
 	@scripts/setup lint
 	$(GOLANGCI) run ./...
-	shellcheck scripts/* bench/demo/run bench/research/l3/run .ci/run
+	shellcheck -x scripts/* $$(grep -lE '^#!.*bash|shellcheck shell=bash' packaging/test/*) bench/demo/run bench/research/l3/run .ci/run
 
 $(GOLANGCI):
 	GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

@@ -58,7 +58,7 @@ func manPages(commands []*command) []*manPage {
 
 func newPage(name, section, brief string) *manPage {
 	p := &manPage{name: name, section: section}
-	fmt.Fprintf(p, ".TH %s %s %s %q %q\n", roff(strings.ToUpper(name)), section, roff(manDate()), "pipefs "+mountd.Version(), "pipefs manual")
+	fmt.Fprintf(p, ".TH %s %s %s %q %q\n", roff(strings.ToUpper(name)), section, manDate(), "pipefs "+mountd.Version(), "pipefs manual")
 	p.heading("NAME")
 	fmt.Fprintf(p, "%s \\- %s\n", roff(name), roff(brief))
 	return p

@@ -74,7 +74,7 @@ def fish():
     """Asks fish for the candidates; putting one into the line is the business of fish."""
     prepare = "" if installed else f"source {write('fish', script('fish'))}; "
     for typed, want in LINES:
-        out = subprocess.run(["fish", "--no-config", "-c", f"{prepare}complete -C {typed!r}"], env=env(), cwd=work.name,
+        out = subprocess.run(["fish", *([] if installed else ["--no-config"]), "-c", f"{prepare}complete -C {typed!r}"], env=env(), cwd=work.name,
                              check=True, capture_output=True, text=True, timeout=60).stdout
         check("fish", typed, out.splitlines()[0].split("\t")[0], shlex.split(want)[-1])
 
