@@ -49,8 +49,8 @@ func (b *bulk) wanted() bool { return time.Now().UnixNano() < b.until.Load() }
 func (f *FS) fillListed(out *fuse.EntryOut, h *dirHandle, e fuse.DirEntry, id uint32, wanted bool) {
 	index, _ := splitNode(e.Ino)
 	made := index != originalView && e.Mode != unix.S_IFDIR
-	if made && !wanted {
-		return // its size may take time
+	if made && (!wanted || h.v.pipeline.Undrawn()) {
+		return // its size may take time, or the name leads elsewhere each time
 	}
 	name, attr := f.keeps(h.d, id)
 	events := h.d.events.Load()

@@ -3,6 +3,7 @@ package fs
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -13,6 +14,10 @@ import (
 // Random views are directories below .draw/SEED/EPOCH: the path says what is drawn, and so
 // its files are as immutable as any others. Neither a seed nor an epoch has to be made
 // before it is entered, and none is listed.
+//
+// A random view in the root is for programs that cannot change their paths. Each LOOKUP of
+// a file in it leads to the next epoch of that file, with the seed of the mount; the kernel
+// keeps no such name, so that each open has bytes of its own, which stay what they are.
 
 // drawDir is .draw/SEED, or .draw/SEED/EPOCH.
 type drawDir struct {
@@ -75,6 +80,36 @@ func (r *root) forgetDraw(id uint32, times uint64) {
 	if s.refs -= min(times, s.refs); s.refs == 0 {
 		delete(r.nodes, id)
 		delete(r.draws, *s.draw)
+	}
+}
+
+// nextDraw returns the view of the next epoch of a file, held.
+func (f *FS) nextDraw(v *view, id uint32) (*view, error) {
+	v.opensMu.Lock()
+	if need := int(id) + 1 - len(v.opens); need > 0 {
+		v.opens = append(v.opens, make([]uint32, need)...)
+	}
+	epoch := v.opens[id]
+	v.opens[id]++
+	v.opensMu.Unlock()
+	v.said.Do(func() {
+		f.log.Info("a random view without a path below "+transcode.DrawDir+": each open of a file is its next draw", "view", v.name, "seed", f.seed)
+	})
+	return f.findDrawn(drawDir{seed: f.seed, epoch: uint64(epoch)}, v.pipeline.String())
+}
+
+// validation are names of directories of pictures by which a training is judged.
+var validation = []string{"val", "valid", "validation", "test"}
+
+// noteValidation logs that a program draws where it hardly means to. It is told once for
+// each view.
+func (f *FS) noteValidation(v *view, path string) {
+	if !v.pipeline.Random() || !slices.Contains(validation, path) {
+		return
+	}
+	key := v.pipeline.String() + "/" + path
+	if _, told := f.specErrors.LoadOrStore(key, true); !told {
+		f.log.Warn("pictures for validation are drawn at random; the view that does not is "+v.pipeline.Validation(), "view", v.name, "directory", path)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -29,11 +30,18 @@ func TestDraw(t *testing.T) {
 		}
 		for _, bad := range []string{
 			".draw/x", ".draw/07", ".draw/-1", ".draw/18446744073709551616", ".draw/7/x", ".draw/7/03",
-			".draw/7/3/npy", ".draw/7/3/original", ".draw/7/3/flip-jpeg90", ".draw/7/3/flip", ".draw/7/3/.draw", "flip-npy", ".draw/flip-npy",
+			".draw/7/3/npy", ".draw/7/3/original", ".draw/7/3/flip-jpeg90", ".draw/7/3/flip", ".draw/7/3/.draw", "flip", ".draw/flip-npy",
 		} {
 			if _, err := os.Lstat(m.path(bad)); !errors.Is(err, unix.ENOENT) {
 				t.Errorf("%s: %v", bad, err)
 			}
+		}
+		m.write("val/a.jpg", noise(10_000, 1))
+		for _, epoch := range []string{"3", "4"} {
+			m.want(show("flip-npy"), ".draw/7", epoch, "flip-npy/val/a.npy")
+		}
+		if n := strings.Count(m.log.String(), "the view that does not is npy"); n != 1 {
+			t.Errorf("told of val %d times:\n%s", n, m.log)
 		}
 		for _, dir := range []string{".draw", ".draw/7", ".draw/7/3"} {
 			if got := m.names(dir); got != "" {
@@ -77,4 +85,49 @@ func TestPastEpochs(t *testing.T) {
 	if len(stats) != 1 || stats[0].Begun != epochs+1 {
 		t.Errorf("counted %+v", stats)
 	}
+}
+
+// TestEachOpenDraws reads a random view by a path that names no epoch: each open is
+// another file, which stays what it is, also where two have the same name open.
+func TestEachOpenDraws(t *testing.T) {
+	inBoth(t, func(t *testing.T, m *mounted) {
+		m.write("d/a.jpg", noise(10_000, 1))
+		m.write("d/labels.json", "{}")
+		show := string(derived("flip-npy", []byte(noise(10_000, 1))))
+		name := m.path("flip-npy/d/a.npy")
+		inodes := map[uint64]bool{}
+		var open []*os.File
+		for range 20 {
+			f, err := os.Open(name)
+			testenv.Must(t, err)
+			open = append(open, f)
+			var st unix.Stat_t
+			testenv.Must(t, unix.Fstat(int(f.Fd()), &st))
+			inodes[st.Ino] = true
+		}
+		if len(inodes) != len(open) {
+			t.Errorf("%d opens are %d files", len(open), len(inodes))
+		}
+		for _, f := range open {
+			for range 2 {
+				got := make([]byte, len(show))
+				if _, err := f.ReadAt(got, 0); err != nil || string(got) != show {
+					t.Errorf("an open file: %v", err)
+				}
+			}
+			f.Close()
+		}
+		for range 2 {
+			m.want("{}", "flip-npy/d/labels.json")
+		}
+		if got := m.names("flip-npy/d"); got != "a.npy labels.json" {
+			t.Error(got)
+		}
+		if n := strings.Count(m.log.String(), "each open of a file is its next draw"); n != 1 {
+			t.Errorf("told %d times", n)
+		}
+		if err := m.fs.listView("flip-npy"); err == nil {
+			t.Error("the root lists it")
+		}
+	})
 }

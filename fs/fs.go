@@ -132,6 +132,8 @@ type Options struct {
 	Watcher   *source.Watcher
 	// Views that the root lists, in this order: canonical specs.
 	Views []string
+	// Seed of what is drawn by random views that are not below .draw.
+	Seed uint64
 	// Refuse returns why a view cannot be entered, or nil; nil refuses none. It is asked
 	// when a view is first named.
 	Refuse func(transcode.Pipeline) error
@@ -169,6 +171,7 @@ type FS struct {
 	tree     *tree
 	views    *views
 	refuse   func(transcode.Pipeline) error
+	seed     uint64
 	root     *root
 	dirs     dirHandles
 	bulk     bulk
@@ -209,7 +212,7 @@ func New(o Options) (*FS, error) {
 		reg:           o.Registry, server: o.Server, roles: o.Roles, mode: o.Cache, fresh: o.Freshness, log: o.Log,
 		tree:   newTree(o.Server),
 		views:  newViews(o.MaxViews),
-		refuse: o.Refuse,
+		refuse: o.Refuse, seed: o.Seed,
 	}
 	f.tree.sure = f.fresh != Immutable
 	if o.Watcher != nil {

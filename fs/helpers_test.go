@@ -63,7 +63,8 @@ func testRegistry() *transcode.Registry {
 	}, []*transcode.Kind{
 		{Name: "scan", Min: 1, Max: 10, From: transcode.Source, To: transcode.Source},
 		{Name: "resize", Min: 1, Max: 9999, From: transcode.Picture, To: transcode.Picture, Effect: transcode.Geometric},
-		{Name: "flip", From: transcode.Picture, Effect: transcode.Geometric, Draw: func(transcode.Shape, transcode.Step, *transcode.Random) (c transcode.Choice) { return c }},
+		{Name: "flip", From: transcode.Picture, Effect: transcode.Geometric, Draw: func(transcode.Shape, transcode.Step, *transcode.Random) (c transcode.Choice) { return c },
+			Center: func(int) string { return "" }},
 		picture("bmp", transcode.BMP, transcode.Exact), npy,
 		picture("png", transcode.PNG, transcode.Exact), jpeg,
 	})

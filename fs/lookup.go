@@ -86,6 +86,7 @@ func (l *lookup) run() error {
 		if l.d.events.Load() != events {
 			return errAgain // another directory may have the name
 		}
+		f.noteValidation(l.v, path)
 		l.fill(node(l.v.index, id), id, a, a.Size)
 		return nil
 	}
@@ -96,12 +97,23 @@ func (l *lookup) run() error {
 	if changed {
 		f.notify.entries(l.d, &change{files: []string{f.tree.name(id)}})
 	}
-	n, size, err := l.resolve(id, serve.File{Path: path, Identity: a.Identity})
+	v := l.v
+	draws := v.pipeline.Undrawn() && f.reg.IsSample(path)
+	if draws {
+		if v, err = f.nextDraw(v, id); err != nil {
+			return err
+		}
+		defer v.release(1) // the reply counts once more
+	}
+	n, size, err := l.resolve(v, id, serve.File{Path: path, Identity: a.Identity})
 	if err != nil {
 		return err
 	}
 	f.bulk.lookedUp(l.d, l.header.Pid)
 	l.fill(n, id, a, size)
+	if draws {
+		l.out.SetEntryTimeout(0)
+	}
 	return nil
 }
 
@@ -148,15 +160,15 @@ func (l *lookup) find() (uint32, error) {
 
 // resolve returns the node and size of a file in the view. What the view shows
 // as it is has the node of the view `original`, so that it is cached once.
-func (l *lookup) resolve(id uint32, file serve.File) (uint64, int64, error) {
+func (l *lookup) resolve(v *view, id uint32, file serve.File) (uint64, int64, error) {
 	f := l.f
-	if l.v.original() {
+	if v.original() {
 		return node(originalView, id), file.Identity.Size, nil
 	}
 	ctx, stop := requestContext(l.cancel, l.header)
 	defer stop()
-	n := node(l.v.files.index, id)
-	h, err := f.handle(ctx, n, file, l.v)
+	n := node(v.files.index, id)
+	h, err := f.handle(ctx, n, file, v)
 	switch {
 	case err != nil:
 		return 0, 0, err

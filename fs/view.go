@@ -34,6 +34,12 @@ type view struct {
 	allowed  atomic.Bool // Options.Refuse had nothing against it
 	counters *counters   // those of other epochs of a random view are the same
 
+	// opens counts, by entry, how often a file of a random view was looked up that is not
+	// below .draw; guarded by opensMu.
+	opens   []uint32
+	opensMu sync.Mutex
+	said    sync.Once // that it draws
+
 	// refs counts the nodes of the view that the kernel knows, each as often as it was
 	// told of it, and the views whose files have nodes of it.
 	refs    atomic.Int64
@@ -245,7 +251,7 @@ func (f *FS) findView(spec string, hold bool) (*view, error) {
 	if v := f.views.named(spec, hold); v != nil {
 		return v, nil
 	}
-	p, err := f.reg.Parse(spec)
+	p, err := f.reg.ParseRandom(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -279,6 +285,9 @@ func (f *FS) addView(p transcode.Pipeline, hold bool) (*view, error) {
 
 // listView makes the root list a view.
 func (f *FS) listView(spec string) error {
+	if _, err := f.reg.Parse(spec); err != nil {
+		return err // every listing would have other files
+	}
 	v, err := f.view(spec)
 	if err != nil {
 		return err

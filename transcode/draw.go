@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"strings"
 )
 
 // Draw says which of the endless results of a random view one file shows. It names fixed
@@ -81,8 +82,7 @@ func (c Choice) String() string {
 	return text
 }
 
-// Random reports whether p has steps that draw. Such a view has files only below
-// .draw/SEED/EPOCH of a mount.
+// Random reports whether p has steps that draw.
 func (p Pipeline) Random() bool { return p.Fixed() < len(p.steps) }
 
 // Fixed is the number of steps before the first one that draws. What follows is never
@@ -123,6 +123,28 @@ func (p Pipeline) Path() string {
 // DrawOf is what p draws for a sample; ok is false where nobody said in which epoch.
 func (p Pipeline) DrawOf(sample string) (d Draw, ok bool) {
 	return Draw{Seed: p.draw.seed, Epoch: p.draw.epoch, Path: sample}, p.draw.known
+}
+
+// Undrawn reports whether p has steps that draw, and nobody said in which epoch.
+func (p Pipeline) Undrawn() bool { return !p.draw.known && p.Random() }
+
+// Validation is the spec of the view for validation that belongs to p, in which nothing is
+// random.
+func (p Pipeline) Validation() string {
+	var words []string
+	for _, s := range p.steps {
+		word := s.String()
+		if s.Kind.Draw != nil {
+			word = s.Kind.Center(s.Arg)
+		}
+		if word != "" && word != decodeName {
+			words = append(words, word)
+		}
+	}
+	if p.own {
+		words = append(words, Own)
+	}
+	return strings.Join(words, "-")
 }
 
 // Past reports whether q is p in an epoch that comes before that of p, and is not the one

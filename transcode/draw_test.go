@@ -32,6 +32,18 @@ func TestParseRandom(t *testing.T) {
 		}
 	}
 	for spec, want := range map[string]string{
+		"rrc224-hflip-npy": "resize256-crop224-npy", "pad4-randcrop32-hflip-npy": "pad4-crop32-npy",
+		"scan5-rrc96scale5to40-bmp-own": "scan5-resize109-crop96-bmp-own",
+	} {
+		p, err := r.ParseRandom(spec)
+		testenv.Must(t, err)
+		if got := p.Validation(); got != want {
+			t.Errorf("%s: for validation %s, want %s", spec, got, want)
+		} else if _, err := r.Parse(got); err != nil {
+			t.Error(err)
+		}
+	}
+	for spec, want := range map[string]string{
 		"rrc224":                             "gives pixels",
 		"rrc-npy":                            "needs a number",
 		"rrc224scale-npy":                    "scale needs two numbers from 1 to 100 (for example scale1to100)",

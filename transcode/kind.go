@@ -104,6 +104,9 @@ type Kind struct {
 	// Draw is set for a random step: it draws what Apply then does, given the shape of what
 	// the step gets. It depends on nothing but its arguments.
 	Draw func(in Shape, s Step, r *Random) Choice
+	// Center is set for a random step: the words of a spec that take its place where
+	// nothing may be random, for validation. It may be empty.
+	Center func(arg int) string
 	// Split is set where the results for all arguments are prefixes of one
 	// sequence of parts, so that one stored copy serves them all. With reconstruct set
 	// it also finds what [Kind.Restore] needs.

@@ -38,7 +38,7 @@ func (r *Registry) Parse(spec string) (Pipeline, error) {
 	if err == nil && p.Random() {
 		step := p.steps[p.Fixed()].String()
 		err = &SpecError{Spec: spec, Word: step, Offset: strings.Index(spec, step), Reason: step + " draws at random",
-			Hint: "its files are below MNT/.draw/SEED/EPOCH/" + spec}
+			Hint: "a mount has it, as MNT/" + spec + " and MNT/" + DrawDir + "/SEED/EPOCH/" + spec}
 	}
 	return p, err
 }

@@ -68,6 +68,8 @@ func mountOptions(c *mountConfig) []*option {
 			help: "where a STORE is mounted: its dataset, for originals that the store cannot give back"},
 		{name: "fidelity", arg: "K", def: "10, all scans", set: intoInt(&c.Views.Scans, 1, maxFidelity),
 			help: "where MNT/current points at first: scanK; pipefs fidelity moves it later"},
+		{name: "seed", arg: "N", def: "another one at each mount, which the log tells", set: intoInt(&c.Views.Seed, 0, 1<<62),
+			help: "of what MNT/VIEW draws where VIEW is random, such as rrc224-hflip-npy; paths below MNT/.draw name their seed"},
 		{name: "verify", arg: "always|once", def: "always", set: intoSwitch(func(once bool) { c.Read.VerifyOnce = once }, "always", "once"),
 			help: "check the checksums of stored data at every read, or at the first"},
 		{name: "no-background", set: intoBool(&c.Keep.NoBackground),

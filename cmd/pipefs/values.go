@@ -43,7 +43,7 @@ func intoBool(p *bool) func(string) error {
 	}
 }
 
-func intoInt[T ~int | ~int64](p *T, least, most T) func(string) error {
+func intoInt[T ~int | ~int64 | ~uint64](p *T, least, most T) func(string) error {
 	return func(s string) error {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil || T(n) < least || T(n) > most {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,6 +76,29 @@ func TestRandomViews(t *testing.T) {
 	same("another mount", epoch(second, 7, 0, view))
 	same("a store", epoch(third, 7, 0, view))
 
+	// A path that names no epoch: each open draws, with the seed of the mount.
+	fourth := testmount.Mount(t, env, dataset, "--seed", "7")
+	draws := map[[32]byte]bool{}
+	name := "class00/" + filepath.Base(firstOf(t, filepath.Join(mnt, "npy/class00")))
+	for n := range 8 {
+		data, err := os.ReadFile(filepath.Join(epoch(mnt, 7, n, view), name))
+		testenv.Must(t, err)
+		draws[sha256.Sum256(data)] = true
+	}
+	opened := map[[32]byte]bool{}
+	for range 3 {
+		data, err := os.ReadFile(filepath.Join(fourth, view, name))
+		testenv.Must(t, err)
+		sum := sha256.Sum256(data)
+		if !draws[sum] {
+			t.Error("an open is no draw of the first eight epochs")
+		}
+		opened[sum] = true
+	}
+	if len(opened) != 3 {
+		t.Errorf("three opens gave %d draws", len(opened))
+	}
+
 	// A daemon that dies in the middle of an epoch
 	mnt4 := filepath.Join(t.TempDir(), "mnt")
 	testenv.Must(t, os.Mkdir(mnt4, 0o755))
@@ -98,4 +122,14 @@ func TestRandomViews(t *testing.T) {
 	testmount.Command(t, env, "mount", "--workers", "3", dataset, mnt4)
 	defer testmount.Command(t, env, "umount", mnt4)
 	same("after the daemon was killed", epoch(mnt4, 7, 0, view))
+}
+
+// firstOf is the first file of a directory.
+func firstOf(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(dir, err)
+	}
+	return files[0]
 }

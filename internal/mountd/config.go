@@ -2,6 +2,7 @@ package mountd
 
 import (
 	"log/slog"
+	"math/rand/v2"
 
 	"github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/serve"
@@ -85,6 +86,8 @@ type Views struct {
 	// Scans is where the link current points at first, 1 to MaxFidelity.
 	Scans int
 	Mix   Mix
+	// Seed of what random views draw whose path names none.
+	Seed uint64
 }
 
 // Mix is how representations are mixed.
@@ -130,7 +133,7 @@ func Default(source, dir string) Config {
 		Source: source, Dir: dir,
 		Keep:  Keeping{MaxBytes: -1},
 		Cache: Caching{Bytes: serve.DefaultCacheBytes},
-		Views: Views{Scans: MaxFidelity, Mix: Mix{Share: 1}},
+		Views: Views{Scans: MaxFidelity, Mix: Mix{Share: 1}, Seed: uint64(rand.Uint32())},
 	}
 }
 

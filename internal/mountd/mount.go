@@ -160,7 +160,7 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 	m.listed = slices.DeleteFunc(m.listed, m.gaps.Lacks)
 	m.fs, err = fs.New(fs.Options{
 		Registry: m.registry, Server: fs.Serve(m.server), Roles: c.Roles, Cache: c.Cache.Mode,
-		Views: m.listed, Refuse: m.gaps.refuse, Files: m.files(), Control: socket, Log: m.log,
+		Views: m.listed, Refuse: m.gaps.refuse, Seed: c.Views.Seed, Files: m.files(), Control: socket, Log: m.log,
 		Freshness: m.fresh.kind, Watcher: m.fresh.watcher,
 	})
 	if err != nil {

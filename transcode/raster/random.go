@@ -2,6 +2,7 @@ package raster
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/pipefs/pipefs/transcode"
@@ -35,6 +36,8 @@ func RandomResizedCrop() *transcode.Kind {
 		Draw: func(in transcode.Shape, s transcode.Step, r *transcode.Random) transcode.Choice {
 			return resizedCropBox(in.Width, in.Height, s, r)
 		},
+		// 256 and 224 are the usual sizes.
+		Center: func(side int) string { return fmt.Sprintf("resize%d-crop%d", side*8/7, side) },
 		Apply: func(ctx context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
 			box := in
 			box.Pixels = cut(in.Pixels, c.Choice)
@@ -136,6 +139,7 @@ func RandomCrop() *transcode.Kind {
 			y := place(in.Height, s.Arg, r)
 			return transcode.Choice{X: place(in.Width, s.Arg, r), Y: y, Width: s.Arg, Height: s.Arg}
 		},
+		Center: func(side int) string { return fmt.Sprintf("crop%d", side) },
 		Apply: func(_ context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
 			if err := c.Limits.CheckSize(c.Arg, c.Arg); err != nil {
 				return transcode.Payload{}, err
@@ -198,6 +202,7 @@ func HFlip() *transcode.Kind {
 		Draw: func(_ transcode.Shape, _ transcode.Step, r *transcode.Random) transcode.Choice {
 			return transcode.Choice{Flip: r.Coin()}
 		},
+		Center: func(int) string { return "" },
 		Apply: func(_ context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
 			if !c.Choice.Flip {
 				return transcode.Payload{Pixels: in.Pixels}, nil
