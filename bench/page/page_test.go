@@ -95,13 +95,17 @@ func TestWrite(t *testing.T) {
 		`<p class="about">Same pixels</p>`, "<h1>Point your loader at MNT/ppm: 2.30× your present tree.</h1>", "MNT/scan5: 2.00×.",
 		"/data/birds, 12,345 samples, 2,000 of them read in an epoch", "8.30 GB of memory", "The disk reads at most 50 MB/s.",
 		"<td>2.30<small>2.30 – 2.30</small></td>", // gain of ppm
-		"562 kB", "4.30<small>21.0</small>", "MS-SSIM 0.971", "no space left", "no figures", "JPEG 1.27×", "<dt>Lasting</dt>", "<dt>Stalls</dt>",
+		"562 kB", "4.30<small>21.0</small>", "MS-SSIM 0.971", "no space left", "no figures", "JPEG 1.27×", "<dt>Lasting</dt>", "<dt>Stalls</dt>", "<dt>From the disk</dt>", "From memory<small>samples/s</small>", "Accelerator busy",
 		"Rates of all views", "Throughput and storage", "Throughput and bytes read", "Fidelity: bytes and likeness", "Fidelity: bytes and rate", "Stalls", "Processor time",
 		"Store two steps.", "A paragraph.", "A note.", "<dt>Offline</dt>", "987<small>900 – 1,010</small>", `aria-label="Splits"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q", want)
 		}
+	}
+	if n := strings.Count(page, "<table>"); n == 0 || n != strings.Count(page, `<div class="scroll" tabindex="0">
+<table>`) {
+		t.Errorf("not all of %d tables scroll on a narrow screen", n)
 	}
 	if !strings.Contains(page, "<b>920</b>") || strings.Contains(page, "<b>1,840</b>") {
 		t.Error("not the cold rate of a view that does not fit is set in bold")

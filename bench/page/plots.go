@@ -34,7 +34,7 @@ func plots(r *views.Report) []*chart.Figure {
 }
 
 func rates(rows []*views.Row, names []string) *chart.Figure {
-	series := []chart.Series{{Name: "first"}, {Name: "cold"}, {Name: "cached"}}
+	series := []chart.Series{{Name: views.FirstEpoch.Word}, {Name: views.FromDisk.Word}, {Name: views.FromMemory.Word}}
 	some := make([]bool, len(series))
 	for _, row := range rows {
 		for i, values := range [][]float64{row.First, row.Cold, row.Cached} {
@@ -56,7 +56,7 @@ func rates(rows []*views.Row, names []string) *chart.Figure {
 		}
 	}
 	f := chart.HorizontalBars("Rates of all views", "samples/s", names, series...)
-	f.Caption = "First epochs find nothing prepared; cold ones what the mount keeps on its disk; cached ones everything in memory. Lines are 95 % intervals."
+	f.Caption = "The first epoch finds nothing prepared. Later ones find what the mount keeps, on its disk or in memory. Lines are intervals."
 	return f
 }
 
@@ -97,7 +97,7 @@ func storage(rows []*views.Row) []*chart.Figure {
 		of                    func(*views.Row) int64
 	}{
 		{"Throughput and storage", "a sample, kept on disk beside the source", "What a view is worth, and what it takes: fast and small is up and to the left.", func(r *views.Row) int64 { return r.StoredBytes }},
-		{"Throughput and bytes read", "a sample, read from the disk in a cold epoch", "Where the disk is the bottleneck, rates fall as bytes grow.", func(r *views.Row) int64 { return r.DiskBytes }},
+		{"Throughput and bytes read", "a sample, read in an epoch from the disk", "Where the disk is the bottleneck, rates fall as bytes grow.", func(r *views.Row) int64 { return r.DiskBytes }},
 	} {
 		unit, factor := unitOf(float64(f.of(slices.MaxFunc(rows, func(a, b *views.Row) int { return cmp.Compare(f.of(a), f.of(b)) }))))
 		if len(rows) < 2 || unit == "B" && !slices.ContainsFunc(rows, func(r *views.Row) bool { return f.of(r) > 0 }) {
@@ -158,7 +158,7 @@ func fidelity(rows []*views.Row) []*chart.Figure {
 	return append(figures, f)
 }
 
-// stalls are how a cold epoch divides, by DS-Analyzer.
+// stalls are how an epoch from the disk divides, by DS-Analyzer.
 func stalls(rows []*views.Row, names []string) []*chart.Figure {
 	series := []chart.Series{{Name: "computing"}, {Name: "prep stall"}, {Name: "fetch stall"}}
 	var known []string
@@ -175,8 +175,8 @@ func stalls(rows []*views.Row, names []string) []*chart.Figure {
 	if len(known) == 0 {
 		return nil
 	}
-	f := chart.StackedBars("Stalls", "% of a cold epoch", known, series...)
-	f.Caption = "What the accelerator does in a cold epoch: it computes, waits for preparation, or waits for the disk."
+	f := chart.StackedBars("Stalls", "% of an epoch from the disk", known, series...)
+	f.Caption = "What the accelerator does in an epoch from the disk: it computes, waits for preparation, or waits for the disk."
 	return []*chart.Figure{f}
 }
 

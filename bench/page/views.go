@@ -1,9 +1,9 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/views"
@@ -109,12 +109,12 @@ func sections(r *views.Report) []Section {
 		main.Notes = append(main.Notes, "The lasting rate is set in bold.")
 	}
 	if r.Rounds > 1 {
-		main.Notes = append(main.Notes, "Small figures are 95 % intervals, by the bootstrap. With few rounds they are as wide as the rounds lay apart.")
+		main.Notes = append(main.Notes, capital(r.Intervals())+".")
 	}
 	main.Notes = append(main.Notes, doubts(r)...)
 	all := []Section{main}
 	if t := costs(r); t != nil {
-		all = append(all, Section{Title: "Where the time goes", Table: t, Notes: []string{"CPU time is that of the lasting epochs; below the daemon's stands what the first epoch took."}})
+		all = append(all, Section{Title: "Where the time goes", Table: t, Notes: []string{"CPU time is that of the lasting epochs; below the daemon's stands that of the first epoch."}})
 	}
 	if figures := plots(r); len(figures) > 0 {
 		all = append(all, Section{Title: "Figures", Figures: figures})
@@ -178,17 +178,17 @@ func gains(r *views.Report) *Table {
 	}
 	return fill(r, true, []column{
 		{head: Head{Name: "View", Words: true}, keep: true, cell: name},
-		{head: Head{Name: "Pixels", Words: true}, keep: true, cell: pixels},
-		{head: Head{Name: "First", Unit: "samples/s"}, cell: rate(func(r *views.Row) []float64 { return r.First })},
-		{head: Head{Name: "Cold", Unit: "samples/s"}, cell: rate(func(r *views.Row) []float64 { return r.Cold })},
-		{head: Head{Name: "Cached", Unit: "samples/s"}, cell: rate(func(r *views.Row) []float64 { return r.Cached })},
-		{head: Head{Name: "Gain", Unit: "×"}, cell: gain(r)},
-		{head: Head{Name: "File", Unit: "a sample"}, cell: func(row *views.Row) Cell {
+		{head: Head{Name: of(views.Pixels), Words: true}, keep: true, cell: pixels},
+		{head: Head{Name: of(views.FirstEpoch), Unit: "samples/s"}, cell: rate(func(r *views.Row) []float64 { return r.First })},
+		{head: Head{Name: of(views.FromDisk), Unit: "samples/s"}, cell: rate(func(r *views.Row) []float64 { return r.Cold })},
+		{head: Head{Name: of(views.FromMemory), Unit: "samples/s"}, cell: rate(func(r *views.Row) []float64 { return r.Cached })},
+		{head: Head{Name: of(views.Gain), Unit: "×"}, cell: gain(r)},
+		{head: Head{Name: of(views.File), Unit: "a sample"}, cell: func(row *views.Row) Cell {
 			return figure(float64(row.FileBytes), Bytes)
 		}},
-		{head: Head{Name: "Read", Unit: "cold, a sample"}, cell: bytes(func(r *views.Row) int64 { return r.DiskBytes })},
-		{head: Head{Name: "Stored", Unit: "a sample"}, cell: bytes(func(r *views.Row) int64 { return r.StoredBytes })},
-		{head: Head{Name: "Bottleneck", Words: true}, cell: func(row *views.Row) Cell {
+		{head: Head{Name: of(views.Read), Unit: "a sample"}, cell: bytes(func(r *views.Row) int64 { return r.DiskBytes })},
+		{head: Head{Name: of(views.Kept), Unit: "a sample"}, cell: bytes(func(r *views.Row) int64 { return r.StoredBytes })},
+		{head: Head{Name: of(views.Bottleneck), Words: true}, cell: func(row *views.Row) Cell {
 			return Cell{Text: strings.TrimPrefix(row.Bottleneck, "the ")}
 		}},
 	})
@@ -198,25 +198,25 @@ func gains(r *views.Report) *Table {
 func costs(r *views.Report) *Table {
 	t := fill(r, false, []column{
 		{head: Head{Name: "View", Words: true}, keep: true, cell: name},
-		{head: Head{Name: "Loader CPU", Unit: "ms a sample"}, cell: func(row *views.Row) Cell {
+		{head: Head{Name: of(views.LoaderCPU), Unit: "ms a sample"}, cell: func(row *views.Row) Cell {
 			client, _ := row.CPU()
 			return figure(client, Milliseconds)
 		}},
-		{head: Head{Name: "Daemon CPU", Unit: "ms a sample"}, cell: func(row *views.Row) Cell {
+		{head: Head{Name: of(views.DaemonCPU), Unit: "ms a sample"}, cell: func(row *views.Row) Cell {
 			_, daemon := row.CPU()
 			c := figure(daemon, Milliseconds)
 			if row.DaemonFirst > 0 {
-				c.Small = "first " + Milliseconds(row.DaemonFirst)
+				c.Small = views.FirstEpoch.Word + " " + Milliseconds(row.DaemonFirst)
 			}
 			return c
 		}},
-		{head: Head{Name: "Open to end", Unit: "p50 / p99, ms"}, cell: func(row *views.Row) Cell {
+		{head: Head{Name: of(views.OpenToEnd), Unit: "p50 / p99, ms"}, cell: func(row *views.Row) Cell {
 			if row.P50 == 0 && row.P99 == 0 {
 				return Cell{Text: none}
 			}
 			return Cell{Text: Milliseconds(row.P50), Small: Milliseconds(row.P99)}
 		}},
-		{head: Head{Name: "Accelerator", Unit: "busy; p99 wait"}, cell: func(row *views.Row) Cell {
+		{head: Head{Name: of(views.Busy), Unit: "p99 wait"}, cell: func(row *views.Row) Cell {
 			if r.Compute == "" || row.Utilisation == 0 {
 				return Cell{Text: none}
 			}
@@ -283,17 +283,10 @@ func name(row *views.Row) Cell {
 	return c
 }
 
-func pixels(row *views.Row) Cell {
-	switch {
-	case row.Same && len(row.Lasting()) > 0:
-		return Cell{Text: "same"}
-	case row.MSSSIM > 0:
-		return Cell{Text: "MS-SSIM " + strconv.FormatFloat(row.MSSSIM, 'f', 3, 64)}
-	case len(row.Lasting()) == 0:
-		return Cell{Text: none}
-	}
-	return Cell{Text: "other"}
-}
+func pixels(row *views.Row) Cell { return Cell{Text: cmp.Or(row.Likeness(), none)} }
+
+// of is a word as a heading has it.
+func of(t views.Term) string { return capital(t.Word) }
 
 func gain(r *views.Report) func(row *views.Row) Cell {
 	return func(row *views.Row) Cell {
@@ -310,18 +303,16 @@ func gain(r *views.Report) func(row *views.Row) Cell {
 
 // terms that the page uses.
 func terms(r *views.Report) []Term {
-	all := []Term{
-		{"First", "The first epoch of a new mount: nothing is prepared, nothing is cached. Every sample is made when it is read."},
-		{"Cold", "The mount has kept what it made on its disk, and nothing is in the page cache. Every epoch of a dataset larger than memory is like this."},
-		{"Cached", "Everything that a page cache keeps is in it. Epochs from the second on are like this if all files of the view fit in memory."},
-		{"Lasting", "The rate of the epochs that a training consists of: cached where all files of the view fit in memory, cold otherwise."},
-		{"Control", "The same files on the plain disk, read by the same loader."},
-		{"Same pixels", "The loader gets exactly the pixels of the source. For other pixels, MS-SSIM tells how much they look like the source, from 0 to 1. It cannot be computed where sizes differ."},
-		{"File, read, stored", "Mean bytes of a sample: of its file in the view, of what a cold epoch reads from the disk, and of what the view keeps on disk beside the source."},
-		{"Open to end", "Seconds from opening a file to its end in a cold epoch, without decoding: the median, and the time that one file in a hundred exceeds."},
+	used := []views.Term{
+		views.FirstEpoch, views.FromDisk, views.FromMemory, views.Lasting, views.Gain, views.Control, views.Pixels,
+		views.File, views.Read, views.Kept, views.LoaderCPU, views.DaemonCPU, views.OpenToEnd, views.Bottleneck,
 	}
 	if r.Compute != "" {
-		all = append(all, Term{"Stalls", "After DS-Analyzer: an epoch with the emulated accelerator alone, one from memory, and a cold one. What the second takes longer than the first is the prep stall, what the third takes longer than the second the fetch stall."})
+		used = append(used, views.Busy, views.Stalls)
+	}
+	all := make([]Term, len(used))
+	for i, t := range used {
+		all[i] = Term{of(t), t.Meaning}
 	}
 	return all
 }
@@ -329,16 +320,8 @@ func terms(r *views.Report) []Term {
 // notes at the foot of the page.
 func notes(r *views.Report) []string {
 	var all []string
-	formats := make([]string, 0, len(r.Pillow))
-	for f := range r.Pillow {
-		formats = append(formats, f)
-	}
-	slices.Sort(formats)
-	for i, f := range formats {
-		formats[i] = fmt.Sprintf("%s %s×", strings.ToUpper(f), Number(r.Pillow[f]))
-	}
-	if len(formats) > 0 {
-		all = append(all, "The built-in loader beside Pillow in the same run (1 is as fast): "+strings.Join(formats, ", ")+". Where it is faster, a loader with Pillow gains more by views that need less decoding, and less by others.")
+	if d := r.Decoder(); d != "" {
+		all = append(all, d)
 	}
 	return append(all, "Absolute rates hold for this machine at this time. Ratios within a run also hold for similar machines.")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -78,14 +77,10 @@ func printComparison(w io.Writer, r *views.Report) {
 
 // printFigures prints the tables, and what there is to know to read them.
 func printFigures(w io.Writer, r *views.Report) {
-	interval := "where it lies in 95 of 100 repetitions"
-	if r.Rounds < sure {
-		interval = "about the lowest and the highest: for more it takes " + plural(sure, "round", "rounds")
-	}
-	fmt.Fprintln(w, "\nSamples/s: median, and "+interval)
-	head := []any{"view", "pixels", "from the disk", "", "from memory", "", "first", "MB read"}
+	fmt.Fprintln(w, "\n"+wrap("Samples/s: medians; "+r.Intervals(), 0))
+	head := []any{"view", views.Pixels.Word, views.FromDisk.Word, "", views.FromMemory.Word, "", views.FirstEpoch.Word}
 	if r.Compute != "" {
-		head = append(head, "utilisation", "p99 wait")
+		head = append(head, views.Busy.Word, "p99 wait")
 	}
 	t := newTable(w, head...)
 	for i := range r.Rows {
@@ -106,16 +101,16 @@ func printFigures(w io.Writer, r *views.Report) {
 		} else {
 			cold += mark
 		}
-		line := table.Row{row.View, likenessOf(row), cold, coldRange, cached, cachedRange, first, fmt.Sprintf("%.3g", float64(row.FileBytes)*float64(r.Read)/1e6)}
+		line := table.Row{row.View, row.Likeness(), cold, coldRange, cached, cachedRange, first}
 		if r.Compute != "" {
 			line = append(line, percent(row.Utilisation), formatMillis(row.Wait99))
 		}
 		t.AppendRow(line)
 	}
-	right(t, 3, 4, 5, 6, 7, 8, 9, 10)
+	right(t, 3, 4, 5, 6, 7, 8, 9)
 	t.Render()
-	fmt.Fprintln(w, "\nA sample costs: bytes, and milliseconds of processor time of loader + daemon")
-	t = newTable(w, "view", "file", "from disk", "kept", "disk: CPU", "memory: CPU", "p50", "p99", "what limits it")
+	fmt.Fprintln(w, "\nA sample costs: bytes; ms of "+views.LoaderCPU.Word+" + "+views.DaemonCPU.Word+"; ms from open to end, p50 and p99")
+	t = newTable(w, "view", views.File.Word, views.Read.Word, views.Kept.Word, "CPU "+views.FromDisk.Word, "CPU "+views.FromMemory.Word, views.OpenToEnd.Word, "", views.Bottleneck.Word)
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if len(row.Lasting()) == 0 {
@@ -126,26 +121,28 @@ func printFigures(w io.Writer, r *views.Report) {
 			p50, p99 = fmt.Sprintf("%.2f", 1000*row.P50), fmt.Sprintf("%.2f", 1000*row.P99)
 		}
 		t.AppendRow(table.Row{row.View, formatSize(row.FileBytes), formatSize(row.DiskBytes), formatSize(row.StoredBytes),
-			cpuOf(row.ClientCold, row.DaemonCold), cpuOf(row.ClientCached, row.DaemonCached), p50, p99, row.Bottleneck})
+			cpuOf(row.ClientCold, row.DaemonCold), cpuOf(row.ClientCached, row.DaemonCached), p50, p99, strings.TrimPrefix(row.Bottleneck, "the ")})
 	}
 	right(t, 2, 3, 4, 5, 6, 7, 8)
 	t.Render()
-	fmt.Fprintln(w, wrap(memoryOf(r)+" p50 and p99 are ms from open to the end of a file, from the disk, nothing decoded by the reader. Kept is what the mount keeps on its disk; first is the epoch that makes it.", 0))
+	fmt.Fprintln(w, wrap(memoryOf(r), 0))
+	fmt.Fprintln(w, wrap(explained(views.FromDisk, views.FromMemory, views.Read, views.Kept, views.OpenToEnd), 0))
 	if r.Compute != "" {
 		printStalls(w, r)
 	}
-	if len(r.Pillow) > 0 {
-		var parts []string
-		for format, ratio := range r.Pillow {
-			parts = append(parts, fmt.Sprintf("%s %.2f", format, ratio))
-		}
-		slices.Sort(parts)
-		fmt.Fprintln(w, wrap("The loader of pipefs decodes as fast as Pillow does, in this run, times: "+strings.Join(parts, ", ")+".", 0))
+	if d := r.Decoder(); d != "" {
+		fmt.Fprintln(w, wrap(d, 0))
 	}
 }
 
-// sure is how many rounds it takes for an interval to be one of 95 in 100.
-const sure = 6
+// explained says what words of the tables mean.
+func explained(terms ...views.Term) string {
+	var all []string
+	for _, t := range terms {
+		all = append(all, fmt.Sprintf("%s%s: %s", strings.ToUpper(t.Word[:1]), t.Word[1:], t.Meaning))
+	}
+	return strings.Join(all, " ")
+}
 
 // printStalls prints where the time of an epoch goes, as DS-Analyzer does.
 func printStalls(w io.Writer, r *views.Report) {
@@ -164,17 +161,6 @@ func printStalls(w io.Writer, r *views.Report) {
 	}
 	right(t, 2, 3, 4, 5, 6, 7)
 	t.Render()
-}
-
-// likenessOf says how a view's pixels relate to the source's.
-func likenessOf(row *views.Row) string {
-	switch {
-	case row.Same:
-		return "same"
-	case row.MSSSIM > 0:
-		return fmt.Sprintf("MS-SSIM %.3f", row.MSSSIM)
-	}
-	return "others"
 }
 
 func rateOf(rates []float64) (median, interval string) {
