@@ -13,6 +13,9 @@
 // view that presents its results. Between steps flows a [Payload]: encoded bytes
 // or [Pixels]. `decode` is implied where a step needs pixels.
 //
+// A region is a rectangle of a picture's pixels. Where the first step on pixels takes no
+// more than one, the plan asks the [RegionDecoder] for these pixels alone.
+//
 // Not every step fits every sample: a mask must not be blended, a BMP cannot
 // hold 16 bits. A [Plan] is a pipeline fitted to one sample. It knows the key of
 // its result, often the exact size, and how to make it.

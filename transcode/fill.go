@@ -1,6 +1,11 @@
 package transcode
 
-import "context"
+import (
+	"context"
+	"image"
+
+	"github.com/pipefs/pipefs/transcode/internal/redblue"
+)
 
 // Layout says where in a slice the samples of a picture lie: sample c of the pixel
 // at x, y begins at Base + y*Row + x*Pixel + c*Channel, all in bytes. Samples of 16
@@ -27,53 +32,58 @@ func newBytes(n int64) []byte { return make([]byte, n) }
 // Filler is a Decoder that can write samples where they are wanted, so that a file
 // of raw samples takes no second pass over them.
 type Filler interface {
-	// Fill decodes a whole file whose header is known to say what info says. Unless
-	// it fails it sets every sample: dst may hold anything.
-	Fill(ctx context.Context, src []byte, lim Limits, info Info, dst []byte, at Layout) error
+	// Fill decodes the region r of a file, as [RegionDecoder] does. Unless it fails it
+	// sets every sample: dst may hold anything. at says where the pixels of r go.
+	Fill(ctx context.Context, src []byte, lim Limits, info Info, r image.Rectangle, dst []byte, at Layout) error
 }
 
-// Place writes samples where they are wanted: for decoders that cannot. The picture
-// has to be of the size and mode that info says.
-func Place(px *Pixels, info Info, dst []byte, at Layout) error {
-	if px.Width != info.Width || px.Height != info.Height || px.Mode != info.Mode {
-		return Errorf(ErrInternal, "a picture of mode %v, %d×%d, where the header says %v, %d×%d",
-			px.Mode, px.Width, px.Height, info.Mode, info.Width, info.Height)
-	}
+// Place writes the samples of a rectangle of px where they are wanted: for decoders that
+// cannot.
+func Place(px *Pixels, r image.Rectangle, dst []byte, at Layout) {
 	from, size, channels := LayoutOf(px), px.Type.Size(), px.Mode.Channels()
-	for y := range px.Height {
-		in, out := from.Base+y*from.Row, at.Base+y*at.Row
-		if from.Pixel == at.Pixel && from.Channel == at.Channel && from.Pixel == channels*size {
-			copy(dst[out:out+px.Width*at.Pixel], px.Pix[in:])
+	rows := from.Pixel == at.Pixel && from.Pixel == channels*size
+	for y := range r.Dy() {
+		in, out := from.Base+(r.Min.Y+y)*from.Row+r.Min.X*from.Pixel, at.Base+y*at.Row
+		switch {
+		case rows && from.Channel == at.Channel:
+			copy(dst[out:out+r.Dx()*at.Pixel], px.Pix[in:])
+			continue
+		case rows && at.Channel == -1 && channels == 3:
+			redblue.Swap(dst[out-2:][:3*r.Dx()], px.Pix[in:][:3*r.Dx()])
 			continue
 		}
-		for range px.Width {
+		for range r.Dx() {
 			for c := range channels {
 				copy(dst[out+c*at.Channel:][:size], px.Pix[in+c*from.Channel:])
 			}
 			in, out = in+from.Pixel, out+at.Pixel
 		}
 	}
-	return nil
 }
 
-// fill makes the result of steps that only decode and put a header in front; ok is
+// fill makes the result of steps that only decode, cut, and put a header in front; ok is
 // false where there is more to do, or no decoder for it.
 func (p Plan) fill(ctx context.Context, steps []Applied, src []byte, alloc Alloc) (file []byte, ok bool, err error) {
 	if len(steps) < 2 || steps[0].Kind != p.registry.decode {
 		return nil, false, nil
 	}
 	decoder, ok := p.registry.decoder(p.source.Format).(Filler)
+	decoded, rest := steps[0].Out, steps[1:]
+	region := image.Rect(0, 0, decoded.Width, decoded.Height)
+	// A step that moves pixels does nothing but cut if the region is as large as its result.
+	if r, out := rest[0].region(decoded, p.registry.limits), rest[0].Out; rest[0].Kind.Effect == Geometric && r.Dx() == out.Width && r.Dy() == out.Height {
+		region, rest = r, rest[1:]
+	}
 	last := steps[len(steps)-1].Kind
-	planar := len(steps) == 3 && steps[1].Kind.Planar
-	if !ok || last.Frame == nil || len(steps) > 2 && !planar {
+	planar := len(rest) == 2 && rest[0].Kind.Planar
+	if !ok || last.Frame == nil || len(rest) > 1 && !planar {
 		return nil, false, nil
 	}
-	decoded := steps[0].Out
 	file, at, ok := last.Frame(&Pixels{
-		Width: decoded.Width, Height: decoded.Height, Mode: decoded.Mode, Type: decoded.Type, Planar: planar,
+		Width: region.Dx(), Height: region.Dy(), Mode: decoded.Mode, Type: decoded.Type, Planar: planar,
 	}, alloc)
 	if !ok {
 		return nil, false, nil
 	}
-	return file, true, decoder.Fill(ctx, src, p.registry.limits, p.source, file, at)
+	return file, true, decoder.Fill(ctx, src, p.registry.limits, p.source, region, file, at)
 }

@@ -99,6 +99,15 @@ type Info struct {
 	Lossy bool
 }
 
+// Verify returns an error unless a picture is of the size and the mode that i says.
+func (i Info) Verify(width, height int, mode Mode) error {
+	if width != i.Width || height != i.Height || mode != i.Mode {
+		return Errorf(ErrInternal, "a picture of mode %v, %d×%d, where the header says %v, %d×%d",
+			mode, width, height, i.Mode, i.Width, i.Height)
+	}
+	return nil
+}
+
 const infoSize = 12
 
 // AppendInfo appends the stored form of i, infoSize bytes, little-endian:

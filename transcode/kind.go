@@ -2,6 +2,7 @@ package transcode
 
 import (
 	"context"
+	"image"
 	"io"
 )
 
@@ -33,6 +34,8 @@ type Payload struct {
 	Shape  Shape
 	Bytes  []byte
 	Pixels *Pixels
+	// Region of the picture of that shape that Pixels are, empty where they are all of it.
+	Region image.Rectangle
 }
 
 // Role is what a sample is to its user.
@@ -89,7 +92,12 @@ type Kind struct {
 	// Shape says what the step makes of in; ok is false where the step cannot
 	// represent the sample exactly, and so does not apply to it.
 	Shape func(in Shape, arg int) (out Shape, ok bool)
-	// Apply runs the step. Its result has the shape that Shape promised.
+	// Region is set where the step takes the pixels of a rectangle of the picture, before
+	// it does anything else: which, of a picture of shape in. It may reach over the edges.
+	// Apply takes the whole picture, and what is cut to the rectangle: see Payload.Region.
+	Region func(in Shape, c Call) image.Rectangle
+	// Apply runs the step. Its result has the shape that Shape promised, or is cut to
+	// Call.Region.
 	Apply func(ctx context.Context, in Payload, c Call) (Payload, error)
 	// Size is the exact length of the encoded result in bytes, in closed form;
 	// nil where the result has to be produced to know it.
@@ -150,6 +158,9 @@ type Call struct {
 	Nearest bool // the sample is a mask: take neighbours, do not blend
 	Limits  Limits
 	Choice  Choice // of a random step
+	// Region is what the next step takes of the result, empty where that is all. A step
+	// may make these pixels only: it need not.
+	Region image.Rectangle
 }
 
 // Split is a sequence of parts. The result for argument k is the first

@@ -1,5 +1,7 @@
 package transcode
 
+import "image"
+
 // Type is the type of one value of a pixel.
 type Type uint8
 
@@ -44,3 +46,19 @@ func (p *Pixels) RowBytes() int { return p.Width * p.Mode.Channels() * p.Type.Si
 
 // Len is the number of bytes that Pix has to have.
 func (p *Pixels) Len() int { return p.Height * p.RowBytes() }
+
+// Bounds is the rectangle of all pixels.
+func (p *Pixels) Bounds() image.Rectangle { return image.Rect(0, 0, p.Width, p.Height) }
+
+// Cut returns the pixels of a rectangle of p, and all else that p has. Where that is all
+// of p, it is p itself.
+func (p *Pixels) Cut(r image.Rectangle) *Pixels {
+	if r == p.Bounds() {
+		return p
+	}
+	out := *p
+	out.Width, out.Height = r.Dx(), r.Dy()
+	out.Pix = make([]byte, out.Len())
+	Place(p, r, out.Pix, LayoutOf(&out))
+	return &out
+}

@@ -272,18 +272,25 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]b
 	} else if ok {
 		at.Bytes, steps = file, nil
 	}
-	for _, s := range steps {
+	for i, s := range steps {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		if s.Kind.Draw != nil && !s.drawn {
 			return nil, Errorf(ErrInternal, "%s has not been drawn", s)
 		}
-		out, err := s.Kind.Apply(ctx, at, Call{Step: s.Step, Nearest: s.Nearest, Limits: p.registry.limits, Choice: s.Choice})
+		call := s.call(p.registry.limits)
+		if i+1 < len(steps) {
+			call.Region = steps[i+1].region(s.Out, p.registry.limits)
+		}
+		out, err := s.Kind.Apply(ctx, at, call)
 		if err != nil {
 			return nil, err
 		}
-		out.Shape = s.Out
+		out.Shape, out.Region = s.Out, call.Region
+		if r := call.Region; !r.Empty() && out.Pixels.Bounds().Size() != r.Size() {
+			out.Pixels = out.Pixels.Cut(r)
+		}
 		at = out
 	}
 	if want, ok := p.Size(); ok && want != int64(len(at.Bytes)) {

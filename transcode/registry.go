@@ -185,14 +185,24 @@ func (r *Registry) decodeApply(ctx context.Context, in Payload, c Call) (Payload
 	if d == nil || d.Format() != in.Shape.Format {
 		return Payload{}, Errorf(ErrBad, "no longer a %v file", in.Shape.Format)
 	}
-	px, err := d.Decode(ctx, in.Bytes, c.Limits)
+	out, _ := r.decodeShape(in.Shape, 0)
+	decode := func() (*Pixels, error) { return d.Decode(ctx, in.Bytes, c.Limits) }
+	want := in.Shape.Info
+	if part, ok := d.(RegionDecoder); ok && !c.Region.Empty() {
+		decode = func() (*Pixels, error) {
+			return part.DecodeRegion(ctx, in.Bytes, c.Limits, in.Shape.Info, c.Region)
+		}
+		want.Width, want.Height = c.Region.Dx(), c.Region.Dy()
+	}
+	px, err := decode()
 	if err != nil {
 		return Payload{}, err
 	}
-	out, _ := r.decodeShape(in.Shape, 0)
-	if px.Width != out.Width || px.Height != out.Height || px.Mode != out.Mode || len(px.Pix) != px.Len() {
-		return Payload{}, Errorf(ErrInternal, "decoder %s gave %v %dx%d (%d bytes) where the header says %v %dx%d",
-			d.ID(), px.Mode, px.Width, px.Height, len(px.Pix), out.Mode, out.Width, out.Height)
+	if err := want.Verify(px.Width, px.Height, px.Mode); err != nil {
+		return Payload{}, err
+	}
+	if len(px.Pix) != px.Len() {
+		return Payload{}, Errorf(ErrInternal, "decoder %s gave %d bytes for %v %dx%d", d.ID(), len(px.Pix), px.Mode, px.Width, px.Height)
 	}
 	return Payload{Shape: out, Pixels: px}, nil
 }

@@ -3,6 +3,7 @@ package bmp
 import (
 	"context"
 	"encoding/binary"
+	"image"
 
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/redblue"
@@ -10,26 +11,49 @@ import (
 
 // Decode decodes a whole file.
 func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
+	h, err := open(src, lim)
+	if err != nil {
+		return nil, err
+	}
+	return h.rows(src, 0, h.height), nil
+}
+
+// DecodeRegion implements [transcode.RegionDecoder]: it converts the rows of r only.
+func (Decoder) DecodeRegion(_ context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle) (*transcode.Pixels, error) {
+	h, err := open(src, lim)
+	if err != nil {
+		return nil, err
+	}
+	if err := info.Verify(h.width, h.height, h.mode); err != nil {
+		return nil, err
+	}
+	return h.rows(src, r.Min.Y, r.Max.Y).Cut(image.Rect(r.Min.X, 0, r.Max.X, r.Dy())), nil
+}
+
+// open reads the header of a whole file.
+func open(src []byte, lim transcode.Limits) (*header, error) {
 	h, err := parse(src)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.check(int64(len(src)), lim); err != nil {
-		return nil, err
-	}
-	px := &transcode.Pixels{Width: h.width, Height: h.height, Mode: h.mode, Palette: h.palette}
+	return h, h.check(int64(len(src)), lim)
+}
+
+// rows decodes the rows from one on, up to and without another.
+func (h *header) rows(src []byte, from, to int) *transcode.Pixels {
+	px := &transcode.Pixels{Width: h.width, Height: to - from, Mode: h.mode, Palette: h.palette}
 	px.Pix = make([]byte, px.Len())
 	rowBytes := px.RowBytes()
 	stride := int(h.stride())
-	for y := range h.height {
-		at := y
+	for y := range px.Height {
+		at := from + y
 		if !h.topDown {
-			at = h.height - 1 - y
+			at = h.height - 1 - at
 		}
 		row := src[int(h.data)+at*stride:]
 		h.row(px.Pix[y*rowBytes:(y+1)*rowBytes], row[:min(stride, len(row))])
 	}
-	return px, nil
+	return px
 }
 
 // row decodes one row.

@@ -45,6 +45,7 @@ type decoder struct {
 	comps          []*scanComponent
 	compBuf        [maxComponents]scanComponent
 	ss, se, ah, al int
+	upTo           int // the MCU after the last one that is needed
 	r              bitReader
 	eobrun         int
 }

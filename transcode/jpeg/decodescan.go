@@ -40,7 +40,7 @@ func (d *decoder) scan(p []byte, at int) error {
 	d.r = bitReader{data: d.bits}
 	progressive := d.c.Coding == CodingProgressive
 	switch {
-	case d.render != nil && d.render.image != nil:
+	case d.render != nil && d.render.direct:
 		err = d.mcus(d.pixelMCU)
 	case !progressive:
 		err = d.mcus(d.sequentialMCU)
@@ -273,14 +273,20 @@ func (d *decoder) perInterval(total int) int {
 	return total
 }
 
-// mcus calls decode for all MCUs of a scan, interval by interval: n MCUs from
-// number first on, which is a row of MCUs or a part of one. decode returns false
-// where it meets an invalid code or reads beyond the end of the interval.
+// mcus calls decode for the MCUs of a scan that are needed, and those before them in the
+// same restart interval: n MCUs from number first on, which is a row of MCUs or a part of
+// one. decode returns false where it meets an invalid code or reads beyond the end of the
+// interval.
 func (d *decoder) mcus(decode func(first, n, end int) bool) error {
 	wide, total := d.mcuCount()
+	from, to := 0, total
+	if d.render != nil {
+		from, to = d.render.needed(d, wide)
+	}
+	d.upTo = to
 	perInterval := d.perInterval(total)
 	start, next := 0, 0
-	for first := 0; first < total; first += perInterval {
+	for first := 0; first < to; first += perInterval {
 		if next == len(d.intervals) {
 			return d.over(d.intervals[next-1].rst, first, total)
 		}
@@ -292,8 +298,12 @@ func (d *decoder) mcus(decode func(first, n, end int) bool) error {
 			s.pred = 0
 		}
 		last := min(first+perInterval, total)
-		for m := first; m < last; {
-			n := min(wide-m%wide, last-m)
+		m := first
+		if last <= from {
+			m = last
+		}
+		for m < min(last, to) {
+			n := min(wide-m%wide, min(last, to)-m)
 			if !decode(m, n, iv.end) {
 				if d.r.over(iv.end) {
 					return d.over(iv.rst, m, total)
@@ -302,7 +312,7 @@ func (d *decoder) mcus(decode func(first, n, end int) bool) error {
 			}
 			m += n
 		}
-		if d.eobrun > 0 {
+		if d.eobrun > 0 && m == last {
 			return bad(d.at, "end-of-band run of scan %d goes on after the last block", d.c.Scans)
 		}
 		if d.trace != nil {

@@ -27,6 +27,9 @@
 //     A plane is the samples of a component; where they are fewer than the
 //     picture has pixels, they are upsampled. A pixel has a sample of each plane,
 //     converted to RGB.
+//   - A region is a rectangle of pixels that are wanted, and no others. Entropy-coded data
+//     is decoded up to the last block that they come from; transform, upsampling and
+//     conversion are done for these blocks alone.
 //   - Smoothing estimates the coefficients that missing scans of a progressive file
 //     would have, from the DC coefficients around a block.
 //   - An MCU (minimum coded unit) is the group of blocks that an interleaved scan

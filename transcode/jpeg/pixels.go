@@ -2,6 +2,7 @@ package jpeg
 
 import (
 	"errors"
+	"image"
 	"sync"
 
 	"github.com/pipefs/pipefs/transcode"
@@ -35,15 +36,31 @@ func ScaledSize(width, height, scale int) (w, h int) {
 // bit. That includes the smoothing of progressive files whose last scans are
 // missing, which other versions do in other ways.
 func DecodePixels(src []byte, scale int, lim Limits) (*Image, error) {
+	return decodePixels(src, wanted{scale: scale}, lim)
+}
+
+// DecodeRegion decodes the pixels of r, which has to lie within the picture and must not
+// be empty: those that DecodePixels gives at full size. Entropy-coded data is decoded as
+// far as these pixels need it, and all that does not need decoding is checked. So a file
+// that DecodePixels refuses is refused, too, but for one that only has a DC coefficient
+// which is out of range, where no pixel of r comes from it.
+func DecodeRegion(src []byte, r image.Rectangle, lim Limits) (*Image, error) {
+	return decodePixels(src, wanted{scale: 1, region: r}, lim)
+}
+
+// decodePixels decodes a file with working memory that others have used.
+func decodePixels(src []byte, what wanted, lim Limits) (*Image, error) {
 	w := pixelWorkspaces.Get().(*pixelWorkspace)
-	m, err := w.decode(src, scale, lim)
+	w.render.wanted = what
+	m, err := w.decode(src, lim)
+	w.render.wanted = wanted{}
 	if w.size() <= maxKept {
 		pixelWorkspaces.Put(w)
 	}
 	return m, err
 }
 
-// Rows is memory for the pixels of a picture of three channels: row y begins at
+// Rows is memory for the pixels of a rectangle, of three channels: row y begins at
 // Base + y*Row, which may be negative, in bytes.
 type Rows struct {
 	Pix       []byte
@@ -52,18 +69,11 @@ type Rows struct {
 	BGR bool
 }
 
-// DecodeRows decodes as DecodePixels does at full size, to where dst has the rows
-// of a picture of width and height. A picture of another size or of four channels,
-// and rows that do not lie in dst, are ErrUnsupported. After an error some pixels
-// may have been written.
-func DecodeRows(src []byte, width, height int, dst Rows, lim Limits) error {
-	w := pixelWorkspaces.Get().(*pixelWorkspace)
-	w.render.into, w.render.want = &dst, [2]int{width, height}
-	_, err := w.decode(src, 1, lim)
-	w.render.into = nil
-	if w.size() <= maxKept {
-		pixelWorkspaces.Put(w)
-	}
+// DecodeRows decodes as DecodeRegion does, to where dst has the rows of r. A picture of
+// four channels, and rows that do not lie in dst, are ErrUnsupported. After an error some
+// pixels may have been written.
+func DecodeRows(src []byte, r image.Rectangle, dst Rows, lim Limits) error {
+	_, err := decodePixels(src, wanted{scale: 1, region: r, into: &dst}, lim)
 	return err
 }
 
@@ -73,8 +83,13 @@ func (c *Coefficients) Pixels(scale int) (*Image, error) {
 		return nil, err
 	}
 	w := pixelWorkspaces.Get().(*pixelWorkspace)
-	w.render.scale = scale
-	m, err := w.render.all(c)
+	w.render.wanted = wanted{scale: scale}
+	err := w.render.start(c)
+	if err == nil {
+		w.render.all(c)
+	}
+	m := w.render.image
+	w.render.image = nil
 	if w.size() <= maxKept {
 		pixelWorkspaces.Put(w)
 	}
@@ -104,45 +119,54 @@ func (w *pixelWorkspace) size() int {
 	return n
 }
 
-func (w *pixelWorkspace) decode(src []byte, scale int, lim Limits) (*Image, error) {
+func (w *pixelWorkspace) decode(src []byte, lim Limits) (*Image, error) {
 	defer func() { w.c.Segments, w.render.image = nil, nil }()
-	w.render.scale, w.render.image = scale, nil
+	w.render.image = nil
 	w.dec.render = &w.render
 	err := w.dec.decode(src, lim, &w.c)
 	if errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) {
 		w.render.image = nil
 		w.dec.render, w.dec.repair = &w.render, true
 		if w.dec.decode(src, lim, &w.c) == nil {
-			err = nil
+			err = w.render.start(&w.c)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if w.render.image != nil {
-		return w.render.image, nil
+	if !w.render.direct {
+		w.render.all(&w.c)
 	}
-	return w.render.all(&w.c)
+	return w.render.image, nil
+}
+
+// wanted says which pixels to make.
+type wanted struct {
+	scale  int
+	region image.Rectangle // of the scaled picture, empty for all
+	into   *Rows           // where they go, nil for memory of their own
 }
 
 // renderer makes pixels of blocks, which come row by row of MCUs.
 type renderer struct {
-	scale  int
-	into   *Rows  // where the pixels go, nil for memory of their own
-	want   [2]int // the size of what goes there
-	image  *Image // nil before start
+	wanted
+	image *Image // nil before start
+	// direct: pixels are made while blocks are decoded, not of coefficients.
+	direct bool
 	model  ColorModel
 	planes [maxComponents]plane
-	n      int // components
-	mcus   int // rows of MCUs
-	each   int // pixel rows that one makes
-	done   int // pixel rows that were made
+	n      int             // components
+	pixels image.Rectangle // region, or all
+	first  int             // the first row of MCUs that is needed
+	last   int             // the last one
+	each   int             // pixel rows that one makes
+	done   int             // the next pixel row
 	// late says that the last pixel row of an MCU waits for the next MCU.
 	late   bool
 	smooth smoother
 }
 
-// start allocates the pixels of c.
+// start allocates the pixels, of c or of a region of it.
 func (r *renderer) start(c *Coefficients) error {
 	if r.scale != 1 && r.scale != 2 && r.scale != 4 && r.scale != 8 {
 		return unsupported(0, "scale 1/%d", r.scale)
@@ -159,73 +183,83 @@ func (r *renderer) start(c *Coefficients) error {
 	if len(c.Components) != components {
 		return unsupported(0, "pixels of %d components, colour model %v", len(c.Components), c.Model)
 	}
+	w, h := ScaledSize(c.Width, c.Height, r.scale)
+	r.pixels = image.Rect(0, 0, w, h)
+	if !r.region.Empty() {
+		if !r.region.In(r.pixels) {
+			return unsupported(0, "pixels %v of %d×%d", r.region, w, h)
+		}
+		r.pixels = r.region
+	}
 	size := 8 / r.scale
 	maxH, maxV := c.maxFactors()
 	if len(c.Components) == 1 {
 		maxH, maxV = 1, 1
 	}
-	r.late = false
+	r.late, r.direct = false, false
+	_, high := c.mcus()
+	r.first, r.last = high, 0
 	for i := range c.Components {
 		h, v := c.Components[i].H, c.Components[i].V
 		if len(c.Components) == 1 {
 			// Its MCUs are single blocks, whatever the sampling factors.
 			h, v = 1, 1
 		}
-		if !r.planes[i].start(&c.Components[i], h, v, maxH, maxV, size, c.Width, c.Height) {
+		if !r.planes[i].start(h, v, maxH, maxV, size, c.Width, c.Height) {
 			return unsupported(0, "sampling factors %d×%d of %d×%d", h, v, maxH, maxV)
 		}
+		r.planes[i].limit(r.pixels)
 		r.late = r.late || r.planes[i].vertical()
+		r.first = min(r.first, r.planes[i].blocks.Min.Y/v)
+		r.last = max(r.last, (r.planes[i].blocks.Max.Y-1)/v)
 	}
 	r.model, r.n = c.Model, len(c.Components)
-	r.mcus, r.each, r.done = ceilDiv(c.Height, 8*maxV), size*maxV, 0
-	w, h := ScaledSize(c.Width, c.Height, r.scale)
+	r.each, r.done = size*maxV, r.pixels.Min.Y
+	w, h = r.pixels.Dx(), r.pixels.Dy()
 	if r.into == nil {
 		r.image = &Image{w, h, channels, make([]byte, w*h*channels)}
 		return nil
 	}
 	first, last := r.into.Base, r.into.Base+(h-1)*r.into.Row
-	if r.want != [2]int{w, h} || channels != 3 || min(first, last) < 0 || max(first, last) > len(r.into.Pix)-3*w {
-		return unsupported(0, "%d×%d pixels of %d channels to rows of %d×%d in %d bytes", w, h, channels, r.want[0], r.want[1], len(r.into.Pix))
+	if channels != 3 || min(first, last) < 0 || max(first, last) > len(r.into.Pix)-3*w {
+		return unsupported(0, "%d×%d pixels of %d channels to rows in %d bytes", w, h, channels, len(r.into.Pix))
 	}
 	r.image = &Image{w, h, channels, nil}
 	return nil
 }
 
-// all makes the pixels of coefficients that are all there.
-func (r *renderer) all(c *Coefficients) (*Image, error) {
-	if err := r.start(c); err != nil {
-		return nil, err
-	}
-	m := r.image
-	defer func() { r.image, r.smooth = nil, smoother{} }()
+// all makes the pixels of coefficients.
+func (r *renderer) all(c *Coefficients) {
+	defer func() { r.smooth = smoother{} }()
 	smoothing := c.smoothing()
 	_, mcus := c.mcus()
-	for row := range r.mcus {
+	for row := r.first; row <= r.last; row++ {
 		for i := range c.Components {
 			p, plane := &c.Components[i], &r.planes[i]
-			for y := row * plane.v; y < min((row+1)*plane.v, p.High); y++ {
+			from, to := plane.blocks.Min, plane.blocks.Max
+			for y := max(row*plane.v, from.Y); y < min((row+1)*plane.v, to.Y); y++ {
 				missing := &p.missing
 				if c.doubtful > 0 && y/p.V >= c.doubtful {
 					missing = &p.before
 				}
 				if smoothing && *missing != [smoothed]int8{} {
 					r.smooth.start(p, missing, y, mcus)
-					for x := range p.Wide {
-						b, nonzero := r.smooth.next(x)
-						plane.put(x, y, b, nonzero, &p.Quant)
+					for x := range to.X {
+						if b, nonzero := r.smooth.next(x); x >= from.X {
+							plane.put(x, y, b, nonzero, &p.Quant)
+						}
 					}
 					continue
 				}
-				masks := p.Nonzero[y*p.Stride:][:p.Wide]
-				blocks := p.Blocks[y*p.Stride:][:p.Wide]
-				for x := range blocks {
+				masks := p.Nonzero[y*p.Stride:]
+				blocks := p.Blocks[y*p.Stride:]
+				for x := from.X; x < to.X; x++ {
 					plane.put(x, y, &blocks[x], masks[x], &p.Quant)
 				}
 			}
 		}
 		r.finish(row)
 	}
-	return m, nil
 }
 
 // finish makes the pixels that are possible once all blocks of a row of MCUs
@@ -235,10 +269,10 @@ func (r *renderer) finish(row int) {
 	if r.late {
 		ready--
 	}
-	if row == r.mcus-1 || ready > r.image.Height {
-		ready = r.image.Height
+	if row >= r.last {
+		ready = r.pixels.Max.Y
 	}
-	for ; r.done < ready; r.done++ {
+	for ready = min(ready, r.pixels.Max.Y); r.done < ready; r.done++ {
 		r.convert(r.done)
 	}
 }
@@ -251,7 +285,7 @@ func (r *renderer) convert(y int) {
 		rows[i] = r.planes[i].row(y)[:m.Width]
 	}
 	var out []byte
-	if r.into != nil {
+	if y -= r.pixels.Min.Y; r.into != nil {
 		out = r.into.Pix[r.into.Base+y*r.into.Row:][:3*m.Width]
 		if r.into.BGR {
 			defer redblue.Swap(out, out)

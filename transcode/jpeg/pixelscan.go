@@ -1,14 +1,45 @@
 package jpeg
 
+import (
+	"image"
+	"math"
+)
+
 // startPixels decides, at the first scan, how pixels are made. Where it is the
 // only one, blocks become samples as they are decoded; otherwise coefficients have
 // to be kept.
 func (d *decoder) startPixels() error {
-	if d.c.Coding != CodingProgressive && len(d.comps) == len(d.c.Components) {
-		return d.render.start(d.c)
+	if err := d.render.start(d.c); err != nil {
+		return err
 	}
-	d.c.alloc(d.c.Coding == CodingProgressive)
+	d.render.direct = d.c.Coding != CodingProgressive && len(d.comps) == len(d.c.Components)
+	if !d.render.direct {
+		d.c.alloc(d.c.Coding == CodingProgressive)
+	}
 	return nil
+}
+
+// needed returns the first MCU of the scan at hand that the wanted pixels come from, and
+// the one after the last. wide is the number of MCUs in a row.
+func (r *renderer) needed(d *decoder, wide int) (from, to int) {
+	from = math.MaxInt
+	for _, s := range d.comps {
+		plane := &r.planes[s.index]
+		blocks := plane.blocks
+		if d.c.Coding == CodingProgressive {
+			if d.ss == 0 {
+				// Smoothing looks at the DC coefficients of two blocks in each direction.
+				blocks = blocks.Inset(-2)
+			}
+			// How a component is smoothed depends on how far a damaged scan of another
+			// one goes.
+			blocks.Max.Y = max(blocks.Max.Y, (r.last+1)*plane.v)
+			blocks = blocks.Intersect(image.Rect(0, 0, s.Wide, s.High))
+		}
+		from = min(from, blocks.Min.Y/s.v*wide)
+		to = max(to, (blocks.Max.Y-1)/s.v*wide+(blocks.Max.X-1)/s.h+1)
+	}
+	return from, to
 }
 
 // pixelMCU decodes n MCUs of the only scan of a sequential file: T.81 F.2. No
@@ -32,7 +63,7 @@ func (d *decoder) pixelMCU(first, n, end int) bool {
 						return false
 					}
 					b[0] = int16(s.pred)
-					if x := col*s.h + h; x < s.Wide && y < s.High {
+					if x := col*s.h + h; image.Pt(x, y).In(plane.blocks) {
 						plane.put(x, y, &b, nonzero, &s.Quant)
 					}
 				}
@@ -40,7 +71,7 @@ func (d *decoder) pixelMCU(first, n, end int) bool {
 		}
 		col++
 	}
-	if col == wide {
+	if col == wide || row*wide+col == d.upTo {
 		d.render.finish(row)
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"image"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -42,6 +44,7 @@ func TestRoundTrip(t *testing.T) {
 				if diff := cmp.Diff(px, got); diff != "" {
 					t.Fatal(name, diff)
 				}
+				codectest.Regions(t, Decoder{}, b, transcode.Limits{}, 4)
 				info, err := Decoder{}.Probe(bytes.NewReader(b), int64(len(b)), transcode.Limits{})
 				want := transcode.Info{Format: transcode.L3, Mode: mode, Width: size[0], Height: size[1], Orientation: px.Meta.Orientation}
 				if err != nil || info != want {
@@ -101,6 +104,31 @@ func TestDamage(t *testing.T) {
 	}
 	if _, err := Decode(b, transcode.Limits{MaxPixels: 100}); !errors.Is(err, transcode.ErrUnsupported) {
 		t.Errorf("over the limit: %v", err)
+	}
+}
+
+// TestRegionOfDamaged: a region is refused if a patch that it touches is damaged, or the file
+// is cut short. Other patches it does not read.
+func TestRegionOfDamaged(t *testing.T) {
+	b, err := Encode(pictures.Pixels(transcode.ModeRGB, 130, 70), Options{Patch: 32})
+	testenv.Must(t, err)
+	info := transcode.Info{Format: transcode.L3, Mode: transcode.ModeRGB, Width: 130, Height: 70}
+	s, err := Open(b, transcode.Limits{})
+	testenv.Must(t, err)
+	for i, p := range s.patches {
+		x, y, width, height := s.rect(i)
+		patch := image.Rect(x, y, x+width, y+height)
+		wrong := bytes.Clone(b)
+		wrong[p.offset+p.length/2] ^= 4
+		for _, r := range []image.Rectangle{image.Rect(0, 0, 40, 40), image.Rect(100, 60, 130, 70), image.Rect(60, 33, 61, 34)} {
+			_, err := Decoder{}.DecodeRegion(t.Context(), wrong, transcode.Limits{}, info, r)
+			if refused := errors.Is(err, transcode.ErrBad); refused != patch.Overlaps(r) || err != nil && !refused {
+				t.Errorf("damage in %v, %v: %v", patch, r, err)
+			}
+			if _, err := (Decoder{}).DecodeRegion(t.Context(), b[:p.offset], transcode.Limits{}, info, r); !errors.Is(err, transcode.ErrTruncated) {
+				t.Errorf("%d bytes, %v: %v", p.offset, r, err)
+			}
+		}
 	}
 }
 
@@ -201,5 +229,6 @@ func FuzzDecode(f *testing.F) {
 		if probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len() {
 			t.Fatalf("probe says %+v, %v; decoded %v %d×%d", info, probeErr, px.Mode, px.Width, px.Height)
 		}
+		codectest.Regions(t, Decoder{}, src, lim, 3)
 	})
 }

@@ -3,6 +3,7 @@ package l3
 import (
 	"context"
 	"fmt"
+	"image"
 	"io"
 	"strconv"
 	"strings"
@@ -50,6 +51,25 @@ func (d Decoder) Decode(ctx context.Context, src []byte, lim transcode.Limits) (
 	return decode(src, lim, func(s *Samples, dst Target) error { return d.decode(ctx, s, dst) })
 }
 
+// DecodeRegion implements [transcode.RegionDecoder]: it decodes the patches that r touches.
+// A file of version 1, and one for a backend, it decodes whole.
+func (d Decoder) DecodeRegion(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle) (*transcode.Pixels, error) {
+	s, err := open(src, lim, info)
+	if err != nil {
+		return nil, err
+	}
+	return s.pixels(r.Dx(), r.Dy(), func(dst Target) error { return d.region(ctx, s, r, dst) })
+}
+
+// open reads the header of a whole file, which has to say what info says.
+func open(src []byte, lim transcode.Limits, info transcode.Info) (*Samples, error) {
+	s, err := Open(src, lim)
+	if err != nil {
+		return nil, err
+	}
+	return s, info.Verify(s.Width, s.Height, s.Mode)
+}
+
 func (d Decoder) decode(ctx context.Context, s *Samples, dst Target) error {
 	if d.Backend == nil {
 		return s.Decode(dst)
@@ -62,16 +82,29 @@ func (d Decoder) decode(ctx context.Context, s *Samples, dst Target) error {
 }
 
 // Fill implements [transcode.Filler].
-func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, dst []byte, at transcode.Layout) error {
-	s, err := Open(src, lim)
+func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle, dst []byte, at transcode.Layout) error {
+	s, err := open(src, lim, info)
 	if err != nil {
 		return err
 	}
-	if s.Width != info.Width || s.Height != info.Height || s.Mode != info.Mode {
-		return transcode.Errorf(transcode.ErrInternal, "L3 picture of mode %v, %d×%d, where the header says %v, %d×%d",
-			s.Mode, s.Width, s.Height, info.Mode, info.Width, info.Height)
+	to := Target{Pix: dst, Base: at.Base, Row: at.Row, Pixel: at.Pixel, Channel: at.Channel}
+	return d.region(ctx, s, r, to)
+}
+
+// region writes the samples of the pixels of r to dst.
+func (d Decoder) region(ctx context.Context, s *Samples, r image.Rectangle, dst Target) error {
+	switch {
+	case r == image.Rect(0, 0, s.Width, s.Height):
+		return d.decode(ctx, s, dst)
+	case d.Backend == nil && s.Version == 2:
+		return s.region(r, dst)
 	}
-	return d.decode(ctx, s, Target{Pix: dst, Base: at.Base, Row: at.Row, Pixel: at.Pixel, Channel: at.Channel})
+	px := s.room(s.Width, s.Height)
+	if err := d.decode(ctx, s, interleaved(px)); err != nil {
+		return err
+	}
+	place(px, r, dst)
+	return nil
 }
 
 // Kind is the step `l3`.

@@ -114,6 +114,7 @@ func parse(src []byte) (*header, [][]byte, error) {
 			if len(parts) == 0 {
 				return nil, nil, transcode.Errorf(transcode.ErrBad, "PNG without pixels")
 			}
+			w.h.ended = true
 			return w.h, parts, nil
 		case kind == "IDAT":
 			if err = w.idat(); err == nil {

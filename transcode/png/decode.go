@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"image"
 	"io"
 	"sync"
 
@@ -33,8 +34,10 @@ func (p pass) size(width, height int) (int, int) {
 	return (width - p.x + p.dx - 1) / p.dx, (height - p.y + p.dy - 1) / p.dy
 }
 
-// rows is memory for pixels, interleaved: row y begins at base + y*stride, in bytes.
+// rows is memory for the pixels of a rectangle of the picture, interleaved: its row y
+// begins at base + y*stride, in bytes.
 type rows struct {
+	region       image.Rectangle
 	pix          []byte
 	base, stride int
 	bgr          bool // blue first
@@ -47,36 +50,55 @@ func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*tra
 	if err != nil {
 		return nil, err
 	}
-	px := &transcode.Pixels{Width: h.width, Height: h.height, Mode: h.mode, Palette: h.palette}
+	return h.decode(parts, image.Rect(0, 0, h.width, h.height))
+}
+
+// DecodeRegion implements [transcode.RegionDecoder]: it stops after the last row of r.
+func (Decoder) DecodeRegion(_ context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle) (*transcode.Pixels, error) {
+	h, parts, err := open(src, lim)
+	if err != nil {
+		return nil, err
+	}
+	if err := info.Verify(h.width, h.height, h.mode); err != nil {
+		return nil, err
+	}
+	return h.decode(parts, r)
+}
+
+func (h *header) decode(parts [][]byte, r image.Rectangle) (*transcode.Pixels, error) {
+	px := &transcode.Pixels{Width: r.Dx(), Height: r.Dy(), Mode: h.mode, Palette: h.palette}
 	if h.mode.Depth() == 16 {
 		px.Type = transcode.Uint16
 	}
 	px.Meta = transcode.Metadata{EXIF: bytes.Clone(h.exif), ICC: unpackICC(h.iccp), Orientation: transcode.EXIFOrientation(h.exif)}
 	px.Pix = make([]byte, px.Len())
-	return px, h.pixels(parts, rows{pix: px.Pix, stride: px.RowBytes()})
+	return px, h.pixels(parts, rows{region: r, pix: px.Pix, stride: px.RowBytes()})
 }
 
 // Fill implements [transcode.Filler].
-func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, dst []byte, at transcode.Layout) error {
+func (Decoder) Fill(_ context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle, dst []byte, at transcode.Layout) error {
 	h, parts, err := open(src, lim)
 	if err != nil {
 		return err
 	}
+	if err := info.Verify(h.width, h.height, h.mode); err != nil {
+		return err
+	}
 	size := max(1, h.mode.Depth()/8)
 	bgr := at.Channel == -1 && h.mode == transcode.ModeRGB
-	fits := h.width == info.Width && h.height == info.Height && h.mode == info.Mode
-	if fits && at.Pixel == size*h.mode.Channels() && (at.Channel == size || bgr) {
-		to := rows{pix: dst, base: at.Base, stride: at.Row, bgr: bgr}
+	if at.Pixel == size*h.mode.Channels() && (at.Channel == size || bgr) {
+		to := rows{region: r, pix: dst, base: at.Base, stride: at.Row, bgr: bgr}
 		if bgr {
 			to.base -= 2
 		}
 		return h.pixels(parts, to)
 	}
-	px, err := d.Decode(ctx, src, lim)
+	px, err := h.decode(parts, r)
 	if err != nil {
 		return err
 	}
-	return transcode.Place(px, info, dst, at)
+	transcode.Place(px, px.Bounds(), dst, at)
+	return nil
 }
 
 // open reads everything but the pixels, and checks that those are worth the memory.
@@ -98,7 +120,9 @@ func open(src []byte, lim transcode.Limits) (*header, [][]byte, error) {
 	return h, parts, nil
 }
 
-// pixels decodes all passes.
+// pixels decodes the pixels of a region, and what comes before them. It does not go on
+// after the last row of the region if the file is complete: the CRC of its chunks are
+// those of all pixels.
 func (h *header) pixels(parts [][]byte, to rows) error {
 	z, err := inflate(parts)
 	if err != nil {
@@ -109,20 +133,27 @@ func (h *header) pixels(parts [][]byte, to rows) error {
 	if h.interlaced {
 		passes = passes7
 	}
-	for _, p := range passes {
-		if err := h.pass(to, z, p); err != nil {
+	partly := h.ended && to.region.Max.Y < h.height
+	for i, p := range passes {
+		_, rows := p.size(h.width, h.height)
+		if partly && i == len(passes)-1 {
+			_, rows = p.size(h.width, to.region.Max.Y)
+		}
+		if err := h.pass(to, z, p, rows); err != nil {
 			return err
 		}
 	}
-	// Reading on checks the stream's checksum. More rows than there should be
-	// are no reason to refuse the picture.
-	var more [1]byte
-	if _, err := z.Read(more[:]); err != nil && err != io.EOF {
-		return streamError(err)
+	if !partly {
+		// Reading on checks the stream's checksum. More rows than there should be
+		// are no reason to refuse the picture.
+		var more [1]byte
+		if _, err := z.Read(more[:]); err != nil && err != io.EOF {
+			return streamError(err)
+		}
 	}
 	if to.bgr {
-		for y := range h.height {
-			row := to.pix[to.base+y*to.stride:][:3*h.width]
+		for y := range to.region.Dy() {
+			row := to.pix[to.base+y*to.stride:][:3*to.region.Dx()]
 			redblue.Swap(row, row)
 		}
 	}
@@ -137,9 +168,9 @@ func streamError(err error) error {
 	return transcode.Errorf(transcode.ErrBad, "PNG: %v", err)
 }
 
-// pass decodes one pass.
-func (h *header) pass(to rows, z io.Reader, p pass) error {
-	width, height := p.size(h.width, h.height)
+// pass decodes the first rows of a pass, and keeps what lies in the region.
+func (h *header) pass(to rows, z io.Reader, p pass, height int) error {
+	width, _ := p.size(h.width, h.height)
 	if width <= 0 || height <= 0 {
 		return nil
 	}
@@ -150,25 +181,37 @@ func (h *header) pass(to rows, z io.Reader, p pass) error {
 	row, above := make([]byte, 1+rowBytes), make([]byte, 1+rowBytes)
 	size := h.mode.Channels() * max(1, h.mode.Depth()/8)
 	spread := make([]byte, width*size)
+	r, needed := to.region, rowBytes
+	if p.dx == 1 {
+		needed = h.rowBytes(r.Max.X) // no filter looks to the right
+	}
 	for y := range height {
 		if _, err := io.ReadFull(z, row); err != nil {
 			return streamError(err)
 		}
-		if err := unfilter(row[0], row[1:], above[1:], bpp); err != nil {
+		if err := unfilter(row[0], row[1:1+needed], above[1:], bpp); err != nil {
 			return err
 		}
-		at := to.base + (p.y+y*p.dy)*to.stride
-		if p.dx == 1 {
-			h.unpack(to.pix[at+p.x*size:][:len(spread)], row[1:])
-		} else {
-			h.unpack(spread, row[1:])
-			for x := range width {
-				copy(to.pix[at+(p.x+x*p.dx)*size:][:size], spread[x*size:])
+		if y := p.y + y*p.dy; y >= r.Min.Y && y < r.Max.Y {
+			dst := to.pix[to.base+(y-r.Min.Y)*to.stride:][:r.Dx()*size]
+			if p.dx == 1 && h.depth >= 8 {
+				h.unpack(dst, row[1+r.Min.X*size:])
+			} else {
+				h.unpack(spread, row[1:])
+				p.keep(dst, spread, size, r.Min.X, r.Max.X)
 			}
 		}
 		row, above = above, row
 	}
 	return nil
+}
+
+// keep copies those pixels of a row of the pass, of size bytes, that lie in the columns of
+// the picture from one on, up to and without another.
+func (p pass) keep(dst, src []byte, size, from, to int) {
+	for x := max(0, (from-p.x+p.dx-1)/p.dx); p.x+x*p.dx < to; x++ {
+		copy(dst[(p.x+x*p.dx-from)*size:][:size], src[x*size:])
+	}
 }
 
 // unpack turns a row of the file into pixels.

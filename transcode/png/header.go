@@ -30,6 +30,7 @@ type header struct {
 	first         bool   // the pixels are the first frame
 	exif          []byte
 	iccp          []byte // the chunk, still compressed
+	ended         bool   // the file has IEND, behind pixels whose chunks have the right CRC
 }
 
 // values is the number of values of a pixel in the file.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"image"
 	"os"
 	"path/filepath"
 	"testing"
@@ -252,6 +253,41 @@ func TestHostile(t *testing.T) {
 	}
 	if _, err := (Decoder{}).Decode(context.Background(), append(b[:len(b)-12:len(b)-12], "\x00\x00\x00\x00ABCD\x00\x00\x00\x00"...), transcode.Limits{}); err == nil {
 		t.Error("a critical chunk with a wrong CRC is accepted")
+	}
+}
+
+// TestRegionOfDamaged: a region is refused where the whole picture is, for every file that is
+// cut short or has a wrong byte. Pixels that were wrong before the CRC was computed are not
+// noticed where the region does not need them.
+func TestRegionOfDamaged(t *testing.T) {
+	b, err := Encode(t.Context(), pillow.Sample(transcode.ModeRGB, 17, 33))
+	testenv.Must(t, err)
+	info, err := Decoder{}.Probe(bytes.NewReader(b), int64(len(b)), transcode.Limits{})
+	testenv.Must(t, err)
+	top := image.Rect(2, 3, 10, 9)
+	both := func(src []byte) (whole, region error) {
+		_, whole = Decoder{}.Decode(t.Context(), src, transcode.Limits{})
+		_, region = Decoder{}.DecodeRegion(t.Context(), src, transcode.Limits{}, info, top)
+		return whole, region
+	}
+	for i := range b {
+		wrong := bytes.Clone(b)
+		wrong[i] ^= 1
+		for name, src := range map[string][]byte{"cut off": b[:i], "damaged": wrong} {
+			if whole, region := both(src); (whole == nil) != (region == nil) && !errors.Is(region, transcode.ErrInternal) {
+				t.Errorf("%s at byte %d: %v, a region %v", name, i, whole, region)
+			}
+		}
+	}
+	end := bytes.Index(b, []byte("IEND")) - 4
+	b[end-5] ^= 1 // of the stream's checksum
+	mend(b)
+	if whole, region := both(b); !errors.Is(whole, transcode.ErrBad) || region != nil {
+		t.Errorf("a wrong checksum of the stream: %v, a region %v", whole, region)
+	}
+	info.Height = 12
+	if _, err := (Decoder{}).DecodeRegion(t.Context(), b, transcode.Limits{}, info, top); err == nil {
+		t.Error("a picture of another height")
 	}
 }
 

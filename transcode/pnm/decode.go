@@ -3,6 +3,7 @@ package pnm
 import (
 	"context"
 	"encoding/binary"
+	"image"
 	"math"
 
 	"github.com/pipefs/pipefs/transcode"
@@ -10,19 +11,54 @@ import (
 
 // Decode decodes a whole file.
 func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
+	h, err := open(src, lim)
+	if err != nil {
+		return nil, err
+	}
+	return h.rows(src, 0, h.height)
+}
+
+// DecodeRegion implements [transcode.RegionDecoder]: of binary files it converts the rows
+// of r only.
+func (Decoder) DecodeRegion(_ context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle) (*transcode.Pixels, error) {
+	h, err := open(src, lim)
+	if err != nil {
+		return nil, err
+	}
+	if err := info.Verify(h.width, h.height, h.mode); err != nil {
+		return nil, err
+	}
+	from, to := r.Min.Y, r.Max.Y
+	if h.plain {
+		from, to = 0, h.height
+	}
+	px, err := h.rows(src, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return px.Cut(r.Sub(image.Pt(0, from))), nil
+}
+
+// open reads the header of a whole file.
+func open(src []byte, lim transcode.Limits) (*header, error) {
 	h, err := parse(src)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.check(int64(len(src)), lim); err != nil {
-		return nil, err
-	}
-	px := &transcode.Pixels{Width: h.width, Height: h.height, Mode: h.mode}
+	return h, h.check(int64(len(src)), lim)
+}
+
+// rows decodes the rows from one on, up to and without another: of plain files, all.
+func (h *header) rows(src []byte, from, to int) (*transcode.Pixels, error) {
+	px := &transcode.Pixels{Width: h.width, Height: to - from, Mode: h.mode}
 	if h.mode.Depth() == 16 {
 		px.Type = transcode.Uint16
 	}
 	px.Pix = make([]byte, px.Len())
-	src = src[h.data:]
+	if src = src[h.data:]; !h.plain {
+		src = src[from*h.rowBytes():]
+	}
+	var err error
 	switch {
 	case h.plain && h.maxval == 0:
 		err = plainBits(px.Pix, src)

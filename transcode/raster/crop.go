@@ -2,6 +2,7 @@ package raster
 
 import (
 	"context"
+	"image"
 
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -17,6 +18,13 @@ func Crop() *transcode.Kind {
 			out.Width, out.Height = side, side
 			return out, out != in
 		},
+		// What is missing around the middle of the picture is missing around the middle
+		// of the region.
+		Region: func(in transcode.Shape, c transcode.Call) image.Rectangle {
+			x, _, width := span(in.Width, c.Arg)
+			y, _, height := span(in.Height, c.Arg)
+			return image.Rect(x, y, x+width, y+height)
+		},
 		Apply: func(_ context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
 			if err := c.Limits.CheckSize(c.Arg, c.Arg); err != nil {
 				return transcode.Payload{}, err
@@ -27,8 +35,11 @@ func Crop() *transcode.Kind {
 }
 
 // CenterCrop cuts the square of the given side out of the middle of px. Where px
-// is smaller, zeros stand around it.
+// is smaller, zeros stand around it; where it is that square, the result is px.
 func CenterCrop(px *transcode.Pixels, side int) *transcode.Pixels {
+	if px.Width == side && px.Height == side {
+		return px
+	}
 	out := like(px, side, side)
 	size := px.Mode.Channels() * px.Type.Size()
 	fromX, toX, width := span(px.Width, side)

@@ -3,6 +3,7 @@ package raster
 import (
 	"context"
 	"fmt"
+	"image"
 	"math"
 
 	"github.com/pipefs/pipefs/transcode"
@@ -36,11 +37,12 @@ func RandomResizedCrop() *transcode.Kind {
 		Draw: func(in transcode.Shape, s transcode.Step, r *transcode.Random) transcode.Choice {
 			return resizedCropBox(in.Width, in.Height, s, r)
 		},
+		Region: drawnBox,
 		// 256 and 224 are the usual sizes.
 		Center: func(side int) string { return fmt.Sprintf("resize%d-crop%d", side*8/7, side) },
 		Apply: func(ctx context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
 			box := in
-			box.Pixels = cut(in.Pixels, c.Choice)
+			box.Pixels = boxed(in, c.Choice)
 			return scale(ctx, box, c, c.Arg, c.Arg)
 		},
 	}
@@ -139,12 +141,13 @@ func RandomCrop() *transcode.Kind {
 			y := place(in.Height, s.Arg, r)
 			return transcode.Choice{X: place(in.Width, s.Arg, r), Y: y, Width: s.Arg, Height: s.Arg}
 		},
+		Region: drawnBox,
 		Center: func(side int) string { return fmt.Sprintf("crop%d", side) },
 		Apply: func(_ context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
 			if err := c.Limits.CheckSize(c.Arg, c.Arg); err != nil {
 				return transcode.Payload{}, err
 			}
-			return transcode.Payload{Pixels: cut(in.Pixels, c.Choice)}, nil
+			return transcode.Payload{Pixels: boxed(in, c.Choice)}, nil
 		},
 	}
 }
@@ -176,6 +179,23 @@ func Pad() *transcode.Kind {
 			return transcode.Payload{Pixels: cut(px, box)}, nil
 		},
 	}
+}
+
+// drawnBox is the Region of a step that has drawn a box.
+func drawnBox(_ transcode.Shape, c transcode.Call) image.Rectangle {
+	b := c.Choice
+	return image.Rect(b.X, b.Y, b.X+b.Width, b.Y+b.Height)
+}
+
+// boxed returns the pixels of a box, given the region that holds it as far as the picture
+// does.
+func boxed(in transcode.Payload, box transcode.Choice) *transcode.Pixels {
+	px := in.Pixels
+	box.X, box.Y = box.X-in.Region.Min.X, box.Y-in.Region.Min.Y
+	if box.X == 0 && box.Y == 0 && box.Width == px.Width && box.Height == px.Height {
+		return px
+	}
+	return cut(px, box)
 }
 
 // cut copies a box out of px. What lies over the edges is 0.

@@ -11,7 +11,7 @@ import (
 )
 
 // RoundTrip demands of a decoder that it agrees with its own Probe on whatever
-// it decodes, and that the pixels come back from what encode makes of them, if it is not nil.
+// it decodes, that a region is what it is in the whole picture, and that the pixels come back from what encode makes of them, if it is not nil.
 // Input that cannot be decoded is fine: it must only not panic.
 func RoundTrip(t *testing.T, d transcode.Decoder, src []byte, lim transcode.Limits, encode func(*transcode.Pixels) ([]byte, error)) {
 	t.Helper()
@@ -23,6 +23,7 @@ func RoundTrip(t *testing.T, d transcode.Decoder, src []byte, lim transcode.Limi
 	if probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len() {
 		t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
 	}
+	Regions(t, d, src, lim, 3)
 	if encode == nil {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
 )
 
 // Sizes are widths and heights that have caught mistakes: one pixel, one row,
@@ -92,6 +93,9 @@ func CheckDecoder(t *testing.T, d transcode.Decoder, paths []string, meant func(
 		}
 		info, probeErr := d.Probe(strings.NewReader(string(src)), int64(len(src)), transcode.Limits{})
 		px, err := d.Decode(t.Context(), src, transcode.Limits{})
+		if err == nil && probeErr == nil {
+			codectest.Regions(t, d, src, transcode.Limits{}, 6)
+		}
 		if meant != nil && meant(&a, px, err) {
 			continue
 		}

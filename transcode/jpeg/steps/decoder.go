@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"image"
 	"io"
 
 	"github.com/pipefs/pipefs/transcode"
@@ -116,10 +117,7 @@ func (d Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*t
 	if err != nil {
 		return nil, err
 	}
-	if h.Coding == jpeg.CodingArithmetic {
-		return nil, transcode.Errorf(transcode.ErrUnsupported, "JPEG of arithmetic coding")
-	}
-	if !jpeg.Vectorised && !d.OwnOnly && Library() == nil && (h.Coding != jpeg.CodingProgressive || previews() == nil) {
+	if !d.own() && (h.Coding != jpeg.CodingProgressive || previews() == nil) {
 		// What it warns of it may repair in another way, in another version.
 		if pix, err := turbo.Decode(src, h.Width, h.Height, channels(h)); err == nil {
 			return pixels(h, &jpeg.Image{Width: h.Width, Height: h.Height, Channels: channels(h), Pix: pix}), nil
@@ -128,29 +126,59 @@ func (d Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*t
 	return decode(h, src, 1, lim)
 }
 
+// DecodeRegion implements [transcode.RegionDecoder]. The library would decode all: for
+// processors without assembly here it does.
+func (d Decoder) DecodeRegion(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle) (*transcode.Pixels, error) {
+	h, err := header(src, lim)
+	if err != nil {
+		return nil, err
+	}
+	if err := info.Verify(h.Width, h.Height, transcode.ModeRGB); err != nil {
+		return nil, err
+	}
+	if !d.own() {
+		px, err := d.Decode(ctx, src, lim)
+		if err != nil {
+			return nil, err
+		}
+		return px.Cut(r), nil
+	}
+	m, err := jpeg.DecodeRegion(src, r, jpeg.LimitsOf(lim))
+	if err != nil {
+		return nil, err
+	}
+	return pixels(h, m), nil
+}
+
+// own reports whether our own decoder decodes everything.
+func (d Decoder) own() bool { return jpeg.Vectorised || d.OwnOnly || Library() != nil }
+
 // Fill implements [transcode.Filler]: what our own decoder takes goes where it is
 // wanted at once.
-func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, dst []byte, at transcode.Layout) error {
+func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle, dst []byte, at transcode.Layout) error {
 	if (jpeg.Vectorised || d.OwnOnly) && at.Pixel == 3 && (at.Channel == 1 || at.Channel == -1) {
 		h, err := header(src, lim)
 		if err != nil {
+			return err
+		}
+		if err := info.Verify(h.Width, h.Height, transcode.ModeRGB); err != nil {
 			return err
 		}
 		rows := jpeg.Rows{Pix: dst, Base: at.Base, Row: at.Row}
 		if at.Channel < 0 {
 			rows.Base, rows.BGR = at.Base-2, true
 		}
-		if h.Coding != jpeg.CodingArithmetic && channels(h) == 3 &&
-			jpeg.DecodeRows(src, info.Width, info.Height, rows, jpeg.LimitsOf(lim)) == nil {
+		if channels(h) == 3 && jpeg.DecodeRows(src, r, rows, jpeg.LimitsOf(lim)) == nil {
 			return nil
 		}
-		// Decode says why, or knows another way.
+		// DecodeRegion says why, or knows another way.
 	}
-	px, err := d.Decode(ctx, src, lim)
+	px, err := d.DecodeRegion(ctx, src, lim, info, r)
 	if err != nil {
 		return err
 	}
-	return transcode.Place(px, info, dst, at)
+	transcode.Place(px, px.Bounds(), dst, at)
+	return nil
 }
 
 // decode makes RGB pixels at 1/scale of the size with our own decoder.

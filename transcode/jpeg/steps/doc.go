@@ -25,4 +25,7 @@
 // of a picture, which libjpeg only warns of and Pillow does not mention, gives the
 // pixels of libjpeg. Such a file has no scans: `scan` does not apply to it.
 // Arithmetic coding is ErrUnsupported.
+//
+// A region is these pixels, cut. What is missing or broken is refused as it is for the whole
+// picture, with one exception: see [jpeg.DecodeRegion].
 package steps

@@ -43,5 +43,12 @@ func (t *Target) Check(width, height, channels, size int) error {
 	return nil
 }
 
+// From is the target whose first pixel is the one at x, y.
+func (t *Target) From(x, y int) Target {
+	from := *t
+	from.Base = t.At(x, y, 0)
+	return from
+}
+
 // At is the offset of a sample.
 func (t *Target) At(x, y, c int) int { return t.Base + y*t.Row + x*t.Pixel + c*t.Channel }

@@ -64,14 +64,20 @@ type header struct {
 // have to follow it. The base of dst is the first sample of the patch. After an
 // error some of the samples may have been written.
 func Decode(dst layout.Target, src []byte, n, width, height, channels, depth int, s *Scratch) error {
+	return DecodeRows(dst, src, n, width, height, height, channels, depth, s)
+}
+
+// DecodeRows decodes the first rows of a patch as Decode does, and does not read the bands
+// below them.
+func DecodeRows(dst layout.Target, src []byte, n, width, height, rows, channels, depth int, s *Scratch) error {
 	if n < 0 || n > len(src)-TailLen || channels < 1 || channels > 4 || depth != 8 && depth != 16 ||
-		width < 1 || height < 1 || width > math.MaxInt32 || height > math.MaxInt32 {
+		width < 1 || rows < 1 || rows > height || width > math.MaxInt32 || height > math.MaxInt32 {
 		return transcode.Errorf(transcode.ErrInternal, "patch of %d of %d bytes, %d×%d×%d of %d bits", n, len(src), width, height, channels, depth)
 	}
 	if width > maxWidth {
 		return transcode.Errorf(transcode.ErrUnsupported, "patch of %d×%d, more than %d wide", width, height, maxWidth)
 	}
-	if err := dst.Check(width, height, channels, depth/8); err != nil {
+	if err := dst.Check(width, rows, channels, depth/8); err != nil {
 		return transcode.Errorf(transcode.ErrInternal, "%v", err)
 	}
 	// Each position of a channel has a quarter of a byte of codes. This comes before
@@ -85,11 +91,11 @@ func Decode(dst layout.Target, src []byte, n, width, height, channels, depth int
 		return err
 	}
 	s.allocate()
-	return s.bands(dst, s.padded(src, n))
+	return s.bands(dst, s.padded(src, n), rows)
 }
 
-// bands decodes the bands and places them.
-func (s *Scratch) bands(dst layout.Target, src []byte) error {
+// bands decodes the bands and places them, as far as they have the first rows.
+func (s *Scratch) bands(dst layout.Target, src []byte, wanted int) error {
 	s.accel.start(&s.header, s.wide)
 	step, words := 0, s.groups*s.coded
 	for b := range s.geometry.bands {
@@ -104,9 +110,12 @@ func (s *Scratch) bands(dst layout.Target, src []byte) error {
 			words -= unit
 			s.toRows(step, first)
 		}
-		rows := min(lanes, s.height-b*lanes)
+		rows := min(lanes, wanted-b*lanes)
 		s.restore(rows, b == 0)
 		s.place(dst, b*lanes, rows)
+		if wanted < s.height && wanted <= (b+1)*lanes {
+			return nil
+		}
 		if b+1 < s.geometry.bands {
 			s.shift()
 		}

@@ -1,0 +1,98 @@
+package codecs_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/bmp"
+	"github.com/pipefs/pipefs/transcode/codecs"
+	"github.com/pipefs/pipefs/transcode/internal/codectest"
+	"github.com/pipefs/pipefs/transcode/jpeg/steps"
+	"github.com/pipefs/pipefs/transcode/l3"
+	"github.com/pipefs/pipefs/transcode/npy"
+	"github.com/pipefs/pipefs/transcode/png"
+	"github.com/pipefs/pipefs/transcode/raster"
+)
+
+// TestCroppedViews: a view that begins with a crop holds what is cut out of the whole picture.
+func TestCroppedViews(t *testing.T) { checkCropped(t, testenv.Pictures(t, "*")) }
+
+func TestCroppedPhotographs(t *testing.T) {
+	checkCropped(t, append(testenv.Shared(t, "kodak/*.png")[:3], testenv.Shared(t, "imagenet/*.JPEG")[:30]...))
+}
+
+func checkCropped(t *testing.T, paths []string) {
+	t.Helper()
+	r := codecs.Default(transcode.Limits{})
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		testenv.Must(t, err)
+		info, err := r.ProbeBytes(src)
+		testenv.Must(t, err)
+		for _, c := range []struct {
+			view string
+			side int
+			make func(*transcode.Pixels) ([]byte, error)
+		}{
+			{"crop1-npy", 1, npy.Encode}, {"crop24-bmp", 24, bmp.Encode}, {"crop100-npy", 100, npy.Encode}, {"crop224-bmp", 224, bmp.Encode},
+			{"crop24-png", 24, func(px *transcode.Pixels) ([]byte, error) { return png.Encode(t.Context(), px) }},
+		} {
+			v, err := r.Parse(c.view)
+			testenv.Must(t, err)
+			plan := r.Plan(v, info, transcode.Image)
+			if plan.Unchanged() {
+				continue
+			}
+			got, err := plan.Run(t.Context(), src)
+			if err != nil {
+				t.Fatal(path, c.view, err)
+			}
+			px, err := r.Decode(t.Context(), src)
+			testenv.Must(t, err)
+			want, err := c.make(raster.CenterCrop(px, c.side))
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s in %s: not what is in the middle of the whole picture: %v", filepath.Base(path), c.view, err)
+			}
+		}
+	}
+}
+
+// TestRegions takes regions of the pictures of all formats.
+func TestRegions(t *testing.T) {
+	for _, d := range []transcode.Decoder{steps.Decoder{OwnOnly: true}, png.Decoder{}, l3.Decoder{}, l3.Decoder{Backend: l3.CPU{}}} {
+		taken := 0
+		for _, path := range testenv.Pictures(t, "*") {
+			src, err := os.ReadFile(path)
+			testenv.Must(t, err)
+			if _, err := d.Decode(t.Context(), src, transcode.Limits{}); err == nil && d.Sniff(src) {
+				codectest.Regions(t, d, src, transcode.Limits{}, 10)
+				taken++
+			}
+		}
+		if taken < 3 {
+			t.Errorf("%d pictures of format %v", taken, d.Format())
+		}
+	}
+}
+
+// TestRegionsOfPhotographs takes regions of photographs in PNG and in L3 files.
+func TestRegionsOfPhotographs(t *testing.T) {
+	paths := testenv.Shared(t, "kodak/*.png")
+	if testenv.Race {
+		paths = paths[:3]
+	}
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		testenv.Must(t, err)
+		codectest.Regions(t, png.Decoder{}, src, transcode.Limits{}, 2)
+		px, err := png.Decoder{}.Decode(t.Context(), src, transcode.Limits{})
+		testenv.Must(t, err)
+		file, err := l3.Encode(px, l3.Options{})
+		testenv.Must(t, err)
+		codectest.Regions(t, l3.Decoder{}, file, transcode.Limits{}, 5)
+	}
+}
