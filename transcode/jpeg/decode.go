@@ -246,8 +246,9 @@ func (d *decoder) finish(at int) error {
 		if d.progress[i][0] < 0 && (!d.repair || c.Scans == 0) {
 			return truncated(at, "no scan of component %d", i)
 		}
-		// libjpeg cannot write this either, and no known program does.
-		if t := c.Components[i].Table; d.quant[t] != c.Components[i].Quant {
+		// libjpeg cannot write this either, and no known program does. A component that no
+		// scan has brought has no table.
+		if t := c.Components[i].Table; d.progress[i] != noProgress && d.quant[t] != c.Components[i].Quant {
 			return unsupported(at, "quantisation table %d changed between scans", t)
 		}
 		c.Components[i].missing = [smoothed]int8(d.progress[i][:])

@@ -243,6 +243,23 @@ func TestRegionUnread(t *testing.T) {
 	}
 }
 
+// TestMissingComponent wants the pixels of libjpeg-turbo for a file that has no scan of some
+// component, whatever was decoded in the same memory before.
+func TestMissingComponent(t *testing.T) {
+	all := cuts(t, synthetic(t, 40, 30, "-scans separate"))
+	want := &Image{40, 30, 3, make([]byte, 40*30*3)}
+	for _, before := range []string{"-quality 20", "-quality 90", "-scans separate"} {
+		var w pixelWorkspace
+		w.render.wanted = wanted{scale: 1}
+		_, err := w.decode(synthetic(t, 40, 30, before), Limits{})
+		testenv.Must(t, err)
+		got, err := w.decode(all[0], Limits{})
+		testenv.Must(t, err)
+		_ = decompress(t, all[0], want)
+		samePixels(t, before, got, want)
+	}
+}
+
 // FuzzRegion takes any bytes and any rectangle.
 func FuzzRegion(f *testing.F) {
 	files := [][]byte{}
