@@ -10,7 +10,7 @@ BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build install release test-packages demo check test lint bench bench-l3 bench-mix reproduce bench-peers loaders ptx fuzz soak clean
+.PHONY: build install release test-packages wheel test-wheel demo check test lint bench bench-l3 bench-mix reproduce bench-peers loaders ptx fuzz soak clean
 
 # What the linker writes into the program, and the way it is always built.
 LDFLAGS = -X github.com/pipefs/pipefs/internal/mountd.version=$(shell scripts/version || echo devel)
@@ -32,6 +32,13 @@ release: $(NFPM) ## bin/release: programs, deb and rpm for amd64 and arm64, the 
 test-packages: $(NFPM) ## install and use what a release holds, as users do (root): make test-packages PARTS='install deb'
 	@scripts/setup packages
 	@packaging/test/run $(PARTS)
+
+wheel: ## bin/wheel: the package for Python, with the program inside: make wheel ARCH='amd64 arm64'
+	@scripts/setup wheel
+	@GO=$(GO) scripts/wheel $(ARCH)
+
+test-wheel: wheel ## install the wheel into every Python here, and train with it as a user does: make test-wheel TESTS='chaos notebook'
+	@/usr/bin/python3 python/tests/run.py bin/wheel/*_x86_64.whl $(TESTS)
 
 $(NFPM):
 	GOFLAGS= GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)

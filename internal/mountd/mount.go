@@ -173,7 +173,8 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 	if text := m.gaps.Describe(moved...); text != "" {
 		c.note(text)
 	}
-	if m.packed != c.Source {
+	// Programs that share a mount are told only what somebody can do something about.
+	if m.packed != c.Source && (c.Shared == "" || m.fresh.kind != fs.Watched) {
 		c.note("changes in the dataset are " + m.fresh.text)
 	}
 	return nil

@@ -1,0 +1,16 @@
+"""pipefs mounts an image dataset as a directory of views, under paths that loaders know.
+
+    import pipefs
+
+    with pipefs.mount("/data/imagenet", cache="16GB") as m:
+        dataset = ImageFolder(m.path("scan5") + "/train")
+
+A program, which this package brings along, serves the mount in a process of its own. All
+processes of a user that mount the same dataset with the same options share it, and it ends
+when the last of them is gone.
+"""
+
+from ._mount import Mount, mount
+from ._program import Error, __version__
+
+__all__ = ["Error", "Mount", "__version__", "mount"]

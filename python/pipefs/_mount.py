@@ -1,0 +1,142 @@
+"""mount, and what it returns."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Any, Optional, Sequence, Type, Union
+
+from ._program import Error, ask, hold
+
+_Path = Union[str, "os.PathLike[str]"]
+_Value = Union[None, bool, int, float, _Path]
+Option = Union[_Value, Sequence[_Value]]
+
+# A mount that nobody closes ends with the process, not when a variable is forgotten.
+_open: "set[Mount]" = set()
+
+
+def mount(dataset: _Path, at: Optional[_Path] = None, *, cache: Union[None, int, str] = None, **options: Option) -> Mount:
+    """Mounts a dataset or a store, or joins the mount of it that is there.
+
+    All processes of a user on a machine that mount the same dataset with the same options
+    share one mount and one daemon. The mount ends when the last of them has closed it or
+    has ended, however it ended. It belongs to forked processes as well.
+
+    at is the directory to mount on. Without it, a directory of the user's own is chosen.
+    cache is "page" or "daemon", or the memory for samples that the daemon may use, as bytes
+    or such as "16GB". Every other option of `pipefs mount` is an argument with underscores:
+    fidelity=5, no_background=True, masks=["**/labels/*.png"]; None leaves one out.
+
+    Raises Error with what the program says.
+    """
+    arguments = _arguments(cache, options) + ["--", os.path.abspath(os.fspath(dataset))]
+    if at is not None:
+        arguments.append(os.path.abspath(os.fspath(at)))
+    return Mount(arguments)
+
+
+def _arguments(cache: Union[None, int, str], options: "dict[str, Option]") -> "list[str]":
+    """The options as the program takes them."""
+    if cache in (None, "page", "daemon"):
+        options = {"cache": cache, **options}
+    elif "cache_bytes" in options:
+        raise Error(f"cache={cache!r} and cache_bytes={options['cache_bytes']!r} say the same; leave out one of them")
+    else:
+        options = {"cache": "daemon", "cache_bytes": f"{cache}B" if isinstance(cache, int) else cache, **options}
+    arguments = []
+    for name, value in options.items():
+        values = [value] if value is None or isinstance(value, (bool, int, float, str, os.PathLike)) else value
+        for v in values:
+            if isinstance(v, bool):
+                v = "true" if v else "false"
+            if v is not None:
+                arguments.append(f"--{name.replace('_', '-')}={os.fspath(v) if isinstance(v, os.PathLike) else v}")
+    return arguments
+
+
+class Mount:
+    """A mount that this process holds; see mount. It is closed at the end of a with statement.
+
+    A pickled copy, as a spawned worker gets one, holds the same mount for its process.
+    """
+
+    def __init__(self, arguments: "list[str]") -> None:
+        self._arguments = arguments
+        self._held = hold(arguments)
+        self._descriptors = [self._held.descriptor]  # none when it is closed
+        _open.add(self)
+
+    @property
+    def mountpoint(self) -> str:
+        """The directory of the mount."""
+        return self._held.mountpoint
+
+    @property
+    def closed(self) -> bool:
+        """Whether close was called, in this process."""
+        return not self._descriptors
+
+    def path(self, view: str) -> str:
+        """The directory of a view, such as "scan5", or of one of the links "current", "auto" and "mix".
+
+        Raises Error for what is no view.
+        """
+        return os.path.join(self.mountpoint, self._ask(op="view", view=view)["view"])
+
+    def stats(self) -> "dict[str, Any]":
+        """What the daemon has counted so far, as `pipefs stats --json` prints it."""
+        stats: "dict[str, Any]" = self._ask(op="stats")["stats"]
+        return stats
+
+    def fidelity(self, scans: Optional[int] = None) -> str:
+        """Moves the link "current" to that many scans, 1 to 10, for all who share the mount.
+
+        Returns the view that it leads to, such as "scan5". Without scans it only tells.
+        """
+        if scans is None:
+            current: str = self._ask(op="fidelity")["current"]
+        elif not 1 <= scans <= 10:
+            raise Error(f"fidelity {scans} is not a number from 1 to 10")
+        else:
+            current = self._ask(op="fidelity", scans=int(scans))["current"]
+        return current
+
+    def close(self) -> None:
+        """Lets go of the mount, which ends at once if no other process holds it.
+
+        In a forked process that is the process's own share.
+        """
+        try:
+            os.close(self._descriptors.pop())  # two threads may close at once
+        except IndexError:
+            return
+        _open.discard(self)
+
+    def _ask(self, **request: Any) -> "dict[str, Any]":
+        if self.closed:
+            raise Error(f"the mount {self.mountpoint} is closed in this process")
+        return ask(self._held.socket, self.mountpoint, **request)
+
+    def __enter__(self) -> Mount:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<pipefs.Mount {self.mountpoint}{', closed' if self.closed else ''}>"
+
+    def __getstate__(self) -> "tuple[list[str], str]":
+        if self.closed:
+            raise Error(f"the mount {self.mountpoint} is closed and cannot be pickled")
+        return self._arguments, self.mountpoint
+
+    def __setstate__(self, state: "tuple[list[str], str]") -> None:
+        arguments, mountpoint = state
+        Mount.__init__(self, arguments)
+        if self.mountpoint != mountpoint:  # paths below it would lead nowhere
+            self.close()
+            raise Error(f"{mountpoint} cannot be shared with this process, which would mount at {self.mountpoint}: "
+                        "the dataset was replaced, or the process runs with another environment or in another container")
