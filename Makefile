@@ -59,12 +59,12 @@ check: ## vet, build, and the tests that neither mount nor take long: while you 
 # What works in one goroutine, on memory of its own, is tested without the race detector,
 # which finds nothing there and takes ten times as long; packages that compare thousands of
 # files byte for byte do so for a few under it.
-ALONE := /transcode/(l3|jpeg)/internal/
+ALONE := /transcode/(l3|jpeg|raster)/internal/
 test: ## every test, with the race detector where goroutines share something: before a commit
 	@scripts/setup test
 	$(GO) vet ./...
 	$(GO) run ./internal/testrun -race -count 1 -parallel 4 -timeout 20m $$($(GO) list ./... | grep -vE '$(ALONE)') + \
-		-count 1 ./transcode/jpeg/... ./transcode/l3/... ./bench/strategy
+		-count 1 ./transcode/jpeg/... ./transcode/l3/... ./transcode/raster/internal/... ./bench/strategy
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/pipefs
 
 lint: $(GOLANGCI) ## formatting, static checks, and which room may import which

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/raster/internal/resample"
 )
 
 // maxSide bounds the argument of `resize` and `crop`.
@@ -119,54 +120,12 @@ func Bilinear(ctx context.Context, px *transcode.Pixels, width, height int) (*tr
 		return nil, transcode.Errorf(transcode.ErrInternal, "resampling of mode %v", px.Mode)
 	}
 	if width == px.Width && height == px.Height {
-		return px, nil // and no detour over premultiplied colours
+		return px, nil
 	}
-	channels := px.Mode.Channels()
-	src := px
-	if px.Mode.Alpha() {
-		src = like(px, px.Width, px.Height)
-		premultiply(src.Pix, px.Pix, channels)
-	}
-	if width != px.Width {
-		out := like(px, width, px.Height)
-		horizontal(out, src, newWeights(px.Width, width), channels)
-		src = out
-	}
-	if err := ctx.Err(); err != nil {
+	out := like(px, width, height)
+	err := resample.Scale(ctx, resample.Of(out), resample.Of(px), px.Mode, resample.Bilinear, false)
+	if err != nil {
 		return nil, err
 	}
-	if height != px.Height {
-		out := like(px, width, height)
-		vertical(out, src, newWeights(px.Height, height))
-		src = out
-	}
-	if px.Mode.Alpha() {
-		unpremultiply(src.Pix, channels)
-	}
-	return src, nil
-}
-
-// premultiply multiplies the colours by the last channel.
-func premultiply(dst, src []byte, channels int) {
-	for i := 0; i+channels <= len(src); i += channels {
-		alpha := int(src[i+channels-1])
-		for c := range channels - 1 {
-			t := int(src[i+c])*alpha + 128
-			dst[i+c] = byte((t>>8 + t) >> 8)
-		}
-		dst[i+channels-1] = byte(alpha)
-	}
-}
-
-// unpremultiply undoes premultiply in place, as far as rounding lets it.
-func unpremultiply(pix []byte, channels int) {
-	for i := 0; i+channels <= len(pix); i += channels {
-		alpha := int(pix[i+channels-1])
-		if alpha == 0 || alpha == 255 {
-			continue
-		}
-		for c := range channels - 1 {
-			pix[i+c] = byte(min(255, 255*int(pix[i+c])/alpha))
-		}
-	}
+	return out, nil
 }

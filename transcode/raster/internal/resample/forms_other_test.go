@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package resample
+
+import "github.com/pipefs/pipefs/transcode/internal/codectest"
+
+var forms = codectest.FormsOf(nil)
