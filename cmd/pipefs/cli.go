@@ -155,8 +155,8 @@ func (c *command) execute(ctx context.Context, env *environ, args []string) erro
 	case err != nil:
 		return err
 	case n < c.min || n > c.max:
-		return exit.Errorf(exit.Usage, "%s takes %s, not %s: pipefs %s %s\n(pipefs %s --help shows examples)",
-			c.name, arity(c), plural(n, "argument", "arguments"), c.name, c.args, c.name)
+		return exit.Errorf(exit.Usage, "%s takes %s, not %d: %s\n(pipefs %s --help shows examples)",
+			c.name, arity(c), n, strings.TrimSpace("pipefs "+c.name+" "+c.args), c.name)
 	}
 	return c.run(ctx, positional)
 }

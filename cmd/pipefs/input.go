@@ -15,6 +15,7 @@ import (
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/typo"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -132,7 +133,7 @@ func statSource(path string) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no dataset or store at %s", path)
+		return fmt.Errorf("there is no dataset or store at %s%s", path, semicolon(typo.Question(neighbours(path))))
 	case mounts.Dead(err):
 		how := "umount -l " + path
 		if abs, err := filepath.Abs(path); err == nil {

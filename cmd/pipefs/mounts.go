@@ -22,7 +22,7 @@ func mountsCommand(env *environ) *command {
 	return &command{
 		name: "mounts", args: "", min: 0, max: 0,
 		brief: "list what is mounted, by which daemons, and what is dead",
-		about: "Lists the mounts of pipefs that this user made; root sees those of all users. Those of containers and other mount namespaces are not seen. A mount whose daemon is gone or does not answer is listed with what to do.",
+		about: "Lists the mounts of pipefs that this user made; root sees those of all users. Those of containers and other mount namespaces are not seen. A mount whose daemon is gone or does not answer is listed with what to do. A shared mount (pipefs mount --shared, and pipefs.mount of Python) is held by open connections, and ends with the last of them.",
 		examples: []example{
 			{"pipefs mounts", "mount directory, source, process, what is cached where"},
 			{"pipefs mounts --json | jq -r '.[] | select(.state == \"dead\").mount' | xargs -r -n1 pipefs umount", "unmount all that is dead"},
@@ -61,7 +61,8 @@ type mountRow struct {
 	Started time.Time `json:"started,omitzero"`
 	Current string    `json:"current,omitempty"`
 	Cache   string    `json:"cache,omitempty"`
-	Do      string    `json:"do,omitempty"` // where it is not up
+	Holders *int      `json:"holders,omitempty"` // of a shared mount
+	Do      string    `json:"do,omitempty"`      // where it is not up
 }
 
 // mountRows asks the daemons of all mounts that are of this user's business.
@@ -109,7 +110,7 @@ func (r *mountRow) ask(ctx context.Context) {
 		reply, err = client.Do(ctx, control.Request{Op: control.OpStats})
 	}
 	if s := reply.Stats; err == nil && s != nil {
-		r.State, r.PID, r.Version, r.Started, r.Current, r.Cache = mountUp, s.PID, s.Version, s.Started, s.Current, s.Cache
+		r.State, r.PID, r.Version, r.Started, r.Current, r.Cache, r.Holders = mountUp, s.PID, s.Version, s.Started, s.Current, s.Cache, s.Holders
 		return
 	}
 	r.State, r.Do = mountClosed, "its daemon cannot be asked"
@@ -123,13 +124,17 @@ func printMounts(w io.Writer, rows []mountRow, now time.Time) {
 		fmt.Fprintln(w, "nothing is mounted; pipefs mount DATASET MNT mounts")
 		return
 	}
-	t := newTable(w, "mount", "source", "process", "up", "current", "cache", "version")
+	t := newTable(w, "mount", "source", "process", "up", "current", "cache", "held by", "version")
 	for _, r := range rows {
 		if r.State != mountUp {
 			t.AppendRow(table.Row{r.Mount, r.Source, r.State})
 			continue
 		}
-		t.AppendRow(table.Row{r.Mount, r.Source, r.PID, now.Sub(r.Started).Round(time.Second), r.Current, r.Cache, r.Version})
+		holders := ""
+		if r.Holders != nil {
+			holders = plural(*r.Holders, "connection", "connections")
+		}
+		t.AppendRow(table.Row{r.Mount, r.Source, r.PID, now.Sub(r.Started).Round(time.Second), r.Current, r.Cache, holders, r.Version})
 	}
 	t.Render()
 	for _, r := range rows {

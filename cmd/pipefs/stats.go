@@ -74,6 +74,9 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 	if s.Cache != "" {
 		fmt.Fprintf(w, "cache    %s\n", s.Cache)
 	}
+	if s.Holders != nil {
+		fmt.Fprintf(w, "held by  %s\n", plural(*s.Holders, "connection", "connections"))
+	}
 	if s.Changes != "" {
 		fmt.Fprintf(w, "changes  %s\n", s.Changes)
 	}

@@ -119,7 +119,7 @@ func notMounted(dir string) error {
 	if in, err := mounts.Holding(dir); err == nil && in != nil && in.Ours() {
 		return exit.Errorf(exit.Mount, "%s is not a mount, but lies inside of one: pipefs umount %s", dir, in.Mountpoint)
 	}
-	return exit.Errorf(exit.Mount, "%s is not mounted", dir)
+	return exit.Errorf(exit.Mount, "%s is not mounted (pipefs mounts lists what is)", dir)
 }
 
 // busy names those who use a mount.

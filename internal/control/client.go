@@ -39,7 +39,7 @@ func Find(path string) (*Client, error) {
 		if _, err := mounts.Stat(real); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s does not exist", path)
 		}
-		return nil, fmt.Errorf("%s is not a pipefs mount, nor inside of one", path)
+		return nil, fmt.Errorf("%s is not a pipefs mount, nor inside of one (pipefs mounts lists those that there are)", path)
 	}
 	link := filepath.Join(at.Mountpoint, Link)
 	socket, err := mounts.Answer(link, mounts.Patience, func() (string, error) { return os.Readlink(link) })

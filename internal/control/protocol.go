@@ -56,6 +56,8 @@ type Stats struct {
 	Current string    `json:"current"`       // the view that `current` points to
 	// Cache says where samples are cached: page, or daemon with the policy and the budget.
 	Cache string `json:"cache,omitempty"`
+	// Holders of a shared mount; nil of a mount that is not shared.
+	Holders *int `json:"holders,omitempty"`
 	// Changes says how those in the dataset are noticed.
 	Changes string `json:"changes,omitempty"`
 	// Counters, in the order in which they are shown.

@@ -70,11 +70,10 @@ type Machine struct {
 	// Groups are the control groups of this process.
 	Groups cgroup.System
 
-	// FUSE says why this process cannot mount, Fusermount what would mount for a user,
-	// and Powerless why it could not.
+	// FUSE says why this process cannot mount, and what to do; Fusermount what mounts for a
+	// user.
 	FUSE       func() error
 	Fusermount func() (path string, err error)
-	Powerless  func(path string) error
 	// Inotify says why nothing can be watched.
 	Inotify    func() error
 	FileSystem func(path string) (mounts.FileSystem, error)
@@ -108,7 +107,7 @@ func Here(program, dataset string) (*Machine, error) {
 	m := &Machine{
 		Getenv: os.Getenv, UID: os.Geteuid(), User: strconv.Itoa(os.Geteuid()), Mounts: groups.Mounts, Groups: groups,
 		FUSE:       func() error { return mounts.CheckFUSE("") },
-		Fusermount: mounts.Fusermount, Powerless: mounts.Powerless, Inotify: inotify,
+		Fusermount: mounts.Fusermount, Inotify: inotify,
 		FileSystem: fileSystem, Free: cachedir.Free, Probe: mounts.Probe,
 		Cache: cache, Sockets: sockets,
 		Vectorised: jpeg.Vectorised, Turbo: steps.Library,

@@ -44,7 +44,6 @@ func machine(t *testing.T) *other {
 		Getenv:     func(name string) string { return m.env[name] },
 		FUSE:       func() error { return nil },
 		Fusermount: func() (string, error) { return "/usr/bin/fusermount3", nil },
-		Powerless:  func(string) error { return nil },
 		Inotify:    func() error { return nil },
 		FileSystem: func(string) (mounts.FileSystem, error) { return mounts.FileSystem{Name: "ext4", Local: true}, nil },
 		Free:       func(string) (int64, error) { return 100e9, nil },
@@ -126,8 +125,6 @@ func TestVerdicts(t *testing.T) {
 		{"no device: no trial", func(m *other) { m.FUSE = func() error { return errors.New("no") } }, "trial", Note, "nothing was mounted", "mend", true},
 		{"root", func(m *other) { m.UID = 0 }, "mounting", OK, "root may mount", "", false},
 		{"a user namespace", func(m *other) { m.Fusermount = func() (string, error) { return "", errors.New("none") } }, "mounting", OK, "without fusermount3", "", false},
-		{"fusermount3 is not setuid", func(m *other) { m.Powerless = func(string) error { return errors.New("not setuid root") } }, "mounting", Problem, "not setuid", "chmod 4755 /usr/bin/fusermount3", false},
-		{"no new privileges", func(m *other) { m.file("/proc/self/status", "NoNewPrivs:\t1") }, "mounting", Problem, "no_new_privs", "allowPrivilegeEscalation", false},
 		{"nobody else", func(m *other) { m.file("/etc/fuse.conf", "#user_allow_other") }, "other users", OK, "needs the line user_allow_other", "", false},
 		{"no fuse.conf", func(m *other) { testenv.Must(m.t, os.Remove(filepath.Join(m.Root, "/etc/fuse.conf"))) }, "other users", OK, "only user ann", "", false},
 		{"as many mounts as users may have", func(m *other) {

@@ -55,6 +55,17 @@ func (h *holders) hold(key string, linger time.Duration) (release func(), err er
 	return func() { h.release(linger) }, nil
 }
 
+// count is how many hold the mount; nil where it is not shared.
+func (h *holders) count() *int {
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.n
+	return &n
+}
+
 func (h *holders) release(linger time.Duration) {
 	h.mu.Lock()
 	h.n--

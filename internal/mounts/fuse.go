@@ -69,9 +69,9 @@ func Fusermount() (string, error) {
 	return "", fmt.Errorf("fusermount3 was not found, and user %s needs it to mount and unmount; it comes with the package fuse3 (apt install fuse3, dnf install fuse3)", username())
 }
 
-// Powerless says why a program such as fusermount3 cannot mount for a user: it has no more
+// powerless says why a program such as fusermount3 cannot mount for a user: it has no more
 // rights than who starts it.
-func Powerless(path string) error {
+func powerless(path string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -93,7 +93,7 @@ func gainsRoot(tool string) error {
 		return fmt.Errorf("%s cannot mount for user %s, because this process may not gain privileges (%w); an administrator allows it: docker without --security-opt no-new-privileges, Kubernetes with allowPrivilegeEscalation: true, systemd with NoNewPrivileges=no",
 			tool, username(), fs.ErrPermission)
 	}
-	if err := Powerless(tool); err != nil {
+	if err := powerless(tool); err != nil {
 		return fmt.Errorf("%w (%w); an administrator allows it with chown root %[3]s && chmod u+s %[3]s, which is what the package fuse3 does", err, fs.ErrPermission, tool)
 	}
 	return nil
