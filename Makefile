@@ -70,7 +70,7 @@ test: ## every test, with the race detector where goroutines share something: be
 lint: $(GOLANGCI) ## formatting, static checks, and which room may import which
 	@scripts/setup lint
 	$(GOLANGCI) run ./...
-	shellcheck -x scripts/* $$(grep -lE '^#!.*bash|shellcheck shell=bash' packaging/test/*) bench/demo/run bench/research/l3/run .ci/run
+	shellcheck -x scripts/* $$(grep -lE '^#!.*bash|shellcheck shell=bash' packaging/test/*) packaging/torchrun/train packaging/slurm/train.sbatch bench/demo/run bench/research/l3/run .ci/run
 
 $(GOLANGCI):
 	GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
