@@ -24,7 +24,7 @@ when finer structure matters, it takes more.
                 optimiser.step()
                 tuner.step()
 
-It moves `MNT/current`. A loader sees that if it opens each file by its path below
+It moves `MNT/current`, for all who share the mount. A loader sees that if it opens each file by its path below
 `m.path("current")` whenever it reads a sample, as torchvision's ImageFolder does. Workers may
 have read some batches ahead. What does not see it: a dataset that keeps pictures or open files,
 and one that resolves links (`os.path.realpath`, `Path.resolve`) before it opens its files.
@@ -97,7 +97,7 @@ def cosine(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> float:
     """
 
     def dot(x: Sequence[torch.Tensor], y: Sequence[torch.Tensor]) -> float:
-        return sum((p.flatten() @ q.flatten()).item() for p, q in zip(x, y))
+        return math.fsum((p.flatten() @ q.flatten()).item() for p, q in zip(x, y))
 
     squares = dot(a, a) * dot(b, b)
     if not math.isfinite(squares) or squares <= 0:
@@ -150,7 +150,7 @@ class Autotune:
     """
 
     def __init__(
-        self, mount: Views, model: torch.nn.Module, dataset: Callable[[str], Dataset],
+        self, mount: Views, model: torch.nn.Module, dataset: Callable[[str], Dataset[Any]],
         loss: Callable[[Any, Any], torch.Tensor], *, every: int, first: int | None = None,
         scans: Sequence[int] = (1, 2, 5, 10), mark: float = 0.8, batches: int = 10, batch_size: int = 32,
         workers: int = 0, seed: int = 0, against: str = "",
@@ -163,7 +163,7 @@ class Autotune:
         self.batches, self.batch_size, self.workers, self.seed = batches, batch_size, workers, seed
         self.steps = 0
         self.history: list[Measurement] = []  #: of all measurements, the last one at the end
-        self._datasets: dict[str, Dataset] = {}
+        self._datasets: dict[str, Dataset[Any]] = {}
         mount.fidelity(self.scans[-1])
 
     def step(self) -> Measurement | None:

@@ -1,35 +1,33 @@
-"""Judges pipefs.autotune on a mount: check_autotune.py PIPEFS MNT, where MNT shows JPEG files in ImageFolder's layout."""
+"""Judges pipefs.autotune: check_autotune.py DATASET, which has JPEG files in ImageFolder's layout."""
 
 import copy
 import logging
 import os
 import random
-import subprocess
 import sys
 import unittest
 
-import autotune
 import numpy as np
+import pipefs
 import torch
 from PIL import Image
+from pipefs import autotune
 from torch.utils.data import DataLoader, Subset
 from torchvision.datasets import ImageFolder
 
-PIPEFS, MNT = sys.argv[1:3]
+MOUNT = pipefs.mount(sys.argv[1])
+MNT = MOUNT.mountpoint
 torch.set_num_threads(1)
 
 
-class Mount:
-    """What autotune asks of pipefs.mount."""
+class Elsewhere:
+    """The mount, with another path of a view."""
 
-    def __init__(self, **other):
-        self.other = other  # paths of views that are not those of the mount
+    def __init__(self, **paths):
+        self.paths, self.fidelity = paths, MOUNT.fidelity
 
     def path(self, view):
-        return self.other.get(view, os.path.join(MNT, view))
-
-    def fidelity(self, *scans):
-        return subprocess.run([PIPEFS, "fidelity", MNT, *map(str, scans)], check=True, capture_output=True, text=True).stdout.strip()
+        return self.paths.get(view) or MOUNT.path(view)
 
 
 def pixels(image):
@@ -58,7 +56,7 @@ def loss(model, batch):
 
 def tuner(mount=None, model=None, **options):
     options = {"dataset": folder, "loss": loss, "every": 1, "batches": 2, "batch_size": 8, **options}
-    return autotune.Autotune(mount or Mount(), model or network(), **options)
+    return autotune.Autotune(mount or MOUNT, model or network(), **options)
 
 
 class Similarity(unittest.TestCase):
@@ -128,7 +126,7 @@ class Training(unittest.TestCase):
 
 class Fidelity(unittest.TestCase):
     def test_a_loader_sees_it(self):
-        m = Mount()
+        m = MOUNT
         m.fidelity(2)
         t = tuner(m, mark=-1)
         self.assertEqual(m.fidelity(), "scan10")  # at first all scans
@@ -154,7 +152,7 @@ class Fidelity(unittest.TestCase):
         """All scans are read, it is told once, and training goes on."""
         t = tuner(**options)
         t.mount.fidelity(2)
-        with self.assertLogs("autotune", logging.WARNING) as told:
+        with self.assertLogs("pipefs.autotune", logging.WARNING) as told:
             found = t.step()
         self.assertEqual((found.scans, found.similarity, t.mount.fidelity()), (10, {}, "scan10"))
         self.assertRegex(found.problem, says)
@@ -162,7 +160,7 @@ class Fidelity(unittest.TestCase):
         self.assertRegex(told.output[0], "all scans are read: .*" + says)
 
     def test_problems(self):
-        self.problem("nosuch", mount=Mount(scan2=MNT + "/nosuch"))
+        self.problem("nosuch", mount=Elsewhere(scan2=MNT + "/nosuch"))
         self.problem("a gradient is zero", loss=lambda m, b: loss(m, b) * 0)
         self.problem("a gradient is not finite", loss=lambda m, b: loss(m, b) * float("nan"))
         self.problem("scan1 gives the gradient of scan10", dataset=lambda root: folder(MNT + "/scan10"))
@@ -180,7 +178,7 @@ class Fidelity(unittest.TestCase):
     def test_errors_of_the_caller_are_raised(self):
         for options in ({"every": 0}, {"every": 1, "scans": ()}):
             with self.assertRaises(ValueError):
-                autotune.Autotune(Mount(), network(), folder, loss, **options)
+                autotune.Autotune(MOUNT, network(), folder, loss, **options)
         with self.assertRaisesRegex(RuntimeError, "scalar"):
             tuner(loss=lambda m, b: m(b[0])).tune()
 
