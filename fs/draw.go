@@ -1,10 +1,13 @@
 package fs
 
 import (
+	"encoding/json"
 	"fmt"
+	iofs "io/fs"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -69,18 +72,72 @@ func (f *FS) lookupDrawDir(d drawDir, name string, out *fuse.EntryOut) fuse.Stat
 	return fuse.OK
 }
 
-// forgetDraw forgets a directory that the kernel forgot.
+// forgetDraw forgets what the kernel forgot: a directory, or a file that tells a draw.
 func (r *root) forgetDraw(id uint32, times uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.nodes[id]
-	if s == nil || s.draw == nil {
+	if s == nil || s.refs == 0 {
 		return
 	}
 	if s.refs -= min(times, s.refs); s.refs == 0 {
 		delete(r.nodes, id)
-		delete(r.draws, *s.draw)
+		if s.draw != nil {
+			delete(r.draws, *s.draw)
+		}
 	}
+}
+
+// drawSuffix is what a name has that leads to the draw of a file: a.npy.draw tells what
+// was drawn for a.npy. It is not listed.
+const drawSuffix = ".draw"
+
+// drawn is the content of such a file.
+type drawn struct {
+	Sample string           `json:"sample"` // its path in the dataset
+	View   string           `json:"view"`
+	Seed   uint64           `json:"seed"`
+	Epoch  uint64           `json:"epoch"`
+	Size   [2]int           `json:"size"` // of the sample: width and height in pixels
+	Moves  []transcode.Move `json:"moves"`
+}
+
+// runDraw is LOOKUP of a file that tells a draw.
+func (l *lookup) runDraw() error {
+	name, ok := strings.CutSuffix(l.name, drawSuffix)
+	if !ok || !l.v.pipeline.Random() || l.v.pipeline.Undrawn() {
+		return iofs.ErrNotExist
+	}
+	var entry fuse.EntryOut
+	of := *l
+	of.name, of.out = name, &entry
+	if err := of.run(); err != nil {
+		return err
+	}
+	index, id := splitNode(entry.NodeId)
+	if index == originalView {
+		return iofs.ErrNotExist // it is no sample, or the view leaves it as it is
+	}
+	defer l.f.views.at(index).release(1) // the kernel is not told of it
+	h := l.f.handles.get(entry.NodeId)
+	if h == nil {
+		return errAgain
+	}
+	d := drawn{Sample: l.f.tree.path(id), View: l.v.pipeline.String(), Moves: h.Plan().Moves()}
+	d.Size = [2]int{h.Plan().Info().Width, h.Plan().Info().Height}
+	draw, _ := l.v.pipeline.DrawOf("")
+	d.Seed, d.Epoch = draw.Seed, draw.Epoch
+	data, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	r := l.f.root
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.add(special{fixed: append(data, '\n'), refs: 1})
+	s.size = len(s.fixed)
+	r.fill(l.out, s, 0)
+	return nil
 }
 
 // nextDraw returns the view of the next epoch of a file, held.

@@ -36,6 +36,16 @@ func TestDraw(t *testing.T) {
 				t.Errorf("%s: %v", bad, err)
 			}
 		}
+		for _, epoch := range []string{"3", "4"} {
+			told := fmt.Sprintf(`{"sample":"d/a.jpg","view":"flip-npy","seed":7,"epoch":%s,"size":[0,0],"moves":[]}`+"\n", epoch)
+			m.want(told, ".draw/7", epoch, "flip-npy/d/a.npy.draw")
+			m.want(told, ".draw/7", epoch, "flip-npy/d/a.jpg.draw")
+		}
+		for _, bad := range []string{".draw/7/3/flip-npy/d/b.npy.draw", ".draw/7/3/flip-npy/d/.draw", "flip-npy/d/a.npy.draw", "npy/d/a.npy.draw"} {
+			if _, err := os.Lstat(m.path(bad)); !errors.Is(err, unix.ENOENT) {
+				t.Errorf("%s: %v", bad, err)
+			}
+		}
 		m.write("val/a.jpg", noise(10_000, 1))
 		for _, epoch := range []string{"3", "4"} {
 			m.want(show("flip-npy"), ".draw/7", epoch, "flip-npy/val/a.npy")

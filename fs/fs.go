@@ -36,6 +36,8 @@ type Handle interface {
 	Size() int64
 	// Unchanged reports whether the view shows the file as it is.
 	Unchanged() bool
+	// Plan is how the file is made.
+	Plan() transcode.Plan
 	// Cached returns content that is open already, pinned, or nil. It must not allocate.
 	Cached() Content
 	// Open returns content, pinned.

@@ -173,10 +173,11 @@ type fakeHandle struct {
 	unchanged bool
 }
 
-func (h *fakeHandle) Size() int64     { return h.size }
-func (h *fakeHandle) Unchanged() bool { return h.unchanged }
-func (h *fakeHandle) Cached() Content { return h.p.Acquire(h.key) }
-func (h *fakeHandle) Drop()           { h.p.Drop(h.key) }
+func (h *fakeHandle) Size() int64              { return h.size }
+func (h *fakeHandle) Unchanged() bool          { return h.unchanged }
+func (h *fakeHandle) Plan() (p transcode.Plan) { return p }
+func (h *fakeHandle) Cached() Content          { return h.p.Acquire(h.key) }
+func (h *fakeHandle) Drop()                    { h.p.Drop(h.key) }
 func (h *fakeHandle) Open(ctx context.Context) (Content, error) {
 	return h.p.Open(ctx, h.key, h.file, h.view)
 }

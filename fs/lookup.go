@@ -31,7 +31,10 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 	l := lookup{f: f, v: v, d: d, name: name, cancel: cancel, header: header, out: out}
 	var err error
 	for range 3 {
-		if err = l.run(); !errors.Is(err, errAgain) && !errors.Is(err, source.ErrChanged) {
+		if err = l.run(); errors.Is(err, iofs.ErrNotExist) {
+			err = l.runDraw()
+		}
+		if !errors.Is(err, errAgain) && !errors.Is(err, source.ErrChanged) {
 			break
 		}
 	}

@@ -19,7 +19,8 @@ type special struct {
 	node   uint64
 	target string   // of a link; a file has none
 	draw   *drawDir // of a directory of .draw
-	refs   uint64   // how often the kernel was told of that
+	fixed  []byte   // of a file that is not made again
+	refs   uint64   // how often the kernel was told of it, if it goes when that is over
 	mtime  time.Time
 
 	name string
@@ -97,6 +98,9 @@ func (r *root) keep(s *special, data []byte) {
 
 // content returns the data of a file, made again if it was dropped.
 func (f *FS) content(s *special) ([]byte, error) {
+	if s.fixed != nil {
+		return s.fixed, nil
+	}
 	r := f.root
 	r.mu.Lock()
 	data := s.data

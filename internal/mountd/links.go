@@ -144,7 +144,7 @@ func (m *Mount) view(name string) (string, error) {
 	if _, ok := m.fs.Links()[name]; ok {
 		return name, nil
 	}
-	v, err := m.registry.Parse(name)
+	v, err := m.registry.ParseRandom(name)
 	if e := (*transcode.SpecError)(nil); errors.As(err, &e) {
 		return "", fmt.Errorf("%w\n    %s", err, strings.ReplaceAll(e.Pointer(), "\n", "\n    "))
 	}

@@ -12,5 +12,6 @@ when the last of them is gone.
 
 from ._mount import Mount, mount
 from ._program import Error, __version__
+from ._random import Draw, Move, RandomView, draw
 
-__all__ = ["Error", "Mount", "__version__", "mount"]
+__all__ = ["Draw", "Error", "Mount", "Move", "RandomView", "__version__", "draw", "mount"]
