@@ -133,7 +133,7 @@ func (c *benchConfig) check() error {
 	case c.pipeline != "" && (c.views != nil || c.exec != "" || c.controls || c.compute.Batch != 0 || c.asCSV || c.loader != autoLoader || c.reader != ""):
 		return exit.Errorf(exit.Usage, "--pipeline compares strategies, without any loader: --views, --for, --loader, --exec, --controls, --compute and --csv do not go with it")
 	}
-	return nil
+	return checkPage("html", c.html)
 }
 
 // runBench measures views, or strategies.

@@ -2,34 +2,32 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/renameio/v2"
 	"github.com/jedib0t/go-pretty/v6/table"
+	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/page"
 	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/exit"
 )
 
 // show writes the report in every form that was asked for.
 func (b *bench) show(r *views.Report) error {
-	if b.c.html != "" {
-		if err := writeWhole(b.c.html, func(w io.Writer) error { return page.Write(w, r) }); err != nil {
-			return err
-		}
-	}
-	if b.c.plots != "" {
-		if err := os.MkdirAll(b.c.plots, 0o755); err != nil {
-			return err
-		}
-		if err := page.Plots(b.c.plots, r); err != nil {
-			return err
-		}
-	}
+	// What was measured is told even where no page can be written.
+	return errors.Join(b.pages(r), b.print(r))
+}
+
+// print writes the report to the standard output.
+func (b *bench) print(r *views.Report) error {
 	switch {
 	case b.c.asJSON:
 		return printJSON(b.env.stdout, r)
@@ -40,13 +38,54 @@ func (b *bench) show(r *views.Report) error {
 	return nil
 }
 
+// pages writes the page and the plots, if they were asked for.
+func (b *bench) pages(r *views.Report, sections ...page.Section) error {
+	if b.c.html != "" {
+		if err := writeWhole(b.c.html, func(w io.Writer) error { return page.Write(w, r, sections...) }); err != nil {
+			return err
+		}
+	}
+	if b.c.plots == "" {
+		return nil
+	}
+	if err := os.MkdirAll(b.c.plots, 0o755); err != nil {
+		return err
+	}
+	return page.Plots(b.c.plots, r, sections...)
+}
+
+// checkPage refuses a file that cannot be written, before hours of measuring. name is that
+// of the option; the file is empty where it was not given.
+func checkPage(name, file string) error {
+	if file == "" {
+		return nil
+	}
+	dir := filepath.Dir(file)
+	info, err := os.Stat(file)
+	switch {
+	case err == nil && info.IsDir():
+		return exit.Errorf(exit.Usage, "--%s %s is a directory; name a file in it", name, file)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return exit.Errorf(exit.Usage, "--%s: %w", name, err)
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); errors.Is(err, fs.ErrNotExist) {
+		return exit.Errorf(exit.Usage, "--%s %s: there is no directory %s; make it first: mkdir -p %[3]s", name, file, dir)
+	} else if err != nil {
+		return exit.Errorf(exit.Usage, "--%s %s: the directory cannot be written to: %w", name, file, err)
+	}
+	return nil
+}
+
 // writeWhole writes a file that has its name when it is whole.
 func writeWhole(name string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
 		return err
 	}
-	return renameio.WriteFile(name, b.Bytes(), 0o644)
+	if err := renameio.WriteFile(name, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return nil
 }
 
 // printComparison prints the report as tables.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
@@ -91,16 +90,12 @@ func (b *bench) showStrategies(reports []*strategy.Report) error {
 	for i, r := range reports {
 		sections[i] = strategySection(r)
 	}
-	if b.c.html != "" {
-		if err := writeWhole(b.c.html, func(w io.Writer) error { return page.Write(w, about, sections...) }); err != nil {
-			return err
-		}
-	}
-	if b.c.plots != "" {
-		if err := page.Plots(b.c.plots, about, sections...); err != nil {
-			return err
-		}
-	}
+	// What was measured is told even where no page can be written.
+	return errors.Join(b.pages(about, sections...), b.printReports(reports))
+}
+
+// printReports writes the reports to the standard output.
+func (b *bench) printReports(reports []*strategy.Report) error {
 	if b.c.asJSON {
 		return printJSON(b.env.stdout, reports)
 	}

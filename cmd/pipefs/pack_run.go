@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pipefs/pipefs/internal/exit"
@@ -128,6 +129,8 @@ func packError(c *packConfig, r store.Report, err error) error {
 		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was packed is kept, and the same command goes on from there", plural(r.Files+r.Skipped, "file", "files"))
 	case errors.Is(err, store.ErrLocked):
 		return exit.Errorf(exit.System, "another pipefs pack writes to %s; wait for it to end", c.store)
+	case errors.Is(err, syscall.ENOSPC):
+		return exit.Errorf(exit.System, "packing %s: the disk is full; make room and run the same command again, which goes on from what is packed", c.store)
 	case errors.Is(err, store.ErrNotStore):
 		return exit.Errorf(exit.Usage, "%w; take an empty or a new directory", err)
 	}

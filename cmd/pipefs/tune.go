@@ -89,6 +89,9 @@ func tuneCommand(env *environ) *command {
 }
 
 func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
+	if err := checkPage("html", c.html); err != nil {
+		return err
+	}
 	var others []string
 	for _, list := range c.allow {
 		for _, word := range strings.Split(list, ",") {
