@@ -45,6 +45,9 @@ func CheckFUSE(dir string) error {
 	if err == nil {
 		err = gainsRoot(tool)
 	}
+	if err == nil {
+		err = named(tool)
+	}
 	if err != nil {
 		return err
 	}
@@ -85,6 +88,20 @@ func powerless(path string) error {
 		return fmt.Errorf("%s lies on a file system that is mounted nosuid, and so cannot mount for user %s", path, username())
 	}
 	return nil
+}
+
+// named says why a tool does not mount for a user without a name, as containers may have.
+func named(tool string) error {
+	uid := strconv.Itoa(os.Geteuid())
+	if _, err := user.LookupId(uid); err == nil {
+		return nil
+	}
+	// what looks further than /etc/passwd
+	if failed := (*exec.ExitError)(nil); !errors.As(exec.Command("id", "-nu").Run(), &failed) {
+		return nil
+	}
+	return fmt.Errorf("%s does not mount for user %s, who has no name here (%w); an administrator gives one: echo 'me:x:%s:%d::/:/bin/sh' >>/etc/passwd",
+		tool, uid, fs.ErrPermission, uid, os.Getegid())
 }
 
 // gainsRoot says why a tool cannot mount for this user, and what to ask for.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,6 +20,10 @@ import (
 // untilGone is how long a daemon that ends may take: it serves open files for a while, and
 // writes out what it keeps.
 const untilGone = 30 * time.Second
+
+// untilClear is how long a mount whose daemon does not answer may take to be gone, dead, or
+// there again.
+const untilClear = 3 * time.Second
 
 // suffix is that of the directories that are chosen.
 const suffix = ".mnt"
@@ -96,7 +101,7 @@ var ErrNone = errors.New("nothing is mounted there")
 // lock.
 func (p *Place) Hold(ctx context.Context, linger time.Duration) (*net.UnixConn, control.Reply, error) {
 	var none control.Reply
-	for until := time.Now().Add(untilGone); ; {
+	for until := time.Now().Add(untilClear); ; {
 		at, err := mounts.At(p.Dir)
 		switch {
 		case err != nil:
@@ -108,16 +113,19 @@ func (p *Place) Hold(ctx context.Context, linger time.Duration) (*net.UnixConn, 
 		switch {
 		case err == nil:
 			return conn, reply, nil
+		case errors.Is(err, control.ErrEnding):
+			continue // and it is gone
 		case mounts.Dead(mounts.Probe(p.Dir)):
 			return nil, none, ErrNone
-		case reply.Refused && !reply.Ending, ctx.Err() != nil, time.Now().After(until):
+		case reply.Refused, reply.Denied, errors.Is(err, fs.ErrPermission), ctx.Err() != nil, time.Now().After(until):
 			return nil, none, err
 		}
-		time.Sleep(20 * time.Millisecond) // it goes away
+		time.Sleep(20 * time.Millisecond) // it may be going away at this moment
 	}
 }
 
-// try asks the daemon once. If the daemon ends, try returns when it has ended.
+// try asks the daemon once. The error is [control.ErrEnding] where the daemon has ended
+// meanwhile.
 func (p *Place) try(ctx context.Context, linger time.Duration) (*net.UnixConn, control.Reply, error) {
 	client, err := control.Find(p.Dir)
 	if err != nil {
@@ -129,8 +137,11 @@ func (p *Place) try(ctx context.Context, linger time.Duration) (*net.UnixConn, c
 	}
 	defer daemon.Close()
 	conn, reply, err := client.Hold(ctx, control.Request{Key: p.Key, Linger: int(linger / time.Second)})
-	if reply.Ending && !daemon.Wait(untilGone) {
-		err = fmt.Errorf("process %d, the daemon of %s, has begun to end, and has not ended within %v", daemon.PID, p.Dir, untilGone)
+	if reply.Ending {
+		err = control.ErrEnding
+		if !daemon.Wait(untilGone) {
+			err = fmt.Errorf("process %d, the daemon of %s, has begun to end, and has not ended within %v", daemon.PID, p.Dir, untilGone)
+		}
 	}
 	return conn, reply, err
 }
