@@ -3,8 +3,6 @@ package transcode
 import (
 	"context"
 	"image"
-
-	"github.com/pipefs/pipefs/transcode/internal/redblue"
 )
 
 // Layout says where in a slice the samples of a picture lie: sample c of the pixel
@@ -41,15 +39,18 @@ type Filler interface {
 // cannot.
 func Place(px *Pixels, r image.Rectangle, dst []byte, at Layout) {
 	from, size, channels := LayoutOf(px), px.Type.Size(), px.Mode.Channels()
-	rows := from.Pixel == at.Pixel && from.Pixel == channels*size
 	for y := range r.Dy() {
 		in, out := from.Base+(r.Min.Y+y)*from.Row+r.Min.X*from.Pixel, at.Base+y*at.Row
-		switch {
-		case rows && from.Channel == at.Channel:
+		if from.Pixel == at.Pixel && from.Channel == at.Channel && from.Pixel == channels*size {
 			copy(dst[out:out+r.Dx()*at.Pixel], px.Pix[in:])
 			continue
-		case rows && at.Channel == -1 && channels == 3:
-			redblue.Swap(dst[out-2:][:3*r.Dx()], px.Pix[in:][:3*r.Dx()])
+		}
+		if size == 1 {
+			for c := range channels {
+				for x := range r.Dx() {
+					dst[out+x*at.Pixel+c*at.Channel] = px.Pix[in+x*from.Pixel+c*from.Channel]
+				}
+			}
 			continue
 		}
 		for range r.Dx() {
