@@ -95,7 +95,7 @@ loaders: ## timm, Keras and Ultralytics, which it installs (1.6 GB), find every 
 	@scripts/setup loaders
 	@GO=$(GO) scripts/loaders
 
-reproduce: build ## tables and figures of the four papers, again (root, 25 minutes): make reproduce PICTURES=DIR ARGS='-only pcr-table1'
+reproduce: build ## tables and figures of the four papers, again (root, 30 minutes): make reproduce PICTURES=DIR ARGS='-only pcr-table1'
 	@scripts/setup reproduce
 	$(GO) run ./bench/research/reproduce -program bin/pipefs $(if $(PICTURES),-pictures '$(PICTURES)') $(ARGS)
 

@@ -11,10 +11,12 @@ import json
 import os
 import sys
 import time
+import types
 
 import numpy as np
 import torch
 from PIL import Image
+from pipefs import autotune
 from torch import nn
 
 CROP = 128
@@ -93,15 +95,6 @@ def accuracy(model, x, y):
     return right / len(y)
 
 
-def gradient(model, x, y):
-    """Of the mean loss over all of x, as one vector."""
-    model.eval()  # what batch normalisation has learnt stays as it is
-    model.zero_grad()
-    for a, b in zip(x.split(32), y.split(32)):
-        (nn.functional.cross_entropy(model(middle(a)), b, reduction="sum") / len(y)).backward()
-    return torch.cat([p.grad.flatten() for p in model.parameters()])
-
-
 def run_accuracy(args):
     classes = len(os.listdir(os.path.join(args.mount, "original", "train")))
     full = load(os.path.join(args.mount, "original", "test"))
@@ -120,20 +113,24 @@ def run_accuracy(args):
 
 
 def run_gradient(args):
-    sets = {scan: load(os.path.join(args.mount, f"scan{scan}", "train")) for scan in args.scans}
-    x, y = load(os.path.join(args.mount, "original", "train"))
-    classes = int(y.max()) + 1
-    rows = []
+    views = {view: load(os.path.join(args.mount, view, "train")) for view in ["original", *(f"scan{k}" for k in args.scans)]}
+    x, y = views["original"]
+    mount = types.SimpleNamespace(path=lambda view: view, fidelity=lambda scans: None)  # nothing is read from MNT/current
+    tuner = None
 
     def each(epoch, model):
-        at = torch.randperm(len(y), generator=torch.Generator().manual_seed(epoch))[:10 * 32]
-        whole = gradient(model, x[at], y[at])
-        rows.append({"epoch": epoch, "similarity": {
-            scan: nn.functional.cosine_similarity(whole, gradient(model, sets[scan][0][at], y[at]), dim=0).item()
-            for scan in args.scans}})
+        nonlocal tuner
+        tuner = tuner or autotune.Autotune(
+            mount, model, lambda view: torch.utils.data.TensorDataset(*views[view]),
+            lambda model, batch: nn.functional.cross_entropy(model(middle(batch[0])), batch[1]),
+            every=1, scans=args.scans, against="original")
+        model.eval()  # what batch normalisation has learnt stays as it is
+        problem = tuner.step().problem
+        if problem:
+            sys.exit(problem)
 
-    train(x, y, classes, args.epochs, args.batch, 0, each)
-    print(json.dumps({"rows": rows}))
+    train(x, y, int(y.max()) + 1, args.epochs, args.batch, 0, each)
+    print(json.dumps({"rows": [{"epoch": i, "similarity": found.similarity} for i, found in enumerate(tuner.history)]}))
 
 
 class Pictures(torch.utils.data.Dataset):

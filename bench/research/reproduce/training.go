@@ -25,6 +25,9 @@ var trainPy string
 
 // train runs train.py and reads what it prints.
 func (e *env) train(ctx context.Context, answer any, args ...string) error {
+	if _, err := e.withPython(); err != nil {
+		return err
+	}
 	script, err := e.script("train.py", trainPy)
 	if err != nil {
 		return err
