@@ -10,7 +10,7 @@ BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build install release test-packages wheel test-wheel demo check test lint bench bench-l3 bench-mix reproduce bench-peers loaders ptx fuzz soak clean
+.PHONY: build install release test-packages wheel test-wheel demo check test lint bench bench-l3 bench-mix reproduce bench-peers test-loaders ptx fuzz soak clean
 
 # What the linker writes into the program, and the way it is always built.
 LDFLAGS = -X github.com/pipefs/pipefs/internal/mountd.version=$(shell scripts/version || echo devel)
@@ -91,9 +91,9 @@ bench-peers: build ## pipefs beside other loaders, which it installs (3 GB): mak
 	@scripts/setup peers
 	@GO=$(GO) $(or $(PYTHON),/usr/bin/python3) bench/research/peers/run.py $(if $(PICTURES),--pictures "$(PICTURES)") $(ARGS)
 
-loaders: ## timm, Keras and Ultralytics, which it installs (1.6 GB), find every sample in the views that they should
+test-loaders: ## other people's loaders, which it installs (10 GB), find in each view what docs/loaders.md says: make test-loaders ARGS=-update-loaders
 	@scripts/setup loaders
-	@GO=$(GO) scripts/loaders
+	@GO=$(GO) scripts/test-loaders $(ARGS)
 
 reproduce: build ## tables and figures of the four papers, again (root, 30 minutes): make reproduce PICTURES=DIR ARGS='-only pcr-table1'
 	@scripts/setup reproduce

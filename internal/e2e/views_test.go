@@ -1,18 +1,12 @@
 package e2e
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
-	"github.com/pipefs/pipefs/store"
 )
 
 var cacheModes = []string{"page", "daemon"}
@@ -49,56 +43,4 @@ func TestViews(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestLoader has loaders read the views of the README. By itself that is torchvision's
-// ImageFolder; `make loaders` installs others, and names them in PIPEFS_LOADERS.
-func TestLoader(t *testing.T) {
-	t.Parallel()
-	const samples = 36
-	dataset := mixedDataset(t, samples)
-	env := testmount.Home(t)
-	dir := filepath.Join(t.TempDir(), "store")
-	testmount.Command(t, env, "pack", dataset, dir)
-	testmount.Command(t, env, "materialize", dir, "bmp", "--fraction", "0.5")
-	testenv.Must(t, store.WriteAuto(dir, store.Auto{View: "bmp", Share: 0.5}))
-	packed := testmount.Mount(t, env, dir, "--mix-format", "stored-bmp")
-	loaders := strings.Fields(os.Getenv("PIPEFS_LOADERS"))
-	if len(loaders) == 0 {
-		loaders = []string{"ImageFolder"}
-	}
-	t.Log("\n" + python(t, "testdata/check_loaders.py", append([]string{dataset, packed}, loaders...)...))
-
-	mnt := testmount.Mount(t, env, dataset)
-	for _, view := range []string{"bmp", "npy", "scan5", "resize256-bmp", "resize256-npy"} {
-		out := python(t, "../../bench/loader/imagefolder.py", "--workers", "2", filepath.Join(mnt, view, "images"))
-		var row struct{ Images, Files, Bytes int }
-		if err := json.Unmarshal([]byte(lastLine(out)), &row); err != nil {
-			t.Fatalf("%s: %v", out, err)
-		}
-		if row.Images != samples || row.Files != samples || row.Bytes == 0 {
-			t.Errorf("%s: %+v", view, row)
-		}
-	}
-}
-
-// mixedDataset is a dataset of JPEG files, spelt in two ways, and PNG files, in classes
-// below images, with the box of each below labels.
-func mixedDataset(t *testing.T, samples int) string {
-	t.Helper()
-	root := t.TempDir()
-	images := filepath.Join(root, "images")
-	testenv.Must(t, os.Rename(testmount.Generate(t, "-samples", fmt.Sprint(samples), "-width", "200", "-height", "150", "-png-every", "3"), images))
-	for i, name := range samplesOf(t, images) {
-		write(t, root, []byte("0 0.5 0.5 0.5 0.5\n"), "labels/"+strings.TrimSuffix(name, filepath.Ext(name))+".txt")
-		if stem, jpeg := strings.CutSuffix(name, ".jpg"); jpeg && i%2 == 0 {
-			testenv.Must(t, os.Rename(filepath.Join(images, name), filepath.Join(images, stem+".JPEG")))
-		}
-	}
-	return root
-}
-
-func lastLine(s string) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
-	return lines[len(lines)-1]
 }
