@@ -1,6 +1,9 @@
 package codectest
 
-import "testing"
+import (
+	"runtime"
+	"testing"
+)
 
 // Form is one of the forms that code has, in Go and in assembly; Use chooses it.
 type Form struct {
@@ -12,12 +15,16 @@ type Form struct {
 type Forms []Form
 
 // FormsOf are the portable form and, where *accelerated says that the processor has it, the
-// one for AVX2.
+// one for AVX2, or for NEON.
 func FormsOf(accelerated *bool) Forms {
 	if accelerated == nil || !*accelerated {
 		return Forms{{"portable", func() {}}}
 	}
-	return Forms{{"portable", func() { *accelerated = false }}, {"avx2", func() { *accelerated = true }}}
+	name := "avx2"
+	if runtime.GOARCH == "arm64" {
+		name = "neon"
+	}
+	return Forms{{"portable", func() { *accelerated = false }}, {name, func() { *accelerated = true }}}
 }
 
 // Each runs a test in all forms. The last one is in use afterwards.

@@ -27,9 +27,9 @@ var (
 const none = 0xff
 
 func main() {
-	horizontal("horizontal1AVX2", 1, target.Int("mostRows"))
+	horizontal("horizontal1", 1, target.Int("mostRows"))
 	for channels := 2; channels <= 4; channels++ {
-		horizontal(fmt.Sprintf("horizontal%dAVX2", channels), channels, target.Int("fewRows"))
+		horizontal(fmt.Sprintf("horizontal%d", channels), channels, target.Int("fewRows"))
 	}
 	vertical()
 	Generate()

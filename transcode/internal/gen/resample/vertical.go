@@ -9,7 +9,7 @@ import (
 
 // vertical writes the kernel that makes a row of several rows.
 func vertical() {
-	Kernel("verticalAVX2", "func(dst, src *byte, stride, n int, entry *uint32, pairs int)",
+	Kernel("vertical", "func(dst, src *byte, stride, n int, entry *uint32, pairs int)",
 		`makes n bytes, at least 32, of so many pairs of rows, the first of which is src's. Rows are
 stride bytes apart.`)
 	dst, src, stride := Arg("dst"), Arg("src"), Arg("stride")

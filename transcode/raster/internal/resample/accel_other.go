@@ -1,4 +1,4 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package resample
 
@@ -7,8 +7,8 @@ const accelerated = false
 
 const absent = "resample: no assembly for this architecture"
 
-func horizontal1AVX2(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
-func horizontal2AVX2(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
-func horizontal3AVX2(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
-func horizontal4AVX2(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
-func verticalAVX2(*byte, *byte, int, int, *uint32, int)              { panic(absent) }
+func horizontal1(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
+func horizontal2(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
+func horizontal3(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
+func horizontal4(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
+func vertical(*byte, *byte, int, int, *uint32, int)              { panic(absent) }

@@ -4,32 +4,32 @@
 
 package resample
 
-// horizontal1AVX2 scales 8 rows of 1 channels, a few positions in each turn. The first position has the
+// horizontal1 scales 8 rows of 1 channels, a few positions in each turn. The first position has the
 // entry given, each other one that step bytes farther on. Entries have so many quads.
 //
 //go:noescape
-func horizontal1AVX2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
+func horizontal1(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
 
-// horizontal2AVX2 scales 4 rows of 2 channels, a few positions in each turn. The first position has the
+// horizontal2 scales 4 rows of 2 channels, a few positions in each turn. The first position has the
 // entry given, each other one that step bytes farther on. Entries have so many quads.
 //
 //go:noescape
-func horizontal2AVX2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
+func horizontal2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
 
-// horizontal3AVX2 scales 4 rows of 3 channels, a few positions in each turn. The first position has the
+// horizontal3 scales 4 rows of 3 channels, a few positions in each turn. The first position has the
 // entry given, each other one that step bytes farther on. Entries have so many quads.
 //
 //go:noescape
-func horizontal3AVX2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
+func horizontal3(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
 
-// horizontal4AVX2 scales 4 rows of 4 channels, a few positions in each turn. The first position has the
+// horizontal4 scales 4 rows of 4 channels, a few positions in each turn. The first position has the
 // entry given, each other one that step bytes farther on. Entries have so many quads.
 //
 //go:noescape
-func horizontal4AVX2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
+func horizontal4(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
 
-// verticalAVX2 makes n bytes, at least 32, of so many pairs of rows, the first of which is src's. Rows are
+// vertical makes n bytes, at least 32, of so many pairs of rows, the first of which is src's. Rows are
 // stride bytes apart.
 //
 //go:noescape
-func verticalAVX2(dst *byte, src *byte, stride int, n int, entry *uint32, pairs int)
+func vertical(dst *byte, src *byte, stride int, n int, entry *uint32, pairs int)

@@ -10,9 +10,9 @@ DATA half<>+16(SB)/8, $0x0020000000200000
 DATA half<>+24(SB)/8, $0x0020000000200000
 GLOBL half<>(SB), RODATA|NOPTR, $32
 
-// func horizontal1AVX2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
+// func horizontal1(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·horizontal1AVX2(SB), NOSPLIT, $0-64
+TEXT ·horizontal1(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
 	MOVQ    dstStride+8(FP), CX
 	MOVQ    src+16(FP), DX
@@ -335,9 +335,9 @@ DATA pick12<>+16(SB)/8, $0xff07ff06ff03ff02
 DATA pick12<>+24(SB)/8, $0xff0fff0eff0bff0a
 GLOBL pick12<>(SB), RODATA|NOPTR, $32
 
-// func horizontal2AVX2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
+// func horizontal2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·horizontal2AVX2(SB), NOSPLIT, $0-64
+TEXT ·horizontal2(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
 	MOVQ    dstStride+8(FP), CX
 	MOVQ    src+16(FP), DX
@@ -613,9 +613,9 @@ DATA pick22<>+16(SB)/8, $0xff07ff05ff06ff04
 DATA pick22<>+24(SB)/8, $0xff0fff0dff0eff0c
 GLOBL pick22<>(SB), RODATA|NOPTR, $32
 
-// func horizontal3AVX2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
+// func horizontal3(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·horizontal3AVX2(SB), NOSPLIT, $0-64
+TEXT ·horizontal3(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
 	MOVQ    dstStride+8(FP), CX
 	MOVQ    src+16(FP), DX
@@ -974,9 +974,9 @@ DATA pick32<>+16(SB)/8, $0xff0aff07ff09ff06
 DATA pick32<>+24(SB)/8, $0xffffffffff0bff08
 GLOBL pick32<>(SB), RODATA|NOPTR, $32
 
-// func horizontal4AVX2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
+// func horizontal4(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
 // Requires: AVX, AVX2, MMX+
-TEXT ·horizontal4AVX2(SB), NOSPLIT, $0-64
+TEXT ·horizontal4(SB), NOSPLIT, $0-64
 	MOVQ    dst+0(FP), AX
 	MOVQ    dstStride+8(FP), CX
 	MOVQ    src+16(FP), DX
@@ -1333,9 +1333,9 @@ DATA pick42<>+16(SB)/8, $0xff0dff09ff0cff08
 DATA pick42<>+24(SB)/8, $0xff0fff0bff0eff0a
 GLOBL pick42<>(SB), RODATA|NOPTR, $32
 
-// func verticalAVX2(dst *byte, src *byte, stride int, n int, entry *uint32, pairs int)
+// func vertical(dst *byte, src *byte, stride int, n int, entry *uint32, pairs int)
 // Requires: AVX, AVX2
-TEXT ·verticalAVX2(SB), NOSPLIT, $0-48
+TEXT ·vertical(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
 	MOVQ  stride+16(FP), DX

@@ -19,17 +19,17 @@ func horizontalRows(dst []byte, dstStride int, src []byte, srcStride int, w *wei
 	turns := (w.out + positions - 1) / positions
 	switch channels {
 	case 1:
-		horizontal1AVX2(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
+		horizontal1(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
 	case 2:
-		horizontal2AVX2(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
+		horizontal2(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
 	case 3:
-		horizontal3AVX2(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
+		horizontal3(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
 	case 4:
-		horizontal4AVX2(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
+		horizontal4(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
 	}
 }
 
 // verticalRow makes row y, of at least columns bytes.
 func verticalRow(dst, src []byte, stride int, w *weights, y int) {
-	verticalAVX2(&dst[0], &src[int(w.first[y])*stride], stride, len(dst), w.packed.at(y), (w.most+1)/2)
+	vertical(&dst[0], &src[int(w.first[y])*stride], stride, len(dst), w.packed.at(y), (w.most+1)/2)
 }
