@@ -70,7 +70,7 @@ func TestParseErrors(t *testing.T) {
 		"scna5":                 {"^^^^^", `unknown step "scna5"`, "did you mean scan5?"},
 		"resise-bmp":            {"^^^^^^", `unknown step "resise"`, "did you mean resize256?"},
 		"bpm":                   {"^^^", `unknown step "bpm"`, "did you mean bmp or ppm?"},
-		"orginal":               {"^^^^^^^", `unknown step "orginal"`, "did you mean original?"},
+		"originl":               {"^^^^^^^", `unknown step "originl"`, "did you mean original?"},
 		"bmp-on":                {"    ^^", `unknown step "on"`, "did you mean own?"},
 		"resize256bmp":          {"^^^^^^^^^^^^", "unknown step", "did you mean resize256-bmp?"},
 		"crop32_grey.bmp":       {"^^^^^^^^^^^^^^^", "unknown step", "did you mean crop32-grey-bmp?"},

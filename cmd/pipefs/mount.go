@@ -128,9 +128,10 @@ func mountCommand(env *environ) *command {
 			switch n := len(args); {
 			case n == 2:
 				c.Dir = args[1]
-			case n == 0 || !c.shared:
-				return exit.Errorf(exit.Usage, "mount takes 2 arguments, not %s: pipefs mount DATASET|STORE MNT\n(pipefs mount --help shows examples)",
-					plural(n, "argument", "arguments"))
+			case n == 1 && !c.shared:
+				return exit.Errorf(exit.Usage, "mount takes 2 arguments, not 1: name an empty directory to mount on as well, as in: mkdir -p ~/m && pipefs mount %s ~/m", shellWord(args[0]))
+			case n == 0:
+				return exit.Errorf(exit.Usage, "mount takes 2 arguments, not 0: pipefs mount DATASET|STORE MNT\n(pipefs mount --help shows examples)")
 			}
 			c.Source, c.given = args[0], args[0]
 			for _, list := range c.lists {

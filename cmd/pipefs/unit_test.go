@@ -71,7 +71,7 @@ func TestCommandLineRefuses(t *testing.T) {
 		"mount --frob D M":             "unknown flag: --frob",
 		"mount --cache ram D M":        `option --cache: "ram" is none of page, daemon`,
 		"mount --foreground=maybe D M": `option --foreground: "maybe" is neither true nor false`,
-		"mount D":                      "mount takes 2 arguments, not 1 argument",
+		"mount D":                      "mount takes 2 arguments, not 1: name an empty directory",
 	} {
 		err := dispatch(t.Context(), nowhere, append([]string{"pipefs"}, strings.Fields(in)...))
 		if err == nil || !strings.Contains(err.Error(), want) || exit.Of(err) != exit.Usage {
