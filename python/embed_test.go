@@ -10,12 +10,13 @@ import (
 	"github.com/pipefs/pipefs/python"
 )
 
-// TestImports: the modules as a mount shows them can be imported by every Python that is
-// here, without any package.
+// TestImports: the modules as a mount shows them, and the package pipefs, can be imported by
+// every Python that is here, without any other package.
 func TestImports(t *testing.T) {
 	testenv.Slow(t)
 	dir := t.TempDir()
 	testenv.Must(t, os.CopyFS(dir, python.Modules))
+	testenv.Must(t, os.CopyFS(dir, python.Package))
 	modules, err := filepath.Glob(filepath.Join(dir, "*.py"))
 	if err != nil || len(modules) < 7 {
 		t.Fatal(modules, err)
@@ -25,6 +26,8 @@ import glob, importlib, os, sys
 sys.path.insert(0, sys.argv[1])
 for path in sorted(glob.glob(sys.argv[1] + "/*.py")):
     importlib.import_module(os.path.basename(path)[:-3])
+import pipefs.autotune
+assert "torch" not in sys.modules
 print(sys.version.split()[0])`
 	for _, interpreter := range []string{"/usr/bin/python3", "python3.9", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14"} {
 		// Some places have a name for a Python that is not installed.

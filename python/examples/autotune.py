@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -130,7 +131,7 @@ def main():
     samples, classes = labelled(args.dataset)
     with tempfile.TemporaryDirectory() as d:
         store = os.path.join(d, "store")
-        subprocess.run(["pipefs", "pack", args.dataset, store], check=True)
+        subprocess.run([sys.executable, "-m", "pipefs", "pack", args.dataset, store], check=True)
         # Nothing is kept in memory: as if the dataset were larger than that.
         with pipefs.mount(store, cache=0, limit_read=args.disk) as m:
             print("             epoch  seconds  MB read fidelity     loss")
