@@ -37,6 +37,11 @@ func (s *Server) prefixes(h *Handle) []prefix {
 			}
 		}
 	}
+	if len(s.holders) > 0 || h.sample != nil {
+		for _, raw := range p.PixelPrefixes() {
+			rows = append(rows, prefix{key: raw.Key, steps: raw.Steps, plan: &raw.Rest})
+		}
+	}
 	rows = append(rows,
 		prefix{key: transcode.Original, plan: p, original: true},
 		prefix{plan: p, original: true})

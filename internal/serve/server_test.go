@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -24,7 +25,8 @@ import (
 var registry = codecs.Default(transcode.Limits{})
 
 // views that between them take every way a file can be made.
-var views = []string{"original", "scan1", "scan5", "scan10", "bmp", "npy", "png", "resize64-bmp", "resize64-jpeg90", "scan2-resize32-npy"}
+var views = []string{"original", "scan1", "scan5", "scan10", "bmp", "npy", "png", "resize64-bmp", "resize64-jpeg90", "scan2-resize32-npy",
+	"resize64-crop48-npy", "resize64-grey-ppm", "half-bmp", "half-crop20-chw-npy", "ppm"}
 
 // writeDataset makes a few samples and a file that is none.
 func writeDataset(t testing.TB) string {
@@ -213,6 +215,55 @@ func TestEveryViewFromEverywhere(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPixelPrefixes wants a view to begin with the pixels of another one that are kept.
+func TestPixelPrefixes(t *testing.T) {
+	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 0)
+	defer overlay.Close()
+	f := newFixture(t, writeDataset(t), func(o *Options) { o.Overlay = overlay })
+	for i, spec := range []string{"resize64-bmp", "half-ppm"} {
+		if _, err := f.read(Key(i), f.file(t, "a.jpg"), view(t, spec)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.keeper.close()
+	key := Key(10)
+	for spec, want := range map[string]string{
+		"resize64-crop48-npy":      "decode-resize64-bmp@",
+		"resize64-grey-ppm":        "decode-resize64-bmp@",
+		"resize64-ppm":             "decode-resize64-bmp@",
+		"resize64-rrc32-hflip-npy": "decode-resize64-bmp@",
+		"half-chw-npy":             "half-ppm@",
+		"half-crop20-npy":          "half-ppm@",
+		"resize64-png":             "", // may have metadata
+		"resize32-npy":             "",
+		"crop48-resize64-npy":      "",
+		"upright-resize64-npy":     "decode-resize64-bmp@", // it is upright already
+	} {
+		v, err := registry.ParseRandom(spec)
+		testenv.Must(t, err)
+		key++
+		h, err := f.Server.Resolve(t.Context(), key, f.file(t, "a.jpg"), v.In(1, 2), Planned)
+		testenv.Must(t, err)
+		from := f.candidates(h)
+		begin := from.longest(h).prefix.key
+		if begin == transcode.Original {
+			begin = ""
+		}
+		if !strings.HasPrefix(begin, want) || begin != "" && want == "" {
+			t.Errorf("%s begins with %q, want %q", spec, begin, want)
+		}
+		got, err := f.read(key, f.file(t, "a.jpg"), v.In(1, 2))
+		testenv.Must(t, err)
+		src, err := os.ReadFile(filepath.Join(f.root, "a.jpg"))
+		testenv.Must(t, err)
+		whole, err := h.plan.Run(t.Context(), src)
+		testenv.Must(t, err)
+		if !bytes.Equal(got, whole) {
+			t.Errorf("%s: other bytes than from the original", spec)
+		}
 	}
 }
 
