@@ -12,9 +12,9 @@ type RegionDecoder interface {
 	// picture, of a whole file whose header is known to say what info says. They are the
 	// pixels that Decode gives, bit for bit, and so is all else that it gives.
 	//
-	// What is wrong with a file that Decode decodes is not wrong here either. A file that
-	// Decode refuses is refused, too, if it is cut short or its structure is broken; damage
-	// to data that only other pixels come from may pass.
+	// It decodes every file that Decode decodes. A file that Decode refuses it refuses, too,
+	// if that is cut short or its structure is broken; damage to data that only other pixels
+	// come from may pass.
 	DecodeRegion(ctx context.Context, src []byte, lim Limits, info Info, r image.Rectangle) (*Pixels, error)
 }
 

@@ -41,9 +41,9 @@ func DecodePixels(src []byte, scale int, lim Limits) (*Image, error) {
 
 // DecodeRegion decodes the pixels of r, which has to lie within the picture and must not
 // be empty: those that DecodePixels gives at full size. Entropy-coded data is decoded as
-// far as these pixels need it, and all that does not need decoding is checked. So a file
-// that DecodePixels refuses is refused, too, but for one that only has a DC coefficient
-// which is out of range, where no pixel of r comes from it.
+// far as these pixels need it. The rest is walked through up to the end of the file, so
+// that what DecodePixels refuses is refused here, too. There is one exception: a DC
+// coefficient out of range is not noticed where no pixel of r needs it decoded.
 func DecodeRegion(src []byte, r image.Rectangle, lim Limits) (*Image, error) {
 	return decodePixels(src, wanted{scale: 1, region: r}, lim)
 }
