@@ -178,7 +178,7 @@ func printFigures(w io.Writer, r *views.Report) {
 func explained(terms ...views.Term) string {
 	var all []string
 	for _, t := range terms {
-		all = append(all, fmt.Sprintf("%s%s: %s", strings.ToUpper(t.Word[:1]), t.Word[1:], t.Meaning))
+		all = append(all, capital(t.Word)+": "+t.Meaning)
 	}
 	return strings.Join(all, " ")
 }
@@ -201,6 +201,9 @@ func printStalls(w io.Writer, r *views.Report) {
 	right(t, 2, 3, 4, 5, 6, 7)
 	t.Render()
 }
+
+// capital begins a word of ASCII letters with a capital one.
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 func rateOf(rates []float64) (median, interval string) {
 	if len(rates) == 0 {

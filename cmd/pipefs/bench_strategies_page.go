@@ -21,7 +21,7 @@ func strategySection(r *strategy.Report) page.Section {
 		}},
 	}
 	for _, cache := range strategy.Caches {
-		s.Table.Head = append(s.Table.Head, page.Head{Name: strings.TrimSuffix(cacheColumns[cache], "/s"), Unit: "samples/s"})
+		s.Table.Head = append(s.Table.Head, page.Head{Name: capital(strings.TrimSuffix(cacheColumns[cache], "/s")), Unit: "samples/s"})
 	}
 	s.Table.Head = append(s.Table.Head, page.Head{Name: "Score"})
 	points := map[string]*chart.Series{}

@@ -13,7 +13,7 @@ import (
 
 // cacheColumns are the headings of rates.
 var cacheColumns = map[string]string{
-	strategy.NoCache: "from disk/s", strategy.System: "page cache/s", strategy.Application: "in memory/s",
+	strategy.NoCache: "from the disk/s", strategy.System: "page cache/s", strategy.Application: "in memory/s",
 }
 
 // printStrategies prints the strategies of a pipeline, and what to do.

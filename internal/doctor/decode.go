@@ -13,15 +13,15 @@ func (m *Machine) jpeg() []Finding {
 	err := m.Turbo()
 	switch {
 	case m.Vectorised && err == nil:
-		return []Finding{ok(about, "pipefs decodes with AVX2; libturbojpeg is there and gives the same pixels, but is not needed")}
+		return []Finding{ok(about, "pipefs decodes with assembly for this processor; libturbojpeg is there and gives the same pixels, but is not needed")}
 	case m.Vectorised:
-		return []Finding{ok(about, "pipefs decodes with AVX2; libturbojpeg is not needed")}
+		return []Finding{ok(about, "pipefs decodes with assembly for this processor; libturbojpeg is not needed")}
 	case err == nil:
-		return []Finding{ok(about, "libturbojpeg decodes, because this processor has no AVX2; it gave the pixels of pipefs on trial pictures")}
+		return []Finding{ok(about, "libturbojpeg decodes, because pipefs has no assembly for this processor (on x86 it takes AVX2); it gave the pixels of pipefs on trial pictures")}
 	case errors.Is(err, transcode.ErrUnsupported):
-		return []Finding{note(about, "install libturbojpeg of libjpeg-turbo 2.1", "%v, so pipefs decodes by itself, which takes several times as long without AVX2", err)}
+		return []Finding{note(about, "install libturbojpeg of libjpeg-turbo 2.1", "%v, so pipefs decodes by itself, which takes several times as long without assembly for this processor (on x86 it takes AVX2)", err)}
 	}
-	return []Finding{note(about, "apt install libturbojpeg0, or dnf install turbojpeg", "this processor has no AVX2, and libturbojpeg was not found (%v): pipefs decodes by itself, which takes several times as long", err)}
+	return []Finding{note(about, "apt install libturbojpeg0, or dnf install turbojpeg", "pipefs has no assembly for this processor (on x86 it takes AVX2), and libturbojpeg was not found (%v): pipefs decodes by itself, which takes several times as long", err)}
 }
 
 // gpu says whether L3 files can be decoded on one.

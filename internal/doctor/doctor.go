@@ -84,7 +84,7 @@ type Machine struct {
 	// Sockets is a control socket, and why it does not lie where it usually does.
 	Cache   func() (dir string, limit int64, err error)
 	Sockets func() (path string, avoided, err error)
-	// Vectorised: JPEG files are decoded with AVX2. Turbo says why libturbojpeg does not
+	// Vectorised: pipefs has assembly that decodes JPEG files on this processor. Turbo says why libturbojpeg does not
 	// decode them.
 	Vectorised bool
 	Turbo      func() error

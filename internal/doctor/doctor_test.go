@@ -197,7 +197,7 @@ func TestVerdicts(t *testing.T) {
 		}, "sockets", Note, "XDG_RUNTIME_DIR=/run/user/1000 cannot be used", "unset", false},
 
 		{"libturbojpeg is there", func(m *other) { m.Turbo = func() error { return nil } }, "JPEG", OK, "gives the same pixels", "", false},
-		{"no AVX2", func(m *other) { m.Vectorised, m.Turbo = false, func() error { return nil } }, "JPEG", OK, "no AVX2", "", false},
+		{"no AVX2", func(m *other) { m.Vectorised, m.Turbo = false, func() error { return nil } }, "JPEG", OK, "no assembly", "", false},
 		{"neither", func(m *other) { m.Vectorised = false }, "JPEG", Note, "no libturbojpeg.so.0", "apt install libturbojpeg0", false},
 		{"another libturbojpeg", func(m *other) {
 			m.Vectorised = false
