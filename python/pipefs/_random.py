@@ -114,7 +114,7 @@ class RandomView:
     """
 
     def __init__(self, m: Mount, view: str, samples: _Samples, seed: int = 0,
-                 transform: "Optional[Callable[[numpy.ndarray], Any]]" = None) -> None:
+                 transform: "Optional[Callable[[numpy.ndarray[Any, Any]], Any]]" = None) -> None:
         if view.split("-")[-1] != "npy":
             raise Error(f"RandomView reads views that end with npy, and {view} does not")
         self.mount, self.view, self.seed, self.transform = m, view, seed, transform
@@ -171,7 +171,7 @@ class RandomView:
         return picture, self.samples[index][1]
 
 
-def read_npy(path: str) -> "numpy.ndarray":
+def read_npy(path: str) -> "numpy.ndarray[Any, Any]":
     """Reads an npy file at once, where numpy.load reads its beginning twice."""
     import numpy
 
