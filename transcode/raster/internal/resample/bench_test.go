@@ -77,9 +77,9 @@ func BenchmarkPhotographs(b *testing.B) {
 		name  string
 		crops func() []crop
 	}{
-		{"crop224-bilinear", func() []crop { return photographs(b, 1, 224, Bilinear) }},
-		{"crop224-bicubic", func() []crop { return photographs(b, 1, 224, Bicubic) }},
-		{"resize256-bilinear", func() []crop { return whole(photographs(b, 1, 256, Bilinear)) }},
+		{"crop224-bilinear", func() []crop { return photographs(b, 224, Bilinear) }},
+		{"crop224-bicubic", func() []crop { return photographs(b, 224, Bicubic) }},
+		{"resize256-bilinear", func() []crop { return whole(photographs(b, 256, Bilinear)) }},
 	} {
 		b.Run(work.name, func(b *testing.B) {
 			crops := work.crops()
