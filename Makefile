@@ -5,6 +5,8 @@ GOLANGCI  := bin/tools/golangci-lint
 GOLANGCI_VERSION := v2.15.0
 NFPM      := bin/tools/nfpm
 NFPM_VERSION := v2.45.2
+KUBECONFORM := bin/tools/kubeconform
+KUBECONFORM_VERSION := v0.8.0
 FUZZTIME  ?= 60s
 BENCH     ?= .
 COUNT     ?= 5
@@ -29,7 +31,7 @@ install: bin/pipefs ## the program, manual pages, completions, mount.pipefs and 
 release: $(NFPM) ## bin/release: programs, deb and rpm for amd64 and arm64, the wheel, checksums, named by the tag
 	@GO=$(GO) scripts/release
 
-test-packages: $(NFPM) ## install and use what a release holds, as users do (root): make test-packages PARTS='install deb'
+test-packages: $(NFPM) $(KUBECONFORM) ## install and use what a release holds, as users do (root): make test-packages PARTS='install deb'
 	@scripts/setup packages
 	@packaging/test/run $(PARTS)
 
@@ -42,6 +44,9 @@ test-wheel: wheel ## install the wheel into every Python here, and train with it
 
 $(NFPM):
 	GOFLAGS= GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+
+$(KUBECONFORM):
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM_VERSION)
 
 demo: build ## a small dataset, mounted, read by PyTorch: what each view costs (ARGS=-v: and what the daemon counted)
 	@scripts/setup demo

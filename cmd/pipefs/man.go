@@ -137,7 +137,7 @@ func fstabPage(mount *command) *manPage {
 	p.examples([]example{
 		{"/data/imagenet /mnt/imagenet pipefs ro,allow_other,_netdev 0 0", "a line of /etc/fstab: a dataset for all users, mounted when the network is there"},
 		{"/data/in.store /mnt/in pipefs ro,allow_other,cache=daemon,cache-bytes=16GB,nofail 0 0", "a store, of which the daemon keeps 16 GB in memory; the system starts without it, too"},
-		{"mount -t pipefs -o allow_other /data/imagenet /mnt/imagenet", "the same by hand"},
+		{"mount -t pipefs -o ro,allow_other /data/imagenet /mnt/imagenet", "the first by hand; mount(8) says rw where nobody says ro, and pipefs refuses that"},
 	})
 	p.exitStatus()
 	p.seeAlso("pipefs-mount(1)", "pipefs(1)", "fstab(5)", "mount(8)", "systemd.mount(5)")
