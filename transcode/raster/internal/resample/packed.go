@@ -1,7 +1,7 @@
 package resample
 
-// packed is how kernels in assembly want weights: entryWords words for each position, and
-// before the first and after the last one as many as a kernel may look at in vain.
+// packed is how kernels in assembly want weights: an entry for each position, and a few
+// of zeros before the first and after the last one, since a kernel makes several positions.
 //
 // An entry is the source position of the first tap, and then, for each two taps, their low
 // and their high parts: 16 bits each, those of the first tap below. Taps that fill up an
