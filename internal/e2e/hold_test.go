@@ -214,29 +214,29 @@ func TestSharedRaces(t *testing.T) {
 	s := newSharing(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	var killed atomic.Int64 // how often a daemon was killed, and about to be
+	var kills, done atomic.Int64 // of daemons
 	var all sync.WaitGroup
 	for who := range 6 {
 		random := rand.New(rand.NewPCG(seed, uint64(who)))
 		all.Go(func() {
 			for range 15 {
-				before := killed.Load()
+				ended, begun := done.Load(), kills.Load()
 				h, err := s.hold(s.dataset)
 				if err == nil {
 					err = h.read()
 				}
 				switch {
-				case err != nil && killed.Load() == before && before%2 == 0:
+				case err != nil && ended == begun && kills.Load() == begun:
 					t.Errorf("nobody was killed, and %v", err)
 				case h == nil:
 					continue
 				case random.IntN(8) == 0:
-					killed.Add(1)
+					kills.Add(1)
 					_ = syscall.Kill(h.PID, syscall.SIGKILL)
 					for syscall.Kill(h.PID, 0) == nil {
 						time.Sleep(time.Millisecond)
 					}
-					killed.Add(1)
+					done.Add(1)
 				}
 				h.close()
 			}
