@@ -28,6 +28,9 @@ func (c *mountConfig) tellNext(w io.Writer) {
 			paths = append(paths, shellWord(path))
 		}
 	}
+	if paths == nil {
+		paths = []string{shellWord(c.Dir) + "/VIEW"}
+	}
 	from := strings.Join(paths[:min(len(paths), 3)], " or ")
 	fmt.Fprintf(w, "pipefs: train from %s (ls %s lists more); end with: pipefs umount %[2]s\n", from, shellWord(c.Dir))
 }
