@@ -17,6 +17,7 @@ func TestParseRandom(t *testing.T) {
 	for _, spec := range []string{
 		"rrc224-hflip-npy", "rrc96scale5to40-hflip-npy", "rrc224scale30to100ratio50to200-bmp", "pad4-randcrop32-hflip-npy",
 		"resize256-randcrop224-ppm", "scan5-rrc224-chw-npy", "rrc224ratio100to100-npy", "rrc224-bmp-own",
+		"rrc224cubic-hflip-npy", "rrc48scale5to40cubic-npy",
 	} {
 		p, err := r.ParseRandom(spec)
 		if err != nil || p.String() != spec || !p.Random() {
@@ -52,6 +53,8 @@ func TestParseRandom(t *testing.T) {
 		"rrc224scale5to40scale5to40-npy":     "scale stands twice",
 		"rrc224ratio50to200scale30to100-npy": "write rrc224scale30to100ratio50to200",
 		"rrc224scale05to40-npy":              "write rrc224scale5to40",
+		"rrc224cubicscale5to40-npy":          "write rrc224scale5to40cubic",
+		"rrc224cubiccubic-npy":               "cubic stands twice",
 		"rrc224bicubec-npy":                  "is no word of rrc",
 		"rrc224-jpeg90":                      "read as bytes of pixels",
 		"rrc224-png":                         "read as bytes of pixels",

@@ -88,3 +88,21 @@ func (p Plan) fill(ctx context.Context, steps []Applied, src []byte, alloc Alloc
 	}
 	return file, true, decoder.Fill(ctx, src, p.registry.limits, p.source, region, file, at)
 }
+
+// last makes the file that the plan ends in where nothing but mirroring and a header
+// follows: the step writes its pixels into the file. ok is false where it does not.
+func (s *Applied) last(ctx context.Context, in Payload, c Call, rest []Applied, alloc Alloc) (file []byte, ok bool, err error) {
+	mirror := false
+	if len(rest) > 1 && rest[0].Kind.Mirrors {
+		mirror, rest = rest[0].Choice.Flip, rest[1:]
+	}
+	if s.Kind.Into == nil || len(rest) != 1 || rest[0].Kind.Frame == nil {
+		return nil, false, nil
+	}
+	made := &Pixels{Width: s.Out.Width, Height: s.Out.Height, Mode: s.Out.Mode, Type: s.Out.Type}
+	file, at, ok := rest[0].Kind.Frame(made, alloc)
+	if ok {
+		ok, err = s.Kind.Into(ctx, in, c, mirror, file, at)
+	}
+	return file, ok, err
+}

@@ -99,6 +99,11 @@ type Kind struct {
 	// Apply runs the step. Its result has the shape that Shape promised, or is cut to
 	// Call.Region.
 	Apply func(ctx context.Context, in Payload, c Call) (Payload, error)
+	// Into is set where the step can write its result where it is wanted, left and right
+	// exchanged if that is wanted, too. ok is false where it does not, for this call.
+	Into func(ctx context.Context, in Payload, c Call, mirror bool, dst []byte, at Layout) (ok bool, err error)
+	// Mirrors: the step only exchanges left and right, if it drew that.
+	Mirrors bool
 	// Size is the exact length of the encoded result in bytes, in closed form;
 	// nil where the result has to be produced to know it.
 	Size func(out Shape) int64

@@ -283,6 +283,12 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]b
 		if i+1 < len(steps) {
 			call.Region = steps[i+1].region(s.Out, p.registry.limits)
 		}
+		if file, ok, err := s.last(ctx, at, call, steps[i+1:], alloc); err != nil {
+			return nil, err
+		} else if ok {
+			at.Bytes = file
+			break
+		}
 		out, err := s.Kind.Apply(ctx, at, call)
 		if err != nil {
 			return nil, err

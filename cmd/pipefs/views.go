@@ -93,7 +93,11 @@ func printSteps(w io.Writer, r *transcode.Registry) {
 		}
 		t.AppendRow(table.Row{k.Name, argument, k.Brief})
 		for _, w := range k.Words {
-			t.AppendRow(table.Row{"  …" + w.Name + "AtoB", fmt.Sprintf("%d to %d", w.Min, w.Max), "attached to " + k.Name + ": " + w.Brief})
+			name, numbers := w.Name, ""
+			if w.Max != 0 {
+				name, numbers = w.Name+"AtoB", fmt.Sprintf("%d to %d", w.Min, w.Max)
+			}
+			t.AppendRow(table.Row{"  …" + name, numbers, "attached to " + k.Name + ": " + w.Brief})
 		}
 	}
 	t.Render()

@@ -19,6 +19,7 @@ const (
 const (
 	scaleWord = iota
 	ratioWord
+	cubicWord
 )
 
 // RandomResizedCrop is the step `rrc`: a box of random size, shape and place, scaled to a
@@ -30,6 +31,7 @@ func RandomResizedCrop() *transcode.Kind {
 		Words: []transcode.Word{
 			scaleWord: {Name: "scale", Min: 1, Max: 100, Brief: "per cent of the picture's area, 8 to 100 without it"},
 			ratioWord: {Name: "ratio", Min: 10, Max: 1000, Brief: "per cent, width over height, 3/4 to 4/3 without it"},
+			cubicWord: {Name: cubicName, Brief: "scaled with Pillow's BICUBIC, BILINEAR without it"},
 		},
 		Brief: "a random box, scaled to the square of this side, as torchvision's RandomResizedCrop on a PIL image",
 		From:  transcode.Picture, ID: "rrc1", Effect: transcode.Resampling,
@@ -44,6 +46,11 @@ func RandomResizedCrop() *transcode.Kind {
 			box := in
 			box.Pixels = boxed(in, c.Choice)
 			return scale(ctx, box, c, c.Arg, c.Arg)
+		},
+		Into: func(ctx context.Context, in transcode.Payload, c transcode.Call, mirror bool, dst []byte, at transcode.Layout) (bool, error) {
+			box := in
+			box.Pixels = boxed(in, c.Choice)
+			return scaleInto(ctx, box, c, c.Arg, c.Arg, mirror, dst, at)
 		},
 	}
 }
@@ -217,7 +224,7 @@ func cut(px *transcode.Pixels, box transcode.Choice) *transcode.Pixels {
 func HFlip() *transcode.Kind {
 	return &transcode.Kind{
 		Name: "hflip", Brief: "left and right exchanged, in half of the draws, as torchvision's RandomHorizontalFlip",
-		From: transcode.Picture, ID: "hflip1", Effect: transcode.Geometric,
+		From: transcode.Picture, ID: "hflip1", Effect: transcode.Geometric, Mirrors: true,
 		Shape: func(in transcode.Shape, _ int) (transcode.Shape, bool) { return in, true },
 		Draw: func(_ transcode.Shape, _ transcode.Step, r *transcode.Random) transcode.Choice {
 			return transcode.Choice{Flip: r.Coin()}

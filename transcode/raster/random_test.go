@@ -173,8 +173,9 @@ func TestRandomPixels(t *testing.T) {
 	add := func(px *transcode.Pixels, draws int) {
 		for i := range draws {
 			d := transcode.Draw{Seed: 7, Epoch: uint64(i), Path: fmt.Sprint(px.Mode, px.Width, px.Height)}
-			for _, k := range []*transcode.Kind{RandomResizedCrop(), RandomCrop(), HFlip()} {
+			for j, k := range []*transcode.Kind{RandomResizedCrop(), RandomResizedCrop(), RandomCrop(), HFlip()} {
 				step := transcode.Step{Kind: k, Arg: 32 + 16*i}
+				step.Words[cubicWord].Given = j == 1
 				choice := k.Draw(shapeOf(px), step, d.Random(k.Name))
 				in := shapeOf(px)
 				if _, ok := k.Shape(in, step.Arg); !ok {
@@ -182,10 +183,10 @@ func TestRandomPixels(t *testing.T) {
 				}
 				out, err := k.Apply(t.Context(), transcode.Payload{Shape: in, Pixels: px}, transcode.Call{Step: step, Choice: choice})
 				testenv.Must(t, err)
-				q = append(q, question{px, "random", []any{k.Name, choice.X, choice.Y, choice.Width, choice.Height, choice.Flip, step.Arg}, out.Pixels})
+				q = append(q, question{px, "random", []any{k.Name, choice.X, choice.Y, choice.Width, choice.Height, choice.Flip, step.Arg, step.Words[cubicWord].Given}, out.Pixels})
 			}
 		}
-		q = append(q, question{px, "random", []any{"pad", 0, 0, 0, 0, false, 5}, run(t, Pad(), px, 5, false)})
+		q = append(q, question{px, "random", []any{"pad", 0, 0, 0, 0, false, 5, false}, run(t, Pad(), px, 5, false)})
 	}
 	for _, px := range pictures() {
 		if px.Mode == transcode.ModeRGB || px.Mode == transcode.ModeRGBA || px.Mode == transcode.ModeL {

@@ -47,9 +47,10 @@ for path, out, step, arg in questions:
     elif step == "crop":
         im = transforms.CenterCrop(arg)(im)
     elif step == "random":
-        name, x, y, width, height, flip, side = arg
+        name, x, y, width, height, flip, side, cubic = arg
         if name == "rrc":
-            im = TF.resized_crop(im, y, x, height, width, [side, side])
+            kind = transforms.InterpolationMode.BICUBIC if cubic else transforms.InterpolationMode.BILINEAR
+            im = TF.resized_crop(im, y, x, height, width, [side, side], kind)
         elif name == "randcrop":
             im = im.crop((x, y, x + width, y + height)) # what lies outside is 0
         elif name == "pad":
@@ -155,7 +156,7 @@ func run(t testing.TB, k *transcode.Kind, px *transcode.Pixels, arg int, mask bo
 		out := *px
 		return &out
 	}
-	out, err := k.Apply(context.Background(), transcode.Payload{Shape: in, Pixels: px}, transcode.Call{Step: transcode.Step{Arg: arg}, Nearest: mask})
+	out, err := k.Apply(context.Background(), transcode.Payload{Shape: in, Pixels: px}, transcode.Call{Step: transcode.Step{Kind: k, Arg: arg}, Nearest: mask})
 	testenv.Must(t, err)
 	got := out.Pixels
 	if got.Width != want.Width || got.Height != want.Height || got.Mode != want.Mode || got.Type != want.Type || len(got.Pix) != got.Len() {

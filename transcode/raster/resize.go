@@ -32,6 +32,10 @@ func Scaling(name, id string, rule func(width, height, arg int) (int, int)) *tra
 			width, height := rule(in.Pixels.Width, in.Pixels.Height, c.Arg)
 			return scale(ctx, in, c, width, height)
 		},
+		Into: func(ctx context.Context, in transcode.Payload, c transcode.Call, mirror bool, dst []byte, at transcode.Layout) (bool, error) {
+			width, height := rule(in.Pixels.Width, in.Pixels.Height, c.Arg)
+			return scaleInto(ctx, in, c, width, height, mirror, dst, at)
+		},
 	}
 }
 
@@ -68,8 +72,36 @@ func scale(ctx context.Context, in transcode.Payload, c transcode.Call, width, h
 		return transcode.Payload{Pixels: Nearest(in.Pixels, width, height)}, nil
 	}
 	px := toMode(in.Pixels, mixable(in.Pixels.Mode, in.Shape.Transparent))
-	out, err := Bilinear(ctx, px, width, height)
+	out, err := filtered(ctx, px, width, height, filterOf(c.Step))
 	return transcode.Payload{Pixels: out}, err
+}
+
+// filterOf is the filter that a step scales with: the word cubic says another one.
+func filterOf(s transcode.Step) resample.Filter {
+	for i, w := range s.Kind.Words {
+		if w.Name == cubicName && s.Words[i].Given {
+			return resample.Bicubic
+		}
+	}
+	return resample.Bilinear
+}
+
+// cubicName is the word that asks for Pillow's BICUBIC.
+const cubicName = "cubic"
+
+// scaleInto is scale that writes where the result is wanted, and mirrors it if that is
+// wanted, too. It returns false where it cannot.
+func scaleInto(ctx context.Context, in transcode.Payload, c transcode.Call, width, height int, mirror bool, dst []byte, at transcode.Layout) (bool, error) {
+	px := in.Pixels
+	if c.Nearest || px.Type != transcode.Uint8 || px.Planar || mixable(px.Mode, in.Shape.Transparent) != px.Mode ||
+		at.Row < 0 || at.Pixel != px.Mode.Channels() || at.Channel != 1 {
+		return false, nil
+	}
+	if err := c.Limits.CheckSize(width, height); err != nil {
+		return false, err
+	}
+	to := resample.Image{Pix: dst[at.Base:], Stride: at.Row, Width: width, Height: height}
+	return true, resample.Scale(ctx, to, resample.Of(px), px.Mode, filterOf(c.Step), mirror)
 }
 
 // Nearest scales px by taking the nearest pixel, as Pillow's NEAREST does. Any
@@ -116,6 +148,10 @@ func nearest(in, out int) []int {
 // bit. The mode has to be L, LA, RGB or RGBA. Colours count as much as they are
 // opaque. A picture that has the size already is returned as it is.
 func Bilinear(ctx context.Context, px *transcode.Pixels, width, height int) (*transcode.Pixels, error) {
+	return filtered(ctx, px, width, height, resample.Bilinear)
+}
+
+func filtered(ctx context.Context, px *transcode.Pixels, width, height int, f resample.Filter) (*transcode.Pixels, error) {
 	if px.Type != transcode.Uint8 || px.Planar || mixable(px.Mode, false) != px.Mode {
 		return nil, transcode.Errorf(transcode.ErrInternal, "resampling of mode %v", px.Mode)
 	}
@@ -123,8 +159,7 @@ func Bilinear(ctx context.Context, px *transcode.Pixels, width, height int) (*tr
 		return px, nil
 	}
 	out := like(px, width, height)
-	err := resample.Scale(ctx, resample.Of(out), resample.Of(px), px.Mode, resample.Bilinear, false)
-	if err != nil {
+	if err := resample.Scale(ctx, resample.Of(out), resample.Of(px), px.Mode, f, false); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -1,0 +1,45 @@
+package codecs
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/internal/pillow"
+	"github.com/pipefs/pipefs/transcode/png"
+)
+
+// TestScaledInto wants the files into which a step writes its pixels itself to be those
+// that the steps make one after the other.
+func TestScaledInto(t *testing.T) {
+	r := Default(transcode.Limits{})
+	for _, m := range []transcode.Mode{transcode.ModeL, transcode.ModeLA, transcode.ModeP, transcode.ModeRGB, transcode.ModeRGBA} {
+		src, err := png.Encode(t.Context(), pillow.Sample(m, 123, 77))
+		testenv.Must(t, err)
+		info, err := r.ProbeBytes(src)
+		testenv.Must(t, err)
+		for _, spec := range []string{
+			"rrc32-npy", "rrc32-hflip-npy", "rrc32cubic-hflip-ppm", "rrc32-hflip-bmp", "rrc32-hflip-chw-npy", "rrc32-hflip-grey-npy",
+			"resize50-npy", "resize50-ppm", "resize50-bmp", "resize50-hflip-npy", "resize77-npy", "hflip-npy", "pad3-rrc32-hflip-npy",
+		} {
+			v, err := r.ParseRandom(spec)
+			testenv.Must(t, err)
+			for epoch := range uint64(4) {
+				plan := r.Plan(v, info, transcode.Image).Drawn(transcode.Draw{Epoch: epoch, Path: spec})
+				got, err := plan.Run(t.Context(), src)
+				testenv.Must(t, err)
+				at := transcode.Payload{Shape: transcode.Shape{Info: info, Stage: transcode.Source}, Bytes: src}
+				for _, s := range plan.Steps() {
+					out, err := s.Kind.Apply(t.Context(), at, transcode.Call{Step: s.Step, Nearest: s.Nearest, Choice: s.Choice})
+					testenv.Must(t, err)
+					out.Shape = s.Out
+					at = out
+				}
+				if !bytes.Equal(got, at.Bytes) {
+					t.Errorf("%s of %v, epoch %d: other bytes", spec, m, epoch)
+				}
+			}
+		}
+	}
+}
