@@ -23,17 +23,21 @@ def mount(dataset: _Path, at: Optional[_Path] = None, *, cache: Union[None, int,
     share one mount and one daemon. The mount ends when the last of them has closed it or
     has ended, however it ended. It belongs to forked processes as well.
 
-    at is the directory to mount on. Without it, a directory of the user's own is chosen.
+    ~ stands for the home directory. at is the directory to mount on. Without it, a directory of the user's own is chosen.
     cache is "page" or "daemon", or the memory for samples that the daemon may use, as bytes
     or such as "16GB". Every other option of `pipefs mount` is an argument with underscores:
     fidelity=5, no_background=True, masks=["**/labels/*.png"]; None leaves one out.
 
     Raises Error with what the program says.
     """
-    arguments = _arguments(cache, options) + ["--", os.path.abspath(os.fspath(dataset))]
+    arguments = _arguments(cache, options) + ["--", _absolute(dataset)]
     if at is not None:
-        arguments.append(os.path.abspath(os.fspath(at)))
+        arguments.append(_absolute(at))
     return Mount(arguments)
+
+
+def _absolute(path: _Path) -> str:
+    return os.path.abspath(os.path.expanduser(os.fspath(path)))
 
 
 def _arguments(cache: Union[None, int, str], options: "dict[str, Option]") -> "list[str]":
