@@ -35,7 +35,7 @@ func full() *views.Report {
 		Machine: views.Machine{CPU: "a processor", Cores: 2, Memory: 8_300_000_000},
 		Rows: []views.Row{plain, row("ppm", true, 0, 920, 562_500), row("scan1", false, 0.73, 1200, 6_900), row("scan5", false, 0.971, 800, 46_200),
 			row("scan10", true, 0, 340, 104_000), {View: "l3", Error: "no space left"}},
-		Advice: views.Advice{Same: 1, Lossy: 3, Base: 0, Lines: []string{"Same pixels: point your loader at MNT/ppm: 2.30× your present tree.", "Fewer bytes: MNT/scan5: 2.00×."}},
+		Advice: views.Advice{Same: 1, Lossy: 3, Base: 0, Lines: []string{"Same pixels: point your loader at MNT/ppm: 2.30× your present tree.", "Other pixels: MNT/scan5: 2.00×."}},
 	}
 }
 

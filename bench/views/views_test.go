@@ -95,9 +95,9 @@ func TestNoise(t *testing.T) {
 		lines       []string
 	}{
 		{"rounds far apart", rows(plain, original, wide, rare), -1, 3, []string{
-			"Same pixels: too noisy to tell: the gain may be anything from 0.", "Fewer bytes: MNT/scan5"}},
+			"Same pixels: too noisy to tell: the gain may be anything from 0.", "Other pixels: MNT/scan5"}},
 		{"something else was busy", rows(plain, original, crowded, rare), -1, 3, []string{
-			"Same pixels: too noisy to tell: other processes used 40 % of the processors; run again with --time 5m, or when the machine is quiet.", "Fewer bytes: MNT/scan5"}},
+			"Same pixels: too noisy to tell: other processes used 40 % of the processors; run again with --time 5m, or when the machine is quiet.", "Other pixels: MNT/scan5"}},
 		{"a slow view may be noisy", rows(plain, original, slow), 1, -1, []string{"Same pixels: stay with your present tree"}},
 		{"noise beside what is clear", rows(plain, ppm, Row{View: "bmp", Same: true, Cold: []float64{60, 180, 70, 190, 65, 170}}), 1, -1, []string{"Same pixels: point your loader at MNT/ppm: 1.50×"}},
 		{"processor time says that it is noise", rows(counted(plain, 0), counted(ppm, 0)), -1, -1, []string{"Same pixels: too noisy to tell: the processors were the limit"}},

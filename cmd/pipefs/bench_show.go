@@ -117,7 +117,7 @@ func printComparison(w io.Writer, r *views.Report) {
 // printFigures prints the tables, and what there is to know to read them.
 func printFigures(w io.Writer, r *views.Report) {
 	fmt.Fprintln(w, "\n"+wrap("Samples/s: medians; "+r.Intervals(), 0))
-	head := []any{"view", views.Pixels.Word, views.FromDisk.Word, "", views.FromMemory.Word, "", views.FirstEpoch.Word}
+	head := []any{"view", views.Pixels.Word, views.FromDisk.Word, "interval", views.FromMemory.Word, "interval", views.FirstEpoch.Word}
 	if r.Compute != "" {
 		head = append(head, views.Busy.Word, "p99 wait")
 	}

@@ -132,6 +132,8 @@ func dispatch(ctx context.Context, env *environ, args []string) error {
 	switch {
 	case err == nil && len(positional) == 0:
 		return errNoCommand
+	case err == nil && len(positional) == 1 && isPath(positional[0]):
+		return exit.Errorf(exit.Usage, "to mount %s, say where: pipefs mount %[1]s MNT", positional[0])
 	case err == nil && (len(positional) != 2 || !isPath(positional[0])):
 		return unknown(positional[0])
 	}

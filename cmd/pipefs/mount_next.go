@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -32,7 +33,22 @@ func (c *mountConfig) tellNext(w io.Writer) {
 		paths = []string{shellWord(c.Dir) + "/VIEW"}
 	}
 	from := strings.Join(paths[:min(len(paths), 3)], " or ")
-	fmt.Fprintf(w, "pipefs: train from %s (ls %s lists more); end with: pipefs umount %[2]s\n", from, shellWord(c.Dir))
+	fmt.Fprintf(w, "pipefs: train from %s (pipefs views --help says which others there are); end with: pipefs umount %s\n", from, shellWord(c.Dir))
+	c.tellKept(w)
+}
+
+// tellKept says where the mount keeps what it prepares, and how much of it at most.
+func (c *mountConfig) tellKept(w io.Writer) {
+	if c.Keep.MaxBytes == 0 || c.Read.Store != "" {
+		return // nothing is kept, or where the user said
+	}
+	root, err := mountd.CacheRoot()
+	if err != nil {
+		return
+	}
+	if limit, _, err := root.Limit(); err == nil {
+		fmt.Fprintf(w, "pipefs: what it prepares is kept in %s, %s at most for all mounts (pipefs cache --help)\n", shellWord(root.Dir()), formatSize(limit))
+	}
 }
 
 // glimpse is what a short look at the names of a dataset showed.
@@ -92,9 +108,9 @@ func (g *glimpse) look(r *transcode.Registry, dir string, left *int) {
 func (g glimpse) views() []string {
 	switch {
 	case g.jpeg:
-		return []string{"resize256-bmp", "scan5"}
+		return []string{"resize256-bmp", "bmp-own"}
 	case g.others:
-		return []string{"resize256-bmp", "bmp"}
+		return []string{"resize256-bmp", "bmp-own"}
 	}
 	return []string{transcode.Original}
 }

@@ -50,8 +50,12 @@ func viewsCommand(env *environ) *command {
 			}
 			defer s.close()
 			t := &tally{of: s, roles: roles}
-			for _, spec := range mountd.Unique(append(mountd.UsualViews(s.registry), args[1:]...)) {
-				p, err := s.registry.Parse(spec)
+			specs := args[1:]
+			if len(specs) == 0 {
+				specs = mountd.UsualViews(s.registry)
+			}
+			for _, spec := range mountd.Unique(specs) {
+				p, err := s.registry.ParsePath(spec)
 				if err != nil {
 					return err
 				}

@@ -144,14 +144,14 @@ func (m *Mount) view(name string) (string, error) {
 	if _, ok := m.fs.Links()[name]; ok {
 		return name, nil
 	}
-	v, err := m.registry.ParseRandom(name)
+	v, err := m.registry.ParsePath(name)
 	if e := (*transcode.SpecError)(nil); errors.As(err, &e) {
 		return "", fmt.Errorf("%w\n    %s", err, strings.ReplaceAll(e.Pointer(), "\n", "\n    "))
 	}
 	if err == nil {
 		err = m.gaps.refuse(v)
 	}
-	return v.String(), err
+	return v.Path(), err
 }
 
 // setFidelity moves the link current.

@@ -173,8 +173,11 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 	if text := m.gaps.Describe(moved...); text != "" {
 		c.note(text)
 	}
-	// Programs that share a mount are told only what somebody can do something about.
-	if m.packed != c.Source && (c.Shared == "" || m.fresh.kind != fs.Watched) {
+	switch {
+	case m.packed == c.Source:
+	case m.fresh.kind == fs.Watched: // as one expects
+		m.log.Info("changes in the dataset are " + m.fresh.text)
+	default:
 		c.note("changes in the dataset are " + m.fresh.text)
 	}
 	return nil
