@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -50,7 +51,7 @@ func TestLock(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	p, err := Chosen(Key("x"), "x")
 	testenv.Must(t, err)
-	n := 0 // the race detector watches it
+	var n, inside atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -60,17 +61,18 @@ func TestLock(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				n++
-				if p.TryLock() != nil {
+				n.Add(1)
+				if inside.Add(1) != 1 || p.TryLock() != nil {
 					t.Error("two have the lock")
 				}
+				inside.Add(-1)
 				l.Release()
 			}
 		})
 	}
 	all.Wait()
-	if n != 40 {
-		t.Errorf("%d times", n)
+	if n.Load() != 40 {
+		t.Errorf("%d times", n.Load())
 	}
 	l := p.TryLock()
 	defer l.Release()
