@@ -51,25 +51,21 @@ func (r *Report) advise(mnt, again string) {
 		}
 	}
 	r.doubt()
-	noisy := func(about, why string, row int) string {
-		text := about + ": too noisy to tell: " + why + "; run again " + again + ", or when the machine is quiet."
-		if gain := r.Gain(&r.Rows[row]); a.Base >= 0 && row != a.Base && gain.Median > 0 {
-			text += fmt.Sprintf(" As far as this run tells, %s/%s has %s the rate of the plain files.", mnt, r.Rows[row].View, times(gain))
-		}
-		return text
+	noisy := func(about, why string) string {
+		return about + ": too noisy to tell: " + why + "; run again " + again + ", or when the machine is quiet."
 	}
 	if a.Same >= 0 {
 		if why := r.doubtSame(); why != "" {
-			a.Lines = append(a.Lines, noisy("Same pixels", why, a.Same))
 			a.Same = -1
+			a.Lines = append(a.Lines, noisy("Same pixels", why))
 		} else {
 			a.Lines = append(a.Lines, r.same(mnt))
 		}
 	}
 	if a.Lossy >= 0 {
 		if why := r.Rows[a.Lossy].Doubt; why != "" {
-			a.Lines = append(a.Lines, noisy("Other pixels", why, a.Lossy))
 			a.Lossy = -1
+			a.Lines = append(a.Lines, noisy("Other pixels", why))
 		} else {
 			a.Lines = append(a.Lines, r.lossy(mnt))
 		}

@@ -63,7 +63,7 @@ func TestCommandLineRefuses(t *testing.T) {
 		"frob":                         `unknown command "frob"`,
 		"moutn D M":                    `unknown command "moutn"`,
 		"D M":                          `unknown command "D"`, // no such directory, no slash
-		"/D":                           `unknown command "/D"`,
+		"/D":                           "to mount /D, say where: pipefs mount /D MNT",
 		"-f":                           "no command given",
 		"help frob":                    `unknown command "frob"`,
 		"mount D M -o":                 "flag needs an argument: 'o' in -o",

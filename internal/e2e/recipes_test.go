@@ -25,7 +25,7 @@ pipefs() {
     *) command pipefs "$@" ;;
   esac
 }
-python() { "${PYTHON:-/usr/bin/python3}" "$@"; }
+python3() { "${PYTHON:-/usr/bin/python3}" "$@"; }
 # PyTorch 1.13 on Python 3.11 cannot read its own default of -r and -t.
 torchrun() { "${PYTHON:-/usr/bin/python3}" -m torch.distributed.run --log_dir ranks -r 1 -t 1 "$@"; }
 `
