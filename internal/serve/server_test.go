@@ -248,7 +248,7 @@ func TestPixelPrefixes(t *testing.T) {
 		h, err := f.Server.Resolve(t.Context(), key, f.file(t, "a.jpg"), v.In(1, 2), Planned)
 		testenv.Must(t, err)
 		from := f.candidates(h)
-		begin := from.longest(h).prefix.key
+		begin := from.longest(h).key
 		if begin == transcode.Original {
 			begin = ""
 		}
