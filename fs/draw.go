@@ -115,10 +115,12 @@ func (l *lookup) runDraw() error {
 		return err
 	}
 	index, id := splitNode(entry.NodeId)
-	if index == originalView {
-		return iofs.ErrNotExist // it is no sample, or the view leaves it as it is
+	if index != originalView {
+		defer l.f.views.at(index).release(1) // the kernel is not told of it
 	}
-	defer l.f.views.at(index).release(1) // the kernel is not told of it
+	if index == originalView || l.f.tree.entries.at(id).kind == isDir {
+		return iofs.ErrNotExist // nothing is drawn for what is no sample, and what the view leaves as it is
+	}
 	h := l.f.handles.get(entry.NodeId)
 	if h == nil {
 		return errAgain

@@ -41,7 +41,7 @@ func TestDraw(t *testing.T) {
 			m.want(told, ".draw/7", epoch, "flip-npy/d/a.npy.draw")
 			m.want(told, ".draw/7", epoch, "flip-npy/d/a.jpg.draw")
 		}
-		for _, bad := range []string{".draw/7/3/flip-npy/d/b.npy.draw", ".draw/7/3/flip-npy/d/.draw", "flip-npy/d/a.npy.draw", "npy/d/a.npy.draw"} {
+		for _, bad := range []string{".draw/7/3/flip-npy/d/b.npy.draw", ".draw/7/3/flip-npy/d/.draw", ".draw/7/3/flip-npy/d.draw", "flip-npy/d/a.npy.draw", "npy/d/a.npy.draw"} {
 			if _, err := os.Lstat(m.path(bad)); !errors.Is(err, unix.ENOENT) {
 				t.Errorf("%s: %v", bad, err)
 			}

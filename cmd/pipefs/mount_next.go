@@ -37,17 +37,23 @@ func (c *mountConfig) tellNext(w io.Writer) {
 	c.tellKept(w)
 }
 
-// tellKept says where the mount keeps what it prepares, and how much of it at most.
+// tellKept says where the mount keeps what it prepares, and how much of it at most. A
+// daemon that became another user keeps it in that user's directory.
 func (c *mountConfig) tellKept(w io.Writer) {
-	if c.Keep.MaxBytes == 0 || c.Read.Store != "" {
+	if becomes, err := c.user(); err != nil || becomes != nil || c.Keep.MaxBytes == 0 || c.Read.Store != "" {
 		return // nothing is kept, or where the user said
 	}
 	root, err := mountd.CacheRoot()
 	if err != nil {
 		return
 	}
-	if limit, _, err := root.Limit(); err == nil {
-		fmt.Fprintf(w, "pipefs: what it prepares is kept in %s, %s at most for all mounts (pipefs cache --help)\n", shellWord(root.Dir()), formatSize(limit))
+	limit, _, err := root.Limit()
+	what := "for all mounts"
+	if c.Keep.MaxBytes > 0 {
+		limit, what = c.Keep.MaxBytes, "for this mount"
+	}
+	if err == nil {
+		fmt.Fprintf(w, "pipefs: what it prepares is kept in %s, %s at most %s (pipefs cache --help)\n", shellWord(root.Dir()), formatSize(limit), what)
 	}
 }
 

@@ -485,10 +485,10 @@ func prestoCaching(ctx context.Context, e *env) (*result, error) {
 		for _, split := range cvSplits {
 			g := gain(p, split, strategy.System, split)
 			cells = append(cells, withInterval(g))
-			if split == centred {
+			switch split {
+			case centred:
 				high = max(high, g.Median)
-			}
-			if split == strategy.Packed {
+			case strategy.Packed:
 				low = max(low, g.Median)
 			}
 		}
