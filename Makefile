@@ -5,14 +5,18 @@ GOLANGCI  := bin/tools/golangci-lint
 GOLANGCI_VERSION := v2.15.0
 NFPM      := bin/tools/nfpm
 NFPM_VERSION := v2.45.2
+VERSITYGW := bin/tools/versitygw
+VERSITYGW_VERSION := v1.8.0
 KUBECONFORM := bin/tools/kubeconform
 KUBECONFORM_VERSION := v0.8.0
+RAY_VERSION := 2.60.0
+RAY := bin/ray-$(RAY_VERSION)/bin/ray
 FUZZTIME  ?= 60s
 BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build install release test-packages wheel test-wheel demo check test lint bench bench-l3 bench-mix reproduce bench-peers test-loaders ptx fuzz soak clean
+.PHONY: build install release test-packages wheel test-wheel demo demo-cluster check test test-cluster lint bench bench-l3 bench-s3 bench-cluster bench-mix bench-curves bench-epochs reproduce bench-peers test-loaders ptx fuzz soak clean
 
 # What the linker writes into the program, and the way it is always built.
 LDFLAGS = -X github.com/pipefs/pipefs/internal/mountd.version=$(shell scripts/version || echo devel)
@@ -48,9 +52,23 @@ $(NFPM):
 $(KUBECONFORM):
 	GOFLAGS= GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM_VERSION)
 
+# The object storage of tests: some minutes, once.
+$(VERSITYGW):
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+
+# Ray for tests of clusters: 80 MB to fetch, 280 MB below bin/. Its Python sees that of the system, which has PyTorch.
+$(RAY):
+	@scripts/setup cluster
+	$(or $(PYTHON),/usr/bin/python3) -m venv --system-site-packages bin/ray-$(RAY_VERSION)
+	bin/ray-$(RAY_VERSION)/bin/pip install --quiet --disable-pip-version-check ray==$(RAY_VERSION)
+
 demo: build ## a small dataset, mounted, read by PyTorch: what each view costs (ARGS=-v: and what the daemon counted)
 	@scripts/setup demo
 	@bench/demo/run $(ARGS)
+
+demo-cluster: build $(VERSITYGW) $(RAY) ## a bucket and Ray on this machine: plan, pack while a worker is killed, commit, train: make demo-cluster PICTURES=DIR
+	@scripts/setup cluster
+	@GO=$(GO) PICTURES='$(PICTURES)' bench/demo/cluster $(dir $(RAY))python $(VERSITYGW)
 
 # -count 1: go test cannot know that internal/e2e runs the program, and go list, and would
 # take an old result for the new one.
@@ -61,26 +79,38 @@ check: ## vet, build, and the tests that neither mount nor take long: while you 
 	$(GO) test -short ./...
 	$(GO) test -short -count 1 ./internal/e2e
 
-# What works in one goroutine, on memory of its own, is tested without the race detector,
-# which finds nothing there and takes ten times as long; packages that compare thousands of
-# files byte for byte do so for a few under it.
-ALONE := /transcode/(l3|jpeg|raster)/internal/
-test: ## every test, with the race detector where goroutines share something: before a commit
+# The race detector watches what goroutines share, and makes everything take ten times as
+# long. The packages of ALONE start no goroutines, or few: there it watches only the tests of
+# MANY. internal/serve lends the codecs memory, and has them watched; everybody else has the
+# packages of CODECS compiled without it, as has the program that testmount builds. At its end a process waits
+# for what others may still do, a second if nobody says otherwise.
+ALONE  := /(transcode|transcode/.*|bench/(chart|page))$$
+MANY   := -run 'Concurrent|CPU|NoAllocation' ./transcode/jpeg ./transcode/jpeg/steps ./transcode/l3 ./transcode/raster/internal/resample
+CODECS := github.com/pipefs/pipefs/transcode/... github.com/pipefs/pipefs/bench/mssim github.com/pipefs/pipefs/internal/pictures github.com/klauspost/compress/flate hash/adler32
+RACE   := -race -count 1 -parallel 4 -timeout 20m
+test: export GORACE = atexit_sleep_ms=100
+test: $(VERSITYGW) ## every test, with the race detector where goroutines share something: before a commit
 	@scripts/setup test
 	$(GO) vet ./...
-	$(GO) run ./internal/testrun -race -count 1 -parallel 4 -timeout 20m $$($(GO) list ./... | grep -vE '$(ALONE)') + \
-		-count 1 ./transcode/jpeg/... ./transcode/l3/... ./transcode/raster/internal/... ./bench/strategy
+	$(GO) run ./internal/testrun \
+		$(RACE) $(CODECS:%=-gcflags=%=-race=false) $$($(GO) list ./... | grep -vE '$(ALONE)|/internal/serve$$|/bench/mssim$$') + \
+		$(RACE) ./internal/serve ./bench/mssim + $(RACE) $(MANY) + \
+		-count 1 $$($(GO) list ./... | grep -E '$(ALONE)') ./bench/strategy
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/pipefs
+
+test-cluster: build $(VERSITYGW) $(RAY) ## packing by Ray, on two machines that share no files (root): make test-cluster TESTS='fails machines'
+	@scripts/setup cluster
+	@$(dir $(RAY))python python/tests/cluster.py bin/pipefs $(TESTS)
 
 lint: $(GOLANGCI) ## formatting, static checks, and which room may import which
 	@scripts/setup lint
 	$(GOLANGCI) run ./...
-	shellcheck -x scripts/* $$(grep -lE '^#!.*bash|shellcheck shell=bash' packaging/test/*) packaging/torchrun/train packaging/slurm/train.sbatch bench/demo/run bench/research/l3/run .ci/run
+	shellcheck -x scripts/* $$(grep -lE '^#!.*bash|shellcheck shell=bash' packaging/test/*) packaging/torchrun/train packaging/slurm/*.sbatch bench/demo/run bench/demo/cluster bench/research/l3/run .ci/run
 
 $(GOLANGCI):
 	GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 
-bench: ## benchmarks in Go's format: make bench BENCH=Read COUNT=10
+bench: $(VERSITYGW) ## benchmarks in Go's format: make bench BENCH=Read COUNT=10
 	@scripts/setup test
 	$(GO) test -run '^$$' -bench '$(BENCH)' -count $(COUNT) -benchmem ./...
 
@@ -92,7 +122,22 @@ bench-mix: build ## mixes of materialized and encoded samples at several speeds 
 	@scripts/setup test
 	$(GO) run ./bench/research/mix -program bin/pipefs -out bin/bench-mix $(ARGS)
 
-bench-peers: build ## pipefs beside other loaders, which it installs (3 GB): make bench-peers PICTURES=DIR ARGS='--rounds=9 --only=ffcv'
+bench-curves: build ## loss of a training through ImageFolder and through epoch views (5 minutes): make bench-curves PICTURES=DIR ARGS='-seeds 5 -epochs 40'
+	@scripts/setup demo
+	$(GO) run ./bench/research/curves -program bin/pipefs $(if $(PICTURES),-pictures '$(PICTURES)') $(ARGS)
+
+bench-epochs: build ## epoch views on a slow disk (root), by eight ranks, and at the first batch: make bench-epochs PICTURES=DIR ARGS='-copies=24 slow'
+	$(GO) run ./bench/research/epochs -program bin/pipefs -pictures '$(PICTURES)' $(ARGS)
+
+bench-s3: $(VERSITYGW) ## buckets that are 20 ms away, beside other programs that mount them and a client of the bucket: make bench-s3 BENCH=BucketReads
+	@scripts/setup bench-s3
+	$(GO) test -run '^$$' -bench '$(if $(filter .,$(BENCH)),Bucket,$(BENCH))' -benchtime 3x -timeout 60m ./bench
+
+bench-cluster: build $(VERSITYGW) $(RAY) ## four Ray workers beside one process, and kills: make bench-cluster PICTURES=DIR ARGS='--rounds 3'
+	@scripts/setup cluster
+	@$(dir $(RAY))python bench/research/cluster/run.py --pictures "$(PICTURES)" $(ARGS)
+
+bench-peers: build ## pipefs beside other loaders, which it installs (9 GB): make bench-peers PICTURES=DIR ARGS='--rounds=9 --only=ffcv'
 	@scripts/setup peers
 	@GO=$(GO) $(or $(PYTHON),/usr/bin/python3) bench/research/peers/run.py $(if $(PICTURES),--pictures "$(PICTURES)") $(ARGS)
 
@@ -110,7 +155,7 @@ ptx: ## l3gpu/kernel/l3.*.ptx.gz, the program for GPUs, from its source
 fuzz: ## every fuzz target for FUZZTIME
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) scripts/fuzz
 
-soak: ## long tests: crashes, readers, changing sources
+soak: $(VERSITYGW) ## long tests: crashes, readers, changing sources
 	@scripts/setup test
 	PIPEFS_SOAK=1 $(GO) test -timeout 4h -count 1 ./...
 

@@ -18,7 +18,7 @@ import (
 // file can be polled, which costs a mount a tenth.
 func readRaw(b *testing.B, names []string) {
 	b.Helper()
-	readBy(b, names, 64<<10, readRawFile)
+	readBy(b, names, 64<<10, readers, readRawFile)
 }
 
 func readRawFile(name string, buf []byte) (int64, error) {

@@ -37,25 +37,25 @@ func files(b *testing.B, dir string) (names []string) {
 	return names
 }
 
-// readers is how many threads read at once.
+// readers is how many threads read at once, where nothing else is said.
 const readers = 2
 
 // readAll reads every file as Pillow's callers do: open, fstat, reads of block
 // bytes to the end, close. It returns the bytes read.
 func readAll(b *testing.B, names []string, block int) (bytes int64) {
 	b.Helper()
-	return readBy(b, names, block, readFile)
+	return readBy(b, names, block, readers, readFile)
 }
 
-// readBy reads every file, each thread its share of them.
-func readBy(b *testing.B, names []string, block int, read func(name string, buf []byte) (int64, error)) (bytes int64) {
+// readBy reads every file, each of the threads its share of them.
+func readBy(b *testing.B, names []string, block, threads int, read func(name string, buf []byte) (int64, error)) (bytes int64) {
 	b.Helper()
-	var sums [readers]int64
+	sums := make([]int64, threads)
 	var all errgroup.Group
-	for r := range readers {
+	for r := range threads {
 		all.Go(func() error {
 			buf := make([]byte, block)
-			for i := r; i < len(names); i += readers {
+			for i := r; i < len(names); i += threads {
 				n, err := read(names[i], buf)
 				if err != nil {
 					return err

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,7 +10,6 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,36 +32,34 @@ func checkMountDir(dir string, log *slog.Logger) error {
 	return nil
 }
 
-// mount attaches the directory: by itself where that is permitted, through
-// fusermount3 otherwise.
-func (m *Mountpoint) mount(o *fuse.MountOptions) (*fuse.Server, error) {
-	fd, err := mountDirect(m.dir, os.Geteuid(), os.Getegid(), o)
+// attach mounts on a directory, by itself where that is permitted, through fusermount3
+// otherwise. It returns the descriptor of the connection. Processes that the daemon starts
+// do not inherit it: the mount would outlive the daemon.
+func attach(dir string, o MountOptions) (fd int, err error) {
+	fd, err = mountDirect(dir, os.Geteuid(), os.Getegid(), o)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		server, viaErr := m.mountVia(o)
+		fd, viaErr := mountVia(dir, o)
 		if viaErr != nil && os.Geteuid() == 0 {
-			return nil, fmt.Errorf("mount %s: %w; nor by fusermount3: %w", m.dir, err, viaErr)
+			return -1, fmt.Errorf("mount %s: %w; nor by fusermount3: %w", dir, err, viaErr)
 		}
-		return server, viaErr
+		return fd, viaErr
 	}
 	if err != nil {
-		return nil, fmt.Errorf("mount %s: %w", m.dir, err)
+		return -1, fmt.Errorf("mount %s: %w", dir, err)
 	}
-	return m.serve(fd, o)
+	return fd, nil
 }
 
-// serve serves a connection that is mounted already.
-func (m *Mountpoint) serve(conn int, o *fuse.MountOptions) (*fuse.Server, error) {
-	server, err := fuse.NewServer(m.fsys, fmt.Sprintf("/dev/fd/%d", conn), o)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("mount %s: %w", m.dir, err), detach(m.dir, true))
-	}
-	return server, nil
+// options are those of the file system. That it is read-only and that permissions are
+// checked needs no saying.
+func (o MountOptions) options() []string {
+	return append([]string{"ro", "default_permissions"}, o.Options...)
 }
+
+func (o MountOptions) source() string { return cmp.Or(o.Source, fsName) }
 
 // mountDirect mounts for a user and returns the descriptor of the connection.
-// Processes that the daemon starts do not inherit it: the mount would outlive the
-// daemon.
-func mountDirect(dir string, uid, gid int, o *fuse.MountOptions) (fd int, err error) {
+func mountDirect(dir string, uid, gid int, o MountOptions) (fd int, err error) {
 	fd, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: "/dev/fuse", Err: err}
@@ -70,9 +68,9 @@ func mountDirect(dir string, uid, gid int, o *fuse.MountOptions) (fd int, err er
 	data := []string{
 		fmt.Sprintf("fd=%d", fd), fmt.Sprintf("rootmode=%o", unix.S_IFDIR),
 		fmt.Sprintf("user_id=%d", uid), fmt.Sprintf("group_id=%d", gid),
-		fmt.Sprintf("max_read=%d", o.MaxWrite),
+		fmt.Sprintf("max_read=%d", maxRead),
 	}
-	for _, option := range o.Options {
+	for _, option := range o.options() {
 		if flag, ok := mountFlags[option]; ok {
 			flags |= flag
 		} else {
@@ -82,7 +80,7 @@ func mountDirect(dir string, uid, gid int, o *fuse.MountOptions) (fd int, err er
 	if o.AllowOther {
 		data = append(data, "allow_other")
 	}
-	if err := unix.Mount(o.FsName, dir, "fuse."+o.Name, flags, strings.Join(data, ",")); err != nil {
+	if err := unix.Mount(o.source(), dir, "fuse."+fsName, flags, strings.Join(data, ",")); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -96,18 +94,58 @@ var mountFlags = map[string]uintptr{
 }
 
 // mountVia mounts through fusermount3, which everybody may.
-func (m *Mountpoint) mountVia(o *fuse.MountOptions) (*fuse.Server, error) {
+func mountVia(dir string, o MountOptions) (fd int, err error) {
 	if o.AllowOther && os.Geteuid() != 0 && !userAllowOther() {
-		return nil, errors.New("mount: allow_other needs the line user_allow_other in /etc/fuse.conf, which only root can write")
+		return -1, errors.New("mount: allow_other needs the line user_allow_other in /etc/fuse.conf, which only root can write")
 	}
-	if _, err := fusermount(); err != nil {
-		return nil, fmt.Errorf("mount %s: without root it needs fusermount3: %w", m.dir, err)
-	}
-	server, err := fuse.NewServer(m.fsys, m.dir, o)
+	bin, err := fusermount()
 	if err != nil {
-		return nil, fmt.Errorf("mount %s: %w", m.dir, err)
+		return -1, fmt.Errorf("mount %s: without root it needs fusermount3: %w", dir, err)
 	}
-	return server, nil
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socketpair", err)
+	}
+	here, there := os.NewFile(uintptr(pair[0]), "fusermount"), os.NewFile(uintptr(pair[1]), "fusermount")
+	defer here.Close()
+	defer there.Close()
+	options := append(o.options(), "fsname="+o.source(), "subtype="+fsName, fmt.Sprintf("max_read=%d", maxRead))
+	if o.AllowOther {
+		options = append(options, "allow_other")
+	}
+	escape := strings.NewReplacer(`\`, `\\`, ",", `\,`)
+	for i := range options {
+		options[i] = escape.Replace(options[i])
+	}
+	cmd := exec.Command(bin, "-o", strings.Join(options, ","), "--", dir)
+	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
+	cmd.ExtraFiles = []*os.File{there}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return -1, fmt.Errorf("mount %s: %s: %w", dir, bytes.TrimSpace(out), err)
+	}
+	if fd, err = receive(pair[0]); err != nil {
+		return -1, errors.Join(fmt.Errorf("mount %s: %s: %w", dir, bin, err), detach(dir, true))
+	}
+	return fd, nil
+}
+
+// receive takes a descriptor from a socket.
+func receive(socket int) (fd int, err error) {
+	space := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(socket, make([]byte, 4), space, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return -1, os.NewSyscallError("recvmsg", err)
+	}
+	messages, err := unix.ParseSocketControlMessage(space[:n])
+	if err != nil {
+		return -1, err
+	}
+	for _, m := range messages {
+		if fds, err := unix.ParseUnixRights(&m); err == nil && len(fds) == 1 {
+			return fds[0], nil
+		}
+	}
+	return -1, errors.New("it sent no descriptor")
 }
 
 // userAllowOther reports whether users may let others in.

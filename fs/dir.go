@@ -31,12 +31,19 @@ type dirHandle struct {
 	parent  uint64
 }
 
+// add gives a handle a number, which tells the version of the listing that it shows:
+// another daemon may have to show the same one.
 func (h *dirHandles) add(handle *dirHandle) uint64 {
+	version := uint64(len(handle.special))
+	if handle.snap != nil {
+		version = uint64(handle.snap.version)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.next++
-	h.open[h.next] = handle
-	return h.next
+	h.next = (h.next + 1) & (1<<32 - 1)
+	fh := version<<32 | h.next
+	h.open[fh] = handle
+	return fh
 }
 
 func (h *dirHandles) get(fh uint64) *dirHandle {
@@ -115,6 +122,9 @@ func (f *FS) listSpecial(n uint64) (entries []fuse.DirEntry) {
 		}
 		f.views.mu.RUnlock()
 	default:
+		if s := r.special(uint32(n)); s != nil && s.epoch != nil {
+			return s.epoch.list(nil)
+		}
 		entries = r.listFiles(entries, r.inDir(n))
 	}
 	return entries
@@ -151,12 +161,24 @@ func (f *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryL
 // first.
 const firstEntry = 2
 
+// noHandle refuses to go on with a directory that is not open here.
+func (f *FS) noHandle(in *fuse.ReadIn) fuse.Status {
+	if !f.journal.Resumes() {
+		return fuse.EBADF
+	}
+	f.log.Warn("a directory changed since it was opened at the daemon before this one: whoever lists it has to begin again", "node", in.NodeId)
+	return estale
+}
+
 // readDir adds entries from the offset on until there is no room. The entry of
 // the tree is 0 for what belongs to no view.
 func (f *FS) readDir(in *fuse.ReadIn, addTo func(*dirHandle, fuse.DirEntry, uint32) bool) fuse.Status {
 	h := f.dirs.get(in.Fh)
+	if h == nil && f.journal.Resumes() {
+		h = f.reopen(in.NodeId, in.Fh, in.Offset)
+	}
 	if h == nil {
-		return fuse.EBADF
+		return f.noHandle(in)
 	}
 	add := func(e fuse.DirEntry, id uint32) bool { return addTo(h, e, id) }
 	h.mu.Lock()

@@ -40,6 +40,14 @@
 //	    control             link to the daemon's socket
 //	    lists/scan5.txt     the samples of a view, one path a line
 //
+// # Other daemons
+//
+// A mount may outlive its daemon. What the kernel was told is in the [Journal]: entries and
+// their attributes, listings, views, specials. The next daemon makes the same tree of it,
+// with the same numbers, and looks every directory through for what changed meanwhile. Open
+// files need no handles; the handle of a directory tells the version of its listing. What
+// cannot be found again is ESTALE, for which the kernel looks the path up again.
+//
 // # Caches
 //
 // A file that changed gets another id, and the kernel is told to forget the names

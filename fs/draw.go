@@ -6,15 +6,16 @@ import (
 	iofs "io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// Random views are directories below .draw/SEED/EPOCH: the path says what is drawn, and so
+// Random views are directories below .draw/SEED/EPOCH, or .draw/SEED/EPOCH.REPEAT for more
+// draws of a file in one epoch: the path says what is drawn, and so
 // its files are as immutable as any others. Neither a seed nor an epoch has to be made
 // before it is entered, and none is listed.
 //
@@ -22,10 +23,11 @@ import (
 // a file in it leads to the next epoch of that file, with the seed of the mount; the kernel
 // keeps no such name, so that each open has bytes of its own, which stay what they are.
 
-// drawDir is .draw/SEED, or .draw/SEED/EPOCH.
+// drawDir is .draw/SEED, or .draw/SEED/EPOCH.REPEAT.
 type drawDir struct {
-	seed, epoch uint64
-	inSeed      bool // it is an epoch
+	Seed, Epoch uint64
+	Repeat      uint32
+	InSeed      bool // it is an epoch
 }
 
 // lookupDraw is LOOKUP in .draw, and in the directories of seeds and epochs.
@@ -35,10 +37,12 @@ func (f *FS) lookupDraw(parent uint64, name string, out *fuse.EntryOut) fuse.Sta
 	}
 	s := f.root.special(uint32(parent))
 	switch {
+	case s == nil && f.journal.Resumes():
+		return estale // of a daemon before this one: the kernel looks up again what leads here
 	case s == nil || s.draw == nil:
 		return fuse.ENOENT
-	case !s.draw.inSeed:
-		return f.lookupDrawDir(drawDir{seed: s.draw.seed, inSeed: true}, name, out)
+	case !s.draw.InSeed:
+		return f.lookupDrawDir(drawDir{Seed: s.draw.Seed, InSeed: true}, name, out)
 	}
 	v, err := f.findDrawn(*s.draw, name)
 	if err != nil {
@@ -48,16 +52,17 @@ func (f *FS) lookupDraw(parent uint64, name string, out *fuse.EntryOut) fuse.Sta
 	return f.fillView(v, out)
 }
 
-// lookupDrawDir is LOOKUP of a number: a seed, or an epoch of the directory of a seed.
+// lookupDrawDir is LOOKUP of a seed, or of an epoch in the directory of a seed.
 func (f *FS) lookupDrawDir(d drawDir, name string, out *fuse.EntryOut) fuse.Status {
-	n, err := strconv.ParseUint(name, 10, 64)
-	if err != nil || strconv.FormatUint(n, 10) != name {
+	n, repeat, ok := transcode.ParseEpochDir(name)
+	if !ok || !d.InSeed && repeat > 0 {
+		f.explain(name, fmt.Errorf("%q is no number: a random view is at MNT/%s/SEED/EPOCH/VIEW", name, transcode.DrawDir))
 		return fuse.ENOENT
 	}
-	if d.inSeed {
-		d.epoch = n
+	if d.InSeed {
+		d.Epoch, d.Repeat = n, repeat
 	} else {
-		d.seed = n
+		d.Seed = n
 	}
 	r := f.root
 	r.mu.Lock()
@@ -65,6 +70,7 @@ func (f *FS) lookupDrawDir(d drawDir, name string, out *fuse.EntryOut) fuse.Stat
 	s := r.draws[d]
 	if s == nil {
 		s = r.add(special{draw: &d})
+		r.note(s, specialRecord{Draw: &d})
 		r.draws[d] = s
 	}
 	s.refs++
@@ -72,8 +78,8 @@ func (f *FS) lookupDrawDir(d drawDir, name string, out *fuse.EntryOut) fuse.Stat
 	return fuse.OK
 }
 
-// forgetDraw forgets what the kernel forgot: a directory, or a file that tells a draw.
-func (r *root) forgetDraw(id uint32, times uint64) {
+// forget forgets what the kernel forgot, of what is below .draw and .epoch.
+func (r *root) forget(id uint32, times uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.nodes[id]
@@ -84,6 +90,9 @@ func (r *root) forgetDraw(id uint32, times uint64) {
 		delete(r.nodes, id)
 		if s.draw != nil {
 			delete(r.draws, *s.draw)
+		}
+		if r.epochs[s.name] == s {
+			delete(r.epochs, s.name)
 		}
 	}
 }
@@ -98,6 +107,7 @@ type drawn struct {
 	View   string           `json:"view"`
 	Seed   uint64           `json:"seed"`
 	Epoch  uint64           `json:"epoch"`
+	Repeat uint32           `json:"repeat"`
 	Size   [2]int           `json:"size"` // of the sample: width and height in pixels
 	Moves  []transcode.Move `json:"moves"`
 }
@@ -128,7 +138,7 @@ func (l *lookup) runDraw() error {
 	d := drawn{Sample: l.f.tree.path(id), View: l.v.pipeline.String(), Moves: h.Plan().Moves()}
 	d.Size = [2]int{h.Plan().Info().Width, h.Plan().Info().Height}
 	draw, _ := l.v.pipeline.DrawOf("")
-	d.Seed, d.Epoch = draw.Seed, draw.Epoch
+	d.Seed, d.Epoch, d.Repeat = draw.Seed, draw.Epoch, draw.Repeat
 	data, err := json.Marshal(d)
 	if err != nil {
 		return err
@@ -148,33 +158,75 @@ func (f *FS) nextDraw(v *view, id uint32) (*view, error) {
 	if need := int(id) + 1 - len(v.opens); need > 0 {
 		v.opens = append(v.opens, make([]uint32, need)...)
 	}
-	epoch := v.opens[id]
+	epoch := v.drawn + v.opens[id]
 	v.opens[id]++
 	v.opensMu.Unlock()
 	v.said.Do(func() {
 		f.log.Info("a random view without a path below "+transcode.DrawDir+": each open of a file is its next draw", "view", v.name, "seed", f.seed)
 	})
-	return f.findDrawn(drawDir{seed: f.seed, epoch: uint64(epoch)}, v.pipeline.String())
+	return f.findDrawn(drawDir{Seed: f.seed, Epoch: uint64(epoch)}, v.pipeline.String())
+}
+
+// A file of a random view is read once: its epoch does not come back. If its pages stayed,
+// they would take the page cache from the dataset's own files, which every epoch reads. So
+// they are dropped when drawnBehind other such files were read to their ends. A program that
+// asks for such a file again gets the same bytes, made again.
+//
+// FOPEN_DIRECT_IO would keep the pages out from the beginning, and take 0.8 of the CPU time of
+// reading such a file by one read (np.load: the same). But a mount in PageCache mode is asked
+// for no opens, of all its views (see [FS.Open]), which is worth more to the others, and a
+// file could not be mapped.
+
+// drawnBehind is how many files of random views keep their pages: the readers of one file
+// may be as far apart as this, such as two trainings of the same seed.
+const drawnBehind = 256
+
+// readDraws are the files of random views that were read to their ends last, a ring.
+type readDraws struct {
+	mu    sync.Mutex
+	nodes [drawnBehind]uint64
+	next  int
+}
+
+// add notes a file, and returns the one that is dropped for it, or 0.
+func (r *readDraws) add(node uint64) (behind uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	behind, r.nodes[r.next] = r.nodes[r.next], node
+	r.next = (r.next + 1) % drawnBehind
+	return behind
+}
+
+// readDraw notes that a file of a random view was read to its end.
+func (f *FS) readDraw(node uint64) {
+	if behind := f.readDraws.add(node); behind != 0 {
+		f.handles.drop(behind)
+		f.notify.add(notice{pages: behind})
+	}
 }
 
 // validation are names of directories of pictures by which a training is judged.
 var validation = []string{"val", "valid", "validation", "test"}
 
+// deepest is below how many directories they may lie: images/val does. Classes further down
+// may have any name.
+const deepest = 1
+
 // noteValidation logs that a program draws where it hardly means to. It is told once for
 // each view.
-func (f *FS) noteValidation(v *view, path string) {
-	if !v.pipeline.Random() || !slices.Contains(validation, path) {
+func (f *FS) noteValidation(v *view, dir string) {
+	if !v.pipeline.Random() || !slices.Contains(validation, path.Base(dir)) || strings.Count(dir, "/") > deepest {
 		return
 	}
-	key := v.pipeline.String() + "/" + path
+	key := v.pipeline.String() + "/" + dir
 	if _, told := f.specErrors.LoadOrStore(key, true); !told {
-		f.log.Warn("pictures for validation are drawn at random; the view that does not is "+v.pipeline.Validation(), "view", v.name, "directory", path)
+		f.log.Warn("pictures for validation are drawn at random; the view that does not is "+v.pipeline.Validation(), "view", v.name, "directory", dir)
 	}
 }
 
 // findDrawn returns the view of a spec in an epoch, held.
 func (f *FS) findDrawn(d drawDir, spec string) (*view, error) {
-	name := fmt.Sprintf("%s/%d/%d/%s", transcode.DrawDir, d.seed, d.epoch, spec)
+	name := fmt.Sprintf("%s/%d/%s/%s", transcode.DrawDir, d.Seed, transcode.EpochDir(d.Epoch, d.Repeat), spec)
 	if v := f.views.named(name, true); v != nil {
 		return v, nil
 	}
@@ -187,7 +239,7 @@ func (f *FS) findDrawn(d drawDir, spec string) (*view, error) {
 	case p.String() != spec:
 		return nil, fmt.Errorf("view %q: write %s", spec, p)
 	}
-	return f.enter(p.In(d.seed, d.epoch), true)
+	return f.enter(p.In(d.Seed, d.Epoch).Repeat(d.Repeat), true)
 }
 
 // parentOf returns the node and name by which the kernel knows a view. Where it has
@@ -199,7 +251,7 @@ func (r *root) parentOf(v *view) (parent uint64, name string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.draws[drawDir{d.Seed, d.Epoch, true}]; s != nil {
+	if s := r.draws[drawDir{d.Seed, d.Epoch, d.Repeat, true}]; s != nil {
 		return s.node, path.Base(v.name)
 	}
 	return drawNode, path.Base(v.name)

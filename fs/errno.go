@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	iofs "io/fs"
+	"log/slog"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -64,6 +65,17 @@ func (f *FS) fail(v *view, op, path string, off int64, err error) fuse.Status {
 				args = append(args, "times", times)
 			}
 			f.log.Error("I/O error", args...)
+		}
+	case estale:
+		// Where changes are seen as they happen, it is how a program learns of one.
+		level := slog.LevelDebug
+		times, tell := 1, true
+		if f.fresh == Immutable {
+			level = slog.LevelInfo
+			times, tell = f.failures.count(failure{v.name, path, err.Error()}, time.Now())
+		}
+		if tell {
+			f.log.Log(context.Background(), level, "a file changed or went since it was looked up: who has it open gets ESTALE", "op", op, "view", v.name, "sample", path, "offset", off, "times", times, "cause", err)
 		}
 	case fuse.EPERM:
 		// All files of the directory are refused for the same reason.

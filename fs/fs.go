@@ -11,6 +11,9 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"github.com/pipefs/pipefs/fs/conn"
+	"github.com/pipefs/pipefs/internal/ahead"
+	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
@@ -136,6 +139,10 @@ type Options struct {
 	Views []string
 	// Seed of what is drawn by random views that are not below .draw.
 	Seed uint64
+	// Epochs are the epoch views; nil: there are none.
+	Epochs *epoch.Views
+	// Ahead loads what readers announce; nil: they cannot.
+	Ahead *ahead.Queue
 	// Refuse returns why a view cannot be entered, or nil; nil refuses none. It is asked
 	// when a view is first named.
 	Refuse func(transcode.Pipeline) error
@@ -149,7 +156,10 @@ type Options struct {
 	MaxViews int
 	// ListBytes bounds the memory for file lists; 0 means DefaultListBytes.
 	ListBytes int64
-	Log       *slog.Logger // nil is silent
+	// Journal of a mount that another daemon may take over, or that this one takes over;
+	// nil of any other.
+	Journal *Journal
+	Log     *slog.Logger // nil is silent
 }
 
 // Defaults of Options.
@@ -170,19 +180,25 @@ type FS struct {
 	live   *live // of a Watched mount; nil of others
 	log    *slog.Logger
 
-	tree     *tree
-	views    *views
-	refuse   func(transcode.Pipeline) error
-	seed     uint64
-	root     *root
-	dirs     dirHandles
-	bulk     bulk
-	opens    opens
-	handles  handles
-	failures failures
-	notify   notifier
+	tree      *tree
+	views     *views
+	refuse    func(transcode.Pipeline) error
+	seed      uint64
+	epochs    *epoch.Views
+	ahead     *ahead.Queue
+	root      *root
+	dirs      dirHandles
+	bulk      bulk
+	opens     opens
+	handles   handles
+	journal   *Journal
+	lostViews []string // that this program would make otherwise
+	resumed   []uint32 // directories that a daemon before this one listed, until they are looked through
+	failures  failures
+	notify    notifier
+	readDraws readDraws
 
-	kernel     atomic.Pointer[fuse.Server]
+	kernel     atomic.Pointer[conn.Conn]
 	passes     atomic.Bool // the kernel takes backing files
 	panics     atomic.Uint64
 	specErrors sync.Map // names that were explained already
@@ -214,7 +230,7 @@ func New(o Options) (*FS, error) {
 		reg:           o.Registry, server: o.Server, roles: o.Roles, mode: o.Cache, fresh: o.Freshness, log: o.Log,
 		tree:   newTree(o.Server),
 		views:  newViews(o.MaxViews),
-		refuse: o.Refuse, seed: o.Seed,
+		refuse: o.Refuse, seed: o.Seed, epochs: o.Epochs, ahead: o.Ahead,
 	}
 	f.tree.sure = f.fresh != Immutable
 	if o.Watcher != nil {
@@ -227,6 +243,15 @@ func New(o Options) (*FS, error) {
 	f.failures.init()
 	f.notify.init()
 	f.root = newRoot(o)
+	if f.epochs != nil {
+		f.epochs.Use(epochTree{f})
+	}
+	if f.ahead != nil {
+		f.ahead.Use(aheadTree{f})
+	}
+	if err := f.resume(o); err != nil {
+		return nil, err
+	}
 	for _, spec := range o.Views {
 		if err := f.listView(spec); err != nil {
 			return nil, err
@@ -236,16 +261,19 @@ func New(o Options) (*FS, error) {
 }
 
 // String names the file system in messages of go-fuse.
-func (f *FS) String() string { return "pipefs" }
+func (f *FS) String() string { return fsName }
 
-// Init is called by go-fuse before the first request.
-func (f *FS) Init(s *fuse.Server) {
-	f.passes.Store(f.mode == DaemonCache && s.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH != 0)
-	f.kernel.Store(s)
+// connected comes before the first request.
+func (f *FS) connected(c *conn.Conn) {
+	f.passes.Store(f.mode == DaemonCache && c.Agreed()&fuse.CAP_PASSTHROUGH != 0)
+	f.kernel.Store(c)
+	if f.mode == DaemonCache && f.journal != nil {
+		f.log.Info("no passthrough: the mount is supervised, and the next daemon could not know of it; files are read through the daemon")
+	}
 }
 
-// OnUnmount is called by go-fuse after the last request.
-func (f *FS) OnUnmount() {
+// disconnected comes after the last request.
+func (f *FS) disconnected() {
 	f.kernel.Store(nil)
 	f.opens.releaseAll()
 }

@@ -56,6 +56,23 @@ func (h *handles) drop(n uint64) {
 	}
 }
 
+// forget forgets some nodes. Their content stays.
+func (h *handles) forget(which func(n uint64) bool) {
+	for i := range h.shards {
+		s := &h.shards[i]
+		s.mu.Lock()
+		keys := s.byNode.Keys()
+		s.mu.Unlock()
+		for _, n := range keys {
+			if which(n) {
+				s.mu.Lock()
+				s.byNode.Remove(n)
+				s.mu.Unlock()
+			}
+		}
+	}
+}
+
 // handle returns the handle of a file in a view. The node is that of the view, or of
 // `original` for a file that the view shows as it is.
 func (f *FS) handle(ctx context.Context, n uint64, file serve.File, v *view) (Handle, error) {

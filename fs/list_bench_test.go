@@ -89,8 +89,8 @@ func BenchmarkFind(b *testing.B) {
 	for _, spec := range []string{"original", "bmp"} {
 		b.Run("view="+spec, func(b *testing.B) {
 			tr := newTree(manyFiles{1, 100_000})
-			root, _, _ := tr.refresh(tr.dir(rootID))
-			s, _, err := tr.refresh(tr.dir(root.at(0)))
+			root, _, _ := tr.refresh(tr.dir(rootID), nil)
+			s, _, err := tr.refresh(tr.dir(root.at(0)), nil)
 			testenv.Must(b, err)
 			reg := testRegistry()
 			p, _ := reg.Parse(spec)

@@ -193,7 +193,7 @@ func errOr(err, otherwise error) error {
 func (f *FS) Forget(n, times uint64) {
 	index, id := splitNode(n)
 	if index == 0 {
-		f.root.forgetDraw(id, times)
+		f.root.forget(id, times)
 	} else if v := f.views.at(index); v != nil && !v.original() {
 		v.release(times)
 	}
@@ -209,8 +209,11 @@ func (f *FS) listing(d *dir) (*snapshot, error) {
 }
 
 // refresh lists a directory again if it changed, and tells the kernel what did.
-func (f *FS) refresh(d *dir) (*snapshot, error) {
-	s, diff, err := f.tree.refresh(d)
+func (f *FS) refresh(d *dir) (*snapshot, error) { return f.refreshUnless(d, nil) }
+
+// refreshUnless is refresh; see [FS.Rescan] for replaced.
+func (f *FS) refreshUnless(d *dir, replaced func(path string) bool) (*snapshot, error) {
+	s, diff, err := f.tree.refresh(d, replaced)
 	if diff != nil {
 		if f.live != nil {
 			for _, id := range diff.gone {

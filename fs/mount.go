@@ -1,12 +1,8 @@
 package fs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -15,6 +11,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/fs/conn"
 )
 
 // MountOptions of Mount.
@@ -31,6 +29,10 @@ type MountOptions struct {
 	ReadAhead int
 	// Premount is what is mounted already, with the options above; nil mounts.
 	Premount *Premount
+	// Transport is how requests of the kernel come. What cannot be had is an error that
+	// wraps [conn.ErrRing]. A mount that another process may go on serving has
+	// [conn.Device].
+	Transport conn.Transport
 }
 
 // DefaultReadAhead is 4 MiB.
@@ -39,16 +41,18 @@ const DefaultReadAhead = 4 << 20
 const (
 	// maxRead is the largest READ: the most that Linux sends.
 	maxRead = 1 << 20
+	// fsName is the file system's name: fuse.pipefs in the table of mounts.
+	fsName = "pipefs"
 	// maxBackground is the number of reads ahead that may be under way.
 	maxBackground = 128
 )
 
 // Mountpoint is a mounted file system.
 type Mountpoint struct {
-	dir    string
-	fsys   *FS
-	server *fuse.Server
-	done   chan struct{}
+	dir  string
+	fsys *FS
+	conn *conn.Conn
+	done chan struct{}
 }
 
 // ErrBusy says that files of the mount are open.
@@ -67,34 +71,44 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 			return nil, err
 		}
 	}
+	if o.Transport == conn.Ring {
+		if err := conn.CheckRing(); err != nil {
+			return nil, fmt.Errorf("mount %s: %w", dir, err)
+		}
+	}
 	if f.kernel.Load() != nil {
 		return nil, errors.New("mount: the file system is mounted already")
 	}
 	m := &Mountpoint{dir: dir, fsys: f, done: make(chan struct{})}
-	opts := o.kernel()
-	opts.PanicHandler, opts.Logger = f.panicked, log.New(logWriter{f.log}, "", 0)
-	if f.mode == PageCache {
-		// Nothing is passed through, and with it fewer file systems could be stacked
-		// on this one: containers do.
-		opts.DisabledCapabilities = fuse.CAP_PASSTHROUGH
-	}
+	var fd int
 	if o.Premount != nil {
-		m.server, err = m.serve(o.Premount.conn, opts)
-	} else {
-		m.server, err = m.mount(opts)
-	}
-	if err != nil {
+		fd = o.Premount.conn
+	} else if fd, err = attach(dir, o); err != nil {
 		return nil, err
 	}
+	if m.conn, err = conn.Start(fd, f, o.connection(dir, f)); err != nil {
+		f.kernel.Store(nil)
+		err = fmt.Errorf("mount %s: %w", dir, err)
+		if f.journal == nil { // else another daemon may have more luck
+			err = errors.Join(err, detach(dir, true))
+		}
+		return nil, err
+	}
+	f.journal.Began(m.conn.Handshake())
 	stop := make(chan struct{})
 	var beside sync.WaitGroup
-	beside.Go(func() { f.runNotifier(m.server, stop) })
+	beside.Go(func() { f.runNotifier(m.conn, stop) })
+	if f.journal.Resumes() {
+		f.resend(m.conn)
+		beside.Go(func() { f.lookAgain(stop) })
+	}
 	if f.live != nil {
 		beside.Go(f.live.read)
 		beside.Go(func() { f.live.run(stop) })
 	}
 	go func() {
-		m.server.Serve()
+		m.conn.Serve()
+		f.disconnected()
 		close(stop)
 		if f.live != nil {
 			f.live.w.Close()
@@ -104,6 +118,9 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 	}()
 	if err := m.answers(); err != nil {
 		err = fmt.Errorf("mount %s: does not answer: %w", dir, err)
+		if f.journal != nil {
+			return nil, err
+		}
 		if lazyErr := m.UnmountLazily(); lazyErr != nil {
 			return nil, errors.Join(err, lazyErr)
 		}
@@ -123,24 +140,32 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 	return m, nil
 }
 
-// kernel are the options that do not depend on what is served.
-func (o MountOptions) kernel() *fuse.MountOptions {
-	if o.Source == "" {
-		o.Source = "pipefs"
+// connection is what the kernel is asked for.
+func (o MountOptions) connection(dir string, f *FS) conn.Options {
+	c := conn.Options{
+		Fuse: fuse.MountOptions{
+			MaxBackground:        maxBackground,
+			IgnoreSecurityLabels: true, DisableXAttrs: true,
+			// Nodes never change, and a link that moves gets another node.
+			ExplicitDataCacheControl: true, EnableSymlinkCaching: true,
+			// Every page of a listing can come with attributes: see bulk. The kernel's own
+			// choice (CAP_READDIRPLUS_AUTO) would be the first page, before anybody can know.
+		},
+		Handshake: f.journal.Handshake(), Transport: o.Transport, Agreed: f.connected, Log: f.log, OnPanic: f.panicked,
+		Touch: func() error {
+			return unix.Statx(unix.AT_FDCWD, dir, unix.AT_STATX_FORCE_SYNC, unix.STATX_MODE, new(unix.Statx_t))
+		},
 	}
-	return &fuse.MountOptions{
-		Name: "pipefs", FsName: o.Source,
-		AllowOther:    o.AllowOther,
-		Options:       append([]string{"ro", "default_permissions"}, o.Options...),
-		MaxBackground: maxBackground, MaxWrite: maxRead, MaxReadAhead: maxRead,
-		IgnoreSecurityLabels: true, DisableXAttrs: true,
-		// Nodes never change, and a link that moves gets another node.
-		ExplicitDataCacheControl: true, EnableSymlinkCaching: true,
-		// Every page of a listing can come with attributes: see bulk. The kernel's own
-		// choice (CAP_READDIRPLUS_AUTO) would be the first page, before anybody can know.
-		// Bytes are in go-fuse's buffer already, where splice is the slowest way.
-		DisableSplice: true,
+	if f.journal != nil {
+		c.Transport = conn.Device // the queues of a daemon go with it
 	}
+	if f.mode == PageCache || f.journal != nil {
+		// Nothing is passed through, and with it fewer file systems could be stacked
+		// on this one: containers do. Nor is it where another daemon may follow: of what is
+		// open it could not know which files the kernel reads itself.
+		c.Fuse.DisabledCapabilities = fuse.CAP_PASSTHROUGH
+	}
+	return c
 }
 
 // pollName is a name that go-fuse answers for itself.
@@ -174,6 +199,10 @@ func setReadAhead(dir string, size int) error {
 func readAheadFile(major, minor uint32) string {
 	return fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", major, minor)
 }
+
+// Leave stops to serve the mount, which stays: another process goes on. It returns when
+// every request that was read is answered.
+func (m *Mountpoint) Leave() { m.conn.Leave() }
 
 // Dir is the absolute path of the mount.
 func (m *Mountpoint) Dir() string { return m.dir }
@@ -214,19 +243,8 @@ func (m *Mountpoint) Wait() { <-m.done }
 // Done is closed when Wait would return.
 func (m *Mountpoint) Done() <-chan struct{} { return m.done }
 
-// panicked turns a panic of a handler into EIO.
-func (f *FS) panicked(cause any) fuse.Status {
+// panicked notes a panic of a handler. The request is answered by EIO.
+func (f *FS) panicked(cause any) {
 	f.panics.Add(1)
 	f.log.Error("panic in a request; this is a bug of pipefs", "cause", cause, "stack", string(debug.Stack()))
-	return fuse.EIO
-}
-
-// logWriter passes the messages of go-fuse on.
-type logWriter struct{ log *slog.Logger }
-
-var _ io.Writer = logWriter{}
-
-func (w logWriter) Write(line []byte) (int, error) {
-	w.log.Warn("fuse: " + string(bytes.TrimSpace(line)))
-	return len(line), nil
 }

@@ -43,7 +43,7 @@ func (s *fixedSource) Stat(path string, _ bool) (source.Attr, error) {
 func namesIn(t *testing.T, spec string, roles transcode.Roles, own []string) *names {
 	t.Helper()
 	tr := newTree(&fixedSource{names: own})
-	s, _, err := tr.refresh(tr.dir(rootID))
+	s, _, err := tr.refresh(tr.dir(rootID), nil)
 	testenv.Must(t, err)
 	reg := testRegistry()
 	p, err := reg.Parse(spec)
@@ -141,16 +141,18 @@ func checkNames(t *testing.T, n *names) {
 // unique, own names lead to the same entry; and what a name's coming or going
 // changes is among what alike returns.
 func TestNamesOfRandomDirectories(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testenv.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	stems := []string{"a", "b", "a.jpg", "a.bmp", "a.b", strings.Repeat("l", 247), strings.Repeat("l", 251), "a-", "é", ""}
 	exts := []string{".jpg", ".JPG", ".jpeg", ".png", ".bmp", ".npy", ".txt", "", ".jpg.bmp", ".png.bmp", ".png.jpg"}
 	specs := []string{"original", "bmp", "bmp-own", "stored-png", "npy", "png", "jpeg90", "scan5", "resize256-npy", "resize8-jpeg75"}
 	roles := []transcode.Roles{{}, {Masks: []string{"*.png"}}, {Images: []string{"a*"}, Masks: []string{"*.JPG"}}}
-	rounds := 4000
-	if testing.Short() {
+	rounds := 1000
+	switch {
+	case testing.Short():
 		rounds = 400
+	case testenv.Soak():
+		rounds = 40_000
 	}
 	for range rounds {
 		members := map[string]bool{}

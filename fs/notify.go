@@ -7,6 +7,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"github.com/pipefs/pipefs/fs/conn"
 	"github.com/pipefs/pipefs/internal/source"
 )
 
@@ -20,11 +21,12 @@ type notifier struct {
 	busy  atomic.Int64 // notices that are not done
 }
 
-// notice is one thing to forget: names of a directory, or a view.
+// notice is one thing to forget: names of a directory, a view, or the pages of a file.
 type notice struct {
-	d    *dir
-	diff *change
-	view *view
+	d     *dir
+	diff  *change
+	view  *view
+	pages uint64 // the file's node
 }
 
 func (n *notifier) init() { n.wake = make(chan struct{}, 1) }
@@ -62,7 +64,7 @@ func (n *notifier) take() []notice {
 }
 
 // runNotifier serves the queue until stop is closed.
-func (f *FS) runNotifier(s *fuse.Server, stop <-chan struct{}) {
+func (f *FS) runNotifier(c *conn.Conn, stop <-chan struct{}) {
 	for {
 		select {
 		case <-stop:
@@ -70,18 +72,22 @@ func (f *FS) runNotifier(s *fuse.Server, stop <-chan struct{}) {
 		case <-f.notify.wake:
 		}
 		for _, n := range f.notify.take() {
-			f.forget(s, n)
+			f.forget(c, n)
 			f.notify.busy.Add(-1)
 		}
 	}
 }
 
 // forget handles one notice. What the kernel does not know it ignores.
-func (f *FS) forget(s *fuse.Server, n notice) {
+func (f *FS) forget(c *conn.Conn, n notice) {
 	if n.view != nil {
 		// The kernel drops what nobody has open, and says so by FORGET.
-		s.EntryNotify(f.root.parentOf(n.view))
+		c.EntryNotify(f.root.parentOf(n.view))
 		n.view.release(0)
+		return
+	}
+	if n.pages != 0 {
+		c.InodeNotify(n.pages, 0, 0)
 		return
 	}
 	snaps := []*snapshot{n.diff.old, n.diff.new}
@@ -94,7 +100,7 @@ func (f *FS) forget(s *fuse.Server, n notice) {
 		tell := func(name string) {
 			if !told[name] {
 				told[name] = true
-				s.EntryNotify(parent, name)
+				c.EntryNotify(parent, name)
 			}
 		}
 		for _, own := range n.diff.names {
@@ -119,13 +125,13 @@ func (f *FS) forget(s *fuse.Server, n notice) {
 			}
 		}
 		for _, id := range n.diff.dirs {
-			s.InodeNotify(node(v.index, id), attributes, 0)
+			c.InodeNotify(node(v.index, id), attributes, 0)
 		}
 	}
 	if n.diff.listing || len(n.diff.names) > 0 {
 		for _, v := range f.viewsThatKnow(n.d) {
 			// The cached listing, and the attributes.
-			s.InodeNotify(node(v.index, n.d.id), 0, 0)
+			c.InodeNotify(node(v.index, n.d.id), 0, 0)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -49,6 +50,9 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	index, id := splitNode(in.NodeId)
 	if index == 0 {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE
+		if s := f.root.special(id); s != nil && s.batch != nil {
+			out.OpenFlags = fuse.FOPEN_DIRECT_IO // it is in memory, and mostly read once
+		}
 		return fuse.OK
 	}
 	v := f.views.at(index)
@@ -131,23 +135,23 @@ func (f *FS) openNode(cancel <-chan struct{}, in *fuse.OpenIn, v *view, id uint3
 // back tells the kernel of content's memory, unless it knows, and returns the number
 // by which it does; 0 for none.
 func (f *FS) back(c Content) (id int32) {
-	s, m := f.kernel.Load(), c.Memory()
-	if s == nil || m == nil || !f.passes.Load() {
+	k, m := f.kernel.Load(), c.Memory()
+	if k == nil || m == nil || !f.passes.Load() {
 		return 0
 	}
 	if id := c.Backing(); id != 0 {
 		return id
 	}
-	id, errno := s.RegisterBackingFd(&fuse.BackingMap{Fd: int32(m.Fd())})
+	id, err := k.RegisterBacking(int(m.Fd()))
 	switch {
-	case errno == unix.EPERM:
+	case errors.Is(err, unix.EPERM):
 		// It will not be permitted later either.
 		if f.passes.CompareAndSwap(true, false) {
 			f.log.Info("no passthrough: it needs CAP_SYS_ADMIN; files are read through the daemon")
 		}
 		return 0
-	case errno != 0:
-		f.log.Debug("no passthrough for one file", "cause", errno)
+	case err != nil:
+		f.log.Debug("no passthrough for one file", "cause", err)
 		return 0
 	}
 	c.Back(id, f.unback)
@@ -156,9 +160,9 @@ func (f *FS) back(c Content) (id int32) {
 
 // unback takes back what back told. After the mount there is nothing left of it.
 func (f *FS) unback(id int32) {
-	if s := f.kernel.Load(); s != nil {
-		if errno := s.UnregisterBackingFd(id); errno != 0 {
-			f.log.Debug("a backing file stays registered", "cause", errno)
+	if k := f.kernel.Load(); k != nil {
+		if err := k.UnregisterBacking(id); err != nil {
+			f.log.Debug("a backing file stays registered", "cause", err)
 		}
 	}
 }
@@ -193,6 +197,9 @@ func (f *FS) release(v *view, n uint64, o *openNode) {
 	f.opens.mu.Unlock()
 	if last {
 		f.closeNode(o)
+		if v.pipeline.Random() {
+			f.readDraw(n)
+		}
 	}
 }
 

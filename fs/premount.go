@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 
@@ -20,17 +21,56 @@ type Premount struct {
 // NewPremount mounts on a directory. The owner may unmount it, and needs no AllowOther
 // to read it. Until [Mount] serves it, whoever looks at the directory waits.
 func NewPremount(dir string, uid, gid int, o MountOptions) (*Premount, error) {
-	conn, err := mountDirect(dir, uid, gid, o.kernel())
+	conn, err := mountDirect(dir, uid, gid, o)
 	if err != nil {
 		return nil, fmt.Errorf("mount %s: %w", dir, err)
 	}
+	return newPremount(dir, conn), nil
+}
+
+// Attach mounts on a directory for this process, or for one that it starts; what a daemon
+// that died left behind there is unmounted first.
+func Attach(dir string, o MountOptions, log *slog.Logger) (*Premount, error) {
+	if err := checkMountDir(dir, log); err != nil {
+		return nil, err
+	}
+	conn, err := attach(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return newPremount(dir, conn), nil
+}
+
+func newPremount(dir string, conn int) *Premount {
 	p := &Premount{conn: conn, readAhead: -1}
 	// Asking for nothing but the device is answered without the daemon.
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, dir, unix.AT_STATX_DONT_SYNC, 0, &st); err == nil {
 		p.readAhead, _ = unix.Open(readAheadFile(st.Dev_major, st.Dev_minor), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	}
-	return p, nil
+	return p
+}
+
+// Files are the descriptors, for another process; readAhead may be nil.
+func (p *Premount) Files() (conn, readAhead *os.File) {
+	if p.readAhead >= 0 {
+		readAhead = os.NewFile(uintptr(p.readAhead), "read-ahead")
+	}
+	return os.NewFile(uintptr(p.conn), "connection"), readAhead
+}
+
+// PremountOf is what another process has mounted. It takes the files over.
+func PremountOf(conn, readAhead *os.File) (*Premount, error) {
+	p := &Premount{readAhead: -1}
+	take := func(f *os.File) (int, error) {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		return fd, errors.Join(err, f.Close())
+	}
+	var err error
+	if p.conn, err = take(conn); err == nil && readAhead != nil {
+		p.readAhead, err = take(readAhead)
+	}
+	return p, err
 }
 
 // Hand lets the program have the descriptors that this process is about to become. It

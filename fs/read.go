@@ -64,7 +64,7 @@ func (r *lent) Done() {
 func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	index, id := splitNode(in.NodeId)
 	if index == 0 {
-		return f.readSpecial(id, int64(in.Offset), buf)
+		return f.readSpecial(cancel, in, id, buf)
 	}
 	v := f.views.at(index)
 	if v == nil {
@@ -88,6 +88,9 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 		if f.mode == PageCache && c.Passed(len(data)) {
 			// It is in the page cache now, and its memory is free for the next one.
 			h.Drop()
+			if v.pipeline.Random() {
+				f.readDraw(in.NodeId)
+			}
 		}
 		v.counters.read(in.Offset, len(data))
 		r := lents.Get().(*lent)
@@ -135,28 +138,37 @@ func (f *FS) openContent(cancel <-chan struct{}, header *fuse.InHeader, v *view,
 			return h, c, fuse.OK
 		}
 	}
-	a, ok := f.tree.known(id)
-	if !ok {
-		return nil, nil, estale
-	}
-	file := f.file(id, a)
 	ctx, stop := requestContext(cancel, header)
 	defer stop()
-	h, err := f.handle(ctx, n, file, v)
+	var err error
+	if h == nil || v.pipeline.Stored() { // see handle
+		a, ok := f.tree.known(id)
+		if !ok {
+			return nil, nil, estale
+		}
+		h, err = f.handle(ctx, n, f.file(id, a), v)
+	}
 	var c Content
 	if err == nil {
 		c, err = h.Open(ctx)
 	}
 	if err != nil {
-		return nil, nil, f.lost(v, id, op, file.Path, off, err)
+		return nil, nil, f.lost(v, id, op, f.tree.path(id), off, err)
 	}
 	return h, c, fuse.OK
 }
 
-func (f *FS) readSpecial(id uint32, off int64, buf []byte) (fuse.ReadResult, fuse.Status) {
+func (f *FS) readSpecial(cancel <-chan struct{}, in *fuse.ReadIn, id uint32, buf []byte) (fuse.ReadResult, fuse.Status) {
+	off := int64(in.Offset)
 	s := f.root.special(id)
-	if s == nil || s.target != "" {
+	switch {
+	case s == nil && f.journal.Resumes():
+		return nil, estale // it was made for one reader, by a daemon before this one
+	case s == nil || s.target != "":
 		return nil, fuse.EINVAL
+	}
+	if s.batch != nil {
+		return f.readEpoch(cancel, in, s.batch, len(buf))
 	}
 	data, err := f.content(s)
 	if err != nil {

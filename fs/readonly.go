@@ -1,6 +1,10 @@
 package fs
 
-import "github.com/hanwen/go-fuse/v2/fuse"
+import (
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/pipefs/pipefs/internal/ahead"
+)
 
 // Everything that would change something is refused here. The kernel mostly does
 // so itself, as the mount is read-only, but it can be mounted again as writable.
@@ -69,7 +73,18 @@ func (f *FS) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK 
 // FsyncDir has nothing to do.
 func (f *FS) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
 
-// Ioctl knows none. CPython asks each file whether it is a terminal.
-func (f *FS) Ioctl(<-chan struct{}, *fuse.IoctlIn, []byte, *fuse.IoctlOut, []byte) fuse.Status {
-	return enotty
+// Ioctl knows one: what readers announce. CPython asks each file whether it is a terminal.
+func (f *FS) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, argument []byte, out *fuse.IoctlOut, reply []byte) fuse.Status {
+	size, ok := ahead.CommandSize(in.Cmd)
+	if !ok || f.ahead == nil {
+		return enotty
+	}
+	if size != len(argument) || size != len(reply) {
+		return fuse.EINVAL
+	}
+	if err := f.ahead.Take(argument); err != nil {
+		out.Result = 1
+		copy(reply[:max(size-1, 0)], err.Error())
+	}
+	return fuse.OK
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -19,7 +20,8 @@ const (
 	pipefsNode   = 2
 	listsNode    = 3
 	drawNode     = 4
-	firstDir     = 5 // of Options.Files
+	epochNode    = 5
+	firstDir     = 6 // of Options.Files
 	firstSpecial = 16
 )
 
@@ -39,7 +41,10 @@ type root struct {
 	made  time.Time
 
 	mu      sync.Mutex
+	journal *Journal
+	again   func(id uint32) *special // finds what a daemon before this one has shown; nil if there was none
 	next    uint32
+	spare   uint32              // numbers below are reserved in the journal
 	nodes   map[uint32]*special // every node that was given out
 	links   []link              // of the root, in the order of listing
 	control *special
@@ -47,6 +52,7 @@ type root struct {
 	held    int64               // bytes of data
 	tick    uint64
 	draws   map[drawDir]*special // the directories of .draw that the kernel knows
+	epochs  map[string]*special  // directories and files of .epoch, by their paths there
 
 	walker walker
 }
@@ -60,7 +66,7 @@ type link struct {
 func newRoot(o Options) *root {
 	r := &root{
 		files: o.Files, limit: o.ListBytes, made: time.Now(), next: firstSpecial,
-		nodes: map[uint32]*special{}, newest: map[string]*special{}, draws: map[drawDir]*special{},
+		nodes: map[uint32]*special{}, newest: map[string]*special{}, draws: map[drawDir]*special{}, epochs: map[string]*special{},
 	}
 	for name := range o.Files {
 		if dir, _, below := strings.Cut(name, "/"); below && !slices.Contains(r.dirs, dir) {
@@ -68,9 +74,6 @@ func newRoot(o Options) *root {
 		}
 	}
 	slices.Sort(r.dirs)
-	if o.Control != "" {
-		r.control = r.add(special{target: o.Control})
-	}
 	return r
 }
 
@@ -101,7 +104,9 @@ func (f *FS) SetLink(name, spec string) error {
 		r.mu.Unlock()
 		return nil
 	}
-	r.links[i].to = r.add(special{target: v.name})
+	to := r.add(special{target: v.name})
+	r.note(to, specialRecord{Link: name, Target: v.name})
+	r.links[i].to = to
 	r.mu.Unlock()
 	// At once, and by the caller: nobody may see the former link afterwards. It has
 	// to be done without locks, as the kernel holds the root while it looks up.
@@ -140,6 +145,8 @@ func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.
 		f.fillDir(out, pipefsNode)
 	case parent == rootNode && name == transcode.DrawDir:
 		f.fillDir(out, drawNode)
+	case parent == rootNode && name == epoch.Dir && f.epochs != nil:
+		f.fillDir(out, epochNode)
 	case parent == rootNode:
 		r.mu.Lock()
 		i := r.link(name)
@@ -165,6 +172,8 @@ func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.
 			return fuse.ENOENT
 		}
 		return f.lookupList(v, name, out)
+	case parent == epochNode || r.inEpoch(parent):
+		return f.lookupEpoch(parent, name, out)
 	default:
 		return f.lookupDraw(parent, name, out)
 	}

@@ -1,8 +1,9 @@
 package fs
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
-	"hash/maphash"
 	"os"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/source"
 )
 
@@ -17,36 +19,59 @@ import (
 // dropped and made again.
 type special struct {
 	node   uint64
-	target string   // of a link; a file has none
-	draw   *drawDir // of a directory of .draw
-	fixed  []byte   // of a file that is not made again
-	refs   uint64   // how often the kernel was told of it, if it goes when that is over
+	target string      // of a link; a file has none
+	draw   *drawDir    // of a directory of .draw
+	epoch  *epochDir   // of a directory of .epoch
+	batch  *epoch.File // of a file below .epoch
+	fixed  []byte      // of a file that is not made again
+	refs   uint64      // how often the kernel was told of it, if it goes when that is over
 	mtime  time.Time
 
 	name string
 	data []byte // nil: dropped
 	size int
-	sum  uint64
+	sum  []byte
 	used uint64 // tick of the last use
 	// version of the tree that a list shows; later ones may be the same
 	version uint64
 }
 
-// seed of the sums that tell whether data that was made again is the same.
-var seed = maphash.MakeSeed()
+// sumOf tells whether data that was made again, by any daemon, is the same.
+func sumOf(data []byte) []byte {
+	sum := sha256.Sum256(data)
+	return sum[:]
+}
 
 // add gives a node out. The caller holds mu or is alone.
 func (r *root) add(s special) *special {
+	if r.next >= r.spare {
+		r.spare = r.next + reserved
+		r.journal.number(recordReserve, r.spare)
+	}
 	s.node, s.mtime = node(0, r.next), time.Now()
 	r.nodes[r.next] = &s
 	r.next++
 	return &s
 }
 
+// reserved is how many numbers a record of the journal reserves. What is made for one
+// reader and forgotten has no other record.
+const reserved = 1024
+
+// note writes down what was added, for the next daemon.
+func (r *root) note(s *special, as specialRecord) {
+	as.ID, as.Made = uint32(s.node), s.mtime
+	r.journal.writeJSON(recordSpecial, as)
+}
+
 func (r *root) special(id uint32) *special {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.nodes[id]
+	s := r.nodes[id]
+	r.mu.Unlock()
+	if s == nil && r.again != nil {
+		return r.again(id)
+	}
+	return s
 }
 
 // lookupFile is LOOKUP of a file that is made when it is asked for. It gets a
@@ -59,10 +84,11 @@ func (f *FS) lookupFile(name string, version uint64, remake func() ([]byte, erro
 	r := f.root
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sum := maphash.Bytes(seed, data)
+	sum := sumOf(data)
 	s := r.newest[name]
-	if s == nil || s.sum != sum || s.size != len(data) {
+	if s == nil || !bytes.Equal(s.sum, sum) || s.size != len(data) {
 		s = r.add(special{name: name, size: len(data), sum: sum})
+		r.note(s, specialRecord{File: name, Size: s.size, Sum: sum})
 		r.newest[name] = s
 	}
 	s.version = version
@@ -123,7 +149,7 @@ func (f *FS) content(s *special) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(data) != s.size || maphash.Bytes(seed, data) != s.sum {
+	if len(data) != s.size || !bytes.Equal(sumOf(data), s.sum) {
 		return nil, fmt.Errorf("%s: %w", s.name, source.ErrChanged)
 	}
 	r.mu.Lock()
@@ -145,7 +171,7 @@ func (r *root) attr(s *special, a *fuse.Attr) {
 	switch {
 	case s.target != "":
 		a.Mode, a.Size = unix.S_IFLNK|0o777, uint64(len(s.target))
-	case s.draw != nil:
+	case s.draw != nil, s.epoch != nil:
 		a.Mode = unix.S_IFDIR | 0o555
 	}
 	ours(a, s.node, s.mtime)

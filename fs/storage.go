@@ -76,4 +76,5 @@ func (p *packer) finish() {
 		e.blob = blob
 		*p.ids[i] = p.t.entries.add(e)
 	}
+	p.t.journal.entries(p.dir, *p.t.blobs.at(blob), p.made, p.ids)
 }

@@ -53,6 +53,7 @@ type tree struct {
 	// sure: changes of files are noticed without looking at them when a directory is
 	// listed.
 	sure    bool
+	journal *Journal // nil where nobody reads it
 	entries chunked[entry]
 	blobs   chunked[string] // the names of one listing each
 	attrs   chunked[attr]
@@ -278,23 +279,44 @@ func (t *tree) identify(d *dir, id uint32, now source.Attr, events uint64) (curr
 		return current, current != id
 	}
 	if before, ok := t.known(current); !ok {
+		t.journal.attr(current, now)
 		atomic.StoreUint32(&e.attr, t.record(now))
 	} else if before != now {
-		next := *e
-		next.attr = t.record(now)
-		current = t.entries.add(next)
-		atomic.StoreUint32(slot, current)
+		current = t.succeed(slot, now)
 	}
 	return current, current != id
+}
+
+// succeed gives the name at a position of a listing another entry, which has these
+// attributes. The caller holds the directory's mu.
+func (t *tree) succeed(slot *uint32, now source.Attr) uint32 {
+	before := atomic.LoadUint32(slot)
+	next := *t.entries.at(before)
+	next.attr = t.record(now)
+	id := t.entries.add(next)
+	t.journal.replaced(id, before, next)
+	t.journal.attr(id, now)
+	atomic.StoreUint32(slot, id)
+	return id
+}
+
+// disown takes from an entry that has a successor what is known of it: its attributes would lead to
+// the successor's bytes.
+func (t *tree) disown(id uint32) {
+	t.journal.attr(id, source.Attr{})
+	atomic.StoreUint32(&t.entries.at(id).attr, 0)
 }
 
 // replace gives the k-th name of a listing another entry, which nobody looked at. The
 // caller holds the directory's mu.
 func (t *tree) replace(snap *snapshot, k int, link bool) {
 	slot := &snap.ids[snap.position(k)]
-	next := *t.entries.at(atomic.LoadUint32(slot))
+	before := atomic.LoadUint32(slot)
+	next := *t.entries.at(before)
 	next.attr, next.link = 0, next.link || link
-	atomic.StoreUint32(slot, t.entries.add(next))
+	id := t.entries.add(next)
+	t.journal.replaced(id, before, next)
+	atomic.StoreUint32(slot, id)
 }
 
 // forget makes the name of a file that changed lead to another entry, unless it does

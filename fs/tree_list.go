@@ -4,7 +4,6 @@ import (
 	"errors"
 	iofs "io/fs"
 	"sort"
-	"sync/atomic"
 	"time"
 
 	"github.com/pipefs/pipefs/internal/source"
@@ -34,7 +33,7 @@ func (c *change) empty() bool {
 
 // refresh lists a directory again if it changed. What changed is nil if nothing
 // did, or if nobody can know of it.
-func (t *tree) refresh(d *dir) (*snapshot, *change, error) {
+func (t *tree) refresh(d *dir, replaced func(path string) bool) (*snapshot, *change, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	path := t.path(d.id)
@@ -65,7 +64,7 @@ func (t *tree) refresh(d *dir) (*snapshot, *change, error) {
 	next, diff := t.merge(d, snap, found)
 	if snap != nil && (!t.sure || began) {
 		// What is renamed onto a name changes the directory, too.
-		diff.names = append(diff.names, t.verify(d, next)...)
+		diff.names = append(diff.names, t.verify(d, next, replaced)...)
 	}
 	if same(snap, next) {
 		next = snap
@@ -73,6 +72,7 @@ func (t *tree) refresh(d *dir) (*snapshot, *change, error) {
 		if snap != nil {
 			next.version = snap.version + 1
 		}
+		t.journal.listing(d.id, next)
 		d.snap.Store(next)
 		t.version.Add(1)
 	}
@@ -168,8 +168,8 @@ func validName(name string) bool {
 }
 
 // verify looks again at the files that were looked at before, and gives those
-// that changed another id in next.
-func (t *tree) verify(d *dir, next *snapshot) (names []string) {
+// that changed another id in next, and those that were replaced.
+func (t *tree) verify(d *dir, next *snapshot, replaced func(path string) bool) (names []string) {
 	path := t.path(d.id)
 	for k := range next.ids {
 		slot := &next.ids[next.position(k)]
@@ -179,13 +179,16 @@ func (t *tree) verify(d *dir, next *snapshot) (names []string) {
 		if !ok || e.kind == isDir {
 			continue
 		}
-		now, err := t.src.Stat(join(path, t.name(id)), false)
-		if err != nil || now == before || !now.Mode.IsRegular() {
+		full := join(path, t.name(id))
+		now, err := t.src.Stat(full, false)
+		same := now == before
+		if err != nil || !now.Mode.IsRegular() || same && (replaced == nil || !replaced(full)) {
 			continue
 		}
-		again := *e
-		again.attr = t.record(now)
-		atomic.StoreUint32(slot, t.entries.add(again))
+		t.succeed(slot, now)
+		if same {
+			t.disown(id)
+		}
 		names = append(names, t.name(id))
 	}
 	return names

@@ -37,6 +37,7 @@ type view struct {
 	// opens counts, by entry, how often a file of a random view was looked up that is not
 	// below .draw; guarded by opensMu.
 	opens   []uint32
+	drawn   uint32 // epochs before these were shown by daemons before this one
 	opensMu sync.Mutex
 	said    sync.Once // that it draws
 
@@ -65,6 +66,11 @@ type views struct {
 	drawn  map[string]*counters // of random views, by spec
 	// forgotten counts the views that were forgotten.
 	forgotten uint64
+	// noted is told of each view that is made, before anybody uses it, and left of the
+	// index of each that is forgotten.
+	epochs map[string]uint32 // by spec: those of a random view that daemons before this one have shown
+	noted  func(*view)
+	left   func(index uint32)
 }
 
 func newViews(limit int) *views {
@@ -87,10 +93,13 @@ func (vs *views) insert(p transcode.Pipeline) *view {
 	for vs.next == 0 || vs.slot(vs.next).Load() != nil {
 		vs.next++
 	}
-	v := &view{index: vs.next, name: p.Path(), pipeline: p, views: vs, counters: vs.countersOf(p)}
+	v := &view{index: vs.next, name: p.Path(), pipeline: p, views: vs, counters: vs.countersOf(p), drawn: vs.epochsOf(p)}
 	v.files = cmp.Or(files, v)
 	vs.next++
 	v.used.Store(vs.tick.Add(1))
+	if vs.noted != nil {
+		vs.noted(v)
+	}
 	vs.byName[v.name] = v
 	vs.slot(v.index).Store(v)
 	return v
@@ -187,6 +196,9 @@ func (vs *views) forget(v *view) {
 	vs.mu.Lock()
 	forgotten := v.expired.Load() && v.refs.Load() <= 0 && vs.byName[v.name] == v
 	if forgotten {
+		if vs.left != nil {
+			vs.left(v.index)
+		}
 		delete(vs.byName, v.name)
 		vs.slot(v.index).Store(nil)
 		vs.forgotten++

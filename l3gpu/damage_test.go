@@ -57,7 +57,7 @@ func kindOf(err error) error {
 // TestDamage wants damaged files to be taken and refused as by the processor, with
 // the same samples and the same errors, and whole ones beside them to come out right.
 func TestDamage(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testenv.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	all := allPictures(t)
 	b := newBench(t, devicetest.Options{}, Options{})

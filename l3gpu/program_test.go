@@ -30,7 +30,7 @@ func TestProgram(t *testing.T) {
 // the processor makes of them.
 func wantLikeCPU(t *testing.T, backend l3.Backend, targets int) {
 	t.Helper()
-	seed := rand.Uint64()
+	seed := testenv.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	all := allPictures(t)
 	wide := pictures.Pixels(transcode.ModeRGB, 300, 34)

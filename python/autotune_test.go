@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { os.Exit(testmount.Main(m)) }
 
 // run runs a program of Python with the package of this source tree, and the program pipefs
 // that belongs to it. Nothing may be left mounted.
-func run(t *testing.T, args ...string) string {
+func run(t testing.TB, args ...string) string {
 	t.Helper()
 	testenv.Mounts(t)
 	here, err := filepath.Abs(".")

@@ -1,6 +1,7 @@
 package python_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -18,4 +19,24 @@ func TestMount(t *testing.T) {
 func TestRandomView(t *testing.T) {
 	testenv.Slow(t)
 	run(t, "testdata/check_random.py", testmount.Generate(t, "-samples", "24", "-classes", "3", "-png-every", "6"))
+}
+
+// TestRandomViewOfURL wants of a store in a bucket, and of a dataset at a URL, what the dataset gives.
+func TestRandomViewOfURL(t *testing.T) {
+	s := testenv.S3(t)
+	for _, line := range s.Env() {
+		name, value, _ := strings.Cut(line, "=")
+		t.Setenv(name, value)
+	}
+	dataset := testmount.Generate(t, "-samples", "12", "-classes", "3", "-png-every", "6")
+	url := "s3://" + s.Bucket + "/in.store"
+	testmount.Command(t, testmount.Home(t), "pack", dataset, url)
+	run(t, "testdata/check_url.py", dataset, url)
+}
+
+// TestEpochView compares what EpochView gives with random views, ImageFolder and
+// DistributedSampler.
+func TestEpochView(t *testing.T) {
+	testenv.Slow(t)
+	run(t, "testdata/check_epoch.py", testmount.Generate(t, "-samples", "24", "-classes", "3"))
 }

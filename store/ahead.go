@@ -13,22 +13,21 @@ import (
 // last scan group that is wanted.
 
 const (
-	// window is how far the streams of a pack are read ahead, all together, and least
-	// how far each of them is at least.
-	window = 512 << 10
-	least  = 128 << 10
-	// near is how far apart two samples are at most that are read one after the other,
-	// by several readers perhaps: a distance in the first group.
+	// near is how far apart two samples are at most that are read one after the other, by
+	// several readers perhaps: a distance in the first group, in bytes.
 	near = 1 << 20
-	// advice is how much the system takes at once: some cut the rest off.
-	advice = 128 << 10
+	// readOn is how many samples are read one after the other until a reader who goes behind the
+	// last one of their record is taken to read on, in the next record.
+	readOn = 8
 )
 
 // streams are where a pack is read. The zero value is ready.
 type streams struct {
-	mu   sync.Mutex
-	used bool
-	last int64 // where the sample began that was read before
+	mu      sync.Mutex
+	used    bool
+	last    int64 // where the sample began that was read before
+	end     int64 // where its last part ended
+	ordered int   // how many samples were read in order
 	// What was fetched of each part's stream, as offsets, and by how many parts were
 	// read where the groups of the record end that are wanted.
 	from, to, ends []int64
@@ -41,9 +40,17 @@ func (s *streams) fetch(f vfs.Advised, parts []Part, limit int64) {
 	defer s.mu.Unlock()
 	off := parts[0].Off
 	apart := off - s.last
-	follows := s.used && apart != 0 && -near < apart && apart < near
-	s.used, s.last = true, off
-	if !follows {
+	switch {
+	case s.used && apart == 0:
+		return // the same one again
+	case s.used && -near < apart && apart < near:
+		s.ordered++
+	case s.ordered < readOn || off < s.end:
+		s.ordered = 0
+	}
+	last := parts[len(parts)-1]
+	s.used, s.last, s.end = true, off, last.Off+last.Len
+	if s.ordered == 0 {
 		return
 	}
 	for len(s.to) < len(parts) {
@@ -56,7 +63,14 @@ func (s *streams) fetch(f vfs.Advised, parts []Part, limit int64) {
 	} else if limit > 0 {
 		limit = *end
 	}
-	share := max(least, int64(window/len(parts)))
+	window, piece := f.Ahead()
+	share := max(piece, window/int64(len(parts)))
+	var from, to int64 // what is to be fetched: of neighbouring parts, once
+	flush := func() {
+		for ; from < to; from += piece {
+			f.Fetch(from, min(piece, to-from))
+		}
+	}
 	for i := range parts {
 		p := &parts[i]
 		begin, end := p.Off, p.Off+share
@@ -68,12 +82,18 @@ func (s *streams) fetch(f vfs.Advised, parts []Part, limit int64) {
 				continue
 			}
 			begin = s.to[i]
+			if n := end - begin; n > piece && end != limit {
+				end = begin + n/piece*piece // the rest would be a request of its own
+			}
 		} else {
 			s.from[i] = begin
 		}
 		s.to[i] = end
-		for ; begin < end; begin += advice {
-			f.Fetch(begin, min(advice, end-begin))
+		if begin < from || begin > to {
+			flush()
+			from, to = begin, begin
 		}
+		to = max(to, end)
 	}
+	flush()
 }

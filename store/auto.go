@@ -25,18 +25,23 @@ type Auto struct {
 
 // ReadAuto returns what WriteAuto left in a store; ErrNotFound where it was never
 // called.
-func ReadAuto(dir string) (Auto, error) {
+func ReadAuto(dir string) (Auto, error) { return readAuto(vfs.OS, dir) }
+
+func readAuto(fsys vfs.FS, dir string) (Auto, error) {
 	var a Auto
-	_, err := readText(vfs.OS, filepath.Join(dir, autoName), &a)
+	_, err := readText(fsys, filepath.Join(dir, autoName), &a)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s: nothing was measured: %w", dir, ErrNotFound)
 	}
 	return a, err
 }
 
+// Auto is what WriteAuto left in the store; ErrNotFound where it was never called.
+func (s *Store) Auto() (Auto, error) { return readAuto(s.o.FS, s.dir) }
+
 // WriteAuto notes in a store what serves it best.
 func WriteAuto(dir string, a Auto) error {
-	text, _, err := encodeText(a)
+	text, err := encodeText(a)
 	if err != nil {
 		return err
 	}

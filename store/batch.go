@@ -105,6 +105,7 @@ func (p *packer) put(it *item) error {
 			return err
 		}
 	}
+	it.Seq = p.seq()
 	b.items = append(b.items, it)
 	b.bytes += size
 	b.meta += meta
@@ -117,15 +118,18 @@ func (p *packer) put(it *item) error {
 	return nil
 }
 
+// seq is the sequence number of the entry that is stored next.
+func (p *packer) seq() int64 {
+	p.next++
+	return p.next - 1
+}
+
 // flush writes the record that was gathered.
 func (p *packer) flush() error {
 	b := p.batch
 	p.batch = batch{}
 	if len(b.items) == 0 {
 		return nil
-	}
-	for i, it := range b.items {
-		it.Seq = p.state.seq + int64(i)
 	}
 	rec, err := layOut(b.items)
 	if err == nil {
@@ -139,11 +143,11 @@ func (p *packer) flush() error {
 
 // wrote counts a record that was written.
 func (p *packer) wrote(items []*item) error {
-	p.state.seq += int64(len(items))
 	for _, it := range items {
 		switch it.Kind {
 		case File:
 			p.report.Files++
+			p.report.Source += it.Source.Size
 			if it.Fault != "" {
 				p.report.Faults++
 			}
@@ -173,7 +177,7 @@ func (p *packer) writeTombstones() error {
 			}
 		}
 	}
-	sealed, _, err := listPacks(p.o.FS, p.packs())
+	sealed, _, err := listCounting(p.o.FS, p.dir)
 	if err != nil {
 		return err
 	}
@@ -183,7 +187,7 @@ func (p *packer) writeTombstones() error {
 		}
 	}
 	if w := p.out.w; w != nil { // what was salvaged is in no sealed pack
-		for rec, err := range scan(w.f, w.number, w.end, false) {
+		for rec, err := range scan(w.f, byAge(w.name()), w.end, false) {
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
@@ -28,7 +30,7 @@ func (s benchSource) path(i int) string {
 }
 
 func (s benchSource) id(i int) Identity {
-	return Identity{ID: uint64(i), Size: int64(len(s.data)), MTime: 1_700_000_000_000_000_000, CTime: 1_700_000_000_000_000_000}
+	return ident(uint64(i), int64(len(s.data)), 1_700_000_000_000_000_000)
 }
 
 func (s benchSource) Walk(context.Context) iter.Seq2[SourceFile, error] {
@@ -170,6 +172,36 @@ func BenchmarkPackMany(b *testing.B) {
 	b.ReportMetric(float64(src.n)*float64(b.N)/b.Elapsed().Seconds(), "files/s")
 }
 
+// BenchmarkAppendMany adds one pack of 1,000 files to 1.28 million, opens the store, and
+// looks a file up. It tells the processor time of that, and of packing the others before.
+func BenchmarkAppendMany(b *testing.B) {
+	src := benchSource{1_280_000, noise(random(b), 100)}
+	dir := filepath.Join(b.TempDir(), "store")
+	began := cpuTime(b)
+	benchPack(b, dir, src, scansEncoder{})
+	packed := cpuTime(b) - began
+	began = cpuTime(b)
+	for b.Loop() {
+		src.n += 1000
+		benchPack(b, dir, src, scansEncoder{})
+		s, err := Open(dir, Options{Logger: quiet})
+		testenv.Must(b, err)
+		if _, err := s.Lookup(src.path(src.n - 1)); err != nil {
+			b.Fatal(err)
+		}
+		testenv.Must(b, s.Close())
+	}
+	b.ReportMetric((cpuTime(b)-began)/float64(b.N), "cpu-s/op")
+	b.ReportMetric(packed, "cpu-s/pack")
+}
+
+// cpuTime is the processor time that the process has taken, in seconds.
+func cpuTime(b *testing.B) float64 {
+	var r syscall.Rusage
+	testenv.Must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
+}
+
 // watchPeak returns what tells the most memory, in bytes, that was resident since.
 func watchPeak(b *testing.B) func() float64 {
 	debug.FreeOSMemory()
@@ -192,7 +224,7 @@ func BenchmarkOpen100k(b *testing.B) {
 	before := heapInUse()
 	s, err := Open(dir, Options{Logger: quiet})
 	testenv.Must(b, err)
-	size := s.seal.Table.Size
+	size := s.now.Load().index.Load().seal.Size
 	heapBytes := float64(heapInUse()-before) / float64(src.n)
 	testenv.Must(b, s.Close())
 	for b.Loop() {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"slices"
 
@@ -61,7 +60,8 @@ type checker struct {
 	ctx      context.Context
 	dir      string
 	o        Options
-	index    *index
+	gen      *generation // nil where it cannot be read
+	index    *index      // nil where it cannot be read
 	problems []Problem
 	live     map[string]int64 // sequence number of the newest entry of each path
 }
@@ -95,11 +95,21 @@ func (c *checker) check() error {
 			return err
 		}
 	}
-	sealed, unfinished, err := listPacks(c.o.FS, filepath.Join(c.dir, packsName))
+	sealed, unfinished, err := listStored(c.o.FS, c.dir)
+	var bad *CorruptError
+	if errors.As(err, &bad) { // what says which packs of a plan count
+		c.add(Corrupt, bad.Path, "", 0, bad.Cause)
+		if sealed, unfinished, err = listPacks(c.o.FS, filepath.Join(c.dir, packsName)); errors.Is(err, fs.ErrNotExist) {
+			err = nil // all may be of plans
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if err := c.openIndex(len(sealed) > 0); err != nil {
+		return err
+	}
+	if sealed, err = c.ofPlans(c.gen.counting(sealed), bad != nil); err != nil {
 		return err
 	}
 	c.leftovers(packsName, unfinished)
@@ -111,19 +121,49 @@ func (c *checker) check() error {
 	if err := c.fractions(); err != nil {
 		return err
 	}
-	if c.index == nil {
+	if c.gen == nil {
 		return nil
 	}
-	for _, want := range c.index.seal.Packs {
-		if !slices.Contains(sealed, want.Number) {
-			c.add(Missing, path.Join(packsName, packName(want.Number)), "", 0, errors.New("the index refers to it"))
+	for _, want := range c.gen.Packs {
+		if !slices.Contains(sealed, want.name()) {
+			c.add(Missing, want.name().file(), "", 0, errors.New("the index refers to it"))
 		}
+	}
+	if c.index == nil {
+		return nil
 	}
 	return c.compare()
 }
 
+// ofPlans adds the packs of plans that the generation names, and that a new generation would
+// not find.
+func (c *checker) ofPlans(sealed []packName, known bool) ([]packName, error) {
+	if c.gen == nil {
+		return sealed, nil
+	}
+	lost := map[packID][]packName{}
+	for i := range c.gen.Packs {
+		n := c.gen.Packs[i].name()
+		if n.plan != (packID{}) && !slices.ContainsFunc(sealed, func(m packName) bool { return m == n }) {
+			lost[n.plan] = append(lost[n.plan], n)
+		}
+	}
+	for plan, packs := range lost {
+		there, err := present(c.o.FS, c.dir, plan, packs)
+		if err != nil {
+			return nil, err
+		}
+		if len(there) > 0 && !known {
+			c.add(Missing, committedPath(plan), "", 0, errors.New("packs of the plan could not be found if the index had to be made again; pipefs commit of this plan writes it"))
+		}
+		sealed = append(sealed, there...)
+	}
+	slices.SortFunc(sealed, packName.compare)
+	return sealed, nil
+}
+
 func (c *checker) openIndex(wanted bool) error {
-	x, err := openCurrent(c.o.FS, c.dir)
+	g, err := readGeneration(c.o.FS, c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if wanted {
 			c.add(Missing, currentName, "", 0, fmt.Errorf("no index: %w", err))
@@ -134,30 +174,43 @@ func (c *checker) openIndex(wanted bool) error {
 	if errors.As(err, &bad) && bad.Path != "" { // the file of the index
 		return c.found(bad.Path, &CorruptError{Cause: bad.Cause})
 	}
+	if err != nil {
+		return c.found(currentName, err)
+	}
+	c.gen = g
+	x, err := indexDirOf(c.o.FS, c.dir, c.o.IndexDir).open(g)
+	switch {
+	case errors.As(err, &bad):
+		return c.found(bad.Path, &CorruptError{Cause: bad.Cause})
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // it is made when the store is opened
+	}
 	c.index = x
-	return c.found(currentName, err)
+	return err
 }
 
 // pack checks one pack against itself and against the index.
-func (c *checker) pack(n uint32) error {
-	name := path.Join(packsName, packName(n))
-	f, err := c.o.FS.Open(filepath.Join(c.dir, packsName, packName(n)))
+func (c *checker) pack(n packName) error {
+	name := n.file()
+	f, err := c.o.FS.Open(filepath.Join(c.dir, name))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	indexed := true
-	if c.index != nil {
-		i := slices.IndexFunc(c.index.seal.Packs, func(s packSeal) bool { return s.Number == n })
+	if c.gen != nil {
+		i := slices.IndexFunc(c.gen.Packs, func(s SealedPack) bool { return s.name() == n })
 		if indexed = i >= 0; !indexed {
 			c.add(Orphaned, name, "", 0, errors.New("the index does not know it; packing again takes it in"))
-		} else if size, err := f.Size(); err == nil && size < c.index.seal.Packs[i].Size {
-			c.add(Truncated, name, "", size, fmt.Errorf("%d bytes, the index knows %d", size, c.index.seal.Packs[i].Size))
-		} else if err := c.index.seal.Packs[i].same(f); err != nil {
+		} else if size, err := f.Size(); err == nil && size < c.gen.Packs[i].Size {
+			c.add(Truncated, name, "", size, fmt.Errorf("%d bytes, the index knows %d", size, c.gen.Packs[i].Size))
+		} else if err := c.gen.Packs[i].same(f); err != nil {
 			return c.found(name, err)
+		} else if err := c.segment(&c.gen.Packs[i]); err != nil {
+			return err
 		}
 	}
-	return c.records(f, name, n, func(samples []Sample) {
+	return c.records(f, name, packRef{packName: n}, func(samples []Sample) {
 		if indexed {
 			c.remember(samples)
 		}
@@ -166,8 +219,8 @@ func (c *checker) pack(n uint32) error {
 
 // records checks a pack against itself, and calls each with the entries of every
 // record.
-func (c *checker) records(f vfs.File, name string, n uint32, each func([]Sample)) error {
-	seal, records, err := readFooter(f, n)
+func (c *checker) records(f vfs.File, name string, p packRef, each func([]Sample)) error {
+	seal, records, err := readFooter(f, p)
 	if err != nil {
 		return c.found(name, err)
 	}
@@ -177,9 +230,9 @@ func (c *checker) records(f vfs.File, name string, n uint32, each func([]Sample)
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		rec, err := readRecord(f, n, r.off, seal.footerOff, &buf)
+		rec, err := readRecord(f, p, r.off, seal.footerOff, &buf)
 		if err == nil && !bytes.Equal(rec.meta, r.meta) {
-			err = corruptAt(n, r.off, "", errors.New("the footer describes another record"))
+			err = corruptAt(p.packName, r.off, "", errors.New("the footer describes another record"))
 		}
 		if err := c.found(name, err); err != nil {
 			return err
@@ -190,7 +243,7 @@ func (c *checker) records(f vfs.File, name string, n uint32, each func([]Sample)
 			continue
 		}
 		each(samples)
-		if err := c.data(f, name, samples, scratch); err != nil {
+		if err := c.data(f, p.packName, name, samples, scratch); err != nil {
 			return err
 		}
 	}
@@ -209,12 +262,12 @@ func (c *checker) remember(samples []Sample) {
 }
 
 // data checks the data of a record's entries.
-func (c *checker) data(f vfs.File, name string, samples []Sample, scratch *[ChunkSize]byte) error {
+func (c *checker) data(f vfs.File, pack packName, name string, samples []Sample, scratch *[ChunkSize]byte) error {
 	for i := range samples {
 		s := &samples[i]
 		for _, r := range s.Representations {
 			for _, p := range r.Parts {
-				if err := c.found(name, verifyPart(f, p, s.Path, scratch)); err != nil {
+				if err := c.found(name, verifyPart(f, pack, p, s.Path, scratch)); err != nil {
 					return err
 				}
 			}

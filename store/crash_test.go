@@ -154,21 +154,21 @@ func storedFiles(t *testing.T, dir string) int {
 	testenv.Must(t, err)
 	n := 0
 	count := func(samples []Sample) { n += len(samples) }
-	for _, number := range sealed {
-		f, err := vfs.OS.Open(filepath.Join(packs, packName(number)))
+	for _, name := range sealed {
+		f, err := vfs.OS.Open(filepath.Join(packs, name.String()))
 		if err == nil {
-			_, err = eachSealed(f, number, func(rec scanned) error { count(rec.samples); return nil })
+			_, err = eachSealed(f, byAge(name), func(rec scanned) error { count(rec.samples); return nil })
 		}
 		if err = errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, number := range unfinished {
-		f, err := os.Open(filepath.Join(packs, packName(number)+partSuffix))
+	for _, name := range unfinished {
+		f, err := os.Open(filepath.Join(packs, name.String()))
 		testenv.Must(t, err)
 		st, err := f.Stat()
 		testenv.Must(t, err)
-		for rec, err := range scan(f, number, st.Size(), true) {
+		for rec, err := range scan(f, byAge(name), st.Size(), true) {
 			if err == nil {
 				count(rec.samples)
 			}
@@ -225,7 +225,7 @@ func childRead(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Print(len(b), " ", s.index.Load().name == privateName)
+	fmt.Print(len(b), " ", s.now.Load().index.Load().name == privateName)
 	if err := s.Close(); err != nil {
 		panic(err)
 	}

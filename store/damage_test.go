@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -71,19 +70,23 @@ func TestFlips(t *testing.T) {
 // compareAgain is compareStore with packs that are opened anew.
 func compareAgain(s *Store, src *memSource) (int, error) {
 	s.pool.close()
-	if err := s.openPacks(); err != nil {
+	s.pool = newPool(s.o.FS, s.dir, packName.file, 0)
+	v := s.now.Load()
+	if err := v.checkPacks(); err != nil {
 		return 0, err
 	}
+	v.take(v.index.Load())
 	return compareStore(s, src)
 }
 
 // checkPack is what Check does with one pack.
 func checkPack(s *Store, name string) ([]Problem, error) {
-	c := &checker{ctx: context.Background(), dir: s.dir, o: s.o, live: map[string]int64{}, index: s.index.Load()}
-	n, err := strconv.ParseUint(strings.TrimSuffix(name, ".pack"), 10, 32)
-	if err == nil {
-		err = c.pack(uint32(n))
+	c := &checker{ctx: context.Background(), dir: s.dir, o: s.o, live: map[string]int64{}, index: s.now.Load().index.Load()}
+	n, ok := parsePackName(name)
+	if !ok {
+		return nil, errors.New(name)
 	}
+	err := c.pack(n)
 	return c.problems, err
 }
 
@@ -145,10 +148,13 @@ func TestTruncatedMissingSwapped(t *testing.T) {
 		refuse("missing", name, Missing)
 		write(t, path, whole)
 	}
-	one, two := filepath.Join(dir, packsName, packName(1)), filepath.Join(dir, packsName, packName(2))
+	sealed, _, err := listPacks(vfs.OS, filepath.Join(dir, packsName))
+	testenv.Must(t, err)
+	first, second := sealed[0].String(), sealed[1].String()
+	one, two := filepath.Join(dir, packsName, first), filepath.Join(dir, packsName, second)
 	for _, index := range []bool{true, false} {
-		write(t, one, packs[packName(2)])
-		write(t, two, packs[packName(1)])
+		write(t, one, packs[second])
+		write(t, two, packs[first])
 		if !index {
 			testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 		}
@@ -156,8 +162,8 @@ func TestTruncatedMissingSwapped(t *testing.T) {
 			t.Errorf("swapped, index %v: %v", index, err)
 		}
 	}
-	write(t, one, packs[packName(1)])
-	write(t, two, packs[packName(2)])
+	write(t, one, packs[first])
+	write(t, two, packs[second])
 	checkStoreAgain(t, dir, src)
 }
 
@@ -171,9 +177,11 @@ func TestSalvage(t *testing.T) {
 	}
 	dir := tempDir(t)
 	mustPack(t, dir, src, PackOptions{})
-	whole := packFiles(t, dir)[packName(1)]
-	packs := tempDir(t)
-	part := filepath.Join(packs, packName(1)+partSuffix)
+	sealed := firstPack(t, dir)
+	whole, err := os.ReadFile(sealed)
+	testenv.Must(t, err)
+	packs, partName := tempDir(t), packName{age: 1}.String()
+	part := filepath.Join(packs, partName)
 	resume := func(content []byte) (end int64) {
 		t.Helper()
 		write(t, part, content)
@@ -210,10 +218,10 @@ func TestSalvage(t *testing.T) {
 	for n := 0; n < len(whole); n += 97 {
 		dir := tempDir(t)
 		mustPack(t, dir, newSource(), PackOptions{})
-		_ = os.Remove(filepath.Join(dir, packsName, packName(1)))
-		write(t, filepath.Join(dir, packsName, packName(1)+partSuffix), whole[:n])
+		_ = os.Remove(firstPack(t, dir))
+		write(t, filepath.Join(dir, packsName, partName), whole[:n])
 		mustPack(t, dir, src, PackOptions{})
-		if !slices.Equal(packFiles(t, dir)[packName(1)], whole) {
+		if !slices.Equal(packFiles(t, dir)[filepath.Base(sealed)], whole) {
 			t.Fatalf("a pack that was cut to %d bytes is completed to another", n)
 		}
 		checkStore(t, dir, src)

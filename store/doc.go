@@ -7,7 +7,8 @@
 // made again from them.
 //
 // A pack is a file that is written once: records, then a footer that describes
-// them completely. Until it is sealed it is named NNNNNN.pack.part.
+// them completely. It has an age, which orders packs, and an id, which tells it from all
+// others. Until it is sealed it is named by its age alone, AGE.pack.part.
 //
 // A record is K samples stored together, scan group by scan group: the first
 // part of every sample, then the second of every sample, and so on. With K = 1
@@ -21,9 +22,17 @@
 // of literal bytes. A [Part] is a range of a pack. It is checked in chunks of
 // [ChunkSize] bytes, with CRC32C, on every read.
 //
-// The index finds an entry by its path. It is a table, a sorted file in which every
-// block is checked when it is read, kept in immutable generations, index.N; the file
-// CURRENT names the one to use. Where it is damaged it is made again from the packs.
+// A table is a sorted file of entries in which every block is checked when it is read.
+// A segment is the table of one pack, written when the pack is sealed.
+//
+// A generation is a small file that names all packs that count, and their segments. It
+// never changes; the file CURRENT names the one to use. To add to a store is to write
+// packs, their segments and a generation, and to replace CURRENT.
+//
+// The index finds an entry by its path. It is one table, merged from the segments of a
+// generation on the machine that reads, once, and kept: see [Options.IndexDir]. For the
+// next generation it is merged with the new segments alone. What is damaged, of an index or
+// of a segment, is made again from the packs.
 //
 // A [Fraction] is what one pipeline made of some of the samples, kept in the store:
 // packs of their own, named by the pipeline. It is a copy, and can be made again.

@@ -34,10 +34,8 @@ func appendEntry(b []byte, s *Sample) []byte {
 	b = append(b, byte(s.Kind))
 	b = binary.AppendUvarint(b, uint64(s.Mode))
 	b = binary.AppendUvarint(b, uint64(s.Seq))
-	b = binary.LittleEndian.AppendUint64(b, s.Source.ID)
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.Source.Size))
-	b = binary.LittleEndian.AppendUint64(b, uint64(s.Source.MTime))
-	b = binary.LittleEndian.AppendUint64(b, uint64(s.Source.CTime))
+	b = append(b, s.Source.Version[:]...)
 	if s.Kind != File {
 		return b
 	}
@@ -105,10 +103,8 @@ func decodeHead(d *decoder) Sample {
 	s.Kind = Kind(d.byte())
 	s.Mode = uint32(d.uvarint("mode", 0o7777))
 	s.Seq = int64(d.uvarint("sequence number", maxSeq))
-	s.Source.ID = d.u64()
 	s.Source.Size = int64(d.u64())
-	s.Source.MTime = int64(d.u64())
-	s.Source.CTime = int64(d.u64())
+	copy(s.Source.Version[:], d.take(len(s.Source.Version)))
 	if d.err != nil {
 		return s
 	}

@@ -34,7 +34,7 @@ var (
 
 // CorruptError says what is broken and where. Its class is ErrCorrupt.
 type CorruptError struct {
-	Pack   uint32 // 0 where no pack is concerned
+	Pack   string // its name; "" where no pack is concerned
 	Offset int64  // in the pack, bytes
 	Path   string // of the sample, or of a file of the store; may be empty
 	Cause  error
@@ -42,8 +42,8 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	var b strings.Builder
-	if e.Pack != 0 {
-		fmt.Fprintf(&b, "%s, offset %d", packName(e.Pack), e.Offset)
+	if e.Pack != "" {
+		fmt.Fprintf(&b, "%s, offset %d", e.Pack, e.Offset)
 	}
 	if e.Path != "" {
 		if b.Len() > 0 {
@@ -63,8 +63,6 @@ func (e *CorruptError) Error() string {
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 func (e *CorruptError) Unwrap() error { return e.Cause }
-
-func packName(n uint32) string { return fmt.Sprintf("%06d.pack", n) }
 
 // errSum is the cause where data is not what it was.
 var errSum = errors.New("checksum differs")

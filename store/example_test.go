@@ -20,7 +20,7 @@ type letters struct{}
 func (letters) Walk(context.Context) iter.Seq2[store.SourceFile, error] {
 	return func(yield func(store.SourceFile, error) bool) {
 		for i, name := range []string{"a.jpg", "b.jpg"} {
-			id := store.Identity{ID: uint64(i + 1), Size: 6}
+			id := store.Identity{Size: 6, Version: [24]byte{byte(i + 1)}}
 			if !yield(store.SourceFile{Path: name, Kind: store.File, Mode: 0o644, Identity: id}, nil) {
 				return
 			}
@@ -31,9 +31,9 @@ func (letters) Walk(context.Context) iter.Seq2[store.SourceFile, error] {
 func (letters) Read(_ context.Context, path string) ([]byte, store.Identity, error) {
 	switch path {
 	case "a.jpg":
-		return []byte("aaabbb"), store.Identity{ID: 1, Size: 6}, nil
+		return []byte("aaabbb"), store.Identity{Size: 6, Version: [24]byte{1}}, nil
 	case "b.jpg":
-		return []byte("cccddd"), store.Identity{ID: 2, Size: 6}, nil
+		return []byte("cccddd"), store.Identity{Size: 6, Version: [24]byte{2}}, nil
 	}
 	return nil, store.Identity{}, fs.ErrNotExist
 }

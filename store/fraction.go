@@ -12,8 +12,7 @@ import (
 // store. It is only a copy: everything in it can be made again, and its packs are removed
 // while it is used. It is safe for concurrent use and takes some 40 bytes of memory a
 // sample. Its readers go on working when the pack is removed for as long as the pack is
-// open; after that they fail with an error of the class fs.ErrNotExist, or ErrCorrupt where
-// another pack took the number.
+// open; after that they fail with an error of the class fs.ErrNotExist.
 type Fraction struct {
 	*results
 	info  fractionFile
@@ -101,12 +100,11 @@ func openFraction(o *Options, dir string) (*Fraction, error) {
 		seal, whole, err := f.eachRecord(n, f.know)
 		switch {
 		case err != nil:
-			f.warn(n, err)
+			f.warn(uint32(n.age), err)
 		case whole:
-			// The number may be another pack's tomorrow.
-			f.pool.add(n, &seal)
+			f.pool.add(byAge(n), &seal)
 		default:
-			f.pool.add(n, nil)
+			f.pool.add(byAge(n), nil)
 		}
 		f.bytes += seal.Size
 	}

@@ -28,7 +28,7 @@ func wantedResults(n, version int) []Wanted {
 	wanted := make([]Wanted, n)
 	for i := range wanted {
 		wanted[i] = Wanted{
-			Path: fmt.Sprintf("class%d/%04d.jpg", i%3, i), Source: Identity{ID: uint64(i + 1), MTime: int64(version)},
+			Path: fmt.Sprintf("class%d/%04d.jpg", i%3, i), Source: ident(uint64(i+1), 0, int64(version)),
 			Key: "decode-ppm@1,2", Weight: 70_000,
 		}
 	}
@@ -36,7 +36,7 @@ func wantedResults(n, version int) []Wanted {
 }
 
 func resultOf(w Wanted) []byte {
-	r := rand.New(rand.NewPCG(w.Source.ID, uint64(w.Source.MTime)+uint64(len(w.Key))<<32))
+	r := rand.New(rand.NewPCG(inode(w.Source), uint64(mtime(w.Source))+uint64(len(w.Key))<<32))
 	return noise(r, r.IntN(90_000))
 }
 
@@ -239,7 +239,7 @@ func TestFractionStale(t *testing.T) {
 	for i := range now {
 		switch i % 10 {
 		case 3:
-			now[i].Source.MTime = 2
+			now[i].Source = ident(inode(now[i].Source), 0, 2)
 		case 7:
 			now[i].Key = "decode-ppm@1,3"
 		}

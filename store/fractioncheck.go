@@ -68,8 +68,8 @@ func (c *checker) fraction(spec string) error {
 }
 
 // fractionPack checks a pack of a fraction, which may be removed at any moment.
-func (c *checker) fractionPack(dir string, n uint32) error {
-	name := path.Join(dir, packName(n))
+func (c *checker) fractionPack(dir string, n packName) error {
+	name := path.Join(dir, n.String())
 	f, err := c.o.FS.Open(filepath.Join(c.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -78,11 +78,11 @@ func (c *checker) fractionPack(dir string, n uint32) error {
 		return err
 	}
 	defer f.Close()
-	return c.records(f, name, n, func([]Sample) {})
+	return c.records(f, name, byAge(n), func([]Sample) {})
 }
 
 // leftovers reports unfinished packs in a directory, unless somebody is writing.
-func (c *checker) leftovers(dir string, unfinished []uint32) {
+func (c *checker) leftovers(dir string, unfinished []packName) {
 	if len(unfinished) == 0 {
 		return
 	}
@@ -94,7 +94,7 @@ func (c *checker) leftovers(dir string, unfinished []uint32) {
 		defer lock.Close()
 	}
 	for _, n := range unfinished {
-		c.add(Orphaned, path.Join(dir, packName(n)+partSuffix), "", 0,
+		c.add(Orphaned, path.Join(dir, n.String()), "", 0,
 			errors.New("an interrupted run left it; the same command goes on with it"))
 	}
 }

@@ -27,7 +27,7 @@ func fractionChanges() []fractionChange {
 	packedAgain := slices.Clone(all[:packBytes])
 	for i := range packedAgain {
 		if i%8 == 3 {
-			packedAgain[i].Source.MTime = 2
+			packedAgain[i].Source = ident(inode(packedAgain[i].Source), 0, 2)
 		}
 	}
 	packedAgain = append(slices.Delete(packedAgain, 10, 12), all[30:33]...)

@@ -166,7 +166,7 @@ func TestFractionOfAnotherVersion(t *testing.T) {
 	fractionStore(t, dir)
 	all := wantedResults(5, 1)
 	mustMaterialize(t, dir, all, FractionOptions{})
-	text, _, err := encodeText(fractionFile{Magic: fractionMagic, Version: fractionVersion + 1, Spec: "ppm"})
+	text, err := encodeText(fractionFile{Magic: fractionMagic, Version: fractionVersion + 1, Spec: "ppm"})
 	testenv.Must(t, err)
 	write(t, filepath.Join(dir, fractionsName, "ppm", fractionName), text)
 	before := fractionFiles(t, dir)

@@ -12,26 +12,42 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/store/vfs"
 )
 
 // tinyPack is a pack made from fixed input; the documentation shows it.
 func tinyPack(t testing.TB) []byte {
 	t.Helper()
 	src := newSource()
-	src.files[""] = memFile{kind: Dir, id: Identity{ID: 1}}
+	src.files[""] = memFile{kind: Dir, id: ident(1, 0, 0)}
 	src.put("a.jpg", []byte("0123456789"))
 	dir := filepath.Join(t.TempDir(), "store")
 	mustPack(t, dir, src, PackOptions{})
-	b, err := os.ReadFile(filepath.Join(dir, packsName, packName(1)))
+	b, err := os.ReadFile(firstPack(t, dir))
 	testenv.Must(t, err)
 	return b
+}
+
+// firstPack is the file of a store's oldest pack.
+func firstPack(t testing.TB, dir string) string {
+	t.Helper()
+	sealed, _, err := listPacks(vfs.OS, filepath.Join(dir, packsName))
+	if err != nil || len(sealed) == 0 {
+		t.Fatal(sealed, err)
+	}
+	return filepath.Join(dir, packsName, sealed[0].String())
+}
+
+// tinyRef is the pack of tinyPack.
+func tinyRef(pack []byte) packRef {
+	return packRef{packName{age: 1, id: packID(pack[len(pack)-trailerSize+24:])}, 1}
 }
 
 // An entry that decodes encodes to one that decodes to the same.
 func FuzzEntry(f *testing.F) {
 	at := place{pack: 3, base: 1000, size: 1 << 40}
 	pack := tinyPack(f)
-	for rec, err := range scan(bytes.NewReader(pack), 1, int64(len(pack)), true) {
+	for rec, err := range scan(bytes.NewReader(pack), tinyRef(pack), int64(len(pack)), true) {
 		if err == nil {
 			_ = eachEntry(rec.meta, func(raw []byte) error { f.Add(bytes.Clone(raw)); return nil })
 		}
@@ -72,7 +88,7 @@ func FuzzRecord(f *testing.F) {
 			b = bytes.Clone(b)
 			fixSums(b)
 		}
-		for rec, err := range scan(bytes.NewReader(b), 1, int64(len(b)), true) {
+		for rec, err := range scan(bytes.NewReader(b), byAge(packName{age: 1}), int64(len(b)), true) {
 			if err == nil && rec.end > int64(len(b)) {
 				t.Fatal("a record beyond the end")
 			}
@@ -93,11 +109,11 @@ func fixSums(b []byte) {
 
 func FuzzFooter(f *testing.F) {
 	pack := tinyPack(f)
-	seal, _, err := readFooter(memFileOf(pack), 1)
+	seal, _, err := readFooter(memFileOf(pack), tinyRef(pack))
 	testenv.Must(f, err)
-	f.Add(pack[seal.footerOff:seal.footerOff+seal.footerLen], seal.footerOff)
-	f.Fuzz(func(t *testing.T, footer []byte, off int64) {
-		records, err := parseFooter(footer, packSeal{Number: 1, footerOff: off})
+	f.Add(pack[seal.footerOff:seal.footerOff+seal.footerLen], seal.footerOff, seal.Records)
+	f.Fuzz(func(t *testing.T, footer []byte, off, n int64) {
+		records, err := parseFooter(footer, packSeal{Age: 1, footerOff: off, Records: n}, 1)
 		if err != nil {
 			return
 		}
@@ -112,9 +128,10 @@ func FuzzFooter(f *testing.F) {
 
 // FuzzPack has whole files of any kind opened as a sealed pack.
 func FuzzPack(f *testing.F) {
+	ref := tinyRef(tinyPack(f))
 	f.Add(tinyPack(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, records, err := readFooter(memFileOf(b), 1)
+		_, records, err := readFooter(memFileOf(b), ref)
 		if err != nil {
 			return
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -28,12 +27,9 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of randomised tests; 0 means the time")
-
 // Tests that start processes are not parallel: until it executes its program a child has
 // the locks of its parent.
 func TestMain(m *testing.M) {
-	flag.Parse()
 	if dir := os.Getenv("PIPEFS_TEST_PACK"); dir != "" {
 		childPack(dir)
 		return
@@ -52,14 +48,9 @@ func TestMain(m *testing.M) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// random returns a generator whose seed is printed when the test fails.
+// random returns a generator of the test's own choices.
 func random(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d: repeat with -seed=%d", seed, seed)
-	return rand.New(rand.NewPCG(seed, 1))
+	return rand.New(rand.NewPCG(testenv.Seed(t), 1))
 }
 
 func noise(r *rand.Rand, n int) []byte {
@@ -86,9 +77,21 @@ type memFile struct {
 	id   Identity
 }
 
+// ident is an identity as a directory makes it.
+func ident(inode uint64, size, mtime int64) (id Identity) {
+	id.Size = size
+	binary.LittleEndian.PutUint64(id.Version[:], inode)
+	binary.LittleEndian.PutUint64(id.Version[8:], uint64(mtime))
+	binary.LittleEndian.PutUint64(id.Version[16:], uint64(mtime))
+	return id
+}
+
+func inode(id Identity) uint64 { return binary.LittleEndian.Uint64(id.Version[:]) }
+func mtime(id Identity) int64  { return int64(binary.LittleEndian.Uint64(id.Version[8:])) }
+
 func newSource() *memSource {
 	s := &memSource{files: map[string]memFile{}, walkErr: map[string]error{}, readErr: map[string]error{}}
-	s.files[""] = memFile{kind: Dir, id: Identity{ID: 1}}
+	s.files[""] = memFile{kind: Dir, id: ident(1, 0, 0)}
 	return s
 }
 
@@ -98,17 +101,15 @@ func (s *memSource) put(name string, data []byte) {
 	defer s.mu.Unlock()
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if _, ok := s.files[dir]; !ok {
-			s.files[dir] = memFile{kind: Dir, id: Identity{ID: uint64(len(s.files) + 1)}}
+			s.files[dir] = memFile{kind: Dir, id: ident(uint64(len(s.files)+1), 0, 0)}
 		}
 	}
 	old := s.files[name]
-	s.files[name] = memFile{kind: File, data: data, id: Identity{
-		ID: uint64(len(s.files) + 1), Size: int64(len(data)), MTime: old.id.MTime + 1_000, CTime: old.id.CTime + 1_000,
-	}}
+	s.files[name] = memFile{kind: File, data: data, id: ident(uint64(len(s.files)+1), int64(len(data)), mtime(old.id)+1_000)}
 }
 
 func (s *memSource) mkdir(name string) {
-	s.files[name] = memFile{kind: Dir, id: Identity{ID: uint64(len(s.files) + 1)}}
+	s.files[name] = memFile{kind: Dir, id: ident(uint64(len(s.files)+1), 0, 0)}
 }
 
 // remove removes a file, or a directory with all that is in it.

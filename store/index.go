@@ -5,68 +5,24 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
-	"slices"
+
+	"github.com/pipefs/pipefs/internal/sstable"
 )
 
-// An index generation: a directory with a table, and a SEAL that describes it.
-const (
-	currentName = "CURRENT"
-	sealName    = "SEAL"
-	tableName   = "TABLE"
-	indexPrefix = "index."
-	tmpSuffix   = ".tmp"
-	keepIndexes = 2
-	// indexVersion is that of the SEAL; an index of another one is refused.
-	indexVersion = 2
-)
-
-// currentFile names the generation to use, and the checksum of its SEAL.
-type currentFile struct {
-	Index string `json:"index"`
-	Seal  string `json:"seal_crc32c"` // hexadecimal
-}
-
-// sealFile describes a generation completely: which packs it was made from, and
-// which bytes it has.
-type sealFile struct {
-	Version int        `json:"version"`
-	Stats   Stats      `json:"stats"`
-	Entries int64      `json:"entries"`
-	Packs   []packSeal `json:"packs"`
-	Table   tableSeal  `json:"table"`
-}
-
-// index is an open generation.
+// index is the table that finds the entries of a store by their paths, merged from the
+// segments of a generation. It can be made again.
 type index struct {
-	table
-	name string // for messages
-	seal sealFile
+	*table
+	name    string   // for messages
+	numbers []uint32 // of packs, as [edition] has them
 }
 
-// samePacks reports whether two indexes were made from the same packs, and so hold
-// the same entries.
-func (f *sealFile) samePacks(g *sealFile) bool {
-	return slices.EqualFunc(f.Packs, g.Packs, func(a, b packSeal) bool {
-		return a.Number == b.Number && a.Size == b.Size && a.FooterSum == b.FooterSum
-	})
-}
-
-func (x *index) close(log *slog.Logger) {
-	if err := x.f.Close(); err != nil { // only read
-		log.Debug("close the index", "index", x.name, "error", err)
-	}
-}
-
-// broken makes the error of a place in the index. What the operating system refuses
-// is no corruption and stays what it is.
+// broken makes the error of a place in the index.
 func (x *index) broken(p string, cause error) error {
-	switch {
-	case cause == nil:
+	if cause == nil {
 		return nil
-	case isIOError(cause):
-		return fmt.Errorf("%s: %w", path.Join(x.name, p), cause)
 	}
-	return &CorruptError{Path: path.Join(x.name, p), Cause: cause}
+	return tableError(path.Join(x.name, p), cause)
 }
 
 // cutItem divides an item of a leaf into where its record lies and the entry.
@@ -82,10 +38,19 @@ func cutItem(item []byte) (place, []byte, error) {
 	return at, item[leafHead:], nil
 }
 
-func decodeItem(item []byte) (Sample, error) {
+func decodeItem(item []byte) (Sample, error) { return decodeNumbered(item, nil) }
+
+// decodeNumbered is decodeItem where packs have other numbers.
+func decodeNumbered(item []byte, numbers []uint32) (Sample, error) {
 	at, raw, err := cutItem(item)
 	if err != nil {
 		return Sample{}, err
+	}
+	if numbers != nil {
+		if int64(at.pack) >= int64(len(numbers)) {
+			return Sample{}, fmt.Errorf("pack %d of %d", at.pack, len(numbers))
+		}
+		at.pack = numbers[at.pack]
 	}
 	return decodeEntry(raw, at)
 }
@@ -93,11 +58,11 @@ func decodeItem(item []byte) (Sample, error) {
 // get returns the entry of a path, nil where there is none. Every error is one of
 // the index.
 func (x *index) get(p string) (*Sample, error) {
-	item, err := x.find(p)
+	item, err := x.Find([]byte(p))
 	if err != nil || item == nil {
 		return nil, x.broken(p, err)
 	}
-	s, err := decodeItem(item)
+	s, err := decodeNumbered(item, x.numbers)
 	return &s, x.broken(p, err)
 }
 
@@ -108,13 +73,13 @@ func (x *index) list(dir string) ([]Child, error) {
 	if dir != "" {
 		from += "/"
 	}
-	err := x.walk(from, func(item []byte) error {
+	err := x.Walk([]byte(from), func(item []byte) error {
 		p := itemPath(item)
 		if len(p) == 0 {
 			return nil // the dataset itself
 		}
 		if !inDir(p, dir) {
-			return errEnough
+			return sstable.ErrEnough
 		}
 		d := decoder{b: item[leafHead:]}
 		s := decodeHead(&d)
@@ -129,8 +94,8 @@ func (x *index) list(dir string) ([]Child, error) {
 func (x *index) each(f func(*Sample) error) error {
 	n := int64(0)
 	var own error // of f
-	err := x.walk("", func(item []byte) error {
-		s, err := decodeItem(item)
+	err := x.Walk(nil, func(item []byte) error {
+		s, err := decodeNumbered(item, x.numbers)
 		if err != nil {
 			return err
 		}
@@ -145,4 +110,10 @@ func (x *index) each(f func(*Sample) error) error {
 		err = fmt.Errorf("%d entries, want %d", n, x.seal.Entries)
 	}
 	return x.broken("", err)
+}
+
+func (x *index) close(log *slog.Logger) {
+	if err := x.f.Close(); err != nil { // only read
+		log.Debug("close the index", "index", x.name, "error", err)
+	}
 }

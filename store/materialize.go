@@ -146,12 +146,11 @@ func (s *Store) lockFractions() (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := openCurrent(s.o.FS, s.dir)
+	now, err := readGeneration(s.o.FS, s.dir)
 	if err != nil {
 		return lock, nil // one that is broken was so when the store was opened
 	}
-	defer now.close(s.o.Logger)
-	if !now.seal.samePacks(&s.seal) {
+	if !now.samePacks(s.now.Load().gen) {
 		return nil, errors.Join(fmt.Errorf("%s was packed again meanwhile: %w", s.dir, ErrChanged), lock.Close())
 	}
 	return lock, nil
@@ -268,7 +267,7 @@ func (m *materializing) load(ctx context.Context) (err error) {
 		if p.part {
 			continue // its data was read when it was taken over
 		}
-		err := m.eachLive(ctx, p.number, func(vfs.File, resultKey, scanned) error {
+		err := m.eachLive(ctx, p.name, func(vfs.File, resultKey, scanned) error {
 			m.report.Verified++
 			m.o.Progress(m.report.FractionProgress)
 			return nil
@@ -318,7 +317,7 @@ func (m *materializing) describe(is fractionFile, fresh bool) error {
 			return err
 		}
 	}
-	text, _, err := encodeText(is)
+	text, err := encodeText(is)
 	if err != nil {
 		return err
 	}

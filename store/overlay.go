@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -82,18 +83,31 @@ func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
 func (v *Overlay) open(dir string) error {
 	o := Options{FS: v.o.FS, Logger: v.o.Logger, VerifyOnce: v.o.VerifyOnce, MaxOpenPacks: v.o.MaxOpenPacks}
 	v.resultWriter = newResultWriter(newResults("overlay", dir, o), v.o.PackBytes)
-	_, err := v.load(context.Background())
+	names, err := v.packFiles()
+	for _, name := range names {
+		if _, ok := parsePackName(name); !ok {
+			err = errors.Join(err, fmt.Errorf("%s: %w", name, ErrVersion))
+		}
+	}
+	if err == nil {
+		_, err = v.load(context.Background())
+	}
 	return err
+}
+
+// packFiles are the names of all files that are packs, of whatever version.
+func (v *Overlay) packFiles() ([]string, error) {
+	names, err := v.fs.List(v.dir)
+	return slices.DeleteFunc(names, func(name string) bool {
+		return filepath.Ext(strings.TrimSuffix(name, partSuffix)) != packSuffix
+	}), err
 }
 
 // removeAll removes all packs.
 func (v *Overlay) removeAll() error {
-	sealed, unfinished, err := listPacks(v.fs, v.dir)
-	for _, n := range sealed {
-		err = errors.Join(err, v.fs.Remove(filepath.Join(v.dir, packName(n))))
-	}
-	for _, n := range unfinished {
-		err = errors.Join(err, v.fs.Remove(filepath.Join(v.dir, packName(n)+partSuffix)))
+	names, err := v.packFiles()
+	for _, name := range names {
+		err = errors.Join(err, v.fs.Remove(filepath.Join(v.dir, name)))
 	}
 	return err
 }
@@ -229,7 +243,7 @@ func OverlayKeys(dir string) (map[string]int64, error) {
 		}
 	}
 	for _, n := range unfinished {
-		if err == nil && !slices.Contains(sealed, n) {
+		if err == nil {
 			err = r.eachUnfinished(n, count)
 		}
 	}

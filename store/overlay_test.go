@@ -37,7 +37,7 @@ type overlayItem struct{ i, version int }
 
 func (s overlayItem) key() (path string, id Identity, data []byte) {
 	r := rand.New(rand.NewPCG(uint64(s.i), uint64(s.version)))
-	return fmt.Sprintf("%04d.jpg", s.i), Identity{ID: uint64(s.i), MTime: int64(s.version)}, noise(r, r.IntN(60_000))
+	return fmt.Sprintf("%04d.jpg", s.i), ident(uint64(s.i), 0, int64(s.version)), noise(r, r.IntN(60_000))
 }
 
 func (s overlayItem) put(v *Overlay) error {
@@ -96,7 +96,7 @@ func TestOverlay(t *testing.T) {
 		testenv.Must(t, errors.Join(putItem(v, i), getItem(v, i)))
 	}
 	path, id, _ := overlayItem{3, 0}.key()
-	if _, err := v.Get(path, Identity{ID: 99}, "scan@1"); !errors.Is(err, ErrNotFound) {
+	if _, err := v.Get(path, ident(99, 0, 0), "scan@1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("another version: %v", err)
 	}
 	if _, err := v.Get(path, id, "scan@2"); !errors.Is(err, ErrNotFound) {

@@ -93,6 +93,8 @@ type PackOptions struct {
 	PackBytes int64
 	// DatasetPath is kept in the store, for messages.
 	DatasetPath string
+	// IndexDir is where the index is kept; see [Options.IndexDir].
+	IndexDir string
 	// Progress is called after every record, from one goroutine at a time.
 	Progress func(Progress)
 	// Warn is called for each file that is left out, from one goroutine at a time.
@@ -115,6 +117,7 @@ type Report struct {
 	Dirs     int64 // directories written
 	Removed  int64 // entries whose file is gone
 	Faults   int64 // of Files: no codec could read them
+	Source   int64 // bytes of the files packed
 	Packs    int   // sealed by this run
 	Salvaged int64 // records taken over from an interrupted run
 }

@@ -76,6 +76,23 @@ func TestNotAStore(t *testing.T) {
 	}
 }
 
+// A store of another format is refused, with what to do.
+func TestOtherFormats(t *testing.T) {
+	for version, want := range map[int]string{1: "pack the dataset again into another directory", formatVersion + 1: "use a newer pipefs"} {
+		dir, src := small(t)
+		text, err := encodeText(formatFile{Magic: formatMagic, Version: version})
+		testenv.Must(t, err)
+		write(t, filepath.Join(dir, formatName), text)
+		_, opened := Open(dir, Options{Logger: quiet})
+		_, packed := Pack(t.Context(), dir, src, fakeEncoder{id: "1"}, PackOptions{Logger: quiet})
+		for _, err := range []error{opened, packed} {
+			if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("version %d: %v", version, err)
+			}
+		}
+	}
+}
+
 // The packs do not depend on how many workers there are, nor on interruptions.
 func TestReproducible(t *testing.T) {
 	t.Parallel()
@@ -147,9 +164,11 @@ func TestIncremental(t *testing.T) {
 		}
 		checkStore(t, dir, src)
 	}
-	indexes, err := filepath.Glob(filepath.Join(dir, "index.*"))
-	if err != nil || len(indexes) != keepIndexes {
-		t.Errorf("indexes %v, %v", indexes, err)
+	for pattern, want := range map[string]int{generationsName + "/*": keepGenerations, indexName + "/*" + tableSuffix: 2} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(names) != want {
+			t.Errorf("%s: %v, %v", pattern, names, err)
+		}
 	}
 	// Another implementation: everything that it concerns is made again.
 	rep, err := Pack(context.Background(), dir, src, fakeEncoder{id: "2"}, PackOptions{Logger: quiet})

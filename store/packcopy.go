@@ -25,6 +25,7 @@ func (p *packer) copyIn(ctx context.Context, f SourceFile) error {
 	rec, it, err := p.copyStable(ctx, f)
 	switch {
 	case err == nil:
+		p.next++
 		p.out.count(rec)
 		return p.wrote([]*item{it})
 	case ctx.Err() != nil:
@@ -43,7 +44,7 @@ func (p *packer) copyStable(ctx context.Context, f SourceFile) (rec *record, it 
 			return nil, nil, err
 		}
 		it = &item{Sample: Sample{
-			Path: f.Path, Kind: File, Mode: f.Mode, Source: id, Seq: p.state.seq,
+			Path: f.Path, Kind: File, Mode: f.Mode, Source: id, Seq: p.next,
 			Representations: []Representation{{Key: transcode.Original, Parts: []Part{{Len: id.Size}}}},
 		}}
 		if it.metaSize()+4*chunks(id.Size) > maxEntry {
@@ -54,7 +55,12 @@ func (p *packer) copyStable(ctx context.Context, f SourceFile) (rec *record, it 
 			return nil, nil, err
 		}
 		var after Identity
-		after, rec, err = p.out.w.copy(it, func(w io.Writer) (Identity, error) { return p.src.Copy(ctx, f.Path, w) })
+		after, rec, err = p.out.w.copy(it, func(w io.Writer) (Identity, error) {
+			if p.shard != nil {
+				return f.Identity, p.shard.copy(ctx, f, w)
+			}
+			return p.src.Copy(ctx, f.Path, w)
+		})
 		if !errors.Is(err, ErrChanged) {
 			return rec, it, err
 		}
@@ -103,7 +109,7 @@ func (w *packWriter) copy(it *item, copy func(io.Writer) (Identity, error)) (aft
 	}
 	if err != nil {
 		if cut := w.f.Truncate(w.end); cut != nil || c.failed != nil {
-			w.err = fmt.Errorf("write %s, offset %d: %w", packName(w.number), c.at, errors.Join(c.failed, cut))
+			w.err = fmt.Errorf("write %s, offset %d: %w", w.name(), c.at, errors.Join(c.failed, cut))
 			err = w.err
 		}
 		return after, nil, err

@@ -26,12 +26,16 @@ type packer struct {
 	enc    Encoder
 	o      PackOptions
 	format formatFile
+	was    formatFile // before
+	fresh  bool       // there was no store
 	state  *state
 
 	out    packLog
 	batch  batch
+	next   int64 // sequence number
 	report Report
 
+	shard   *shardRun // of PackShard; nil for Pack
 	skipped atomic.Int64
 	unread  []string // paths that could not be walked: nothing below them is gone
 }
@@ -56,17 +60,27 @@ func (p *packer) setDefaults() error {
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	if o.RecordImages < 0 || o.RecordImages > maxRecordEntries {
-		return fmt.Errorf("%d samples a record: want 1 to %d", o.RecordImages, maxRecordEntries)
-	}
-	if o.Order != "" && o.Order != OrderPath && o.Order != OrderShuffle {
-		return fmt.Errorf("order %q: want %s or %s", o.Order, OrderPath, OrderShuffle)
+	if err := o.Check(); err != nil {
+		return err
 	}
 	o.RecordBytes = cmp.Or(max(o.RecordBytes, 0), 256<<20)
 	o.MemoryBytes = cmp.Or(max(o.MemoryBytes, 0), 512<<20)
 	o.PackBytes = cmp.Or(max(o.PackBytes, 0), 256<<20)
 	return nil
 }
+
+// Check says what is wrong with the options.
+func (o *PackOptions) Check() error {
+	if o.RecordImages < 0 || o.RecordImages > maxRecordEntries {
+		return fmt.Errorf("%d samples a record: want 1 to %d", o.RecordImages, maxRecordEntries)
+	}
+	if o.Order != "" && o.Order != OrderPath && o.Order != OrderShuffle {
+		return fmt.Errorf("order %q: want %s or %s", o.Order, OrderPath, OrderShuffle)
+	}
+	return nil
+}
+
+func (p *packer) indexes() indexDir { return indexDirOf(p.o.FS, p.dir, p.o.IndexDir) }
 
 func (p *packer) packs() string { return filepath.Join(p.dir, packsName) }
 
@@ -94,9 +108,21 @@ func (p *packer) pack(ctx context.Context) (_ Report, err error) {
 }
 
 // begin makes the store if need be, and locks it.
-func (p *packer) begin() (lock io.Closer, err error) {
+func (p *packer) begin() (io.Closer, error) {
+	lock, err := p.lock()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.writeFormat(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// lock locks the store, and sets the format that it is to have.
+func (p *packer) lock() (lock io.Closer, err error) {
 	fsys := p.o.FS
-	if err := p.mayUse(); err != nil {
+	if err := MayUse(fsys, p.dir); err != nil {
 		return nil, err
 	}
 	if err := fsys.MkdirAll(p.packs()); err != nil {
@@ -111,14 +137,20 @@ func (p *packer) begin() (lock io.Closer, err error) {
 		}
 	}()
 	p.format, err = readFormat(fsys, p.dir)
-	fresh := errors.Is(err, ErrNotStore)
-	if err != nil && !fresh {
+	if err == nil {
+		// A newer version would not find in a generation of this one what it needs.
+		if _, newer := readGeneration(fsys, p.dir); errors.Is(newer, ErrVersion) {
+			return lock, fmt.Errorf("%s: %w", p.dir, newer)
+		}
+	}
+	p.fresh = errors.Is(err, ErrNotStore)
+	if err != nil && !p.fresh {
 		return lock, err
 	}
-	if fresh {
+	p.was = p.format
+	if p.fresh {
 		p.format = formatFile{Magic: formatMagic, Version: formatVersion, RecordImages: 1, Order: OrderPath}
 	}
-	was := p.format
 	if p.o.RecordImages > 0 {
 		p.format.RecordImages = p.o.RecordImages
 	}
@@ -128,22 +160,30 @@ func (p *packer) begin() (lock io.Closer, err error) {
 	if p.o.DatasetPath != "" {
 		p.format.Dataset = p.o.DatasetPath
 	}
-	if !fresh && was == p.format {
-		return lock, nil
-	}
-	text, _, err := encodeText(p.format)
-	if err == nil {
-		err = replaceFile(fsys, filepath.Join(p.dir, formatName), text)
-	}
-	if err == nil && fresh {
-		err = fsys.SyncDir(filepath.Dir(filepath.Clean(p.dir)))
-	}
-	return lock, err
+	return lock, nil
 }
 
-// mayUse refuses a directory that holds something else.
-func (p *packer) mayUse() error {
-	names, err := p.o.FS.List(p.dir)
+// writeFormat writes the format unless it is there.
+func (p *packer) writeFormat() error {
+	if p.was == p.format {
+		return nil
+	}
+	text, err := encodeText(p.format)
+	if err == nil {
+		err = replaceFile(p.o.FS, filepath.Join(p.dir, formatName), text)
+	}
+	if err == nil && p.fresh {
+		err = p.o.FS.SyncDir(filepath.Dir(filepath.Clean(p.dir)))
+	}
+	return err
+}
+
+// blobPrefix begins the names of files that package blob makes for itself.
+const blobPrefix = ".pipefs-"
+
+// MayUse refuses a directory that is no store, and holds something else.
+func MayUse(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -151,11 +191,13 @@ func (p *packer) mayUse() error {
 		return err
 	}
 	for _, name := range names {
-		switch {
-		case name == lockName, name == packsName, name == currentName, name == formatName+tmpSuffix, name == fractionsName, name == autoName,
-			strings.HasPrefix(name, indexPrefix):
+		switch name {
+		case lockName, packsName, plansName, segmentsName, generationsName, currentName, indexName, fractionsName, autoName, formatName + tmpSuffix:
 		default:
-			return fmt.Errorf("%s holds %s and is no store: choose an empty directory: %w", p.dir, name, ErrNotStore)
+			if strings.HasPrefix(name, blobPrefix) {
+				continue
+			}
+			return fmt.Errorf("%s holds %s and is no store: choose an empty directory: %w", dir, name, ErrNotStore)
 		}
 	}
 	return nil
@@ -167,17 +209,28 @@ func (p *packer) load(ctx context.Context) error {
 	p.state = newState()
 	p.out = packLog{
 		fs: p.o.FS, dir: p.packs(), packBytes: p.o.PackBytes, syncEvery: syncEvery,
+		list: func() ([]packName, []packName, error) { return listCounting(p.o.FS, p.dir) },
+		sealed: func(s packSeal) error {
+			_, err := makeSegment(p.o.FS, p.dir, s.name())
+			return err
+		},
 	}
-	err := p.out.load(ctx, func(n uint32) error {
+	err := p.out.load(ctx, func(n packName) error {
 		err := p.eachStored(n, p.know)
 		if errors.Is(err, ErrCorrupt) {
-			err = fmt.Errorf("%s: move %s away to pack again what it held: %w", p.dir, packName(n), err)
+			err = fmt.Errorf("%s: move %s away to pack again what it held: %w", p.dir, n, err)
 		}
 		return err
-	}, func(_ uint32, rec scanned) error {
+	}, func(_ packName, rec scanned) error {
 		p.report.Salvaged++
 		return p.know(rec)
 	})
+	p.next = p.state.seq
+	if g, broken := readGeneration(p.o.FS, p.dir); broken == nil {
+		for i := range g.Replaced { // a new pack comes after them, too
+			p.out.next = max(p.out.next, g.Replaced[i].Age+1)
+		}
+	}
 	if p.report.Salvaged > 0 {
 		p.o.Logger.Info("taken over from an interrupted run", "records", p.report.Salvaged)
 	}
@@ -185,13 +238,13 @@ func (p *packer) load(ctx context.Context) error {
 }
 
 // eachStored calls f with each record of a sealed pack.
-func (p *packer) eachStored(n uint32, f func(scanned) error) error {
-	file, err := p.o.FS.Open(filepath.Join(p.packs(), packName(n)))
+func (p *packer) eachStored(n packName, f func(scanned) error) error {
+	file, err := p.o.FS.Open(filepath.Join(p.dir, n.file()))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	_, err = eachSealed(file, n, f)
+	_, err = eachSealed(file, packRef{packName: n}, f)
 	return err
 }
 
@@ -212,31 +265,16 @@ func (p *packer) end(ctx context.Context) error {
 	if p.indexed() {
 		return nil
 	}
-	return publishIndex(ctx, p.o.FS, p.dir, p.format, p.o.Logger)
+	return commit(ctx, p.o.FS, p.dir, p.indexes(), p.format, p.o.Logger)
 }
 
-// indexed reports whether the current index is about what is there now.
+// indexed reports whether the current generation is about what is there now.
 func (p *packer) indexed() bool {
-	x, err := openWhole(p.o.FS, p.dir)
+	g, err := readGeneration(p.o.FS, p.dir)
 	if err != nil {
 		return false
 	}
-	defer x.close(p.o.Logger)
-	sealed, _, err := listPacks(p.o.FS, p.packs())
-	if err != nil || len(sealed) != len(x.seal.Packs) {
-		return false
-	}
-	for i, n := range sealed {
-		want := &x.seal.Packs[i]
-		f, err := p.o.FS.Open(filepath.Join(p.packs(), packName(n)))
-		if err != nil {
-			return false
-		}
-		if err := errors.Join(want.same(f), f.Close()); err != nil || want.Number != n {
-			return false
-		}
-	}
-	st := &x.seal.Stats
+	st := &g.Stats
 	return st.RecordImages == p.format.RecordImages && st.Order == p.format.Order &&
-		st.Seed == p.format.Seed && st.Dataset == p.format.Dataset
+		st.Seed == p.format.Seed && st.Dataset == p.format.Dataset && g.upToDate(p.o.FS, p.dir, p.indexes(), p.o.Logger)
 }

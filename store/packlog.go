@@ -17,38 +17,44 @@ type packLog struct {
 	packBytes int64 // at which a pack is sealed
 	// syncEvery bounds what a power failure can cost an unfinished pack; 0: all of it.
 	syncEvery time.Duration
-	sealed    func(packSeal) // is called for each pack that is sealed; may be nil
+	list      func() (sealed, parts []packName, err error) // nil lists dir
+	named     func(packName)                               // is called before a pack gets its name; may be nil
+	sealed    func(packSeal) error                         // is called for each pack that is sealed; may be nil
+	id        func() packID                                // is that of the next pack; nil: it follows from what the pack holds
 
 	w        *packWriter // nil between packs
-	next     uint32      // number of the next pack
+	next     uint64      // age of the next pack
 	lastSync time.Time
 	written  int64 // bytes, since it was loaded
 	packs    int   // sealed since then
 	failed   int64 // bytes of packs that could not be sealed
 }
 
-// load finds the packs that are there, in ascending order. It calls whole with the
-// number of each that is sealed, and salvaged with each record that it takes over from
-// an unfinished one. Only the last pack can grow; others are sealed.
-func (l *packLog) load(ctx context.Context, whole func(n uint32) error, salvaged func(n uint32, rec scanned) error) error {
+// load finds the packs that are there, the oldest first. It calls whole with the name of
+// each that is sealed, and salvaged with each record that it takes over from an unfinished
+// one. Only the last pack can grow; others are sealed.
+func (l *packLog) load(ctx context.Context, whole func(packName) error, salvaged func(packName, scanned) error) error {
 	l.next, l.lastSync = 1, time.Now()
-	sealed, parts, err := listPacks(l.fs, l.dir)
+	list := l.list
+	if list == nil {
+		list = func() ([]packName, []packName, error) { return listPacks(l.fs, l.dir) }
+	}
+	sealed, parts, err := list()
 	if err != nil {
 		return err
 	}
-	numbers := slices.Concat(sealed, parts)
-	slices.Sort(numbers)
-	numbers = slices.Compact(numbers)
-	for i, n := range numbers {
+	names := slices.Concat(sealed, parts)
+	slices.SortFunc(names, packName.compare)
+	for i, n := range names {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		l.next = n + 1
-		if _, ok := slices.BinarySearch(sealed, n); ok {
+		l.next = n.age + 1
+		if n.id != (packID{}) {
 			err = whole(n)
 		} else {
-			l.w, err = resumePack(l.fs, l.dir, n, func(rec scanned) error { return salvaged(n, rec) })
-			if err == nil && (i < len(numbers)-1 || l.w.full(l.packBytes)) {
+			l.w, err = resumePack(l.fs, l.dir, n.age, func(rec scanned) error { return salvaged(n, rec) })
+			if err == nil && (i < len(names)-1 || l.w.full(l.packBytes)) {
 				err = l.seal()
 			}
 		}
@@ -86,7 +92,7 @@ func (l *packLog) append(rec *record) (location, error) {
 		return 0, err
 	}
 	l.count(rec)
-	return locate(l.w.number, off), nil
+	return locate(uint32(l.w.age), off), nil
 }
 
 func (l *packLog) count(rec *record) { l.written += frameSize + int64(len(rec.meta)) + rec.size }
@@ -113,7 +119,10 @@ func (l *packLog) seal() error {
 	if w.count == 0 {
 		return w.discard()
 	}
-	s, err := w.seal()
+	if l.id != nil {
+		w.id = l.id()
+	}
+	s, err := w.seal(l.named)
 	if err != nil {
 		l.failed += w.end
 		return err
@@ -121,7 +130,7 @@ func (l *packLog) seal() error {
 	l.written += s.Size - w.end
 	l.packs++
 	if l.sealed != nil {
-		l.sealed(s)
+		return l.sealed(s)
 	}
 	return nil
 }

@@ -91,6 +91,13 @@ func (p *packer) work(ctx context.Context, f SourceFile) work {
 
 // leaveOut warns of a file that is not stored.
 func (p *packer) leaveOut(path string, why error) error {
+	if p.shard != nil {
+		why = p.shard.failure(why)
+		var bad *readError
+		if errors.As(why, &bad) {
+			return why
+		}
+	}
 	p.report.Failed++
 	p.o.Warn(path, why)
 	return nil
@@ -112,7 +119,11 @@ func shuffle(files []SourceFile, seed uint64) []int32 {
 
 // encode makes what is to be stored of a file.
 func (p *packer) encode(ctx context.Context, f SourceFile) (*item, error) {
-	data, id, err := p.read(ctx, f)
+	read := p.read
+	if p.shard != nil {
+		read = p.shard.read
+	}
+	data, id, err := read(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +131,11 @@ func (p *packer) encode(ctx context.Context, f SourceFile) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newItem(Sample{Path: f.Path, Kind: File, Mode: f.Mode, Source: id}, e)
+	it, err := newItem(Sample{Path: f.Path, Kind: File, Mode: f.Mode, Source: id}, e)
+	if err == nil && p.shard != nil {
+		err = p.mayTake(it)
+	}
+	return it, err
 }
 
 // read reads a file, again if it changed in between. Bytes count as one version

@@ -15,52 +15,127 @@ import (
 // pool opens packs when they are first read and keeps a bounded number open.
 type pool struct {
 	fs  vfs.FS
-	dir string // the packs' directory
+	dir string
+	at  func(packName) string // where a pack lies, below dir
 	max int
-	// ordered: records hold many samples, and are read one after the other.
-	ordered bool
 
-	mu     sync.Mutex
-	packs  map[uint32]*pack
-	open   []*pack
-	hand   int // of the clock that finds a pack to close
-	closed atomic.Bool
-	read   atomic.Bool // there are readers
+	mu    sync.Mutex
+	packs map[uint32]*pack
+	names map[packName]*pack // of those that [pool.number] was asked for
+	next  uint32             // number that it gives
+	// ordered: records of packs that are added hold many samples, and are read one after the other.
+	ordered bool
+	open    []*pack
+	hand    int // of the clock that finds a pack to close
+	closed  atomic.Bool
+	read    atomic.Bool // there are readers
 }
 
 // pack is a pack that may be open. Readers hold on to it for as long as they
 // live, and to its descriptor for the time of a read only.
 type pack struct {
-	pool   *pool
-	number uint32
-	want   *packSeal // what the index says; nil for a pack that still grows
+	pool *pool
+	// ordered: see pool
+	ordered bool
+	ref     packRef   // under the pool's lock: a pack that grows has no id yet
+	want    *packSeal // what the index says; nil for a pack that still grows
 
 	// refs counts reads in progress; packShut means that f is not open. The
 	// common case, an open pack, costs two atomic operations and no lock.
 	refs atomic.Int64
 	used atomic.Bool
 	f    vfs.File
+	gone atomic.Bool // it is of no edition that is open
 
 	streams streams // where records hold many samples
 }
 
 const packShut = -1
 
-func newPool(fs vfs.FS, dir string, limit int) *pool {
+func (k *pack) name() packName {
+	k.pool.mu.Lock()
+	defer k.pool.mu.Unlock()
+	return k.ref.packName
+}
+
+func newPool(fs vfs.FS, dir string, at func(packName) string, limit int) *pool {
 	if limit <= 0 {
 		limit = 256
 	}
-	return &pool{fs: fs, dir: dir, max: limit, packs: map[uint32]*pack{}}
+	return &pool{fs: fs, dir: dir, at: at, max: limit, packs: map[uint32]*pack{}}
 }
 
 // add makes a pack known, unless it is. It is opened when it is needed.
-func (p *pool) add(number uint32, want *packSeal) {
+func (p *pool) add(ref packRef, want *packSeal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.packs[number] == nil {
-		k := &pack{pool: p, number: number, want: want}
+	if p.packs[ref.number] == nil {
+		k := &pack{pool: p, ordered: p.ordered, ref: ref, want: want}
 		k.refs.Store(packShut)
-		p.packs[number] = k
+		p.packs[ref.number] = k
+	}
+}
+
+// order says whether packs that are added from now on are ordered.
+func (p *pool) order(ordered bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ordered = ordered
+}
+
+// number is that of a sealed pack, which becomes known unless it is.
+func (p *pool) number(want *SealedPack) uint32 {
+	p.mu.Lock()
+	if k := p.names[want.name()]; k != nil && k.want.matches(want.packSeal) == nil {
+		p.mu.Unlock()
+		return k.ref.number
+	}
+	n := p.next
+	p.next++
+	p.mu.Unlock()
+	p.add(packRef{want.name(), n}, &want.packSeal)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.names == nil {
+		p.names = map[packName]*pack{}
+	}
+	p.names[want.name()] = p.packs[n]
+	return n
+}
+
+// has reports whether a sealed pack is known.
+func (p *pool) has(want *SealedPack) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.names[want.name()]
+	return k != nil && k.want.matches(want.packSeal) == nil
+}
+
+// rest closes the packs that are not among some, unless they are being read. With forget no new
+// reader of them is opened from then on.
+func (p *pool) rest(among map[uint32]bool, forget bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, k := range p.packs {
+		if among[n] {
+			continue
+		}
+		if forget {
+			delete(p.packs, n)
+			delete(p.names, k.ref.packName)
+			k.gone.Store(true)
+		}
+		k.shut()
+	}
+	p.open = slices.DeleteFunc(p.open, func(k *pack) bool { return k.refs.Load() == packShut })
+}
+
+// named says what a pack that grew is about to be called.
+func (p *pool) named(ref packRef) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k := p.packs[ref.number]; k != nil {
+		k.ref = ref
 	}
 }
 
@@ -69,7 +144,7 @@ func (p *pool) get(number uint32) (*pack, error) {
 	defer p.mu.Unlock()
 	k := p.packs[number]
 	if k == nil {
-		return nil, fmt.Errorf("%s: %w", packName(number), ErrNotFound)
+		return nil, fmt.Errorf("pack %d: %w", number, ErrNotFound)
 	}
 	return k, nil
 }
@@ -112,7 +187,7 @@ func (k *pack) acquire() (vfs.File, error) {
 }
 
 func (k *pack) release() {
-	if k.refs.Add(-1) == 0 && k.pool.closed.Load() {
+	if k.refs.Add(-1) == 0 && (k.pool.closed.Load() || k.gone.Load()) {
 		k.shut()
 	}
 }
@@ -138,18 +213,17 @@ func (k *pack) reopen() error {
 		return nil
 	}
 	p.makeRoom()
-	name := filepath.Join(p.dir, packName(k.number))
-	f, err := p.fs.Open(name)
+	f, err := p.fs.Open(filepath.Join(p.dir, p.at(k.ref.packName)))
 	if k.want == nil {
-		// A pack that grows may be sealed, and so renamed, at any moment.
-		for _, suffix := range []string{partSuffix, ""} {
+		// A pack that grew may be about to get its name, or just have got it.
+		for _, name := range []packName{{age: k.ref.age}, k.ref.packName} {
 			if errors.Is(err, fs.ErrNotExist) {
-				f, err = p.fs.Open(name + suffix)
+				f, err = p.fs.Open(filepath.Join(p.dir, p.at(name)))
 			}
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("open %s: %w", packName(k.number), err)
+		return fmt.Errorf("open %s: %w", k.ref, err)
 	}
 	scattered(f)
 	if k.want != nil {
@@ -203,16 +277,21 @@ func (p *pool) close() {
 	p.open = nil
 }
 
-// same checks that f is the pack that the index was made from.
+// same checks that f is the pack that the generation names.
 func (s *packSeal) same(f vfs.File) error {
-	is, err := readSeal(f, s.Number)
-	switch {
-	case err != nil:
+	is, err := readSeal(f, s.name())
+	if err != nil {
 		return err
+	}
+	return s.matches(is)
+}
+
+func (s *packSeal) matches(is packSeal) error {
+	switch {
 	case is.Size != s.Size:
-		return corruptAt(s.Number, min(is.Size, s.Size), "", fmt.Errorf("%d bytes where the index knows %d", is.Size, s.Size))
+		return corruptAt(s.name(), min(is.Size, s.Size), "", fmt.Errorf("%d bytes where the index knows %d", is.Size, s.Size))
 	case is.FooterSum != s.FooterSum:
-		return corruptAt(s.Number, is.footerOff, "", errors.New("another pack than the one that the index was made from"))
+		return corruptAt(s.name(), is.footerOff, "", errors.New("another pack than the one that the index was made from"))
 	}
 	return nil
 }

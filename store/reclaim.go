@@ -56,9 +56,9 @@ func (v *Overlay) Reclaim(ctx context.Context, current func(path string, src Ide
 		}
 		var err error
 		if p.part {
-			err = v.eachUnfinished(p.number, forget)
+			err = v.eachUnfinished(p.name, forget)
 		} else {
-			_, _, err = v.eachRecord(p.number, forget)
+			_, _, err = v.eachRecord(p.name, forget)
 		}
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -277,29 +278,60 @@ func TestEveryOperationOfReclaimCrashes(t *testing.T) {
 	}
 }
 
-// TestOverlayOfAnotherVersion is discarded, and used from then on.
+// TestOverlayOfAnotherVersion is discarded with a line, and used from then on.
 func TestOverlayOfAnotherVersion(t *testing.T) {
-	for suffix, packBytes := range map[string]int64{"": 1, partSuffix: 1 << 30} {
+	newer := func(pack []byte) []byte {
+		binary.LittleEndian.PutUint32(pack[8:], packVersion+1)
+		binary.LittleEndian.PutUint32(pack[24:], sum(pack[:24]))
+		return pack
+	}
+	first := func([]byte) []byte { // the header of version 1: number, flags, checksum
+		pack := binary.LittleEndian.AppendUint32([]byte(packMagic), 1)
+		pack = append(pack, 1, 0, 0, 0, 0, 0, 0, 0)
+		return append(binary.LittleEndian.AppendUint32(pack, sum(pack)), "records"...)
+	}
+	for what, c := range map[string]struct {
+		suffix string // of a pack that is there
+		as     string // its name then; "" is the same
+		become func([]byte) []byte
+	}{
+		"a newer pack":          {"", "", newer},
+		"a newer part":          {partSuffix, "", newer},
+		"a pack of version 1":   {"", "000001.pack", first},
+		"a part of version 1":   {partSuffix, "", first},
+		"a sealed one, renamed": {"", "000001.pack", func(b []byte) []byte { return b }},
+	} {
 		dir := tempDir(t)
-		v := mustOverlay(t, dir, OverlayOptions{PackBytes: packBytes})
+		o := OverlayOptions{PackBytes: 1}
+		if c.suffix == partSuffix {
+			o.PackBytes = 1 << 30
+		}
+		v := mustOverlay(t, dir, o)
 		for i := range 9 {
 			testenv.Must(t, putItem(v, i))
 		}
 		_ = v.Close()
-		names, err := filepath.Glob(filepath.Join(dir, "*.pack"+suffix))
+		names, err := filepath.Glob(filepath.Join(dir, "*.pack"+c.suffix))
 		if err != nil || len(names) == 0 {
 			t.Fatal(names, err)
 		}
 		pack, err := os.ReadFile(names[0])
 		testenv.Must(t, err)
-		binary.LittleEndian.PutUint32(pack[8:], packVersion+1)
-		binary.LittleEndian.PutUint32(pack[20:], sum(pack[:20]))
-		write(t, names[0], pack)
-		v = mustOverlay(t, dir, OverlayOptions{})
-		if v.Bytes() != 0 || v.count() != 0 {
-			t.Errorf("%d bytes, %d results", v.Bytes(), v.count())
+		if c.as != "" {
+			testenv.Must(t, os.Remove(names[0]))
+			names[0] = filepath.Join(dir, c.as)
 		}
-		if err := errors.Join(putItem(v, 1), getItem(v, 1)); err != nil {
+		write(t, names[0], c.become(pack))
+		log, lines := logLines()
+		v, err = OpenOverlay(dir, OverlayOptions{Logger: log})
+		testenv.Must(t, err)
+		if v.Bytes() != 0 || v.count() != 0 || strings.Count(lines.String(), "discarded") != 1 {
+			t.Errorf("%s: %d bytes, %d results, %s", what, v.Bytes(), v.count(), lines)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*.pack*")); len(left) > 0 {
+			t.Errorf("%s: left are %v", what, left)
+		}
+		if err := errors.Join(putItem(v, 1), getItem(v, 1), v.Close()); err != nil {
 			t.Error(err)
 		}
 	}

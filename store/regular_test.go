@@ -20,7 +20,7 @@ func TestIrregularFiles(t *testing.T) {
 	t.Parallel()
 	start, src := small(t)
 	elsewhere := filepath.Join(tempDir(t), "elsewhere")
-	for _, pattern := range []string{formatName, lockName, currentName, "index.*/SEAL", packsName + "/000001.pack"} {
+	for _, pattern := range []string{formatName, lockName, currentName, generationsName + "/*", packsName + "/000001-*.pack"} {
 		for what, replace := range map[string]func(name string) error{
 			"a FIFO": func(name string) error { return unix.Mkfifo(name, 0o666) },
 			"a link": func(name string) error { return os.Symlink(elsewhere, name) },
@@ -34,7 +34,7 @@ func TestIrregularFiles(t *testing.T) {
 			testenv.Must(t, errors.Join(os.Remove(names[0]), replace(names[0])))
 			late := time.AfterFunc(time.Minute, func() { panic(pattern + " is " + what + ": hangs") })
 			s, err := Open(dir, Options{Logger: quiet, TempDir: tempDir(t)})
-			index := pattern == currentName || pattern == "index.*/SEAL" || pattern == lockName
+			index := pattern == currentName || pattern == generationsName+"/*" || pattern == lockName
 			switch {
 			case index && err != nil, !index && !errors.Is(err, vfs.ErrNotRegular):
 				t.Errorf("%s is %s: open: %v", pattern, what, err)

@@ -30,7 +30,7 @@ type results struct {
 
 func newResults(what, dir string, o Options) *results {
 	return &results{
-		hashIndex: newHashIndex(), fs: o.FS, what: what, dir: dir, log: o.Logger, pool: newPool(o.FS, dir, o.MaxOpenPacks),
+		hashIndex: newHashIndex(), fs: o.FS, what: what, dir: dir, log: o.Logger, pool: newPool(o.FS, dir, packName.String, o.MaxOpenPacks),
 		once: o.VerifyOnce, warned: map[uint32]bool{}, lost: map[resultKey]bool{},
 	}
 }
@@ -90,13 +90,21 @@ func (r *results) Reader(rep Representation, level int) (*Reader, error) {
 }
 
 // warn logs that a pack is damaged, once.
-func (r *results) warn(n uint32, cause error) {
+func (r *results) warn(number uint32, cause error) {
 	r.damage.Lock()
 	defer r.damage.Unlock()
-	if !r.warned[n] {
-		r.warned[n] = true
-		r.log.Warn("a pack of the "+r.what+" is damaged or gone; what it held is made again", r.what, r.dir, "pack", packName(n), "error", cause)
+	if !r.warned[number] {
+		r.warned[number] = true
+		r.log.Warn("a pack of the "+r.what+" is damaged or gone; what it held is made again", r.what, r.dir, "pack", r.name(number), "error", cause)
 	}
+}
+
+// name is that of a pack by its number, which is its age.
+func (r *results) name(number uint32) packName {
+	if p, err := r.pool.get(number); err == nil {
+		return p.name()
+	}
+	return packName{age: uint64(number)}
 }
 
 // bytes is what a record takes in a pack, its place in the footer included.
@@ -165,7 +173,7 @@ func (r *results) read(k resultKey, at location) (*Sample, error) {
 	defer p.release()
 	buf := metaBuffers.Get().(*[]byte)
 	defer metaBuffers.Put(buf)
-	rec, err := readRecord(f, at.pack(), at.offset(), 2*maxLen, buf)
+	rec, err := readRecord(f, byAge(p.name()), at.offset(), 2*maxLen, buf)
 	if err != nil {
 		return nil, err
 	}
@@ -182,19 +190,19 @@ func (r *results) read(k resultKey, at location) (*Sample, error) {
 // the footer is damaged, whole is false, and f gets the records as their own headers
 // describe them, from the first on, up to one that is broken; it may get some twice. The
 // data is not read.
-func (r *results) eachRecord(n uint32, f func(scanned)) (seal packSeal, whole bool, err error) {
-	file, err := r.fs.Open(filepath.Join(r.dir, packName(n)))
+func (r *results) eachRecord(n packName, f func(scanned)) (seal packSeal, whole bool, err error) {
+	file, err := r.fs.Open(filepath.Join(r.dir, n.String()))
 	if err != nil {
 		return seal, false, err
 	}
 	defer file.Close()
 	scattered(file)
-	seal, err = eachSealed(file, n, func(rec scanned) error { f(rec); return nil })
+	seal, err = eachSealed(file, byAge(n), func(rec scanned) error { f(rec); return nil })
 	if !errors.Is(err, ErrCorrupt) {
 		return seal, err == nil, err
 	}
-	r.warn(n, err)
-	for rec, err := range scan(file, n, seal.Size, false) {
+	r.warn(uint32(n.age), err)
+	for rec, err := range scan(file, byAge(n), seal.Size, false) {
 		if err != nil {
 			break
 		}
@@ -204,8 +212,8 @@ func (r *results) eachRecord(n uint32, f func(scanned)) (seal packSeal, whole bo
 }
 
 // eachUnfinished calls f for each record of a pack that is being written.
-func (r *results) eachUnfinished(n uint32, f func(scanned)) error {
-	file, err := r.fs.Open(filepath.Join(r.dir, packName(n)+partSuffix))
+func (r *results) eachUnfinished(n packName, f func(scanned)) error {
+	file, err := r.fs.Open(filepath.Join(r.dir, n.String()))
 	if errors.Is(err, fs.ErrNotExist) { // it was sealed, or removed
 		return nil
 	}
@@ -217,7 +225,7 @@ func (r *results) eachUnfinished(n uint32, f func(scanned)) error {
 	if err != nil {
 		return err
 	}
-	for rec, err := range scan(file, n, size, false) {
+	for rec, err := range scan(file, byAge(n), size, false) {
 		if err != nil {
 			break // what is being written
 		}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -19,12 +18,13 @@ type resultWriter struct {
 
 	mu     sync.Mutex // of what follows
 	out    packLog
-	packs  map[uint32]resultPack // that are sealed
+	packs  map[uint32]resultPack // that are sealed, by age
 	sealed int64                 // bytes of these
 	dead   error                 // why nothing can be written any more
 }
 
 type resultPack struct {
+	name    packName
 	size    int64 // bytes
 	records int64
 	damaged bool
@@ -32,36 +32,39 @@ type resultPack struct {
 
 func newResultWriter(r *results, packBytes int64) *resultWriter {
 	w := &resultWriter{results: r, packs: map[uint32]resultPack{}}
-	w.out = packLog{fs: r.fs, dir: r.dir, packBytes: min(packBytes, maxPackBytes), sealed: func(s packSeal) {
-		w.add(s.Number, resultPack{size: s.Size, records: s.Records})
+	w.out = packLog{fs: r.fs, dir: r.dir, packBytes: min(packBytes, maxPackBytes), named: func(n packName) {
+		w.pool.named(byAge(n))
+	}, sealed: func(s packSeal) error {
+		w.add(resultPack{name: s.name(), size: s.Size, records: s.Records})
+		return nil
 	}}
 	return w
 }
 
-func (w *resultWriter) add(n uint32, p resultPack) {
-	w.packs[n] = p
+func (w *resultWriter) add(p resultPack) {
+	w.packs[uint32(p.name.age)] = p
 	w.sealed += p.size
 }
 
 // load finds out what the packs hold. It returns how many records were taken over from
 // an unfinished one.
 func (w *resultWriter) load(ctx context.Context) (salvaged int64, err error) {
-	err = w.out.load(ctx, func(n uint32) error {
-		w.pool.add(n, nil)
+	err = w.out.load(ctx, func(n packName) error {
+		w.pool.add(byAge(n), nil)
 		records := int64(0)
 		seal, whole, err := w.eachRecord(n, func(rec scanned) { records++; w.know(rec) })
 		if err == nil {
-			w.add(n, resultPack{seal.Size, records, !whole})
+			w.add(resultPack{n, seal.Size, records, !whole})
 		}
 		return err
-	}, func(n uint32, rec scanned) error {
+	}, func(n packName, rec scanned) error {
 		salvaged++
-		w.pool.add(n, nil)
+		w.pool.add(byAge(n), nil)
 		w.know(rec)
 		return nil
 	})
 	if w.out.w != nil {
-		w.pool.add(w.out.w.number, nil)
+		w.pool.add(byAge(w.out.w.name()), nil)
 	}
 	return salvaged, err
 }
@@ -83,7 +86,7 @@ func (w *resultWriter) put(rec *record) (location, error) {
 		return 0, w.dead
 	}
 	if w.out.w == nil {
-		w.pool.add(w.out.next, nil)
+		w.pool.add(byAge(packName{age: w.out.next}), nil)
 	}
 	return w.out.append(rec)
 }
@@ -99,7 +102,6 @@ func (w *resultWriter) bytes() int64 {
 
 // packUse is what a pack holds.
 type packUse struct {
-	number uint32
 	resultPack
 	live liveIn
 	part bool // it is being written
@@ -113,18 +115,18 @@ func (w *resultWriter) use() []packUse {
 	live := w.byPack()
 	var all []packUse
 	for n, p := range w.packs {
-		all = append(all, packUse{number: n, resultPack: p, live: live[n]})
+		all = append(all, packUse{resultPack: p, live: live[n]})
 	}
 	if p := w.out.w; p != nil {
-		all = append(all, packUse{number: p.number, resultPack: resultPack{size: p.size(), records: p.count}, live: live[p.number], part: true})
+		all = append(all, packUse{resultPack: resultPack{name: p.name(), size: p.size(), records: p.count}, live: live[uint32(p.age)], part: true})
 	}
-	slices.SortFunc(all, func(a, b packUse) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(all, func(a, b packUse) int { return a.name.compare(b.name) })
 	return all
 }
 
 // eachLive calls f with each record of a sealed pack that is found and whose data holds.
 // What is damaged is forgotten.
-func (w *resultWriter) eachLive(ctx context.Context, n uint32, f func(file vfs.File, k resultKey, rec scanned) error) error {
+func (w *resultWriter) eachLive(ctx context.Context, n packName, f func(file vfs.File, k resultKey, rec scanned) error) error {
 	type found struct {
 		k   resultKey
 		off int64
@@ -138,7 +140,7 @@ func (w *resultWriter) eachLive(ctx context.Context, n uint32, f func(file vfs.F
 	if err != nil || len(live) == 0 {
 		return err
 	}
-	file, err := w.fs.Open(filepath.Join(w.dir, packName(n)))
+	file, err := w.fs.Open(filepath.Join(w.dir, n.String()))
 	if err != nil {
 		return err
 	}
@@ -148,13 +150,13 @@ func (w *resultWriter) eachLive(ctx context.Context, n uint32, f func(file vfs.F
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rec, err := readRecord(file, n, is.off, seal.Size, &buf)
+		rec, err := readRecord(file, byAge(n), is.off, seal.Size, &buf)
 		if err == nil {
-			err = verifyRecord(file, rec)
+			err = verifyRecord(file, n, rec)
 		}
 		if errors.Is(err, ErrCorrupt) {
-			w.warn(n, err)
-			if at, ok := w.find(is.k); ok && at == locate(n, is.off) {
+			w.warn(uint32(n.age), err)
+			if at, ok := w.find(is.k); ok && at == locate(uint32(n.age), is.off) {
 				w.forget(is.k)
 			}
 			continue
@@ -178,7 +180,7 @@ type move struct {
 
 // copyLive copies what is found of a sealed pack to the end of the log. It is found there
 // once the moves are given to moved.
-func (w *resultWriter) copyLive(ctx context.Context, n uint32) ([]move, error) {
+func (w *resultWriter) copyLive(ctx context.Context, n packName) ([]move, error) {
 	var moves []move
 	err := w.eachLive(ctx, n, func(file vfs.File, k resultKey, rec scanned) error {
 		data := make([]byte, rec.at.size)
@@ -220,7 +222,7 @@ func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool
 	remove := func(packs ...emptied) error {
 		for _, p := range packs {
 			w.moved(p.moves)
-			if err := w.remove(p.number); err != nil {
+			if err := w.remove(p.name); err != nil {
 				return err
 			}
 			bytes := int64(0)
@@ -252,10 +254,11 @@ func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool
 			if err := w.out.seal(); err != nil {
 				return err
 			}
+			p.name = w.packs[uint32(p.name.age)].name
 		}
 		sealed := w.out.packs
 		w.mu.Unlock()
-		moves, err := w.copyLive(ctx, p.number)
+		moves, err := w.copyLive(ctx, p.name)
 		w.mu.Lock()
 		if err != nil {
 			return err
@@ -283,18 +286,19 @@ func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool
 
 // remove removes a pack of which nothing is found. It needs no room on the disk, where
 // there may be none.
-func (w *resultWriter) remove(n uint32) (err error) {
+func (w *resultWriter) remove(n packName) (err error) {
 	if w.dead != nil {
 		return w.dead
 	}
-	w.pool.retire(n)
-	if out := w.out.w; out != nil && out.number == n {
+	number := uint32(n.age)
+	w.pool.retire(number)
+	if out := w.out.w; out != nil && out.age == n.age {
 		w.out.w = nil
 		err = out.discard()
-	} else if err = w.fs.Remove(filepath.Join(w.dir, packName(n))); err == nil || errors.Is(err, fs.ErrNotExist) {
+	} else if err = w.fs.Remove(filepath.Join(w.dir, n.String())); err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = nil
-		w.sealed -= w.packs[n].size
-		delete(w.packs, n)
+		w.sealed -= w.packs[number].size
+		delete(w.packs, number)
 	}
 	return errors.Join(err, w.fs.SyncDir(w.dir))
 }

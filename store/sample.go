@@ -6,14 +6,14 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// Identity distinguishes one version of a file of the dataset from every other. Times
-// are in nanoseconds since 1970. Two equal identities mean equal bytes; what a
-// file system cannot tell apart by them, pipefs cannot either.
+// Identity distinguishes one version of a file of the dataset from every other. Two
+// equal identities mean equal bytes; what a source cannot tell apart by them, pipefs
+// cannot either.
 type Identity struct {
-	ID    uint64 // tells files apart: of one in a directory, its inode number
-	Size  int64  // bytes
-	MTime int64
-	CTime int64
+	Size int64 // bytes
+	// Version is understood by the source alone: a directory has inode and times there,
+	// a bucket a hash of the ETag. The store only compares it.
+	Version [24]byte
 }
 
 // Kind is the kind of an entry. The numbers are stored; never reorder them.

@@ -44,6 +44,28 @@ func (s Stats) clone() Stats {
 	return s
 }
 
+// clear forgets all that add counts.
+func (s *Stats) clear() {
+	s.Samples, s.Dirs, s.Faults, s.Pictures = 0, 0, 0, 0
+	s.Bytes, s.WithoutOriginal = map[string]int64{}, []Alike{}
+}
+
+// add counts an entry.
+func (s *Stats) add(e *Sample, kinds *kindCounter) {
+	if e.Kind == Dir {
+		s.Dirs++
+		return
+	}
+	s.Samples++
+	if e.Fault != "" {
+		s.Faults++
+	}
+	kinds.count(s, e)
+	for i := range e.Representations {
+		s.Bytes[e.Representations[i].Key] += e.Representations[i].Size(0)
+	}
+}
+
 // kindCounter fills in what Stats says of samples without original.
 type kindCounter struct {
 	at  map[string]int // in WithoutOriginal

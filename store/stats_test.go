@@ -49,34 +49,34 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestIndexVersion: an index of another version is refused until the store is packed
-// again.
-func TestIndexVersion(t *testing.T) {
+// TestMinReader: a generation that takes a newer reader is refused, and so is adding to it.
+func TestMinReader(t *testing.T) {
 	dir, src := small(t)
-	var c currentFile
-	if _, err := readText(vfs.OS, filepath.Join(dir, currentName), &c); err != nil {
-		t.Fatal(err)
-	}
-	var seal sealFile
-	name := filepath.Join(dir, c.Index, sealName)
-	if _, err := readText(vfs.OS, name, &seal); err != nil || seal.Stats.WithoutOriginal == nil {
-		t.Fatalf("%+v, %v", seal.Stats, err)
-	}
-	seal.Version = indexVersion - 1
-	text, sum, err := encodeText(seal)
-	if err == nil {
-		err = replaceFile(vfs.OS, name, text)
-	}
-	if err == nil {
-		text, _, err = encodeText(currentFile{Index: c.Index, Seal: hexSum(sum)})
-	}
-	if err == nil {
-		err = replaceFile(vfs.OS, filepath.Join(dir, currentName), text)
-	}
+	g, err := readGeneration(vfs.OS, dir)
 	testenv.Must(t, err)
-	if _, err := Open(dir, Options{Logger: quiet}); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "pack again") {
-		t.Errorf("opened: %v", err)
+	for _, newer := range []bool{false, true} {
+		// A newer writer may know fields, and types of fields, that this reader does not.
+		text, err := encodeText(struct {
+			generation
+			MinReader int   `json:"min_reader"`
+			Stats     any   `json:"stats"`
+			More      []int `json:"more"`
+		}{*g, map[bool]int{false: formatVersion, true: plansReader + 1}[newer], map[bool]any{false: g.Stats, true: "elsewhere"}[newer], []int{1}})
+		testenv.Must(t, err)
+		testenv.Must(t, replaceFile(vfs.OS, filepath.Join(dir, generationsName, g.fileName()), text))
+		current, err := encodeText(currentFile{Generation: g.fileName(), Sum: hexSum(text), Writer: g.Writer})
+		testenv.Must(t, err)
+		testenv.Must(t, replaceFile(vfs.OS, filepath.Join(dir, currentName), current))
+		if !newer {
+			checkStore(t, dir, src)
+			continue
+		}
+		_, opened := Open(dir, Options{Logger: quiet})
+		_, packed := Pack(t.Context(), dir, src, fakeEncoder{id: "1"}, PackOptions{Logger: quiet})
+		for _, err := range []error{opened, packed} {
+			if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "use a newer pipefs") {
+				t.Errorf("%v", err)
+			}
+		}
 	}
-	mustPack(t, dir, src, PackOptions{})
-	checkStore(t, dir, src)
 }

@@ -22,12 +22,18 @@ type Options struct {
 	// Logger gets what is not an error: an index that had to be rebuilt. nil
 	// means slog.Default.
 	Logger *slog.Logger
-	// TempDir is where an index is rebuilt that cannot be put into the store;
-	// "" means os.TempDir.
+	// IndexDir is where the index is kept, a directory for this store alone, made if need
+	// be. Those who open the store on this machine share it. "" means in the store. The
+	// index is merged from the store's segments when a generation is opened first.
+	IndexDir string
+	// TempDir is where an index is made that cannot be kept; "" means os.TempDir.
 	TempDir string
 	// VerifyOnce checks each chunk only the first time that a Reader reads it.
 	// The default is to check on every read.
 	VerifyOnce bool
+	// Generation is the one to open, as [Store.Shown] told it; the zero value is the current
+	// one. The error is of class ErrNotExist where it is there no more.
+	Generation Generation
 	// MaxOpenPacks bounds the file descriptors kept open; 0 means 256.
 	MaxOpenPacks int
 }
@@ -47,167 +53,125 @@ type Store struct {
 	o      Options
 	format formatFile
 	pool   *pool
-	seal   sealFile // of the packs that were there when it was opened
-	recent *recent
 
-	index  atomic.Pointer[index]
-	mu     sync.Mutex // held while the index is made again
-	broken []*index   // may still be in use
+	indexes indexDir
+	// now is what the store holds, and before what it held before the last Refresh, nil where
+	// there was none.
+	now, before atomic.Pointer[edition]
+	refresh     sync.Mutex // held while the next edition is opened
 
 	fractions []*Fraction
 }
 
-// Open opens a store for reading. Where the index is missing or broken it is
-// rebuilt from the packs: in the store if this process may write and no other process
-// does, in a temporary file otherwise. The same happens when damage is found later.
+// Open opens a store for reading. Where the index of the current generation is not there, or
+// is broken, it is merged from the segments, or from the packs where these are broken, and
+// kept: see [Options.IndexDir]. Where it cannot be kept it is in a temporary file. The same
+// happens when damage is found later.
 // Errors are of the classes ErrNotStore, ErrVersion, ErrCorrupt, or of the
-// operating system. A pack that is missing or not the one that the index was
-// made from is an error.
+// operating system. A pack that is missing or not the one that the generation
+// names is an error.
 func Open(dir string, o Options) (*Store, error) {
 	o.setDefaults()
 	format, err := readFormat(o.FS, dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, o: o, format: format, recent: newRecent()}
-	x, err := openCurrent(o.FS, dir)
-	switch {
-	case errors.Is(err, ErrVersion):
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	case errors.Is(err, fs.ErrNotExist):
-		o.Logger.Info("the index is missing and is made again", "store", dir)
-	case err != nil:
-		o.Logger.Warn("the index is broken and is made again", "store", dir, "error", err)
+	s := &Store{dir: dir, o: o, format: format, indexes: indexDirOf(o.FS, dir, o.IndexDir)}
+	s.pool = newPool(o.FS, dir, packName.file, o.MaxOpenPacks)
+	v := &edition{Store: s, recent: newRecent()}
+	var x *index
+	if o.Generation == (Generation{}) {
+		x, err = v.openCurrent()
+	} else {
+		x, err = v.openNamed(o.Generation)
 	}
 	if err != nil {
-		if x, err = s.makeIndex(nil); err != nil {
-			return nil, fmt.Errorf("%s: no index, and none can be made: %w", dir, err)
-		}
+		return nil, err
 	}
-	s.seal = x.seal
-	s.index.Store(x)
-	if err := s.openPacks(); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if err := v.checkPacks(); err != nil {
+		x.close(o.Logger)
+		return nil, err
 	}
+	v.take(x)
 	s.fractions = openFractions(&s.o, dir)
 	return s, nil
 }
 
-// makeIndex makes the index again: that of the packs that a store was opened with,
-// or, where that is nil, of all that there are.
-func (s *Store) makeIndex(of *sealFile) (*index, error) {
-	fsys := s.o.FS
-	if lock, err := fsys.Lock(filepath.Join(s.dir, lockName)); err == nil {
+// openNamed opens a generation that need not be the current one.
+func (v *edition) openNamed(g Generation) (x *index, err error) {
+	if v.gen, err = openGeneration(v.o.FS, v.dir, currentFile{Generation: g.Name, Sum: g.Sum}); err != nil {
+		return nil, fmt.Errorf("generation %s of %s: %w", g.Name, v.dir, err)
+	}
+	if x, err = v.indexes.open(v.gen); err != nil {
+		// What others made for the current generation stays.
+		x, err = v.privateIndex(context.Background())
+	}
+	return x, err
+}
+
+// openCurrent opens the current generation and its index. What is missing or broken is made.
+func (v *edition) openCurrent() (x *index, err error) {
+	for tries := 0; ; tries++ {
+		g, err := readGeneration(v.o.FS, v.dir)
+		switch {
+		case errors.Is(err, ErrVersion):
+			return nil, fmt.Errorf("%s: %w", v.dir, err)
+		case errors.Is(err, fs.ErrNotExist):
+			v.o.Logger.Info("the index is missing and is made again", "store", v.dir)
+		case err != nil:
+			v.o.Logger.Warn("the index is broken and is made again", "store", v.dir, "error", err)
+		}
+		if err != nil {
+			if x, err = v.recover(); err != nil {
+				return nil, fmt.Errorf("%s: no index, and none can be made: %w", v.dir, err)
+			}
+			return x, nil
+		}
+		replaced := v.gen != nil && !g.samePacks(v.gen)
+		v.gen = g
+		if x, err = v.indexes.open(g); err == nil {
+			return x, nil
+		}
+		// A writer removes the index of an old generation.
+		if tries == 0 || replaced && tries < 10 {
+			continue
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			v.o.Logger.Info("the index is made from the segments of the store", "store", v.dir, "packs", len(g.Packs))
+		} else {
+			v.o.Logger.Warn("the index is broken and is made again", "store", v.dir, "error", err)
+		}
+		if x, err = v.makeIndex(context.Background()); err != nil {
+			return nil, fmt.Errorf("%s: no index, and none can be made: %w", v.dir, err)
+		}
+		return x, nil
+	}
+}
+
+// recover makes a generation of all packs that there are, and opens its index: in the store
+// if this process may write and no other does, else for this process alone.
+func (v *edition) recover() (*index, error) {
+	fsys, ctx := v.o.FS, context.Background()
+	if lock, err := fsys.Lock(filepath.Join(v.dir, lockName)); err == nil {
 		// Another process may have made it meanwhile.
-		x, err := openWhole(fsys, s.dir)
-		if err != nil && !errors.Is(err, ErrVersion) {
-			if err = publishIndex(context.Background(), fsys, s.dir, s.format, s.o.Logger); err == nil {
-				x, err = openCurrent(fsys, s.dir)
+		if v.gen, err = readGeneration(fsys, v.dir); err != nil && !errors.Is(err, ErrVersion) {
+			if err = commit(ctx, fsys, v.dir, v.indexes, v.format, v.o.Logger); err == nil {
+				v.gen, err = readGeneration(fsys, v.dir)
 			}
 		}
 		if err = errors.Join(err, lock.Close()); err == nil {
-			if of == nil || of.samePacks(&x.seal) {
-				return x, nil
-			}
-			x.close(s.o.Logger)
+			return v.makeIndex(context.Background())
 		}
 		if errors.Is(err, ErrCorrupt) {
 			return nil, err
 		}
-		s.o.Logger.Debug("the index cannot be put into the store", "store", s.dir, "error", err)
+		v.o.Logger.Debug("the index cannot be put into the store", "store", v.dir, "error", err)
 	}
-	var numbers []uint32
-	if of == nil {
-		var err error
-		if numbers, _, err = listPacks(fsys, filepath.Join(s.dir, packsName)); err != nil {
-			return nil, err
-		}
-	} else {
-		for _, p := range of.Packs {
-			numbers = append(numbers, p.Number)
-		}
+	var err error
+	if v.gen, err = describeAll(ctx, fsys, v.dir, v.format, nil, false); err != nil {
+		return nil, err
 	}
-	x, err := privateIndex(context.Background(), fsys, s.dir, s.o.TempDir, numbers, s.format)
-	if err == nil && of != nil && !of.samePacks(&x.seal) {
-		x.close(s.o.Logger)
-		err = errors.New("packs were replaced")
-	}
-	return x, err
-}
-
-// openWhole opens the current index if every byte of it holds.
-func openWhole(fsys vfs.FS, dir string) (*index, error) {
-	x, err := openCurrent(fsys, dir)
-	if err == nil {
-		if err = x.each(func(*Sample) error { return nil }); err != nil {
-			err = errors.Join(err, x.f.Close())
-		}
-	}
-	return x, err
-}
-
-// maxRepairs bounds how often an open store makes its index again.
-const maxRepairs = 3
-
-// repairIndex replaces a damaged index, and returns the new one.
-func (s *Store) repairIndex(x *index, cause error) (*index, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := s.index.Load(); now != x {
-		return now, nil // another goroutine did
-	}
-	if s.pool.closed.Load() || len(s.broken) == maxRepairs {
-		return nil, cause
-	}
-	s.o.Logger.Warn("the index is damaged and is made again", "store", s.dir, "error", cause)
-	again, err := s.makeIndex(&s.seal)
-	if err != nil {
-		s.o.Logger.Error("the index is damaged and cannot be made again; mount the store again", "store", s.dir, "error", err)
-		return nil, errors.Join(cause, err)
-	}
-	s.broken = append(s.broken, x)
-	s.index.Store(again)
-	return again, nil
-}
-
-// ask asks the index; where that is damaged it is made again.
-func ask[T any](s *Store, f func(*index, string) (T, error), path string) (T, error) {
-	x := s.index.Load()
-	v, err := f(x, path)
-	if err == nil {
-		return v, nil
-	}
-	if s.pool.closed.Load() {
-		return v, ErrClosed
-	}
-	if x, err = s.repairIndex(x, err); err != nil {
-		return v, err
-	}
-	return f(x, path)
-}
-
-// openPacks compares the packs that are there with those that the index knows.
-func (s *Store) openPacks() error {
-	packs := filepath.Join(s.dir, packsName)
-	s.pool = newPool(s.o.FS, packs, s.o.MaxOpenPacks)
-	s.pool.ordered = s.seal.Stats.RecordImages > 1
-	for i := range s.seal.Packs {
-		want := &s.seal.Packs[i]
-		name := filepath.Join(packs, packName(want.Number))
-		size, err := s.o.FS.Size(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("%s is missing: put it back, or pack again to make what it held: %w", name,
-				corruptAt(want.Number, 0, "", errors.New("missing")))
-		case err != nil:
-			return err
-		case size != want.Size:
-			return fmt.Errorf("%s is not what it was: put it back, or move it away and pack again: %w", name,
-				corruptAt(want.Number, min(size, want.Size), "", fmt.Errorf("%d bytes, the index knows %d", size, want.Size)))
-		}
-		s.pool.add(want.Number, want)
-	}
-	return nil
+	return v.indexes.private(ctx, v.builder(true), v.o.TempDir)
 }
 
 // Lookup returns the entry of a path; ErrNotFound where there is none. "" is
@@ -219,20 +183,26 @@ func (s *Store) Lookup(path string) (Sample, error) {
 	if len(path) > maxPath || strings.IndexByte(path, 0) >= 0 {
 		return Sample{}, fmt.Errorf("%q: %w", path, ErrNotFound)
 	}
-	if e := s.recent.get(path); e != nil {
-		return *e, nil
-	}
-	e, err := ask(s, (*index).get, path)
+	e, err := s.find(path)
 	switch {
 	case err != nil:
 		return Sample{}, err
 	case e != nil:
-		s.recent.put(e)
 		return *e, nil
 	case path == "":
 		return Sample{Kind: Dir, Mode: 0o755}, nil
 	}
 	return Sample{}, fmt.Errorf("%q: %w", path, ErrNotFound)
+}
+
+// find returns the entry of a path in the edition that is shown; nil where there is none.
+func (s *Store) find(path string) (*Sample, error) {
+	for {
+		// Only if there were two more since is an edition gone.
+		if e, err := s.now.Load().lookup(path); !errors.Is(err, errLetGo) {
+			return e, err
+		}
+	}
 }
 
 // List returns what a directory holds: in packed order where the store was
@@ -246,14 +216,39 @@ func (s *Store) List(dir string) ([]Child, error) {
 	if d.Kind != Dir {
 		return nil, fmt.Errorf("%q: %w", dir, ErrNotDir)
 	}
-	children, err := ask(s, (*index).list, dir)
+	v := s.now.Load()
+	children, err := ask(v, (*index).list, dir)
+	if errors.Is(err, errLetGo) {
+		return s.List(dir)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if st := &s.seal.Stats; st.Order == OrderShuffle || st.RecordImages > 1 {
+	if st := &v.gen.Stats; st.Order == OrderShuffle || st.RecordImages > 1 {
 		slices.SortFunc(children, bySeq)
 	} // the index lists by name
 	return children, nil
+}
+
+// Each calls f with every entry, in the order of the index: by directory, then by name. f must not keep
+// it. It ends at f's first error.
+func (s *Store) Each(f func(*Sample) error) error {
+	if s.pool.closed.Load() {
+		return ErrClosed
+	}
+	return s.now.Load().index.Load().each(f)
+}
+
+// Generation tells which generation is open: its name, and the SHA-256 of its file, hexadecimal. Both are
+// empty where the store's own one is missing or broken. Age is the highest age of its packs, and of
+// those that they replaced.
+func (s *Store) Generation() (name, sum string, age uint64) {
+	g := s.now.Load().gen
+	age = g.newestAge()
+	if g.sum == "" {
+		return "", "", age
+	}
+	return g.fileName(), g.sum, age
 }
 
 // Reader opens a representation at a level; 0 is the whole.
@@ -262,21 +257,19 @@ func (s *Store) Reader(rep Representation, level int) (*Reader, error) {
 }
 
 // Stats describes what the store holds.
-func (s *Store) Stats() Stats { return s.seal.Stats.clone() }
+func (s *Store) Stats() Stats { return s.now.Load().gen.Stats.clone() }
 
 // Close releases the index and the packs. Readers of the store fail from then
 // on. No other method may be running.
 func (s *Store) Close() error {
-	if s.pool != nil {
-		s.pool.close()
-	}
+	s.pool.close()
 	for _, f := range s.fractions {
 		f.pool.close()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range append(s.broken, s.index.Load()) {
-		x.close(s.o.Logger)
+	for _, v := range []*edition{s.before.Load(), s.now.Load()} {
+		if v != nil {
+			v.close()
+		}
 	}
 	return nil
 }

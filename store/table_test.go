@@ -3,11 +3,11 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,8 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/sstable"
 	"github.com/pipefs/pipefs/internal/testenv"
-	"github.com/pipefs/pipefs/store/vfs"
 )
 
 // memFileRW is a vfs.File in memory.
@@ -36,8 +36,8 @@ func (f *memFileRW) Size() (int64, error) { return int64(len(f.b)), nil }
 func (f *memFileRW) Truncate(int64) error { return fs.ErrPermission }
 func (f *memFileRW) Sync() error          { return nil }
 func (f *memFileRW) Close() error         { return nil }
-func (f *memFileRW) index(s tableSeal) *index {
-	return &index{table: table{f: f, seal: s}, name: "index"}
+func (f *memFileRW) index(s sstable.Seal) *index {
+	return &index{table: &table{Table: sstable.New(f, s, entries), f: f}, name: "index"}
 }
 func testItem(path string, seq int64) []byte {
 	return append(make([]byte, leafHead), testEntry(path, seq)...)
@@ -54,21 +54,21 @@ func testKind(path string) Kind {
 }
 
 // treeOf is a table of a few directories in small blocks, and its paths in order.
-func treeOf(t testing.TB, blocks int) (*memFileRW, tableSeal, []string) {
+func treeOf(t testing.TB, blocks int) (*memFileRW, sstable.Seal, []string) {
 	t.Helper()
 	paths := []string{"", "a", "a/b", "empty", "top.txt", "zz.txt"}
 	for i := range 12 {
 		paths = append(paths, fmt.Sprintf("a/%02d.jpg", i), fmt.Sprintf("a/b/%02d.jpg", i), fmt.Sprintf("a.d/%02d.jpg", i))
 	}
 	paths = append(paths, "a.d")
-	slices.SortFunc(paths, func(x, y string) int { return comparePaths([]byte(x), []byte(y)) })
+	slices.SortFunc(paths, func(x, y string) int { return sstable.ComparePaths([]byte(x), []byte(y)) })
 	f := &memFileRW{}
-	w := newTableWriter(f)
-	w.limit = blocks
+	w := sstable.NewWriter(f, entries)
+	w.Limit(blocks)
 	for i, p := range paths {
-		testenv.Must(t, w.add(testItem(p, int64(i))))
+		testenv.Must(t, w.Add(testItem(p, int64(i))))
 	}
-	seal, err := w.finish()
+	seal, err := w.Finish()
 	testenv.Must(t, err)
 	return f, seal, paths
 }
@@ -108,7 +108,7 @@ func askTable(x *index, paths []string) (errs int, wrong error) {
 }
 
 func TestTable(t *testing.T) {
-	for _, blocks := range []int{1, 100, 200, 1000, blockSize} {
+	for _, blocks := range []int{1, 100, 200, 1000, 16 << 10} {
 		f, seal, paths := treeOf(t, blocks)
 		if errs, wrong := askTable(f.index(seal), paths); wrong != nil || errs > 0 {
 			t.Errorf("blocks of %d bytes, height %d: %d errors, %v", blocks, seal.Height, errs, wrong)
@@ -118,7 +118,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	f := &memFileRW{}
-	seal, err := newTableWriter(f).finish()
+	seal, err := sstable.NewWriter(f, entries).Finish()
 	testenv.Must(t, err)
 	if s, err := f.index(seal).get("a"); s != nil || err != nil {
 		t.Errorf("an empty table: %v, %v", s, err)
@@ -178,7 +178,7 @@ func FuzzTable(f *testing.F) {
 		if root < 0 || root > len(b) {
 			return
 		}
-		x := (&memFileRW{b}).index(tableSeal{Size: int64(len(b)), Height: height, Root: blockRef{
+		x := (&memFileRW{b}).index(sstable.Seal{Size: int64(len(b)), Height: height, Root: sstable.Ref{
 			Off: int64(root), Len: uint32(len(b) - root), Sum: sum(b[root:]),
 		}})
 		_, _ = x.get("a/b/07.jpg")
@@ -187,30 +187,32 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// Sorting in pieces gives the newest entry of each path, in order.
-func TestEntrySort(t *testing.T) {
-	r := random(t)
-	for _, limit := range []int{1, 2_000, 1 << 20} {
-		s := entrySort{fs: vfs.OS, dir: t.TempDir(), limit: limit}
-		want := map[string]int64{}
-		for seq := range int64(500) {
-			p := fmt.Sprintf("%c/%d.jpg", 'a'+rune(r.IntN(3)), r.IntN(100))
-			want[p] = seq
-			testenv.Must(t, s.add(place{}, testEntry(p, seq)))
-		}
-		got, order := map[string]int64{}, []string{}
-		err := s.each(func(item []byte) error {
-			e, err := decodeItem(item)
-			got[e.Path] = e.Seq
-			order = append(order, e.Path)
-			return err
-		})
-		sorted := slices.IsSortedFunc(order, func(x, y string) int { return comparePaths([]byte(x), []byte(y)) })
-		if err != nil || !maps.Equal(got, want) || len(order) != len(want) || !sorted {
-			t.Errorf("limit %d, %d pieces: %d entries, want %d, sorted %v, %v", limit, len(s.runs), len(order), len(want), sorted, err)
-		}
-		s.close()
+// FuzzTableFile has files of any content as an index.
+func FuzzTableFile(f *testing.F) {
+	whole := &memFileRW{}
+	w := newTableWriter(whole)
+	w.Limit(100)
+	for i, p := range []string{"", "a", "a/1.jpg", "a/2.jpg", "b.txt"} {
+		testenv.Must(f, w.add(testItem(p, int64(i))))
 	}
+	_, err := w.finish(packID{1}, 1)
+	testenv.Must(f, err)
+	f.Add(whole.b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) >= tableTrailer { // checksums that fit let more of the input through
+			b = bytes.Clone(b)
+			trailer := b[len(b)-tableTrailer:]
+			binary.LittleEndian.PutUint32(trailer[52:], sum(trailer[:52]))
+		}
+		file, err := openTable(memFileOf(b), packID{1}, 1)
+		if err != nil {
+			return
+		}
+		x := &index{table: file, name: "index"}
+		_, _ = x.get("a/1.jpg")
+		_, _ = x.list("a")
+		_ = x.each(func(*Sample) error { return nil })
+	})
 }
 
 // logLines is a logger, and what it was told.
@@ -242,9 +244,9 @@ func TestIndexDamage(t *testing.T) {
 		var s *Store
 		var err error
 		if round%2 == 0 {
-			damage([]string{currentName, "index.*/" + sealName, "index.*/" + tableName}[r.IntN(3)])
+			damage([]string{currentName, generationsName + "/*", indexName + "/*" + tableSuffix}[r.IntN(3)])
 			problems, err := Check(context.Background(), dir, Options{Logger: quiet})
-			if err != nil || len(problems) == 0 || !strings.HasPrefix(problems[0].Name, indexPrefix) && problems[0].Name != currentName && problems[0].Name != sealName {
+			if err != nil || len(problems) == 0 || !strings.HasPrefix(problems[0].Name, indexName) && problems[0].Name != currentName && !strings.HasPrefix(problems[0].Name, generationsName) {
 				t.Fatalf("check found %v, %v", problems, err)
 			}
 		}
@@ -255,7 +257,7 @@ func TestIndexDamage(t *testing.T) {
 			if _, err := s.List("class0"); err != nil {
 				t.Fatal(err)
 			}
-			damage("index.*/" + tableName)
+			damage(indexName + "/*" + tableSuffix)
 		}
 		var readers sync.WaitGroup
 		for range 1 + round%3 {

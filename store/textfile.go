@@ -19,38 +19,48 @@ const (
 	sumPrefix   = "crc32c "
 )
 
-// encodeText returns the content of such a file and the checksum of its JSON.
-func encodeText(v any) ([]byte, uint32, error) {
+// encodeText returns the content of such a file.
+func encodeText(v any) ([]byte, error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	b = append(b, '\n')
-	s := sum(b)
-	return fmt.Appendf(b, "%s%08x\n", sumPrefix, s), s, nil
+	return fmt.Appendf(b, "%s%08x\n", sumPrefix, sum(b)), nil
 }
 
-// readText reads such a file into v and returns the checksum of its JSON.
-func readText(fsys vfs.FS, name string, v any) (uint32, error) {
+// EncodeText returns what a small file of a store has: v as JSON, and a line with its checksum.
+func EncodeText(v any) ([]byte, error) { return encodeText(v) }
+
+// DecodeText reads what EncodeText returned into v. The error is of the class ErrCorrupt; name is
+// that of the file.
+func DecodeText(name string, b []byte, v any) error { return decodeText(name, b, v) }
+
+// readText reads such a file into v and returns its content.
+func readText(fsys vfs.FS, name string, v any) ([]byte, error) {
 	b, err := readAll(fsys, name, maxTextFile)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	broken := func(format string, args ...any) (uint32, error) {
-		return 0, &CorruptError{Path: filepath.Base(name), Cause: fmt.Errorf(format, args...)}
+	return b, decodeText(name, b, v)
+}
+
+// decodeText reads the content of such a file into v.
+func decodeText(name string, b []byte, v any) error {
+	broken := func(format string, args ...any) error {
+		return &CorruptError{Path: filepath.Base(name), Cause: fmt.Errorf(format, args...)}
 	}
 	at := strings.LastIndex(string(b), sumPrefix)
 	if at < 0 {
 		return broken("no checksum at its end")
 	}
-	s := sum(b[:at])
-	if string(b[at:]) != fmt.Sprintf("%s%08x\n", sumPrefix, s) {
+	if string(b[at:]) != fmt.Sprintf("%s%08x\n", sumPrefix, sum(b[:at])) {
 		return broken("%w", errSum)
 	}
 	if err := json.Unmarshal(b[:at], v); err != nil {
 		return broken("%w", err)
 	}
-	return s, nil
+	return nil
 }
 
 func readAll(fsys vfs.FS, name string, limit int64) ([]byte, error) {
@@ -112,8 +122,9 @@ type formatFile struct {
 const (
 	formatName    = "FORMAT"
 	formatMagic   = "pipefs store"
-	formatVersion = 1
+	formatVersion = 2
 	packsName     = "packs"
+	plansName     = "plans"
 	lockName      = "lock"
 )
 
@@ -126,19 +137,6 @@ func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 	return lock, err
 }
 
-// Is reports whether dir is a store, be it whole, damaged or of another version.
-// The error is one of reading.
-func Is(dir string) (bool, error) {
-	_, err := readFormat(vfs.OS, dir)
-	switch {
-	case err == nil, errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion):
-		return true, nil
-	case errors.Is(err, ErrNotStore), errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	}
-	return false, err
-}
-
 func readFormat(fsys vfs.FS, dir string) (formatFile, error) {
 	var f formatFile
 	_, err := readText(fsys, filepath.Join(dir, formatName), &f)
@@ -149,8 +147,10 @@ func readFormat(fsys vfs.FS, dir string) (formatFile, error) {
 		return f, fmt.Errorf("%s: %w", dir, err)
 	case f.Magic != formatMagic:
 		return f, fmt.Errorf("%s: %w: %s is of something else", dir, ErrNotStore, formatName)
-	case f.Version != formatVersion:
-		return f, fmt.Errorf("%s: version %d: %w; pack into another directory", dir, f.Version, ErrVersion)
+	case f.Version < formatVersion:
+		return f, fmt.Errorf("%s: a store of format %d, which this pipefs does not read: %w; pack the dataset again into another directory", dir, f.Version, ErrVersion)
+	case f.Version > formatVersion:
+		return f, fmt.Errorf("%s: a store of format %d, and this pipefs reads format %d: %w; use a newer pipefs", dir, f.Version, formatVersion, ErrVersion)
 	}
 	return f, nil
 }

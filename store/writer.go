@@ -14,50 +14,54 @@ import (
 type packWriter struct {
 	fs     vfs.FS
 	dir    string
-	number uint32
+	age    uint64
 	f      vfs.File
 	end    int64 // where the next record goes
 	synced int64 // what is durable
 	footer []byte
 	count  int64 // of records
 	buf    []byte
+	id     packID // that it is to get; zero: it follows from what the pack holds
 	err    error
 }
 
 // writeSize is how much is gathered before it is written.
 const writeSize = 1 << 20
 
-func (w *packWriter) name() string { return filepath.Join(w.dir, packName(w.number)) }
+// name is that of the pack while it grows.
+func (w *packWriter) name() packName { return packName{age: w.age} }
+
+func (w *packWriter) file(n packName) string { return filepath.Join(w.dir, n.String()) }
 
 // createPack begins a pack.
-func createPack(fsys vfs.FS, dir string, number uint32) (*packWriter, error) {
-	w := &packWriter{fs: fsys, dir: dir, number: number, end: headerSize}
+func createPack(fsys vfs.FS, dir string, age uint64) (*packWriter, error) {
+	w := &packWriter{fs: fsys, dir: dir, age: age, end: headerSize}
 	var err error
-	if w.f, err = fsys.Create(w.name() + partSuffix); err != nil {
+	if w.f, err = fsys.Create(w.file(w.name())); err != nil {
 		return nil, err
 	}
-	if _, err = w.f.WriteAt(appendPackHeader(nil, number), 0); err == nil {
+	if _, err = w.f.WriteAt(appendPackHeader(nil, age), 0); err == nil {
 		// The name has to be durable before the records are.
 		err = fsys.SyncDir(dir)
 	}
 	if err != nil {
-		err = fmt.Errorf("begin %s: %w", packName(number), err)
-		return nil, errors.Join(err, w.f.Close(), fsys.Remove(w.name()+partSuffix))
+		err = fmt.Errorf("begin %s: %w", w.name(), err)
+		return nil, errors.Join(err, w.f.Close(), fsys.Remove(w.file(w.name())))
 	}
 	return w, nil
 }
 
 // resumePack opens an unfinished pack, takes over every record that holds, from
 // the first on, and cuts off the rest. It calls each for those it keeps.
-func resumePack(fsys vfs.FS, dir string, number uint32, each func(scanned) error) (*packWriter, error) {
-	w := &packWriter{fs: fsys, dir: dir, number: number}
-	f, err := fsys.OpenWrite(w.name() + partSuffix)
+func resumePack(fsys vfs.FS, dir string, age uint64, each func(scanned) error) (*packWriter, error) {
+	w := &packWriter{fs: fsys, dir: dir, age: age}
+	f, err := fsys.OpenWrite(w.file(w.name()))
 	if err != nil {
 		return nil, err
 	}
 	w.f = f
 	if err := w.salvage(each); err != nil {
-		return nil, errors.Join(fmt.Errorf("resume %s: %w", packName(number), err), f.Close())
+		return nil, errors.Join(fmt.Errorf("resume %s: %w", w.name(), err), f.Close())
 	}
 	return w, nil
 }
@@ -67,7 +71,7 @@ func (w *packWriter) salvage(each func(scanned) error) error {
 	if err != nil {
 		return err
 	}
-	for rec, err := range scan(w.f, w.number, size, true) {
+	for rec, err := range scan(w.f, byAge(w.name()), size, true) {
 		if isIOError(err) || errors.Is(err, ErrVersion) {
 			return err // not a reason to cut anything off
 		}
@@ -81,7 +85,7 @@ func (w *packWriter) salvage(each func(scanned) error) error {
 		w.describe(rec.off, rec.at.size, rec.meta)
 	}
 	if w.end == 0 { // not even a header
-		if _, err := w.f.WriteAt(appendPackHeader(nil, w.number), 0); err != nil {
+		if _, err := w.f.WriteAt(appendPackHeader(nil, w.age), 0); err != nil {
 			return err
 		}
 		w.end = headerSize
@@ -132,7 +136,7 @@ func (w *packWriter) append(r *record) (int64, error) {
 	w.buf = append(w.buf, r.meta...)
 	end, err := w.write(off, r.data)
 	if err != nil {
-		w.err = fmt.Errorf("write %s, offset %d: %w", packName(w.number), end, err)
+		w.err = fmt.Errorf("write %s, offset %d: %w", w.name(), end, err)
 		return 0, w.err
 	}
 	w.end = end
@@ -171,7 +175,7 @@ func (w *packWriter) sync() error {
 		return w.err
 	}
 	if err := w.f.Sync(); err != nil {
-		w.err = fmt.Errorf("sync %s: %w", packName(w.number), err)
+		w.err = fmt.Errorf("sync %s: %w", w.name(), err)
 		// The kernel may now hold as clean what is not on the disk, and a later
 		// run would trust it. Better to make it once more.
 		_ = w.f.Truncate(max(w.synced, headerSize))
@@ -182,18 +186,22 @@ func (w *packWriter) sync() error {
 }
 
 // seal writes the footer, reads everything back, and gives the pack its name.
-// The writer is finished, whatever comes of it.
-func (w *packWriter) seal() (packSeal, error) {
+// The writer is finished, whatever comes of it. Before the pack gets its name, named gets
+// that.
+func (w *packWriter) seal(named func(packName)) (packSeal, error) {
 	s, err := w.finish()
 	err = errors.Join(err, w.f.Close())
 	if err == nil {
-		err = w.fs.Rename(w.name()+partSuffix, w.name())
+		if named != nil {
+			named(s.name())
+		}
+		err = w.fs.Rename(w.file(w.name()), w.file(s.name()))
 	}
 	if err == nil {
 		err = w.fs.SyncDir(w.dir)
 	}
 	if err != nil {
-		w.err = fmt.Errorf("seal %s: %w", packName(w.number), err)
+		w.err = fmt.Errorf("seal %s: %w", w.name(), err)
 		return s, w.err
 	}
 	w.err = ErrClosed
@@ -207,8 +215,11 @@ func (w *packWriter) finish() (packSeal, error) {
 	footer := binary.AppendUvarint(nil, uint64(w.count))
 	footer = append(footer, w.footer...)
 	s := packSeal{
-		Number: w.number, Records: w.count, FooterSum: sum(footer),
+		ID: makePackID(w.age, footer), Age: w.age, Records: w.count, FooterSum: sum(footer),
 		footerOff: w.end, footerLen: int64(len(footer)),
+	}
+	if w.id != (packID{}) {
+		s.ID = w.id
 	}
 	s.Size = w.end + s.footerLen + trailerSize
 	if _, err := w.f.WriteAt(appendTrailer(footer, s), w.end); err != nil {
@@ -218,14 +229,14 @@ func (w *packWriter) finish() (packSeal, error) {
 		_ = w.f.Truncate(max(w.synced, headerSize)) // as in sync
 		return s, err
 	}
-	for _, err := range scan(w.f, w.number, w.end, true) {
+	for _, err := range scan(w.f, byAge(w.name()), w.end, true) {
 		if err != nil {
 			return s, fmt.Errorf("read back: %w", err)
 		}
 	}
-	got, _, err := readFooter(w.f, w.number)
+	got, _, err := readFooter(w.f, byAge(s.name()))
 	if err == nil && got != s {
-		err = corruptAt(w.number, w.end, "", errors.New("read back: another footer than was written"))
+		err = corruptAt(w.name(), w.end, "", errors.New("read back: another footer than was written"))
 	}
 	return s, err
 }
@@ -233,7 +244,7 @@ func (w *packWriter) finish() (packSeal, error) {
 // discard removes the unfinished pack.
 func (w *packWriter) discard() error {
 	w.err = ErrClosed
-	return errors.Join(w.f.Close(), w.fs.Remove(w.name()+partSuffix))
+	return errors.Join(w.f.Close(), w.fs.Remove(w.file(w.name())))
 }
 
 // close leaves the pack unfinished, for the next run.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 )
 
@@ -97,19 +98,48 @@ func (p Pipeline) Fixed() int {
 }
 
 // DrawDir is the directory of a mount below which the files of random views are, as
-// DrawDir/SEED/EPOCH/VIEW.
+// DrawDir/SEED/EPOCH/VIEW, or DrawDir/SEED/EPOCH.REPEAT/VIEW.
 const DrawDir = ".draw"
 
-// draw is the seed and epoch of a pipeline that has them.
+// draw is the seed, epoch and repeat of a pipeline that has them.
 type draw struct {
 	seed, epoch uint64
+	repeat      uint32
 	known       bool
 }
 
 // In is the pipeline in one epoch of one seed: every file is drawn once.
 func (p Pipeline) In(seed, epoch uint64) Pipeline {
-	p.draw = draw{seed, epoch, true}
+	p.draw = draw{seed, epoch, 0, true}
 	return p
+}
+
+// Repeat is another draw of every file in the same epoch; 0 is what [Pipeline.In] returns.
+func (p Pipeline) Repeat(n uint32) Pipeline {
+	p.draw.repeat = n
+	return p
+}
+
+// EpochDir is the name of the directory of an epoch: EPOCH, or EPOCH.REPEAT of another draw
+// in that epoch. The repeat belongs to the epoch and not to the view: two views of one
+// repeat take the same numbers, and so an item of several pictures numbers them through.
+func EpochDir(epoch uint64, repeat uint32) string {
+	if repeat == 0 {
+		return strconv.FormatUint(epoch, 10)
+	}
+	return fmt.Sprintf("%d.%d", epoch, repeat)
+}
+
+// ParseEpochDir is the reverse of [EpochDir]. There is one name for each.
+func ParseEpochDir(name string) (epoch uint64, repeat uint32, ok bool) {
+	first, second, repeats := strings.Cut(name, ".")
+	epoch, err := strconv.ParseUint(first, 10, 64)
+	if err == nil && repeats {
+		var n uint64
+		n, err = strconv.ParseUint(second, 10, 32)
+		repeat = uint32(n)
+	}
+	return epoch, repeat, err == nil && EpochDir(epoch, repeat) == name
 }
 
 // Path is where a mount has the view: its spec, or a path below [DrawDir].
@@ -117,12 +147,12 @@ func (p Pipeline) Path() string {
 	if !p.draw.known {
 		return p.String()
 	}
-	return fmt.Sprintf("%s/%d/%d/%s", DrawDir, p.draw.seed, p.draw.epoch, p)
+	return fmt.Sprintf("%s/%d/%s/%s", DrawDir, p.draw.seed, EpochDir(p.draw.epoch, p.draw.repeat), p)
 }
 
 // DrawOf is what p draws for a sample; ok is false where nobody said in which epoch.
 func (p Pipeline) DrawOf(sample string) (d Draw, ok bool) {
-	return Draw{Seed: p.draw.seed, Epoch: p.draw.epoch, Path: sample}, p.draw.known
+	return Draw{Seed: p.draw.seed, Epoch: p.draw.epoch, Path: sample, Repeat: p.draw.repeat}, p.draw.known
 }
 
 // Undrawn reports whether p has steps that draw, and nobody said in which epoch.
@@ -150,7 +180,7 @@ func (p Pipeline) Validation() string {
 // Past reports whether q is p in an epoch that comes before that of p, and is not the one
 // right before it, in which slower readers may be.
 func (p Pipeline) Past(q Pipeline) bool {
-	return p.draw.known && q.draw.known && p.spec == q.spec && p.draw.seed == q.draw.seed && q.draw.epoch+1 < p.draw.epoch
+	return p.draw.known && q.draw.known && p.spec == q.spec && p.draw.seed == q.draw.seed && p.draw.repeat == q.draw.repeat && q.draw.epoch+1 < p.draw.epoch
 }
 
 // Drawn is the plan with the choices that its steps draw. A plan that draws nothing stays

@@ -27,6 +27,16 @@ func TestParseRandom(t *testing.T) {
 		if p.Path() != spec || p.In(7, 3).Path() != ".draw/7/3/"+spec || p.In(7, 3).Whole().Path() != ".draw/7/3/"+p.Whole().String() {
 			t.Errorf("%s: paths %s, %s", spec, p.In(7, 3).Path(), p.In(7, 3).Whole().Path())
 		}
+		for _, v := range []transcode.Pipeline{p.In(7, 3), p.In(7, 3).Repeat(2)} {
+			again, err := r.ParsePath(v.Path())
+			d, _ := again.DrawOf("a")
+			if want, _ := v.DrawOf("a"); err != nil || again.Path() != v.Path() || d != want {
+				t.Errorf("%s is read as %s, %v", v.Path(), again.Path(), err)
+			}
+		}
+		if got := p.In(7, 3).Repeat(2).Path(); got != ".draw/7/3.2/"+spec {
+			t.Errorf("%s repeated is %s", spec, got)
+		}
 		var e *transcode.SpecError
 		if _, err := r.Parse(spec); !errors.As(err, &e) || !strings.HasPrefix(spec[e.Offset:], e.Word) || !strings.HasSuffix(e.Hint, spec) {
 			t.Errorf("%s as a view that does not draw: %v", spec, err)

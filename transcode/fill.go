@@ -89,6 +89,29 @@ func (p Plan) fill(ctx context.Context, steps []Applied, src []byte, alloc Alloc
 	return file, true, decoder.Fill(ctx, src, p.registry.limits, p.source, region, file, at)
 }
 
+// inPlace makes the result of steps that decode raw samples and then only resample them: these are
+// taken from where they lie in the file. ok is false where there is more to do, or they do not
+// lie there as they are.
+func (p Plan) inPlace(ctx context.Context, steps []Applied, src []byte, alloc Alloc) (file []byte, ok bool, err error) {
+	if len(steps) < 3 || steps[0].Kind != p.registry.decode || steps[1].Kind.Into == nil {
+		return nil, false, nil
+	}
+	decoder, ok := p.registry.decoder(p.source.Format).(RowDecoder)
+	if !ok {
+		return nil, false, nil
+	}
+	rows := image.Rect(0, 0, p.source.Width, p.source.Height)
+	if r := steps[1].region(steps[0].Out, p.registry.limits); !r.Empty() {
+		rows.Min.Y, rows.Max.Y = r.Min.Y, r.Max.Y
+	}
+	px, err := decoder.Lying(src, p.registry.limits, p.source, rows.Min.Y, rows.Max.Y)
+	if px == nil {
+		return nil, false, err
+	}
+	in := Payload{Shape: steps[0].Out, Pixels: px, Region: rows}
+	return steps[1].last(ctx, in, steps[1].call(p.registry.limits), steps[2:], alloc)
+}
+
 // last makes the file that the plan ends in where nothing but mirroring and a header
 // follows: the step writes its pixels into the file. ok is false where it does not.
 func (s *Applied) last(ctx context.Context, in Payload, c Call, rest []Applied, alloc Alloc) (file []byte, ok bool, err error) {

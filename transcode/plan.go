@@ -267,7 +267,16 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]b
 		at.Shape = p.steps[n-1].Out
 	}
 	steps := p.steps[n:]
+	for i := range steps {
+		if s := &steps[i]; s.Kind.Draw != nil && !s.drawn {
+			return nil, Errorf(ErrInternal, "%s has not been drawn", s)
+		}
+	}
 	if file, ok, err := p.fill(ctx, steps, src, alloc); err != nil {
+		return nil, err
+	} else if ok {
+		at.Bytes, steps = file, nil
+	} else if file, ok, err = p.inPlace(ctx, steps, src, alloc); err != nil {
 		return nil, err
 	} else if ok {
 		at.Bytes, steps = file, nil
@@ -275,9 +284,6 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]b
 	for i, s := range steps {
 		if err := ctx.Err(); err != nil {
 			return nil, err
-		}
-		if s.Kind.Draw != nil && !s.drawn {
-			return nil, Errorf(ErrInternal, "%s has not been drawn", s)
 		}
 		call := s.call(p.registry.limits)
 		if i+1 < len(steps) {

@@ -5,6 +5,8 @@ package transcode
 type PixelPrefix struct {
 	Key   string // of the representation
 	Steps int    // of the plan, that it stands for
+	// Stored is the plan that makes the representation.
+	Stored Plan
 	// Rest makes of the representation what the plan makes of the sample.
 	Rest Plan
 }
@@ -44,5 +46,5 @@ func (p Plan) pixelPrefix(n int, write Applied) PixelPrefix {
 	rest.source = decoded.Info
 	rest.source.Format = write.Kind.Format
 	rest.steps = append([]Applied{{Step: Step{Kind: p.registry.decode}, Out: decoded}}, p.steps[n:]...)
-	return PixelPrefix{stored.Key(), n, rest}
+	return PixelPrefix{stored.Key(), n, stored, rest}
 }

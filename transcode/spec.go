@@ -44,22 +44,22 @@ func (r *Registry) Parse(spec string) (Pipeline, error) {
 }
 
 // ParsePath reads where a mount has a view, as [Pipeline.Path] tells it: a spec, or
-// .draw/SEED/EPOCH/SPEC of a view that draws.
+// .draw/SEED/EPOCH/SPEC of a view that draws, or .draw/SEED/EPOCH.REPEAT/SPEC.
 func (r *Registry) ParsePath(path string) (Pipeline, error) {
 	parts := strings.Split(path, "/")
 	if len(parts) != 4 || parts[0] != DrawDir {
 		return r.ParseRandom(path)
 	}
-	seed, err1 := strconv.ParseUint(parts[1], 10, 64)
-	epoch, err2 := strconv.ParseUint(parts[2], 10, 64)
-	if err1 != nil || err2 != nil {
-		return Pipeline{}, &SpecError{Spec: path, Word: parts[1] + "/" + parts[2], Offset: len(DrawDir) + 1, Reason: "a seed and an epoch are numbers"}
+	seed, err := strconv.ParseUint(parts[1], 10, 64)
+	epoch, repeat, ok := ParseEpochDir(parts[2])
+	if err != nil || !ok {
+		return Pipeline{}, &SpecError{Spec: path, Word: parts[1] + "/" + parts[2], Offset: len(DrawDir) + 1, Reason: "a seed and an epoch are numbers; EPOCH.REPEAT has a repeat from 1 on"}
 	}
 	p, err := r.ParseRandom(parts[3])
 	if err == nil && !p.Random() {
 		err = &SpecError{Spec: path, Word: parts[3], Offset: len(path) - len(parts[3]), Reason: "it draws nothing", Hint: "write " + p.String()}
 	}
-	return p.In(seed, epoch), err
+	return p.In(seed, epoch).Repeat(repeat), err
 }
 
 // ParseRandom is Parse for views that may draw at random.

@@ -1,22 +1,17 @@
 package chart
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"html"
 	"image/color"
-	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
@@ -73,18 +68,12 @@ type key struct {
 	mark []plot.Thumbnailer
 }
 
-// Widths of figures, in points: of files, and of a telephone's screen.
+// Widths of figures, in points: of files and pages, and of a telephone's screen.
 const (
 	Wide   = 560
 	Narrow = 340
 	margin = 14
 )
-
-// SVG writes a file.
-func (f *Figure) SVG(w io.Writer, width float64) error {
-	_, err := io.WriteString(w, f.svg(width, true))
-	return err
-}
 
 // Inline is an svg element for a page, as wide as it is drawn if there is room for
 // it. It has no title, and the colour of the text around it. All text is escaped.
@@ -98,47 +87,21 @@ func (f *Figure) Inline(width float64) string {
 
 func (f *Figure) svg(width float64, whole bool) string {
 	var b bytes.Buffer
-	c := f.draw(width, whole, func(w, h vg.Length) vg.CanvasSizer { return vgsvg.New(w, h) })
-	_, _ = c.(*vgsvg.Canvas).WriteTo(&b)         // memory takes it
+	_, _ = f.draw(width, whole).WriteTo(&b)      // memory takes it
 	_, svg, _ := strings.Cut(b.String(), "<svg") // after what only a file of its own begins with
 	return fmt.Sprintf("<svg role=\"img\" aria-label=\"%s\"", html.EscapeString(Clean(f.Title))) +
 		// Points are the page's pixels. Where the font is missing, one as wide takes its place.
 		strings.NewReplacer("pt\"", "\"", "font-family:Liberation Sans", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif").Replace(svg)
 }
 
-// PNG writes a file of two pixels a point.
-func (f *Figure) PNG(w io.Writer, width float64) error {
-	c := f.draw(width, true, func(w, h vg.Length) vg.CanvasSizer {
-		return vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(144))
-	})
-	_, err := vgimg.PngCanvas{Canvas: c.(*vgimg.Canvas)}.WriteTo(w)
-	return err
-}
-
-// Save writes a file, as SVG or PNG by its extension.
+// Save writes an SVG file.
 func (f *Figure) Save(file string) error {
-	write := f.SVG
-	switch filepath.Ext(file) {
-	case ".svg":
-	case ".png":
-		write = f.PNG
-	default:
-		return fmt.Errorf("%s: charts are .svg or .png", file)
-	}
-	out, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	b := bufio.NewWriter(out)
-	if err := errors.Join(write(b, Wide), b.Flush(), out.Close()); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return nil
+	return os.WriteFile(file, []byte(f.svg(Wide, true)), 0o644)
 }
 
 // draw draws on a canvas that is as high as it has to be: with title and ground if
 // it is whole, otherwise the chart alone.
-func (f *Figure) draw(width float64, whole bool, canvas func(w, h vg.Length) vg.CanvasSizer) vg.CanvasSizer {
+func (f *Figure) draw(width float64, whole bool) *vgsvg.Canvas {
 	edge, title := vg.Length(0), ""
 	titles := textStyle(titleSize, ink)
 	titles.Font.Weight, titles.YAlign = bold, draw.YTop
@@ -153,7 +116,7 @@ func (f *Figure) draw(width float64, whole bool, canvas func(w, h vg.Length) vg.
 	}
 	rows := l.legendRows(vg.Length(width) - 2*edge)
 	height := top + legendLine*vg.Length(len(rows)) + l.height + edge
-	sized := canvas(vg.Length(width), height)
+	sized := vgsvg.New(vg.Length(width), height)
 	c := draw.New(sized)
 	if whole {
 		c.SetColor(color.White)

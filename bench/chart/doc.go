@@ -1,4 +1,4 @@
-// Package chart draws what was measured, as SVG or PNG, with gonum.org/v1/plot.
+// Package chart draws what was measured, as SVG, with gonum.org/v1/plot.
 //
 // # Nouns
 //

@@ -9,7 +9,10 @@ With --serve it reads jobs from standard input instead, one a line, and answers
 each with a line: importing PyTorch takes longer than many an epoch. A job is
     {"dir": "/mnt/scan5", "files": ["cat/1.jpg"], "seed": 1, "workers": 2, "batch": 16,
      "warm": 64, "compute_seconds": 0.224, "compute_batch": 400}
-of which only "dir" is needed. "files" are read instead of what ImageFolder lists.
+of which only "dir" is needed. "files" are read instead of what ImageFolder lists. With
+"work", batches are uint8, (height, width, channels), and its transforms are done instead
+of the usual augmentation: {"transforms": [{"name": "RandomResizedCrop", "args": {"size": 224}}]},
+or none where the files are what a training gets.
 The answer has samples, bytes, seconds, rate, cpu_s, disk_bytes and, where there
 is an accelerator to emulate, utilisation and wait99; or only "error".
 """
@@ -93,7 +96,8 @@ def epoch(job, worker_init=None):
 
     torch.manual_seed(job["seed"])
     torch.set_num_threads(1)
-    dataset = listed(job["dir"], job["files"]) if job.get("files") is not None else found(job["dir"])
+    work = job.get("work")
+    dataset = listed(job["dir"], job["files"], work) if job.get("files") is not None else found(job["dir"], work)
     loader = torch.utils.data.DataLoader(
         dataset, batch_size=job["batch"], shuffle=True, num_workers=job["workers"], worker_init_fn=worker_init)
     compute = job.get("compute_seconds", 0) / (job.get("compute_batch") or 1)  # of one sample
@@ -111,7 +115,7 @@ def epoch(job, worker_init=None):
             batch, _ = next(batches, (None, None))
             if batch is None:
                 break
-            assert batch.ndim == 4 and batch.shape[1] == 3, batch.shape
+            assert batch.ndim == 4 and 3 in (batch.shape[1], batch.shape[3]), batch.shape
             images += len(batch)
             if compute:
                 waits.append(time.monotonic() - asked)
@@ -144,17 +148,17 @@ def epoch(job, worker_init=None):
     return row
 
 
-def found(directory):
+def found(directory, work=None):
     """What ImageFolder finds; DatasetFolder in a view of .npy files."""
     import numpy as np
     from torchvision import datasets
 
     if any(is_npy(name) for _, _, names in os.walk(directory) for name in names):
-        return datasets.DatasetFolder(directory, np.load, extensions=(".npy",), transform=of_array)
-    return datasets.ImageFolder(directory, of_picture())
+        return datasets.DatasetFolder(directory, np.load, extensions=(".npy",), transform=of_bytes(work) if work else of_array)
+    return datasets.ImageFolder(directory, of_bytes(work) if work else of_picture())
 
 
-def listed(directory, files):
+def listed(directory, files, work=None):
     """An ImageFolder of these files, by names below the directory. The first
     directory of a name is its class; files without one are a class of their own.
 
@@ -183,10 +187,11 @@ def listed(directory, files):
 
     if not files:
         raise ValueError(f"{directory}: an empty list of files")
+    picture = of_bytes(work) if work else of_picture()
     folders = {os.path.join(directory, os.path.dirname(name)) for name in files}
     if any(is_npy(name) for folder in folders for name in os.listdir(folder)):
-        return Listed(directory, of_either(of_picture()), loader=load_either)
-    return Listed(directory, of_picture())
+        return Listed(directory, picture if work else of_either(picture), loader=load_either)
+    return Listed(directory, picture)
 
 
 def is_npy(name):
@@ -227,6 +232,34 @@ def of_array(array):
     if not planar or tensor.shape[1:] != (224, 224):
         tensor = crop(tensor)
     return flip(tensor)
+
+
+class of_bytes:
+    """The transforms of a job's work, and uint8 (height, width, channels)."""
+
+    def __init__(self, work):
+        from torchvision import transforms
+
+        def made(name, args):
+            if "interpolation" in args:
+                args = {**args, "interpolation": transforms.InterpolationMode(args["interpolation"])}
+            return getattr(transforms, name)(**args)
+
+        self.transforms = [made(t["name"], t["args"]) for t in work["transforms"]]
+
+    def __call__(self, loaded):
+        import numpy as np
+        import torch
+        from PIL import Image
+
+        if isinstance(loaded, np.ndarray):
+            if loaded.dtype != np.uint8 or loaded.ndim != 3:
+                return of_array(loaded)
+            if self.transforms:
+                loaded = Image.fromarray(loaded)
+        for transform in self.transforms:
+            loaded = transform(loaded)
+        return torch.from_numpy(loaded if isinstance(loaded, np.ndarray) else np.array(loaded))
 
 
 class of_either:

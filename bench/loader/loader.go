@@ -32,6 +32,9 @@ type Job struct {
 	// Warm is how many samples are read before the clock of Epoch.Rate starts: by then
 	// the workers have started, and the queues are full.
 	Warm int
+	// Work is what is done to the pictures; nil is the usual augmentation, and batches of
+	// float32. Only loaders with PyTorch do any.
+	Work *Work
 }
 
 // Compute emulates an accelerator by sleeping: it takes Time for a batch of so many

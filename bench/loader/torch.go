@@ -59,6 +59,7 @@ type torchJob struct {
 	Warm           int          `json:"warm"`
 	Workers        int          `json:"workers"`
 	Batch          int          `json:"batch"`
+	Work           *Work        `json:"work,omitempty"`
 }
 
 type torchAnswer struct {
@@ -96,7 +97,7 @@ func (t *Torch) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	line := torchJob{
 		Dir: pythonName(dir), Files: make([]pythonName, len(job.Files)), Seed: int64(job.Seed),
 		ComputeSeconds: job.Compute.Time.Seconds(), ComputeBatch: job.Compute.Batch,
-		Warm: job.Warm, Workers: t.workers, Batch: t.batch,
+		Warm: job.Warm, Workers: t.workers, Batch: t.batch, Work: job.Work,
 	}
 	for i, name := range job.Files {
 		line.Files[i] = pythonName(name)

@@ -90,8 +90,7 @@ func random(rng *rand.Rand, mode transcode.Mode, width, height int) *transcode.P
 
 // TestProperties wants what holds of any pictures.
 func TestProperties(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testenv.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 20 {
 		width, height := Least+rng.IntN(100), Least+rng.IntN(100)

@@ -2,15 +2,10 @@ package page
 
 import (
 	_ "embed" // the template
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/pipefs/pipefs/bench/chart"
 	"github.com/pipefs/pipefs/bench/views"
@@ -18,15 +13,10 @@ import (
 
 // Section is a part of the page. What is empty is left out.
 type Section struct {
-	Title string
-	// Lead is a sentence in larger type below the heading: what the section says.
-	Lead    string
-	Text    []string // paragraphs
+	Title   string
 	Table   *Table
 	Figures []*chart.Figure
 	Notes   []string // below table and figures, small
-	// Terms are words that the section uses, explained at the end of it.
-	Terms []Term
 }
 
 // Term is a word and what it means.
@@ -106,10 +96,9 @@ type document struct {
 // Stamp is when it was measured, for machines.
 func (d document) Stamp() string { return d.Time.Format(time.RFC3339) }
 
-// Write writes the page: the advice, where and how it was measured, the views if
-// there are any, and what else there is.
-func Write(w io.Writer, r *views.Report, extra ...Section) error {
-	d := document{Report: r, Advice: headline(r), Facts: facts(r), Sections: append(sections(r), extra...)}
+// Write writes the page: the advice, where and how it was measured, and the views.
+func Write(w io.Writer, r *views.Report) error {
+	d := document{Report: r, Advice: headline(r), Facts: facts(r), Sections: sections(r)}
 	if len(r.Rows) > 0 {
 		d.Terms = terms(r)
 		d.Notes = notes(r)
@@ -118,37 +107,4 @@ func Write(w io.Writer, r *views.Report, extra ...Section) error {
 		return fmt.Errorf("writing the page: %w", err)
 	}
 	return nil
-}
-
-// Plots writes all figures of the page into a directory, each as SVG and as PNG.
-func Plots(dir string, r *views.Report, extra ...Section) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	var errs []error
-	used := map[string]int{}
-	for _, s := range append(sections(r), extra...) {
-		for _, f := range s.Figures {
-			name := fileName(f.Title)
-			if used[name]++; used[name] > 1 {
-				name = fmt.Sprintf("%s-%d", name, used[name])
-			}
-			for _, ext := range []string{".svg", ".png"} {
-				errs = append(errs, f.Save(filepath.Join(dir, name+ext)))
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// fileName makes a name of a title: rates-of-all-views.
-func fileName(title string) string {
-	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	})
-	name := strings.Join(words, "-")
-	if name == "" {
-		return "figure"
-	}
-	return name[:min(len(name), 60)]
 }

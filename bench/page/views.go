@@ -103,9 +103,13 @@ func sections(r *views.Report) []Section {
 		return nil
 	}
 	main := Section{Title: "Views", Table: gains(r)}
-	if r.Advice.Base >= 0 && r.Advice.Base < len(r.Rows) {
+	main.Notes = append(main.Notes, r.Compared...)
+	switch {
+	case len(r.Compared) > 0:
+		main.Notes = append(main.Notes, "Gain is the lasting rate over that of the plain files for which the loader does the same. The lasting rate is set in bold.")
+	case r.Advice.Base >= 0 && r.Advice.Base < len(r.Rows):
 		main.Notes = append(main.Notes, "Gain is the lasting rate over that of "+r.Rows[r.Advice.Base].View+". The lasting rate is set in bold.")
-	} else {
+	default:
 		main.Notes = append(main.Notes, "The lasting rate is set in bold.")
 	}
 	if r.Rounds > 1 {
@@ -294,7 +298,7 @@ func gain(r *views.Report) func(row *views.Row) Cell {
 		switch {
 		case i.Median == 0:
 			return Cell{Text: none}
-		case row == &r.Rows[r.Advice.Base]:
+		case i.Median == 1 && i.Low == 1 && i.High == 1: // the base itself
 			return Cell{Text: "1"}
 		}
 		return Within(i, len(row.Lasting()))

@@ -111,6 +111,16 @@ func (g *Group) place(s cgroup.System, c cgroup.Controller) (*node, error) {
 	return n, nil
 }
 
+// Add puts another process into the group, with all that it starts from then on.
+func (g *Group) Add(pid int) error {
+	for _, n := range g.nodes {
+		if err := move(n.dir, pid); err != nil {
+			return fmt.Errorf("process %d: %w", pid, err)
+		}
+	}
+	return nil
+}
+
 // Reads says what limits reads, for reports; "" where nothing can.
 func (g *Group) Reads() string {
 	switch {

@@ -160,6 +160,32 @@ func groupsOf(t *testing.T, pid int) string {
 	return string(b)
 }
 
+// TestAdd: a process that runs already is put into the group, and taken out at its end.
+func TestAdd(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	testenv.Must(t, cmd.Start())
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	groups := func() string {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", cmd.Process.Pid))
+		testenv.Must(t, err)
+		return string(text)
+	}
+	before := groups()
+	g, err := Enter(t.TempDir(), Limits{})
+	if errors.Is(err, ErrNoCgroup) {
+		t.Skip(err)
+	}
+	testenv.Must(t, err)
+	testenv.Must(t, g.Add(cmd.Process.Pid))
+	if got := groups(); got == before || !strings.Contains(got, prefix) {
+		t.Errorf("the process is in\n%s", got)
+	}
+	testenv.Must(t, g.Close())
+	if got := groups(); got != before {
+		t.Errorf("the process is in\n%sand was in\n%s", got, before)
+	}
+}
+
 // TestClose: whoever still runs goes home, those who were just killed are waited
 // for, and nothing is left.
 func TestClose(t *testing.T) {

@@ -40,7 +40,7 @@ func (r *Report) advise(mnt, again string) {
 			a.Base = i
 		}
 		switch {
-		case len(row.Lasting()) == 0 || row.Error != "" || row.Control:
+		case len(row.Lasting()) == 0 || row.Error != "" || row.Control || row.Ready:
 		case row.Same:
 			a.Same = pick(a.Same, i)
 		case row.MSSSIM == 0:
@@ -70,6 +70,55 @@ func (r *Report) advise(mnt, again string) {
 			a.Lines = append(a.Lines, r.lossy(mnt))
 		}
 	}
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Ready && row.Error == "" && len(row.Lasting()) > 0 {
+			if row.Doubt != "" {
+				a.Lines = append(a.Lines, noisy(r.about(row), row.Doubt))
+			} else {
+				a.Lines = append(a.Lines, r.ready(mnt, row))
+			}
+		}
+	}
+}
+
+// about begins what is said of a view whose pictures a training takes as they are.
+func (r *Report) about(row *Row) string {
+	if row.Random {
+		return "If three lines of the training may change"
+	}
+	return "For validation"
+}
+
+// ready advises on a view whose pictures a training takes as they are.
+func (r *Report) ready(mnt string, row *Row) string {
+	s := fmt.Sprintf("%s: %s/%s", r.about(row), mnt, row.View)
+	if row.Random {
+		s = fmt.Sprintf("%s: %s by pipefs.RandomView", r.about(row), row.View)
+	}
+	base := r.baseOf(row)
+	if base < 0 {
+		return s + fmt.Sprintf(": %.0f samples/s%s.", stats.Median(row.Lasting()), row.when())
+	}
+	than := "your present tree with the same transforms"
+	if gain := r.Gain(row); !r.worthwhile(row) {
+		return s + fmt.Sprintf(" is no faster here: %s %s%s.", times(gain), than, row.when())
+	}
+	return s + fmt.Sprintf(" is %s %s%s, %s.", times(r.Gain(row)), than, row.when(), r.space(row))
+}
+
+// baseOf is the row that the gain of another one is relative to: the tree as it is, with
+// the same work; -1 where there is none.
+func (r *Report) baseOf(row *Row) int {
+	base := r.Advice.Base
+	if base >= 0 && base < len(r.Rows) && r.Rows[base].Work == row.Work {
+		return base
+	}
+	for i := range r.Rows {
+		if other := &r.Rows[i]; other.Control && strings.HasPrefix(other.View, plainName) && other.Work == row.Work && len(other.Lasting()) > 0 {
+			return i
+		}
+	}
+	return -1
 }
 
 // doubt finds out which rows can be compared with the base.
@@ -84,12 +133,13 @@ func (r *Report) doubt() {
 		return t
 	}
 	for i := range r.Rows {
-		switch row := &r.Rows[i]; {
-		case len(row.Lasting()) == 0 || i == r.Advice.Base:
-		case r.Advice.Base < 0:
+		row := &r.Rows[i]
+		switch base := r.baseOf(row); {
+		case len(row.Lasting()) == 0 || i == base:
+		case base < 0:
 			row.Doubt = stats.DoubtAlone(turns(i))
 		default:
-			row.Doubt = stats.Doubt(turns(i), turns(r.Advice.Base))
+			row.Doubt = stats.Doubt(turns(i), turns(base))
 		}
 	}
 }
@@ -156,18 +206,19 @@ func times(i stats.Interval) string {
 	return fmt.Sprintf("%.2f× (%.2f–%.2f)", i.Median, i.Low, i.High)
 }
 
-// Gain is a row's lasting rate over that of the tree as it is, round by round; 0
-// where one of them is not known.
+// Gain is a row's lasting rate over that of the tree as it is, with the same work, round by
+// round; 0 where one of them is not known.
 func (r *Report) Gain(row *Row) stats.Interval {
-	if r.Advice.Base < 0 || r.Advice.Base >= len(r.Rows) {
+	base := r.baseOf(row)
+	if base < 0 {
 		return stats.Interval{}
 	}
-	return stats.Paired(row.Lasting(), r.Rows[r.Advice.Base].Lasting())
+	return stats.Paired(row.Lasting(), r.Rows[base].Lasting())
 }
 
 // space says what a view takes on the disk.
 func (r *Report) space(row *Row) string {
-	base := r.Rows[r.Advice.Base].FileBytes
+	base := r.Rows[r.baseOf(row)].FileBytes
 	switch {
 	case row.StoredBytes > 0 && base > 0:
 	case r.Prepared:

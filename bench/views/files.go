@@ -5,21 +5,24 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
 )
 
 // forgetSource makes the page cache drop what a view is made from, and the view.
-func (r *runner) forgetSource(m *mounted.Mount, view string) error {
+func (r *runner) forgetSource(m *mounted.Mount, s *subject) error {
 	var err error
-	if r.Mount != "" { // others are mounted anew
-		err = forget(filepath.Join(m.Dir, view), r.list())
+	if r.Mount != "" && !s.Random { // others are mounted anew, and epochs are new
+		err = forget(filepath.Join(m.Dir, s.View), r.list())
 	}
 	if r.Plain != "" {
 		err = errors.Join(err, forget(r.Plain, r.list()))
 	}
-	if r.Prepared {
+	if strings.Contains(r.Source, "://") {
+		// each mount has a cache of its own, which is empty
+	} else if r.Prepared {
 		err = errors.Join(err, loader.Forget(r.Source))
 	} else if r.Plain == "" {
 		err = errors.Join(err, forget(r.Source, r.list()))

@@ -30,6 +30,10 @@ func ThisMachine(source string) (Machine, error) {
 	if kb, err := strconv.ParseInt(strings.TrimSuffix(valueOf("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
 		m.Memory = kb << 10
 	}
+	if strings.Contains(source, "://") {
+		m.Disk = "object storage"
+		return m, nil
+	}
 	real, err := filepath.EvalSymlinks(source)
 	if err != nil {
 		return m, err

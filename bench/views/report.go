@@ -33,6 +33,9 @@ type Report struct {
 	// format: 1 is as fast. Empty for other loaders, and where there is no Pillow.
 	Pillow  map[string]float64 `json:"pillow,omitempty"`
 	Compute string             `json:"compute,omitempty"` // as --compute has it
+	// Compared says what the loader does with which files, where that differs; each is a
+	// sentence.
+	Compared []string `json:"compared,omitempty"`
 	// Limits says how the disk was slowed down, and how memory was bounded; each is a
 	// sentence.
 	Limits []string `json:"limits,omitempty"`
@@ -87,6 +90,12 @@ type Row struct {
 	// them, 0 to 1; 0 where that cannot be measured, as for another size.
 	Same   bool    `json:"same_pixels"`
 	MSSSIM float64 `json:"ms_ssim,omitempty"`
+	// Work is the steps that the pictures get after the file is decoded, by the loader or by
+	// the view, where that is not the same for all rows. Ready: by the view; the loader does
+	// nothing but read. Random: it draws, another epoch in each pass.
+	Work   string `json:"work,omitempty"`
+	Ready  bool   `json:"ready,omitempty"`
+	Random bool   `json:"random,omitempty"`
 	// Error is why there are no figures, or only those of earlier rounds.
 	Error string `json:"error,omitempty"`
 

@@ -114,7 +114,9 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if err := os.MkdirAll(r.kept(), 0o700); err != nil {
 		return nil, err
 	}
-	r.setUp()
+	if err := r.setUp(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(r.kept()))
+	}
 	err = r.measure(ctx)
 	for _, s := range r.subjects {
 		s.summarize(r)
@@ -127,17 +129,40 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 }
 
 // setUp lists what takes turns.
-func (r *runner) setUp() {
-	if r.Plain != "" {
+func (r *runner) setUp() error {
+	var w *works
+	if !r.Blind { // a loader of the user does what it does
+		var err error
+		if w, err = worksOf(r.Registry, r.Views); err != nil {
+			return err
+		}
+	}
+	switch {
+	case r.Plain == "":
+	case w != nil:
+		r.subjects = w.plain(r.Plain)
+	default:
 		r.subjects = append(r.subjects, &subject{Row: Row{View: plainName, Control: true, Same: true}, plain: r.Plain})
 	}
 	for _, v := range r.Views {
 		s := &subject{Row: Row{View: v, Path: v}}
+		p, err := r.Registry.ParseRandom(v)
+		if s.Random = err == nil && p.Random(); w != nil {
+			w.set(s, p)
+		}
 		r.subjects = append(r.subjects, s)
-		if r.Controls && v != transcode.Original {
-			r.subjects = append(r.subjects, &subject{Row: Row{View: v + ", " + plainName, Control: true}, copied: s})
+		if r.Controls && v != transcode.Original && !s.Random {
+			r.subjects = append(r.subjects, &subject{Row: Row{View: v + ", " + plainName, Control: true, Work: s.Work}, copied: s, work: s.work})
 		}
 	}
+	if w != nil {
+		r.report.Compared = w.describe(r.subjects)
+		if _, transforms := r.Loader.(*loader.Torch); !transforms {
+			r.report.Compared = []string{"The built-in loader transforms nothing: plain files are only decoded, which is less than a training does with them. PyTorch's does it all (--loader torch)."}
+		}
+	}
+	r.report.Compared = append(r.report.Compared, ofEpochs(r.subjects)...)
+	return nil
 }
 
 // plainName is the control's.

@@ -18,8 +18,10 @@ import (
 // subject is a row in the making.
 type subject struct {
 	Row
-	plain  string   // the directory of a control
-	copied *subject // that a control is a copy of
+	plain  string       // the directory of a control
+	copied *subject     // that a control is a copy of
+	work   *loader.Work // nil is the usual augmentation, as float32
+	passes int          // of a random view
 
 	bytes, disk, stored   []float64 // a sample
 	daemonFirst, p50, p99 []float64
@@ -78,12 +80,12 @@ func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 		if err := forget(s.plain, r.list()); err != nil {
 			return err
 		}
-		cold, err := r.epoch(ctx, nil, s.plain, seed)
+		cold, err := r.epoch(ctx, s, nil, s.plain, seed)
 		if err != nil {
 			return err
 		}
 		s.addCold(cold)
-		cached, err := r.epoch(ctx, nil, s.plain, seed+1)
+		cached, err := r.epoch(ctx, s, nil, s.plain, seed+1)
 		if err != nil {
 			return err
 		}
@@ -117,10 +119,10 @@ func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 		return nil
 	}
 	return r.mounted(ctx, false, func(m *mounted.Mount) error {
-		if err := r.forgetSource(m, s.View); err != nil {
+		if err := r.forgetSource(m, s); err != nil {
 			return err
 		}
-		return s.raw(ctx, r, filepath.Join(m.Dir, s.View))
+		return s.raw(ctx, r, s.dir(r, m))
 	})
 }
 
@@ -152,14 +154,14 @@ func (s *subject) firstEpoch(ctx context.Context, r *runner, seed uint64) (again
 // cold reads a view that is not cached. It checks that a loader which finds files by
 // itself read them through the mount.
 func (s *subject) cold(ctx context.Context, r *runner, m *mounted.Mount, seed uint64) (taken, error) {
-	if err := r.forgetSource(m, s.View); err != nil {
+	if err := r.forgetSource(m, s); err != nil {
 		return taken{}, err
 	}
 	before, err := begun(ctx, m)
 	if err != nil {
 		return taken{}, err
 	}
-	t, err := r.epoch(ctx, m, filepath.Join(m.Dir, s.View), seed)
+	t, err := r.epoch(ctx, s, m, s.dir(r, m), seed)
 	if err != nil {
 		return t, err
 	}
@@ -184,7 +186,7 @@ func begun(ctx context.Context, m *mounted.Mount) (int64, error) {
 }
 
 func (s *subject) cachedEpoch(ctx context.Context, r *runner, m *mounted.Mount, seed uint64) error {
-	cached, err := r.epoch(ctx, m, filepath.Join(m.Dir, s.View), seed)
+	cached, err := r.epoch(ctx, s, m, s.dir(r, m), seed)
 	if err != nil {
 		return err
 	}
@@ -227,7 +229,7 @@ func (r *runner) pilot(ctx context.Context, files []string) (rate float64, err e
 	r.files = files
 	for _, s := range r.subjects {
 		run := func(m *mounted.Mount, dir string) error {
-			t, err := r.epoch(ctx, m, dir, 0)
+			t, err := r.epoch(ctx, s, m, dir, 0)
 			rate = t.Rate
 			return err
 		}
@@ -237,7 +239,7 @@ func (r *runner) pilot(ctx context.Context, files []string) (rate float64, err e
 		case s.plain != "":
 			err = run(nil, s.plain)
 		default:
-			err = r.mounted(ctx, true, func(m *mounted.Mount) error { return run(m, filepath.Join(m.Dir, s.View)) })
+			err = r.mounted(ctx, true, func(m *mounted.Mount) error { return run(m, s.dir(r, m)) })
 		}
 		if err == nil || ctx.Err() != nil {
 			break
@@ -255,14 +257,14 @@ func (r *runner) list() []string {
 }
 
 // epoch reads an epoch, and records what daemon and loader used.
-func (r *runner) epoch(ctx context.Context, m *mounted.Mount, dir string, seed uint64) (t taken, err error) {
+func (r *runner) epoch(ctx context.Context, s *subject, m *mounted.Mount, dir string, seed uint64) (t taken, err error) {
 	var idle loader.Use
 	if r.Blind {
 		idle = atRest()
 	}
 	watch := loader.Watch()
 	t.daemon, err = m.Spent(func() (err error) {
-		t.Epoch, err = r.Loader.Epoch(ctx, loader.Job{Dir: dir, Files: r.list(), Seed: seed, Compute: r.Compute, Warm: min(warmest, len(r.files)/8)})
+		t.Epoch, err = r.Loader.Epoch(ctx, loader.Job{Dir: dir, Files: r.list(), Seed: seed, Compute: r.Compute, Warm: min(warmest, len(r.files)/8), Work: s.work})
 		return err
 	})
 	if err != nil {
@@ -339,7 +341,11 @@ func (s *subject) summarize(r *runner) {
 	s.ClientCold, s.DaemonCold = stats.Median(s.coldOnes.client), stats.Median(s.coldOnes.daemon)
 	s.ClientCached, s.DaemonCached = stats.Median(s.cachedOnes.client), stats.Median(s.cachedOnes.daemon)
 	s.P50, s.P99 = stats.Median(s.p50), stats.Median(s.p99)
-	s.Fits = s.FileBytes > 0 && s.FileBytes*int64(len(r.Files)) < r.report.Memory/2 // the rest is for the training
+	read := s.FileBytes
+	if s.Random && s.DiskBytes > 0 {
+		read = s.DiskBytes // what is read again is the source
+	}
+	s.Fits = read > 0 && read*int64(len(r.Files)) < r.report.Memory/2 // the rest is for the training
 	lasting := &s.coldOnes
 	if s.cachedLast() {
 		lasting = &s.cachedOnes

@@ -10,14 +10,14 @@ import (
 type Term struct{ Word, Meaning string }
 
 // The words for what is measured of a view. Those of epochs are also called first, cold,
-// cached and lasting in JSON and CSV.
+// cached and lasting in JSON.
 var (
 	FirstEpoch = Term{"first epoch", "Nothing is prepared, nothing is cached. Every sample is made when it is read."}
 	FromDisk   = Term{"from the disk", "The mount has kept what it made on its disk, and nothing is in the page cache. Every epoch of a dataset larger than memory is like this."}
 	FromMemory = Term{"from memory", "Everything that a page cache keeps is in it. Epochs from the second on are like this if all files of the view fit in memory."}
 	Lasting    = Term{"lasting", "The rate of the epochs that a training consists of: from memory where all files of the view fit, from the disk otherwise."}
 	Gain       = Term{"gain", "The lasting rate over that of the plain files, or of original/ without them."}
-	Pixels     = Term{"pixels", "With same pixels the loader gets exactly the pixels of the source. For other pixels, MS-SSIM tells how much they look like the source, from 0 to 1. It cannot be computed where sizes differ."}
+	Pixels     = Term{"pixels", "With same pixels the loader gets exactly the pixels of the source. For other pixels, MS-SSIM tells how much they look like the source, from 0 to 1. It cannot be computed where sizes differ. Those of a random view are drawn in each epoch."}
 	File       = Term{"file", "Mean bytes of a sample's file in the view."}
 	Read       = Term{"read", "Mean bytes that an epoch from the disk reads of it for a sample."}
 	Kept       = Term{"kept", "Mean bytes of a sample that the mount keeps on its disk beside the source. The first epoch makes them."}
@@ -36,6 +36,8 @@ func (r *Row) Likeness() string {
 	switch {
 	case r.Same && len(r.Lasting()) > 0:
 		return "same"
+	case r.Random && len(r.Lasting()) > 0:
+		return "drawn"
 	case r.MSSSIM > 0:
 		return fmt.Sprintf("MS-SSIM %.3f", r.MSSSIM)
 	case len(r.Lasting()) == 0:

@@ -19,12 +19,15 @@ import (
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // benchConfig is all that a comparison can be told.
 type benchConfig struct {
 	source, dataset string // as given; absolute
+	remote          remote.Access
+	reach           []*option // of remote
 	views           []string
 	loader          string
 	exec            string
@@ -48,8 +51,8 @@ type benchConfig struct {
 	parallel     []int
 	weights      strategy.Weights
 
-	asJSON, asCSV bool
-	html, plots   string
+	asJSON bool
+	html   string
 }
 
 // The loaders that there are.
@@ -61,6 +64,7 @@ const (
 
 func benchCommand(env *environ) *command {
 	c := &benchConfig{loader: autoLoader, budget: 75 * time.Second, weights: strategy.DefaultWeights}
+	c.reach = remoteOptions(&c.remote)
 	var lists struct{ views, compressions, caches []string }
 	return &command{
 		name: "bench", args: "DATASET|STORE|MNT", min: 1, max: 1,
@@ -76,7 +80,7 @@ func benchCommand(env *environ) *command {
 		},
 		words: []string{"view", "store", "strategy"},
 		options: slices.Concat([]*option{
-			{name: "views", arg: "VIEW,…", def: "original, bmp-own, resize256-bmp-own and, with JPEG files, scan2 and scan5, or what --for reads", set: intoWords(&lists.views), help: "views to compare. May be repeated"},
+			{name: "views", arg: "VIEW,…", def: "original, bmp-own, resize256-bmp-own and, with JPEG files, scan2 and scan5, or what --for reads", set: intoWords(&lists.views), help: "views to compare. May be repeated. Of rrc224-hflip-npy (random), and of resize256-crop224-npy, the loader only loads the arrays, and is compared with plain files for which it does the same transforms, uint8 all"},
 			readerOption(&c.reader),
 			{name: "loader", arg: "auto|builtin|torch", def: c.loader, set: intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), help: "who reads: one of pipefs that decodes as Pillow does, or ImageFolder and DataLoader of PyTorch with the usual augmentation; auto is PyTorch where it is installed"},
 			{name: "exec", arg: "COMMAND", set: intoString(&c.exec), help: "your own loader, run by sh; {view} stands for the directory. The number in its last line is taken for samples/s"},
@@ -102,9 +106,7 @@ func benchCommand(env *environ) *command {
 			{name: "caching", arg: "none,system,…", def: "none,system", set: intoWords(&lists.caches, strategy.Caches...), help: "with --pipeline: what is cached: none, system (the page cache), application (what was decoded, in memory)"},
 			{name: "parallel", arg: "N,…", def: "one a core", set: intoNumbers(&c.parallel), help: "with --pipeline: workers, such as 1,2,4,8"},
 			{name: "weights", arg: "TIME,STORAGE,THROUGHPUT", def: "0,0,1", set: intoWeights(&c.weights), help: "with --pipeline: what counts, of the time to prepare, the space, and the throughput"},
-			{name: "csv", set: intoBool(&c.asCSV), help: "print the rows as CSV"},
-			{name: "plots", arg: "DIR", path: true, set: intoString(&c.plots), help: "write the plots as SVG and PNG files"},
-		}...), rarely(roleOptions(&c.roles)...), limitOptions(&c.limits)),
+		}...), rarely(roleOptions(&c.roles)...), c.reach, limitOptions(&c.limits)),
 		run: func(ctx context.Context, args []string) error {
 			c.source, c.views, c.compressions, c.caches = args[0], lists.views, lists.compressions, lists.caches
 			if err := c.check(); err != nil {
@@ -118,8 +120,6 @@ func benchCommand(env *environ) *command {
 // check refuses what does not go together.
 func (c *benchConfig) check() error {
 	switch {
-	case c.asJSON && c.asCSV:
-		return exit.Errorf(exit.Usage, "--json and --csv both go to the standard output: choose one")
 	case c.exec != "" && !strings.Contains(c.exec, "{view}"):
 		return exit.Errorf(exit.Usage, "--exec %q: write {view} where the loader is to get the directory", c.exec)
 	case c.exec != "" && (c.samples != 0 || c.compute.Batch != 0):
@@ -130,10 +130,10 @@ func (c *benchConfig) check() error {
 		return exit.Errorf(exit.Usage, "--batch is for the loader of PyTorch (--loader torch); leave it out")
 	case c.pipeline == "" && (c.grey || c.compressions != nil || c.caches != nil || c.parallel != nil || c.weights != strategy.DefaultWeights):
 		return exit.Errorf(exit.Usage, "--grey, --compress, --caching, --parallel and --weights go with --pipeline")
-	case c.pipeline != "" && (c.views != nil || c.exec != "" || c.controls || c.compute.Batch != 0 || c.asCSV || c.loader != autoLoader || c.reader != ""):
-		return exit.Errorf(exit.Usage, "--pipeline compares strategies, without any loader: --views, --for, --loader, --exec, --controls, --compute and --csv do not go with it")
+	case c.pipeline != "" && (c.views != nil || c.exec != "" || c.controls || c.compute.Batch != 0 || c.html != "" || c.loader != autoLoader || c.reader != ""):
+		return exit.Errorf(exit.Usage, "--pipeline compares strategies, without any loader: --views, --for, --loader, --exec, --controls, --compute and --html do not go with it")
 	}
-	return checkPage("html", c.html)
+	return checkPage(c.html)
 }
 
 // runBench measures views, or strategies.
@@ -141,7 +141,7 @@ func runBench(ctx context.Context, env *environ, c *benchConfig) (err error) {
 	// Who reads the table may stop reading, as head does: that is no reason to leave
 	// mounts and cgroups behind. Ignoring the signal instead would pass on to loaders.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
-	b, err := openBench(env, c)
+	b, err := openBench(ctx, env, c)
 	if err != nil {
 		return err
 	}

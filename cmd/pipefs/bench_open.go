@@ -18,6 +18,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -48,12 +49,12 @@ type bench struct {
 }
 
 // openBench finds what is to be measured, and sets the limits.
-func openBench(env *environ, c *benchConfig) (_ *bench, err error) {
+func openBench(ctx context.Context, env *environ, c *benchConfig) (_ *bench, err error) {
 	b := &bench{env: env, c: c}
 	if b.program, err = os.Executable(); err != nil {
 		return nil, err
 	}
-	if err := b.find(); err != nil {
+	if err := b.find(ctx); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -71,9 +72,9 @@ func openBench(env *environ, c *benchConfig) (_ *bench, err error) {
 }
 
 // find finds the source, and lists it.
-func (b *bench) find() error {
+func (b *bench) find(ctx context.Context) error {
 	path := b.c.source
-	if point, err := mounts.Resolve(path); err == nil {
+	if point, err := mounts.Resolve(path); err == nil && !remote.Is(path) {
 		at, err := mounts.At(point)
 		if err != nil {
 			return err
@@ -84,17 +85,22 @@ func (b *bench) find() error {
 			}
 		}
 	}
-	s, err := opening{path: path, dataset: b.c.dataset, roles: b.c.roles, limits: b.c.limits}.open(b.env)
+	s, err := opening{path: path, remote: b.c.remote, dataset: b.c.dataset, roles: b.c.roles, limits: b.c.limits}.open(ctx, b.env)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	b.source, b.registry = s.path, s.registry
 	b.plain, b.prepared = b.c.dataset, s.store != nil
-	if s.store == nil {
+	if s.store == nil && !remote.Is(b.source) {
 		b.plain = b.source
 	} else if b.plain != "" {
 		b.options = append(b.options, "--dataset", b.plain)
+	}
+	if remote.Is(b.source) {
+		// Else only the first of many rounds would read from there.
+		b.options = append(append(b.options, again(b.c.reach)...), "--disk-cache-size", "0")
+		b.limited = append(b.limited, "epochs from the disk read from "+b.source+", of which nothing is kept on this machine")
 	}
 	for _, glob := range b.c.roles.Images {
 		b.options = append(b.options, "--images", glob)
@@ -111,7 +117,7 @@ func (b *bench) find() error {
 	if b.plain != "" {
 		noteLists(noter(b.env.stderr), b.plain, cmp.Or(b.mnt, "MNT"))
 	}
-	l, err := s.list(context.Background(), b.env.stderr)
+	l, err := s.list(ctx, b.env.stderr)
 	if err != nil {
 		return err
 	}
@@ -173,14 +179,14 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 	if b.mnt != "" {
 		return nil // it was told what its files are
 	}
-	s, err := opening{path: b.source, roles: b.c.roles, registry: b.registry}.open(b.env)
+	s, err := opening{path: b.source, remote: b.c.remote, roles: b.c.roles, registry: b.registry}.open(ctx, b.env)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	var views []transcode.Pipeline
 	for _, spec := range specs {
-		if p, err := b.registry.Parse(spec); err == nil {
+		if p, err := b.registry.ParseRandom(spec); err == nil {
 			views = append(views, p)
 		}
 	}
@@ -256,7 +262,11 @@ func (b *bench) limit() error {
 	if limits == (throttle.Limits{}) {
 		return nil
 	}
-	group, err := throttle.Enter(b.source, limits)
+	at := b.source
+	if remote.Is(at) {
+		at = b.work // where the cache is
+	}
+	group, err := throttle.Enter(at, limits)
 	if err == nil {
 		b.group = group
 		b.limited = append(b.limited, group.String())

@@ -35,7 +35,7 @@ func (r reading) cannot(p transcode.Pipeline) string {
 		return ""
 	}
 	why := r.Reads(p, r.extensions)
-	if why == "" {
+	if why == "" || p.Random() && r.Name == "torch" { // pipefs.RandomView takes an ImageFolder
 		return ""
 	}
 	for _, other := range []transcode.Pipeline{p.WithOwnNames(), p.Whole()} {

@@ -23,40 +23,25 @@ import (
 // show writes the report in every form that was asked for.
 func (b *bench) show(r *views.Report) error {
 	// What was measured is told even where no page can be written.
-	return errors.Join(b.pages(r), b.print(r))
-}
-
-// print writes the report to the standard output.
-func (b *bench) print(r *views.Report) error {
-	switch {
-	case b.c.asJSON:
-		return printJSON(b.env.stdout, r)
-	case b.c.asCSV:
-		return views.CSV(b.env.stdout, r)
+	err := b.page(r)
+	if b.c.asJSON {
+		return errors.Join(err, printJSON(b.env.stdout, r))
 	}
 	printComparison(b.env.stdout, r)
-	return nil
+	return err
 }
 
-// pages writes the page and the plots, if they were asked for.
-func (b *bench) pages(r *views.Report, sections ...page.Section) error {
-	if b.c.html != "" {
-		if err := writeWhole(b.c.html, func(w io.Writer) error { return page.Write(w, r, sections...) }); err != nil {
-			return err
-		}
-	}
-	if b.c.plots == "" {
+// page writes the page, if it was asked for.
+func (b *bench) page(r *views.Report) error {
+	if b.c.html == "" {
 		return nil
 	}
-	if err := os.MkdirAll(b.c.plots, 0o755); err != nil {
-		return err
-	}
-	return page.Plots(b.c.plots, r, sections...)
+	return writeWhole(b.c.html, func(w io.Writer) error { return page.Write(w, r) })
 }
 
-// checkPage refuses a file that cannot be written, before hours of measuring. name is that
-// of the option; the file is empty where it was not given.
-func checkPage(name, file string) error {
+// checkPage refuses a file that cannot be written, before hours of measuring. The file is
+// empty where none was given.
+func checkPage(file string) error {
 	if file == "" {
 		return nil
 	}
@@ -64,14 +49,14 @@ func checkPage(name, file string) error {
 	info, err := os.Stat(file)
 	switch {
 	case err == nil && info.IsDir():
-		return exit.Errorf(exit.Usage, "--%s %s is a directory; name a file in it", name, file)
+		return exit.Errorf(exit.Usage, "--html %s is a directory; name a file in it", file)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return exit.Errorf(exit.Usage, "--%s: %w", name, err)
+		return exit.Errorf(exit.Usage, "--html: %w", err)
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); errors.Is(err, fs.ErrNotExist) {
-		return exit.Errorf(exit.Usage, "--%s %s: there is no directory %s; make it first: mkdir -p %[3]s", name, file, dir)
+		return exit.Errorf(exit.Usage, "--html %s: there is no directory %s; make it first: mkdir -p %[2]s", file, dir)
 	} else if err != nil {
-		return exit.Errorf(exit.Usage, "--%s %s: the directory cannot be written to: %w", name, file, err)
+		return exit.Errorf(exit.Usage, "--html %s: the directory cannot be written to: %w", file, err)
 	}
 	return nil
 }
@@ -102,6 +87,9 @@ func printComparison(w io.Writer, r *views.Report) {
 	}
 	for _, line := range r.Limits {
 		fmt.Fprintln(w, wrap("limits: "+line, 0))
+	}
+	if len(r.Compared) > 0 {
+		fmt.Fprintln(w, wrap(strings.Join(r.Compared, " "), 0))
 	}
 	if r.Measured() {
 		printFigures(w, r)

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/page"
 	"github.com/pipefs/pipefs/bench/strategy"
-	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -64,7 +60,7 @@ func (b *bench) strategies(ctx context.Context) error {
 		}
 	}
 	shown.done()
-	if e := b.showStrategies(reports); e != nil {
+	if e := b.printReports(reports); e != nil {
 		return errors.Join(e, err)
 	}
 	if ctx.Err() != nil {
@@ -73,30 +69,9 @@ func (b *bench) strategies(ctx context.Context) error {
 	return err
 }
 
-// showStrategies writes the reports in every form that was asked for.
-func (b *bench) showStrategies(reports []*strategy.Report) error {
-	if len(reports) == 0 {
-		return nil
-	}
-	machine, err := views.ThisMachine(b.source)
-	if err != nil {
-		return err
-	}
-	about := &views.Report{
-		Version: mountd.Version(), Time: time.Now().UTC().Truncate(time.Second), Machine: machine, Source: b.source,
-		Samples: len(b.files), Read: reports[0].Samples, Limits: b.limited, Advice: views.Advice{Same: -1, Lossy: -1, Base: -1},
-	}
-	sections := make([]page.Section, len(reports))
-	for i, r := range reports {
-		sections[i] = strategySection(r)
-	}
-	// What was measured is told even where no page can be written.
-	return errors.Join(b.pages(about, sections...), b.printReports(reports))
-}
-
 // printReports writes the reports to the standard output.
 func (b *bench) printReports(reports []*strategy.Report) error {
-	if b.c.asJSON {
+	if b.c.asJSON && len(reports) > 0 {
 		return printJSON(b.env.stdout, reports)
 	}
 	for i, r := range reports {

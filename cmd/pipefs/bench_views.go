@@ -29,8 +29,12 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 		switch v {
 		case "mix", "auto", "current": // links of a mount: where they lead is seen there
 		default:
-			p, err := b.registry.Parse(v)
-			if err == nil {
+			p, err := b.registry.ParsePath(v)
+			switch _, drawn := p.DrawOf(""); {
+			case err != nil:
+			case drawn:
+				err = exit.Errorf(exit.Usage, "--views %s: write %s; each pass reads an epoch of its own", v, p)
+			default:
 				err = b.reading.check("--views", p)
 			}
 			if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,24 +26,27 @@ const autoLimit = "auto"
 
 func cacheCommand(env *environ) *command {
 	var all, asJSON bool
+	var dir string
 	return &command{
 		name: "cache", args: "list|clear|limit [DATASET|SIZE]", min: 1, max: 2,
 		brief: "show, remove and limit what mounts have kept",
-		about: "What mounts prepare is kept in $XDG_CACHE_HOME/pipefs, or ~/.cache/pipefs, and found again by the next mount of the dataset. All mounts of a user together keep no more than the limit: a tenth of the space that would be free without the cache, at most 50GB, unless one is set here. Where it is reached, what no mount uses is removed, the oldest first; then mounts go on without keeping.",
+		about: "What mounts prepare, what they read of buckets, and what is known of these (lists of names, indexes of stores, packs that are not put yet) is kept in $XDG_CACHE_HOME/pipefs, or ~/.cache/pipefs, and found again by the next mount of the dataset. All mounts of a user together keep no more than the limit: a tenth of the space that would be free without the cache, at most 50GB, unless one is set here. Where it is reached, what no mount uses is removed, the oldest first; then mounts go on without keeping more.",
 		examples: []example{
 			{"pipefs cache list", "what is kept of which dataset, since when, and which mount uses it"},
 			{"pipefs cache limit 20GB", "from now on, for mounts that are there as well; limit auto undoes it, limit 0 keeps nothing"},
 			{"pipefs cache clear ~/imagenet", "remove what is kept of a dataset; --all removes everything. What a mount uses stays"},
+			{"pipefs cache clear s3://bucket/imagenet", "the same of what was read of a bucket"},
 		},
 		words: []string{"dataset"},
 		options: []*option{
 			{name: "all", set: intoBool(&all), help: "with clear: of all datasets"},
 			{name: "json", set: intoBool(&asJSON), help: "with list: print JSON"},
+			{name: "disk-cache", arg: "DIR", path: true, set: intoString(&dir), help: "the directory that mounts were given with --disk-cache"},
 		},
 		run: func(_ context.Context, args []string) error {
-			root, err := mountd.CacheRoot()
+			root, err := cacheRoot(dir)
 			if err != nil {
-				return exit.With(exit.System, err)
+				return err
 			}
 			what, of := args[0], ""
 			if len(args) == 2 {
@@ -66,6 +71,18 @@ func cacheCommand(env *environ) *command {
 	}
 }
 
+// cacheRoot is a cache directory: dir, or the one of the user.
+func cacheRoot(dir string) (*cachedir.Root, error) {
+	if dir == "" {
+		root, err := mountd.CacheRoot()
+		return root, exit.With(exit.System, err)
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, exit.Errorf(exit.Usage, "%s is no directory", dir)
+	}
+	return cachedir.Open(dir), nil
+}
+
 func listCache(w io.Writer, root *cachedir.Root, asJSON bool) error {
 	entries, err := root.List()
 	if err != nil {
@@ -78,7 +95,10 @@ func listCache(w io.Writer, root *cachedir.Root, asJSON bool) error {
 	kept := make([]cacheRow, len(entries))
 	total := int64(0)
 	for i, e := range entries {
-		kept[i] = cacheRow{e, viewsKept(e.Dir)}
+		kept[i].Entry = e
+		if e.Kind == cachedir.Overlay {
+			kept[i].Views = viewsKept(e.Dir)
+		}
 		total += e.Bytes
 	}
 	if asJSON {
@@ -90,13 +110,9 @@ func listCache(w io.Writer, root *cachedir.Root, asJSON bool) error {
 		}{root.Dir(), limit, set, kept})
 	}
 	if len(kept) > 0 {
-		t := newTable(w, "dataset", "kept", "views", "last used", "used by")
+		t := newTable(w, "dataset", "kept", "what", "last used", "used by")
 		for _, e := range kept {
-			by := ""
-			if e.InUse {
-				by = e.Use.Mount
-			}
-			t.AppendRow(table.Row{e.Dataset, formatSize(e.Bytes), e.most(), e.Used.Format(time.DateTime), by})
+			t.AppendRow(table.Row{e.Dataset, formatSize(e.Bytes), e.most(), e.Used.Format(time.DateTime), usedBy(&e.Entry)})
 		}
 		right(t, 2)
 		t.Render()
@@ -108,7 +124,7 @@ func listCache(w io.Writer, root *cachedir.Root, asJSON bool) error {
 // cacheRow is a slot and the views that are kept in it.
 type cacheRow struct {
 	cachedir.Entry
-	Views map[string]int64 `json:"views"` // bytes
+	Views map[string]int64 `json:"views"` // bytes; null for what is of a bucket
 }
 
 // viewsKept are the bytes that an overlay holds of each view; what cannot be read is
@@ -128,6 +144,12 @@ func viewsKept(dir string) map[string]int64 {
 
 // most names the views that take most.
 func (r *cacheRow) most() string {
+	switch r.Kind {
+	case cachedir.Blocks:
+		return "what was read"
+	case cachedir.Known:
+		return known(r.Dir)
+	}
 	const shown = 3
 	names := slices.SortedFunc(maps.Keys(r.Views), func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.Views[b], r.Views[a]), cmp.Compare(a, b))
@@ -139,14 +161,43 @@ func (r *cacheRow) most() string {
 	return text
 }
 
+// known says what is known of a place.
+func known(dir string) string {
+	var words []string
+	for _, part := range []struct{ name, word string }{
+		{"lists", "names"}, {"index", "index"}, {"copies", "short files"}, {"build", "packs that are not put yet"},
+	} {
+		if _, err := os.Stat(filepath.Join(dir, part.name)); err == nil {
+			words = append(words, part.word)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// usedBy says who uses a slot.
+func usedBy(e *cachedir.Entry) string {
+	switch {
+	case !e.InUse:
+		return ""
+	case e.Use.Mount == "": // there may be several
+		return "a mount"
+	}
+	return e.Use.Mount
+}
+
 func clearCache(w io.Writer, root *cachedir.Root, dataset string) error {
-	if dataset != "" {
+	if dataset != "" && !strings.Contains(dataset, "://") {
 		var err error
 		if dataset, err = mounts.Resolve(dataset); err != nil {
 			return err
 		}
 	}
 	removed, used, err := root.Clear(dataset)
+	if path, ok := strings.CutPrefix(dataset, "file://"); ok && err == nil {
+		var more, inUse []cachedir.Entry
+		more, inUse, err = root.Clear(path) // what was read there goes by its path
+		removed, used = append(removed, more...), append(used, inUse...)
+	}
 	if err != nil {
 		return err
 	}
@@ -155,7 +206,11 @@ func clearCache(w io.Writer, root *cachedir.Root, dataset string) error {
 		bytes += e.Bytes
 	}
 	for _, e := range used {
-		fmt.Fprintf(w, "left %s of %s: the mount %s uses it\n", formatSize(e.Bytes), e.Dataset, e.Use.Mount)
+		by := usedBy(&e)
+		if e.Use.Mount != "" {
+			by = "the mount " + by
+		}
+		fmt.Fprintf(w, "left %s of %s: %s uses it\n", formatSize(e.Bytes), e.Dataset, by)
 	}
 	if dataset != "" && len(removed)+len(used) == 0 {
 		fmt.Fprintf(w, "nothing is kept of %s\n", dataset)

@@ -4,28 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/store"
 )
 
 func checkCommand(env *environ) *command {
+	var access remote.Access
 	return &command{
 		name: "check", args: "STORE", min: 1, max: 1,
 		brief: "read every byte of a store and say what is wrong with it",
-		about: "Every checksum is compared, of packs, fractions and index, and what refers to what. Nothing is changed. The exit code is 0 for a store that is whole, and 2 otherwise.",
+		about: "Every checksum is compared, of packs, fractions and index, and what refers to what. Nothing is changed. A store in a bucket is fetched whole for it, past the cache. The exit code is 0 for a store that is whole, and 2 otherwise.",
 		examples: []example{
 			{"pipefs check /data/in.store", "after a crash of the machine, or before the dataset is deleted"},
 			{"pipefs check /data/in.store && pipefs mount /data/in.store ~/m", "mount only what is whole"},
 		},
-		words: []string{"store", "fraction"},
+		words:   []string{"store", "fraction"},
+		options: remoteOptions(&access),
 		run: func(ctx context.Context, args []string) error {
-			dir, err := filepath.Abs(args[0])
+			dir, err := placeOf(args[0])
 			if err != nil {
 				return err
 			}
-			problems, err := store.Check(ctx, dir, store.Options{Logger: quiet(env)})
+			files, done, err := filesOf(ctx, access, dir, remote.Options{Whole: true, Log: quiet(env)})
+			if err != nil {
+				return err
+			}
+			defer done()
+			problems, err := store.Check(ctx, dir, store.Options{Logger: quiet(env), FS: files})
 			for _, p := range problems {
 				fmt.Fprintln(env.stdout, p)
 			}

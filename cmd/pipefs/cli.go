@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/remote"
 )
 
 // command is one command of pipefs.
@@ -40,8 +41,9 @@ type option struct {
 	def   string // the default, as the help shows it
 	// flagOnly: without a twin in -o.
 	flagOnly bool
-	// path: the value is one, and is made absolute before it is set.
-	path bool
+	// path: the value is one, and is made absolute before it is set. With url it may be a URL
+	// as well, which stays as it is.
+	path, url bool
 	// rare: left to --help-all, because most users never need it.
 	rare bool
 	set  func(value string) error
@@ -52,7 +54,10 @@ type option struct {
 // Set sets the option and remembers how.
 func (o *option) Set(s string) error {
 	if o.path && s != "" {
-		abs, err := filepath.Abs(s)
+		if remote.Is(s) && !o.url {
+			return errNoURL
+		}
+		abs, err := placeOf(s)
 		if err != nil {
 			return err
 		}

@@ -81,10 +81,13 @@ type conversion struct {
 }
 
 func convert(ctx context.Context, env *environ, r *transcode.Registry, c conversion) error {
-	p, err := r.Parse(c.view)
+	p, err := r.ParsePath(c.view)
 	switch {
 	case err != nil:
 		return err
+	case p.Random():
+		return exit.Errorf(exit.Usage, "%s is a random view: what it draws depends on the seed, the epoch and the path of the file in its dataset, and a file by itself has none. A mount shows it at MNT/%s/SEED/EPOCH/%[1]s, and pipefs export DATASET %[2]s/7/0/%[1]s OUT writes an epoch. The view that draws nothing is %[3]s",
+			p, transcode.DrawDir, p.Validation())
 	case p.Stored():
 		return exit.Errorf(exit.Usage, "%s shows what a store holds, and a file by itself is in none; write --view %s", p, p.Whole())
 	case c.l3 && (p.Len() == 0 || p.Steps()[p.Len()-1].Kind.Format != transcode.L3):

@@ -13,13 +13,15 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // exportConfig is all that an export can be told.
 type exportConfig struct {
-	source, out string // absolute
+	source, out string // absolute; source may be a URL
+	remote      remote.Access
 	view        string
 	dataset     string // of a store, absolute
 	roles       transcode.Roles
@@ -38,6 +40,7 @@ func exportCommand(env *environ) *command {
 		examples: []example{
 			{"pipefs export /data/in.store original ~/imagenet", "give the dataset back, byte for byte"},
 			{"pipefs export ~/imagenet resize256-jpeg90 ~/imagenet-small", "a smaller dataset, for programs that shall not wait for a mount"},
+			{"pipefs export ~/imagenet .draw/7/0/rrc224-hflip-npy ~/epoch0", "what a random view shows in epoch 0 of seed 7"},
 		},
 		words: []string{"dataset", "store", "view"},
 		options: append([]*option{
@@ -46,13 +49,13 @@ func exportCommand(env *environ) *command {
 			{name: "json", set: intoBool(&c.asJSON), help: "print JSON, with the names of all files that failed"},
 			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
 				help: "where the dataset of the store is, for originals that the store cannot give back"},
-		}, append(roleOptions(&c.roles), limitOptions(&c.limits)...)...),
+		}, slices.Concat(roleOptions(&c.roles), remoteOptions(&c.remote), limitOptions(&c.limits))...),
 		run: func(ctx context.Context, args []string) (err error) {
 			c.view = args[1]
-			if _, err := codecs.Default(c.limits).Parse(c.view); err != nil {
+			if _, err := exportedView(codecs.Default(c.limits), c.view); err != nil {
 				return err
 			}
-			if c.source, err = filepath.Abs(args[0]); err != nil {
+			if c.source, err = placeOf(args[0]); err != nil {
 				return err
 			}
 			if c.out, err = filepath.Abs(args[2]); err != nil {
@@ -63,16 +66,26 @@ func exportCommand(env *environ) *command {
 	}
 }
 
+// exportedView reads the view to be exported: one whose files are the same whenever they are
+// read, or one epoch of a random view.
+func exportedView(r *transcode.Registry, spec string) (transcode.Pipeline, error) {
+	p, err := r.ParsePath(spec)
+	if err == nil && p.Undrawn() {
+		err = exit.Errorf(exit.Usage, "%s is a random view, whose files are others in each epoch; say which epoch: %s/SEED/EPOCH/%[1]s, such as %[2]s/7/0/%[1]s", p, transcode.DrawDir)
+	}
+	return p, err
+}
+
 // runExport exports with a registry; nil makes files as the store has them.
 func runExport(ctx context.Context, env *environ, c *exportConfig, r *transcode.Registry) error {
-	x := &exporting{env: env, force: c.force, allNames: c.asJSON, causes: map[string]*failure{}, started: time.Now()}
+	x := &exporting{env: env, force: c.force, failures: failures{allNames: c.asJSON}, started: time.Now()}
 	var err error
-	x.input, err = opening{path: c.source, dataset: c.dataset, roles: c.roles, limits: c.limits, workers: c.workers, registry: r}.open(env)
+	x.input, err = opening{path: c.source, remote: c.remote, dataset: c.dataset, roles: c.roles, limits: c.limits, workers: c.workers, registry: r}.open(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer x.close()
-	if x.view, err = x.registry.Parse(c.view); err != nil {
+	if x.view, err = exportedView(x.registry, c.view); err != nil {
 		return err
 	}
 	if x.files, err = x.input.files(env, c.roles); err != nil {
@@ -90,7 +103,8 @@ func runExport(ctx context.Context, env *environ, c *exportConfig, r *transcode.
 	err = x.run(ctx, c.workers)
 	x.bar.done()
 	counted()
-	x.tellFailures(env.stderr)
+	x.failures.tell(env.stderr, "not exported")
+	x.done.Failures = x.failures.list
 	if err == nil {
 		err = x.out.sync()
 	}
@@ -160,48 +174,12 @@ func (x *exporting) tell(w io.Writer) {
 	fmt.Fprintf(w, "%s written in %s\n", formatSize(x.done.Bytes), time.Since(x.started).Round(100*time.Millisecond))
 }
 
-// failure is why some files were not exported.
-type failure struct {
-	Cause string   `json:"cause"`
-	Count int64    `json:"count"`
-	Files []string `json:"files"` // all with --json, else the first
-}
-
-// mostNamed is how many files are named of those that failed for one cause.
-const mostNamed = 10
-
 // failed takes note of one file. All are told in the end: each is missing in OUT.
 func (x *exporting) failed(path string, err error) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
 	x.done.Failed++
-	cause := withoutUnfinished(err).Error()
-	// The cause is the same for all files that nobody may read.
-	if p := (*os.PathError)(nil); errors.As(err, &p) && strings.HasSuffix(p.Path, path) {
-		cause = p.Op + ": " + p.Err.Error()
-	}
-	f := x.causes[cause]
-	if f == nil {
-		f = &failure{Cause: cause}
-		x.causes[cause] = f
-		x.done.Failures = append(x.done.Failures, f)
-	}
-	f.Count++
-	if x.allNames || len(f.Files) < mostNamed {
-		f.Files = append(f.Files, path)
-	}
-}
-
-// tellFailures prints one line for each cause.
-func (x *exporting) tellFailures(w io.Writer) {
-	for _, f := range x.done.Failures {
-		slices.Sort(f.Files)
-		names := strings.Join(f.Files[:min(len(f.Files), mostNamed)], ", ")
-		if more := f.Count - mostNamed; more > 0 {
-			names += fmt.Sprintf(" and %s more (--json names all)", formatCount(more))
-		}
-		fmt.Fprintf(w, "pipefs: not exported: %s: %s\n", names, f.Cause)
-	}
+	x.mu.Unlock()
+	x.failures.add(path, withoutUnfinished(err))
 }
 
 // withoutUnfinished leaves out of an error the names that only we know.

@@ -22,19 +22,17 @@ type exporting struct {
 	env *environ
 	bar *progress
 	*input
-	files *fs.FS
-	view  transcode.Pipeline
-	out   *output
-	force bool
-	// allNames keeps the names of all files that fail.
-	allNames bool
-	started  time.Time
-	dirs     []fs.Member // that were made or found, in the order of the walk
+	files   *fs.FS
+	view    transcode.Pipeline
+	out     *output
+	force   bool
+	started time.Time
+	dirs    []fs.Member // that were made or found, in the order of the walk
 
 	mu   sync.Mutex
 	done exported
-	// causes are the failures of done, by cause.
-	causes map[string]*failure
+
+	failures failures
 }
 
 // exported counts files.

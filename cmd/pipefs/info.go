@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -23,6 +24,7 @@ func infoCommand(env *environ) *command {
 	var asJSON, similar bool
 	var measured int
 	var limits transcode.Limits
+	var access remote.Access
 	return &command{
 		name: "info", args: "STORE|DATASET", min: 1, max: 1,
 		brief: "show what a dataset or a store holds",
@@ -34,12 +36,12 @@ func infoCommand(env *environ) *command {
 			{"pipefs info --mssim ~/imagenet", "which fidelity to train from"},
 		},
 		words: []string{"sample", "fidelity", "store", "record"},
-		options: append([]*option{
+		options: slices.Concat([]*option{
 			{name: "mssim", set: intoBool(&similar), help: "decode some samples at each fidelity, and print their multi-scale structural similarity to the whole: 1 is equal"},
 			{name: "samples", arg: "N", def: fmt.Sprint(usuallyMeasured), set: intoInt(&measured, 1, 1<<30),
 				help: "measure so many for --mssim, evenly spread by name"},
 			{name: "json", set: intoBool(&asJSON), help: "print JSON, with all faults"},
-		}, limitOptions(&limits)...),
+		}, remoteOptions(&access), limitOptions(&limits)),
 		run: func(ctx context.Context, args []string) error {
 			if measured > 0 && !similar {
 				return exit.Errorf(exit.Usage, "--samples goes with --mssim: pipefs info --mssim --samples %d %s", measured, args[0])
@@ -49,7 +51,7 @@ func infoCommand(env *environ) *command {
 				l = &likeness{Wanted: cmp.Or(measured, usuallyMeasured)}
 			}
 			// one that was interrupted while it measured has something to tell
-			i, err := inspect(ctx, env, args[0], limits, l)
+			i, err := inspect(ctx, env, args[0], access, limits, l)
 			if i == nil {
 				return err
 			}
@@ -99,8 +101,8 @@ type fault struct {
 
 // inspect looks at every sample, and measures some where there is a likeness to
 // fill. Interrupted in that, it returns both what it has and an error.
-func inspect(ctx context.Context, env *environ, name string, limits transcode.Limits, like *likeness) (*information, error) {
-	s, err := opening{path: name, limits: limits}.open(env)
+func inspect(ctx context.Context, env *environ, name string, access remote.Access, limits transcode.Limits, like *likeness) (*information, error) {
+	s, err := opening{path: name, remote: access, limits: limits}.open(ctx, env)
 	if err != nil {
 		return nil, err
 	}

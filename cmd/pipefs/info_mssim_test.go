@@ -101,7 +101,7 @@ func TestMeasureInterrupted(t *testing.T) {
 	testenv.Must(t, writePhotos(dir, 6))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s, err := opening{path: dir}.open(nowhere)
+	s, err := opening{path: dir}.open(t.Context(), nowhere)
 	testenv.Must(t, err)
 	defer s.close()
 	l := &likeness{Wanted: 7, names: []string{"0.jpg", "1.jpg", "gone.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg"}}

@@ -13,6 +13,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/typo"
@@ -23,8 +24,9 @@ import (
 // opening says what to open, and how files are made of it.
 type opening struct {
 	path    string
-	store   bool   // nothing but a store will do
-	dataset string // of the store, or empty
+	remote  remote.Access // of a URL
+	store   bool          // nothing but a store will do
+	dataset string        // of the store, or empty
 	roles   transcode.Roles
 	limits  transcode.Limits
 	workers int // that make files at once; 0 is one a core
@@ -35,30 +37,36 @@ type opening struct {
 // input is a dataset or a store, opened to be looked at, and to make files of without any
 // mount.
 type input struct {
-	path     string            // absolute
-	dataset  *source.Directory // the dataset, or that of the store, or nil
-	store    *store.Store      // nil for a dataset
+	path     string         // absolute, or a URL
+	dataset  source.Dataset // the dataset, or that of the store, or nil
+	store    *store.Store   // nil for a dataset
 	tree     source.Tree
 	registry *transcode.Registry
 	server   *serve.Server
 	resolved atomic.Uint64
+	done     func() // ends reading from a URL
 }
 
-// open opens whichever of the two is at a path.
-func (o opening) open(env *environ) (_ *input, err error) {
-	s := &input{registry: o.registry}
+// open opens whichever of the two is at a path or URL. Cancelling ctx ends all reads from a URL.
+func (o opening) open(ctx context.Context, env *environ) (_ *input, err error) {
+	s := &input{registry: o.registry, done: func() {}}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	if s.path, err = filepath.Abs(o.path); err != nil {
+	if s.path, err = placeOf(o.path); err != nil {
 		return nil, err
 	}
 	if err := statSource(s.path); err != nil {
 		return nil, exit.With(exit.System, err)
 	}
-	s.store, err = store.Open(s.path, store.Options{Logger: quiet(env)})
+	files, done, err := filesOf(ctx, o.remote, s.path, remote.Options{Log: quiet(env)})
+	if err != nil {
+		return nil, err
+	}
+	s.done = done
+	s.store, err = store.Open(s.path, store.Options{Logger: quiet(env), FS: files, IndexDir: indexOf(o.remote, s.path)})
 	from := o.dataset
 	switch is := err == nil; {
 	case !is && !errors.Is(err, store.ErrNotStore):
@@ -73,7 +81,7 @@ func (o opening) open(env *environ) (_ *input, err error) {
 		s.store, from = nil, s.path
 	}
 	if from != "" {
-		if s.dataset, err = source.Open(from, source.Options{}); err != nil {
+		if s.dataset, err = openDataset(ctx, env, o.remote, from, source.Options{}, listedLately); err != nil {
 			return nil, err
 		}
 	}
@@ -102,6 +110,7 @@ func (s *input) close() {
 	if s.dataset != nil {
 		s.dataset.Close()
 	}
+	s.done()
 }
 
 // files are the names that views list.
@@ -125,8 +134,12 @@ func openOnce(ctx context.Context, h *serve.Handle) (c *serve.Content, done func
 	}, nil
 }
 
-// statSource says what is wrong with a path that is to be a dataset or a store.
+// statSource says what is wrong with a path that is to be a dataset or a store. What is wrong
+// with a URL is told by who opens it.
 func statSource(path string) error {
+	if remote.Is(path) {
+		return nil
+	}
 	info, err := mounts.Stat(path)
 	if err == nil {
 		err = mounts.Probe(path)
@@ -165,8 +178,10 @@ func (s *input) rebuilt() (string, error) {
 	if err != nil || n == 0 {
 		return "", err
 	}
-	if d := mountd.OpenNearby(s.store, s.path, source.Options{}); d != nil {
-		return "", d.Close()
+	if !remote.Is(s.path) {
+		if d := mountd.OpenNearby(s.store, s.path, source.Options{}); d != nil {
+			return "", d.Close()
+		}
 	}
 	return fmt.Sprintf("original/ rebuilds %s from scans when they are first read, at %s; --dataset DIR reads the files instead, and so does a store packed with --originals keep",
 		plural(n, "JPEG file", "JPEG files"), rebuildCost), nil

@@ -59,8 +59,8 @@ func classify(err error) error {
 // commandsOf lists all commands, as the help does.
 func commandsOf(env *environ) []*command {
 	return []*command{
-		mountCommand(env), umountCommand(env), packCommand(env), checkCommand(env), materializeCommand(env), infoCommand(env), viewsCommand(env),
-		tuneCommand(env), benchCommand(env), statsCommand(env), mountsCommand(env), doctorCommand(env), cacheCommand(env), fidelityCommand(env), convertCommand(env), exportCommand(env), versionCommand(env),
+		mountCommand(env), umountCommand(env), packCommand(env), planCommand(env), commitCommand(env), compactCommand(env), gcCommand(env), checkCommand(env), materializeCommand(env), infoCommand(env), viewsCommand(env),
+		tuneCommand(env), benchCommand(env), statsCommand(env), mountsCommand(env), doctorCommand(env), cacheCommand(env), warmupCommand(env), fidelityCommand(env), listCommand(env), refreshCommand(env), convertCommand(env), exportCommand(env), versionCommand(env),
 		completionCommand(env), manCommand(env),
 	}
 }

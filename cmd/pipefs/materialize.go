@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -25,6 +25,7 @@ type materializeConfig struct {
 	workers     int
 	maxBytes    int64
 	verify      bool
+	remote      remote.Access
 	roles       transcode.Roles
 	limits      transcode.Limits
 }
@@ -43,7 +44,7 @@ func materializeCommand(env *environ) *command {
 		{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
 			help: "where the dataset of the store is, for originals that the store cannot give back"},
 		{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "results that are made at once"},
-	}, roleOptions(&c.roles), limitOptions(&c.limits))
+	}, roleOptions(&c.roles), remoteOptions(&c.remote), limitOptions(&c.limits))
 	return &command{
 		name: "materialize", args: "STORE [VIEW]", min: 1, max: 2,
 		brief: "keep a view of some or all samples in a store",
@@ -58,7 +59,7 @@ func materializeCommand(env *environ) *command {
 		words:   []string{"sample", "view", "store", "mask"},
 		options: options,
 		run: func(ctx context.Context, args []string) (err error) {
-			if c.store, err = filepath.Abs(args[0]); err != nil {
+			if c.store, err = placeOf(args[0]); err != nil {
 				return err
 			}
 			if len(args) == 1 {
@@ -69,6 +70,9 @@ func materializeCommand(env *environ) *command {
 				}
 				return listFractions(ctx, env, c)
 			}
+			if remote.Is(c.store) {
+				return errWritten("pipefs materialize", c.store, "materialize a copy in a directory of this machine; without a view this lists what is kept there")
+			}
 			if c.view = args[1]; c.view == decodeWord {
 				c.view = "bmp"
 			}
@@ -78,7 +82,7 @@ func materializeCommand(env *environ) *command {
 }
 
 func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) error {
-	m, err := openMaterializer(env, c)
+	m, err := openMaterializer(ctx, env, c)
 	if err != nil {
 		return err
 	}
@@ -201,7 +205,7 @@ func printFractions(w io.Writer, rows []fractionRow) {
 }
 
 func listFractions(ctx context.Context, env *environ, c *materializeConfig) error {
-	s, err := opening{path: c.store, store: true, limits: c.limits}.open(env)
+	s, err := opening{path: c.store, remote: c.remote, store: true, limits: c.limits}.open(ctx, env)
 	if err != nil {
 		return err
 	}

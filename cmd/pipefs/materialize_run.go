@@ -31,9 +31,9 @@ type materializer struct {
 	damaged int64 // of the warnings, those about the samples themselves
 }
 
-func openMaterializer(env *environ, c *materializeConfig) (_ *materializer, err error) {
+func openMaterializer(ctx context.Context, env *environ, c *materializeConfig) (_ *materializer, err error) {
 	m := &materializer{env: env, config: c, started: time.Now()}
-	m.input, err = opening{path: c.store, store: true, dataset: c.dataset, roles: c.roles, limits: c.limits, workers: c.workers}.open(env)
+	m.input, err = opening{path: c.store, store: true, dataset: c.dataset, roles: c.roles, limits: c.limits, workers: c.workers}.open(ctx, env)
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,13 @@ type mountConfig struct {
 	logLevel    string
 	patience    time.Duration // until the mount answers
 	shared      bool
-	holder      int    // descriptor over which a holder is given its connection; 0 for none
-	setuid      string // name or number of a user; or ownerUser
+	supervise   bool
+	supervising bool // this process is the supervisor
+	takeover    bool
+	deaths      int           // within a minute, that end a supervised mount
+	hung        time.Duration // of its daemon, before it is started again
+	holder      int           // descriptor over which a holder is given its connection; 0 for none
+	setuid      string        // name or number of a user; or ownerUser
 }
 
 const maxFidelity = mountd.MaxFidelity
@@ -45,13 +50,17 @@ func mountOptions(c *mountConfig) []*option {
 		}, "page", "daemon"),
 			help: "where samples are cached: in the kernel's page cache, which is quickest for data that fits memory, or in the daemon, within --cache-bytes"},
 		{name: "cache-bytes", arg: "SIZE", def: "256M", set: intoSize(&c.Cache.Bytes, 0),
-			help: "memory that the daemon may use for samples; 0 keeps none"},
-		{name: "store", arg: "DIR", path: true, set: intoString(&c.Read.Store),
-			help: "a store that pipefs pack made of DATASET, to read from; or a directory in which earlier mounts kept what they prepared (see --create-store)"},
+			help: "memory that the daemon may use for samples; 0 keeps none. Where a cgroup limits memory, an eighth of that if it is less"},
+		{name: "store", arg: "DIR", path: true, url: true, set: intoString(&c.Read.Store),
+			help: "a store that pipefs pack made of DATASET, to read from, which may be a URL; or a directory in which earlier mounts kept what they prepared (see --create-store)"},
 		{name: "list-view", arg: "VIEW", set: intoList(&c.Views.List),
 			help: "list this view in MNT beside the usual ones; others can be entered all the same. May be repeated"},
 		{name: "immutable", set: intoBool(&c.Read.Immutable),
 			help: "the dataset does not change while it is mounted: nothing is watched, and no open is checked. For training from network file systems"},
+		{name: "manifest", arg: "FILE", path: true, set: intoString(&c.Read.Manifest),
+			help: "the list of the dataset's files that pipefs list wrote: nothing is listed. For datasets in buckets and on slow file servers; what is not in the list is not in the mount"},
+		{name: "refresh", arg: "DURATION", def: "never", set: intoAge(&c.Read.Refresh),
+			help: "of a store: look that often, such as 5m, whether there is a newer generation, and take it up while it is mounted. Of a dataset in a bucket: list it again when the list that was kept is older, now and while it is mounted; 0 lists it now. pipefs refresh MNT does both at any time"},
 		{name: "allow-other", set: intoBool(&c.Kernel.AllowOther),
 			help: "let other users in, as far as the permissions of the dataset's files let them (-o allow_other)"},
 	}
@@ -70,6 +79,12 @@ func mountOptions(c *mountConfig) []*option {
 			help: "where MNT/current points at first: scanK; pipefs fidelity moves it later"},
 		{name: "seed", arg: "N", def: "another one at each mount, which the log tells", set: intoInt(&c.Views.Seed, 0, 1<<62),
 			help: "of what MNT/VIEW draws where VIEW is random, such as rrc224-hflip-npy; paths below MNT/.draw name their seed"},
+		{name: "force-random", set: intoBool(&c.Views.ForceRandom),
+			help: "let random views show samples that have boxes or masks beside them too, which do not fit what is drawn"},
+		{name: "on-error", arg: "fail|black", def: "fail", set: intoSwitch(func(black bool) { c.Views.OnError = mountd.OnError(black) }, "fail", "black"),
+			help: "what a sample that cannot be made does to its batch below MNT/.epoch: the batch cannot be read, or the sample is black; the log names it, and pipefs stats counts it"},
+		{name: "list", arg: "FILE", path: true, set: intoList(&c.Views.Lists),
+			help: "a CSV file with a column path: the samples of an epoch, a line each, and their labels if it has a column label. Batches of them are below MNT/.epoch/…/VIEW/NAME, where NAME is that of FILE without its directory. May be repeated"},
 		{name: "verify", arg: "always|once", def: "always", set: intoSwitch(func(once bool) { c.Read.VerifyOnce = once }, "always", "once"),
 			help: "check the checksums of stored data at every read, or at the first"},
 		{name: "no-background", set: intoBool(&c.Keep.NoBackground),
@@ -90,10 +105,16 @@ func mountOptions(c *mountConfig) []*option {
 			help: "decode L3 for up to N other processes into memory of the GPU that they open, for which half of --gpu-memory is set aside; MNT/.pipefs/gpu/pipefs_gpu_shared.py is how they ask"},
 		{name: "setuid", arg: "USER|owner", def: "who starts it; owner for root in fstab and mount(8)", set: intoString(&c.setuid),
 			help: "mount as root, and run the daemon as USER, or as the owner of what is mounted, so that pictures are not decoded as root"},
+		{name: "transport", arg: "auto|fuse|uring", def: "auto", set: func(s string) error { return c.Kernel.Transport.UnmarshalText([]byte(s)) },
+			help: "how requests of the kernel reach the daemon: through /dev/fuse, or through io_uring, which costs less (Linux 6.14 and newer, where root has turned it on: pipefs doctor tells how). auto takes io_uring where it is on"},
 		{name: "limit-read", arg: "RATE", def: "none", set: intoRate(&c.Read.BytesPerSecond),
 			help: "for measurements: read files of the dataset and of stores at no more than RATE, such as 50MB/s, as a slow disk would; what the page cache holds of them is slowed down as well"},
 		{name: "limit-reads", arg: "N", def: "none", set: intoInt(&c.Read.ReadsPerSecond, 1, 1e9),
 			help: "for measurements: at no more than N reads a second"},
+		{name: "disk-cache", arg: "DIR", path: true, def: "~/.cache/pipefs", set: intoString(&c.Remote.Dir),
+			help: "of a URL: the directory in which what was read is kept for later epochs and mounts; pipefs cache limit bounds it together with what is prepared there"},
+		{name: "disk-cache-size", arg: "SIZE", def: "what the limit of DIR has room for", set: intoSize(&c.Remote.Bytes, 0),
+			help: "how much of packs and files may be kept there; 0 keeps none, and what is read again is fetched again"},
 		{name: "log-file", arg: "FILE", path: true, def: "~/.local/state/pipefs/…, told when mounting", set: intoString(&c.LogFile),
 			help: "where to log"},
 		{name: "log-format", arg: "text|json", def: "text", set: intoChoice(&c.logFormat, "text", "json"),
@@ -105,7 +126,7 @@ func mountOptions(c *mountConfig) []*option {
 		{name: "dry-run", set: intoBool(&c.dryRun), flagOnly: true,
 			help: "check everything that can be checked, and mount nothing"},
 	}
-	return slices.Concat(common, roleOptions(&c.Roles), rarely(rare...), rarely(mixOptions(c)...), rarely(sharedOptions(c)...), limitOptions(&c.Limits))
+	return slices.Concat(common, roleOptions(&c.Roles), remoteOptions(&c.Remote), rarely(rare...), rarely(mixOptions(c)...), superviseOptions(c), rarely(sharedOptions(c)...), limitOptions(&c.Limits))
 }
 
 func mountCommand(env *environ) *command {
@@ -119,13 +140,17 @@ func mountCommand(env *environ) *command {
 		examples: []example{
 			{"pipefs mount ~/imagenet ~/m", "then train from ~/m/scan5/train instead of ~/imagenet/train; ls ~/m lists the usual views"},
 			{"pipefs mount -o images='**/depth/*.png',masks='**/labels/*.png' ~/scenes ~/m", "say what the PNG files of a dataset are"},
-			{"pipefs mount --store /data/in.store ~/imagenet ~/m", "read from a store that was packed ahead of time, shared with other mounts"},
+			{"pipefs mount s3://bucket/in.store ~/m", "a store that was packed ahead of time, in a bucket; credentials are found as the AWS tools find them, never given here. Beside its dataset: pipefs mount --store STORE DATASET MNT"},
 			{"/data/imagenet /mnt/imagenet fuse.pipefs ro,allow_other,_netdev 0 0", "the same as a line of /etc/fstab"},
 		},
 		words:   []string{"dataset", "store", "view", "fidelity", "mask"},
 		options: options,
 		run: func(ctx context.Context, args []string) error {
 			switch n := len(args); {
+			case c.takeover && n == 1:
+				return takeOver(ctx, env, args[0])
+			case c.takeover:
+				return exit.Errorf(exit.Usage, "mount --takeover takes the directory of a mount and nothing else: pipefs mount --takeover MNT")
 			case n == 2:
 				c.Dir = args[1]
 			case n == 1 && !c.shared:

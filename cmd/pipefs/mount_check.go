@@ -1,35 +1,36 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	pfs "github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/fs/conn"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/l3gpu/share"
-	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // resolve makes the two paths what the kernel will call them.
 func (c *mountConfig) resolve() error {
-	err := statSource(c.Source)
-	if err == nil {
-		c.Source, err = mounts.Resolve(c.Source)
-	}
+	source, err := resolveSource(c.Source)
 	if err != nil {
 		return exit.With(exit.Mount, err)
 	}
+	c.Source = source
 	dir, err := mounts.Resolve(c.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return exit.Errorf(exit.Mount, "the mount directory %s does not exist; make it first: mkdir -p %s", c.Dir, c.Dir)
@@ -38,27 +39,49 @@ func (c *mountConfig) resolve() error {
 	return exit.With(exit.Mount, err)
 }
 
+// resolveSource makes the path of a dataset or store what the kernel will call it. A URL stays
+// as it is.
+func resolveSource(given string) (string, error) {
+	if remote.Is(given) {
+		return placeOf(given)
+	}
+	if err := statSource(given); err != nil {
+		return "", err
+	}
+	return mounts.Resolve(given)
+}
+
 // check refuses what cannot work, before anything is started. It reports whether
 // a dead mount is in the way.
-func (c *mountConfig) check(env *environ) (dead bool, err error) {
+func (c *mountConfig) check(ctx context.Context, env *environ) (dead bool, err error) {
 	r := codecs.Default(transcode.Limits{})
 	for _, spec := range c.Views.List {
 		if _, err := r.Parse(spec); err != nil {
 			return false, err
 		}
 	}
+	if err := c.checkLists(); err != nil {
+		return false, err
+	}
 	if err := c.checkCache(); err != nil {
 		return false, err
 	}
-	if err := c.checkStore(); err != nil {
+	if err := c.checkStore(ctx); err != nil {
 		return false, err
 	}
-	if err := mounts.Apart(c.Dir, c.Source); err != nil {
-		return false, exit.With(exit.Mount, err)
+	if !remote.Is(c.Source) {
+		if err := mounts.Apart(c.Dir, c.Source); err != nil {
+			return false, exit.With(exit.Mount, err)
+		}
 	}
 	if c.Kernel.AllowOther {
 		if err := mounts.CheckAllowOther(); err != nil {
 			return false, exit.With(exit.Usage, err)
+		}
+	}
+	if c.Kernel.Transport == conn.Ring {
+		if err := conn.CheckRing(); err != nil {
+			return false, exit.Errorf(exit.Mount, "--transport uring: %w", err)
 		}
 	}
 	dead, err = mounts.Check(c.Dir, c.nonempty)
@@ -72,12 +95,31 @@ func (c *mountConfig) check(env *environ) (dead bool, err error) {
 	if err := mounts.CheckFUSE(at); err != nil {
 		return dead, err
 	}
-	return dead, c.checkRoles(env)
+	return dead, c.checkRoles(ctx, env)
+}
+
+// checkLists refuses lists that are not there, and two with one name.
+func (c *mountConfig) checkLists() error {
+	seen := map[string]string{}
+	for _, file := range c.Views.Lists {
+		name := filepath.Base(file)
+		if other, again := seen[name]; again && other != file {
+			return exit.Errorf(exit.Usage, "--list %s and --list %s have one name, and so one path below MNT/.epoch: rename one of them", other, file)
+		}
+		seen[name] = file
+		if _, err := os.Stat(file); err != nil {
+			return exit.Errorf(exit.Usage, "--list: %w", err)
+		}
+	}
+	return nil
 }
 
 // checkCache refuses options that need another cache, or another GPU.
 func (c *mountConfig) checkCache() error {
 	mix, g := c.Views.Mix, c.GPU
+	if c.Cache.Direct && (remote.Is(c.Source) || remote.Is(c.Read.Store)) {
+		return exit.Errorf(exit.Usage, "--direct reads packs of this machine past the page cache, and these are in a bucket; leave it out")
+	}
 	if c.Cache.Mode != pfs.DaemonCache {
 		switch {
 		case c.Cache.Policy != "":
@@ -101,11 +143,17 @@ func (c *mountConfig) checkCache() error {
 
 // checkStore refuses a --store that is not what its name says: a mistyped path would
 // be made, and read from as if it were prepared.
-func (c *mountConfig) checkStore() error {
-	mounted, err := store.Is(c.Source)
+func (c *mountConfig) checkStore(ctx context.Context) error {
+	mounted, err := isStore(ctx, c.Remote, c.Source)
 	switch {
 	case err != nil:
 		return exit.With(exit.Mount, err)
+	case mounted && c.Read.Manifest != "":
+		return exit.Errorf(exit.Usage, "--manifest lists the files of a dataset, and %s is a store, which knows its names: leave it out", c.Source)
+	case c.Read.Refresh >= 0 && !mounted && !remote.Is(c.Source) && c.Read.Store == "":
+		return exit.Errorf(exit.Usage, "--refresh goes with a store, or with a dataset in a bucket, and %s is neither: changes of a directory are seen without it", c.Source)
+	case c.Read.Refresh >= 0 && c.Read.Manifest != "" && c.Read.Store == "":
+		return exit.Errorf(exit.Usage, "--refresh says when the bucket is listed, and with --manifest it never is: leave out one of them")
 	case c.Read.Dataset != "" && !mounted:
 		return exit.Errorf(exit.Usage, "--dataset goes with a store, and %s is none: leave it out", c.Source)
 	case c.Read.Store == "" && c.createStore:
@@ -113,7 +161,7 @@ func (c *mountConfig) checkStore() error {
 	case c.Read.Store == "":
 		return nil
 	}
-	is, err := store.Is(c.Read.Store)
+	is, err := isStore(ctx, c.Remote, c.Read.Store)
 	switch {
 	case err != nil:
 		return exit.With(exit.Mount, fmt.Errorf("--store: %w", err))
@@ -132,11 +180,11 @@ func (c *mountConfig) checkStore() error {
 }
 
 // checkRoles looks through the dataset only if there is something to look for.
-func (c *mountConfig) checkRoles(env *environ) error {
+func (c *mountConfig) checkRoles(ctx context.Context, env *environ) error {
 	if !c.Roles.Given() {
 		return nil
 	}
-	s, err := opening{path: c.Source, roles: c.Roles, limits: c.Limits}.open(env)
+	s, err := opening{path: c.Source, remote: c.Remote, roles: c.Roles, limits: c.Limits}.open(ctx, env)
 	if err != nil {
 		return exit.With(exit.Mount, err)
 	}
@@ -170,6 +218,12 @@ func (c *mountConfig) notes(w io.Writer, becomes *daemon.User) {
 	note := noter(w)
 	if becomes == nil {
 		c.notePlaces(note)
+	}
+	if remote.Is(c.Source) {
+		if c.Kernel.AllowOther {
+			note("other users of this machine read %s through this mount with your credentials (--allow-other)", c.Source)
+		}
+		return
 	}
 	noteLists(note, c.given, c.Dir)
 	if !mayHoldFiles(c.Source) {

@@ -20,7 +20,8 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/shared"
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -35,9 +36,17 @@ func runMount(ctx context.Context, env *environ, c *mountConfig, options []*opti
 	if c.Kernel.Premount, err = mountd.TakeOver(); err != nil {
 		return err
 	}
+	handed, err := supervise.Take()
+	if err != nil {
+		return err
+	}
 	// Where another process waits for this one, or was this one, it has checked everything.
 	if parent := daemon.Waiting(); parent != nil || c.Kernel.Premount != nil {
-		err := serveAsUser(ctx, c, options, parent)
+		if handed != nil {
+			err = c.serveSupervised(ctx, handed, parent)
+		} else {
+			err = serveAsUser(ctx, c, options, parent)
+		}
 		if err != nil {
 			parent.Fail(err, int(exit.Of(classify(err))))
 		}
@@ -56,10 +65,13 @@ func (c *mountConfig) start(ctx context.Context, env *environ, options []*option
 			return err
 		}
 	}
+	if err := c.checkSupervise(options); err != nil {
+		return err
+	}
 	if err := c.resolve(); err != nil {
 		return err
 	}
-	dead, err := c.check(env)
+	dead, err := c.check(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -102,6 +114,9 @@ func (c *mountConfig) user() (*daemon.User, error) {
 			return nil, exit.Errorf(exit.Usage, "--setuid %s: only root can become another user", c.setuid)
 		}
 		return u, nil
+	}
+	if remote.Is(c.Source) {
+		return nil, nil // nobody of this machine owns it
 	}
 	info, err := mounts.Stat(c.Source)
 	if err != nil {
@@ -186,7 +201,7 @@ func startError(err error) error {
 func daemonArgs(c *mountConfig, options []*option) []string {
 	var kept []*option
 	for _, o := range options {
-		if o.name != "o" && o.name != "foreground" && o.name != "holder" {
+		if o.name != "o" && o.name != "foreground" && o.name != "holder" && (!c.supervising || o.name != "supervise" && o.name != "deaths" && o.name != "hung") {
 			kept = append(kept, o)
 		}
 	}
@@ -207,6 +222,15 @@ func serveAsUser(ctx context.Context, c *mountConfig, options []*option, parent 
 		}
 		defer out.Close()
 	}
+	if c.supervise {
+		leave, err := c.leave()
+		if err != nil {
+			return err
+		}
+		defer leave()
+		c.supervising = true
+		return c.superviseMount(ctx, options, user, out, parent)
+	}
 	if user != nil {
 		// The other user may not be able to open the log.
 		if err := unix.Dup3(int(out.Fd()), 2, 0); err != nil && out != os.Stderr {
@@ -214,13 +238,11 @@ func serveAsUser(ctx context.Context, c *mountConfig, options []*option, parent 
 		}
 		return exit.With(exit.Mount, mountd.HandOver(&c.Config, user, daemonArgs(c, options), parent))
 	}
-	if c.Shared != "" {
-		place, err := shared.At(c.Shared, c.Dir)
-		if err != nil {
-			return exit.With(exit.System, err)
-		}
-		defer place.Leave()
+	leave, err := c.leave()
+	if err != nil {
+		return err
 	}
+	defer leave()
 	err = runDaemon(ctx, c, out, parent)
 	if err != nil && c.Kernel.Premount != nil {
 		err = errors.Join(err, mounts.Unmount(c.Dir, true))
@@ -246,13 +268,18 @@ func runDaemon(ctx context.Context, c *mountConfig, out io.Writer, parent *daemo
 		log.Warn(text)
 		parent.Note(text)
 	}
-	if c.Kernel.Premount != nil {
+	if c.Kernel.Premount != nil && c.setuid != "" && !c.Kernel.Journal.Resumes() {
 		c.notePlaces(func(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) })
 	}
+	c.Remote = withCopies(c.Remote)
 	m, err := mountd.Start(ctx, c.Config, c.patience)
 	if err == nil {
 		if err = parent.Ready(); err != nil {
-			err = exit.With(exit.Interrupted, errors.Join(fmt.Errorf("whoever started this daemon is gone: %w", err), m.Stop()))
+			err = fmt.Errorf("whoever started this daemon is gone: %w", err)
+			if c.Kernel.Leash == nil {
+				err = errors.Join(err, m.Stop())
+			}
+			err = exit.With(exit.Interrupted, err)
 		}
 	}
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -22,8 +23,12 @@ import (
 // tellNext says where to train from, and how to unmount.
 func (c *mountConfig) tellNext(w io.Writer) {
 	g := c.glance()
+	usual := []string{transcode.Original}
+	if g.samples {
+		usual = []string{"resize256-bmp", "bmp-own"}
+	}
 	var paths []string
-	for _, view := range slices.Concat(c.Views.List, g.views()) {
+	for _, view := range slices.Concat(c.Views.List, usual) {
 		path := filepath.Join(c.Dir, view, g.train)
 		if _, err := mounts.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			paths = append(paths, shellWord(path))
@@ -59,15 +64,15 @@ func (c *mountConfig) tellKept(w io.Writer) {
 
 // glimpse is what a short look at the names of a dataset showed.
 type glimpse struct {
-	jpeg, others bool   // samples
-	train        string // a directory at the top with a name that is usual for training
+	samples bool   // there are some
+	train   string // a directory at the top with a name that is usual for training
 }
 
 // glance looks at some names of what is mounted, for no longer than a person waits.
 func (c *mountConfig) glance() glimpse {
 	const patience = 2 * time.Second
 	dir := c.Source
-	if is, err := store.Is(dir); err == nil && is {
+	if is, err := store.Is(dir); remote.Is(dir) || err == nil && is {
 		dir = filepath.Join(c.Dir, transcode.Original)
 	}
 	// What does not answer in time was not seen.
@@ -85,11 +90,10 @@ func (c *mountConfig) glance() glimpse {
 	return g
 }
 
-// look reads the first names of a directory and of those below it, until it has seen a JPEG
-// file.
+// look reads the first names of a directory and of those below it, until it has seen a sample.
 func (g *glimpse) look(r *transcode.Registry, dir string, left *int) {
 	const names = 200
-	if *left--; *left < 0 || g.jpeg {
+	if *left--; *left < 0 || g.samples {
 		return
 	}
 	d, err := os.Open(dir)
@@ -99,26 +103,13 @@ func (g *glimpse) look(r *transcode.Registry, dir string, left *int) {
 	entries, _ := d.ReadDir(names) // what there is of it
 	d.Close()
 	for _, e := range entries {
-		switch ext := strings.ToLower(filepath.Ext(e.Name())); {
-		case e.IsDir():
+		if e.IsDir() {
 			g.look(r, filepath.Join(dir, e.Name()), left)
-		case ext == ".jpg", ext == ".jpeg":
-			g.jpeg = true
-		case r.IsSample(e.Name()):
-			g.others = true
+		} else if r.IsSample(e.Name()) {
+			g.samples = true
+			return
 		}
 	}
-}
-
-// views are those that suit what was seen.
-func (g glimpse) views() []string {
-	switch {
-	case g.jpeg:
-		return []string{"resize256-bmp", "bmp-own"}
-	case g.others:
-		return []string{"resize256-bmp", "bmp-own"}
-	}
-	return []string{transcode.Original}
 }
 
 var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)

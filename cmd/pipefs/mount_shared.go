@@ -18,6 +18,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shared"
 )
 
@@ -125,25 +126,25 @@ func (c *mountConfig) place(options []*option) (*shared.Place, error) {
 }
 
 // unshared are options that say nothing about what a mount shows.
-var unshared = []string{"o", "shared", "holder", "foreground", "dry-run", "log-file", "log-format", "log-level", "ready-timeout"}
+var unshared = []string{"o", "shared", "holder", "foreground", "dry-run", "log-file", "log-format", "log-level", "ready-timeout", "supervise", "deaths", "hung"}
 
 // key names the source, which it resolves, and the options: what has another key is
 // another mount.
 func (c *mountConfig) key(options []*option) (string, error) {
-	if err := statSource(c.Source); err != nil {
-		return "", err
-	}
-	source, err := mounts.Resolve(c.Source)
-	if err != nil {
-		return "", err
-	}
-	info, err := mounts.Stat(source)
+	source, err := resolveSource(c.Source)
 	if err != nil {
 		return "", err
 	}
 	c.Source = source
-	st := info.Sys().(*syscall.Stat_t)
-	what := []string{mountd.Version(), source, fmt.Sprint(st.Dev, st.Ino)}
+	what := []string{mountd.Version(), source}
+	if !remote.Is(source) {
+		info, err := mounts.Stat(source)
+		if err != nil {
+			return "", err
+		}
+		st := info.Sys().(*syscall.Stat_t)
+		what = append(what, fmt.Sprint(st.Dev, st.Ino))
+	}
 	said := slices.DeleteFunc(slices.Clone(options), func(o *option) bool { return slices.Contains(unshared, o.name) })
 	return shared.Key(append(what, again(said)...)...), nil
 }

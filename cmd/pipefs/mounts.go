@@ -62,7 +62,9 @@ type mountRow struct {
 	Current string    `json:"current,omitempty"`
 	Cache   string    `json:"cache,omitempty"`
 	Holders *int      `json:"holders,omitempty"` // of a shared mount
-	Do      string    `json:"do,omitempty"`      // where it is not up
+	// Supervised is what the parent of the daemon says; nil where there is none.
+	Supervised *control.Supervised `json:"supervised,omitempty"`
+	Do         string              `json:"do,omitempty"` // where it is not up
 }
 
 // mountRows asks the daemons of all mounts that are of this user's business.
@@ -111,6 +113,7 @@ func (r *mountRow) ask(ctx context.Context) {
 	}
 	if s := reply.Stats; err == nil && s != nil {
 		r.State, r.PID, r.Version, r.Started, r.Current, r.Cache, r.Holders = mountUp, s.PID, s.Version, s.Started, s.Current, s.Cache, s.Holders
+		r.Supervised = s.Supervised
 		return
 	}
 	r.State, r.Do = mountClosed, "its daemon cannot be asked"
@@ -124,7 +127,7 @@ func printMounts(w io.Writer, rows []mountRow, now time.Time) {
 		fmt.Fprintln(w, "nothing is mounted; pipefs mount DATASET MNT mounts")
 		return
 	}
-	t := newTable(w, "mount", "source", "process", "up", "current", "cache", "held by", "version")
+	t := newTable(w, "mount", "source", "process", "up", "current", "cache", "held by", "supervised", "version")
 	for _, r := range rows {
 		if r.State != mountUp {
 			t.AppendRow(table.Row{r.Mount, r.Source, r.State})
@@ -134,7 +137,11 @@ func printMounts(w io.Writer, rows []mountRow, now time.Time) {
 		if r.Holders != nil {
 			holders = plural(*r.Holders, "connection", "connections")
 		}
-		t.AppendRow(table.Row{r.Mount, r.Source, r.PID, now.Sub(r.Started).Round(time.Second), r.Current, r.Cache, holders, r.Version})
+		kept := ""
+		if s := r.Supervised; s != nil {
+			kept = "yes, " + plural(s.Restarts, "restart", "restarts")
+		}
+		t.AppendRow(table.Row{r.Mount, r.Source, r.PID, now.Sub(r.Started).Round(time.Second), r.Current, r.Cache, holders, kept, r.Version})
 	}
 	t.Render()
 	for _, r := range rows {

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -17,7 +22,11 @@ import (
 
 // packConfig is all that a packing can be told.
 type packConfig struct {
-	dataset, store string // absolute
+	dataset, store string // absolute; store may be a URL
+	remote         remote.Access
+	held           io.Closer     // keeps buildDir
+	buildDir       string        // of a store at a URL; "" is one in the cache directory
+	build          *remote.Build // of a store at a URL
 	recordImages   int
 	order          string
 	seed           int64 // -1: none was given
@@ -32,18 +41,51 @@ type packConfig struct {
 
 func packCommand(env *environ) *command {
 	c := &packConfig{seed: -1}
+	w := &shardConfig{pack: c, first: -1}
+	what, seldom := storedOptions(c)
 	return &command{
-		name: "pack", args: "DATASET STORE", min: 2, max: 2,
+		name: "pack", args: "[DATASET STORE]", min: 0, max: 2,
 		brief: "prepare a dataset ahead of time, as a store",
-		about: "The store holds each JPEG scan by scan, losslessly, with the little that gives the file back byte for byte, and every other file as it is; it can be mounted with its dataset (pipefs mount --store STORE DATASET MNT) or without (pipefs mount STORE MNT), by any number of machines at once. Packing again brings it up to date: what did not change is skipped. An interrupted packing goes on where it was.",
+		about: "The store holds each JPEG scan by scan, losslessly, with the little that gives the file back byte for byte, and every other file as it is; it can be mounted with its dataset (pipefs mount --store STORE DATASET MNT) or without (pipefs mount STORE MNT), by any number of machines at once. Packing again brings it up to date: what did not change is skipped. An interrupted packing goes on where it was.\n" +
+			"STORE may be a URL. Then packs are built in a directory of this machine, put as soon as they are finished, and removed here: about 1.5GB of room are enough, and some 150 bytes for each file of the dataset. What was packed appears when everything is put. Of two that pack into one store at once the second one fails, and changes nothing that is seen.\n" +
+			"Many machines pack one dataset by a plan: see pipefs plan.",
 		examples: []example{
 			{"pipefs pack ~/imagenet /data/in.store", "prepare everything, for random reads"},
 			{"pipefs pack --record-images 1024 --order shuffle --seed 1 ~/imagenet /nfs/in.store", "for slow disks and object stores: readers take the samples in packed order"},
-			{"pipefs pack --scans 5,10 ~/imagenet /data/in.store", "two fidelities only, in nine scans instead of ten"},
+			{"pipefs pack --record-images 1024 ~/imagenet s3://bucket/in.store", "into a bucket, from which any number of machines mount it"},
 			{"pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store", "photographs as PNG: three quarters of the bytes, and views of pixels several times as fast"},
 		},
 		words: []string{"dataset", "store", "record"},
-		options: slices.Concat([]*option{
+		options: slices.Concat(what, []*option{
+			{name: "plan", arg: "URL", set: intoString(&w.plan), help: "pack shards of a plan that pipefs plan has made; then there are no arguments, and the plan has the options above"},
+			{name: "shard", arg: "I|A..B", def: "JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID or AWS_BATCH_JOB_ARRAY_INDEX", set: intoRange(&w.first, &w.last), help: "which shards: the first is 0, and B is the last one"},
+			{name: "dataset", arg: "DATASET", path: true, url: true, set: intoString(&w.dataset), help: "where the dataset of the plan is on this machine, if that is not where it was planned; its files have the same sizes and modification times"},
+			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "samples that are encoded at once"},
+		}, remoteOptions(&c.remote), rarely([]*option{
+			{name: "build-dir", arg: "DIR", path: true, def: "~/.cache/pipefs", set: intoString(&c.buildDir), help: "of a STORE that is a URL, and of --plan: where packs are until they are put"},
+		}...), seldom),
+		run: func(ctx context.Context, args []string) error {
+			if w.plan != "" {
+				return w.run(ctx, env, args, slices.Concat(what, seldom))
+			}
+			if len(args) != 2 {
+				return exit.Errorf(exit.Usage, "pack takes a dataset and a store: pipefs pack DATASET STORE; or --plan, and neither\n(pipefs pack --help shows examples)")
+			}
+			if w.given() {
+				return exit.Errorf(exit.Usage, "--shard and --dataset are of a plan; add --plan URL, which pipefs plan prints, or leave them out")
+			}
+			c.dataset, c.store = args[0], args[1]
+			if err := c.check(); err != nil {
+				return err
+			}
+			return runPack(ctx, env, c)
+		},
+	}
+}
+
+// storedOptions say what a store is to hold. Those that come second are rarely needed.
+func storedOptions(c *packConfig) (what, seldom []*option) {
+	return []*option{
 			{name: "record-images", arg: "K", def: "1, or what the store has", set: intoInt(&c.recordImages, 1, 1<<20),
 				help: "samples that are stored together, scan group by scan group"},
 			{name: "order", arg: "path|shuffle", def: "path, or what the store has", set: intoChoice(&c.order, "path", "shuffle"),
@@ -54,42 +96,44 @@ func packCommand(env *environ) *command {
 				help: "the fidelities that JPEG files are stored for, 10 is always among them: what lies between two of them comes in one part, in as few scans as JPEG allows. Any other fidelity shows the next lower one"},
 			{name: "represent", arg: "l3", set: intoChoice(&c.represent, "l3"),
 				help: "store the pictures of PNG, BMP, PNM, TIFF and lossless WebP files as L3 files, which decode far faster and from which every view of pixels is made; --originals drop leaves out the files themselves"},
-			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "samples that are encoded at once"},
-		}, rarely([]*option{
+		}, slices.Concat(rarely([]*option{
 			{name: "seed", arg: "N", def: "0", set: intoInt(&c.seed, 0, math.MaxInt64), help: "of --order shuffle"},
 			{name: "no-follow", set: intoBool(&c.noFollow), help: "refuse symbolic links that lead out of the dataset"},
-		}...), rarely(l3Options(&c.l3, "dense", "fast")...), limitOptions(&c.limits)),
-		run: func(ctx context.Context, args []string) error {
-			c.dataset, c.store = args[0], args[1]
-			if c.l3.given() && c.represent == "" {
-				return exit.Errorf(exit.Usage, "--l3-mode and --patch say how --represent l3 is to be done; add that, or leave them out")
-			}
-			if c.seed >= 0 && c.order != "shuffle" {
-				return exit.Errorf(exit.Usage, "--seed is of the shuffle: add --order shuffle, or leave --seed out")
-			}
-			return runPack(ctx, env, c)
-		},
+		}...), rarely(l3Options(&c.l3, "dense", "fast")...), limitOptions(&c.limits))
+}
+
+// check refuses options that say nothing without others.
+func (c *packConfig) check() error {
+	if c.l3.given() && c.represent == "" {
+		return exit.Errorf(exit.Usage, "--l3-mode and --patch say how --represent l3 is to be done; add that, or leave them out")
 	}
+	if c.seed >= 0 && c.order != "shuffle" {
+		return exit.Errorf(exit.Usage, "--seed is of the shuffle: add --order shuffle, or leave --seed out")
+	}
+	return nil
 }
 
 func runPack(ctx context.Context, env *environ, c *packConfig) error {
-	err := statSource(c.dataset)
-	if err == nil {
-		c.dataset, err = mounts.Resolve(c.dataset)
-	}
-	if err != nil {
+	var err error
+	if c.dataset, err = resolveSource(c.dataset); err != nil {
 		return exit.With(exit.System, err)
 	}
-	if !mayHoldFiles(c.dataset) {
+	if !remote.Is(c.dataset) && !mayHoldFiles(c.dataset) {
 		return exit.Errorf(exit.System, "%s is empty: there is no file in it, and nothing was packed. If it is where a disk belongs, mount that first", c.dataset)
 	}
-	if c.store, err = filepath.Abs(c.store); err != nil {
+	if c.store, err = placeOf(c.store); err != nil {
 		return err
 	}
-	if mounts.Inside(c.store, c.dataset) {
+	if remote.Is(c.store) {
+		done, err := c.openBuild(ctx, env)
+		if err != nil {
+			return err
+		}
+		defer done()
+	} else if mounts.Inside(c.store, c.dataset) {
 		return exit.Errorf(exit.Usage, "the store %s lies inside the dataset, which pipefs never writes to; take a directory outside of it", c.store)
 	}
-	d, err := source.Open(c.dataset, source.Options{NoFollow: c.noFollow})
+	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow}, 0)
 	if err != nil {
 		return err
 	}
@@ -98,22 +142,64 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	w.bar = newProgress(env, "packing", -1)
 	counted := (&input{tree: d, registry: codecs.Default(c.limits)}).countFiles(ctx, w.bar)
 	report, err := packStore(ctx, c, d, w)
+	if c.build != nil {
+		var failed error
+		w.sent, failed = c.build.Finish()
+		err = cmp.Or(err, failed)
+	}
 	w.bar.done()
 	counted()
 	if err != nil {
 		return packError(c, report, err)
 	}
 	w.tell(env.stdout, c, report)
-	if err := tellOriginals(env, c); err != nil {
+	if err := tellOriginals(ctx, env, c); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.stdout, "mount it with: pipefs mount %s MNT (beside its dataset: pipefs mount --store %[1]s %s MNT)\n", shellWord(c.store), shellWord(c.dataset))
 	return nil
 }
 
+// openBuild begins to write at a URL. What it returns ends that.
+func (c *packConfig) openBuild(ctx context.Context, env *environ) (func(), error) {
+	if err := c.holdBuildDir(env); err != nil {
+		return nil, err
+	}
+	files, err := withCopies(c.remote).Open(ctx, c.store, remote.Options{Log: quiet(env)})
+	if err != nil {
+		return nil, exit.With(exit.System, err)
+	}
+	c.build, err = files.Build(c.buildDir)
+	if err != nil {
+		return nil, exit.With(exit.System, errors.Join(err, files.Close()))
+	}
+	if free, err := cachedir.Free(c.buildDir); err == nil && free < buildRoom {
+		noter(env.stderr)("packs are built in %s, where only %s are free, and %s may be needed; --build-dir names another directory", c.buildDir, formatSize(free), formatSize(buildRoom))
+	}
+	return func() { _ = files.Close() }, nil
+}
+
+// holdBuildDir chooses where packs are until they are put, if the user did not. A directory that is known of
+// the store is held until the process ends.
+func (c *packConfig) holdBuildDir(env *environ) error {
+	if c.buildDir != "" {
+		return nil
+	}
+	root, err := mountd.CacheRoot()
+	if err != nil {
+		return exit.With(exit.System, err)
+	}
+	a := remote.Access{Dir: root.Dir()}
+	c.buildDir, c.held = a.Unput(c.store), a.Hold(c.store, quiet(env))
+	return nil
+}
+
+// buildRoom is what packs take on this machine until they are put, in bytes.
+const buildRoom = 1.5e9
+
 // tellOriginals tells what a store does not give back on its own, or at a price.
-func tellOriginals(env *environ, c *packConfig) error {
-	s, err := opening{path: c.store, limits: c.limits}.open(env)
+func tellOriginals(ctx context.Context, env *environ, c *packConfig) error {
+	s, err := opening{path: c.store, remote: c.remote, limits: c.limits}.open(ctx, env)
 	if err != nil {
 		return err
 	}

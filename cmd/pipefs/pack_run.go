@@ -12,28 +12,22 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 	"github.com/pipefs/pipefs/transcode/jpeg"
 )
 
 // packStore puts a dataset into a store.
-func packStore(ctx context.Context, c *packConfig, d *source.Directory, w *packing) (store.Report, error) {
+func packStore(ctx context.Context, c *packConfig, d source.Dataset, w *packing) (store.Report, error) {
 	r := packRegistry(c, w)
-	what := pack.Dataset{
-		Registry:  r,
-		Dir:       d,
-		Originals: pack.Originals(c.originals),
-		Log:       quiet(w.env),
-	}
-	for _, k := range r.Kinds() {
-		if k.Name == c.represent {
-			what.Represent = k
-		}
-	}
+	what := whatIsPacked(w.env, c, d, r)
 	return store.Pack(ctx, c.store, counted{what, w}, what, store.PackOptions{
+		FS:           c.files(),
+		IndexDir:     indexOf(c.remote, c.store),
 		RecordImages: c.recordImages,
 		Order:        store.Order(c.order),
 		Seed:         uint64(max(c.seed, 0)),
@@ -45,22 +39,50 @@ func packStore(ctx context.Context, c *packConfig, d *source.Directory, w *packi
 	})
 }
 
+// whatIsPacked says what a store keeps of a dataset.
+func whatIsPacked(env *environ, c *packConfig, d source.Dataset, r *transcode.Registry) pack.Dataset {
+	what := pack.Dataset{Registry: r, Dir: d, Originals: pack.Originals(c.originals), Log: quiet(env)}
+	for _, k := range r.Kinds() {
+		if k.Name == c.represent {
+			what.Represent = k
+		}
+	}
+	return what
+}
+
+// files is the file system of the store.
+func (c *packConfig) files() vfs.FS {
+	if c.build != nil {
+		return c.build
+	}
+	return vfs.OS
+}
+
 // packRegistry makes files as asked, or as the store has them.
 func packRegistry(c *packConfig, w *packing) *transcode.Registry {
 	var o codecs.Options
 	// Where it cannot be opened it is a new one, or the packing will say what is
 	// wrong.
-	if s, err := store.Open(c.store, store.Options{Logger: quiet(w.env)}); err == nil {
+	files := vfs.OS
+	if c.build != nil {
+		files = c.build.FS // where nothing is written to: it is only looked at
+	}
+	if s, err := store.Open(c.store, store.Options{Logger: quiet(w.env), FS: files, IndexDir: indexOf(c.remote, c.store)}); err == nil {
 		o = codecs.OptionsOf(s.Stats().Bytes)
 		s.Close()
 	}
+	return codecs.New(c.limits, c.codecs(o))
+}
+
+// codecs is how files are made: as a store has them, unless that was asked for otherwise.
+func (c *packConfig) codecs(o codecs.Options) codecs.Options {
 	if c.scans != nil {
 		o.Cuts = jpeg.CutsAt(c.scans...)
 	}
 	if c.l3.given() {
 		o.L3 = c.l3.Options
 	}
-	return codecs.New(c.limits, o)
+	return o
 }
 
 // counted counts the bytes that are read.
@@ -96,6 +118,8 @@ type packing struct {
 	bar     *progress
 	started time.Time
 
+	sent remote.Sent // to a URL
+
 	mu    sync.Mutex
 	read  int64 // bytes of the dataset
 	warns int
@@ -129,6 +153,10 @@ func packError(c *packConfig, r store.Report, err error) error {
 		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was packed is kept, and the same command goes on from there", plural(r.Files+r.Skipped, "file", "files"))
 	case errors.Is(err, store.ErrLocked):
 		return exit.Errorf(exit.System, "another pipefs pack writes to %s; wait for it to end", c.store)
+	case errors.Is(err, remote.ErrOtherWriter):
+		return exit.Errorf(exit.System, "%s: %w; the store is as that one left it. Run the same command again, which packs what is still missing", c.store, remote.ErrOtherWriter)
+	case errors.Is(err, syscall.ENOSPC) && c.build != nil:
+		return exit.Errorf(exit.System, "packing %s: the disk of %s, where packs are until they are put, is full; make room, or name another directory with --build-dir, and run the same command again, which goes on from what is packed", c.store, c.buildDir)
 	case errors.Is(err, syscall.ENOSPC):
 		return exit.Errorf(exit.System, "packing %s: the disk is full; make room and run the same command again, which goes on from what is packed", c.store)
 	case errors.Is(err, store.ErrNotStore):
@@ -141,6 +169,9 @@ func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
 	fmt.Fprintf(out, "packed %s, skipped %s unchanged, removed %s\n",
 		plural(r.Files, "file", "files"), formatCount(r.Skipped), formatCount(r.Removed))
 	fmt.Fprintf(out, "%s read, %s written in %s\n", formatSize(w.read), formatSize(r.Bytes), time.Since(w.started).Round(100*time.Millisecond))
+	if w.sent.Files > 0 {
+		fmt.Fprintf(out, "%s put into %s, %s\n", plural(w.sent.Files, "object", "objects"), c.store, formatSize(w.sent.Bytes))
+	}
 	if r.Salvaged > 0 {
 		fmt.Fprintf(out, "%s taken over from an interrupted packing\n", plural(r.Salvaged, "record was", "records were"))
 	}
@@ -149,7 +180,7 @@ func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
 	}
 	if r.Faults > 0 {
 		fmt.Fprintf(out, "%s no codec can read; kept as they are:\n", plural(r.Faults, "sample that", "samples that"))
-		faults, more := storeFaults(w.env, c.store, mostWarnings)
+		faults, more := storeFaults(w.env, c, mostWarnings)
 		for _, f := range faults {
 			fmt.Fprintf(out, "  %s: %s\n", f.Path, f.Reason)
 		}
@@ -160,8 +191,8 @@ func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
 }
 
 // storeFaults finds the first faults in a store, by path.
-func storeFaults(env *environ, dir string, most int) (found []fault, more bool) {
-	s, err := opening{path: dir}.open(env)
+func storeFaults(env *environ, c *packConfig, most int) (found []fault, more bool) {
+	s, err := opening{path: c.store, remote: c.remote}.open(context.Background(), env)
 	if err != nil {
 		return nil, true
 	}

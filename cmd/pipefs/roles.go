@@ -53,9 +53,9 @@ func (s *input) samples() iter.Seq[string] {
 }
 
 // refusals tells which directories of the samples views refuse, until somebody says what
-// is in them. It looks at a few samples of each, if a view blends pixels at all.
+// is in them. It looks at a few samples of each, if a view blends pixels or draws.
 func refusals(ctx context.Context, p *serve.Server, samples []string, views []transcode.Pipeline) (refused []*serve.Refusal, err error) {
-	if !slices.ContainsFunc(views, transcode.Pipeline.Blends) {
+	if !slices.ContainsFunc(views, func(v transcode.Pipeline) bool { return v.Blends() || v.Random() }) {
 		return nil, nil
 	}
 	dirs := map[string]bool{}

@@ -77,6 +77,9 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 	if s.Holders != nil {
 		fmt.Fprintf(w, "held by  %s\n", plural(*s.Holders, "connection", "connections"))
 	}
+	if s.Supervised != nil {
+		fmt.Fprintf(w, "kept up  by process %d; %s\n", s.Supervised.PID, restarts(s.Supervised))
+	}
 	if s.Changes != "" {
 		fmt.Fprintf(w, "changes  %s\n", s.Changes)
 	}
@@ -115,4 +118,16 @@ func formatCounter(c control.Counter) string {
 		return "yes"
 	}
 	return formatCount(c.Value)
+}
+
+// restarts says how often the daemon of a supervised mount was started again.
+func restarts(s *control.Supervised) string {
+	text := fmt.Sprintf("daemon started again %s", plural(s.Restarts, "time", "times"))
+	if s.Takeovers > 0 {
+		text += fmt.Sprintf(", taken over %s", plural(s.Takeovers, "time", "times"))
+	}
+	if s.Longest > 0 {
+		text += fmt.Sprintf("; nothing was served for %.3g s at most", s.Longest)
+	}
+	return text
 }

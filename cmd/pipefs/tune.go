@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/page"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -35,7 +33,6 @@ type tuneConfig struct {
 	l3             bool
 	apply          bool
 	asJSON         bool
-	html           string
 	maxBytes       int64
 	workers        int
 	samples        int
@@ -70,7 +67,6 @@ func tuneCommand(env *environ) *command {
 			{name: "max-bytes", arg: "SIZE", def: "what the disk has room for", set: intoSize(&c.maxBytes, 1), help: "how much the mix may take on disk"},
 			{name: "l3", set: intoBool(&c.l3), help: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
 			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that the loader reads at once; that of the training"},
-			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and the curve of the ratios that needs nothing else"},
 			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
 		}, rarely([]*option{
 			{name: "mix-format", arg: "bmp|ppm", def: c.format, set: intoChoice(&c.format, "bmp", "ppm"), help: "how pixels are materialized"},
@@ -80,8 +76,11 @@ func tuneCommand(env *environ) *command {
 		}...), limitOptions(&c.limits)),
 		run: func(ctx context.Context, args []string) error {
 			var err error
-			if c.store, err = filepath.Abs(args[0]); err != nil {
+			if c.store, err = placeOf(args[0]); err != nil {
 				return err
+			}
+			if remote.Is(c.store) {
+				return errWritten("pipefs tune", c.store, "pack the dataset into a directory of this machine and tune that, or compare views with pipefs bench")
 			}
 			return runTune(ctx, env, c)
 		},
@@ -89,9 +88,6 @@ func tuneCommand(env *environ) *command {
 }
 
 func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
-	if err := checkPage("html", c.html); err != nil {
-		return err
-	}
 	var others []string
 	for _, list := range c.allow {
 		for _, word := range strings.Split(list, ",") {
@@ -111,7 +107,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if err != nil {
 		return err
 	}
-	others, rebuilt, err := c.look(env, others)
+	others, rebuilt, err := c.look(ctx, env, others)
 	if err != nil {
 		return err
 	}
@@ -127,7 +123,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	report, err := tune.Run(ctx, tune.Config{
 		Program: program, Store: c.store, Dataset: c.dataset, View: c.format, Others: others, L3: c.l3, MaxBytes: budget,
 		Workers: c.workers, Rounds: c.rounds, Samples: c.samples, Progress: shown.show,
-		Open: func() (tune.Opened, error) { return c.open(env) },
+		Open: func() (tune.Opened, error) { return c.open(ctx, env) },
 		Materialize: func(ctx context.Context, spec string, share float64) error {
 			return materializeApart(ctx, program, c, spec, share, 0)
 		},
@@ -138,15 +134,6 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	}
 	report.Rebuilt = rebuilt
 	report.Assumed = read.assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
-	if c.html != "" {
-		about, sections, err := tuningPage(c, report)
-		if err != nil {
-			return err
-		}
-		if err := writeWhole(c.html, func(w io.Writer) error { return page.Write(w, about, sections...) }); err != nil {
-			return err
-		}
-	}
 	if c.asJSON {
 		err = printJSON(env.stdout, report)
 	} else {
@@ -166,8 +153,8 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 }
 
 // open opens the store with its fractions.
-func (c *tuneConfig) open(env *environ) (tune.Opened, error) {
-	s, err := opening{path: c.store, store: true, dataset: c.dataset, limits: c.limits}.open(env)
+func (c *tuneConfig) open(ctx context.Context, env *environ) (tune.Opened, error) {
+	s, err := opening{path: c.store, store: true, dataset: c.dataset, limits: c.limits}.open(ctx, env)
 	if err != nil {
 		return tune.Opened{}, err
 	}
@@ -180,8 +167,8 @@ func (c *tuneConfig) open(env *environ) (tune.Opened, error) {
 
 // look leaves out the views that cannot be measured, because they lack samples, and says
 // what it costs that originals are rebuilt.
-func (c *tuneConfig) look(env *environ, views []string) (kept []string, rebuilt string, err error) {
-	s, err := opening{path: c.store, store: true, dataset: c.dataset, limits: c.limits}.open(env)
+func (c *tuneConfig) look(ctx context.Context, env *environ, views []string) (kept []string, rebuilt string, err error) {
+	s, err := opening{path: c.store, store: true, dataset: c.dataset, limits: c.limits}.open(ctx, env)
 	if err != nil {
 		return nil, "", err
 	}

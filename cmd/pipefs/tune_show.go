@@ -64,7 +64,11 @@ func printTuning(w io.Writer, r *tune.Report) {
 		fmt.Fprintln(w, wrap(r.Rebuilt, 0))
 	}
 	fmt.Fprintln(w, tuningVerdict(r))
+	fmt.Fprintln(w, wrap("A view that draws at random, for which three lines of a training change, is no part of this; pipefs bench --views "+randomPair+" compares one, and its twin for validation.", 0))
 }
+
+// randomPair are the usual views for training and validation that need no transforms.
+const randomPair = "rrc224-hflip-npy,resize256-crop224-npy"
 
 // tuningNoise says why there is no winner, and what to do.
 func tuningNoise(r *tune.Report) string {

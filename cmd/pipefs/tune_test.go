@@ -51,7 +51,7 @@ func TestRebuiltIsTold(t *testing.T) {
 	look := func(c tuneConfig) string {
 		t.Helper()
 		c.store = dir
-		_, rebuilt, err := c.look(nowhere, []string{"scan5"})
+		_, rebuilt, err := c.look(t.Context(), nowhere, []string{"scan5"})
 		testenv.Must(t, err)
 		return rebuilt
 	}

@@ -104,7 +104,7 @@ func TestEveryFlagHasATwin(t *testing.T) {
 		}
 		value := map[string]string{"": "", "page|daemon": "=page", "SIZE": "=1M", "RATE": "=50MB/s", "K": "=2", "N": "=3", "always|once": "=once",
 			"text|json": "=json", "debug|info|warn|error": "=warn", "DURATION": "=1s",
-			"all|SHARE|adaptive": "=0.5", strings.Join(mountd.MixFormats, "|"): "=bmp", "liquid|minio|lru": "=minio", "auto|off|N": "=off"}
+			"all|SHARE|adaptive": "=0.5", strings.Join(mountd.MixFormats, "|"): "=bmp", "liquid|minio|lru": "=minio", "auto|off|N": "=off", "fail|black": "=black", "auto|fuse|uring": "=fuse"}
 		v, ok := value[o.arg]
 		if !ok {
 			v = "=/x"

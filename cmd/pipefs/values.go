@@ -90,6 +90,25 @@ func intoDuration(p *time.Duration) func(string) error {
 	}
 }
 
+// intoAge takes a duration, which may be 0.
+func intoAge(p *time.Duration) func(string) error {
+	return func(s string) error {
+		d, err := time.ParseDuration(s)
+		if days, is := strings.CutSuffix(s, "d"); is {
+			var n float64
+			n, err = strconv.ParseFloat(days, 64)
+			if d = time.Duration(n * float64(24*time.Hour)); !(n >= 0 && n < 1e5) {
+				d = -1
+			}
+		}
+		if err != nil || d < 0 {
+			return fmt.Errorf("%q is not an age; write 30m, 12h, 7d or 0", s)
+		}
+		*p = d
+		return nil
+	}
+}
+
 // units of sizes: those of decimal prefixes, in which disks are sold and df -H
 // counts, and those of binary ones. K, M, G and T alone are binary, as in most
 // tools that take sizes.
@@ -184,4 +203,21 @@ func parseShare(s string) (float64, error) {
 		return 0, errShare
 	}
 	return share / of, nil
+}
+
+// intoRange takes a number, or the first and the last one of several: 7, 0..99.
+func intoRange(first, last *int) func(string) error {
+	return func(s string) error {
+		from, to, several := strings.Cut(s, "..")
+		if !several {
+			to = from
+		}
+		a, err := strconv.ParseUint(from, 10, 31)
+		b, err2 := strconv.ParseUint(to, 10, 31)
+		if err != nil || err2 != nil || b < a {
+			return fmt.Errorf("%q is neither the number of a shard nor a range; write 7, or 0..99", s)
+		}
+		*first, *last = int(a), int(b)
+		return nil
+	}
 }

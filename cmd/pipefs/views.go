@@ -10,6 +10,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -21,6 +22,7 @@ func viewsCommand(env *environ) *command {
 	var all, steps, asJSON bool
 	var roles transcode.Roles
 	var limits transcode.Limits
+	var access remote.Access
 	return &command{
 		name: "views", args: "DATASET|STORE [VIEW…]", min: 0, max: 1000,
 		brief: "show what the views of a dataset hold, before it is mounted",
@@ -35,7 +37,7 @@ func viewsCommand(env *environ) *command {
 			{name: "all", set: intoBool(&all), help: fmt.Sprintf("look at every sample, not at %s of them", formatCount(looked))},
 			{name: "steps", set: intoBool(&steps), help: "list the steps, and look at no dataset"},
 			{name: "json", set: intoBool(&asJSON), help: "print JSON"},
-		}, limitOptions(&limits)),
+		}, remoteOptions(&access), limitOptions(&limits)),
 		run: func(ctx context.Context, args []string) error {
 			if steps {
 				printSteps(env.stdout, codecs.Default(limits))
@@ -44,7 +46,7 @@ func viewsCommand(env *environ) *command {
 			if len(args) == 0 {
 				return exit.Errorf(exit.Usage, "views needs a dataset or a store: pipefs views ~/imagenet (or --steps)")
 			}
-			s, err := opening{path: args[0], roles: roles, limits: limits}.open(env)
+			s, err := opening{path: args[0], remote: access, roles: roles, limits: limits}.open(ctx, env)
 			if err != nil {
 				return err
 			}
@@ -59,7 +61,11 @@ func viewsCommand(env *environ) *command {
 				if err != nil {
 					return err
 				}
-				t.views = append(t.views, &viewTally{Pipeline: p, View: spec, Exact: true})
+				v := &viewTally{Pipeline: p, View: spec, Exact: true}
+				if p.Random() {
+					v.Validation = p.Validation()
+				}
+				t.views = append(t.views, v)
 			}
 			found, err := t.count(ctx, env, all)
 			if err != nil {
@@ -146,6 +152,7 @@ func (t *tally) print(w io.Writer) {
 	if t.Unread > 0 {
 		note("%s unchanged in every view, such as %s: %s; pipefs info lists them", plural(t.Unread, "sample appears", "samples appear"), t.example.path, t.example.unread)
 	}
+	t.noteRandom(note)
 	t.noteBoxes(note)
 	tellRefusals(t.Refused, func(line string) { note("%s", line) })
 	if t.Faults > 0 {

@@ -48,6 +48,8 @@ type viewTally struct {
 	Bytes     int64              `json:"bytes"`
 	Exact     bool               `json:"bytes_exact"`
 	Example   string             `json:"example,omitempty"`
+	// Validation is the view for validation that belongs to a random view.
+	Validation string `json:"validation,omitempty"`
 
 	sample string // that of Example, its own path
 	shows  bool   // changed

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -42,12 +43,30 @@ func (r *Root) Dir() string { return r.dir }
 
 // Entry is a slot, as it is at the moment.
 type Entry struct {
-	Dataset string    `json:"dataset"` // path; empty where it is not known
+	Dataset string    `json:"dataset"` // path or URL; empty where it is not known
+	Kind    string    `json:"kind"`    // Overlay, Blocks or Known
 	Dir     string    `json:"dir"`
 	Bytes   int64     `json:"bytes"`     // what its files take
 	Used    time.Time `json:"last_used"` // when a mount took it, or gave it back
 	InUse   bool      `json:"in_use"`
 	Use     Use       `json:"use"`
+}
+
+// What slots hold.
+const (
+	// Overlay: what mounts have prepared.
+	Overlay = "overlay"
+	// Blocks: pieces of objects that are far away, in files that do not need each other.
+	Blocks = "blocks"
+	// Known: what else is known of a place that is far away: the list of its names, the index of
+	// a store and copies of its short files, and packs that are not put there yet.
+	Known = "known"
+)
+
+// kindOf is the kind of a slot in a directory, or of its lock.
+func kindOf(dir string) string {
+	kind, _, _ := strings.Cut(filepath.Base(dir), ".")
+	return kind
 }
 
 // counted is what the slot counts for the limit.
@@ -61,26 +80,30 @@ func (e *Entry) counted() int64 {
 // Take gives a mount of a dataset its slot. own is a limit for this mount alone; 0 is
 // none. What the slot holds is given up if it is more than may be kept.
 func (r *Root) Take(dataset, mount string, own int64) (*Slot, error) {
-	s, err := r.take(dataset, mount, own)
+	s, err := r.take(dataset, overlaySlot, mount, own)
 	r.collect()
 	return s, err
 }
 
-func (r *Root) take(dataset, mount string, own int64) (*Slot, error) {
+// TakeBlocks gives a mount a slot for blocks of the objects of a place. own is a limit for all
+// such slots together; 0 is none. What they hold goes file by file, the oldest first.
+func (r *Root) TakeBlocks(place, mount string, own int64) (*Slot, error) {
+	s, err := r.take(place, blocksSlot, mount, own)
+	r.collect()
+	return s, err
+}
+
+func (r *Root) take(dataset, kind, mount string, own int64) (*Slot, error) {
 	unlock, err := r.lock()
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	dir := filepath.Join(r.dir, digest(dataset))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := r.name(dir, dataset); err != nil {
 		return nil, err
 	}
-	// for people who wonder what takes their space
-	if err := os.WriteFile(filepath.Join(dir, datasetName), []byte(dataset+"\n"), 0o600); err != nil {
-		return nil, err
-	}
-	s, err := TakeSlot(dir)
+	s, err := takeSlot(dir, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -100,10 +123,91 @@ func (r *Root) take(dataset, mount string, own int64) (*Slot, error) {
 	return s, nil
 }
 
-// makeRoom removes slots until all but the one at own count no more than most bytes,
-// or all that remain are in use. It returns what they count.
-func (r *Root) makeRoom(entries []Entry, own string, most int64) (others int64, err error) {
-	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Dir == own })
+// KnownDir is the directory for what is known of a place. It need not exist. Who reads or writes
+// there shares it.
+func (r *Root) KnownDir(place string) string {
+	return filepath.Join(r.dir, digest(place), knownSlot+"0")
+}
+
+// Share keeps what is known of a place from being removed, until what it returns is closed. Any number of
+// processes may share it.
+func (r *Root) Share(place string) (io.Closer, error) {
+	unlock, err := r.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	dir := r.KnownDir(place)
+	if err := r.name(filepath.Dir(dir), place); err != nil {
+		return nil, err
+	}
+	f, err := vfs.OpenRegular(dir+lockSuffix, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f, syscall.LOCK_SH); err != nil {
+		f.Close()
+		return nil, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	now := time.Now()
+	_ = os.Chtimes(f.Name(), now, now) // when it was used last
+	return &shared{r, dir, f}, nil
+}
+
+type shared struct {
+	root *Root
+	dir  string
+	lock *os.File
+}
+
+// Close implements [io.Closer]. Where nothing was kept, nothing is left.
+func (s *shared) Close() error {
+	err := s.lock.Close()
+	if _, none := os.Lstat(s.dir); !errors.Is(none, fs.ErrNotExist) {
+		return err
+	}
+	unlock, failed := s.root.lock()
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	defer unlock()
+	if _, none := os.Lstat(s.dir); errors.Is(none, fs.ErrNotExist) {
+		_, failed = s.root.remove(Entry{Dir: s.dir})
+	}
+	return errors.Join(err, failed)
+}
+
+// name makes the directory for the slots of a dataset, and says whose they are, for people who wonder
+// what takes their space.
+func (r *Root) name(dir, dataset string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	path, text := filepath.Join(dir, datasetName), dataset+"\n"
+	if was, err := readFirst(path); err == nil && string(was) == text {
+		return nil
+	}
+	return os.WriteFile(path, []byte(text), 0o600)
+}
+
+// others returns a limit of a slot, in bytes, and the other slots that count for it: those of
+// a kind, or all where that is empty.
+func (r *Root) others(kind string, s *Slot) (limit int64, others []Entry, err error) {
+	entries, err := r.entries()
+	if err != nil {
+		return 0, nil, err
+	}
+	if limit = s.own; kind == "" {
+		if limit, err = r.limit(entries, s.own); err != nil {
+			return 0, nil, err
+		}
+	}
+	return limit, slices.DeleteFunc(entries, func(e Entry) bool { return e.Dir == s.Dir || kind != "" && e.Kind != kind }), nil
+}
+
+// makeRoom removes what nobody uses until the slots count no more than most bytes, or all that
+// remain are in use. It returns what they count.
+func (r *Root) makeRoom(entries []Entry, most int64) (others int64, err error) {
 	for _, e := range entries {
 		others += e.counted()
 	}
@@ -112,15 +216,67 @@ func (r *Root) makeRoom(entries []Entry, own string, most int64) (others int64, 
 		if others <= most {
 			break
 		}
-		removed, err := r.remove(e)
+		left, err := r.reduce(e, e.counted()-(others-most))
 		if err != nil {
 			return others, err
 		}
-		if removed {
-			others -= e.counted()
-		}
+		others -= e.counted() - left
 	}
 	return others, nil
+}
+
+// reduce takes from a slot that nobody uses what is more than most bytes, or all of it where
+// its files need each other. It returns what the slot counts then. The directory is locked.
+func (r *Root) reduce(e Entry, most int64) (left int64, err error) {
+	if e.Kind != Blocks || most <= 0 {
+		removed, err := r.remove(e)
+		if err != nil || !removed {
+			return e.counted(), err
+		}
+		return 0, nil
+	}
+	if e.InUse {
+		return e.counted(), nil
+	}
+	lock, err := tryLock(e.Dir + lockSuffix)
+	if errors.Is(err, errHeld) {
+		return e.counted(), nil
+	}
+	if err != nil {
+		return e.counted(), err
+	}
+	defer lock.Close()
+	return r.shrink(e, most)
+}
+
+// shrink makes a slot hold no more than most bytes, and returns what it holds then. This process
+// has the slot.
+func (r *Root) shrink(e Entry, most int64) (left int64, err error) {
+	if e.Kind != Blocks {
+		return 0, r.discard(e.Dir)
+	}
+	files, err := os.ReadDir(e.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	infos := make([]fs.FileInfo, 0, len(files))
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && info.Mode().IsRegular() {
+			infos = append(infos, info)
+			left += info.Size()
+		}
+	}
+	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	for _, info := range infos {
+		if left <= most {
+			break
+		}
+		if err := os.Remove(filepath.Join(e.Dir, info.Name())); err != nil {
+			return left, err
+		}
+		left -= info.Size()
+	}
+	return left, nil
 }
 
 // remove takes a slot away if nobody uses it. The directory is locked.
@@ -144,7 +300,7 @@ func (r *Root) remove(e Entry) (bool, error) {
 	}
 	// the last one takes the rest with it
 	parent := filepath.Dir(e.Dir)
-	if left, err := filepath.Glob(filepath.Join(quoteGlob(parent), slotName+"*")); err == nil && len(left) == 0 {
+	if left, err := filepath.Glob(filepath.Join(quoteGlob(parent), "*"+lockSuffix)); err == nil && len(left) == 0 {
 		_ = os.Remove(filepath.Join(parent, datasetName))
 		_ = os.Remove(parent)
 	}
@@ -255,7 +411,7 @@ func (r *Root) SetLimit(limit int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.makeRoom(entries, "", limit)
+	_, err = r.makeRoom(entries, limit)
 	return err
 }
 
@@ -309,7 +465,7 @@ func (r *Root) lock() (unlock func(), err error) {
 
 // entries looks at all slots. The directory is locked.
 func (r *Root) entries() ([]Entry, error) {
-	locks, err := filepath.Glob(filepath.Join(quoteGlob(r.dir), "*", slotName+"*"+lockSuffix))
+	locks, err := filepath.Glob(filepath.Join(quoteGlob(r.dir), "*", "*.*"+lockSuffix))
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +478,7 @@ func (r *Root) entries() ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := Entry{Dir: strings.TrimSuffix(path, lockSuffix), Used: info.ModTime(), Use: readUse(path)}
+		e := Entry{Kind: kindOf(path), Dir: strings.TrimSuffix(path, lockSuffix), Used: info.ModTime(), Use: readUse(path)}
 		text, _ := readFirst(filepath.Join(filepath.Dir(path), datasetName))
 		e.Dataset = strings.TrimSuffix(string(text), "\n")
 		lock, err := tryLock(path)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -14,8 +16,14 @@ import (
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
+// The kinds of slots, by the beginning of their names.
 const (
-	slotName   = "overlay."
+	overlaySlot = "overlay."
+	blocksSlot  = "blocks."
+	knownSlot   = "known."
+)
+
+const (
 	lockSuffix = ".lock"
 	maxSlots   = 1000 // of a dataset
 )
@@ -33,7 +41,7 @@ type Slot struct {
 
 	root *Root // nil for a directory of the user, which has a limit of its own
 	lock *os.File
-	own  int64 // the limit that the mount has of its own; 0: none
+	own  int64 // the limit that the mount, or its kind of slots, has of its own; 0: none
 
 	mu      sync.Mutex
 	use     Use
@@ -42,9 +50,11 @@ type Slot struct {
 
 // TakeSlot finds the first directory dir/overlay.N that nobody holds: several mounts
 // of one dataset each get their own, and find it again the next time.
-func TakeSlot(dir string) (*Slot, error) {
+func TakeSlot(dir string) (*Slot, error) { return takeSlot(dir, overlaySlot) }
+
+func takeSlot(dir, kind string) (*Slot, error) {
 	for n := range maxSlots {
-		at := filepath.Join(dir, fmt.Sprint(slotName, n))
+		at := filepath.Join(dir, fmt.Sprint(kind, n))
 		lock, err := tryLock(at + lockSuffix)
 		if errors.Is(err, errHeld) {
 			continue
@@ -66,7 +76,7 @@ func (s *Slot) Release() {
 
 // Kept reports whether mounts have kept in dir what they prepared.
 func Kept(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, slotName+"0"+lockSuffix))
+	_, err := os.Lstat(filepath.Join(dir, overlaySlot+"0"+lockSuffix))
 	return err == nil
 }
 
@@ -108,25 +118,45 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// fit makes room for what a slot that was just taken holds, or gives that up. The
+// fit makes room for what a slot that was just taken holds, or gives up what is too much. The
 // directory is locked.
 func (s *Slot) fit() error {
-	entries, err := s.root.entries()
-	if err != nil {
-		return err
-	}
-	limit, err := s.root.limit(entries, s.own)
-	if err != nil {
-		return err
-	}
-	if s.use.Reserved > limit {
-		if err := s.root.discard(s.Dir); err != nil {
+	for _, l := range s.limits() {
+		bytes, others, err := s.root.others(l, s)
+		if err != nil {
 			return err
 		}
-		s.use.Reserved = 0
+		if s.use.Reserved > bytes {
+			if s.use.Reserved, err = s.root.shrink(Entry{Dir: s.Dir, Kind: s.kind()}, bytes); err != nil {
+				return err
+			}
+		}
+		if _, err := s.root.makeRoom(others, bytes-s.use.Reserved); err != nil {
+			return err
+		}
 	}
-	_, err = s.root.makeRoom(entries, s.Dir, limit-s.use.Reserved)
-	return err
+	return nil
+}
+
+func (s *Slot) kind() string { return kindOf(s.Dir) }
+
+// Beside returns the directories of all slots of the same kind and dataset, its own among
+// them. Other processes write there, and remove what they like.
+func (s *Slot) Beside() ([]string, error) {
+	locks, err := filepath.Glob(filepath.Join(quoteGlob(filepath.Dir(s.Dir)), s.kind()+".*"+lockSuffix))
+	for i, path := range locks {
+		locks[i] = strings.TrimSuffix(path, lockSuffix)
+	}
+	return locks, err
+}
+
+// limits are those that a slot draws on, by the kind of slots that they are for: that of the
+// directory, and where blocks have one of their own, that.
+func (s *Slot) limits() []string {
+	if s.kind() == Blocks && s.own > 0 {
+		return []string{"", Blocks}
+	}
+	return []string{""}
 }
 
 // ErrFull says that all mounts together have used up the limit.
@@ -164,25 +194,25 @@ func (s *Slot) Room(bytes int64) error {
 		unlock()
 		go s.root.collect() // takes a while; the caller does not wait for it
 	}()
-	entries, err := s.root.entries()
-	if err != nil {
-		return err
+	reserved := int64(math.MaxInt64)
+	for _, l := range s.limits() {
+		limit, others, err := s.root.others(l, s)
+		if err != nil {
+			return err
+		}
+		// In steps, so that it is not asked for each sample.
+		step := min(max(limit/64, 1<<20), maxStep)
+		theirs, err := s.root.makeRoom(others, limit-bytes-step)
+		if err != nil {
+			return err
+		}
+		if theirs+bytes > limit {
+			s.refused = time.Now()
+			return ErrFull
+		}
+		reserved = min(reserved, bytes+step, limit-theirs)
 	}
-	limit, err := s.root.limit(entries, s.own)
-	if err != nil {
-		return err
-	}
-	// In steps, so that it is not asked for each sample.
-	step := min(max(limit/64, 1<<20), maxStep)
-	others, err := s.root.makeRoom(entries, s.Dir, limit-bytes-step)
-	if err != nil {
-		return err
-	}
-	if others+bytes > limit {
-		s.refused = time.Now()
-		return ErrFull
-	}
-	s.use.Reserved = min(bytes+step, limit-others)
+	s.use.Reserved = reserved
 	return s.note()
 }
 

@@ -23,6 +23,8 @@ const Link = ".pipefs/control"
 // Client talks to the daemon of one mount.
 type Client struct {
 	mount, socket string
+	// apart: the mount itself is not to be looked at: nobody may serve it.
+	apart bool
 }
 
 // Find finds the daemon of the mount that path is, or lies in.
@@ -58,6 +60,9 @@ func Find(path string) (*Client, error) {
 	return &Client{mount: at.Mountpoint, socket: socket}, nil
 }
 
+// At is the daemon of a mount that answers at a socket. The mount itself is not looked at.
+func At(mount, socket string) *Client { return &Client{mount: mount, socket: socket, apart: true} }
+
 // ErrGone marks a mount whose daemon is gone.
 var ErrGone = errors.New("gone")
 
@@ -71,6 +76,8 @@ func (c *Client) dial(ctx context.Context) (*net.UnixConn, error) {
 	switch {
 	case err == nil:
 		return conn.(*net.UnixConn), nil
+	case c.apart:
+		return nil, err
 	case mounts.Dead(mounts.Probe(c.mount)):
 		return nil, gone(c.mount)
 	case errors.Is(err, fs.ErrPermission):
@@ -110,6 +117,9 @@ func (c *Client) Hold(ctx context.Context, r Request) (*net.UnixConn, Reply, err
 // ask sends a request and reads the reply.
 func (c *Client) ask(ctx context.Context, conn *net.UnixConn, r Request) (Reply, error) {
 	deadline := time.Now().Add(2 * patience)
+	if r.Op == OpTakeover {
+		deadline = time.Now().Add(MaxTakeover)
+	}
 	if at, ok := ctx.Deadline(); ok && at.Before(deadline) {
 		deadline = at
 	}

@@ -26,6 +26,7 @@ type fake struct{ scans atomic.Int64 }
 
 func (f *fake) handlers() Handlers {
 	return Handlers{
+		Mount: "/mnt",
 		Stats: func() Stats {
 			return Stats{Mount: "/mnt", PID: 7, Counters: []Counter{{Group: "g", Name: "n", Value: 1}}}
 		},
@@ -207,16 +208,16 @@ func TestTempDir(t *testing.T) {
 	uid := 1<<30 + os.Getpid() // nobody's
 	usual := inTmp(uid)
 	t.Cleanup(func() { os.Remove(usual) })
-	if dir, err := tempDir(uid); err != nil || dir != usual {
+	if dir, err := tempDir(uid, os.Geteuid()); err != nil || dir != usual {
 		t.Fatalf("%s, %v", dir, err)
 	}
 	testenv.Must(t, os.Chmod(usual, 0o755))
-	other, err := tempDir(uid)
+	other, err := tempDir(uid, os.Geteuid())
 	if err != nil || other == usual {
 		t.Fatalf("%s, %v", other, err)
 	}
 	t.Cleanup(func() { os.Remove(other) })
-	if again, err := tempDir(uid); err != nil || again != other {
+	if again, err := tempDir(uid, os.Geteuid()); err != nil || again != other {
 		t.Errorf("%s, then %s, %v", other, again, err)
 	}
 	if err := avoided(filepath.Join(other, "x.sock"), uid); err == nil || !strings.Contains(err.Error(), usual) {

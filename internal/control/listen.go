@@ -79,8 +79,10 @@ func (l *Listener) Close() error {
 func Allowed(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
 
 // Denied says so to one who may not.
-func Denied(uid uint32) string {
-	return fmt.Sprintf("user %d may not control this mount: only user %d and root may", uid, os.Geteuid())
+func Denied(uid uint32) string { return denied(uid, os.Geteuid()) }
+
+func denied(uid uint32, owner int) string {
+	return fmt.Sprintf("user %d may not control this mount: only user %d and root may", uid, owner)
 }
 
 // Peer tells who is at the other end of a connection.

@@ -11,6 +11,8 @@ const (
 	OpFidelity = "fidelity" // tell, or with Scans move, where `current` points
 	OpView     = "view"     // judge whether View is one of this mount
 	OpHold     = "hold"     // keep a shared mount as long as the connection is open
+	OpTakeover = "takeover" // have Program serve a supervised mount from now on
+	OpRefresh  = "refresh"  // look for what is newer, or with Refresh tell how far that is
 )
 
 // Request is what a client sends.
@@ -26,6 +28,10 @@ type Request struct {
 	// Linger is how many seconds, at most [MaxLinger], the mount stays after this holder
 	// for one who comes next; without it, the mount ends when its last holder is gone.
 	Linger int `json:"linger,omitempty"`
+	// Refresh is the number of one that was begun; 0 begins one.
+	Refresh int `json:"refresh,omitempty"`
+	// Program is the path of the program that takes the mount over.
+	Program string `json:"program,omitempty"`
 }
 
 // MaxLinger is the most that [Request.Linger] may be.
@@ -33,16 +39,47 @@ const MaxLinger = 600
 
 // Reply is what the daemon answers. Error is empty where it did as it was told.
 type Reply struct {
-	V       int    `json:"v"`
-	Error   string `json:"error,omitempty"`
-	Denied  bool   `json:"denied,omitempty"`  // the error is one of permissions
-	Refused bool   `json:"refused,omitempty"` // the error is one of the request
-	Ending  bool   `json:"ending,omitempty"`  // the mount has begun to end: once it is gone, mount again
-	Current string `json:"current,omitempty"`
-	View    string `json:"view,omitempty"` // the name of the view in the mount
-	Mount   string `json:"mount,omitempty"`
-	PID     int    `json:"pid,omitempty"` // of the daemon
-	Stats   *Stats `json:"stats,omitempty"`
+	V       int      `json:"v"`
+	Error   string   `json:"error,omitempty"`
+	Denied  bool     `json:"denied,omitempty"`  // the error is one of permissions
+	Refused bool     `json:"refused,omitempty"` // the error is one of the request
+	Ending  bool     `json:"ending,omitempty"`  // the mount has begun to end: once it is gone, mount again
+	Current string   `json:"current,omitempty"`
+	View    string   `json:"view,omitempty"` // the name of the view in the mount
+	Mount   string   `json:"mount,omitempty"`
+	PID     int      `json:"pid,omitempty"` // of the daemon
+	Stats   *Stats   `json:"stats,omitempty"`
+	Refresh *Refresh `json:"refresh,omitempty"`
+	// Paused is how long nothing was served while the mount was taken over, in seconds.
+	Paused float64 `json:"paused,omitempty"`
+}
+
+// Refresh is how far a look for what is newer is.
+type Refresh struct {
+	Number int  `json:"number"` // from 1
+	Done   bool `json:"done"`
+	// Listed is how many objects of a bucket have been listed so far.
+	Listed int64 `json:"listed,omitempty"`
+	// Before and Now are how many objects the list of a bucket has; both are 0 for a directory.
+	Before int64 `json:"before,omitempty"`
+	Now    int64 `json:"now,omitempty"`
+	// LeftOut is how many objects are left out, because their names are no paths.
+	LeftOut int64 `json:"left_out,omitempty"`
+	// Store is what became of the store; nil where there is none, or where that failed.
+	Store *StoreRefresh `json:"store,omitempty"`
+	// Error is why it failed; the mount then shows what it showed before.
+	Error string `json:"error,omitempty"`
+}
+
+// StoreRefresh says which generation a store shows.
+type StoreRefresh struct {
+	Before uint64 `json:"before"` // number of the generation
+	Now    uint64 `json:"now"`
+	Newer  bool   `json:"newer"` // another one was taken up
+	// Files that came, that are other ones by now, and that went.
+	Came    int64 `json:"came"`
+	Changed int64 `json:"changed"`
+	Went    int64 `json:"went"`
 }
 
 // Stats is the state of a mount.
@@ -58,10 +95,25 @@ type Stats struct {
 	Cache string `json:"cache,omitempty"`
 	// Holders of a shared mount; nil of a mount that is not shared.
 	Holders *int `json:"holders,omitempty"`
+	// Supervised is what the parent of the daemon says; nil of a mount that has none.
+	Supervised *Supervised `json:"supervised,omitempty"`
 	// Changes says how those in the dataset are noticed.
 	Changes string `json:"changes,omitempty"`
 	// Counters, in the order in which they are shown.
 	Counters []Counter `json:"counters"`
+}
+
+// Supervised is a mount that goes on if its daemon dies.
+type Supervised struct {
+	PID       int `json:"pid"`       // of the parent, which ends the mount at SIGTERM
+	Restarts  int `json:"restarts"`  // after a daemon died
+	Takeovers int `json:"takeovers"` // on purpose
+	// Longest is how long nothing was served at most, in seconds.
+	Longest float64 `json:"longest_pause"`
+	// Journal is the version of what daemons leave to those after them.
+	Journal int `json:"journal"`
+	// Arguments of the daemon.
+	Arguments []string `json:"arguments"`
 }
 
 // Unit of a counter's value.

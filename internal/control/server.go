@@ -17,6 +17,8 @@ const (
 	maxRequest = 64 << 10 // bytes
 	// patience with a client that connects and then says nothing
 	patience = 5 * time.Second
+	// MaxTakeover is how long another program may take to serve a mount.
+	MaxTakeover = 5 * time.Minute
 )
 
 // Handlers is what the daemon can be asked. They are called from several
@@ -30,9 +32,20 @@ type Handlers struct {
 	// View returns the name under which the mount shows a view, or a link, and an error
 	// for what is none.
 	View func(name string) (string, error)
+	// Refresh begins to look for what is newer than what is shown, or tells how far the one of that
+	// number is. nil where there is nothing to look for.
+	Refresh func(number int) (Refresh, error)
 	// Hold counts one more holder, until release is called. The error is [ErrEnding] where
 	// the mount has begun to end. nil where the mount is not shared.
 	Hold func(key string, linger time.Duration) (release func(), err error)
+	// Takeover has another program serve the mount, and returns how long it was not served.
+	Takeover func(program string) (paused time.Duration, err error)
+	// Forward answers what none of those above does; nil refuses it.
+	Forward func(Request) Reply
+	// Mount is the directory, for holders.
+	Mount string
+	// User may ask, as well as root and the user of this process; 0 is nobody else.
+	User int
 }
 
 // ErrEnding refuses a holder: the mount has begun to end.
@@ -55,9 +68,15 @@ func Serve(path string, h Handlers, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	s := &Server{listener: listener, handlers: h, log: log, allowed: Allowed, held: map[*net.UnixConn]bool{}}
+	return ServeAt(listener, h, log), nil
+}
+
+// ServeAt answers at a socket until Close.
+func ServeAt(listener *Listener, h Handlers, log *slog.Logger) *Server {
+	allowed := func(uid uint32) bool { return Allowed(uid) || h.User != 0 && uid == uint32(h.User) }
+	s := &Server{listener: listener, handlers: h, log: log, allowed: allowed, held: map[*net.UnixConn]bool{}}
 	s.running.Go(s.accept)
-	return s, nil
+	return s
 }
 
 // Close stops answering, waits for answers under way, removes the socket, and lets go of
@@ -103,6 +122,9 @@ func (s *Server) serve(conn *net.UnixConn) error {
 		// Somebody looked whether we are alive. That is none of the log's business.
 		return nil
 	}
+	if err := conn.SetDeadline(time.Now().Add(MaxTakeover)); err != nil {
+		return err
+	}
 	reply, release := s.answer(line, cred.Uid)
 	reply.V = Version
 	err = json.NewEncoder(conn).Encode(reply)
@@ -145,37 +167,53 @@ func (s *Server) answer(line []byte, uid uint32) (reply Reply, release func()) {
 	}
 	switch {
 	case !s.allowed(uid):
-		return Reply{Denied: true, Error: Denied(uid)}, nil
+		return Reply{Denied: true, Error: denied(uid, max(s.handlers.User, os.Geteuid()))}, nil
 	case r.V != Version:
 		return refuse(fmt.Errorf("the daemon speaks version %d of the control protocol, not %d: use the pipefs that mounted", Version, r.V))
 	}
-	switch r.Op {
-	case OpStats:
-		stats := s.handlers.Stats()
+	h := s.handlers
+	switch {
+	case r.Op == OpStats && h.Stats != nil:
+		stats := h.Stats()
 		return Reply{Stats: &stats}, nil
-	case OpFidelity:
+	case r.Op == OpFidelity && h.SetFidelity != nil:
 		if r.Scans != 0 {
-			if err := s.handlers.SetFidelity(r.Scans); err != nil {
+			if err := h.SetFidelity(r.Scans); err != nil {
 				return refuse(err)
 			}
-			s.log.Info("fidelity moved", "current", s.handlers.Current(), "by_uid", uid)
+			s.log.Info("fidelity moved", "current", h.Current(), "by_uid", uid)
 		}
-		return Reply{Current: s.handlers.Current()}, nil
-	case OpView:
-		view, err := s.handlers.View(r.View)
+		return Reply{Current: h.Current()}, nil
+	case r.Op == OpView && h.View != nil:
+		view, err := h.View(r.View)
 		if err != nil {
 			return refuse(err)
 		}
 		return Reply{View: view}, nil
-	case OpHold:
-		if s.handlers.Hold == nil {
-			return refuse(errors.New("this mount is not shared: it stays until somebody unmounts it"))
-		}
-		release, err := s.handlers.Hold(r.Key, time.Duration(min(max(r.Linger, 0), MaxLinger))*time.Second)
+	case r.Op == OpRefresh && h.Refresh != nil:
+		refresh, err := h.Refresh(r.Refresh)
 		if err != nil {
 			return refuse(err)
 		}
-		return Reply{Mount: s.handlers.Stats().Mount, PID: os.Getpid()}, release
+		return Reply{Refresh: &refresh}, nil
+	case r.Op == OpHold && h.Hold != nil:
+		release, err := h.Hold(r.Key, time.Duration(min(max(r.Linger, 0), MaxLinger))*time.Second)
+		if err != nil {
+			return refuse(err)
+		}
+		return Reply{Mount: h.Mount, PID: os.Getpid()}, release
+	case r.Op == OpHold:
+		return refuse(errors.New("this mount is not shared: it stays until somebody unmounts it"))
+	case r.Op == OpTakeover && h.Takeover != nil:
+		paused, err := h.Takeover(r.Program)
+		if err != nil {
+			return refuse(err)
+		}
+		return Reply{Paused: paused.Seconds()}, nil
+	case r.Op == OpTakeover:
+		return refuse(errors.New("this mount is not supervised, and its program cannot be replaced: unmount it, and mount with --supervise"))
+	case h.Forward != nil:
+		return h.Forward(r), nil
 	}
 	return refuse(fmt.Errorf("the daemon knows no operation %q", r.Op))
 }

@@ -23,13 +23,21 @@ const maxPath = 107
 // and the mount namespace, in which that path has its meaning, so that the daemon
 // of the next mount at the same place takes it over: nothing piles up after
 // crashes.
-func Socket(mount string) (string, error) { return socket(socketName(mount)) }
+func Socket(mount string) (string, error) { return SocketOf(mount, os.Geteuid()) }
+
+// SocketOf is the path of the socket of a mount whose daemon runs as a user. It makes
+// directories, which root does with the rights of that user.
+func SocketOf(mount string, uid int) (string, error) { return socket(socketName(mount), uid) }
 
 // GPUSocket is the path of the other socket of a mount, that of those who share its
 // GPU.
 func GPUSocket(mount string) (string, error) {
-	return socket(strings.TrimSuffix(socketName(mount), suffix) + ".gpu" + suffix)
+	return socket(strings.TrimSuffix(socketName(mount), suffix)+".gpu"+suffix, os.Geteuid())
 }
+
+// Behind is the path of the socket at which the daemon of a supervised mount answers its
+// parent, which answers at path.
+func Behind(path string) string { return strings.TrimSuffix(path, suffix) + ".daemon" + suffix }
 
 // RuntimeDir is this user's private directory for what lives as long as a mount:
 // $XDG_RUNTIME_DIR/pipefs, or one in /tmp.
@@ -38,15 +46,15 @@ func RuntimeDir() (string, error) {
 	return filepath.Dir(path), err
 }
 
-func socket(name string) (string, error) {
+func socket(name string, uid int) (string, error) {
 	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
 		dir := filepath.Join(run, "pipefs")
 		path := filepath.Join(dir, name)
-		if len(path) <= maxPath && Private(dir) == nil {
+		if len(Behind(path)) <= maxPath && private(dir, uid) == nil {
 			return path, nil
 		}
 	}
-	dir, err := TempDir()
+	dir, err := tempDir(uid, uid)
 	if err != nil {
 		return "", fmt.Errorf("directory for the control socket: %w", err)
 	}
@@ -55,17 +63,18 @@ func socket(name string) (string, error) {
 
 // TempDir is a private directory of this user in /tmp, and the same at every call:
 // /tmp/pipefs-UID, or where that cannot be one, another; see [Avoided].
-func TempDir() (string, error) { return tempDir(os.Geteuid()) }
+func TempDir() (string, error) { return tempDir(os.Geteuid(), os.Geteuid()) }
 
-func tempDir(uid int) (string, error) {
+// tempDir is that of a user; the owner is that user, but in tests.
+func tempDir(uid, owner int) (string, error) {
 	// not os.TempDir: TMPDIR differs between sessions and may be long
 	usual := inTmp(uid)
-	if Private(usual) == nil {
+	if private(usual, owner) == nil {
 		return usual, nil
 	}
 	// Anybody can take a name in /tmp, so that no name can be relied on.
 	for _, dir := range othersInTmp(uid) {
-		if Private(dir) == nil {
+		if private(dir, owner) == nil {
 			return dir, nil
 		}
 	}
@@ -125,7 +134,9 @@ func socketOf(m *mounts.Mount) (string, bool) {
 
 // Private makes dir a directory of this user that nobody else may enter. In /tmp
 // anybody could have put something there before.
-func Private(dir string) error {
+func Private(dir string) error { return private(dir, os.Geteuid()) }
+
+func private(dir string, uid int) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -137,8 +148,8 @@ func Private(dir string) error {
 	switch {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory; remove it", dir)
-	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d, not to %d; remove it", dir, st.Uid, os.Geteuid())
+	case int(st.Uid) != uid:
+		return fmt.Errorf("%s belongs to user %d, not to %d; remove it", dir, st.Uid, uid)
 	case info.Mode().Perm()&0o077 != 0:
 		return fmt.Errorf("%s may be entered by others (mode %o); chmod 700 it", dir, info.Mode().Perm())
 	}

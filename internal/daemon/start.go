@@ -39,22 +39,46 @@ type Child struct {
 	Say    func(status string)
 	// Tell is called with each note of the child, at once.
 	Tell func(note string)
+
+	// Program is the path of the program; empty is this one.
+	Program string
+	// User is whom the child runs as; nil is who this process runs as.
+	User *User
+	// Files are its descriptors from [FirstFile] on.
+	Files []*os.File
+	// Env is added to the environment.
+	Env []string
 }
+
+// FirstFile is the descriptor of the first of [Child.Files].
+const FirstFile = 4
 
 // Start runs this program once more and waits until the child is ready. The error
 // is a [Failure] where the child gave one. A child that is not ready in time, or when ctx
 // is cancelled, is stopped.
 func Start(ctx context.Context, c Child) error {
-	program, err := os.Executable()
+	cmd, err := Launch(ctx, c)
 	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
+		return err
 	}
-	if _, err := os.Stat(program); err != nil {
-		program = "/proc/self/exe" // replaced by an upgrade, but still there
+	return cmd.Process.Release()
+}
+
+// Launch is Start for a parent that waits for the end of the child.
+func Launch(ctx context.Context, c Child) (*exec.Cmd, error) {
+	program := c.Program
+	if program == "" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("finding this program: %w", err)
+		}
+		if _, err := os.Stat(program); err != nil {
+			program = "/proc/self/exe" // replaced by an upgrade, but still there
+		}
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer read.Close()
 	logged, err := c.Log.Seek(0, io.SeekEnd)
@@ -65,17 +89,21 @@ func Start(ctx context.Context, c Child) error {
 	cmd.Args = c.Args
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = c.Log, c.Log
-	cmd.ExtraFiles = []*os.File{write} // descriptor 3
-	cmd.Env = append(os.Environ(), environment+"=3")
+	cmd.ExtraFiles = append([]*os.File{write}, c.Files...) // descriptors 3 and FirstFile
+	cmd.Env = append(append(os.Environ(), environment+"=3"), c.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if u := c.User; u != nil {
+		cmd.SysProcAttr.Credential = u.credential()
+		cmd.Env = append(cmd.Env, "HOME="+u.Home) // the last one counts
+	}
 	err = startCalm(cmd)
 	write.Close()
 	if err != nil {
-		return fmt.Errorf("starting the daemon: %w", err)
+		return nil, fmt.Errorf("starting the daemon: %w", err)
 	}
 	err = c.await(ctx, read)
 	if err == nil {
-		return cmd.Process.Release()
+		return cmd, nil
 	}
 	var silent *SilentError
 	died := errors.As(err, &silent)
@@ -88,7 +116,15 @@ func Start(ctx context.Context, c Child) error {
 		silent.cause = gone
 		silent.words = tail(c.Log.Name(), logged)
 	}
-	return err
+	return nil, err
+}
+
+func (u *User) credential() *syscall.Credential {
+	c := &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.GID)}
+	for _, g := range u.Groups {
+		c.Groups = append(c.Groups, uint32(g))
+	}
+	return c
 }
 
 // Failure is what a child said to [Parent.Fail].

@@ -49,7 +49,7 @@ func listed(list string) (n int) {
 
 func trim(v float64) string { return strconv.FormatFloat(math.Round(10*v)/10, 'f', -1, 64) }
 
-// littleMemory is where the default of --cache-bytes is a quarter of what there is.
+// littleMemory is where a reader and the page cache have little beside a daemon.
 const littleMemory = 1 << 30
 
 // memory compares what this process may use with what the machine has.
@@ -65,9 +65,9 @@ func (m *Machine) memory() []Finding {
 		return []Finding{ok(about, "%s, and no cgroup limits it", size(total))}
 	}
 	if limit < littleMemory {
-		return []Finding{note(about, "allow the job more, or mount with --cache-bytes 64M", "a cgroup allows %s: the loader, the daemon (256 MB for samples, see --cache-bytes) and the page cache of what they read share it", size(limit))}
+		return []Finding{note(about, "allow the job more", "a cgroup allows %s: the loader, the daemon (an eighth for samples, see --cache-bytes, and 64 MB for batches of epoch views) and the page cache of what they read share it", size(limit))}
 	}
-	return []Finding{ok(about, "a cgroup allows %s of %s, for the loader, the daemon (256 MB for samples, see --cache-bytes) and the page cache of what they read", size(limit), size(total))}
+	return []Finding{ok(about, "a cgroup allows %s of %s, for the loader, the daemon (%s for samples, see --cache-bytes) and the page cache of what they read", size(limit), size(total), size(min(256<<20, limit/8)))}
 }
 
 // step is the path of the cgroup of a step of Slurm.

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+
+	"github.com/pipefs/pipefs/fs/conn"
 )
 
 // release is a version of Linux.
@@ -42,6 +44,19 @@ func (m *Machine) kernel() []Finding {
 		return []Finding{ok(about, "Linux %s has everything but huge pages for --cache daemon (%v)", text, hugePages)}
 	}
 	return []Finding{ok(about, "Linux %s has everything that pipefs uses", text)}
+}
+
+// uring says whether requests can come through io_uring.
+func (m *Machine) uring() []Finding {
+	const about = "io_uring"
+	switch state := m.text(conn.RingSwitch); {
+	case state == "":
+		return []Finding{ok(about, "requests of the kernel come through /dev/fuse; FUSE over io_uring needs Linux 6.14")}
+	case state != "Y":
+		return []Finding{note(about, conn.RingOn+" (for mounts that are made afterwards, until the next boot)",
+			"requests of the kernel come through /dev/fuse: FUSE over io_uring, which costs less for each, is off")}
+	}
+	return []Finding{ok(about, "requests of the kernel can come through io_uring")}
 }
 
 // fuse looks at what mounting takes.
@@ -117,12 +132,4 @@ func (m *Machine) mountMax() []Finding {
 		return []Finding{note(about, do, "there are %d FUSE mounts, and users may have %d (mount_max)", there, most)}
 	}
 	return nil
-}
-
-// uring says that an option of the kernel makes no difference, to somebody who turned it on.
-func (m *Machine) uring() []Finding {
-	if m.text("/sys/module/fuse/parameters/enable_uring") != "Y" {
-		return nil
-	}
-	return []Finding{ok("io_uring", "the kernel offers FUSE over io_uring; pipefs does not use it yet")}
 }

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
@@ -212,8 +213,7 @@ func TestSharedDaemonIsKilled(t *testing.T) {
 func TestSharedRaces(t *testing.T) {
 	t.Parallel()
 	s := newSharing(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testenv.Seed(t)
 	var kills, done atomic.Int64 // of daemons
 	var all sync.WaitGroup
 	for who := range 6 {
@@ -320,4 +320,30 @@ func TestSharedByOtherPrograms(t *testing.T) {
 	}
 	conn.Close()
 	s.nothing()
+}
+
+// A shared mount that is supervised outlives its daemon: who holds it holds it, and others
+// join it.
+func TestSharedSupervised(t *testing.T) {
+	t.Parallel()
+	s := newSharing(t)
+	h := s.mustHold("--supervise", s.dataset)
+	for range 2 {
+		var stats control.Stats
+		out := testmount.Command(t, s.env, "stats", "--json", h.Mount)
+		testenv.Must(t, json.Unmarshal([]byte(out), &stats))
+		if stats.Holders == nil || *stats.Holders != 1 || stats.Supervised.PID != h.PID {
+			t.Errorf("%s", out)
+		}
+		testenv.Must(t, syscall.Kill(stats.PID, syscall.SIGKILL))
+		testenv.Must(t, h.read())
+	}
+	other := s.mustHold(s.dataset) // supervised or not is the same mount
+	if other.PID != h.PID || other.Mount != h.Mount {
+		t.Errorf("%+v and %+v", other, h)
+	}
+	h.close()
+	testenv.Must(t, other.read())
+	other.close()
+	testenv.EventuallyIs(t, "the supervisor ends", func() bool { return syscall.Kill(h.PID, 0) != nil })
 }

@@ -31,7 +31,7 @@ func TestJPEG(t *testing.T) {
 		},
 		"photographs": func(t *testing.T) string {
 			tree, n := filepath.Join(t.TempDir(), "tree"), 5
-			if soak() {
+			if testenv.Soak() {
 				n = 1
 			}
 			linkSome(t, tree, "bsds", shared(t, "bsds"), n)

@@ -172,7 +172,7 @@ func TestMaterialize(t *testing.T) {
 // of the store is read: no byte is ever wrong, and the last run completes it.
 func TestKilledMaterialize(t *testing.T) {
 	kills, limit := 50, time.Minute // some 10 s on a machine that does nothing else
-	if soak() {
+	if testenv.Soak() {
 		kills, limit = 500, 10*time.Minute
 	}
 	dataset := testmount.Generate(t, "-samples", "160", "-width", "240", "-height", "180")
@@ -193,8 +193,8 @@ func TestKilledMaterialize(t *testing.T) {
 	testmount.Command(t, env, "materialize", dir, "ppm")
 	whole := time.Since(started)
 	complete := sizeOf(t, filepath.Join(dir, "fractions"))
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d, an undisturbed run takes %v and writes %d bytes", seed, whole, complete)
+	seed := testenv.Seed(t)
+	t.Logf("an undisturbed run takes %v and writes %d bytes", whole, complete)
 	r := rand.New(rand.NewPCG(seed, 0))
 
 	var reads atomic.Int64

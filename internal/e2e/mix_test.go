@@ -206,11 +206,7 @@ func TestTune(t *testing.T) {
 		args = append([]string{"tune", "--json", "--samples", "32", "--rounds", "1", store}, args...)
 		testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, args...)), &report))
 	}
-	html := filepath.Join(t.TempDir(), "tune.html")
-	tune("--l3", "--allow", "scan,resize", "--html", html)
-	if page, err := os.ReadFile(html); err != nil || bytes.Count(page, []byte("<svg")) < 3 {
-		t.Errorf("the page has no curve for each of three pairs: %v, %d bytes", err, len(page))
-	}
+	tune("--l3", "--allow", "scan,resize")
 	// What the loader decodes with nothing materialized are the originals themselves.
 	views := 5
 	if report.Pairs[1].Best > 0 {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -16,14 +17,11 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-// soak reports whether the long tests were asked for.
-func soak() bool { return os.Getenv("PIPEFS_SOAK") != "" }
-
 // TestKilledPack kills `pipefs pack` at random moments and packs again: what
 // the store serves in the end is what one undisturbed run would have made.
 func TestKilledPack(t *testing.T) {
 	rounds, kills := 2, 5
-	if soak() {
+	if testenv.Soak() {
 		rounds, kills = 10, 10
 	}
 	dataset := testmount.Generate(t, "-samples", "80", "-width", "500", "-height", "375")
@@ -39,8 +37,8 @@ func TestKilledPack(t *testing.T) {
 	for _, v := range views {
 		want[v] = hashes(t, filepath.Join(mnt, v))
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d, an undisturbed pack takes %v", seed, whole)
+	seed := testenv.Seed(t)
+	t.Logf("an undisturbed pack takes %v", whole)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range rounds {
 		dir := filepath.Join(t.TempDir(), "killed")
@@ -111,16 +109,11 @@ func removeIndex(store string, r *rand.Rand) error {
 	if r.IntN(2) == 0 {
 		return nil
 	}
-	found, err := filepath.Glob(filepath.Join(store, "index.*"))
-	if err != nil {
-		return err
+	var err error
+	for _, name := range []string{"CURRENT", "index", "segments"} {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(store, name)))
 	}
-	for _, dir := range append(found, filepath.Join(store, "CURRENT")) {
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // TestTwoMountsAndAPack has two mounts of a store and a pack of it at once:

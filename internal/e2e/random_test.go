@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -124,6 +126,71 @@ func TestRandomViews(t *testing.T) {
 	same("after the daemon was killed", epoch(mnt4, 7, 0, view))
 }
 
+// TestRandomViewsAtOnce has several readers open one file of a random view at once, by a path
+// that names no epoch, and read it in small pieces. Each gets a draw of its own, whole.
+func TestRandomViewsAtOnce(t *testing.T) {
+	t.Parallel()
+	const view, readers, seed = "rrc64scale20to100-hflip-npy", 8, 11
+	env := testmount.Home(t)
+	dataset := testmount.Generate(t, "-samples", "4", "-classes", "1")
+	for _, cache := range []string{"page", "daemon"} {
+		mnt := testmount.Mount(t, env, dataset, "--seed", fmt.Sprint(seed), "--cache", cache)
+		name := "class00/" + filepath.Base(firstOf(t, filepath.Join(mnt, "npy/class00")))
+		draws := map[[32]byte]int{}
+		for n := range 64 * readers { // the kernel looks a name up several times for one open
+			data, err := os.ReadFile(filepath.Join(mnt, ".draw", fmt.Sprint(seed), fmt.Sprint(n), view, name))
+			testenv.Must(t, err)
+			draws[sha256.Sum256(data)] = n
+		}
+		files := make([]*os.File, readers)
+		var opening sync.WaitGroup
+		for i := range files {
+			opening.Go(func() {
+				var err error
+				if files[i], err = os.Open(filepath.Join(mnt, view, name)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		opening.Wait()
+		if t.Failed() {
+			t.FailNow()
+		}
+		sums := make([]hash.Hash, readers)
+		for i := range sums {
+			sums[i] = sha256.New()
+		}
+		// A piece of each in turn, so that all of them are in the middle at once.
+		for piece := make([]byte, 1000); ; {
+			left := 0
+			for i, f := range files {
+				n, err := f.Read(piece)
+				sums[i].Write(piece[:n])
+				if err == nil {
+					left++
+				} else if !errors.Is(err, io.EOF) {
+					t.Fatal(err)
+				}
+			}
+			if left == 0 {
+				break
+			}
+		}
+		seen := map[int]bool{}
+		for i, f := range files {
+			f.Close()
+			n, ok := draws[[32]byte(sums[i].Sum(nil))]
+			if !ok {
+				t.Errorf("--cache %s: what reader %d got is no draw", cache, i)
+			}
+			seen[n] = true
+		}
+		if len(seen) != readers {
+			t.Errorf("--cache %s: %d readers got %d draws", cache, readers, len(seen))
+		}
+	}
+}
+
 // firstOf is the first file of a directory.
 func firstOf(t *testing.T, dir string) string {
 	t.Helper()
@@ -132,4 +199,60 @@ func firstOf(t *testing.T, dir string) string {
 		t.Fatal(dir, err)
 	}
 	return files[0]
+}
+
+// TestRandomViewsLeaveNoPages: the page cache forgets files of a random view when many others
+// were read, and a program that asks for one again gets the same bytes.
+func TestRandomViewsLeaveNoPages(t *testing.T) {
+	t.Parallel()
+	const files = 280 // 256 keep their pages
+	dataset := testmount.Generate(t, "-samples", fmt.Sprint(files), "-classes", "1", "-width", "32", "-height", "24", "-png-every", "0")
+	env := testmount.Home(t)
+	mnt := testmount.Mount(t, env, dataset)
+	reads := func() (n int64) {
+		t.Helper()
+		var stats struct {
+			Counters []struct {
+				Group, Name string
+				Value       float64
+			}
+		}
+		testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats))
+		for _, c := range stats.Counters {
+			if c.Group == ".draw/…/rrc24-npy" && c.Name == "reads" {
+				n = int64(c.Value)
+			}
+		}
+		return n
+	}
+	names, err := filepath.Glob(filepath.Join(mnt, ".draw/7/0/rrc24-npy/class00/*.npy"))
+	if err != nil || len(names) != files {
+		t.Fatal(len(names), err)
+	}
+	read := func(name string) [32]byte {
+		t.Helper()
+		data, err := os.ReadFile(name)
+		testenv.Must(t, err)
+		return sha256.Sum256(data)
+	}
+	first := read(names[0])
+	for _, name := range names[1:] {
+		read(name)
+	}
+	before := reads()
+	if before < files {
+		t.Fatalf("%d reads of %d files", before, files)
+	}
+	if read(names[files-1]); reads() != before {
+		t.Error("the file that was read last has no pages")
+	}
+	testenv.Eventually(t, func() error {
+		if read(names[0]) != first {
+			t.Fatal("other bytes")
+		}
+		if reads() == before {
+			return errors.New("the pages of the first file are still there")
+		}
+		return nil
+	})
 }

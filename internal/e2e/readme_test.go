@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -17,14 +18,21 @@ func TestViewsInDocs(t *testing.T) {
 	span := regexp.MustCompile("`(?:~/m/|MNT/)?([a-z0-9.][a-z0-9./-]*)/`")
 	// not views, but links and directories of other things
 	others := map[string]bool{"mix": true, "auto": true, "current": true, "val": true, ".pipefs/gpu": true, "~": true}
-	for _, page := range []string{"README.md", "docs/operations.md", "docs/recipes.md", "docs/reference.md", "docs/python.md", "docs/loaders.md"} {
+	for _, page := range []string{"README.md", "docs/operations.md", "docs/recipes.md", "docs/reference.md", "docs/python.md", "docs/epoch.md", "docs/loaders.md"} {
 		text, err := os.ReadFile("../../" + page)
 		testenv.Must(t, err)
 		found := 0
 		for _, m := range span.FindAllStringSubmatch(string(text), -1) {
 			if name := strings.TrimSuffix(m[1], "/"); !others[name] {
 				found++
-				if _, err := r.ParsePath(name); err != nil {
+				_, err := r.ParsePath(name)
+				if below, ok := strings.CutPrefix(name, ".epoch/"); ok {
+					var p epoch.Path
+					if p, err = epoch.ParsePath(strings.Split(below, "/")); err == nil {
+						_, err = r.ParseRandom(p.View)
+					}
+				}
+				if err != nil {
 					t.Errorf("%s: %v", page, err)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
@@ -20,7 +21,7 @@ func TestViews(t *testing.T) {
 		"generated": func(t *testing.T, _ string) string { return testmount.Generate(t, "-samples", "24", "-png-every", "4") },
 		"photographs": func(t *testing.T, mode string) string {
 			tree := filepath.Join(t.TempDir(), "tree")
-			if mode == "page" || soak() {
+			if mode == "page" || testenv.Soak() {
 				link(t, tree, "kodak", shared(t, "kodak"))
 				link(t, tree, "bsds", shared(t, "bsds"))
 			} else { // what a picture is does not depend on who caches it

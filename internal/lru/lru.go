@@ -1,6 +1,11 @@
 // Package lru holds a map that forgets what was used the longest time ago.
 package lru
 
+import (
+	"maps"
+	"slices"
+)
+
 // Map is a map that forgets what was used the longest time ago when a budget of
 // cost or of entries is spent. It is not safe for concurrent use.
 type Map[K comparable, V any] struct {
@@ -58,6 +63,9 @@ func (l *Map[K, V]) Put(key K, value V, cost int64) (dropped []V) {
 
 // Len is the number of values.
 func (l *Map[K, V]) Len() int { return len(l.byKey) }
+
+// Keys returns the keys, in no order.
+func (l *Map[K, V]) Keys() []K { return slices.Collect(maps.Keys(l.byKey)) }
 
 // Remove forgets one key.
 func (l *Map[K, V]) Remove(key K) (value V, ok bool) {

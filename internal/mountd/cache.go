@@ -32,6 +32,11 @@ func (c *Caching) open() (mixer.Cache, error) {
 	return mixer.NewCache(cmp.Or(c.Policy, mixer.LRUCache), serve.Keepable(max(c.Bytes, 1)), samples)
 }
 
+// ahead is how many bytes of files may be loaded that readers have announced and not read.
+func (c *Caching) ahead() int64 { return max(c.Bytes/4, minAhead) }
+
+const minAhead = 16 << 20
+
 // text is the cache in words.
 func (c *Caching) text() string {
 	if c.Mode != fs.DaemonCache {

@@ -3,16 +3,21 @@ package mountd
 import (
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
+	"time"
 
 	"github.com/pipefs/pipefs/fs"
-	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/fs/conn"
+	"github.com/pipefs/pipefs/internal/epoch"
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // Config says what is mounted, where and how. All paths are absolute.
 type Config struct {
 	// Source is the dataset or store, and Dir the directory that it is mounted on. Both
-	// are paths without links, see mounts.Resolve.
+	// are paths without links, see mounts.Resolve; Source may be a URL, see remote.Is.
 	Source, Dir string
 	// Roles say which samples are pictures and which are masks.
 	Roles transcode.Roles
@@ -21,7 +26,9 @@ type Config struct {
 	// Workers is the number of samples that are computed at once; 0 is one a core.
 	Workers int
 
-	Read   Reading
+	Read Reading
+	// Remote is how URLs are reached, and where what is read of them is kept.
+	Remote remote.Access
 	Keep   Keeping
 	Cache  Caching
 	Views  Views
@@ -42,8 +49,8 @@ type Config struct {
 
 // Reading is where bytes come from beside Source, and how they are read.
 type Reading struct {
-	// Store of the dataset Source. A directory that is no store, or that is not there,
-	// is where to keep what the mount prepares; see Keeping.
+	// Store of the dataset Source, which may be a URL. A directory that is no store, or
+	// that is not there, is where to keep what the mount prepares; see Keeping.
 	Store string
 	// Dataset of the store Source; empty where there is none.
 	Dataset string
@@ -51,6 +58,13 @@ type Reading struct {
 	NoFollow bool
 	// Immutable: the dataset does not change while it is mounted.
 	Immutable bool
+	// Manifest is the file that lists the objects of a dataset in a bucket, or the files of one in
+	// a directory; empty where they are to be listed.
+	Manifest string
+	// Refresh is how old may be what is shown of a store, or of a dataset in a bucket: the store's
+	// current generation is looked at so often, and the bucket is listed when its list is older,
+	// when it is mounted and from then on. 0 does that when it is mounted, and a negative age is any.
+	Refresh time.Duration
 	// VerifyOnce compares checksums of stored data at the first read only.
 	VerifyOnce bool
 	// BytesPerSecond and ReadsPerSecond slow reading down, for measurements; 0 does not.
@@ -70,7 +84,8 @@ type Keeping struct {
 // Caching is where the content of samples is cached in memory.
 type Caching struct {
 	Mode fs.CacheMode
-	// Bytes of memory for samples; 0 keeps none.
+	// Bytes of memory for samples; 0 keeps none. A negative number is serve.DefaultCacheBytes,
+	// or an eighth of what cgroups allow, if that is less.
 	Bytes int64
 	// Policy of the cache in mode fs.DaemonCache, one of mixer.CachePolicies; empty is
 	// mixer.LRUCache.
@@ -88,6 +103,30 @@ type Views struct {
 	Mix   Mix
 	// Seed of what random views draw whose path names none.
 	Seed uint64
+	// ForceRandom: random views also show samples that have boxes or masks beside them.
+	ForceRandom bool
+	// OnError says what a sample that cannot be made does to its batch in an epoch view.
+	OnError epoch.OnError
+	// Lists are files that list the samples of epochs.
+	Lists []string
+}
+
+// tables are the lists by the names that they have below .epoch.
+func (v *Views) tables() map[string]string {
+	tables := map[string]string{}
+	for _, file := range v.Lists {
+		tables[filepath.Base(file)] = file
+	}
+	return tables
+}
+
+// OnError is what a sample that cannot be made does to its batch: it fails, or the sample is
+// black.
+func OnError(black bool) epoch.OnError {
+	if black {
+		return epoch.Black
+	}
+	return epoch.Fail
 }
 
 // Mix is how representations are mixed.
@@ -120,8 +159,13 @@ type Kernel struct {
 	AllowOther bool
 	// NoExec lets no program be run from the mount.
 	NoExec bool
+	// Transport is how requests of the kernel come.
+	Transport conn.Transport
 	// Premount is what is mounted already, see TakeOver; nil mounts.
 	Premount *fs.Premount
+	// Journal and Leash of a daemon that has a supervisor; nil of any other.
+	Journal *fs.Journal
+	Leash   *supervise.Leash
 }
 
 // MaxFidelity is the number of scans of which a JPEG is made.
@@ -131,9 +175,11 @@ const MaxFidelity = 10
 func Default(source, dir string) Config {
 	return Config{
 		Source: source, Dir: dir,
-		Keep:  Keeping{MaxBytes: -1},
-		Cache: Caching{Bytes: serve.DefaultCacheBytes},
-		Views: Views{Scans: MaxFidelity, Mix: Mix{Share: 1}, Seed: uint64(rand.Uint32())},
+		Remote: remote.Access{Bytes: -1},
+		Read:   Reading{Refresh: -1},
+		Keep:   Keeping{MaxBytes: -1},
+		Cache:  Caching{Bytes: -1},
+		Views:  Views{Scans: MaxFidelity, Mix: Mix{Share: 1}, Seed: uint64(rand.Uint32())},
 	}
 }
 
@@ -151,7 +197,7 @@ func (c *Config) status(what string) {
 
 // kernelOptions are what package fs is told.
 func (c *Config) kernelOptions() fs.MountOptions {
-	o := fs.MountOptions{Source: c.Source, AllowOther: c.Kernel.AllowOther, Premount: c.Kernel.Premount}
+	o := fs.MountOptions{Source: c.Source, AllowOther: c.Kernel.AllowOther, Transport: c.Kernel.Transport, Premount: c.Kernel.Premount}
 	if c.Kernel.NoExec {
 		o.Options = append(o.Options, "noexec")
 	}

@@ -2,6 +2,7 @@ package mountd
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 
 	"github.com/pipefs/pipefs/fs"
@@ -35,4 +36,21 @@ func TakeOver() (*fs.Premount, error) {
 	}
 	_ = os.Unsetenv(premounted)
 	return fs.TakePremount(handed)
+}
+
+// Attach mounts for daemons that other processes of this program are: the connection, and
+// where it is permitted the file that says how much the kernel reads ahead. The user is
+// whom they run as, nil for who this process runs as.
+func Attach(c *Config, u *daemon.User, log *slog.Logger) (conn, readAhead *os.File, err error) {
+	var p *fs.Premount
+	if u != nil {
+		p, err = fs.NewPremount(c.Dir, u.UID, u.GID, c.kernelOptions())
+	} else {
+		p, err = fs.Attach(c.Dir, c.kernelOptions(), log)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, readAhead = p.Files()
+	return conn, readAhead, nil
 }

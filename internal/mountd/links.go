@@ -39,11 +39,11 @@ func (c *Config) policy(stored float64) (_ mixer.Policy, observe func(mixer.Load
 }
 
 // tuned is the view that pipefs tune found to be best, "" where it did not run.
-func (m *Mount) tuned() string {
-	if m.packed == "" {
+func (m *Mount) tuned(s *store.Store) string {
+	if s == nil {
 		return ""
 	}
-	auto, err := store.ReadAuto(m.packed)
+	auto, err := s.Auto()
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return ""
@@ -98,7 +98,11 @@ type rootLink struct {
 // setLinks points each link to the first of its views that lacks nothing, and returns
 // where those lead that do not lead to the best one.
 func (m *Mount) setLinks(links []rootLink) (moved []string, err error) {
+	there := m.fs.Links()
 	for _, l := range links {
+		if there[l.name] != "" {
+			continue // a daemon before this one made it, and it may have been moved since
+		}
 		to, err := m.gaps.First(l.to...)
 		switch {
 		case errors.As(err, new(Gap)):

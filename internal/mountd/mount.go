@@ -11,12 +11,19 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/ahead"
+	"github.com/pipefs/pipefs/internal/blockcache"
 	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/prepare"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source/bucket"
+	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/l3gpu"
 	"github.com/pipefs/pipefs/l3gpu/share"
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -30,15 +37,22 @@ type Mount struct {
 	point      *fs.Mountpoint
 	place      mounts.Place
 	control    *control.Server
-	holders    *holders // nil unless the mount is shared
+	holders    *control.Holders // nil unless the mount is shared
 	background *prepare.Background
 	gpu        *l3gpu.Starting // nil with GPU.Off
 	share      *share.Server   // nil without GPU.Share
-	packed     string          // the store's directory, if there is one
-	listed     []string        // the views that the root lists
-	gaps       *Gaps           // of the views that it might list
+	epochs     *epoch.Views
+	ahead      *ahead.Queue
+	packed     string   // the store's directory, if there is one
+	listed     []string // the views that the root lists
+	gaps       *Gaps    // of the views that it might list
 	fresh      freshness
+	bucket     *bucket.Bucket // the dataset, where it is in one; else nil
+	refreshes  refreshes
+	store      *store.Store // at packed; else nil
+	storeFiles *remote.FS   // of the store, where it is in a bucket; else nil
 	started    time.Time
+	blocks     *blockcache.Cache // of what is read of buckets; nil keeps nothing
 	// close holds what has to be closed, the first one opened first.
 	close []func() error
 }
@@ -58,15 +72,18 @@ func Start(ctx context.Context, c Config, patience time.Duration) (*Mount, error
 	} else if ctx.Err() != nil {
 		err = fmt.Errorf("interrupted before the mount was ready: %w", ctx.Err())
 	}
+	if err != nil && c.Kernel.Leash == nil {
+		err = errors.Join(err, m.Stop())
+	}
 	if err != nil {
-		return nil, errors.Join(err, m.Stop())
+		return nil, err
 	}
 	return m, nil
 }
 
 // mount opens all that stands behind a mount, from the disk to the kernel.
 func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
-	m := &Mount{config: c, log: c.Log, started: time.Now(), holders: newHolders(c.Shared)}
+	m := &Mount{config: c, log: c.Log, started: time.Now(), holders: control.NewHolders(c.Shared)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -75,12 +92,14 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 			err = errors.Join(err, m.closeAll())
 		}
 	}()
+	work := c.fitMemory(m.log)
 	o := serve.Options{
 		Roles: c.Roles, CacheBytes: max(c.Cache.Bytes, 1), // 0 is the default there
-		Memfd:   c.Cache.Mode == fs.DaemonCache,
-		Workers: c.Workers, Log: m.log,
+		WorkBytes: work,
+		Memfd:     c.Cache.Mode == fs.DaemonCache,
+		Workers:   c.Workers, ForceRandom: c.Views.ForceRandom, Log: m.log,
 	}
-	if err := m.openSources(&o); err != nil {
+	if err := m.openSources(ctx, &o); err != nil {
 		return nil, err
 	}
 	backend, err := m.openGPU()
@@ -89,7 +108,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	}
 	m.registry = Registry(c.Limits, o.Store, backend)
 	o.Registry = m.registry
-	tuned := m.tuned()
+	tuned := m.tuned(o.Store)
 	mix := c.Views.Mix.view(tuned, o.Store)
 	o.Policy, o.Observe = c.policy(storedShare(o.Store, mix))
 	if o.Cache, err = c.Cache.open(); err != nil {
@@ -99,6 +118,14 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, err
 	}
 	m.close = append(m.close, m.server.Close)
+	m.epochs = epoch.New(epoch.Options{
+		Registry: m.registry, Server: m.server, Budget: c.Cache.Bytes, Workers: c.Workers, OnError: c.Views.OnError, Log: m.log,
+		Far:    m.fetchedAhead(),
+		Tables: c.Views.tables(),
+	})
+	m.close = append(m.close, m.epochs.Close)
+	m.ahead = ahead.New(ahead.Options{Server: m.server, Lists: m.epochs, Budget: c.Cache.ahead(), Log: m.log})
+	m.close = append(m.close, m.ahead.Close)
 	m.background = prepare.Start(m.server, prepare.Options{Views: !c.Keep.NoBackground, Overlay: o.Overlay, Workers: c.Workers, Log: m.log})
 	m.close = append(m.close, m.background.Close)
 	socket, err := control.Socket(c.Dir)
@@ -109,6 +136,11 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	if err := m.openFS(socket, links); err != nil {
 		return nil, err
 	}
+	if c.Kernel.Leash != nil {
+		socket = control.Behind(socket) // the supervisor answers there
+	}
+	m.refreshes.open()
+	m.close = append(m.close, m.refreshes.close)
 	if m.control, err = control.Serve(socket, m.handlers(), m.log); err != nil {
 		return nil, err
 	}
@@ -125,16 +157,23 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, err
 	}
 	if m.place, err = mounts.PlaceOf(c.Dir); err != nil {
-		return nil, errors.Join(err, m.point.UnmountLazily())
+		if c.Kernel.Leash == nil {
+			err = errors.Join(err, m.point.UnmountLazily())
+		}
+		return nil, err
+	}
+	m.resume()
+	if c.Read.Refresh > 0 && (m.bucket != nil || m.store != nil) {
+		m.refreshes.work.Go(func() { m.follow(c.Read.Refresh) })
 	}
 	return m, nil
 }
 
 // handlers are what the daemon can be asked.
 func (m *Mount) handlers() control.Handlers {
-	h := control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current, View: m.view}
+	h := control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current, View: m.view, Refresh: m.refresh, Mount: m.config.Dir}
 	if m.holders != nil {
-		h.Hold = m.holders.hold
+		h.Hold = m.holders.Hold
 	}
 	return h
 }
@@ -160,8 +199,8 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 	m.listed = slices.DeleteFunc(m.listed, m.gaps.Lacks)
 	m.fs, err = fs.New(fs.Options{
 		Registry: m.registry, Server: fs.Serve(m.server), Roles: c.Roles, Cache: c.Cache.Mode,
-		Views: m.listed, Refuse: m.gaps.refuse, Seed: c.Views.Seed, Files: m.files(), Control: socket, Log: m.log,
-		Freshness: m.fresh.kind, Watcher: m.fresh.watcher,
+		Views: m.listed, Epochs: m.epochs, Ahead: m.ahead, Refuse: m.gaps.refuse, Seed: c.Views.Seed, Files: m.files(), Control: socket, Log: m.log,
+		Freshness: m.fresh.kind, Watcher: m.fresh.watcher, Journal: c.Kernel.Journal,
 	})
 	if err != nil {
 		return err
@@ -197,7 +236,7 @@ func (m *Mount) Stop() error {
 	select {
 	case <-m.Done():
 		return m.closeAll()
-	case <-time.After(untilDone):
+	case <-time.After(supervise.UntilDone):
 		m.abandon()
 		return fmt.Errorf("%s: %w", m.config.Dir, mounts.ErrBusy)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -143,7 +144,7 @@ func TestSuperviseBusy(t *testing.T) {
 	signals := make(chan os.Signal, 2)
 	signals <- unix.SIGTERM
 	signals <- unix.SIGTERM
-	time.AfterFunc(lingering/4, func() { f.Close() })
+	time.AfterFunc(supervise.Lingering/4, func() { f.Close() })
 	testenv.Must(t, m.Supervise(signals, true))
 	<-m.Done()
 	testenv.Must(t, m.closeAll())
@@ -173,4 +174,23 @@ func TestStartFails(t *testing.T) {
 	if _, err := mounts.PlaceOf(c.Dir); err == nil {
 		t.Error("it is mounted")
 	}
+}
+
+// A shared mount ends by itself: Supervise returns.
+func TestSuperviseShared(t *testing.T) {
+	c := setUp(t)
+	c.Shared = "key"
+	m := start(t, c)
+	client, err := control.Find(c.Dir)
+	testenv.Must(t, err)
+	conn, reply, err := client.Hold(t.Context(), control.Request{Key: "key"})
+	testenv.Must(t, err)
+	if reply.Mount != c.Dir {
+		t.Errorf("%+v", reply)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- m.Supervise(nil, true) }()
+	conn.Close()
+	testenv.Must(t, <-ended)
+	gone(t, c.Dir)
 }

@@ -16,8 +16,8 @@ import (
 //
 // Whoever made the store said where the dataset is. A store of another user may lead only
 // to a dataset of that same user, and to nothing that links in it lead to.
-func OpenNearby(s *store.Store, dir string, o source.Options) *source.Directory {
-	d, err := mounts.Answer(dir, mounts.Patience, func() (*source.Directory, error) {
+func OpenNearby(s *store.Store, dir string, o source.Options) source.Dataset {
+	d, err := mounts.Answer(dir, mounts.Patience, func() (source.Dataset, error) {
 		maker, err := owner(dir)
 		if err != nil {
 			return nil, err

@@ -2,13 +2,13 @@ package mountd
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"path"
 	"slices"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/ahead"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 )
@@ -23,7 +23,7 @@ const RebuiltCounter = "of these, originals"
 func (m *Mount) stats() control.Stats {
 	return control.Stats{
 		Mount: m.config.Dir, Source: m.config.Source, PID: os.Getpid(), Version: Version(),
-		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Holders: m.holders.count(), Changes: m.fresh.text, Current: m.current(), Counters: m.counters(),
+		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Holders: m.holders.Count(), Changes: m.fresh.text, Current: m.current(), Counters: m.counters(),
 	}
 }
 
@@ -40,6 +40,7 @@ func (m *Mount) counters() []control.Counter {
 		{Group: "tree", Name: "entries listed", Value: int64(f.Entries)},
 		{Group: "tree", Name: "files looked at", Value: int64(f.Known)},
 		{Group: "tree", Name: "passthrough", Value: flag(f.Passthrough), Unit: control.YesNo},
+		{Group: "tree", Name: "requests come through", Unit: control.Text, Text: f.Transport.Medium()},
 		{Group: "tree", Name: "views that were forgotten", Value: int64(f.ForgottenViews)},
 		{Group: "serve", Name: "samples made", Value: p.Produced},
 		{Group: "serve", Name: RebuiltCounter, Value: p.Rebuilt},
@@ -62,17 +63,38 @@ func (m *Mount) counters() []control.Counter {
 		{Group: "background", Name: "full", Value: flag(p.Full), Unit: control.YesNo},
 		{Group: "bugs", Name: "panics", Value: p.Panics + int64(f.Panics)},
 	}
+	if e := m.epochs.Stats(); e.Made+e.Failed > 0 {
+		counters = append(counters,
+			control.Counter{Group: "epochs", Name: "batches made", Value: e.Made},
+			control.Counter{Group: "epochs", Name: "batches that could not be made", Value: e.Failed},
+			control.Counter{Group: "epochs", Name: "samples that are black: they could not be made", Value: e.Black},
+			control.Counter{Group: "epochs", Name: "memory of batches", Value: e.Bytes, Unit: control.Bytes})
+	}
+	if h := m.ahead.Stats(); h.Hinted > 0 {
+		counters = append(counters, hintCounters(h)...)
+	}
 	counters = slices.Insert(counters, 2, m.fresh.counters(f)...)
+	if m.bucket != nil {
+		s := m.bucket.Summary()
+		counters = append(counters,
+			control.Counter{Group: "bucket", Name: "objects listed", Value: s.Objects},
+			control.Counter{Group: "bucket", Name: "objects left out", Value: s.LeftOut},
+			control.Counter{Group: "bucket", Name: "objects replaced since they were listed, and found so", Value: m.bucket.Replaced()})
+	}
+	if m.store != nil {
+		counters = append(counters, m.storeCounters()...)
+	}
 	for _, e := range p.Refused[:min(MaxRefusals, len(p.Refused))] {
 		counters = append(counters, control.Counter{
 			Group: "refused", Name: path.Join(e.View, e.Dir), Unit: control.Text,
-			Text: fmt.Sprintf("say --masks %s or --images %[1]s", e.Pattern()),
+			Text: e.Remedy(),
 		})
 	}
 	if n := len(p.Refused) - MaxRefusals; n > 0 {
 		counters = append(counters, control.Counter{Group: "refused", Name: "more directories", Value: int64(n)})
 	}
 	counters = append(counters, cacheCounters(p.Cache)...)
+	counters = append(counters, blockCounters(m.blocks)...)
 	if m.gpu != nil {
 		if g, ok := m.gpu.Stats(); ok {
 			counters = append(counters,
@@ -98,6 +120,40 @@ func (m *Mount) counters() []control.Counter {
 			control.Counter{Group: v.View, Name: "errors", Value: int64(v.Errors)})
 	}
 	return counters
+}
+
+// storeCounters say which generation is shown.
+func (m *Mount) storeCounters() []control.Counter {
+	const group = "store"
+	looked, failed := m.refreshes.state()
+	if looked.IsZero() {
+		looked = m.started
+	}
+	counters := []control.Counter{
+		{Group: group, Name: "generation", Value: int64(m.store.Shown().Number)},
+		{Group: group, Name: "newer ones were last looked for", Unit: control.Text, Text: looked.Format(time.DateTime)},
+	}
+	if failed != nil {
+		counters = append(counters, control.Counter{Group: group, Name: "what was wrong then", Unit: control.Text, Text: failed.Error()})
+	}
+	return counters
+}
+
+// hintCounters say what became of what readers have announced.
+func hintCounters(h ahead.Stats) []control.Counter {
+	const group = "hints"
+	return []control.Counter{
+		{Group: group, Name: "files announced", Value: h.Hinted},
+		{Group: group, Name: "loaded ahead", Value: h.Loaded},
+		{Group: group, Name: "of these, read", Value: h.Read},
+		{Group: group, Name: "of these, by a reader that came while it was loaded", Value: h.Waited},
+		{Group: group, Name: "loaded for nothing: nobody has read it", Value: h.Wasted},
+		{Group: group, Name: "here already, or read before it was loaded", Value: h.Already},
+		{Group: group, Name: "dropped: the reader went on without it", Value: h.Dropped},
+		{Group: group, Name: "not there, or could not be loaded", Value: h.Failed},
+		{Group: group, Name: "senders that read other files", Value: h.Wrong},
+		{Group: group, Name: "memory", Value: h.Bytes, Unit: control.Bytes},
+	}
 }
 
 // files are what the mount shows below .pipefs.

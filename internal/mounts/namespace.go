@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -17,8 +18,8 @@ func namespaceOf(process string) (string, error) {
 // Seen reports whether anybody else can see the mount: a process in this mount
 // namespace or in one that has a copy of the mount, or somebody who keeps this
 // namespace for later, as nsenter --mount=FILE does. Who may not look at all processes
-// is told yes.
-func (p Place) Seen() bool {
+// is told yes. But for this process, those of the mount itself do not count.
+func (p Place) Seen(but ...int) bool {
 	own, err := namespaceOf("self")
 	if err != nil || !capable(unix.CAP_SYS_PTRACE) {
 		return true
@@ -33,7 +34,7 @@ func (p Place) Seen() bool {
 	looked := map[string]bool{}
 	for _, e := range processes {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
+		if err != nil || pid == os.Getpid() || slices.Contains(but, pid) {
 			continue
 		}
 		space, err := namespaceOf(e.Name())

@@ -15,16 +15,18 @@ import (
 func Photo(width, height int, seed uint64) *image.NRGBA {
 	r := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
-	fields := [3]field{newField(r), newField(r), newField(r)}
+	lights, tints, textures := newField(r).over(width, 1./256), newField(r).over(width, 1./512), newField(r).over(width, 9./256)
 	things := newThings(r, width, height)
 	base := [3]float64{r.Float64()*90 + 70, r.Float64()*90 + 70, r.Float64()*90 + 70}
 	for y := range height {
+		lights.enter(y)
+		tints.enter(y)
+		textures.enter(y)
 		for x := range width {
-			u, v := float64(x)/256, float64(y)/256
 			// what lights a scene moves all channels together, its colours hardly
-			light := fields[0].at(u, v) * 55
-			tint := fields[1].at(u/2, v/2) * 18
-			texture := fields[2].at(u*9, v*9) * 14
+			light := lights.at(x) * 55
+			tint := tints.at(x) * 18
+			texture := textures.at(x) * 14
 			tone := things.at(float64(x), float64(y))
 			grain := r.NormFloat64() * 5
 			i := img.PixOffset(x, y)
@@ -45,10 +47,11 @@ func Mask(width, height, classes int, seed uint64) *image.Paletted {
 		palette[i] = color.NRGBA{R: uint8(i * 67), G: uint8(i * 29), B: uint8(i * 113), A: 255}
 	}
 	img := image.NewPaletted(image.Rect(0, 0, width, height), palette)
-	f := newField(r)
+	classLevels := newField(r).over(width, 1./200)
 	for y := range height {
+		classLevels.enter(y)
 		for x := range width {
-			level := (f.at(float64(x)/200, float64(y)/200) + 1) / 2
+			level := (classLevels.at(x) + 1) / 2
 			img.Pix[y*img.Stride+x] = uint8(min(float64(classes-1), max(0, level*float64(classes))))
 		}
 	}
@@ -69,9 +72,42 @@ func newField(r *rand.Rand) (f field) {
 	return f
 }
 
-func (f *field) at(x, y float64) (sum float64) {
-	for _, w := range f {
-		sum += w.amplitude * math.Sin(w.fx*x+w.fy*y+w.phase)
+// grid has the values of a field at the pixels of a picture. The sine of a sum is made of
+// the sines and cosines of its parts, so that a wave costs a sine for each column and each
+// row rather than one for each pixel, which took most of the time of a picture.
+type grid struct {
+	field   field
+	scale   float64 // the size of a pixel
+	columns [][len(field{})]turn
+	row     [len(field{})]turn // with the amplitude
+}
+
+type turn struct{ sin, cos float64 }
+
+func (f field) over(width int, scale float64) *grid {
+	g := &grid{field: f, scale: scale, columns: make([][len(f)]turn, width)}
+	for x := range g.columns {
+		for i, w := range f {
+			sin, cos := math.Sincos(w.fx * float64(x) * scale)
+			g.columns[x][i] = turn{sin, cos}
+		}
+	}
+	return g
+}
+
+// enter moves to a row.
+func (g *grid) enter(y int) {
+	for i, w := range g.field {
+		sin, cos := math.Sincos(w.fy*float64(y)*g.scale + w.phase)
+		g.row[i] = turn{w.amplitude * sin, w.amplitude * cos}
+	}
+}
+
+// at is the value at a column of the row.
+func (g *grid) at(x int) (sum float64) {
+	column := &g.columns[x]
+	for i, r := range g.row {
+		sum += r.sin*column[i].cos + r.cos*column[i].sin
 	}
 	return sum
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"image"
 	"image/jpeg"
+	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -28,6 +30,24 @@ func TestSameSeedSamePicture(t *testing.T) {
 	}
 	if bytes.Equal(a.Pix, c.Pix) {
 		t.Error("two seeds gave the same picture")
+	}
+}
+
+// TestGrid compares values with the sum of waves that they stand for.
+func TestGrid(t *testing.T) {
+	f := newField(rand.New(rand.NewPCG(1, 2)))
+	g := f.over(70, 1./20)
+	for y := range 50 {
+		g.enter(y)
+		for x := range 70 {
+			want := 0.0
+			for _, w := range f {
+				want += w.amplitude * math.Sin(w.fx*float64(x)/20+w.fy*float64(y)/20+w.phase)
+			}
+			if got := g.at(x); math.Abs(got-want) > 1e-9 {
+				t.Fatalf("%g at %d, %d, want %g", got, x, y, want)
+			}
+		}
 	}
 }
 

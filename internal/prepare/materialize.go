@@ -154,7 +154,7 @@ func (m *Materializing) look(ctx context.Context, name string) (w store.Wanted, 
 }
 
 func file(name string, id store.Identity) serve.File {
-	return serve.File{Path: name, Identity: source.Identity(id)}
+	return serve.File{Path: name, Identity: source.IdentityOf(id.Size, id.Version)}
 }
 
 // Make implements [store.Maker]. It does not go through the server's caches:

@@ -95,6 +95,23 @@ func (c *cache) get(key Key) *Content {
 	return found
 }
 
+// inMemory reports whether the bytes of content that is kept lie in memory. Other content of
+// that key is dropped: who opens it next gets it from memory, if it is there by then.
+func (c *cache) inMemory(key Key) bool {
+	s := c.shard(key)
+	s.mu.Lock()
+	found, moving := s.byKey[key]
+	s.mu.Unlock()
+	if found == nil {
+		return moving
+	}
+	if _, ok := found.reader.(memory); ok || found.memory != nil {
+		return true
+	}
+	c.drop(key)
+	return false
+}
+
 // take removes what has to go, with mu held.
 func (s *cacheShard) take(dropped []*Content, evict []uint64) []*Content {
 	for _, key := range evict {

@@ -79,6 +79,8 @@ type candidate struct {
 	// stored is the representation; nil: it is the dataset's own file, or a copy that is
 	// not looked at before it is opened.
 	stored *store.Representation
+	// made is where the representation is, if that is in memory.
+	made *result
 }
 
 // holder is a part of the store, or beside it, that holds copies.
@@ -151,7 +153,7 @@ func (s *Server) isThere(f File) bool {
 // copyIn finds a copy. Where its size is known it is not touched before it is
 // opened: the policy may choose another one.
 func (s *Server) copyIn(in holder, h *Handle, row prefix) (candidate, bool) {
-	id := store.Identity(h.file.Identity)
+	id := storedAs(h.file.Identity)
 	if !in.Has(h.file.Path, id, row.key) {
 		return candidate{}, false
 	}
@@ -212,11 +214,11 @@ func (s *Server) openCandidate(h *Handle, c *candidate) (sized, error) {
 	case c.Dataset:
 		return s.openOwn(h)
 	case c.in == nil:
-		return s.o.Store.Reader(*c.stored, c.level)
+		return s.openStored(h.file, c.stored, c.level)
 	case c.stored != nil:
 		return c.in.Reader(*c.stored, c.level)
 	}
-	rep, err := c.in.Get(h.file.Path, store.Identity(h.file.Identity), c.key)
+	rep, err := c.in.Get(h.file.Path, storedAs(h.file.Identity), c.key)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +238,7 @@ func (s *Server) openDataset(f File) (*source.File, error) {
 	return openIn(s.o.Dataset, f)
 }
 
-func openIn(d *source.Directory, f File) (*source.File, error) {
+func openIn(d source.Dataset, f File) (*source.File, error) {
 	file, err := d.Open(f.Path)
 	if err != nil {
 		return nil, changedIfGone(f, err)

@@ -33,7 +33,7 @@ func (s *Server) fallback(h *Handle, from candidates, err error) (rest candidate
 	}
 	for _, c := range from {
 		if isCopy(c) {
-			c.in.Forget(h.file.Path, store.Identity(h.file.Identity), c.key)
+			c.in.Forget(h.file.Path, storedAs(h.file.Identity), c.key)
 		}
 	}
 	s.stats.fallbacks.Add(1)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/source"
-	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -106,7 +105,7 @@ func (s *Server) keptHeader(h *Handle) (info transcode.Info, ok bool) {
 	}
 	limits := s.o.Registry.Limits()
 	for _, key := range s.keptAs(h, typical) {
-		info, ok := s.o.Overlay.Info(h.file.Path, store.Identity(h.file.Identity), key)
+		info, ok := s.o.Overlay.Info(h.file.Path, storedAs(h.file.Identity), key)
 		// A picture may be over the limits of today.
 		if ok && limits.CheckSize(info.Width, info.Height) == nil && limits.CheckFile(h.file.Identity.Size) == nil && slices.Contains(s.keptAs(h, info), key) {
 			return info, true

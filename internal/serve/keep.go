@@ -14,7 +14,8 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// keepBytes bounds the results of readers that wait to be written to the overlay.
+// keepBytes bounds the results of readers that wait to be written to the overlay, and so does
+// a quarter of what may be in work.
 const keepBytes = 64 << 20
 
 // keeper writes to the overlay what readers had to make, after they were answered:
@@ -63,7 +64,7 @@ func (k *keeper) offer(h *Handle, made *result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// One that is larger than the queue may be the only one in it.
-	if k.ended || k.bytes > 0 && k.bytes+next.size() > keepBytes {
+	if k.ended || k.bytes > 0 && k.bytes+next.size() > min(keepBytes, k.server.o.WorkBytes/4) {
 		k.server.stats.unkept.Add(1)
 		if !k.ended && !k.told {
 			k.told = true
@@ -116,7 +117,7 @@ func (k *keeper) close() {
 // its size cannot be known without making it, and where it is smaller than what
 // it was made from. An original is neither.
 func (h *Handle) worthKeeping() bool {
-	if h.Unchanged() || h.plan.Random() {
+	if h.Unchanged() || h.plan.Random() || h.brief {
 		return false
 	}
 	if _, closed := h.plan.Size(); !closed {
@@ -136,7 +137,7 @@ func (s *Server) Current(path string, src store.Identity, key string) bool {
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.keeper.empty()
 	}
-	return err != nil || store.Identity(a.Identity) == src
+	return err != nil || storedAs(a.Identity) == src
 }
 
 // keep puts a result into the overlay. Failing to is no error of the sample: it is
@@ -146,7 +147,7 @@ func (k *keeper) keep(h *Handle, made transcode.Split) error {
 	if s.o.Overlay == nil {
 		return nil
 	}
-	err := s.o.Overlay.Put(h.file.Path, store.Identity(h.file.Identity), h.plan.Info(), h.result, made)
+	err := s.o.Overlay.Put(h.file.Path, storedAs(h.file.Identity), h.plan.Info(), h.result, made)
 	switch {
 	case err == nil:
 		s.stats.kept.Add(1)

@@ -105,7 +105,7 @@ func TestOutdatedIsReclaimed(t *testing.T) {
 	}
 	f.Close()
 	older := kept{all[1].file, "resize32-png@resize0,png1"}
-	testenv.Must(t, overlay.Put("b.jpg", store.Identity(older.file.Identity), transcode.Info{}, older.key, transcode.Split{Data: make([]byte, 10_000)}))
+	testenv.Must(t, overlay.Put("b.jpg", storedAs(older.file.Identity), transcode.Info{}, older.key, transcode.Split{Data: make([]byte, 10_000)}))
 	other, err := os.ReadFile(filepath.Join(root, "b.jpg"))
 	testenv.Must(t, err)
 	testenv.Must(t, errors.Join(os.WriteFile(filepath.Join(root, "a.jpg"), other, 0o644), os.Remove(filepath.Join(root, "c.png"))))
@@ -113,7 +113,7 @@ func TestOutdatedIsReclaimed(t *testing.T) {
 	before := overlay.Bytes()
 	testenv.Must(t, overlay.Reclaim(t.Context(), f.Current))
 	for i, k := range append(all, older) {
-		if has := overlay.Has(k.file.Path, store.Identity(k.file.Identity), k.key); has != (i == 1) {
+		if has := overlay.Has(k.file.Path, storedAs(k.file.Identity), k.key); has != (i == 1) {
 			t.Errorf("%s as %s: there is %v", k.file.Path, k.key, has)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -25,7 +26,7 @@ func (s *Server) finish(ctx context.Context, by *crew, made *result, h *Handle, 
 		s.forget(made)
 	}
 	close(made.done)
-	if made.err == nil && by == s.readers && h.worthKeeping() {
+	if made.err == nil && by != s.idlers && h.worthKeeping() {
 		s.keeper.offer(h, made)
 	}
 }
@@ -57,6 +58,14 @@ func (s *Server) run(ctx context.Context, by *crew, made *result, h *Handle, fro
 		return err
 	}
 	defer by.leave()
+	if from.made != nil {
+		taken, err := by.take(ctx, h.work())
+		if err != nil {
+			return err
+		}
+		defer by.give(taken)
+		return s.work(ctx, by, made, h, from, from.made.split.Data)
+	}
 	r, err := s.openCandidate(h, from)
 	if err != nil {
 		return err
@@ -77,13 +86,19 @@ func (s *Server) run(ctx context.Context, by *crew, made *result, h *Handle, fro
 			s.sources.put(src)
 		}
 	}()
-	switch n, err := s.meter.metered(r).ReadAt(src, 0); {
-	case n == len(src):
-		s.stats.fetched.Add(int64(n))
-	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%s: %w", h.file.Path, source.ErrChanged)
-	default:
+	if err := s.fetch(h, from, r, src); err != nil {
 		return err
+	}
+	return s.work(ctx, by, made, h, from, src)
+}
+
+// work computes the steps that remain, from the bytes of a candidate.
+func (s *Server) work(ctx context.Context, by *crew, made *result, h *Handle, from *candidate, src []byte) (err error) {
+	for c := by.compute; c != nil; c = c.compute {
+		if err := c.join(ctx); err != nil {
+			return err
+		}
+		defer c.leave()
 	}
 	defer s.meter.computing()()
 	started := time.Now()
@@ -92,22 +107,66 @@ func (s *Server) run(ctx context.Context, by *crew, made *result, h *Handle, fro
 		made.split, err = h.rebuild.run(ctx, s, h.file, src)
 		return err
 	}
-	made.split, made.buffer, err = s.compute(ctx, h, from, src)
+	made.split, made.buffer, err = s.compute(ctx, h, from, src, made.into)
 	return err
 }
 
+// fetch reads a candidate into src, which is as long. Where the plan takes rows of raw pixels,
+// those are read, and the rest of src holds anything.
+func (s *Server) fetch(h *Handle, from *candidate, r sized, src []byte) error {
+	chunk := int64(1)
+	if _, stored := r.(*store.Reader); stored {
+		chunk = store.ChunkSize // it is checked as a whole: part of one is read elsewhere, and copied
+	}
+	r = s.meter.metered(r)
+	read := func(begin, end int64) error {
+		n, err := r.ReadAt(src[begin:end], begin)
+		s.stats.fetched.Add(int64(n))
+		switch {
+		case int64(n) == end-begin:
+			return nil
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("%s: %w", h.file.Path, source.ErrChanged)
+		}
+		return err
+	}
+	size := int64(len(src))
+	if h.rebuild != nil || from.after > 0 {
+		return read(0, size)
+	}
+	part := from.plan.Part()
+	if part == nil {
+		return read(0, size)
+	}
+	head := min(max(transcode.HeadLen, chunk), size)
+	if err := read(0, head); err != nil {
+		return err
+	}
+	begin, end := part(src[:min(transcode.HeadLen, size)], size)
+	begin, end = max(begin/chunk*chunk, head), min((end+chunk-1)/chunk*chunk, size)
+	if begin >= end {
+		return nil
+	}
+	return read(begin, end)
+}
+
 // compute runs the steps that remain on the bytes of a candidate. Where the result lies
-// in memory that others may have afterwards, that is returned as well.
-func (s *Server) compute(ctx context.Context, h *Handle, from *candidate, src []byte) (made transcode.Split, buffer []byte, err error) {
+// in memory that others may have afterwards, that is returned as well. With into, a plan that
+// ends in an npy file makes the values of it, there if it can.
+func (s *Server) compute(ctx context.Context, h *Handle, from *candidate, src, into []byte) (made transcode.Split, buffer []byte, err error) {
 	if head, ok := h.plan.Head(); ok && h.plan.Len() == 1 {
 		made, err = head.Kind.Split(ctx, src, s.o.Registry.Limits(), false)
 		return made, nil, err
 	}
 	var lent []byte
-	data, err := from.plan.RunAfter(ctx, from.after, src, func(n int64) []byte {
+	plan, alloc := *from.plan, func(n int64) []byte {
 		lent = s.outputs.get(n)
 		return lent
-	})
+	}
+	if into != nil && from.after < plan.Len() {
+		plan, alloc = plan.Values(), func(int64) []byte { return into }
+	}
+	data, err := plan.RunAfter(ctx, from.after, src, alloc)
 	if err != nil {
 		return made, nil, err
 	}
@@ -136,20 +195,45 @@ type Made struct {
 // Make makes the file of a handle, and puts it into no cache: no other reader will
 // ask for it.
 func (h *Handle) Make(ctx context.Context) (Made, error) {
-	s := h.server
+	made, err := h.server.makeAlone(ctx, h.server.readers, h, nil)
+	if err != nil {
+		return Made{}, err
+	}
+	return Made{made.split, made.release}, nil
+}
+
+// MakeValues makes the values of the npy file of a handle, which are as long as dst, in dst.
+// More samples than there are workers may be made at once: those that nobody computes are read
+// meanwhile. Otherwise it is Make.
+func (h *Handle) MakeValues(ctx context.Context, dst []byte) error {
+	made, err := h.server.makeAlone(ctx, h.server.loaders, h, dst)
+	if err != nil {
+		return err
+	}
+	defer made.release()
+	// A file that was stored has a header, and ends in the values.
+	data := made.split.Data
+	if !within(data, dst) {
+		copy(dst, data[len(data)-len(dst):])
+	}
+	return nil
+}
+
+// makeAlone makes a result that is in no cache, held; see compute for into.
+func (s *Server) makeAlone(ctx context.Context, by *crew, h *Handle, into []byte) (*result, error) {
 	from := s.candidates(h)
 	for {
 		if len(from) == 0 {
-			return Made{}, errNoOriginal
+			return nil, errNoOriginal
 		}
-		made := (&result{from: &s.outputs}).hold()
-		err := s.run(ctx, s.readers, made, h, from.longest(h))
+		made := (&result{from: &s.outputs, into: into}).hold()
+		err := s.run(ctx, by, made, h, from.longest(h))
 		if err == nil {
-			return Made{made.split, made.release}, nil
+			return made, nil
 		}
 		rest, ok := s.fallback(h, from, err)
 		if !ok {
-			return Made{}, err
+			return nil, err
 		}
 		from = rest
 	}

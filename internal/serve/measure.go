@@ -66,7 +66,7 @@ func (g Fetched) Finish(ctx context.Context) error {
 		return nil
 	}
 	s := g.handle.server
-	_, buffer, err := s.compute(ctx, g.handle, g.from, g.data)
+	_, buffer, err := s.compute(ctx, g.handle, g.from, g.data, nil)
 	if buffer != nil {
 		s.outputs.put(buffer)
 	}

@@ -105,7 +105,7 @@ func (s *Server) shownAs(v transcode.Pipeline, sample *store.Sample, role transc
 		return AsPlanned
 	}
 	h := &Handle{
-		server: s, file: File{Path: sample.Path, Identity: source.Identity(sample.Source)}, view: v, sample: sample,
+		server: s, file: File{Path: sample.Path, Identity: source.IdentityOf(sample.Source.Size, sample.Source.Version)}, view: v, sample: sample,
 		plan: s.Plan(v, sample.Info, role, sample),
 	}
 	if v.Stored() && !s.o.Store.Holds(sample, h.plan.Key()) || h.Unchanged() {

@@ -34,6 +34,9 @@ func (h *Handle) Open(ctx context.Context) (*Content, error) {
 	s := h.server
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
+	if c, err := s.openAhead(ctx, h); c != nil || err != nil {
+		return c, err
+	}
 	c, err := s.open(ctx, h)
 	if err != nil {
 		return nil, err
@@ -73,7 +76,7 @@ func (s *Server) openOriginal(ctx context.Context, h *Handle) (*Content, error) 
 	}
 	if sample != nil {
 		if rep := sample.Representation(transcode.Original); rep != nil {
-			r, err := s.o.Store.Reader(*rep, 0)
+			r, err := s.openStored(h.file, rep, 0)
 			if err != nil {
 				return nil, err
 			}
@@ -158,7 +161,12 @@ func (s *Server) openWhole(h *Handle, from candidates, chosen *candidate) (*Cont
 }
 
 func (s *Server) openResult(ctx context.Context, h *Handle, chosen *candidate) (*Content, error) {
-	made, err := s.make(ctx, s.readers, h, chosen)
+	pixels := s.pixels(ctx, h, chosen)
+	if pixels != nil {
+		defer pixels.made.release()
+		chosen = pixels
+	}
+	made, err := s.make(ctx, s.crewFor(ctx), h, chosen)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (s *Server) restorer(sample *store.Sample) *transcode.Kind {
 // run gives the original back. What goes wrong is a broken promise of ours, as it
 // could be given back when it was packed, but for limits, which may be lower now.
 func (r *rebuilding) run(ctx context.Context, s *Server, f File, parts []byte) (transcode.Split, error) {
-	reconstruction, err := r.read(s)
+	reconstruction, err := r.read(s, f)
 	if err != nil {
 		return transcode.Split{}, err
 	}
@@ -76,8 +76,8 @@ func (r *rebuilding) run(ctx context.Context, s *Server, f File, parts []byte) (
 	return transcode.Split{Data: data, Ends: []int{len(data)}}, nil
 }
 
-func (r *rebuilding) read(s *Server) ([]byte, error) {
-	from, err := s.o.Store.Reader(*r.reconstruction, 0)
+func (r *rebuilding) read(s *Server, f File) ([]byte, error) {
+	from, err := s.openStored(f, r.reconstruction, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -29,15 +29,36 @@ var ErrRefused = errors.New("refused")
 type Refusal struct {
 	Dir  string `json:"dir"` // path in the tree; "" is its top
 	View string `json:"view"`
-	// Example is the path of a file that looks like a mask.
+	// Example is the path of a file that looks like a mask; with Random that of a sample for
+	// which a random view would draw.
 	Example string `json:"example"`
-	told    atomic.Bool
+	// Random: the view draws. Beside is a file that belongs to Example and says where things
+	// are in it; without one, Example is a mask itself.
+	Random bool   `json:"random,omitempty"`
+	Beside string `json:"beside,omitempty"`
+	told   atomic.Bool
 }
 
 // Error is one line that says what to do.
 func (e *Refusal) Error() string {
+	switch {
+	case e.Beside != "":
+		return fmt.Sprintf("%s says where things are in %s, and %s shows another part of the picture in each epoch, where that is wrong: it refuses the samples of that directory. Mount with --force-random if the training does not read such files, or moves boxes and masks to what was drawn, by pipefs.draw or the .draw file beside each sample",
+			e.Beside, e.Example, e.View)
+	case e.Random:
+		return fmt.Sprintf("%s is a mask, and %s would draw for it what it does not draw for its picture: it refuses the samples of that directory. Mount with --force-random to have them all the same, or read masks in original and move them to what was drawn for the pictures (pipefs.draw)",
+			e.Example, e.View)
+	}
 	return fmt.Sprintf("%s has few colours and hard edges, as masks have, and %s would blend them: it refuses the samples of that directory. Say --masks %s if these files are masks, or --images %[3]s if they are pictures",
 		e.Example, e.View, e.Pattern())
+}
+
+// Remedy is the option that helps.
+func (e *Refusal) Remedy() string {
+	if e.Random {
+		return "mount with --force-random if boxes and masks do not matter, or are moved"
+	}
+	return fmt.Sprintf("say --masks %s or --images %[1]s", e.Pattern())
 }
 
 // Pattern is the glob of the files that it is about, quoted for a shell.
@@ -69,9 +90,11 @@ func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'"
 type refusals struct {
 	pixels transcode.Pipeline // npy: the samples as they are
 
-	mu   sync.Mutex
-	dirs *lru.Map[string, *dirLook]
-	all  map[[2]string]*Refusal // by directory and view
+	mu        sync.Mutex
+	dirs      *lru.Map[string, *dirLook]
+	beside    *lru.Map[string, *beside]
+	surrounds *lru.Map[string, *surround]
+	all       map[[2]string]*Refusal // by directory and view
 }
 
 // dirLook is what a look at a directory found. It is complete when done is closed.
@@ -98,6 +121,7 @@ const (
 
 func (r *refusals) open(registry *transcode.Registry) (err error) {
 	r.dirs, r.all = lru.New[string, *dirLook](0, maxLooks), map[[2]string]*Refusal{}
+	r.beside, r.surrounds = lru.New[string, *beside](0, maxLooks), lru.New[string, *surround](0, maxSurrounds)
 	r.pixels, err = registry.Parse("npy")
 	return err
 }
@@ -111,21 +135,38 @@ func (r *refusals) list() []*Refusal {
 	return list
 }
 
-// guard refuses a sample whose directory holds what the view must not blend.
+// remembered is what is known of a directory, made if that is nothing yet.
+func remembered[T any](r *refusals, known *lru.Map[string, *T], dir string) *T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, ok := known.Get(dir)
+	if !ok {
+		v = new(T)
+		known.Put(strings.Clone(dir), v, 0)
+	}
+	return v
+}
+
+// guard refuses a sample whose directory holds what the view must not blend, or what must
+// not be drawn of.
 func (s *Server) guard(f File, v transcode.Pipeline, plan transcode.Plan, role transcode.Role) error {
+	if err := s.guardRandom(f, v, role); err != nil {
+		return err
+	}
 	if role != transcode.Auto || !plan.Blends() {
 		return nil
 	}
-	dir := ""
-	if i := strings.LastIndexByte(f.Path, '/'); i >= 0 {
-		dir = f.Path[:i]
-	}
-	return s.refusal(dir, v, plan.Info().MayBeLabels())
+	return s.refusal(dirOf(f.Path), v, plan.Info().MayBeLabels())
 }
 
 // Refuses returns a [Refusal] if a view refuses the samples of a directory of which
 // nobody said what they are. It looks at a few of them if nobody did yet.
 func (s *Server) Refuses(dir string, v transcode.Pipeline) error {
+	if v.Random() && !s.o.ForceRandom {
+		if err := s.refusalRandom(dir, v); err != nil {
+			return err
+		}
+	}
 	if !v.Blends() {
 		return nil
 	}
@@ -137,20 +178,23 @@ func (s *Server) refusal(dir string, v transcode.Pipeline, suspect bool) error {
 	if look.example == "" || !suspect && !s.o.Registry.Plan(v, look.info, transcode.Auto).Blends() {
 		return nil
 	}
-	r := &s.refusals
+	return s.refusals.known(&Refusal{Dir: dir, View: v.String(), Example: look.example})
+}
+
+// known is the refusal of the same directory and view that there was first.
+func (r *refusals) known(e *Refusal) *Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := [2]string{dir, v.String()}
-	known := r.all[key]
-	if known == nil {
-		known = &Refusal{Dir: dir, View: v.String(), Example: look.example}
-		if len(r.all) < maxRefusals {
-			r.all[key] = known
-		} else {
-			known.told.Store(true)
-		}
+	key := [2]string{e.Dir, e.View}
+	if first := r.all[key]; first != nil {
+		return first
 	}
-	return known
+	if len(r.all) < maxRefusals {
+		r.all[key] = e
+	} else {
+		e.told.Store(true)
+	}
+	return e
 }
 
 // lookAt returns what is known of a directory, after looking at it if that is nothing.

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/pipefs/pipefs/internal/source"
@@ -49,6 +50,7 @@ type Handle struct {
 	result  string        // the key of the plan's result
 	sample  *store.Sample // what the store holds of this version of the file; nil: nothing
 	rebuild *rebuilding   // set where the original is rebuilt
+	brief   bool          // the result is only for draws that come soon; see pixels
 	// final is what a read starts from where that does not change any more: the store
 	// holds the very result.
 	final candidates
@@ -78,6 +80,9 @@ func (s *Server) Resolve(ctx context.Context, key Key, f File, v transcode.Pipel
 	}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
+	if h := s.resolveAhead(ctx, key, f, v, most); h != nil {
+		return h, nil
+	}
 	return s.resolve(ctx, key, f, v, most)
 }
 
@@ -110,16 +115,30 @@ func (s *Server) stored(f File) (*store.Sample, error) {
 	if s.o.Store == nil {
 		return nil, nil
 	}
-	sample, err := s.o.Store.Lookup(f.Path)
+	sample, err := s.o.Store.LookupAs(f.Path, storedAs(f.Identity))
 	switch {
+	case errors.Is(err, store.ErrNotFound) && s.packed && s.o.Dataset == nil:
+		return nil, outdated(f.Path)
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case source.Identity(sample.Source) != f.Identity:
-		return nil, nil
 	}
 	return &sample, nil
+}
+
+// outdated is the error of a file that no generation has that is still open.
+func outdated(path string) error {
+	return fmt.Errorf("%s: the generation of the store that had this version of it is not read any more: %w", path, source.ErrChanged)
+}
+
+// openStored opens a representation of the store, of this generation or one before.
+func (s *Server) openStored(f File, rep *store.Representation, level int) (*store.Reader, error) {
+	r, err := s.o.Store.Reader(*rep, level)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, outdated(f.Path)
+	}
+	return r, err
 }
 
 // showsStored reports whether a view of what is stored shows the file as its
@@ -179,7 +198,7 @@ func (s *Server) measure(ctx context.Context, h *Handle, most Effort) error {
 	case most == Stored:
 		return ErrUnknown
 	}
-	made, err := s.makeFrom(ctx, s.readers, h, from)
+	made, err := s.makeFrom(ctx, s.crewFor(ctx), h, from)
 	if err != nil {
 		return err
 	}

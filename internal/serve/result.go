@@ -32,6 +32,7 @@ type result struct {
 	// buffer is where the result lies, if others may have that memory afterwards.
 	buffer []byte
 	from   *buffers
+	into   []byte // see compute
 }
 
 func (m *result) hold() *result {
@@ -108,7 +109,7 @@ func (s *Server) make(ctx context.Context, by *crew, h *Handle, from *candidate)
 	for {
 		s.mu.Lock()
 		made, ok := s.results.Get(key)
-		if ok && by == s.readers && made.stop != nil && !made.complete() {
+		if ok && by != s.idlers && made.stop != nil && !made.complete() {
 			made.stop()
 			ok = false
 		}

@@ -22,10 +22,10 @@ type Options struct {
 	// Source is the tree: the dataset's, or that of a store ([StoreTree]).
 	Source source.Tree
 	// Dataset serves the originals; nil where there is only a store.
-	Dataset *source.Directory
+	Dataset source.Dataset
 	// Nearby is the dataset that Store was packed from, where it happens to be there: its
 	// files are read where they would be rebuilt otherwise, and nothing else relies on it.
-	Nearby *source.Directory
+	Nearby source.Dataset
 	// Store holds what was packed; nil where nothing was.
 	Store *store.Store
 	// Overlay keeps what is made; nil keeps nothing, and what has no exact
@@ -37,6 +37,9 @@ type Options struct {
 	Observe func(mixer.Load)
 	// CacheBytes is the budget for results in memory; 0 means DefaultCacheBytes.
 	CacheBytes int64
+	// WorkBytes bounds the sources and pixels that readers have in work at once; 0 means
+	// DefaultWorkBytes. What is prepared, loaded ahead and put into batches has a quarter each.
+	WorkBytes int64
 	// MaxOpen is the number of contents kept open; 0 means DefaultMaxOpen.
 	MaxOpen int
 	// Cache decides what is kept of what was opened, within [Keepable] of CacheBytes;
@@ -48,12 +51,15 @@ type Options struct {
 	Memfd bool
 	// Workers is the number of samples made at once; 0 means one a core.
 	Workers int
-	Log     *slog.Logger // nil is silent
+	// ForceRandom: random views refuse no samples because of what belongs to them.
+	ForceRandom bool
+	Log         *slog.Logger // nil is silent
 }
 
 // Defaults of Options.
 const (
 	DefaultCacheBytes = 256 << 20
+	DefaultWorkBytes  = 1 << 30
 	DefaultMaxOpen    = 1024
 )
 
@@ -67,8 +73,12 @@ type Server struct {
 	// Readers and the background have places and memory of their own: a reader must
 	// not wait for a thread that yields to everything else.
 	readers, idlers *crew
-	waiting         atomic.Int64 // readers that wait for a file to be resolved or opened
-	used            usedViews
+	// Loaders read the sources of samples that are made ahead of time and soon wanted. To
+	// compute them they take a place of the readers, who never wait for memory of theirs.
+	loaders *crew
+	aheads  aheads
+	waiting atomic.Int64 // readers that wait for a file to be resolved or opened
+	used    usedViews
 
 	cache  *cache
 	memfds budget
@@ -76,6 +86,8 @@ type Server struct {
 
 	mu       sync.Mutex
 	results  *lru.Map[resultKey, *result]
+	drawn    *lru.Map[resultKey, resultKey] // the pixels of samples that were drawn last; see pixels
+	several  *lru.Map[uint64, bool]         // seeds of which several draws of an epoch are taken
 	headers  *lru.Map[string, header]
 	typical  map[string]transcode.Info // see keptHeader
 	refusals refusals
@@ -103,6 +115,9 @@ func New(o Options) (*Server, error) {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = DefaultCacheBytes
 	}
+	if o.WorkBytes == 0 {
+		o.WorkBytes = DefaultWorkBytes
+	}
 	if o.MaxOpen == 0 {
 		o.MaxOpen = DefaultMaxOpen
 	}
@@ -115,15 +130,21 @@ func New(o Options) (*Server, error) {
 	_, packed := o.Source.(storeTree)
 	s := &Server{
 		o: o, log: o.Log, kinds: o.Registry.Kinds(), packed: packed,
-		readers: newCrew(o.Workers, workBytes),
-		idlers:  newCrew(o.Workers, workBytes/4),
+		readers: newCrew(o.Workers, o.WorkBytes),
+		idlers:  newCrew(o.Workers, o.WorkBytes/4),
+		loaders: newCrew(Loading(o.Workers), o.WorkBytes/4),
 		cache:   newCache(&o),
 		memfds:  budget{limit: o.CacheBytes},
 		files:   newMemoryFiles(o.Memfd),
 		results: lru.New[resultKey, *result](o.CacheBytes/4, 4096),
+		// Two thirds of that: whose pixels would not stay counts as not drawn.
+		drawn:   lru.New[resultKey, resultKey](o.CacheBytes/6, drawnSamples),
+		several: lru.New[uint64, bool](0, severalSeeds),
 		headers: lru.New[string, header](0, 1<<14), // all of cost 0
 		typical: map[string]transcode.Info{},
 	}
+	s.loaders.compute = s.readers
+	s.aheads.init(s.readers, o.Workers, o.WorkBytes/4)
 	if err := s.refusals.open(o.Registry); err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
@@ -152,6 +173,17 @@ func (s *Server) Close() error {
 	s.probed.clear()
 	s.files.close()
 	return nil
+}
+
+// Renewed is to be called when the store shows another generation. What was opened and is not pinned
+// is opened again, from packs of that one, where packs have left.
+func (s *Server) Renewed(left bool) {
+	if left {
+		s.cache.clear()
+	}
+	if n, ok := s.Total(); ok {
+		s.SetTotal(n)
+	}
 }
 
 // Registry holds the steps and codecs of the views.

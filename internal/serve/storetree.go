@@ -10,7 +10,7 @@ import (
 	"github.com/pipefs/pipefs/store"
 )
 
-// StoreTree is the tree of a store.
+// StoreTree is the tree of a store, as it is by the generation that the store shows.
 func StoreTree(s *store.Store) source.Tree { return storeTree{s} }
 
 type storeTree struct{ store *store.Store }
@@ -27,7 +27,7 @@ func (t storeTree) List(dir string) ([]source.Entry, error) {
 	return entries, nil
 }
 
-// Fresh is Stat: a store does not change.
+// Fresh is Stat: a store changes when it is told to.
 func (t storeTree) Fresh(name string) (source.Attr, error) { return t.Stat(name) }
 
 func (t storeTree) Stat(name string) (source.Attr, error) {
@@ -41,12 +41,17 @@ func (t storeTree) Stat(name string) (source.Attr, error) {
 	if err != nil {
 		return source.Attr{}, notExist(err)
 	}
-	a.Identity = source.Identity(s.Source)
+	a.Identity = source.IdentityOf(s.Source.Size, s.Source.Version)
 	a.Mode = fs.FileMode(s.Mode).Perm()
 	if s.Kind == store.Dir {
 		a.Mode |= fs.ModeDir
 	}
 	return a, nil
+}
+
+// storedAs is an identity as a store keeps it.
+func storedAs(id source.Identity) store.Identity {
+	return store.Identity{Size: id.Size, Version: id.Version()}
 }
 
 // notExist turns the store's word for it into that of io/fs.

@@ -21,33 +21,79 @@ type Limit interface {
 	Done(began time.Time, n int)
 }
 
-// File is an open file of the dataset. It holds a bare descriptor: the read
-// path has no use for the runtime's poller, and pays for it.
+// File is an open file of a dataset.
 type File struct {
-	fd       int
-	of       *Directory
-	path     string   // below the root
-	Identity Identity // when it was opened
+	Identity Identity // when it was Opened
+	Opened
+}
+
+// Opened is what a kind of dataset does with an open file.
+type Opened interface {
+	// ReadAt implements [io.ReaderAt]. What it returned is of one piece with earlier
+	// reads only if Verify agrees afterwards.
+	io.ReaderAt
+	// Close closes the file.
+	io.Closer
+	// Name is the absolute path of the file, or its URL.
+	Name() string
+	// Verify returns ErrChanged unless the open file still is what it was when it
+	// was opened. Call it after reading: what was read before is then of one piece.
+	Verify() error
+	// Scattered says, before anything is read, that little will be: for who looks at headers,
+	// and at nothing else. Who reads the rest afterwards is slower for it.
+	Scattered()
+	// Fetch says that the whole file is read soon. It is only advice.
+	Fetch()
+}
+
+// ReadAll reads the whole file and verifies that it did not change meanwhile.
+func (f *File) ReadAll() ([]byte, error) {
+	data := make([]byte, f.Identity.Size)
+	if _, err := f.ReadAt(data, 0); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s: %w", f.Name(), ErrChanged)
+		}
+		return nil, err
+	}
+	return data, f.Verify()
+}
+
+// directoryFile is an open file of a directory. It holds a bare descriptor: the read
+// path has no use for the runtime's poller, and pays for it.
+type directoryFile struct {
+	File // that it is
+	fd   int
+	of   *Directory
+	path string // below the root
 }
 
 func identity(st *unix.Stat_t) Identity {
 	return Identity{ID: st.Ino, Size: st.Size, MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano()}
 }
 
-// OpenAs opens a file for reading that had an identity before. Whether it still has is
-// known only once Verify agrees: what is read until then may be of any other file.
+// OpenAs implements [Dataset].
 func (d *Directory) OpenAs(name string, id Identity) (*File, error) {
+	f, err := d.openAs(name, id)
+	if err != nil {
+		return nil, err
+	}
+	return &f.File, nil
+}
+
+func (d *Directory) openAs(name string, id Identity) (*directoryFile, error) {
 	// O_NONBLOCK: a FIFO that took the file's place must not hang the reader.
 	fd, err := d.openFD(name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
-	return &File{fd: fd, of: d, path: name, Identity: id}, nil
+	f := &directoryFile{fd: fd, of: d, path: name}
+	f.File = File{Identity: id, Opened: f}
+	return f, nil
 }
 
-// Open opens a regular file for reading.
+// Open implements [Dataset].
 func (d *Directory) Open(name string) (*File, error) {
-	f, err := d.OpenAs(name, Identity{})
+	f, err := d.openAs(name, Identity{})
 	if err != nil {
 		return nil, err
 	}
@@ -61,25 +107,27 @@ func (d *Directory) Open(name string) (*File, error) {
 		return nil, &fs.PathError{Op: "open", Path: f.Name(), Err: errors.New("no regular file")}
 	}
 	f.Identity = identity(&st)
-	return f, nil
+	return &f.File, nil
 }
 
-// Name is the absolute path of the file.
-func (f *File) Name() string { return f.of.path(f.path) }
+// Name implements [Opened].
+func (f *directoryFile) Name() string { return f.of.path(f.path) }
 
-// Close closes the file.
-func (f *File) Close() error { return unix.Close(f.fd) }
+// Close implements [Opened].
+func (f *directoryFile) Close() error { return unix.Close(f.fd) }
 
-// Scattered turns the system's read-ahead off for this opening of the file, before
-// anything is read: for who looks at headers, and at nothing else. Who reads the rest
-// afterwards is slower for it.
-func (f *File) Scattered() {
+// Scattered implements [Opened]: it turns the system's read-ahead off.
+func (f *directoryFile) Scattered() {
 	_ = unix.Fadvise(f.fd, 0, 0, unix.FADV_RANDOM) // only advice
 }
 
-// ReadAt implements [io.ReaderAt]. What it returned is of one piece with earlier
-// reads only if Verify agrees afterwards.
-func (f *File) ReadAt(b []byte, off int64) (int, error) {
+// Fetch implements [Opened].
+func (f *directoryFile) Fetch() {
+	_ = unix.Fadvise(f.fd, 0, f.Identity.Size, unix.FADV_WILLNEED) // only advice
+}
+
+// ReadAt implements [Opened].
+func (f *directoryFile) ReadAt(b []byte, off int64) (int, error) {
 	if f.of.limit == nil {
 		return f.pread(b, off)
 	}
@@ -89,7 +137,7 @@ func (f *File) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-func (f *File) pread(b []byte, off int64) (int, error) {
+func (f *directoryFile) pread(b []byte, off int64) (int, error) {
 	done := 0
 	for done < len(b) {
 		n, err := unix.Pread(f.fd, b[done:], off+int64(done))
@@ -106,9 +154,8 @@ func (f *File) pread(b []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// Verify returns ErrChanged unless the open file still is what it was when it
-// was opened. Call it after reading: what was read before is then of one piece.
-func (f *File) Verify() error {
+// Verify implements [Opened].
+func (f *directoryFile) Verify() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(f.fd, &st); err != nil {
 		return &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
@@ -117,16 +164,4 @@ func (f *File) Verify() error {
 		return fmt.Errorf("%s: %w", f.Name(), ErrChanged)
 	}
 	return nil
-}
-
-// ReadAll reads the whole file and verifies that it did not change meanwhile.
-func (f *File) ReadAll() ([]byte, error) {
-	data := make([]byte, f.Identity.Size)
-	if _, err := f.ReadAt(data, 0); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s: %w", f.Name(), ErrChanged)
-		}
-		return nil, err
-	}
-	return data, f.Verify()
 }

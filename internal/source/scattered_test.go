@@ -45,8 +45,8 @@ func TestScattered(t *testing.T) {
 		f, err := d.Open("a.jpg")
 		testenv.Must(t, err)
 		defer f.Close()
-		testenv.Must(t, unix.Fsync(f.fd))
-		testenv.Must(t, unix.Fadvise(f.fd, 0, 0, unix.FADV_DONTNEED))
+		testenv.Must(t, unix.Fsync(f.Opened.(*directoryFile).fd))
+		testenv.Must(t, unix.Fadvise(f.Opened.(*directoryFile).fd, 0, 0, unix.FADV_DONTNEED))
 		if n := resident(t, name); n > 0 {
 			t.Skipf("the file system keeps %d bytes in memory that it was told to drop", n)
 		}

@@ -11,3 +11,18 @@ type Tree interface {
 	// Fresh is Stat that goes past what a network file system has cached.
 	Fresh(path string) (Attr, error)
 }
+
+// Dataset is a tree whose files can be read: a [Directory]. It is safe for
+// concurrent use.
+type Dataset interface {
+	Tree
+	// Root is where it is: the absolute path of a directory, or a URL.
+	Root() string
+	// Open opens a regular file for reading.
+	Open(name string) (*File, error)
+	// OpenAs opens a file for reading that had an identity before. Whether it still has is
+	// known only once Verify agrees: what is read until then may be of any other file.
+	OpenAs(name string, id Identity) (*File, error)
+	// Close releases the dataset; files opened from it stay open.
+	Close() error
+}

@@ -9,8 +9,11 @@ package testenv
 
 import (
 	"errors"
+	"hash/fnv"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -106,4 +109,28 @@ func EventuallyIs(t testing.TB, what string, is func() bool) {
 		}
 		return nil
 	})
+}
+
+// Soak reports whether the long tests were asked for (make soak).
+func Soak() bool { return os.Getenv("PIPEFS_SOAK") != "" }
+
+// Seed is the seed of a test's random choices. It is the same in every run of the test, so
+// that what passes once passes again, and another one each time in a soak. PIPEFS_SEED
+// repeats one.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(t.Name()))
+	seed := h.Sum64()
+	if text := os.Getenv("PIPEFS_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("PIPEFS_SEED: %v", err)
+		}
+		seed = n
+	} else if Soak() {
+		seed = rand.Uint64()
+	}
+	t.Logf("repeat with PIPEFS_SEED=%d", seed)
+	return seed
 }

@@ -71,17 +71,16 @@ func damaged(rng *rand.Rand, b []byte) []byte {
 }
 
 // TestDamage wants the kernels to refuse what the processor's decoder refuses, and to
-// make the same of everything else. PIPEFS_SOAK makes it long.
+// make the same of everything else. A soak makes it long.
 func TestDamage(t *testing.T) {
 	testenv.Slow(t)
-	seed, batches := uint64(5), len(few(make([]int, 8), 1))
-	if os.Getenv("PIPEFS_SOAK") != "" {
-		seed, batches = rand.Uint64(), 2000
+	seed, batches := testenv.Seed(t), len(few(make([]int, 8), 1))
+	if testenv.Soak() {
+		batches = 2000
 	}
 	if n, err := strconv.Atoi(os.Getenv("PIPEFS_BATCHES")); err == nil {
 		batches = n
 	}
-	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	refused, taken := 0, 0
 	for range batches {

@@ -10,8 +10,10 @@ processes of a user that mount the same dataset with the same options share it, 
 when the last of them is gone.
 """
 
+from ._ahead import Ahead
+from ._epoch import EpochView
 from ._mount import Mount, mount
 from ._program import Error, __version__
 from ._random import Draw, Move, RandomView, draw
 
-__all__ = ["Draw", "Error", "Mount", "Move", "RandomView", "__version__", "draw", "mount"]
+__all__ = ["Ahead", "Draw", "EpochView", "Error", "Mount", "Move", "RandomView", "__version__", "draw", "mount"]

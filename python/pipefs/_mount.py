@@ -23,17 +23,24 @@ def mount(dataset: _Path, at: Optional[_Path] = None, *, cache: Union[None, int,
     share one mount and one daemon. The mount ends when the last of them has closed it or
     has ended, however it ended. It belongs to forked processes as well.
 
-    ~ stands for the home directory. at is the directory to mount on. Without it, a directory of the user's own is chosen.
-    cache is "page" or "daemon", or the memory for samples that the daemon may use, as bytes
+    dataset is a path, in which ~ stands for the home directory, or a URL such as "s3://bucket/imagenet.store".
+    at is the directory to mount on. Without it, a directory of the user's own is chosen.
+    The mount goes on if its daemon dies, and reads wait until there is another one; supervise=False
+    leaves that out. cache is "page" or "daemon", or the memory for samples that the daemon may use, as bytes
     or such as "16GB". Every other option of `pipefs mount` is an argument with underscores:
     fidelity=5, no_background=True, masks=["**/labels/*.png"]; None leaves one out.
 
     Raises Error with what the program says.
     """
-    arguments = _arguments(cache, options) + ["--", _absolute(dataset)]
+    arguments = _arguments(cache, {"supervise": True, **options}) + ["--", _source(dataset)]
     if at is not None:
         arguments.append(_absolute(at))
     return Mount(arguments)
+
+
+def _source(dataset: _Path) -> str:
+    name = os.fspath(dataset)
+    return name if "://" in name else _absolute(dataset)
 
 
 def _absolute(path: _Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 Box = Tuple[float, float, float, float]
 _Samples = Union[Any, Sequence[Tuple[str, Any]]]
+_Transform = Callable[["numpy.ndarray[Any, Any]"], Any]
 
 
 class Move(NamedTuple):
@@ -41,6 +43,7 @@ class Draw(NamedTuple):
     epoch: int
     size: Tuple[int, int]  # of the sample: width and height in pixels
     moves: Tuple[Move, ...]
+    repeat: int = 0  # which of several draws of one epoch it is
 
     def point(self, x: float, y: float) -> Tuple[float, float]:
         """Where a point of the sample, in pixels, is in the file. It may lie outside."""
@@ -94,7 +97,7 @@ def draw(path: "Union[str, os.PathLike[str]]") -> Draw:
     except FileNotFoundError as e:
         raise Error(f"{os.fspath(path)} is no picture of a random view below MNT/.draw/SEED/EPOCH") from e
     moves = tuple(Move(m["step"], tuple(m["box"]), tuple(m["size"]), m["flip"], m.get("orientation", 0)) for m in told["moves"])
-    return Draw(told["sample"], told["view"], told["seed"], told["epoch"], tuple(told["size"]), moves)
+    return Draw(told["sample"], told["view"], told["seed"], told["epoch"], tuple(told["size"]), moves, told["repeat"])
 
 
 class RandomView:
@@ -106,28 +109,44 @@ class RandomView:
     makes of a numpy array, uint8, of shape (height, width, channels), or (channels, height,
     width) of a view with chw. Without transform it is the array.
 
-    What an item is depends on seed, epoch and the path of the picture only: every rank and
-    worker gets the same, after a restart, too. set_epoch is seen by all workers, also by
-    those of a DataLoader with persistent_workers.
+    view may be a list of views. An item is then (pictures, target), with a picture of each
+    view, also where one is named several times: no two of them are the same draw. DINO has
+    2 * ["rrc224scale40to100-hflip-npy"] + 8 * ["rrc96scale5to40-hflip-npy"]. The daemon decodes
+    a sample once for all of them. transform may be a list, one for each picture.
 
-    The view ends with npy.
+    What an item is depends on seed, epoch and the path of the picture only, and in a list on
+    the place there: every rank and worker gets the same, after a restart, too. set_epoch is
+    seen by all workers, also by those of a DataLoader with persistent_workers.
+
+    The views end with npy.
     """
 
-    def __init__(self, m: Mount, view: str, samples: _Samples, seed: int = 0,
-                 transform: "Optional[Callable[[numpy.ndarray[Any, Any]], Any]]" = None) -> None:
-        if view.split("-")[-1] != "npy":
-            raise Error(f"RandomView reads views that end with npy, and {view} does not")
-        self.mount, self.view, self.seed, self.transform = m, view, seed, transform
+    def __init__(self, m: Mount, view: "Union[str, Sequence[str]]", samples: _Samples, seed: int = 0,
+                 transform: "Union[None, _Transform, Sequence[Optional[_Transform]]]" = None) -> None:
+        self.views = [view] if isinstance(view, str) else list(view)
+        self._several = not isinstance(view, str)
+        if not self.views:
+            raise Error("RandomView needs a view, such as rrc224-hflip-npy")
+        self.transforms = list(transform) if isinstance(transform, (list, tuple)) else [transform] * len(self.views)
+        if len(self.transforms) != len(self.views):
+            raise Error(f"there are {len(self.views)} views and {len(self.transforms)} transforms")
+        self.mount, self.seed = m, seed
         self._epoch = multiprocessing.RawValue("Q", 0)
         self.samples = self._relative(getattr(samples, "samples", samples))
         self.classes = getattr(samples, "classes", None)
-        m.path(view)  # says what is wrong with it
-        if not os.path.isdir(self.root):
-            raise Error(f"{view} draws nothing: read it with ImageFolder or DatasetFolder from {m.mountpoint}/{view}")
+        for v in dict.fromkeys(self.views):
+            if v.split("-")[-1] != "npy":
+                raise Error(f"RandomView reads views that end with npy, and {v} does not")
+            m.path(v)  # says what is wrong with it
+            if not os.path.isdir(self._root(self.views.index(v))):
+                raise Error(f"{v} draws nothing: read it with ImageFolder or DatasetFolder from {m.mountpoint}/{v}")
 
     def _relative(self, samples: "Sequence[Tuple[str, Any]]") -> "list[Tuple[str, Any]]":
         """The paths of the samples, relative to the dataset."""
-        source = os.path.realpath(self.mount.stats()["source"])
+        source = self.mount.stats()["source"]
+        near = source[len("file://"):] if source.startswith("file://") else source
+        is_far = "://" in near  # none of its files are on this machine
+        source = near if is_far else os.path.realpath(near)
         mountpoint = os.path.realpath(self.mount.mountpoint)
         found = []
         for path, target in samples:
@@ -136,6 +155,8 @@ class RandomView:
                 if path.startswith(self.mount.mountpoint + "/") or path.startswith(mountpoint + "/"):
                     base = self.mount.mountpoint if path.startswith(self.mount.mountpoint + "/") else mountpoint
                     path = os.path.relpath(path, base).split("/", 1)[1]
+                elif is_far:
+                    raise Error(f"{path} is no file of the mount {mountpoint}: a sample of {source} has its path there, or one relative to {source}")
                 else:
                     path = os.path.relpath(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)), source)
                     if path.startswith("../"):
@@ -152,38 +173,64 @@ class RandomView:
         """Makes all processes that share this Dataset draw another epoch from the next item on."""
         self._epoch.value = epoch
 
+    def _root(self, n: int) -> str:
+        """The directory of the pictures in place n of an item, in the epoch that is drawn."""
+        # The place is the number of the draw, and not how often the view was named before:
+        # two views with one number would take the same random numbers.
+        epoch = f"{self.epoch}.{n}" if n else str(self.epoch)
+        return os.path.join(self.mount.mountpoint, ".draw", str(self.seed), epoch, self.views[n])
+
     @property
     def root(self) -> str:
-        """The directory of the view in the epoch that is drawn."""
-        return os.path.join(self.mount.mountpoint, ".draw", str(self.seed), str(self.epoch), self.view)
+        """The directory of the view, or of the first one, in the epoch that is drawn."""
+        return self._root(0)
 
-    def path(self, index: int) -> str:
-        """The path of one file in the epoch that is drawn; see draw."""
-        return os.path.join(self.root, self.samples[index][0])
+    def path(self, index: int, n: int = 0) -> str:
+        """The path of a file in the epoch that is drawn: of picture n of an item; see draw."""
+        return os.path.join(self._root(n), self.samples[index][0])
 
     def __len__(self) -> int:
         return len(self.samples)
 
     def __getitem__(self, index: int) -> "Tuple[Any, Any]":
-        picture = read_npy(self.path(index))
-        if self.transform is not None:
-            picture = self.transform(picture)
-        return picture, self.samples[index][1]
+        pictures = []
+        for n, transform in enumerate(self.transforms):
+            try:
+                picture = read_npy(self.path(index, n))
+            except PermissionError as e:
+                if e.errno != errno.EPERM:
+                    raise
+                log = self.mount.stats().get("log") or "the log of the mount"
+                raise Error(f"{e.filename} is refused, and {log} says why. If it is for boxes or masks beside the pictures, which do "
+                            "not fit what is drawn: pipefs.mount(..., force_random=True), and move them by pipefs.draw") from e
+            pictures.append(picture if transform is None else transform(picture))
+        return pictures if self._several else pictures[0], self.samples[index][1]
 
 
 def read_npy(path: str) -> "numpy.ndarray[Any, Any]":
     """Reads an npy file at once, where numpy.load reads its beginning twice."""
-    import numpy
-
     with open(path, "rb", buffering=0) as f:
         data = bytearray(os.fstat(f.fileno()).st_size)
         got = f.readinto(data)
+        # A read that fails in the middle says so only when it is asked for the rest.
+        while got < len(data):
+            more = f.readinto(memoryview(data)[got:])
+            if not more:
+                break
+            got += more
     if got != len(data):
         raise Error(f"{path} has {len(data)} bytes, of which {got} were read")
-    if data[:8] != b"\x93NUMPY\x01\x00":
+    return array_of(data, path)
+
+
+def array_of(data: "bytearray | numpy.ndarray[Any, Any]", path: str) -> "numpy.ndarray[Any, Any]":
+    """The array in the bytes of an npy file that the daemon wrote, without copying it."""
+    import numpy
+
+    if bytes(data[:8]) != b"\x93NUMPY\x01\x00":
         raise Error(f"{path} is no npy file: the view leaves this picture as it is, perhaps because it may be a mask")
-    end = 10 + int.from_bytes(data[8:10], "little")
-    header = data[10:end].decode("latin-1")
+    end = 10 + int.from_bytes(bytes(data[8:10]), "little")
+    header = bytes(data[10:end]).decode("latin-1")
     # The daemon writes the keys in this order, and nothing else.
     dtype = header.split("'")[3]
     shape = header[header.index("(") + 1:header.index(")")]

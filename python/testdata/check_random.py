@@ -1,7 +1,10 @@
 """Judges RandomView and draw, with torchvision as the oracle: check_random.py DATASET"""
 
 import os
+import pathlib
+import shutil
 import sys
+import tempfile
 
 import numpy as np
 import torch
@@ -75,6 +78,32 @@ with pipefs.mount(dataset) as m:
     assert torch.equal(of_list[0][0], transforms.ToTensor()(data[0][0]))
     assert pipefs.RandomView(m, view, ImageFolder(dataset), seed=7).path(0) == data.path(0)
 
+    # Several pictures of a sample: each a draw of its own, the first one that of a single view.
+    # What a view draws does not depend on the others.
+    views = [view, view, "rrc48scale5to40-hflip-npy", view]
+    crops = pipefs.RandomView(m, views, folder, seed=7, transform=[None, transforms.ToTensor(), None, None])
+    data.set_epoch(1)
+    crops.set_epoch(1)
+    for i in range(len(folder)):
+        pictures, got = crops[i]
+        assert got == folder.samples[i][1] and len(pictures) == 4
+        assert np.array_equal(pictures[0], data[i][0])
+        assert torch.is_tensor(pictures[1]) and pictures[2].shape == (48, 48, 3)
+        told = [pipefs.draw(crops.path(i, n)) for n in range(4)]
+        assert [(d.epoch, d.repeat, d.view) for d in told] == [(1, n, v) for n, v in enumerate(views)]
+        assert len({d.moves[0].box for d in told}) == 4
+        with Image.open(folder.samples[i][0]) as picture:
+            picture = picture.convert("RGB")
+        for n in (2, 3):
+            x, y, w, h = told[n].moves[0].box
+            want = TF.resized_crop(picture, y, x, h, w, list(pictures[n].shape[:2]))
+            assert np.array_equal(pictures[n], np.asarray(TF.hflip(want) if told[n].moves[1].flip else want))
+    batches = [x for x, _ in DataLoader(crops, batch_size=4, num_workers=2)]
+    assert [tuple(x.shape) for x in batches[0]] == [(4, 96, 96, 3), (4, 3, 96, 96), (4, 48, 48, 3), (4, 96, 96, 3)]
+    other = pipefs.RandomView(m, ["rrc64-npy", view], folder, seed=7)
+    other.set_epoch(1)
+    assert pipefs.draw(other.path(0, 1)).moves == pipefs.draw(crops.path(0, 1)).moves
+
     for wrong, words in {"rrc96-hflip-ppm": "end with npy", "resize96-npy": "draws nothing", "rcc96-npy": "did you mean rrc96"}.items():
         try:
             pipefs.RandomView(m, wrong, folder)
@@ -94,3 +123,25 @@ with pipefs.mount(dataset) as m:
         assert "no picture of a random view" in str(e), e
     else:
         raise AssertionError("a draw of original/")
+
+# Pictures with boxes beside them are refused, until somebody says that the boxes are moved.
+with tempfile.TemporaryDirectory() as boxes:
+    shutil.copy(next(p for p, _ in ImageFolder(dataset).samples if p.endswith(".jpg")), os.path.join(boxes, "1.jpg"))
+    with open(os.path.join(boxes, "1.txt"), "w", encoding="utf-8") as f:
+        f.write("0 0.5 0.5 0.25 0.25\n")
+    with pipefs.mount(boxes) as m:
+        try:
+            pipefs.RandomView(m, view, [("1.jpg", 0)])[0]
+        except pipefs.Error as e:
+            assert "1.jpg is refused" in str(e) and "force_random=True" in str(e) and m.stats()["log"] in str(e), e
+        else:
+            raise AssertionError("boxes do not fit what is drawn")
+    with pipefs.mount(boxes, force_random=True) as m:
+        data = pipefs.RandomView(m, view, [("1.jpg", 0)])
+        assert data[0][0].shape == (96, 96, 3) and pipefs.draw(data.path(0)).sample == "1.jpg"
+
+# A URL of a dataset is as good as its path.
+url = pathlib.Path(dataset).resolve().as_uri()
+with pipefs.mount(url) as m:
+    assert m.stats()["source"] == url
+    assert len(ImageFolder(m.path("original"))) == len(folder)

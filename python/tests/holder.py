@@ -6,7 +6,7 @@ import sys
 
 import pipefs
 
-m = pipefs.mount(sys.argv[1], fidelity=int(sys.argv[2]), no_background=True)
+m = pipefs.mount(sys.argv[1], fidelity=int(sys.argv[2]), no_background=True, deaths=1000)
 with open(os.path.join(m.path("original"), "a", "0.jpg"), "rb") as f:
     assert f.read(2) == b"\xff\xd8"
 print(m.stats()["pid"], m.mountpoint, flush=True)

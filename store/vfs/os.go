@@ -36,6 +36,9 @@ func (f osFile) Scattered() { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RAND
 // Fetch implements [Advised].
 func (f osFile) Fetch(off, n int64) { _ = unix.Fadvise(int(f.Fd()), off, n, unix.FADV_WILLNEED) }
 
+// Ahead implements [Advised]. Some systems cut off what is more than 128 KiB at once.
+func (f osFile) Ahead() (window, piece int64) { return 512 << 10, 128 << 10 }
+
 func open(name string, flag int) (File, error) {
 	f, err := OpenRegular(name, flag)
 	if err != nil {

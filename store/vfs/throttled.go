@@ -121,5 +121,15 @@ func (f *throttledFile) Scattered() {
 	}
 }
 
+// Forget implements [Kept].
+func (f *throttledFile) Forget(off, n int64) {
+	if k, ok := f.File.(Kept); ok {
+		k.Forget(off, n)
+	}
+}
+
 // Fetch implements [Advised]: nothing is fetched ahead, as that would not wait.
 func (f *throttledFile) Fetch(off, n int64) {}
+
+// Ahead implements [Advised].
+func (f *throttledFile) Ahead() (window, piece int64) { return 1 << 20, 1 << 20 }

@@ -25,10 +25,11 @@ type advisedFile struct {
 func (f *advisedFile) ReadAt(p []byte, off int64) (int, error) {
 	return bytes.NewReader(f.data).ReadAt(p, off)
 }
-func (f *advisedFile) Scattered()           { f.scattered++ }
-func (f *advisedFile) Fetch(off, n int64)   { f.fetched++ }
-func (f *advisedFile) Size() (int64, error) { return int64(len(f.data)), nil }
-func (f *advisedFile) Close() error         { return nil }
+func (f *advisedFile) Scattered()            { f.scattered++ }
+func (f *advisedFile) Fetch(off, n int64)    { f.fetched++ }
+func (f *advisedFile) Ahead() (int64, int64) { return 1, 1 }
+func (f *advisedFile) Size() (int64, error)  { return int64(len(f.data)), nil }
+func (f *advisedFile) Close() error          { return nil }
 
 type oneFile struct {
 	FS

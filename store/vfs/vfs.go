@@ -2,7 +2,14 @@
 // that tests can make any operation fail and packs can one day live elsewhere.
 package vfs
 
-import "io"
+import (
+	"errors"
+	"io"
+)
+
+// ErrConflict is the class of errors about a file that another writer has replaced meanwhile;
+// it was not changed. Only places that several machines write to have it.
+var ErrConflict = errors.New("another writer was first")
 
 // FS is a file system. Names are paths as the operating system has them.
 // Errors wrap those of package io/fs where one fits. What a name leads to is
@@ -44,6 +51,12 @@ type File interface {
 	Sync() error
 }
 
+// Kept is what a File may offer in addition: what it reads comes out of a cache.
+type Kept interface {
+	// Forget has the next read of a range, in bytes, go to where the file itself is.
+	Forget(off, n int64)
+}
+
 // Advised is what a File may offer in addition: it takes advice about the reads to come.
 type Advised interface {
 	// Scattered says that reads will come from anywhere: what lies behind one of
@@ -51,4 +64,7 @@ type Advised interface {
 	Scattered()
 	// Fetch begins to fetch a range, in bytes, that is about to be read.
 	Fetch(off, n int64)
+	// Ahead is how many bytes are worth fetching ahead of a reader, of all places together
+	// where it goes on, and how many Fetch takes at once.
+	Ahead() (window, piece int64)
 }

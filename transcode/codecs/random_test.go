@@ -8,15 +8,27 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 	"github.com/pipefs/pipefs/transcode/png"
+	"github.com/pipefs/pipefs/transcode/pnm"
 )
 
 // TestScaledInto wants the files into which a step writes its pixels itself to be those
-// that the steps make one after the other.
+// that the steps make one after the other. Of PNM files it takes them from where they lie.
 func TestScaledInto(t *testing.T) {
 	r := Default(transcode.Limits{})
+	samples := [][]byte{}
 	for _, m := range []transcode.Mode{transcode.ModeL, transcode.ModeLA, transcode.ModeP, transcode.ModeRGB, transcode.ModeRGBA} {
-		src, err := png.Encode(t.Context(), pillow.Sample(m, 123, 77))
+		px := pillow.Sample(m, 123, 77)
+		src, err := png.Encode(t.Context(), px)
 		testenv.Must(t, err)
+		samples = append(samples, src)
+		if m == transcode.ModeL || m == transcode.ModeRGB {
+			src, err := pnm.Encode(px)
+			testenv.Must(t, err)
+			samples = append(samples, src)
+		}
+	}
+	for _, src := range samples {
+		before := bytes.Clone(src)
 		info, err := r.ProbeBytes(src)
 		testenv.Must(t, err)
 		for _, spec := range []string{
@@ -37,9 +49,12 @@ func TestScaledInto(t *testing.T) {
 					at = out
 				}
 				if !bytes.Equal(got, at.Bytes) {
-					t.Errorf("%s of %v, epoch %d: other bytes", spec, m, epoch)
+					t.Errorf("%s of %v %v, epoch %d: other bytes", spec, info.Format, info.Mode, epoch)
 				}
 			}
+		}
+		if !bytes.Equal(src, before) {
+			t.Errorf("%v %v: the sample has changed", info.Format, info.Mode)
 		}
 	}
 }

@@ -81,11 +81,7 @@ func TestRegions(t *testing.T) {
 
 // TestRegionsOfPhotographs takes regions of photographs in PNG and in L3 files.
 func TestRegionsOfPhotographs(t *testing.T) {
-	paths := testenv.Shared(t, "kodak/*.png")
-	if testenv.Race {
-		paths = paths[:3]
-	}
-	for _, path := range paths {
+	for _, path := range testenv.Shared(t, "kodak/*.png") {
 		src, err := os.ReadFile(path)
 		testenv.Must(t, err)
 		codectest.Regions(t, png.Decoder{}, src, transcode.Limits{}, 2)

@@ -3,6 +3,8 @@ package jpeg
 import (
 	"bytes"
 	"encoding/binary"
+
+	"github.com/pipefs/pipefs/transcode/jpeg/internal/kernel"
 )
 
 // entropyPad is the number of bytes that are readable after the last interval
@@ -71,10 +73,8 @@ func (d *decoder) unstuff(pos, intervals int) (end int, err error) {
 // bitReader reads bits from data without stuffing. The functions that decode
 // blocks copy it to local variables, since the compiler keeps those in registers.
 type bitReader struct {
+	kernel.Cursor
 	data []byte // with entropyPad bytes after the interval
-	pos  int    // of the next byte to load
-	acc  uint64 // the next n bits, from the top; below them rubbish, or later bits
-	n    uint
 }
 
 // refilled returns acc, n and pos with at least 56 bits in acc.
@@ -83,42 +83,42 @@ func refilled(data []byte, pos int, acc uint64, n uint) (uint64, uint, int) {
 	return acc, n | 56, pos + int((63-n)>>3)
 }
 
-func (r *bitReader) reset(pos int) { r.pos, r.acc, r.n = pos, 0, 0 }
+func (r *bitReader) reset(pos int) { r.Pos, r.Acc, r.N = pos, 0, 0 }
 
 func (r *bitReader) fill() {
-	if r.n < 32 {
-		r.acc, r.n, r.pos = refilled(r.data, r.pos, r.acc, r.n)
+	if r.N < 32 {
+		r.Acc, r.N, r.Pos = refilled(r.data, r.Pos, r.Acc, r.N)
 	}
 }
 
 // take returns the next n bits, at most 16; fill has to come before it.
 func (r *bitReader) take(n uint) uint32 {
-	v := uint32(r.acc >> 32 >> (32 - n&63))
-	r.acc <<= n & 63
-	r.n -= n
+	v := uint32(r.Acc >> 32 >> (32 - n&63))
+	r.Acc <<= n & 63
+	r.N -= n
 	return v
 }
 
 // symbol decodes one symbol with a plain table; fill has to come before it. It
 // takes at most 16 bits. A result of 256 means that the code is invalid.
 func (r *bitReader) symbol(t *huffTable) uint32 {
-	e := t.fast[r.acc>>(64-lookBits)]
+	e := t.fast[r.Acc>>(64-lookBits)]
 	if l := uint(e & 63); l != 0 {
-		r.acc <<= l
-		r.n -= l
+		r.Acc <<= l
+		r.N -= l
 		return e >> 8 & 255
 	}
-	s, l := t.slow(r.acc)
+	s, l := t.slow(r.Acc)
 	if l == 0 {
 		return 256
 	}
-	r.acc <<= l & 63
-	r.n -= l
+	r.Acc <<= l & 63
+	r.N -= l
 	return uint32(s)
 }
 
 // over reports whether more bits were read than there are before byte end.
-func (r *bitReader) over(end int) bool { return r.pos*8-int(r.n) > end*8 }
+func (r *bitReader) over(end int) bool { return r.Pos*8-int(r.N) > end*8 }
 
 // left returns how many whole bytes before byte end were not read at all.
-func (r *bitReader) left(end int) int { return (end*8 - (r.pos*8 - int(r.n))) / 8 }
+func (r *bitReader) left(end int) int { return (end*8 - (r.Pos*8 - int(r.N))) / 8 }

@@ -144,7 +144,8 @@ func (d *decoder) read(src []byte, lim Limits, c *Coefficients) error {
 		case marker == mDAC:
 			// Conditioning of arithmetic coding; harmless.
 		case marker == mDNL:
-			if len(p) != 2 || int(p[0])<<8|int(p[1]) != c.Height {
+			// libjpeg skips it, whatever it says.
+			if !d.repair && (len(p) != 2 || int(p[0])<<8|int(p[1]) != c.Height) {
 				return unsupported(at, "DNL that changes the height")
 			}
 		case marker == mDHP || marker == mEXP || marker == mJPG || marker >= mJPG0:

@@ -3,6 +3,8 @@ package jpeg
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/pipefs/pipefs/transcode/jpeg/internal/kernel"
 )
 
 // dcFirstMCU decodes n MCUs of a first DC scan: T.81 G.1.2.1.
@@ -10,17 +12,17 @@ func (d *decoder) dcFirstMCU(first, n, end int) bool {
 	return d.eachBlock(first, n, func(s *scanComponent, at int) bool {
 		r := &d.r
 		r.fill()
-		e := s.dc.fast[r.acc>>(64-lookBits)]
+		e := s.dc.fast[r.Acc>>(64-lookBits)]
 		if e&0xFF00 == 0xFF00 {
-			r.acc <<= e & 63
-			r.n -= uint(e & 63)
+			r.Acc <<= e & 63
+			r.N -= uint(e & 63)
 			s.pred += int32(e) >> 16
 		} else {
 			size := r.symbol(s.dc)
 			if size > 15 {
 				return false
 			}
-			s.pred += extend(r.take(uint(size)), uint(size))
+			s.pred += kernel.Extend(r.take(uint(size)), uint(size))
 		}
 		value := s.pred << d.al
 		if r.over(end) || s.pred != int32(int16(s.pred)) || value != int32(int16(value)) {
@@ -68,7 +70,7 @@ func (d *decoder) acFirstBlocks(first, n, end int) bool {
 	blocks, masks := s.Blocks[at:at+n], s.Nonzero[at:at+n]
 	ss, se, al := uint32(d.ss), uint32(d.se), uint(d.al)&15
 	eobrun, ac := d.eobrun, s.ac
-	data, pos, acc, have := d.r.data, d.r.pos, d.r.acc, d.r.n
+	data, pos, acc, have := d.r.data, d.r.Pos, d.r.Acc, d.r.N
 	ok := true
 	for i := 0; i < len(blocks) && ok; i++ {
 		if eobrun > 0 {
@@ -119,7 +121,7 @@ func (d *decoder) acFirstBlocks(first, n, end int) bool {
 					}
 					continue
 				}
-				value = extend(uint32(acc>>32>>(32-size&63)), size)
+				value = kernel.Extend(uint32(acc>>32>>(32-size&63)), size)
 				acc <<= size & 63
 				have -= size
 			}
@@ -134,7 +136,7 @@ func (d *decoder) acFirstBlocks(first, n, end int) bool {
 		masks[i] = nonzero
 		ok = ok && pos*8-int(have) <= end*8
 	}
-	d.r.pos, d.r.acc, d.r.n, d.eobrun = pos, acc, have, eobrun
+	d.r.Pos, d.r.Acc, d.r.N, d.eobrun = pos, acc, have, eobrun
 	return ok
 }
 
@@ -147,7 +149,7 @@ func (d *decoder) acRefineBlocks(first, n, end int) bool {
 	band := uint64(1)<<d.se<<1 - 1<<d.ss
 	al := uint(d.al) & 15
 	eobrun, ac := d.eobrun, s.ac
-	data, pos, acc, have := d.r.data, d.r.pos, d.r.acc, d.r.n
+	data, pos, acc, have := d.r.data, d.r.Pos, d.r.Acc, d.r.N
 	ok := true
 	for i := 0; i < len(blocks) && ok; i++ {
 		b := &blocks[i]
@@ -189,7 +191,7 @@ func (d *decoder) acRefineBlocks(first, n, end int) bool {
 						ok, run = false, 64
 						length = 0
 					case symbol&15 == 1:
-						value, length = extend(uint32(acc>>63), 1), 1
+						value, length = kernel.Extend(uint32(acc>>63), 1), 1
 					case run < 15:
 						eobrun = 1<<run - 1 + int(acc>>32>>(32-run))
 						length, run = run, 64
@@ -249,6 +251,6 @@ func (d *decoder) acRefineBlocks(first, n, end int) bool {
 		masks[i] = nonzero
 		ok = ok && pos*8-int(have) <= end*8
 	}
-	d.r.pos, d.r.acc, d.r.n, d.eobrun = pos, acc, have, eobrun
+	d.r.Pos, d.r.Acc, d.r.N, d.eobrun = pos, acc, have, eobrun
 	return ok
 }

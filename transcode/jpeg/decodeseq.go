@@ -1,6 +1,6 @@
 package jpeg
 
-import "encoding/binary"
+import "github.com/pipefs/pipefs/transcode/jpeg/internal/kernel"
 
 // sequentialMCU decodes n MCUs of a sequential scan: T.81 F.2.
 func (d *decoder) sequentialMCU(first, n, end int) bool {
@@ -33,81 +33,61 @@ func (d *decoder) sequentialMCU(first, n, end int) bool {
 // block decodes the coefficients of one block of a sequential scan into b, but
 // for the DC coefficient, of which it returns the difference.
 func (r *bitReader) block(b *Block, dc, ac *huffTable) (nonzero uint64, diff int32, ok bool) {
-	data, pos, acc, n := r.data, r.pos, r.acc, r.n
 	*b = Block{}
-
-	if n < 32 {
-		acc, n, pos = refilled(data, pos, acc, n)
+	if diff, ok = r.difference(dc); !ok {
+		return 0, 0, false
 	}
-	e := dc.fast[acc>>(64-lookBits)]
+	r.K, r.Nonzero, r.Entry = 0, 0, 0
+	ok = r.coefficients(b, ac)
+	return r.Nonzero, diff, ok
+}
+
+// skip is block where only the difference is wanted; b is changed.
+func (r *bitReader) skip(b *Block, dc, ac *huffTable) (diff int32, ok bool) {
+	if diff, ok = r.difference(dc); !ok {
+		return 0, false
+	}
+	r.K, r.Entry = 0, 0
+	return diff, kernel.Skip(&r.Cursor, r.data, ac.skipping()) == kernel.AtEnd || r.coefficients(b, ac)
+}
+
+// difference decodes that of a DC coefficient to the one before it: T.81 F.2.2.1.
+func (r *bitReader) difference(dc *huffTable) (diff int32, ok bool) {
+	r.fill()
+	e := dc.fast[r.Acc>>(64-lookBits)]
 	if e&0xFF00 == 0xFF00 {
-		diff = int32(e) >> 16
-		acc <<= e & 63
-		n -= uint(e & 63)
-	} else {
-		size, length := uint(e>>8), uint(e&63)
-		if length == 0 {
-			var symbol byte
-			if symbol, length = dc.slow(acc); length == 0 {
-				r.pos, r.n = pos, n
-				return 0, 0, false
-			}
-			size = uint(symbol)
-		}
-		acc <<= length & 63
-		n -= length
-		diff = extend(uint32(acc>>32>>(32-size&63)), size)
-		acc <<= size & 63
-		n -= size
+		r.Acc <<= e & 63
+		r.N -= uint(e & 63)
+		return int32(e) >> 16, true
 	}
+	return r.longDifference(dc, e)
+}
 
-	// k is the index of the coefficient before.
-decode:
-	for k := uint32(0); k < 63; {
-		acc |= binary.BigEndian.Uint64(data[pos:]) >> (n & 63)
-		pos += int((63 - n) >> 3)
-		n |= 56
-		// Two codes that are in the table together with their value, and one of
-		// any kind, take no more than 56 bits: there is no need to look in between.
-		e := ac.fast[acc>>(64-lookBits)]
-		for i := 0; int16(e>>16) != 0; i++ {
-			if k += e >> 8 & 255; k > 63 {
-				r.pos, r.n = pos, n
-				return 0, 0, false
-			}
-			b[k] = int16(e >> 16)
-			nonzero |= 1 << (k & 63)
-			acc <<= e & 63
-			n -= uint(e & 63)
-			if i == 2 || k == 63 {
-				continue decode
-			}
-			e = ac.fast[acc>>(64-lookBits)]
+// longDifference is difference where the table does not know its value.
+func (r *bitReader) longDifference(dc *huffTable, e uint32) (diff int32, ok bool) {
+	size, length := uint(e>>8), uint(e&63)
+	if length == 0 {
+		var symbol byte
+		if symbol, length = dc.slow(r.Acc); length == 0 {
+			return 0, false
 		}
-		symbol, length := byte(e>>8), uint(e&63)
-		if length == 0 {
-			symbol, length = ac.slow(acc)
-		}
-		acc <<= length & 63
-		n -= length
-		if symbol == 0 && length != 0 {
-			break // end of block
-		}
-		size := uint(symbol & 15)
-		k += uint32(symbol>>4) + 1
-		// A run of 16 zeros may end the block, which is never needed.
-		if symbol == 0xF0 && k <= 63 {
-			continue
-		}
-		if size == 0 || k > 63 {
-			r.pos, r.n = pos, n
-			return 0, 0, false
-		}
-		b[k&63] = int16(extend(uint32(acc>>32>>(32-size&63)), size))
-		nonzero |= 1 << (k & 63)
-		acc <<= size & 63
-		n -= size
+		size = uint(symbol)
 	}
-	r.pos, r.acc, r.n = pos, acc, n
-	return nonzero, diff, true
+	r.Acc <<= length & 63
+	r.N -= length
+	return kernel.Extend(r.take(size), size), true
+}
+
+// coefficients decodes the AC coefficients of a block behind r.K.
+func (r *bitReader) coefficients(b *Block, ac *huffTable) bool {
+	stop := kernel.Coefficients(&r.Cursor, (*[64]int16)(b), r.data, &ac.fast)
+	for stop == kernel.AtLong {
+		symbol, length := ac.slow(r.Acc)
+		if length == 0 {
+			break
+		}
+		r.Entry = uint32(length) | uint32(symbol)<<8
+		stop = kernel.Coefficients(&r.Cursor, (*[64]int16)(b), r.data, &ac.fast)
+	}
+	return stop == kernel.AtEnd
 }

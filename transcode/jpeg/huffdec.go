@@ -1,6 +1,10 @@
 package jpeg
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/pipefs/pipefs/transcode/jpeg/internal/kernel"
+)
 
 // huffSpec is a Huffman table as a DHT segment defines it: T.81 B.2.4.2.
 type huffSpec struct {
@@ -10,30 +14,26 @@ type huffSpec struct {
 	set    bool
 }
 
-// lookBits is how many bits the decoder's tables look up at once. A longer table
-// decodes more symbols together with their extra bits in one step, but takes
-// longer to build for each picture.
-const lookBits = 11
+const lookBits = kernel.LookBits
 
 // huffTable is a Huffman table made ready for decoding.
 //
-// An entry of fast, indexed by the next lookBits bits, has in its low byte the
-// number of bits to consume, 0 where the code is longer than lookBits or
-// invalid. The next byte and the high 16 bits depend on the kind of table:
+// For AC coefficients, fast is a kernel.Table. For DC coefficients an entry has in its
+// second byte and the high 16 bits
 //
-//   - AC, code and extra bits both within lookBits: how far the index of the
-//     coefficient moves (run + 1), and its value, which is not 0.
-//   - AC, otherwise: the symbol, and 0. Only the code is consumed.
-//   - DC, code and extra bits both within lookBits: 255, and the difference.
-//   - DC, otherwise: the symbol, at most 15, and 0. Only the code is consumed.
+//   - where code and extra bits are both within lookBits: 255, and the difference;
+//   - otherwise: the symbol, at most 15, and 0. Only the code is consumed.
 type huffTable struct {
-	fast [1 << lookBits]uint32
+	fast kernel.Table
 	// limit is, for each length, the first 16 bits that are beyond all codes of
 	// this and shorter lengths.
 	limit  [17]uint32
 	offset [17]int32 // of a length's codes in values
 	kind   tableKind
 	spec   huffSpec // what the table was built from
+	// lengths is made by skipping, which not every picture needs.
+	lengths *kernel.Lengths
+	known   bool // lengths is that of spec
 }
 
 type tableKind uint8
@@ -50,7 +50,7 @@ func (t *huffTable) build(kind tableKind, spec *huffSpec) bool {
 	if t.kind == kind && t.spec == *spec {
 		return true
 	}
-	t.kind = tableNone
+	t.kind, t.known = tableNone, false
 	clear(t.fast[:])
 	code, k := uint32(0), 0
 	for l := 1; l <= 16; l++ {
@@ -96,7 +96,7 @@ func (t *huffTable) fill(kind tableKind, code uint32, length int, symbol byte) {
 	free -= size
 	e := uint32(length+size) | second
 	for extra := range 1 << size {
-		e := e | uint32(uint16(extend(uint32(extra), uint(size))))<<16
+		e := e | uint32(uint16(kernel.Extend(uint32(extra), uint(size))))<<16
 		part := entries[extra<<free : (extra+1)<<free]
 		for i := range part {
 			part[i] = e
@@ -104,11 +104,61 @@ func (t *huffTable) fill(kind tableKind, code uint32, length int, symbol byte) {
 	}
 }
 
-// extend turns the extra bits of a value into the value: T.81 F.2.2.1.
-func extend(extra uint32, size uint) int32 {
-	// The first bit is as good as random, so there is no branch on it.
-	v, unit := int32(extra), int32(1)<<(size&31)
-	return v + (v-unit>>1)>>31&(1-unit)
+// skipping returns the table that passes by the coefficients of spec.
+func (t *huffTable) skipping() *kernel.Lengths {
+	if t.known {
+		return t.lengths
+	}
+	if t.lengths == nil {
+		t.lengths = new(kernel.Lengths)
+	}
+	// Level w, behind 1<<w others, is such a table that looks up w bits only. The symbols
+	// that follow a first one are those of a level below.
+	var levels [1 << lookBits]uint16
+	level := func(w int) []uint16 {
+		if w == lookBits {
+			return t.lengths[:]
+		}
+		return levels[1<<w : 2<<w]
+	}
+	for w := 1; w <= lookBits; w++ {
+		entries := level(w)
+		clear(entries)
+		code, k := 0, 0
+		for l := 1; l <= w; l++ {
+			for range t.spec.counts[l] {
+				part := entries[code<<(w-l) : (code+1)<<(w-l)]
+				code++
+				symbol := t.spec.values[k]
+				k++
+				size := int(symbol & 15)
+				e := uint16(l + size)
+				switch {
+				case symbol == 0:
+					e |= kernel.LengthsEnd
+				case size == 0 && symbol != 0xF0:
+					continue // no block has it
+				default:
+					e += uint16(symbol>>4+1) << 8
+				}
+				if symbol == 0 || l+size >= w {
+					for i := range part {
+						part[i] = e
+					}
+					continue
+				}
+				next := level(w - l - size)
+				for ; len(part) > 0; part = part[len(next):] {
+					for i, tail := range next {
+						part[i] = e + tail
+					}
+				}
+			}
+			code <<= 1
+		}
+	}
+	t.known = true
+	return t.lengths
 }
 
 // slow decodes a code that fast does not know. It returns length 0 where no code

@@ -12,7 +12,7 @@ import (
 // TestHuffman codes random symbols with tables made for random histograms, some
 // of them so uneven that codes must be shortened, and decodes them again.
 func TestHuffman(t *testing.T) {
-	seed := rand.Uint64()
+	seed := testenv.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var builder treeBuilder
 	var table huffTable
@@ -71,11 +71,11 @@ func TestHuffman(t *testing.T) {
 		r := bitReader{data: d.bits}
 		for i, s := range want {
 			r.fill()
-			before, pos, n := r.acc, r.pos, r.n
+			before := r.Cursor
 			got := r.symbol(&table)
-			if e := table.fast[before>>(64-lookBits)]; e>>16 != 0 {
+			if e := table.fast[before.Acc>>(64-lookBits)]; e>>16 != 0 {
 				// The table knows the value of the extra bits as well.
-				got, r = symbolOf(e), bitReader{data: r.data, pos: pos, acc: before, n: n}
+				got, r = symbolOf(e), bitReader{data: r.data, Cursor: before}
 				r.take(uint(e&63) - uint(got&15))
 			}
 			extra := r.take(uint(tokens[i] >> tokenCount & 31))
@@ -202,5 +202,68 @@ func TestContradictions(t *testing.T) {
 	}
 	if _, err := new(Coefficients).EncodeProgressive(0); !errors.Is(err, transcode.ErrUnsupported) {
 		t.Errorf("no components: %v", err)
+	}
+}
+
+// TestSkip passes by blocks of random codes, many of them invalid, and compares with
+// decoding them.
+func TestSkip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 5))
+	var dc, ac huffTable
+	blocks := 0
+	for round := range 300 {
+		for _, table := range []struct {
+			table *huffTable
+			kind  tableKind
+		}{{&dc, tableDC}, {&ac, tableAC}} {
+			spec := huffSpec{set: true}
+			for space, l := 1<<16-1, 1; l <= 16; l++ {
+				n := rng.IntN(min(space>>(16-l), []int{1, 4, 20}[rng.IntN(3)]) + 1)
+				if table.kind == tableDC {
+					n = min(n, 16-spec.n)
+				}
+				n = min(n, 256-spec.n)
+				spec.counts[l] = uint8(n)
+				for range n {
+					spec.values[spec.n] = byte(rng.Uint32())
+					if rng.IntN(8) == 0 {
+						spec.values[spec.n] = 0
+					}
+					if table.kind == tableDC {
+						spec.values[spec.n] &= 15
+					}
+					spec.n++
+				}
+				space -= n << (16 - l)
+			}
+			if !table.table.build(table.kind, &spec) {
+				t.Fatalf("round %d: the table is refused: %v", round, spec.counts)
+			}
+		}
+		data := make([]byte, 8000)
+		for i := range data {
+			data[i] = byte(rng.Uint32())
+		}
+		data = append(data, make([]byte, entropyPad)...)
+		full, quick := bitReader{data: data}, bitReader{data: data}
+		for !full.over(8000) {
+			var b, scratch Block
+			_, diff, ok := full.block(&b, &dc, &ac)
+			got, passed := quick.skip(&scratch, &dc, &ac)
+			at, want := quick.Pos*8-int(quick.N), full.Pos*8-int(full.N)
+			if passed != ok || ok && (got != diff || at != want) {
+				t.Fatalf("round %d: %d, bit %d, %v; decoded %d, bit %d, %v", round, got, at, passed, diff, want, ok)
+			}
+			if !ok {
+				// On with the next byte.
+				full.reset((want + 15) / 8)
+				quick.reset((want + 15) / 8)
+				continue
+			}
+			blocks++
+		}
+	}
+	if blocks < 10000 {
+		t.Errorf("only %d blocks were whole", blocks)
 	}
 }

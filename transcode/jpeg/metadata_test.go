@@ -103,9 +103,8 @@ func TestSegments(t *testing.T) {
 	for _, options := range []string{"-grayscale", "-sample 2x2", "-rgb", "-progressive"} {
 		bases = append(bases, strip(t, synthetic(t, 20, 9, options)))
 	}
-	seed := rand.Uint64()
+	seed := testenv.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
 	for range 400 {
 		var chosen []string
 		var segments [][]byte

@@ -34,20 +34,7 @@ func tool(t testing.TB, stdin []byte, name string, args ...string) (stdout, stde
 // photographs returns the pictures of the BSDS set beside the repository.
 func photographs(t testing.TB) []string {
 	t.Helper()
-	return thinned(testenv.Shared(t, "bsds/*.jpg"), 10)
-}
-
-// thinned leaves one in n of a list of cases under the race detector, which slows all
-// this down and has nothing to find where one goroutine works on memory of its own.
-// make test runs all cases without it.
-func thinned[T any](cases []T, n int) (left []T) {
-	if !testenv.Race {
-		return cases
-	}
-	for i := 0; i < len(cases); i += n {
-		left = append(left, cases[i])
-	}
-	return left
+	return testenv.Shared(t, "bsds/*.jpg")
 }
 
 func read(t testing.TB, file string) []byte {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"image"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -76,16 +78,13 @@ func TestSmoothing(t *testing.T) {
 		"-scans spectral", "-scans deep", "-scans deep -sample 1x1", "-scans unfinished",
 	}
 	pixelsCompared = 0
-	for i, options := range options {
+	for _, options := range options {
 		if !strings.Contains(options, "-scans") {
 			options += " -progressive"
 		}
-		for j, size := range [][2]int{
+		for _, size := range [][2]int{
 			{1, 1}, {8, 8}, {9, 9}, {16, 16}, {17, 17}, {24, 40}, {25, 33}, {40, 24}, {48, 48}, {65, 130}, {130, 65}, {33, 97}, {150, 81},
 		} {
-			if testenv.Race && (i+j)%5 != 0 { // see thinned
-				continue
-			}
 			t.Run(fmt.Sprintf("%dx%d/%s", size[0], size[1], strings.ReplaceAll(options, " -", "/")), func(t *testing.T) {
 				for i, cut := range cuts(t, synthetic(t, size[0], size[1], options)) {
 					if _, err := coefficientsOf(cut, Limits{}); err != nil {
@@ -128,7 +127,7 @@ func TestPixelsCMYK(t *testing.T) {
 	if len(files) != 108 {
 		t.Fatalf("%d files", len(files))
 	}
-	for _, file := range thinned(files, 5) {
+	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			for _, cut := range cuts(t, read(t, file)) {
 				checkPixels(t, cut)
@@ -274,26 +273,33 @@ func TestPixelsErrors(t *testing.T) {
 	}
 }
 
-// TestPixelsConcurrent decodes pictures of several kinds at once, each with
-// working memory that another one left.
+// TestPixelsConcurrent decodes pictures of several kinds, and rectangles of them, at once,
+// each with working memory that another one left.
 func TestPixelsConcurrent(t *testing.T) {
 	files := [][]byte{
 		synthetic(t, 100, 75, ""), synthetic(t, 17, 33, "-progressive"), synthetic(t, 64, 8, "-grayscale"),
 		synthetic(t, 40, 99, "-sample 1x4"), synthetic(t, 33, 21, "-scans mixed"), synthetic(t, 33, 21, "")[:600],
 	}
 	files = append(files, cuts(t, files[1])[:2]...)
-	var want []*Image
+	decode := func(src []byte) (pix [2][]byte) {
+		if m, err := DecodePixels(src, 2, Limits{}); err == nil {
+			pix[0] = m.Pix
+		}
+		if m, err := DecodeRegion(src, image.Rect(3, 2, 15, 7), Limits{}); err == nil {
+			pix[1] = m.Pix
+		}
+		return pix
+	}
+	var want [][2][]byte
 	for _, src := range files {
-		m, _ := DecodePixels(src, 2, Limits{})
-		want = append(want, m)
+		want = append(want, decode(src))
 	}
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
 			for i := range 200 {
 				n := (i*(worker+1) + worker) % len(files)
-				m, _ := DecodePixels(files[n], 2, Limits{})
-				if (m == nil) != (want[n] == nil) || m != nil && !bytes.Equal(m.Pix, want[n].Pix) {
+				if !reflect.DeepEqual(decode(files[n]), want[n]) {
 					t.Errorf("file %d: other pixels", n)
 				}
 			}

@@ -53,17 +53,26 @@ func (d *decoder) pixelMCU(first, n, end int) bool {
 			plane := &d.render.planes[s.index]
 			for v := range s.v {
 				y := row*s.v + v
-				for h := range s.h {
-					nonzero, diff, ok := d.r.block(&b, s.dc, s.ac)
-					if !ok || d.r.over(end) {
-						return false
+				from, to := plane.blocks.Min.X, plane.blocks.Max.X
+				if y < plane.blocks.Min.Y || y >= plane.blocks.Max.Y {
+					to = from
+				}
+				for x := col * s.h; x < (col+1)*s.h; x++ {
+					var nonzero uint64
+					var diff int32
+					var ok bool
+					wanted := from <= x && x < to
+					if wanted {
+						nonzero, diff, ok = d.r.block(&b, s.dc, s.ac)
+					} else {
+						diff, ok = d.r.skip(&b, s.dc, s.ac)
 					}
 					s.pred += diff
-					if s.pred != int32(int16(s.pred)) {
+					if !ok || d.r.over(end) || s.pred != int32(int16(s.pred)) {
 						return false
 					}
-					b[0] = int16(s.pred)
-					if x := col*s.h + h; image.Pt(x, y).In(plane.blocks) {
+					if wanted {
+						b[0] = int16(s.pred)
 						plane.put(x, y, &b, nonzero, &s.Quant)
 					}
 				}

@@ -40,7 +40,7 @@ type span struct{ start, end int }
 // interval takes note of the bits after the last code of an interval that ends
 // at byte end.
 func (t *trace) interval(r *bitReader, end int) {
-	if left := end*8 - (r.pos*8 - int(r.n)); left >= 8 {
+	if left := end*8 - (r.Pos*8 - int(r.N)); left >= 8 {
 		t.loose = true
 	} else {
 		t.pads.add(r.data[max(end-1, 0)], left)

@@ -1,5 +1,7 @@
 package jpeg
 
+import "github.com/pipefs/pipefs/transcode/jpeg/internal/kernel"
+
 // Damaged entropy-coded data is decoded as libjpeg decodes it, which warns and goes
 // on: an invalid code is symbol 0, what is missing before a marker is zero bits, and
 // MCUs after that stay as they are, up to the next restart marker.
@@ -117,7 +119,7 @@ func (r *repairer) value(size uint) int32 {
 	if size == 0 {
 		return 0
 	}
-	return extend(r.take(size), size)
+	return kernel.Extend(r.take(size), size)
 }
 
 // nextMarker goes to the next marker, past anything else.

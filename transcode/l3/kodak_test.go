@@ -14,9 +14,6 @@ import (
 // TestKodak takes real photographs there and back.
 func TestKodak(t *testing.T) {
 	paths := testenv.Shared(t, "kodak/*.png")
-	if testenv.Race { // make test takes all of them without the detector
-		paths = paths[:min(2, len(paths))]
-	}
 	var files, sizes [3]int
 	for _, path := range paths {
 		src, err := os.ReadFile(path)
@@ -37,14 +34,9 @@ func TestKodak(t *testing.T) {
 	}
 }
 
-// TestLarge takes a picture of 12 megapixels there and back, one of 1 under the race
-// detector.
+// TestLarge takes a picture of 12 megapixels there and back.
 func TestLarge(t *testing.T) {
-	width, height := 4000, 3000
-	if testenv.Race {
-		width, height = 1200, 900
-	}
-	px := pictures.Pixels(transcode.ModeRGB, width, height)
+	px := pictures.Pixels(transcode.ModeRGB, 4000, 3000)
 	for _, mode := range []Mode{Dense, Fast, V1} {
 		roundTrip(t, px, Options{Mode: mode})
 	}

@@ -62,12 +62,12 @@ func TestNumPyLoads(t *testing.T) {
 // TestHeader wants room for the largest numbers there can be.
 func TestHeader(t *testing.T) {
 	px := &transcode.Pixels{Width: math.MaxInt64, Height: math.MaxInt64, Mode: transcode.ModeRGBA, Planar: true}
-	if n := len(AppendHeader(nil, px)); n != headerSize {
+	if n := len(AppendHeader(nil, px)); n != transcode.ArrayHeaderSize {
 		t.Errorf("%d bytes", n)
 	}
 	got := AppendHeader([]byte("x"), &transcode.Pixels{Width: 500, Height: 375, Mode: transcode.ModeRGB})
 	want := "x\x93NUMPY\x01\x00\x76\x00{'descr': '|u1', 'fortran_order': False, 'shape': (375, 500, 3), }"
-	if len(got) != 1+headerSize || string(got[:len(want)]) != want || got[len(got)-1] != '\n' {
+	if len(got) != 1+transcode.ArrayHeaderSize || string(got[:len(want)]) != want || got[len(got)-1] != '\n' {
 		t.Errorf("%q", got)
 	}
 }

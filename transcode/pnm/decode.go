@@ -21,12 +21,15 @@ func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*tra
 // DecodeRegion implements [transcode.RegionDecoder]: of binary files it converts the rows
 // of r only.
 func (Decoder) DecodeRegion(_ context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle) (*transcode.Pixels, error) {
-	h, err := open(src, lim)
+	h, err := openAs(src, lim, info)
 	if err != nil {
 		return nil, err
 	}
-	if err := info.Verify(h.width, h.height, h.mode); err != nil {
-		return nil, err
+	if lying := h.lying(src, r.Min.Y, r.Max.Y); lying != nil {
+		px := &transcode.Pixels{Width: r.Dx(), Height: r.Dy(), Mode: h.mode}
+		px.Pix = make([]byte, px.Len())
+		transcode.Place(lying, r.Sub(image.Pt(0, r.Min.Y)), px.Pix, transcode.LayoutOf(px))
+		return px, nil
 	}
 	from, to := r.Min.Y, r.Max.Y
 	if h.plain {
@@ -37,6 +40,44 @@ func (Decoder) DecodeRegion(_ context.Context, src []byte, lim transcode.Limits,
 		return nil, err
 	}
 	return px.Cut(r.Sub(image.Pt(0, from))), nil
+}
+
+// Rows implements [transcode.RowDecoder]: the rows of plain files can be anywhere.
+func (Decoder) Rows(head []byte, size int64, from, to int) (begin, end int64, ok bool) {
+	h, err := parse(head)
+	if err != nil || h.plain || h.check(size, transcode.Limits{}) != nil || from < 0 || to > h.height {
+		return 0, 0, false
+	}
+	rows := int64(h.rowBytes())
+	return int64(h.data) + int64(from)*rows, int64(h.data) + int64(to)*rows, true
+}
+
+// Lying implements [transcode.RowDecoder].
+func (Decoder) Lying(src []byte, lim transcode.Limits, info transcode.Info, from, to int) (*transcode.Pixels, error) {
+	h, err := openAs(src, lim, info)
+	if err != nil {
+		return nil, err
+	}
+	return h.lying(src, from, to), nil
+}
+
+// lying are rows of values that mean in the file what they mean in memory; nil of others.
+func (h *header) lying(src []byte, from, to int) *transcode.Pixels {
+	if h.maxval != 255 || h.plain {
+		return nil
+	}
+	px := &transcode.Pixels{Width: h.width, Height: to - from, Mode: h.mode}
+	px.Pix = src[h.data+from*px.RowBytes():][:px.Len():px.Len()]
+	return px
+}
+
+// openAs is open of a file whose header is known to say what info says.
+func openAs(src []byte, lim transcode.Limits, info transcode.Info) (*header, error) {
+	h, err := open(src, lim)
+	if err != nil {
+		return nil, err
+	}
+	return h, info.Verify(h.width, h.height, h.mode)
 }
 
 // open reads the header of a whole file.

@@ -48,9 +48,8 @@ func RandomResizedCrop() *transcode.Kind {
 			return scale(ctx, box, c, c.Arg, c.Arg)
 		},
 		Into: func(ctx context.Context, in transcode.Payload, c transcode.Call, mirror bool, dst []byte, at transcode.Layout) (bool, error) {
-			box := in
-			box.Pixels = boxed(in, c.Choice)
-			return scaleInto(ctx, box, c, c.Arg, c.Arg, mirror, dst, at)
+			box := drawnBox(in.Shape, c).Sub(in.Region.Min)
+			return scaleInto(ctx, in, box, c, c.Arg, c.Arg, mirror, dst, at)
 		},
 	}
 }

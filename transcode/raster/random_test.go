@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
@@ -93,11 +92,8 @@ func differing(a, b []transcode.Choice, s setting) (names []string) {
 // TestDrawnBoxes compares the boxes of `rrc` with those of torchvision.
 func TestDrawnBoxes(t *testing.T) {
 	testenv.Slow(t)
-	n := 20_000
-	switch {
-	case testenv.Race:
-		n = 2000
-	case os.Getenv("PIPEFS_SOAK") != "":
+	n := 2000
+	if testenv.Soak() {
 		n = 100_000
 	}
 	kind := RandomResizedCrop()

@@ -2,6 +2,7 @@ package raster
 
 import (
 	"context"
+	"image"
 
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/raster/internal/resample"
@@ -34,7 +35,7 @@ func Scaling(name, id string, rule func(width, height, arg int) (int, int)) *tra
 		},
 		Into: func(ctx context.Context, in transcode.Payload, c transcode.Call, mirror bool, dst []byte, at transcode.Layout) (bool, error) {
 			width, height := rule(in.Pixels.Width, in.Pixels.Height, c.Arg)
-			return scaleInto(ctx, in, c, width, height, mirror, dst, at)
+			return scaleInto(ctx, in, in.Pixels.Bounds(), c, width, height, mirror, dst, at)
 		},
 	}
 }
@@ -89,11 +90,11 @@ func filterOf(s transcode.Step) resample.Filter {
 // cubicName is the word that asks for Pillow's BICUBIC.
 const cubicName = "cubic"
 
-// scaleInto is scale that writes where the result is wanted, and mirrors it if that is
-// wanted, too. It returns false where it cannot.
-func scaleInto(ctx context.Context, in transcode.Payload, c transcode.Call, width, height int, mirror bool, dst []byte, at transcode.Layout) (bool, error) {
+// scaleInto is scale of a box of the pixels that writes where the result is wanted, and mirrors it
+// if that is wanted, too. It returns false where it cannot.
+func scaleInto(ctx context.Context, in transcode.Payload, box image.Rectangle, c transcode.Call, width, height int, mirror bool, dst []byte, at transcode.Layout) (bool, error) {
 	px := in.Pixels
-	if c.Nearest || px.Type != transcode.Uint8 || px.Planar || mixable(px.Mode, in.Shape.Transparent) != px.Mode ||
+	if box.Empty() || !box.In(px.Bounds()) || c.Nearest || px.Type != transcode.Uint8 || px.Planar || mixable(px.Mode, in.Shape.Transparent) != px.Mode ||
 		at.Row < 0 || at.Pixel != px.Mode.Channels() || at.Channel != 1 {
 		return false, nil
 	}
@@ -101,7 +102,8 @@ func scaleInto(ctx context.Context, in transcode.Payload, c transcode.Call, widt
 		return false, err
 	}
 	to := resample.Image{Pix: dst[at.Base:], Stride: at.Row, Width: width, Height: height}
-	return true, resample.Scale(ctx, to, resample.Of(px), px.Mode, filterOf(c.Step), mirror)
+	from := resample.Of(px).Box(box.Min.X, box.Min.Y, box.Dx(), box.Dy(), px.Mode.Channels())
+	return true, resample.Scale(ctx, to, from, px.Mode, filterOf(c.Step), mirror)
 }
 
 // Nearest scales px by taking the nearest pixel, as Pillow's NEAREST does. Any

@@ -47,7 +47,7 @@ const (
 
 // adapt measures it.
 func (s *settings) adapt(ctx context.Context, store, format string, bandwidth int64) (_ *adapting, err error) {
-	names, err := list(ctx, store, s.program)
+	names, err := list(ctx, store, s.Program)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (a *adapting) String() string {
 // disk. It returns the samples of each second. each is called when one begins.
 func (s *settings) watch(ctx context.Context, store string, names []string, mix string, seconds int, each func(second int) error) (rates []float64, err error) {
 	options := []string{"--cache", "daemon", "--cache-bytes", "1M", "--mix", mix}
-	err = mounted.With(ctx, s.program, store, options, func(m *mounted.Mount) error {
+	err = mounted.With(ctx, s.Program, store, options, func(m *mounted.Mount) error {
 		ctx, cancel := context.WithCancel(ctx)
 		var group sync.WaitGroup
 		defer func() { cancel(); group.Wait() }()

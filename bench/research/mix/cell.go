@@ -52,7 +52,7 @@ type cell struct {
 // cell measures one format at the present speed of the disk.
 func (s *settings) cell(ctx context.Context, store, format string, bandwidth int64) (*cell, error) {
 	c := &cell{Format: format, Bandwidth: bandwidth}
-	out, err := exec.CommandContext(ctx, s.program, "tune", "--json", "--mix-format", pixels, store).Output()
+	out, err := exec.CommandContext(ctx, s.Program, "tune", "--json", "--mix-format", pixels, store).Output()
 	var exited *exec.ExitError
 	if errors.As(err, &exited) {
 		return nil, fmt.Errorf("pipefs tune: %w: %s", err, exited.Stderr)
@@ -66,7 +66,7 @@ func (s *settings) cell(ctx context.Context, store, format string, bandwidth int
 	view, share := report.First()
 	c.View, c.Chosen, c.Costs = view, int(math.Round(share*(mixer.Ratios-1))), report.Pairs[0].Costs
 
-	names, err := list(ctx, store, s.program)
+	names, err := list(ctx, store, s.Program)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (s *settings) cell(ctx context.Context, store, format string, bandwidth int
 
 // pass reads files of a view once, cold.
 func (s *settings) pass(ctx context.Context, store, view string, share float64, files []string) (rate float64, err error) {
-	err = mounted.With(ctx, s.program, store, []string{"--mix", fmt.Sprint(share)}, func(m *mounted.Mount) error {
+	err = mounted.With(ctx, s.Program, store, []string{"--mix", fmt.Sprint(share)}, func(m *mounted.Mount) error {
 		if err := loader.Forget(store); err != nil {
 			return err
 		}

@@ -14,44 +14,33 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/pipefs/pipefs/bench/research/run"
 	"github.com/pipefs/pipefs/bench/throttle"
 )
 
 // settings are the flags.
 type settings struct {
-	program, out string
-	samples      int
-	width        int
-	height       int
-	rounds       int
-	seconds      float64
-	bandwidths   []int64 // bytes a second; 0 is as fast as the disk is
-	adaptive     []int64 // those at which a core is taken from an adaptive mount
-	formats      []string
+	run.Paths
+	samples    int
+	width      int
+	height     int
+	rounds     int
+	seconds    float64
+	bandwidths []int64 // bytes a second; 0 is as fast as the disk is
+	adaptive   []int64 // those at which a core is taken from an adaptive mount
+	formats    []string
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/research/mix:", err)
-		os.Exit(1)
-	}
-}
+func main() { run.Main("mix", measure) }
 
-func run(ctx context.Context) (err error) {
+func measure(ctx context.Context) error {
 	var s settings
 	var bandwidths, adaptive, formats string
-	flag.StringVar(&s.program, "program", "bin/pipefs", "pipefs")
-	flag.StringVar(&s.out, "out", "bin/bench-mix", "where the results go")
+	s.Flags("bin/bench-mix", "where the results go")
 	flag.IntVar(&s.samples, "samples", 1000, "pictures of each format")
 	flag.IntVar(&s.width, "width", 500, "of the pictures")
 	flag.IntVar(&s.height, "height", 375, "of the pictures")
@@ -63,7 +52,7 @@ func run(ctx context.Context) (err error) {
 	again := flag.Bool("again", false, "measure nothing: report what was measured before, in -out")
 	flag.Parse()
 	if *again {
-		return report(s.out)
+		return report(s.Out)
 	}
 	for list, to := range map[string]*[]int64{bandwidths: &s.bandwidths, adaptive: &s.adaptive} {
 		for word := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {
@@ -75,17 +64,11 @@ func run(ctx context.Context) (err error) {
 		}
 	}
 	s.formats = strings.Split(formats, ",")
-	if s.program, err = filepath.Abs(s.program); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(s.out, 0o755); err != nil {
-		return err
-	}
-	work, err := os.MkdirTemp(s.out, "work-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	return s.Work(func(work string) error { return s.all(ctx, work) })
+}
+
+// all measures all formats at all speeds, and reports.
+func (s *settings) all(ctx context.Context, work string) (err error) {
 	disk, err := throttle.Enter(work, throttle.Limits{})
 	if err != nil {
 		return err
@@ -107,7 +90,7 @@ func run(ctx context.Context) (err error) {
 			}
 			all.Cells = append(all.Cells, *c)
 			fmt.Fprintln(os.Stderr, c.summary())
-			if err := all.write(s.out); err != nil { // what there is, should this be interrupted
+			if err := all.write(s.Out); err != nil { // what there is, should this be interrupted
 				return err
 			}
 		}
@@ -121,7 +104,7 @@ func run(ctx context.Context) (err error) {
 			}
 			all.Adaptive = append(all.Adaptive, a)
 			fmt.Fprintln(os.Stderr, a)
-			if err := all.write(s.out); err != nil {
+			if err := all.write(s.Out); err != nil {
 				return err
 			}
 		}
@@ -130,7 +113,7 @@ func run(ctx context.Context) (err error) {
 		}
 	}
 	fmt.Print(all.markdown())
-	return all.draw(s.out)
+	return all.draw(s.Out)
 }
 
 // report reports what a run has written.
@@ -159,23 +142,15 @@ func (s *settings) prepare(ctx context.Context, work, format string) (store stri
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
 	}
-	if err := command(ctx, "go", "run", "./internal/pictures/genset", "-samples", strconv.Itoa(s.samples),
+	if err := run.Command(ctx, "go", "run", "./internal/pictures/genset", "-samples", strconv.Itoa(s.samples),
 		"-width", strconv.Itoa(s.width), "-height", strconv.Itoa(s.height), "-png-every", every, dataset); err != nil {
 		return "", err
 	}
 	// Originals are kept, since a mix is made from the files themselves.
-	if err := command(ctx, s.program, "pack", "--originals", "keep", dataset, store); err != nil {
+	if err := run.Command(ctx, s.Program, "pack", "--originals", "keep", dataset, store); err != nil {
 		return "", err
 	}
-	return store, command(ctx, s.program, "materialize", store, pixels)
-}
-
-func command(ctx context.Context, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, name, args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return nil
+	return store, run.Command(ctx, s.Program, "materialize", store, pixels)
 }
 
 func (r *results) write(dir string) error {

@@ -5,8 +5,9 @@ A peer is a module peer_NAME.py. It has
     ROWS                            what it is measured as, a Row each
     prepare(src, dst, row, options) writes its format below dst, where it has one
     loader(where, row, options, seed)
-                                    an iterable of (images, labels), a batch each;
-                                    making it is not timed, reading it is
+                                    an iterable of (images, labels), a batch each, one
+                                    epoch each time that it is iterated; options.kind
+                                    says what images are. Making it is not timed
     mount(src, dst, mnt, row, options)
                                     where it is a file system: a Mount of what was
                                     prepared; the loader is then ImageFolder's
@@ -21,7 +22,11 @@ import subprocess
 import sys
 import time
 
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 SIDE = 224
+SHAPES = {"uint8": [(3, SIDE, SIDE), (SIDE, SIDE, 3)], "float32": [(3, SIDE, SIDE)]}
+KINDS = list(SHAPES)  # of batches: each is a table of its own
+CONTROL = "imagefolder"
 EXTENSIONS = (".jpg", ".jpeg", ".png")  # of the pictures that are compared
 
 
@@ -33,12 +38,20 @@ class Row:
     prepared: bool = True  # False: reads the dataset's own files
     same: bool = True  # the pixels that are cropped are those that Pillow decodes
     note: str = ""
+    resize: str = "Pillow, bilinear"  # what scales the crop
+    control: str = CONTROL  # the row that it is compared with
+    store: str = ""  # rows with the same one read what was prepared once; otherwise the id
+    named: bool = False  # measured only where it is asked for
+
+    def __post_init__(self):
+        self.store = self.store or self.id
 
 
 @dataclasses.dataclass
 class Options:
     workers: int = 2
     batch: int = 64
+    kind: str = KINDS[0]
     pipefs: str = "bin/pipefs"
     venv: str = ""  # the peer's own environment, below which its commands are
     work: str = ""  # for files that may be removed after the run
@@ -58,28 +71,34 @@ def samples(src):
     return found, classes
 
 
-def standard():
-    """The standard augmentation, of Pillow's pictures."""
+def standard(options, random=True):
+    """The standard augmentation of Pillow's pictures, or what is usual for validation."""
     from torchvision import transforms
-    return transforms.Compose([
-        transforms.RandomResizedCrop(SIDE), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+    crop = [transforms.RandomResizedCrop(SIDE), transforms.RandomHorizontalFlip()] if random else [
+        transforms.Resize(256), transforms.CenterCrop(SIDE)]
+    return transforms.Compose(crop + [transforms.PILToTensor() if options.kind == "uint8" else transforms.ToTensor()])
 
 
-def imagefolder(where, options, seed):
-    """torchvision's ImageFolder and PyTorch's DataLoader, as in any training script."""
+def batches(dataset, options, seed):
+    """PyTorch's DataLoader, as in any training script. Its workers stay for all epochs."""
     import torch
-    from torchvision import datasets
     torch.manual_seed(seed)
     return torch.utils.data.DataLoader(
-        datasets.ImageFolder(where, standard()), batch_size=options.batch, shuffle=True,
-        num_workers=options.workers)
+        dataset, batch_size=options.batch, shuffle=True, num_workers=options.workers, persistent_workers=True)
+
+
+def imagefolder(where, options, seed, random=True):
+    from torchvision import datasets
+    return batches(datasets.ImageFolder(where, standard(options, random)), options, seed)
 
 
 def torch_versions():
+    import numpy
     import PIL
     import torch
     import torchvision
-    return {"torch": torch.__version__, "torchvision": torchvision.__version__, "Pillow": PIL.__version__}
+    return {"torch": torch.__version__, "torchvision": torchvision.__version__, "Pillow": PIL.__version__,
+            "numpy": numpy.__version__}
 
 
 def run(command, env=None):

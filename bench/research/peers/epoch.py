@@ -3,14 +3,19 @@
 
 It reads a request a line, and answers each with a line, both JSON:
 
-    {"do": "versions"}                              {"torch": "1.13.1", …}
+    {"do": "versions"}                              {"torch": "2.15.0", …}
     {"do": "prepare", "src": …, "dst": …}           {"seconds": 1.2, "cpu": 2.1}
-    {"do": "build", "where": …, "seed": 7}          {"seconds": 0.1}
-    {"do": "epoch"}                                 {"images": 1000, "seconds": 4.2, "cpu": 8.1, "labels": [100, …]}
+    {"do": "build", "where": …, "kind": "uint8", "seed": 7}
+                                                    {"seconds": 0.1, "cpu": 0.1}
+    {"do": "epoch", "daemon": 4711}                 {"start": 0.4, "images": 936, "seconds": 4.2, "cpu": 8.1,
+                                                     "daemon_cpu": 0.3, "labels": [100, …]}
 
 Whatever libraries print goes to stderr. CPU seconds are of this process, of those that
-it started and of threads, user and system.
+it started and of threads, user and system; daemon is the process of a file system, or 0.
+The start of an epoch lasts from the first request to the first batch; images, seconds and
+CPU seconds are of what comes after it, labels of all.
 """
+import dataclasses
 import json
 import os
 import resource
@@ -36,9 +41,11 @@ def main():
             answer, _ = timed(lambda: peer.prepare(request["src"], request["dst"], row, options))
         elif do == "build":
             one_thread()
+            built = None  # the workers of the one before end
+            options = dataclasses.replace(options, kind=request["kind"])
             answer, built = timed(lambda: peer.loader(request["where"], row, options, request["seed"]))
         else:
-            answer = read(built, options)
+            answer = read(built, options, request["daemon"])
         print(json.dumps(answer), file=answers, flush=True)
 
 
@@ -48,36 +55,43 @@ def timed(function):
     return {"seconds": time.monotonic() - start, "cpu": cpu() - used}, result
 
 
-def read(loader, options):
+def read(loader, options, daemon):
     """An epoch: how long it took, and how often each label came."""
     import numpy as np
     labels = np.zeros(1, np.int64)
 
-    def epoch():
-        nonlocal labels
-        images = 0
-        for pictures, classes in loader:
-            classes = np.asarray(classes).reshape(-1)
-            if images == 0:
-                check(pictures, options)
-            if len(pictures) != len(classes) or tuple(pictures.shape[1:]) != (3, common.SIDE, common.SIDE):
-                raise common.Failed(f"a batch of {tuple(pictures.shape)} with {len(classes)} labels")
-            images += len(classes)
-            counts = np.bincount(classes, minlength=len(labels))
-            counts[:len(labels)] += labels
-            labels = counts
-        return images
+    def used():
+        return np.array([time.monotonic(), cpu(), common.process_cpu(daemon) if daemon else 0])
 
-    answer, images = timed(epoch)
-    return {**answer, "images": images, "labels": labels.tolist()}
+    start, begun, first, images = time.monotonic(), None, 0, 0
+    for pictures, classes in loader:
+        classes = np.asarray(classes).reshape(-1)
+        if len(pictures) != len(classes) or tuple(pictures.shape[1:]) not in common.SHAPES[options.kind]:
+            raise common.Failed(f"a batch of {tuple(pictures.shape)} with {len(classes)} labels")
+        images += len(classes)
+        if begun is None:
+            check(pictures, options)
+            begun, first = used(), images
+        counts = np.bincount(classes, minlength=len(labels))
+        counts[:len(labels)] += labels
+        labels = counts
+    if images == first:
+        raise common.Failed(f"an epoch of {images} samples is no more than a batch: nothing is left to measure")
+    seconds, cpu_seconds, daemon_cpu = (used() - begun).tolist()
+    return {"start": float(begun[0]) - start, "images": images - first, "seconds": seconds, "cpu": cpu_seconds,
+            "daemon_cpu": daemon_cpu, "labels": labels.tolist()}
 
 
 def check(pictures, options):
-    """That a batch is what a network is fed with: floats between 0 and 1, of pictures."""
+    """That a batch is what a network is fed with: pictures, as bytes or as floats between 0 and 1."""
     import numpy as np
-    array = np.asarray(pictures)
-    if array.dtype != np.float32 or len(array) > options.batch:
-        raise common.Failed(f"a batch of {len(array)} of {array.dtype}, wanted {options.batch} of float32")
+    if len(pictures) > options.batch:
+        raise common.Failed(f"a batch of {len(pictures)}, wanted {options.batch}")
+    array = np.asarray(pictures[:8])
+    if array.dtype != options.kind:
+        raise common.Failed(f"a batch of {array.dtype}, wanted {options.kind}")
+    if options.kind == "uint8":
+        array = array / 255
     low, high = float(array.min()), float(array.max())
     if not (-0.01 <= low < high <= 1.01 and high > 0.1 and array.std() > 0.01):
         raise common.Failed(f"pixels between {low} and {high}: no pictures between 0 and 1")

@@ -1,9 +1,9 @@
 """Installs peers, each into an environment of its own, so that one that cannot be
 installed leaves the others alone and none changes what another one runs on.
 
-The environments see the system's packages: PyTorch, torchvision, Pillow and NumPy are
-the same for all that use them, unless requirements/NAME.txt names another one.
-Requirements are complete and pinned, and installed without dependencies."""
+The environments see one more, base: PyTorch, torchvision, Pillow and NumPy are the same
+for all that use them. Requirements are complete and pinned, and installed without
+dependencies."""
 import hashlib
 import os
 import signal
@@ -14,14 +14,21 @@ import time
 import common
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIMIT = 600  # seconds
+LIMIT = 900  # seconds, for a step
 
 
 def install(name, peer, out, say):
     """The peer's interpreter, and what installing took: seconds and bytes."""
+    base, took = environment("base", ["torchvision"], out, say)
+    if not hasattr(peer, "IMPORTS"):
+        return os.path.join(base, "bin", "python"), base, took if name == common.CONTROL else {}
+    venv, took = environment(name, peer.IMPORTS, out, say, base)
+    return os.path.join(venv, "bin", "python"), venv, took
+
+
+def environment(name, imports, out, say, base=None):
+    """A virtual environment of what requirements/NAME.txt pins, which sees base, too."""
     requirements = os.path.join(HERE, "requirements", name + ".txt")
-    if not os.path.exists(requirements):
-        return sys.executable, "", {}
     with open(requirements, "rb") as f:
         want = hashlib.sha256(f.read() + sys.version.encode()).hexdigest()
     venv = os.path.join(out, "venv", name)
@@ -30,7 +37,7 @@ def install(name, peer, out, say):
         with open(ready, encoding="ascii") as f:
             mark, seconds = f.read().split()
             if mark == want:
-                return python, venv, {"seconds": float(seconds), "bytes": common.tree_bytes(venv)}
+                return venv, {"seconds": float(seconds), "bytes": common.tree_bytes(venv)}
     except (OSError, ValueError):
         pass
     say(f"installing {name}")
@@ -38,14 +45,21 @@ def install(name, peer, out, say):
     os.makedirs(os.path.dirname(venv), exist_ok=True)
     log = venv + ".log"
     with open(log, "w", encoding="utf-8") as to:
-        step([sys.executable, "-m", "venv", "--clear", "--system-site-packages", venv], to, log)
+        step([sys.executable, "-m", "venv", "--clear", venv], to, log)
+        if base:
+            with open(os.path.join(packages(venv), "base.pth"), "w", encoding="utf-8") as f:
+                f.write(packages(base) + "\n")
         step([python, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--progress-bar", "off",
               "-r", requirements], to, log)
-        step([python, "-c", "import " + ", ".join(peer.IMPORTS)], to, log)
+        step([python, "-c", "import " + ", ".join(imports)], to, log)
     seconds = time.monotonic() - start
     with open(ready, "w", encoding="ascii") as f:
         f.write(f"{want} {seconds:.1f}")
-    return python, venv, {"seconds": seconds, "bytes": common.tree_bytes(venv)}
+    return venv, {"seconds": seconds, "bytes": common.tree_bytes(venv)}
+
+
+def packages(venv):
+    return os.path.join(venv, "lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
 
 
 def step(command, to, log):

@@ -3,7 +3,7 @@ import os
 
 import common
 
-ROWS = [common.Row("litdata", "LitData", note="the files' bytes in chunks; Pillow decodes")]
+ROWS = [common.Row("litdata", "LitData", named=True, note="the files' bytes in chunks; Pillow decodes")]
 IMPORTS = ["litdata"]
 
 
@@ -27,7 +27,7 @@ def loader(where, row, options, seed):
 
     import litdata
     from PIL import Image
-    augment = common.standard()
+    augment = common.standard(options)
 
     class Pictures(litdata.StreamingDataset):
         def __getitem__(self, index):
@@ -35,7 +35,8 @@ def loader(where, row, options, seed):
             return augment(Image.open(io.BytesIO(sample["image"])).convert("RGB")), sample["label"]
 
     dataset = Pictures(os.path.join(where, "chunks"), shuffle=True, seed=seed)
-    return litdata.StreamingDataLoader(dataset, batch_size=options.batch, num_workers=options.workers)
+    return litdata.StreamingDataLoader(dataset, batch_size=options.batch, num_workers=options.workers,
+                                      persistent_workers=True)
 
 
 def versions():

@@ -3,7 +3,7 @@ import os
 
 import common
 
-ROWS = [common.Row("ratarmount", "ratarmount", note="a plain tar, its index made beforehand")]
+ROWS = [common.Row("ratarmount", "ratarmount", named=True, note="a plain tar, its index made beforehand")]
 IMPORTS = ["ratarmount", "ratarmountcore"]
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import common
 
-ROWS = [common.Row("squashfuse", "squashfuse", note="data not compressed, since JPEG and PNG do not shrink (mksquashfs -noD -noF)")]
+ROWS = [common.Row("squashfuse", "squashfuse", named=True, note="data not compressed, since JPEG and PNG do not shrink (mksquashfs -noD -noF)")]
 
 
 def prepare(src, dst, row, options):

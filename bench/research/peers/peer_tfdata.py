@@ -4,10 +4,12 @@ import random
 
 import common
 
-OWN = "TensorFlow's own crop and resizer (bilinear, no low-pass filter); of JPEG it decodes only what it crops"
+OWN = "TensorFlow's own crop and resizer; of JPEG it decodes only what it crops"
+RESIZE = "TensorFlow, bilinear, no low-pass filter"
 ROWS = [
-    common.Row("tfdata-files", "tf.data, files", prepared=False, note=OWN),
-    common.Row("tfdata-records", "tf.data, TFRecord", note=f"the files' bytes in shards, a buffer of 1,000 samples; {OWN}"),
+    common.Row("tfdata-files", "tf.data, files", prepared=False, resize=RESIZE, note=OWN),
+    common.Row("tfdata-records", "tf.data, TFRecord", resize=RESIZE, named=True,
+               note=f"the files' bytes in shards, a buffer of 1,000 samples; {OWN}"),
 ]
 IMPORTS = ["tensorflow"]
 
@@ -49,6 +51,8 @@ def loader(where, row, options, seed):
         image = tf.cond(tf.io.is_jpeg(file), lambda: jpeg(file), lambda: png(file))
         image = tf.image.resize(image, [common.SIDE, common.SIDE])
         image = tf.image.random_flip_left_right(image)
+        if options.kind == "uint8":
+            return tf.cast(tf.round(image), tf.uint8), label
         return tf.transpose(image / 255.0, [2, 0, 1]), label
 
     if row.id == "tfdata-files":

@@ -4,7 +4,7 @@ import random
 
 import common
 
-ROWS = [common.Row("webdataset", "WebDataset",
+ROWS = [common.Row("webdataset", "WebDataset", named=True,
                    note="order: shards shuffled, then a buffer of 1,000 samples; Pillow decodes; the files as they are in tar shards")]
 IMPORTS = ["webdataset"]
 
@@ -32,8 +32,8 @@ def loader(where, row, options, seed):
     dataset = (
         wds.WebDataset(shards, shardshuffle=len(shards), seed=seed, empty_check=False)
         .shuffle(1000).decode("pil").to_tuple("jpg;jpeg;png", "cls")
-        .map_tuple(common.standard(), int).batched(options.batch))
-    return wds.WebLoader(dataset, batch_size=None, num_workers=options.workers)
+        .map_tuple(common.standard(options), int).batched(options.batch))
+    return wds.WebLoader(dataset, batch_size=None, num_workers=options.workers, persistent_workers=True)
 
 
 def versions():

@@ -3,9 +3,8 @@ import math
 import random
 import statistics
 
-CONTROL = "imagefolder"
-HEADER = ["loader", "first epoch, images/s", "× ImageFolder (95 %)", "CPU ms/image",
-          "later epoch, images/s", "× ImageFolder (95 %)", "CPU ms/image", "prepared in, s", "MB on disk"]
+HEADER = ["loader", "resized by", "first epoch, images/s", "× control (95 %)", "CPU ms/image",
+          "later epoch, images/s", "× control (95 %)", "CPU ms/image", "start, s", "prepared in, s", "MB on disk"]
 
 
 def bootstrap(values, draws=2000):
@@ -17,41 +16,43 @@ def bootstrap(values, draws=2000):
     return statistics.median(values), medians[draws // 40], medians[draws - 1 - draws // 40]
 
 
-def ratios(row, control, epoch):
-    """By how much a row is quicker than the control in the same rounds."""
-    other = {p["round"]: p[epoch] for p in control["passes"]}
-    return [other[p["round"]]["seconds"] / p[epoch]["seconds"] for p in row["passes"] if p["round"] in other]
+def ratios(row, control, epoch, kind):
+    """By how much a row is quicker than its control in the same rounds."""
+    other = {p["round"]: rate(p[epoch]) for p in control["passes"][kind]}
+    return [rate(p[epoch]) / other[p["round"]] for p in row["passes"][kind] if p["round"] in other]
 
 
-def table(results):
-    """Rows of cells, the header first, and the notes below."""
+def rate(epoch):
+    return epoch["images"] / epoch["seconds"]
+
+
+def table(results, kind, notes):
+    """Rows of cells for one kind of batches, the header first. New notes are added to notes."""
     rows = [HEADER]
-    notes = []
     measured = results["rows"]
     for id, row in measured.items():
-        if not row["passes"]:
+        passes = row["passes"][kind]
+        if not passes:
             continue
         marks = []
         for note in ([] if row["same"] else ["other pixels than the dataset's are cropped"]) + ([row["note"]] if row["note"] else []):
             if note not in notes:
                 notes.append(note)
             marks.append(str(notes.index(note) + 1))
-        cells = [row["name"] + (f" [{','.join(marks)}]" if marks else "")]
+        cells = [row["name"] + (f" [{','.join(marks)}]" if marks else ""), row["resize"]]
         for epoch in ("first", "later"):
-            n = row["passes"][0][epoch]["images"]
-            cells.append(f'{n / statistics.median(p[epoch]["seconds"] for p in row["passes"]):,.0f}')
-            if id == CONTROL or CONTROL not in measured:
-                cells.append("1" if id == CONTROL else "–")
-            else:
-                cells.append(interval(ratios(row, measured[CONTROL], epoch)))
-            loader, daemon = ([1000 * p[epoch][k] / n for p in row["passes"]] for k in ("cpu", "daemon_cpu"))
+            cells.append(f"{statistics.median(rate(p[epoch]) for p in passes):,.0f}")
+            control = measured.get(row["control"])
+            cells.append("1" if row["control"] == id else interval(ratios(row, control, epoch, kind)) if control else "–")
+            loader, daemon = ([1000 * p[epoch][k] / p[epoch]["images"] for p in passes] for k in ("cpu", "daemon_cpu"))
             cells.append(f"{statistics.median(map(sum, zip(loader, daemon))):.2f}"
                          + (f" ({statistics.median(daemon):.2f})" if row["mounted"] else ""))
+        cells.append(f'{statistics.median(p["first"]["start"] for p in passes):.1f}')
         prepared = row.get("prepare")
         cells.append(f'{prepared["seconds"]:.1f}' if prepared else "–")
         cells.append(f'{(prepared["bytes"] if prepared else results["dataset"]["disk_bytes"]) / 1e6:,.1f}')
         rows.append(cells)
-    return rows, notes
+    return rows
 
 
 def interval(values):
@@ -65,7 +66,6 @@ def interval(values):
 
 def render(results, form):
     """All that a person is told; form is text or markdown."""
-    rows, notes = table(results)
     data, machine, options = results["dataset"], results["machine"], results["options"]
     lines = [
         f'{data["images"]:,} pictures ({data["jpeg"]:,} JPEG, {data["png"]:,} PNG), {data["bytes"] / 1e6:,.1f} MB, '
@@ -73,14 +73,14 @@ def render(results, form):
         f'{results["rounds_done"]} of {options["rounds"]} rounds.',
         f'{machine["cpu"]}, {machine["cores"]} cores, {machine["memory_gb"]:.0f} GB, Linux {machine["kernel"]}, '
         f'{machine["filesystem"]}; Python {machine["python"]}; pipefs {results["commit"]}.',
-        f'The first epoch is read from the disk ({results["cold"]}), the later one was read before. CPU is that of the loader, '
-        'its workers and, in parentheses what is its share, the file system\'s daemon.', ""]
-    if form == "markdown":
-        lines += ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
-        lines += ["| " + " | ".join(row) + " |" for row in rows[1:]]
-    else:
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines += ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:]))]) for row in rows]
+        f'The first epoch is read from {results["cold"]}, the later one was read before.'
+        + (f' Limits: {", ".join(options["limits"])}.' if options["limits"] else ""),
+        'Rates and CPU time are of an epoch after its first batch; the start is the time to the first batch of the first epoch. '
+        'CPU is that of the loader, its workers and, in parentheses what is its share, the file system\'s daemon: as many ms for an '
+        'image as there are cores needed for 1,000 images/s.']
+    notes = []
+    for kind in options["kinds"]:
+        lines += ["", f"Batches of {kind}:", "", *drawn(table(results, kind, notes), form)]
     lines.append("")
     item = "- " if form == "markdown" else ""
     lines += [f"{item}[{i}] {note}" for i, note in enumerate(notes, 1)]
@@ -98,3 +98,10 @@ def render(results, form):
         if row.get("error"):
             lines.append(f'{item}Failed: {row["name"]}: {row["error"]}')
     return "\n".join(lines)
+
+
+def drawn(rows, form):
+    if form == "markdown":
+        return ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0]), *("| " + " | ".join(row) + " |" for row in rows[1:])]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join([*(c.ljust(w) for c, w in zip(row[:2], widths)), *(c.rjust(w) for c, w in zip(row[2:], widths[2:]))]) for row in rows]

@@ -3,8 +3,8 @@
 
 All of them read the same pictures and make the same batches, in turn, in one run:
 in each round every loader reads a first epoch, with the page cache dropped, and a
-later one. What is compared is the time of a round with that of plain ImageFolder in
-the same round.
+later one, once for each kind of batches. What is compared is the rate with that of
+plain ImageFolder in the same round.
 """
 import argparse
 import contextlib
@@ -22,10 +22,12 @@ import threading
 
 import common
 import install
+import limits
+import pictures
 import report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+ROOT = common.ROOT
 
 
 class Child:
@@ -93,9 +95,10 @@ class Comparison:
         for _, label in found:
             self.want[label] += 1
         self.paths = [path for path, _ in found]
-        self.cold = cold_by()
+        self.cold = "not" if args.warm else cold_by()
         self.results = {
-            "options": {"workers": args.workers, "batch": args.batch, "rounds": args.rounds, "seed": args.seed},
+            "options": {"workers": args.workers, "batch": args.batch, "rounds": args.rounds, "seed": args.seed,
+                        "kinds": args.kinds, "limits": limits.words(args)},
             "dataset": {
                 "directory": src, "images": len(found), "classes": len(classes),
                 "png": sum(p.lower().endswith(".png") for p in self.paths),
@@ -112,13 +115,8 @@ class Comparison:
         os.replace(partial, self.results_path)
 
     def install(self):
-        try:
-            common.run([sys.executable, "-c", "import torchvision"])
-        except common.Failed as e:
-            raise common.Failed(f"{sys.executable} has no torchvision, which ImageFolder is: install python3-torchvision, "
-                                f"or name another interpreter: make bench-peers PYTHON=…: {e}") from e
         for name, peer in common.peers().items():
-            rows = [r for r in peer.ROWS if not self.args.only or {name, r.id} & set(self.args.only) or name == report.CONTROL]
+            rows = [r for r in peer.ROWS if r.id in self.args.rows]
             if not rows:
                 continue
             try:
@@ -131,16 +129,17 @@ class Comparison:
                 continue
             self.results["installed"][name] = took
             for row in rows:
-                options = common.Options(self.args.workers, self.args.batch, self.args.pipefs, venv, os.path.join(self.data, "work"))
+                options = common.Options(self.args.workers, self.args.batch, pipefs=self.args.pipefs, venv=venv,
+                                         work=os.path.join(self.data, "work"))
                 self.entries[row.id] = name, peer, row, python, options
                 self.results["rows"][row.id] = {
-                    "name": row.name, "same": row.same, "note": row.note, "mounted": hasattr(peer, "mount"), "passes": []}
+                    "name": row.name, "same": row.same, "note": row.note, "resize": row.resize, "control": row.control,
+                    "mounted": hasattr(peer, "mount"), "passes": {kind: [] for kind in self.args.kinds}}
 
     @contextlib.contextmanager
     def child(self, id):
         name, _, row, python, options = self.entries[id]
-        shutil.rmtree(options.work, ignore_errors=True)
-        os.makedirs(options.work)
+        self.clear(options)
         child = Child(python, name, row, options, os.path.join(self.out, id + ".log"), self.args.limit)
         try:
             yield child
@@ -150,10 +149,14 @@ class Comparison:
         finally:
             child.close()
             common.unmount_below(options.work)
-            shutil.rmtree(options.work, ignore_errors=True)
+            self.clear(options)
+
+    def clear(self, options):
+        shutil.rmtree(options.work, ignore_errors=True)
+        os.makedirs(options.work)
 
     def stored(self, id):
-        return os.path.join(self.data, id)
+        return os.path.join(self.data, self.entries[id][2].store)
 
     def prepare(self, id):
         _, peer, row, _, options = self.entries[id]
@@ -166,34 +169,44 @@ class Comparison:
                 result["versions"].update(peer.mount_versions(options))
             if not row.prepared:
                 return
+            for other, entry in self.entries.items():
+                if entry[2].store == row.store and "prepare" in self.results["rows"][other]:
+                    result["prepare"] = self.results["rows"][other]["prepare"]
+                    return
             say(f"preparing {row.name}")
+            shutil.rmtree(self.stored(id), ignore_errors=True)
             os.makedirs(self.stored(id))
             result["prepare"] = child.ask("prepare", src=self.src, dst=self.stored(id))
             os.sync()
             result["prepare"]["bytes"] = common.tree_bytes(self.stored(id))
 
     def measure(self, id, number):
-        """A first and a later epoch of a row."""
+        """A first and a later epoch of a row, of each kind of batches."""
+        with self.child(id) as child:
+            for kind in self.args.kinds:
+                done = {"round": number, **self.epochs(child, id, number, kind)}
+                self.results["rows"][id]["passes"][kind].append(done)
+                first, later = (report.rate(done[epoch]) for epoch in ("first", "later"))
+                say(f"round {number + 1} of {self.args.rounds}: {self.entries[id][2].name}, {kind}: started in "
+                    f'{done["first"]["start"]:.1f} s, {first:,.0f}, then {later:,.0f} images/s')
+
+    def epochs(self, child, id, number, kind):
         _, peer, row, _, options = self.entries[id]
-        seed = self.args.seed + number
-        with self.child(id) as child, contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             where, mount = self.stored(id) if row.prepared else self.src, None
             if hasattr(peer, "mount"):
-                mnt = os.path.join(self.mounts, f"{id}.{number}")
+                self.clear(options)
+                mnt = os.path.join(self.mounts, f"{id}.{kind}.{number}")
                 mount = peer.mount(self.src, self.stored(id), mnt, row, options)
                 stack.callback(mount.close)
                 where = mount.directory
-            done = {"round": number}
+            child.ask("build", where=where, kind=kind, seed=self.args.seed + number)
+            drop(self.cold, [self.stored(id) if row.prepared else self.src, where])
+            done = {}
             for epoch in ("first", "later"):
-                child.ask("build", where=where, seed=2 * seed + (epoch == "later"))
-                if epoch == "first":
-                    drop(self.cold, [self.stored(id) if row.prepared else self.src, where])
-                before = mount.cpu() if mount else 0
-                done[epoch] = child.ask("epoch")
-                done[epoch]["daemon_cpu"] = (mount.cpu() if mount else 0) - before
+                done[epoch] = child.ask("epoch", daemon=mount.pid if mount else 0)
                 self.verify(done[epoch].pop("labels"))
-        self.results["rows"][id]["passes"].append(done)
-        return done
+            return done
 
     def verify(self, labels):
         """Every sample once: as many of each class as there are."""
@@ -224,16 +237,13 @@ class Comparison:
             self.attempt(id, self.prepare)
         self.save()
         order = random.Random(self.args.seed)
-        for number in range(self.args.rounds):
-            for id in order.sample(self.well(), len(self.well())):
-                done = self.attempt(id, self.measure, number)
+        with limits.applied(self.args, self.data):
+            for number in range(self.args.rounds):
+                for id in order.sample(self.well(), len(self.well())):
+                    self.attempt(id, self.measure, number)
+                    self.save()
+                self.results["rounds_done"] = number + 1
                 self.save()
-                if done:
-                    n = sum(self.want)
-                    say(f"round {number + 1} of {self.args.rounds}: {self.entries[id][2].name}: "
-                        f'{n / done["first"]["seconds"]:,.0f}, then {n / done["later"]["seconds"]:,.0f} images/s')
-            self.results["rounds_done"] = number + 1
-            self.save()
 
     def failures(self):
         return [*self.results["not_installed"], *(r["name"] for r in self.results["rows"].values() if "error" in r)]
@@ -243,7 +253,8 @@ def say(line):
     print("bench-peers: " + line, file=sys.stderr, flush=True)
 
 
-COLD = {"drop_caches": "page cache dropped by the kernel", "fadvise": "pages dropped by posix_fadvise, file by file"}
+COLD = {"not": "the page cache", "drop_caches": "the disk (page cache dropped by the kernel)",
+        "fadvise": "the disk (pages dropped by posix_fadvise, file by file)"}
 
 
 def cold_by():
@@ -256,6 +267,8 @@ def cold_by():
 
 def drop(how, directories):
     """Makes the next epoch read from the disk."""
+    if how == "not":
+        return
     os.sync()
     if how == "drop_caches":
         with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as f:
@@ -286,23 +299,18 @@ def commit(program):
     return told.stdout.strip() or common.run([program, "version"]).split()[1]
 
 
-def generated(samples, classes, out):
-    """Pictures of our own, kept from one run to the next."""
-    directory = os.path.join(out, f"pictures-{samples}-{classes}")
-    if not os.path.exists(directory):
-        say(f"generating {samples} pictures")
-        shutil.rmtree(directory + ".partial", ignore_errors=True)
-        common.run([os.environ.get("GO") or "go", "-C", ROOT, "run", "./internal/pictures/genset", "-samples", str(samples),
-                    "-classes", str(classes), directory + ".partial"])
-        os.rename(directory + ".partial", directory)
-    return directory
-
-
 def positive(text):
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
     return value
+
+
+def kinds(text):
+    asked = text.split(",")
+    if not set(asked) <= set(common.KINDS):
+        raise argparse.ArgumentTypeError(f"{text}: there are {', '.join(common.KINDS)}")
+    return [kind for kind in common.KINDS if kind in asked]
 
 
 def names(text):
@@ -314,15 +322,32 @@ def names(text):
     return asked
 
 
+def chosen(only, every):
+    """The ids of the rows to measure: what was asked for, and what that is compared with."""
+    ids = {common.CONTROL}
+    for name, peer in common.peers().items():
+        for row in peer.ROWS:
+            if (row.id in only or name in only) if only else (every or not row.named):
+                ids |= {row.id, row.control}
+    return ids
+
+
 def arguments(argv):
     ap = argparse.ArgumentParser(prog="bench-peers", description=__doc__.splitlines()[0])
-    ap.add_argument("--pictures", metavar="DIR", help="an ImageFolder tree of JPEG and PNG (default: 1,000 generated ones)")
-    ap.add_argument("--rounds", type=positive, default=5)
+    ap.add_argument("--pictures", metavar="DIR", help="an ImageFolder tree of JPEG and PNG, or a directory of them, "
+                    "which become ten classes (default: 1,000 generated ones)")
+    ap.add_argument("--copies", type=positive, default=1, help="of each picture, so that an epoch lasts (default 1)")
+    ap.add_argument("--png", action="store_true", help="the same pictures as PNG files")
+    ap.add_argument("--rounds", type=positive, default=4, help="(default 4)")
     ap.add_argument("--workers", type=positive, default=2)
     ap.add_argument("--batch", type=positive, default=64)
     ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--kinds", type=kinds, default=common.KINDS, metavar="KIND,…", help="of batches: uint8, float32 (default both)")
     ap.add_argument("--only", type=names, metavar="NAME,…", help="these loaders or rows, and ImageFolder")
-    ap.add_argument("--limit", type=positive, default=900, help="seconds for one epoch, or for preparing")
+    ap.add_argument("--all", action="store_true", help="also those that bring the same bytes in other ways")
+    ap.add_argument("--warm", action="store_true", help="leave the page cache as it is before the first epoch")
+    limits.add_arguments(ap)
+    ap.add_argument("--limit", type=positive, default=900, help="seconds for one epoch, or for preparing (default 900)")
     ap.add_argument("--format", choices=["text", "markdown", "json"], default="text")
     ap.add_argument("--again", action="store_true", help="print the last results again")
     ap.add_argument("--check", action="store_true",
@@ -332,9 +357,10 @@ def arguments(argv):
     ap.add_argument("--selftest", action="store_true", help="check this program's own parts; installs and measures nothing")
     args = ap.parse_args(argv)
     if args.check:
-        args.rounds = 1
-        if args.pictures:
+        args.rounds, args.warm = 1, True
+        if args.pictures or args.copies > 1:
             ap.error("--check takes generated pictures: each has to be a class of its own")
+    args.rows = chosen(args.only or [], args.all or args.check)
     args.pipefs, args.out = os.path.abspath(args.pipefs), os.path.abspath(args.out)
     return args
 
@@ -369,7 +395,7 @@ def main(argv):
         raise common.Failed(f"there is no {args.pipefs}: make build")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.makedirs(args.out, exist_ok=True)
-    src = os.path.abspath(args.pictures) if args.pictures else generated(*((130, 130) if args.check else (1000, 10)), args.out)
+    src = pictures.tree(args, say)
     # Prepared formats lie on the disk of --out; mounts have short paths.
     with tempfile.TemporaryDirectory(prefix="data.", dir=args.out) as data, \
             tempfile.TemporaryDirectory(prefix="pipefs-peers.") as mounts:

@@ -9,14 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/pipefs/pipefs/bench/research/run"
 	"github.com/pipefs/pipefs/bench/views"
 )
 
@@ -30,16 +28,9 @@ type settings struct {
 	again           bool
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/research/reproduce:", err)
-		os.Exit(1)
-	}
-}
+func main() { run.Main("reproduce", measure) }
 
-func run(ctx context.Context) error {
+func measure(ctx context.Context) error {
 	var s settings
 	flag.StringVar(&s.program, "program", "bin/pipefs", "pipefs")
 	flag.StringVar(&s.python, "python", "/usr/bin/python3", "Python that has PyTorch and Pillow")

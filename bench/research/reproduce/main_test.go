@@ -272,24 +272,6 @@ func TestTFRecords(t *testing.T) {
 	}
 }
 
-// TestLabelled: the same seed draws the same picture, classes and seeds differ.
-func TestLabelled(t *testing.T) {
-	seen := map[string]string{}
-	for class := range labelledClasses {
-		for seed := range uint64(2) {
-			a, b := labelled(class, seed), labelled(class, seed)
-			what := fmt.Sprintf("class %d, seed %d", class, seed)
-			if !bytes.Equal(a.Pix, b.Pix) {
-				t.Errorf("%s: drawn twice it differs", what)
-			}
-			if other := seen[string(a.Pix)]; other != "" {
-				t.Errorf("%s is %s", what, other)
-			}
-			seen[string(a.Pix)] = what
-		}
-	}
-}
-
 // TestSynthetic: each row of PRESTO's synthetic experiments is measured in each round,
 // and reads what was written.
 func TestSynthetic(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/mssim"
+	"github.com/pipefs/pipefs/bench/research/labelled"
 	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/jpeg"
@@ -45,8 +46,8 @@ func (e *env) train(ctx context.Context, answer any, args ...string) error {
 // labelled makes the labelled set and a store of it.
 func (e *env) labelled(ctx context.Context, train, test int) (dataset, store string, err error) {
 	dataset, store = filepath.Join(e.used, "labelled"), filepath.Join(e.used, "labelled.store")
-	e.say("making %d pictures of %d classes", labelledClasses*(train+test), labelledClasses)
-	if err := labelledSet(ctx, dataset, train, test); err != nil {
+	e.say("making %d pictures of %d classes", labelled.Classes*(train+test), labelled.Classes)
+	if err := labelled.Write(ctx, dataset, train, test); err != nil {
 		return "", "", err
 	}
 	return dataset, store, e.pipefs(ctx, "pack", dataset, store)
@@ -54,7 +55,7 @@ func (e *env) labelled(ctx context.Context, train, test int) (dataset, store str
 
 func labelledText(train, test, epochs int) string {
 	return fmt.Sprintf("%d generated pictures of %d×%d pixels for training and %d others for the test, %d classes, JPEG of quality %d; random crops of 128, %d epochs, PyTorch on the processor; read through a mount of a packed store",
-		labelledClasses*train, labelledSize, labelledSize, labelledClasses*test, labelledClasses, labelledQuality, epochs)
+		labelled.Classes*train, labelled.Size, labelled.Size, labelled.Classes*test, labelled.Classes, labelled.Quality, epochs)
 }
 
 // pcrGradient is Figure 6.
@@ -126,7 +127,7 @@ func pcrAccuracy(ctx context.Context, e *env) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	labelled, err := likeness(ctx, filepath.Join(dataset, "test"), e.n(64, 8))
+	like, err := likeness(ctx, filepath.Join(dataset, "test"), e.n(64, 8))
 	if err != nil {
 		return nil, err
 	}
@@ -157,12 +158,12 @@ func pcrAccuracy(ctx context.Context, e *env) (*result, error) {
 			return nil, fmt.Errorf("train.py told no accuracy of scan %d", k)
 		}
 		accuracies[k] = mean(full)
-		similar = append(similar, fmt.Sprintf("%.3f", labelled[k]))
+		similar = append(similar, fmt.Sprintf("%.3f", like[k]))
 		ofPhotographs = append(ofPhotographs, fmt.Sprintf("%.3f", ofPhotos[k]))
 		onFull, onOwn = append(onFull, spread(full)), append(onOwn, spread(own))
 		for i, v := range []float64{mean(full), mean(own)} {
 			l := &fig.Lines[i]
-			l.X, l.Y = append(l.X, labelled[k]), append(l.Y, v)
+			l.X, l.Y = append(l.X, like[k]), append(l.Y, v)
 		}
 	}
 	t.add(similar...)
@@ -171,9 +172,9 @@ func pcrAccuracy(ctx context.Context, e *env) (*result, error) {
 	t.add(ofPhotographs...)
 	r := &result{Setup: fmt.Sprintf("%s; mean of %d seeds and, in brackets, their range", labelledText(train, test, epochs), seeds), Tables: []table{t}, Figures: []figure{fig}}
 	r.Ours = fmt.Sprintf("accuracy %.2f, %.2f, %.2f and %.2f with scans 1, 2, 5 and 10, at an MS-SSIM of %.2f, %.2f, %.2f and %.2f.",
-		accuracies[1], accuracies[2], accuracies[5], accuracies[10], labelled[1], labelled[2], labelled[5], labelled[10])
+		accuracies[1], accuracies[2], accuracies[5], accuracies[10], like[1], like[2], like[5], like[10])
 	r.note("Generated pictures are not ImageNet. What may be concluded: a training reads its fidelity through the mount like any directory; a class that differs in what a scan does not hold cannot be learnt from that scan; MS-SSIM has the same order as accuracy. What may not: that scan 5 is enough for somebody's task. `pipefs bench` tells its MS-SSIM, and the measure of Figure 6 can be taken in any training.")
-	r.note("Chance is %.3f. Two of the classes' three differences cannot be seen in scan 1, one cannot in scan 2.", 1.0/labelledClasses)
+	r.note("Chance is %.3f. Two of the classes' three differences cannot be seen in scan 1, one cannot in scan 2.", 1.0/labelled.Classes)
 	return r, nil
 }
 

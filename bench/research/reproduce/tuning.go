@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/pipefs/pipefs/bench/research/labelled"
 	"github.com/pipefs/pipefs/python"
 )
 
@@ -82,10 +83,10 @@ func (e *env) tuningSet(ctx context.Context) (dir, text string, err error) {
 		}
 	}
 	dir, each := filepath.Join(e.used, "labelled"), e.n(60, 13)
-	if err := labelledSet(ctx, dir, each, 1); err != nil {
+	if err := labelled.Write(ctx, dir, each, 1); err != nil {
 		return "", "", err
 	}
-	return filepath.Join(dir, "train"), fmt.Sprintf("%d generated pictures of %d×%d pixels, %d classes, since -pictures has no photographs whose names begin with a WordNet id", labelledClasses*each, labelledSize, labelledSize, labelledClasses), nil
+	return filepath.Join(dir, "train"), fmt.Sprintf("%d generated pictures of %d×%d pixels, %d classes, since -pictures has no photographs whose names begin with a WordNet id", labelled.Classes*each, labelled.Size, labelled.Size, labelled.Classes), nil
 }
 
 // pcrTuning is Figure 14.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/bench/research/labelled"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -52,7 +53,7 @@ func TestTuningSet(t *testing.T) {
 	e := &env{settings: settings{scale: 0.02}, used: t.TempDir()}
 	dir, text, err := e.tuningSet(t.Context())
 	testenv.Must(t, err)
-	if classes, err := os.ReadDir(dir); err != nil || len(classes) != labelledClasses || !strings.Contains(text, "-pictures has no photographs") {
+	if classes, err := os.ReadDir(dir); err != nil || len(classes) != labelled.Classes || !strings.Contains(text, "-pictures has no photographs") {
 		t.Errorf("%s has %d classes (%v): %s", dir, len(classes), err, text)
 	}
 	e.pictures = "photographs"

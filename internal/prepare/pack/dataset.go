@@ -19,7 +19,7 @@ import (
 // the [store.Encoder] of `pipefs pack`.
 type Dataset struct {
 	Registry *transcode.Registry
-	Dir      *source.Directory
+	Dir      source.Dataset
 	// Originals says what is kept of the files themselves beside their parts, or
 	// beside what stands for them.
 	Originals Originals
@@ -35,15 +35,30 @@ type Dataset struct {
 // directory before what is in it.
 func (d Dataset) Walk(ctx context.Context) iter.Seq2[store.SourceFile, error] {
 	return func(yield func(store.SourceFile, error) bool) {
-		if root, err := d.Dir.Stat(""); err != nil {
-			yield(store.SourceFile{}, err)
-		} else if yield(d.sourceFile("", root), nil) {
+		if root, err := d.Root(); yield(root, err) && err == nil {
 			d.walk(ctx, "", yield)
 		}
 	}
 }
 
+// Root is the entry of the dataset itself.
+func (d Dataset) Root() (store.SourceFile, error) {
+	root, err := d.Dir.Stat("")
+	if err != nil {
+		return store.SourceFile{}, err
+	}
+	return d.sourceFile("", root), nil
+}
+
 func (d Dataset) walk(ctx context.Context, dir string, yield func(store.SourceFile, error) bool) bool {
+	return d.Members(ctx, dir, func(f store.SourceFile, err error) bool {
+		return yield(f, err) && (err != nil || f.Kind != store.Dir || d.walk(ctx, f.Path, yield))
+	})
+}
+
+// Members yields the files and directories in a directory, by name, and reports whether yield always
+// returned true. An error that comes with a path is about that path alone.
+func (d Dataset) Members(ctx context.Context, dir string, yield func(store.SourceFile, error) bool) bool {
 	entries, err := d.Dir.List(dir)
 	if err != nil {
 		return yield(store.SourceFile{Path: dir, Kind: store.Dir}, err)
@@ -67,20 +82,27 @@ func (d Dataset) walk(ctx context.Context, dir string, yield func(store.SourceFi
 		if !yield(d.sourceFile(name, attr), nil) {
 			return false
 		}
-		if attr.Mode.IsDir() && !d.walk(ctx, name, yield) {
-			return false
-		}
 	}
 	return true
 }
 
 func (d Dataset) sourceFile(name string, a source.Attr) store.SourceFile {
-	f := store.SourceFile{Path: name, Kind: store.File, Mode: uint32(a.Mode.Perm()), Identity: store.Identity(a.Identity)}
-	f.Verbatim = !d.Registry.IsSample(name) || d.Registry.Limits().CheckFile(a.Size) != nil
+	f := store.SourceFile{Path: name, Kind: store.File, Mode: uint32(a.Mode.Perm()), Identity: stored(a.Identity)}
+	f.Verbatim = d.Verbatim(name, a.Size)
 	if a.Mode.IsDir() {
 		f.Kind = store.Dir
 	}
 	return f
+}
+
+// Verbatim reports whether a file of size bytes is stored as it is, whatever it holds.
+func (d Dataset) Verbatim(name string, size int64) bool {
+	return !d.Registry.IsSample(name) || d.Registry.Limits().CheckFile(size) != nil
+}
+
+// stored is an identity as a store keeps it.
+func stored(id source.Identity) store.Identity {
+	return store.Identity{Size: id.Size, Version: id.Version()}
 }
 
 // Read implements [store.Source].
@@ -92,10 +114,10 @@ func (d Dataset) Read(_ context.Context, name string) ([]byte, store.Identity, e
 	defer f.Close()
 	// Long files are copied; this one has grown since the walk.
 	if f.Identity.Size > max(transcode.DefaultMaxFile, d.Registry.Limits().MaxFile) {
-		return nil, store.Identity(f.Identity), store.ErrChanged
+		return nil, stored(f.Identity), store.ErrChanged
 	}
 	data, err := f.ReadAll()
-	return data, store.Identity(f.Identity), err
+	return data, stored(f.Identity), err
 }
 
 // Copy implements [store.Source].
@@ -105,7 +127,7 @@ func (d Dataset) Copy(ctx context.Context, name string, w io.Writer) (store.Iden
 		return store.Identity{}, err
 	}
 	defer f.Close()
-	id := store.Identity(f.Identity)
+	id := stored(f.Identity)
 	buf := make([]byte, min(id.Size, copyBytes))
 	for off := int64(0); off < id.Size; {
 		if err := ctx.Err(); err != nil {

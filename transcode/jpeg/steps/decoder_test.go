@@ -323,9 +323,8 @@ var refusal = regexp.MustCompile("FF FF 00|cannot be coded|pixels in [0-9]+ byte
 func TestRepair(t *testing.T) {
 	dir := t.TempDir()
 	paths, _ := filepath.Glob(filepath.Join(flavours(t), "*.jpg"))
-	seed := rand.Uint64()
+	seed := testenv.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
 	var damaged []string
 	for _, path := range paths {
 		src, err := os.ReadFile(path)

@@ -20,6 +20,8 @@ func main() {
 	transforms()
 	upsampling()
 	colours()
+	coefficients()
+	skip()
 	Generate()
 }
 

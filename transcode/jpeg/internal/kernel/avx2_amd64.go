@@ -58,3 +58,13 @@ func ycckToCMYKAVX2(dst *byte, y *byte, cb *byte, cr *byte, k *byte, n int)
 //
 //go:noescape
 func interleave4AVX2(dst *byte, c *byte, m *byte, y *byte, k *byte, n int)
+
+// coefficientsBMI2 is Coefficients.
+//
+//go:noescape
+func coefficientsBMI2(c *Cursor, b *[64]int16, data *byte, t *Table) int
+
+// skipBMI2 is Skip.
+//
+//go:noescape
+func skipBMI2(c *Cursor, data *byte, t *Lengths) int

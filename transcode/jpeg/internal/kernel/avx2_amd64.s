@@ -1324,3 +1324,232 @@ turn:
 done:
 	VZEROUPPER
 	RET
+
+// func coefficientsBMI2(c *Cursor, b *[64]int16, data *byte, t *Table) int
+// Requires: BMI2
+TEXT ·coefficientsBMI2(SB), NOSPLIT, $8-40
+	MOVQ   c+0(FP), AX
+	MOVQ   (AX), CX
+	MOVQ   8(AX), DX
+	MOVQ   16(AX), BX
+	MOVQ   24(AX), SI
+	MOVQ   32(AX), DI
+	MOVQ   b+8(FP), R8
+	MOVQ   data+16(FP), R9
+	MOVQ   t+24(FP), R10
+	MOVQ   $0x00000035, R11
+	MOVQ   $0x0000003f, R12
+	MOVL   40(AX), R13
+	CMPQ   SI, R12
+	JAE    end
+	MOVQ   (R9)(CX*1), R14
+	BSWAPQ R14
+	SHRXQ  BX, R14, R14
+	ORQ    R14, DX
+	MOVQ   BX, R14
+	XORQ   $0x3f, R14
+	SHRQ   $0x03, R14
+	ADDQ   R14, CX
+	ORQ    $0x38, BX
+	TESTL  R13, R13
+	JNZ    symbol
+	JMP    look
+
+refill:
+	MOVQ   (R9)(CX*1), R14
+	BSWAPQ R14
+	SHRXQ  BX, R14, R14
+	ORQ    R14, DX
+	MOVQ   BX, R14
+	XORQ   $0x3f, R14
+	SHRQ   $0x03, R14
+	ADDQ   R14, CX
+	ORQ    $0x38, BX
+
+look:
+	SHRXQ   R11, DX, R14
+	MOVL    (R10)(R14*4), R13
+	CMPL    R13, $0x0000ffff
+	JLS     symbol
+	SHLXQ   R13, DX, DX
+	MOVL    R13, R14
+	SHRL    $0x08, R14
+	MOVBLZX R14, R14
+	ADDQ    R14, SI
+	MOVBLZX R13, R14
+	SUBQ    R14, BX
+	SHRL    $0x10, R13
+	CMPQ    SI, R12
+	JAE     last
+	MOVW    R13, (R8)(SI*2)
+	BTSQ    SI, DI
+	SHRXQ   R11, DX, R14
+	MOVL    (R10)(R14*4), R13
+	CMPL    R13, $0x0000ffff
+	JLS     symbol
+	SHLXQ   R13, DX, DX
+	MOVL    R13, R14
+	SHRL    $0x08, R14
+	MOVBLZX R14, R14
+	ADDQ    R14, SI
+	MOVBLZX R13, R14
+	SUBQ    R14, BX
+	SHRL    $0x10, R13
+	CMPQ    SI, R12
+	JAE     last
+	MOVW    R13, (R8)(SI*2)
+	BTSQ    SI, DI
+	SHRXQ   R11, DX, R14
+	MOVL    (R10)(R14*4), R13
+	CMPL    R13, $0x0000ffff
+	JLS     symbol
+	SHLXQ   R13, DX, DX
+	MOVL    R13, R14
+	SHRL    $0x08, R14
+	MOVBLZX R14, R14
+	ADDQ    R14, SI
+	MOVBLZX R13, R14
+	SUBQ    R14, BX
+	SHRL    $0x10, R13
+	CMPQ    SI, R12
+	JAE     last
+	MOVW    R13, (R8)(SI*2)
+	BTSQ    SI, DI
+	JMP     refill
+
+last:
+	JA   far
+	MOVW R13, (R8)(SI*2)
+	BTSQ SI, DI
+	JMP  end
+
+symbol:
+	TESTB   R13, R13
+	JZ      long
+	SHLXQ   R13, DX, DX
+	MOVBLZX R13, R14
+	SUBQ    R14, BX
+	SHRL    $0x08, R13
+	JZ      end
+	MOVL    R13, R14
+	SHRL    $0x04, R14
+	LEAQ    1(SI)(R14*1), SI
+	CMPQ    SI, R12
+	JA      bad
+	CMPL    R13, $0x000000f0
+	JEQ     zeros
+	ANDL    $0x0f, R13
+	JZ      bad
+	SUBQ    R13, BX
+	MOVQ    R13, R14
+	NEGQ    R14
+	SHRXQ   R14, DX, R15
+	MOVQ    DX, BP
+	SARQ    $0x3f, BP
+	NOTQ    BP
+	SHLXQ   R13, DX, DX
+	MOVL    $0x00000001, R14
+	SHLXQ   R13, R14, R14
+	DECQ    R14
+	ANDQ    BP, R14
+	SUBQ    R14, R15
+	MOVW    R15, (R8)(SI*2)
+	BTSQ    SI, DI
+
+zeros:
+	CMPQ SI, R12
+	JB   refill
+
+end:
+	XORL R13, R13
+	JMP  out
+
+long:
+	MOVL $0x00000001, R13
+	JMP  out
+
+far:
+	ADDQ R14, BX
+
+bad:
+	MOVL $0x00000002, R13
+
+out:
+	MOVQ CX, (AX)
+	MOVQ DX, 8(AX)
+	MOVQ BX, 16(AX)
+	MOVQ SI, 24(AX)
+	MOVQ DI, 32(AX)
+	MOVQ R13, ret+32(FP)
+	RET
+
+// func skipBMI2(c *Cursor, data *byte, t *Lengths) int
+// Requires: BMI2
+TEXT ·skipBMI2(SB), NOSPLIT, $0-32
+	MOVQ c+0(FP), AX
+	MOVQ (AX), CX
+	MOVQ 8(AX), DX
+	MOVQ 16(AX), BX
+	MOVQ 24(AX), SI
+	MOVQ data+8(FP), DI
+	MOVQ t+16(FP), R8
+	MOVQ $0x00000035, R9
+
+refill:
+	MOVQ    (DI)(CX*1), R11
+	BSWAPQ  R11
+	SHRXQ   BX, R11, R11
+	ORQ     R11, DX
+	MOVQ    BX, R11
+	XORQ    $0x3f, R11
+	SHRQ    $0x03, R11
+	ADDQ    R11, CX
+	ORQ     $0x38, BX
+	SHRXQ   R9, DX, R11
+	MOVWLZX (R8)(R11*2), R10
+	MOVL    R10, R11
+	SHRL    $0x08, R11
+	ADDQ    SI, R11
+	CMPQ    R11, $0x3f
+	JAE     long
+	TESTL   R10, R10
+	JZ      long
+	MOVQ    R11, SI
+	SHLXQ   R10, DX, DX
+	MOVL    R10, R11
+	ANDL    $0x3f, R11
+	SUBQ    R11, BX
+	TESTB   $0x80, R10
+	JNZ     end
+	SHRXQ   R9, DX, R11
+	MOVWLZX (R8)(R11*2), R10
+	MOVL    R10, R11
+	SHRL    $0x08, R11
+	ADDQ    SI, R11
+	CMPQ    R11, $0x3f
+	JAE     long
+	TESTL   R10, R10
+	JZ      long
+	MOVQ    R11, SI
+	SHLXQ   R10, DX, DX
+	MOVL    R10, R11
+	ANDL    $0x3f, R11
+	SUBQ    R11, BX
+	TESTB   $0x80, R10
+	JNZ     end
+	JMP     refill
+
+end:
+	XORL R10, R10
+	JMP  out
+
+long:
+	MOVL $0x00000001, R10
+
+out:
+	MOVQ CX, (AX)
+	MOVQ DX, 8(AX)
+	MOVQ BX, 16(AX)
+	MOVQ SI, 24(AX)
+	MOVQ R10, ret+24(FP)
+	RET

@@ -1,0 +1,110 @@
+package main
+
+const (
+	differsCV   = "other pictures than ImageNet and Cube++; they are resized to 256 and pixels centred by pipefs' steps `resize256-center`; one machine of two cores with a local disk instead of eight threads and a Ceph cluster behind 10 Gb/s; compare orders and ratios, not rates."
+	differsHDD  = " The slow disk is a cgroup: 150 reads/s and 200 MB/s, about one hard disk."
+	noSound     = "Text, sound and electrical signals: pipefs has steps for pictures only."
+	hardDisk    = 150   // reads a second
+	hardDiskBPS = 200e6 // bytes a second
+)
+
+func prestoItems() []*item {
+	return []*item{
+		{
+			paper: "presto", parts: []string{"Figure 1", "Figure 2", "Figure 4", "Figure 5"}, title: "sizes of data sets over the years, and pipelines, drawn",
+			reason: "Drawings. " + noSound,
+		},
+		{
+			paper: "presto", parts: []string{"Figure 3"}, title: "rate of ResNet-50 on several GPUs and TPUs",
+			reason: "It is about accelerators that this machine does not have. `pipefs bench --compute` emulates one.",
+		},
+		{
+			paper: "presto", parts: []string{"Table 1"}, title: "three strategies of the CV pipeline",
+			says:    "All steps at every read 107 samples/s and 146 GB; all once 576 and 1,535 GB; until the resize step 1,789 and 494 GB.",
+			differs: differsCV + differsHDD,
+			name:    "presto-table1", seconds: 120, run: prestoStrategies,
+		},
+		{
+			paper: "presto", parts: []string{"Table 2"}, title: "the data sets",
+			reason: "It describes the paper's data sets. " + noSound,
+		},
+		{
+			paper: "presto", parts: []string{"Table 3"}, title: "raw reads: one large file and many small ones",
+			says:    "Sequential reads are 33 times as fast as random files with one thread, 22 times with eight.",
+			differs: "a local disk instead of Ceph, by our own reader instead of fio; smaller files and fewer, nothing cached; the disk as it is, and slowed down." + differsHDD,
+			name:    "presto-table3", seconds: 30, run: prestoRawReads,
+		},
+		{
+			paper: "presto", parts: []string{"Table 4"}, title: "throughput by concatenation",
+			says:    "107 to 962 samples/s for CV on hard disks, 588 to 944 on SSD; 88 to 288 for CV2-JPG, 15 to 21 for CV2-PNG.",
+			differs: differsCV + differsHDD + " NLP is left out: pipefs has steps for pictures only.",
+			name:    "presto-table4", seconds: 60, run: prestoConcatenation,
+		},
+		{
+			paper: "presto", parts: []string{"Table 5"}, title: "system-level and application-level caching of the last strategy",
+			says:    "3.3 and 15.2 times for CV2-JPG, 3.5 and 14.5 times for CV2-PNG, against no cache.",
+			differs: differsCV + " Sound and signals are left out.",
+			name:    "presto-table5", seconds: 45, run: prestoCaches,
+		},
+		{
+			paper: "presto", parts: []string{"Figure 6"}, title: "storage and throughput of all strategies: CV, CV2-JPG, CV2-PNG",
+			says:    "For all three the resized strategy is the fastest; pixel-centred takes four times its bytes and is slower.",
+			differs: differsCV + " No slow disk.",
+			name:    "presto-figure6", seconds: 1, run: prestoAll,
+		},
+		{
+			paper: "presto", parts: []string{"Figure 7"}, title: "reading and deserialising by size of a sample",
+			says:    "Samples of 20.5 MB take less than half the time of those up to 0.08 MB, and those of 0.01 MB more than 11 times as long; the type makes no difference.",
+			differs: differsSizes,
+			name:    "presto-figure7", seconds: 45, run: prestoSizes,
+		},
+		{
+			paper: "presto", parts: []string{"Figure 8"}, title: "caching and throughput",
+			says:    "Caching helps where the data fits and nothing expensive is left to be done; it does not remove what the processor has to do.",
+			differs: differsCV + " CV, CV2-JPG and CV2-PNG only; no slow disk.",
+			name:    "presto-figure8", seconds: 1, run: prestoCaching,
+		},
+		{
+			paper: "presto", parts: []string{"Figure 9"}, title: "caches by size of a sample",
+			says:    "Below 0.04 MB a system-level cache gains nothing; deserialising is 94 to 98 % of the time for large samples, 14 to 18 % for small ones.",
+			differs: differsSizes,
+			name:    "presto-figure9", seconds: 1, run: prestoSizesCached,
+		},
+		{
+			paper: "presto", parts: []string{"Figure 10"}, title: "compression",
+			says:    "Compression gains 1.6 to 2.4 times for pixel-centred, where it saves 73 to 93 %; it loses for decoded JPEG (0.89), and offline time grows up to 13.5 times.",
+			differs: differsCV + differsHDD,
+			name:    "presto-figure10", seconds: 90, run: prestoCompression,
+		},
+		{
+			paper: "presto", parts: []string{"Figure 11"}, title: "threads by size of a sample",
+			says:    "Eight threads gain nothing for samples of 0.01 MB, and nearly all for large ones.",
+			differs: differsSizes + " One and two workers instead of 1 to 8: there are two cores.",
+			name:    "presto-figure11", seconds: 1, run: prestoSizesThreads,
+		},
+		{
+			paper: "presto", parts: []string{"Figure 12"}, title: "threads and strategies",
+			says:    "Most strategies gain by threads; the last ones less when they are cached.",
+			differs: differsCV + " One and two workers instead of 1, 2, 4 and 8: there are two cores. CV only.",
+			name:    "presto-figure12", seconds: 35, run: prestoThreads,
+		},
+		{
+			paper: "presto", parts: []string{"Figure 13"}, title: "a step in NumPy and in TensorFlow",
+			reason: "It is about Python's lock. pipefs' steps are native.",
+		},
+		{
+			paper: "presto", parts: []string{"Figure 14"}, title: "a grey step before and after pixel-centring",
+			says:    "Before it, the best strategy is 2.8 times as fast as without (4,284 against 1,513 samples/s); after it, 1,384 against 534 for the last strategy.",
+			differs: differsCV + " The order of steps is that of the paper: grey before or after `center`.",
+			name:    "presto-figure14", seconds: 35, run: prestoGrey,
+		},
+		{
+			paper: "presto", parts: []string{"Section 4.5"}, title: "what shuffling costs",
+			says:    "The time of a sample is constant: linear in the number of samples (9.6 ms in the mean).",
+			differs: "a buffer of our own in memory instead of tf.data's, so the constant is another one; whether it is linear is what is compared.",
+			name:    "presto-shuffle", seconds: 40, run: prestoShuffle,
+		},
+	}
+}
+
+const differsSizes = "128 MB of noise for each size instead of 15 GB, and a local disk; to deserialise is to copy a sample to an array of its own, not TensorFlow's parser."

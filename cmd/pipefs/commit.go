@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/shard"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/blob"
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+// commitConfig is how a plan is committed.
+type commitConfig struct {
+	packConfig
+	url         string // of the plan
+	allowFailed int64
+	first, last int // shards to be packed again; none: first is -1
+	missing     bool
+}
+
+func commitCommand(env *environ) *command {
+	c := &commitConfig{first: -1}
+	return &command{
+		name: "commit", args: "URL", min: 1, max: 1,
+		brief: "make what the shards of a plan have packed a part of the store",
+		about: "URL is what pipefs plan printed. Every shard must have its marker, and what that names must be there; what is missing or was left out is listed, and then nothing is changed. Packs are not read: their sorted lists of entries are merged, and the store names them from then on. Committing again is no error.\n" +
+			"Mounts show what they showed before until pipefs refresh. If something else was packed into the store since the plan was made, the plan is stale: plan again, which plans only what is still missing.",
+		examples: []example{
+			{"pipefs commit s3://bucket/in.store/plans/5f….plan", "when all shards are packed"},
+			{"pipefs commit --allow-failed 20 URL", "without up to 20 files that could not be packed"},
+			{"pipefs commit --reset 7 URL && pipefs pack --plan URL --shard 7", "pack a shard again of which something was lost"},
+		},
+		words: []string{"store"},
+		options: slices.Concat([]*option{
+			{name: "allow-failed", arg: "N", def: "0", set: intoInt(&c.allowFailed, 0, 1<<62),
+				help: "commit although up to N files of the plan are missing, because they were left out or their shard is not packed; the next plan has them again"},
+			{name: "reset", arg: "I|A..B", set: intoRange(&c.first, &c.last),
+				help: "commit nothing: remove what these shards have put, damaged or not, so that they can be packed again"},
+			{name: "missing", set: intoBool(&c.missing), help: "print the numbers of the shards that are not packed, each on a line, and change nothing"},
+		}, remoteOptions(&c.remote), rarely([]*option{
+			{name: "build-dir", arg: "DIR", path: true, def: "~/.cache/pipefs/build", set: intoString(&c.buildDir), help: "of a store at a URL: where files are until they are put"},
+		}...)),
+		run: func(ctx context.Context, args []string) error {
+			var err error
+			if c.url, err = placeOf(args[0]); err != nil {
+				return err
+			}
+			return runCommit(ctx, env, c)
+		},
+	}
+}
+
+// openPlan opens the plan at a URL, and the place of its store.
+func openPlan(ctx context.Context, a remote.Access, url string) (p *shard.Plan, place blob.Objects, dir string, err error) {
+	dir, id, err := shard.SplitURL(url)
+	if err != nil {
+		return nil, nil, "", exit.With(exit.Usage, err)
+	}
+	if place, err = objectsOf(ctx, a, dir); err != nil {
+		return nil, nil, "", err
+	}
+	p, err = shard.Open(ctx, place, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, "", exit.Errorf(exit.System, "there is no plan %s: pipefs plan prints the name of the one that it makes", url)
+	}
+	return p, place, dir, bucketError(err)
+}
+
+// objectsOf is the place at a path or a URL.
+func objectsOf(ctx context.Context, a remote.Access, dir string) (blob.Objects, error) {
+	if !remote.Is(dir) {
+		place, err := blob.OpenDirectory(dir)
+		return place, exit.With(exit.System, err)
+	}
+	place, err := a.Connect(ctx, dir)
+	return place, bucketError(err)
+}
+
+func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
+	p, _, dir, err := openPlan(ctx, c.remote, c.url)
+	if err != nil {
+		return err
+	}
+	if c.missing {
+		missing, err := p.Missing(ctx)
+		for _, shard := range missing {
+			fmt.Fprintln(env.stdout, shard)
+		}
+		return bucketError(err)
+	}
+	c.store = dir
+	if c.first >= 0 {
+		return resetShards(ctx, env, c, p)
+	}
+	began := time.Now()
+	bar := newProgress(env, "reading markers", p.Shards)
+	read := 0
+	o := shard.CommitOptions{
+		CommitOptions: store.CommitOptions{FS: vfs.OS, IndexDir: indexOf(c.remote, dir), Logger: quiet(env)},
+		AllowFailed:   c.allowFailed,
+		Progress:      func() { read++; bar.reach(read) },
+	}
+	var r *shard.Committed
+	err = c.writing(ctx, env, func(files vfs.FS, flush func() error) (err error) {
+		read = 0
+		o.FS, o.Flush = files, flush
+		r, err = p.Commit(ctx, dir, o)
+		return err
+	})
+	bar.done()
+	if err != nil {
+		return commitError(dir, err)
+	}
+	if r.Already {
+		fmt.Fprintf(env.stdout, "%s is committed already\n", c.url)
+		return nil
+	}
+	fmt.Fprintf(env.stdout, "committed %s of %s, %s, %s removed in %s\n", plural(int(r.Files), "file", "files"), plural(p.Shards-len(r.Missing), "shard", "shards"),
+		formatSize(r.Bytes), formatCount(r.Tombstones), time.Since(began).Round(100*time.Millisecond))
+	fmt.Fprintf(env.stdout, "the store has %s in %s, %s\n", plural(int(r.Stats.Samples), "file", "files"), plural(r.Stats.Packs, "pack", "packs"), formatSize(r.Stats.PackBytes))
+	if r.Left > 0 {
+		fmt.Fprintf(env.stdout, "%s left out", plural(int(r.Left), "entry of the plan was", "entries of the plan were"))
+		if len(r.Missing) > 0 {
+			fmt.Fprintf(env.stdout, ", among them those of the shards that are not packed: %s", shard.Ranges(r.Missing))
+		}
+		fmt.Fprintln(env.stdout, "; the next plan has them again")
+		for _, f := range r.Failures {
+			fmt.Fprintf(env.stdout, "  %s: %s\n", f.Path, f.Reason)
+		}
+	}
+	if r.Faults > 0 {
+		fmt.Fprintf(env.stdout, "%s no codec can read; kept as they are: pipefs info %s lists them\n", plural(int(r.Faults), "sample that", "samples that"), shellWord(dir))
+	}
+	fmt.Fprintf(env.stdout, "mount it with: pipefs mount %s MNT\n", shellWord(dir))
+	return nil
+}
+
+func resetShards(ctx context.Context, env *environ, c *commitConfig, p *shard.Plan) error {
+	files, done, err := filesOf(ctx, c.remote, c.store, remote.Options{Log: quiet(env)})
+	if err != nil {
+		return err
+	}
+	defer done()
+	n, err := p.Reset(ctx, c.store, files, c.first, c.last)
+	if err != nil {
+		return bucketError(err)
+	}
+	fmt.Fprintf(env.stdout, "removed %s of %s; pack again with: pipefs pack --plan %s --shard I\n", plural(n, "object", "objects"), plural(c.last-c.first+1, "shard", "shards"), shellWord(c.url))
+	return nil
+}
+
+// writing calls change with the files of the store, again if another machine was first.
+func (c *packConfig) writing(ctx context.Context, env *environ, change func(files vfs.FS, flush func() error) error) error {
+	if !remote.Is(c.store) {
+		return change(vfs.OS, nil)
+	}
+	for tries := 0; ; tries++ {
+		done, err := c.openBuild(ctx, env)
+		if err != nil {
+			return err
+		}
+		err = change(c.build, func() error { _, err := c.build.Finish(); return err })
+		if _, failed := c.build.Finish(); err == nil {
+			err = failed
+		}
+		done()
+		if !errors.Is(err, vfs.ErrConflict) || tries == 3 {
+			return err
+		}
+	}
+}
+
+// commitError tells how to go on.
+func commitError(dir string, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return exit.Errorf(exit.Interrupted, "interrupted; nothing was committed, and the same command begins anew")
+	case errors.Is(err, shard.ErrIncomplete):
+		return exit.With(exit.System, err)
+	case errors.Is(err, store.ErrStale):
+		return exit.Errorf(exit.System, "%w. Nothing was changed; plan again (pipefs plan with the same dataset and store), which plans what is still missing", err)
+	case errors.Is(err, store.ErrLocked):
+		return exit.Errorf(exit.System, "another pipefs writes to %s; nothing was changed. Wait for it to end, and run the same command again", dir)
+	case errors.Is(err, vfs.ErrConflict):
+		return exit.Errorf(exit.System, "%s: %w; nothing was changed. Run the same command again", dir, remote.ErrOtherWriter)
+	}
+	return exit.With(exit.System, fmt.Errorf("committing to %s: %w", dir, err))
+}

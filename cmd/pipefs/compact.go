@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+func compactCommand(env *environ) *command {
+	c := &packConfig{}
+	dead := 0.5
+	return &command{
+		name: "compact", args: "STORE", min: 1, max: 1,
+		brief: "rewrite packs of which much is replaced or removed since",
+		about: "What is still of use of such packs is copied into new ones, byte for byte, and the store names these instead. Nothing is removed: mounts go on reading what they opened, and pipefs gc removes the old packs when no mount needs them any more. Until then the store takes more room than before.",
+		examples: []example{
+			{"pipefs compact --dead 30% s3://bucket/in.store", "any pack that is of no use by 30% or more"},
+			{"pipefs compact /data/in.store && pipefs gc --older-than 1d --delete /data/in.store", "and a day later gc removes what was replaced"},
+		},
+		words: []string{"store"},
+		options: slices.Concat([]*option{
+			{name: "dead", arg: "SHARE", def: "50%", set: intoShare(&dead), help: "rewrite packs of which at least this share of the bytes is of no use any more"},
+		}, remoteOptions(&c.remote), rarely([]*option{
+			{name: "build-dir", arg: "DIR", path: true, def: "~/.cache/pipefs/build", set: intoString(&c.buildDir), help: "of a STORE that is a URL: where packs are until they are put"},
+		}...)),
+		run: func(ctx context.Context, args []string) error {
+			var err error
+			if c.store, err = placeOf(args[0]); err != nil {
+				return err
+			}
+			if dead <= 0 {
+				return exit.Errorf(exit.Usage, "--dead 0%% would rewrite everything; write a share above that")
+			}
+			return runCompact(ctx, env, c, dead)
+		},
+	}
+}
+
+func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) error {
+	began := time.Now()
+	bar := newProgress(env, "compacting", -1)
+	var r store.CompactReport
+	err := c.writing(ctx, env, func(files vfs.FS, _ func() error) (err error) {
+		r, err = store.Compact(ctx, c.store, store.CompactOptions{
+			Dead: dead, FS: files, IndexDir: indexOf(c.remote, c.store), Logger: quiet(env),
+			Progress: func(done, _ int) { bar.reach(done) },
+		})
+		return err
+	})
+	bar.done()
+	switch {
+	case errors.Is(err, context.Canceled):
+		return exit.Errorf(exit.Interrupted, "interrupted; the store is as it was")
+	case errors.Is(err, store.ErrNotStore):
+		return exit.Errorf(exit.System, "%s is no store; pipefs pack makes one", c.store)
+	case errors.Is(err, store.ErrLocked):
+		return exit.Errorf(exit.System, "another pipefs writes to %s; wait for it to end, and run the same command again", c.store)
+	case errors.Is(err, vfs.ErrConflict):
+		return exit.Errorf(exit.System, "%s: %w; run the same command again", c.store, remote.ErrOtherWriter)
+	case errors.Is(err, syscall.ENOSPC):
+		return exit.Errorf(exit.System, "compacting %s: the disk is full, and the store is as it was; make room and run the same command again", c.store)
+	case err != nil:
+		return exit.With(exit.System, fmt.Errorf("compacting %s: %w", c.store, err))
+	case r.Packs == 0:
+		fmt.Fprintf(env.stdout, "%s: no pack has %s of no use\n", c.store, formatShare(dead))
+		return nil
+	}
+	fmt.Fprintf(env.stdout, "rewrote %s of %s as %d of %s in %s\n", plural(r.Packs, "pack", "packs"), formatSize(r.Bytes), r.NewPacks, formatSize(r.NewBytes), time.Since(began).Round(100*time.Millisecond))
+	fmt.Fprintf(env.stdout, "the old ones stay until pipefs gc removes them: pipefs gc --delete %s\n", shellWord(c.store))
+	return nil
+}

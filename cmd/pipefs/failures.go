@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// failure is why something was not done with some files.
+type failure struct {
+	Cause string   `json:"cause"`
+	Count int64    `json:"count"`
+	Files []string `json:"files"` // all with --json, else the first
+}
+
+// mostNamed is how many files are named of those that failed for one cause.
+const mostNamed = 10
+
+// failures are all that went wrong, by cause. The zero value is ready.
+type failures struct {
+	allNames bool // keeps the names of all files
+
+	mu     sync.Mutex
+	causes map[string]*failure
+	list   []*failure
+}
+
+// add takes note of one file.
+func (l *failures) add(path string, err error) {
+	cause := err.Error()
+	// The cause is the same for all files that nobody may read.
+	if p := (*os.PathError)(nil); errors.As(err, &p) && strings.HasSuffix(p.Path, path) {
+		cause = p.Op + ": " + p.Err.Error()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.causes[cause]
+	if f == nil {
+		f = &failure{Cause: cause}
+		if l.causes == nil {
+			l.causes = map[string]*failure{}
+		}
+		l.causes[cause] = f
+		l.list = append(l.list, f)
+	}
+	f.Count++
+	if l.allNames || len(f.Files) < mostNamed {
+		f.Files = append(f.Files, path)
+	}
+}
+
+// tell prints one line for each cause: "pipefs: not exported: a.jpg, b.jpg: why".
+func (l *failures) tell(w io.Writer, what string) {
+	for _, f := range l.list {
+		slices.Sort(f.Files)
+		names := strings.Join(f.Files[:min(len(f.Files), mostNamed)], ", ")
+		if more := f.Count - mostNamed; more > 0 {
+			names += fmt.Sprintf(" and %s more (--json names all)", formatCount(more))
+		}
+		fmt.Fprintf(w, "pipefs: %s: %s: %s\n", what, names, f.Cause)
+	}
+}

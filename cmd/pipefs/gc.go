@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/shard"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/blob"
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+// gcConfig says what may be removed.
+type gcConfig struct {
+	remote    remote.Access
+	store     string
+	olderThan time.Duration
+	remove    bool
+}
+
+func gcCommand(env *environ) *command {
+	c := &gcConfig{olderThan: 7 * 24 * time.Hour}
+	return &command{
+		name: "gc", args: "STORE", min: 1, max: 1,
+		brief: "list, or remove, what a store does not need any more",
+		about: "That is: packs that no generation of the store names that was current within the time given, such as those that pipefs compact has replaced; what interrupted runs left; plans that were not committed, with all that their shards have packed; the markers of plans that were; and, in a bucket, uploads that were begun and never ended. What is newer than the time given always stays, and of a plan everything if anything of it is newer.\n" +
+			"Without --delete nothing is changed. A mount that was made longer ago than the time given, and has not taken up a newer generation since, may need what is removed.",
+		examples: []example{
+			{"pipefs gc /data/in.store", "list what could go"},
+			{"pipefs gc --older-than 30d --delete s3://bucket/in.store", "remove what was of no use for a month"},
+		},
+		words: []string{"store"},
+		options: slices.Concat([]*option{
+			{name: "older-than", arg: "AGE", def: "7d", set: intoAge(&c.olderThan), help: "how long a mount or a run may take that is not to be disturbed: 12h, 7d"},
+			{name: "delete", set: intoBool(&c.remove), help: "remove it; without this it is listed"},
+		}, remoteOptions(&c.remote)),
+		run: func(ctx context.Context, args []string) error {
+			var err error
+			if c.store, err = placeOf(args[0]); err != nil {
+				return err
+			}
+			return runGC(ctx, env, c)
+		},
+	}
+}
+
+func runGC(ctx context.Context, env *environ, c *gcConfig) error {
+	place, err := objectsOf(ctx, c.remote, c.store)
+	if err != nil {
+		return err
+	}
+	if is, err := holdsStore(ctx, place); err != nil || !is {
+		if err == nil {
+			err = exit.Errorf(exit.System, "%s is no store; pipefs pack makes one", c.store)
+		}
+		return bucketError(err)
+	}
+	if c.remove && !remote.Is(c.store) {
+		lock, err := vfs.OS.Lock(filepath.Join(c.store, "lock"))
+		if errors.Is(err, vfs.ErrLocked) {
+			return exit.Errorf(exit.System, "another pipefs writes to %s; nothing was removed. Wait for it to end, and run the same command again", c.store)
+		}
+		if err != nil {
+			return exit.With(exit.System, err)
+		}
+		defer lock.Close()
+	}
+	before := time.Now().Add(-c.olderThan)
+	waste, uploads, err := c.find(ctx, place, before)
+	if err != nil {
+		return bucketError(err)
+	}
+	var bytes int64
+	for _, w := range waste {
+		fmt.Fprintf(env.stdout, "%s  %s  %s\n", w.Name, formatSize(w.Size), w.Why)
+		bytes += w.Size
+	}
+	for _, u := range uploads {
+		fmt.Fprintf(env.stdout, "%s  begun %s  an upload that was never ended\n", u.Name, u.Begun.Format(time.DateOnly))
+	}
+	n := len(waste) + len(uploads)
+	switch {
+	case n == 0:
+		fmt.Fprintf(env.stdout, "%s has nothing that is of no use\n", c.store)
+	case !c.remove:
+		fmt.Fprintf(env.stdout, "%s, %s: nothing was removed; --delete removes it\n", plural(n, "thing", "things"), formatSize(bytes))
+	default:
+		err := c.delete(ctx, env.stderr, place, waste, uploads)
+		if errors.Is(err, context.Canceled) {
+			return exit.Errorf(exit.Interrupted, "interrupted; the same command goes on")
+		}
+		if err != nil {
+			return bucketError(err)
+		}
+		fmt.Fprintf(env.stdout, "removed %s, %s\n", plural(n, "thing", "things"), formatSize(bytes))
+	}
+	return nil
+}
+
+// holdsStore reports whether there is a store at a place, or a plan of one.
+func holdsStore(ctx context.Context, place blob.Objects) (bool, error) {
+	for page, err := range place.List(ctx, "", false) {
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(page, func(i blob.Info) bool { return i.Name == "FORMAT" || i.Dir && i.Name == shard.Dir }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// find lists the place, and tells what of it is of no use.
+func (c *gcConfig) find(ctx context.Context, place blob.Objects, before time.Time) (waste []store.Waste, uploads []blob.Upload, err error) {
+	var all []store.Listed
+	for page, err := range place.List(ctx, "", true) {
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, i := range page {
+			all = append(all, store.Listed{Name: i.Name, Size: i.Size, Modified: i.Modified})
+		}
+	}
+	files, done, err := filesOf(ctx, c.remote, c.store, remote.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	if waste, err = store.Garbage(files, c.store, all, before); err != nil {
+		return nil, nil, err
+	}
+	if b, ok := place.(*blob.Bucket); ok {
+		if uploads, err = b.Uploads(ctx); err != nil {
+			return nil, nil, err
+		}
+		uploads = slices.DeleteFunc(uploads, func(u blob.Upload) bool { return !u.Begun.Before(before) })
+	}
+	return waste, uploads, nil
+}
+
+// deletesAtOnce is how many objects are removed at once.
+const deletesAtOnce = 16
+
+// delete removes what was found, in its order.
+func (c *gcConfig) delete(ctx context.Context, stderr io.Writer, place blob.Objects, waste []store.Waste, uploads []blob.Upload) error {
+	spared := map[store.ID]bool{}
+	for len(waste) > 0 {
+		// Those of one rank have no order among them.
+		n := 1
+		for n < len(waste) && !waste[n-1].Before(waste[n]) {
+			n++
+		}
+		g, of := errgroup.WithContext(ctx)
+		g.SetLimit(deletesAtOnce)
+		for _, w := range waste[:n] {
+			if !spared[w.Plan] {
+				g.Go(func() error { return place.Delete(of, w.Name) })
+			}
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		for _, w := range waste[:n] {
+			if w.Plan == (store.ID{}) || w.Committed || w.Name != shard.PlanName(w.Plan) {
+				continue
+			}
+			// Who commits the plan writes COMMITTED, and looks for the plan after that.
+			if _, err := place.Stat(ctx, shard.CommittedName(w.Plan)); err == nil {
+				spared[w.Plan] = true
+				noter(stderr)("the plan %s is being committed; what belongs to it stays", w.Name)
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		waste = waste[n:]
+	}
+	for _, u := range uploads {
+		if err := place.(*blob.Bucket).GiveUp(ctx, u); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/source/bucket"
+	"github.com/pipefs/pipefs/store/blob"
+)
+
+// listedLately is how old a list of names may be that a command uses which mounts nothing.
+const listedLately = 10 * time.Minute
+
+// openDataset opens the dataset at a path or URL. One at a URL is listed, unless there is a list
+// that is young enough.
+func openDataset(ctx context.Context, env *environ, a remote.Access, at string, o source.Options, age time.Duration) (source.Dataset, error) {
+	if !remote.Is(at) {
+		d, err := source.Open(at, o)
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}
+	place, err := connect(ctx, env, a, at)
+	if err != nil {
+		return nil, err
+	}
+	bar := newProgress(env, "objects listed", -1)
+	defer bar.done()
+	b, err := mountd.OpenBucket(ctx, place, bucket.Options{MaxAge: age, Log: quiet(env), Progress: func(n int64) { bar.reach(int(n)) }})
+	if err != nil {
+		return nil, bucketError(err)
+	}
+	return b, nil
+}
+
+func listCommand(env *environ) *command {
+	var out string
+	var access remote.Access
+	return &command{
+		name: "list", args: "DATASET", min: 1, max: 1,
+		brief: "write the list of a bucket's dataset to a file, for mount --manifest",
+		about: "A dataset in a bucket is listed when it is first mounted, which takes a request for each 1,000 objects, and the list is kept for later mounts of this user. This command does it ahead of time, for all machines: the file, called a manifest, holds names, sizes and versions of all objects, and mount --manifest lists nothing. Objects that are put into the bucket later are not in it; those that are replaced can no longer be read by such a mount, until the file is written again and pipefs refresh has read it.",
+		examples: []example{
+			{"pipefs list s3://bucket/imagenet -o imagenet.manifest", "then: pipefs mount --manifest imagenet.manifest s3://bucket/imagenet ~/m"},
+			{"pipefs list /nfs/imagenet -o imagenet.manifest", "a directory on a file server, which takes as long to list"},
+		},
+		words: []string{"dataset"},
+		options: append([]*option{
+			{name: "output", short: "o", arg: "MANIFEST", path: true, set: intoString(&out), help: "the file to write; one that is there is replaced when the list is complete"},
+		}, remoteOptions(&access)...),
+		run: func(ctx context.Context, args []string) error {
+			if out == "" {
+				return exit.Errorf(exit.Usage, "say where the list is to be written: pipefs list %s -o FILE.manifest", args[0])
+			}
+			return runList(ctx, env, access, args[0], out)
+		},
+	}
+}
+
+// connect reaches the place of a path or URL.
+func connect(ctx context.Context, env *environ, a remote.Access, at string) (blob.Objects, error) {
+	if a.Blob.Log == nil {
+		a.Blob.Log = quiet(env)
+	}
+	if !remote.Is(at) {
+		place, err := blob.Open(ctx, at, a.Blob)
+		return place, exit.With(exit.Usage, err)
+	}
+	place, err := a.Connect(ctx, at)
+	return place, exit.With(exit.Usage, err)
+}
+
+func runList(ctx context.Context, env *environ, access remote.Access, dataset, out string) error {
+	place, err := connect(ctx, env, access, dataset)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	bar := newProgress(env, "objects listed", -1)
+	s, err := bucket.Write(ctx, place, out, bucket.WriteOptions{
+		Progress: func(objects int64) { bar.reach(int(objects)) }, Log: quiet(env),
+	})
+	bar.done()
+	switch {
+	case errors.Is(err, context.Canceled):
+		return exit.Errorf(exit.Interrupted, "interrupted; nothing was written to %s", out)
+	case errors.Is(err, bucket.ErrEmpty):
+		return exit.With(exit.System, err)
+	case err != nil:
+		return bucketError(fmt.Errorf("listing %s: %w", dataset, err))
+	}
+	fmt.Fprintf(env.stdout, "listed %s, %s, in %s\n", plural(s.Objects, "object", "objects"), formatSize(s.Bytes), time.Since(began).Round(time.Millisecond))
+	if s.LeftOut > 0 {
+		fmt.Fprintf(env.stdout, "%s left out, because their names are no paths of files\n", plural(s.LeftOut, "object is", "objects are"))
+	}
+	fmt.Fprintf(env.stdout, "mount it with: pipefs mount --manifest %s %s MNT\n", shellWord(out), shellWord(s.Place))
+	return nil
+}

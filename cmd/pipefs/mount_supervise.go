@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
+
+	pfs "github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/daemon"
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/shared"
+	"github.com/pipefs/pipefs/internal/supervise"
+)
+
+// superviseOptions are those of a mount that outlives its daemon.
+func superviseOptions(c *mountConfig) []*option {
+	return []*option{
+		{name: "supervise", set: intoBool(&c.supervise),
+			help: "keep the mount if its daemon dies: a small process holds the connection to the kernel and starts the daemon again, while readers wait. Three deaths within a minute end the mount"},
+		{name: "deaths", arg: "N", def: strconv.Itoa(supervise.MaxDeaths), rare: true, set: intoInt(&c.deaths, 1, 1<<30),
+			help: "with --supervise: end the mount when its daemon died N times within a minute"},
+		{name: "hung", arg: "DURATION", def: "1m", rare: true, set: intoDuration(&c.hung),
+			help: "with --supervise: start the daemon again when the mount has not answered for so long while the daemon did nothing at all, as one that was stopped"},
+		{name: "takeover", set: intoBool(&c.takeover), flagOnly: true,
+			help: "pipefs mount --takeover MNT: have this program serve a supervised mount from now on, with the options that it was mounted with, while what reads from it goes on"},
+	}
+}
+
+// checkSupervise has supervised mounts use /dev/fuse: over io_uring the queues of a daemon
+// that died are torn down, and the requests in them are served by nobody.
+func (c *mountConfig) checkSupervise(options []*option) error {
+	transport := lookup(options, "transport")
+	switch {
+	case !c.supervise || transport == nil:
+		return nil
+	case transport.isSet() && transport.given[len(transport.given)-1] == "uring":
+		return exit.Errorf(exit.Usage, "--supervise needs --transport fuse: what io_uring holds when a daemon dies is lost, and its readers would wait for ever")
+	}
+	return transport.Set("fuse")
+}
+
+// takeOver has this program serve a mount that another one serves.
+func takeOver(ctx context.Context, env *environ, mnt string) error {
+	stats, err := statsOf(ctx, mnt)
+	if err != nil {
+		return err
+	}
+	s := stats.Supervised
+	if s == nil {
+		return exit.Errorf(exit.Usage, "%s is not supervised, and its program cannot be replaced while it is mounted: unmount it, and mount it with --supervise", stats.Mount)
+	}
+	if s.Journal != pfs.JournalVersion {
+		return exit.Errorf(exit.Usage, "version %s of pipefs cannot take %s over from version %s: what the two remember of a mount differs; the mount goes on as it was. Unmount it, and mount again",
+			mountd.Version(), stats.Mount, stats.Version)
+	}
+	// This program has to understand what the other one was told.
+	if _, err := mountCommand(env).parse(s.Arguments[min(2, len(s.Arguments)):]); err != nil {
+		return exit.With(exit.Usage, fmt.Errorf("version %s of pipefs cannot take %s over, which goes on as it was: %w", mountd.Version(), stats.Mount, err))
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return exit.With(exit.System, err)
+	}
+	reply, err := ask(ctx, mnt, control.Request{Op: control.OpTakeover, Program: program})
+	if err != nil {
+		return exit.With(exit.Mount, err)
+	}
+	now, err := statsOf(ctx, mnt)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(env.stderr, "pipefs: %s is served by %s, version %s, process %d; before by version %s, process %d. Readers waited for %v\n",
+		stats.Mount, program, now.Version, now.PID, stats.Version, stats.PID, time.Duration(reply.Paused*float64(time.Second)).Round(time.Millisecond))
+	return nil
+}
+
+// superviseMount is the parent of a daemon: it mounts, and returns when the mount is gone.
+func (c *mountConfig) superviseMount(ctx context.Context, options []*option, user *daemon.User, out *os.File, parent *daemon.Parent) error {
+	// Little memory is all that this process has to do with.
+	debug.SetGCPercent(20)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if parent == nil {
+		signal.Notify(signals, syscall.SIGHUP)
+	} else {
+		signal.Ignore(syscall.SIGHUP)
+	}
+	log := newLogger(out, c.logFormat, c.logLevel)
+	slog.SetDefault(log)
+	if seed := lookup(options, "seed"); !seed.isSet() {
+		// Every daemon of the mount draws by the same one.
+		if err := seed.Set(strconv.FormatUint(c.Views.Seed, 10)); err != nil {
+			return err
+		}
+	}
+	config := supervise.Config{
+		Dir: c.Dir, User: user, Patience: c.patience, Deaths: c.deaths, Hung: c.hung, Key: c.Shared, JournalVersion: pfs.JournalVersion, Resends: pfs.Resends(),
+		Arguments: daemonArgs(c, options), LogFile: out, Log: log,
+		Say: parent.Status, Note: func(text string) { parent.Note(text) },
+	}
+	var err error
+	if config.Handed.Connection, config.Handed.ReadAhead, err = mountd.Attach(&c.Config, user, log); err != nil {
+		return exit.With(exit.Mount, err)
+	}
+	if config.Handed.Journal, err = pfs.NewJournal(); err != nil {
+		return exit.With(exit.System, err)
+	}
+	s, err := supervise.Start(ctx, config)
+	if err == nil {
+		if err = parent.Ready(); err != nil {
+			signals <- unix.SIGTERM // and this ends the mount
+			return exit.With(exit.Interrupted, errors.Join(fmt.Errorf("whoever started this mount is gone: %w", err), s.Run(ctx, signals, true)))
+		}
+	}
+	if err != nil {
+		log.Error("not mounted", "mount", c.Dir, "source", c.Source, "cause", err)
+		return startError(err)
+	}
+	if parent == nil {
+		if _, err := systemd.SdNotify(false, systemd.SdNotifyReady); err != nil {
+			log.Warn("systemd", "cause", err)
+		}
+	}
+	log.Info("supervising", "mount", c.Dir, "pid", os.Getpid(), "version", mountd.Version())
+	debug.FreeOSMemory()
+	return exit.With(exit.System, s.Run(ctx, signals, parent != nil))
+}
+
+// serveSupervised is the daemon of a supervisor.
+func (c *mountConfig) serveSupervised(ctx context.Context, h *supervise.Handed, parent *daemon.Parent) (err error) {
+	// It was run by another name: see supervise.Start.
+	_ = os.WriteFile("/proc/self/comm", []byte("pipefs"), 0)
+	c.Shared = "" // the supervisor counts the holders
+	c.Kernel.Leash = h.Leash
+	if c.Kernel.Journal, err = pfs.OpenJournal(h.Journal); err != nil {
+		return exit.With(exit.System, err)
+	}
+	if c.Kernel.Premount, err = pfs.PremountOf(h.Connection, h.ReadAhead); err != nil {
+		return exit.With(exit.System, err)
+	}
+	return runDaemon(ctx, c, os.Stderr, parent)
+}
+
+// leave is what the last process of a shared mount does last.
+func (c *mountConfig) leave() (func(), error) {
+	if c.Shared == "" {
+		return func() {}, nil
+	}
+	place, err := shared.At(c.Shared, c.Dir)
+	if err != nil {
+		return nil, exit.With(exit.System, err)
+	}
+	return place.Leave, nil
+}

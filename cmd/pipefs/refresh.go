@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/exit"
+)
+
+func refreshCommand(env *environ) *command {
+	return &command{
+		name: "refresh", args: "MNT", min: 1, max: 1,
+		brief: "have a mount take up what is newer than what it shows",
+		about: "A mount of a store shows one generation of it: what was packed since is there after this. New files appear in all views, files that went are gone, and files that changed have their new bytes. Whoever has a file open goes on with the bytes that it had, or gets ESTALE where these cannot be had any more. Epochs below MNT/.epoch that have begun keep their lists.\n" +
+			"A mount of a dataset in a bucket shows what the bucket held when it was listed. This lists it again; other mounts of this user take the new list over when they are made. With mount --manifest FILE the file is read again instead: write it with pipefs list before. A mount of a directory that cannot be watched looks through the directories that it has listed.\n" +
+			"Where something cannot be read, the mount goes on with what it showed. mount --refresh does the same at an interval.",
+		examples: []example{
+			{"pipefs pack ~/imagenet in.store && pipefs refresh ~/m", "show what was added to the store"},
+			{"pipefs refresh ~/m", "after files were put into the bucket"},
+			{"pipefs list s3://bucket/data -o data.manifest && pipefs refresh ~/m", "for a mount with --manifest data.manifest"},
+		},
+		words: []string{"dataset", "store"},
+		run: func(ctx context.Context, args []string) error {
+			return runRefresh(ctx, env, args[0])
+		},
+	}
+}
+
+// refreshEvery is how often the daemon is asked how far it is.
+const refreshEvery = 100 * time.Millisecond
+
+func runRefresh(ctx context.Context, env *environ, mnt string) error {
+	bar := newProgress(env, "objects listed", -1)
+	defer bar.done()
+	began := time.Now()
+	number := 0
+	for {
+		reply, err := ask(ctx, mnt, control.Request{Op: control.OpRefresh, Refresh: number})
+		if err != nil {
+			return err
+		}
+		r := reply.Refresh
+		if r == nil {
+			return exit.Errorf(exit.System, "the daemon of %s did not say what it does", mnt)
+		}
+		if r.Done {
+			bar.done()
+			return tellRefresh(env, r, time.Since(began))
+		}
+		number = r.Number
+		bar.reach(int(r.Listed))
+		select {
+		case <-ctx.Done():
+			return exit.Errorf(exit.Interrupted, "interrupted; the daemon goes on looking for what is newer")
+		case <-time.After(refreshEvery):
+		}
+	}
+}
+
+func tellRefresh(env *environ, r *control.Refresh, took time.Duration) error {
+	in := took.Round(time.Millisecond)
+	if g := r.Store; g != nil && g.Newer {
+		fmt.Fprintf(env.stdout, "generation %d, before %d: %s came, %s changed, %s went, in %s\n",
+			g.Now, g.Before, plural(g.Came, "file", "files"), formatCount(g.Changed), formatCount(g.Went), in)
+	} else if g != nil {
+		fmt.Fprintf(env.stdout, "the store is up to date: generation %d\n", g.Now)
+	}
+	if r.Error != "" {
+		return exit.Errorf(exit.System, "%s (the mount goes on with what it showed before)", r.Error)
+	}
+	switch {
+	case r.Before > 0 || r.Now > 0:
+		fmt.Fprintf(env.stdout, "listed %s in %s; before there were %s\n", plural(r.Now, "object", "objects"), in, formatCount(r.Before))
+	case r.Store == nil:
+		fmt.Fprintf(env.stdout, "looked through the directories that were listed, in %s\n", in)
+	}
+	if r.LeftOut > 0 {
+		fmt.Fprintf(env.stdout, "%s left out, because their names are no paths; the log says which\n", plural(r.LeftOut, "object is", "objects are"))
+	}
+	return nil
+}

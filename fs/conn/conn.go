@@ -1,0 +1,264 @@
+package conn
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Conn is a connection to the kernel. Its methods may be used by many goroutines at once.
+type Conn struct {
+	fs       fuse.RawFileSystem
+	protocol *fuse.ProtocolServer
+	log      *slog.Logger
+	onPanic  func(cause any)
+	touch    func() error
+
+	handshake Handshake
+	agreed    uint64
+	queues    *queues // nil without Ring
+
+	inflight inflight
+
+	// closing is held while the descriptor is used beside the readers.
+	closing sync.RWMutex
+	fd      int // -1: closed
+
+	readers  sync.WaitGroup
+	idle     atomic.Int32 // readers that wait for a request
+	busy     atomic.Int32 // readers that answer one
+	leaving  atomic.Bool  // no more requests are read
+	maxIdle  int32
+	requests sync.Pool // of *deviceRequest
+}
+
+// Handshake is INIT and the reply to it, as they went through the connection.
+type Handshake struct {
+	Request, Reply []byte
+}
+
+// Options of Start.
+type Options struct {
+	// Fuse says what the kernel is asked for in the handshake. Sizes of requests, Logger
+	// and PanicHandler are set by Start.
+	Fuse fuse.MountOptions
+	// Handshake of a connection that is taken over; nil of one that begins.
+	Handshake *Handshake
+	// Transport is how requests are to come. A connection that is taken over has Device.
+	Transport Transport
+	// Agreed is called when both sides know what they can do, and before the first request
+	// is answered; nil calls nothing.
+	Agreed func(*Conn)
+	Log    *slog.Logger // nil is silent
+	// Touch makes a request of the kernel by the thread that calls it, one that is answered
+	// at once. Ring needs it where more requests wait than it is prepared for.
+	Touch func() error
+	// OnPanic is told of a panic of the file system, in the goroutine that panicked. The
+	// request is answered by EIO.
+	OnPanic func(cause any)
+}
+
+// Start begins to serve a connection: it has the handshake. Requests that come through
+// /dev/fuse are answered by [Conn.Serve]. The descriptor is that of a /dev/fuse that is mounted. It belongs to the
+// connection then, also after an error.
+func Start(fd int, fs fuse.RawFileSystem, o Options) (*Conn, error) {
+	unix.CloseOnExec(fd)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Conn{fs: fs, fd: fd, log: o.Log, onPanic: o.OnPanic, touch: o.Touch, maxIdle: maxIdle()}
+	c.requests.New = func() any { return newDeviceRequest() }
+	opts := o.Fuse
+	opts.MaxWrite, opts.MaxReadAhead = maxPayload, maxPayload
+	opts.Logger, opts.PanicHandler = log.New(logWriter{o.Log}, "", 0), c.panicked
+	opts.ExtraCapabilities |= fuse.CAP_HAS_RESEND
+	err := c.readInit(o.Handshake)
+	if err == nil && o.Handshake == nil {
+		err = c.openQueues(o.Transport)
+	}
+	if c.queues != nil {
+		opts.ExtraCapabilities |= fuse.CAP_OVER_IO_URING
+	}
+	c.protocol = fuse.NewProtocolServer(fs, &opts)
+	if err == nil {
+		err = c.answerInit(o)
+	}
+	if err != nil {
+		if c.queues != nil {
+			c.queues.end()
+		}
+		unix.Close(fd)
+		return nil, err
+	}
+	return c, nil
+}
+
+// readInit reads INIT, or takes it as it was read.
+func (c *Conn) readInit(remembered *Handshake) error {
+	if remembered != nil {
+		c.handshake = *remembered
+	} else {
+		buf := make([]byte, maxRequest)
+		n, err := retry(func() (int, error) { return unix.Read(c.fd, buf) })
+		if err != nil {
+			return fmt.Errorf("the kernel sends no request: %w", err)
+		}
+		c.handshake.Request = slices.Clone(buf[:n])
+	}
+	if in := as[fuse.InHeader](c.handshake.Request); in == nil || in.Opcode != opInit {
+		return errors.New("the first request of the kernel is not INIT")
+	}
+	return nil
+}
+
+// openQueues makes queues if they are wanted and permitted. Afterwards there is no way back.
+func (c *Conn) openQueues(t Transport) (err error) {
+	if t == Device {
+		return nil
+	}
+	var in fuse.InitIn
+	copy(bytesOf(&in), c.handshake.Request)
+	if in.Flags64()&fuse.CAP_OVER_IO_URING == 0 {
+		if err = CheckRing(); err == nil {
+			err = fmt.Errorf("%w: the kernel does not offer it", ErrRing)
+		}
+	} else if c.queues, err = newQueues(c); err != nil {
+		err = fmt.Errorf("%w: %w", ErrRing, err)
+	}
+	if err != nil && t == Auto {
+		c.log.Info("requests come through /dev/fuse", "because", err)
+		return nil
+	}
+	return err
+}
+
+// answerInit answers INIT, or takes the reply as it was.
+func (c *Conn) answerInit(o Options) error {
+	// In any case go-fuse has to know the request.
+	reply := make([]byte, 512)
+	n, status := c.protocol.HandleRequest([][]byte{c.handshake.Request}, [][]byte{reply})
+	if status != fuse.OK || n < outHeaderSize {
+		return fmt.Errorf("INIT: %v", status)
+	}
+	if o.Handshake == nil {
+		c.handshake.Reply = reply[:n]
+	}
+	h := as[fuse.OutHeader](c.handshake.Reply)
+	if h == nil {
+		return errors.New("the remembered reply to INIT is cut short")
+	}
+	if h.Status != 0 {
+		return fmt.Errorf("INIT: %v", fuse.Status(-h.Status))
+	}
+	// What an old kernel is not told is 0.
+	var out fuse.InitOut
+	copy(bytesOf(&out), c.handshake.Reply[outHeaderSize:])
+	c.agreed = out.Flags64()
+	if o.Agreed != nil {
+		o.Agreed(c)
+	}
+	if o.Handshake != nil {
+		if c.agreed&fuse.CAP_OVER_IO_URING != 0 {
+			// The queues of the process before went with it, and Linux makes no new ones.
+			return errors.New("a connection over io_uring cannot be taken over")
+		}
+		return nil
+	}
+	// The kernel wants buffers for requests to be as large as what it may write.
+	out.MaxWrite = maxWrite
+	copy(c.handshake.Reply[outHeaderSize:], bytesOf(&out))
+	if _, err := retry(func() (int, error) { return unix.Write(c.fd, c.handshake.Reply) }); err != nil {
+		return fmt.Errorf("INIT: %w", err)
+	}
+	if c.queues == nil {
+		return nil
+	}
+	if err := c.queues.serve(&out); err != nil {
+		return err
+	}
+	c.log.Info("requests come through io_uring", "queues", len(c.queues.all))
+	return nil
+}
+
+// Handshake returns what a process needs that takes the connection over.
+func (c *Conn) Handshake() Handshake { return c.handshake }
+
+// Agreed returns the capabilities that both sides have, bits CAP_… of go-fuse.
+func (c *Conn) Agreed() uint64 { return c.agreed }
+
+// Transport returns how requests come: Device or Ring.
+func (c *Conn) Transport() Transport {
+	if c.queues != nil {
+		return Ring
+	}
+	return Device
+}
+
+// Serve answers requests until the connection ends: until what is mounted is unmounted, or
+// the connection is aborted. When it returns, every request has been answered.
+func (c *Conn) Serve() {
+	c.readers.Add(1)
+	c.readDevice()
+	c.readers.Wait()
+	if c.queues != nil {
+		c.queues.threads.Wait()
+	}
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	unix.Close(c.fd)
+	c.fd = -1
+}
+
+// Leave stops reading requests, so that another process can go on, and returns when every
+// request that was read before is answered. Serve does not return: a reader that waits for a
+// request ends with the process. What it reads meanwhile is not answered.
+func (c *Conn) Leave() {
+	c.leaving.Store(true)
+	for c.busy.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// use calls f with the descriptor, which is not closed meanwhile.
+func (c *Conn) use(f func(fd int) error) error {
+	c.closing.RLock()
+	defer c.closing.RUnlock()
+	if c.fd < 0 {
+		return os.ErrClosed
+	}
+	return f(c.fd)
+}
+
+func (c *Conn) panicked(cause any) fuse.Status {
+	if c.onPanic != nil {
+		c.onPanic(cause)
+	}
+	return fuse.EIO
+}
+
+// retry repeats what a signal interrupts.
+func retry(f func() (int, error)) (int, error) {
+	for {
+		n, err := f()
+		if !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
+
+// logWriter passes the messages of go-fuse on.
+type logWriter struct{ log *slog.Logger }
+
+func (w logWriter) Write(line []byte) (int, error) {
+	w.log.Warn("fuse: " + string(line[:max(0, len(line)-1)]))
+	return len(line), nil
+}

@@ -1,0 +1,180 @@
+package conn
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// maxIdle is how many readers may wait for a request.
+func maxIdle() int32 { return int32(min(max(runtime.GOMAXPROCS(0), 2), 16)) }
+
+// deviceRequest is a request that came through /dev/fuse.
+type deviceRequest struct {
+	request
+	buf   []byte
+	small struct {
+		header fuse.OutHeader
+		reply  [512]byte // what most replies need
+	}
+	large *[]byte // from buffers
+	class int
+	vec   [4][]byte
+	// touched keeps the compiler from leaving the touching out.
+	touched byte
+}
+
+func newDeviceRequest() *deviceRequest {
+	r := &deviceRequest{buf: make([]byte, maxRequest)}
+	for i := 0; i < len(r.buf); i += pageSize {
+		r.buf[i] = 1
+	}
+	r.cancel = make(chan struct{})
+	r.out = &r.small.header
+	r.room = r.take
+	return r
+}
+
+// pageSize is the least that there is. The kernel copies to and from memory that this
+// process has touched without looking whether the process has been killed. Where it does
+// look, it answers the request with EIO, and nobody can answer it again.
+const pageSize = 4096
+
+// touch has memory that the kernel is about to copy from where it can.
+func touch(b []byte) (sum byte) {
+	for i := 0; i < len(b); i += pageSize {
+		sum |= b[i]
+	}
+	if len(b) > 0 {
+		sum |= b[len(b)-1]
+	}
+	return sum
+}
+
+// take is room of the request.
+func (r *deviceRequest) take(n int) []byte {
+	if n <= len(r.small.reply) {
+		return r.small.reply[:n]
+	}
+	r.free()
+	r.large, r.class = takeBuffer(n)
+	return (*r.large)[:n]
+}
+
+// free gives the memory of the reply back.
+func (r *deviceRequest) free() {
+	if r.large != nil {
+		buffers[r.class].Put(r.large)
+		r.large = nil
+	}
+}
+
+// buffers for replies of up to 4 KiB << index.
+var buffers [10]sync.Pool
+
+func takeBuffer(n int) (b *[]byte, class int) {
+	for 4096<<class < n {
+		class++
+	}
+	if b, _ := buffers[class].Get().(*[]byte); b != nil {
+		return b, class
+	}
+	made := make([]byte, 4096<<class)
+	return &made, class
+}
+
+// readDevice is a reader.
+func (c *Conn) readDevice() {
+	defer c.readers.Done()
+	r := c.requests.Get().(*deviceRequest)
+	defer c.requests.Put(r)
+	for {
+		if c.idle.Add(1) > c.maxIdle {
+			c.idle.Add(-1)
+			return
+		}
+		n, err := unix.Read(c.fd, r.buf)
+		c.busy.Add(1)
+		left := c.idle.Add(-1)
+		goOn := !c.leftToNext() && c.handle(r, n, err, left)
+		c.busy.Add(-1)
+		if !goOn || c.leaving.Load() {
+			return
+		}
+	}
+}
+
+// leftToNext reports whether a request that was read has to be left to the next process,
+// to which the kernel sends it again: what answers requests here may be closed by now.
+func (c *Conn) leftToNext() bool { return c.leaving.Load() && c.agreed&fuse.CAP_HAS_RESEND != 0 }
+
+// handle answers what was read, while so many other readers wait. It returns false where
+// nothing more can be read.
+func (c *Conn) handle(r *deviceRequest, n int, err error, left int32) bool {
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOENT): // ENOENT: the request was given up meanwhile
+		return true
+	case errors.Is(err, unix.ENODEV):
+		c.inflight.interruptAll()
+		return false
+	default:
+		c.log.Warn("reading requests of the kernel", "err", err)
+		c.inflight.interruptAll()
+		return false
+	}
+	r.in = r.buf[:n]
+	if n < inHeaderSize {
+		c.log.Warn("a request of the kernel is too short", "bytes", n)
+		return true
+	}
+	op := r.header().Opcode
+	// The kernel sends forgets without waiting for anything: one reader is enough.
+	if left <= 0 && op != opForget && op != opBatchForget && !c.leaving.Load() {
+		c.readers.Add(1)
+		go c.readDevice()
+	}
+	c.answer(&r.request)
+	c.send(r)
+	return true
+}
+
+// send writes the reply.
+func (c *Conn) send(r *deviceRequest) {
+	defer r.free()
+	defer r.giveBack()
+	if r.silent {
+		return
+	}
+	var err error
+	for {
+		switch {
+		case len(r.lent) > 0:
+			vec := append(append(r.vec[:0], bytesOf(r.out)), r.lent...)
+			for _, b := range r.lent {
+				r.touched |= touch(b)
+			}
+			_, err = unix.Writev(c.fd, vec)
+		case r.large == nil:
+			// The reply follows the header in memory.
+			_, err = unix.Write(c.fd, bytesOf(&r.small)[:r.out.Length])
+		default:
+			_, err = unix.Writev(c.fd, append(r.vec[:0], bytesOf(r.out), r.reply))
+		}
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	clear(r.vec[:])
+	switch {
+	case err == nil, errors.Is(err, unix.ENODEV):
+	case errors.Is(err, unix.ENOENT):
+		// Nobody waits for it: the mount has gone, or the caller of RELEASE with it.
+		c.log.Debug("a reply came too late", "opcode", r.header().Opcode)
+	default:
+		c.log.Warn("writing a reply to the kernel", "opcode", r.header().Opcode, "err", err)
+	}
+}

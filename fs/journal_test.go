@@ -1,0 +1,209 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
+)
+
+// daemon is a file system as one of several daemons of a mount has it.
+type testDaemon struct {
+	*FS
+	t *testing.T
+}
+
+// next is the daemon after those that have written the journal.
+func nextDaemon(t *testing.T, dir string, file *os.File) *testDaemon {
+	t.Helper()
+	j, err := OpenJournal(file)
+	testenv.Must(t, err)
+	d, err := source.Open(dir, source.Options{})
+	testenv.Must(t, err)
+	t.Cleanup(func() { d.Close() })
+	o := Options{Registry: testRegistry(), Server: &fakeServer{Directory: d}, Journal: j, Freshness: Immutable, Control: "/socket", Seed: 7, Views: []string{"bmp"}}
+	f, err := New(o)
+	testenv.Must(t, err)
+	return &testDaemon{f, t}
+}
+
+// node looks a path up and returns its node.
+func (d *testDaemon) node(names ...string) uint64 {
+	d.t.Helper()
+	at := uint64(rootNode)
+	for _, name := range names {
+		var out fuse.EntryOut
+		if s := d.Lookup(nil, &fuse.InHeader{NodeId: at}, name, &out); !s.Ok() {
+			d.t.Fatalf("%q: %v", names, s)
+		}
+		at = out.NodeId
+	}
+	return at
+}
+
+func (d *testDaemon) attr(node uint64) fuse.Status {
+	return d.GetAttr(nil, &fuse.GetAttrIn{InHeader: fuse.InHeader{NodeId: node}}, &fuse.AttrOut{})
+}
+
+// TestJournal: the next daemon gives everything the number that it had, and no number
+// twice.
+func TestJournal(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a/1.jpg", "a/2.jpg", "a/3.jpg", "b/1.jpg", "b/notes.txt"} {
+		testenv.Must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("text of "+name), 0o644))
+	}
+	file, err := NewJournal()
+	testenv.Must(t, err)
+	defer file.Close()
+	paths := [][]string{{"bmp", "b", "1.bmp"}, {"bmp", "a", "2.bmp"}, {"png", "a", "2.png"}, {"original", "b", "notes.txt"},
+		{".draw", "3", "4", "flip-npy", "a", "1.npy"}, {".draw", "3"}, {".pipefs", "control"}, {".pipefs", "lists", "bmp.txt"}}
+	first := nextDaemon(t, dir, file)
+	testenv.Must(t, first.SetCurrent("png"))
+	want := map[uint64]string{}
+	for _, p := range paths {
+		want[first.node(p...)] = filepath.Join(p...)
+	}
+	link := first.node("current")
+	gone := first.node("bmp", "a", "3.bmp")
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "a/3.jpg.new"), []byte("another file"), 0o644))
+	testenv.Must(t, os.Rename(filepath.Join(dir, "a/3.jpg.new"), filepath.Join(dir, "a/3.jpg")))
+	// The last daemon was killed as it wrote.
+	_, err = file.Write([]byte{recordAttr, 200, 0, 0, 0, 1, 2})
+	testenv.Must(t, err)
+
+	for range 3 {
+		d := nextDaemon(t, dir, file)
+		for _, p := range paths {
+			if n := d.node(p...); want[n] != filepath.Join(p...) {
+				t.Errorf("%q has the node %x of %q", p, n, want[n])
+			}
+		}
+		if now := d.node("current"); now != link {
+			t.Errorf("the link has node %x, not %x", now, link)
+		}
+		if now := d.node("bmp", "a", "3.bmp"); now == gone {
+			t.Error("a file that changed has the number that it had")
+		}
+		// What is new gets numbers of its own.
+		for _, p := range [][]string{{"npy", "a", "1.npy"}, {".draw", "9"}, {"bmp", "a", "1.bmp"}} {
+			if n := d.node(p...); want[n] != "" && want[n] != filepath.Join(p...) {
+				t.Errorf("%q has the node of %q", p, want[n])
+			} else {
+				want[n] = filepath.Join(p...)
+			}
+		}
+	}
+	d := nextDaemon(t, dir, file)
+	for n, path := range want {
+		if s := d.attr(n); !s.Ok() {
+			t.Errorf("%s: %v", path, s)
+		}
+	}
+	if _, s := d.Read(nil, &fuse.ReadIn{InHeader: fuse.InHeader{NodeId: gone}, Size: 10}, make([]byte, 10)); s != estale {
+		t.Errorf("the file that is gone: %v", s)
+	}
+	if s := d.attr(1 << 20); s != estale {
+		t.Errorf("what never was: %v", s)
+	}
+}
+
+// TestJournalOfAnother: what another version wrote is refused, as is a mount of another kind.
+func TestJournalOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	file, err := NewJournal()
+	testenv.Must(t, err)
+	defer file.Close()
+	nextDaemon(t, dir, file)
+	j, err := OpenJournal(file)
+	testenv.Must(t, err)
+	d, err := source.Open(dir, source.Options{})
+	testenv.Must(t, err)
+	defer d.Close()
+	if _, err := New(Options{Registry: testRegistry(), Server: &fakeServer{Directory: d}, Journal: j, Freshness: Checked}); err == nil {
+		t.Error("a mount that was immutable goes on as one that is checked")
+	}
+	j.writeJSON(recordBegin, beginning{Version: JournalVersion + 1, Made: time.Now()})
+	if _, err := OpenJournal(file); !errors.Is(err, ErrJournal) {
+		t.Error(err)
+	}
+}
+
+// TestJournalOfOtherBytes: what this program makes otherwise than the one before is not shown
+// under the former numbers.
+func TestJournalOfOtherBytes(t *testing.T) {
+	dir := t.TempDir()
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "1.jpg"), []byte("text"), 0o644))
+	file, err := NewJournal()
+	testenv.Must(t, err)
+	defer file.Close()
+	first := nextDaemon(t, dir, file)
+	changed, same := first.node("png", "1.png"), first.node("original", "1.jpg")
+	j, err := OpenJournal(file)
+	testenv.Must(t, err)
+	for i := range j.past.views {
+		j.past.views[i].Digest = "of the program before"
+	}
+	d, err := source.Open(dir, source.Options{})
+	testenv.Must(t, err)
+	defer d.Close()
+	f, err := New(Options{Registry: testRegistry(), Server: &fakeServer{Directory: d}, Journal: j, Freshness: Immutable})
+	testenv.Must(t, err)
+	next := &testDaemon{f, t}
+	if s := next.attr(changed); s != estale {
+		t.Errorf("the file of the program before: %v", s)
+	}
+	if now := next.node("png", "1.png"); now == changed {
+		t.Error("other bytes have the number of the former")
+	}
+	if now := next.node("original", "1.jpg"); now != same {
+		t.Error("the same bytes have another number")
+	}
+}
+
+// BenchmarkResume is what a daemon does that takes over a mount of which 100,000 files were
+// looked up.
+func BenchmarkResume(b *testing.B) {
+	file, err := NewJournal()
+	testenv.Must(b, err)
+	defer file.Close()
+	j, err := OpenJournal(file)
+	testenv.Must(b, err)
+	d, err := source.Open(b.TempDir(), source.Options{})
+	testenv.Must(b, err)
+	defer d.Close()
+	server := &fakeServer{Directory: d}
+	f, err := New(Options{Registry: testRegistry(), Server: server, Journal: j, Freshness: Immutable})
+	testenv.Must(b, err)
+	for c := range 100 {
+		var members []source.Entry
+		for i := range 1000 {
+			members = append(members, source.Entry{Name: fmt.Sprintf("n%08d_%05d.JPEG", c, i)})
+		}
+		id := new(uint32)
+		p := packer{t: f.tree, dir: rootID}
+		p.add(fmt.Sprintf("n%08d", c), isDir, false, id)
+		p.finish()
+		s, _ := f.tree.merge(f.tree.dir(*id), nil, members)
+		j.listing(*id, s)
+		for _, member := range s.ids {
+			j.attr(member, source.Attr{Identity: source.Identity{ID: uint64(member), Size: 110_000, MTime: 1e18, CTime: 1e18}, Mode: 0o644})
+		}
+	}
+	for b.Loop() {
+		j, err := OpenJournal(file)
+		testenv.Must(b, err)
+		_, err = New(Options{Registry: testRegistry(), Server: server, Journal: j, Freshness: Immutable})
+		testenv.Must(b, err)
+	}
+	info, err := file.Stat()
+	testenv.Must(b, err)
+	b.ReportMetric(float64(info.Size())/100_000, "bytes/file")
+}

@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/internal/testmount"
+	"github.com/pipefs/pipefs/store/blob"
+)
+
+// upload puts files below a directory into the bucket of a server.
+func upload(t *testing.T, s *testenv.S3Server, dir, prefix string, names ...string) {
+	t.Helper()
+	for k, v := range map[string]string{"AWS_ACCESS_KEY_ID": s.AccessKey, "AWS_SECRET_ACCESS_KEY": s.SecretKey} {
+		t.Setenv(k, v)
+	}
+	place, err := blob.Open(t.Context(), "s3://"+s.Bucket+"/"+prefix, blob.Options{Endpoint: s.Endpoint, Region: s.Region})
+	testenv.Must(t, err)
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		testenv.Must(t, err)
+		v := blob.Version("")
+		if i, err := place.Stat(context.Background(), name); err == nil {
+			v = i.Version
+		}
+		_, err = place.PutIfMatch(t.Context(), name, v, data)
+		testenv.Must(t, err)
+	}
+}
+
+// TestBucketDataset: a dataset in a bucket shows the files of its copy on the disk in every view,
+// keeps the names of its list, and gives no mixture when an object is replaced.
+func TestBucketDataset(t *testing.T) {
+	server := testenv.S3(t)
+	dataset := testmount.Generate(t, "-samples", "30", "-width", "400", "-height", "300")
+	var names []string
+	for name := range hashes(t, dataset) {
+		names = append(names, name)
+	}
+	upload(t, server, dataset, "data", names...)
+	env := append(testmount.Home(t), server.Env()...)
+	url := "s3://" + server.Bucket + "/data"
+
+	local := testmount.Mount(t, env, dataset)
+	mnt := testmount.Mount(t, env, url)
+	views := []string{"original", "scan3", "bmp", "resize100-png"}
+	for _, v := range views {
+		if diff := cmp.Diff(hashes(t, filepath.Join(local, v)), hashes(t, filepath.Join(mnt, v))); diff != "" {
+			t.Errorf("%s (-local +bucket):\n%s", v, diff)
+		}
+	}
+
+	manifest := filepath.Join(t.TempDir(), "m")
+	if out := testmount.Command(t, env, "list", url, "-o", manifest); !strings.Contains(out, "pipefs mount --manifest "+manifest) {
+		t.Error(out)
+	}
+	listed := testmount.Mount(t, env, url, "--manifest", manifest)
+	if diff := cmp.Diff(hashes(t, dataset), hashes(t, filepath.Join(listed, "original"))); diff != "" {
+		t.Errorf("with a manifest (-dataset +mount):\n%s", diff)
+	}
+
+	// One object is replaced by another of the same name, and one is new.
+	var samples []string
+	for _, name := range names {
+		if strings.HasSuffix(name, ".jpg") {
+			samples = append(samples, name)
+		}
+	}
+	if len(samples) < 2 {
+		t.Fatalf("no samples among %q", names)
+	}
+	replaced, added := samples[0], "new/added.jpg"
+	fresh := testmount.Mount(t, append(testmount.Home(t), server.Env()...), url)
+	data, err := os.ReadFile(filepath.Join(dataset, samples[1]))
+	testenv.Must(t, err)
+	testenv.Must(t, os.Mkdir(filepath.Join(dataset, "new"), 0o755))
+	testenv.Must(t, os.WriteFile(filepath.Join(dataset, replaced), data, 0o644))
+	testenv.Must(t, os.WriteFile(filepath.Join(dataset, added), data, 0o644))
+	upload(t, server, dataset, "data", replaced, added)
+	if _, err := os.ReadFile(filepath.Join(fresh, "original", replaced)); !errors.Is(err, unix.ESTALE) {
+		t.Errorf("an object that was replaced: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(fresh, "original", added)); !os.IsNotExist(err) {
+		t.Errorf("an object that was not listed: %v", err)
+	}
+	testmount.Command(t, env, "refresh", fresh)
+	if diff := cmp.Diff(hashes(t, dataset), hashes(t, filepath.Join(fresh, "original"))); diff != "" {
+		t.Errorf("after a refresh (-dataset +mount):\n%s", diff)
+	}
+
+	// What is packed of it is what is packed of the copy.
+	store := filepath.Join(t.TempDir(), "store")
+	testmount.Command(t, env, "pack", url, store)
+	if diff := cmp.Diff(hashes(t, dataset), hashes(t, filepath.Join(testmount.Mount(t, env, store), "original"))); diff != "" {
+		t.Errorf("packed (-dataset +store):\n%s", diff)
+	}
+}

@@ -1,0 +1,393 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/cachedir"
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+// inBucket is a dataset, its store in a directory, and a bucket at some distance.
+type inBucket struct {
+	env            []string // of a machine
+	server         *testenv.S3Server
+	way            *testenv.Proxy
+	dataset, store string
+	url            string // of a store that is not there yet
+}
+
+func newBucket(t *testing.T) *inBucket {
+	t.Parallel()
+	b := &inBucket{server: testenv.S3(t), url: "s3://test-bucket/stores/in.store"}
+	b.way = testenv.Distance(t, b.server.Endpoint, testenv.Way{Latency: time.Millisecond})
+	b.env, b.dataset, b.store = packed(t, "-samples", "24", "-classes", "3", "-width", "320", "-height", "240")
+	b.env = b.on(b.env)
+	return b
+}
+
+// on lets a machine reach the bucket.
+func (b *inBucket) on(machine []string) []string {
+	return append(append(machine, b.server.Env()...), "AWS_ENDPOINT_URL="+b.way.Endpoint)
+}
+
+// fails runs the program, which is to fail, and returns what it says.
+func fails(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(testmount.Binary(t), args...)
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Fatalf("pipefs %s: did not fail\n%s", strings.Join(args, " "), out)
+	}
+	return string(out)
+}
+
+// sums reads all views that a mount lists.
+func sums(t *testing.T, mnt string) map[string][32]byte {
+	t.Helper()
+	all := map[string][32]byte{}
+	entries, err := os.ReadDir(mnt)
+	testenv.Must(t, err)
+	for _, e := range entries {
+		if e.IsDir() {
+			for name, sum := range hashes(t, filepath.Join(mnt, e.Name())) {
+				all[filepath.Join(e.Name(), name)] = sum
+			}
+		}
+	}
+	return all
+}
+
+// A store in a bucket is packed, looked at, checked, exported and mounted as one in a directory,
+// and shows the same.
+func TestBucketStore(t *testing.T) {
+	b := newBucket(t)
+	out := testmount.Command(t, b.env, "pack", b.dataset, b.url)
+	if !strings.Contains(out, "put into "+b.url) {
+		t.Errorf("pack says %q", out)
+	}
+	again := testmount.Command(t, b.env, "pack", b.dataset, b.url)
+	if !strings.HasPrefix(again, "packed 0 files") || strings.Contains(again, "put into") {
+		t.Errorf("packing again says %q", again)
+	}
+	if out := testmount.Command(t, b.env, "check", b.url); out != b.url+" is whole\n" {
+		t.Errorf("check says %q", out)
+	}
+	for _, command := range []string{"info", "views"} {
+		there, here := testmount.Command(t, b.env, command, "--json", b.url), testmount.Command(t, b.env, command, "--json", b.store)
+		if strings.ReplaceAll(there, b.url, b.store) != here {
+			t.Errorf("%s says\n%s\nand of the directory\n%s", command, there, here)
+		}
+	}
+	exported := filepath.Join(t.TempDir(), "out")
+	testmount.Command(t, b.env, "export", b.url, "original", exported)
+	if !maps.Equal(hashes(t, exported), hashes(t, b.dataset)) {
+		t.Error("what was exported differs from the dataset")
+	}
+	far, near := testmount.Mount(t, b.env, b.url), testmount.Mount(t, b.env, b.store)
+	if got, want := sums(t, far), sums(t, near); len(want) < 200 || !maps.Equal(got, want) {
+		t.Errorf("%d files, in the directory %d", len(got), len(want))
+	}
+	if table, err := os.ReadFile("/proc/mounts"); err != nil || !bytes.Contains(table, []byte(b.url+" "+far+" fuse.pipefs")) {
+		t.Errorf("the table of mounts: %v", err)
+	}
+	b.secret(t)
+}
+
+// secret looks for credentials where they must not be.
+func (b *inBucket) secret(t *testing.T) {
+	t.Helper()
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	testenv.Must(t, err)
+	for _, p := range processes {
+		if line, err := os.ReadFile(p); err == nil && bytes.Contains(line, []byte(b.server.SecretKey)) && bytes.Contains(line, []byte("pipefs\x00mount")) {
+			t.Errorf("%s: %q", p, line)
+		}
+	}
+	for _, e := range b.env {
+		if state, ok := strings.CutPrefix(e, "XDG_STATE_HOME="); ok {
+			testenv.Must(t, filepath.WalkDir(state, func(name string, e fs.DirEntry, err error) error {
+				if text, err := os.ReadFile(name); err == nil && bytes.Contains(text, []byte(b.server.SecretKey)) {
+					t.Errorf("%s holds the secret key", name)
+				}
+				return nil
+			}))
+		}
+	}
+}
+
+// bytes are what some reads take from the bucket, of what mount shows that read from it.
+func (b *inBucket) bytes(t *testing.T, view string, args ...string) int64 {
+	t.Helper()
+	mnt, unmount := testmount.MountOnce(t, b.on(testmount.Home(t)), b.url, args...)
+	defer unmount()
+	before := b.way.Bytes.Load()
+	hashes(t, filepath.Join(mnt, view))
+	return b.way.Bytes.Load() - before
+}
+
+// scan5 takes less than half of the bytes of the photographs.
+func TestBucketScans(t *testing.T) {
+	photographs := shared(t, "imagenet")
+	dataset := filepath.Join(t.TempDir(), "ds")
+	photos, err := filepath.Glob(filepath.Join(photographs, "*.JPEG"))
+	testenv.Must(t, err)
+	testenv.Must(t, os.MkdirAll(filepath.Join(dataset, "a"), 0o755))
+	for _, name := range photos[:min(100, len(photos))] {
+		testenv.Must(t, os.Symlink(name, filepath.Join(dataset, "a", filepath.Base(name))))
+	}
+	b := &inBucket{server: testenv.S3(t)}
+	b.way = testenv.Distance(t, b.server.Endpoint, testenv.Way{})
+	env := b.on(testmount.Home(t))
+	size := int64(0)
+	for name := range hashes(t, dataset) {
+		info, err := os.Stat(filepath.Join(dataset, name))
+		testenv.Must(t, err)
+		size += info.Size()
+	}
+	for _, c := range []struct {
+		url  string
+		pack []string
+		args []string
+		most float64 // of the dataset
+	}{
+		{"s3://test-bucket/one", nil, []string{"--disk-cache-size", "0"}, 0.5},
+		// The blocks of the cache hold some of the scans that follow, and what is read ahead.
+		{"s3://test-bucket/many", []string{"--record-images", "64"}, nil, 0.6},
+	} {
+		b.url = c.url
+		testmount.Command(t, env, append([]string{"pack", dataset, b.url}, c.pack...)...)
+		if got := b.bytes(t, "scan5", c.args...); float64(got) > c.most*float64(size) {
+			t.Errorf("%s: %d bytes of %d", b.url, got, size)
+		} else {
+			t.Logf("%s: %d bytes of %d", b.url, got, size)
+		}
+	}
+}
+
+// Two that pack at once: one succeeds, the other one too or it says why not, and the store is
+// whole at any time. Packing once more gives what the dataset has.
+func TestBucketTwoPackers(t *testing.T) {
+	b := newBucket(t)
+	var group sync.WaitGroup
+	var succeeded atomic.Int32
+	for range 3 {
+		env := b.on(testmount.Home(t)) // another machine
+		group.Go(func() {
+			cmd := exec.Command(testmount.Binary(t), "pack", b.dataset, b.url)
+			cmd.Env = env
+			out, err := cmd.CombinedOutput()
+			switch {
+			case err == nil:
+				succeeded.Add(1)
+			case !bytes.Contains(out, []byte("another pipefs has written to it meanwhile; the store is as that one left it. Run the same command again")):
+				t.Errorf("%s", out)
+			}
+		})
+	}
+	group.Wait()
+	if succeeded.Load() == 0 {
+		t.Error("nobody has packed")
+	}
+	testmount.Command(t, b.env, "pack", b.dataset, b.url)
+	testmount.Command(t, b.env, "check", b.url)
+	mnt := testmount.Mount(t, b.env, b.url)
+	if !maps.Equal(hashes(t, filepath.Join(mnt, "original")), hashes(t, b.dataset)) {
+		t.Error("the store shows something else than the dataset")
+	}
+}
+
+// A packing that is killed at any time can be gone on with, here and on another machine, and what
+// was in the store before stays in it.
+func TestBucketPackKilled(t *testing.T) {
+	b := newBucket(t)
+	testmount.Command(t, b.env, "pack", b.dataset, b.url)
+	before := hashes(t, b.dataset)
+	write(t, b.dataset, []byte("more"), "more.txt")
+	rounds := 3
+	if testenv.Soak() {
+		rounds = 60
+	}
+	for i := range rounds {
+		write(t, b.dataset, bytes.Repeat([]byte{byte(i)}, 3<<20), "large.bin")
+		cmd := exec.Command(testmount.Binary(t), "pack", b.dataset, b.url)
+		cmd.Env = b.env
+		requests := b.way.Requests.Load()
+		testenv.Must(t, cmd.Start())
+		go func() {
+			for b.way.Requests.Load() < requests+int64(i*5%40) && cmd.ProcessState == nil {
+				time.Sleep(time.Millisecond)
+			}
+			_ = cmd.Process.Kill()
+		}()
+		_ = cmd.Wait() // killed, or done before
+		machine := b.on(testmount.Home(t))
+		mnt, unmount := testmount.MountOnce(t, machine, b.url)
+		shown := hashes(t, filepath.Join(mnt, "original"))
+		unmount()
+		for name, sum := range before {
+			if shown[name] != sum {
+				t.Fatalf("round %d: %s is not what it was", i, name)
+			}
+		}
+	}
+	testmount.Command(t, b.env, "pack", b.dataset, b.url)
+	testmount.Command(t, b.env, "check", b.url)
+	mnt := testmount.Mount(t, b.env, b.url)
+	if !maps.Equal(hashes(t, filepath.Join(mnt, "original")), hashes(t, b.dataset)) {
+		t.Error("the store shows something else than the dataset")
+	}
+}
+
+// The server goes and comes back under readers: they wait, and read what they should.
+func TestBucketServerRestarts(t *testing.T) {
+	b := newBucket(t)
+	testmount.Command(t, b.env, "pack", b.dataset, b.url)
+	mnt := testmount.Mount(t, b.env, b.url, "--disk-cache-size", "0", "--cache-bytes", "0")
+	want := hashes(t, filepath.Join(b.dataset))
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	var rounds atomic.Int32
+	for range 3 {
+		group.Go(func() {
+			for {
+				for name, sum := range want {
+					data, err := os.ReadFile(filepath.Join(mnt, "original", name))
+					if err != nil || sha256.Sum256(data) != sum {
+						t.Errorf("%s: %d bytes, %v", name, len(data), err)
+					}
+					forgetPages(filepath.Join(mnt, "original", name))
+					select {
+					case <-stop:
+						return
+					default:
+					}
+				}
+				rounds.Add(1)
+			}
+		})
+	}
+	for i := range int32(3) {
+		testenv.EventuallyIs(t, "readers read", func() bool { return rounds.Load() > 3*i })
+		b.server.Stop()
+		time.Sleep(300 * time.Millisecond) // readers find it gone, and wait
+		b.server.Start(t)
+	}
+	testenv.EventuallyIs(t, "readers go on", func() bool { return rounds.Load() > 12 })
+	close(stop)
+	group.Wait()
+}
+
+// forgetPages has the kernel forget what it keeps of a file.
+func forgetPages(name string) {
+	if f, err := os.Open(name); err == nil {
+		_, _, _ = syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, 4, 0, 0) // POSIX_FADV_DONTNEED
+		_ = f.Close()
+	}
+}
+
+// What a mount has read is on the disk: when its daemon was killed, the next one reads it without
+// the server.
+func TestBucketKilledDaemon(t *testing.T) {
+	b := newBucket(t)
+	testmount.Command(t, b.env, "pack", b.dataset, b.url)
+	mnt, unmount := testmount.MountOnce(t, b.env, b.url, "--store-max", "0")
+	want := hashes(t, filepath.Join(mnt, "original"))
+	var stats control.Stats
+	testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, b.env, "stats", "--json", mnt)), &stats))
+	testenv.Must(t, syscall.Kill(stats.PID, syscall.SIGKILL))
+	testenv.EventuallyIs(t, "the mount is dead", func() bool { _, err := os.ReadDir(mnt); return err != nil })
+	unmount()
+	mnt = testmount.Mount(t, b.env, b.url, "--store-max", "0")
+	b.server.Stop()
+	if got := hashes(t, filepath.Join(mnt, "original")); !maps.Equal(got, want) {
+		t.Errorf("%d files of %d", len(got), len(want))
+	}
+}
+
+// What is known of a store and of a dataset in a bucket is listed, counts, and goes by the limit when no
+// mount uses it.
+func TestBucketCacheLimit(t *testing.T) {
+	b := newBucket(t)
+	testmount.Command(t, b.env, "pack", b.dataset, b.url)
+	type entry struct {
+		Dataset, Kind string
+		InUse         bool `json:"in_use"`
+	}
+	kept := func() (known []entry) {
+		t.Helper()
+		var list struct{ Kept []entry }
+		testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, b.env, "cache", "list", "--json")), &list))
+		for _, e := range list.Kept {
+			if e.Kind == cachedir.Known {
+				known = append(known, e)
+			}
+		}
+		return known
+	}
+	dataset := "file://" + b.dataset
+	mnt, unmount := testmount.MountOnce(t, b.env, b.url)
+	_, unmountOther := testmount.MountOnce(t, b.env, dataset)
+	testmount.Command(t, b.env, "cache", "limit", "0")
+	for _, e := range kept() {
+		if !e.InUse {
+			t.Errorf("%+v", e)
+		}
+	}
+	if n := len(kept()); n != 2 {
+		t.Errorf("%+v", kept())
+	}
+	if out := testmount.Command(t, b.env, "cache", "list"); !strings.Contains(out, "index, short files") || !strings.Contains(out, "names") || !strings.Contains(out, "a mount") {
+		t.Error(out)
+	}
+	if !maps.Equal(hashes(t, filepath.Join(mnt, "original")), hashes(t, b.dataset)) {
+		t.Error("the store shows something else than the dataset")
+	}
+	unmount()
+	unmountOther()
+	testmount.Command(t, b.env, "cache", "limit", "0")
+	if left := kept(); len(left) > 0 {
+		t.Errorf("%+v", left)
+	}
+}
+
+// What is wrong is told with what to do.
+func TestBucketMessages(t *testing.T) {
+	b := newBucket(t)
+	nobody := append(append([]string{}, b.env...), "AWS_SECRET_ACCESS_KEY=wrong")
+	mnt := t.TempDir()
+	for _, c := range []struct {
+		env  []string
+		args []string
+		want string
+	}{
+		{b.env, []string{"mount", "s3://no-such-bucket/st", mnt}, "no-such-bucket"},
+		{b.env, []string{"mount", b.url, mnt}, b.url},
+		{b.env, []string{"check", b.url}, "is no store; pipefs pack makes one"},
+		{nobody, []string{"info", b.url}, "s3://test-bucket"},
+		{b.env, []string{"info", "s3://key:hidden@test-bucket/st"}, "credentials do not belong into a URL"},
+		{b.env, []string{"tune", b.url}, "is not on this machine"},
+	} {
+		began := time.Now()
+		said := fails(t, c.env, c.args...)
+		if !strings.Contains(said, c.want) || strings.Contains(said, "hidden") || strings.Contains(said, "s3:/t") {
+			t.Errorf("%q: %s", c.args, said)
+		}
+		t.Logf("%q: %v: %s", c.args, time.Since(began).Round(10*time.Millisecond), said)
+	}
+}

@@ -1,0 +1,481 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/internal/testmount"
+)
+
+// supervised is a mount whose daemon may die.
+type supervised struct {
+	t       *testing.T
+	env     []string
+	dataset string
+	mnt     string
+}
+
+func newSupervised(t *testing.T, args ...string) *supervised {
+	t.Parallel()
+	dataset := testmount.Generate(t, "-samples", "48", "-classes", "3", "-width", "300", "-height", "225")
+	s := &supervised{t: t, env: testmount.Home(t), dataset: dataset}
+	s.mnt = testmount.Mount(t, s.env, dataset, append([]string{"--supervise"}, args...)...)
+	return s
+}
+
+func (s *supervised) path(name ...string) string {
+	return filepath.Join(append([]string{s.mnt}, name...)...)
+}
+
+// stats asks the mount.
+func (s *supervised) stats() (stats control.Stats) {
+	s.t.Helper()
+	testenv.Must(s.t, json.Unmarshal([]byte(testmount.Command(s.t, s.env, "stats", "--json", s.mnt)), &stats))
+	return stats
+}
+
+// kill kills the daemon, and returns when the next one serves.
+func (s *supervised) kill() {
+	s.t.Helper()
+	before := s.stats()
+	testenv.Must(s.t, syscall.Kill(before.PID, syscall.SIGKILL))
+	testenv.EventuallyIs(s.t, "the next daemon serves", func() bool {
+		now := s.stats()
+		return now.PID != before.PID && now.Supervised.Restarts == before.Supervised.Restarts+1
+	})
+}
+
+// inodes are the numbers by which programs know the files of a directory.
+func (s *supervised) inodes(dir string) map[string]uint64 {
+	s.t.Helper()
+	found := map[string]uint64{}
+	testenv.Must(s.t, filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Lstat(name, &st)
+		}
+		found[name] = st.Ino
+		return err
+	}))
+	return found
+}
+
+// TestSupervisedReaders has 64 readers read and list views, and random views, while the
+// daemon is killed again and again, and replaced by another program: they see no error and
+// no other byte. A soak kills it 200 times.
+func TestSupervisedReaders(t *testing.T) {
+	for _, mode := range cacheModes {
+		t.Run(mode, func(t *testing.T) {
+			s := newSupervised(t, "--cache", mode, "--cache-bytes", "4M", "--deaths", "1000")
+			views := []string{"scan5", "bmp", "bmp-own", ".draw/7/0/rrc64-hflip-npy", ".epoch/7/0/1/0/8/rrc64-hflip-npy"}
+			want := map[string][32]byte{}
+			for _, view := range views {
+				for name, sum := range hashes(t, s.path(view)) {
+					want[s.path(view, name)] = sum
+				}
+			}
+			names := slices.Sorted(maps.Keys(want))
+			inodes := s.inodes(s.path("bmp"))
+			times := 5
+			if testenv.Soak() {
+				times = 200
+			}
+			stop := make(chan struct{})
+			var readers sync.WaitGroup
+			var reads, longest atomic.Int64
+			for i := range 64 {
+				readers.Go(func() {
+					r := rand.New(rand.NewPCG(7, uint64(i)))
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						name := names[r.IntN(len(names))]
+						began := time.Now()
+						sum, err := readCold(name)
+						if err != nil || sum != want[name] {
+							t.Errorf("%s: %v, the same bytes: %v", name, err, sum == want[name])
+							return
+						}
+						if i%8 == 0 {
+							if entries, err := os.ReadDir(filepath.Dir(name)); err != nil || len(entries) == 0 {
+								t.Errorf("%s: %d entries, %v", filepath.Dir(name), len(entries), err)
+								return
+							}
+						}
+						reads.Add(1)
+						took := int64(time.Since(began))
+						for was := longest.Load(); took > was && !longest.CompareAndSwap(was, took); was = longest.Load() {
+						}
+					}
+				})
+			}
+			for k := range times {
+				before := reads.Load()
+				s.kill()
+				testenv.EventuallyIs(t, "readers go on", func() bool { return reads.Load() > before+100 || t.Failed() })
+				if k == times/2 {
+					testmount.Command(t, s.env, "mount", "--takeover", s.mnt)
+				}
+			}
+			close(stop)
+			readers.Wait()
+			now := s.stats().Supervised
+			t.Logf("%d reads by 64 readers, %d deaths, %d takeovers; the longest time that nothing was served is %.3f s, the longest read took %v",
+				reads.Load(), now.Restarts, now.Takeovers, now.Longest, time.Duration(longest.Load()))
+			if now.Restarts != times || now.Takeovers != 1 {
+				t.Errorf("%+v", now)
+			}
+			if found := s.inodes(s.path("bmp")); !maps.Equal(found, inodes) {
+				t.Error("files have other numbers than before")
+			}
+		})
+	}
+}
+
+// readCold reads a file that the kernel does not keep, in two parts.
+func readCold(name string) (sum [32]byte, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+	h := sha256.New()
+	if _, err = io.CopyN(h, f, 1000); err != nil && !errors.Is(err, io.EOF) {
+		return sum, err
+	}
+	_, err = io.Copy(h, f)
+	return [32]byte(h.Sum(nil)), err
+}
+
+// TestSupervisedOpen wants what is open when a daemon dies to stay open: files, mapped
+// files, and directories in the middle of being listed.
+func TestSupervisedOpen(t *testing.T) {
+	s := newSupervised(t, "--deaths", "1000")
+	var names []string
+	for i := range 2000 {
+		names = append(names, fmt.Sprintf("a-name-of-some-length-so-that-pages-are-full-%04d.txt", i))
+	}
+	write(t, s.dataset, []byte("text"), append([]string{"many/x.txt"}, prefixed("many/", names)...)...)
+	write(t, s.dataset, []byte("text"), prefixed("changes/", names)...)
+	sample := firstIn(t, s.path("bmp"), "*/*.bmp")
+	want, err := os.ReadFile(sample)
+	testenv.Must(t, err)
+	f, err := os.Open(sample)
+	testenv.Must(t, err)
+	defer f.Close()
+	part := make([]byte, 1000)
+	_, err = io.ReadFull(f, part)
+	testenv.Must(t, err)
+	many, changes := openDir(t, s.path("original/many")), openDir(t, s.path("original/changes"))
+	testenv.Must(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
+
+	s.kill()
+	write(t, s.dataset, []byte("text"), "changes/zz.txt")
+	testenv.EventuallyIs(t, "the change shows", func() bool {
+		_, err := os.Stat(s.path("original/changes/zz.txt"))
+		return err == nil
+	})
+	rest, err := io.ReadAll(f)
+	if testenv.Must(t, err); !bytes.Equal(append(part, rest...), want) {
+		t.Error("other bytes")
+	}
+	if got := append(many.begun, many.rest(t)...); len(got) != len(names)+1 {
+		t.Errorf("%d names instead of %d", len(got), len(names)+1)
+	}
+	if _, err := changes.f.Readdirnames(-1); err != nil && !errors.Is(err, unix.ESTALE) {
+		t.Error(err)
+	}
+	// From the beginning it shows what is there.
+	_, err = changes.f.Seek(0, io.SeekStart)
+	testenv.Must(t, err)
+	if got := changes.rest(t); len(got) != len(names)+1 {
+		t.Errorf("%d names after the change", len(got))
+	}
+}
+
+// TestSupervisedChanges changes the dataset while nobody serves the mount.
+func TestSupervisedChanges(t *testing.T) {
+	s := newSupervised(t, "--deaths", "1000")
+	kept, changed := firstIn(t, s.dataset, "*/*.jpg"), lastIn(t, s.dataset, "*/*.jpg")
+	view := func(name string) string {
+		rel, err := filepath.Rel(s.dataset, name)
+		testenv.Must(t, err)
+		return s.path("bmp-own", rel)
+	}
+	want, err := os.ReadFile(view(kept))
+	testenv.Must(t, err)
+	old, err := os.Open(view(changed))
+	testenv.Must(t, err)
+	defer old.Close()
+	before := s.inodes(filepath.Dir(view(kept)))
+	_, err = os.ReadFile(view(changed))
+	testenv.Must(t, err)
+
+	now := s.stats()
+	testenv.Must(t, syscall.Kill(now.Supervised.PID, syscall.SIGSTOP))
+	testenv.Must(t, syscall.Kill(now.PID, syscall.SIGKILL))
+	other, err := os.ReadFile(kept)
+	testenv.Must(t, err)
+	testenv.Must(t, os.WriteFile(changed+".new", other, 0o644))
+	testenv.Must(t, os.Rename(changed+".new", changed))
+	write(t, s.dataset, other, "added/new.jpg")
+	testenv.Must(t, syscall.Kill(now.Supervised.PID, syscall.SIGCONT))
+
+	testenv.EventuallyIs(t, "the file that changed shows", func() bool {
+		got, err := os.ReadFile(view(changed))
+		return err == nil && bytes.Equal(got, want)
+	})
+	testenv.EventuallyIs(t, "the file that was added shows", func() bool {
+		got, err := os.ReadFile(s.path("bmp/added/new.bmp"))
+		return err == nil && bytes.Equal(got, want)
+	})
+	testenv.Must(t, unix.Fadvise(int(old.Fd()), 0, 0, unix.FADV_DONTNEED))
+	if got, err := io.ReadAll(old); err == nil && bytes.Equal(got, want) {
+		t.Error("who has the former file open reads the new one")
+	}
+	if found := s.inodes(filepath.Dir(view(kept))); found[view(kept)] != before[view(kept)] {
+		t.Error("a file that did not change has another number")
+	}
+}
+
+// TestSupervisedDeaths: a mount whose daemons die at once ends, with a message.
+func TestSupervisedDeaths(t *testing.T) {
+	t.Parallel()
+	testenv.Mounts(t)
+	env, dataset, mnt := testmount.Home(t), testmount.Generate(t, "-samples", "2"), filepath.Join(t.TempDir(), "mnt")
+	testenv.Must(t, os.Mkdir(mnt, 0o755))
+	log := filepath.Join(t.TempDir(), "log")
+	testmount.Command(t, env, "mount", "--supervise", "--log-file", log, dataset, mnt)
+	s := &supervised{t: t, env: env, dataset: dataset, mnt: mnt}
+	f, err := os.Open(firstIn(t, s.path("bmp"), "*/*.bmp"))
+	testenv.Must(t, err)
+	defer f.Close()
+	s.kill()
+	s.kill()
+	now := s.stats()
+	testenv.Must(t, syscall.Kill(now.PID, syscall.SIGKILL))
+	testenv.EventuallyIs(t, "the mount is gone", func() bool {
+		at, err := mounts.At(mnt)
+		return err == nil && at == nil && syscall.Kill(now.Supervised.PID, 0) != nil
+	})
+	if _, err := f.Read(make([]byte, 1)); err == nil {
+		t.Error("a file can be read that nobody serves")
+	}
+	if said, err := os.ReadFile(log); err != nil || !strings.Contains(string(said), "the daemon died 3 times within a minute") {
+		t.Errorf("%s, %v", said, err)
+	}
+}
+
+// TestSupervisedHung: a daemon that was stopped is started again while readers wait for it, and one
+// that nobody asks anything is left alone.
+func TestSupervisedHung(t *testing.T) {
+	s := newSupervised(t, "--hung", "3s")
+	name := firstIn(t, s.path("bmp"), "*/*.bmp")
+	want, err := os.ReadFile(name)
+	testenv.Must(t, err)
+	before := s.stats()
+	testenv.Must(t, syscall.Kill(before.PID, syscall.SIGSTOP))
+	got, err := os.ReadFile(s.path("bmp-own", strings.TrimPrefix(strings.TrimSuffix(name, ".bmp")+".jpg", s.path("bmp"))))
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes instead of %d, %v", len(got), len(want), err)
+	}
+	testenv.EventuallyIs(t, "another daemon serves", func() bool {
+		now := s.stats()
+		return now.PID != before.PID && now.Supervised.Restarts == 1
+	})
+}
+
+// TestSupervisedList: a daemon whose list of objects is newer than that of the one before it shows what is
+// new, and what was replaced.
+func TestSupervisedList(t *testing.T) {
+	t.Parallel()
+	s := &supervised{t: t, env: testmount.Home(t), dataset: testmount.Generate(t, "-samples", "6", "-classes", "1")}
+	s.mnt = testmount.Mount(t, s.env, "file://"+s.dataset, "--supervise")
+	first := firstIn(t, s.path("original"), "*/*.jpg")
+	_, replaced, _ := strings.Cut(first, "/original/")
+	added := filepath.Join(filepath.Dir(replaced), "zzz.jpg")
+	was, err := os.ReadFile(first)
+	testenv.Must(t, err)
+	now := append(slices.Clone(was), "more"...)
+	for _, name := range []string{replaced, added} {
+		testenv.Must(t, os.WriteFile(filepath.Join(s.dataset, name), now, 0o644))
+	}
+	testmount.Command(t, s.env, "refresh", testmount.Mount(t, s.env, "file://"+s.dataset))
+	if got, err := os.ReadFile(first); err != nil || !bytes.Equal(got, was) {
+		t.Errorf("before: %d bytes instead of %d, %v", len(got), len(was), err)
+	}
+	if _, err := os.Stat(s.path("original", added)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("before: %v", err)
+	}
+	s.kill()
+	for _, name := range []string{replaced, added} {
+		testenv.EventuallyIs(t, name+" is what it is now", func() bool {
+			got, err := os.ReadFile(s.path("original", name))
+			return err == nil && bytes.Equal(got, now)
+		})
+	}
+}
+
+// TestSupervisedEnds: each way to end a mount ends both processes, and nothing is left.
+func TestSupervisedEnds(t *testing.T) {
+	t.Parallel()
+	testenv.Mounts(t)
+	dataset := testmount.Generate(t, "-samples", "2")
+	for how, end := range map[string]func(s *supervised, now control.Stats) error{
+		"umount":                   func(s *supervised, _ control.Stats) error { return exec.Command("umount", s.mnt).Run() },
+		"pipefs umount":            func(s *supervised, _ control.Stats) error { testmount.Command(s.t, s.env, "umount", s.mnt); return nil },
+		"SIGTERM":                  func(_ *supervised, now control.Stats) error { return syscall.Kill(now.Supervised.PID, syscall.SIGTERM) },
+		"SIGTERM of the daemon":    func(_ *supervised, now control.Stats) error { return syscall.Kill(now.PID, syscall.SIGTERM) },
+		"without a supervisor":     func(s *supervised, now control.Stats) error { return orphan(s, now) },
+		"SIGTERM with a file open": func(s *supervised, now control.Stats) error { return endBusy(s, now) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			s := &supervised{t: t, env: testmount.Home(t), dataset: dataset, mnt: filepath.Join(t.TempDir(), "mnt")}
+			testenv.Must(t, os.Mkdir(s.mnt, 0o755))
+			testmount.Command(t, s.env, "mount", "--supervise", dataset, s.mnt)
+			now := s.stats()
+			testenv.Must(t, end(s, now))
+			testenv.EventuallyIs(t, "all is gone", func() bool {
+				at, err := mounts.At(s.mnt)
+				return err == nil && at == nil && syscall.Kill(now.PID, 0) != nil && syscall.Kill(now.Supervised.PID, 0) != nil
+			})
+		})
+	}
+}
+
+// orphan kills the supervisor: the daemon goes on, and ends as any other.
+func orphan(s *supervised, now control.Stats) error {
+	if err := syscall.Kill(now.Supervised.PID, syscall.SIGKILL); err != nil {
+		return err
+	}
+	if _, err := os.ReadFile(firstIn(s.t, s.path("bmp"), "*/*.bmp")); err != nil {
+		return err
+	}
+	return exec.Command("umount", s.mnt).Run()
+}
+
+func endBusy(s *supervised, now control.Stats) error {
+	f, err := os.Open(firstIn(s.t, s.path("bmp"), "*/*.bmp"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := syscall.Kill(now.Supervised.PID, syscall.SIGTERM); err != nil {
+		return err
+	}
+	testenv.EventuallyIs(s.t, "the mount is taken away", func() bool { at, err := mounts.At(s.mnt); return err == nil && at == nil })
+	_, err = io.ReadAll(f)
+	return err
+}
+
+// TestTakeoverRefused: what cannot be taken over goes on as it was.
+func TestTakeoverRefused(t *testing.T) {
+	t.Parallel()
+	env, dataset := testmount.Home(t), testmount.Generate(t, "-samples", "2")
+	mnt := testmount.Mount(t, env, dataset)
+	cmd := exec.Command(testmount.Binary(t), "mount", "--takeover", mnt)
+	cmd.Env = env
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "is not supervised") {
+		t.Errorf("%v: %s", err, out)
+	}
+	// A program that does not come up leaves the mount to the one before.
+	s := &supervised{t: t, env: env, dataset: dataset, mnt: testmount.Mount(t, env, dataset, "--supervise")}
+	client, err := control.Find(s.mnt)
+	testenv.Must(t, err)
+	if _, err := client.Do(t.Context(), control.Request{Op: control.OpTakeover, Program: "/bin/false"}); err == nil || !strings.Contains(err.Error(), "goes on") {
+		t.Error(err)
+	}
+	_, err = os.ReadFile(firstIn(t, s.path("bmp"), "*/*.bmp"))
+	testenv.Must(t, err)
+}
+
+// TestSupervisedTraining trains with PyTorch's ImageFolder and its workers, while the
+// daemon dies and is replaced.
+func TestSupervisedTraining(t *testing.T) {
+	s := newSupervised(t, "--deaths", "1000")
+	done := make(chan string, 1)
+	go func() { done <- python(t, "testdata/train.py", s.path("bmp")) }()
+	for k := 0; ; k++ {
+		select {
+		case said := <-done:
+			if t.Log(strings.TrimSpace(said)); k == 0 {
+				t.Error("the training ended before the daemon died")
+			}
+			return
+		case <-time.After(500 * time.Millisecond): // of training
+		}
+		if k == 2 {
+			testmount.Command(t, s.env, "mount", "--takeover", s.mnt)
+		} else {
+			s.kill()
+		}
+	}
+}
+
+// dirReader is a directory that is being listed.
+type dirReader struct {
+	f     *os.File
+	begun []string
+}
+
+func openDir(t *testing.T, path string) *dirReader {
+	t.Helper()
+	f, err := os.Open(path)
+	testenv.Must(t, err)
+	t.Cleanup(func() { f.Close() })
+	begun, err := f.Readdirnames(10)
+	testenv.Must(t, err)
+	return &dirReader{f, begun}
+}
+
+func (d *dirReader) rest(t *testing.T) []string {
+	t.Helper()
+	names, err := d.f.Readdirnames(-1)
+	testenv.Must(t, err)
+	return names
+}
+
+func prefixed(prefix string, names []string) (all []string) {
+	for _, n := range names {
+		all = append(all, prefix+n)
+	}
+	return all
+}
+
+func firstIn(t *testing.T, dir, pattern string) string { return nthIn(t, dir, pattern, 0) }
+func lastIn(t *testing.T, dir, pattern string) string  { return nthIn(t, dir, pattern, -1) }
+
+func nthIn(t *testing.T, dir, pattern string, n int) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%s in %s: %v", pattern, dir, err)
+	}
+	return found[(n+len(found))%len(found)]
+}

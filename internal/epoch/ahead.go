@@ -1,0 +1,146 @@
+package epoch
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pipefs/pipefs/internal/serve"
+)
+
+// ahead is what is known of the readers of a view.
+type ahead struct {
+	asked []int // the batches that were asked for last
+	left  int   // batches after the last one of these
+	// next is the view of the next epoch, if its first batches are made ahead, too; looked: it
+	// was looked for.
+	next   *View
+	looked bool
+	far    int // up to this batch samples are fetched; see fetchUpTo
+}
+
+const (
+	// maxAhead is how many batches are made ahead of a reader, where they are small enough:
+	// all of them together take a quarter of the budget at most.
+	maxAhead = 8
+	// lately is how many batches a view remembers as asked for: more than there are workers
+	// of a loader that read one each.
+	lately = 128
+)
+
+// prepare has the batches made that come after one that somebody asks for, if it is the
+// first one, or the one before it was asked for, too. Who reads at random gets nothing made
+// that he may not ask for. The caller holds mu.
+func (m *maker) prepare(key batchKey) {
+	w, k := key.view, key.index
+	follows := k == 0 || slices.Contains(w.ahead.asked, k-1)
+	w.ahead.asked = append(w.ahead.asked, k)
+	if n := len(w.ahead.asked); n > lately {
+		w.ahead.asked = slices.Delete(w.ahead.asked, 0, n-lately)
+	}
+	window := m.window(w)
+	// What somebody who went elsewhere has left behind.
+	for _, b := range slices.Clone(m.queue) {
+		if b.view == w && !b.wanted && b.data == nil && (b.index < k-window || b.index > k+window) {
+			m.unqueue(b)
+			delete(m.batches, b.batchKey)
+		}
+	}
+	if !follows {
+		return
+	}
+	for i := k + 1; i <= k+window && i < w.share.batches(); i++ {
+		m.batch(batchKey{w, i}).distance = i - k
+	}
+	m.fetchUpTo(w, k, window)
+	w.ahead.left = w.share.batches() - 1 - k
+	switch {
+	case w.ahead.left >= window || m.ctx.Err() != nil:
+	case w.ahead.next != nil:
+		m.goOn(w)
+	case !w.ahead.looked:
+		w.ahead.looked = true
+		m.ended.Go(func() {
+			next, early := w.of.following(w)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if w.ahead.next = next; next != nil {
+				next.early = early
+				m.goOn(w)
+				m.hire()
+			}
+		})
+	}
+}
+
+// goOn makes the first batches of the epoch after one that ends soon. The caller holds mu.
+func (m *maker) goOn(w *View) {
+	next, left := w.ahead.next, w.ahead.left
+	for i := 0; left+1+i <= m.window(w) && i < min(next.early, next.share.batches()); i++ {
+		m.batch(batchKey{next, i}).distance = left + 1 + i
+	}
+	if m.o.Far > 0 {
+		m.fetchUpTo(next, 0, m.window(next))
+	}
+}
+
+// window is how many batches are made ahead of a reader of a view.
+func (m *maker) window(w *View) int {
+	return int(min(maxAhead, max(1, m.o.Budget/4/(headerSize+int64(w.share.batch)*w.array.Bytes()))))
+}
+
+// fetchUpTo has the samples of a batch fetched, and of batches after it: of as many as a window has, and
+// where samples are far away of all that are made ahead, and of more; see Options.Far. The samples of a window are fetched in the order in
+// which they lie on the disk; where there are no windows, those of a batch. The caller holds mu.
+func (m *maker) fetchUpTo(w *View, k, made int) {
+	each, next := 1, 0 // batches that are fetched in one order; batches after this one
+	if w.path.Window > 0 {
+		each = max(1, w.path.Window/(w.share.batch*w.share.world))
+		next = each
+	}
+	if m.o.Far > 0 {
+		next = max(next, made, (m.o.Far+w.share.batch-1)/w.share.batch)
+	}
+	a, begin, all := &w.ahead, k/each*each, w.share.batches()
+	if a.far < begin || a.far > k+1+2*next { // somebody went elsewhere
+		a.far = begin
+	}
+	from, to := a.far, min(k+1+next, all)
+	if next == 0 || from >= to || m.ctx.Err() != nil {
+		return
+	}
+	a.far = to
+	m.ended.Go(func() {
+		for begin := from / each * each; begin < to; begin += each {
+			n := min(each, all-begin)
+			samples := w.samplesOf(begin, begin+n)
+			first, last := max(from-begin, 0), min(to-begin, n)
+			w.fetch(m.ctx, samples[len(samples)*first/n:len(samples)*last/n])
+		}
+	})
+}
+
+// samplesOf are the samples of batches from one on to another, in the order of the list, in which
+// they lie on the disk.
+func (w *View) samplesOf(from, to int) (samples []int) {
+	for k := from; k < min(to, w.share.batches()); k++ {
+		for i := range w.share.size(k) {
+			samples = append(samples, w.sample(k, i))
+		}
+	}
+	slices.Sort(samples)
+	return samples
+}
+
+// fetch has the system read samples.
+func (w *View) fetch(ctx context.Context, samples []int) {
+	s, l := w.of.o.Server, w.epoch.list
+	for _, i := range samples {
+		if ctx.Err() != nil {
+			return
+		}
+		path := l.path(i)
+		if a, err := s.Stat(path, false); err == nil { // who makes it says what is wrong
+			s.Fetch(ctx, serve.Key(l.ids[i]), serve.File{Path: path, Identity: a.Identity}, w.pipelineOf(i))
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package epoch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	iofs "io/fs"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// View is an epoch view.
+type View struct {
+	of       *Views
+	path     Path
+	pipeline transcode.Pipeline
+	array    transcode.Array // of each sample
+	fixed    bool            // there are files of pixels: array is that of every sample
+	epoch    *epoch
+	share    share
+
+	ahead ahead
+	read  atomic.Bool // its last batch was
+	early int         // so many of its batches are made ahead of who reads the epoch before it; guarded by maker.mu
+}
+
+// headerSize is the length of what precedes the values of an array, in bytes.
+const headerSize = transcode.ArrayHeaderSize
+
+// The names of files: that of the one that tells what the view holds, and what the names of a batch's files end with.
+const (
+	IndexName    = "index.json"
+	pixelsSuffix = ".npy"
+	labelsSuffix = ".labels.npy"
+	pathsSuffix  = ".paths.txt"
+	listSuffix   = ".list"
+)
+
+// File of an epoch view. It never changes.
+type File struct {
+	view  *View
+	batch int    // of pixels
+	data  []byte // of a file that is no batch of pixels
+}
+
+// Names yields the names of all files, in order.
+func (w *View) Names(yield func(string) bool) {
+	suffixes := []string{labelsSuffix, listSuffix, pathsSuffix}
+	if w.fixed {
+		suffixes = []string{labelsSuffix, pixelsSuffix, pathsSuffix}
+	}
+	for k := range w.share.batches() {
+		for _, suffix := range suffixes {
+			if !yield(batchName(k) + suffix) {
+				return
+			}
+		}
+	}
+	yield(IndexName)
+}
+
+func batchName(k int) string { return fmt.Sprintf("%06d", k) }
+
+// File returns the file of that name. The error is [io/fs.ErrNotExist] where there is none.
+func (w *View) File(name string) (*File, error) {
+	if name == IndexName {
+		data, err := w.index()
+		return &File{view: w, data: data}, err
+	}
+	stem, suffix, dot := strings.Cut(name, ".")
+	k, err := strconv.Atoi(stem)
+	if !dot || err != nil || batchName(k) != stem || k < 0 || k >= w.share.batches() {
+		return nil, iofs.ErrNotExist
+	}
+	f := &File{view: w, batch: k}
+	switch suffix = "." + suffix; {
+	case suffix == pixelsSuffix && w.fixed:
+	case suffix == labelsSuffix:
+		f.data = w.labels(k)
+	case suffix == pathsSuffix:
+		f.data, err = w.lines(k, func(_ int, path string) (string, error) { return path, nil })
+	case suffix == listSuffix && !w.fixed:
+		f.data, err = w.lines(k, func(i int, path string) (string, error) {
+			listed, err := w.epoch.list.tree.Listed(w.pipeline, path)
+			return w.pipelineOf(i).Path() + "/" + listed, err
+		})
+	default:
+		return nil, iofs.ErrNotExist
+	}
+	return f, err
+}
+
+// Size of the file in bytes.
+func (f *File) Size() int64 {
+	if f.data != nil {
+		return int64(len(f.data))
+	}
+	return headerSize + int64(f.view.share.size(f.batch))*f.view.array.Bytes()
+}
+
+// Same reports whether two files are one: of one view, with the same bytes.
+func (f *File) Same(g *File) bool {
+	return f.view == g.view && f.batch == g.batch && (f.data == nil) == (g.data == nil) && bytes.Equal(f.data, g.data)
+}
+
+// View is the epoch view that the file is of.
+func (f *File) View() *View { return f.view }
+
+// Digest names all that the files of the view hold: views with equal digests, of one path and
+// at any time, have equal files.
+func (w *View) Digest() string {
+	h := sha256.New()
+	fmt.Fprintln(h, 2, w.path, w.of.o.Registry.Digest(w.pipeline), w.epoch.list.identity())
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Path says what the view is.
+func (w *View) Path() Path { return w.path }
+
+// sample is the place in the list of the i-th sample of a batch.
+func (w *View) sample(k, i int) int {
+	return int(w.epoch.order[w.share.at(k*w.share.batch+i)])
+}
+
+// header is what precedes the values of an array of n samples.
+func (w *View) header(n int) []byte {
+	return transcode.AppendArrayHeader(nil, transcode.DType(w.array.Type, w.array.Mode), append([]int{n}, w.array.Shape...)...)
+}
+
+// labels is the file of the labels of a batch.
+func (w *View) labels(k int) []byte {
+	n := w.share.size(k)
+	b := transcode.AppendArrayHeader(nil, "<i8", n)
+	for i := range n {
+		b = binary.LittleEndian.AppendUint64(b, uint64(w.epoch.list.label(w.sample(k, i))))
+	}
+	return b
+}
+
+// lines is a file of a line for each sample of a batch, made of its path in the dataset.
+// A line cannot hold a newline: it is written as \n.
+func (w *View) lines(k int, line func(i int, path string) (string, error)) ([]byte, error) {
+	var b []byte
+	for i := range w.share.size(k) {
+		sample := w.sample(k, i)
+		text, err := line(sample, w.epoch.list.path(sample))
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, strings.ReplaceAll(text, "\n", `\n`)...), '\n')
+	}
+	return b, nil
+}
+
+// index is the content of index.json.
+type index struct {
+	View      string `json:"view"`
+	Directory string `json:"directory"` // of the dataset, whose samples these are; or the table whose rows they are
+	Seed      uint64 `json:"seed"`
+	Epoch     uint64 `json:"epoch"`
+	World     int    `json:"world"`
+	Rank      int    `json:"rank"`
+	// Samples there are; SamplesOfRank are read by this rank, those that it repeats counted.
+	Samples       int  `json:"samples"`
+	SamplesOfRank int  `json:"samples_of_rank"`
+	Batches       int  `json:"batches"`
+	Batch         int  `json:"batch"`      // samples of each
+	LastBatch     int  `json:"last_batch"` // samples of the last one
+	Drop          bool `json:"drop"`
+	// Padded: so many samples are read twice, of all ranks together. Dropped: so many are
+	// read by none.
+	Padded  int `json:"padded"`
+	Dropped int `json:"dropped"`
+	// Beside: so many samples lie beside the directories of the classes, and are left out.
+	Beside int `json:"beside_classes"`
+	// Shape and DType are those of a batch that is not the last one; null where the samples
+	// are not all of one size, and the batches are lists of files.
+	Shape   []int    `json:"shape"`
+	DType   *string  `json:"dtype"`
+	Classes []string `json:"classes"`
+	// List is the SHA-256 of the paths of all samples, each with a newline behind it; of the rows of a
+	// table, with a tab and the label before that.
+	List string `json:"list_sha256"`
+	// Changed: the dataset has other samples by now than this epoch, which was begun before.
+	Changed bool `json:"dataset_changed"`
+}
+
+func (w *View) index() ([]byte, error) {
+	l, s := w.epoch.list, w.share
+	x := index{
+		View: w.path.View, Directory: w.path.Of, Seed: w.path.Seed, Epoch: w.path.Epoch, World: s.world, Rank: s.rank,
+		Samples: len(l.ids), SamplesOfRank: s.len(), Batches: s.batches(), Batch: s.batch, Drop: s.drop,
+		Padded: s.padded(), Dropped: s.dropped(), Beside: l.beside, Classes: append([]string{}, l.classes...),
+		List: l.sum(), Changed: w.of.changed(w.epoch),
+	}
+	if x.Batches > 0 {
+		x.LastBatch = s.size(x.Batches - 1)
+	}
+	if w.fixed {
+		name := dtypeNames[w.array.Type]
+		if w.array.Mode == transcode.ModeBit {
+			name = "bool"
+		}
+		x.Shape, x.DType = append([]int{s.batch}, w.array.Shape...), &name
+	}
+	data, err := json.MarshalIndent(x, "", " ")
+	return append(data, '\n'), err
+}
+
+// dtypeNames are NumPy's.
+var dtypeNames = [...]string{transcode.Uint8: "uint8", transcode.Uint16: "uint16", transcode.Float32: "float32"}

@@ -1,0 +1,265 @@
+package epoch
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/serve"
+)
+
+// maker makes batches, all workers one batch after the other: those that a reader waits
+// for first, then those that come soonest.
+type maker struct {
+	o      Options
+	ctx    context.Context
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	stats  counters
+
+	mu      sync.Mutex
+	batches map[batchKey]*batch
+	queue   []*batch // with samples that nobody has begun, the oldest first
+	working int
+	held    int64 // bytes of batches and of spare
+	spare   [][]byte
+	tick    uint64
+	rest    *time.Timer // gives all memory back when nobody reads any more
+}
+
+type batchKey struct {
+	view  *View
+	index int
+}
+
+// batch is the file of the pixels of a batch.
+type batch struct {
+	batchKey
+	of     *maker
+	n      int   // samples
+	size   int64 // bytes
+	done   chan struct{}
+	wanted bool // a reader waits, or did
+
+	turns []int  // places in the batch, in the order in which their samples are made
+	data  []byte // nil until there is room, and where it could not be made
+	begun int    // samples
+	left  int    // samples that are not finished
+	err   error  // why it could not be made
+	ended time.Time
+
+	distance int    // from the reader for whom it is made ahead
+	used     uint64 // tick of the last use
+	pins     int    // readers
+	read     atomic.Int64
+}
+
+const (
+	// again is how long a batch that could not be made is not tried again.
+	again = time.Second
+	// stale is how long a batch that nobody has read keeps its room from others that are
+	// made ahead, and how long batches stay when nobody reads any.
+	stale = time.Minute
+)
+
+func newMaker(o Options) *maker {
+	m := &maker{o: o, batches: map[batchKey]*batch{}}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.rest = time.AfterFunc(stale, m.giveBack)
+	return m
+}
+
+func (m *maker) close() {
+	m.rest.Stop()
+	m.cancel()
+	m.ended.Wait()
+}
+
+// open returns a batch, made and pinned, and has those made that come next.
+func (m *maker) open(ctx context.Context, key batchKey) (*batch, error) {
+	m.mu.Lock()
+	b := m.batch(key)
+	if !b.wanted {
+		b.wanted = true
+		m.prepare(key)
+	}
+	b.pins++
+	m.tick++
+	b.used = m.tick
+	m.rest.Reset(stale)
+	m.hire()
+	m.mu.Unlock()
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		b.release()
+		return nil, ctx.Err()
+	case <-m.ctx.Done():
+		return nil, m.ctx.Err()
+	}
+	if b.err != nil {
+		b.release()
+		return nil, b.err
+	}
+	return b, nil
+}
+
+// batch returns a batch that is made, or will be. The caller holds mu.
+func (m *maker) batch(key batchKey) *batch {
+	if b := m.batches[key]; b != nil && !b.failed(again) {
+		return b
+	}
+	maps.DeleteFunc(m.batches, func(_ batchKey, b *batch) bool { return b.failed(again) })
+	w := key.view
+	n := w.share.size(key.index)
+	b := &batch{batchKey: key, of: m, n: n, left: n, turns: w.turns(key.index), size: headerSize + int64(n)*w.array.Bytes(), done: make(chan struct{})}
+	m.batches[key] = b
+	m.queue = append(m.queue, b)
+	return b
+}
+
+// complete reports whether a batch is made, or could not be.
+func (b *batch) complete() bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// finished reports whether somebody has read a batch to its end.
+func (b *batch) finished() bool { return b.read.Load() >= b.size }
+
+// failed reports whether a batch could not be made, so long ago.
+func (b *batch) failed(ago time.Duration) bool {
+	return b.complete() && b.err != nil && time.Since(b.ended) >= ago
+}
+
+// release takes back a pin of open.
+func (b *batch) release() {
+	m := b.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b.pins--; b.pins == 0 {
+		m.hire() // it may make room for those that wait for some
+	}
+}
+
+// hire starts workers as long as there is work. The caller holds mu.
+func (m *maker) hire() {
+	for m.working < serve.Loading(m.o.Workers) && m.ctx.Err() == nil && m.next() != nil {
+		m.working++
+		m.ended.Go(m.work)
+	}
+}
+
+// next is the batch of which a sample should be begun, which has got room; nil where there
+// is none. The caller holds mu.
+func (m *maker) next() *batch {
+	order := slices.Clone(m.queue)
+	slices.SortStableFunc(order, func(a, b *batch) int {
+		switch {
+		case a.wanted == b.wanted && !a.wanted:
+			return a.distance - b.distance
+		case a.wanted == b.wanted:
+			return 0
+		case a.wanted:
+			return -1
+		}
+		return 1
+	})
+	for i, b := range order {
+		// Nothing takes the room that the first one waits for.
+		if b.data != nil || i == 0 && m.room(b) {
+			return b
+		}
+	}
+	return nil
+}
+
+// work makes samples until there is nothing to do.
+func (m *maker) work() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for m.ctx.Err() == nil {
+		b := m.next()
+		if b == nil {
+			break
+		}
+		i := b.turns[b.begun]
+		b.begun++
+		if b.begun == b.n {
+			m.unqueue(b)
+		}
+		m.mu.Unlock()
+		err := b.make(m.ctx, i)
+		m.mu.Lock()
+		m.finish(b, err)
+	}
+	m.working--
+}
+
+// finish notes that a sample is made, or cannot be.
+func (m *maker) finish(b *batch, err error) {
+	b.left--
+	if err != nil && b.err == nil {
+		b.err = err
+		b.left -= b.n - b.begun // nobody needs the others
+		b.begun = b.n
+		m.unqueue(b)
+	}
+	if b.left > 0 {
+		return
+	}
+	if b.err != nil {
+		m.empty(b)
+		m.stats.failed.Add(1)
+	} else {
+		m.stats.made.Add(1)
+	}
+	b.ended = time.Now()
+	close(b.done)
+}
+
+func (m *maker) unqueue(b *batch) {
+	if i := slices.Index(m.queue, b); i >= 0 {
+		m.queue = slices.Delete(m.queue, i, i+1)
+	}
+}
+
+// turns are the places of a batch in the order of the list, in which their samples lie on the disk.
+func (w *View) turns(k int) []int {
+	places := make([]int, w.share.size(k))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortFunc(places, func(i, j int) int { return w.sample(k, i) - w.sample(k, j) })
+	return places
+}
+
+// make makes a sample where it belongs in the batch. What cannot be made is an error, or
+// black.
+func (b *batch) make(ctx context.Context, i int) (err error) {
+	w := b.view
+	size := w.array.Bytes()
+	place := b.data[headerSize+int64(i)*size:][:size]
+	if i == 0 {
+		copy(b.data, w.header(b.n))
+	}
+	err = w.make(ctx, w.sample(b.index, i), place)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if b.of.o.OnError == Black && !isRefused(err) {
+		clear(place)
+		b.of.stats.black.Add(1)
+		b.of.o.Log.Warn("a sample cannot be made, and is black", "epoch", w.path.String(), "batch", b.index, "cause", err)
+		return nil
+	}
+	return fmt.Errorf("batch %d: %w", b.index, err)
+}

@@ -1,0 +1,123 @@
+package epoch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// Piece is part of a file, in memory that nobody changes until Release.
+type Piece struct {
+	Bytes []byte
+	batch *batch // nil where the memory is the file's own
+}
+
+// Release gives the memory back.
+func (p Piece) Release() {
+	if p.batch != nil {
+		p.batch.release()
+	}
+}
+
+// Read returns up to n bytes at off, and none behind the end. It waits until the batch is
+// made.
+func (f *File) Read(ctx context.Context, off int64, n int) (Piece, error) {
+	if off < 0 || off >= f.Size() {
+		return Piece{}, nil
+	}
+	if f.data != nil {
+		return Piece{Bytes: f.data[off:min(off+int64(n), f.Size())]}, nil
+	}
+	if f.batch == f.view.share.batches()-1 {
+		f.view.read.Store(true)
+	}
+	b, err := f.view.of.maker.open(ctx, batchKey{f.view, f.batch})
+	if err != nil {
+		return Piece{}, err
+	}
+	p := Piece{Bytes: b.data[off:min(off+int64(n), b.size)], batch: b}
+	if b.read.Add(int64(len(p.Bytes))) == int64(len(p.Bytes)) {
+		f.view.of.use(f.view.epoch)
+	}
+	return p, nil
+}
+
+// make writes the values of one sample of the list to dst.
+func (w *View) make(ctx context.Context, i int, dst []byte) (err error) {
+	path := w.epoch.list.path(i)
+	defer func() {
+		if r := recover(); r != nil {
+			err = transcode.Errorf(transcode.ErrInternal, "panic: %v", r)
+		}
+		// A batch is no file of the dataset: whether that one has changed, or is not there,
+		// is no error of the batch's own name.
+		if err != nil && ctx.Err() == nil && !isRefused(err) {
+			err = fmt.Errorf("sample %s: %v", path, err) //nolint:errorlint // it must not be taken for one of these
+		}
+	}()
+	for range 2 {
+		if err = w.makeOnce(ctx, path, i, dst); !errors.Is(err, source.ErrChanged) {
+			break
+		}
+	}
+	return err
+}
+
+func (w *View) makeOnce(ctx context.Context, path string, i int, dst []byte) error {
+	s := w.of.o.Server
+	a, err := s.Stat(path, false)
+	if err != nil {
+		return err
+	}
+	h, err := s.Resolve(ctx, serve.Key(w.epoch.list.ids[i]), serve.File{Path: path, Identity: a.Identity}, w.pipelineOf(i), serve.Planned)
+	if err != nil {
+		return err
+	}
+	if array, ok := h.Plan().Array(); !ok || !array.Equal(w.array) {
+		return w.other(h, array, ok)
+	}
+	return h.MakeValues(ctx, dst)
+}
+
+// pipelineOf is what the i-th sample of the list is made by: rows of one sample have several draws.
+func (w *View) pipelineOf(i int) transcode.Pipeline {
+	if n := w.epoch.list.repeat(i); n > 0 && w.pipeline.Random() {
+		return w.pipeline.Repeat(n)
+	}
+	return w.pipeline
+}
+
+// other says why a sample does not fit into a batch.
+func (w *View) other(h *serve.Handle, array transcode.Array, ok bool) error {
+	mode := h.Plan().Info().Mode
+	if !ok {
+		return fmt.Errorf("%s leaves a picture of mode %v as it is, since it may be a mask; mount with --images PATTERN if it is a picture", w.path.View, mode)
+	}
+	return fmt.Errorf("a picture of mode %v has the shape %v in %s, and the others of the batch have %v", mode, array.Shape, w.path.View, slices.Clone(w.array.Shape))
+}
+
+func isRefused(err error) bool { return errors.Is(err, serve.ErrRefused) }
+
+type counters struct{ made, failed, black atomic.Int64 }
+
+// Stats are what the views of a mount have done.
+type Stats struct {
+	Made   int64 // batches made
+	Failed int64 // batches that could not be made
+	Black  int64 // samples that could not be made, and are black
+	Bytes  int64 // of memory for batches
+}
+
+// Stats returns the counters.
+func (v *Views) Stats() Stats {
+	m := v.maker
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Stats{Made: m.stats.made.Load(), Failed: m.stats.failed.Load(), Black: m.stats.black.Load(), Bytes: m.held}
+}

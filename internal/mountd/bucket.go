@@ -1,0 +1,78 @@
+package mountd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/source/bucket"
+	"github.com/pipefs/pipefs/store/blob"
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+// OpenBucket opens the dataset in a place. Where o names neither a manifest nor a directory for
+// lists, these are kept in the cache directory of the user.
+func OpenBucket(ctx context.Context, place blob.Objects, o bucket.Options) (*bucket.Bucket, error) {
+	if s, ok := place.(interface{ Endpoint() string }); ok {
+		o.Server = s.Endpoint()
+	}
+	if o.Dir == "" && o.Manifest == "" {
+		root, err := CacheRoot()
+		if err != nil {
+			return nil, err
+		}
+		a := remote.Access{Dir: root.Dir()}
+		o.Dir = a.Lists(place.String())
+		if o.Log == nil {
+			o.Log = slog.New(slog.DiscardHandler)
+		}
+		o.Held = a.Hold(place.String(), o.Log)
+	}
+	return bucket.Open(ctx, place, o)
+}
+
+// openBucket opens the dataset at a URL, or at a path that a manifest lists.
+func (m *Mount) openBucket(ctx context.Context, at string, limit *vfs.Bucket) (source.Dataset, error) {
+	c := m.config
+	var place blob.Objects
+	var err error
+	o := bucket.Options{Manifest: c.Read.Manifest, MaxAge: c.Read.Refresh, Log: m.log, Progress: func(objects int64) {
+		m.refreshes.listed(objects)
+		c.status(fmt.Sprintf("%s to be listed: %d objects so far", at, objects))
+	}}
+	if limit != nil {
+		o.Limit = limit
+	}
+	if remote.Is(at) {
+		place, err = m.connect(ctx, at)
+		o.Cache = m.openBlocks()
+	} else {
+		place, err = blob.OpenDirectory(at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := OpenBucket(ctx, place, o)
+	if err != nil {
+		return nil, err
+	}
+	m.bucket = b
+	if s := b.Summary(); s.LeftOut > 0 {
+		c.note(fmt.Sprintf("%d objects of %s are left out, because their names are no paths of files", s.LeftOut, s.Place))
+	}
+	return b, nil
+}
+
+// freshnessOfBucket says when changes are seen.
+func freshnessOfBucket(b *bucket.Bucket, age time.Duration) string {
+	s := b.Summary()
+	text := fmt.Sprintf("seen when the list of names is made again, by pipefs refresh: this one has %d objects, as of %s",
+		s.Objects, s.Listed.Format(time.DateTime))
+	if age > 0 {
+		text += fmt.Sprintf("; it is made again when it is older than %s", age)
+	}
+	return text
+}

@@ -1,0 +1,279 @@
+package serve
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pipefs/pipefs/internal/annotation"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// A random view shows another part of a picture in each epoch, and files with boxes or masks
+// are shown as they are: what they say is wrong there. So a random view looks for such files
+// beside a few samples of each directory, once, and refuses a directory of which one has them,
+// unless Options.ForceRandom is set.
+//
+// Beside a sample are files of its own name in its directory, in a directory with a usual
+// name (see package annotation) that stands in place of one of those that lead to the sample,
+// or next to it: labels/train/1.txt belongs to images/train/1.jpg, Annotations/1.xml to
+// JPEGImages/1.jpg. Beside it are also JSON files that name it, in those directories.
+
+const (
+	besideLooked = 8  // samples of a directory for which files are looked for
+	besideFiles  = 8  // JSON files of a directory that are looked at, and directories below it
+	besidePlaces = 32 // directories in which files are looked for
+	maxSurrounds = 1 << 10
+)
+
+// beside is what was found beside the samples of a directory.
+type beside struct {
+	once         sync.Once
+	sample, file string // paths; empty where there is nothing
+}
+
+// surround is what a directory holds that may belong to samples below it.
+type surround struct {
+	once sync.Once
+	dirs []surroundDir
+	many []collection
+}
+
+// surroundDir is a directory with a usual name, and some of the directories in it.
+type surroundDir struct {
+	path  string
+	below []string
+}
+
+// collection is a JSON file with boxes in many pictures.
+type collection struct {
+	file     string
+	pictures []string
+}
+
+// maskSuffixes and maskExtensions make the names of masks from that of their picture.
+var (
+	maskSuffixes   = []string{"", "_mask"}
+	maskExtensions = []string{".png", ".bmp", ".tif", ".tiff"}
+)
+
+// guardRandom refuses a sample for which a random view would draw what does not fit the
+// annotations.
+func (s *Server) guardRandom(f File, v transcode.Pipeline, role transcode.Role) error {
+	if !v.Random() || s.o.ForceRandom {
+		return nil
+	}
+	dir := dirOf(f.Path)
+	if role == transcode.Mask {
+		return s.refusals.known(&Refusal{Dir: dir, View: v.String(), Example: f.Path, Random: true})
+	}
+	return s.refusalRandom(dir, v)
+}
+
+func (s *Server) refusalRandom(dir string, v transcode.Pipeline) error {
+	b := remembered(&s.refusals, s.refusals.beside, dir)
+	b.once.Do(func() { b.sample, b.file = s.findBeside(dir) })
+	if b.file == "" {
+		return nil
+	}
+	return s.refusals.known(&Refusal{Dir: dir, View: v.String(), Example: b.sample, Beside: b.file, Random: true})
+}
+
+// findBeside looks for a file that belongs to a sample of a directory.
+func (s *Server) findBeside(dir string) (sample, file string) {
+	entries, err := s.List(dir)
+	if err != nil {
+		return "", ""
+	}
+	var samples []string
+	here := map[string]bool{}
+	for _, e := range entries {
+		if !e.Dir {
+			here[e.Name] = true
+			if s.o.Registry.IsSample(e.Name) {
+				samples = append(samples, e.Name)
+			}
+		}
+	}
+	if len(samples) == 0 {
+		return "", ""
+	}
+	for at := dir; ; at = dirOf(at) {
+		for _, c := range s.surround(at).many {
+			for _, name := range c.pictures {
+				if here[name] {
+					return path.Join(dir, name), c.file
+				}
+			}
+		}
+		if at == "" {
+			break
+		}
+	}
+	places := s.places(dir)
+	for _, name := range scattered(samples, min(besideLooked, len(samples))) {
+		for _, other := range namesBeside(name) {
+			if here[other] && s.annotates(path.Join(dir, other)) {
+				return path.Join(dir, name), path.Join(dir, other)
+			}
+		}
+		for _, place := range places {
+			for _, other := range append(namesBeside(name), name) {
+				if s.annotates(path.Join(place, other)) {
+					return path.Join(dir, name), path.Join(place, other)
+				}
+			}
+		}
+	}
+	return "", ""
+}
+
+// namesBeside are the names, other than its own, of files that may belong to a sample.
+func namesBeside(name string) (names []string) {
+	stem := strings.TrimSuffix(name, path.Ext(name))
+	for _, ext := range annotation.Extensions {
+		names = append(names, stem+ext, name+ext)
+	}
+	for _, suffix := range maskSuffixes {
+		for _, ext := range maskExtensions {
+			names = append(names, stem+suffix+ext)
+		}
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return n == name })
+}
+
+// places are the directories in which files may belong to the samples of a directory.
+func (s *Server) places(dir string) (places []string) {
+	add := func(place string) {
+		if place != dir && len(places) < besidePlaces && !slices.Contains(places, place) {
+			places = append(places, place)
+		}
+	}
+	for at, rest := dir, ""; ; at, rest = dirOf(at), path.Join(path.Base(at), rest) {
+		_, below, _ := strings.Cut(rest, "/")
+		for _, d := range s.surround(at).dirs {
+			add(path.Join(d.path, below)) // in place of the first one of rest
+			add(path.Join(d.path, rest))
+			if below == "" {
+				for _, sub := range d.below {
+					add(sub)
+				}
+			}
+		}
+		if at == "" {
+			return places
+		}
+	}
+}
+
+// surround is what a directory holds, after looking at it if nobody did yet.
+func (s *Server) surround(dir string) *surround {
+	u := remembered(&s.refusals, s.refusals.surrounds, dir)
+	u.once.Do(func() {
+		u.many = s.collections(dir, nil)
+		entries, _ := s.List(dir)
+		for _, e := range entries {
+			if !e.Dir || !annotation.IsDirectory(e.Name) {
+				continue
+			}
+			d := surroundDir{path: path.Join(dir, e.Name)}
+			u.many = append(u.many, s.collections(d.path, &d.below)...)
+			u.dirs = append(u.dirs, d)
+		}
+	})
+	return u
+}
+
+// collections looks at some of the JSON files of a directory, and names some of the
+// directories in it.
+func (s *Server) collections(dir string, below *[]string) (found []collection) {
+	entries, _ := s.List(dir)
+	looked := 0
+	for _, e := range entries {
+		name := path.Join(dir, e.Name)
+		switch {
+		case e.Dir && below != nil && len(*below) < besideFiles:
+			*below = append(*below, name)
+		case !e.Dir && strings.EqualFold(path.Ext(name), ".json") && looked < besideFiles:
+			looked++
+			if text, err := s.ends(context.Background(), name); err == nil && annotation.Of(name, text) != annotation.Nothing {
+				found = append(found, collection{name, annotation.Pictures(text)})
+			}
+		}
+	}
+	return found
+}
+
+// annotates reports whether a file is there and has boxes, or is a mask.
+func (s *Server) annotates(name string) bool {
+	if _, err := s.Stat(name, false); err != nil {
+		return false
+	}
+	if s.o.Registry.IsSample(name) {
+		return s.isMask(name)
+	}
+	return s.Annotation(context.Background(), name) != annotation.Nothing
+}
+
+// isMask reports whether a sample that has the name of another one is its mask: told so, of a
+// mode that masks have, or with the look of one.
+func (s *Server) isMask(name string) bool {
+	switch s.o.Roles.Of(name) {
+	case transcode.Mask:
+		return true
+	case transcode.Image:
+		return false
+	}
+	a, err := s.Stat(name, false)
+	if err != nil {
+		return false
+	}
+	h := &Handle{server: s, file: File{Path: name, Identity: a.Identity}}
+	if h.sample, err = s.stored(h.file); err != nil {
+		return false
+	}
+	info, err := s.header(h)
+	switch {
+	case err != nil, info.Format == transcode.Unknown, info.Format == transcode.JPEG, info.Lossy:
+		return false
+	case info.MayBeLabels():
+		_, look := s.lookOf(name)
+		return look == transcode.LookLabels
+	}
+	return true
+}
+
+// Annotation tells whether a file has boxes, and what these count. One that cannot be read
+// has none.
+func (s *Server) Annotation(ctx context.Context, name string) annotation.Counts {
+	text, err := s.ends(ctx, name)
+	if err != nil {
+		return annotation.Nothing
+	}
+	return annotation.Of(name, text)
+}
+
+// ends is the beginning of a file that is no sample, and its end.
+func (s *Server) ends(ctx context.Context, name string) ([]byte, error) {
+	a, err := s.Stat(name, false)
+	if err != nil {
+		return nil, err
+	}
+	// Not through the caches: nobody is going to ask for it.
+	c, err := s.openOriginal(ctx, &Handle{server: s, file: File{Path: name, Identity: a.Identity}, size: a.Size})
+	if err != nil {
+		return nil, err
+	}
+	defer c.reader.Close()
+	return annotation.Ends(c, c.Size())
+}
+
+// dirOf is the directory of a path in the tree; "" is the top.
+func dirOf(name string) string {
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		return name[:i]
+	}
+	return ""
+}

@@ -1,0 +1,150 @@
+package shard
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/blob"
+)
+
+// Making says what a plan is made of.
+type Making struct {
+	Place blob.Objects // of the store
+	Tree  Tree
+	Base  *store.Store // that is open; nil where nothing is packed yet
+	// Current reports whether packing would make of an unchanged file what is stored of it.
+	Current func(*store.Sample) bool
+	// Verbatim reports whether a file is stored as it is.
+	Verbatim func(path string, size int64) bool
+
+	Dataset         string // path or URL
+	Options         Options
+	Steps, Decoders map[string]string // implementations
+
+	// Shards is how many shards of about equal bytes are made, or 0: then each has ShardBytes of the dataset.
+	Shards     int
+	ShardBytes int64
+
+	Temp string // directory for temporary files
+	// Warn is called for what cannot be listed.
+	Warn func(path string, err error)
+	// Progress is called with the number of entries that are to be packed, now and then; may be nil.
+	Progress func(entries int64)
+}
+
+// ErrNothing says that the store has all that the dataset has.
+var ErrNothing = errors.New("there is nothing to pack")
+
+// entryCost is what an entry counts in a shard beside the bytes of its file: empty files take time and
+// memory, too.
+const entryCost = 4 << 10
+
+// Make makes a plan and puts it, unless the same one is there. Its memory is that of the largest directory
+// of the dataset, of the directories that are not listed yet, and of a table of shards. Temporary files take
+// about twice the bytes of the plan. The error is of the class ErrNothing where there would be no entries.
+func (m *Making) Make(ctx context.Context) (*Plan, error) {
+	if err := (&store.PackOptions{RecordImages: m.Options.RecordImages, Order: m.Options.Order}).Check(); err != nil {
+		return nil, err
+	}
+	entries, err := newSpool(m.Temp) // all that is not shuffled
+	if err != nil {
+		return nil, err
+	}
+	defer entries.close()
+	shuffled := &shuffler{dir: m.Temp}
+	defer shuffled.close()
+	h := Header{
+		Magic: headerMagic, Version: planVersion,
+		Dataset: m.Dataset, Options: m.Options, Steps: m.Steps, Decoders: m.Decoders,
+	}
+	var b []byte
+	j := joiner{tree: m.Tree, base: m.Base, current: m.Current, warn: m.Warn, plan: func(e Entry) error {
+		h.count(&e, m.Verbatim)
+		if n := h.Entries(); m.Progress != nil && n%4096 == 0 {
+			m.Progress(n)
+		}
+		if e.Kind != store.File || m.Options.Order != store.OrderShuffle {
+			b = appendEntry(b[:0], &e, "")
+			return entries.add(b)
+		}
+		rank := rankOf(m.Options.Seed, e.Path)
+		b = appendEntry(append(b[:0], rank[:]...), &e, "")
+		return shuffled.add(b)
+	}}
+	if err := j.run(ctx); err != nil {
+		return nil, err
+	}
+	if h.Entries() == 0 {
+		return nil, ErrNothing
+	}
+	h.FirstSeq, h.Age = j.seq, 1
+	if m.Base != nil {
+		var age uint64
+		if h.Base.Generation, h.Base.SHA256, age = m.Base.Generation(); h.Base.Generation == "" {
+			return nil, fmt.Errorf("the list of the store's packs is missing or broken, and could not be put back: pack into it once with pipefs pack, which mends it")
+		}
+		h.Age = age + 1
+	}
+	w, err := newPlanWriter(m, h)
+	if err != nil {
+		return nil, err
+	}
+	defer w.spool.close()
+	add := func(b []byte) error {
+		e, rest, err := cutEntry(b, "")
+		if err == nil && len(rest) > 0 {
+			err = errEntry
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		return w.add(&e)
+	}
+	err = entries.each(add)
+	if err == nil {
+		err = shuffled.each(func(b []byte) error { return add(b[rankSize:]) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w.finish(ctx, m.Place)
+}
+
+// rankOf is the place of a file in the shuffled order, as `pipefs pack` has it.
+func rankOf(seed uint64, path string) [rankSize]byte {
+	return sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), path...))
+}
+
+// count counts an entry.
+func (t *Totals) count(e *Entry, verbatim func(string, int64) bool) {
+	switch e.Kind {
+	case store.Dir:
+		t.Dirs++
+	case store.Tombstone:
+		t.Tombstones++
+	default:
+		n := e.Identity.Size
+		t.Files++
+		t.Bytes += n
+		if verbatim(e.Path, n) {
+			t.Verbatim = max(t.Verbatim, n)
+		} else {
+			t.Largest = max(t.Largest, n)
+		}
+	}
+}
+
+// weight is what an entry counts where shards are cut.
+func (e *Entry) weight() uint64 {
+	if e.Kind == store.File {
+		return entryCost + uint64(e.Identity.Size)
+	}
+	return entryCost
+}

@@ -1,0 +1,243 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/blob"
+)
+
+// made is a tree of files that are never read: dirs directories of files each.
+type made struct {
+	dirs, files int
+	unread      string // directory that cannot be listed
+}
+
+func (m made) Root() (Entry, error) { return Entry{Kind: store.Dir, Mode: 0o755}, nil }
+
+func (m made) Members(_ context.Context, dir string, yield func(Entry, error) bool) bool {
+	if dir == m.unread && dir != "" {
+		return yield(Entry{Path: dir, Kind: store.Dir}, fs.ErrPermission)
+	}
+	if dir == "" {
+		for i := range m.dirs {
+			if !yield(Entry{Path: fmt.Sprintf("class%05d", i), Kind: store.Dir, Mode: 0o755}, nil) {
+				return false
+			}
+		}
+		return true
+	}
+	for i := range m.files {
+		e := Entry{Path: fmt.Sprintf("%s/%s_%07d.JPEG", dir, dir, i), Kind: store.File, Mode: 0o644}
+		e.Identity.Size = int64(i) * 977 % 100_000
+		e.Identity.Version[3] = byte(i)
+		if !yield(e, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func making(t testing.TB, m Tree) *Making {
+	place, err := blob.OpenDirectory(t.TempDir())
+	testenv.Must(t, err)
+	return &Making{
+		Place: place, Tree: m, Dataset: "/data", Temp: t.TempDir(), ShardBytes: 1 << 20,
+		Current:  func(*store.Sample) bool { return true },
+		Verbatim: func(string, int64) bool { return false },
+		Warn:     func(path string, err error) { t.Errorf("%s: %v", path, err) },
+		Options:  Options{RecordImages: 1, RecordBytes: 256 << 20, PackBytes: 256 << 20, Order: store.OrderPath},
+	}
+}
+
+// entriesOf reads a plan back, shard by shard.
+func entriesOf(t testing.TB, p *Plan) (all []Entry, rows []Row) {
+	t.Helper()
+	for i := range p.Shards {
+		r, err := p.Row(t.Context(), i)
+		testenv.Must(t, err)
+		block, err := p.Block(t.Context(), r)
+		testenv.Must(t, err)
+		testenv.Must(t, p.EachEntry(r, block, func(seq int64, e Entry) error {
+			if want := p.FirstSeq + int64(len(all)); seq != want {
+				t.Fatalf("%s: number %d, want %d", e.Path, seq, want)
+			}
+			all = append(all, e)
+			return nil
+		}))
+		rows = append(rows, r)
+	}
+	return all, rows
+}
+
+// TestPlan: whatever the order and the number of shards, a plan has each entry once, in shards of about
+// equal bytes, and is the same each time.
+func TestPlan(t *testing.T) {
+	tree := made{dirs: 30, files: 40}
+	want, _ := entriesOf(t, mustMake(t, making(t, tree)))
+	if len(want) != 1+30+30*40 || !slices.IsSortedFunc(want, func(a, b Entry) int { return comparePaths(a.Path, b.Path) }) {
+		t.Fatalf("%d entries", len(want))
+	}
+	for _, shards := range []int{0, 1, 7, 1500} {
+		for _, order := range []store.Order{store.OrderPath, store.OrderShuffle} {
+			m := making(t, tree)
+			m.Shards, m.Options.Order, m.Options.Seed = shards, order, 7
+			p := mustMake(t, m)
+			again := mustMake(t, m) // over the same object
+			got, rows := entriesOf(t, p)
+			if again.ID != p.ID || shards > 0 && p.Shards != shards {
+				t.Fatalf("%d shards, %s: %d shards, plan %x and then %x", shards, order, p.Shards, p.ID, again.ID)
+			}
+			if order == store.OrderShuffle {
+				if slices.IsSortedFunc(got[31:], func(a, b Entry) int { return comparePaths(a.Path, b.Path) }) {
+					t.Error("not shuffled")
+				}
+				slices.SortFunc(got, func(a, b Entry) int { return comparePaths(a.Path, b.Path) })
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d shards, %s: other entries", shards, order)
+			}
+			for i, r := range rows {
+				weight := r.Bytes + r.Entries*entryCost
+				most := int64(1 << 20)
+				if shards > 0 {
+					most = (p.Bytes+p.Entries()*entryCost)/int64(shards) + 105_000
+				}
+				if weight > most {
+					t.Fatalf("%d shards, %s: shard %d weighs %d, more than %d", shards, order, i, weight, most)
+				}
+			}
+		}
+	}
+}
+
+func mustMake(t testing.TB, m *Making) *Plan {
+	t.Helper()
+	p, err := m.Make(t.Context())
+	testenv.Must(t, err)
+	opened, err := Open(t.Context(), m.Place, p.ID)
+	testenv.Must(t, err)
+	return opened
+}
+
+// TestShuffle: what does not fit into memory at once is shuffled to the same order.
+func TestShuffle(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var all [][]byte
+	s := &shuffler{dir: t.TempDir(), depth: 0}
+	t.Cleanup(s.close)
+	line := make([]byte, 40_000)
+	for range 1000 { // 40 MB that begin with the same byte
+		for i := 1; i < rankSize; i++ {
+			line[i] = byte(r.Uint32())
+		}
+		all = append(all, slices.Clone(line[:rankSize]))
+		testenv.Must(t, s.add(line))
+	}
+	slices.SortFunc(all, bytes.Compare)
+	testenv.Must(t, s.each(func(b []byte) error {
+		if !bytes.Equal(b[:rankSize], all[0]) {
+			t.Fatalf("% x, want % x", b[:rankSize], all[0])
+		}
+		all = all[1:]
+		return nil
+	}))
+	if len(all) > 0 {
+		t.Errorf("%d are missing", len(all))
+	}
+}
+
+// TestUnread: what cannot be listed is told of, and the rest is planned.
+func TestUnread(t *testing.T) {
+	m := making(t, made{dirs: 3, files: 2, unread: "class00001"})
+	var warned []string
+	m.Warn = func(path string, err error) { warned = append(warned, path) }
+	p := mustMake(t, m)
+	if p.Files != 4 || !slices.Equal(warned, []string{"class00001"}) {
+		t.Errorf("%d files, warned of %q", p.Files, warned)
+	}
+}
+
+// TestDamage: a flipped byte of a plan is an error for whoever needs it, and never another entry.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	place, err := blob.OpenDirectory(dir)
+	testenv.Must(t, err)
+	m := making(t, made{dirs: 2, files: 5})
+	m.Place, m.Shards = place, 3
+	p := mustMake(t, m)
+	want, _ := entriesOf(t, p)
+	file := filepath.Join(dir, PlanName(p.ID))
+	whole, err := os.ReadFile(file)
+	testenv.Must(t, err)
+	read := func() (all []Entry, err error) {
+		p, err := Open(t.Context(), place, p.ID)
+		if err != nil {
+			return nil, err
+		}
+		for i := range p.Shards {
+			r, err := p.Row(t.Context(), i)
+			if err != nil {
+				return nil, err
+			}
+			block, err := p.Block(t.Context(), r)
+			if err != nil {
+				return nil, err
+			}
+			if err := p.EachEntry(r, block, func(_ int64, e Entry) error { all = append(all, e); return nil }); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+	for i := range whole {
+		b := slices.Clone(whole)
+		b[i] ^= 1 << (i % 8)
+		testenv.Must(t, os.WriteFile(file, b, 0o600))
+		if got, err := read(); !errors.Is(err, ErrPlan) && (err != nil || !slices.Equal(got, want)) {
+			t.Fatalf("byte %d of %d: %v", i, len(whole), err)
+		} else if err == nil && i < len(whole)-trailerSize {
+			t.Fatalf("byte %d of %d: not noticed", i, len(whole))
+		}
+	}
+	for _, n := range []int{0, 1, trailerSize, len(whole) / 2, len(whole) - 1} {
+		testenv.Must(t, os.WriteFile(file, whole[len(whole)-n:], 0o600))
+		if n == len(whole)-1 {
+			testenv.Must(t, os.WriteFile(file, whole[:n], 0o600))
+		}
+		if _, err := read(); !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), "plan again") {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	if _, err := Open(t.Context(), place, store.ID{1}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a plan that is not there: %v", err)
+	}
+}
+
+// FuzzEntry: whatever a block holds, it is read as entries or not at all, and what is read is written the same way.
+func FuzzEntry(f *testing.F) {
+	e := Entry{Path: "a/b.jpg", Kind: store.File, Mode: 0o644, Version: "etag"}
+	f.Add(appendEntry(nil, &e, "a/a.jpg"), "a/a.jpg")
+	f.Add(appendEntry(nil, &Entry{Path: "a", Kind: store.Tombstone}, ""), "")
+	f.Fuzz(func(t *testing.T, b []byte, before string) {
+		e, rest, err := cutEntry(b, before)
+		if err != nil {
+			return
+		}
+		again, left, err := cutEntry(appendEntry(nil, &e, before), before)
+		if err != nil || again != e || len(left) > 0 || len(rest) >= len(b) {
+			t.Errorf("%+v, then %+v, %v", e, again, err)
+		}
+	})
+}

@@ -1,0 +1,266 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/daemon"
+	"github.com/pipefs/pipefs/internal/mounts"
+)
+
+// Config of a supervisor.
+type Config struct {
+	Dir       string // that is mounted
+	Handed    Handed // what its daemons are handed; Leash is nil
+	Arguments []string
+	User      *daemon.User // whom they run as; nil is who this process runs as
+	// Patience is how long a daemon may take until the mount answers.
+	Patience time.Duration
+	// Deaths within a minute that end the mount; 0 is MaxDeaths.
+	Deaths int
+	// Hung is how long the mount may not answer while the daemon does nothing, before that is
+	// killed and started again; 0 is for ever.
+	Hung time.Duration
+	// Key of a shared mount, which ends with its last holder; empty for any other.
+	Key string
+	// JournalVersion is that of this program.
+	JournalVersion int
+	Resends        bool // the kernel sends again what a daemon that died did not answer
+
+	LogFile *os.File // takes what daemons write, panics included
+	Log     *slog.Logger
+	// Say is told what the first daemon waits for when that takes long, Note what the
+	// user should know.
+	Say, Note func(text string)
+}
+
+// Supervisor holds a mount.
+type Supervisor struct {
+	c       Config
+	holders *control.Holders
+	control *control.Server
+	socket  string // of the daemon
+	place   mounts.Place
+	// own is this program as it was when it began: at its path may lie another one by now.
+	own string
+
+	takeovers chan takeover
+	died      chan error // what the daemon that runs ended with
+
+	mu      sync.Mutex
+	child   *exec.Cmd
+	leash   *Leash
+	program string // that serves
+	stats   control.Supervised
+}
+
+// takeover is a request.
+type takeover struct {
+	program string
+	done    chan error
+}
+
+// Start starts the first daemon, and returns when the mount answers. After an error the
+// mount is gone.
+func Start(ctx context.Context, c Config) (*Supervisor, error) {
+	s := &Supervisor{c: c, holders: control.NewHolders(c.Key), own: "/proc/self/exe", takeovers: make(chan takeover), died: make(chan error, 1)}
+	s.program = s.own
+	s.stats = control.Supervised{PID: os.Getpid(), Journal: c.JournalVersion, Arguments: c.Arguments}
+	err := s.answer()
+	if err == nil {
+		err = s.launch(ctx)
+	}
+	if err == nil {
+		if s.place, err = mounts.PlaceOf(c.Dir); err != nil {
+			s.kill()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, mounts.Unmount(c.Dir, true), s.close())
+	}
+	return s, nil
+}
+
+// launch starts a daemon and waits until it serves.
+func (s *Supervisor) launch(ctx context.Context) error {
+	leash, theirs, err := pair()
+	if err != nil {
+		return err
+	}
+	files, env := s.c.Handed.files(theirs)
+	cmd, err := daemon.Launch(ctx, daemon.Child{
+		Args: s.c.Arguments, Log: s.c.LogFile, Patience: s.c.Patience, Notice: 5 * time.Second,
+		Say: s.c.Say, Tell: s.c.Note,
+		Program: s.program, User: s.c.User, Files: files, Env: []string{env},
+	})
+	theirs.Close()
+	if err != nil {
+		return errors.Join(err, leash.Close())
+	}
+	s.mu.Lock()
+	s.child, s.leash = cmd, leash
+	s.mu.Unlock()
+	go func() {
+		err := cmd.Wait()
+		leash.Close()
+		s.died <- err
+	}()
+	return nil
+}
+
+// Run is the life of a supervisor: it returns when the mount is gone. The error is nil where
+// it was meant to go.
+func (s *Supervisor) Run(ctx context.Context, signals chan os.Signal, background bool) error {
+	done := make(chan struct{})
+	e := &Ending{Dir: s.c.Dir, Place: s.place, Done: done, Log: s.c.Log}
+	var unseen <-chan struct{}
+	if background {
+		unseen = e.Unseen(s.processes)
+	}
+	s.holders.Expect(control.UntilHeld)
+	hung := s.hung(done)
+	var deaths []time.Time
+	for {
+		select {
+		case err := <-s.died:
+			if s.gone() {
+				s.c.Log.Info("unmounted", "mount", s.c.Dir)
+				close(done)
+				return s.close()
+			}
+			err = errOr(err, "it ended")
+			if !s.c.Resends {
+				close(done)
+				return s.giveUp(fmt.Errorf("the daemon died, and this kernel does not send again what it did not answer (Linux 6.9 does): %w", err))
+			}
+			began := time.Now()
+			s.c.Log.Error("the daemon died, and is started again; readers wait", "cause", err)
+			interrupted := s.untilSignal(ctx, signals, func(ctx context.Context) { deaths, err = s.again(ctx, append(deaths, began)) })
+			switch {
+			case err != nil && interrupted:
+				close(done)
+				s.c.Log.Info("stopping by a signal, while the daemon was being started again", "mount", s.c.Dir)
+				return errors.Join(s.place.Unmount(true), s.close())
+			case err != nil:
+				close(done)
+				return s.giveUp(err)
+			}
+			s.served(began, &s.stats.Restarts)
+		case t := <-s.takeovers:
+			err := s.replace(ctx, t.program)
+			t.done <- err
+			if err != nil && s.running() == nil {
+				close(done)
+				return s.giveUp(err)
+			}
+		case at := <-hung:
+			if s.worked() != at {
+				continue // it goes on, or is another one
+			}
+			s.c.Log.Error("the mount does not answer, and the daemon does nothing: it is killed, and started again", "seconds", s.c.Hung.Seconds(), "pid", s.child.Process.Pid)
+			s.kill()
+		case <-unseen:
+			s.c.Log.Info("stopping: this mount namespace has no other process, so nobody can see the mount", "mount", s.c.Dir)
+			return s.end(e, done, signals)
+		case <-s.holders.Gone():
+			s.c.Log.Info("stopping: nobody holds this shared mount", "mount", s.c.Dir)
+			return s.end(e, done, signals)
+		case <-s.leash.Asked():
+			s.c.Log.Info("stopping: the daemon was told to", "mount", s.c.Dir)
+			return s.end(e, done, signals)
+		case sig := <-signals:
+			s.c.Log.Info("stopping", "signal", sig.String())
+			return s.end(e, done, signals)
+		}
+	}
+}
+
+// end ends the mount as somebody wished.
+func (s *Supervisor) end(e *Ending, done chan struct{}, signals chan os.Signal) error {
+	s.holders.End()
+	go func() {
+		s.c.Log.Debug("the daemon ended", "cause", <-s.died)
+		close(done)
+	}()
+	if !e.Run(signals) {
+		s.kill() // open files cannot be read further
+	}
+	<-done
+	return s.close()
+}
+
+// giveUp ends a mount that nobody serves: readers get an error instead of waiting.
+func (s *Supervisor) giveUp(cause error) error {
+	s.holders.End()
+	s.c.Log.Error("giving the mount up: it is unmounted, and its readers get an error", "mount", s.c.Dir, "cause", cause)
+	s.kill()
+	// Taking it away asks nobody; the requests that wait end with the connection.
+	err := s.place.Unmount(true)
+	return errors.Join(cause, err, s.close())
+}
+
+// gone reports whether the connection has ended. The kernel tells it without a request.
+func (s *Supervisor) gone() bool {
+	fds := []unix.PollFd{{Fd: int32(s.c.Handed.Connection.Fd())}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+}
+
+// kill ends the daemon, if there is one.
+func (s *Supervisor) kill() {
+	if child := s.running(); child != nil {
+		_ = child.Process.Kill()
+	}
+}
+
+func (s *Supervisor) running() *exec.Cmd {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.child
+}
+
+func (s *Supervisor) setChild(c *exec.Cmd) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.child = c
+}
+
+func (s *Supervisor) setProgram(p string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.program = p
+}
+
+// processes are those of the mount beside this one.
+func (s *Supervisor) processes() []int {
+	if child := s.running(); child != nil {
+		return []int{child.Process.Pid}
+	}
+	return nil
+}
+
+// close lets go of the connection.
+func (s *Supervisor) close() error {
+	var err error
+	if s.control != nil {
+		err = s.control.Close()
+		s.sweep()
+	}
+	return errors.Join(err, s.c.Handed.Connection.Close(), s.c.Handed.Journal.Close())
+}
+
+func errOr(err error, otherwise string) error {
+	if err != nil {
+		return err
+	}
+	return errors.New(otherwise)
+}

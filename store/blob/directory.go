@@ -1,0 +1,135 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Directory keeps objects in a directory and below it, one file each. Symbolic links are
+// followed; what is neither a regular file nor a directory is no object.
+//
+// A file is written under a name of its own, flushed, and renamed. What a crash leaves unfinished
+// is not listed, and goes away a day later.
+type Directory struct {
+	root      string
+	collected sync.Map // directories that were looked through for what crashes left
+}
+
+var _ Objects = (*Directory)(nil)
+
+// OpenDirectory returns the place at a path. If there is nothing at the path, it has no objects,
+// and the first put makes the directory.
+func OpenDirectory(path string) (*Directory, error) {
+	root, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(root)
+	if err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a directory", root)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return &Directory{root: root}, nil
+}
+
+// String is the path.
+func (d *Directory) String() string { return d.root }
+
+func (d *Directory) path(name string) string { return filepath.Join(d.root, filepath.FromSlash(name)) }
+
+// openObject opens the file of an object. It waits for nothing, whatever is there.
+func (d *Directory) openObject(name string) (*os.File, Info, error) {
+	if err := checkName(name); err != nil {
+		return nil, Info{}, err
+	}
+	f, err := os.OpenFile(d.path(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO) { // a file for a directory, or a socket
+		err = &fs.PathError{Op: "open", Path: d.path(name), Err: unix.ENOENT}
+	}
+	if err != nil {
+		return nil, Info{}, err
+	}
+	i, err := statObject(f, name)
+	if err != nil {
+		_ = f.Close()
+		return nil, Info{}, err
+	}
+	return f, i, nil
+}
+
+// statObject returns what is known of an open file. What is not regular is not there.
+func statObject(f *os.File, name string) (Info, error) {
+	var st unix.Stat_t
+	if err := ignoringEINTR(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {
+		return Info{}, &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return Info{}, &fs.PathError{Op: "open", Path: f.Name(), Err: fs.ErrNotExist}
+	}
+	return infoOf(&st, name), nil
+}
+
+func infoOf(st *unix.Stat_t, name string) Info {
+	return Info{
+		Name: name, Size: st.Size, Modified: time.Unix(st.Mtim.Unix()),
+		Version: Version(fmt.Sprintf("%x-%x-%x-%x", st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano())),
+	}
+}
+
+func ignoringEINTR(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// Stat implements [Objects].
+func (d *Directory) Stat(ctx context.Context, name string) (Info, error) {
+	if err := ctx.Err(); err != nil {
+		return Info{}, err
+	}
+	f, i, err := d.openObject(name)
+	if err != nil {
+		return Info{}, err
+	}
+	return i, f.Close()
+}
+
+// ReadAt implements [Objects]. The file is compared with the version before and after it is read.
+func (d *Directory) ReadAt(ctx context.Context, name string, v Version, b []byte, off int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f, i, err := d.openObject(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if i.Version != v {
+		return fmt.Errorf("%s: %w", f.Name(), ErrChanged)
+	}
+	n, err := f.ReadAt(b, off)
+	switch after, statErr := statObject(f, name); {
+	case statErr != nil:
+		return statErr
+	case after.Version != v:
+		return fmt.Errorf("%s: %w", f.Name(), ErrChanged)
+	case n == len(b):
+		return nil
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%s: %w", f.Name(), io.ErrUnexpectedEOF)
+	}
+	return err
+}

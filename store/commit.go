@@ -1,0 +1,218 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+// describeAll makes a generation of all sealed packs of a store, but for those that the old
+// one, which may be nil, says are replaced, and without what it says of their entries. With
+// segments, it makes those that are missing.
+func describeAll(ctx context.Context, fsys vfs.FS, dir string, f formatFile, old *generation, segments bool) (*generation, error) {
+	all, _, err := listStored(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	names := old.counting(slices.Clone(all))
+	g := &generation{Packs: make([]SealedPack, len(names)), Stats: Stats{
+		Dataset: f.Dataset, RecordImages: f.RecordImages, Order: f.Order, Seed: f.Seed, Packs: len(names),
+	}}
+	if old != nil {
+		g.NextSeq = old.NextSeq
+		for i := range old.Replaced {
+			if slices.Contains(all, old.Replaced[i].name()) {
+				g.Replaced = append(g.Replaced, old.Replaced[i])
+			}
+		}
+	}
+	for i, n := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p := &g.Packs[i]
+		p.Plan = n.plan
+		if p.packSeal, err = sealOf(fsys, dir, n); err != nil {
+			return nil, err
+		}
+		g.Stats.Records += p.Records
+		g.Stats.PackBytes += p.Size
+		if !segments {
+			continue
+		}
+		t, err := openSegment(fsys, dir, n, segmentSeal{})
+		if err == nil {
+			p.Segment = t.segment()
+			err = t.f.Close()
+		} else {
+			p.Segment, err = makeSegment(fsys, dir, n)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+func sealOf(fsys vfs.FS, store string, n packName) (packSeal, error) {
+	f, err := fsys.Open(filepath.Join(store, n.file()))
+	if err != nil {
+		return packSeal{}, err
+	}
+	s, err := readSeal(f, n)
+	return s, errors.Join(err, f.Close())
+}
+
+// commit makes a generation of all sealed packs current: it writes the segments that are
+// missing, the index in d, and the generation. The caller holds the lock.
+func commit(ctx context.Context, fsys vfs.FS, dir string, d indexDir, f formatFile, log *slog.Logger) error {
+	current, err := readGeneration(fsys, dir)
+	if err != nil { // the packs say it
+		current = nil
+	}
+	g, err := describeAll(ctx, fsys, dir, f, current, true)
+	if err != nil {
+		return err
+	}
+	return writeGeneration(ctx, fsys, dir, d, g, log, func() error { return nil })
+}
+
+// writeGeneration counts what the packs of a generation hold, and makes it current unless
+// ready refuses. The caller holds the lock.
+func writeGeneration(ctx context.Context, fsys vfs.FS, dir string, d indexDir, g *generation, log *slog.Logger, ready func() error) error {
+	l, err := d.lock(ctx)
+	if err != nil {
+		return err
+	}
+	b := &builder{fs: fsys, store: dir, gen: g, count: true}
+	if err := errors.Join(d.build(ctx, b), l.Close()); err != nil {
+		return err
+	}
+	if b.fromPacks { // their trailers hold, and other bytes do not
+		for i := range g.Packs {
+			if g.Packs[i].Segment, err = makeSegment(fsys, dir, g.Packs[i].name()); err != nil {
+				return err
+			}
+		}
+	}
+	rooms := map[string]bool{}
+	for i := range g.Packs {
+		rooms[filepath.Dir(g.Packs[i].SegmentFile())] = true
+	}
+	for room := range rooms {
+		if err := fsys.SyncDir(filepath.Join(dir, room)); err != nil {
+			return err
+		}
+	}
+	old, err := generationNames(fsys, dir)
+	if err != nil {
+		return err
+	}
+	g.Number = 1
+	if len(old) > 0 {
+		n, _ := generationNumber(old[len(old)-1])
+		g.Number = n + 1
+	}
+	if err := ready(); err != nil {
+		return err
+	}
+	err = g.write(fsys, dir)
+	if errors.Is(err, vfs.ErrConflict) {
+		return errors.Join(err, fsys.Remove(filepath.Join(dir, generationsName, g.fileName())))
+	}
+	if err != nil {
+		return err
+	}
+	// Who has an old generation open goes on reading it.
+	if err := removeOld(fsys, dir, g, old, log); err != nil {
+		log.Warn("what an old generation of the store has left could not be removed", "store", dir, "error", err)
+	}
+	return nil
+}
+
+// generationNames returns the files of generations, the oldest first.
+func generationNames(fsys vfs.FS, dir string) ([]string, error) {
+	names, err := fsys.List(filepath.Join(dir, generationsName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { _, ok := generationNumber(name); return !ok })
+	slices.SortFunc(names, func(a, b string) int {
+		n, _ := generationNumber(a)
+		m, _ := generationNumber(b)
+		return int(int64(n - m))
+	})
+	return names, err
+}
+
+// removeOld removes generations, all but the newest and those that alone know of packs, and
+// segments without a pack. Who removes packs has to know who may still read them.
+func removeOld(fsys vfs.FS, dir string, g *generation, old []string, log *slog.Logger) (err error) {
+	for i, name := range old {
+		if i < len(old)-(keepGenerations-1) && !g.knowsAll(fsys, dir, name) {
+			log.Debug("an old generation is kept, since it names packs that the new one does not", "store", dir, "generation", name)
+		} else if i < len(old)-(keepGenerations-1) {
+			err = errors.Join(err, fsys.Remove(filepath.Join(dir, generationsName, name)))
+		}
+	}
+	generations := filepath.Join(dir, generationsName)
+	all, listed := fsys.List(generations)
+	for _, name := range all {
+		if strings.HasSuffix(name, tmpSuffix) { // a crash left it
+			listed = errors.Join(listed, fsys.Remove(filepath.Join(generations, name)))
+		}
+	}
+	there, _, noPacks := listPacks(fsys, filepath.Join(dir, packsName))
+	if noPacks != nil && !errors.Is(noPacks, fs.ErrNotExist) {
+		return errors.Join(err, listed, noPacks)
+	}
+	return errors.Join(err, listed, removeForeign(fsys, dir, there))
+}
+
+// knowsAll reports whether a generation names all packs that an older one names.
+func (g *generation) knowsAll(fsys vfs.FS, dir, name string) bool {
+	old := &generation{}
+	if _, err := readText(fsys, filepath.Join(dir, generationsName, name), old); err != nil {
+		return errors.Is(err, ErrCorrupt) // nobody can use it
+	}
+	known := make(map[packName]bool, len(g.Packs))
+	for i := range g.Packs {
+		known[g.Packs[i].name()] = true
+	}
+	return !slices.ContainsFunc(old.Packs, func(p SealedPack) bool { return !known[p.name()] })
+}
+
+// upToDate reports whether a generation, its segments and the index in d are of the packs that
+// are there now, and whole.
+func (g *generation) upToDate(fsys vfs.FS, dir string, d indexDir, log *slog.Logger) bool {
+	sealed, _, err := listStored(fsys, dir)
+	if sealed = g.counting(sealed); err != nil || len(sealed) != len(g.Packs) || g.NextSeq == 0 {
+		return false
+	}
+	for i, n := range sealed {
+		want := &g.Packs[i]
+		if is, err := sealOf(fsys, dir, n); err != nil || want.matches(is) != nil {
+			return false
+		}
+		t, err := openSegment(fsys, dir, n, want.Segment)
+		if err != nil {
+			return false
+		}
+		err = t.Walk(nil, func([]byte) error { return nil })
+		if err := errors.Join(err, t.f.Close()); err != nil {
+			return false
+		}
+	}
+	x, err := d.openWhole(g)
+	if err != nil {
+		return false
+	}
+	x.close(log)
+	return true
+}

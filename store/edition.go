@@ -1,0 +1,160 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+)
+
+// edition is what an open store holds by one generation. Its parts of packs are numbered by the
+// pool of the store, so that what one edition found can be read as long as the pool knows the
+// pack, whatever the store holds by then.
+type edition struct {
+	*Store
+	gen     *generation
+	numbers []uint32 // of its packs in the pool; nil where they are those of the generation
+	recent  *recent
+
+	index  atomic.Pointer[index]
+	using  sync.RWMutex // held for reading while the index is asked
+	closed bool
+	mu     sync.Mutex // held while the index is made again
+	broken []*index   // may still be in use
+}
+
+// errLetGo says that an edition is not the current one any more, nor the one before.
+var errLetGo = errors.New("the generation is not open any more")
+
+// makeIndex makes the index of an edition.
+func (v *edition) makeIndex(ctx context.Context) (*index, error) {
+	x, err := v.indexes.make(ctx, v.builder(false))
+	if err == nil || errors.Is(err, ErrCorrupt) || ctx.Err() != nil {
+		return x, err
+	}
+	v.o.Logger.Debug("the index cannot be kept", "store", v.dir, "directory", v.indexes.dir, "error", err)
+	return v.privateIndex(ctx)
+}
+
+// privateIndex makes an index for this process alone.
+func (v *edition) privateIndex(ctx context.Context) (*index, error) {
+	return v.indexes.private(ctx, v.builder(false), v.o.TempDir)
+}
+
+func (v *edition) builder(count bool) *builder {
+	return &builder{fs: v.o.FS, store: v.dir, gen: v.gen, count: count}
+}
+
+// use makes an index that of the edition.
+func (v *edition) use(x *index) {
+	x.numbers = v.numbers
+	v.index.Store(x)
+}
+
+// maxRepairs bounds how often an open store makes its index again.
+const maxRepairs = 3
+
+// repairIndex replaces a damaged index, and returns the new one.
+func (v *edition) repairIndex(x *index, cause error) (*index, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if now := v.index.Load(); now != x {
+		return now, nil // another goroutine did
+	}
+	if v.pool.closed.Load() || len(v.broken) == maxRepairs {
+		return nil, cause
+	}
+	v.o.Logger.Warn("the index is damaged and is made again", "store", v.dir, "error", cause)
+	again, err := v.makeIndex(context.Background())
+	if err != nil {
+		v.o.Logger.Error("the index is damaged and cannot be made again; mount the store again", "store", v.dir, "error", err)
+		return nil, errors.Join(cause, err)
+	}
+	v.broken = append(v.broken, x)
+	v.use(again)
+	return again, nil
+}
+
+// ask asks the index; where that is damaged it is made again.
+func ask[T any](v *edition, f func(*index, string) (T, error), path string) (found T, err error) {
+	v.using.RLock()
+	defer v.using.RUnlock()
+	if v.closed {
+		return found, errLetGo
+	}
+	x := v.index.Load()
+	if found, err = f(x, path); err == nil {
+		return found, nil
+	}
+	if v.pool.closed.Load() {
+		return found, ErrClosed
+	}
+	if x, err = v.repairIndex(x, err); err != nil {
+		return found, err
+	}
+	return f(x, path)
+}
+
+// lookup returns the entry of a path, nil where there is none.
+func (v *edition) lookup(path string) (*Sample, error) {
+	if e := v.recent.get(path); e != nil {
+		return e, nil
+	}
+	e, err := ask(v, (*index).get, path)
+	if e != nil && err == nil {
+		v.recent.put(e)
+	}
+	return e, err
+}
+
+// checkPacks compares the packs that are there with those that the generation names.
+func (v *edition) checkPacks() error {
+	for i := range v.gen.Packs {
+		want := &v.gen.Packs[i]
+		if v.pool.has(want) {
+			continue
+		}
+		size, err := v.o.FS.Size(filepath.Join(v.dir, want.File()))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%s is missing: put it back, or pack again to make what it held: %w", v.dir+"/"+want.File(),
+				corruptAt(want.name(), 0, "", errors.New("missing")))
+		case err != nil:
+			return err
+		case size != want.Size:
+			return fmt.Errorf("%s is not what it was: put it back, or move it away and pack again: %w", v.dir+"/"+want.File(),
+				corruptAt(want.name(), min(size, want.Size), "", fmt.Errorf("%d bytes, the index knows %d", size, want.Size)))
+		}
+	}
+	return nil
+}
+
+// take makes this edition the one that the store shows.
+func (v *edition) take(x *index) {
+	v.pool.order(v.gen.Stats.RecordImages > 1)
+	numbers, same := make([]uint32, len(v.gen.Packs)), true
+	for i := range numbers {
+		numbers[i] = v.pool.number(&v.gen.Packs[i])
+		same = same && numbers[i] == uint32(i)
+	}
+	if !same {
+		v.numbers = numbers
+	}
+	v.use(x)
+	v.now.Store(v)
+}
+
+// close closes the index. Whoever asks it from then on is told that it is gone.
+func (v *edition) close() {
+	v.using.Lock()
+	defer v.using.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+	for _, x := range append(v.broken, v.index.Load()) {
+		x.close(v.o.Logger)
+	}
+}

@@ -1,0 +1,249 @@
+package store
+
+import (
+	"container/heap"
+	"context"
+	"encoding/binary"
+	"iter"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pipefs/pipefs/internal/sstable"
+	"github.com/pipefs/pipefs/store/vfs"
+)
+
+// piece is one table of a merge: the segment of a pack, or the table of several.
+type piece struct {
+	name string // for messages
+	open func() (*table, error)
+	// pack is the number of a segment's pack. Items of other tables have theirs: -1.
+	pack int
+	kept vfs.File // of a temporary table, which stays open
+}
+
+// mergeWidth bounds how many tables are read at once: each takes a descriptor and a block a
+// level.
+const mergeWidth = 128
+
+// mergePieces writes a table of the items of some pieces, the later ones newer. A path
+// occurs once. Where there are too many to be read at once, those side by side are merged
+// into temporary tables first, several at once, in temp.
+func mergePieces(ctx context.Context, pieces []piece, temp room, w *tableWriter, f func(item []byte) (keep bool, err error)) error {
+	for len(pieces) > mergeWidth {
+		groups := (len(pieces) + mergeWidth - 1) / mergeWidth
+		merged := make([]piece, groups)
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(min(4, runtime.GOMAXPROCS(0)))
+		for i := range merged {
+			g.Go(func() (err error) {
+				merged[i], err = mergeGroup(ctx, pieces[i*len(pieces)/groups:(i+1)*len(pieces)/groups], temp)
+				return err
+			})
+		}
+		err := g.Wait()
+		defer func() {
+			for _, p := range merged {
+				if p.kept != nil {
+					_ = p.kept.Close() // it has no name
+				}
+			}
+		}()
+		if err != nil {
+			return err
+		}
+		pieces = merged
+	}
+	return mergeOnce(ctx, pieces, w, f)
+}
+
+// mergeGroup makes one piece of several.
+func mergeGroup(ctx context.Context, pieces []piece, temp room) (piece, error) {
+	t, err := temp.table(func(out vfs.File) (tableSeal, error) {
+		w := newTableWriter(out)
+		err := mergeOnce(ctx, pieces, w, func([]byte) (bool, error) { return true, nil })
+		if err != nil {
+			return tableSeal{}, err
+		}
+		return w.finish(packID{}, len(pieces))
+	})
+	if err != nil {
+		return piece{}, err
+	}
+	return piece{
+		name: "temporary table", pack: -1, kept: t.f,
+		open: func() (*table, error) { return openTable(keptOpen{t.f}, t.seal.Of, t.seal.Packs) },
+	}, nil
+}
+
+// keptOpen is a file that others close.
+type keptOpen struct{ vfs.File }
+
+func (keptOpen) Close() error { return nil }
+
+// mergeOnce merges pieces, all at once.
+func mergeOnce(ctx context.Context, pieces []piece, w *tableWriter, f func(item []byte) (keep bool, err error)) error {
+	m := merge{}
+	defer func() {
+		for _, c := range m {
+			c.end()
+		}
+	}()
+	cursors, err := openCursors(ctx, pieces)
+	if err != nil {
+		return err
+	}
+	for age, c := range cursors {
+		if err := m.push(c, age); err != nil {
+			for _, c := range cursors[age+1:] {
+				c.end()
+			}
+			return err
+		}
+	}
+	var last []byte
+	for n := 0; len(m) > 0; n++ {
+		if n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		// The newest of equal paths comes first.
+		if path := itemPath(m[0].item); n == 0 || string(path) != string(last) {
+			last = append(last[:0], path...)
+			keep, err := f(m[0].item)
+			if err == nil && keep {
+				err = w.add(m[0].item)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := m.advance(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cursor walks over one piece.
+type cursor struct {
+	of    *piece
+	table *table
+	next  func() ([]byte, error, bool)
+	stop  func()
+}
+
+// opensAtOnce is for segments that have to be fetched.
+const opensAtOnce = 16
+
+// openCursors opens some pieces, all or none.
+func openCursors(ctx context.Context, pieces []piece) ([]*cursor, error) {
+	cursors := make([]*cursor, len(pieces))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(opensAtOnce)
+	for i := range pieces {
+		g.Go(func() (err error) {
+			if err = ctx.Err(); err == nil {
+				cursors[i], err = newCursor(&pieces[i])
+			}
+			return err
+		})
+	}
+	err := g.Wait()
+	if err != nil {
+		for _, c := range cursors {
+			if c != nil {
+				c.end()
+			}
+		}
+		return nil, err
+	}
+	return cursors, nil
+}
+
+func newCursor(p *piece) (*cursor, error) {
+	t, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	c := &cursor{of: p, table: t}
+	c.next, c.stop = iter.Pull2(t.Items)
+	return c, nil
+}
+
+func (c *cursor) end() {
+	c.stop()
+	_ = c.table.f.Close() // only read
+}
+
+// item returns the next item; nil at the end.
+func (c *cursor) item() ([]byte, error) {
+	item, err, ok := c.next()
+	switch {
+	case !ok:
+		return nil, nil
+	case err != nil:
+		return nil, tableError(c.of.name, err)
+	case c.of.pack >= 0:
+		binary.LittleEndian.PutUint32(item, uint32(c.of.pack)) // nobody else has the block
+	}
+	return item, nil
+}
+
+// merge is a heap of cursors, by path, then the newest first.
+type merge []merging
+
+type merging struct {
+	*cursor
+	item []byte
+	age  int // larger is newer
+}
+
+func (m merge) Len() int      { return len(m) }
+func (m merge) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
+func (m *merge) Push(x any)   { *m = append(*m, x.(merging)) }
+func (m *merge) Pop() any     { last := len(*m) - 1; x := (*m)[last]; *m = (*m)[:last]; return x }
+
+func (m merge) Less(i, j int) bool {
+	if c := sstable.ComparePaths(itemPath(m[i].item), itemPath(m[j].item)); c != 0 {
+		return c < 0
+	}
+	return m[i].age > m[j].age
+}
+
+// push begins a piece.
+func (m *merge) push(c *cursor, age int) error {
+	item, err := c.item()
+	if err == nil && item != nil {
+		heap.Push(m, merging{c, item, age})
+		return nil
+	}
+	c.end()
+	return err
+}
+
+// advance replaces the first item by the next one of its piece.
+func (m *merge) advance() error {
+	first := &(*m)[0]
+	item, err := first.cursor.item()
+	if err != nil {
+		return err
+	}
+	if first.item = item; item == nil {
+		heap.Pop(m).(merging).end()
+	} else {
+		heap.Fix(m, 0)
+	}
+	return nil
+}
+
+func itemPath(item []byte) []byte { return entryPath(item[leafHead:]) }
+
+// itemKind is the kind of an item's entry.
+func itemKind(item []byte) Kind {
+	raw := item[leafHead:]
+	_, n := binary.Uvarint(raw)
+	if rest := raw[max(n, 0)+len(entryPath(raw)):]; len(rest) > 0 {
+		return Kind(rest[0])
+	}
+	return 0
+}
