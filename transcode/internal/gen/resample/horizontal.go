@@ -131,21 +131,24 @@ func (k *across) position(n int) []Vec {
 	ADDQ(k.step, k.entry)
 	low, high := make([]Vec, k.registers), make([]Vec, k.registers)
 	quad := func(begin bool) {
-		var parts [4]Vec // low and high of the first two taps, and of the others
-		for i := range parts {
-			parts[i] = everywhere(Mem{Base: weights, Disp: 4 * i})
-		}
 		rows := rowsAt(p, k.stride, k.stride3, k.group)
-		for i := range low {
-			pixels := k.load(rows[2*i*k.rows:])
-			one, two := Shuffle(pixels, k.first), Shuffle(pixels, k.second)
-			l, h := add32(dot(one, parts[0]), dot(two, parts[2])), add32(dot(one, parts[1]), dot(two, parts[3]))
-			if begin {
-				low[i], high[i] = add32(l, half), h
-				continue
+		pixels := make([]Vec, k.registers)
+		for i := range pixels {
+			pixels[i] = k.load(rows[2*i*k.rows:])
+		}
+		// Two taps after the other two: AVX2 has sixteen registers.
+		for half, pick := range []Vec{k.first, k.second} {
+			lows, highs := everywhere(Mem{Base: weights, Disp: 8 * half}), everywhere(Mem{Base: weights, Disp: 8*half + 4})
+			for i := range low {
+				taps := Shuffle(pixels[i], pick)
+				l, h := dot(taps, lows), dot(taps, highs)
+				if begin && half == 0 {
+					low[i], high[i] = add32(l, rounding), h
+					continue
+				}
+				VPADDD(l, low[i], low[i])
+				VPADDD(h, high[i], high[i])
 			}
-			VPADDD(l, low[i], low[i])
-			VPADDD(h, high[i], high[i])
 		}
 	}
 	quad(true)

@@ -19,8 +19,8 @@ var (
 	positions = target.Int("positions")
 	columns   = target.Int("columns")
 
-	// half is what rounding adds to a sum.
-	half = words("half", uint32(target.Int("half")))
+	// rounding is what is added to a sum.
+	rounding = words("half", uint32(target.Int("half")))
 )
 
 // none is an index that VPSHUFB makes zero of.

@@ -24,7 +24,7 @@ stride bytes apart.`)
 	var low [4]Vec  // of columns 0 to 3, 4 to 7, 8 to 11, and 12 to 15 of each half
 	var high [2]Vec // of columns 0 to 7, and 8 to 15
 	for i := range low {
-		low[i] = Loaded(half)
+		low[i] = Loaded(rounding)
 	}
 	for i := range high {
 		high[i] = Zeros()
