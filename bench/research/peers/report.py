@@ -73,7 +73,7 @@ def render(results, form):
         f'{results["rounds_done"]} of {options["rounds"]} rounds.',
         f'{machine["cpu"]}, {machine["cores"]} cores, {machine["memory_gb"]:.0f} GB, Linux {machine["kernel"]}, '
         f'{machine["filesystem"]}; Python {machine["python"]}; pipefs {results["commit"]}.',
-        f'The first epoch is read from {results["cold"]}, the later one was read before.'
+        f'The first epoch is read from {results["cold"]}, the later one is epoch {options["epochs"]}.'
         + (f' Limits: {", ".join(options["limits"])}.' if options["limits"] else ""),
         'Rates and CPU time are of an epoch after its first batch; the start is the time to the first batch of the first epoch. '
         'CPU is that of the loader, its workers and, in parentheses what is its share, the file system\'s daemon: as many ms for an '

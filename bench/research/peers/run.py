@@ -97,7 +97,7 @@ class Comparison:
         self.paths = [path for path, _ in found]
         self.cold = "not" if args.warm else cold_by()
         self.results = {
-            "options": {"workers": args.workers, "batch": args.batch, "rounds": args.rounds, "seed": args.seed,
+            "options": {"workers": args.workers, "batch": args.batch, "rounds": args.rounds, "epochs": args.epochs, "seed": args.seed,
                         "kinds": args.kinds, "limits": limits.words(args)},
             "dataset": {
                 "directory": src, "images": len(found), "classes": len(classes),
@@ -203,7 +203,7 @@ class Comparison:
             child.ask("build", where=where, kind=kind, seed=self.args.seed + number)
             drop(self.cold, [self.stored(id) if row.prepared else self.src, where])
             done = {}
-            for epoch in ("first", "later"):
+            for epoch in ["first"] + ["later"] * (self.args.epochs - 1):
                 done[epoch] = child.ask("epoch", daemon=mount.pid if mount else 0)
                 self.verify(done[epoch].pop("labels"))
             return done
@@ -339,6 +339,7 @@ def arguments(argv):
     ap.add_argument("--copies", type=positive, default=1, help="of each picture, so that an epoch lasts (default 1)")
     ap.add_argument("--png", action="store_true", help="the same pictures as PNG files")
     ap.add_argument("--rounds", type=positive, default=4, help="(default 4)")
+    ap.add_argument("--epochs", type=positive, default=2, help="of these the last one is the later one (default 2)")
     ap.add_argument("--workers", type=positive, default=2)
     ap.add_argument("--batch", type=positive, default=64)
     ap.add_argument("--seed", type=int, default=1)
@@ -356,6 +357,8 @@ def arguments(argv):
     ap.add_argument("--out", default=os.path.join(ROOT, "bin", "peers"), metavar="DIR")
     ap.add_argument("--selftest", action="store_true", help="check this program's own parts; installs and measures nothing")
     args = ap.parse_args(argv)
+    if args.epochs < 2:
+        ap.error("--epochs=1: there is no later epoch to compare; give 2 or more")
     if args.check:
         args.rounds, args.warm = 1, True
         if args.pictures or args.copies > 1:

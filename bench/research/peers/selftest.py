@@ -37,7 +37,7 @@ def results():
                 "control": common.CONTROL, **more}
 
     return {
-        "options": {"workers": 2, "batch": 64, "rounds": 3, "kinds": common.KINDS, "limits": ["400 MB/s from the disk"]},
+        "options": {"workers": 2, "batch": 64, "rounds": 3, "epochs": 2, "kinds": common.KINDS, "limits": ["400 MB/s from the disk"]},
         "dataset": {"images": 100, "jpeg": 90, "png": 10, "classes": 5, "bytes": 10**7, "disk_bytes": 11 * 10**6},
         "machine": {"cpu": "a CPU", "cores": 2, "memory_gb": 24.0, "kernel": "6.18", "filesystem": "ext4", "python": "3.11.2"},
         "commit": "0123abc", "cold": "dropped", "rounds_done": 3,
@@ -95,7 +95,7 @@ class Parts(unittest.TestCase):
         args = run.arguments(["--only", "ffcv,pipefs-ppm", "--rounds", "7"])
         self.assertEqual((args.only, args.rounds, args.workers, args.batch), (["ffcv", "pipefs-ppm"], 7, 2, 64))
         self.assertEqual(run.arguments(["--check"]).rounds, 1)
-        for bad in (["--only", "nosuch"], ["--rounds", "0"], ["--workers", "x"], ["--check", "--pictures", "d"],
+        for bad in (["--only", "nosuch"], ["--rounds", "0"], ["--epochs", "1"], ["--workers", "x"], ["--check", "--pictures", "d"],
                     ["--check", "--copies", "2"], ["--kinds", "uint9"]):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as told:
                 run.arguments(bad)
