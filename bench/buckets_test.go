@@ -385,11 +385,17 @@ func BenchmarkBucketShared(b *testing.B) {
 	}
 }
 
-// BenchmarkBucketEpochs reads an epoch view over a bucket through 100 MB/s. The controls are the same view over the local
+// BenchmarkBucketEpochs reads an epoch view over a bucket through 100 and 50 MB/s. The controls are the same view over the local
 // disk, the client, which decodes nothing, and both of them at once: what the cores of this machine give, which have the
 // server and the distance to do as well.
 func BenchmarkBucketEpochs(b *testing.B) {
-	f := newFaraway(b, 6, 100e6)
+	for _, bandwidth := range []int64{100e6, 50e6} {
+		b.Run(fmt.Sprintf("%dMBps", bandwidth/1e6), func(b *testing.B) { bucketEpochs(b, newFaraway(b, 6, bandwidth)) })
+	}
+}
+
+func bucketEpochs(b *testing.B, f *faraway) {
+	b.Helper()
 	const view = ".epoch/7/0/1/0/32/rrc224-hflip-npy"
 	read := func(mnt string) float64 {
 		return seconds(func() {
