@@ -24,6 +24,9 @@ type Options struct {
 	// MaxBytes is what the blocks of all processes that use the directory may take, together.
 	// 0 leaves that to the limit of the directory, which always holds.
 	MaxBytes int64
+	// MemoryBytes bounds what requests take in memory until it is written; a request takes 8 MiB at most. Where
+	// the disk is slower than the place, readers wait for it. 0 means DefaultMemoryBytes.
+	MemoryBytes int64
 	// Mount is the directory of the mount, for whoever lists what is kept.
 	Mount string
 	Log   *slog.Logger
@@ -73,9 +76,8 @@ const (
 	aheadRequests = 64
 	// aheadQueue is how many calls of Fetch wait at most; more are forgotten.
 	aheadQueue = 4096
-	// memoryBytes bounds what requests take in memory until it is written. Where the disk
-	// is slower than the place, readers wait for it.
-	memoryBytes = 256 << 20
+	// DefaultMemoryBytes is 256 MiB.
+	DefaultMemoryBytes = 256 << 20
 	// recentBytes is what is remembered of blocks that cannot be kept on the disk.
 	recentBytes = 32 << 20
 	// refreshEvery is how often it is looked at what other processes have written and removed.
@@ -89,9 +91,12 @@ func Open(dir string, o Options) (*Cache, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.MemoryBytes == 0 {
+		o.MemoryBytes = DefaultMemoryBytes
+	}
 	c := &Cache{
 		root: cachedir.Open(dir), o: o, log: o.Log.With("dir", dir), shelves: map[string]*shelf{},
-		ahead: make(chan ahead, aheadQueue), flying: semaphore.NewWeighted(aheadRequests), memory: semaphore.NewWeighted(memoryBytes), recentMost: recentBytes,
+		ahead: make(chan ahead, aheadQueue), flying: semaphore.NewWeighted(aheadRequests), memory: semaphore.NewWeighted(max(o.MemoryBytes, mostUnits*unitBytes)), recentMost: recentBytes,
 	}
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {

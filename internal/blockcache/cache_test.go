@@ -3,6 +3,7 @@ package blockcache
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -345,4 +346,22 @@ func randomRead(c *Cache, p *place, r *rand.Rand) error {
 		o.Fetch(r.Int64N(size), 1<<(r.IntN(22)))
 	}
 	return check(o, off, 1+r.Int64N(1<<r.IntN(20)))
+}
+
+// TestMemoryOfRequests bounds what requests that nobody waits for take at once.
+func TestMemoryOfRequests(t *testing.T) {
+	const size, fits = 1 << 20, 8
+	c, p := opened(t, t.TempDir(), Options{MemoryBytes: fits * size}), &place{name: "s3://b", gate: make(chan struct{})}
+	for i := range 4 * fits {
+		object(c, p, fmt.Sprint(i), size).Fetch(0, size)
+	}
+	for answered := range int64(3 * fits) {
+		testenv.EventuallyIs(t, "requests wait, and there is memory for them", func() bool { return p.requests.Load() >= fits+answered })
+		if n := p.requests.Load(); n != fits+answered {
+			t.Fatalf("%d requests of %d bytes were made, and %d answered, with memory for %d", n, size, answered, fits)
+		}
+		p.gate <- struct{}{}
+	}
+	close(p.gate)
+	c.settled(t)
 }

@@ -39,7 +39,7 @@ func (m *Mount) openBucket(ctx context.Context, at string, limit *vfs.Bucket) (s
 	c := m.config
 	var place blob.Objects
 	var err error
-	o := bucket.Options{Manifest: c.Read.Manifest, MaxAge: c.Read.Refresh, Log: m.log, Progress: func(objects int64) {
+	o := bucket.Options{Manifest: c.Read.Manifest, MaxAge: c.Read.Refresh, MemoryBytes: m.memory.blocks, Log: m.log, Progress: func(objects int64) {
 		m.refreshes.listed(objects)
 		c.status(fmt.Sprintf("%s to be listed: %d objects so far", at, objects))
 	}}

@@ -47,6 +47,7 @@ type Mount struct {
 	listed     []string // the views that the root lists
 	gaps       *Gaps    // of the views that it might list
 	fresh      freshness
+	memory     budgets
 	bucket     *bucket.Bucket // the dataset, where it is in one; else nil
 	refreshes  refreshes
 	store      *store.Store // at packed; else nil
@@ -92,10 +93,10 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 			err = errors.Join(err, m.closeAll())
 		}
 	}()
-	work := c.fitMemory(m.log)
+	m.memory = c.fitMemory(m.log)
 	o := serve.Options{
 		Roles: c.Roles, CacheBytes: max(c.Cache.Bytes, 1), // 0 is the default there
-		WorkBytes: work,
+		WorkBytes: m.memory.work,
 		Memfd:     c.Cache.Mode == fs.DaemonCache,
 		Workers:   c.Workers, ForceRandom: c.Views.ForceRandom, Log: m.log,
 	}

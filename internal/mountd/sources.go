@@ -142,7 +142,7 @@ func (m *Mount) openBlocks() *blockcache.Cache {
 	if m.blocks != nil || c.Remote.Dir == "" || c.Remote.Bytes == 0 {
 		return m.blocks
 	}
-	blocks, err := blockcache.Open(c.Remote.Dir, blockcache.Options{MaxBytes: max(c.Remote.Bytes, 0), Mount: c.Dir, Log: m.log})
+	blocks, err := blockcache.Open(c.Remote.Dir, blockcache.Options{MaxBytes: max(c.Remote.Bytes, 0), MemoryBytes: m.memory.fetched, Mount: c.Dir, Log: m.log})
 	if err != nil {
 		m.log.Warn("what is read of the bucket cannot be kept", "cause", err)
 		c.note(fmt.Sprintf("what is read of the bucket cannot be kept, and is fetched each time: %v (--disk-cache names another directory)", err))

@@ -35,6 +35,9 @@ type Options struct {
 	MaxAge time.Duration
 	// Cache is what objects are read through; nil keeps nothing on disk.
 	Cache *blockcache.Cache
+	// MemoryBytes bounds the memory for blocks of open objects. Little is needed: a block is wanted again
+	// within milliseconds, or not at all. 0 means DefaultMemoryBytes.
+	MemoryBytes int64
 	// Limit is how fast the bytes of files are read, for measurements; nil is as fast
 	// as can be.
 	Limit source.Limit
@@ -70,7 +73,7 @@ func Open(ctx context.Context, place blob.Objects, o Options) (*Bucket, error) {
 		b.o.Log = b.log
 	}
 	b.dir = source.Attr{Mode: fs.ModeDir | 0o555, UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
-	b.windows.init()
+	b.windows.init(o.MemoryBytes)
 	var err error
 	if o.Manifest != "" {
 		b.manifest, err = b.given(o.Manifest)

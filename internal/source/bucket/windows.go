@@ -6,9 +6,8 @@ import (
 	"github.com/pipefs/pipefs/internal/lru"
 )
 
-// windowBytes bounds the memory for blocks of objects that are kept, in bytes. It takes little: a block
-// is wanted again within milliseconds, or not at all.
-const windowBytes = 64 << 20
+// DefaultMemoryBytes is 64 MiB.
+const DefaultMemoryBytes = 64 << 20
 
 // windows are the blocks of open objects that were fetched last. Several readers of a block that
 // is not there wait for one request.
@@ -30,8 +29,11 @@ type fetched struct {
 	err  error
 }
 
-func (w *windows) init() {
-	w.blocks = lru.New[window, *fetched](windowBytes, 1<<16)
+func (w *windows) init(memory int64) {
+	if memory == 0 {
+		memory = DefaultMemoryBytes
+	}
+	w.blocks = lru.New[window, *fetched](memory, 1<<16)
 }
 
 // has reports whether a block is there, or on its way.
