@@ -137,7 +137,7 @@ func TestJournalOfAnother(t *testing.T) {
 }
 
 // TestJournalOfOtherBytes: what this program makes otherwise than the one before is not shown
-// under the former numbers.
+// under the same numbers.
 func TestJournalOfOtherBytes(t *testing.T) {
 	dir := t.TempDir()
 	testenv.Must(t, os.WriteFile(filepath.Join(dir, "1.jpg"), []byte("text"), 0o644))
@@ -161,7 +161,7 @@ func TestJournalOfOtherBytes(t *testing.T) {
 		t.Errorf("the file of the program before: %v", s)
 	}
 	if now := next.node("png", "1.png"); now == changed {
-		t.Error("other bytes have the number of the former")
+		t.Error("other bytes have the number of the old ones")
 	}
 	if now := next.node("original", "1.jpg"); now != same {
 		t.Error("the same bytes have another number")

@@ -54,8 +54,8 @@ func TestRescan(t *testing.T) {
 	}
 }
 
-// A file that is said to be replaced is another one though its attributes are the same. Whoever has the
-// former one open goes on as long as its handle is there, and is not given bytes of the other one.
+// A file that is said to be replaced is another one though its attributes are the same. A reader
+// that still has the old file open goes on as long as its handle is there. It never gets bytes of the new one.
 func TestRescanReplaced(t *testing.T) {
 	for _, mode := range []CacheMode{PageCache, DaemonCache} {
 		t.Run(mode.String(), func(t *testing.T) {

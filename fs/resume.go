@@ -199,7 +199,7 @@ func (f *FS) restoreRoot(p *past) {
 		}
 	}
 	r.next = max(r.next, p.next)
-	r.spare = r.next
+	r.journaled = r.next
 }
 
 // Resends reports whether this kernel sends requests again that a daemon that died did not

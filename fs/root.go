@@ -40,19 +40,19 @@ type root struct {
 	limit int64                             // bytes of data
 	made  time.Time
 
-	mu      sync.Mutex
-	journal *Journal
-	again   func(id uint32) *special // finds what a daemon before this one has shown; nil if there was none
-	next    uint32
-	spare   uint32              // numbers below are reserved in the journal
-	nodes   map[uint32]*special // every node that was given out
-	links   []link              // of the root, in the order of listing
-	control *special
-	newest  map[string]*special // files and lists, by name
-	held    int64               // bytes of data
-	tick    uint64
-	draws   map[drawDir]*special // the directories of .draw that the kernel knows
-	epochs  map[string]*special  // directories and files of .epoch, by their paths there
+	mu        sync.Mutex
+	journal   *Journal
+	again     func(id uint32) *special // finds what a daemon before this one has shown; nil if there was none
+	next      uint32
+	journaled uint32              // numbers below are reserved in the journal
+	nodes     map[uint32]*special // every node that was given out
+	links     []link              // of the root, in the order of listing
+	control   *special
+	newest    map[string]*special // files and lists, by name
+	held      int64               // bytes of data
+	tick      uint64
+	draws     map[drawDir]*special // the directories of .draw that the kernel knows
+	epochs    map[string]*special  // directories and files of .epoch, by their paths there
 
 	walker walker
 }

@@ -44,9 +44,9 @@ func sumOf(data []byte) []byte {
 
 // add gives a node out. The caller holds mu or is alone.
 func (r *root) add(s special) *special {
-	if r.next >= r.spare {
-		r.spare = r.next + reserved
-		r.journal.number(recordReserve, r.spare)
+	if r.next >= r.journaled {
+		r.journaled = r.next + reserved
+		r.journal.number(recordReserve, r.journaled)
 	}
 	s.node, s.mtime = node(0, r.next), time.Now()
 	r.nodes[r.next] = &s

@@ -153,7 +153,7 @@ const deletesAtOnce = 16
 
 // delete removes what was found, in its order.
 func (c *gcConfig) delete(ctx context.Context, stderr io.Writer, place blob.Objects, waste []store.Waste, uploads []blob.Upload) error {
-	spared := map[store.ID]bool{}
+	stays := map[store.ID]bool{}
 	for len(waste) > 0 {
 		// Those of one rank have no order among them.
 		n := 1
@@ -163,7 +163,7 @@ func (c *gcConfig) delete(ctx context.Context, stderr io.Writer, place blob.Obje
 		g, of := errgroup.WithContext(ctx)
 		g.SetLimit(deletesAtOnce)
 		for _, w := range waste[:n] {
-			if !spared[w.Plan] {
+			if !stays[w.Plan] {
 				g.Go(func() error { return place.Delete(of, w.Name) })
 			}
 		}
@@ -176,7 +176,7 @@ func (c *gcConfig) delete(ctx context.Context, stderr io.Writer, place blob.Obje
 			}
 			// Who commits the plan writes COMMITTED, and looks for the plan after that.
 			if _, err := place.Stat(ctx, shard.CommittedName(w.Plan)); err == nil {
-				spared[w.Plan] = true
+				stays[w.Plan] = true
 				noter(stderr)("the plan %s is being committed; what belongs to it stays", w.Name)
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				return err

@@ -211,7 +211,7 @@ func TestMemory(t *testing.T) {
 			resident++
 		}
 	}
-	if most := (spare + 1) * len(c.queues.all); resident > most {
+	if most := (idleThreads + 1) * len(c.queues.all); resident > most {
 		t.Errorf("%d of %d threads hold the memory of a large reply, at most %d should", resident, c.queues.count.Load(), most)
 	}
 }

@@ -33,8 +33,8 @@ type queues struct {
 
 // queue is one of them. Each of its threads has an entry: a place for one request. The
 // thread answers the request itself, so that an entry is busy as long as the request is;
-// spare threads wait for what comes meanwhile. The kernel prefers the entry that
-// was used last, so that spare threads stay asleep, and their memory is never touched.
+// idle threads wait for what comes meanwhile. The kernel prefers the entry that
+// was used last, so that idle threads stay asleep, and their memory is never touched.
 //
 // A request that finds no free entry waits until some entry is committed, which is then
 // given that request at once. That another entry is registered does not help it. So as long
@@ -52,8 +52,8 @@ type queue struct {
 }
 
 const (
-	// spare is how many threads of a queue wait, once it is used.
-	spare = 2
+	// idleThreads is how many threads of a queue wait, once it is used.
+	idleThreads = 2
 	// maxThreads bounds those of all queues. More requests than that wait in the kernel.
 	maxThreads = 4096
 	// keptPayload is how much of its payload a thread beyond the first ones keeps in memory.
@@ -66,7 +66,7 @@ const (
 )
 
 // keptBytes bounds the memory of payloads that threads keep between two requests, all queues
-// together. The first spare+1 threads of a queue keep theirs in any case. The others give it
+// together. The first idleThreads+1 threads of a queue keep theirs in any case. The others give it
 // back at each reply, which costs a third of a read.
 var keptBytes = 64 << 20
 
@@ -194,7 +194,7 @@ func (q *queue) start(begin chan struct{}) {
 
 // grow starts a thread where too few wait.
 func (q *queue) grow() {
-	if q.idle.Load() < spare && q.count.Load() < maxThreads && q.starting.CompareAndSwap(false, true) {
+	if q.idle.Load() < idleThreads && q.count.Load() < maxThreads && q.starting.CompareAndSwap(false, true) {
 		q.start(nil)
 	}
 }
@@ -236,7 +236,7 @@ func (q *queue) thread(r *ring, report bool) error {
 	if err == nil {
 		defer func() { _ = unix.Munmap(memory) }()
 		first := as[entryMemory](memory)
-		e := &entry{q: q, extra: int(q.made.Add(1)) > max(spare+1, keptBytes/q.payload/len(q.all)), ring: r, memory: first, headers: &first.headers, payload: memory[os.Getpagesize():]}
+		e := &entry{q: q, extra: int(q.made.Add(1)) > max(idleThreads+1, keptBytes/q.payload/len(q.all)), ring: r, memory: first, headers: &first.headers, payload: memory[os.Getpagesize():]}
 		err = e.register()
 		if err == nil {
 			q.idle.Add(1)

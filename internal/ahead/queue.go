@@ -118,13 +118,13 @@ type hints struct {
 
 // file is one that is loaded, or is being loaded.
 type file struct {
-	of      *stream
-	path    string
-	cancel  context.CancelFunc
-	ahead   *serve.Ahead // nil while it is being loaded
-	size    int64
-	at      time.Time // when it was loaded
-	settled bool      // read, or dropped
+	of     *stream
+	path   string
+	cancel context.CancelFunc
+	ahead  *serve.Ahead // nil while it is being loaded
+	size   int64
+	at     time.Time // when it was loaded
+	taken  bool      // off its stream: read, or dropped
 }
 
 // New returns a queue; Close ends what it loads.
@@ -309,7 +309,7 @@ func (q *Queue) load(ctx context.Context, f *file, since time.Time) {
 	switch {
 	case err != nil:
 		q.failed(f, err)
-	case f.settled:
+	case f.taken:
 		ahead.Forget() // nothing, where it was read
 	default:
 		f.ahead, f.size, f.at = ahead, size, time.Now()
@@ -322,13 +322,13 @@ func (q *Queue) load(ctx context.Context, f *file, since time.Time) {
 	q.pump()
 }
 
-// settle takes a file off its stream, and returns false where it was taken off already. The
+// take takes a file off its stream, and returns false where that was done before. The
 // caller holds mu.
-func (q *Queue) settle(f *file) bool {
-	if f.settled {
+func (q *Queue) take(f *file) bool {
+	if f.taken {
 		return false
 	}
-	f.settled = true
+	f.taken = true
 	q.unread--
 	q.held -= f.size
 	if i := slices.Index(f.of.unread, f); i >= 0 {
@@ -339,7 +339,7 @@ func (q *Queue) settle(f *file) bool {
 
 // drop gives up a file that nobody has read. The caller holds mu.
 func (q *Queue) drop(f *file) {
-	if !q.settle(f) {
+	if !q.take(f) {
 		return
 	}
 	if f.ahead == nil {

@@ -38,7 +38,7 @@ func (q *Queue) read(f *file, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	place := slices.Index(f.of.unread, f)
-	if !q.settle(f) {
+	if !q.take(f) {
 		return
 	}
 	s := f.of
@@ -67,7 +67,7 @@ func (q *Queue) read(f *file, waited bool) {
 
 // failed notes that a file was not loaded. The caller holds mu.
 func (q *Queue) failed(f *file, err error) {
-	if !q.settle(f) {
+	if !q.take(f) {
 		return // counted when it was dropped
 	}
 	switch {

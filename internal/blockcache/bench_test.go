@@ -18,7 +18,7 @@ func BenchmarkHit(b *testing.B) {
 	c := opened(b, b.TempDir(), Options{})
 	o := object(c, p, "a", size)
 	testenv.Must(b, check(o, 0, size))
-	c.settled(b)
+	c.waitWritten(b)
 	path := filepath.Join(b.TempDir(), "a")
 	data := make([]byte, size)
 	content("a1", data, 0)

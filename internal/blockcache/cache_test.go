@@ -69,7 +69,7 @@ func TestHitsAndMisses(t *testing.T) {
 				testenv.Must(t, check(o, off, 100_000))
 			}
 		}
-		c.settled(t)
+		c.waitWritten(t)
 		if got := p.requests.Load(); got != 1 || p.bytes.Load() != size {
 			t.Errorf("mount %d: %d requests for %d bytes", mount, got, p.bytes.Load())
 		}
@@ -125,7 +125,7 @@ func TestMerges(t *testing.T) {
 		t.Helper()
 		r, b := p.requests.Load(), p.bytes.Load()
 		testenv.Must(t, check(o, off*unit, n*unit))
-		c.settled(t)
+		c.waitWritten(t)
 		if r, b = p.requests.Load()-r, p.bytes.Load()-b; r != requests || b != blocks*unit {
 			t.Errorf("%d blocks from %d on: %d requests for %d bytes", n, off, r, b)
 		}
@@ -176,7 +176,7 @@ func TestFetch(t *testing.T) {
 		return p.requests.Load() == 2+(100*unit+aheadBytes-1)/aheadBytes
 	})
 	close(p.gate)
-	c.settled(t)
+	c.waitWritten(t)
 	before := p.requests.Load()
 	testenv.Must(t, check(o, 50*unit, 100*unit))
 	testenv.Must(t, check(o, 0, unit))
@@ -201,7 +201,7 @@ func TestPieces(t *testing.T) {
 		o.Scattered()
 		for _, i := range rand.New(rand.NewPCG(testenv.Seed(t), 0)).Perm(samples) {
 			testenv.Must(t, check(o, int64(i)*long, n))
-			c.settled(t)
+			c.waitWritten(t)
 		}
 	}
 	for mount := range 2 {
@@ -263,7 +263,7 @@ func TestForget(t *testing.T) {
 	c := opened(t, dir, Options{})
 	o := object(c, p, "a", 100*unit)
 	testenv.Must(t, check(o, 0, 100*unit))
-	c.settled(t)
+	c.waitWritten(t)
 	o.Forget(3*unit+7, unit)
 	testenv.Must(t, check(o, 0, 100*unit))
 	if got := p.bytes.Load(); got != 101*unit+blockBytes {
@@ -275,7 +275,7 @@ func TestForget(t *testing.T) {
 	before := p.bytes.Load()
 	for off := range int64(8) {
 		testenv.Must(t, check(b, 3*unit+4*unitBytes*off, 4*unitBytes))
-		c.settled(t)
+		c.waitWritten(t)
 	}
 	b.Forget(3*unit+5*unitBytes, 4*unitBytes)
 	testenv.Must(t, check(b, 3*unit, blockBytes))
@@ -300,7 +300,7 @@ func TestShared(t *testing.T) {
 	testenv.Must(t, os.Chown(dir, 0, 0))
 	c := opened(t, dir, Options{})
 	testenv.Must(t, check(object(c, &place{name: "memory:"}, "a", 10), 0, 10))
-	c.settled(t)
+	c.waitWritten(t)
 	testenv.Must(t, filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
 		if info.Mode()&0o077 != 0 && filepath.Ext(path) != ".lock" && filepath.Base(path) != "lock" {
 			t.Errorf("%s has the mode %v", path, info.Mode())
@@ -363,5 +363,5 @@ func TestMemoryOfRequests(t *testing.T) {
 		p.gate <- struct{}{}
 	}
 	close(p.gate)
-	c.settled(t)
+	c.waitWritten(t)
 }

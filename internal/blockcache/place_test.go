@@ -106,8 +106,8 @@ func opened(t testing.TB, dir string, o Options) *Cache {
 	return c
 }
 
-// settled waits until all that was asked for is on the disk, or will not be.
-func (c *Cache) settled(t testing.TB) {
+// waitWritten waits until all that was asked for is on the disk, or will not be.
+func (c *Cache) waitWritten(t testing.TB) {
 	t.Helper()
 	testenv.EventuallyIs(t, "something is being fetched", func() bool {
 		if len(c.ahead) > 0 || !c.flying.TryAcquire(aheadRequests) {

@@ -269,7 +269,7 @@ func TestTogether(t *testing.T) {
 	one, two := opened(t, dir, Options{}), opened(t, dir, Options{})
 	b := object(two, p, "a", 8<<20)
 	testenv.Must(t, check(object(one, p, "a", 8<<20), 0, 4<<20))
-	one.settled(t)
+	one.waitWritten(t)
 	for _, s := range two.all() {
 		s.refresh()
 	}
@@ -279,7 +279,7 @@ func TestTogether(t *testing.T) {
 		t.Errorf("%d bytes were fetched again", n)
 	}
 	testenv.Must(t, check(b, 0, 8<<20))
-	two.settled(t)
+	two.waitWritten(t)
 	if n := used(dir); n < 8<<20 || n > 9<<20 {
 		t.Errorf("%d bytes are kept", n)
 	}
@@ -297,7 +297,7 @@ func TestFull(t *testing.T) {
 		for off := int64(0); off < o.Size(); off += 10_000 {
 			testenv.Must(t, check(o, off, 10_000))
 		}
-		c.settled(t)
+		c.waitWritten(t)
 		if n := used(dir); n > most {
 			t.Errorf("%d bytes are kept", n)
 		}
@@ -325,7 +325,7 @@ func TestStale(t *testing.T) {
 		t.Helper()
 		for range times {
 			testenv.Must(t, check(o, 0, o.Size()))
-			c.settled(t)
+			c.waitWritten(t)
 		}
 	}
 	reads(live, 1)
@@ -368,7 +368,7 @@ func TestShuffled(t *testing.T) {
 		for _, n := range rand.New(rand.NewPCG(epoch, testenv.Seed(t))).Perm(objects) {
 			testenv.Must(t, check(object(c, p, strconv.Itoa(n), size), 0, size))
 		}
-		c.settled(t)
+		c.waitWritten(t)
 		s := c.Stats()
 		switch fetched := p.bytes.Load() - before; {
 		case epoch == 0:
@@ -405,10 +405,10 @@ func TestGone(t *testing.T) {
 	c := opened(t, dir, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	o := object(c, p, "a", 20<<20)
 	testenv.Must(t, check(o, 0, 5<<20))
-	c.settled(t)
+	c.waitWritten(t)
 	testenv.Must(t, os.RemoveAll(dir))
 	testenv.Must(t, check(o, 0, 20<<20))
-	c.settled(t)
+	c.waitWritten(t)
 	for _, s := range c.all() {
 		s.refresh()
 	}

@@ -290,7 +290,7 @@ func TestRefreshByItself(t *testing.T) {
 	before := shown(t, mnt, views)
 	g.change(2, 2, 2)
 	now := g.fresh(views)
-	testenv.EventuallyIs(t, "the store that was packed further is shown", func() bool { return cmp.Equal(now, settled(mnt, views)) })
+	testenv.EventuallyIs(t, "the store that was packed further is shown", func() bool { return cmp.Equal(now, shownOrNil(mnt, views)) })
 	if cmp.Equal(before, now) {
 		t.Error("nothing has changed")
 	}
@@ -330,8 +330,8 @@ func TestRefreshByItself(t *testing.T) {
 	}
 }
 
-// settled is shown for a mount that changes meanwhile; nil where something went.
-func settled(mnt string, views []string) map[string][32]byte {
+// shownOrNil is shown for a mount that changes meanwhile; nil where something went.
+func shownOrNil(mnt string, views []string) map[string][32]byte {
 	all := map[string][32]byte{}
 	for _, v := range views {
 		err := filepath.WalkDir(filepath.Join(mnt, v), func(name string, e fs.DirEntry, err error) error {
@@ -361,7 +361,7 @@ func TestRefreshBeside(t *testing.T) {
 		t.Error(out)
 	}
 	want := g.fresh(views)
-	testenv.EventuallyIs(t, "the dataset is shown as it is", func() bool { return cmp.Equal(want, settled(mnt, views)) })
+	testenv.EventuallyIs(t, "the dataset is shown as it is", func() bool { return cmp.Equal(want, shownOrNil(mnt, views)) })
 }
 
 // TestRefreshList: a mount lists a bucket again by itself when its list is older than --refresh says.
@@ -374,7 +374,7 @@ func TestRefreshList(t *testing.T) {
 	before := shown(t, mnt, views)
 	g.change(2, 2, 2)
 	want := g.fresh(views)
-	testenv.EventuallyIs(t, "the bucket is shown as it is", func() bool { return cmp.Equal(want, settled(mnt, views)) })
+	testenv.EventuallyIs(t, "the bucket is shown as it is", func() bool { return cmp.Equal(want, shownOrNil(mnt, views)) })
 	if cmp.Equal(before, want) {
 		t.Error("nothing has changed")
 	}
@@ -428,7 +428,7 @@ func TestRefreshSupervised(t *testing.T) {
 	last := g.fresh(views)
 	s.kill()
 	began := time.Now()
-	testenv.EventuallyIs(t, "the current generation is shown", func() bool { return cmp.Equal(last, settled(s.mnt, views)) })
+	testenv.EventuallyIs(t, "the current generation is shown", func() bool { return cmp.Equal(last, shownOrNil(s.mnt, views)) })
 	t.Logf("after %v", time.Since(began))
 }
 

@@ -257,7 +257,7 @@ func TestSupervisedChanges(t *testing.T) {
 	})
 	testenv.Must(t, unix.Fadvise(int(old.Fd()), 0, 0, unix.FADV_DONTNEED))
 	if got, err := io.ReadAll(old); err == nil && bytes.Equal(got, want) {
-		t.Error("who has the former file open reads the new one")
+		t.Error("a reader that has the old file open reads the new one")
 	}
 	if found := s.inodes(filepath.Dir(view(kept))); found[view(kept)] != before[view(kept)] {
 		t.Error("a file that did not change has another number")

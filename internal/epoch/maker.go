@@ -25,8 +25,8 @@ type maker struct {
 	batches map[batchKey]*batch
 	queue   []*batch // with samples that nobody has begun, the oldest first
 	working int
-	held    int64 // bytes of batches and of spare
-	spare   [][]byte
+	held    int64    // bytes of batches and of unused
+	unused  [][]byte // memory of batches that were dropped
 	tick    uint64
 	rest    *time.Timer // gives all memory back when nobody reads any more
 }

@@ -10,9 +10,9 @@ func (m *maker) room(b *batch) bool {
 		return true
 	}
 	for m.held+b.size > m.o.Budget {
-		if len(m.spare) > 0 {
-			m.held -= int64(cap(m.spare[0]))
-			m.spare = m.spare[1:]
+		if len(m.unused) > 0 {
+			m.held -= int64(cap(m.unused[0]))
+			m.unused = m.unused[1:]
 			continue
 		}
 		victim := m.victim(b.wanted)
@@ -34,9 +34,9 @@ func (m *maker) room(b *batch) bool {
 // reuse takes the memory of a batch of the same size that was dropped: touching new memory
 // costs about as much as filling it.
 func (m *maker) reuse(size int64) []byte {
-	for i, data := range m.spare {
+	for i, data := range m.unused {
 		if int64(cap(data)) >= size && int64(cap(data)) < size+size/4 {
-			m.spare = append(m.spare[:i:i], m.spare[i+1:]...)
+			m.unused = append(m.unused[:i:i], m.unused[i+1:]...)
 			return data[:size]
 		}
 	}
@@ -66,7 +66,7 @@ func (m *maker) victim(wanted bool) (found *batch) {
 
 // empty takes the memory of a batch. The caller holds mu.
 func (m *maker) empty(b *batch) {
-	m.spare = append(m.spare, b.data)
+	m.unused = append(m.unused, b.data)
 	b.data = nil
 }
 
@@ -80,8 +80,8 @@ func (m *maker) giveBack() {
 			m.empty(b)
 		}
 	}
-	for _, data := range m.spare {
+	for _, data := range m.unused {
 		m.held -= int64(cap(data))
 	}
-	m.spare = nil
+	m.unused = nil
 }

@@ -72,7 +72,7 @@ func TestLoadAhead(t *testing.T) {
 					t.Errorf("%s in %s: read %d times, %d bytes fetched", name, spec, read, f.Stats().FetchedBytes-fetched)
 				}
 				a.Forget() // too late
-				// It was opened since then.
+				// It was opened meanwhile.
 				target.Since = time.Now().Add(-time.Hour)
 				if _, _, err := f.LoadAhead(t.Context(), target, 1<<30, nil); !errors.Is(err, ErrAlready) {
 					t.Errorf("it was opened: %v", err)

@@ -110,8 +110,8 @@ func (s *Supervisor) fill(stats *control.Stats) {
 	stats.Supervised = &now
 }
 
-// sweep removes the socket that a daemon which was killed has left behind.
-func (s *Supervisor) sweep() {
+// removeSocket removes the socket that a daemon which was killed has left behind.
+func (s *Supervisor) removeSocket() {
 	_ = as(s.c.User, func() error {
 		conn, err := net.Dial("unix", s.socket)
 		if err == nil {

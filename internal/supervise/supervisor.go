@@ -253,7 +253,7 @@ func (s *Supervisor) close() error {
 	var err error
 	if s.control != nil {
 		err = s.control.Close()
-		s.sweep()
+		s.removeSocket()
 	}
 	return errors.Join(err, s.c.Handed.Connection.Close(), s.c.Handed.Journal.Close())
 }
