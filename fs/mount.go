@@ -204,9 +204,6 @@ func readAheadFile(major, minor uint32) string {
 // every request that was read is answered.
 func (m *Mountpoint) Leave() { m.conn.Leave() }
 
-// Dir is the absolute path of the mount.
-func (m *Mountpoint) Dir() string { return m.dir }
-
 // Unmount unmounts and waits for the end. While files of the mount are open it
 // returns an error that wraps ErrBusy, and the mount stays.
 func (m *Mountpoint) Unmount() error {
