@@ -40,9 +40,9 @@ func (w *Waste) Before(v Waste) bool {
 // Garbage finds what can be removed from a store, of which all files are given, in the order in which it
 // is to be removed: whenever that ends, what is left makes the same index again.
 //
-// Nothing is garbage that the current generation names, nor what one names that was current at any
-// time since before. Of the rest, what was made since then is none, and nothing of a plan that has
-// anything made since then. Packs that an interrupted run left are garbage when all of them are older.
+// What the current generation names stays, and so does what any generation names that was current at a time
+// later than before. Of the other files, those that were made later than before stay, with all files of their plan. Packs
+// that an interrupted run left are removed when all of them are older.
 //
 // The error says why that cannot be told.
 func Garbage(fsys vfs.FS, dir string, all []Listed, before time.Time) ([]Waste, error) {
