@@ -201,7 +201,9 @@ func (r *readDraws) add(node uint64) (behind uint64) {
 func (f *FS) readDraw(node uint64) {
 	if behind := f.readDraws.add(node); behind != 0 {
 		f.handles.drop(behind)
-		f.notify.add(notice{pages: behind})
+		if !f.expire { // this notice may wait, too
+			f.notify.add(notice{pages: behind})
+		}
 	}
 }
 

@@ -41,6 +41,9 @@ const (
 // keeps is how long the kernel may keep the name of an entry in a directory, and its
 // attributes.
 func (f *FS) keeps(d *dir, id uint32) (name, attr time.Duration) {
+	if f.expire {
+		defer func() { name = briefly }()
+	}
 	switch f.fresh {
 	case Immutable:
 		return forever, forever

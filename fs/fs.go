@@ -156,6 +156,11 @@ type Options struct {
 	MaxViews int
 	// ListBytes bounds the memory for file lists; 0 means DefaultListBytes.
 	ListBytes int64
+	// Expire: names expire after a second, and the kernel is not told to forget them. A notice
+	// of a name waits while the kernel waits for a reply to a request in that directory. Where
+	// nobody could end the connection of a daemon that dies meanwhile, its readers would wait
+	// for ever.
+	Expire bool
 	// Journal of a mount that another daemon may take over, or that this one takes over;
 	// nil of any other.
 	Journal *Journal
@@ -177,6 +182,7 @@ type FS struct {
 	roles  transcode.Roles
 	mode   CacheMode
 	fresh  Freshness
+	expire bool
 	live   *live // of a Watched mount; nil of others
 	log    *slog.Logger
 
@@ -227,7 +233,7 @@ func New(o Options) (*FS, error) {
 	}
 	f := &FS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
-		reg:           o.Registry, server: o.Server, roles: o.Roles, mode: o.Cache, fresh: o.Freshness, log: o.Log,
+		reg:           o.Registry, server: o.Server, roles: o.Roles, mode: o.Cache, fresh: o.Freshness, expire: o.Expire, log: o.Log,
 		tree:   newTree(o.Server),
 		views:  newViews(o.MaxViews),
 		refuse: o.Refuse, seed: o.Seed, epochs: o.Epochs, ahead: o.Ahead,

@@ -102,6 +102,9 @@ type specialRecord struct {
 // OpenJournal opens the journal of a mount. What the daemons before this one wrote is
 // restored by [New].
 func OpenJournal(file *os.File) (*Journal, error) {
+	if file == nil {
+		return nil, nil
+	}
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETFL, unix.O_APPEND); err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}

@@ -59,7 +59,7 @@ type Mountpoint struct {
 var ErrBusy = errors.New("the mount is in use")
 
 // Mount mounts f on a directory and serves it until it is unmounted, by Unmount
-// or by anybody else. It returns when the mount answers. What a daemon that died
+// or by anybody else. It returns when the mount answers; with a Premount, when it is served. What a daemon that died
 // left behind on the directory is unmounted first.
 func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 	dir, err := filepath.Abs(dir)
@@ -89,7 +89,7 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 	if m.conn, err = conn.Start(fd, f, o.connection(dir, f)); err != nil {
 		f.kernel.Store(nil)
 		err = fmt.Errorf("mount %s: %w", dir, err)
-		if f.journal == nil { // else another daemon may have more luck
+		if o.Premount == nil { // else whoever mounted it decides
 			err = errors.Join(err, detach(dir, true))
 		}
 		return nil, err
@@ -116,16 +116,17 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 		beside.Wait()
 		close(m.done)
 	}()
-	if err := m.answers(); err != nil {
-		err = fmt.Errorf("mount %s: does not answer: %w", dir, err)
-		if f.journal != nil {
+	// Who mounted for this process looks itself: a thread that waits for the answer of its own
+	// process cannot be killed.
+	if o.Premount == nil {
+		if err := m.answers(); err != nil {
+			err = fmt.Errorf("mount %s: does not answer: %w", dir, err)
+			if lazyErr := m.UnmountLazily(); lazyErr != nil {
+				return nil, errors.Join(err, lazyErr)
+			}
+			m.Wait()
 			return nil, err
 		}
-		if lazyErr := m.UnmountLazily(); lazyErr != nil {
-			return nil, errors.Join(err, lazyErr)
-		}
-		m.Wait()
-		return nil, err
 	}
 	if o.ReadAhead == 0 {
 		o.ReadAhead = DefaultReadAhead

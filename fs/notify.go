@@ -82,7 +82,8 @@ func (f *FS) runNotifier(c *conn.Conn, stop <-chan struct{}) {
 func (f *FS) forget(c *conn.Conn, n notice) {
 	if n.view != nil {
 		// The kernel drops what nobody has open, and says so by FORGET.
-		c.EntryNotify(f.root.parentOf(n.view))
+		parent, name := f.root.parentOf(n.view)
+		f.forgetName(c, parent, name)
 		n.view.release(0)
 		return
 	}
@@ -100,7 +101,7 @@ func (f *FS) forget(c *conn.Conn, n notice) {
 		tell := func(name string) {
 			if !told[name] {
 				told[name] = true
-				c.EntryNotify(parent, name)
+				f.forgetName(c, parent, name)
 			}
 		}
 		for _, own := range n.diff.names {
@@ -133,6 +134,14 @@ func (f *FS) forget(c *conn.Conn, n notice) {
 			// The cached listing, and the attributes.
 			c.InodeNotify(node(v.index, n.d.id), 0, 0)
 		}
+	}
+}
+
+// forgetName makes the kernel forget a name. It may wait for the reply to a request: see
+// [Options.Expire].
+func (f *FS) forgetName(c *conn.Conn, parent uint64, name string) {
+	if !f.expire {
+		c.EntryNotify(parent, name)
 	}
 }
 

@@ -10,31 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Premount is a directory that is mounted and not served yet. A daemon that gives up
-// root mounts first, which takes root, and becomes a program of another user, which
-// serves: see [MountOptions].
+// Premount is a directory that is mounted, and that another process is going to serve: see
+// [MountOptions].
 type Premount struct {
 	conn      int // the descriptor of the connection
 	readAhead int // of the file that says how much the kernel reads ahead; -1: none
 }
 
-// NewPremount mounts on a directory. The owner may unmount it, and needs no AllowOther
-// to read it. Until [Mount] serves it, whoever looks at the directory waits.
-func NewPremount(dir string, uid, gid int, o MountOptions) (*Premount, error) {
-	conn, err := mountDirect(dir, uid, gid, o)
-	if err != nil {
-		return nil, fmt.Errorf("mount %s: %w", dir, err)
-	}
-	return newPremount(dir, conn), nil
-}
-
-// Attach mounts on a directory for this process, or for one that it starts; what a daemon
-// that died left behind there is unmounted first.
-func Attach(dir string, o MountOptions, log *slog.Logger) (*Premount, error) {
+// Attach mounts on a directory for a process that this one starts, which runs as another user
+// if uid is not that of this process: that takes root. Until [Mount] serves it, whoever looks
+// at the directory waits. What a daemon that died left behind there is unmounted first.
+func Attach(dir string, uid, gid int, o MountOptions, log *slog.Logger) (*Premount, error) {
 	if err := checkMountDir(dir, log); err != nil {
 		return nil, err
 	}
-	conn, err := attach(dir, o)
+	var conn int
+	var err error
+	if uid == os.Geteuid() {
+		conn, err = attach(dir, o)
+	} else if conn, err = mountDirect(dir, uid, gid, o); err != nil {
+		err = fmt.Errorf("mount %s: %w", dir, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -71,33 +67,6 @@ func PremountOf(conn, readAhead *os.File) (*Premount, error) {
 		p.readAhead, err = take(readAhead)
 	}
 	return p, err
-}
-
-// Hand lets the program have the descriptors that this process is about to become. It
-// returns what [TakePremount] of that program has to be given.
-func (p *Premount) Hand() (string, error) {
-	for _, fd := range []int{p.conn, p.readAhead} {
-		if fd < 0 {
-			continue
-		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
-			return "", os.NewSyscallError("fcntl", err)
-		}
-	}
-	return fmt.Sprintf("%d,%d", p.conn, p.readAhead), nil
-}
-
-// TakePremount takes over what the program before this one mounted.
-func TakePremount(handed string) (*Premount, error) {
-	p := &Premount{}
-	if n, err := fmt.Sscanf(handed, "%d,%d", &p.conn, &p.readAhead); n != 2 {
-		return nil, fmt.Errorf("what is mounted already: %q: %w", handed, err)
-	}
-	unix.CloseOnExec(p.conn)
-	if p.readAhead >= 0 {
-		unix.CloseOnExec(p.readAhead)
-	}
-	return p, nil
 }
 
 // setReadAhead raises how much the kernel reads ahead.

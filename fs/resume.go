@@ -233,7 +233,7 @@ func (f *FS) lookAgain(stop <-chan struct{}) {
 	for _, path := range f.lostViews {
 		if !strings.Contains(path, "/") {
 			if s := f.kernel.Load(); s != nil {
-				s.EntryNotify(rootNode, path)
+				f.forgetName(s, rootNode, path)
 			}
 		}
 	}

@@ -111,7 +111,7 @@ func (f *FS) SetLink(name, spec string) error {
 	// At once, and by the caller: nobody may see the former link afterwards. It has
 	// to be done without locks, as the kernel holds the root while it looks up.
 	if s := f.kernel.Load(); s != nil {
-		s.EntryNotify(rootNode, name)
+		f.forgetName(s, rootNode, name)
 	}
 	return nil
 }
@@ -151,7 +151,11 @@ func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.
 		r.mu.Lock()
 		i := r.link(name)
 		if i >= 0 {
-			r.fill(out, r.links[i].to, forever)
+			timeout := forever
+			if f.expire {
+				timeout = briefly
+			}
+			r.fill(out, r.links[i].to, timeout)
 		}
 		r.mu.Unlock()
 		if i < 0 {

@@ -28,7 +28,6 @@ type mountConfig struct {
 	patience    time.Duration // until the mount answers
 	shared      bool
 	supervise   bool
-	supervising bool // this process is the supervisor
 	takeover    bool
 	deaths      int           // within a minute, that end a supervised mount
 	hung        time.Duration // of its daemon, before it is started again

@@ -196,7 +196,11 @@ func (c *mountConfig) checkRoles(ctx context.Context, env *environ) error {
 func clearDead(env *environ, c *mountConfig) error {
 	// more than one, if earlier ones were mounted over each other
 	for range 16 {
-		if err := mounts.Unmount(c.Dir, true); err != nil {
+		place, err := mounts.PlaceOf(c.Dir)
+		if err == nil {
+			err = place.Clear()
+		}
+		if err != nil {
 			return exit.With(exit.Mount, fmt.Errorf("a dead mount is in the way: %w", err))
 		}
 		fmt.Fprintf(env.stderr, "pipefs: %s held a dead mount, whose daemon was gone; unmounted it\n", c.Dir)

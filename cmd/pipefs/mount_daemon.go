@@ -8,12 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
-
-	systemd "github.com/coreos/go-systemd/v22/daemon"
-	"golang.org/x/sys/unix"
 
 	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/daemon"
@@ -28,24 +26,25 @@ import (
 // ownerUser is the value of --setuid that stands for the owner of what is mounted.
 const ownerUser = "owner"
 
+// untilEnded is how long a supervisor may take to end a daemon that did not come up.
+const untilEnded = 15 * time.Second
+
 // notice is how long a mount may take until the user is told what takes so long.
 const notice = 5 * time.Second
 
-// runMount checks what is asked for, and mounts.
+// runMount checks what is asked for, and mounts. A mount has two processes: a small one that
+// mounts and supervises, and its child, the daemon that serves.
 func runMount(ctx context.Context, env *environ, c *mountConfig, options []*option) (err error) {
-	if c.Kernel.Premount, err = mountd.TakeOver(); err != nil {
-		return err
-	}
 	handed, err := supervise.Take()
 	if err != nil {
 		return err
 	}
-	// Where another process waits for this one, or was this one, it has checked everything.
-	if parent := daemon.Waiting(); parent != nil || c.Kernel.Premount != nil {
+	// The process that waits for this one has checked everything.
+	if parent := daemon.Waiting(); parent != nil {
 		if handed != nil {
-			err = c.serveSupervised(ctx, handed, parent)
+			err = c.serve(ctx, handed, parent)
 		} else {
-			err = serveAsUser(ctx, c, options, parent)
+			err = c.superviseMount(ctx, options, parent)
 		}
 		if err != nil {
 			parent.Fail(err, int(exit.Of(classify(err))))
@@ -92,7 +91,7 @@ func (c *mountConfig) start(ctx context.Context, env *environ, options []*option
 		}
 	}
 	if c.foreground {
-		return serveAsUser(ctx, c, options, nil)
+		return c.superviseMount(ctx, options, nil)
 	}
 	return background(ctx, env, c, options)
 }
@@ -164,15 +163,12 @@ func background(ctx context.Context, env *environ, c *mountConfig, options []*op
 	}
 	err = daemon.Start(ctx, daemon.Child{
 		Args: daemonArgs(c, options),
-		Log:  file, Patience: c.patience, Notice: notice,
+		// The supervisor gives the daemon so long, and then has to end it.
+		Log: file, Patience: c.patience + untilEnded, Notice: notice,
 		Say:  func(status string) { fmt.Fprintf(env.stderr, "pipefs: waiting for %s\n", status) },
 		Tell: func(text string) { fmt.Fprintf(env.stderr, "pipefs: note: %s\n", text) },
 	})
 	if err != nil {
-		if mounts.Dead(mounts.Probe(c.Dir)) {
-			// A daemon that became another user may not be able to unmount.
-			err = errors.Join(err, mounts.Unmount(c.Dir, true))
-		}
 		return fmt.Errorf("%w\n(log: %s)", startError(err), path)
 	}
 	fmt.Fprintf(env.stderr, "pipefs: mounted %s on %s (log: %s)\n", c.Source, c.Dir, path)
@@ -196,103 +192,57 @@ func startError(err error) error {
 	return exit.With(exit.Mount, err)
 }
 
-// daemonArgs is the command line of the daemon, which works in /: everything in it was
-// resolved, and the options of -o were set one by one.
-func daemonArgs(c *mountConfig, options []*option) []string {
-	var kept []*option
-	for _, o := range options {
-		if o.name != "o" && o.name != "foreground" && o.name != "holder" && (!c.supervising || o.name != "supervise" && o.name != "deaths" && o.name != "hung") {
-			kept = append(kept, o)
-		}
-	}
+// daemonArgs is the command line of a process that works in /: everything in it was
+// resolved, and the options of -o were set one by one. The daemon is told nothing of what only
+// its supervisor needs.
+func daemonArgs(c *mountConfig, options []*option, but ...string) []string {
+	kept := slices.DeleteFunc(slices.Clone(options), func(o *option) bool {
+		return slices.Contains(append(but, "o", "foreground", "holder"), o.name)
+	})
 	args := append([]string{"pipefs", "mount"}, again(kept)...)
 	return append(args, "--", c.Source, c.Dir)
 }
 
-// serveAsUser is the daemon, which gives up root first if it is told to.
-func serveAsUser(ctx context.Context, c *mountConfig, options []*option, parent *daemon.Parent) error {
-	user, err := c.user()
-	if err != nil {
-		return err
-	}
-	out := os.Stderr
-	if c.LogFile != "" && c.Kernel.Premount == nil {
-		if out, err = openLog(c.LogFile); err != nil {
-			return exit.With(exit.System, err)
-		}
-		defer out.Close()
-	}
-	if c.supervise {
-		leave, err := c.leave()
-		if err != nil {
-			return err
-		}
-		defer leave()
-		c.supervising = true
-		return c.superviseMount(ctx, options, user, out, parent)
-	}
-	if user != nil {
-		// The other user may not be able to open the log.
-		if err := unix.Dup3(int(out.Fd()), 2, 0); err != nil && out != os.Stderr {
-			return fmt.Errorf("log: %w", err)
-		}
-		return exit.With(exit.Mount, mountd.HandOver(&c.Config, user, daemonArgs(c, options), parent))
-	}
-	leave, err := c.leave()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	err = runDaemon(ctx, c, out, parent)
-	if err != nil && c.Kernel.Premount != nil {
-		err = errors.Join(err, mounts.Unmount(c.Dir, true))
-	}
-	return err
-}
-
-// runDaemon mounts, and returns when the mount is gone.
-func runDaemon(ctx context.Context, c *mountConfig, out io.Writer, parent *daemon.Parent) error {
+// serve is the daemon: it serves what its supervisor has mounted, and returns when the mount
+// is gone, or another daemon goes on.
+func (c *mountConfig) serve(ctx context.Context, h *supervise.Handed, parent *daemon.Parent) (err error) {
+	// It was run by another name: see supervise.Start.
+	_ = os.WriteFile("/proc/self/comm", []byte("pipefs"), 0)
 	// Two may be asked for at once: the second one means "at once".
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	if parent == nil {
-		signal.Notify(signals, syscall.SIGHUP) // the terminal is closed
-	} else {
-		signal.Ignore(syscall.SIGHUP)
-	}
-	log := newLogger(out, c.logFormat, c.logLevel)
+	signal.Ignore(syscall.SIGHUP)
+	log := newLogger(os.Stderr, c.logFormat, c.logLevel)
 	slog.SetDefault(log)
 	c.Log, c.Status = log, parent.Status
 	c.Note = func(text string) {
 		log.Warn(text)
 		parent.Note(text)
 	}
-	if c.Kernel.Premount != nil && c.setuid != "" && !c.Kernel.Journal.Resumes() {
+	c.Kernel.ControlPipe, c.Kernel.Expire, c.Kernel.Suspects = h.ControlPipe, h.NoAbort, h.Suspects
+	if c.Kernel.Journal, err = pfs.OpenJournal(h.Journal); err != nil {
+		return exit.With(exit.System, err)
+	}
+	if c.Kernel.Premount, err = pfs.PremountOf(h.Connection, h.ReadAhead); err != nil {
+		return exit.With(exit.System, err)
+	}
+	if c.setuid != "" && !c.Kernel.Journal.Resumes() {
 		c.notePlaces(func(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) })
 	}
 	c.Remote = withCopies(c.Remote)
 	m, err := mountd.Start(ctx, c.Config, c.patience)
 	if err == nil {
 		if err = parent.Ready(); err != nil {
-			err = fmt.Errorf("whoever started this daemon is gone: %w", err)
-			if c.Kernel.Leash == nil {
-				err = errors.Join(err, m.Stop())
-			}
-			err = exit.With(exit.Interrupted, err)
+			err = exit.With(exit.Interrupted, fmt.Errorf("the supervisor of this daemon is gone: %w", err))
 		}
 	}
 	if err != nil {
 		log.Error("not mounted", "mount", c.Dir, "source", c.Source, "cause", err)
 		return mountError(err)
 	}
-	if parent == nil {
-		if _, err := systemd.SdNotify(false, systemd.SdNotifyReady); err != nil {
-			log.Warn("systemd", "cause", err)
-		}
-	}
 	log.Info("mounted", "mount", c.Dir, "source", c.Source, "cache", c.Cache.Mode, "pid", os.Getpid(), "version", mountd.Version())
-	if err := m.Supervise(signals, parent != nil); err != nil {
+	if err := m.Supervise(signals); err != nil {
 		log.Error("closing", "cause", err)
 		return exit.With(exit.System, err)
 	}

@@ -86,8 +86,25 @@ func takeOver(ctx context.Context, env *environ, mnt string) error {
 	return nil
 }
 
-// superviseMount is the parent of a daemon: it mounts, and returns when the mount is gone.
-func (c *mountConfig) superviseMount(ctx context.Context, options []*option, user *daemon.User, out *os.File, parent *daemon.Parent) error {
+// superviseMount is the parent of a daemon: it mounts, and returns when the mount is gone. It
+// keeps what takes root; the daemon runs as the user of --setuid.
+func (c *mountConfig) superviseMount(ctx context.Context, options []*option, parent *daemon.Parent) error {
+	user, err := c.user()
+	if err != nil {
+		return err
+	}
+	out := os.Stderr
+	if c.LogFile != "" {
+		if out, err = openLog(c.LogFile); err != nil {
+			return exit.With(exit.System, err)
+		}
+		defer out.Close()
+	}
+	leave, err := c.leave()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	// Little memory is all that this process has to do with.
 	debug.SetGCPercent(20)
 	signals := make(chan os.Signal, 2)
@@ -107,22 +124,28 @@ func (c *mountConfig) superviseMount(ctx context.Context, options []*option, use
 		}
 	}
 	config := supervise.Config{
-		Dir: c.Dir, User: user, Patience: c.patience, Deaths: c.deaths, Hung: c.hung, Key: c.Shared, JournalVersion: pfs.JournalVersion, Resends: pfs.Resends(),
-		Arguments: daemonArgs(c, options), LogFile: out, Log: log,
-		Say: parent.Status, Note: func(text string) { parent.Note(text) },
+		Dir: c.Dir, User: user, Patience: c.patience, Key: c.Shared, Signals: signals,
+		Arguments: daemonArgs(c, options, "supervise", "deaths", "hung"), LogFile: out, Log: log,
+		Say: parent.Status, Note: parent.Note,
 	}
-	var err error
+	if parent == nil {
+		config.Stopping = func() { tellSystemd(log, systemd.SdNotifyStopping) }
+	}
+	if c.supervise {
+		config.Restart, config.Deaths, config.Hung = true, c.deaths, c.hung
+		config.JournalVersion, config.Resends = pfs.JournalVersion, pfs.Resends()
+		if config.Handed.Journal, err = pfs.NewJournal(); err != nil {
+			return exit.With(exit.System, err)
+		}
+	}
 	if config.Handed.Connection, config.Handed.ReadAhead, err = mountd.Attach(&c.Config, user, log); err != nil {
 		return exit.With(exit.Mount, err)
-	}
-	if config.Handed.Journal, err = pfs.NewJournal(); err != nil {
-		return exit.With(exit.System, err)
 	}
 	s, err := supervise.Start(ctx, config)
 	if err == nil {
 		if err = parent.Ready(); err != nil {
 			signals <- unix.SIGTERM // and this ends the mount
-			return exit.With(exit.Interrupted, errors.Join(fmt.Errorf("whoever started this mount is gone: %w", err), s.Run(ctx, signals, true)))
+			return exit.With(exit.Interrupted, errors.Join(fmt.Errorf("whoever started this mount is gone: %w", err), s.Run(ctx, true)))
 		}
 	}
 	if err != nil {
@@ -130,28 +153,17 @@ func (c *mountConfig) superviseMount(ctx context.Context, options []*option, use
 		return startError(err)
 	}
 	if parent == nil {
-		if _, err := systemd.SdNotify(false, systemd.SdNotifyReady); err != nil {
-			log.Warn("systemd", "cause", err)
-		}
+		tellSystemd(log, systemd.SdNotifyReady)
 	}
 	log.Info("supervising", "mount", c.Dir, "pid", os.Getpid(), "version", mountd.Version())
 	debug.FreeOSMemory()
-	return exit.With(exit.System, s.Run(ctx, signals, parent != nil))
+	return exit.With(exit.System, s.Run(ctx, parent != nil))
 }
 
-// serveSupervised is the daemon of a supervisor.
-func (c *mountConfig) serveSupervised(ctx context.Context, h *supervise.Handed, parent *daemon.Parent) (err error) {
-	// It was run by another name: see supervise.Start.
-	_ = os.WriteFile("/proc/self/comm", []byte("pipefs"), 0)
-	c.Shared = "" // the supervisor counts the holders
-	c.Kernel.Leash = h.Leash
-	if c.Kernel.Journal, err = pfs.OpenJournal(h.Journal); err != nil {
-		return exit.With(exit.System, err)
+func tellSystemd(log *slog.Logger, state string) {
+	if _, err := systemd.SdNotify(false, state); err != nil {
+		log.Warn("systemd", "cause", err)
 	}
-	if c.Kernel.Premount, err = pfs.PremountOf(h.Connection, h.ReadAhead); err != nil {
-		return exit.With(exit.System, err)
-	}
-	return runDaemon(ctx, c, os.Stderr, parent)
 }
 
 // leave is what the last process of a shared mount does last.

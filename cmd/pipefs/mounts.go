@@ -18,21 +18,29 @@ import (
 )
 
 func mountsCommand(env *environ) *command {
-	var asJSON bool
+	var asJSON, clean bool
 	return &command{
 		name: "mounts", args: "", min: 0, max: 0,
 		brief: "list what is mounted, by which daemons, and what is dead",
 		about: "Lists the mounts of pipefs that this user made; root sees those of all users. Those of containers and other mount namespaces are not seen. A mount whose daemon is gone or does not answer is listed with what to do. A shared mount (pipefs mount --shared, and pipefs.mount of Python) is held by open connections, and ends with the last of them.",
 		examples: []example{
 			{"pipefs mounts", "mount directory, source, process, what is cached where"},
-			{"pipefs mounts --json | jq -r '.[] | select(.state == \"dead\").mount' | xargs -r -n1 pipefs umount", "unmount all that is dead"},
+			{"pipefs mounts --clean", "unmount all that is dead"},
 		},
-		words:   []string{"view"},
-		options: []*option{{name: "json", set: intoBool(&asJSON), help: "print JSON"}},
+		words: []string{"view"},
+		options: []*option{
+			{name: "json", set: intoBool(&asJSON), help: "print JSON"},
+			{name: "clean", set: intoBool(&clean), help: "unmount what is dead; programs that hang in it get an error"},
+		},
 		run: func(ctx context.Context, _ []string) error {
 			rows, err := mountRows(ctx)
 			if err != nil {
 				return err
+			}
+			if clean {
+				if rows, err = cleanMounts(env, rows); err != nil {
+					return err
+				}
 			}
 			if asJSON {
 				return printJSON(env.stdout, rows)
@@ -41,6 +49,26 @@ func mountsCommand(env *environ) *command {
 			return nil
 		},
 	}
+}
+
+// cleanMounts takes dead mounts away, and returns the other ones.
+func cleanMounts(env *environ, rows []mountRow) (left []mountRow, err error) {
+	for _, r := range rows {
+		if r.State != mountDead {
+			left = append(left, r)
+			continue
+		}
+		place, e := mounts.PlaceOf(r.Mount)
+		if e == nil {
+			e = place.Clear()
+		}
+		if e != nil {
+			err = errors.Join(err, unmountError(e))
+			continue
+		}
+		fmt.Fprintf(env.stderr, "pipefs: unmounted %s, whose daemon was gone\n", r.Mount)
+	}
+	return left, err
 }
 
 // The states of a mount.
@@ -96,14 +124,16 @@ func mountRows(ctx context.Context) ([]mountRow, error) {
 
 // ask fills in what the daemon says, or what to do where it says nothing.
 func (r *mountRow) ask(ctx context.Context) {
-	again := "pipefs umount " + shellWord(r.Mount)
-	err := mounts.Probe(r.Mount)
+	place, err := mounts.PlaceOf(r.Mount)
+	if err == nil {
+		err = mounts.Probe(r.Mount)
+	}
 	switch {
-	case mounts.Dead(err):
-		r.State, r.Do = mountDead, again+", or mount there again"
+	case place.Dead(err):
+		r.State, r.Do = mountDead, "pipefs umount "+shellWord(r.Mount)+", or mount there again"
 		return
 	case mounts.Hung(err):
-		r.State, r.Do = mountSilent, "look at the disk of its dataset; to give it up: pipefs umount --lazy "+shellWord(r.Mount)
+		r.State, r.Do = mountSilent, "look at the disk of its dataset; to give it up: pipefs umount --force "+shellWord(r.Mount)
 		return
 	}
 	client, err := control.Find(r.Mount)

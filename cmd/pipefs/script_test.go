@@ -212,13 +212,18 @@ func cmdMounted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// daemonAt finds the one daemon that serves a directory.
+// daemonAt finds the daemon that serves a directory: the child of its supervisor.
 func daemonAt(ts *testscript.TestScript, dir string) int {
 	found := daemons(ts.MkAbs(dir))
-	if len(found) != 1 {
-		ts.Fatalf("%d daemons serve %s: %v", len(found), dir, found)
+	for _, pid := range found {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		ts.Check(err)
+		if len(found) == 2 && strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", found[0]+found[1]-pid)) {
+			return pid
+		}
 	}
-	return found[0]
+	ts.Fatalf("no daemon and its supervisor serve %s: %v", dir, found)
+	return 0
 }
 
 // signal NAME DIR: sends a signal to the daemon of a mount.

@@ -19,24 +19,27 @@ import (
 const untilGone = 30 * time.Second
 
 func umountCommand(env *environ) *command {
-	var lazy bool
+	var lazy, force bool
 	return &command{
 		name: "umount", args: "MNT", min: 1, max: 1,
 		brief: "unmount, and wait until the daemon has ended",
 		about: "Works for root and for the user who mounted. umount MNT and fusermount3 -u MNT do the same, but do not wait and do not tell who keeps the mount busy.",
 		examples: []example{
 			{"pipefs umount ~/m", "unmount; a mount that is busy is left alone, and its users are named"},
+			{"pipefs umount --force ~/m", "end a mount that hangs: programs that wait for it get an error"},
 			{"pipefs umount --lazy ~/m", "take the mount away at once; files that are open can still be read"},
 		},
 		options: []*option{
 			{name: "lazy", short: "l", set: intoBool(&lazy),
 				help: "take the mount away even though it is busy; its daemon ends with the last open file"},
+			{name: "force", short: "f", set: intoBool(&force),
+				help: "end the mount at once: its readers, and programs that hang in it, get an error"},
 		},
-		run: func(ctx context.Context, args []string) error { return umount(ctx, env, args[0], lazy) },
+		run: func(ctx context.Context, args []string) error { return umount(ctx, env, args[0], lazy, force) },
 	}
 }
 
-func umount(ctx context.Context, env *environ, path string, lazy bool) error {
+func umount(ctx context.Context, env *environ, path string, lazy, force bool) error {
 	dir, err := mounts.Resolve(path)
 	if err != nil {
 		return exit.With(exit.Mount, err)
@@ -50,8 +53,15 @@ func umount(ctx context.Context, env *environ, path string, lazy bool) error {
 	case !at.Ours():
 		return exit.Errorf(exit.Mount, "%s is a mount of type %s, not one of pipefs; take umount for it", dir, at.FSType)
 	}
-	if mounts.Dead(mounts.Probe(dir)) {
-		if err := mounts.Unmount(dir, true); err != nil {
+	place, err := mounts.PlaceOf(dir)
+	if err != nil {
+		return err
+	}
+	if force {
+		return umountByForce(ctx, dir, place)
+	}
+	if place.Dead(mounts.Probe(dir)) {
+		if err := place.Clear(); err != nil {
 			return unmountError(err)
 		}
 		fmt.Fprintf(env.stderr, "pipefs: the daemon of %s was gone already\n", dir)
@@ -73,10 +83,32 @@ func umount(ctx context.Context, env *environ, path string, lazy bool) error {
 		}
 		return unmountError(err)
 	}
-	if !lazy && daemon != nil && !daemon.Wait(untilGone) {
+	if !lazy {
+		return outlast(daemon, dir)
+	}
+	return nil
+}
+
+// outlast waits until a daemon has ended, if it is known.
+func outlast(daemon *control.Daemon, dir string) error {
+	if daemon != nil && !daemon.Wait(untilGone) {
 		return exit.Errorf(exit.System, "%s is unmounted, but its daemon, process %d, has not ended within %v", dir, daemon.PID, untilGone)
 	}
 	return nil
+}
+
+// umountByForce ends the connection of a mount, and asks the mount nothing: it may hang.
+func umountByForce(ctx context.Context, dir string, place mounts.Place) error {
+	var daemon *control.Daemon
+	if socket, err := control.Socket(dir); err == nil {
+		if daemon, err = control.At(dir, socket).Daemon(ctx); err == nil {
+			defer daemon.Close()
+		}
+	}
+	if err := place.Clear(); err != nil {
+		return unmountError(err)
+	}
+	return outlast(daemon, dir)
 }
 
 // unmount tries again for a moment where the mount is busy and no process uses it: somebody

@@ -12,7 +12,6 @@ import (
 const (
 	noticeInode  = 2
 	noticeEntry  = 3
-	noticeDelete = 6
 	noticeResend = 7
 )
 
@@ -22,12 +21,6 @@ const (
 func (c *Conn) EntryNotify(parent uint64, name string) fuse.Status {
 	out := fuse.NotifyInvalEntryOut{Parent: parent, NameLen: uint32(len(name))}
 	return c.notify(noticeEntry, bytesOf(&out), append([]byte(name), 0))
-}
-
-// DeleteNotify makes the kernel forget a name that no longer leads to the child.
-func (c *Conn) DeleteNotify(parent, child uint64, name string) fuse.Status {
-	out := fuse.NotifyInvalDeleteOut{Parent: parent, Child: child, NameLen: uint32(len(name))}
-	return c.notify(noticeDelete, bytesOf(&out), append([]byte(name), 0))
 }
 
 // InodeNotify makes the kernel forget the attributes of a node, and its pages from an

@@ -7,6 +7,4 @@
 // or what went wrong, one line of JSON each; the parent waits for that and exits
 // accordingly. The child starts with nothing but its arguments: whatever it opens
 // it opens itself, and no lock or connection has to survive the change of process.
-//
-// [Become] replaces a process by the same program, run as another user.
 package daemon

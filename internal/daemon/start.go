@@ -50,22 +50,23 @@ type Child struct {
 	Env []string
 }
 
-// FirstFile is the descriptor of the first of [Child.Files].
-const FirstFile = 4
+const (
+	// FirstFile is the descriptor of the first of [Child.Files].
+	FirstFile = 4
+	// untilKilled is how long a child may take to end after SIGTERM.
+	untilKilled = 5 * time.Second
+)
 
 // Start runs this program once more and waits until the child is ready. The error
 // is a [Failure] where the child gave one. A child that is not ready in time, or when ctx
 // is cancelled, is stopped.
 func Start(ctx context.Context, c Child) error {
-	cmd, err := Launch(ctx, c)
-	if err != nil {
-		return err
-	}
-	return cmd.Process.Release()
+	_, err := Launch(ctx, c)
+	return err
 }
 
 // Launch is Start for a parent that waits for the end of the child.
-func Launch(ctx context.Context, c Child) (*exec.Cmd, error) {
+func Launch(ctx context.Context, c Child) (*Process, error) {
 	program := c.Program
 	if program == "" {
 		var err error
@@ -101,30 +102,23 @@ func Launch(ctx context.Context, c Child) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting the daemon: %w", err)
 	}
+	p := watch(cmd)
 	err = c.await(ctx, read)
 	if err == nil {
-		return cmd, nil
+		return p, nil
 	}
 	var silent *SilentError
 	died := errors.As(err, &silent)
 	if !died {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		defer time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() }).Stop()
+		defer time.AfterFunc(untilKilled, p.Kill).Stop()
 	}
-	gone := cmd.Wait()
+	gone := p.Wait()
 	if died {
 		silent.cause = gone
 		silent.words = tail(c.Log.Name(), logged)
 	}
 	return nil, err
-}
-
-func (u *User) credential() *syscall.Credential {
-	c := &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.GID)}
-	for _, g := range u.Groups {
-		c.Groups = append(c.Groups, uint32(g))
-	}
-	return c
 }
 
 // Failure is what a child said to [Parent.Fail].

@@ -280,10 +280,13 @@ func TestSupervisedDeaths(t *testing.T) {
 	s.kill()
 	now := s.stats()
 	testenv.Must(t, syscall.Kill(now.PID, syscall.SIGKILL))
-	testenv.EventuallyIs(t, "the mount is gone", func() bool {
-		at, err := mounts.At(mnt)
-		return err == nil && at == nil && syscall.Kill(now.Supervised.PID, 0) != nil
+	testenv.EventuallyIs(t, "the mount is dead", func() bool {
+		return errors.Is(mounts.Probe(mnt), unix.ENOTCONN) && syscall.Kill(now.Supervised.PID, 0) != nil
 	})
+	testmount.Command(t, env, "umount", mnt)
+	if at, err := mounts.At(mnt); at != nil || err != nil {
+		t.Errorf("%+v, %v", at, err)
+	}
 	if _, err := f.Read(make([]byte, 1)); err == nil {
 		t.Error("a file can be read that nobody serves")
 	}

@@ -35,7 +35,7 @@ type Config struct {
 	GPU    GPU
 	Kernel Kernel
 	// Shared is the key of a mount that ends with its last holder, see package shared;
-	// empty for one that stays until it is unmounted.
+	// empty for one that stays until it is unmounted. The supervisor counts the holders.
 	Shared string
 
 	// LogFile is told to clients of the control socket; empty where the log is no file.
@@ -161,11 +161,14 @@ type Kernel struct {
 	NoExec bool
 	// Transport is how requests of the kernel come.
 	Transport conn.Transport
-	// Premount is what is mounted already, see TakeOver; nil mounts.
+	// Premount is what the supervisor has mounted; nil mounts.
 	Premount *fs.Premount
-	// Journal and Leash of a daemon that has a supervisor; nil of any other.
-	Journal *fs.Journal
-	Leash   *supervise.Leash
+	// ControlPipe joins the daemon and its supervisor; nil without one. Journal is nil if no
+	// other daemon may follow.
+	ControlPipe *supervise.ControlPipe
+	Journal     *fs.Journal
+	// Expire and Suspects are those of [fs.Options].
+	Expire, Suspects bool
 }
 
 // MaxFidelity is the number of scans of which a JPEG is made.

@@ -8,8 +8,7 @@
 // answers when Start returns. [Mount.Supervise] is the life of a daemon: it returns when
 // the mount is gone. A program that has something else to do calls [Mount.Stop] instead.
 //
-// A daemon that gives up root mounts and hands the mount over: [HandOver] runs the program
-// again as another user, and [TakeOver] finds what is mounted already.
+// A daemon serves what its supervisor has mounted with [Attach].
 //
 // [Gaps] are the views of a store that lack samples, because neither the store nor a
 // dataset has what they would show.

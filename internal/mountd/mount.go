@@ -37,7 +37,6 @@ type Mount struct {
 	point      *fs.Mountpoint
 	place      mounts.Place
 	control    *control.Server
-	holders    *control.Holders // nil unless the mount is shared
 	background *prepare.Background
 	gpu        *l3gpu.Starting // nil with GPU.Off
 	share      *share.Server   // nil without GPU.Share
@@ -66,6 +65,9 @@ func Start(ctx context.Context, c Config, patience time.Duration) (*Mount, error
 	if err != nil {
 		return nil, err
 	}
+	if c.Kernel.ControlPipe != nil {
+		return m, nil // the supervisor looks at the mount: this process must not wait for its own answer
+	}
 	c.status("the mount " + c.Dir + " to answer")
 	link := filepath.Join(c.Dir, control.Link)
 	if _, err = mounts.Answer(link, patience, func() (string, error) { return os.Readlink(link) }); err != nil {
@@ -73,18 +75,15 @@ func Start(ctx context.Context, c Config, patience time.Duration) (*Mount, error
 	} else if ctx.Err() != nil {
 		err = fmt.Errorf("interrupted before the mount was ready: %w", ctx.Err())
 	}
-	if err != nil && c.Kernel.Leash == nil {
-		err = errors.Join(err, m.Stop())
-	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.Stop())
 	}
 	return m, nil
 }
 
 // mount opens all that stands behind a mount, from the disk to the kernel.
 func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
-	m := &Mount{config: c, log: c.Log, started: time.Now(), holders: control.NewHolders(c.Shared)}
+	m := &Mount{config: c, log: c.Log, started: time.Now()}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -137,7 +136,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	if err := m.openFS(socket, links); err != nil {
 		return nil, err
 	}
-	if c.Kernel.Leash != nil {
+	if c.Kernel.ControlPipe != nil {
 		socket = control.Behind(socket) // the supervisor answers there
 	}
 	m.refreshes.open()
@@ -158,7 +157,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, err
 	}
 	if m.place, err = mounts.PlaceOf(c.Dir); err != nil {
-		if c.Kernel.Leash == nil {
+		if c.Kernel.ControlPipe == nil {
 			err = errors.Join(err, m.point.UnmountLazily())
 		}
 		return nil, err
@@ -172,11 +171,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 
 // handlers are what the daemon can be asked.
 func (m *Mount) handlers() control.Handlers {
-	h := control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current, View: m.view, Refresh: m.refresh, Mount: m.config.Dir}
-	if m.holders != nil {
-		h.Hold = m.holders.Hold
-	}
-	return h
+	return control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current, View: m.view, Refresh: m.refresh, Mount: m.config.Dir}
 }
 
 // openFS makes the file system, and tells what its views lack.
@@ -201,7 +196,7 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 	m.fs, err = fs.New(fs.Options{
 		Registry: m.registry, Server: fs.Serve(m.server), Roles: c.Roles, Cache: c.Cache.Mode,
 		Views: m.listed, Epochs: m.epochs, Ahead: m.ahead, Refuse: m.gaps.refuse, Seed: c.Views.Seed, Files: m.files(), Control: socket, Log: m.log,
-		Freshness: m.fresh.kind, Watcher: m.fresh.watcher, Journal: c.Kernel.Journal,
+		Freshness: m.fresh.kind, Watcher: m.fresh.watcher, Journal: c.Kernel.Journal, Expire: c.Kernel.Expire,
 	})
 	if err != nil {
 		return err

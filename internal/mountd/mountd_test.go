@@ -145,7 +145,7 @@ func TestSuperviseBusy(t *testing.T) {
 	signals <- unix.SIGTERM
 	signals <- unix.SIGTERM
 	time.AfterFunc(supervise.Lingering/4, func() { f.Close() })
-	testenv.Must(t, m.Supervise(signals, true))
+	testenv.Must(t, m.Supervise(signals))
 	<-m.Done()
 	testenv.Must(t, m.closeAll())
 	gone(t, c.Dir)
@@ -174,23 +174,4 @@ func TestStartFails(t *testing.T) {
 	if _, err := mounts.PlaceOf(c.Dir); err == nil {
 		t.Error("it is mounted")
 	}
-}
-
-// A shared mount ends by itself: Supervise returns.
-func TestSuperviseShared(t *testing.T) {
-	c := setUp(t)
-	c.Shared = "key"
-	m := start(t, c)
-	client, err := control.Find(c.Dir)
-	testenv.Must(t, err)
-	conn, reply, err := client.Hold(t.Context(), control.Request{Key: "key"})
-	testenv.Must(t, err)
-	if reply.Mount != c.Dir {
-		t.Errorf("%+v", reply)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- m.Supervise(nil, true) }()
-	conn.Close()
-	testenv.Must(t, <-ended)
-	gone(t, c.Dir)
 }

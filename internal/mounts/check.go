@@ -21,7 +21,7 @@ func Check(dir string, nonempty bool) (dead bool, err error) {
 		err = Probe(dir)
 	}
 	switch {
-	case Dead(err) && mounted && here.Ours():
+	case mounted && here.Ours() && here.place().Dead(err):
 		return true, nil
 	case Dead(err) && mounted:
 		return false, fmt.Errorf("%s holds a dead %s mount (%w); unmount it first: umount -l %s", dir, here.FSType, err, dir)

@@ -79,8 +79,10 @@ func PlaceOf(point string) (Place, error) {
 	case m == nil:
 		return Place{}, fmt.Errorf("%s is not mounted", point)
 	}
-	return Place{point: point, dev: m.dev()}, nil
+	return m.place(), nil
 }
+
+func (m *Mount) place() Place { return Place{point: m.Mountpoint, dev: m.dev()} }
 
 // Unmount takes the mount away if it still is what is mounted there.
 func (p Place) Unmount(lazy bool) error {

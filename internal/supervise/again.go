@@ -69,7 +69,7 @@ func (s *Supervisor) again(ctx context.Context, deaths []time.Time) ([]time.Time
 func (s *Supervisor) replace(ctx context.Context, program string) error {
 	began := time.Now()
 	s.c.Log.Info("another program takes the mount over; readers wait", "program", program)
-	s.leash.Ask()
+	s.pipe.Ask()
 	select {
 	case err := <-s.died:
 		s.c.Log.Debug("the daemon stopped", "cause", err)
@@ -105,5 +105,5 @@ func (s *Supervisor) served(began time.Time, times *int) {
 	*times++
 	s.stats.Longest = max(s.stats.Longest, pause.Seconds())
 	s.mu.Unlock()
-	s.c.Log.Info("the mount is served again", "pause_seconds", pause.Seconds(), "pid", s.child.Process.Pid)
+	s.c.Log.Info("the mount is served again", "pause_seconds", pause.Seconds(), "pid", s.child.PID)
 }

@@ -34,7 +34,10 @@ func (s *Supervisor) answer() error {
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
-	h := control.Handlers{Forward: s.forward, Takeover: s.takeover, Mount: s.c.Dir}
+	h := control.Handlers{Forward: s.forward, Mount: s.c.Dir}
+	if s.c.Restart {
+		h.Takeover = s.takeover
+	}
 	if s.holders != nil {
 		h.Hold = s.holders.Hold
 	}
@@ -106,8 +109,9 @@ func (s *Supervisor) fill(stats *control.Stats) {
 	stats.Holders = s.holders.Count()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.stats
-	stats.Supervised = &now
+	if now := s.stats; s.c.Restart {
+		stats.Supervised = &now
+	}
 }
 
 // removeSocket removes the socket that a daemon which was killed has left behind.

@@ -13,7 +13,7 @@
 // of waiting for ever. On a takeover the supervisor has the daemon stop, and starts another
 // program.
 //
-// The leash joins the two: over it the supervisor has the daemon stop, and the daemon has
+// The pipe joins the two: over it the supervisor has the daemon stop, and the daemon has
 // the supervisor end the mount. If the supervisor dies, the daemon goes on without it.
 //
 // The supervisor answers at the control socket of the mount. It counts the holders of a

@@ -63,8 +63,8 @@ func (s *Supervisor) hung(done <-chan struct{}) <-chan string {
 	return found
 }
 
-// look has the daemon answer a request. An error is an answer: who may not look at the mount
-// cannot tell whether it hangs.
+// look has the daemon answer a request. An error is an answer: a process that may not look at
+// the mount cannot tell whether it hangs.
 func (s *Supervisor) look() {
 	var st unix.Statx_t
 	_ = unix.Statx(unix.AT_FDCWD, s.c.Dir, unix.AT_STATX_FORCE_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS, &st)
@@ -76,7 +76,7 @@ func (s *Supervisor) worked() string {
 	if child == nil {
 		return ""
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child.PID))
 	if err != nil {
 		return ""
 	}
@@ -85,5 +85,5 @@ func (s *Supervisor) worked() string {
 	if len(fields) < 13 {
 		return ""
 	}
-	return fmt.Sprintf("%d %s %s", child.Process.Pid, fields[11], fields[12])
+	return fmt.Sprintf("%d %s %s", child.PID, fields[11], fields[12])
 }

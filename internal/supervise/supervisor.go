@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"sync"
 	"time"
 
@@ -19,8 +18,10 @@ import (
 
 // Config of a supervisor.
 type Config struct {
-	Dir       string // that is mounted
-	Handed    Handed // what its daemons are handed; Leash is nil
+	Dir    string // that is mounted
+	Handed Handed // what its daemons are handed; ControlPipe is nil
+	// Restart: another daemon follows one that died.
+	Restart   bool
 	Arguments []string
 	User      *daemon.User // whom they run as; nil is who this process runs as
 	// Patience is how long a daemon may take until the mount answers.
@@ -38,9 +39,12 @@ type Config struct {
 
 	LogFile *os.File // takes what daemons write, panics included
 	Log     *slog.Logger
+	// Signals end the mount: the first one patiently, the second one at once.
+	Signals chan os.Signal
 	// Say is told what the first daemon waits for when that takes long, Note what the
-	// user should know.
+	// user should know. Stopping is called when the mount begins to end as somebody wished.
 	Say, Note func(text string)
+	Stopping  func()
 }
 
 // Supervisor holds a mount.
@@ -50,6 +54,7 @@ type Supervisor struct {
 	control *control.Server
 	socket  string // of the daemon
 	place   mounts.Place
+	abort   *mounts.Abort // nil where the connection cannot be ended
 	// own is this program as it was when it began: at its path may lie another one by now.
 	own string
 
@@ -57,8 +62,8 @@ type Supervisor struct {
 	died      chan error // what the daemon that runs ended with
 
 	mu      sync.Mutex
-	child   *exec.Cmd
-	leash   *Leash
+	child   *daemon.Process
+	pipe    *ControlPipe
 	program string // that serves
 	stats   control.Supervised
 }
@@ -75,51 +80,83 @@ func Start(ctx context.Context, c Config) (*Supervisor, error) {
 	s := &Supervisor{c: c, holders: control.NewHolders(c.Key), own: "/proc/self/exe", takeovers: make(chan takeover), died: make(chan error, 1)}
 	s.program = s.own
 	s.stats = control.Supervised{PID: os.Getpid(), Journal: c.JournalVersion, Arguments: c.Arguments}
-	err := s.answer()
+	err := s.findPlace()
+	if err == nil {
+		err = s.answer()
+	}
 	if err == nil {
 		err = s.launch(ctx)
 	}
 	if err == nil {
-		if s.place, err = mounts.PlaceOf(c.Dir); err != nil {
+		if _, err = mounts.Answer(c.Dir, c.Patience, func() (any, error) { s.look(); return nil, nil }); err != nil {
+			err = fmt.Errorf("the mount does not answer: %w", err)
 			s.kill()
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, mounts.Unmount(c.Dir, true), s.close())
+		return nil, errors.Join(err, s.abort.End(), mounts.Unmount(c.Dir, true), s.close())
 	}
 	return s, nil
 }
 
+// findPlace finds out what was mounted, and how its connection can be ended.
+func (s *Supervisor) findPlace() (err error) {
+	if s.place, err = mounts.PlaceOf(s.c.Dir); err != nil {
+		return err
+	}
+	if s.abort, err = s.place.Abort(); err != nil {
+		s.c.Handed.NoAbort = true
+		text := fmt.Sprintf("names expire after a second and are then asked for again, since user %d could not end the mount if its daemon died: %v", os.Geteuid(), err)
+		s.c.Log.Warn(text)
+		s.c.Note(text)
+	}
+	return nil
+}
+
 // launch starts a daemon and waits until it serves.
 func (s *Supervisor) launch(ctx context.Context) error {
-	leash, theirs, err := pair()
+	pipe, theirs, err := pair()
 	if err != nil {
 		return err
 	}
 	files, env := s.c.Handed.files(theirs)
-	cmd, err := daemon.Launch(ctx, daemon.Child{
+	child, err := daemon.Launch(ctx, daemon.Child{
 		Args: s.c.Arguments, Log: s.c.LogFile, Patience: s.c.Patience, Notice: 5 * time.Second,
 		Say: s.c.Say, Tell: s.c.Note,
 		Program: s.program, User: s.c.User, Files: files, Env: []string{env},
 	})
 	theirs.Close()
 	if err != nil {
-		return errors.Join(err, leash.Close())
+		return errors.Join(err, pipe.Close())
 	}
 	s.mu.Lock()
-	s.child, s.leash = cmd, leash
+	s.child, s.pipe = child, pipe
 	s.mu.Unlock()
 	go func() {
-		err := cmd.Wait()
-		leash.Close()
+		err := child.Wait()
+		pipe.Close()
 		s.died <- err
 	}()
+	go s.heed(pipe)
 	return nil
+}
+
+// heed takes what a daemon asks for a signal.
+func (s *Supervisor) heed(pipe *ControlPipe) {
+	for {
+		select {
+		case <-pipe.Asked():
+			s.c.Signals <- unix.SIGTERM
+		case <-pipe.Lost():
+			return
+		}
+	}
 }
 
 // Run is the life of a supervisor: it returns when the mount is gone. The error is nil where
 // it was meant to go.
-func (s *Supervisor) Run(ctx context.Context, signals chan os.Signal, background bool) error {
+func (s *Supervisor) Run(ctx context.Context, background bool) error {
+	signals := s.c.Signals
 	done := make(chan struct{})
 	e := &Ending{Dir: s.c.Dir, Place: s.place, Done: done, Log: s.c.Log}
 	var unseen <-chan struct{}
@@ -138,7 +175,11 @@ func (s *Supervisor) Run(ctx context.Context, signals chan os.Signal, background
 				return s.close()
 			}
 			err = errOr(err, "it ended")
-			if !s.c.Resends {
+			switch {
+			case !s.c.Restart:
+				close(done)
+				return s.giveUp(fmt.Errorf("the daemon died: %w", err))
+			case !s.c.Resends:
 				close(done)
 				return s.giveUp(fmt.Errorf("the daemon died, and this kernel does not send again what it did not answer (Linux 6.9 does): %w", err))
 			}
@@ -149,7 +190,7 @@ func (s *Supervisor) Run(ctx context.Context, signals chan os.Signal, background
 			case err != nil && interrupted:
 				close(done)
 				s.c.Log.Info("stopping by a signal, while the daemon was being started again", "mount", s.c.Dir)
-				return errors.Join(s.place.Unmount(true), s.close())
+				return errors.Join(s.abort.End(), s.place.Unmount(true), s.close())
 			case err != nil:
 				close(done)
 				return s.giveUp(err)
@@ -166,16 +207,13 @@ func (s *Supervisor) Run(ctx context.Context, signals chan os.Signal, background
 			if s.worked() != at {
 				continue // it goes on, or is another one
 			}
-			s.c.Log.Error("the mount does not answer, and the daemon does nothing: it is killed, and started again", "seconds", s.c.Hung.Seconds(), "pid", s.child.Process.Pid)
+			s.c.Log.Error("the mount does not answer, and the daemon does nothing: it is killed, and started again", "seconds", s.c.Hung.Seconds(), "pid", s.child.PID)
 			s.kill()
 		case <-unseen:
 			s.c.Log.Info("stopping: this mount namespace has no other process, so nobody can see the mount", "mount", s.c.Dir)
 			return s.end(e, done, signals)
 		case <-s.holders.Gone():
 			s.c.Log.Info("stopping: nobody holds this shared mount", "mount", s.c.Dir)
-			return s.end(e, done, signals)
-		case <-s.leash.Asked():
-			s.c.Log.Info("stopping: the daemon was told to", "mount", s.c.Dir)
 			return s.end(e, done, signals)
 		case sig := <-signals:
 			s.c.Log.Info("stopping", "signal", sig.String())
@@ -186,26 +224,31 @@ func (s *Supervisor) Run(ctx context.Context, signals chan os.Signal, background
 
 // end ends the mount as somebody wished.
 func (s *Supervisor) end(e *Ending, done chan struct{}, signals chan os.Signal) error {
+	if s.c.Stopping != nil {
+		s.c.Stopping()
+	}
 	s.holders.End()
 	go func() {
 		s.c.Log.Debug("the daemon ended", "cause", <-s.died)
 		close(done)
 	}()
+	var err error
 	if !e.Run(signals) {
-		s.kill() // open files cannot be read further
+		err = s.abort.End() // open files cannot be read further
+		s.kill()
 	}
 	<-done
-	return s.close()
+	return errors.Join(err, s.close())
 }
 
-// giveUp ends a mount that nobody serves: readers get an error instead of waiting.
+// giveUp ends the connection of a mount that nobody serves: its readers get an error instead
+// of waiting. The mount stays, so that they do not take the empty directory below it for
+// the dataset.
 func (s *Supervisor) giveUp(cause error) error {
 	s.holders.End()
-	s.c.Log.Error("giving the mount up: it is unmounted, and its readers get an error", "mount", s.c.Dir, "cause", cause)
+	s.c.Log.Error("giving the mount up: whoever reads from it gets an error. Unmount it (pipefs umount), or mount there again", "mount", s.c.Dir, "cause", cause)
 	s.kill()
-	// Taking it away asks nobody; the requests that wait end with the connection.
-	err := s.place.Unmount(true)
-	return errors.Join(cause, err, s.close())
+	return errors.Join(cause, s.abort.End(), s.close())
 }
 
 // gone reports whether the connection has ended. The kernel tells it without a request.
@@ -218,17 +261,17 @@ func (s *Supervisor) gone() bool {
 // kill ends the daemon, if there is one.
 func (s *Supervisor) kill() {
 	if child := s.running(); child != nil {
-		_ = child.Process.Kill()
+		child.Kill()
 	}
 }
 
-func (s *Supervisor) running() *exec.Cmd {
+func (s *Supervisor) running() *daemon.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.child
 }
 
-func (s *Supervisor) setChild(c *exec.Cmd) {
+func (s *Supervisor) setChild(c *daemon.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.child = c
@@ -243,7 +286,7 @@ func (s *Supervisor) setProgram(p string) {
 // processes are those of the mount beside this one.
 func (s *Supervisor) processes() []int {
 	if child := s.running(); child != nil {
-		return []int{child.Process.Pid}
+		return []int{child.PID}
 	}
 	return nil
 }
@@ -255,7 +298,10 @@ func (s *Supervisor) close() error {
 		err = s.control.Close()
 		s.removeSocket()
 	}
-	return errors.Join(err, s.c.Handed.Connection.Close(), s.c.Handed.Journal.Close())
+	if s.c.Handed.Journal != nil {
+		err = errors.Join(err, s.c.Handed.Journal.Close())
+	}
+	return errors.Join(err, s.c.Handed.Connection.Close(), s.abort.Close())
 }
 
 func errOr(err error, otherwise string) error {

@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"errors"
+	"os/exec"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/mounts"
+)
+
+// Process is a child that runs, or has ended.
+type Process struct {
+	PID  int
+	cmd  *exec.Cmd
+	dead chan struct{} // closed when it has ended
+	err  error         // written before that: what it ended with
+}
+
+// ErrStuck is what a process ended with of which a thread still waits in the kernel.
+var ErrStuck = errors.New("it was killed, and a thread of it still waits in the kernel")
+
+const (
+	// lookInterval is the time between two looks at the state of a child.
+	lookInterval = 200 * time.Millisecond
+	// untilReaped is how long all threads of a child may take to end after its first one.
+	untilReaped = 100 * time.Millisecond
+)
+
+// watch learns of the end of a child. A process is reaped when its last thread has ended, and
+// a thread of a FUSE daemon may wait in the kernel for an answer that only the next daemon
+// gives. So a child whose first thread is gone counts as dead: nothing of it runs any more.
+// No descriptor tells that (a pidfd with PIDFD_THREAD does not on Linux 6.15 and newer).
+func watch(cmd *exec.Cmd) *Process {
+	p := &Process{PID: cmd.Process.Pid, cmd: cmd, dead: make(chan struct{})}
+	reaped := make(chan error, 1)
+	go func() { reaped <- cmd.Wait() }()
+	go func() {
+		defer close(p.dead)
+		tick := time.NewTicker(lookInterval)
+		defer tick.Stop()
+		for !mounts.Zombie(p.PID) {
+			select {
+			case p.err = <-reaped:
+				return
+			case <-tick.C:
+			}
+		}
+		select {
+		case p.err = <-reaped:
+		case <-time.After(untilReaped):
+			p.err = ErrStuck
+		}
+	}()
+	return p
+}
+
+// Dead is closed when the process has ended.
+func (p *Process) Dead() <-chan struct{} { return p.dead }
+
+// Wait returns what the process ended with, once it has.
+func (p *Process) Wait() error {
+	<-p.dead
+	return p.err
+}
+
+// Kill ends the process at once.
+func (p *Process) Kill() { _ = p.cmd.Process.Kill() }

@@ -1,0 +1,140 @@
+package mounts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// connections is where the kernel shows the connections of FUSE mounts to their daemons.
+const connections = "/sys/fs/fuse/connections"
+
+// Abort ends the connection of a FUSE mount: all requests that wait, and all later ones, get
+// an error. It works after a lazy unmount, too. A nil Abort does nothing.
+type Abort struct{ file *os.File }
+
+// Abort opens the file by which the kernel ends the connection of the mount. Root can open
+// it where the file system fusectl is not mounted, too.
+func (p Place) Abort() (*Abort, error) {
+	_, minor, _ := strings.Cut(p.dev, ":")
+	name := minor + "/abort"
+	f, err := os.OpenFile(connections+"/"+name, os.O_WRONLY, 0)
+	if err != nil {
+		var rootErr error
+		if f, rootErr = openFusectl(name); rootErr != nil {
+			return nil, fmt.Errorf("%w; root allows it: mount -t fusectl none %s", err, connections)
+		}
+	}
+	return &Abort{f}, nil
+}
+
+// openFusectl opens a file of fusectl, which it mounts nowhere.
+func openFusectl(name string) (*os.File, error) {
+	ctl, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(ctl)
+	if err := unix.FsconfigCreate(ctl); err != nil {
+		return nil, err
+	}
+	root, err := unix.Fsmount(ctl, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root)
+	fd, err := unix.Openat(root, name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// orphaned reports whether each process that holds the connection of the mount has been killed,
+// and a thread of one waits in the kernel for an answer that nobody is going to give: such a
+// mount hangs until its connection is ended. It is false where this process may not look, and
+// on kernels that do not tell which connection a process holds (Linux 6.10 does).
+func (p Place) orphaned() bool {
+	_, minor, _ := strings.Cut(p.dev, ":")
+	found := false
+	infos, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/fdinfo")
+	if err != nil {
+		return false
+	}
+	for _, dir := range infos {
+		if !holds(dir, "fuse_connection:\t"+minor+"\n") {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(dir, "/")[2])
+		if err != nil || !Zombie(pid) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// holds reports whether a line stands in what the kernel says of a descriptor of a thread.
+func holds(fdinfo, line string) bool {
+	entries, err := os.ReadDir(fdinfo)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		text, _ := os.ReadFile(filepath.Join(fdinfo, e.Name()))
+		if bytes.Contains(text, []byte(line)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Zombie reports whether the first thread of a process has ended, and the process has not
+// been reaped.
+func Zombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	// The state follows the name, which may hold anything.
+	state := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return err == nil && bytes.HasPrefix(state, []byte(" Z"))
+}
+
+// Dead reports whether the daemon of the mount is gone, which [Probe] or [Stat] answered with
+// that error.
+func (p Place) Dead(err error) bool { return Dead(err) || Hung(err) && p.orphaned() }
+
+// Clear takes the mount away at once: whatever waits for it gets an error.
+func (p Place) Clear() error {
+	abort, err := p.Abort()
+	if err == nil {
+		err = errors.Join(abort.End(), abort.Close())
+	}
+	if err != nil && !Dead(Probe(p.point)) {
+		return err
+	}
+	return p.Unmount(true)
+}
+
+// End ends the connection. One that has ended is no error.
+func (a *Abort) End() error {
+	if a == nil {
+		return nil
+	}
+	if _, err := a.file.WriteString("1"); err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ENOTCONN) {
+		return fmt.Errorf("ending the connection of the mount: %w", err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (a *Abort) Close() error {
+	if a == nil {
+		return nil
+	}
+	return a.file.Close()
+}
