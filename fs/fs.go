@@ -161,6 +161,9 @@ type Options struct {
 	// nobody could end the connection of a daemon that dies meanwhile, its readers would wait
 	// for ever.
 	Expire bool
+	// Suspects: daemons of this mount died of what they did, the last one before this one, too.
+	// Requests that they left unanswered run one at a time.
+	Suspects bool
 	// Journal of a mount that another daemon may take over, or that this one takes over;
 	// nil of any other.
 	Journal *Journal
@@ -203,6 +206,7 @@ type FS struct {
 	failures  failures
 	notify    notifier
 	readDraws readDraws
+	suspects  *suspects // nil while no daemon died of what it did
 
 	kernel     atomic.Pointer[conn.Conn]
 	passes     atomic.Bool // the kernel takes backing files

@@ -19,7 +19,7 @@ import (
 
 // JournalVersion is that of the journal's format. A program that writes another one
 // cannot take a mount over.
-const JournalVersion = 1
+const JournalVersion = 2
 
 // Journal is what the next daemon has to know of a mount if this one dies: which number
 // stands for which entry, view, link and file, and how the connection began. It is a file
@@ -64,6 +64,8 @@ const (
 	recordSpecial   = 'S' // a specialRecord
 	recordBatch     = 'P' // special that is a file of an epoch view, its size, that of the directory, its name
 	recordSource    = 'G' // what the owner of the journal noted of the source
+	recordAlone     = 'O' // a suspect that runs alone, or null: none does
+	recordRefused   = 'X' // a suspect
 	recordReserve   = 'N' // numbers of specials below this may have been given out
 )
 

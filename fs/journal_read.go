@@ -30,6 +30,8 @@ type past struct {
 	batches   map[uint32]pastBatch
 	next      uint32 // number of the next special
 	source    string // see [Journal.Source]
+	alone     *suspect
+	refused   []suspect
 
 	indexed uint32 // directory whose listing index has the places of
 	index   map[uint32]int
@@ -150,6 +152,13 @@ func (p *past) add(kind byte, r *recordReader) {
 		p.batches[id] = pastBatch{dir, size, string(r.b)}
 	case recordSource:
 		p.source = string(r.b)
+	case recordAlone:
+		p.alone = nil
+		r.json(&p.alone)
+	case recordRefused:
+		var s suspect
+		r.json(&s)
+		p.refused = append(p.refused, s)
 	case recordReserve:
 		p.next = max(p.next, r.id())
 	default:

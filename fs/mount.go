@@ -157,6 +157,9 @@ func (o MountOptions) connection(dir string, f *FS) conn.Options {
 			return unix.Statx(unix.AT_FDCWD, dir, unix.AT_STATX_FORCE_SYNC, unix.STATX_MODE, new(unix.Statx_t))
 		},
 	}
+	if f.suspects != nil {
+		c.Guard = f.suspects.guard
+	}
 	if f.journal != nil {
 		c.Transport = conn.Device // the queues of a daemon go with it
 	}

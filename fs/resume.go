@@ -43,6 +43,9 @@ func (f *FS) resume(o Options) error {
 		f.restoreRoot(p)
 	}
 	f.journal, f.tree.journal, r.journal = j, j, j
+	if p != nil {
+		f.resumeSuspects(p, o.Suspects)
+	}
 	j.writeJSON(recordBegin, beginning{Version: JournalVersion, Freshness: uint8(f.fresh), Cache: f.mode, Seed: f.seed, Made: r.made})
 	f.views.noted = func(v *view) { j.view(v, f.reg.Digest(v.pipeline)) }
 	f.views.left = func(index uint32) { j.number(recordForgot, index) }

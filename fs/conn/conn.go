@@ -22,6 +22,7 @@ type Conn struct {
 	log      *slog.Logger
 	onPanic  func(cause any)
 	touch    func() error
+	guard    func(h *fuse.InHeader, name string, resent bool) (done func(), status fuse.Status)
 
 	handshake Handshake
 	agreed    uint64
@@ -62,6 +63,10 @@ type Options struct {
 	// Touch makes a request of the kernel by the thread that calls it, one that is answered
 	// at once. Ring needs it where more requests wait than it is prepared for.
 	Touch func() error
+	// Guard is called before LOOKUP, OPEN and READ are answered, and what it returns
+	// afterwards. A status other than OK is the answer. resent: the kernel sends the request
+	// again, since a process that died left it unanswered. nil guards nothing.
+	Guard func(h *fuse.InHeader, name string, resent bool) (done func(), status fuse.Status)
 	// OnPanic is told of a panic of the file system, in the goroutine that panicked. The
 	// request is answered by EIO.
 	OnPanic func(cause any)
@@ -75,7 +80,7 @@ func Start(fd int, fs fuse.RawFileSystem, o Options) (*Conn, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Conn{fs: fs, fd: fd, log: o.Log, onPanic: o.OnPanic, touch: o.Touch, maxIdle: maxIdle()}
+	c := &Conn{fs: fs, fd: fd, log: o.Log, onPanic: o.OnPanic, touch: o.Touch, guard: o.Guard, maxIdle: maxIdle()}
 	c.requests.New = func() any { return newDeviceRequest() }
 	opts := o.Fuse
 	opts.MaxWrite, opts.MaxReadAhead = maxPayload, maxPayload

@@ -39,6 +39,9 @@ const (
 	// be larger than that, and nothing is ever written.
 	maxWrite = 4096
 
+	// resent is set in the unique number of a request that is sent again.
+	resent = 1 << 63
+
 	rootNode = fuse.FUSE_ROOT_ID
 	// pollName is a name of the root, and pollNode its node, for which go-fuse answers
 	// itself: see fs.Mountpoint.

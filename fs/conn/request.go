@@ -56,6 +56,18 @@ func (c *Conn) answer(r *request) {
 		c.pass(r)
 		return
 	}
+	if c.guard != nil && (h.Opcode == opLookup || h.Opcode == opOpen || h.Opcode == opRead) {
+		name := ""
+		if h.Opcode == opLookup {
+			name = r.name()
+		}
+		done, status := c.guard(h, name, h.Unique&resent != 0)
+		if status != fuse.OK {
+			r.end(status, nil)
+			return
+		}
+		defer done()
+	}
 	switch h.Opcode {
 	case opLookup:
 		c.lookup(r)
@@ -103,13 +115,16 @@ func known[In, Out any](r *request, do func(*In, *Out) fuse.Status) {
 	r.end(do(in, out), reply)
 }
 
+// name is the name of a LOOKUP.
+func (r *request) name() string {
+	name, _, _ := bytes.Cut(r.in[inHeaderSize:], []byte{0})
+	return string(name)
+}
+
 func (c *Conn) lookup(r *request) {
-	name := r.in[inHeaderSize:]
-	if i := bytes.IndexByte(name, 0); i >= 0 {
-		name = name[:i]
-	}
+	name := r.name()
 	h := r.header()
-	if h.NodeId == rootNode && string(name) == pollName {
+	if h.NodeId == rootNode && name == pollName {
 		c.pass(r)
 		return
 	}
@@ -117,7 +132,7 @@ func (c *Conn) lookup(r *request) {
 	defer c.inflight.remove(r)
 	reply := r.room(int(unsafe.Sizeof(fuse.EntryOut{})))
 	clear(reply)
-	r.end(c.fs.Lookup(r.cancel, h, string(name), as[fuse.EntryOut](reply)), reply)
+	r.end(c.fs.Lookup(r.cancel, h, name, as[fuse.EntryOut](reply)), reply)
 }
 
 // passIoctl passes on what the kernel has copied from the caller. Its result comes back to him with

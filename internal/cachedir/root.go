@@ -241,9 +241,10 @@ func (r *Root) lock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// entries looks at all slots. The directory is locked.
+// entries looks at all slots. The directory is locked. It looks at nothing else: a mount may
+// lie there that nobody serves yet.
 func (r *Root) entries() ([]Entry, error) {
-	locks, err := filepath.Glob(filepath.Join(quoteGlob(r.dir), "*", "*.*"+lockSuffix))
+	locks, err := filepath.Glob(filepath.Join(quoteGlob(r.dir), strings.Repeat("[0-9a-f]", digestLength), "*.*"+lockSuffix))
 	if err != nil {
 		return nil, err
 	}
@@ -299,8 +300,11 @@ func quoteGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// digest names a dataset by its path: 16 hexadecimal digits.
+// digestLength is that of a digest, in hexadecimal digits.
+const digestLength = 16
+
+// digest names a dataset by its path.
 func digest(path string) string {
 	sum := sha256.Sum256([]byte(path))
-	return hex.EncodeToString(sum[:8])
+	return hex.EncodeToString(sum[:digestLength/2])
 }

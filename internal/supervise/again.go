@@ -45,7 +45,7 @@ func (s *Supervisor) untilSignal(ctx context.Context, signals chan os.Signal, do
 
 // again starts a daemon after deaths, of which it forgets those long ago.
 func (s *Supervisor) again(ctx context.Context, deaths []time.Time) ([]time.Time, error) {
-	for until := deaths[len(deaths)-1].Add(s.c.Patience); ; {
+	for until := time.Now().Add(s.c.Patience); ; {
 		for len(deaths) > 0 && time.Since(deaths[0]) > within {
 			deaths = deaths[1:]
 		}

@@ -22,7 +22,7 @@ type Handed struct {
 	ControlPipe *ControlPipe
 	// NoAbort: nobody can end the connection, see [mounts.Place.Abort].
 	NoAbort bool
-	// Suspects: daemons died of what they did; see [conn.Options].
+	// Suspects: daemons died of what they did; see package fs.
 	Suspects bool
 }
 

@@ -59,7 +59,9 @@ type Supervisor struct {
 	own string
 
 	takeovers chan takeover
-	died      chan error // what the daemon that runs ended with
+	died      chan error  // what the daemon that runs ended with
+	faults    []time.Time // deaths of daemons by what they did, within a minute
+	oomKills  int64       // of the system, when the daemon that runs was started
 
 	mu      sync.Mutex
 	child   *daemon.Process
@@ -115,6 +117,7 @@ func (s *Supervisor) findPlace() (err error) {
 
 // launch starts a daemon and waits until it serves.
 func (s *Supervisor) launch(ctx context.Context) error {
+	s.oomKills = oomKills()
 	pipe, theirs, err := pair()
 	if err != nil {
 		return err
@@ -185,7 +188,10 @@ func (s *Supervisor) Run(ctx context.Context, background bool) error {
 			}
 			began := time.Now()
 			s.c.Log.Error("the daemon died, and is started again; readers wait", "cause", err)
-			interrupted := s.untilSignal(ctx, signals, func(ctx context.Context) { deaths, err = s.again(ctx, append(deaths, began)) })
+			if !s.blame(err) {
+				deaths = append(deaths, began)
+			}
+			interrupted := s.untilSignal(ctx, signals, func(ctx context.Context) { deaths, err = s.again(ctx, deaths) })
 			switch {
 			case err != nil && interrupted:
 				close(done)
