@@ -99,14 +99,16 @@ func (s System) Dir(h Hierarchy, c Controller) (string, error) {
 // MemoryLimit is how many bytes the processes of the group, and of those around it, may
 // use; ok is false where there is no limit.
 func (s System) MemoryLimit() (limit int64, ok bool) {
-	return least(s, Memory, func(h Hierarchy, dir string) (int64, bool) {
-		if h.V2 {
-			return number(filepath.Join(dir, "memory.max"))
-		}
-		// without a limit it is the largest number of whole pages
-		n, ok := number(filepath.Join(dir, "memory.limit_in_bytes"))
-		return n, ok && n < 1<<62
-	})
+	return least(s, Memory, limitOf)
+}
+
+func limitOf(h Hierarchy, dir string) (int64, bool) {
+	if h.V2 {
+		return number(filepath.Join(dir, "memory.max"))
+	}
+	// without a limit it is the largest number of whole pages
+	n, ok := number(filepath.Join(dir, "memory.limit_in_bytes"))
+	return n, ok && n < 1<<62
 }
 
 // CPULimit is how many processors the processes of the group, and of those around it, may
@@ -157,4 +159,16 @@ func number(name string) (int64, bool) {
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
 	return n, err == nil
+}
+
+// field reads the number behind a word at the beginning of a line.
+func field(name, word string) (int64, bool) {
+	b, _ := os.ReadFile(name)
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == word {
+			n, err := strconv.ParseInt(f[1], 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
 }

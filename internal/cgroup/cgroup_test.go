@@ -78,8 +78,18 @@ func TestLimits(t *testing.T) {
 		t.Errorf("processors of version 2: %v, %v", n, ok)
 	}
 	write(t, filepath.Join(dir, "job/step/memory.max"), "7000\n")
-	if n, _ := two.MemoryLimit(); n != 7000 {
+	if n := two.Memory(); n != 7000 {
 		t.Errorf("the tighter one is inside: %d", n)
+	}
+	write(t, filepath.Join(dir, "job/step/memory.current"), "6500\n")
+	write(t, filepath.Join(dir, "job/step/memory.stat"), "anon 6000\ninactive_file 300\nactive_file 100\n")
+	write(t, filepath.Join(dir, "job/memory.current"), "999800\n")
+	if n := two.Free(); n != 200 {
+		t.Errorf("free of the group around: %d", n)
+	}
+	write(t, filepath.Join(dir, "job/memory.current"), "6500\n")
+	if n := two.Free(); n != 900 {
+		t.Errorf("free, without the page cache: %d", n)
 	}
 	one := System{Mounts: []*mounts.Mount{
 		{FSType: "cgroup", Mountpoint: filepath.Join(dir, "m"), VFSOptions: "rw,memory"},
@@ -96,6 +106,11 @@ func TestLimits(t *testing.T) {
 		t.Errorf("version 1 without a limit: %v", n)
 	}
 	write(t, filepath.Join(dir, "m/memory.limit_in_bytes"), "4096\n")
+	write(t, filepath.Join(dir, "m/memory.usage_in_bytes"), "4000\n")
+	write(t, filepath.Join(dir, "m/memory.stat"), "inactive_file 1\ntotal_inactive_file 904\n")
+	if n := one.Free(); n != 1000 {
+		t.Errorf("free of version 1: %d", n)
+	}
 	write(t, filepath.Join(dir, "c/cpu.cfs_quota_us"), "50000\n")
 	if n, ok := one.MemoryLimit(); n != 4096 || !ok {
 		t.Errorf("memory of version 1: %d, %v", n, ok)
