@@ -62,31 +62,44 @@ func Place(px *Pixels, r image.Rectangle, dst []byte, at Layout) {
 	}
 }
 
-// fill makes the result of steps that only decode, cut, and put a header in front; ok is
+// filling is how a decoder makes the file that the steps end in.
+type filling struct {
+	Filler
+	region image.Rectangle
+	planar bool
+}
+
+// filling returns how steps that only decode, cut, and put a header in front are done at once; ok is
 // false where there is more to do, or no decoder for it.
-func (p Plan) fill(ctx context.Context, steps []Applied, src []byte, alloc Alloc) (file []byte, ok bool, err error) {
+func (p Plan) filling(steps []Applied) (f filling, ok bool) {
 	if len(steps) < 2 || steps[0].Kind != p.registry.decode {
-		return nil, false, nil
+		return f, false
 	}
-	decoder, ok := p.registry.decoder(p.source.Format).(Filler)
+	f.Filler, ok = p.registry.decoder(p.source.Format).(Filler)
 	decoded, rest := steps[0].Out, steps[1:]
-	region := image.Rect(0, 0, decoded.Width, decoded.Height)
+	f.region = image.Rect(0, 0, decoded.Width, decoded.Height)
 	// A step that moves pixels does nothing but cut if the region is as large as its result.
 	if r, out := rest[0].region(decoded, p.registry.limits), rest[0].Out; rest[0].Kind.Effect == Geometric && r.Dx() == out.Width && r.Dy() == out.Height {
-		region, rest = r, rest[1:]
+		f.region, rest = r, rest[1:]
 	}
-	last := steps[len(steps)-1].Kind
-	planar := len(rest) == 2 && rest[0].Kind.Planar
-	if !ok || last.Frame == nil || len(rest) > 1 && !planar {
+	f.planar = len(rest) == 2 && rest[0].Kind.Planar
+	return f, ok && steps[len(steps)-1].Kind.Frame != nil && (len(rest) < 2 || f.planar)
+}
+
+// fill makes the result of steps that are done at once; ok is false where they are not.
+func (p Plan) fill(ctx context.Context, steps []Applied, src []byte, alloc Alloc) (file []byte, ok bool, err error) {
+	f, ok := p.filling(steps)
+	if !ok {
 		return nil, false, nil
 	}
-	file, at, ok := last.Frame(&Pixels{
-		Width: region.Dx(), Height: region.Dy(), Mode: decoded.Mode, Type: decoded.Type, Planar: planar,
+	decoded := steps[0].Out
+	file, at, ok := steps[len(steps)-1].Kind.Frame(&Pixels{
+		Width: f.region.Dx(), Height: f.region.Dy(), Mode: decoded.Mode, Type: decoded.Type, Planar: f.planar,
 	}, alloc)
 	if !ok {
 		return nil, false, nil
 	}
-	return file, true, decoder.Fill(ctx, src, p.registry.limits, p.source, region, file, at)
+	return file, true, f.Fill(ctx, src, p.registry.limits, p.source, f.region, file, at)
 }
 
 // inPlace makes the result of steps that decode raw samples and then only resample them: these are

@@ -220,17 +220,6 @@ func (p Plan) Len() int { return len(p.steps) }
 // Info is what the sample's header told.
 func (p Plan) Info() Info { return p.source }
 
-// Work is about how many bytes of memory the plan takes to run, the source not
-// counted: the largest picture between two of its steps, twice.
-func (p Plan) Work() int64 {
-	var most int64
-	for _, s := range p.steps {
-		pixels := int64(s.Out.Width) * int64(s.Out.Height)
-		most = max(most, pixels*int64(s.Out.Mode.Channels()*s.Out.Type.Size()))
-	}
-	return 2 * most
-}
-
 // Shrinks reports whether the plan leaves fewer pixels than the sample has.
 func (p Plan) Shrinks() bool {
 	if p.Unchanged() {
@@ -272,6 +261,11 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]b
 			return nil, Errorf(ErrInternal, "%s has not been drawn", s)
 		}
 	}
+	give, err := p.reserve(ctx, p.Work(n, src))
+	if err != nil {
+		return nil, err
+	}
+	defer give()
 	if file, ok, err := p.fill(ctx, steps, src, alloc); err != nil {
 		return nil, err
 	} else if ok {

@@ -209,11 +209,28 @@ func (r *Registry) decodeApply(ctx context.Context, in Payload, c Call) (Payload
 
 // Decode decodes a sample that is in memory, as the step `decode` of a view does.
 func (r *Registry) Decode(ctx context.Context, src []byte) (*Pixels, error) {
-	info, err := r.ProbeBytes(src)
+	p, err := r.decoding(src)
 	if err != nil {
 		return nil, err
 	}
-	out, err := r.decodeApply(ctx, Payload{Shape: Shape{Info: info, Stage: Source}, Bytes: src}, Call{Limits: r.limits})
+	give, err := p.reserve(ctx, p.Work(0, src))
+	if err != nil {
+		return nil, err
+	}
+	defer give()
+	return p.decode(ctx, src)
+}
+
+// decoding is the plan that only decodes a sample.
+func (r *Registry) decoding(src []byte) (Plan, error) {
+	info, err := r.ProbeBytes(src)
+	out, _ := r.decodeShape(Shape{Info: info, Stage: Source}, 0)
+	return Plan{registry: r, source: info, steps: []Applied{{Step: Step{Kind: r.decode}, Out: out}}}, err
+}
+
+// decode runs the first step of a plan, which is to decode.
+func (p Plan) decode(ctx context.Context, src []byte) (*Pixels, error) {
+	out, err := p.registry.decodeApply(ctx, Payload{Shape: Shape{Info: p.source, Stage: Source}, Bytes: src}, Call{Limits: p.registry.limits})
 	return out.Pixels, err
 }
 

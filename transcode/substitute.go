@@ -42,19 +42,28 @@ func (r *Registry) Substitute(ctx context.Context, k *Kind, info Info, src []byt
 	if !ok {
 		return nil, Errorf(ErrUnsupported, "%s cannot stand for this %v", k.Name, info.Format)
 	}
-	decoded, err := r.decodeApply(ctx, Payload{Shape: Shape{Info: info, Stage: Source}, Bytes: src}, Call{Limits: r.limits})
+	give, err := p.reserve(ctx, p.Work(0, src)+p.steps[0].Out.bytes()) // it is decoded again
 	if err != nil {
 		return nil, err
 	}
-	file, err := k.Apply(ctx, Payload{Shape: p.steps[0].Out, Pixels: decoded.Pixels}, Call{Limits: r.limits})
+	defer give()
+	decoded, err := p.decode(ctx, src)
 	if err != nil {
 		return nil, err
 	}
-	back, err := r.Decode(ctx, file.Bytes)
+	file, err := k.Apply(ctx, Payload{Shape: p.steps[0].Out, Pixels: decoded}, Call{Limits: r.limits})
+	if err != nil {
+		return nil, err
+	}
+	again, err := r.decoding(file.Bytes)
 	if err != nil {
 		return nil, Errorf(ErrInternal, "%s does not decode: %v", p.Key(), err)
 	}
-	if !samePicture(decoded.Pixels, back) {
+	back, err := again.decode(ctx, file.Bytes)
+	if err != nil {
+		return nil, Errorf(ErrInternal, "%s does not decode: %v", p.Key(), err)
+	}
+	if !samePicture(decoded, back) {
 		return nil, Errorf(ErrInternal, "%s holds another picture", p.Key())
 	}
 	return file.Bytes, nil

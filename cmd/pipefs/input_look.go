@@ -184,7 +184,7 @@ func (s *input) split(ctx context.Context, kind *transcode.Kind, name string) (t
 		if err != nil {
 			return transcode.Split{}, err
 		}
-		return kind.Split(ctx, src, s.registry.Limits(), false)
+		return s.registry.Split(ctx, kind, src, false)
 	}
 	sample, err := s.store.Lookup(name)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/serve"
 )
 
@@ -29,6 +30,7 @@ type maker struct {
 	unused  [][]byte // memory of batches that were dropped
 	tick    uint64
 	rest    *time.Timer // gives all memory back when nobody reads any more
+	unshort func()
 }
 
 type batchKey struct {
@@ -70,10 +72,12 @@ func newMaker(o Options) *maker {
 	m := &maker{o: o, batches: map[batchKey]*batch{}}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.rest = time.AfterFunc(stale, m.giveBack)
+	m.unshort = cgroup.Work().OnShort(m.giveBack)
 	return m
 }
 
 func (m *maker) close() {
+	m.unshort()
 	m.rest.Stop()
 	m.cancel()
 	m.ended.Wait()

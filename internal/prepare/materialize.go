@@ -146,8 +146,7 @@ func (m *Materializing) look(ctx context.Context, name string) (w store.Wanted, 
 	}
 	size, exact := plan.Size()
 	if !exact {
-		// The pixels; files that hold them take about as much or less.
-		size = plan.Work()/2 + s.Source.Size
+		size = plan.Work(0, nil) + s.Source.Size
 		m.Exact = false
 	}
 	return store.Wanted{Path: name, Source: s.Source, Key: key, Weight: size}, true, nil

@@ -155,7 +155,7 @@ func (s *Server) fetch(h *Handle, from *candidate, r sized, src []byte) error {
 // ends in an npy file makes the values of it, there if it can.
 func (s *Server) compute(ctx context.Context, h *Handle, from *candidate, src, into []byte) (made transcode.Split, buffer []byte, err error) {
 	if head, ok := h.plan.Head(); ok && h.plan.Len() == 1 {
-		made, err = head.Kind.Split(ctx, src, s.o.Registry.Limits(), false)
+		made, err = s.o.Registry.Split(ctx, head.Kind, src, false)
 		return made, nil, err
 	}
 	var lent []byte
@@ -182,7 +182,7 @@ func (h *Handle) work() int64 {
 	if h.rebuild != nil {
 		return h.rebuild.work
 	}
-	return h.plan.Work()
+	return h.plan.Work(0, nil)
 }
 
 // Made is a result that is in no cache.

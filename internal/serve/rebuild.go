@@ -61,7 +61,7 @@ func (r *rebuilding) run(ctx context.Context, s *Server, f File, parts []byte) (
 	if err != nil {
 		return transcode.Split{}, err
 	}
-	data, err := r.kind.Restore(ctx, parts, reconstruction, s.o.Registry.Limits())
+	data, err := s.o.Registry.Restore(ctx, r.kind, parts, reconstruction)
 	switch {
 	case ctx.Err() != nil:
 		return transcode.Split{}, ctx.Err()

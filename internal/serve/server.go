@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/lru"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/mixer"
@@ -98,6 +99,7 @@ type Server struct {
 	holders []holder
 	keeper  *keeper
 	meter   *meter // nil where no policy follows the load
+	unshort func() // the end of OnShort
 	stats   counters
 }
 
@@ -157,6 +159,7 @@ func New(o Options) (*Server, error) {
 		s.holders = append(s.holders, o.Overlay)
 	}
 	s.keeper = newKeeper(s)
+	s.unshort = cgroup.Work().OnShort(s.dropCaches)
 	if o.Observe != nil {
 		s.meter = &meter{}
 		s.meter.follow(o.Observe, o.Workers)
@@ -167,12 +170,24 @@ func New(o Options) (*Server, error) {
 // Close writes what is still to be kept, and closes what is open and not pinned. The
 // source and the stores stay open; they are the caller's.
 func (s *Server) Close() error {
+	s.unshort()
 	s.keeper.close()
 	s.meter.close()
 	s.cache.clear()
 	s.probed.clear()
 	s.files.close()
 	return nil
+}
+
+// dropCaches drops what is in memory and not in use.
+func (s *Server) dropCaches() {
+	s.cache.clear()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range s.results.Keys() {
+		made, _ := s.results.Remove(key)
+		made.release()
+	}
 }
 
 // Renewed is to be called when the store shows another generation. What was opened and is not pinned

@@ -91,6 +91,22 @@ func (c *Coefficients) layout() (blocks int64) {
 	return blocks
 }
 
+// CoefficientBytes is how much memory the coefficients of a picture take.
+func (h *Header) CoefficientBytes() int64 {
+	c := Coefficients{Width: h.Width, Height: h.Height}
+	for _, info := range h.Components {
+		c.Components = append(c.Components, Component{ComponentInfo: info})
+	}
+	return 136 * c.layout() // with Nonzero
+}
+
+// OneScan reports whether the first scan of a whole file has all of the picture: the pixels are made while it
+// is decoded, without coefficients.
+func (h *Header) OneScan(src []byte) bool {
+	n := h.ScanOffset + 4 // behind marker and length
+	return h.Coding != CodingProgressive && n < len(src) && int(src[n]) == len(h.Components)
+}
+
 // alloc makes room for all blocks; it uses what is there where that is large
 // enough. The blocks are cleared if zero is set.
 func (c *Coefficients) alloc(zero bool) {

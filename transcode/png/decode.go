@@ -75,6 +75,14 @@ func (h *header) decode(parts [][]byte, r image.Rectangle) (*transcode.Pixels, e
 	return px, h.pixels(parts, rows{region: r, pix: px.Pix, stride: px.RowBytes()})
 }
 
+// Scratch implements [transcode.Scratcher]: the parts of compressed data, joined.
+func (Decoder) Scratch(src []byte, _ transcode.Info, _ bool) int64 {
+	if bytes.Count(src, []byte("IDAT")) == 1 {
+		return 0
+	}
+	return int64(len(src))
+}
+
 // Fill implements [transcode.Filler].
 func (Decoder) Fill(_ context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle, dst []byte, at transcode.Layout) error {
 	h, parts, err := open(src, lim)

@@ -17,6 +17,22 @@ import (
 // smaller file is not complete, and not worth the memory that it asks for.
 const maxRatio = 4096 * 8 / 12
 
+// Scratch implements [transcode.Scratcher]: the picture before it is copied, in which RGB has four
+// channels, and a strip or tile, of which there may be only one.
+func (Decoder) Scratch(src []byte, info transcode.Info, _ bool) int64 {
+	d, err := readDirectory(bytes.NewReader(src), int64(len(src)))
+	if err != nil {
+		return 0
+	}
+	pixels, each := int64(info.Width)*int64(info.Height), int64(info.Mode.Depth()/8)
+	rows := min(int64(d.get(tagTileHeight, d.get(tagRowsPerStrip, uint32(info.Height)))), int64(info.Height))
+	channels := info.Mode.Channels()
+	if channels == 3 {
+		channels = 4
+	}
+	return each * (pixels*int64(channels) + 2*rows*int64(info.Width)*int64(info.Mode.Channels()))
+}
+
 // Decode decodes the first page.
 func (d Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
 	info, err := d.Probe(bytes.NewReader(src), int64(len(src)), lim)

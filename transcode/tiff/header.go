@@ -17,7 +17,9 @@ const (
 	tagFillOrder    = 266
 	tagOrientation  = 274
 	tagSamples      = 277
+	tagRowsPerStrip = 278
 	tagPlanar       = 284
+	tagTileHeight   = 323
 	tagPredictor    = 317
 	tagExtraSamples = 338
 	tagSampleFormat = 339
@@ -85,7 +87,7 @@ func readDirectory(r io.ReaderAt, size int64) (*directory, error) {
 		last = int(tag)
 		switch tag {
 		case tagWidth, tagHeight, tagBits, tagCompression, tagPhotometric, tagFillOrder, tagOrientation,
-			tagSamples, tagPlanar, tagPredictor, tagExtraSamples, tagSampleFormat:
+			tagSamples, tagRowsPerStrip, tagPlanar, tagTileHeight, tagPredictor, tagExtraSamples, tagSampleFormat:
 			if d.values[tag], err = d.entry(w, entries[:12]); err != nil {
 				return nil, err
 			}

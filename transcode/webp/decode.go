@@ -14,6 +14,15 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
+// Scratch implements [transcode.Scratcher]: the picture as it is before it is copied.
+func (Decoder) Scratch(_ []byte, info transcode.Info, _ bool) int64 {
+	pixels := int64(info.Width) * int64(info.Height)
+	if info.Lossy { // YCbCr, and alpha
+		return pixels * 5 / 2
+	}
+	return 4 * pixels
+}
+
 // Decode decodes a still picture.
 func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
 	h, err := parse(bytes.NewReader(src), int64(len(src)), lim, true)

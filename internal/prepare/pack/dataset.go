@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"path"
 
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -175,9 +176,9 @@ func (d Dataset) Encode(ctx context.Context, name string, data []byte) (store.En
 	if kind == nil {
 		return d.substitute(ctx, name, data, kept, original)
 	}
-	split, err := kind.Split(ctx, data, d.Registry.Limits(), d.Originals.rebuild() && kind.Restore != nil)
+	split, err := d.Registry.Split(ctx, kind, data, d.Originals.rebuild() && kind.Restore != nil)
 	switch {
-	case errors.Is(err, transcode.ErrUnsupported):
+	case errors.Is(err, transcode.ErrUnsupported), errors.Is(err, cgroup.ErrMemory):
 		if d.Log != nil {
 			d.Log.Warn("stored as it is, and shown unchanged by scan views", "sample", name, "cause", err)
 		}

@@ -56,7 +56,7 @@ func (d Dataset) givesBack(ctx context.Context, kind *transcode.Kind, data []byt
 	}()
 	whole := make([]byte, 0, len(split.Data)+len(split.Tail))
 	whole = append(append(whole, split.Data...), split.Tail...)
-	got, err := kind.Restore(ctx, whole, split.Reconstruction, d.Registry.Limits())
+	got, err := d.Registry.Restore(ctx, kind, whole, split.Reconstruction)
 	switch {
 	case err != nil:
 		return err

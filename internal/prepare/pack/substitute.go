@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -22,9 +23,13 @@ func (d Dataset) substitute(ctx context.Context, name string, data []byte, kept 
 	switch {
 	case ctx.Err() != nil:
 		return store.Encoded{}, ctx.Err()
-	case errors.Is(err, transcode.ErrInternal):
+	case errors.Is(err, transcode.ErrInternal), errors.Is(err, cgroup.ErrMemory):
+		said := "stored as it is"
+		if errors.Is(err, transcode.ErrInternal) {
+			said += "; this is a bug of pipefs"
+		}
 		if d.Log != nil {
-			d.Log.Warn("stored as it is; this is a bug of pipefs", "sample", name, "cause", err)
+			d.Log.Warn(said, "sample", name, "cause", err)
 		}
 		return kept, nil
 	case errors.Is(err, transcode.ErrUnsupported):

@@ -110,6 +110,25 @@ func decodable(h *jpeg.Header) bool {
 	return h.Precision == 8 && h.Coding <= jpeg.CodingProgressive && h.Model != jpeg.ModelUnknown
 }
 
+// Scratch implements [transcode.Scratcher]: coefficients, and channels that become others.
+func (Decoder) Scratch(src []byte, info transcode.Info, parts bool) (bytes int64) {
+	h, err := jpeg.ParseHeader(src, jpeg.Limits{})
+	if err != nil {
+		return 0
+	}
+	bytes = int64(len(src)) // entropy-coded data, without stuffing
+	switch {
+	case parts: // and what is encoded of them
+		return 12*bytes + h.CoefficientBytes()*3/2
+	case channels(&h) == 4:
+		bytes += (4 + 3) * int64(h.Width) * int64(h.Height)
+	}
+	if !h.OneScan(src) {
+		bytes += h.CoefficientBytes()
+	}
+	return bytes
+}
+
 // Decode decodes a whole file to RGB. For processors without assembly here
 // libturbojpeg does the work, where it is there and the file is whole.
 func (d Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
