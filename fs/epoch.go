@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	iofs "io/fs"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -48,11 +49,12 @@ func (f *FS) lookupEpoch(parent uint64, name string, out *fuse.EntryOut) fuse.St
 			return fuse.OK
 		}
 		if !errors.Is(err, iofs.ErrNotExist) {
-			return f.failEpoch(d.view, "lookup", noOffset, err)
+			return f.failEpoch(d.view, name, "lookup", noOffset, err)
 		}
 	}
 	entered, err := f.enterEpoch(parts)
 	if err != nil {
+		f.failures.keep(path.Join(epoch.Dir, key), err)
 		var table *epoch.TableError
 		switch {
 		case errors.As(err, &table):
@@ -160,7 +162,7 @@ func (f *FS) readEpoch(cancel <-chan struct{}, in *fuse.ReadIn, file *epoch.File
 	defer stop()
 	p, err := file.Read(ctx, int64(in.Offset), n)
 	if err != nil {
-		return nil, f.failEpoch(file.View(), "read", int64(in.Offset), err)
+		return nil, f.failEpoch(file.View(), file.Name(), "read", int64(in.Offset), err)
 	}
 	if len(p.Bytes) == 0 {
 		return newResult(0), fuse.OK
@@ -171,11 +173,12 @@ func (f *FS) readEpoch(cancel <-chan struct{}, in *fuse.ReadIn, file *epoch.File
 }
 
 // failEpoch is fail for a file of an epoch view.
-func (f *FS) failEpoch(v *epoch.View, op string, off int64, err error) fuse.Status {
+func (f *FS) failEpoch(v *epoch.View, name, op string, off int64, err error) fuse.Status {
 	status := errno(err)
 	if status == fuse.EINTR || errors.Is(err, context.Canceled) {
 		return fuse.EINTR
 	}
+	f.failures.keep(path.Join(v.Path().String(), name), err)
 	f.failedEpoch(v.Path().String(), op, off, err)
 	return status
 }

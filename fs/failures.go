@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"path"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 type failures struct {
 	mu    sync.Mutex
 	known *lru.Map[failure, *failed]
+	last  *lru.Map[string, error] // by path of the mount
 }
 
 // failure is what one line of the log tells.
@@ -28,7 +30,29 @@ const (
 	failureEvery = time.Hour
 )
 
-func (f *failures) init() { f.known = lru.New[failure, *failed](0, maxFailures) }
+func (f *failures) init() {
+	f.known, f.last = lru.New[failure, *failed](0, maxFailures), lru.New[string, error](0, maxFailures)
+}
+
+// keep keeps the cause of a failure for [FS.Why].
+func (f *failures) keep(path string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last.Put(path, err, 0)
+}
+
+// Why returns the cause of the last failure of a path of the mount, or of a directory above it. It is empty
+// if none is known.
+func (f *FS) Why(name string) string {
+	f.failures.mu.Lock()
+	defer f.failures.mu.Unlock()
+	for ; name != "." && name != "/"; name = path.Dir(name) {
+		if err, ok := f.failures.last.Get(name); ok {
+			return err.Error()
+		}
+	}
+	return ""
+}
 
 // count counts one more request that failed, and reports whether that is to be told, and
 // how many requests failed so by now.

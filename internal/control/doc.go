@@ -1,6 +1,6 @@
 // Package control is how other processes talk to the daemon of a mount: they ask
-// for its statistics, move the fidelity of `current`, ask whether a view is one, and hold
-// a shared mount.
+// for its statistics, move the fidelity of `current`, ask whether a view is one and why a
+// read failed, and hold a shared mount.
 //
 // # The protocol
 //

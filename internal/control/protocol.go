@@ -10,6 +10,7 @@ const (
 	OpStats    = "stats"    // what the daemon has counted so far
 	OpFidelity = "fidelity" // tell, or with Scans move, where `current` points
 	OpView     = "view"     // judge whether View is one of this mount
+	OpWhy      = "why"      // tell why the last request for Path failed
 	OpHold     = "hold"     // keep a shared mount as long as the connection is open
 	OpTakeover = "takeover" // have Program serve a supervised mount from now on
 	OpRefresh  = "refresh"  // look for what is newer, or with Refresh tell how far that is
@@ -23,6 +24,8 @@ type Request struct {
 	Scans int `json:"scans,omitempty"`
 	// View is the view or the link that is asked about.
 	View string `json:"view,omitempty"`
+	// Path below the mount that is asked about.
+	Path string `json:"path,omitempty"`
 	// Key of the mount that is to be held, as its daemon was given it; empty takes any.
 	Key string `json:"key,omitempty"`
 	// Linger is how many seconds, at most [MaxLinger], the mount stays after this holder
@@ -45,7 +48,8 @@ type Reply struct {
 	Refused bool     `json:"refused,omitempty"` // the error is one of the request
 	Ending  bool     `json:"ending,omitempty"`  // the mount has begun to end: once it is gone, mount again
 	Current string   `json:"current,omitempty"`
-	View    string   `json:"view,omitempty"` // the name of the view in the mount
+	View    string   `json:"view,omitempty"`  // the name of the view in the mount
+	Cause   string   `json:"cause,omitempty"` // of a failure; empty if it is not known
 	Mount   string   `json:"mount,omitempty"`
 	PID     int      `json:"pid,omitempty"` // of the daemon
 	Stats   *Stats   `json:"stats,omitempty"`

@@ -32,6 +32,8 @@ type Handlers struct {
 	// View returns the name under which the mount shows a view, or a link, and an error
 	// for what is none.
 	View func(name string) (string, error)
+	// Why returns why the last request for a path failed, or "" if that is not known.
+	Why func(path string) string
 	// Refresh begins to look for what is newer than what is shown, or tells how far the one of that
 	// number is. nil where there is nothing to look for.
 	Refresh func(number int) (Refresh, error)
@@ -190,6 +192,8 @@ func (s *Server) answer(line []byte, uid uint32) (reply Reply, release func()) {
 			return refuse(err)
 		}
 		return Reply{View: view}, nil
+	case r.Op == OpWhy && h.Why != nil:
+		return Reply{Cause: h.Why(r.Path)}, nil
 	case r.Op == OpRefresh && h.Refresh != nil:
 		refresh, err := h.Refresh(r.Refresh)
 		if err != nil {

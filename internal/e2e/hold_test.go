@@ -310,6 +310,7 @@ func TestSharedByOtherPrograms(t *testing.T) {
 	for request, want := range map[string]string{
 		`{"v":1,"op":"view","view":"scan5"}`:           `{"v":1,"view":"scan5"}`,
 		`{"v":1,"op":"view","view":"current"}`:         `{"v":1,"view":"current"}`,
+		`{"v":1,"op":"why","path":"original/a.jpg"}`:   `{"v":1}`,
 		`{"v":1,"op":"view","view":"scan5-rezise256"}`: `scan5-rezise256\n          ^^^^^^^^^`,
 	} {
 		c, reply := ask(request)

@@ -109,6 +109,9 @@ func (f *File) Same(g *File) bool {
 	return f.view == g.view && f.batch == g.batch && (f.data == nil) == (g.data == nil) && bytes.Equal(f.data, g.data)
 }
 
+// Name of a file of pixels.
+func (f *File) Name() string { return batchName(f.batch) + pixelsSuffix }
+
 // View is the epoch view that the file is of.
 func (f *File) View() *View { return f.view }
 

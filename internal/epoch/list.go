@@ -65,7 +65,7 @@ func newList(t Tree, registry *transcode.Registry, version uint64, dir string) (
 	l := &list{tree: t, version: version, dir: dir}
 	members, err := t.Members(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the directory %q of the dataset: %w", dir, err)
 	}
 	var top []uint32
 	for _, m := range members {
