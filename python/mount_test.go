@@ -40,3 +40,10 @@ func TestEpochView(t *testing.T) {
 	testenv.Slow(t)
 	run(t, "testdata/check_epoch.py", testmount.Generate(t, "-samples", "24", "-classes", "3"))
 }
+
+// TestTraining reads epoch views and random views by ranks and by workers of all kinds, resumes, and
+// does what is often done wrong.
+func TestTraining(t *testing.T) {
+	testenv.Slow(t)
+	t.Log(run(t, "testdata/check_training.py", testmount.Generate(t, "-samples", "37", "-classes", "3", "-width", "96", "-height", "72")))
+}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import collections
-import errno
 import json
-import multiprocessing
+import math
 import os
 import sys
 import threading
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ._mount import Mount
-from ._program import Error
-from ._random import array_of
+from ._program import Error, path_of, whole
+from ._random import read_npy
+from ._view import View, group, worker
 
 if TYPE_CHECKING:
     import numpy
@@ -23,16 +23,7 @@ if TYPE_CHECKING:
 Batch = Tuple[Any, Any]
 
 
-class _Epoch(NamedTuple):
-    """What index.json tells."""
-
-    batches: int
-    samples: int
-    classes: List[str]
-    digest: str
-
-
-class EpochView:
+class EpochView(View):
     """The batches of one rank, epoch by epoch, as an iterable Dataset.
 
     view has files of one shape, such as rrc224-hflip-npy or resize256-crop224-npy. An item is
@@ -44,9 +35,10 @@ class EpochView:
     to a DataLoader with batch_size=None, too; its workers share the batches. data[k] is batch k
     of the epoch.
 
-    rank and world are those of torch.distributed where it is initialized, or else of torchrun's
-    environment. Nothing else may split the data again. drop leaves out what does not come out
-    even, among ranks and in the last batch. directory is one of the dataset, such as "train", or a list of
+    rank and world are those of torch.distributed if it is initialized, and of torchrun's environment
+    otherwise. They are looked up when the view is read or given to a worker, so that it may be made before.
+    Nothing else may split the data again. drop leaves out the incomplete last batch, and the samples that
+    cannot be divided evenly among the ranks. directory is one of the dataset, such as "train", or a list of
     samples: a CSV file of the dataset, or the name of one that was mounted with list="lists/rare.csv".
 
     window, for slow disks, makes the order quasi-random: so many samples are shuffled together.
@@ -64,127 +56,159 @@ class EpochView:
 
     def __init__(self, m: Mount, view: str, seed: int = 0, batch: int = 64, rank: Optional[int] = None,
                  world: Optional[int] = None, *, drop: bool = False, directory: str = "", window: int = 0, ahead: int = 3) -> None:
-        self.mount, self.view, self.seed, self.batch, self.drop, self.directory, self.ahead = m, view, seed, batch, drop, directory, ahead
-        self.window = window
+        super().__init__(m, seed)
+        self.view, self.batch, self.drop, self.directory = path_of("the view", view), whole("batch", batch), drop, path_of("directory", directory).strip("/")
+        self.window, self.ahead = whole("window", window), whole("ahead", ahead)
         if (rank is None) != (world is None):
             raise Error("say both rank and world, or neither")
-        self.rank, self.world = (rank, world) if rank is not None and world is not None else _place()
-        # Which epoch, and from which batch on the next time: shared with the workers of a DataLoader.
-        self._epoch = multiprocessing.RawValue("Q", 0)
-        self._begin = multiprocessing.RawValue("Q", 0)
-        self._given = 0  # batches of the epoch, by this process
-        self._known: "Dict[int, _Epoch]" = {}
-        m.path(view)  # says what is wrong with it
-        self._index()
-    def __reduce__(self) -> "Tuple[Any, ...]":
-        return EpochView.__new__, (EpochView,), {**self.__dict__, "_epoch": self.epoch, "_begin": self._begin.value}
+        self._given = None if rank is None else (whole("rank", rank), whole("world", world))
+        self._used: "Optional[Tuple[int, int]]" = None  # rank and world of what was told and read so far
+        self._resume: "Optional[int]" = None  # the batch with which this worker begins
+        self._known: "Dict[str, Dict[str, Any]]" = {}  # index.json, by directory
+        name = os.path.basename(m.path(view))  # raises Error for what is no view
+        self._random = os.path.isdir(os.path.join(m.mountpoint, ".draw", str(self.seed), "0", name))
+        self._warn_of_parts(self.classes, "directory={!r}")
 
-    def __setstate__(self, state: "Dict[str, Any]") -> None:
-        self.__dict__.update(state)
-        self._epoch = multiprocessing.RawValue("Q", state["_epoch"])
-        self._begin = multiprocessing.RawValue("Q", state["_begin"])
+    def __reduce__(self) -> "Tuple[Any, ...]":
+        return EpochView.__new__, (EpochView,), self.__getstate__()
+
+    def _place(self) -> "Tuple[int, int]":
+        """Rank and world of this process. They have to stay what they are."""
+        rank, world = (os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE"))
+        now = self._given or group() or self._group or (None if rank or world not in ("", "1") else (0, 1))
+        if now is None and not (rank.isdecimal() and world.isdecimal()):
+            raise Error(f"in the environment RANK is {rank or 'not set'} and WORLD_SIZE is {world or 'not set'}: set both, initialize torch.distributed, or give rank= and world=")
+        now = now or (int(rank), int(world))
+        self._used = self._used or now
+        if now != self._used:
+            raise Error("this EpochView was used as rank {} of {}, and this process is rank {} of {}: use it after torch.distributed is initialized, "
+                        "or give it rank= and world=".format(*self._used, *now))
+        return now
+
+    @property
+    def rank(self) -> int:
+        """The rank whose batches are read."""
+        return self._place()[0]
+
+    @property
+    def world(self) -> int:
+        """The number of ranks."""
+        return self._place()[1]
 
     @property
     def root(self) -> str:
         """The directory of the files of the epoch."""
-        return self._root(self.epoch)
+        return self._root(self.epoch, self._place())
 
-    def _root(self, epoch: int) -> str:
+    def _root(self, epoch: int, at: "Tuple[int, int]") -> str:
         batch = f"{self.batch}drop" if self.drop else str(self.batch)
         batch += f"-window{self.window}" if self.window else ""
-        parts = (self.seed, epoch, self.world, self.rank, batch, self.view)
+        parts = (self.seed, epoch, at[1], at[0], batch, self.view)
         return os.path.join(self.mount.mountpoint, ".epoch", *map(str, parts), *filter(None, [self.directory]))
 
-    def _index(self) -> _Epoch:
-        """What the epoch holds."""
-        epoch = self.epoch
-        found = self._known.get(epoch)
-        if found is not None:
-            return found
-        root = self._root(epoch)
+    def _index(self, root: str) -> "Dict[str, Any]":
+        """The contents of an epoch."""
+        if root in self._known:
+            return self._known[root]
         try:
             with open(os.path.join(root, "index.json"), encoding="utf-8") as f:
                 told = json.load(f)
-        except FileNotFoundError as e:
-            raise Error(f"there is no {root}: the log of the mount, {self.mount.stats()['log']}, says why") from e
         except OSError as e:
-            if e.errno != errno.EINVAL:
-                raise
-            raise Error(f"{self.directory} cannot be used as a list: the log of the mount, {self.mount.stats()['log']}, names the line") from e
+            raise self.mount.failed(root, e) from e
         if told["shape"] is None:
             raise Error(f"the files of {self.view} are not arrays of one shape: take one such as rrc224-npy, or read the lists in {root}")
         if not told["batches"]:
             raise Error(f"{root} has no batches: there are {told['samples']} samples, and {told['samples_of_rank']} of them for this rank")
         if told["dataset_changed"]:
-            warnings.warn(f"the dataset has changed since epoch {epoch} of seed {self.seed} was begun, which goes on with its {told['samples']} samples", stacklevel=3)
-        self._known = {epoch: _Epoch(told["batches"], told["samples"], told["classes"], told["list_sha256"])}
-        return self._known[epoch]
+            warnings.warn(f"the dataset has changed since epoch {told['epoch']} of seed {self.seed} was begun, which goes on with its {told['samples']} samples", stacklevel=3)
+        self._known = {root: told}
+        return self._known[root]
 
     @property
     def classes(self) -> "List[str]":
         """The names of the classes, which the labels number."""
-        return self._index().classes
+        return list(self._index(self._root(self.epoch, self._given or (0, 1)))["classes"])  # the same for all ranks
 
-    @property
-    def epoch(self) -> int:
-        """The epoch that is read, 0 at first."""
-        return int(self._epoch.value)
+    def _settings(self, epoch: int) -> "Dict[str, Any]":
+        """The part of a state that has to be the same where an epoch goes on."""
+        info, index = worker(), self._index(self._root(epoch, self._place()))
+        return {"seed": self.seed, "world": self.world, "batch_size": self.batch, "drop": self.drop, "window": self.window, "view": self.view,
+                "directory": self.directory, "list_sha256": index["list_sha256"], "worker": None if info is None else [info.id, info.num_workers]}
 
-    def set_epoch(self, epoch: int) -> None:
-        """Makes all processes that share this Dataset read another epoch from its beginning, the next time they begin."""
-        if epoch != self.epoch:
-            self._epoch.value, self._begin.value, self._given = epoch, 0, 0
+    def state_dict(self, batch: "Optional[int]" = None) -> "Dict[str, Any]":
+        """The position of the training: the epoch, and the next batch of it.
 
-    def state_dict(self) -> "Dict[str, Any]":
-        """Where the training is: the epoch, and the next batch of it. After the last one the epoch has no more.
-
-        What the workers of a DataLoader have given is not counted here: the training does, and sets "batch".
+        Workers of a DataLoader read ahead of the training. With them, batch is the number of batches of this
+        epoch that the training has taken. StatefulDataLoader of torchdata counts them itself.
         """
-        return {"seed": self.seed, "epoch": self.epoch, "batch": self._given, "list": self._index().digest}
+        if batch is None and worker() is None and self._shared.uncounted:
+            raise Error("workers of a DataLoader, which read ahead, or data[k] have read this epoch: call state_dict(batch=n) with the number of "
+                        "batches that the training has taken, or use StatefulDataLoader of torchdata")
+        return {**self._settings(self.epoch), "epoch": self.epoch, "batch": self._next if batch is None else whole("batch", batch)}
 
-    def load_state_dict(self, state: "Dict[str, Any]") -> None:
-        """Goes on where a training was, the next time. It raises Error where its seed or its samples were others."""
-        if state["seed"] != self.seed:
-            raise Error(f"the training had the seed {state['seed']}, and this is {self.seed}")
-        self._epoch.value, self._begin.value, self._given = state["epoch"], state["batch"], state["batch"]
-        if state.get("list", self._index().digest) != self._index().digest:
-            raise Error(f"the dataset has other samples than it had: {self._root(self.epoch)} is not the epoch that was begun")
+    def load_state_dict(self, state: "Mapping[str, Any]") -> None:
+        """Goes on at the position of a state, in the next pass. It raises Error for a state of another seed, world, view and so on."""
+        state = state if isinstance(state, Mapping) else {}
+        epoch, batch = whole("epoch of the state", state.get("epoch")), whole("batch of the state", state.get("batch"))
+        for name, here in self._settings(epoch).items():
+            if name not in state or state[name] != here:
+                raise Error(f"the state has {name} {state.get(name)!r}, and this EpochView has {here!r}: within an epoch this cannot change. "
+                            f"Make the EpochView with the value of the state, or call set_epoch({epoch + 1}) in place of load_state_dict")
+        info, batches = worker(), self._index(self._root(epoch, self._place()))["batches"]
+        if batch >= batches + (info.num_workers if info else 1):
+            raise Error(f"the state has batch {batch}, and epoch {epoch} has {batches} batches")
+        self._detach()
+        chosen = epoch != self.epoch and (info or self._chosen)
+        if chosen and batch < batches:
+            raise Error(f"the state is in the middle of epoch {epoch}, and this EpochView is at epoch {self.epoch}: call set_epoch({epoch}) first")
+        if info:
+            self._resume = batch
+        elif not chosen:  # else that epoch is complete, and another one was chosen
+            self._go(epoch, batch)
 
     def __len__(self) -> int:
-        return self._index().batches
+        return int(self._index(self.root)["batches"])
 
     def __getitem__(self, k: int) -> Batch:
         if not 0 <= k < len(self):
             raise IndexError(k)
-        return self._read(self._root(self.epoch), k, _Buffers())
+        self._shared.uncounted = 1
+        self._count(len(self) if self._random else math.inf)
+        return self._read(self.root, k, _Buffers())
 
     def __iter__(self) -> "Iterator[Batch]":
-        root, batches, begin = self.root, len(self), int(self._begin.value)
-        data = sys.modules.get("torch.utils.data")
-        worker = data.get_worker_info() if data is not None else None
-        if worker is not None:
-            # DataLoader takes a batch of each worker in turn.
-            return self._batches(root, range(begin + worker.id, batches, worker.num_workers))
-        self._begin.value, self._given = 0, begin
-        return self._batches(root, range(begin, batches))
+        self._detach()
+        shared, info, step = self._shared, worker(), 1
+        if info is None:
+            self._next = 0 if any(shared.begun) else shared.begin
+            shared.begin, shared.uncounted, self._chosen = 0, 0, False
+        else:
+            # DataLoader takes a batch of each worker in turn. Only the first pass begins at begin: later ones
+            # find the mark of this worker, or of the workers of another DataLoader.
+            step, shared.uncounted, mark = info.num_workers, 1, shared.begun[info.id]
+            begin = shared.begin if not mark and set(shared.begun) <= {0, step} else 0
+            self._next, self._resume = begin + info.id if self._resume is None else self._resume, None
+            shared.begun[info.id] = mark or step
+        return self._batches(self.root, range(self._next, len(self), step))
 
     def _batches(self, root: str, numbers: range) -> "Iterator[Batch]":
-        buffers = _Buffers()
+        buffers, size = _Buffers(), len(self) if self._random else math.inf
         reading: "Deque[Future[Batch]]" = collections.deque()
         readers = ThreadPoolExecutor(2, thread_name_prefix="pipefs")
         try:
             for k in numbers:
                 reading.append(readers.submit(self._read, root, k, buffers))
                 if len(reading) > self.ahead:
-                    yield self._next(reading)
+                    yield self._give(reading, numbers.step, size)
             while reading:
-                yield self._next(reading)
+                yield self._give(reading, numbers.step, size)
         finally:
             readers.shutdown(wait=False, cancel_futures=True)
 
-    def _next(self, reading: "Deque[Future[Batch]]") -> Batch:
+    def _give(self, reading: "Deque[Future[Batch]]", step: int, size: float) -> Batch:
         batch = reading.popleft().result()
-        self._given += 1  # before it is given: who saves where he is has trained on it
+        self._next += step  # before it is returned: the caller of state_dict has trained on it
+        self._count(size)
         return batch
 
     def _read(self, root: str, k: int, buffers: _Buffers) -> Batch:
@@ -201,13 +225,10 @@ class EpochView:
             return array
 
         try:
-            pixels = _read_direct(path + ".npy", take)
-            labels = _read_direct(path + ".labels.npy", None)
+            pixels = read_npy(path + ".npy", take)
+            labels = read_npy(path + ".labels.npy")
         except OSError as e:
-            if e.errno not in (errno.EIO, errno.EPERM):
-                raise
-            raise Error(f"{path}.npy cannot be made: the log of the mount, {self.mount.stats()['log']}, names the sample. "
-                        "With --on-error black it would be black") from e
+            raise self.mount.failed(path + ".npy", e, 'pipefs.mount(..., on_error="black") makes such a sample black') from e
         if torch is None:
             return pixels, labels
         x = torch.from_numpy(pixels)
@@ -215,14 +236,6 @@ class EpochView:
             # As part of torch's own memory: so torch waits for copies to the GPU before it uses it again.
             x = memory[-pixels.nbytes:].view(x.dtype).reshape(x.shape)
         return x, torch.from_numpy(labels)
-
-
-def _place() -> "Tuple[int, int]":
-    """The rank of this process, and how many there are."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
 def _pinned(torch: Any, size: int) -> Any:
@@ -255,20 +268,3 @@ class _Buffers:
             self._all = [b for b in self._all if b.size == size]
             self._all.append(numpy.empty(size, numpy.uint8))
             return self._all[-1]
-
-
-def _read_direct(path: str, take: "Optional[Callable[[int], numpy.ndarray[Any, Any]]]") -> "numpy.ndarray[Any, Any]":
-    """Reads an npy file. With take, which gives memory for it, past the page cache: it is read once."""
-    f = os.open(path, os.O_RDONLY | (os.O_DIRECT if take else 0))
-    try:
-        size = os.fstat(f).st_size
-        data: Any = take(size) if take else bytearray(size)
-        view, got = memoryview(data), 0
-        while got < len(view):
-            n = os.readv(f, [view[got:]])
-            if n == 0:
-                raise Error(f"{path} has {len(view)} bytes, of which {got} were read")
-            got += n
-    finally:
-        os.close(f)
-    return array_of(data, path)

@@ -40,17 +40,17 @@ def place(path: bytes) -> "Optional[Place]":
 
 
 def _locate(directory: bytes) -> "Optional[Place]":
-    mounts = _mounts()
+    found = mounts()
     # As it is written first: a link of the mount, such as current, may be moved.
-    for way in (directory, os.path.realpath(directory)) if mounts else ():
-        inside = [m for m in mounts if (way + b"/").startswith(m + b"/")]
+    for way in (directory, os.path.realpath(directory)) if found else ():
+        inside = [m for m in found if (way + b"/").startswith(m + b"/")]
         if inside:
             nearest = max(inside, key=len)
-            return Place(nearest, os.path.join(mounts[nearest], way[len(nearest):].lstrip(b"/")))
+            return Place(nearest, os.path.join(found[nearest], way[len(nearest):].lstrip(b"/")))
     return None
 
 
-def _mounts() -> "Dict[bytes, bytes]":
+def mounts() -> "Dict[bytes, bytes]":
     """The mounts of pipefs: the directory of each, and which directory of the mount is there."""
     found: "Dict[bytes, bytes]" = {}
     with open("/proc/self/mountinfo", "rb") as f:

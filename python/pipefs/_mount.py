@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import glob
+import multiprocessing
 import os
+import time
 from types import TracebackType
 from typing import Any, Optional, Sequence, Type, Union
 
-from ._program import Error, ask, hold
+from . import _hints
+from ._program import Error, ask, hold, log, path_of
 
 _Path = Union[str, "os.PathLike[str]"]
 _Value = Union[None, bool, int, float, _Path]
@@ -14,6 +20,8 @@ Option = Union[_Value, Sequence[_Value]]
 
 # A mount that nobody closes ends with the process, not when a variable is forgotten.
 _open: "set[Mount]" = set()
+
+_PATIENCE = 5  # seconds in which a daemon ends; after 2 it takes a busy mount away
 
 
 def mount(dataset: _Path, at: Optional[_Path] = None, *, cache: Union[None, int, str] = None, **options: Option) -> Mount:
@@ -34,17 +42,17 @@ def mount(dataset: _Path, at: Optional[_Path] = None, *, cache: Union[None, int,
     """
     arguments = _arguments(cache, {"supervise": True, **options}) + ["--", _source(dataset)]
     if at is not None:
-        arguments.append(_absolute(at))
+        arguments.append(_absolute(path_of("at", at)))
     return Mount(arguments)
 
 
 def _source(dataset: _Path) -> str:
-    name = os.fspath(dataset)
-    return name if "://" in name else _absolute(dataset)
+    name = path_of("the dataset", dataset)
+    return name if "://" in name else _absolute(name)
 
 
-def _absolute(path: _Path) -> str:
-    return os.path.abspath(os.path.expanduser(os.fspath(path)))
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def _arguments(cache: Union[None, int, str], options: "dict[str, Option]") -> "list[str]":
@@ -76,6 +84,7 @@ class Mount:
         self._arguments = arguments
         self._held = hold(arguments)
         self._descriptors = [self._held.descriptor]  # none when it is closed
+        self._pid = os.getpid()
         _open.add(self)
 
     @property
@@ -88,12 +97,30 @@ class Mount:
         """Whether close was called, in this process."""
         return not self._descriptors
 
-    def path(self, view: str) -> str:
+    def path(self, view: str, *below: _Path) -> str:
         """The directory of a view, such as "scan5", or of one of the links "current", "auto" and "mix".
 
-        Raises Error for what is no view.
+        With further names it is the path of a directory or file in the view: m.path("scan5", "train").
+        Raises Error if there is no such view, or nothing of that name in it.
         """
-        return os.path.join(self.mountpoint, self._ask(op="view", view=view)["view"])
+        names = [path_of("a name in a view", b).strip("/") for b in below]
+        path = os.path.join(self.mountpoint, self._ask(op="view", view=path_of("the view", view))["view"], *names)
+        try:
+            if names:
+                os.stat(path)
+        except OSError as e:
+            raise self.failed(path, e) from e
+        return path
+
+    def failed(self, path: str, e: OSError, advice: str = "") -> Exception:
+        """The exception for a path of the mount that could not be read: Error with the reason, if the daemon knows it."""
+        if not self.closed and e.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EIO, errno.EPERM):
+            return e  # it is not about the path
+        try:
+            why = self._ask(op="why", path=os.path.relpath(path, self.mountpoint)).get("cause")
+        except Error as gone:
+            why = str(gone)
+        return Error(f"{path} cannot be read: {why or e.strerror}" + (advice and f" ({advice})"))
 
     def stats(self) -> "dict[str, Any]":
         """What the daemon has counted so far, as `pipefs stats --json` prints it."""
@@ -107,22 +134,45 @@ class Mount:
         """
         if scans is None:
             current: str = self._ask(op="fidelity")["current"]
-        elif not 1 <= scans <= 10:
-            raise Error(f"fidelity {scans} is not a number from 1 to 10")
+        elif not isinstance(scans, int) or not 1 <= scans <= 10:
+            raise Error(f"fidelity {scans!r} is not a number from 1 to 10")
         else:
             current = self._ask(op="fidelity", scans=int(scans))["current"]
         return current
 
     def close(self) -> None:
-        """Lets go of the mount, which ends at once if no other process holds it.
+        """Lets go of the mount. If no other process holds it, it is gone when this returns.
 
         In a forked process that is the process's own share.
         """
         try:
-            os.close(self._descriptors.pop())  # two threads may close at once
+            descriptor = self._descriptors.pop()  # two threads may close at once
         except IndexError:
             return
         _open.discard(self)
+        before, socket, begun = self._holders(), f"socket:[{os.fstat(descriptor).st_ino}]", time.monotonic()
+        os.close(descriptor)
+        while self._pid == os.getpid() and os.fsencode(self.mountpoint) in _hints.mounts():
+            holders, waited = self._holders(), time.monotonic() - begun
+            if 0 < holders < before:
+                return  # other processes mounted it, too
+            if waited > _PATIENCE or holders and waited > 0.5:
+                forked = set()
+                for fd in glob.iglob("/proc/[0-9]*/fd/*"):
+                    with contextlib.suppress(OSError):  # of another user, or closed meanwhile
+                        forked |= {fd.split("/")[2]} if os.readlink(fd) == socket else set()
+                forked -= {str(p.pid) for p in multiprocessing.active_children() if p.daemon}  # workers end with this process
+                if forked or not holders:
+                    log.warning("the mount %s stays: %s", self.mountpoint, f"processes forked from this one hold it: {', '.join(sorted(forked))}" if forked
+                                else f"its daemon has not ended in {_PATIENCE} s; pipefs umount {self.mountpoint}")
+                return
+            time.sleep(0.01)
+
+    def _holders(self) -> int:
+        try:
+            return int(ask(self._held.socket, self.mountpoint, op="stats")["stats"].get("holders") or 0)
+        except Error:
+            return 0  # the mount is ending
 
     def _ask(self, **request: Any) -> "dict[str, Any]":
         if self.closed:

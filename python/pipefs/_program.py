@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 from importlib import metadata
+from operator import index
 from typing import Any, NamedTuple, Optional, Sequence
 
 log = logging.getLogger("pipefs")
@@ -30,6 +31,20 @@ class Error(Exception):
     def __init__(self, message: str, code: Optional[int] = None) -> None:
         super().__init__(message)
         self.code = code
+
+
+def whole(name: str, value: Any) -> int:
+    """value, which has to be a whole number."""
+    if not hasattr(value, "__index__") or not 0 <= index(value) < 1 << 64:
+        raise Error(f"{name} is {value!r}: want a whole number, 0 or more")
+    return index(value)
+
+
+def path_of(name: str, value: Any) -> str:
+    """value, which has to be a path or a name."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise Error(f"{name} is {value!r}: want a path or a name")
+    return os.fsdecode(value)
 
 
 def program() -> str:
@@ -79,7 +94,7 @@ def hold(arguments: Sequence[str]) -> Held:
     return Held(told["mount"], told["socket"], descriptors[0])
 
 
-def ask(path: str, mountpoint: str, **request: Any) -> "dict[str, Any]":
+def ask(path: str, mountpoint: str, /, **request: Any) -> "dict[str, Any]":
     """Asks the daemon behind a control socket, and returns its reply."""
     try:
         with socket.socket(socket.AF_UNIX) as s:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
-import multiprocessing
 import os
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._mount import Mount
-from ._program import Error
+from ._program import Error, path_of
+from ._view import View
 
 if TYPE_CHECKING:
     import numpy
@@ -94,13 +94,13 @@ def draw(path: "Union[str, os.PathLike[str]]") -> Draw:
     try:
         with open(os.fspath(path) + ".draw", encoding="utf-8") as f:
             told = json.load(f)
-    except FileNotFoundError as e:
-        raise Error(f"{os.fspath(path)} is no picture of a random view below MNT/.draw/SEED/EPOCH") from e
+    except OSError as e:
+        raise Error(f"{os.fspath(path)} is no picture of a random view below MNT/.draw/SEED/EPOCH: {e.strerror}") from e
     moves = tuple(Move(m["step"], tuple(m["box"]), tuple(m["size"]), m["flip"], m.get("orientation", 0)) for m in told["moves"])
     return Draw(told["sample"], told["view"], told["seed"], told["epoch"], tuple(told["size"]), moves, told["repeat"])
 
 
-class RandomView:
+class RandomView(View):
     """A Dataset of the pictures of a random view, such as rrc224-hflip-npy.
 
     samples is a torchvision ImageFolder, or another Dataset with a list samples of (path,
@@ -123,23 +123,23 @@ class RandomView:
 
     def __init__(self, m: Mount, view: "Union[str, Sequence[str]]", samples: _Samples, seed: int = 0,
                  transform: "Union[None, _Transform, Sequence[Optional[_Transform]]]" = None) -> None:
-        self.views = [view] if isinstance(view, str) else list(view)
+        super().__init__(m, seed)
+        self.views = [view] if isinstance(view, str) or not isinstance(view, Sequence) else list(view)
         self._several = not isinstance(view, str)
         if not self.views:
             raise Error("RandomView needs a view, such as rrc224-hflip-npy")
         self.transforms = list(transform) if isinstance(transform, (list, tuple)) else [transform] * len(self.views)
         if len(self.transforms) != len(self.views):
             raise Error(f"there are {len(self.views)} views and {len(self.transforms)} transforms")
-        self.mount, self.seed = m, seed
-        self._epoch = multiprocessing.RawValue("Q", 0)
         self.samples = self._relative(getattr(samples, "samples", samples))
         self.classes = getattr(samples, "classes", None)
         for v in dict.fromkeys(self.views):
+            m.path(v)  # raises Error for what is no view
             if v.split("-")[-1] != "npy":
                 raise Error(f"RandomView reads views that end with npy, and {v} does not")
-            m.path(v)  # says what is wrong with it
             if not os.path.isdir(self._root(self.views.index(v))):
                 raise Error(f"{v} draws nothing: read it with ImageFolder or DatasetFolder from {m.mountpoint}/{v}")
+        self._warn_of_parts(self.classes or [], "ImageFolder(m.path('original', {!r}))")
 
     def _relative(self, samples: "Sequence[Tuple[str, Any]]") -> "list[Tuple[str, Any]]":
         """The paths of the samples, relative to the dataset."""
@@ -149,7 +149,11 @@ class RandomView:
         source = near if is_far else os.path.realpath(near)
         mountpoint = os.path.realpath(self.mount.mountpoint)
         found = []
-        for path, target in samples:
+        try:
+            pairs = [(path_of("the path of a sample", path), target) for path, target in samples]
+        except (TypeError, ValueError) as e:
+            raise Error(f"the samples are a {type(samples).__name__}: want an ImageFolder, or a list of (path, target)") from e
+        for path, target in pairs:
             if os.path.isabs(path):
                 # A link such as current does not matter, but the links of the dataset do.
                 if path.startswith(self.mount.mountpoint + "/") or path.startswith(mountpoint + "/"):
@@ -163,15 +167,6 @@ class RandomView:
                         raise Error(f"{os.path.normpath(os.path.join(source, path))} is no file of {source}, nor of its mount {mountpoint}")
             found.append((path, target))
         return found
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that is drawn, 0 at first."""
-        return int(self._epoch.value)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Makes all processes that share this Dataset draw another epoch from the next item on."""
-        self._epoch.value = epoch
 
     def _root(self, n: int) -> str:
         """The directory of the pictures in place n of an item, in the epoch that is drawn."""
@@ -197,29 +192,28 @@ class RandomView:
         for n, transform in enumerate(self.transforms):
             try:
                 picture = read_npy(self.path(index, n))
-            except PermissionError as e:
-                if e.errno != errno.EPERM:
-                    raise
-                log = self.mount.stats().get("log") or "the log of the mount"
-                raise Error(f"{e.filename} is refused, and {log} says why. If it is for boxes or masks beside the pictures, which do "
-                            "not fit what is drawn: pipefs.mount(..., force_random=True), and move them by pipefs.draw") from e
+            except OSError as e:
+                raise self.mount.failed(self.path(index, n), e, "for boxes or masks beside the pictures: pipefs.mount(..., force_random=True), and move them by "
+                                        "pipefs.draw" if e.errno == errno.EPERM else "") from e
             pictures.append(picture if transform is None else transform(picture))
+        self._count(len(self) / (self._group or (0, 1))[1])
         return pictures if self._several else pictures[0], self.samples[index][1]
 
 
-def read_npy(path: str) -> "numpy.ndarray[Any, Any]":
-    """Reads an npy file at once, where numpy.load reads its beginning twice."""
-    with open(path, "rb", buffering=0) as f:
-        data = bytearray(os.fstat(f.fileno()).st_size)
-        got = f.readinto(data)
-        # A read that fails in the middle says so only when it is asked for the rest.
-        while got < len(data):
-            more = f.readinto(memoryview(data)[got:])
-            if not more:
-                break
-            got += more
-    if got != len(data):
-        raise Error(f"{path} has {len(data)} bytes, of which {got} were read")
+def read_npy(path: str, take: "Optional[Callable[[int], numpy.ndarray[Any, Any]]]" = None) -> "numpy.ndarray[Any, Any]":
+    """Reads an npy file. With take, which gives memory for it, past the page cache: it is read once."""
+    f = os.open(path, os.O_RDONLY | (os.O_DIRECT if take else 0))
+    try:
+        size = os.fstat(f).st_size
+        data: Any = take(size) if take else bytearray(size)
+        view, got = memoryview(data), 0
+        while got < len(view):
+            n = os.readv(f, [view[got:]])
+            if n == 0:
+                raise Error(f"{path} has {len(view)} bytes, of which {got} were read")
+            got += n
+    finally:
+        os.close(f)
     return array_of(data, path)
 
 

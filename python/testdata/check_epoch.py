@@ -76,8 +76,6 @@ with pipefs.mount(dataset) as m:
     assert state["batch"] == 2 and same(first + list(other), whole)
     assert same(other, whole), "what is continued begins anew the next time"
     assert same([data[k] for k in range(len(data))], whole)
-    raises("seed", lambda: pipefs.EpochView(m, view, 8, 5, 0, 1).load_state_dict(state))
-    raises("other samples", lambda: other.load_state_dict({**state, "list": "x"}))
 
     # What somebody keeps is not written to.
     kept = [(x, x.clone()) for x, y in data]
@@ -95,7 +93,7 @@ with pipefs.mount(dataset) as m:
         for epoch in (0, 1, 0):
             data.set_epoch(epoch)
             assert same(loader, whole) == (epoch == 0)
-    data.load_state_dict({"seed": 7, "epoch": 0, "batch": 2})
+    data.load_state_dict(state)
     assert same(DataLoader(data, batch_size=None, num_workers=2), whole[2:])
     data.set_epoch(1)
     data.set_epoch(0)
@@ -105,7 +103,7 @@ with pipefs.mount(dataset) as m:
     assert len(list(pipefs.EpochView(m, view, 7, 2, 0, 1, directory="class00").classes)) == 0
     windowed = pipefs.EpochView(m, view, 7, 5, 0, 1, drop=True, window=100)
     assert "/5drop-window100/" in windowed.root and len(list(windowed)) == len(dropped)
-    raises("the log of the mount", lambda: pipefs.EpochView(m, view, 7, 5, 0, 1, window=1))
+    raises("want a window of 64", lambda: pipefs.EpochView(m, view, 7, 5, 0, 1, window=1))
 
     # A list in the dataset, with weights that were drawn from; see docs/epoch.md
     paths = sorted(target)
@@ -124,20 +122,16 @@ with pipefs.mount(dataset) as m:
     assert given == collections.Counter(drawn.tolist())
     with open(os.path.join(dataset, "bad.csv"), "w") as f:
         f.write("path\nclass00/lost.jpg\n")
-    raises("names the line", lambda: pipefs.EpochView(m, view, directory="bad.csv"))
+    raises("bad.csv, line 2: there is no class00/lost.jpg", lambda: pipefs.EpochView(m, view, directory="bad.csv"))
     with open(m.stats()["log"]) as f:
         assert "bad.csv, line 2: there is no class00/lost.jpg" in f.read()
 
-    os.environ.update(RANK="1", WORLD_SIZE="3")
-    assert "/3/1/" in pipefs.EpochView(m, view).root
-    del os.environ["RANK"], os.environ["WORLD_SIZE"]
     raises("both", lambda: pipefs.EpochView(m, view, rank=1))
     raises("one shape", lambda: pipefs.EpochView(m, "npy"))
     raises("did you mean", lambda: pipefs.EpochView(m, "rcc64-npy"))
     raises("no batches", lambda: pipefs.EpochView(m, view, batch=1000, drop=True))
-    raises("the log of the mount", lambda: pipefs.EpochView(m, view, directory="nowhere"))
 
     broken = os.path.join(dataset, sorted(target)[3])
     with open(broken, "wb") as f:
         f.write(b"\xff\xd8\xff\xe0 broken")
-    raises("cannot be made", lambda: list(pipefs.EpochView(m, view, 9, 5)))
+    raises("cannot be read: batch", lambda: list(pipefs.EpochView(m, view, 9, 5)))

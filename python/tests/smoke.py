@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
 import threading
 import warnings
@@ -90,6 +91,18 @@ def main():
         assert len({p.stats()["pid"] for p in places}) == 1 and len(places) == 8, places
         for p in places:
             p.close()
+    assert not mounted(m.mountpoint), "it is closed, and still there"
+
+    said, held = [], pipefs.mount(dataset, fidelity=6)
+    logging.getLogger("pipefs").addFilter(lambda record: said.append(record.getMessage()) or False)
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    held.close()
+    assert mounted(held.mountpoint) and str(child) in said[0] and held.mountpoint in said[0], said
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    logging.getLogger("pipefs").filters.clear()
 
     e = expect("unknown", pipefs.mount, dataset, cach="1GB")
     assert e.code == 1, e.code
