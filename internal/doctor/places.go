@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/source"
 )
 
 // dataset looks at the directory that is to be mounted.
@@ -26,11 +27,16 @@ func (m *Machine) dataset() []Finding {
 	case err != nil:
 		return []Finding{fatal(about, err, "user "+m.User+" has to be able to enter it")}
 	case !info.IsDir():
-		return []Finding{fatal(about, fmt.Errorf("%s is not a directory: %w", m.Dataset, fs.ErrInvalid), "a dataset is a directory of images, and a store is one as well")}
+		return []Finding{fatal(about, source.NotDirectory(m.Dataset, m.Dataset), "a dataset is a directory of images, and a store is one as well")}
 	}
 	kind, err := m.FileSystem(m.Dataset)
 	if err != nil {
 		return []Finding{fatal(about, err, "it has to be readable for user "+m.User)}
+	}
+	if m.Empty != nil {
+		if why := m.Empty(m.Dataset); why != "" {
+			return []Finding{note(about, "name a directory of images", "%s", why)}
+		}
 	}
 	if !kind.Local {
 		return []Finding{note(about, "if it does not change while it is mounted: pipefs mount --immutable. If it is read more than once: pipefs pack it onto a local disk, or read fewer bytes (scan5)",
