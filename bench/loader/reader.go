@@ -19,6 +19,8 @@ type Reader struct {
 	Lists []string
 	// Decodes are the formats that it decodes, going by a file's content.
 	Decodes []transcode.Format
+	// Turns: it turns pictures by their EXIF orientation.
+	Turns bool
 }
 
 // Readers are those that are known. Extensions and formats are those of torchvision
@@ -28,13 +30,14 @@ type Reader struct {
 // of what Pillow calls the content), DALI 1.42 (file_filters; decoders.image) and
 // Hugging Face datasets 5.2 (IMAGE_EXTENSIONS; Pillow).
 var Readers = []Reader{
-	{"torch", "torchvision's ImageFolder", []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}, byPillow},
-	{"timm", "timm", []string{".png", ".jpg", ".jpeg"}, byPillow},
-	{"keras", "Keras' image_dataset_from_directory", []string{".bmp", ".gif", ".jpeg", ".jpg", ".png"}, []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.GIF}},
-	{"yolo", "Ultralytics", []string{".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}, []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.TIFF, transcode.WebP}},
-	{"dali", "DALI's file reader", []string{".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".pnm", ".ppm", ".pgm", ".pbm", ".webp"}, []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.PNM, transcode.TIFF, transcode.WebP}},
-	{"hf", "Hugging Face's imagefolder", []string{".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".dib", ".ppm", ".pgm", ".pbm", ".pnm", ".gif", ".tif", ".tiff", ".webp"}, byPillow},
-	{"torchvision-io", "torchvision.io or TorchCodec", nil, []transcode.Format{transcode.JPEG, transcode.PNG}},
+	{"torch", "torchvision's ImageFolder", []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}, byPillow, false},
+	{"timm", "timm", []string{".png", ".jpg", ".jpeg"}, byPillow, false},
+	{"keras", "Keras' image_dataset_from_directory", []string{".bmp", ".gif", ".jpeg", ".jpg", ".png"}, []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.GIF}, false},
+	{"yolo", "Ultralytics", []string{".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}, []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.TIFF, transcode.WebP}, true},
+	{"dali", "DALI's file reader", []string{".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".pnm", ".ppm", ".pgm", ".pbm", ".webp"}, []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.PNM, transcode.TIFF, transcode.WebP}, true},
+	{"hf", "Hugging Face's imagefolder", []string{".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".dib", ".ppm", ".pgm", ".pbm", ".pnm", ".gif", ".tif", ".tiff", ".webp"}, byPillow, true},
+	{"opencv", "OpenCV's imread", nil, []transcode.Format{transcode.JPEG, transcode.PNG, transcode.BMP, transcode.PNM, transcode.TIFF, transcode.WebP}, true},
+	{"torchvision-io", "torchvision.io or TorchCodec", nil, []transcode.Format{transcode.JPEG, transcode.PNG}, false},
 }
 
 // byPillow are the formats of views that Pillow decodes, and of samples.

@@ -189,7 +189,7 @@ func (s *subject) identify(r *runner, mnt string) error {
 	for _, step := range p.Steps() {
 		if step.Kind.Split != nil {
 			s.Same = s.Same && step.Arg == step.Kind.Max
-		} else {
+		} else if !r.Turned || step.Kind.Name != transcode.Upright {
 			s.Same = s.Same && step.Kind.Effect == transcode.Exact
 		}
 	}

@@ -56,6 +56,8 @@ type Config struct {
 	// Cannot says why the loader of the training cannot read a view, or is empty. Such a
 	// view is not measured.
 	Cannot func(transcode.Pipeline) string
+	// Turned: samples have an EXIF orientation, by which the loader turns them.
+	Turned bool
 	// Registry knows the views of the source.
 	Registry *transcode.Registry
 	// Progress hears what is being done, how much of the whole is done, 0 to 1, and

@@ -124,7 +124,12 @@ func (b *bench) find(ctx context.Context) error {
 	if b.files = l.samples; len(b.files) == 0 {
 		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", l.nothing(b.source))
 	}
-	b.reading = newReading(b.c.reader, loader.Extensions(b.files))
+	k := s.peek(ctx, l, b.c.roles, looked/10)
+	k.noteTurned(noter(b.env.stderr))
+	if b.mnt != "" {
+		k.refuses = nil // it was told what its files are
+	}
+	b.reading = newReading(b.c.reader, loader.Extensions(b.files), k.Turned)
 	mixed = slices.DeleteFunc(mixed, func(view string) bool {
 		why := b.reading.uncommon(b.registry, view)
 		if why != "" && b.c.views == nil {
@@ -132,7 +137,7 @@ func (b *bench) find(ctx context.Context) error {
 		}
 		return why != ""
 	})
-	b.usual = compared(b.registry, b.reading, mixed)
+	b.usual = compared(b.registry, k, b.reading, mixed)
 	if b.mnt == "" {
 		if b.rebuilt, err = s.rebuilt(); err != nil {
 			return err

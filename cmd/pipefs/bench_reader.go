@@ -13,33 +13,49 @@ import (
 func readerOption(p *string) *option {
 	names := loader.ReaderNames()
 	return &option{name: "for", arg: strings.Join(names, "|"), def: "what most of them read", set: intoChoice(p, names...),
-		help: "the loader of the training: torchvision's ImageFolder (torch), timm, Keras' image_dataset_from_directory, Ultralytics (yolo), DALI, Hugging Face's imagefolder (hf), torchvision.io or TorchCodec. What it cannot read is neither measured nor recommended"}
+		help: "the loader of the training: torchvision's ImageFolder (torch), timm, Keras' image_dataset_from_directory, Ultralytics (yolo), DALI, Hugging Face's imagefolder (hf), OpenCV's imread (opencv), torchvision.io or TorchCodec. What it cannot read is neither measured nor recommended"}
 }
 
 // reading says which views a loader can read.
 type reading struct {
 	*loader.Reader          // of --for; nil without
 	extensions     []string // of the dataset's samples, as far as they are known
+	turned         int      // samples that the loader turns by their EXIF orientation, or may turn
 }
 
-func newReading(name string, extensions []string) reading {
-	if r, ok := loader.FindReader(name); ok {
-		return reading{&r, extensions}
+// newReading is of a loader that may be unknown, and of samples of which so many have an EXIF
+// orientation. Without --for nothing is turned: the loaders of bench turn nothing.
+func newReading(name string, extensions []string, turned int) reading {
+	r, ok := loader.FindReader(name)
+	switch {
+	case !ok:
+		return reading{extensions: extensions}
+	case !r.Turns:
+		turned = 0
 	}
-	return reading{nil, extensions}
+	return reading{&r, extensions, turned}
+}
+
+// reads says why the loader cannot read a view, or reads it otherwise than the dataset, or is empty.
+func (r reading) reads(p transcode.Pipeline) (why string) {
+	if r.Reader != nil {
+		why = r.Reads(p, r.extensions)
+	}
+	if why == "" && r.turned > 0 && p.DropsOrientation() {
+		why = fmt.Sprintf("%s drops the EXIF orientation of %s, by which the loader turns pictures; write upright-%s",
+			p, plural(r.turned, "sample", "samples"), strings.TrimPrefix(p.String(), transcode.Stored+"-"))
+	}
+	return why
 }
 
 // cannot says why a view cannot be read, and what to write instead, or is empty.
 func (r reading) cannot(p transcode.Pipeline) string {
-	if r.Reader == nil {
-		return ""
-	}
-	why := r.Reads(p, r.extensions)
-	if why == "" || p.Random() && r.Name == "torch" { // pipefs.RandomView takes an ImageFolder
+	why := r.reads(p)
+	if why == "" || p.Random() && r.Reader != nil && r.Name == "torch" { // pipefs.RandomView takes an ImageFolder
 		return ""
 	}
 	for _, other := range []transcode.Pipeline{p.WithOwnNames(), p.Whole()} {
-		if r.Reads(other, r.extensions) == "" {
+		if r.reads(other) == "" {
 			return why + "; write " + other.String()
 		}
 	}
@@ -56,16 +72,6 @@ func (r reading) uncommon(registry *transcode.Registry, view string) string {
 	for _, one := range loader.Readers {
 		if why := one.Reads(p, nil); why != "" && one.Name != "torchvision-io" {
 			return why + "; name the loader with --for, or the view with --views"
-		}
-	}
-	return ""
-}
-
-// first is the first of some views that can be read, or empty.
-func (r reading) first(registry *transcode.Registry, views ...string) string {
-	for _, v := range views {
-		if p, err := registry.Parse(v); err == nil && r.cannot(p) == "" {
-			return v
 		}
 	}
 	return ""

@@ -29,7 +29,7 @@ func TestCompared(t *testing.T) {
 		{"keras", []string{".webp"}, nil, "original bmp resize256-bmp"},
 		{"torchvision-io", []string{".jpg", ".png"}, mixed, "original resize256-jpeg90-own scan2 scan5"},
 	} {
-		got := strings.Join(compared(r, newReading(test.reader, test.extensions), test.mixed), " ")
+		got := strings.Join(compared(r, &datasetPeek{}, newReading(test.reader, test.extensions, 0), test.mixed), " ")
 		if got != test.want {
 			t.Errorf("for %s, %v: %s; want %s", test.reader, test.extensions, got, test.want)
 		}
@@ -47,7 +47,7 @@ func TestCannot(t *testing.T) {
 	} {
 		p, err := r.Parse(test.view)
 		testenv.Must(t, err)
-		if got := newReading(test.reader, []string{".jpg"}).cannot(p); got != test.want {
+		if got := newReading(test.reader, []string{".jpg"}, 0).cannot(p); got != test.want {
 			t.Errorf("%s, %s: %q, want %q", test.reader, test.view, got, test.want)
 		}
 	}
@@ -55,22 +55,22 @@ func TestCannot(t *testing.T) {
 		"stored-bmp": "",
 		"stored-ppm": "Keras' image_dataset_from_directory cannot read the PNM files of stored-ppm: it decodes JPEG, PNG, BMP and GIF; name the loader with --for, or the view with --views",
 	} {
-		if got := newReading("", []string{".webp"}).uncommon(r, view); got != want {
+		if got := newReading("", []string{".webp"}, 0).uncommon(r, view); got != want {
 			t.Errorf("%s: %q, want %q", view, got, want)
 		}
-		if got := newReading("torch", nil).uncommon(r, view); got != "" {
+		if got := newReading("torch", nil, 0).uncommon(r, view); got != "" {
 			t.Errorf("for torch, %s: %q", view, got)
 		}
 	}
 	views := []string{"original", "bmp-own"}
-	const usual = "the views are for loaders that read all of them: torch, timm, keras, yolo, dali, hf; not for torchvision-io (--for changes that)"
-	if got := newReading("", []string{".jpg"}).assumed(r, views); got != usual {
+	const usual = "the views are for loaders that read all of them: torch, timm, keras, yolo, dali, hf, opencv; not for torchvision-io (--for changes that)"
+	if got := newReading("", []string{".jpg"}, 0).assumed(r, views); got != usual {
 		t.Error(got)
 	}
-	if got := newReading("keras", []string{".jpg"}).assumed(r, views); got != "the views are some that Keras' image_dataset_from_directory reads (--for keras)" {
+	if got := newReading("keras", []string{".jpg"}, 0).assumed(r, views); got != "the views are some that Keras' image_dataset_from_directory reads (--for keras)" {
 		t.Error(got)
 	}
-	if got := newReading("", nil).assumed(r, views[:1]); got != "" {
+	if got := newReading("", nil, 0).assumed(r, views[:1]); got != "" {
 		t.Error(got)
 	}
 }
@@ -91,7 +91,7 @@ func TestTunesWhatIsRead(t *testing.T) {
 	} {
 		var stderr bytes.Buffer
 		c := &tuneConfig{format: test.format}
-		kept, err := c.readable(&environ{stderr: &stderr}, newReading(test.reader, nil), test.others)
+		kept, err := c.readable(&environ{stderr: &stderr}, newReading(test.reader, nil, 0), test.others)
 		if err == nil && test.fails != "" || err != nil && (test.fails == "" || !strings.Contains(err.Error(), test.fails)) {
 			t.Errorf("%+v: %v", test, err)
 		}

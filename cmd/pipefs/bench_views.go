@@ -52,7 +52,7 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 	return views.Config{
 		Program: b.program, Source: b.source, Mount: b.mnt, Plain: b.plain, Options: b.options, Views: named, Controls: c.controls, Cannot: b.reading.cannot,
 		Loader: b.loader, Blind: c.exec != "", Workers: c.workers, Compute: c.compute,
-		Files: b.files, Prepared: b.prepared, Samples: c.samples, Rounds: c.rounds, Budget: c.budget, Memory: c.throttled.Memory, Work: b.work, Registry: b.registry,
+		Files: b.files, Prepared: b.prepared, Samples: c.samples, Rounds: c.rounds, Budget: c.budget, Memory: c.throttled.Memory, Work: b.work, Registry: b.registry, Turned: b.reading.turned > 0,
 		Progress: func(what string, done float64, left time.Duration) {
 			if left > 0 {
 				what += fmt.Sprintf(" (%.0f %%, about %s left)", 100*done, left.Round(time.Second))
@@ -63,9 +63,9 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 }
 
 // compared are the views that are compared if none are named: of each line the first
-// that the loader reads. Mixed are views that a store has materialized.
-func compared(registry *transcode.Registry, r reading, mixed []string) []string {
-	lines := [][]string{{transcode.Original}, {"bmp-own", "bmp"}, {"resize256-bmp-own", "resize256-bmp", "resize256-jpeg90-own", "resize256-jpeg90"}}
+// that suits the loader and the dataset. Mixed are views that a store has materialized.
+func compared(registry *transcode.Registry, k *datasetPeek, r reading, mixed []string) []string {
+	lines := [][]string{{transcode.Original}, exactViews, resizedViews}
 	for _, v := range mixed {
 		lines = append(lines, []string{v})
 	}
@@ -74,7 +74,7 @@ func compared(registry *transcode.Registry, r reading, mixed []string) []string 
 	}
 	var usual []string
 	for _, line := range lines {
-		if v := r.first(registry, line...); v != "" {
+		if v := k.suitable(registry, r, line...); v != "" {
 			usual = append(usual, v)
 		}
 	}

@@ -40,6 +40,7 @@ func doctorCommand(env *environ) *command {
 			if err != nil {
 				return err
 			}
+			machine.Empty = func(dir string) string { return lookInto(ctx, dir).nothing(dir) }
 			found := machine.Look(ctx)
 			fatal := doctor.Fatal(found)
 			if asJSON {

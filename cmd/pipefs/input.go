@@ -158,7 +158,7 @@ func statSource(path string) error {
 	case err != nil:
 		return fmt.Errorf("dataset or store: %w", err)
 	case !info.IsDir():
-		return fmt.Errorf("%s is not a directory; a dataset is one, and a store is one", path)
+		return source.NotDirectory(path, shellWord(path))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -16,10 +15,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // listing is the names of a tree.
@@ -27,6 +29,8 @@ type listing struct {
 	samples []string // what the extension says may be one
 	others  int      // files that are none
 	dirs    int      // the root not counted
+	more    bool     // not all was listed
+	archive string   // the first of the other files that is an archive by its name
 	// annotations are few of the other files.
 	annotations annotations
 }
@@ -70,6 +74,9 @@ func (s *input) list(ctx context.Context, w io.Writer) (listing, error) {
 			l.samples = append(l.samples, e.Name)
 		default:
 			l.others++
+			if l.archive == "" && source.Archive(e.Name, "", nil) != "" {
+				l.archive = e.Name
+			}
 			l.annotations.add(e.Name)
 		}
 	}
@@ -79,8 +86,11 @@ func (s *input) list(ctx context.Context, w io.Writer) (listing, error) {
 // nothing says what a tree without pictures is; "" is for any other.
 func (l listing) nothing(path string) string {
 	switch {
-	case len(l.samples) > 0:
+	case len(l.samples) > 0 || l.more:
 		return ""
+	case l.archive != "":
+		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged, such as %s. That is %s",
+			path, plural(l.others, "file", "files"), l.archive, source.Archive(l.archive, shellWord(filepath.Join(path, l.archive)), nil))
 	case l.others > 0:
 		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged", path, plural(l.others, "file", "files"))
 	case l.dirs > 0:
@@ -89,33 +99,58 @@ func (l listing) nothing(path string) string {
 	return fmt.Sprintf("%s is empty: there is no file in it", path)
 }
 
-// mayHoldFiles reports whether there is a file below a directory. Of a tree of very
-// many directories without any, or that cannot be read, it says yes.
-func mayHoldFiles(dir string) bool {
-	left := 1000 // directories
-	return mayHold(dir, &left)
+// firstDirs is a tree that shows only some of its directories.
+type firstDirs struct {
+	source.Tree
+	left int
+	more bool // not all could be listed
 }
 
-func mayHold(dir string, left *int) bool {
-	if *left--; *left < 0 {
-		return true
+func (t *firstDirs) List(dir string) (entries []source.Entry, err error) {
+	if t.left--; t.left >= 0 {
+		entries, err = t.Tree.List(dir)
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return true
+	t.more = t.more || t.left < 0 || err != nil
+	return entries, err
+}
+
+// listFirst lists the first directories of a tree.
+func (s *input) listFirst(ctx context.Context) (listing, error) {
+	first := &firstDirs{Tree: s.tree, left: 64}
+	l, err := (&input{tree: first, registry: s.registry}).list(ctx, io.Discard)
+	l.more = first.more
+	return l, err
+}
+
+// lookInto lists the first directories of a dataset on this machine, and nothing of a store.
+func lookInto(ctx context.Context, dir string) listing {
+	l := listing{more: true}
+	if is, err := store.Is(dir); err != nil || is {
+		return l
 	}
-	defer d.Close()
-	for {
-		entries, err := d.ReadDir(100)
-		for _, e := range entries {
-			if !e.IsDir() || mayHold(filepath.Join(dir, e.Name()), left) {
-				return true
-			}
+	if d, err := source.Open(dir, source.Options{}); err == nil {
+		defer d.Close()
+		if l, err = (&input{tree: d, registry: codecs.Default(transcode.Limits{})}).listFirst(ctx); err != nil {
+			l.more = true
 		}
-		if err != nil {
-			return !errors.Is(err, io.EOF)
-		}
 	}
+	return l
+}
+
+// checkHolds refuses a dataset on this machine without any file, of which nothing was done, and
+// tells of one that has archives in place of pictures.
+func checkHolds(ctx context.Context, env *environ, dir, done string) error {
+	if remote.Is(dir) {
+		return nil
+	}
+	l := lookInto(ctx, dir)
+	if !l.more && len(l.samples)+l.others == 0 {
+		return exit.Errorf(exit.System, "%s is empty: there is no file in it, and nothing was %s. If it is where a disk belongs, mount that first", dir, done)
+	}
+	if l.archive != "" && l.nothing(dir) != "" {
+		noter(env.stderr)("%s", l.nothing(dir))
+	}
+	return nil
 }
 
 // sight is what a look at one sample tells.

@@ -218,7 +218,7 @@ func clearDead(env *environ, c *mountConfig) error {
 // notes tells, before anything is mounted, what the user would not expect and can do
 // something about. None of it keeps the mount from being made. Of a daemon that becomes
 // another user, places are not those of who starts it.
-func (c *mountConfig) notes(w io.Writer, becomes *daemon.User) {
+func (c *mountConfig) notes(ctx context.Context, w io.Writer, becomes *daemon.User) {
 	note := noter(w)
 	if becomes == nil {
 		c.notePlaces(note)
@@ -230,8 +230,8 @@ func (c *mountConfig) notes(w io.Writer, becomes *daemon.User) {
 		return
 	}
 	noteLists(note, c.given, c.Dir)
-	if !mayHoldFiles(c.Source) {
-		note("%s is empty: there is no file in it, and so none in any view. What it gets later appears in the mount", c.Source)
+	if nothing := lookInto(ctx, c.Source).nothing(c.Source); nothing != "" {
+		note("%s. What it gets later appears in the mount", nothing)
 	}
 }
 

@@ -78,7 +78,7 @@ func (c *mountConfig) start(ctx context.Context, env *environ, options []*option
 	if err != nil {
 		return err
 	}
-	c.notes(env.stderr, user)
+	c.notes(ctx, env.stderr, user)
 	if user != nil {
 		c.tellUser(env.stderr, user)
 	}
@@ -173,7 +173,7 @@ func background(ctx context.Context, env *environ, c *mountConfig, options []*op
 	}
 	fmt.Fprintf(env.stderr, "pipefs: mounted %s on %s (log: %s)\n", c.Source, c.Dir, path)
 	if !c.shared { // whoever holds it knows
-		c.tellNext(env.stderr)
+		c.tellNext(ctx, env)
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,21 +15,15 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // tellNext says where to train from, and how to unmount.
-func (c *mountConfig) tellNext(w io.Writer) {
-	g := c.glance()
-	usual := []string{transcode.Original}
-	if g.samples {
-		usual = []string{"resize256-bmp", "bmp-own"}
-	}
+func (c *mountConfig) tellNext(ctx context.Context, env *environ) {
+	next := c.peek(ctx, env)
 	var paths []string
-	for _, view := range slices.Concat(c.Views.List, usual) {
-		path := filepath.Join(c.Dir, view, g.train)
+	for _, view := range slices.Concat(c.Views.List, next.views) {
+		path := filepath.Join(c.Dir, view, next.train)
 		if _, err := mounts.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			paths = append(paths, shellWord(path))
 		}
@@ -38,8 +32,9 @@ func (c *mountConfig) tellNext(w io.Writer) {
 		paths = []string{shellWord(c.Dir) + "/VIEW"}
 	}
 	from := strings.Join(paths[:min(len(paths), 3)], " or ")
-	fmt.Fprintf(w, "pipefs: train from %s (pipefs views --help says which others there are); end with: pipefs umount %s\n", from, shellWord(c.Dir))
-	c.tellKept(w)
+	fmt.Fprintf(env.stderr, "pipefs: train from %s (pipefs views --help says which others there are); end with: pipefs umount %s\n", from, shellWord(c.Dir))
+	next.noteTurned(noter(env.stderr))
+	c.tellKept(env.stderr)
 }
 
 // tellKept says where the mount keeps what it prepares, and how much of it at most. A
@@ -62,54 +57,46 @@ func (c *mountConfig) tellKept(w io.Writer) {
 	}
 }
 
-// glimpse is what a short look at the names of a dataset showed.
-type glimpse struct {
-	samples bool   // there are some
-	train   string // a directory at the top with a name that is usual for training
+// peekPatience is how long a person waits for what a look at a dataset tells.
+const peekPatience = 2 * time.Second
+
+// mountPeek is what a mount tells of its dataset.
+type mountPeek struct {
+	datasetPeek
+	views []string // to train from
+	train string   // a directory at the top with a name that is usual for training
 }
 
-// glance looks at some names of what is mounted, for no longer than a person waits.
-func (c *mountConfig) glance() glimpse {
-	const patience = 2 * time.Second
-	dir := c.Source
-	if is, err := store.Is(dir); remote.Is(dir) || err == nil && is {
-		dir = filepath.Join(c.Dir, transcode.Original)
+// peek looks at a few samples of what is mounted. What it does not see in time does not count.
+func (c *mountConfig) peek(ctx context.Context, env *environ) mountPeek {
+	from := opening{path: c.Source, roles: c.Roles, limits: c.Limits}
+	if remote.Is(c.Source) {
+		from.path = filepath.Join(c.Dir, transcode.Original)
 	}
-	// What does not answer in time was not seen.
-	g, _ := mounts.Answer(dir, patience, func() (glimpse, error) {
-		var g glimpse
-		left := 64 // directories
-		g.look(codecs.Default(c.Limits), dir, &left)
+	ctx, cancel := context.WithTimeout(ctx, peekPatience)
+	defer cancel()
+	seen, err := mounts.Answer(from.path, 2*peekPatience, func() (seen mountPeek, err error) {
+		s, err := from.open(ctx, env)
+		if err != nil {
+			return seen, err
+		}
+		defer s.close()
+		l, err := s.listFirst(ctx)
+		seen.datasetPeek = *s.peek(ctx, l, c.Roles, peekSamples)
+		if seen.views = seen.recommended(s.registry); len(l.samples) == 0 {
+			seen.views = []string{transcode.Original}
+		}
 		for _, name := range []string{"train", "training"} {
-			if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.IsDir() && g.train == "" {
-				g.train = name
+			if at, err := s.tree.Stat(name); err == nil && at.Mode.IsDir() && seen.train == "" {
+				seen.train = name
 			}
 		}
-		return g, nil
+		return seen, err
 	})
-	return g
-}
-
-// look reads the first names of a directory and of those below it, until it has seen a sample.
-func (g *glimpse) look(r *transcode.Registry, dir string, left *int) {
-	const names = 200
-	if *left--; *left < 0 || g.samples {
-		return
-	}
-	d, err := os.Open(dir)
 	if err != nil {
-		return
+		seen.views = []string{transcode.Original}
 	}
-	entries, _ := d.ReadDir(names) // what there is of it
-	d.Close()
-	for _, e := range entries {
-		if e.IsDir() {
-			g.look(r, filepath.Join(dir, e.Name()), left)
-		} else if r.IsSample(e.Name()) {
-			g.samples = true
-			return
-		}
-	}
+	return seen
 }
 
 var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)

@@ -130,7 +130,7 @@ func (w *shardConfig) worker(ctx context.Context, env *environ, p *shard.Plan) (
 		if c.workers == 0 { // most of them wait for the network; what they take together is bounded
 			worker.Options.Workers = max(16, 4*runtime.GOMAXPROCS(0))
 		}
-	} else if d, err = w.openDirectory(env, p.Options.NoFollow); err != nil {
+	} else if d, err = w.openDirectory(ctx, env, p.Options.NoFollow); err != nil {
 		return nil, nil, err
 	} else {
 		done = func() { _ = d.Close() }
@@ -143,13 +143,13 @@ func (w *shardConfig) worker(ctx context.Context, env *environ, p *shard.Plan) (
 	return worker, done, nil
 }
 
-func (w *shardConfig) openDirectory(env *environ, noFollow bool) (source.Dataset, error) {
+func (w *shardConfig) openDirectory(ctx context.Context, env *environ, noFollow bool) (source.Dataset, error) {
 	at := w.pack.dataset
 	if err := statSource(at); err != nil {
 		return nil, exit.With(exit.System, fmt.Errorf("%w; --dataset DIR says where the dataset is on this machine", err))
 	}
-	if !mayHoldFiles(at) {
-		return nil, exit.Errorf(exit.System, "%s is empty: there is no file in it, and nothing was packed. If it is where a disk belongs, mount that first", at)
+	if err := checkHolds(ctx, env, at, "packed"); err != nil {
+		return nil, err
 	}
 	d, err := source.Open(at, source.Options{NoFollow: noFollow, Log: quiet(env)})
 	return d, exit.With(exit.System, err)

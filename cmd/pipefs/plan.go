@@ -65,8 +65,8 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 	if c.dataset, err = resolveSource(c.dataset); err != nil {
 		return exit.With(exit.System, err)
 	}
-	if !remote.Is(c.dataset) && !mayHoldFiles(c.dataset) {
-		return exit.Errorf(exit.System, "%s is empty: there is no file in it, and nothing was planned. If it is where a disk belongs, mount that first", c.dataset)
+	if err := checkHolds(ctx, env, c.dataset, "planned"); err != nil {
+		return err
 	}
 	if c.store, err = placeOf(c.store); err != nil {
 		return err

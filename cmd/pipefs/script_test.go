@@ -52,7 +52,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "mounted": cmdMounted, "signal": cmdSignal, "ended": cmdEnded, "gone": cmdGone, "many": cmdMany,
 			"listen": cmdListen, "heard": cmdHeard, "hold": cmdHold, "eventually": cmdEventually,
-			"row": cmdRow, "photos": cmdPhotos, "costly": cmdCostly, "labels": cmdLabels,
+			"row": cmdRow, "photos": cmdPhotos, "costly": cmdCostly, "labels": cmdLabels, "turned": cmdTurned,
 		},
 		RequireExplicitExec: true,
 	})
@@ -325,6 +325,15 @@ func cmdLabels(ts *testscript.TestScript, _ bool, args []string) {
 	var b bytes.Buffer
 	at := ts.MkAbs(args[0])
 	ts.Check(errors.Join(png.Encode(&b, img), os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, b.Bytes(), 0o644)))
+}
+
+// turned FILE…: gives JPEG files the EXIF orientation of a camera that was held upright.
+func cmdTurned(ts *testscript.TestScript, _ bool, args []string) {
+	const app1 = "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
+	for _, name := range args {
+		b, err := os.ReadFile(ts.MkAbs(name))
+		ts.Check(errors.Join(err, os.WriteFile(ts.MkAbs(name), append([]byte("\xff\xd8"+app1), b[2:]...), 0o644)))
+	}
 }
 
 // row [-once] CELL…: a table in the standard output has these cells side by side, each

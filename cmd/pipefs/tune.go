@@ -98,7 +98,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 			others = append(others, views...)
 		}
 	}
-	read := newReading(c.reader, nil)
+	read := newReading(c.reader, nil, 0)
 	others, err := c.readable(env, read, others)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (c *tuneConfig) readable(env *environ, read reading, others []string) (kept
 		case why == "" && i > 0:
 			kept = append(kept, v)
 		case why == "":
-		case i == 0 && c.format != "bmp" && read.first(r, "bmp-"+transcode.Own) != "":
+		case i == 0 && c.format != "bmp" && (&datasetPeek{}).suitable(r, read, "bmp-"+transcode.Own) != "":
 			return nil, exit.Errorf(exit.Usage, "--mix-format %s: %s; bmp can be read", v, why)
 		case i == 0:
 			return nil, exit.Errorf(exit.Usage, "%s, and so there is no mix for it; pipefs bench --for %s compares what it reads", why, read.Name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -71,7 +72,8 @@ func viewsCommand(env *environ) *command {
 			if err != nil {
 				return err
 			}
-			t.Boxes = s.boxes(ctx, found)
+			s.search(ctx, &t.datasetPeek, found, t.samples, roles)
+			t.Recommended = t.recommended(s.registry)
 			if t.Refused, err = refusals(ctx, s.server, t.samples, t.pipelines()); err != nil {
 				return err
 			}
@@ -82,7 +84,7 @@ func viewsCommand(env *environ) *command {
 				return printJSON(env.stdout, t)
 			}
 			if t.Samples == 0 {
-				fmt.Fprintf(env.stderr, "pipefs: note: %s\n", listing{others: t.Others, dirs: t.dirs}.nothing(s.path))
+				fmt.Fprintf(env.stderr, "pipefs: note: %s\n", t.listed.nothing(s.path))
 				return nil
 			}
 			t.print(env.stdout)
@@ -134,6 +136,7 @@ func (t *tally) print(w io.Writer) {
 	}
 	out.Render()
 	fmt.Fprintf(w, "%s, %s\n", plural(t.Samples, "sample", "samples"), plural(t.Others, "other file, shown as it is", "other files, shown as they are"))
+	fmt.Fprintf(w, "train from %s\n", "MNT/"+strings.Join(t.Recommended, " or MNT/"))
 	note := func(format string, args ...any) { note(w, format, args...) }
 	if text := t.gaps().Describe(); text != "" {
 		note("%s", text)
@@ -143,9 +146,7 @@ func (t *tally) print(w io.Writer) {
 	} else if unknown {
 		note("– is a size that is not known before the files are made")
 	}
-	if t.Turned > 0 {
-		note("%s an EXIF orientation, which views do not apply; use upright, as in upright-resize256-bmp", plural(t.Turned, "sample has", "samples have"))
-	}
+	t.noteTurned(note)
 	if t.Perhaps > 0 {
 		note("%s unchanged somewhere because of being perhaps a mask; --images GLOB says that they are pictures, --masks GLOB that they are masks, which then get the size of their pictures", plural(t.Perhaps, "sample is", "samples are"))
 	}

@@ -57,7 +57,7 @@ func (t *tally) noteBoxes(note func(format string, args ...any)) {
 			if t.drawsBoxes(v) {
 				continue // that is said of the directories that it refuses
 			}
-			if slices.ContainsFunc(v.Pipeline.Steps(), func(s transcode.Step) bool { return slices.Contains(wrong, s.Kind.Effect) }) {
+			if moves(v.Pipeline, wrong...) {
 				views = append(views, v.View)
 			}
 		}

@@ -19,18 +19,18 @@ type tally struct {
 	of      *input
 	roles   transcode.Roles
 	views   []*viewTally
-	dirs    int
+	listed  listing
 	samples []string
+
+	datasetPeek
+	Recommended []string `json:"recommended"` // views, the best first
 
 	example *sight       // of the unread, the first by path
 	Samples int          `json:"samples"`
 	Others  int          `json:"other_files"`
-	Looked  int          `json:"looked_at"`
 	Faults  int          `json:"faults"`
 	Unread  int          `json:"unread"`        // unchanged in every view: no codec reads them
-	Turned  int          `json:"orientation"`   // an EXIF orientation other than 1
 	Perhaps int          `json:"perhaps_masks"` // unchanged in a view for that reason
-	Boxes   boxes        `json:"boxes"`
 	Views   []*viewTally `json:"views"`
 	// Refused are the directories that views refuse.
 	Refused []*serve.Refusal `json:"refused,omitempty"`
@@ -61,7 +61,7 @@ func (t *tally) count(ctx context.Context, env *environ, all bool) (annotations,
 	if err != nil {
 		return nil, err
 	}
-	t.Samples, t.Others, t.dirs, t.Views, t.samples = len(l.samples), l.others, l.dirs, t.views, l.samples
+	t.Samples, t.Others, t.listed, t.Views, t.samples = len(l.samples), l.others, l, t.views, l.samples
 	names := l.samples
 	if !all {
 		names = loader.Evenly(names, looked)
@@ -83,7 +83,7 @@ func (t *tally) count(ctx context.Context, env *environ, all bool) (annotations,
 }
 
 func (t *tally) add(seen sight) {
-	t.Looked++
+	t.datasetPeek.add(seen, t.roles)
 	if seen.fault != "" {
 		t.Faults++
 		return
@@ -93,9 +93,6 @@ func (t *tally) add(seen sight) {
 		if t.example == nil || seen.path < t.example.path {
 			t.example = &seen
 		}
-	}
-	if seen.info.Orientation > 1 {
-		t.Turned++
 	}
 	role := t.roles.Of(seen.path)
 	perhapsMask := false

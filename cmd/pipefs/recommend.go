@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/internal/annotation"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+// The views that suit most trainings: of each line the first that suits is recommended.
+var (
+	resizedViews = []string{"resize256-bmp-own", "resize256-bmp", "resize256-jpeg90-own", "resize256-jpeg90"}
+	exactViews   = []string{"bmp-own", "bmp"}
+)
+
+// peekSamples is of how many samples a mount reads the header.
+const peekSamples = 256
+
+// datasetPeek is what decides which views suit a dataset.
+type datasetPeek struct {
+	Looked int   `json:"looked_at"`
+	Turned int   `json:"orientation"`  // samples that have an EXIF orientation other than 1
+	Modes  int   `json:"other_modes"`  // samples that are not RGB
+	Masks  bool  `json:"masks_beside"` // that no option marks
+	Boxes  boxes `json:"boxes"`
+	// refuses reports whether a view refuses a directory; nil if none does.
+	refuses func(transcode.Pipeline) bool
+}
+
+func (k *datasetPeek) add(seen sight, roles transcode.Roles) {
+	k.Looked++
+	info, role := seen.info, roles.Of(seen.path)
+	if info.Orientation > 1 {
+		k.Turned++
+	}
+	if info.Mode != transcode.ModeRGB && info.Mode != transcode.ModeNone && role != transcode.Mask {
+		k.Modes++
+		k.Masks = k.Masks || role == transcode.Auto && annotation.IsDirectory(path.Base(path.Dir(seen.path)))
+	}
+}
+
+// peek looks at a few of the samples of a tree, until ctx ends.
+func (s *input) peek(ctx context.Context, l listing, roles transcode.Roles, most int) *datasetPeek {
+	k, names := &datasetPeek{}, loader.Evenly(l.samples, most)
+	var mu sync.Mutex
+	// What is not seen before ctx ends does not count.
+	_ = s.lookAll(ctx, names, func(seen sight) {
+		mu.Lock()
+		defer mu.Unlock()
+		k.add(seen, roles)
+	})
+	s.search(ctx, k, l.annotations, names, roles)
+	return k
+}
+
+// search finds boxes and masks beside samples, and which views refuse their directories.
+func (s *input) search(ctx context.Context, k *datasetPeek, files annotations, samples []string, roles transcode.Roles) {
+	k.Boxes = s.boxes(ctx, files)
+	refused := func(p transcode.Pipeline) []*serve.Refusal {
+		found, _ := refusals(ctx, s.server, samples, []transcode.Pipeline{p}) // in time
+		return found
+	}
+	k.refuses = func(p transcode.Pipeline) bool { return len(refused(p)) > 0 }
+	// A random view refuses directories with annotations, and names one of these.
+	random, _ := s.registry.ParseRandom("randcrop224-npy")
+	if found := refused(random); len(found) > 0 && found[0].Beside != "" {
+		switch beside := found[0].Beside; s.server.Annotation(ctx, beside) {
+		case annotation.Pixels:
+			k.Boxes.Pixels = append(k.Boxes.Pixels, beside)
+		case annotation.Relative:
+			k.Boxes.Relative = append(k.Boxes.Relative, beside)
+		default:
+			k.Masks = k.Masks || roles.Of(beside) != transcode.Mask
+		}
+	}
+}
+
+// spoils reports whether masks or boxes do not fit the pictures of a view.
+func (k *datasetPeek) spoils(p transcode.Pipeline) bool {
+	return (k.Masks || len(k.Boxes.Pixels) > 0) && moves(p, transcode.Resampling, transcode.Geometric) ||
+		len(k.Boxes.Relative) > 0 && moves(p, transcode.Geometric)
+}
+
+// moves reports whether a step has one of the effects. That upright turns a picture is as those
+// saw it who drew boxes in it.
+func moves(p transcode.Pipeline, wrong ...transcode.Effect) bool {
+	return slices.ContainsFunc(p.Steps(), func(s transcode.Step) bool {
+		return slices.Contains(wrong, s.Kind.Effect) && s.Kind.Name != transcode.Upright
+	})
+}
+
+// suitable is the first of some views, if need be with steps in front, that the loader reads
+// and that fits the dataset; empty if none does.
+func (k *datasetPeek) suitable(registry *transcode.Registry, r reading, views ...string) string {
+	for _, view := range views {
+		fronts := []string{""}
+		if r.turned > 0 {
+			fronts = []string{"upright-", ""}
+		}
+		// A view that blends leaves out other modes, which may be masks; an exact one does not.
+		if p, err := registry.Parse(view); err == nil && p.Blends() && k.Modes > 0 && !k.Masks {
+			fronts = append([]string{"rgb-" + fronts[0]}, fronts...)
+		}
+		for _, front := range fronts {
+			p, err := registry.Parse(front + view)
+			if err == nil && r.cannot(p) == "" && !k.spoils(p) && (k.refuses == nil || !k.refuses(p)) {
+				return p.String()
+			}
+		}
+	}
+	return ""
+}
+
+// recommended are the views to train from, the best first, whatever the loader.
+func (k *datasetPeek) recommended(registry *transcode.Registry) (views []string) {
+	for _, line := range [][]string{resizedViews, exactViews} {
+		if view := k.suitable(registry, reading{turned: k.Turned}, line...); view != "" {
+			views = append(views, view)
+		}
+	}
+	if views == nil {
+		views = []string{transcode.Original}
+	}
+	return views
+}
+
+// noteTurned tells how many samples have an EXIF orientation.
+func (k *datasetPeek) noteTurned(note func(string, ...any)) {
+	if k.Turned > 0 {
+		note("%s, of %d looked at: views that end in bmp, ppm or npy drop it, and loaders that apply it (Hugging Face, OpenCV, Ultralytics, DALI) get these pictures lying on their side; a view with upright in front turns them, as in upright-bmp-own",
+			plural(k.Turned, "sample has an EXIF orientation", "samples have an EXIF orientation"), k.Looked)
+	}
+}
