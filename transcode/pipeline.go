@@ -113,14 +113,11 @@ func (p Pipeline) Blends() bool {
 	return slices.ContainsFunc(p.steps, func(s Step) bool { return s.Kind.blends() })
 }
 
-// Upright is the step that turns pictures as their EXIF orientation says.
-const Upright = "upright"
-
 // DropsOrientation reports whether p writes pictures that have an EXIF orientation without it, and
 // does not turn them: files of raw samples have no metadata.
 func (p Pipeline) DropsOrientation() bool {
 	return len(p.steps) > 0 && p.steps[len(p.steps)-1].Kind.Frame != nil &&
-		!slices.ContainsFunc(p.steps, func(s Step) bool { return s.Kind.Name == Upright })
+		!slices.ContainsFunc(p.steps, func(s Step) bool { return s.Kind.Name == "upright" })
 }
 
 // Len is the number of steps, an implied `decode` included.

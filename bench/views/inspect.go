@@ -189,7 +189,7 @@ func (s *subject) identify(r *runner, mnt string) error {
 	for _, step := range p.Steps() {
 		if step.Kind.Split != nil {
 			s.Same = s.Same && step.Arg == step.Kind.Max
-		} else if !r.Turned || step.Kind.Name != transcode.Upright {
+		} else if !r.Turned || step.Kind.Name != "upright" {
 			s.Same = s.Same && step.Kind.Effect == transcode.Exact
 		}
 	}

@@ -40,8 +40,10 @@ func doctorCommand(env *environ) *command {
 			if err != nil {
 				return err
 			}
-			machine.Empty = func(dir string) string { return lookInto(ctx, dir).nothing(dir) }
 			found := machine.Look(ctx)
+			if _, nothing := lookInto(ctx, dataset); nothing != "" {
+				found = append(found, doctor.Finding{About: "dataset", Mark: doctor.Note, Says: nothing})
+			}
 			fatal := doctor.Fatal(found)
 			if asJSON {
 				err = printJSON(env.stdout, struct {

@@ -43,6 +43,7 @@ type input struct {
 	tree     source.Tree
 	registry *transcode.Registry
 	server   *serve.Server
+	most     int // directories that are walked; 0 is all
 	resolved atomic.Uint64
 	done     func() // ends reading from a URL
 }

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
@@ -29,7 +28,7 @@ type listing struct {
 	samples []string // what the extension says may be one
 	others  int      // files that are none
 	dirs    int      // the root not counted
-	more    bool     // not all was listed
+	partial bool     // not all could be listed
 	archive string   // the first of the other files that is an archive by its name
 	// annotations are few of the other files.
 	annotations annotations
@@ -40,7 +39,13 @@ type listing struct {
 func (s *input) walk() iter.Seq2[source.Entry, error] {
 	return func(yield func(source.Entry, error) bool) {
 		var walk func(dir string) bool
+		dirs := 0
 		walk = func(dir string) bool {
+			if dirs++; dirs == s.most {
+				return yield(source.Entry{Name: dir}, errors.New("and other directories"))
+			} else if s.most > 0 && dirs > s.most {
+				return true
+			}
 			entries, err := s.tree.List(dir)
 			if err != nil && !yield(source.Entry{Name: dir}, err) {
 				return false
@@ -67,6 +72,7 @@ func (s *input) list(ctx context.Context, w io.Writer) (listing, error) {
 		case err != nil && e.Name == "":
 			return l, err
 		case err != nil:
+			l.partial = true
 			fmt.Fprintf(w, "pipefs: left out: %v\n", err)
 		case e.Dir:
 			l.dirs++
@@ -74,7 +80,7 @@ func (s *input) list(ctx context.Context, w io.Writer) (listing, error) {
 			l.samples = append(l.samples, e.Name)
 		default:
 			l.others++
-			if l.archive == "" && source.Archive(e.Name, "", nil) != "" {
+			if l.archive == "" && source.Archive(e.Name, "", "") != "" {
 				l.archive = e.Name
 			}
 			l.annotations.add(e.Name)
@@ -86,11 +92,11 @@ func (s *input) list(ctx context.Context, w io.Writer) (listing, error) {
 // nothing says what a tree without pictures is; "" is for any other.
 func (l listing) nothing(path string) string {
 	switch {
-	case len(l.samples) > 0 || l.more:
+	case len(l.samples) > 0:
 		return ""
 	case l.archive != "":
 		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged, such as %s. That is %s",
-			path, plural(l.others, "file", "files"), l.archive, source.Archive(l.archive, shellWord(filepath.Join(path, l.archive)), nil))
+			path, plural(l.others, "file", "files"), l.archive, source.Archive(l.archive, shellWord(filepath.Join(path, l.archive)), ""))
 	case l.others > 0:
 		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged", path, plural(l.others, "file", "files"))
 	case l.dirs > 0:
@@ -99,58 +105,38 @@ func (l listing) nothing(path string) string {
 	return fmt.Sprintf("%s is empty: there is no file in it", path)
 }
 
-// firstDirs is a tree that shows only some of its directories.
-type firstDirs struct {
-	source.Tree
-	left int
-	more bool // not all could be listed
-}
-
-func (t *firstDirs) List(dir string) (entries []source.Entry, err error) {
-	if t.left--; t.left >= 0 {
-		entries, err = t.Tree.List(dir)
-	}
-	t.more = t.more || t.left < 0 || err != nil
-	return entries, err
-}
-
-// listFirst lists the first directories of a tree.
-func (s *input) listFirst(ctx context.Context) (listing, error) {
-	first := &firstDirs{Tree: s.tree, left: 64}
-	l, err := (&input{tree: first, registry: s.registry}).list(ctx, io.Discard)
-	l.more = first.more
-	return l, err
-}
-
-// lookInto lists the first directories of a dataset on this machine, and nothing of a store.
-func lookInto(ctx context.Context, dir string) listing {
-	l := listing{more: true}
+// lookInto lists the first directories of a dataset on this machine, and says what it is if it
+// has no pictures. It does not look into stores.
+func lookInto(ctx context.Context, dir string) (l listing, nothing string) {
 	if is, err := store.Is(dir); err != nil || is {
-		return l
+		return l, ""
 	}
-	if d, err := source.Open(dir, source.Options{}); err == nil {
-		defer d.Close()
-		if l, err = (&input{tree: d, registry: codecs.Default(transcode.Limits{})}).listFirst(ctx); err != nil {
-			l.more = true
-		}
+	d, err := source.Open(dir, source.Options{})
+	if err != nil {
+		return l, ""
 	}
-	return l
+	defer d.Close()
+	s := &input{tree: d, registry: codecs.Default(transcode.Limits{}), most: firstDirs}
+	if l, err = s.list(ctx, io.Discard); err != nil || l.partial {
+		return l, ""
+	}
+	return l, l.nothing(dir)
 }
 
-// checkHolds refuses a dataset on this machine without any file, of which nothing was done, and
-// tells of one that has archives in place of pictures.
-func checkHolds(ctx context.Context, env *environ, dir, done string) error {
-	if remote.Is(dir) {
-		return nil
+// filledDataset makes the path of a dataset or store what the kernel will call it. It refuses one on
+// this machine without any file, since nothing is done then, and tells of archives.
+func filledDataset(ctx context.Context, env *environ, given, done string) (string, error) {
+	dir, err := resolveSource(given)
+	if err != nil {
+		return "", exit.With(exit.System, err)
 	}
-	l := lookInto(ctx, dir)
-	if !l.more && len(l.samples)+l.others == 0 {
-		return exit.Errorf(exit.System, "%s is empty: there is no file in it, and nothing was %s. If it is where a disk belongs, mount that first", dir, done)
+	switch l, nothing := lookInto(ctx, dir); {
+	case nothing != "" && l.others == 0:
+		return "", exit.Errorf(exit.System, "%s is empty: there is no file in it, and nothing was %s. If it is where a disk belongs, mount that first", dir, done)
+	case nothing != "" && l.archive != "":
+		noter(env.stderr)("%s", nothing)
 	}
-	if l.archive != "" && l.nothing(dir) != "" {
-		noter(env.stderr)("%s", l.nothing(dir))
-	}
-	return nil
+	return dir, nil
 }
 
 // sight is what a look at one sample tells.

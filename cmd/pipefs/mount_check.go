@@ -230,7 +230,7 @@ func (c *mountConfig) notes(ctx context.Context, w io.Writer, becomes *daemon.Us
 		return
 	}
 	noteLists(note, c.given, c.Dir)
-	if nothing := lookInto(ctx, c.Source).nothing(c.Source); nothing != "" {
+	if _, nothing := lookInto(ctx, c.Source); nothing != "" {
 		note("%s. What it gets later appears in the mount", nothing)
 	}
 }

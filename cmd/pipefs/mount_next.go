@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -20,12 +19,15 @@ import (
 
 // tellNext says where to train from, and how to unmount.
 func (c *mountConfig) tellNext(ctx context.Context, env *environ) {
-	next := c.peek(ctx, env)
+	k := c.peek(ctx, env)
 	var paths []string
-	for _, view := range slices.Concat(c.Views.List, next.views) {
-		path := filepath.Join(c.Dir, view, next.train)
-		if _, err := mounts.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			paths = append(paths, shellWord(path))
+	for _, view := range slices.Concat(c.Views.List, k.Recommended) {
+		for _, usual := range []string{"train", "training", ""} {
+			path := filepath.Join(c.Dir, view, usual)
+			if _, err := mounts.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+				paths = append(paths, shellWord(path))
+				break
+			}
 		}
 	}
 	if paths == nil {
@@ -33,7 +35,7 @@ func (c *mountConfig) tellNext(ctx context.Context, env *environ) {
 	}
 	from := strings.Join(paths[:min(len(paths), 3)], " or ")
 	fmt.Fprintf(env.stderr, "pipefs: train from %s (pipefs views --help says which others there are); end with: pipefs umount %s\n", from, shellWord(c.Dir))
-	next.noteTurned(noter(env.stderr))
+	k.noteTurned(noter(env.stderr))
 	c.tellKept(env.stderr)
 }
 
@@ -57,46 +59,28 @@ func (c *mountConfig) tellKept(w io.Writer) {
 	}
 }
 
-// peekPatience is how long a person waits for what a look at a dataset tells.
-const peekPatience = 2 * time.Second
-
-// mountPeek is what a mount tells of its dataset.
-type mountPeek struct {
-	datasetPeek
-	views []string // to train from
-	train string   // a directory at the top with a name that is usual for training
-}
-
 // peek looks at a few samples of what is mounted. What it does not see in time does not count.
-func (c *mountConfig) peek(ctx context.Context, env *environ) mountPeek {
+func (c *mountConfig) peek(ctx context.Context, env *environ) *datasetPeek {
 	from := opening{path: c.Source, roles: c.Roles, limits: c.Limits}
 	if remote.Is(c.Source) {
 		from.path = filepath.Join(c.Dir, transcode.Original)
 	}
 	ctx, cancel := context.WithTimeout(ctx, peekPatience)
 	defer cancel()
-	seen, err := mounts.Answer(from.path, 2*peekPatience, func() (seen mountPeek, err error) {
+	k, err := mounts.Answer(from.path, 2*peekPatience, func() (*datasetPeek, error) {
 		s, err := from.open(ctx, env)
 		if err != nil {
-			return seen, err
+			return nil, err
 		}
 		defer s.close()
-		l, err := s.listFirst(ctx)
-		seen.datasetPeek = *s.peek(ctx, l, c.Roles, peekSamples)
-		if seen.views = seen.recommended(s.registry); len(l.samples) == 0 {
-			seen.views = []string{transcode.Original}
-		}
-		for _, name := range []string{"train", "training"} {
-			if at, err := s.tree.Stat(name); err == nil && at.Mode.IsDir() && seen.train == "" {
-				seen.train = name
-			}
-		}
-		return seen, err
+		s.most = firstDirs
+		l, err := s.list(ctx, io.Discard)
+		return s.peek(ctx, l, c.Roles, firstSamples), err
 	})
 	if err != nil {
-		seen.views = []string{transcode.Original}
+		return &datasetPeek{Recommended: []string{transcode.Original}}
 	}
-	return seen
+	return k
 }
 
 var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)

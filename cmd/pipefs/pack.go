@@ -115,10 +115,7 @@ func (c *packConfig) check() error {
 
 func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	var err error
-	if c.dataset, err = resolveSource(c.dataset); err != nil {
-		return exit.With(exit.System, err)
-	}
-	if err := checkHolds(ctx, env, c.dataset, "packed"); err != nil {
+	if c.dataset, err = filledDataset(ctx, env, c.dataset, "packed"); err != nil {
 		return err
 	}
 	if c.store, err = placeOf(c.store); err != nil {

@@ -145,11 +145,8 @@ func (w *shardConfig) worker(ctx context.Context, env *environ, p *shard.Plan) (
 
 func (w *shardConfig) openDirectory(ctx context.Context, env *environ, noFollow bool) (source.Dataset, error) {
 	at := w.pack.dataset
-	if err := statSource(at); err != nil {
-		return nil, exit.With(exit.System, fmt.Errorf("%w; --dataset DIR says where the dataset is on this machine", err))
-	}
-	if err := checkHolds(ctx, env, at, "packed"); err != nil {
-		return nil, err
+	if _, err := filledDataset(ctx, env, at, "packed"); err != nil {
+		return nil, fmt.Errorf("%w; --dataset DIR says where the dataset is on this machine", err)
 	}
 	d, err := source.Open(at, source.Options{NoFollow: noFollow, Log: quiet(env)})
 	return d, exit.With(exit.System, err)

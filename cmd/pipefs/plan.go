@@ -62,10 +62,7 @@ func planCommand(env *environ) *command {
 
 func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 	var err error
-	if c.dataset, err = resolveSource(c.dataset); err != nil {
-		return exit.With(exit.System, err)
-	}
-	if err := checkHolds(ctx, env, c.dataset, "planned"); err != nil {
+	if c.dataset, err = filledDataset(ctx, env, c.dataset, "planned"); err != nil {
 		return err
 	}
 	if c.store, err = placeOf(c.store); err != nil {

@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/annotation"
@@ -18,8 +19,11 @@ var (
 	exactViews   = []string{"bmp-own", "bmp"}
 )
 
-// peekSamples is of how many samples a mount reads the header.
-const peekSamples = 256
+const (
+	firstDirs    = 64              // that a mount lists
+	firstSamples = 256             // whose headers it reads
+	peekPatience = 2 * time.Second // of a person who waits for the mount
+)
 
 // datasetPeek is what decides which views suit a dataset.
 type datasetPeek struct {
@@ -28,6 +32,8 @@ type datasetPeek struct {
 	Modes  int   `json:"other_modes"`  // samples that are not RGB
 	Masks  bool  `json:"masks_beside"` // that no option marks
 	Boxes  boxes `json:"boxes"`
+	// Recommended are views to train from, the best first, whatever the loader.
+	Recommended []string `json:"recommended"`
 	// refuses reports whether a view refuses a directory; nil if none does.
 	refuses func(transcode.Pipeline) bool
 }
@@ -58,7 +64,8 @@ func (s *input) peek(ctx context.Context, l listing, roles transcode.Roles, most
 	return k
 }
 
-// search finds boxes and masks beside samples, and which views refuse their directories.
+// search finds boxes and masks beside samples, and which views refuse their directories. Then it
+// can recommend.
 func (s *input) search(ctx context.Context, k *datasetPeek, files annotations, samples []string, roles transcode.Roles) {
 	k.Boxes = s.boxes(ctx, files)
 	refused := func(p transcode.Pipeline) []*serve.Refusal {
@@ -78,6 +85,14 @@ func (s *input) search(ctx context.Context, k *datasetPeek, files annotations, s
 			k.Masks = k.Masks || roles.Of(beside) != transcode.Mask
 		}
 	}
+	for _, line := range [][]string{resizedViews, exactViews} {
+		if view := k.suitable(s.registry, reading{turned: k.Turned}, line...); view != "" && len(samples) > 0 {
+			k.Recommended = append(k.Recommended, view)
+		}
+	}
+	if k.Recommended == nil {
+		k.Recommended = []string{transcode.Original}
+	}
 }
 
 // spoils reports whether masks or boxes do not fit the pictures of a view.
@@ -90,7 +105,7 @@ func (k *datasetPeek) spoils(p transcode.Pipeline) bool {
 // saw it who drew boxes in it.
 func moves(p transcode.Pipeline, wrong ...transcode.Effect) bool {
 	return slices.ContainsFunc(p.Steps(), func(s transcode.Step) bool {
-		return slices.Contains(wrong, s.Kind.Effect) && s.Kind.Name != transcode.Upright
+		return slices.Contains(wrong, s.Kind.Effect) && s.Kind.Name != "upright"
 	})
 }
 
@@ -114,19 +129,6 @@ func (k *datasetPeek) suitable(registry *transcode.Registry, r reading, views ..
 		}
 	}
 	return ""
-}
-
-// recommended are the views to train from, the best first, whatever the loader.
-func (k *datasetPeek) recommended(registry *transcode.Registry) (views []string) {
-	for _, line := range [][]string{resizedViews, exactViews} {
-		if view := k.suitable(registry, reading{turned: k.Turned}, line...); view != "" {
-			views = append(views, view)
-		}
-	}
-	if views == nil {
-		views = []string{transcode.Original}
-	}
-	return views
 }
 
 // noteTurned tells how many samples have an EXIF orientation.

@@ -73,7 +73,6 @@ func viewsCommand(env *environ) *command {
 				return err
 			}
 			s.search(ctx, &t.datasetPeek, found, t.samples, roles)
-			t.Recommended = t.recommended(s.registry)
 			if t.Refused, err = refusals(ctx, s.server, t.samples, t.pipelines()); err != nil {
 				return err
 			}

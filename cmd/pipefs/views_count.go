@@ -23,7 +23,6 @@ type tally struct {
 	samples []string
 
 	datasetPeek
-	Recommended []string `json:"recommended"` // views, the best first
 
 	example *sight       // of the unread, the first by path
 	Samples int          `json:"samples"`

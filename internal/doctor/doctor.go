@@ -94,8 +94,6 @@ type Machine struct {
 	// watched.
 	Dataset string
 	Watch   func(dataset string) error
-	// Empty says why a directory has no pictures, or is empty; nil: nobody looks.
-	Empty func(dataset string) string
 	// Trial mounts something small, reads it and unmounts it.
 	Trial func(ctx context.Context) error
 }

@@ -33,11 +33,6 @@ func (m *Machine) dataset() []Finding {
 	if err != nil {
 		return []Finding{fatal(about, err, "it has to be readable for user "+m.User)}
 	}
-	if m.Empty != nil {
-		if why := m.Empty(m.Dataset); why != "" {
-			return []Finding{note(about, "name a directory of images", "%s", why)}
-		}
-	}
 	if !kind.Local {
 		return []Finding{note(about, "if it does not change while it is mounted: pipefs mount --immutable. If it is read more than once: pipefs pack it onto a local disk, or read fewer bytes (scan5)",
 			"%s lies on a file system that is not local (%s): what changes there is seen when files are opened, which costs requests", m.Dataset, kind.Name)}
