@@ -30,6 +30,7 @@ func TestReads(t *testing.T) {
 		{"keras", "bmp-own", mixed, "does not find the .webp"}, {"keras", "bmp", mixed, ""},
 		{"yolo", "ppm-own", jpeg, "Ultralytics cannot read the PNM files"}, {"yolo", "bmp-own", mixed, ""},
 		{"dali", "ppm", jpeg, ""}, {"dali", "bmp-own", jpeg, ""}, {"dali", "npy", jpeg, "cannot read the NPY"},
+		{"opencv", "ppm", jpeg, ""}, {"opencv", "npy", jpeg, "OpenCV's imread cannot read the NPY"},
 		{"hf", "ppm", jpeg, ""}, {"hf", "bmp", mixed, ""},
 		{"torchvision-io", "bmp-own", jpeg, "torchvision.io or TorchCodec cannot read the BMP files of bmp-own: it decodes JPEG and PNG"},
 		{"torchvision-io", "stored-bmp", jpeg, "cannot read the BMP files of stored-bmp"},

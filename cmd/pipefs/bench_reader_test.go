@@ -36,18 +36,58 @@ func TestCompared(t *testing.T) {
 	}
 }
 
+// TestSuitable: the views that are recommended depend on what is known of a dataset.
+func TestSuitable(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	rgb := func(view string) string {
+		if _, err := r.Parse("rgb-" + view); err != nil {
+			return view // this build has no such step
+		}
+		return "rgb-" + view
+	}
+	file := []string{"a.json"}
+	for name, test := range map[string]struct {
+		k    datasetPeek
+		want string
+	}{
+		"nothing special":   {datasetPeek{}, "resize256-bmp-own bmp-own"},
+		"boxes in pixels":   {datasetPeek{Boxes: boxes{Pixels: file}}, " bmp-own"},
+		"relative boxes":    {datasetPeek{Boxes: boxes{Relative: file}}, "resize256-bmp-own bmp-own"},
+		"masks":             {datasetPeek{Masks: true, Modes: 1}, " bmp-own"},
+		"other modes":       {datasetPeek{Modes: 1}, rgb("resize256-bmp-own") + " bmp-own"},
+		"orientation":       {datasetPeek{Turned: 1}, "upright-resize256-bmp-own upright-bmp-own"},
+		"orientation, all":  {datasetPeek{Turned: 1, Modes: 1}, rgb("upright-resize256-bmp-own") + " upright-bmp-own"},
+		"orientation, COCO": {datasetPeek{Turned: 1, Boxes: boxes{Pixels: file}}, " upright-bmp-own"},
+		"refused":           {datasetPeek{refuses: transcode.Pipeline.Blends}, " bmp-own"},
+	} {
+		loader := reading{turned: test.k.Turned}
+		if got := test.k.suitable(r, loader, resizedViews...) + " " + test.k.suitable(r, loader, exactViews...); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 // TestCannot: what is said of a view that cannot be read, and what to write instead.
 func TestCannot(t *testing.T) {
 	r := codecs.Default(transcode.Limits{})
-	for _, test := range []struct{ reader, view, want string }{
-		{"timm", "bmp", "timm does not find the .bmp files of bmp: it goes by the extensions .png, .jpg, .jpeg; write bmp-own"},
-		{"yolo", "ppm-own", "Ultralytics cannot read the PNM files of ppm-own: it decodes JPEG, PNG, BMP, TIFF and WebP"},
-		{"hf", "ppm-own", ""},
-		{"", "npy", ""},
+	const turns = " drops the EXIF orientation of 2 samples, by which the loader turns pictures; write upright-"
+	for _, test := range []struct {
+		reader, view string
+		turned       int
+		want         string
+	}{
+		{"hf", "bmp-own", 2, "bmp-own" + turns + "bmp-own"}, {"opencv", "resize256-ppm", 2, "resize256-ppm" + turns + "resize256-ppm"},
+		{"yolo", "stored-bmp", 2, "stored-bmp" + turns + "bmp"}, {"dali", "npy", 2, "DALI's file reader cannot read the NPY files of npy: it decodes JPEG, PNG, BMP, PNM, TIFF and WebP"},
+		{"hf", "upright-bmp-own", 2, ""}, {"hf", "png", 2, ""}, {"hf", "scan5", 2, ""}, {"hf", "resize256-jpeg90", 2, ""},
+		{"torch", "bmp-own", 2, ""}, {"keras", "bmp-own", 2, ""}, {"", "bmp-own", 2, ""},
+		{"timm", "bmp", 0, "timm does not find the .bmp files of bmp: it goes by the extensions .png, .jpg, .jpeg; write bmp-own"},
+		{"yolo", "ppm-own", 0, "Ultralytics cannot read the PNM files of ppm-own: it decodes JPEG, PNG, BMP, TIFF and WebP"},
+		{"hf", "ppm-own", 0, ""},
+		{"", "npy", 0, ""},
 	} {
 		p, err := r.Parse(test.view)
 		testenv.Must(t, err)
-		if got := newReading(test.reader, []string{".jpg"}, 0).cannot(p); got != test.want {
+		if got := newReading(test.reader, []string{".jpg"}, test.turned).cannot(p); got != test.want {
 			t.Errorf("%s, %s: %q, want %q", test.reader, test.view, got, test.want)
 		}
 	}
