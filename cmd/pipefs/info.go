@@ -122,7 +122,7 @@ func inspect(ctx context.Context, env *environ, name string, access remote.Acces
 		i.Fractions = fractionRows(s.store, len(l.samples))
 	}
 	bar := newProgress(env, "looking at samples", len(l.samples))
-	err = s.lookAll(ctx, l.samples, func(seen sight) {
+	err = s.lookAll(ctx, l.samples, func(seen sampleInfo) {
 		bar.add(1)
 		i.add(seen)
 	})
@@ -149,7 +149,7 @@ func inspect(ctx context.Context, env *environ, name string, access remote.Acces
 	return i, nil
 }
 
-func (i *information) add(seen sight) {
+func (i *information) add(seen sampleInfo) {
 	i.Bytes += seen.size
 	if i.Originals != nil {
 		i.Originals.add(seen)

@@ -56,7 +56,7 @@ type scanRow struct {
 }
 
 // consider takes note of a sample that was looked at.
-func (l *likeness) consider(seen sight) {
+func (l *likeness) consider(seen sampleInfo) {
 	side := min(seen.info.Width, seen.info.Height)
 	switch {
 	case seen.fault != "":

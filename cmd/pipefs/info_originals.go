@@ -39,7 +39,7 @@ func (r *originalsRow) add(bytes, stored int64) {
 	r.Stored += stored
 }
 
-func (o *originals) add(seen sight) {
+func (o *originals) add(seen sampleInfo) {
 	if seen.stored == nil {
 		return
 	}

@@ -139,8 +139,8 @@ func filledDataset(ctx context.Context, env *environ, given, done string) (strin
 	return dir, nil
 }
 
-// sight is what a look at one sample tells.
-type sight struct {
+// sampleInfo is what the header of a sample tells, or a store.
+type sampleInfo struct {
 	path  string
 	size  int64 // of the original, bytes
 	info  transcode.Info
@@ -154,13 +154,13 @@ type sight struct {
 
 // look reads the header of a sample, or what a store knows of it. The error is one
 // of reading; that a header makes no sense is a fault.
-func (s *input) look(name string) (sight, error) {
+func (s *input) look(name string) (sampleInfo, error) {
 	if s.store != nil {
 		stored, err := s.store.Lookup(name)
 		if err != nil {
-			return sight{}, err
+			return sampleInfo{}, err
 		}
-		seen := sight{path: name, size: stored.Source.Size, info: stored.Info, fault: stored.Fault, stored: &stored}
+		seen := sampleInfo{path: name, size: stored.Source.Size, info: stored.Info, fault: stored.Fault, stored: &stored}
 		switch {
 		case serve.Unread(seen.fault):
 			seen.unread, seen.fault = seen.fault, ""
@@ -171,12 +171,12 @@ func (s *input) look(name string) (sight, error) {
 	}
 	f, err := s.dataset.Open(name)
 	if err != nil {
-		return sight{}, err
+		return sampleInfo{}, err
 	}
 	defer f.Close()
 	f.Scattered()
 	info, err := s.registry.Probe(f, f.Identity.Size)
-	seen := sight{path: name, size: f.Identity.Size, info: info}
+	seen := sampleInfo{path: name, size: f.Identity.Size, info: info}
 	switch {
 	case err == nil:
 	case errors.Is(err, transcode.ErrUnsupported):
@@ -184,7 +184,7 @@ func (s *input) look(name string) (sight, error) {
 	case errors.Is(err, transcode.ErrBad), errors.Is(err, transcode.ErrTruncated):
 		seen.fault = err.Error()
 	default:
-		return sight{}, err
+		return sampleInfo{}, err
 	}
 	return seen, nil
 }
@@ -242,7 +242,7 @@ func (s *input) split(ctx context.Context, kind *transcode.Kind, name string) (t
 // lookAll looks at samples, several at once, and hands what it sees to each, one
 // at a time and in no particular order. A sample that cannot be read is told to
 // each with its error as fault.
-func (s *input) lookAll(ctx context.Context, names []string, each func(sight)) error {
+func (s *input) lookAll(ctx context.Context, names []string, each func(sampleInfo)) error {
 	var mu sync.Mutex
 	var work errgroup.Group
 	// reading headers waits for the disk more than it computes
@@ -254,7 +254,7 @@ func (s *input) lookAll(ctx context.Context, names []string, each func(sight)) e
 		work.Go(func() error {
 			seen, err := s.look(name)
 			if err != nil {
-				seen = sight{path: name, fault: err.Error()}
+				seen = sampleInfo{path: name, fault: err.Error()}
 			}
 			mu.Lock()
 			defer mu.Unlock()

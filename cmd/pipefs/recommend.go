@@ -38,7 +38,7 @@ type datasetPeek struct {
 	refuses func(transcode.Pipeline) bool
 }
 
-func (k *datasetPeek) add(seen sight, roles transcode.Roles) {
+func (k *datasetPeek) add(seen sampleInfo, roles transcode.Roles) {
 	k.Looked++
 	info, role := seen.info, roles.Of(seen.path)
 	if info.Orientation > 1 {
@@ -55,7 +55,7 @@ func (s *input) peek(ctx context.Context, l listing, roles transcode.Roles, most
 	k, names := &datasetPeek{}, loader.Evenly(l.samples, most)
 	var mu sync.Mutex
 	// What is not seen before ctx ends does not count.
-	_ = s.lookAll(ctx, names, func(seen sight) {
+	_ = s.lookAll(ctx, names, func(seen sampleInfo) {
 		mu.Lock()
 		defer mu.Unlock()
 		k.add(seen, roles)

@@ -24,7 +24,7 @@ type tally struct {
 
 	datasetPeek
 
-	example *sight       // of the unread, the first by path
+	example *sampleInfo  // of the unread, the first by path
 	Samples int          `json:"samples"`
 	Others  int          `json:"other_files"`
 	Faults  int          `json:"faults"`
@@ -67,7 +67,7 @@ func (t *tally) count(ctx context.Context, env *environ, all bool) (annotations,
 	}
 	bar := newProgress(env, "looking at samples", len(names))
 	defer bar.done()
-	if err := t.of.lookAll(ctx, names, func(seen sight) {
+	if err := t.of.lookAll(ctx, names, func(seen sampleInfo) {
 		bar.add(1)
 		t.add(seen)
 	}); err != nil {
@@ -81,7 +81,7 @@ func (t *tally) count(ctx context.Context, env *environ, all bool) (annotations,
 	return l.annotations, nil
 }
 
-func (t *tally) add(seen sight) {
+func (t *tally) add(seen sampleInfo) {
 	t.datasetPeek.add(seen, t.roles)
 	if seen.fault != "" {
 		t.Faults++
@@ -160,12 +160,12 @@ func (t *tally) pipelines() (all []transcode.Pipeline) {
 
 // holds reports whether a view shows a sample as its steps make it, as far as that
 // depends on what is stored.
-func (t *tally) holds(v *viewTally, plan transcode.Plan, seen sight) bool {
+func (t *tally) holds(v *viewTally, plan transcode.Plan, seen sampleInfo) bool {
 	return !v.Pipeline.Stored() || seen.stored != nil && !plan.Unchanged() && t.of.store.Holds(seen.stored, plan.Key())
 }
 
 // sizeIn is the size of a sample in a view, if it is known without making it.
-func sizeIn(plan transcode.Plan, seen sight) (int64, bool) {
+func sizeIn(plan transcode.Plan, seen sampleInfo) (int64, bool) {
 	if size, ok := plan.Size(); ok {
 		return size, true
 	}
