@@ -59,6 +59,9 @@ func TestSuitable(t *testing.T) {
 		"orientation, all":  {datasetPeek{Turned: 1, Modes: 1}, rgb("upright-resize256-bmp-own") + " upright-bmp-own"},
 		"orientation, COCO": {datasetPeek{Turned: 1, Boxes: boxes{Pixels: file}}, " upright-bmp-own"},
 		"refused":           {datasetPeek{refuses: transcode.Pipeline.Blends}, " bmp-own"},
+		"refused but for rgb": {datasetPeek{Modes: 1, refuses: func(p transcode.Pipeline) bool {
+			return p.Blends() && !strings.HasPrefix(p.String(), "rgb-")
+		}}, " bmp-own"},
 	} {
 		loader := reading{turned: test.k.Turned}
 		if got := test.k.suitable(r, loader, resizedViews...) + " " + test.k.suitable(r, loader, exactViews...); got != test.want {

@@ -30,6 +30,7 @@ type opening struct {
 	roles   transcode.Roles
 	limits  transcode.Limits
 	workers int // that make files at once; 0 is one a core
+	most    int // directories that are walked; 0 is all
 	// registry makes files; nil makes them as the store has them.
 	registry *transcode.Registry
 }
@@ -43,14 +44,14 @@ type input struct {
 	tree     source.Tree
 	registry *transcode.Registry
 	server   *serve.Server
-	most     int // directories that are walked; 0 is all
+	most     int // of opening
 	resolved atomic.Uint64
 	done     func() // ends reading from a URL
 }
 
 // open opens whichever of the two is at a path or URL. Cancelling ctx ends all reads from a URL.
 func (o opening) open(ctx context.Context, env *environ) (_ *input, err error) {
-	s := &input{registry: o.registry, done: func() {}}
+	s := &input{registry: o.registry, most: o.most, done: func() {}}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -92,8 +93,10 @@ func (o opening) open(ctx context.Context, env *environ) (_ *input, err error) {
 	if s.registry == nil {
 		s.registry = mountd.Registry(o.limits, s.store, nil)
 	}
-	if err := s.checkRoles(o.roles); err != nil {
-		return nil, err
+	if o.most == 0 {
+		if err := s.checkRoles(o.roles); err != nil {
+			return nil, err
+		}
 	}
 	s.server, err = serve.New(serve.Options{
 		Registry: s.registry, Roles: o.roles, Source: s.tree, Dataset: s.dataset, Store: s.store, Workers: o.workers, Log: quiet(env),

@@ -61,7 +61,7 @@ func (c *mountConfig) tellKept(w io.Writer) {
 
 // peek looks at a few samples of what is mounted. What it does not see in time does not count.
 func (c *mountConfig) peek(ctx context.Context, env *environ) *datasetPeek {
-	from := opening{path: c.Source, roles: c.Roles, limits: c.Limits}
+	from := opening{path: c.Source, roles: c.Roles, limits: c.Limits, most: firstDirs}
 	if remote.Is(c.Source) {
 		from.path = filepath.Join(c.Dir, transcode.Original)
 	}
@@ -73,7 +73,6 @@ func (c *mountConfig) peek(ctx context.Context, env *environ) *datasetPeek {
 			return nil, err
 		}
 		defer s.close()
-		s.most = firstDirs
 		l, err := s.list(ctx, io.Discard)
 		return s.peek(ctx, l, c.Roles, firstSamples), err
 	})

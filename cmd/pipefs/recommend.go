@@ -113,17 +113,20 @@ func moves(p transcode.Pipeline, wrong ...transcode.Effect) bool {
 // and that fits the dataset; empty if none does.
 func (k *datasetPeek) suitable(registry *transcode.Registry, r reading, views ...string) string {
 	for _, view := range views {
+		plain, err := registry.Parse(view)
+		if err != nil || k.refuses != nil && k.refuses(plain) {
+			continue // whatever is in front, it would blend masks
+		}
 		fronts := []string{""}
 		if r.turned > 0 {
 			fronts = []string{"upright-", ""}
 		}
 		// A view that blends leaves out other modes, which may be masks; an exact one does not.
-		if p, err := registry.Parse(view); err == nil && p.Blends() && k.Modes > 0 && !k.Masks {
+		if plain.Blends() && k.Modes > 0 && !k.Masks {
 			fronts = append([]string{"rgb-" + fronts[0]}, fronts...)
 		}
 		for _, front := range fronts {
-			p, err := registry.Parse(front + view)
-			if err == nil && r.cannot(p) == "" && !k.spoils(p) && (k.refuses == nil || !k.refuses(p)) {
+			if p, err := registry.Parse(front + view); err == nil && r.cannot(p) == "" && !k.spoils(p) {
 				return p.String()
 			}
 		}
