@@ -83,7 +83,7 @@ func (o opening) open(ctx context.Context, env *environ) (_ *input, err error) {
 		s.store, from = nil, s.path
 	}
 	if from != "" {
-		if s.dataset, err = openDataset(ctx, env, o.remote, from, source.Options{}, listedLately); err != nil {
+		if s.dataset, err = openDataset(ctx, env, o.remote, from, source.Options{Names: min(o.most*firstNames, firstNames)}, listedLately); err != nil {
 			return nil, err
 		}
 	}

@@ -23,6 +23,9 @@ import (
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
+// errPartial stands for the names that a walk leaves out, if it may list some only.
+var errPartial = errors.New("not all is listed")
+
 // listing is the names of a tree.
 type listing struct {
 	samples []string // what the extension says may be one
@@ -42,11 +45,14 @@ func (s *input) walk() iter.Seq2[source.Entry, error] {
 		dirs := 0
 		walk = func(dir string) bool {
 			if dirs++; dirs == s.most {
-				return yield(source.Entry{Name: dir}, errors.New("and other directories"))
+				return yield(source.Entry{Name: dir}, errPartial)
 			} else if s.most > 0 && dirs > s.most {
 				return true
 			}
 			entries, err := s.tree.List(dir)
+			if err == nil && s.most > 0 && len(entries) >= firstNames {
+				err = errPartial
+			}
 			if err != nil && !yield(source.Entry{Name: dir}, err) {
 				return false
 			}
@@ -69,6 +75,8 @@ func (s *input) list(ctx context.Context, w io.Writer) (listing, error) {
 		switch {
 		case ctx.Err() != nil:
 			return l, ctx.Err()
+		case errors.Is(err, errPartial):
+			l.partial = true
 		case err != nil && e.Name == "":
 			return l, err
 		case err != nil:
@@ -111,7 +119,7 @@ func lookInto(ctx context.Context, dir string) (l listing, nothing string) {
 	if is, err := store.Is(dir); err != nil || is {
 		return l, ""
 	}
-	d, err := source.Open(dir, source.Options{})
+	d, err := source.Open(dir, source.Options{Names: firstNames})
 	if err != nil {
 		return l, ""
 	}

@@ -21,6 +21,7 @@ var (
 
 const (
 	firstDirs    = 64              // that a mount lists
+	firstNames   = 10_000          // of each of them
 	firstSamples = 256             // whose headers it reads
 	peekPatience = 2 * time.Second // of a person who waits for the mount
 )

@@ -1,8 +1,10 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -18,6 +20,8 @@ import (
 type Options struct {
 	// NoFollow refuses links that leave the dataset, absolute links included.
 	NoFollow bool
+	// Names is how many names of a directory are listed at most; 0 is all.
+	Names int
 	// Log receives a line for each entry that is left out; nil is silent.
 	Log *slog.Logger
 	// Limit is how fast the bytes of files are read, for measurements; nil is as fast
@@ -32,6 +36,7 @@ type Directory struct {
 	how   unix.OpenHow
 	log   *slog.Logger
 	limit Limit
+	names int // that List returns at most, or -1
 }
 
 // Identity of a file: two equal ones are taken to be the same bytes.
@@ -65,7 +70,7 @@ func Open(root string, o Options) (*Directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", &fs.PathError{Op: "open", Path: abs, Err: err})
 	}
-	d := &Directory{root: abs, dirFD: dir, log: o.Log, limit: o.Limit}
+	d := &Directory{root: abs, dirFD: dir, log: o.Log, limit: o.Limit, names: cmp.Or(o.Names, -1)}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -185,8 +190,8 @@ func (d *Directory) List(name string) ([]Entry, error) {
 	}
 	f := os.NewFile(uintptr(fd), d.path(name))
 	defer f.Close()
-	found, err := f.ReadDir(-1)
-	if err != nil {
+	found, err := f.ReadDir(d.names)
+	if err != nil && err != io.EOF {
 		return nil, err
 	}
 	entries := make([]Entry, 0, len(found))

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,18 @@ func TestListFollowsLinks(t *testing.T) {
 	defer f.Close()
 	if data, err := f.ReadAll(); err != nil || string(data) != "content of dir/inner" {
 		t.Errorf("read %q, %v", data, err)
+	}
+}
+
+// TestNames: of a long directory some names are listed, and of an empty one none.
+func TestNames(t *testing.T) {
+	root := t.TempDir()
+	d := open(t, root, Options{Names: 3})
+	for files := range 5 {
+		if got, err := d.List(""); err != nil || len(got) != min(files, 3) {
+			t.Errorf("%d files: %d names, %v", files, len(got), err)
+		}
+		testenv.Must(t, os.WriteFile(filepath.Join(root, strconv.Itoa(files)), nil, 0o600))
 	}
 }
 
