@@ -191,7 +191,7 @@ func (d *Directory) List(name string) ([]Entry, error) {
 	f := os.NewFile(uintptr(fd), d.path(name))
 	defer f.Close()
 	found, err := f.ReadDir(d.names)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	entries := make([]Entry, 0, len(found))
