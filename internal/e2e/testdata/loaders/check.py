@@ -28,7 +28,7 @@ from process import HERE, Loader
 LOADERS = {
     "use_torchvision.py": "torch", "use_torchvision_io.py": "torch", "use_torchcodec.py": "torch", "use_timm.py": "torch",
     "use_keras.py": "tensorflow", "use_tfdata.py": "tensorflow", "use_dali.py": "dali",
-    "use_ultralytics.py": "torch", "use_huggingface.py": "torch", "use_fastai.py": "torch", "use_webdataset.py": "torch",
+    "use_opencv.py": "torch", "use_ultralytics.py": "torch", "use_huggingface.py": "torch", "use_fastai.py": "torch", "use_webdataset.py": "torch",
 }
 
 
@@ -51,15 +51,15 @@ def sample_of(name, samples):
     return name if name in samples else stem if stem in samples else by_stem[0] if len(by_stem) == 1 else name
 
 
-def write_decoded(view, samples, to):
-    """Writes what Pillow decodes from a view, as PNG files with the samples' names, and the boxes."""
+def write_decoded(view, plain, samples, to):
+    """Writes what Pillow decodes from a view, as PNG files with the samples' names and EXIF, and the boxes."""
     for name in samples_of(os.path.join(view, "images")):
         sample = sample_of(name, samples)
         for sub in "images", "labels":
             os.makedirs(os.path.join(to, sub, os.path.dirname(sample)), exist_ok=True)
-        with Image.open(os.path.join(view, "images", name)) as image:
+        with Image.open(os.path.join(view, "images", name)) as image, Image.open(os.path.join(plain, "images", sample)) as source:
             rgb = image.convert("RGB") if image.mode == "CMYK" else image  # which PNG has not
-            rgb.save(os.path.join(to, "images", sample + ".png"))
+            rgb.save(os.path.join(to, "images", sample + ".png"), exif=source.getexif())
         shutil.copy(os.path.join(view, "labels", os.path.splitext(sample)[0] + ".txt"), os.path.join(to, "labels", sample + ".txt"))
 
 
@@ -99,7 +99,7 @@ class Judge:
         shutil.copytree(args.dataset, os.path.join(self.trees, "plain"))
         for view in sorted({like(view) for view in page.SAME + page.OTHER}):
             for kind in self.kinds:
-                write_decoded(os.path.join(args.mnt, view, kind), self.samples[kind], os.path.join(self.trees, view, kind))
+                write_decoded(os.path.join(args.mnt, view, kind), os.path.join(args.dataset, kind), self.samples[kind], os.path.join(self.trees, view, kind))
         self.references = {}
 
     def kinds_of(self, view):

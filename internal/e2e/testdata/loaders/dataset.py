@@ -36,6 +36,10 @@ def clear(image):
     return image
 
 
+SIDEWAYS = Image.Exif()
+SIDEWAYS[0x0112] = 6  # the picture of a camera that was held upright
+
+
 # Kind, name, what to save, options of Pillow's save.
 FILES = (
     ("usual", "ycc444.jpg", lambda i: i, {"subsampling": 0, "quality": 92}),
@@ -52,6 +56,7 @@ FILES = (
     ("misnamed", "png.jpg", lambda i: i, {"format": "PNG"}),
     ("trailing", "trailing.jpg", lambda i: i, {}),
     ("16bit", "deep.png", deep, {}),
+    ("oriented", "oriented.jpg", lambda i: i, {"exif": SIDEWAYS}),
 )
 
 

@@ -13,7 +13,8 @@ OTHER = ("scan5", "half-bmp", "resize256-bmp", "resize256-bmp-own", "resize256-j
 # Kinds of files, and what the notes call them. Photographs have to fare as usual files do.
 KINDS = {
     "usual": "", "grey": "grey PNG", "palette": "palette PNG", "alpha": "PNG with alpha", "16bit": "16-bit PNG",
-    "cmyk": "CMYK JPEG", "misnamed": "PNG named `.jpg`", "trailing": "JPEG with bytes after its end", "photographs": "",
+    "cmyk": "CMYK JPEG", "misnamed": "PNG named `.jpg`", "trailing": "JPEG with bytes after its end",
+    "oriented": "JPEG with an EXIF orientation", "photographs": "",
 }
 NEAR = 32  # of 255: what two decoders may make of one file
 
@@ -40,7 +41,7 @@ class Outcome:
             return f"**labels: {self.of - self.wrong} of {self.of}**"
         if self.plain == 0:
             return "="
-        if self.best == 0:
+        if self.best == 0 and self.plain <= NEAR:
             return "P"
         return f"±{max(1, round(self.best))}" if self.best <= NEAR else "**≠**"
 
