@@ -58,6 +58,20 @@ func (p Plan) Array() (a Array, ok bool) {
 // trials are sizes of pictures that have nothing in common.
 var trials = [][2]int{{640, 427}, {333, 1021}, {7, 5}, {1, 1}, {4099, 211}}
 
+// FixedSize is the size in pixels that p gives to pictures of every size, such as JPEG files.
+// ok is false where it does not, and where p shows files as they are.
+func (r *Registry) FixedSize(p Pipeline) (width, height int, ok bool) {
+	for i, size := range trials {
+		plan := r.Plan(p, Info{Format: JPEG, Mode: ModeRGB, Width: size[0], Height: size[1]}, Auto)
+		out := plan.Out()
+		if p.Stored() || i > 0 && (out.Width != width || out.Height != height) {
+			return 0, 0, false
+		}
+		width, height = out.Width, out.Height
+	}
+	return width, height, true
+}
+
 // FixedArray is what the files of p hold where that is the same for pictures of every size:
 // RGB pictures of 8 bits, such as JPEG files. ok is false where it is not, and where they
 // are no npy files. The view is tried on sizes that have nothing in common: a step says

@@ -79,6 +79,9 @@ type Kind struct {
 	ID string
 	// Effect on masks.
 	Effect Effect
+	// Pictures: a view with this step takes every sample for a picture that the user does
+	// not call a mask.
+	Pictures bool
 	// Follow is set where the step makes pixels of another size of one format only: the
 	// step that gives decoded samples of any format the same size.
 	Follow *Kind

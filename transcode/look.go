@@ -31,6 +31,13 @@ const (
 	fewColours = 16
 	softStep   = 3
 	mostSoft   = 3. / 4
+	// What is surely a picture has so many colours, more than this share of unequal pairs, and
+	// more pixels alone than mostAlone. Most of the unequal pairs differ by at most smoothStep.
+	// Chosen on photographs made grey, id maps, mattes and noise.
+	sureColours = 100
+	sureUnequal = 1. / 3
+	sureSmooth  = 1. / 2
+	smoothStep  = 16
 	// enoughPixels are looked at; of larger pictures some rows.
 	enoughPixels = 1 << 20
 )
@@ -48,19 +55,57 @@ func LookOf(px *Pixels) Look {
 		px.Width*px.Height < leastPixels || len(px.Pix) != px.Len() {
 		return LookBlank
 	}
+	limit := max(2, min(mostColours, sampledRows(px)*px.Width/pixelsPerColour))
+	m := measure(px, limit)
+	switch {
+	case m.colours > limit:
+		return LookPhoto
+	case m.colours == 1:
+		return LookBlank
+	case float64(m.unequal) > mostUnequal*float64(m.pairs), float64(m.alone) > mostAlone*float64(m.edge),
+		m.colours > fewColours && float64(m.soft) > mostSoft*float64(m.unequal):
+		return LookPhoto
+	}
+	return LookLabels
+}
+
+// SurelyPicture reports whether pixels of mode RGB, 8 bits a channel, which were made of grey or
+// of a palette, cannot be labels: they have hundreds of colours, most neighbours differ, and
+// they differ little. Most pixels of a label lie beside equal ones.
+func SurelyPicture(px *Pixels) bool {
+	m := measure(px, mostColours)
+	return m.colours >= sureColours && float64(m.unequal) > sureUnequal*float64(m.pairs) &&
+		float64(m.alone) > mostAlone*float64(m.edge) && float64(m.smooth) > sureSmooth*float64(m.unequal)
+}
+
+// measures are what tells pictures from labels.
+type measures struct {
+	colours int // one more than the limit where there are more
+	// pairs of neighbours, those that differ, and those that differ by at most softStep and
+	// smoothStep in all channels
+	pairs, unequal, soft, smooth int
+	edge, alone                  int // pixels that have other neighbours, and no equal ones
+}
+
+// sampledRows is how many rows of a picture are looked at.
+func sampledRows(px *Pixels) int {
 	step := 1 + px.Width*px.Height/enoughPixels
-	rows := (px.Height + step - 1) / step
-	limit := max(2, min(mostColours, rows*px.Width/pixelsPerColour))
+	return (px.Height + step - 1) / step
+}
+
+// measure looks at a picture of mode RGB or RGBA, until it has seen more colours than limit.
+func measure(px *Pixels, limit int) (m measures) {
+	step := 1 + px.Width*px.Height/enoughPixels
 	colours := map[uint32]struct{}{}
-	var pairs, unequal, soft, edge, alone int
 	r := rowsOf(px)
 	for y := 0; y < px.Height; y += step {
 		last, first := uint32(0), true
 		for x := range px.Width {
 			c := r.at(x, y)
 			if first || c != last {
-				if colours[c] = struct{}{}; len(colours) > limit {
-					return LookPhoto
+				colours[c] = struct{}{}
+				if m.colours = len(colours); m.colours > limit {
+					return m
 				}
 			}
 			last, first = c, false
@@ -74,28 +119,24 @@ func LookOf(px *Pixels) Look {
 				if d[0]+d[1] < 0 {
 					continue // a pair counts once
 				}
-				if pairs++; other != c {
-					unequal++
-					if similar(c, other) {
-						soft++
+				if m.pairs++; other != c {
+					m.unequal++
+					if similar(c, other, softStep) {
+						m.soft++
+					}
+					if similar(c, other, smoothStep) {
+						m.smooth++
 					}
 				}
 			}
 			if atEdge {
-				if edge++; r.alone(x, y, c) {
-					alone++
+				if m.edge++; r.alone(x, y, c) {
+					m.alone++
 				}
 			}
 		}
 	}
-	switch {
-	case len(colours) == 1:
-		return LookBlank
-	case float64(unequal) > mostUnequal*float64(pairs), float64(alone) > mostAlone*float64(edge),
-		len(colours) > fewColours && float64(soft) > mostSoft*float64(unequal):
-		return LookPhoto
-	}
-	return LookLabels
+	return m
 }
 
 // colourRows reads pixels as numbers.
@@ -140,11 +181,11 @@ func (r colourRows) alone(x, y int, c uint32) bool {
 	return true
 }
 
-// similar reports whether two colours differ by at most softStep in all channels.
-func similar(a, b uint32) bool {
+// similar reports whether two colours differ by at most step in all channels.
+func similar(a, b uint32, step int) bool {
 	for range 4 {
 		d := int(a&255) - int(b&255)
-		if d > softStep || d < -softStep {
+		if d > step || d < -step {
 			return false
 		}
 		a, b = a>>8, b>>8

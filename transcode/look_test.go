@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/png"
@@ -114,6 +115,9 @@ func TestLookOf(t *testing.T) {
 		if got := transcode.LookOf(c.px); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
+		if c.px.Mode == rgb && transcode.SurelyPicture(c.px) {
+			t.Errorf("%s is surely a picture", name)
+		}
 	}
 }
 
@@ -143,6 +147,35 @@ func TestPhotographsAreNoLabels(t *testing.T) {
 			if got := transcode.LookOf(px); got != transcode.LookPhoto {
 				t.Errorf("%s, %s: %d", path, name, got)
 			}
+		}
+	}
+}
+
+// TestSurelyPicture wants no values to be blended that may be labels, and most pictures to be known.
+func TestSurelyPicture(t *testing.T) {
+	grey := func(v float64) [3]float64 { return [3]float64{v, v, v} }
+	r := rand.New(rand.NewPCG(3, 4))
+	photo := pictures.Photo(320, 240, 1)
+	at := func(x, y int) float64 { return float64(photo.NRGBAAt(x, y).G) }
+	ids := regions(200, 150, 250)
+	for name, c := range map[string]struct {
+		paint func(x, y int) [3]float64
+		want  bool
+	}{
+		"a photograph":                 {func(x, y int) [3]float64 { return grey(at(x, y)) }, true},
+		"a palette of a photograph":    {func(x, y int) [3]float64 { v := at(x, y); return [3]float64{v, 255 - v, v / 2} }, true},
+		"a photograph of few levels":   {func(x, y int) [3]float64 { return grey(math.Round(at(x, y)/16) * 16) }, false},
+		"instances":                    {func(x, y int) [3]float64 { return grey(float64(ids(x, y))) }, false},
+		"superpixels":                  {func(x, y int) [3]float64 { return grey(float64((x/9 + y/9*23) % 256)) }, false},
+		"superpixels with rough edges": {func(x, y int) [3]float64 { return grey(float64(((x+r.IntN(3))/16 + (y+r.IntN(3))/16*20) % 256)) }, false},
+		"a matte": {func(x, y int) [3]float64 {
+			return grey(255 / (1 + math.Exp((math.Hypot(float64(x)-160, float64(y)-120)-70)/4)))
+		}, false},
+		"distances":            {func(x, y int) [3]float64 { return grey(math.Hypot(float64(x)-160, float64(y)-120)) }, false},
+		"values without order": {func(int, int) [3]float64 { return grey(float64(r.IntN(256))) }, false},
+	} {
+		if got := transcode.SurelyPicture(painted(transcode.ModeRGB, 320, 240, c.paint)); got != c.want {
+			t.Errorf("%s: surely a picture is %v", name, got)
 		}
 	}
 }

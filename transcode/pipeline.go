@@ -120,6 +120,32 @@ func (p Pipeline) DropsOrientation() bool {
 		!slices.ContainsFunc(p.steps, func(s Step) bool { return s.Kind.Name == "upright" })
 }
 
+// Role is what p takes a sample for that is role to its user.
+func (p Pipeline) Role(role Role) Role {
+	if role == Auto && slices.ContainsFunc(p.steps, func(s Step) bool { return s.Kind.Pictures }) {
+		return Image
+	}
+	return role
+}
+
+// OfPictures is p with the step that takes all samples for pictures, right after decoding:
+// rgb-rrc224-npy of rrc224-npy. It is p where p decodes nothing, or has that step.
+func (r *Registry) OfPictures(p Pipeline) Pipeline {
+	at := slices.IndexFunc(p.steps, func(s Step) bool { return s.Kind.To == Picture })
+	i := slices.IndexFunc(r.ordered, func(k *Kind) bool { return k.Pictures })
+	if at < 0 || i < 0 || p.Role(Auto) == Image {
+		return p
+	}
+	whole := newPipeline(slices.Insert(slices.Clone(p.steps), at+1, Step{Kind: r.ordered[i]}))
+	switch {
+	case p.stored:
+		return whole.OfStored()
+	case p.own:
+		return whole.WithOwnNames()
+	}
+	return whole
+}
+
 // Len is the number of steps, an implied `decode` included.
 func (p Pipeline) Len() int { return len(p.steps) }
 

@@ -13,6 +13,7 @@ type Plan struct {
 	registry *Registry
 	source   Info
 	steps    []Applied
+	spared   bool
 }
 
 // Applied is a step as it applies to a sample.
@@ -44,6 +45,7 @@ func (r *Registry) PlanReencoded(p Pipeline, info Info, role Role) Plan {
 
 func (r *Registry) plan(p Pipeline, info Info, role Role, reencode bool) Plan {
 	plan := Plan{registry: r, source: info}
+	role = p.Role(role)
 	// A format that holds one frame cannot represent several, unless the user
 	// says that the file is a picture and so its first frame is what matters.
 	if info.Animated && role != Image {
@@ -55,6 +57,11 @@ func (r *Registry) plan(p Pipeline, info Info, role Role, reencode bool) Plan {
 	apply := func(s Step, i int) bool {
 		out, nearest, ok := fit(s, at, mask, role)
 		if !ok {
+			if picture := at; mask && role == Auto {
+				picture.Mask = false
+				_, would := s.Kind.Shape(picture, s.Arg)
+				plan.spared = plan.spared || would
+			}
 			return false
 		}
 		plan.steps = append(plan.steps, Applied{Step: s, At: i, Nearest: nearest, Out: out})
@@ -63,10 +70,11 @@ func (r *Registry) plan(p Pipeline, info Info, role Role, reencode bool) Plan {
 		moved = moved || s.Kind.Effect == Geometric || s.Kind.Effect == Resampling
 		return true
 	}
+	unchanged := func() Plan { plan.steps = nil; return plan }
 	for i, s := range p.steps {
 		// The same format again, and nothing done in between: the file itself.
 		if s.Kind.To == File && !reencode && !changed && s.Kind.Effect == Exact && s.Kind.Format == info.Format {
-			return Plan{registry: r, source: info}
+			return unchanged()
 		}
 		if apply(s, i) {
 			continue
@@ -74,7 +82,7 @@ func (r *Registry) plan(p Pipeline, info Info, role Role, reencode bool) Plan {
 		if at.Stage == Source && s.Kind.To == Picture && s.Kind != r.decode {
 			// What follows needs pixels all the same.
 			if !apply(Step{Kind: r.decode}, i) {
-				return Plan{registry: r, source: info}
+				return unchanged()
 			}
 			if s.Kind.Follow != nil {
 				apply(Step{Kind: s.Kind.Follow}, i)
@@ -88,7 +96,7 @@ func (r *Registry) plan(p Pipeline, info Info, role Role, reencode bool) Plan {
 		at.Transparent = at.Transparent && at.Mode == ModeP
 		write := func(k *Kind) bool { return apply(Step{Kind: k}, i) }
 		if role != Mask || !moved || !slices.ContainsFunc(r.lossless(info.Format, at.Stage), write) {
-			return Plan{registry: r, source: info}
+			return unchanged()
 		}
 	}
 	return plan
@@ -135,6 +143,16 @@ func maybeMask(i Info) bool {
 // would harm it if it was a mask.
 func (p Plan) Blends() bool {
 	return slices.ContainsFunc(p.steps, func(s Applied) bool { return s.Kind.blends() && !s.Nearest })
+}
+
+// Spared reports whether a step was left out because the sample may be a mask.
+func (p Plan) Spared() bool { return p.spared }
+
+// Undecided reports whether the pixels of a sample decide whether steps of p apply to it:
+// they are left out as long as it may be a mask, and [SurelyPicture] may tell that it is none.
+func (r *Registry) Undecided(p Pipeline, info Info, role Role) bool {
+	looks := (info.Mode == ModeL || info.Mode == ModeLA || info.Mode == ModeP) && !info.Animated
+	return looks && r.Plan(p, info, role).Spared()
 }
 
 // Unchanged reports whether the view shows the sample as it is.
@@ -217,15 +235,20 @@ func (p Plan) Steps() []Applied { return p.steps }
 // Len is the number of steps that apply.
 func (p Plan) Len() int { return len(p.steps) }
 
+// Out is what the view shows: of a sample that it leaves unchanged, the sample itself.
+func (p Plan) Out() Shape {
+	if p.Unchanged() {
+		return Shape{Info: p.source, Stage: Source}
+	}
+	return p.steps[len(p.steps)-1].Out
+}
+
 // Info is what the sample's header told.
 func (p Plan) Info() Info { return p.source }
 
 // Shrinks reports whether the plan leaves fewer pixels than the sample has.
 func (p Plan) Shrinks() bool {
-	if p.Unchanged() {
-		return false
-	}
-	out := p.steps[len(p.steps)-1].Out
+	out := p.Out()
 	return int64(out.Width)*int64(out.Height) < int64(p.source.Width)*int64(p.source.Height)
 }
 

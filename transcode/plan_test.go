@@ -147,6 +147,24 @@ func TestPlan(t *testing.T) {
 		{"resize256-npy", rgb16, image, "decode-npy"},
 		{"crop224-npy", rgb16, image, "decode-crop224-npy"},
 
+		// A view with rgb takes all samples for pictures, except those that somebody calls masks.
+		{"rgb-npy", jpeg, auto, "decode-npy"},
+		{"rgb-resize256-bmp", rgb, auto, "decode-resize256-bmp"},
+		{"rgb-resize256-bmp", palette, auto, "decode-rgb-resize256-bmp"},
+		{"rgb-resize256-bmp", palette, image, "decode-rgb-resize256-bmp"},
+		{"rgb-resize256-bmp", palette, mask, "decode-resize256~-bmp"},
+		{"rgb-resize256-jpeg90", clear, auto, "decode-rgb-resize256-jpeg90"},
+		{"rgb-crop224-jpeg90", rgb16, auto, "decode-rgb-crop224-jpeg90"},
+		{"resize256-rgb-bmp", la, auto, "decode-resize256-rgb-bmp"},
+		{"grey-rgb-npy", rgba, auto, "decode-grey-rgb-npy"},
+		{"half-rgb-npy", sixteen, auto, "decode-rgb-npy"},
+		{"rgb-bmp", key, auto, "decode-rgb-bmp"},
+		{"rgb-bmp", gif, auto, "decode-rgb-bmp"},
+		{"rgb-bmp", gif, mask, unchanged},
+		{"rgb-png", grey, auto, "decode-rgb-png"},
+		{"rgb-png", rgb, auto, unchanged},
+		{"rgb-npy", unknown, auto, unchanged},
+
 		// What a format cannot hold stays as it is.
 		{"png", rgb, auto, unchanged},
 		{"resize256-png", rgb, auto, "decode-resize256-png"},
@@ -178,6 +196,78 @@ func TestPlan(t *testing.T) {
 		testenv.Must(t, err)
 		if got := words(r.Plan(p, c.info, c.role)); got != c.want {
 			t.Errorf("%s of %v %v, role %d: %s, want %s", c.spec, c.info.Format, c.info.Mode, c.role, got, c.want)
+		}
+	}
+}
+
+// TestSpared says which plans leave out steps because a sample may be a mask, and in which the
+// pixels decide.
+func TestSpared(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	info := transcode.Info{Format: transcode.PNG, Width: 500, Height: 375}
+	for _, c := range []struct {
+		spec              string
+		mode              transcode.Mode
+		role              transcode.Role
+		spared, undecided bool
+	}{
+		{"resize256-bmp", transcode.ModeL, auto, true, true},
+		{"resize256-png", transcode.ModeL, auto, true, true}, // shown as it is
+		{"rrc32-hflip-npy", transcode.ModeP, auto, true, true},
+		{"crop224-npy", transcode.ModeLA, auto, true, true},
+		{"center-npy", transcode.ModeBit, auto, true, false},
+		{"crop224-npy", transcode.ModeI16, auto, true, false},
+		{"half-bmp", transcode.ModeL, auto, true, true},
+		{"rrc32-npy", transcode.ModeL, image, false, false},
+		{"rrc32-npy", transcode.ModeL, mask, false, false},
+		{"rrc32-npy", transcode.ModeRGBA, auto, false, false},
+		{"rgb-rrc32-npy", transcode.ModeL, auto, false, false},
+		{"bmp", transcode.ModeL, auto, false, false},
+		{"resize375-bmp", transcode.ModeL, auto, false, false},   // it has that size
+		{"upright-png", transcode.ModeL, auto, false, false},     // there is nothing to turn
+		{"resize256-npy", transcode.ModeI16, auto, false, false}, // no picture of that mode is scaled
+		{"jpeg90", transcode.ModeP, auto, false, false},          // which holds no palette
+		{"grey-npy", transcode.ModeL, auto, false, false},
+	} {
+		p, err := r.ParseRandom(c.spec)
+		testenv.Must(t, err)
+		info.Mode = c.mode
+		if got := r.Plan(p, info, c.role).Spared(); got != c.spared {
+			t.Errorf("%s of mode %v, role %d: spared is %v", p, c.mode, c.role, got)
+		}
+		if got := r.Undecided(p, info, c.role); got != c.undecided {
+			t.Errorf("%s of mode %v, role %d: undecided is %v", p, c.mode, c.role, got)
+		}
+	}
+}
+
+// TestOfPictures says which view takes the samples that another one spares, and in which
+// views all pictures get one size.
+func TestOfPictures(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	for _, c := range []struct{ spec, want, size string }{
+		{"rrc224-hflip-npy", "rgb-rrc224-hflip-npy", "224x224"},
+		{"resize256-crop224-bmp-own", "rgb-resize256-crop224-bmp-own", "224x224"},
+		{"scan5-resize256-bmp", "scan5-rgb-resize256-bmp", ""},
+		{"half-npy", "half-rgb-npy", ""},
+		{"stored-crop9-bmp", "stored-rgb-crop9-bmp", ""}, // and shows others as they are
+		{"rgb-randcrop7-npy", "rgb-randcrop7-npy", "7x7"},
+		{"hflip-npy", "rgb-hflip-npy", ""},
+		{"scan5", "scan5", ""},
+		{"original", "original", ""},
+	} {
+		p, err := r.ParseRandom(c.spec)
+		testenv.Must(t, err)
+		of := r.OfPictures(p)
+		if again, err := r.ParseRandom(of.String()); err != nil || of.String() != c.want || again.Len() != of.Len() {
+			t.Errorf("%s: %s, want %s, %v", p, of, c.want, err)
+		}
+		size := ""
+		if width, height, ok := r.FixedSize(p); ok {
+			size = fmt.Sprintf("%dx%d", width, height)
+		}
+		if size != c.size {
+			t.Errorf("%s: size %q, want %q", p, size, c.size)
 		}
 	}
 }
@@ -222,6 +312,7 @@ func TestRun(t *testing.T) {
 		resize7-bmp resize50-ppm resize7-npy resize31-png resize31-jpeg50 crop1-bmp crop31-npy crop200-png
 		grey-bmp grey-npy grey-jpeg90 upright-bmp upright-npy upright-png upright-resize20-crop16-bmp
 		center-npy float32-npy chw-npy center-chw-npy float32-chw-npy grey-center-chw-npy center-grey-crop9-npy
+		rgb-npy rgb-resize31-png resize20-rgb-crop16-jpeg90 rgb-chw-npy
 		resize20-crop16-center-chw-npy scan3-upright-resize20-grey-jpeg90`)
 	applied := 0
 	for name, src := range sources(t) {

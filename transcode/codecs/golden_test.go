@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/views.txt anew")
 
 var goldenViews = strings.Fields(`scan1 scan5 scan10 baseline bmp ppm npy png l3 jpeg75 half-bmp quarter-npy eighth-png
-	upright-png resize16-bmp resize16-npy resize16-jpeg90 crop24-png grey-npy scan2-bmp float32-npy center-chw-npy`)
+	upright-png resize16-bmp resize16-npy resize16-jpeg90 crop24-png grey-npy scan2-bmp float32-npy center-chw-npy rgb-npy rgb-resize16-png`)
 
 // TestGoldenViews makes views of testdata/pictures, and wants the bytes that were made when
 // testdata/views.txt was written. A step whose bytes change needs another ID, as stores hold
