@@ -31,7 +31,7 @@ func errno(err error) fuse.Status {
 		return estale
 	case errors.Is(err, iofs.ErrNotExist):
 		return fuse.ENOENT
-	case errors.Is(err, serve.ErrRefused):
+	case errors.Is(err, serve.ErrRefused), serve.IsUnfit(err):
 		// Not EACCES: no permission would help. It is the files that are refused, and not
 		// their directory: os.walk and glob pass over a directory that they cannot list.
 		return fuse.EPERM
@@ -78,9 +78,13 @@ func (f *FS) fail(v *view, op, path string, off int64, err error) fuse.Status {
 			f.log.Log(context.Background(), level, "a file changed or went since it was looked up: who has it open gets ESTALE", "op", op, "view", v.name, "sample", path, "offset", off, "times", times, "cause", err)
 		}
 	case fuse.EPERM:
-		// All files of the directory are refused for the same reason.
+		// All files of a directory are refused for the same reason.
 		if r := (*serve.Refusal)(nil); errors.As(err, &r) && r.First() {
-			f.log.Error("directory refused", "view", v.name, "cause", err)
+			what := "directory refused"
+			if r.Unfit != "" {
+				what = "sample refused"
+			}
+			f.log.Error(what, "view", v.name, "cause", err)
 		}
 	default:
 		f.log.Debug("request refused", "op", op, "view", v.name, "sample", path, "offset", off, "cause", err)

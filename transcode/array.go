@@ -58,37 +58,28 @@ func (p Plan) Array() (a Array, ok bool) {
 // trials are sizes of pictures that have nothing in common.
 var trials = [][2]int{{640, 427}, {333, 1021}, {7, 5}, {1, 1}, {4099, 211}}
 
-// FixedSize is the size in pixels that p gives to pictures of every size, such as JPEG files.
-// ok is false where it does not, and where p shows files as they are.
-func (r *Registry) FixedSize(p Pipeline) (width, height int, ok bool) {
+// Fixed is what p makes of a picture where it gives all pictures one size: RGB pictures of 8
+// bits, such as JPEG files. ok is false where it does not, and where p shows files as they
+// are. The view is tried on sizes that have nothing in common: a step says itself what it
+// makes of a size, so that no list of steps has to be kept.
+func (r *Registry) Fixed(p Pipeline) (fixed Plan, ok bool) {
 	for i, size := range trials {
 		plan := r.Plan(p, Info{Format: JPEG, Mode: ModeRGB, Width: size[0], Height: size[1]}, Auto)
-		out := plan.Out()
-		if p.Stored() || i > 0 && (out.Width != width || out.Height != height) {
-			return 0, 0, false
+		if p.Stored() || i > 0 && (plan.Out().Width != fixed.Out().Width || plan.Out().Height != fixed.Out().Height) {
+			return fixed, false
 		}
-		width, height = out.Width, out.Height
+		fixed = plan
 	}
-	return width, height, true
+	return fixed, true
 }
 
-// FixedArray is what the files of p hold where that is the same for pictures of every size:
-// RGB pictures of 8 bits, such as JPEG files. ok is false where it is not, and where they
-// are no npy files. The view is tried on sizes that have nothing in common: a step says
-// itself what it makes of a size, so that no list of steps has to be kept.
+// FixedArray is what the files of p hold where that is the same for pictures of every size.
+// ok is false where it is not, and where they are no npy files.
 func (r *Registry) FixedArray(p Pipeline) (a Array, ok bool) {
-	if p.Stored() {
-		return a, false // it shows files as they are
+	if plan, fixed := r.Fixed(p); fixed {
+		a, ok = plan.Array()
 	}
-	for i, size := range trials {
-		plan := r.Plan(p, Info{Format: JPEG, Mode: ModeRGB, Width: size[0], Height: size[1]}, Auto)
-		this, ok := plan.Array()
-		if !ok || i > 0 && !this.Equal(a) {
-			return Array{}, false
-		}
-		a = this
-	}
-	return a, true
+	return a, ok
 }
 
 // DType is how NumPy names the type of the values of a picture.

@@ -13,6 +13,10 @@ const (
 	LookLabels
 	// LookPhoto is everything else: photographs, renderings, what is drawn with soft edges.
 	LookPhoto
+	// LookPicture is a LookPhoto that surely holds no labels: it has hundreds of colours, most
+	// neighbours differ, and they differ little. What has more than 256 colours does not get
+	// it: nobody takes that for a palette or grey.
+	LookPicture
 )
 
 // The bounds of LookLabels. The measures, the number of colours and how pixels differ from
@@ -31,9 +35,9 @@ const (
 	fewColours = 16
 	softStep   = 3
 	mostSoft   = 3. / 4
-	// What is surely a picture has so many colours, more than this share of unequal pairs, and
-	// more pixels alone than mostAlone. Most of the unequal pairs differ by at most smoothStep.
-	// Chosen on photographs made grey, id maps, mattes and noise.
+	// A LookPicture has so many colours, more than sureUnequal of the pairs, more than mostAlone
+	// of the pixels, and of the unequal pairs more than sureSmooth differ by at most
+	// smoothStep. Chosen on photographs made grey, id maps, mattes and noise.
 	sureColours = 100
 	sureUnequal = 1. / 3
 	sureSmooth  = 1. / 2
@@ -48,6 +52,13 @@ func (i Info) MayBeLabels() bool {
 	return (i.Mode == ModeRGB || i.Mode == ModeRGBA) && i.Format != JPEG && !i.Lossy
 }
 
+// LookOfArray is LookOf of a file in the view npy or rgb-npy, which ends in the pixels.
+func LookOfArray(i Info, mode Mode, file []byte) Look {
+	px := &Pixels{Width: i.Width, Height: i.Height, Mode: mode}
+	px.Pix = file[len(file)-px.Len():]
+	return LookOf(px)
+}
+
 // LookOf tells what a picture of mode RGB or RGBA, 8 bits a channel, looks like. Any
 // other one is LookBlank.
 func LookOf(px *Pixels) Look {
@@ -55,57 +66,19 @@ func LookOf(px *Pixels) Look {
 		px.Width*px.Height < leastPixels || len(px.Pix) != px.Len() {
 		return LookBlank
 	}
-	limit := max(2, min(mostColours, sampledRows(px)*px.Width/pixelsPerColour))
-	m := measure(px, limit)
-	switch {
-	case m.colours > limit:
-		return LookPhoto
-	case m.colours == 1:
-		return LookBlank
-	case float64(m.unequal) > mostUnequal*float64(m.pairs), float64(m.alone) > mostAlone*float64(m.edge),
-		m.colours > fewColours && float64(m.soft) > mostSoft*float64(m.unequal):
-		return LookPhoto
-	}
-	return LookLabels
-}
-
-// SurelyPicture reports whether pixels of mode RGB, 8 bits a channel, which were made of grey or
-// of a palette, cannot be labels: they have hundreds of colours, most neighbours differ, and
-// they differ little. Most pixels of a label lie beside equal ones.
-func SurelyPicture(px *Pixels) bool {
-	m := measure(px, mostColours)
-	return m.colours >= sureColours && float64(m.unequal) > sureUnequal*float64(m.pairs) &&
-		float64(m.alone) > mostAlone*float64(m.edge) && float64(m.smooth) > sureSmooth*float64(m.unequal)
-}
-
-// measures are what tells pictures from labels.
-type measures struct {
-	colours int // one more than the limit where there are more
-	// pairs of neighbours, those that differ, and those that differ by at most softStep and
-	// smoothStep in all channels
-	pairs, unequal, soft, smooth int
-	edge, alone                  int // pixels that have other neighbours, and no equal ones
-}
-
-// sampledRows is how many rows of a picture are looked at.
-func sampledRows(px *Pixels) int {
 	step := 1 + px.Width*px.Height/enoughPixels
-	return (px.Height + step - 1) / step
-}
-
-// measure looks at a picture of mode RGB or RGBA, until it has seen more colours than limit.
-func measure(px *Pixels, limit int) (m measures) {
-	step := 1 + px.Width*px.Height/enoughPixels
+	rows := (px.Height + step - 1) / step
+	limit := max(2, min(mostColours, rows*px.Width/pixelsPerColour))
 	colours := map[uint32]struct{}{}
+	var pairs, unequal, soft, smooth, edge, alone int
 	r := rowsOf(px)
 	for y := 0; y < px.Height; y += step {
 		last, first := uint32(0), true
 		for x := range px.Width {
 			c := r.at(x, y)
 			if first || c != last {
-				colours[c] = struct{}{}
-				if m.colours = len(colours); m.colours > limit {
-					return m
+				if colours[c] = struct{}{}; len(colours) > max(limit, 256) {
+					return LookPhoto
 				}
 			}
 			last, first = c, false
@@ -119,24 +92,34 @@ func measure(px *Pixels, limit int) (m measures) {
 				if d[0]+d[1] < 0 {
 					continue // a pair counts once
 				}
-				if m.pairs++; other != c {
-					m.unequal++
+				if pairs++; other != c {
+					unequal++
 					if similar(c, other, softStep) {
-						m.soft++
+						soft++
 					}
 					if similar(c, other, smoothStep) {
-						m.smooth++
+						smooth++
 					}
 				}
 			}
 			if atEdge {
-				if m.edge++; r.alone(x, y, c) {
-					m.alone++
+				if edge++; r.alone(x, y, c) {
+					alone++
 				}
 			}
 		}
 	}
-	return m
+	switch {
+	case len(colours) == 1:
+		return LookBlank
+	case len(colours) >= sureColours && float64(unequal) > sureUnequal*float64(pairs) &&
+		float64(alone) > mostAlone*float64(edge) && float64(smooth) > sureSmooth*float64(unequal):
+		return LookPicture
+	case len(colours) > limit, float64(unequal) > mostUnequal*float64(pairs), float64(alone) > mostAlone*float64(edge),
+		len(colours) > fewColours && float64(soft) > mostSoft*float64(unequal):
+		return LookPhoto
+	}
+	return LookLabels
 }
 
 // colourRows reads pixels as numbers.

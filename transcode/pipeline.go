@@ -137,10 +137,7 @@ func (r *Registry) OfPictures(p Pipeline) Pipeline {
 		return p
 	}
 	whole := newPipeline(slices.Insert(slices.Clone(p.steps), at+1, Step{Kind: r.ordered[i]}))
-	switch {
-	case p.stored:
-		return whole.OfStored()
-	case p.own:
+	if p.own {
 		return whole.WithOwnNames()
 	}
 	return whole

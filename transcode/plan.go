@@ -149,7 +149,7 @@ func (p Plan) Blends() bool {
 func (p Plan) Spared() bool { return p.spared }
 
 // Undecided reports whether the pixels of a sample decide whether steps of p apply to it:
-// they are left out as long as it may be a mask, and [SurelyPicture] may tell that it is none.
+// they are left out as long as it may be a mask, and [LookPicture] tells that it is none.
 func (r *Registry) Undecided(p Pipeline, info Info, role Role) bool {
 	looks := (info.Mode == ModeL || info.Mode == ModeLA || info.Mode == ModeP) && !info.Animated
 	return looks && r.Plan(p, info, role).Spared()

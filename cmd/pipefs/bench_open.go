@@ -195,6 +195,9 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 			views = append(views, p)
 		}
 	}
+	for _, v := range views {
+		noteSpared(b.env.stderr, s.server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.samples, calibrated))))
+	}
 	refused, err := refusals(ctx, s.server, b.files, views)
 	tellRefusals(refused, func(line string) { noter(b.env.stderr)("%s", line) })
 	return err

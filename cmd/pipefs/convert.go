@@ -129,15 +129,21 @@ func (c *conversion) apply(ctx context.Context, env *environ, r *transcode.Regis
 	if err != nil {
 		return converted{}, err
 	}
-	plan := r.Plan(p, info, c.role)
+	role := p.Role(c.role)
+	if pixels, err := r.Parse("rgb-npy"); err == nil && r.Undecided(p, info, role) {
+		if made, err := r.Plan(pixels, info, role).Run(ctx, src); err == nil && transcode.LookOfArray(info, transcode.ModeRGB, made) == transcode.LookPicture {
+			role = transcode.Image
+		}
+	}
+	plan := r.Plan(p, info, role)
 	if plan.Unchanged() {
-		if cause := causeOf(r, p, info, c.role); p.Len() > 0 {
-			fmt.Fprintf(env.stderr, "pipefs: %s appears unchanged: %s\n", c.in, why(cause, p, info))
+		if p.Len() > 0 {
+			fmt.Fprintf(env.stderr, "pipefs: %s appears unchanged: %s\n", c.in, why(r, p, info, plan))
 		}
 		return converted{src, info.Format, true}, nil
 	}
 	last := plan.Steps()[plan.Len()-1].Kind
-	if c.role == transcode.Auto && plan.Blends() && info.MayBeLabels() {
+	if role == transcode.Auto && plan.Blends() && info.MayBeLabels() {
 		if px, err := r.Decode(ctx, src); err == nil && transcode.LookOf(px) == transcode.LookLabels {
 			return converted{}, exit.Errorf(exit.Usage, "it has few colours and hard edges, as masks have, and %s would blend them; say --role mask if it is a mask, or --role image if it is a picture", p)
 		}

@@ -98,12 +98,14 @@ func runExport(ctx context.Context, env *environ, c *exportConfig, r *transcode.
 		return err
 	}
 	defer x.out.close()
+	x.done.Spared = x.server.NewSpared(x.view)
 	x.bar = newProgress(env, "exporting", -1)
 	counted := x.countFiles(ctx, x.bar)
 	err = x.run(ctx, c.workers)
 	x.bar.done()
 	counted()
 	x.failures.tell(env.stderr, "not exported")
+	noteSpared(env.stderr, x.done.Spared)
 	x.done.Failures = x.failures.list
 	if err == nil {
 		err = x.out.sync()

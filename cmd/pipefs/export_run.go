@@ -42,6 +42,8 @@ type exported struct {
 	Failed   int64      `json:"failed"`
 	Bytes    int64      `json:"bytes"` // written
 	Failures []*failure `json:"failures"`
+	// Spared may be masks, of which the view left out steps.
+	Spared serve.Spared `json:"spared"`
 }
 
 // run exports everything. The error is one that ends the export; what is wrong
@@ -153,6 +155,11 @@ func (x *exporting) try(ctx context.Context, m fs.Member) (written int64, skippe
 		return 0, false, errDiffers // before anything is made for it
 	}
 	h, err := x.resolve(ctx, file, x.view)
+	if x.registry.IsSample(m.Path) {
+		x.mu.Lock()
+		x.done.Spared.Add(m.Path, h.Plan(), err)
+		x.mu.Unlock()
+	}
 	switch {
 	case err != nil:
 		return 0, false, err

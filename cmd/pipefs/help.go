@@ -18,7 +18,7 @@ var glossary = []struct{ word, meaning string }{
 	{"fraction", "what one view shows of some of a store's samples, kept in the store: pipefs materialize. The other samples are made when they are read"},
 	{"mix", "the share of reads that is served from what is materialized; the rest is decoded, by the mount (bmp/) or by the loader (stored-bmp/). MNT/mix shows the same pixels whatever it is"},
 	{"strategy", "where a pipeline is split: the first steps are computed once and stored, the rest at every read"},
-	{"mask", "a sample whose values are labels (palette, grey, 16 bits): steps that would blend or lose values leave it unchanged"},
+	{"mask", "a sample whose values are labels (palette, grey, 16 bits): steps that would blend or lose values leave it unchanged; in a view with rgb every sample is a picture"},
 }
 
 // columns writes two columns, the second one wrapped.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -122,7 +123,10 @@ func inspect(ctx context.Context, env *environ, name string, access remote.Acces
 		i.Fractions = fractionRows(s.store, len(l.samples))
 	}
 	bar := newProgress(env, "looking at samples", len(l.samples))
+	var mu sync.Mutex
 	err = s.lookAll(ctx, l.samples, func(seen sampleInfo) {
+		mu.Lock()
+		defer mu.Unlock()
 		bar.add(1)
 		i.add(seen)
 	})

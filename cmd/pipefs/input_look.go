@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -247,11 +246,10 @@ func (s *input) split(ctx context.Context, kind *transcode.Kind, name string) (t
 	return split, nil
 }
 
-// lookAll looks at samples, several at once, and hands what it sees to each, one
-// at a time and in no particular order. A sample that cannot be read is told to
-// each with its error as fault.
+// lookAll looks at samples, several at once, and hands what it sees to each, several at once,
+// too, and in no particular order. A sample that cannot be read is told to each with its
+// error as fault.
 func (s *input) lookAll(ctx context.Context, names []string, each func(sampleInfo)) error {
-	var mu sync.Mutex
 	var work errgroup.Group
 	// reading headers waits for the disk more than it computes
 	work.SetLimit(4 * runtime.GOMAXPROCS(0))
@@ -264,8 +262,6 @@ func (s *input) lookAll(ctx context.Context, names []string, each func(sampleInf
 			if err != nil {
 				seen = sampleInfo{path: name, fault: err.Error()}
 			}
-			mu.Lock()
-			defer mu.Unlock()
 			each(seen)
 			return nil
 		})

@@ -93,6 +93,9 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 	m.bar = newProgress(env, "looking at samples", int(m.store.Stats().Samples))
 	err = m.choose(ctx)
 	m.bar.done()
+	if err == nil {
+		noteSpared(env.stderr, m.chosen.Spared)
+	}
 	if err == nil && m.chosen.Samples == 0 {
 		return m.nothing()
 	}

@@ -153,6 +153,7 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	if err := tellOriginals(ctx, env, c); err != nil {
 		return err
 	}
+	w.tellSpared(ctx, c)
 	fmt.Fprintf(env.stdout, "mount it with: pipefs mount %s MNT (beside its dataset: pipefs mount --store %[1]s %s MNT)\n", shellWord(c.store), shellWord(c.dataset))
 	return nil
 }

@@ -190,6 +190,16 @@ func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
 	}
 }
 
+// tellSpared says which samples of a store the usual view spares.
+func (w *packing) tellSpared(ctx context.Context, c *packConfig) {
+	if s, err := (opening{path: c.store, remote: c.remote, dataset: c.dataset}).open(ctx, w.env); err == nil {
+		defer s.close()
+		if v, err := s.registry.Parse("resize256-bmp"); err == nil {
+			noteSpared(w.env.stderr, s.server.Spares(ctx, v, nil))
+		}
+	}
+}
+
 // storeFaults finds the first faults in a store, by path.
 func storeFaults(env *environ, c *packConfig, most int) (found []fault, more bool) {
 	s, err := opening{path: c.store, remote: c.remote}.open(context.Background(), env)

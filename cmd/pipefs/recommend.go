@@ -23,6 +23,7 @@ const (
 	firstDirs    = 64              // that a mount lists
 	firstNames   = 10_000          // of each of them
 	firstSamples = 256             // whose headers it reads
+	firstPixels  = 64              // of these, whose pixels tell whether they may be masks
 	peekPatience = 2 * time.Second // of a person who waits for the mount
 )
 
@@ -35,6 +36,9 @@ type datasetPeek struct {
 	Boxes  boxes `json:"boxes"`
 	// Recommended are views to train from, the best first, whatever the loader.
 	Recommended []string `json:"recommended"`
+	// spared: what a view that resizes makes of samples that may be masks. It is whole if there was time to look.
+	spared serve.Spared
+	whole  bool
 	// refuses reports whether a view refuses a directory; nil if none does.
 	refuses func(transcode.Pipeline) bool
 }
@@ -69,6 +73,10 @@ func (s *input) peek(ctx context.Context, l listing, roles transcode.Roles, most
 // can recommend.
 func (s *input) search(ctx context.Context, k *datasetPeek, files annotations, samples []string, roles transcode.Roles) {
 	k.Boxes = s.boxes(ctx, files)
+	if p, err := s.registry.Parse(resizedViews[0]); err == nil {
+		k.spared = s.server.Spares(ctx, p, loader.Evenly(samples, firstPixels))
+		k.whole = ctx.Err() == nil
+	}
 	refused := func(p transcode.Pipeline) []*serve.Refusal {
 		found, _ := refusals(ctx, s.server, samples, []transcode.Pipeline{p}) // in time
 		return found
@@ -122,8 +130,12 @@ func (k *datasetPeek) suitable(registry *transcode.Registry, r reading, views ..
 		if r.turned > 0 {
 			fronts = []string{"upright-", ""}
 		}
-		// A view that blends leaves out other modes, which may be masks; an exact one does not.
-		if plain.Blends() && k.Modes > 0 && !k.Masks {
+		switch {
+		case !plain.Blends():
+		case k.spared.Samples > 0:
+			continue // it would show samples of several kinds; the user has to say what they are
+		case k.Modes > 0 && !k.Masks && k.whole:
+			// Pictures of all modes get three channels, as ImageFolder's convert('RGB') gives them.
 			fronts = append([]string{"rgb-" + fronts[0]}, fronts...)
 		}
 		for _, front := range fronts {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -77,10 +77,17 @@ func refusals(ctx context.Context, p *serve.Server, samples []string, views []tr
 	return refused, nil
 }
 
+// noteSpared says which samples a view spares, if it does.
+func noteSpared(w io.Writer, c serve.Spared) {
+	if text := c.String(); text != "" {
+		noter(w)("%s", text)
+	}
+}
+
 // tellRefusals says each in a line.
 func tellRefusals(refused []*serve.Refusal, tell func(line string)) {
 	for i, e := range refused {
-		if i == mountd.MaxRefusals {
+		if i == serve.MostTold {
 			tell(fmt.Sprintf("%s refused for the same reason", plural(len(refused)-i, "more directory is", "more directories are")))
 			return
 		}

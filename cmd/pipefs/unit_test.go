@@ -360,25 +360,21 @@ func TestWhy(t *testing.T) {
 	for _, c := range []struct {
 		view string
 		info transcode.Info
-		want cause
+		want string
 	}{
-		{"png", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeRGB}, same},
-		{"bmp", transcode.Info{Format: transcode.JPEG, Mode: transcode.ModeRGB}, changed},
-		{"resize256-png", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeL}, perhaps}, // without resize nothing is left to do
-		{"jpeg90", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeL}, perhaps},
-		{"bmp", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeRGB, Animated: true}, animated},
-		{"bmp", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeI16}, unfitting},
-		{"bmp", transcode.Info{Format: transcode.TIFF}, unknown},
+		{"png", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeRGB}, "it is a PNG file already"},
+		{"resize256-png", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeL}, "may be a mask, which resize256-png would harm"}, // without resize nothing is left to do
+		{"jpeg90", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeL}, "or take the view rgb-jpeg90"},
+		{"bmp", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeRGB, Animated: true}, "it has several frames"},
+		{"bmp", transcode.Info{Format: transcode.PNG, Mode: transcode.ModeI16}, "bmp cannot hold"},
+		{"bmp", transcode.Info{Format: transcode.TIFF}, "a flavour of TIFF"},
 	} {
 		p, err := r.Parse(c.view)
 		testenv.Must(t, err)
 		c.info.Width, c.info.Height = 300, 300
-		got := causeOf(r, p, c.info, transcode.Auto)
-		if got != c.want {
-			t.Errorf("%s of %+v: cause %d, want %d", c.view, c.info, got, c.want)
-		}
-		if got != changed && why(got, p, c.info) == "" {
-			t.Errorf("%s: no reason is told", c.view)
+		plan := r.Plan(p, c.info, transcode.Auto)
+		if got := why(r, p, c.info, plan); !plan.Unchanged() || !strings.Contains(got, c.want) {
+			t.Errorf("%s of %+v: %s, want %s", c.view, c.info, got, c.want)
 		}
 	}
 }

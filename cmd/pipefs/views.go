@@ -27,7 +27,7 @@ func viewsCommand(env *environ) *command {
 	return &command{
 		name: "views", args: "DATASET|STORE [VIEW…]", min: 0, max: 1000,
 		brief: "show what the views of a dataset hold, before it is mounted",
-		about: "For each of the usual views, and each VIEW named: how many samples it changes and how many it shows unchanged, the size of all its files where that is known without making them, and the path of one. Only headers are read.",
+		about: "For each of the usual views, and each VIEW named: how many samples it changes and how many it shows unchanged, the size of all its files where that is known without making them, and the path of one. Headers are read; pixels only of grey and palette files, in views that would change them if they are pictures.",
 		examples: []example{
 			{"pipefs views ~/imagenet", "the usual views"},
 			{"pipefs views ~/scenes resize512-png --masks '**/labels/*.png'", "one more view, and what it does to masks"},
@@ -62,7 +62,7 @@ func viewsCommand(env *environ) *command {
 				if err != nil {
 					return err
 				}
-				v := &viewTally{Pipeline: p, View: spec, Exact: true}
+				v := &viewTally{Pipeline: p, View: spec, Exact: true, Spared: s.server.NewSpared(p)}
 				if p.Random() {
 					v.Validation = p.Validation()
 				}
@@ -116,8 +116,8 @@ func printSteps(w io.Writer, r *transcode.Registry) {
 }
 
 func (t *tally) print(w io.Writer) {
-	out := newTable(w, "view", "files", "changed", "unchanged", "size", "for example")
-	right(out, 3, 4, 5)
+	out := newTable(w, "view", "files", "changed", "unchanged", "size", "for example", "may be masks")
+	right(out, 3, 4, 5, 7)
 	unknown := false
 	for _, v := range t.views {
 		size := "–"
@@ -131,7 +131,7 @@ func (t *tally) print(w io.Writer) {
 		if v.Ext != "" {
 			ext = "." + v.Ext
 		}
-		out.AppendRow(table.Row{v.View, ext, formatCount(v.Changed), formatCount(v.Unchanged), size, v.Example})
+		out.AppendRow(table.Row{v.View, ext, formatCount(v.Changed), formatCount(v.Unchanged), size, v.Example, formatCount(v.Spared.Samples)})
 	}
 	out.Render()
 	fmt.Fprintf(w, "%s, %s\n", plural(t.Samples, "sample", "samples"), plural(t.Others, "other file, shown as it is", "other files, shown as they are"))
@@ -146,8 +146,10 @@ func (t *tally) print(w io.Writer) {
 		note("– is a size that is not known before the files are made")
 	}
 	t.noteTurned(note)
-	if t.Perhaps > 0 {
-		note("%s unchanged somewhere because of being perhaps a mask; --images GLOB says that they are pictures, --masks GLOB that they are masks, which then get the size of their pictures", plural(t.Perhaps, "sample is", "samples are"))
+	for _, v := range t.views {
+		if text := v.Spared.String(); text != "" {
+			note("%s", text)
+		}
 	}
 	if t.Unread > 0 {
 		note("%s unchanged in every view, such as %s: %s; pipefs info lists them", plural(t.Unread, "sample appears", "samples appear"), t.example.path, t.example.unread)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/mountd"
@@ -21,6 +22,7 @@ type tally struct {
 	views   []*viewTally
 	listed  listing
 	samples []string
+	mu      sync.Mutex
 
 	datasetPeek
 
@@ -28,8 +30,7 @@ type tally struct {
 	Samples int          `json:"samples"`
 	Others  int          `json:"other_files"`
 	Faults  int          `json:"faults"`
-	Unread  int          `json:"unread"`        // unchanged in every view: no codec reads them
-	Perhaps int          `json:"perhaps_masks"` // unchanged in a view for that reason
+	Unread  int          `json:"unread"` // unchanged in every view: no codec reads them
 	Views   []*viewTally `json:"views"`
 	// Refused are the directories that views refuse.
 	Refused []*serve.Refusal `json:"refused,omitempty"`
@@ -42,6 +43,7 @@ type viewTally struct {
 	Ext       string             `json:"extension,omitempty"`
 	Changed   int                `json:"changed"`
 	Unchanged int                `json:"unchanged"`
+	Spared    serve.Spared       `json:"spared"`              // may be masks; neither changed nor unchanged
 	Missing   int64              `json:"missing,omitempty"`   // not shown
 	Reencoded int64              `json:"reencoded,omitempty"` // of those changed
 	Bytes     int64              `json:"bytes"`
@@ -68,8 +70,16 @@ func (t *tally) count(ctx context.Context, env *environ, all bool) (annotations,
 	bar := newProgress(env, "looking at samples", len(names))
 	defer bar.done()
 	if err := t.of.lookAll(ctx, names, func(seen sampleInfo) {
+		plans, errs := make([]transcode.Plan, len(t.views)), make([]error, len(t.views))
+		for i, v := range t.views {
+			// Of a file that goes meanwhile, or whose pixels are broken, there is the plan of the header.
+			a, _ := t.of.server.Stat(seen.path, false)
+			plans[i], errs[i] = t.of.server.Fit(ctx, serve.File{Path: seen.path, Identity: a.Identity}, v.Pipeline, seen.info, seen.stored, serve.Planned)
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		bar.add(1)
-		t.add(seen)
+		t.add(seen, plans, errs)
 	}); err != nil {
 		return nil, err
 	}
@@ -81,7 +91,7 @@ func (t *tally) count(ctx context.Context, env *environ, all bool) (annotations,
 	return l.annotations, nil
 }
 
-func (t *tally) add(seen sampleInfo) {
+func (t *tally) add(seen sampleInfo, plans []transcode.Plan, errs []error) {
 	t.datasetPeek.add(seen, t.roles)
 	if seen.fault != "" {
 		t.Faults++
@@ -93,12 +103,7 @@ func (t *tally) add(seen sampleInfo) {
 			t.example = &seen
 		}
 	}
-	role := t.roles.Of(seen.path)
-	perhapsMask := false
-	for _, v := range t.views {
-		if causeOf(t.of.registry, v.Pipeline, seen.info, role) == perhaps {
-			perhapsMask = true
-		}
+	for i, v := range t.views {
 		switch t.of.server.Shows(v.Pipeline, seen.stored) {
 		case serve.NotShown:
 			v.Missing++
@@ -107,26 +112,28 @@ func (t *tally) add(seen sampleInfo) {
 		case serve.Reencoded:
 			v.Reencoded++
 		}
-		plan := t.of.server.Plan(v.Pipeline, seen.info, role, seen.stored)
+		plan := plans[i]
 		changed := t.holds(v, plan, seen) && !plan.Unchanged()
-		if changed {
+		switch spared := v.Spared.Add(seen.path, plan, errs[i]); {
+		case spared:
+		case changed:
 			v.Changed++
+		default:
+			v.Unchanged++
+		}
+		if changed {
 			if size, ok := sizeIn(plan, seen); ok {
 				v.Bytes += size
 			} else {
 				v.Exact = false
 			}
 		} else {
-			v.Unchanged++
 			v.Bytes += seen.size
 		}
 		// the first one by name, preferring those that the view changes
 		if v.sample == "" || changed && !v.shows || changed == v.shows && seen.path < v.sample {
 			v.sample, v.shows = seen.path, changed
 		}
-	}
-	if perhapsMask {
-		t.Perhaps++
 	}
 }
 

@@ -49,6 +49,7 @@ type Reply struct {
 	Ending  bool     `json:"ending,omitempty"`  // the mount has begun to end: once it is gone, mount again
 	Current string   `json:"current,omitempty"`
 	View    string   `json:"view,omitempty"`  // the name of the view in the mount
+	Note    string   `json:"note,omitempty"`  // which of its samples may be masks, and what to do
 	Cause   string   `json:"cause,omitempty"` // of a failure; empty if it is not known
 	Mount   string   `json:"mount,omitempty"`
 	PID     int      `json:"pid,omitempty"` // of the daemon

@@ -29,9 +29,9 @@ type Handlers struct {
 	SetFidelity func(scans int) error
 	// Current is the view that `current` points to.
 	Current func() string
-	// View returns the name under which the mount shows a view, or a link, and an error
-	// for what is none.
-	View func(name string) (string, error)
+	// View returns the name under which the mount shows a view, or a link, and a note on its
+	// samples; and an error for what is none.
+	View func(name string) (view, note string, err error)
 	// Why returns why the last request for a path failed, or "" if that is not known.
 	Why func(path string) string
 	// Refresh begins to look for what is newer than what is shown, or tells how far the one of that
@@ -187,11 +187,11 @@ func (s *Server) answer(line []byte, uid uint32) (reply Reply, release func()) {
 		}
 		return Reply{Current: h.Current()}, nil
 	case r.Op == OpView && h.View != nil:
-		view, err := h.View(r.View)
+		view, note, err := h.View(r.View)
 		if err != nil {
 			return refuse(err)
 		}
-		return Reply{View: view}, nil
+		return Reply{View: view, Note: note}, nil
 	case r.Op == OpWhy && h.Why != nil:
 		return Reply{Cause: h.Why(r.Path)}, nil
 	case r.Op == OpRefresh && h.Refresh != nil:

@@ -97,9 +97,10 @@ func (w *View) pipelineOf(i int) transcode.Pipeline {
 func (w *View) other(h *serve.Handle, array transcode.Array, ok bool) error {
 	mode := h.Plan().Info().Mode
 	if !ok {
-		return fmt.Errorf("%s leaves a picture of mode %v as it is, since it may be a mask; mount with --images PATTERN if it is a picture", w.path.View, mode)
+		return fmt.Errorf("%s leaves a file of mode %v as it is", w.path.View, mode)
 	}
-	return fmt.Errorf("a picture of mode %v has the shape %v in %s, and the others of the batch have %v", mode, array.Shape, w.path.View, slices.Clone(w.array.Shape))
+	return fmt.Errorf("a picture of mode %v has the shape %v in %s, and the others of the batch have %v; read %s, which makes RGB of all",
+		mode, array.Shape, w.path.View, slices.Clone(w.array.Shape), w.of.o.Registry.OfPictures(w.pipeline))
 }
 
 func isRefused(err error) bool { return errors.Is(err, serve.ErrRefused) }

@@ -2,10 +2,12 @@ package mountd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/mixer"
@@ -143,19 +145,25 @@ func storedShare(s *store.Store, view string) float64 {
 // current is the view that the link current leads to.
 func (m *Mount) current() string { return m.fs.Links()[currentLink] }
 
-// view is the name under which the mount shows a view or a link.
-func (m *Mount) view(name string) (string, error) {
+// view is the name under which the mount shows a view or a link, and what is known of samples
+// that it spares.
+func (m *Mount) view(name string) (view, note string, err error) {
 	if _, ok := m.fs.Links()[name]; ok {
-		return name, nil
+		return name, "", nil
 	}
 	v, err := m.registry.ParsePath(name)
 	if e := (*transcode.SpecError)(nil); errors.As(err, &e) {
-		return "", fmt.Errorf("%w\n    %s", err, strings.ReplaceAll(e.Pointer(), "\n", "\n    "))
+		return "", "", fmt.Errorf("%w\n    %s", err, strings.ReplaceAll(e.Pointer(), "\n", "\n    "))
 	}
 	if err == nil {
 		err = m.gaps.refuse(v)
 	}
-	return v.Path(), err
+	if err == nil && m.bucket == nil { // of which each look is a request
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		note = m.server.Spares(ctx, v, nil).String()
+	}
+	return v.Path(), note, err
 }
 
 // setFidelity moves the link current.

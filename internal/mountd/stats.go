@@ -10,11 +10,9 @@ import (
 
 	"github.com/pipefs/pipefs/internal/ahead"
 	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 )
-
-// MaxRefusals is how many refused directories are named; the others are counted.
-const MaxRefusals = 10
 
 // RebuiltCounter counts the originals that were rebuilt.
 const RebuiltCounter = "of these, originals"
@@ -84,14 +82,17 @@ func (m *Mount) counters() []control.Counter {
 	if m.store != nil {
 		counters = append(counters, m.storeCounters()...)
 	}
-	for _, e := range p.Refused[:min(MaxRefusals, len(p.Refused))] {
+	for _, e := range p.Refused[:min(serve.MostTold, len(p.Refused))] {
 		counters = append(counters, control.Counter{
 			Group: "refused", Name: path.Join(e.View, e.Dir), Unit: control.Text,
 			Text: e.Remedy(),
 		})
 	}
-	if n := len(p.Refused) - MaxRefusals; n > 0 {
+	if n := len(p.Refused) - serve.MostTold; n > 0 {
 		counters = append(counters, control.Counter{Group: "refused", Name: "more directories", Value: int64(n)})
+	}
+	if p.Unfit > 0 {
+		counters = append(counters, control.Counter{Group: "refused", Name: "samples by themselves: the log names some", Value: p.Unfit})
 	}
 	counters = append(counters, cacheCounters(p.Cache)...)
 	counters = append(counters, blockCounters(m.blocks)...)

@@ -24,6 +24,8 @@ type Materializing struct {
 	// view shows unchanged, what the store holds as the view shows it, what no codec
 	// could read when it was packed.
 	Samples, Unchanged, Stored, Faulty int
+	// Spared may be masks, of which the view leaves out steps.
+	Spared serve.Spared
 	// Exact: the weight of what is wanted is its size.
 	Exact bool
 
@@ -40,7 +42,7 @@ type Materializing struct {
 // Materialize decides which samples of a store belong to a share of a view, from 0 to 1.
 // The server serves the store, with the same roles. looked is called after each sample.
 func Materialize(ctx context.Context, server *serve.Server, from *store.Store, roles transcode.Roles, v transcode.Pipeline, share float64, looked func()) (*Materializing, error) {
-	m := &Materializing{Exact: true, server: server, store: from, roles: roles, view: v, keys: map[string]string{}}
+	m := &Materializing{Exact: true, server: server, store: from, roles: roles, view: v, keys: map[string]string{}, Spared: server.NewSpared(v)}
 	class := 0
 	if err := m.walk(ctx, "", &class, share, looked); err != nil {
 		return nil, err
@@ -126,10 +128,11 @@ func (m *Materializing) look(ctx context.Context, name string) (w store.Wanted, 
 		return w, false, nil
 	}
 	h, err := m.server.Resolve(ctx, 0, file(name, s.Source), m.view, serve.Planned)
-	if err != nil {
+	m.Spared.Add(name, h.Plan(), err)
+	if err != nil && !serve.IsUnfit(err) {
 		return w, false, err
 	}
-	if h.Unchanged() {
+	if err != nil || h.Unchanged() {
 		m.Unchanged++
 		return w, false, nil
 	}

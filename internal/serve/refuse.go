@@ -36,12 +36,19 @@ type Refusal struct {
 	// are in it; without one, Example is a mask itself.
 	Random bool   `json:"random,omitempty"`
 	Beside string `json:"beside,omitempty"`
-	told   atomic.Bool
+	// Unfit is why Example alone is refused; empty where the directory is.
+	Unfit   string `json:"unfit,omitempty"`
+	instead string // the view that would take it
+	told    atomic.Bool
+	tells   *atomic.Int64 // of such samples that were told
 }
 
 // Error is one line that says what to do.
 func (e *Refusal) Error() string {
 	switch {
+	case e.Unfit != "":
+		return fmt.Sprintf("%s is %s: %s would not show it as it shows the others, and refuses it. Say --images %s if these files are pictures, --masks %[4]s if they are masks, or read %[5]s, which takes all samples for pictures",
+			e.Example, e.Unfit, e.View, e.Pattern(), e.instead)
 	case e.Beside != "":
 		return fmt.Sprintf("%s says where things are in %s, and %s shows another part of the picture in each epoch, where that is wrong: it refuses the samples of that directory. Mount with --force-random if the training does not read such files, or moves boxes and masks to what was drawn, by pipefs.draw or the .draw file beside each sample",
 			e.Beside, e.Example, e.View)
@@ -67,10 +74,19 @@ func (e *Refusal) Pattern() string {
 }
 
 // First reports whether it is called for the first time.
-func (e *Refusal) First() bool { return e.told.CompareAndSwap(false, true) }
+// Of samples that are refused by themselves, a few are told.
+func (e *Refusal) First() bool {
+	return e.told.CompareAndSwap(false, true) && (e.tells == nil || e.tells.Add(1) <= MostTold)
+}
 
-// Is makes a refusal an [ErrRefused].
-func (e *Refusal) Is(target error) bool { return target == ErrRefused }
+// Is makes the refusal of a directory an [ErrRefused].
+func (e *Refusal) Is(target error) bool { return target == ErrRefused && e.Unfit == "" }
+
+// IsUnfit reports whether a sample is refused by itself.
+func IsUnfit(err error) bool {
+	e := (*Refusal)(nil)
+	return errors.As(err, &e) && e.Unfit != ""
+}
 
 // escaped is the glob pattern that matches only the text.
 func escaped(text string) string {
@@ -95,6 +111,8 @@ type refusals struct {
 	beside    *lru.Map[string, *beside]
 	surrounds *lru.Map[string, *surround]
 	all       map[[2]string]*Refusal // by directory and view
+	unfit     map[[2]string]*Refusal // by sample and view
+	tells     atomic.Int64           // of unfit
 }
 
 // dirLook is what a look at a directory found. It is complete when done is closed.
@@ -109,6 +127,8 @@ const (
 	// maxLooks bounds the directories that are remembered. One that was forgotten is
 	// looked at again.
 	maxLooks = 1 << 16
+	// MostTold is how many refusals are named; the others are counted.
+	MostTold = 10
 	// maxRefusals bounds the refusals that are remembered, to be told once each.
 	maxRefusals = 1 << 12
 	// leastLooked to mostLooked samples of a directory are looked at, a quarter of them
@@ -120,7 +140,7 @@ const (
 )
 
 func (r *refusals) open(registry *transcode.Registry) (err error) {
-	r.dirs, r.all = lru.New[string, *dirLook](0, maxLooks), map[[2]string]*Refusal{}
+	r.dirs, r.all, r.unfit = lru.New[string, *dirLook](0, maxLooks), map[[2]string]*Refusal{}, map[[2]string]*Refusal{}
 	r.beside, r.surrounds = lru.New[string, *beside](0, maxLooks), lru.New[string, *surround](0, maxSurrounds)
 	r.pixels, err = registry.Parse("npy")
 	return err
@@ -167,7 +187,7 @@ func (s *Server) Refuses(dir string, v transcode.Pipeline) error {
 			return err
 		}
 	}
-	if !v.Blends() {
+	if !v.Blends() || v.Role(transcode.Auto) != transcode.Auto {
 		return nil
 	}
 	return s.refusal(dir, v, false)
@@ -181,16 +201,20 @@ func (s *Server) refusal(dir string, v transcode.Pipeline, suspect bool) error {
 	return s.refusals.known(&Refusal{Dir: dir, View: v.String(), Example: look.example})
 }
 
-// known is the refusal of the same directory and view that there was first.
+// known is the refusal of the same directory, or sample, and view that there was first.
 func (r *refusals) known(e *Refusal) *Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := [2]string{e.Dir, e.View}
-	if first := r.all[key]; first != nil {
+	key, all, most := [2]string{e.Dir, e.View}, r.all, maxRefusals
+	if e.Unfit != "" {
+		key[0], all, most = e.Example, r.unfit, maxLooks
+		e.tells = &r.tells
+	}
+	if first := all[key]; first != nil {
 		return first
 	}
-	if len(r.all) < maxRefusals {
-		r.all[key] = e
+	if len(all) < most {
+		all[key] = e
 	} else {
 		e.told.Store(true)
 	}
@@ -246,7 +270,7 @@ func (s *Server) look(dir string, look *dirLook) {
 			case transcode.LookLabels:
 				look.example, look.info = name, info
 				return
-			case transcode.LookPhoto:
+			case transcode.LookPhoto, transcode.LookPicture:
 				photos++
 			case transcode.LookBlank:
 				if info.MayBeLabels() {
@@ -312,9 +336,5 @@ func (s *Server) lookOf(name string) (info transcode.Info, _ transcode.Look) {
 		return info, transcode.LookBlank
 	}
 	defer made.Release()
-	// An npy file ends in the samples.
-	data := made.Split.Data
-	return info, transcode.LookOf(&transcode.Pixels{
-		Width: info.Width, Height: info.Height, Mode: info.Mode, Type: transcode.Uint8, Pix: data[int64(len(data))-pixels:],
-	})
+	return info, transcode.LookOfArray(info, info.Mode, made.Split.Data)
 }

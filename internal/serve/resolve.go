@@ -92,15 +92,17 @@ func (s *Server) resolve(ctx context.Context, key Key, f File, v transcode.Pipel
 		return h, nil
 	}
 	if h.sample, err = s.stored(f); err != nil {
-		return nil, err
+		return h, err
 	}
 	if most == Stored && h.sample == nil {
-		return nil, ErrUnknown
+		return h, ErrUnknown
 	}
-	if v.Stored() && !s.showsStored(h) {
-		return h, nil
+	if v.Stored() {
+		if shows, err := s.showsStored(ctx, h, most); err != nil || !shows {
+			return h, err
+		}
 	}
-	if err := s.fit(h); err != nil || h.Unchanged() {
+	if err := s.fit(ctx, h, most); err != nil || h.Unchanged() {
 		return h, err
 	}
 	err = s.measure(ctx, h, most)
@@ -145,31 +147,30 @@ func (s *Server) openStored(f File, rep *store.Representation, level int) (*stor
 // steps make it, and not as it is. It reads no file, and for a key it never changes in a
 // mount: the kernel caches what a name leads to. What a mount prepares for itself does not
 // count, and what proves to be damaged goes on counting; the same bytes are made then.
-func (s *Server) showsStored(h *Handle) bool {
+func (s *Server) showsStored(ctx context.Context, h *Handle, most Effort) (bool, error) {
 	if h.sample == nil || h.sample.Fault != "" || !s.o.Policy.Takes(h.key) {
-		return false
+		return false, nil
 	}
-	plan := s.Plan(h.view, h.sample.Info, s.o.Roles.Of(h.file.Path), h.sample)
-	return !plan.Unchanged() && s.o.Store.Holds(h.sample, plan.Key())
+	plan, err := s.Fit(ctx, h.file, h.view, h.sample.Info, h.sample, most)
+	return !plan.Unchanged() && s.o.Store.Holds(h.sample, plan.Key()), err
 }
 
 // fit plans the view for the file. What is not there cannot be read, and what the view
 // must not blend is refused.
-func (s *Server) fit(h *Handle) error {
+func (s *Server) fit(ctx context.Context, h *Handle, most Effort) error {
 	info, err := s.header(h)
 	if err != nil {
 		return err
 	}
-	role := s.o.Roles.Of(h.file.Path)
-	h.plan = s.Plan(h.view, info, role, h.sample)
-	if h.Unchanged() {
-		return nil
+	h.plan, err = s.Fit(ctx, h.file, h.view, info, h.sample, most)
+	if err != nil || h.Unchanged() {
+		return err
 	}
 	if d, ok := h.view.DrawOf(h.file.Path); ok {
 		h.plan = h.plan.Drawn(d)
 	}
 	h.result, h.size = h.plan.Key(), -1
-	return s.guard(h.file, h.view, h.plan, role)
+	return s.guard(h.file, h.view, h.plan, h.view.Role(s.o.Roles.Of(h.file.Path)))
 }
 
 // measure finds the size of the file in the view, and that there is something to make it

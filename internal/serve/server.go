@@ -92,6 +92,7 @@ type Server struct {
 	headers  *lru.Map[string, header]
 	typical  map[string]transcode.Info // see keptHeader
 	refusals refusals
+	pictures *lru.Map[string, picture] // by path; see Role
 	probed   probed
 
 	sources, outputs buffers
@@ -143,7 +144,7 @@ func New(o Options) (*Server, error) {
 		drawn:   lru.New[resultKey, resultKey](o.CacheBytes/6, drawnSamples),
 		several: lru.New[uint64, bool](0, severalSeeds),
 		headers: lru.New[string, header](0, 1<<14), // all of cost 0
-		typical: map[string]transcode.Info{},
+		typical: map[string]transcode.Info{}, pictures: lru.New[string, picture](0, maxPictures),
 	}
 	s.loaders.compute = s.readers
 	s.aheads.init(s.readers, o.Workers, o.WorkBytes/4)

@@ -34,6 +34,8 @@ type Stats struct {
 
 	// Refused are the directories that views refused.
 	Refused []*Refusal `json:"refused,omitempty"`
+	// Unfit is how many samples were refused by themselves, each counted once a view.
+	Unfit int64 `json:"unfit,omitempty"`
 
 	// Cache is what the cache's policy has counted; nil where there is none.
 	Cache *mixer.CacheStats `json:"cache,omitempty"`
@@ -53,6 +55,9 @@ type MixStats struct {
 // Stats returns the counters.
 func (s *Server) Stats() Stats {
 	c := &s.stats
+	s.refusals.mu.Lock()
+	unfit := int64(len(s.refusals.unfit))
+	s.refusals.mu.Unlock()
 	stats := Stats{
 		Hits: c.hits.Load(), Opened: c.opened.Load(), Produced: c.produced.Load(), Rebuilt: c.rebuilt.Load(),
 		Kept: c.kept.Load(), Unkept: c.unkept.Load(), Failed: c.failed.Load(), Panics: c.panics.Load(),
@@ -61,7 +66,7 @@ func (s *Server) Stats() Stats {
 		Mix: MixStats{
 			Materialized: c.materialized.Load(), Computed: c.computed.Load(), Fallbacks: c.fallbacks.Load(), Share: s.o.Policy.Share(),
 		},
-		Full: s.keeper.full.Load() != 0, Refused: s.refusals.list(),
+		Full: s.keeper.full.Load() != 0, Refused: s.refusals.list(), Unfit: unfit,
 	}
 	if s.o.Overlay != nil {
 		stats.OverlayBytes, stats.ReclaimedBytes = s.o.Overlay.Bytes(), s.o.Overlay.Reclaimed()

@@ -101,10 +101,14 @@ class Mount:
         """The directory of a view, such as "scan5", or of one of the links "current", "auto" and "mix".
 
         With further names it is the path of a directory or file in the view: m.path("scan5", "train").
-        Raises Error if there is no such view, or nothing of that name in it.
+        Raises Error if there is no such view, or nothing of that name in it. Warns of samples that the view
+        leaves as they are because they may be masks, and names the view that takes them for pictures.
         """
         names = [path_of("a name in a view", b).strip("/") for b in below]
-        path = os.path.join(self.mountpoint, self._ask(op="view", view=path_of("the view", view))["view"], *names)
+        told = self._ask(op="view", view=path_of("the view", view))
+        if told.get("note"):
+            log.warning("%s", told["note"])
+        path = os.path.join(self.mountpoint, told["view"], *names)
         try:
             if names:
                 os.stat(path)

@@ -193,8 +193,8 @@ class RandomView(View):
             try:
                 picture = read_npy(self.path(index, n))
             except OSError as e:
-                raise self.mount.failed(self.path(index, n), e, "for boxes or masks beside the pictures: pipefs.mount(..., force_random=True), and move them by "
-                                        "pipefs.draw" if e.errno == errno.EPERM else "") from e
+                raise self.mount.failed(self.path(index, n), e, "in Python: pipefs.mount(..., images=GLOB, masks=GLOB), or force_random=True, where "
+                                        "pipefs.draw tells how boxes and masks move" if e.errno == errno.EPERM else "") from e
             pictures.append(picture if transform is None else transform(picture))
         self._count(len(self) / (self._group or (0, 1))[1])
         return pictures if self._several else pictures[0], self.samples[index][1]

@@ -23,8 +23,8 @@ func RGB() *transcode.Kind {
 	}
 }
 
-// toRGB makes RGB of a picture of any mode. It drops alpha, and of colours that have 16 bits
-// it takes the upper 8. Grey of 16 bits is cut off at 255: Pillow does not scale it.
+// toRGB makes RGB of a picture of any mode, and drops alpha. Of colours that have 16 bits Pillow
+// takes the upper 8, or rounds in PPM files; grey of 16 bits it cuts off at 255.
 func toRGB(px *transcode.Pixels, from transcode.Format) *transcode.Pixels {
 	switch px.Mode {
 	case transcode.ModeP:
@@ -32,25 +32,30 @@ func toRGB(px *transcode.Pixels, from transcode.Format) *transcode.Pixels {
 	case transcode.ModeBit:
 		px = toMode(px, transcode.ModeL)
 	}
-	byteOf := func(b []byte) byte { return b[0] }
-	switch {
-	case px.Mode == transcode.ModeI16:
-		byteOf = func(b []byte) byte { return byte(min(binary.LittleEndian.Uint16(b), 255)) }
-	case px.Type == transcode.Uint16 && from == transcode.PNM: // Pillow rounds these
-		byteOf = func(b []byte) byte { return byte((uint32(binary.LittleEndian.Uint16(b)) + 128) / 257) }
-	case px.Type == transcode.Uint16:
-		byteOf = func(b []byte) byte { return b[1] }
+	src, pixel, next := px.Pix, px.Mode.Channels(), 1
+	if px.Type == transcode.Uint16 {
+		src = make([]byte, len(px.Pix)/2)
+		for i := range src {
+			v := uint32(binary.LittleEndian.Uint16(px.Pix[2*i:]))
+			switch {
+			case px.Mode == transcode.ModeI16:
+				v = min(v, 255)
+			case from == transcode.PNM:
+				v = (v + 128) / 257
+			default:
+				v >>= 8
+			}
+			src[i] = byte(v)
+		}
+	}
+	if pixel < 3 {
+		next = 0 // one value for all colours
 	}
 	out := *px
 	out.Mode, out.Type = transcode.ModeRGB, transcode.Uint8
 	out.Pix = make([]byte, out.Len())
-	pixel, size := px.RowBytes()/px.Width, px.Type.Size()
-	step := size // to the next colour
-	if pixel < 3*size {
-		step = 0
-	}
-	for dst, src := out.Pix, px.Pix; len(dst) >= 3; dst, src = dst[3:], src[pixel:] {
-		dst[0], dst[1], dst[2] = byteOf(src), byteOf(src[step:]), byteOf(src[2*step:])
+	for dst := out.Pix; len(dst) >= 3; dst, src = dst[3:], src[pixel:] {
+		dst[0], dst[1], dst[2] = src[0], src[next], src[2*next]
 	}
 	return &out
 }
