@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -39,12 +40,6 @@ func TestCompared(t *testing.T) {
 // TestSuitable: the views that are recommended depend on what is known of a dataset.
 func TestSuitable(t *testing.T) {
 	r := codecs.Default(transcode.Limits{})
-	rgb := func(view string) string {
-		if _, err := r.Parse("rgb-" + view); err != nil {
-			return view // this build has no such step
-		}
-		return "rgb-" + view
-	}
 	file := []string{"a.json"}
 	for name, test := range map[string]struct {
 		k    datasetPeek
@@ -54,9 +49,11 @@ func TestSuitable(t *testing.T) {
 		"boxes in pixels":   {datasetPeek{Boxes: boxes{Pixels: file}}, " bmp-own"},
 		"relative boxes":    {datasetPeek{Boxes: boxes{Relative: file}}, "resize256-bmp-own bmp-own"},
 		"masks":             {datasetPeek{Masks: true, Modes: 1}, " bmp-own"},
-		"other modes":       {datasetPeek{Modes: 1}, rgb("resize256-bmp-own") + " bmp-own"},
+		"other modes":       {datasetPeek{Modes: 1}, "rgb-resize256-bmp-own bmp-own"},
+		"may be masks":      {datasetPeek{Modes: 2, spared: serve.Spared{Samples: 1}}, " bmp-own"},
+		"no time to look":   {datasetPeek{Modes: 1, hurried: true}, "resize256-bmp-own bmp-own"},
 		"orientation":       {datasetPeek{Turned: 1}, "upright-resize256-bmp-own upright-bmp-own"},
-		"orientation, all":  {datasetPeek{Turned: 1, Modes: 1}, rgb("upright-resize256-bmp-own") + " upright-bmp-own"},
+		"orientation, all":  {datasetPeek{Turned: 1, Modes: 1}, "rgb-upright-resize256-bmp-own upright-bmp-own"},
 		"orientation, COCO": {datasetPeek{Turned: 1, Boxes: boxes{Pixels: file}}, " upright-bmp-own"},
 		"refused":           {datasetPeek{refuses: transcode.Pipeline.Blends}, " bmp-own"},
 		"refused but for rgb": {datasetPeek{Modes: 1, refuses: func(p transcode.Pipeline) bool {

@@ -36,7 +36,7 @@ func (c *mountConfig) tellNext(ctx context.Context, env *environ) {
 	from := strings.Join(paths[:min(len(paths), 3)], " or ")
 	fmt.Fprintf(env.stderr, "pipefs: train from %s (pipefs views --help says which others there are); end with: pipefs umount %s\n", from, shellWord(c.Dir))
 	k.noteTurned(noter(env.stderr))
-	noteSpared(env.stderr, k.spared)
+	k.noteExact(noter(env.stderr))
 	c.tellKept(env.stderr)
 }
 

@@ -36,9 +36,10 @@ type datasetPeek struct {
 	Boxes  boxes `json:"boxes"`
 	// Recommended are views to train from, the best first, whatever the loader.
 	Recommended []string `json:"recommended"`
-	// spared: what a view that resizes makes of samples that may be masks. It is whole if there was time to look.
-	spared serve.Spared
-	whole  bool
+	// spared: what a view that resizes makes of samples that may be masks. hurried: there was
+	// no time to look at all.
+	spared  serve.Spared
+	hurried bool
 	// refuses reports whether a view refuses a directory; nil if none does.
 	refuses func(transcode.Pipeline) bool
 }
@@ -75,7 +76,7 @@ func (s *input) search(ctx context.Context, k *datasetPeek, files annotations, s
 	k.Boxes = s.boxes(ctx, files)
 	if p, err := s.registry.Parse(resizedViews[0]); err == nil {
 		k.spared = s.server.Spares(ctx, p, loader.Evenly(samples, firstPixels))
-		k.whole = ctx.Err() == nil
+		k.hurried = ctx.Err() != nil
 	}
 	refused := func(p transcode.Pipeline) []*serve.Refusal {
 		found, _ := refusals(ctx, s.server, samples, []transcode.Pipeline{p}) // in time
@@ -134,7 +135,7 @@ func (k *datasetPeek) suitable(registry *transcode.Registry, r reading, views ..
 		case !plain.Blends():
 		case k.spared.Samples > 0:
 			continue // it would show samples of several kinds; the user has to say what they are
-		case k.Modes > 0 && !k.Masks && k.whole:
+		case k.Modes > 0 && !k.Masks && !k.hurried:
 			// Pictures of all modes get three channels, as ImageFolder's convert('RGB') gives them.
 			fronts = append([]string{"rgb-" + fronts[0]}, fronts...)
 		}
@@ -150,7 +151,20 @@ func (k *datasetPeek) suitable(registry *transcode.Registry, r reading, views ..
 // noteTurned tells how many samples have an EXIF orientation.
 func (k *datasetPeek) noteTurned(note func(string, ...any)) {
 	if k.Turned > 0 {
-		note("%s, of %d looked at: views that end in bmp, ppm or npy drop it, and loaders that apply it (Hugging Face, OpenCV, Ultralytics, DALI) get these pictures lying on their side; a view with upright in front turns them, as in upright-bmp-own",
+		note("%s, of %d looked at: views that end in bmp, ppm or npy drop it, and loaders that apply it (Hugging Face, OpenCV, Ultralytics, DALI) get these pictures lying on their side; a view with upright in front turns them, as in upright-bmp-own. A loader that ignores the tag (ImageFolder) gets what it gets from the dataset in a view without upright",
 			plural(k.Turned, "sample has an EXIF orientation", "samples have an EXIF orientation"), k.Looked)
+	}
+}
+
+// noteExact tells why no view that resizes is recommended.
+func (k *datasetPeek) noteExact(note func(string, ...any)) {
+	switch {
+	case len(k.Boxes.Pixels) > 0:
+		note("boxes in %s count pixels of the dataset: they are right in views of full size only", k.Boxes.Pixels[0])
+	case k.Masks:
+		note("masks lie beside the pictures: --masks GLOB says which files they are, and gives them the size of their pictures")
+	}
+	if text := k.spared.String(); text != "" {
+		note("%s", text)
 	}
 }
