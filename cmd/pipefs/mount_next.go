@@ -63,8 +63,9 @@ func (c *mountConfig) tellKept(w io.Writer) {
 // peek looks at a few samples of what is mounted. What it does not see in time does not count.
 func (c *mountConfig) peek(ctx context.Context, env *environ) *datasetPeek {
 	from := opening{path: c.Source, roles: c.Roles, limits: c.Limits, most: firstDirs}
+	samples := firstSamples
 	if remote.Is(c.Source) {
-		from.path = filepath.Join(c.Dir, transcode.Original)
+		from.path, samples = filepath.Join(c.Dir, transcode.Original), firstFetched
 	}
 	ctx, cancel := context.WithTimeout(ctx, peekPatience)
 	defer cancel()
@@ -75,7 +76,7 @@ func (c *mountConfig) peek(ctx context.Context, env *environ) *datasetPeek {
 		}
 		defer s.close()
 		l, err := s.list(ctx, io.Discard)
-		return s.peek(ctx, l, c.Roles, firstSamples), err
+		return s.peek(ctx, l, c.Roles, samples), err
 	})
 	if err != nil {
 		return &datasetPeek{Recommended: []string{transcode.Original}}

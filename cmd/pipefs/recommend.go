@@ -23,6 +23,7 @@ const (
 	firstDirs    = 64              // that a mount lists
 	firstNames   = 10_000          // of each of them
 	firstSamples = 256             // whose headers it reads
+	firstFetched = 8               // the same in a bucket, where each takes a request
 	firstPixels  = 64              // of these, whose pixels tell whether they may be masks
 	peekPatience = 2 * time.Second // of a person who waits for the mount
 )

