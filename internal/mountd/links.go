@@ -161,7 +161,12 @@ func (m *Mount) view(name string) (view, note string, err error) {
 	if err == nil && m.bucket == nil { // of which each look is a request
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		note = m.server.Spares(ctx, v, nil).String()
+		seen := m.server.Spares(ctx, v, nil)
+		note = seen.String()
+		if note == "" && seen.Turned > 0 && v.DropsOrientation() {
+			note = fmt.Sprintf("%d of %d samples looked at have an EXIF orientation, which %s drops: ImageFolder ignores it, too; for a loader that turns pictures by it (Hugging Face, OpenCV, Ultralytics, DALI), read upright-%[3]s",
+				seen.Turned, seen.Of, v)
+		}
 	}
 	return v.Path(), note, err
 }

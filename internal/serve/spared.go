@@ -103,6 +103,8 @@ type Spared struct {
 	Samples int    `json:"samples"`
 	Of      int    `json:"looked_at"`
 	Example string `json:"example"`
+	// Turned samples have an EXIF orientation other than 1.
+	Turned int `json:"orientation,omitempty"`
 	// Modes are those of what the view shows of the samples, and how many have each.
 	Modes map[string]int `json:"modes"`
 	// fixed: the view gives all pictures one size. refuses: it refuses some.
@@ -118,6 +120,9 @@ func (s *Server) NewSpared(v transcode.Pipeline) Spared {
 // Add takes in the plan of a sample, or why there is none, and reports whether it is spared.
 func (c *Spared) Add(path string, plan transcode.Plan, err error) bool {
 	c.Of++
+	if plan.Info().Orientation > 1 {
+		c.Turned++
+	}
 	c.refuses = c.refuses || IsUnfit(err)
 	switch {
 	case IsUnfit(err), plan.Spared():
@@ -153,8 +158,8 @@ func (c Spared) String() string {
 func (s *Server) Spares(ctx context.Context, v transcode.Pipeline, names []string) Spared {
 	c := s.NewSpared(v)
 	trial := transcode.Info{Format: transcode.PNG, Mode: transcode.ModeL, Width: 641, Height: 427, Orientation: 6}
-	if !s.o.Registry.Plan(v, trial, transcode.Auto).Spared() {
-		return c // it spares nothing
+	if !v.DropsOrientation() && !s.o.Registry.Plan(v, trial, transcode.Auto).Spared() {
+		return c // nothing can be said of it
 	}
 	if names == nil {
 		left := mostGlancedDirs
