@@ -55,7 +55,7 @@ func (f *FS) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrO
 	out.SetTimeout(forever)
 	index, id := splitNode(in.NodeId)
 	if index == 0 {
-		return f.getSpecial(in.NodeId, &out.Attr)
+		return f.restrict(f.getSpecial(in.NodeId, &out.Attr), &out.Attr, out.SetTimeout)
 	}
 	v := f.views.at(index)
 	e := f.tree.entries.at(id)

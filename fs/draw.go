@@ -146,7 +146,7 @@ func (l *lookup) runDraw() error {
 	r := l.f.root
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.add(special{fixed: append(data, '\n'), refs: 1})
+	s := r.add(special{fixed: append(data, '\n'), sample: id, refs: 1})
 	s.size = len(s.fixed)
 	r.fill(l.out, s, 0)
 	return nil

@@ -186,6 +186,7 @@ type FS struct {
 	mode   CacheMode
 	fresh  Freshness
 	expire bool
+	others bool  // other users may use the mount
 	live   *live // of a Watched mount; nil of others
 	log    *slog.Logger
 

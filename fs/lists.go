@@ -44,7 +44,7 @@ func (f *FS) freshen() (uint64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if time.Since(w.fresh) > walkInterval {
-		if err := f.freshenBelow(f.tree.dir(rootID)); err != nil {
+		if err := f.eachDir(f.tree.dir(rootID), func(*dir) {}); err != nil {
 			return 0, err
 		}
 		w.fresh = time.Now()
@@ -52,7 +52,9 @@ func (f *FS) freshen() (uint64, error) {
 	return f.tree.version.Load(), nil
 }
 
-func (f *FS) freshenBelow(d *dir) error {
+// eachDir lists a directory and those below it, where they changed, and calls found for each that has
+// samples.
+func (f *FS) eachDir(d *dir, found func(*dir)) error {
 	s, err := f.refresh(d)
 	if isGone(err) && d.id != rootID {
 		return nil // it went since its parent was listed
@@ -60,12 +62,17 @@ func (f *FS) freshenBelow(d *dir) error {
 	if err != nil {
 		return err
 	}
+	samples := false
 	for i := range s.ids {
-		if id := s.at(i); f.tree.entries.at(id).kind == isDir {
-			if err := f.freshenBelow(f.tree.dir(id)); err != nil {
-				return err
-			}
+		id := s.at(i)
+		if f.tree.entries.at(id).kind != isDir {
+			samples = samples || f.reg.IsSample(f.tree.name(id))
+		} else if err := f.eachDir(f.tree.dir(id), found); err != nil {
+			return err
 		}
+	}
+	if samples {
+		found(d)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 	}
 	index, id := splitNode(header.NodeId)
 	if index == 0 {
-		return f.lookupSpecial(header.NodeId, name, out)
+		return f.restrict(f.lookupSpecial(header.NodeId, name, out), &out.Attr, out.SetAttrTimeout)
 	}
 	v, d := f.views.at(index), f.tree.dir(id)
 	if v == nil || d == nil || d.dead.Load() {
@@ -44,7 +44,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 	if err != nil {
 		return f.fail(v, "lookup", join(f.tree.path(id), name), noOffset, err)
 	}
-	return fuse.OK
+	return f.restrict(fuse.OK, &out.Attr, out.SetAttrTimeout)
 }
 
 // lookup is one LOOKUP in a view.

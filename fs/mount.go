@@ -79,6 +79,7 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 	if f.kernel.Load() != nil {
 		return nil, errors.New("mount: the file system is mounted already")
 	}
+	f.others = o.AllowOther
 	m := &Mountpoint{dir: dir, fsys: f, done: make(chan struct{})}
 	var fd int
 	if o.Premount != nil {

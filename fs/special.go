@@ -24,6 +24,7 @@ type special struct {
 	epoch  *epochDir   // of a directory of .epoch
 	batch  *epoch.File // of a file below .epoch
 	fixed  []byte      // of a file that is not made again
+	sample uint32      // whose draw it tells
 	refs   uint64      // how often the kernel was told of it, if it goes when that is over
 	mtime  time.Time
 
@@ -163,7 +164,6 @@ func (r *root) fill(out *fuse.EntryOut, s *special, timeout time.Duration) {
 	out.NodeId = s.node
 	r.attr(s, &out.Attr)
 	out.SetEntryTimeout(timeout)
-	out.SetAttrTimeout(forever)
 }
 
 func (r *root) attr(s *special, a *fuse.Attr) {
@@ -182,7 +182,6 @@ func (f *FS) fillDir(out *fuse.EntryOut, node uint64) {
 	out.NodeId = node
 	f.root.dirAttr(node, &out.Attr)
 	out.SetEntryTimeout(forever)
-	out.SetAttrTimeout(forever)
 }
 
 func (r *root) dirAttr(node uint64, a *fuse.Attr) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -45,9 +46,11 @@ const (
 // File of an epoch view. It never changes.
 type File struct {
 	view  *View
-	batch int    // of pixels
+	batch int    // noBatch of IndexName
 	data  []byte // of a file that is no batch of pixels
 }
+
+const noBatch = -1
 
 // Names yields the names of all files, in order.
 func (w *View) Names(yield func(string) bool) {
@@ -71,7 +74,7 @@ func batchName(k int) string { return fmt.Sprintf("%06d", k) }
 func (w *View) File(name string) (*File, error) {
 	if name == IndexName {
 		data, err := w.index()
-		return &File{view: w, data: data}, err
+		return &File{view: w, batch: noBatch, data: data}, err
 	}
 	stem, suffix, dot := strings.Cut(name, ".")
 	k, err := strconv.Atoi(stem)
@@ -114,6 +117,24 @@ func (f *File) Name() string { return batchName(f.batch) + pixelsSuffix }
 
 // View is the epoch view that the file is of.
 func (f *File) View() *View { return f.view }
+
+// Samples yields the paths of the samples that the file tells of.
+func (f *File) Samples(yield func(string) bool) {
+	if f.batch == noBatch {
+		return
+	}
+	for i := range f.view.share.size(f.batch) {
+		if !yield(f.view.epoch.list.path(f.view.sample(f.batch, i))) {
+			return
+		}
+	}
+}
+
+// Given reports whether the view is of a table that is not in the dataset.
+func (w *View) Given() bool { _, given := w.of.o.Tables[w.path.Of]; return given }
+
+// Stat returns the attributes of the directory or table that the view is of.
+func (w *View) Stat() (source.Attr, error) { return w.of.stat(w.path.Of) }
 
 // Digest names all that the files of the view hold: views with equal digests, of one path and
 // at any time, have equal files.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
@@ -65,17 +66,18 @@ func (v *Views) isTable(of string) bool {
 	return errors.Is(err, iofs.ErrNotExist)
 }
 
-// stamp tells versions of a table apart.
-func (v *Views) stamp(of string) (source.Identity, error) {
-	if file, given := v.o.Tables[of]; given {
-		a, err := os.Stat(file)
-		if err != nil {
-			return source.Identity{}, &TableError{of, 0, err}
-		}
-		return source.Identity{Size: a.Size(), MTime: a.ModTime().UnixNano()}, nil
+// stat returns the attributes of a directory or table, which tell versions of a table apart.
+func (v *Views) stat(of string) (source.Attr, error) {
+	file, given := v.o.Tables[of]
+	if !given {
+		return v.o.Server.Stat(of, true)
 	}
-	a, err := v.o.Server.Stat(of, true)
-	return a.Identity, err
+	a, err := os.Stat(file)
+	if err != nil {
+		return source.Attr{}, &TableError{of, 0, err}
+	}
+	st := a.Sys().(*syscall.Stat_t)
+	return source.Attr{Identity: source.Identity{Size: a.Size(), MTime: a.ModTime().UnixNano()}, Mode: a.Mode(), UID: st.Uid, GID: st.Gid}, nil
 }
 
 // readTable returns the bytes of a version of a table.

@@ -210,9 +210,11 @@ func (v *Views) newest(dir string) (*list, error) {
 	var stamp source.Identity
 	table := v.isTable(dir)
 	if table {
-		if stamp, err = v.stamp(dir); err != nil {
+		a, err := v.stat(dir)
+		if err != nil {
 			return nil, err
 		}
+		stamp = a.Identity
 	}
 	if before != nil && before.version == version && before.stamp == stamp {
 		return before, nil
