@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -186,8 +187,9 @@ type FS struct {
 	mode   CacheMode
 	fresh  Freshness
 	expire bool
-	others bool  // other users may use the mount
-	live   *live // of a Watched mount; nil of others
+	others bool   // other users may use the mount
+	born   uint64 // tells what this daemon opened from what others did
+	live   *live  // of a Watched mount; nil of others
 	log    *slog.Logger
 
 	tree      *tree
@@ -239,9 +241,9 @@ func New(o Options) (*FS, error) {
 	f := &FS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		reg:           o.Registry, server: o.Server, roles: o.Roles, mode: o.Cache, fresh: o.Freshness, expire: o.Expire, log: o.Log,
-		tree:   newTree(o.Server),
-		views:  newViews(o.MaxViews),
-		refuse: o.Refuse, seed: o.Seed, epochs: o.Epochs, ahead: o.Ahead,
+		tree:  newTree(o.Server),
+		views: newViews(o.MaxViews),
+		born:  uint64(time.Now().UnixNano()), refuse: o.Refuse, seed: o.Seed, epochs: o.Epochs, ahead: o.Ahead,
 	}
 	f.tree.sure = f.fresh != Immutable
 	if o.Watcher != nil {

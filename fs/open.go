@@ -84,6 +84,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 		f.release(v, in.NodeId, o)
 		return status
 	}
+	out.Fh = f.born
 	if o.backing != 0 {
 		v.counters.begun.Add(1) // the kernel reads it without asking
 		out.OpenFlags, out.BackingID = fuse.FOPEN_PASSTHROUGH, o.backing
@@ -167,9 +168,9 @@ func (f *FS) unback(id int32) {
 	}
 }
 
-// Release ends an open.
+// Release ends an open. One of the daemon before this one counts nowhere.
 func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	if f.mode == PageCache {
+	if f.mode == PageCache || in.Fh != f.born {
 		return
 	}
 	index, _ := splitNode(in.NodeId)

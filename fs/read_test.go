@@ -227,6 +227,21 @@ func TestWithoutPassthrough(t *testing.T) {
 	}
 }
 
+// TestReleaseOfBefore: a file that the daemon before this one opened is released, and what
+// this one has open stays so.
+func TestReleaseOfBefore(t *testing.T) {
+	m := mount(t, DaemonCache)
+	m.write("a.jpg", "hello")
+	f, err := os.Open(m.path("bmp/a.bmp"))
+	testenv.Must(t, err)
+	defer f.Close()
+	node := inode(t, m.path("bmp/a.bmp"))
+	m.fs.Release(nil, &fuse.ReleaseIn{InHeader: fuse.InHeader{NodeId: node}, Fh: 1})
+	if m.fs.opens.content(node) == nil {
+		t.Error("an open file was released")
+	}
+}
+
 // TestSignals: a signal that a program has a handler for does not interrupt its
 // reads, and a deadly one is obeyed though the sample takes its time.
 func TestSignals(t *testing.T) {
