@@ -37,15 +37,24 @@ func nextDaemon(t *testing.T, dir string, file *os.File) *testDaemon {
 // node looks a path up and returns its node.
 func (d *testDaemon) node(names ...string) uint64 {
 	d.t.Helper()
-	at := uint64(rootNode)
+	node, status := lookUp(d.FS, names...)
+	if !status.Ok() {
+		d.t.Fatalf("%q: %v", names, status)
+	}
+	return node
+}
+
+// lookUp looks a path up without a mount.
+func lookUp(f *FS, names ...string) (node uint64, status fuse.Status) {
+	node = rootNode
 	for _, name := range names {
 		var out fuse.EntryOut
-		if s := d.Lookup(nil, &fuse.InHeader{NodeId: at}, name, &out); !s.Ok() {
-			d.t.Fatalf("%q: %v", names, s)
+		if status = f.Lookup(nil, &fuse.InHeader{NodeId: node}, name, &out); !status.Ok() {
+			return 0, status
 		}
-		at = out.NodeId
+		node = out.NodeId
 	}
-	return at
+	return node, fuse.OK
 }
 
 func (d *testDaemon) attr(node uint64) fuse.Status {

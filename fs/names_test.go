@@ -1,13 +1,19 @@
 package fs
 
 import (
+	"bytes"
+	"errors"
 	iofs "io/fs"
+	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
@@ -196,5 +202,44 @@ func checkAlike(t *testing.T, with, without *names, name string) {
 		if after := with.listed(with.t.search(with.s, own)); after != before && !(told[before] && told[after]) {
 			t.Errorf("when %q comes or goes, %q is listed as %q or %q, but not all of that is told", name, own, before, after)
 		}
+	}
+}
+
+// TestRefused wants a view that is refused to be none: not by its name, not by a link, not
+// as a list; and what is refused now may be entered later.
+func TestRefused(t *testing.T) {
+	root := t.TempDir()
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "a.jpg"), []byte("a picture"), 0o644))
+	d, err := source.Open(root, source.Options{})
+	testenv.Must(t, err)
+	defer d.Close()
+	refused := map[string]bool{"original": true, "scan5": true}
+	var log bytes.Buffer
+	f, err := New(Options{
+		Registry: testRegistry(), Server: &fakeServer{Directory: d, open: map[serve.Key]*fakeContent{}}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Refuse: func(v transcode.Pipeline) error {
+			if refused[v.String()] {
+				return errors.New("there is nothing to show")
+			}
+			return nil
+		},
+	})
+	testenv.Must(t, err)
+	for range 2 {
+		for path, there := range map[string]bool{"original/a.jpg": false, "scan5/a.jpg": false, "bmp/a.bmp": true, ".pipefs/lists/scan5.txt": false} {
+			if _, status := lookUp(f, strings.Split(path, "/")...); status.Ok() != there {
+				t.Errorf("%s: %v", path, status)
+			}
+		}
+	}
+	if got := strings.Count(log.String(), "there is nothing to show"); got != 2 {
+		t.Errorf("explained %d times, want once for each view:\n%s", got, log.String())
+	}
+	if err := f.SetCurrent("scan5"); err == nil || !strings.Contains(err.Error(), "there is nothing to show") {
+		t.Error(err)
+	}
+	delete(refused, "original")
+	if _, status := lookUp(f, "original", "a.jpg"); !status.Ok() {
+		t.Error(status)
 	}
 }

@@ -91,7 +91,7 @@ func (b *Backend) leave(failure error) {
 	} else {
 		b.strikes = 0
 	}
-	if e := b.held; b.users == 1 && b.engine == nil && e != nil && !b.closed && !b.exports() {
+	if e := b.held; b.users == 1 && b.engine == nil && e != nil && !b.closed {
 		_ = b.freeTensors() // it has nothing but errors
 		b.held = nil
 		b.mu.Unlock()
@@ -119,8 +119,7 @@ func (b *Backend) strike(failure error) {
 	b.o.Log.Error("the GPU failed and is not used again; the processor decodes from now on", "gpu", b.info.Name, "cause", failure)
 }
 
-// Close waits for running calls, and frees everything that no other process may have open. A
-// second Close does nothing.
+// Close waits for running calls, and frees everything. A second Close does nothing.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed, b.engine = true, nil
@@ -128,9 +127,9 @@ func (b *Backend) Close() error {
 		b.quiet.Wait()
 	}
 	e := b.held
-	if e == nil || b.exports() {
+	if e == nil {
 		b.mu.Unlock()
-		return nil // memory that others have open is freed with this process
+		return nil
 	}
 	err := b.freeTensors()
 	b.held = nil

@@ -15,10 +15,6 @@
 // callers want at about the same time. [Start] puts this together for a program that does not know whether there is a GPU; [Compare] measures whether the GPU is
 // faster than the processor.
 //
-// A tensor may be exported: other processes of this user then open it by its [Handle]. Its
-// memory outlives the backend, unless somebody frees it who knows that no other process has it
-// open. Package share hands pictures to other processes in this way.
-//
 // # Failures
 //
 // The processor decides in the end. It decodes what the GPU cannot: pictures that fit no slot;

@@ -90,9 +90,3 @@ func Open(o Options) (*Backend, error) {
 	}
 	return open(d, o)
 }
-
-// On has Open take a device that is open already, for tests of the packages below.
-func (o Options) On(d device.Device) Options {
-	o.device = func(int) (device.Device, error) { return d, nil }
-	return o
-}

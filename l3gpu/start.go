@@ -118,9 +118,6 @@ func (s *Starting) begin(ctx context.Context, o StartOptions) {
 	default:
 		o.Log.Info("L3 files are decoded on the processor", "compared", c.String())
 	}
-	if o.Tensors > 0 {
-		return // it is for Shared
-	}
 	if err := b.Close(); err != nil {
 		o.Log.Warn("the GPU was not given back", "cause", err)
 	}

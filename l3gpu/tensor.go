@@ -15,9 +15,8 @@ var ErrLost = device.ErrLost
 
 // Tensor is memory on the GPU for pictures.
 type Tensor struct {
-	backend  *Backend
-	memory   device.Memory
-	exported bool // to other processes
+	backend *Backend
+	memory  device.Memory
 }
 
 // Address is where it begins, for other users of the GPU's primary context.
@@ -80,40 +79,6 @@ func (b *Backend) freeTensors() error {
 	clear(b.tensors)
 	b.tensorBytes = 0
 	return errors.Join(errs...)
-}
-
-// Export lets other processes of this user open a tensor. From then on only Free frees its
-// memory. The caller of Free has to know that no other process has it open: CUDA does not
-// define what happens otherwise. Memory that was not freed is freed with this process, even
-// if the backend is closed or given up.
-func (t *Tensor) Export() (Handle, error) {
-	b := t.backend
-	e, err := b.enter()
-	if err != nil {
-		return Handle{}, err
-	}
-	if e == nil {
-		return Handle{}, ErrLost
-	}
-	h, err := t.memory.Export()
-	if err == nil {
-		b.mu.Lock()
-		t.exported = true
-		b.mu.Unlock()
-	}
-	b.leave(nil)
-	return h, err
-}
-
-// exports reports whether there is memory that other processes may have open, under
-// the lock.
-func (b *Backend) exports() bool {
-	for t := range b.tensors {
-		if t.exported {
-			return true
-		}
-	}
-	return false
 }
 
 // Placed is a picture, what its samples become, and where in a tensor they go: HWC, or CHW if

@@ -104,13 +104,6 @@ class Driver:
 # array of bytes for bytes_of. Work that is queued on a stream may read both later.
 
 
-class _Foreign:
-    """Bytes on the GPU, for what understands __cuda_array_interface__."""
-
-    def __init__(self, address, n):
-        self.__cuda_array_interface__ = {"shape": (n,), "typestr": "|u1", "data": (address, False), "strides": None, "version": 3}
-
-
 class Torch:
     """What is needed of PyTorch."""
 
@@ -172,15 +165,6 @@ class Torch:
     def download(self, memory, array, begin, n, stream):
         with self.torch.cuda.stream(stream):
             memory[:n].copy_(array[begin:begin + n], non_blocking=True)
-
-    def foreign(self, address, n):
-        """n bytes on the GPU that belong to somebody else, as an array."""
-        return self.torch.as_tensor(_Foreign(address, n), device=self.device)
-
-    def duplicate(self, array, from_, begin, n, stream):
-        """Copies n bytes at begin of another array on the GPU."""
-        with self.torch.cuda.stream(stream):
-            array[:n].copy_(from_[begin:begin + n], non_blocking=True)
 
     def record(self, stream):
         """An event behind all that is queued; wait puts the thread to sleep."""
@@ -288,14 +272,6 @@ class Cupy:
 
     def download(self, memory, array, begin, n, stream):
         self._copy(memory.ctypes.data, array.data.ptr + begin, n, 2, stream)
-
-    def foreign(self, address, n):
-        owner = _Foreign(address, n)
-        memory = self.cupy.cuda.UnownedMemory(address, n, owner, self.index)
-        return self.cupy.ndarray((n,), _np.uint8, self.cupy.cuda.MemoryPointer(memory, 0))
-
-    def duplicate(self, array, from_, begin, n, stream):
-        self._copy(array.data.ptr, from_.data.ptr + begin, n, 3, stream)
 
     def _copy(self, to, from_, n, kind, stream):
         with self.device:

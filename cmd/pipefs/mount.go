@@ -100,8 +100,6 @@ func mountOptions(c *mountConfig) []*option {
 			help: "decode L3 on an NVIDIA GPU: auto looks for one when enough was decoded and uses it if that is faster; N is its number, and then it has to be there"},
 		{name: "gpu-memory", arg: "SIZE", def: "256M", set: intoSize(&c.GPU.Memory, 1),
 			help: "memory for --gpu, half of it on the GPU and half of it here; what the driver takes comes on top"},
-		{name: "gpu-share", arg: "N", def: "0", set: intoInt(&c.GPU.Share, 0, mountd.MaxShare),
-			help: "decode L3 for up to N other processes into memory of the GPU that they open, for which half of --gpu-memory is set aside; MNT/.pipefs/gpu/pipefs_gpu_shared.py is how they ask"},
 		{name: "setuid", arg: "USER|owner", def: "who starts it; owner for root in fstab and mount(8)", set: intoString(&c.setuid),
 			help: "mount as root, and run the daemon as USER, or as the owner of what is mounted, so that pictures are not decoded as root"},
 		{name: "transport", arg: "auto|fuse|uring", def: "auto", set: func(s string) error { return c.Kernel.Transport.UnmarshalText([]byte(s)) },

@@ -19,7 +19,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/l3gpu/share"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -114,9 +113,9 @@ func (c *mountConfig) checkLists() error {
 	return nil
 }
 
-// checkCache refuses options that need another cache, or another GPU.
+// checkCache refuses options that need another cache.
 func (c *mountConfig) checkCache() error {
-	mix, g := c.Views.Mix, c.GPU
+	mix := c.Views.Mix
 	if c.Cache.Direct && (remote.Is(c.Source) || remote.Is(c.Read.Store)) {
 		return exit.Errorf(exit.Usage, "--direct reads packs of this machine past the page cache, and these are in a bucket; leave it out")
 	}
@@ -130,13 +129,8 @@ func (c *mountConfig) checkCache() error {
 			return exit.Errorf(exit.Usage, "--mix adaptive needs --cache daemon: with --cache page the kernel opens files without telling, and would keep pages of both")
 		}
 	}
-	switch {
-	case mix.Adaptive && strings.HasPrefix(mix.Format, transcode.Stored+"-"):
+	if mix.Adaptive && strings.HasPrefix(mix.Format, transcode.Stored+"-") {
 		return exit.Errorf(exit.Usage, "--mix adaptive changes from read to read, and the files of %s never do; it goes with --mix-format bmp or ppm", mix.Format)
-	case g.Share > 0 && g.Off:
-		return exit.Errorf(exit.Usage, "--gpu-share %d shares a GPU, and --gpu off uses none: leave out one of them", g.Share)
-	case g.Share > 0 && g.SlotBytes() == 0:
-		return exit.Errorf(exit.Usage, "--gpu-share %d takes --gpu-memory %dM or more, of which half is for what those who share it get", g.Share, 2*share.MemoryFor(g.Share)>>20)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func TestWire(t *testing.T) {
 		{`{}`, `{"v":1,"error":"the daemon speaks version 1 of the control protocol, not 0: use the pipefs that mounted","refused":true}`},
 		{`what`, `{"v":1,"error":"the request cannot be read: invalid character 'w' looking for beginning of value","refused":true}`},
 	} {
-		conn, err := net.Dial("unix", s.listener.Path())
+		conn, err := net.Dial("unix", s.listener.path)
 		testenv.Must(t, err)
 		fmt.Fprintln(conn, c.send)
 		got, err := io.ReadAll(conn)
@@ -107,7 +107,7 @@ func TestOthersAreRefused(t *testing.T) {
 
 func TestLongRequestEnds(t *testing.T) {
 	s, c := serve(t)
-	conn, err := net.Dial("unix", s.listener.Path())
+	conn, err := net.Dial("unix", s.listener.path)
 	testenv.Must(t, err)
 	defer conn.Close()
 	// without a newline, more than it will read: it hangs up
@@ -140,7 +140,7 @@ func TestTakeOver(t *testing.T) {
 	first, c := serve(t)
 	f := &fake{}
 	f.scans.Store(3)
-	second, err := Serve(first.listener.Path(), f.handlers(), slog.New(slog.DiscardHandler))
+	second, err := Serve(first.listener.path, f.handlers(), slog.New(slog.DiscardHandler))
 	testenv.Must(t, err)
 	defer second.Close()
 	if err := first.Close(); err != nil {
@@ -151,7 +151,7 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	second.Close()
-	if _, err := os.Lstat(first.listener.Path()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(first.listener.path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
 	}
 	if _, err := c.Do(t.Context(), Request{Op: OpStats}); err == nil {

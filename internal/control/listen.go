@@ -47,9 +47,6 @@ func (l *Listener) identify() error {
 	return os.Chmod(l.path, 0o600)
 }
 
-// Path of the socket.
-func (l *Listener) Path() string { return l.path }
-
 // Accept waits for the next connection; failed is told of errors that pass. After Close
 // it returns nil.
 func (l *Listener) Accept(failed func(error)) *net.UnixConn {
@@ -74,12 +71,6 @@ func (l *Listener) Close() error {
 	}
 	return l.listener.Close()
 }
-
-// Allowed reports whether a user may ask this daemon: its own, and root.
-func Allowed(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
-
-// Denied says so to one who may not.
-func Denied(uid uint32) string { return denied(uid, os.Geteuid()) }
 
 func denied(uid uint32, owner int) string {
 	return fmt.Sprintf("user %d may not control this mount: only user %d and root may", uid, owner)

@@ -75,7 +75,9 @@ func Serve(path string, h Handlers, log *slog.Logger) (*Server, error) {
 
 // ServeAt answers at a socket until Close.
 func ServeAt(listener *Listener, h Handlers, log *slog.Logger) *Server {
-	allowed := func(uid uint32) bool { return Allowed(uid) || h.User != 0 && uid == uint32(h.User) }
+	allowed := func(uid uint32) bool {
+		return uid == 0 || uid == uint32(os.Geteuid()) || h.User != 0 && uid == uint32(h.User)
+	}
 	s := &Server{listener: listener, handlers: h, log: log, allowed: allowed, held: map[*net.UnixConn]bool{}}
 	s.running.Go(s.accept)
 	return s

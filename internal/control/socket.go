@@ -27,26 +27,8 @@ func Socket(mount string) (string, error) { return SocketOf(mount, os.Geteuid())
 
 // SocketOf is the path of the socket of a mount whose daemon runs as a user. It makes
 // directories, which root does with the rights of that user.
-func SocketOf(mount string, uid int) (string, error) { return socket(socketName(mount), uid) }
-
-// GPUSocket is the path of the other socket of a mount, that of those who share its
-// GPU.
-func GPUSocket(mount string) (string, error) {
-	return socket(strings.TrimSuffix(socketName(mount), suffix)+".gpu"+suffix, os.Geteuid())
-}
-
-// Behind is the path of the socket at which the daemon of a supervised mount answers its
-// parent, which answers at path.
-func Behind(path string) string { return strings.TrimSuffix(path, suffix) + ".daemon" + suffix }
-
-// RuntimeDir is this user's private directory for what lives as long as a mount:
-// $XDG_RUNTIME_DIR/pipefs, or one in /tmp.
-func RuntimeDir() (string, error) {
-	path, err := Socket("/")
-	return filepath.Dir(path), err
-}
-
-func socket(name string, uid int) (string, error) {
+func SocketOf(mount string, uid int) (string, error) {
+	name := socketName(mount)
 	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
 		dir := filepath.Join(run, "pipefs")
 		path := filepath.Join(dir, name)
@@ -59,6 +41,17 @@ func socket(name string, uid int) (string, error) {
 		return "", fmt.Errorf("directory for the control socket: %w", err)
 	}
 	return filepath.Join(dir, name), nil
+}
+
+// Behind is the path of the socket at which the daemon of a supervised mount answers its
+// parent, which answers at path.
+func Behind(path string) string { return strings.TrimSuffix(path, suffix) + ".daemon" + suffix }
+
+// RuntimeDir is this user's private directory for what lives as long as a mount:
+// $XDG_RUNTIME_DIR/pipefs, or one in /tmp.
+func RuntimeDir() (string, error) {
+	path, err := Socket("/")
+	return filepath.Dir(path), err
 }
 
 // TempDir is a private directory of this user in /tmp, and the same at every call:

@@ -147,10 +147,8 @@ type GPU struct {
 	// Force demands that of number Device.
 	Off, Force bool
 	Device     int
-	// Memory in bytes, half of it on the GPU; 0 is DefaultGPUMemory.
+	// Memory in bytes, half of it on the GPU; 0 is the default of l3gpu.
 	Memory int64
-	// Share is how many other processes may have pictures decoded, up to MaxShare.
-	Share int
 }
 
 // Kernel is what the kernel is told of the mount.

@@ -22,7 +22,6 @@ import (
 	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/l3gpu"
-	"github.com/pipefs/pipefs/l3gpu/share"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -39,7 +38,6 @@ type Mount struct {
 	control    *control.Server
 	background *prepare.Background
 	gpu        *l3gpu.Starting // nil with GPU.Off
-	share      *share.Server   // nil without GPU.Share
 	epochs     *epoch.Views
 	ahead      *ahead.Queue
 	packed     string   // the store's directory, if there is one
@@ -145,9 +143,6 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, err
 	}
 	m.close = append(m.close, m.control.Close)
-	if err := m.shareGPU(); err != nil {
-		return nil, err
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("interrupted before the mount was made: %w", err)
 	}

@@ -107,7 +107,6 @@ func (m *Mount) counters() []control.Counter {
 				control.Counter{Group: "gpu", Name: "given up", Value: flag(g.Lost), Unit: control.YesNo})
 		}
 	}
-	counters = append(counters, m.shareCounters()...)
 	for _, v := range f.Views {
 		if v.Lookups+v.Reads+v.Errors == 0 {
 			continue

@@ -37,9 +37,6 @@ type Info struct {
 	Memory       int64  // bytes
 	Processors   int    // that work at once
 	CopyEngines  int    // copies that go on beside a launch
-	// UUID names this GPU, or this part of one, to all processes that see it, whatever
-	// number they have for it: "GPU-8f6d…". PCI is where it is plugged in.
-	UUID, PCI string
 }
 
 // CUDA is the newest version of CUDA that the driver knows: "12.4".
@@ -49,14 +46,8 @@ func (i Info) CUDA() string { return fmt.Sprintf("%d.%d", i.Driver/1000, i.Drive
 type Memory interface {
 	Address() uint64
 	Size() int64
-	// Export makes the memory one that other processes of the same user can open. It
-	// must not be freed as long as one of them has it open.
-	Export() (Handle, error)
 	Free() error
 }
-
-// Handle is what another process needs to open memory: a CUipcMemHandle.
-type Handle [64]byte
 
 // HostMemory lies in this process, and the device reaches it.
 type HostMemory interface {

@@ -40,9 +40,6 @@ type api struct {
 	ModuleFunction   func(f *uintptr, m uintptr, name string) result                                                                            `cuda:"cuModuleGetFunction"`
 	MemAlloc         func(p *uint64, n uintptr) result                                                                                          `cuda:"cuMemAlloc_v2"`
 	MemFree          func(p uint64) result                                                                                                      `cuda:"cuMemFree_v2"`
-	DeviceUUID       func(uuid *[16]byte, dev int32) result                                                                                     `cuda:"cuDeviceGetUuid_v2"`
-	DevicePCI        func(text *byte, n int32, dev int32) result                                                                                `cuda:"cuDeviceGetPCIBusId"`
-	IpcGetMemHandle  func(handle *device.Handle, p uint64) result                                                                               `cuda:"cuIpcGetMemHandle"`
 	MemGetInfo       func(free, total *uintptr) result                                                                                          `cuda:"cuMemGetInfo_v2"`
 	MemHostAlloc     func(p *unsafe.Pointer, n uintptr, flags uint32) result                                                                    `cuda:"cuMemHostAlloc"`
 	MemFreeHost      func(p unsafe.Pointer) result                                                                                              `cuda:"cuMemFreeHost"`
@@ -89,8 +86,7 @@ func open(names []string) (*api, error) {
 	return nil, &device.Error{Call: "dlopen", Text: first.Error(), Kind: device.ErrNoDriver}
 }
 
-// bind looks up all functions. A driver without one of them is older than CUDA 11.4,
-// the first that knows them all.
+// bind looks up all functions. A very old driver does not have them all.
 func bind(lib uintptr, name string) (*api, error) {
 	a := new(api)
 	v := reflect.ValueOf(a).Elem()

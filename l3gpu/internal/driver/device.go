@@ -84,9 +84,6 @@ func (g *gpu) ask() error {
 		return err
 	}
 	g.info.Driver, g.info.Name, g.info.Memory = int(version), text, int64(total)
-	if err := g.identify(); err != nil {
-		return err
-	}
 	for attribute, to := range map[int32]*int{
 		attrMajor: &g.info.Major, attrMinor: &g.info.Minor, attrProcessors: &g.info.Processors,
 		attrCopyEngines: &g.info.CopyEngines,
@@ -97,23 +94,6 @@ func (g *gpu) ask() error {
 		}
 		*to = int(v)
 	}
-	return nil
-}
-
-// identify asks for what other processes know the device by.
-func (g *gpu) identify() error {
-	a := g.api
-	var id [16]byte
-	// The second version of the call names the part of a GPU that is shared out by MIG.
-	if err := a.check("cuDeviceGetUuid", a.DeviceUUID(&id, g.dev)); err != nil {
-		return err
-	}
-	g.info.UUID = fmt.Sprintf("GPU-%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
-	pci := make([]byte, 32)
-	if err := a.check("cuDeviceGetPCIBusId", a.DevicePCI(&pci[0], int32(len(pci)), g.dev)); err != nil {
-		return err
-	}
-	g.info.PCI, _, _ = strings.Cut(string(pci), "\x00")
 	return nil
 }
 

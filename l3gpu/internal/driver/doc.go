@@ -13,8 +13,4 @@
 //
 // Pointers to Go memory are handed over only for the time of a call. Copies that go on
 // afterwards are between memory of the driver on both sides.
-//
-// All memory comes from cuMemAlloc, since memory of cuMemCreate or of a memory pool has no
-// handle for other processes. A handle names the process that made it and its memory. It
-// cannot be opened in that process, nor in another PID namespace.
 package driver

@@ -31,15 +31,6 @@ func (g *gpu) Alloc(size int64) (device.Memory, error) {
 func (m *memory) Address() uint64 { return m.address }
 func (m *memory) Size() int64     { return m.size }
 
-// Export implements [device.Memory]. The handle is one of the whole block of the
-// driver's that the memory is a part of: what begins and ends with blocks, multiples of
-// 2 MiB, gives away nothing else.
-func (m *memory) Export() (device.Handle, error) {
-	h := new(device.Handle)
-	err := m.gpu.do("cuIpcGetMemHandle", func() result { return m.gpu.api.IpcGetMemHandle(h, m.address) })
-	return *h, err
-}
-
 func (m *memory) Free() error {
 	if m.freed.Swap(true) {
 		return nil

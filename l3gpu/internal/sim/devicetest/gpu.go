@@ -172,8 +172,7 @@ func (g *GPU) drop(what any) bool {
 
 // Info implements [device.Device].
 func (g *GPU) Info() device.Info {
-	return device.Info{Name: "Test GPU", Major: 7, Minor: 5, Driver: 12040, Memory: g.o.Memory, Processors: 2, CopyEngines: 2,
-		UUID: "GPU-00000000-0000-0000-0000-000000000001", PCI: "0000:01:00.0"}
+	return device.Info{Name: "Test GPU", Major: 7, Minor: 5, Driver: 12040, Memory: g.o.Memory, Processors: 2, CopyEngines: 2}
 }
 
 // MemoryInfo implements [device.Device].

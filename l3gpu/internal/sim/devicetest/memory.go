@@ -1,7 +1,6 @@
 package devicetest
 
 import (
-	"encoding/binary"
 	"errors"
 	"slices"
 	"syscall"
@@ -33,12 +32,6 @@ func (g *GPU) Alloc(size int64) (device.Memory, error) {
 
 func (m *memory) Address() uint64 { return m.address }
 func (m *memory) Size() int64     { return m.size }
-
-// Export implements [device.Memory]: the handle begins with the address, for Read.
-func (m *memory) Export() (h device.Handle, err error) {
-	binary.LittleEndian.PutUint64(h[:], m.address)
-	return h, m.gpu.call("Export")
-}
 
 func (m *memory) Free() error {
 	err := m.gpu.call("Memory.Free")

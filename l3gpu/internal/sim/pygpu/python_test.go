@@ -73,13 +73,6 @@ print("yes" if torch.cuda.is_available() else f"PyTorch {torch.__version__} sees
 	t.Log(python(t, nil, []string{"PIPEFS_TEST_GPU=real", "PIPEFS_TEST_CASES=" + cases(t)}, "testdata/check_gpu.py", "-v"))
 }
 
-// TestShared has the other module talk to a mount that says what testdata/check_shared.py
-// tells it to.
-func TestShared(t *testing.T) {
-	testenv.Slow(t)
-	t.Log(python(t, nil, nil, "testdata/check_shared.py", "-v"))
-}
-
 // TestBench compiles the benchmark, and runs what of it needs no GPU.
 func TestBench(t *testing.T) {
 	testenv.Slow(t)

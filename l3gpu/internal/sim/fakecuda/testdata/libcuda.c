@@ -3,13 +3,11 @@
 // call wants a context on its own thread, pointers have to be within what was
 // allocated, and what a stream is given happens when somebody waits for it.
 //
-// Memory of the device is a memfd each, so that another process can open it by its
-// handle. Kernels other than `add` are done by whoever listens at the socket that
-// PIPEFS_STUB_MACHINE names: he is sent the launch and the list of all such memory.
+// Memory of the device is a memfd each, so that another process can open it. Kernels
+// other than `add` are done by whoever listens at the socket that PIPEFS_STUB_MACHINE
+// names: he is sent the launch and the list of all such memory.
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +19,7 @@
 #include <unistd.h>
 
 typedef int32_t R;
-enum { OK = 0, INVALID = 1, NOMEM = 2, NODEV = 101, NOCTX = 201, MAPPED = 208, PTX = 218, HANDLE = 400, NOTFOUND = 500, LAUNCH = 719 };
+enum { OK = 0, INVALID = 1, NOMEM = 2, NODEV = 101, NOCTX = 201, PTX = 218, NOTFOUND = 500, LAUNCH = 719 };
 
 #define CTX ((void *)0x1000)
 static __thread void *current;
@@ -33,20 +31,13 @@ static int failing_code;
 struct op { struct op *next; int kind; uint64_t dst, src; size_t n; uint64_t params[8]; uint32_t grid; char name[16]; };
 struct stream { struct op *first, **last; };
 struct event { struct stream *s; double at; };
-// fd is that of the memory of a device, -1 of the host's. Behind n bytes of it, at the
-// next page, is what all processes know of it.
-struct alloc { struct alloc *next; uint64_t p; size_t n; int fd; struct shared *shared; } *allocs;
-struct shared { uint64_t n; int32_t freed, importers[8]; };
-struct handle { uint32_t magic; int32_t pid, fd; uint32_t zero; uint64_t n, generation; char rest[32]; };
-_Static_assert(sizeof(struct handle) == 64, "CUipcMemHandle");
-static struct import { struct import *next; struct handle h; uint64_t p; struct shared *shared; } *imports;
-static int imported;
+// fd is that of the memory of a device, -1 of the host's.
+struct alloc { struct alloc *next; uint64_t p; size_t n; int fd; } *allocs;
 static double now = 1;
 
 // What tests set and read.
 int stub_live(void) { return live; }
 int stub_retained(void) { return retained; }
-int stub_imported(void) { return imported; }
 void stub_fail(const char *call, int code) { snprintf(failing, sizeof failing, "%s", call); failing_code = code; lost = 0; }
 
 static R enter(const char *call, int context) {
@@ -64,32 +55,18 @@ static void *take(size_t n) {
 	memset((void *)a->p, 0xa5, n);
 	return (void *)a->p;
 }
-#define PAGE 4096
-static size_t pages(size_t n) { return (n + PAGE - 1) & ~(size_t)(PAGE - 1); }
-static void *map(int fd, size_t n, struct shared **shared) {
-	char *p = mmap(NULL, pages(n) + PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) return NULL;
-	*shared = (struct shared *)(p + pages(n));
-	return p;
-}
 static void *take_shared(size_t n) {
 	struct alloc *a = malloc(sizeof *a);
 	a->fd = memfd_create("stub-gpu", MFD_CLOEXEC);
-	if (a->fd < 0 || ftruncate(a->fd, pages(n) + PAGE)) abort();
-	a->p = (uint64_t)map(a->fd, n, &a->shared); a->n = n;
-	if (!a->p) abort();
-	memset((void *)a->p, 0xa5, n);
-	a->shared->n = n;
+	if (a->fd < 0 || ftruncate(a->fd, n)) abort();
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
+	if (p == MAP_FAILED) abort();
+	a->p = (uint64_t)p; a->n = n;
+	memset(p, 0xa5, n);
 	pthread_mutex_lock(&lock);
 	a->next = allocs; allocs = a; live++;
 	pthread_mutex_unlock(&lock);
 	return (void *)a->p;
-}
-// Whether another process has memory open: what is freed then nobody knows. Those that
-// were killed have nothing open any more.
-static int in_use(struct shared *s) {
-	for (int i = 0; i < 8; i++) if (s->importers[i] && !kill(s->importers[i], 0)) return 1;
-	return 0;
 }
 static R drop(uint64_t p) {
 	R r = INVALID;
@@ -100,11 +77,7 @@ static R drop(uint64_t p) {
 			*a = x->next; live--;
 			r = OK;
 			if (x->fd < 0) free((void *)x->p);
-			else {
-				if (in_use(x->shared)) { fprintf(stderr, "stub: memory was freed that another process has open\n"); r = LAUNCH; lost = 1; }
-				x->shared->freed = 1;
-				munmap((void *)p, pages(x->n) + PAGE); close(x->fd);
-			}
+			else { munmap((void *)p, x->n); close(x->fd); }
 			free(x);
 			break;
 		}
@@ -131,12 +104,6 @@ R cuDeviceTotalMem_v2(size_t *n, int32_t d) { ENTER(0); *n = (size_t)24 << 30; r
 R cuDevicePrimaryCtxRetain(void **c, int32_t d) { ENTER(0); *c = CTX; retained++; return d == 7 ? OK : NODEV; }
 R cuDevicePrimaryCtxRelease_v2(int32_t d) { retained--; return d == 7 ? OK : NODEV; }
 R cuCtxSetCurrent(void *c) { current = c; return OK; }
-R cuDeviceGetUuid_v2(unsigned char *u, int32_t d) { ENTER(0); for (int i = 0; i < 16; i++) u[i] = 17 * i; return d == 7 ? OK : NODEV; }
-R cuDeviceGetPCIBusId(char *s, int32_t n, int32_t d) { ENTER(0); snprintf(s, n, "0000:0%d:00.0", d); return d == 7 ? OK : NODEV; }
-static __thread void *pushed[4];
-static __thread int depth;
-R cuCtxPushCurrent_v2(void *c) { ENTER(0); if (depth == 4) return INVALID; pushed[depth++] = current; current = c; return OK; }
-R cuCtxPopCurrent_v2(void **c) { ENTER(0); if (!depth) return INVALID; *c = current; current = pushed[--depth]; return OK; }
 R cuCtxGetStreamPriorityRange(int32_t *least, int32_t *greatest) { ENTER(1); *least = 0; *greatest = -5; return OK; }
 
 R cuModuleLoadDataEx(void **m, const char *image, uint32_t n, int32_t *options, void **values) {
@@ -167,62 +134,6 @@ R cuMemFree_v2(uint64_t p) { ENTER(1); return drop(p); }
 R cuMemGetInfo_v2(size_t *f, size_t *t) { ENTER(1); *f = 11; *t = 12; return OK; }
 R cuMemHostAlloc(void **p, size_t n, uint32_t flags) { ENTER(1); if (flags != 1) return INVALID; *p = take(n); return OK; }
 R cuMemFreeHost(void *p) { ENTER(1); return drop((uint64_t)p); }
-
-// Other processes open memory by its handle: a process, and a file of it.
-#define MAGIC 0x70697063
-R cuIpcGetMemHandle(struct handle *h, uint64_t p) {
-	ENTER(1);
-	R r = INVALID;
-	pthread_mutex_lock(&lock);
-	for (struct alloc *a = allocs; a; a = a->next)
-		if (a->p == p && a->fd >= 0) { *h = (struct handle){.magic = MAGIC, .pid = getpid(), .fd = a->fd, .n = a->n}; r = OK; }
-	pthread_mutex_unlock(&lock);
-	return r;
-}
-// The real one takes a handle twice and counts. Whoever does it here forgot that he had it.
-R cuIpcOpenMemHandle_v2(uint64_t *p, struct handle h, uint32_t flags) {
-	ENTER(1);
-	if (flags != 1 || h.magic != MAGIC) return flags != 1 ? INVALID : HANDLE;
-	if (h.pid == getpid()) return NOCTX;
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/fd/%d", h.pid, h.fd);
-	R r = HANDLE;
-	pthread_mutex_lock(&lock);
-	for (struct import *i = imports; i; i = i->next) if (!memcmp(&i->h, &h, sizeof h)) { pthread_mutex_unlock(&lock); return MAPPED; }
-	int fd = open(path, O_RDWR | O_CLOEXEC);
-	struct import *i = malloc(sizeof *i);
-	if (fd >= 0 && (i->p = (uint64_t)map(fd, h.n, &i->shared))) {
-		if (i->shared->n == h.n && !i->shared->freed)
-			for (int k = 0; k < 8 && r; k++) {
-				int32_t was = i->shared->importers[k];
-				if (was && !kill(was, 0)) continue;
-				if (__sync_bool_compare_and_swap(&i->shared->importers[k], was, getpid())) r = OK;
-			}
-		if (r) munmap((void *)i->p, pages(h.n) + PAGE);
-	}
-	if (fd >= 0) close(fd);
-	if (r == OK) { i->h = h; i->next = imports; imports = i; imported++; *p = i->p; }
-	else free(i);
-	pthread_mutex_unlock(&lock);
-	return r;
-}
-R cuIpcCloseMemHandle(uint64_t p) {
-	ENTER(1);
-	R r = INVALID;
-	pthread_mutex_lock(&lock);
-	for (struct import **i = &imports; *i; i = &(*i)->next)
-		if ((*i)->p == p) {
-			struct import *x = *i;
-			*i = x->next; imported--;
-			for (int k = 0; k < 8; k++) __sync_bool_compare_and_swap(&x->shared->importers[k], getpid(), 0);
-			munmap((void *)p, pages(x->h.n) + PAGE);
-			free(x);
-			r = OK;
-			break;
-		}
-	pthread_mutex_unlock(&lock);
-	return r;
-}
 
 // Has somebody else run a kernel, under the lock.
 static void elsewhere(struct op *o) {
