@@ -25,9 +25,6 @@ type Backend struct {
 	closed  bool
 	strikes int // batches in a row that the GPU failed
 
-	tensors     map[*Tensor]struct{}
-	tensorBytes int64
-
 	pictures, bytes, rejects, failures, busy atomic.Int64
 	lost                                     atomic.Bool
 }
@@ -39,7 +36,7 @@ const maxStrikes = 3
 
 // open makes a backend of a device, which it closes when it is closed.
 func open(d device.Device, o Options) (*Backend, error) {
-	b := &Backend{o: o, info: d.Info(), tensors: map[*Tensor]struct{}{}}
+	b := &Backend{o: o, info: d.Info()}
 	b.quiet.L = &b.mu
 	var err error
 	if b.engine, err = newEngine(d, o); err != nil {
@@ -57,15 +54,46 @@ func (b *Backend) Info() string {
 // Decode implements [l3.Backend]. What the GPU cannot do the processor does, with
 // the same samples and the same errors; so an error is the end of ctx, or ErrClosed.
 func (b *Backend) Decode(ctx context.Context, jobs []l3.Job) error {
-	tasks := make([]task, len(jobs))
 	for i := range jobs {
-		tasks[i] = task{samples: jobs[i].Samples, dst: jobs[i].Dst}
+		jobs[i].Err = nil
 	}
-	err := b.decode(ctx, tasks)
-	for i := range jobs {
-		jobs[i].Err = tasks[i].err
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return err
+	e, err := b.enter()
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return b.onCPU(ctx, jobs, nil)
+	}
+	r := run{b: b, e: e, ctx: ctx, jobs: jobs}
+	b.leave(r.decode())
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.rejects.Add(int64(len(r.rest)))
+	if len(r.rest) == 0 {
+		return nil
+	}
+	return b.onCPU(ctx, jobs, r.rest)
+}
+
+// onCPU does jobs on the processor: those of a list, or all without one.
+func (b *Backend) onCPU(ctx context.Context, jobs []l3.Job, list []int) error {
+	n := len(jobs)
+	if list != nil {
+		n = len(list)
+	}
+	parallel(b.o.Workers, n, func(i int) {
+		if list != nil {
+			i = list[i]
+		}
+		if ctx.Err() == nil {
+			jobs[i].Err = jobs[i].Samples.Decode(jobs[i].Dst)
+		}
+	})
+	return ctx.Err()
 }
 
 // enter returns the engine, until leave; nil means that the GPU was given up.
@@ -92,7 +120,6 @@ func (b *Backend) leave(failure error) {
 		b.strikes = 0
 	}
 	if e := b.held; b.users == 1 && b.engine == nil && e != nil && !b.closed {
-		_ = b.freeTensors() // it has nothing but errors
 		b.held = nil
 		b.mu.Unlock()
 		_ = e.close()
@@ -127,14 +154,12 @@ func (b *Backend) Close() error {
 		b.quiet.Wait()
 	}
 	e := b.held
-	if e == nil {
-		b.mu.Unlock()
-		return nil
-	}
-	err := b.freeTensors()
 	b.held = nil
 	b.mu.Unlock()
-	if err = errors.Join(err, e.close()); err != nil {
+	if e == nil {
+		return nil
+	}
+	if err := e.close(); err != nil {
 		return fmt.Errorf("giving back the memory of GPU %d, %s: %w", b.o.Device, b.info.Name, err)
 	}
 	return nil

@@ -32,23 +32,10 @@ func hardware(t testing.TB, o Options) *Backend {
 
 // TestHardware decodes on a real GPU what the other tests decode on others.
 func TestHardware(t *testing.T) {
-	b := hardware(t, Options{Tensors: 64 << 20})
+	b := hardware(t, Options{})
 	t.Log(b.Info())
 	for range 20 {
 		wantLikeCPU(t, b, 7)
-	}
-	for _, mode := range []transcode.Mode{transcode.ModeRGB, transcode.ModeRGB16} {
-		_, samples := batchOf(t, mode, 9)
-		for _, o := range batchCases() {
-			// What is in the tensor only another process can see: see package python.
-			tensor, errs, err := decodeTensor(t, b, samples, o)
-			if err != nil || errs != nil {
-				t.Fatal(err, errs)
-			}
-			if err := tensor.Free(); err != nil {
-				t.Error(err)
-			}
-		}
 	}
 	all := allPictures(t)
 	g := Gather(nopClose{b}, GatherOptions{})
@@ -83,18 +70,18 @@ func photograph(b *testing.B, width, height int, o l3.Options) *l3.Samples {
 	return opened(b, px, o)
 }
 
-// BenchmarkHardware decodes batches on a real GPU, to memory here and to memory there.
+// BenchmarkHardware decodes batches on a real GPU.
 func BenchmarkHardware(b *testing.B) {
 	const width, height = 500, 375
 	for _, mode := range []l3.Mode{l3.Dense, l3.Fast, l3.V1} {
 		s := photograph(b, width, height, l3.Options{Mode: mode})
 		for _, n := range []int{1, 16, 64, 256, 1024} {
 			size := n * width * height * 3
-			samples, jobs := make([]*l3.Samples, n), make([]l3.Job, n)
-			for i := range n {
-				samples[i], jobs[i] = s, l3.Job{Samples: s, Dst: interleaved(s.Header)}
+			jobs := make([]l3.Job, n)
+			for i := range jobs {
+				jobs[i] = l3.Job{Samples: s, Dst: interleaved(s.Header)}
 			}
-			b.Run(fmt.Sprintf("to=host/mode=%v/pictures=%d", mode, n), func(b *testing.B) {
+			b.Run(fmt.Sprintf("mode=%v/pictures=%d", mode, n), func(b *testing.B) {
 				gpu := hardware(b, Options{Memory: 1 << 30})
 				b.SetBytes(int64(size))
 				for b.Loop() {
@@ -102,15 +89,6 @@ func BenchmarkHardware(b *testing.B) {
 				}
 				s := gpu.Stats()
 				b.ReportMetric(float64(s.Bytes)/s.Busy.Seconds()/1e9, "busy-GB/s")
-			})
-			b.Run(fmt.Sprintf("to=tensor/mode=%v/pictures=%d", mode, n), func(b *testing.B) {
-				gpu := hardware(b, Options{Memory: 2 << 30, Tensors: 1 << 30})
-				b.SetBytes(int64(size))
-				for b.Loop() {
-					t, _, err := decodeTensor(b, gpu, samples, Placed{})
-					testenv.Must(b, err)
-					testenv.Must(b, t.Free())
-				}
 			})
 		}
 	}

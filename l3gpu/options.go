@@ -27,8 +27,6 @@ type Options struct {
 	// Memory bounds what the backend takes, half of it on the GPU and half of it in
 	// this process. What the driver takes for itself comes on top. Default: 256 MiB.
 	Memory int64
-	// Tensors is the part of Memory that tensors may use. Default: none.
-	Tensors int64
 	// Workers is how many goroutines copy and check at once, and decode what the GPU
 	// cannot. Default: one a core.
 	Workers int
@@ -69,14 +67,14 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if least := int64(2 * slots * slotUnit); o.Memory-o.Tensors < least || o.Tensors < 0 {
-		return o, fmt.Errorf("%d bytes of memory for a GPU: it takes at least %d", o.Memory, least+o.Tensors)
+	if least := int64(2 * slots * slotUnit); o.Memory < least {
+		return o, fmt.Errorf("%d bytes of memory for a GPU: it takes at least %d", o.Memory, least)
 	}
 	return o, nil
 }
 
 // slotBytes is the size of a slot, which is there twice: on the GPU and here.
-func (o Options) slotBytes() int64 { return (o.Memory - o.Tensors) / (2 * slots) / slotUnit * slotUnit }
+func (o Options) slotBytes() int64 { return o.Memory / (2 * slots) / slotUnit * slotUnit }
 
 // Open opens a GPU. The error says why there is none; a caller then decodes on the processor.
 func Open(o Options) (*Backend, error) {

@@ -37,8 +37,8 @@ func (a areas) total() int64 {
 
 // planned is a picture of a piece.
 type planned struct {
-	number int // of its task
-	task   *task
+	number int // of its job
+	job    *l3.Job
 	place  place
 	// file and samples are where in the slot those are.
 	file, samples int64
@@ -50,9 +50,9 @@ const areaAlign = 256
 func alignUp(n, to int64) int64 { return (n + to - 1) &^ (to - 1) }
 
 // add takes a picture in, if there is room.
-func (p *piece) add(number int, t *task) bool {
-	s := t.samples
-	pl := placeFor(t.dst, s.Width, s.Height, s.Mode.Channels(), t.numbers.Type.size(s.Mode.Depth()))
+func (p *piece) add(number int, j *l3.Job) bool {
+	s := j.Samples
+	pl := placeFor(j.Dst, s.Width, s.Height, s.Mode.Channels(), s.Mode.Depth()/8)
 	need := p.need
 	// A file has fewer patches than bytes, or else it is damaged.
 	patches := int64(s.Columns()) * int64((s.Height-1)/s.PatchHeight+1)
@@ -63,14 +63,12 @@ func (p *piece) add(number int, t *task) bool {
 	need.scratch += patches * scratchOf(s)
 	need.files += fileRoom(s)
 	need.statuses += kernel.StatusLen
-	if t.address == 0 {
-		need.samples += alignUp(int64(pl.size), areaAlign)
-	}
+	need.samples += alignUp(int64(pl.size), areaAlign)
 	if need.total() > p.room {
 		return false
 	}
 	p.need = need
-	p.pictures = append(p.pictures, planned{number: number, task: t, place: pl})
+	p.pictures = append(p.pictures, planned{number: number, job: j, place: pl})
 	return true
 }
 
@@ -97,22 +95,14 @@ func (p *piece) arrange(address uint64) {
 	for i := range p.pictures {
 		q := &p.pictures[i]
 		q.file = file
-		file += fileRoom(q.task.samples)
-		t := kernel.Target{Low: address + uint64(p.end), Output: kernel.Output(q.task.numbers.Type)}
-		if on := q.task.address; on != 0 {
-			// A picture in a tensor has no gaps, as a place has none.
-			t.Low = on + uint64(q.place.base)
-		} else {
-			q.samples = p.end
-			p.end += alignUp(int64(q.place.size), areaAlign)
-		}
+		file += fileRoom(q.job.Samples)
+		t := kernel.Target{Low: address + uint64(p.end)}
+		q.samples = p.end
+		p.end += alignUp(int64(q.place.size), areaAlign)
 		t.High = t.Low + uint64(q.place.size)
 		t.Base = t.Low + uint64(q.place.target.Base)
 		t.Row, t.Pixel, t.Channel = int64(q.place.target.Row), int64(q.place.target.Pixel), int64(q.place.target.Channel)
-		for c := range q.task.samples.Mode.Channels() {
-			t.Scale[c], t.Bias[c] = q.task.numbers.of(c)
-		}
-		pictures[i] = kernel.Picture{Samples: q.task.samples, Source: address + uint64(q.file), Target: t}
+		pictures[i] = kernel.Picture{Samples: q.job.Samples, Source: address + uint64(q.file), Target: t}
 	}
 	p.plan = kernel.New(pictures)
 }
@@ -120,9 +110,9 @@ func (p *piece) arrange(address uint64) {
 // copyFile writes the file of a picture to its place in the slot, and compares its checksums
 // while its bytes are in the cache.
 func (q *planned) copyFile(slot []byte) {
-	b := slot[q.file:][:fileRoom(q.task.samples)]
-	clear(b[copy(b, q.task.samples.Source()):])
-	q.damaged = q.task.samples.Verify() != nil
+	b := slot[q.file:][:fileRoom(q.job.Samples)]
+	clear(b[copy(b, q.job.Samples.Source()):])
+	q.damaged = q.job.Samples.Verify() != nil
 }
 
 // writeTables writes the tables, given the address of the slot.

@@ -63,28 +63,3 @@ func wantLikeCPU(t *testing.T, backend l3.Backend, targets int) {
 		}
 	}
 }
-
-// TestProgramNumbers has the program make numbers of samples.
-func TestProgramNumbers(t *testing.T) {
-	for _, mode := range []transcode.Mode{transcode.ModeRGB, transcode.ModeRGB16} {
-		pictures, samples := batchOf(t, mode, 3)
-		b := newBench(t, devicetest.Options{Machine: devicetest.NewVM(2)}, Options{Tensors: 1 << 20, Memory: smallMemory + 1<<20})
-		for name, o := range batchCases() {
-			want := wantNumbers(pictures, o)
-			tensor, errs, err := decodeTensor(t, b.Backend, samples, o)
-			if err != nil || errs != nil {
-				t.Fatal(err, errs)
-			}
-			got := make([]byte, len(want))
-			if err := b.gpu.Read(tensor.Address(), got); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%v, %s: %v, or other numbers on the GPU", mode, name, err)
-			}
-			if err := tensor.Free(); err != nil {
-				t.Error(err)
-			}
-		}
-		if s := b.Stats(); s.Failures != 0 || s.Rejects != 0 {
-			t.Errorf("%v: %+v", mode, s)
-		}
-	}
-}

@@ -6,17 +6,18 @@ import (
 	"sync/atomic"
 
 	"github.com/pipefs/pipefs/l3gpu/kernel"
+	"github.com/pipefs/pipefs/transcode/l3"
 )
 
 // run is one batch.
 type run struct {
-	b     *Backend
-	e     *engine
-	ctx   context.Context
-	tasks []task
+	b    *Backend
+	e    *engine
+	ctx  context.Context
+	jobs []l3.Job
 
 	under []underWay // pieces on the GPU, the oldest first
-	rest  []int      // tasks for the processor
+	rest  []int      // jobs for the processor
 }
 
 // underWay is a piece on the GPU.
@@ -50,17 +51,18 @@ func (r *run) decode() error {
 func (r *run) pieces() []*piece {
 	var all []*piece
 	var p *piece
-	for i := range r.tasks {
-		t := &r.tasks[i]
-		if t.check() != nil {
+	for i := range r.jobs {
+		j := &r.jobs[i]
+		s := j.Samples
+		if j.Dst.Check(s.Width, s.Height, s.Mode.Channels(), s.Mode.Depth()/8) != nil {
 			r.rest = append(r.rest, i)
 			continue
 		}
-		if p != nil && p.add(i, t) {
+		if p != nil && p.add(i, j) {
 			continue
 		}
 		p = &piece{room: r.e.size}
-		if !p.add(i, t) {
+		if !p.add(i, j) {
 			r.rest = append(r.rest, i)
 			p = nil
 			continue
@@ -161,8 +163,8 @@ func (r *run) finish() error {
 	parallel(r.workers(u.piece), len(done), func(i int) {
 		q := &u.piece.pictures[i]
 		done[i] = u.piece.decoded(slot, i)
-		if done[i] && q.task.address == 0 {
-			q.place.copyTo(q.task.dst.Pix, slot[q.samples:][:q.place.size])
+		if done[i] {
+			q.place.copyTo(q.job.Dst.Pix, slot[q.samples:][:q.place.size])
 		}
 	})
 	for i, ok := range done {

@@ -198,10 +198,3 @@ func (g *GPU) Close() error {
 	}
 	return nil
 }
-
-// Read reads memory of the device, as another user of it would.
-func (g *GPU) Read(address uint64, b []byte) error {
-	g.machine.Lock()
-	defer g.machine.Unlock()
-	return g.o.Machine.Read(address, b)
-}

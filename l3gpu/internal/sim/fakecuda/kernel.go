@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 	"github.com/pipefs/pipefs/transcode"
@@ -20,7 +19,7 @@ func read(b []byte, into any) error {
 }
 
 // Launch runs a kernel: params are kernel.Params, and at is memory from an address to its
-// end, or nil. It knows all outputs, and decodes whole pictures only.
+// end, or nil. It decodes whole pictures only, and makes no floats of samples.
 func Launch(params []byte, at func(address uint64) []byte) error {
 	var p kernel.Params
 	if err := read(params, &p); err != nil {
@@ -82,11 +81,12 @@ func decode(r kernel.PictureRecord, end int, at func(uint64) []byte) (refused bo
 	if err := s.Decode(l3.Interleaved(pix, s.Width, channels, size)); err != nil {
 		return true, nil
 	}
-	output := kernel.Output(r.Output)
-	width := []int{kernel.AsStored: size, kernel.Float32: 4, kernel.Float16: 2}[output]
+	if output := kernel.Output(r.Output); output != kernel.AsStored {
+		return false, fmt.Errorf("output %d, where samples are wanted as they are stored", output)
+	}
 	// From the lowest sample to the end of the highest one: distances may be negative.
 	row, pixel, channel := int(r.Row), int(r.Pixel), int(r.Channel)
-	low, high := 0, width
+	low, high := 0, size
 	for _, d := range []int{row * (s.Height - 1), pixel * (s.Width - 1), channel * (channels - 1)} {
 		low, high = low+min(d, 0), high+max(d, 0)
 	}
@@ -96,34 +96,7 @@ func decode(r kernel.PictureRecord, end int, at func(uint64) []byte) (refused bo
 	}
 	for i := range s.Width * s.Height * channels {
 		x, y, c := i/channels%s.Width, i/channels/s.Width, i%channels
-		to, v := dst[y*row+x*pixel+c*channel-low:], uint16(pix[i*size])
-		if size == 2 {
-			v = binary.LittleEndian.Uint16(pix[2*i:])
-		}
-		// The conversion keeps the two operations apart.
-		number := float32(float32(v)*r.Scale[c]) + r.Bias[c]
-		switch output {
-		case kernel.AsStored:
-			copy(to[:size], pix[i*size:])
-		case kernel.Float32:
-			binary.LittleEndian.PutUint32(to, math.Float32bits(number))
-		case kernel.Float16:
-			binary.LittleEndian.PutUint16(to, Half(number))
-		}
+		copy(dst[y*row+x*pixel+c*channel-low:][:size], pix[i*size:])
 	}
 	return false, nil
-}
-
-// Half is the nearest number of 16 bits, of two the even one.
-func Half(f float32) uint16 {
-	if f != f {
-		return 0x7fff // what cvt.rn.f16 makes of it
-	}
-	magnitude := math.Abs(float64(f))
-	// Neighbours differ by 2^(exponent-10); those of the smallest ones all by the same.
-	_, exponent := math.Frexp(magnitude)
-	exponent = max(exponent-1, -14)
-	steps := math.RoundToEven(math.Ldexp(magnitude, 10-exponent))
-	bits := min(float64((exponent+14)<<10)+steps, 0x7c00)
-	return uint16(bits) | uint16(math.Float32bits(f)>>16&0x8000)
 }

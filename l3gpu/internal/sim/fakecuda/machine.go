@@ -40,7 +40,7 @@ func (m *Machine) Launch(_ string, l device.Launch) error {
 	if l.Block != [3]uint32{kernel.Threads, 1, 1} || l.Grid != [3]uint32{(count + warps - 1) / warps, 1, 1} {
 		return fmt.Errorf("%d patches with a grid of %v blocks of %v threads", count, l.Grid, l.Block)
 	}
-	return Launch(l.Params, m.At)
+	return Launch(l.Params, m.at)
 }
 
 // Alloc implements [devicetest.Machine].
@@ -60,8 +60,8 @@ func (m *Machine) Free(at uint64) error {
 	return nil
 }
 
-// At is memory from an address to its end, or nil.
-func (m *Machine) At(address uint64) []byte {
+// at is memory from an address to its end, or nil.
+func (m *Machine) at(address uint64) []byte {
 	for begin, b := range m.memory {
 		if address >= begin && address < begin+uint64(len(b)) {
 			return b[address-begin:]
@@ -71,7 +71,7 @@ func (m *Machine) At(address uint64) []byte {
 }
 
 func (m *Machine) within(at uint64, n int) ([]byte, error) {
-	b := m.At(at)
+	b := m.at(at)
 	if len(b) < n {
 		return nil, errors.New("memory of nobody")
 	}
