@@ -36,6 +36,8 @@ type Way struct {
 	Refused, Reset, AnswerLost, Truncated float64
 	// Fault decides instead of the shares.
 	Fault func(*http.Request) Fault
+	// Header changes what answers say; nil changes nothing.
+	Header func(http.Header)
 }
 
 // Draw decides of a request by the shares.
@@ -138,6 +140,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	defer answer.Body.Close()
 	if fault == AnswerLost {
 		breakOff()
+	}
+	if way.Header != nil {
+		way.Header(answer.Header)
 	}
 	maps.Copy(w.Header(), answer.Header)
 	w.WriteHeader(answer.StatusCode)
