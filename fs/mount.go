@@ -29,6 +29,8 @@ type MountOptions struct {
 	ReadAhead int
 	// Premount is what is mounted already, with the options above; nil mounts.
 	Premount *Premount
+	// Ended is called when no more requests come; nil calls nothing.
+	Ended func()
 	// Transport is how requests of the kernel come. What cannot be had is an error that
 	// wraps [conn.ErrRing]. A mount that another process may go on serving has
 	// [conn.Device].
@@ -153,7 +155,7 @@ func (o MountOptions) connection(dir string, f *FS) conn.Options {
 			// Every page of a listing can come with attributes: see bulk. The kernel's own
 			// choice (CAP_READDIRPLUS_AUTO) would be the first page, before anybody can know.
 		},
-		Handshake: f.journal.Handshake(), Transport: o.Transport, Agreed: f.connected, Log: f.log, OnPanic: f.panicked,
+		Handshake: f.journal.Handshake(), Transport: o.Transport, Agreed: f.connected, Log: f.log, OnPanic: f.panicked, OnEnd: o.Ended,
 		Touch: func() error {
 			return unix.Statx(unix.AT_FDCWD, dir, unix.AT_STATX_FORCE_SYNC, unix.STATX_MODE, new(unix.Statx_t))
 		},

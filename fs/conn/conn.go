@@ -21,6 +21,7 @@ type Conn struct {
 	protocol *fuse.ProtocolServer
 	log      *slog.Logger
 	onPanic  func(cause any)
+	onEnd    func()
 	touch    func() error
 	guard    func(h *fuse.InHeader, name string, resent bool) (done func(), status fuse.Status)
 
@@ -70,6 +71,9 @@ type Options struct {
 	// OnPanic is told of a panic of the file system, in the goroutine that panicked. The
 	// request is answered by EIO.
 	OnPanic func(cause any)
+	// OnEnd is called once, when no more requests come and those under way are interrupted; nil calls
+	// nothing.
+	OnEnd func()
 }
 
 // Start begins to serve a connection: it has the handshake. Requests that come through
@@ -80,7 +84,10 @@ func Start(fd int, fs fuse.RawFileSystem, o Options) (*Conn, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Conn{fs: fs, fd: fd, log: o.Log, onPanic: o.OnPanic, touch: o.Touch, guard: o.Guard, maxIdle: maxIdle()}
+	c := &Conn{fs: fs, fd: fd, log: o.Log, onPanic: o.OnPanic, onEnd: func() {}, touch: o.Touch, guard: o.Guard, maxIdle: maxIdle()}
+	if o.OnEnd != nil {
+		c.onEnd = sync.OnceFunc(o.OnEnd)
+	}
 	c.requests.New = func() any { return newDeviceRequest() }
 	opts := o.Fuse
 	opts.MaxWrite, opts.MaxReadAhead = maxPayload, maxPayload

@@ -118,12 +118,12 @@ func (c *Conn) handle(r *deviceRequest, n int, err error, left int32) bool {
 	case err == nil:
 	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOENT): // ENOENT: the request was given up meanwhile
 		return true
-	case errors.Is(err, unix.ENODEV):
-		c.inflight.interruptAll()
-		return false
 	default:
-		c.log.Warn("reading requests of the kernel", "err", err)
+		if !errors.Is(err, unix.ENODEV) {
+			c.log.Warn("reading requests of the kernel", "err", err)
+		}
 		c.inflight.interruptAll()
+		c.onEnd()
 		return false
 	}
 	r.in = r.buf[:n]

@@ -50,6 +50,8 @@ type Mount struct {
 	store      *store.Store // at packed; else nil
 	storeFiles *remote.FS   // of the store, where it is in a bucket; else nil
 	started    time.Time
+	until      context.Context   // of requests to buckets
+	cancel     func()            // ends until
 	blocks     *blockcache.Cache // of what is read of buckets; nil keeps nothing
 	// close holds what has to be closed, the first one opened first.
 	close []func() error
@@ -82,6 +84,7 @@ func Start(ctx context.Context, c Config, patience time.Duration) (*Mount, error
 // mount opens all that stands behind a mount, from the disk to the kernel.
 func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	m := &Mount{config: c, log: c.Log, started: time.Now()}
+	m.until, m.cancel = context.WithCancel(context.Background())
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -147,7 +150,9 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, fmt.Errorf("interrupted before the mount was made: %w", err)
 	}
 	c.Cache.answerAtOnce()
-	m.point, err = fs.Mount(c.Dir, m.fs, c.kernelOptions())
+	options := c.kernelOptions()
+	options.Ended = m.cancel
+	m.point, err = fs.Mount(c.Dir, m.fs, options)
 	if err != nil {
 		return nil, err
 	}
@@ -235,6 +240,7 @@ func (m *Mount) Stop() error {
 
 // closeAll releases what stands behind the mount. It comes after Done.
 func (m *Mount) closeAll() error {
+	m.cancel()
 	var errs []error
 	for _, c := range slices.Backward(m.close) {
 		errs = append(errs, c())

@@ -131,7 +131,7 @@ func (m *Mount) openRemote(ctx context.Context, at string) (*remote.FS, error) {
 // connect reaches the place at a URL.
 func (m *Mount) connect(ctx context.Context, at string) (blob.Objects, error) {
 	to := m.config.Remote
-	to.Blob.Log = m.log
+	to.Blob.Log, to.Blob.Until = m.log, m.until
 	return to.Connect(ctx, at)
 }
 

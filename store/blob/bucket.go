@@ -24,6 +24,7 @@ type Bucket struct {
 	endpoint       string
 	timeout        time.Duration
 	patience       time.Duration
+	until          context.Context
 	log            *slog.Logger
 
 	options     minio.Options
@@ -44,7 +45,7 @@ var _ Objects = (*Bucket)(nil)
 // OpenBucket opens s3://BUCKET/PREFIX. It looks for credentials, and asks the server nothing.
 func OpenBucket(ctx context.Context, where string, o Options) (*Bucket, error) {
 	b := &Bucket{
-		timeout: o.Timeout, patience: o.Patience, log: o.Log,
+		timeout: o.Timeout, patience: o.Patience, until: o.Until, log: o.Log,
 		limit: newLimiter(), budget: newBudget(), stats: newCounters(),
 		conditions: conditions{asking: make(chan struct{}, 1)},
 	}
@@ -53,6 +54,9 @@ func OpenBucket(ctx context.Context, where string, o Options) (*Bucket, error) {
 	}
 	if b.patience == 0 {
 		b.patience = 2 * time.Minute
+	}
+	if b.until == nil {
+		b.until = context.Background()
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)

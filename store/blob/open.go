@@ -25,6 +25,8 @@ type Options struct {
 	Timeout time.Duration
 	// Patience is how long a request is repeated before it fails; 0 is two minutes.
 	Patience time.Duration
+	// Until ends all requests when it is done; nil never is.
+	Until context.Context
 }
 
 // scheme begins the URL of a bucket.

@@ -56,6 +56,9 @@ type request struct {
 // do sends a request until the server answers, or it gives up. An attempt that f makes ends with
 // the context that it is given.
 func (b *Bucket) do(ctx context.Context, r request, attempt func(context.Context) error) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(b.until, end)()
 	if err := b.limit.acquire(ctx); err != nil {
 		return err
 	}
