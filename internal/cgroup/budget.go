@@ -23,6 +23,8 @@ type Budget struct {
 	limit int64 // on the memory of this process, and of those that share it
 	taken *semaphore.Weighted
 	free  func() int64 // bytes that the system would give this process now
+	// patience is how long work that runs alone waits until memory that is in use is given back.
+	patience time.Duration
 
 	mu     sync.Mutex
 	caches map[int]func()
@@ -32,9 +34,6 @@ type Budget struct {
 // most bounds the memory of work that is done side by side, whatever the machine has.
 const most = 2 << 30
 
-// patience is how long work that runs alone waits until memory that is in use is given back.
-const patience = 5 * time.Second
-
 // Work is the budget of this process.
 var Work = sync.OnceValue(func() *Budget {
 	s, _ := Here() // without the table of mounts it is the machine's memory that counts
@@ -43,7 +42,7 @@ var Work = sync.OnceValue(func() *Budget {
 
 func newBudget(limit int64, free func() int64) *Budget {
 	bytes := min(most, limit/4)
-	return &Budget{bytes: bytes, limit: limit, taken: semaphore.NewWeighted(bytes), free: free, caches: map[int]func(){}}
+	return &Budget{bytes: bytes, limit: limit, taken: semaphore.NewWeighted(bytes), free: free, patience: 30 * time.Second, caches: map[int]func(){}}
 }
 
 // OnShort sets a function that drops what a cache holds. It is called where work needs the memory,
@@ -83,7 +82,7 @@ func (b *Budget) Take(ctx context.Context, size int64) (give func(), err error) 
 		return nil, err
 	}
 	give = func() { b.taken.Release(b.bytes) }
-	for end := time.Now().Add(patience); size+b.bytes > b.free(); {
+	for end := time.Now().Add(b.patience); size+b.bytes > b.free(); {
 		b.drop()
 		switch {
 		case side || size+b.bytes <= b.free():
@@ -95,7 +94,7 @@ func (b *Budget) Take(ctx context.Context, size int64) (give func(), err error) 
 			give()
 			return nil, short
 		}
-		time.Sleep(patience / 50) // results may be read to their ends
+		time.Sleep(b.patience / 100) // results may be read to their ends
 	}
 	return give, nil
 }

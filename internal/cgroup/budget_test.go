@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 )
@@ -14,6 +15,7 @@ func TestBudget(t *testing.T) {
 	var free atomic.Int64
 	free.Store(6400)
 	b := newBudget(6400, free.Load)
+	b.patience = 100 * time.Millisecond
 	take := func(size int64) func() {
 		t.Helper()
 		give, err := b.Take(t.Context(), size)

@@ -97,7 +97,7 @@ func check(t *testing.T, r *transcode.Registry, name string, src []byte) {
 		})
 		const little = 1 << 20 // tables, and the runtime's own
 		said := p.Work(0, src)
-		if said+little < peak {
+		if said*11/10+little < peak { // the collector is late on a busy machine
 			t.Errorf("%s as %s: it takes %.1f MB, and %.1f MB are asked for", name, view, float64(peak)/1e6, float64(said)/1e6)
 		}
 		// Rows that are taken from the file, parts of CMYK, and how far a file is compressed are not
