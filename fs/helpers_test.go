@@ -3,7 +3,6 @@ package fs
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,7 +17,6 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/fs/conn"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -30,11 +28,6 @@ func TestMain(m *testing.M) {
 		os.Exit(child(run, os.Args[1:]))
 	}
 	code := m.Run()
-	if code == 0 && !testing.Short() && testenv.HasRings() && flag.Lookup("test.bench").Value.String() == "" {
-		// All of it again, on the other transport.
-		testTransport = conn.Ring
-		code = m.Run()
-	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -42,19 +35,6 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
-}
-
-// testTransport is that of the mounts of tests.
-var testTransport = conn.Device
-
-// mountTest mounts on the transport that this run is for.
-func mountTest(t testing.TB, dir string, f *FS, o MountOptions) (m *Mountpoint, err error) {
-	o.Transport = testTransport
-	if testTransport == conn.Device {
-		return Mount(dir, f, o)
-	}
-	testenv.WithRings(t, func() { m, err = Mount(dir, f, o) })
-	return m, err
 }
 
 // fakeDecoder knows the names of a format's files and nothing else.
@@ -405,7 +385,7 @@ func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Opti
 	if m.fs, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	if m.Mountpoint, err = mountTest(t, mnt, m.fs, MountOptions{Source: src}); err != nil {
+	if m.Mountpoint, err = Mount(mnt, m.fs, MountOptions{Source: src}); err != nil {
 		t.Fatal(err)
 	}
 	return m

@@ -31,10 +31,6 @@ type MountOptions struct {
 	Premount *Premount
 	// Ended is called when no more requests come; nil calls nothing.
 	Ended func()
-	// Transport is how requests of the kernel come. What cannot be had is an error that
-	// wraps [conn.ErrRing]. A mount that another process may go on serving has
-	// [conn.Device].
-	Transport conn.Transport
 }
 
 // DefaultReadAhead is 4 MiB.
@@ -73,11 +69,6 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 			return nil, err
 		}
 	}
-	if o.Transport == conn.Ring {
-		if err := conn.CheckRing(); err != nil {
-			return nil, fmt.Errorf("mount %s: %w", dir, err)
-		}
-	}
 	if f.kernel.Load() != nil {
 		return nil, errors.New("mount: the file system is mounted already")
 	}
@@ -89,7 +80,7 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 	} else if fd, err = attach(dir, o); err != nil {
 		return nil, err
 	}
-	if m.conn, err = conn.Start(fd, f, o.connection(dir, f)); err != nil {
+	if m.conn, err = conn.Start(fd, f, o.connection(f)); err != nil {
 		f.kernel.Store(nil)
 		err = fmt.Errorf("mount %s: %w", dir, err)
 		if o.Premount == nil { // else whoever mounted it decides
@@ -145,7 +136,7 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 }
 
 // connection is what the kernel is asked for.
-func (o MountOptions) connection(dir string, f *FS) conn.Options {
+func (o MountOptions) connection(f *FS) conn.Options {
 	c := conn.Options{
 		Fuse: fuse.MountOptions{
 			MaxBackground:        maxBackground,
@@ -155,16 +146,10 @@ func (o MountOptions) connection(dir string, f *FS) conn.Options {
 			// Every page of a listing can come with attributes: see bulk. The kernel's own
 			// choice (CAP_READDIRPLUS_AUTO) would be the first page, before anybody can know.
 		},
-		Handshake: f.journal.Handshake(), Transport: o.Transport, Agreed: f.connected, Log: f.log, OnPanic: f.panicked, OnEnd: o.Ended,
-		Touch: func() error {
-			return unix.Statx(unix.AT_FDCWD, dir, unix.AT_STATX_FORCE_SYNC, unix.STATX_MODE, new(unix.Statx_t))
-		},
+		Handshake: f.journal.Handshake(), Agreed: f.connected, Log: f.log, OnPanic: f.panicked, OnEnd: o.Ended,
 	}
 	if f.suspects != nil {
 		c.Guard = f.suspects.guard
-	}
-	if f.journal != nil {
-		c.Transport = conn.Device // the queues of a daemon go with it
 	}
 	if f.mode == PageCache || f.journal != nil {
 		// Nothing is passed through, and with it fewer file systems could be stacked

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/pipefs/pipefs/fs/conn"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -52,11 +51,9 @@ type Stats struct {
 	Entries int `json:"entries"`
 	Known   int `json:"known"`
 	// Passthrough: the kernel reads memfds without asking.
-	Passthrough bool `json:"passthrough"`
-	// Transport is how requests come.
-	Transport conn.Transport `json:"transport"`
-	Panics    uint64         `json:"panics"`
-	Freshness Freshness      `json:"freshness"`
+	Passthrough bool      `json:"passthrough"`
+	Panics      uint64    `json:"panics"`
+	Freshness   Freshness `json:"freshness"`
 	// Watched is the number of directories that are watched, Unwatched that of those
 	// which could not be.
 	Watched   int `json:"watched"`
@@ -69,10 +66,7 @@ func (f *FS) Stats() Stats {
 		Entries: f.tree.entries.count(), Known: f.tree.attrs.count(),
 		Passthrough: f.passes.Load(), Panics: f.panics.Load(),
 	}
-	s.Freshness, s.Transport = f.fresh, conn.Device
-	if c := f.kernel.Load(); c != nil {
-		s.Transport = c.Transport()
-	}
+	s.Freshness = f.fresh
 	if l := f.live; l != nil {
 		s.Watched = l.w.Count()
 		l.mu.Lock()

@@ -102,8 +102,6 @@ func mountOptions(c *mountConfig) []*option {
 			help: "memory for --gpu, half of it on the GPU and half of it here; what the driver takes comes on top"},
 		{name: "setuid", arg: "USER|owner", def: "who starts it; owner for root in fstab and mount(8)", set: intoString(&c.setuid),
 			help: "mount as root, and run the daemon as USER, or as the owner of what is mounted, so that pictures are not decoded as root"},
-		{name: "transport", arg: "auto|fuse|uring", def: "auto", set: func(s string) error { return c.Kernel.Transport.UnmarshalText([]byte(s)) },
-			help: "how requests of the kernel reach the daemon: through /dev/fuse, or through io_uring, which costs less (Linux 6.14 and newer, where root has turned it on: pipefs doctor tells how). auto takes io_uring where it is on"},
 		{name: "limit-read", arg: "RATE", def: "none", set: intoRate(&c.Read.BytesPerSecond),
 			help: "for measurements: read files of the dataset and of stores at no more than RATE, such as 50MB/s, as a slow disk would; what the page cache holds of them is slowed down as well"},
 		{name: "limit-reads", arg: "N", def: "none", set: intoInt(&c.Read.ReadsPerSecond, 1, 1e9),

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	pfs "github.com/pipefs/pipefs/fs"
-	"github.com/pipefs/pipefs/fs/conn"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/daemon"
@@ -76,11 +75,6 @@ func (c *mountConfig) check(ctx context.Context, env *environ) (dead bool, err e
 	if c.Kernel.AllowOther {
 		if err := mounts.CheckAllowOther(); err != nil {
 			return false, exit.With(exit.Usage, err)
-		}
-	}
-	if c.Kernel.Transport == conn.Ring {
-		if err := conn.CheckRing(); err != nil {
-			return false, exit.Errorf(exit.Mount, "--transport uring: %w", err)
 		}
 	}
 	dead, err = mounts.Check(c.Dir, c.nonempty)

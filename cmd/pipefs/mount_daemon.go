@@ -64,9 +64,6 @@ func (c *mountConfig) start(ctx context.Context, env *environ, options []*option
 			return err
 		}
 	}
-	if err := c.checkSupervise(options); err != nil {
-		return err
-	}
 	if err := c.resolve(); err != nil {
 		return err
 	}

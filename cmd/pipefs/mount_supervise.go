@@ -38,19 +38,6 @@ func superviseOptions(c *mountConfig) []*option {
 	}
 }
 
-// checkSupervise has supervised mounts use /dev/fuse: over io_uring the queues of a daemon
-// that died are torn down, and the requests in them are served by nobody.
-func (c *mountConfig) checkSupervise(options []*option) error {
-	transport := lookup(options, "transport")
-	switch {
-	case !c.supervise || transport == nil:
-		return nil
-	case transport.isSet() && transport.given[len(transport.given)-1] == "uring":
-		return exit.Errorf(exit.Usage, "--supervise needs --transport fuse: what io_uring holds when a daemon dies is lost, and its readers would wait for ever")
-	}
-	return transport.Set("fuse")
-}
-
 // takeOver has this program serve a mount that another one serves.
 func takeOver(ctx context.Context, env *environ, mnt string) error {
 	stats, err := statsOf(ctx, mnt)

@@ -16,10 +16,7 @@ import (
 // way of a request. Of the allocations of a read one is this file system's. go-fuse is its
 // own server with the same file system.
 func BenchmarkRequest(b *testing.B) {
-	for _, server := range []string{"go-fuse", "fuse", "uring"} {
-		if server == "uring" && !testenv.HasRings() {
-			continue
-		}
+	for _, server := range []string{"go-fuse", "pipefs"} {
 		dir, stop := benchServer(b, server)
 		file, st := filepath.Join(dir, "1"), new(unix.Statx_t)
 		for name, request := range map[string]func(fd int, buf []byte){
@@ -56,10 +53,9 @@ func benchServer(b *testing.B, server string) (dir string, stop func()) {
 		testenv.Must(b, s.WaitMount())
 	} else {
 		var fd int
-		testTransport = map[string]Transport{"fuse": Device, "uring": Ring}[server]
 		dir, fd = attachTest(b)
-		c := start(b, dir, fd, f, Options{})
-		testTransport = Device
+		c, err := Start(fd, f, Options{})
+		testenv.Must(b, err)
 		go func() { c.Serve(); close(ended) }()
 		noPoll(b, dir)
 	}

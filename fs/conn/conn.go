@@ -22,12 +22,10 @@ type Conn struct {
 	log      *slog.Logger
 	onPanic  func(cause any)
 	onEnd    func()
-	touch    func() error
 	guard    func(h *fuse.InHeader, name string, resent bool) (done func(), status fuse.Status)
 
 	handshake Handshake
 	agreed    uint64
-	queues    *queues // nil without Ring
 
 	inflight inflight
 
@@ -40,7 +38,7 @@ type Conn struct {
 	busy     atomic.Int32 // readers that answer one
 	leaving  atomic.Bool  // no more requests are read
 	maxIdle  int32
-	requests sync.Pool // of *deviceRequest
+	requests sync.Pool // of *request
 }
 
 // Handshake is INIT and the reply to it, as they went through the connection.
@@ -55,15 +53,10 @@ type Options struct {
 	Fuse fuse.MountOptions
 	// Handshake of a connection that is taken over; nil of one that begins.
 	Handshake *Handshake
-	// Transport is how requests are to come. A connection that is taken over has Device.
-	Transport Transport
 	// Agreed is called when both sides know what they can do, and before the first request
 	// is answered; nil calls nothing.
 	Agreed func(*Conn)
 	Log    *slog.Logger // nil is silent
-	// Touch makes a request of the kernel by the thread that calls it, one that is answered
-	// at once. Ring needs it where more requests wait than it is prepared for.
-	Touch func() error
 	// Guard is called before LOOKUP, OPEN and READ are answered, and what it returns
 	// afterwards. A status other than OK is the answer. resent: the kernel sends the request
 	// again, since a process that died left it unanswered. nil guards nothing.
@@ -84,30 +77,21 @@ func Start(fd int, fs fuse.RawFileSystem, o Options) (*Conn, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Conn{fs: fs, fd: fd, log: o.Log, onPanic: o.OnPanic, onEnd: func() {}, touch: o.Touch, guard: o.Guard, maxIdle: maxIdle()}
+	c := &Conn{fs: fs, fd: fd, log: o.Log, onPanic: o.OnPanic, onEnd: func() {}, guard: o.Guard, maxIdle: maxIdle()}
 	if o.OnEnd != nil {
 		c.onEnd = sync.OnceFunc(o.OnEnd)
 	}
-	c.requests.New = func() any { return newDeviceRequest() }
+	c.requests.New = func() any { return newRequest() }
 	opts := o.Fuse
 	opts.MaxWrite, opts.MaxReadAhead = maxPayload, maxPayload
 	opts.Logger, opts.PanicHandler = log.New(logWriter{o.Log}, "", 0), c.panicked
 	opts.ExtraCapabilities |= fuse.CAP_HAS_RESEND
 	err := c.readInit(o.Handshake)
-	if err == nil && o.Handshake == nil {
-		err = c.openQueues(o.Transport)
-	}
-	if c.queues != nil {
-		opts.ExtraCapabilities |= fuse.CAP_OVER_IO_URING
-	}
 	c.protocol = fuse.NewProtocolServer(fs, &opts)
 	if err == nil {
 		err = c.answerInit(o)
 	}
 	if err != nil {
-		if c.queues != nil {
-			c.queues.end()
-		}
 		unix.Close(fd)
 		return nil, err
 	}
@@ -130,27 +114,6 @@ func (c *Conn) readInit(remembered *Handshake) error {
 		return errors.New("the first request of the kernel is not INIT")
 	}
 	return nil
-}
-
-// openQueues makes queues if they are wanted and permitted. Afterwards there is no way back.
-func (c *Conn) openQueues(t Transport) (err error) {
-	if t == Device {
-		return nil
-	}
-	var in fuse.InitIn
-	copy(bytesOf(&in), c.handshake.Request)
-	if in.Flags64()&fuse.CAP_OVER_IO_URING == 0 {
-		if err = CheckRing(); err == nil {
-			err = fmt.Errorf("%w: the kernel does not offer it", ErrRing)
-		}
-	} else if c.queues, err = newQueues(c); err != nil {
-		err = fmt.Errorf("%w: %w", ErrRing, err)
-	}
-	if err != nil && t == Auto {
-		c.log.Info("requests come through /dev/fuse", "because", err)
-		return nil
-	}
-	return err
 }
 
 // answerInit answers INIT, or takes the reply as it was.
@@ -179,10 +142,6 @@ func (c *Conn) answerInit(o Options) error {
 		o.Agreed(c)
 	}
 	if o.Handshake != nil {
-		if c.agreed&fuse.CAP_OVER_IO_URING != 0 {
-			// The queues of the process before went with it, and Linux makes no new ones.
-			return errors.New("a connection over io_uring cannot be taken over")
-		}
 		return nil
 	}
 	// The kernel wants buffers for requests to be as large as what it may write.
@@ -191,13 +150,6 @@ func (c *Conn) answerInit(o Options) error {
 	if _, err := retry(func() (int, error) { return unix.Write(c.fd, c.handshake.Reply) }); err != nil {
 		return fmt.Errorf("INIT: %w", err)
 	}
-	if c.queues == nil {
-		return nil
-	}
-	if err := c.queues.serve(&out); err != nil {
-		return err
-	}
-	c.log.Info("requests come through io_uring", "queues", len(c.queues.all))
 	return nil
 }
 
@@ -207,23 +159,12 @@ func (c *Conn) Handshake() Handshake { return c.handshake }
 // Agreed returns the capabilities that both sides have, bits CAP_… of go-fuse.
 func (c *Conn) Agreed() uint64 { return c.agreed }
 
-// Transport returns how requests come: Device or Ring.
-func (c *Conn) Transport() Transport {
-	if c.queues != nil {
-		return Ring
-	}
-	return Device
-}
-
 // Serve answers requests until the connection ends: until what is mounted is unmounted, or
 // the connection is aborted. When it returns, every request has been answered.
 func (c *Conn) Serve() {
 	c.readers.Add(1)
 	c.readDevice()
 	c.readers.Wait()
-	if c.queues != nil {
-		c.queues.threads.Wait()
-	}
 	c.closing.Lock()
 	defer c.closing.Unlock()
 	unix.Close(c.fd)

@@ -2,7 +2,6 @@ package conn
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,19 +17,6 @@ import (
 
 	"github.com/pipefs/pipefs/internal/testenv"
 )
-
-// testTransport is that of the connections of tests.
-var testTransport = Device
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if code == 0 && !testing.Short() && testenv.HasRings() && flag.Lookup("test.bench").Value.String() == "" {
-		// All of it again, on the other transport.
-		testTransport = Ring
-		code = m.Run()
-	}
-	os.Exit(code)
-}
 
 // testFS has files "0" to "9" of the size fileSize in its root, and the names "wait…", which
 // are there when the test says so, "forever" and "panic".
@@ -156,15 +142,7 @@ func attachTest(t testing.TB) (dir string, fd int) {
 	dir = t.TempDir()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	testenv.Must(t, err)
-	attach := func() {
-		err = unix.Mount("conn", dir, "fuse.pipefs", unix.MS_NODEV|unix.MS_NOSUID, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,max_read=%d", fd, maxPayload))
-	}
-	if testTransport == Ring {
-		testenv.WithRings(t, attach)
-	} else {
-		attach()
-	}
-	testenv.Must(t, err)
+	testenv.Must(t, unix.Mount("conn", dir, "fuse.pipefs", unix.MS_NODEV|unix.MS_NOSUID, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,max_read=%d", fd, maxPayload)))
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir, fd
 }
@@ -172,7 +150,8 @@ func attachTest(t testing.TB) (dir string, fd int) {
 // serve serves a connection until the test ends.
 func serve(t testing.TB, dir string, fd int, fs fuse.RawFileSystem, o Options) *Conn {
 	t.Helper()
-	c := start(t, dir, fd, fs, o)
+	c, err := Start(fd, fs, o)
+	testenv.Must(t, err)
 	ended := make(chan struct{})
 	go func() { c.Serve(); close(ended) }()
 	t.Cleanup(func() {
@@ -180,22 +159,6 @@ func serve(t testing.TB, dir string, fd int, fs fuse.RawFileSystem, o Options) *
 		<-ended
 	})
 	noPoll(t, dir)
-	return c
-}
-
-func start(t testing.TB, dir string, fd int, fs fuse.RawFileSystem, o Options) (c *Conn) {
-	t.Helper()
-	o.Touch = func() error {
-		return unix.Statx(unix.AT_FDCWD, dir, unix.AT_STATX_FORCE_SYNC, unix.STATX_MODE, new(unix.Statx_t))
-	}
-	if o.Transport = testTransport; testTransport == Ring {
-		testenv.WithRings(t, func() { c, _ = Start(fd, fs, o) })
-	} else {
-		c, _ = Start(fd, fs, o)
-	}
-	if c == nil || c.Transport() != testTransport {
-		t.Fatal("the connection does not have the transport that the test wants")
-	}
 	return c
 }
 
@@ -261,9 +224,6 @@ func TestPanic(t *testing.T) {
 // TestTakeover: a connection goes on with the handshake that another process had. Here that
 // process answered INIT and one request, read another one, and died.
 func TestTakeover(t *testing.T) {
-	if testTransport == Ring {
-		t.Skip("a connection over io_uring cannot be taken over")
-	}
 	dir, fd := attachTest(t)
 	other, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	testenv.Must(t, err)
@@ -340,31 +300,31 @@ func TestSlow(t *testing.T) {
 // TestEarlyInterrupt: an interrupt that is read before its request counts.
 func TestEarlyInterrupt(t *testing.T) {
 	var f inflight
-	r := newDeviceRequest()
+	r := newRequest()
 	r.in = make([]byte, inHeaderSize)
 	r.header().Unique = 10
 	f.interrupt(10)
 	f.interrupt(12)
-	f.add(&r.request)
+	f.add(r)
 	select {
 	case <-r.cancel:
 	default:
 		t.Error("it was not interrupted")
 	}
-	f.remove(&r.request)
-	f.add(&r.request)
+	f.remove(r)
+	f.add(r)
 	select {
 	case <-r.cancel:
 		t.Error("it was interrupted twice")
 	default:
 	}
-	f.remove(&r.request)
+	f.remove(r)
 }
 
 // TestNoGarbage: the requests of a training leave none.
 func TestNoGarbage(t *testing.T) {
 	c := &Conn{fs: &quiet{newTestFS()}}
-	r := newDeviceRequest()
+	r := newRequest()
 	for op, size := range map[uint32]uintptr{
 		opLookup: unsafe.Sizeof(fuse.InHeader{}) + 8, opGetAttr: unsafe.Sizeof(fuse.GetAttrIn{}), opOpen: unsafe.Sizeof(fuse.OpenIn{}),
 		opRead: unsafe.Sizeof(fuse.ReadIn{}), opRelease: unsafe.Sizeof(fuse.ReleaseIn{}), opIoctl: unsafe.Sizeof(fuse.IoctlIn{}),
@@ -380,7 +340,7 @@ func TestNoGarbage(t *testing.T) {
 			as[fuse.ReadIn](r.in).Size = 128 << 10
 		}
 		answer := func() {
-			c.answer(&r.request)
+			c.answer(r)
 			r.giveBack()
 			r.free()
 			if r.silent || r.out.Unique != 2 {
@@ -410,7 +370,7 @@ func TestEnd(t *testing.T) {
 		testenv.Must(t, err)
 		n := 0
 		for _, fd := range fds {
-			if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.HasSuffix(to, "/fuse") || strings.Contains(to, "io_uring") {
+			if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.HasSuffix(to, "/fuse") {
 				n++
 			}
 		}
@@ -418,10 +378,11 @@ func TestEnd(t *testing.T) {
 	}
 	fds := count()
 	dir, fd := attachTest(t)
-	c := start(t, dir, fd, newTestFS(), Options{})
+	c, err := Start(fd, newTestFS(), Options{})
+	testenv.Must(t, err)
 	ended := make(chan struct{})
 	go func() { c.Serve(); close(ended) }()
-	_, err := os.Stat(filepath.Join(dir, "1"))
+	_, err = os.Stat(filepath.Join(dir, "1"))
 	testenv.Must(t, err)
 	testenv.Must(t, unix.Unmount(dir, 0))
 	<-ended

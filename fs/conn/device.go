@@ -12,29 +12,13 @@ import (
 // maxIdle is how many readers may wait for a request.
 func maxIdle() int32 { return int32(min(max(runtime.GOMAXPROCS(0), 2), 16)) }
 
-// deviceRequest is a request that came through /dev/fuse.
-type deviceRequest struct {
-	request
-	buf   []byte
-	small struct {
-		header fuse.OutHeader
-		reply  [512]byte // what most replies need
-	}
-	large *[]byte // from buffers
-	class int
-	vec   [4][]byte
-	// touched keeps the compiler from leaving the touching out.
-	touched byte
-}
-
-func newDeviceRequest() *deviceRequest {
-	r := &deviceRequest{buf: make([]byte, maxRequest)}
+func newRequest() *request {
+	r := &request{buf: make([]byte, maxRequest)}
 	for i := 0; i < len(r.buf); i += pageSize {
 		r.buf[i] = 1
 	}
 	r.cancel = make(chan struct{})
 	r.out = &r.small.header
-	r.room = r.take
 	return r
 }
 
@@ -54,8 +38,8 @@ func touch(b []byte) (sum byte) {
 	return sum
 }
 
-// take is room of the request.
-func (r *deviceRequest) take(n int) []byte {
+// room returns memory for n bytes of a reply.
+func (r *request) room(n int) []byte {
 	if n <= len(r.small.reply) {
 		return r.small.reply[:n]
 	}
@@ -65,7 +49,7 @@ func (r *deviceRequest) take(n int) []byte {
 }
 
 // free gives the memory of the reply back.
-func (r *deviceRequest) free() {
+func (r *request) free() {
 	if r.large != nil {
 		buffers[r.class].Put(r.large)
 		r.large = nil
@@ -89,7 +73,7 @@ func takeBuffer(n int) (b *[]byte, class int) {
 // readDevice is a reader.
 func (c *Conn) readDevice() {
 	defer c.readers.Done()
-	r := c.requests.Get().(*deviceRequest)
+	r := c.requests.Get().(*request)
 	defer c.requests.Put(r)
 	for {
 		if c.idle.Add(1) > c.maxIdle {
@@ -113,7 +97,7 @@ func (c *Conn) leftToNext() bool { return c.leaving.Load() && c.agreed&fuse.CAP_
 
 // handle answers what was read, while so many other readers wait. It returns false where
 // nothing more can be read.
-func (c *Conn) handle(r *deviceRequest, n int, err error, left int32) bool {
+func (c *Conn) handle(r *request, n int, err error, left int32) bool {
 	switch {
 	case err == nil:
 	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOENT): // ENOENT: the request was given up meanwhile
@@ -137,13 +121,13 @@ func (c *Conn) handle(r *deviceRequest, n int, err error, left int32) bool {
 		c.readers.Add(1)
 		go c.readDevice()
 	}
-	c.answer(&r.request)
+	c.answer(r)
 	c.send(r)
 	return true
 }
 
 // send writes the reply.
-func (c *Conn) send(r *deviceRequest) {
+func (c *Conn) send(r *request) {
 	defer r.free()
 	defer r.giveBack()
 	if r.silent {

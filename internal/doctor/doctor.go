@@ -124,7 +124,7 @@ func Here(program, dataset string) (*Machine, error) {
 func (m *Machine) Look(ctx context.Context) []Finding {
 	var all []Finding
 	for _, look := range []func() []Finding{
-		m.kernel, m.fuse, m.others, m.mountMax, m.uring,
+		m.kernel, m.fuse, m.others, m.mountMax,
 		m.processors, m.memory, m.slurm, m.openFiles, m.cache, m.sockets,
 		m.jpeg, m.gpu, m.deadMounts,
 	} {

@@ -134,8 +134,6 @@ func TestVerdicts(t *testing.T) {
 		}, "mounts", Problem, "there are 2 FUSE mounts", "mount_max = 4", true},
 		{"nearly as many", func(m *other) { m.file("/etc/fuse.conf", "mount_max=3"); m.mount("fuse.x", "/a", 1) }, "mounts", Note, "1 FUSE mounts, and users may have 3", "pipefs mounts", false},
 		{"mount_max that is no number", func(m *other) { m.file("/etc/fuse.conf", "mount_max = many") }, "mounts", Note, "no number", "", false},
-		{"io_uring", func(m *other) { m.file("/sys/module/fuse/parameters/enable_uring", "Y") }, "io_uring", OK, "can come through io_uring", "", false},
-		{"io_uring, off", func(m *other) { m.file("/sys/module/fuse/parameters/enable_uring", "N") }, "io_uring", Note, "is off", "echo Y | sudo tee /sys/module/fuse/parameters/enable_uring", false},
 
 		{"a cpuset", func(m *other) { m.file("/proc/self/status", "Cpus_allowed_list:\t2-3,6") }, "processors", Note, "3 of the 8", "--cpus-per-task", false},
 		{"a CPU limit", func(m *other) { m.group("/job", map[string]string{"cpu.max": "250000 100000"}) }, "processors", Note, "2.5 of the 8 here may be used (the CPU limit", "workers", false},

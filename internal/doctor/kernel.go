@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
-
-	"github.com/pipefs/pipefs/fs/conn"
 )
 
 // release is a version of Linux.
@@ -44,19 +42,6 @@ func (m *Machine) kernel() []Finding {
 		return []Finding{ok(about, "Linux %s has everything but huge pages for --cache daemon (%v)", text, hugePages)}
 	}
 	return []Finding{ok(about, "Linux %s has everything that pipefs uses", text)}
-}
-
-// uring says whether requests can come through io_uring.
-func (m *Machine) uring() []Finding {
-	const about = "io_uring"
-	switch state := m.text(conn.RingSwitch); {
-	case state == "":
-		return []Finding{ok(about, "requests of the kernel come through /dev/fuse; FUSE over io_uring needs Linux 6.14")}
-	case state != "Y":
-		return []Finding{note(about, conn.RingOn+" (for mounts that are made afterwards, until the next boot)",
-			"requests of the kernel come through /dev/fuse: FUSE over io_uring, which costs less for each, is off")}
-	}
-	return []Finding{ok(about, "requests of the kernel can come through io_uring")}
 }
 
 // fuse looks at what mounting takes.

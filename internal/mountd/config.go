@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/fs"
-	"github.com/pipefs/pipefs/fs/conn"
 	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/supervise"
@@ -157,8 +156,6 @@ type Kernel struct {
 	AllowOther bool
 	// NoExec lets no program be run from the mount.
 	NoExec bool
-	// Transport is how requests of the kernel come.
-	Transport conn.Transport
 	// Premount is what the supervisor has mounted; nil mounts.
 	Premount *fs.Premount
 	// ControlPipe joins the daemon and its supervisor; nil without one. Journal is nil if no
@@ -198,7 +195,7 @@ func (c *Config) status(what string) {
 
 // kernelOptions are what package fs is told.
 func (c *Config) kernelOptions() fs.MountOptions {
-	o := fs.MountOptions{Source: c.Source, AllowOther: c.Kernel.AllowOther, Transport: c.Kernel.Transport, Premount: c.Kernel.Premount}
+	o := fs.MountOptions{Source: c.Source, AllowOther: c.Kernel.AllowOther, Premount: c.Kernel.Premount}
 	if c.Kernel.NoExec {
 		o.Options = append(o.Options, "noexec")
 	}

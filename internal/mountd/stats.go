@@ -38,7 +38,6 @@ func (m *Mount) counters() []control.Counter {
 		{Group: "tree", Name: "entries listed", Value: int64(f.Entries)},
 		{Group: "tree", Name: "files looked at", Value: int64(f.Known)},
 		{Group: "tree", Name: "passthrough", Value: flag(f.Passthrough), Unit: control.YesNo},
-		{Group: "tree", Name: "requests come through", Unit: control.Text, Text: f.Transport.Medium()},
 		{Group: "tree", Name: "views that were forgotten", Value: int64(f.ForgottenViews)},
 		{Group: "serve", Name: "samples made", Value: p.Produced},
 		{Group: "serve", Name: RebuiltCounter, Value: p.Rebuilt},
