@@ -107,12 +107,7 @@ func (l *live) retire(id uint32) {
 	if d == nil || d.dead.Swap(true) {
 		return
 	}
-	l.mu.Lock()
-	if d.watched.Swap(false) {
-		l.dirs[d.watch] = slices.DeleteFunc(l.dirs[d.watch], func(other *dir) bool { return other == d })
-		l.drop(d.watch)
-	}
-	l.mu.Unlock()
+	l.unwatch(d)
 	snap := d.snap.Load()
 	if snap == nil {
 		return
@@ -121,6 +116,16 @@ func (l *live) retire(id uint32) {
 		if id := snap.at(i); l.f.tree.entries.at(id).kind == isDir {
 			l.retire(id)
 		}
+	}
+}
+
+// unwatch ends the watching of a directory.
+func (l *live) unwatch(d *dir) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d.watched.Swap(false) {
+		l.dirs[d.watch] = slices.DeleteFunc(l.dirs[d.watch], func(other *dir) bool { return other == d })
+		l.drop(d.watch)
 	}
 }
 

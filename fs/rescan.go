@@ -36,6 +36,16 @@ func (f *FS) Rescan(ctx context.Context, replaced func(path string) bool) (err e
 	return errors.Join(err, f.told(ctx))
 }
 
+// RescanRoot is Rescan after the directory of the dataset was replaced by another one.
+func (f *FS) RescanRoot(ctx context.Context) error {
+	if f.live == nil {
+		return f.Rescan(ctx, nil)
+	}
+	f.live.unwatch(f.tree.dir(rootID))
+	f.live.lookThrough(ctx.Done())
+	return f.told(ctx)
+}
+
 // told waits until the kernel was told of all that is known to have changed.
 func (f *FS) told(ctx context.Context) error {
 	for f.notify.busy.Load() > 0 && f.kernel.Load() != nil {

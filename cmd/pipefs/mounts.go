@@ -77,6 +77,7 @@ const (
 	mountDead   = "dead"   // its daemon is gone
 	mountSilent = "silent" // its daemon does not answer
 	mountClosed = "closed" // its daemon answers somebody else only
+	mountLost   = "lost"   // its dataset or store was deleted
 )
 
 // mountRow is a mount and what its daemon says of it.
@@ -144,6 +145,9 @@ func (r *mountRow) ask(ctx context.Context) {
 	if s := reply.Stats; err == nil && s != nil {
 		r.State, r.PID, r.Version, r.Started, r.Current, r.Cache, r.Holders = mountUp, s.PID, s.Version, s.Started, s.Current, s.Cache, s.Holders
 		r.Supervised = s.Supervised
+		if s.Lost != "" {
+			r.State, r.Do = mountLost, s.Lost
+		}
 		return
 	}
 	r.State, r.Do = mountClosed, "its daemon cannot be asked"

@@ -80,6 +80,9 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 	if s.Supervised != nil {
 		fmt.Fprintf(w, "kept up  by process %d; %s\n", s.Supervised.PID, restarts(s.Supervised))
 	}
+	if s.Lost != "" {
+		fmt.Fprintf(w, "lost     %s\n", s.Lost)
+	}
 	if s.Changes != "" {
 		fmt.Fprintf(w, "changes  %s\n", s.Changes)
 	}

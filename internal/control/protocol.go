@@ -102,6 +102,8 @@ type Stats struct {
 	Holders *int `json:"holders,omitempty"`
 	// Supervised is what the parent of the daemon says; nil of a mount that has none.
 	Supervised *Supervised `json:"supervised,omitempty"`
+	// Lost says what of the source is not there any more; empty if nothing is.
+	Lost string `json:"lost,omitempty"`
 	// Changes says how those in the dataset are noticed.
 	Changes string `json:"changes,omitempty"`
 	// Counters, in the order in which they are shown.

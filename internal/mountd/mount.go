@@ -47,6 +47,7 @@ type Mount struct {
 	memory     budgets
 	bucket     *bucket.Bucket // the dataset, where it is in one; else nil
 	refreshes  refreshes
+	presence   presence
 	store      *store.Store // at packed; else nil
 	storeFiles *remote.FS   // of the store, where it is in a bucket; else nil
 	started    time.Time
@@ -163,6 +164,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, err
 	}
 	m.resume()
+	m.refreshes.work.Go(m.watchPresence)
 	if c.Read.Refresh > 0 && (m.bucket != nil || m.store != nil) {
 		m.refreshes.work.Go(func() { m.follow(c.Read.Refresh) })
 	}

@@ -44,6 +44,7 @@ func (m *Mount) openSources(ctx context.Context, o *serve.Options) error {
 		}
 		m.close = append(m.close, d.Close)
 		o.Dataset = d
+		m.presence.directory, _ = d.(*source.Directory)
 		if !mounted {
 			o.Source, shown = d, d
 		}

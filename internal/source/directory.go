@@ -83,6 +83,21 @@ func Open(root string, o Options) (*Directory, error) {
 // Close releases the dataset; files opened from it stay open.
 func (d *Directory) Close() error { return unix.Close(d.dirFD) }
 
+// Reopen opens the directory that has the path of the dataset by now, if the one that is open was
+// deleted. again reports whether it did. The error says that the dataset is not there.
+func (d *Directory) Reopen() (again bool, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(d.dirFD, &st); err != nil || st.Nlink > 0 {
+		return false, err
+	}
+	fd, err := unix.Open(d.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false, fmt.Errorf("%s was deleted", d.root)
+	}
+	defer unix.Close(fd)
+	return true, unix.Dup3(fd, d.dirFD, unix.O_CLOEXEC) // at once, for all who use it
+}
+
 // Root is the absolute path of the dataset.
 func (d *Directory) Root() string { return d.root }
 
