@@ -62,6 +62,7 @@ class EpochView(View):
         if (rank is None) != (world is None):
             raise Error("say both rank and world, or neither")
         self._given = None if rank is None else (whole("rank", rank), whole("world", world))
+        self._told = False  # that rank= is not that of torch.distributed
         self._used: "Optional[Tuple[int, int]]" = None  # rank and world of what was told and read so far
         self._resume: "Optional[int]" = None  # the batch with which this worker begins
         self._known: "Dict[str, Dict[str, Any]]" = {}  # index.json, by directory
@@ -83,6 +84,10 @@ class EpochView(View):
         if now != self._used:
             raise Error("this EpochView was used as rank {} of {}, and this process is rank {} of {}: use it after torch.distributed is initialized, "
                         "or give it rank= and world=".format(*self._used, *now))
+        theirs = group()
+        if self._given and theirs and theirs[1] == self._given[1] != 1 and theirs != self._given and not self._told:
+            self._told = True
+            warnings.warn("rank={} was given, and torch.distributed says rank {} of {}: another process may read the same batches".format(self._given[0], *theirs), stacklevel=3)
         return now
 
     @property

@@ -52,6 +52,11 @@ def rank_of_training(rank, world, data, told, results, port, folder):
     dist.init_process_group("gloo", rank=rank, world_size=world)
     try:
         raises("as rank 0 of 1, and this process is rank", lambda: iter(told))
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            fixed = pipefs.EpochView(data.mount, data.view, batch=4, rank=0, world=world)  # of each rank
+            assert len(fixed) and fixed.rank == 0
+        assert ["rank=0 was given" in str(w.message) for w in found] == [True] * rank, [str(w) for w in found]
         got = sums(data)
         assert (data.rank, data.world, len(data)) == (rank, world, len(got))
         for how in ("fork", "spawn"):
