@@ -207,6 +207,17 @@ func TestGreyPictures(t *testing.T) {
 			t.Errorf("the mount says of %s: %+v, %v", view, said, err)
 		}
 	}
+	// A view that drops the EXIF orientation says so, too.
+	write(t, root, testenv.Picture(t, "exif.jpg"), "turned/1.jpg")
+	for view, want := range map[string]string{"rgb-bmp-own": "upright-rgb-bmp-own", "upright-rgb-bmp": "", "original": ""} {
+		testenv.Eventually(t, func() error {
+			said, err := reply.Do(t.Context(), control.Request{Op: control.OpView, View: view})
+			if (said.Note != "") != (want != "") || !strings.HasSuffix(said.Note, want) {
+				return fmt.Errorf("the mount says of %s: %+v, %v", view, said, err)
+			}
+			return nil
+		})
+	}
 	marked := testmount.Mount(t, env, root, "--images", "*.png")
 	if px := read(marked, "crop32-npy", labels[0], ".npy"); !strings.Contains(px, "(32, 32), }") {
 		t.Errorf("what is said to be a picture is not cut: %q", px[:100])
