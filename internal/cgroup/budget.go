@@ -27,7 +27,7 @@ type Budget struct {
 	patience time.Duration
 
 	mu     sync.Mutex
-	caches map[int]func()
+	caches map[int]func() int64
 	next   int
 }
 
@@ -42,12 +42,12 @@ var Work = sync.OnceValue(func() *Budget {
 
 func newBudget(limit int64, free func() int64) *Budget {
 	bytes := min(most, limit/4)
-	return &Budget{bytes: bytes, limit: limit, taken: semaphore.NewWeighted(bytes), free: free, patience: 30 * time.Second, caches: map[int]func(){}}
+	return &Budget{bytes: bytes, limit: limit, taken: semaphore.NewWeighted(bytes), free: free, patience: 30 * time.Second, caches: map[int]func() int64{}}
 }
 
-// OnShort sets a function that drops what a cache holds. It is called where work needs the memory,
-// until remove is.
-func (b *Budget) OnShort(drop func()) (remove func()) {
+// OnShort sets a function that drops what a cache holds, and returns how many bytes of it are in use.
+// It is called where work needs the memory, until remove is.
+func (b *Budget) OnShort(drop func() (used int64)) (remove func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := b.next
@@ -82,15 +82,17 @@ func (b *Budget) Take(ctx context.Context, size int64) (give func(), err error) 
 		return nil, err
 	}
 	give = func() { b.taken.Release(b.bytes) }
-	for end := time.Now().Add(b.patience); size+b.bytes > b.free(); {
-		b.drop()
+	for began := time.Now(); size+b.bytes > b.free(); {
+		used, waited := b.drop(), time.Since(began)
 		switch {
-		case side || size+b.bytes <= b.free():
+		case size+b.bytes <= b.free():
+			return give, nil
+		case side && (used < size || waited > b.patience/10): // the memory is not of caches
 			return give, nil
 		case ctx.Err() != nil:
 			give()
 			return nil, ctx.Err()
-		case time.Now().After(end):
+		case waited > b.patience:
 			give()
 			return nil, short
 		}
@@ -99,15 +101,16 @@ func (b *Budget) Take(ctx context.Context, size int64) (give func(), err error) 
 	return give, nil
 }
 
-// drop gives back all memory that nobody uses.
-func (b *Budget) drop() {
+// drop gives back all memory that nobody uses, and returns how much of the caches is in use.
+func (b *Budget) drop() (used int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, drop := range b.caches {
-		drop()
+		used += drop()
 	}
 	runtime.GC() // a sync.Pool keeps what it has for one collection
 	debug.FreeOSMemory()
+	return used
 }
 
 // Memory is how many bytes this process may use, with all that share them: the limit of the cgroup,

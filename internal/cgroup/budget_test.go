@@ -15,7 +15,7 @@ func TestBudget(t *testing.T) {
 	var free atomic.Int64
 	free.Store(6400)
 	b := newBudget(6400, free.Load)
-	b.patience = 100 * time.Millisecond
+	b.patience = time.Second
 	take := func(size int64) func() {
 		t.Helper()
 		give, err := b.Take(t.Context(), size)
@@ -59,7 +59,7 @@ func TestBudget(t *testing.T) {
 	}
 	// caches give way
 	dropped := 0
-	remove := b.OnShort(func() { dropped++; free.Store(6000) })
+	remove := b.OnShort(func() int64 { dropped++; free.Store(6000); return 0 })
 	for size, want := range map[int64]int{100: 0, 300: 1, 1600: 1, 4000: 1} {
 		free.Store(500)
 		dropped = 0
@@ -75,6 +75,21 @@ func TestBudget(t *testing.T) {
 		t.Errorf("what is in use for ever: %v, dropped %d times", err, dropped)
 	}
 	take(1600)()
+	// what readers of a cache use is waited for, and not for ever
+	for _, frees := range []bool{true, false} {
+		dropped = 0
+		free.Store(500)
+		remove := b.OnShort(func() int64 {
+			if dropped++; frees && dropped == 2 {
+				free.Store(6000)
+			}
+			return 1600
+		})
+		if take(1600)(); dropped < 2 || frees != (dropped == 2) {
+			t.Errorf("what is in use, and given back %t: caches dropped %d times", frees, dropped)
+		}
+		remove()
+	}
 	if !b.taken.TryAcquire(b.bytes) {
 		t.Error("not all was given back")
 	}

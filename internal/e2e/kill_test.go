@@ -26,7 +26,7 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-// timesKilled is how many daemons a test kills: 60 in make test, divided among the tests.
+// timesKilled is how many daemons a test kills: share in make test, soak in make soak.
 func timesKilled(share, soak int) int {
 	if testenv.Soak() {
 		return soak
@@ -168,7 +168,7 @@ func TestKilledUnderEdits(t *testing.T) {
 		k.t.Errorf("%s: %v", name, err)
 		return true
 	})
-	k.killSome(timesKilled(20, 1500), func() {})
+	k.killSome(timesKilled(30, 1500), func() {})
 }
 
 // TestKilledUnderRefresh is the same with a store that is refreshed.
@@ -184,7 +184,7 @@ func TestKilledUnderRefresh(t *testing.T) {
 		return true
 	})
 	times := 0
-	k.killSome(timesKilled(20, 1500), func() {
+	k.killSome(timesKilled(30, 1500), func() {
 		if times++; times%4 != 0 {
 			return
 		}
@@ -240,7 +240,7 @@ func TestEndedByForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(k.seed, 100))
 	k.mnt = filepath.Join(t.TempDir(), "mnt")
 	testenv.Must(t, os.Mkdir(k.mnt, 0o755))
-	for i := range timesKilled(20, 500) {
+	for i := range timesKilled(60, 500) {
 		testmount.Command(t, k.env, "mount", "--store-max", "0", dataset, k.mnt)
 		if i == 0 {
 			k.learn("original", "bmp", "png")

@@ -72,7 +72,7 @@ func newMaker(o Options) *maker {
 	m := &maker{o: o, batches: map[batchKey]*batch{}}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.rest = time.AfterFunc(stale, m.giveBack)
-	m.unshort = cgroup.Work().OnShort(m.giveBack)
+	m.unshort = cgroup.Work().OnShort(func() int64 { m.giveBack(); return 0 })
 	return m
 }
 

@@ -180,8 +180,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// dropCaches drops what is in memory and not in use.
-func (s *Server) dropCaches() {
+// dropCaches drops what is in memory and not in use, and returns how many bytes are.
+func (s *Server) dropCaches() (used int64) {
 	s.cache.clear()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,6 +189,7 @@ func (s *Server) dropCaches() {
 		made, _ := s.results.Remove(key)
 		made.release()
 	}
+	return s.memfds.held.Load()
 }
 
 // Renewed is to be called when the store shows another generation. What was opened and is not pinned

@@ -77,7 +77,7 @@ func OpenBucket(ctx context.Context, where string, o Options) (*Bucket, error) {
 	if o.Anonymous {
 		b.credentials = credentials.NewStatic("", "", "", credentials.SignatureAnonymous)
 	} else {
-		b.source = &source{profile: profile, region: o.Region}
+		b.source = &source{until: o.Until, profile: profile, region: o.Region}
 		b.credentials = credentials.New(b.source)
 		if _, err := b.credentials.GetWithContext(&credentials.CredContext{Client: b.client(), Context: ctx}); err != nil {
 			return nil, b.scrub(err)

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,6 +91,7 @@ func loadProfile(name string) (profile, error) {
 // source finds credentials where the tools of AWS do, and in their order: the environment, a web
 // identity, the profile, and the metadata of the container or of the machine.
 type source struct {
+	until   context.Context // of requests that nobody waits for; nil is for ever
 	profile profile
 	region  string // that was asked for; "" leaves it to the environment and the profile
 
@@ -160,7 +162,7 @@ func (s *source) RetrieveWithCredContext(cc *credentials.CredContext) (credentia
 			tried = append(tried, p.from+": "+p.absent)
 			continue
 		}
-		limited, cancel := withTimeout(cc, p.patience)
+		limited, cancel := s.withTimeout(cc, p.patience)
 		v, err := p.of.RetrieveWithCredContext(limited)
 		cancel()
 		switch {
@@ -232,10 +234,10 @@ func (s *source) IsExpired() bool {
 	return s.current == nil || s.current.IsExpired() && time.Now().After(s.renewal)
 }
 
-func withTimeout(cc *credentials.CredContext, d time.Duration) (*credentials.CredContext, context.CancelFunc) {
+func (s *source) withTimeout(cc *credentials.CredContext, d time.Duration) (*credentials.CredContext, context.CancelFunc) {
 	c := *cc
 	if c.Context == nil {
-		c.Context = context.Background()
+		c.Context = cmp.Or(s.until, context.Background())
 	}
 	var cancel context.CancelFunc
 	c.Context, cancel = context.WithTimeout(c.Context, d)
