@@ -213,7 +213,7 @@ func TestGreyPictures(t *testing.T) {
 		testenv.Eventually(t, func() error {
 			said, err := reply.Do(t.Context(), control.Request{Op: control.OpView, View: view})
 			if (said.Note != "") != (want != "") || !strings.HasSuffix(said.Note, want) {
-				return fmt.Errorf("the mount says of %s: %+v, %v", view, said, err)
+				return fmt.Errorf("the mount says of %s: %+v, %w", view, said, err)
 			}
 			return nil
 		})

@@ -46,6 +46,7 @@ func TestUnmountedInRetry(t *testing.T) {
 				env := append(testmount.Home(t), server.Env()...)
 				env = append(env, "AWS_ENDPOINT_URL="+proxy.Endpoint)
 				mnt, _ := testmount.MountOnce(t, env, "s3://"+server.Bucket+"/data")
+				t.Cleanup(func() { _ = unix.Unmount(mnt, unix.MNT_DETACH) }) // where the test failed
 				var stats control.Stats
 				testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats))
 				var readers []*exec.Cmd
@@ -69,6 +70,7 @@ func TestUnmountedInRetry(t *testing.T) {
 						go func() { _ = cmd.Wait(); ended.Add(1) }()
 					}
 				} else {
+					proxy.Set(testenv.Way{Latency: 300 * time.Millisecond}) // so that it is not all fetched too soon
 					dir := filepath.Join(mnt, ".epoch/1/0/1/0/4/rrc64-npy")
 					_, err := os.ReadFile(filepath.Join(dir, "000000.npy"))
 					testenv.Must(t, err)
