@@ -85,7 +85,7 @@ func Start(fd int, fs fuse.RawFileSystem, o Options) (*Conn, error) {
 	opts := o.Fuse
 	opts.MaxWrite, opts.MaxReadAhead = maxPayload, maxPayload
 	opts.Logger, opts.PanicHandler = log.New(logWriter{o.Log}, "", 0), c.panicked
-	opts.ExtraCapabilities |= fuse.CAP_HAS_RESEND
+	opts.ExtraCapabilities |= fuse.CAP_HAS_RESEND | fuse.CAP_DIRECT_IO_ALLOW_MMAP
 	err := c.readInit(o.Handshake)
 	c.protocol = fuse.NewProtocolServer(fs, &opts)
 	if err == nil {
