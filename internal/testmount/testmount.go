@@ -123,12 +123,17 @@ func MountOnce(t testing.TB, env []string, what string, args ...string) (mnt str
 	return mnt, func() {
 		Command(t, env, "umount", mnt)
 		out, _ := os.ReadFile(log)
-		if bytes.Contains(out, []byte("DATA RACE")) || bytes.Contains(out, []byte("panic")) {
+		if Bad(out) {
 			t.Errorf("the daemon's log:\n%s", out)
 		} else if t.Failed() {
 			t.Logf("the daemon's log:\n%s", out[max(0, len(out)-4000):])
 		}
 	}
+}
+
+// Bad reports whether a daemon's log tells of a bug.
+func Bad(log []byte) bool {
+	return bytes.Contains(log, []byte("DATA RACE")) || bytes.Contains(log, []byte("panic: ")) || bytes.Contains(log, []byte("panic in a request"))
 }
 
 // Generate writes a dataset of our own with genset's flags.
