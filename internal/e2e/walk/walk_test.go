@@ -1,0 +1,424 @@
+package walk
+
+import (
+	"cmp"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/internal/testmount"
+	"github.com/pipefs/pipefs/store/blob"
+)
+
+// patience is how long a call may take, on a busy machine.
+const patience = 20 * time.Second
+
+// walk is a mount, and who walks it.
+type walk struct {
+	t *testing.T
+	config
+	env                           []string
+	home                          string // of caches
+	dataset, store, mnt, log, url string
+	expected                      string
+	paths                         []string
+	bucket                        blob.Objects
+	uploaded                      map[string]string
+	readers                       []*readerProcess
+	pending                       sync.WaitGroup // operations of readers
+	history                       *history
+	have                          map[string]int // the version of each file of the dataset
+	away, filled                  bool
+	kills                         int
+	reads                         atomic.Int64
+	down                          struct{ begin, end atomic.Int64 } // when the mount was ended last, and made again
+	failed                        atomic.Pointer[failure]
+}
+
+// failure is what ended a walk.
+type failure struct {
+	op  int // its place in the list
+	err error
+}
+
+// readerProcess is a reader, as the walk sees it.
+type readerProcess struct {
+	w     *walk
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	enc   *gob.Encoder
+	dec   *gob.Decoder
+	queue chan queued
+	ended chan struct{}
+	mu    sync.Mutex // one question at a time
+	slots [slots]openFile
+}
+
+type queued struct {
+	i int
+	Op
+}
+
+// openFile is what a reader has open: since when, and what it may be.
+type openFile struct {
+	path       string
+	begin, end int64
+}
+
+func newWalk(t *testing.T, c config) *walk {
+	t.Helper()
+	w := &walk{t: t, config: c, env: testmount.Home(t), have: map[string]int{}, history: newHistory(edited)}
+	w.expected, w.paths = expectedTree(t)
+	for _, name := range edited {
+		w.have[name] = 0
+	}
+	dir := t.TempDir()
+	w.dataset, w.store = filepath.Join(dir, "dataset"), filepath.Join(dir, "store")
+	w.mnt, w.log = filepath.Join(dir, "mnt"), filepath.Join(dir, "log")
+	testenv.Must(t, os.Mkdir(w.mnt, 0o755))
+	testenv.Must(t, exec.Command("cp", "-a", originals(0), w.dataset).Run())
+	if c.full {
+		w.home = t.TempDir()
+		testenv.Must(t, unix.Mount("none", w.home, "tmpfs", 0, "size=24m"))
+		t.Cleanup(func() { _ = unix.Unmount(w.home, unix.MNT_DETACH) })
+		w.env = append(w.env, "XDG_CACHE_HOME="+w.home)
+	}
+	if c.source == "bucket" {
+		w.openBucket()
+	}
+	if c.source == "store" || c.source == "beside" {
+		testenv.Must(t, w.command("pack", w.dataset, w.store))
+	}
+	testenv.Must(t, w.mount())
+	for range readers {
+		w.readers = append(w.readers, w.startReader())
+	}
+	return w
+}
+
+func (w *walk) startReader() *readerProcess {
+	p := &readerProcess{w: w, cmd: exec.Command("/proc/self/exe", "reader"), queue: make(chan queued, 16), ended: make(chan struct{})}
+	p.cmd.Stderr = os.Stderr
+	in, err := p.cmd.StdinPipe()
+	testenv.Must(w.t, err)
+	out, err := p.cmd.StdoutPipe()
+	testenv.Must(w.t, err)
+	testenv.Must(w.t, p.cmd.Start())
+	p.in, p.enc, p.dec = in, gob.NewEncoder(in), gob.NewDecoder(out)
+	testenv.Must(w.t, p.enc.Encode(task{Mount: w.mnt, Expected: w.expected, Modes: w.source != "bucket", Locks: w.supervised}))
+	go func() {
+		defer close(p.ended)
+		for q := range p.queue {
+			if w.failed.Load() == nil {
+				seen, err := p.ask(q.Op)
+				if err == nil {
+					err = p.judge(q.Op, seen)
+				}
+				w.fail(q.i, q.Op, err)
+			}
+			w.pending.Done()
+		}
+	}()
+	return p
+}
+
+// ask has a reader do an operation.
+func (p *readerProcess) ask(o Op) (seen observation, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.enc.Encode(o); err != nil {
+		return seen, fmt.Errorf("the reader is gone: %w", err)
+	}
+	tooLong := time.AfterFunc(patience, func() {
+		p.w.fail(-1, o, fmt.Errorf("no answer for %v:%s", patience, waiting()))
+		_ = p.cmd.Process.Kill() // it would be for ever
+	})
+	defer tooLong.Stop()
+	if err := p.dec.Decode(&seen); err != nil {
+		return seen, fmt.Errorf("the reader is gone: %w", err)
+	}
+	return seen, nil
+}
+
+func (w *walk) fail(i int, o Op, err error) {
+	if err != nil {
+		w.failed.CompareAndSwap(nil, &failure{i, fmt.Errorf("%s: %w", o, err)})
+	}
+}
+
+func (o observation) String() string {
+	if o.Errno != 0 {
+		return unix.ErrnoName(o.Errno)
+	}
+	return fmt.Sprintf("what equals %b", o.Equal)
+}
+
+// anywhere is versions in each of the views that a path may be of.
+func anywhere(versionBits uint64) uint64 { return versionBits | versionBits<<versions }
+
+// judge says whether a reader may have seen what it saw.
+func (p *readerProcess) judge(o Op, seen observation) error {
+	if seen.Idle {
+		return nil
+	}
+	p.w.reads.Add(1)
+	f := openFile{o.Path, seen.Begin, seen.End}
+	switch o.Do {
+	case "open":
+		p.slots[o.Slot] = f
+	case "whole", "stat", "statx", "access", "list":
+	default:
+		f = p.slots[o.Slot]
+	}
+	if seen.Wrong != "" {
+		return fmt.Errorf("%s: %s", f.path, seen.Wrong)
+	}
+	if down := p.w.down.begin.Load(); down != 0 && seen.End >= down && (p.w.down.end.Load() < down || f.begin <= p.w.down.end.Load()) {
+		switch seen.Errno {
+		case unix.ENOTCONN, unix.ECONNABORTED, unix.ENOENT, unix.EIO, unix.ESTALE, errBus:
+			return nil // the mount was ended
+		}
+	}
+	if o.Do == "list" {
+		return p.judgeList(o, seen)
+	}
+	at := p.w.history.between(source(f.path), f.begin, f.end) // when it was opened
+	until := p.w.history.between(source(f.path), f.begin, seen.End)
+	switch seen.Errno {
+	case 0:
+		if at.torn || o.Do == "access" && at.versions != 0 || o.Do == "open" && at.versions != 0 || drawn(f.path) && at.versions != 0 {
+			return nil
+		}
+		if seen.Equal&anywhere(at.versions) == 0 {
+			return fmt.Errorf("%s: what was read equals %b of the versions; it had %+v", f.path, seen.Equal, at)
+		}
+		return nil
+	case unix.ENOENT:
+		if at.absent || at.torn {
+			return nil
+		}
+	case unix.ESTALE, errBus:
+		if until.changed {
+			return nil
+		}
+	case unix.EIO:
+		if at.torn {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %s; it had %+v", f.path, seen, until)
+}
+
+// judgeList: a list has all names that were there all the time, and none that never was.
+func (p *readerProcess) judgeList(o Op, seen observation) error {
+	lived := func(name string) shown {
+		return p.w.history.between(source(o.Path+"/"+name), seen.Begin, seen.End)
+	}
+	if seen.Errno != 0 {
+		if at := lived(edited[0][len("live/"):]); strings.HasSuffix(o.Path, "/live") && (at.absent && seen.Errno == unix.ENOENT || at.changed && seen.Errno == unix.ESTALE) {
+			return nil
+		}
+		return fmt.Errorf("%s: %s", o.Path, seen)
+	}
+	listed := map[string]bool{}
+	for _, name := range seen.Names {
+		listed[name] = true
+	}
+	for _, path := range p.w.paths {
+		name, ok := strings.CutPrefix(path, o.Path+"/")
+		if !ok || strings.Contains(name, "/") {
+			if ok {
+				delete(listed, name[:strings.Index(name, "/")])
+			}
+			continue
+		}
+		at := lived(name)
+		if listed[name] && at.versions == 0 && !at.torn || !listed[name] && !at.absent && !at.torn {
+			return fmt.Errorf("%s: %s is listed: %t; it had %+v", o.Path, name, listed[name], at)
+		}
+		delete(listed, name)
+	}
+	for name := range listed {
+		return fmt.Errorf("%s: %s is listed, which never was", o.Path, name)
+	}
+	return nil
+}
+
+// run walks, and returns what was wrong.
+func (w *walk) run(ops []Op) *failure {
+	for i, o := range ops {
+		if w.failed.Load() != nil {
+			break
+		}
+		if o.Who == world {
+			w.fail(i, o, w.do(o))
+			continue
+		}
+		w.pending.Add(1)
+		w.readers[o.Who].queue <- queued{i, o}
+	}
+	w.pending.Wait()
+	return w.failed.Load()
+}
+
+// close ends the walk: nothing is left of it.
+func (w *walk) close() error {
+	var err error
+	for _, p := range w.readers {
+		close(p.queue)
+		<-p.ended
+		p.in.Close()
+		if e := p.cmd.Wait(); e != nil {
+			err = errors.Join(err, fmt.Errorf("a reader: %w", e))
+		}
+	}
+	err = errors.Join(err, w.command("umount", w.mnt))
+	if out, e := exec.Command("pgrep", "-f", w.mnt+"$").Output(); e == nil {
+		err = errors.Join(err, fmt.Errorf("processes are left: %s", out))
+	}
+	if at, e := mounts.At(w.mnt); at != nil || e != nil {
+		err = errors.Join(err, fmt.Errorf("it is still mounted: %+v, %w", at, e), w.command("umount", "--force", w.mnt))
+	}
+	log, e := os.ReadFile(w.log)
+	if testmount.Bad(log) {
+		err = errors.Join(err, fmt.Errorf("the log:\n%s", log))
+	}
+	return errors.Join(err, e)
+}
+
+// try makes a walk of its own.
+func try(t *testing.T, c config, ops []Op) (err error) {
+	t.Helper()
+	w := newWalk(t, c)
+	if f := w.run(ops); f != nil {
+		err = f.err
+	}
+	return errors.Join(err, w.close())
+}
+
+// shrink leaves operations out as long as the walk still fails.
+func shrink(t *testing.T, c config, ops []Op) []Op {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	fails := func(ops []Op) bool {
+		for range 3 {
+			if try(t, c, ops) != nil {
+				return true
+			}
+			if time.Now().After(deadline) {
+				break
+			}
+		}
+		return false
+	}
+	if !fails(ops) {
+		t.Log("it did not fail again")
+		return ops
+	}
+	for size := len(ops) / 2; size > 0 && time.Now().Before(deadline); {
+		smaller := false
+		for from := 0; from+size <= len(ops) && time.Now().Before(deadline); {
+			without := append(append([]Op{}, ops[:from]...), ops[from+size:]...)
+			if fails(without) {
+				ops, smaller = without, true
+			} else {
+				from += size
+			}
+		}
+		if !smaller || size > len(ops)/2 {
+			size = min(size/2, len(ops)/2)
+		}
+	}
+	return ops
+}
+
+// TestWalk walks mounts of all kinds: once, or for as long as PIPEFS_WALK says, such as 1h.
+func TestWalk(t *testing.T) {
+	testenv.Mounts(t)
+	length, err := time.ParseDuration(cmp.Or(os.Getenv("PIPEFS_WALK"), "0"))
+	testenv.Must(t, err)
+	seed := testenv.Seed(t)
+	configs := []string{
+		"directory page supervised", "directory daemon supervised full", "store page supervised", "bucket daemon supervised",
+		"directory page", "directory daemon", "store daemon", "beside page supervised",
+	}
+	var reads, kills atomic.Int64
+	began := time.Now()
+	for round := 0; round == 0 || time.Since(began) < length; round++ {
+		for i, name := range configs {
+			t.Run(name, func(t *testing.T) {
+				c := parseConfig(name)
+				if c.full {
+					testenv.Root(t)
+				}
+				w := newWalk(t, c)
+				r := rand.New(rand.NewPCG(seed, uint64(round*len(configs)+i)))
+				for range 10 {
+					ops := generate(r, c, w.paths, edited, 1300)
+					if f := w.run(ops); f != nil {
+						if err := w.close(); err != nil {
+							t.Log(err)
+						}
+						if f.op >= 0 {
+							ops = ops[:f.op+1]
+						}
+						t.Fatalf("%v\nwhat was walked, as far as it is needed:\n%s\n%s", f.err, c, text(shrink(t, c, ops)))
+					}
+				}
+				testenv.Must(t, w.close())
+				reads.Add(w.reads.Load())
+				kills.Add(int64(w.kills))
+			})
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	t.Logf("%d operations of readers, %d kills, %v", reads.Load(), kills.Load(), time.Since(began))
+}
+
+// TestLists makes walks again that once failed.
+func TestLists(t *testing.T) {
+	testenv.Mounts(t)
+	files, err := filepath.Glob("testdata/*.walk")
+	testenv.Must(t, err)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			testenv.Must(t, err)
+			var ops []Op
+			var c config
+			for line := range strings.Lines(string(data)) {
+				if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+					continue
+				}
+				if c.source == "" {
+					c = parseConfig(line)
+					continue
+				}
+				o, err := parseOp(line)
+				testenv.Must(t, err)
+				ops = append(ops, o)
+			}
+			for range 3 {
+				if err := try(t, c, ops); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
