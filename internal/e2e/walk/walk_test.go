@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -167,6 +168,11 @@ func (o observation) String() string {
 	return fmt.Sprintf("what equals %b", o.Equal)
 }
 
+// wrong says what is wrong with a file of the mount.
+func wrong(path, format string, args ...any) error {
+	return &fs.PathError{Op: "walk", Path: path, Err: fmt.Errorf(format, args...)}
+}
+
 // anywhere is versions in each of the views that a path may be of.
 func anywhere(versionBits uint64) uint64 { return versionBits | versionBits<<versions }
 
@@ -185,7 +191,7 @@ func (p *readerProcess) judge(o Op, seen observation) error {
 		f = p.slots[o.Slot]
 	}
 	if seen.Wrong != "" {
-		return fmt.Errorf("%s: %s", f.path, seen.Wrong)
+		return wrong(f.path, "%s", seen.Wrong)
 	}
 	if down := p.w.down.begin.Load(); down != 0 && seen.End >= down && (p.w.down.end.Load() < down || f.begin <= p.w.down.end.Load()) {
 		switch seen.Errno {
@@ -204,7 +210,7 @@ func (p *readerProcess) judge(o Op, seen observation) error {
 			return nil
 		}
 		if seen.Equal&anywhere(at.versions) == 0 {
-			return fmt.Errorf("%s: what was read equals %b of the versions; it had %+v", f.path, seen.Equal, at)
+			return wrong(f.path, "what was read equals %b of the versions; it had %+v", seen.Equal, at)
 		}
 		return nil
 	case unix.ENOENT:
@@ -220,7 +226,7 @@ func (p *readerProcess) judge(o Op, seen observation) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: %s; it had %+v", f.path, seen, until)
+	return wrong(f.path, "%s; it had %+v", seen, until)
 }
 
 // judgeList: a list has all names that were there all the time, and none that never was.
@@ -232,7 +238,7 @@ func (p *readerProcess) judgeList(o Op, seen observation) error {
 		if at := lived(edited[0][len("live/"):]); strings.HasSuffix(o.Path, "/live") && (at.absent && seen.Errno == unix.ENOENT || at.changed && seen.Errno == unix.ESTALE) {
 			return nil
 		}
-		return fmt.Errorf("%s: %s", o.Path, seen)
+		return wrong(o.Path, "%s", seen)
 	}
 	listed := map[string]bool{}
 	for _, name := range seen.Names {
@@ -248,12 +254,12 @@ func (p *readerProcess) judgeList(o Op, seen observation) error {
 		}
 		at := lived(name)
 		if listed[name] && at.versions == 0 && !at.torn || !listed[name] && !at.absent && !at.torn {
-			return fmt.Errorf("%s: %s is listed: %t; it had %+v", o.Path, name, listed[name], at)
+			return wrong(o.Path+"/"+name, "is listed: %t; it had %+v", listed[name], at)
 		}
 		delete(listed, name)
 	}
 	for name := range listed {
-		return fmt.Errorf("%s: %s is listed, which never was", o.Path, name)
+		return wrong(o.Path+"/"+name, "is listed, and never was")
 	}
 	return nil
 }
@@ -300,52 +306,6 @@ func (w *walk) close() error {
 	return errors.Join(err, e)
 }
 
-// try makes a walk of its own.
-func try(t *testing.T, c config, ops []Op) (err error) {
-	t.Helper()
-	w := newWalk(t, c)
-	if f := w.run(ops); f != nil {
-		err = f.err
-	}
-	return errors.Join(err, w.close())
-}
-
-// shrink leaves operations out as long as the walk still fails.
-func shrink(t *testing.T, c config, ops []Op) []Op {
-	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	fails := func(ops []Op) bool {
-		for range 3 {
-			if try(t, c, ops) != nil {
-				return true
-			}
-			if time.Now().After(deadline) {
-				break
-			}
-		}
-		return false
-	}
-	if !fails(ops) {
-		t.Log("it did not fail again")
-		return ops
-	}
-	for size := len(ops) / 2; size > 0 && time.Now().Before(deadline); {
-		smaller := false
-		for from := 0; from+size <= len(ops) && time.Now().Before(deadline); {
-			without := append(append([]Op{}, ops[:from]...), ops[from+size:]...)
-			if fails(without) {
-				ops, smaller = without, true
-			} else {
-				from += size
-			}
-		}
-		if !smaller || size > len(ops)/2 {
-			size = min(size/2, len(ops)/2)
-		}
-	}
-	return ops
-}
-
 // TestWalk walks mounts of all kinds: once, or for as long as PIPEFS_WALK says, such as 1h.
 func TestWalk(t *testing.T) {
 	testenv.Mounts(t)
@@ -367,17 +327,21 @@ func TestWalk(t *testing.T) {
 				}
 				w := newWalk(t, c)
 				r := rand.New(rand.NewPCG(seed, uint64(round*len(configs)+i)))
+				var walked []Op
 				for range 10 {
 					ops := generate(r, c, w.paths, edited, 1300)
-					if f := w.run(ops); f != nil {
-						if err := w.close(); err != nil {
-							t.Log(err)
-						}
-						if f.op >= 0 {
-							ops = ops[:f.op+1]
-						}
-						t.Fatalf("%v\nwhat was walked, as far as it is needed:\n%s\n%s", f.err, c, text(shrink(t, c, ops)))
+					f := w.run(ops)
+					if f == nil {
+						walked = append(walked, ops...)
+						continue
 					}
+					if err := w.close(); err != nil {
+						t.Log(err)
+					}
+					if f.op >= 0 {
+						ops = ops[:f.op+1]
+					}
+					t.Fatalf("%v\n%s", f.err, shrink(t, c, ops, append(walked, ops...), f.err))
 				}
 				testenv.Must(t, w.close())
 				reads.Add(w.reads.Load())
@@ -389,36 +353,4 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	t.Logf("%d operations of readers, %d kills, %v", reads.Load(), kills.Load(), time.Since(began))
-}
-
-// TestLists makes walks again that once failed.
-func TestLists(t *testing.T) {
-	testenv.Mounts(t)
-	files, err := filepath.Glob("testdata/*.walk")
-	testenv.Must(t, err)
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			testenv.Must(t, err)
-			var ops []Op
-			var c config
-			for line := range strings.Lines(string(data)) {
-				if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
-					continue
-				}
-				if c.source == "" {
-					c = parseConfig(line)
-					continue
-				}
-				o, err := parseOp(line)
-				testenv.Must(t, err)
-				ops = append(ops, o)
-			}
-			for range 3 {
-				if err := try(t, c, ops); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
 }

@@ -243,7 +243,7 @@ func (w *walk) settle() error {
 				break
 			}
 			if time.Now().After(deadline) {
-				return fmt.Errorf("%s is not shown as it is: it has version %d, and a reader gets %s", path, version, seen)
+				return wrong(path, "it is not shown as it is: it has version %d, and a reader gets %s", version, seen)
 			}
 		}
 	}
