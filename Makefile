@@ -12,6 +12,7 @@ KUBECONFORM_VERSION := v0.8.0
 RAY_VERSION := 2.60.0
 RAY := bin/ray-$(RAY_VERSION)/bin/ray
 FUZZTIME  ?= 60s
+WALK      ?= 1h
 BENCH     ?= .
 COUNT     ?= 5
 
@@ -155,9 +156,9 @@ ptx: ## l3gpu/kernel/l3.*.ptx.gz, the program for GPUs, from its source
 fuzz: ## every fuzz target for FUZZTIME
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) scripts/fuzz
 
-soak: $(VERSITYGW) ## long tests: crashes, readers, changing sources
+soak: $(VERSITYGW) ## long tests: crashes, readers, changing sources; mounts are walked for WALK
 	@scripts/setup test
-	PIPEFS_SOAK=1 $(GO) test -timeout 4h -count 1 ./...
+	PIPEFS_SOAK=1 PIPEFS_WALK=$(WALK) $(GO) test -timeout 4h -count 1 ./...
 
 clean:
 	rm -rf bin

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,73 +206,4 @@ func TestMappedFilesDoNotChange(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestReadersWhileSourcesChange: files are replaced as fast as they are read.
-// Each version is of one letter, so a mixture would show.
-func TestReadersWhileSourcesChange(t *testing.T) {
-	test := func(t *testing.T, m *mounted) {
-		const files = 4
-		content := func(version int) string {
-			return strings.Repeat(string(rune('a'+version%26)), 20_000+version%26*5_000)
-		}
-		name := func(i int) string { return fmt.Sprintf("d/%d.jpg", i) }
-		for i := range files {
-			m.write(name(i), content(0))
-		}
-		var stop atomic.Bool
-		var wg sync.WaitGroup
-		var whole, stale atomic.Int64
-		for r := range 4 {
-			wg.Go(func() {
-				view := []string{"original", "bmp"}[r%2]
-				for !stop.Load() {
-					for i := range files {
-						got, err := os.ReadFile(m.path(view, name(i)))
-						switch {
-						case errors.Is(err, unix.ESTALE) || errors.Is(err, unix.ENOENT):
-							stale.Add(1)
-							continue
-						case err != nil:
-							t.Errorf("read: %v", err)
-							return
-						}
-						body := strings.TrimPrefix(string(got), "bmp\n")
-						letter := int(body[0] - 'a')
-						if want := string(derived(view, []byte(content(letter)))); string(got) != want {
-							t.Errorf("%d bytes beginning with %q, want %d: a mixture", len(got), got[:1], len(want))
-							return
-						}
-						whole.Add(1)
-					}
-				}
-			})
-		}
-		for version := 1; version < 60; version++ {
-			for i := range files {
-				m.replace(name(i), content(version))
-			}
-			if version%5 == 0 {
-				m.names("bmp/d")
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		stop.Store(true)
-		wg.Wait()
-		if m.fs.live == nil {
-			m.names("original/d")
-			m.names("bmp/d")
-			m.told()
-		}
-		for i := range files {
-			m.holds(content(59), "original", name(i))
-			m.holds(string(derived("bmp", []byte(content(59)))), "bmp", name(i))
-		}
-		t.Logf("%d reads of one version, %d stale", whole.Load(), stale.Load())
-		if whole.Load() == 0 {
-			t.Error("nothing could be read")
-		}
-	}
-	inBoth(t, test)
-	inWatched(t, test)
 }

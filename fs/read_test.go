@@ -3,7 +3,6 @@ package fs
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -44,50 +43,6 @@ func TestReads(t *testing.T) {
 			}
 		}
 		inChild(t, "equal", args...)
-	})
-}
-
-// TestConcurrentReaders: many readers of many files, of all views, and at once.
-func TestConcurrentReaders(t *testing.T) {
-	inBoth(t, func(t *testing.T, m *mounted) {
-		const files, readers = 12, 16
-		sums := map[string][32]byte{}
-		for i := range files {
-			name := fmt.Sprintf("d%d/%d.jpg", i%3, i)
-			src := noise(1000+i*70_001, uint64(i))
-			m.write(name, src)
-			for _, view := range []string{"original", "scan5", "bmp", "resize8-npy"} {
-				sums[filepath.Join(view, name)] = sha256.Sum256(derived(view, []byte(src)))
-			}
-		}
-		var wg sync.WaitGroup
-		for r := range readers {
-			wg.Go(func() {
-				rnd := rand.New(rand.NewPCG(uint64(r), 0))
-				buf := make([]byte, 300_000)
-				for name, sum := range sums {
-					f, err := os.Open(m.path(name))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					h := sha256.New()
-					if _, err := io.CopyBuffer(h, struct{ io.Reader }{f}, buf[:1+rnd.IntN(len(buf))]); err != nil {
-						t.Error(err)
-					}
-					f.Close()
-					if [32]byte(h.Sum(nil)) != sum {
-						t.Errorf("%s differs", name)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		for _, v := range m.fs.Stats().Views {
-			if v.Errors != 0 {
-				t.Errorf("%+v", v)
-			}
-		}
 	})
 }
 

@@ -2,17 +2,12 @@ package e2e
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,154 +85,6 @@ func (g *growing) fresh(views []string) map[string][32]byte {
 	mnt, unmount := testmount.MountOnce(g.t, g.env, g.store)
 	defer unmount()
 	return shown(g.t, mnt, views)
-}
-
-// loop is a crowd that reads all files that it has been told of, again and again.
-type loop struct {
-	t    *testing.T
-	mnt  string
-	stop chan struct{}
-	wg   sync.WaitGroup
-
-	mu    sync.Mutex
-	names []string
-	valid map[string]map[[32]byte]bool // by name: what may be read
-	gone  map[string]bool              // may be missing
-	turns []atomic.Int64               // of each reader
-}
-
-func newLoop(t *testing.T, mnt string, readers int) *loop {
-	l := &loop{t: t, mnt: mnt, stop: make(chan struct{}), valid: map[string]map[[32]byte]bool{}, gone: map[string]bool{}, turns: make([]atomic.Int64, readers)}
-	t.Cleanup(l.end)
-	return l
-}
-
-// expect says what may be read from now on, beside what was said before.
-func (l *loop) expect(files map[string][32]byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name, sum := range files {
-		if l.valid[name] == nil {
-			l.valid[name] = map[[32]byte]bool{}
-			l.gone[name] = len(l.names) > 0 // it comes
-		}
-		l.valid[name][sum] = true
-	}
-	for name := range l.valid {
-		if _, ok := files[name]; !ok {
-			l.gone[name] = true // it went, or goes
-		}
-	}
-	l.names = slices.Sorted(maps.Keys(l.valid))
-}
-
-func (l *loop) begin() {
-	for i := range l.turns {
-		l.wg.Go(func() {
-			for k := i; ; k++ {
-				select {
-				case <-l.stop:
-					return
-				default:
-				}
-				l.mu.Lock()
-				name := l.names[k*7919%len(l.names)]
-				l.mu.Unlock()
-				sum, err := readCold(filepath.Join(l.mnt, name))
-				l.mu.Lock()
-				valid, gone := l.valid[name][sum], l.gone[name]
-				l.mu.Unlock()
-				if err == nil && !valid || err != nil && !(gone && errors.Is(err, fs.ErrNotExist)) {
-					l.t.Errorf("%s: what is read is of no generation, or cannot be: %v", name, err)
-					return
-				}
-				l.turns[i].Add(1)
-			}
-		})
-	}
-}
-
-// turn waits until every reader has begun a file since, and ended it.
-func (l *loop) turn() {
-	l.t.Helper()
-	for i := range l.turns {
-		from := l.turns[i].Load()
-		testenv.EventuallyIs(l.t, "each reader goes on", func() bool { return l.turns[i].Load() >= from+2 || l.t.Failed() })
-	}
-}
-
-func (l *loop) end() {
-	if l.stop != nil {
-		close(l.stop)
-		l.wg.Wait()
-		l.stop = nil
-	}
-}
-
-// TestRefresh: a store is packed further while it is mounted and read. Readers get bytes of the one
-// generation or the other, and never of both; after the refresh they get those of the new one.
-func TestRefresh(t *testing.T) {
-	views := []string{"original", "scan5", "bmp", "stored-ppm"}
-	run := func(t *testing.T, g *growing, args ...string) {
-		if !strings.Contains(g.store, "://") {
-			testmount.Command(t, g.env, "materialize", g.store, "ppm", "--fraction", "0.5")
-		}
-		mnt := testmount.Mount(t, g.env, g.store, args...)
-		if out := testmount.Command(t, g.env, "refresh", mnt); !strings.Contains(out, "up to date") {
-			t.Error(out)
-		}
-		l := newLoop(t, mnt, 6)
-		before := shown(t, mnt, views)
-		l.expect(before)
-		l.begin()
-		for round, want := range []string{"2 files came, 3 changed, 0 went", "1 file came, 2 changed, 4 went"} {
-			var came, changed, went int
-			_, err := fmt.Sscanf(strings.NewReplacer("files", "file").Replace(want), "%d file came, %d changed, %d went", &came, &changed, &went)
-			testenv.Must(t, err)
-			victim, rest := held(t, mnt, g, "scan5"), held(t, mnt, g, "bmp")
-			g.change(changed, came, went)
-			now := g.fresh(views)
-			l.expect(now)
-			l.turn()
-			out := testmount.Command(t, g.env, "refresh", mnt)
-			if says := fmt.Sprintf("generation %d, before %d: %s", round+2, round+1, want); !strings.HasPrefix(out, says) {
-				t.Errorf("%q, not %q", out, says)
-			}
-			// What is read from now on is new. Listing comes later: it would notice by itself.
-			for name := range maps.Keys(before) {
-				got, err := os.ReadFile(filepath.Join(mnt, name))
-				want, there := now[name]
-				if there && (err != nil || sha256.Sum256(got) != want) || !there && !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("round %d: %s is not what it is now: %v", round, name, err)
-				}
-			}
-			before = now
-			if diff := cmp.Diff(now, shown(t, mnt, views)); diff != "" {
-				t.Errorf("round %d (-fresh +refreshed):\n%s", round, diff)
-			}
-			victim.goesOn()
-			rest.goesOn()
-			l.turn()
-			if t.Failed() {
-				return
-			}
-		}
-		l.end()
-		if out := testmount.Command(t, g.env, "stats", mnt); !strings.Contains(out, "generation") || !strings.Contains(out, "newer ones were last looked for") {
-			t.Error(out)
-		}
-	}
-	for _, mode := range cacheModes {
-		t.Run("directory/"+mode, func(t *testing.T) {
-			t.Parallel()
-			run(t, newGrowing(t, testmount.Home(t), filepath.Join(t.TempDir(), "store")), "--cache", mode, "--cache-bytes", "8M")
-		})
-	}
-	t.Run("bucket", func(t *testing.T) {
-		t.Parallel()
-		s := testenv.S3(t)
-		run(t, newGrowing(t, append(testmount.Home(t), s.Env()...), "s3://"+s.Bucket+"/in.store"))
-	})
 }
 
 // open is a file that is open while its name leads to other bytes.

@@ -8,15 +8,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -80,81 +76,6 @@ func (s *supervised) inodes(dir string) map[string]uint64 {
 		return err
 	}))
 	return found
-}
-
-// TestSupervisedReaders has 64 readers read and list views, and random views, while the
-// daemon is killed again and again, and replaced by another program: they see no error and
-// no other byte. A soak kills it 200 times.
-func TestSupervisedReaders(t *testing.T) {
-	for _, mode := range cacheModes {
-		t.Run(mode, func(t *testing.T) {
-			s := newSupervised(t, "--cache", mode, "--cache-bytes", "4M", "--deaths", "1000")
-			views := []string{"scan5", "bmp", "bmp-own", ".draw/7/0/rrc64-hflip-npy", ".epoch/7/0/1/0/8/rrc64-hflip-npy"}
-			want := map[string][32]byte{}
-			for _, view := range views {
-				for name, sum := range hashes(t, s.path(view)) {
-					want[s.path(view, name)] = sum
-				}
-			}
-			names := slices.Sorted(maps.Keys(want))
-			inodes := s.inodes(s.path("bmp"))
-			times := 5
-			if testenv.Soak() {
-				times = 200
-			}
-			stop := make(chan struct{})
-			var readers sync.WaitGroup
-			var reads, longest atomic.Int64
-			for i := range 64 {
-				readers.Go(func() {
-					r := rand.New(rand.NewPCG(7, uint64(i)))
-					for {
-						select {
-						case <-stop:
-							return
-						default:
-						}
-						name := names[r.IntN(len(names))]
-						began := time.Now()
-						sum, err := readCold(name)
-						if err != nil || sum != want[name] {
-							t.Errorf("%s: %v, the same bytes: %v", name, err, sum == want[name])
-							return
-						}
-						if i%8 == 0 {
-							if entries, err := os.ReadDir(filepath.Dir(name)); err != nil || len(entries) == 0 {
-								t.Errorf("%s: %d entries, %v", filepath.Dir(name), len(entries), err)
-								return
-							}
-						}
-						reads.Add(1)
-						took := int64(time.Since(began))
-						for was := longest.Load(); took > was && !longest.CompareAndSwap(was, took); was = longest.Load() {
-						}
-					}
-				})
-			}
-			for k := range times {
-				before := reads.Load()
-				s.kill()
-				testenv.EventuallyIs(t, "readers go on", func() bool { return reads.Load() > before+100 || t.Failed() })
-				if k == times/2 {
-					testmount.Command(t, s.env, "mount", "--takeover", s.mnt)
-				}
-			}
-			close(stop)
-			readers.Wait()
-			now := s.stats().Supervised
-			t.Logf("%d reads by 64 readers, %d deaths, %d takeovers; the longest time that nothing was served is %.3f s, the longest read took %v",
-				reads.Load(), now.Restarts, now.Takeovers, now.Longest, time.Duration(longest.Load()))
-			if now.Restarts != times || now.Takeovers != 1 {
-				t.Errorf("%+v", now)
-			}
-			if found := s.inodes(s.path("bmp")); !maps.Equal(found, inodes) {
-				t.Error("files have other numbers than before")
-			}
-		})
-	}
 }
 
 // readCold reads a file that the kernel does not keep, in two parts.

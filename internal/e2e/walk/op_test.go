@@ -113,7 +113,7 @@ func generate(r *rand.Rand, c config, paths, edited []string, n int) (ops []Op) 
 			case "fidelity":
 				o.N = int64(fidelities[r.IntN(len(fidelities))])
 			case "end":
-				o.N = r.Int64N(3)
+				o.N = r.Int64N(4)
 			}
 			ops = append(ops, o)
 			continue

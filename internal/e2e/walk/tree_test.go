@@ -27,7 +27,7 @@ const (
 )
 
 // views are exported for each version.
-var views = []string{"original", "scan2", "scan5", "bmp", "bmp-own", "rgb-resize32-crop32-npy", draw}
+var views = []string{"original", "scan2", "scan5", "bmp", "bmp-own", "png", "rgb-resize32-crop32-npy", draw}
 
 // fidelities are those that MNT/current has.
 var fidelities = []int{2, 5}

@@ -42,9 +42,10 @@ type walk struct {
 	readers                       []*readerProcess
 	pending                       sync.WaitGroup // operations of readers
 	history                       *history
-	have                          map[string]int // the version of each file of the dataset
+	have                          map[string]int  // the version of each file of the dataset
+	edited                        map[string]bool // what a refresh will show
 	away, filled                  bool
-	kills                         int
+	kills, ends                   int
 	reads                         atomic.Int64
 	down                          struct{ begin, end atomic.Int64 } // when the mount was ended last, and made again
 	failed                        atomic.Pointer[failure]
@@ -82,7 +83,7 @@ type openFile struct {
 
 func newWalk(t *testing.T, c config) *walk {
 	t.Helper()
-	w := &walk{t: t, config: c, env: testmount.Home(t), have: map[string]int{}, history: newHistory(edited)}
+	w := &walk{t: t, config: c, env: testmount.Home(t), have: map[string]int{}, edited: map[string]bool{}, history: newHistory(edited)}
 	w.expected, w.paths = expectedTree(t)
 	for _, name := range edited {
 		w.have[name] = 0
@@ -316,7 +317,7 @@ func TestWalk(t *testing.T) {
 		"directory page supervised", "directory daemon supervised full", "store page supervised", "bucket daemon supervised",
 		"directory page", "directory daemon", "store daemon", "beside page supervised",
 	}
-	var reads, kills atomic.Int64
+	var reads, kills, ends atomic.Int64
 	began := time.Now()
 	for round := 0; round == 0 || time.Since(began) < length; round++ {
 		for i, name := range configs {
@@ -329,7 +330,7 @@ func TestWalk(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, uint64(round*len(configs)+i)))
 				var walked []Op
 				for range 10 {
-					ops := generate(r, c, w.paths, edited, 1300)
+					ops := generate(r, c, w.paths, edited, 1450)
 					f := w.run(ops)
 					if f == nil {
 						walked = append(walked, ops...)
@@ -346,11 +347,12 @@ func TestWalk(t *testing.T) {
 				testenv.Must(t, w.close())
 				reads.Add(w.reads.Load())
 				kills.Add(int64(w.kills))
+				ends.Add(int64(w.ends))
 			})
 			if t.Failed() {
 				return
 			}
+			t.Logf("%d operations of readers, %d daemons killed under supervision, %d mounts ended by force, %v", reads.Load(), kills.Load(), ends.Load(), time.Since(began))
 		}
 	}
-	t.Logf("%d operations of readers, %d kills, %v", reads.Load(), kills.Load(), time.Since(began))
 }

@@ -125,6 +125,7 @@ func (w *walk) file(name string) string { return filepath.Join(w.dataset, name) 
 func (w *walk) becomes(name string, version int) (done func()) {
 	w.have[name] = version
 	if w.refreshed() {
+		w.edited[name] = true
 		return func() {}
 	}
 	return w.history.begin(name, version)
@@ -171,11 +172,10 @@ func (w *walk) comeBack() error {
 
 // refresh has the mount show what the dataset has become.
 func (w *walk) refresh() error {
-	for name, version := range w.have {
-		if w.refreshed() && w.history.latest(name) != version {
-			defer w.history.begin(name, version)()
-		}
+	for name := range w.edited { // a file that was written again is another one, though its bytes are the same
+		defer w.history.begin(name, w.have[name])()
 	}
+	clear(w.edited)
 	switch w.source {
 	case "directory":
 		return nil
@@ -274,8 +274,10 @@ func (w *walk) end(how int) error {
 		err = syscall.Kill(pid, syscall.SIGKILL)
 	case 1:
 		err = w.command("umount", "--force", w.mnt)
+	case 2:
+		err = errors.Join(syscall.Kill(parent, syscall.SIGTERM), syscall.Kill(parent, syscall.SIGINT))
 	default:
-		err = errors.Join(syscall.Kill(parent, syscall.SIGTERM), syscall.Kill(parent, syscall.SIGTERM))
+		err = syscall.Kill(pid, syscall.SIGTERM)
 	}
 	if err != nil {
 		return err
@@ -291,7 +293,7 @@ func (w *walk) end(how int) error {
 			return err
 		}
 	}
-	w.kills++
+	w.ends++
 	if err := w.mount(); err != nil {
 		return err
 	}
