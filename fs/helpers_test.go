@@ -301,24 +301,6 @@ func (v verified) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// logBuffer collects what is logged.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // mounted is a mount over a dataset of the test.
 type mounted struct {
 	*Mountpoint
@@ -326,7 +308,7 @@ type mounted struct {
 	src, mnt string
 	p        *fakeServer
 	fs       *FS
-	log      *logBuffer
+	log      *testenv.Log
 	busy     bool // the test leaves files open
 }
 
@@ -370,7 +352,7 @@ func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Opti
 	t.Helper()
 	d, err := source.Open(src, source.Options{})
 	testenv.Must(t, err)
-	m := &mounted{t: t, src: src, mnt: mnt, log: &logBuffer{}}
+	m := &mounted{t: t, src: src, mnt: mnt, log: &testenv.Log{}}
 	m.p = &fakeServer{Directory: d, open: map[serve.Key]*fakeContent{}, memfd: mode == DaemonCache}
 	o := Options{
 		Registry: testRegistry(), Server: m.p, Cache: mode, Views: []string{"original", "scan5", "bmp"},

@@ -25,11 +25,6 @@ func inBoth(t *testing.T, test func(t *testing.T, m *mounted)) {
 	}
 }
 
-// inWatched runs a test on a mount that watches its dataset.
-func inWatched(t *testing.T, test func(t *testing.T, m *mounted)) {
-	t.Run("watched", func(t *testing.T) { test(t, mount(t, PageCache, watched(t))) })
-}
-
 func TestUnmountWhileOpen(t *testing.T) {
 	inBoth(t, func(t *testing.T, m *mounted) {
 		m.write("a.jpg", "hello")
@@ -199,7 +194,7 @@ func TestPermissions(t *testing.T) {
 
 func TestPanics(t *testing.T) {
 	m := mount(t, PageCache)
-	defer func() { m.log.b.Reset() }()
+	defer func() { *m.log = testenv.Log{} }()
 	m.write("a.jpg", "hello")
 	boom := func() { panic("boom") }
 	f := contextFunc(func(string) error { boom(); return nil })

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -25,25 +24,6 @@ func noise(n int, seed uint64) string {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 1}).Read(b)
 	return string(b)
-}
-
-// TestReads: whatever way a file is read, the bytes are the same.
-func TestReads(t *testing.T) {
-	inBoth(t, func(t *testing.T, m *mounted) {
-		want := t.TempDir()
-		var args []string
-		for i, size := range []int{0, 1, 4095, 4096, 4097, 131072, 131073, 1 << 20, 3<<20 + 17} {
-			src := noise(size, uint64(i))
-			name := fmt.Sprintf("%d.jpg", size)
-			m.write(name, src)
-			for _, view := range []string{"original", "bmp"} {
-				file := filepath.Join(want, view+name)
-				testenv.Must(t, os.WriteFile(file, derived(view, []byte(src)), 0o644))
-				args = append(args, m.path(view, name), file)
-			}
-		}
-		inChild(t, "equal", args...)
-	})
 }
 
 // TestKeptPages: in PageCache mode a file that was read once costs no request.
@@ -170,9 +150,7 @@ func TestWithoutPassthrough(t *testing.T) {
 	m.fs.passes.Store(false)
 	src := noise(300_000, 1)
 	m.write("a.jpg", src)
-	file := filepath.Join(t.TempDir(), "want")
-	testenv.Must(t, os.WriteFile(file, derived("bmp", []byte(src)), 0o644))
-	inChild(t, "equal", m.path("bmp/a.bmp"), file)
+	m.want(string(derived("bmp", []byte(src))), "bmp/a.bmp")
 	released(t, m)
 	// No pages are kept: each open reads again.
 	reads := m.fs.Stats().Views[2].Reads

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -24,37 +23,6 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
-
-var groups atomic.Int32
-
-// memoryGroup makes a cgroup that allows so many bytes, and returns its directory; where this
-// machine has none, the test is skipped.
-func memoryGroup(t *testing.T, limit int64) (dir string, h cgroup.Hierarchy) {
-	t.Helper()
-	testenv.Root(t)
-	system, err := cgroup.Here()
-	testenv.Must(t, err)
-	h, err = system.Hierarchy(cgroup.Memory)
-	if err != nil {
-		t.Skip("NOT TESTED with little memory: ", err)
-	}
-	file := "memory.limit_in_bytes"
-	if h.V2 {
-		file = "memory.max"
-		if err := os.WriteFile(filepath.Join(h.Root, "cgroup.subtree_control"), []byte("+memory"), 0); err != nil {
-			t.Skip("NOT TESTED with little memory: ", err)
-		}
-	}
-	dir = filepath.Join(h.Root, fmt.Sprint("pipefs-test-", os.Getpid(), "-", groups.Add(1)))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Skip("NOT TESTED with little memory: ", err)
-	}
-	t.Cleanup(func() { // its processes may just be ending
-		testenv.Eventually(t, func() error { return os.Remove(dir) })
-	})
-	testenv.Must(t, os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, limit), 0))
-	return dir, h
-}
 
 // mountIn mounts a dataset by a daemon in a group, and wants none of the group to be killed.
 func mountIn(t *testing.T, group string, h cgroup.Hierarchy, dataset string, args ...string) (mnt, log string) {
@@ -121,7 +89,7 @@ func TestLittleMemory(t *testing.T) {
 			testenv.Must(t, os.Link(name, filepath.Join(class, filepath.Base(name))))
 		}
 	}
-	group, h := memoryGroup(t, 240<<20)
+	group, h := testmount.MemoryGroup(t, 240<<20)
 	mnt, _ := mountIn(t, group, h, dataset)
 	view := filepath.Join(mnt, ".epoch/7/0/1/0/16/rrc512-hflip-npy")
 	for k := range copies * len(names) / 16 {
@@ -136,7 +104,7 @@ func TestManyReadersWithLittleMemory(t *testing.T) {
 	photographs := testenv.Shared(t, "imagenet/*.JPEG")
 	dataset := t.TempDir()
 	link(t, dataset, "a", filepath.Dir(photographs[0]))
-	group, h := memoryGroup(t, 240<<20)
+	group, h := testmount.MemoryGroup(t, 240<<20)
 	mnt, _ := mountIn(t, group, h, dataset)
 	var readers sync.WaitGroup
 	for reader := range 16 {
@@ -178,7 +146,7 @@ func TestPictureLargerThanMemory(t *testing.T) {
 	r := codecs.Default(transcode.Limits{})
 	for _, how := range [][]string{nil, {"--supervise"}, {"--cache", "daemon"}} {
 		t.Run(fmt.Sprint(how), func(t *testing.T) {
-			group, h := memoryGroup(t, 200<<20)
+			group, h := testmount.MemoryGroup(t, 200<<20)
 			mnt, log := mountIn(t, group, h, dataset, append(how, "--no-background", "--store-max", "0")...)
 			var readers sync.WaitGroup
 			for reader := range 16 {

@@ -196,21 +196,6 @@ func shownOrNil(mnt string, views []string) map[string][32]byte {
 	return all
 }
 
-// TestRefreshBeside: a store beside its dataset is taken up too; the names are those of the dataset.
-func TestRefreshBeside(t *testing.T) {
-	t.Parallel()
-	views := []string{"original", "scan5", "bmp"}
-	g := newGrowing(t, testmount.Home(t), filepath.Join(t.TempDir(), "store"))
-	mnt := testmount.Mount(t, g.env, g.dataset, "--store", g.store)
-	shown(t, mnt, views)
-	g.change(3, 3, 3)
-	if out := testmount.Command(t, g.env, "refresh", mnt); !strings.HasPrefix(out, "generation 2, before 1: 3 files came, 3 changed, 3 went") {
-		t.Error(out)
-	}
-	want := g.fresh(views)
-	testenv.EventuallyIs(t, "the dataset is shown as it is", func() bool { return cmp.Equal(want, shownOrNil(mnt, views)) })
-}
-
 // TestRefreshList: a mount lists a bucket again by itself when its list is older than --refresh says.
 func TestRefreshList(t *testing.T) {
 	t.Parallel()

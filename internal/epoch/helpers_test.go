@@ -75,12 +75,12 @@ type fixture struct {
 	root   string
 	server *serve.Server
 	views  *Views
-	log    *bytes.Buffer
+	log    *testenv.Log
 }
 
 func newFixture(t *testing.T, classes map[string]int, change func(*Options)) *fixture {
 	t.Helper()
-	f := &fixture{T: t, root: t.TempDir(), log: &bytes.Buffer{}}
+	f := &fixture{T: t, root: t.TempDir(), log: &testenv.Log{}}
 	seed := uint64(0)
 	for class, n := range classes {
 		testenv.Must(t, os.MkdirAll(filepath.Join(f.root, class), 0o755))

@@ -255,7 +255,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		return nil
 	})
-	var said lockedBuffer
+	var said testenv.Log
 	f := newFixture(t, writeDataset(t), func(o *Options) {
 		o.Overlay, o.Log, o.Workers = overlay, slog.New(slog.NewTextHandler(&said, nil)), 1
 	})
@@ -291,7 +291,7 @@ func TestFullDisk(t *testing.T) {
 func TestFullByItsLimit(t *testing.T) {
 	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 100)
 	defer overlay.Close()
-	var said lockedBuffer
+	var said testenv.Log
 	f := newFixture(t, writeDataset(t), func(o *Options) { o.Overlay, o.Log = overlay, slog.New(slog.NewTextHandler(&said, nil)) })
 	for i, name := range []string{"a.jpg", "b.jpg"} {
 		if _, err := f.read(Key(i), f.file(t, name), view(t, "scan5")); err != nil {
@@ -302,22 +302,4 @@ func TestFullByItsLimit(t *testing.T) {
 	if s := said.String(); strings.Count(s, "--store-max") != 1 || strings.Contains(s, "disk") {
 		t.Error(s)
 	}
-}
-
-// lockedBuffer is a log of many goroutines.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

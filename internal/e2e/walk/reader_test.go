@@ -299,7 +299,7 @@ func (r *reader) mapped(fd int, lock bool, room []byte, off, size int64) (n int,
 	if size == 0 {
 		return 0, nil
 	}
-	m, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	m, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ, []int{unix.MAP_SHARED, unix.MAP_PRIVATE}[len(room)%2])
 	if err != nil {
 		return 0, err
 	}

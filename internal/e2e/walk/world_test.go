@@ -28,6 +28,7 @@ type config struct {
 	cache      string // page or daemon
 	supervised bool
 	full       bool // the disk of the caches fills up
+	small      bool // the daemon has little memory
 }
 
 func (c config) String() string {
@@ -38,6 +39,9 @@ func (c config) String() string {
 	if c.full {
 		s += " full"
 	}
+	if c.small {
+		s += " small"
+	}
 	return s
 }
 
@@ -45,6 +49,7 @@ func parseConfig(s string) (c config) {
 	words := strings.Fields(s)
 	c.source, c.cache = words[0], words[1]
 	c.supervised, c.full = strings.Contains(s, "supervised"), strings.Contains(s, "full")
+	c.small = strings.Contains(s, "small")
 	return c
 }
 
@@ -199,7 +204,8 @@ func (w *walk) upload() error {
 			return err
 		}
 		data, err := os.ReadFile(w.file(name))
-		if there[name] = true; err != nil || w.uploaded[name] == string(data) {
+		was, uploaded := w.uploaded[name]
+		if there[name] = true; err != nil || uploaded && was == string(data) {
 			return err
 		}
 		version := blob.Version("")
@@ -232,7 +238,7 @@ func (w *walk) settle() error {
 			continue
 		}
 		version := w.history.latest(name)
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			seen, err := w.readers[0].ask(Op{Do: "whole", Path: path})
 			is := version == absent && seen.Errno == unix.ENOENT ||
 				version >= 0 && seen.Errno == 0 && (drawn(path) || seen.Equal&anywhere(1<<version) != 0)
@@ -315,7 +321,11 @@ func (w *walk) mount() error {
 	case "bucket":
 		what = w.url
 	}
-	if err := w.command(append(args, what, w.mnt)...); err != nil {
+	cmd := exec.Command(testmount.Binary(w.t), append(args, what, w.mnt)...)
+	if w.group != "" {
+		cmd = exec.Command("sh", append([]string{"-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, w.group}, cmd.Args...)...)
+	}
+	if _, err := w.result(cmd); err != nil {
 		return err
 	}
 	return w.command("fidelity", w.mnt, fmt.Sprint(fidelities[0]))
@@ -343,7 +353,10 @@ func (w *walk) fill() error {
 
 // output runs the program.
 func (w *walk) output(args ...string) ([]byte, error) {
-	cmd := exec.Command(testmount.Binary(w.t), args...)
+	return w.result(exec.Command(testmount.Binary(w.t), args...))
+}
+
+func (w *walk) result(cmd *exec.Cmd) ([]byte, error) {
 	cmd.Env = w.env
 	out, err := cmd.Output()
 	if err != nil {
@@ -351,7 +364,7 @@ func (w *walk) output(args ...string) ([]byte, error) {
 		if errors.As(err, &exit) {
 			err = fmt.Errorf("%w: %s", err, exit.Stderr)
 		}
-		return out, fmt.Errorf("pipefs %s: %w", strings.Join(args, " "), err)
+		return out, fmt.Errorf("%s: %w", cmd, err)
 	}
 	return out, nil
 }
