@@ -17,8 +17,9 @@ type dirHandles struct {
 	open map[uint64]*dirHandle
 }
 
-// dirHandle is an open directory. It shows the listing that it was opened on,
-// whatever happens to the directory; offsets are positions in that.
+// dirHandle is an open directory. It shows the listing that it was opened on, whatever happens to
+// the directory. An offset is the version of a listing and a position in it: the kernel may have
+// listed the beginning from its cache, which somebody else has filled since with another listing.
 type dirHandle struct {
 	v *view
 	d *dir
@@ -157,6 +158,16 @@ func (f *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryL
 	})
 }
 
+// listingOf is the listing of a version, or nil: only the last two are known.
+func (d *dir) listingOf(version uint32) *snapshot {
+	for _, s := range []*snapshot{d.snap.Load(), d.before.Load()} {
+		if s != nil && s.version == version {
+			return s
+		}
+	}
+	return nil
+}
+
 // firstEntry is the offset after which the entries follow: "." and ".." come
 // first.
 const firstEntry = 2
@@ -186,7 +197,15 @@ func (f *FS) readDir(in *fuse.ReadIn, addTo func(*dirHandle, fuse.DirEntry, uint
 	if in.Offset == 0 && h.d != nil {
 		h.snap = h.d.snap.Load() // rewinddir shows the present state
 	}
-	off := in.Offset
+	version, off := uint32(in.Offset>>32), in.Offset&(1<<32-1)
+	if version != 0 && h.snap != nil && version != h.snap.version {
+		snap := h.d.listingOf(version)
+		if snap == nil {
+			f.log.Warn("a directory changed several times while it was listed: whoever lists it has to begin again", "node", in.NodeId)
+			return estale
+		}
+		h.snap = snap
+	}
 	if off == 0 && !add(fuse.DirEntry{Name: ".", Mode: unix.S_IFDIR, Ino: h.self, Off: 1}, 0) {
 		return fuse.OK
 	}
@@ -205,9 +224,10 @@ func (f *FS) readDir(in *fuse.ReadIn, addTo func(*dirHandle, fuse.DirEntry, uint
 		return fuse.OK
 	}
 	n := f.namesOf(h.v, h.d, h.snap)
+	next := uint64(h.snap.version)<<32 + firstEntry + 1
 	for i := from; i < uint64(len(h.snap.ids)); i++ {
 		id := h.snap.at(int(i))
-		e := fuse.DirEntry{Name: n.listedOf(int(i)), Mode: unix.S_IFREG, Ino: node(h.v.files.index, id), Off: i + firstEntry + 1}
+		e := fuse.DirEntry{Name: n.listedOf(int(i)), Mode: unix.S_IFREG, Ino: node(h.v.files.index, id), Off: next + i}
 		if f.tree.entries.at(id).kind == isDir {
 			e.Mode, e.Ino = unix.S_IFDIR, node(h.v.index, id)
 		} else if !h.v.original() && !f.reg.IsSample(f.tree.name(id)) {

@@ -229,3 +229,47 @@ func TestListingWithAttributes(t *testing.T) {
 		}
 	}
 }
+
+// TestCachedListingOfAnother lists the beginning of a directory from the kernel's cache, which
+// another reader has filled with a newer listing than that of this open directory, and the rest
+// when the cache was dropped: no name comes twice, and none that is there is left out.
+func TestCachedListingOfAnother(t *testing.T) {
+	m := mount(t, PageCache, watched(t))
+	for i := range 10 {
+		m.write(fmt.Sprintf("d/%d.jpg", i), "x")
+	}
+	remove := func(names ...string) {
+		for _, name := range names {
+			testenv.Must(t, os.Remove(filepath.Join(m.src, "d", name)))
+		}
+		testenv.Eventually(t, func() error {
+			if _, err := os.Stat(m.path("original/d", names[0])); err == nil {
+				return errors.New("it is still there")
+			}
+			return nil
+		})
+		m.told()
+	}
+	list := func(fd, size int) (names []string) {
+		room := make([]byte, size)
+		n, err := unix.ReadDirent(fd, room)
+		testenv.Must(t, err)
+		_, _, names = unix.ParseDirent(room[:n], -1, nil)
+		return names
+	}
+	fd, err := unix.Open(m.path("original/d"), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	testenv.Must(t, err)
+	defer unix.Close(fd)
+	remove("0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg")
+	if got := m.names("original/d"); got != "5.jpg 6.jpg 7.jpg 8.jpg 9.jpg" {
+		t.Error(got)
+	}
+	got := list(fd, 4*32) // ".", ".." and two more
+	remove("9.jpg")
+	for more := list(fd, 4096); len(more) > 0; more = list(fd, 4096) {
+		got = append(got, more...)
+	}
+	if s := strings.Join(got, " "); s != "5.jpg 6.jpg 7.jpg 8.jpg 9.jpg" && s != "5.jpg 6.jpg 7.jpg 8.jpg" {
+		t.Errorf("listed %s", s)
+	}
+}

@@ -280,7 +280,7 @@ func (f *FS) followAgain(d *dir) {
 // reopen makes the handle of a directory that was opened at a daemon before this one. It
 // is nil where the listing that it shows is gone; from the beginning any will do.
 func (f *FS) reopen(n, fh, off uint64) *dirHandle {
-	version := uint32(fh >> 32)
+	version := cmp.Or(uint32(off>>32), uint32(fh>>32))
 	index, id := splitNode(n)
 	h := &dirHandle{self: n, parent: rootNode}
 	if index == 0 {

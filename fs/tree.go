@@ -83,9 +83,10 @@ func newTree(src members) *tree {
 
 // dir is a directory that was looked at.
 type dir struct {
-	id   uint32
-	snap atomic.Pointer[snapshot] // nil until it is listed
-	attr atomic.Pointer[source.Attr]
+	id     uint32
+	snap   atomic.Pointer[snapshot] // nil until it is listed
+	before atomic.Pointer[snapshot] // the listing before that: the kernel may have cached it
+	attr   atomic.Pointer[source.Attr]
 
 	lister  atomic.Uint32 // the thread that listed it last
 	lookups atomic.Uint32 // of files, by that thread since

@@ -73,6 +73,7 @@ func (t *tree) refresh(d *dir, replaced func(path string) bool) (*snapshot, *cha
 			next.version = snap.version + 1
 		}
 		t.journal.listing(d.id, next)
+		d.before.Store(snap)
 		d.snap.Store(next)
 		t.version.Add(1)
 	}
