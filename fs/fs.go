@@ -204,8 +204,9 @@ type FS struct {
 	opens     opens
 	handles   handles
 	journal   *Journal
-	lostViews []string // that this program would make otherwise
-	resumed   []uint32 // directories that a daemon before this one listed, until they are looked through
+	lostViews []string            // that this program would make otherwise
+	gaveWay   map[uint32][]uint32 // entries that are in no listing any more, by directory, until the kernel is told
+	resumed   []uint32            // directories that a daemon before this one listed, until they are looked through
 	failures  failures
 	notify    notifier
 	readDraws readDraws

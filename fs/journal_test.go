@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -121,6 +122,44 @@ func TestJournal(t *testing.T) {
 	}
 	if s := d.attr(1 << 20); s != estale {
 		t.Errorf("what never was: %v", s)
+	}
+}
+
+// TestJournalOfUntold: a daemon that knew that a file went, and died before it told the kernel, is
+// followed by one that tells it.
+func TestJournalOfUntold(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"1.jpg", "2.jpg", "3.jpg"} {
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("text of "+name), 0o644))
+	}
+	file, err := NewJournal()
+	testenv.Must(t, err)
+	defer file.Close()
+	first := nextDaemon(t, dir, file)
+	first.node("bmp", "2.bmp")
+	first.node("bmp", "3.bmp")
+	tick(t)
+	testenv.Must(t, os.Remove(filepath.Join(dir, "2.jpg")))
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "3.new"), []byte("another file"), 0o644))
+	testenv.Must(t, os.Rename(filepath.Join(dir, "3.new"), filepath.Join(dir, "3.jpg")))
+	_, err = first.refresh(first.tree.dir(rootID))
+	testenv.Must(t, err)
+	first.node("bmp", "3.bmp")
+
+	next := nextDaemon(t, dir, file)
+	next.fresh = Checked
+	next.lookAgain(nil)
+	told := map[string]bool{}
+	for _, n := range next.notify.take() {
+		names := next.namesOf(next.views.named("bmp", false), n.d, cmp.Or(n.diff.old, n.d.snap.Load()))
+		for _, own := range n.diff.names {
+			for _, k := range names.alike(own) {
+				told[names.listed(k)] = true
+			}
+		}
+	}
+	if !told["2.bmp"] || !told["3.bmp"] || told["1.bmp"] {
+		t.Errorf("the kernel is told of %v", told)
 	}
 }
 

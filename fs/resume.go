@@ -107,6 +107,32 @@ func (f *FS) restoreTree(p *past) {
 	for _, id := range f.resumed {
 		t.dir(id).dead.Store(!alive[id])
 	}
+	f.gaveWay = map[uint32][]uint32{}
+	for id := rootID + 1; id < len(p.entries); id++ {
+		if !alive[uint32(id)] {
+			f.gaveWay[p.entries[id].dir] = append(f.gaveWay[p.entries[id].dir], uint32(id))
+		}
+	}
+}
+
+// withGone is the change by which a directory lost entries that gave way to others, or to none.
+func (t *tree) withGone(d *dir, gone []uint32) *change {
+	now := d.snap.Load()
+	c := &change{old: &snapshot{ids: slices.Clone(now.ids)}, new: now}
+	known := map[string]bool{}
+	for _, id := range gone {
+		name := t.name(id)
+		if known[name] {
+			continue
+		}
+		known[name] = true
+		c.names = append(c.names, name)
+		if k := t.search(now, name); k == len(now.ids) || t.nameAt(now, k) != name {
+			c.old.ids = append(c.old.ids, id)
+		}
+	}
+	t.sort(c.old)
+	return c
 }
 
 // sort finds the order of names of a listing, and reports whether all its entries are there.
@@ -230,8 +256,8 @@ func (f *FS) resend(c *conn.Conn) {
 // lookAgain finds out what changed while nobody watched, and tells the kernel. Until it
 // has come to a directory, its files may be shown from the kernel's cache as they were.
 func (f *FS) lookAgain(stop <-chan struct{}) {
-	resumed := f.resumed
-	f.resumed = nil
+	resumed, gaveWay := f.resumed, f.gaveWay
+	f.resumed, f.gaveWay = nil, nil
 	began := time.Now()
 	for _, path := range f.lostViews {
 		if !strings.Contains(path, "/") {
@@ -253,6 +279,10 @@ func (f *FS) lookAgain(stop <-chan struct{}) {
 		if d := f.tree.dir(id); !d.dead.Load() {
 			f.followAgain(d)
 			_, _ = f.refresh(d) // where it fails, so does what asks next
+			if gone := gaveWay[id]; len(gone) > 0 {
+				// The daemon before this one may have died between knowing it and telling it.
+				f.notify.entries(d, f.tree.withGone(d, gone))
+			}
 		}
 		if id != rootID {
 			above := f.tree.entries.at(id).dir
