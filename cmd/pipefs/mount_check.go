@@ -186,7 +186,7 @@ func clearDead(env *environ, c *mountConfig) error {
 	for range 16 {
 		place, err := mounts.PlaceOf(c.Dir)
 		if err == nil {
-			err = place.Clear()
+			_, err = place.ClearDead()
 		}
 		if err != nil {
 			return exit.With(exit.Mount, fmt.Errorf("a dead mount is in the way: %w", err))
