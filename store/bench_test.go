@@ -224,7 +224,7 @@ func BenchmarkOpen100k(b *testing.B) {
 	before := heapInUse()
 	s, err := Open(dir, Options{Logger: quiet})
 	testenv.Must(b, err)
-	size := s.now.Load().index.Load().seal.Size
+	size := s.now.Load().index.Load().Size()
 	heapBytes := float64(heapInUse()-before) / float64(src.n)
 	testenv.Must(b, s.Close())
 	for b.Loop() {

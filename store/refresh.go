@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
-
-	"github.com/pipefs/pipefs/internal/sstable"
 )
 
 // Change is what [Store.Refresh] found.
@@ -67,7 +65,7 @@ func (s *Store) Refresh(ctx context.Context, taking func(Change)) (Change, error
 		}
 	}
 	if err := ch.count(ctx, was, x); err != nil {
-		x.close(s.o.Logger)
+		_ = x.Close()
 		return ch, fmt.Errorf("%s: the index of generation %d: %w", s.dir, g.Number, err)
 	}
 	ch.Left = was.gen.without(g)
@@ -115,46 +113,43 @@ func (g *generation) without(h *generation) (left int) {
 
 // count compares the files of two indexes.
 func (ch *Change) count(ctx context.Context, was *edition, now *index) error {
-	was.using.RLock()
-	defer was.using.RUnlock()
-	next, stop := iter.Pull2(was.index.Load().Items)
+	next, stop := iter.Pull2(was.index.Load().items)
 	defer stop()
 	old, err, more := next()
-	step := func() error {
-		if old, err, more = next(); more && err != nil {
-			return was.index.Load().broken("", err)
-		}
-		return nil
-	}
-	if more && err != nil {
-		return was.index.Load().broken("", err)
-	}
+	step := func() { old, err, more = next() }
 	isFile := func(item []byte) bool { return itemKind(item) == File }
+	gone := func() {
+		if isFile(old) {
+			ch.Went++
+		}
+		step()
+	}
 	n := 0
-	err = now.Walk(nil, func(item []byte) error {
+	for item, broken := range now.items {
 		if n++; n%(1<<12) == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		for more && sstable.ComparePaths(itemPath(old), itemPath(item)) < 0 {
-			if isFile(old) {
-				ch.Went++
-			}
-			if err := step(); err != nil {
-				return err
-			}
+		if broken != nil {
+			return broken
+		}
+		for more && err == nil && ComparePaths(itemPath(old), itemPath(item)) < 0 {
+			gone()
+		}
+		if err != nil {
+			return err
 		}
 		if !more || !bytes.Equal(itemPath(old), itemPath(item)) {
 			if isFile(item) {
 				ch.Came++
 			}
-			return nil
+			continue
 		}
 		switch isNow, was := isFile(item), isFile(old); {
 		case isNow && !was:
 			ch.Came++
 		case was && !isNow:
 			ch.Went++
-		case isNow && !bytes.Equal(old[leafHead:], item[leafHead:]):
+		case isNow && !bytes.Equal(old[itemHead:], item[itemHead:]):
 			a, err := decodeItem(old)
 			if err != nil {
 				return err
@@ -167,13 +162,10 @@ func (ch *Change) count(ctx context.Context, was *edition, now *index) error {
 				ch.Changed++
 			}
 		}
-		return step()
-	})
-	for err == nil && more {
-		if isFile(old) {
-			ch.Went++
-		}
-		err = step()
+		step()
+	}
+	for more && err == nil {
+		gone()
 	}
 	return err
 }

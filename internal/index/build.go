@@ -1,17 +1,14 @@
 package index
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -28,13 +25,10 @@ const Suffix = ".building"
 // and has little memory. Where it dies, or finds the disk full, the index is not built, and
 // nothing else has happened.
 type Writer struct {
-	dir, temp string
+	dir string
 	seal
-	ctx   context.Context
-	child *exec.Cmd
-	pipe  *os.File
-	out   *bufio.Writer
-	said  bytes.Buffer // by the child, on its standard error
+	ctx context.Context
+	process
 
 	key, value []byte // the last one, whose next is not known yet
 	next, buf  []byte
@@ -44,17 +38,19 @@ type Writer struct {
 // Create begins an index of a directory that need not be there. size is about how many bytes its
 // keys and values have; there has to be room for them. ctx ends the building.
 func Create(ctx context.Context, dir, id string, size int64) (*Writer, error) {
-	w := &Writer{dir: dir, temp: dir + "-" + rand.Text()[:8] + Suffix, ctx: ctx, seal: seal{Version: sealVersion, ID: id}}
+	w := &Writer{dir: dir, ctx: ctx, seal: seal{Version: sealVersion, ID: id}}
+	w.temp = dir + "-" + rand.Text()[:8] + Suffix
 	_, _ = rand.Read(w.Build[:])
-	if err := os.MkdirAll(w.temp, 0o755); err != nil {
+	if err := os.MkdirAll(w.temp, 0o777); err != nil {
 		return nil, err
 	}
 	err := reserve(w.temp, size)
 	if err == nil {
-		err = w.start()
+		err = w.start(buildMode, nil)
 	}
+	w.key = append(w.key, sentinel...)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("build an index in %s: %w", filepath.Dir(dir), err), Remove(w.temp))
+		return nil, errors.Join(fmt.Errorf("build an index in %s: %w", filepath.Dir(dir), err), os.RemoveAll(w.temp))
 	}
 	return w, nil
 }
@@ -78,25 +74,6 @@ func reserve(dir string, size int64) error {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-func (w *Writer) start() error {
-	read, write, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer read.Close()
-	// the very program that runs, even where its file was replaced
-	w.child = &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{childName, w.temp},
-		Env: append(os.Environ(), "GOTRACEBACK=none"), Stdin: read, Stderr: &w.said,
-	}
-	if err := w.child.Start(); err != nil {
-		return errors.Join(err, write.Close())
-	}
-	w.pipe, w.out = write, bufio.NewWriterSize(write, 256<<10)
-	w.key = append(w.key, sentinel...)
-	return nil
-}
-
 // Add adds a key, which comes after those before it in the order of their bytes.
 func (w *Writer) Add(key, value []byte) error {
 	if w.err == nil {
@@ -116,7 +93,7 @@ func (w *Writer) add(key, value []byte) error {
 		return w.ctx.Err()
 	}
 	w.next = append(append(w.next[:0], keysBegin), key...)
-	if err := w.end(w.next); err != nil {
+	if err := w.pass(w.next); err != nil {
 		return err
 	}
 	w.key, w.next = w.next, w.key
@@ -124,8 +101,8 @@ func (w *Writer) add(key, value []byte) error {
 	return nil
 }
 
-// end passes on the key before another; nil is the end.
-func (w *Writer) end(next []byte) error {
+// pass passes on the key before another; nil is the end.
+func (w *Writer) pass(next []byte) error {
 	key, value := w.key, w.value
 	for n := 0; ; n++ {
 		e := entry{next: next, piece: value, more: 0}
@@ -149,62 +126,6 @@ func (w *Writer) end(next []byte) error {
 	}
 }
 
-func (w *Writer) send(key, value []byte) error {
-	var head [2 * binary.MaxVarintLen64]byte
-	n := binary.PutUvarint(head[:], uint64(len(key)))
-	n += binary.PutUvarint(head[n:], uint64(len(value)))
-	_, err := w.out.Write(head[:n])
-	if err == nil {
-		_, err = w.out.Write(key)
-	}
-	if err == nil {
-		_, err = w.out.Write(value)
-	}
-	return err
-}
-
-// died is why the child ended before its time.
-func (w *Writer) died(err error) error {
-	if !errors.Is(err, unix.EPIPE) {
-		return err
-	}
-	if ended := w.wait(); ended != nil {
-		err = ended
-	}
-	return err
-}
-
-// wait waits for the child, and says why it failed.
-func (w *Writer) wait() error {
-	_ = w.pipe.Close() // what it has not written, it says itself
-	err := w.child.Wait()
-	w.child = nil
-	if err == nil {
-		return nil
-	}
-	said, _, _ := strings.Cut(strings.TrimSpace(w.said.String()), "\n\n")
-	var at unix.Statfs_t
-	full := unix.Statfs(w.temp, &at) == nil && int64(at.Bavail)*at.Bsize < 2*tableSize
-	switch {
-	case strings.Contains(said, unix.ENOSPC.Error()) || strings.Contains(said, "SIGBUS") && full:
-		return fmt.Errorf("%w; the index needs about %d MB", unix.ENOSPC, w.estimate()>>20)
-	case strings.Contains(said, unix.EDQUOT.Error()):
-		return unix.EDQUOT
-	}
-	return fmt.Errorf("the process that builds it ended: %w: %.2000s", err, said)
-}
-
-func (w *Writer) estimate() int64 {
-	var sum int64
-	entries, _ := os.ReadDir(w.temp)
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".sst") {
-			sum += info.Size()
-		}
-	}
-	return max(sum, 2*tableSize)
-}
-
 // Finish makes the index appear in its directory, in place of what was there, durably. meta is
 // anything that JSON can hold.
 func (w *Writer) Finish(meta any) (err error) {
@@ -216,7 +137,7 @@ func (w *Writer) Finish(meta any) (err error) {
 	if w.err != nil {
 		return w.err
 	}
-	if err := w.end(nil); err != nil {
+	if err := w.pass(nil); err != nil {
 		return err
 	}
 	if err := w.send(nil, nil); err != nil { // no key is empty
@@ -253,6 +174,9 @@ func (w *Writer) finish() error {
 		}
 		f, err := describe(w.temp, name)
 		if err == nil {
+			err = os.Chmod(path, 0o444) // whoever may read the directory; Badger makes some for itself alone
+		}
+		if err == nil {
 			err = syncFile(path)
 		}
 		if err != nil {
@@ -271,9 +195,6 @@ func (w *Writer) finish() error {
 	if err == nil {
 		err = syncFile(w.temp)
 	}
-	if err == nil {
-		err = os.Chmod(w.temp, 0o555) // Badger removes nothing of it then
-	}
 	return err
 }
 
@@ -291,12 +212,12 @@ func (w *Writer) take() error {
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.ENOTEMPTY) {
 		err = unix.Renameat2(unix.AT_FDCWD, w.temp, unix.AT_FDCWD, w.dir, unix.RENAME_EXCHANGE)
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-			if err = Remove(w.dir); err == nil {
+			if err = os.RemoveAll(w.dir); err == nil {
 				err = os.Rename(w.temp, w.dir)
 			}
 		}
 		if err == nil {
-			err = Remove(w.temp)
+			err = os.RemoveAll(w.temp)
 		}
 	}
 	if err != nil {
@@ -307,18 +228,6 @@ func (w *Writer) take() error {
 
 // Abort ends the building: nothing is left of it. After Finish it does nothing.
 func (w *Writer) Abort() error {
-	if w.child != nil {
-		_ = w.child.Process.Kill() // it may have ended
-		_ = w.wait()
-	}
 	w.err = errors.New("the index is not built any more")
-	return Remove(w.temp)
-}
-
-// Remove removes an index. Who has it open can go on reading it.
-func Remove(dir string) error {
-	if err := os.Chmod(dir, 0o755); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.RemoveAll(dir)
+	return w.end()
 }

@@ -2,13 +2,9 @@ package index
 
 import (
 	"bufio"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
-	"slices"
 
 	badger "github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/pb"
@@ -16,15 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childName is the name by which this program builds an index: whatever program has this package
+// childName is the name by which this program runs Badger: whatever program has this package
 // in it does.
-const childName = "pipefs-build-index"
+const (
+	childName = "pipefs-index"
+	buildMode = "build"
+	sortMode  = "sort"
+)
 
 func init() {
-	if len(os.Args) != 2 || os.Args[0] != childName {
+	if len(os.Args) != 3 || os.Args[0] != childName {
 		return
 	}
-	if err := child(os.Args[1]); err != nil {
+	if err := child(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -33,28 +33,38 @@ func init() {
 
 const (
 	softMemory = 96 << 20  // bytes, that the collector of garbage aims at
-	hardMemory = 768 << 20 // bytes of data, at which the process ends
+	hardMemory = 256 << 20 // bytes of data, at which the process ends
 	writeBytes = 2 << 20   // that are handed to Badger at once
 )
 
-// child builds an index of what comes by the standard input.
-func child(dir string) error {
+// child takes what comes by the standard input.
+func child(mode, dir string) error {
 	debug.SetMemoryLimit(softMemory)
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: hardMemory, Max: hardMemory}); err != nil {
 		return err
 	}
-	db, err := badger.Open(badgerOptions(dir).WithNumCompactors(0).WithValueLogFileSize(1 << 20))
+	in := bufio.NewReaderSize(os.Stdin, 256<<10)
+	o := badgerOptions(dir).WithValueLogFileSize(1 << 20)
+	if mode == buildMode {
+		o = o.WithNumCompactors(0)
+	} else {
+		o = o.WithNumCompactors(2).WithNumMemtables(2)
+	}
+	db, err := badger.Open(o)
 	if err != nil {
 		return err
 	}
-	if err := write(db, bufio.NewReaderSize(os.Stdin, 256<<10)); err != nil {
+	if mode == sortMode {
+		return sortAll(db, in) // the directory goes
+	}
+	if err := build(db, in); err != nil {
 		return err
 	}
 	return db.Close()
 }
 
-// write writes all keys, which come in order, until an empty one.
-func write(db *badger.DB, in *bufio.Reader) error {
+// build writes all keys, which come in order.
+func build(db *badger.DB, in *bufio.Reader) error {
 	w := db.NewStreamWriter()
 	if err := w.Prepare(); err != nil {
 		return err
@@ -62,42 +72,62 @@ func write(db *badger.DB, in *bufio.Reader) error {
 	buf := z.NewBuffer(2*writeBytes, "index")
 	kv := &pb.KV{Version: 1}
 	for {
-		n, err := binary.ReadUvarint(in)
-		if err != nil {
+		var err error
+		if kv.Key, kv.Value, err = receive(in, kv.Key, kv.Value); err != nil {
 			return cut(err)
 		}
-		m, err := binary.ReadUvarint(in)
-		if err != nil {
-			return cut(err)
-		}
-		if kv.Key, err = read(in, kv.Key, n); err == nil {
-			kv.Value, err = read(in, kv.Value, m)
-		}
-		if err != nil {
-			return cut(err)
-		}
-		if n > 0 {
+		if len(kv.Key) > 0 {
 			badger.KVToBuffer(kv, buf)
 		}
-		if buf.LenNoPadding() > writeBytes || n == 0 {
+		if buf.LenNoPadding() > writeBytes || len(kv.Key) == 0 {
 			if err := w.Write(buf); err != nil {
 				return err
 			}
 			buf.Reset()
 		}
-		if n == 0 {
+		if len(kv.Key) == 0 {
 			return w.Flush()
 		}
 	}
 }
 
-func read(in io.Reader, room []byte, n uint64) ([]byte, error) {
-	if n > maxKey+maxPiece {
-		return nil, errors.New("too long")
+// sortAll writes all keys to the standard output, in order.
+func sortAll(db *badger.DB, in *bufio.Reader) error {
+	w := db.NewWriteBatch()
+	for {
+		key, value, err := receive(in, nil, nil) // the batch keeps them
+		if err != nil {
+			return cut(err)
+		}
+		if len(key) == 0 {
+			break
+		}
+		if err := w.Set(key, value); err != nil {
+			return err
+		}
 	}
-	room = slices.Grow(room[:0], int(n))[:n]
-	_, err := io.ReadFull(in, room)
-	return room, err
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(os.Stdout, 256<<10)
+	err := db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.DefaultIteratorOptions)
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			item := it.Item()
+			if err := item.Value(func(value []byte) error { return send(out, item.Key(), value) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = send(out, nil, nil)
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	return err
 }
 
 func cut(err error) error { return fmt.Errorf("who gives the keys ended: %w", err) }

@@ -47,7 +47,7 @@ func badgerOptions(dir string) badger.Options {
 
 const (
 	tableSize = 8 << 20 // bytes; each takes a descriptor of who reads
-	blockSize = 4 << 10  // bytes; its checksum is verified at each lookup
+	blockSize = 4 << 10 // bytes; its checksum is verified at each lookup
 )
 
 // Open opens the index in a directory if it is the one with an id. Errors are of the class
@@ -77,6 +77,14 @@ func Open(dir, id string) (*Index, error) {
 // Len is the number of keys.
 func (x *Index) Len() int64 { return x.Keys }
 
+// Size is how many bytes the files have.
+func (x *Index) Size() (bytes int64) {
+	for _, f := range x.Files {
+		bytes += f.Size
+	}
+	return bytes
+}
+
 // Describe reads into v what [Writer.Finish] was given.
 func (x *Index) Describe(v any) error { return json.Unmarshal(x.Meta, v) }
 
@@ -100,18 +108,19 @@ func (x *Index) leave() {
 	}
 }
 
-// Close waits until nobody asks the index any more. What asks it from then on gets ErrClosed.
-func (x *Index) Close() (err error) {
+// Close waits until nobody asks the index any more. What asks it from then on gets ErrClosed. Its
+// error is nil: what was only read cannot be lost.
+func (x *Index) Close() error {
 	x.closes.Do(func() {
 		if x.users.Add(closed) != closed {
 			<-x.idle
 		}
-		err = guard(func() error {
+		_ = guard(func() error {
 			x.txn.Discard()
-			return x.db.Close()
+			return x.db.Close() // where the directory was removed, it says so
 		})
 	})
-	return err
+	return nil
 }
 
 // guard turns faults in mapped files, and what Badger panics for, into errors. No code but

@@ -30,7 +30,7 @@ func pairs(r *rand.Rand, n int) (keys, values [][]byte) {
 	return keys, values
 }
 
-func build(t testing.TB, dir string, keys, values [][]byte) {
+func mustBuild(t testing.TB, dir string, keys, values [][]byte) {
 	t.Helper()
 	size := int64(0)
 	for i := range keys {
@@ -50,8 +50,8 @@ func TestIndex(t *testing.T) {
 			r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
 			dir := filepath.Join(t.TempDir(), "i")
 			keys, values := pairs(r, n)
-			build(t, dir, keys, values)
-			build(t, dir, keys, values) // in place of it
+			mustBuild(t, dir, keys, values)
+			mustBuild(t, dir, keys, values) // in place of it
 			x, err := Open(dir, "this")
 			testenv.Must(t, err)
 			meta := map[string]int{}
@@ -132,5 +132,31 @@ func TestOrder(t *testing.T) {
 		if entries, _ := os.ReadDir(dir); len(entries) != 0 {
 			t.Errorf("left: %v", entries)
 		}
+	}
+}
+
+// TestSort: much more than a table of memory holds comes back in order, and nothing is left.
+func TestSort(t *testing.T) {
+	r, dir := rand.New(rand.NewPCG(testenv.Seed(t), 2)), t.TempDir()
+	s, err := NewSorter(dir)
+	testenv.Must(t, err)
+	var want []string
+	for range 200_000 {
+		key := fmt.Sprintf("%016x", r.Uint64())
+		want = append(want, key)
+		testenv.Must(t, s.Add([]byte(key), bytes.Repeat([]byte(key[:4]), 30)))
+	}
+	slices.Sort(want)
+	at := 0
+	testenv.Must(t, s.Each(func(key, value []byte) error {
+		if string(key) != want[at] || !bytes.Equal(value, bytes.Repeat(key[:4], 30)) {
+			return fmt.Errorf("%s, want %s", key, want[at])
+		}
+		at++
+		return nil
+	}))
+	testenv.Must(t, s.Close())
+	if left, _ := os.ReadDir(dir); at != len(want) || len(left) > 0 {
+		t.Errorf("%d of %d; left: %v", at, len(want), left)
 	}
 }

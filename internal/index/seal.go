@@ -50,6 +50,12 @@ func (id *buildID) UnmarshalText(b []byte) error {
 	return err
 }
 
+// Is reports whether a directory holds an index, which may be damaged.
+func Is(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, sealName))
+	return err == nil
+}
+
 func (s *seal) read(dir string) error {
 	name := filepath.Join(dir, sealName)
 	info, err := os.Stat(name)
