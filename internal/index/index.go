@@ -191,11 +191,12 @@ func (x *Index) absent(key []byte) error {
 	it := x.iterator(true)
 	defer it.Close()
 	var e entry
+	var below []byte
 	it.Seek(key)
-	if err := x.at(it, &e, new([]byte)); err != nil {
+	if err := x.at(it, &e, &below); err != nil {
 		return err
 	}
-	if len(e.next) > 0 && bytes.Compare(e.next, key) <= 0 {
+	if bytes.Compare(below, key) >= 0 || len(e.next) > 0 && bytes.Compare(e.next, key) <= 0 {
 		return errors.New("an entry is lost")
 	}
 	return nil
@@ -295,10 +296,10 @@ func (w *walk) begin(from []byte) error {
 	if err != nil {
 		return err
 	}
-	w.want = append(w.want, w.e.next...)
-	if bytes.Equal(w.here, from) {
+	switch w.want = append(w.want, w.e.next...); {
+	case bytes.Equal(w.here, from):
 		w.want = append(w.want[:0], from...)
-	} else if len(w.want) > 0 && bytes.Compare(w.want, from) < 0 {
+	case bytes.Compare(w.here, from) > 0 || len(w.want) > 0 && bytes.Compare(w.want, from) < 0:
 		return errors.New("an entry is lost")
 	}
 	w.it = w.x.iterator(false)
