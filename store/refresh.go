@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
+	"time"
 )
 
 // Change is what [Store.Refresh] found.
@@ -28,12 +29,16 @@ func (s *Store) Shown() Generation {
 	return Generation{}
 }
 
+// longBuild is how long the making of an index takes that is not made again and again.
+const longBuild = 3 * time.Second
+
 // Refresh opens the current generation, and shows it from then on, if it is another one than that
 // which is shown. What was opened before can be read as long as its packs are there: samples of the
 // generation before are still found, see [Store.LookupAs], and those of the ones before that are
 // not. Before the newer one is shown, taking is told of it.
 //
-// Where Refresh fails, the store shows what it showed.
+// Where Refresh fails, the store shows what it showed. It fails where it would have to make an index within a
+// minute of the last one, if that took longer than longBuild.
 func (s *Store) Refresh(ctx context.Context, taking func(Change)) (Change, error) {
 	s.refresh.Lock()
 	defer s.refresh.Unlock()
@@ -60,8 +65,15 @@ func (s *Store) Refresh(ctx context.Context, taking func(Change)) (Change, error
 	}
 	x, err := s.indexes.open(g)
 	if err != nil {
+		if wait := time.Until(s.buildAgain); wait > 0 {
+			return ch, fmt.Errorf("%s: generation %d is there, and its index is made in %v: large ones are made once a minute", s.dir, g.Number, wait.Round(time.Second))
+		}
+		began := time.Now()
 		if x, err = next.makeIndex(ctx); err != nil {
 			return ch, fmt.Errorf("%s: the index of generation %d cannot be made: %w", s.dir, g.Number, err)
+		}
+		if time.Since(began) > longBuild {
+			s.buildAgain = began.Add(time.Minute)
 		}
 	}
 	if err := ch.count(ctx, was, x); err != nil {

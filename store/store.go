@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pipefs/pipefs/store/vfs"
 )
@@ -59,6 +60,7 @@ type Store struct {
 	// there was none.
 	now, before atomic.Pointer[edition]
 	refresh     sync.Mutex // held while the next edition is opened
+	buildAgain  time.Time  // before which Refresh makes no index
 
 	fractions []*Fraction
 }
