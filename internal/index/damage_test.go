@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -77,13 +79,13 @@ func damage(r *rand.Rand, dir, other string, kind int) string {
 	if err != nil {
 		panic(err)
 	}
-	what := ""
 	at := r.IntN(len(b))
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		panic(err)
 	}
 	defer f.Close()
+	var what string
 	switch kind % 8 {
 	case 0, 2: // in the index or the footer of a table
 		end, err := tableIndex(f, int64(len(b)))
@@ -244,7 +246,7 @@ func TestDamage(t *testing.T) {
 				what = line
 			}
 		}
-		if at = n; err == nil {
+		if err == nil {
 			break
 		}
 		at = last + 1
@@ -258,5 +260,50 @@ func TestDamage(t *testing.T) {
 	t.Logf("%d damaged: %d were refused when they were opened, %d gave errors, %d ended the process", n, refused, withErrors, died)
 	if refused == 0 || withErrors == 0 {
 		t.Error("nothing was damaged")
+	}
+}
+
+// TestFullDisk: where the disk becomes full at any point, building is an error that says so, nothing is left
+// of it, and the index that was there before is served on.
+func TestFullDisk(t *testing.T) {
+	testenv.Root(t)
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 3))
+	keys, values := pairs(r, 60_000)
+	few := len(keys) / 20
+	full := 0
+	for mb := range 20 {
+		disk := t.TempDir()
+		testenv.Must(t, unix.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%dk", 9_500+mb*500)))
+		dir := filepath.Join(disk, "i")
+		mustBuild(t, dir, keys[:few], values[:few])
+		x, err := Open(dir, "this")
+		testenv.Must(t, err)
+		w, err := Create(t.Context(), dir, "this", 0) // less than it takes
+		for i := 0; err == nil && i < len(keys); i++ {
+			err = w.Add(keys[i], values[i])
+		}
+		if w != nil {
+			err = errors.Join(w.Finish(nil), err)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, unix.ENOSPC):
+			full++
+		default:
+			t.Errorf("%d MB: %v", mb, err)
+		}
+		if left, _ := os.ReadDir(disk); len(left) != 1 {
+			t.Errorf("%d MB: left: %v", mb, left)
+		}
+		for _, i := range r.Perm(few)[:100] {
+			if got, err := x.Get(nil, keys[i]); err != nil || !bytes.Equal(got, values[i]) {
+				t.Fatalf("%d MB: %q: %d bytes, %v", mb, keys[i], len(got), err)
+			}
+		}
+		testenv.Must(t, x.Close())
+		testenv.Must(t, unix.Unmount(disk, 0))
+	}
+	if t.Logf("full %d times", full); full < 5 || full == 20 {
+		t.Errorf("the disk was full %d times of 20", full)
 	}
 }

@@ -54,13 +54,13 @@ const (
 // ErrCorrupt, also where it is another one, or of the operating system.
 func Open(dir, id string) (*Index, error) {
 	x := &Index{idle: make(chan struct{}, 1)}
-	if err := x.seal.read(dir); err != nil {
+	if err := x.read(dir); err != nil {
 		return nil, err
 	}
 	if x.ID != id {
 		return nil, fmt.Errorf("%s: %w: it is another one", dir, ErrCorrupt)
 	}
-	if err := x.seal.compare(dir); err != nil {
+	if err := x.compare(dir); err != nil {
 		return nil, err
 	}
 	err := guard(func() (err error) {

@@ -133,10 +133,9 @@ func (p *process) end() error {
 // Sorter sorts what is more than memory holds. Its child has Badger sort it.
 type Sorter struct {
 	process
-	in     *os.File // what the child writes
-	n      int64
-	sum    uint64 // of the checksums of all that was added
-	record []byte
+	in  *os.File // what the child writes
+	n   int64
+	sum uint64 // of the checksums of all that was added
 }
 
 // NewSorter begins to sort in a directory for temporary files; "" is that of the system.
