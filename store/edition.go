@@ -108,7 +108,7 @@ func (v *edition) lookup(path string) (*Sample, error) {
 	if e := v.recent.get(path); e != nil {
 		return e, nil
 	}
-	e, err := ask(v, (*index).get, path)
+	e, err := ask(v, func(x *index, p string) (*Sample, error) { return x.lookup(p, v.recent) }, path)
 	if e != nil && err == nil {
 		v.recent.put(e)
 	}

@@ -73,6 +73,49 @@ func (x *index) get(p string) (s *Sample, err error) {
 	return s, err
 }
 
+// aheadItems are read at once where entries are looked up one after the other.
+const aheadItems = 64
+
+// lookup is get for a reader who may go on with the entry behind it: these are put into r.
+func (x *index) lookup(p string, r *recent) (found *Sample, err error) {
+	var k [256]byte
+	key := appendKey(k[:0], p)
+	if !r.expects(key) {
+		room := rooms.Get().(*[]byte)
+		defer rooms.Put(room)
+		item, next, err := x.GetNext((*room)[:0], key)
+		if err != nil || item == nil {
+			return nil, x.broken(p, err)
+		}
+		if cap(item) > cap(*room) {
+			*room = item
+		}
+		r.expect(next)
+		s, err := decodeNumbered(item, x.numbers)
+		return &s, x.broken(p, err)
+	}
+	n := 0
+	err = x.Walk(key, func(at, item []byte) error {
+		if n == aheadItems {
+			r.expect(at)
+			return sorted.ErrEnough
+		}
+		s, err := decodeNumbered(item, x.numbers)
+		if err != nil {
+			return err
+		}
+		if n++; n == 1 {
+			if s.Path != p {
+				return sorted.ErrEnough // it is not there
+			}
+			found = &s
+		}
+		r.put(&s)
+		return nil
+	})
+	return found, x.broken(p, err)
+}
+
 // list returns what a directory holds, by name.
 func (x *index) list(dir string) ([]Child, error) {
 	var children []Child

@@ -144,11 +144,17 @@ func corrupt(err error) error {
 
 // Get appends the value of a key to room; nil is that there is none, which is proven.
 func (x *Index) Get(room, key []byte) ([]byte, error) {
+	value, _, err := x.GetNext(room, key)
+	return value, err
+}
+
+// GetNext is Get, and tells the key that comes next; nil where that is not known, or not there.
+func (x *Index) GetNext(room, key []byte) (value, next []byte, err error) {
 	if checkKey(key) != nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err := x.enter(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer x.leave()
 	if room == nil {
@@ -156,8 +162,8 @@ func (x *Index) Get(room, key []byte) ([]byte, error) {
 	}
 	k := append(make([]byte, 0, 256), keysBegin)
 	k = append(k, key...)
-	value, more := []byte(nil), uint64(0)
-	err := guard(func() error {
+	more := uint64(0)
+	err = guard(func() error {
 		item, err := x.txn.Get(k)
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return x.absent(k)
@@ -166,15 +172,18 @@ func (x *Index) Get(room, key []byte) ([]byte, error) {
 			return err
 		}
 		return item.Value(func(b []byte) error {
-			e, err := x.Build.parse(nil, k, b)
+			e, err := x.Build.parse(make([]byte, 0, 128), k, b)
 			if err == nil {
 				value, more = append(room, e.piece...), e.more
+			}
+			if err == nil && more == 0 && len(e.next) > 0 {
+				next = e.next[1:]
 			}
 			return err
 		})
 	})
 	if err != nil {
-		return nil, corrupt(err)
+		return nil, nil, corrupt(err)
 	}
 	if more > 0 {
 		value = nil
@@ -183,7 +192,7 @@ func (x *Index) Get(room, key []byte) ([]byte, error) {
 			return ErrEnough
 		})
 	}
-	return value, err
+	return value, next, err
 }
 
 // absent proves that there is no key.
