@@ -23,8 +23,8 @@ import (
 // goes on.
 func TestSuspects(t *testing.T) {
 	s := newSupervised(t, "--store-max", "0")
-	header := make([]byte, 54) // of a BMP file of zeros: 8000 x 8000 pixels, 24 bits each
-	const side, size = 8000, 54 + 3*8000*8000
+	header := make([]byte, 54) // of a BMP file of zeros: 11000 x 11000 pixels, 24 bits each
+	const side, size = 11000, 54 + 3*11000*11000
 	copy(header, "BM")
 	for at, v := range map[int]uint32{2: size, 10: 54, 14: 40, 18: side, 22: side, 26: 1 | 24<<16, 34: size - 54} {
 		binary.LittleEndian.PutUint32(header[at:], v)
