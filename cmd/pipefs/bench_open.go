@@ -85,14 +85,14 @@ func (b *bench) find(ctx context.Context) error {
 			}
 		}
 	}
-	s, err := opening{path: path, remote: b.c.remote, dataset: b.c.dataset, roles: b.c.roles, limits: b.c.limits}.open(ctx, b.env)
+	s, err := openSource(ctx, b.env, mountd.SourceOptions{Path: path, Remote: b.c.remote, Dataset: b.c.dataset, Roles: b.c.roles, Limits: b.c.limits})
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	b.source, b.registry = s.path, s.registry
-	b.plain, b.prepared = b.c.dataset, s.store != nil
-	if s.store == nil && !remote.Is(b.source) {
+	defer s.Close()
+	b.source, b.registry = s.Path, s.Registry
+	b.plain, b.prepared = b.c.dataset, s.Store != nil
+	if s.Store == nil && !remote.Is(b.source) {
 		b.plain = b.source
 	} else if b.plain != "" {
 		b.options = append(b.options, "--dataset", b.plain)
@@ -110,21 +110,21 @@ func (b *bench) find(ctx context.Context) error {
 	}
 	var mixed []string // views of what is materialized
 	for _, spec := range mountd.MixFormats {
-		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.store != nil && s.store.Fraction(whole) != nil {
+		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.Store != nil && s.Store.Fraction(whole) != nil {
 			mixed = append(mixed, spec)
 		}
 	}
 	if b.plain != "" {
 		noteLists(noter(b.env.stderr), b.plain, cmp.Or(b.mnt, "MNT"))
 	}
-	l, err := s.list(ctx, b.env.stderr)
+	l, err := s.List(ctx, unlisted(b.env))
 	if err != nil {
 		return err
 	}
-	if b.files = l.samples; len(b.files) == 0 {
-		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", l.nothing(b.source))
+	if b.files = l.Samples; len(b.files) == 0 {
+		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", noPictures(l, b.source))
 	}
-	k := s.peek(ctx, l, b.c.roles, looked/10)
+	k := peek(ctx, s, l, b.c.roles, looked/10)
 	k.noteTurned(noter(b.env.stderr))
 	if b.mnt != "" {
 		k.refuses = nil // it was told what its files are
@@ -139,7 +139,7 @@ func (b *bench) find(ctx context.Context) error {
 	})
 	b.usual = compared(b.registry, k, b.reading, mixed)
 	if b.mnt == "" {
-		if b.rebuilt, err = s.rebuilt(); err != nil {
+		if b.rebuilt, err = rebuilt(s); err != nil {
 			return err
 		}
 	}
@@ -148,9 +148,9 @@ func (b *bench) find(ctx context.Context) error {
 }
 
 // findGaps finds the views that cannot be measured, because they lack samples.
-func (b *bench) findGaps(s *input) (*mountd.Gaps, error) {
+func (b *bench) findGaps(s *mountd.Source) (*mountd.Gaps, error) {
 	if b.mnt == "" && b.c.dataset == "" {
-		return s.gaps(b.usual...)
+		return s.Gaps(b.usual...)
 	}
 	g := &mountd.Gaps{}
 	if b.mnt == "" {
@@ -184,11 +184,11 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 	if b.mnt != "" {
 		return nil // it was told what its files are
 	}
-	s, err := opening{path: b.source, remote: b.c.remote, roles: b.c.roles, registry: b.registry}.open(ctx, b.env)
+	s, err := openSource(ctx, b.env, mountd.SourceOptions{Path: b.source, Remote: b.c.remote, Roles: b.c.roles, Registry: b.registry})
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	var views []transcode.Pipeline
 	for _, spec := range specs {
 		if p, err := b.registry.ParseRandom(spec); err == nil {
@@ -196,9 +196,9 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 		}
 	}
 	for _, v := range views {
-		noteSpared(b.env.stderr, s.server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.samples, calibrated))))
+		noteSpared(b.env.stderr, s.Server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.samples, calibrated))))
 	}
-	refused, err := refusals(ctx, s.server, b.files, views)
+	refused, err := s.Server.Refusals(ctx, b.files, views)
 	tellRefusals(refused, func(line string) { noter(b.env.stderr)("%s", line) })
 	return err
 }

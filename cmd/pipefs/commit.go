@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shard"
 	"github.com/pipefs/pipefs/store"
@@ -49,7 +50,7 @@ func commitCommand(env *environ) *command {
 		}...)),
 		run: func(ctx context.Context, args []string) error {
 			var err error
-			if c.url, err = placeOf(args[0]); err != nil {
+			if c.url, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			return runCommit(ctx, env, c)
@@ -103,7 +104,7 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 	bar := newProgress(env, "reading markers", p.Shards)
 	read := 0
 	o := shard.CommitOptions{
-		CommitOptions: store.CommitOptions{FS: vfs.OS, IndexDir: indexOf(c.remote, dir), Logger: quiet(env)},
+		CommitOptions: store.CommitOptions{FS: vfs.OS, IndexDir: mountd.IndexDir(c.remote, dir), Logger: quiet(env)},
 		AllowFailed:   c.allowFailed,
 		Progress:      func() { read++; bar.reach(read) },
 	}
@@ -143,7 +144,7 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 }
 
 func resetShards(ctx context.Context, env *environ, c *commitConfig, p *shard.Plan) error {
-	files, done, err := filesOf(ctx, c.remote, c.store, remote.Options{Log: quiet(env)})
+	files, done, err := mountd.OpenFiles(ctx, c.remote, c.store, remote.Options{Log: quiet(env)})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/store"
@@ -59,7 +60,7 @@ func materializeCommand(env *environ) *command {
 		words:   []string{"sample", "view", "store", "mask"},
 		options: options,
 		run: func(ctx context.Context, args []string) (err error) {
-			if c.store, err = placeOf(args[0]); err != nil {
+			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			if len(args) == 1 {
@@ -86,11 +87,11 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 	if err != nil {
 		return err
 	}
-	defer m.close()
+	defer m.Close()
 	if c.fraction == 0 {
 		return m.remove()
 	}
-	m.bar = newProgress(env, "looking at samples", int(m.store.Stats().Samples))
+	m.bar = newProgress(env, "looking at samples", int(m.Store.Stats().Samples))
 	err = m.choose(ctx)
 	m.bar.done()
 	if err == nil {
@@ -208,19 +209,19 @@ func printFractions(w io.Writer, rows []fractionRow) {
 }
 
 func listFractions(ctx context.Context, env *environ, c *materializeConfig) error {
-	s, err := opening{path: c.store, remote: c.remote, store: true, limits: c.limits}.open(ctx, env)
+	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, Remote: c.remote, StoreOnly: true, Limits: c.limits})
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if len(s.store.Fractions()) == 0 {
+	defer s.Close()
+	if len(s.Store.Fractions()) == 0 {
 		fmt.Fprintf(env.stdout, "no view is kept; pipefs materialize %s bmp --fraction 0.3 keeps the raw pixels of 30%% of the samples\n", c.store)
 		return nil
 	}
-	l, err := s.list(ctx, io.Discard)
+	l, err := s.List(ctx, nil)
 	if err != nil {
 		return err
 	}
-	printFractions(env.stdout, fractionRows(s.store, len(l.samples)))
+	printFractions(env.stdout, fractionRows(s.Store, len(l.Samples)))
 	return nil
 }

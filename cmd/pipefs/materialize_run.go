@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/prepare"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -20,7 +21,7 @@ import (
 type materializer struct {
 	env    *environ
 	config *materializeConfig
-	*input
+	*mountd.Source
 	view    transcode.Pipeline
 	chosen  *prepare.Materializing
 	bar     *progress
@@ -33,11 +34,11 @@ type materializer struct {
 
 func openMaterializer(ctx context.Context, env *environ, c *materializeConfig) (_ *materializer, err error) {
 	m := &materializer{env: env, config: c, started: time.Now()}
-	m.input, err = opening{path: c.store, store: true, dataset: c.dataset, roles: c.roles, limits: c.limits, workers: c.workers}.open(ctx, env)
+	m.Source, err = openSource(ctx, env, mountd.SourceOptions{Path: c.store, StoreOnly: true, Dataset: c.dataset, Roles: c.roles, Limits: c.limits, Workers: c.workers})
 	if err != nil {
 		return nil, err
 	}
-	m.view, err = m.registry.Parse(c.view)
+	m.view, err = m.Registry.Parse(c.view)
 	switch whole := m.view.Whole(); {
 	case err != nil:
 	case m.view.Stored():
@@ -48,14 +49,14 @@ func openMaterializer(ctx context.Context, env *environ, c *materializeConfig) (
 		err = exit.Errorf(exit.Usage, "%s is the dataset as it is, which pipefs pack keeps (--originals keep); name another view, such as bmp", transcode.Original)
 	}
 	if err != nil {
-		m.close()
+		m.Close()
 	}
 	return m, err
 }
 
 // remove removes the whole fraction.
 func (m *materializer) remove() error {
-	err := m.store.RemoveFraction(m.view.String())
+	err := m.Store.RemoveFraction(m.view.String())
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		fmt.Fprintf(m.env.stdout, "%s is not kept in %s: nothing to remove\n", m.view, m.config.store)
@@ -69,7 +70,7 @@ func (m *materializer) remove() error {
 
 // choose decides which samples belong to the fraction.
 func (m *materializer) choose(ctx context.Context) (err error) {
-	m.chosen, err = prepare.Materialize(ctx, m.server, m.store, m.config.roles, m.view, m.config.fraction, func() { m.bar.add(1) })
+	m.chosen, err = prepare.Materialize(ctx, m.Server, m.Store, m.config.roles, m.view, m.config.fraction, func() { m.bar.add(1) })
 	return err
 }
 
@@ -77,7 +78,7 @@ func (m *materializer) run(ctx context.Context) (store.FractionReport, error) {
 	m.bar = newProgress(m.env, "reading what is there", len(m.chosen.Wanted))
 	defer func() { m.bar.done() }()
 	begun := false
-	return m.store.Materialize(ctx, m.view.String(), m.chosen.Wanted, m.chosen, store.FractionOptions{
+	return m.Store.Materialize(ctx, m.view.String(), m.chosen.Wanted, m.chosen, store.FractionOptions{
 		Share:   m.config.fraction,
 		Workers: m.config.workers,
 		Verify:  m.config.verify,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/serve"
 )
 
 func noter(w io.Writer) func(format string, args ...any) {
@@ -113,4 +114,22 @@ func localDisk() string {
 		return "$" + variable + "/pipefs"
 	}
 	return "DIR"
+}
+
+// noteSpared says which samples a view spares, if it does.
+func noteSpared(w io.Writer, c serve.Spared) {
+	if text := c.String(); text != "" {
+		noter(w)("%s", text)
+	}
+}
+
+// tellRefusals says each in a line.
+func tellRefusals(refused []*serve.Refusal, tell func(line string)) {
+	for i, e := range refused {
+		if i == serve.MostTold {
+			tell(fmt.Sprintf("%s refused for the same reason", plural(len(refused)-i, "more directory is", "more directories are")))
+			return
+		}
+		tell(e.Error())
+	}
 }

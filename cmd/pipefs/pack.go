@@ -17,7 +17,6 @@ import (
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // packConfig is all that a packing can be told.
@@ -118,7 +117,7 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	if c.dataset, err = filledDataset(ctx, env, c.dataset, "packed"); err != nil {
 		return err
 	}
-	if c.store, err = placeOf(c.store); err != nil {
+	if c.store, err = remote.Place(c.store); err != nil {
 		return err
 	}
 	if remote.Is(c.store) {
@@ -130,14 +129,14 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	} else if mounts.Inside(c.store, c.dataset) {
 		return exit.Errorf(exit.Usage, "the store %s lies inside the dataset, which pipefs never writes to; take a directory outside of it", c.store)
 	}
-	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow}, 0)
+	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
 	w := &packing{env: env, started: time.Now()}
 	w.bar = newProgress(env, "packing", -1)
-	counted := (&input{tree: d, registry: codecs.Default(c.limits)}).countFiles(ctx, w.bar)
+	counted := mountd.CountFiles(ctx, d, w.bar.setTotal)
 	report, err := packStore(ctx, c, d, w)
 	if c.build != nil {
 		var failed error
@@ -163,7 +162,7 @@ func (c *packConfig) openBuild(ctx context.Context, env *environ) (func(), error
 	if err := c.holdBuildDir(env); err != nil {
 		return nil, err
 	}
-	files, err := withCopies(c.remote).Open(ctx, c.store, remote.Options{Log: quiet(env)})
+	files, err := mountd.WithCopies(c.remote).Open(ctx, c.store, remote.Options{Log: quiet(env)})
 	if err != nil {
 		return nil, exit.With(exit.System, err)
 	}
@@ -197,19 +196,19 @@ const buildRoom = 1.5e9
 
 // tellOriginals tells what a store does not give back on its own, or at a price.
 func tellOriginals(ctx context.Context, env *environ, c *packConfig) error {
-	s, err := opening{path: c.store, remote: c.remote, limits: c.limits}.open(ctx, env)
+	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, Remote: c.remote, Limits: c.limits})
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	g, err := s.gaps()
+	defer s.Close()
+	g, err := s.Gaps()
 	if err != nil {
 		return err
 	}
 	if c.originals == "drop" && g.Describe() != "" {
 		note(env.stdout, "without the dataset, %s", g.Describe())
 	}
-	n, err := s.server.Rebuilt()
+	n, err := s.Server.Rebuilt()
 	if n > 0 {
 		note(env.stdout, "without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
 			plural(n, "JPEG file", "JPEG files"), rebuildCost)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source"
@@ -27,7 +28,7 @@ func packStore(ctx context.Context, c *packConfig, d source.Dataset, w *packing)
 	what := whatIsPacked(w.env, c, d, r)
 	return store.Pack(ctx, c.store, counted{what, w}, what, store.PackOptions{
 		FS:           c.files(),
-		IndexDir:     indexOf(c.remote, c.store),
+		IndexDir:     mountd.IndexDir(c.remote, c.store),
 		RecordImages: c.recordImages,
 		Order:        store.Order(c.order),
 		Seed:         uint64(max(c.seed, 0)),
@@ -67,7 +68,7 @@ func packRegistry(c *packConfig, w *packing) *transcode.Registry {
 	if c.build != nil {
 		files = c.build.FS // where nothing is written to: it is only looked at
 	}
-	if s, err := store.Open(c.store, store.Options{Logger: quiet(w.env), FS: files, IndexDir: indexOf(c.remote, c.store)}); err == nil {
+	if s, err := store.Open(c.store, store.Options{Logger: quiet(w.env), FS: files, IndexDir: mountd.IndexDir(c.remote, c.store)}); err == nil {
 		o = codecs.OptionsOf(s.Stats().Bytes)
 		s.Close()
 	}
@@ -192,28 +193,28 @@ func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
 
 // tellSpared says which samples of a store the usual view spares.
 func (w *packing) tellSpared(ctx context.Context, c *packConfig) {
-	if s, err := (opening{path: c.store, remote: c.remote, dataset: c.dataset}).open(ctx, w.env); err == nil {
-		defer s.close()
-		if v, err := s.registry.Parse("resize256-bmp"); err == nil {
-			noteSpared(w.env.stderr, s.server.Spares(ctx, v, nil))
+	if s, err := openSource(ctx, w.env, mountd.SourceOptions{Path: c.store, Remote: c.remote, Dataset: c.dataset}); err == nil {
+		defer s.Close()
+		if v, err := s.Registry.Parse("resize256-bmp"); err == nil {
+			noteSpared(w.env.stderr, s.Server.Spares(ctx, v, nil))
 		}
 	}
 }
 
 // storeFaults finds the first faults in a store, by path.
 func storeFaults(env *environ, c *packConfig, most int) (found []fault, more bool) {
-	s, err := opening{path: c.store, remote: c.remote}.open(context.Background(), env)
+	s, err := openSource(context.Background(), env, mountd.SourceOptions{Path: c.store, Remote: c.remote})
 	if err != nil {
 		return nil, true
 	}
-	defer s.close()
-	l, err := s.list(context.Background(), io.Discard)
+	defer s.Close()
+	l, err := s.List(context.Background(), nil)
 	if err != nil {
 		return nil, true
 	}
-	for _, name := range l.samples {
-		seen, lookErr := s.look(name)
-		reason := cmp.Or(seen.fault, seen.unread)
+	for _, name := range l.Samples {
+		seen, lookErr := s.Look(name)
+		reason := cmp.Or(seen.Fault, seen.Unread)
 		if lookErr != nil || reason == "" {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shard"
 	"github.com/pipefs/pipefs/internal/source"
@@ -50,13 +51,13 @@ func (w *shardConfig) run(ctx context.Context, env *environ, args []string, plan
 	}
 	place, id, err := shard.SplitURL(w.plan)
 	if err == nil {
-		place, err = placeOf(place)
+		place, err = remote.Place(place)
 	}
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
 	w.pack.store = place
-	objects, err := connect(ctx, env, w.pack.remote, place)
+	objects, err := mountd.Connect(ctx, w.pack.remote, place, quiet(env))
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (w *shardConfig) worker(ctx context.Context, env *environ, p *shard.Plan) (
 	done = func() {}
 	var d source.Dataset // nothing of it is asked where it is in a bucket
 	if remote.Is(c.dataset) {
-		if worker.Objects, err = connect(ctx, env, c.remote, c.dataset); err != nil {
+		if worker.Objects, err = mountd.Connect(ctx, c.remote, c.dataset, quiet(env)); err != nil {
 			return nil, nil, err
 		}
 		if c.workers == 0 { // most of them wait for the network; what they take together is bounded

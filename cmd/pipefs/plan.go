@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shard"
@@ -65,7 +66,7 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 	if c.dataset, err = filledDataset(ctx, env, c.dataset, "planned"); err != nil {
 		return err
 	}
-	if c.store, err = placeOf(c.store); err != nil {
+	if c.store, err = remote.Place(c.store); err != nil {
 		return err
 	}
 	if !remote.Is(c.store) && mounts.Inside(c.store, c.dataset) {
@@ -80,7 +81,7 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 	if err != nil {
 		return err
 	}
-	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow, Log: quiet(env)}, 0)
+	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow, Log: quiet(env)})
 	if err != nil {
 		return exit.With(exit.System, err)
 	}
@@ -109,7 +110,7 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 
 // openBase opens the store, if there is one.
 func (c *planConfig) openBase(ctx context.Context, env *environ) (*store.Store, func(), error) {
-	files, done, err := filesOf(ctx, c.remote, c.store, remote.Options{Log: quiet(env)})
+	files, done, err := mountd.OpenFiles(ctx, c.remote, c.store, remote.Options{Log: quiet(env)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,7 +121,7 @@ func (c *planConfig) openBase(ctx context.Context, env *environ) (*store.Store, 
 	if err != nil || !is {
 		return nil, done, exit.With(exit.Usage, err)
 	}
-	s, err := store.Open(c.store, store.Options{Logger: quiet(env), FS: files, IndexDir: indexOf(c.remote, c.store)})
+	s, err := store.Open(c.store, store.Options{Logger: quiet(env), FS: files, IndexDir: mountd.IndexDir(c.remote, c.store)})
 	if err != nil {
 		done()
 		return nil, nil, exit.With(exit.System, err)
@@ -160,7 +161,7 @@ func (c *planConfig) making(ctx context.Context, env *environ, base *store.Store
 		return nil, exit.With(exit.System, err)
 	}
 	m = &shard.Making{Base: base, Dataset: c.dataset, Options: o, Shards: c.shards, ShardBytes: c.shardBytes, Temp: c.buildDir}
-	m.Place, err = connect(ctx, env, c.remote, c.store)
+	m.Place, err = mountd.Connect(ctx, c.remote, c.store, quiet(env))
 	return m, err
 }
 

@@ -76,7 +76,7 @@ func tuneCommand(env *environ) *command {
 		}...), limitOptions(&c.limits)),
 		run: func(ctx context.Context, args []string) error {
 			var err error
-			if c.store, err = placeOf(args[0]); err != nil {
+			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			if remote.Is(c.store) {
@@ -154,29 +154,29 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 
 // open opens the store with its fractions.
 func (c *tuneConfig) open(ctx context.Context, env *environ) (tune.Opened, error) {
-	s, err := opening{path: c.store, store: true, dataset: c.dataset, limits: c.limits}.open(ctx, env)
+	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, StoreOnly: true, Dataset: c.dataset, Limits: c.limits})
 	if err != nil {
 		return tune.Opened{}, err
 	}
 	shares := map[string]float64{}
-	for _, f := range s.store.Fractions() {
+	for _, f := range s.Store.Fractions() {
 		shares[f.Spec()] = f.Share()
 	}
-	return tune.Opened{Server: s.server, Registry: s.registry, Shares: shares, Close: func() error { s.close(); return nil }}, nil
+	return tune.Opened{Server: s.Server, Registry: s.Registry, Shares: shares, Close: func() error { s.Close(); return nil }}, nil
 }
 
 // look leaves out the views that cannot be measured, because they lack samples, and says
 // what it costs that originals are rebuilt.
-func (c *tuneConfig) look(ctx context.Context, env *environ, views []string) (kept []string, rebuilt string, err error) {
-	s, err := opening{path: c.store, store: true, dataset: c.dataset, limits: c.limits}.open(ctx, env)
+func (c *tuneConfig) look(ctx context.Context, env *environ, views []string) (kept []string, told string, err error) {
+	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, StoreOnly: true, Dataset: c.dataset, Limits: c.limits})
 	if err != nil {
 		return nil, "", err
 	}
-	defer s.close()
-	if rebuilt, err = s.rebuilt(); err != nil {
+	defer s.Close()
+	if told, err = rebuilt(s); err != nil {
 		return nil, "", err
 	}
-	g, err := s.gaps(views...)
+	g, err := s.Gaps(views...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -185,7 +185,7 @@ func (c *tuneConfig) look(ctx context.Context, env *environ, views []string) (ke
 			fmt.Fprintf(env.stderr, "pipefs: not compared: %v\n", l)
 		}
 	}
-	return slices.DeleteFunc(views, g.Lacks), rebuilt, nil
+	return slices.DeleteFunc(views, g.Lacks), told, nil
 }
 
 // readable leaves out views that the loader of --for cannot read: MNT/auto shows them
