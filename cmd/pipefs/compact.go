@@ -49,7 +49,7 @@ func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) 
 	began := time.Now()
 	bar := newProgress(env, "compacting", -1)
 	var r store.CompactReport
-	err := c.writing(ctx, env, func(files vfs.FS, _ func() error) (err error) {
+	err := c.config(env).Change(ctx, func(files vfs.FS, _ func() error) (err error) {
 		r, err = store.Compact(ctx, c.store, store.CompactOptions{
 			Dead: dead, FS: files, IndexDir: mountd.IndexDir(c.remote, c.store), Logger: quiet(env),
 			Progress: func(done, _ int) { bar.reach(done) },

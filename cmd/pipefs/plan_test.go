@@ -14,9 +14,6 @@ import (
 	"github.com/pipefs/pipefs/internal/shard"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
-	"github.com/pipefs/pipefs/store/blob"
-	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // TestOtherImplementations: a worker whose codecs make other bytes than those of the plan refuses to work.
@@ -27,17 +24,11 @@ func TestOtherImplementations(t *testing.T) {
 	d, err := source.Open(dir, source.Options{})
 	testenv.Must(t, err)
 	defer d.Close()
-	r := codecs.Default(transcode.Limits{})
-	tree := shard.Dataset{Dataset: whatIsPacked(env, &packConfig{}, d, r)}
-	place, err := blob.OpenDirectory(at)
-	testenv.Must(t, err)
-	c := &planConfig{shardBytes: 1e6}
-	c.dataset, c.store, c.buildDir = dir, at, t.TempDir()
+	c := &packConfig{dataset: dir, store: at, buildDir: t.TempDir()}
 	for i, name := range []string{"", "scan", "PNG"} {
-		m, err := c.making(t.Context(), env, nil)
+		m, err := c.config(env).Making(t.Context(), nil, d)
 		testenv.Must(t, err)
-		m.Place, m.Tree, m.Current, m.Verbatim = place, tree, tree.Current, tree.Verbatim
-		m.Steps, m.Decoders = stepsOf(r, "")
+		m.ShardBytes = 1e6
 		for _, all := range []map[string]string{m.Steps, m.Decoders} {
 			if _, has := all[name]; has {
 				all[name] += "-another"

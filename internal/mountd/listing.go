@@ -196,6 +196,21 @@ func (s *Source) Look(name string) (Sample, error) {
 	return seen, nil
 }
 
+// Faults are the first samples of a store, by path, that no codec reads, and whether there are more.
+func (s *Source) Faults(most int) (found []Sample, more bool) {
+	for name := range s.samples() {
+		seen, err := s.Look(name)
+		if err != nil || seen.Fault == "" && seen.Unread == "" {
+			continue
+		}
+		if len(found) == most {
+			return found, true
+		}
+		found = append(found, seen)
+	}
+	return found, false
+}
+
 // LookAll looks at samples, several at once, and hands what it sees to each, several at once,
 // too, and in no particular order. A sample that cannot be read is told to each with its
 // error as fault.
