@@ -1,25 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -120,14 +112,12 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 		budget = min(budget, c.maxBytes)
 	}
 	shown := newPhases(env)
-	report, err := tune.Run(ctx, tune.Config{
+	how := tune.Config{
 		Program: program, Store: c.store, Dataset: c.dataset, View: c.format, Others: others, L3: c.l3, MaxBytes: budget,
 		Workers: c.workers, Rounds: c.rounds, Samples: c.samples, Progress: shown.show,
 		Open: func() (tune.Opened, error) { return c.open(ctx, env) },
-		Materialize: func(ctx context.Context, spec string, share float64) error {
-			return materializeApart(ctx, program, c, spec, share, 0)
-		},
-	})
+	}
+	report, err := tune.Run(ctx, how)
 	shown.done()
 	if err != nil {
 		return err
@@ -149,7 +139,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 		}
 		return err
 	}
-	return applyTuning(ctx, env, c, program, report)
+	return applyTuning(ctx, env, c, how, report)
 }
 
 // open opens the store with its fractions.
@@ -212,57 +202,15 @@ func (c *tuneConfig) readable(env *environ, read reading, others []string) (kept
 	return kept, nil
 }
 
-// applyTuning stores the winner.
-func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program string, r *tune.Report) error {
+// applyTuning stores the winner, within --max-bytes.
+func applyTuning(ctx context.Context, env *environ, c *tuneConfig, how tune.Config, r *tune.Report) error {
 	if r.Winner < 0 {
 		return exit.Errorf(exit.System, "nothing was stored: %s", tuningNoise(r))
 	}
-	won := r.Views[r.Winner]
-	if won.Encoded != "" {
-		if err := materializeApart(ctx, program, c, c.format, won.Share, c.maxBytes); err != nil {
-			return err
-		}
-		if won.Encoded == "l3" {
-			left := c.maxBytes
-			if left > 0 {
-				left = max(1, left-int64(won.Share*float64(r.Materialized)))
-			}
-			if err := materializeApart(ctx, program, c, "l3", 1, left); err != nil {
-				return err
-			}
-		}
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	err = store.WriteAuto(c.store, store.Auto{View: won.View, Share: won.Share, Host: host, Time: time.Now().UTC().Truncate(time.Second)})
+	how.MaxBytes = c.maxBytes
+	err := how.Apply(ctx, r)
 	if err == nil && !c.asJSON {
-		fmt.Fprintf(env.stdout, "\nStored. From the next mount on MNT/auto leads to %s.\n", mountd.WithOwnNames(codecs.Default(c.limits), won.View))
+		fmt.Fprintf(env.stdout, "\nStored. From the next mount on MNT/auto leads to %s.\n", mountd.WithOwnNames(codecs.Default(c.limits), r.Views[r.Winner].View))
 	}
 	return err
-}
-
-// materializeApart runs pipefs materialize as a process of its own. most bounds the
-// bytes that the fraction may take; 0 is no bound.
-func materializeApart(ctx context.Context, program string, c *tuneConfig, spec string, share float64, most int64) error {
-	args := []string{"materialize", c.store, spec, "--fraction", strconv.FormatFloat(share, 'g', -1, 64)}
-	if c.dataset != "" {
-		args = append(args, "--dataset", c.dataset)
-	}
-	if most > 0 && share > 0 {
-		args = append(args, "--max-bytes", strconv.FormatInt(most, 10))
-	}
-	cmd := exec.CommandContext(ctx, program, args...)
-	// It keeps what it did when it is interrupted.
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) }
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		if line := mounted.Complaint(stderr.String()); line != "" {
-			return fmt.Errorf("storing %s: %s", spec, line)
-		}
-		return fmt.Errorf("pipefs materialize %s: %w", spec, err)
-	}
-	return nil
 }

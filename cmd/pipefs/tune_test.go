@@ -18,9 +18,9 @@ func TestApplyTuning(t *testing.T) {
 	_, dir := packed(t)
 	program, err := exec.LookPath("pipefs")
 	testenv.Must(t, err)
-	c := &tuneConfig{store: dir, format: "bmp"}
+	c, how := &tuneConfig{}, tune.Config{Program: program, Store: dir, View: "bmp"}
 	r := &tune.Report{Rounds: 3, Winner: -1, Noise: "others were busy", Views: []tune.Row{{View: "bmp", Encoded: "source", Share: 0.5}}}
-	err = applyTuning(t.Context(), nowhere, c, program, r)
+	err = applyTuning(t.Context(), nowhere, c, how, r)
 	const want = "nothing was stored: too noisy to tell: others were busy; run again with --rounds 12, or when the machine is quiet"
 	if err == nil || err.Error() != want || exit.Of(err) != exit.System {
 		t.Errorf("%v, code %d; want %s", err, exit.Of(err), want)
@@ -32,7 +32,7 @@ func TestApplyTuning(t *testing.T) {
 		t.Errorf("noise was written: %+v", a)
 	}
 	r.Winner = 0
-	testenv.Must(t, applyTuning(t.Context(), nowhere, c, program, r))
+	testenv.Must(t, applyTuning(t.Context(), nowhere, c, how, r))
 	if a, err := store.ReadAuto(dir); err != nil || a.View != "bmp" || a.Share != 0.5 {
 		t.Errorf("%+v, %v", a, err)
 	}
