@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
@@ -40,7 +38,7 @@ type bench struct {
 	loader   loader.Loader
 	gaps     *mountd.Gaps // of the views that may be compared
 	limited  []string     // how disk and memory are limited
-	reading  reading
+	reading  loader.Reading
 	usual    []string // views that are compared if none are named
 	assumed  string   // for which loaders the views are
 	rebuilt  string   // what it costs that originals are rebuilt
@@ -62,11 +60,17 @@ func openBench(ctx context.Context, env *environ, c *benchConfig) (_ *bench, err
 			err = errors.Join(err, b.close())
 		}
 	}()
-	if b.work, err = workPath(c.work); err != nil {
+	parent := c.work
+	if parent == "" {
+		if parent, err = mountd.UserDir("XDG_CACHE_HOME", ".cache"); err != nil {
+			return nil, fmt.Errorf("cache directory: %w", err)
+		}
+	}
+	if b.work, err = mounted.WorkDir(parent); err != nil {
 		return nil, err
 	}
 	if c.work == "" {
-		noteCache(noter(env.stderr), filepath.Dir(b.work), "--work")
+		noteCache(noter(env.stderr), parent, "--work")
 	}
 	return b, b.limit()
 }
@@ -129,9 +133,9 @@ func (b *bench) find(ctx context.Context) error {
 	if b.mnt != "" {
 		k.refuses = nil // it was told what its files are
 	}
-	b.reading = newReading(b.c.reader, loader.Extensions(b.files), k.Turned)
+	b.reading = loader.NewReading(b.c.reader, loader.Extensions(b.files), k.Turned)
 	mixed = slices.DeleteFunc(mixed, func(view string) bool {
-		why := b.reading.uncommon(b.registry, view)
+		why := b.reading.Uncommon(b.registry, view)
 		if why != "" && b.c.views == nil {
 			fmt.Fprintf(b.env.stderr, "pipefs: left out: %s\n", why)
 		}
@@ -234,34 +238,6 @@ func (b *bench) rebuiltByMount(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// workPrefix is that of directories for measurements; the process's number follows.
-const workPrefix = "bench-"
-
-// workPath makes a directory for what is prepared, and takes away those of processes
-// that were killed.
-func workPath(given string) (string, error) {
-	parent := given
-	if parent == "" {
-		var err error
-		if parent, err = mountd.UserDir("XDG_CACHE_HOME", ".cache"); err != nil {
-			return "", fmt.Errorf("cache directory: %w", err)
-		}
-	}
-	left, err := filepath.Glob(filepath.Join(parent, workPrefix+"*"))
-	if err != nil {
-		return "", err
-	}
-	for _, dir := range left {
-		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), workPrefix), "-")
-		if pid, err := strconv.Atoi(number); err == nil && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
-			if err := os.RemoveAll(dir); err != nil {
-				return "", err
-			}
-		}
-	}
-	return os.MkdirTemp(parent, fmt.Sprintf("%s%d-", workPrefix, os.Getpid()))
 }
 
 // limit slows the disk down and bounds memory: by a cgroup, or the disk by the daemon.

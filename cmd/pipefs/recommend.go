@@ -96,7 +96,7 @@ func (k *datasetPeek) search(ctx context.Context, s *mountd.Source, annotations,
 		}
 	}
 	for _, line := range [][]string{resizedViews, exactViews} {
-		if view := k.suitable(s.Registry, reading{turned: k.Turned}, line...); view != "" && len(samples) > 0 {
+		if view := k.suitable(s.Registry, loader.Reading{Turned: k.Turned}, line...); view != "" && len(samples) > 0 {
 			k.Recommended = append(k.Recommended, view)
 		}
 	}
@@ -121,14 +121,14 @@ func moves(p transcode.Pipeline, wrong ...transcode.Effect) bool {
 
 // suitable is the first of some views, if need be with steps in front, that the loader reads
 // and that fits the dataset; empty if none does.
-func (k *datasetPeek) suitable(registry *transcode.Registry, r reading, views ...string) string {
+func (k *datasetPeek) suitable(registry *transcode.Registry, r loader.Reading, views ...string) string {
 	for _, view := range views {
 		plain, err := registry.Parse(view)
 		if err != nil || k.refuses != nil && k.refuses(plain) {
 			continue // whatever is in front, it would blend masks
 		}
 		fronts := []string{""}
-		if r.turned > 0 {
+		if r.Turned > 0 {
 			fronts = []string{"upright-", ""}
 		}
 		switch {
@@ -140,7 +140,7 @@ func (k *datasetPeek) suitable(registry *transcode.Registry, r reading, views ..
 			fronts = append([]string{"rgb-" + fronts[0]}, fronts...)
 		}
 		for _, front := range fronts {
-			if p, err := registry.Parse(front + view); err == nil && r.cannot(p) == "" && !k.spoils(p) {
+			if p, err := registry.Parse(front + view); err == nil && r.Cannot(p) == "" && !k.spoils(p) {
 				return p.String()
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -90,7 +91,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 			others = append(others, views...)
 		}
 	}
-	read := newReading(c.reader, nil, 0)
+	read := loader.NewReading(c.reader, nil, 0)
 	others, err := c.readable(env, read, others)
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 		return err
 	}
 	report.Rebuilt = rebuilt
-	report.Assumed = read.assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
+	report.Assumed = read.Assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
 	if c.asJSON {
 		err = printJSON(env.stdout, report)
 	} else {
@@ -180,14 +181,14 @@ func (c *tuneConfig) look(ctx context.Context, env *environ, views []string) (ke
 
 // readable leaves out views that the loader of --for cannot read: MNT/auto shows them
 // under the files' own names. Without raw pixels there is nothing to mix.
-func (c *tuneConfig) readable(env *environ, read reading, others []string) (kept []string, err error) {
+func (c *tuneConfig) readable(env *environ, read loader.Reading, others []string) (kept []string, err error) {
 	r := codecs.Default(c.limits)
 	for i, v := range append([]string{c.format}, others...) {
 		p, err := r.Parse(v)
 		if err != nil {
 			return nil, err
 		}
-		switch why := read.cannot(p.WithOwnNames()); {
+		switch why := read.Cannot(p.WithOwnNames()); {
 		case why == "" && i > 0:
 			kept = append(kept, v)
 		case why == "":

@@ -76,7 +76,7 @@ func viewsCommand(env *environ) *command {
 			if t.Refused, err = s.Server.Refusals(ctx, t.samples, t.pipelines()); err != nil {
 				return err
 			}
-			if err := t.name(env); err != nil {
+			if err := t.name(); err != nil {
 				return err
 			}
 			if asJSON {

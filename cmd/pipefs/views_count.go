@@ -138,7 +138,7 @@ func (t *tally) add(seen mountd.Sample, plans []transcode.Plan, errs []error) {
 }
 
 // name finds out under which names the views list their examples.
-func (t *tally) name(env *environ) error {
+func (t *tally) name() error {
 	files, err := t.of.Files()
 	if err != nil {
 		return err
