@@ -206,10 +206,14 @@ func (f *FS) readDir(in *fuse.ReadIn, addTo func(*dirHandle, fuse.DirEntry, uint
 		}
 		h.snap = snap
 	}
-	if off == 0 && !add(fuse.DirEntry{Name: ".", Mode: unix.S_IFDIR, Ino: h.self, Off: 1}, 0) {
+	of := uint64(0) // the listing that offsets are of
+	if h.snap != nil {
+		of = uint64(h.snap.version) << 32
+	}
+	if off == 0 && !add(fuse.DirEntry{Name: ".", Mode: unix.S_IFDIR, Ino: h.self, Off: of | 1}, 0) {
 		return fuse.OK
 	}
-	if off <= 1 && !add(fuse.DirEntry{Name: "..", Mode: unix.S_IFDIR, Ino: h.parent, Off: 2}, 0) {
+	if off <= 1 && !add(fuse.DirEntry{Name: "..", Mode: unix.S_IFDIR, Ino: h.parent, Off: of | 2}, 0) {
 		return fuse.OK
 	}
 	from := max(off, firstEntry) - firstEntry
@@ -224,7 +228,7 @@ func (f *FS) readDir(in *fuse.ReadIn, addTo func(*dirHandle, fuse.DirEntry, uint
 		return fuse.OK
 	}
 	n := f.namesOf(h.v, h.d, h.snap)
-	next := uint64(h.snap.version)<<32 + firstEntry + 1
+	next := of + firstEntry + 1
 	for i := from; i < uint64(len(h.snap.ids)); i++ {
 		id := h.snap.at(int(i))
 		e := fuse.DirEntry{Name: n.listedOf(int(i)), Mode: unix.S_IFREG, Ino: node(h.v.files.index, id), Off: next + i}

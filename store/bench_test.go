@@ -224,7 +224,7 @@ func BenchmarkOpen100k(b *testing.B) {
 	before := heapInUse()
 	s, err := Open(dir, Options{Logger: quiet})
 	testenv.Must(b, err)
-	size := s.now.Load().index.Load().seal.Size
+	size := s.now.Load().index.Load().Size()
 	heapBytes := float64(heapInUse()-before) / float64(src.n)
 	testenv.Must(b, s.Close())
 	for b.Loop() {
@@ -249,17 +249,25 @@ func BenchmarkLookup(b *testing.B) {
 	s, err := Open(dir, Options{Logger: quiet})
 	testenv.Must(b, err)
 	defer s.Close()
-	paths := make([]string, 10_000)
-	for i := range paths {
-		paths[i] = src.path(i * 7919 % src.n)
+	random, inOrder := make([]string, 10_000), []string{}
+	for i := range random {
+		random[i] = src.path(i * 7919 % src.n)
 	}
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		if _, err := s.Lookup(paths[i%len(paths)]); err != nil {
-			b.Fatal(err)
+	testenv.Must(b, s.Each(func(e *Sample) error {
+		if e.Kind == File {
+			inOrder = append(inOrder, e.Path)
 		}
-		i++
+		return nil
+	}))
+	for name, paths := range map[string][]string{"random": random, "in-order": inOrder} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if _, err := s.Lookup(paths[i%len(paths)]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -51,7 +51,7 @@ func Check(ctx context.Context, dir string, o Options) ([]Problem, error) {
 	c := &checker{ctx: ctx, dir: dir, o: o, live: map[string]int64{}}
 	err := c.check()
 	if c.index != nil {
-		c.index.close(o.Logger)
+		_ = c.index.Close()
 	}
 	return c.problems, err
 }
@@ -178,7 +178,7 @@ func (c *checker) openIndex(wanted bool) error {
 		return c.found(currentName, err)
 	}
 	c.gen = g
-	x, err := indexDirOf(c.o.FS, c.dir, c.o.IndexDir).open(g)
+	x, err := indexDirOf(c.dir, c.o.IndexDir).open(g)
 	switch {
 	case errors.As(err, &bad):
 		return c.found(bad.Path, &CorruptError{Cause: bad.Cause})

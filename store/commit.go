@@ -46,10 +46,10 @@ func describeAll(ctx context.Context, fsys vfs.FS, dir string, f formatFile, old
 		if !segments {
 			continue
 		}
-		t, err := openSegment(fsys, dir, n, segmentSeal{})
+		l, err := openSegment(fsys, dir, n, segmentSeal{})
 		if err == nil {
-			p.Segment = t.segment()
-			err = t.f.Close()
+			p.Segment = l.seal.segment()
+			err = l.f.Close()
 		} else {
 			p.Segment, err = makeSegment(fsys, dir, n)
 		}
@@ -189,30 +189,35 @@ func (g *generation) knowsAll(fsys vfs.FS, dir, name string) bool {
 }
 
 // upToDate reports whether a generation, its segments and the index in d are of the packs that
-// are there now, and whole.
+// are there now, and whole. It removes segments that are damaged, so that they are made again.
 func (g *generation) upToDate(fsys vfs.FS, dir string, d indexDir, log *slog.Logger) bool {
 	sealed, _, err := listStored(fsys, dir)
 	if sealed = g.counting(sealed); err != nil || len(sealed) != len(g.Packs) || g.NextSeq == 0 {
 		return false
 	}
+	whole := true
 	for i, n := range sealed {
 		want := &g.Packs[i]
 		if is, err := sealOf(fsys, dir, n); err != nil || want.matches(is) != nil {
 			return false
 		}
-		t, err := openSegment(fsys, dir, n, want.Segment)
-		if err != nil {
-			return false
+		l, err := openSegment(fsys, dir, n, want.Segment)
+		if err == nil {
+			err = errors.Join(damaged(n.segment(), l.each(func([]byte) bool { return true })), l.f.Close())
 		}
-		err = t.Walk(nil, func([]byte) error { return nil })
-		if err := errors.Join(err, t.f.Close()); err != nil {
-			return false
+		if errors.Is(err, ErrCorrupt) {
+			log.Warn("a segment is damaged and is made again from its pack", "store", dir, "segment", n.segment(), "cause", err)
+			err = errors.Join(err, fsys.Remove(filepath.Join(dir, n.segment())))
 		}
+		whole = whole && err == nil
+	}
+	if !whole {
+		return false
 	}
 	x, err := d.openWhole(g)
 	if err != nil {
 		return false
 	}
-	x.close(log)
+	_ = x.Close()
 	return true
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -63,7 +65,7 @@ func Compact(ctx context.Context, dir string, o CompactOptions) (_ CompactReport
 		return CompactReport{}, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	c := &compaction{ctx: ctx, dir: dir, o: o, indexes: indexDirOf(o.FS, dir, o.IndexDir)}
+	c := &compaction{ctx: ctx, dir: dir, o: o, indexes: indexDirOf(dir, o.IndexDir)}
 	if c.gen, err = readGeneration(o.FS, dir); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {
 			err = fmt.Errorf("%s: no usable index; pack again first: %w", dir, err)
@@ -74,7 +76,8 @@ func Compact(ctx context.Context, dir string, o CompactOptions) (_ CompactReport
 	if err != nil {
 		return CompactReport{}, err
 	}
-	defer c.index.close(o.Logger)
+	defer c.index.Close()
+	defer c.forgetRetained()
 	err = c.run()
 	return c.report, err
 }
@@ -91,8 +94,7 @@ type compaction struct {
 
 	live     []int64 // bytes of use, by pack
 	rewrite  []bool  // by pack
-	retained *table  // of the packs that stay, with tombstones; nil until it is needed
-	demoted  []int   // packs that stay after all
+	retained *index  // of the packs that stay, with tombstones; nil until it is needed
 	out      packLog
 	batch    batch
 	fresh    []SealedPack
@@ -130,13 +132,16 @@ func overhead(raw []byte) int64 { return 2*int64(len(raw)) + frameSize }
 // choose finds the packs that are to be rewritten.
 func (c *compaction) choose() error {
 	c.live, c.rewrite = make([]int64, len(c.gen.Packs)), make([]bool, len(c.gen.Packs))
-	err := c.index.Walk(nil, func(item []byte) error {
-		s, err := decodeItem(item)
+	for item, err := range c.index.items {
 		if err == nil {
 			err = c.ctx.Err()
 		}
 		if err != nil {
 			return err
+		}
+		s, err := decodeItem(item)
+		if err != nil {
+			return c.index.broken("", err)
 		}
 		at, raw, _ := cutItem(item)
 		n := overhead(raw)
@@ -146,10 +151,6 @@ func (c *compaction) choose() error {
 			}
 		}
 		c.live[at.pack] += n
-		return nil
-	})
-	if err != nil {
-		return c.index.broken("", err)
 	}
 	for i := range c.gen.Packs {
 		c.rewrite[i] = c.dead(i)
@@ -162,7 +163,7 @@ func (c *compaction) choose() error {
 		err := c.segment(i, func(item []byte) error {
 			needed, err := c.hides(item)
 			if needed {
-				c.live[i] += overhead(item[leafHead:])
+				c.live[i] += overhead(item[itemHead:])
 			}
 			return err
 		})
@@ -173,7 +174,7 @@ func (c *compaction) choose() error {
 	for i, is := range c.rewrite {
 		if is && !c.dead(i) {
 			c.rewrite[i] = false
-			c.demoted = append(c.demoted, i)
+			c.forgetRetained() // it stays, too
 		}
 	}
 	return nil
@@ -187,17 +188,17 @@ func (c *compaction) dead(i int) bool {
 // segment calls f with the items of a pack.
 func (c *compaction) segment(i int, f func(item []byte) error) error {
 	p := &c.gen.Packs[i]
-	t, err := openSegment(c.o.FS, c.dir, p.name(), p.Segment)
+	l, err := openSegment(c.o.FS, c.dir, p.name(), p.Segment)
 	if err != nil {
 		return err
 	}
-	defer t.f.Close() // only read
-	for item, err := range t.Items {
+	defer l.f.Close() // only read
+	for item, err := range l.items {
 		if err == nil {
 			err = c.ctx.Err()
 		}
 		if err != nil {
-			return tableError(p.SegmentFile(), err)
+			return damaged(p.SegmentFile(), err)
 		}
 		if err := f(item); err != nil {
 			return err
@@ -211,52 +212,57 @@ func (c *compaction) hides(item []byte) (bool, error) {
 	if itemKind(item) != Tombstone {
 		return false, nil
 	}
-	path := itemPath(item)
-	if live, err := c.index.Find(path); err != nil || live != nil {
-		return false, c.index.broken(string(path), err) // what came after it counts
+	path := string(itemPath(item))
+	if live, err := c.index.get(path); err != nil || live != nil {
+		return false, err // what came after it counts
 	}
 	if c.retained == nil {
 		if err := c.retain(); err != nil {
 			return false, err
 		}
 	}
-	if found, err := c.retained.Find(path); err != nil || found != nil {
-		return true, err
-	}
-	for _, i := range c.demoted {
-		p := &c.gen.Packs[i]
-		t, err := openSegment(c.o.FS, c.dir, p.name(), p.Segment)
-		if err != nil {
-			return false, err
-		}
-		found, err := t.Find(path)
-		if err = errors.Join(err, t.f.Close()); err != nil || found != nil {
-			return true, err
-		}
-	}
-	return false, nil
+	found, err := c.retained.Get(nil, appendKey(nil, path))
+	return found != nil, c.retained.broken(path, err)
 }
 
-// retain makes the table of the packs that stay.
+// retain makes the index of the paths in the packs that stay.
 func (c *compaction) retain() error {
 	var pieces []piece
+	size := int64(0)
 	for i, is := range c.rewrite {
 		if p := &c.gen.Packs[i]; !is {
-			pieces = append(pieces, piece{name: p.SegmentFile(), pack: i, open: func() (*table, error) {
-				return openSegment(c.o.FS, c.dir, p.name(), p.Segment)
+			size += p.Segment.Size
+			pieces = append(pieces, piece{name: p.SegmentFile(), pack: i, open: func() (items, io.Closer, error) {
+				l, err := openSegment(c.o.FS, c.dir, p.name(), p.Segment)
+				return l.asPiece(err)
 			}})
 		}
 	}
-	t, err := c.indexes.table(func(f vfs.File) (tableSeal, error) {
-		w := newTableWriter(f)
-		err := mergePieces(c.ctx, pieces, c.indexes.room, w, func([]byte) (bool, error) { return true, nil })
+	return inPrivate("", func(dir string) error {
+		w, err := sorted.Create(c.ctx, dir, privateName, size)
 		if err != nil {
-			return tableSeal{}, err
+			return err
 		}
-		return w.finish(packID{}, len(pieces))
+		err = mergePieces(c.ctx, pieces, "", func(item []byte) error {
+			return w.Add(appendKey(nil, string(itemPath(item))), nil)
+		})
+		if err != nil {
+			return errors.Join(err, w.Abort())
+		}
+		if err := w.Finish(indexMeta{Packs: len(pieces)}); err != nil {
+			return err
+		}
+		c.retained = &index{name: privateName}
+		c.retained.Index, err = sorted.Open(dir, privateName)
+		return err
 	})
-	c.retained = t
-	return err
+}
+
+func (c *compaction) forgetRetained() {
+	if c.retained != nil {
+		_ = c.retained.Close()
+		c.retained = nil
+	}
 }
 
 // commit makes a generation of the new packs and those that stay.

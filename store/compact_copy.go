@@ -11,11 +11,6 @@ import (
 
 // copyAll copies what is of use of the packs that are rewritten.
 func (c *compaction) copyAll() error {
-	defer func() {
-		if c.retained != nil {
-			_ = c.retained.f.Close() // it has no name
-		}
-	}()
 	c.out = packLog{
 		fs: c.o.FS, dir: filepath.Join(c.dir, packsName), packBytes: c.o.PackBytes, syncEvery: syncEvery,
 		sealed: func(s packSeal) error {
@@ -119,12 +114,16 @@ func (c *compaction) ofUse(at place, raw []byte, s *Sample) (bool, error) {
 	if s.Kind == Tombstone {
 		return c.hides(append(appendItem(nil, at), raw...))
 	}
-	item, err := c.index.Find([]byte(s.Path))
-	if err != nil || item == nil {
-		return false, c.index.broken(s.Path, err)
-	}
-	is, found, err := cutItem(item)
-	return err == nil && is == at && bytes.Equal(found, raw), c.index.broken(s.Path, err)
+	counts := false
+	err := c.index.item(s.Path, func(item []byte) error {
+		if item == nil {
+			return nil
+		}
+		is, found, err := cutItem(item)
+		counts = err == nil && is == at && bytes.Equal(found, raw)
+		return err
+	})
+	return counts, err
 }
 
 const (

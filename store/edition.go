@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+
+	sorted "github.com/pipefs/pipefs/internal/index"
 )
 
 // edition is what an open store holds by one generation. Its parts of packs are numbered by the
@@ -19,11 +21,9 @@ type edition struct {
 	numbers []uint32 // of its packs in the pool; nil where they are those of the generation
 	recent  *recent
 
-	index  atomic.Pointer[index]
-	using  sync.RWMutex // held for reading while the index is asked
-	closed bool
-	mu     sync.Mutex // held while the index is made again
-	broken []*index   // may still be in use
+	index   atomic.Pointer[index]
+	mu      sync.Mutex // held while the index is made again
+	repairs int
 }
 
 // errLetGo says that an edition is not the current one any more, nor the one before.
@@ -64,7 +64,7 @@ func (v *edition) repairIndex(x *index, cause error) (*index, error) {
 	if now := v.index.Load(); now != x {
 		return now, nil // another goroutine did
 	}
-	if v.pool.closed.Load() || len(v.broken) == maxRepairs {
+	if v.pool.closed.Load() || v.repairs == maxRepairs {
 		return nil, cause
 	}
 	v.o.Logger.Warn("the index is damaged and is made again", "store", v.dir, "error", cause)
@@ -73,29 +73,34 @@ func (v *edition) repairIndex(x *index, cause error) (*index, error) {
 		v.o.Logger.Error("the index is damaged and cannot be made again; mount the store again", "store", v.dir, "error", err)
 		return nil, errors.Join(cause, err)
 	}
-	v.broken = append(v.broken, x)
+	v.repairs++
 	v.use(again)
+	go x.Close() // when nobody reads it any more
 	return again, nil
 }
 
 // ask asks the index; where that is damaged it is made again.
 func ask[T any](v *edition, f func(*index, string) (T, error), path string) (found T, err error) {
-	v.using.RLock()
-	defer v.using.RUnlock()
-	if v.closed {
-		return found, errLetGo
+	for {
+		x := v.index.Load()
+		if found, err = f(x, path); err == nil {
+			return found, nil
+		}
+		switch {
+		case v.pool.closed.Load():
+			return found, ErrClosed
+		case errors.Is(err, sorted.ErrClosed) && v.index.Load() == x:
+			return found, errLetGo
+		case errors.Is(err, sorted.ErrClosed): // it was made again
+			continue
+		}
+		if x, err = v.repairIndex(x, err); err != nil {
+			return found, err
+		}
+		if found, err = f(x, path); !errors.Is(err, sorted.ErrClosed) {
+			return found, err
+		}
 	}
-	x := v.index.Load()
-	if found, err = f(x, path); err == nil {
-		return found, nil
-	}
-	if v.pool.closed.Load() {
-		return found, ErrClosed
-	}
-	if x, err = v.repairIndex(x, err); err != nil {
-		return found, err
-	}
-	return f(x, path)
 }
 
 // lookup returns the entry of a path, nil where there is none.
@@ -103,7 +108,7 @@ func (v *edition) lookup(path string) (*Sample, error) {
 	if e := v.recent.get(path); e != nil {
 		return e, nil
 	}
-	e, err := ask(v, (*index).get, path)
+	e, err := ask(v, func(x *index, p string) (*Sample, error) { return x.lookup(p, v.recent) }, path)
 	if e != nil && err == nil {
 		v.recent.put(e)
 	}
@@ -149,12 +154,7 @@ func (v *edition) take(x *index) {
 
 // close closes the index. Whoever asks it from then on is told that it is gone.
 func (v *edition) close() {
-	v.using.Lock()
-	defer v.using.Unlock()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.closed = true
-	for _, x := range append(v.broken, v.index.Load()) {
-		x.close(v.o.Logger)
-	}
+	_ = v.index.Load().Close()
 }

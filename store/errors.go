@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
+
+	"github.com/pipefs/pipefs/internal/sealed"
 )
 
 // The classes of error, for errors.Is.
@@ -65,7 +67,7 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 func (e *CorruptError) Unwrap() error { return e.Cause }
 
 // errSum is the cause where data is not what it was.
-var errSum = errors.New("checksum differs")
+var errSum = sealed.ErrSum
 
 // isIOError reports whether the operating system refused an operation, which
 // says nothing about what the file holds.

@@ -1,87 +1,132 @@
 package store
 
 import (
-	"encoding/binary"
-	"fmt"
-	"log/slog"
+	"errors"
 	"path"
+	"strings"
+	"sync"
 
-	"github.com/pipefs/pipefs/internal/sstable"
+	sorted "github.com/pipefs/pipefs/internal/index"
 )
 
-// index is the table that finds the entries of a store by their paths, merged from the
-// segments of a generation. It can be made again.
+// index finds the entries of a store by their paths. It is merged from the segments of a
+// generation, and can be made again. A key is the directory, a zero byte, and the name: so it
+// has the order of [ComparePaths]. A value is an item.
 type index struct {
-	*table
+	*sorted.Index
 	name    string   // for messages
 	numbers []uint32 // of packs, as [edition] has them
 }
 
+func appendKey(b []byte, path string) []byte {
+	dir, name := splitPath(path)
+	b = append(b, dir...)
+	b = append(b, 0)
+	return append(b, name...)
+}
+
+// indexMeta is what an index says of itself.
+type indexMeta struct {
+	Packs int `json:"packs"` // that it was made from
+}
+
 // broken makes the error of a place in the index.
 func (x *index) broken(p string, cause error) error {
-	if cause == nil {
-		return nil
+	switch {
+	case cause == nil || errors.Is(cause, sorted.ErrClosed):
+		return cause
+	case errors.Is(cause, sorted.ErrCorrupt):
+		return &CorruptError{Path: path.Join(x.name, p), Cause: cause}
 	}
-	return tableError(path.Join(x.name, p), cause)
+	return damaged(path.Join(x.name, p), cause)
 }
 
-// cutItem divides an item of a leaf into where its record lies and the entry.
-func cutItem(item []byte) (place, []byte, error) {
-	at := place{
-		pack: binary.LittleEndian.Uint32(item),
-		base: int64(binary.LittleEndian.Uint64(item[4:])),
-		size: int64(binary.LittleEndian.Uint64(item[12:])),
-	}
-	if at.base < 0 || at.base > maxLen || at.size < 0 || at.size > maxLen {
-		return place{}, nil, fmt.Errorf("a record of %d bytes at %d", at.size, at.base)
-	}
-	return at, item[leafHead:], nil
-}
+// rooms are for items that are decoded at once.
+var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
-func decodeItem(item []byte) (Sample, error) { return decodeNumbered(item, nil) }
-
-// decodeNumbered is decodeItem where packs have other numbers.
-func decodeNumbered(item []byte, numbers []uint32) (Sample, error) {
-	at, raw, err := cutItem(item)
+// item calls f with the item of a path, nil where there is none.
+func (x *index) item(p string, f func(item []byte) error) error {
+	var k [256]byte
+	room := rooms.Get().(*[]byte)
+	defer rooms.Put(room)
+	item, err := x.Get((*room)[:0], appendKey(k[:0], p))
 	if err != nil {
-		return Sample{}, err
+		return x.broken(p, err)
 	}
-	if numbers != nil {
-		if int64(at.pack) >= int64(len(numbers)) {
-			return Sample{}, fmt.Errorf("pack %d of %d", at.pack, len(numbers))
-		}
-		at.pack = numbers[at.pack]
+	if cap(item) > cap(*room) {
+		*room = item
 	}
-	return decodeEntry(raw, at)
+	return x.broken(p, f(item))
 }
 
 // get returns the entry of a path, nil where there is none. Every error is one of
 // the index.
-func (x *index) get(p string) (*Sample, error) {
-	item, err := x.Find([]byte(p))
-	if err != nil || item == nil {
-		return nil, x.broken(p, err)
+func (x *index) get(p string) (s *Sample, err error) {
+	err = x.item(p, func(item []byte) error {
+		if item == nil {
+			return nil
+		}
+		e, err := decodeNumbered(item, x.numbers)
+		s = &e
+		return err
+	})
+	return s, err
+}
+
+// aheadItems are read at once where entries are looked up one after the other.
+const aheadItems = 64
+
+// lookup is get for a reader who may go on with the entry behind it: these are put into r.
+func (x *index) lookup(p string, r *recent) (found *Sample, err error) {
+	var k [256]byte
+	key := appendKey(k[:0], p)
+	if !r.expects(key) {
+		room := rooms.Get().(*[]byte)
+		defer rooms.Put(room)
+		item, next, err := x.GetNext((*room)[:0], key)
+		if err != nil || item == nil {
+			return nil, x.broken(p, err)
+		}
+		if cap(item) > cap(*room) {
+			*room = item
+		}
+		r.expect(next)
+		s, err := decodeNumbered(item, x.numbers)
+		return &s, x.broken(p, err)
 	}
-	s, err := decodeNumbered(item, x.numbers)
-	return &s, x.broken(p, err)
+	n := 0
+	err = x.Walk(key, func(at, item []byte) error {
+		if n == aheadItems {
+			r.expect(at)
+			return sorted.ErrEnough
+		}
+		s, err := decodeNumbered(item, x.numbers)
+		if err != nil {
+			return err
+		}
+		if n++; n == 1 {
+			if s.Path != p {
+				return sorted.ErrEnough // it is not there
+			}
+			found = &s
+		}
+		r.put(&s)
+		return nil
+	})
+	return found, x.broken(p, err)
 }
 
 // list returns what a directory holds, by name.
 func (x *index) list(dir string) ([]Child, error) {
 	var children []Child
-	from := dir
-	if dir != "" {
-		from += "/"
-	}
-	err := x.Walk([]byte(from), func(item []byte) error {
-		p := itemPath(item)
-		if len(p) == 0 {
+	err := x.Walk(appendKey(nil, dir+"/"), func(key, item []byte) error {
+		if !strings.HasPrefix(string(key), dir+"\x00") {
+			return sorted.ErrEnough
+		}
+		if len(itemPath(item)) == 0 {
 			return nil // the dataset itself
 		}
-		if !inDir(p, dir) {
-			return sstable.ErrEnough
-		}
-		d := decoder{b: item[leafHead:]}
+		d := decoder{b: item[itemHead:]}
 		s := decodeHead(&d)
 		_, name := splitPath(s.Path)
 		children = append(children, Child{Name: name, Kind: s.Kind, Seq: s.Seq})
@@ -90,30 +135,28 @@ func (x *index) list(dir string) ([]Child, error) {
 	return children, x.broken(dir, err)
 }
 
+// items yields all items.
+func (x *index) items(yield func([]byte, error) bool) {
+	for kv, err := range x.Items {
+		if !yield(kv[1], x.broken("", err)) {
+			return
+		}
+	}
+}
+
 // each calls f with every entry, in order.
 func (x *index) each(f func(*Sample) error) error {
-	n := int64(0)
-	var own error // of f
-	err := x.Walk(nil, func(item []byte) error {
-		s, err := decodeNumbered(item, x.numbers)
+	for item, err := range x.items {
 		if err != nil {
 			return err
 		}
-		n++
-		own = f(&s)
-		return own
-	})
-	switch {
-	case own != nil:
-		return own
-	case err == nil && n != x.seal.Entries:
-		err = fmt.Errorf("%d entries, want %d", n, x.seal.Entries)
+		s, err := decodeNumbered(item, x.numbers)
+		if err != nil {
+			return x.broken("", err)
+		}
+		if err := f(&s); err != nil {
+			return err
+		}
 	}
-	return x.broken("", err)
-}
-
-func (x *index) close(log *slog.Logger) {
-	if err := x.f.Close(); err != nil { // only read
-		log.Debug("close the index", "index", x.name, "error", err)
-	}
+	return nil
 }

@@ -11,43 +11,41 @@ import (
 	"strings"
 	"time"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
-// indexDir is where the merged indexes of one store are kept, each named by the packs that
-// it was made from. What is in it can be removed at any time.
-type indexDir struct{ room }
+// indexDir is where the indexes of one store are kept, each in a directory that is named by the packs
+// that it was made from. It is on the operating system's disk, whatever the store is on. What
+// is in it can be removed at any time.
+type indexDir struct{ dir string }
 
 const (
-	indexName   = "index" // in the store
-	tableSuffix = ".table"
+	indexName = "index" // in the store
 	// privateName is that of an index that only this process has.
 	privateName = "temporary index"
 )
 
 // indexDirOf is where the index of a store is: elsewhere, or where that is "" in the store.
-func indexDirOf(fsys vfs.FS, store, elsewhere string) indexDir {
+func indexDirOf(store, elsewhere string) indexDir {
 	if elsewhere != "" {
-		return indexDir{room{vfs.OS, elsewhere}}
+		return indexDir{elsewhere}
 	}
-	return indexDir{room{fsys, filepath.Join(store, indexName)}}
+	return indexDir{filepath.Join(store, indexName)}
 }
 
-func tableName(key packID) string { return fmt.Sprintf("%x%s", key, tableSuffix) }
+func keyName(key packID) string { return fmt.Sprintf("%x", key) }
 
-// open opens the index of a generation. Its blocks are checked when they are read.
+// open opens the index of a generation. Its entries are checked when they are read.
 func (d indexDir) open(g *generation) (*index, error) {
-	key := packsKey(g.Packs)
-	x := &index{name: filepath.Join(indexName, tableName(key))}
-	f, err := d.fs.Open(filepath.Join(d.dir, tableName(key)))
-	if err != nil {
-		return nil, err
-	}
-	if x.table, err = openTable(f, key, len(g.Packs)); err != nil {
+	key := keyName(packsKey(g.Packs))
+	x := &index{name: filepath.Join(indexName, key)}
+	var err error
+	if x.Index, err = sorted.Open(filepath.Join(d.dir, key), key); err != nil {
 		return nil, x.broken("", err)
 	}
-	if n := x.seal.Entries; n != g.Entries {
-		return nil, errors.Join(x.broken("", fmt.Errorf("%d entries, the generation has %d", n, g.Entries)), f.Close())
+	if n := x.Len(); n != g.Entries {
+		return nil, errors.Join(x.broken("", fmt.Errorf("%d entries, the generation has %d", n, g.Entries)), x.Close())
 	}
 	return x, nil
 }
@@ -57,7 +55,7 @@ func (d indexDir) openWhole(g *generation) (*index, error) {
 	x, err := d.open(g)
 	if err == nil {
 		if err = x.each(func(*Sample) error { return nil }); err != nil {
-			return nil, errors.Join(err, x.f.Close())
+			return nil, errors.Join(err, x.Close())
 		}
 	}
 	return x, err
@@ -68,11 +66,14 @@ const lockWait = 10 * time.Minute
 
 // lock makes sure that one process at a time makes an index here. It waits.
 func (d indexDir) lock(ctx context.Context) (io.Closer, error) {
-	if err := d.fs.MkdirAll(d.dir); err != nil {
+	if strings.Contains(d.dir, "://") {
+		return nil, fmt.Errorf("%s: an index has to be on this machine: %w", d.dir, errors.ErrUnsupported)
+	}
+	if err := os.MkdirAll(d.dir, 0o777); err != nil {
 		return nil, err
 	}
 	for since := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		l, err := d.fs.Lock(filepath.Join(d.dir, lockName))
+		l, err := vfs.OS.Lock(filepath.Join(d.dir, lockName))
 		switch {
 		case !errors.Is(err, vfs.ErrLocked) || time.Since(since) > lockWait:
 			return l, err
@@ -100,87 +101,99 @@ func (d indexDir) make(ctx context.Context, b *builder) (*index, error) {
 // build makes the index of a generation. Of the others that one is kept that had most of it:
 // readers may have it open. The caller holds the lock.
 func (d indexDir) build(ctx context.Context, b *builder) error {
-	is, was := tableName(packsKey(b.gen.Packs)), d.base(b.gen)
-	err := writeThenName(d.fs, filepath.Join(d.dir, is), func(f vfs.File) error {
-		_, err := b.write(ctx, f, d.room, was)
+	names, err := os.ReadDir(d.dir)
+	if err != nil {
 		return err
-	})
+	}
+	for _, e := range names { // what a crash left takes room
+		if strings.HasSuffix(e.Name(), sorted.Suffix) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(d.dir, e.Name())))
+		}
+	}
+	is, was := keyName(packsKey(b.gen.Packs)), d.base(b.gen)
 	if err == nil {
-		err = d.fs.SyncDir(d.dir)
+		err = b.write(ctx, filepath.Join(d.dir, is), "", was)
 	}
 	if err != nil {
 		return err
 	}
-	names, err := d.fs.List(d.dir)
-	for _, name := range names {
-		if strings.HasSuffix(strings.TrimSuffix(name, tmpSuffix), tableSuffix) && name != is && (was == nil || name != was.file) {
-			err = errors.Join(err, d.fs.Remove(filepath.Join(d.dir, name)))
+	for _, e := range names {
+		if name := e.Name(); name != is && name != lockName && !strings.HasSuffix(name, sorted.Suffix) && (was == nil || name != was.name) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(d.dir, name)))
 		}
 	}
 	return err
 }
 
-// private makes the index of a generation in a file without a name. The file belongs to this
-// process: it is on the operating system's disk, whatever the store is on.
-func (d indexDir) private(ctx context.Context, b *builder, temp string) (*index, error) {
-	if temp == "" {
-		temp = os.TempDir()
-	}
-	r := room{vfs.OS, temp}
-	t, err := r.table(func(f vfs.File) (tableSeal, error) { return b.write(ctx, f, r, d.base(b.gen)) })
-	if err != nil {
-		return nil, fmt.Errorf("make an index in %s: %w", temp, err)
-	}
-	return &index{table: t, name: privateName}, nil
+// private makes the index of a generation for this process alone. Its files have no names once it is open.
+func (d indexDir) private(ctx context.Context, b *builder, temp string) (x *index, err error) {
+	err = inPrivate(temp, func(dir string) error {
+		if err := b.write(ctx, dir, temp, d.base(b.gen)); err != nil {
+			return err
+		}
+		x = &index{name: privateName}
+		x.Index, err = sorted.Open(dir, keyName(packsKey(b.gen.Packs)))
+		return err
+	})
+	return x, err
 }
 
-// baseTable is a table that was made from the first packs of a generation.
-type baseTable struct {
+// inPrivate calls f with the name of an index that goes when f returns.
+func inPrivate(temp string, f func(dir string) error) error {
+	dir, err := os.MkdirTemp(temp, "pipefs-index-")
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, "index")
+	return errors.Join(f(name), os.RemoveAll(dir))
+}
+
+// baseIndex is an index that was made from the first packs of a generation.
+type baseIndex struct {
 	piece
-	file  string
 	packs int
 }
 
-// base finds the table that has most of a generation; nil where there is none.
-func (d indexDir) base(g *generation) (best *baseTable) {
-	names, err := d.fs.List(d.dir)
+// base finds the index that has most of a generation; nil where there is none.
+func (d indexDir) base(g *generation) (best *baseIndex) {
+	names, err := os.ReadDir(d.dir)
 	if err != nil {
 		return nil // there is no directory
 	}
-	for _, name := range names {
-		if !strings.HasSuffix(name, tableSuffix) {
+	for _, e := range names {
+		if !e.IsDir() || strings.HasSuffix(e.Name(), sorted.Suffix) {
 			continue
 		}
-		n, err := d.packsOf(name, g)
+		n, err := d.packsOf(e.Name(), g)
 		if err == nil && (best == nil || n > best.packs) {
-			best = &baseTable{piece{name: name, pack: -1, open: func() (*table, error) {
-				f, err := d.fs.Open(filepath.Join(d.dir, name))
-				if err != nil {
-					return nil, err
+			best = &baseIndex{piece{name: e.Name(), pack: -1, open: func() (items, io.Closer, error) {
+				x := &index{name: filepath.Join(indexName, e.Name())}
+				if x.Index, err = sorted.Open(filepath.Join(d.dir, e.Name()), e.Name()); err != nil {
+					return nil, nil, x.broken("", err)
 				}
-				t, err := openTable(f, packsKey(g.Packs[:n]), n)
-				return t, tableError(name, err)
-			}}, name, n}
+				return x.items, x.Index, nil
+			}}, n}
 		}
 	}
 	return best
 }
 
-// packsOf is how many of a generation's packs a table was made from, if these are the first.
+// packsOf is how many of a generation's packs an index was made from, if these are the first.
 func (d indexDir) packsOf(name string, g *generation) (int, error) {
-	f, err := d.fs.Open(filepath.Join(d.dir, name))
+	x, err := sorted.Open(filepath.Join(d.dir, name), name)
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
-	s, err := readTableSeal(f)
-	if err == nil && (s.Packs > len(g.Packs) || s.Of != packsKey(g.Packs[:s.Packs]) || name != tableName(s.Of)) {
+	defer x.Close()
+	var m indexMeta
+	err = x.Describe(&m)
+	if err == nil && (m.Packs < 0 || m.Packs > len(g.Packs) || name != keyName(packsKey(g.Packs[:m.Packs]))) {
 		err = errors.New("of other packs")
 	}
-	return s.Packs, err
+	return m.Packs, err
 }
 
-// builder merges the segments of a generation into one table.
+// builder merges the segments of a generation into one index.
 type builder struct {
 	fs    vfs.FS // of the store
 	store string
@@ -191,35 +204,40 @@ type builder struct {
 	kinds     kindCounter
 }
 
-// write writes the table of all packs to an empty file: from a table that has the first of
+// write writes the index of all packs: from an index that has the first of
 // them, if there is one, and segments. What is damaged of these is not used, but footers.
-func (b *builder) write(ctx context.Context, f vfs.File, temp room, base *baseTable) (seal tableSeal, err error) {
+func (b *builder) write(ctx context.Context, dir, temp string, base *baseIndex) error {
 	packs := b.gen.Packs
 	segments := make([]piece, len(packs))
 	for i := range packs {
 		p := &packs[i]
-		segments[i] = piece{name: p.name().segment(), pack: i, open: func() (*table, error) {
-			return openSegment(b.fs, b.store, p.name(), p.Segment)
+		segments[i] = piece{name: p.name().segment(), pack: i, open: func() (items, io.Closer, error) {
+			l, err := openSegment(b.fs, b.store, p.name(), p.Segment)
+			return l.asPiece(err)
 		}}
 	}
 	again := func(err error) bool { return errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) }
+	var err error
 	if base != nil {
-		seal, err = b.merge(ctx, append([]piece{base.piece}, segments[base.packs:]...), f, temp)
+		err = b.merge(ctx, append([]piece{base.piece}, segments[base.packs:]...), dir, temp)
 	}
 	if base == nil || again(err) {
-		seal, err = b.merge(ctx, segments, f, temp)
+		err = b.merge(ctx, segments, dir, temp)
 	}
 	if again(err) {
 		b.fromPacks = true
 		for i := range packs {
-			segments[i].open = func() (*table, error) { return b.fromFooter(&packs[i], temp) }
+			segments[i].open = func() (items, io.Closer, error) {
+				l, err := b.fromFooter(&packs[i], temp)
+				return l.asPiece(err)
+			}
 		}
-		seal, err = b.merge(ctx, segments, f, temp)
+		err = b.merge(ctx, segments, dir, temp)
 	}
-	return seal, err
+	return err
 }
 
-func (b *builder) fromFooter(p *SealedPack, temp room) (*table, error) {
+func (b *builder) fromFooter(p *SealedPack, temp string) (*list, error) {
 	seal, records, err := footerOf(b.fs, b.store, p.name())
 	if err == nil {
 		err = p.matches(seal)
@@ -227,41 +245,50 @@ func (b *builder) fromFooter(p *SealedPack, temp room) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return temp.table(func(f vfs.File) (tableSeal, error) { return writeSegment(f, p.name(), records) })
+	return temporaryList(temp, p.ID, func(w *listWriter) error { return addEntries(w, p.name(), records) })
 }
 
 // merge writes what is found of some pieces.
-func (b *builder) merge(ctx context.Context, pieces []piece, f vfs.File, temp room) (tableSeal, error) {
-	if err := f.Truncate(0); err != nil {
-		return tableSeal{}, err
-	}
+func (b *builder) merge(ctx context.Context, pieces []piece, dir, temp string) error {
 	st := &b.gen.Stats
 	if b.count {
 		b.gen.Entries, b.kinds = 0, kindCounter{at: map[string]int{}}
 		b.gen.NextSeq = max(b.gen.NextSeq, 1)
 		st.clear()
 	}
-	w := newTableWriter(f)
-	err := mergePieces(ctx, pieces, temp, w, func(item []byte) (bool, error) {
-		live := itemKind(item) != Tombstone
-		if !b.count {
-			return live, nil
-		}
-		s, err := decodeItem(item)
-		if err == nil {
-			b.gen.NextSeq = max(b.gen.NextSeq, s.Seq+1)
-		}
-		if err == nil && live {
-			b.gen.Entries++
-			st.add(&s, &b.kinds)
-		}
-		return live, tableError(segmentsName, err)
-	})
+	size := int64(0)
+	for i := range b.gen.Packs {
+		size += b.gen.Packs[i].Segment.Size
+	}
+	w, err := sorted.Create(ctx, dir, keyName(packsKey(b.gen.Packs)), size)
 	if err != nil {
-		return tableSeal{}, err
+		return err
 	}
-	if w.entries != b.gen.Entries {
-		return tableSeal{}, &CorruptError{Path: segmentsName, Cause: fmt.Errorf("%d entries, the generation has %d", w.entries, b.gen.Entries)}
+	var key []byte
+	err = mergePieces(ctx, pieces, temp, func(item []byte) error {
+		live := itemKind(item) != Tombstone
+		if b.count {
+			s, err := decodeItem(item)
+			if err != nil {
+				return damaged(segmentsName, err)
+			}
+			b.gen.NextSeq = max(b.gen.NextSeq, s.Seq+1)
+			if live {
+				b.gen.Entries++
+				st.add(&s, &b.kinds)
+			}
+		}
+		if !live {
+			return nil
+		}
+		key = appendKey(key[:0], string(itemPath(item)))
+		return w.Add(key, item)
+	})
+	if err == nil && w.Keys != b.gen.Entries {
+		err = &CorruptError{Path: segmentsName, Cause: fmt.Errorf("%d entries, the generation has %d", w.Keys, b.gen.Entries)}
 	}
-	return w.finish(packsKey(b.gen.Packs), len(b.gen.Packs))
+	if err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return w.Finish(indexMeta{Packs: len(b.gen.Packs)})
 }

@@ -4,32 +4,37 @@ import (
 	"container/heap"
 	"context"
 	"encoding/binary"
+	"io"
 	"iter"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/pipefs/pipefs/internal/sstable"
-	"github.com/pipefs/pipefs/store/vfs"
 )
 
-// piece is one table of a merge: the segment of a pack, or the table of several.
+// piece is one list of a merge: the segment of a pack, or the index of several.
 type piece struct {
 	name string // for messages
-	open func() (*table, error)
-	// pack is the number of a segment's pack. Items of other tables have theirs: -1.
+	open func() (items, io.Closer, error)
+	// pack is the number of a segment's pack. Items of other lists have theirs: -1.
 	pack int
-	kept vfs.File // of a temporary table, which stays open
+	kept *list // a temporary one, which stays open
 }
 
-// mergeWidth bounds how many tables are read at once: each takes a descriptor and a block a
-// level.
+// asPiece is what the open of a piece returns.
+func (l *list) asPiece(err error) (items, io.Closer, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	return l.items, l.f, nil
+}
+
+// mergeWidth bounds how many lists are read at once: each takes a descriptor and a block.
 const mergeWidth = 128
 
-// mergePieces writes a table of the items of some pieces, the later ones newer. A path
+// mergePieces calls f with the items of some pieces, the later ones newer. A path
 // occurs once. Where there are too many to be read at once, those side by side are merged
-// into temporary tables first, several at once, in temp.
-func mergePieces(ctx context.Context, pieces []piece, temp room, w *tableWriter, f func(item []byte) (keep bool, err error)) error {
+// into temporary lists first, several at once, in temp.
+func mergePieces(ctx context.Context, pieces []piece, temp string, f func(item []byte) error) error {
 	for len(pieces) > mergeWidth {
 		groups := (len(pieces) + mergeWidth - 1) / mergeWidth
 		merged := make([]piece, groups)
@@ -45,7 +50,7 @@ func mergePieces(ctx context.Context, pieces []piece, temp room, w *tableWriter,
 		defer func() {
 			for _, p := range merged {
 				if p.kept != nil {
-					_ = p.kept.Close() // it has no name
+					_ = p.kept.f.Close() // it has no name
 				}
 			}
 		}()
@@ -54,35 +59,23 @@ func mergePieces(ctx context.Context, pieces []piece, temp room, w *tableWriter,
 		}
 		pieces = merged
 	}
-	return mergeOnce(ctx, pieces, w, f)
+	return mergeOnce(ctx, pieces, f)
 }
 
 // mergeGroup makes one piece of several.
-func mergeGroup(ctx context.Context, pieces []piece, temp room) (piece, error) {
-	t, err := temp.table(func(out vfs.File) (tableSeal, error) {
-		w := newTableWriter(out)
-		err := mergeOnce(ctx, pieces, w, func([]byte) (bool, error) { return true, nil })
-		if err != nil {
-			return tableSeal{}, err
-		}
-		return w.finish(packID{}, len(pieces))
-	})
+func mergeGroup(ctx context.Context, pieces []piece, temp string) (piece, error) {
+	l, err := temporaryList(temp, packID{}, func(w *listWriter) error { return mergeOnce(ctx, pieces, w.add) })
 	if err != nil {
 		return piece{}, err
 	}
 	return piece{
-		name: "temporary table", pack: -1, kept: t.f,
-		open: func() (*table, error) { return openTable(keptOpen{t.f}, t.seal.Of, t.seal.Packs) },
+		name: "temporary list", pack: -1, kept: l,
+		open: func() (items, io.Closer, error) { return l.items, io.NopCloser(nil), nil },
 	}, nil
 }
 
-// keptOpen is a file that others close.
-type keptOpen struct{ vfs.File }
-
-func (keptOpen) Close() error { return nil }
-
 // mergeOnce merges pieces, all at once.
-func mergeOnce(ctx context.Context, pieces []piece, w *tableWriter, f func(item []byte) (keep bool, err error)) error {
+func mergeOnce(ctx context.Context, pieces []piece, f func(item []byte) error) error {
 	m := merge{}
 	defer func() {
 		for _, c := range m {
@@ -109,11 +102,7 @@ func mergeOnce(ctx context.Context, pieces []piece, w *tableWriter, f func(item 
 		// The newest of equal paths comes first.
 		if path := itemPath(m[0].item); n == 0 || string(path) != string(last) {
 			last = append(last[:0], path...)
-			keep, err := f(m[0].item)
-			if err == nil && keep {
-				err = w.add(m[0].item)
-			}
-			if err != nil {
+			if err := f(m[0].item); err != nil {
 				return err
 			}
 		}
@@ -126,10 +115,10 @@ func mergeOnce(ctx context.Context, pieces []piece, w *tableWriter, f func(item 
 
 // cursor walks over one piece.
 type cursor struct {
-	of    *piece
-	table *table
-	next  func() ([]byte, error, bool)
-	stop  func()
+	of   *piece
+	file io.Closer
+	next func() ([]byte, error, bool)
+	stop func()
 }
 
 // opensAtOnce is for segments that have to be fetched.
@@ -161,18 +150,18 @@ func openCursors(ctx context.Context, pieces []piece) ([]*cursor, error) {
 }
 
 func newCursor(p *piece) (*cursor, error) {
-	t, err := p.open()
+	all, file, err := p.open()
 	if err != nil {
 		return nil, err
 	}
-	c := &cursor{of: p, table: t}
-	c.next, c.stop = iter.Pull2(t.Items)
+	c := &cursor{of: p, file: file}
+	c.next, c.stop = iter.Pull2(all)
 	return c, nil
 }
 
 func (c *cursor) end() {
 	c.stop()
-	_ = c.table.f.Close() // only read
+	_ = c.file.Close() // only read
 }
 
 // item returns the next item; nil at the end.
@@ -182,7 +171,7 @@ func (c *cursor) item() ([]byte, error) {
 	case !ok:
 		return nil, nil
 	case err != nil:
-		return nil, tableError(c.of.name, err)
+		return nil, damaged(c.of.name, err)
 	case c.of.pack >= 0:
 		binary.LittleEndian.PutUint32(item, uint32(c.of.pack)) // nobody else has the block
 	}
@@ -204,7 +193,7 @@ func (m *merge) Push(x any)   { *m = append(*m, x.(merging)) }
 func (m *merge) Pop() any     { last := len(*m) - 1; x := (*m)[last]; *m = (*m)[:last]; return x }
 
 func (m merge) Less(i, j int) bool {
-	if c := sstable.ComparePaths(itemPath(m[i].item), itemPath(m[j].item)); c != 0 {
+	if c := ComparePaths(itemPath(m[i].item), itemPath(m[j].item)); c != 0 {
 		return c < 0
 	}
 	return m[i].age > m[j].age
@@ -234,16 +223,4 @@ func (m *merge) advance() error {
 		heap.Fix(m, 0)
 	}
 	return nil
-}
-
-func itemPath(item []byte) []byte { return entryPath(item[leafHead:]) }
-
-// itemKind is the kind of an item's entry.
-func itemKind(item []byte) Kind {
-	raw := item[leafHead:]
-	_, n := binary.Uvarint(raw)
-	if rest := raw[max(n, 0)+len(entryPath(raw)):]; len(rest) > 0 {
-		return Kind(rest[0])
-	}
-	return 0
 }

@@ -16,18 +16,24 @@ import (
 	"sync/atomic"
 	"testing"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
-// indexBytes is the content of the index of a store's generation.
-func indexBytes(t *testing.T, dir string) []byte {
+// indexBytes is what the index of a store's generation holds.
+func indexBytes(t *testing.T, dir string) (all []byte) {
 	t.Helper()
 	g, err := readGeneration(vfs.OS, dir)
 	testenv.Must(t, err)
-	b, err := os.ReadFile(filepath.Join(dir, indexName, tableName(packsKey(g.Packs))))
+	x, err := indexDirOf(dir, "").open(g)
 	testenv.Must(t, err)
-	return b
+	for item, err := range x.items {
+		testenv.Must(t, err)
+		all = append(all, item...)
+	}
+	testenv.Must(t, x.Close())
+	return all
 }
 
 // mutate replaces, removes and adds a few files.
@@ -117,13 +123,14 @@ func TestAppendWritesWhatIsNew(t *testing.T) {
 	for name, b := range files(t, dir) {
 		old, ok := before[name]
 		switch dir, _ := filepath.Split(name); {
+		case strings.HasPrefix(name, indexName): // of a generation, as a whole
 		case !ok:
 			fresh[dir]++
 		case name != currentName && !bytes.Equal(old, b):
 			t.Errorf("%s changed", name)
 		}
 	}
-	want := map[string]int{packsName + "/": 1, segmentsName + "/": 1, generationsName + "/": 1, indexName + "/": 1}
+	want := map[string]int{packsName + "/": 1, segmentsName + "/": 1, generationsName + "/": 1}
 	if !maps.Equal(fresh, want) {
 		t.Errorf("new files: %v, want %v", fresh, want)
 	}
@@ -240,8 +247,11 @@ func TestSegmentDamage(t *testing.T) {
 		}
 		o := Options{Logger: quiet, IndexDir: tempDir(t)}
 		if round%2 == 0 { // what was being written when the power failed
-			write(t, filepath.Join(o.IndexDir, strings.Repeat("0", 32)+tableSuffix+tmpSuffix), noise(r, 100))
-			write(t, filepath.Join(o.IndexDir, strings.Repeat("0", 32)+tableSuffix), noise(r, 100))
+			for _, name := range []string{"", "-x" + sorted.Suffix} {
+				left := filepath.Join(o.IndexDir, strings.Repeat("0", 32)+name)
+				testenv.Must(t, os.Mkdir(left, 0o777))
+				write(t, filepath.Join(left, "000001.sst"), noise(r, 100))
+			}
 		}
 		s, err := Open(dir, o)
 		testenv.Must(t, err)

@@ -164,7 +164,7 @@ func TestIncremental(t *testing.T) {
 		}
 		checkStore(t, dir, src)
 	}
-	for pattern, want := range map[string]int{generationsName + "/*": keepGenerations, indexName + "/*" + tableSuffix: 2} {
+	for pattern, want := range map[string]int{generationsName + "/*": keepGenerations, indexName + "/*": 3} {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil || len(names) != want {
 			t.Errorf("%s: %v, %v", pattern, names, err)

@@ -80,7 +80,7 @@ func (o *PackOptions) Check() error {
 	return nil
 }
 
-func (p *packer) indexes() indexDir { return indexDirOf(p.o.FS, p.dir, p.o.IndexDir) }
+func (p *packer) indexes() indexDir { return indexDirOf(p.dir, p.o.IndexDir) }
 
 func (p *packer) packs() string { return filepath.Join(p.dir, packsName) }
 

@@ -8,8 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
-
-	"github.com/pipefs/pipefs/internal/sstable"
+	"time"
 )
 
 // Change is what [Store.Refresh] found.
@@ -30,12 +29,16 @@ func (s *Store) Shown() Generation {
 	return Generation{}
 }
 
+// longBuild is how long the making of an index takes that is not made again and again.
+const longBuild = 3 * time.Second
+
 // Refresh opens the current generation, and shows it from then on, if it is another one than that
 // which is shown. What was opened before can be read as long as its packs are there: samples of the
 // generation before are still found, see [Store.LookupAs], and those of the ones before that are
 // not. Before the newer one is shown, taking is told of it.
 //
-// Where Refresh fails, the store shows what it showed.
+// Where Refresh fails, the store shows what it showed. It fails where it would have to make an index within a
+// minute of the last one, if that took longer than longBuild.
 func (s *Store) Refresh(ctx context.Context, taking func(Change)) (Change, error) {
 	s.refresh.Lock()
 	defer s.refresh.Unlock()
@@ -62,12 +65,19 @@ func (s *Store) Refresh(ctx context.Context, taking func(Change)) (Change, error
 	}
 	x, err := s.indexes.open(g)
 	if err != nil {
+		if wait := time.Until(s.buildAgain); wait > 0 {
+			return ch, fmt.Errorf("%s: generation %d is there, and its index is made in %v: large ones are made once a minute", s.dir, g.Number, wait.Round(time.Second))
+		}
+		began := time.Now()
 		if x, err = next.makeIndex(ctx); err != nil {
 			return ch, fmt.Errorf("%s: the index of generation %d cannot be made: %w", s.dir, g.Number, err)
 		}
+		if time.Since(began) > longBuild {
+			s.buildAgain = began.Add(time.Minute)
+		}
 	}
 	if err := ch.count(ctx, was, x); err != nil {
-		x.close(s.o.Logger)
+		_ = x.Close()
 		return ch, fmt.Errorf("%s: the index of generation %d: %w", s.dir, g.Number, err)
 	}
 	ch.Left = was.gen.without(g)
@@ -115,46 +125,43 @@ func (g *generation) without(h *generation) (left int) {
 
 // count compares the files of two indexes.
 func (ch *Change) count(ctx context.Context, was *edition, now *index) error {
-	was.using.RLock()
-	defer was.using.RUnlock()
-	next, stop := iter.Pull2(was.index.Load().Items)
+	next, stop := iter.Pull2(was.index.Load().items)
 	defer stop()
 	old, err, more := next()
-	step := func() error {
-		if old, err, more = next(); more && err != nil {
-			return was.index.Load().broken("", err)
-		}
-		return nil
-	}
-	if more && err != nil {
-		return was.index.Load().broken("", err)
-	}
+	step := func() { old, err, more = next() }
 	isFile := func(item []byte) bool { return itemKind(item) == File }
+	gone := func() {
+		if isFile(old) {
+			ch.Went++
+		}
+		step()
+	}
 	n := 0
-	err = now.Walk(nil, func(item []byte) error {
+	for item, broken := range now.items {
 		if n++; n%(1<<12) == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		for more && sstable.ComparePaths(itemPath(old), itemPath(item)) < 0 {
-			if isFile(old) {
-				ch.Went++
-			}
-			if err := step(); err != nil {
-				return err
-			}
+		if broken != nil {
+			return broken
+		}
+		for more && err == nil && ComparePaths(itemPath(old), itemPath(item)) < 0 {
+			gone()
+		}
+		if err != nil {
+			return err
 		}
 		if !more || !bytes.Equal(itemPath(old), itemPath(item)) {
 			if isFile(item) {
 				ch.Came++
 			}
-			return nil
+			continue
 		}
 		switch isNow, was := isFile(item), isFile(old); {
 		case isNow && !was:
 			ch.Came++
 		case was && !isNow:
 			ch.Went++
-		case isNow && !bytes.Equal(old[leafHead:], item[leafHead:]):
+		case isNow && !bytes.Equal(old[itemHead:], item[itemHead:]):
 			a, err := decodeItem(old)
 			if err != nil {
 				return err
@@ -167,13 +174,10 @@ func (ch *Change) count(ctx context.Context, was *edition, now *index) error {
 				ch.Changed++
 			}
 		}
-		return step()
-	})
-	for err == nil && more {
-		if isFile(old) {
-			ch.Went++
-		}
-		err = step()
+		step()
+	}
+	for more && err == nil {
+		gone()
 	}
 	return err
 }

@@ -2,28 +2,36 @@ package store
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/pipefs/pipefs/internal/sstable"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
-// A segment is the table of one pack: its entries in the order of a table, of each path
-// the newest, tombstones included. It is a copy of what the footer says.
+// A segment is the list of one pack: its entries, of each path the newest, tombstones included. It
+// is a copy of what the footer says.
 const (
 	segmentsName  = "segments"
 	segmentSuffix = ".segment"
 )
 
 // writeSegment writes the segment of a pack, whose records are given, into an empty file.
-func writeSegment(f vfs.File, n packName, records []described) (tableSeal, error) {
+func writeSegment(f vfs.File, n packName, records []described) (listSeal, error) {
+	w := newListWriter(f)
+	if err := addEntries(w, n, records); err != nil {
+		return listSeal{}, err
+	}
+	return w.finish(n.id)
+}
+
+// addEntries writes the items of a segment.
+func addEntries(w *listWriter, n packName, records []described) error {
 	type entry struct {
 		path, raw []byte
 		at        place
@@ -39,29 +47,21 @@ func writeSegment(f vfs.File, n packName, records []described) (tableSeal, error
 			return nil
 		})
 		if err != nil {
-			return tableSeal{}, corruptAt(n, r.metaOff, "", err)
+			return corruptAt(n, r.metaOff, "", err)
 		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(sstable.ComparePaths(a.path, b.path), cmp.Compare(b.seq, a.seq)) // the newest first
+		return cmp.Or(ComparePaths(a.path, b.path), cmp.Compare(b.seq, a.seq)) // the newest first
 	})
 	entries = slices.CompactFunc(entries, func(a, b entry) bool { return string(a.path) == string(b.path) })
-	w := newTableWriter(f)
 	var item []byte
 	for _, e := range entries {
 		item = appendItem(item[:0], e.at)
 		if err := w.add(append(item, e.raw...)); err != nil {
-			return tableSeal{}, err
+			return err
 		}
 	}
-	return w.finish(n.id, 1)
-}
-
-// appendItem appends the head of a leaf's item. A segment has one pack, which is number 0.
-func appendItem(b []byte, at place) []byte {
-	b = binary.LittleEndian.AppendUint32(b, at.pack)
-	b = binary.LittleEndian.AppendUint64(b, uint64(at.base))
-	return binary.LittleEndian.AppendUint64(b, uint64(at.size))
+	return nil
 }
 
 // footerOf reads the footer of a pack of a store.
@@ -87,7 +87,7 @@ func makeSegment(fsys vfs.FS, store string, n packName) (s segmentSeal, err erro
 	}
 	err = writeThenName(fsys, name, func(f vfs.File) error {
 		seal, err := writeSegment(f, n, records)
-		s = segmentSeal{seal.Size + tableTrailer, seal.sum()}
+		s = seal.segment()
 		return err
 	})
 	return s, err
@@ -117,56 +117,44 @@ func writeThenName(fsys vfs.FS, name string, write func(vfs.File) error) error {
 }
 
 // openSegment opens the segment of a pack. Where want is not zero, it has to be that one.
-func openSegment(fsys vfs.FS, store string, n packName, want segmentSeal) (*table, error) {
+func openSegment(fsys vfs.FS, store string, n packName, want segmentSeal) (*list, error) {
 	name := n.segment()
 	f, err := fsys.Open(filepath.Join(store, name))
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTable(f, n.id, 1)
+	l, err := openList(f, n.id)
 	if err != nil {
-		return nil, tableError(name, err)
+		return nil, damaged(name, err)
 	}
-	if is := t.segment(); want != (segmentSeal{}) && is != want {
-		return nil, errors.Join(tableError(name, errors.New("not the one that the generation names")), t.f.Close())
+	if want != (segmentSeal{}) && l.seal.segment() != want {
+		return nil, errors.Join(damaged(name, errors.New("not the one that the generation names")), f.Close())
 	}
-	return t, nil
+	return l, nil
 }
 
-func (t *table) segment() segmentSeal {
-	return segmentSeal{t.seal.Size + tableTrailer, t.seal.sum()}
-}
-
-// room is a directory for temporary files.
-type room struct {
-	fs  vfs.FS
-	dir string
-}
-
-// unnamed returns a file without a name: whatever ends the process, it is gone.
-func (r room) unnamed() (vfs.File, error) {
-	name := filepath.Join(r.dir, fmt.Sprintf("pipefs-index-%016x", rand.Uint64()))
-	f, err := r.fs.Create(name)
+// temporaryList writes a list into a file of dir without a name: whatever ends the process, it is
+// gone. "" is os.TempDir.
+func temporaryList(dir string, of packID, write func(*listWriter) error) (*list, error) {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	name := filepath.Join(dir, fmt.Sprintf("pipefs-index-%016x", rand.Uint64()))
+	f, err := vfs.OS.Create(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.fs.Remove(name); err != nil {
+	if err := vfs.OS.Remove(name); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return f, nil
-}
-
-// table makes a table in a file without a name.
-func (r room) table(write func(vfs.File) (tableSeal, error)) (*table, error) {
-	f, err := r.unnamed()
-	if err != nil {
-		return nil, err
-	}
-	seal, err := write(f)
-	if err != nil {
+	w := newListWriter(f)
+	if err := write(w); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return openTable(f, seal.Of, seal.Packs)
+	if _, err := w.finish(of); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return openList(f, of)
 }
 
 // removeForeign removes the segments that belong to none of some packs, in order, and what a crash left of some.

@@ -15,7 +15,7 @@ func (c *checker) segment(p *SealedPack) error {
 	if err != nil {
 		return nil //nolint:nilerr // the problem is the pack's, and is found there
 	}
-	t, err := openSegment(c.o.FS, c.dir, p.name(), p.Segment)
+	l, err := openSegment(c.o.FS, c.dir, p.name(), p.Segment)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.add(Missing, name, "", 0, errors.New("packing again makes it from its pack"))
 		return nil
@@ -23,18 +23,18 @@ func (c *checker) segment(p *SealedPack) error {
 	if err != nil {
 		return c.segmentProblem(name, err)
 	}
-	defer t.f.Close()
-	err = t.Walk(nil, func([]byte) error { return c.ctx.Err() })
+	defer l.f.Close()
+	err = l.each(func([]byte) bool { return c.ctx.Err() == nil })
 	if err == nil {
-		var want tableSeal
-		if want, err = writeSegment(discard{}, p.name(), records); err == nil && want != t.seal {
+		var want listSeal
+		if want, err = writeSegment(discard{}, p.name(), records); err == nil && want != l.seal {
 			err = errors.New("not what the pack says; packing again makes it from its pack")
 		}
 	}
 	if c.ctx.Err() != nil {
 		return c.ctx.Err()
 	}
-	return c.segmentProblem(name, tableError("", err))
+	return c.segmentProblem(name, damaged("", err))
 }
 
 func (c *checker) segmentProblem(name string, err error) error {

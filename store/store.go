@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pipefs/pipefs/store/vfs"
 )
@@ -59,6 +60,7 @@ type Store struct {
 	// there was none.
 	now, before atomic.Pointer[edition]
 	refresh     sync.Mutex // held while the next edition is opened
+	buildAgain  time.Time  // before which Refresh makes no index
 
 	fractions []*Fraction
 }
@@ -76,7 +78,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, o: o, format: format, indexes: indexDirOf(o.FS, dir, o.IndexDir)}
+	s := &Store{dir: dir, o: o, format: format, indexes: indexDirOf(dir, o.IndexDir)}
 	s.pool = newPool(o.FS, dir, packName.file, o.MaxOpenPacks)
 	v := &edition{Store: s, recent: newRecent()}
 	var x *index
@@ -89,7 +91,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if err := v.checkPacks(); err != nil {
-		x.close(o.Logger)
+		_ = x.Close()
 		return nil, err
 	}
 	v.take(x)

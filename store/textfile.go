@@ -1,33 +1,19 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
+	"github.com/pipefs/pipefs/internal/sealed"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
-// The small files of a store are JSON with a last line that holds its CRC32C:
-// readable for people, and a flipped byte is noticed.
-const (
-	maxTextFile = 64 << 20
-	sumPrefix   = "crc32c "
-)
+const maxTextFile = 64 << 20
 
-// encodeText returns the content of such a file.
-func encodeText(v any) ([]byte, error) {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	b = append(b, '\n')
-	return fmt.Appendf(b, "%s%08x\n", sumPrefix, sum(b)), nil
-}
+func encodeText(v any) ([]byte, error) { return sealed.Encode(v) }
 
 // EncodeText returns what a small file of a store has: v as JSON, and a line with its checksum.
 func EncodeText(v any) ([]byte, error) { return encodeText(v) }
@@ -47,18 +33,8 @@ func readText(fsys vfs.FS, name string, v any) ([]byte, error) {
 
 // decodeText reads the content of such a file into v.
 func decodeText(name string, b []byte, v any) error {
-	broken := func(format string, args ...any) error {
-		return &CorruptError{Path: filepath.Base(name), Cause: fmt.Errorf(format, args...)}
-	}
-	at := strings.LastIndex(string(b), sumPrefix)
-	if at < 0 {
-		return broken("no checksum at its end")
-	}
-	if string(b[at:]) != fmt.Sprintf("%s%08x\n", sumPrefix, sum(b[:at])) {
-		return broken("%w", errSum)
-	}
-	if err := json.Unmarshal(b[:at], v); err != nil {
-		return broken("%w", err)
+	if err := sealed.Decode(b, v); err != nil {
+		return &CorruptError{Path: filepath.Base(name), Cause: err}
 	}
 	return nil
 }

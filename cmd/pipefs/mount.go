@@ -56,7 +56,7 @@ func mountOptions(c *mountConfig) []*option {
 			help: "list this view in MNT beside the usual ones; others can be entered all the same. May be repeated"},
 		{name: "immutable", set: intoBool(&c.Read.Immutable),
 			help: "the dataset does not change while it is mounted: nothing is watched, and no open is checked. For training from network file systems"},
-		{name: "manifest", arg: "FILE", path: true, set: intoString(&c.Read.Manifest),
+		{name: "manifest", arg: "DIR", path: true, set: intoString(&c.Read.Manifest),
 			help: "the list of the dataset's files that pipefs list wrote: nothing is listed. For datasets in buckets and on slow file servers; what is not in the list is not in the mount"},
 		{name: "refresh", arg: "DURATION", def: "never", set: intoAge(&c.Read.Refresh),
 			help: "of a store: look that often, such as 5m, whether there is a newer generation, and take it up while it is mounted. Of a dataset in a bucket: list it again when the list that was kept is older, now and while it is mounted; 0 lists it now. pipefs refresh MNT does both at any time"},

@@ -58,12 +58,15 @@ func cleanMounts(env *environ, rows []mountRow) (left []mountRow, err error) {
 			left = append(left, r)
 			continue
 		}
+		cleared := false
 		place, e := mounts.PlaceOf(r.Mount)
 		if e == nil {
-			e = place.Clear()
+			cleared, e = place.ClearDead()
 		}
 		if e != nil {
 			err = errors.Join(err, unmountError(e))
+		}
+		if !cleared {
 			continue
 		}
 		fmt.Fprintf(env.stderr, "pipefs: unmounted %s, whose daemon was gone\n", r.Mount)

@@ -60,10 +60,9 @@ func umount(ctx context.Context, env *environ, path string, lazy, force bool) er
 	if force {
 		return umountByForce(ctx, dir, place)
 	}
-	if place.Dead(mounts.Probe(dir)) {
-		if err := place.Clear(); err != nil {
-			return unmountError(err)
-		}
+	if dead, err := place.ClearDead(); err != nil {
+		return unmountError(err)
+	} else if dead {
 		fmt.Fprintf(env.stderr, "pipefs: the daemon of %s was gone already\n", dir)
 		return nil
 	}

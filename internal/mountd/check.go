@@ -201,7 +201,7 @@ func (c *Config) ClearDead(o CheckOptions, cleared func()) error {
 	for range 16 {
 		place, err := mounts.PlaceOf(c.Dir)
 		if err == nil {
-			err = place.Clear()
+			_, err = place.ClearDead()
 		}
 		if err != nil {
 			return mountErrorf("a dead mount is in the way: %w", err)

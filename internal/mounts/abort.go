@@ -110,14 +110,31 @@ func (p Place) Dead(err error) bool { return Dead(err) || Hung(err) && p.orphane
 
 // Clear takes the mount away at once: whatever waits for it gets an error.
 func (p Place) Clear() error {
-	abort, err := p.Abort()
+	_, err := p.clear(func() bool { return true })
+	return err
+}
+
+// ClearDead is Clear of a mount whose daemon is gone. It reports false where that is not so, or
+// not any more: another one may have been mounted since it was looked at.
+func (p Place) ClearDead() (bool, error) {
+	return p.clear(func() bool { return p.Dead(Probe(p.point)) })
+}
+
+func (p Place) clear(sure func() bool) (bool, error) {
+	abort, err := p.Abort() // the connection's, whichever gets its number from now on
 	if err == nil {
-		err = errors.Join(abort.End(), abort.Close())
+		defer abort.Close()
+	}
+	if !sure() {
+		return false, nil
+	}
+	if err == nil {
+		err = abort.End()
 	}
 	if err != nil && !Dead(Probe(p.point)) {
-		return err
+		return false, err
 	}
-	return p.Unmount(true)
+	return true, p.Unmount(true)
 }
 
 // End ends the connection. One that has ended is no error.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/prepare/pack"
-	"github.com/pipefs/pipefs/internal/sstable"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
 )
@@ -101,7 +100,7 @@ func (p *paths) Pop() any {
 	return x
 }
 
-func comparePaths(a, b string) int { return sstable.ComparePaths([]byte(a), []byte(b)) }
+func comparePaths(a, b string) int { return store.ComparePaths(a, b) }
 
 // below reports whether a path is one of some directories, or in one.
 func below(path string, dirs []string) bool {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
 )
@@ -55,8 +56,13 @@ func (m *Making) Make(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	defer entries.close()
-	shuffled := &shuffler{dir: m.Temp}
-	defer shuffled.close()
+	var shuffled *index.Sorter
+	if m.Options.Order == store.OrderShuffle {
+		if shuffled, err = index.NewSorter(m.Temp); err != nil {
+			return nil, err
+		}
+		defer shuffled.Close()
+	}
 	h := Header{
 		Magic: headerMagic, Version: planVersion,
 		Dataset: m.Dataset, Options: m.Options, Steps: m.Steps, Decoders: m.Decoders,
@@ -67,13 +73,13 @@ func (m *Making) Make(ctx context.Context) (*Plan, error) {
 		if n := h.Entries(); m.Progress != nil && n%4096 == 0 {
 			m.Progress(n)
 		}
-		if e.Kind != store.File || m.Options.Order != store.OrderShuffle {
+		if e.Kind != store.File || shuffled == nil {
 			b = appendEntry(b[:0], &e, "")
 			return entries.add(b)
 		}
 		rank := rankOf(m.Options.Seed, e.Path)
-		b = appendEntry(append(b[:0], rank[:]...), &e, "")
-		return shuffled.add(b)
+		b = appendEntry(b[:0], &e, "")
+		return shuffled.Add(rank[:], b)
 	}}
 	if err := j.run(ctx); err != nil {
 		return nil, err
@@ -108,8 +114,8 @@ func (m *Making) Make(ctx context.Context) (*Plan, error) {
 		return w.add(&e)
 	}
 	err = entries.each(add)
-	if err == nil {
-		err = shuffled.each(func(b []byte) error { return add(b[rankSize:]) })
+	if err == nil && shuffled != nil {
+		err = shuffled.Each(func(_, b []byte) error { return add(b) })
 	}
 	if err != nil {
 		return nil, err
@@ -118,7 +124,7 @@ func (m *Making) Make(ctx context.Context) (*Plan, error) {
 }
 
 // rankOf is the place of a file in the shuffled order, as `pipefs pack` has it.
-func rankOf(seed uint64, path string) [rankSize]byte {
+func rankOf(seed uint64, path string) [sha256.Size]byte {
 	return sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), path...))
 }
 

@@ -1,12 +1,10 @@
 package shard
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,33 +127,6 @@ func mustMake(t testing.TB, m *Making) *Plan {
 	opened, err := Open(t.Context(), m.Place, p.ID)
 	testenv.Must(t, err)
 	return opened
-}
-
-// TestShuffle: what does not fit into memory at once is shuffled to the same order.
-func TestShuffle(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	var all [][]byte
-	s := &shuffler{dir: t.TempDir(), depth: 0}
-	t.Cleanup(s.close)
-	line := make([]byte, 40_000)
-	for range 1000 { // 40 MB that begin with the same byte
-		for i := 1; i < rankSize; i++ {
-			line[i] = byte(r.Uint32())
-		}
-		all = append(all, slices.Clone(line[:rankSize]))
-		testenv.Must(t, s.add(line))
-	}
-	slices.SortFunc(all, bytes.Compare)
-	testenv.Must(t, s.each(func(b []byte) error {
-		if !bytes.Equal(b[:rankSize], all[0]) {
-			t.Fatalf("% x, want % x", b[:rankSize], all[0])
-		}
-		all = all[1:]
-		return nil
-	}))
-	if len(all) > 0 {
-		t.Errorf("%d are missing", len(all))
-	}
 }
 
 // TestUnread: what cannot be listed is told of, and the rest is planned.

@@ -136,11 +136,19 @@ func (osFS) Lock(name string) (io.Closer, error) {
 		}
 	}
 	if err == nil {
-		return f, nil
+		return flock{f}, nil
 	}
 	_ = f.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, fmt.Errorf("%s: %w", name, ErrLocked)
 	}
 	return nil, fmt.Errorf("lock %s: %w", name, err)
+}
+
+type flock struct{ f *os.File }
+
+// Close implements [io.Closer]. A process that is just being started holds the file for a moment,
+// too.
+func (l flock) Close() error {
+	return errors.Join(syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN), l.f.Close())
 }

@@ -355,8 +355,12 @@ func list(path string, after int) (names []string, err error) {
 	}
 	defer unix.Close(fd)
 	names, offsets, err := entries(fd)
-	if err != nil || len(names) <= after {
-		return names, err
+	if err != nil {
+		return nil, err
+	}
+	dots := func(n string) bool { return n == "." || n == ".." }
+	if len(names) <= after {
+		return slices.DeleteFunc(names, dots), nil
 	}
 	if _, err := unix.Seek(fd, offsets[after], unix.SEEK_SET); err != nil {
 		return nil, err
@@ -368,7 +372,7 @@ func list(path string, after int) (names []string, err error) {
 	if !slices.Equal(again, names[after+1:]) {
 		return nil, fmt.Errorf("listed %q, and again after %q: %q", names, names[after], again)
 	}
-	return slices.DeleteFunc(names, func(n string) bool { return n == "." || n == ".." }), nil
+	return slices.DeleteFunc(names, dots), nil
 }
 
 // entries are the names that a directory lists from where it is, and the offset after each.

@@ -244,7 +244,12 @@ func (p *readerProcess) judgeList(o Op, seen observation) error {
 		return p.w.history.between(source(o.Path+"/"+name), seen.Begin, seen.End)
 	}
 	if seen.Errno != 0 {
-		if at := lived(edited[0][len("live/"):]); strings.HasSuffix(o.Path, "/live") && (at.absent && seen.Errno == unix.ENOENT || at.changed && seen.Errno == unix.ESTALE) {
+		gone, changed := true, false // the directory is away; a listing that a daemon began is not known to the next one
+		for _, name := range edited {
+			at := lived(strings.TrimPrefix(name, "live/"))
+			gone, changed = gone && at.absent, changed || at.changed
+		}
+		if strings.HasSuffix(o.Path, "/live") && (gone && seen.Errno == unix.ENOENT || changed && seen.Errno == unix.ESTALE) {
 			return nil
 		}
 		return wrong(o.Path, "%s", seen)

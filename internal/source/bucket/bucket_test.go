@@ -165,7 +165,7 @@ func TestEmpty(t *testing.T) {
 			t.Errorf("opened a place with %d objects: %v", len(data), err)
 		}
 	}
-	if left, err := filepath.Glob(dir + "/*manifest*"); err != nil || len(left) != 1 { // the lock
+	if left, err := filepath.Glob(dir + "/*"); err != nil || len(left) != 1 { // the lock
 		t.Errorf("left behind: %q, %v", left, err)
 	}
 }
@@ -224,14 +224,10 @@ func TestManifestDamage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "m")
 	_, err := Write(t.Context(), m, file, WriteOptions{})
 	testenv.Must(t, err)
-	whole, err := os.ReadFile(file)
-	testenv.Must(t, err)
 	tree := treeOf(slices.Collect(maps.Keys(data)))
 	r := rand.New(rand.NewPCG(20, 2))
-	ask := func(what string, b []byte) {
-		bad := filepath.Join(t.TempDir(), "m")
-		testenv.Must(t, os.WriteFile(bad, b, 0o600))
-		m, err := OpenManifest(bad)
+	ask := func(what string) {
+		m, err := OpenManifest(file)
 		if err != nil {
 			if !errors.Is(err, ErrManifest) {
 				t.Errorf("%s: %v", what, err)
@@ -258,11 +254,23 @@ func TestManifestDamage(t *testing.T) {
 			t.Errorf("%s: nobody noticed", what)
 		}
 	}
-	for i := 0; i < len(whole); i += 1 + r.IntN(40) {
-		b := slices.Clone(whole)
-		b[i] ^= 1 << r.IntN(8)
-		ask(fmt.Sprintf("byte %d of %d flipped", i, len(whole)), b)
-		ask(fmt.Sprintf("cut to %d of %d bytes", i, len(whole)), whole[:i])
+	parts, err := filepath.Glob(file + "/*")
+	if err != nil || len(parts) < 3 {
+		t.Fatal(parts, err)
+	}
+	for _, part := range parts {
+		whole, err := os.ReadFile(part)
+		testenv.Must(t, err)
+		testenv.Must(t, os.Chmod(part, 0o600))
+		for i := 0; i < len(whole); i += 1 + r.IntN(len(whole)/100+1) {
+			b := slices.Clone(whole)
+			b[i] ^= 1 << r.IntN(8)
+			testenv.Must(t, os.WriteFile(part, b, 0))
+			ask(fmt.Sprintf("byte %d of %d of %s flipped", i, len(whole), part))
+			testenv.Must(t, os.WriteFile(part, whole[:i], 0))
+			ask(fmt.Sprintf("%s cut to %d of %d bytes", part, i, len(whole)))
+		}
+		testenv.Must(t, os.WriteFile(part, whole, 0))
 	}
 }
 
@@ -410,12 +418,12 @@ func TestKept(t *testing.T) {
 	if n := open(-1, "other.example"); n == 0 {
 		t.Error("the list of another server was used")
 	}
-	files, err := filepath.Glob(dir + "/*.manifest")
+	files, err := filepath.Glob(dir + "/*.names")
 	if err != nil || len(files) != 2 {
 		t.Fatal(files, err)
 	}
 	for _, f := range files {
-		testenv.Must(t, os.Truncate(f, 20))
+		testenv.Must(t, os.Truncate(filepath.Join(f, "INDEX.json"), 20))
 	}
 	if n := open(-1, ""); n == 0 {
 		t.Error("a damaged list was used")

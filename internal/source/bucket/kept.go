@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keptFile is where the manifest of the place is kept.
-func (b *Bucket) keptFile() string {
+// keptDir is where the manifest of the place is kept.
+func (b *Bucket) keptDir() string {
 	sum := sha256.Sum256([]byte(placeName(b.place.String()) + "\n" + b.o.Server))
-	return filepath.Join(b.o.Dir, hex.EncodeToString(sum[:8])+".manifest")
+	return filepath.Join(b.o.Dir, hex.EncodeToString(sum[:8])+".names")
 }
 
 // kept opens the manifest that is kept of the place, listed again where it is too old.
@@ -40,12 +40,12 @@ func (b *Bucket) fromDir(ctx context.Context) (*Manifest, error) {
 	if m, err = b.openKept(b.o.MaxAge); m != nil || err != nil {
 		return m, err
 	}
-	return b.write(ctx, b.keptFile())
+	return b.write(ctx, b.keptDir())
 }
 
 // openKept opens the manifest that is kept; nil is that there is none that is young enough.
 func (b *Bucket) openKept(most time.Duration) (*Manifest, error) {
-	m, err := OpenManifest(b.keptFile())
+	m, err := OpenManifest(b.keptDir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -61,7 +61,7 @@ func (b *Bucket) openKept(most time.Duration) (*Manifest, error) {
 	return m, nil
 }
 
-// orAside lists the place into a file without a name where open has no room or no right to keep
+// orAside lists the place for this process alone where open has no room or no right to keep
 // a manifest.
 func (b *Bucket) orAside(ctx context.Context, open func() (*Manifest, error)) (*Manifest, error) {
 	m, err := open()
@@ -77,16 +77,16 @@ func (b *Bucket) orAside(ctx context.Context, open func() (*Manifest, error)) (*
 	return b.write(ctx, filepath.Join(dir, "manifest"))
 }
 
-// write lists the place into a file, and opens it. Where it is the one that is kept, the caller has
+// write lists the place into a directory, and opens it. Where it is the one that is kept, the caller has
 // the lock.
-func (b *Bucket) write(ctx context.Context, file string) (*Manifest, error) {
+func (b *Bucket) write(ctx context.Context, dir string) (*Manifest, error) {
 	began := time.Now()
-	s, err := Write(ctx, b.place, file, WriteOptions{Progress: b.o.Progress, Log: b.log})
+	s, err := Write(ctx, b.place, dir, WriteOptions{Progress: b.o.Progress, Log: b.log})
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", b.place, err)
 	}
 	b.log.Info("listed", "place", s.Place, "objects", s.Objects, "bytes", s.Bytes, "left_out", s.LeftOut, "took", time.Since(began).Round(time.Millisecond))
-	return OpenManifest(file)
+	return OpenManifest(dir)
 }
 
 // lockPatience is how often it is looked whether another mount has ended listing.
@@ -97,7 +97,7 @@ func (b *Bucket) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(b.o.Dir, 0o700); err != nil { // it may have gone since it was there
 		return nil, fmt.Errorf("directory for lists of names: %w", err)
 	}
-	f, err := os.OpenFile(b.keptFile()+".listing", os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(b.keptDir()+".listing", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (b *Bucket) Rescan(ctx context.Context) (before, now Summary, err error) {
 				return nil, err
 			}
 			defer unlock()
-			return b.write(ctx, b.keptFile())
+			return b.write(ctx, b.keptDir())
 		})
 	})
 }

@@ -28,31 +28,38 @@ type part struct {
 
 // run is objects in the order of their names, in little memory.
 type run struct {
-	items       []byte // each with its length before it
+	objects     []byte // each with the lengths of its name and its value
 	first, last string // names
 }
 
 func (r *run) add(i *blob.Info) {
-	if r.items == nil {
+	if r.objects == nil {
 		r.first = i.Name
 	}
 	r.last = i.Name
-	item := appendItem(nil, i)
-	r.items = append(binary.AppendUvarint(r.items, uint64(len(item))), item...)
+	for _, part := range [][]byte{[]byte(i.Name), appendObject(nil, i)} {
+		r.objects = append(binary.AppendUvarint(r.objects, uint64(len(part))), part...)
+	}
 }
 
 // each calls f with the objects.
 func (r *run) each(f func(*blob.Info) error) error {
-	for b := r.items; len(b) > 0; {
+	b := r.objects
+	part := func() []byte {
 		n, k := binary.Uvarint(b)
-		i, err := decodeItem(b[k : k+int(n)])
+		p := b[k : k+int(n)]
+		b = b[k+int(n):]
+		return p
+	}
+	for len(b) > 0 {
+		name := string(part())
+		i, err := decodeObject(name, part())
 		if err == nil {
 			err = f(&i)
 		}
 		if err != nil {
 			return err
 		}
-		b = b[k+int(n):]
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package bucket
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,27 +11,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/source"
-	"github.com/pipefs/pipefs/internal/sstable"
 	"github.com/pipefs/pipefs/store/blob"
 )
 
-// A manifest is a file: a table of objects by the bytes of their names, then the summary as JSON,
-// then the trailer.
+// A manifest is an index of objects by their names, see package index; it says of itself the
+// summary. A value is size, modification time in ns since 1970, and version.
 const (
-	formatVersion = 1
-	magic         = "pipefsM1"
-	// trailerLen is that of the trailer: length and checksum of the summary, magic.
-	trailerLen = 4 + 4 + len(magic)
-	// maxSummary bounds what is read of a file that may be no manifest, in bytes.
-	maxSummary = 1 << 20
-	// maxItem is the longest item of the table, in bytes.
-	maxItem = 64 << 10
+	formatVersion = 2
+	manifestID    = "names"
+	// maxVersion is the longest version of an object, in bytes.
+	maxVersion = 32 << 10
 )
-
-// objects is the layout of the table. An item is the name, with its length before it; then size,
-// modification time in ns since 1970, and version.
-var objects = &sstable.Layout{MaxItem: maxItem, Key: itemName}
 
 // Summary is what a manifest says of itself.
 type Summary struct {
@@ -43,124 +34,72 @@ type Summary struct {
 	Objects int64     `json:"objects"`
 	Bytes   int64     `json:"bytes"`    // of the objects
 	LeftOut int64     `json:"left_out"` // objects whose names are no paths
-	// Shadowed is the number of objects that are in the table, and left out because their names
+	// Shadowed is the number of objects that are in the index, and left out because their names
 	// are also directories. LeftOut counts them, too.
-	Shadowed int64        `json:"shadowed"`
-	Table    sstable.Seal `json:"table"`
+	Shadowed int64 `json:"shadowed"`
 }
 
 // Manifest is the list of a place. It is safe for concurrent use.
 type Manifest struct {
 	Summary
-	f     *os.File
-	table *sstable.Table
+	dir   string
+	names *index.Index
 }
 
-// ErrManifest is the class of errors about a file that is no manifest, or a damaged one.
+// ErrManifest is the class of errors about what is no manifest, or a damaged one.
 var ErrManifest = errors.New("no usable manifest")
 
-func broken(file, format string, args ...any) error {
-	return fmt.Errorf("%s: %w: %w", file, ErrManifest, fmt.Errorf(format, args...))
+func broken(dir, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: %w", dir, ErrManifest, fmt.Errorf(format, args...))
 }
 
-// OpenManifest opens a manifest. Its table is read, and checked, when it is asked.
-func OpenManifest(file string) (*Manifest, error) {
-	f, err := os.Open(file)
-	if err != nil {
+// OpenManifest opens the manifest in a directory. Its entries are checked when they are read.
+func OpenManifest(dir string) (*Manifest, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, broken(dir, "it is no directory; pipefs list writes one")
+	}
+	m := &Manifest{dir: dir}
+	var err error
+	m.names, err = index.Open(dir, manifestID)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, broken(dir, "pipefs list did not write it")
+	case errors.Is(err, index.ErrCorrupt):
+		return nil, broken(dir, "%w", err)
+	case err != nil:
 		return nil, err
 	}
-	m := &Manifest{f: f}
-	if err := m.open(); err != nil {
-		f.Close()
-		return nil, err
+	if err := m.names.Describe(&m.Summary); err != nil {
+		return nil, errors.Join(broken(dir, "the summary: %w", err), m.Close())
+	}
+	if m.Format != formatVersion {
+		return nil, errors.Join(broken(dir, "its format is %d, and this pipefs reads %d", m.Format, formatVersion), m.Close())
 	}
 	return m, nil
 }
 
-func (m *Manifest) open() error {
-	info, err := m.f.Stat()
-	if err != nil {
-		return err
-	}
-	size := info.Size() - int64(trailerLen)
-	var trailer [trailerLen]byte
-	switch {
-	case !info.Mode().IsRegular():
-		return broken(m.f.Name(), "it is no file")
-	case size < 0:
-		return broken(m.f.Name(), "%d bytes are too few", info.Size())
-	}
-	if _, err := m.f.ReadAt(trailer[:], size); err != nil {
-		return err
-	}
-	if string(trailer[8:]) != magic {
-		return broken(m.f.Name(), "it was cut short, or pipefs list did not write it")
-	}
-	n := int64(binary.LittleEndian.Uint32(trailer[:]))
-	if n > min(size, maxSummary) {
-		return broken(m.f.Name(), "a summary of %d bytes", n)
-	}
-	text := make([]byte, n)
-	if _, err := m.f.ReadAt(text, size-n); err != nil {
-		return err
-	}
-	if sstable.Sum(text) != binary.LittleEndian.Uint32(trailer[4:]) {
-		return broken(m.f.Name(), "the summary: %w", sstable.ErrSum)
-	}
-	if err := json.Unmarshal(text, &m.Summary); err != nil {
-		return broken(m.f.Name(), "the summary: %w", err)
-	}
-	if m.Format != formatVersion {
-		return broken(m.f.Name(), "its format is %d, and this pipefs reads %d", m.Format, formatVersion)
-	}
-	if m.Table.Size != size-n {
-		return broken(m.f.Name(), "a table of %d bytes, want %d", size-n, m.Table.Size)
-	}
-	if m.table, err = sstable.Open(m.f, m.Table, objects); err != nil {
-		return broken(m.f.Name(), "%w", err)
-	}
-	return nil
-}
+// Close closes the index.
+func (m *Manifest) Close() error { return m.names.Close() }
 
-// File is the path of the file.
-func (m *Manifest) File() string { return m.f.Name() }
-
-// Close closes the file.
-func (m *Manifest) Close() error { return m.f.Close() }
-
-// itemName is the name in an item; empty where it cannot be read.
-func itemName(item []byte) []byte {
-	n, k := binary.Uvarint(item)
-	if k <= 0 || n > uint64(len(item)-k) {
-		return nil
-	}
-	return item[k : k+int(n)]
-}
-
-func appendItem(b []byte, i *blob.Info) []byte {
-	b = binary.AppendUvarint(b, uint64(len(i.Name)))
-	b = append(b, i.Name...)
+func appendObject(b []byte, i *blob.Info) []byte {
 	b = binary.AppendUvarint(b, uint64(i.Size))
 	b = binary.AppendVarint(b, i.Modified.UnixNano())
 	return append(b, i.Version...)
 }
 
-func decodeItem(item []byte) (blob.Info, error) {
-	n, k := binary.Uvarint(item)
-	if k <= 0 || n > uint64(len(item)-k) {
-		return blob.Info{}, errors.New("an object without a name")
-	}
-	i := blob.Info{Name: string(item[k : k+int(n)])}
-	item = item[k+int(n):]
-	size, k := binary.Uvarint(item)
+func decodeObject(name string, b []byte) (blob.Info, error) {
+	i := blob.Info{Name: name}
+	size, k := binary.Uvarint(b)
 	if k <= 0 || int64(size) < 0 {
 		return blob.Info{}, fmt.Errorf("%s: an object without a size", i.Name)
 	}
-	modified, l := binary.Varint(item[k:])
+	modified, l := binary.Varint(b[k:])
 	if l <= 0 {
 		return blob.Info{}, fmt.Errorf("%s: an object without a time", i.Name)
 	}
-	i.Size, i.Modified, i.Version = int64(size), time.Unix(0, modified), blob.Version(item[k+l:])
+	i.Size, i.Modified, i.Version = int64(size), time.Unix(0, modified), blob.Version(b[k+l:])
 	return i, nil
 }
 
@@ -170,31 +109,31 @@ func (m *Manifest) find(name string) (blob.Info, error) {
 	if name == "" {
 		return blob.Info{Dir: true}, nil
 	}
-	item, err := m.table.Find([]byte(name))
+	object, err := m.names.Get(nil, []byte(name))
 	if err != nil {
 		return blob.Info{}, m.broken(err)
 	}
-	if item == nil || m.Shadowed > 0 {
+	if object == nil || m.Shadowed > 0 {
 		dir, err := m.isDir(name)
 		switch {
 		case err != nil:
 			return blob.Info{}, err
 		case dir:
 			return blob.Info{Name: name, Dir: true}, nil
-		case item == nil:
+		case object == nil:
 			return blob.Info{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 		}
 	}
-	i, err := decodeItem(item)
+	i, err := decodeObject(name, object)
 	return i, m.broken(err)
 }
 
 // isDir reports whether objects have a name before a slash.
 func (m *Manifest) isDir(name string) (is bool, err error) {
 	prefix := []byte(name + "/")
-	err = m.table.Walk(prefix, func(item []byte) error {
-		is = bytes.HasPrefix(itemName(item), prefix)
-		return sstable.ErrEnough
+	err = m.names.Walk(prefix, func(name, _ []byte) error {
+		is = bytes.HasPrefix(name, prefix)
+		return index.ErrEnough
 	})
 	return is, m.broken(err)
 }
@@ -204,7 +143,7 @@ func (m *Manifest) broken(cause error) error {
 	if cause == nil {
 		return nil
 	}
-	return broken(m.f.Name(), "%w; list the place again, with pipefs list or pipefs refresh", cause)
+	return broken(m.dir, "%w; list the place again, with pipefs list or pipefs refresh", cause)
 }
 
 // skipItems is how many objects of a directory are passed one by one before those that follow
@@ -220,7 +159,7 @@ func (m *Manifest) list(dir string) ([]source.Entry, error) {
 	l := lister{prefix: prefix, from: prefix}
 	for l.more = true; l.more; {
 		l.more, l.skipped = false, 0
-		if err := m.table.Walk([]byte(l.from), l.item); err != nil {
+		if err := m.names.Walk([]byte(l.from), l.object); err != nil {
 			return nil, m.broken(err)
 		}
 	}
@@ -242,11 +181,10 @@ type lister struct {
 	dirs    int
 }
 
-// item takes the next object.
-func (l *lister) item(item []byte) error {
-	name := itemName(item)
+// object takes the next object.
+func (l *lister) object(name, _ []byte) error {
 	if !bytes.HasPrefix(name, []byte(l.prefix)) {
-		return sstable.ErrEnough
+		return index.ErrEnough
 	}
 	l.found = true
 	if l.in != nil && bytes.HasPrefix(name, l.in) {
@@ -255,7 +193,7 @@ func (l *lister) item(item []byte) error {
 		}
 		// behind all that is in the directory: what ends with the byte after the slash
 		l.from, l.more = string(l.in[:len(l.in)-1])+"0", true
-		return sstable.ErrEnough
+		return index.ErrEnough
 	}
 	l.skipped = 0
 	rest := name[len(l.prefix):]

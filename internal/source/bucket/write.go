@@ -2,19 +2,15 @@ package bucket
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/pipefs/pipefs/internal/sstable"
+	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store/blob"
 )
 
@@ -29,55 +25,51 @@ type WriteOptions struct {
 // was moved.
 var ErrEmpty = errors.New("there is no object")
 
-// Write lists a place and writes the manifest to a file, whole or not at all. If there is nothing
-// to list, the error is of the class ErrEmpty.
-func Write(ctx context.Context, o blob.Objects, file string, w WriteOptions) (_ Summary, err error) {
+// Write lists a place and writes the manifest as a directory, whole or not at all, in place of one that
+// is there. If there is nothing to list, the error is of the class ErrEmpty.
+func Write(ctx context.Context, o blob.Objects, dir string, w WriteOptions) (_ Summary, err error) {
 	if w.Log == nil {
 		w.Log = slog.New(slog.DiscardHandler)
 	}
-	temporary := filepath.Join(filepath.Dir(file), fmt.Sprintf(".%s.%016x.tmp", filepath.Base(file), rand.Uint64()))
-	out, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
+	if err := mayReplace(dir); err != nil {
 		return Summary{}, err
 	}
-	defer func() {
-		if err != nil {
-			out.Close()
-			os.Remove(out.Name())
-		}
-	}()
-	m := &manifestWriter{WriteOptions: w, table: sstable.NewWriter(out, objects)}
+	m := &manifestWriter{WriteOptions: w}
 	m.Summary = Summary{Format: formatVersion, Place: placeName(o.String()), Listed: time.Now().Round(0)}
-	if err := m.list(ctx, o); err != nil {
+	if m.names, err = index.Create(ctx, dir, manifestID, 0); err != nil {
 		return Summary{}, err
 	}
-	if m.Objects == 0 {
-		return Summary{}, fmt.Errorf("%s: %w; is the place right?", m.Place, ErrEmpty)
+	err = m.list(ctx, o)
+	if err == nil && m.Objects == 0 {
+		err = fmt.Errorf("%s: %w; is the place right?", m.Place, ErrEmpty)
 	}
-	if m.Table, err = m.table.Finish(); err != nil {
-		return Summary{}, err
+	if err != nil {
+		return Summary{}, errors.Join(err, m.names.Abort())
 	}
-	if err := m.end(io.NewOffsetWriter(out, m.Table.Size)); err != nil {
-		return Summary{}, err
+	return m.Summary, m.names.Finish(m.Summary)
+}
+
+// mayReplace refuses what is there and no manifest.
+func mayReplace(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(entries) == 0:
+		return nil
+	case err != nil:
+		return fmt.Errorf("a manifest is a directory: %w", err)
 	}
-	if err := out.Sync(); err != nil {
-		return Summary{}, err
+	if !index.Is(dir) {
+		return fmt.Errorf("%s is a directory that holds something else: choose another name for the manifest", dir)
 	}
-	if err := out.Close(); err != nil {
-		return Summary{}, err
-	}
-	if err := os.Rename(out.Name(), file); err != nil {
-		return Summary{}, err
-	}
-	return m.Summary, nil
+	return nil
 }
 
 // manifestWriter writes a manifest from objects in the order of their names.
 type manifestWriter struct {
 	WriteOptions
 	Summary
-	table *sstable.Writer
-	item  []byte
+	names *index.Writer
+	value []byte
 	last  string
 	// above are the names that were written and that the last one begins with, in order. If what
 	// follows such a name is a slash, it is a directory as well.
@@ -108,10 +100,11 @@ func (m *manifestWriter) add(i *blob.Info) error {
 	}
 	m.last = i.Name
 	m.note(i)
-	if m.item = appendItem(m.item[:0], i); len(m.item) > maxItem {
+	if len(i.Version) > maxVersion {
 		return fmt.Errorf("%s: the version of the object %s has %d bytes", m.Place, i.Name, len(i.Version))
 	}
-	if err := m.table.Add(m.item); err != nil {
+	m.value = appendObject(m.value[:0], i)
+	if err := m.names.Add([]byte(i.Name), m.value); err != nil {
 		return err
 	}
 	m.Objects++
@@ -152,17 +145,4 @@ func (m *manifestWriter) leaveOut(name, why string) {
 	case m.LeftOut == mostLogged+1:
 		m.Log.Warn("more objects are left out, and counted only", "place", m.Place)
 	}
-}
-
-// end writes summary and trailer.
-func (m *manifestWriter) end(w io.Writer) error {
-	text, err := json.Marshal(m.Summary)
-	if err != nil {
-		return err
-	}
-	n := len(text)
-	text = binary.LittleEndian.AppendUint32(text, uint32(n))
-	text = binary.LittleEndian.AppendUint32(text, sstable.Sum(text[:n]))
-	_, err = w.Write(append(text, magic...))
-	return err
 }

@@ -1,0 +1,178 @@
+package index
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pipefs/pipefs/internal/sealed"
+)
+
+const (
+	sealName    = "INDEX.json"
+	maxSeal     = 16 << 20
+	sealVersion = 1
+)
+
+// seal is what INDEX.json says. It is written last.
+type seal struct {
+	Version int             `json:"version"`
+	ID      string          `json:"id"`
+	Build   buildID         `json:"build"`
+	Keys    int64           `json:"keys"`
+	Meta    json.RawMessage `json:"meta"`
+	Files   []sealedFile    `json:"files"` // all others in the directory
+}
+
+// sealedFile is one file: its size, and a checksum of what Badger does not verify itself while it
+// opens the file, see sumOf.
+type sealedFile struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+	Sum  uint32 `json:"crc32c"`
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (id buildID) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, id[:]), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (id *buildID) UnmarshalText(b []byte) error {
+	if len(b) != hex.EncodedLen(len(id)) {
+		return errors.New("a build id has 32 digits")
+	}
+	_, err := hex.Decode(id[:], b)
+	return err
+}
+
+// Is reports whether a directory holds an index, which may be damaged.
+func Is(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, sealName))
+	return err == nil
+}
+
+func (s *seal) read(dir string) error {
+	name := filepath.Join(dir, sealName)
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxSeal {
+		return fmt.Errorf("%s: %w: %d bytes", name, ErrCorrupt, info.Size())
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := sealed.Decode(b, s); err != nil {
+		return fmt.Errorf("%s: %w: %w", name, ErrCorrupt, err)
+	}
+	if s.Version != sealVersion {
+		return fmt.Errorf("%s: %w: it is of another version", name, ErrCorrupt)
+	}
+	return nil
+}
+
+// compare makes sure that the directory holds what was sealed. Badger trusts what it finds: it
+// would remove the tables that a damaged MANIFEST does not name.
+func (s *seal) compare(dir string) error {
+	files, err := files(dir)
+	if err != nil {
+		return err
+	}
+	broken := func(name, what string) error {
+		return fmt.Errorf("%s: %w: %s", filepath.Join(dir, name), ErrCorrupt, what)
+	}
+	if len(files) != len(s.Files) {
+		return broken("", "files are missing or foreign")
+	}
+	for i, name := range files {
+		want := s.Files[i]
+		is, err := describe(dir, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || name != want.Name:
+			return broken(want.Name, "it is missing")
+		case err != nil && !errors.Is(err, ErrCorrupt):
+			return err
+		case err != nil || is != want:
+			return broken(name, "it is not what was written")
+		}
+	}
+	return nil
+}
+
+// files are all but the seal, by name.
+func files(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != sealName {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// describe looks at a file: at all of it, or of a table at the index and the footer. Its blocks
+// have checksums that Badger verifies when it reads them, and the entries have their own.
+func describe(dir, name string) (sealedFile, error) {
+	is := sealedFile{Name: name}
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return is, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return is, err
+	}
+	if is.Size = info.Size(); !info.Mode().IsRegular() {
+		return is, fmt.Errorf("%s: %w: it is no file", name, ErrCorrupt)
+	}
+	from := int64(0)
+	if strings.HasSuffix(name, ".sst") {
+		if from, err = tableIndex(f, is.Size); err != nil {
+			return is, err
+		}
+	}
+	if is.Size-from > maxSeal {
+		return is, fmt.Errorf("%s: %w: %d bytes to compare", name, ErrCorrupt, is.Size-from)
+	}
+	b := make([]byte, is.Size-from)
+	if _, err := f.ReadAt(b, from); err != nil {
+		return is, err
+	}
+	is.Sum = sealed.Sum(b)
+	return is, nil
+}
+
+// tableIndex is the offset of the index in a table of Badger: before the end are the index, its length, its
+// checksum, and the length of that, each in 4 bytes, high ones first.
+func tableIndex(f *os.File, size int64) (int64, error) {
+	end := size
+	back := func() (uint32, error) {
+		var b [4]byte
+		if end -= 4; end < 0 {
+			return 0, ErrCorrupt
+		}
+		_, err := f.ReadAt(b[:], end)
+		return binary.BigEndian.Uint32(b[:]), err
+	}
+	sum, err := back()
+	if err != nil {
+		return 0, err
+	}
+	end -= int64(sum)
+	length, err := back()
+	if err != nil {
+		return 0, err
+	}
+	if end -= int64(length); end < 0 {
+		return 0, ErrCorrupt
+	}
+	return end, nil
+}
