@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/pipefs/pipefs/internal/shell"
 )
 
 // viewWord stands for the directory in a user's command.
@@ -45,7 +47,7 @@ func (c *Command) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	if err := ctx.Err(); err != nil {
 		return Epoch{}, err
 	}
-	line := strings.ReplaceAll(c.line, viewWord, quote(dir))
+	line := strings.ReplaceAll(c.line, viewWord, shell.Word(dir))
 	cmd := exec.Command("sh", "-c", line)
 	stdout := tail{most: 64 << 10}
 	cmd.Stdout = &stdout
@@ -73,16 +75,4 @@ func (c *Command) Epoch(ctx context.Context, job Job) (Epoch, error) {
 		e.Rate = float64(e.Samples) / e.Seconds
 	}
 	return e, nil
-}
-
-// quote makes one word for sh of a name. A name that is a word already stays as it is,
-// since it may stand between quotes of the user.
-func quote(name string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%", r)
-	}
-	if strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

@@ -51,19 +51,6 @@ func TestParseSaid(t *testing.T) {
 	}
 }
 
-func TestQuote(t *testing.T) {
-	for name, want := range map[string]string{
-		"/mnt/resize256-npy": "/mnt/resize256-npy",
-		"/mnt/my set":        "'/mnt/my set'",
-		"/it's/$HOME":        `'/it'\''s/$HOME'`,
-		"/größe":             "'/größe'",
-	} {
-		if got := quote(name); got != want {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-}
-
 func command(t *testing.T, line string) *Command {
 	t.Helper()
 	c, err := NewCommand(line)

@@ -3,7 +3,6 @@ package page
 import (
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/pipefs/pipefs/bench/chart"
 	"github.com/pipefs/pipefs/bench/stats"
@@ -47,15 +46,6 @@ func unitOf(n float64) (string, float64) {
 // Milliseconds writes a time that is given in seconds, without the unit.
 func Milliseconds(s float64) string { return Number(1000 * s) }
 
-// Count writes a whole number with its thousands apart.
-func Count(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
 // Measured is the cell of a figure with its interval, which is left out where it was
 // measured but once.
 func Measured(values []float64) Cell {
@@ -72,12 +62,4 @@ func Within(i stats.Interval, n int) Cell {
 		c.Small = Number(i.Low) + " – " + Number(i.High)
 	}
 	return c
-}
-
-// plural writes a count with its noun.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return Count(n) + " " + many
 }

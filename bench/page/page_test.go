@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -166,7 +167,7 @@ func TestNumbers(t *testing.T) {
 	for got, want := range map[string]string{
 		Number(0): "0", Number(12345): "12,300", Number(999.7): "1,000", Number(0.012345): "0.0123", Number(3.14159): "3.14", Number(-56.78): "-56.8",
 		Number(math.NaN()): none, Bytes(999): "999 B", Bytes(1000): "1.00 kB", Bytes(999_600): "1.00 MB", Bytes(113_400): "113 kB", Bytes(8.3e9): "8.30 GB",
-		Count(1281167): "1,281,167", Count(-1000): "-1,000", Milliseconds(0.0043): "4.30",
+		human.Count(1281167): "1,281,167", human.Count(-1000): "-1,000", Milliseconds(0.0043): "4.30",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

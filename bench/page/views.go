@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/human"
 )
 
 // advice is a line of it: what it is about, and what it says.
@@ -61,15 +62,15 @@ func facts(r *views.Report) []Term {
 	}
 	samples := ""
 	if r.Samples > 0 {
-		samples = plural(r.Samples, "sample", "samples")
+		samples = human.Plural(r.Samples, "sample", "samples")
 	}
 	if r.Read > 0 && r.Read != r.Samples {
-		samples += ", " + Count(r.Read) + " of them read in an epoch"
+		samples += ", " + human.Count(r.Read) + " of them read in an epoch"
 	}
 	add("Source", r.Source, strings.TrimPrefix(samples, ", "))
 	cores := ""
 	if r.Machine.Cores > 0 {
-		cores = plural(r.Machine.Cores, "core", "cores")
+		cores = human.Plural(r.Machine.Cores, "core", "cores")
 	}
 	add("Machine", r.Machine.CPU, cores, size(r.Machine.Memory, "%s of memory"), r.Machine.Kernel)
 	add("Disk", r.Machine.Disk)
@@ -83,7 +84,7 @@ func facts(r *views.Report) []Term {
 		add("Limit", limit)
 	}
 	if r.Rounds > 0 {
-		add("Rounds", Count(r.Rounds)+" by all rows, in random order; figures are medians")
+		add("Rounds", human.Count(r.Rounds)+" by all rows, in random order; figures are medians")
 	}
 	version := ""
 	if r.Version != "" {

@@ -67,7 +67,7 @@ func (t *tuner) prepare(ctx context.Context, spec string, stored float64) error 
 		return nil
 	}
 	t.Progress(fmt.Sprintf("storing %d samples as %s to measure", min(t.Samples, t.all), spec))
-	return t.Materialize(ctx, spec, share)
+	return t.materialize(ctx, spec, share, 0)
 }
 
 // count counts the samples below a directory.

@@ -50,10 +50,8 @@ type Config struct {
 	Rounds int
 	// Samples bounds the number of samples of a pass; 0 means 400.
 	Samples int
-	// Open opens the store. It is called again after Materialize.
+	// Open opens the store. It is called again after something was materialized.
 	Open func() (Opened, error)
-	// Materialize stores what a pipeline makes of a share of the samples.
-	Materialize func(ctx context.Context, spec string, share float64) error
 	// Progress hears what is being done.
 	Progress func(what string)
 }
@@ -127,7 +125,7 @@ func (t *tuner) restore(before map[string]float64) error {
 	}
 	for spec, share := range now {
 		if share != before[spec] {
-			if e := t.Materialize(context.Background(), spec, before[spec]); e != nil {
+			if e := t.materialize(context.Background(), spec, before[spec], 0); e != nil {
 				err = errors.Join(err, fmt.Errorf("giving back what was stored to measure: %w", e))
 			}
 		}
@@ -245,7 +243,7 @@ func (t *tuner) compare(ctx context.Context) error {
 	pair := t.report.bestPair(t.View)
 	if pair.Encoded == "source" && t.L3 {
 		// Otherwise the mix would still use it.
-		if err := t.Materialize(ctx, "l3", t.before["l3"]); err != nil {
+		if err := t.materialize(ctx, "l3", t.before["l3"], 0); err != nil {
 			return err
 		}
 	}

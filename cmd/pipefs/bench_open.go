@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
@@ -40,7 +38,7 @@ type bench struct {
 	loader   loader.Loader
 	gaps     *mountd.Gaps // of the views that may be compared
 	limited  []string     // how disk and memory are limited
-	reading  reading
+	reading  loader.Reading
 	usual    []string // views that are compared if none are named
 	assumed  string   // for which loaders the views are
 	rebuilt  string   // what it costs that originals are rebuilt
@@ -62,11 +60,17 @@ func openBench(ctx context.Context, env *environ, c *benchConfig) (_ *bench, err
 			err = errors.Join(err, b.close())
 		}
 	}()
-	if b.work, err = workPath(c.work); err != nil {
+	parent := c.work
+	if parent == "" {
+		if parent, err = mountd.UserDir("XDG_CACHE_HOME", ".cache"); err != nil {
+			return nil, fmt.Errorf("cache directory: %w", err)
+		}
+	}
+	if b.work, err = mounted.WorkDir(parent); err != nil {
 		return nil, err
 	}
 	if c.work == "" {
-		noteCache(noter(env.stderr), filepath.Dir(b.work), "--work")
+		noteCache(noter(env.stderr), parent, "--work")
 	}
 	return b, b.limit()
 }
@@ -85,14 +89,14 @@ func (b *bench) find(ctx context.Context) error {
 			}
 		}
 	}
-	s, err := opening{path: path, remote: b.c.remote, dataset: b.c.dataset, roles: b.c.roles, limits: b.c.limits}.open(ctx, b.env)
+	s, err := openSource(ctx, b.env, mountd.SourceOptions{Path: path, Remote: b.c.remote, Dataset: b.c.dataset, Roles: b.c.roles, Limits: b.c.limits})
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	b.source, b.registry = s.path, s.registry
-	b.plain, b.prepared = b.c.dataset, s.store != nil
-	if s.store == nil && !remote.Is(b.source) {
+	defer s.Close()
+	b.source, b.registry = s.Path, s.Registry
+	b.plain, b.prepared = b.c.dataset, s.Store != nil
+	if s.Store == nil && !remote.Is(b.source) {
 		b.plain = b.source
 	} else if b.plain != "" {
 		b.options = append(b.options, "--dataset", b.plain)
@@ -110,28 +114,28 @@ func (b *bench) find(ctx context.Context) error {
 	}
 	var mixed []string // views of what is materialized
 	for _, spec := range mountd.MixFormats {
-		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.store != nil && s.store.Fraction(whole) != nil {
+		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.Store != nil && s.Store.Fraction(whole) != nil {
 			mixed = append(mixed, spec)
 		}
 	}
 	if b.plain != "" {
 		noteLists(noter(b.env.stderr), b.plain, cmp.Or(b.mnt, "MNT"))
 	}
-	l, err := s.list(ctx, b.env.stderr)
+	l, err := s.List(ctx, unlisted(b.env))
 	if err != nil {
 		return err
 	}
-	if b.files = l.samples; len(b.files) == 0 {
-		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", l.nothing(b.source))
+	if b.files = l.Samples; len(b.files) == 0 {
+		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", noPictures(l, b.source))
 	}
-	k := s.peek(ctx, l, b.c.roles, looked/10)
+	k := peek(ctx, s, l, b.c.roles, looked/10)
 	k.noteTurned(noter(b.env.stderr))
 	if b.mnt != "" {
 		k.refuses = nil // it was told what its files are
 	}
-	b.reading = newReading(b.c.reader, loader.Extensions(b.files), k.Turned)
+	b.reading = loader.NewReading(b.c.reader, loader.Extensions(b.files), k.Turned)
 	mixed = slices.DeleteFunc(mixed, func(view string) bool {
-		why := b.reading.uncommon(b.registry, view)
+		why := b.reading.Uncommon(b.registry, view)
 		if why != "" && b.c.views == nil {
 			fmt.Fprintf(b.env.stderr, "pipefs: left out: %s\n", why)
 		}
@@ -139,7 +143,7 @@ func (b *bench) find(ctx context.Context) error {
 	})
 	b.usual = compared(b.registry, k, b.reading, mixed)
 	if b.mnt == "" {
-		if b.rebuilt, err = s.rebuilt(); err != nil {
+		if b.rebuilt, err = rebuilt(s); err != nil {
 			return err
 		}
 	}
@@ -148,9 +152,9 @@ func (b *bench) find(ctx context.Context) error {
 }
 
 // findGaps finds the views that cannot be measured, because they lack samples.
-func (b *bench) findGaps(s *input) (*mountd.Gaps, error) {
+func (b *bench) findGaps(s *mountd.Source) (*mountd.Gaps, error) {
 	if b.mnt == "" && b.c.dataset == "" {
-		return s.gaps(b.usual...)
+		return s.Gaps(b.usual...)
 	}
 	g := &mountd.Gaps{}
 	if b.mnt == "" {
@@ -184,11 +188,11 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 	if b.mnt != "" {
 		return nil // it was told what its files are
 	}
-	s, err := opening{path: b.source, remote: b.c.remote, roles: b.c.roles, registry: b.registry}.open(ctx, b.env)
+	s, err := openSource(ctx, b.env, mountd.SourceOptions{Path: b.source, Remote: b.c.remote, Roles: b.c.roles, Registry: b.registry})
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	var views []transcode.Pipeline
 	for _, spec := range specs {
 		if p, err := b.registry.ParseRandom(spec); err == nil {
@@ -196,9 +200,9 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 		}
 	}
 	for _, v := range views {
-		noteSpared(b.env.stderr, s.server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.samples, calibrated))))
+		noteSpared(b.env.stderr, s.Server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.samples, calibrated))))
 	}
-	refused, err := refusals(ctx, s.server, b.files, views)
+	refused, err := s.Server.Refusals(ctx, b.files, views)
 	tellRefusals(refused, func(line string) { noter(b.env.stderr)("%s", line) })
 	return err
 }
@@ -234,34 +238,6 @@ func (b *bench) rebuiltByMount(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// workPrefix is that of directories for measurements; the process's number follows.
-const workPrefix = "bench-"
-
-// workPath makes a directory for what is prepared, and takes away those of processes
-// that were killed.
-func workPath(given string) (string, error) {
-	parent := given
-	if parent == "" {
-		var err error
-		if parent, err = mountd.UserDir("XDG_CACHE_HOME", ".cache"); err != nil {
-			return "", fmt.Errorf("cache directory: %w", err)
-		}
-	}
-	left, err := filepath.Glob(filepath.Join(parent, workPrefix+"*"))
-	if err != nil {
-		return "", err
-	}
-	for _, dir := range left {
-		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), workPrefix), "-")
-		if pid, err := strconv.Atoi(number); err == nil && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
-			if err := os.RemoveAll(dir); err != nil {
-				return "", err
-			}
-		}
-	}
-	return os.MkdirTemp(parent, fmt.Sprintf("%s%d-", workPrefix, os.Getpid()))
 }
 
 // limit slows the disk down and bounds memory: by a cgroup, or the disk by the daemon.

@@ -21,7 +21,7 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 	if named == nil {
 		b.tellGaps(b.usual)
 		named = slices.DeleteFunc(b.usual, b.gaps.Lacks)
-		b.assumed = b.reading.assumed(b.registry, named)
+		b.assumed = b.reading.Assumed(b.registry, named)
 	} else {
 		b.tellGaps(named) // they are measured as they are
 	}
@@ -35,7 +35,9 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 			case drawn:
 				err = exit.Errorf(exit.Usage, "--views %s: write %s; each pass reads an epoch of its own", v, p)
 			default:
-				err = b.reading.check("--views", p)
+				if why := b.reading.Cannot(p); why != "" {
+					err = exit.Errorf(exit.Usage, "--views %s: %s", p, why)
+				}
 			}
 			if err != nil {
 				return views.Config{}, err
@@ -50,9 +52,9 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 		return views.Config{}, err
 	}
 	return views.Config{
-		Program: b.program, Source: b.source, Mount: b.mnt, Plain: b.plain, Options: b.options, Views: named, Controls: c.controls, Cannot: b.reading.cannot,
+		Program: b.program, Source: b.source, Mount: b.mnt, Plain: b.plain, Options: b.options, Views: named, Controls: c.controls, Cannot: b.reading.Cannot,
 		Loader: b.loader, Blind: c.exec != "", Workers: c.workers, Compute: c.compute,
-		Files: b.files, Prepared: b.prepared, Samples: c.samples, Rounds: c.rounds, Budget: c.budget, Memory: c.throttled.Memory, Work: b.work, Registry: b.registry, Turned: b.reading.turned > 0,
+		Files: b.files, Prepared: b.prepared, Samples: c.samples, Rounds: c.rounds, Budget: c.budget, Memory: c.throttled.Memory, Work: b.work, Registry: b.registry, Turned: b.reading.Turned > 0,
 		Progress: func(what string, done float64, left time.Duration) {
 			if left > 0 {
 				what += fmt.Sprintf(" (%.0f %%, about %s left)", 100*done, left.Round(time.Second))
@@ -64,12 +66,12 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 
 // compared are the views that are compared if none are named: of each line the first
 // that suits the loader and the dataset. Mixed are views that a store has materialized.
-func compared(registry *transcode.Registry, k *datasetPeek, r reading, mixed []string) []string {
+func compared(registry *transcode.Registry, k *datasetPeek, r loader.Reading, mixed []string) []string {
 	lines := [][]string{{transcode.Original}, exactViews, resizedViews}
 	for _, v := range mixed {
 		lines = append(lines, []string{v})
 	}
-	if slices.Contains(r.extensions, ".jpg") || slices.Contains(r.extensions, ".jpeg") {
+	if slices.Contains(r.Extensions, ".jpg") || slices.Contains(r.Extensions, ".jpeg") {
 		lines = append(lines, []string{"scan2"}, []string{"scan5"})
 	}
 	var usual []string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/store"
 )
@@ -23,11 +24,11 @@ func checkCommand(env *environ) *command {
 		words:   []string{"store", "fraction"},
 		options: remoteOptions(&access),
 		run: func(ctx context.Context, args []string) error {
-			dir, err := placeOf(args[0])
+			dir, err := remote.Place(args[0])
 			if err != nil {
 				return err
 			}
-			files, done, err := filesOf(ctx, access, dir, remote.Options{Whole: true, Log: quiet(env)})
+			files, done, err := mountd.OpenFiles(ctx, access, dir, remote.Options{Whole: true, Log: quiet(env)})
 			if err != nil {
 				return err
 			}

@@ -57,7 +57,7 @@ func (o *option) Set(s string) error {
 		if remote.Is(s) && !o.url {
 			return errNoURL
 		}
-		abs, err := placeOf(s)
+		abs, err := remote.Place(s)
 		if err != nil {
 			return err
 		}

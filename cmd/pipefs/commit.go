@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shard"
 	"github.com/pipefs/pipefs/store"
@@ -49,7 +50,7 @@ func commitCommand(env *environ) *command {
 		}...)),
 		run: func(ctx context.Context, args []string) error {
 			var err error
-			if c.url, err = placeOf(args[0]); err != nil {
+			if c.url, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			return runCommit(ctx, env, c)
@@ -103,12 +104,12 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 	bar := newProgress(env, "reading markers", p.Shards)
 	read := 0
 	o := shard.CommitOptions{
-		CommitOptions: store.CommitOptions{FS: vfs.OS, IndexDir: indexOf(c.remote, dir), Logger: quiet(env)},
+		CommitOptions: store.CommitOptions{FS: vfs.OS, IndexDir: mountd.IndexDir(c.remote, dir), Logger: quiet(env)},
 		AllowFailed:   c.allowFailed,
 		Progress:      func() { read++; bar.reach(read) },
 	}
 	var r *shard.Committed
-	err = c.writing(ctx, env, func(files vfs.FS, flush func() error) (err error) {
+	err = c.config(env).Change(ctx, func(files vfs.FS, flush func() error) (err error) {
 		read = 0
 		o.FS, o.Flush = files, flush
 		r, err = p.Commit(ctx, dir, o)
@@ -143,7 +144,7 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 }
 
 func resetShards(ctx context.Context, env *environ, c *commitConfig, p *shard.Plan) error {
-	files, done, err := filesOf(ctx, c.remote, c.store, remote.Options{Log: quiet(env)})
+	files, done, err := mountd.OpenFiles(ctx, c.remote, c.store, remote.Options{Log: quiet(env)})
 	if err != nil {
 		return err
 	}
@@ -154,27 +155,6 @@ func resetShards(ctx context.Context, env *environ, c *commitConfig, p *shard.Pl
 	}
 	fmt.Fprintf(env.stdout, "removed %s of %s; pack again with: pipefs pack --plan %s --shard I\n", plural(n, "object", "objects"), plural(c.last-c.first+1, "shard", "shards"), shellWord(c.url))
 	return nil
-}
-
-// writing calls change with the files of the store, again if another machine was first.
-func (c *packConfig) writing(ctx context.Context, env *environ, change func(files vfs.FS, flush func() error) error) error {
-	if !remote.Is(c.store) {
-		return change(vfs.OS, nil)
-	}
-	for tries := 0; ; tries++ {
-		done, err := c.openBuild(ctx, env)
-		if err != nil {
-			return err
-		}
-		err = change(c.build, func() error { _, err := c.build.Finish(); return err })
-		if _, failed := c.build.Finish(); err == nil {
-			err = failed
-		}
-		done()
-		if !errors.Is(err, vfs.ErrConflict) || tries == 3 {
-			return err
-		}
-	}
 }
 
 // commitError tells how to go on.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/vfs"
@@ -33,7 +34,7 @@ func compactCommand(env *environ) *command {
 		}...)),
 		run: func(ctx context.Context, args []string) error {
 			var err error
-			if c.store, err = placeOf(args[0]); err != nil {
+			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			if dead <= 0 {
@@ -48,9 +49,9 @@ func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) 
 	began := time.Now()
 	bar := newProgress(env, "compacting", -1)
 	var r store.CompactReport
-	err := c.writing(ctx, env, func(files vfs.FS, _ func() error) (err error) {
+	err := c.config(env).Change(ctx, func(files vfs.FS, _ func() error) (err error) {
 		r, err = store.Compact(ctx, c.store, store.CompactOptions{
-			Dead: dead, FS: files, IndexDir: indexOf(c.remote, c.store), Logger: quiet(env),
+			Dead: dead, FS: files, IndexDir: mountd.IndexDir(c.remote, c.store), Logger: quiet(env),
 			Progress: func(done, _ int) { bar.reach(done) },
 		})
 		return err

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shard"
 	"github.com/pipefs/pipefs/store"
@@ -46,7 +47,7 @@ func gcCommand(env *environ) *command {
 		}, remoteOptions(&c.remote)),
 		run: func(ctx context.Context, args []string) error {
 			var err error
-			if c.store, err = placeOf(args[0]); err != nil {
+			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			return runGC(ctx, env, c)
@@ -131,7 +132,7 @@ func (c *gcConfig) find(ctx context.Context, place blob.Objects, before time.Tim
 			all = append(all, store.Listed{Name: i.Name, Size: i.Size, Modified: i.Modified})
 		}
 	}
-	files, done, err := filesOf(ctx, c.remote, c.store, remote.Options{})
+	files, done, err := mountd.OpenFiles(ctx, c.remote, c.store, remote.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,7 +12,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -47,9 +49,9 @@ func infoCommand(env *environ) *command {
 			if measured > 0 && !similar {
 				return exit.Errorf(exit.Usage, "--samples goes with --mssim: pipefs info --mssim --samples %d %s", measured, args[0])
 			}
-			var l *likeness
+			var l *mssim.Survey
 			if similar {
-				l = &likeness{Wanted: cmp.Or(measured, usuallyMeasured)}
+				l = &mssim.Survey{Wanted: cmp.Or(measured, usuallyMeasured)}
 			}
 			// one that was interrupted while it measured has something to tell
 			i, err := inspect(ctx, env, args[0], access, limits, l)
@@ -82,7 +84,7 @@ type information struct {
 	Originals *originals   `json:"originals,omitempty"` // of a store only
 	// Fractions are of a store only.
 	Fractions []fractionRow `json:"fractions,omitempty"`
-	MSSIM     *likeness     `json:"mssim,omitempty"` // if asked for
+	MSSIM     *mssim.Survey `json:"mssim,omitempty"` // if asked for
 	byKind    map[formatRow]*formatRow
 }
 
@@ -102,29 +104,29 @@ type fault struct {
 
 // inspect looks at every sample, and measures some where there is a likeness to
 // fill. Interrupted in that, it returns both what it has and an error.
-func inspect(ctx context.Context, env *environ, name string, access remote.Access, limits transcode.Limits, like *likeness) (*information, error) {
-	s, err := opening{path: name, remote: access, limits: limits}.open(ctx, env)
+func inspect(ctx context.Context, env *environ, name string, access remote.Access, limits transcode.Limits, like *mssim.Survey) (*information, error) {
+	s, err := openSource(ctx, env, mountd.SourceOptions{Path: name, Remote: access, Limits: limits})
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	l, err := s.list(ctx, env.stderr)
+	defer s.Close()
+	l, err := s.List(ctx, unlisted(env))
 	if err != nil {
 		return nil, err
 	}
-	if nothing := l.nothing(s.path); nothing != "" {
+	if nothing := noPictures(l, s.Path); nothing != "" {
 		fmt.Fprintf(env.stderr, "pipefs: note: %s\n", nothing)
 	}
-	i := &information{Path: s.path, Samples: len(l.samples), Others: l.others, Dirs: l.dirs,
+	i := &information{Path: s.Path, Samples: len(l.Samples), Others: l.Others, Dirs: l.Dirs,
 		Faults: []fault{}, Unread: []fault{}, MSSIM: like, byKind: map[formatRow]*formatRow{}}
-	if s.store != nil {
-		stats := s.store.Stats()
-		i.Store, i.Originals = &stats, &originals{registry: s.registry}
-		i.Fractions = fractionRows(s.store, len(l.samples))
+	if s.Store != nil {
+		stats := s.Store.Stats()
+		i.Store, i.Originals = &stats, &originals{registry: s.Registry}
+		i.Fractions = fractionRows(s.Store, len(l.Samples))
 	}
-	bar := newProgress(env, "looking at samples", len(l.samples))
+	bar := newProgress(env, "looking at samples", len(l.Samples))
 	var mu sync.Mutex
-	err = s.lookAll(ctx, l.samples, func(seen sampleInfo) {
+	err = s.LookAll(ctx, l.Samples, func(seen mountd.Sample) {
 		mu.Lock()
 		defer mu.Unlock()
 		bar.add(1)
@@ -148,41 +150,41 @@ func inspect(ctx context.Context, env *environ, name string, access remote.Acces
 		slices.SortFunc(list, func(a, b fault) int { return cmp.Compare(a.Path, b.Path) })
 	}
 	if like != nil {
-		return i, like.measure(ctx, env, s)
+		return i, measure(ctx, env, s, like)
 	}
 	return i, nil
 }
 
-func (i *information) add(seen sampleInfo) {
-	i.Bytes += seen.size
+func (i *information) add(seen mountd.Sample) {
+	i.Bytes += seen.Size
 	if i.Originals != nil {
 		i.Originals.add(seen)
 	}
 	if i.MSSIM != nil {
-		i.MSSIM.consider(seen)
+		i.MSSIM.Consider(seen.Path, seen.Info, seen.Fault)
 	}
-	if seen.fault != "" {
-		i.Faults = append(i.Faults, fault{seen.path, seen.fault})
+	if seen.Fault != "" {
+		i.Faults = append(i.Faults, fault{seen.Path, seen.Fault})
 		return
 	}
-	if seen.unread != "" {
-		i.Unread = append(i.Unread, fault{seen.path, seen.unread})
+	if seen.Unread != "" {
+		i.Unread = append(i.Unread, fault{seen.Path, seen.Unread})
 	}
-	kind := formatRow{Format: seen.info.Format.String(), Mode: seen.info.Mode.String()}
+	kind := formatRow{Format: seen.Info.Format.String(), Mode: seen.Info.Mode.String()}
 	row := i.byKind[kind]
 	if row == nil {
 		row = &formatRow{Format: kind.Format, Mode: kind.Mode}
 		i.byKind[kind] = row
 	}
 	row.Samples++
-	row.Bytes += seen.size
-	if seen.info.Orientation > 1 {
+	row.Bytes += seen.Size
+	if seen.Info.Orientation > 1 {
 		i.Turned++
 	}
-	if seen.info.Animated {
+	if seen.Info.Animated {
 		i.Animated++
 	}
-	if seen.info.Format == transcode.JPEG && !seen.info.Scannable {
+	if seen.Info.Format == transcode.JPEG && !seen.Info.Scannable {
 		i.Unscanned++
 	}
 }
@@ -225,7 +227,7 @@ func (i *information) print(w io.Writer) {
 		}
 	}
 	if i.MSSIM != nil {
-		i.MSSIM.print(w)
+		printSurvey(w, i.MSSIM)
 	}
 	printFaults(w, i.Unread, "sample appears unchanged in every view", "samples appear unchanged in every view")
 	printFaults(w, i.Faults, "sample cannot be read", "samples cannot be read")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -39,23 +40,23 @@ func (r *originalsRow) add(bytes, stored int64) {
 	r.Stored += stored
 }
 
-func (o *originals) add(seen sampleInfo) {
-	if seen.stored == nil {
+func (o *originals) add(seen mountd.Sample) {
+	if seen.Stored == nil {
 		return
 	}
-	original := seen.stored.Representation(transcode.Original)
+	original := seen.Stored.Representation(transcode.Original)
 	if original != nil {
 		o.verbatim += original.Size(0)
 	}
-	data := o.reconstruction(seen.stored)
+	data := o.reconstruction(seen.Stored)
 	switch {
-	case !inParts(seen.stored) && original != nil:
+	case !inParts(seen.Stored) && original != nil:
 	case original != nil:
-		o.Kept.add(seen.size, original.Size(0))
+		o.Kept.add(seen.Size, original.Size(0))
 	case data != nil:
-		o.Rebuilt.add(seen.size, data.Size(0))
+		o.Rebuilt.add(seen.Size, data.Size(0))
 	default:
-		o.Dropped.add(seen.size, 0)
+		o.Dropped.add(seen.Size, 0)
 	}
 }
 

@@ -9,36 +9,8 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/source/bucket"
-	"github.com/pipefs/pipefs/store/blob"
 )
-
-// listedLately is how old a list of names may be that a command uses which mounts nothing.
-const listedLately = 10 * time.Minute
-
-// openDataset opens the dataset at a path or URL. One at a URL is listed, unless there is a list
-// that is young enough.
-func openDataset(ctx context.Context, env *environ, a remote.Access, at string, o source.Options, age time.Duration) (source.Dataset, error) {
-	if !remote.Is(at) {
-		d, err := source.Open(at, o)
-		if err != nil {
-			return nil, err
-		}
-		return d, nil
-	}
-	place, err := connect(ctx, env, a, at)
-	if err != nil {
-		return nil, err
-	}
-	bar := newProgress(env, "objects listed", -1)
-	defer bar.done()
-	b, err := mountd.OpenBucket(ctx, place, bucket.Options{MaxAge: age, Log: quiet(env), Progress: func(n int64) { bar.reach(int(n)) }})
-	if err != nil {
-		return nil, bucketError(err)
-	}
-	return b, nil
-}
 
 func listCommand(env *environ) *command {
 	var out string
@@ -64,21 +36,8 @@ func listCommand(env *environ) *command {
 	}
 }
 
-// connect reaches the place of a path or URL.
-func connect(ctx context.Context, env *environ, a remote.Access, at string) (blob.Objects, error) {
-	if a.Blob.Log == nil {
-		a.Blob.Log = quiet(env)
-	}
-	if !remote.Is(at) {
-		place, err := blob.Open(ctx, at, a.Blob)
-		return place, exit.With(exit.Usage, err)
-	}
-	place, err := a.Connect(ctx, at)
-	return place, exit.With(exit.Usage, err)
-}
-
 func runList(ctx context.Context, env *environ, access remote.Access, dataset, out string) error {
-	place, err := connect(ctx, env, access, dataset)
+	place, err := mountd.Connect(ctx, access, dataset, quiet(env))
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -47,9 +48,12 @@ func execute(ctx context.Context, env *environ, args []string) error {
 // classify gives the errors of the rooms below, which know no exit codes, theirs.
 func classify(err error) error {
 	var spec *transcode.SpecError
+	var mount *mountd.MountError
 	switch {
 	case errors.As(err, &spec):
 		return exit.With(exit.Usage, err)
+	case errors.As(err, &mount):
+		return exit.With(exit.Mount, err)
 	case errors.Is(err, transcode.ErrInternal):
 		return exit.With(exit.Internal, err)
 	}

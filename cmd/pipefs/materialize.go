@@ -11,6 +11,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/prepare"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/store"
@@ -59,7 +61,7 @@ func materializeCommand(env *environ) *command {
 		words:   []string{"sample", "view", "store", "mask"},
 		options: options,
 		run: func(ctx context.Context, args []string) (err error) {
-			if c.store, err = placeOf(args[0]); err != nil {
+			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			if len(args) == 1 {
@@ -82,58 +84,100 @@ func materializeCommand(env *environ) *command {
 }
 
 func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) error {
-	m, err := openMaterializer(ctx, env, c)
+	started := time.Now()
+	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, StoreOnly: true, Dataset: c.dataset, Roles: c.roles, Limits: c.limits, Workers: c.workers})
 	if err != nil {
 		return err
 	}
-	defer m.close()
-	if c.fraction == 0 {
-		return m.remove()
-	}
-	m.bar = newProgress(env, "looking at samples", int(m.store.Stats().Samples))
-	err = m.choose(ctx)
-	m.bar.done()
-	if err == nil {
-		noteSpared(env.stderr, m.chosen.Spared)
-	}
-	if err == nil && m.chosen.Samples == 0 {
-		return m.nothing()
-	}
-	var report store.FractionReport
-	if err == nil {
-		report, err = m.run(ctx)
-	}
+	defer s.Close()
+	view, err := c.parse(s.Registry)
 	if err != nil {
-		return m.explain(report, err)
+		return err
 	}
-	m.tell(env.stdout, report)
+	if c.fraction == 0 {
+		return removeFraction(env, s.Store, c, view)
+	}
+	bar := newProgress(env, "looking at samples", int(s.Store.Stats().Samples))
+	chosen, err := prepare.Materialize(ctx, s.Server, s.Store, c.roles, view, c.fraction, func() { bar.add(1) })
+	bar.done()
+	if err != nil {
+		return materializeError(c, view, 0, prepare.RunReport{}, err)
+	}
+	noteSpared(env.stderr, chosen.Spared)
+	if chosen.Samples == 0 {
+		return nothingToKeep(env, c, view, chosen)
+	}
+	left := warnings{env: env}
+	bar = newProgress(env, "reading what is there", len(chosen.Wanted))
+	report, err := chosen.Run(ctx, prepare.RunOptions{
+		Dir: c.store, Share: c.fraction, MaxBytes: c.maxBytes, Workers: c.workers, Verify: c.verify, Warn: left.add,
+		Begin:    func(results int) { bar.done(); bar = newProgress(env, "materializing", results) },
+		Progress: func(n int) { bar.reach(n) },
+	})
+	bar.done()
+	if err != nil {
+		return materializeError(c, view, len(chosen.Wanted), report, err)
+	}
+	tellFraction(env.stdout, c, view, chosen, report, started)
 	// Samples that are damaged will be so the next time, and readers are told.
-	if failed := report.Failed - m.damaged; failed > 0 {
+	if failed := report.Failed - report.Damaged; failed > 0 {
 		return exit.Errorf(exit.System, "%s could not be made; the same command tries again, and keeps the others", plural(failed, "result", "results"))
 	}
 	return nil
 }
 
-// nothing says why there is nothing to keep.
-func (m *materializer) nothing() error {
-	if n := m.chosen.Stored; n > 0 {
-		fmt.Fprintf(m.env.stdout, "nothing to keep: the store itself holds %s as %s shows them\n", plural(n, "sample", "samples"), m.view)
+// parse reads the view, whose files are to be stored under their own key.
+func (c *materializeConfig) parse(r *transcode.Registry) (transcode.Pipeline, error) {
+	view, err := r.Parse(c.view)
+	switch whole := view.Whole(); {
+	case err != nil:
+	case view.Stored():
+		err = exit.Errorf(exit.Usage, "%s shows what is stored; store it with pipefs materialize %s %s", view, c.store, whole)
+	case whole.String() != view.String():
+		err = exit.Errorf(exit.Usage, "%s shows the files of %s under other names; store them with pipefs materialize %s %[2]s", view, whole, c.store)
+	case view.Len() == 0:
+		err = exit.Errorf(exit.Usage, "%s is the dataset as it is, which pipefs pack keeps (--originals keep); name another view, such as bmp", transcode.Original)
+	}
+	return view, err
+}
+
+// removeFraction removes the whole fraction.
+func removeFraction(env *environ, s *store.Store, c *materializeConfig, view transcode.Pipeline) error {
+	err := s.RemoveFraction(view.String())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		fmt.Fprintf(env.stdout, "%s is not kept in %s: nothing to remove\n", view, c.store)
+		return nil
+	case err != nil:
+		return materializeError(c, view, 0, prepare.RunReport{}, err)
+	}
+	fmt.Fprintf(env.stdout, "%s is not kept any more\n", view)
+	return nil
+}
+
+// nothingToKeep says why there is nothing to keep.
+func nothingToKeep(env *environ, c *materializeConfig, view transcode.Pipeline, chosen *prepare.Materializing) error {
+	if n := chosen.Stored; n > 0 {
+		fmt.Fprintf(env.stdout, "nothing to keep: the store itself holds %s as %s shows them\n", plural(n, "sample", "samples"), view)
 		return nil
 	}
 	why := "it has no samples"
-	if n := m.chosen.Unchanged + m.chosen.Faulty; n > 0 {
-		why = fmt.Sprintf("%s shows %s unchanged", m.view, plural(n, "sample", "samples"))
-		if m.chosen.Faulty > 0 {
-			why += fmt.Sprintf(", %s of which no codec can read", formatCount(m.chosen.Faulty))
+	if n := chosen.Unchanged + chosen.Faulty; n > 0 {
+		why = fmt.Sprintf("%s shows %s unchanged", view, plural(n, "sample", "samples"))
+		if chosen.Faulty > 0 {
+			why += fmt.Sprintf(", %s of which no codec can read", formatCount(chosen.Faulty))
 		}
 	}
-	return exit.Errorf(exit.Usage, "there is nothing to keep in %s: %s (pipefs views %[1]s lists what views show)", m.config.store, why)
+	return exit.Errorf(exit.Usage, "there is nothing to keep in %s: %s (pipefs views %[1]s lists what views show)", c.store, why)
 }
 
-// explain tells how to go on.
-func (m *materializer) explain(r store.FractionReport, err error) error {
-	dir := m.config.store
+// materializeError tells how to go on, with what so many samples were wanted for.
+func materializeError(c *materializeConfig, view transcode.Pipeline, wanted int, r prepare.RunReport, err error) error {
+	dir := c.store
+	var space *prepare.SpaceError
 	switch {
+	case errors.As(err, &space):
+		return spaceError(c, view, wanted, space)
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was made is kept, and the same command goes on from there", plural(r.Made, "result", "results"))
 	case errors.Is(err, serve.ErrRefused):
@@ -145,30 +189,44 @@ func (m *materializer) explain(r store.FractionReport, err error) error {
 	case errors.Is(err, store.ErrVersion):
 		return exit.Errorf(exit.System, "%w; use that version, or remove the directory to make it again", err)
 	}
-	if refused := (*exit.Error)(nil); errors.As(err, &refused) {
-		return err
-	}
-	return fmt.Errorf("materializing %s in %s: %w", m.view, dir, err)
+	return fmt.Errorf("materializing %s in %s: %w", view, dir, err)
 }
 
-func (m *materializer) tell(w io.Writer, r store.FractionReport) {
+// spaceError says how much there is no room for, and what would fit.
+func spaceError(c *materializeConfig, view transcode.Pipeline, wanted int, e *prepare.SpaceError) error {
+	about, fits := "about ", "nothing of it would fit"
+	if e.Exact {
+		about = ""
+	}
+	if e.Fits > 0 {
+		fits = fmt.Sprintf("--fraction %g would fit", e.Fits)
+	}
+	what := fmt.Sprintf("%s of %s (%s)", view, plural(wanted, "sample", "samples"), formatShare(c.fraction))
+	if e.MaxBytes > 0 {
+		return exit.Errorf(exit.System, "%s takes %s%s, over the %s of --max-bytes; %s", what, about, formatSize(e.Bytes), formatSize(e.MaxBytes), fits)
+	}
+	return exit.Errorf(exit.System, "%s takes %s%s more on the disk of %s, where %s are free and %s shall stay so; %s", what, about,
+		formatSize(e.Bytes), c.store, formatSize(e.Free), formatSize(e.Margin), fits)
+}
+
+func tellFraction(w io.Writer, c *materializeConfig, view transcode.Pipeline, chosen *prepare.Materializing, r prepare.RunReport, started time.Time) {
 	have := r.Made + r.Kept
 	if have == 0 && r.Failed == 0 {
-		fmt.Fprintf(w, "%s of %s is none: nothing is kept\n", formatShare(m.config.fraction), plural(m.chosen.Samples, "sample", "samples"))
+		fmt.Fprintf(w, "%s of %s is none: nothing is kept\n", formatShare(c.fraction), plural(chosen.Samples, "sample", "samples"))
 		return
 	}
-	fmt.Fprintf(w, "%s is kept of %s of %s samples (%s)\n", m.view, formatCount(have), formatCount(m.chosen.Samples),
-		formatShare(float64(have)/float64(m.chosen.Samples)))
+	fmt.Fprintf(w, "%s is kept of %s of %s samples (%s)\n", view, formatCount(have), formatCount(chosen.Samples),
+		formatShare(float64(have)/float64(chosen.Samples)))
 	fmt.Fprintf(w, "made %s, kept %s that were there, removed %s; %s written in %s\n", plural(r.Made, "result", "results"), formatCount(r.Kept),
-		formatCount(r.Dropped), formatSize(r.Bytes), time.Since(m.started).Round(100*time.Millisecond))
+		formatCount(r.Dropped), formatSize(r.Bytes), time.Since(started).Round(100*time.Millisecond))
 	for _, n := range []struct {
 		count int
 		text  string
 	}{
-		{m.chosen.Unchanged, "shown unchanged, and not counted"},
-		{m.chosen.Stored, "in the store as the view shows them, and not counted"},
-		{m.chosen.Faulty, "that no codec can read, and not counted"},
-		{int(m.damaged), "whose pixels are damaged, left out"},
+		{chosen.Unchanged, "shown unchanged, and not counted"},
+		{chosen.Stored, "in the store as the view shows them, and not counted"},
+		{chosen.Faulty, "that no codec can read, and not counted"},
+		{int(r.Damaged), "whose pixels are damaged, left out"},
 	} {
 		if n.count > 0 {
 			fmt.Fprintf(w, "note: %s %s\n", plural(n.count, "sample", "samples"), n.text)
@@ -208,19 +266,19 @@ func printFractions(w io.Writer, rows []fractionRow) {
 }
 
 func listFractions(ctx context.Context, env *environ, c *materializeConfig) error {
-	s, err := opening{path: c.store, remote: c.remote, store: true, limits: c.limits}.open(ctx, env)
+	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, Remote: c.remote, StoreOnly: true, Limits: c.limits})
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if len(s.store.Fractions()) == 0 {
+	defer s.Close()
+	if len(s.Store.Fractions()) == 0 {
 		fmt.Fprintf(env.stdout, "no view is kept; pipefs materialize %s bmp --fraction 0.3 keeps the raw pixels of 30%% of the samples\n", c.store)
 		return nil
 	}
-	l, err := s.list(ctx, io.Discard)
+	l, err := s.List(ctx, nil)
 	if err != nil {
 		return err
 	}
-	printFractions(env.stdout, fractionRows(s.store, len(l.samples)))
+	printFractions(env.stdout, fractionRows(s.Store, len(l.Samples)))
 	return nil
 }

@@ -64,10 +64,11 @@ func (c *mountConfig) start(ctx context.Context, env *environ, options []*option
 			return err
 		}
 	}
-	if err := c.resolve(); err != nil {
+	if err := c.Resolve(); err != nil {
 		return err
 	}
-	dead, err := c.check(ctx, env)
+	checks := mountd.CheckOptions{CreateStore: c.createStore, NonEmpty: c.nonempty, Log: quiet(env)}
+	dead, err := c.Check(ctx, checks)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,10 @@ func (c *mountConfig) start(ctx context.Context, env *environ, options []*option
 		return nil
 	}
 	if dead {
-		if err := clearDead(env, c); err != nil {
+		err := c.ClearDead(checks, func() {
+			fmt.Fprintf(env.stderr, "pipefs: %s held a dead mount, whose daemon was gone; unmounted it\n", c.Dir)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -227,7 +231,7 @@ func (c *mountConfig) serve(ctx context.Context, h *supervise.Handed, parent *da
 	if c.setuid != "" && !c.Kernel.Journal.Resumes() {
 		c.notePlaces(func(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) })
 	}
-	c.Remote = withCopies(c.Remote)
+	c.Remote = mountd.WithCopies(c.Remote)
 	m, err := mountd.Start(ctx, c.Config, c.patience)
 	if err == nil {
 		if err = parent.Ready(); err != nil {

@@ -7,13 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/shell"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -62,21 +62,21 @@ func (c *mountConfig) tellKept(w io.Writer) {
 
 // peek looks at a few samples of what is mounted. What it does not see in time does not count.
 func (c *mountConfig) peek(ctx context.Context, env *environ) *datasetPeek {
-	from := opening{path: c.Source, roles: c.Roles, limits: c.Limits, most: firstDirs}
+	from := mountd.SourceOptions{Path: c.Source, Roles: c.Roles, Limits: c.Limits, Peek: true}
 	samples := firstSamples
 	if remote.Is(c.Source) {
-		from.path, samples = filepath.Join(c.Dir, transcode.Original), firstFetched
+		from.Path, samples = filepath.Join(c.Dir, transcode.Original), firstFetched
 	}
 	ctx, cancel := context.WithTimeout(ctx, peekPatience)
 	defer cancel()
-	k, err := mounts.Answer(from.path, 2*peekPatience, func() (*datasetPeek, error) {
-		s, err := from.open(ctx, env)
+	k, err := mounts.Answer(from.Path, 2*peekPatience, func() (*datasetPeek, error) {
+		s, err := openSource(ctx, env, from)
 		if err != nil {
 			return nil, err
 		}
-		defer s.close()
-		l, err := s.list(ctx, io.Discard)
-		return s.peek(ctx, l, c.Roles, samples), err
+		defer s.Close()
+		l, err := s.List(ctx, nil)
+		return peek(ctx, s, l, c.Roles, samples), err
 	})
 	if err != nil {
 		return &datasetPeek{Recommended: []string{transcode.Original}}
@@ -84,12 +84,4 @@ func (c *mountConfig) peek(ctx context.Context, env *environ) *datasetPeek {
 	return k
 }
 
-var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
-
-// shellWord writes a path so that a shell takes it for one word.
-func shellWord(path string) string {
-	if plainWord.MatchString(path) {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-}
+var shellWord = shell.Word

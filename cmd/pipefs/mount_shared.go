@@ -131,7 +131,7 @@ var unshared = []string{"o", "shared", "holder", "foreground", "dry-run", "log-f
 // key names the source, which it resolves, and the options: what has another key is
 // another mount.
 func (c *mountConfig) key(options []*option) (string, error) {
-	source, err := resolveSource(c.Source)
+	source, err := mountd.ResolveSource(c.Source)
 	if err != nil {
 		return "", err
 	}

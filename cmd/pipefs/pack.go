@@ -1,32 +1,27 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"time"
 
-	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // packConfig is all that a packing can be told.
 type packConfig struct {
 	dataset, store string // absolute; store may be a URL
 	remote         remote.Access
-	held           io.Closer     // keeps buildDir
-	buildDir       string        // of a store at a URL; "" is one in the cache directory
-	build          *remote.Build // of a store at a URL
+	buildDir       string // of a store at a URL; "" is one in the cache directory
 	recordImages   int
 	order          string
 	seed           int64 // -1: none was given
@@ -113,106 +108,62 @@ func (c *packConfig) check() error {
 	return nil
 }
 
+// config is what is packed, in the words of package packing.
+func (c *packConfig) config(env *environ) *packing.Config {
+	p := &packing.Config{
+		Target: packing.Target{Store: c.store, Remote: c.remote, BuildDir: c.buildDir, Log: quiet(env)}, Dataset: c.dataset,
+		RecordImages: c.recordImages, Order: c.order, Seed: uint64(max(c.seed, 0)), Workers: c.workers, Originals: c.originals,
+		Scans: c.scans, Represent: c.represent, NoFollow: c.noFollow, Limits: c.limits,
+	}
+	if c.l3.given() {
+		p.L3 = &c.l3.Options
+	}
+	p.LowSpace = func(free int64) {
+		noter(env.stderr)("packs are built in %s, where only %s are free, and %s may be needed; --build-dir names another directory", p.BuildDir, formatSize(free), formatSize(packing.BuildBytes))
+	}
+	return p
+}
+
+// resolve makes dataset and store what the kernel will call them. done says what is not done with an
+// empty dataset.
+func (c *packConfig) resolve(ctx context.Context, env *environ, done string) (err error) {
+	if c.dataset, err = filledDataset(ctx, env, c.dataset, done); err != nil {
+		return err
+	}
+	if c.store, err = remote.Place(c.store); err == nil && !remote.Is(c.store) && mounts.Inside(c.store, c.dataset) {
+		err = exit.Errorf(exit.Usage, "the store %s lies inside the dataset, which pipefs never writes to; take a directory outside of it", c.store)
+	}
+	return err
+}
+
 func runPack(ctx context.Context, env *environ, c *packConfig) error {
-	var err error
-	if c.dataset, err = filledDataset(ctx, env, c.dataset, "packed"); err != nil {
+	if err := c.resolve(ctx, env, "packed"); err != nil {
 		return err
 	}
-	if c.store, err = placeOf(c.store); err != nil {
+	p := c.config(env)
+	w, err := p.Open(ctx)
+	if err != nil {
 		return err
 	}
-	if remote.Is(c.store) {
-		done, err := c.openBuild(ctx, env)
-		if err != nil {
-			return err
-		}
-		defer done()
-	} else if mounts.Inside(c.store, c.dataset) {
-		return exit.Errorf(exit.Usage, "the store %s lies inside the dataset, which pipefs never writes to; take a directory outside of it", c.store)
-	}
-	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow}, 0)
+	defer func() { _ = w.Close() }()
+	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	w := &packing{env: env, started: time.Now()}
-	w.bar = newProgress(env, "packing", -1)
-	counted := (&input{tree: d, registry: codecs.Default(c.limits)}).countFiles(ctx, w.bar)
-	report, err := packStore(ctx, c, d, w)
-	if c.build != nil {
-		var failed error
-		w.sent, failed = c.build.Finish()
-		err = cmp.Or(err, failed)
-	}
-	w.bar.done()
+	started := time.Now()
+	left := warnings{env: env}
+	bar := newProgress(env, "packing", -1)
+	counted := mountd.CountFiles(ctx, d, bar.setTotal)
+	report, err := p.Pack(ctx, w, d, func(p store.Progress) { bar.reach(int(p.Files + p.Skipped + p.Failed)) }, left.add)
+	bar.done()
 	counted()
 	if err != nil {
-		return packError(c, report, err)
+		return packError(p, report, err)
 	}
-	w.tell(env.stdout, c, report)
-	if err := tellOriginals(ctx, env, c); err != nil {
+	if err := tellPacked(ctx, env, p, report, started); err != nil {
 		return err
 	}
-	w.tellSpared(ctx, c)
 	fmt.Fprintf(env.stdout, "mount it with: pipefs mount %s MNT (beside its dataset: pipefs mount --store %[1]s %s MNT)\n", shellWord(c.store), shellWord(c.dataset))
 	return nil
-}
-
-// openBuild begins to write at a URL. What it returns ends that.
-func (c *packConfig) openBuild(ctx context.Context, env *environ) (func(), error) {
-	if err := c.holdBuildDir(env); err != nil {
-		return nil, err
-	}
-	files, err := withCopies(c.remote).Open(ctx, c.store, remote.Options{Log: quiet(env)})
-	if err != nil {
-		return nil, exit.With(exit.System, err)
-	}
-	c.build, err = files.Build(c.buildDir)
-	if err != nil {
-		return nil, exit.With(exit.System, errors.Join(err, files.Close()))
-	}
-	if free, err := cachedir.Free(c.buildDir); err == nil && free < buildRoom {
-		noter(env.stderr)("packs are built in %s, where only %s are free, and %s may be needed; --build-dir names another directory", c.buildDir, formatSize(free), formatSize(buildRoom))
-	}
-	return func() { _ = files.Close() }, nil
-}
-
-// holdBuildDir chooses where packs are until they are put, if the user did not. A directory that is known of
-// the store is held until the process ends.
-func (c *packConfig) holdBuildDir(env *environ) error {
-	if c.buildDir != "" {
-		return nil
-	}
-	root, err := mountd.CacheRoot()
-	if err != nil {
-		return exit.With(exit.System, err)
-	}
-	a := remote.Access{Dir: root.Dir()}
-	c.buildDir, c.held = a.Unput(c.store), a.Hold(c.store, quiet(env))
-	return nil
-}
-
-// buildRoom is what packs take on this machine until they are put, in bytes.
-const buildRoom = 1.5e9
-
-// tellOriginals tells what a store does not give back on its own, or at a price.
-func tellOriginals(ctx context.Context, env *environ, c *packConfig) error {
-	s, err := opening{path: c.store, remote: c.remote, limits: c.limits}.open(ctx, env)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	g, err := s.gaps()
-	if err != nil {
-		return err
-	}
-	if c.originals == "drop" && g.Describe() != "" {
-		note(env.stdout, "without the dataset, %s", g.Describe())
-	}
-	n, err := s.server.Rebuilt()
-	if n > 0 {
-		note(env.stdout, "without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
-			plural(n, "JPEG file", "JPEG files"), rebuildCost)
-	}
-	return err
 }

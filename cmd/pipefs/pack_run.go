@@ -5,172 +5,63 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
-	"github.com/pipefs/pipefs/store/vfs"
-	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/codecs"
-	"github.com/pipefs/pipefs/transcode/jpeg"
 )
 
-// packStore puts a dataset into a store.
-func packStore(ctx context.Context, c *packConfig, d source.Dataset, w *packing) (store.Report, error) {
-	r := packRegistry(c, w)
-	what := whatIsPacked(w.env, c, d, r)
-	return store.Pack(ctx, c.store, counted{what, w}, what, store.PackOptions{
-		FS:           c.files(),
-		IndexDir:     indexOf(c.remote, c.store),
-		RecordImages: c.recordImages,
-		Order:        store.Order(c.order),
-		Seed:         uint64(max(c.seed, 0)),
-		Workers:      c.workers,
-		DatasetPath:  c.dataset,
-		Progress:     w.progress,
-		Warn:         w.warn,
-		Logger:       quiet(w.env),
-	})
-}
-
-// whatIsPacked says what a store keeps of a dataset.
-func whatIsPacked(env *environ, c *packConfig, d source.Dataset, r *transcode.Registry) pack.Dataset {
-	what := pack.Dataset{Registry: r, Dir: d, Originals: pack.Originals(c.originals), Log: quiet(env)}
-	for _, k := range r.Kinds() {
-		if k.Name == c.represent {
-			what.Represent = k
-		}
-	}
-	return what
-}
-
-// files is the file system of the store.
-func (c *packConfig) files() vfs.FS {
-	if c.build != nil {
-		return c.build
-	}
-	return vfs.OS
-}
-
-// packRegistry makes files as asked, or as the store has them.
-func packRegistry(c *packConfig, w *packing) *transcode.Registry {
-	var o codecs.Options
-	// Where it cannot be opened it is a new one, or the packing will say what is
-	// wrong.
-	files := vfs.OS
-	if c.build != nil {
-		files = c.build.FS // where nothing is written to: it is only looked at
-	}
-	if s, err := store.Open(c.store, store.Options{Logger: quiet(w.env), FS: files, IndexDir: indexOf(c.remote, c.store)}); err == nil {
-		o = codecs.OptionsOf(s.Stats().Bytes)
-		s.Close()
-	}
-	return codecs.New(c.limits, c.codecs(o))
-}
-
-// codecs is how files are made: as a store has them, unless that was asked for otherwise.
-func (c *packConfig) codecs(o codecs.Options) codecs.Options {
-	if c.scans != nil {
-		o.Cuts = jpeg.CutsAt(c.scans...)
-	}
-	if c.l3.given() {
-		o.L3 = c.l3.Options
-	}
-	return o
-}
-
-// counted counts the bytes that are read.
-type counted struct {
-	pack.Dataset
-	packing *packing
-}
-
-func (c counted) Read(ctx context.Context, path string) ([]byte, store.Identity, error) {
-	data, identity, err := c.Dataset.Read(ctx, path)
-	c.packing.didRead(len(data))
-	return data, identity, err
-}
-
-func (c counted) Copy(ctx context.Context, path string, w io.Writer) (store.Identity, error) {
-	return c.Dataset.Copy(ctx, path, counter{w, c.packing})
-}
-
-// counter counts what is written to it as read.
-type counter struct {
-	io.Writer
-	packing *packing
-}
-
-func (c counter) Write(b []byte) (int, error) {
-	c.packing.didRead(len(b))
-	return c.Writer.Write(b)
-}
-
-// packing is a packing under way, as the user sees it.
-type packing struct {
-	env     *environ
-	bar     *progress
-	started time.Time
-
-	sent remote.Sent // to a URL
-
-	mu    sync.Mutex
-	read  int64 // bytes of the dataset
-	warns int
-}
-
-// warnings that are shown as they come; the rest is counted.
+// mostWarnings are shown as they come; the rest is counted.
 const mostWarnings = 10
 
-func (w *packing) warn(path string, err error) {
+// warnings tell of files that are left out.
+type warnings struct {
+	env *environ
+
+	mu sync.Mutex
+	n  int
+}
+
+func (w *warnings) add(path string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.warns++; w.warns <= mostWarnings {
+	if w.n++; w.n <= mostWarnings {
 		fmt.Fprintf(w.env.stderr, "pipefs: left out: %s: %v\n", path, err)
 	}
 }
 
-func (w *packing) didRead(n int) {
-	w.mu.Lock()
-	w.read += int64(n)
-	w.mu.Unlock()
-}
-
-func (w *packing) progress(p store.Progress) {
-	w.bar.reach(int(p.Files + p.Skipped + p.Failed))
-}
-
 // packError tells how to go on.
-func packError(c *packConfig, r store.Report, err error) error {
+func packError(c *packing.Config, r packing.Report, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was packed is kept, and the same command goes on from there", plural(r.Files+r.Skipped, "file", "files"))
 	case errors.Is(err, store.ErrLocked):
-		return exit.Errorf(exit.System, "another pipefs pack writes to %s; wait for it to end", c.store)
+		return exit.Errorf(exit.System, "another pipefs pack writes to %s; wait for it to end", c.Store)
 	case errors.Is(err, remote.ErrOtherWriter):
-		return exit.Errorf(exit.System, "%s: %w; the store is as that one left it. Run the same command again, which packs what is still missing", c.store, remote.ErrOtherWriter)
-	case errors.Is(err, syscall.ENOSPC) && c.build != nil:
-		return exit.Errorf(exit.System, "packing %s: the disk of %s, where packs are until they are put, is full; make room, or name another directory with --build-dir, and run the same command again, which goes on from what is packed", c.store, c.buildDir)
+		return exit.Errorf(exit.System, "%s: %w; the store is as that one left it. Run the same command again, which packs what is still missing", c.Store, remote.ErrOtherWriter)
+	case errors.Is(err, syscall.ENOSPC) && remote.Is(c.Store):
+		return exit.Errorf(exit.System, "packing %s: the disk of %s, where packs are until they are put, is full; make room, or name another directory with --build-dir, and run the same command again, which goes on from what is packed", c.Store, c.BuildDir)
 	case errors.Is(err, syscall.ENOSPC):
-		return exit.Errorf(exit.System, "packing %s: the disk is full; make room and run the same command again, which goes on from what is packed", c.store)
+		return exit.Errorf(exit.System, "packing %s: the disk is full; make room and run the same command again, which goes on from what is packed", c.Store)
 	case errors.Is(err, store.ErrNotStore):
 		return exit.Errorf(exit.Usage, "%w; take an empty or a new directory", err)
 	}
-	return fmt.Errorf("packing %s: %w", c.store, err)
+	return fmt.Errorf("packing %s: %w", c.Store, err)
 }
 
-func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
+// tellPacked tells what was packed, and what the store does not give back on its own, or at a price.
+func tellPacked(ctx context.Context, env *environ, c *packing.Config, r packing.Report, started time.Time) error {
+	out := env.stdout
 	fmt.Fprintf(out, "packed %s, skipped %s unchanged, removed %s\n",
 		plural(r.Files, "file", "files"), formatCount(r.Skipped), formatCount(r.Removed))
-	fmt.Fprintf(out, "%s read, %s written in %s\n", formatSize(w.read), formatSize(r.Bytes), time.Since(w.started).Round(100*time.Millisecond))
-	if w.sent.Files > 0 {
-		fmt.Fprintf(out, "%s put into %s, %s\n", plural(w.sent.Files, "object", "objects"), c.store, formatSize(w.sent.Bytes))
+	fmt.Fprintf(out, "%s read, %s written in %s\n", formatSize(r.Read), formatSize(r.Bytes), time.Since(started).Round(100*time.Millisecond))
+	if r.Sent.Files > 0 {
+		fmt.Fprintf(out, "%s put into %s, %s\n", plural(r.Sent.Files, "object", "objects"), c.Store, formatSize(r.Sent.Bytes))
 	}
 	if r.Salvaged > 0 {
 		fmt.Fprintf(out, "%s taken over from an interrupted packing\n", plural(r.Salvaged, "record was", "records were"))
@@ -178,49 +69,42 @@ func (w *packing) tell(out io.Writer, c *packConfig, r store.Report) {
 	if r.Failed > 0 {
 		fmt.Fprintf(out, "%s left out, because of errors of reading\n", plural(r.Failed, "file was", "files were"))
 	}
+	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.Store, Remote: c.Remote, Limits: c.Limits})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
 	if r.Faults > 0 {
 		fmt.Fprintf(out, "%s no codec can read; kept as they are:\n", plural(r.Faults, "sample that", "samples that"))
-		faults, more := storeFaults(w.env, c, mostWarnings)
+		faults, more := s.Faults(mostWarnings)
 		for _, f := range faults {
-			fmt.Fprintf(out, "  %s: %s\n", f.Path, f.Reason)
+			fmt.Fprintf(out, "  %s: %s\n", f.Path, cmp.Or(f.Fault, f.Unread))
 		}
 		if more {
-			fmt.Fprintf(out, "  and more: pipefs info %s lists them\n", c.store)
+			fmt.Fprintf(out, "  and more: pipefs info %s lists them\n", c.Store)
 		}
 	}
-}
-
-// tellSpared says which samples of a store the usual view spares.
-func (w *packing) tellSpared(ctx context.Context, c *packConfig) {
-	if s, err := (opening{path: c.store, remote: c.remote, dataset: c.dataset}).open(ctx, w.env); err == nil {
-		defer s.close()
-		if v, err := s.registry.Parse("resize256-bmp"); err == nil {
-			noteSpared(w.env.stderr, s.server.Spares(ctx, v, nil))
-		}
-	}
-}
-
-// storeFaults finds the first faults in a store, by path.
-func storeFaults(env *environ, c *packConfig, most int) (found []fault, more bool) {
-	s, err := opening{path: c.store, remote: c.remote}.open(context.Background(), env)
+	g, err := s.Gaps()
 	if err != nil {
-		return nil, true
+		return err
 	}
-	defer s.close()
-	l, err := s.list(context.Background(), io.Discard)
+	if c.Originals == "drop" && g.Describe() != "" {
+		note(out, "without the dataset, %s", g.Describe())
+	}
+	n, err := s.Server.Rebuilt()
+	if n > 0 {
+		note(out, "without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
+			plural(n, "JPEG file", "JPEG files"), rebuildCost)
+	}
 	if err != nil {
-		return nil, true
+		return err
 	}
-	for _, name := range l.samples {
-		seen, lookErr := s.look(name)
-		reason := cmp.Or(seen.fault, seen.unread)
-		if lookErr != nil || reason == "" {
-			continue
+	// Which samples the usual view spares, their own files tell.
+	if s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.Store, Remote: c.Remote, Dataset: c.Dataset}); err == nil {
+		defer s.Close()
+		if v, err := s.Registry.Parse("resize256-bmp"); err == nil {
+			noteSpared(env.stderr, s.Server.Spares(ctx, v, nil))
 		}
-		if len(found) == most {
-			return found, true
-		}
-		found = append(found, fault{name, reason})
 	}
-	return found, false
+	return nil
 }

@@ -4,20 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"syscall"
 
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shard"
 	"github.com/pipefs/pipefs/internal/source"
-	"github.com/pipefs/pipefs/store"
-	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/codecs"
-	"github.com/pipefs/pipefs/transcode/jpeg"
-	"github.com/pipefs/pipefs/transcode/l3"
 )
 
 // planConfig is what a plan is made of.
@@ -61,140 +53,56 @@ func planCommand(env *environ) *command {
 }
 
 func runPlan(ctx context.Context, env *environ, c *planConfig) error {
-	var err error
-	if c.dataset, err = filledDataset(ctx, env, c.dataset, "planned"); err != nil {
+	if err := c.resolve(ctx, env, "planned"); err != nil {
 		return err
 	}
-	if c.store, err = placeOf(c.store); err != nil {
-		return err
-	}
-	if !remote.Is(c.store) && mounts.Inside(c.store, c.dataset) {
-		return exit.Errorf(exit.Usage, "the store %s lies inside the dataset, which pipefs never writes to; take a directory outside of it", c.store)
-	}
-	base, done, err := c.openBase(ctx, env)
+	how := c.config(env)
+	base, done, err := how.OpenStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	m, err := c.making(ctx, env, base)
-	if err != nil {
-		return err
-	}
-	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow, Log: quiet(env)}, 0)
+	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow, Log: quiet(env)})
 	if err != nil {
 		return exit.With(exit.System, err)
 	}
 	defer d.Close()
-	r := codecs.New(m.Options.Limits, optionsOf(&m.Options))
-	tree := shard.Dataset{Dataset: whatIsPacked(env, &c.packConfig, d, r)}
-	m.Tree, m.Current, m.Verbatim = tree, tree.Current, tree.Verbatim
-	m.Steps, m.Decoders = stepsOf(r, m.Options.Represent)
-	w := &packing{env: env}
+	m, err := how.Making(ctx, base, d)
+	if err != nil {
+		return err
+	}
+	m.Shards, m.ShardBytes = c.shards, c.shardBytes
+	left := warnings{env: env}
 	bar := newProgress(env, "planning", -1)
-	m.Warn, m.Progress = w.warn, func(n int64) { bar.reach(int(n)) }
+	m.Warn, m.Progress = left.add, func(n int64) { bar.reach(int(n)) }
 	p, err := m.Make(ctx)
 	bar.done()
 	switch {
 	case errors.Is(err, shard.ErrNothing):
-		return c.tellNothing(env, w)
+		return c.tellNothing(env, left.n)
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted; nothing was planned")
 	case errors.Is(err, syscall.ENOSPC):
-		return exit.Errorf(exit.System, "planning: the disk of %s or that of %s is full; make room, or name another directory with --build-dir: %w", c.buildDir, c.store, err)
+		return exit.Errorf(exit.System, "planning: the disk of %s or that of %s is full; make room, or name another directory with --build-dir: %w", how.BuildDir, c.store, err)
 	case err != nil:
 		return exit.With(exit.System, fmt.Errorf("planning %s: %w", c.dataset, err))
 	}
-	return c.tell(env, p, w)
-}
-
-// openBase opens the store, if there is one.
-func (c *planConfig) openBase(ctx context.Context, env *environ) (*store.Store, func(), error) {
-	files, done, err := filesOf(ctx, c.remote, c.store, remote.Options{Log: quiet(env)})
-	if err != nil {
-		return nil, nil, err
-	}
-	is, err := store.IsIn(files, c.store)
-	if err == nil && !is {
-		err = store.MayUse(files, c.store)
-	}
-	if err != nil || !is {
-		return nil, done, exit.With(exit.Usage, err)
-	}
-	s, err := store.Open(c.store, store.Options{Logger: quiet(env), FS: files, IndexDir: indexOf(c.remote, c.store)})
-	if err != nil {
-		done()
-		return nil, nil, exit.With(exit.System, err)
-	}
-	return s, func() { _ = s.Close(); done() }, nil
-}
-
-// making says how to plan, with the options that the store has where none were given.
-func (c *planConfig) making(ctx context.Context, env *environ, base *store.Store) (m *shard.Making, err error) {
-	var has codecs.Options
-	o := shard.Options{
-		RecordImages: max(c.recordImages, 1), RecordBytes: 256 << 20, PackBytes: 256 << 20,
-		Order: store.OrderPath, Originals: c.originals, Represent: c.represent, Limits: withDefaults(c.limits), NoFollow: c.noFollow,
-	}
-	if o.Originals == "" {
-		o.Originals = "rebuild"
-	}
-	if base != nil {
-		st := base.Stats()
-		has = codecs.OptionsOf(st.Bytes)
-		if c.recordImages == 0 {
-			o.RecordImages = max(st.RecordImages, 1)
-		}
-		if st.Order != "" {
-			o.Order, o.Seed = st.Order, st.Seed
-		}
-	}
-	if c.order != "" {
-		o.Order, o.Seed = store.Order(c.order), uint64(max(c.seed, 0))
-	}
-	how := c.codecs(has)
-	o.Scans, o.L3Mode, o.L3Patch = how.Cuts.Levels(), how.L3.Mode.String(), how.L3.Patch
-	if err := c.holdBuildDir(env); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(c.buildDir, 0o700); err != nil {
-		return nil, exit.With(exit.System, err)
-	}
-	m = &shard.Making{Base: base, Dataset: c.dataset, Options: o, Shards: c.shards, ShardBytes: c.shardBytes, Temp: c.buildDir}
-	m.Place, err = connect(ctx, env, c.remote, c.store)
-	return m, err
-}
-
-// withDefaults writes down limits that were not given: another version may have others.
-func withDefaults(l transcode.Limits) transcode.Limits {
-	fill := func(n *int64, def int64) {
-		if *n == 0 {
-			*n = def
-		}
-	}
-	fill(&l.MaxFile, transcode.DefaultMaxFile)
-	fill(&l.MaxPixels, transcode.DefaultMaxPixels)
-	if l.MaxScans == 0 {
-		l.MaxScans = jpeg.DefaultMaxScans
-	}
-	if l.MaxSegments == 0 {
-		l.MaxSegments = jpeg.DefaultMaxSegments
-	}
-	return l
+	return c.tell(env, p, left.n)
 }
 
 // tellNothing says that there is nothing to plan.
-func (c *planConfig) tellNothing(env *environ, w *packing) error {
+func (c *planConfig) tellNothing(env *environ, unread int) error {
 	if c.asJSON {
 		return printJSON(env.stdout, planReport{})
 	}
 	fmt.Fprintf(env.stdout, "%s has all of %s already: there is nothing to pack, and no plan was made\n", c.store, c.dataset)
-	c.tellUnread(env, w)
+	c.tellUnread(env, unread)
 	return nil
 }
 
-func (c *planConfig) tellUnread(env *environ, w *packing) {
-	if w.warns > 0 {
-		fmt.Fprintf(env.stdout, "%s could not be listed; what the store has of them stays\n", plural(w.warns, "file or directory", "files and directories"))
+func (c *planConfig) tellUnread(env *environ, unread int) {
+	if unread > 0 {
+		fmt.Fprintf(env.stdout, "%s could not be listed; what the store has of them stays\n", plural(unread, "file or directory", "files and directories"))
 	}
 }
 
@@ -211,11 +119,11 @@ type planReport struct {
 	Disk       int64  `json:"worker_disk_bytes"`
 }
 
-func (c *planConfig) tell(env *environ, p *shard.Plan, w *packing) error {
+func (c *planConfig) tell(env *environ, p *shard.Plan, unread int) error {
 	url := shard.URL(c.store, p.ID)
 	memory, disk := p.Needs()
 	if c.asJSON {
-		return printJSON(env.stdout, planReport{url, p.Shards, p.Files, p.Dirs, p.Tombstones, p.Bytes, w.warns, memory, disk})
+		return printJSON(env.stdout, planReport{url, p.Shards, p.Files, p.Dirs, p.Tombstones, p.Bytes, unread, memory, disk})
 	}
 	out := env.stdout
 	fmt.Fprintf(out, "planned %s: %s and %s to pack, %s\n", plural(p.Shards, "shard", "shards"),
@@ -223,7 +131,7 @@ func (c *planConfig) tell(env *environ, p *shard.Plan, w *packing) error {
 	if p.Tombstones > 0 {
 		fmt.Fprintf(out, "%s the store has, and the dataset no longer\n", plural(p.Tombstones, "entry", "entries"))
 	}
-	c.tellUnread(env, w)
+	c.tellUnread(env, unread)
 	fmt.Fprintf(out, "a worker takes at most %s of memory, but for pictures of very many pixels, and %s in its --build-dir\n", formatSize(memory), formatSize(disk))
 	fmt.Fprintf(out, "the plan is %s\n", url)
 	options := ""
@@ -237,24 +145,4 @@ func (c *planConfig) tell(env *environ, p *shard.Plan, w *packing) error {
 	fmt.Fprintf(out, "pack shards 0 to %d on any machines: pipefs pack%s --plan %s --shard %s\n", p.Shards-1, options, shellWord(url), which)
 	fmt.Fprintf(out, "and then, once: pipefs commit%s %s\n", options, shellWord(url))
 	return nil
-}
-
-// optionsOf is how the files of a plan are made.
-func optionsOf(o *shard.Options) (how codecs.Options) {
-	how.Cuts = jpeg.CutsAt(o.Scans...)
-	how.L3.Patch = o.L3Patch
-	how.L3.Mode, _ = l3.ParseMode(o.L3Mode) // of another version: what it makes has another id
-	return how
-}
-
-// stepsOf are the implementations that what is packed depends on.
-func stepsOf(r *transcode.Registry, represent string) (steps, decoders map[string]string) {
-	all, decoders := r.Implementations()
-	steps = map[string]string{}
-	for _, k := range r.Kinds() {
-		if k.Split != nil || k.Name == represent {
-			steps[k.Name] = all[k.Name]
-		}
-	}
-	return steps, decoders
 }

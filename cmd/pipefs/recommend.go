@@ -9,6 +9,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/annotation"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -20,8 +21,6 @@ var (
 )
 
 const (
-	firstDirs    = 64              // that a mount lists
-	firstNames   = 10_000          // of each of them
 	firstSamples = 256             // whose headers it reads
 	firstFetched = 8               // the same in a bucket, where each takes a request
 	firstPixels  = 64              // of these, whose pixels tell whether they may be masks
@@ -45,49 +44,49 @@ type datasetPeek struct {
 	refuses func(transcode.Pipeline) bool
 }
 
-func (k *datasetPeek) add(seen sampleInfo, roles transcode.Roles) {
+func (k *datasetPeek) add(seen mountd.Sample, roles transcode.Roles) {
 	k.Looked++
-	info, role := seen.info, roles.Of(seen.path)
+	info, role := seen.Info, roles.Of(seen.Path)
 	if info.Orientation > 1 {
 		k.Turned++
 	}
 	if info.Mode != transcode.ModeRGB && info.Mode != transcode.ModeNone && role != transcode.Mask {
 		k.Modes++
-		k.Masks = k.Masks || role == transcode.Auto && annotation.IsDirectory(path.Base(path.Dir(seen.path)))
+		k.Masks = k.Masks || role == transcode.Auto && annotation.IsDirectory(path.Base(path.Dir(seen.Path)))
 	}
 }
 
 // peek looks at a few of the samples of a tree, until ctx ends.
-func (s *input) peek(ctx context.Context, l listing, roles transcode.Roles, most int) *datasetPeek {
-	k, names := &datasetPeek{}, loader.Evenly(l.samples, most)
+func peek(ctx context.Context, s *mountd.Source, l mountd.Listing, roles transcode.Roles, most int) *datasetPeek {
+	k, names := &datasetPeek{}, loader.Evenly(l.Samples, most)
 	var mu sync.Mutex
 	// What is not seen before ctx ends does not count.
-	_ = s.lookAll(ctx, names, func(seen sampleInfo) {
+	_ = s.LookAll(ctx, names, func(seen mountd.Sample) {
 		mu.Lock()
 		defer mu.Unlock()
 		k.add(seen, roles)
 	})
-	s.search(ctx, k, l.annotations, names, roles)
+	k.search(ctx, s, l.Annotations, names, roles)
 	return k
 }
 
 // search finds boxes and masks beside samples, and which views refuse their directories. Then it
 // can recommend.
-func (s *input) search(ctx context.Context, k *datasetPeek, files annotations, samples []string, roles transcode.Roles) {
-	k.Boxes = s.boxes(ctx, files)
-	if p, err := s.registry.Parse(resizedViews[0]); err == nil {
-		k.spared = s.server.Spares(ctx, p, loader.Evenly(samples, firstPixels))
+func (k *datasetPeek) search(ctx context.Context, s *mountd.Source, annotations, samples []string, roles transcode.Roles) {
+	k.Boxes = findBoxes(ctx, s.Server, annotations)
+	if p, err := s.Registry.Parse(resizedViews[0]); err == nil {
+		k.spared = s.Server.Spares(ctx, p, loader.Evenly(samples, firstPixels))
 		k.hurried = ctx.Err() != nil
 	}
 	refused := func(p transcode.Pipeline) []*serve.Refusal {
-		found, _ := refusals(ctx, s.server, samples, []transcode.Pipeline{p}) // in time
+		found, _ := s.Server.Refusals(ctx, samples, []transcode.Pipeline{p}) // in time
 		return found
 	}
 	k.refuses = func(p transcode.Pipeline) bool { return len(refused(p)) > 0 }
 	// A random view refuses directories with annotations, and names one of these.
-	random, _ := s.registry.ParseRandom("randcrop224-npy")
+	random, _ := s.Registry.ParseRandom("randcrop224-npy")
 	if found := refused(random); len(found) > 0 && found[0].Beside != "" {
-		switch beside := found[0].Beside; s.server.Annotation(ctx, beside) {
+		switch beside := found[0].Beside; s.Server.Annotation(ctx, beside) {
 		case annotation.Pixels:
 			k.Boxes.Pixels = append(k.Boxes.Pixels, beside)
 		case annotation.Relative:
@@ -97,7 +96,7 @@ func (s *input) search(ctx context.Context, k *datasetPeek, files annotations, s
 		}
 	}
 	for _, line := range [][]string{resizedViews, exactViews} {
-		if view := k.suitable(s.registry, reading{turned: k.Turned}, line...); view != "" && len(samples) > 0 {
+		if view := k.suitable(s.Registry, loader.Reading{Turned: k.Turned}, line...); view != "" && len(samples) > 0 {
 			k.Recommended = append(k.Recommended, view)
 		}
 	}
@@ -122,14 +121,14 @@ func moves(p transcode.Pipeline, wrong ...transcode.Effect) bool {
 
 // suitable is the first of some views, if need be with steps in front, that the loader reads
 // and that fits the dataset; empty if none does.
-func (k *datasetPeek) suitable(registry *transcode.Registry, r reading, views ...string) string {
+func (k *datasetPeek) suitable(registry *transcode.Registry, r loader.Reading, views ...string) string {
 	for _, view := range views {
 		plain, err := registry.Parse(view)
 		if err != nil || k.refuses != nil && k.refuses(plain) {
 			continue // whatever is in front, it would blend masks
 		}
 		fronts := []string{""}
-		if r.turned > 0 {
+		if r.Turned > 0 {
 			fronts = []string{"upright-", ""}
 		}
 		switch {
@@ -141,7 +140,7 @@ func (k *datasetPeek) suitable(registry *transcode.Registry, r reading, views ..
 			fronts = append([]string{"rgb-" + fronts[0]}, fronts...)
 		}
 		for _, front := range fronts {
-			if p, err := registry.Parse(front + view); err == nil && r.cannot(p) == "" && !k.spoils(p) {
+			if p, err := registry.Parse(front + view); err == nil && r.Cannot(p) == "" && !k.spoils(p) {
 				return p.String()
 			}
 		}

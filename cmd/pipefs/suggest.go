@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -55,27 +53,4 @@ func semicolon(more string) string {
 // notOneOf refuses a word that is none of some choices.
 func notOneOf(word string, choices []string) error {
 	return fmt.Errorf("%q is none of %s%s", word, strings.Join(choices, ", "), semicolon(typo.Ask(word, choices...)))
-}
-
-// neighbours are the directories beside a path that is not there, which it was perhaps meant
-// to be.
-func neighbours(path string) []string {
-	const looked = 10_000
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	entries, _ := d.ReadDir(looked) // what there is of it
-	var names []string
-	for _, e := range entries {
-		if e.IsDir() {
-			names = append(names, e.Name())
-		}
-	}
-	meant := typo.Meant(filepath.Base(path), names...)
-	for i, name := range meant {
-		meant[i] = filepath.Join(filepath.Dir(path), name)
-	}
-	return meant[:min(len(meant), 3)]
 }

@@ -1,25 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/bench/mounted"
+	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -76,7 +69,7 @@ func tuneCommand(env *environ) *command {
 		}...), limitOptions(&c.limits)),
 		run: func(ctx context.Context, args []string) error {
 			var err error
-			if c.store, err = placeOf(args[0]); err != nil {
+			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			if remote.Is(c.store) {
@@ -98,7 +91,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 			others = append(others, views...)
 		}
 	}
-	read := newReading(c.reader, nil, 0)
+	read := loader.NewReading(c.reader, nil, 0)
 	others, err := c.readable(env, read, others)
 	if err != nil {
 		return err
@@ -120,20 +113,18 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 		budget = min(budget, c.maxBytes)
 	}
 	shown := newPhases(env)
-	report, err := tune.Run(ctx, tune.Config{
+	how := tune.Config{
 		Program: program, Store: c.store, Dataset: c.dataset, View: c.format, Others: others, L3: c.l3, MaxBytes: budget,
 		Workers: c.workers, Rounds: c.rounds, Samples: c.samples, Progress: shown.show,
 		Open: func() (tune.Opened, error) { return c.open(ctx, env) },
-		Materialize: func(ctx context.Context, spec string, share float64) error {
-			return materializeApart(ctx, program, c, spec, share, 0)
-		},
-	})
+	}
+	report, err := tune.Run(ctx, how)
 	shown.done()
 	if err != nil {
 		return err
 	}
 	report.Rebuilt = rebuilt
-	report.Assumed = read.assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
+	report.Assumed = read.Assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
 	if c.asJSON {
 		err = printJSON(env.stdout, report)
 	} else {
@@ -149,34 +140,34 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 		}
 		return err
 	}
-	return applyTuning(ctx, env, c, program, report)
+	return applyTuning(ctx, env, c, how, report)
 }
 
 // open opens the store with its fractions.
 func (c *tuneConfig) open(ctx context.Context, env *environ) (tune.Opened, error) {
-	s, err := opening{path: c.store, store: true, dataset: c.dataset, limits: c.limits}.open(ctx, env)
+	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, StoreOnly: true, Dataset: c.dataset, Limits: c.limits})
 	if err != nil {
 		return tune.Opened{}, err
 	}
 	shares := map[string]float64{}
-	for _, f := range s.store.Fractions() {
+	for _, f := range s.Store.Fractions() {
 		shares[f.Spec()] = f.Share()
 	}
-	return tune.Opened{Server: s.server, Registry: s.registry, Shares: shares, Close: func() error { s.close(); return nil }}, nil
+	return tune.Opened{Server: s.Server, Registry: s.Registry, Shares: shares, Close: func() error { s.Close(); return nil }}, nil
 }
 
 // look leaves out the views that cannot be measured, because they lack samples, and says
 // what it costs that originals are rebuilt.
-func (c *tuneConfig) look(ctx context.Context, env *environ, views []string) (kept []string, rebuilt string, err error) {
-	s, err := opening{path: c.store, store: true, dataset: c.dataset, limits: c.limits}.open(ctx, env)
+func (c *tuneConfig) look(ctx context.Context, env *environ, views []string) (kept []string, told string, err error) {
+	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, StoreOnly: true, Dataset: c.dataset, Limits: c.limits})
 	if err != nil {
 		return nil, "", err
 	}
-	defer s.close()
-	if rebuilt, err = s.rebuilt(); err != nil {
+	defer s.Close()
+	if told, err = rebuilt(s); err != nil {
 		return nil, "", err
 	}
-	g, err := s.gaps(views...)
+	g, err := s.Gaps(views...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -185,19 +176,19 @@ func (c *tuneConfig) look(ctx context.Context, env *environ, views []string) (ke
 			fmt.Fprintf(env.stderr, "pipefs: not compared: %v\n", l)
 		}
 	}
-	return slices.DeleteFunc(views, g.Lacks), rebuilt, nil
+	return slices.DeleteFunc(views, g.Lacks), told, nil
 }
 
 // readable leaves out views that the loader of --for cannot read: MNT/auto shows them
 // under the files' own names. Without raw pixels there is nothing to mix.
-func (c *tuneConfig) readable(env *environ, read reading, others []string) (kept []string, err error) {
+func (c *tuneConfig) readable(env *environ, read loader.Reading, others []string) (kept []string, err error) {
 	r := codecs.Default(c.limits)
 	for i, v := range append([]string{c.format}, others...) {
 		p, err := r.Parse(v)
 		if err != nil {
 			return nil, err
 		}
-		switch why := read.cannot(p.WithOwnNames()); {
+		switch why := read.Cannot(p.WithOwnNames()); {
 		case why == "" && i > 0:
 			kept = append(kept, v)
 		case why == "":
@@ -212,57 +203,15 @@ func (c *tuneConfig) readable(env *environ, read reading, others []string) (kept
 	return kept, nil
 }
 
-// applyTuning stores the winner.
-func applyTuning(ctx context.Context, env *environ, c *tuneConfig, program string, r *tune.Report) error {
+// applyTuning stores the winner, within --max-bytes.
+func applyTuning(ctx context.Context, env *environ, c *tuneConfig, how tune.Config, r *tune.Report) error {
 	if r.Winner < 0 {
 		return exit.Errorf(exit.System, "nothing was stored: %s", tuningNoise(r))
 	}
-	won := r.Views[r.Winner]
-	if won.Encoded != "" {
-		if err := materializeApart(ctx, program, c, c.format, won.Share, c.maxBytes); err != nil {
-			return err
-		}
-		if won.Encoded == "l3" {
-			left := c.maxBytes
-			if left > 0 {
-				left = max(1, left-int64(won.Share*float64(r.Materialized)))
-			}
-			if err := materializeApart(ctx, program, c, "l3", 1, left); err != nil {
-				return err
-			}
-		}
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	err = store.WriteAuto(c.store, store.Auto{View: won.View, Share: won.Share, Host: host, Time: time.Now().UTC().Truncate(time.Second)})
+	how.MaxBytes = c.maxBytes
+	err := how.Apply(ctx, r)
 	if err == nil && !c.asJSON {
-		fmt.Fprintf(env.stdout, "\nStored. From the next mount on MNT/auto leads to %s.\n", mountd.WithOwnNames(codecs.Default(c.limits), won.View))
+		fmt.Fprintf(env.stdout, "\nStored. From the next mount on MNT/auto leads to %s.\n", mountd.WithOwnNames(codecs.Default(c.limits), r.Views[r.Winner].View))
 	}
 	return err
-}
-
-// materializeApart runs pipefs materialize as a process of its own. most bounds the
-// bytes that the fraction may take; 0 is no bound.
-func materializeApart(ctx context.Context, program string, c *tuneConfig, spec string, share float64, most int64) error {
-	args := []string{"materialize", c.store, spec, "--fraction", strconv.FormatFloat(share, 'g', -1, 64)}
-	if c.dataset != "" {
-		args = append(args, "--dataset", c.dataset)
-	}
-	if most > 0 && share > 0 {
-		args = append(args, "--max-bytes", strconv.FormatInt(most, 10))
-	}
-	cmd := exec.CommandContext(ctx, program, args...)
-	// It keeps what it did when it is interrupted.
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) }
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		if line := mounted.Complaint(stderr.String()); line != "" {
-			return fmt.Errorf("storing %s: %s", spec, line)
-		}
-		return fmt.Errorf("pipefs materialize %s: %w", spec, err)
-	}
-	return nil
 }

@@ -11,18 +11,16 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
-	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // TestApplyTuning: a winner is stored, and auto leads to it; noise changes nothing.
 func TestApplyTuning(t *testing.T) {
-	_, dir := packed(t, codecs.Default(transcode.Limits{}))
+	_, dir := packed(t)
 	program, err := exec.LookPath("pipefs")
 	testenv.Must(t, err)
-	c := &tuneConfig{store: dir, format: "bmp"}
+	c, how := &tuneConfig{}, tune.Config{Program: program, Store: dir, View: "bmp"}
 	r := &tune.Report{Rounds: 3, Winner: -1, Noise: "others were busy", Views: []tune.Row{{View: "bmp", Encoded: "source", Share: 0.5}}}
-	err = applyTuning(t.Context(), nowhere, c, program, r)
+	err = applyTuning(t.Context(), nowhere, c, how, r)
 	const want = "nothing was stored: too noisy to tell: others were busy; run again with --rounds 12, or when the machine is quiet"
 	if err == nil || err.Error() != want || exit.Of(err) != exit.System {
 		t.Errorf("%v, code %d; want %s", err, exit.Of(err), want)
@@ -34,7 +32,7 @@ func TestApplyTuning(t *testing.T) {
 		t.Errorf("noise was written: %+v", a)
 	}
 	r.Winner = 0
-	testenv.Must(t, applyTuning(t.Context(), nowhere, c, program, r))
+	testenv.Must(t, applyTuning(t.Context(), nowhere, c, how, r))
 	if a, err := store.ReadAuto(dir); err != nil || a.View != "bmp" || a.Share != 0.5 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -47,7 +45,7 @@ func TestApplyTuning(t *testing.T) {
 // TestRebuiltIsTold: what rebuilding costs is told where originals are rebuilt, which is
 // never so where their dataset is there.
 func TestRebuiltIsTold(t *testing.T) {
-	root, dir := packed(t, codecs.Default(transcode.Limits{}))
+	root, dir := packed(t)
 	look := func(c tuneConfig) string {
 		t.Helper()
 		c.store = dir
@@ -71,4 +69,14 @@ func TestRebuiltIsTold(t *testing.T) {
 	if !strings.Contains(table.String(), "this is why\n") {
 		t.Error(table.String())
 	}
+}
+
+// packed is a dataset and a store of it.
+func packed(t *testing.T) (root, dir string) {
+	t.Helper()
+	root, dir = filepath.Join(t.TempDir(), "ds"), filepath.Join(t.TempDir(), "st")
+	testenv.Must(t, os.MkdirAll(filepath.Join(root, "sub"), 0o755))
+	testenv.Must(t, writeDataset(root))
+	testenv.Must(t, dispatch(t.Context(), nowhere, []string{"pipefs", "pack", root, dir}))
+	return root, dir
 }

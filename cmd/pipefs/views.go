@@ -47,22 +47,22 @@ func viewsCommand(env *environ) *command {
 			if len(args) == 0 {
 				return exit.Errorf(exit.Usage, "views needs a dataset or a store: pipefs views ~/imagenet (or --steps)")
 			}
-			s, err := opening{path: args[0], remote: access, roles: roles, limits: limits}.open(ctx, env)
+			s, err := openSource(ctx, env, mountd.SourceOptions{Path: args[0], Remote: access, Roles: roles, Limits: limits})
 			if err != nil {
 				return err
 			}
-			defer s.close()
+			defer s.Close()
 			t := &tally{of: s, roles: roles}
 			specs := args[1:]
 			if len(specs) == 0 {
-				specs = mountd.UsualViews(s.registry)
+				specs = mountd.UsualViews(s.Registry)
 			}
 			for _, spec := range mountd.Unique(specs) {
-				p, err := s.registry.ParsePath(spec)
+				p, err := s.Registry.ParsePath(spec)
 				if err != nil {
 					return err
 				}
-				v := &viewTally{Pipeline: p, View: spec, Exact: true, Spared: s.server.NewSpared(p)}
+				v := &viewTally{Pipeline: p, View: spec, Exact: true, Spared: s.Server.NewSpared(p)}
 				if p.Random() {
 					v.Validation = p.Validation()
 				}
@@ -72,18 +72,18 @@ func viewsCommand(env *environ) *command {
 			if err != nil {
 				return err
 			}
-			s.search(ctx, &t.datasetPeek, found, t.samples, roles)
-			if t.Refused, err = refusals(ctx, s.server, t.samples, t.pipelines()); err != nil {
+			t.search(ctx, s, found, t.samples, roles)
+			if t.Refused, err = s.Server.Refusals(ctx, t.samples, t.pipelines()); err != nil {
 				return err
 			}
-			if err := t.name(env); err != nil {
+			if err := t.name(); err != nil {
 				return err
 			}
 			if asJSON {
 				return printJSON(env.stdout, t)
 			}
 			if t.Samples == 0 {
-				fmt.Fprintf(env.stderr, "pipefs: note: %s\n", t.listed.nothing(s.path))
+				fmt.Fprintf(env.stderr, "pipefs: note: %s\n", noPictures(t.listed, s.Path))
 				return nil
 			}
 			t.print(env.stdout)
@@ -152,7 +152,7 @@ func (t *tally) print(w io.Writer) {
 		}
 	}
 	if t.Unread > 0 {
-		note("%s unchanged in every view, such as %s: %s; pipefs info lists them", plural(t.Unread, "sample appears", "samples appear"), t.example.path, t.example.unread)
+		note("%s unchanged in every view, such as %s: %s; pipefs info lists them", plural(t.Unread, "sample appears", "samples appear"), t.example.Path, t.example.Unread)
 	}
 	t.noteRandom(note)
 	t.noteBoxes(note)

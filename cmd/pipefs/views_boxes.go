@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -14,7 +12,6 @@ import (
 
 // Annotation files say where things are in pictures. They are shown as they are in
 // every view, so that what they say is not true of pictures that were scaled or cut.
-const boxFiles = 8 // of each extension that are looked at
 
 // boxes are annotation files, by what their coordinates count.
 type boxes struct {
@@ -22,19 +19,10 @@ type boxes struct {
 	Relative []string `json:"relative,omitempty"` // to its sides, from 0 to 1
 }
 
-// annotations are files that may have boxes: the first few of each extension.
-type annotations map[string][]string
-
-func (a annotations) add(name string) {
-	if ext := strings.ToLower(path.Ext(name)); slices.Contains(annotation.Extensions, ext) && len(a[ext]) < boxFiles {
-		a[ext] = append(a[ext], name)
-	}
-}
-
-// boxes finds out which of the files have boxes.
-func (s *input) boxes(ctx context.Context, files annotations) (b boxes) {
-	for _, name := range slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(files))...))) {
-		switch s.server.Annotation(ctx, name) {
+// findBoxes finds out which of the files have boxes.
+func findBoxes(ctx context.Context, server *serve.Server, files []string) (b boxes) {
+	for _, name := range slices.Sorted(slices.Values(files)) {
+		switch server.Annotation(ctx, name) {
 		case annotation.Pixels:
 			b.Pixels = append(b.Pixels, name)
 		case annotation.Relative:

@@ -17,21 +17,21 @@ import (
 
 // tally counts what views do to the samples of a tree.
 type tally struct {
-	of      *input
+	of      *mountd.Source
 	roles   transcode.Roles
 	views   []*viewTally
-	listed  listing
+	listed  mountd.Listing
 	samples []string
 	mu      sync.Mutex
 
 	datasetPeek
 
-	example *sampleInfo  // of the unread, the first by path
-	Samples int          `json:"samples"`
-	Others  int          `json:"other_files"`
-	Faults  int          `json:"faults"`
-	Unread  int          `json:"unread"` // unchanged in every view: no codec reads them
-	Views   []*viewTally `json:"views"`
+	example *mountd.Sample // of the unread, the first by path
+	Samples int            `json:"samples"`
+	Others  int            `json:"other_files"`
+	Faults  int            `json:"faults"`
+	Unread  int            `json:"unread"` // unchanged in every view: no codec reads them
+	Views   []*viewTally   `json:"views"`
 	// Refused are the directories that views refuse.
 	Refused []*serve.Refusal `json:"refused,omitempty"`
 }
@@ -57,24 +57,24 @@ type viewTally struct {
 }
 
 // count looks at the samples, and returns files that may have boxes.
-func (t *tally) count(ctx context.Context, env *environ, all bool) (annotations, error) {
-	l, err := t.of.list(ctx, env.stderr)
+func (t *tally) count(ctx context.Context, env *environ, all bool) ([]string, error) {
+	l, err := t.of.List(ctx, unlisted(env))
 	if err != nil {
 		return nil, err
 	}
-	t.Samples, t.Others, t.listed, t.Views, t.samples = len(l.samples), l.others, l, t.views, l.samples
-	names := l.samples
+	t.Samples, t.Others, t.listed, t.Views, t.samples = len(l.Samples), l.Others, l, t.views, l.Samples
+	names := l.Samples
 	if !all {
 		names = loader.Evenly(names, looked)
 	}
 	bar := newProgress(env, "looking at samples", len(names))
 	defer bar.done()
-	if err := t.of.lookAll(ctx, names, func(seen sampleInfo) {
+	if err := t.of.LookAll(ctx, names, func(seen mountd.Sample) {
 		plans, errs := make([]transcode.Plan, len(t.views)), make([]error, len(t.views))
 		for i, v := range t.views {
 			// Of a file that goes meanwhile, or whose pixels are broken, there is the plan of the header.
-			a, _ := t.of.server.Stat(seen.path, false)
-			plans[i], errs[i] = t.of.server.Fit(ctx, serve.File{Path: seen.path, Identity: a.Identity}, v.Pipeline, seen.info, seen.stored, serve.Planned)
+			a, _ := t.of.Server.Stat(seen.Path, false)
+			plans[i], errs[i] = t.of.Server.Fit(ctx, serve.File{Path: seen.Path, Identity: a.Identity}, v.Pipeline, seen.Info, seen.Stored, serve.Planned)
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -88,23 +88,23 @@ func (t *tally) count(ctx context.Context, env *environ, all bool) (annotations,
 			v.Exact = false
 		}
 	}
-	return l.annotations, nil
+	return l.Annotations, nil
 }
 
-func (t *tally) add(seen sampleInfo, plans []transcode.Plan, errs []error) {
+func (t *tally) add(seen mountd.Sample, plans []transcode.Plan, errs []error) {
 	t.datasetPeek.add(seen, t.roles)
-	if seen.fault != "" {
+	if seen.Fault != "" {
 		t.Faults++
 		return
 	}
-	if seen.unread != "" {
+	if seen.Unread != "" {
 		t.Unread++
-		if t.example == nil || seen.path < t.example.path {
+		if t.example == nil || seen.Path < t.example.Path {
 			t.example = &seen
 		}
 	}
 	for i, v := range t.views {
-		switch t.of.server.Shows(v.Pipeline, seen.stored) {
+		switch t.of.Server.Shows(v.Pipeline, seen.Stored) {
 		case serve.NotShown:
 			v.Missing++
 			v.Exact = false
@@ -114,7 +114,7 @@ func (t *tally) add(seen sampleInfo, plans []transcode.Plan, errs []error) {
 		}
 		plan := plans[i]
 		changed := t.holds(v, plan, seen) && !plan.Unchanged()
-		switch spared := v.Spared.Add(seen.path, plan, errs[i]); {
+		switch spared := v.Spared.Add(seen.Path, plan, errs[i]); {
 		case spared:
 		case changed:
 			v.Changed++
@@ -128,18 +128,18 @@ func (t *tally) add(seen sampleInfo, plans []transcode.Plan, errs []error) {
 				v.Exact = false
 			}
 		} else {
-			v.Bytes += seen.size
+			v.Bytes += seen.Size
 		}
 		// the first one by name, preferring those that the view changes
-		if v.sample == "" || changed && !v.shows || changed == v.shows && seen.path < v.sample {
-			v.sample, v.shows = seen.path, changed
+		if v.sample == "" || changed && !v.shows || changed == v.shows && seen.Path < v.sample {
+			v.sample, v.shows = seen.Path, changed
 		}
 	}
 }
 
 // name finds out under which names the views list their examples.
-func (t *tally) name(env *environ) error {
-	files, err := t.of.files(env, t.roles)
+func (t *tally) name() error {
+	files, err := t.of.Files()
 	if err != nil {
 		return err
 	}
@@ -167,23 +167,23 @@ func (t *tally) pipelines() (all []transcode.Pipeline) {
 
 // holds reports whether a view shows a sample as its steps make it, as far as that
 // depends on what is stored.
-func (t *tally) holds(v *viewTally, plan transcode.Plan, seen sampleInfo) bool {
-	return !v.Pipeline.Stored() || seen.stored != nil && !plan.Unchanged() && t.of.store.Holds(seen.stored, plan.Key())
+func (t *tally) holds(v *viewTally, plan transcode.Plan, seen mountd.Sample) bool {
+	return !v.Pipeline.Stored() || seen.Stored != nil && !plan.Unchanged() && t.of.Store.Holds(seen.Stored, plan.Key())
 }
 
 // sizeIn is the size of a sample in a view, if it is known without making it.
-func sizeIn(plan transcode.Plan, seen sampleInfo) (int64, bool) {
+func sizeIn(plan transcode.Plan, seen mountd.Sample) (int64, bool) {
 	if size, ok := plan.Size(); ok {
 		return size, true
 	}
-	if seen.stored == nil {
+	if seen.Stored == nil {
 		return 0, false
 	}
 	key, level := plan.Key(), 0
 	if head, ok := plan.Head(); ok && plan.Len() == 1 {
 		key, level = transcode.SplitKey(head.Kind), head.Arg
 	}
-	if rep := seen.stored.Representation(key); rep != nil && rep.Size(level) >= 0 {
+	if rep := seen.Stored.Representation(key); rep != nil && rep.Size(level) >= 0 {
 		return rep.Size(level), true
 	}
 	return 0, false

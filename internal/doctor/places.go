@@ -27,7 +27,7 @@ func (m *Machine) dataset() []Finding {
 	case err != nil:
 		return []Finding{fatal(about, err, "user "+m.User+" has to be able to enter it")}
 	case !info.IsDir():
-		return []Finding{fatal(about, source.NotDirectory(m.Dataset, m.Dataset), "a dataset is a directory of images, and a store is one as well")}
+		return []Finding{fatal(about, source.NotDirectory(m.Dataset), "a dataset is a directory of images, and a store is one as well")}
 	}
 	kind, err := m.FileSystem(m.Dataset)
 	if err != nil {

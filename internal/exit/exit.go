@@ -1,5 +1,5 @@
 // Package exit defines the exit codes of pipefs and the errors that carry them. Only
-// cmd/pipefs knows it.
+// cmd/pipefs knows it; the packages below return errors, and mark those of usage by package usage.
 //
 // The codes are those of mount(8), so that scripts, systemd and automounters
 // which know mount tools know pipefs too:
@@ -23,6 +23,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"github.com/pipefs/pipefs/internal/usage"
 )
 
 // Code is what the process exits with.
@@ -57,7 +59,7 @@ func With(code Code, err error) error {
 	if err == nil {
 		return nil
 	}
-	if e := (*Error)(nil); errors.As(err, &e) {
+	if coded(err) {
 		return err
 	}
 	return &Error{Code: code, Err: err}
@@ -72,10 +74,19 @@ func Of(err error) Code {
 		return OK
 	case errors.As(err, &e):
 		return e.Code
+	case coded(err):
+		return Usage
 	case errors.Is(err, context.Canceled):
 		return Interrupted
 	case errors.Is(err, fs.ErrPermission):
 		return Usage
 	}
 	return System
+}
+
+// coded reports whether err carries a code, or says itself that it is one of usage.
+func coded(err error) bool {
+	var e *Error
+	var u *usage.Error
+	return errors.As(err, &e) || errors.As(err, &u)
 }

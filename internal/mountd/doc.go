@@ -8,6 +8,12 @@
 // answers when Start returns. [Mount.Supervise] is the life of a daemon: it returns when
 // the mount is gone. A program that has something else to do calls [Mount.Stop] instead.
 //
+// [Config.Check] refuses what cannot work before anything is started.
+//
+// A [Source] is a dataset or a store that [OpenSource] has opened to be looked at, and to make files
+// of without a mount. A [Listing] is the names in it, and a [Sample] is what is known of one of them
+// without making anything.
+//
 // A daemon serves what its supervisor has mounted with [Attach].
 //
 // [Gaps] are the views of a store that lack samples, because neither the store nor a

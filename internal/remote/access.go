@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/cachedir"
+	"github.com/pipefs/pipefs/internal/usage"
 	"github.com/pipefs/pipefs/store/blob"
 )
 
@@ -126,4 +127,14 @@ func (a Access) Show(ctx context.Context, s string, objects blob.Objects, o Opti
 	f := New(ctx, s, objects, o)
 	f.held = a.Hold(s, f.o.Log)
 	return f
+}
+
+// Place makes what a user wrote absolute: a path, or a URL, which stays as it is. A URL that
+// cannot be one is an error of usage.
+func Place(arg string) (string, error) {
+	if !Is(arg) {
+		return filepath.Abs(arg)
+	}
+	url, err := Check(arg)
+	return url, usage.With(err)
 }

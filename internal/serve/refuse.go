@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pipefs/pipefs/internal/lru"
+	"github.com/pipefs/pipefs/internal/shell"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -70,7 +71,7 @@ func (e *Refusal) Remedy() string {
 
 // Pattern is the glob of the files that it is about, quoted for a shell.
 func (e *Refusal) Pattern() string {
-	return shellQuoted(escaped(e.Dir) + "/*" + escaped(path.Ext(e.Example)))
+	return shell.Quote(escaped(e.Dir) + "/*" + escaped(path.Ext(e.Example)))
 }
 
 // First reports whether it is called for the first time.
@@ -99,8 +100,6 @@ func escaped(text string) string {
 	}
 	return b.String()
 }
-
-func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // refusals are what is known of directories.
 type refusals struct {
@@ -337,4 +336,29 @@ func (s *Server) lookOf(name string) (info transcode.Info, _ transcode.Look) {
 	}
 	defer made.Release()
 	return info, transcode.LookOfArray(info, info.Mode, made.Split.Data)
+}
+
+// Refusals tells which directories of the samples views refuse, until somebody says what
+// is in them. It looks at a few samples of each, if a view blends pixels or draws.
+func (s *Server) Refusals(ctx context.Context, samples []string, views []transcode.Pipeline) (refused []*Refusal, err error) {
+	if !slices.ContainsFunc(views, func(v transcode.Pipeline) bool { return v.Blends() || v.Random() }) {
+		return nil, nil
+	}
+	dirs := map[string]bool{}
+	for _, sample := range samples {
+		dir := strings.TrimSuffix(sample[:strings.LastIndexByte(sample, '/')+1], "/")
+		if dirs[dir] {
+			continue
+		}
+		dirs[dir] = true
+		for _, v := range views {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if e := (*Refusal)(nil); errors.As(s.Refuses(dir, v), &e) {
+				refused = append(refused, e)
+			}
+		}
+	}
+	return refused, nil
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/pipefs/pipefs/internal/shell"
 )
 
 const (
@@ -44,13 +46,13 @@ func Archive(name, quoted, head string) string {
 }
 
 // NotDirectory says what a file is that was given as a dataset.
-func NotDirectory(path, quoted string) error {
+func NotDirectory(path string) error {
 	head := make([]byte, 512)
 	if f, err := os.Open(path); err == nil {
 		_, _ = f.Read(head) // what cannot be read is no archive
 		f.Close()
 	}
-	if what := Archive(path, quoted, string(head)); what != "" {
+	if what := Archive(path, shell.Word(path), string(head)); what != "" {
 		return fmt.Errorf("%s is %s", path, what)
 	}
 	return fmt.Errorf("%s is not a directory; a dataset is one, and a store is one", path)

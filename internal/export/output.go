@@ -1,4 +1,4 @@
-package main
+package export
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/source"
 )
 
@@ -54,7 +53,7 @@ func openOutput(dir string) (_ *output, err error) {
 	// A second export would take our unfinished files for left-overs. Where a file
 	// system has no locks there is no telling.
 	if err := unix.Flock(int(o.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, exit.Errorf(exit.System, "another pipefs export writes to %s; wait for it to end", dir)
+		return nil, fmt.Errorf("another pipefs export writes to %s; wait for it to end", dir)
 	}
 	return o, o.removeUnfinished(".")
 }

@@ -1,0 +1,325 @@
+package mountd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	pfs "github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/source/bucket"
+	"github.com/pipefs/pipefs/internal/typo"
+	"github.com/pipefs/pipefs/internal/usage"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/blob"
+	"github.com/pipefs/pipefs/store/vfs"
+	"github.com/pipefs/pipefs/transcode"
+)
+
+const (
+	// listedLately is how old the list of a bucket may be for a program that mounts nothing.
+	listedLately = 10 * time.Minute
+	// peekDirs and peekNames bound a peek: the directories that are listed, and the names of each.
+	peekDirs, peekNames = 64, 10_000
+)
+
+// SourceOptions say what [OpenSource] opens, and how files are made of it.
+type SourceOptions struct {
+	// Path is the dataset or store, as the user wrote it: a path or a URL.
+	Path   string
+	Remote remote.Access // of a URL
+	// StoreOnly refuses a dataset.
+	StoreOnly bool
+	// Dataset of a store; empty where it is not known.
+	Dataset string
+	Roles   transcode.Roles
+	Limits  transcode.Limits
+	Workers int // that make files at once; 0 is one a core
+	// Peek lists the first names of the first directories only.
+	Peek bool
+	// Registry makes files; nil makes them as the store has them.
+	Registry *transcode.Registry
+	Log      *slog.Logger // nil is silent
+	// Listed is told how many objects of a bucket are listed so far; nil tells nobody.
+	Listed func(objects int64)
+}
+
+// Source is a dataset or a store, opened to be looked at, and to make files of without any mount.
+type Source struct {
+	Path     string         // absolute, or a URL
+	Dataset  source.Dataset // the dataset, or that of the store, or nil
+	Store    *store.Store   // nil for a dataset
+	Tree     source.Tree
+	Registry *transcode.Registry
+	Server   *serve.Server
+	roles    transcode.Roles
+	log      *slog.Logger
+	peek     bool
+	done     func() // ends reading from a URL
+}
+
+// OpenSource opens whichever of the two is at a path or URL. Cancelling ctx ends all reads from a
+// URL. Roles that match no sample are an error of usage, see package usage.
+func OpenSource(ctx context.Context, o SourceOptions) (_ *Source, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Source{Registry: o.Registry, roles: o.Roles, log: o.Log, peek: o.Peek, done: func() {}}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if s.Path, err = remote.Place(o.Path); err != nil {
+		return nil, err
+	}
+	if err := statSource(s.Path); err != nil {
+		return nil, err
+	}
+	files, done, err := OpenFiles(ctx, o.Remote, s.Path, remote.Options{Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	s.done = done
+	s.Store, err = store.Open(s.Path, store.Options{Logger: o.Log, FS: files, IndexDir: IndexDir(o.Remote, s.Path)})
+	from := o.Dataset
+	switch is := err == nil; {
+	case !is && !errors.Is(err, store.ErrNotStore):
+		return nil, fmt.Errorf("store %s: %w", s.Path, err)
+	case !is && o.StoreOnly:
+		return nil, usage.Errorf("%s is no store; pipefs pack makes one of a dataset: pipefs pack DATASET STORE", s.Path)
+	case !is && o.Dataset != "":
+		return nil, usage.Errorf("--dataset goes with a store, and %s is none: leave it out", s.Path)
+	case is:
+		s.Tree = serve.StoreTree(s.Store)
+	default:
+		s.Store, from = nil, s.Path
+	}
+	if from != "" {
+		names := 0
+		if o.Peek {
+			names = peekNames
+		}
+		list := bucket.Options{MaxAge: listedLately, Log: o.Log, Progress: o.Listed}
+		if s.Dataset, err = OpenDataset(ctx, o.Remote, from, source.Options{Names: names}, list); err != nil {
+			return nil, err
+		}
+	}
+	if s.Store == nil {
+		s.Tree = s.Dataset
+	}
+	if s.Registry == nil {
+		s.Registry = Registry(o.Limits, s.Store, nil)
+	}
+	if !o.Peek {
+		if err := s.checkRoles(); err != nil {
+			return nil, err
+		}
+	}
+	s.Server, err = serve.New(serve.Options{
+		Registry: s.Registry, Roles: o.Roles, Source: s.Tree, Dataset: s.Dataset, Store: s.Store, Workers: o.Workers, Log: o.Log,
+	})
+	return s, err
+}
+
+// Close ends everything that was opened.
+func (s *Source) Close() {
+	if s.Server != nil {
+		s.Server.Close()
+	}
+	if s.Store != nil {
+		s.Store.Close()
+	}
+	if s.Dataset != nil {
+		s.Dataset.Close()
+	}
+	s.done()
+}
+
+// Files are the names that views list.
+func (s *Source) Files() (*pfs.FS, error) {
+	return pfs.New(pfs.Options{Registry: s.Registry, Server: pfs.Serve(s.Server), Roles: s.roles, Log: s.log})
+}
+
+// Gaps are those of the usual views, and others.
+func (s *Source) Gaps(others ...string) (*Gaps, error) {
+	return FindGaps(s.Server, s.Registry, Unique(append(UsualViews(s.Registry), others...)))
+}
+
+// Rebuilt counts the originals that a mount rebuilds when they are first read. None are where
+// the dataset that was packed still is where it was.
+func (s *Source) Rebuilt() (int64, error) {
+	n, err := s.Server.Rebuilt()
+	if err != nil || n == 0 || remote.Is(s.Path) {
+		return n, err
+	}
+	if d := OpenNearby(s.Store, s.Path, source.Options{}); d != nil {
+		return 0, d.Close()
+	}
+	return n, nil
+}
+
+// checkRoles refuses patterns that are malformed, and those that match no sample: they
+// are mistyped, and what they were meant for would be harmed without a word.
+func (s *Source) checkRoles() error {
+	if err := s.roles.Check(); err != nil {
+		return usage.With(err)
+	}
+	left := s.roles.Unmatched(s.samples())
+	if len(left) == 0 {
+		return nil
+	}
+	flag := "images"
+	if slices.Contains(s.roles.Masks, left[0]) {
+		flag = "masks"
+	}
+	hint := "a pattern without a slash is compared with the names of samples in every directory, one with a slash with their paths in the dataset"
+	dir := path.Clean(left[0])
+	if a, err := s.Tree.Stat(dir); err == nil && a.Mode.IsDir() {
+		hint = fmt.Sprintf("it is a directory; for all that is in it write --%s '%s/**'", flag, dir)
+	}
+	return usage.Errorf("--%s '%s' matches no sample of %s; %s", flag, left[0], s.Path, hint)
+}
+
+// ResolveSource makes the path of a dataset or store what the kernel will call it. A URL stays
+// as it is.
+func ResolveSource(given string) (string, error) {
+	if remote.Is(given) {
+		return remote.Place(given)
+	}
+	if err := statSource(given); err != nil {
+		return "", err
+	}
+	return mounts.Resolve(given)
+}
+
+// statSource says what is wrong with a path that is to be a dataset or a store. What is wrong
+// with a URL is told by who opens it.
+func statSource(path string) error {
+	if remote.Is(path) {
+		return nil
+	}
+	info, err := mounts.Stat(path)
+	if err == nil {
+		err = mounts.Probe(path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		meant := typo.Question(neighbours(path))
+		if meant != "" {
+			meant = "; " + meant
+		}
+		return fmt.Errorf("there is no dataset or store at %s%s", path, meant)
+	case mounts.Dead(err):
+		how := "umount -l " + path
+		if abs, err := filepath.Abs(path); err == nil {
+			if m, err := mounts.Holding(abs); err == nil && m != nil && m.Ours() {
+				how = "pipefs umount " + m.Mountpoint
+			}
+		}
+		return fmt.Errorf("%s lies in a mount whose daemon is gone; unmount that first: %s", path, how)
+	case err != nil:
+		return fmt.Errorf("dataset or store: %w", err)
+	case !info.IsDir():
+		return source.NotDirectory(path)
+	}
+	return nil
+}
+
+// neighbours are the directories beside a path that is not there, which it was perhaps meant
+// to be.
+func neighbours(path string) []string {
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	entries, _ := d.ReadDir(peekNames) // what there is of it
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	meant := typo.Meant(filepath.Base(path), names...)
+	for i, name := range meant {
+		meant[i] = filepath.Join(filepath.Dir(path), name)
+	}
+	return meant[:min(len(meant), 3)]
+}
+
+// OpenDataset opens the dataset at a path or URL. One at a URL is listed, unless there is a list
+// that is young enough for list.
+func OpenDataset(ctx context.Context, a remote.Access, at string, o source.Options, list bucket.Options) (source.Dataset, error) {
+	if !remote.Is(at) {
+		d, err := source.Open(at, o)
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}
+	place, err := Connect(ctx, a, at, list.Log)
+	if err != nil {
+		return nil, err
+	}
+	b, err := OpenBucket(ctx, place, list)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Connect reaches the place of a path or URL. That it cannot is an error of usage.
+func Connect(ctx context.Context, a remote.Access, at string, log *slog.Logger) (place blob.Objects, err error) {
+	if a.Blob.Log == nil {
+		a.Blob.Log = log
+	}
+	if remote.Is(at) {
+		place, err = a.Connect(ctx, at)
+	} else {
+		place, err = blob.Open(ctx, at, a.Blob)
+	}
+	return place, usage.With(err)
+}
+
+// WithCopies is how a URL is reached that keeps no blocks of what it reads: copies of short files
+// are in the cache directory of the user.
+func WithCopies(a remote.Access) remote.Access {
+	if a.Dir != "" {
+		return a
+	}
+	if root, err := CacheRoot(); err == nil {
+		a.Dir = root.Dir()
+	}
+	return a
+}
+
+// OpenFiles is the file system that a place lies in, and what ends reading from it.
+func OpenFiles(ctx context.Context, a remote.Access, place string, o remote.Options) (vfs.FS, func(), error) {
+	if !remote.Is(place) {
+		return vfs.OS, func() {}, nil
+	}
+	files, err := WithCopies(a).Open(ctx, place, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return files, func() { _ = files.Close() }, nil
+}
+
+// IndexDir is where the index of a store is; "" is in the store.
+func IndexDir(a remote.Access, place string) string {
+	if !remote.Is(place) {
+		return ""
+	}
+	return WithCopies(a).Index(place)
+}

@@ -1,0 +1,116 @@
+package packing
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"sync/atomic"
+
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
+	"github.com/pipefs/pipefs/transcode/jpeg"
+	"github.com/pipefs/pipefs/transcode/l3"
+)
+
+// Config says what is packed. Zero values are what the store has, or the defaults.
+type Config struct {
+	Target
+	Dataset      string // path without links, or URL
+	RecordImages int
+	Order        string // path or shuffle
+	Seed         uint64 // of shuffle
+	Workers      int    // 0 is one a core
+	Originals    string // rebuild, keep or drop
+	Scans        []int  // at which JPEG files can be cut
+	Represent    string // name of the step whose result stands for files without parts; "" is none
+	L3           *l3.Options
+	NoFollow     bool
+	Limits       transcode.Limits
+}
+
+// Report tells what was packed.
+type Report struct {
+	store.Report
+	Read int64       // bytes of the dataset
+	Sent remote.Sent // to a URL
+}
+
+// Pack puts a dataset into the store. warn is called for what is left out, and progress now and
+// then. What was packed before an error is kept.
+func (c *Config) Pack(ctx context.Context, w *Writer, d source.Dataset, progress func(store.Progress), warn func(path string, err error)) (Report, error) {
+	var has codecs.Options
+	// Where it cannot be opened it is a new one, or the packing will say what is wrong.
+	if s, err := store.Open(c.Store, store.Options{Logger: c.Log, FS: w.base, IndexDir: c.IndexDir()}); err == nil {
+		has = codecs.OptionsOf(s.Stats().Bytes)
+		s.Close()
+	}
+	what := c.what(d, codecs.New(c.Limits, c.codecs(has)))
+	read := &counted{Dataset: what}
+	report, err := store.Pack(ctx, c.Store, read, what, store.PackOptions{
+		FS:           w.FS,
+		IndexDir:     c.IndexDir(),
+		RecordImages: c.RecordImages,
+		Order:        store.Order(c.Order),
+		Seed:         c.Seed,
+		Workers:      c.Workers,
+		DatasetPath:  c.Dataset,
+		Progress:     progress,
+		Warn:         warn,
+		Logger:       c.Log,
+	})
+	sent, failed := w.Finish()
+	return Report{report, read.bytes.Load(), sent}, cmp.Or(err, failed)
+}
+
+// what says what a store keeps of a dataset.
+func (c *Config) what(d source.Dataset, r *transcode.Registry) pack.Dataset {
+	what := pack.Dataset{Registry: r, Dir: d, Originals: pack.Originals(c.Originals), Log: c.Log}
+	for _, k := range r.Kinds() {
+		if k.Name == c.Represent {
+			what.Represent = k
+		}
+	}
+	return what
+}
+
+// codecs is how files are made: as a store has them, unless that was asked for otherwise.
+func (c *Config) codecs(o codecs.Options) codecs.Options {
+	if c.Scans != nil {
+		o.Cuts = jpeg.CutsAt(c.Scans...)
+	}
+	if c.L3 != nil {
+		o.L3 = *c.L3
+	}
+	return o
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	pack.Dataset
+	bytes atomic.Int64
+}
+
+func (c *counted) Read(ctx context.Context, path string) ([]byte, store.Identity, error) {
+	data, identity, err := c.Dataset.Read(ctx, path)
+	c.bytes.Add(int64(len(data)))
+	return data, identity, err
+}
+
+func (c *counted) Copy(ctx context.Context, path string, w io.Writer) (store.Identity, error) {
+	return c.Dataset.Copy(ctx, path, counter{w, &c.bytes})
+}
+
+// counter counts what is written to it.
+type counter struct {
+	io.Writer
+	bytes *atomic.Int64
+}
+
+func (c counter) Write(b []byte) (int, error) {
+	c.bytes.Add(int64(len(b)))
+	return c.Writer.Write(b)
+}
