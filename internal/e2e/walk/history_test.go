@@ -81,12 +81,15 @@ func (h *history) between(name string, from, to int64) (s shown) {
 	if !edited {
 		return shown{versions: 1}
 	}
-	if from >= h.floor {
-		from = max(from-int64(grace), h.floor)
-	} else {
-		from -= int64(grace)
+	began := from
+	if from -= int64(grace); began >= h.floor {
+		from = max(from, h.floor)
 	}
 	for i, e := range events {
+		// nobody sees by what is read that a file was touched: the floor says nothing of that
+		touched := i > 0 && e.version == events[i-1].version && e.begin <= to && e.end >= began-int64(grace)
+		s.changed = s.changed || touched
+
 		until := int64(math.MaxInt64)
 		if i+1 < len(events) {
 			until = events[i+1].end
