@@ -32,9 +32,9 @@ func init() {
 }
 
 const (
-	softMemory = 96 << 20  // bytes, that the collector of garbage aims at
-	hardMemory = 256 << 20 // bytes of data, at which the process ends
-	writeBytes = 2 << 20   // that are handed to Badger at once
+	softMemory = 96 << 20 // bytes, that the collector of garbage aims at
+	hardMemory = 1 << 30  // bytes of data, with the stacks of threads, at which the process ends
+	writeBytes = 2 << 20  // that are handed to Badger at once
 )
 
 // child takes what comes by the standard input.
