@@ -187,9 +187,12 @@ func (m *Mount) manifest() ([]byte, error) {
 	}{Version: 1, Source: m.config.Source, Program: Version(), Images: m.config.Roles.Images, Masks: m.config.Roles.Masks}
 	manifest.Steps, manifest.Decoders = m.registry.Implementations()
 	for _, spec := range m.listed {
-		p, err := m.registry.Parse(spec)
+		p, err := m.registry.ParseRandom(spec)
 		if err != nil {
 			return nil, err
+		}
+		if p.Random() {
+			continue // its bytes depend on the seed and the epoch
 		}
 		missing, err := m.server.Missing(p)
 		if err != nil {
