@@ -155,10 +155,11 @@ func hintCounters(h ahead.Stats) []control.Counter {
 	}
 }
 
-// files are what the mount shows below .pipefs.
+// files are what the mount shows in its root, and below .pipefs.
 func (m *Mount) files() map[string]func() ([]byte, error) {
 	files := map[string]func() ([]byte, error){
-		"manifest": m.manifest,
+		"/README.txt": m.readme,
+		"manifest":    m.manifest,
 		// What decodes l3/ in the process that trains.
 		"gpu/l3.ptx":    kernel.Portable,
 		"gpu/l3.90.ptx": kernel.Hopper,
