@@ -52,6 +52,11 @@ func resolveSource(given string) (string, error) {
 // check refuses what cannot work, before anything is started. It reports whether
 // a dead mount is in the way.
 func (c *mountConfig) check(ctx context.Context, env *environ) (dead bool, err error) {
+	if !c.nonempty {
+		if err := askSwapped(ctx, "mount", c.Source, c.Dir); err != nil {
+			return false, err
+		}
+	}
 	r := codecs.Default(transcode.Limits{})
 	for _, spec := range c.Views.List {
 		if _, err := r.Parse(spec); err != nil {

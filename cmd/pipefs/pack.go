@@ -114,6 +114,9 @@ func (c *packConfig) check() error {
 }
 
 func runPack(ctx context.Context, env *environ, c *packConfig) error {
+	if err := askSwapped(ctx, "pack", c.dataset, c.store); err != nil {
+		return err
+	}
 	var err error
 	if c.dataset, err = filledDataset(ctx, env, c.dataset, "packed"); err != nil {
 		return err
