@@ -19,7 +19,7 @@ var rowNames = map[[2]string]string{
 	{"serve", "made, and not kept: the disk is slow"}:       "samples not kept: the disk is slow",
 	{"serve", "could not be made"}:                          "samples that failed",
 	{"serve", "contents opened"}:                            "files opened",
-	{"serve", "reads of open contents"}:                     "opens answered from memory",
+	{"serve", "reads of open contents"}:                     "reads of files already open",
 	{"serve", "memory"}:                                     "memory in use",
 	{"serve", "fetched"}:                                    "bytes read from disk or bucket",
 	{"mix", "opened from what is materialized"}:             "files opened as stored",
