@@ -107,6 +107,7 @@ func (f *FS) listSpecial(n uint64) (entries []fuse.DirEntry) {
 			entries = append(entries, fuse.DirEntry{Name: l.name, Mode: unix.S_IFLNK, Ino: l.to.node})
 		}
 		r.mu.Unlock()
+		entries = r.listFiles(entries, r.inDir(n))
 	case pipefsNode:
 		entries = r.listFiles(entries, "")
 		for i, name := range r.dirs {

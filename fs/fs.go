@@ -148,7 +148,7 @@ type Options struct {
 	// when a view is first named.
 	Refuse func(transcode.Pipeline) error
 	// Files return the content of files below .pipefs, by their path there: NAME or
-	// DIRECTORY/NAME, of at most 11 directories.
+	// DIRECTORY/NAME, of at most 10 directories. /NAME is a file in the root of the mount.
 	Files map[string]func() ([]byte, error)
 	// Control is where the link .pipefs/control leads; none if empty.
 	Control string

@@ -172,7 +172,7 @@ func (f *FS) readSpecial(cancel <-chan struct{}, in *fuse.ReadIn, id uint32, buf
 	}
 	data, err := f.content(s)
 	if err != nil {
-		return nil, f.fail(f.views.at(originalView), "read", pipefsName+"/"+s.name, off, err)
+		return nil, f.fail(f.views.at(originalView), "read", belowMount(s.name), off, err)
 	}
 	if off >= int64(len(data)) {
 		return newResult(0), fuse.OK

@@ -69,7 +69,7 @@ func newRoot(o Options) *root {
 		nodes: map[uint32]*special{}, newest: map[string]*special{}, draws: map[drawDir]*special{}, epochs: map[string]*special{},
 	}
 	for name := range o.Files {
-		if dir, _, below := strings.Cut(name, "/"); below && !slices.Contains(r.dirs, dir) {
+		if dir, _, below := strings.Cut(name, "/"); below && dir != "" && !slices.Contains(r.dirs, dir) {
 			r.dirs = append(r.dirs, dir)
 		}
 	}
@@ -147,6 +147,9 @@ func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.
 		f.fillDir(out, drawNode)
 	case parent == rootNode && name == epoch.Dir && f.epochs != nil:
 		f.fillDir(out, epochNode)
+	case r.files[r.inDir(parent)+name] != nil:
+		name = r.inDir(parent) + name
+		return f.lookupFile(name, 0, r.files[name], out)
 	case parent == rootNode:
 		r.mu.Lock()
 		i := r.link(name)
@@ -167,9 +170,6 @@ func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.
 		f.fillDir(out, listsNode)
 	case parent == pipefsNode && slices.Contains(r.dirs, name):
 		f.fillDir(out, firstDir+uint64(slices.Index(r.dirs, name)))
-	case r.files[r.inDir(parent)+name] != nil:
-		name = r.inDir(parent) + name
-		return f.lookupFile(name, 0, r.files[name], out)
 	case parent == listsNode && strings.HasSuffix(name, listSuffix):
 		v, err := f.view(strings.TrimSuffix(name, listSuffix))
 		if err != nil {
@@ -190,10 +190,20 @@ func (r *root) inDir(node uint64) string {
 	switch {
 	case node == pipefsNode:
 		return ""
+	case node == rootNode:
+		return "/"
 	case node >= firstDir && node < firstDir+uint64(len(r.dirs)):
 		return r.dirs[node-firstDir] + "/"
 	}
-	return "/"
+	return "//"
+}
+
+// belowMount is the path below the mount of one of Options.Files, or of a list.
+func belowMount(file string) string {
+	if name, ok := strings.CutPrefix(file, "/"); ok {
+		return name
+	}
+	return pipefsName + "/" + file
 }
 
 // lookupView is LOOKUP of a view in the root.

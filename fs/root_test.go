@@ -109,6 +109,7 @@ func TestSpecialFiles(t *testing.T) {
 		m := mount(t, mode, func(o *Options) {
 			o.Files = map[string]func() ([]byte, error){
 				"manifest":     func() ([]byte, error) { return fmt.Appendf(nil, `{"version": %d}`, version.Load()), nil },
+				"/README.txt":  func() ([]byte, error) { return []byte("read me"), nil },
 				"gpu/program":  func() ([]byte, error) { return []byte("ptx"), nil },
 				"gpu/module":   func() ([]byte, error) { return []byte("python"), nil },
 				"other/module": func() ([]byte, error) { return nil, nil },
@@ -122,6 +123,16 @@ func TestSpecialFiles(t *testing.T) {
 		m.write("c/a.png", "x")
 		if got := m.names(); strings.Contains(got, ".pipefs") {
 			t.Errorf("listed: %s", got)
+		}
+		if got := m.names(); !strings.Contains(got, "README.txt") || strings.Contains(m.names("bmp"), "README") {
+			t.Errorf("listed: %s", got)
+		}
+		m.want("read me", "README.txt")
+		if _, err := os.Stat(m.path(".pipefs/README.txt")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf(".pipefs/README.txt: %v", err)
+		}
+		if err := os.WriteFile(m.path("README.txt"), nil, 0o600); !errors.Is(err, unix.EROFS) {
+			t.Errorf("written: %v", err)
 		}
 		if got := m.names(".pipefs"); got != "control gpu lists manifest other" {
 			t.Error(got)

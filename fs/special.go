@@ -80,7 +80,7 @@ func (r *root) special(id uint32) *special {
 func (f *FS) lookupFile(name string, version uint64, remake func() ([]byte, error), out *fuse.EntryOut) fuse.Status {
 	data, err := remake()
 	if err != nil {
-		return f.fail(f.views.at(originalView), "lookup", pipefsName+"/"+name, noOffset, err)
+		return f.fail(f.views.at(originalView), "lookup", belowMount(name), noOffset, err)
 	}
 	r := f.root
 	r.mu.Lock()

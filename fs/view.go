@@ -297,9 +297,6 @@ func (f *FS) addView(p transcode.Pipeline, hold bool) (*view, error) {
 
 // listView makes the root list a view.
 func (f *FS) listView(spec string) error {
-	if _, err := f.reg.Parse(spec); err != nil {
-		return err // every listing would have other files
-	}
 	v, err := f.view(spec)
 	if err != nil {
 		return err

@@ -144,7 +144,7 @@ func (g *garbage) sort(f Listed) {
 	case room == packsName+"/" || room == segmentsName+"/":
 		g.ofPack(f, base)
 	case room == generationsName+"/" && strings.HasSuffix(base, tmpSuffix) && g.old(f):
-		g.wasted = append(g.wasted, Waste{Listed: f, Why: "was never finished"})
+		g.wasted = append(g.wasted, Waste{Listed: f, Why: "never finished"})
 	}
 }
 
@@ -159,9 +159,9 @@ func (g *garbage) ofPack(f Listed, base string) {
 	case !ok: // none of ours
 	case n.age > g.newest:
 		g.active = g.active || !g.old(f)
-		g.pending = append(g.pending, Waste{Listed: f, Why: "an interrupted run left it"})
+		g.pending = append(g.pending, Waste{Listed: f, Why: "left by an interrupted run"})
 	case g.old(f):
-		g.wasted = append(g.wasted, Waste{Listed: f, Why: "no generation that is needed names it"})
+		g.wasted = append(g.wasted, Waste{Listed: f, Why: "unused since the store changed"})
 	}
 }
 
@@ -206,7 +206,7 @@ func (g *garbage) collect() []Waste {
 			case counts:
 				why = "of a plan that is committed"
 			case committed:
-				why = "of a plan of which all packs were replaced"
+				why = "of a plan whose packs were all replaced"
 			}
 			if f.Name != prefix+committedName || !counts {
 				g.wasted = append(g.wasted, Waste{f, why, id, committed})

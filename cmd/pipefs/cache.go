@@ -18,11 +18,12 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/typo"
 	"github.com/pipefs/pipefs/store"
 )
 
-// autoLimit is the limit that follows the disk.
-const autoLimit = "auto"
+// defaultLimits are the words for a limit that follows the disk, as it does without a setting.
+var defaultLimits = []string{"default", "auto"}
 
 func cacheCommand(env *environ) *command {
 	var all, asJSON bool
@@ -33,7 +34,7 @@ func cacheCommand(env *environ) *command {
 		about: "What mounts prepare, what they read of buckets, and what is known of these (lists of names, indexes of stores, packs that are not put yet) is kept in $XDG_CACHE_HOME/pipefs, or ~/.cache/pipefs, and found again by the next mount of the dataset. All mounts of a user together keep no more than the limit: a tenth of the space that would be free without the cache, at most 50GB, unless one is set here. Where it is reached, what no mount uses is removed, the oldest first; then mounts go on without keeping more.",
 		examples: []example{
 			{"pipefs cache list", "what is kept of which dataset, since when, and which mount uses it"},
-			{"pipefs cache limit 20GB", "from now on, for mounts that are there as well; limit auto undoes it, limit 0 keeps nothing"},
+			{"pipefs cache limit 20GB", "from now on, for mounts that are there as well; limit default undoes it, limit 0 keeps nothing"},
 			{"pipefs cache clear ~/imagenet", "remove what is kept of a dataset; --all removes everything. What a mount uses stays"},
 			{"pipefs cache clear s3://bucket/imagenet", "the same of what was read of a bucket"},
 		},
@@ -223,10 +224,10 @@ func clearCache(w io.Writer, root *cachedir.Root, dataset string) error {
 func limitCache(w io.Writer, root *cachedir.Root, size string) error {
 	if size != "" {
 		limit := int64(-1)
-		if size != autoLimit {
+		if !slices.Contains(defaultLimits, size) {
 			var err error
 			if limit, err = parseSize(size); err != nil {
-				return exit.With(exit.Usage, err)
+				return exit.Errorf(exit.Usage, "%w, and not the word default%s", err, semicolon(typo.Ask(size, defaultLimits...)))
 			}
 		}
 		if err := root.SetLimit(limit); err != nil {

@@ -20,15 +20,15 @@ func compactCommand(env *environ) *command {
 	dead := 0.5
 	return &command{
 		name: "compact", args: "STORE", min: 1, max: 1,
-		brief: "rewrite packs of which much is replaced or removed since",
-		about: "What is still of use of such packs is copied into new ones, byte for byte, and the store names these instead. Nothing is removed: mounts go on reading what they opened, and pipefs gc removes the old packs when no mount needs them any more. Until then the store takes more room than before.",
+		brief: "rewrite packs that hold much unused data",
+		about: "Data becomes unused when its sample is replaced or removed. The data in use is copied into new packs, byte for byte, and the store names these instead. Nothing is removed: mounts go on reading what they opened, and pipefs gc removes the old packs when no mount needs them any more. Until then the store takes more room than before.",
 		examples: []example{
-			{"pipefs compact --dead 30% s3://bucket/in.store", "any pack that is of no use by 30% or more"},
+			{"pipefs compact --dead 30% s3://bucket/in.store", "rewrite every pack with 30% or more unused data"},
 			{"pipefs compact /data/in.store && pipefs gc --older-than 1d --delete /data/in.store", "and a day later gc removes what was replaced"},
 		},
 		words: []string{"store"},
 		options: slices.Concat([]*option{
-			{name: "dead", arg: "SHARE", def: "50%", set: intoShare(&dead), help: "rewrite packs of which at least this share of the bytes is of no use any more"},
+			{name: "dead", arg: "SHARE", def: "50%", set: intoShare(&dead), help: "rewrite packs with at least this share of unused data"},
 		}, remoteOptions(&c.remote), rarely([]*option{
 			{name: "build-dir", arg: "DIR", path: true, def: "~/.cache/pipefs/build", set: intoString(&c.buildDir), help: "of a STORE that is a URL: where packs are until they are put"},
 		}...)),
@@ -71,10 +71,10 @@ func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) 
 	case err != nil:
 		return exit.With(exit.System, fmt.Errorf("compacting %s: %w", c.store, err))
 	case r.Packs == 0:
-		fmt.Fprintf(env.stdout, "%s: no pack has %s of no use\n", c.store, formatShare(dead))
+		fmt.Fprintf(env.stdout, "nothing to compact in %s: no pack has %s or more unused data\n", c.store, formatShare(dead))
 		return nil
 	}
-	fmt.Fprintf(env.stdout, "rewrote %s of %s as %d of %s in %s\n", plural(r.Packs, "pack", "packs"), formatSize(r.Bytes), r.NewPacks, formatSize(r.NewBytes), time.Since(began).Round(100*time.Millisecond))
-	fmt.Fprintf(env.stdout, "the old ones stay until pipefs gc removes them: pipefs gc --delete %s\n", shellWord(c.store))
+	fmt.Fprintf(env.stdout, "rewrote %s (%s) as %s (%s) in %s\n", plural(r.Packs, "pack", "packs"), formatSize(r.Bytes), plural(r.NewPacks, "new pack", "new packs"), formatSize(r.NewBytes), time.Since(began).Round(100*time.Millisecond))
+	fmt.Fprintf(env.stdout, "the old packs stay until you remove them: pipefs gc --delete %s\n", shellWord(c.store))
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -138,7 +139,7 @@ func (c *conversion) apply(ctx context.Context, env *environ, r *transcode.Regis
 	plan := r.Plan(p, info, role)
 	if plan.Unchanged() {
 		if p.Len() > 0 {
-			fmt.Fprintf(env.stderr, "pipefs: %s appears unchanged: %s\n", c.in, why(r, p, info, plan))
+			fmt.Fprintf(env.stderr, "pipefs: %s appears unchanged: %s\n", c.in, mountd.Why(r, p, info, plan))
 		}
 		return converted{src, info.Format, true}, nil
 	}
@@ -148,7 +149,7 @@ func (c *conversion) apply(ctx context.Context, env *environ, r *transcode.Regis
 			return converted{}, exit.Errorf(exit.Usage, "it has few colours and hard edges, as masks have, and %s would blend them; say --role mask if it is a mask, or --role image if it is a picture", p)
 		}
 	}
-	if out := leftOut(p, plan); len(out) > 0 {
+	if out := mountd.LeftOut(p, plan); len(out) > 0 {
 		fmt.Fprintf(env.stderr, "pipefs: %s: left out %s, which would harm a mask (--role image says that it is a picture)\n", c.in, strings.Join(out, ", "))
 	}
 	if info.Orientation > 1 && !strings.Contains(p.String(), "upright") && info.Format != last.Format {

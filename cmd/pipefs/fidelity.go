@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/typo"
 )
 
 func fidelityCommand(env *environ) *command {
@@ -16,15 +19,15 @@ func fidelityCommand(env *environ) *command {
 		about: "MNT/current is a link to one of MNT/scan1 … MNT/scan10. Moving it changes what is opened through it from then on; files that are open, and paths that name a view, stay what they are.",
 		examples: []example{
 			{"pipefs fidelity ~/m", "print the view that ~/m/current points to, such as scan10"},
-			{"pipefs fidelity ~/m 5", "go on with five scans of each image while a training runs"},
+			{"pipefs fidelity ~/m 5", "go on with five scans of each image while a training runs; scan5 means the same"},
 		},
 		words: []string{"view", "fidelity"},
 		run: func(ctx context.Context, args []string) error {
 			request := control.Request{Op: control.OpFidelity}
 			if len(args) == 2 {
-				k, err := strconv.Atoi(args[1])
-				if err != nil || k < 1 || k > maxFidelity {
-					return exit.Errorf(exit.Usage, "fidelity %q is not a number from 1 to %d", args[1], maxFidelity)
+				k, err := fidelityOf(args[1])
+				if err != nil {
+					return err
 				}
 				request.Scans = k
 			}
@@ -36,4 +39,23 @@ func fidelityCommand(env *environ) *command {
 			return nil
 		},
 	}
+}
+
+// fidelityOf reads a fidelity: a number, or the name of a scan view.
+func fidelityOf(arg string) (int, error) {
+	views := make([]string, maxFidelity)
+	for k := range views {
+		views[k] = mountd.ScanView(k + 1)
+	}
+	if k := slices.Index(views, arg); k >= 0 {
+		return k + 1, nil
+	}
+	k, err := strconv.Atoi(arg)
+	switch {
+	case err == nil && k >= 1 && k <= maxFidelity:
+		return k, nil
+	case err == nil:
+		return 0, exit.Errorf(exit.Usage, "fidelity %d is not a number from 1 to %d; the nearest is %d", k, maxFidelity, min(max(k, 1), maxFidelity))
+	}
+	return 0, exit.Errorf(exit.Usage, "%q is not a fidelity: give a number from 1 to %d, or a view from scan1 to scan%[2]d%s", arg, maxFidelity, semicolon(typo.Ask(arg, views...)))
 }

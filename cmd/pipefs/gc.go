@@ -33,17 +33,17 @@ func gcCommand(env *environ) *command {
 	c := &gcConfig{olderThan: 7 * 24 * time.Hour}
 	return &command{
 		name: "gc", args: "STORE", min: 1, max: 1,
-		brief: "list, or remove, what a store does not need any more",
+		brief: "list or delete the unused objects of a store",
 		about: "That is: packs that no generation of the store names that was current within the time given, such as those that pipefs compact has replaced; what interrupted runs left; plans that were not committed, with all that their shards have packed; the markers of plans that were; and, in a bucket, uploads that were begun and never ended. What is newer than the time given always stays, and of a plan everything if anything of it is newer.\n" +
 			"Without --delete nothing is changed. A mount that was made longer ago than the time given, and has not taken up a newer generation since, may need what is removed.",
 		examples: []example{
 			{"pipefs gc /data/in.store", "list what could go"},
-			{"pipefs gc --older-than 30d --delete s3://bucket/in.store", "remove what was of no use for a month"},
+			{"pipefs gc --older-than 30d --delete s3://bucket/in.store", "delete what has been unused for a month"},
 		},
 		words: []string{"store"},
 		options: slices.Concat([]*option{
 			{name: "older-than", arg: "AGE", def: "7d", set: intoAge(&c.olderThan), help: "how long a mount or a run may take that is not to be disturbed: 12h, 7d"},
-			{name: "delete", set: intoBool(&c.remove), help: "remove it; without this it is listed"},
+			{name: "delete", set: intoBool(&c.remove), help: "delete the objects (default: list them)"},
 		}, remoteOptions(&c.remote)),
 		run: func(ctx context.Context, args []string) error {
 			var err error
@@ -87,14 +87,14 @@ func runGC(ctx context.Context, env *environ, c *gcConfig) error {
 		bytes += w.Size
 	}
 	for _, u := range uploads {
-		fmt.Fprintf(env.stdout, "%s  begun %s  an upload that was never ended\n", u.Name, u.Begun.Format(time.DateOnly))
+		fmt.Fprintf(env.stdout, "%s  begun %s  an unfinished upload\n", u.Name, u.Begun.Format(time.DateOnly))
 	}
 	n := len(waste) + len(uploads)
 	switch {
 	case n == 0:
-		fmt.Fprintf(env.stdout, "%s has nothing that is of no use\n", c.store)
+		fmt.Fprintf(env.stdout, "nothing to delete in %s\n", c.store)
 	case !c.remove:
-		fmt.Fprintf(env.stdout, "%s, %s: nothing was removed; --delete removes it\n", plural(n, "thing", "things"), formatSize(bytes))
+		fmt.Fprintf(env.stdout, "%s, %s: nothing was deleted (--delete deletes them)\n", plural(n, "unused object", "unused objects"), formatSize(bytes))
 	default:
 		err := c.delete(ctx, env.stderr, place, waste, uploads)
 		if errors.Is(err, context.Canceled) {
@@ -103,7 +103,7 @@ func runGC(ctx context.Context, env *environ, c *gcConfig) error {
 		if err != nil {
 			return bucketError(err)
 		}
-		fmt.Fprintf(env.stdout, "removed %s, %s\n", plural(n, "thing", "things"), formatSize(bytes))
+		fmt.Fprintf(env.stdout, "deleted %s, %s\n", plural(n, "unused object", "unused objects"), formatSize(bytes))
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func holdsStore(ctx context.Context, place blob.Objects) (bool, error) {
 	return false, nil
 }
 
-// find lists the place, and tells what of it is of no use.
+// find lists the place, and returns what is unused.
 func (c *gcConfig) find(ctx context.Context, place blob.Objects, before time.Time) (waste []store.Waste, uploads []blob.Upload, err error) {
 	var all []store.Listed
 	for page, err := range place.List(ctx, "", true) {

@@ -67,6 +67,11 @@ func (c *mountConfig) start(ctx context.Context, env *environ, options []*option
 	if err := c.Resolve(); err != nil {
 		return err
 	}
+	if !c.nonempty {
+		if err := askSwapped(ctx, "mount", c.Source, c.Dir); err != nil {
+			return err
+		}
+	}
 	checks := mountd.CheckOptions{CreateStore: c.createStore, NonEmpty: c.nonempty, Log: quiet(env)}
 	dead, err := c.Check(ctx, checks)
 	if err != nil {

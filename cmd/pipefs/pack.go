@@ -137,6 +137,9 @@ func (c *packConfig) resolve(ctx context.Context, env *environ, done string) (er
 }
 
 func runPack(ctx context.Context, env *environ, c *packConfig) error {
+	if err := askSwapped(ctx, "pack", c.dataset, c.store); err != nil {
+		return err
+	}
 	if err := c.resolve(ctx, env, "packed"); err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 
 func printTuning(w io.Writer, r *tune.Report) {
 	for _, p := range r.Pairs {
-		fmt.Fprintf(w, "Raw pixels and %s, %s/: loading takes %s materialized and %s encoded, decoding %s a sample\n",
-			namedPair(&p), p.View, formatMillis(p.Costs.LoadRaw), formatMillis(p.Costs.LoadEncoded), formatMillis(p.Costs.Decode))
+		fmt.Fprintf(w, "%s/, a mix of raw pixels and %s. One sample takes %s to load as raw pixels, %s to load encoded, %s to decode.\n",
+			p.View, namedPair(&p), formatMillis(p.Costs.LoadRaw), formatMillis(p.Costs.LoadEncoded), formatMillis(p.Costs.Decode))
 		t := newTable(w, "materialized", "on disk", "loading/s", "decoding/s", "predicted/s", "measured/s", "CPU a sample")
 		for i := range p.Rows {
 			row := &p.Rows[i]
@@ -32,11 +32,11 @@ func printTuning(w io.Writer, r *tune.Report) {
 		right(t, 2, 3, 4, 5, 6, 7)
 		t.Render()
 		if p.Most < mixer.Ratios-1 {
-			fmt.Fprintf(w, "There is no room on the disk for more than %d %%.\n", 10*p.Most)
+			fmt.Fprintf(w, "The disk has room for no more than %d %% materialized.\n", 10*p.Most)
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "Side by side, in samples/s; the page cache has room for %s, of which half is counted on\n", formatSize(r.Memory))
+	fmt.Fprintf(w, "Views compared, in samples/s. The page cache has room for %s; tune relies on half of it.\n", formatSize(r.Memory))
 	t := newTable(w, "view", "materialized", "bytes", "first epoch", "later epochs", "CPU a sample, first")
 	for i := range r.Views {
 		row := &r.Views[i]
@@ -45,7 +45,7 @@ func printTuning(w io.Writer, r *tune.Report) {
 			mark = " *"
 		}
 		if row.Encoded != "" {
-			mix = fmt.Sprintf("%.0f %%, rest from %s", 100*row.Share, named(row.Encoded))
+			mix = fmt.Sprintf("%.0f %%, the others from %s", 100*row.Share, named(row.Encoded))
 		}
 		first, later := formatRate(row.Rate()), "as the first"
 		if row.Fits {
@@ -64,7 +64,7 @@ func printTuning(w io.Writer, r *tune.Report) {
 		fmt.Fprintln(w, wrap(r.Rebuilt, 0))
 	}
 	fmt.Fprintln(w, tuningVerdict(r))
-	fmt.Fprintln(w, wrap("A view that draws at random, for which three lines of a training change, is no part of this; pipefs bench --views "+randomPair+" compares one, and its twin for validation.", 0))
+	fmt.Fprintln(w, wrap("tune does not compare random views, since a training changes three lines for them. To compare one and its view for validation: pipefs bench --views "+randomPair, 0))
 }
 
 // randomPair are the usual views for training and validation that need no transforms.
@@ -82,7 +82,7 @@ func tuningVerdict(r *tune.Report) string {
 	}
 	won := r.Views[r.Winner]
 	if won.View == transcode.Original {
-		return "The originals are as fast as anything else here: nothing is worth storing."
+		return "No view is faster than the originals here: storing one gains nothing."
 	}
 	epochs := ""
 	if won.Fits {

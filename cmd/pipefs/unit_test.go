@@ -356,7 +356,7 @@ func TestWhy(t *testing.T) {
 		testenv.Must(t, err)
 		c.info.Width, c.info.Height = 300, 300
 		plan := r.Plan(p, c.info, transcode.Auto)
-		if got := why(r, p, c.info, plan); !plan.Unchanged() || !strings.Contains(got, c.want) {
+		if got := mountd.Why(r, p, c.info, plan); !plan.Unchanged() || !strings.Contains(got, c.want) {
 			t.Errorf("%s of %+v: %s, want %s", c.view, c.info, got, c.want)
 		}
 	}

@@ -29,7 +29,7 @@ func viewsCommand(env *environ) *command {
 		brief: "show what the views of a dataset hold, before it is mounted",
 		about: "For each of the usual views, and each VIEW named: how many samples it changes and how many it shows unchanged, the size of all its files where that is known without making them, and the path of one. Headers are read; pixels only of grey and palette files, in views that would change them if they are pictures.",
 		examples: []example{
-			{"pipefs views ~/imagenet", "the usual views"},
+			{"pipefs views ~/imagenet", "the usual views, those for loaders first"},
 			{"pipefs views ~/scenes resize512-png --masks '**/labels/*.png'", "one more view, and what it does to masks"},
 			{"pipefs views --steps", "the steps that views are made of"},
 		},
@@ -75,6 +75,9 @@ func viewsCommand(env *environ) *command {
 			t.search(ctx, s, found, t.samples, roles)
 			if t.Refused, err = s.Server.Refusals(ctx, t.samples, t.pipelines()); err != nil {
 				return err
+			}
+			if len(args) == 1 {
+				t.dropUnfit()
 			}
 			if err := t.name(); err != nil {
 				return err

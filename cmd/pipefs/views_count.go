@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -197,4 +198,19 @@ func (t *tally) gaps() *mountd.Gaps {
 		g.Add(v.View, missing)
 	}
 	return g
+}
+
+// dropUnfit drops the views for loaders that do not fit the dataset: boxes or masks would not fit
+// their pictures, or they would not change, or not show, all samples.
+func (t *tally) dropUnfit() {
+	dropped := map[string]bool{}
+	for _, v := range t.views {
+		refuses := slices.ContainsFunc(t.Refused, func(e *serve.Refusal) bool { return e.View == v.Pipeline.String() })
+		if slices.Contains(mountd.LoaderViews, v.View) && (refuses || t.spoils(v.Pipeline) || v.Spared.Samples > 0 || v.Missing > 0) {
+			dropped[v.Pipeline.String()] = true
+		}
+	}
+	t.views = slices.DeleteFunc(t.views, func(v *viewTally) bool { return dropped[v.Pipeline.String()] })
+	t.Views = t.views
+	t.Refused = slices.DeleteFunc(t.Refused, func(e *serve.Refusal) bool { return dropped[e.View] })
 }

@@ -11,6 +11,7 @@ const (
 	OpFidelity = "fidelity" // tell, or with Scans move, where `current` points
 	OpView     = "view"     // judge whether View is one of this mount
 	OpWhy      = "why"      // tell why the last request for Path failed
+	OpExplain  = "explain"  // tell how the file at Path is made
 	OpHold     = "hold"     // keep a shared mount as long as the connection is open
 	OpTakeover = "takeover" // have Program serve a supervised mount from now on
 	OpRefresh  = "refresh"  // look for what is newer, or with Refresh tell how far that is
@@ -55,8 +56,44 @@ type Reply struct {
 	PID     int      `json:"pid,omitempty"` // of the daemon
 	Stats   *Stats   `json:"stats,omitempty"`
 	Refresh *Refresh `json:"refresh,omitempty"`
+	// Explained is how a file is made.
+	Explained *Explanation `json:"explained,omitempty"`
 	// Paused is how long nothing was served while the mount was taken over, in seconds.
 	Paused float64 `json:"paused,omitempty"`
+}
+
+// Explanation says how one file of a mount is made.
+type Explanation struct {
+	View string `json:"view"`
+	// Sample is the path of the file in the dataset, and Is its format and size.
+	Sample string `json:"sample,omitempty"`
+	Is     string `json:"is,omitempty"`
+	// Unchanged is why the view shows the file as it is; empty if it does not.
+	Unchanged string          `json:"unchanged,omitempty"`
+	Steps     []ExplainedStep `json:"steps,omitempty"`
+	Draw      *Draw           `json:"draw,omitempty"` // of a random view
+	// From is where a read begins, and Computed how many steps follow.
+	From     string `json:"from,omitempty"`
+	Computed int    `json:"computed,omitempty"`
+	// Bytes is the size of the file in the view, if that is known without making it.
+	Bytes *int64 `json:"bytes,omitempty"`
+	Note  string `json:"note,omitempty"`
+}
+
+// ExplainedStep is one step of a view, as it applies to the file.
+type ExplainedStep struct {
+	Step string `json:"step"`
+	// LeftOut is why the step does not apply; empty if it does.
+	LeftOut string `json:"left_out,omitempty"`
+	// Makes is what the step makes: the size of the picture, and what was drawn.
+	Makes string `json:"makes,omitempty"`
+}
+
+// Draw says which draw of a random view a file shows.
+type Draw struct {
+	Seed   uint64 `json:"seed"`
+	Epoch  uint64 `json:"epoch"`
+	Repeat uint32 `json:"repeat,omitempty"`
 }
 
 // Refresh is how far a look for what is newer is.

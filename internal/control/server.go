@@ -34,6 +34,8 @@ type Handlers struct {
 	View func(name string) (view, note string, err error)
 	// Why returns why the last request for a path failed, or "" if that is not known.
 	Why func(path string) string
+	// Explain tells how the file at a path below the mount is made.
+	Explain func(path string) (Explanation, error)
 	// Refresh begins to look for what is newer than what is shown, or tells how far the one of that
 	// number is. nil where there is nothing to look for.
 	Refresh func(number int) (Refresh, error)
@@ -196,6 +198,12 @@ func (s *Server) answer(line []byte, uid uint32) (reply Reply, release func()) {
 		return Reply{View: view, Note: note}, nil
 	case r.Op == OpWhy && h.Why != nil:
 		return Reply{Cause: h.Why(r.Path)}, nil
+	case r.Op == OpExplain && h.Explain != nil:
+		e, err := h.Explain(r.Path)
+		if err != nil {
+			return refuse(err)
+		}
+		return Reply{Explained: &e}, nil
 	case r.Op == OpRefresh && h.Refresh != nil:
 		refresh, err := h.Refresh(r.Refresh)
 		if err != nil {

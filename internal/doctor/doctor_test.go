@@ -184,7 +184,7 @@ func TestVerdicts(t *testing.T) {
 			m.FileSystem = func(string) (mounts.FileSystem, error) { return mounts.FileSystem{Name: "Lustre"}, nil }
 		}, "cache", Note, "on no local disk (Lustre)", "--create-store", false},
 		{"a cache without room", func(m *other) { m.Free = func(string) (int64, error) { return 5e8, nil } }, "cache", Note, "500 MB free", "XDG_CACHE_HOME", false},
-		{"a cache limit of nothing", func(m *other) { m.Cache = func() (string, int64, error) { return "/c", 0, nil } }, "cache", Note, "keep nothing", "pipefs cache limit auto", false},
+		{"a cache limit of nothing", func(m *other) { m.Cache = func() (string, int64, error) { return "/c", 0, nil } }, "cache", Note, "keep nothing", "pipefs cache limit default", false},
 		{"no place for sockets", func(m *other) { m.Sockets = func() (string, error, error) { return "", nil, fs.ErrPermission } }, "sockets", Problem, "permission", "XDG_RUNTIME_DIR", true},
 		{"somebody has the place for sockets", func(m *other) {
 			m.Sockets = func() (string, error, error) {

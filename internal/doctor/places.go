@@ -82,7 +82,7 @@ func (m *Machine) cache() []Finding {
 		return []Finding{note(about, elsewhere, "%s has %s free: little of what mounts prepare can be kept", dir, size(free))}
 	}
 	if limit == 0 {
-		return []Finding{note(about, "pipefs cache limit auto", "the limit is 0: mounts keep nothing of what they prepare")}
+		return []Finding{note(about, "pipefs cache limit default", "the limit is 0: mounts keep nothing of what they prepare")}
 	}
 	return []Finding{ok(about, "mounts keep up to %s in %s (pipefs cache limit)", size(limit), dir)}
 }

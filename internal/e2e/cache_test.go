@@ -122,7 +122,7 @@ func TestLiquid(t *testing.T) {
 			if _, texts = s.counters(); texts["epochs recognized"] != "yes" {
 				t.Error(texts)
 			}
-			if table := testmount.Command(t, s.env, "stats", s.mnt); !strings.Contains(table, "kept for the next") {
+			if table := testmount.Command(t, s.env, "stats", s.mnt); !strings.Contains(table, "kept for the next epoch") {
 				t.Error(table)
 			}
 		})

@@ -158,12 +158,12 @@ func TestRefreshByItself(t *testing.T) {
 	if diff := cmp.Diff(now, shown(t, mnt, views)); diff != "" {
 		t.Errorf("while CURRENT is damaged (-before +now):\n%s", diff)
 	}
-	if out := testmount.Command(t, g.env, "stats", mnt); !strings.Contains(out, "what was wrong then") {
+	if out := testmount.Command(t, g.env, "stats", mnt); !strings.Contains(out, "error of that check") {
 		t.Error(out)
 	}
 	put(whole)
 	testenv.EventuallyIs(t, "nothing is wrong any more", func() bool {
-		return !strings.Contains(testmount.Command(t, g.env, "stats", mnt), "what was wrong then")
+		return !strings.Contains(testmount.Command(t, g.env, "stats", mnt), "error of that check")
 	})
 	if !testenv.Soak() {
 		return

@@ -53,7 +53,7 @@ func TestBucketUpkeep(t *testing.T) {
 	same()
 	run("rewrote", "compact", "--dead", "10%", b.url)
 	same()
-	listed := run("nothing was removed", "gc", "--older-than", "0s", b.url)
+	listed := run("nothing was deleted", "gc", "--older-than", "0s", b.url)
 	if !strings.Contains(listed, "plans/") {
 		t.Errorf("the packs of the plan are not among what compact has replaced:\n%s", listed)
 	}
@@ -61,8 +61,8 @@ func TestBucketUpkeep(t *testing.T) {
 		t.Error("a mount of an older generation shows something else before gc")
 	}
 	same()
-	run("removed", "gc", "--older-than", "0s", "--delete", b.url)
-	run("has nothing that is of no use", "gc", "--older-than", "0s", b.url)
+	run("deleted", "gc", "--older-than", "0s", "--delete", b.url)
+	run("nothing to delete", "gc", "--older-than", "0s", b.url)
 	same()
 	run("", "refresh", old)
 	if got, want := hashes(t, filepath.Join(old, "original")), hashes(t, b.dataset); !maps.Equal(got, want) {

@@ -55,7 +55,7 @@ func (g *Gaps) Add(view string, missing serve.Missing) {
 }
 
 func (g *Gaps) missing(spec string) (serve.Missing, error) {
-	v, err := g.registry.Parse(spec)
+	v, err := g.registry.ParseRandom(spec)
 	if err != nil {
 		return serve.Missing{}, err
 	}

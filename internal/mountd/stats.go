@@ -155,10 +155,11 @@ func hintCounters(h ahead.Stats) []control.Counter {
 	}
 }
 
-// files are what the mount shows below .pipefs.
+// files are what the mount shows in its root, and below .pipefs.
 func (m *Mount) files() map[string]func() ([]byte, error) {
 	files := map[string]func() ([]byte, error){
-		"manifest": m.manifest,
+		"/README.txt": m.readme,
+		"manifest":    m.manifest,
 		// What decodes l3/ in the process that trains.
 		"gpu/l3.ptx":    kernel.Portable,
 		"gpu/l3.90.ptx": kernel.Hopper,
@@ -187,9 +188,12 @@ func (m *Mount) manifest() ([]byte, error) {
 	}{Version: 1, Source: m.config.Source, Program: Version(), Images: m.config.Roles.Images, Masks: m.config.Roles.Masks}
 	manifest.Steps, manifest.Decoders = m.registry.Implementations()
 	for _, spec := range m.listed {
-		p, err := m.registry.Parse(spec)
+		p, err := m.registry.ParseRandom(spec)
 		if err != nil {
 			return nil, err
+		}
+		if p.Random() {
+			continue // its bytes depend on the seed and the epoch
 		}
 		missing, err := m.server.Missing(p)
 		if err != nil {

@@ -2,6 +2,7 @@ package mountd
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -25,15 +26,24 @@ func Registry(l transcode.Limits, s *store.Store, backend l3.Backend) *transcode
 // ScanView is the view of so many scans.
 func ScanView(scans int) string { return fmt.Sprintf("scan%d", scans) }
 
-// UsualViews are those that a mount lists and that this build can make.
+// LoaderViews suit most trainings: resized pixels, all pixels, and random crops.
+var LoaderViews = []string{"resize256-bmp", "bmp-own", "rrc224-hflip-npy"}
+
+// usualScans are the fidelities whose views a mount lists, if there are more.
+var usualScans = []int{2, 5, MaxFidelity}
+
+// UsualViews are those that a mount lists and that this build can make, LoaderViews first.
 func UsualViews(r *transcode.Registry) []string {
-	wanted := []string{transcode.Original}
-	for _, k := range levels(r) {
-		wanted = append(wanted, ScanView(k))
+	wanted := append(slices.Clone(LoaderViews), transcode.Original)
+	there := levels(r)
+	for _, k := range there {
+		if slices.Contains(usualScans, k) || len(there) <= len(usualScans) {
+			wanted = append(wanted, ScanView(k))
+		}
 	}
 	var usual []string
 	for _, spec := range append(wanted, "bmp", "ppm", "npy", "png", "l3") {
-		if _, err := r.Parse(spec); err == nil {
+		if _, err := r.ParseRandom(spec); err == nil {
 			usual = append(usual, spec)
 		}
 	}

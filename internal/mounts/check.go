@@ -44,7 +44,7 @@ func Check(dir string, nonempty bool) (dead bool, err error) {
 		return false, err
 	}
 	if !empty {
-		return false, fmt.Errorf("the mount directory %s is not empty, and the mount would hide what it holds; take an empty one, or say --nonempty (-o nonempty)", dir)
+		return false, fmt.Errorf("the mount directory %s is not empty, and a mount would hide its files; name an empty directory", dir)
 	}
 	return false, nil
 }

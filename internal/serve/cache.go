@@ -72,6 +72,19 @@ func (c *cache) cost(of *Content) int64 {
 	return of.cost
 }
 
+// peek reports whether content is kept, all of it in memory. It does not count as a use.
+func (c *cache) peek(key Key) bool {
+	s := c.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.byKey[key]
+	if found == nil {
+		return false
+	}
+	_, ok := found.reader.(memory)
+	return ok || found.memory != nil
+}
+
 // get returns content that is kept, pinned, or nil.
 func (c *cache) get(key Key) *Content {
 	var few [4]*Content

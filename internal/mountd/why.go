@@ -1,4 +1,4 @@
-package main
+package mountd
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// why says why p shows a sample unchanged.
-func why(r *transcode.Registry, p transcode.Pipeline, info transcode.Info, plan transcode.Plan) string {
+// Why says why p shows a sample unchanged.
+func Why(r *transcode.Registry, p transcode.Pipeline, info transcode.Info, plan transcode.Plan) string {
 	last := p.Steps()[p.Len()-1]
 	switch {
 	case info.Mode == transcode.ModeNone:
@@ -31,9 +31,9 @@ func describeMode(i transcode.Info) string {
 	return s
 }
 
-// leftOut names the steps of p that the plan does not take, as the user writes
+// LeftOut names the steps of p that the plan does not take, as the user writes
 // them.
-func leftOut(p transcode.Pipeline, plan transcode.Plan) []string {
+func LeftOut(p transcode.Pipeline, plan transcode.Plan) []string {
 	taken, _, _ := strings.Cut(plan.Key(), "@")
 	has := map[string]bool{}
 	for word := range strings.SplitSeq(taken, "-") {
