@@ -28,7 +28,9 @@ const (
 
 // watch learns of the end of a child. A process is reaped when its last thread has ended, and
 // a thread of a FUSE daemon may wait in the kernel for an answer that only the next daemon
-// gives. So a child whose first thread is gone counts as dead: nothing of it runs any more.
+// gives. So a child counts as dead if its first thread is gone, and the others all wait where
+// no signal wakes them. One that still runs may be taking a request off the queue, on a machine
+// with much to do: nobody would answer that, had the next daemon asked for what is left before.
 // No descriptor tells that (a pidfd with PIDFD_THREAD does not on Linux 6.15 and newer).
 func watch(cmd *exec.Cmd) *Process {
 	p := &Process{PID: cmd.Process.Pid, cmd: cmd, dead: make(chan struct{})}
@@ -45,10 +47,16 @@ func watch(cmd *exec.Cmd) *Process {
 			case <-tick.C:
 			}
 		}
-		select {
-		case p.err = <-reaped:
-		case <-time.After(untilReaped):
-			p.err = ErrStuck
+		for {
+			select {
+			case p.err = <-reaped:
+				return
+			case <-time.After(untilReaped):
+				if !mounts.Runs(p.PID) {
+					p.err = ErrStuck
+					return
+				}
+			}
 		}
 	}()
 	return p

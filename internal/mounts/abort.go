@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,11 +98,28 @@ func holds(fdinfo, line string) bool {
 
 // Zombie reports whether the first thread of a process has ended, and the process has not
 // been reaped.
-func Zombie(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func Zombie(pid int) bool { return threadState(fmt.Sprintf("/proc/%d/stat", pid)) == 'Z' }
+
+// Runs reports whether a thread of a process runs, or can be woken by a signal.
+func Runs(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return slices.ContainsFunc(threads, func(stat string) bool {
+		switch threadState(stat) {
+		case 'D', 'Z', 'X', 0:
+			return false
+		}
+		return true
+	})
+}
+
+// threadState is the letter for what a thread does; 0 where there is none.
+func threadState(name string) byte {
+	stat, err := os.ReadFile(name)
 	// The state follows the name, which may hold anything.
-	state := stat[bytes.LastIndexByte(stat, ')')+1:]
-	return err == nil && bytes.HasPrefix(state, []byte(" Z"))
+	if at := bytes.LastIndexByte(stat, ')') + 2; err == nil && at < len(stat) {
+		return stat[at]
+	}
+	return 0
 }
 
 // Dead reports whether the daemon of the mount is gone, which [Probe] or [Stat] answered with

@@ -206,3 +206,14 @@ func TestPlace(t *testing.T) {
 		t.Error("still mounted")
 	}
 }
+
+// TestRuns: this process runs, one that has ended and was not reaped does not.
+func TestRuns(t *testing.T) {
+	cmd := exec.Command("true")
+	testenv.Must(t, cmd.Start())
+	defer cmd.Wait()
+	testenv.EventuallyIs(t, "it has ended", func() bool { return Zombie(cmd.Process.Pid) })
+	if Runs(cmd.Process.Pid) || !Runs(os.Getpid()) || Zombie(os.Getpid()) {
+		t.Error("another state")
+	}
+}
