@@ -211,7 +211,7 @@ func TestPlace(t *testing.T) {
 func TestRuns(t *testing.T) {
 	cmd := exec.Command("true")
 	testenv.Must(t, cmd.Start())
-	defer cmd.Wait()
+	defer func() { _ = cmd.Wait() }()
 	testenv.EventuallyIs(t, "it has ended", func() bool { return Zombie(cmd.Process.Pid) })
 	if Runs(cmd.Process.Pid) || !Runs(os.Getpid()) || Zombie(os.Getpid()) {
 		t.Error("another state")
