@@ -1,5 +1,5 @@
 // Command reproduce runs the tables and figures of the four papers that pipefs is built
-// on again, as far as one machine can. It writes docs/reproduction.md: each figure of a
+// on again, as far as one machine can. It writes docs/generated/reproduction.md: each figure of a
 // paper beside ours, with the differences in set-up.
 //
 //	go run ./bench/research/reproduce -program bin/pipefs

@@ -11,13 +11,14 @@ import (
 // paper is one of the four.
 type paper struct {
 	key, name, title, venue string
+	setup                   string // that many of its experiments share, after a space
 }
 
 var papers = []paper{
-	{"pcr", "PCR", "Progressive Compressed Records: Taking a Byte out of Deep Learning Data", "VLDB 2021"},
-	{"liquid", "Liquid", "Liquid: Mix-and-Match Multiple Image Formats to Balance DNN Training Pipeline", "APSys 2023"},
-	{"l3", "L3", "L3: Accelerator-Friendly Lossless Image Format for High-Resolution, High-Throughput DNN Training", "ECCV 2022"},
-	{"presto", "PRESTO", "Where Is My Training Bottleneck? Hidden Trade-Offs in Deep Learning Preprocessing Pipelines", "SIGMOD 2022"},
+	{"pcr", "PCR", "Progressive Compressed Records: Taking a Byte out of Deep Learning Data", "VLDB 2021", ""},
+	{"liquid", "Liquid", "Liquid: Mix-and-Match Multiple Image Formats to Balance DNN Training Pipeline", "APSys 2023", ""},
+	{"l3", "L3", "L3: Accelerator-Friendly Lossless Image Format for High-Resolution, High-Throughput DNN Training", "ECCV 2022", ""},
+	{"presto", "PRESTO", "Where Is My Training Bottleneck? Hidden Trade-Offs in Deep Learning Preprocessing Pipelines", "SIGMOD 2022", prestoSetup},
 }
 
 // item is one table, figure or section of a paper, or several that show the same.

@@ -35,7 +35,7 @@ func measure(ctx context.Context) error {
 	flag.StringVar(&s.program, "program", "bin/pipefs", "pipefs")
 	flag.StringVar(&s.python, "python", "/usr/bin/python3", "Python that has PyTorch and Pillow")
 	flag.StringVar(&s.out, "out", "bin/reproduce", "where results are kept, and temporary files lie")
-	flag.StringVar(&s.doc, "doc", "", "the report; its figures go to a directory of that name (default docs/reproduction.md; with -only, reproduction.md beside the results)")
+	flag.StringVar(&s.doc, "doc", "", "the report; its figures go to a directory of that name (default docs/generated/reproduction.md; with -only, reproduction.md beside the results)")
 	flag.StringVar(&s.pictures, "pictures", "", "directory of JPEG photographs; generated ones otherwise")
 	flag.StringVar(&s.only, "only", "", "names of experiments, with commas between them, or of a paper; all otherwise")
 	flag.Float64Var(&s.scale, "scale", 1, "how much of everything is measured")
@@ -59,7 +59,7 @@ func measure(ctx context.Context) error {
 		// The report of some experiments must not take the place of that of all.
 		s.doc = filepath.Join(s.out, "reproduction.md")
 	default:
-		s.doc = "docs/reproduction.md"
+		s.doc = "docs/generated/reproduction.md"
 	}
 	return s.reproduce(ctx)
 }

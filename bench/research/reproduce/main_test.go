@@ -125,7 +125,7 @@ func TestMarkdown(t *testing.T) {
 	for _, want := range []string{
 		"![Rates](reproduction/pcr-figure5.svg)", "- A note.\n- Measured on: two pictures.\n",
 		"Run again on 2026-02-03 it failed: no disk",
-		"- Again: `make reproduce ARGS='-only pcr-table1'`; last on 2026-01-02, 12 s, at a scale of 0.5, pipefs 1\n", "Not run yet.",
+		"- Command: `make reproduce ARGS='-only pcr-table1'`; 2026-01-02, 12 s, at a scale of 0.5, pipefs 1\n", "Not run yet.",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the report lacks %q", want)

@@ -1,7 +1,7 @@
 package main
 
 const (
-	differsCV   = "other pictures than ImageNet and Cube++; they are resized to 256 and pixels centred by pipefs' steps `resize256-center`; one machine of two cores with a local disk instead of eight threads and a Ceph cluster behind 10 Gb/s; compare orders and ratios, not rates."
+	prestoSetup = " Where a section names CV, CV2-JPG or CV2-PNG, the pictures differ from ImageNet and Cube++, pipefs resizes to 256 and centres pixels (`resize256-center`), and one machine with two cores and a local disk stands in for eight threads and a Ceph cluster at 10 Gb/s. Compare orders and ratios, not rates."
 	differsHDD  = " The slow disk is a cgroup: 150 reads/s and 200 MB/s, about one hard disk."
 	noSound     = "Text, sound and electrical signals: pipefs has steps for pictures only."
 	hardDisk    = 150   // reads a second
@@ -21,7 +21,7 @@ func prestoItems() []*item {
 		{
 			paper: "presto", parts: []string{"Table 1"}, title: "three strategies of the CV pipeline",
 			says:    "All steps at every read 107 samples/s and 146 GB; all once 576 and 1,535 GB; until the resize step 1,789 and 494 GB.",
-			differs: differsCV + differsHDD,
+			differs: differsHDD,
 			name:    "presto-table1", seconds: 120, run: prestoStrategies,
 		},
 		{
@@ -37,19 +37,19 @@ func prestoItems() []*item {
 		{
 			paper: "presto", parts: []string{"Table 4"}, title: "throughput by concatenation",
 			says:    "107 to 962 samples/s for CV on hard disks, 588 to 944 on SSD; 88 to 288 for CV2-JPG, 15 to 21 for CV2-PNG.",
-			differs: differsCV + differsHDD + " NLP is left out: pipefs has steps for pictures only.",
+			differs: differsHDD + " NLP is left out: pipefs has steps for pictures only.",
 			name:    "presto-table4", seconds: 60, run: prestoConcatenation,
 		},
 		{
 			paper: "presto", parts: []string{"Table 5"}, title: "system-level and application-level caching of the last strategy",
 			says:    "3.3 and 15.2 times for CV2-JPG, 3.5 and 14.5 times for CV2-PNG, against no cache.",
-			differs: differsCV + " Sound and signals are left out.",
+			differs: " Sound and signals are left out.",
 			name:    "presto-table5", seconds: 45, run: prestoCaches,
 		},
 		{
 			paper: "presto", parts: []string{"Figure 6"}, title: "storage and throughput of all strategies: CV, CV2-JPG, CV2-PNG",
 			says:    "For all three the resized strategy is the fastest; pixel-centred takes four times its bytes and is slower.",
-			differs: differsCV + " No slow disk.",
+			differs: " No slow disk.",
 			name:    "presto-figure6", seconds: 1, run: prestoAll,
 		},
 		{
@@ -61,7 +61,7 @@ func prestoItems() []*item {
 		{
 			paper: "presto", parts: []string{"Figure 8"}, title: "caching and throughput",
 			says:    "Caching helps where the data fits and nothing expensive is left to be done; it does not remove what the processor has to do.",
-			differs: differsCV + " CV, CV2-JPG and CV2-PNG only; no slow disk.",
+			differs: " CV, CV2-JPG and CV2-PNG only; no slow disk.",
 			name:    "presto-figure8", seconds: 1, run: prestoCaching,
 		},
 		{
@@ -73,7 +73,7 @@ func prestoItems() []*item {
 		{
 			paper: "presto", parts: []string{"Figure 10"}, title: "compression",
 			says:    "Compression gains 1.6 to 2.4 times for pixel-centred, where it saves 73 to 93 %; it loses for decoded JPEG (0.89), and offline time grows up to 13.5 times.",
-			differs: differsCV + differsHDD,
+			differs: differsHDD,
 			name:    "presto-figure10", seconds: 90, run: prestoCompression,
 		},
 		{
@@ -85,7 +85,7 @@ func prestoItems() []*item {
 		{
 			paper: "presto", parts: []string{"Figure 12"}, title: "threads and strategies",
 			says:    "Most strategies gain by threads; the last ones less when they are cached.",
-			differs: differsCV + " One and two workers instead of 1, 2, 4 and 8: there are two cores. CV only.",
+			differs: " One and two workers instead of 1, 2, 4 and 8: there are two cores. CV only.",
 			name:    "presto-figure12", seconds: 35, run: prestoThreads,
 		},
 		{
@@ -95,7 +95,7 @@ func prestoItems() []*item {
 		{
 			paper: "presto", parts: []string{"Figure 14"}, title: "a grey step before and after pixel-centring",
 			says:    "Before it, the best strategy is 2.8 times as fast as without (4,284 against 1,513 samples/s); after it, 1,384 against 534 for the last strategy.",
-			differs: differsCV + " The order of steps is that of the paper: grey before or after `center`.",
+			differs: " The order of steps is that of the paper: grey before or after `center`.",
 			name:    "presto-figure14", seconds: 35, run: prestoGrey,
 		},
 		{

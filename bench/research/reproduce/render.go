@@ -44,11 +44,12 @@ func (f *figure) draw(file string) error {
 
 const preamble = `# Reproduction
 
-Tables and figures of the four papers, run again here. Written by ` + "`make reproduce`" + `: do not edit it.
+The tables and figures of the four papers, measured with pipefs. ` + "`make reproduce`" + ` writes this page; do not edit it.
 
-Rows marked (paper) are the paper's own, on its machines and data. Rows marked **ours** were measured here. Absolute
-rates of different machines cannot be compared; ratios within a row can. Where we lose, it says so. An experiment at a
-scale below 1 took fewer pictures and rounds: it shows that it runs.
+Rows marked (paper) quote the paper, with its machines and data. Rows marked **ours** were measured on the machine below.
+Compare ratios within a row, not rates between machines. Under each paper, a table summarizes all its items; the
+sections after it hold the measurements. An experiment at a scale below 1 used fewer pictures and rounds: it shows only
+that the experiment runs.
 `
 
 // markdown is the report. Figures are in a directory beside it.
@@ -59,7 +60,7 @@ func markdown(k *kept, figures string) string {
 		fmt.Fprintf(&b, "\nMachine: %d cores, %s, %.0f GB of memory, %s.\n", k.Machine.Cores, k.Machine.CPU, float64(k.Machine.Memory)/1e9, k.Machine.Kernel)
 	}
 	for _, p := range papers {
-		fmt.Fprintf(&b, "\n## %s\n\n*%s* (%s).\n\n", p.name, p.title, p.venue)
+		fmt.Fprintf(&b, "\n## %s\n\n*%s* (%s).%s\n\n", p.name, p.title, p.venue, p.setup)
 		b.WriteString("| item | | the paper | here |\n|---|---|---|---|\n")
 		for _, i := range items() {
 			if i.paper == p.key {
@@ -109,17 +110,15 @@ func oneLine(s string) string {
 	return strings.ReplaceAll(s, "|", "\\|")
 }
 
-// section is what was measured of an item.
+// section writes the measurements of an item. Its outcome is in the table of its paper.
 func (i *item) section(b *strings.Builder, r *result, figures string) {
 	fmt.Fprintf(b, "\n### %s %s: %s\n\n", nameOf(i.paper), i.part(), i.title)
-	fmt.Fprintf(b, "The paper: %s\n\n", i.says)
 	switch {
 	case r == nil:
 		b.WriteString("Not run yet.\n\n")
 	case r.Error != "":
 		fmt.Fprintf(b, "Failed: %s\n\n", oneLine(r.Error))
 	default:
-		fmt.Fprintf(b, "**Here:** %s\n\n", upper(r.Ours))
 		if r.Again != "" {
 			fmt.Fprintf(b, "%s\n\n", oneLine(r.Again))
 		}
@@ -136,14 +135,14 @@ func (i *item) section(b *strings.Builder, r *result, figures string) {
 			fmt.Fprintf(b, "- Measured on: %s.\n", strings.TrimSuffix(r.Setup, "."))
 		}
 	}
-	fmt.Fprintf(b, "- Differs: %s\n", i.differs)
-	fmt.Fprintf(b, "- Again: `make reproduce ARGS='-only %s'`", i.name)
+	fmt.Fprintf(b, "- Differs: %s\n", strings.TrimSpace(i.differs))
+	fmt.Fprintf(b, "- Command: `make reproduce ARGS='-only %s'`", i.name)
 	if r != nil {
-		fmt.Fprintf(b, "; last on %s, %.0f s", r.Time.Format(time.DateOnly), r.Seconds)
+		fmt.Fprintf(b, "; %s, %.0f s", r.Time.Format(time.DateOnly), r.Seconds)
 		if r.Scale != 1 {
 			fmt.Fprintf(b, ", at a scale of %g", r.Scale)
 		}
-		if r.Version != "" {
+		if r.Version != "" && !strings.HasSuffix(r.Version, " devel") {
 			fmt.Fprintf(b, ", %s", strings.Join(strings.Fields(r.Version), " "))
 		}
 	}
