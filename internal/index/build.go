@@ -172,7 +172,13 @@ func (w *Writer) finish() error {
 			}
 			continue
 		}
-		f, err := describe(w.temp, name)
+		from := int64(0)
+		if strings.HasSuffix(name, ".sst") {
+			if from, err = lastBlock(path); err != nil {
+				return err
+			}
+		}
+		f, err := describe(w.temp, name, from)
 		if err == nil {
 			err = os.Chmod(path, 0o444) // whoever may read the directory; Badger makes some for itself alone
 		}

@@ -21,6 +21,10 @@ import (
 // damagedKeys is how many keys the index has that is damaged.
 const damagedKeys = 3000
 
+// blockEnd is how many bytes a block of a table ends with that Badger uses before it verifies the block: the number
+// of its entries, its checksum, and the length of that.
+const blockEnd = 16
+
 func damagedKey(i int) []byte { return fmt.Appendf(nil, "d%02d\x00%06d.jpg", i/100, 2*i) }
 
 func damagedValue(i int) []byte {
@@ -87,12 +91,12 @@ func damage(r *rand.Rand, dir, other string, kind int) string {
 	defer f.Close()
 	var what string
 	switch kind % 8 {
-	case 0, 2: // in the index or the footer of a table
+	case 0, 2: // in the index or the footer of a table, or at the end of its last block
 		end, err := tableIndex(f, int64(len(b)))
-		if err != nil {
-			panic(err)
+		must(err)
+		if at = int(end) + r.IntN(len(b)-int(end)); kind%8 == 2 {
+			at = int(end) - 1 - r.IntN(blockEnd)
 		}
-		at = int(end) + r.IntN(len(b)-int(end))
 		fallthrough
 	case 1, 3:
 		what = "flip"
@@ -194,9 +198,9 @@ func TestMain(m *testing.M) {
 }
 
 // TestDamage damages copies of an index, half of them while they are open: flips, half of which are in the
-// indexes and footers of tables, pages of zeros, truncations, files of another build. No answer is wrong, and
-// opening a copy changes no file. A process may end by an assertion of Badger's where the
-// index of a table changed while it was open, and by nothing else. PIPEFS_DAMAGED says how many.
+// indexes and footers of tables and at the end of their last blocks, pages of zeros, truncations, files of
+// another build. No answer is wrong, and opening a copy changes no file. A process may end by an assertion of
+// Badger's where the index of a table changed while it was open, and by nothing else. PIPEFS_DAMAGED says how many.
 func TestDamage(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("PIPEFS_DAMAGED"))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"github.com/dgraph-io/badger/v4/fb"
 
 	"github.com/pipefs/pipefs/internal/sealed"
 )
@@ -17,7 +18,7 @@ import (
 const (
 	sealName    = "INDEX.json"
 	maxSeal     = 16 << 20
-	sealVersion = 1
+	sealVersion = 2
 )
 
 // seal is what INDEX.json says. It is written last.
@@ -30,11 +31,12 @@ type seal struct {
 	Files   []sealedFile    `json:"files"` // all others in the directory
 }
 
-// sealedFile is one file: its size, and a checksum of what Badger does not verify itself while it
-// opens the file, see sumOf.
+// sealedFile is one file: its size, and a checksum of what Badger trusts while it opens the file,
+// which is all from an offset on.
 type sealedFile struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
+	From int64  `json:"from,omitempty"`
 	Sum  uint32 `json:"crc32c"`
 }
 
@@ -93,7 +95,7 @@ func (s *seal) compare(dir string) error {
 	}
 	for i, name := range files {
 		want := s.Files[i]
-		is, err := describe(dir, name)
+		is, err := describe(dir, name, want.From)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) || name != want.Name:
 			return broken(want.Name, "it is missing")
@@ -117,10 +119,9 @@ func files(dir string) (names []string, err error) {
 	return names, err
 }
 
-// describe looks at a file: at all of it, or of a table at the index and the footer. Its blocks
-// have checksums that Badger verifies when it reads them, and the entries have their own.
-func describe(dir, name string) (sealedFile, error) {
-	is := sealedFile{Name: name}
+// describe looks at a file: at its size, and at what stands in it from an offset on.
+func describe(dir, name string, from int64) (sealedFile, error) {
+	is := sealedFile{Name: name, From: from}
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
 		return is, err
@@ -133,14 +134,8 @@ func describe(dir, name string) (sealedFile, error) {
 	if is.Size = info.Size(); !info.Mode().IsRegular() {
 		return is, fmt.Errorf("%s: %w: it is no file", name, ErrCorrupt)
 	}
-	from := int64(0)
-	if strings.HasSuffix(name, ".sst") {
-		if from, err = tableIndex(f, is.Size); err != nil {
-			return is, err
-		}
-	}
-	if is.Size-from > maxSeal {
-		return is, fmt.Errorf("%s: %w: %d bytes to compare", name, ErrCorrupt, is.Size-from)
+	if from < 0 || is.Size < from || is.Size-from > maxSeal {
+		return is, fmt.Errorf("%s: %w: bytes %d to %d to compare", name, ErrCorrupt, from, is.Size)
 	}
 	b := make([]byte, is.Size-from)
 	if _, err := f.ReadAt(b, from); err != nil {
@@ -148,6 +143,36 @@ func describe(dir, name string) (sealedFile, error) {
 	}
 	is.Sum = sealed.Sum(b)
 	return is, nil
+}
+
+// lastBlock is the offset of the last block of a table, which Badger has just written. Badger reads
+// that block and the index behind it to open the table. It uses numbers in the block before it verifies
+// the block's checksum. The blocks before it are verified when they are read, and the entries
+// have their own checksums.
+func lastBlock(name string) (int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	from, err := tableIndex(f, info.Size())
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	b := make([]byte, info.Size()-from)
+	if _, err := f.ReadAt(b, from); err != nil {
+		return 0, err
+	}
+	var block fb.BlockOffset
+	index := fb.GetRootAsTableIndex(b, 0)
+	if n := index.OffsetsLength(); n == 0 || !index.Offsets(&block, n-1) {
+		return 0, fmt.Errorf("%s: %w: a table without blocks", name, ErrCorrupt)
+	}
+	return int64(block.Offset()), nil
 }
 
 // tableIndex is the offset of the index in a table of Badger: before the end are the index, its length, its
