@@ -14,7 +14,7 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
-var updateRooms = flag.Bool("update-rooms", false, "write the linter's rules that follow from docs/architecture.md")
+var updateLayers = flag.Bool("update-layers", false, "write the linter's rules that follow from docs/architecture.md")
 
 const (
 	module = "github.com/pipefs/pipefs/"
@@ -23,22 +23,22 @@ const (
 	belowTranscode = "transcode/"
 )
 
-// room is a row of the table of rooms.
-type room struct {
+// layer is a row of the table of package layers.
+type layer struct {
 	packages []string // and what is below them, unless another row names it
 	never    []string
 }
 
 var quoted = regexp.MustCompile("`([a-z0-9/]+)`|(codecs)")
 
-// readRooms reads the table of docs/architecture.md, from the top.
-func readRooms(t *testing.T) (rooms []room) {
+// readLayers reads the table of docs/architecture.md, from the top.
+func readLayers(t *testing.T) (layers []layer) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/architecture.md")
 	testenv.Must(t, err)
-	_, table, found := strings.Cut(string(text), "| room | owns | never imports |\n|---|---|---|\n")
+	_, table, found := strings.Cut(string(text), "| layer | owns | never imports |\n|---|---|---|\n")
 	if !found {
-		t.Fatal("docs/architecture.md has no table of rooms")
+		t.Fatal("docs/architecture.md has no table of layers")
 	}
 	names := func(cell string) (all []string) {
 		for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
@@ -54,9 +54,9 @@ func readRooms(t *testing.T) (rooms []room) {
 		if len(cells) != 5 {
 			break
 		}
-		rooms = append(rooms, room{names(cells[1]), names(cells[3])})
+		layers = append(layers, layer{names(cells[1]), names(cells[3])})
 	}
-	return rooms
+	return layers
 }
 
 // under reports whether a package is one of a path, or below it.
@@ -65,9 +65,9 @@ func under(pkg, path string) bool {
 }
 
 // owner is the row of a package: the one that names most of its path.
-func owner(rooms []room, pkg string) int {
+func owner(layers []layer, pkg string) int {
 	best, length := -1, 0
-	for i, r := range rooms {
+	for i, r := range layers {
 		for _, p := range r.packages {
 			if under(pkg, p) && len(p) > length {
 				best, length = i, len(p)
@@ -77,69 +77,69 @@ func owner(rooms []room, pkg string) int {
 	return best
 }
 
-// TestRooms: the table of rooms has every package, none imports what its row must not
+// TestLayers: the table of layers has every package, none imports what its row must not
 // know, directly or through others, and the linter has the same rules.
-func TestRooms(t *testing.T) {
+func TestLayers(t *testing.T) {
 	t.Parallel()
-	rooms := readRooms(t)
+	layers := readLayers(t)
 	// Each package, and all that it imports, directly or not.
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, module+"...").Output()
 	testenv.Must(t, err)
 	for line := range strings.Lines(string(out)) {
 		deps := strings.Fields(line)
 		pkg := strings.TrimPrefix(deps[0], module)
-		at := owner(rooms, pkg)
+		at := owner(layers, pkg)
 		if at < 0 {
-			t.Errorf("docs/architecture.md has no room for %s", pkg)
+			t.Errorf("docs/architecture.md has no layer for %s", pkg)
 			continue
 		}
 		for _, dep := range deps[1:] {
 			inside, ours := strings.CutPrefix(dep, module)
 			switch {
 			case strings.HasPrefix(dep, goFuse):
-				if at < owner(rooms, "fs") || under(pkg, "bench") {
+				if at < owner(layers, "fs") || under(pkg, "bench") {
 					t.Errorf("%s imports %s", pkg, dep)
 				}
 			case !ours:
-			case owner(rooms, inside) > at:
-				t.Errorf("%s imports %s, whose room is further down", pkg, inside)
-			case owner(rooms, inside) != at && slices.ContainsFunc(rooms[at].never, func(p string) bool { return inside != strings.TrimSuffix(p, "/") && under(inside, p) || inside == p }):
+			case owner(layers, inside) > at:
+				t.Errorf("%s imports %s, whose layer is further down", pkg, inside)
+			case owner(layers, inside) != at && slices.ContainsFunc(layers[at].never, func(p string) bool { return inside != strings.TrimSuffix(p, "/") && under(inside, p) || inside == p }):
 				t.Errorf("%s imports %s", pkg, inside)
 			}
 		}
 	}
-	checkLinter(t, rooms)
+	checkLinter(t, layers)
 }
 
 // checkLinter compares the linter's rules with the table. They see direct imports only, but
 // at once.
-func checkLinter(t *testing.T, rooms []room) {
+func checkLinter(t *testing.T, layers []layer) {
 	const path, begin, end = "../../.golangci.yml", "        # made from docs/architecture.md", "formatters:\n"
 	text, err := os.ReadFile(path)
 	testenv.Must(t, err)
 	i, j := strings.Index(string(text), begin), strings.Index(string(text), end)
 	if i < 0 || j < i {
-		t.Fatalf("%s has no rules of rooms", path)
+		t.Fatalf("%s has no rules for layers", path)
 	}
-	want := begin + ": go test ./internal/e2e -run Rooms -update-rooms\n" + linterRules(rooms)
+	want := begin + ": go test ./internal/e2e -run Layers -update-layers\n" + linterRules(layers)
 	if string(text[i:j]) == want {
 		return
 	}
-	if !*updateRooms {
-		t.Errorf("%s has other rules than docs/architecture.md; run go test ./internal/e2e -run Rooms -update-rooms", path)
+	if !*updateLayers {
+		t.Errorf("%s has other rules than docs/architecture.md; run go test ./internal/e2e -run Layers -update-layers", path)
 		return
 	}
 	testenv.Must(t, os.WriteFile(path, slices.Concat(text[:i], []byte(want), text[j:]), 0o644))
 }
 
-func linterRules(rooms []room) string {
+func linterRules(layers []layer) string {
 	var b strings.Builder
-	for i, r := range rooms {
+	for i, r := range layers {
 		var files, deny []string
 		for _, p := range r.packages {
 			files = append(files, fmt.Sprintf("%q", "${config-path}/"+p+"/**"))
 		}
-		for k, other := range rooms {
+		for k, other := range layers {
 			for _, p := range other.packages {
 				if k != i && slices.ContainsFunc(r.packages, func(own string) bool { return under(p, own) }) {
 					files = append(files, fmt.Sprintf("%q", "!${config-path}/"+p+"/**"))
@@ -160,7 +160,7 @@ func linterRules(rooms []room) string {
 		last := ""
 		for _, p := range deny {
 			if last == "" || !strings.HasPrefix(p, last) { // what has a prefix of it is denied as well
-				fmt.Fprintf(&b, "%s{pkg: %s, desc: *rooms}", map[bool]string{true: ", "}[last != ""], p)
+				fmt.Fprintf(&b, "%s{pkg: %s, desc: *layers}", map[bool]string{true: ", "}[last != ""], p)
 				last = p
 			}
 		}
