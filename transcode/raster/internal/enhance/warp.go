@@ -1,0 +1,221 @@
+package enhance
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+	"strconv"
+)
+
+// ShearX moves each row by level times its distance from the top, as affine with that shear and
+// the upper left corner as its centre.
+func (p Picture) ShearX(level float64) { p.warp([6]float64{1, level, 0, 0, 1, 0}) }
+
+// ShearY moves each column by level times its distance from the left.
+func (p Picture) ShearY(level float64) { p.warp([6]float64{1, 0, 0, level, 1, 0}) }
+
+// Rotate turns around the middle, counter-clockwise, as Pillow's rotate.
+func (p Picture) Rotate(degrees float64) {
+	if degrees = math.Mod(degrees, 360); degrees < 0 {
+		degrees += 360
+	}
+	if degrees == 0 {
+		return
+	}
+	sin, cos := sincos(-float64(degrees * (math.Pi / 180)))
+	m := [6]float64{cos, sin, 0, -sin, cos, 0}
+	x, y := float64(p.Width)/2, float64(p.Height)/2
+	m[2] = float64(m[0]*-x) + float64(m[1]*-y) + 0 + x
+	m[5] = float64(m[3]*-x) + float64(m[4]*-y) + 0 + y
+	p.warp(m)
+}
+
+// sincos are rounded to 15 digits after the point, as in Pillow. Those of package math depend on the
+// machine in the last bit, and some are on the border between two such numbers.
+func sincos(x float64) (sin, cos float64) {
+	of := func(v float64) *big.Float { return new(big.Float).SetPrec(96).SetFloat64(v) }
+	sums, by, n := [2]*big.Float{of(1), of(0)}, of(x), of(0)
+	term := of(1)
+	for i := 1; i < 48; i++ {
+		term.Quo(term.Mul(term, by), n.SetInt64(int64(i)))
+		if sum := sums[i&1]; i&2 == 0 {
+			sum.Add(sum, term)
+		} else {
+			sum.Sub(sum, term)
+		}
+	}
+	return rounded(sums[1]), rounded(sums[0])
+}
+
+// rounded is Python's round(v, 15) of the nearest float64.
+func rounded(v *big.Float) float64 {
+	near, _ := v.Float64()
+	near, _ = strconv.ParseFloat(strconv.FormatFloat(near, 'f', 15, 64), 64) // what was just written
+	return near
+}
+
+// Translate moves by whole pixels, to the right and down.
+func (p Picture) Translate(dx, dy int) {
+	row, c := p.Width*p.Channels, p.Channels
+	from, to, n := max(0, -dx), max(0, dx), max(0, p.Width-max(dx, -dx))
+	if n == 0 {
+		dy = p.Height
+	}
+	for i := range p.Height {
+		y := i
+		if dy > 0 { // from below: what is moved is still there
+			y = p.Height - 1 - i
+		}
+		line := p.Pix[y*row:][:row]
+		if y-dy < 0 || y-dy >= p.Height {
+			clear(line)
+			continue
+		}
+		copy(line[to*c:][:n*c], p.Pix[(y-dy)*row+from*c:])
+		clear(line[:to*c])
+		clear(line[(to+n)*c:])
+	}
+}
+
+// Fill fills a box with a colour, as erase.
+func (p Picture) Fill(x, y, width, height int, colour []byte) {
+	for row := y; row < y+height; row++ {
+		line := p.Pix[(row*p.Width+x)*p.Channels:][:width*p.Channels]
+		for i := range line {
+			line[i] = colour[i%p.Channels]
+		}
+	}
+}
+
+// A packed pixel has its channels in lanes of 28 bits: a weight of 20 bits times a value fits.
+// A grey one has its value in all three.
+const (
+	lane       = 28
+	weightBits = 20
+	one        = 1 << weightBits
+	// The weights are off by less than 2^-20 each, and a value by less than 2^-10.
+	margin = 1 << (weightBits - 10)
+	// Places are fixed-point.
+	placeBits = 40
+)
+
+// pack copies the pixels.
+func (p Picture) pack(to []uint64) {
+	if p.Channels == 1 {
+		for i, v := range p.Pix {
+			to[i] = uint64(v) * (1 | 1<<lane | 1<<(2*lane))
+		}
+		return
+	}
+	pix := p.Pix
+	for i := range to {
+		to[i] = uint64(pix[0]) | uint64(pix[1])<<lane | uint64(pix[2])<<(2*lane)
+		pix = pix[3:]
+	}
+}
+
+// warp takes pixel x, y from m0·x + m1·y + m2, m3·x + m4·y + m5, as Pillow's transform with
+// AFFINE and BILINEAR. What is outside is 0.
+func (p Picture) warp(m [6]float64) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	w := warper{p, grown(&s.packed, p.Width*p.Height), m}
+	p.pack(w.src)
+	stepX, stepY := fixed(m[0]), fixed(m[3])
+	for y := range p.Height {
+		fromX := fixed(m[0]/2 + m[1]*(float64(y)+.5) + m[2] - .5)
+		fromY := fixed(m[3]/2 + m[4]*(float64(y)+.5) + m[5] - .5)
+		for x := 0; x < p.Width; {
+			atX, atY := fromX+int64(x)*stepX, fromY+int64(x)*stepY
+			n := min(within(atX, stepX, p.Width-1), within(atY, stepY, p.Height-1), p.Width-x)
+			if n == 0 {
+				w.exact(x, y)
+				x++
+				continue
+			}
+			w.inside(x, y, n, atX, atY, stepX, stepY)
+			x += n
+		}
+	}
+}
+
+func fixed(v float64) int64 { return int64(math.Round(v * (1 << placeBits))) }
+
+// within is how many of the places at, at+step, … lie from 0 to less than end before one does not.
+func within(at, step int64, end int) int {
+	last := int64(end)<<placeBits - 1
+	switch {
+	case at < 0 || at > last:
+		return 0
+	case step > 0:
+		return int((last-at)/step) + 1
+	case step < 0:
+		return int(at/-step) + 1
+	}
+	return math.MaxInt
+}
+
+type warper struct {
+	Picture
+	src []uint64
+	m   [6]float64
+}
+
+// inside makes n pixels from x, y on, each from four pixels of the picture.
+func (w *warper) inside(x, y, n int, atX, atY, stepX, stepY int64) {
+	out := w.Pix[(y*w.Width+x)*w.Channels:][:n*w.Channels]
+	for ; n > 0; n-- {
+		above := w.src[int(atY>>placeBits)*w.Width+int(atX>>placeBits):]
+		below := above[w.Width : w.Width+2]
+		right, down := uint64(atX)>>(placeBits-weightBits)&(one-1), uint64(atY)>>(placeBits-weightBits)&(one-1)
+		both := right * down >> weightBits
+		hi, lo := bits.Mul64(above[0], one-right-down+both)
+		h, l := bits.Mul64(above[1], right-both)
+		lo, carry := bits.Add64(lo, l, 0)
+		hi += h + carry
+		h, l = bits.Mul64(below[0], down-both)
+		lo, carry = bits.Add64(lo, l, 0)
+		hi += h + carry
+		h, l = bits.Mul64(below[1], both)
+		lo, carry = bits.Add64(lo, l, 0)
+		hi += h + carry
+		third := lo>>(2*lane) | hi<<(64-2*lane)
+		if near(lo) || near(lo>>lane) || near(third) {
+			w.exact(x, y)
+		} else if len(out) >= 3 && w.Channels == 3 {
+			out[0], out[1], out[2] = byte(lo>>weightBits), byte(lo>>(lane+weightBits)), byte(third>>weightBits)
+		} else {
+			out[0] = byte(lo >> weightBits)
+		}
+		out = out[w.Channels:]
+		x, atX, atY = x+1, atX+stepX, atY+stepY
+	}
+}
+
+// near reports whether the true value may have another whole part.
+func near(v uint64) bool { return (v+margin)&(one-1) < 2*margin }
+
+// exact makes pixel x, y by Pillow's operations, in double precision and in their order.
+func (w *warper) exact(x, y int) {
+	out := w.Pix[(y*w.Width+x)*w.Channels:][:w.Channels]
+	fx, fy := float64(x)+.5, float64(y)+.5
+	atX := float64(w.m[0]*fx) + float64(w.m[1]*fy) + w.m[2]
+	atY := float64(w.m[3]*fx) + float64(w.m[4]*fy) + w.m[5]
+	if atX < 0 || atX >= float64(w.Width) || atY < 0 || atY >= float64(w.Height) {
+		clear(out)
+		return
+	}
+	atX, atY = atX-.5, atY-.5
+	left, top := math.Floor(atX), math.Floor(atY)
+	dx, dy := atX-left, atY-top
+	x0, x1 := max(int(left), 0), min(int(left)+1, w.Width-1)
+	y0, y1 := max(int(top), 0), min(int(top)+1, w.Height-1)
+	above, below := w.src[y0*w.Width:], w.src[y1*w.Width:]
+	mix := func(a, b, d float64) float64 { return a + float64((b-a)*d) }
+	value := func(v uint64, c int) float64 { return float64(v >> (lane * c) & 0xff) }
+	for c := range out {
+		v1 := mix(value(above[x0], c), value(above[x1], c), dx)
+		v2 := mix(value(below[x0], c), value(below[x1], c), dx)
+		out[c] = byte(mix(v1, v2, dy))
+	}
+}
