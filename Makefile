@@ -17,7 +17,7 @@ BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build install release test-packages wheel test-wheel demo demo-cluster check test test-cluster lint bench bench-l3 bench-s3 bench-cluster bench-mix bench-curves bench-epochs reproduce bench-peers test-loaders ptx fuzz soak clean
+.PHONY: build install release test-packages wheel test-wheel demo demo-cluster check test test-cluster lint size bench bench-l3 bench-s3 bench-cluster bench-mix bench-curves bench-epochs reproduce bench-peers test-loaders ptx fuzz soak clean
 
 # What the linker writes into the program, and the way it is always built.
 LDFLAGS = -X github.com/pipefs/pipefs/internal/mountd.version=$(shell scripts/version || echo devel)
@@ -110,6 +110,9 @@ lint: $(GOLANGCI) ## formatting, static checks, and which room may import which
 
 $(GOLANGCI):
 	GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+size: ## lines, files, packages, words and modules: what has to be read
+	@GO=$(GO) scripts/size
 
 bench: $(VERSITYGW) ## benchmarks in Go's format: make bench BENCH=Read COUNT=10
 	@scripts/setup test
