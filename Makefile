@@ -17,7 +17,7 @@ BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build install release test-packages wheel test-wheel demo demo-cluster check test test-cluster lint size bench bench-l3 bench-s3 bench-cluster bench-mix bench-curves bench-epochs reproduce bench-peers test-loaders ptx fuzz soak clean
+.PHONY: build install release test-packages wheel test-wheel demo demo-cluster check test test-cluster lint size research bench bench-l3 bench-s3 bench-cluster bench-mix bench-curves bench-epochs reproduce bench-peers test-loaders ptx fuzz soak clean
 
 # What the linker writes into the program, and the way it is always built.
 LDFLAGS = -X github.com/pipefs/pipefs/internal/mountd.version=$(shell scripts/version || echo devel)
@@ -97,6 +97,7 @@ test: $(VERSITYGW) ## every test, with the race detector where goroutines share 
 		$(RACE) $(CODECS:%=-gcflags=%=-race=false) $$($(GO) list ./... | grep -vE '$(ALONE)|/internal/serve$$|/bench/mssim$$') + \
 		$(RACE) ./internal/serve ./bench/mssim + $(RACE) $(MANY) + \
 		-count 1 $$($(GO) list ./... | grep -E '$(ALONE)') ./bench/strategy
+	$(GO) -C bench/research test -vet=all ./...
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/pipefs
 
 test-cluster: build $(VERSITYGW) $(RAY) ## packing by Ray, on two machines that share no files (root): make test-cluster TESTS='fails machines'
@@ -106,6 +107,7 @@ test-cluster: build $(VERSITYGW) $(RAY) ## packing by Ray, on two machines that 
 lint: $(GOLANGCI) ## formatting, static checks, and which room may import which
 	@scripts/setup lint
 	$(GOLANGCI) run ./...
+	$(GO) -C bench/research vet ./...
 	shellcheck -x scripts/* $$(grep -lE '^#!.*bash|shellcheck shell=bash' packaging/test/*) packaging/torchrun/train packaging/slurm/*.sbatch bench/demo/run bench/demo/cluster bench/research/l3/run .ci/run
 
 $(GOLANGCI):
@@ -118,20 +120,25 @@ bench: $(VERSITYGW) ## benchmarks in Go's format: make bench BENCH=Read COUNT=10
 	@scripts/setup test
 	$(GO) test -run '^$$' -bench '$(BENCH)' -count $(COUNT) -benchmem ./...
 
+# What only developers run is a module of its own.
+research:
+	@mkdir -p bin/research
+	$(GO) -C bench/research build -o $(CURDIR)/bin/research/ ./...
+
 bench-l3: ## L3 beside other lossless codecs: make bench-l3 PICTURES=DIR ARGS='--rounds=9 --format=markdown'
 	@scripts/setup bench-l3
 	@GO=$(GO) PICTURES="$(PICTURES)" bench/research/l3/run $(ARGS)
 
-bench-mix: build ## mixes of materialized and encoded samples at several speeds of the disk (root): make bench-mix ARGS='-rounds 8'
+bench-mix: build research ## mixes of materialized and encoded samples at several speeds of the disk (root): make bench-mix ARGS='-rounds 8'
 	@scripts/setup test
-	$(GO) run ./bench/research/mix -program bin/pipefs -out bin/bench-mix $(ARGS)
+	bin/research/mix -program bin/pipefs -out bin/bench-mix $(ARGS)
 
-bench-curves: build ## loss of a training through ImageFolder and through epoch views (5 minutes): make bench-curves PICTURES=DIR ARGS='-seeds 5 -epochs 40'
+bench-curves: build research ## loss of a training through ImageFolder and through epoch views (5 minutes): make bench-curves PICTURES=DIR ARGS='-seeds 5 -epochs 40'
 	@scripts/setup demo
-	$(GO) run ./bench/research/curves -program bin/pipefs $(if $(PICTURES),-pictures '$(PICTURES)') $(ARGS)
+	bin/research/curves -program bin/pipefs $(if $(PICTURES),-pictures '$(PICTURES)') $(ARGS)
 
-bench-epochs: build ## epoch views on a slow disk (root), by eight ranks, and at the first batch: make bench-epochs PICTURES=DIR ARGS='-copies=24 slow'
-	$(GO) run ./bench/research/epochs -program bin/pipefs -pictures '$(PICTURES)' $(ARGS)
+bench-epochs: build research ## epoch views on a slow disk (root), by eight ranks, and at the first batch: make bench-epochs PICTURES=DIR ARGS='-copies=24 slow'
+	bin/research/epochs -program bin/pipefs -pictures '$(PICTURES)' $(ARGS)
 
 bench-s3: $(VERSITYGW) ## buckets that are 20 ms away, beside other programs that mount them and a client of the bucket: make bench-s3 BENCH=BucketReads
 	@scripts/setup bench-s3
@@ -149,9 +156,9 @@ test-loaders: ## other people's loaders, which it installs (10 GB), find in each
 	@scripts/setup loaders
 	@GO=$(GO) scripts/test-loaders $(ARGS)
 
-reproduce: build ## tables and figures of the four papers, again (root, 30 minutes): make reproduce PICTURES=DIR ARGS='-only pcr-table1'
+reproduce: build research ## tables and figures of the four papers, again (root, 30 minutes): make reproduce PICTURES=DIR ARGS='-only pcr-table1'
 	@scripts/setup reproduce
-	$(GO) run ./bench/research/reproduce -program bin/pipefs $(if $(PICTURES),-pictures '$(PICTURES)') $(ARGS)
+	bin/research/reproduce -program bin/pipefs $(if $(PICTURES),-pictures '$(PICTURES)') $(ARGS)
 
 ptx: ## l3gpu/kernel/l3.*.ptx.gz, the program for GPUs, from its source
 	@scripts/ptx

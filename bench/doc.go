@@ -7,6 +7,6 @@
 // daemon is a process of its own, so that its CPU seconds can be told from the
 // reader's.
 //
-// The folders below are what `pipefs bench` and `pipefs tune` are made of, except
-// research, whose programs only developers run.
+// The folders below are what `pipefs bench` and `pipefs tune` are made of. research
+// is a module of its own, whose programs only developers run.
 package bench

@@ -67,7 +67,7 @@ func top(t testing.TB) string {
 		t.Fatal(err)
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "Makefile")); err == nil {
 			return dir
 		}
 		if dir == filepath.Dir(dir) {

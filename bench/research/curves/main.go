@@ -1,7 +1,7 @@
 // Command curves trains the same small network through torchvision's ImageFolder and through
 // epoch views, with several seeds each, and shows the losses side by side.
 //
-//	go run ./bench/research/curves -program bin/pipefs -pictures DIR
+//	bin/research/curves -program bin/pipefs -pictures DIR
 //
 // It writes curves.md, curves.svg and results.json. What was measured before with the same
 // settings is not measured again.

@@ -1,9 +1,9 @@
 // Command epochs measures epoch views where bench/research/peers does not: on a slow disk with
 // little memory, by several ranks at once, and at the beginning of an epoch of many files.
 //
-//	go run ./bench/research/epochs -program bin/pipefs -pictures DIR slow
-//	go run ./bench/research/epochs -program bin/pipefs -pictures DIR ranks
-//	go run ./bench/research/epochs -program bin/pipefs -pictures DIR first
+//	bin/research/epochs -program bin/pipefs -pictures DIR slow
+//	bin/research/epochs -program bin/pipefs -pictures DIR ranks
+//	bin/research/epochs -program bin/pipefs -pictures DIR first
 //
 // slow packs copies of the photographs and limits disk and memory by a cgroup, which takes root. In
 // each round it reads the records of an epoch as they are, in the order of the epoch, and then an

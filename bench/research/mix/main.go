@@ -2,7 +2,7 @@
 // the disk: all eleven ratios, the one that `pipefs tune` chooses, and the formats
 // on their own. It draws Figures 3 and 6 of Liquid (APSys 2023) with what it found.
 //
-//	go run ./bench/research/mix --program bin/pipefs --out bin/bench-mix
+//	bin/research/mix --program bin/pipefs --out bin/bench-mix
 //
 // It needs root, for the cgroup that slows the disk down.
 package main

@@ -24,8 +24,8 @@ def applied(args, directory):
         yield
         return
     process = subprocess.Popen(
-        [os.environ.get("GO") or "go", "-C", common.ROOT, "run", "./bench/research/peers/limit", "--disk", str(args.disk),
-         "--memory", str(args.memory), "--process", str(os.getpid()), directory],
+        [os.environ.get("GO") or "go", "-C", os.path.join(common.ROOT, "bench/research"), "run", "./peers/limit", "--disk", str(args.disk),
+         "--memory", str(args.memory), "--process", str(os.getpid()), os.path.abspath(directory)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         if not process.stdout.readline():

@@ -2,9 +2,9 @@
 // on again, as far as one machine can. It writes docs/generated/reproduction.md: each figure of a
 // paper beside ours, with the differences in set-up.
 //
-//	go run ./bench/research/reproduce -program bin/pipefs
-//	go run ./bench/research/reproduce -only pcr-figure5
-//	go run ./bench/research/reproduce -again
+//	bin/research/reproduce -program bin/pipefs
+//	bin/research/reproduce -only pcr-figure5
+//	bin/research/reproduce -again
 //
 // # Nouns
 //

@@ -97,12 +97,12 @@ func (e *env) mixes(ctx context.Context) (*mixed, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		dir = filepath.Join(e.work, "mix")
 		e.say("running bench/research/mix")
-		if _, err := command(ctx, "go", "run", "./bench/research/mix", "-program", e.program, "-out", dir,
+		if _, err := command(ctx, "go", "-C", "bench/research", "run", "./mix", "-program", e.program, "-out", dir,
 			"-samples", fmt.Sprint(e.n(160, 60)), "-rounds", fmt.Sprint(max(2, e.n(4, 2))), "-seconds", "0.4",
 			"-bandwidths", "50,100,200", "-adaptive", ""); err != nil {
 			return nil, err
 		}
-		m.where = "measured by `go run ./bench/research/mix` in the same run"
+		m.where = "measured by `make bench-mix` in the same run"
 		b, err = os.ReadFile(filepath.Join(dir, "mix.json"))
 	}
 	if err != nil {

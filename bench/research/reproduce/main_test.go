@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pipefs/pipefs/bench/strategy"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -62,8 +60,7 @@ func TestRegistry(t *testing.T) {
 	for _, name := range []string{
 		"pcr-table1", "pcr-table2", "pcr-figure5", "pcr-figure6", "pcr-figure8", "pcr-figure12", "pcr-figure14", "pcr-figure15", "pcr-figure16", "pcr-encode",
 		"liquid-figure2", "liquid-figure3", "liquid-figure6", "liquid-figure7", "l3-table1", "l3-table4", "l3-figure7", "l3-figure8",
-		"presto-table1", "presto-table3", "presto-table4", "presto-table5", "presto-figure6", "presto-figure7", "presto-figure8",
-		"presto-figure9", "presto-figure10", "presto-figure11", "presto-figure12", "presto-figure14", "presto-shuffle",
+		"presto-table1", "presto-table4", "presto-table5", "presto-figure6", "presto-figure8", "presto-figure10", "presto-figure12", "presto-figure14",
 	} {
 		if !names[name] {
 			t.Errorf("%s has no experiment", name)
@@ -269,61 +266,5 @@ func TestTFRecords(t *testing.T) {
 	}
 	if n != len(files) {
 		t.Errorf("%d records of %d files", n, len(files))
-	}
-}
-
-// TestSynthetic: each row of PRESTO's synthetic experiments is measured in each round,
-// and reads what was written.
-func TestSynthetic(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	raw, err := rawReads(ctx, t.TempDir(), 1_000_003, 20, 2)
-	if err != nil || len(raw) != 4 {
-		t.Fatal(raw, err)
-	}
-	for _, x := range raw {
-		// A large file takes 245 reads of 4 KiB and less, a small one 49.
-		bytes, reads := 1_000_003.0, 245.0
-		if x.files == 20 {
-			bytes, reads = 20*200_000, 20*49
-		}
-		if len(x.reads) != 2 || math.Abs(x.bandwidth[1]/x.reads[1]-bytes/reads) > .01 {
-			t.Errorf("%+v", x)
-		}
-	}
-	sizes, err := sampleSizes(ctx, t.TempDir(), 1_000_000, []int64{400, 300_000}, []int{1, 4}, 2)
-	if err != nil || len(sizes) != 8 {
-		t.Fatal(sizes, err)
-	}
-	for _, x := range sizes {
-		for _, cache := range strategy.Caches {
-			if len(x.seconds[cache]) != 2 || x.of(1_000_000, cache) <= 0 {
-				t.Errorf("%+v", x)
-			}
-		}
-	}
-	shards, err := os.ReadFile(sizes[0].shards[0])
-	testenv.Must(t, err)
-	for _, at := range []int{3, 9, 200, len(shards) - 1} {
-		damaged := bytes.Clone(shards)
-		damaged[at] ^= 1
-		testenv.Must(t, os.WriteFile(sizes[0].shards[0], damaged, 0o600))
-		if _, err := sizes[0].epoch(ctx, false); err == nil {
-			t.Errorf("byte %d is wrong and nothing said so", at)
-		}
-	}
-	rows, err := shuffling(ctx, []int64{100, 5000}, []int{50, 100, 200}, 100_000, 3)
-	if err != nil || len(rows) != 6 || len(rows[5].plain) != 3 || len(rows[5].through) != 3 {
-		t.Errorf("%+v, %v", rows, err)
-	}
-	if slope, constant, r2 := fitLine([]float64{1, 2, 3, 4}, []float64{5, 7, 9, 11}); math.Abs(slope-2)+math.Abs(constant-3)+math.Abs(r2-1) > 1e-12 {
-		t.Error(slope, constant, r2)
-	}
-	if slope, constant, r2 := fitLine([]float64{1, 1}, []float64{4, 6}); slope != 0 || constant != 5 || r2 != 0 {
-		t.Error(slope, constant, r2)
-	}
-	// The values of NumPy's '<f4'.
-	if a := deserialise([]byte{0, 0, 128, 63, 0, 0, 0, 192}, "float32"); !slices.Equal(a.([]float32), []float32{1, -2}) {
-		t.Error(a)
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -19,7 +18,6 @@ import (
 type found struct {
 	sets     map[string]*cvSet
 	profiles map[string]*strategy.Report
-	sizes    []*sizeRow
 }
 
 // cvSet is a data set of a CV pipeline.
@@ -202,50 +200,6 @@ func stored(r *strategy.Report, split string) string {
 	return "–"
 }
 
-// prestoRawReads is Table 3.
-func prestoRawReads(ctx context.Context, e *env) (*result, error) {
-	read := func(name string, large, files, rounds int) (rows []*rawRead, err error) {
-		dir := filepath.Join(e.used, name)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return nil, err
-		}
-		return rawReads(ctx, dir, int64(large), files, rounds)
-	}
-	fast, err := read("fast", e.n(64e6, 4e6), e.n(300, 20), e.n(3, 1))
-	if err != nil {
-		return nil, err
-	}
-	// Each thread reads files of its own. From a slow disk they are fewer.
-	var slow []*rawRead
-	if err := e.slowly(func() (err error) { slow, err = read("slow", e.n(32e6, 4e6), e.n(30, 8), 1); return err }); err != nil {
-		return nil, err
-	}
-	t := table{Head: []string{"", "threads", "files of a thread", "bandwidth", "reads of 4 KiB/s"}}
-	t.add("paper", "1", "1", "219 MB/s", "53,400")
-	t.add("paper", "8", "1", "910 MB/s", "222,000")
-	t.add("paper", "1", "5,000", "6.6 MB/s", "1,629")
-	t.add("paper", "8", "5,000", "40.4 MB/s", "9,853")
-	add := func(name string, rows []*rawRead) (ratio [2]float64) {
-		bandwidth := map[[2]bool]float64{} // one thread, one file
-		for _, x := range rows {
-			b := stats.Median(x.bandwidth)
-			bandwidth[[2]bool{x.threads == 1, x.files == 1}] = b
-			t.add("**ours**, "+name, fmt.Sprint(x.threads), fmt.Sprint(x.files), fmt.Sprintf("%.1f MB/s", b/1e6), fmt.Sprintf("%.0f", stats.Median(x.reads)))
-		}
-		for i, one := range []bool{true, false} {
-			if many := bandwidth[[2]bool{one, false}]; many > 0 {
-				ratio[i] = bandwidth[[2]bool{one, true}] / many
-			}
-		}
-		return ratio
-	}
-	f, s := add("disk as it is", fast), add("slow disk", slow)
-	return &result{
-		Tables: []table{t},
-		Ours:   fmt.Sprintf("sequential reads are %.1f and %.1f times as fast as random files with 1 and 8 threads from the slow disk, and %.1f and %.1f times from the disk as it is.", s[0], s[1], f[0], f[1]),
-	}, nil
-}
-
 var cvSets = []string{"CV", "CV2-JPG", "CV2-PNG"}
 
 // prestoConcatenation is Table 4.
@@ -389,4 +343,126 @@ func prestoCaching(ctx context.Context, e *env) (*result, error) {
 	r.Tables = []table{t}
 	r.Ours = fmt.Sprintf("a cache gains at most %.1f times where samples are still to be decoded, and up to %.1f times for the last strategy.", low, high)
 	return r, nil
+}
+
+// prestoCompression is Figure 10.
+func prestoCompression(ctx context.Context, e *env) (*result, error) {
+	t := table{Head: []string{"", "", "space saved", "throughput", "offline time"}}
+	t.add("CV, pixel-centred (paper)", "GZIP, ZLIB", "73 – 93 %", "1.6 – 2.4×", "1.1 – 6.1×")
+	t.add("CV2-JPG, decoded (paper)", "GZIP, ZLIB", "41 %", "0.89×", "–")
+	t.add("CV2-PNG, decoded (paper)", "GZIP, ZLIB", "83 %", "1.5×", "13.5×")
+	t.add("CV2-JPG, resized (paper)", "GZIP, ZLIB", "24 %", "0.96×", "–")
+	t.add("CV2-PNG, resized (paper)", "GZIP, ZLIB", "81 %", "1.3×", "1.08 – 1.1×")
+	r := &result{}
+	best, where := 0.0, ""
+	for _, set := range []string{"CV2-JPG", "CV2-PNG"} {
+		var p *strategy.Report
+		var what string
+		err := e.slowly(func() (err error) {
+			p, what, err = e.profile(ctx, set+" compressed", set, cvPipeline, strategy.Config{Caches: []string{strategy.NoCache}, Compressions: strategy.Compressions})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		r.on(what)
+		for i := range p.Rows {
+			x := &p.Rows[i]
+			plain := row(p, x.Split.Name)
+			if x.Compression == strategy.None || x.Compression == "" || plain == nil || x.Caches[strategy.NoCache] == nil || plain.Caches[strategy.NoCache] == nil {
+				continue
+			}
+			faster := stats.Paired(x.Caches[strategy.NoCache].Rates, plain.Caches[strategy.NoCache].Rates)
+			t.add(fmt.Sprintf("**ours**, %s, %s", set, x.Split.Name), x.Compression, fmt.Sprintf("%.0f %%", 100*(1-float64(x.Stored)/float64(plain.Stored))),
+				withInterval(faster), times(x.Offline/plain.Offline))
+			if faster.Median > best {
+				best, where = faster.Median, fmt.Sprintf("%s, %s, %s", set, x.Split.Name, x.Compression)
+			}
+		}
+	}
+	r.Tables = []table{t}
+	r.Ours = fmt.Sprintf("the most that compression gains is %.2f times (%s).", best, where)
+	return r, nil
+}
+
+// prestoThreads is Figure 12.
+func prestoThreads(ctx context.Context, e *env) (*result, error) {
+	p, what, err := e.profile(ctx, "CV threads", "CV", cvPipeline, strategy.Config{Caches: []string{strategy.NoCache, strategy.System}, Workers: []int{1, 2}})
+	if err != nil {
+		return nil, err
+	}
+	t := table{Head: []string{"two workers over one", "unprocessed", "concatenated", "decoded", "resized", "pixel-centred"}}
+	r := &result{Setup: what}
+	var all []float64
+	for _, cache := range []string{strategy.NoCache, strategy.System} {
+		cells := []string{"**ours**, cache: " + cache}
+		for _, split := range cvSplits {
+			var rates [3][]float64
+			for i := range p.Rows {
+				if x := &p.Rows[i]; x.Split.Name == split && x.Caches[cache] != nil && x.Workers < len(rates) {
+					rates[x.Workers] = x.Caches[cache].Rates
+				}
+			}
+			faster := stats.Paired(rates[2], rates[1])
+			all = append(all, faster.Median)
+			cells = append(cells, withInterval(faster))
+		}
+		t.add(cells...)
+	}
+	r.Tables = []table{t}
+	r.Ours = fmt.Sprintf("two workers are %.2f times as fast as one where all steps are left to be done, and %.2f times for the last strategy from the page cache.", all[0], all[len(all)-1])
+	r.note("The paper draws these curves and tells no numbers of the CV pipelines.")
+	return r, nil
+}
+
+// prestoGrey is Figure 14.
+func prestoGrey(ctx context.Context, e *env) (*result, error) {
+	registry := codecs.Default(transcode.Limits{})
+	plain, err := strategy.Parse(registry, cvPipeline)
+	if err != nil {
+		return nil, err
+	}
+	with, err := strategy.WithGrey(registry, plain)
+	if err != nil && len(with) == 0 {
+		return nil, err
+	}
+	refused := err
+	t := table{Head: []string{"samples/s (bytes stored)", "resized", "grey", "pixel-centred"}}
+	t.add("grey before pixel-centred (paper)", "1,513", "4,284", "–")
+	t.add("grey after pixel-centred (paper)", "–", "1,384 (463 GB)", "534 (1.4 TB)")
+	r := &result{}
+	var outcome []string
+	for _, pipeline := range with {
+		spec := pipeline.String()
+		p, what, err := e.profile(ctx, "CV "+spec, "CV", spec, strategy.Config{Caches: []string{strategy.NoCache}})
+		if err != nil {
+			return nil, err
+		}
+		r.Setup = what
+		cells := []string{"**ours**, `" + spec + "`"}
+		for _, split := range []string{resized, "grey", centred} {
+			cell := "–"
+			if x := row(p, split); x != nil {
+				cell = fmt.Sprintf("%.0f (%s)", x.Rate(strategy.NoCache), megabytes(x.Stored))
+			}
+			cells = append(cells, cell)
+		}
+		t.add(cells...)
+		over := gain(p, "grey", strategy.NoCache, resized)
+		outcome = append(outcome, fmt.Sprintf("in `%s` what is grey is stored in %.2f of the bytes of what is resized, and read %.2f times as fast", spec, storedRatio(p, "grey", resized), over.Median))
+	}
+	r.Tables = []table{t}
+	r.Ours = strings.Join(outcome, "; ") + "."
+	if refused != nil {
+		r.note("Not possible here: %s.", oneLine(refused.Error()))
+	}
+	return r, nil
+}
+
+func storedRatio(p *strategy.Report, split, base string) float64 {
+	a, b := row(p, split), row(p, base)
+	if a == nil || b == nil {
+		return 0
+	}
+	return float64(a.Stored) / float64(b.Stored)
 }

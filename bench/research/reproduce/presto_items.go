@@ -3,6 +3,7 @@ package main
 const (
 	prestoSetup = " Where a section names CV, CV2-JPG or CV2-PNG, the pictures differ from ImageNet and Cube++, pipefs resizes to 256 and centres pixels (`resize256-center`), and one machine with two cores and a local disk stands in for eight threads and a Ceph cluster at 10 Gb/s. Compare orders and ratios, not rates."
 	differsHDD  = " The slow disk is a cgroup: 150 reads/s and 200 MB/s, about one hard disk."
+	noPipefs    = "It is about disks and memory, and runs no part of pipefs."
 	noSound     = "Text, sound and electrical signals: pipefs has steps for pictures only."
 	hardDisk    = 150   // reads a second
 	hardDiskBPS = 200e6 // bytes a second
@@ -30,9 +31,7 @@ func prestoItems() []*item {
 		},
 		{
 			paper: "presto", parts: []string{"Table 3"}, title: "raw reads: one large file and many small ones",
-			says:    "Sequential reads are 33 times as fast as random files with one thread, 22 times with eight.",
-			differs: "a local disk instead of Ceph, by our own reader instead of fio; smaller files and fewer, nothing cached; the disk as it is, and slowed down." + differsHDD,
-			name:    "presto-table3", seconds: 30, run: prestoRawReads,
+			reason: noPipefs,
 		},
 		{
 			paper: "presto", parts: []string{"Table 4"}, title: "throughput by concatenation",
@@ -54,9 +53,7 @@ func prestoItems() []*item {
 		},
 		{
 			paper: "presto", parts: []string{"Figure 7"}, title: "reading and deserialising by size of a sample",
-			says:    "Samples of 20.5 MB take less than half the time of those up to 0.08 MB, and those of 0.01 MB more than 11 times as long; the type makes no difference.",
-			differs: differsSizes,
-			name:    "presto-figure7", seconds: 45, run: prestoSizes,
+			reason: noPipefs,
 		},
 		{
 			paper: "presto", parts: []string{"Figure 8"}, title: "caching and throughput",
@@ -66,9 +63,7 @@ func prestoItems() []*item {
 		},
 		{
 			paper: "presto", parts: []string{"Figure 9"}, title: "caches by size of a sample",
-			says:    "Below 0.04 MB a system-level cache gains nothing; deserialising is 94 to 98 % of the time for large samples, 14 to 18 % for small ones.",
-			differs: differsSizes,
-			name:    "presto-figure9", seconds: 1, run: prestoSizesCached,
+			reason: noPipefs,
 		},
 		{
 			paper: "presto", parts: []string{"Figure 10"}, title: "compression",
@@ -78,9 +73,7 @@ func prestoItems() []*item {
 		},
 		{
 			paper: "presto", parts: []string{"Figure 11"}, title: "threads by size of a sample",
-			says:    "Eight threads gain nothing for samples of 0.01 MB, and nearly all for large ones.",
-			differs: differsSizes + " One and two workers instead of 1 to 8: there are two cores.",
-			name:    "presto-figure11", seconds: 1, run: prestoSizesThreads,
+			reason: noPipefs,
 		},
 		{
 			paper: "presto", parts: []string{"Figure 12"}, title: "threads and strategies",
@@ -100,11 +93,7 @@ func prestoItems() []*item {
 		},
 		{
 			paper: "presto", parts: []string{"Section 4.5"}, title: "what shuffling costs",
-			says:    "The time of a sample is constant: linear in the number of samples (9.6 ms in the mean).",
-			differs: "a buffer of our own in memory instead of tf.data's, so the constant is another one; whether it is linear is what is compared.",
-			name:    "presto-shuffle", seconds: 40, run: prestoShuffle,
+			reason: noPipefs,
 		},
 	}
 }
-
-const differsSizes = "128 MB of noise for each size instead of 15 GB, and a local disk; to deserialise is to copy a sample to an array of its own, not TensorFlow's parser."

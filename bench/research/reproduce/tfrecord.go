@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -74,29 +73,4 @@ func createRecords(name string, write func(add func(data []byte) error) error) (
 		return err
 	}
 	return errors.Join(w.Flush(), f.Sync())
-}
-
-// readRecords reads a TFRecord file whose records are all of one size.
-func readRecords(ctx context.Context, name string, size int64, use func(data []byte)) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	r := bufio.NewReaderSize(f, 1<<20)
-	b := make([]byte, 12+size+4)
-	for ctx.Err() == nil {
-		if _, err := io.ReadFull(r, b); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		data := b[12 : 12+size]
-		if binary.LittleEndian.Uint64(b) != uint64(size) || binary.LittleEndian.Uint32(b[8:]) != masked(b[:8]) ||
-			binary.LittleEndian.Uint32(b[12+size:]) != masked(data) {
-			return fmt.Errorf("%s: a record is not what was written", name)
-		}
-		use(data)
-	}
-	return ctx.Err()
 }
