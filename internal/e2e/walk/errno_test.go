@@ -38,7 +38,7 @@ var nodes = []struct{ kind, path string }{
 }
 
 // TestErrno makes every system call of calls on each kind of node, and on a copy of it on an
-// ext4 file system that is mounted read-only. What differs is listed in docs/reference.md, and
+// ext4 file system that is mounted read-only. What differs is listed in docs/generated/syscalls.md, and
 // nothing else is.
 func TestErrno(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestErrno(t *testing.T) {
 			ext4 := readOnlyExt4(t, mnt)
 			found := differences(t, mnt, ext4)
 			if diff := cmp.Diff(documented(t, found), found); diff != "" {
-				t.Errorf("docs/reference.md (-there +found; -args -update-errno writes it):\n%s", diff)
+				t.Errorf("docs/generated/syscalls.md (-there +found; -args -update-errno writes it):\n%s", diff)
 			}
 			// The kernel refuses most of it before it asks. Mounted again as writable it does not, and
 			// may refuse it for another reason first.
@@ -179,12 +179,12 @@ func named(kinds []string) string {
 	return strings.Join(said, ", ")
 }
 
-var updateErrno = flag.Bool("update-errno", false, "write the table of differences into docs/reference.md; reasons are kept")
+var updateErrno = flag.Bool("update-errno", false, "write the table of differences into docs/generated/syscalls.md; reasons are kept")
 
-// documented reads the table of docs/reference.md, without its reasons.
+// documented reads the table of docs/generated/syscalls.md, without its reasons.
 func documented(t *testing.T, found []string) []string {
 	t.Helper()
-	const name, begin = "../../../docs/reference.md", "| call | on | ext4 | pipefs | why |\n|---|---|---|---|---|\n"
+	const name, begin = "../../../docs/generated/syscalls.md", "| call | on | ext4 | pipefs | why |\n|---|---|---|---|---|\n"
 	text, err := os.ReadFile(name)
 	testenv.Must(t, err)
 	before, rest, ok := strings.Cut(string(text), begin)

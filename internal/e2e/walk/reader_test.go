@@ -224,7 +224,7 @@ func (r *reader) read(s *slot, o Op) error {
 	off := st.Size * o.N / 1_000_000
 	n := min(o.M, max(st.Size-off, 0)+9) // some bytes beyond the end are asked for
 	room := make([]byte, n)
-	if o.Do == "mlock" && (s.edited || !r.Locks) { // the kernel locks what cannot be read for ever: docs/reference.md
+	if o.Do == "mlock" && (s.edited || !r.Locks) { // the kernel locks what cannot be read for ever: docs/generated/syscalls.md
 		o.Do = "mmap"
 	}
 	got, err := r.get(s.fd, o.Do, room, off, st.Size)
