@@ -47,3 +47,9 @@ func TestTraining(t *testing.T) {
 	testenv.Slow(t)
 	t.Log(run(t, "testdata/check_training.py", testmount.Generate(t, "-samples", "37", "-classes", "3", "-width", "96", "-height", "72")))
 }
+
+// TestResumableSampler stops epochs of RandomView and other datasets, and goes on with other ranks and batches.
+func TestResumableSampler(t *testing.T) {
+	testenv.Slow(t)
+	run(t, "testdata/check_resume.py", testmount.Generate(t, "-samples", "37", "-classes", "3", "-width", "96", "-height", "72"))
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,6 +110,67 @@ func TestEpochViews(t *testing.T) {
 	want, got := read(dir+"/000000.npy"), make([]byte, 1000)
 	if n, err := f.ReadAt(got, 5000); n != 1000 || err != nil || !bytes.Equal(got, want[5000:6000]) {
 		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// TestResumedEpoch goes on in an epoch with other ranks and batches: what is left comes once, and who goes on unchanged
+// reads the same bytes.
+func TestResumedEpoch(t *testing.T) {
+	t.Parallel()
+	env := testmount.Home(t)
+	mnt := testmount.Mount(t, env, testmount.Generate(t, "-samples", "23", "-classes", "3", "-width", "64", "-height", "48"))
+	const view = "/rrc32-hflip-npy/"
+	read := func(dir, file string) string {
+		data, err := os.ReadFile(filepath.Join(mnt, ".epoch/7/3", dir, view, file))
+		testenv.Must(t, err)
+		return string(data)
+	}
+	pass := func(world, batch, most int, suffix string) (paths []string) {
+		for rank := range world {
+			dir := fmt.Sprintf("%d/%d/%d%s", world, rank, batch, suffix)
+			var x struct {
+				Batches, From, Padded, Dropped int
+				PaddedOfRank                   int `json:"padded_of_rank"`
+			}
+			testenv.Must(t, json.Unmarshal([]byte(read(dir, "index.json")), &x))
+			if left := 23 - x.From; x.Padded != (world-left%world)%world || x.Dropped != 0 || x.Batches == 0 {
+				t.Fatalf("%s: %+v", dir, x)
+			}
+			for k := range min(most, x.Batches) {
+				all := strings.Fields(read(dir, fmt.Sprintf("%06d.paths.txt", k)))
+				if k == x.Batches-1 {
+					all = all[:len(all)-x.PaddedOfRank]
+				}
+				paths = append(paths, all...)
+			}
+		}
+		return paths
+	}
+	whole := slices.Sorted(slices.Values(pass(1, 4, 99, "")))
+	got := append(pass(2, 5, 1, ""), pass(3, 2, 1, "-from10")...)
+	got = append(got, pass(4, 3, 99, "-from16")...)
+	if slices.Sort(got); len(whole) != 23 || !slices.Equal(got, whole) {
+		t.Errorf("the resumed epoch has %d samples\n%v, want\n%v", len(got), got, whole)
+	}
+	for _, suffix := range []string{"", "drop", "-window64"} {
+		for k, file := range []string{"000001.npy", "000002.npy"} {
+			if k == 1 && suffix == "drop" {
+				continue
+			}
+			for _, name := range []string{file, strings.Replace(file, "npy", "labels.npy", 1), strings.Replace(file, "npy", "paths.txt", 1)} {
+				if read("2/1/5"+suffix, name) != read("2/1/5"+suffix+"-from10", fmt.Sprintf("%06d", k)+name[6:]) {
+					t.Errorf("5%s: %s is another one after 10 samples", suffix, name)
+				}
+			}
+		}
+	}
+	if got := read("1/0/2drop-from16", "index.json"); !strings.Contains(got, `"dropped": 1,`) || !strings.Contains(got, `"from": 16,`) {
+		t.Error(got)
+	}
+	for dir, want := range map[string]error{"2/0/5-from23": nil, "2/0/5-from24": unix.ENOENT, "2/0/5-from0": unix.ENOENT, "2/0/5-from10-window64": unix.ENOENT} {
+		if _, err := os.Stat(filepath.Join(mnt, ".epoch/7/3", dir, view)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", dir, err, want)
+		}
 	}
 }
 

@@ -13,7 +13,8 @@
 // The order is a permutation of the list: a function of seed, epoch and the number of
 // samples. It is split among the ranks of a world as DistributedSampler of PyTorch does it:
 // rank r of w gets each w-th sample, from r on. Where they do not come out even, the order
-// goes on from its start, or the rest is dropped.
+// goes on from its start, or the rest is dropped. A view may begin behind the samples that were
+// read before: the samples that follow are split among the ranks in the same way.
 //
 // An epoch view is what one rank reads of an epoch in one view, in batches of some number
 // of samples: all that its path says. Each batch has files: the pixels as one array, the

@@ -190,17 +190,20 @@ type index struct {
 	Epoch     uint64 `json:"epoch"`
 	World     int    `json:"world"`
 	Rank      int    `json:"rank"`
-	// Samples there are; SamplesOfRank are read by this rank, those that it repeats counted.
+	// Samples there are; From of them were read before, and SamplesOfRank are read by this rank, those that it
+	// repeats counted.
 	Samples       int  `json:"samples"`
+	From          int  `json:"from"`
 	SamplesOfRank int  `json:"samples_of_rank"`
 	Batches       int  `json:"batches"`
 	Batch         int  `json:"batch"`      // samples of each
 	LastBatch     int  `json:"last_batch"` // samples of the last one
 	Drop          bool `json:"drop"`
-	// Padded: so many samples are read twice, of all ranks together. Dropped: so many are
-	// read by none.
-	Padded  int `json:"padded"`
-	Dropped int `json:"dropped"`
+	// Padded: so many samples are read twice, of all ranks together; PaddedOfRank by this one, the last samples of
+	// its last batch. Dropped: so many are read by none.
+	Padded       int `json:"padded"`
+	PaddedOfRank int `json:"padded_of_rank"`
+	Dropped      int `json:"dropped"`
 	// Beside: so many samples lie beside the directories of the classes, and are left out.
 	Beside int `json:"beside_classes"`
 	// Shape and DType are those of a batch that is not the last one; null where the samples
@@ -219,8 +222,8 @@ func (w *View) index() ([]byte, error) {
 	l, s := w.epoch.list, w.share
 	x := index{
 		View: w.path.View, Directory: w.path.Of, Seed: w.path.Seed, Epoch: w.path.Epoch, World: s.world, Rank: s.rank,
-		Samples: len(l.ids), SamplesOfRank: s.len(), Batches: s.batches(), Batch: s.batch, Drop: s.drop,
-		Padded: s.padded(), Dropped: s.dropped(), Beside: l.beside, Classes: append([]string{}, l.classes...),
+		Samples: len(l.ids), From: s.from, SamplesOfRank: s.len(), Batches: s.batches(), Batch: s.batch, Drop: s.drop,
+		Padded: s.padded(), PaddedOfRank: s.paddedOfRank(), Dropped: s.dropped(), Beside: l.beside, Classes: append([]string{}, l.classes...),
 		List: l.sum(), Changed: w.of.changed(w.epoch),
 	}
 	if x.Batches > 0 {

@@ -1,12 +1,12 @@
 package epoch
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	iofs "io/fs"
 	"path"
 	"slices"
@@ -179,13 +179,15 @@ func (l *list) identity() [sha256.Size]byte {
 func (l *list) sum() string {
 	l.digestOnce.Do(func() {
 		h := sha256.New()
+		w := bufio.NewWriter(h) // a hash takes all
 		for i := range l.ids {
-			_, _ = io.WriteString(h, l.path(i)) // a hash takes all
+			_, _ = w.WriteString(l.path(i))
 			if l.labels != nil {
-				fmt.Fprintf(h, "\t%d", l.labels[i])
+				fmt.Fprintf(w, "\t%d", l.labels[i])
 			}
-			h.Write([]byte{'\n'})
+			_ = w.WriteByte('\n')
 		}
+		_ = w.Flush()
 		l.digest = hex.EncodeToString(h.Sum(nil))
 	})
 	return l.digest

@@ -62,16 +62,18 @@ func shuffle(random *transcode.Random, samples []uint32) {
 // share is what one rank gets of n samples, and in what batches.
 type share struct {
 	n, world, rank, batch int
+	from                  int // places of the order that were read before, by any ranks
 	drop                  bool
 }
 
 // len is the number of samples of the rank, those of a last batch that is dropped not
 // counted.
 func (s share) len() int {
+	left := s.n - s.from
 	if !s.drop {
-		return (s.n + s.world - 1) / s.world
+		return (left + s.world - 1) / s.world
 	}
-	return s.n / s.world / s.batch * s.batch
+	return left / s.world / s.batch * s.batch
 }
 
 // batches is their number.
@@ -81,9 +83,16 @@ func (s share) batches() int { return (s.len() + s.batch - 1) / s.batch }
 func (s share) size(batch int) int { return min(s.batch, s.len()-batch*s.batch) }
 
 // at is the place in the order of the i-th sample of the rank.
-func (s share) at(i int) int { return (i*s.world + s.rank) % s.n }
+func (s share) at(i int) int { return (s.from + i*s.world + s.rank) % s.n }
 
 // padded is how many places of all ranks together repeat a sample, and dropped how many
-// samples no rank gets.
-func (s share) padded() int  { return max(s.len()*s.world-s.n, 0) }
-func (s share) dropped() int { return max(s.n-s.len()*s.world, 0) }
+// samples no rank gets. The rank itself pads its last place, or nothing.
+func (s share) padded() int  { return max(s.from+s.len()*s.world-s.n, 0) }
+func (s share) dropped() int { return max(s.n-s.from-s.len()*s.world, 0) }
+
+func (s share) paddedOfRank() int {
+	if s.padded() > 0 && s.rank >= s.world-s.padded() {
+		return 1
+	}
+	return 0
+}

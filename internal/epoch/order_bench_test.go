@@ -35,20 +35,25 @@ func (n manyTree) Path(id uint32) string {
 
 func (n manyTree) Listed(_ transcode.Pipeline, path string) (string, error) { return path, nil }
 
-// BenchmarkBegin is what comes before the first batch of an epoch of 300,000 samples, the
-// list of which is there already: the view is found, and said to be itself, index.json is read,
+// BenchmarkBegin is what comes before the first batch of an epoch of 300,000 samples, and of one of 1.28 million that
+// goes on in its middle. The list is there already: the view is found, and said to be itself, index.json is read,
 // and the first samples are looked for.
 func BenchmarkBegin(b *testing.B) {
+	b.Run("300000", func(b *testing.B) { benchmarkBegin(b, 300_000, 0) })
+	b.Run("resumed-1280000", func(b *testing.B) { benchmarkBegin(b, 1_280_000, 640_000) })
+}
+
+func benchmarkBegin(b *testing.B, samples, from int) {
 	registry := codecs.Default(transcode.Limits{})
 	v := New(Options{Registry: registry})
 	b.Cleanup(func() { v.Close() })
-	v.Use(manyTree(300_000))
+	v.Use(manyTree(samples))
 	pipeline, err := registry.ParseRandom("rrc224-hflip-npy")
 	if err != nil {
 		b.Fatal(err)
 	}
 	begin := func(epoch uint64) {
-		p := Path{Seed: 7, Epoch: epoch, World: 8, Rank: 3, Batch: 64, View: "rrc224-hflip-npy"}
+		p := Path{Seed: 7, Epoch: epoch, World: 8, Rank: 3, Batch: 64, From: from, View: "rrc224-hflip-npy"}
 		w, err := v.Find(p, pipeline.In(7, epoch))
 		if err != nil {
 			b.Fatal(err)

@@ -160,6 +160,8 @@ func TestPath(t *testing.T) {
 		"0/18446744073709551615/1/0/1drop/x": {Epoch: 1<<64 - 1, World: 1, Batch: 1, Drop: true, View: "x"},
 		"7/0/1/0/64-window4096/npy":          {Seed: 7, World: 1, Batch: 64, Window: 4096, View: "npy"},
 		"7/0/1/0/64drop-window64/npy":        {Seed: 7, World: 1, Batch: 64, Drop: true, Window: 64, View: "npy"},
+		"7/0/1/0/64-from12800/npy":           {Seed: 7, World: 1, Batch: 64, From: 12800, View: "npy"},
+		"7/0/1/0/64drop-window64-from1/npy":  {Seed: 7, World: 1, Batch: 64, Drop: true, Window: 64, From: 1, View: "npy"},
 		"7/0/1/0/64/npy/train/a":             {Seed: 7, World: 1, Batch: 64, View: "npy", Of: "train/a"},
 	} {
 		got, err := ParsePath(split(text))
@@ -167,7 +169,7 @@ func TestPath(t *testing.T) {
 			t.Errorf("%s: %+v, %v, %s", text, got, err, got)
 		}
 	}
-	for _, text := range []string{"x", "-1", "07", "", "7/x", "7/0/0", "7/0/2/2", "7/0/1/1", "7/0/1/0/0", "7/0/1/0/drop", "7/0/1/0/64dropped", "7/0/1/0/064", "7/0/1/0/64-window", "7/0/1/0/64-window63", "7/0/1/0/64-window0100", "7/0/1/0/64-window100drop", "7/0/1/0/64window100", "7/0/1/0/-window100", "7/0/2000000", "7/0/1/0/2000000", "18446744073709551616"} {
+	for _, text := range []string{"x", "-1", "07", "", "7/x", "7/0/0", "7/0/2/2", "7/0/1/1", "7/0/1/0/0", "7/0/1/0/drop", "7/0/1/0/64dropped", "7/0/1/0/064", "7/0/1/0/64-window", "7/0/1/0/64-window63", "7/0/1/0/64-window0100", "7/0/1/0/64-window100drop", "7/0/1/0/64window100", "7/0/1/0/-window100", "7/0/1/0/64-from", "7/0/1/0/64-from0", "7/0/1/0/64-from-1", "7/0/1/0/64-from012", "7/0/1/0/64-from1-window64", "7/0/1/0/64-from1drop", "7/0/1/0/64-from4294967297", "7/0/2000000", "7/0/1/0/2000000", "18446744073709551616"} {
 		if got, err := ParsePath(split(text)); err == nil {
 			t.Errorf("%q: %+v", text, got)
 		}

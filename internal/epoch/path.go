@@ -22,14 +22,17 @@ type Path struct {
 	// Window makes the order quasi-random: so many samples are shuffled together, in blocks of which they
 	// follow each other in the list. 0 shuffles all of them.
 	Window int
-	View   string
-	Of     string // the directory of the dataset, or the table; empty for all of the dataset
+	// From is how many samples of the order were read before, in whatever batches and by whatever ranks.
+	From int
+	View string
+	Of   string // the directory of the dataset, or the table; empty for all of the dataset
 }
 
 // What may follow the number of samples of a batch, in this order.
 const (
 	dropWord   = "drop"
 	windowWord = "-window" // and a number
+	fromWord   = "-from"   // and a number
 )
 
 // The bounds of numbers that are not seeds or epochs.
@@ -37,6 +40,7 @@ const (
 	maxWorld = 1 << 20
 	maxBatch = 1 << 20
 	maxInt   = 1 << 30 // of numbers that are read
+	maxFrom  = 1 << 32 // samples have numbers of 32 bits
 )
 
 // minWindow is the least window, in samples.
@@ -53,9 +57,14 @@ func ParsePath(parts []string) (p Path, err error) {
 	for i, part := range parts[:min(len(parts), numbers)] {
 		word := part
 		if i == numbers-1 {
-			var window string
-			var windowed bool
-			if word, window, windowed = strings.Cut(part, windowWord); windowed {
+			var from, window string
+			var begun, windowed bool
+			if word, from, begun = strings.Cut(part, fromWord); begun {
+				if p.From, err = strconv.Atoi(from); err != nil || strconv.Itoa(p.From) != from || p.From < 1 || p.From > maxFrom {
+					return p, fmt.Errorf("%s: want the number of samples that were read before, as in 64%s12800", part, fromWord)
+				}
+			}
+			if word, window, windowed = strings.Cut(word, windowWord); windowed {
 				if p.Window, err = strconv.Atoi(window); err != nil || strconv.Itoa(p.Window) != window || p.Window < minWindow || p.Window > maxInt {
 					return p, fmt.Errorf("%s: want a window of %d samples or more, as in 64%s4096", part, minWindow, windowWord)
 				}
@@ -103,6 +112,9 @@ func (p Path) String() string {
 	if p.Window > 0 {
 		batch += windowWord + strconv.Itoa(p.Window)
 	}
+	if p.From > 0 {
+		batch += fromWord + strconv.Itoa(p.From)
+	}
 	text := fmt.Sprintf("%s/%d/%d/%d/%d/%s/%s", Dir, p.Seed, p.Epoch, p.World, p.Rank, batch, p.View)
 	if p.Of != "" {
 		text += "/" + p.Of
@@ -111,5 +123,5 @@ func (p Path) String() string {
 }
 
 func (p Path) share(n int) share {
-	return share{n: n, world: p.World, rank: p.Rank, batch: p.Batch, drop: p.Drop}
+	return share{n: n, world: p.World, rank: p.Rank, batch: p.Batch, from: p.From, drop: p.Drop}
 }

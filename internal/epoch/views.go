@@ -134,6 +134,9 @@ func (v *Views) find(path Path, p transcode.Pipeline, ahead bool) (*View, error)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	e.unseen = e.unseen && ahead
+	if n := len(e.list.ids); path.From > n {
+		return nil, fmt.Errorf("%s%d: the epoch has %d samples", fromWord[1:], path.From, n)
+	}
 	found := e.views[path]
 	if found == nil {
 		found = &View{of: v, path: path, pipeline: p, array: pixels, fixed: fixed, epoch: e, share: path.share(len(e.list.ids))}
@@ -182,6 +185,7 @@ func (v *Views) following(w *View) (next *View, early int) {
 		return nil, 0
 	}
 	path.Epoch--
+	path.From = 0
 	v.mu.Lock()
 	early = 1
 	if before := v.epochs[epochKey{path.Seed, path.Epoch, path.Of, path.Window}]; before != nil && before.views[path] != nil && before.views[path].read.Load() {

@@ -15,5 +15,6 @@ from ._epoch import EpochView
 from ._mount import Mount, mount
 from ._program import Error, __version__
 from ._random import Draw, Move, RandomView, draw
+from ._sampler import ResumableSampler
 
-__all__ = ["Ahead", "Draw", "EpochView", "Error", "Mount", "Move", "RandomView", "__version__", "draw", "mount"]
+__all__ = ["Ahead", "Draw", "EpochView", "Error", "Mount", "Move", "RandomView", "ResumableSampler", "__version__", "draw", "mount"]

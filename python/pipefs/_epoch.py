@@ -64,7 +64,7 @@ class EpochView(View):
         self._given = None if rank is None else (whole("rank", rank), whole("world", world))
         self._told = False  # that rank= is not that of torch.distributed
         self._used: "Optional[Tuple[int, int]]" = None  # rank and world of what was told and read so far
-        self._resume: "Optional[int]" = None  # the batch with which this worker begins
+        self._resume: "Optional[Tuple[int, int, int]]" = None  # where the pass of this worker began, and its next batch
         self._known: "Dict[str, Dict[str, Any]]" = {}  # index.json, by directory
         name = os.path.basename(m.path(view))  # raises Error for what is no view
         self._random = os.path.isdir(os.path.join(m.mountpoint, ".draw", str(self.seed), "0", name))
@@ -103,11 +103,12 @@ class EpochView(View):
     @property
     def root(self) -> str:
         """The directory of the files of the epoch."""
-        return self._root(self.epoch, self._place())
+        return self._root(self.epoch, self._place(), self._shared.origin)
 
-    def _root(self, epoch: int, at: "Tuple[int, int]") -> str:
+    def _root(self, epoch: int, at: "Tuple[int, int]", origin: int = 0) -> str:
         batch = f"{self.batch}drop" if self.drop else str(self.batch)
         batch += f"-window{self.window}" if self.window else ""
+        batch += f"-from{origin}" if origin else ""
         parts = (self.seed, epoch, at[1], at[0], batch, self.view)
         return os.path.join(self.mount.mountpoint, ".epoch", *map(str, parts), *filter(None, [self.directory]))
 
@@ -122,11 +123,11 @@ class EpochView(View):
             raise self.mount.failed(root, e) from e
         if told["shape"] is None:
             raise Error(f"the files of {self.view} are not arrays of one shape: take one such as rrc224-npy, or read the lists in {root}")
-        if not told["batches"]:
+        if not told["batches"] and not told["from"]:
             raise Error(f"{root} has no batches: there are {told['samples']} samples, and {told['samples_of_rank']} of them for this rank")
         if told["dataset_changed"]:
             warnings.warn(f"the dataset has changed since epoch {told['epoch']} of seed {self.seed} was begun, which goes on with its {told['samples']} samples", stacklevel=3)
-        self._known = {root: told}
+        self._known = {**dict(list(self._known.items())[-3:]), root: told}
         return self._known[root]
 
     @property
@@ -137,64 +138,85 @@ class EpochView(View):
     def _settings(self, epoch: int) -> "Dict[str, Any]":
         """The part of a state that has to be the same where an epoch goes on."""
         info, index = worker(), self._index(self._root(epoch, self._place()))
-        return {"seed": self.seed, "world": self.world, "batch_size": self.batch, "drop": self.drop, "window": self.window, "view": self.view,
-                "directory": self.directory, "list_sha256": index["list_sha256"], "worker": None if info is None else [info.id, info.num_workers]}
+        same = {"seed": self.seed, "window": self.window, "view": self.view, "directory": self.directory, "list_sha256": index["list_sha256"]}
+        if info is None:
+            return {**same, "worker": None}
+        # Each worker reads each n-th batch of the pass.
+        return {**same, "worker": [info.id, info.num_workers], "world": self.world, "batch_size": self.batch, "drop": self.drop}
 
-    def state_dict(self, batch: "Optional[int]" = None) -> "Dict[str, Any]":
-        """The position of the training: the epoch, and the next batch of it.
+    def state_dict(self, steps: "Optional[int]" = None) -> "Dict[str, Any]":
+        """The position of the training: the epoch, and how many samples of its order all ranks have consumed.
 
-        Workers of a DataLoader read ahead of the training. With them, batch is the number of batches of this
-        epoch that the training has taken. StatefulDataLoader of torchdata counts them itself.
+        Any number of ranks goes on there, with batches of any size. Workers of a DataLoader read ahead of the
+        training. With them, steps is the number of batches of this epoch on which each rank has trained, those
+        before a state was loaded counted. StatefulDataLoader of torchdata counts them itself.
         """
-        if batch is None and worker() is None and self._shared.uncounted:
-            raise Error("workers of a DataLoader, which read ahead, or data[k] have read this epoch: call state_dict(batch=n) with the number of "
-                        "batches that the training has taken, or use StatefulDataLoader of torchdata")
-        return {**self._settings(self.epoch), "epoch": self.epoch, "batch": self._next if batch is None else whole("batch", batch)}
+        info, shared, settings = worker(), self._shared, self._settings(self.epoch)
+        if info is not None:
+            return {**settings, "epoch": self.epoch, "samples": shared.origin, "steps": shared.past, "batch": self._next}
+        if steps is None and shared.uncounted:
+            raise Error("workers of a DataLoader, which read ahead, or data[k] have read this epoch: call state_dict(steps=n) with the number of "
+                        "batches of this epoch on which the training has trained, or use StatefulDataLoader of torchdata")
+        index = self._index(self.root)
+        steps = shared.past + self._next if steps is None else whole("steps", steps)
+        if not 0 <= steps - shared.past <= index["batches"]:
+            raise Error(f"steps is {steps}: this pass began after {shared.past} steps of the epoch, and has {index['batches']}")
+        return {**settings, "epoch": self.epoch, "steps": steps,
+                "samples": min(index["samples"], shared.origin + (steps - shared.past) * self.batch * self.world)}
 
     def load_state_dict(self, state: "Mapping[str, Any]") -> None:
-        """Goes on at the position of a state, in the next pass. It raises Error for a state of another seed, world, view and so on."""
+        """Goes on at the position of a state, in the next pass. It raises Error for a state of another seed, view, list of samples and so on."""
         state = state if isinstance(state, Mapping) else {}
-        epoch, batch = whole("epoch of the state", state.get("epoch")), whole("batch of the state", state.get("batch"))
+        epoch = whole("epoch of the state", state.get("epoch"))
+        if "batch" in state and "samples" not in state:
+            raise Error(f"the state is of another version of pipefs, and counts batches in place of samples: call set_epoch({epoch + 1}) in place of load_state_dict")
+        samples, steps = whole("samples of the state", state.get("samples")), whole("steps of the state", state.get("steps"))
         for name, here in self._settings(epoch).items():
             if name not in state or state[name] != here:
                 raise Error(f"the state has {name} {state.get(name)!r}, and this EpochView has {here!r}: within an epoch this cannot change. "
                             f"Make the EpochView with the value of the state, or call set_epoch({epoch + 1}) in place of load_state_dict")
-        info, batches = worker(), self._index(self._root(epoch, self._place()))["batches"]
-        if batch >= batches + (info.num_workers if info else 1):
-            raise Error(f"the state has batch {batch}, and epoch {epoch} has {batches} batches")
+        info, whole_epoch = worker(), self._index(self._root(epoch, self._place()))
+        if samples > whole_epoch["samples"]:
+            raise Error(f"the state has consumed {samples} samples, and epoch {epoch} has {whole_epoch['samples']}")
+        batch, batches = whole("batch of the state", state.get("batch", 0)), self._index(self._root(epoch, self._place(), samples))["batches"]
         self._detach()
         chosen = epoch != self.epoch and (info or self._chosen)
         if chosen and batch < batches:
             raise Error(f"the state is in the middle of epoch {epoch}, and this EpochView is at epoch {self.epoch}: call set_epoch({epoch}) first")
         if info:
-            self._resume = batch
+            self._resume = None if chosen else (samples, steps, batch)
         elif not chosen:  # else that epoch is complete, and another one was chosen
-            self._go(epoch, batch)
+            self._go(epoch, samples, steps)
 
     def __len__(self) -> int:
-        return int(self._index(self.root)["batches"])
+        return int(self._shared.past + self._index(self.root)["batches"])
 
     def __getitem__(self, k: int) -> Batch:
         if not 0 <= k < len(self):
             raise IndexError(k)
+        past = self._shared.past
+        if k < past:
+            raise Error(f"batch {k} was read before the state that was loaded, which has {past} steps: iterate over the EpochView, or begin at data[{past}]")
         self._shared.uncounted = 1
         self._count(len(self) if self._random else math.inf)
-        return self._read(self.root, k, _Buffers())
+        return self._read(self.root, k - past, _Buffers())
 
     def __iter__(self) -> "Iterator[Batch]":
         self._detach()
         shared, info, step = self._shared, worker(), 1
         if info is None:
-            self._next = 0 if any(shared.begun) else shared.begin
-            shared.begin, shared.uncounted, self._chosen = 0, 0, False
+            self._next = 0
+            shared.origin, shared.past = (0, 0) if any(shared.begun) else (shared.begin, shared.steps)
+            shared.begin, shared.steps, shared.uncounted, self._chosen = 0, 0, 0, False
         else:
             # DataLoader takes a batch of each worker in turn. Only the first pass begins at begin: later ones
             # find the mark of this worker, or of the workers of another DataLoader.
             step, shared.uncounted, mark = info.num_workers, 1, shared.begun[info.id]
-            begin = shared.begin if not mark and set(shared.begun) <= {0, step} else 0
-            self._next, self._resume = begin + info.id if self._resume is None else self._resume, None
+            begin = (shared.begin, shared.steps) if not mark and set(shared.begun) <= {0, step} else (0, 0)
+            (shared.origin, shared.past, self._next), self._resume = self._resume or (*begin, info.id), None
             shared.begun[info.id] = mark or step
-        return self._batches(self.root, range(self._next, len(self), step))
+        root = self.root
+        return self._batches(root, range(self._next, self._index(root)["batches"], step))
 
     def _batches(self, root: str, numbers: range) -> "Iterator[Batch]":
         buffers, size = _Buffers(), len(self) if self._random else math.inf

@@ -17,9 +17,12 @@ from ._program import Error, whole
 class Shared(ctypes.Structure):
     """Memory that a training shares with the workers of its DataLoaders."""
 
-    # begin: the first batch of the next pass. uncounted: batches were read by workers, or by number. given: the items of
-    # this epoch that the training and each worker returned. begun: the number of workers when each of them used begin.
-    _fields_ = [*((name, ctypes.c_uint64) for name in ("epoch", "begin", "uncounted", "warned")), ("given", 1025 * ctypes.c_uint64), ("begun", 1024 * ctypes.c_uint64)]
+    # begin: how many samples of the order were consumed where the next pass begins, and steps: in how many steps of the
+    # training; origin and past: the same of the pass that is read. uncounted: batches were read by workers, or by number.
+    # given: the items of this epoch that the training and each worker returned. begun: the number of workers when each
+    # of them used begin.
+    _fields_ = [*((name, ctypes.c_uint64) for name in ("epoch", "begin", "steps", "origin", "past", "uncounted", "warned")),
+                ("given", 1025 * ctypes.c_uint64), ("begun", 1024 * ctypes.c_uint64)]
 
 
 class View:
@@ -32,7 +35,7 @@ class View:
         self._own: Any = RawValue(Shared)
         self._theirs, self._pid = self._own, os.getpid()
         self._group = group()  # of this process, or of the one that pickled the view
-        self._next = 0  # the batch that this process returns next
+        self._next = 0  # the batch of the pass that this process returns next
         self._chosen = False  # set_epoch was called, and nothing was read since
 
     def __getstate__(self) -> "Dict[str, Any]":
@@ -66,9 +69,10 @@ class View:
         if self._pid != os.getpid() and worker() is None:  # a rank that was forked: ranks do not wait for each other
             self.__setstate__({"_theirs": bytes(self._own)})
 
-    def _go(self, epoch: int, begin: int = 0) -> None:
+    def _go(self, epoch: int, begin: int = 0, steps: int = 0) -> None:
         shared = self._shared
-        self._next, shared.begin, shared.uncounted, shared.epoch = begin, begin, 0, epoch
+        self._next, shared.uncounted, shared.epoch = 0, 0, epoch
+        shared.begin, shared.steps = shared.origin, shared.past = begin, steps
         shared.given[:], shared.begun[:] = [0] * len(shared.given), [0] * len(shared.begun)
 
     def _count(self, size: float) -> None:

@@ -64,7 +64,7 @@ with pipefs.mount(dataset) as m:
     # Stopped and continued, here and in another process, and by number
     data = pipefs.EpochView(m, view, 7, 5, 0, 1)
     whole = list(data)
-    assert data.state_dict()["batch"] == len(whole) == len(data)
+    assert data.state_dict()["steps"] == len(whole) == len(data) and data.state_dict()["samples"] == len(folder)
     assert same(data, whole), "read twice"
     begun = iter(data)
     first = [next(begun) for _ in range(2)]
@@ -73,7 +73,7 @@ with pipefs.mount(dataset) as m:
     other = pickle.loads(pickle.dumps(pipefs.EpochView(m, view, 7, 5, 0, 1)))
     other.load_state_dict(state)
     other.set_epoch(0)
-    assert state["batch"] == 2 and same(first + list(other), whole)
+    assert (state["steps"], state["samples"]) == (2, 10) and same(first + list(other), whole)
     assert same(other, whole), "what is continued begins anew the next time"
     assert same([data[k] for k in range(len(data))], whole)
 

@@ -66,7 +66,7 @@ def rank_of_training(rank, world, data, told, results, port, folder):
                 assert (sums(loader) == got) == (epoch == 0), (how, epoch)
         dist.barrier()
         # Ranks share no position and no epoch.
-        data.load_state_dict(data.state_dict(batch=1 + rank))
+        data.load_state_dict(data.state_dict(steps=1 + rank))
         folder.set_epoch(rank)
         dist.barrier()
         assert sums(data) == got[1 + rank:] and folder.epoch == rank
@@ -114,19 +114,22 @@ def main():
         # A state goes on in the epoch of which it is, and in no other.
         data = make()
         whole = sums(data)
-        state = data.state_dict(batch=2)
-        for other in ({"seed": 8}, {"world": 2}, {"batch": 8}, {"drop": True}, {"window": 64}, {"view": "rrc48-hflip-npy"}, {"directory": "class00"}):
+        state = data.state_dict(steps=2)
+        for other in ({"seed": 8}, {"window": 64}, {"view": "rrc48-hflip-npy"}, {"directory": "class00"}):
             (name, value), = other.items()
-            key = "batch_size" if name == "batch" else name
-            raises(f"{key} {state[key]!r}, and this EpochView has {value!r} … set_epoch(1)", lambda o=other: make(**o).load_state_dict(state))
+            raises(f"{name} {state[name]!r}, and this EpochView has {value!r} … set_epoch(1)", lambda o=other: make(**o).load_state_dict(state))
         raises("list_sha256 'x'", lambda: data.load_state_dict({**state, "list_sha256": "x"}))
-        raises("batch 99", lambda: data.load_state_dict({**state, "batch": 99}))
+        raises("consumed 99 samples", lambda: data.load_state_dict({**state, "samples": 99}))
+        raises("counts batches … set_epoch(1)", lambda: data.load_state_dict({**data._settings(0), "world": 1, "batch_size": 4, "epoch": 0, "batch": 2}))
+        raises("steps is 99", lambda: data.state_dict(steps=99))
         raises("epoch of the state is None", lambda: data.load_state_dict({"batch": 1}))
         raises("epoch of the state is None", lambda: data.load_state_dict(None))
         data.set_epoch(1)
         raises("call set_epoch(0) first", lambda: data.load_state_dict(state))
-        data.load_state_dict({**state, "batch": len(whole)})  # that epoch is complete
-        assert data.epoch == 1 and data.state_dict()["batch"] == 0
+        data.load_state_dict({**state, "samples": 37})  # that epoch is complete
+        assert data.epoch == 1 and data.state_dict()["samples"] == 0
+
+        elsewhere(m, make)
 
         # Passes after a state, by workers of all kinds
         for workers, how, persistent in ((0, None, False), (2, "fork", False), (2, "spawn", True), (3, "fork", True)):
@@ -140,11 +143,12 @@ def main():
             begun = iter(loader)
             next(begun)
             if workers:
-                raises("state_dict(batch=n)", data.state_dict)
+                raises("state_dict(steps=n)", data.state_dict)
             again = make()
-            again.load_state_dict(data.state_dict(batch=3) if workers else data.state_dict())
+            again.load_state_dict(data.state_dict(steps=3) if workers else data.state_dict())
             assert sums(again) == whole[3:]
             del begun
+        data.set_epoch(1)
         data[0]
         raises("data[k]", data.state_dict)
 
@@ -226,6 +230,53 @@ def main():
             raises("class00/broken.jpg … on_error=", lambda: sums(pipefs.EpochView(m, view, directory="train", seed=1)))
             data = pipefs.RandomView(m, view, [("train/class00/broken.jpg", 0)])
             raises("cannot be read: truncated: jpeg", lambda: data[0])
+
+
+def elsewhere(m, make):
+    """Every sample once, where a training goes on with other ranks and batches; see TestHistories of package epoch."""
+    def paths(data, workers=0, most=None):
+        """The samples of the pass, the steps that it makes, and the state behind them."""
+        found, n = [], 0
+        for _ in DataLoader(data, batch_size=None, num_workers=workers) if workers else data:
+            with open(os.path.join(data.root, f"{n:06d}.paths.txt")) as f:
+                found.append(f.read().splitlines())
+            n += 1
+            if n == most:
+                break
+        return found, data.state_dict(steps=data._shared.past + n)
+
+    (alone, _), total = paths(make()), 37
+    alone = [path for batch in alone for path in batch]
+    for workers in (0, 2):
+        seen, state = [], None
+        for world, batch, most in ((2, 4, 2), (3, 3, 1), (1, 5, 1), (4, 2, None)):
+            states, padded = [], 0
+            for rank in range(world):
+                data = make(rank=rank, world=world, batch=batch)
+                if state:
+                    data.load_state_dict(state)
+                past = data._shared.past
+                found, after = paths(data, workers, most)
+                assert len(data) == past + (len(found) if most is None else data._index(data.root)["batches"])
+                states.append(after)
+                cut = data._index(data.root)["padded_of_rank"] if most is None else 0
+                padded += cut
+                seen += sum(found, [])[:-cut or None]
+            state = states[0]
+            assert all(s == state for s in states), states
+        assert sorted(seen) == sorted(alone) and len(seen) == total and padded == 1, (len(seen), padded)
+        assert state["samples"] == total and state["steps"] == 5
+    # Dropping, and the number that is left out
+    data = make(batch=8, drop=True)
+    data.load_state_dict({**make().state_dict(), "samples": 12, "steps": 3})
+    assert [len(y) for _, y in data] == [8, 8, 8] and data._index(data.root)["dropped"] == 1
+    data.load_state_dict(data.state_dict())
+    assert list(data) == [] and len(data) == 6
+    # By number
+    data = make()
+    data.load_state_dict({**data.state_dict(), "samples": 8, "steps": 2})
+    raises("data[2]", lambda: data[0])
+    assert torch.equal(data[2][0], make()[2][0])
 
 
 def stateful(make, whole):
