@@ -49,8 +49,8 @@ func (b *bulk) wanted() bool { return time.Now().UnixNano() < b.until.Load() }
 func (f *FS) fillListed(out *fuse.EntryOut, h *dirHandle, e fuse.DirEntry, id uint32, wanted bool) {
 	index, _ := splitNode(e.Ino)
 	made := index != originalView && e.Mode != unix.S_IFDIR
-	if made && (!wanted || h.v.pipeline.Undrawn()) {
-		return // its size may take time, or the name leads elsewhere each time
+	if made && (!wanted || h.v.pipeline.Undrawn() || f.effort() == serve.Verified) {
+		return // its size may take time, or the name leads elsewhere
 	}
 	name, attr := f.keeps(h.d, id)
 	events := h.d.events.Load()

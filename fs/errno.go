@@ -19,6 +19,7 @@ const (
 	enametoolong = fuse.Status(unix.ENAMETOOLONG)
 	enotty       = fuse.Status(unix.ENOTTY)
 	enotdir      = fuse.Status(unix.ENOTDIR)
+	euclean      = fuse.Status(unix.EUCLEAN)
 )
 
 // errno is the one place where errors become numbers. What has no number of its
@@ -27,6 +28,8 @@ func errno(err error) fuse.Status {
 	switch {
 	case err == nil:
 		return fuse.OK
+	case errors.Is(err, serve.ErrTooManyBad):
+		return euclean // readers that leave bad samples out must not leave out these
 	case errors.Is(err, source.ErrChanged):
 		return estale
 	case errors.Is(err, iofs.ErrNotExist):
@@ -55,7 +58,7 @@ func (f *FS) fail(v *view, op, path string, off int64, err error) fuse.Status {
 	switch status {
 	case fuse.ENOENT, fuse.EINTR:
 		return status
-	case fuse.EIO:
+	case fuse.EIO, euclean:
 		if times, tell := f.failures.count(failure{v.name, path, err.Error()}, time.Now()); tell {
 			args := []any{"op", op, "view", v.name, "sample", path, "cause", err}
 			if off != noOffset {

@@ -32,6 +32,10 @@ type Server interface {
 	// Resolve decides how a file is shown in a view, with no more effort than is
 	// permitted.
 	Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline, most serve.Effort) (Handle, error)
+	// OnError, Excuse and Replaceable say what takes the place of a bad sample.
+	OnError() serve.OnError
+	Excuse(path string, cause error) error
+	Replaceable(path string) error
 }
 
 // Handle is a file in a view, resolved. It does not change.

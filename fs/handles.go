@@ -81,7 +81,7 @@ func (f *FS) handle(ctx context.Context, n uint64, file serve.File, v *view) (Ha
 	if h := f.handles.get(n); h != nil && !v.pipeline.Stored() {
 		return h, nil
 	}
-	h, err := f.server.Resolve(ctx, n, file, v.pipeline, serve.Sized)
+	h, err := f.server.Resolve(ctx, n, file, v.pipeline, f.effort())
 	if err != nil {
 		return nil, err
 	}

@@ -86,6 +86,10 @@ type fakeServer struct {
 	before atomic.Pointer[func(ctx context.Context, path string) error]
 }
 
+func (*fakeServer) OnError() serve.OnError             { return serve.Fail }
+func (*fakeServer) Excuse(_ string, cause error) error { return cause }
+func (*fakeServer) Replaceable(string) error           { return nil }
+
 type fakeContent struct {
 	p    *fakeServer
 	size int64

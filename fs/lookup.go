@@ -56,14 +56,21 @@ type lookup struct {
 	cancel <-chan struct{}
 	header *fuse.InHeader
 	out    *fuse.EntryOut
+	// replaces: it is that of a sample that is tried in the place of another one.
+	replaces bool
 }
 
 func (l *lookup) run() error {
-	events := l.d.events.Load()
 	id, err := l.find()
 	if err != nil {
 		return err
 	}
+	return l.enter(id)
+}
+
+// enter describes the entry that the name leads to.
+func (l *lookup) enter(id uint32) error {
+	events := l.d.events.Load()
 	f := l.f
 	path := f.tree.path(id)
 	var childEvents uint64
@@ -73,8 +80,8 @@ func (l *lookup) run() error {
 	a, err := f.look(id, path)
 	if isGone(err) || err == nil && !f.tree.fits(id, a) {
 		// The directory was listed before this was so.
-		if _, err := f.refresh(l.d); err != nil {
-			return err
+		if _, err := f.refresh(l.d); err != nil || l.replaces {
+			return errOr(err, errAgain)
 		}
 		if again, err := l.find(); err != nil || again != id {
 			return errOr(err, errAgain)
@@ -109,6 +116,9 @@ func (l *lookup) run() error {
 		defer v.release(1) // the reply counts once more
 	}
 	n, size, err := l.resolve(v, id, serve.File{Path: path, Identity: a.Identity})
+	if l.replaceable(err) {
+		return l.instead(v, id, err)
+	}
 	if err != nil {
 		return err
 	}

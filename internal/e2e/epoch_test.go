@@ -195,7 +195,7 @@ func TestBrokenBatch(t *testing.T) {
 		}
 		told, err := os.ReadFile(log)
 		testenv.Must(t, err)
-		if want := map[string]int{"fail": 1, "black": 0}[on]; failed != want || !strings.Contains(string(told), "sample class01/"+filepath.Base(broken)) {
+		if want := map[string]int{"fail": 1, "black": 0}[on]; failed != want || !strings.Contains(string(told), "class01/"+filepath.Base(broken)) {
 			t.Errorf("%s: %d batches failed\n%s", on, failed, told)
 		}
 		var stats struct {

@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	iofs "io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -28,7 +30,11 @@ type View struct {
 
 	ahead ahead
 	read  atomic.Bool // its last batch was
-	early int         // so many of its batches are made ahead of who reads the epoch before it; guarded by maker.mu
+	// settled are the batches of which is known what takes the place of samples that cannot be made,
+	// and instead are these, by batch and place; guarded by maker.mu.
+	settled map[int]bool
+	instead map[[2]int]int
+	early   int // so many of its batches are made ahead of who reads the epoch before it; guarded by maker.mu
 }
 
 // headerSize is the length of what precedes the values of an array, in bytes.
@@ -39,6 +45,7 @@ const (
 	IndexName    = "index.json"
 	pixelsSuffix = ".npy"
 	labelsSuffix = ".labels.npy"
+	madeSuffix   = ".made.npy"
 	pathsSuffix  = ".paths.txt"
 	listSuffix   = ".list"
 )
@@ -57,6 +64,9 @@ func (w *View) Names(yield func(string) bool) {
 	suffixes := []string{labelsSuffix, listSuffix, pathsSuffix}
 	if w.fixed {
 		suffixes = []string{labelsSuffix, pixelsSuffix, pathsSuffix}
+		if w.blackens() {
+			suffixes = slices.Insert(suffixes, 1, madeSuffix)
+		}
 	}
 	for k := range w.share.batches() {
 		for _, suffix := range suffixes {
@@ -86,6 +96,8 @@ func (w *View) File(name string) (*File, error) {
 	case suffix == pixelsSuffix && w.fixed:
 	case suffix == labelsSuffix:
 		f.data = w.labels(k)
+	case suffix == madeSuffix && w.blackens():
+		f.data, err = w.made(k)
 	case suffix == pathsSuffix:
 		f.data, err = w.lines(k, func(_ int, path string) (string, error) { return path, nil })
 	case suffix == listSuffix && !w.fixed:
@@ -141,6 +153,9 @@ func (w *View) Stat() (source.Attr, error) { return w.of.stat(w.path.Of) }
 func (w *View) Digest() string {
 	h := sha256.New()
 	fmt.Fprintln(h, 2, w.path, w.of.o.Registry.Digest(w.pipeline), w.epoch.list.identity())
+	if on := w.of.o.Server.OnError(); on != serve.Fail {
+		fmt.Fprintln(h, on)
+	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
@@ -167,12 +182,38 @@ func (w *View) labels(k int) []byte {
 	return b
 }
 
+// blackens reports whether samples that cannot be made are black.
+func (w *View) blackens() bool { return w.fixed && w.of.o.Server.OnError() == serve.Black }
+
+// made is the file that tells which samples of a batch could be made.
+func (w *View) made(k int) ([]byte, error) {
+	samples, err := w.settle(k)
+	b := transcode.AppendArrayHeader(nil, "|b1", len(samples))
+	for _, i := range samples {
+		if i == black {
+			b = append(b, 0)
+		} else {
+			b = append(b, 1)
+		}
+	}
+	return b, err
+}
+
 // lines is a file of a line for each sample of a batch, made of its path in the dataset.
 // A line cannot hold a newline: it is written as \n.
 func (w *View) lines(k int, line func(i int, path string) (string, error)) ([]byte, error) {
 	var b []byte
-	for i := range w.share.size(k) {
-		sample := w.sample(k, i)
+	samples := make([]int, w.share.size(k))
+	for i := range samples {
+		samples[i] = w.sample(k, i)
+	}
+	if w.of.o.Server.OnError() == serve.Replace {
+		var err error
+		if samples, err = w.settle(k); err != nil {
+			return nil, err
+		}
+	}
+	for _, sample := range samples {
 		text, err := line(sample, w.epoch.list.path(sample))
 		if err != nil {
 			return nil, err
@@ -214,6 +255,8 @@ type index struct {
 	// List is the SHA-256 of the paths of all samples, each with a newline behind it; of the rows of a
 	// table, with a tab and the label before that.
 	List string `json:"list_sha256"`
+	// OnError is what takes the place of samples that cannot be made.
+	OnError string `json:"on_error"`
 	// Changed: the dataset has other samples by now than this epoch, which was begun before.
 	Changed bool `json:"dataset_changed"`
 }
@@ -224,7 +267,7 @@ func (w *View) index() ([]byte, error) {
 		View: w.path.View, Directory: w.path.Of, Seed: w.path.Seed, Epoch: w.path.Epoch, World: s.world, Rank: s.rank,
 		Samples: len(l.ids), From: s.from, SamplesOfRank: s.len(), Batches: s.batches(), Batch: s.batch, Drop: s.drop,
 		Padded: s.padded(), PaddedOfRank: s.paddedOfRank(), Dropped: s.dropped(), Beside: l.beside, Classes: append([]string{}, l.classes...),
-		List: l.sum(), Changed: w.of.changed(w.epoch),
+		List: l.sum(), OnError: w.of.o.Server.OnError().String(), Changed: w.of.changed(w.epoch),
 	}
 	if x.Batches > 0 {
 		x.LastBatch = s.size(x.Batches - 1)

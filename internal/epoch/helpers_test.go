@@ -76,6 +76,7 @@ type fixture struct {
 	server *serve.Server
 	views  *Views
 	log    *testenv.Log
+	on     serve.OnError
 }
 
 func newFixture(t *testing.T, classes map[string]int, change func(*Options)) *fixture {
@@ -104,7 +105,7 @@ func (f *fixture) serve(from source.Options, change func(*Options)) {
 	if change != nil {
 		change(&o)
 	}
-	f.server, err = serve.New(serve.Options{Registry: registry, Source: directory, Dataset: directory, Workers: o.Workers})
+	f.server, err = serve.New(serve.Options{Registry: registry, Source: directory, Dataset: directory, Workers: o.Workers, OnError: f.on, ErrorLimit: 0.5, Log: o.Log})
 	testenv.Must(f, err)
 	f.Cleanup(func() { f.server.Close() })
 	o.Server = f.server

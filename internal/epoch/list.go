@@ -54,6 +54,9 @@ type list struct {
 	labels  []int64         // of each sample, instead of ends
 	repeats []uint32        // how many rows before have the same sample; nil: none has
 
+	byLabelOnce sync.Once
+	byLabel     map[int64][]uint32 // samples, of a table
+
 	digestOnce, stateOnce sync.Once
 	digest                string
 	state                 [sha256.Size]byte

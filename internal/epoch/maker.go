@@ -225,6 +225,7 @@ func (m *maker) finish(b *batch, err error) {
 		m.stats.failed.Add(1)
 	} else {
 		m.stats.made.Add(1)
+		b.view.settleLocked(b.index)
 	}
 	b.ended = time.Now()
 	close(b.done)
@@ -246,8 +247,8 @@ func (w *View) turns(k int) []int {
 	return places
 }
 
-// make makes a sample where it belongs in the batch. What cannot be made is an error, or
-// black.
+// make makes a sample where it belongs in the batch. What cannot be made is an error, black, or
+// another sample.
 func (b *batch) make(ctx context.Context, i int) (err error) {
 	w := b.view
 	size := w.array.Bytes()
@@ -255,15 +256,23 @@ func (b *batch) make(ctx context.Context, i int) (err error) {
 	if i == 0 {
 		copy(b.data, w.header(b.n))
 	}
-	err = w.make(ctx, w.sample(b.index, i), place)
+	sample := w.sample(b.index, i)
+	err = w.make(ctx, sample, place)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	if b.of.o.OnError == Black && !isRefused(err) {
+	instead, err := w.excuse(ctx, sample, err, func(j int) error { return w.make(ctx, j, place) })
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		return fmt.Errorf("batch %d: %w", b.index, w.blame(sample, err))
+	case instead == black:
 		clear(place)
 		b.of.stats.black.Add(1)
-		b.of.o.Log.Warn("a sample cannot be made, and is black", "epoch", w.path.String(), "batch", b.index, "cause", err)
-		return nil
+	default:
+		b.of.stats.replaced.Add(1)
 	}
-	return fmt.Errorf("batch %d: %w", b.index, err)
+	w.note(b.index, i, instead)
+	return nil
 }

@@ -50,39 +50,41 @@ func (f *File) Read(ctx context.Context, off int64, n int) (Piece, error) {
 
 // make writes the values of one sample of the list to dst.
 func (w *View) make(ctx context.Context, i int, dst []byte) (err error) {
-	path := w.epoch.list.path(i)
 	defer func() {
 		if r := recover(); r != nil {
 			err = transcode.Errorf(transcode.ErrInternal, "panic: %v", r)
 		}
-		// A batch is no file of the dataset: whether that one has changed, or is not there,
-		// is no error of the batch's own name.
-		if err != nil && ctx.Err() == nil && !isRefused(err) {
-			err = fmt.Errorf("sample %s: %v", path, err) //nolint:errorlint // it must not be taken for one of these
-		}
 	}()
 	for range 2 {
-		if err = w.makeOnce(ctx, path, i, dst); !errors.Is(err, source.ErrChanged) {
+		if err = w.makeOnce(ctx, i, dst); !errors.Is(err, source.ErrChanged) {
 			break
 		}
 	}
 	return err
 }
 
-func (w *View) makeOnce(ctx context.Context, path string, i int, dst []byte) error {
-	s := w.of.o.Server
-	a, err := s.Stat(path, false)
+func (w *View) makeOnce(ctx context.Context, i int, dst []byte) error {
+	h, err := w.resolve(ctx, i, serve.Planned)
 	if err != nil {
 		return err
 	}
-	h, err := s.Resolve(ctx, serve.Key(w.epoch.list.ids[i]), serve.File{Path: path, Identity: a.Identity}, w.pipelineOf(i), serve.Planned)
-	if err != nil {
+	if err := h.Verify(ctx); err != nil {
 		return err
 	}
 	if array, ok := h.Plan().Array(); !ok || !array.Equal(w.array) {
 		return w.other(h, array, ok)
 	}
 	return h.MakeValues(ctx, dst)
+}
+
+// resolve resolves a sample of the list.
+func (w *View) resolve(ctx context.Context, i int, most serve.Effort) (*serve.Handle, error) {
+	s, path := w.of.o.Server, w.epoch.list.path(i)
+	a, err := s.Stat(path, false)
+	if err != nil {
+		return nil, err
+	}
+	return s.Resolve(ctx, serve.Key(w.epoch.list.ids[i]), serve.File{Path: path, Identity: a.Identity}, w.pipelineOf(i), most)
 }
 
 // pipelineOf is what the i-th sample of the list is made by: rows of one sample have several draws.
@@ -105,14 +107,16 @@ func (w *View) other(h *serve.Handle, array transcode.Array, ok bool) error {
 
 func isRefused(err error) bool { return errors.Is(err, serve.ErrRefused) }
 
-type counters struct{ made, failed, black atomic.Int64 }
+type counters struct{ made, failed, black, replaced atomic.Int64 }
 
 // Stats are what the views of a mount have done.
 type Stats struct {
 	Made   int64 // batches made
 	Failed int64 // batches that could not be made
 	Black  int64 // samples that could not be made, and are black
-	Bytes  int64 // of memory for batches
+	// Replaced is how many samples could not be made, and others are in their place.
+	Replaced int64
+	Bytes    int64 // of memory for batches
 }
 
 // Stats returns the counters.
@@ -120,5 +124,5 @@ func (v *Views) Stats() Stats {
 	m := v.maker
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Stats{Made: m.stats.made.Load(), Failed: m.stats.failed.Load(), Black: m.stats.black.Load(), Bytes: m.held}
+	return Stats{Made: m.stats.made.Load(), Failed: m.stats.failed.Load(), Black: m.stats.black.Load(), Replaced: m.stats.replaced.Load(), Bytes: m.held}
 }

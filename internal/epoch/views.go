@@ -19,16 +19,10 @@ type Server interface {
 	Stat(path string, fresh bool) (source.Attr, error)
 	Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline, most serve.Effort) (*serve.Handle, error)
 	Fetch(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline)
+	OnError() serve.OnError
+	Excuse(path string, cause error) error
+	Replaceable(path string) error
 }
-
-// OnError says what a sample that cannot be made does to its batch.
-type OnError uint8
-
-// Fail: the batch cannot be read. Black: the values of the sample are 0.
-const (
-	Fail OnError = iota
-	Black
-)
 
 // Options of New.
 type Options struct {
@@ -38,7 +32,6 @@ type Options struct {
 	Budget int64
 	// Workers is the number of samples made at once; 0 means one a core.
 	Workers int
-	OnError OnError
 	// Far is how many samples are fetched side by side before they are made, where each takes a round
 	// trip; 0 where they are near.
 	Far int

@@ -362,35 +362,52 @@ func TestNextEpoch(t *testing.T) {
 }
 
 // TestBroken wants a batch with a broken sample to fail, for others to be read, and with
-// Black zeros in place of the sample.
+// Black zeros in place of the sample, with Replace another one of its class, which the lines tell.
 func TestBroken(t *testing.T) {
-	for _, on := range []OnError{Fail, Black} {
-		f := newFixture(t, map[string]int{"a": 4, "b": 4}, func(o *Options) { o.OnError = on })
+	for _, on := range []serve.OnError{serve.Fail, serve.Black, serve.Replace} {
+		f := newFixture(t, map[string]int{"a": 4, "b": 4}, nil)
+		f.on = on
+		f.serve(source.Options{}, nil)
 		testenv.Must(t, os.WriteFile(filepath.Join(f.root, "a/b.jpg"), []byte("\xff\xd8\xff\xe0 broken"), 0o644))
 		v := f.view("7/0/1/0/2/rrc8-npy")
-		testenv.Must(t, os.Remove(filepath.Join(f.root, "b/a.jpg")))
+		if on == serve.Replace {
+			testenv.Must(t, os.WriteFile(filepath.Join(f.root, "b/a.jpg"), []byte("no picture"), 0o644))
+		} else {
+			testenv.Must(t, os.Remove(filepath.Join(f.root, "b/a.jpg")))
+		}
 		for k := range 4 {
 			got, err := read(v, fmt.Sprintf("%06d.npy", k), 10_000)
+			shown := make([]string, 2)
+			if err == nil {
+				shown = strings.Fields(string(f.read(v, fmt.Sprintf("%06d.paths.txt", k))))
+			}
 			for i := range 2 {
 				path := v.epoch.list.path(v.sample(k, i))
 				bad := path == "a/b.jpg" || path == "b/a.jpg"
 				switch {
-				case bad && on == Fail:
+				case bad && on == serve.Fail:
 					if err == nil || !strings.Contains(err.Error(), "sample a/b.jpg") && !strings.Contains(err.Error(), "sample b/a.jpg") || errors.Is(err, iofs.ErrNotExist) {
 						t.Errorf("batch %d: %v", k, err)
 					}
-				case err != nil && on == Black:
+				case err != nil && on != serve.Fail:
 					t.Error(err)
-				case bad && !bytes.Equal(got[128+192*i:][:192], make([]byte, 192)):
+				case bad && on == serve.Black && !bytes.Equal(got[128+192*i:][:192], make([]byte, 192)):
 					t.Errorf("%s is not black", path)
-				case !bad && err == nil && !bytes.Equal(got[128+192*i:][:192], f.sample(v.pipeline, path)):
+				case bad && on == serve.Replace && (shown[i] == path || shown[i][0] != path[0]):
+					t.Errorf("%s is in the place of %s", shown[i], path)
+				case err == nil && !(bad && on == serve.Black) && !bytes.Equal(got[128+192*i:][:192], f.sample(v.pipeline, shown[i])):
 					t.Errorf("%s has other bytes", path)
+				case !bad && err == nil && shown[i] != path:
+					t.Errorf("%s is told to be %s", path, shown[i])
 				}
+			}
+			if made, err := read(v, fmt.Sprintf("%06d.made.npy", k), 1000); (err == nil) != (on == serve.Black) || err == nil && bytes.Count(made[128:], []byte{0}) != bytes.Count([]byte(strings.Join(shown, "")), []byte("a/b.jpg"))+bytes.Count([]byte(strings.Join(shown, "")), []byte("b/a.jpg")) {
+				t.Errorf("%v: %v, %x", on, err, made)
 			}
 		}
 		s := f.views.Stats()
-		if on == Fail && s.Failed == 0 || on == Black && (s.Failed != 0 || s.Black < 2 || s.Black > 4 || // those of the next epoch's first batch counted
-			!strings.Contains(f.log.String(), "sample b/a.jpg")) {
+		if on == serve.Fail && s.Failed == 0 || on == serve.Black && (s.Failed != 0 || s.Black < 2 || s.Black > 4 || // those of the next epoch's first batch counted
+			!strings.Contains(f.log.String(), "sample=b/a.jpg")) || on == serve.Replace && (s.Failed != 0 || s.Replaced < 2 || len(f.server.Bad()) != 2) {
 			t.Errorf("%+v\n%s", s, f.log)
 		}
 	}

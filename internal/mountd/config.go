@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/fs"
-	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -104,8 +104,10 @@ type Views struct {
 	Seed uint64
 	// ForceRandom: random views also show samples that have boxes or masks beside them.
 	ForceRandom bool
-	// OnError says what a sample that cannot be made does to its batch in an epoch view.
-	OnError epoch.OnError
+	// OnError says what readers of a sample that cannot be made get, as long as these are no larger
+	// share of the samples than ErrorLimit.
+	OnError    serve.OnError
+	ErrorLimit float64
 	// Lists are files that list the samples of epochs.
 	Lists []string
 }
@@ -121,11 +123,11 @@ func (v *Views) tables() map[string]string {
 
 // OnError is what a sample that cannot be made does to its batch: it fails, or the sample is
 // black.
-func OnError(black bool) epoch.OnError {
+func OnError(black bool) serve.OnError {
 	if black {
-		return epoch.Black
+		return serve.Black
 	}
-	return epoch.Fail
+	return serve.Fail
 }
 
 // Mix is how representations are mixed.
@@ -177,7 +179,7 @@ func Default(source, dir string) Config {
 		Read:   Reading{Refresh: -1},
 		Keep:   Keeping{MaxBytes: -1},
 		Cache:  Caching{Bytes: -1},
-		Views:  Views{Scans: MaxFidelity, Mix: Mix{Share: 1}, Seed: uint64(rand.Uint32())},
+		Views:  Views{Scans: MaxFidelity, ErrorLimit: serve.DefaultErrorLimit, Mix: Mix{Share: 1}, Seed: uint64(rand.Uint32())},
 	}
 }
 

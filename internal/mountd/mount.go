@@ -100,6 +100,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		WorkBytes: m.memory.work,
 		Memfd:     c.Cache.Mode == fs.DaemonCache,
 		Workers:   c.Workers, ForceRandom: c.Views.ForceRandom, Log: m.log,
+		OnError: c.Views.OnError, ErrorLimit: c.Views.ErrorLimit,
 	}
 	if err := m.openSources(ctx, &o); err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	}
 	m.close = append(m.close, m.server.Close)
 	m.epochs = epoch.New(epoch.Options{
-		Registry: m.registry, Server: m.server, Budget: c.Cache.Bytes, Workers: c.Workers, OnError: c.Views.OnError, Log: m.log,
+		Registry: m.registry, Server: m.server, Budget: c.Cache.Bytes, Workers: c.Workers, Log: m.log,
 		Far:    m.fetchedAhead(),
 		Tables: c.Views.tables(),
 	})
@@ -243,6 +244,7 @@ func (m *Mount) Stop() error {
 // closeAll releases what stands behind the mount. It comes after Done.
 func (m *Mount) closeAll() error {
 	m.cancel()
+	m.logBad()
 	var errs []error
 	for _, c := range slices.Backward(m.close) {
 		errs = append(errs, c())

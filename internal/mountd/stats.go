@@ -65,8 +65,10 @@ func (m *Mount) counters() []control.Counter {
 			control.Counter{Group: "epochs", Name: "batches made", Value: e.Made},
 			control.Counter{Group: "epochs", Name: "batches that could not be made", Value: e.Failed},
 			control.Counter{Group: "epochs", Name: "samples that are black: they could not be made", Value: e.Black},
+			control.Counter{Group: "epochs", Name: "samples in the place of others: these could not be made", Value: e.Replaced},
 			control.Counter{Group: "epochs", Name: "memory of batches", Value: e.Bytes, Unit: control.Bytes})
 	}
+	counters = append(counters, m.badCounters()...)
 	if h := m.ahead.Stats(); h.Hinted > 0 {
 		counters = append(counters, hintCounters(h)...)
 	}

@@ -283,9 +283,13 @@ func (s *Server) resolveAhead(ctx context.Context, key Key, f File, v transcode.
 		return nil
 	}
 	defer n.leave()
-	if most == Sized {
+	ready := n.resolved
+	if most == Verified {
+		ready = n.done
+	}
+	if most >= Sized {
 		select {
-		case <-n.resolved:
+		case <-ready:
 		case <-ctx.Done():
 			return nil
 		}
@@ -294,6 +298,14 @@ func (s *Server) resolveAhead(ctx context.Context, key Key, f File, v transcode.
 	case <-n.resolved:
 	default:
 		return nil
+	}
+	if most == Verified {
+		n.of.mu.Lock()
+		loaded := n.content != nil
+		n.of.mu.Unlock()
+		if !loaded {
+			return nil
+		}
 	}
 	// A view of what is stored shares keys with the view of all samples.
 	if h := n.handle; h != nil && h.key == key && h.file == f && h.view.Stored() == v.Stored() {

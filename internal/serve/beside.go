@@ -47,10 +47,11 @@ type surroundDir struct {
 	below []string
 }
 
-// collection is a JSON file with boxes in many pictures.
+// collection is a JSON file that names many pictures.
 type collection struct {
 	file     string
 	pictures []string
+	boxes    bool // it says where things are in them
 }
 
 // maskSuffixes and maskExtensions make the names of masks from that of their picture.
@@ -103,7 +104,7 @@ func (s *Server) findBeside(dir string) (sample, file string) {
 	for at := dir; ; at = dirOf(at) {
 		for _, c := range s.surround(at).many {
 			for _, name := range c.pictures {
-				if here[name] {
+				if c.boxes && here[name] {
 					return path.Join(dir, name), c.file
 				}
 			}
@@ -198,8 +199,8 @@ func (s *Server) collections(dir string, below *[]string) (found []collection) {
 			*below = append(*below, name)
 		case !e.Dir && strings.EqualFold(path.Ext(name), ".json") && looked < besideFiles:
 			looked++
-			if text, err := s.ends(context.Background(), name); err == nil && annotation.Of(name, text) != annotation.Nothing {
-				found = append(found, collection{name, annotation.Pictures(text)})
+			if text, err := s.ends(context.Background(), name); err == nil {
+				found = append(found, collection{name, annotation.Pictures(text), annotation.Of(name, text) != annotation.Nothing})
 			}
 		}
 	}

@@ -16,6 +16,7 @@ type header struct {
 	identity source.Identity
 	info     transcode.Info
 	fault    error
+	unread   error // why every view shows it unchanged
 }
 
 // errFault marks a sample that no codec could read when it was packed.
@@ -80,8 +81,10 @@ func (s *Server) probe(h *Handle, known *header) error {
 	s.probed.add(h, file)
 	if errors.Is(known.fault, transcode.ErrUnsupported) {
 		// A variant that no codec knows, or over a limit: no step applies.
-		s.log.Info("the sample appears unchanged in every view", "sample", h.file.Path, "cause", known.fault)
-		known.info, known.fault = transcode.Info{}, nil
+		if s.o.OnError != Replace {
+			s.log.Info("the sample appears unchanged in every view", "sample", h.file.Path, "cause", known.fault)
+		}
+		known.info, known.fault, known.unread = transcode.Info{}, nil, known.fault
 	}
 	return nil
 }

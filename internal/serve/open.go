@@ -39,7 +39,7 @@ func (h *Handle) Open(ctx context.Context) (*Content, error) {
 	}
 	c, err := s.open(ctx, h)
 	if err != nil {
-		return nil, err
+		return nil, s.noted(h.file, err)
 	}
 	c.refs.Store(1)
 	if _, made := c.reader.(memory); !made {

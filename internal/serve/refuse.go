@@ -109,6 +109,7 @@ type refusals struct {
 	dirs      *lru.Map[string, *dirLook]
 	beside    *lru.Map[string, *beside]
 	surrounds *lru.Map[string, *surround]
+	targets   *lru.Map[string, *targets]
 	all       map[[2]string]*Refusal // by directory and view
 	unfit     map[[2]string]*Refusal // by sample and view
 	tells     atomic.Int64           // of unfit
@@ -140,7 +141,7 @@ const (
 
 func (r *refusals) open(registry *transcode.Registry) (err error) {
 	r.dirs, r.all, r.unfit = lru.New[string, *dirLook](0, maxLooks), map[[2]string]*Refusal{}, map[[2]string]*Refusal{}
-	r.beside, r.surrounds = lru.New[string, *beside](0, maxLooks), lru.New[string, *surround](0, maxSurrounds)
+	r.beside, r.surrounds, r.targets = lru.New[string, *beside](0, maxLooks), lru.New[string, *surround](0, maxSurrounds), lru.New[string, *targets](0, maxLooks)
 	r.pixels, err = registry.Parse("npy")
 	return err
 }

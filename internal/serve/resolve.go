@@ -34,6 +34,8 @@ const (
 	Planned
 	// Sized: the file is made if there is no other way to know its size.
 	Sized
+	// Verified: the file is made if it is not stored, so that its reader surely gets it.
+	Verified
 )
 
 // Handle is a file in a view, resolved: what is to be done to open it. It does not
@@ -80,10 +82,25 @@ func (s *Server) Resolve(ctx context.Context, key Key, f File, v transcode.Pipel
 	}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
-	if h := s.resolveAhead(ctx, key, f, v, most); h != nil {
-		return h, nil
+	h := s.resolveAhead(ctx, key, f, v, most)
+	if h == nil {
+		var err error
+		if h, err = s.resolve(ctx, key, f, v, most); err != nil {
+			return h, s.noted(f, err)
+		}
 	}
-	return s.resolve(ctx, key, f, v, most)
+	if most == Verified {
+		return h, s.noted(f, h.Verify(ctx))
+	}
+	return h, nil
+}
+
+// noted is an error of making a file, noted if the sample is at fault.
+func (s *Server) noted(f File, err error) error {
+	if IsBad(err) {
+		s.note(f.Path, err)
+	}
+	return err
 }
 
 func (s *Server) resolve(ctx context.Context, key Key, f File, v transcode.Pipeline, most Effort) (_ *Handle, err error) {
@@ -180,7 +197,7 @@ func (s *Server) measure(ctx context.Context, h *Handle, most Effort) error {
 	if closed {
 		h.size = size
 	}
-	if most == Planned || closed && s.o.Dataset != nil {
+	if most == Planned || most < Verified && closed && s.o.Dataset != nil {
 		return nil
 	}
 	from := s.candidates(h)
@@ -191,13 +208,19 @@ func (s *Server) measure(ctx context.Context, h *Handle, most Effort) error {
 	switch {
 	case len(from) == 0:
 		return errNoOriginal
-	case closed:
+	case closed && most < Verified:
 		return nil
 	case whole != nil:
 		h.size = whole.Bytes
 		return nil
 	case most == Stored:
 		return ErrUnknown
+	}
+	if closed {
+		if pixels := s.pixels(ctx, h, from.longest(h)); pixels != nil {
+			defer pixels.made.release()
+			from = candidates{*pixels}
+		}
 	}
 	made, err := s.makeFrom(ctx, s.crewFor(ctx), h, from)
 	if err != nil {

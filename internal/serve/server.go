@@ -54,7 +54,11 @@ type Options struct {
 	Workers int
 	// ForceRandom: random views refuse no samples because of what belongs to them.
 	ForceRandom bool
-	Log         *slog.Logger // nil is silent
+	// OnError says what readers of bad samples get, as long as these are no larger share of the
+	// samples than ErrorLimit.
+	OnError    OnError
+	ErrorLimit float64
+	Log        *slog.Logger // nil is silent
 }
 
 // Defaults of Options.
@@ -94,6 +98,8 @@ type Server struct {
 	refusals refusals
 	pictures *lru.Map[string, picture] // by path; see Role
 	probed   probed
+	checks   *lru.Map[string, checked] // by path
+	bad      badSamples
 
 	sources, outputs buffers
 
@@ -144,7 +150,7 @@ func New(o Options) (*Server, error) {
 		drawn:   lru.New[resultKey, resultKey](o.CacheBytes/6, drawnSamples),
 		several: lru.New[uint64, bool](0, severalSeeds),
 		headers: lru.New[string, header](0, 1<<14), // all of cost 0
-		typical: map[string]transcode.Info{}, pictures: lru.New[string, picture](0, maxPictures),
+		typical: map[string]transcode.Info{}, pictures: lru.New[string, picture](0, maxPictures), checks: lru.New[string, checked](0, maxPictures),
 	}
 	s.loaders.compute = s.readers
 	s.aheads.init(s.readers, o.Workers, o.WorkBytes/4)
