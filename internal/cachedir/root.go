@@ -140,7 +140,7 @@ func (r *Root) Share(place string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f, syscall.LOCK_SH); err != nil {
+	if err := vfs.Flock(f, syscall.LOCK_SH); err != nil {
 		f.Close()
 		return nil, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
@@ -234,7 +234,7 @@ func (r *Root) lock() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f, syscall.LOCK_EX); err != nil {
+	if err := vfs.Flock(f, syscall.LOCK_EX); err != nil {
 		f.Close()
 		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 	}

@@ -89,7 +89,7 @@ func tryLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	err = vfs.Flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
 		return f, nil
 	}
@@ -108,14 +108,6 @@ func readFirst(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, 2*noteBytes))
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
 }
 
 // fit makes room for what a slot that was just taken holds, or gives up what is too much. The

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/store/vfs"
 )
 
 // budget is a promise not to hold more than limit bytes.
@@ -90,7 +92,10 @@ func mountMemory() (dir int, err error) {
 func (m memoryFiles) create() (_ *os.File, err error) {
 	var fd int
 	if m.dir != nil {
-		fd, err = unix.Openat(int(m.dir.Fd()), ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		err = vfs.Control(m.dir, func(dir int) (err error) { // it is closed at the end of the mount
+			fd, err = unix.Openat(dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+			return err
+		})
 	} else {
 		fd, err = unix.MemfdCreate("pipefs", unix.MFD_CLOEXEC)
 	}

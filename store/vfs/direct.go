@@ -20,14 +20,22 @@ type direct struct{ FS }
 
 // Open implements [FS].
 func (d direct) Open(name string) (File, error) {
-	fd, err := OpenRegular(name, os.O_RDONLY|syscall.O_DIRECT)
+	f, err := OpenRegular(name, os.O_RDONLY|syscall.O_DIRECT)
 	if err != nil {
 		return d.FS.Open(name)
 	}
-	return directFile{osFile{fd}}, nil
+	return newDirectFile(f)
 }
 
-type directFile struct{ osFile }
+type directFile struct {
+	osFile
+	raw syscall.RawConn // of the file
+}
+
+func newDirectFile(f *os.File) (directFile, error) {
+	raw, err := f.SyscallConn()
+	return directFile{osFile{f}, raw}, err
+}
 
 const (
 	// directAlign is what offsets, lengths and memory have to be a multiple of: the
@@ -37,50 +45,68 @@ const (
 	directBytes = 1 << 20
 )
 
-// directBuffers are aligned, and used again.
-var directBuffers = sync.Pool{New: func() any {
+// directRead is one read, whose buffer is aligned. It is used again.
+type directRead struct {
+	b    []byte
+	off  int64
+	n    int
+	err  error
+	call func(fd uintptr) // reads
+}
+
+var directReads = sync.Pool{New: func() any {
 	b := make([]byte, directBytes+directAlign)
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (directAlign - 1)
-	b = b[skip : skip+directBytes : skip+directBytes]
-	return &b
+	r := &directRead{b: b[skip : skip+directBytes : skip+directBytes]}
+	r.call = r.pread
+	return r
 }}
 
 // ReadAt implements [io.ReaderAt].
 func (f directFile) ReadAt(p []byte, off int64) (n int, err error) {
-	held := directBuffers.Get().(*[]byte)
-	defer directBuffers.Put(held)
+	r := directReads.Get().(*directRead)
+	defer directReads.Put(r)
 	for n < len(p) {
 		at := off + int64(n)
 		from := at &^ (directAlign - 1)
 		skip := int(at - from)
 		want := min(directBytes, (skip+len(p)-n+directAlign-1)&^(directAlign-1))
-		got, err := f.pread((*held)[:want], from)
+		got, err := r.read(f.raw, want, from)
 		switch {
 		case err != nil:
 			return n, &os.PathError{Op: "read", Path: f.Name(), Err: err}
 		case got <= skip:
 			return n, io.EOF
 		}
-		n += copy(p[n:], (*held)[skip:got])
+		n += copy(p[n:], r.b[skip:got])
 	}
 	return n, nil
 }
 
+// read reads n bytes. The descriptor stays that of the file, see [Control].
+func (r *directRead) read(raw syscall.RawConn, n int, off int64) (int, error) {
+	r.n, r.off = n, off
+	if err := raw.Control(r.call); err != nil {
+		return 0, err
+	}
+	return r.n, r.err
+}
+
 // pread is one system call: after a short one the next would not be aligned.
-func (f directFile) pread(b []byte, off int64) (n int, err error) {
-	fd := int(f.Fd())
+func (r *directRead) pread(fd uintptr) {
+	b := r.b[:r.n]
 	for {
-		n, err = syscall.Pread(fd, b, off)
+		r.n, r.err = syscall.Pread(int(fd), b, r.off)
 		switch {
-		case errors.Is(err, syscall.EINTR):
-		case errors.Is(err, syscall.EINVAL):
+		case errors.Is(r.err, syscall.EINTR):
+		case errors.Is(r.err, syscall.EINVAL):
 			// It could be opened, but cannot be read so.
-			if ordinary(fd) != nil {
-				return 0, err
+			if ordinary(int(fd)) == nil {
+				r.n, r.err = syscall.Pread(int(fd), b, r.off)
 			}
-			return syscall.Pread(fd, b, off)
+			return
 		default:
-			return n, err
+			return
 		}
 	}
 }

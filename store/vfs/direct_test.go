@@ -74,7 +74,9 @@ func TestDirectFallsBack(t *testing.T) {
 		t.Errorf("flags %x, %v", flags, err)
 	}
 	got := make([]byte, 4)
-	if n, err := (directFile{osFile{f}}).ReadAt(got, 1); n != 4 || err != nil || string(got) != "ello" {
+	direct, err := newDirectFile(f)
+	testenv.Must(t, err)
+	if n, err := direct.ReadAt(got, 1); n != 4 || err != nil || string(got) != "ello" {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := Direct(OS).Open(name + "."); !errors.Is(err, os.ErrNotExist) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,10 +30,14 @@ func (f osFile) Size() (int64, error) {
 }
 
 // Scattered implements [Advised]. It is only advice: that it fails does no harm.
-func (f osFile) Scattered() { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) }
+func (f osFile) Scattered() { f.advise(0, 0, unix.FADV_RANDOM) }
 
 // Fetch implements [Advised].
-func (f osFile) Fetch(off, n int64) { _ = unix.Fadvise(int(f.Fd()), off, n, unix.FADV_WILLNEED) }
+func (f osFile) Fetch(off, n int64) { f.advise(off, n, unix.FADV_WILLNEED) }
+
+func (f osFile) advise(off, n int64, advice int) {
+	_ = Control(f.File, func(fd int) error { return unix.Fadvise(fd, off, n, advice) })
+}
 
 // Ahead implements [Advised]. Some systems cut off what is more than 128 KiB at once.
 func (f osFile) Ahead() (window, piece int64) { return 512 << 10, 128 << 10 }
@@ -129,17 +132,11 @@ func (osFS) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if err == nil {
+	if err = Flock(f, unix.LOCK_EX|unix.LOCK_NB); err == nil {
 		return flock{f}, nil
 	}
 	_ = f.Close()
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, fmt.Errorf("%s: %w", name, ErrLocked)
 	}
 	return nil, fmt.Errorf("lock %s: %w", name, err)
@@ -150,5 +147,5 @@ type flock struct{ f *os.File }
 // Close implements [io.Closer]. A process that is just being started holds the file for a moment,
 // too.
 func (l flock) Close() error {
-	return errors.Join(syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN), l.f.Close())
+	return errors.Join(Flock(l.f, unix.LOCK_UN), l.f.Close())
 }
