@@ -116,6 +116,7 @@ func mergeOnce(ctx context.Context, pieces []piece, f func(item []byte) error) e
 // cursor walks over one piece.
 type cursor struct {
 	of   *piece
+	all  items
 	file io.Closer
 	next func() ([]byte, error, bool)
 	stop func()
@@ -154,13 +155,13 @@ func newCursor(p *piece) (*cursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cursor{of: p, file: file}
-	c.next, c.stop = iter.Pull2(all)
-	return c, nil
+	return &cursor{of: p, all: all, file: file}, nil
 }
 
 func (c *cursor) end() {
-	c.stop()
+	if c.stop != nil {
+		c.stop()
+	}
 	_ = c.file.Close() // only read
 }
 
@@ -199,8 +200,10 @@ func (m merge) Less(i, j int) bool {
 	return m[i].age > m[j].age
 }
 
-// push begins a piece.
+// push begins a piece. The goroutine that opened it must not do that: where one of two goroutines that use
+// what [iter.Pull2] returns is locked to a thread, the runtime ends the process.
 func (m *merge) push(c *cursor, age int) error {
+	c.next, c.stop = iter.Pull2(c.all)
 	item, err := c.item()
 	if err == nil && item != nil {
 		heap.Push(m, merging{c, item, age})

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -93,6 +94,23 @@ func TestMergeInSteps(t *testing.T) {
 		}
 		checkStore(t, dir, src)
 	}
+}
+
+// A caller may have locked its goroutine to a thread, as code that was called from C or from an init function has.
+func TestLockedThread(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	src := generate(random(t), 20, 300)
+	dir := tempDir(t)
+	for range 2 {
+		mustPack(t, dir, src, PackOptions{PackBytes: 1})
+		checkStore(t, dir, src)
+		src.put("class1/new.jpg", []byte("new"))
+	}
+	s := mustOpen(t, dir)
+	mustPack(t, dir, src, PackOptions{})
+	_, err := s.Refresh(t.Context(), func(Change) {})
+	testenv.Must(t, err)
 }
 
 // files returns the content of all files below a directory, by their names.
