@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/pipefs/pipefs/bench/chart"
 	"github.com/pipefs/pipefs/bench/views"
 )
 
@@ -15,7 +14,7 @@ import (
 type Section struct {
 	Title   string
 	Table   *Table
-	Figures []*chart.Figure
+	Figures []*figure
 	Notes   []string // below table and figures, small
 }
 
@@ -54,10 +53,7 @@ type Cell struct {
 var source string
 
 var pages = template.Must(template.New("page").Funcs(template.FuncMap{
-	"clean": chart.Clean,
-	// chart escapes all text in its figures
-	"wide":   func(f *chart.Figure) template.HTML { return template.HTML(f.Inline(chart.Wide)) },
-	"narrow": func(f *chart.Figure) template.HTML { return template.HTML(f.Inline(chart.Narrow)) },
+	"clean":  clean,
 	"first":  func(r Row) Cell { return r.at(0) },
 	"rest":   func(r Row) []Cell { return r.Cells[min(1, len(r.Cells)):] },
 	"filled": Row.filled,

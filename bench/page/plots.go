@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/pipefs/pipefs/bench/chart"
 	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/bench/views"
 )
 
 // plots are the figures that there is something to be seen in.
-func plots(r *views.Report) []*chart.Figure {
+func plots(r *views.Report) []*figure {
 	var rows []*views.Row // that have figures
 	var names []string
 	for i := range r.Rows {
@@ -24,7 +23,7 @@ func plots(r *views.Report) []*chart.Figure {
 	if len(rows) == 0 {
 		return nil
 	}
-	figures := []*chart.Figure{rates(rows, names)}
+	figures := []*figure{rates(rows, names)}
 	figures = append(figures, storage(rows)...)
 	figures = append(figures, fidelity(rows)...)
 	if r.Compute != "" {
@@ -33,12 +32,12 @@ func plots(r *views.Report) []*chart.Figure {
 	return append(figures, cpu(rows, names)...)
 }
 
-func rates(rows []*views.Row, names []string) *chart.Figure {
-	series := []chart.Series{{Name: views.FirstEpoch.Word}, {Name: views.FromDisk.Word}, {Name: views.FromMemory.Word}}
-	some := make([]bool, len(series))
+func rates(rows []*views.Row, names []string) *figure {
+	bars := []series{{name: views.FirstEpoch.Word}, {name: views.FromDisk.Word}, {name: views.FromMemory.Word}}
+	some := make([]bool, len(bars))
 	for _, row := range rows {
 		for i, values := range [][]float64{row.First, row.Cold, row.Cached} {
-			s := &series[i]
+			s := &bars[i]
 			y, low, high := math.NaN(), math.NaN(), math.NaN()
 			if len(values) > 0 {
 				t := stats.Bootstrap(values)
@@ -47,15 +46,15 @@ func rates(rows []*views.Row, names []string) *chart.Figure {
 					low, high = t.Low, t.High
 				}
 			}
-			s.Y, s.Low, s.High = append(s.Y, y), append(s.Low, low), append(s.High, high)
+			s.y, s.low, s.high = append(s.y, y), append(s.low, low), append(s.high, high)
 		}
 	}
-	for i := len(series) - 1; i >= 0; i-- {
+	for i := len(bars) - 1; i >= 0; i-- {
 		if !some[i] {
-			series = slices.Delete(series, i, i+1)
+			bars = slices.Delete(bars, i, i+1)
 		}
 	}
-	f := chart.HorizontalBars("Rates of all views", "samples/s", names, series...)
+	f := barFigure("Rates of all views", "samples/s", names, false, bars...)
 	f.Caption = "The first epoch finds nothing prepared. Later ones find what the mount keeps, on its disk or in memory. Lines are intervals."
 	return f
 }
@@ -74,24 +73,24 @@ func kindOf(row *views.Row) int {
 }
 
 // byKind makes points of rows, a series a kind that there is.
-func byKind(rows []*views.Row, x func(*views.Row) float64) []chart.Series {
-	all := make([]chart.Series, len(kinds))
+func byKind(rows []*views.Row, x func(*views.Row) float64) []series {
+	all := make([]series, len(kinds))
 	for i := range all {
-		all[i].Name = kinds[i]
+		all[i].name = kinds[i]
 	}
 	for _, row := range rows {
 		s := &all[kindOf(row)]
 		rate := row.Rate()
-		s.X, s.Y = append(s.X, x(row)), append(s.Y, rate.Median)
-		s.Low, s.High = append(s.Low, rate.Low), append(s.High, rate.High)
-		s.Labels = append(s.Labels, row.View)
+		s.x, s.y = append(s.x, x(row)), append(s.y, rate.Median)
+		s.low, s.high = append(s.low, rate.Low), append(s.high, rate.High)
+		s.labels = append(s.labels, row.View)
 	}
-	return slices.DeleteFunc(all, func(s chart.Series) bool { return len(s.X) == 0 })
+	return slices.DeleteFunc(all, func(s series) bool { return len(s.x) == 0 })
 }
 
 // storage is throughput against bytes: what is kept, and what is read.
-func storage(rows []*views.Row) []*chart.Figure {
-	var figures []*chart.Figure
+func storage(rows []*views.Row) []*figure {
+	var figures []*figure
 	for _, f := range []struct {
 		title, label, caption string
 		of                    func(*views.Row) int64
@@ -103,7 +102,7 @@ func storage(rows []*views.Row) []*chart.Figure {
 		if len(rows) < 2 || unit == "B" && !slices.ContainsFunc(rows, func(r *views.Row) bool { return f.of(r) > 0 }) {
 			continue
 		}
-		figure := chart.Scatter(f.title, unit+" "+f.label, "samples/s, lasting", byKind(rows, func(r *views.Row) float64 { return float64(f.of(r)) / factor })...)
+		figure := pointFigure(f.title, unit+" "+f.label, "samples/s, lasting", false, byKind(rows, func(r *views.Row) float64 { return float64(f.of(r)) / factor })...)
 		figure.Caption = f.caption
 		figures = append(figures, figure)
 	}
@@ -113,7 +112,7 @@ func storage(rows []*views.Row) []*chart.Figure {
 var scans = regexp.MustCompile(`^scan([0-9]+)$`)
 
 // fidelity is what scans cost and what they show.
-func fidelity(rows []*views.Row) []*chart.Figure {
+func fidelity(rows []*views.Row) []*figure {
 	type scan struct {
 		*views.Row
 		number int
@@ -133,7 +132,7 @@ func fidelity(rows []*views.Row) []*chart.Figure {
 	}
 	slices.SortFunc(all, func(a, b scan) int { return cmp.Compare(a.number, b.number) })
 	unit, factor := unitOf(largest)
-	likeness, rate := chart.Series{Name: "MS-SSIM"}, chart.Series{Name: "rate"}
+	likeness, rate := series{name: "MS-SSIM"}, series{name: "rate"}
 	for _, s := range all {
 		x := float64(s.FileBytes) / factor
 		ssim := s.MSSSIM
@@ -141,26 +140,26 @@ func fidelity(rows []*views.Row) []*chart.Figure {
 			ssim = 1
 		}
 		if ssim > 0 {
-			likeness.X, likeness.Y, likeness.Labels = append(likeness.X, x), append(likeness.Y, ssim), append(likeness.Labels, s.View)
+			likeness.x, likeness.y, likeness.labels = append(likeness.x, x), append(likeness.y, ssim), append(likeness.labels, s.View)
 		}
 		t := s.Rate()
-		rate.X, rate.Y, rate.Labels = append(rate.X, x), append(rate.Y, t.Median), append(rate.Labels, s.View)
-		rate.Low, rate.High = append(rate.Low, t.Low), append(rate.High, t.High)
+		rate.x, rate.y, rate.labels = append(rate.x, x), append(rate.y, t.Median), append(rate.labels, s.View)
+		rate.low, rate.high = append(rate.low, t.Low), append(rate.high, t.High)
 	}
-	var figures []*chart.Figure
-	if len(likeness.X) > 1 {
-		f := chart.Curves("Fidelity: bytes and likeness", unit+" a file", "MS-SSIM, 1 is the same picture", likeness)
+	var figures []*figure
+	if len(likeness.x) > 1 {
+		f := pointFigure("Fidelity: bytes and likeness", unit+" a file", "MS-SSIM, 1 is the same picture", true, likeness)
 		f.Caption = "How much of the picture the first scans show. From 0.95 on the PCR paper takes a scan for safe to train on."
 		figures = append(figures, f)
 	}
-	f := chart.Curves("Fidelity: bytes and rate", unit+" a file", "samples/s, lasting", rate)
+	f := pointFigure("Fidelity: bytes and rate", unit+" a file", "samples/s, lasting", true, rate)
 	f.Caption = "What fewer scans are worth to this loader."
 	return append(figures, f)
 }
 
 // stalls are how an epoch from the disk divides, by DS-Analyzer.
-func stalls(rows []*views.Row, names []string) []*chart.Figure {
-	series := []chart.Series{{Name: "computing"}, {Name: "prep stall"}, {Name: "fetch stall"}}
+func stalls(rows []*views.Row, names []string) []*figure {
+	bars := []series{{name: "computing"}, {name: "prep stall"}, {name: "fetch stall"}}
 	var known []string
 	for j, row := range rows {
 		a := row.Analysis
@@ -169,29 +168,29 @@ func stalls(rows []*views.Row, names []string) []*chart.Figure {
 		}
 		known = append(known, names[j])
 		for i, v := range []float64{a.Computing, a.PrepStall, a.FetchStall} {
-			series[i].Y = append(series[i].Y, 100*v)
+			bars[i].y = append(bars[i].y, 100*v)
 		}
 	}
 	if len(known) == 0 {
 		return nil
 	}
-	f := chart.StackedBars("Stalls", "% of an epoch from the disk", known, series...)
+	f := barFigure("Stalls", "% of an epoch from the disk", known, true, bars...)
 	f.Caption = "What the accelerator does in an epoch from the disk: it computes, waits for preparation, or waits for the disk."
-	return []*chart.Figure{f}
+	return []*figure{f}
 }
 
-func cpu(rows []*views.Row, names []string) []*chart.Figure {
-	series := []chart.Series{{Name: "loader"}, {Name: "daemon"}}
+func cpu(rows []*views.Row, names []string) []*figure {
+	bars := []series{{name: "loader"}, {name: "daemon"}}
 	some := false
 	for _, row := range rows {
 		client, daemon := row.CPU()
-		series[0].Y, series[1].Y = append(series[0].Y, 1000*client), append(series[1].Y, 1000*daemon)
+		bars[0].y, bars[1].y = append(bars[0].y, 1000*client), append(bars[1].y, 1000*daemon)
 		some = some || client+daemon > 0
 	}
 	if !some {
 		return nil
 	}
-	f := chart.StackedBars("Processor time", "ms of CPU a sample, lasting epochs", names, series...)
+	f := barFigure("Processor time", "ms of CPU a sample, lasting epochs", names, true, bars...)
 	f.Caption = "The daemon computes on the same cores as the loader."
-	return []*chart.Figure{f}
+	return []*figure{f}
 }

@@ -152,8 +152,8 @@ type column struct {
 	keep bool
 }
 
-// figure is a cell of what is 0 where it was not measured.
-func figure(v float64, format func(float64) string) Cell {
+// amount is a cell of what is 0 where it was not measured.
+func amount(v float64, format func(float64) string) Cell {
 	if v == 0 {
 		return Cell{Text: none}
 	}
@@ -189,7 +189,7 @@ func gains(r *views.Report) *Table {
 		{head: Head{Name: of(views.FromMemory), Unit: "samples/s"}, cell: rate(func(r *views.Row) []float64 { return r.Cached })},
 		{head: Head{Name: of(views.Gain), Unit: "×"}, cell: gain(r)},
 		{head: Head{Name: of(views.File), Unit: "a sample"}, cell: func(row *views.Row) Cell {
-			return figure(float64(row.FileBytes), Bytes)
+			return amount(float64(row.FileBytes), Bytes)
 		}},
 		{head: Head{Name: of(views.Read), Unit: "a sample"}, cell: bytes(func(r *views.Row) int64 { return r.DiskBytes })},
 		{head: Head{Name: of(views.Kept), Unit: "a sample"}, cell: bytes(func(r *views.Row) int64 { return r.StoredBytes })},
@@ -205,11 +205,11 @@ func costs(r *views.Report) *Table {
 		{head: Head{Name: "View", Words: true}, keep: true, cell: name},
 		{head: Head{Name: of(views.LoaderCPU), Unit: "ms a sample"}, cell: func(row *views.Row) Cell {
 			client, _ := row.CPU()
-			return figure(client, Milliseconds)
+			return amount(client, Milliseconds)
 		}},
 		{head: Head{Name: of(views.DaemonCPU), Unit: "ms a sample"}, cell: func(row *views.Row) Cell {
 			_, daemon := row.CPU()
-			c := figure(daemon, Milliseconds)
+			c := amount(daemon, Milliseconds)
 			if row.DaemonFirst > 0 {
 				c.Small = views.FirstEpoch.Word + " " + Milliseconds(row.DaemonFirst)
 			}
@@ -228,14 +228,14 @@ func costs(r *views.Report) *Table {
 			return Cell{Text: Number(100*row.Utilisation) + " %", Small: Milliseconds(row.Wait99) + " ms"}
 		}},
 		{head: Head{Name: "Memory", Unit: "daemon; slab a file"}, cell: func(row *views.Row) Cell {
-			c := figure(float64(row.Resident), Bytes)
+			c := amount(float64(row.Resident), Bytes)
 			if row.Slab > 0 {
 				c.Small = Bytes(float64(row.Slab))
 			}
 			return c
 		}},
-		{head: Head{Name: "Prep", Unit: "from memory, samples/s"}, cell: func(row *views.Row) Cell { return figure(row.Analysis.Prep, Number) }},
-		{head: Head{Name: "Fetch", Unit: "from the disk, samples/s"}, cell: func(row *views.Row) Cell { return figure(row.Analysis.Fetch, Number) }},
+		{head: Head{Name: "Prep", Unit: "from memory, samples/s"}, cell: func(row *views.Row) Cell { return amount(row.Analysis.Prep, Number) }},
+		{head: Head{Name: "Fetch", Unit: "from the disk, samples/s"}, cell: func(row *views.Row) Cell { return amount(row.Analysis.Fetch, Number) }},
 	})
 	if len(t.Head) == 1 || len(t.Rows) == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/pipefs/pipefs/bench/chart"
+	"github.com/pipefs/pipefs/bench/research/chart"
 	"github.com/pipefs/pipefs/bench/stats"
 )
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/pipefs/pipefs/bench/chart"
+	"github.com/pipefs/pipefs/bench/research/chart"
 	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/mixer"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pipefs/pipefs/bench/chart"
+	"github.com/pipefs/pipefs/bench/research/chart"
 )
 
 // render writes the report and its figures.
