@@ -69,7 +69,7 @@ func TestParseErrors(t *testing.T) {
 		"resise256-bmp":         {"^^^^^^^^^", `unknown step "resise256"`, "did you mean resize256?"},
 		"scna5":                 {"^^^^^", `unknown step "scna5"`, "did you mean scan5?"},
 		"resise-bmp":            {"^^^^^^", `unknown step "resise"`, "did you mean resize256?"},
-		"bpm":                   {"^^^", `unknown step "bpm"`, "did you mean bmp or ppm?"},
+		"bpm":                   {"^^^", `unknown step "bpm"`, "did you mean ppm?"},
 		"originl":               {"^^^^^^^", `unknown step "originl"`, "did you mean original?"},
 		"bmp-on":                {"    ^^", `unknown step "on"`, "did you mean own?"},
 		"resize256bmp":          {"^^^^^^^^^^^^", "unknown step", "did you mean resize256-bmp?"},

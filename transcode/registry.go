@@ -11,8 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/pipefs/pipefs/internal/typo"
 )
 
 const decodeName = "decode"
@@ -302,16 +300,17 @@ func (r *Registry) suggest(name, digits string) string {
 			names = append(names, k.Name)
 		}
 	}
-	meant := typo.Meant(name, append(names, Original, Stored, Own)...)
-	for i, word := range meant {
-		if k := r.kinds[word]; k != nil && k.Max != 0 {
-			meant[i] += cmp.Or(digits, fmt.Sprint(r.example(k)))
+	meant := r.apart(name + digits)
+	if meant == "" {
+		meant = Nearest(name, append(names, Original, Stored, Own)...)
+		if k := r.kinds[meant]; k != nil && k.Max != 0 {
+			meant += cmp.Or(digits, fmt.Sprint(r.example(k)))
 		}
 	}
-	if apart := r.apart(name + digits); meant == nil && apart != "" {
-		meant = []string{apart}
+	if meant == "" {
+		return "the steps are " + strings.Join(names, ", ")
 	}
-	return cmp.Or(typo.Question(meant), "the steps are "+strings.Join(names, ", "))
+	return "did you mean " + meant + "?"
 }
 
 // apart is a word that holds several steps, with hyphens between them; empty where it does

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
@@ -27,7 +28,6 @@ import (
 type benchConfig struct {
 	source, dataset string // as given; absolute
 	remote          remote.Access
-	reach           []*option // of remote
 	views           []string
 	loader          string
 	exec            string
@@ -62,58 +62,57 @@ const (
 	torchLoader   = "torch"
 )
 
-func benchCommand(env *environ) *command {
+func benchCommand(env *environ) *cli.Command {
 	c := &benchConfig{loader: autoLoader, budget: 75 * time.Second, weights: strategy.DefaultWeights}
-	c.reach = remoteOptions(&c.remote)
 	var lists struct{ views, compressions, caches []string }
-	return &command{
-		name: "bench", args: "DATASET|STORE|MNT", min: 1, max: 1,
-		brief: "compare views: what each costs here, and which to use",
-		about: "Reads the same samples of each view as a training would, in turns, and prints samples/s from the disk and from memory, with what was read and the processor time that loader and daemon took; beside them the same files without pipefs. The last two lines say which view to use: the best with the same pixels, and the best of the others with how much it looks like the source.\n" +
+	return &cli.Command{
+		Name: "bench", ArgsUsage: "DATASET|STORE|MNT", Category: measuring, Usage: "measure views on this machine, and recommend one",
+		Description: "Reads the same samples of each view as a training would, in turns, and prints samples/s from the disk and from memory, with what was read and the processor time that loader and daemon took; beside them the same files without pipefs. The last two lines say which view to use: the best with the same pixels, and the best of the others with how much it looks like the source.\n" +
 			"Views are mounted for it, and nothing of it stays. A MNT that is there already is measured as it is. Run it on the machine, and under the limits, of the training.\n" +
 			"With --pipeline it compares strategies instead (PRESTO, SIGMOD 2022): where to split a pipeline into what is computed once and stored, and what is computed at every read.",
-		examples: []example{
-			{"pipefs bench ~/imagenet", "the usual views, by PyTorch where it is installed"},
-			{"pipefs bench ~/imagenet --views original,scan5 --throttle 50MB/s --compute 0.224s/400 --html report.html", "as if the disk gave 50 MB/s and an accelerator took 0.224 s for a batch of 400; and a page with plots"},
-			{"pipefs bench ~/imagenet --exec 'python train.py --epochs 1 --data {view}'", "with your own loader: the rate is read from its last line, or counted"},
-			{"pipefs bench ~/imagenet --pipeline resize256-center-npy --weights 0,0.2,1", "which part of a pipeline to store; space counts a little, too"},
-		},
-		words: []string{"view", "store", "strategy"},
-		options: slices.Concat([]*option{
-			{name: "views", arg: "VIEW,…", def: "original, bmp-own, resize256-bmp-own and, with JPEG files, scan2 and scan5, or what --for reads", set: intoWords(&lists.views), help: "views to compare. May be repeated. Of rrc224-hflip-npy (random), and of resize256-crop224-npy, the loader only loads the arrays, and is compared with plain files for which it does the same transforms, uint8 all"},
+		UsageText: `# the usual views, by PyTorch where it is installed
+pipefs bench ~/imagenet
+# as if the disk gave 50 MB/s and an accelerator took 0.224 s for a batch of 400; and a page with plots
+pipefs bench ~/imagenet --views original,scan5 --throttle 50MB/s --compute 0.224s/400 --html report.html
+# with your own loader: the rate is read from its last line, or counted
+pipefs bench ~/imagenet --exec 'python train.py --epochs 1 --data {view}'
+# which part of a pipeline to store; space counts a little, too
+pipefs bench ~/imagenet --pipeline resize256-center-npy --weights 0,0.2,1`,
+		Flags: slices.Concat([]cli.Flag{
+			opt("views", "VIEW,…", "original, bmp-own, resize256-bmp-own and, with JPEG files, scan2 and scan5, or what --for reads", intoWords(&lists.views), "views to compare. May be repeated. Of rrc224-hflip-npy (random), and of resize256-crop224-npy, the loader only loads the arrays, and is compared with plain files for which it does the same transforms, uint8 all"),
 			readerOption(&c.reader),
-			{name: "loader", arg: "auto|builtin|torch", def: c.loader, set: intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), help: "who reads: one of pipefs that decodes as Pillow does, or ImageFolder and DataLoader of PyTorch with the usual augmentation; auto is PyTorch where it is installed"},
-			{name: "exec", arg: "COMMAND", set: intoString(&c.exec), help: "your own loader, run by sh; {view} stands for the directory. The number in its last line is taken for samples/s"},
-			{name: "compute", arg: "TIME/BATCH", set: intoCompute(&c.compute), help: "emulate an accelerator that takes so long for a batch, such as 0.224s/400, and report how much of the time it computes"},
-			{name: "time", arg: "DURATION", def: c.budget.String(), set: intoDuration(&c.budget), help: "about how long to measure"},
-			{name: "throttle", arg: "RATE", set: intoRate(&c.throttled.BytesPerSecond), help: "read no faster from the disk, such as 50MB/s: by a cgroup where that is possible (root), else in the daemon"},
-			{name: "html", arg: "FILE", path: true, set: intoString(&c.html), help: "write a page with tables and plots that needs nothing else"},
-			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
-		}, rarely([]*option{
-			{name: "python", arg: "FILE", def: "$PYTHON, python3", set: intoString(&c.python), help: "the interpreter that has PyTorch"},
-			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "of the loader"},
-			{name: "batch", arg: "N", def: "that of --compute, or 16", set: intoInt(&c.batch, 1, 1<<20), help: "samples of a batch, for PyTorch"},
-			{name: "controls", set: intoBool(&c.controls), help: "also measure each view's files copied to the plain disk"},
-			{name: "samples", arg: "N", def: "as many as there is time for", set: intoInt(&c.samples, 1, 1<<30), help: "samples of an epoch, evenly spread"},
-			{name: "rounds", arg: "N", def: "as many as there is time for, at least 6", set: intoInt(&c.rounds, 1, 1000), help: "how often every view has its turn"},
-			{name: "iops", arg: "N", set: intoInt(&c.throttled.ReadsPerSecond, 1, 1<<40), help: "no more reads a second from the disk, likewise"},
-			{name: "memory", arg: "SIZE", set: intoSize(&c.throttled.Memory, 1), help: "memory for daemon, loader and their page cache together; by a cgroup (root)"},
-			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset of a STORE: for originals that it cannot give back, and for the comparison with plain files"},
-			{name: "work", arg: "DIR", path: true, def: "a directory in ~/.cache/pipefs", set: intoString(&c.work), help: "where to keep what is prepared for the measurement: on the disk that is to be measured"},
-			{name: "pipeline", arg: "VIEW", set: intoString(&c.pipeline), help: "compare the strategies of this pipeline"},
-			{name: "grey", set: intoBool(&c.grey), help: "with --pipeline: also with grey added, before its last step and after it"},
-			{name: "compress", arg: "none,zstd,…", def: "none", set: intoWords(&lists.compressions, strategy.Compressions...), help: "with --pipeline: how to compress what is stored: none, zstd, zlib, gzip"},
-			{name: "caching", arg: "none,system,…", def: "none,system", set: intoWords(&lists.caches, strategy.Caches...), help: "with --pipeline: what is cached: none, system (the page cache), application (what was decoded, in memory)"},
-			{name: "parallel", arg: "N,…", def: "one a core", set: intoNumbers(&c.parallel), help: "with --pipeline: workers, such as 1,2,4,8"},
-			{name: "weights", arg: "TIME,STORAGE,THROUGHPUT", def: "0,0,1", set: intoWeights(&c.weights), help: "with --pipeline: what counts, of the time to prepare, the space, and the throughput"},
-		}...), rarely(roleOptions(&c.roles)...), c.reach, limitOptions(&c.limits)),
-		run: func(ctx context.Context, args []string) error {
+			opt("loader", "auto|builtin|torch", c.loader, intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), "who reads: one of pipefs that decodes as Pillow does, or ImageFolder and DataLoader of PyTorch with the usual augmentation; auto is PyTorch where it is installed"),
+			opt("exec", "COMMAND", "", intoString(&c.exec), "your own loader, run by sh; {view} stands for the directory. The number in its last line is taken for samples/s"),
+			opt("compute", "TIME/BATCH", "", intoCompute(&c.compute), "emulate an accelerator that takes so long for a batch, such as 0.224s/400, and report how much of the time it computes"),
+			opt("time", "DURATION", c.budget.String(), intoDuration(&c.budget), "about how long to measure"),
+			opt("throttle", "RATE", "", intoRate(&c.throttled.BytesPerSecond), "read no faster from the disk, such as 50MB/s: by a cgroup where that is possible (root), else in the daemon"),
+			opt("html", "FILE", "", place(intoString(&c.html)), "write a page with tables and plots that needs nothing else"),
+			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print all that was measured as JSON"},
+		}, rarely([]cli.Flag{
+			opt("python", "FILE", "$PYTHON, python3", intoString(&c.python), "the interpreter that has PyTorch"),
+			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "of the loader"),
+			opt("batch", "N", "that of --compute, or 16", intoInt(&c.batch, 1, 1<<20), "samples of a batch, for PyTorch"),
+			&cli.BoolFlag{Name: "controls", Destination: &c.controls, Usage: "also measure each view's files copied to the plain disk"},
+			opt("samples", "N", "as many as there is time for", intoInt(&c.samples, 1, 1<<30), "samples of an epoch, evenly spread"),
+			opt("rounds", "N", "as many as there is time for, at least 6", intoInt(&c.rounds, 1, 1000), "how often every view has its turn"),
+			opt("iops", "N", "", intoInt(&c.throttled.ReadsPerSecond, 1, 1<<40), "no more reads a second from the disk, likewise"),
+			opt("memory", "SIZE", "", intoSize(&c.throttled.Memory, 1), "memory for daemon, loader and their page cache together; by a cgroup (root)"),
+			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "the dataset of a STORE: for originals that it cannot give back, and for the comparison with plain files"),
+			opt("work", "DIR", "a directory in ~/.cache/pipefs", place(intoString(&c.work)), "where to keep what is prepared for the measurement: on the disk that is to be measured"),
+			opt("pipeline", "VIEW", "", intoString(&c.pipeline), "compare the strategies of this pipeline"),
+			&cli.BoolFlag{Name: "grey", Destination: &c.grey, Usage: "with --pipeline: also with grey added, before its last step and after it"},
+			opt("compress", "none,zstd,…", "none", intoWords(&lists.compressions, strategy.Compressions...), "with --pipeline: how to compress what is stored: none, zstd, zlib, gzip"),
+			opt("caching", "none,system,…", "none,system", intoWords(&lists.caches, strategy.Caches...), "with --pipeline: what is cached: none, system (the page cache), application (what was decoded, in memory)"),
+			opt("parallel", "N,…", "one a core", intoNumbers(&c.parallel), "with --pipeline: workers, such as 1,2,4,8"),
+			opt("weights", "TIME,STORAGE,THROUGHPUT", "0,0,1", intoWeights(&c.weights), "with --pipeline: what counts, of the time to prepare, the space, and the throughput"),
+		}...), rarely(roleOptions(&c.roles)...), remoteOptions(&c.remote), limitOptions(&c.limits)),
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			c.source, c.views, c.compressions, c.caches = args[0], lists.views, lists.compressions, lists.caches
 			if err := c.check(); err != nil {
 				return err
 			}
 			return runBench(ctx, env, c)
-		},
+		}),
 	}
 }
 

@@ -103,7 +103,7 @@ func (b *bench) find(ctx context.Context) error {
 	}
 	if remote.Is(b.source) {
 		// Else only the first of many rounds would read from there.
-		b.options = append(append(b.options, again(b.c.reach)...), "--disk-cache-size", "0")
+		b.options = append(append(b.options, reach(b.c.remote)...), "--disk-cache-size", "0")
 		b.limited = append(b.limited, "epochs from the disk read from "+b.source+", of which nothing is kept on this machine")
 	}
 	for _, glob := range b.c.roles.Images {

@@ -13,38 +13,39 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/typo"
 	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // defaultLimits are the words for a limit that follows the disk, as it does without a setting.
 var defaultLimits = []string{"default", "auto"}
 
-func cacheCommand(env *environ) *command {
+func cacheCommand(env *environ) *cli.Command {
 	var all, asJSON bool
 	var dir string
-	return &command{
-		name: "cache", args: "list|clear|limit [DATASET|SIZE]", min: 1, max: 2,
-		brief: "show, remove and limit what mounts have kept",
-		about: "What mounts prepare, what they read of buckets, and what is known of these (lists of names, indexes of stores, packs that are not put yet) is kept in $XDG_CACHE_HOME/pipefs, or ~/.cache/pipefs, and found again by the next mount of the dataset. All mounts of a user together keep no more than the limit: a tenth of the space that would be free without the cache, at most 50GB, unless one is set here. Where it is reached, what no mount uses is removed, the oldest first; then mounts go on without keeping more.",
-		examples: []example{
-			{"pipefs cache list", "what is kept of which dataset, since when, and which mount uses it"},
-			{"pipefs cache limit 20GB", "from now on, for mounts that are there as well; limit default undoes it, limit 0 keeps nothing"},
-			{"pipefs cache clear ~/imagenet", "remove what is kept of a dataset; --all removes everything. What a mount uses stays"},
-			{"pipefs cache clear s3://bucket/imagenet", "the same of what was read of a bucket"},
+	return &cli.Command{
+		Name: "cache", ArgsUsage: "list|clear|limit [DATASET|SIZE]", Category: administration, Usage: "show, clear and limit what mounts have cached",
+		Description: "What mounts prepare, what they read of buckets, and what is known of these (lists of names, indexes of stores, packs that are not put yet) is kept in $XDG_CACHE_HOME/pipefs, or ~/.cache/pipefs, and found again by the next mount of the dataset. All mounts of a user together keep no more than the limit: a tenth of the space that would be free without the cache, at most 50GB, unless one is set here. Where it is reached, what no mount uses is removed, the oldest first; then mounts go on without keeping more.",
+		UsageText: `# what is kept of which dataset, since when, and which mount uses it
+pipefs cache list
+# from now on, for mounts that are there as well; limit default undoes it, limit 0 keeps nothing
+pipefs cache limit 20GB
+# remove what is kept of a dataset; --all removes everything. What a mount uses stays
+pipefs cache clear ~/imagenet
+# the same of what was read of a bucket
+pipefs cache clear s3://bucket/imagenet`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Destination: &all, Usage: "with clear: of all datasets"},
+			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "with list: print JSON"},
+			opt("disk-cache", "DIR", "", place(intoString(&dir)), "the directory that mounts were given with --disk-cache"),
 		},
-		words: []string{"dataset"},
-		options: []*option{
-			{name: "all", set: intoBool(&all), help: "with clear: of all datasets"},
-			{name: "json", set: intoBool(&asJSON), help: "with list: print JSON"},
-			{name: "disk-cache", arg: "DIR", path: true, set: intoString(&dir), help: "the directory that mounts were given with --disk-cache"},
-		},
-		run: func(_ context.Context, args []string) error {
+		Action: takes(1, 2, func(_ context.Context, args []string) error {
 			root, err := cacheRoot(dir)
 			if err != nil {
 				return err
@@ -68,7 +69,7 @@ func cacheCommand(env *environ) *command {
 				return limitCache(env.stdout, root, of)
 			}
 			return exit.Errorf(exit.Usage, "cache: %w", notOneOf(what, []string{"list", "clear", "limit"}))
-		},
+		}),
 	}
 }
 
@@ -227,7 +228,7 @@ func limitCache(w io.Writer, root *cachedir.Root, size string) error {
 		if !slices.Contains(defaultLimits, size) {
 			var err error
 			if limit, err = parseSize(size); err != nil {
-				return exit.Errorf(exit.Usage, "%w, and not the word default%s", err, semicolon(typo.Ask(size, defaultLimits...)))
+				return exit.Errorf(exit.Usage, "%w, and not the word default%s", err, semicolon(question(transcode.Nearest(size, defaultLimits...))))
 			}
 		}
 		if err := root.SetLimit(limit); err != nil {

@@ -5,25 +5,25 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/store"
 )
 
-func checkCommand(env *environ) *command {
+func checkCommand(env *environ) *cli.Command {
 	var access remote.Access
-	return &command{
-		name: "check", args: "STORE", min: 1, max: 1,
-		brief: "read every byte of a store and say what is wrong with it",
-		about: "Every checksum is compared, of packs, fractions and index, and what refers to what. Nothing is changed. A store in a bucket is fetched whole for it, past the cache. The exit code is 0 for a store that is whole, and 2 otherwise.",
-		examples: []example{
-			{"pipefs check /data/in.store", "after a crash of the machine, or before the dataset is deleted"},
-			{"pipefs check /data/in.store && pipefs mount /data/in.store ~/m", "mount only what is whole"},
-		},
-		words:   []string{"store", "fraction"},
-		options: remoteOptions(&access),
-		run: func(ctx context.Context, args []string) error {
+	return &cli.Command{
+		Name: "check", ArgsUsage: "STORE", Category: stores, Usage: "verify every byte of a store",
+		Description: "Every checksum is compared, of packs, fractions and index, and what refers to what. Nothing is changed. A store in a bucket is fetched whole for it, past the cache. The exit code is 0 for a store that is whole, and 2 otherwise.",
+		UsageText: `# after a crash of the machine, or before the dataset is deleted
+pipefs check /data/in.store
+# mount only what is whole
+pipefs check /data/in.store && pipefs mount /data/in.store ~/m`,
+		Flags: remoteOptions(&access),
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			dir, err := remote.Place(args[0])
 			if err != nil {
 				return err
@@ -47,6 +47,6 @@ func checkCommand(env *environ) *command {
 			}
 			fmt.Fprintf(env.stdout, "%s is whole\n", dir)
 			return nil
-		},
+		}),
 	}
 }

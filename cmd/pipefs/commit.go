@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
@@ -26,35 +28,32 @@ type commitConfig struct {
 	missing     bool
 }
 
-func commitCommand(env *environ) *command {
+func commitCommand(env *environ) *cli.Command {
 	c := &commitConfig{first: -1}
-	return &command{
-		name: "commit", args: "URL", min: 1, max: 1,
-		brief: "make what the shards of a plan have packed a part of the store",
-		about: "URL is what pipefs plan printed. Every shard must have its marker, and what that names must be there; what is missing or was left out is listed, and then nothing is changed. Packs are not read: their sorted lists of entries are merged, and the store names them from then on. Committing again is no error.\n" +
+	return &cli.Command{
+		Name: "commit", ArgsUsage: "URL", Category: stores, Usage: "add the packed shards of a plan to the store",
+		Description: "URL is what pipefs plan printed. Every shard must have its marker, and what that names must be there; what is missing or was left out is listed, and then nothing is changed. Packs are not read: their sorted lists of entries are merged, and the store names them from then on. Committing again is no error.\n" +
 			"Mounts show what they showed before until pipefs refresh. If something else was packed into the store since the plan was made, the plan is stale: plan again, which plans only what is still missing.",
-		examples: []example{
-			{"pipefs commit s3://bucket/in.store/plans/5f….plan", "when all shards are packed"},
-			{"pipefs commit --allow-failed 20 URL", "without up to 20 files that could not be packed"},
-			{"pipefs commit --reset 7 URL && pipefs pack --plan URL --shard 7", "pack a shard again of which something was lost"},
-		},
-		words: []string{"store"},
-		options: slices.Concat([]*option{
-			{name: "allow-failed", arg: "N", def: "0", set: intoInt(&c.allowFailed, 0, 1<<62),
-				help: "commit although up to N files of the plan are missing, because they were left out or their shard is not packed; the next plan has them again"},
-			{name: "reset", arg: "I|A..B", set: intoRange(&c.first, &c.last),
-				help: "commit nothing: remove what these shards have put, damaged or not, so that they can be packed again"},
-			{name: "missing", set: intoBool(&c.missing), help: "print the numbers of the shards that are not packed, each on a line, and change nothing"},
-		}, remoteOptions(&c.remote), rarely([]*option{
-			{name: "build-dir", arg: "DIR", path: true, def: "~/.cache/pipefs/build", set: intoString(&c.buildDir), help: "of a store at a URL: where files are until they are put"},
+		UsageText: `# when all shards are packed
+pipefs commit s3://bucket/in.store/plans/5f….plan
+# without up to 20 files that could not be packed
+pipefs commit --allow-failed 20 URL
+# pack a shard again of which something was lost
+pipefs commit --reset 7 URL && pipefs pack --plan URL --shard 7`,
+		Flags: slices.Concat([]cli.Flag{
+			opt("allow-failed", "N", "0", intoInt(&c.allowFailed, 0, 1<<62), "commit although up to N files of the plan are missing, because they were left out or their shard is not packed; the next plan has them again"),
+			opt("reset", "I|A..B", "", intoRange(&c.first, &c.last), "commit nothing: remove what these shards have put, damaged or not, so that they can be packed again"),
+			&cli.BoolFlag{Name: "missing", Destination: &c.missing, Usage: "print the numbers of the shards that are not packed, each on a line, and change nothing"},
+		}, remoteOptions(&c.remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs/build", place(intoString(&c.buildDir)), "of a store at a URL: where files are until they are put"),
 		}...)),
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			var err error
 			if c.url, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			return runCommit(ctx, env, c)
-		},
+		}),
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
@@ -15,24 +17,22 @@ import (
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
-func compactCommand(env *environ) *command {
+func compactCommand(env *environ) *cli.Command {
 	c := &packConfig{}
 	dead := 0.5
-	return &command{
-		name: "compact", args: "STORE", min: 1, max: 1,
-		brief: "rewrite packs that hold much unused data",
-		about: "Data becomes unused when its sample is replaced or removed. The data in use is copied into new packs, byte for byte, and the store names these instead. Nothing is removed: mounts go on reading what they opened, and pipefs gc removes the old packs when no mount needs them any more. Until then the store takes more room than before.",
-		examples: []example{
-			{"pipefs compact --dead 30% s3://bucket/in.store", "rewrite every pack with 30% or more unused data"},
-			{"pipefs compact /data/in.store && pipefs gc --older-than 1d --delete /data/in.store", "and a day later gc removes what was replaced"},
-		},
-		words: []string{"store"},
-		options: slices.Concat([]*option{
-			{name: "dead", arg: "SHARE", def: "50%", set: intoShare(&dead), help: "rewrite packs with at least this share of unused data"},
-		}, remoteOptions(&c.remote), rarely([]*option{
-			{name: "build-dir", arg: "DIR", path: true, def: "~/.cache/pipefs/build", set: intoString(&c.buildDir), help: "of a STORE that is a URL: where packs are until they are put"},
+	return &cli.Command{
+		Name: "compact", ArgsUsage: "STORE", Category: stores, Usage: "rewrite packs with much unused data",
+		Description: "Data becomes unused when its sample is replaced or removed. The data in use is copied into new packs, byte for byte, and the store names these instead. Nothing is removed: mounts go on reading what they opened, and pipefs gc removes the old packs when no mount needs them any more. Until then the store takes more room than before.",
+		UsageText: `# rewrite every pack with 30% or more unused data
+pipefs compact --dead 30% s3://bucket/in.store
+# and a day later gc removes what was replaced
+pipefs compact /data/in.store && pipefs gc --older-than 1d --delete /data/in.store`,
+		Flags: slices.Concat([]cli.Flag{
+			opt("dead", "SHARE", "50%", intoShare(&dead), "rewrite packs with at least this share of unused data"),
+		}, remoteOptions(&c.remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs/build", place(intoString(&c.buildDir)), "of a STORE that is a URL: where packs are until they are put"),
 		}...)),
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			var err error
 			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
@@ -41,7 +41,7 @@ func compactCommand(env *environ) *command {
 				return exit.Errorf(exit.Usage, "--dead 0%% would rewrite everything; write a share above that")
 			}
 			return runCompact(ctx, env, c, dead)
-		},
+		}),
 	}
 }
 

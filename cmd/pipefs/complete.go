@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,197 +10,176 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
+	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
-// candidate is a word that may stand where the user is typing. It is the whole word.
-type candidate struct{ word, means string }
+//go:embed completion
+var completionScripts embed.FS
 
-var (
-	anyFile = candidate{word: ":files"}
-	anyDir  = candidate{word: ":dirs"}
-)
-
-// completer finds candidates in the table of commands: there is no second list of what
-// pipefs understands.
-type completer struct {
-	commands []*command
-	registry *transcode.Registry
-}
-
-func newCompleter(commands []*command) *completer {
-	return &completer{commands: commands, registry: codecs.Default(transcode.Limits{})}
-}
-
-// complete gives the candidates for the last of the words, which may be empty.
-func (c *completer) complete(words []string) []candidate {
-	if len(words) == 0 {
-		words = []string{""}
+func completionCommand(env *environ) *cli.Command {
+	return &cli.Command{
+		Name: "completion", ArgsUsage: "bash|zsh|fish", Category: administration,
+		Usage:       "print the completion script of a shell",
+		Description: "Packages install the scripts. To install one yourself, put it into ~/.local/share/bash-completion/completions/pipefs, as _pipefs into a directory of zsh's $fpath, or into ~/.config/fish/completions/pipefs.fish.",
+		UsageText: `# for this shell only
+source <(pipefs completion bash)
+# for fish, permanently
+pipefs completion fish > ~/.config/fish/completions/pipefs.fish`,
+		Action: takes(1, 1, func(_ context.Context, args []string) error {
+			script, err := completionScripts.ReadFile("completion/" + args[0])
+			if err != nil {
+				return exit.Errorf(exit.Usage, "unknown shell %q; expected bash, zsh or fish", args[0])
+			}
+			_, err = env.stdout.Write(script)
+			return err
+		}),
 	}
-	before, last := words[:len(words)-1], words[len(words)-1]
-	if len(before) == 0 || len(before) == 1 && before[0] == "help" {
-		list := starting(last, c.names())
-		if len(before) == 0 {
-			list = append(list, starting(last, []candidate{{"help", "show what a command does"}, {"--help", ""}, {"--version", ""}})...)
+}
+
+// completionFlag is the last word of a command line that a shell wants completed. The word before
+// it is the one that is being typed, and may be empty.
+const completionFlag = "--generate-bash-completion"
+
+// completions prepares the commands to answer a shell: nothing is parsed or run.
+func completions(app *cli.App, words []string) {
+	before, last := words[:max(0, len(words)-2)], words[max(0, len(words)-2)]
+	app.BashComplete = func(ctx *cli.Context) {
+		if len(before) == 0 || len(before) == 1 && before[0] == "help" {
+			printStarting(ctx, last, commandNames(app))
+		}
+	}
+	for _, c := range app.Commands {
+		flags := c.Flags
+		c.BashComplete = func(ctx *cli.Context) {
+			if len(before) == 0 {
+				app.BashComplete(ctx)
+				return
+			}
+			printStarting(ctx, last, candidates(c, flags, before[1:], last))
+		}
+		c.Flags, c.SkipFlagParsing = nil, true
+	}
+}
+
+func commandNames(app *cli.App) []string {
+	var names []string
+	for _, c := range app.Commands {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// printStarting prints the candidates that begin with a word. The shell adds names of files if
+// there are none.
+func printStarting(ctx *cli.Context, word string, list []string) {
+	for _, c := range list {
+		if strings.HasPrefix(c, word) {
+			fmt.Fprintln(ctx.App.Writer, c)
+		}
+	}
+}
+
+// candidates are what may stand in place of the last word of a command line.
+func candidates(c *cli.Command, flags []cli.Flag, before []string, last string) []string {
+	if n := len(before); n > 0 && strings.HasPrefix(before[n-1], "-") {
+		if f := lookup(flags, strings.TrimLeft(before[n-1], "-")); takesValue(f) {
+			return valuesOf(flags, f, last)
+		}
+	}
+	if strings.HasPrefix(last, "-") && !slices.Contains(before, "--") {
+		if name, value, cut := strings.Cut(last, "="); cut {
+			if f := lookup(flags, strings.TrimLeft(name, "-")); takesValue(f) {
+				return prefixed(name+"=", valuesOf(flags, f, value))
+			}
+			return nil
+		}
+		list := []string{"--help"}
+		for _, f := range flags {
+			list = append(list, dashed(f.Names()[0]))
 		}
 		return list
 	}
-	if cmd := find(c.commands, before[0]); cmd != nil {
-		return c.arguments(cmd, before[1:], last)
-	}
-	return nil
-}
-
-func (c *completer) names() []candidate {
-	var list []candidate
-	for _, cmd := range c.commands {
-		list = append(list, candidate{cmd.name, cmd.brief})
-	}
-	return list
-}
-
-// arguments gives the candidates for an argument of a command, or for an option.
-func (c *completer) arguments(cmd *command, before []string, last string) []candidate {
-	place, options := 0, true
-	var waiting *option // for its value
-	for _, word := range before {
-		switch {
-		case waiting != nil:
-			waiting = nil
-		case !options, !strings.HasPrefix(word, "-"), word == "-":
-			place++
-		case word == "--":
-			options = false
-		default:
-			waiting = wants(cmd.options, word)
-		}
-	}
-	switch name, value, cut := strings.Cut(last, "="); {
-	case waiting != nil:
-		return c.values(cmd.options, waiting, last)
-	case !options || !strings.HasPrefix(last, "-"):
-		return c.positional(cmd, place, last)
-	case cut:
-		if o := lookup(cmd.options, strings.TrimPrefix(name, "--")); o != nil {
-			return prefixed(name+"=", c.values(cmd.options, o, value))
-		}
+	_, places := permute(flags, before)
+	slots := strings.Fields(optional.ReplaceAllString(c.ArgsUsage, ""))
+	if len(slots) == 0 {
 		return nil
 	}
-	var list []candidate
-	for _, o := range cmd.options {
-		list = append(list, candidate{"--" + o.name, o.help})
-	}
-	return starting(last, append(list, candidate{"--help", "examples, and the options that matter"}, candidate{"--" + helpAll, "all options"}))
-}
-
-// wants is the option whose value is the next word: that of --cache, of -o, not of -oro.
-func wants(options []*option, word string) *option {
-	for _, o := range options {
-		if o.arg != "" && (word == "--"+o.name || o.short != "" && word == "-"+o.short) {
-			return o
-		}
-	}
-	return nil
-}
-
-// values gives the candidates for the value of an option, which may be a list.
-func (c *completer) values(options []*option, o *option, last string) []candidate {
-	front := ""
-	if i := strings.LastIndexByte(last, ','); i >= 0 && strings.Contains(o.arg, ",") {
-		front, last = last[:i+1], last[i+1:]
-	}
-	if o.arg != "OPTION,…" {
-		return prefixed(front, c.placeholder(strings.TrimSuffix(o.arg, ",…"), last))
-	}
-	// the twins of the options in -o
-	if name, value, cut := strings.Cut(last, "="); cut {
-		if twin := lookup(options, strings.ReplaceAll(name, "_", "-")); twin != nil && !twin.flagOnly {
-			return prefixed(front+name+"=", c.values(options, twin, value))
-		}
-		return nil
-	}
-	list := []candidate{{"ro", "never written to, as always"}, {"_netdev", "wait for the network, in fstab"}}
-	for _, o := range options {
-		name := o.name
-		if strings.Contains(last, "_") {
-			name = strings.ReplaceAll(name, "-", "_")
-		}
-		switch {
-		case o.flagOnly:
-		case o.arg == "":
-			list = append(list, candidate{name, o.help})
-		default:
-			list = append(list, candidate{name + "=", o.help})
-		}
-	}
-	return prefixed(front, starting(last, list))
-}
-
-// optional is what the usage lines say of options and of what may be left out.
-var optional = regexp.MustCompile(`\[--[^]]*\]|[][…]`)
-
-// positional gives the candidates for an argument by its place in the usage line.
-func (c *completer) positional(cmd *command, place int, last string) []candidate {
-	slots := strings.Fields(optional.ReplaceAllString(cmd.args, ""))
-	if len(slots) == 0 || place >= cmd.max {
+	place := max(0, len(places)-1) // without the --
+	if place >= len(slots) && !strings.HasSuffix(c.ArgsUsage, "…]") {
 		return nil
 	}
 	slot := slots[min(place, len(slots)-1)]
-	list := c.placeholder(slot, last)
-	if slot == "MNT" && place > 0 { // where something is to be mounted
-		list = slices.DeleteFunc(list, func(c candidate) bool { return c.means == isMounted })
+	if slot == "MNT" && place > 0 {
+		return nil // where something is to be mounted
 	}
-	return list
+	return placeholder(slot, last)
 }
 
-const isMounted = "a mount of pipefs"
+// optional are the marks of what may be left out in the usage of a command.
+var optional = regexp.MustCompile(`[][…]`)
 
-// placeholder gives the candidates for what a usage line or an option says in place of a
-// value: words in lower case are meant as they are.
-func (c *completer) placeholder(arg, last string) []candidate {
-	var list []candidate
-	files, dirs := false, false
-	for word := range strings.FieldsFuncSeq(arg, func(r rune) bool { return r == '|' || r == ',' }) {
-		switch word {
-		case "DATASET", "STORE", "DIR":
-			dirs = true
-		case "MNT":
-			dirs = true
-			list = append(list, mountPoints()...)
-		case "IN", "OUT", "FILE", "COMMAND":
-			files = true
-		case "VIEW":
-			list = append(list, c.views(last)...)
-		case "K":
-			for k := range mountd.MaxFidelity {
-				list = append(list, candidate{word: fmt.Sprint(k + 1)})
-			}
+// valuesOf are candidates for the value of a flag. Those of -o are other flags.
+func valuesOf(flags []cli.Flag, f cli.Flag, last string) []string {
+	v := f.(*cli.GenericFlag).Value.(*value)
+	front := ""
+	if i := strings.LastIndexByte(last, ','); i >= 0 && strings.Contains(v.arg, ",") {
+		front, last = last[:i+1], last[i+1:]
+	}
+	if f.Names()[0] != "o" {
+		return prefixed(front, placeholder(strings.TrimSuffix(v.arg, ",…"), last))
+	}
+	if name, value, cut := strings.Cut(last, "="); cut {
+		if f := lookup(flags, strings.ReplaceAll(name, "_", "-")); takesValue(f) {
+			return prefixed(front+name+"=", valuesOf(flags, f, value))
+		}
+		return nil
+	}
+	list := []string{"ro", "_netdev"}
+	for _, f := range flags {
+		switch name := f.Names()[0]; {
+		case flagOnly[name]:
+		case takesValue(f):
+			list = append(list, name+"=")
 		default:
-			if strings.ToLower(word) == word {
-				list = append(list, candidate{word: word})
-			}
+			list = append(list, name)
 		}
 	}
-	list = starting(last, list)
-	switch {
-	case files:
-		list = append(append(list, c.viewsInMount(last)...), anyFile)
-	case dirs:
-		list = append(append(list, c.viewsInMount(last)...), anyDir)
+	return prefixed(front, list)
+}
+
+// placeholder gives candidates for a word of a usage line: words in lower case are meant as they
+// are, MNT is a mount, VIEW a view, and anything else a file, which the shell completes.
+func placeholder(arg, last string) []string {
+	var list []string
+	for word := range strings.FieldsFuncSeq(arg, func(r rune) bool { return r == '|' || r == ',' }) {
+		switch {
+		case word == "MNT":
+			list = append(list, mountPoints()...)
+		case word == "VIEW":
+			list = append(list, viewNames(last)...)
+		case word == "K":
+			for k := range mountd.MaxFidelity {
+				list = append(list, fmt.Sprint(k+1))
+			}
+		case strings.ToLower(word) == word:
+			list = append(list, word)
+		}
 	}
-	return list
+	return append(list, viewsInMount(last)...)
 }
 
 // mountPoints are those of pipefs.
-func mountPoints() []candidate {
-	var list []candidate
+func mountPoints() (list []string) {
 	all, _ := mounts.Within("/")
 	for _, m := range all {
 		if m.Ours() {
-			list = append(list, candidate{m.Mountpoint, isMounted})
+			list = append(list, m.Mountpoint)
 		}
 	}
 	return list
@@ -207,44 +188,41 @@ func mountPoints() []candidate {
 // usualArguments are those of steps that take too many to list.
 var usualArguments = map[string]int{"resize": 256, "crop": 224, "jpeg": 90}
 
-// views gives the usual views, or, behind a hyphen, those that one more step makes.
-func (c *completer) views(last string) []candidate {
-	var list []candidate
-	front := last[:strings.LastIndexByte(last, '-')+1]
-	add := func(step, means string) {
-		if _, err := c.registry.Parse(front + step); err == nil {
-			list = append(list, candidate{front + step, means})
-		} else if _, err := c.registry.Parse(front + step + "-npy"); err == nil { // it takes one more
-			list = append(list, candidate{front + step + "-", means})
-		}
-	}
-	if front == "" {
-		add(transcode.Original, "the dataset as it is")
-	}
-	for _, k := range c.registry.Kinds() {
-		switch n := usualArguments[k.Name]; {
-		case k.Name == "decode": // implied, and never written
-		case k.Max == 0:
-			add(k.Name, k.Brief)
-		case n != 0:
-			add(fmt.Sprint(k.Name, n), k.Brief)
-		default:
-			for n := k.Min; n <= min(k.Max, k.Min+maxListed-1); n++ {
-				add(fmt.Sprint(k.Name, n), k.Brief)
-			}
-		}
-	}
-	if front != "" {
-		add("own", "the same bytes, under the files' own names")
-	}
-	return list
-}
-
 // maxListed bounds how many arguments of a step are listed.
 const maxListed = 10
 
-// viewsInMount gives the views of a mount where last is the mount and the begin of a view.
-func (c *completer) viewsInMount(last string) []candidate {
+// viewNames are the usual views, or, behind a hyphen, those that one more step makes.
+func viewNames(last string) (list []string) {
+	registry := codecs.Default(transcode.Limits{})
+	front := last[:strings.LastIndexByte(last, '-')+1]
+	add := func(step string) {
+		if _, err := registry.Parse(front + step); err == nil {
+			list = append(list, front+step)
+		} else if _, err := registry.Parse(front + step + "-npy"); err == nil { // it takes one more
+			list = append(list, front+step+"-")
+		}
+	}
+	for _, k := range registry.Kinds() {
+		switch n := usualArguments[k.Name]; {
+		case k.Name == decodeWord: // implied, and never written
+		case k.Max == 0:
+			add(k.Name)
+		case n != 0:
+			add(fmt.Sprint(k.Name, n))
+		default:
+			for n := k.Min; n <= min(k.Max, k.Min+maxListed-1); n++ {
+				add(fmt.Sprint(k.Name, n))
+			}
+		}
+	}
+	if front == "" {
+		return append(list, transcode.Original)
+	}
+	return append(list, front+transcode.Own)
+}
+
+// viewsInMount are the views of a mount if last is the mount and the beginning of a view.
+func viewsInMount(last string) []string {
 	dir, name := filepath.Split(last)
 	path := dir
 	if home, err := os.UserHomeDir(); err == nil && strings.HasPrefix(dir, "~/") {
@@ -257,20 +235,12 @@ func (c *completer) viewsInMount(last string) []candidate {
 	if m, err := mounts.At(path); err != nil || m == nil || !m.Ours() {
 		return nil
 	}
-	return starting(last, prefixed(dir, c.views(name)))
+	return prefixed(dir, viewNames(name))
 }
 
-// starting leaves out what does not begin with a word.
-func starting(word string, list []candidate) []candidate {
-	return slices.DeleteFunc(list, func(c candidate) bool { return !strings.HasPrefix(c.word, word) })
-}
-
-// prefixed puts text in front of each candidate that is a word.
-func prefixed(front string, list []candidate) []candidate {
+func prefixed(front string, list []string) []string {
 	for i := range list {
-		if list[i] != anyFile && list[i] != anyDir {
-			list[i].word = front + list[i].word
-		}
+		list[i] = front + list[i]
 	}
 	return list
 }

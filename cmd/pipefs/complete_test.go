@@ -2,18 +2,33 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
-// Each line: what was typed, the last word perhaps empty; candidates that are there.
+// typed asks what may stand in place of the last word.
+func typed(t *testing.T, words ...string) []string {
+	t.Helper()
+	var out bytes.Buffer
+	env := &environ{stdout: &out, stderr: &out}
+	testenv.Must(t, dispatch(t.Context(), env, append(append([]string{"pipefs"}, words...), completionFlag)))
+	return strings.Fields(out.String())
+}
+
+// Each line: what was typed, the last word perhaps empty; candidates that are there. Where there
+// are none the shell offers files.
 func TestComplete(t *testing.T) {
 	for _, c := range []struct{ typed, want string }{
-		{"", "mount umount pack help --version"},
+		{"", "mount umount pack"},
 		{"mo", "mount"},
+		{"mount", "mount"},
 		{"help um", "umount"},
 		{"mount --cache-b", "--cache-bytes"},
 		{"mount --cache ", "page daemon"},
@@ -21,33 +36,26 @@ func TestComplete(t *testing.T) {
 		{"mount --cache=", "--cache=page --cache=daemon"},
 		{"mount --mix ", "all adaptive"}, // SHARE stands for a number
 		{"mount --fidelity ", "1 10"},
-		{"mount --immutable ", ":dirs"}, // takes no value
-		{"mount ", ":dirs"},
+		{"mount --list-view resize256-n", "resize256-npy"},
 		{"mount -o ", "cache= immutable ro"},
-		{"mount -oro d ", ":dirs"},
 		{"mount -o ro,cache=", "ro,cache=page ro,cache=daemon"},
-		{"mount -o allow_o", "allow_other"},
-		{"mount --log-file ", ":files"},
-		{"mount -- --", ":dirs"},
+		{"mount -o allow-o", "allow-other"},
 		{"views d ", "original scan1 scan10 bmp half- resize256-"},
 		{"views d bmp resize256-", "resize256-npy resize256-grey-"},
 		{"export s resize256-crop224-jp", "resize256-crop224-jpeg90"},
 		{"export s bmp-", "bmp-own"},
 		{"bench d --views bmp,scan5,pp", "bmp,scan5,ppm"},
 		{"convert --view np", "npy"},
-		{"convert ", ":files"},
 		{"cache ", "list clear limit"},
-		{"cache clear ", ":dirs"},
 		{"fidelity m ", "1 10"},
 		{"completion ", "bash zsh fish"},
 	} {
 		words := strings.Split(c.typed, " ")
-		var got []string
-		for _, found := range newCompleter(commandsOf(nowhere)).complete(words) {
-			if !strings.HasPrefix(found.word, words[len(words)-1]) && !strings.HasPrefix(found.word, ":") {
-				t.Errorf("%q: %q does not begin with the last word", c.typed, found.word)
+		got := typed(t, words...)
+		for _, found := range got {
+			if !strings.HasPrefix(found, words[len(words)-1]) {
+				t.Errorf("%q: %q does not begin with the last word", c.typed, found)
 			}
-			got = append(got, found.word)
 		}
 		for want := range strings.FieldsSeq(c.want) {
 			if !slices.Contains(got, want) {
@@ -58,62 +66,68 @@ func TestComplete(t *testing.T) {
 }
 
 func TestCompleteOffersNothing(t *testing.T) {
-	for _, typed := range []string{"frob ", "mount a b ", "mount --cache-bytes ", "mount --frob=", "completion bash ", "version x"} {
-		if got := newCompleter(commandsOf(nowhere)).complete(strings.Split(typed, " ")); len(got) > 0 {
-			t.Errorf("%q: %q", typed, got)
+	for _, line := range []string{"frob ", "mount ", "mount a b ", "mount --immutable ", "mount --log-file ", "mount -oro d ", "mount --cache-bytes ", "mount --frob=", "mount -- ", "mount -- --", "completion bash ", "version x"} {
+		if got := typed(t, strings.Split(line, " ")...); len(got) > 0 {
+			t.Errorf("%q: %q", line, got)
 		}
 	}
 }
 
-// A candidate is one line, its meaning behind a tab.
-func TestCompletionLines(t *testing.T) {
-	var out bytes.Buffer
-	testenv.Must(t, dispatch(t.Context(), &environ{stdout: &out, stderr: &out}, []string{"pipefs", completionWord, "mount", "--ca"}))
-	for line := range strings.Lines(out.String()) {
-		word, means, ok := strings.Cut(line, "\t")
-		if !ok || !strings.HasPrefix(word, "--cache") || means == "\n" {
-			t.Errorf("line %q", line)
-		}
-	}
-	if !strings.HasPrefix(out.String(), "--cache\twhere samples are cached") {
-		t.Errorf("got %s", &out)
-	}
-}
-
-// Every command, option and example has its place in the manual, and nothing in a text is
-// taken for a macro.
+// Every command, flag and example has its place in the manual.
 func TestManual(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "0")
-	commands := commandsOf(nowhere)
-	pages := map[string]string{}
-	for _, p := range manPages(commands) {
-		pages[p.name+"."+p.section] = p.String()
-		for line := range strings.Lines(p.String()) {
-			if macro, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, ".") && !slices.Contains([]string{".TH", ".SH", ".PP", ".TP"}, macro) {
-				t.Errorf("%s: a line begins with %q", p.name, macro)
+	dir := t.TempDir()
+	testenv.Must(t, dispatch(t.Context(), nowhere, []string{"pipefs", "man", dir}))
+	page, err := os.ReadFile(filepath.Join(dir, "man1/pipefs.1"))
+	testenv.Must(t, err)
+	text := strings.NewReplacer(`\-`, "-", `\&`, "", `\e`, `\`).Replace(string(page))
+	for _, c := range commandsOf(nowhere) {
+		if !strings.Contains(text, "\n.SH "+c.Name) && !strings.Contains(text, "\n.SS "+c.Name) {
+			t.Errorf("no section %s", c.Name)
+		}
+		for _, f := range c.Flags {
+			if !strings.Contains(text, dashed(f.Names()[0])) {
+				t.Errorf("%s lacks %s", c.Name, f.Names()[0])
 			}
 		}
-		if !strings.Contains(p.String(), " 1970-01-01 ") {
-			t.Errorf("%s has another date:\n%.100s", p.name, p)
+		for line := range strings.Lines(c.UsageText) {
+			if line := strings.TrimSpace(line); !strings.HasPrefix(line, "#") && !strings.Contains(text, line) {
+				t.Errorf("%s lacks the example %s", c.Name, line)
+			}
 		}
 	}
-	for _, c := range commands {
-		page := pages["pipefs-"+c.name+".1"]
-		for _, o := range c.options {
-			if !strings.Contains(page, ".TP\n\\fB"+roff(o.heading())+"\\fR\n") {
-				t.Errorf("%s lacks %s", c.name, o.heading())
-			}
-			if !o.flagOnly && c.name == "mount" && !strings.Contains(pages["mount.pipefs.8"], "\\fB"+roff(o.name)) {
-				t.Errorf("mount.pipefs lacks %s", o.name)
+	if other, err := os.ReadFile(filepath.Join(dir, "man8/mount.pipefs.8")); err != nil || string(other) != ".so man1/pipefs.1\n" {
+		t.Errorf("%s, %v", other, err)
+	}
+}
+
+// The help of the program fits a screen, and each command a line.
+func TestHelpFits(t *testing.T) {
+	for args, most := range map[string]int{"": 30, "--help": 60} {
+		var out bytes.Buffer
+		testenv.Must(t, dispatch(t.Context(), &environ{stdout: &out}, append([]string{"pipefs"}, strings.Fields(args)...)))
+		if n := strings.Count(out.String(), "\n"); n > most {
+			t.Errorf("pipefs %s prints %d lines", args, n)
+		}
+	}
+	for _, c := range commandsOf(nowhere) {
+		var out bytes.Buffer
+		testenv.Must(t, dispatch(t.Context(), &environ{stdout: &out}, []string{"pipefs", c.Name, "--help"}))
+		for line := range strings.Lines(out.String()) {
+			// examples are commands, and are not broken
+			if n := len([]rune(line)); n > helpWidth+3 && !strings.HasPrefix(line, "  ") {
+				t.Errorf("%s: %d columns: %s", c.Name, n, line)
 			}
 		}
-		for _, e := range c.examples {
-			if !strings.Contains(page, roff(e.line)) {
-				t.Errorf("%s lacks the example %s", c.name, e.line)
+		for _, f := range c.Flags {
+			if d := f.(cli.DocGenerationFlag); d.GetUsage() == "" {
+				t.Errorf("%s %s has no help", c.Name, d.Names()[0])
 			}
 		}
-		if !strings.Contains(pages["pipefs.1"], roff("pipefs-"+c.name+"(1)")) {
-			t.Errorf("pipefs(1) does not name %s", c.name)
+		if c.UsageText == "" {
+			t.Errorf("%s has no example", c.Name)
+		}
+		if len(c.Usage) > 60 || c.Category == "" {
+			t.Errorf("%s, of category %q: %q has %d characters, want 60 at most", c.Name, c.Category, c.Usage, len(c.Usage))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/google/renameio/v2"
+	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
@@ -22,30 +23,29 @@ import (
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
-func convertCommand(env *environ) *command {
+func convertCommand(env *environ) *cli.Command {
 	var view string
 	var force bool
 	var limits transcode.Limits
 	var how l3Config
 	role := "auto"
-	return &command{
-		name: "convert", args: "[--view VIEW] IN OUT", min: 2, max: 2,
-		brief: "run a view's steps on one file, without any mount",
-		about: "The quickest way to see what a view does to an image: the result is the file that the view would show, byte for byte. IN may be - for the standard input; OUT may be - for the standard output, or a directory, in which the file gets the name that the view lists. Without --view the extension of OUT says what to make.",
-		examples: []example{
-			{"pipefs convert --view scan3 in.jpg coarse.jpg", "the first three scans of in.jpg"},
-			{"pipefs convert --view resize256-bmp in.jpg /tmp/", "makes /tmp/in.bmp, 256 pixels on its shorter side"},
-			{"pipefs convert in.png out.l3", "a smaller file that decodes far faster, without loss; and convert out.l3 back.png"},
-			{"cat in.jpg | pipefs convert --view npy - - | python3 -c 'import sys,io,numpy as np; print(np.load(io.BytesIO(sys.stdin.buffer.read())).shape)'", "in a pipe"},
-		},
-		words: []string{"step", "view", "mask"},
-		options: slices.Concat([]*option{
-			{name: "view", arg: "VIEW", def: "what OUT's extension says", set: intoString(&view), help: "the steps, joined by hyphens; pipefs views --steps lists them"},
-			{name: "role", arg: "auto|image|mask", def: "auto, by the file's mode", set: intoChoice(&role, "auto", "image", "mask"),
-				help: "whether the file is a picture or a mask"},
-			{name: "force", set: intoBool(&force), help: "write OUT even if its extension is not that of the result"},
+	return &cli.Command{
+		Name: "convert", ArgsUsage: "[--view VIEW] IN OUT", Category: everyday, Usage: "apply a view to one file, without a mount",
+		Description: "The quickest way to see what a view does to an image: the result is the file that the view would show, byte for byte. IN may be - for the standard input; OUT may be - for the standard output, or a directory, in which the file gets the name that the view lists. Without --view the extension of OUT says what to make.",
+		UsageText: `# the first three scans of in.jpg
+pipefs convert --view scan3 in.jpg coarse.jpg
+# makes /tmp/in.bmp, 256 pixels on its shorter side
+pipefs convert --view resize256-bmp in.jpg /tmp/
+# a smaller file that decodes far faster, without loss; and convert out.l3 back.png
+pipefs convert in.png out.l3
+# in a pipe
+cat in.jpg | pipefs convert --view npy - - | python3 -c 'import sys,io,numpy as np; print(np.load(io.BytesIO(sys.stdin.buffer.read())).shape)'`,
+		Flags: slices.Concat([]cli.Flag{
+			opt("view", "VIEW", "what OUT's extension says", intoString(&view), "the steps, joined by hyphens; pipefs views --steps lists them"),
+			opt("role", "auto|image|mask", "auto, by the file's mode", intoChoice(&role, "auto", "image", "mask"), "whether the file is a picture or a mask"),
+			&cli.BoolFlag{Name: "force", Destination: &force, Usage: "write OUT even if its extension is not that of the result"},
 		}, l3Options(&how, "dense", "fast", "v1"), limitOptions(&limits)),
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(2, 2, func(ctx context.Context, args []string) error {
 			r := codecs.New(limits, codecs.Options{L3: how.Options})
 			if view == "" {
 				if view = viewOf(r, args[1]); view == "" {
@@ -53,7 +53,7 @@ func convertCommand(env *environ) *command {
 				}
 			}
 			return convert(ctx, env, r, conversion{view: view, role: roleOf(role), in: args[0], out: args[1], force: force, l3: how.given()})
-		},
+		}),
 	}
 }
 

@@ -7,25 +7,28 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/doctor"
 	"github.com/pipefs/pipefs/internal/exit"
 )
 
-func doctorCommand(env *environ) *command {
+func doctorCommand(env *environ) *cli.Command {
 	var asJSON bool
-	return &command{
-		name: "doctor", args: "[DATASET]", min: 0, max: 1,
-		brief: "say what keeps pipefs from working well here, and what to do",
-		about: "Looks at the kernel, at what mounting takes, at the limits of this job, at the directories that pipefs writes to, at how pictures are decoded, at what is mounted, and at DATASET if it is named. At the end it mounts two small pictures, and leaves nothing of them. Run it where the training runs: as the same user, in the same container or job.\n" +
+	return &cli.Command{
+		Name: "doctor", ArgsUsage: "[DATASET]", Category: administration, Usage: "check this machine and suggest fixes",
+		Description: "Looks at the kernel, at what mounting takes, at the limits of this job, at the directories that pipefs writes to, at how pictures are decoded, at what is mounted, and at DATASET if it is named. At the end it mounts two small pictures, and leaves nothing of them. Run it where the training runs: as the same user, in the same container or job.\n" +
 			"ok is well, a note costs something, a problem keeps something from working. The exit code is 0 if pipefs can mount here; otherwise it is 1 where a permission is missing, and 2.",
-		examples: []example{
-			{"pipefs doctor", "is this machine, container or job ready?"},
-			{"pipefs doctor ~/imagenet", "the same for this dataset: its file system, and whether its changes can be watched"},
-			{"pipefs doctor --json | jq -r '.findings[] | select(.mark != \"ok\").says'", "only what is not well, for programs"},
+		UsageText: `# is this machine, container or job ready?
+pipefs doctor
+# the same for this dataset: its file system, and whether its changes can be watched
+pipefs doctor ~/imagenet
+# only what is not well, for programs
+pipefs doctor --json | jq -r '.findings[] | select(.mark != "ok").says'`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
 		},
-		words:   []string{"dataset"},
-		options: []*option{{name: "json", set: intoBool(&asJSON), help: "print JSON"}},
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(0, 1, func(ctx context.Context, args []string) error {
 			program, err := os.Executable()
 			if err != nil {
 				return err
@@ -66,7 +69,7 @@ func doctorCommand(env *environ) *command {
 				return exit.Errorf(exit.Of(fatal), "pipefs cannot mount%s here; the problem above says why", what)
 			}
 			return nil
-		},
+		}),
 	}
 }
 

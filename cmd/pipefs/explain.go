@@ -8,26 +8,26 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
-func explainCommand(env *environ) *command {
+func explainCommand(env *environ) *cli.Command {
 	var asJSON bool
-	return &command{
-		name: "explain", args: "MNT/VIEW/FILE", min: 1, max: 1,
-		brief: "show how one file of a mount is made",
-		about: "Shows the sample of the file, the steps that apply to it, the steps that are left out and why, where the bytes come from, and of a random view what was drawn. The daemon of the mount answers. Nothing is made or drawn for the answer.",
-		examples: []example{
-			{"pipefs explain ~/m/resize256-bmp/train/cat/1.bmp", "show why this file looks as it does"},
-			{"pipefs explain ~/m/.draw/7/0/rrc224-hflip-npy/train/cat/1.npy", "show which box was cropped"},
+	return &cli.Command{
+		Name: "explain", ArgsUsage: "MNT/VIEW/FILE", Category: everyday, Usage: "show how one file of a mount is made",
+		Description: "Shows the sample of the file, the steps that apply to it, the steps that are left out and why, where the bytes come from, and of a random view what was drawn. The daemon of the mount answers. Nothing is made or drawn for the answer.",
+		UsageText: `# show why this file looks as it does
+pipefs explain ~/m/resize256-bmp/train/cat/1.bmp
+# show which box was cropped
+pipefs explain ~/m/.draw/7/0/rrc224-hflip-npy/train/cat/1.npy`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
 		},
-		words: []string{"sample", "step", "view"},
-		options: []*option{
-			{name: "json", set: intoBool(&asJSON), help: "print JSON"},
-		},
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			mnt, path, err := belowMount(args[0])
 			if err != nil {
 				return err
@@ -44,7 +44,7 @@ func explainCommand(env *environ) *command {
 			}
 			printExplanation(env.stdout, reply.Explained)
 			return nil
-		},
+		}),
 	}
 }
 

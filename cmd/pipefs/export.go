@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/export"
 	"github.com/pipefs/pipefs/internal/mountd"
@@ -29,26 +31,24 @@ type exportConfig struct {
 	asJSON      bool
 }
 
-func exportCommand(env *environ) *command {
+func exportCommand(env *environ) *cli.Command {
 	c := &exportConfig{}
-	return &command{
-		name: "export", args: "STORE|DATASET VIEW OUT", min: 3, max: 3,
-		brief: "write all files of a view into a directory",
-		about: "OUT becomes what a mount would show as MNT/VIEW, in plain files: the names that the view lists, every other file unchanged, with the permissions and times of the dataset. Nothing is mounted. Each file appears in OUT when it is whole; those that are there already, with the size and time that they should have, are skipped, so that an interrupted export goes on where it was.",
-		examples: []example{
-			{"pipefs export /data/in.store original ~/imagenet", "give the dataset back, byte for byte"},
-			{"pipefs export ~/imagenet resize256-jpeg90 ~/imagenet-small", "a smaller dataset, for programs that shall not wait for a mount"},
-			{"pipefs export ~/imagenet .draw/7/0/rrc224-hflip-npy ~/epoch0", "what a random view shows in epoch 0 of seed 7"},
-		},
-		words: []string{"dataset", "store", "view"},
-		options: append([]*option{
-			{name: "force", set: intoBool(&c.force), help: "replace files of OUT that differ"},
-			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that are made at once"},
-			{name: "json", set: intoBool(&c.asJSON), help: "print JSON, with the names of all files that failed"},
-			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
-				help: "where the dataset of the store is, for originals that the store cannot give back"},
+	return &cli.Command{
+		Name: "export", ArgsUsage: "STORE|DATASET VIEW OUT", Category: stores, Usage: "write all files of a view into a directory",
+		Description: "OUT becomes what a mount would show as MNT/VIEW, in plain files: the names that the view lists, every other file unchanged, with the permissions and times of the dataset. Nothing is mounted. Each file appears in OUT when it is whole; those that are there already, with the size and time that they should have, are skipped, so that an interrupted export goes on where it was.",
+		UsageText: `# give the dataset back, byte for byte
+pipefs export /data/in.store original ~/imagenet
+# a smaller dataset, for programs that shall not wait for a mount
+pipefs export ~/imagenet resize256-jpeg90 ~/imagenet-small
+# what a random view shows in epoch 0 of seed 7
+pipefs export ~/imagenet .draw/7/0/rrc224-hflip-npy ~/epoch0`,
+		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Name: "force", Destination: &c.force, Usage: "replace files of OUT that differ"},
+			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "files that are made at once"),
+			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print JSON, with the names of all files that failed"},
+			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "where the dataset of the store is, for originals that the store cannot give back"),
 		}, slices.Concat(roleOptions(&c.roles), remoteOptions(&c.remote), limitOptions(&c.limits))...),
-		run: func(ctx context.Context, args []string) (err error) {
+		Action: takes(3, 3, func(ctx context.Context, args []string) (err error) {
 			c.view = args[1]
 			if _, err := export.View(codecs.Default(c.limits), c.view); err != nil {
 				return err
@@ -60,7 +60,7 @@ func exportCommand(env *environ) *command {
 				return err
 			}
 			return runExport(ctx, env, c)
-		},
+		}),
 	}
 }
 

@@ -6,23 +6,23 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/typo"
+	"github.com/pipefs/pipefs/transcode"
 )
 
-func fidelityCommand(env *environ) *command {
-	return &command{
-		name: "fidelity", args: "MNT [K]", min: 1, max: 2,
-		brief: "tell or move the fidelity of MNT/current",
-		about: "MNT/current is a link to one of MNT/scan1 … MNT/scan10. Moving it changes what is opened through it from then on; files that are open, and paths that name a view, stay what they are.",
-		examples: []example{
-			{"pipefs fidelity ~/m", "print the view that ~/m/current points to, such as scan10"},
-			{"pipefs fidelity ~/m 5", "go on with five scans of each image while a training runs; scan5 means the same"},
-		},
-		words: []string{"view", "fidelity"},
-		run: func(ctx context.Context, args []string) error {
+func fidelityCommand(env *environ) *cli.Command {
+	return &cli.Command{
+		Name: "fidelity", ArgsUsage: "MNT [K]", Category: everyday, Usage: "show or set the scan level of MNT/current",
+		Description: "MNT/current is a link to one of MNT/scan1 … MNT/scan10. Moving it changes what is opened through it from then on; files that are open, and paths that name a view, stay what they are.",
+		UsageText: `# print the view that ~/m/current points to, such as scan10
+pipefs fidelity ~/m
+# go on with five scans of each image while a training runs; scan5 means the same
+pipefs fidelity ~/m 5`,
+		Action: takes(1, 2, func(ctx context.Context, args []string) error {
 			request := control.Request{Op: control.OpFidelity}
 			if len(args) == 2 {
 				k, err := fidelityOf(args[1])
@@ -37,13 +37,13 @@ func fidelityCommand(env *environ) *command {
 			}
 			fmt.Fprintln(env.stdout, reply.Current)
 			return nil
-		},
+		}),
 	}
 }
 
 // fidelityOf reads a fidelity: a number, or the name of a scan view.
 func fidelityOf(arg string) (int, error) {
-	views := make([]string, maxFidelity)
+	views := make([]string, mountd.MaxFidelity)
 	for k := range views {
 		views[k] = mountd.ScanView(k + 1)
 	}
@@ -52,10 +52,10 @@ func fidelityOf(arg string) (int, error) {
 	}
 	k, err := strconv.Atoi(arg)
 	switch {
-	case err == nil && k >= 1 && k <= maxFidelity:
+	case err == nil && k >= 1 && k <= mountd.MaxFidelity:
 		return k, nil
 	case err == nil:
-		return 0, exit.Errorf(exit.Usage, "fidelity %d is not a number from 1 to %d; the nearest is %d", k, maxFidelity, min(max(k, 1), maxFidelity))
+		return 0, exit.Errorf(exit.Usage, "fidelity %d is not a number from 1 to %d; the nearest is %d", k, mountd.MaxFidelity, min(max(k, 1), mountd.MaxFidelity))
 	}
-	return 0, exit.Errorf(exit.Usage, "%q is not a fidelity: give a number from 1 to %d, or a view from scan1 to scan%[2]d%s", arg, maxFidelity, semicolon(typo.Ask(arg, views...)))
+	return 0, exit.Errorf(exit.Usage, "%q is not a fidelity: give a number from 1 to %d, or a view from scan1 to scan%[2]d%s", arg, mountd.MaxFidelity, semicolon(question(transcode.Nearest(arg, views...))))
 }

@@ -58,10 +58,15 @@ func formatShare(share float64) string { return fmt.Sprintf("%.4g%%", 100*share)
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
-const width = 80 // columns of the help
+const (
+	width     = 80  // columns of notes and tables
+	helpWidth = 110 // columns of the help
+)
 
 // wrap breaks text into lines, all but the first indented.
-func wrap(text string, margin int) string {
+func wrap(text string, margin int) string { return wrapAt(text, margin, width) }
+
+func wrapAt(text string, margin, width int) string {
 	var b strings.Builder
 	column := margin
 	for i, word := range strings.Fields(text) {

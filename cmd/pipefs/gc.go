@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/internal/exit"
@@ -29,29 +30,27 @@ type gcConfig struct {
 	remove    bool
 }
 
-func gcCommand(env *environ) *command {
+func gcCommand(env *environ) *cli.Command {
 	c := &gcConfig{olderThan: 7 * 24 * time.Hour}
-	return &command{
-		name: "gc", args: "STORE", min: 1, max: 1,
-		brief: "list or delete the unused objects of a store",
-		about: "That is: packs that no generation of the store names that was current within the time given, such as those that pipefs compact has replaced; what interrupted runs left; plans that were not committed, with all that their shards have packed; the markers of plans that were; and, in a bucket, uploads that were begun and never ended. What is newer than the time given always stays, and of a plan everything if anything of it is newer.\n" +
+	return &cli.Command{
+		Name: "gc", ArgsUsage: "STORE", Category: stores, Usage: "list or delete the unused objects of a store",
+		Description: "That is: packs that no generation of the store names that was current within the time given, such as those that pipefs compact has replaced; what interrupted runs left; plans that were not committed, with all that their shards have packed; the markers of plans that were; and, in a bucket, uploads that were begun and never ended. What is newer than the time given always stays, and of a plan everything if anything of it is newer.\n" +
 			"Without --delete nothing is changed. A mount that was made longer ago than the time given, and has not taken up a newer generation since, may need what is removed.",
-		examples: []example{
-			{"pipefs gc /data/in.store", "list what could go"},
-			{"pipefs gc --older-than 30d --delete s3://bucket/in.store", "delete what has been unused for a month"},
-		},
-		words: []string{"store"},
-		options: slices.Concat([]*option{
-			{name: "older-than", arg: "AGE", def: "7d", set: intoAge(&c.olderThan), help: "how long a mount or a run may take that is not to be disturbed: 12h, 7d"},
-			{name: "delete", set: intoBool(&c.remove), help: "delete the objects (default: list them)"},
+		UsageText: `# list what could go
+pipefs gc /data/in.store
+# delete what has been unused for a month
+pipefs gc --older-than 30d --delete s3://bucket/in.store`,
+		Flags: slices.Concat([]cli.Flag{
+			opt("older-than", "AGE", "7d", intoAge(&c.olderThan), "how long a mount or a run may take that is not to be disturbed: 12h, 7d"),
+			&cli.BoolFlag{Name: "delete", Destination: &c.remove, Usage: "delete the objects (default: list them)"},
 		}, remoteOptions(&c.remote)),
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			var err error
 			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			return runGC(ctx, env, c)
-		},
+		}),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -23,29 +24,28 @@ import (
 // mostFaults is how many faults are listed where nobody asked for JSON.
 const mostFaults = 100
 
-func infoCommand(env *environ) *command {
+func infoCommand(env *environ) *cli.Command {
 	var asJSON, similar bool
 	var measured int
 	var limits transcode.Limits
 	var access remote.Access
-	return &command{
-		name: "info", args: "STORE|DATASET", min: 1, max: 1,
-		brief: "show what a dataset or a store holds",
-		about: "Of a dataset: how many samples it has of each format and mode, and which of them are broken; the header of every sample is read for that. Of a store: also what it was packed from and how, the bytes that each representation takes, how it gives the originals back, and the views that are kept of some samples. With --mssim also how much the pictures of MNT/scan1 … scan10 look like those of all scans, which says how few will do.",
-		examples: []example{
-			{"pipefs info ~/imagenet", "formats, modes, broken files"},
-			{"pipefs info /data/in.store", "the same, and how it is packed"},
-			{"pipefs info --json ~/imagenet | jq -r '.faults[].path'", "all broken files"},
-			{"pipefs info --mssim ~/imagenet", "which fidelity to train from"},
-		},
-		words: []string{"sample", "fidelity", "store", "record"},
-		options: slices.Concat([]*option{
-			{name: "mssim", set: intoBool(&similar), help: "decode some samples at each fidelity, and print their multi-scale structural similarity to the whole: 1 is equal"},
-			{name: "samples", arg: "N", def: fmt.Sprint(usuallyMeasured), set: intoInt(&measured, 1, 1<<30),
-				help: "measure so many for --mssim, evenly spread by name"},
-			{name: "json", set: intoBool(&asJSON), help: "print JSON, with all faults"},
+	return &cli.Command{
+		Name: "info", ArgsUsage: "STORE|DATASET", Category: stores, Usage: "summarize a dataset or a store",
+		Description: "Of a dataset: how many samples it has of each format and mode, and which of them are broken; the header of every sample is read for that. Of a store: also what it was packed from and how, the bytes that each representation takes, how it gives the originals back, and the views that are kept of some samples. With --mssim also how much the pictures of MNT/scan1 … scan10 look like those of all scans, which says how few will do.",
+		UsageText: `# formats, modes, broken files
+pipefs info ~/imagenet
+# the same, and how it is packed
+pipefs info /data/in.store
+# all broken files
+pipefs info --json ~/imagenet | jq -r '.faults[].path'
+# which fidelity to train from
+pipefs info --mssim ~/imagenet`,
+		Flags: slices.Concat([]cli.Flag{
+			&cli.BoolFlag{Name: "mssim", Destination: &similar, Usage: "decode some samples at each fidelity, and print their multi-scale structural similarity to the whole: 1 is equal"},
+			opt("samples", "N", fmt.Sprint(usuallyMeasured), intoInt(&measured, 1, 1<<30), "measure so many for --mssim, evenly spread by name"),
+			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON, with all faults"},
 		}, remoteOptions(&access), limitOptions(&limits)),
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			if measured > 0 && !similar {
 				return exit.Errorf(exit.Usage, "--samples goes with --mssim: pipefs info --mssim --samples %d %s", measured, args[0])
 			}
@@ -63,7 +63,7 @@ func infoCommand(env *environ) *command {
 			}
 			i.print(env.stdout)
 			return err
-		},
+		}),
 	}
 }
 

@@ -20,7 +20,7 @@ const usuallyMeasured = 100
 
 // measure measures what the survey wants. Interrupted, it tells of those that it got to.
 func measure(ctx context.Context, env *environ, s *mountd.Source, l *mssim.Survey) error {
-	p, err := s.Registry.Parse(mountd.ScanView(maxFidelity))
+	p, err := s.Registry.Parse(mountd.ScanView(mountd.MaxFidelity))
 	if err != nil {
 		return err
 	}

@@ -6,33 +6,33 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 )
 
-func listCommand(env *environ) *command {
+func listCommand(env *environ) *cli.Command {
 	var out string
 	var access remote.Access
-	return &command{
-		name: "list", args: "DATASET", min: 1, max: 1,
-		brief: "write the list of a bucket's dataset, for mount --manifest",
-		about: "A dataset in a bucket is listed when it is first mounted, which takes a request for each 1,000 objects, and the list is kept for later mounts of this user. This command does it ahead of time, for all machines: the directory that it writes, called a manifest, holds names, sizes and versions of all objects, and mount --manifest lists nothing. Objects that are put into the bucket later are not in it; those that are replaced can no longer be read by such a mount, until it is written again and pipefs refresh has read it.",
-		examples: []example{
-			{"pipefs list s3://bucket/imagenet -o imagenet.manifest", "then: pipefs mount --manifest imagenet.manifest s3://bucket/imagenet ~/m"},
-			{"pipefs list /nfs/imagenet -o imagenet.manifest", "a directory on a file server, which takes as long to list"},
-		},
-		words: []string{"dataset"},
-		options: append([]*option{
-			{name: "output", short: "o", arg: "MANIFEST", path: true, set: intoString(&out), help: "the directory to write; a manifest that is there is replaced when the list is complete"},
+	return &cli.Command{
+		Name: "list", ArgsUsage: "DATASET", Category: stores, Usage: "save the list of files of a dataset, for mount --manifest",
+		Description: "A dataset in a bucket is listed when it is first mounted, which takes a request for each 1,000 objects, and the list is kept for later mounts of this user. This command does it ahead of time, for all machines: the directory that it writes, called a manifest, holds names, sizes and versions of all objects, and mount --manifest lists nothing. Objects that are put into the bucket later are not in it; those that are replaced can no longer be read by such a mount, until it is written again and pipefs refresh has read it.",
+		UsageText: `# then: pipefs mount --manifest imagenet.manifest s3://bucket/imagenet ~/m
+pipefs list s3://bucket/imagenet -o imagenet.manifest
+# a directory on a file server, which takes as long to list
+pipefs list /nfs/imagenet -o imagenet.manifest`,
+		Flags: append([]cli.Flag{
+			short("o", opt("output", "MANIFEST", "", place(intoString(&out)), "the directory to write; a manifest that is there is replaced when the list is complete")),
 		}, remoteOptions(&access)...),
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			if out == "" {
 				return exit.Errorf(exit.Usage, "say where the list is to be written: pipefs list %s -o FILE.manifest", args[0])
 			}
 			return runList(ctx, env, access, args[0], out)
-		},
+		}),
 	}
 }
 

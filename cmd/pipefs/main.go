@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/transcode"
@@ -61,8 +63,8 @@ func classify(err error) error {
 }
 
 // commandsOf lists all commands, as the help does.
-func commandsOf(env *environ) []*command {
-	return []*command{
+func commandsOf(env *environ) []*cli.Command {
+	return []*cli.Command{
 		mountCommand(env), umountCommand(env), packCommand(env), planCommand(env), commitCommand(env), compactCommand(env), gcCommand(env), checkCommand(env), materializeCommand(env), infoCommand(env), viewsCommand(env),
 		tuneCommand(env), benchCommand(env), statsCommand(env), explainCommand(env), mountsCommand(env), doctorCommand(env), cacheCommand(env), warmupCommand(env), fidelityCommand(env), listCommand(env), refreshCommand(env), convertCommand(env), exportCommand(env), versionCommand(env),
 		completionCommand(env), manCommand(env),

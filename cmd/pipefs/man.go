@@ -1,231 +1,79 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/renameio/v2"
-
-	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/urfave/cli/v2"
 )
 
-func manCommand(env *environ) *command {
-	return &command{
-		name: "man", args: "DIR", min: 1, max: 1,
-		brief: "write the manual pages into a directory",
-		about: "Packages install them. One page for each command and one for /etc/fstab, in DIR/man1 and DIR/man8.",
-		examples: []example{
-			{"pipefs man ~/.local/share/man", "then man pipefs and man pipefs-mount show them"},
-			{"SOURCE_DATE_EPOCH=1735689600 pipefs man man", "pages with the date of that second, for packages that have to come out the same each time"},
-		},
-		run: func(_ context.Context, args []string) error {
-			for _, p := range manPages(commandsOf(env)) {
-				dir := filepath.Join(args[0], "man"+p.section)
-				if err := os.MkdirAll(dir, 0o755); err != nil {
+func manCommand(env *environ) *cli.Command {
+	return &cli.Command{
+		Name: "man", ArgsUsage: "DIR", Category: administration,
+		Usage:       "write the manual page into a directory",
+		Description: "Writes DIR/man1/pipefs.1, and DIR/man8/mount.pipefs.8, which refers to it. Packages install both.",
+		UsageText: `# then man pipefs shows the page
+pipefs man ~/.local/share/man`,
+		Action: takes(1, 1, func(_ context.Context, args []string) error {
+			app := newApp(env)
+			app.Description = manualText
+			page, err := app.ToManWithSection(1)
+			if err != nil {
+				return err
+			}
+			for name, text := range map[string]string{"man1/pipefs.1": page, "man8/mount.pipefs.8": ".so man1/pipefs.1\n"} {
+				name = filepath.Join(args[0], name)
+				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 					return err
 				}
-				if err := renameio.WriteFile(filepath.Join(dir, p.name+"."+p.section), []byte(p.String()), 0o644); err != nil {
+				if err := renameio.WriteFile(name, []byte(text), 0o644); err != nil {
 					return err
 				}
 			}
 			return nil
-		},
+		}),
 	}
 }
 
-// manPage is a page being written, in the macros of man(7).
-type manPage struct {
-	name, section string
-	strings.Builder
-}
+// manualText is what the manual page says beside the help, in Markdown.
+var manualText = strings.TrimSpace(`
+A mount shows the images of a dataset as directories, called views: coarser, smaller, or already decoded, under the paths that a training loader knows. The dataset is never written to.
 
-// manPages makes all pages of what the help is made of.
-func manPages(commands []*command) []*manPage {
-	pages := []*manPage{programPage(commands), fstabPage(find(commands, "mount"))}
-	for _, c := range commands {
-		pages = append(pages, commandPage(c))
-	}
-	return pages
-}
+# MOUNT.PIPEFS
 
-func newPage(name, section, brief string) *manPage {
-	p := &manPage{name: name, section: section}
-	fmt.Fprintf(p, ".TH %s %s %s %q %q\n", roff(strings.ToUpper(name)), section, manDate(), "pipefs "+mountd.Version(), "pipefs manual")
-	p.heading("NAME")
-	fmt.Fprintf(p, "%s \\- %s\n", roff(name), roff(brief))
-	return p
-}
+mount(8), /etc/fstab and systemd mount by the type pipefs, if mount.pipefs is in /sbin:
 
-// manDate is the day of SOURCE_DATE_EPOCH, in seconds since 1970, which makes the same
-// pages of the same commit; otherwise today.
-func manDate() string {
-	day := time.Now()
-	if s, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
-		day = time.Unix(s, 0)
-	}
-	return day.UTC().Format(time.DateOnly)
-}
+    /data/imagenet /mnt/imagenet pipefs ro,allow_other,_netdev 0 0
+    mount -t pipefs -o ro,allow_other /data/imagenet /mnt/imagenet
 
-func commandPage(c *command) *manPage {
-	p := newPage("pipefs-"+c.name, "1", c.brief)
-	p.heading("SYNOPSIS")
-	p.bold("pipefs " + c.name)
-	if c.args != "" {
-		p.line(c.args)
-	}
-	if len(c.options) > 0 {
-		p.line("[options]")
-	}
-	p.heading("DESCRIPTION")
-	p.paragraphs(cmp.Or(c.about, strings.ToUpper(c.brief[:1])+c.brief[1:]+"."))
-	p.options(c.options, (*option).heading)
-	p.examples(c.examples)
-	p.words(func(word string) bool { return slices.Contains(c.words, word) })
-	p.seeAlso("pipefs(1)")
-	return p
-}
+The type fuse.pipefs works as well, by way of mount.fuse3(8), which looks for pipefs in PATH. The options are the flags of pipefs mount without their hyphens, KEY or KEY=VALUE; underscores may stand for hyphens. Write a comma in a value as \\, and a space in /etc/fstab as \\040. Options that mount(8) and systemd.mount(5) understand, such as ro, nofail, _netdev and x-systemd.automount, are accepted.
 
-func programPage(commands []*command) *manPage {
-	p := newPage("pipefs", "1", "mount an image dataset as a directory of views")
-	p.heading("SYNOPSIS")
-	p.bold("pipefs")
-	p.line("COMMAND [arguments] [options]")
-	p.heading("DESCRIPTION")
-	p.paragraphs(appAbout)
-	p.heading("COMMANDS")
-	for _, c := range commands {
-		p.item(c.name+" "+c.args, c.brief+"; see pipefs-"+c.name+"(1)")
-	}
-	p.examples(appExamples)
-	p.words(func(string) bool { return true })
-	p.exitStatus()
-	p.seeAlso("mount.pipefs(8)", "mount(8)", "fusermount3(1)")
-	return p
-}
+If root mounts this way, the daemon mounts as root and then serves as the owner of the dataset. setuid=USER names another user, and setuid=root keeps root.
 
-// fstabPage is the page of mount.pipefs, the name under which mount(8) runs pipefs.
-func fstabPage(mount *command) *manPage {
-	p := newPage("mount.pipefs", "8", "mount a dataset by mount(8), /etc/fstab or systemd")
-	p.heading("SYNOPSIS")
-	p.bold("mount -t pipefs")
-	p.line("[-o option[,option...]] DATASET|STORE MNT")
-	p.heading("DESCRIPTION")
-	p.paragraphs("mount(8) runs mount.pipefs, another name of pipefs in /sbin or /usr/sbin, for the type pipefs, as do lines of /etc/fstab and systemd. The mount is a daemon that goes on in the background until umount(8).\n" +
-		"When root mounts so, the daemon mounts as root and then serves as the owner of the dataset, so that no picture is decoded as root: setuid=USER names another user, setuid=root keeps root. allow_other lets other users in, as far as the permissions of the dataset's files let them.\n" +
-		"The type fuse.pipefs is the same, by way of mount.fuse3(8). That one looks for pipefs in PATH.")
-	var twins []*option
-	for _, o := range mount.options {
-		if !o.flagOnly {
-			twins = append(twins, o)
-		}
-	}
-	p.options(twins, func(o *option) string {
-		if o.arg == "" {
-			return o.name
-		}
-		return o.name + "=" + o.arg
-	})
-	p.paragraphs("Underscores may stand for hyphens. A comma in a value is written \\,. In /etc/fstab a space is written \\040. Options that mount(8) and systemd.mount(5) give a meaning, such as ro, nofail, _netdev, noauto and x-systemd.automount, are accepted.")
-	p.examples([]example{
-		{"/data/imagenet /mnt/imagenet pipefs ro,allow_other,_netdev 0 0", "a line of /etc/fstab: a dataset for all users, mounted when the network is there"},
-		{"/data/in.store /mnt/in pipefs ro,allow_other,cache=daemon,cache-bytes=16GB,nofail 0 0", "a store, of which the daemon keeps 16 GB in memory; the system starts without it, too"},
-		{"mount -t pipefs -o ro,allow_other /data/imagenet /mnt/imagenet", "the first by hand; mount(8) says rw where nobody says ro, and pipefs refuses that"},
-	})
-	p.exitStatus()
-	p.seeAlso("pipefs-mount(1)", "pipefs(1)", "fstab(5)", "mount(8)", "systemd.mount(5)")
-	return p
-}
+# WORDS
 
-func (p *manPage) heading(title string) { fmt.Fprintf(p, ".SH %s\n", title) }
+**dataset**: a directory of images.
 
-func (p *manPage) line(text string) { fmt.Fprintln(p, roff(text)) }
+**sample**: one image of the dataset. Other files (labels, JSON) appear unchanged in every view.
 
-func (p *manPage) bold(text string) { fmt.Fprintf(p, "\\fB%s\\fR\n", roff(text)) }
+**step**: one transformation, such as scan5, resize256, grey or bmp.
 
-// paragraphs writes one for each line of text.
-func (p *manPage) paragraphs(text string) {
-	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
-		if i > 0 || !strings.HasSuffix(p.String(), "DESCRIPTION\n") {
-			p.WriteString(".PP\n")
-		}
-		p.line(line)
-	}
-}
+**view**: steps joined by hyphens, as the name of a directory: MNT/resize256-npy. Any view can be entered, listed or not. original is the dataset as it is.
 
-// item writes a term and what it means.
-func (p *manPage) item(term, means string) {
-	p.WriteString(".TP\n")
-	p.bold(strings.TrimSpace(term))
-	p.line(means)
-}
+**fidelity**: the number of scans of each JPEG that are read, 1 to 10. Fewer scans are fewer bytes and a coarser image.
 
-func (p *manPage) options(options []*option, name func(*option) string) {
-	if len(options) == 0 {
-		return
-	}
-	p.heading("OPTIONS")
-	for _, o := range options {
-		p.item(name(o), o.meaning())
-	}
-}
+**store**: a directory of packs that pipefs pack prepares from a dataset.
 
-func (p *manPage) examples(list []example) {
-	p.heading("EXAMPLES")
-	for _, e := range list {
-		p.item(e.line, e.does)
-	}
-}
+**mask**: a sample whose values are labels. Steps that would blend or lose values leave it unchanged.
 
-func (p *manPage) words(wanted func(string) bool) {
-	any := false
-	for _, g := range glossary {
-		if !wanted(g.word) {
-			continue
-		}
-		if !any {
-			p.heading("WORDS")
-			any = true
-		}
-		p.item(g.word, g.meaning)
-	}
-}
+# EXIT STATUS
 
-// exitStatus lists the codes of package exit.
-func (p *manPage) exitStatus() {
-	p.heading("EXIT STATUS")
-	for _, s := range []struct {
-		code  exit.Code
-		means string
-	}{
-		{exit.OK, "done"},
-		{exit.Usage, "wrong usage, or a permission is missing"},
-		{exit.System, "the system failed: no memory, no /dev/fuse, an I/O error"},
-		{exit.Internal, "a bug of pipefs"},
-		{exit.Interrupted, "interrupted"},
-		{exit.Mount, "the mount failed"},
-	} {
-		p.item(fmt.Sprint(int(s.code)), s.means)
-	}
-}
+0: done. 1: wrong usage, or a permission is missing. 2: the system failed. 4: an internal error. 8: interrupted. 32: the mount failed.
 
-func (p *manPage) seeAlso(pages ...string) {
-	p.heading("SEE ALSO")
-	p.line(strings.Join(pages, ", "))
-}
+# SEE ALSO
 
-// roff escapes text: what begins a macro, and hyphens, which are minus signs in commands.
-func roff(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...", "–", `\(en`).Replace(text)
-	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
-		text = `\&` + text
-	}
-	return text
-}
+mount(8), fstab(5), systemd.mount(5), fusermount3(1)
+`)

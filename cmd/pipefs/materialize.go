@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
@@ -36,39 +37,35 @@ type materializeConfig struct {
 // is that of bmp.
 const decodeWord = "decode"
 
-func materializeCommand(env *environ) *command {
+func materializeCommand(env *environ) *cli.Command {
 	c := &materializeConfig{fraction: 1}
-	options := slices.Concat([]*option{
-		{name: "fraction", arg: "F", def: "1", set: intoShare(&c.fraction),
-			help: "of the samples, such as 0.3, 30% or 3/10: as many of each class, evenly spread, and always the same ones first, so that a larger fraction adds samples and a smaller one removes some. 0 removes all"},
-		{name: "max-bytes", arg: "SIZE", set: intoSize(&c.maxBytes, 1), help: "do nothing if the fraction would take more on disk: 50GB"},
-		{name: "verify", set: intoBool(&c.verify), help: "read all that is there, and make again what is damaged"},
-		{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset),
-			help: "where the dataset of the store is, for originals that the store cannot give back"},
-		{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "results that are made at once"},
+	options := slices.Concat([]cli.Flag{
+		opt("fraction", "F", "1", intoShare(&c.fraction), "of the samples, such as 0.3, 30% or 3/10: as many of each class, evenly spread, and always the same ones first, so that a larger fraction adds samples and a smaller one removes some. 0 removes all"),
+		opt("max-bytes", "SIZE", "", intoSize(&c.maxBytes, 1), "do nothing if the fraction would take more on disk: 50GB"),
+		&cli.BoolFlag{Name: "verify", Destination: &c.verify, Usage: "read all that is there, and make again what is damaged"},
+		opt("dataset", "DIR", "", place(intoString(&c.dataset)), "where the dataset of the store is, for originals that the store cannot give back"),
+		opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "results that are made at once"),
 	}, roleOptions(&c.roles), remoteOptions(&c.remote), limitOptions(&c.limits))
-	return &command{
-		name: "materialize", args: "STORE [VIEW]", min: 1, max: 2,
-		brief: "keep a view of some or all samples in a store",
-		about: "What is kept need not be made when it is read. Of the samples that belong to the fraction the store then holds the view's files; a mount reads those and makes the others, and nobody can tell which is which but by the time that it takes. Raw pixels (bmp, ppm) load the disk instead of the processor: keep as large a fraction of them as keeps both busy (pipefs tune finds it). `decode` is another word for bmp.\n" +
+	return &cli.Command{
+		Name: "materialize", ArgsUsage: "STORE [VIEW]", Category: stores, Usage: "store the files of a view for some or all samples",
+		Description: "What is kept need not be made when it is read. Of the samples that belong to the fraction the store then holds the view's files; a mount reads those and makes the others, and nobody can tell which is which but by the time that it takes. Raw pixels (bmp, ppm) load the disk instead of the processor: keep as large a fraction of them as keeps both busy (pipefs tune finds it). `decode` is another word for bmp.\n" +
 			"The store can stay mounted meanwhile; what is new is used from the next mount on. Where a run was interrupted the same command goes on. Without VIEW it lists what is kept.",
-		examples: []example{
-			{"pipefs materialize /data/in.store bmp --fraction 0.3", "keep the raw pixels of 30% of the samples"},
-			{"pipefs materialize /data/in.store resize256-jpeg90 --max-bytes 20GB", "keep a view that takes long to make, of all samples, if it is not too large"},
-			{"pipefs materialize /data/in.store", "list what is kept"},
-			{"pipefs materialize /data/in.store bmp --fraction 0", "remove it"},
-		},
-		words:   []string{"sample", "view", "store", "mask"},
-		options: options,
-		run: func(ctx context.Context, args []string) (err error) {
+		UsageText: `# keep the raw pixels of 30% of the samples
+pipefs materialize /data/in.store bmp --fraction 0.3
+# keep a view that takes long to make, of all samples, if it is not too large
+pipefs materialize /data/in.store resize256-jpeg90 --max-bytes 20GB
+# list what is kept
+pipefs materialize /data/in.store
+# remove it
+pipefs materialize /data/in.store bmp --fraction 0`,
+		Flags: options,
+		Action: takes(1, 2, func(ctx context.Context, args []string) (err error) {
 			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			if len(args) == 1 {
-				for _, o := range options {
-					if o.isSet() {
-						return exit.Errorf(exit.Usage, "--%s needs a view: pipefs materialize %s bmp --%[1]s …; without one this lists what is kept", o.name, args[0])
-					}
+				if f := firstGiven(options); f != nil {
+					return exit.Errorf(exit.Usage, "--%s needs a view: pipefs materialize %s bmp --%[1]s …; without one this lists what is kept", f.Names()[0], args[0])
 				}
 				return listFractions(ctx, env, c)
 			}
@@ -79,7 +76,7 @@ func materializeCommand(env *environ) *command {
 				c.view = "bmp"
 			}
 			return runMaterialize(ctx, env, c)
-		},
+		}),
 	}
 }
 

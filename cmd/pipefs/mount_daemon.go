@@ -1,15 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,17 +36,20 @@ const notice = 5 * time.Second
 
 // runMount checks what is asked for, and mounts. A mount has two processes: a small one that
 // mounts and supervises, and its child, the daemon that serves.
-func runMount(ctx context.Context, env *environ, c *mountConfig, options []*option) (err error) {
+func runMount(ctx context.Context, env *environ, c *mountConfig) (err error) {
 	handed, err := supervise.Take()
 	if err != nil {
 		return err
 	}
 	// The process that waits for this one has checked everything.
 	if parent := daemon.Waiting(); parent != nil {
-		if handed != nil {
+		c, err := configOf(parent.Config)
+		switch {
+		case err != nil:
+		case handed != nil:
 			err = c.serve(ctx, handed, parent)
-		} else {
-			err = c.superviseMount(ctx, options, parent)
+		default:
+			err = c.superviseMount(ctx, parent)
 		}
 		if err != nil {
 			parent.Fail(err, int(exit.Of(classify(err))))
@@ -52,17 +57,15 @@ func runMount(ctx context.Context, env *environ, c *mountConfig, options []*opti
 		return err
 	}
 	if c.shared {
-		return c.share(ctx, env, options)
+		return c.share(ctx, env)
 	}
-	return c.start(ctx, env, options)
+	return c.start(ctx, env)
 }
 
 // start mounts: in the background, as a child process that runs the same command again.
-func (c *mountConfig) start(ctx context.Context, env *environ, options []*option) error {
-	if os.Geteuid() == 0 && c.Kernel.AllowOther && !lookup(options, "no-follow").isSet() {
-		if err := lookup(options, "no-follow").Set("true"); err != nil {
-			return err
-		}
+func (c *mountConfig) start(ctx context.Context, env *environ) error {
+	if os.Geteuid() == 0 && c.Kernel.AllowOther && !c.followGiven {
+		c.Read.NoFollow = true
 	}
 	if err := c.Resolve(); err != nil {
 		return err
@@ -97,26 +100,26 @@ func (c *mountConfig) start(ctx context.Context, env *environ, options []*option
 		}
 	}
 	if c.foreground {
-		return c.superviseMount(ctx, options, nil)
+		return c.superviseMount(ctx, nil)
 	}
-	return background(ctx, env, c, options)
+	return background(ctx, env, c)
 }
 
 // user is whom the daemon becomes before it opens anything; nil where it stays who it
 // is.
 func (c *mountConfig) user() (*daemon.User, error) {
-	if c.setuid == "" || c.setuid == ownerUser && os.Geteuid() != 0 {
+	if c.SetUID == "" || c.SetUID == ownerUser && os.Geteuid() != 0 {
 		return nil, nil
 	}
-	if c.setuid != ownerUser {
-		u, err := daemon.LookupUser(c.setuid)
+	if c.SetUID != ownerUser {
+		u, err := daemon.LookupUser(c.SetUID)
 		switch {
 		case err != nil:
-			return nil, exit.Errorf(exit.Usage, "--setuid %s: %w", c.setuid, err)
+			return nil, exit.Errorf(exit.Usage, "--setuid %s: %w", c.SetUID, err)
 		case u.UID == os.Geteuid():
 			return nil, nil
 		case os.Geteuid() != 0:
-			return nil, exit.Errorf(exit.Usage, "--setuid %s: only root can become another user", c.setuid)
+			return nil, exit.Errorf(exit.Usage, "--setuid %s: only root can become another user", c.SetUID)
 		}
 		return u, nil
 	}
@@ -148,7 +151,7 @@ func (c *mountConfig) tellUser(w io.Writer, u *daemon.User) {
 }
 
 // background starts the daemon and waits until its mount answers.
-func background(ctx context.Context, env *environ, c *mountConfig, options []*option) error {
+func background(ctx context.Context, env *environ, c *mountConfig) error {
 	path := c.LogFile
 	if path == "" {
 		var err error
@@ -161,16 +164,15 @@ func background(ctx context.Context, env *environ, c *mountConfig, options []*op
 		return exit.With(exit.System, err)
 	}
 	defer file.Close()
-	if c.LogFile == "" {
-		// so that the daemon can tell, in its statistics, where it logs to
-		if err := lookup(options, "log-file").Set(path); err != nil {
-			return err
-		}
+	c.LogFile = path // so that the daemon can tell, in its statistics, where it logs to
+	config, err := json.Marshal(c)
+	if err != nil {
+		return err
 	}
 	err = daemon.Start(ctx, daemon.Child{
-		Args: daemonArgs(c, options),
+		Args: daemonArgs(c), Config: config,
 		// The supervisor gives the daemon so long, and then has to end it.
-		Log: file, Patience: c.patience + untilEnded, Notice: notice,
+		Log: file, Patience: c.Patience + untilEnded, Notice: notice,
 		Say:  func(status string) { fmt.Fprintf(env.stderr, "pipefs: waiting for %s\n", status) },
 		Tell: func(text string) { fmt.Fprintf(env.stderr, "pipefs: note: %s\n", text) },
 	})
@@ -198,15 +200,23 @@ func startError(err error) error {
 	return exit.With(exit.Mount, err)
 }
 
-// daemonArgs is the command line of a process that works in /: everything in it was
-// resolved, and the options of -o were set one by one. The daemon is told nothing of what only
-// its supervisor needs.
-func daemonArgs(c *mountConfig, options []*option, but ...string) []string {
-	kept := slices.DeleteFunc(slices.Clone(options), func(o *option) bool {
-		return slices.Contains(append(but, "o", "foreground", "holder"), o.name)
-	})
-	args := append([]string{"pipefs", "mount"}, again(kept)...)
-	return append(args, "--", c.Source, c.Dir)
+// daemonArgs is the command line of the supervisor and of the daemon, which tells people what is
+// mounted where. What they do is in their configuration.
+func daemonArgs(c *mountConfig) []string { return []string{"pipefs", "mount", "--", c.Source, c.Dir} }
+
+// configOf is what another process has handed over. That process may be of another version.
+func configOf(handed []byte) (*mountConfig, error) {
+	c := &mountConfig{}
+	d := json.NewDecoder(bytes.NewReader(handed))
+	d.DisallowUnknownFields()
+	err := d.Decode(c)
+	if err == nil {
+		return c, nil
+	}
+	if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+		return nil, exit.Errorf(exit.Usage, "the mount has the setting %s, which version %s of pipefs does not know: it was mounted by a newer version", name, mountd.Version())
+	}
+	return nil, exit.Errorf(exit.Internal, "reading the configuration of the mount: %w", err)
 }
 
 // serve is the daemon: it serves what its supervisor has mounted, and returns when the mount
@@ -219,7 +229,7 @@ func (c *mountConfig) serve(ctx context.Context, h *supervise.Handed, parent *da
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	signal.Ignore(syscall.SIGHUP)
-	log := newLogger(os.Stderr, c.logFormat, c.logLevel)
+	log := newLogger(os.Stderr, c.LogFormat, c.LogLevel)
 	slog.SetDefault(log)
 	c.Log, c.Status = log, parent.Status
 	c.Note = func(text string) {
@@ -233,11 +243,11 @@ func (c *mountConfig) serve(ctx context.Context, h *supervise.Handed, parent *da
 	if c.Kernel.Premount, err = pfs.PremountOf(h.Connection, h.ReadAhead); err != nil {
 		return exit.With(exit.System, err)
 	}
-	if c.setuid != "" && !c.Kernel.Journal.Resumes() {
+	if c.SetUID != "" && !c.Kernel.Journal.Resumes() {
 		c.notePlaces(func(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) })
 	}
 	c.Remote = mountd.WithCopies(c.Remote)
-	m, err := mountd.Start(ctx, c.Config, c.patience)
+	m, err := mountd.Start(ctx, c.Config, c.Patience)
 	if err == nil {
 		if err = parent.Ready(); err != nil {
 			err = exit.With(exit.Interrupted, fmt.Errorf("the supervisor of this daemon is gone: %w", err))

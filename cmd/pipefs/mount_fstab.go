@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
 )
@@ -39,48 +42,65 @@ func splitOptions(s string) []string {
 	return append(out, word.String())
 }
 
-// setTwins sets options from the value of -o.
-func setTwins(options []*option, list string) error {
-	for _, entry := range splitOptions(list) {
-		if err := setTwin(options, entry); err != nil {
-			return err
+// flagOnly are the flags of mount that -o does not take.
+var flagOnly = map[string]bool{"o": true, "foreground": true, "dry-run": true, "shared": true, "holder": true, "takeover": true, "help": true}
+
+// expandOptions writes the values of -o as flags, in front of the others: a flag wins over -o.
+func expandOptions(flags []cli.Flag, args []string) (expanded []string, err error) {
+	front, back := permute(flags, args)
+	var others []string
+	for i := 0; i < len(front); i++ {
+		switch a := front[i]; {
+		case a == "-o" && i+1 < len(front), a == "--o" && i+1 < len(front):
+			i++
+			if expanded, err = expandList(flags, expanded, front[i]); err != nil {
+				return nil, err
+			}
+		default:
+			others = append(others, a)
 		}
 	}
-	return nil
+	return slices.Concat(expanded, others, back), nil
 }
 
-func setTwin(options []*option, entry string) error {
+func expandList(flags []cli.Flag, expanded []string, list string) ([]string, error) {
+	for _, entry := range splitOptions(list) {
+		flag, err := expandEntry(flags, entry)
+		if err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+		if flag != "" {
+			expanded = append(expanded, flag)
+		}
+	}
+	return expanded, nil
+}
+
+// expandEntry writes an entry of -o as a flag; "" is an entry that asks nothing of pipefs.
+func expandEntry(flags []cli.Flag, entry string) (string, error) {
 	key, val, hasValue := strings.Cut(entry, "=")
 	switch {
 	case entry == "", slices.Contains(standardOptions, entry),
 		strings.HasPrefix(entry, "x-"), strings.HasPrefix(entry, "X-"),
 		key == "comment", key == "user" && hasValue, key == "subtype" && val == "pipefs":
-		return nil
+		return "", nil
 	case entry == "rw":
-		return exit.Errorf(exit.Usage, "option rw: pipefs never writes to a dataset, mount with ro (in /etc/fstab write ro where no other option says it)")
+		return "", errors.New("option rw: pipefs never writes to a dataset, mount with ro (in /etc/fstab write ro where no other option says it)")
 	case entry == "remount":
-		return exit.Errorf(exit.Usage, "option remount: a pipefs mount cannot be changed, unmount and mount again (fidelity alone moves while it is mounted: pipefs fidelity MNT K)")
+		return "", errors.New("option remount: a pipefs mount cannot be changed, unmount and mount again (fidelity alone moves while it is mounted: pipefs fidelity MNT K)")
 	}
 	// allow_other is the spelling of fuse, cache_bytes of those who are used to it
 	name := strings.ReplaceAll(key, "_", "-")
-	for _, o := range options {
-		if o.name != name || o.flagOnly {
-			continue
-		}
-		switch {
-		case !hasValue && o.arg == "":
-			val = "true"
-		case !hasValue:
-			return exit.Errorf(exit.Usage, "option %s needs a value: -o %s=%s", key, key, o.arg)
-		}
-		if err := o.Set(val); err != nil {
-			return exit.With(exit.Usage, fmt.Errorf("option %s: %w", key, err))
-		}
-		return nil
+	f := lookup(flags, name)
+	switch {
+	case f == nil || flagOnly[name]:
+		return "", fmt.Errorf("unknown option %q in -o%s (pipefs mount --help lists the options)", key, semicolon(question(strings.TrimLeft(cli.SuggestFlag(flags, name, true), "-"))))
+	case takesValue(f) && !hasValue:
+		return "", fmt.Errorf("option %s needs a value: -o %s=%s", key, key, f.(*cli.GenericFlag).Value.(*value).arg)
+	case hasValue:
+		return "--" + name + "=" + val, nil
 	}
-	twins := slices.DeleteFunc(slices.Clone(options), func(o *option) bool { return o.flagOnly })
-	return exit.Errorf(exit.Usage, "unknown option %q in -o%s (pipefs mount --%s lists those that there are)",
-		key, meantOption(twins, name, ""), helpAll)
+	return "--" + name, nil
 }
 
 // helper drops what mount(8) adds to the command line of its helpers, see "EXTERNAL

@@ -8,10 +8,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/control"
@@ -26,22 +26,11 @@ import (
 const lingering = 15 * time.Second
 
 // sharedOptions are those of a mount that several programs share.
-func sharedOptions(c *mountConfig) []*option {
-	return []*option{
-		{name: "shared", set: c.setShared, flagOnly: true,
-			help: "share the mount with all who ask for the same: it is made if it is not there, in a directory of its own unless MNT says where, its directory is printed, and it ends when no program holds it any more. Programs hold it by the control socket, as Python's pipefs.mount does; this command keeps it for " + lingering.String()},
-		{name: "holder", arg: "FD", set: intoInt(&c.holder, 3, 1<<20), flagOnly: true,
-			help: "with --shared: FD is a Unix socket that this command inherits. It sends a line of JSON there, and with it the connection that holds the mount"},
+func sharedOptions(c *mountConfig) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "shared", Destination: &c.shared, Usage: "share the mount with all who ask for the same: it is made if it is not there, in a directory of its own unless MNT says where, its directory is printed, and it ends when no program holds it any more. Programs hold it by the control socket, as Python's pipefs.mount does; this command keeps it for " + lingering.String()},
+		opt("holder", "FD", "", intoInt(&c.holder, 3, 1<<20), "with --shared: FD is a Unix socket that this command inherits. It sends a line of JSON there, and with it the connection that holds the mount"),
 	}
-}
-
-// setShared takes true or false from the user, and the key from who starts the daemon.
-func (c *mountConfig) setShared(s string) error {
-	if shared.IsKey(s) {
-		c.Shared = s
-		return nil
-	}
-	return intoBool(&c.shared)(s)
 }
 
 // holding is what a holder is told of its mount.
@@ -52,11 +41,11 @@ type holding struct {
 }
 
 // share holds the mount that was asked for, which it makes if it is not there.
-func (c *mountConfig) share(ctx context.Context, env *environ, options []*option) error {
+func (c *mountConfig) share(ctx context.Context, env *environ) error {
 	if c.holder > 0 {
 		unix.CloseOnExec(c.holder) // the daemon must not have it
 	}
-	place, err := c.place(options)
+	place, err := c.place()
 	if err != nil {
 		return err
 	}
@@ -70,7 +59,7 @@ func (c *mountConfig) share(ctx context.Context, env *environ, options []*option
 	c.Dir = place.Dir
 	conn, reply, err := place.Hold(ctx, c.linger())
 	if errors.Is(err, shared.ErrNone) {
-		if conn, reply, err = c.startShared(ctx, env, options, place); err != nil {
+		if conn, reply, err = c.startShared(ctx, env, place); err != nil {
 			place.Remove()
 		}
 	}
@@ -90,26 +79,24 @@ func (c *mountConfig) linger() time.Duration {
 }
 
 // startShared mounts at a place, and holds the mount.
-func (c *mountConfig) startShared(ctx context.Context, env *environ, options []*option, place *shared.Place) (*net.UnixConn, control.Reply, error) {
+func (c *mountConfig) startShared(ctx context.Context, env *environ, place *shared.Place) (*net.UnixConn, control.Reply, error) {
 	var none control.Reply
 	if err := place.Make(); err != nil {
 		return nil, none, exit.With(exit.System, err)
 	}
-	if err := lookup(options, "shared").Set(place.Key); err != nil {
-		return nil, none, err
-	}
-	if err := c.start(ctx, env, options); err != nil {
+	c.Shared = place.Key
+	if err := c.start(ctx, env); err != nil {
 		return nil, none, err
 	}
 	return place.Hold(ctx, c.linger())
 }
 
 // place is where the mount lies.
-func (c *mountConfig) place(options []*option) (*shared.Place, error) {
-	if c.foreground || c.dryRun || c.setuid != "" {
+func (c *mountConfig) place() (*shared.Place, error) {
+	if c.foreground || c.dryRun || c.SetUID != "" {
 		return nil, exit.Errorf(exit.Usage, "--shared mounts in the background, for the user who asks: leave out --foreground, --dry-run and --setuid")
 	}
-	key, err := c.key(options)
+	key, err := c.key()
 	if err != nil {
 		return nil, exit.With(exit.Mount, err)
 	}
@@ -125,12 +112,9 @@ func (c *mountConfig) place(options []*option) (*shared.Place, error) {
 	return place, exit.With(exit.System, err)
 }
 
-// unshared are options that say nothing about what a mount shows.
-var unshared = []string{"o", "shared", "holder", "foreground", "dry-run", "log-file", "log-format", "log-level", "ready-timeout", "supervise", "deaths", "hung"}
-
 // key names the source, which it resolves, and the options: what has another key is
 // another mount.
-func (c *mountConfig) key(options []*option) (string, error) {
+func (c *mountConfig) key() (string, error) {
 	source, err := mountd.ResolveSource(c.Source)
 	if err != nil {
 		return "", err
@@ -145,8 +129,14 @@ func (c *mountConfig) key(options []*option) (string, error) {
 		st := info.Sys().(*syscall.Stat_t)
 		what = append(what, fmt.Sprint(st.Dev, st.Ino))
 	}
-	said := slices.DeleteFunc(slices.Clone(options), func(o *option) bool { return slices.Contains(unshared, o.name) })
-	return shared.Key(append(what, again(said)...)...), nil
+	// What says nothing about what the mount shows, or is another one in each process.
+	shows := mountConfig{Config: c.Config}
+	shows.Source, shows.Dir, shows.LogFile = "", "", ""
+	if !c.seedGiven {
+		shows.Views.Seed = 0
+	}
+	said, err := json.Marshal(shows)
+	return shared.Key(append(what, string(said))...), err
 }
 
 // tellHolder prints where the mount is, or hands the connection on.

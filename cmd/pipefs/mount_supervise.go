@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	pfs "github.com/pipefs/pipefs/fs"
@@ -25,16 +27,12 @@ import (
 )
 
 // superviseOptions are those of a mount that outlives its daemon.
-func superviseOptions(c *mountConfig) []*option {
-	return []*option{
-		{name: "supervise", set: intoBool(&c.supervise),
-			help: "keep the mount if its daemon dies: a small process holds the connection to the kernel and starts the daemon again, while readers wait. Three deaths within a minute end the mount"},
-		{name: "deaths", arg: "N", def: strconv.Itoa(supervise.MaxDeaths), rare: true, set: intoInt(&c.deaths, 1, 1<<30),
-			help: "with --supervise: end the mount when its daemon died N times within a minute"},
-		{name: "hung", arg: "DURATION", def: "1m", rare: true, set: intoDuration(&c.hung),
-			help: "with --supervise: start the daemon again when the mount has not answered for so long while the daemon did nothing at all, as one that was stopped"},
-		{name: "takeover", set: intoBool(&c.takeover), flagOnly: true,
-			help: "pipefs mount --takeover MNT: have this program serve a supervised mount from now on, with the options that it was mounted with, while what reads from it goes on"},
+func superviseOptions(c *mountConfig) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "supervise", Destination: &c.Supervise, Usage: "keep the mount if its daemon dies: a small process holds the connection to the kernel and starts the daemon again, while readers wait. Three deaths within a minute end the mount"},
+		opt("deaths", "N", strconv.Itoa(supervise.MaxDeaths), intoInt(&c.Deaths, 1, 1<<30), "with --supervise: end the mount when its daemon died N times within a minute"),
+		opt("hung", "DURATION", "1m", intoDuration(&c.Hung), "with --supervise: start the daemon again when the mount has not answered for so long while the daemon did nothing at all, as one that was stopped"),
+		&cli.BoolFlag{Name: "takeover", Destination: &c.takeover, Usage: "pipefs mount --takeover MNT: have this program serve a supervised mount from now on, with the options that it was mounted with, while what reads from it goes on"},
 	}
 }
 
@@ -53,7 +51,7 @@ func takeOver(ctx context.Context, env *environ, mnt string) error {
 			mountd.Version(), stats.Mount, stats.Version)
 	}
 	// This program has to understand what the other one was told.
-	if _, err := mountCommand(env).parse(s.Arguments[min(2, len(s.Arguments)):]); err != nil {
+	if _, err := configOf(s.Config); err != nil {
 		return exit.With(exit.Usage, fmt.Errorf("version %s of pipefs cannot take %s over, which goes on as it was: %w", mountd.Version(), stats.Mount, err))
 	}
 	program, err := os.Executable()
@@ -75,7 +73,7 @@ func takeOver(ctx context.Context, env *environ, mnt string) error {
 
 // superviseMount is the parent of a daemon: it mounts, and returns when the mount is gone. It
 // keeps what takes root; the daemon runs as the user of --setuid.
-func (c *mountConfig) superviseMount(ctx context.Context, options []*option, parent *daemon.Parent) error {
+func (c *mountConfig) superviseMount(ctx context.Context, parent *daemon.Parent) error {
 	user, err := c.user()
 	if err != nil {
 		return err
@@ -102,24 +100,22 @@ func (c *mountConfig) superviseMount(ctx context.Context, options []*option, par
 	} else {
 		signal.Ignore(syscall.SIGHUP)
 	}
-	log := newLogger(out, c.logFormat, c.logLevel)
+	log := newLogger(out, c.LogFormat, c.LogLevel)
 	slog.SetDefault(log)
-	if seed := lookup(options, "seed"); !seed.isSet() {
-		// Every daemon of the mount draws by the same one.
-		if err := seed.Set(strconv.FormatUint(c.Views.Seed, 10)); err != nil {
-			return err
-		}
+	handed, err := json.Marshal(c) // with the seed, so that every daemon of the mount draws the same
+	if err != nil {
+		return err
 	}
 	config := supervise.Config{
-		Dir: c.Dir, User: user, Patience: c.patience, Key: c.Shared, Signals: signals,
-		Arguments: daemonArgs(c, options, "supervise", "deaths", "hung"), LogFile: out, Log: log,
+		Dir: c.Dir, User: user, Patience: c.Patience, Key: c.Shared, Signals: signals,
+		Arguments: daemonArgs(c), Settings: handed, LogFile: out, Log: log,
 		Say: parent.Status, Note: parent.Note,
 	}
 	if parent == nil {
 		config.Stopping = func() { tellSystemd(log, systemd.SdNotifyStopping) }
 	}
-	if c.supervise {
-		config.Restart, config.Deaths, config.Hung = true, c.deaths, c.hung
+	if c.Supervise {
+		config.Restart, config.Deaths, config.Hung = true, c.Deaths, c.Hung
 		config.JournalVersion, config.Resends = pfs.JournalVersion, pfs.Resends()
 		if config.Handed.Journal, err = pfs.NewJournal(); err != nil {
 			return exit.With(exit.System, err)

@@ -11,28 +11,27 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
-func mountsCommand(env *environ) *command {
+func mountsCommand(env *environ) *cli.Command {
 	var asJSON, clean bool
-	return &command{
-		name: "mounts", args: "", min: 0, max: 0,
-		brief: "list what is mounted, by which daemons, and what is dead",
-		about: "Lists the mounts of pipefs that this user made; root sees those of all users. Those of containers and other mount namespaces are not seen. A mount whose daemon is gone or does not answer is listed with what to do. A shared mount (pipefs mount --shared, and pipefs.mount of Python) is held by open connections, and ends with the last of them.",
-		examples: []example{
-			{"pipefs mounts", "mount directory, source, process, what is cached where"},
-			{"pipefs mounts --clean", "unmount all that is dead"},
+	return &cli.Command{
+		Name: "mounts", ArgsUsage: "", Category: everyday, Usage: "list the mounts, and unmount dead ones",
+		Description: "Lists the mounts of pipefs that this user made; root sees those of all users. Those of containers and other mount namespaces are not seen. A mount whose daemon is gone or does not answer is listed with what to do. A shared mount (pipefs mount --shared, and pipefs.mount of Python) is held by open connections, and ends with the last of them.",
+		UsageText: `# mount directory, source, process, what is cached where
+pipefs mounts
+# unmount all that is dead
+pipefs mounts --clean`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
+			&cli.BoolFlag{Name: "clean", Destination: &clean, Usage: "unmount what is dead; programs that hang in it get an error"},
 		},
-		words: []string{"view"},
-		options: []*option{
-			{name: "json", set: intoBool(&asJSON), help: "print JSON"},
-			{name: "clean", set: intoBool(&clean), help: "unmount what is dead; programs that hang in it get an error"},
-		},
-		run: func(ctx context.Context, _ []string) error {
+		Action: takes(0, 0, func(ctx context.Context, _ []string) error {
 			rows, err := mountRows(ctx)
 			if err != nil {
 				return err
@@ -47,7 +46,7 @@ func mountsCommand(env *environ) *command {
 			}
 			printMounts(env.stdout, rows, time.Now())
 			return nil
-		},
+		}),
 	}
 }
 

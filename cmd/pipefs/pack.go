@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -34,32 +36,32 @@ type packConfig struct {
 	limits         transcode.Limits
 }
 
-func packCommand(env *environ) *command {
+func packCommand(env *environ) *cli.Command {
 	c := &packConfig{seed: -1}
 	w := &shardConfig{pack: c, first: -1}
 	what, seldom := storedOptions(c)
-	return &command{
-		name: "pack", args: "[DATASET STORE]", min: 0, max: 2,
-		brief: "prepare a dataset ahead of time, as a store",
-		about: "The store holds each JPEG scan by scan, losslessly, with the little that gives the file back byte for byte, and every other file as it is; it can be mounted with its dataset (pipefs mount --store STORE DATASET MNT) or without (pipefs mount STORE MNT), by any number of machines at once. Packing again brings it up to date: what did not change is skipped. An interrupted packing goes on where it was.\n" +
+	return &cli.Command{
+		Name: "pack", ArgsUsage: "[DATASET STORE]", Category: stores, Usage: "prepare a dataset ahead of time, as a store",
+		Description: "The store holds each JPEG scan by scan, losslessly, with the little that gives the file back byte for byte, and every other file as it is; it can be mounted with its dataset (pipefs mount --store STORE DATASET MNT) or without (pipefs mount STORE MNT), by any number of machines at once. Packing again brings it up to date: what did not change is skipped. An interrupted packing goes on where it was.\n" +
 			"STORE may be a URL. Then packs are built in a directory of this machine, put as soon as they are finished, and removed here: about 1.5GB of room are enough, and some 150 bytes for each file of the dataset. What was packed appears when everything is put. Of two that pack into one store at once the second one fails, and changes nothing that is seen.\n" +
 			"Many machines pack one dataset by a plan: see pipefs plan.",
-		examples: []example{
-			{"pipefs pack ~/imagenet /data/in.store", "prepare everything, for random reads"},
-			{"pipefs pack --record-images 1024 --order shuffle --seed 1 ~/imagenet /nfs/in.store", "for slow disks and object stores: readers take the samples in packed order"},
-			{"pipefs pack --record-images 1024 ~/imagenet s3://bucket/in.store", "into a bucket, from which any number of machines mount it"},
-			{"pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store", "photographs as PNG: three quarters of the bytes, and views of pixels several times as fast"},
-		},
-		words: []string{"dataset", "store", "record"},
-		options: slices.Concat(what, []*option{
-			{name: "plan", arg: "URL", set: intoString(&w.plan), help: "pack shards of a plan that pipefs plan has made; then there are no arguments, and the plan has the options above"},
-			{name: "shard", arg: "I|A..B", def: "JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID or AWS_BATCH_JOB_ARRAY_INDEX", set: intoRange(&w.first, &w.last), help: "which shards: the first is 0, and B is the last one"},
-			{name: "dataset", arg: "DATASET", path: true, url: true, set: intoString(&w.dataset), help: "where the dataset of the plan is on this machine, if that is not where it was planned; its files have the same sizes and modification times"},
-			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "samples that are encoded at once"},
-		}, remoteOptions(&c.remote), rarely([]*option{
-			{name: "build-dir", arg: "DIR", path: true, def: "~/.cache/pipefs", set: intoString(&c.buildDir), help: "of a STORE that is a URL, and of --plan: where packs are until they are put"},
+		UsageText: `# prepare everything, for random reads
+pipefs pack ~/imagenet /data/in.store
+# for slow disks and object stores: readers take the samples in packed order
+pipefs pack --record-images 1024 --order shuffle --seed 1 ~/imagenet /nfs/in.store
+# into a bucket, from which any number of machines mount it
+pipefs pack --record-images 1024 ~/imagenet s3://bucket/in.store
+# photographs as PNG: three quarters of the bytes, and views of pixels several times as fast
+pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store`,
+		Flags: slices.Concat(what, []cli.Flag{
+			opt("plan", "URL", "", intoString(&w.plan), "pack shards of a plan that pipefs plan has made; then there are no arguments, and the plan has the options above"),
+			opt("shard", "I|A..B", "JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID or AWS_BATCH_JOB_ARRAY_INDEX", intoRange(&w.first, &w.last), "which shards: the first is 0, and B is the last one"),
+			opt("dataset", "DATASET", "", placeOrURL(intoString(&w.dataset)), "where the dataset of the plan is on this machine, if that is not where it was planned; its files have the same sizes and modification times"),
+			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "samples that are encoded at once"),
+		}, remoteOptions(&c.remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "of a STORE that is a URL, and of --plan: where packs are until they are put"),
 		}...), seldom),
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(0, 2, func(ctx context.Context, args []string) error {
 			if w.plan != "" {
 				return w.run(ctx, env, args, slices.Concat(what, seldom))
 			}
@@ -74,26 +76,21 @@ func packCommand(env *environ) *command {
 				return err
 			}
 			return runPack(ctx, env, c)
-		},
+		}),
 	}
 }
 
 // storedOptions say what a store is to hold. Those that come second are rarely needed.
-func storedOptions(c *packConfig) (what, seldom []*option) {
-	return []*option{
-			{name: "record-images", arg: "K", def: "1, or what the store has", set: intoInt(&c.recordImages, 1, 1<<20),
-				help: "samples that are stored together, scan group by scan group"},
-			{name: "order", arg: "path|shuffle", def: "path, or what the store has", set: intoChoice(&c.order, "path", "shuffle"),
-				help: "the order of samples in the store, which is the one in which a mount lists them if it is not by path"},
-			{name: "originals", arg: "rebuild|keep|drop", def: "rebuild", set: intoChoice(&c.originals, "rebuild", "keep", "drop"),
-				help: "how MNT/original is there without the dataset: rebuild stores what gives each JPEG file back from its scans, and the file where nothing does; keep stores the files; drop stores neither"},
-			{name: "scans", arg: "K,K,…", def: "1 to 10, or what the store has", set: intoLevels(&c.scans),
-				help: "the fidelities that JPEG files are stored for, 10 is always among them: what lies between two of them comes in one part, in as few scans as JPEG allows. Any other fidelity shows the next lower one"},
-			{name: "represent", arg: "l3", set: intoChoice(&c.represent, "l3"),
-				help: "store the pictures of PNG, BMP, PNM, TIFF and lossless WebP files as L3 files, which decode far faster and from which every view of pixels is made; --originals drop leaves out the files themselves"},
-		}, slices.Concat(rarely([]*option{
-			{name: "seed", arg: "N", def: "0", set: intoInt(&c.seed, 0, math.MaxInt64), help: "of --order shuffle"},
-			{name: "no-follow", set: intoBool(&c.noFollow), help: "refuse symbolic links that lead out of the dataset"},
+func storedOptions(c *packConfig) (what, seldom []cli.Flag) {
+	return []cli.Flag{
+			opt("record-images", "K", "1, or what the store has", intoInt(&c.recordImages, 1, 1<<20), "samples that are stored together, scan group by scan group"),
+			opt("order", "path|shuffle", "path, or what the store has", intoChoice(&c.order, "path", "shuffle"), "the order of samples in the store, which is the one in which a mount lists them if it is not by path"),
+			opt("originals", "rebuild|keep|drop", "rebuild", intoChoice(&c.originals, "rebuild", "keep", "drop"), "how MNT/original is there without the dataset: rebuild stores what gives each JPEG file back from its scans, and the file where nothing does; keep stores the files; drop stores neither"),
+			opt("scans", "K,K,…", "1 to 10, or what the store has", intoLevels(&c.scans), "the fidelities that JPEG files are stored for, 10 is always among them: what lies between two of them comes in one part, in as few scans as JPEG allows. Any other fidelity shows the next lower one"),
+			opt("represent", "l3", "", intoChoice(&c.represent, "l3"), "store the pictures of PNG, BMP, PNM, TIFF and lossless WebP files as L3 files, which decode far faster and from which every view of pixels is made; --originals drop leaves out the files themselves"),
+		}, slices.Concat(rarely([]cli.Flag{
+			opt("seed", "N", "0", intoInt(&c.seed, 0, math.MaxInt64), "of --order shuffle"),
+			&cli.BoolFlag{Name: "no-follow", Destination: &c.noFollow, Usage: "refuse symbolic links that lead out of the dataset"},
 		}...), rarely(l3Options(&c.l3, "dense", "fast")...), limitOptions(&c.limits))
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/shard"
 	"github.com/pipefs/pipefs/internal/source"
@@ -18,37 +20,36 @@ type planConfig struct {
 	shards     int
 	shardBytes int64
 	asJSON     bool
-	reach      []*option // how the store is reached
 }
 
-func planCommand(env *environ) *command {
+func planCommand(env *environ) *cli.Command {
 	c := &planConfig{packConfig: packConfig{seed: -1}, shardBytes: 256e6}
-	c.reach = remoteOptions(&c.remote)
 	what, seldom := storedOptions(&c.packConfig)
-	return &command{
-		name: "plan", args: "DATASET STORE", min: 2, max: 2,
-		brief: "divide the packing of a dataset among machines",
-		about: "The dataset is listed once, and what the store lacks of it is cut into shards: a plan, one object of the store that never changes. Any machine packs any shard (pipefs pack --plan URL --shard I), any number of times, also at once: the bytes are the same whoever makes them. A shard that is done has a marker in the store, and is not packed again. Whatever runs many processes can run them: a job array of Slurm, an indexed job of Kubernetes, AWS Batch, Ray. When all are done, one machine commits the plan (pipefs commit URL), and all of it is in the store at once.\n" +
+	return &cli.Command{
+		Name: "plan", ArgsUsage: "DATASET STORE", Category: stores, Usage: "divide the packing of a dataset among machines",
+		Description: "The dataset is listed once, and what the store lacks of it is cut into shards: a plan, one object of the store that never changes. Any machine packs any shard (pipefs pack --plan URL --shard I), any number of times, also at once: the bytes are the same whoever makes them. A shard that is done has a marker in the store, and is not packed again. Whatever runs many processes can run them: a job array of Slurm, an indexed job of Kubernetes, AWS Batch, Ray. When all are done, one machine commits the plan (pipefs commit URL), and all of it is in the store at once.\n" +
 			"Planning again adds what is new, what changed, and what is gone. The same dataset and options make the same plan.",
-		examples: []example{
-			{"pipefs plan s3://bucket/imagenet s3://bucket/in.store", "shards of 256MB of the dataset"},
-			{"pipefs plan --shards 1000 --record-images 1024 /nfs/imagenet /nfs/in.store", "as many shards as there are tasks"},
-			{"pipefs pack --plan URL --shard 0..9", "ten of the shards, here; URL is what plan printed"},
-		},
-		words: []string{"dataset", "store", "record"},
-		options: slices.Concat([]*option{
-			{name: "shards", arg: "N", set: intoInt(&c.shards, 1, shard.MaxShards), help: "how many shards of about equal bytes"},
-			{name: "shard-bytes", arg: "SIZE", def: "256MB", set: intoSize(&c.shardBytes, 1), help: "bytes of the dataset in a shard, where each file counts 4 KiB more than it has; a longer file is a shard of its own"},
-		}, what, []*option{{name: "json", set: intoBool(&c.asJSON), help: "print JSON"}}, c.reach, rarely([]*option{
-			{name: "build-dir", arg: "DIR", path: true, def: "~/.cache/pipefs", set: intoString(&c.buildDir), help: "where the plan is until it is put: about 200 bytes for each file"},
+		UsageText: `# shards of 256MB of the dataset
+pipefs plan s3://bucket/imagenet s3://bucket/in.store
+# as many shards as there are tasks
+pipefs plan --shards 1000 --record-images 1024 /nfs/imagenet /nfs/in.store
+# ten of the shards, here; URL is what plan printed
+pipefs pack --plan URL --shard 0..9`,
+		Flags: slices.Concat([]cli.Flag{
+			opt("shards", "N", "", intoInt(&c.shards, 1, shard.MaxShards), "how many shards of about equal bytes"),
+			opt("shard-bytes", "SIZE", "256MB", intoSize(&c.shardBytes, 1), "bytes of the dataset in a shard, where each file counts 4 KiB more than it has; a longer file is a shard of its own"),
+		}, what, []cli.Flag{
+			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print JSON"},
+		}, remoteOptions(&c.remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "where the plan is until it is put: about 200 bytes for each file"),
 		}...), seldom),
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(2, 2, func(ctx context.Context, args []string) error {
 			c.dataset, c.store = args[0], args[1]
 			if err := c.check(); err != nil {
 				return err
 			}
 			return runPlan(ctx, env, c)
-		},
+		}),
 	}
 }
 
@@ -135,7 +136,7 @@ func (c *planConfig) tell(env *environ, p *shard.Plan, unread int) error {
 	fmt.Fprintf(out, "a worker takes at most %s of memory, but for pictures of very many pixels, and %s in its --build-dir\n", formatSize(memory), formatSize(disk))
 	fmt.Fprintf(out, "the plan is %s\n", url)
 	options := ""
-	for _, a := range again(c.reach) {
+	for _, a := range reach(c.remote) {
 		options += " " + shellWord(a)
 	}
 	which := "I"

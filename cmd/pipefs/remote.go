@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
@@ -16,18 +18,31 @@ import (
 
 // remoteOptions are the options of every command that takes s3://BUCKET/PREFIX. Credentials are no
 // options: other users see command lines.
-func remoteOptions(a *remote.Access) []*option {
+func remoteOptions(a *remote.Access) []cli.Flag {
 	o := &a.Blob
-	return []*option{
-		{name: "endpoint", arg: "URL", def: "AWS_ENDPOINT_URL, or AWS", set: intoString(&o.Endpoint),
-			help: "the server of s3://BUCKET/PREFIX, for object storage that is not of AWS: https://storage.example.org"},
-		{name: "region", arg: "NAME", def: "AWS_REGION, or found out", set: intoString(&o.Region),
-			help: "the region of the bucket"},
-		{name: "path-style", set: intoBool(&o.PathStyle),
-			help: "write the bucket into the path of URLs, not into the name of the host, at AWS too"},
-		{name: "anonymous", set: intoBool(&o.Anonymous),
-			help: "read a public bucket: requests are not signed"},
+	return []cli.Flag{
+		opt("endpoint", "URL", "AWS_ENDPOINT_URL, or AWS", intoString(&o.Endpoint), "the server of s3://BUCKET/PREFIX, for object storage that is not of AWS: https://storage.example.org"),
+		opt("region", "NAME", "AWS_REGION, or found out", intoString(&o.Region), "the region of the bucket"),
+		&cli.BoolFlag{Name: "path-style", Destination: &o.PathStyle, Usage: "write the bucket into the path of URLs, not into the name of the host, at AWS too"},
+		&cli.BoolFlag{Name: "anonymous", Destination: &o.Anonymous, Usage: "read a public bucket: requests are not signed"},
 	}
+}
+
+// reach writes an access as flags of another command.
+func reach(a remote.Access) (flags []string) {
+	if a.Blob.Endpoint != "" {
+		flags = append(flags, "--endpoint="+a.Blob.Endpoint)
+	}
+	if a.Blob.Region != "" {
+		flags = append(flags, "--region="+a.Blob.Region)
+	}
+	if a.Blob.PathStyle {
+		flags = append(flags, "--path-style")
+	}
+	if a.Blob.Anonymous {
+		flags = append(flags, "--anonymous")
+	}
+	return flags
 }
 
 // openSource opens a dataset or store, and shows how far the listing of a bucket is.

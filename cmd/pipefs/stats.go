@@ -9,25 +9,25 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 )
 
-func statsCommand(env *environ) *command {
+func statsCommand(env *environ) *cli.Command {
 	var asJSON bool
-	return &command{
-		name: "stats", args: "MNT", min: 1, max: 1,
-		brief: "show what the daemon of a mount has counted",
-		about: "The numbers count from the moment of mounting. With --cache page the kernel answers most reads from its own cache; those never reach the daemon and are not in its numbers. A file that several views show is one file: reads of what bmp-own shows count for bmp, and reads of what a view leaves unchanged for original.",
-		examples: []example{
-			{"pipefs stats ~/m", "requests, samples made, hits of the cache, bytes kept"},
-			{"pipefs stats --json ~/m | jq .pid", "the same for programs: here the process of the daemon"},
+	return &cli.Command{
+		Name: "stats", ArgsUsage: "MNT", Category: everyday, Usage: "show the counters of a mount",
+		Description: "The numbers count from the moment of mounting. With --cache page the kernel answers most reads from its own cache; those never reach the daemon and are not in its numbers. A file that several views show is one file: reads of what bmp-own shows count for bmp, and reads of what a view leaves unchanged for original.",
+		UsageText: `# requests, samples made, hits of the cache, bytes kept
+pipefs stats ~/m
+# the same for programs: here the process of the daemon
+pipefs stats --json ~/m | jq .pid`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON; times are in ns, sizes in bytes"},
 		},
-		options: []*option{
-			{name: "json", set: intoBool(&asJSON), help: "print JSON; times are in ns, sizes in bytes"},
-		},
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			stats, err := statsOf(ctx, args[0])
 			if err != nil {
 				return err
@@ -37,7 +37,7 @@ func statsCommand(env *environ) *command {
 			}
 			printStats(env.stdout, stats, time.Now())
 			return nil
-		},
+		}),
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/cachedir"
@@ -40,34 +42,33 @@ var allowed = map[string][]string{
 	"resize": {"resize256-bmp"},
 }
 
-func tuneCommand(env *environ) *command {
+func tuneCommand(env *environ) *cli.Command {
 	c := &tuneConfig{format: "bmp", rounds: 3, samples: 400}
-	return &command{
-		name: "tune", args: "STORE", min: 1, max: 1,
-		brief: "find the mix of raw pixels and encoded files that loads fastest here",
-		about: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch reads. What fits in memory is measured a second time, as later epochs read it, and that decides. The loader is one of pipefs that decodes as Pillow does. What is not materialized is decoded by the mount (bmp/) or by the loader (stored-bmp/): both are measured.\n" +
+	return &cli.Command{
+		Name: "tune", ArgsUsage: "STORE", Category: measuring, Usage: "find the fastest mix of raw pixels and encoded files",
+		Description: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch reads. What fits in memory is measured a second time, as later epochs read it, and that decides. The loader is one of pipefs that decodes as Pillow does. What is not materialized is decoded by the mount (bmp/) or by the loader (stored-bmp/): both are measured.\n" +
 			"Run it on the machine, and under the limits, of the training.",
-		examples: []example{
-			{"pipefs tune /data/in.store", "measure, and print what was found"},
-			{"pipefs tune --apply --max-bytes 200GB /data/in.store", "store the best mix that 200 GB have room for, and point MNT/auto at it from the next mount on"},
-			{"pipefs tune --allow scan,resize /data/in.store", "compare views that do not show the same pixels, too"},
-		},
-		words: []string{"store", "view", "mix"},
-		options: slices.Concat([]*option{
-			{name: "apply", set: intoBool(&c.apply), help: "store what won (pipefs materialize), and have MNT/auto lead to it"},
-			{name: "allow", arg: "resize,scan", set: intoList(&c.allow), help: "also compare views whose pixels are not those of the originals. May be repeated"},
+		UsageText: `# measure, and print what was found
+pipefs tune /data/in.store
+# store the best mix that 200 GB have room for, and point MNT/auto at it from the next mount on
+pipefs tune --apply --max-bytes 200GB /data/in.store
+# compare views that do not show the same pixels, too
+pipefs tune --allow scan,resize /data/in.store`,
+		Flags: slices.Concat([]cli.Flag{
+			&cli.BoolFlag{Name: "apply", Destination: &c.apply, Usage: "store what won (pipefs materialize), and have MNT/auto lead to it"},
+			opt("allow", "resize,scan", "", intoList(&c.allow), "also compare views whose pixels are not those of the originals. May be repeated"),
 			readerOption(&c.reader),
-			{name: "max-bytes", arg: "SIZE", def: "what the disk has room for", set: intoSize(&c.maxBytes, 1), help: "how much the mix may take on disk"},
-			{name: "l3", set: intoBool(&c.l3), help: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
-			{name: "workers", arg: "N", def: "one a core", set: intoInt(&c.workers, 1, 4096), help: "files that the loader reads at once; that of the training"},
-			{name: "json", set: intoBool(&c.asJSON), help: "print all that was measured as JSON"},
-		}, rarely([]*option{
-			{name: "mix-format", arg: "bmp|ppm", def: c.format, set: intoChoice(&c.format, "bmp", "ppm"), help: "how pixels are materialized"},
-			{name: "dataset", arg: "DIR", path: true, set: intoString(&c.dataset), help: "the dataset, for originals that the store cannot give back"},
-			{name: "samples", arg: "N", def: "400", set: intoInt(&c.samples, 16, 1<<20), help: "how many samples are measured at most"},
-			{name: "rounds", arg: "N", def: "3", set: intoInt(&c.rounds, 1, 1000), help: "how often each pass is repeated; from 3 on, short passes are repeated more often at the end, as a verdict needs"},
+			opt("max-bytes", "SIZE", "what the disk has room for", intoSize(&c.maxBytes, 1), "how much the mix may take on disk"),
+			&cli.BoolFlag{Name: "l3", Destination: &c.l3, Usage: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
+			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "files that the loader reads at once; that of the training"),
+			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print all that was measured as JSON"},
+		}, rarely([]cli.Flag{
+			opt("mix-format", "bmp|ppm", c.format, intoChoice(&c.format, "bmp", "ppm"), "how pixels are materialized"),
+			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "the dataset, for originals that the store cannot give back"),
+			opt("samples", "N", "400", intoInt(&c.samples, 16, 1<<20), "how many samples are measured at most"),
+			opt("rounds", "N", "3", intoInt(&c.rounds, 1, 1000), "how often each pass is repeated; from 3 on, short passes are repeated more often at the end, as a verdict needs"),
 		}...), limitOptions(&c.limits)),
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			var err error
 			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
@@ -76,7 +77,7 @@ func tuneCommand(env *environ) *command {
 				return errWritten("pipefs tune", c.store, "pack the dataset into a directory of this machine and tune that, or compare views with pipefs bench")
 			}
 			return runTune(ctx, env, c)
-		},
+		}),
 	}
 }
 

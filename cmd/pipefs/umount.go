@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -18,24 +20,22 @@ import (
 // out what it keeps.
 const untilGone = 30 * time.Second
 
-func umountCommand(env *environ) *command {
+func umountCommand(env *environ) *cli.Command {
 	var lazy, force bool
-	return &command{
-		name: "umount", args: "MNT", min: 1, max: 1,
-		brief: "unmount, and wait until the daemon has ended",
-		about: "Works for root and for the user who mounted. umount MNT and fusermount3 -u MNT do the same, but do not wait and do not tell who keeps the mount busy.",
-		examples: []example{
-			{"pipefs umount ~/m", "unmount; a mount that is busy is left alone, and its users are named"},
-			{"pipefs umount --force ~/m", "end a mount that hangs: programs that wait for it get an error"},
-			{"pipefs umount --lazy ~/m", "take the mount away at once; files that are open can still be read"},
+	return &cli.Command{
+		Name: "umount", ArgsUsage: "MNT", Category: everyday, Usage: "unmount, and wait for the daemon to end",
+		Description: "Works for root and for the user who mounted. umount MNT and fusermount3 -u MNT do the same, but do not wait and do not tell who keeps the mount busy.",
+		UsageText: `# unmount; a mount that is busy is left alone, and its users are named
+pipefs umount ~/m
+# end a mount that hangs: programs that wait for it get an error
+pipefs umount --force ~/m
+# take the mount away at once; files that are open can still be read
+pipefs umount --lazy ~/m`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "lazy", Aliases: []string{"l"}, Destination: &lazy, Usage: "take the mount away even though it is busy; its daemon ends with the last open file"},
+			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Destination: &force, Usage: "end the mount at once: its readers, and programs that hang in it, get an error"},
 		},
-		options: []*option{
-			{name: "lazy", short: "l", set: intoBool(&lazy),
-				help: "take the mount away even though it is busy; its daemon ends with the last open file"},
-			{name: "force", short: "f", set: intoBool(&force),
-				help: "end the mount at once: its readers, and programs that hang in it, get an error"},
-		},
-		run: func(ctx context.Context, args []string) error { return umount(ctx, env, args[0], lazy, force) },
+		Action: takes(1, 1, func(ctx context.Context, args []string) error { return umount(ctx, env, args[0], lazy, force) }),
 	}
 }
 

@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
 
 	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -25,22 +27,63 @@ import (
 
 var nowhere = &environ{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
 
-// Options stand anywhere before --, and may have one or two words.
+// mounting parses the command line of a mount, and returns its configuration.
+func mounting(t *testing.T, words ...string) (*mountConfig, []string, error) {
+	t.Helper()
+	c, args := &mountConfig{}, []string(nil)
+	app := newApp(nowhere)
+	mount := app.Command("mount")
+	mount.Flags = mountOptions(c)
+	mount.Action = func(ctx *cli.Context) error {
+		args = ctx.Args().Slice()
+		return nil
+	}
+	line, err := arrange(app, append([]string{"pipefs", "mount"}, words...))
+	if err == nil {
+		err = app.RunContext(t.Context(), line)
+	}
+	return c, args, err
+}
+
+// Flags stand anywhere before --, with their values in the same word or the next one.
 func TestParse(t *testing.T) {
-	for _, c := range []struct{ in, options, args string }{
-		{"D M", "", "D M"},
-		{"D -f M --cache daemon", "--cache=daemon --foreground=true", "D M"},
-		{"--cache=daemon D M -oro,allow_other", "--cache=daemon --o=ro,allow_other", "D M"},
-		{"--log-format json -o cache=daemon D M", "--o=cache=daemon --log-format=json", "D M"},
-		{"-f -- -D -M", "--foreground=true", "-D -M"},
-		{"D - M", "", "D - M"}, // for the standard input, in other commands
-		{"D M --no-follow=false", "--no-follow=false", "D M"},
+	for in, want := range map[string]struct {
+		foreground, allow, daemon bool
+		args                      string
+	}{
+		"D M":                                 {args: "D M"},
+		"D -f M --cache daemon":               {foreground: true, daemon: true, args: "D M"},
+		"--cache=daemon D M -oro,allow_other": {daemon: true, allow: true, args: "D M"},
+		"-o cache=daemon D M -f":              {foreground: true, daemon: true, args: "D M"},
+		"-f -- -D -M":                         {foreground: true, args: "-D -M"},
+		"D - M":                               {args: "D - M"}, // for the standard input, in other commands
+		"--cache daemon cache M":              {daemon: true, args: "cache M"},
+		"help h":                              {args: "help h"},
 	} {
-		mount := mountCommand(nowhere)
-		args, err := mount.parse(strings.Fields(c.in))
-		if err != nil || strings.Join(args, " ") != c.args || strings.Join(again(mount.options), " ") != c.options {
-			t.Errorf("%s: options %q, arguments %q, %v", c.in, again(mount.options), args, err)
+		c, args, err := mounting(t, strings.Fields(in)...)
+		if err != nil || strings.Join(args, " ") != want.args || c.foreground != want.foreground || c.Kernel.AllowOther != want.allow || (c.Cache.Mode == pfs.DaemonCache) != want.daemon {
+			t.Errorf("%s: %q, %+v, %v", in, args, c, err)
 		}
+	}
+}
+
+// A flag wins over -o, -o over the environment, and that over the default.
+func TestPrecedence(t *testing.T) {
+	for _, c := range []struct {
+		env, line string
+		want      int64
+	}{
+		{"", "D M", -1}, {"1M", "D M", 1 << 20}, {"1M", "-o cache-bytes=2M D M", 2 << 20}, {"1M", "--cache-bytes 3M -o cache_bytes=2M D M", 3 << 20}, {"", "D M --cache-bytes 3M", 3 << 20},
+	} {
+		t.Setenv("PIPEFS_CACHE_BYTES", c.env)
+		got, _, err := mounting(t, strings.Fields(c.line)...)
+		if err != nil || got.Cache.Bytes != c.want {
+			t.Errorf("%q, %s: %d, %v", c.env, c.line, got.Cache.Bytes, err)
+		}
+	}
+	t.Setenv("PIPEFS_CACHE_BYTES", "lots")
+	if _, _, err := mounting(t, "D", "M"); err == nil || !strings.Contains(err.Error(), `environment variable "PIPEFS_CACHE_BYTES"`) || exit.Of(err) != exit.Usage {
+		t.Error(err)
 	}
 }
 
@@ -62,14 +105,15 @@ func TestCommandLineRefuses(t *testing.T) {
 		"frob":                         `unknown command "frob"`,
 		"moutn D M":                    `unknown command "moutn"`,
 		"D M":                          `unknown command "D"`, // no such directory, no slash
-		"/D":                           "to mount /D, say where: pipefs mount /D MNT",
+		"/D":                           "to mount /D, add a directory: pipefs mount /D MNT",
+		"-f /D":                        "to mount /D, add a directory: pipefs mount /D MNT",
 		"-f":                           "no command given",
 		"help frob":                    `unknown command "frob"`,
-		"mount D M -o":                 "flag needs an argument: 'o' in -o",
-		"./D M --cache":                "flag needs an argument: --cache",
-		"mount --frob D M":             "unknown flag: --frob",
-		"mount --cache ram D M":        `option --cache: "ram" is none of page, daemon`,
-		"mount --foreground=maybe D M": `option --foreground: "maybe" is neither true nor false`,
+		"mount D M -o":                 "-o needs a value",
+		"./D M --cache":                "--cache needs a value",
+		"mount --frob D M":             "unknown flag --frob",
+		"mount --cache ram D M":        `--cache: "ram" is none of page, daemon`,
+		"mount --foreground=maybe D M": `--foreground "maybe" is neither true nor false`,
 		"mount D":                      "mount takes 2 arguments, not 1: name an empty directory",
 	} {
 		err := dispatch(t.Context(), nowhere, append([]string{"pipefs"}, strings.Fields(in)...))
@@ -79,46 +123,21 @@ func TestCommandLineRefuses(t *testing.T) {
 	}
 }
 
-func TestTwins(t *testing.T) {
-	var c mountConfig
-	options := mountOptions(&c)
-	err := setTwins(options, `ro,nodev,_netdev,x-systemd.automount,cache=daemon,cache_bytes=1G,store-max=2GB,allow_other,images=a\,b.png,images=*.tif,fidelity=3,no-background,user=me,comment=x,,log-format=json`)
+func TestOptions(t *testing.T) {
+	c, _, err := mounting(t, "-o", `ro,nodev,_netdev,x-systemd.automount,cache=daemon,cache_bytes=1G,store-max=2GB,allow_other,images=a\,b.png,images=*.tif,fidelity=3,no-background,user=me,comment=x,,log-format=json`, "D", "M")
 	testenv.Must(t, err)
-	if c.Cache.Mode != pfs.DaemonCache || c.Cache.Bytes != 1<<30 || c.Keep.MaxBytes != 2e9 || !c.Kernel.AllowOther || c.Views.Scans != 3 || !c.Keep.NoBackground || c.logFormat != "json" {
+	if c.Cache.Mode != pfs.DaemonCache || c.Cache.Bytes != 1<<30 || c.Keep.MaxBytes != 2e9 || !c.Kernel.AllowOther || c.Views.Scans != 3 || !c.Keep.NoBackground || c.LogFormat != "json" || c.followGiven {
 		t.Errorf("got %+v", c)
 	}
 	if diff := cmp.Diff([]string{"a,b.png", "*.tif"}, c.Roles.Images); diff != "" {
 		t.Error(diff)
 	}
-	if err := setTwins(options, "no-background=false,no_follow=true"); err != nil || c.Keep.NoBackground || !c.Read.NoFollow {
+	if c, _, err = mounting(t, "D", "M", "-o", "no-background=false,no_follow=true"); err != nil || c.Keep.NoBackground || !c.Read.NoFollow || !c.followGiven {
 		t.Errorf("%v, %+v", err, c)
 	}
 }
 
-// Every long flag of a mount has a twin, by the same definition.
-func TestEveryFlagHasATwin(t *testing.T) {
-	for _, o := range mountOptions(&mountConfig{}) {
-		if o.flagOnly {
-			continue
-		}
-		value := map[string]string{"": "", "page|daemon": "=page", "SIZE": "=1M", "RATE": "=50MB/s", "K": "=2", "N": "=3", "always|once": "=once",
-			"text|json": "=json", "debug|info|warn|error": "=warn", "DURATION": "=1s",
-			"all|SHARE|adaptive": "=0.5", strings.Join(mountd.MixFormats, "|"): "=bmp", "liquid|minio|lru": "=minio", "auto|off|N": "=off", "fail|black": "=black", "auto|fuse|uring": "=fuse"}
-		v, ok := value[o.arg]
-		if !ok {
-			v = "=/x"
-		}
-		fresh := mountOptions(&mountConfig{})
-		if err := setTwins(fresh, o.name+v); err != nil {
-			t.Errorf("%s: %v", o.name, err)
-		}
-		if !lookup(fresh, o.name).isSet() {
-			t.Errorf("%s was not set", o.name)
-		}
-	}
-}
-
-func TestTwinsRefuse(t *testing.T) {
+func TestOptionsRefuse(t *testing.T) {
 	for list, want := range map[string]string{
 		"rw":               "option rw:",
 		"ro,frobnicate":    `unknown option "frobnicate"`,
@@ -130,11 +149,12 @@ func TestTwinsRefuse(t *testing.T) {
 		"allow_other=yes!": "neither true nor false",
 		"foreground":       "unknown option",
 		"o=ro":             "unknown option",
+		"help":             "unknown option",
 		"remount":          "option remount:",
 		"subtype=other":    "unknown option",
 		"images=":          "an empty value",
 	} {
-		err := setTwins(mountOptions(&mountConfig{}), list)
+		_, _, err := mounting(t, "D", "M", "-o", list)
 		if err == nil || !strings.Contains(err.Error(), want) || exit.Of(err) != exit.Usage {
 			t.Errorf("%s: %v (code %d), want %q", list, err, exit.Of(err), want)
 		}
@@ -151,37 +171,28 @@ func TestSplitOptions(t *testing.T) {
 	}
 }
 
-// The daemon gets the options as they were given, paths absolute.
-func TestAgain(t *testing.T) {
+// The daemon gets what its parent was told, paths absolute. It refuses what it does not know.
+func TestHandedConfig(t *testing.T) {
 	t.Chdir("/tmp")
-	var c, d mountConfig
-	options := mountOptions(&c)
-	parse := func(options []*option, args []string) {
-		t.Helper()
-		if _, err := (&command{options: options}).parse(args); err != nil {
-			t.Fatal(err)
-		}
-	}
-	parse(options, []string{"-f", "--no-follow=false", "--images=a", "--images", "b=c,d", "--store", "s", "-o", "cache=daemon", "--max-scans", "300"})
-	testenv.Must(t, setTwins(options, c.lists[0]+",log_file=l.log,max_segments=9000,max-pixels=1000"))
-	c.Source, c.Dir = "/ds", "/mnt"
-	args := daemonArgs(&c, options)
-	if diff := cmp.Diff([]string{"--", "/ds", "/mnt"}, args[len(args)-3:]); diff != "" {
-		t.Fatal(diff)
-	}
-	got := args[2 : len(args)-3]
-	want := []string{"--cache=daemon", "--store=/tmp/s", "--images=a", "--images=b=c,d", "--no-follow=false", "--log-file=/tmp/l.log", "--max-pixels=1000", "--max-scans=300", "--max-segments=9000"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatal(diff)
-	}
-	parse(mountOptions(&d), got)
-	if want := (transcode.Limits{MaxPixels: 1000, MaxScans: 300, MaxSegments: 9000}); d.Limits != want {
-		t.Errorf("limits %+v", d.Limits)
-	}
-	c.lists, c.foreground, c.Source, c.Dir = nil, false, "", ""
-	d.Views.Seed = c.Views.Seed // one that nobody gave is another in each process
-	if diff := cmp.Diff(c, d, cmp.AllowUnexported(mountConfig{})); diff != "" {
+	c, _, err := mounting(t, "-f", "--no-follow=false", "--images=a", "--images", "b=c,d", "--store", "s", "-o", "cache=daemon,log_file=l.log,max_segments=9000,max-pixels=1000", "--max-scans", "300", "--supervise", "D", "M")
+	testenv.Must(t, err)
+	handed, err := json.Marshal(c)
+	testenv.Must(t, err)
+	got, err := configOf(handed)
+	testenv.Must(t, err)
+	want := mountConfig{Config: c.Config, LogFormat: c.LogFormat, LogLevel: c.LogLevel, Patience: c.Patience, Supervise: true}
+	if diff := cmp.Diff(&want, got, cmp.AllowUnexported(mountConfig{})); diff != "" {
 		t.Errorf("the daemon understands something else:\n%s", diff)
+	}
+	if limits := (transcode.Limits{MaxPixels: 1000, MaxScans: 300, MaxSegments: 9000}); got.Limits != limits || got.Read.Store != "/tmp/s" || got.LogFile != "/tmp/l.log" || !slices.Equal(got.Roles.Images, []string{"a", "b=c,d"}) {
+		t.Errorf("got %+v", got)
+	}
+	newer := append([]byte(`{"Frob": 1,`), handed[1:]...)
+	if _, err := configOf(newer); err == nil || !strings.Contains(err.Error(), `the mount has the setting "Frob", which version `) || exit.Of(err) != exit.Usage {
+		t.Error(err)
+	}
+	if _, err := configOf(handed[:100]); exit.Of(err) != exit.Internal {
+		t.Error(err)
 	}
 }
 
@@ -277,39 +288,6 @@ func TestProgressLine(t *testing.T) {
 	p.add(1)
 	if !strings.HasPrefix(b.String(), "x: 6 of 10 (60%)") {
 		t.Errorf("got %q", b.String())
-	}
-}
-
-// Every command's help fits a terminal, has examples, and tells what its options do.
-func TestHelp(t *testing.T) {
-	commands := commandsOf(nowhere)
-	for _, text := range append([]string{appHelp(commands)}, func() (all []string) {
-		for _, c := range commands {
-			all = append(all, commandHelp(c, false), commandHelp(c, true))
-		}
-		return all
-	}()...) {
-		for line := range strings.Lines(text) {
-			// examples are commands, and are not broken
-			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > width+2 && !strings.HasPrefix(line, "  ") {
-				t.Errorf("%d columns: %s", n, line)
-			}
-		}
-	}
-	for _, c := range commands {
-		if n := len(c.examples); n < 2 || n > 4 {
-			t.Errorf("%s has %d examples", c.name, n)
-		}
-		for _, o := range c.options {
-			if o.help == "" {
-				t.Errorf("%s --%s has no help", c.name, o.name)
-			}
-		}
-		for _, w := range c.words {
-			if !strings.Contains(commandHelp(c, false), "\n  "+w+" ") {
-				t.Errorf("%s does not explain %s", c.name, w)
-			}
-		}
 	}
 }
 

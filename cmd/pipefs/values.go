@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pipefs/pipefs/internal/mountd"
 )
 
 // The kinds of values an option can have.
@@ -60,8 +62,8 @@ func intoLevels(p *[]int) func(string) error {
 		*p = []int{}
 		for word := range strings.SplitSeq(s, ",") {
 			k, err := strconv.Atoi(strings.TrimSpace(word))
-			if err != nil || k < 1 || k > maxFidelity {
-				return fmt.Errorf("%q is not a fidelity from 1 to %d; write them like 1,2,5,10", word, maxFidelity)
+			if err != nil || k < 1 || k > mountd.MaxFidelity {
+				return fmt.Errorf("%q is not a fidelity from 1 to %d; write them like 1,2,5,10", word, mountd.MaxFidelity)
 			}
 			*p = append(*p, k)
 		}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/mountd"
@@ -14,17 +15,18 @@ import (
 	"github.com/pipefs/pipefs/transcode/jpeg/steps"
 )
 
-func versionCommand(env *environ) *command {
+func versionCommand(env *environ) *cli.Command {
 	var asJSON bool
-	return &command{
-		name: "version", args: "", min: 0, max: 0,
-		brief: "print the version, and what pipefs found on this machine",
-		examples: []example{
-			{"pipefs version", "what to put into a bug report"},
-			{"pipefs version --json", "the same for programs"},
+	return &cli.Command{
+		Name: "version", ArgsUsage: "", Category: administration, Usage: "print the version and what was found on this machine",
+		UsageText: `# what to put into a bug report
+pipefs version
+# the same for programs
+pipefs version --json`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
 		},
-		options: []*option{{name: "json", set: intoBool(&asJSON), help: "print JSON"}},
-		run: func(context.Context, []string) error {
+		Action: takes(0, 0, func(context.Context, []string) error {
 			v := versions()
 			if asJSON {
 				object := map[string]string{}
@@ -37,7 +39,7 @@ func versionCommand(env *environ) *command {
 				fmt.Fprintf(env.stdout, "%-14s%s\n", line[0], line[1])
 			}
 			return nil
-		},
+		}),
 	}
 }
 

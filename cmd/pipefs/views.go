@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
@@ -19,27 +21,26 @@ import (
 // looked is the number of samples that are looked at where there are many more.
 const looked = 20_000
 
-func viewsCommand(env *environ) *command {
+func viewsCommand(env *environ) *cli.Command {
 	var all, steps, asJSON bool
 	var roles transcode.Roles
 	var limits transcode.Limits
 	var access remote.Access
-	return &command{
-		name: "views", args: "DATASET|STORE [VIEW…]", min: 0, max: 1000,
-		brief: "show what the views of a dataset hold, before it is mounted",
-		about: "For each of the usual views, and each VIEW named: how many samples it changes and how many it shows unchanged, the size of all its files where that is known without making them, and the path of one. Headers are read; pixels only of grey and palette files, in views that would change them if they are pictures.",
-		examples: []example{
-			{"pipefs views ~/imagenet", "the usual views, those for loaders first"},
-			{"pipefs views ~/scenes resize512-png --masks '**/labels/*.png'", "one more view, and what it does to masks"},
-			{"pipefs views --steps", "the steps that views are made of"},
-		},
-		words: []string{"sample", "step", "view", "mask"},
-		options: slices.Concat(roleOptions(&roles), []*option{
-			{name: "all", set: intoBool(&all), help: fmt.Sprintf("look at every sample, not at %s of them", formatCount(looked))},
-			{name: "steps", set: intoBool(&steps), help: "list the steps, and look at no dataset"},
-			{name: "json", set: intoBool(&asJSON), help: "print JSON"},
+	return &cli.Command{
+		Name: "views", ArgsUsage: "DATASET|STORE [VIEW…]", Category: everyday, Usage: "show what the views of a dataset contain",
+		Description: "For each of the usual views, and each VIEW named: how many samples it changes and how many it shows unchanged, the size of all its files where that is known without making them, and the path of one. Headers are read; pixels only of grey and palette files, in views that would change them if they are pictures.",
+		UsageText: `# the usual views, those for loaders first
+pipefs views ~/imagenet
+# one more view, and what it does to masks
+pipefs views ~/scenes resize512-png --masks '**/labels/*.png'
+# the steps that views are made of
+pipefs views --steps`,
+		Flags: slices.Concat(roleOptions(&roles), []cli.Flag{
+			&cli.BoolFlag{Name: "all", Destination: &all, Usage: fmt.Sprintf("look at every sample, not at %s of them", formatCount(looked))},
+			&cli.BoolFlag{Name: "steps", Destination: &steps, Usage: "list the steps, and look at no dataset"},
+			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
 		}, remoteOptions(&access), limitOptions(&limits)),
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(0, math.MaxInt, func(ctx context.Context, args []string) error {
 			if steps {
 				printSteps(env.stdout, codecs.Default(limits))
 				return nil
@@ -91,7 +92,7 @@ func viewsCommand(env *environ) *command {
 			}
 			t.print(env.stdout)
 			return nil
-		},
+		}),
 	}
 }
 

@@ -14,28 +14,28 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
-func warmupCommand(env *environ) *command {
+func warmupCommand(env *environ) *cli.Command {
 	w := &warmup{env: env}
 	var list string
-	return &command{
-		name: "warmup", args: "MNT VIEW", min: 2, max: 2,
-		brief: "read the files of a view, so that what they need is at hand",
-		about: "Each file is read once, whole, as many at once as makes it faster. What was read of a bucket is then in the cache on the local disk, results that a mount keeps are made and kept, and what fits is in memory. Nothing is written to the dataset. A mount that is warm costs little to warm up again.",
-		examples: []example{
-			{"pipefs warmup ~/m scan5", "before the training begins"},
-			{"pipefs warmup ~/m scan5 --list fold3.txt", "only the files named there, one a line, as the view lists them"},
+	return &cli.Command{
+		Name: "warmup", ArgsUsage: "MNT VIEW", Category: measuring, Usage: "preload a view into the caches",
+		Description: "Each file is read once, whole, as many at once as makes it faster. What was read of a bucket is then in the cache on the local disk, results that a mount keeps are made and kept, and what fits is in memory. Nothing is written to the dataset. A mount that is warm costs little to warm up again.",
+		UsageText: `# before the training begins
+pipefs warmup ~/m scan5
+# only the files named there, one a line, as the view lists them
+pipefs warmup ~/m scan5 --list fold3.txt`,
+		Flags: []cli.Flag{
+			opt("list", "FILE", "", intoString(&list), "read only these files: names relative to the view, one a line; - is the standard input"),
+			opt("workers", "N", "as many as makes it faster", intoInt(&w.fixed, 1, 1024), "files that are read at once"),
+			&cli.BoolFlag{Name: "json", Destination: &w.failures.allNames, Usage: "print JSON, with the names of all files that failed"},
 		},
-		words: []string{"view"},
-		options: []*option{
-			{name: "list", arg: "FILE", set: intoString(&list), help: "read only these files: names relative to the view, one a line; - is the standard input"},
-			{name: "workers", arg: "N", def: "as many as makes it faster", set: intoInt(&w.fixed, 1, 1024), help: "files that are read at once"},
-			{name: "json", set: intoBool(&w.failures.allNames), help: "print JSON, with the names of all files that failed"},
-		},
-		run: func(ctx context.Context, args []string) error {
+		Action: takes(2, 2, func(ctx context.Context, args []string) error {
 			if err := w.open(args[0], args[1]); err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ func warmupCommand(env *environ) *command {
 				find = func(read func(string) bool) { w.each(names, read) }
 			}
 			return w.run(ctx, find)
-		},
+		}),
 	}
 }
 

@@ -1,6 +1,9 @@
 package control
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Version of the protocol.
 const Version = 1
@@ -156,8 +159,8 @@ type Supervised struct {
 	Longest float64 `json:"longest_pause"`
 	// Journal is the version of what daemons leave to those after them.
 	Journal int `json:"journal"`
-	// Arguments of the daemon.
-	Arguments []string `json:"arguments"`
+	// Config of the daemon.
+	Config json.RawMessage `json:"config"`
 }
 
 // Unit of a counter's value.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -12,6 +13,9 @@ import (
 // Parent is the process that waits for this one to be ready. The methods of a nil
 // Parent do nothing: nobody waits.
 type Parent struct {
+	// Config is that of [Child].
+	Config []byte
+
 	mu   sync.Mutex
 	pipe *os.File // nil when everything is said
 }
@@ -26,7 +30,10 @@ func Waiting() *Parent {
 	}
 	// fusermount3 must not hold the pipe open when we are gone
 	unix.CloseOnExec(fd)
-	return &Parent{pipe: os.NewFile(uintptr(fd), "ready")}
+	from := os.NewFile(configFile, "configuration")
+	defer from.Close()
+	config, _ := io.ReadAll(from) // what is cut short is no JSON
+	return &Parent{Config: config, pipe: os.NewFile(uintptr(fd), "ready")}
 }
 
 func (p *Parent) say(m message, last bool) error {

@@ -31,7 +31,9 @@ type message struct {
 // Child describes the process to start.
 type Child struct {
 	Args []string // argv, the program's name first
-	Log  *os.File // takes its standard output and error, panics included
+	// Config is what [Parent.Config] is in the child.
+	Config []byte
+	Log    *os.File // takes its standard output and error, panics included
 	// Patience is how long it may take to be ready.
 	Patience time.Duration
 	// Notice is after how long Say is called with what the child is doing.
@@ -51,8 +53,10 @@ type Child struct {
 }
 
 const (
+	// configFile is the descriptor of the pipe that [Child.Config] comes from.
+	configFile = 4
 	// FirstFile is the descriptor of the first of [Child.Files].
-	FirstFile = 4
+	FirstFile = 5
 	// untilKilled is how long a child may take to end after SIGTERM.
 	untilKilled = 5 * time.Second
 )
@@ -82,6 +86,11 @@ func Launch(ctx context.Context, c Child) (*Process, error) {
 		return nil, err
 	}
 	defer read.Close()
+	config, give, err := os.Pipe()
+	if err != nil {
+		write.Close()
+		return nil, err
+	}
 	logged, err := c.Log.Seek(0, io.SeekEnd)
 	if err != nil {
 		logged = -1
@@ -90,7 +99,7 @@ func Launch(ctx context.Context, c Child) (*Process, error) {
 	cmd.Args = c.Args
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = c.Log, c.Log
-	cmd.ExtraFiles = append([]*os.File{write}, c.Files...) // descriptors 3 and FirstFile
+	cmd.ExtraFiles = append([]*os.File{write, config}, c.Files...) // descriptors 3, configFile and FirstFile
 	cmd.Env = append(append(os.Environ(), environment+"=3"), c.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if u := c.User; u != nil {
@@ -99,6 +108,11 @@ func Launch(ctx context.Context, c Child) (*Process, error) {
 	}
 	err = startCalm(cmd)
 	write.Close()
+	config.Close()
+	go func() {
+		_, _ = give.Write(c.Config) // a child that ends before says why
+		give.Close()
+	}()
 	if err != nil {
 		return nil, fmt.Errorf("starting the daemon: %w", err)
 	}

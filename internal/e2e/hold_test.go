@@ -276,7 +276,7 @@ func TestSharedElsewhere(t *testing.T) {
 	}{
 		{"leave out --foreground", []string{"--foreground", s.dataset}},
 		{"there is no dataset or store at", []string{s.dataset + "/none"}},
-		{"unknown flag: --fidelty", []string{"--fidelty=3", s.dataset}},
+		{"unknown flag --fidelty", []string{"--fidelty=3", s.dataset}},
 		{"neither true nor false", []string{"--shared=yess", s.dataset}},
 		{"make it first: mkdir -p", []string{s.dataset, mnt + "/none"}},
 	} {

@@ -39,11 +39,11 @@ type Config struct {
 
 	// LogFile is told to clients of the control socket; empty where the log is no file.
 	LogFile string
-	Log     *slog.Logger // nil is silent
+	Log     *slog.Logger `json:"-"` // nil is silent
 	// Note is told what the user should know of the mount; nil tells nobody.
-	Note func(text string)
+	Note func(text string) `json:"-"`
 	// Status is told what Start waits for; nil tells nobody.
-	Status func(what string)
+	Status func(what string) `json:"-"`
 }
 
 // Reading is where bytes come from beside Source, and how they are read.
@@ -159,13 +159,14 @@ type Kernel struct {
 	// NoExec lets no program be run from the mount.
 	NoExec bool
 	// Premount is what the supervisor has mounted; nil mounts.
-	Premount *fs.Premount
+	Premount *fs.Premount `json:"-"`
 	// ControlPipe joins the daemon and its supervisor; nil without one. Journal is nil if no
 	// other daemon may follow.
-	ControlPipe *supervise.ControlPipe
-	Journal     *fs.Journal
+	ControlPipe *supervise.ControlPipe `json:"-"`
+	Journal     *fs.Journal            `json:"-"`
 	// Expire and Suspects are those of [fs.Options].
-	Expire, Suspects bool
+	Expire   bool `json:"-"`
+	Suspects bool `json:"-"`
 }
 
 // MaxFidelity is the number of scans of which a JPEG is made.

@@ -18,7 +18,6 @@ import (
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/source/bucket"
-	"github.com/pipefs/pipefs/internal/typo"
 	"github.com/pipefs/pipefs/internal/usage"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
@@ -215,9 +214,9 @@ func statSource(path string) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		meant := typo.Question(neighbours(path))
-		if meant != "" {
-			meant = "; " + meant
+		meant := ""
+		if near := neighbour(path); near != "" {
+			meant = "; did you mean " + near + "?"
 		}
 		return fmt.Errorf("there is no dataset or store at %s%s", path, meant)
 	case mounts.Dead(err):
@@ -236,12 +235,12 @@ func statSource(path string) error {
 	return nil
 }
 
-// neighbours are the directories beside a path that is not there, which it was perhaps meant
-// to be.
-func neighbours(path string) []string {
+// neighbour is the directory beside a path that does not exist which was perhaps meant; "" is
+// none.
+func neighbour(path string) string {
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {
-		return nil
+		return ""
 	}
 	defer d.Close()
 	entries, _ := d.ReadDir(peekNames) // what there is of it
@@ -251,11 +250,10 @@ func neighbours(path string) []string {
 			names = append(names, e.Name())
 		}
 	}
-	meant := typo.Meant(filepath.Base(path), names...)
-	for i, name := range meant {
-		meant[i] = filepath.Join(filepath.Dir(path), name)
+	if meant := transcode.Nearest(filepath.Base(path), names...); meant != "" {
+		return filepath.Join(filepath.Dir(path), meant)
 	}
-	return meant[:min(len(meant), 3)]
+	return ""
 }
 
 // OpenDataset opens the dataset at a path or URL. One at a URL is listed, unless there is a list

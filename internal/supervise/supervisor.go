@@ -23,6 +23,7 @@ type Config struct {
 	// Restart: another daemon follows one that died.
 	Restart   bool
 	Arguments []string
+	Settings  []byte       // that daemons are handed: JSON
 	User      *daemon.User // whom they run as; nil is who this process runs as
 	// Patience is how long a daemon may take until the mount answers.
 	Patience time.Duration
@@ -81,7 +82,7 @@ type takeover struct {
 func Start(ctx context.Context, c Config) (*Supervisor, error) {
 	s := &Supervisor{c: c, holders: control.NewHolders(c.Key), own: "/proc/self/exe", takeovers: make(chan takeover), died: make(chan error, 1)}
 	s.program = s.own
-	s.stats = control.Supervised{PID: os.Getpid(), Journal: c.JournalVersion, Arguments: c.Arguments}
+	s.stats = control.Supervised{PID: os.Getpid(), Journal: c.JournalVersion, Config: c.Settings}
 	err := s.findPlace()
 	if err == nil {
 		err = s.answer()
@@ -124,7 +125,7 @@ func (s *Supervisor) launch(ctx context.Context) error {
 	}
 	files, env := s.c.Handed.files(theirs)
 	child, err := daemon.Launch(ctx, daemon.Child{
-		Args: s.c.Arguments, Log: s.c.LogFile, Patience: s.c.Patience, Notice: 5 * time.Second,
+		Args: s.c.Arguments, Config: s.c.Settings, Log: s.c.LogFile, Patience: s.c.Patience, Notice: 5 * time.Second,
 		Say: s.c.Say, Tell: s.c.Note,
 		Program: s.program, User: s.c.User, Files: files, Env: []string{env},
 	})

@@ -14,11 +14,11 @@ import (
 // Options say how a bucket is reached. What they leave out comes from where the tools of AWS look
 // for it: the environment, then the profile in ~/.aws.
 type Options struct {
-	Endpoint  string // URL of the server, without the bucket; "" is that of AWS
-	Region    string // of the bucket
-	PathStyle bool   // the bucket stands in the path of URLs even where it could be part of the host
-	Anonymous bool   // requests are not signed, whatever credentials there are
-	Log       *slog.Logger
+	Endpoint  string       // URL of the server, without the bucket; "" is that of AWS
+	Region    string       // of the bucket
+	PathStyle bool         // the bucket stands in the path of URLs even where it could be part of the host
+	Anonymous bool         // requests are not signed, whatever credentials there are
+	Log       *slog.Logger `json:"-"`
 
 	// Timeout of one request that moves few bytes; 0 is 15 seconds. It gets longer by what a
 	// slow connection takes for its bytes.
@@ -26,7 +26,7 @@ type Options struct {
 	// Patience is how long a request is repeated before it fails; 0 is two minutes.
 	Patience time.Duration
 	// Until ends all requests when it is done; nil never is.
-	Until context.Context
+	Until context.Context `json:"-"`
 }
 
 // scheme begins the URL of a bucket.
