@@ -152,7 +152,7 @@ bench-peers: build ## pipefs beside other loaders, which it installs (9 GB): mak
 	@scripts/setup peers
 	@GO=$(GO) $(or $(PYTHON),/usr/bin/python3) bench/research/peers/run.py $(if $(PICTURES),--pictures "$(PICTURES)") $(ARGS)
 
-test-loaders: ## other people's loaders, which it installs (10 GB), find in each view what docs/loaders.md says: make test-loaders ARGS=-update-loaders
+test-loaders: ## other people's loaders, which it installs (10 GB), find in each view what docs/generated/loaders.md says: make test-loaders ARGS=-update-loaders
 	@scripts/setup loaders
 	@GO=$(GO) scripts/test-loaders $(ARGS)
 

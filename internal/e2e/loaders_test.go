@@ -12,11 +12,11 @@ import (
 
 var (
 	loaderVenvs   = flag.String("loaders", "", "directory of the virtual environments of all loaders, as make test-loaders installs them")
-	updateLoaders = flag.Bool("update-loaders", false, "write the tables and the code of docs/loaders.md")
+	updateLoaders = flag.Bool("update-loaders", false, "write the tables and the code of docs/generated/loaders.md")
 )
 
 // TestLoader has loaders read every kind of file in the views, and compares what they find
-// with docs/loaders.md. By itself that is torchvision; make test-loaders installs the others.
+// with docs/generated/loaders.md. By itself that is torchvision; make test-loaders installs the others.
 func TestLoader(t *testing.T) {
 	t.Parallel()
 	dataset := filepath.Join(t.TempDir(), "dataset")

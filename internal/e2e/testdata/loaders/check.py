@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Judge what loaders find in the views of a mount, by what docs/loaders.md says.
+"""Judge what loaders find in the views of a mount, by what docs/generated/loaders.md says.
 
 usage: check.py [--venvs DIR [--update]] [--only NAME] DATASET MNT PACKED
 

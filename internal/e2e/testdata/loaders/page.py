@@ -1,11 +1,11 @@
-"""docs/loaders.md: its tables are what check.py found, its code is that of use_NAME.py."""
+"""docs/generated/loaders.md: its tables are what check.py found, its code is that of use_NAME.py."""
 import ast
 import dataclasses
 import os
 import re
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PAGE = os.path.join(HERE, "../../../../docs/loaders.md")
+PAGE = os.path.join(HERE, "../../../../docs/generated/loaders.md")
 
 # Views with the pixels of the dataset, and others.
 SAME = ("original", "scan10", "baseline", "bmp", "bmp-own", "ppm", "ppm-own", "png", "png-own", "npy", "l3", "mix")
@@ -163,13 +163,13 @@ def finish(table, update, exact, whole):
         with open(PAGE, "w", encoding="utf-8") as f:
             f.write(want)
     elif want != page:
-        problems.append("docs/loaders.md is not what was found" if whole else "the code in docs/loaders.md is not that of use_*.py")
+        problems.append("docs/generated/loaders.md is not what was found" if whole else "the code in docs/generated/loaders.md is not that of use_*.py")
     cells = cells_of(want if update else page)
     for row in table.rows():
         for view in SAME + OTHER:
             cell, before = table.cell(row, view), cells.get((row, view), "")
             if cell != before and (exact or not (cell == "=" and before.startswith("±"))):
-                problems.append(f"{row}, {view}: {cell or 'nothing'}, where docs/loaders.md has {before or 'nothing'}")
+                problems.append(f"{row}, {view}: {cell or 'nothing'}, where docs/generated/loaders.md has {before or 'nothing'}")
                 problems += [f"  {k}: {o}" for (r, v, k), o in table.outcomes.items() if (r, v) == (row, view) and o.cell() != "="]
     print("\n".join([*table.lines(SAME), "", *table.lines(OTHER), "", *table.notes(), "", *problems]))
     print(f"{len(table.outcomes)} directories were read, {len(problems)} problems")
