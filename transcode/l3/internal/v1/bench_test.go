@@ -52,16 +52,13 @@ func BenchmarkDecode(b *testing.B) {
 			}},
 			{"planar", func(p *picture) layout.Target { return layout.Planar(pix, p.width, p.height, 1) }},
 		} {
-			for _, form := range forms {
-				b.Run(fmt.Sprintf("patch=%d/%s/%s", patch, layout.name, form.Name), func(b *testing.B) {
-					form.Use()
-					codectest.Bench(b, size, func() {
-						for i, p := range pictures {
-							testenv.Must(b, Decode(layout.target(p), files[i]))
-						}
-					})
+			b.Run(fmt.Sprintf("patch=%d/%s", patch, layout.name), func(b *testing.B) {
+				codectest.Bench(b, size, func() {
+					for i, p := range pictures {
+						testenv.Must(b, Decode(layout.target(p), files[i]))
+					}
 				})
-			}
+			})
 		}
 	}
 }
@@ -73,16 +70,11 @@ func BenchmarkEncode(b *testing.B) {
 	for _, p := range pictures {
 		size += len(p.pix)
 	}
-	for _, form := range forms {
-		b.Run(form.Name, func(b *testing.B) {
-			form.Use()
-			codectest.Bench(b, size, func() {
-				for _, p := range pictures {
-					encode(b, p, DefaultPatch)
-				}
-			})
-		})
-	}
+	codectest.Bench(b, size, func() {
+		for _, p := range pictures {
+			encode(b, p, DefaultPatch)
+		}
+	})
 }
 
 // TestSizes tells how large photographs become, beside their PNG files.

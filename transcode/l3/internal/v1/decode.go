@@ -79,35 +79,18 @@ type decoder struct {
 	dst      layout.Target
 	planes   []byte
 	planeLen int
-	tail     []byte // a copy of a patch near the end of the file
 }
-
-// overRead is how far beyond a patch assembly looks: a row of 255 samples may
-// begin at its end.
-const overRead = 2 + 256 + 16
 
 // patches decodes the patches of all channels at x, y.
 func (d *decoder) patches(x, y, w, h int) error {
 	for c := range d.Channels {
 		offset, size := d.next(c)
 		plane := d.planes[c*d.planeLen:][:d.planeLen]
-		// Whole rows of a planar picture need no plane.
-		direct := accelerated && d.dst.Pixel == 1 && (w == 32 || w == 64)
-		var used int
-		switch {
-		case direct:
-			used = rowsAVX2(&d.dst.Pix[d.dst.At(x, y, c)], d.dst.Row, d.padded(offset, size), size, w, h)
-		case accelerated && w <= 64:
-			used = rowsAVX2(&plane[planeAt(0, 0)], stride, d.padded(offset, size), size, w, h)
-		case accelerated:
-			used = wideRowsAVX2(&plane[planeAt(0, 0)], d.padded(offset, size), size, w, h)
-		default:
-			used = decodeRows(plane, d.src[offset:offset+size], w, h)
-		}
+		used := decodeRows(plane, d.src[offset:offset+size], w, h)
 		if used != size {
 			return damaged(d.src[offset:offset+size], x, y, c, w, h)
 		}
-		if !direct && !(d.Channels == 3 && d.dst.Pixel == 3) {
+		if !(d.Channels == 3 && d.dst.Pixel == 3) {
 			d.place(plane, x, y, c, w, h)
 		}
 	}
@@ -115,18 +98,6 @@ func (d *decoder) patches(x, y, w, h int) error {
 		d.interleave(x, y, w, h)
 	}
 	return nil
-}
-
-// padded returns a patch with overRead bytes behind it.
-func (d *decoder) padded(offset, size int) *byte {
-	if offset+size+overRead <= len(d.src) {
-		return &d.src[offset]
-	}
-	if len(d.tail) < size+overRead {
-		d.tail = make([]byte, size+overRead)
-	}
-	copy(d.tail, d.src[offset:offset+size])
-	return &d.tail[0]
 }
 
 // decodeRows decodes a patch and returns how many bytes it took, -1 if there are too

@@ -27,7 +27,4 @@
 // whose sides are no multiples of the patch's does not hold all of the picture, and is
 // refused. So is a patch whose rows do not add up to the size in the table; the authors' decoder goes
 // on with the bytes that follow. Bytes after the last patch are ignored, as by theirs.
-//
-// Each step has a portable form, which is the reference, and one for AVX2 that gives
-// the same bytes. transcode/internal/gen/l3v1 generates the latter.
 package v1

@@ -67,11 +67,7 @@ type encoder struct {
 // patch appends a patch of one channel.
 func (e *encoder) patch(x, y, c, w, h int) {
 	e.fill(x, y, c, w, h)
-	if accelerated && w >= 32 {
-		residualsAVX2(&e.residuals[planeAt(0, 0)], &e.ends, &e.pixels[planeAt(0, 0)], w, h)
-	} else {
-		residuals(e.residuals, &e.ends, e.pixels, w, h)
-	}
+	residuals(e.residuals, &e.ends, e.pixels, w, h)
 	// The first row holds no differences: its span is smaller when it is unsigned.
 	first := e.pixels[planeAt(0, 0):][:w]
 	least, greatest := byte(255), byte(0)
@@ -87,16 +83,6 @@ func (e *encoder) patch(x, y, c, w, h int) {
 
 // fill moves a patch of one channel from the picture to the plane.
 func (e *encoder) fill(x, y, c, w, h int) {
-	step := e.src.Channel
-	if accelerated && w >= 32 && e.Channels == 3 && e.src.Pixel == 3 && (step == 1 || step == -1) {
-		// A pixel begins with its first channel, or with its last.
-		first := 0
-		if step < 0 {
-			first = 2
-		}
-		pickAVX2(&e.pixels[planeAt(0, 0)], &e.src.Pix[e.src.At(x, y, first)], e.src.Row, (c-first)*step, w, h)
-		return
-	}
 	for j := range h {
 		row, at := e.pixels[planeAt(0, j):][:w+1], e.src.At(x, y+j, c)
 		row[w] = 0 // where a wider patch may have been before

@@ -6,7 +6,7 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
-// FuzzDecode gives anything to all forms of the decoder. What it makes something of, it
+// FuzzDecode gives anything to the decoder. What it makes something of, it
 // must make that of again when it has been encoded.
 func FuzzDecode(f *testing.F) {
 	for i, patch := range []int{1, 3, 8, 40, 64, 100} {
@@ -15,7 +15,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(file32("LLL.", 1<<30, 1<<30, 1))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		if checkForms(t, src) != nil {
+		if checkKind(t, src) != nil {
 			return
 		}
 		h, _ := Parse(src)

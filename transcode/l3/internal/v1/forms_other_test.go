@@ -1,7 +1,0 @@
-//go:build !amd64
-
-package v1
-
-import "github.com/pipefs/pipefs/transcode/internal/codectest"
-
-var forms = codectest.FormsOf(nil)
