@@ -13,7 +13,6 @@ import (
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
-	"github.com/pipefs/pipefs/transcode/turbo"
 )
 
 // Builtin reads whole files and decodes them as Pillow does. Of .npy files it decodes
@@ -34,11 +33,7 @@ func (b Builtin) workers() int {
 
 // Name implements [Loader].
 func (b Builtin) Name() string {
-	decoder := "libjpeg-turbo"
-	if turbo.Available() != nil {
-		decoder = "no libjpeg-turbo"
-	}
-	return fmt.Sprintf("built-in, %d workers, %s", b.workers(), decoder)
+	return fmt.Sprintf("built-in, %d workers", b.workers())
 }
 
 // Close implements [Loader].

@@ -5,6 +5,7 @@ module github.com/pipefs/pipefs/bench/research
 go 1.26.0
 
 require (
+	github.com/ebitengine/purego v0.11.3
 	github.com/pipefs/pipefs v0.0.0
 	golang.org/x/image v0.47.0
 	golang.org/x/sync v0.24.0
@@ -18,7 +19,6 @@ require (
 	github.com/dgraph-io/badger/v4 v4.9.6 // indirect
 	github.com/dgraph-io/ristretto/v2 v2.2.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
-	github.com/ebitengine/purego v0.11.3 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/google/flatbuffers v25.2.10+incompatible // indirect

@@ -11,8 +11,6 @@ import (
 
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/transcode/jpeg"
-	"github.com/pipefs/pipefs/transcode/jpeg/steps"
 )
 
 func versionCommand(env *environ) *cli.Command {
@@ -53,12 +51,6 @@ func versions() [][2]string {
 			}
 		}
 	}
-	turbo := "used, because this processor has no AVX2"
-	if err := steps.Library(); err != nil {
-		turbo = fmt.Sprintf("not used: %v", err)
-	} else if jpeg.Vectorised {
-		turbo = "found, and not needed"
-	}
 	device := "ready"
 	if err := mounts.CheckFUSE(""); err != nil {
 		device = err.Error()
@@ -67,7 +59,6 @@ func versions() [][2]string {
 		{"pipefs", mountd.Version()},
 		{"go", runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH},
 		{"go-fuse", gofuse},
-		{"libturbojpeg", turbo},
 		{"fuse", device},
 		{"kernel", kernelFUSE()},
 	}

@@ -4,24 +4,15 @@ import (
 	"errors"
 
 	"github.com/pipefs/pipefs/l3gpu"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // jpeg says how JPEG files are decoded.
 func (m *Machine) jpeg() []Finding {
 	const about = "JPEG"
-	err := m.Turbo()
-	switch {
-	case m.Vectorised && err == nil:
-		return []Finding{ok(about, "pipefs decodes with assembly for this processor; libturbojpeg is there and gives the same pixels, but is not needed")}
-	case m.Vectorised:
-		return []Finding{ok(about, "pipefs decodes with assembly for this processor; libturbojpeg is not needed")}
-	case err == nil:
-		return []Finding{ok(about, "libturbojpeg decodes, because pipefs has no assembly for this processor (on x86 it takes AVX2); it gave the pixels of pipefs on trial pictures")}
-	case errors.Is(err, transcode.ErrUnsupported):
-		return []Finding{note(about, "install libturbojpeg of libjpeg-turbo 2.1", "%v, so pipefs decodes by itself, which takes several times as long without assembly for this processor (on x86 it takes AVX2)", err)}
+	if m.Vectorised {
+		return []Finding{ok(about, "decoded with assembly for this processor")}
 	}
-	return []Finding{note(about, "apt install libturbojpeg0, or dnf install turbojpeg", "pipefs has no assembly for this processor (on x86 it takes AVX2), and libturbojpeg was not found (%v): pipefs decodes by itself, which takes several times as long", err)}
+	return []Finding{note(about, "use a processor with AVX2 where decoding is the bottleneck, or store decoded views: pipefs materialize", "pipefs has no assembly for this processor: decoding takes several times as long")}
 }
 
 // gpu says whether L3 files can be decoded on one.

@@ -20,7 +20,6 @@ import (
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/l3gpu"
 	"github.com/pipefs/pipefs/transcode/jpeg"
-	"github.com/pipefs/pipefs/transcode/jpeg/steps"
 )
 
 // Mark is how a finding is to be taken.
@@ -84,10 +83,8 @@ type Machine struct {
 	// Sockets is a control socket, and why it does not lie where it usually does.
 	Cache   func() (dir string, limit int64, err error)
 	Sockets func() (path string, avoided, err error)
-	// Vectorised: pipefs has assembly that decodes JPEG files on this processor. Turbo says why libturbojpeg does not
-	// decode them.
+	// Vectorised: pipefs has assembly that decodes JPEG files on this processor.
 	Vectorised bool
-	Turbo      func() error
 	// GPU describes the first one.
 	GPU func() (string, error)
 	// Dataset is looked at as well; empty for none. Watch says why its changes cannot be
@@ -110,8 +107,8 @@ func Here(program, dataset string) (*Machine, error) {
 		Fusermount: mounts.Fusermount, Inotify: inotify,
 		FileSystem: fileSystem, Free: cachedir.Free, Probe: mounts.Probe,
 		Cache: cache, Sockets: sockets,
-		Vectorised: jpeg.Vectorised, Turbo: steps.Library,
-		GPU: func() (string, error) { return l3gpu.Found(0) }, Dataset: dataset, Watch: watch,
+		Vectorised: jpeg.Vectorised,
+		GPU:        func() (string, error) { return l3gpu.Found(0) }, Dataset: dataset, Watch: watch,
 		Trial: func(ctx context.Context) error { return trial(ctx, program) },
 	}
 	if u, err := user.Current(); err == nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/l3gpu"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // TestMain: the test's program is pipefs that cannot mount, for the trial.
@@ -51,7 +50,6 @@ func machine(t *testing.T) *other {
 		Cache:      func() (string, int64, error) { return "/home/ann/.cache/pipefs", 10e9, nil },
 		Sockets:    func() (string, error, error) { return "/run/user/1000/pipefs/x.sock", nil, nil },
 		Vectorised: true,
-		Turbo:      func() error { return errors.New("no libturbojpeg.so.0") },
 		GPU:        func() (string, error) { return "", l3gpu.ErrNoDriver },
 		Watch:      func(string) error { return nil },
 		Trial:      func(context.Context) error { return nil },
@@ -195,13 +193,7 @@ func TestVerdicts(t *testing.T) {
 			m.Sockets = func() (string, error, error) { return "/tmp/pipefs-1000/x.sock", nil, nil }
 		}, "sockets", Note, "XDG_RUNTIME_DIR=/run/user/1000 cannot be used", "unset", false},
 
-		{"libturbojpeg is there", func(m *other) { m.Turbo = func() error { return nil } }, "JPEG", OK, "gives the same pixels", "", false},
-		{"no AVX2", func(m *other) { m.Vectorised, m.Turbo = false, func() error { return nil } }, "JPEG", OK, "no assembly", "", false},
-		{"neither", func(m *other) { m.Vectorised = false }, "JPEG", Note, "no libturbojpeg.so.0", "apt install libturbojpeg0", false},
-		{"another libturbojpeg", func(m *other) {
-			m.Vectorised = false
-			m.Turbo = func() error { return fmt.Errorf("gives other pixels: %w", transcode.ErrUnsupported) }
-		}, "JPEG", Note, "other pixels", "libjpeg-turbo 2.1", false},
+		{"no AVX2", func(m *other) { m.Vectorised = false }, "JPEG", Note, "no assembly", "pipefs materialize", false},
 		{"a GPU", func(m *other) { m.GPU = func() (string, error) { return "NVIDIA H200", nil } }, "GPU", OK, "NVIDIA H200", "", false},
 		{"a driver without its library", func(m *other) { m.file("/proc/driver/nvidia/version", "NVRM") }, "GPU", Note, "library cannot be opened", "--gpus all", false},
 		{"a GPU that fails", func(m *other) { m.GPU = func() (string, error) { return "", errors.New("cuInit: 999") } }, "GPU", Note, "999", "nvidia-smi", false},

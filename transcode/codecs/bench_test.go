@@ -45,9 +45,9 @@ func BenchmarkDecodeRegion(b *testing.B) {
 		decoder     transcode.RegionDecoder
 		make        func(src []byte) []byte
 	}{
-		{"imagenet", "imagenet/*.JPEG", steps.Decoder{OwnOnly: true}, bytes.Clone},
-		{"imagenet/progressive", "imagenet/*.JPEG", steps.Decoder{OwnOnly: true}, scans},
-		{"bsds", "bsds/*.jpg", steps.Decoder{OwnOnly: true}, bytes.Clone},
+		{"imagenet", "imagenet/*.JPEG", steps.Decoder{}, bytes.Clone},
+		{"imagenet/progressive", "imagenet/*.JPEG", steps.Decoder{}, scans},
+		{"bsds", "bsds/*.jpg", steps.Decoder{}, bytes.Clone},
 		{"kodak/png", "kodak/*.png", png.Decoder{}, bytes.Clone},
 		{"kodak/l3", "kodak/*.png", l3.Decoder{}, lossless},
 	} {

@@ -44,7 +44,7 @@ func TestFilledFilesAreEncodedOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		var own fillingDecoder = steps.Decoder{OwnOnly: true}
+		var own fillingDecoder = steps.Decoder{}
 		if info.Format == transcode.PNG {
 			own = png.Decoder{}
 		}

@@ -63,7 +63,7 @@ func checkCropped(t *testing.T, paths []string) {
 
 // TestRegions takes regions of the pictures of all formats.
 func TestRegions(t *testing.T) {
-	for _, d := range []transcode.Decoder{steps.Decoder{OwnOnly: true}, png.Decoder{}, l3.Decoder{}, l3.Decoder{Backend: l3.CPU{}}} {
+	for _, d := range []transcode.Decoder{steps.Decoder{}, png.Decoder{}, l3.Decoder{}, l3.Decoder{Backend: l3.CPU{}}} {
 		taken := 0
 		for _, path := range testenv.Pictures(t, "*") {
 			src, err := os.ReadFile(path)

@@ -15,9 +15,9 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
+	"github.com/pipefs/pipefs/bench/research/turbo"
 	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/transcode/jpeg"
-	"github.com/pipefs/pipefs/transcode/turbo"
 )
 
 // The fidelities for which the paper has figures.

@@ -9,14 +9,10 @@ import (
 
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/jpeg"
-	"github.com/pipefs/pipefs/transcode/turbo"
 )
 
 // Decoder is the [transcode.Decoder] of JPEG.
-type Decoder struct {
-	// OwnOnly keeps libturbojpeg out of it.
-	OwnOnly bool
-}
+type Decoder struct{}
 
 // Format returns transcode.JPEG.
 func (Decoder) Format() transcode.Format { return transcode.JPEG }
@@ -129,38 +125,23 @@ func (Decoder) Scratch(src []byte, info transcode.Info, parts bool) (bytes int64
 	return bytes
 }
 
-// Decode decodes a whole file to RGB. For processors without assembly here
-// libturbojpeg does the work, where it is there and the file is whole.
-func (d Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
+// Decode decodes a whole file to RGB.
+func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
 	h, err := header(src, lim)
 	if err != nil {
 		return nil, err
 	}
-	if !d.own() && (h.Coding != jpeg.CodingProgressive || previews() == nil) {
-		// What it warns of it may repair in another way, in another version.
-		if pix, err := turbo.Decode(src, h.Width, h.Height, channels(h)); err == nil {
-			return pixels(h, &jpeg.Image{Width: h.Width, Height: h.Height, Channels: channels(h), Pix: pix}), nil
-		}
-	}
 	return decode(h, src, 1, lim)
 }
 
-// DecodeRegion implements [transcode.RegionDecoder]. The library would decode all: for
-// processors without assembly here it does.
-func (d Decoder) DecodeRegion(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle) (*transcode.Pixels, error) {
+// DecodeRegion implements [transcode.RegionDecoder].
+func (Decoder) DecodeRegion(_ context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle) (*transcode.Pixels, error) {
 	h, err := header(src, lim)
 	if err != nil {
 		return nil, err
 	}
 	if err := info.Verify(h.Width, h.Height, transcode.ModeRGB); err != nil {
 		return nil, err
-	}
-	if !d.own() {
-		px, err := d.Decode(ctx, src, lim)
-		if err != nil {
-			return nil, err
-		}
-		return px.Cut(r), nil
 	}
 	m, err := jpeg.DecodeRegion(src, r, jpeg.LimitsOf(lim))
 	if err != nil {
@@ -169,13 +150,10 @@ func (d Decoder) DecodeRegion(ctx context.Context, src []byte, lim transcode.Lim
 	return pixels(h, m), nil
 }
 
-// own reports whether our own decoder decodes everything.
-func (d Decoder) own() bool { return jpeg.Vectorised || d.OwnOnly || Library() != nil }
-
 // Fill implements [transcode.Filler]: what our own decoder takes goes where it is
 // wanted at once.
 func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle, dst []byte, at transcode.Layout) error {
-	if (jpeg.Vectorised || d.OwnOnly) && at.Pixel == 3 && (at.Channel == 1 || at.Channel == -1) {
+	if at.Pixel == 3 && (at.Channel == 1 || at.Channel == -1) {
 		h, err := header(src, lim)
 		if err != nil {
 			return err

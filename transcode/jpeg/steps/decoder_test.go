@@ -19,25 +19,12 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 	"github.com/pipefs/pipefs/transcode/jpeg"
-	"github.com/pipefs/pipefs/transcode/turbo"
 )
 
-// needLibrary fails where the library is missing or not used: it is what is
-// tested.
-func needLibrary(t testing.TB) {
+// checkAll compares pixels with Pillow's.
+func checkAll(t *testing.T, paths []string) {
 	t.Helper()
-	if err := Library(); err != nil {
-		t.Fatalf("install libturbojpeg0: %v", err)
-	}
-}
-
-// checkAll compares the pixels of both decoders with Pillow's. Our own
-// may refuse what the library repairs, but nothing else.
-func checkAll(t *testing.T, paths []string, damaged bool) {
-	t.Helper()
-	needLibrary(t)
 	want := pillow.OpenRGB(t, paths...)
-	refused := 0
 	for _, path := range paths {
 		src, err := os.ReadFile(path)
 		testenv.Must(t, err)
@@ -58,23 +45,12 @@ func checkAll(t *testing.T, paths []string, damaged bool) {
 		if err != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode {
 			t.Errorf("%s: probe says %+v, %v", name, info, err)
 		}
-		own, err := Decoder{OwnOnly: true}.Decode(context.Background(), src, transcode.Limits{})
-		switch {
-		case err == nil && !bytes.Equal(own.Pix, px.Pix):
-			t.Errorf("%s: our own decoder gives other pixels", name)
-		case err != nil:
-			refused++
-			if !damaged && info.Scannable {
-				t.Errorf("%s: our own decoder: %v", name, err)
-			}
-		}
 	}
-	t.Logf("%d files, our own decoder refuses %d", len(paths), refused)
 }
 
 // TestPhotographs compares all pixels of ordinary files with Pillow's.
 func TestPhotographs(t *testing.T) {
-	checkAll(t, testenv.Shared(t, "bsds/*.jpg"), false)
+	checkAll(t, testenv.Shared(t, "bsds/*.jpg"))
 }
 
 // generate writes JPEG files of every flavour that cjpeg and Pillow know.
@@ -156,13 +132,12 @@ func TestFlavours(t *testing.T) {
 	if len(paths) < 200 {
 		t.Fatalf("%d files generated", len(paths))
 	}
-	checkAll(t, paths, false)
+	checkAll(t, paths)
 }
 
 // TestDamage wants the answers of Pillow for files that are not whole: pixels
 // where libjpeg only warns, ErrTruncated where the end is missing.
 func TestDamage(t *testing.T) {
-	needLibrary(t)
 	dir := t.TempDir()
 	src, err := os.ReadFile(filepath.Join(flavours(t), "129x97_2x2.jpg"))
 	testenv.Must(t, err)
@@ -190,13 +165,12 @@ func TestDamage(t *testing.T) {
 		b[len(b)/2+i*17] ^= 0x5a
 		write("flipped"+string(rune('a'+i)), b)
 	}
-	checkAll(t, damaged, true)
+	checkAll(t, damaged)
 }
 
 // TestHostile wants errors, soon and without memory, for headers that promise
 // more than the file holds.
 func TestHostile(t *testing.T) {
-	needLibrary(t)
 	src, err := os.ReadFile(filepath.Join(flavours(t), "17x33_2x2.jpg"))
 	testenv.Must(t, err)
 	at := bytes.Index(src, []byte{0xff, 0xc0})
@@ -231,7 +205,6 @@ func TestHostile(t *testing.T) {
 
 // TestConcurrent decodes in many goroutines: handles must not be shared.
 func TestConcurrent(t *testing.T) {
-	needLibrary(t)
 	dir := flavours(t)
 	paths, _ := filepath.Glob(filepath.Join(dir, "*_ycc.jpg"))
 	want := pillow.OpenRGB(t, paths...)
@@ -254,28 +227,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// TestTrials wants the library to be refused only for pixels that differ.
-func TestTrials(t *testing.T) {
-	needLibrary(t)
-	if err := previews(); err != nil {
-		t.Error(err)
-	}
-	if n := len(trials(1, 2, 5, 10)); n != 20 {
-		t.Errorf("%d trial pictures", n)
-	}
-	for name, src := range trials(1, 2, 5, 10) {
-		h, err := jpeg.ParseHeader(src, jpeg.Limits{})
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		if _, err := turbo.Decode(src, h.Width, h.Height, 3); err != nil {
-			t.Errorf("%s: libjpeg: %v", name, err)
-		}
-	}
-}
-
-// FuzzDecode wants no crash, Probe to agree with Decode, and our own decoder with the
-// library.
+// FuzzDecode wants no crash, and Probe to agree with Decode.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\xff\xd8\xff\xdb\x00\x43\x00" + strings.Repeat("\x01", 64) +
 		"\xff\xc0\x00\x0b\x08\x00\x08\x00\x08\x01\x01\x11\x00" +
@@ -288,10 +240,6 @@ func FuzzDecode(f *testing.F) {
 		px, err := Decoder{}.Decode(context.Background(), src, lim)
 		if err == nil && (probeErr != nil || info.Width != px.Width || info.Height != px.Height || info.Mode != px.Mode || len(px.Pix) != px.Len()) {
 			t.Fatalf("probe says %+v, %v; decoded %v %dx%d", info, probeErr, px.Mode, px.Width, px.Height)
-		}
-		own, ownErr := Decoder{OwnOnly: true}.Decode(context.Background(), src, lim)
-		if ownErr == nil && (err != nil || !bytes.Equal(own.Pix, px.Pix)) {
-			t.Fatalf("our own decoder gives other pixels: %v", err)
 		}
 	})
 }
@@ -318,8 +266,7 @@ var damages = map[string]func(r *rand.Rand, b []byte, at int) []byte{
 // and what is too short for its size.
 var refusal = regexp.MustCompile("FF FF 00|cannot be coded|pixels in [0-9]+ bytes")
 
-// TestRepair wants Pillow's pixels of files that are damaged where their picture is,
-// without any library.
+// TestRepair wants Pillow's pixels of files that are damaged where their picture is.
 func TestRepair(t *testing.T) {
 	dir := t.TempDir()
 	paths, _ := filepath.Glob(filepath.Join(flavours(t), "*.jpg"))
@@ -346,7 +293,7 @@ func TestRepair(t *testing.T) {
 		src, err := os.ReadFile(path)
 		testenv.Must(t, err)
 		name := filepath.Base(path)
-		px, err := Decoder{OwnOnly: true}.Decode(t.Context(), src, transcode.Limits{})
+		px, err := Decoder{}.Decode(t.Context(), src, transcode.Limits{})
 		switch {
 		case err != nil && want[path] == nil:
 		case err != nil && refusal.MatchString(err.Error()):

@@ -12,10 +12,6 @@
 // The step `baseline` writes the same coefficients as a sequential file. The
 // steps `half`, `quarter` and `eighth` decode at a fraction of the size.
 //
-// Our own decoder is that of package jpeg. The library is libturbojpeg, which is
-// faster on processors without assembly here. It never changes what comes out: see
-// [Library].
-//
 // # What comes out
 //
 // Pillow's convert('RGB'), bit for bit, of every file that Pillow reads: slow

@@ -15,6 +15,7 @@ func planeLen(height int) int { return (1 + height) * stride }
 
 // planeAt is the position of a sample of the patch.
 func planeAt(x, y int) int { return (1+y)*stride + margin + x }
+
 // place moves a patch of one channel from its plane to the picture.
 func (d *decoder) place(plane []byte, x, y, c, w, h int) {
 	for j := range h {
