@@ -12,10 +12,8 @@
 // prefix.
 //
 // A strategy is a split, a compression of what is stored, and a number of workers. It is
-// a [Row] of the [Report]. What is stored lies in shards, one for each worker, which are
-// written and read from end to end. A record has a length, the number of the sample, a
-// checksum and a body. The body of an encoded file is the file. The body of pixels is a
-// header of a few dozen bytes and the pixels.
+// a [Row] of the [Report]. What is stored lies in shards, one for each worker: streams of
+// package gob that are written and read from end to end.
 //
 // A cache is what an epoch finds in memory. none: everything comes from the disk. system:
 // the page cache, filled by an epoch before. application: the deserialised samples in the

@@ -2,10 +2,9 @@ package strategy
 
 import (
 	"bufio"
-	"encoding/binary"
+	"encoding/gob"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 
@@ -13,6 +12,8 @@ import (
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // Compressions of what is stored.
@@ -23,191 +24,154 @@ const (
 	Gzip = "gzip"
 )
 
-// A record is a header and a body. The header is little-endian, with 32 bits each: the
-// length of the body, the number of the sample, and the CRC32C of both and the body. The
-// last record of a shard has the number trailer; its body is the number of other records.
-// So a shard that was cut off between two records is detected.
-const (
-	headerSize  = 12
-	trailer     = 1<<32 - 1
-	trailerSize = 4
-)
-
-// recordSize is what a body takes in a shard that is not compressed.
-func recordSize(body int64) int64 { return headerSize + body }
-
-// errEnd: all records were read.
-var errEnd = errors.New("end of the shard")
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// block is how many bytes of a shard are written and read at once.
-const block = 1 << 20
-
-// shardWriter writes a shard.
-type shardWriter struct {
-	file  *os.File
-	buf   *bufio.Writer
-	pack  io.WriteCloser // nil without compression
-	to    io.Writer
-	count uint32
+// record is a sample in a shard, which is a stream of package gob. Bytes are those of a file
+// or of pixels, whose shape the survey knows.
+type record struct {
+	Index                     int
+	Bytes, Palette, EXIF, ICC []byte
+	Orientation               uint8
+	Planar                    bool
 }
 
-func createShard(name, compression string) (*shardWriter, error) {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
+// overhead is the most that a record takes beside its parts.
+const overhead = 64
+
+// bodySize is what a payload takes of a record. EXIF and ICC are kept only with meta, for
+// pipelines that end in files, which carry them.
+func bodySize(p transcode.Payload, meta bool) int64 {
+	n := size(p)
+	if p.Pixels != nil && meta {
+		n += int64(len(p.Pixels.Meta.EXIF) + len(p.Pixels.Meta.ICC))
 	}
-	w := &shardWriter{file: f, buf: bufio.NewWriterSize(f, block)}
-	w.to = w.buf
-	switch compression {
-	case None:
-	case Zstd:
-		// One thread, since each worker has its own encoder.
-		w.pack, err = zstd.NewWriter(w.buf, zstd.WithEncoderConcurrency(1))
-	case Zlib:
-		w.pack = zlib.NewWriter(w.buf)
-	case Gzip:
-		w.pack = gzip.NewWriter(w.buf)
-	default:
-		err = fmt.Errorf("unknown compression %q", compression)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	if w.pack != nil {
-		w.to = w.pack
-	}
-	return w, nil
+	return n
 }
 
-// append writes a record.
-func (w *shardWriter) append(index uint32, body []byte) error {
-	if int64(len(body)) > 1<<31-1 {
-		return fmt.Errorf("%s: a record of %d bytes, more than 2 GiB", w.file.Name(), len(body))
+// recordOf is the record of a payload.
+func recordOf(index int, p transcode.Payload, meta bool) (record, error) {
+	px := p.Pixels
+	if px == nil {
+		return record{Index: index, Bytes: p.Bytes}, nil
 	}
-	var h [headerSize]byte
-	binary.LittleEndian.PutUint32(h[0:], uint32(len(body)))
-	binary.LittleEndian.PutUint32(h[4:], index)
-	binary.LittleEndian.PutUint32(h[8:], checksum(h[:8], body))
-	if _, err := w.to.Write(h[:]); err != nil {
-		return err
+	if s := p.Shape; px.Width != s.Width || px.Height != s.Height || px.Mode != s.Mode || px.Type != s.Type || len(px.Pix) != px.Len() {
+		return record{}, transcode.Errorf(transcode.ErrInternal, "pixels of %v %dx%d (%d bytes) where %v %dx%d were planned",
+			px.Mode, px.Width, px.Height, len(px.Pix), s.Mode, s.Width, s.Height)
 	}
-	w.count++
-	_, err := w.to.Write(body)
-	return err
-}
-
-func checksum(head, body []byte) uint32 {
-	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, body)
-}
-
-// finish returns the length of the shard when it is on the disk.
-func (w *shardWriter) finish() (size int64, err error) {
-	defer func() { err = errors.Join(err, w.file.Close()) }()
-	if err := w.append(trailer, binary.LittleEndian.AppendUint32(nil, w.count)); err != nil {
-		return 0, err
-	}
-	if w.pack != nil {
-		if err := w.pack.Close(); err != nil {
-			return 0, err
-		}
-	}
-	if err := w.buf.Flush(); err != nil {
-		return 0, err
-	}
-	if err := w.file.Sync(); err != nil {
-		return 0, err
-	}
-	return w.file.Seek(0, io.SeekCurrent)
-}
-
-// shardReader reads a shard from end to end.
-type shardReader struct {
-	file  *os.File
-	from  io.Reader
-	close func()
-	count uint32
-}
-
-func openShard(name, compression string) (*shardReader, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	// Some file systems do not take advice.
-	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_SEQUENTIAL)
-	r := &shardReader{file: f, close: func() {}}
-	buf := bufio.NewReaderSize(f, block)
-	r.from = buf
-	switch compression {
-	case None:
-	case Zstd:
-		var d *zstd.Decoder
-		if d, err = zstd.NewReader(buf, zstd.WithDecoderConcurrency(1)); err == nil {
-			r.from, r.close = d, d.Close
-		}
-	case Zlib:
-		r.from, err = zlib.NewReader(buf)
-	case Gzip:
-		r.from, err = gzip.NewReader(buf)
-	default:
-		err = fmt.Errorf("unknown compression %q", compression)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", name, err)
+	r := record{Index: index, Bytes: px.Pix, Palette: px.Palette, Orientation: px.Meta.Orientation, Planar: px.Planar}
+	if meta {
+		r.EXIF, r.ICC = px.Meta.EXIF, px.Meta.ICC
 	}
 	return r, nil
 }
 
-func (r *shardReader) Close() {
-	r.close()
-	r.file.Close()
+// payload is what a record holds, which lies in the record's memory.
+func (r *record) payload(want transcode.Shape) (transcode.Payload, error) {
+	if want.Stage&(transcode.Source|transcode.File) != 0 {
+		return transcode.Payload{Shape: want, Bytes: r.Bytes}, nil
+	}
+	px := &transcode.Pixels{
+		Width: want.Width, Height: want.Height, Mode: want.Mode, Type: want.Type, Planar: r.Planar, Palette: r.Palette, Pix: r.Bytes,
+		Meta: transcode.Metadata{Orientation: r.Orientation, EXIF: r.EXIF, ICC: r.ICC},
+	}
+	if len(px.Pix) != px.Len() {
+		return transcode.Payload{}, transcode.Errorf(transcode.ErrTruncated, "%d bytes of pixels where %d are needed", len(px.Pix), px.Len())
+	}
+	return transcode.Payload{Shape: want, Pixels: px}, nil
 }
 
-// next reads a record into buf, if that has room. expect returns the length of the body
-// of a sample, or -1 if there is no such sample. After the last record next returns
-// errEnd.
-func (r *shardReader) next(expect func(index uint32) int64, buf []byte) (index uint32, body []byte, err error) {
-	var h [headerSize]byte
-	if _, err := io.ReadFull(r.from, h[:]); err != nil {
-		return 0, buf, r.damaged(err)
+// block is how many bytes of a shard are written and read at once.
+const block = 1 << 20
+
+// writeShard writes a shard, and returns its length when it is on the disk. write calls add
+// for each record.
+func writeShard(name, compression string, write func(add func(record) error) error) (size int64, err error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
 	}
-	length := int64(binary.LittleEndian.Uint32(h[0:]))
-	index = binary.LittleEndian.Uint32(h[4:])
-	want := int64(trailerSize)
-	if index != trailer {
-		want = expect(index)
+	defer func() { err = errors.Join(err, f.Close()) }()
+	buf := bufio.NewWriterSize(f, block)
+	var pack io.WriteCloser
+	switch compression {
+	case None:
+		pack = nopCloser{buf}
+	case Zstd:
+		// One thread, since each worker has its own encoder.
+		pack, err = zstd.NewWriter(buf, zstd.WithEncoderConcurrency(1))
+	case Zlib:
+		pack = zlib.NewWriter(buf)
+	case Gzip:
+		pack = gzip.NewWriter(buf)
+	default:
+		err = fmt.Errorf("unknown compression %q", compression)
 	}
-	if length != want {
-		return 0, buf, r.damaged(fmt.Errorf("%d bytes of sample %d, which has %d", length, index, want))
+	if err != nil {
+		return 0, err
 	}
-	if int64(cap(buf)) < length {
-		buf = make([]byte, length)
+	encoder := gob.NewEncoder(pack)
+	err = write(func(r record) error { return encoder.Encode(r) })
+	if err = errors.Join(err, pack.Close()); err != nil {
+		return 0, err
 	}
-	body = buf[:length]
-	if _, err := io.ReadFull(r.from, body); err != nil {
-		return 0, buf, r.damaged(err)
+	if err := errors.Join(buf.Flush(), f.Sync()); err != nil {
+		return 0, err
 	}
-	if checksum(h[:8], body) != binary.LittleEndian.Uint32(h[8:]) {
-		return 0, buf, r.damaged(errors.New("the checksum does not match"))
+	return f.Seek(0, io.SeekCurrent)
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// readShard reads a shard from end to end. A record is valid until use returns, unless keep
+// is set.
+func readShard(name, compression string, keep bool, use func(*record) error) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
 	}
-	if index == trailer {
-		if count := binary.LittleEndian.Uint32(body); count != r.count {
-			return 0, buf, r.damaged(fmt.Errorf("%d records were written", count))
+	defer f.Close()
+	// Some file systems do not take advice.
+	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_SEQUENTIAL)
+	var from io.Reader = bufio.NewReaderSize(f, block)
+	switch compression {
+	case None:
+	case Zstd:
+		var d *zstd.Decoder
+		if d, err = zstd.NewReader(from, zstd.WithDecoderConcurrency(1)); err == nil {
+			defer d.Close()
+			from = d
 		}
-		return 0, buf, errEnd
+	case Zlib:
+		from, err = zlib.NewReader(from)
+	case Gzip:
+		from, err = gzip.NewReader(from)
+	default:
+		err = fmt.Errorf("unknown compression %q", compression)
 	}
-	r.count++
-	return index, body, nil
+	if err != nil {
+		return unreadable(name, 0, err)
+	}
+	decoder := gob.NewDecoder(from)
+	var r record
+	for count := 0; ; count++ {
+		if keep {
+			r = record{}
+		} else { // gob leaves alone what it did not write, and reuses memory
+			r = record{Bytes: r.Bytes[:0]}
+		}
+		err := decoder.Decode(&r)
+		if errors.Is(err, io.EOF) { // epochs count samples
+			return nil
+		}
+		if err != nil {
+			return unreadable(name, count, err)
+		}
+		if err := use(&r); err != nil {
+			return err
+		}
+	}
 }
 
-// damaged is the error about a record that cannot be read.
-func (r *shardReader) damaged(err error) error {
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("%s: what was stored cannot be read back, after %d records: %w", r.file.Name(), r.count, err)
+func unreadable(name string, count int, err error) error {
+	return fmt.Errorf("%s: what was stored cannot be read back, after %d records: %w", name, count, err)
 }

@@ -2,7 +2,6 @@ package strategy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -32,9 +31,9 @@ func (s *stored) room(shards int) int64 {
 	if !s.at().Stored {
 		return 0
 	}
-	n := int64(shards) * recordSize(trailerSize)
+	n := int64(shards) * 4 * overhead // the types of the stream
 	for _, sample := range s.samples {
-		n += recordSize(sample.bodies[s.split])
+		n += overhead + sample.bodies[s.split]
 	}
 	if s.compression != None {
 		n += n / 1000
@@ -91,48 +90,35 @@ func (s *stored) store(ctx context.Context, dir string, workers int) error {
 
 // shard writes one shard, of samples that no other shard has taken: next counts them.
 func (s *stored) shard(ctx context.Context, name string, next *atomic.Int64) (size int64, err error) {
-	w, err := createShard(name, s.compression)
-	if err != nil {
-		return 0, err
-	}
-	var file, body []byte
-	for i := next.Add(1) - 1; i < int64(len(s.samples)); i = next.Add(1) - 1 {
-		if err = ctx.Err(); err != nil {
-			break
+	size, err = writeShard(name, s.compression, func(add func(record) error) error {
+		var file []byte
+		for i := next.Add(1) - 1; i < int64(len(s.samples)); i = next.Add(1) - 1 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			sample := s.samples[i]
+			var err error
+			if file, err = loader.ReadFile(sample.name, file); err != nil {
+				return err
+			}
+			if err := sample.same(file); err != nil {
+				return err
+			}
+			p, err := sample.run(ctx, s.limits, sample.source(file), 0, s.at().Steps)
+			if err != nil {
+				return sample.changed(err)
+			}
+			r, err := recordOf(int(i), p, s.meta)
+			if err != nil {
+				return sample.changed(err)
+			}
+			if err := add(r); err != nil {
+				return fmt.Errorf("storing the results of %s: %w", s.at().Name, err)
+			}
 		}
-		if file, body, err = s.record(ctx, s.samples[i], file, body[:0]); err != nil {
-			break
-		}
-		if err = w.append(uint32(i), body); err != nil {
-			break
-		}
-	}
-	if err != nil {
-		w.file.Close()
-		return 0, err
-	}
-	if size, err = w.finish(); err != nil {
-		return 0, fmt.Errorf("storing the results of %s: %w", s.at().Name, err)
-	}
-	return size, nil
-}
-
-// record makes the body of the record of a sample. It reuses memory.
-func (s *stored) record(ctx context.Context, sample *sample, file, body []byte) (_, _ []byte, err error) {
-	if file, err = loader.ReadFile(sample.name, file); err != nil {
-		return file, body, err
-	}
-	if err := sample.same(file); err != nil {
-		return file, body, err
-	}
-	p, err := sample.run(ctx, s.limits, sample.source(file), 0, s.at().Steps)
-	if err != nil {
-		return file, body, sample.changed(err)
-	}
-	if body, err = appendBody(body, p, s.meta); err != nil {
-		return file, body, sample.changed(err)
-	}
-	return file, body, nil
+		return nil
+	})
+	return size, err
 }
 
 // visit is called with the number of a sample and its payload. The payload is valid until
@@ -169,47 +155,20 @@ func (s *stored) readFiles(ctx context.Context, workers int, random *rand.Rand, 
 
 // readShards reads each shard from its beginning to its end.
 func (s *stored) readShards(ctx context.Context, workers int, keep bool, do visit) error {
-	bufs := make([][]byte, workers)
-	return loader.Each(ctx, workers, len(s.shards), func(ctx context.Context, w, k int) (err error) {
-		bufs[w], err = s.readShard(ctx, s.shards[k], bufs[w], keep, do)
-		return err
+	return loader.Each(ctx, workers, len(s.shards), func(ctx context.Context, _, k int) error {
+		return readShard(s.shards[k], s.compression, keep, func(r *record) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if r.Index < 0 || r.Index >= len(s.samples) {
+				return fmt.Errorf("%s: what was stored cannot be read back: there is no sample %d", s.shards[k], r.Index)
+			}
+			sample := s.samples[r.Index]
+			p, err := r.payload(sample.shape(s.at().Steps))
+			if err != nil {
+				return fmt.Errorf("%s: what was stored cannot be read back: %w", s.shards[k], err)
+			}
+			return sample.changed(do(ctx, r.Index, p))
+		})
 	})
-}
-
-func (s *stored) readShard(ctx context.Context, name string, buf []byte, keep bool, do visit) ([]byte, error) {
-	r, err := openShard(name, s.compression)
-	if err != nil {
-		return buf, err
-	}
-	defer r.Close()
-	expect := func(i uint32) int64 {
-		if int64(i) >= int64(len(s.samples)) {
-			return -1
-		}
-		return s.samples[i].bodies[s.split]
-	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return buf, err
-		}
-		if keep {
-			buf = nil
-		}
-		i, body, err := r.next(expect, buf)
-		if errors.Is(err, errEnd) {
-			return buf, nil
-		}
-		if err != nil {
-			return buf, err
-		}
-		buf = body
-		sample := s.samples[i]
-		p, err := readBody(body, sample.shape(s.at().Steps))
-		if err != nil {
-			return buf, r.damaged(err)
-		}
-		if err := do(ctx, int(i), p); err != nil {
-			return buf, sample.changed(err)
-		}
-	}
 }
