@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -91,7 +93,10 @@ for w, h in [(1, 1), (1, 7), (5, 3), (17, 33), (64, 48)]:
 func TestPillowWrote(t *testing.T) {
 	paths := pillow.Generate(t, generate)
 	t.Logf("%d files", len(paths))
-	pillow.CheckDecoder(t, Decoder{}, paths, nil)
+	rare := regexp.MustCompile(`_16|_core|_os2|_32_ff_|_32_ff000000_`)
+	pillow.CheckDecoder(t, Decoder{}, paths, func(a *pillow.Array, _ *transcode.Pixels, err error) bool {
+		return rare.MatchString(filepath.Base(a.Path)) && errors.Is(err, transcode.ErrUnsupported)
+	})
 }
 
 func TestRunLengthIsUnsupported(t *testing.T) {

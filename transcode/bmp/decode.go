@@ -2,7 +2,6 @@ package bmp
 
 import (
 	"context"
-	"encoding/binary"
 	"image"
 
 	"github.com/pipefs/pipefs/transcode"
@@ -86,39 +85,13 @@ func (h *header) row(dst, src []byte) {
 		} else {
 			unpack(dst, src, h.bits)
 		}
-	case bgr555, bgr565:
-		h.row16(dst, src)
 	case bgr:
 		redblue.Swap(dst, src[:len(dst)])
 	case bgra:
 		swapRB4(dst, src[:len(dst)])
-	case rgba:
-		copy(dst, src)
 	case bgrx:
 		for ; len(dst) >= 3; dst, src = dst[3:], src[4:] {
 			dst[0], dst[1], dst[2] = src[2], src[1], src[0]
 		}
-	case xbgr:
-		for ; len(dst) >= 3; dst, src = dst[3:], src[4:] {
-			dst[0], dst[1], dst[2] = src[3], src[2], src[1]
-		}
-	case abgr:
-		for ; len(dst) >= 4; dst, src = dst[4:], src[4:] {
-			dst[0], dst[1], dst[2], dst[3] = src[3], src[2], src[1], src[0]
-		}
-	}
-}
-
-// row16 decodes a row of pixels of 16 bits, stretching 5 and 6 bits to 8.
-func (h *header) row16(dst, src []byte) {
-	green, red, most := 5, 10, uint32(31)
-	if h.layout == bgr565 {
-		red, most = 11, 63
-	}
-	for ; len(dst) >= 3; dst, src = dst[3:], src[2:] {
-		v := uint32(binary.LittleEndian.Uint16(src))
-		dst[0] = byte(v >> red & 31 * 255 / 31)
-		dst[1] = byte(v >> green & most * 255 / most)
-		dst[2] = byte(v & 31 * 255 / 31)
 	}
 }

@@ -11,8 +11,8 @@
 //
 // Pixels come out as Pillow reads them. A palette that says nothing (a grey
 // ramp; black and white at one bit) is dropped, and the picture is grey or
-// black and white. 32 bits without an alpha mask are RGB. Run-length coding and
-// OS/2 variants are unsupported.
+// black and white. 32 bits without an alpha mask are RGB. Run-length coding, 16
+// bits a pixel, other masks and OS/2 variants are unsupported.
 //
 // # What is written
 //

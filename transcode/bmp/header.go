@@ -9,9 +9,7 @@ import (
 
 const (
 	fileHeader  = 14
-	coreHeader  = 12
 	infoHeader  = 40
-	infoHeader2 = 64
 	infoHeader4 = 108
 	infoHeader5 = 124
 
@@ -22,28 +20,20 @@ const (
 	bitfields    = 3
 )
 
-// layout says how pixels of 16 and 32 bits are cut into channels.
+// layout says how pixels are cut into channels.
 type layout uint8
 
 const (
 	indexed layout = iota
-	bgr555
-	bgr565
 	bgr
 	bgrx
-	xbgr
-	abgr
-	rgba
 	bgra
 )
 
-// layouts are the masks that Pillow accepts, in the order red, green, blue,
-// alpha. All zero means that the file does not say; readers take BGRA.
+// layouts are masks of 32 bits, in the order red, green, blue, alpha. All zero means that
+// the file does not say; readers take BGRA.
 var layouts = map[[4]uint32]layout{
 	{0xff0000, 0xff00, 0xff, 0}:          bgrx,
-	{0xff000000, 0xff0000, 0xff00, 0}:    xbgr,
-	{0xff000000, 0xff0000, 0xff00, 0xff}: abgr,
-	{0xff, 0xff00, 0xff0000, 0xff000000}: rgba,
 	{0xff0000, 0xff00, 0xff, 0xff000000}: bgra,
 	{0, 0, 0, 0}:                         bgra,
 }
@@ -80,7 +70,7 @@ func parse(b []byte) (*header, error) {
 	data := int64(le.Uint32(b[10:]))
 	size := int(le.Uint32(b[14:]))
 	switch size {
-	case coreHeader, infoHeader, infoHeader2, infoHeader4, infoHeader5:
+	case infoHeader, infoHeader4, infoHeader5:
 	default:
 		return nil, transcode.Errorf(transcode.ErrUnsupported, "BMP info header of %d bytes", size)
 	}
@@ -91,16 +81,11 @@ func parse(b []byte) (*header, error) {
 	info, rest := rest[:size], rest[size:]
 
 	h := &header{}
-	compression, colours, entry := uint32(uncompressed), uint32(0), 4
-	if size == coreHeader {
-		h.width, h.height = int(le.Uint16(info[4:])), int(le.Uint16(info[6:]))
-		h.bits, entry = int(le.Uint16(info[10:])), 3
-	} else {
-		h.width, h.height = int(int32(le.Uint32(info[4:]))), int(int32(le.Uint32(info[8:])))
-		h.bits, compression, colours = int(le.Uint16(info[14:])), le.Uint32(info[16:]), le.Uint32(info[32:])
-		if h.height < 0 {
-			h.topDown, h.height = true, -h.height
-		}
+	h.width, h.height = int(int32(le.Uint32(info[4:]))), int(int32(le.Uint32(info[8:])))
+	h.bits = int(le.Uint16(info[14:]))
+	compression, colours := le.Uint32(info[16:]), le.Uint32(info[32:])
+	if h.height < 0 {
+		h.topDown, h.height = true, -h.height
 	}
 	if h.width <= 0 || h.height <= 0 {
 		return nil, transcode.Errorf(transcode.ErrBad, "BMP of %d by %d pixels", h.width, h.height)
@@ -120,15 +105,10 @@ func parse(b []byte) (*header, error) {
 		if colours == 0 {
 			colours = 1 << h.bits
 		}
-		rest, err = h.colours(rest, colours, entry)
+		rest, err = h.colours(rest, colours)
 		// Some writers forget the palette when they say where the pixels are.
 		if data == int64(fileHeader+size) {
 			data += 4 * int64(colours)
-		}
-	case 16:
-		h.mode = transcode.ModeRGB
-		if h.layout == indexed {
-			h.layout = bgr555
 		}
 	case 24:
 		h.mode, h.layout = transcode.ModeRGB, bgr
@@ -137,7 +117,7 @@ func parse(b []byte) (*header, error) {
 			h.layout = bgrx
 		}
 		h.mode = transcode.ModeRGB
-		if h.layout >= abgr {
+		if h.layout == bgra {
 			h.mode = transcode.ModeRGBA
 		}
 	default:
@@ -177,12 +157,6 @@ func (h *header) masks(info, rest []byte) ([]byte, error) {
 		h.layout, known = layouts[mask]
 	case 24:
 		known = rgb == [3]uint32{0xff0000, 0xff00, 0xff}
-	case 16:
-		h.layout = bgr565
-		if rgb == [3]uint32{0x7c00, 0x3e0, 0x1f} {
-			h.layout = bgr555
-		}
-		known = h.layout == bgr555 || rgb == [3]uint32{0xf800, 0x7e0, 0x1f}
 	}
 	if !known {
 		return nil, transcode.Errorf(transcode.ErrUnsupported, "BMP of %d bits with masks %x", h.bits, mask)
@@ -190,19 +164,19 @@ func (h *header) masks(info, rest []byte) ([]byte, error) {
 	return rest, nil
 }
 
-// colours reads the palette, n entries of size bytes, and decides on the mode.
-func (h *header) colours(b []byte, n uint32, size int) ([]byte, error) {
+// colours reads the palette, n entries of 4 bytes, and decides on the mode.
+func (h *header) colours(b []byte, n uint32) ([]byte, error) {
 	if n > 256 {
 		return nil, transcode.Errorf(transcode.ErrBad, "BMP palette of %d colours", n)
 	}
-	length := int(n) * size
+	length := int(n) * 4
 	if len(b) < length {
 		return nil, transcode.Errorf(transcode.ErrTruncated, "BMP palette ends after %d of %d bytes", len(b), length)
 	}
 	ramp := true
 	h.palette = make([]byte, 0, 4*n)
 	for i := range int(n) {
-		blue, green, red := b[i*size], b[i*size+1], b[i*size+2]
+		blue, green, red := b[i*4], b[i*4+1], b[i*4+2]
 		h.palette = append(h.palette, red, green, blue, 0xff)
 		ramp = ramp && red == byte(i) && green == byte(i) && blue == byte(i)
 	}

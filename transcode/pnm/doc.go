@@ -5,8 +5,8 @@
 // A file is a magic number, P1 to P6, then width, height and, except for black
 // and white, the maxval: the value that means full intensity. Tokens stand
 // between white space, comments run from # to the end of the line. Rows follow
-// without padding, top-down; 16-bit values are big-endian. P1 to P3 write the
-// same in decimal digits.
+// without padding, top-down; 16-bit values are big-endian. P1 to P3, the same in
+// decimal digits, are unsupported.
 //
 // # What is read, and as what
 //

@@ -11,7 +11,6 @@ const maxHead = 64 << 10
 
 // header is what precedes the pixels.
 type header struct {
-	plain         bool // decimal digits
 	width, height int
 	maxval        int // 0 for black and white
 	mode          transcode.Mode
@@ -21,7 +20,7 @@ type header struct {
 // samples is the number of values in a row.
 func (h *header) samples() int { return h.width * h.mode.Channels() }
 
-// rowBytes is the length of a row of the file; binary forms only.
+// rowBytes is the length of a row of the file.
 func (h *header) rowBytes() int {
 	switch {
 	case h.maxval == 0:
@@ -66,8 +65,11 @@ func parse(b []byte) (*header, error) {
 	if !(Decoder{}).Sniff(b) {
 		return nil, transcode.Errorf(transcode.ErrBad, "not a PNM file")
 	}
-	kind := (b[1] - '1') % 3
-	h := &header{plain: b[1] < '4'}
+	if b[1] < '4' {
+		return nil, transcode.Errorf(transcode.ErrUnsupported, "PNM in decimal digits, P%c: convert it to P%c", b[1], b[1]+3)
+	}
+	kind := b[1] - '4'
+	h := &header{}
 	var err error
 	at := 2
 	if h.width, at, err = token(b, at); err != nil {
@@ -106,10 +108,6 @@ func (h *header) check(size int64, lim transcode.Limits) error {
 		return err
 	}
 	want := int64(h.data) + int64(h.rowBytes())*int64(h.height)
-	if h.plain {
-		// One digit a value, and one blank between two except in P1.
-		want = int64(h.data) + int64(h.samples())*int64(h.height)
-	}
 	if want > size {
 		return transcode.Errorf(transcode.ErrTruncated, "PNM file of %d bytes, want %d", size, want)
 	}
