@@ -13,7 +13,7 @@
 //
 // A strategy is a split, a compression of what is stored, and a number of workers. It is
 // a [Row] of the [Report]. What is stored lies in shards, one for each worker: streams of
-// package gob that are written and read from end to end.
+// samples that are written and read from end to end.
 //
 // A cache is what an epoch finds in memory. none: everything comes from the disk. system:
 // the page cache, filled by an epoch before. application: the deserialised samples in the

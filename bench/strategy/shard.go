@@ -24,13 +24,14 @@ const (
 	Gzip = "gzip"
 )
 
-// record is a sample in a shard, which is a stream of package gob. Bytes are those of a file
-// or of pixels, whose shape the survey knows.
+// record is a sample in a shard: a value of package gob, and Length bytes of a file or of
+// pixels behind it, which are not copied twice. The survey knows their shape.
 type record struct {
-	Index                     int
-	Bytes, Palette, EXIF, ICC []byte
-	Orientation               uint8
-	Planar                    bool
+	Index, Length      int
+	Palette, EXIF, ICC []byte
+	Orientation        uint8
+	Planar             bool
+	bytes              []byte
 }
 
 // overhead is the most that a record takes beside its parts.
@@ -50,13 +51,13 @@ func bodySize(p transcode.Payload, meta bool) int64 {
 func recordOf(index int, p transcode.Payload, meta bool) (record, error) {
 	px := p.Pixels
 	if px == nil {
-		return record{Index: index, Bytes: p.Bytes}, nil
+		return record{Index: index, bytes: p.Bytes}, nil
 	}
 	if s := p.Shape; px.Width != s.Width || px.Height != s.Height || px.Mode != s.Mode || px.Type != s.Type || len(px.Pix) != px.Len() {
 		return record{}, transcode.Errorf(transcode.ErrInternal, "pixels of %v %dx%d (%d bytes) where %v %dx%d were planned",
 			px.Mode, px.Width, px.Height, len(px.Pix), s.Mode, s.Width, s.Height)
 	}
-	r := record{Index: index, Bytes: px.Pix, Palette: px.Palette, Orientation: px.Meta.Orientation, Planar: px.Planar}
+	r := record{Index: index, bytes: px.Pix, Palette: px.Palette, Orientation: px.Meta.Orientation, Planar: px.Planar}
 	if meta {
 		r.EXIF, r.ICC = px.Meta.EXIF, px.Meta.ICC
 	}
@@ -66,10 +67,10 @@ func recordOf(index int, p transcode.Payload, meta bool) (record, error) {
 // payload is what a record holds, which lies in the record's memory.
 func (r *record) payload(want transcode.Shape) (transcode.Payload, error) {
 	if want.Stage&(transcode.Source|transcode.File) != 0 {
-		return transcode.Payload{Shape: want, Bytes: r.Bytes}, nil
+		return transcode.Payload{Shape: want, Bytes: r.bytes}, nil
 	}
 	px := &transcode.Pixels{
-		Width: want.Width, Height: want.Height, Mode: want.Mode, Type: want.Type, Planar: r.Planar, Palette: r.Palette, Pix: r.Bytes,
+		Width: want.Width, Height: want.Height, Mode: want.Mode, Type: want.Type, Planar: r.Planar, Palette: r.Palette, Pix: r.bytes,
 		Meta: transcode.Metadata{Orientation: r.Orientation, EXIF: r.EXIF, ICC: r.ICC},
 	}
 	if len(px.Pix) != px.Len() {
@@ -108,7 +109,14 @@ func writeShard(name, compression string, write func(add func(record) error) err
 		return 0, err
 	}
 	encoder := gob.NewEncoder(pack)
-	err = write(func(r record) error { return encoder.Encode(r) })
+	err = write(func(r record) error {
+		r.Length = len(r.bytes)
+		if err := encoder.Encode(r); err != nil {
+			return err
+		}
+		_, err := pack.Write(r.bytes)
+		return err
+	})
 	if err = errors.Join(err, pack.Close()); err != nil {
 		return 0, err
 	}
@@ -122,9 +130,9 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// readShard reads a shard from end to end. A record is valid until use returns, unless keep
-// is set.
-func readShard(name, compression string, keep bool, use func(*record) error) error {
+// readShard reads a shard from end to end, whose records have at most so many bytes. A record
+// is valid until use returns, unless keep is set.
+func readShard(name, compression string, most int64, keep bool, use func(*record) error) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -132,36 +140,44 @@ func readShard(name, compression string, keep bool, use func(*record) error) err
 	defer f.Close()
 	// Some file systems do not take advice.
 	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_SEQUENTIAL)
-	var from io.Reader = bufio.NewReaderSize(f, block)
+	var from io.Reader = f
 	switch compression {
 	case None:
 	case Zstd:
 		var d *zstd.Decoder
-		if d, err = zstd.NewReader(from, zstd.WithDecoderConcurrency(1)); err == nil {
+		if d, err = zstd.NewReader(bufio.NewReaderSize(f, block), zstd.WithDecoderConcurrency(1)); err == nil {
 			defer d.Close()
 			from = d
 		}
 	case Zlib:
-		from, err = zlib.NewReader(from)
+		from, err = zlib.NewReader(bufio.NewReaderSize(f, block))
 	case Gzip:
-		from, err = gzip.NewReader(from)
+		from, err = gzip.NewReader(bufio.NewReaderSize(f, block))
 	default:
 		err = fmt.Errorf("unknown compression %q", compression)
 	}
 	if err != nil {
 		return unreadable(name, 0, err)
 	}
-	decoder := gob.NewDecoder(from)
-	var r record
+	// gob reads no further than its values end in what has ReadByte.
+	buf := bufio.NewReaderSize(from, block)
+	decoder := gob.NewDecoder(buf)
+	var memory []byte
 	for count := 0; ; count++ {
-		if keep {
-			r = record{}
-		} else { // gob leaves alone what it did not write, and reuses memory
-			r = record{Bytes: r.Bytes[:0]}
-		}
+		var r record
 		err := decoder.Decode(&r)
 		if errors.Is(err, io.EOF) { // epochs count samples
 			return nil
+		}
+		if err == nil && (r.Length < 0 || int64(r.Length) > most) {
+			err = fmt.Errorf("a record of %d bytes", r.Length)
+		}
+		if err == nil {
+			if keep || cap(memory) < r.Length {
+				memory = make([]byte, r.Length)
+			}
+			r.bytes = memory[:r.Length]
+			_, err = io.ReadFull(buf, r.bytes)
 		}
 		if err != nil {
 			return unreadable(name, count, err)
@@ -173,5 +189,8 @@ func readShard(name, compression string, keep bool, use func(*record) error) err
 }
 
 func unreadable(name string, count int, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	return fmt.Errorf("%s: what was stored cannot be read back, after %d records: %w", name, count, err)
 }

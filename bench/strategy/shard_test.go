@@ -18,7 +18,7 @@ func records() (all []record) {
 		for k := range b {
 			b[k] = byte(k * k >> (i % 5))
 		}
-		all = append(all, record{Index: i, Bytes: b, Palette: b[:min(n, i*16)], Orientation: uint8(i), Planar: i%2 == 1})
+		all = append(all, record{Index: i, bytes: b, Palette: b[:min(n, i*16)], Orientation: uint8(i), Planar: i%2 == 1})
 	}
 	return all
 }
@@ -46,9 +46,9 @@ func TestShards(t *testing.T) {
 		}
 		for _, keep := range []bool{false, true} {
 			want, n := records(), 0
-			testenv.Must(t, readShard(name, compression, keep, func(r *record) error {
+			testenv.Must(t, readShard(name, compression, 2*block, keep, func(r *record) error {
 				w := want[n]
-				if r.Index != w.Index || !bytes.Equal(r.Bytes, w.Bytes) || !bytes.Equal(r.Palette, w.Palette) || len(r.EXIF) > 0 || r.Orientation != w.Orientation || r.Planar != w.Planar {
+				if r.Index != w.Index || !bytes.Equal(r.bytes, w.bytes) || !bytes.Equal(r.Palette, w.Palette) || len(r.EXIF) > 0 || r.Orientation != w.Orientation || r.Planar != w.Planar {
 					t.Errorf("%s: record %d differs", compression, n)
 				}
 				n++
@@ -62,7 +62,7 @@ func TestShards(t *testing.T) {
 			plain = size
 			most := int64(4 * overhead)
 			for _, r := range records() {
-				most += overhead + int64(len(r.Bytes)+len(r.Palette))
+				most += overhead + int64(len(r.bytes)+len(r.Palette))
 			}
 			if size > most {
 				t.Errorf("%d bytes, more than %d", size, most)
@@ -82,7 +82,7 @@ func TestCutShards(t *testing.T) {
 		name, size := writeRecords(t, compression)
 		for _, n := range []int64{size - 10, size / 2, 11, 1} {
 			testenv.Must(t, os.Truncate(name, n))
-			err := readShard(name, compression, false, func(*record) error { return nil })
+			err := readShard(name, compression, 2*block, false, func(*record) error { return nil })
 			if err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s, %d of %d bytes: %v", compression, n, size, err)
 			}

@@ -155,8 +155,12 @@ func (s *stored) readFiles(ctx context.Context, workers int, random *rand.Rand, 
 
 // readShards reads each shard from its beginning to its end.
 func (s *stored) readShards(ctx context.Context, workers int, keep bool, do visit) error {
+	most := int64(0)
+	for _, sample := range s.samples {
+		most = max(most, sample.bodies[s.split])
+	}
 	return loader.Each(ctx, workers, len(s.shards), func(ctx context.Context, _, k int) error {
-		return readShard(s.shards[k], s.compression, keep, func(r *record) error {
+		return readShard(s.shards[k], s.compression, most, keep, func(r *record) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
