@@ -54,9 +54,9 @@ func BenchmarkDaemonCacheHits(b *testing.B) {
 	evict(b, plain)
 	readRaw(b, plain)
 	for name, source := range map[string]string{"dataset": dataset, "store": store} {
-		for _, policy := range []string{"lru", "liquid"} {
+		for _, policy := range []string{"daemon", "liquid"} {
 			b.Run(name+"/"+policy, func(b *testing.B) {
-				mnt := testmount.Mount(b, env, source, "--cache", "daemon", "--cache-policy", policy, "--no-background", "--cache-bytes", "1GiB")
+				mnt := testmount.Mount(b, env, source, "--cache", policy, "--no-background", "--cache-bytes", "1GiB")
 				view := files(b, filepath.Join(mnt, "original"))
 				readRaw(b, view)
 				daemon := attach(b, mnt)
@@ -82,7 +82,7 @@ func BenchmarkDaemonCacheRaw(b *testing.B) {
 	plain := files(b, tree)
 	evict(b, plain)
 	readRaw(b, plain)
-	mnt := testmount.Mount(b, env, store, "--cache", "daemon", "--cache-policy", "liquid", "--no-background", "--cache-bytes", "1GiB")
+	mnt := testmount.Mount(b, env, store, "--cache", "liquid", "--no-background", "--cache-bytes", "1GiB")
 	view := files(b, filepath.Join(mnt, "ppm"))
 	readRaw(b, view)
 	compare(b, "files", float64(len(view)),
@@ -100,7 +100,7 @@ func BenchmarkCachePolicies(b *testing.B) {
 	bytes := readAll(b, files(b, dataset), 64<<10)
 	r := rand.New(rand.NewPCG(1, 1))
 	mount := func(b *testing.B, policy string) (epoch pass, fetched func() int64) {
-		mnt := testmount.Mount(b, env, store, "--cache", "daemon", "--cache-policy", policy, "--no-background", "--direct",
+		mnt := testmount.Mount(b, env, store, "--cache", policy, "--no-background", "--direct",
 			"--cache-bytes", fmt.Sprintf("%dB", bytes*3/10))
 		view := files(b, filepath.Join(mnt, "original"))
 		epoch = func() float64 {

@@ -67,45 +67,41 @@ func benchCommand(env *environ) *cli.Command {
 	var lists struct{ views, compressions, caches []string }
 	return &cli.Command{
 		Name: "bench", ArgsUsage: "DATASET|STORE|MNT", Category: measuring, Usage: "measure views on this machine, and recommend one",
-		Description: "Reads the same samples of each view as a training would, in turns, and prints samples/s from the disk and from memory, with what was read and the processor time that loader and daemon took; beside them the same files without pipefs. The last two lines say which view to use: the best with the same pixels, and the best of the others with how much it looks like the source.\n" +
-			"Views are mounted for it, and nothing of it stays. A MNT that is there already is measured as it is. Run it on the machine, and under the limits, of the training.\n" +
-			"With --pipeline it compares strategies instead (PRESTO, SIGMOD 2022): where to split a pipeline into what is computed once and stored, and what is computed at every read.",
-		UsageText: `# the usual views, by PyTorch where it is installed
-pipefs bench ~/imagenet
-# as if the disk gave 50 MB/s and an accelerator took 0.224 s for a batch of 400; and a page with plots
-pipefs bench ~/imagenet --views original,scan5 --throttle 50MB/s --compute 0.224s/400 --html report.html
-# with your own loader: the rate is read from its last line, or counted
+		Description: "Reads the same samples of each view as a training does, in turns, and prints the rate from the disk and from memory, the bytes read, and the CPU time of loader and daemon. The same files without pipefs are measured beside them. The last two lines recommend a view with the same pixels as the original, and the best view with other pixels.\n" +
+			"The views are mounted for the measurement, and unmounted afterwards. A mount that exists already is measured as it is. Run this on the training machine, under the limits of the training.\n" +
+			"--pipeline compares where to split a pipeline into stored and computed steps instead (PRESTO, SIGMOD 2022).",
+		UsageText: `pipefs bench ~/imagenet
+pipefs bench ~/imagenet --views original,scan5 --throttle 50MB/s --html report.html
 pipefs bench ~/imagenet --exec 'python train.py --epochs 1 --data {view}'
-# which part of a pipeline to store; space counts a little, too
 pipefs bench ~/imagenet --pipeline resize256-center-npy --weights 0,0.2,1`,
 		Flags: slices.Concat([]cli.Flag{
-			opt("views", "VIEW,…", "original, bmp-own, resize256-bmp-own and, with JPEG files, scan2 and scan5, or what --for reads", intoWords(&lists.views), "views to compare. May be repeated. Of rrc224-hflip-npy (random), and of resize256-crop224-npy, the loader only loads the arrays, and is compared with plain files for which it does the same transforms, uint8 all"),
+			opt("views", "VIEW,…", "original, bmp-own, resize256-bmp-own; of JPEG files also scan2, scan5", intoWords(&lists.views), "compare these views (repeatable)"),
 			readerOption(&c.reader),
-			opt("loader", "auto|builtin|torch", c.loader, intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), "who reads: one of pipefs that decodes as Pillow does, or ImageFolder and DataLoader of PyTorch with the usual augmentation; auto is PyTorch where it is installed"),
-			opt("exec", "COMMAND", "", intoString(&c.exec), "your own loader, run by sh; {view} stands for the directory. The number in its last line is taken for samples/s"),
-			opt("compute", "TIME/BATCH", "", intoCompute(&c.compute), "emulate an accelerator that takes so long for a batch, such as 0.224s/400, and report how much of the time it computes"),
-			opt("time", "DURATION", c.budget.String(), intoDuration(&c.budget), "about how long to measure"),
-			opt("throttle", "RATE", "", intoRate(&c.throttled.BytesPerSecond), "read no faster from the disk, such as 50MB/s: by a cgroup where that is possible (root), else in the daemon"),
-			opt("html", "FILE", "", place(intoString(&c.html)), "write a page with tables and plots that needs nothing else"),
-			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print all that was measured as JSON"},
+			opt("loader", "auto|builtin|torch", c.loader, intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), "choose the loader: auto uses PyTorch if it is installed"),
+			opt("exec", "COMMAND", "", intoString(&c.exec), "run your own loader by sh; {view} is the directory, and the last line holds samples/s"),
+			opt("compute", "TIME/BATCH", "", intoCompute(&c.compute), "emulate an accelerator, such as 0.224s/400, and report how busy it is"),
+			opt("time", "DURATION", c.budget.String(), intoDuration(&c.budget), "measure for about this long"),
+			opt("throttle", "RATE", "", intoRate(&c.throttled.BytesPerSecond), "limit the disk, such as 50MB/s: by a cgroup (root), otherwise in the daemon"),
+			opt("html", "FILE", "", place(intoString(&c.html)), "write a page with tables and plots"),
+			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print all measurements as JSON"},
 		}, rarely([]cli.Flag{
-			opt("python", "FILE", "$PYTHON, python3", intoString(&c.python), "the interpreter that has PyTorch"),
-			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "of the loader"),
-			opt("batch", "N", "that of --compute, or 16", intoInt(&c.batch, 1, 1<<20), "samples of a batch, for PyTorch"),
-			&cli.BoolFlag{Name: "controls", Destination: &c.controls, Usage: "also measure each view's files copied to the plain disk"},
-			opt("samples", "N", "as many as there is time for", intoInt(&c.samples, 1, 1<<30), "samples of an epoch, evenly spread"),
-			opt("rounds", "N", "as many as there is time for, at least 6", intoInt(&c.rounds, 1, 1000), "how often every view has its turn"),
-			opt("iops", "N", "", intoInt(&c.throttled.ReadsPerSecond, 1, 1<<40), "no more reads a second from the disk, likewise"),
-			opt("memory", "SIZE", "", intoSize(&c.throttled.Memory, 1), "memory for daemon, loader and their page cache together; by a cgroup (root)"),
-			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "the dataset of a STORE: for originals that it cannot give back, and for the comparison with plain files"),
-			opt("work", "DIR", "a directory in ~/.cache/pipefs", place(intoString(&c.work)), "where to keep what is prepared for the measurement: on the disk that is to be measured"),
-			opt("pipeline", "VIEW", "", intoString(&c.pipeline), "compare the strategies of this pipeline"),
-			&cli.BoolFlag{Name: "grey", Destination: &c.grey, Usage: "with --pipeline: also with grey added, before its last step and after it"},
-			opt("compress", "none,zstd,…", "none", intoWords(&lists.compressions, strategy.Compressions...), "with --pipeline: how to compress what is stored: none, zstd, zlib, gzip"),
-			opt("caching", "none,system,…", "none,system", intoWords(&lists.caches, strategy.Caches...), "with --pipeline: what is cached: none, system (the page cache), application (what was decoded, in memory)"),
-			opt("parallel", "N,…", "one a core", intoNumbers(&c.parallel), "with --pipeline: workers, such as 1,2,4,8"),
-			opt("weights", "TIME,STORAGE,THROUGHPUT", "0,0,1", intoWeights(&c.weights), "with --pipeline: what counts, of the time to prepare, the space, and the throughput"),
-		}...), rarely(roleOptions(&c.roles)...), remoteOptions(&c.remote), limitOptions(&c.limits)),
+			opt("python", "FILE", "$PYTHON, python3", intoString(&c.python), "use this interpreter for PyTorch"),
+			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "set the number of workers of the loader"),
+			opt("batch", "N", "that of --compute, or 16", intoInt(&c.batch, 1, 1<<20), "set the batch size of PyTorch"),
+			&cli.BoolFlag{Name: "controls", Destination: &c.controls, Usage: "also measure a copy of each view's files on the plain disk"},
+			opt("samples", "N", "as many as there is time for", intoInt(&c.samples, 1, 1<<30), "limit the samples of an epoch; they are spread evenly"),
+			opt("rounds", "N", "as many as there is time for, at least 6", intoInt(&c.rounds, 1, 1000), "set how often each view is measured"),
+			opt("iops", "N", "", intoInt(&c.throttled.ReadsPerSecond, 1, 1<<40), "limit the reads per second, as --throttle does"),
+			opt("memory", "SIZE", "", intoSize(&c.throttled.Memory, 1), "limit the memory of daemon, loader and page cache together, by a cgroup (root)"),
+			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "name the dataset of a STORE, for missing originals and for the comparison with plain files"),
+			opt("work", "DIR", "a directory in ~/.cache/pipefs", place(intoString(&c.work)), "keep prepared data here; choose the disk to measure"),
+			opt("pipeline", "VIEW", "", intoString(&c.pipeline), "compare where to split this pipeline"),
+			&cli.BoolFlag{Name: "grey", Destination: &c.grey, Usage: "with --pipeline: also try grey before and after the last step"},
+			opt("compress", "none,zstd,…", "none", intoWords(&lists.compressions, strategy.Compressions...), "with --pipeline: compress stored data with none, zstd, zlib or gzip"),
+			opt("caching", "none,system,…", "none,system", intoWords(&lists.caches, strategy.Caches...), "with --pipeline: cache nothing (none), files (system) or decoded samples (application)"),
+			opt("parallel", "N,…", "one a core", intoNumbers(&c.parallel), "with --pipeline: compare numbers of workers, such as 1,2,4,8"),
+			opt("weights", "TIME,STORAGE,THROUGHPUT", "0,0,1", intoWeights(&c.weights), "with --pipeline: weigh preparation time, space and throughput"),
+		}...), rarely(roleFlags(&c.roles)...), remoteFlags(&c.remote), limitFlags(&c.limits)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			c.source, c.views, c.compressions, c.caches = args[0], lists.views, lists.compressions, lists.caches
 			if err := c.check(); err != nil {

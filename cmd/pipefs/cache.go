@@ -31,19 +31,15 @@ func cacheCommand(env *environ) *cli.Command {
 	var dir string
 	return &cli.Command{
 		Name: "cache", ArgsUsage: "list|clear|limit [DATASET|SIZE]", Category: administration, Usage: "show, clear and limit what mounts have cached",
-		Description: "What mounts prepare, what they read of buckets, and what is known of these (lists of names, indexes of stores, packs that are not put yet) is kept in $XDG_CACHE_HOME/pipefs, or ~/.cache/pipefs, and found again by the next mount of the dataset. All mounts of a user together keep no more than the limit: a tenth of the space that would be free without the cache, at most 50GB, unless one is set here. Where it is reached, what no mount uses is removed, the oldest first; then mounts go on without keeping more.",
-		UsageText: `# what is kept of which dataset, since when, and which mount uses it
-pipefs cache list
-# from now on, for mounts that are there as well; limit default undoes it, limit 0 keeps nothing
-pipefs cache limit 20GB
-# remove what is kept of a dataset; --all removes everything. What a mount uses stays
-pipefs cache clear ~/imagenet
-# the same of what was read of a bucket
+		Description: "Prepared data and cached bucket data are in $XDG_CACHE_HOME/pipefs, or ~/.cache/pipefs, and are used again by the next mount of the dataset. The limit holds for all mounts of a user. Its default is a tenth of the space that would be free without the cache, at most 50GB. When the cache is full, data that no mount uses is evicted, oldest first. If nothing can be evicted, mounts continue without caching.",
+		UsageText: `pipefs cache list
+pipefs cache limit 20GB            # also for current mounts; default resets it, 0 keeps nothing
+pipefs cache clear ~/imagenet      # data that a mount uses stays; --all clears all datasets
 pipefs cache clear s3://bucket/imagenet`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "all", Destination: &all, Usage: "with clear: of all datasets"},
+			&cli.BoolFlag{Name: "all", Destination: &all, Usage: "with clear: clear all datasets"},
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "with list: print JSON"},
-			opt("disk-cache", "DIR", "", place(intoString(&dir)), "the directory that mounts were given with --disk-cache"),
+			opt("disk-cache", "DIR", "", place(intoString(&dir)), "use the directory given to mount --disk-cache"),
 		},
 		Action: takes(1, 2, func(_ context.Context, args []string) error {
 			root, err := cacheRoot(dir)

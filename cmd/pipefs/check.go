@@ -17,12 +17,10 @@ func checkCommand(env *environ) *cli.Command {
 	var access remote.Access
 	return &cli.Command{
 		Name: "check", ArgsUsage: "STORE", Category: stores, Usage: "verify every byte of a store",
-		Description: "Every checksum is compared, of packs, fractions and index, and what refers to what. Nothing is changed. A store in a bucket is fetched whole for it, past the cache. The exit code is 0 for a store that is whole, and 2 otherwise.",
-		UsageText: `# after a crash of the machine, or before the dataset is deleted
-pipefs check /data/in.store
-# mount only what is whole
+		Description: "Compares every checksum of packs, fractions and index, and every reference between them. Nothing is changed. A store in a bucket is downloaded completely, past the cache. The exit code is 0 if the store is whole, and 2 otherwise.",
+		UsageText: `pipefs check /data/in.store        # after a crash, or before deleting the dataset
 pipefs check /data/in.store && pipefs mount /data/in.store ~/m`,
-		Flags: remoteOptions(&access),
+		Flags: remoteFlags(&access),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			dir, err := remote.Place(args[0])
 			if err != nil {

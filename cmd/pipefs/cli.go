@@ -28,7 +28,7 @@ const (
 // value is the value of a flag.
 type value struct {
 	set      func(string) error
-	arg, def string // as the help shows it and its default
+	arg, def string // as the help shows it, with =A|B what it may be, and its default
 	given    bool
 }
 
@@ -407,13 +407,14 @@ func flagLine(f cli.Flag) string {
 	text := d.GetUsage()
 	if g, ok := f.(*cli.GenericFlag); ok {
 		v := g.Value.(*value)
-		head += " " + v.arg
+		arg, _, _ := strings.Cut(v.arg, "=")
+		head += " " + arg
 		if v.def != "" {
 			text += " (default: " + v.def + ")"
 		}
 	}
-	for _, name := range d.GetEnvVars() {
-		text += " [" + name + "]"
+	if len(d.GetEnvVars()) > 0 {
+		text += " [env]"
 	}
 	const margin = 28
 	if len(head)+4 > margin {

@@ -32,20 +32,17 @@ func commitCommand(env *environ) *cli.Command {
 	c := &commitConfig{first: -1}
 	return &cli.Command{
 		Name: "commit", ArgsUsage: "URL", Category: stores, Usage: "add the packed shards of a plan to the store",
-		Description: "URL is what pipefs plan printed. Every shard must have its marker, and what that names must be there; what is missing or was left out is listed, and then nothing is changed. Packs are not read: their sorted lists of entries are merged, and the store names them from then on. Committing again is no error.\n" +
-			"Mounts show what they showed before until pipefs refresh. If something else was packed into the store since the plan was made, the plan is stale: plan again, which plans only what is still missing.",
-		UsageText: `# when all shards are packed
-pipefs commit s3://bucket/in.store/plans/5f….plan
-# without up to 20 files that could not be packed
+		Description: "URL is printed by pipefs plan. All shards must be packed; otherwise the missing ones are listed, and nothing is changed. Packs are not read. Committing again is not an error.\n" +
+			"Mounts show the new data after pipefs refresh. If the store was changed after the plan was made, the plan is stale: plan again, which plans only what is missing.",
+		UsageText: `pipefs commit s3://bucket/in.store/plans/5f….plan
 pipefs commit --allow-failed 20 URL
-# pack a shard again of which something was lost
-pipefs commit --reset 7 URL && pipefs pack --plan URL --shard 7`,
+pipefs commit --reset 7 URL && pipefs pack --plan URL --shard 7     # replace a damaged shard`,
 		Flags: slices.Concat([]cli.Flag{
-			opt("allow-failed", "N", "0", intoInt(&c.allowFailed, 0, 1<<62), "commit although up to N files of the plan are missing, because they were left out or their shard is not packed; the next plan has them again"),
-			opt("reset", "I|A..B", "", intoRange(&c.first, &c.last), "commit nothing: remove what these shards have put, damaged or not, so that they can be packed again"),
-			&cli.BoolFlag{Name: "missing", Destination: &c.missing, Usage: "print the numbers of the shards that are not packed, each on a line, and change nothing"},
-		}, remoteOptions(&c.remote), rarely([]cli.Flag{
-			opt("build-dir", "DIR", "~/.cache/pipefs/build", place(intoString(&c.buildDir)), "of a store at a URL: where files are until they are put"),
+			opt("allow-failed", "N", "0", intoInt(&c.allowFailed, 0, 1<<62), "commit even if up to N files are missing; the next plan has them again"),
+			opt("reset", "I|A..B", "", intoRange(&c.first, &c.last), "remove what these shards have packed, so that they can be packed again"),
+			&cli.BoolFlag{Name: "missing", Destination: &c.missing, Usage: "print the numbers of the shards that are not packed, and change nothing"},
+		}, remoteFlags(&c.remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs/build", place(intoString(&c.buildDir)), "build packs for a bucket in this directory"),
 		}...)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			var err error

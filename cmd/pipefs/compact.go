@@ -22,15 +22,13 @@ func compactCommand(env *environ) *cli.Command {
 	dead := 0.5
 	return &cli.Command{
 		Name: "compact", ArgsUsage: "STORE", Category: stores, Usage: "rewrite packs with much unused data",
-		Description: "Data becomes unused when its sample is replaced or removed. The data in use is copied into new packs, byte for byte, and the store names these instead. Nothing is removed: mounts go on reading what they opened, and pipefs gc removes the old packs when no mount needs them any more. Until then the store takes more room than before.",
-		UsageText: `# rewrite every pack with 30% or more unused data
-pipefs compact --dead 30% s3://bucket/in.store
-# and a day later gc removes what was replaced
+		Description: "Data becomes unused when its sample is replaced or removed. This command copies the data in use into new packs, byte for byte. The old packs stay, so that mounts can finish reading them, until pipefs gc deletes them.",
+		UsageText: `pipefs compact --dead 30% s3://bucket/in.store
 pipefs compact /data/in.store && pipefs gc --older-than 1d --delete /data/in.store`,
 		Flags: slices.Concat([]cli.Flag{
 			opt("dead", "SHARE", "50%", intoShare(&dead), "rewrite packs with at least this share of unused data"),
-		}, remoteOptions(&c.remote), rarely([]cli.Flag{
-			opt("build-dir", "DIR", "~/.cache/pipefs/build", place(intoString(&c.buildDir)), "of a STORE that is a URL: where packs are until they are put"),
+		}, remoteFlags(&c.remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs/build", place(intoString(&c.buildDir)), "build packs for a bucket in this directory"),
 		}...)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			var err error

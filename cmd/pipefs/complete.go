@@ -132,7 +132,8 @@ func valuesOf(flags []cli.Flag, f cli.Flag, last string) []string {
 		front, last = last[:i+1], last[i+1:]
 	}
 	if f.Names()[0] != "o" {
-		return prefixed(front, placeholder(strings.TrimSuffix(v.arg, ",…"), last))
+		words := v.arg
+		return prefixed(front, placeholder(strings.TrimSuffix(words[strings.IndexByte(words, '=')+1:], ",…"), last))
 	}
 	if name, value, cut := strings.Cut(last, "="); cut {
 		if f := lookup(flags, strings.ReplaceAll(name, "_", "-")); takesValue(f) {

@@ -31,20 +31,16 @@ func convertCommand(env *environ) *cli.Command {
 	role := "auto"
 	return &cli.Command{
 		Name: "convert", ArgsUsage: "[--view VIEW] IN OUT", Category: everyday, Usage: "apply a view to one file, without a mount",
-		Description: "The quickest way to see what a view does to an image: the result is the file that the view would show, byte for byte. IN may be - for the standard input; OUT may be - for the standard output, or a directory, in which the file gets the name that the view lists. Without --view the extension of OUT says what to make.",
-		UsageText: `# the first three scans of in.jpg
-pipefs convert --view scan3 in.jpg coarse.jpg
-# makes /tmp/in.bmp, 256 pixels on its shorter side
-pipefs convert --view resize256-bmp in.jpg /tmp/
-# a smaller file that decodes far faster, without loss; and convert out.l3 back.png
+		Description: "Writes the file that a mount would show, byte for byte. IN and OUT may be - for standard input and output. OUT may be a directory. Without --view, the extension of OUT chooses the format.",
+		UsageText: `pipefs convert --view scan3 in.jpg coarse.jpg
+pipefs convert --view resize256-bmp in.jpg /tmp/      # makes /tmp/in.bmp
 pipefs convert in.png out.l3
-# in a pipe
-cat in.jpg | pipefs convert --view npy - - | python3 -c 'import sys,io,numpy as np; print(np.load(io.BytesIO(sys.stdin.buffer.read())).shape)'`,
+cat in.jpg | pipefs convert --view npy - - >out.npy`,
 		Flags: slices.Concat([]cli.Flag{
-			opt("view", "VIEW", "what OUT's extension says", intoString(&view), "the steps, joined by hyphens; pipefs views --steps lists them"),
-			opt("role", "auto|image|mask", "auto, by the file's mode", intoChoice(&role, "auto", "image", "mask"), "whether the file is a picture or a mask"),
-			&cli.BoolFlag{Name: "force", Destination: &force, Usage: "write OUT even if its extension is not that of the result"},
-		}, l3Options(&how, "dense", "fast", "v1"), limitOptions(&limits)),
+			opt("view", "VIEW", "what OUT's extension says", intoString(&view), "apply these steps, joined by hyphens (see pipefs views --steps)"),
+			opt("role", "auto|image|mask", "auto, by the file's mode", intoChoice(&role, "auto", "image", "mask"), "treat the file as a picture or as a mask"),
+			&cli.BoolFlag{Name: "force", Destination: &force, Usage: "write OUT even if its extension does not match the result"},
+		}, l3Flags(&how, "dense", "fast", "v1"), limitFlags(&limits)),
 		Action: takes(2, 2, func(ctx context.Context, args []string) error {
 			r := codecs.New(limits, codecs.Options{L3: how.Options})
 			if view == "" {
@@ -92,7 +88,7 @@ func convert(ctx context.Context, env *environ, r *transcode.Registry, c convers
 	case p.Stored():
 		return exit.Errorf(exit.Usage, "%s shows what a store holds, and a file by itself is in none; write --view %s", p, p.Whole())
 	case c.l3 && (p.Len() == 0 || p.Steps()[p.Len()-1].Kind.Format != transcode.L3):
-		return exit.Errorf(exit.Usage, "--l3-mode and --patch say how L3 files are written, and %s writes none: leave them out", p)
+		return exit.Errorf(exit.Usage, "--l3-mode says how L3 files are written, and %s writes none: leave it out", p)
 	}
 	if whole := p.Whole(); whole.String() != p.String() {
 		return exit.Errorf(exit.Usage, "%s says what a file is called, and OUT says that here; write --view %s", p, whole)

@@ -17,13 +17,10 @@ func doctorCommand(env *environ) *cli.Command {
 	var asJSON bool
 	return &cli.Command{
 		Name: "doctor", ArgsUsage: "[DATASET]", Category: administration, Usage: "check this machine and suggest fixes",
-		Description: "Looks at the kernel, at what mounting takes, at the limits of this job, at the directories that pipefs writes to, at how pictures are decoded, at what is mounted, and at DATASET if it is named. At the end it mounts two small pictures, and leaves nothing of them. Run it where the training runs: as the same user, in the same container or job.\n" +
-			"ok is well, a note costs something, a problem keeps something from working. The exit code is 0 if pipefs can mount here; otherwise it is 1 where a permission is missing, and 2.",
-		UsageText: `# is this machine, container or job ready?
-pipefs doctor
-# the same for this dataset: its file system, and whether its changes can be watched
-pipefs doctor ~/imagenet
-# only what is not well, for programs
+		Description: "Checks the kernel, the permission to mount, the limits of this job, the directories that pipefs writes to, the image decoders, current mounts, and DATASET if it is named. At the end it mounts two small pictures, and removes them again. Run it where the training runs: as the same user, in the same container or job.\n" +
+			"The exit code is 0 if pipefs can mount here, 1 if a permission is missing, and 2 otherwise.",
+		UsageText: `pipefs doctor
+pipefs doctor ~/imagenet      # also check this dataset and its file system
 pipefs doctor --json | jq -r '.findings[] | select(.mark != "ok").says'`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},

@@ -19,11 +19,9 @@ func explainCommand(env *environ) *cli.Command {
 	var asJSON bool
 	return &cli.Command{
 		Name: "explain", ArgsUsage: "MNT/VIEW/FILE", Category: everyday, Usage: "show how one file of a mount is made",
-		Description: "Shows the sample of the file, the steps that apply to it, the steps that are left out and why, where the bytes come from, and of a random view what was drawn. The daemon of the mount answers. Nothing is made or drawn for the answer.",
-		UsageText: `# show why this file looks as it does
-pipefs explain ~/m/resize256-bmp/train/cat/1.bmp
-# show which box was cropped
-pipefs explain ~/m/.draw/7/0/rrc224-hflip-npy/train/cat/1.npy`,
+		Description: "Shows the sample behind the file, the steps that apply, the steps that are left out and why, where the bytes come from, and what a random view drew. Nothing is computed for the answer.",
+		UsageText: `pipefs explain ~/m/resize256-bmp/train/cat/1.bmp
+pipefs explain ~/m/.draw/7/0/rrc224-hflip-npy/train/cat/1.npy     # which box was cropped`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
 		},

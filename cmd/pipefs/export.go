@@ -35,19 +35,16 @@ func exportCommand(env *environ) *cli.Command {
 	c := &exportConfig{}
 	return &cli.Command{
 		Name: "export", ArgsUsage: "STORE|DATASET VIEW OUT", Category: stores, Usage: "write all files of a view into a directory",
-		Description: "OUT becomes what a mount would show as MNT/VIEW, in plain files: the names that the view lists, every other file unchanged, with the permissions and times of the dataset. Nothing is mounted. Each file appears in OUT when it is whole; those that are there already, with the size and time that they should have, are skipped, so that an interrupted export goes on where it was.",
-		UsageText: `# give the dataset back, byte for byte
-pipefs export /data/in.store original ~/imagenet
-# a smaller dataset, for programs that shall not wait for a mount
+		Description: "Writes what a mount shows as MNT/VIEW into plain files, with the permissions and times of the dataset. Nothing is mounted. Files that exist already with the right size and time are skipped, so an interrupted export can be continued.",
+		UsageText: `pipefs export /data/in.store original ~/imagenet       # restore the dataset, byte for byte
 pipefs export ~/imagenet resize256-jpeg90 ~/imagenet-small
-# what a random view shows in epoch 0 of seed 7
-pipefs export ~/imagenet .draw/7/0/rrc224-hflip-npy ~/epoch0`,
+pipefs export ~/imagenet .draw/7/0/rrc224-hflip-npy ~/epoch0     # seed 7, epoch 0`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "force", Destination: &c.force, Usage: "replace files of OUT that differ"},
-			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "files that are made at once"),
+			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "make this many files at once"),
 			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print JSON, with the names of all files that failed"},
-			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "where the dataset of the store is, for originals that the store cannot give back"),
-		}, slices.Concat(roleOptions(&c.roles), remoteOptions(&c.remote), limitOptions(&c.limits))...),
+			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "name the dataset of a STORE, for originals that the store does not hold"),
+		}, slices.Concat(roleFlags(&c.roles), remoteFlags(&c.remote), limitFlags(&c.limits))...),
 		Action: takes(3, 3, func(ctx context.Context, args []string) (err error) {
 			c.view = args[1]
 			if _, err := export.View(codecs.Default(c.limits), c.view); err != nil {

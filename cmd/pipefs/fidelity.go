@@ -17,11 +17,9 @@ import (
 func fidelityCommand(env *environ) *cli.Command {
 	return &cli.Command{
 		Name: "fidelity", ArgsUsage: "MNT [K]", Category: everyday, Usage: "show or set the scan level of MNT/current",
-		Description: "MNT/current is a link to one of MNT/scan1 … MNT/scan10. Moving it changes what is opened through it from then on; files that are open, and paths that name a view, stay what they are.",
-		UsageText: `# print the view that ~/m/current points to, such as scan10
-pipefs fidelity ~/m
-# go on with five scans of each image while a training runs; scan5 means the same
-pipefs fidelity ~/m 5`,
+		Description: "MNT/current is a link to one of MNT/scan1 … MNT/scan10. Moving it affects files that are opened through it afterwards.",
+		UsageText: `pipefs fidelity ~/m
+pipefs fidelity ~/m 5      # five scans of each image; scan5 means the same`,
 		Action: takes(1, 2, func(ctx context.Context, args []string) error {
 			request := control.Request{Op: control.OpFidelity}
 			if len(args) == 2 {

@@ -34,16 +34,14 @@ func gcCommand(env *environ) *cli.Command {
 	c := &gcConfig{olderThan: 7 * 24 * time.Hour}
 	return &cli.Command{
 		Name: "gc", ArgsUsage: "STORE", Category: stores, Usage: "list or delete the unused objects of a store",
-		Description: "That is: packs that no generation of the store names that was current within the time given, such as those that pipefs compact has replaced; what interrupted runs left; plans that were not committed, with all that their shards have packed; the markers of plans that were; and, in a bucket, uploads that were begun and never ended. What is newer than the time given always stays, and of a plan everything if anything of it is newer.\n" +
-			"Without --delete nothing is changed. A mount that was made longer ago than the time given, and has not taken up a newer generation since, may need what is removed.",
-		UsageText: `# list what could go
-pipefs gc /data/in.store
-# delete what has been unused for a month
+		Description: "Unused objects are packs that no recent generation of the store refers to, leftovers of interrupted runs, plans that were not committed with everything that their shards have packed, and unfinished uploads to a bucket. Objects that are younger than --older-than always stay.\n" +
+			"A mount that is older than that, and was not refreshed since, may need what is deleted.",
+		UsageText: `pipefs gc /data/in.store      # list the objects
 pipefs gc --older-than 30d --delete s3://bucket/in.store`,
 		Flags: slices.Concat([]cli.Flag{
-			opt("older-than", "AGE", "7d", intoAge(&c.olderThan), "how long a mount or a run may take that is not to be disturbed: 12h, 7d"),
+			opt("older-than", "AGE", "7d", intoAge(&c.olderThan), "keep whatever is younger than this, such as 12h or 7d"),
 			&cli.BoolFlag{Name: "delete", Destination: &c.remove, Usage: "delete the objects (default: list them)"},
-		}, remoteOptions(&c.remote)),
+		}, remoteFlags(&c.remote)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			var err error
 			if c.store, err = remote.Place(args[0]); err != nil {

@@ -31,20 +31,16 @@ func infoCommand(env *environ) *cli.Command {
 	var access remote.Access
 	return &cli.Command{
 		Name: "info", ArgsUsage: "STORE|DATASET", Category: stores, Usage: "summarize a dataset or a store",
-		Description: "Of a dataset: how many samples it has of each format and mode, and which of them are broken; the header of every sample is read for that. Of a store: also what it was packed from and how, the bytes that each representation takes, how it gives the originals back, and the views that are kept of some samples. With --mssim also how much the pictures of MNT/scan1 … scan10 look like those of all scans, which says how few will do.",
-		UsageText: `# formats, modes, broken files
-pipefs info ~/imagenet
-# the same, and how it is packed
+		Description: "Counts the samples of each format and mode, and lists broken ones. Of a store it also shows how it was packed, the bytes of each representation, how originals are restored, and which views are materialized. --mssim measures how similar the pictures of MNT/scan1 … scan10 are to the complete ones.",
+		UsageText: `pipefs info ~/imagenet
 pipefs info /data/in.store
-# all broken files
 pipefs info --json ~/imagenet | jq -r '.faults[].path'
-# which fidelity to train from
-pipefs info --mssim ~/imagenet`,
+pipefs info --mssim ~/imagenet      # which fidelity to train from`,
 		Flags: slices.Concat([]cli.Flag{
-			&cli.BoolFlag{Name: "mssim", Destination: &similar, Usage: "decode some samples at each fidelity, and print their multi-scale structural similarity to the whole: 1 is equal"},
-			opt("samples", "N", fmt.Sprint(usuallyMeasured), intoInt(&measured, 1, 1<<30), "measure so many for --mssim, evenly spread by name"),
+			&cli.BoolFlag{Name: "mssim", Destination: &similar, Usage: "measure how similar some samples are at each fidelity (1 is equal)"},
+			opt("samples", "N", fmt.Sprint(usuallyMeasured), intoInt(&measured, 1, 1<<30), "set how many samples --mssim measures"),
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON, with all faults"},
-		}, remoteOptions(&access), limitOptions(&limits)),
+		}, remoteFlags(&access), limitFlags(&limits)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			if measured > 0 && !similar {
 				return exit.Errorf(exit.Usage, "--samples goes with --mssim: pipefs info --mssim --samples %d %s", measured, args[0])

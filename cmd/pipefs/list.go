@@ -19,14 +19,12 @@ func listCommand(env *environ) *cli.Command {
 	var access remote.Access
 	return &cli.Command{
 		Name: "list", ArgsUsage: "DATASET", Category: stores, Usage: "save the list of files of a dataset, for mount --manifest",
-		Description: "A dataset in a bucket is listed when it is first mounted, which takes a request for each 1,000 objects, and the list is kept for later mounts of this user. This command does it ahead of time, for all machines: the directory that it writes, called a manifest, holds names, sizes and versions of all objects, and mount --manifest lists nothing. Objects that are put into the bucket later are not in it; those that are replaced can no longer be read by such a mount, until it is written again and pipefs refresh has read it.",
-		UsageText: `# then: pipefs mount --manifest imagenet.manifest s3://bucket/imagenet ~/m
-pipefs list s3://bucket/imagenet -o imagenet.manifest
-# a directory on a file server, which takes as long to list
-pipefs list /nfs/imagenet -o imagenet.manifest`,
+		Description: "Saves names, sizes and versions of all files of a dataset in a directory, called a manifest. A mount with --manifest then lists nothing itself. Use it for datasets in buckets and on slow file servers. Files that are added later are not in the mount; files that are replaced cannot be read until the list is written again and pipefs refresh has read it.",
+		UsageText: `pipefs list s3://bucket/imagenet -o imagenet.manifest
+pipefs mount --manifest imagenet.manifest s3://bucket/imagenet ~/m`,
 		Flags: append([]cli.Flag{
-			short("o", opt("output", "MANIFEST", "", place(intoString(&out)), "the directory to write; a manifest that is there is replaced when the list is complete")),
-		}, remoteOptions(&access)...),
+			short("o", opt("output", "MANIFEST", "", place(intoString(&out)), "write the list into this directory; an older list is replaced when the new one is complete")),
+		}, remoteFlags(&access)...),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			if out == "" {
 				return exit.Errorf(exit.Usage, "say where the list is to be written: pipefs list %s -o FILE.manifest", args[0])

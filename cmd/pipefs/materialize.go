@@ -40,24 +40,20 @@ const decodeWord = "decode"
 func materializeCommand(env *environ) *cli.Command {
 	c := &materializeConfig{fraction: 1}
 	options := slices.Concat([]cli.Flag{
-		opt("fraction", "F", "1", intoShare(&c.fraction), "of the samples, such as 0.3, 30% or 3/10: as many of each class, evenly spread, and always the same ones first, so that a larger fraction adds samples and a smaller one removes some. 0 removes all"),
-		opt("max-bytes", "SIZE", "", intoSize(&c.maxBytes, 1), "do nothing if the fraction would take more on disk: 50GB"),
-		&cli.BoolFlag{Name: "verify", Destination: &c.verify, Usage: "read all that is there, and make again what is damaged"},
-		opt("dataset", "DIR", "", place(intoString(&c.dataset)), "where the dataset of the store is, for originals that the store cannot give back"),
-		opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "results that are made at once"),
-	}, roleOptions(&c.roles), remoteOptions(&c.remote), limitOptions(&c.limits))
+		opt("fraction", "F", "1", intoShare(&c.fraction), "store this share of the samples, such as 0.3, 30% or 3/10, evenly spread; 0 removes all"),
+		opt("max-bytes", "SIZE", "", intoSize(&c.maxBytes, 1), "do nothing if more disk space is needed, such as 50GB"),
+		&cli.BoolFlag{Name: "verify", Destination: &c.verify, Usage: "read everything that is stored, and replace what is damaged"},
+		opt("dataset", "DIR", "", place(intoString(&c.dataset)), "name the dataset of the store, for originals that it does not hold"),
+		opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "make this many results at once"),
+	}, roleFlags(&c.roles), remoteFlags(&c.remote), limitFlags(&c.limits))
 	return &cli.Command{
 		Name: "materialize", ArgsUsage: "STORE [VIEW]", Category: stores, Usage: "store the files of a view for some or all samples",
-		Description: "What is kept need not be made when it is read. Of the samples that belong to the fraction the store then holds the view's files; a mount reads those and makes the others, and nobody can tell which is which but by the time that it takes. Raw pixels (bmp, ppm) load the disk instead of the processor: keep as large a fraction of them as keeps both busy (pipefs tune finds it). `decode` is another word for bmp.\n" +
-			"The store can stay mounted meanwhile; what is new is used from the next mount on. Where a run was interrupted the same command goes on. Without VIEW it lists what is kept.",
-		UsageText: `# keep the raw pixels of 30% of the samples
-pipefs materialize /data/in.store bmp --fraction 0.3
-# keep a view that takes long to make, of all samples, if it is not too large
+		Description: "A mount reads materialized files as they are, and makes all others; both have the same bytes. Raw pixels (bmp, ppm) load the disk instead of the CPU: materialize the fraction that keeps both busy (see pipefs tune).\n" +
+			"The store can stay mounted; the next mount uses the new files. An interrupted run is continued by the same command. Without VIEW, the materialized views are listed.",
+		UsageText: `pipefs materialize /data/in.store bmp --fraction 0.3
 pipefs materialize /data/in.store resize256-jpeg90 --max-bytes 20GB
-# list what is kept
-pipefs materialize /data/in.store
-# remove it
-pipefs materialize /data/in.store bmp --fraction 0`,
+pipefs materialize /data/in.store                      # list
+pipefs materialize /data/in.store bmp --fraction 0     # remove`,
 		Flags: options,
 		Action: takes(1, 2, func(ctx context.Context, args []string) (err error) {
 			if c.store, err = remote.Place(args[0]); err != nil {

@@ -13,9 +13,9 @@ import (
 )
 
 // Options that fstab, mount(8) and systemd use and that ask nothing of pipefs, or
-// what it does anyway: its mounts are always ro, nodev and nosuid.
+// what it does anyway: its mounts are always ro, nodev, nosuid and noexec.
 var standardOptions = []string{
-	"ro", "nodev", "dev", "nosuid", "suid", "exec", "sync", "async", "dirsync",
+	"ro", "nodev", "dev", "nosuid", "suid", "noexec", "exec", "sync", "async", "dirsync",
 	"atime", "noatime", "diratime", "nodiratime", "relatime", "norelatime", "strictatime", "nostrictatime",
 	"lazytime", "nolazytime", "iversion", "noiversion", "mand", "nomand", "silent", "loud",
 	"user", "nouser", "users", "owner", "noowner", "group", "nogroup", "auto", "noauto", "defaults",
@@ -96,7 +96,7 @@ func expandEntry(flags []cli.Flag, entry string) (string, error) {
 	case f == nil || flagOnly[name]:
 		return "", fmt.Errorf("unknown option %q in -o%s (pipefs mount --help lists the options)", key, semicolon(question(strings.TrimLeft(cli.SuggestFlag(flags, name, true), "-"))))
 	case takesValue(f) && !hasValue:
-		return "", fmt.Errorf("option %s needs a value: -o %s=%s", key, key, f.(*cli.GenericFlag).Value.(*value).arg)
+		return "", fmt.Errorf("option %s needs a value: -o %s=…", key, key)
 	case hasValue:
 		return "--" + name + "=" + val, nil
 	}

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/control"
@@ -24,14 +23,6 @@ import (
 
 // lingering is how long a shared mount stays for the one whom this command tells of it.
 const lingering = 15 * time.Second
-
-// sharedOptions are those of a mount that several programs share.
-func sharedOptions(c *mountConfig) []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Name: "shared", Destination: &c.shared, Usage: "share the mount with all who ask for the same: it is made if it is not there, in a directory of its own unless MNT says where, its directory is printed, and it ends when no program holds it any more. Programs hold it by the control socket, as Python's pipefs.mount does; this command keeps it for " + lingering.String()},
-		opt("holder", "FD", "", intoInt(&c.holder, 3, 1<<20), "with --shared: FD is a Unix socket that this command inherits. It sends a line of JSON there, and with it the connection that holds the mount"),
-	}
-}
 
 // holding is what a holder is told of its mount.
 type holding struct {

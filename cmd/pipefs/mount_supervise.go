@@ -9,12 +9,10 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strconv"
 	"syscall"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	pfs "github.com/pipefs/pipefs/fs"
@@ -25,16 +23,6 @@ import (
 	"github.com/pipefs/pipefs/internal/shared"
 	"github.com/pipefs/pipefs/internal/supervise"
 )
-
-// superviseOptions are those of a mount that outlives its daemon.
-func superviseOptions(c *mountConfig) []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Name: "supervise", Destination: &c.Supervise, Usage: "keep the mount if its daemon dies: a small process holds the connection to the kernel and starts the daemon again, while readers wait. Three deaths within a minute end the mount"},
-		opt("deaths", "N", strconv.Itoa(supervise.MaxDeaths), intoInt(&c.Deaths, 1, 1<<30), "with --supervise: end the mount when its daemon died N times within a minute"),
-		opt("hung", "DURATION", "1m", intoDuration(&c.Hung), "with --supervise: start the daemon again when the mount has not answered for so long while the daemon did nothing at all, as one that was stopped"),
-		&cli.BoolFlag{Name: "takeover", Destination: &c.takeover, Usage: "pipefs mount --takeover MNT: have this program serve a supervised mount from now on, with the options that it was mounted with, while what reads from it goes on"},
-	}
-}
 
 // takeOver has this program serve a mount that another one serves.
 func takeOver(ctx context.Context, env *environ, mnt string) error {

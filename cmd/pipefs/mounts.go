@@ -22,14 +22,12 @@ func mountsCommand(env *environ) *cli.Command {
 	var asJSON, clean bool
 	return &cli.Command{
 		Name: "mounts", ArgsUsage: "", Category: everyday, Usage: "list the mounts, and unmount dead ones",
-		Description: "Lists the mounts of pipefs that this user made; root sees those of all users. Those of containers and other mount namespaces are not seen. A mount whose daemon is gone or does not answer is listed with what to do. A shared mount (pipefs mount --shared, and pipefs.mount of Python) is held by open connections, and ends with the last of them.",
-		UsageText: `# mount directory, source, process, what is cached where
-pipefs mounts
-# unmount all that is dead
-pipefs mounts --clean`,
+		Description: "Lists your mounts, or all mounts if you are root. Mounts of containers and other mount namespaces are not visible. A mount whose daemon is dead or does not answer is listed with what to do.",
+		UsageText: `pipefs mounts
+pipefs mounts --clean      # unmount dead mounts`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
-			&cli.BoolFlag{Name: "clean", Destination: &clean, Usage: "unmount what is dead; programs that hang in it get an error"},
+			&cli.BoolFlag{Name: "clean", Destination: &clean, Usage: "unmount dead mounts; programs that hang in them get an error"},
 		},
 		Action: takes(0, 0, func(ctx context.Context, _ []string) error {
 			rows, err := mountRows(ctx)

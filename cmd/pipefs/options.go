@@ -14,25 +14,38 @@ import (
 
 // Options that several commands have.
 
+// seldom leaves flags to the manual page.
+func seldom(flags ...cli.Flag) []cli.Flag {
+	for _, f := range flags {
+		switch f := f.(type) {
+		case *cli.GenericFlag:
+			f.Hidden = true
+		case *cli.BoolFlag:
+			f.Hidden = true
+		}
+	}
+	return flags
+}
+
 // rarely puts flags below the others.
 func rarely(flags ...cli.Flag) []cli.Flag { return in("Rarely needed", flags...) }
 
-// limitOptions are the options of every command that opens samples: what a
+// limitFlags are the options of every command that opens samples: what a
 // hostile file may cost. Error messages name them.
-func limitOptions(l *transcode.Limits) []cli.Flag {
-	return rarely([]cli.Flag{
-		opt("max-file", "SIZE", "1GiB", intoSize(&l.MaxFile, 1), "show longer files unchanged: a sample is read into memory as a whole"),
-		opt("max-pixels", "N", fmt.Sprint(transcode.DefaultMaxPixels), intoInt(&l.MaxPixels, 1, math.MaxInt64), "show larger pictures unchanged: decoding one takes about six bytes of memory a pixel"),
-		opt("max-scans", "N", fmt.Sprint(jpeg.DefaultMaxScans), intoInt(&l.MaxScans, 1, math.MaxInt32), "refuse a JPEG of more scans, each of which takes as long as a whole picture"),
-		opt("max-segments", "N", fmt.Sprint(jpeg.DefaultMaxSegments), intoInt(&l.MaxSegments, 1, math.MaxInt32), "refuse a JPEG of more marker segments that are no scans"),
-	}...)
+func limitFlags(l *transcode.Limits) []cli.Flag {
+	return seldom(
+		opt("max-file", "SIZE", "1GiB", intoSize(&l.MaxFile, 1), "show longer files unchanged; a sample is read into memory as a whole"),
+		opt("max-pixels", "N", fmt.Sprint(transcode.DefaultMaxPixels), intoInt(&l.MaxPixels, 1, math.MaxInt64), "show larger pictures unchanged; decoding takes about six bytes per pixel"),
+		opt("max-scans", "N", fmt.Sprint(jpeg.DefaultMaxScans), intoInt(&l.MaxScans, 1, math.MaxInt32), "refuse a JPEG with more scans; each takes as long as a whole picture"),
+		opt("max-segments", "N", fmt.Sprint(jpeg.DefaultMaxSegments), intoInt(&l.MaxSegments, 1, math.MaxInt32), "refuse a JPEG with more marker segments besides scans"),
+	)
 }
 
-// roleOptions say what samples are.
-func roleOptions(roles *transcode.Roles) []cli.Flag {
+// roleFlags say what samples are.
+func roleFlags(roles *transcode.Roles) []cli.Flag {
 	return []cli.Flag{
-		opt("images", "GLOB", "", intoList(&roles.Images), "samples that are pictures though they look like masks: '**/depth/*.png', or '*_depth.png' in any directory. May be repeated"),
-		opt("masks", "GLOB", "", intoList(&roles.Masks), "samples that are masks: in every view they get the size of their pictures, by nearest neighbour, and keep their values. May be repeated"),
+		opt("images", "GLOB", "", intoList(&roles.Images), "treat matching samples as pictures, even if they look like masks (repeatable)"),
+		opt("masks", "GLOB", "", intoList(&roles.Masks), "treat matching samples as masks: '**/labels/*.png' or '*_mask.png' (repeatable)"),
 	}
 }
 
@@ -43,10 +56,10 @@ type l3Config struct {
 }
 
 // given reports whether anything was said about it.
-func (c *l3Config) given() bool { return c.mode != "" || c.Patch != 0 }
+func (c *l3Config) given() bool { return c.mode != "" }
 
-// l3Options are the options of commands that write L3 files.
-func l3Options(c *l3Config, modes ...string) []cli.Flag {
+// l3Flags are the options of commands that write L3 files.
+func l3Flags(c *l3Config, modes ...string) []cli.Flag {
 	return []cli.Flag{
 		opt("l3-mode", strings.Join(modes, "|"), modes[0], func(s string) error {
 			if err := intoChoice(&c.mode, modes...)(s); err != nil {
@@ -55,7 +68,6 @@ func l3Options(c *l3Config, modes ...string) []cli.Flag {
 			var err error
 			c.Mode, err = l3.ParseMode(s)
 			return err
-		}, "how L3 files are written: dense is small, fast decodes about one and a half times as fast, and v1 is for other programs that read the published format"),
-		opt("patch", "N", "256, or 64 for v1", intoInt(&c.Patch, 1, l3.MaxPatch), "sides of the patches of L3 files, which can be decoded one by one"),
+		}, "write L3 files that are small (dense), decode faster (fast), or that other programs read (v1)"),
 	}
 }

@@ -39,27 +39,22 @@ type packConfig struct {
 func packCommand(env *environ) *cli.Command {
 	c := &packConfig{seed: -1}
 	w := &shardConfig{pack: c, first: -1}
-	what, seldom := storedOptions(c)
+	what, seldom := storedFlags(c)
 	return &cli.Command{
 		Name: "pack", ArgsUsage: "[DATASET STORE]", Category: stores, Usage: "prepare a dataset ahead of time, as a store",
-		Description: "The store holds each JPEG scan by scan, losslessly, with the little that gives the file back byte for byte, and every other file as it is; it can be mounted with its dataset (pipefs mount --store STORE DATASET MNT) or without (pipefs mount STORE MNT), by any number of machines at once. Packing again brings it up to date: what did not change is skipped. An interrupted packing goes on where it was.\n" +
-			"STORE may be a URL. Then packs are built in a directory of this machine, put as soon as they are finished, and removed here: about 1.5GB of room are enough, and some 150 bytes for each file of the dataset. What was packed appears when everything is put. Of two that pack into one store at once the second one fails, and changes nothing that is seen.\n" +
-			"Many machines pack one dataset by a plan: see pipefs plan.",
-		UsageText: `# prepare everything, for random reads
-pipefs pack ~/imagenet /data/in.store
-# for slow disks and object stores: readers take the samples in packed order
-pipefs pack --record-images 1024 --order shuffle --seed 1 ~/imagenet /nfs/in.store
-# into a bucket, from which any number of machines mount it
+		Description: "A store holds each JPEG scan by scan, losslessly, and every other file as it is. Mount it alone (pipefs mount STORE MNT) or beside its dataset (pipefs mount --store STORE DATASET MNT), on any number of machines. Packing again updates the store, and continues an interrupted run.\n" +
+			"STORE may be a URL. Packs are then built in a local directory of about 1.5GB and uploaded. To pack on many machines, see pipefs plan.",
+		UsageText: `pipefs pack ~/imagenet /data/in.store                                   # for random reads
+pipefs pack --record-images 1024 --order shuffle ~/imagenet /nfs/in.store    # for slow disks
 pipefs pack --record-images 1024 ~/imagenet s3://bucket/in.store
-# photographs as PNG: three quarters of the bytes, and views of pixels several times as fast
-pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store`,
+pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store      # smaller and faster PNG`,
 		Flags: slices.Concat(what, []cli.Flag{
-			opt("plan", "URL", "", intoString(&w.plan), "pack shards of a plan that pipefs plan has made; then there are no arguments, and the plan has the options above"),
-			opt("shard", "I|A..B", "JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID or AWS_BATCH_JOB_ARRAY_INDEX", intoRange(&w.first, &w.last), "which shards: the first is 0, and B is the last one"),
-			opt("dataset", "DATASET", "", placeOrURL(intoString(&w.dataset)), "where the dataset of the plan is on this machine, if that is not where it was planned; its files have the same sizes and modification times"),
-			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "samples that are encoded at once"),
-		}, remoteOptions(&c.remote), rarely([]cli.Flag{
-			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "of a STORE that is a URL, and of --plan: where packs are until they are put"),
+			opt("plan", "URL", "", intoString(&w.plan), "pack shards of this plan, which pipefs plan made, instead of DATASET"),
+			opt("shard", "I|A..B", "JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID or AWS_BATCH_JOB_ARRAY_INDEX", intoRange(&w.first, &w.last), "pack shard I, or shards A to B; the first one is 0"),
+			opt("dataset", "DATASET", "", placeOrURL(intoString(&w.dataset)), "name the plan's dataset on this machine, if its path differs"),
+			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "encode this many samples at once"),
+		}, remoteFlags(&c.remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "build packs for a bucket or a plan in this directory"),
 		}...), seldom),
 		Action: takes(0, 2, func(ctx context.Context, args []string) error {
 			if w.plan != "" {
@@ -80,24 +75,24 @@ pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store`,
 	}
 }
 
-// storedOptions say what a store is to hold. Those that come second are rarely needed.
-func storedOptions(c *packConfig) (what, seldom []cli.Flag) {
+// storedFlags say what a store is to hold. Those that come second are rarely needed.
+func storedFlags(c *packConfig) (what, seldom []cli.Flag) {
 	return []cli.Flag{
-			opt("record-images", "K", "1, or what the store has", intoInt(&c.recordImages, 1, 1<<20), "samples that are stored together, scan group by scan group"),
-			opt("order", "path|shuffle", "path, or what the store has", intoChoice(&c.order, "path", "shuffle"), "the order of samples in the store, which is the one in which a mount lists them if it is not by path"),
-			opt("originals", "rebuild|keep|drop", "rebuild", intoChoice(&c.originals, "rebuild", "keep", "drop"), "how MNT/original is there without the dataset: rebuild stores what gives each JPEG file back from its scans, and the file where nothing does; keep stores the files; drop stores neither"),
-			opt("scans", "K,K,…", "1 to 10, or what the store has", intoLevels(&c.scans), "the fidelities that JPEG files are stored for, 10 is always among them: what lies between two of them comes in one part, in as few scans as JPEG allows. Any other fidelity shows the next lower one"),
-			opt("represent", "l3", "", intoChoice(&c.represent, "l3"), "store the pictures of PNG, BMP, PNM, TIFF and lossless WebP files as L3 files, which decode far faster and from which every view of pixels is made; --originals drop leaves out the files themselves"),
+			opt("record-images", "K", "1, or as in the store", intoInt(&c.recordImages, 1, 1<<20), "store K samples together: 1 for random reads, 1024 for slow disks"),
+			opt("order", "path|shuffle", "path, or as in the store", intoChoice(&c.order, "path", "shuffle"), "order the samples in the store; a mount lists them in this order"),
+			opt("originals", "rebuild|keep|drop", "rebuild", intoChoice(&c.originals, "rebuild", "keep", "drop"), "rebuild JPEG originals from scans, keep all files, or drop them"),
+			opt("scans", "K,K,…", "1 to 10, or as in the store", intoLevels(&c.scans), "store JPEG files for these fidelities only; 10 is always included"),
+			opt("represent", "l3", "", intoChoice(&c.represent, "l3"), "also store lossless pictures as L3 files, which decode faster"),
 		}, slices.Concat(rarely([]cli.Flag{
-			opt("seed", "N", "0", intoInt(&c.seed, 0, math.MaxInt64), "of --order shuffle"),
+			opt("seed", "N", "0", intoInt(&c.seed, 0, math.MaxInt64), "seed --order shuffle"),
 			&cli.BoolFlag{Name: "no-follow", Destination: &c.noFollow, Usage: "refuse symbolic links that lead out of the dataset"},
-		}...), rarely(l3Options(&c.l3, "dense", "fast")...), limitOptions(&c.limits))
+		}...), rarely(l3Flags(&c.l3, "dense", "fast")...), limitFlags(&c.limits))
 }
 
 // check refuses options that say nothing without others.
 func (c *packConfig) check() error {
 	if c.l3.given() && c.represent == "" {
-		return exit.Errorf(exit.Usage, "--l3-mode and --patch say how --represent l3 is to be done; add that, or leave them out")
+		return exit.Errorf(exit.Usage, "--l3-mode says how L3 files are written: add --represent l3, or leave it out")
 	}
 	if c.seed >= 0 && c.order != "shuffle" {
 		return exit.Errorf(exit.Usage, "--seed is of the shuffle: add --order shuffle, or leave --seed out")

@@ -24,24 +24,21 @@ type planConfig struct {
 
 func planCommand(env *environ) *cli.Command {
 	c := &planConfig{packConfig: packConfig{seed: -1}, shardBytes: 256e6}
-	what, seldom := storedOptions(&c.packConfig)
+	what, seldom := storedFlags(&c.packConfig)
 	return &cli.Command{
 		Name: "plan", ArgsUsage: "DATASET STORE", Category: stores, Usage: "divide the packing of a dataset among machines",
-		Description: "The dataset is listed once, and what the store lacks of it is cut into shards: a plan, one object of the store that never changes. Any machine packs any shard (pipefs pack --plan URL --shard I), any number of times, also at once: the bytes are the same whoever makes them. A shard that is done has a marker in the store, and is not packed again. Whatever runs many processes can run them: a job array of Slurm, an indexed job of Kubernetes, AWS Batch, Ray. When all are done, one machine commits the plan (pipefs commit URL), and all of it is in the store at once.\n" +
-			"Planning again adds what is new, what changed, and what is gone. The same dataset and options make the same plan.",
-		UsageText: `# shards of 256MB of the dataset
-pipefs plan s3://bucket/imagenet s3://bucket/in.store
-# as many shards as there are tasks
+		Description: "Lists the dataset, and cuts what the store lacks into shards. Any machine can pack any shard, in any order and repeatedly, with the same result: as a job array of Slurm, an indexed job of Kubernetes, AWS Batch, or Ray. When all shards are packed, pipefs commit adds them to the store at once.\n" +
+			"Planning again adds what is new or changed, and removes what is gone.",
+		UsageText: `pipefs plan s3://bucket/imagenet s3://bucket/in.store
 pipefs plan --shards 1000 --record-images 1024 /nfs/imagenet /nfs/in.store
-# ten of the shards, here; URL is what plan printed
-pipefs pack --plan URL --shard 0..9`,
+pipefs pack --plan URL --shard 0..9      # pack ten shards here; pipefs plan prints URL`,
 		Flags: slices.Concat([]cli.Flag{
-			opt("shards", "N", "", intoInt(&c.shards, 1, shard.MaxShards), "how many shards of about equal bytes"),
-			opt("shard-bytes", "SIZE", "256MB", intoSize(&c.shardBytes, 1), "bytes of the dataset in a shard, where each file counts 4 KiB more than it has; a longer file is a shard of its own"),
+			opt("shards", "N", "", intoInt(&c.shards, 1, shard.MaxShards), "make this many shards of about equal size"),
+			opt("shard-bytes", "SIZE", "256MB", intoSize(&c.shardBytes, 1), "put this much of the dataset into a shard"),
 		}, what, []cli.Flag{
 			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print JSON"},
-		}, remoteOptions(&c.remote), rarely([]cli.Flag{
-			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "where the plan is until it is put: about 200 bytes for each file"),
+		}, remoteFlags(&c.remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "build the plan in this directory; it takes about 200 bytes per file"),
 		}...), seldom),
 		Action: takes(2, 2, func(ctx context.Context, args []string) error {
 			c.dataset, c.store = args[0], args[1]

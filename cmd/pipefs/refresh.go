@@ -14,14 +14,9 @@ import (
 func refreshCommand(env *environ) *cli.Command {
 	return &cli.Command{
 		Name: "refresh", ArgsUsage: "MNT", Category: everyday, Usage: "switch a mount to the latest data of its source",
-		Description: "A mount of a store shows one generation of it: what was packed since is there after this. New files appear in all views, files that went are gone, and files that changed have their new bytes. Whoever has a file open goes on with the bytes that it had, or gets ESTALE where these cannot be had any more. Epochs below MNT/.epoch that have begun keep their lists.\n" +
-			"A mount of a dataset in a bucket shows what the bucket held when it was listed. This lists it again; other mounts of this user take the new list over when they are made. With mount --manifest FILE the file is read again instead: write it with pipefs list before. A mount of a directory that cannot be watched looks through the directories that it has listed.\n" +
-			"Where something cannot be read, the mount goes on with what it showed. mount --refresh does the same at an interval.",
-		UsageText: `# show what was added to the store
-pipefs pack ~/imagenet in.store && pipefs refresh ~/m
-# after files were put into the bucket
-pipefs refresh ~/m
-# for a mount with --manifest data.manifest
+		Description: "A mount of a store shows one generation of the store; this switches it to the latest one. A mount of a bucket lists the bucket again, or reads its --manifest again. A mount of a directory that cannot be watched checks the directories that it has listed.\n" +
+			"Files that are open keep their bytes, or return ESTALE if those are gone. Epochs that have begun keep their lists. If something cannot be read, the mount continues with what it showed before. mount --refresh does this at an interval.",
+		UsageText: `pipefs pack ~/imagenet in.store && pipefs refresh ~/m
 pipefs list s3://bucket/data -o data.manifest && pipefs refresh ~/m`,
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			return runRefresh(ctx, env, args[0])

@@ -16,15 +16,14 @@ import (
 	"github.com/pipefs/pipefs/internal/source/bucket"
 )
 
-// remoteOptions are the options of every command that takes s3://BUCKET/PREFIX. Credentials are no
+// remoteFlags are the options of every command that takes s3://BUCKET/PREFIX. Credentials are no
 // options: other users see command lines.
-func remoteOptions(a *remote.Access) []cli.Flag {
+func remoteFlags(a *remote.Access) []cli.Flag {
 	o := &a.Blob
 	return []cli.Flag{
-		opt("endpoint", "URL", "AWS_ENDPOINT_URL, or AWS", intoString(&o.Endpoint), "the server of s3://BUCKET/PREFIX, for object storage that is not of AWS: https://storage.example.org"),
-		opt("region", "NAME", "AWS_REGION, or found out", intoString(&o.Region), "the region of the bucket"),
-		&cli.BoolFlag{Name: "path-style", Destination: &o.PathStyle, Usage: "write the bucket into the path of URLs, not into the name of the host, at AWS too"},
-		&cli.BoolFlag{Name: "anonymous", Destination: &o.Anonymous, Usage: "read a public bucket: requests are not signed"},
+		opt("endpoint", "URL", "AWS_ENDPOINT_URL, or AWS", intoString(&o.Endpoint), "use this S3 server"),
+		opt("region", "NAME", "AWS_REGION, or detected", intoString(&o.Region), "set the region of the bucket"),
+		&cli.BoolFlag{Name: "anonymous", Destination: &o.Anonymous, Usage: "read a public bucket without credentials"},
 	}
 }
 
@@ -35,9 +34,6 @@ func reach(a remote.Access) (flags []string) {
 	}
 	if a.Blob.Region != "" {
 		flags = append(flags, "--region="+a.Blob.Region)
-	}
-	if a.Blob.PathStyle {
-		flags = append(flags, "--path-style")
 	}
 	if a.Blob.Anonymous {
 		flags = append(flags, "--anonymous")

@@ -19,10 +19,8 @@ func statsCommand(env *environ) *cli.Command {
 	var asJSON bool
 	return &cli.Command{
 		Name: "stats", ArgsUsage: "MNT", Category: everyday, Usage: "show the counters of a mount",
-		Description: "The numbers count from the moment of mounting. With --cache page the kernel answers most reads from its own cache; those never reach the daemon and are not in its numbers. A file that several views show is one file: reads of what bmp-own shows count for bmp, and reads of what a view leaves unchanged for original.",
-		UsageText: `# requests, samples made, hits of the cache, bytes kept
-pipefs stats ~/m
-# the same for programs: here the process of the daemon
+		Description: "Counts since the mount was made. With --cache page, the kernel answers most reads itself, and they are not counted. A file that several views share counts for one of them: bmp-own counts as bmp, and unchanged files count as original.",
+		UsageText: `pipefs stats ~/m
 pipefs stats --json ~/m | jq .pid`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON; times are in ns, sizes in bytes"},

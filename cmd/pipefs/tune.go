@@ -46,28 +46,24 @@ func tuneCommand(env *environ) *cli.Command {
 	c := &tuneConfig{format: "bmp", rounds: 3, samples: 400}
 	return &cli.Command{
 		Name: "tune", ArgsUsage: "STORE", Category: measuring, Usage: "find the fastest mix of raw pixels and encoded files",
-		Description: "Reading raw pixels loads the disk, decoding loads the processor; a mix of both can beat either alone. Some samples are stored both ways for as long as it takes; loading and decoding are measured apart, which predicts the rate of eleven mixes, and the best ones are measured together, through a mount, with nothing in the page cache, as the first epoch reads. What fits in memory is measured a second time, as later epochs read it, and that decides. The loader is one of pipefs that decodes as Pillow does. What is not materialized is decoded by the mount (bmp/) or by the loader (stored-bmp/): both are measured.\n" +
-			"Run it on the machine, and under the limits, of the training.",
-		UsageText: `# measure, and print what was found
-pipefs tune /data/in.store
-# store the best mix that 200 GB have room for, and point MNT/auto at it from the next mount on
-pipefs tune --apply --max-bytes 200GB /data/in.store
-# compare views that do not show the same pixels, too
-pipefs tune --allow scan,resize /data/in.store`,
+		Description: "Raw pixels load the disk, and encoded files load the CPU; a mix of both can be faster than either. This measures loading and decoding apart, predicts the rate of eleven mixes, and measures the best ones through a mount: first with an empty page cache, and again from memory if the data fits. Samples are stored both ways during the measurement. Run this on the training machine, under the limits of the training.",
+		UsageText: `pipefs tune /data/in.store
+pipefs tune --apply --max-bytes 200GB /data/in.store      # store the best mix for MNT/auto
+pipefs tune --allow scan,resize /data/in.store            # also views with other pixels`,
 		Flags: slices.Concat([]cli.Flag{
-			&cli.BoolFlag{Name: "apply", Destination: &c.apply, Usage: "store what won (pipefs materialize), and have MNT/auto lead to it"},
-			opt("allow", "resize,scan", "", intoList(&c.allow), "also compare views whose pixels are not those of the originals. May be repeated"),
+			&cli.BoolFlag{Name: "apply", Destination: &c.apply, Usage: "store the winner, and point MNT/auto at it"},
+			opt("allow", "resize,scan", "", intoList(&c.allow), "also compare views with other pixels than the originals (repeatable)"),
 			readerOption(&c.reader),
-			opt("max-bytes", "SIZE", "what the disk has room for", intoSize(&c.maxBytes, 1), "how much the mix may take on disk"),
-			&cli.BoolFlag{Name: "l3", Destination: &c.l3, Usage: "also try L3 as the encoded half of the mix: it takes more disk than JPEG, about as much as PNG, and decodes several times as fast as either"},
-			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "files that the loader reads at once; that of the training"),
-			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print all that was measured as JSON"},
+			opt("max-bytes", "SIZE", "the free space", intoSize(&c.maxBytes, 1), "limit the disk space of the mix"),
+			&cli.BoolFlag{Name: "l3", Destination: &c.l3, Usage: "also try L3 for the encoded half of the mix; it decodes faster and takes more space"},
+			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "read this many files at once, as the training does"),
+			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print all measurements as JSON"},
 		}, rarely([]cli.Flag{
-			opt("mix-format", "bmp|ppm", c.format, intoChoice(&c.format, "bmp", "ppm"), "how pixels are materialized"),
-			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "the dataset, for originals that the store cannot give back"),
-			opt("samples", "N", "400", intoInt(&c.samples, 16, 1<<20), "how many samples are measured at most"),
-			opt("rounds", "N", "3", intoInt(&c.rounds, 1, 1000), "how often each pass is repeated; from 3 on, short passes are repeated more often at the end, as a verdict needs"),
-		}...), limitOptions(&c.limits)),
+			opt("mix-format", "bmp|ppm", c.format, intoChoice(&c.format, "bmp", "ppm"), "choose the format of raw pixels"),
+			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "name the dataset of the store, for originals that it does not hold"),
+			opt("samples", "N", "400", intoInt(&c.samples, 16, 1<<20), "measure at most this many samples"),
+			opt("rounds", "N", "3", intoInt(&c.rounds, 1, 1000), "set how often each pass is repeated"),
+		}...), limitFlags(&c.limits)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			var err error
 			if c.store, err = remote.Place(args[0]); err != nil {

@@ -24,16 +24,12 @@ func umountCommand(env *environ) *cli.Command {
 	var lazy, force bool
 	return &cli.Command{
 		Name: "umount", ArgsUsage: "MNT", Category: everyday, Usage: "unmount, and wait for the daemon to end",
-		Description: "Works for root and for the user who mounted. umount MNT and fusermount3 -u MNT do the same, but do not wait and do not tell who keeps the mount busy.",
-		UsageText: `# unmount; a mount that is busy is left alone, and its users are named
-pipefs umount ~/m
-# end a mount that hangs: programs that wait for it get an error
-pipefs umount --force ~/m
-# take the mount away at once; files that are open can still be read
-pipefs umount --lazy ~/m`,
+		Description: "Works for root and for the user who mounted. umount(8) and fusermount3 -u do the same, but do not wait, and do not name the processes that keep the mount busy.",
+		UsageText: `pipefs umount ~/m
+pipefs umount --force ~/m      # end a mount that hangs`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "lazy", Aliases: []string{"l"}, Destination: &lazy, Usage: "take the mount away even though it is busy; its daemon ends with the last open file"},
-			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Destination: &force, Usage: "end the mount at once: its readers, and programs that hang in it, get an error"},
+			&cli.BoolFlag{Name: "lazy", Aliases: []string{"l"}, Destination: &lazy, Usage: "detach a busy mount; the daemon ends with the last open file"},
+			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Destination: &force, Usage: "end the mount at once; programs that read from it get an error"},
 		},
 		Action: takes(1, 1, func(ctx context.Context, args []string) error { return umount(ctx, env, args[0], lazy, force) }),
 	}

@@ -33,7 +33,7 @@ func mounting(t *testing.T, words ...string) (*mountConfig, []string, error) {
 	c, args := &mountConfig{}, []string(nil)
 	app := newApp(nowhere)
 	mount := app.Command("mount")
-	mount.Flags = mountOptions(c)
+	mount.Flags = mountFlags(c)
 	mount.Action = func(ctx *cli.Context) error {
 		args = ctx.Args().Slice()
 		return nil

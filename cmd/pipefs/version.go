@@ -14,26 +14,11 @@ import (
 )
 
 func versionCommand(env *environ) *cli.Command {
-	var asJSON bool
 	return &cli.Command{
 		Name: "version", ArgsUsage: "", Category: administration, Usage: "print the version and what was found on this machine",
-		UsageText: `# what to put into a bug report
-pipefs version
-# the same for programs
-pipefs version --json`,
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
-		},
+		UsageText: "pipefs version    # for a bug report",
 		Action: takes(0, 0, func(context.Context, []string) error {
-			v := versions()
-			if asJSON {
-				object := map[string]string{}
-				for _, line := range v {
-					object[line[0]] = line[1]
-				}
-				return printJSON(env.stdout, object)
-			}
-			for _, line := range v {
+			for _, line := range versions() {
 				fmt.Fprintf(env.stdout, "%-14s%s\n", line[0], line[1])
 			}
 			return nil

@@ -28,18 +28,15 @@ func viewsCommand(env *environ) *cli.Command {
 	var access remote.Access
 	return &cli.Command{
 		Name: "views", ArgsUsage: "DATASET|STORE [VIEW…]", Category: everyday, Usage: "show what the views of a dataset contain",
-		Description: "For each of the usual views, and each VIEW named: how many samples it changes and how many it shows unchanged, the size of all its files where that is known without making them, and the path of one. Headers are read; pixels only of grey and palette files, in views that would change them if they are pictures.",
-		UsageText: `# the usual views, those for loaders first
-pipefs views ~/imagenet
-# one more view, and what it does to masks
+		Description: "For the usual views, or for each VIEW: how many samples it changes, how many it leaves unchanged, the total size if it is known in advance, and an example path. Reads the headers of samples, and the pixels of some grey and palette images.",
+		UsageText: `pipefs views ~/imagenet
 pipefs views ~/scenes resize512-png --masks '**/labels/*.png'
-# the steps that views are made of
-pipefs views --steps`,
-		Flags: slices.Concat(roleOptions(&roles), []cli.Flag{
-			&cli.BoolFlag{Name: "all", Destination: &all, Usage: fmt.Sprintf("look at every sample, not at %s of them", formatCount(looked))},
-			&cli.BoolFlag{Name: "steps", Destination: &steps, Usage: "list the steps, and look at no dataset"},
+pipefs views --steps      # the steps of which views are made`,
+		Flags: slices.Concat(roleFlags(&roles), []cli.Flag{
+			&cli.BoolFlag{Name: "all", Destination: &all, Usage: fmt.Sprintf("look at every sample (default: at %s of them)", formatCount(looked))},
+			&cli.BoolFlag{Name: "steps", Destination: &steps, Usage: "list the steps of which views are made"},
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
-		}, remoteOptions(&access), limitOptions(&limits)),
+		}, remoteFlags(&access), limitFlags(&limits)),
 		Action: takes(0, math.MaxInt, func(ctx context.Context, args []string) error {
 			if steps {
 				printSteps(env.stdout, codecs.Default(limits))

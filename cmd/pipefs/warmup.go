@@ -25,14 +25,12 @@ func warmupCommand(env *environ) *cli.Command {
 	var list string
 	return &cli.Command{
 		Name: "warmup", ArgsUsage: "MNT VIEW", Category: measuring, Usage: "preload a view into the caches",
-		Description: "Each file is read once, whole, as many at once as makes it faster. What was read of a bucket is then in the cache on the local disk, results that a mount keeps are made and kept, and what fits is in memory. Nothing is written to the dataset. A mount that is warm costs little to warm up again.",
-		UsageText: `# before the training begins
-pipefs warmup ~/m scan5
-# only the files named there, one a line, as the view lists them
+		Description: "Reads each file of the view once, with as many readers as help. This fills the disk cache of buckets, stores prepared data, and loads what fits into memory. Files that are cached already cost little.",
+		UsageText: `pipefs warmup ~/m scan5      # before the training begins
 pipefs warmup ~/m scan5 --list fold3.txt`,
 		Flags: []cli.Flag{
-			opt("list", "FILE", "", intoString(&list), "read only these files: names relative to the view, one a line; - is the standard input"),
-			opt("workers", "N", "as many as makes it faster", intoInt(&w.fixed, 1, 1024), "files that are read at once"),
+			opt("list", "FILE", "", intoString(&list), "read only the files named in FILE, one per line, relative to the view; - is standard input"),
+			opt("workers", "N", "as many as help", intoInt(&w.fixed, 1, 1024), "read this many files at once"),
 			&cli.BoolFlag{Name: "json", Destination: &w.failures.allNames, Usage: "print JSON, with the names of all files that failed"},
 		},
 		Action: takes(2, 2, func(ctx context.Context, args []string) error {

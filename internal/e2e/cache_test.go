@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -49,7 +50,7 @@ func mountCached(t *testing.T, policy string, packed bool) *cachedSet {
 		s.want[name] = data
 	}
 	s.budget = pages * 3 / 10
-	s.mnt = testmount.Mount(t, s.env, source, "--cache", "daemon", "--cache-policy", policy, "--no-background",
+	s.mnt = testmount.Mount(t, s.env, source, "--cache", cmp.Or(map[string]string{"lru": "daemon"}[policy], policy), "--no-background",
 		"--cache-bytes", fmt.Sprintf("%dB", s.budget), fmt.Sprintf("--direct=%v", packed))
 	return s
 }

@@ -129,8 +129,6 @@ func (c *Config) checkCache() error {
 	}
 	if c.Cache.Mode != pfs.DaemonCache {
 		switch {
-		case c.Cache.Policy != "":
-			return usage.Errorf("--cache-policy %s needs --cache daemon: with --cache page the kernel decides what it keeps", c.Cache.Policy)
 		case c.Cache.Direct:
 			return usage.Errorf("--direct needs --cache daemon: the kernel's cache is the only one otherwise")
 		case mix.Adaptive:

@@ -64,8 +64,6 @@ type Reading struct {
 	// current generation is looked at so often, and the bucket is listed when its list is older,
 	// when it is mounted and from then on. 0 does that when it is mounted, and a negative age is any.
 	Refresh time.Duration
-	// VerifyOnce compares checksums of stored data at the first read only.
-	VerifyOnce bool
 	// BytesPerSecond and ReadsPerSecond slow reading down, for measurements; 0 does not.
 	BytesPerSecond, ReadsPerSecond int64
 }
@@ -148,16 +146,12 @@ type GPU struct {
 	// Force demands that of number Device.
 	Off, Force bool
 	Device     int
-	// Memory in bytes, half of it on the GPU; 0 is the default of l3gpu.
-	Memory int64
 }
 
 // Kernel is what the kernel is told of the mount.
 type Kernel struct {
 	// AllowOther lets other users in.
 	AllowOther bool
-	// NoExec lets no program be run from the mount.
-	NoExec bool
 	// Premount is what the supervisor has mounted; nil mounts.
 	Premount *fs.Premount `json:"-"`
 	// ControlPipe joins the daemon and its supervisor; nil without one. Journal is nil if no
@@ -198,9 +192,6 @@ func (c *Config) status(what string) {
 
 // kernelOptions are what package fs is told.
 func (c *Config) kernelOptions() fs.MountOptions {
-	o := fs.MountOptions{Source: c.Source, AllowOther: c.Kernel.AllowOther, Premount: c.Kernel.Premount}
-	if c.Kernel.NoExec {
-		o.Options = append(o.Options, "noexec")
-	}
+	o := fs.MountOptions{Source: c.Source, AllowOther: c.Kernel.AllowOther, Options: []string{"noexec"}, Premount: c.Kernel.Premount}
 	return o
 }

@@ -18,7 +18,7 @@ func (m *Mount) openGPU() (l3.Backend, error) {
 		return nil, nil
 	}
 	o := l3gpu.StartOptions{
-		Options: l3gpu.Options{Memory: c.GPU.Memory, Device: c.GPU.Device, Log: m.log},
+		Options: l3gpu.Options{Device: c.GPU.Device, Log: m.log},
 		Force:   c.GPU.Force,
 	}
 	// As many as are asked for at once.

@@ -97,7 +97,7 @@ func (m *Mount) openStore(ctx context.Context, at string, o *serve.Options, limi
 	case m.config.Cache.Direct:
 		files = vfs.Direct(vfs.OS)
 	}
-	options := store.Options{Logger: m.log, VerifyOnce: m.config.Read.VerifyOnce, FS: vfs.Throttled(files, limit), IndexDir: index}
+	options := store.Options{Logger: m.log, FS: vfs.Throttled(files, limit), IndexDir: index}
 	// A daemon that takes the place of another goes on with what that one showed.
 	options.Generation = m.config.resumed().Generation
 	s, err := store.Open(at, options)
@@ -166,7 +166,7 @@ func (m *Mount) openOverlay(dir string, o *serve.Options, limit *vfs.Bucket) err
 	slot, most, err := c.takeSlot(dir)
 	if err == nil {
 		o.Overlay, err = store.OpenOverlay(slot.Dir, store.OverlayOptions{
-			FS: vfs.Throttled(vfs.OS, limit), Logger: m.log, MaxBytes: most, Room: slot.Room, VerifyOnce: c.Read.VerifyOnce,
+			FS: vfs.Throttled(vfs.OS, limit), Logger: m.log, MaxBytes: most, Room: slot.Room,
 		})
 		if err != nil {
 			slot.Release()

@@ -202,7 +202,7 @@ func (c *cache) opened(s *cacheShard) {
 	}
 	if off := s.policy.Stats().Off; off != "" {
 		s.told = true
-		c.log.Warn("the cache goes on as with --cache-policy minio", "because", off)
+		c.log.Warn("the cache goes on as with --cache minio", "because", off)
 	}
 }
 

@@ -98,9 +98,6 @@ func OpenBucket(ctx context.Context, where string, o Options) (*Bucket, error) {
 		Creds: b.credentials, Secure: endpoint.Scheme == "https", Region: region, Transport: heeding{transport},
 		MaxRetries: 1, // Bucket repeats requests itself; the library would repeat conditional puts
 	}
-	if o.PathStyle {
-		b.options.BucketLookup = minio.BucketLookupPath
-	}
 	if b.core, err = b.newCore(b.options.Transport); err != nil {
 		return nil, fmt.Errorf("%s at %s: %w", b, b.endpoint, err)
 	}

@@ -16,7 +16,6 @@ import (
 type Options struct {
 	Endpoint  string       // URL of the server, without the bucket; "" is that of AWS
 	Region    string       // of the bucket
-	PathStyle bool         // the bucket stands in the path of URLs even where it could be part of the host
 	Anonymous bool         // requests are not signed, whatever credentials there are
 	Log       *slog.Logger `json:"-"`
 
