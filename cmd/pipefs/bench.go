@@ -19,8 +19,10 @@ import (
 	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -149,14 +151,14 @@ func runBench(ctx context.Context, env *environ, c *benchConfig) (err error) {
 
 // compare measures views.
 func (b *bench) compare(ctx context.Context) error {
-	shown := newPhases(b.env)
-	defer shown.done()
+	shown := terminal.NewPhases(b.env.stderr)
+	defer shown.Done()
 	config, err := b.views(ctx, shown)
 	if err != nil {
 		return err
 	}
 	report, err := views.Run(ctx, config)
-	shown.done()
+	shown.Done()
 	if report == nil {
 		return err
 	}
@@ -183,11 +185,11 @@ func (b *bench) compare(ctx context.Context) error {
 	}
 	switch failed := failedRows(report); {
 	case ctx.Err() != nil:
-		return exit.Errorf(exit.Interrupted, "interrupted; what there is was measured in %s", plural(report.Rounds, "round", "rounds"))
+		return exit.Errorf(exit.Interrupted, "interrupted; what there is was measured in %s", human.Plural(report.Rounds, "round", "rounds"))
 	case err != nil:
 		return err
 	case failed > 0:
-		return exit.Errorf(exit.System, "%s could not be measured; the report says why", plural(failed, "row", "rows"))
+		return exit.Errorf(exit.System, "%s could not be measured; the report says why", human.Plural(failed, "row", "rows"))
 	}
 	return nil
 }

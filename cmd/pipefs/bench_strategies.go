@@ -7,7 +7,9 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/bench/text"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -42,15 +44,15 @@ func (b *bench) strategies(ctx context.Context) error {
 	if err := b.noteRefusals(ctx, p.String()); err != nil {
 		return err
 	}
-	shown := newPhases(b.env)
-	defer shown.done()
+	shown := terminal.NewPhases(b.env.stderr)
+	defer shown.Done()
 	var reports []*strategy.Report
 	for _, p := range pipelines {
 		var r *strategy.Report
 		r, err = strategy.Run(ctx, strategy.Config{
 			Registry: b.registry, Roles: c.roles, Pipeline: p, Root: b.plain, Files: files, Dataset: len(b.files), Work: b.work,
 			Workers: c.parallel, Compressions: c.compressions, Caches: c.caches, Rounds: c.rounds, Weights: c.weights,
-			Progress: func(what string) { shown.show(p.String() + ": " + what) },
+			Progress: func(what string) { shown.Show(p.String() + ": " + what) },
 		})
 		if r != nil {
 			reports = append(reports, r)
@@ -59,7 +61,7 @@ func (b *bench) strategies(ctx context.Context) error {
 			break
 		}
 	}
-	shown.done()
+	shown.Done()
 	if e := b.printReports(reports); e != nil {
 		return errors.Join(e, err)
 	}
@@ -72,16 +74,16 @@ func (b *bench) strategies(ctx context.Context) error {
 // printReports writes the reports to the standard output.
 func (b *bench) printReports(reports []*strategy.Report) error {
 	if b.c.asJSON && len(reports) > 0 {
-		return printJSON(b.env.stdout, reports)
+		return terminal.PrintJSON(b.env.stdout, reports)
 	}
 	for i, r := range reports {
 		if i > 0 {
 			fmt.Fprintln(b.env.stdout)
 		}
 		for _, line := range b.limited {
-			fmt.Fprintln(b.env.stdout, wrap("limits: "+line, 0))
+			fmt.Fprintln(b.env.stdout, terminal.Wrap("limits: "+line, 0))
 		}
-		printStrategies(b.env.stdout, r)
+		text.Strategies(b.env.stdout, r)
 	}
 	return nil
 }

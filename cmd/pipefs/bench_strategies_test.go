@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/bench/text"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -48,7 +49,7 @@ func TestPrintStrategies(t *testing.T) {
 		{"scan5-crop64-npy", "scan5", "none", "and read MNT/scan5,"},
 	} {
 		var b bytes.Buffer
-		printStrategies(&b, strategyReport(t, test.spec, test.fastest, test.compression))
+		text.Strategies(&b, strategyReport(t, test.spec, test.fastest, test.compression))
 		out := b.String()
 		if !strings.Contains(out, test.want) {
 			t.Errorf("%s of %s: no %q in\n%s", test.fastest, test.spec, test.want, out)
@@ -66,7 +67,7 @@ func TestPrintStrategies(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	printStrategies(&b, &strategy.Report{Winner: -1, Base: -1})
+	text.Strategies(&b, &strategy.Report{Winner: -1, Base: -1})
 	if !strings.Contains(b.String(), "Nothing was measured") {
 		t.Error(b.String())
 	}

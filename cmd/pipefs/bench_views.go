@@ -11,11 +11,12 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
 
 // views is what is to be measured.
-func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) {
+func (b *bench) views(ctx context.Context, shown *terminal.Phases) (views.Config, error) {
 	c := b.c
 	named := c.views
 	if named == nil {
@@ -47,7 +48,7 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 	if err := b.noteRefusals(ctx, named...); err != nil {
 		return views.Config{}, err
 	}
-	shown.show("starting the loader")
+	shown.Show("starting the loader")
 	if err := b.openLoader(ctx); err != nil {
 		return views.Config{}, err
 	}
@@ -59,7 +60,7 @@ func (b *bench) views(ctx context.Context, shown *phases) (views.Config, error) 
 			if left > 0 {
 				what += fmt.Sprintf(" (%.0f %%, about %s left)", 100*done, left.Round(time.Second))
 			}
-			shown.show(what)
+			shown.Show(what)
 		},
 	}, nil
 }

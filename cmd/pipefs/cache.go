@@ -17,8 +17,10 @@ import (
 
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -100,7 +102,7 @@ func listCache(w io.Writer, root *cachedir.Root, asJSON bool) error {
 		total += e.Bytes
 	}
 	if asJSON {
-		return printJSON(w, struct {
+		return terminal.PrintJSON(w, struct {
 			Dir      string     `json:"dir"`
 			Limit    int64      `json:"limit"`
 			LimitSet bool       `json:"limit_set"`
@@ -108,14 +110,14 @@ func listCache(w io.Writer, root *cachedir.Root, asJSON bool) error {
 		}{root.Dir(), limit, set, kept})
 	}
 	if len(kept) > 0 {
-		t := newTable(w, "dataset", "kept", "what", "last used", "used by")
+		t := terminal.Table(w, "dataset", "kept", "what", "last used", "used by")
 		for _, e := range kept {
-			t.AppendRow(table.Row{e.Dataset, formatSize(e.Bytes), e.most(), e.Used.Format(time.DateTime), usedBy(&e.Entry)})
+			t.AppendRow(table.Row{e.Dataset, human.Size(e.Bytes), e.most(), e.Used.Format(time.DateTime), usedBy(&e.Entry)})
 		}
-		right(t, 2)
+		terminal.Right(t, 2)
 		t.Render()
 	}
-	fmt.Fprintf(w, "%s of %s in %s\n", formatSize(total), formatSize(limit), root.Dir())
+	fmt.Fprintf(w, "%s of %s in %s\n", human.Size(total), human.Size(limit), root.Dir())
 	return nil
 }
 
@@ -208,13 +210,13 @@ func clearCache(w io.Writer, root *cachedir.Root, dataset string) error {
 		if e.Use.Mount != "" {
 			by = "the mount " + by
 		}
-		fmt.Fprintf(w, "left %s of %s: %s uses it\n", formatSize(e.Bytes), e.Dataset, by)
+		fmt.Fprintf(w, "left %s of %s: %s uses it\n", human.Size(e.Bytes), e.Dataset, by)
 	}
 	if dataset != "" && len(removed)+len(used) == 0 {
 		fmt.Fprintf(w, "nothing is kept of %s\n", dataset)
 		return nil
 	}
-	fmt.Fprintf(w, "removed %s\n", formatSize(bytes))
+	fmt.Fprintf(w, "removed %s\n", human.Size(bytes))
 	return nil
 }
 
@@ -223,7 +225,7 @@ func limitCache(w io.Writer, root *cachedir.Root, size string) error {
 		limit := int64(-1)
 		if !slices.Contains(defaultLimits, size) {
 			var err error
-			if limit, err = parseSize(size); err != nil {
+			if limit, err = human.ParseSize(size); err != nil {
 				return exit.Errorf(exit.Usage, "%w, and not the word default%s", err, semicolon(question(transcode.Nearest(size, defaultLimits...))))
 			}
 		}
@@ -239,6 +241,6 @@ func limitCache(w io.Writer, root *cachedir.Root, size string) error {
 	if !set {
 		how = "a tenth of what would be free without the cache, at most 50GB"
 	}
-	fmt.Fprintf(w, "limit %s: %s\n", formatSize(limit), how)
+	fmt.Fprintf(w, "limit %s: %s\n", human.Size(limit), how)
 	return nil
 }

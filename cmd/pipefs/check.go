@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/store"
@@ -41,7 +42,7 @@ pipefs check /data/in.store && pipefs mount /data/in.store ~/m`,
 			case err != nil:
 				return fmt.Errorf("checking %s: %w", dir, err)
 			case len(problems) > 0:
-				return exit.Errorf(exit.System, "%s: %s", dir, plural(len(problems), "problem", "problems"))
+				return exit.Errorf(exit.System, "%s: %s", dir, human.Plural(len(problems), "problem", "problems"))
 			}
 			fmt.Fprintf(env.stdout, "%s is whole\n", dir)
 			return nil

@@ -13,7 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -126,7 +128,7 @@ func takes(least, most int, run func(ctx context.Context, args []string) error) 
 		if n := len(args); n >= least && n <= most {
 			return run(ctx.Context, args)
 		}
-		want := plural(least, "argument", "arguments")
+		want := human.Plural(least, "argument", "arguments")
 		switch {
 		case most == math.MaxInt:
 			want = "at least " + want
@@ -392,7 +394,7 @@ func init() {
 	cli.FlagStringer = flagLine
 	cli.HelpFlag = &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}
 	cli.HelpPrinter = func(w io.Writer, template string, data any) {
-		cli.HelpPrinterCustom(w, template, data, map[string]any{"wrapAt": func() int { return helpWidth }})
+		cli.HelpPrinterCustom(w, template, data, map[string]any{"wrapAt": func() int { return terminal.HelpWidth }})
 	}
 }
 
@@ -418,7 +420,7 @@ func flagLine(f cli.Flag) string {
 	}
 	const margin = 28
 	if len(head)+4 > margin {
-		return "  " + head + "\n" + strings.Repeat(" ", margin) + wrapAt(text, margin, helpWidth)
+		return "  " + head + "\n" + strings.Repeat(" ", margin) + terminal.WrapAt(text, margin, terminal.HelpWidth)
 	}
-	return fmt.Sprintf("  %-*s%s", margin-2, head, wrapAt(text, margin, helpWidth))
+	return fmt.Sprintf("  %-*s%s", margin-2, head, terminal.WrapAt(text, margin, terminal.HelpWidth))
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shard"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
 	"github.com/pipefs/pipefs/store/vfs"
@@ -97,12 +99,12 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 		return resetShards(ctx, env, c, p)
 	}
 	began := time.Now()
-	bar := newProgress(env, "reading markers", p.Shards)
+	bar := terminal.NewProgress(env.stderr, "reading markers", p.Shards)
 	read := 0
 	o := shard.CommitOptions{
 		CommitOptions: store.CommitOptions{FS: vfs.OS, IndexDir: mountd.IndexDir(c.remote, dir), Logger: quiet(env)},
 		AllowFailed:   c.allowFailed,
-		Progress:      func() { read++; bar.reach(read) },
+		Progress:      func() { read++; bar.Reach(read) },
 	}
 	var r *shard.Committed
 	err = c.config(env).Change(ctx, func(files vfs.FS, flush func() error) (err error) {
@@ -111,7 +113,7 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 		r, err = p.Commit(ctx, dir, o)
 		return err
 	})
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return commitError(dir, err)
 	}
@@ -119,11 +121,11 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 		fmt.Fprintf(env.stdout, "%s is committed already\n", c.url)
 		return nil
 	}
-	fmt.Fprintf(env.stdout, "committed %s of %s, %s, %s removed in %s\n", plural(int(r.Files), "file", "files"), plural(p.Shards-len(r.Missing), "shard", "shards"),
-		formatSize(r.Bytes), formatCount(r.Tombstones), time.Since(began).Round(100*time.Millisecond))
-	fmt.Fprintf(env.stdout, "the store has %s in %s, %s\n", plural(int(r.Stats.Samples), "file", "files"), plural(r.Stats.Packs, "pack", "packs"), formatSize(r.Stats.PackBytes))
+	fmt.Fprintf(env.stdout, "committed %s of %s, %s, %s removed in %s\n", human.Plural(int(r.Files), "file", "files"), human.Plural(p.Shards-len(r.Missing), "shard", "shards"),
+		human.Size(r.Bytes), human.Count(r.Tombstones), time.Since(began).Round(100*time.Millisecond))
+	fmt.Fprintf(env.stdout, "the store has %s in %s, %s\n", human.Plural(int(r.Stats.Samples), "file", "files"), human.Plural(r.Stats.Packs, "pack", "packs"), human.Size(r.Stats.PackBytes))
 	if r.Left > 0 {
-		fmt.Fprintf(env.stdout, "%s left out", plural(int(r.Left), "entry of the plan was", "entries of the plan were"))
+		fmt.Fprintf(env.stdout, "%s left out", human.Plural(int(r.Left), "entry of the plan was", "entries of the plan were"))
 		if len(r.Missing) > 0 {
 			fmt.Fprintf(env.stdout, ", among them those of the shards that are not packed: %s", shard.Ranges(r.Missing))
 		}
@@ -133,7 +135,7 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 		}
 	}
 	if r.Faults > 0 {
-		fmt.Fprintf(env.stdout, "%s no codec can read; kept as they are: pipefs info %s lists them\n", plural(int(r.Faults), "sample that", "samples that"), shellWord(dir))
+		fmt.Fprintf(env.stdout, "%s no codec can read; kept as they are: pipefs info %s lists them\n", human.Plural(int(r.Faults), "sample that", "samples that"), shellWord(dir))
 	}
 	fmt.Fprintf(env.stdout, "mount it with: pipefs mount %s MNT\n", shellWord(dir))
 	return nil
@@ -149,7 +151,7 @@ func resetShards(ctx context.Context, env *environ, c *commitConfig, p *shard.Pl
 	if err != nil {
 		return bucketError(err)
 	}
-	fmt.Fprintf(env.stdout, "removed %s of %s; pack again with: pipefs pack --plan %s --shard I\n", plural(n, "object", "objects"), plural(c.last-c.first+1, "shard", "shards"), shellWord(c.url))
+	fmt.Fprintf(env.stdout, "removed %s of %s; pack again with: pipefs pack --plan %s --shard I\n", human.Plural(n, "object", "objects"), human.Plural(c.last-c.first+1, "shard", "shards"), shellWord(c.url))
 	return nil
 }
 

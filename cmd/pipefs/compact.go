@@ -11,8 +11,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/vfs"
 )
@@ -45,16 +47,16 @@ pipefs compact /data/in.store && pipefs gc --older-than 1d --delete /data/in.sto
 
 func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) error {
 	began := time.Now()
-	bar := newProgress(env, "compacting", -1)
+	bar := terminal.NewProgress(env.stderr, "compacting", -1)
 	var r store.CompactReport
 	err := c.config(env).Change(ctx, func(files vfs.FS, _ func() error) (err error) {
 		r, err = store.Compact(ctx, c.store, store.CompactOptions{
 			Dead: dead, FS: files, IndexDir: mountd.IndexDir(c.remote, c.store), Logger: quiet(env),
-			Progress: func(done, _ int) { bar.reach(done) },
+			Progress: func(done, _ int) { bar.Reach(done) },
 		})
 		return err
 	})
-	bar.done()
+	bar.Done()
 	switch {
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted; the store is as it was")
@@ -69,10 +71,10 @@ func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) 
 	case err != nil:
 		return exit.With(exit.System, fmt.Errorf("compacting %s: %w", c.store, err))
 	case r.Packs == 0:
-		fmt.Fprintf(env.stdout, "nothing to compact in %s: no pack has %s or more unused data\n", c.store, formatShare(dead))
+		fmt.Fprintf(env.stdout, "nothing to compact in %s: no pack has %s or more unused data\n", c.store, human.Share(dead))
 		return nil
 	}
-	fmt.Fprintf(env.stdout, "rewrote %s (%s) as %s (%s) in %s\n", plural(r.Packs, "pack", "packs"), formatSize(r.Bytes), plural(r.NewPacks, "new pack", "new packs"), formatSize(r.NewBytes), time.Since(began).Round(100*time.Millisecond))
+	fmt.Fprintf(env.stdout, "rewrote %s (%s) as %s (%s) in %s\n", human.Plural(r.Packs, "pack", "packs"), human.Size(r.Bytes), human.Plural(r.NewPacks, "new pack", "new packs"), human.Size(r.NewBytes), time.Since(began).Round(100*time.Millisecond))
 	fmt.Fprintf(env.stdout, "the old packs stay until you remove them: pipefs gc --delete %s\n", shellWord(c.store))
 	return nil
 }

@@ -12,7 +12,9 @@ import (
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 func explainCommand(env *environ) *cli.Command {
@@ -38,7 +40,7 @@ pipefs explain ~/m/.draw/7/0/rrc224-hflip-npy/train/cat/1.npy     # which box wa
 				return fmt.Errorf("the daemon of %s explained nothing", mnt)
 			}
 			if asJSON {
-				return printJSON(env.stdout, reply.Explained)
+				return terminal.PrintJSON(env.stdout, reply.Explained)
 			}
 			printExplanation(env.stdout, reply.Explained)
 			return nil
@@ -99,12 +101,12 @@ func printExplanation(w io.Writer, e *control.Explanation) {
 		row("draw", text)
 	}
 	if e.Computed > 0 {
-		row("read from", fmt.Sprintf("%s; then %s computed", e.From, plural(e.Computed, "step is", "steps are")))
+		row("read from", fmt.Sprintf("%s; then %s computed", e.From, human.Plural(e.Computed, "step is", "steps are")))
 	} else {
 		row("read from", e.From)
 	}
 	if e.Bytes != nil {
-		row("size", plural(int(*e.Bytes), "byte", "bytes"))
+		row("size", human.Plural(int(*e.Bytes), "byte", "bytes"))
 	}
 	row("note", e.Note)
 }

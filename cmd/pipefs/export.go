@@ -12,8 +12,10 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/export"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -75,41 +77,41 @@ func runExport(ctx context.Context, env *environ, c *exportConfig) error {
 	if err := export.CheckOut(c.out, c.source, c.dataset); err != nil {
 		return err
 	}
-	failed := failures{allNames: c.asJSON}
-	bar := newProgress(env, "exporting", -1)
-	counted := mountd.CountFiles(ctx, s.Tree, bar.setTotal)
+	failed := terminal.Failures{AllNames: c.asJSON}
+	bar := terminal.NewProgress(env.stderr, "exporting", -1)
+	counted := mountd.CountFiles(ctx, s.Tree, bar.SetTotal)
 	r, err := export.Run(ctx, export.Options{
-		Source: s, View: view, Out: c.out, Force: c.force, Workers: c.workers, Failed: failed.add, Done: func() { bar.add(1) },
+		Source: s, View: view, Out: c.out, Force: c.force, Workers: c.workers, Failed: failed.Add, Done: func() { bar.Add(1) },
 	})
-	bar.done()
+	bar.Done()
 	counted()
-	failed.tell(env.stderr, "not exported")
+	failed.Tell(env.stderr, "not exported")
 	noteSpared(env.stderr, r.Spared)
 	const goesOn = "what was written is whole, and the same command goes on from there"
 	switch {
 	case errors.Is(err, context.Canceled):
-		return exit.Errorf(exit.Interrupted, "interrupted after %s; %s", plural(r.Files+r.Skipped, "file", "files"), goesOn)
+		return exit.Errorf(exit.Interrupted, "interrupted after %s; %s", human.Plural(r.Files+r.Skipped, "file", "files"), goesOn)
 	case export.IsFull(err):
 		return exit.Errorf(exit.System, "%s cannot be written to: %w; %s", c.out, err, goesOn)
 	case err != nil:
 		return fmt.Errorf("exporting to %s: %w", c.out, err)
 	case c.asJSON:
-		err = printJSON(env.stdout, struct {
+		err = terminal.PrintJSON(env.stdout, struct {
 			*export.Report
-			Failures []*failure `json:"failures"`
-		}{&r, failed.list})
+			Failures []*terminal.Failure `json:"failures"`
+		}{&r, failed.List})
 		if err != nil {
 			return err
 		}
 	default:
-		fmt.Fprintf(env.stdout, "exported %s, skipped %s that were there\n", plural(r.Files, "file", "files"), formatCount(r.Skipped))
-		fmt.Fprintf(env.stdout, "%s written in %s\n", formatSize(r.Bytes), time.Since(started).Round(100*time.Millisecond))
+		fmt.Fprintf(env.stdout, "exported %s, skipped %s that were there\n", human.Plural(r.Files, "file", "files"), human.Count(r.Skipped))
+		fmt.Fprintf(env.stdout, "%s written in %s\n", human.Size(r.Bytes), time.Since(started).Round(100*time.Millisecond))
 	}
 	if r.Files+r.Skipped+r.Failed == 0 {
 		noter(env.stderr)("%s", noPictures(mountd.Listing{}, c.source))
 	}
 	if r.Failed > 0 {
-		return exit.Errorf(exit.System, "%s not exported; the same command tries again, and skips the others", plural(r.Failed, "file was", "files were"))
+		return exit.Errorf(exit.System, "%s not exported; the same command tries again, and skips the others", human.Plural(r.Failed, "file was", "files were"))
 	}
 	return nil
 }

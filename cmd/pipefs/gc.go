@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shard"
@@ -80,7 +81,7 @@ func runGC(ctx context.Context, env *environ, c *gcConfig) error {
 	}
 	var bytes int64
 	for _, w := range waste {
-		fmt.Fprintf(env.stdout, "%s  %s  %s\n", w.Name, formatSize(w.Size), w.Why)
+		fmt.Fprintf(env.stdout, "%s  %s  %s\n", w.Name, human.Size(w.Size), w.Why)
 		bytes += w.Size
 	}
 	for _, u := range uploads {
@@ -91,7 +92,7 @@ func runGC(ctx context.Context, env *environ, c *gcConfig) error {
 	case n == 0:
 		fmt.Fprintf(env.stdout, "nothing to delete in %s\n", c.store)
 	case !c.remove:
-		fmt.Fprintf(env.stdout, "%s, %s: nothing was deleted (--delete deletes them)\n", plural(n, "unused object", "unused objects"), formatSize(bytes))
+		fmt.Fprintf(env.stdout, "%s, %s: nothing was deleted (--delete deletes them)\n", human.Plural(n, "unused object", "unused objects"), human.Size(bytes))
 	default:
 		err := c.delete(ctx, env.stderr, place, waste, uploads)
 		if errors.Is(err, context.Canceled) {
@@ -100,7 +101,7 @@ func runGC(ctx context.Context, env *environ, c *gcConfig) error {
 		if err != nil {
 			return bucketError(err)
 		}
-		fmt.Fprintf(env.stdout, "deleted %s, %s\n", plural(n, "unused object", "unused objects"), formatSize(bytes))
+		fmt.Fprintf(env.stdout, "deleted %s, %s\n", human.Plural(n, "unused object", "unused objects"), human.Size(bytes))
 	}
 	return nil
 }

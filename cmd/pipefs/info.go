@@ -15,8 +15,10 @@ import (
 
 	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -55,7 +57,7 @@ pipefs info --mssim ~/imagenet      # which fidelity to train from`,
 				return err
 			}
 			if asJSON {
-				return errors.Join(printJSON(env.stdout, i), err)
+				return errors.Join(terminal.PrintJSON(env.stdout, i), err)
 			}
 			i.print(env.stdout)
 			return err
@@ -120,15 +122,15 @@ func inspect(ctx context.Context, env *environ, name string, access remote.Acces
 		i.Store, i.Originals = &stats, &originals{registry: s.Registry}
 		i.Fractions = fractionRows(s.Store, len(l.Samples))
 	}
-	bar := newProgress(env, "looking at samples", len(l.Samples))
+	bar := terminal.NewProgress(env.stderr, "looking at samples", len(l.Samples))
 	var mu sync.Mutex
 	err = s.LookAll(ctx, l.Samples, func(seen mountd.Sample) {
 		mu.Lock()
 		defer mu.Unlock()
-		bar.add(1)
+		bar.Add(1)
 		i.add(seen)
 	})
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return nil, err
 	}
@@ -195,18 +197,18 @@ func (i *information) print(w io.Writer) {
 	} else {
 		line("dataset", "%s", i.Path)
 	}
-	line("samples", "%s (%s)", formatCount(i.Samples), formatSize(i.Bytes))
-	line("other files", "%s", formatCount(i.Others))
-	line("directories", "%s", formatCount(i.Dirs))
+	line("samples", "%s (%s)", human.Count(i.Samples), human.Size(i.Bytes))
+	line("other files", "%s", human.Count(i.Others))
+	line("directories", "%s", human.Count(i.Dirs))
 	if i.Store != nil {
 		i.printStore(w, line)
 	}
 	fmt.Fprintln(w)
-	t := newTable(w, "format", "mode", "samples", "bytes")
+	t := terminal.Table(w, "format", "mode", "samples", "bytes")
 	for _, row := range i.Formats {
-		t.AppendRow(table.Row{row.Format, row.Mode, formatCount(row.Samples), formatSize(row.Bytes)})
+		t.AppendRow(table.Row{row.Format, row.Mode, human.Count(row.Samples), human.Size(row.Bytes)})
 	}
-	right(t, 3, 4)
+	terminal.Right(t, 3, 4)
 	if len(i.Formats) > 0 {
 		t.Render()
 	}
@@ -219,7 +221,7 @@ func (i *information) print(w io.Writer) {
 		{i.Unscanned, "of JPEG that cannot be stored scan by scan, and that scan views leave unchanged"},
 	} {
 		if n.count > 0 {
-			note(w, "%s%s", plural(n.count, "sample ", "samples "), n.text)
+			terminal.Note(w, "%s%s", human.Plural(n.count, "sample ", "samples "), n.text)
 		}
 	}
 	if i.MSSIM != nil {
@@ -235,21 +237,21 @@ func (i *information) printStore(w io.Writer, line func(name, format string, arg
 	if s.Order == store.OrderShuffle {
 		order += fmt.Sprintf(", seed %d", s.Seed)
 	}
-	line("order", "%s, %s a record", order, plural(s.RecordImages, "sample", "samples"))
-	line("packs", "%s, %s", formatCount(s.Packs), formatSize(s.PackBytes))
-	line("records", "%s", formatCount(s.Records))
+	line("order", "%s, %s a record", order, human.Plural(s.RecordImages, "sample", "samples"))
+	line("packs", "%s, %s", human.Count(s.Packs), human.Size(s.PackBytes))
+	line("records", "%s", human.Count(s.Records))
 	if o := i.Originals; o.Dataset > 0 {
-		line("ratio", "%.2f of the dataset's own size, %s", o.Ratio, formatSize(o.Dataset))
+		line("ratio", "%.2f of the dataset's own size, %s", o.Ratio, human.Size(o.Dataset))
 		if o.Rebuilt.Samples > 0 {
-			line("saved", "%s, since originals of %s are rebuilt from %s", formatSize(o.Saved), formatSize(o.Rebuilt.Bytes), formatSize(o.Rebuilt.Stored))
+			line("saved", "%s, since originals of %s are rebuilt from %s", human.Size(o.Saved), human.Size(o.Rebuilt.Bytes), human.Size(o.Rebuilt.Stored))
 		}
 	}
 	fmt.Fprintln(w)
-	t := newTable(w, "representation", "bytes")
+	t := terminal.Table(w, "representation", "bytes")
 	for _, key := range slices.Sorted(maps.Keys(s.Bytes)) {
-		t.AppendRow(table.Row{key, formatSize(s.Bytes[key])})
+		t.AppendRow(table.Row{key, human.Size(s.Bytes[key])})
 	}
-	right(t, 2)
+	terminal.Right(t, 2)
 	t.Render()
 	if len(i.Fractions) > 0 {
 		fmt.Fprintln(w)
@@ -264,10 +266,10 @@ func printFaults(w io.Writer, faults []fault, one, many string) {
 	if len(faults) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%s:\n", plural(len(faults), one, many))
+	fmt.Fprintf(w, "\n%s:\n", human.Plural(len(faults), one, many))
 	for n, f := range faults {
 		if n == mostFaults {
-			fmt.Fprintf(w, "  and %s more; --json lists all\n", formatCount(len(faults)-n))
+			fmt.Fprintf(w, "  and %s more; --json lists all\n", human.Count(len(faults)-n))
 			break
 		}
 		fmt.Fprintf(w, "  %s: %s\n", f.Path, f.Reason)

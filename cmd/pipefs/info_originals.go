@@ -6,7 +6,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -98,19 +100,19 @@ func (o *originals) print(w io.Writer) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := newTable(w, "originals", "samples", "bytes", "stored beside the scans")
+	t := terminal.Table(w, "originals", "samples", "bytes", "stored beside the scans")
 	for _, row := range []struct {
 		name string
 		originalsRow
 	}{{"rebuilt", o.Rebuilt}, {"kept", o.Kept}, {"dropped", o.Dropped}} {
-		t.AppendRow(table.Row{row.name, formatCount(row.Samples), formatSize(row.Bytes), formatSize(row.Stored)})
+		t.AppendRow(table.Row{row.name, human.Count(row.Samples), human.Size(row.Bytes), human.Size(row.Stored)})
 	}
-	right(t, 2, 3, 4)
+	terminal.Right(t, 2, 3, 4)
 	t.Render()
 	if n := o.Kept.Samples; n > 0 {
-		note(w, "%s", plural(n, "original is kept as it was: it", "originals are kept as they were: they")+" cannot be rebuilt from scans, or --originals keep was asked for")
+		terminal.Note(w, "%s", human.Plural(n, "original is kept as it was: it", "originals are kept as they were: they")+" cannot be rebuilt from scans, or --originals keep was asked for")
 	}
 	if n := o.Dropped.Samples; n > 0 {
-		note(w, "%s", plural(n, "original", "originals")+" cannot be given back without the dataset: mount and export take --dataset DIR; packing again with --originals rebuild adds what is missing")
+		terminal.Note(w, "%s", human.Plural(n, "original", "originals")+" cannot be given back without the dataset: mount and export take --dataset DIR; packing again with --originals rebuild adds what is missing")
 	}
 }

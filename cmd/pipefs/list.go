@@ -9,9 +9,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source/bucket"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 func listCommand(env *environ) *cli.Command {
@@ -40,11 +42,11 @@ func runList(ctx context.Context, env *environ, access remote.Access, dataset, o
 		return err
 	}
 	began := time.Now()
-	bar := newProgress(env, "objects listed", -1)
+	bar := terminal.NewProgress(env.stderr, "objects listed", -1)
 	s, err := bucket.Write(ctx, place, out, bucket.WriteOptions{
-		Progress: func(objects int64) { bar.reach(int(objects)) }, Log: quiet(env),
+		Progress: func(objects int64) { bar.Reach(int(objects)) }, Log: quiet(env),
 	})
-	bar.done()
+	bar.Done()
 	switch {
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted; nothing was written to %s", out)
@@ -53,9 +55,9 @@ func runList(ctx context.Context, env *environ, access remote.Access, dataset, o
 	case err != nil:
 		return bucketError(fmt.Errorf("listing %s: %w", dataset, err))
 	}
-	fmt.Fprintf(env.stdout, "listed %s, %s, in %s\n", plural(s.Objects, "object", "objects"), formatSize(s.Bytes), time.Since(began).Round(time.Millisecond))
+	fmt.Fprintf(env.stdout, "listed %s, %s, in %s\n", human.Plural(s.Objects, "object", "objects"), human.Size(s.Bytes), time.Since(began).Round(time.Millisecond))
 	if s.LeftOut > 0 {
-		fmt.Fprintf(env.stdout, "%s left out, because their names are no paths of files\n", plural(s.LeftOut, "object is", "objects are"))
+		fmt.Fprintf(env.stdout, "%s left out, because their names are no paths of files\n", human.Plural(s.LeftOut, "object is", "objects are"))
 	}
 	fmt.Fprintf(env.stdout, "mount it with: pipefs mount --manifest %s %s MNT\n", shellWord(out), shellWord(s.Place))
 	return nil

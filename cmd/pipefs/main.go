@@ -13,6 +13,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -41,7 +42,7 @@ func execute(ctx context.Context, env *environ, args []string) error {
 		fmt.Fprintf(env.stderr, "pipefs: %v\n", err)
 		var spec *transcode.SpecError
 		if errors.As(err, &spec) {
-			fmt.Fprintln(env.stderr, indent(spec.Pointer(), "    "))
+			fmt.Fprintln(env.stderr, terminal.Indent(spec.Pointer(), "    "))
 		}
 	}
 	return err

@@ -12,10 +12,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/prepare"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -90,9 +92,9 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 	if c.fraction == 0 {
 		return removeFraction(env, s.Store, c, view)
 	}
-	bar := newProgress(env, "looking at samples", int(s.Store.Stats().Samples))
-	chosen, err := prepare.Materialize(ctx, s.Server, s.Store, c.roles, view, c.fraction, func() { bar.add(1) })
-	bar.done()
+	bar := terminal.NewProgress(env.stderr, "looking at samples", int(s.Store.Stats().Samples))
+	chosen, err := prepare.Materialize(ctx, s.Server, s.Store, c.roles, view, c.fraction, func() { bar.Add(1) })
+	bar.Done()
 	if err != nil {
 		return materializeError(c, view, 0, prepare.RunReport{}, err)
 	}
@@ -101,20 +103,20 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 		return nothingToKeep(env, c, view, chosen)
 	}
 	left := warnings{env: env}
-	bar = newProgress(env, "reading what is there", len(chosen.Wanted))
+	bar = terminal.NewProgress(env.stderr, "reading what is there", len(chosen.Wanted))
 	report, err := chosen.Run(ctx, prepare.RunOptions{
 		Dir: c.store, Share: c.fraction, MaxBytes: c.maxBytes, Workers: c.workers, Verify: c.verify, Warn: left.add,
-		Begin:    func(results int) { bar.done(); bar = newProgress(env, "materializing", results) },
-		Progress: func(n int) { bar.reach(n) },
+		Begin:    func(results int) { bar.Done(); bar = terminal.NewProgress(env.stderr, "materializing", results) },
+		Progress: func(n int) { bar.Reach(n) },
 	})
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return materializeError(c, view, len(chosen.Wanted), report, err)
 	}
 	tellFraction(env.stdout, c, view, chosen, report, started)
 	// Samples that are damaged will be so the next time, and readers are told.
 	if failed := report.Failed - report.Damaged; failed > 0 {
-		return exit.Errorf(exit.System, "%s could not be made; the same command tries again, and keeps the others", plural(failed, "result", "results"))
+		return exit.Errorf(exit.System, "%s could not be made; the same command tries again, and keeps the others", human.Plural(failed, "result", "results"))
 	}
 	return nil
 }
@@ -151,14 +153,14 @@ func removeFraction(env *environ, s *store.Store, c *materializeConfig, view tra
 // nothingToKeep says why there is nothing to keep.
 func nothingToKeep(env *environ, c *materializeConfig, view transcode.Pipeline, chosen *prepare.Materializing) error {
 	if n := chosen.Stored; n > 0 {
-		fmt.Fprintf(env.stdout, "nothing to keep: the store itself holds %s as %s shows them\n", plural(n, "sample", "samples"), view)
+		fmt.Fprintf(env.stdout, "nothing to keep: the store itself holds %s as %s shows them\n", human.Plural(n, "sample", "samples"), view)
 		return nil
 	}
 	why := "it has no samples"
 	if n := chosen.Unchanged + chosen.Faulty; n > 0 {
-		why = fmt.Sprintf("%s shows %s unchanged", view, plural(n, "sample", "samples"))
+		why = fmt.Sprintf("%s shows %s unchanged", view, human.Plural(n, "sample", "samples"))
 		if chosen.Faulty > 0 {
-			why += fmt.Sprintf(", %s of which no codec can read", formatCount(chosen.Faulty))
+			why += fmt.Sprintf(", %s of which no codec can read", human.Count(chosen.Faulty))
 		}
 	}
 	return exit.Errorf(exit.Usage, "there is nothing to keep in %s: %s (pipefs views %[1]s lists what views show)", c.store, why)
@@ -172,7 +174,7 @@ func materializeError(c *materializeConfig, view transcode.Pipeline, wanted int,
 	case errors.As(err, &space):
 		return spaceError(c, view, wanted, space)
 	case errors.Is(err, context.Canceled):
-		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was made is kept, and the same command goes on from there", plural(r.Made, "result", "results"))
+		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was made is kept, and the same command goes on from there", human.Plural(r.Made, "result", "results"))
 	case errors.Is(err, serve.ErrRefused):
 		return exit.With(exit.Usage, err)
 	case errors.Is(err, store.ErrLocked):
@@ -194,24 +196,24 @@ func spaceError(c *materializeConfig, view transcode.Pipeline, wanted int, e *pr
 	if e.Fits > 0 {
 		fits = fmt.Sprintf("--fraction %g would fit", e.Fits)
 	}
-	what := fmt.Sprintf("%s of %s (%s)", view, plural(wanted, "sample", "samples"), formatShare(c.fraction))
+	what := fmt.Sprintf("%s of %s (%s)", view, human.Plural(wanted, "sample", "samples"), human.Share(c.fraction))
 	if e.MaxBytes > 0 {
-		return exit.Errorf(exit.System, "%s takes %s%s, over the %s of --max-bytes; %s", what, about, formatSize(e.Bytes), formatSize(e.MaxBytes), fits)
+		return exit.Errorf(exit.System, "%s takes %s%s, over the %s of --max-bytes; %s", what, about, human.Size(e.Bytes), human.Size(e.MaxBytes), fits)
 	}
 	return exit.Errorf(exit.System, "%s takes %s%s more on the disk of %s, where %s are free and %s shall stay so; %s", what, about,
-		formatSize(e.Bytes), c.store, formatSize(e.Free), formatSize(e.Margin), fits)
+		human.Size(e.Bytes), c.store, human.Size(e.Free), human.Size(e.Margin), fits)
 }
 
 func tellFraction(w io.Writer, c *materializeConfig, view transcode.Pipeline, chosen *prepare.Materializing, r prepare.RunReport, started time.Time) {
 	have := r.Made + r.Kept
 	if have == 0 && r.Failed == 0 {
-		fmt.Fprintf(w, "%s of %s is none: nothing is kept\n", formatShare(c.fraction), plural(chosen.Samples, "sample", "samples"))
+		fmt.Fprintf(w, "%s of %s is none: nothing is kept\n", human.Share(c.fraction), human.Plural(chosen.Samples, "sample", "samples"))
 		return
 	}
-	fmt.Fprintf(w, "%s is kept of %s of %s samples (%s)\n", view, formatCount(have), formatCount(chosen.Samples),
-		formatShare(float64(have)/float64(chosen.Samples)))
-	fmt.Fprintf(w, "made %s, kept %s that were there, removed %s; %s written in %s\n", plural(r.Made, "result", "results"), formatCount(r.Kept),
-		formatCount(r.Dropped), formatSize(r.Bytes), time.Since(started).Round(100*time.Millisecond))
+	fmt.Fprintf(w, "%s is kept of %s of %s samples (%s)\n", view, human.Count(have), human.Count(chosen.Samples),
+		human.Share(float64(have)/float64(chosen.Samples)))
+	fmt.Fprintf(w, "made %s, kept %s that were there, removed %s; %s written in %s\n", human.Plural(r.Made, "result", "results"), human.Count(r.Kept),
+		human.Count(r.Dropped), human.Size(r.Bytes), time.Since(started).Round(100*time.Millisecond))
 	for _, n := range []struct {
 		count int
 		text  string
@@ -222,7 +224,7 @@ func tellFraction(w io.Writer, c *materializeConfig, view transcode.Pipeline, ch
 		{int(r.Damaged), "whose pixels are damaged, left out"},
 	} {
 		if n.count > 0 {
-			fmt.Fprintf(w, "note: %s %s\n", plural(n.count, "sample", "samples"), n.text)
+			fmt.Fprintf(w, "note: %s %s\n", human.Plural(n.count, "sample", "samples"), n.text)
 		}
 	}
 }
@@ -250,11 +252,11 @@ func fractionRows(s *store.Store, samples int) []fractionRow {
 }
 
 func printFractions(w io.Writer, rows []fractionRow) {
-	t := newTable(w, "kept view", "fraction", "samples", "of all", "bytes")
+	t := terminal.Table(w, "kept view", "fraction", "samples", "of all", "bytes")
 	for _, r := range rows {
-		t.AppendRow(table.Row{r.View, formatShare(r.Wanted), formatCount(r.Results), formatShare(r.OfAll), formatSize(r.Bytes)})
+		t.AppendRow(table.Row{r.View, human.Share(r.Wanted), human.Count(r.Results), human.Share(r.OfAll), human.Size(r.Bytes)})
 	}
-	right(t, 2, 3, 4, 5)
+	terminal.Right(t, 2, 3, 4, 5)
 	t.Render()
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/supervise"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -159,7 +160,7 @@ func background(ctx context.Context, env *environ, c *mountConfig) error {
 			return exit.With(exit.System, err)
 		}
 	}
-	file, err := openLog(path)
+	file, err := daemon.OpenLog(path)
 	if err != nil {
 		return exit.With(exit.System, err)
 	}
@@ -229,7 +230,7 @@ func (c *mountConfig) serve(ctx context.Context, h *supervise.Handed, parent *da
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	signal.Ignore(syscall.SIGHUP)
-	log := newLogger(os.Stderr, c.LogFormat, c.LogLevel)
+	log := terminal.Logger(os.Stderr, c.LogFormat, c.LogLevel)
 	slog.SetDefault(log)
 	c.Log, c.Status = log, parent.Status
 	c.Note = func(text string) {

@@ -12,6 +12,7 @@ import (
 
 	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/mixer"
@@ -155,7 +156,7 @@ func intoMix(p *mountd.Mix) func(string) error {
 		if s == "adaptive" || s == "all" {
 			return nil
 		}
-		if p.Share, err = parseShare(s); err != nil {
+		if p.Share, err = human.ParseShare(s); err != nil {
 			return fmt.Errorf("%q: want all, adaptive, or a share such as 0.3 or 30%%", s)
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
@@ -56,7 +57,7 @@ func (c *mountConfig) tellKept(w io.Writer) {
 		limit, what = c.Keep.MaxBytes, "for this mount"
 	}
 	if err == nil {
-		fmt.Fprintf(w, "pipefs: what it prepares is kept in %s, %s at most %s (pipefs cache --help)\n", shellWord(root.Dir()), formatSize(limit), what)
+		fmt.Fprintf(w, "pipefs: what it prepares is kept in %s, %s at most %s (pipefs cache --help)\n", shellWord(root.Dir()), human.Size(limit), what)
 	}
 }
 

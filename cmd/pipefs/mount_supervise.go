@@ -22,6 +22,7 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/shared"
 	"github.com/pipefs/pipefs/internal/supervise"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 // takeOver has this program serve a mount that another one serves.
@@ -68,7 +69,7 @@ func (c *mountConfig) superviseMount(ctx context.Context, parent *daemon.Parent)
 	}
 	out := os.Stderr
 	if c.LogFile != "" {
-		if out, err = openLog(c.LogFile); err != nil {
+		if out, err = daemon.OpenLog(c.LogFile); err != nil {
 			return exit.With(exit.System, err)
 		}
 		defer out.Close()
@@ -88,7 +89,7 @@ func (c *mountConfig) superviseMount(ctx context.Context, parent *daemon.Parent)
 	} else {
 		signal.Ignore(syscall.SIGHUP)
 	}
-	log := newLogger(out, c.LogFormat, c.LogLevel)
+	log := terminal.Logger(out, c.LogFormat, c.LogLevel)
 	slog.SetDefault(log)
 	handed, err := json.Marshal(c) // with the seed, so that every daemon of the mount draws the same
 	if err != nil {

@@ -15,7 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 func mountsCommand(env *environ) *cli.Command {
@@ -40,7 +42,7 @@ pipefs mounts --clean      # unmount dead mounts`,
 				}
 			}
 			if asJSON {
-				return printJSON(env.stdout, rows)
+				return terminal.PrintJSON(env.stdout, rows)
 			}
 			printMounts(env.stdout, rows, time.Now())
 			return nil
@@ -161,7 +163,7 @@ func printMounts(w io.Writer, rows []mountRow, now time.Time) {
 		fmt.Fprintln(w, "nothing is mounted; pipefs mount DATASET MNT mounts")
 		return
 	}
-	t := newTable(w, "mount", "source", "process", "up", "current", "cache", "held by", "supervised", "version")
+	t := terminal.Table(w, "mount", "source", "process", "up", "current", "cache", "held by", "supervised", "version")
 	for _, r := range rows {
 		if r.State != mountUp {
 			t.AppendRow(table.Row{r.Mount, r.Source, r.State})
@@ -169,18 +171,18 @@ func printMounts(w io.Writer, rows []mountRow, now time.Time) {
 		}
 		holders := ""
 		if r.Holders != nil {
-			holders = plural(*r.Holders, "connection", "connections")
+			holders = human.Plural(*r.Holders, "connection", "connections")
 		}
 		kept := ""
 		if s := r.Supervised; s != nil {
-			kept = "yes, " + plural(s.Restarts, "restart", "restarts")
+			kept = "yes, " + human.Plural(s.Restarts, "restart", "restarts")
 		}
 		t.AppendRow(table.Row{r.Mount, r.Source, r.PID, now.Sub(r.Started).Round(time.Second), r.Current, r.Cache, holders, kept, r.Version})
 	}
 	t.Render()
 	for _, r := range rows {
 		if r.Do != "" {
-			note(w, "%s is %s: %s", r.Mount, r.State, r.Do)
+			terminal.Note(w, "%s is %s: %s", r.Mount, r.State, r.Do)
 		}
 	}
 }

@@ -3,14 +3,17 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/cachedir"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 func noter(w io.Writer) func(format string, args ...any) {
@@ -58,7 +61,7 @@ func slowOrSmall(kind mounts.FileSystem, free int64) string {
 	case !kind.Local:
 		return fmt.Sprintf("on no local disk that pipefs knows (%s), and may be slower there than made again", kind.Name)
 	case free < littleRoom:
-		return fmt.Sprintf("where only %s are free", formatSize(free))
+		return fmt.Sprintf("where only %s are free", human.Size(free))
 	}
 	return ""
 }
@@ -84,9 +87,12 @@ func noteSpared(w io.Writer, c serve.Spared) {
 func tellRefusals(refused []*serve.Refusal, tell func(line string)) {
 	for i, e := range refused {
 		if i == serve.MostTold {
-			tell(fmt.Sprintf("%s refused for the same reason", plural(len(refused)-i, "more directory is", "more directories are")))
+			tell(fmt.Sprintf("%s refused for the same reason", human.Plural(len(refused)-i, "more directory is", "more directories are")))
 			return
 		}
 		tell(e.Error())
 	}
 }
+
+// quiet logs for commands that people watch: only what they should know.
+func quiet(env *environ) *slog.Logger { return terminal.Logger(env.stderr, "text", "warn") }

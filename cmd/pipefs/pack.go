@@ -10,11 +10,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -111,7 +113,7 @@ func (c *packConfig) config(env *environ) *packing.Config {
 		p.L3 = &c.l3.Options
 	}
 	p.LowSpace = func(free int64) {
-		noter(env.stderr)("packs are built in %s, where only %s are free, and %s may be needed; --build-dir names another directory", p.BuildDir, formatSize(free), formatSize(packing.BuildBytes))
+		noter(env.stderr)("packs are built in %s, where only %s are free, and %s may be needed; --build-dir names another directory", p.BuildDir, human.Size(free), human.Size(packing.BuildBytes))
 	}
 	return p
 }
@@ -148,10 +150,10 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	defer d.Close()
 	started := time.Now()
 	left := warnings{env: env}
-	bar := newProgress(env, "packing", -1)
-	counted := mountd.CountFiles(ctx, d, bar.setTotal)
-	report, err := p.Pack(ctx, w, d, func(p store.Progress) { bar.reach(int(p.Files + p.Skipped + p.Failed)) }, left.add)
-	bar.done()
+	bar := terminal.NewProgress(env.stderr, "packing", -1)
+	counted := mountd.CountFiles(ctx, d, bar.SetTotal)
+	report, err := p.Pack(ctx, w, d, func(p store.Progress) { bar.Reach(int(p.Files + p.Skipped + p.Failed)) }, left.add)
+	bar.Done()
 	counted()
 	if err != nil {
 		return packError(p, report, err)

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 )
 
@@ -39,7 +41,7 @@ func (w *warnings) add(path string, err error) {
 func packError(c *packing.Config, r packing.Report, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
-		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was packed is kept, and the same command goes on from there", plural(r.Files+r.Skipped, "file", "files"))
+		return exit.Errorf(exit.Interrupted, "interrupted after %s; what was packed is kept, and the same command goes on from there", human.Plural(r.Files+r.Skipped, "file", "files"))
 	case errors.Is(err, store.ErrLocked):
 		return exit.Errorf(exit.System, "another pipefs pack writes to %s; wait for it to end", c.Store)
 	case errors.Is(err, remote.ErrOtherWriter):
@@ -58,16 +60,16 @@ func packError(c *packing.Config, r packing.Report, err error) error {
 func tellPacked(ctx context.Context, env *environ, c *packing.Config, r packing.Report, started time.Time) error {
 	out := env.stdout
 	fmt.Fprintf(out, "packed %s, skipped %s unchanged, removed %s\n",
-		plural(r.Files, "file", "files"), formatCount(r.Skipped), formatCount(r.Removed))
-	fmt.Fprintf(out, "%s read, %s written in %s\n", formatSize(r.Read), formatSize(r.Bytes), time.Since(started).Round(100*time.Millisecond))
+		human.Plural(r.Files, "file", "files"), human.Count(r.Skipped), human.Count(r.Removed))
+	fmt.Fprintf(out, "%s read, %s written in %s\n", human.Size(r.Read), human.Size(r.Bytes), time.Since(started).Round(100*time.Millisecond))
 	if r.Sent.Files > 0 {
-		fmt.Fprintf(out, "%s put into %s, %s\n", plural(r.Sent.Files, "object", "objects"), c.Store, formatSize(r.Sent.Bytes))
+		fmt.Fprintf(out, "%s put into %s, %s\n", human.Plural(r.Sent.Files, "object", "objects"), c.Store, human.Size(r.Sent.Bytes))
 	}
 	if r.Salvaged > 0 {
-		fmt.Fprintf(out, "%s taken over from an interrupted packing\n", plural(r.Salvaged, "record was", "records were"))
+		fmt.Fprintf(out, "%s taken over from an interrupted packing\n", human.Plural(r.Salvaged, "record was", "records were"))
 	}
 	if r.Failed > 0 {
-		fmt.Fprintf(out, "%s left out, because of errors of reading\n", plural(r.Failed, "file was", "files were"))
+		fmt.Fprintf(out, "%s left out, because of errors of reading\n", human.Plural(r.Failed, "file was", "files were"))
 	}
 	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.Store, Remote: c.Remote, Limits: c.Limits})
 	if err != nil {
@@ -75,7 +77,7 @@ func tellPacked(ctx context.Context, env *environ, c *packing.Config, r packing.
 	}
 	defer s.Close()
 	if r.Faults > 0 {
-		fmt.Fprintf(out, "%s no codec can read; kept as they are:\n", plural(r.Faults, "sample that", "samples that"))
+		fmt.Fprintf(out, "%s no codec can read; kept as they are:\n", human.Plural(r.Faults, "sample that", "samples that"))
 		faults, more := s.Faults(mostWarnings)
 		for _, f := range faults {
 			fmt.Fprintf(out, "  %s: %s\n", f.Path, cmp.Or(f.Fault, f.Unread))
@@ -89,12 +91,12 @@ func tellPacked(ctx context.Context, env *environ, c *packing.Config, r packing.
 		return err
 	}
 	if c.Originals == "drop" && g.Describe() != "" {
-		note(out, "without the dataset, %s", g.Describe())
+		terminal.Note(out, "without the dataset, %s", g.Describe())
 	}
 	n, err := s.Server.Rebuilt()
 	if n > 0 {
-		note(out, "without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
-			plural(n, "JPEG file", "JPEG files"), rebuildCost)
+		terminal.Note(out, "without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
+			human.Plural(n, "JPEG file", "JPEG files"), rebuildCost)
 	}
 	if err != nil {
 		return err

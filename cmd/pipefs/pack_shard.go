@@ -15,10 +15,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shard"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 )
 
@@ -108,10 +110,10 @@ func packShard(ctx context.Context, env *environ, c *packing.Config, worker *sha
 	started := time.Now()
 	left := warnings{env: env}
 	worker.Warn = left.add
-	bar := newProgress(env, fmt.Sprintf("packing shard %d", i), -1)
-	worker.Options.Progress = func(p store.Progress) { bar.reach(int(p.Files + p.Failed)) }
+	bar := terminal.NewProgress(env.stderr, fmt.Sprintf("packing shard %d", i), -1)
+	worker.Options.Progress = func(p store.Progress) { bar.Reach(int(p.Files + p.Failed)) }
 	m, err := worker.Pack(ctx, i)
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return shardError(c, i, err)
 	}
@@ -119,10 +121,10 @@ func packShard(ctx context.Context, env *environ, c *packing.Config, worker *sha
 		fmt.Fprintf(env.stdout, "shard %d is done already\n", i)
 		return nil
 	}
-	fmt.Fprintf(env.stdout, "shard %d is done: %s, %s read, %s in %s\n", i, plural(m.Files, "file", "files"), formatSize(m.Bytes),
-		plural(len(m.Packs), "pack", "packs"), time.Since(started).Round(100*time.Millisecond))
+	fmt.Fprintf(env.stdout, "shard %d is done: %s, %s read, %s in %s\n", i, human.Plural(m.Files, "file", "files"), human.Size(m.Bytes),
+		human.Plural(len(m.Packs), "pack", "packs"), time.Since(started).Round(100*time.Millisecond))
 	if m.Failed > 0 {
-		fmt.Fprintf(env.stdout, "%s left out: no longer as planned, or not to be stored; pipefs commit lists them\n", plural(m.Failed, "file was", "files were"))
+		fmt.Fprintf(env.stdout, "%s left out: no longer as planned, or not to be stored; pipefs commit lists them\n", human.Plural(m.Failed, "file was", "files were"))
 	}
 	return nil
 }

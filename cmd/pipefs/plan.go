@@ -10,8 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/shard"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 // planConfig is what a plan is made of.
@@ -71,10 +73,10 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 	}
 	m.Shards, m.ShardBytes = c.shards, c.shardBytes
 	left := warnings{env: env}
-	bar := newProgress(env, "planning", -1)
-	m.Warn, m.Progress = left.add, func(n int64) { bar.reach(int(n)) }
+	bar := terminal.NewProgress(env.stderr, "planning", -1)
+	m.Warn, m.Progress = left.add, func(n int64) { bar.Reach(int(n)) }
 	p, err := m.Make(ctx)
-	bar.done()
+	bar.Done()
 	switch {
 	case errors.Is(err, shard.ErrNothing):
 		return c.tellNothing(env, left.n)
@@ -91,7 +93,7 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 // tellNothing says that there is nothing to plan.
 func (c *planConfig) tellNothing(env *environ, unread int) error {
 	if c.asJSON {
-		return printJSON(env.stdout, planReport{})
+		return terminal.PrintJSON(env.stdout, planReport{})
 	}
 	fmt.Fprintf(env.stdout, "%s has all of %s already: there is nothing to pack, and no plan was made\n", c.store, c.dataset)
 	c.tellUnread(env, unread)
@@ -100,7 +102,7 @@ func (c *planConfig) tellNothing(env *environ, unread int) error {
 
 func (c *planConfig) tellUnread(env *environ, unread int) {
 	if unread > 0 {
-		fmt.Fprintf(env.stdout, "%s could not be listed; what the store has of them stays\n", plural(unread, "file or directory", "files and directories"))
+		fmt.Fprintf(env.stdout, "%s could not be listed; what the store has of them stays\n", human.Plural(unread, "file or directory", "files and directories"))
 	}
 }
 
@@ -121,16 +123,16 @@ func (c *planConfig) tell(env *environ, p *shard.Plan, unread int) error {
 	url := shard.URL(c.store, p.ID)
 	memory, disk := p.Needs()
 	if c.asJSON {
-		return printJSON(env.stdout, planReport{url, p.Shards, p.Files, p.Dirs, p.Tombstones, p.Bytes, unread, memory, disk})
+		return terminal.PrintJSON(env.stdout, planReport{url, p.Shards, p.Files, p.Dirs, p.Tombstones, p.Bytes, unread, memory, disk})
 	}
 	out := env.stdout
-	fmt.Fprintf(out, "planned %s: %s and %s to pack, %s\n", plural(p.Shards, "shard", "shards"),
-		plural(p.Files, "file", "files"), plural(p.Dirs, "directory", "directories"), formatSize(p.Bytes))
+	fmt.Fprintf(out, "planned %s: %s and %s to pack, %s\n", human.Plural(p.Shards, "shard", "shards"),
+		human.Plural(p.Files, "file", "files"), human.Plural(p.Dirs, "directory", "directories"), human.Size(p.Bytes))
 	if p.Tombstones > 0 {
-		fmt.Fprintf(out, "%s the store has, and the dataset no longer\n", plural(p.Tombstones, "entry", "entries"))
+		fmt.Fprintf(out, "%s the store has, and the dataset no longer\n", human.Plural(p.Tombstones, "entry", "entries"))
 	}
 	c.tellUnread(env, unread)
-	fmt.Fprintf(out, "a worker takes at most %s of memory, but for pictures of very many pixels, and %s in its --build-dir\n", formatSize(memory), formatSize(disk))
+	fmt.Fprintf(out, "a worker takes at most %s of memory, but for pictures of very many pixels, and %s in its --build-dir\n", human.Size(memory), human.Size(disk))
 	fmt.Fprintf(out, "the plan is %s\n", url)
 	options := ""
 	for _, a := range reach(c.remote) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/annotation"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
@@ -152,7 +153,7 @@ func (k *datasetPeek) suitable(registry *transcode.Registry, r loader.Reading, v
 func (k *datasetPeek) noteTurned(note func(string, ...any)) {
 	if k.Turned > 0 {
 		note("%s, of %d looked at: views that end in bmp, ppm or npy drop it, and loaders that apply it (Hugging Face, OpenCV, Ultralytics, DALI) get these pictures lying on their side; a view with upright in front turns them, as in upright-bmp-own. A loader that ignores the tag (ImageFolder) gets what it gets from the dataset in a view without upright",
-			plural(k.Turned, "sample has an EXIF orientation", "samples have an EXIF orientation"), k.Looked)
+			human.Plural(k.Turned, "sample has an EXIF orientation", "samples have an EXIF orientation"), k.Looked)
 	}
 }
 

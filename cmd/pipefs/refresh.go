@@ -9,6 +9,8 @@ import (
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 func refreshCommand(env *environ) *cli.Command {
@@ -28,8 +30,8 @@ pipefs list s3://bucket/data -o data.manifest && pipefs refresh ~/m`,
 const refreshEvery = 100 * time.Millisecond
 
 func runRefresh(ctx context.Context, env *environ, mnt string) error {
-	bar := newProgress(env, "objects listed", -1)
-	defer bar.done()
+	bar := terminal.NewProgress(env.stderr, "objects listed", -1)
+	defer bar.Done()
 	began := time.Now()
 	number := 0
 	for {
@@ -42,11 +44,11 @@ func runRefresh(ctx context.Context, env *environ, mnt string) error {
 			return exit.Errorf(exit.System, "the daemon of %s did not say what it does", mnt)
 		}
 		if r.Done {
-			bar.done()
+			bar.Done()
 			return tellRefresh(env, r, time.Since(began))
 		}
 		number = r.Number
-		bar.reach(int(r.Listed))
+		bar.Reach(int(r.Listed))
 		select {
 		case <-ctx.Done():
 			return exit.Errorf(exit.Interrupted, "interrupted; the daemon goes on looking for what is newer")
@@ -59,7 +61,7 @@ func tellRefresh(env *environ, r *control.Refresh, took time.Duration) error {
 	in := took.Round(time.Millisecond)
 	if g := r.Store; g != nil && g.Newer {
 		fmt.Fprintf(env.stdout, "generation %d, before %d: %s came, %s changed, %s went, in %s\n",
-			g.Now, g.Before, plural(g.Came, "file", "files"), formatCount(g.Changed), formatCount(g.Went), in)
+			g.Now, g.Before, human.Plural(g.Came, "file", "files"), human.Count(g.Changed), human.Count(g.Went), in)
 	} else if g != nil {
 		fmt.Fprintf(env.stdout, "the store is up to date: generation %d\n", g.Now)
 	}
@@ -68,12 +70,12 @@ func tellRefresh(env *environ, r *control.Refresh, took time.Duration) error {
 	}
 	switch {
 	case r.Before > 0 || r.Now > 0:
-		fmt.Fprintf(env.stdout, "listed %s in %s; before there were %s\n", plural(r.Now, "object", "objects"), in, formatCount(r.Before))
+		fmt.Fprintf(env.stdout, "listed %s in %s; before there were %s\n", human.Plural(r.Now, "object", "objects"), in, human.Count(r.Before))
 	case r.Store == nil:
 		fmt.Fprintf(env.stdout, "looked through the directories that were listed, in %s\n", in)
 	}
 	if r.LeftOut > 0 {
-		fmt.Fprintf(env.stdout, "%s left out, because their names are no paths; the log says which\n", plural(r.LeftOut, "object is", "objects are"))
+		fmt.Fprintf(env.stdout, "%s left out, because their names are no paths; the log says which\n", human.Plural(r.LeftOut, "object is", "objects are"))
 	}
 	return nil
 }

@@ -10,10 +10,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/source/bucket"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 // remoteFlags are the options of every command that takes s3://BUCKET/PREFIX. Credentials are no
@@ -43,17 +45,17 @@ func reach(a remote.Access) (flags []string) {
 
 // openSource opens a dataset or store, and shows how far the listing of a bucket is.
 func openSource(ctx context.Context, env *environ, o mountd.SourceOptions) (*mountd.Source, error) {
-	bar := newProgress(env, "objects listed", -1)
-	defer bar.done()
-	o.Log, o.Listed = quiet(env), func(n int64) { bar.reach(int(n)) }
+	bar := terminal.NewProgress(env.stderr, "objects listed", -1)
+	defer bar.Done()
+	o.Log, o.Listed = quiet(env), func(n int64) { bar.Reach(int(n)) }
 	return mountd.OpenSource(ctx, o)
 }
 
 // openDataset opens a dataset. One at a URL is listed anew.
 func openDataset(ctx context.Context, env *environ, a remote.Access, at string, o source.Options) (source.Dataset, error) {
-	bar := newProgress(env, "objects listed", -1)
-	defer bar.done()
-	d, err := mountd.OpenDataset(ctx, a, at, o, bucket.Options{Log: quiet(env), Progress: func(n int64) { bar.reach(int(n)) }})
+	bar := terminal.NewProgress(env.stderr, "objects listed", -1)
+	defer bar.Done()
+	d, err := mountd.OpenDataset(ctx, a, at, o, bucket.Options{Log: quiet(env), Progress: func(n int64) { bar.Reach(int(n)) }})
 	if remote.Is(at) {
 		err = bucketError(err)
 	}
@@ -87,9 +89,9 @@ func noPictures(l mountd.Listing, path string) string {
 		return ""
 	case l.Archive != "":
 		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged, such as %s. That is %s",
-			path, plural(l.Others, "file", "files"), l.Archive, source.Archive(l.Archive, shellWord(filepath.Join(path, l.Archive)), ""))
+			path, human.Plural(l.Others, "file", "files"), l.Archive, source.Archive(l.Archive, shellWord(filepath.Join(path, l.Archive)), ""))
 	case l.Others > 0:
-		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged", path, plural(l.Others, "file", "files"))
+		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged", path, human.Plural(l.Others, "file", "files"))
 	case l.Dirs > 0:
 		return fmt.Sprintf("%s is empty: there are directories in it, and no file", path)
 	}
@@ -133,5 +135,5 @@ func rebuilt(s *mountd.Source) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("original/ rebuilds %s from scans when they are first read, at %s; --dataset DIR reads the files instead, and so does a store packed with --originals keep",
-		plural(n, "JPEG file", "JPEG files"), rebuildCost), nil
+		human.Plural(n, "JPEG file", "JPEG files"), rebuildCost), nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 func statsCommand(env *environ) *cli.Command {
@@ -31,7 +33,7 @@ pipefs stats --json ~/m | jq .pid`,
 				return err
 			}
 			if asJSON {
-				return printJSON(env.stdout, stats)
+				return terminal.PrintJSON(env.stdout, stats)
 			}
 			printStats(env.stdout, stats, time.Now())
 			return nil
@@ -73,7 +75,7 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 		fmt.Fprintf(w, "cache    %s\n", s.Cache)
 	}
 	if s.Holders != nil {
-		fmt.Fprintf(w, "held by  %s\n", plural(*s.Holders, "connection", "connections"))
+		fmt.Fprintf(w, "held by  %s\n", human.Plural(*s.Holders, "connection", "connections"))
 	}
 	if s.Supervised != nil {
 		fmt.Fprintf(w, "kept up  by process %d; %s\n", s.Supervised.PID, restarts(s.Supervised))
@@ -85,7 +87,7 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 		fmt.Fprintf(w, "changes  %s\n", s.Changes)
 	}
 	fmt.Fprintln(w)
-	t := newTable(w, "", "", "")
+	t := terminal.Table(w, "", "", "")
 	group := ""
 	for _, c := range s.Counters {
 		shown := ""
@@ -97,7 +99,7 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 		}
 		t.AppendRow(table.Row{shown, rowName(c), formatCounter(c)})
 	}
-	right(t, 3)
+	terminal.Right(t, 3)
 	t.ResetHeaders()
 	t.Render()
 }
@@ -107,7 +109,7 @@ func formatCounter(c control.Counter) string {
 	case control.Text:
 		return c.Text
 	case control.Bytes:
-		return formatSize(c.Value)
+		return human.Size(c.Value)
 	case control.Nanosec:
 		return time.Duration(c.Value).Round(time.Millisecond).String()
 	case control.Percent:
@@ -118,14 +120,14 @@ func formatCounter(c control.Counter) string {
 		}
 		return "yes"
 	}
-	return formatCount(c.Value)
+	return human.Count(c.Value)
 }
 
 // restarts says how often the daemon of a supervised mount was started again.
 func restarts(s *control.Supervised) string {
-	text := fmt.Sprintf("daemon started again %s", plural(s.Restarts, "time", "times"))
+	text := fmt.Sprintf("daemon started again %s", human.Plural(s.Restarts, "time", "times"))
 	if s.Takeovers > 0 {
-		text += fmt.Sprintf(", taken over %s", plural(s.Takeovers, "time", "times"))
+		text += fmt.Sprintf(", taken over %s", human.Plural(s.Takeovers, "time", "times"))
 	}
 	if s.Longest > 0 {
 		text += fmt.Sprintf("; nothing was served for %.3g s at most", s.Longest)

@@ -10,11 +10,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/text"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -109,23 +111,23 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if c.maxBytes > 0 {
 		budget = min(budget, c.maxBytes)
 	}
-	shown := newPhases(env)
+	shown := terminal.NewPhases(env.stderr)
 	how := tune.Config{
 		Program: program, Store: c.store, Dataset: c.dataset, View: c.format, Others: others, L3: c.l3, MaxBytes: budget,
-		Workers: c.workers, Rounds: c.rounds, Samples: c.samples, Progress: shown.show,
+		Workers: c.workers, Rounds: c.rounds, Samples: c.samples, Progress: shown.Show,
 		Open: func() (tune.Opened, error) { return c.open(ctx, env) },
 	}
 	report, err := tune.Run(ctx, how)
-	shown.done()
+	shown.Done()
 	if err != nil {
 		return err
 	}
 	report.Rebuilt = rebuilt
 	report.Assumed = read.Assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
 	if c.asJSON {
-		err = printJSON(env.stdout, report)
+		err = terminal.PrintJSON(env.stdout, report)
 	} else {
-		printTuning(env.stdout, report)
+		text.Tuning(env.stdout, report)
 	}
 	if err != nil || !c.apply {
 		if err == nil && !c.asJSON {
@@ -203,7 +205,7 @@ func (c *tuneConfig) readable(env *environ, read loader.Reading, others []string
 // applyTuning stores the winner, within --max-bytes.
 func applyTuning(ctx context.Context, env *environ, c *tuneConfig, how tune.Config, r *tune.Report) error {
 	if r.Winner < 0 {
-		return exit.Errorf(exit.System, "nothing was stored: %s", tuningNoise(r))
+		return exit.Errorf(exit.System, "nothing was stored: %s", text.TuningNoise(r))
 	}
 	how.MaxBytes = c.maxBytes
 	err := how.Apply(ctx, r)

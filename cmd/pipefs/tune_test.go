@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/bench/text"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -25,8 +26,9 @@ func TestApplyTuning(t *testing.T) {
 	if err == nil || err.Error() != want || exit.Of(err) != exit.System {
 		t.Errorf("%v, code %d; want %s", err, exit.Of(err), want)
 	}
-	if v := tuningVerdict(r); !strings.HasPrefix(v, "Too noisy to tell: others were busy; run again") {
-		t.Error(v)
+	var table strings.Builder
+	if text.Tuning(&table, r); !strings.Contains(table.String(), "\nToo noisy to tell: others were busy; run again") {
+		t.Error(table.String())
 	}
 	if a, err := store.ReadAuto(dir); err == nil && a.View != "" {
 		t.Errorf("noise was written: %+v", a)
@@ -65,7 +67,7 @@ func TestRebuiltIsTold(t *testing.T) {
 		t.Error(told)
 	}
 	var table strings.Builder
-	printTuning(&table, &tune.Report{Rebuilt: "this is why", Views: []tune.Row{{View: "original"}}})
+	text.Tuning(&table, &tune.Report{Rebuilt: "this is why", Views: []tune.Row{{View: "original"}}})
 	if !strings.Contains(table.String(), "this is why\n") {
 		t.Error(table.String())
 	}

@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
-	"math"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
@@ -196,20 +190,7 @@ func TestHandedConfig(t *testing.T) {
 	}
 }
 
-func TestSizes(t *testing.T) {
-	for in, want := range map[string]int64{
-		"0": 0, "512B": 512, "0.5K": 512, "1K": 1024, "1k": 1024, "512M": 512 << 20, "10GiB": 10 << 30, "50GB": 50e9, "50 GB": 50e9,
-		"1.5T": 3 << 39, "2TB": 2e12, "1kb": 1000,
-	} {
-		if got, err := parseSize(in); err != nil || got != want {
-			t.Errorf("%q: %d, %v, want %d", in, got, err, want)
-		}
-	}
-	for _, in := range []string{"", "GB", "-1", "1e9", "1X", "1GG", "0x10", "+5", "9999999999T", "NaN", "Inf", "1 2", "1_000", "512", "0.5B"} {
-		if got, err := parseSize(in); err == nil {
-			t.Errorf("%q is %d", in, got)
-		}
-	}
+func TestSizesOfFlags(t *testing.T) {
 	var n int64
 	for in, want := range map[string]string{
 		"5": `"5" has no unit: write 5MB, 5GB, or 5B`, "1.5": `"1.5" has no unit: write 1.5MB, 1.5GB, or 1.5B`,
@@ -221,73 +202,6 @@ func TestSizes(t *testing.T) {
 	}
 	if err := intoRate(&n)("50/s"); err == nil || err.Error() != `"50" has no unit: write 50MB/s, 50GB/s, or 50B/s` {
 		t.Errorf("a rate without a unit: %v", err)
-	}
-	for n, want := range map[int64]string{
-		0: "0 B", 999: "999 B", 1000: "1.00 kB", 9994: "9.99 kB", 9995: "10.0 kB", 99950: "100 kB", 999499: "999 kB", 999500: "1.00 MB",
-		50e9: "50.0 GB", 22893234: "22.9 MB", math.MaxInt64: "9223 PB",
-	} {
-		if got := formatSize(n); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
-	}
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1281167: "1,281,167", -1234: "-1,234", -123: "-123"} {
-		if got := formatCount(n); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
-	}
-}
-
-func TestLogLines(t *testing.T) {
-	var b bytes.Buffer
-	newLogger(&b, "text", "warn").Info("silent")
-	newLogger(&b, "text", "warn").Error("I/O error", "sample", "a b.jpg", "offset", 7)
-	if want := `^time=\S+ level=ERROR msg="I/O error" sample="a b.jpg" offset=7\n$`; !regexp.MustCompile(want).MatchString(b.String()) {
-		t.Errorf("got %q", b.String())
-	}
-	b.Reset()
-	newLogger(&b, "json", "debug").Debug("x", "pack", 3)
-	var line struct {
-		Level, Msg string
-		Pack       int
-	}
-	if err := json.Unmarshal(b.Bytes(), &line); err != nil || line.Level != "DEBUG" || line.Msg != "x" || line.Pack != 3 {
-		t.Errorf("got %q, %v", b.String(), err)
-	}
-}
-
-func TestLargeLogIsPutAside(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "dir", "log")
-	for range 2 {
-		f, err := openLog(path)
-		testenv.Must(t, err)
-		testenv.Must(t, f.Truncate(maxLog+1))
-		f.Close()
-	}
-	if info, err := os.Stat(path + ".old"); err != nil || info.Size() != maxLog+1 {
-		t.Errorf("%v, %v", info, err)
-	}
-}
-
-func TestProgressLine(t *testing.T) {
-	now := time.Now()
-	p := &progress{what: "packing", total: 5000, n: 1200, started: now.Add(-4 * time.Second)}
-	if got, want := p.line(now), "packing: 1,200 of 5,000 (24%), 300/s, 13s left"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	p.total = -1
-	if got, want := p.line(now), "packing: 1,200, 300/s"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	var b bytes.Buffer
-	p = newProgress(&environ{stderr: &b}, "x", 10)
-	p.add(5)
-	if b.Len() != 0 {
-		t.Errorf("at once: %q", b.String())
-	}
-	p.shown.next = now.Add(-time.Second)
-	p.add(1)
-	if !strings.HasPrefix(b.String(), "x: 6 of 10 (60%)") {
-		t.Errorf("got %q", b.String())
 	}
 }
 

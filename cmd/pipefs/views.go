@@ -12,8 +12,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -33,7 +35,7 @@ func viewsCommand(env *environ) *cli.Command {
 pipefs views ~/scenes resize512-png --masks '**/labels/*.png'
 pipefs views --steps      # the steps of which views are made`,
 		Flags: slices.Concat(roleFlags(&roles), []cli.Flag{
-			&cli.BoolFlag{Name: "all", Destination: &all, Usage: fmt.Sprintf("look at every sample (default: at %s of them)", formatCount(looked))},
+			&cli.BoolFlag{Name: "all", Destination: &all, Usage: fmt.Sprintf("look at every sample (default: at %s of them)", human.Count(looked))},
 			&cli.BoolFlag{Name: "steps", Destination: &steps, Usage: "list the steps of which views are made"},
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
 		}, remoteFlags(&access), limitFlags(&limits)),
@@ -81,7 +83,7 @@ pipefs views --steps      # the steps of which views are made`,
 				return err
 			}
 			if asJSON {
-				return printJSON(env.stdout, t)
+				return terminal.PrintJSON(env.stdout, t)
 			}
 			if t.Samples == 0 {
 				fmt.Fprintf(env.stderr, "pipefs: note: %s\n", noPictures(t.listed, s.Path))
@@ -94,7 +96,7 @@ pipefs views --steps      # the steps of which views are made`,
 }
 
 func printSteps(w io.Writer, r *transcode.Registry) {
-	t := newTable(w, "step", "argument", "what it does")
+	t := terminal.Table(w, "step", "argument", "what it does")
 	for _, k := range r.Kinds() {
 		if k.Name == "decode" { // implied, and never written
 			continue
@@ -117,14 +119,14 @@ func printSteps(w io.Writer, r *transcode.Registry) {
 }
 
 func (t *tally) print(w io.Writer) {
-	out := newTable(w, "view", "files", "changed", "unchanged", "size", "for example", "may be masks")
-	right(out, 3, 4, 5, 7)
+	out := terminal.Table(w, "view", "files", "changed", "unchanged", "size", "for example", "may be masks")
+	terminal.Right(out, 3, 4, 5, 7)
 	unknown := false
 	for _, v := range t.views {
 		size := "–"
 		switch {
 		case v.Exact:
-			size = formatSize(v.Bytes)
+			size = human.Size(v.Bytes)
 		default:
 			unknown = true
 		}
@@ -132,17 +134,17 @@ func (t *tally) print(w io.Writer) {
 		if v.Ext != "" {
 			ext = "." + v.Ext
 		}
-		out.AppendRow(table.Row{v.View, ext, formatCount(v.Changed), formatCount(v.Unchanged), size, v.Example, formatCount(v.Spared.Samples)})
+		out.AppendRow(table.Row{v.View, ext, human.Count(v.Changed), human.Count(v.Unchanged), size, v.Example, human.Count(v.Spared.Samples)})
 	}
 	out.Render()
-	fmt.Fprintf(w, "%s, %s\n", plural(t.Samples, "sample", "samples"), plural(t.Others, "other file, shown as it is", "other files, shown as they are"))
+	fmt.Fprintf(w, "%s, %s\n", human.Plural(t.Samples, "sample", "samples"), human.Plural(t.Others, "other file, shown as it is", "other files, shown as they are"))
 	fmt.Fprintf(w, "train from %s\n", "MNT/"+strings.Join(t.Recommended, " or MNT/"))
-	note := func(format string, args ...any) { note(w, format, args...) }
+	note := func(format string, args ...any) { terminal.Note(w, format, args...) }
 	if text := t.gaps().Describe(); text != "" {
 		note("%s", text)
 	}
 	if t.Looked < t.Samples {
-		note("counted on %s of them, evenly spread; --all looks at every one", plural(t.Looked, "sample", "samples"))
+		note("counted on %s of them, evenly spread; --all looks at every one", human.Plural(t.Looked, "sample", "samples"))
 	} else if unknown {
 		note("– is a size that is not known before the files are made")
 	}
@@ -153,12 +155,12 @@ func (t *tally) print(w io.Writer) {
 		}
 	}
 	if t.Unread > 0 {
-		note("%s unchanged in every view, such as %s: %s; pipefs info lists them", plural(t.Unread, "sample appears", "samples appear"), t.example.Path, t.example.Unread)
+		note("%s unchanged in every view, such as %s: %s; pipefs info lists them", human.Plural(t.Unread, "sample appears", "samples appear"), t.example.Path, t.example.Unread)
 	}
 	t.noteRandom(note)
 	t.noteBoxes(note)
 	tellRefusals(t.Refused, func(line string) { note("%s", line) })
 	if t.Faults > 0 {
-		note("%s be read; pipefs info lists them", plural(t.Faults, "sample cannot", "samples cannot"))
+		note("%s be read; pipefs info lists them", human.Plural(t.Faults, "sample cannot", "samples cannot"))
 	}
 }

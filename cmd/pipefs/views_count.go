@@ -13,6 +13,7 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -68,8 +69,8 @@ func (t *tally) count(ctx context.Context, env *environ, all bool) ([]string, er
 	if !all {
 		names = loader.Evenly(names, looked)
 	}
-	bar := newProgress(env, "looking at samples", len(names))
-	defer bar.done()
+	bar := terminal.NewProgress(env.stderr, "looking at samples", len(names))
+	defer bar.Done()
 	if err := t.of.LookAll(ctx, names, func(seen mountd.Sample) {
 		plans, errs := make([]transcode.Plan, len(t.views)), make([]error, len(t.views))
 		for i, v := range t.views {
@@ -79,7 +80,7 @@ func (t *tally) count(ctx context.Context, env *environ, all bool) ([]string, er
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		bar.add(1)
+		bar.Add(1)
 		t.add(seen, plans, errs)
 	}); err != nil {
 		return nil, err

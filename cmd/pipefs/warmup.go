@@ -17,7 +17,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 func warmupCommand(env *environ) *cli.Command {
@@ -31,7 +33,7 @@ pipefs warmup ~/m scan5 --list fold3.txt`,
 		Flags: []cli.Flag{
 			opt("list", "FILE", "", intoString(&list), "read only the files named in FILE, one per line, relative to the view; - is standard input"),
 			opt("workers", "N", "as many as help", intoInt(&w.fixed, 1, 1024), "read this many files at once"),
-			&cli.BoolFlag{Name: "json", Destination: &w.failures.allNames, Usage: "print JSON, with the names of all files that failed"},
+			&cli.BoolFlag{Name: "json", Destination: &w.failures.AllNames, Usage: "print JSON, with the names of all files that failed"},
 		},
 		Action: takes(2, 2, func(ctx context.Context, args []string) error {
 			if err := w.open(args[0], args[1]); err != nil {
@@ -57,11 +59,11 @@ type warmup struct {
 	view  string // as the user wrote it
 	fixed int    // workers; 0: as many as makes it faster
 
-	bar      *progress
+	bar      *terminal.Progress
 	files    atomic.Int64 // that were read
 	bytes    atomic.Int64
 	failed   atomic.Int64
-	failures failures
+	failures terminal.Failures
 }
 
 // open finds the view.
@@ -118,7 +120,7 @@ func (w *warmup) listed(list string) (names []string, err error) {
 
 // each hands over the files of a list.
 func (w *warmup) each(names []string, read func(string) bool) {
-	w.bar.setTotal(len(names))
+	w.bar.SetTotal(len(names))
 	for _, name := range names {
 		if !read(name) {
 			return
@@ -149,18 +151,18 @@ func (w *warmup) walk(read func(string) bool) {
 		}
 		return nil
 	})
-	w.bar.setTotal(found)
+	w.bar.SetTotal(found)
 }
 
 func (w *warmup) fail(name string, err error) {
 	w.failed.Add(1)
-	w.failures.add(name, err)
+	w.failures.Add(name, err)
 }
 
 // run reads what find hands over, and tells what came of it.
 func (w *warmup) run(ctx context.Context, find func(func(string) bool)) error {
 	started := time.Now()
-	w.bar = newProgress(w.env, "reading", -1)
+	w.bar = terminal.NewProgress(w.env.stderr, "reading", -1)
 	names := make(chan string)
 	done := make(chan struct{})
 	var work sync.WaitGroup
@@ -169,7 +171,7 @@ func (w *warmup) run(ctx context.Context, find func(func(string) bool)) error {
 			buffer := make([]byte, 1<<20)
 			for name := range names {
 				w.read(name, buffer)
-				w.bar.add(1)
+				w.bar.Add(1)
 			}
 		})
 	}
@@ -185,27 +187,27 @@ func (w *warmup) run(ctx context.Context, find func(func(string) bool)) error {
 	close(done)
 	close(names)
 	work.Wait()
-	w.bar.done()
-	w.failures.tell(w.env.stderr, "not read")
+	w.bar.Done()
+	w.failures.Tell(w.env.stderr, "not read")
 	took := time.Since(started)
-	if w.failures.allNames {
-		if err := printJSON(w.env.stdout, struct {
-			Files    int64      `json:"files"`
-			Bytes    int64      `json:"bytes"`
-			Failed   int64      `json:"failed"`
-			Seconds  float64    `json:"seconds"`
-			Failures []*failure `json:"failures"`
-		}{w.files.Load(), w.bytes.Load(), w.failed.Load(), took.Seconds(), w.failures.list}); err != nil {
+	if w.failures.AllNames {
+		if err := terminal.PrintJSON(w.env.stdout, struct {
+			Files    int64               `json:"files"`
+			Bytes    int64               `json:"bytes"`
+			Failed   int64               `json:"failed"`
+			Seconds  float64             `json:"seconds"`
+			Failures []*terminal.Failure `json:"failures"`
+		}{w.files.Load(), w.bytes.Load(), w.failed.Load(), took.Seconds(), w.failures.List}); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprintf(w.env.stdout, "read %s of %s, %s, in %s\n", plural(w.files.Load(), "file", "files"), w.view, formatSize(w.bytes.Load()), took.Round(100*time.Millisecond))
+		fmt.Fprintf(w.env.stdout, "read %s of %s, %s, in %s\n", human.Plural(w.files.Load(), "file", "files"), w.view, human.Size(w.bytes.Load()), took.Round(100*time.Millisecond))
 	}
 	switch {
 	case ctx.Err() != nil:
 		return exit.Errorf(exit.Interrupted, "interrupted; the same command reads what is warm again, which is quick, and then the rest")
 	case w.failed.Load() > 0:
-		return exit.Errorf(exit.System, "%s could not be read", plural(w.failed.Load(), "file", "files"))
+		return exit.Errorf(exit.System, "%s could not be read", human.Plural(w.failed.Load(), "file", "files"))
 	case w.files.Load() == 0:
 		fmt.Fprintf(w.env.stderr, "pipefs: note: there is no file to read in %s\n", w.view)
 	}

@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/internal/human"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 // cacheColumns are the headings of rates.
@@ -16,10 +18,10 @@ var cacheColumns = map[string]string{
 	strategy.NoCache: "from the disk/s", strategy.System: "page cache/s", strategy.Application: "in memory/s",
 }
 
-// printStrategies prints the strategies of a pipeline, and what to do.
-func printStrategies(w io.Writer, r *strategy.Report) {
+// Strategies prints the strategies of a pipeline, and what to do.
+func Strategies(w io.Writer, r *strategy.Report) {
 	fmt.Fprintf(w, "%s, measured with %s of %s (%s); offline and bytes are what all of them would take\n",
-		strings.TrimSuffix(r.Pipeline, "-npy"), formatCount(r.Samples), plural(r.Dataset, "sample", "samples"), formatSize(r.Bytes))
+		strings.TrimSuffix(r.Pipeline, "-npy"), human.Count(r.Samples), human.Plural(r.Dataset, "sample", "samples"), human.Size(r.Bytes))
 	if len(r.Rows) == 0 {
 		fmt.Fprintln(w, "Nothing was measured.")
 		return
@@ -46,7 +48,7 @@ func printStrategies(w io.Writer, r *strategy.Report) {
 		head = append(head, cacheColumns[cache])
 	}
 	head = append(head, "read", "CPU a sample", "score")
-	t := newTable(w, head...)
+	t := terminal.Table(w, head...)
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		cells := table.Row{row.Split.Name}
@@ -61,7 +63,7 @@ func printStrategies(w io.Writer, r *strategy.Report) {
 			rest = "–"
 		}
 		offline := row.Offline / float64(r.Samples) * float64(r.Dataset)
-		cells = append(cells, rest, formatSeconds(offline), formatSize(r.Whole(row.Stored)), formatSize(row.Stored/int64(r.Samples)))
+		cells = append(cells, rest, formatSeconds(offline), human.Size(r.Whole(row.Stored)), human.Size(row.Stored/int64(r.Samples)))
 		cpu := ""
 		for _, cache := range caches {
 			e := row.Caches[cache]
@@ -81,14 +83,14 @@ func printStrategies(w io.Writer, r *strategy.Report) {
 		if i == r.Winner {
 			score += " *"
 		}
-		cells = append(cells, formatSize(int64(row.Bandwidth(r.Samples)))+"/s", cpu, score)
+		cells = append(cells, human.Size(int64(row.Bandwidth(r.Samples)))+"/s", cpu, score)
 		t.AppendRow(cells)
 	}
 	var numbers []int
 	for i := left + 2; i <= len(head); i++ {
 		numbers = append(numbers, i)
 	}
-	right(t, numbers...)
+	terminal.Right(t, numbers...)
 	t.Render()
 	printStrategyNotes(w, r)
 	for _, line := range adviseStrategy(r) {
@@ -113,13 +115,13 @@ func printStrategyNotes(w io.Writer, r *strategy.Report) {
 	notes := slices.Clone(r.Notes)
 	if r.Partly+r.Unchanged > 0 {
 		notes = append(notes, fmt.Sprintf("steps leave out %s that may be masks or that they cannot represent: %s in part, %s altogether",
-			plural(r.Partly+r.Unchanged, "sample", "samples"), formatCount(r.Partly), formatCount(r.Unchanged)))
+			human.Plural(r.Partly+r.Unchanged, "sample", "samples"), human.Count(r.Partly), human.Count(r.Unchanged)))
 	}
 	if n := len(r.Faulty); n > 0 {
-		notes = append(notes, fmt.Sprintf("%s no codec can read, and not counted: %s: %s", plural(n, "file that", "files that"), r.Faulty[0].Path, r.Faulty[0].Reason))
+		notes = append(notes, fmt.Sprintf("%s no codec can read, and not counted: %s: %s", human.Plural(n, "file that", "files that"), r.Faulty[0].Path, r.Faulty[0].Reason))
 	}
 	if r.Interrupted {
-		notes = append(notes, fmt.Sprintf("interrupted after %s; this is what was measured before", plural(r.Rounds, "round", "rounds")))
+		notes = append(notes, fmt.Sprintf("interrupted after %s; this is what was measured before", human.Plural(r.Rounds, "round", "rounds")))
 	}
 	for _, n := range notes {
 		fmt.Fprintf(w, "note: %s\n", n)

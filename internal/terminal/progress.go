@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"fmt"
@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/pipefs/pipefs/internal/human"
 )
 
-// phases shows which of many short things is being done: one line that is written over on
+// Phases shows which of many short things is being done: one line that is written over on
 // a terminal, and one every few seconds elsewhere.
-type phases struct {
+type Phases struct {
 	w    io.Writer
 	over bool      // a terminal
 	next time.Time // of the next line
@@ -23,12 +25,14 @@ const (
 	overEvery = 100 * time.Millisecond
 )
 
-func newPhases(env *environ) *phases {
-	f, ok := env.stderr.(*os.File)
-	return &phases{w: env.stderr, over: ok && term.IsTerminal(int(f.Fd()))}
+// NewPhases shows them on the standard error.
+func NewPhases(stderr io.Writer) *Phases {
+	f, ok := stderr.(*os.File)
+	return &Phases{w: stderr, over: ok && term.IsTerminal(int(f.Fd()))}
 }
 
-func (s *phases) show(what string) {
+// Show says what is being done.
+func (s *Phases) Show(what string) {
 	switch now := time.Now(); {
 	case s.over:
 		fmt.Fprintf(s.w, "\r\x1b[K%s", what)
@@ -39,66 +43,68 @@ func (s *phases) show(what string) {
 	}
 }
 
-func (s *phases) done() {
+// Done takes the line away.
+func (s *Phases) Done() {
 	if s.over {
 		fmt.Fprint(s.w, "\r\x1b[K")
 	}
 }
 
-// progress shows how far something is, with rate and time left. What is done quickly shows
+// Progress shows how far something is, with rate and time left. What is done quickly shows
 // nothing where there is no terminal.
-type progress struct {
+type Progress struct {
 	mu      sync.Mutex
-	shown   *phases
+	shown   *Phases
 	what    string
 	total   int // -1 while it is not known
 	n       int
 	started time.Time
 }
 
-// newProgress starts one. The total may be -1 and set later.
-func newProgress(env *environ, what string, total int) *progress {
-	p := &progress{shown: newPhases(env), what: what, total: total, started: time.Now()}
+// NewProgress starts one. The total may be -1 and set later.
+func NewProgress(stderr io.Writer, what string, total int) *Progress {
+	p := &Progress{shown: NewPhases(stderr), what: what, total: total, started: time.Now()}
 	if !p.shown.over {
 		p.shown.next = p.started.Add(lineEvery)
 	}
 	return p
 }
 
-// setTotal tells the total once it is known.
-func (p *progress) setTotal(total int) {
+// SetTotal tells the total once it is known.
+func (p *Progress) SetTotal(total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total = total
 }
 
-func (p *progress) add(n int) {
+// Add adds to what is done.
+func (p *Progress) Add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.set(p.n + n)
 }
 
-// reach sets how much is done.
-func (p *progress) reach(n int) {
+// Reach sets how much is done.
+func (p *Progress) Reach(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.set(n)
 }
 
-func (p *progress) set(n int) {
+func (p *Progress) set(n int) {
 	p.n = n
 	if now := time.Now(); now.After(p.shown.next) {
-		p.shown.show(p.line(now))
+		p.shown.Show(p.line(now))
 	}
 }
 
 // line is "packing: 1,200 of 5,000 (24%), 310/s, 12s left".
-func (p *progress) line(now time.Time) string {
-	s := fmt.Sprintf("%s: %s", p.what, formatCount(p.n))
+func (p *Progress) line(now time.Time) string {
+	s := fmt.Sprintf("%s: %s", p.what, human.Count(p.n))
 	elapsed := now.Sub(p.started).Seconds()
 	rate := float64(p.n) / max(elapsed, 0.001)
 	if p.total > 0 {
-		s += fmt.Sprintf(" of %s (%d%%)", formatCount(p.total), min(100, 100*p.n/p.total))
+		s += fmt.Sprintf(" of %s (%d%%)", human.Count(p.total), min(100, 100*p.n/p.total))
 	}
 	s += fmt.Sprintf(", %.0f/s", rate)
 	if p.total > p.n && rate > 0 {
@@ -108,9 +114,9 @@ func (p *progress) line(now time.Time) string {
 	return s
 }
 
-// done takes the line away.
-func (p *progress) done() {
+// Done takes the line away.
+func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.shown.done()
+	p.shown.Done()
 }

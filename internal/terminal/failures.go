@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"errors"
@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/pipefs/pipefs/internal/human"
 )
 
-// failure is why something was not done with some files.
-type failure struct {
+// Failure is why something was not done with some files.
+type Failure struct {
 	Cause string   `json:"cause"`
 	Count int64    `json:"count"`
 	Files []string `json:"files"` // all with --json, else the first
@@ -20,17 +22,17 @@ type failure struct {
 // mostNamed is how many files are named of those that failed for one cause.
 const mostNamed = 10
 
-// failures are all that went wrong, by cause. The zero value is ready.
-type failures struct {
-	allNames bool // keeps the names of all files
+// Failures are all that went wrong, by cause. The zero value is ready.
+type Failures struct {
+	AllNames bool // keeps the names of all files
+	List     []*Failure
 
 	mu     sync.Mutex
-	causes map[string]*failure
-	list   []*failure
+	causes map[string]*Failure
 }
 
-// add takes note of one file.
-func (l *failures) add(path string, err error) {
+// Add takes note of one file.
+func (l *Failures) Add(path string, err error) {
 	cause := err.Error()
 	// The cause is the same for all files that nobody may read.
 	if p := (*os.PathError)(nil); errors.As(err, &p) && strings.HasSuffix(p.Path, path) {
@@ -40,26 +42,26 @@ func (l *failures) add(path string, err error) {
 	defer l.mu.Unlock()
 	f := l.causes[cause]
 	if f == nil {
-		f = &failure{Cause: cause}
+		f = &Failure{Cause: cause}
 		if l.causes == nil {
-			l.causes = map[string]*failure{}
+			l.causes = map[string]*Failure{}
 		}
 		l.causes[cause] = f
-		l.list = append(l.list, f)
+		l.List = append(l.List, f)
 	}
 	f.Count++
-	if l.allNames || len(f.Files) < mostNamed {
+	if l.AllNames || len(f.Files) < mostNamed {
 		f.Files = append(f.Files, path)
 	}
 }
 
-// tell prints one line for each cause: "pipefs: not exported: a.jpg, b.jpg: why".
-func (l *failures) tell(w io.Writer, what string) {
-	for _, f := range l.list {
+// Tell prints one line for each cause: "pipefs: not exported: a.jpg, b.jpg: why".
+func (l *Failures) Tell(w io.Writer, what string) {
+	for _, f := range l.List {
 		slices.Sort(f.Files)
 		names := strings.Join(f.Files[:min(len(f.Files), mostNamed)], ", ")
 		if more := f.Count - mostNamed; more > 0 {
-			names += fmt.Sprintf(" and %s more (--json names all)", formatCount(more))
+			names += fmt.Sprintf(" and %s more (--json names all)", human.Count(more))
 		}
 		fmt.Fprintf(w, "pipefs: %s: %s: %s\n", what, names, f.Cause)
 	}

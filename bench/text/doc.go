@@ -1,0 +1,2 @@
+// Package text prints what bench and tune have measured as tables for a terminal.
+package text
