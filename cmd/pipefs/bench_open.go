@@ -18,6 +18,7 @@ import (
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -126,12 +127,12 @@ func (b *bench) find(ctx context.Context) error {
 		return err
 	}
 	if b.files = l.Samples; len(b.files) == 0 {
-		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", noPictures(l, b.source))
+		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", survey.NoPictures(l, b.source))
 	}
-	k := peek(ctx, s, l, b.c.roles, looked/10)
-	k.noteTurned(noter(b.env.stderr))
+	k := survey.Look(ctx, s, l, b.c.roles, survey.MostLooked/10)
+	k.NoteTurned(noter(b.env.stderr))
 	if b.mnt != "" {
-		k.refuses = nil // it was told what its files are
+		k.Accept() // it was told what its files are
 	}
 	b.reading = loader.NewReading(b.c.reader, loader.Extensions(b.files), k.Turned)
 	mixed = slices.DeleteFunc(mixed, func(view string) bool {
@@ -143,7 +144,7 @@ func (b *bench) find(ctx context.Context) error {
 	})
 	b.usual = compared(b.registry, k, b.reading, mixed)
 	if b.mnt == "" {
-		if b.rebuilt, err = rebuilt(s); err != nil {
+		if b.rebuilt, err = survey.Rebuilt(s); err != nil {
 			return err
 		}
 	}
@@ -203,7 +204,7 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 		noteSpared(b.env.stderr, s.Server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.samples, calibrated))))
 	}
 	refused, err := s.Server.Refusals(ctx, b.files, views)
-	tellRefusals(refused, func(line string) { noter(b.env.stderr)("%s", line) })
+	survey.TellRefusals(refused, func(line string) { noter(b.env.stderr)("%s", line) })
 	return err
 }
 
@@ -234,7 +235,7 @@ func (b *bench) rebuiltByMount(ctx context.Context) error {
 	}
 	for _, c := range stats.Counters {
 		if c.Name == mountd.RebuiltCounter && c.Value > 0 {
-			b.rebuilt = fmt.Sprintf("original/ of this mount rebuilds JPEG files from scans when they are first read, at %s; a mount with --dataset DIR reads the files instead, and so does one of a store packed with --originals keep", rebuildCost)
+			b.rebuilt = fmt.Sprintf("original/ of this mount rebuilds JPEG files from scans when they are first read, at %s; a mount with --dataset DIR reads the files instead, and so does one of a store packed with --originals keep", survey.RebuildCost)
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -30,39 +30,9 @@ func TestCompared(t *testing.T) {
 		{"keras", []string{".webp"}, nil, "original bmp resize256-bmp"},
 		{"torchvision-io", []string{".jpg", ".png"}, mixed, "original resize256-jpeg90-own scan2 scan5"},
 	} {
-		got := strings.Join(compared(r, &datasetPeek{}, loader.NewReading(test.reader, test.extensions, 0), test.mixed), " ")
+		got := strings.Join(compared(r, &survey.Peek{}, loader.NewReading(test.reader, test.extensions, 0), test.mixed), " ")
 		if got != test.want {
 			t.Errorf("for %s, %v: %s; want %s", test.reader, test.extensions, got, test.want)
-		}
-	}
-}
-
-// TestSuitable: the views that are recommended depend on what is known of a dataset.
-func TestSuitable(t *testing.T) {
-	r := codecs.Default(transcode.Limits{})
-	file := []string{"a.json"}
-	for name, test := range map[string]struct {
-		k    datasetPeek
-		want string
-	}{
-		"nothing special":   {datasetPeek{}, "resize256-bmp-own bmp-own"},
-		"boxes in pixels":   {datasetPeek{Boxes: boxes{Pixels: file}}, " bmp-own"},
-		"relative boxes":    {datasetPeek{Boxes: boxes{Relative: file}}, "resize256-bmp-own bmp-own"},
-		"masks":             {datasetPeek{Masks: true, Modes: 1}, " bmp-own"},
-		"other modes":       {datasetPeek{Modes: 1}, "rgb-resize256-bmp-own bmp-own"},
-		"may be masks":      {datasetPeek{Modes: 2, spared: serve.Spared{Samples: 1}}, " bmp-own"},
-		"no time to look":   {datasetPeek{Modes: 1, hurried: true}, "resize256-bmp-own bmp-own"},
-		"orientation":       {datasetPeek{Turned: 1}, "upright-resize256-bmp-own upright-bmp-own"},
-		"orientation, all":  {datasetPeek{Turned: 1, Modes: 1}, "rgb-upright-resize256-bmp-own upright-bmp-own"},
-		"orientation, COCO": {datasetPeek{Turned: 1, Boxes: boxes{Pixels: file}}, " upright-bmp-own"},
-		"refused":           {datasetPeek{refuses: transcode.Pipeline.Blends}, " bmp-own"},
-		"refused but for rgb": {datasetPeek{Modes: 1, refuses: func(p transcode.Pipeline) bool {
-			return p.Blends() && !strings.HasPrefix(p.String(), "rgb-")
-		}}, " bmp-own"},
-	} {
-		reads := loader.Reading{Turned: test.k.Turned}
-		if got := test.k.suitable(r, reads, resizedViews...) + " " + test.k.suitable(r, reads, exactViews...); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 }

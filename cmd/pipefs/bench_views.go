@@ -11,6 +11,7 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -67,8 +68,8 @@ func (b *bench) views(ctx context.Context, shown *terminal.Phases) (views.Config
 
 // compared are the views that are compared if none are named: of each line the first
 // that suits the loader and the dataset. Mixed are views that a store has materialized.
-func compared(registry *transcode.Registry, k *datasetPeek, r loader.Reading, mixed []string) []string {
-	lines := [][]string{{transcode.Original}, exactViews, resizedViews}
+func compared(registry *transcode.Registry, k *survey.Peek, r loader.Reading, mixed []string) []string {
+	lines := [][]string{{transcode.Original}, survey.ExactViews, survey.ResizedViews}
 	for _, v := range mixed {
 		lines = append(lines, []string{v})
 	}
@@ -77,7 +78,7 @@ func compared(registry *transcode.Registry, k *datasetPeek, r loader.Reading, mi
 	}
 	var usual []string
 	for _, line := range lines {
-		if v := k.suitable(registry, r, line...); v != "" {
+		if v := k.Suitable(registry, r, line...); v != "" {
 			usual = append(usual, v)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -108,7 +109,7 @@ func runExport(ctx context.Context, env *environ, c *exportConfig) error {
 		fmt.Fprintf(env.stdout, "%s written in %s\n", human.Size(r.Bytes), time.Since(started).Round(100*time.Millisecond))
 	}
 	if r.Files+r.Skipped+r.Failed == 0 {
-		noter(env.stderr)("%s", noPictures(mountd.Listing{}, c.source))
+		noter(env.stderr)("%s", survey.NoPictures(mountd.Listing{}, c.source))
 	}
 	if r.Failed > 0 {
 		return exit.Errorf(exit.System, "%s not exported; the same command tries again, and skips the others", human.Plural(r.Failed, "file was", "files were"))

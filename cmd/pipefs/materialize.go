@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
@@ -17,6 +16,7 @@ import (
 	"github.com/pipefs/pipefs/internal/prepare"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -229,37 +229,6 @@ func tellFraction(w io.Writer, c *materializeConfig, view transcode.Pipeline, ch
 	}
 }
 
-// fractionRow is a fraction as it is listed.
-type fractionRow struct {
-	View    string  `json:"view"`
-	Wanted  float64 `json:"fraction"` // that was asked for, 0 to 1
-	Results int64   `json:"results"`
-	OfAll   float64 `json:"of_all_samples"` // 0 to 1
-	Bytes   int64   `json:"bytes"`
-}
-
-// fractionRows are those of a store with so many samples.
-func fractionRows(s *store.Store, samples int) []fractionRow {
-	rows := []fractionRow{}
-	for _, f := range s.Fractions() {
-		row := fractionRow{View: f.Spec(), Wanted: f.Share(), Results: f.Count(), Bytes: f.Bytes()}
-		if samples > 0 {
-			row.OfAll = float64(row.Results) / float64(samples)
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-func printFractions(w io.Writer, rows []fractionRow) {
-	t := terminal.Table(w, "kept view", "fraction", "samples", "of all", "bytes")
-	for _, r := range rows {
-		t.AppendRow(table.Row{r.View, human.Share(r.Wanted), human.Count(r.Results), human.Share(r.OfAll), human.Size(r.Bytes)})
-	}
-	terminal.Right(t, 2, 3, 4, 5)
-	t.Render()
-}
-
 func listFractions(ctx context.Context, env *environ, c *materializeConfig) error {
 	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, Remote: c.remote, StoreOnly: true, Limits: c.limits})
 	if err != nil {
@@ -274,6 +243,6 @@ func listFractions(ctx context.Context, env *environ, c *materializeConfig) erro
 	if err != nil {
 		return err
 	}
-	printFractions(env.stdout, fractionRows(s.Store, len(l.Samples)))
+	survey.PrintFractions(env.stdout, survey.FractionsOf(s.Store, len(l.Samples)))
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shell"
+	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -36,8 +37,8 @@ func (c *mountConfig) tellNext(ctx context.Context, env *environ) {
 	}
 	from := strings.Join(paths[:min(len(paths), 3)], " or ")
 	fmt.Fprintf(env.stderr, "pipefs: train from %s (pipefs views --help says which others there are); end with: pipefs umount %s\n", from, shellWord(c.Dir))
-	k.noteTurned(noter(env.stderr))
-	k.noteExact(noter(env.stderr))
+	k.NoteTurned(noter(env.stderr))
+	k.NoteExact(noter(env.stderr))
 	c.tellKept(env.stderr)
 }
 
@@ -62,25 +63,25 @@ func (c *mountConfig) tellKept(w io.Writer) {
 }
 
 // peek looks at a few samples of what is mounted. What it does not see in time does not count.
-func (c *mountConfig) peek(ctx context.Context, env *environ) *datasetPeek {
+func (c *mountConfig) peek(ctx context.Context, env *environ) *survey.Peek {
 	from := mountd.SourceOptions{Path: c.Source, Roles: c.Roles, Limits: c.Limits, Peek: true}
-	samples := firstSamples
+	samples := survey.FirstSamples
 	if remote.Is(c.Source) {
-		from.Path, samples = filepath.Join(c.Dir, transcode.Original), firstFetched
+		from.Path, samples = filepath.Join(c.Dir, transcode.Original), survey.FirstFetched
 	}
-	ctx, cancel := context.WithTimeout(ctx, peekPatience)
+	ctx, cancel := context.WithTimeout(ctx, survey.Patience)
 	defer cancel()
-	k, err := mounts.Answer(from.Path, 2*peekPatience, func() (*datasetPeek, error) {
+	k, err := mounts.Answer(from.Path, 2*survey.Patience, func() (*survey.Peek, error) {
 		s, err := openSource(ctx, env, from)
 		if err != nil {
 			return nil, err
 		}
 		defer s.Close()
 		l, err := s.List(ctx, nil)
-		return peek(ctx, s, l, c.Roles, samples), err
+		return survey.Look(ctx, s, l, c.Roles, samples), err
 	})
 	if err != nil {
-		return &datasetPeek{Recommended: []string{transcode.Original}}
+		return &survey.Peek{Recommended: []string{transcode.Original}}
 	}
 	return k
 }

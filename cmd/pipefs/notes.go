@@ -83,16 +83,5 @@ func noteSpared(w io.Writer, c serve.Spared) {
 	}
 }
 
-// tellRefusals says each in a line.
-func tellRefusals(refused []*serve.Refusal, tell func(line string)) {
-	for i, e := range refused {
-		if i == serve.MostTold {
-			tell(fmt.Sprintf("%s refused for the same reason", human.Plural(len(refused)-i, "more directory is", "more directories are")))
-			return
-		}
-		tell(e.Error())
-	}
-}
-
 // quiet logs for commands that people watch: only what they should know.
 func quiet(env *environ) *slog.Logger { return terminal.Logger(env.stderr, "text", "warn") }

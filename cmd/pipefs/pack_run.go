@@ -14,6 +14,7 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 )
@@ -96,7 +97,7 @@ func tellPacked(ctx context.Context, env *environ, c *packing.Config, r packing.
 	n, err := s.Server.Rebuilt()
 	if n > 0 {
 		terminal.Note(out, "without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
-			human.Plural(n, "JPEG file", "JPEG files"), rebuildCost)
+			human.Plural(n, "JPEG file", "JPEG files"), survey.RebuildCost)
 	}
 	if err != nil {
 		return err

@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/source/bucket"
+	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/internal/terminal"
 )
 
@@ -82,22 +81,6 @@ func errWritten(what, place, instead string) error {
 
 var errNoURL = errors.New("takes a path of this machine, and no URL")
 
-// noPictures says what a tree without pictures is; "" is for any other.
-func noPictures(l mountd.Listing, path string) string {
-	switch {
-	case len(l.Samples) > 0:
-		return ""
-	case l.Archive != "":
-		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged, such as %s. That is %s",
-			path, human.Plural(l.Others, "file", "files"), l.Archive, source.Archive(l.Archive, shellWord(filepath.Join(path, l.Archive)), ""))
-	case l.Others > 0:
-		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged", path, human.Plural(l.Others, "file", "files"))
-	case l.Dirs > 0:
-		return fmt.Sprintf("%s is empty: there are directories in it, and no file", path)
-	}
-	return fmt.Sprintf("%s is empty: there is no file in it", path)
-}
-
 // lookInto says what a dataset on this machine is if it has no pictures. It does not look into
 // stores, and no further than a person waits.
 func lookInto(ctx context.Context, dir string) (l mountd.Listing, nothing string) {
@@ -105,7 +88,7 @@ func lookInto(ctx context.Context, dir string) (l mountd.Listing, nothing string
 	if !ok {
 		return l, ""
 	}
-	return l, noPictures(l, dir)
+	return l, survey.NoPictures(l, dir)
 }
 
 // filledDataset makes the path of a dataset or store what the kernel will call it. It refuses one on
@@ -122,18 +105,4 @@ func filledDataset(ctx context.Context, env *environ, given, done string) (strin
 		noter(env.stderr)("%s", nothing)
 	}
 	return dir, nil
-}
-
-// rebuildCost is measured, see docs/benchmarks.md.
-const rebuildCost = "about 2 to 3 ms of CPU each (photographs of 110 kB)"
-
-// rebuilt says how many originals a mount of the store rebuilds, what that costs and what
-// helps; "" where it rebuilds none.
-func rebuilt(s *mountd.Source) (string, error) {
-	n, err := s.Rebuilt()
-	if err != nil || n == 0 {
-		return "", err
-	}
-	return fmt.Sprintf("original/ rebuilds %s from scans when they are first read, at %s; --dataset DIR reads the files instead, and so does a store packed with --originals keep",
-		human.Plural(n, "JPEG file", "JPEG files"), rebuildCost), nil
 }

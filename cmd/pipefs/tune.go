@@ -16,6 +16,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -163,7 +164,7 @@ func (c *tuneConfig) look(ctx context.Context, env *environ, views []string) (ke
 		return nil, "", err
 	}
 	defer s.Close()
-	if told, err = rebuilt(s); err != nil {
+	if told, err = survey.Rebuilt(s); err != nil {
 		return nil, "", err
 	}
 	g, err := s.Gaps(views...)
@@ -191,7 +192,7 @@ func (c *tuneConfig) readable(env *environ, read loader.Reading, others []string
 		case why == "" && i > 0:
 			kept = append(kept, v)
 		case why == "":
-		case i == 0 && c.format != "bmp" && (&datasetPeek{}).suitable(r, read, "bmp-"+transcode.Own) != "":
+		case i == 0 && c.format != "bmp" && (&survey.Peek{}).Suitable(r, read, "bmp-"+transcode.Own) != "":
 			return nil, exit.Errorf(exit.Usage, "--mix-format %s: %s; bmp can be read", v, why)
 		case i == 0:
 			return nil, exit.Errorf(exit.Usage, "%s, and so there is no mix for it; pipefs bench --for %s compares what it reads", why, read.Name)

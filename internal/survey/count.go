@@ -1,9 +1,10 @@
-package main
+package survey
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -17,16 +18,16 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// tally counts what views do to the samples of a tree.
-type tally struct {
+// Tally counts what views do to the samples of a tree.
+type Tally struct {
 	of      *mountd.Source
 	roles   transcode.Roles
 	views   []*viewTally
-	listed  mountd.Listing
+	Listed  mountd.Listing `json:"-"`
 	samples []string
 	mu      sync.Mutex
 
-	datasetPeek
+	Peek
 
 	example *mountd.Sample // of the unread, the first by path
 	Samples int            `json:"samples"`
@@ -58,18 +59,62 @@ type viewTally struct {
 	shows  bool   // changed
 }
 
-// count looks at the samples, and returns files that may have boxes.
-func (t *tally) count(ctx context.Context, env *environ, all bool) ([]string, error) {
-	l, err := t.of.List(ctx, unlisted(env))
+// Options of a count.
+type Options struct {
+	Views    []string // specs; none are the usual ones, of which those are left out that do not fit
+	All      bool     // look at every sample
+	Roles    transcode.Roles
+	Unlisted func(error) // is told of directories that cannot be listed
+	Stderr   io.Writer   // shows the progress
+}
+
+// MostLooked is the number of samples that are looked at if there are many more.
+const MostLooked = 20_000
+
+// Count counts what views do to the samples of a source.
+func Count(ctx context.Context, s *mountd.Source, o Options) (*Tally, error) {
+	t := &Tally{of: s, roles: o.Roles}
+	specs := o.Views
+	if len(specs) == 0 {
+		specs = mountd.UsualViews(s.Registry)
+	}
+	for _, spec := range mountd.Unique(specs) {
+		p, err := s.Registry.ParsePath(spec)
+		if err != nil {
+			return nil, err
+		}
+		v := &viewTally{Pipeline: p, View: spec, Exact: true, Spared: s.Server.NewSpared(p)}
+		if p.Random() {
+			v.Validation = p.Validation()
+		}
+		t.views = append(t.views, v)
+	}
+	found, err := t.count(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	t.Samples, t.Others, t.listed, t.Views, t.samples = len(l.Samples), l.Others, l, t.views, l.Samples
-	names := l.Samples
-	if !all {
-		names = loader.Evenly(names, looked)
+	t.search(ctx, s, found, t.samples, o.Roles)
+	if t.Refused, err = s.Server.Refusals(ctx, t.samples, t.pipelines()); err != nil {
+		return nil, err
 	}
-	bar := terminal.NewProgress(env.stderr, "looking at samples", len(names))
+	if len(o.Views) == 0 {
+		t.dropUnfit()
+	}
+	return t, t.name()
+}
+
+// count looks at the samples, and returns files that may have boxes.
+func (t *Tally) count(ctx context.Context, o Options) ([]string, error) {
+	l, err := t.of.List(ctx, o.Unlisted)
+	if err != nil {
+		return nil, err
+	}
+	t.Samples, t.Others, t.Listed, t.Views, t.samples = len(l.Samples), l.Others, l, t.views, l.Samples
+	names := l.Samples
+	if !o.All {
+		names = loader.Evenly(names, MostLooked)
+	}
+	bar := terminal.NewProgress(o.Stderr, "looking at samples", len(names))
 	defer bar.Done()
 	if err := t.of.LookAll(ctx, names, func(seen mountd.Sample) {
 		plans, errs := make([]transcode.Plan, len(t.views)), make([]error, len(t.views))
@@ -93,8 +138,8 @@ func (t *tally) count(ctx context.Context, env *environ, all bool) ([]string, er
 	return l.Annotations, nil
 }
 
-func (t *tally) add(seen mountd.Sample, plans []transcode.Plan, errs []error) {
-	t.datasetPeek.add(seen, t.roles)
+func (t *Tally) add(seen mountd.Sample, plans []transcode.Plan, errs []error) {
+	t.Peek.add(seen, t.roles)
 	if seen.Fault != "" {
 		t.Faults++
 		return
@@ -140,7 +185,7 @@ func (t *tally) add(seen mountd.Sample, plans []transcode.Plan, errs []error) {
 }
 
 // name finds out under which names the views list their examples.
-func (t *tally) name() error {
+func (t *Tally) name() error {
 	files, err := t.of.Files()
 	if err != nil {
 		return err
@@ -160,7 +205,7 @@ func (t *tally) name() error {
 	return nil
 }
 
-func (t *tally) pipelines() (all []transcode.Pipeline) {
+func (t *Tally) pipelines() (all []transcode.Pipeline) {
 	for _, v := range t.views {
 		all = append(all, v.Pipeline)
 	}
@@ -169,7 +214,7 @@ func (t *tally) pipelines() (all []transcode.Pipeline) {
 
 // holds reports whether a view shows a sample as its steps make it, as far as that
 // depends on what is stored.
-func (t *tally) holds(v *viewTally, plan transcode.Plan, seen mountd.Sample) bool {
+func (t *Tally) holds(v *viewTally, plan transcode.Plan, seen mountd.Sample) bool {
 	return !v.Pipeline.Stored() || seen.Stored != nil && !plan.Unchanged() && t.of.Store.Holds(seen.Stored, plan.Key())
 }
 
@@ -192,7 +237,7 @@ func sizeIn(plan transcode.Plan, seen mountd.Sample) (int64, bool) {
 }
 
 // gaps are what the views lack of the samples that were looked at.
-func (t *tally) gaps() *mountd.Gaps {
+func (t *Tally) gaps() *mountd.Gaps {
 	g := &mountd.Gaps{}
 	for _, v := range t.views {
 		missing := serve.Missing{Samples: v.Missing, Reencoded: v.Reencoded, Of: int64(t.Looked - t.Faults)}
@@ -203,7 +248,7 @@ func (t *tally) gaps() *mountd.Gaps {
 
 // dropUnfit drops the views for loaders that do not fit the dataset: boxes or masks would not fit
 // their pictures, or they would not change, or not show, all samples.
-func (t *tally) dropUnfit() {
+func (t *Tally) dropUnfit() {
 	dropped := map[string]bool{}
 	for _, v := range t.views {
 		refuses := slices.ContainsFunc(t.Refused, func(e *serve.Refusal) bool { return e.View == v.Pipeline.String() })

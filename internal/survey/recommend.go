@@ -1,4 +1,4 @@
-package main
+package survey
 
 import (
 	"context"
@@ -17,24 +17,24 @@ import (
 
 // The views that suit most trainings: of each line the first that suits is recommended.
 var (
-	resizedViews = []string{"resize256-bmp-own", "resize256-bmp", "resize256-jpeg90-own", "resize256-jpeg90"}
-	exactViews   = []string{"bmp-own", "bmp"}
+	ResizedViews = []string{"resize256-bmp-own", "resize256-bmp", "resize256-jpeg90-own", "resize256-jpeg90"}
+	ExactViews   = []string{"bmp-own", "bmp"}
 )
 
 const (
-	firstSamples = 256             // whose headers it reads
-	firstFetched = 8               // the same in a bucket, where each takes a request
+	FirstSamples = 256             // whose headers it reads
+	FirstFetched = 8               // the same in a bucket, where each takes a request
 	firstPixels  = 64              // of these, whose pixels tell whether they may be masks
-	peekPatience = 2 * time.Second // of a person who waits for the mount
+	Patience     = 2 * time.Second // of a person who waits for the mount
 )
 
-// datasetPeek is what decides which views suit a dataset.
-type datasetPeek struct {
+// Peek is what decides which views suit a dataset.
+type Peek struct {
 	Looked int   `json:"looked_at"`
 	Turned int   `json:"orientation"`  // samples that have an EXIF orientation other than 1
 	Modes  int   `json:"other_modes"`  // samples that are not RGB
 	Masks  bool  `json:"masks_beside"` // that no option marks
-	Boxes  boxes `json:"boxes"`
+	Boxes  Boxes `json:"boxes"`
 	// Recommended are views to train from, the best first, whatever the loader.
 	Recommended []string `json:"recommended"`
 	// spared: what a view that resizes makes of samples that may be masks. hurried: there was
@@ -45,7 +45,7 @@ type datasetPeek struct {
 	refuses func(transcode.Pipeline) bool
 }
 
-func (k *datasetPeek) add(seen mountd.Sample, roles transcode.Roles) {
+func (k *Peek) add(seen mountd.Sample, roles transcode.Roles) {
 	k.Looked++
 	info, role := seen.Info, roles.Of(seen.Path)
 	if info.Orientation > 1 {
@@ -57,9 +57,9 @@ func (k *datasetPeek) add(seen mountd.Sample, roles transcode.Roles) {
 	}
 }
 
-// peek looks at a few of the samples of a tree, until ctx ends.
-func peek(ctx context.Context, s *mountd.Source, l mountd.Listing, roles transcode.Roles, most int) *datasetPeek {
-	k, names := &datasetPeek{}, loader.Evenly(l.Samples, most)
+// Look looks at a few of the samples of a tree, until ctx ends.
+func Look(ctx context.Context, s *mountd.Source, l mountd.Listing, roles transcode.Roles, most int) *Peek {
+	k, names := &Peek{}, loader.Evenly(l.Samples, most)
 	var mu sync.Mutex
 	// What is not seen before ctx ends does not count.
 	_ = s.LookAll(ctx, names, func(seen mountd.Sample) {
@@ -73,9 +73,9 @@ func peek(ctx context.Context, s *mountd.Source, l mountd.Listing, roles transco
 
 // search finds boxes and masks beside samples, and which views refuse their directories. Then it
 // can recommend.
-func (k *datasetPeek) search(ctx context.Context, s *mountd.Source, annotations, samples []string, roles transcode.Roles) {
+func (k *Peek) search(ctx context.Context, s *mountd.Source, annotations, samples []string, roles transcode.Roles) {
 	k.Boxes = findBoxes(ctx, s.Server, annotations)
-	if p, err := s.Registry.Parse(resizedViews[0]); err == nil {
+	if p, err := s.Registry.Parse(ResizedViews[0]); err == nil {
 		k.spared = s.Server.Spares(ctx, p, loader.Evenly(samples, firstPixels))
 		k.hurried = ctx.Err() != nil
 	}
@@ -96,8 +96,8 @@ func (k *datasetPeek) search(ctx context.Context, s *mountd.Source, annotations,
 			k.Masks = k.Masks || roles.Of(beside) != transcode.Mask
 		}
 	}
-	for _, line := range [][]string{resizedViews, exactViews} {
-		if view := k.suitable(s.Registry, loader.Reading{Turned: k.Turned}, line...); view != "" && len(samples) > 0 {
+	for _, line := range [][]string{ResizedViews, ExactViews} {
+		if view := k.Suitable(s.Registry, loader.Reading{Turned: k.Turned}, line...); view != "" && len(samples) > 0 {
 			k.Recommended = append(k.Recommended, view)
 		}
 	}
@@ -107,7 +107,7 @@ func (k *datasetPeek) search(ctx context.Context, s *mountd.Source, annotations,
 }
 
 // spoils reports whether masks or boxes do not fit the pictures of a view.
-func (k *datasetPeek) spoils(p transcode.Pipeline) bool {
+func (k *Peek) spoils(p transcode.Pipeline) bool {
 	return (k.Masks || len(k.Boxes.Pixels) > 0) && moves(p, transcode.Resampling, transcode.Geometric) ||
 		len(k.Boxes.Relative) > 0 && moves(p, transcode.Geometric)
 }
@@ -120,9 +120,9 @@ func moves(p transcode.Pipeline, wrong ...transcode.Effect) bool {
 	})
 }
 
-// suitable is the first of some views, if need be with steps in front, that the loader reads
+// Suitable is the first of some views, if need be with steps in front, that the loader reads
 // and that fits the dataset; empty if none does.
-func (k *datasetPeek) suitable(registry *transcode.Registry, r loader.Reading, views ...string) string {
+func (k *Peek) Suitable(registry *transcode.Registry, r loader.Reading, views ...string) string {
 	for _, view := range views {
 		plain, err := registry.Parse(view)
 		if err != nil || k.refuses != nil && k.refuses(plain) {
@@ -149,16 +149,16 @@ func (k *datasetPeek) suitable(registry *transcode.Registry, r loader.Reading, v
 	return ""
 }
 
-// noteTurned tells how many samples have an EXIF orientation.
-func (k *datasetPeek) noteTurned(note func(string, ...any)) {
+// NoteTurned tells how many samples have an EXIF orientation.
+func (k *Peek) NoteTurned(note func(string, ...any)) {
 	if k.Turned > 0 {
 		note("%s, of %d looked at: views that end in bmp, ppm or npy drop it, and loaders that apply it (Hugging Face, OpenCV, Ultralytics, DALI) get these pictures lying on their side; a view with upright in front turns them, as in upright-bmp-own. A loader that ignores the tag (ImageFolder) gets what it gets from the dataset in a view without upright",
 			human.Plural(k.Turned, "sample has an EXIF orientation", "samples have an EXIF orientation"), k.Looked)
 	}
 }
 
-// noteExact tells why no view that resizes is recommended.
-func (k *datasetPeek) noteExact(note func(string, ...any)) {
+// NoteExact tells why no view that resizes is recommended.
+func (k *Peek) NoteExact(note func(string, ...any)) {
 	switch {
 	case len(k.Boxes.Pixels) > 0:
 		note("boxes in %s count pixels of the dataset: they are right in views of full size only", k.Boxes.Pixels[0])
@@ -169,3 +169,6 @@ func (k *datasetPeek) noteExact(note func(string, ...any)) {
 		note("%s", text)
 	}
 }
+
+// Accept takes it that no view refuses a directory: somebody has said what the files are.
+func (k *Peek) Accept() { k.refuses = nil }

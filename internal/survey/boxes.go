@@ -1,4 +1,4 @@
-package main
+package survey
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 // Annotation files say where things are in pictures. They are shown as they are in
 // every view, so that what they say is not true of pictures that were scaled or cut.
 
-// boxes are annotation files, by what their coordinates count.
-type boxes struct {
+// Boxes are annotation files, by what their coordinates count.
+type Boxes struct {
 	Pixels   []string `json:"pixels,omitempty"`   // of the source
 	Relative []string `json:"relative,omitempty"` // to its sides, from 0 to 1
 }
 
 // findBoxes finds out which of the files have boxes.
-func findBoxes(ctx context.Context, server *serve.Server, files []string) (b boxes) {
+func findBoxes(ctx context.Context, server *serve.Server, files []string) (b Boxes) {
 	for _, name := range slices.Sorted(slices.Values(files)) {
 		switch server.Annotation(ctx, name) {
 		case annotation.Pixels:
@@ -33,12 +33,12 @@ func findBoxes(ctx context.Context, server *serve.Server, files []string) (b box
 }
 
 // drawsBoxes reports whether a random view refuses directories because of boxes.
-func (t *tally) drawsBoxes(v *viewTally) bool {
+func (t *Tally) drawsBoxes(v *viewTally) bool {
 	return slices.ContainsFunc(t.Refused, func(r *serve.Refusal) bool { return r.Beside != "" && r.View == v.Pipeline.String() })
 }
 
 // noteBoxes tells in which views boxes are not where their files say.
-func (t *tally) noteBoxes(note func(format string, args ...any)) {
+func (t *Tally) noteBoxes(note func(format string, args ...any)) {
 	tell := func(files []string, what string, wrong ...transcode.Effect) {
 		var views []string
 		for _, v := range t.views {

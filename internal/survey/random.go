@@ -1,4 +1,4 @@
-package main
+package survey
 
 import (
 	"slices"
@@ -22,7 +22,7 @@ func replaced(p transcode.Pipeline) string {
 }
 
 // noteRandom says how random views are read, and what a training leaves out then.
-func (t *tally) noteRandom(note func(format string, args ...any)) {
+func (t *Tally) noteRandom(note func(format string, args ...any)) {
 	i := slices.IndexFunc(t.views, func(v *viewTally) bool { return v.Validation != "" })
 	if i < 0 {
 		return
