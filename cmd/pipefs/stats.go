@@ -97,7 +97,7 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 			}
 			group, shown = c.Group, c.Group
 		}
-		t.AppendRow(table.Row{shown, rowName(c), formatCounter(c)})
+		t.AppendRow(table.Row{shown, control.RowName(c), formatCounter(c)})
 	}
 	terminal.Right(t, 3)
 	t.ResetHeaders()

@@ -1,9 +1,7 @@
-package main
+package control
 
 import (
 	"cmp"
-
-	"github.com/pipefs/pipefs/internal/control"
 )
 
 // rowNames are the rows of pipefs stats for counters whose names, the keys of --json, are too
@@ -65,8 +63,8 @@ var rowNames = map[[2]string]string{
 	{"cache", "read in this one"}:    "samples read in this epoch",
 }
 
-// rowName is what pipefs stats calls a counter.
-func rowName(c control.Counter) string {
+// RowName is what pipefs stats calls a counter.
+func RowName(c Counter) string {
 	name := rowNames[[2]string{c.Group, c.Name}]
 	if name == "" && c.Name == "read" {
 		name = "bytes read" // of a view
