@@ -1,13 +1,18 @@
 package loader
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/cgroup"
 )
 
 // Processors tells how busy the processors were while something was measured. It counts
@@ -105,4 +110,57 @@ func parseTicks(stat []byte, mine func(cpu int) bool) (t ticks, known bool) {
 		}
 	}
 	return t, t.all > 0
+}
+
+// Memory is about how many bytes the page cache can hold: what the system calls
+// available, or what the cgroups of this process allow.
+func Memory() (int64, error) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	free := int64(-1)
+	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+		if f := strings.Fields(s.Text()); len(f) >= 2 && f[0] == "MemAvailable:" {
+			kilobytes, err := strconv.ParseInt(f[1], 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			free = kilobytes << 10
+		}
+	}
+	if free < 0 {
+		return 0, errors.New("/proc/meminfo does not say what is available")
+	}
+	if s, err := cgroup.Here(); err == nil {
+		if limit, ok := s.MemoryLimit(); ok {
+			free = min(free, limit)
+		}
+	}
+	return free, nil
+}
+
+// OwnCPU is the CPU seconds of this process.
+func OwnCPU() float64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// OwnDisk is how many bytes this process, and those of its children that have been
+// waited for, had fetched from a disk; 0 where the kernel does not count.
+func OwnDisk() int64 {
+	b, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(b) {
+		if n, ok := bytes.CutPrefix(line, []byte("read_bytes: ")); ok {
+			read, _ := strconv.ParseInt(string(bytes.TrimSpace(n)), 10, 64)
+			return read
+		}
+	}
+	return 0
 }

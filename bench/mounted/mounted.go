@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -269,4 +270,40 @@ func (m *Mount) Close() error {
 		return errors.Join(append(errs, err)...)
 	}
 	return errors.Join(append(errs, os.RemoveAll(m.parent))...)
+}
+
+// Attach uses an existing mount. Close does not unmount it.
+func Attach(ctx context.Context, program, dir string) (_ *Mount, err error) {
+	m := &Mount{Dir: dir, program: program, process: -1, attached: true}
+	stats, err := m.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.PID, m.source, m.log = stats.PID, stats.Source, stats.Log
+	if m.process, err = unix.PidfdOpen(m.PID, 0); err != nil {
+		return nil, fmt.Errorf("the daemon of %s, process %d: %w", dir, m.PID, err)
+	}
+	m.inodes, _ = slab("fuse_inode")
+	return m, nil
+}
+
+// workPrefix is that of directories for measurements; the process's number follows.
+const workPrefix = "bench-"
+
+// WorkDir makes a directory in parent for what is prepared for a measurement, and takes away those
+// of processes that were killed.
+func WorkDir(parent string) (string, error) {
+	left, err := filepath.Glob(filepath.Join(parent, workPrefix+"*"))
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range left {
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), workPrefix), "-")
+		if pid, err := strconv.Atoi(number); err == nil && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			if err := os.RemoveAll(dir); err != nil {
+				return "", err
+			}
+		}
+	}
+	return os.MkdirTemp(parent, fmt.Sprintf("%s%d-", workPrefix, os.Getpid()))
 }

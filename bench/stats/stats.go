@@ -3,6 +3,7 @@
 package stats
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 )
@@ -55,4 +56,20 @@ func Bootstrap(v []float64) Interval {
 	}
 	slices.Sort(medians)
 	return Interval{Median(v), medians[draws/40], medians[draws-1-draws/40]}
+}
+
+// Compare has n subjects take turns, in random order in each round: what disturbs the machine
+// for a while disturbs all of them. rounds is asked before each round how many there are to be.
+func Compare(ctx context.Context, random *rand.Rand, n int, rounds func(done int) int, turn func(round, subject int) error) error {
+	for round := 0; round < rounds(round); round++ {
+		for _, i := range random.Perm(n) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := turn(round, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

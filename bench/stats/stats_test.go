@@ -1,6 +1,8 @@
 package stats
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 )
@@ -34,5 +36,32 @@ func TestBootstrapCovers(t *testing.T) {
 	}
 	if share := float64(held) / experiments; share < 0.88 || share > 0.995 {
 		t.Errorf("%.2f of the intervals hold the truth", share)
+	}
+}
+
+// TestCompare: each subject has its turn in each round, rounds may become more, and an error
+// or the end of the context ends it.
+func TestCompare(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var seen [5][3]int
+	err := Compare(t.Context(), random, 3, func(done int) int { return min(5, 2+3*done) }, func(round, i int) error {
+		seen[round][i]++
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round, turns := range seen {
+		if turns != [3]int{1, 1, 1} {
+			t.Errorf("round %d: %v", round, turns)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	wrong, n := errors.New("wrong"), 0
+	if err := Compare(ctx, random, 3, func(int) int { return 2 }, func(int, int) error { n++; return wrong }); !errors.Is(err, wrong) || n != 1 {
+		t.Error(err, n)
+	}
+	if err := Compare(ctx, random, 3, func(int) int { return 2 }, func(int, int) error { n++; cancel(); return nil }); !errors.Is(err, context.Canceled) || n != 2 {
+		t.Error(err, n)
 	}
 }

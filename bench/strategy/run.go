@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/stats"
 )
 
 // runner is a run of Run.
@@ -133,18 +134,16 @@ func (r *runner) storeAll(ctx context.Context) error {
 
 // measureAll runs the online part of all strategies, in rounds.
 func (r *runner) measureAll(ctx context.Context) error {
-	for round := range r.Rounds {
-		for _, i := range r.random.Perm(len(r.report.Rows)) {
-			row := &r.report.Rows[i]
-			r.Progress(fmt.Sprintf("reading %s, compression %s, %d workers, round %d of %d",
-				row.Split.Name, row.Compression, row.Workers, round+1, r.Rounds))
-			if err := r.turn(ctx, row); err != nil {
-				return err
-			}
-		}
-		r.report.Rounds++
+	rounds := func(done int) int {
+		r.report.Rounds = done
+		return r.Rounds
 	}
-	return nil
+	return stats.Compare(ctx, r.random, len(r.report.Rows), rounds, func(round, i int) error {
+		row := &r.report.Rows[i]
+		r.Progress(fmt.Sprintf("reading %s, compression %s, %d workers, round %d of %d",
+			row.Split.Name, row.Compression, row.Workers, round+1, r.Rounds))
+		return r.turn(ctx, row)
+	})
 }
 
 // turn measures a strategy once.

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,8 +16,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // digests collects what each epoch made of each sample.
@@ -308,5 +315,133 @@ func TestChanged(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), files[1]+" has changed") {
 		t.Error(err)
+	}
+}
+
+// registry is the usual one.
+var registry = codecs.Default(transcode.Limits{})
+
+// dataset writes JPEG files, RGB PNG files, one with alpha, a grey one of 16 bits, a
+// mask, a broken file and a label file, and returns their paths below root.
+func dataset(t testing.TB, jpegs int) (root string, files []string) {
+	t.Helper()
+	root = t.TempDir()
+	add := func(name string, err error) {
+		t.Helper()
+		testenv.Must(t, err)
+		files = append(files, name)
+	}
+	draw := func(name string, img image.Image) {
+		t.Helper()
+		add(name, pictures.Write(filepath.Join(root, name), img))
+	}
+	for i := range jpegs {
+		draw(fmt.Sprintf("class/%c/p%02d.jpg", 'a'+i%3, i), pictures.Photo(90+7*i%60, 70+3*i%40, uint64(i)))
+	}
+	photo := pictures.Photo(101, 67, 77)
+	draw("rgb.png", photo)
+	alpha := image.NewNRGBA(photo.Rect)
+	copy(alpha.Pix, photo.Pix)
+	for i := 3; i < len(alpha.Pix); i += 4 {
+		alpha.Pix[i] = byte(i)
+	}
+	draw("alpha.png", alpha)
+	deep := image.NewGray16(image.Rect(0, 0, 50, 40))
+	for i := range 50 * 40 {
+		deep.SetGray16(i%50, i/50, color.Gray16{Y: uint16(i * 31)})
+	}
+	draw("deep.png", deep)
+	draw("mask.png", pictures.Mask(80, 60, 5, 3))
+	add("broken.jpg", os.WriteFile(filepath.Join(root, "broken.jpg"), []byte("no picture"), 0o644))
+	add("labels.json", os.WriteFile(filepath.Join(root, "labels.json"), []byte("{}"), 0o644))
+	return root, files
+}
+
+func parse(t testing.TB, spec string) transcode.Pipeline {
+	t.Helper()
+	p, err := Parse(registry, spec)
+	testenv.Must(t, err)
+	return p
+}
+
+// wantEmpty wants nothing to be left in a directory.
+func wantEmpty(t testing.TB, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err == nil && name != dir {
+			t.Errorf("%s was left", name)
+		}
+		return err
+	})
+	testenv.Must(t, err)
+}
+
+// TestSplits wants PRESTO's names, and views that hold what is stored.
+func TestSplits(t *testing.T) {
+	for spec, want := range map[string]string{
+		"resize256-center": "unprocessed:original packed:original decoded:bmp resize256:resize256-bmp center:resize256-center-npy",
+		"npy":              "unprocessed:original packed:original decoded:bmp",
+		"bmp":              "unprocessed:original packed:original decoded:bmp bmp:bmp",
+		"scan5":            "unprocessed:original packed:original scan5:scan5",
+		"scan5-resize64-grey-center-chw": "unprocessed:original packed:original scan5:scan5 decoded:scan5-bmp resize64:scan5-resize64-bmp " +
+			"grey:scan5-resize64-grey-bmp center:scan5-resize64-grey-center-npy chw:scan5-resize64-grey-center-chw-npy",
+		"resize64-jpeg90": "unprocessed:original packed:original decoded:bmp resize64:resize64-bmp jpeg90:resize64-jpeg90",
+		"center-grey":     "unprocessed:original packed:original decoded:bmp center:center-npy grey:center-grey-npy",
+	} {
+		var got []string
+		p := parse(t, spec)
+		for _, s := range Splits(registry, p) {
+			got = append(got, s.Name+":"+s.View)
+			if s.View != "" {
+				if _, err := registry.Parse(s.View); err != nil {
+					t.Errorf("%s: view of %s: %v", spec, s.Name, err)
+				}
+			}
+			if want := len(work(p)) - s.Steps; len(s.Rest) != want {
+				t.Errorf("%s: after %s %v, want %d steps", spec, s.Name, s.Rest, want)
+			}
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%s:\n %s, want\n %s", spec, got, want)
+		}
+	}
+}
+
+// TestParse wants pixels as an end, and the errors of views for all else.
+func TestParse(t *testing.T) {
+	if got := parse(t, "resize256-center").String(); got != "resize256-center-npy" {
+		t.Error(got)
+	}
+	if got := parse(t, "resize256-center-npy").String(); got != "resize256-center-npy" {
+		t.Error(got)
+	}
+	for spec, want := range map[string]string{
+		"resize256-": "an empty word", "resise256": "did you mean resize", "": "an empty word", "jpeg90-resize256": "ends a view",
+	} {
+		if _, err := Parse(registry, spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+// TestWithGrey wants the step on both sides of the last one, where that is possible.
+func TestWithGrey(t *testing.T) {
+	for spec, want := range map[string][]string{
+		"resize256-center": {"resize256-grey-center-npy", "resize256-center-grey-npy"},
+		"resize64-jpeg90":  {"resize64-grey-jpeg90"},
+		"npy":              nil,
+		"grey-center":      nil,
+	} {
+		var got []string
+		pipelines, err := WithGrey(registry, parse(t, spec))
+		for _, p := range pipelines {
+			got = append(got, p.String())
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", spec, d)
+		}
+		if (err == nil) != (len(want) == 2) {
+			t.Errorf("%s: error %v", spec, err)
+		}
 	}
 }

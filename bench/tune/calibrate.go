@@ -1,15 +1,24 @@
 package tune
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -182,4 +191,85 @@ func (t *tuner) costs(ctx context.Context, as string) (c mixer.Costs, err error)
 		files = files[:min(len(files), max(fewest, int(2*passSeconds/max(raw[0], encoded[0], decode[0]))))]
 	}
 	return mixer.Costs{LoadRaw: stats.Median(raw), LoadEncoded: stats.Median(encoded), Decode: stats.Median(decode)}, nil
+}
+
+// work is loading and decoding without a mount.
+type work struct {
+	Opened
+	view    transcode.Pipeline
+	workers int
+}
+
+// each calls f for 0 to n-1 on all workers and returns the seconds that it took.
+func (w work) each(ctx context.Context, n int, f func(i int) error) (float64, error) {
+	began := time.Now()
+	err := loader.Each(ctx, w.workers, n, func(_ context.Context, _, i int) error { return f(i) })
+	return time.Since(began).Seconds(), err
+}
+
+// load reads what a policy chooses into memory.
+func (w work) load(ctx context.Context, files []serve.File, policy mixer.Policy) (float64, []serve.Fetched, error) {
+	fetched := make([]serve.Fetched, len(files))
+	seconds, err := w.each(ctx, len(files), func(i int) error {
+		h, err := w.Resolve(ctx, uint64(i), files[i], w.view, serve.Planned)
+		if err == nil {
+			fetched[i], err = h.Fetch(ctx, policy)
+		}
+		return err
+	})
+	return seconds, fetched, err
+}
+
+// finish decodes what was loaded.
+func (w work) finish(ctx context.Context, fetched []serve.Fetched) (float64, error) {
+	return w.each(ctx, len(fetched), func(i int) error { return fetched[i].Finish(ctx) })
+}
+
+// Apply stores what won, within MaxBytes if that is not 0, and has auto lead to it from the next
+// mount on. It takes a report that has a winner.
+func (c *Config) Apply(ctx context.Context, r *Report) error {
+	won := r.Views[r.Winner]
+	if won.Encoded != "" {
+		if err := c.materialize(ctx, c.View, won.Share, c.MaxBytes); err != nil {
+			return err
+		}
+	}
+	if won.Encoded == "l3" {
+		left := c.MaxBytes
+		if left > 0 {
+			left = max(1, left-int64(won.Share*float64(r.Materialized)))
+		}
+		if err := c.materialize(ctx, "l3", 1, left); err != nil {
+			return err
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	return store.WriteAuto(c.Store, store.Auto{View: won.View, Share: won.Share, Host: host, Time: time.Now().UTC().Truncate(time.Second)})
+}
+
+// materialize stores what a pipeline makes of a share of the samples: pipefs materialize, as a
+// process of its own. most bounds the bytes that the fraction may take; 0 is no bound.
+func (c *Config) materialize(ctx context.Context, spec string, share float64, most int64) error {
+	args := []string{"materialize", c.Store, spec, "--fraction", strconv.FormatFloat(share, 'g', -1, 64)}
+	if c.Dataset != "" {
+		args = append(args, "--dataset", c.Dataset)
+	}
+	if most > 0 && share > 0 {
+		args = append(args, "--max-bytes", strconv.FormatInt(most, 10))
+	}
+	cmd := exec.CommandContext(ctx, c.Program, args...)
+	// It keeps what it did when it is interrupted.
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) }
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		if line := mounted.Complaint(stderr.String()); line != "" {
+			return fmt.Errorf("storing %s: %s", spec, line)
+		}
+		return fmt.Errorf("pipefs materialize %s: %w", spec, err)
+	}
+	return nil
 }

@@ -185,13 +185,13 @@ func (t *tuner) pair(ctx context.Context, view, encoded string, costs mixer.Cost
 				rows[i] = &Row{View: view, Encoded: encoded, Share: mixer.ShareOf(i)}
 			}
 		}
-		for round := range t.Rounds {
-			for _, i := range ratios {
-				t.Progress(fmt.Sprintf("measuring %s with %.0f %% materialized, round %d of %d", view, 100*mixer.ShareOf(i), round+1, t.Rounds))
-				if err := t.measure(ctx, rows[i], t.passLength(costs, rows[i].Share), false); err != nil {
-					return nil, err
-				}
-			}
+		err := stats.Compare(ctx, t.random, len(ratios), func(int) int { return t.Rounds }, func(round, n int) error {
+			row := rows[ratios[n]]
+			t.Progress(fmt.Sprintf("measuring %s with %.0f %% materialized, round %d of %d", view, 100*row.Share, round+1, t.Rounds))
+			return t.measure(ctx, row, t.passLength(costs, row.Share), false)
+		})
+		if err != nil {
+			return nil, err
 		}
 		rates := make([]float64, len(ratios))
 		for n, i := range ratios {
@@ -260,16 +260,19 @@ func (t *tuner) compare(ctx context.Context) error {
 		views = append(views, &Row{View: v})
 	}
 	rounds := t.Rounds
-	for round := 0; round < rounds; round++ {
-		for _, row := range views {
-			t.Progress(fmt.Sprintf("comparing %s, round %d of %d", row.View, round+1, rounds))
-			if err := t.measure(ctx, row, t.passLength(pair.Costs, row.Share), true); err != nil {
-				return err
-			}
-		}
-		if round == 0 && t.Rounds >= 3 {
+	planned := func(done int) int {
+		if done == 1 && t.Rounds >= 3 {
 			rounds = max(t.Rounds, min(mostRounds, enough(views)))
 		}
+		return rounds
+	}
+	err := stats.Compare(ctx, t.random, len(views), planned, func(round, i int) error {
+		row := views[i]
+		t.Progress(fmt.Sprintf("comparing %s, round %d of %d", row.View, round+1, rounds))
+		return t.measure(ctx, row, t.passLength(pair.Costs, row.Share), true)
+	})
+	if err != nil {
+		return err
 	}
 	t.report.Rounds = rounds
 	memory, err := loader.Memory()

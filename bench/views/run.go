@@ -182,26 +182,28 @@ func (r *runner) measure(ctx context.Context) error {
 	if r.rounds == 0 {
 		r.rounds = leastRounds // until the first has told how long one takes
 	}
-	for round := 0; round < r.rounds; round++ {
-		began := time.Now()
-		order := slices.Clone(r.subjects)
-		r.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		for _, s := range order {
-			r.tell(fmt.Sprintf("round %d of %d: %s", round+1, r.rounds, s.View))
-			if err := s.turn(ctx, r, round); err != nil {
-				return err
-			}
-			r.turns++
-		}
-		if r.Rounds == 0 && round == 0 {
+	began, nothing := time.Now(), false
+	rounds := func(done int) int {
+		if r.Rounds == 0 && done == 1 {
 			affordable := 1 + int((r.Budget-time.Since(r.began))/max(time.Since(began), time.Millisecond))
 			r.rounds = max(leastRounds, min(affordable, max(mostRounds, r.enough())))
 		}
-		if !slices.ContainsFunc(r.subjects, func(s *subject) bool { return s.Error == "" }) {
-			return errors.New("nothing could be measured; the report says why")
+		if nothing = !slices.ContainsFunc(r.subjects, func(s *subject) bool { return s.Error == "" }); nothing {
+			return 0
 		}
+		return r.rounds
 	}
-	return nil
+	err := stats.Compare(ctx, r.random, len(r.subjects), rounds, func(round, i int) error {
+		s := r.subjects[i]
+		r.tell(fmt.Sprintf("round %d of %d: %s", round+1, r.rounds, s.View))
+		err := s.turn(ctx, r, round)
+		r.turns++
+		return err
+	})
+	if err == nil && nothing {
+		err = errors.New("nothing could be measured; the report says why")
+	}
+	return err
 }
 
 // enough is how many rounds advice needs, going by the shortest epoch so far.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,7 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
+	"github.com/pipefs/pipefs/transcode/png"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -231,4 +233,92 @@ func FuzzDecode(f *testing.F) {
 		}
 		codectest.Regions(t, Decoder{}, src, lim, 3)
 	})
+}
+
+// TestParts wants the patches of all versions to be where the decoder has them.
+func TestParts(t *testing.T) {
+	px := pictures.Pixels(transcode.ModeRGB, 70, 45)
+	for _, mode := range []Mode{Dense, Fast, V1} {
+		b, err := Encode(px, Options{Mode: mode, Patch: 32})
+		testenv.Must(t, err)
+		s, err := Open(b, transcode.Limits{})
+		testenv.Must(t, err)
+		parts, err := s.Parts()
+		if err != nil || len(parts) != s.Columns()*2 {
+			t.Fatalf("%v: %d parts, %v", mode, len(parts), err)
+		}
+		if err := s.Verify(); err != nil {
+			t.Errorf("%v: %v", mode, err)
+		}
+		at := parts[0].Offset[0]
+		for c := range 3 {
+			for i, p := range parts {
+				if mode == V1 && p.Offset[c] != at || mode != V1 && c == 0 && p.Offset[0] != s.patches[i].offset {
+					t.Errorf("%v: patch %d, channel %d at %d", mode, i, c, p.Offset[c])
+				}
+				at += p.Length[c]
+			}
+		}
+		if mode == V1 && at != len(b) {
+			t.Errorf("parts end at %d of %d bytes", at, len(b))
+		}
+		if mode == V1 {
+			s.src = b[:len(b)-1]
+			if _, err := s.Parts(); !errors.Is(err, transcode.ErrTruncated) {
+				t.Errorf("a file that ends early: %v", err)
+			}
+			s.src = b[:20]
+			if _, err := s.Parts(); !errors.Is(err, transcode.ErrTruncated) {
+				t.Errorf("a file that ends in its table: %v", err)
+			}
+			continue
+		}
+		b[parts[1].Offset[0]] ^= 1
+		if err := s.Verify(); !errors.Is(err, transcode.ErrBad) {
+			t.Errorf("%v: a damaged patch: %v", mode, err)
+		}
+	}
+}
+
+// TestKodak takes real photographs there and back.
+func TestKodak(t *testing.T) {
+	paths := testenv.Shared(t, "kodak/*.png")
+	var files, sizes [3]int
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		testenv.Must(t, err)
+		px, err := png.Decoder{}.Decode(t.Context(), src, transcode.Limits{})
+		testenv.Must(t, err)
+		px.Meta = transcode.Metadata{}
+		for _, mode := range []Mode{Dense, Fast, V1} {
+			sizes[mode] += len(roundTrip(t, px, Options{Mode: mode}))
+			files[mode] += len(src)
+		}
+	}
+	for _, mode := range []Mode{Dense, Fast, V1} {
+		t.Logf("%v: %d bytes, %.3f of PNG", mode, sizes[mode], float64(sizes[mode])/float64(files[mode]))
+	}
+	if sizes[Dense] > files[Dense]*82/100 || sizes[Fast] > files[Fast] {
+		t.Error("larger than promised")
+	}
+}
+
+// TestLarge takes a picture of 12 megapixels there and back.
+func TestLarge(t *testing.T) {
+	px := pictures.Pixels(transcode.ModeRGB, 4000, 3000)
+	for _, mode := range []Mode{Dense, Fast, V1} {
+		roundTrip(t, px, Options{Mode: mode})
+	}
+}
+
+func roundTrip(t *testing.T, px *transcode.Pixels, o Options) []byte {
+	t.Helper()
+	b, err := Encode(px, o)
+	testenv.Must(t, err)
+	got, err := Decode(b, transcode.Limits{})
+	testenv.Must(t, err)
+	if got.Width != px.Width || got.Height != px.Height || got.Mode != px.Mode || !bytes.Equal(got.Pix, px.Pix) {
+		t.Fatalf("%+v: another picture", o)
+	}
+	return b
 }

@@ -1,10 +1,14 @@
 package l3
 
 import (
+	"context"
 	"encoding/binary"
 	"hash/crc32"
+	"sync"
 
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
+	v2 "github.com/pipefs/pipefs/transcode/l3/internal/v2"
 )
 
 // Part is where the bytes of a patch lie in the file. In version 1 each channel has
@@ -73,3 +77,69 @@ func (s *Samples) Verify() error {
 	}
 	return nil
 }
+
+// Target is memory for the samples of a picture. Sample c of the pixel at x, y
+// begins at Base + y*Row + x*Pixel + c*Channel, all in bytes.
+type Target = layout.Target
+
+// Interleaved is the layout of transcode.Pixels: HWC. size is the number of bytes
+// a sample takes.
+func Interleaved(pix []byte, width, channels, size int) Target {
+	return layout.Interleaved(pix, width, channels, size)
+}
+
+// Planar is channel by channel: CHW.
+func Planar(pix []byte, width, height, size int) Target {
+	return layout.Planar(pix, width, height, size)
+}
+
+// Job is a picture to be decoded.
+type Job struct {
+	Samples *Samples
+	Dst     Target
+	// Err is why it was not decoded, or nil.
+	Err error
+}
+
+// Backend decodes batches of pictures. It is safe for concurrent use.
+type Backend interface {
+	// Decode decodes all jobs and sets their Err. It returns an error if the backend
+	// itself failed or ctx ended: then jobs may not have been decoded.
+	Decode(ctx context.Context, jobs []Job) error
+	// Close gives its resources back.
+	Close() error
+}
+
+// CPU is the Backend that decodes with this package.
+type CPU struct {
+	Workers int // pictures at once; 0 means 1
+}
+
+// Decode implements [Backend].
+func (c CPU) Decode(ctx context.Context, jobs []Job) error {
+	var work sync.WaitGroup
+	next := make(chan *Job)
+	for range max(1, c.Workers) {
+		work.Go(func() {
+			for j := range next {
+				j.Err = j.Samples.Decode(j.Dst)
+			}
+		})
+	}
+	var err error
+	for i := range jobs {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		next <- &jobs[i]
+	}
+	close(next)
+	work.Wait()
+	return err
+}
+
+// Close implements [Backend].
+func (CPU) Close() error { return nil }
+
+// scratches are the working memory of decodings.
+var scratches = sync.Pool{New: func() any { return new(v2.Scratch) }}

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
@@ -152,4 +153,101 @@ func damaged(src []byte, x, y, c, w, h int) error {
 		pos += rowLen(w, nbits)
 	}
 	return transcode.Errorf(transcode.ErrBad, "L3 patch at %d, %d of channel %d: its rows take %d bytes, the table says %d", x, y, c, pos, len(src))
+}
+
+// A plane has room for a patch. A row of zeros is before its first row, and a zero to the left
+// of each row. A function that fills a row writes a zero behind it.
+const (
+	// margin keeps rows on cache lines of their own.
+	margin = 64
+	// stride is the distance of rows: a margin, 255 samples or a block more, and a
+	// zero at least before the next margin.
+	stride = margin + 256 + margin
+)
+
+// planeLen is the size of a plane for patches of a height.
+func planeLen(height int) int { return (1 + height) * stride }
+
+// planeAt is the position of a sample of the patch.
+func planeAt(x, y int) int { return (1+y)*stride + margin + x }
+
+// place moves a patch of one channel from its plane to the picture.
+func (d *decoder) place(plane []byte, x, y, c, w, h int) {
+	for j := range h {
+		row, at := plane[planeAt(0, j):][:w], d.dst.At(x, y+j, c)
+		if d.dst.Pixel == 1 {
+			copy(d.dst.Pix[at:], row)
+			continue
+		}
+		for _, v := range row {
+			d.dst.Pix[at] = v
+			at += d.dst.Pixel
+		}
+	}
+}
+
+// interleave moves the patches of three channels to pixels of three bytes.
+func (d *decoder) interleave(x, y, w, h int) {
+	// In the order of memory, which for BGR is the reverse.
+	first, middle, last := 0, 1, 2
+	switch d.dst.Channel {
+	case 1:
+	case -1:
+		first, last = 2, 0
+	default:
+		for c := range 3 {
+			d.place(d.planes[c*d.planeLen:][:d.planeLen], x, y, c, w, h)
+		}
+		return
+	}
+	at := d.dst.At(x, y, first)
+	p, q, r := d.planes[first*d.planeLen:], d.planes[middle*d.planeLen:], d.planes[last*d.planeLen:]
+	for j := range h {
+		from := planeAt(0, j)
+		p, q, r := p[from:][:w], q[from:][:w], r[from:][:w]
+		out := d.dst.Pix[at+j*d.dst.Row:][:3*w]
+		for i, v := range p {
+			o := out[3*i : 3*i+3 : 3*i+3]
+			o[0], o[1], o[2] = v, q[i], r[i]
+		}
+	}
+}
+
+// predict guesses the samples of a row from those of the row above, which begins one to
+// the left and ends one to the right of it. For each, let a be the sample above to the
+// left, b the one above, and c the one above to the right; 0 where there is none. With
+// pa = |c-b|, pb = |a+c-2b| and pc = |a-b|,
+//
+//   - if a is 0, it is b if pb ≤ pc, and otherwise c;
+//   - else if c is 0, it is a if pa ≤ pb, and otherwise b;
+//   - else it is a if pa ≤ pb and pa ≤ pc, else b if pa ≤ pc, else c.
+//
+// The zero tests, which a dark sample meets too, and the last comparison, where the
+// paper has pb, are those of the authors' encoder and decoder, and so of the format.
+//
+// Which sample it is cannot be foreseen: branches would take most of the time.
+func predict(dst, above []byte) {
+	a, b := int(above[0]), int(above[1])
+	above = above[2:]
+	above = above[:len(dst)]
+	pc := abs(a - b)
+	for i := range dst {
+		c := int(above[i])
+		pa, pb := abs(c-b), abs(a+c-2*b)
+		ab := choose(notAbove(pa, pb), a, b)
+		usual := choose(notAbove(pa, pc)|notAbove(c, 0), ab, c)
+		dst[i] = byte(choose(notAbove(a, 0), choose(notAbove(pb, pc), b, c), usual))
+		a, b, pc = b, c, pa
+	}
+}
+
+// notAbove has all bits set if v ≤ limit, and none otherwise.
+func notAbove(v, limit int) int { return (v - limit - 1) >> (bits.UintSize - 1) }
+
+// choose returns a where all bits of mask are set, and b where none is.
+func choose(mask, a, b int) int { return b ^ (a^b)&mask }
+
+func abs(v int) int {
+	sign := v >> (bits.UintSize - 1)
+	return (v ^ sign) - sign
 }

@@ -3,7 +3,13 @@ package v1
 import (
 	"bytes"
 	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // checkRoundTrip reads what was written.
@@ -92,6 +98,124 @@ func TestForm(t *testing.T) {
 		}
 		if err != nil || h != want {
 			t.Errorf("%+v, %v, want %+v", h, err, want)
+		}
+	}
+}
+
+// TestVectors decodes what other encoders wrote, and writes it again.
+func TestVectors(t *testing.T) {
+	name := regexp.MustCompile(`^(.*)\.n(\d+)(\.ref)?\.l3$`)
+	paths := testenv.Shared(t, "l3/*.l3")
+	same := 0
+	for _, path := range paths {
+		m := name.FindStringSubmatch(filepath.Base(path))
+		if m == nil {
+			t.Fatalf("what is %s?", path)
+		}
+		want, src := readPPM(t, filepath.Join(filepath.Dir(path), m[1]+".ppm")), read(t, path)
+		wantDecoded(t, src, want)
+		patch, _ := strconv.Atoi(m[2])
+		switch got := encode(t, want, patch); {
+		case bytes.Equal(got, src):
+			same++
+		case m[3] != "":
+			t.Errorf("%s: other bytes than the authors' encoder", path)
+		default:
+			t.Logf("%s: other bytes, %d, there are %d", path, len(got), len(src))
+		}
+	}
+	t.Logf("%d files, %d of them encoded with the same bytes", len(paths), same)
+}
+
+// TestVectorPictures takes the pictures that have no file through the extension.
+func TestVectorPictures(t *testing.T) {
+	paths := testenv.Shared(t, "l3/o*.ppm")
+	for _, path := range paths {
+		for _, patch := range []int{1, 7, 8, 64, 128, 255} {
+			p := readPPM(t, path)
+			b := encode(t, p, patch)
+			if plain := p.width%patch == 0 && p.height%patch == 0; strings.HasPrefix(string(b), magic) != plain {
+				t.Errorf("%v in patches of %d: starts with %q", p, patch, b[:4])
+			}
+			wantDecoded(t, b, p)
+		}
+	}
+}
+
+// FuzzDecode gives anything to the decoder. What it makes something of, it
+// must make that of again when it has been encoded.
+func FuzzDecode(f *testing.F) {
+	for i, patch := range []int{1, 3, 8, 40, 64, 100} {
+		p := newPicture(testRand(uint64(i)), 1+7*i, 3+i, 1+i%2*2, len(contents)-1-i)
+		f.Add(encode(f, p, patch))
+	}
+	f.Add(file32("LLL.", 1<<30, 1<<30, 1))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		if checkKind(t, src) != nil {
+			return
+		}
+		h, _ := Parse(src)
+		p, err := decode(src)
+		testenv.Must(t, err)
+		checkRoundTrip(t, p, h.Patch)
+	})
+}
+
+// FuzzRoundTrip encodes pictures of any samples.
+func FuzzRoundTrip(f *testing.F) {
+	f.Add([]byte{0}, uint16(1), uint8(64), true)
+	f.Add([]byte("0123456789abcdefghijklmnopqrstuvwxyz"), uint16(3), uint8(2), false)
+	f.Add(newPicture(testRand(1), 40, 6, 3, 6).pix, uint16(40), uint8(33), true)
+	f.Fuzz(func(t *testing.T, pix []byte, width uint16, patch uint8, colour bool) {
+		channels := 1
+		if colour {
+			channels = 3
+		}
+		if width == 0 || patch == 0 || len(pix) > 1<<16 {
+			return
+		}
+		height := len(pix) / (int(width) * channels)
+		if height == 0 {
+			return
+		}
+		checkRoundTrip(t, &picture{int(width), height, channels, pix[:int(width)*height*channels]}, int(patch))
+	})
+}
+
+// specified is predict as the format has it.
+func specified(a, b, c int) int {
+	distance := func(p, q int) int { return max(p-q, q-p) }
+	pa, pb, pc := distance(c, b), distance(a+c, 2*b), distance(a, b)
+	switch {
+	case a == 0:
+		if pb <= pc {
+			return b
+		}
+		return c
+	case c == 0:
+		if pa <= pb {
+			return a
+		}
+		return b
+	case pa <= pb && pa <= pc:
+		return a
+	case pa <= pc:
+		return b
+	}
+	return c
+}
+
+// TestPredict tries everything there is.
+func TestPredict(t *testing.T) {
+	for a := range 256 {
+		for b := range 256 {
+			for c := range 256 {
+				var got [1]byte
+				predict(got[:], []byte{byte(a), byte(b), byte(c)})
+				if want := specified(a, b, c); int(got[0]) != want {
+					t.Fatalf("%d from %d, %d, %d, want %d", got[0], a, b, c, want)
+				}
+			}
 		}
 	}
 }
