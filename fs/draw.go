@@ -110,6 +110,8 @@ type drawn struct {
 	Repeat uint32           `json:"repeat"`
 	Size   [2]int           `json:"size"` // of the sample: width and height in pixels
 	Moves  []transcode.Move `json:"moves"`
+	// Ops change values, and may move pixels where that is not among the moves.
+	Ops []transcode.DrawnOp `json:"ops"`
 }
 
 // runDraw is LOOKUP of a file that tells a draw.
@@ -135,7 +137,7 @@ func (l *lookup) runDraw() error {
 	if h == nil {
 		return errAgain
 	}
-	d := drawn{Sample: l.f.tree.path(id), View: l.v.pipeline.String(), Moves: h.Plan().Moves()}
+	d := drawn{Sample: l.f.tree.path(id), View: l.v.pipeline.String(), Moves: h.Plan().Moves(), Ops: h.Plan().Ops()}
 	d.Size = [2]int{h.Plan().Info().Width, h.Plan().Info().Height}
 	draw, _ := l.v.pipeline.DrawOf("")
 	d.Seed, d.Epoch, d.Repeat = draw.Seed, draw.Epoch, draw.Repeat

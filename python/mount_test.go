@@ -1,6 +1,8 @@
 package python_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,6 +21,24 @@ func TestMount(t *testing.T) {
 func TestRandomView(t *testing.T) {
 	testenv.Slow(t)
 	run(t, "testdata/check_random.py", testmount.Generate(t, "-samples", "24", "-classes", "3", "-png-every", "6"))
+}
+
+// TestRecipes compares the steps that draw operations on values with torchvision's, for generated
+// pictures and for photographs.
+func TestRecipes(t *testing.T) {
+	testenv.Slow(t)
+	run(t, "testdata/check_recipes.py", testmount.Generate(t, "-samples", "12", "-classes", "3", "-png-every", "6"))
+	t.Run("photographs", func(t *testing.T) {
+		dir := t.TempDir()
+		for i, path := range testenv.Shared(t, "imagenet/*.JPEG")[:8] {
+			b, err := os.ReadFile(path)
+			testenv.Must(t, err)
+			class := filepath.Join(dir, string(rune('a'+i%2)))
+			testenv.Must(t, os.MkdirAll(class, 0o755))
+			testenv.Must(t, os.WriteFile(filepath.Join(class, filepath.Base(path)), b, 0o644))
+		}
+		run(t, "testdata/check_recipes.py", dir)
+	})
 }
 
 // TestRandomViewOfURL wants of a store in a bucket, and of a dataset at a URL, what the dataset gives.

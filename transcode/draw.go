@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,6 +71,14 @@ type Choice struct {
 	X, Y, Width, Height int
 	// Flip: left and right are exchanged.
 	Flip bool
+	// Ops are done one after the other.
+	Ops []Op
+}
+
+// Op is an operation that a step has drawn.
+type Op struct {
+	Name string  `json:"op"`
+	By   float64 `json:"by"` // its number, 0 where it takes none
 }
 
 func (c Choice) String() string {
@@ -80,11 +89,22 @@ func (c Choice) String() string {
 	if c.Flip {
 		text += "+flip"
 	}
+	for _, op := range c.Ops {
+		text += fmt.Sprintf("+%s(%v)", op.Name, op.By)
+	}
 	return text
 }
 
 // Random reports whether p has steps that draw.
 func (p Pipeline) Random() bool { return p.Fixed() < len(p.steps) }
+
+// Warps is a step that may turn or shear pictures.
+func (p Pipeline) Warps() (s Step, ok bool) {
+	if i := slices.IndexFunc(p.steps, func(s Step) bool { return s.Kind.Warps }); i >= 0 {
+		return p.steps[i], true
+	}
+	return Step{}, false
+}
 
 // Fixed is the number of steps before the first one that draws. What follows is never
 // stored.
@@ -197,6 +217,16 @@ func (p Plan) Drawn(d Draw) Plan {
 	}
 	p.steps = steps
 	return p
+}
+
+// LeavesOut is a step of v that draws, and that does not apply to the sample.
+func (p Plan) LeavesOut(v Pipeline) (s Step, ok bool) {
+	for i, s := range v.steps {
+		if s.Kind.Draw != nil && !slices.ContainsFunc(p.steps, func(a Applied) bool { return a.At == i && a.Kind == s.Kind }) {
+			return s, true
+		}
+	}
+	return Step{}, false
 }
 
 // Random reports whether steps of the plan draw.

@@ -18,6 +18,8 @@ func TestParseRandom(t *testing.T) {
 		"rrc224-hflip-npy", "rrc96scale5to40-hflip-npy", "rrc224scale30to100ratio50to200-bmp", "pad4-randcrop32-hflip-npy",
 		"resize256-randcrop224-ppm", "scan5-rrc224-chw-npy", "rrc224ratio100to100-npy", "rrc224-bmp-own",
 		"rrc224cubic-hflip-npy", "rrc48scale5to40cubic-npy",
+		"rrc224-hflip-trivialaugment-npy", "rrc176-hflip-randaug2_9-erase10-npy", "autoaugment-npy",
+		"rrc224-colorjitter40_0_20_10p80-randgrey20-blur23p50-solarize0-ppm",
 	} {
 		p, err := r.ParseRandom(spec)
 		if err != nil || p.String() != spec || !p.Random() {
@@ -44,7 +46,8 @@ func TestParseRandom(t *testing.T) {
 	}
 	for spec, want := range map[string]string{
 		"rrc224-hflip-npy": "resize256-crop224-npy", "pad4-randcrop32-hflip-npy": "pad4-crop32-npy",
-		"scan5-rrc96scale5to40-bmp-own": "scan5-resize109-crop96-bmp-own",
+		"scan5-rrc96scale5to40-bmp-own":       "scan5-resize109-crop96-bmp-own",
+		"rrc224-hflip-randaug2_9-erase10-npy": "resize256-crop224-npy",
 	} {
 		p, err := r.ParseRandom(spec)
 		testenv.Must(t, err)
@@ -55,6 +58,19 @@ func TestParseRandom(t *testing.T) {
 		}
 	}
 	for spec, want := range map[string]string{
+		"randaug-npy":                        "for example randaug2_9",
+		"randaug2-npy":                       "randaug has 2 numbers (for example randaug2_9)",
+		"randaug2_31-npy":                    "the magnitude of randaug is a number from 0 to 30, not 31",
+		"randaug2_09-npy":                    "write randaug2_9",
+		"randaug2_9_9-npy":                   "randaug has 2 numbers",
+		"rrc224_3-npy":                       "unknown step",
+		"colorjiter40_40_40_10-npy":          "did you mean colorjitter40_40_40_10",
+		"colorjitter40_40_40_10p-npy":        "p takes a number from 1 to 100 (for example p1)",
+		"colorjitter40_40_40_10p0-npy":       "p takes a number from 1 to 100",
+		"colorjitter40_40_40_60-npy":         "the hue of colorjitter is a number from 0 to 50",
+		"blur22-npy":                         "blur takes an odd number, not 22",
+		"solarize128p020-npy":                "write solarize128p20",
+		"stored-trivialaugment-npy":          "never stored",
 		"rrc224":                             "gives pixels",
 		"rrc-npy":                            "needs a number",
 		"rrc224scale-npy":                    "scale needs two numbers from 1 to 100 (for example scale1to100)",

@@ -125,20 +125,35 @@ func (p Plan) inPlace(ctx context.Context, steps []Applied, src []byte, alloc Al
 	return steps[1].last(ctx, in, steps[1].call(p.registry.limits), steps[2:], alloc)
 }
 
-// last makes the file that the plan ends in where nothing but mirroring and a header
-// follows: the step writes its pixels into the file. ok is false where it does not.
+// last makes the file that the plan ends in where nothing but mirroring, changes in place and
+// a header follow: the step writes its pixels into the file. ok is false where it does not.
 func (s *Applied) last(ctx context.Context, in Payload, c Call, rest []Applied, alloc Alloc) (file []byte, ok bool, err error) {
 	mirror := false
 	if len(rest) > 1 && rest[0].Kind.Mirrors {
 		mirror, rest = rest[0].Choice.Flip, rest[1:]
 	}
+	changes := rest
+	for len(rest) > 1 && rest[0].Kind.Change != nil {
+		rest = rest[1:]
+	}
+	changes = changes[:len(changes)-len(rest)]
 	if s.Kind.Into == nil || len(rest) != 1 || rest[0].Kind.Frame == nil {
 		return nil, false, nil
 	}
 	made := &Pixels{Width: s.Out.Width, Height: s.Out.Height, Mode: s.Out.Mode, Type: s.Out.Type}
 	file, at, ok := rest[0].Kind.Frame(made, alloc)
+	together := LayoutOf(made)
+	if together.Base = at.Base; len(changes) > 0 && at != together {
+		return nil, false, nil
+	}
 	if ok {
 		ok, err = s.Kind.Into(ctx, in, c, mirror, file, at)
+	}
+	if ok && err == nil && len(changes) > 0 {
+		made.Pix = file[at.Base:][:made.Len()]
+		for i := range changes {
+			changes[i].Kind.Change(made, changes[i].call(c.Limits))
+		}
 	}
 	return file, ok, err
 }

@@ -67,6 +67,13 @@ type Kind struct {
 	Name string
 	// Min and Max bound the argument; both are 0 where the kind takes none.
 	Min, Max int
+	// More are numbers behind the argument, each with a low line before it: randaug2_9.
+	More []Word
+	// Odd: the argument is an odd number.
+	Odd bool
+	// Usual is the step as it is mostly written, where that is not its name and a number that
+	// is an example of many.
+	Usual string
 	// Words may be attached to the step, behind its argument: rrc224scale5to40.
 	Words []Word
 	// Brief says in one line what the step does, for help texts.
@@ -107,6 +114,10 @@ type Kind struct {
 	Into func(ctx context.Context, in Payload, c Call, mirror bool, dst []byte, at Layout) (ok bool, err error)
 	// Mirrors: the step only exchanges left and right, if it drew that.
 	Mirrors bool
+	// Change is set where the step changes values and keeps the shape: it does that in place.
+	Change func(px *Pixels, c Call)
+	// Warps: the step may turn or shear the picture, which no mask follows.
+	Warps bool
 	// Size is the exact length of the encoded result in bytes, in closed form;
 	// nil where the result has to be produced to know it.
 	Size func(out Shape) int64
@@ -147,7 +158,8 @@ func Encoding(encode func(*Pixels) ([]byte, error)) func(context.Context, Payloa
 // scale5to40, or none where Max is 0.
 type Word struct {
 	Name     string
-	Min, Max int // bound both numbers
+	Min, Max int  // bound the numbers
+	Single   bool // it has one number, which is both
 	Brief    string
 }
 
@@ -157,7 +169,7 @@ type Range struct {
 	Given    bool
 }
 
-// MaxWords is how many words a kind may have.
+// MaxWords is how many words a kind may have, and how many more numbers.
 const MaxWords = 3
 
 // Call is how a step is called for one sample.

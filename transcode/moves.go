@@ -15,6 +15,30 @@ type Move struct {
 	Orientation uint8 `json:"orientation,omitempty"`
 }
 
+// DrawnOp is an operation that a step of a plan has drawn.
+type DrawnOp struct {
+	Step string `json:"step"`
+	Op
+	// Box is what is erased: x, y, width, height.
+	Box *[4]int `json:"box,omitempty"`
+}
+
+// Ops are the operations that the steps of a plan have drawn, in order.
+func (p Plan) Ops() []DrawnOp {
+	ops := []DrawnOp{}
+	for i := range p.steps {
+		c := &p.steps[i].Choice
+		for _, op := range c.Ops {
+			d := DrawnOp{Step: p.steps[i].String(), Op: op}
+			if c.Width > 0 {
+				d.Box = &[4]int{c.X, c.Y, c.Width, c.Height}
+			}
+			ops = append(ops, d)
+		}
+	}
+	return ops
+}
+
 // Moves are what the steps of a plan do to the places of pixels, in order. Steps that move
 // nothing are left out.
 func (p Plan) Moves() []Move {

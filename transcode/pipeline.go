@@ -24,6 +24,7 @@ const Own = "own"
 type Step struct {
 	Kind  *Kind
 	Arg   int             // 0 where the kind takes none
+	More  [MaxWords]int   // in the order of Kind.More
 	Words [MaxWords]Range // in the order of Kind.Words
 }
 
@@ -31,6 +32,9 @@ func (s Step) String() string {
 	text := s.Kind.Name
 	if s.Kind.Max != 0 {
 		text += strconv.Itoa(s.Arg)
+	}
+	for i := range s.Kind.More {
+		text += "_" + strconv.Itoa(s.More[i])
 	}
 	for i, w := range s.Kind.Words {
 		if r := s.Words[i]; r.Given {
@@ -42,8 +46,11 @@ func (s Step) String() string {
 
 // text is the word as it is attached.
 func (w Word) text(r Range) string {
-	if w.Max == 0 {
+	switch {
+	case w.Max == 0:
 		return w.Name
+	case w.Single:
+		return w.Name + strconv.Itoa(r.From)
 	}
 	return fmt.Sprintf("%s%dto%d", w.Name, r.From, r.To)
 }

@@ -1,7 +1,6 @@
 package transcode
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +9,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -271,24 +271,26 @@ func (r *Registry) encoders(at Stage) []string {
 	var names []string
 	for _, k := range r.ordered {
 		if k.To == File && k.From&at != 0 {
-			name := k.Name
-			if k.Max != 0 {
-				name += fmt.Sprint(r.example(k))
-			}
-			names = append(names, name)
+			names = append(names, r.example(k))
 		}
 	}
 	return names
 }
 
-// example is an argument that shows what a kind is for.
-func (r *Registry) example(k *Kind) int {
+// example is a step that shows what a kind is for.
+func (r *Registry) example(k *Kind) string {
+	switch {
+	case k.Usual != "":
+		return k.Usual
+	case k.Max == 0:
+		return k.Name
+	}
 	for _, usual := range []int{5, 90, 256, 224} {
 		if usual >= k.Min && usual <= k.Max && (usual != 5 || k.Max <= 10) && (usual != 90 || k.Max <= 100) {
-			return usual
+			return k.Name + strconv.Itoa(usual)
 		}
 	}
-	return k.Min
+	return k.Name + strconv.Itoa(k.Min)
 }
 
 // suggest says what a word that is no step was probably meant to be, with the number that
@@ -303,8 +305,10 @@ func (r *Registry) suggest(name, digits string) string {
 	meant := r.apart(name + digits)
 	if meant == "" {
 		meant = Nearest(name, append(names, Original, Stored, Own)...)
-		if k := r.kinds[meant]; k != nil && k.Max != 0 {
-			meant += cmp.Or(digits, fmt.Sprint(r.example(k)))
+		if k := r.kinds[meant]; k != nil && k.Max != 0 && (digits == "" || k.More != nil) {
+			meant = r.example(k)
+		} else if k != nil && k.Max != 0 {
+			meant += digits
 		}
 	}
 	if meant == "" {

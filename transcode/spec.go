@@ -201,7 +201,7 @@ func (r *Registry) step(word string) (step Step, reason, hint string) {
 	if k := r.kinds[word]; k != nil && k.Max == 0 && k != r.decode {
 		return Step{Kind: k}, "", ""
 	}
-	name, digits, rest := wordParts(word)
+	name, digits, more, rest := wordParts(word)
 	kind := r.kinds[name]
 	switch {
 	case word == "":
@@ -214,12 +214,14 @@ func (r *Registry) step(word string) (step Step, reason, hint string) {
 		return step, "stored stands once, before the steps of a view", "for example stored-bmp"
 	case word == Own:
 		return step, "own stands once, behind the steps of a view", "for example bmp-own"
-	case kind == nil || rest != "" && kind.Words == nil:
+	case kind == nil || rest != "" && kind.Words == nil || len(more) > 0 && kind.More == nil:
 		return step, fmt.Sprintf("unknown step %q", word), r.suggest(strings.TrimRight(word, "0123456789"), word[len(strings.TrimRight(word, "0123456789")):])
 	case kind.Max == 0 && digits != "":
 		return step, fmt.Sprintf("%s takes no number", name), "write " + name
 	case kind.Max != 0 && digits == "":
-		return step, fmt.Sprintf("%s needs a number from %d to %d", name, kind.Min, kind.Max), fmt.Sprintf("for example %s%d", name, r.example(kind))
+		return step, fmt.Sprintf("%s needs a number from %d to %d", name, kind.Min, kind.Max), "for example " + r.example(kind)
+	case len(more) != len(kind.More):
+		return step, fmt.Sprintf("%s has %d numbers", name, 1+len(kind.More)), "for example " + r.example(kind)
 	}
 	step.Kind = kind
 	if digits != "" {
@@ -231,6 +233,16 @@ func (r *Registry) step(word string) (step Step, reason, hint string) {
 			return step, fmt.Sprintf("%q has a leading zero", word), fmt.Sprintf("write %s%d%s", name, arg, rest)
 		}
 		step.Arg = arg
+		if kind.Odd && arg%2 == 0 {
+			return step, fmt.Sprintf("%s takes an odd number, not %d", name, arg), ""
+		}
+	}
+	for i, w := range kind.More {
+		n, err := strconv.Atoi(more[i])
+		if err != nil || n < w.Min || n > w.Max {
+			return step, fmt.Sprintf("%s of %s is a number from %d to %d, not %s", w.Name, name, w.Min, w.Max, more[i]), ""
+		}
+		step.More[i] = n
 	}
 	for rest != "" {
 		if rest, reason, hint = step.attach(rest); reason != "" {
@@ -238,22 +250,25 @@ func (r *Registry) step(word string) (step Step, reason, hint string) {
 		}
 	}
 	if step.String() != word {
-		return step, "its words stand in another order", "write " + step.String()
+		return step, fmt.Sprintf("%q is spelled in another way", word), "write " + step.String()
 	}
 	return step, "", ""
 }
 
-// wordParts divides a word of a spec: the name of a step, its argument, and what is
-// attached to it.
-func wordParts(word string) (name, digits, rest string) {
+// wordParts divides a word of a spec: the name of a step, its argument, more numbers, and what
+// is attached to it.
+func wordParts(word string) (name, digits string, more []string, rest string) {
 	m := parts.FindStringSubmatch(word)
 	if m == nil {
-		return word, "", ""
+		return word, "", nil, ""
 	}
-	return m[1], m[2], m[3]
+	if m[3] != "" {
+		more = strings.Split(m[3][1:], "_")
+	}
+	return m[1], m[2], more, m[4]
 }
 
-var parts = regexp.MustCompile(`^([a-z]+)([0-9]*)(.*)$`)
+var parts = regexp.MustCompile(`^([a-z]+)([0-9]*)((?:_[0-9]+)*)(.*)$`)
 
 // attach reads the first of the words that are attached to a step, and returns the
 // others.
@@ -269,7 +284,15 @@ func (s *Step) attach(text string) (rest, reason, hint string) {
 			return "", fmt.Sprintf("%s stands twice", w.Name), ""
 		}
 		r := Range{Given: true}
-		if w.Max != 0 {
+		if w.Single {
+			digits := number.FindString(after)
+			r.From, _ = strconv.Atoi(digits)
+			r.To = r.From
+			if digits == "" || r.From < w.Min || r.From > w.Max {
+				return "", fmt.Sprintf("%s takes a number from %d to %d", w.Name, w.Min, w.Max), "for example " + known[i]
+			}
+			after = after[len(digits):]
+		} else if w.Max != 0 {
 			m := fromTo.FindStringSubmatch(after)
 			if m == nil {
 				return "", fmt.Sprintf("%s needs two numbers from %d to %d", w.Name, w.Min, w.Max), "for example " + known[i]
@@ -286,6 +309,8 @@ func (s *Step) attach(text string) (rest, reason, hint string) {
 	}
 	return "", fmt.Sprintf("%q is no word of %s", text, s.Kind.Name), "its words are " + strings.Join(known, ", ")
 }
+
+var number = regexp.MustCompile(`^[0-9]{1,6}`)
 
 // fromTo is the numbers of an attached word.
 var fromTo = regexp.MustCompile(`^([0-9]{1,6})to([0-9]{1,6})`)

@@ -120,7 +120,23 @@ func explainMade(a transcode.Applied) string {
 	if a.Kind.Draw == nil {
 		return text
 	}
-	if c := a.Choice; c.Width > 0 {
+	if c := a.Choice; len(c.Ops) > 0 {
+		text += "; drawn: "
+		for i, op := range c.Ops {
+			if i > 0 {
+				text += ", "
+			}
+			text += op.Name
+			if op.By != 0 {
+				text += fmt.Sprintf(" %.4g", op.By)
+			}
+		}
+		if c.Width > 0 {
+			text += fmt.Sprintf(" of the box of %d×%d at %d,%d", c.Width, c.Height, c.X, c.Y)
+		}
+	} else if a.Kind.Change != nil {
+		text += "; drawn: nothing changed"
+	} else if c.Width > 0 {
 		text += fmt.Sprintf("; drawn: the box of %d×%d at %d,%d", c.Width, c.Height, c.X, c.Y)
 	} else if c.Flip {
 		text += "; drawn: left and right exchanged"

@@ -63,10 +63,13 @@ var (
 // guardRandom refuses a sample for which a random view would draw what does not fit the
 // annotations.
 func (s *Server) guardRandom(f File, v transcode.Pipeline, role transcode.Role) error {
+	dir := dirOf(f.Path)
+	if step, warps := v.Warps(); warps && role == transcode.Mask {
+		return s.refusals.known(&Refusal{Dir: dir, View: v.String(), Example: f.Path, Random: true, Step: step.String()})
+	}
 	if !v.Random() || s.o.ForceRandom {
 		return nil
 	}
-	dir := dirOf(f.Path)
 	if role == transcode.Mask {
 		return s.refusals.known(&Refusal{Dir: dir, View: v.String(), Example: f.Path, Random: true})
 	}

@@ -38,7 +38,9 @@ type Refusal struct {
 	Random bool   `json:"random,omitempty"`
 	Beside string `json:"beside,omitempty"`
 	// Unfit is why Example alone is refused; empty where the directory is.
-	Unfit   string `json:"unfit,omitempty"`
+	Unfit string `json:"unfit,omitempty"`
+	// Step that draws and does not take Example, or does to pictures what no mask follows.
+	Step    string `json:"step,omitempty"`
 	instead string // the view that would take it
 	told    atomic.Bool
 	tells   *atomic.Int64 // of such samples that were told
@@ -47,6 +49,10 @@ type Refusal struct {
 // Error is one line that says what to do.
 func (e *Refusal) Error() string {
 	switch {
+	case e.Unfit != "" && e.Step != "":
+		return fmt.Sprintf("%s is %s, which %s does not take: %s refuses it. Read %s, which makes RGB of all pictures", e.Example, e.Unfit, e.Step, e.View, e.instead)
+	case e.Step != "":
+		return fmt.Sprintf("%s is a mask, and %s of %s may turn and shear its picture, which no mask follows: it refuses masks. Read a view without %[2]s for them and their pictures", e.Example, e.Step, e.View)
 	case e.Unfit != "":
 		return fmt.Sprintf("%s is %s: %s would not show it as it shows the others, and refuses it. Say --images %s if these files are pictures, --masks %[4]s if they are masks, or read %[5]s, which takes all samples for pictures",
 			e.Example, e.Unfit, e.View, e.Pattern(), e.instead)
@@ -63,6 +69,9 @@ func (e *Refusal) Error() string {
 
 // Remedy is the option that helps.
 func (e *Refusal) Remedy() string {
+	if e.Step != "" {
+		return "read a view without " + e.Step
+	}
 	if e.Random {
 		return "mount with --force-random if boxes and masks do not matter, or are moved"
 	}

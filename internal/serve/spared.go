@@ -35,6 +35,12 @@ func (s *Server) Fit(ctx context.Context, f File, v transcode.Pipeline, info tra
 	if err == nil {
 		err = s.unfit(f, v, plan)
 	}
+	if step, out := plan.LeavesOut(v); err == nil && out && role != transcode.Mask && info.Mode != transcode.ModeNone {
+		err = s.refusals.known(&Refusal{
+			Dir: dirOf(f.Path), View: v.String(), Example: f.Path, Unfit: fmt.Sprintf("of mode %v", info.Mode),
+			Step: step.String(), instead: s.o.Registry.OfPictures(v).String(),
+		})
+	}
 	return plan, err
 }
 

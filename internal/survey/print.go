@@ -23,10 +23,15 @@ func PrintSteps(w io.Writer, r *transcode.Registry) {
 		if k.Max != 0 {
 			argument = fmt.Sprintf("%d to %d", k.Min, k.Max)
 		}
+		for _, w := range k.More {
+			argument += fmt.Sprintf("_%d to %d", w.Min, w.Max)
+		}
 		t.AppendRow(table.Row{k.Name, argument, k.Brief})
 		for _, w := range k.Words {
 			name, numbers := w.Name, ""
-			if w.Max != 0 {
+			if w.Single {
+				name, numbers = w.Name+"N", fmt.Sprintf("%d to %d", w.Min, w.Max)
+			} else if w.Max != 0 {
 				name, numbers = w.Name+"AtoB", fmt.Sprintf("%d to %d", w.Min, w.Max)
 			}
 			t.AppendRow(table.Row{"  …" + name, numbers, "attached to " + k.Name + ": " + w.Brief})

@@ -8,7 +8,11 @@ import (
 )
 
 // trainingLines are what torchvision calls steps that draw.
-var trainingLines = map[string]string{"rrc": "RandomResizedCrop", "randcrop": "RandomCrop", "hflip": "RandomHorizontalFlip"}
+var trainingLines = map[string]string{
+	"rrc": "RandomResizedCrop", "randcrop": "RandomCrop", "hflip": "RandomHorizontalFlip",
+	"trivialaugment": "TrivialAugmentWide", "randaug": "RandAugment", "autoaugment": "AutoAugment", "colorjitter": "ColorJitter",
+	"randgrey": "RandomGrayscale", "blur": "GaussianBlur", "solarize": "RandomSolarize", "erase": "RandomErasing",
+}
 
 // replaced are the lines of a training that a random view takes over.
 func replaced(p transcode.Pipeline) string {

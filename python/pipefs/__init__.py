@@ -14,7 +14,7 @@ from ._ahead import Ahead
 from ._epoch import EpochView
 from ._mount import Mount, mount
 from ._program import Error, __version__
-from ._random import Draw, Move, RandomView, draw
+from ._random import Draw, Move, Op, RandomView, draw
 from ._sampler import ResumableSampler
 
-__all__ = ["Ahead", "Draw", "EpochView", "Error", "Mount", "Move", "RandomView", "ResumableSampler", "__version__", "draw", "mount"]
+__all__ = ["Ahead", "Draw", "EpochView", "Error", "Mount", "Move", "Op", "RandomView", "ResumableSampler", "__version__", "draw", "mount"]

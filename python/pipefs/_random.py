@@ -34,6 +34,24 @@ class Move(NamedTuple):
     orientation: int = 0
 
 
+class Op(NamedTuple):
+    """An operation that a step has drawn.
+
+    op is brightness, contrast, saturation, sharpness or hue (by is the factor of torchvision's
+    adjust_…), posterize (bits), solarize (threshold), autocontrast, equalize, invert, grey, blur
+    (sigma), erase (box), identity; or shearx, sheary (by is the tangent), translatex, translatey
+    (pixels), rotate (degrees).
+    """
+
+    step: str
+    op: str
+    by: float
+    box: Optional[Tuple[int, int, int, int]] = None  # x, y, width, height
+
+
+_MOVING = ("shearx", "sheary", "translatex", "translatey", "rotate")
+
+
 class Draw(NamedTuple):
     """What was drawn for one file of a random view."""
 
@@ -44,9 +62,14 @@ class Draw(NamedTuple):
     size: Tuple[int, int]  # of the sample: width and height in pixels
     moves: Tuple[Move, ...]
     repeat: int = 0  # which of several draws of one epoch it is
+    ops: Tuple[Op, ...] = ()
 
     def point(self, x: float, y: float) -> Tuple[float, float]:
         """Where a point of the sample, in pixels, is in the file. It may lie outside."""
+        for o in self.ops:
+            if o.op in _MOVING:
+                raise Error(f"{o.step} of {self.view} drew {o.op} for {self.sample}: where points and boxes are then is not told. "
+                            "Take a view without this step for a dataset with boxes or masks")
         width, height = self.size
         for m in self.moves:
             x, y = _upright(m.orientation, x, y, width, height)
@@ -97,7 +120,8 @@ def draw(path: "Union[str, os.PathLike[str]]") -> Draw:
     except OSError as e:
         raise Error(f"{os.fspath(path)} is no picture of a random view below MNT/.draw/SEED/EPOCH: {e.strerror}") from e
     moves = tuple(Move(m["step"], tuple(m["box"]), tuple(m["size"]), m["flip"], m.get("orientation", 0)) for m in told["moves"])
-    return Draw(told["sample"], told["view"], told["seed"], told["epoch"], tuple(told["size"]), moves, told["repeat"])
+    ops = tuple(Op(o["step"], o["op"], o["by"], tuple(o["box"]) if "box" in o else None) for o in told["ops"])
+    return Draw(told["sample"], told["view"], told["seed"], told["epoch"], tuple(told["size"]), moves, told["repeat"], ops)
 
 
 class RandomView(View):

@@ -43,8 +43,11 @@ func New(lim transcode.Limits, o Options) *transcode.Registry {
 			steps.Scaled(),
 			[]*transcode.Kind{
 				raster.UprightKind(), raster.Resize(), raster.Crop(), raster.Pad(),
-				raster.RandomResizedCrop(), raster.RandomCrop(), raster.HFlip(), raster.RGB(), raster.Grey(),
-				raster.Center(), raster.Float32(), raster.CHW(),
+				raster.RandomResizedCrop(), raster.RandomCrop(), raster.HFlip(),
+			},
+			raster.Recipes(),
+			[]*transcode.Kind{
+				raster.RGB(), raster.Grey(), raster.Center(), raster.Float32(), raster.CHW(),
 				bmp.Kind(), pnm.Kind(), npy.Kind(), png.Kind(), l3.Kind(o.L3), raster.JPEG(),
 			},
 		))

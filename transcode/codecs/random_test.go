@@ -34,6 +34,8 @@ func TestScaledInto(t *testing.T) {
 		for _, spec := range []string{
 			"rrc32-npy", "rrc32-hflip-npy", "rrc32cubic-hflip-ppm", "rrc32-hflip-bmp", "rrc32-hflip-chw-npy", "rrc32-hflip-grey-npy",
 			"resize50-npy", "resize50-ppm", "resize50-bmp", "resize50-hflip-npy", "resize77-npy", "hflip-npy", "pad3-rrc32-hflip-npy",
+			"rrc32-hflip-trivialaugment-npy", "rrc32-randaug3_20-erase90-ppm", "rrc32-autoaugment-bmp", "rrc32-hflip-colorjitter40_40_40_10-chw-npy",
+			"rrc32-colorjitter40_40_20_10p80-randgrey50-blur9p50-hflip-solarize128p50-npy", "trivialaugment-npy",
 		} {
 			v, err := r.ParseRandom(spec)
 			testenv.Must(t, err)

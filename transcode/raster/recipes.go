@@ -1,0 +1,200 @@
+package raster
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/raster/internal/enhance"
+)
+
+// Recipes are the steps that draw what torchvision's transforms of the same names draw, and then
+// give its pixels, on Pillow. Numbers are per cent, but for sizes, thresholds and those of
+// randaug.
+func Recipes() []*transcode.Kind {
+	kinds := []*transcode.Kind{
+		{
+			Name: "trivialaugment", ID: "trivialaugment1", Warps: true, Draw: drawTrivialAugment,
+			Brief: "as torchvision's TrivialAugmentWide with BILINEAR",
+		},
+		{
+			Name: "randaug", Min: 1, Max: 10, More: []transcode.Word{{Name: "the magnitude", Max: 30}}, ID: "randaug1", Usual: "randaug2_9",
+			Warps: true, Draw: drawRandAugment,
+			Brief: "so many operations of a magnitude from 0 to 30, as torchvision's RandAugment with BILINEAR",
+		},
+		{
+			Name: "autoaugment", ID: "autoaugment1", Warps: true, Draw: drawAutoAugment,
+			Brief: "as torchvision's AutoAugment of ImageNet with BILINEAR",
+		},
+		{
+			Name: "colorjitter", Max: 100, ID: "colorjitter1", Usual: "colorjitter40_40_40_10", Words: share, Draw: drawColorJitter,
+			More:  []transcode.Word{{Name: "the contrast", Max: 100}, {Name: "the saturation", Max: 100}, {Name: "the hue", Max: 50}},
+			Brief: "per cent of brightness, contrast, saturation and hue, as torchvision's ColorJitter",
+		},
+		{
+			Name: "randgrey", Min: 1, Max: 100, ID: "randgrey1", Usual: "randgrey20",
+			Draw: func(_ transcode.Shape, s transcode.Step, r *transcode.Random) transcode.Choice {
+				return sometimes(s.Arg, r, func() []transcode.Op { return []transcode.Op{{Name: "grey"}} })
+			},
+			Brief: "three equal channels, in so many per cent of the draws, as torchvision's RandomGrayscale",
+		},
+		{
+			Name: "blur", Min: 3, Max: enhance.MaxBlur, Odd: true, ID: "blur1", Usual: "blur23", Words: share,
+			Draw: func(_ transcode.Shape, s transcode.Step, r *transcode.Random) transcode.Choice {
+				return sometimes(shareOf(s), r, func() []transcode.Op {
+					return []transcode.Op{{Name: "blur", By: single(r.Uniform(.1, 2))}}
+				})
+			},
+			Brief: "a kernel of this size, as torchvision's GaussianBlur, but for 1 of 255",
+		},
+		{
+			Name: "solarize", Max: 255, ID: "solarize1", Usual: "solarize128p20", Words: share,
+			Draw: func(_ transcode.Shape, s transcode.Step, r *transcode.Random) transcode.Choice {
+				return sometimes(shareOf(s), r, func() []transcode.Op {
+					return []transcode.Op{{Name: "solarize", By: float64(s.Arg)}}
+				})
+			},
+			Brief: "values from this one on inverted, as torchvision's RandomSolarize",
+		},
+		{
+			Name: "erase", Min: 1, Max: 100, ID: "erase1", Usual: "erase10", Draw: drawErase,
+			Brief: "a box of ImageNet's mean colour, in so many per cent of the draws, as torchvision's RandomErasing after Normalize",
+		},
+	}
+	for _, k := range kinds {
+		k.From, k.Effect = transcode.Picture, transcode.Lossy
+		k.Shape = func(in transcode.Shape, _ int) (transcode.Shape, bool) {
+			return in, in.Mode == transcode.ModeRGB || in.Mode == transcode.ModeL
+		}
+		k.Center = func(int) string { return "" }
+		k.Change = operate
+		k.Apply = func(_ context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
+			px := *in.Pixels
+			px.Pix = slices.Clone(px.Pix)
+			operate(&px, c)
+			return transcode.Payload{Pixels: &px}, nil
+		}
+	}
+	return kinds
+}
+
+// share says how often the step does anything: torchvision's RandomApply.
+var share = []transcode.Word{{Name: "p", Min: 1, Max: 100, Single: true, Brief: "in so many per cent of the draws; 100 without it"}}
+
+func shareOf(s transcode.Step) int {
+	if s.Words[0].Given {
+		return s.Words[0].From
+	}
+	return 100
+}
+
+func sometimes(percent int, r *transcode.Random, draw func() []transcode.Op) (c transcode.Choice) {
+	if r.Float() < float64(percent)/100 {
+		c.Ops = draw()
+	}
+	return c
+}
+
+// single rounds to float32, in which torchvision draws.
+func single(v float64) float64 { return float64(float32(v)) }
+
+func drawColorJitter(_ transcode.Shape, s transcode.Step, r *transcode.Random) transcode.Choice {
+	return sometimes(shareOf(s), r, func() (ops []transcode.Op) {
+		of := [...]int{s.Arg, s.More[0], s.More[1], s.More[2]}
+		order := [...]int{0, 1, 2, 3}
+		for i := 3; i > 0; i-- {
+			j := r.Upto(i)
+			order[i], order[j] = order[j], order[i]
+		}
+		for _, i := range order {
+			by := float64(of[i]) / 100
+			switch {
+			case by == 0:
+			case i == 3:
+				ops = append(ops, transcode.Op{Name: "hue", By: single(r.Uniform(-by, by))})
+			default:
+				ops = append(ops, transcode.Op{Name: [...]string{"brightness", "contrast", "saturation"}[i], By: single(r.Uniform(1-by, 1+by))})
+			}
+		}
+		return ops
+	})
+}
+
+// drawErase draws a box, ten times if it does not fit. The defaults are torchvision's.
+func drawErase(in transcode.Shape, s transcode.Step, r *transcode.Random) (c transcode.Choice) {
+	const leastScale, mostScale, leastRatio, mostRatio = .02, .33, .3, 3.3
+	if r.Float() >= float64(s.Arg)/100 {
+		return c
+	}
+	area, wide := float64(in.Width)*float64(in.Height), log(mostRatio/leastRatio)
+	for range 10 {
+		target := area * r.Uniform(leastScale, mostScale)
+		ratio := leastRatio * exp(float64(wide*r.Float()))
+		h := int(math.RoundToEven(math.Sqrt(target * ratio)))
+		w := int(math.RoundToEven(math.Sqrt(target / ratio)))
+		if h < in.Height && w < in.Width {
+			y := r.Upto(in.Height - h)
+			return transcode.Choice{X: r.Upto(in.Width - w), Y: y, Width: w, Height: h, Ops: []transcode.Op{{Name: "erase"}}}
+		}
+	}
+	return c
+}
+
+// meanColour of ImageNet is what Normalize makes 0 of, as nearly as bytes can: .485, .456, .406.
+// The last value is its grey.
+var meanColour = [4]byte{124, 116, 104, 117}
+
+// operate does what was drawn.
+func operate(px *transcode.Pixels, c transcode.Call) {
+	p := enhance.Picture{Pix: px.Pix, Width: px.Width, Height: px.Height, Channels: px.Mode.Channels()}
+	for _, op := range c.Choice.Ops {
+		factor := float32(op.By)
+		switch op.Name {
+		case "identity":
+		case "brightness":
+			p.Brightness(factor)
+		case "contrast":
+			p.Contrast(factor)
+		case "saturation":
+			p.Saturation(factor)
+		case "sharpness":
+			p.Sharpness(factor)
+		case "hue":
+			p.Hue(int(op.By * 255))
+		case "grey":
+			p.Grey()
+		case "posterize":
+			p.Posterize(int(op.By))
+		case "solarize":
+			p.Solarize(op.By)
+		case "autocontrast":
+			p.Autocontrast()
+		case "equalize":
+			p.Equalize()
+		case "invert":
+			p.Invert()
+		case "shearx":
+			p.ShearX(op.By)
+		case "sheary":
+			p.ShearY(op.By)
+		case "translatex":
+			p.Translate(int(op.By), 0)
+		case "translatey":
+			p.Translate(0, int(op.By))
+		case "rotate":
+			p.Rotate(op.By)
+		case "blur":
+			p.Blur(c.Arg, op.By)
+		case "erase":
+			colour := meanColour[:3]
+			if p.Channels == 1 {
+				colour = meanColour[3:]
+			}
+			p.Fill(c.Choice.X, c.Choice.Y, c.Choice.Width, c.Choice.Height, colour)
+		default:
+			panic(fmt.Sprintf("raster: no operation %q", op.Name))
+		}
+	}
+}
