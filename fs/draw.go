@@ -111,7 +111,7 @@ type drawn struct {
 	Size   [2]int           `json:"size"` // of the sample: width and height in pixels
 	Moves  []transcode.Move `json:"moves"`
 	// Ops change values, and may move pixels where that is not among the moves.
-	Ops []transcode.DrawnOp `json:"ops"`
+	Ops []transcode.DrawnOp `json:"ops,omitempty"`
 }
 
 // runDraw is LOOKUP of a file that tells a draw.

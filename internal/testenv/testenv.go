@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -133,4 +134,16 @@ func Seed(t testing.TB) uint64 {
 	}
 	t.Logf("repeat with PIPEFS_SEED=%d", seed)
 	return seed
+}
+
+// CPU begins to count the CPU time of the process, and returns a function that reports it for each
+// operation: a busy machine stretches the time of the clock.
+func CPU(b *testing.B) (report func()) {
+	used := func() int64 {
+		var u syscall.Rusage
+		Must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		return u.Utime.Nano() + u.Stime.Nano()
+	}
+	from := used()
+	return func() { b.ReportMetric(float64(used()-from)/float64(b.N), "cpu-ns/op") }
 }

@@ -120,7 +120,7 @@ def draw(path: "Union[str, os.PathLike[str]]") -> Draw:
     except OSError as e:
         raise Error(f"{os.fspath(path)} is no picture of a random view below MNT/.draw/SEED/EPOCH: {e.strerror}") from e
     moves = tuple(Move(m["step"], tuple(m["box"]), tuple(m["size"]), m["flip"], m.get("orientation", 0)) for m in told["moves"])
-    ops = tuple(Op(o["step"], o["op"], o["by"], tuple(o["box"]) if "box" in o else None) for o in told["ops"])
+    ops = tuple(Op(o["step"], o["op"], o["by"], tuple(o["box"]) if "box" in o else None) for o in told.get("ops", ()))
     return Draw(told["sample"], told["view"], told["seed"], told["epoch"], tuple(told["size"]), moves, told["repeat"], ops)
 
 

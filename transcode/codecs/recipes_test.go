@@ -33,6 +33,7 @@ func BenchmarkRecipes(b *testing.B) {
 		for kind, sources := range map[string][][]byte{"jpeg": files, "pixels": pixels} {
 			b.Run(spec+"/"+kind, func(b *testing.B) {
 				out := make([]byte, 1<<20)
+				cpu := testenv.CPU(b)
 				for i := range b.N {
 					src := sources[i%len(sources)]
 					info, err := r.ProbeBytes(src)
@@ -41,6 +42,7 @@ func BenchmarkRecipes(b *testing.B) {
 					_, err = plan.RunAfter(b.Context(), 0, src, func(n int64) []byte { return out[:n] })
 					testenv.Must(b, err)
 				}
+				cpu()
 			})
 		}
 	}

@@ -1,9 +1,12 @@
 package enhance
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // BenchmarkKernels takes 224×224 RGB pixels of a photograph's statistics, copied first.
@@ -25,10 +28,12 @@ func BenchmarkKernels(b *testing.B) {
 			b.ReportAllocs()
 			q := p
 			q.Pix = slices.Clone(p.Pix)
-			for b.Loop() {
+			cpu := testenv.CPU(b)
+			for range b.N {
 				copy(q.Pix, p.Pix)
-				op.apply(q, max(numbers[op.name], .5))
+				op.apply(q, cmp.Or(numbers[op.name], .5))
 			}
+			cpu()
 		})
 	}
 }
