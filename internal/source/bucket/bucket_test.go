@@ -18,6 +18,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/blockcache"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/source/names"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/blob"
 )
@@ -58,7 +59,7 @@ func checkTree(t *testing.T, b *Bucket, m *memory) {
 	t.Helper()
 	var fit []string
 	for name := range m.data {
-		if unfit(name) == "" {
+		if names.Unfit(name) == "" {
 			fit = append(fit, name)
 		}
 	}
@@ -143,7 +144,7 @@ func TestTrees(t *testing.T) {
 			s := b.Summary()
 			left := int64(0)
 			for name, data := range m.data {
-				if unfit(name) != "" && (data != "" || !strings.HasSuffix(name, "/")) {
+				if names.Unfit(name) != "" && (data != "" || !strings.HasSuffix(name, "/")) {
 					left++
 				}
 			}

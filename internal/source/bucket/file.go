@@ -53,8 +53,8 @@ func (f *file) Close() error {
 // Scattered implements [source.Opened].
 func (f *file) Scattered() { f.block = min(f.block, headerBytes) }
 
-// Fetch implements [source.Opened]: it begins to fetch the object into the block cache.
-func (f *file) Fetch() { f.body.Fetch(0, f.Identity.Size) }
+// Fetch implements [source.Opened]: it begins to fetch the range into the block cache.
+func (f *file) Fetch(off, n int64) { f.body.Fetch(off, n) }
 
 // Verify implements [source.Opened]. Each request names the version.
 func (f *file) Verify() error {

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/pipefs/pipefs/internal/source/names"
 )
 
 // keptDir is where the manifest of the place is kept.
@@ -23,24 +21,16 @@ func (b *Bucket) keptDir() string {
 
 // kept opens the manifest that is kept of the place, listed again where it is too old.
 func (b *Bucket) kept(ctx context.Context) (*Manifest, error) {
-	return b.orAside(ctx, func() (*Manifest, error) { return b.fromDir(ctx) })
+	return b.keep(ctx, func() (*Manifest, error) { return b.openKept(b.o.MaxAge) })
 }
 
-func (b *Bucket) fromDir(ctx context.Context) (*Manifest, error) {
-	m, err := b.openKept(b.o.MaxAge)
-	if m != nil || err != nil {
-		return m, err
-	}
-	unlock, err := b.lock(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	// Another mount may have listed it meanwhile.
-	if m, err = b.openKept(b.o.MaxAge); m != nil || err != nil {
-		return m, err
-	}
-	return b.write(ctx, b.keptDir())
+// listed lists the place again, whatever is kept.
+func (b *Bucket) listed(ctx context.Context) (*Manifest, error) {
+	return b.keep(ctx, func() (*Manifest, error) { return nil, nil })
+}
+
+func (b *Bucket) keep(ctx context.Context, open func() (*Manifest, error)) (*Manifest, error) {
+	return names.Kept(ctx, b.keptDir(), b.log, open, func(dir string) (*Manifest, error) { return b.write(ctx, dir) })
 }
 
 // openKept opens the manifest that is kept; nil is that there is none that is young enough.
@@ -61,22 +51,6 @@ func (b *Bucket) openKept(most time.Duration) (*Manifest, error) {
 	return m, nil
 }
 
-// orAside lists the place for this process alone where open has no room or no right to keep
-// a manifest.
-func (b *Bucket) orAside(ctx context.Context, open func() (*Manifest, error)) (*Manifest, error) {
-	m, err := open()
-	if !slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EACCES, unix.EPERM, unix.ENOTDIR}, func(e error) bool { return errors.Is(err, e) }) {
-		return m, err
-	}
-	b.log.Warn("the list of names cannot be kept; it is made for this mount alone", "dir", b.o.Dir, "cause", err)
-	dir, err := os.MkdirTemp("", "pipefs-list-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	return b.write(ctx, filepath.Join(dir, "manifest"))
-}
-
 // write lists the place into a directory, and opens it. Where it is the one that is kept, the caller has
 // the lock.
 func (b *Bucket) write(ctx context.Context, dir string) (*Manifest, error) {
@@ -89,35 +63,6 @@ func (b *Bucket) write(ctx context.Context, dir string) (*Manifest, error) {
 	return OpenManifest(dir)
 }
 
-// lockPatience is how often it is looked whether another mount has ended listing.
-const lockPatience = 50 * time.Millisecond
-
-// lock waits until no other mount of this user lists the place.
-func (b *Bucket) lock(ctx context.Context) (unlock func(), err error) {
-	if err := os.MkdirAll(b.o.Dir, 0o700); err != nil { // it may have gone since it was there
-		return nil, fmt.Errorf("directory for lists of names: %w", err)
-	}
-	f, err := os.OpenFile(b.keptDir()+".listing", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
-		case err == nil:
-			return func() { f.Close() }, nil
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
-			f.Close()
-			return nil, os.NewSyscallError("flock", err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("another mount lists %s: %w", b.place, ctx.Err())
-		case <-time.After(lockPatience):
-		}
-	}
-}
-
 // Rescan lists the place again, or opens the manifest that was given again, and returns what
 // the list said before and what it says now. The tree is the new one from then on.
 func (b *Bucket) Rescan(ctx context.Context) (before, now Summary, err error) {
@@ -125,14 +70,7 @@ func (b *Bucket) Rescan(ctx context.Context) (before, now Summary, err error) {
 		if b.o.Manifest != "" {
 			return b.given(b.o.Manifest)
 		}
-		return b.orAside(ctx, func() (*Manifest, error) {
-			unlock, err := b.lock(ctx)
-			if err != nil {
-				return nil, err
-			}
-			defer unlock()
-			return b.write(ctx, b.keptDir())
-		})
+		return b.listed(ctx)
 	})
 }
 

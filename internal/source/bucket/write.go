@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/index"
+	"github.com/pipefs/pipefs/internal/source/names"
 	"github.com/pipefs/pipefs/store/blob"
 )
 
@@ -34,19 +35,20 @@ func Write(ctx context.Context, o blob.Objects, dir string, w WriteOptions) (_ S
 	if err := mayReplace(dir); err != nil {
 		return Summary{}, err
 	}
-	m := &manifestWriter{WriteOptions: w}
-	m.Summary = Summary{Format: formatVersion, Place: placeName(o.String()), Listed: time.Now().Round(0)}
-	if m.names, err = index.Create(ctx, dir, manifestID, 0); err != nil {
+	m := &manifestWriter{Progress: w.Progress, place: placeName(o.String())}
+	summary := Summary{Format: formatVersion, Place: m.place, Listed: time.Now().Round(0)}
+	if m.Writer, err = names.Create(ctx, dir, manifestID, m.place, 0, w.Log); err != nil {
 		return Summary{}, err
 	}
 	err = m.list(ctx, o)
 	if err == nil && m.Objects == 0 {
-		err = fmt.Errorf("%s: %w; is the place right?", m.Place, ErrEmpty)
+		err = fmt.Errorf("%s: %w; is the place right?", m.place, ErrEmpty)
 	}
 	if err != nil {
-		return Summary{}, errors.Join(err, m.names.Abort())
+		return Summary{}, errors.Join(err, m.Abort())
 	}
-	return m.Summary, m.names.Finish(m.Summary)
+	summary.Counts = m.Counts
+	return summary, m.Finish(summary)
 }
 
 // mayReplace refuses what is there and no manifest.
@@ -66,21 +68,11 @@ func mayReplace(dir string) error {
 
 // manifestWriter writes a manifest from objects in the order of their names.
 type manifestWriter struct {
-	WriteOptions
-	Summary
-	names *index.Writer
-	value []byte
-	last  string
-	// above are the names that were written and that the last one begins with, in order. If what
-	// follows such a name is a slash, it is a directory as well.
-	above []above
-	told  int64
-}
-
-type above struct {
-	name   string
-	size   int64
-	hidden bool // it was counted in Shadowed
+	*names.Writer
+	Progress func(objects int64)
+	place    string
+	value    []byte
+	told     int64
 }
 
 // toldObjects is how often progress is told.
@@ -88,61 +80,26 @@ const toldObjects = 1000
 
 // add takes the next object.
 func (m *manifestWriter) add(i *blob.Info) error {
-	if i.Size == 0 && strings.HasSuffix(i.Name, "/") || i.Name == "" {
+	if strings.HasSuffix(i.Name, "/") && i.Size == 0 || i.Name == "" {
 		return nil
 	}
-	if why := unfit(i.Name); why != "" {
-		m.leaveOut(i.Name, why)
+	if strings.HasSuffix(i.Name, "/") {
+		m.LeaveOut(i.Name, "a part of it is empty")
 		return nil
 	}
-	if m.last != "" && i.Name <= m.last {
-		return fmt.Errorf("%s lists %q behind %q, which is not the order of S3: it cannot be mounted", m.Place, i.Name, m.last)
-	}
-	m.last = i.Name
-	m.note(i)
 	if len(i.Version) > maxVersion {
-		return fmt.Errorf("%s: the version of the object %s has %d bytes", m.Place, i.Name, len(i.Version))
+		return fmt.Errorf("%s: the version of the object %s has %d bytes", m.place, i.Name, len(i.Version))
 	}
 	m.value = appendObject(m.value[:0], i)
-	if err := m.names.Add([]byte(i.Name), m.value); err != nil {
+	switch err := m.Writer.Add(i.Name, m.value, i.Size); {
+	case errors.Is(err, names.ErrOrder):
+		return fmt.Errorf("%s lists names in another order than S3 does, and cannot be mounted: %w", m.place, err)
+	case err != nil:
 		return err
 	}
-	m.Objects++
-	m.Bytes += i.Size
 	if m.Progress != nil && m.Objects >= m.told+toldObjects {
 		m.told = m.Objects
 		m.Progress(m.Objects)
 	}
 	return nil
-}
-
-// note finds names that are also directories.
-func (m *manifestWriter) note(i *blob.Info) {
-	name := i.Name
-	for len(m.above) > 0 && !strings.HasPrefix(name, m.above[len(m.above)-1].name) {
-		m.above = m.above[:len(m.above)-1]
-	}
-	for k := range m.above {
-		a := &m.above[k]
-		if !a.hidden && name[len(a.name)] == '/' {
-			a.hidden = true
-			m.Shadowed++
-			m.Objects--
-			m.Bytes -= a.size
-			m.leaveOut(a.name, "others have it before a slash, so it is a directory")
-		}
-	}
-	m.above = append(m.above, above{name: name, size: i.Size})
-}
-
-// mostLogged is how many of the objects that are left out are logged one by one.
-const mostLogged = 20
-
-func (m *manifestWriter) leaveOut(name, why string) {
-	switch m.LeftOut++; {
-	case m.LeftOut <= mostLogged:
-		m.Log.Warn("an object is left out", "place", m.Place, "name", fmt.Sprintf("%q", name), "cause", why)
-	case m.LeftOut == mostLogged+1:
-		m.Log.Warn("more objects are left out, and counted only", "place", m.Place)
-	}
 }

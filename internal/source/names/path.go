@@ -1,4 +1,4 @@
-package bucket
+package names
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 // maxPart is the longest name of a file or directory, in bytes.
 const maxPart = 255
 
-// unfit says why the name of an object is no path; empty where it is one.
-func unfit(name string) string {
+// Unfit says why the name of an object is no path; empty where it is one.
+func Unfit(name string) string {
 	if !utf8.ValidString(name) {
 		return "it is no UTF-8"
 	}
