@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/pipefs/pipefs/internal/sealed"
+	"golang.org/x/sys/unix"
+
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -117,7 +119,7 @@ func readFormat(fsys vfs.FS, dir string) (formatFile, error) {
 	var f formatFile
 	_, err := readText(fsys, filepath.Join(dir, formatName), &f)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		return f, fmt.Errorf("%s: %w: it has no file %s", dir, ErrNotStore, formatName)
 	case err != nil:
 		return f, fmt.Errorf("%s: %w", dir, err)

@@ -26,7 +26,7 @@ func (m *Machine) dataset() []Finding {
 		return []Finding{fatal(about, fmt.Errorf("%s: %w", m.Dataset, fs.ErrNotExist), "name a directory of images, or a store of pipefs pack")}
 	case err != nil:
 		return []Finding{fatal(about, err, "user "+m.User+" has to be able to enter it")}
-	case !info.IsDir():
+	case !info.IsDir() && !source.Mountable(m.Dataset):
 		return []Finding{fatal(about, source.NotDirectory(m.Dataset), "a dataset is a directory of images, and a store is one as well")}
 	}
 	kind, err := m.FileSystem(m.Dataset)
@@ -51,6 +51,9 @@ func (m *Machine) inotify() []Finding {
 	watches, known := m.number("/proc/sys/fs/inotify/max_user_watches")
 	if !known {
 		return []Finding{note(about, "pipefs mount --immutable, if the dataset does not change while it is mounted", "this kernel has no inotify: %s", lost)}
+	}
+	if m.Dataset != "" && source.Mountable(m.Dataset) {
+		return []Finding{ok(about, "an archive is scanned when it is mounted, and by pipefs refresh")}
 	}
 	if kind, err := m.FileSystem(m.Dataset); m.Dataset != "" && err == nil && kind.Local {
 		if err := m.Watch(m.Dataset); err != nil {

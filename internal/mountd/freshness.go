@@ -8,6 +8,7 @@ import (
 	"github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/source/archive"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 )
 
@@ -22,11 +23,14 @@ type freshness struct {
 // mount shows, nil for those of a store.
 func freshnessOf(shown source.Dataset, r Reading) freshness {
 	b, isBucket := shown.(*bucket.Bucket)
+	a, isArchives := shown.(*archive.Dataset)
 	switch {
 	case shown == nil:
 		return freshness{fs.Immutable, nil, freshnessOfStore(r.Refresh)}
 	case isBucket:
 		return freshness{fs.Immutable, nil, freshnessOfBucket(b, r.Refresh)}
+	case isArchives:
+		return freshness{fs.Immutable, nil, freshnessOfArchives(a)}
 	case r.Immutable:
 		return freshness{fs.Immutable, nil, "not looked for (--immutable)"}
 	}

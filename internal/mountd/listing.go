@@ -89,7 +89,7 @@ func (s *Source) List(ctx context.Context, leftOut func(error)) (l Listing, err 
 			l.Samples = append(l.Samples, e.Name)
 		default:
 			l.Others++
-			if l.Archive == "" && source.Archive(e.Name, "", "") != "" {
+			if l.Archive == "" && source.Archive(e.Name, "") != "" {
 				l.Archive = e.Name
 			}
 			if ext := strings.ToLower(path.Ext(e.Name)); slices.Contains(annotation.Extensions, ext) && annotations[ext] < mostAnnotations {
@@ -135,6 +135,9 @@ func CountFiles(ctx context.Context, tree source.Tree, found func(files int)) fu
 func PeekDataset(ctx context.Context, dir string) (l Listing, ok bool) {
 	if is, err := store.Is(dir); err != nil || is {
 		return l, false
+	}
+	if _, _, is := archivesAt(dir); is {
+		return l, false // they are scanned when they are mounted
 	}
 	d, err := source.Open(dir, source.Options{Names: peekNames})
 	if err != nil {

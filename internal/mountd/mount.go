@@ -19,6 +19,7 @@ import (
 	"github.com/pipefs/pipefs/internal/prepare"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source/archive"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/l3gpu"
@@ -45,7 +46,8 @@ type Mount struct {
 	gaps       *Gaps    // of the views that it might list
 	fresh      freshness
 	memory     budgets
-	bucket     *bucket.Bucket // the dataset, where it is in one; else nil
+	bucket     *bucket.Bucket   // the dataset, or its archives, where they are in one; else nil
+	archives   *archive.Dataset // the dataset, where it is the members of archives; else nil
 	refreshes  refreshes
 	presence   presence
 	store      *store.Store // at packed; else nil

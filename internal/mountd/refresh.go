@@ -76,6 +76,9 @@ func (m *Mount) runRefresh() {
 	if m.bucket != nil {
 		before, now, listing = m.bucket.Rescan(r.ctx)
 	}
+	if listing == nil && m.archives != nil {
+		before.Counts, now.Counts, listing = m.archives.Rescan(r.ctx)
+	}
 	if listing == nil && !m.showsStore() {
 		listing = m.fs.Rescan(r.ctx, nil)
 	}
@@ -179,7 +182,7 @@ func (c *Config) resumed() (s shown) {
 // resume tells the kernel what may differ from what the daemon before this one showed: the list of a
 // bucket, which another mount may have made anew, or the generation of a store.
 func (m *Mount) resume() {
-	differs := m.bucket != nil
+	differs := m.bucket != nil || m.archives != nil
 	if m.store != nil && m.showsStore() {
 		was := m.config.resumed()
 		differs = !was.Told || was.Generation != m.store.Shown()

@@ -1,6 +1,7 @@
 package mountd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/source/archive"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/internal/usage"
 	"github.com/pipefs/pipefs/store"
@@ -199,6 +201,10 @@ func ResolveSource(given string) (string, error) {
 	if err := statSource(given); err != nil {
 		return "", err
 	}
+	if dir, pattern, is := archivesAt(given); is && archive.Pattern(pattern) {
+		dir, err := mounts.Resolve(dir)
+		return filepath.Join(dir, pattern), err
+	}
 	return mounts.Resolve(given)
 }
 
@@ -209,6 +215,11 @@ func statSource(path string) error {
 		return nil
 	}
 	info, err := mounts.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) && archive.Pattern(path) {
+		dir, _ := archive.Split(path)
+		path = cmp.Or(dir, ".")
+		info, err = mounts.Stat(path)
+	}
 	if err == nil {
 		err = mounts.Probe(path)
 	}
@@ -229,7 +240,7 @@ func statSource(path string) error {
 		return fmt.Errorf("%s lies in a mount whose daemon is gone; unmount that first: %s", path, how)
 	case err != nil:
 		return fmt.Errorf("dataset or store: %w", err)
-	case !info.IsDir():
+	case !info.IsDir() && !source.Mountable(path):
 		return source.NotDirectory(path)
 	}
 	return nil
@@ -259,6 +270,16 @@ func neighbour(path string) string {
 // OpenDataset opens the dataset at a path or URL. One at a URL is listed, unless there is a list
 // that is young enough for list.
 func OpenDataset(ctx context.Context, a remote.Access, at string, o source.Options, list bucket.Options) (source.Dataset, error) {
+	under := func(dir string) (source.Dataset, error) { return openUnder(ctx, a, dir, o, list) }
+	d, err := openArchives(ctx, at, under, archive.Options{Log: list.Log, Progress: list.Progress})
+	if d != nil || err != nil {
+		return d, err
+	}
+	return under(at)
+}
+
+// openUnder opens a directory or a bucket.
+func openUnder(ctx context.Context, a remote.Access, at string, o source.Options, list bucket.Options) (source.Dataset, error) {
 	if !remote.Is(at) {
 		d, err := source.Open(at, o)
 		if err != nil {

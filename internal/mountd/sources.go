@@ -76,10 +76,20 @@ func (m *Mount) openSources(ctx context.Context, o *serve.Options) error {
 
 // openDataset opens the dataset at a path.
 func (m *Mount) openDataset(ctx context.Context, at string, limit *vfs.Bucket) (source.Dataset, error) {
-	if remote.Is(at) || m.config.Read.Manifest != "" {
-		return m.openBucket(ctx, at, limit)
+	under := func(dir string) (source.Dataset, error) {
+		if remote.Is(dir) || m.config.Read.Manifest != "" {
+			return m.openBucket(ctx, dir, limit)
+		}
+		o := source.Options{NoFollow: m.config.Read.NoFollow, Log: m.log}
+		if limit != nil {
+			o.Limit = limit
+		}
+		return source.Open(dir, o)
 	}
-	return source.Open(at, source.Options{NoFollow: m.config.Read.NoFollow, Log: m.log, Limit: limit})
+	if d, err := m.openArchives(ctx, at, under); d != nil || err != nil {
+		return d, err
+	}
+	return under(at)
 }
 
 // openStore opens the store at a path or a URL, if there is one.

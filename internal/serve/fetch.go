@@ -17,7 +17,7 @@ func (s *Server) Fetch(ctx context.Context, key Key, f File, v transcode.Pipelin
 			return
 		}
 		defer file.Close()
-		file.Fetch()
+		file.Fetch(0, file.Identity.Size)
 		return
 	}
 	h, err := s.resolve(ctx, key, f, v, Planned)
@@ -37,6 +37,6 @@ func (s *Server) Fetch(ctx context.Context, key Key, f File, v transcode.Pipelin
 	case *store.Reader:
 		r.Fetch()
 	case ownFile:
-		r.Fetch()
+		r.Fetch(0, r.Identity.Size)
 	}
 }

@@ -42,8 +42,8 @@ type Opened interface {
 	// Scattered says, before anything is read, that little will be: for who looks at headers,
 	// and at nothing else. Who reads the rest afterwards is slower for it.
 	Scattered()
-	// Fetch says that the whole file is read soon. It is only advice.
-	Fetch()
+	// Fetch says that n bytes from off on are read soon. It is only advice.
+	Fetch(off, n int64)
 }
 
 // ReadAll reads the whole file and verifies that it did not change meanwhile.
@@ -122,8 +122,8 @@ func (f *directoryFile) Scattered() {
 }
 
 // Fetch implements [Opened].
-func (f *directoryFile) Fetch() {
-	_ = unix.Fadvise(f.fd, 0, f.Identity.Size, unix.FADV_WILLNEED) // only advice
+func (f *directoryFile) Fetch(off, n int64) {
+	_ = unix.Fadvise(f.fd, off, n, unix.FADV_WILLNEED) // only advice
 }
 
 // ReadAt implements [Opened].

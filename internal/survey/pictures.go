@@ -17,7 +17,7 @@ func NoPictures(l mountd.Listing, path string) string {
 		return ""
 	case l.Archive != "":
 		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged, such as %s. That is %s",
-			path, human.Plural(l.Others, "file", "files"), l.Archive, source.Archive(l.Archive, shell.Word(filepath.Join(path, l.Archive)), ""))
+			path, human.Plural(l.Others, "file", "files"), l.Archive, source.Archive(l.Archive, shell.Word(filepath.Join(path, l.Archive))))
 	case l.Others > 0:
 		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged", path, human.Plural(l.Others, "file", "files"))
 	case l.Dirs > 0:

@@ -1,0 +1,125 @@
+package mountd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/source/archive"
+	"github.com/pipefs/pipefs/internal/usage"
+)
+
+// archivesAt reports whether a path or URL is that of archives, see package archive: of one, of a pattern, or of a local
+// directory that holds nothing else. It returns the directory that they are in, and the pattern of their
+// names; an empty one is all archives of the directory.
+func archivesAt(at string) (dir, pattern string, is bool) {
+	if remote.Is(at) {
+		if !archive.Is(at) && !archive.Pattern(at) {
+			return "", "", false
+		}
+		dir, pattern = archive.Split(at)
+		return dir, pattern, true
+	}
+	info, err := mounts.Stat(at)
+	switch {
+	case err != nil && archive.Pattern(at):
+		dir, pattern = archive.Split(at)
+		return cmp.Or(dir, "."), pattern, true
+	case err != nil:
+		return "", "", false
+	case !info.IsDir():
+		return filepath.Dir(at), filepath.Base(at), source.Mountable(at)
+	}
+	return at, "", holdsArchives(at)
+}
+
+// Archives reports whether the dataset at a path or URL is the members of archives.
+func Archives(at string) bool {
+	_, _, is := archivesAt(at)
+	return is
+}
+
+// holdsArchives looks at a few names of a directory: most directories of pictures are told by them.
+func holdsArchives(dir string) bool {
+	d, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(64)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false
+	}
+	return slices.ContainsFunc(names, archive.Is)
+}
+
+// openArchives opens the members of the archives at a path or URL. under opens the directory that they are in. There are
+// none where the dataset is nil.
+func openArchives(ctx context.Context, at string, under func(dir string) (source.Dataset, error), o archive.Options) (*archive.Dataset, error) {
+	dir, pattern, is := archivesAt(at)
+	if !is {
+		return nil, nil
+	}
+	in, err := under(dir)
+	if err != nil {
+		return nil, err
+	}
+	var shards []string
+	if pattern == "" {
+		shards, err = archive.In(in)
+	} else {
+		shards, err = archive.Match(in, pattern)
+	}
+	if err != nil || len(shards) == 0 {
+		return nil, errors.Join(usage.With(err), in.Close())
+	}
+	if o.Dir == "" {
+		root, err := CacheRoot()
+		if err != nil {
+			return nil, errors.Join(err, in.Close())
+		}
+		if o.Log == nil {
+			o.Log = slog.New(slog.DiscardHandler)
+		}
+		a := remote.Access{Dir: root.Dir()}
+		o.Dir, o.Held = a.Lists(at), a.Hold(at, o.Log)
+	}
+	return archive.Open(ctx, in, at, shards, o)
+}
+
+// openArchives opens the dataset of a mount if it is one of archives; else it is nil.
+func (m *Mount) openArchives(ctx context.Context, at string, under func(dir string) (source.Dataset, error)) (source.Dataset, error) {
+	c := m.config
+	d, err := openArchives(ctx, at, under, archive.Options{Log: m.log, Progress: func(members int64) {
+		m.refreshes.listed(members)
+		c.status(fmt.Sprintf("%s to be scanned: %d members so far", at, members))
+	}})
+	if d == nil || err != nil {
+		return nil, err
+	}
+	m.archives = d
+	s := d.Summary()
+	if s.LeftOut > 0 {
+		c.note(fmt.Sprintf("%d members of %s are left out; the log says which, and why", s.LeftOut, at))
+	}
+	if len(s.Damaged) > 0 {
+		c.note("what lies behind the damage is not shown of " + strings.Join(s.Damaged, "; "))
+	}
+	return d, nil
+}
+
+// freshnessOfArchives says when changes are seen.
+func freshnessOfArchives(d *archive.Dataset) string {
+	s := d.Summary()
+	return fmt.Sprintf("seen when pipefs refresh scans archives that changed: %d archives, %d files", len(s.Shards), s.Objects)
+}

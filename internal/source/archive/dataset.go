@@ -1,0 +1,283 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/pipefs/pipefs/internal/index"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/source/names"
+)
+
+// Options of Open.
+type Options struct {
+	// Dir is the directory for indexes that are kept, shared by the mounts of a user.
+	Dir string
+	// Held is closed with the Dataset, or when it cannot be opened; it may be nil.
+	Held io.Closer
+	// Workers is how many archives are scanned at once; 0 is one a core.
+	Workers int
+	// Progress is told how many members were found, now and then; nil is told nothing.
+	Progress func(members int64)
+	Log      *slog.Logger // nil is silent
+}
+
+// Dataset is the members of archives. It is safe for concurrent use.
+type Dataset struct {
+	under  source.Dataset
+	root   string
+	shards []string
+	o      Options
+	log    *slog.Logger
+
+	mu     sync.RWMutex // held to replace the table
+	table  *table
+	attrs  []source.Attr // of the archives
+	dir    source.Attr   // of directories
+	rescan sync.Mutex
+}
+
+var _ source.Dataset = (*Dataset)(nil)
+
+// Open returns the dataset of the members of archives, which are files of another dataset. root is what the
+// user calls them. The Dataset closes the one below it, also where it cannot be opened.
+func Open(ctx context.Context, under source.Dataset, root string, shards []string, o Options) (*Dataset, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	d := &Dataset{under: under, root: root, shards: shards, o: o, log: o.Log}
+	err := d.stat()
+	if err == nil {
+		d.table, err = d.kept(ctx, d.known)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	return d, nil
+}
+
+// stat asks for the attributes of the archives: who may read all of them may list and read their
+// members.
+func (d *Dataset) stat() error {
+	attrs := make([]source.Attr, len(d.shards))
+	mode := fs.FileMode(0o444)
+	for i, name := range d.shards {
+		a, err := d.under.Fresh(name)
+		if err != nil {
+			return err
+		}
+		attrs[i] = a
+		if mode &= a.Mode; a.UID != attrs[0].UID || a.GID != attrs[0].GID {
+			mode &= 0o404
+		}
+	}
+	d.attrs = attrs
+	d.dir = source.Attr{Mode: fs.ModeDir | 0o500 | mode | mode>>2&0o111, UID: attrs[0].UID, GID: attrs[0].GID}
+	for _, a := range attrs {
+		d.dir.MTime = max(d.dir.MTime, a.MTime)
+		d.dir.CTime = max(d.dir.CTime, a.CTime)
+	}
+	return nil
+}
+
+// table is an open index.
+type table struct {
+	names.Tree
+	Summary
+	ids []uint64 // of the archives, for identities of members
+}
+
+// openTable opens the index in a directory.
+func openTable(at string) (*table, error) {
+	x, err := index.Open(at, indexID)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{}
+	t.Index = x
+	if err := x.Describe(&t.Summary); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w: %w", at, index.ErrCorrupt, err), t.Close())
+	}
+	t.Hidden = t.Shadowed > 0
+	for _, s := range t.Shards {
+		version := s.Identity.Version()
+		sum := sha256.Sum256(binary.LittleEndian.AppendUint64(append([]byte(s.Name), version[:]...), uint64(s.Identity.Size)))
+		t.ids = append(t.ids, binary.LittleEndian.Uint64(sum[:]))
+	}
+	return t, nil
+}
+
+// known opens the index that is kept; nil is that there is none of these archives as they are.
+func (d *Dataset) known() (*table, error) {
+	t, err := openTable(d.keptDir())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, index.ErrCorrupt):
+		d.log.Warn("the list of members that was kept cannot be used, scanning again", "cause", err)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	same := t.Format == formatVersion && len(t.Shards) == len(d.shards)
+	for i := 0; same && i < len(d.shards); i++ {
+		same = t.Shards[i] == Shard{d.shards[i], d.attrs[i].Identity}
+	}
+	if !same {
+		return nil, t.Close()
+	}
+	return t, nil
+}
+
+func (d *Dataset) kept(ctx context.Context, open func() (*table, error)) (*table, error) {
+	return names.Kept(ctx, d.keptDir(), d.log, open, func(dir string) (*table, error) { return d.write(ctx, dir) })
+}
+
+// keptDir is where the index of these archives is kept.
+func (d *Dataset) keptDir() string {
+	sum := sha256.Sum256([]byte(d.under.Root() + "\n" + strings.Join(d.shards, "\n")))
+	return filepath.Join(d.o.Dir, hex.EncodeToString(sum[:8])+".members")
+}
+
+// Rescan scans the archives again if one of them has another identity, and returns what the index said before and says
+// now.
+func (d *Dataset) Rescan(ctx context.Context) (before, now names.Counts, err error) {
+	d.rescan.Lock()
+	defer d.rescan.Unlock()
+	d.mu.Lock()
+	err = d.stat()
+	d.mu.Unlock()
+	if err != nil {
+		return before, now, err
+	}
+	next, err := d.kept(ctx, d.known)
+	if err != nil {
+		return before, now, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last := d.table
+	d.table = next
+	return last.Counts, next.Counts, last.Close()
+}
+
+// Summary is that of the index.
+func (d *Dataset) Summary() Summary {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.table.Summary
+}
+
+// Close implements [source.Dataset].
+func (d *Dataset) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return errors.Join(d.table.Close(), d.release())
+}
+
+// release closes what the members are read through.
+func (d *Dataset) release() error {
+	err := d.under.Close()
+	if d.o.Held != nil {
+		err = errors.Join(err, d.o.Held.Close())
+	}
+	return err
+}
+
+// Root implements [source.Dataset]: the path, pattern or URL that the user gave.
+func (d *Dataset) Root() string { return d.root }
+
+// failed tells what is to be done about an index that cannot be read.
+func (d *Dataset) failed(err error) error {
+	if errors.Is(err, index.ErrCorrupt) {
+		return fmt.Errorf("the list of members of %s: %w; remove %s and mount again", d.root, err, d.keptDir())
+	}
+	return err
+}
+
+// List implements [source.Tree].
+func (d *Dataset) List(dir string) ([]source.Entry, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	entries, err := d.table.List(dir)
+	return entries, d.failed(err)
+}
+
+// find returns the entry of a member and its attributes.
+func (d *Dataset) find(name string) (entry, source.Attr, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	value, isDir, err := d.table.Find(name)
+	if err != nil {
+		return entry{}, source.Attr{}, d.failed(err)
+	}
+	if isDir {
+		return entry{codec: dirCodec}, d.dir, nil
+	}
+	e, err := parse(value, d.table.Shards)
+	if err != nil {
+		return entry{}, source.Attr{}, fmt.Errorf("%s: %w", name, err)
+	}
+	of := d.attrs[e.shard]
+	a := source.Attr{Mode: of.Mode & 0o444, UID: of.UID, GID: of.GID}
+	a.ID = d.table.ids[e.shard] + uint64(e.offset) // in the order in which they lie there
+	a.Size, a.MTime, a.CTime = e.size, e.mtime, d.table.Shards[e.shard].Identity.CTime
+	return e, a, nil
+}
+
+// Stat implements [source.Tree].
+func (d *Dataset) Stat(name string) (source.Attr, error) {
+	_, a, err := d.find(name)
+	return a, err
+}
+
+// Fresh implements [source.Tree]: the index says how fresh it is.
+func (d *Dataset) Fresh(name string) (source.Attr, error) { return d.Stat(name) }
+
+// Open implements [source.Dataset].
+func (d *Dataset) Open(name string) (*source.File, error) {
+	e, a, err := d.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if e.codec == dirCodec {
+		return nil, &fs.PathError{Op: "open", Path: d.root + "/" + name, Err: errors.New("no regular file")}
+	}
+	d.mu.RLock()
+	shard := d.table.Shards[e.shard]
+	d.mu.RUnlock()
+	in, err := d.under.OpenAs(shard.Name, shard.Identity)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s/%s: its archive %s is gone: %w", d.root, name, shard.Name, source.ErrChanged)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &file{in: in, entry: e, name: name}
+	f.File = source.File{Identity: a.Identity, Opened: f}
+	return &f.File, nil
+}
+
+// OpenAs implements [source.Dataset].
+func (d *Dataset) OpenAs(name string, id source.Identity) (*source.File, error) {
+	f, err := d.Open(name)
+	if err == nil && f.Identity != id {
+		f.Close()
+		return nil, fmt.Errorf("%s/%s: %w", d.root, name, source.ErrChanged)
+	}
+	return f, err
+}

@@ -1,0 +1,76 @@
+package archive
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// codec is how a member is stored.
+type codec byte
+
+const (
+	stored   codec = iota // as it is
+	deflated              // by deflate, with a CRC-32
+	dirCodec              // a directory, which has no bytes
+)
+
+// entry says where a member is.
+type entry struct {
+	shard  int   // its archive
+	offset int64 // in the archive, bytes
+	packed int64 // bytes there
+	size   int64 // bytes of the member
+	mtime  int64 // ns since 1970
+	crc    uint32
+	codec  codec
+}
+
+func (e *entry) append(b []byte) []byte {
+	b = append(b, byte(e.codec))
+	b = binary.AppendUvarint(b, uint64(e.shard))
+	b = binary.AppendUvarint(b, uint64(e.offset))
+	b = binary.AppendUvarint(b, uint64(e.size))
+	b = binary.AppendVarint(b, e.mtime)
+	if e.codec == deflated {
+		b = binary.AppendUvarint(b, uint64(e.packed))
+		b = binary.LittleEndian.AppendUint32(b, e.crc)
+	}
+	return b
+}
+
+var errEntry = errors.New("an entry that says not where its member is")
+
+// parse checks that the member lies in its archive, one of shards.
+func parse(b []byte, shards []Shard) (e entry, err error) {
+	if len(b) == 0 || codec(b[0]) > dirCodec {
+		return e, errEntry
+	}
+	e.codec, b = codec(b[0]), b[1:]
+	number := func() int64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 || int64(v) < 0 {
+			err = errEntry
+			return 0
+		}
+		b = b[n:]
+		return int64(v)
+	}
+	shard := number()
+	e.offset, e.size = number(), number()
+	mtime, n := binary.Varint(b)
+	if n <= 0 || err != nil || shard >= int64(len(shards)) {
+		return e, errEntry
+	}
+	e.shard, e.mtime, b = int(shard), mtime, b[n:]
+	e.packed = e.size
+	if e.codec == deflated {
+		if e.packed = number(); err != nil || len(b) < 4 {
+			return e, errEntry
+		}
+		e.crc = binary.LittleEndian.Uint32(b)
+	}
+	if length := shards[e.shard].Identity.Size; e.packed > length || e.offset > length-e.packed {
+		return e, errEntry
+	}
+	return e, err
+}

@@ -1,0 +1,174 @@
+package archive
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/pipefs/pipefs/internal/source"
+)
+
+// kind is a format of archives.
+type kind int
+
+const (
+	noKind kind = iota
+	tarKind
+	zipKind
+)
+
+// kindOf looks at the beginning of a file, not at its name.
+func kindOf(f io.ReaderAt, name string) (kind, error) {
+	head := make([]byte, 512)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return noKind, fmt.Errorf("%s: %w", name, err)
+	}
+	head = head[:n]
+	switch {
+	case len(head) > 262 && string(head[257:262]) == "ustar":
+		return tarKind, nil
+	case strings.HasPrefix(string(head), "PK\x03\x04"), strings.HasPrefix(string(head), "PK\x05\x06"):
+		return zipKind, nil
+	case strings.HasSuffix(strings.ToLower(name), ".tar"): // from before 1988, or damaged at its beginning
+		return tarKind, nil
+	}
+	return noKind, nil
+}
+
+// Is reports whether a name is that of an archive that can be mounted.
+func Is(name string) bool {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".tar", ".zip":
+		return true
+	}
+	return false
+}
+
+// Pattern reports whether a path stands for several archives: it has a wildcard or braces.
+func Pattern(p string) bool { return strings.ContainsAny(p, "*?[{") }
+
+// Split divides a path or URL of archives into the directory that they are in, and what they are called there: a
+// name or a pattern.
+func Split(at string) (dir, pattern string) {
+	end := len(at)
+	if k := strings.IndexAny(at, "*?[{"); k >= 0 {
+		end = k
+	}
+	cut := strings.LastIndexByte(at[:end], '/')
+	return cmp.Or(at[:max(cut, 0)], at[:cut+1]), at[cut+1:]
+}
+
+var numbers = regexp.MustCompile(`\{(\d+)\.\.(\d+)\}`)
+
+// maxShards bounds a range of numbers, which may be mistyped.
+const maxShards = 1_000_000
+
+// expand writes a pattern out: its first range of numbers, as WebDataset writes it, stands for each of them.
+func expand(pattern string) ([]string, error) {
+	at := numbers.FindStringSubmatchIndex(pattern)
+	if at == nil {
+		return []string{pattern}, nil
+	}
+	from, to := pattern[at[2]:at[3]], pattern[at[4]:at[5]]
+	first, err := strconv.Atoi(from)
+	last, err2 := strconv.Atoi(to)
+	if err != nil || err2 != nil || last < first || last-first >= maxShards {
+		return nil, fmt.Errorf("%s: the range {%s..%s} has to go from a number to a greater one", pattern, from, to)
+	}
+	var all []string
+	for n := first; n <= last; n++ {
+		rest, err := expand(pattern[:at[0]] + fmt.Sprintf("%0*d", len(from), n) + pattern[at[1]:])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rest...)
+	}
+	return all, nil
+}
+
+// Match returns the archives of a dataset that a pattern of Split means, by name. Each number of a range has to be there.
+func Match(under source.Dataset, pattern string) ([]string, error) {
+	patterns, err := expand(pattern)
+	if err != nil {
+		return nil, err
+	}
+	var shards []string
+	for _, p := range patterns {
+		if !Pattern(p) {
+			if _, err := under.Stat(p); err != nil {
+				return nil, fmt.Errorf("%s is not in %s: %w", p, under.Root(), err)
+			}
+			shards = append(shards, p)
+			continue
+		}
+		if !doublestar.ValidatePattern(p) {
+			return nil, fmt.Errorf("%s is no pattern of names", p)
+		}
+		found, err := match(under, "", strings.Split(p, "/"))
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("no file of %s matches %s", under.Root(), p)
+		}
+		shards = append(shards, found...)
+	}
+	slices.Sort(shards)
+	return slices.Compact(shards), nil
+}
+
+// match finds the files below a directory whose parts match those of a pattern, one by one.
+func match(under source.Dataset, dir string, parts []string) (found []string, err error) {
+	entries, err := under.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if ok, _ := doublestar.Match(parts[0], e.Name); !ok || e.Dir != (len(parts) > 1) {
+			continue
+		}
+		name := path.Join(dir, e.Name)
+		if !e.Dir {
+			found = append(found, name)
+			continue
+		}
+		below, err := match(under, name, parts[1:])
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, below...)
+	}
+	return found, nil
+}
+
+// beside are files that lie beside archives and are none.
+var beside = []string{".idx", ".index", ".json", ".yaml", ".yml", ".txt", ".md", ".sha256", ".md5"}
+
+// In returns the archives of a directory that holds nothing else, but for lists and descriptions; none where
+// it is a directory of something else.
+func In(under source.Dataset) ([]string, error) {
+	entries, err := under.List("")
+	if err != nil {
+		return nil, err
+	}
+	var shards []string
+	for _, e := range entries {
+		switch {
+		case strings.HasPrefix(e.Name, "."), !e.Dir && slices.Contains(beside, strings.ToLower(path.Ext(e.Name))):
+		case !e.Dir && Is(e.Name):
+			shards = append(shards, e.Name)
+		default:
+			return nil, nil
+		}
+	}
+	return shards, nil
+}

@@ -1,0 +1,354 @@
+package archive
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pipefs/pipefs/internal/index"
+	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/source/names"
+)
+
+const (
+	formatVersion = 1
+	indexID       = "members"
+	// classDigits is how many digits the number of a class has, at least.
+	classDigits = 4
+	// maxClasses bounds the directories that are made for classes without a sample.
+	maxClasses = 100_000
+	// maxTwice is how many names of two archives are told apart one by one; beyond it all are.
+	maxTwice = 1_000_000
+	// maxPath is the longest path of a member, in bytes, as for the system.
+	maxPath = 4095
+	// maxTold is how many of the members that are left out are named.
+	maxTold = 1000
+	// toldMembers is how often progress is told.
+	toldMembers = 1000
+)
+
+// member is what a scan finds.
+type member struct {
+	path  string // ends with a slash for a directory
+	key   string // of WebDataset, or empty
+	class string // label of the key, or empty
+	why   string // it is left out; or empty
+	entry
+}
+
+// Summary is what the index says of itself.
+type Summary struct {
+	Format int     `json:"format"`
+	Shards []Shard `json:"shards"`
+	// Scanned is when the scan began.
+	Scanned time.Time `json:"scanned"`
+	// Damaged are archives of which a part cannot be read, and why.
+	Damaged []string `json:"damaged,omitempty"`
+	names.Counts
+}
+
+// Shard is one archive.
+type Shard struct {
+	Name     string          `json:"name"` // below the dataset that it is in
+	Identity source.Identity `json:"identity"`
+}
+
+// scan looks through all archives, and sorts what is in them.
+type scan struct {
+	*Dataset
+	digits   int
+	twice    map[uint64]bool // hashes of keys that two archives have
+	allTwice bool
+
+	mu       sync.Mutex
+	sorter   *index.Sorter
+	n        int64
+	bytes    int64 // about what the index takes
+	left     []member
+	leftMore int64
+	damaged  []string
+	max      int64 // the greatest number of a class, or -1
+	buf, key []byte
+}
+
+// write scans the archives into an index at a directory.
+func (d *Dataset) write(ctx context.Context, at string) (*table, error) {
+	s := &scan{Dataset: d, digits: classDigits, twice: map[uint64]bool{}}
+	began := time.Now()
+	for {
+		summary, err := s.once(ctx, at)
+		if err != nil {
+			return nil, fmt.Errorf("scan %s: %w", d.root, err)
+		}
+		if summary == nil {
+			continue
+		}
+		d.log.Info("scanned", "archives", d.root, "members", summary.Objects, "bytes", summary.Bytes, "left_out", summary.LeftOut,
+			"took", time.Since(began).Round(time.Millisecond))
+		return openTable(at)
+	}
+}
+
+// once scans, and writes the index unless names have to be given in another way; then there is no summary.
+func (s *scan) once(ctx context.Context, at string) (_ *Summary, err error) {
+	s.n, s.bytes, s.left, s.leftMore, s.damaged, s.max = 0, 0, nil, 0, nil, -1
+	if s.sorter, err = index.NewSorter(""); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.sorter.Close()) }()
+	summary := &Summary{Format: formatVersion, Shards: make([]Shard, len(s.shards)), Scanned: time.Now().Round(0)}
+	group, scanning := errgroup.WithContext(ctx)
+	group.SetLimit(s.o.Workers)
+	for i, name := range s.shards {
+		group.Go(func() error {
+			id, err := s.shard(scanning, i, name)
+			summary.Shards[i] = Shard{name, id}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if digits := len(strconv.FormatInt(s.max, 10)); digits > s.digits {
+		s.digits = digits
+		return nil, nil
+	}
+	if s.n == 0 {
+		why := ""
+		if len(s.damaged) > 0 {
+			why = ": " + s.damaged[0]
+		}
+		return nil, fmt.Errorf("there is no file in it%s", why)
+	}
+	for c := range s.max + 1 {
+		if s.max >= maxClasses {
+			break
+		}
+		if err := s.sort(member{path: s.number(c) + "/", entry: entry{codec: dirCodec}}); err != nil {
+			return nil, err
+		}
+	}
+	return s.index(ctx, at, summary)
+}
+
+// shard scans one archive, and returns its identity.
+func (s *scan) shard(ctx context.Context, i int, name string) (source.Identity, error) {
+	f, err := s.under.Open(name)
+	if err != nil {
+		return source.Identity{}, err
+	}
+	defer f.Close()
+	if f.Identity.Size == 0 {
+		return f.Identity, s.damage(name, errors.New("it is empty"))
+	}
+	emit := func(m member) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return s.emit(m)
+	}
+	var failed error // of the emitter, which is no fault of the archive
+	guarded := func(m member) error {
+		failed = emit(m)
+		return failed
+	}
+	switch k, kindErr := kindOf(f, name); {
+	case kindErr != nil:
+		return source.Identity{}, kindErr
+	case k == zipKind:
+		f.Scattered()
+		err = scanZip(i, f, f.Identity.Size, guarded)
+	case k == tarKind:
+		err = scanTar(i, f, 0, f.Identity.Size, "", 0, guarded)
+	default:
+		err = errors.New("it begins neither as a tar nor as a zip")
+	}
+	if failed != nil {
+		return source.Identity{}, failed
+	}
+	if err != nil {
+		if cause := f.Verify(); cause != nil {
+			return source.Identity{}, cause
+		}
+		return f.Identity, s.damage(name, err)
+	}
+	return f.Identity, f.Verify()
+}
+
+// damage takes note of an archive that cannot be read to its end.
+func (s *scan) damage(name string, cause error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := fmt.Sprintf("%s: %v", name, cause)
+	s.log.Warn("an archive is damaged; what lies before the damage is shown", "archive", name, "cause", cause)
+	s.damaged = append(s.damaged, text)
+	return nil
+}
+
+// number is the directory of a numbered class.
+func (s *scan) number(class int64) string { return fmt.Sprintf("%0*d", s.digits, class) }
+
+// emit takes what is found in an archive.
+func (s *scan) emit(m member) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.class != "" {
+		in := safe(m.class)
+		if c, err := strconv.ParseInt(m.class, 10, 64); err == nil && c >= 0 {
+			s.max = max(s.max, c)
+			in = s.number(c)
+		}
+		m.path = in + "/" + m.path
+	}
+	if m.codec != dirCodec && (s.allTwice || s.twice[sameKey(m.path)]) {
+		stem := path.Base(s.shards[m.shard])
+		if dot := strings.IndexByte(stem, '.'); dot > 0 {
+			stem = stem[:dot]
+		}
+		at := strings.LastIndexByte(m.path, '/') + 1
+		m.path = m.path[:at] + stem + "-" + m.path[at:]
+	}
+	if why := names.Unfit(strings.TrimSuffix(m.path, "/")); m.why == "" && m.path != "/" {
+		if m.why = why; len(m.path) > maxPath {
+			m.why = fmt.Sprintf("its path has %d bytes", len(m.path))
+		}
+	}
+	if m.why != "" {
+		s.leaveOut(m)
+		return nil
+	}
+	if m.path == "/" { // the root, which is there
+		return nil
+	}
+	if s.n++; s.o.Progress != nil && s.n%toldMembers == 0 {
+		s.o.Progress(s.n)
+	}
+	return s.sort(m)
+}
+
+func (s *scan) leaveOut(m member) {
+	if len(s.left) < maxTold {
+		s.left = append(s.left, m)
+		return
+	}
+	s.leftMore++
+}
+
+// safe is a label as a name of a directory.
+func safe(label string) string {
+	label = strings.Map(func(r rune) rune {
+		if r == '/' || r < ' ' || r == '\x7f' {
+			return '_'
+		}
+		return r
+	}, label)
+	if label == "." || label == ".." {
+		return strings.ReplaceAll(label, ".", "_")
+	}
+	return label
+}
+
+// sameKey is a hash of the key that a path has, so that all members of a sample get one name.
+func sameKey(path string) uint64 {
+	key, _ := keyOf(path)
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, key)
+	return h.Sum64()
+}
+
+// sort passes a member to the sorter: by path, archive, and place in it.
+func (s *scan) sort(m member) error {
+	s.key = append(append(s.key[:0], m.path...), 0)
+	s.key = binary.BigEndian.AppendUint32(s.key, uint32(m.shard))
+	s.key = binary.BigEndian.AppendUint64(s.key, uint64(s.bytes)) // it only grows
+	s.buf = m.append(s.buf[:0])
+	s.bytes += int64(len(s.key) + len(s.buf))
+	return s.sorter.Add(s.key, s.buf)
+}
+
+const sortSuffix = 1 + 4 + 8 // bytes of a key behind the path
+
+// index writes what was sorted. Where two archives have one name, it takes note of that, and there is no summary.
+func (s *scan) index(ctx context.Context, at string, summary *Summary) (*Summary, error) {
+	w, err := names.Create(ctx, at, indexID, s.root, s.bytes, s.log)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range s.left {
+		w.LeaveOut(m.path, m.why)
+	}
+	w.LeftOut += s.leftMore
+	known := len(s.twice)
+	var last sorted
+	write := func() error {
+		if last.path == "" {
+			return nil
+		}
+		return w.Add(last.path, last.value, last.size)
+	}
+	err = s.sorter.Each(func(key, value []byte) error {
+		next, err := readSorted(key, value)
+		if err != nil {
+			return err
+		}
+		if next.path == last.path {
+			switch {
+			case strings.HasSuffix(next.path, "/"):
+				return nil
+			case next.shard == last.shard:
+				w.LeaveOut(last.path, "a later member of its archive has the same name")
+			case known == 0 && !s.allTwice:
+				if s.twice[sameKey(next.path)] = true; len(s.twice) > maxTwice {
+					s.allTwice = true
+				}
+				return nil
+			default:
+				w.LeaveOut(next.path, "another archive has a member of this name, also where the name of the archive is in front of it")
+				return nil
+			}
+		} else if err := write(); err != nil {
+			return err
+		}
+		last = next
+		return nil
+	})
+	if err == nil {
+		err = write()
+	}
+	if err != nil || len(s.twice) != known {
+		return nil, errors.Join(err, w.Abort())
+	}
+	summary.Damaged, summary.Counts = s.damaged, w.Counts
+	return summary, w.Finish(summary)
+}
+
+// sorted is a member that comes out of the sorter.
+type sorted struct {
+	path  string
+	shard uint32
+	size  int64
+	value []byte
+}
+
+func readSorted(key, value []byte) (sorted, error) {
+	n := len(key) - sortSuffix
+	if n < 0 {
+		return sorted{}, errEntry
+	}
+	m := sorted{path: string(key[:n]), shard: binary.BigEndian.Uint32(key[n+1:]), value: append([]byte(nil), value...)}
+	_, k := binary.Uvarint(value[1:])
+	_, l := binary.Uvarint(value[1+k:])
+	size, _ := binary.Uvarint(value[1+k+l:])
+	m.size = int64(size)
+	return m, nil
+}

@@ -1,0 +1,90 @@
+package archive
+
+import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+const encrypted = 1 // a flag of a zip's member
+
+// scanZip calls emit with the members of a zip.
+func scanZip(shard int, r io.ReaderAt, size int64, emit func(member) error) error {
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return err
+	}
+	found := make([]member, 0, len(z.File))
+	for _, f := range z.File {
+		m := member{path: clean(f.Name), entry: entry{
+			shard: shard, packed: int64(f.CompressedSize64), size: int64(f.UncompressedSize64), mtime: f.Modified.UnixNano(), crc: f.CRC32,
+		}}
+		m.why = unfitFile(f)
+		switch {
+		case m.why != "":
+		case strings.HasSuffix(f.Name, "/"):
+			m.path += "/"
+			m.entry = entry{shard: shard, mtime: m.mtime, codec: dirCodec}
+		default:
+			if f.Method == zip.Deflate {
+				m.codec = deflated
+			}
+			if m.offset, err = f.DataOffset(); err != nil {
+				m.why = fmt.Sprintf("its header is damaged: %v", err)
+			} else if m.packed > size-m.offset {
+				m.why = "it reaches beyond the archive"
+			}
+		}
+		found = append(found, m)
+	}
+	overlapping(found)
+	for _, m := range found {
+		if err := emit(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unfitFile says why a member cannot be shown; empty where it can.
+func unfitFile(f *zip.File) string {
+	size := f.UncompressedSize64
+	switch {
+	case strings.HasPrefix(f.Name, "/"):
+		return "its name is an absolute path"
+	case f.Flags&encrypted != 0:
+		return "it is encrypted"
+	case f.Method != zip.Store && f.Method != zip.Deflate:
+		return fmt.Sprintf("it is compressed by method %d, and only deflate is read", f.Method)
+	case !f.Mode().IsDir() && !f.Mode().IsRegular():
+		return "it is no file"
+	case int64(f.CompressedSize64) < 0 || int64(size) < 0, f.Method == zip.Store && f.CompressedSize64 != size:
+		return "its sizes cannot be right"
+	case f.Method == zip.Deflate && size > maxInflated:
+		return fmt.Sprintf("it has %d bytes, and deflated members of more than %d are not read", size, int64(maxInflated))
+	case f.Method == zip.Deflate && size/1100 > f.CompressedSize64:
+		return "its sizes cannot be right" // deflate makes 1,032 bytes of one at most
+	}
+	return ""
+}
+
+// overlapping leaves out members that lie over others: a few bytes would become very many files.
+func overlapping(found []member) {
+	order := make([]*member, 0, len(found))
+	for i := range found {
+		if m := &found[i]; m.why == "" && m.codec != dirCodec && m.packed > 0 {
+			order = append(order, m)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *member) int { return int(min(max(a.offset-b.offset, -1), 1)) })
+	end := int64(0)
+	for _, m := range order {
+		if m.offset < end {
+			m.why = "it lies over another member"
+			continue
+		}
+		end = m.offset + m.packed
+	}
+}
