@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +24,7 @@ type testDaemon struct {
 }
 
 // next is the daemon after those that have written the journal.
-func nextDaemon(t *testing.T, dir string, file *os.File) *testDaemon {
+func nextDaemon(t *testing.T, dir string, file *os.File, change ...func(*Options)) *testDaemon {
 	t.Helper()
 	j, err := OpenJournal(file)
 	testenv.Must(t, err)
@@ -30,6 +32,9 @@ func nextDaemon(t *testing.T, dir string, file *os.File) *testDaemon {
 	testenv.Must(t, err)
 	t.Cleanup(func() { d.Close() })
 	o := Options{Registry: testRegistry(), Server: &fakeServer{Directory: d}, Journal: j, Freshness: Immutable, Control: "/socket", Seed: 7, Views: []string{"bmp"}}
+	for _, c := range change {
+		c(&o)
+	}
 	f, err := New(o)
 	testenv.Must(t, err)
 	return &testDaemon{f, t}
@@ -254,4 +259,44 @@ func BenchmarkResume(b *testing.B) {
 	info, err := file.Stat()
 	testenv.Must(b, err)
 	b.ReportMetric(float64(info.Size())/100_000, "bytes/file")
+}
+
+// TestRefusedSuspect: a request that daemons died of is EIO at each daemon that comes, and each of them says so
+// once in the log.
+func TestRefusedSuspect(t *testing.T) {
+	dir := t.TempDir()
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "1.jpg"), []byte("text"), 0o644))
+	file, err := NewJournal()
+	testenv.Must(t, err)
+	defer file.Close()
+	first := nextDaemon(t, dir, file)
+	node := first.node("bmp", "1.bmp")
+	lookup := suspect{Op: 1, Node: first.node("bmp"), Name: "1.bmp"}
+	for _, what := range []suspect{lookup, {Op: 15, Node: node}} {
+		first.journal.writeJSON(recordAlone, what)
+		var log testenv.Log
+		second := nextDaemon(t, dir, file, func(o *Options) {
+			o.Suspects, o.Log = true, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		second.refused(what, &log)
+		log = testenv.Log{}
+		first = nextDaemon(t, dir, file, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		first.refused(what, &log)
+	}
+}
+
+func (d *testDaemon) refused(what suspect, log *testenv.Log) {
+	d.t.Helper()
+	for range 3 {
+		h := &fuse.InHeader{Opcode: what.Op, NodeId: what.Node}
+		if _, status := d.suspects.guard(h, what.Name, true); status != fuse.EIO {
+			d.t.Errorf("%+v: %v", what, status)
+		}
+	}
+	if lines := log.String(); strings.Count(lines, "I/O error") != 1 || strings.Count(lines, "level=ERROR") != 1 {
+		d.t.Errorf("%+v: the log says %q", what, lines)
+	}
+	if why := d.Why("bmp/" + cmp.Or(what.Name, "1.jpg")); why != errDied.Error() {
+		d.t.Errorf("%+v: why: %q", what, why)
+	}
 }

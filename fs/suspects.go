@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -11,6 +12,7 @@ import (
 // one that runs alone when yet another daemon dies gets EIO from then on: else it would end
 // each daemon that comes.
 type suspects struct {
+	f       *FS
 	journal *Journal
 	alone   sync.RWMutex // a request that was sent again holds it, the others share it
 	refused map[suspect]bool
@@ -26,7 +28,7 @@ type suspect struct {
 // resumeSuspects takes up what the daemons before this one noted. died: the last of them died
 // of what it did, and not for the first time.
 func (f *FS) resumeSuspects(p *past, died bool) {
-	s := suspects{journal: f.journal, refused: map[suspect]bool{}}
+	s := suspects{f: f, journal: f.journal, refused: map[suspect]bool{}}
 	for _, r := range p.refused {
 		s.refused[r] = true
 	}
@@ -34,13 +36,6 @@ func (f *FS) resumeSuspects(p *past, died bool) {
 	case p.alone != nil && died:
 		s.refused[*p.alone] = true
 		f.journal.writeJSON(recordRefused, p.alone)
-		index, id := splitNode(p.alone.Node)
-		path := join(f.tree.path(id), p.alone.Name)
-		view := ""
-		if v := f.views.at(index); v != nil {
-			view = v.name
-		}
-		f.log.Error("the daemon died over this file, and reading it is an error from now on (EIO): it may take more memory than there is", "view", view, "sample", path)
 	case p.alone != nil:
 		f.journal.writeJSON(recordAlone, nil)
 	}
@@ -54,7 +49,7 @@ func (f *FS) resumeSuspects(p *past, died bool) {
 func (s *suspects) guard(h *fuse.InHeader, name string, resent bool) (done func(), status fuse.Status) {
 	what := suspect{Op: h.Opcode, Node: h.NodeId, Name: name}
 	if s.refused[what] {
-		return nil, fuse.EIO
+		return nil, s.f.refuseSuspect(what)
 	}
 	if !resent {
 		s.alone.RLock()
@@ -66,4 +61,23 @@ func (s *suspects) guard(h *fuse.InHeader, name string, resent bool) (done func(
 		s.journal.writeJSON(recordAlone, nil)
 		s.alone.Unlock()
 	}, fuse.OK
+}
+
+// errDied is why a request is refused.
+var errDied = errors.New("daemons of this mount died while they answered this request: it may take more memory than there is. " +
+	"Mount again to try it again")
+
+// refuseSuspect answers a request that daemons died of.
+func (f *FS) refuseSuspect(what suspect) fuse.Status {
+	index, id := splitNode(what.Node)
+	v, op, path := f.views.at(index), "read", what.Name
+	if what.Name != "" {
+		op = "lookup"
+	}
+	if v == nil { // something beside the views
+		v = f.views.at(originalView)
+	} else if path = f.tree.path(id); what.Name != "" {
+		path = join(path, what.Name)
+	}
+	return f.fail(v, op, path, noOffset, errDied)
 }

@@ -3,6 +3,8 @@ package conn
 import (
 	"errors"
 	"fmt"
+	stdlog "log"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -319,6 +321,22 @@ func TestEarlyInterrupt(t *testing.T) {
 	default:
 	}
 	f.remove(r)
+}
+
+// TestCutShort: each request that lacks a part of it is EIO, for which there is one line in the log.
+func TestCutShort(t *testing.T) {
+	for _, op := range []uint32{opGetAttr, opOpen, opRead, opRelease, opIoctl, opReadDir, opGetXAttr} {
+		var log testenv.Log
+		c := &Conn{fs: newTestFS(), log: slog.New(slog.NewTextHandler(&log, nil))}
+		c.protocol = fuse.NewProtocolServer(c.fs, &fuse.MountOptions{Logger: stdlog.New(logWriter{c.log}, "", 0)})
+		r := newRequest()
+		r.in = make([]byte, inHeaderSize+3)
+		r.header().Opcode = op
+		c.answer(r)
+		if r.out.Status != -int32(fuse.EIO) || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("opcode %d: status %d, log %q", op, r.out.Status, log.String())
+		}
+	}
 }
 
 // TestNoGarbage: the requests of a training leave none.

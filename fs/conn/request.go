@@ -79,17 +79,17 @@ func (c *Conn) answer(r *request) {
 	case opLookup:
 		c.lookup(r)
 	case opGetAttr:
-		known(r, func(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status { return c.fs.GetAttr(r.cancel, in, out) })
+		known(c, r, func(in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status { return c.fs.GetAttr(r.cancel, in, out) })
 	case opOpen:
 		c.inflight.add(r)
 		defer c.inflight.remove(r)
-		known(r, func(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status { return c.fs.Open(r.cancel, in, out) })
+		known(c, r, func(in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status { return c.fs.Open(r.cancel, in, out) })
 	case opRead:
 		c.read(r)
 	case opIoctl:
 		c.passIoctl(r)
 	case opRelease:
-		known(r, func(in *fuse.ReleaseIn, _ *struct{}) fuse.Status { c.fs.Release(r.cancel, in); return fuse.OK })
+		known(c, r, func(in *fuse.ReleaseIn, _ *struct{}) fuse.Status { c.fs.Release(r.cancel, in); return fuse.OK })
 	case opForget:
 		if in := as[fuse.ForgetIn](r.in); in != nil {
 			c.fs.Forget(h.NodeId, in.Nlookup)
@@ -106,10 +106,10 @@ func (c *Conn) answer(r *request) {
 }
 
 // known answers a request of a fixed size by a reply of a fixed size.
-func known[In, Out any](r *request, do func(*In, *Out) fuse.Status) {
+func known[In, Out any](c *Conn, r *request, do func(*In, *Out) fuse.Status) {
 	in := as[In](r.in)
 	if in == nil {
-		r.end(fuse.EIO, nil)
+		c.cutShort(r)
 		return
 	}
 	var none Out
@@ -120,6 +120,12 @@ func known[In, Out any](r *request, do func(*In, *Out) fuse.Status) {
 		out = as[Out](reply)
 	}
 	r.end(do(in, out), reply)
+}
+
+// cutShort answers a request that has not all that belongs to its opcode.
+func (c *Conn) cutShort(r *request) {
+	c.log.Error("I/O error: a request of the kernel is cut short", "opcode", r.header().Opcode, "bytes", len(r.in))
+	r.end(fuse.EIO, nil)
 }
 
 // name is the name of a LOOKUP.
@@ -147,7 +153,7 @@ func (c *Conn) lookup(r *request) {
 func (c *Conn) passIoctl(r *request) {
 	in := as[fuse.IoctlIn](r.in)
 	if in == nil {
-		r.end(fuse.EIO, nil)
+		c.cutShort(r)
 		return
 	}
 	argument := r.in[unsafe.Sizeof(*in):]
@@ -166,7 +172,7 @@ func (c *Conn) passIoctl(r *request) {
 func (c *Conn) read(r *request) {
 	in := as[fuse.ReadIn](r.in)
 	if in == nil {
-		r.end(fuse.EIO, nil)
+		c.cutShort(r)
 		return
 	}
 	c.inflight.add(r)
@@ -217,7 +223,7 @@ func (c *Conn) pass(r *request) {
 	reply := r.room(room)
 	n, status := c.protocol.HandleRequest([][]byte{r.in}, [][]byte{bytesOf(r.out), reply})
 	switch {
-	case status != fuse.OK || n > 0 && n < outHeaderSize:
+	case status != fuse.OK || n > 0 && n < outHeaderSize: // go-fuse has logged why
 		r.end(fuse.EIO, nil)
 	case n == 0:
 		r.silent = true
