@@ -41,6 +41,12 @@ func TestRecipes(t *testing.T) {
 	})
 }
 
+// TestSkip reads a dataset of which two samples are broken.
+func TestSkip(t *testing.T) {
+	testenv.Slow(t)
+	run(t, "testdata/check_skip.py", testmount.Generate(t, "-samples", "24", "-classes", "3", "-png-every", "0"))
+}
+
 // TestRandomViewOfURL wants of a store in a bucket, and of a dataset at a URL, what the dataset gives.
 func TestRandomViewOfURL(t *testing.T) {
 	s := testenv.S3(t)

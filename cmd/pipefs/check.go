@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -11,41 +14,110 @@ import (
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 func checkCommand(env *environ) *cli.Command {
 	var access remote.Access
+	var limits transcode.Limits
+	var list string
 	return &cli.Command{
-		Name: "check", ArgsUsage: "STORE", Category: stores, Usage: "verify every byte of a store",
-		Description: "Compares every checksum of packs, fractions and index, and every reference between them. Nothing is changed. A store in a bucket is downloaded completely, past the cache. The exit code is 0 if the store is whole, and 2 otherwise.",
+		Name: "check", ArgsUsage: "STORE|DATASET", Category: stores, Usage: "verify a store, or every sample of a dataset",
+		Description: "Of a store, compares every checksum of packs, fractions and index, and every reference between them. Of a dataset, decodes every sample, and names those that cannot be decoded with the cause. Nothing is changed. What is in a bucket is downloaded completely, past the cache. The exit code is 0 if nothing is wrong, and 2 otherwise.",
 		UsageText: `pipefs check /data/in.store        # after a crash, or before deleting the dataset
-pipefs check /data/in.store && pipefs mount /data/in.store ~/m`,
-		Flags: remoteFlags(&access),
+pipefs check /data/in.store && pipefs mount /data/in.store ~/m
+pipefs check ~/imagenet --list bad.csv`,
+		Flags: slices.Concat([]cli.Flag{
+			opt("list", "FILE", "", place(intoString(&list)), "write the broken samples of a dataset to a CSV file"),
+		}, remoteFlags(&access), limitFlags(&limits)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			dir, err := remote.Place(args[0])
 			if err != nil {
 				return err
 			}
-			files, done, err := mountd.OpenFiles(ctx, access, dir, remote.Options{Whole: true, Log: quiet(env)})
-			if err != nil {
-				return err
-			}
-			defer done()
-			problems, err := store.Check(ctx, dir, store.Options{Logger: quiet(env), FS: files})
-			for _, p := range problems {
-				fmt.Fprintln(env.stdout, p)
-			}
+			err = checkStore(ctx, env, access, dir)
 			switch {
 			case errors.Is(err, store.ErrNotStore):
-				return exit.Errorf(exit.System, "%s is no store; pipefs pack makes one", dir)
-			case err != nil:
-				return fmt.Errorf("checking %s: %w", dir, err)
-			case len(problems) > 0:
-				return exit.Errorf(exit.System, "%s: %s", dir, human.Plural(len(problems), "problem", "problems"))
+				return checkDataset(ctx, env, mountd.SourceOptions{Path: dir, Remote: access, Limits: limits}, list)
+			case list != "":
+				fmt.Fprintf(env.stderr, "pipefs: %s is a store, of which --list writes nothing: pipefs info --json names the samples that no codec could read when it was packed\n", dir)
 			}
-			fmt.Fprintf(env.stdout, "%s is whole\n", dir)
-			return nil
+			return err
 		}),
 	}
+}
+
+func checkStore(ctx context.Context, env *environ, access remote.Access, dir string) error {
+	files, done, err := mountd.OpenFiles(ctx, access, dir, remote.Options{Whole: true, Log: quiet(env)})
+	if err != nil {
+		return err
+	}
+	defer done()
+	problems, err := store.Check(ctx, dir, store.Options{Logger: quiet(env), FS: files})
+	for _, p := range problems {
+		fmt.Fprintln(env.stdout, p)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("checking %s: %w", dir, err)
+	case len(problems) > 0:
+		return exit.Errorf(exit.System, "%s: %s", dir, human.Plural(len(problems), "problem", "problems"))
+	}
+	fmt.Fprintf(env.stdout, "%s is whole\n", dir)
+	return nil
+}
+
+// checkDataset decodes all samples of a dataset.
+func checkDataset(ctx context.Context, env *environ, o mountd.SourceOptions, list string) error {
+	s, err := openSource(ctx, env, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var unlisted []error
+	names, err := s.List(ctx, func(err error) { unlisted = append(unlisted, err) })
+	if err != nil {
+		return err
+	}
+	if len(names.Samples) == 0 {
+		return exit.Errorf(exit.System, "%s is no store, and has no samples", s.Path)
+	}
+	bar := terminal.NewProgress(env.stderr, "samples checked", len(names.Samples))
+	bad, err := s.Check(ctx, names.Samples, func() { bar.Add(1) })
+	bar.Done()
+	if err != nil {
+		return exit.With(exit.Interrupted, err)
+	}
+	for _, b := range bad {
+		fmt.Fprintf(env.stdout, "%s: %s\n", b.Path, b.Cause)
+	}
+	for _, err := range unlisted {
+		fmt.Fprintf(env.stderr, "pipefs: not checked: %v\n", err)
+	}
+	if list != "" {
+		if err := writeBad(list, bad); err != nil {
+			return err
+		}
+	}
+	if len(bad)+len(unlisted) > 0 {
+		return exit.Errorf(exit.System, "%s: %s of %s cannot be decoded", s.Path, human.Count(int64(len(bad))), human.Plural(len(names.Samples), "sample", "samples"))
+	}
+	fmt.Fprintf(env.stdout, "%s is whole: %s decoded\n", s.Path, human.Plural(len(names.Samples), "sample", "samples"))
+	return nil
+}
+
+// writeBad writes bad samples as a list.
+func writeBad(file string, bad []serve.BadSample) (err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"path", "cause"}}
+	for _, b := range bad {
+		rows = append(rows, []string{b.Path, b.Cause})
+	}
+	return errors.Join(csv.NewWriter(f).WriteAll(rows), f.Close())
 }

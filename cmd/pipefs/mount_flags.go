@@ -14,6 +14,7 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/mixer"
 )
@@ -69,7 +70,8 @@ func mountFlags(c *mountConfig) []cli.Flag {
 		opt("fidelity", "K", "10", intoInt(&c.Views.Scans, 1, mountd.MaxFidelity), "point MNT/current at scanK"),
 		opt("list", "FILE", "", place(intoList(&c.Views.Lists)), "take the samples of epochs from a CSV file (repeatable)"),
 		opt("seed", "N", "random", noted(&c.seedGiven, intoInt(&c.Views.Seed, 0, 1<<62)), "seed random views whose path has no seed"),
-		opt("on-error", "fail|black", "fail", intoSwitch(func(black bool) { c.Views.OnError = mountd.OnError(black) }, "fail", "black"), "fail a batch with a broken sample, or make the sample black"),
+		opt("on-error", "fail|black|replace", "fail", intoOnError(&c.Views.OnError), "fail reads of a broken sample, make it black in batches, or show another one with the same label"),
+		opt("on-error-limit", "SHARE", "2%", intoShare(&c.Views.ErrorLimit), "with black or replace, fail if a larger share of the samples is broken"),
 		opt("mix", "all|SHARE|adaptive", "all", intoMix(&c.Views.Mix), "read this share of the materialized samples as stored"),
 	}, seldom(
 		opt("mix-format", strings.Join(mountd.MixFormats, "|"), "as tuned or stored", intoChoice(&c.Views.Mix.Format, mountd.MixFormats...), "choose the view that MNT/mix shows under the files' own names"),
@@ -128,6 +130,17 @@ func intoSwitch(set func(bool), off, on string) func(string) error {
 		err := intoChoice(new(string), off, on)(s)
 		if err == nil {
 			set(s == on)
+		}
+		return err
+	}
+}
+
+func intoOnError(p *serve.OnError) func(string) error {
+	words := []string{serve.Fail.String(), serve.Black.String(), serve.Replace.String()}
+	return func(s string) error {
+		err := intoChoice(new(string), words...)(s)
+		if err == nil {
+			*p = serve.OnError(slices.Index(words, s))
 		}
 		return err
 	}

@@ -146,6 +146,8 @@ type Stats struct {
 	Lost string `json:"lost,omitempty"`
 	// Changes says how those in the dataset are noticed.
 	Changes string `json:"changes,omitempty"`
+	// OnError is what readers of bad samples get: fail, black or replace.
+	OnError string `json:"on_error,omitempty"`
 	// Counters, in the order in which they are shown.
 	Counters []Counter `json:"counters"`
 }

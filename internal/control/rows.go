@@ -41,11 +41,12 @@ var rowNames = map[[2]string]string{
 	{"hints", "senders that read other files"}:              "programs that read other files than announced",
 	{"hints", "memory"}:                                     "memory in use",
 
-	{"hints", "of these, by a reader that came while it was loaded"}:    "loaded ahead, read while loading",
-	{"epochs", "samples that are black: they could not be made"}:        "failed samples shown as black",
-	{"background", "given back of samples that changed or went"}:        "freed: samples changed or were removed",
-	{"bucket", "objects replaced since they were listed, and found so"}: "objects replaced since they were listed",
-	{"refused", "samples by themselves: the log names some"}:            "single samples refused (see the log)",
+	{"hints", "of these, by a reader that came while it was loaded"}:      "loaded ahead, read while loading",
+	{"epochs", "samples that are black: they could not be made"}:          "failed samples shown as black",
+	{"epochs", "samples in the place of others: these could not be made"}: "failed samples replaced by others",
+	{"background", "given back of samples that changed or went"}:          "freed: samples changed or were removed",
+	{"bucket", "objects replaced since they were listed, and found so"}:   "objects replaced since they were listed",
+	{"refused", "samples by themselves: the log names some"}:              "single samples refused (see the log)",
 
 	{"disk cache", "blocks read from it"}:                         "blocks found in the cache",
 	{"disk cache", "blocks that a reader waited for"}:             "blocks fetched while a reader waited",

@@ -378,7 +378,7 @@ func TestBucketMessages(t *testing.T) {
 	}{
 		{b.env, []string{"mount", "s3://no-such-bucket/st", mnt}, "no-such-bucket"},
 		{b.env, []string{"mount", b.url, mnt}, b.url},
-		{b.env, []string{"check", b.url}, "is no store; pipefs pack makes one"},
+		{b.env, []string{"check", b.url}, b.url},
 		{nobody, []string{"info", b.url}, "s3://test-bucket"},
 		{b.env, []string{"info", "s3://key:hidden@test-bucket/st"}, "credentials do not belong into a URL"},
 		{b.env, []string{"tune", b.url}, "is not on this machine"},

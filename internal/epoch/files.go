@@ -255,8 +255,6 @@ type index struct {
 	// List is the SHA-256 of the paths of all samples, each with a newline behind it; of the rows of a
 	// table, with a tab and the label before that.
 	List string `json:"list_sha256"`
-	// OnError is what takes the place of samples that cannot be made.
-	OnError string `json:"on_error"`
 	// Changed: the dataset has other samples by now than this epoch, which was begun before.
 	Changed bool `json:"dataset_changed"`
 }
@@ -267,7 +265,7 @@ func (w *View) index() ([]byte, error) {
 		View: w.path.View, Directory: w.path.Of, Seed: w.path.Seed, Epoch: w.path.Epoch, World: s.world, Rank: s.rank,
 		Samples: len(l.ids), From: s.from, SamplesOfRank: s.len(), Batches: s.batches(), Batch: s.batch, Drop: s.drop,
 		Padded: s.padded(), PaddedOfRank: s.paddedOfRank(), Dropped: s.dropped(), Beside: l.beside, Classes: append([]string{}, l.classes...),
-		List: l.sum(), OnError: w.of.o.Server.OnError().String(), Changed: w.of.changed(w.epoch),
+		List: l.sum(), Changed: w.of.changed(w.epoch),
 	}
 	if x.Batches > 0 {
 		x.LastBatch = s.size(x.Batches - 1)

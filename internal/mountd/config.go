@@ -119,15 +119,6 @@ func (v *Views) tables() map[string]string {
 	return tables
 }
 
-// OnError is what a sample that cannot be made does to its batch: it fails, or the sample is
-// black.
-func OnError(black bool) serve.OnError {
-	if black {
-		return serve.Black
-	}
-	return serve.Fail
-}
-
 // Mix is how representations are mixed.
 type Mix struct {
 	// Adaptive reads so much of what is materialized as keeps disk and decoder equally

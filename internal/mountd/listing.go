@@ -238,6 +238,34 @@ func (s *Source) LookAll(ctx context.Context, names []string, each func(Sample))
 	return ctx.Err()
 }
 
+// Check decodes samples, several at once, and returns those that cannot be, in their order. each is
+// called after each.
+func (s *Source) Check(ctx context.Context, names []string, each func()) (bad []serve.BadSample, err error) {
+	causes := make([]error, len(names))
+	var work errgroup.Group
+	work.SetLimit(2 * runtime.GOMAXPROCS(0)) // some read while others are decoded
+	for i, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
+		work.Go(func() error {
+			defer each()
+			var a source.Attr
+			if a, causes[i] = s.Tree.Stat(name); causes[i] == nil {
+				causes[i] = s.Server.Check(ctx, serve.File{Path: name, Identity: a.Identity})
+			}
+			return nil
+		})
+	}
+	_ = work.Wait() // none of them fails
+	for i, cause := range causes {
+		if cause != nil {
+			bad = append(bad, serve.BadSample{Path: names[i], Cause: cause.Error()})
+		}
+	}
+	return bad, ctx.Err()
+}
+
 // Split returns all parts of a sample, as kind makes them: those that a store
 // holds, or of a dataset's file what it would hold.
 func (s *Source) Split(ctx context.Context, kind *transcode.Kind, name string) (transcode.Split, error) {

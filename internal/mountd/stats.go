@@ -21,7 +21,7 @@ const RebuiltCounter = "of these, originals"
 func (m *Mount) stats() control.Stats {
 	return control.Stats{
 		Mount: m.config.Dir, Source: m.config.Source, PID: os.Getpid(), Version: Version(),
-		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), Counters: m.counters(),
+		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Counters: m.counters(),
 	}
 }
 

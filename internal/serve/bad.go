@@ -75,7 +75,7 @@ func (s *Server) note(name string, cause error) int {
 // Excuse notes that a sample cannot be made. It returns nil if black pixels or another sample may
 // take its place, and otherwise the error that its reader gets.
 func (s *Server) Excuse(name string, cause error) error {
-	if errors.Is(cause, ErrRefused) || s.o.OnError != Black && !IsBad(cause) {
+	if errors.Is(cause, ErrRefused) || errors.Is(cause, ErrTooManyBad) || s.o.OnError != Black && !IsBad(cause) {
 		return cause
 	}
 	n := s.note(name, cause)

@@ -97,8 +97,14 @@ func (s *Server) Resolve(ctx context.Context, key Key, f File, v transcode.Pipel
 
 // noted is an error of making a file, noted if the sample is at fault.
 func (s *Server) noted(f File, err error) error {
-	if IsBad(err) {
-		s.note(f.Path, err)
+	if !IsBad(err) {
+		return err
+	}
+	s.note(f.Path, err)
+	if s.o.OnError == Black { // in a batch; in a view a program may pass over it, as long as there are few
+		if many := s.Excuse(f.Path, err); many != nil {
+			return many
+		}
 	}
 	return err
 }

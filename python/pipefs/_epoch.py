@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import errno
 import json
 import math
 import os
@@ -43,6 +44,9 @@ class EpochView(View):
 
     window, for slow disks, makes the order quasi-random: so many samples are shuffled together.
 
+    skip leaves out samples that cannot be made, so that their batches are smaller. It needs a mount
+    with on_error="black".
+
     seed, epoch, rank, world, batch and window say what a batch holds: set_epoch chooses the epoch.
     """
 
@@ -55,8 +59,9 @@ class EpochView(View):
         return object.__new__(cls)
 
     def __init__(self, m: Mount, view: str, seed: int = 0, batch: int = 64, rank: Optional[int] = None,
-                 world: Optional[int] = None, *, drop: bool = False, directory: str = "", window: int = 0, ahead: int = 3) -> None:
+                 world: Optional[int] = None, *, drop: bool = False, directory: str = "", window: int = 0, ahead: int = 3, skip: bool = False) -> None:
         super().__init__(m, seed)
+        self.skip = self._check_skip(skip)
         self.view, self.batch, self.drop, self.directory = path_of("the view", view), whole("batch", batch), drop, path_of("directory", directory).strip("/")
         self.window, self.ahead = whole("window", window), whole("ahead", ahead)
         if (rank is None) != (world is None):
@@ -254,8 +259,11 @@ class EpochView(View):
         try:
             pixels = read_npy(path + ".npy", take)
             labels = read_npy(path + ".labels.npy")
+            made = read_npy(path + ".made.npy") if self.skip else None
         except OSError as e:
-            raise self.mount.failed(path + ".npy", e, 'pipefs.mount(..., on_error="black") makes such a sample black') from e
+            raise self.mount.failed(path + ".npy", e, 'pipefs.mount(..., on_error="replace") puts another sample with the same label in its place' if e.errno == errno.EIO else "") from e
+        if made is not None and not made.all():
+            pixels, labels, pinned = pixels[made], labels[made], []
         if torch is None:
             return pixels, labels
         x = torch.from_numpy(pixels)

@@ -118,7 +118,7 @@ class Mount:
 
     def failed(self, path: str, e: OSError, advice: str = "") -> Exception:
         """The exception for a path of the mount that could not be read: Error with the reason, if the daemon knows it."""
-        if not self.closed and e.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EIO, errno.EPERM):
+        if not self.closed and e.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EIO, errno.EPERM, errno.EUCLEAN):
             return e  # it is not about the path
         try:
             why = self._ask(op="why", path=os.path.relpath(path, self.mountpoint)).get("cause")

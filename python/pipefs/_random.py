@@ -142,12 +142,16 @@ class RandomView(View):
     the place there: every rank and worker gets the same, after a restart, too. set_epoch is
     seen by all workers, also by those of a DataLoader with persistent_workers.
 
+    skip leaves samples that cannot be made out of the batches of a DataLoader (torch 2.0 and newer). It
+    needs a mount with on_error="black".
+
     The views end with npy.
     """
 
     def __init__(self, m: Mount, view: "Union[str, Sequence[str]]", samples: _Samples, seed: int = 0,
-                 transform: "Union[None, _Transform, Sequence[Optional[_Transform]]]" = None) -> None:
+                 transform: "Union[None, _Transform, Sequence[Optional[_Transform]]]" = None, *, skip: bool = False) -> None:
         super().__init__(m, seed)
+        self.skip = self._check_skip(skip)
         self.views = [view] if isinstance(view, str) or not isinstance(view, Sequence) else list(view)
         self._several = not isinstance(view, str)
         if not self.views:
@@ -222,6 +226,19 @@ class RandomView(View):
             pictures.append(picture if transform is None else transform(picture))
         self._count(len(self) / (self._group or (0, 1))[1])
         return pictures if self._several else pictures[0], self.samples[index][1]
+
+    def __getitems__(self, indices: "Sequence[int]") -> "list[Tuple[Any, Any]]":
+        """The items of a batch, which DataLoader asks for."""
+        items = []
+        for i in indices:
+            try:
+                items.append(self[i])
+            except Error as e:
+                if not self.skip or getattr(e.__cause__, "errno", 0) != errno.EIO:  # there are not too many of them
+                    raise
+        if not items:
+            raise Error(f"none of the {len(indices)} samples of a batch can be made, such as {self.path(indices[0])}")
+        return items
 
 
 def read_npy(path: str, take: "Optional[Callable[[int], numpy.ndarray[Any, Any]]]" = None) -> "numpy.ndarray[Any, Any]":

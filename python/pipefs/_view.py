@@ -84,6 +84,11 @@ class View:
             shared.warned = 1
             warnings.warn(f"epoch {shared.epoch} of seed {self.seed} was read twice, with the same crops: call set_epoch with another number before each pass", stacklevel=4)
 
+    def _check_skip(self, skip: bool) -> bool:
+        if skip and self.mount.stats().get("on_error") != "black":
+            raise Error('skip=True leaves out samples that cannot be made: it needs pipefs.mount(..., on_error="black")')
+        return skip
+
     def _warn_of_parts(self, classes: "Sequence[str]", way: str) -> None:
         kinds = {c.lower().rstrip("0123456789"): c for c in classes}
         parts = [kinds[part] for part in "train training images val valid validation test testing annotations labels masks".split() if part in kinds]
