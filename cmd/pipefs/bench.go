@@ -16,56 +16,25 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/strategy"
-	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/compare"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/terminal"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // benchConfig is all that a comparison can be told.
 type benchConfig struct {
-	source, dataset string // as given; absolute
-	remote          remote.Access
-	views           []string
-	loader          string
-	exec            string
-	reader          string // of --for
-	python          string
-	workers, batch  int
-	compute         loader.Compute
-	controls        bool
-	samples, rounds int
-	budget          time.Duration
-	throttled       throttle.Limits
-	work            string
-	roles           transcode.Roles
-	limits          transcode.Limits
-
-	// strategies
-	pipeline     string
-	grey         bool
-	compressions []string
-	caches       []string
-	parallel     []int
-	weights      strategy.Weights
+	compare.Config
+	weights strategy.Weights
 
 	asJSON bool
 	html   string
 }
 
-// The loaders that there are.
-const (
-	autoLoader    = "auto"
-	builtinLoader = "builtin"
-	torchLoader   = "torch"
-)
-
 func benchCommand(env *environ) *cli.Command {
-	c := &benchConfig{loader: autoLoader, budget: 75 * time.Second, weights: strategy.DefaultWeights}
+	c := &benchConfig{Config: compare.Config{Loader: compare.AutoLoader, Budget: 75 * time.Second}, weights: strategy.DefaultWeights}
 	var lists struct{ views, compressions, caches []string }
 	return &cli.Command{
 		Name: "bench", ArgsUsage: "DATASET|STORE|MNT", Category: measuring, Usage: "measure views on this machine, and recommend one",
@@ -78,34 +47,34 @@ pipefs bench ~/imagenet --exec 'python train.py --epochs 1 --data {view}'
 pipefs bench ~/imagenet --pipeline resize256-center-npy --weights 0,0.2,1`,
 		Flags: slices.Concat([]cli.Flag{
 			opt("views", "VIEW,…", "original, bmp-own, resize256-bmp-own; of JPEG files also scan2, scan5", intoWords(&lists.views), "compare these views (repeatable)"),
-			readerOption(&c.reader),
-			opt("loader", "auto|builtin|torch", c.loader, intoChoice(&c.loader, autoLoader, builtinLoader, torchLoader), "choose the loader: auto uses PyTorch if it is installed"),
-			opt("exec", "COMMAND", "", intoString(&c.exec), "run your own loader by sh; {view} is the directory, and the last line holds samples/s"),
-			opt("compute", "TIME/BATCH", "", intoCompute(&c.compute), "emulate an accelerator, such as 0.224s/400, and report how busy it is"),
-			opt("time", "DURATION", c.budget.String(), intoDuration(&c.budget), "measure for about this long"),
-			opt("throttle", "RATE", "", intoRate(&c.throttled.BytesPerSecond), "limit the disk, such as 50MB/s: by a cgroup (root), otherwise in the daemon"),
+			readerOption(&c.Reader),
+			opt("loader", "auto|builtin|torch", c.Loader, intoChoice(&c.Loader, compare.AutoLoader, compare.BuiltinLoader, compare.TorchLoader), "choose the loader: auto uses PyTorch if it is installed"),
+			opt("exec", "COMMAND", "", intoString(&c.Exec), "run your own loader by sh; {view} is the directory, and the last line holds samples/s"),
+			opt("compute", "TIME/BATCH", "", intoCompute(&c.Compute), "emulate an accelerator, such as 0.224s/400, and report how busy it is"),
+			opt("time", "DURATION", c.Budget.String(), intoDuration(&c.Budget), "measure for about this long"),
+			opt("throttle", "RATE", "", intoRate(&c.Throttled.BytesPerSecond), "limit the disk, such as 50MB/s: by a cgroup (root), otherwise in the daemon"),
 			opt("html", "FILE", "", place(intoString(&c.html)), "write a page with tables and plots"),
 			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print all measurements as JSON"},
 		}, rarely([]cli.Flag{
-			opt("python", "FILE", "$PYTHON, python3", intoString(&c.python), "use this interpreter for PyTorch"),
-			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "set the number of workers of the loader"),
-			opt("batch", "N", "that of --compute, or 16", intoInt(&c.batch, 1, 1<<20), "set the batch size of PyTorch"),
-			&cli.BoolFlag{Name: "controls", Destination: &c.controls, Usage: "also measure a copy of each view's files on the plain disk"},
-			opt("samples", "N", "as many as there is time for", intoInt(&c.samples, 1, 1<<30), "limit the samples of an epoch; they are spread evenly"),
-			opt("rounds", "N", "as many as there is time for, at least 6", intoInt(&c.rounds, 1, 1000), "set how often each view is measured"),
-			opt("iops", "N", "", intoInt(&c.throttled.ReadsPerSecond, 1, 1<<40), "limit the reads per second, as --throttle does"),
-			opt("memory", "SIZE", "", intoSize(&c.throttled.Memory, 1), "limit the memory of daemon, loader and page cache together, by a cgroup (root)"),
-			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "name the dataset of a STORE, for missing originals and for the comparison with plain files"),
-			opt("work", "DIR", "a directory in ~/.cache/pipefs", place(intoString(&c.work)), "keep prepared data here; choose the disk to measure"),
-			opt("pipeline", "VIEW", "", intoString(&c.pipeline), "compare where to split this pipeline"),
-			&cli.BoolFlag{Name: "grey", Destination: &c.grey, Usage: "with --pipeline: also try grey before and after the last step"},
+			opt("python", "FILE", "$PYTHON, python3", intoString(&c.Python), "use this interpreter for PyTorch"),
+			opt("workers", "N", "one a core", intoInt(&c.Workers, 1, 4096), "set the number of workers of the loader"),
+			opt("batch", "N", "that of --compute, or 16", intoInt(&c.Batch, 1, 1<<20), "set the batch size of PyTorch"),
+			&cli.BoolFlag{Name: "controls", Destination: &c.Controls, Usage: "also measure a copy of each view's files on the plain disk"},
+			opt("samples", "N", "as many as there is time for", intoInt(&c.Samples, 1, 1<<30), "limit the samples of an epoch; they are spread evenly"),
+			opt("rounds", "N", "as many as there is time for, at least 6", intoInt(&c.Rounds, 1, 1000), "set how often each view is measured"),
+			opt("iops", "N", "", intoInt(&c.Throttled.ReadsPerSecond, 1, 1<<40), "limit the reads per second, as --throttle does"),
+			opt("memory", "SIZE", "", intoSize(&c.Throttled.Memory, 1), "limit the memory of daemon, loader and page cache together, by a cgroup (root)"),
+			opt("dataset", "DIR", "", place(intoString(&c.Dataset)), "name the dataset of a STORE, for missing originals and for the comparison with plain files"),
+			opt("work", "DIR", "a directory in ~/.cache/pipefs", place(intoString(&c.Work)), "keep prepared data here; choose the disk to measure"),
+			opt("pipeline", "VIEW", "", intoString(&c.Pipeline), "compare where to split this pipeline"),
+			&cli.BoolFlag{Name: "grey", Destination: &c.Grey, Usage: "with --pipeline: also try grey before and after the last step"},
 			opt("compress", "none,zstd,…", "none", intoWords(&lists.compressions, strategy.Compressions...), "with --pipeline: compress stored data with none, zstd, zlib or gzip"),
 			opt("caching", "none,system,…", "none,system", intoWords(&lists.caches, strategy.Caches...), "with --pipeline: cache nothing (none), files (system) or decoded samples (application)"),
-			opt("parallel", "N,…", "one a core", intoNumbers(&c.parallel), "with --pipeline: compare numbers of workers, such as 1,2,4,8"),
+			opt("parallel", "N,…", "one a core", intoNumbers(&c.Parallel), "with --pipeline: compare numbers of workers, such as 1,2,4,8"),
 			opt("weights", "TIME,STORAGE,THROUGHPUT", "0,0,1", intoWeights(&c.weights), "with --pipeline: weigh preparation time, space and throughput"),
-		}...), rarely(roleFlags(&c.roles)...), remoteFlags(&c.remote), limitFlags(&c.limits)),
+		}...), rarely(roleFlags(&c.Roles)...), remoteFlags(&c.Remote), limitFlags(&c.Limits)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
-			c.source, c.views, c.compressions, c.caches = args[0], lists.views, lists.compressions, lists.caches
+			c.Source, c.Views, c.Compressions, c.Caches = args[0], lists.views, lists.compressions, lists.caches
 			if err := c.check(); err != nil {
 				return err
 			}
@@ -117,17 +86,17 @@ pipefs bench ~/imagenet --pipeline resize256-center-npy --weights 0,0.2,1`,
 // check refuses what does not go together.
 func (c *benchConfig) check() error {
 	switch {
-	case c.exec != "" && !strings.Contains(c.exec, "{view}"):
-		return exit.Errorf(exit.Usage, "--exec %q: write {view} where the loader is to get the directory", c.exec)
-	case c.exec != "" && (c.samples != 0 || c.compute.Batch != 0):
+	case c.Exec != "" && !strings.Contains(c.Exec, "{view}"):
+		return exit.Errorf(exit.Usage, "--exec %q: write {view} where the loader is to get the directory", c.Exec)
+	case c.Exec != "" && (c.Samples != 0 || c.Compute.Batch != 0):
 		return exit.Errorf(exit.Usage, "--samples and --compute are for the loaders of pipefs; with --exec the loader reads what it reads")
-	case c.exec != "" && c.loader != autoLoader:
-		return exit.Errorf(exit.Usage, "--exec is a loader of its own: leave out --loader %s", c.loader)
-	case c.batch != 0 && (c.exec != "" || c.pipeline != "" || c.loader == builtinLoader):
+	case c.Exec != "" && c.Loader != compare.AutoLoader:
+		return exit.Errorf(exit.Usage, "--exec is a loader of its own: leave out --loader %s", c.Loader)
+	case c.Batch != 0 && (c.Exec != "" || c.Pipeline != "" || c.Loader == compare.BuiltinLoader):
 		return exit.Errorf(exit.Usage, "--batch is for the loader of PyTorch (--loader torch); leave it out")
-	case c.pipeline == "" && (c.grey || c.compressions != nil || c.caches != nil || c.parallel != nil || c.weights != strategy.DefaultWeights):
+	case c.Pipeline == "" && (c.Grey || c.Compressions != nil || c.Caches != nil || c.Parallel != nil || c.weights != strategy.DefaultWeights):
 		return exit.Errorf(exit.Usage, "--grey, --compress, --caching, --parallel and --weights go with --pipeline")
-	case c.pipeline != "" && (c.views != nil || c.exec != "" || c.controls || c.compute.Batch != 0 || c.html != "" || c.loader != autoLoader || c.reader != ""):
+	case c.Pipeline != "" && (c.Views != nil || c.Exec != "" || c.Controls || c.Compute.Batch != 0 || c.html != "" || c.Loader != compare.AutoLoader || c.Reader != ""):
 		return exit.Errorf(exit.Usage, "--pipeline compares strategies, without any loader: --views, --for, --loader, --exec, --controls, --compute and --html do not go with it")
 	}
 	return checkPage(c.html)
@@ -138,22 +107,27 @@ func runBench(ctx context.Context, env *environ, c *benchConfig) (err error) {
 	// Who reads the table may stop reading, as head does: that is no reason to leave
 	// mounts and cgroups behind. Ignoring the signal instead would pass on to loaders.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
-	b, err := openBench(ctx, env, c)
+	c.Stderr, c.Note, c.Unlisted = env.stderr, noter(env.stderr), unlisted(env)
+	c.OpenSource = func(ctx context.Context, o mountd.SourceOptions) (*mountd.Source, error) {
+		return openSource(ctx, env, o)
+	}
+	c.Stats = statsOf
+	b, err := compare.Open(ctx, &c.Config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	if c.pipeline != "" {
-		return b.strategies(ctx)
+	defer func() { err = errors.Join(err, b.Close()) }()
+	if c.Pipeline != "" {
+		return compareStrategies(ctx, env, c, b)
 	}
-	return b.compare(ctx)
+	return compareViews(ctx, env, c, b)
 }
 
-// compare measures views.
-func (b *bench) compare(ctx context.Context) error {
-	shown := terminal.NewPhases(b.env.stderr)
+// compareViews measures views.
+func compareViews(ctx context.Context, env *environ, c *benchConfig, b *compare.Bench) error {
+	shown := terminal.NewPhases(env.stderr)
 	defer shown.Done()
-	config, err := b.views(ctx, shown)
+	config, err := b.Views(ctx, shown)
 	if err != nil {
 		return err
 	}
@@ -169,18 +143,18 @@ func (b *bench) compare(ctx context.Context) error {
 		}
 		return err
 	}
-	if b.mnt != "" && err == nil {
-		err = b.rebuiltByMount(ctx)
+	if b.Mount != "" && err == nil {
+		err = b.RebuiltByMount(ctx)
 	}
-	report.Rebuilt = b.rebuilt
-	report.Version, report.Limits, report.Assumed = mountd.Version(), b.limited, b.assumed
-	if b.c.compute.Batch != 0 {
-		report.Compute = fmt.Sprintf("%s/%d", b.c.compute.Time, b.c.compute.Batch)
+	report.Rebuilt = b.Rebuilt
+	report.Version, report.Limits, report.Assumed = mountd.Version(), b.Limited, b.Assumed
+	if c.Compute.Batch != 0 {
+		report.Compute = fmt.Sprintf("%s/%d", c.Compute.Time, c.Compute.Batch)
 	}
-	if err == nil && b.calibrate != nil {
-		report.Pillow, err = b.calibrate(ctx)
+	if err == nil && b.Calibrate != nil {
+		report.Pillow, err = b.Calibrate(ctx)
 	}
-	if e := b.show(report); e != nil {
+	if e := showComparison(env, c, report); e != nil {
 		return errors.Join(e, err)
 	}
 	switch failed := failedRows(report); {

@@ -19,23 +19,23 @@ import (
 	"github.com/pipefs/pipefs/internal/terminal"
 )
 
-// show writes the report in every form that was asked for.
-func (b *bench) show(r *views.Report) error {
+// showComparison writes the report in every form that was asked for.
+func showComparison(env *environ, c *benchConfig, r *views.Report) error {
 	// What was measured is told even where no page can be written.
-	err := b.page(r)
-	if b.c.asJSON {
-		return errors.Join(err, terminal.PrintJSON(b.env.stdout, r))
+	err := c.page(r)
+	if c.asJSON {
+		return errors.Join(err, terminal.PrintJSON(env.stdout, r))
 	}
-	text.Views(b.env.stdout, r)
+	text.Views(env.stdout, r)
 	return err
 }
 
 // page writes the page, if it was asked for.
-func (b *bench) page(r *views.Report) error {
-	if b.c.html == "" {
+func (c *benchConfig) page(r *views.Report) error {
+	if c.html == "" {
 		return nil
 	}
-	return writeWhole(b.c.html, func(w io.Writer) error { return page.Write(w, r) })
+	return writeWhole(c.html, func(w io.Writer) error { return page.Write(w, r) })
 }
 
 // checkPage refuses a file that cannot be written, before hours of measuring. The file is

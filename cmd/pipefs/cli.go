@@ -14,9 +14,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
-	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/terminal"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // The categories of commands.
@@ -96,29 +94,6 @@ func firstGiven(flags []cli.Flag) cli.Flag {
 		}
 	}
 	return nil
-}
-
-// place makes the value of a flag an absolute path, placeOrURL leaves a URL as it is.
-func place(set func(string) error) func(string) error {
-	return func(s string) error {
-		if remote.Is(s) {
-			return errNoURL
-		}
-		return placeOrURL(set)(s)
-	}
-}
-
-func placeOrURL(set func(string) error) func(string) error {
-	return func(s string) error {
-		if s == "" {
-			return set(s) // which says what is wrong
-		}
-		abs, err := remote.Place(s)
-		if err != nil {
-			return err
-		}
-		return set(abs)
-	}
 }
 
 // takes is the action of a command with so many arguments; most is math.MaxInt for any number.
@@ -333,19 +308,6 @@ func question(meant string) string {
 		return ""
 	}
 	return "did you mean " + meant + "?"
-}
-
-// semicolon goes on with what is said, if there is more.
-func semicolon(more string) string {
-	if more == "" {
-		return ""
-	}
-	return "; " + more
-}
-
-// notOneOf refuses a word that is none of some choices.
-func notOneOf(word string, choices []string) error {
-	return fmt.Errorf("%q is none of %s%s", word, strings.Join(choices, ", "), semicolon(question(transcode.Nearest(word, choices...))))
 }
 
 // The help.

@@ -87,7 +87,7 @@ func runExport(ctx context.Context, env *environ, c *exportConfig) error {
 	bar.Done()
 	counted()
 	failed.Tell(env.stderr, "not exported")
-	noteSpared(env.stderr, r.Spared)
+	survey.NoteSpared(noter(env.stderr), r.Spared)
 	const goesOn = "what was written is whole, and the same command goes on from there"
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -98,7 +98,7 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 	if err != nil {
 		return materializeError(c, view, 0, prepare.RunReport{}, err)
 	}
-	noteSpared(env.stderr, chosen.Spared)
+	survey.NoteSpared(noter(env.stderr), chosen.Spared)
 	if chosen.Samples == 0 {
 		return nothingToKeep(env, c, view, chosen)
 	}

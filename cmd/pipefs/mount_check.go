@@ -9,6 +9,7 @@ import (
 	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/survey"
 )
 
 // notes tells, before anything is mounted, what the user would not expect and can do
@@ -25,7 +26,7 @@ func (c *mountConfig) notes(ctx context.Context, w io.Writer, becomes *daemon.Us
 		}
 		return
 	}
-	noteLists(note, c.given, c.Dir)
+	survey.NoteLists(note, c.given, c.Dir)
 	if _, nothing := lookInto(ctx, c.Source); nothing != "" {
 		note("%s. What it gets later appears in the mount", nothing)
 	}
@@ -38,7 +39,7 @@ func (c *mountConfig) notePlaces(note func(string, ...any)) {
 		return // nothing is kept, or where the user said
 	}
 	if root, err := mountd.CacheRoot(); err == nil {
-		noteCache(note, root.Dir(), "--create-store --store")
+		survey.NoteCache(note, root.Dir(), "--create-store --store")
 	}
 }
 

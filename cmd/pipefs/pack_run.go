@@ -106,7 +106,7 @@ func tellPacked(ctx context.Context, env *environ, c *packing.Config, r packing.
 	if s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.Store, Remote: c.Remote, Dataset: c.Dataset}); err == nil {
 		defer s.Close()
 		if v, err := s.Registry.Parse("resize256-bmp"); err == nil {
-			noteSpared(env.stderr, s.Server.Spares(ctx, v, nil))
+			survey.NoteSpared(noter(env.stderr), s.Server.Spares(ctx, v, nil))
 		}
 	}
 	return nil

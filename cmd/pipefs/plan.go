@@ -135,7 +135,7 @@ func (c *planConfig) tell(env *environ, p *shard.Plan, unread int) error {
 	fmt.Fprintf(out, "a worker takes at most %s of memory, but for pictures of very many pixels, and %s in its --build-dir\n", human.Size(memory), human.Size(disk))
 	fmt.Fprintf(out, "the plan is %s\n", url)
 	options := ""
-	for _, a := range reach(c.remote) {
+	for _, a := range c.remote.Flags() {
 		options += " " + shellWord(a)
 	}
 	which := "I"

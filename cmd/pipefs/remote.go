@@ -28,20 +28,6 @@ func remoteFlags(a *remote.Access) []cli.Flag {
 	}
 }
 
-// reach writes an access as flags of another command.
-func reach(a remote.Access) (flags []string) {
-	if a.Blob.Endpoint != "" {
-		flags = append(flags, "--endpoint="+a.Blob.Endpoint)
-	}
-	if a.Blob.Region != "" {
-		flags = append(flags, "--region="+a.Blob.Region)
-	}
-	if a.Blob.Anonymous {
-		flags = append(flags, "--anonymous")
-	}
-	return flags
-}
-
 // openSource opens a dataset or store, and shows how far the listing of a bucket is.
 func openSource(ctx context.Context, env *environ, o mountd.SourceOptions) (*mountd.Source, error) {
 	bar := terminal.NewProgress(env.stderr, "objects listed", -1)

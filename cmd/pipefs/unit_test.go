@@ -13,7 +13,6 @@ import (
 	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -202,31 +201,6 @@ func TestSizesOfFlags(t *testing.T) {
 	}
 	if err := intoRate(&n)("50/s"); err == nil || err.Error() != `"50" has no unit: write 50MB/s, 50GB/s, or 50B/s` {
 		t.Errorf("a rate without a unit: %v", err)
-	}
-}
-
-func TestSlowOrSmall(t *testing.T) {
-	ext4, nfs := mounts.FileSystem{Name: "ext4", Local: true}, mounts.FileSystem{Name: "NFS"}
-	for _, c := range []struct {
-		kind mounts.FileSystem
-		free int64
-		want string
-	}{
-		{ext4, 20e9, ""},
-		{ext4, 300e6, "where only 300 MB are free"},
-		{nfs, 20e12, "on no local disk that pipefs knows (NFS), and may be slower there than made again"},
-	} {
-		if got := slowOrSmall(c.kind, c.free); got != c.want {
-			t.Errorf("%+v, %d free: %q, want %q", c.kind, c.free, got, c.want)
-		}
-	}
-	t.Setenv("SLURM_TMPDIR", "")
-	if got := localDisk(); got != "DIR" {
-		t.Error(got)
-	}
-	t.Setenv("SLURM_TMPDIR", "/scratch/7")
-	if got := localDisk(); got != "$SLURM_TMPDIR/pipefs" {
-		t.Error(got)
 	}
 }
 

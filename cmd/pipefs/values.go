@@ -10,6 +10,8 @@ import (
 
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // The kinds of values an option can have.
@@ -163,4 +165,40 @@ func intoRange(first, last *int) func(string) error {
 		*first, *last = int(a), int(b)
 		return nil
 	}
+}
+
+// place makes the value of a flag an absolute path, placeOrURL leaves a URL as it is.
+func place(set func(string) error) func(string) error {
+	return func(s string) error {
+		if remote.Is(s) {
+			return errNoURL
+		}
+		return placeOrURL(set)(s)
+	}
+}
+
+func placeOrURL(set func(string) error) func(string) error {
+	return func(s string) error {
+		if s == "" {
+			return set(s) // which says what is wrong
+		}
+		abs, err := remote.Place(s)
+		if err != nil {
+			return err
+		}
+		return set(abs)
+	}
+}
+
+// semicolon goes on with what is said, if there is more.
+func semicolon(more string) string {
+	if more == "" {
+		return ""
+	}
+	return "; " + more
+}
+
+// notOneOf refuses a word that is none of some choices.
+func notOneOf(word string, choices []string) error {
+	return fmt.Errorf("%q is none of %s%s", word, strings.Join(choices, ", "), semicolon(question(transcode.Nearest(word, choices...))))
 }

@@ -138,3 +138,17 @@ func Place(arg string) (string, error) {
 	url, err := Check(arg)
 	return url, usage.With(err)
 }
+
+// Flags write an access as flags of pipefs.
+func (a Access) Flags() (flags []string) {
+	if a.Blob.Endpoint != "" {
+		flags = append(flags, "--endpoint="+a.Blob.Endpoint)
+	}
+	if a.Blob.Region != "" {
+		flags = append(flags, "--region="+a.Blob.Region)
+	}
+	if a.Blob.Anonymous {
+		flags = append(flags, "--anonymous")
+	}
+	return flags
+}

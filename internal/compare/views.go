@@ -1,4 +1,4 @@
-package main
+package compare
 
 import (
 	"context"
@@ -10,20 +10,20 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/views"
-	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/internal/terminal"
+	"github.com/pipefs/pipefs/internal/usage"
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// views is what is to be measured.
-func (b *bench) views(ctx context.Context, shown *terminal.Phases) (views.Config, error) {
+// Views is what is to be measured.
+func (b *Bench) Views(ctx context.Context, shown *terminal.Phases) (views.Config, error) {
 	c := b.c
-	named := c.views
+	named := c.Views
 	if named == nil {
 		b.tellGaps(b.usual)
 		named = slices.DeleteFunc(b.usual, b.gaps.Lacks)
-		b.assumed = b.reading.Assumed(b.registry, named)
+		b.Assumed = b.reading.Assumed(b.registry, named)
 	} else {
 		b.tellGaps(named) // they are measured as they are
 	}
@@ -35,10 +35,10 @@ func (b *bench) views(ctx context.Context, shown *terminal.Phases) (views.Config
 			switch _, drawn := p.DrawOf(""); {
 			case err != nil:
 			case drawn:
-				err = exit.Errorf(exit.Usage, "--views %s: write %s; each pass reads an epoch of its own", v, p)
+				err = usage.Errorf("--views %s: write %s; each pass reads an epoch of its own", v, p)
 			default:
 				if why := b.reading.Cannot(p); why != "" {
-					err = exit.Errorf(exit.Usage, "--views %s: %s", p, why)
+					err = usage.Errorf("--views %s: %s", p, why)
 				}
 			}
 			if err != nil {
@@ -54,9 +54,9 @@ func (b *bench) views(ctx context.Context, shown *terminal.Phases) (views.Config
 		return views.Config{}, err
 	}
 	return views.Config{
-		Program: b.program, Source: b.source, Mount: b.mnt, Plain: b.plain, Options: b.options, Views: named, Controls: c.controls, Cannot: b.reading.Cannot,
-		Loader: b.loader, Blind: c.exec != "", Workers: c.workers, Compute: c.compute,
-		Files: b.files, Prepared: b.prepared, Samples: c.samples, Rounds: c.rounds, Budget: c.budget, Memory: c.throttled.Memory, Work: b.work, Registry: b.registry, Turned: b.reading.Turned > 0,
+		Program: b.program, Source: b.source, Mount: b.Mount, Plain: b.plain, Options: b.options, Views: named, Controls: c.Controls, Cannot: b.reading.Cannot,
+		Loader: b.loader, Blind: c.Exec != "", Workers: c.Workers, Compute: c.Compute,
+		Files: b.files, Prepared: b.prepared, Samples: c.Samples, Rounds: c.Rounds, Budget: c.Budget, Memory: c.Throttled.Memory, Work: b.work, Registry: b.registry, Turned: b.reading.Turned > 0,
 		Progress: func(what string, done float64, left time.Duration) {
 			if left > 0 {
 				what += fmt.Sprintf(" (%.0f %%, about %s left)", 100*done, left.Round(time.Second))
@@ -86,35 +86,35 @@ func compared(registry *transcode.Registry, k *survey.Peek, r loader.Reading, mi
 }
 
 // openLoader starts who reads.
-func (b *bench) openLoader(ctx context.Context) error {
+func (b *Bench) openLoader(ctx context.Context) error {
 	c := b.c
-	if c.workers == 0 {
-		c.workers = runtime.GOMAXPROCS(0)
+	if c.Workers == 0 {
+		c.Workers = runtime.GOMAXPROCS(0)
 	}
-	if c.exec != "" {
+	if c.Exec != "" {
 		var err error
-		b.loader, err = loader.NewCommand(c.exec)
-		return exit.With(exit.Usage, err)
+		b.loader, err = loader.NewCommand(c.Exec)
+		return usage.With(err)
 	}
-	if c.loader != builtinLoader {
-		python, err := loader.FindTorch(ctx, c.python)
+	if c.Loader != BuiltinLoader {
+		python, err := loader.FindTorch(ctx, c.Python)
 		switch {
 		case err == nil:
-			b.loader, err = loader.NewTorch(ctx, python, c.workers, c.batch)
+			b.loader, err = loader.NewTorch(ctx, python, c.Workers, c.Batch)
 			return err
-		case c.loader == torchLoader || c.python != "":
-			return exit.With(exit.Usage, err)
+		case c.Loader == TorchLoader || c.Python != "":
+			return usage.With(err)
 		}
-		fmt.Fprintln(b.env.stderr, "pipefs: PyTorch is not installed: the loader is pipefs' own, which augments nothing (--loader builtin)")
+		fmt.Fprintln(b.c.Stderr, "pipefs: PyTorch is not installed: the loader is pipefs' own, which augments nothing (--loader builtin)")
 	}
-	b.loader = loader.Builtin{Workers: c.workers}
+	b.loader = loader.Builtin{Workers: c.Workers}
 	if b.plain != "" {
-		b.calibrate = func(ctx context.Context) (map[string]float64, error) {
+		b.Calibrate = func(ctx context.Context) (map[string]float64, error) {
 			paths := make([]string, 0, calibrated)
 			for _, name := range loader.Evenly(b.files, calibrated) {
 				paths = append(paths, filepath.Join(b.plain, name))
 			}
-			return loader.Calibrate(ctx, c.python, paths)
+			return loader.Calibrate(ctx, c.Python, paths)
 		}
 	}
 	return nil

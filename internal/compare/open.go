@@ -1,4 +1,4 @@
-package main
+package compare
 
 import (
 	"cmp"
@@ -13,22 +13,21 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/throttle"
-	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/survey"
+	"github.com/pipefs/pipefs/internal/usage"
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// bench is a measurement under way.
-type bench struct {
-	env      *environ
-	c        *benchConfig
+// Bench is a measurement under way.
+type Bench struct {
+	c        *Config
 	program  string
 	source   string // absolute: the dataset or store
-	mnt      string // of a mount that was there, or empty
+	Mount    string // of a mount that was there, or empty
 	plain    string // the dataset, if there is one
 	files    []string
 	prepared bool // the source is a store
@@ -38,18 +37,18 @@ type bench struct {
 	group    *throttle.Group
 	loader   loader.Loader
 	gaps     *mountd.Gaps // of the views that may be compared
-	limited  []string     // how disk and memory are limited
+	Limited  []string     // how disk and memory are limited
 	reading  loader.Reading
 	usual    []string // views that are compared if none are named
-	assumed  string   // for which loaders the views are
-	rebuilt  string   // what it costs that originals are rebuilt
-	// calibrate compares the built-in loader with Pillow; nil for others.
-	calibrate func(context.Context) (map[string]float64, error)
+	Assumed  string   // for which loaders the views are
+	Rebuilt  string   // what it costs that originals are rebuilt
+	// Calibrate compares the built-in loader with Pillow; nil for others.
+	Calibrate func(context.Context) (map[string]float64, error)
 }
 
-// openBench finds what is to be measured, and sets the limits.
-func openBench(ctx context.Context, env *environ, c *benchConfig) (_ *bench, err error) {
-	b := &bench{env: env, c: c}
+// Open finds what is to be measured, and sets the limits.
+func Open(ctx context.Context, c *Config) (_ *Bench, err error) {
+	b := &Bench{c: c}
 	if b.program, err = os.Executable(); err != nil {
 		return nil, err
 	}
@@ -58,10 +57,10 @@ func openBench(ctx context.Context, env *environ, c *benchConfig) (_ *bench, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, b.close())
+			err = errors.Join(err, b.Close())
 		}
 	}()
-	parent := c.work
+	parent := c.Work
 	if parent == "" {
 		if parent, err = mountd.UserDir("XDG_CACHE_HOME", ".cache"); err != nil {
 			return nil, fmt.Errorf("cache directory: %w", err)
@@ -70,15 +69,15 @@ func openBench(ctx context.Context, env *environ, c *benchConfig) (_ *bench, err
 	if b.work, err = mounted.WorkDir(parent); err != nil {
 		return nil, err
 	}
-	if c.work == "" {
-		noteCache(noter(env.stderr), parent, "--work")
+	if c.Work == "" {
+		survey.NoteCache(c.Note, parent, "--work")
 	}
 	return b, b.limit()
 }
 
 // find finds the source, and lists it.
-func (b *bench) find(ctx context.Context) error {
-	path := b.c.source
+func (b *Bench) find(ctx context.Context) error {
+	path := b.c.Source
 	if point, err := mounts.Resolve(path); err == nil && !remote.Is(path) {
 		at, err := mounts.At(point)
 		if err != nil {
@@ -90,13 +89,13 @@ func (b *bench) find(ctx context.Context) error {
 			}
 		}
 	}
-	s, err := openSource(ctx, b.env, mountd.SourceOptions{Path: path, Remote: b.c.remote, Dataset: b.c.dataset, Roles: b.c.roles, Limits: b.c.limits})
+	s, err := b.c.OpenSource(ctx, mountd.SourceOptions{Path: path, Remote: b.c.Remote, Dataset: b.c.Dataset, Roles: b.c.Roles, Limits: b.c.Limits})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	b.source, b.registry = s.Path, s.Registry
-	b.plain, b.prepared = b.c.dataset, s.Store != nil
+	b.plain, b.prepared = b.c.Dataset, s.Store != nil
 	if s.Store == nil && !remote.Is(b.source) {
 		b.plain = b.source
 	} else if b.plain != "" {
@@ -104,13 +103,13 @@ func (b *bench) find(ctx context.Context) error {
 	}
 	if remote.Is(b.source) {
 		// Else only the first of many rounds would read from there.
-		b.options = append(append(b.options, reach(b.c.remote)...), "--disk-cache-size", "0")
-		b.limited = append(b.limited, "epochs from the disk read from "+b.source+", of which nothing is kept on this machine")
+		b.options = append(append(b.options, b.c.Remote.Flags()...), "--disk-cache-size", "0")
+		b.Limited = append(b.Limited, "epochs from the disk read from "+b.source+", of which nothing is kept on this machine")
 	}
-	for _, glob := range b.c.roles.Images {
+	for _, glob := range b.c.Roles.Images {
 		b.options = append(b.options, "--images", glob)
 	}
-	for _, glob := range b.c.roles.Masks {
+	for _, glob := range b.c.Roles.Masks {
 		b.options = append(b.options, "--masks", glob)
 	}
 	var mixed []string // views of what is materialized
@@ -120,31 +119,31 @@ func (b *bench) find(ctx context.Context) error {
 		}
 	}
 	if b.plain != "" {
-		noteLists(noter(b.env.stderr), b.plain, cmp.Or(b.mnt, "MNT"))
+		survey.NoteLists(b.c.Note, b.plain, cmp.Or(b.Mount, "MNT"))
 	}
-	l, err := s.List(ctx, unlisted(b.env))
+	l, err := s.List(ctx, b.c.Unlisted)
 	if err != nil {
 		return err
 	}
 	if b.files = l.Samples; len(b.files) == 0 {
-		return exit.Errorf(exit.Usage, "%s; there is nothing to compare", survey.NoPictures(l, b.source))
+		return usage.Errorf("%s; there is nothing to compare", survey.NoPictures(l, b.source))
 	}
-	k := survey.Look(ctx, s, l, b.c.roles, survey.MostLooked/10)
-	k.NoteTurned(noter(b.env.stderr))
-	if b.mnt != "" {
+	k := survey.Look(ctx, s, l, b.c.Roles, survey.MostLooked/10)
+	k.NoteTurned(b.c.Note)
+	if b.Mount != "" {
 		k.Accept() // it was told what its files are
 	}
-	b.reading = loader.NewReading(b.c.reader, loader.Extensions(b.files), k.Turned)
+	b.reading = loader.NewReading(b.c.Reader, loader.Extensions(b.files), k.Turned)
 	mixed = slices.DeleteFunc(mixed, func(view string) bool {
 		why := b.reading.Uncommon(b.registry, view)
-		if why != "" && b.c.views == nil {
-			fmt.Fprintf(b.env.stderr, "pipefs: left out: %s\n", why)
+		if why != "" && b.c.Views == nil {
+			fmt.Fprintf(b.c.Stderr, "pipefs: left out: %s\n", why)
 		}
 		return why != ""
 	})
 	b.usual = compared(b.registry, k, b.reading, mixed)
-	if b.mnt == "" {
-		if b.rebuilt, err = survey.Rebuilt(s); err != nil {
+	if b.Mount == "" {
+		if b.Rebuilt, err = survey.Rebuilt(s); err != nil {
 			return err
 		}
 	}
@@ -153,16 +152,16 @@ func (b *bench) find(ctx context.Context) error {
 }
 
 // findGaps finds the views that cannot be measured, because they lack samples.
-func (b *bench) findGaps(s *mountd.Source) (*mountd.Gaps, error) {
-	if b.mnt == "" && b.c.dataset == "" {
+func (b *Bench) findGaps(s *mountd.Source) (*mountd.Gaps, error) {
+	if b.Mount == "" && b.c.Dataset == "" {
 		return s.Gaps(b.usual...)
 	}
 	g := &mountd.Gaps{}
-	if b.mnt == "" {
+	if b.Mount == "" {
 		return g, nil
 	}
 	// The mount may have the dataset: it lists what lacks nothing.
-	listed, err := os.ReadDir(b.mnt)
+	listed, err := os.ReadDir(b.Mount)
 	for _, view := range mountd.UsualViews(b.registry) {
 		if !slices.ContainsFunc(listed, func(e os.DirEntry) bool { return e.Name() == view }) {
 			g.Add(view, serve.Missing{Samples: 1})
@@ -172,24 +171,24 @@ func (b *bench) findGaps(s *mountd.Source) (*mountd.Gaps, error) {
 }
 
 // tellGaps says which of some views lack samples.
-func (b *bench) tellGaps(views []string) {
+func (b *Bench) tellGaps(views []string) {
 	for _, l := range b.gaps.All() {
 		switch {
 		case !slices.Contains(views, l.View):
-		case b.mnt != "":
-			fmt.Fprintf(b.env.stderr, "pipefs: %s does not list %s, which cannot show all samples\n", b.mnt, l.View)
+		case b.Mount != "":
+			fmt.Fprintf(b.c.Stderr, "pipefs: %s does not list %s, which cannot show all samples\n", b.Mount, l.View)
 		default:
-			fmt.Fprintf(b.env.stderr, "pipefs: %v\n", l)
+			fmt.Fprintf(b.c.Stderr, "pipefs: %v\n", l)
 		}
 	}
 }
 
 // noteRefusals says which directories the views refuse: their rows fail.
-func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
-	if b.mnt != "" {
+func (b *Bench) noteRefusals(ctx context.Context, specs ...string) error {
+	if b.Mount != "" {
 		return nil // it was told what its files are
 	}
-	s, err := openSource(ctx, b.env, mountd.SourceOptions{Path: b.source, Remote: b.c.remote, Roles: b.c.roles, Registry: b.registry})
+	s, err := b.c.OpenSource(ctx, mountd.SourceOptions{Path: b.source, Remote: b.c.Remote, Roles: b.c.Roles, Registry: b.registry})
 	if err != nil {
 		return err
 	}
@@ -201,49 +200,49 @@ func (b *bench) noteRefusals(ctx context.Context, specs ...string) error {
 		}
 	}
 	for _, v := range views {
-		noteSpared(b.env.stderr, s.Server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.samples, calibrated))))
+		survey.NoteSpared(b.c.Note, s.Server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.Samples, calibrated))))
 	}
 	refused, err := s.Server.Refusals(ctx, b.files, views)
-	survey.TellRefusals(refused, func(line string) { noter(b.env.stderr)("%s", line) })
+	survey.TellRefusals(refused, func(line string) { b.c.Note("%s", line) })
 	return err
 }
 
 // attach takes a mount as it is, and returns what is mounted there.
-func (b *bench) attach(point string) (string, error) {
-	if b.c.throttled != (throttle.Limits{}) {
-		return "", exit.Errorf(exit.Usage, "%s is mounted already: its daemon cannot be slowed down. Measure the dataset or store itself", point)
+func (b *Bench) attach(point string) (string, error) {
+	if b.c.Throttled != (throttle.Limits{}) {
+		return "", usage.Errorf("%s is mounted already: its daemon cannot be slowed down. Measure the dataset or store itself", point)
 	}
-	if b.c.pipeline != "" {
-		return "", exit.Errorf(exit.Usage, "%s is a mount: strategies are compared for a dataset", point)
+	if b.c.Pipeline != "" {
+		return "", usage.Errorf("%s is a mount: strategies are compared for a dataset", point)
 	}
-	if b.c.roles.Given() {
-		return "", exit.Errorf(exit.Usage, "%s is mounted already: --images and --masks are told to pipefs mount", point)
+	if b.c.Roles.Given() {
+		return "", usage.Errorf("%s is mounted already: --images and --masks are told to pipefs mount", point)
 	}
-	stats, err := statsOf(context.Background(), point)
+	stats, err := b.c.Stats(context.Background(), point)
 	if err != nil {
 		return "", err
 	}
-	b.mnt = point
+	b.Mount = point
 	return stats.Source, nil
 }
 
-// rebuiltByMount says whether the mount that was measured has rebuilt originals.
-func (b *bench) rebuiltByMount(ctx context.Context) error {
-	stats, err := statsOf(ctx, b.mnt)
+// RebuiltByMount says whether the mount that was measured has rebuilt originals.
+func (b *Bench) RebuiltByMount(ctx context.Context) error {
+	stats, err := b.c.Stats(ctx, b.Mount)
 	if err != nil {
 		return err
 	}
 	for _, c := range stats.Counters {
 		if c.Name == mountd.RebuiltCounter && c.Value > 0 {
-			b.rebuilt = fmt.Sprintf("original/ of this mount rebuilds JPEG files from scans when they are first read, at %s; a mount with --dataset DIR reads the files instead, and so does one of a store packed with --originals keep", survey.RebuildCost)
+			b.Rebuilt = fmt.Sprintf("original/ of this mount rebuilds JPEG files from scans when they are first read, at %s; a mount with --dataset DIR reads the files instead, and so does one of a store packed with --originals keep", survey.RebuildCost)
 		}
 	}
 	return nil
 }
 
 // limit slows the disk down and bounds memory: by a cgroup, or the disk by the daemon.
-func (b *bench) limit() error {
-	limits := b.c.throttled
+func (b *Bench) limit() error {
+	limits := b.c.Throttled
 	if limits == (throttle.Limits{}) {
 		return nil
 	}
@@ -254,7 +253,7 @@ func (b *bench) limit() error {
 	group, err := throttle.Enter(at, limits)
 	if err == nil {
 		b.group = group
-		b.limited = append(b.limited, group.String())
+		b.Limited = append(b.Limited, group.String())
 		return nil
 	}
 	if limits.Memory != 0 || !errors.Is(err, throttle.ErrNoCgroup) {
@@ -266,12 +265,13 @@ func (b *bench) limit() error {
 	if limits.ReadsPerSecond != 0 {
 		b.options = append(b.options, "--limit-reads", strconv.FormatInt(limits.ReadsPerSecond, 10))
 	}
-	b.limited = append(b.limited, fmt.Sprintf("the daemon reads no faster than it is told, from its page cache neither; plain files cannot be slowed down and are not compared (%s)", strings.ReplaceAll(err.Error(), "\n", "; ")))
+	b.Limited = append(b.Limited, fmt.Sprintf("the daemon reads no faster than it is told, from its page cache neither; plain files cannot be slowed down and are not compared (%s)", strings.ReplaceAll(err.Error(), "\n", "; ")))
 	b.plain = ""
 	return nil
 }
 
-func (b *bench) close() error {
+// Close ends the limits, and removes what was prepared.
+func (b *Bench) Close() error {
 	var errs []error
 	if b.loader != nil {
 		errs = append(errs, b.loader.Close())
