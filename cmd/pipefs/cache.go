@@ -226,7 +226,7 @@ func limitCache(w io.Writer, root *cachedir.Root, size string) error {
 		if !slices.Contains(defaultLimits, size) {
 			var err error
 			if limit, err = human.ParseSize(size); err != nil {
-				return exit.Errorf(exit.Usage, "%w, and not the word default%s", err, semicolon(question(transcode.Nearest(size, defaultLimits...))))
+				return exit.Errorf(exit.Usage, "%w, and not the word default%s", err, question(transcode.Nearest(size, defaultLimits...)))
 			}
 		}
 		if err := root.SetLimit(limit); err != nil {

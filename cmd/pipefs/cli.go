@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
-	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 // The categories of commands.
@@ -52,29 +50,38 @@ func short(letter string, f cli.Flag) cli.Flag {
 	return f
 }
 
-// fromEnv lets variables of the environment, such as PIPEFS_CACHE_BYTES, set flags.
-func fromEnv(flags []cli.Flag, names ...string) []cli.Flag {
-	for _, name := range names {
-		variable := []string{"PIPEFS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))}
-		switch f := lookup(flags, name).(type) {
-		case *cli.GenericFlag:
-			f.EnvVars = variable
-		case *cli.BoolFlag:
-			f.EnvVars = variable
-		}
+// parts are those of a flag that several flags are given at once.
+func parts(f cli.Flag) (category *string, hidden *bool, variables *[]string) {
+	if g, ok := f.(*cli.GenericFlag); ok {
+		return &g.Category, &g.Hidden, &g.EnvVars
 	}
-	return flags
+	b := f.(*cli.BoolFlag)
+	return &b.Category, &b.Hidden, &b.EnvVars
 }
 
 // in puts flags into a category of the help.
 func in(category string, flags ...cli.Flag) []cli.Flag {
 	for _, f := range flags {
-		switch f := f.(type) {
-		case *cli.GenericFlag:
-			f.Category = category
-		case *cli.BoolFlag:
-			f.Category = category
-		}
+		c, _, _ := parts(f)
+		*c = category
+	}
+	return flags
+}
+
+// hide leaves flags to the manual page, or not.
+func hide(hidden bool, flags ...cli.Flag) []cli.Flag {
+	for _, f := range flags {
+		_, h, _ := parts(f)
+		*h = hidden
+	}
+	return flags
+}
+
+// fromEnv lets variables of the environment, such as PIPEFS_CACHE_BYTES, set flags.
+func fromEnv(flags []cli.Flag, names ...string) []cli.Flag {
+	for _, name := range names {
+		_, _, v := parts(lookup(flags, name))
+		*v = []string{"PIPEFS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))}
 	}
 	return flags
 }
@@ -270,119 +277,4 @@ func lookup(flags []cli.Flag, name string) cli.Flag {
 func takesValue(f cli.Flag) bool {
 	d, ok := f.(cli.DocGenerationFlag)
 	return ok && d.TakesValue()
-}
-
-// usageError says what is wrong with flags, in place of the library.
-func usageError(ctx *cli.Context, err error, _ bool) error {
-	text := err.Error()
-	var word, flag string
-	if n, _ := fmt.Sscanf(text, "flag provided but not defined: -%s", &flag); n == 1 {
-		text = "unknown flag " + dashed(flag) + semicolon(question(cli.SuggestFlag(ctx.Command.Flags, flag, false)))
-	} else if n, _ := fmt.Sscanf(text, "flag needs an argument: -%s", &flag); n == 1 {
-		text = dashed(flag) + " needs a value"
-	} else if n, _ := fmt.Sscanf(text, "invalid boolean value %q for -%s", &word, &flag); n == 2 {
-		text = fmt.Sprintf("%s %q is neither true nor false", dashed(strings.TrimSuffix(flag, ":")), word)
-	} else if n, _ := fmt.Sscanf(text, "invalid value %q for flag -%s", &word, &flag); n == 2 {
-		_, why, _ := strings.Cut(text, "for flag -"+flag+" ")
-		text = dashed(flag) + " " + why
-	}
-	return exit.With(exit.Usage, fmt.Errorf("%s (pipefs %s --help lists the flags)", text, ctx.Command.Name))
-}
-
-// dashed is a flag as it is typed.
-func dashed(name string) string {
-	if len(strings.TrimSuffix(name, ":")) == 1 {
-		return "-" + name
-	}
-	return "--" + name
-}
-
-func unknownCommand(app *cli.App, word string) error {
-	cli.SuggestDidYouMeanTemplate = "did you mean %s?"
-	return exit.Errorf(exit.Usage, "unknown command %q; %s (pipefs --help lists all; to mount a dataset: pipefs mount DATASET MNT)", word, cli.SuggestCommand(app.Commands, word))
-}
-
-// question asks for a word, unless it is empty.
-func question(meant string) string {
-	if meant == "" {
-		return ""
-	}
-	return "did you mean " + meant + "?"
-}
-
-// The help.
-
-const appTemplate = `{{.Name}}: {{.Usage}}
-
-usage: {{.UsageText}}
-       pipefs DATASET MNT [-o option,…]     (mounts, as in /etc/fstab)
-{{$c := .VisibleCategories}}{{template "commands" index $c 1}}{{template "commands" index $c 3}}{{template "commands" index $c 2}}{{template "commands" index $c 0}}
-pipefs COMMAND --help shows examples and flags.
-{{define "commands"}}
-{{.Name}}:{{range .VisibleCommands}}
-  {{.Name | printf "%-12s"}} {{.Usage}}{{end}}
-{{end}}`
-
-const shortTemplate = `{{.Name}}: {{.Usage}}
-
-  pipefs mount ~/imagenet ~/m           # instant; nothing is converted
-  python3 train.py ~/m/resize256-bmp    # instead of ~/imagenet
-  pipefs umount ~/m
-
-{{$c := .VisibleCategories}}{{with index $c 1}}{{.Name}}:{{range .VisibleCommands}}
-  {{.Name | printf "%-12s"}} {{.Usage}}{{end}}{{end}}
-{{template "names" index $c 3}}{{template "names" index $c 2}}{{template "names" index $c 0}}
-pipefs --help describes all commands, pipefs COMMAND --help one of them.
-{{define "names"}}
-{{.Name}}:{{range $i, $e := .VisibleCommands}}{{if $i}},{{end}} {{$e.Name}}{{end}}{{end}}`
-
-const commandTemplate = `pipefs {{.Name}}: {{.Usage}}
-
-usage: pipefs {{.Name}}{{if .Flags}} [flags]{{end}} {{.ArgsUsage}}
-{{if .Description}}
-{{wrap .Description 0}}
-{{end}}{{if .UsageText}}
-examples:
-  {{wrap .UsageText 2}}
-{{end}}{{range .VisibleFlagCategories}}
-{{if .Name}}{{.Name}}{{else}}flags{{end}}:{{range .Flags}}
-{{.}}{{end}}
-{{else}}
-flags:{{range .VisibleFlags}}
-{{.}}{{end}}
-{{end}}`
-
-func init() {
-	cli.FlagStringer = flagLine
-	cli.HelpFlag = &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}
-	cli.HelpPrinter = func(w io.Writer, template string, data any) {
-		cli.HelpPrinterCustom(w, template, data, map[string]any{"wrapAt": func() int { return terminal.HelpWidth }})
-	}
-}
-
-// flagLine is a flag in the help: its name, what it does, its default and its variable.
-func flagLine(f cli.Flag) string {
-	d := f.(cli.DocGenerationFlag)
-	names := d.Names()
-	head := dashed(names[0])
-	if len(names) > 1 {
-		head = dashed(names[1]) + ", " + head
-	}
-	text := d.GetUsage()
-	if g, ok := f.(*cli.GenericFlag); ok {
-		v := g.Value.(*value)
-		arg, _, _ := strings.Cut(v.arg, "=")
-		head += " " + arg
-		if v.def != "" {
-			text += " (default: " + v.def + ")"
-		}
-	}
-	if len(d.GetEnvVars()) > 0 {
-		text += " [env]"
-	}
-	const margin = 28
-	if len(head)+4 > margin {
-		return "  " + head + "\n" + strings.Repeat(" ", margin) + terminal.WrapAt(text, margin, terminal.HelpWidth)
-	}
-	return fmt.Sprintf("  %-*s%s", margin-2, head, terminal.WrapAt(text, margin, terminal.HelpWidth))
 }

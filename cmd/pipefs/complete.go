@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"embed"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,33 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/survey"
 )
-
-//go:embed completion
-var completionScripts embed.FS
-
-func completionCommand(env *environ) *cli.Command {
-	return &cli.Command{
-		Name: "completion", ArgsUsage: "bash|zsh|fish", Category: administration,
-		Usage:       "print the completion script of a shell",
-		Description: "Packages install the scripts. To install one yourself, put it into ~/.local/share/bash-completion/completions/pipefs, as _pipefs into a directory of zsh's $fpath, or into ~/.config/fish/completions/pipefs.fish.",
-		UsageText: `# for this shell only
-source <(pipefs completion bash)
-# for fish, permanently
-pipefs completion fish > ~/.config/fish/completions/pipefs.fish`,
-		Action: takes(1, 1, func(_ context.Context, args []string) error {
-			script, err := completionScripts.ReadFile("completion/" + args[0])
-			if err != nil {
-				return exit.Errorf(exit.Usage, "unknown shell %q; expected bash, zsh or fish", args[0])
-			}
-			_, err = env.stdout.Write(script)
-			return err
-		}),
-	}
-}
 
 // completionFlag is the last word of a command line that a shell wants completed. The word before
 // it is the one that is being typed, and may be empty.
@@ -45,9 +19,13 @@ const completionFlag = "--generate-bash-completion"
 // completions prepares the commands to answer a shell: nothing is parsed or run.
 func completions(app *cli.App, words []string) {
 	before, last := words[:max(0, len(words)-2)], words[max(0, len(words)-2)]
+	var names []string
+	for _, c := range app.Commands {
+		names = append(names, c.Name)
+	}
 	app.BashComplete = func(ctx *cli.Context) {
 		if len(before) == 0 || len(before) == 1 && before[0] == "help" {
-			printStarting(ctx, last, commandNames(app))
+			printStarting(ctx, last, names)
 		}
 	}
 	for _, c := range app.Commands {
@@ -61,14 +39,6 @@ func completions(app *cli.App, words []string) {
 		}
 		c.Flags, c.SkipFlagParsing = nil, true
 	}
-}
-
-func commandNames(app *cli.App) []string {
-	var names []string
-	for _, c := range app.Commands {
-		names = append(names, c.Name)
-	}
-	return names
 }
 
 // printStarting prints the candidates that begin with a word. The shell adds names of files if

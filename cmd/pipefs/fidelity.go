@@ -55,5 +55,5 @@ func fidelityOf(arg string) (int, error) {
 	case err == nil:
 		return 0, exit.Errorf(exit.Usage, "fidelity %d is not a number from 1 to %d; the nearest is %d", k, mountd.MaxFidelity, min(max(k, 1), mountd.MaxFidelity))
 	}
-	return 0, exit.Errorf(exit.Usage, "%q is not a fidelity: give a number from 1 to %d, or a view from scan1 to scan%[2]d%s", arg, mountd.MaxFidelity, semicolon(question(transcode.Nearest(arg, views...))))
+	return 0, exit.Errorf(exit.Usage, "%q is not a fidelity: give a number from 1 to %d, or a view from scan1 to scan%[2]d%s", arg, mountd.MaxFidelity, question(transcode.Nearest(arg, views...)))
 }

@@ -20,7 +20,9 @@ pipefs man ~/.local/share/man`,
 		Action: takes(1, 1, func(_ context.Context, args []string) error {
 			app := newApp(env)
 			app.Description = manualText
-			unhide(app.Commands)
+			for _, c := range app.Commands {
+				hide(false, c.Flags...)
+			}
 			page, err := app.ToManWithSection(1)
 			if err != nil {
 				return err
@@ -78,17 +80,3 @@ If root mounts this way, the daemon mounts as root and then serves as the owner 
 
 mount(8), fstab(5), systemd.mount(5), fusermount3(1)
 `)
-
-// unhide shows flags in the manual page that the help leaves out.
-func unhide(commands []*cli.Command) {
-	for _, c := range commands {
-		for _, f := range c.Flags {
-			switch f := f.(type) {
-			case *cli.GenericFlag:
-				f.Hidden = false
-			case *cli.BoolFlag:
-				f.Hidden = false
-			}
-		}
-	}
-}

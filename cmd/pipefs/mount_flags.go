@@ -61,7 +61,7 @@ func mountFlags(c *mountConfig) []cli.Flag {
 		opt("refresh", "DURATION", "never", intoAge(&c.Read.Refresh), "look for newer data at this interval, such as 5m"),
 		&cli.BoolFlag{Name: "immutable", Destination: &c.Read.Immutable, Usage: "assume that the dataset does not change, and skip all checks"},
 		noFollow,
-	}, roleFlags(&c.Roles), remoteFlags(&c.Remote), limitFlags(&c.Limits), seldom(
+	}, roleFlags(&c.Roles), remoteFlags(&c.Remote), limitFlags(&c.Limits), hide(true,
 		opt("limit-read", "RATE", "none", intoRate(&c.Read.BytesPerSecond), "emulate a slow disk, such as 50MB/s"),
 		opt("limit-reads", "N", "none", intoInt(&c.Read.ReadsPerSecond, 1, 1e9), "emulate a slow disk with N reads per second"),
 	))
@@ -73,7 +73,7 @@ func mountFlags(c *mountConfig) []cli.Flag {
 		opt("on-error", "fail|black|replace", "fail", intoOnError(&c.Views.OnError), "fail reads of a broken sample, make it black in batches, or show another one with the same label"),
 		opt("on-error-limit", "SHARE", "2%", intoShare(&c.Views.ErrorLimit), "with black or replace, fail if a larger share of the samples is broken"),
 		opt("mix", "all|SHARE|adaptive", "all", intoMix(&c.Views.Mix), "read this share of the materialized samples as stored"),
-	}, seldom(
+	}, hide(true,
 		opt("mix-format", strings.Join(mountd.MixFormats, "|"), "as tuned or stored", intoChoice(&c.Views.Mix.Format, mountd.MixFormats...), "choose the view that MNT/mix shows under the files' own names"),
 		&cli.BoolFlag{Name: "force-random", Destination: &c.Views.ForceRandom, Usage: "let random views show samples with boxes or masks, which then do not match"},
 	)...)
@@ -85,7 +85,7 @@ func mountFlags(c *mountConfig) []cli.Flag {
 		&cli.BoolFlag{Name: "no-background", Destination: &c.Keep.NoBackground, Usage: "prepare nothing ahead of time"},
 		opt("disk-cache", "DIR", "~/.cache/pipefs", place(intoString(&c.Remote.Dir)), "cache objects of buckets in this directory"),
 		opt("disk-cache-size", "SIZE", "see pipefs cache limit", intoSize(&c.Remote.Bytes, 0), "limit that cache; 0 keeps nothing"),
-	}, seldom(
+	}, hide(true,
 		&cli.BoolFlag{Name: "direct", Destination: &c.Cache.Direct, Usage: "with --cache daemon: read packs past the page cache (O_DIRECT)"},
 	)...)
 	mounting := append([]cli.Flag{
@@ -99,7 +99,7 @@ func mountFlags(c *mountConfig) []cli.Flag {
 		opt("gpu", "auto|off|N", "auto", intoGPU(&c.GPU), "decode L3 on an NVIDIA GPU: if faster, never, or on GPU N"),
 		opt("workers", "N", "one a core", intoInt(&c.Workers, 1, 4096), "make this many samples at once"),
 		&cli.BoolFlag{Name: "dry-run", Destination: &c.dryRun, Usage: "check everything, and mount nothing"},
-	}, seldom(
+	}, hide(true,
 		&cli.BoolFlag{Name: "nonempty", Destination: &c.nonempty, Usage: "mount over a directory that is not empty"},
 		opt("ready-timeout", "DURATION", "2m", intoDuration(&c.Patience), "give up if the mount does not answer in time"),
 		opt("deaths", "N", strconv.Itoa(supervise.MaxDeaths), intoInt(&c.Deaths, 1, 1<<30), "with --supervise: end the mount after N deaths of its daemon within a minute"),
@@ -109,7 +109,7 @@ func mountFlags(c *mountConfig) []cli.Flag {
 	logging := append([]cli.Flag{
 		opt("log-file", "FILE", "~/.local/state/pipefs/…", place(intoString(&c.LogFile)), "write the log here"),
 		opt("log-format", "text|json", "text", intoChoice(&c.LogFormat, "text", "json"), "choose the format of the log"),
-	}, seldom(
+	}, hide(true,
 		opt("log-level", "debug|info|warn|error", "info", intoChoice(&c.LogLevel, "debug", "info", "warn", "error"), "choose how much to log"),
 	)...)
 	flags := slices.Concat(in("Source", source...), in("Views", views...), in("Caching", caching...), in("Mounting", mounting...), in("Logging", logging...))

@@ -94,7 +94,7 @@ func expandEntry(flags []cli.Flag, entry string) (string, error) {
 	f := lookup(flags, name)
 	switch {
 	case f == nil || flagOnly[name]:
-		return "", fmt.Errorf("unknown option %q in -o%s (pipefs mount --help lists the options)", key, semicolon(question(strings.TrimLeft(cli.SuggestFlag(flags, name, true), "-"))))
+		return "", fmt.Errorf("unknown option %q in -o%s (pipefs mount --help lists the options)", key, question(strings.TrimLeft(cli.SuggestFlag(flags, name, true), "-")))
 	case takesValue(f) && !hasValue:
 		return "", fmt.Errorf("option %s needs a value: -o %s=…", key, key)
 	case hasValue:

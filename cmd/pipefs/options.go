@@ -14,26 +14,13 @@ import (
 
 // Options that several commands have.
 
-// seldom leaves flags to the manual page.
-func seldom(flags ...cli.Flag) []cli.Flag {
-	for _, f := range flags {
-		switch f := f.(type) {
-		case *cli.GenericFlag:
-			f.Hidden = true
-		case *cli.BoolFlag:
-			f.Hidden = true
-		}
-	}
-	return flags
-}
-
 // rarely puts flags below the others.
 func rarely(flags ...cli.Flag) []cli.Flag { return in("Rarely needed", flags...) }
 
 // limitFlags are the options of every command that opens samples: what a
 // hostile file may cost. Error messages name them.
 func limitFlags(l *transcode.Limits) []cli.Flag {
-	return seldom(
+	return hide(true,
 		opt("max-file", "SIZE", "1GiB", intoSize(&l.MaxFile, 1), "show longer files unchanged; a sample is read into memory as a whole"),
 		opt("max-pixels", "N", fmt.Sprint(transcode.DefaultMaxPixels), intoInt(&l.MaxPixels, 1, math.MaxInt64), "show larger pictures unchanged; decoding takes about six bytes per pixel"),
 		opt("max-scans", "N", fmt.Sprint(jpeg.DefaultMaxScans), intoInt(&l.MaxScans, 1, math.MaxInt32), "refuse a JPEG with more scans; each takes as long as a whole picture"),

@@ -190,15 +190,7 @@ func placeOrURL(set func(string) error) func(string) error {
 	}
 }
 
-// semicolon goes on with what is said, if there is more.
-func semicolon(more string) string {
-	if more == "" {
-		return ""
-	}
-	return "; " + more
-}
-
 // notOneOf refuses a word that is none of some choices.
 func notOneOf(word string, choices []string) error {
-	return fmt.Errorf("%q is none of %s%s", word, strings.Join(choices, ", "), semicolon(question(transcode.Nearest(word, choices...))))
+	return fmt.Errorf("%q is none of %s%s", word, strings.Join(choices, ", "), question(transcode.Nearest(word, choices...)))
 }
