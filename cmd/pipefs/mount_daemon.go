@@ -217,7 +217,7 @@ func configOf(handed []byte) (*mountConfig, error) {
 	if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
 		return nil, exit.Errorf(exit.Usage, "the mount has the setting %s, which version %s of pipefs does not know: it was mounted by a newer version", name, mountd.Version())
 	}
-	return nil, exit.Errorf(exit.Internal, "reading the configuration of the mount: %w", err)
+	return nil, exit.Errorf(exit.Internal, "the configuration of the mount cannot be read: %w", err)
 }
 
 // serve is the daemon: it serves what its supervisor has mounted, and returns when the mount

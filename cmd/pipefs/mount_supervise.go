@@ -35,7 +35,7 @@ func takeOver(ctx context.Context, env *environ, mnt string) error {
 	if s == nil {
 		return exit.Errorf(exit.Usage, "%s is not supervised, and its program cannot be replaced while it is mounted: unmount it, and mount it with --supervise", stats.Mount)
 	}
-	if s.Journal != pfs.JournalVersion {
+	if s.Journal != pfs.JournalVersion || len(s.Config) == 0 {
 		return exit.Errorf(exit.Usage, "version %s of pipefs cannot take %s over from version %s: what the two remember of a mount differs; the mount goes on as it was. Unmount it, and mount again",
 			mountd.Version(), stats.Mount, stats.Version)
 	}
