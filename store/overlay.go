@@ -28,8 +28,7 @@ type OverlayOptions struct {
 	Room func(bytes int64) error
 	// PackBytes is the size at which a pack is sealed; 0 means 64 MiB.
 	PackBytes int64
-	// VerifyOnce and MaxOpenPacks are as in Options.
-	VerifyOnce   bool
+	// MaxOpenPacks is as in Options.
 	MaxOpenPacks int
 }
 
@@ -81,7 +80,7 @@ func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
 }
 
 func (v *Overlay) open(dir string) error {
-	o := Options{FS: v.o.FS, Logger: v.o.Logger, VerifyOnce: v.o.VerifyOnce, MaxOpenPacks: v.o.MaxOpenPacks}
+	o := Options{FS: v.o.FS, Logger: v.o.Logger, MaxOpenPacks: v.o.MaxOpenPacks}
 	v.resultWriter = newResultWriter(newResults("overlay", dir, o), v.o.PackBytes)
 	names, err := v.packFiles()
 	for _, name := range names {

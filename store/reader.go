@@ -5,7 +5,6 @@ import (
 	"io"
 	"sort"
 	"sync"
-	"sync/atomic"
 
 	"github.com/pipefs/pipefs/store/vfs"
 )
@@ -19,11 +18,6 @@ type Reader struct {
 	size  int64
 	path  string
 	limit int64 // where in the pack begins what is not wanted; 0 is nowhere
-
-	// With Options.VerifyOnce: a bit for each chunk that was checked, and the
-	// number of each part's first chunk.
-	verified []atomic.Uint32
-	first    []int64
 }
 
 // maxRun is how much one pread fetches at most: data is checked while it is still
@@ -33,7 +27,7 @@ const maxRun = 4 * ChunkSize
 // scratches hold chunks of which a reader wants only a piece.
 var scratches = sync.Pool{New: func() any { return new([ChunkSize]byte) }}
 
-func (p *pool) reader(rep Representation, level int, once bool) (*Reader, error) {
+func (p *pool) reader(rep Representation, level int) (*Reader, error) {
 	n, ok := rep.parts(level)
 	if !ok || n > len(rep.Parts) {
 		return nil, fmt.Errorf("%s: representation %s has no level %d of %d", rep.path, rep.Key, level, len(rep.Levels))
@@ -42,16 +36,12 @@ func (p *pool) reader(rep Representation, level int, once bool) (*Reader, error)
 		parts: rep.Parts[:n:n], packs: make([]*pack, n), ends: make([]int64, n),
 		tail: rep.Tail, path: rep.path,
 	}
-	if once {
-		r.first = make([]int64, n)
-	}
 	if n > 0 && n < len(rep.Parts) && rep.Parts[n].Pack == rep.Parts[0].Pack {
 		r.limit = rep.Parts[n].Off
 	}
 	if !p.read.Load() {
 		p.read.Store(true)
 	}
-	count := int64(0)
 	for i, part := range r.parts {
 		if part.Off < 0 || part.Len < 0 || int64(len(part.Sums)) != chunks(part.Len) {
 			return nil, fmt.Errorf("%s: part %d of %s has %d checksums for %d bytes", rep.path, i, rep.Key, len(part.Sums), part.Len)
@@ -65,17 +55,10 @@ func (p *pool) reader(rep Representation, level int, once bool) (*Reader, error)
 			}
 			r.packs[i] = k
 		}
-		if once {
-			r.first[i] = count
-			count += int64(len(part.Sums))
-		}
 		r.size += part.Len
 		r.ends[i] = r.size
 	}
 	r.size += int64(len(r.tail))
-	if once {
-		r.verified = make([]atomic.Uint32, (count+31)/32)
-	}
 	return r, nil
 }
 
@@ -224,13 +207,6 @@ func (r *Reader) piece(dst []byte, i int, at int64) (int, error) {
 	chunk := at / ChunkSize
 	begin := chunk * ChunkSize
 	size := min(ChunkSize, p.Len-begin)
-	if r.wasVerified(i, chunk) {
-		n := min(int64(len(dst)), begin+size-at)
-		if err := r.pread(dst[:n], i, p.Off+at); err != nil {
-			return 0, err
-		}
-		return int(n), nil
-	}
 	scratch := scratches.Get().(*[ChunkSize]byte)
 	defer scratches.Put(scratch)
 	b := scratch[:size]
@@ -263,16 +239,9 @@ func (r *Reader) pread(b []byte, i int, off int64) error {
 
 // check verifies a whole chunk of part i.
 func (r *Reader) check(b []byte, i int, chunk int64) error {
-	if r.wasVerified(i, chunk) {
-		return nil
-	}
 	p := &r.parts[i]
 	if off := p.Off + chunk*ChunkSize; sum(b) != p.Sums[chunk] && !(r.again(b, i, off) && sum(b) == p.Sums[chunk]) {
 		return corruptAt(r.packs[i].name(), off, r.path, errSum)
-	}
-	if r.verified != nil {
-		bit := r.first[i] + chunk
-		r.verified[bit/32].Or(1 << (bit % 32))
 	}
 	return nil
 }
@@ -291,12 +260,4 @@ func (r *Reader) again(b []byte, i int, off int64) bool {
 	}
 	kept.Forget(off, int64(len(b)))
 	return readFull(f, b, off) == nil
-}
-
-func (r *Reader) wasVerified(i int, chunk int64) bool {
-	if r.verified == nil {
-		return false
-	}
-	bit := r.first[i] + chunk
-	return r.verified[bit/32].Load()&(1<<(bit%32)) != 0
 }

@@ -21,7 +21,6 @@ type results struct {
 	dir  string // of the packs
 	log  *slog.Logger
 	pool *pool
-	once bool // as Options.VerifyOnce
 
 	damage sync.Mutex
 	warned map[uint32]bool    // packs that were found damaged or gone
@@ -31,7 +30,7 @@ type results struct {
 func newResults(what, dir string, o Options) *results {
 	return &results{
 		hashIndex: newHashIndex(), fs: o.FS, what: what, dir: dir, log: o.Logger, pool: newPool(o.FS, dir, packName.String, o.MaxOpenPacks),
-		once: o.VerifyOnce, warned: map[uint32]bool{}, lost: map[resultKey]bool{},
+		warned: map[uint32]bool{}, lost: map[resultKey]bool{},
 	}
 }
 
@@ -74,7 +73,7 @@ func (r *results) Forget(path string, src Identity, key string) {
 // Reader opens a representation at a level; 0 is the whole.
 func (r *results) Reader(rep Representation, level int) (*Reader, error) {
 	for {
-		reader, err := r.pool.reader(rep, level, r.once)
+		reader, err := r.pool.reader(rep, level)
 		if !errors.Is(err, ErrNotFound) {
 			return reader, err
 		}

@@ -29,9 +29,6 @@ type Options struct {
 	IndexDir string
 	// TempDir is where an index is made that cannot be kept; "" means os.TempDir.
 	TempDir string
-	// VerifyOnce checks each chunk only the first time that a Reader reads it.
-	// The default is to check on every read.
-	VerifyOnce bool
 	// Generation is the one to open, as [Store.Shown] told it; the zero value is the current
 	// one. The error is of class ErrNotExist where it is there no more.
 	Generation Generation
@@ -255,7 +252,7 @@ func (s *Store) Generation() (name, sum string, age uint64) {
 
 // Reader opens a representation at a level; 0 is the whole.
 func (s *Store) Reader(rep Representation, level int) (*Reader, error) {
-	return s.pool.reader(rep, level, s.o.VerifyOnce)
+	return s.pool.reader(rep, level)
 }
 
 // Stats describes what the store holds.
