@@ -1,5 +1,7 @@
 package enhance
 
+import "encoding/binary"
+
 // table has the new value of each value.
 type table [256]byte
 
@@ -70,11 +72,13 @@ func luma(r, g, b byte) uint32 {
 // Posterize keeps the upper bits, as ImageOps.posterize.
 func (p Picture) Posterize(bits int) {
 	mask := byte(0xff) << (8 - bits)
-	var t table
-	for v := range t {
-		t[v] = byte(v) & mask
+	pix, wide := p.Pix, uint64(mask)*0x0101010101010101
+	for ; len(pix) >= 8; pix = pix[8:] {
+		binary.LittleEndian.PutUint64(pix, binary.LittleEndian.Uint64(pix)&wide)
 	}
-	t.apply(p.Pix)
+	for i, v := range pix {
+		pix[i] = v & mask
+	}
 }
 
 // Solarize inverts values from a threshold on, as ImageOps.solarize.
@@ -89,7 +93,15 @@ func (p Picture) Solarize(threshold float64) {
 }
 
 // Invert is ImageOps.invert.
-func (p Picture) Invert() { p.Solarize(0) }
+func (p Picture) Invert() {
+	pix := p.Pix
+	for ; len(pix) >= 8; pix = pix[8:] {
+		binary.LittleEndian.PutUint64(pix, ^binary.LittleEndian.Uint64(pix))
+	}
+	for i, v := range pix {
+		pix[i] = ^v
+	}
+}
 
 // histograms counts the values of each channel. Neighbours are mostly alike: they are counted
 // apart, so that no count waits for the one before it.

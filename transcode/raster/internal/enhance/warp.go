@@ -119,7 +119,13 @@ func (p Picture) pack(to []uint64) {
 func (p Picture) warp(m [6]float64) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	w := warper{p, grown(&s.packed, p.Width*p.Height), m}
+	w := warper{Picture: p, src: grown(&s.packed, p.Width*p.Height), m: m, across: ^uint64(0), down: ^uint64(0)}
+	if m[3] == 0 && m[4] == 1 && m[5] == 0 {
+		w.down = 0
+	}
+	if m[0] == 1 && m[1] == 0 && m[2] == 0 {
+		w.across = 0
+	}
 	p.pack(w.src)
 	stepX, stepY := fixed(m[0]), fixed(m[3])
 	for y := range p.Height {
@@ -159,6 +165,24 @@ type warper struct {
 	Picture
 	src []uint64
 	m   [6]float64
+	// across and down are 0 where pixels keep their column or row: then those beside them, or
+	// below, do not count.
+	across, down uint64
+}
+
+// edge has bits where a place may as well lie between the pixels before it, or behind it.
+func edge(weight uint64) uint64 {
+	if (weight+1)&(one-1) < 2 {
+		return ^uint64(0)
+	}
+	return 0
+}
+
+// undecided reports whether a value is near another one, and the pixels that count are not all
+// the same.
+func (w *warper) undecided(lo, third uint64, above, below []uint64) bool {
+	differ := (above[0]^above[1])&w.across | (above[0]^below[0])&w.down | (above[0]^below[1])&w.across&w.down
+	return near(lo) && differ&0xff != 0 || near(lo>>lane) && differ>>lane&0xff != 0 || near(third) && differ>>(2*lane) != 0
 }
 
 // inside makes n pixels from x, y on, each from four pixels of the picture.
@@ -180,7 +204,8 @@ func (w *warper) inside(x, y, n int, atX, atY, stepX, stepY int64) {
 		lo, carry = bits.Add64(lo, l, 0)
 		hi += h + carry
 		third := lo>>(2*lane) | hi<<(64-2*lane)
-		if near(lo) || near(lo>>lane) || near(third) {
+		if (near(lo) || near(lo>>lane) || near(third)) &&
+			(w.across&edge(right)|w.down&edge(down) != 0 || w.undecided(lo, third, above[:2], below)) {
 			w.exact(x, y)
 		} else if len(out) >= 3 && w.Channels == 3 {
 			out[0], out[1], out[2] = byte(lo>>weightBits), byte(lo>>(lane+weightBits)), byte(third>>weightBits)
