@@ -189,6 +189,40 @@ def _lines(child: "subprocess.Popen[bytes]") -> "Iterator[str]":
         rest = rest[-4096:]
 
 
+class _Interrupts:
+    """Ctrl-C, and SIGTERM in a session of our own, while a run waits for Ray.
+
+    Python drops what a handler raises while a destructor runs, and objects of Ray have destructors. So
+    the first signal is noted, and the run looks twice a second. A second one raises at once.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before: "Dict[int, Any]" = {}
+
+    def __enter__(self) -> "_Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.getsignal(number)
+                if before in (signal.default_int_handler, _interrupt):  # not of a caller who does something else
+                    self._before[number] = before
+                    signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def _note(self, *_: Any) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+
+    def check(self) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+
+
 class _Run:
     """The shards of a run: those that wait, those that Ray has, and what became of the others."""
 
@@ -206,18 +240,20 @@ class _Run:
     def start(self, ray: Any, submit: Any) -> None:
         """Has submit run every shard, and returns when all are packed."""
         began = time.monotonic()
-        try:
-            while self.waiting or self.later or self.running:
-                self._submit(submit)
-                for ref in self._ended(ray):
-                    self._took(self.running.pop(ref), _end(ray, ref))
-                self.bar.show(self.done, self.total, len(self.running), len(self.later), time.monotonic() - began)
-        except BaseException:
-            self._cancel(ray)
-            raise
-        finally:
-            self.bar.close()
-            self.seconds = time.monotonic() - began
+        with _Interrupts() as interrupts:
+            try:
+                while self.waiting or self.later or self.running:
+                    self._submit(submit)
+                    for ref in self._ended(ray):
+                        self._took(self.running.pop(ref), _end(ray, ref))
+                    self.bar.show(self.done, self.total, len(self.running), len(self.later), time.monotonic() - began)
+                    interrupts.check()
+            except BaseException:
+                self._cancel(ray)
+                raise
+            finally:
+                self.bar.close()
+                self.seconds = time.monotonic() - began
         if self.failed:
             raise Error(self._report(), max((end.code or 0 for end in self.failed.values()), default=None))
 
