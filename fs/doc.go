@@ -39,6 +39,7 @@
 //	    manifest, …         files of Options: what the views are, as JSON
 //	    control             link to the daemon's socket
 //	    lists/scan5.txt     the samples of a view, one path a line
+//	    batches-NAME        what a reader asks for, any name, not listed
 //
 // # Other daemons
 //

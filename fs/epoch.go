@@ -113,6 +113,8 @@ func (r *root) fillEpoch(key string, now special, timeout time.Duration, out *fu
 
 func (s *special) sameEpoch(now *special) bool {
 	switch {
+	case now.asked != nil:
+		return s.asked != nil
 	case now.batch != nil:
 		return s.batch != nil && s.batch.Same(now.batch)
 	default:
@@ -178,8 +180,8 @@ func (f *FS) failEpoch(v *epoch.View, name, op string, off int64, err error) fus
 	if status == fuse.EINTR || errors.Is(err, context.Canceled) {
 		return fuse.EINTR
 	}
-	f.failures.keep(path.Join(v.Path().String(), name), err)
-	f.failedEpoch(v.Path().String(), op, off, err)
+	f.failures.keep(path.Join(v.Name(), name), err)
+	f.failedEpoch(v.Name(), op, off, err)
 	return status
 }
 

@@ -167,8 +167,11 @@ func (f *FS) readSpecial(cancel <-chan struct{}, in *fuse.ReadIn, id uint32, buf
 	case s == nil || s.target != "":
 		return nil, fuse.EINVAL
 	}
-	if s.batch != nil {
+	switch {
+	case s.batch != nil:
 		return f.readEpoch(cancel, in, s.batch, len(buf))
+	case s.asked != nil:
+		return f.readAsked(cancel, in, s.asked, len(buf))
 	}
 	data, err := f.content(s)
 	if err != nil {

@@ -73,8 +73,11 @@ func (f *FS) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK 
 // FsyncDir has nothing to do.
 func (f *FS) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
 
-// Ioctl knows one: what readers announce. CPython asks each file whether it is a terminal.
+// Ioctl knows two: what readers announce, and the batches for which they ask. CPython asks each file whether it is a terminal.
 func (f *FS) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, argument []byte, out *fuse.IoctlOut, reply []byte) fuse.Status {
+	if size, ok := askedSize(in.Cmd); ok {
+		return f.ask(in, size, argument, out, reply)
+	}
 	size, ok := ahead.CommandSize(in.Cmd)
 	if !ok || f.ahead == nil {
 		return enotty

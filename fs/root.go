@@ -166,6 +166,8 @@ func (f *FS) lookupSpecial(parent uint64, name string, out *fuse.EntryOut) fuse.
 		}
 	case parent == pipefsNode && name == controlName && r.control != nil:
 		r.fill(out, r.control, forever)
+	case parent == pipefsNode && strings.HasPrefix(name, askedPrefix) && f.epochs != nil:
+		f.lookupAsked(name, out)
 	case parent == pipefsNode && name == listsName:
 		f.fillDir(out, listsNode)
 	case parent == pipefsNode && slices.Contains(r.dirs, name):

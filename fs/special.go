@@ -23,6 +23,7 @@ type special struct {
 	draw   *drawDir    // of a directory of .draw
 	epoch  *epochDir   // of a directory of .epoch
 	batch  *epoch.File // of a file below .epoch
+	asked  *asked      // of a file of batches that are asked for
 	fixed  []byte      // of a file that is not made again
 	sample uint32      // whose draw it tells
 	refs   uint64      // how often the kernel was told of it, if it goes when that is over

@@ -79,3 +79,9 @@ func TestResumableSampler(t *testing.T) {
 	testenv.Slow(t)
 	run(t, "testdata/check_resume.py", testmount.Generate(t, "-samples", "37", "-classes", "3", "-width", "96", "-height", "72"))
 }
+
+// TestBatches compares the batches that a DataLoader gets of a RandomView with its items, for loaders and datasets of all kinds.
+func TestBatches(t *testing.T) {
+	testenv.Slow(t)
+	run(t, "testdata/check_batches.py", testmount.Generate(t, "-samples", "24", "-classes", "3", "-width", "96", "-height", "72"))
+}

@@ -6,12 +6,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
+
+// askedByStranger asks for a sample and reads it; without one, it reads what root has asked for.
+const askedByStranger = `
+import fcntl, os, sys
+mnt, path = sys.argv[1:]
+f = os.open(mnt + "/.pipefs/batches-" + ("theirs" if path else "ours"), os.O_RDONLY | os.O_DIRECT)
+message = bytearray(b'{"v":1,"view":".draw/1/0/rrc8-npy","paths":1}\n' + path.encode() + b"\0").ljust(2048, b"\0")
+if path:
+    fcntl.ioctl(f, 3 << 30 | 2048 << 16 | ord("p") << 8 | 0xa2, message, True)
+try:
+    print("read" if b"error" not in message and len(os.pread(f, 1000, 0)) == 128 + 8 * 8 * 3 else bytes(message[:100]))
+except PermissionError as e:
+    print(e)
+`
 
 // TestOtherUsers: whatever a mount makes of files is hidden from users who may not read these,
 // in both cache modes and though the page cache has it.
@@ -81,6 +96,28 @@ func TestOtherUsers(t *testing.T) {
 			check(draws+"some/b.npy.draw", stranger, true)
 			check(draws+"hidden/a.npy.draw", stranger, false)
 			check(lists, stranger, false)
+			// Samples that are asked for, of a user and of the file of another one
+			asks := func(path string, want bool) {
+				t.Helper()
+				cmd := exec.Command("/usr/bin/python3", "-c", askedByStranger, mnt, path)
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
+				if out, err := cmd.CombinedOutput(); err != nil || strings.HasPrefix(string(out), "read") != want {
+					t.Errorf("%s, asked for: %s, %v, want %t", path, out, err, want)
+				}
+			}
+			asks("open/a.jpg", true)
+			asks("some/b.jpg", true)
+			asks("some/a.jpg", false)
+			asks("hidden/a.jpg", false)
+			asks("group/a.jpg", false)
+			file, err := os.Open(filepath.Join(mnt, ".pipefs/batches-ours"))
+			testenv.Must(t, err)
+			if reply, err := ask(file, `{"v":1,"view":".draw/1/0/rrc8-npy","paths":1}`, "hidden/a.jpg"); err != nil || reply.Samples != 1 {
+				t.Errorf("%+v, %v", reply, err)
+			}
+			asks("", false)
+			file.Close()
+
 			// All of a kind belong to one group, whose directory does not.
 			check(draws+"group/a.npy.draw", group, false)
 			testenv.Must(t, os.Chown(dataset, 0, group))

@@ -20,6 +20,8 @@
 // of samples: all that its path says. Each batch has files: the pixels as one array, the
 // labels, and the paths of the samples. Everything in them is a function of the path.
 //
+// Samples that somebody asks for are a batch, too. It belongs to no epoch.
+//
 // A batch is made by all workers at once, each sample where it belongs in the file. It
 // is made once for all who read it. While a reader goes through the batches in their order,
 // the next ones are made ahead of it, within the budget: so many bytes of batches are in

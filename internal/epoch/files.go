@@ -25,6 +25,7 @@ type View struct {
 	pipeline transcode.Pipeline
 	array    transcode.Array // of each sample
 	fixed    bool            // there are files of pixels: array is that of every sample
+	asked    bool            // it is no epoch: somebody asked for just these samples
 	epoch    *epoch
 	share    share
 
@@ -157,6 +158,14 @@ func (w *View) Digest() string {
 		fmt.Fprintln(h, on)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Name is the path of the view below the root of the mount; of samples that were asked for that of the view which they are of.
+func (w *View) Name() string {
+	if w.asked {
+		return w.path.View
+	}
+	return w.path.String()
 }
 
 // Path says what the view is.

@@ -258,8 +258,11 @@ func (b *batch) make(ctx context.Context, i int) (err error) {
 	}
 	sample := w.sample(b.index, i)
 	err = w.make(ctx, sample, place)
-	if err == nil || ctx.Err() != nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
 		return err
+	case w.asked:
+		return w.blame(sample, err)
 	}
 	instead, err := w.excuse(ctx, sample, err, func(j int) error { return w.make(ctx, j, place) })
 	switch {

@@ -54,7 +54,7 @@ func (m *maker) victim(wanted bool) (found *batch) {
 		return a.used < b.used
 	}
 	for _, b := range m.batches {
-		if b.data == nil || b.pins > 0 || !b.complete() {
+		if b.data == nil || b.pins > 0 || !b.complete() || b.kept() {
 			continue
 		}
 		if (wanted || b.finished() || time.Since(b.ended) > stale) && (found == nil || better(b, found)) {
@@ -84,4 +84,5 @@ func (m *maker) giveBack() {
 		m.held -= int64(cap(data))
 	}
 	m.unused = nil
+	m.hire() // somebody may wait for room
 }

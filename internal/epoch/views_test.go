@@ -214,6 +214,70 @@ func TestReaders(t *testing.T) {
 	}
 }
 
+// TestAsked reads batches that many readers choose, with room for few of them: none is made twice, and what is no batch
+// is refused.
+func TestAsked(t *testing.T) {
+	f := newFixture(t, map[string]int{"a": 20, "b": 20}, nil)
+	samples := f.view("7/0/1/0/4/rrc8-npy").epoch.list
+	pipeline, err := f.views.o.Registry.ParseRandom("rrc8-npy")
+	testenv.Must(t, err)
+	pipeline = pipeline.In(7, 3)
+	const size = 8 * 8 * 3
+	f.views.o.Budget = 4 * (128 + 6*size) // a file has 6 samples
+	f.views.maker.o.Budget = 3 * (128 + 6*size)
+	var readers sync.WaitGroup
+	const many, rounds = 8, 10
+	for reader := range many {
+		readers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(reader), 0))
+			var last *File
+			for range rounds {
+				ids, places := make([]uint32, 9), make([]int, 9)
+				for i := range ids {
+					places[i] = random.IntN(len(samples.ids))
+					ids[i] = samples.ids[places[i]]
+				}
+				file, n, err := f.views.Asked(pipeline, ids)
+				if err != nil || n != 6 || file.Size() != 128+6*size {
+					t.Errorf("%d samples, %v", n, err)
+					return
+				}
+				if last != nil {
+					last.Drop()
+				}
+				last = file
+				var got []byte
+				for int64(len(got)) < file.Size() {
+					p, err := file.Read(context.Background(), int64(len(got)), 100)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got = append(got, p.Bytes...)
+					p.Release()
+				}
+				for i := range n {
+					if !bytes.Equal(got[128+i*size:][:size], f.sample(pipeline, samples.path(places[i]))) {
+						t.Errorf("reader %d: sample %d has other bytes", reader, i)
+					}
+				}
+			}
+		})
+	}
+	readers.Wait()
+	if s := f.views.Stats(); s.Made != many*rounds || s.Failed != 0 || s.Bytes > f.views.maker.o.Budget {
+		t.Errorf("%+v, want %d batches made", s, many*rounds)
+	}
+	f.views.o.Budget = size
+	for _, view := range []string{"npy", "resize8-crop8-npy"} {
+		p, err := f.views.o.Registry.ParseRandom(view)
+		testenv.Must(t, err)
+		if _, _, err := f.views.Asked(p, samples.ids); !errors.Is(err, ErrNoBatch) {
+			t.Errorf("%s: %v", view, err)
+		}
+	}
+}
+
 // TestAhead wants batches made ahead of who reads in order, once for all, and none for who
 // does not.
 func TestAhead(t *testing.T) {

@@ -13,6 +13,7 @@ from . import _hints
 from ._epoch import EpochView
 from ._program import Error, log
 from ._random import RandomView
+from ._view import parts
 
 if TYPE_CHECKING:
     _Path = Union[str, bytes, "os.PathLike[str]"]
@@ -43,6 +44,9 @@ class Ahead:
         self._sampled = False  # batches announces them
         self._digests: "Any" = None
         self._on = True
+        for view in parts(dataset):
+            if isinstance(view, RandomView):
+                view._batches = False  # what is announced is made file by file
         if len(self):
             first = self.paths(0)
             self._on = any(_hints.place(path) is not None for path in first)

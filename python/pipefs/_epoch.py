@@ -8,14 +8,13 @@ import json
 import math
 import os
 import sys
-import threading
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Mapping, Optional, Tuple
 
+from ._arrays import Buffers, read_npy
 from ._mount import Mount
 from ._program import Error, path_of, whole
-from ._random import read_npy
 from ._view import View, group, worker
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ class EpochView(View):
             raise Error(f"batch {k} was read before the state that was loaded, which has {past} steps: iterate over the EpochView, or begin at data[{past}]")
         self._shared.uncounted = 1
         self._count(len(self) if self._random else math.inf)
-        return self._read(self.root, k - past, _Buffers())
+        return self._read(self.root, k - past, Buffers())
 
     def __iter__(self) -> "Iterator[Batch]":
         self._detach()
@@ -224,7 +223,7 @@ class EpochView(View):
         return self._batches(root, range(self._next, self._index(root)["batches"], step))
 
     def _batches(self, root: str, numbers: range) -> "Iterator[Batch]":
-        buffers, size = _Buffers(), len(self) if self._random else math.inf
+        buffers, size = Buffers(), len(self) if self._random else math.inf
         reading: "Deque[Future[Batch]]" = collections.deque()
         readers = ThreadPoolExecutor(2, thread_name_prefix="pipefs")
         try:
@@ -243,7 +242,7 @@ class EpochView(View):
         self._count(size)
         return batch
 
-    def _read(self, root: str, k: int, buffers: _Buffers) -> Batch:
+    def _read(self, root: str, k: int, buffers: Buffers) -> Batch:
         path = os.path.join(root, f"{k:06d}")
         torch = sys.modules.get("torch")
         pinned: "List[Any]" = []
@@ -278,28 +277,3 @@ def _pinned(torch: Any, size: int) -> Any:
     if torch is None or not torch.cuda.is_available():
         return None
     return torch.empty(size, dtype=torch.uint8, pin_memory=True)
-
-
-# What getrefcount tells of an object that is in a list and nowhere else. Without a GIL it tells
-# no such thing, and nothing is used again.
-_PROBE = [bytearray()]
-_UNUSED = sys.getrefcount(_PROBE[0]) if getattr(sys, "_is_gil_enabled", lambda: True)() else -1
-
-
-class _Buffers:
-    """Memory for batches, used again when nobody has what was in it: touching new memory costs as much as reading."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._all: "List[numpy.ndarray[Any, Any]]" = []
-
-    def take(self, size: int) -> "numpy.ndarray[Any, Any]":
-        import numpy
-
-        with self._lock:
-            for i in range(len(self._all)):
-                if self._all[i].size == size and sys.getrefcount(self._all[i]) == _UNUSED:
-                    return self._all[i]
-            self._all = [b for b in self._all if b.size == size]
-            self._all.append(numpy.empty(size, numpy.uint8))
-            return self._all[-1]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
+from . import _batches
+from ._arrays import read_npy
 from ._mount import Mount
 from ._program import Error, path_of
 from ._view import View
@@ -161,6 +163,7 @@ class RandomView(View):
             raise Error(f"there are {len(self.views)} views and {len(self.transforms)} transforms")
         self.samples = self._relative(getattr(samples, "samples", samples))
         self.classes = getattr(samples, "classes", None)
+        self._batches = True  # the daemon can put pictures of the view into one file
         for v in dict.fromkeys(self.views):
             m.path(v)  # raises Error for what is no view
             if v.split("-")[-1] != "npy":
@@ -227,46 +230,41 @@ class RandomView(View):
         self._count(len(self) / (self._group or (0, 1))[1])
         return pictures if self._several else pictures[0], self.samples[index][1]
 
-    def __getitems__(self, indices: "Sequence[int]") -> "list[Tuple[Any, Any]]":
-        """The items of a batch, which DataLoader asks for."""
-        items = []
+    def __getitems__(self, indices: "Sequence[int]") -> "List[Tuple[Any, Any]]":
+        """The items of a batch: DataLoader calls it. The daemon makes all of them at once, in one file."""
+        own = type(self).__getitem__ is RandomView.__getitem__ and type(self).path is RandomView.path  # else a subclass has other items
+        pictures = self._batch(indices) if own and not self._several and self._batches and len(indices) > 1 else None
+        if pictures is None:
+            return self._one_by_one(indices)
+        self._count(len(self) / (self._group or (0, 1))[1], len(indices))
+        transform = self.transforms[0]
+        return [(picture if transform is None else transform(picture), self.samples[i][1]) for i, picture in zip(indices, pictures)]
+
+    def _batch(self, indices: "Sequence[int]") -> "Optional[List[numpy.ndarray[Any, Any]]]":
+        paths, found = [os.fsencode(self.samples[i][0]) for i in indices], []
+        view = os.path.relpath(self.root, self.mount.mountpoint)
+        try:
+            while len(found) < len(paths):
+                found += _batches.read(self.mount.mountpoint, view, paths[len(found):])
+        except _batches.Never:
+            self._batches = False
+            return None
+        except OSError:
+            return None  # what is wrong with which sample is found out one by one
+        return found
+
+    def _one_by_one(self, indices: "Sequence[int]") -> "List[Tuple[Any, Any]]":
+        items, bad, skipped = [], [], []
         for i in indices:
             try:
                 items.append(self[i])
             except Error as e:
-                if not self.skip or getattr(e.__cause__, "errno", 0) != errno.EIO:  # there are not too many of them
-                    raise
-        if not items:
-            raise Error(f"none of the {len(indices)} samples of a batch can be made, such as {self.path(indices[0])}")
+                skips = self.skip and getattr(e.__cause__, "errno", 0) == errno.EIO  # there are not too many of them
+                (skipped if skips else bad).append(e)
+        if not items and skipped and not bad:
+            raise Error(f"none of the {len(indices)} samples of a batch can be made, such as {self.path(indices[0])}") from skipped[0]
+        if len(bad) > 1:
+            raise Error(f"{len(bad)} of the {len(indices)} samples of a batch cannot be read:\n" + "\n".join(map(str, bad))) from bad[0]
+        if bad:
+            raise bad[0]
         return items
-
-
-def read_npy(path: str, take: "Optional[Callable[[int], numpy.ndarray[Any, Any]]]" = None) -> "numpy.ndarray[Any, Any]":
-    """Reads an npy file. With take, which gives memory for it, past the page cache: it is read once."""
-    f = os.open(path, os.O_RDONLY | (os.O_DIRECT if take else 0))
-    try:
-        size = os.fstat(f).st_size
-        data: Any = take(size) if take else bytearray(size)
-        view, got = memoryview(data), 0
-        while got < len(view):
-            n = os.readv(f, [view[got:]])
-            if n == 0:
-                raise Error(f"{path} has {len(view)} bytes, of which {got} were read")
-            got += n
-    finally:
-        os.close(f)
-    return array_of(data, path)
-
-
-def array_of(data: "bytearray | numpy.ndarray[Any, Any]", path: str) -> "numpy.ndarray[Any, Any]":
-    """The array in the bytes of an npy file that the daemon wrote, without copying it."""
-    import numpy
-
-    if bytes(data[:8]) != b"\x93NUMPY\x01\x00":
-        raise Error(f"{path} is no npy file: the view leaves this picture as it is, perhaps because it may be a mask")
-    end = 10 + int.from_bytes(bytes(data[8:10]), "little")
-    header = bytes(data[10:end]).decode("latin-1")
-    # The daemon writes the keys in this order, and nothing else.
-    dtype = header.split("'")[3]
-    shape = header[header.index("(") + 1:header.index(")")]
-    return numpy.frombuffer(data, dtype, offset=end).reshape([int(n) for n in shape.split(",") if n.strip()])

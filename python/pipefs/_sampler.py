@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, 
 from ._epoch import EpochView
 from ._program import Error, whole
 from ._random import RandomView
-from ._view import View, group
+from ._view import View, group, parts
 
 if TYPE_CHECKING:
     import numpy
@@ -51,7 +51,7 @@ class ResumableSampler:
         self._given = None if rank is None or world is None else (whole("rank", rank), whole("world", world))
         if self._given and self._given[0] >= self._given[1]:
             raise Error(f"rank {self._given[0]} of {self._given[1]}: ranks count from 0")
-        self._views = list(_views(data))
+        self._views = list(parts(data))
         self.epoch = self._views[0].epoch if self._views else 0
         self._begin = self._origin = (0, 0)  # samples and steps before the next pass, and before the one that is read
         self._same = {"seed": self.seed, "shuffle": shuffle, "length": len(data), "view": _named(self._views), "list_sha256": _digest(data)}
@@ -128,18 +128,6 @@ class ResumableSampler:
         # NumPy promises these numbers to all versions, and not those of its permutations.
         keys = numpy.random.PCG64(numpy.random.SeedSequence(self.seed, spawn_key=(self.epoch,))).random_raw(len(self.data))
         return numpy.argsort(keys, kind="stable")
-
-
-def _views(data: Any) -> "Iterator[Any]":
-    """The datasets with epochs of which a dataset is made: RandomViews and others with set_epoch."""
-    inner = getattr(data, "datasets", None)
-    if isinstance(inner, (list, tuple)):
-        for one in inner:
-            yield from _views(one)
-    elif hasattr(data, "set_epoch"):
-        yield data
-    elif hasattr(data, "dataset"):
-        yield from _views(data.dataset)
 
 
 def _named(views: "List[Any]") -> "List[Any]":

@@ -8,7 +8,7 @@ import sys
 import warnings
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.sharedctypes import RawValue
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
 
 from ._mount import Mount
 from ._program import Error, whole
@@ -75,11 +75,11 @@ class View:
         shared.begin, shared.steps = shared.origin, shared.past = begin, steps
         shared.given[:], shared.begun[:] = [0] * len(shared.given), [0] * len(shared.begun)
 
-    def _count(self, size: float) -> None:
-        """Counts an item that is returned, of size in an epoch. It warns once if an epoch was returned twice."""
+    def _count(self, size: float, items: int = 1) -> None:
+        """Counts items that are returned, of size in an epoch. It warns once if an epoch was returned twice."""
         shared, info = self._shared, worker()
         i, processes = (0, 1) if info is None else (info.id + 1, info.num_workers + 1)
-        shared.given[i] += 1
+        shared.given[i] += items
         if not shared.warned and sum(shared.given[:processes]) >= 2 * size:
             shared.warned = 1
             warnings.warn(f"epoch {shared.epoch} of seed {self.seed} was read twice, with the same crops: call set_epoch with another number before each pass", stacklevel=4)
@@ -100,6 +100,18 @@ def worker() -> Any:
     """The description of the DataLoader's worker that this process is; None if it is none."""
     data = sys.modules.get("torch.utils.data")
     return None if data is None else data.get_worker_info()
+
+
+def parts(data: Any) -> "Iterator[Any]":
+    """The datasets with epochs of which a Dataset is made: below Subset, ConcatDataset and the like."""
+    inner = getattr(data, "datasets", None)
+    if isinstance(inner, (list, tuple)):
+        for one in inner:
+            yield from parts(one)
+    elif hasattr(data, "set_epoch"):
+        yield data
+    elif hasattr(data, "dataset"):
+        yield from parts(data.dataset)
 
 
 def group() -> "Optional[Tuple[int, int]]":
