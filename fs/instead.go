@@ -28,7 +28,7 @@ func (l *lookup) instead(v *view, id uint32, cause error) error {
 		return err
 	}
 	if err := f.server.Replaceable(path); err != nil {
-		return fmt.Errorf("%w; no other sample takes its place: %v", cause, err)
+		return fmt.Errorf("%w; no other sample takes its place: %w", cause, err)
 	}
 	s, err := f.listing(l.d)
 	if err != nil {

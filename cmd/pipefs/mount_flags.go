@@ -124,17 +124,6 @@ func noted(given *bool, set func(string) error) func(string) error {
 	}
 }
 
-// intoSwitch takes one of two words, of which the second one sets the switch.
-func intoSwitch(set func(bool), off, on string) func(string) error {
-	return func(s string) error {
-		err := intoChoice(new(string), off, on)(s)
-		if err == nil {
-			set(s == on)
-		}
-		return err
-	}
-}
-
 func intoOnError(p *serve.OnError) func(string) error {
 	words := []string{serve.Fail.String(), serve.Black.String(), serve.Replace.String()}
 	return func(s string) error {

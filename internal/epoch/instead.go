@@ -29,7 +29,7 @@ func (w *View) excuse(ctx context.Context, i int, cause error, try func(j int) e
 		return black, nil
 	}
 	if err := l.replaceable(s, i); err != nil {
-		return black, fmt.Errorf("%w; no other sample takes its place: %v", cause, err)
+		return black, fmt.Errorf("%w; no other sample takes its place: %w", cause, err)
 	}
 	from, n := l.alike(i)
 	for k := range serve.Instead(transcode.Draw{Seed: w.path.Seed, Epoch: w.path.Epoch, Path: l.path(i)}, n) {

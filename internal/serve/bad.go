@@ -87,8 +87,8 @@ func (s *Server) Excuse(name string, cause error) error {
 	}
 	s.bad.counted.Do(func() { s.bad.total = s.countSamples("") })
 	if most := math.Ceil(s.o.ErrorLimit * float64(s.bad.total)); float64(n) > most || n == maxBad {
-		return fmt.Errorf("%w: %d of %d by now, more than --on-error-limit %g%%; pipefs check DATASET names them all. This one: %s: %v", //nolint:errorlint // it must not be taken for the cause
-			ErrTooManyBad, n, s.bad.total, 100*s.o.ErrorLimit, name, cause)
+		return fmt.Errorf("%w: %d of %d by now, more than --on-error-limit %g%%; pipefs check DATASET names them all. This one: %s: %s",
+			ErrTooManyBad, n, s.bad.total, 100*s.o.ErrorLimit, name, cause.Error()) // it must not be taken for the cause
 	}
 	return nil
 }
