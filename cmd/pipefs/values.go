@@ -36,17 +36,6 @@ func intoList(p *[]string) func(string) error {
 	}
 }
 
-func intoBool(p *bool) func(string) error {
-	return func(s string) error {
-		b, err := strconv.ParseBool(s)
-		if err != nil {
-			return fmt.Errorf("%q is neither true nor false", s)
-		}
-		*p = b
-		return nil
-	}
-}
-
 func intoInt[T ~int | ~int64 | ~uint64](p *T, least, most T) func(string) error {
 	return func(s string) error {
 		n, err := strconv.ParseInt(s, 10, 64)

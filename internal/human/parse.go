@@ -18,7 +18,7 @@ var units = map[string]float64{
 	"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
 }
 
-// ErrNoUnit: a number that may mean bytes as well as megabytes. Only 0 means one
+// ErrNoUnit is that of a number that may mean bytes as well as megabytes. Only 0 means one
 // thing.
 var ErrNoUnit = errors.New("no unit")
 

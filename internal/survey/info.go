@@ -137,6 +137,7 @@ func (i *Information) add(seen mountd.Sample) {
 	}
 }
 
+// Print prints it as tables.
 func (i *Information) Print(w io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-13s%s\n", name, fmt.Sprintf(format, args...))
@@ -248,6 +249,7 @@ func FractionsOf(s *store.Store, samples int) []fractionRow {
 	return rows
 }
 
+// PrintFractions prints the materialized views of a store.
 func PrintFractions(w io.Writer, rows []fractionRow) {
 	t := terminal.Table(w, "kept view", "fraction", "samples", "of all", "bytes")
 	for _, r := range rows {

@@ -13,6 +13,7 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
+// PrintSteps prints the steps of which views are made.
 func PrintSteps(w io.Writer, r *transcode.Registry) {
 	t := terminal.Table(w, "step", "argument", "what it does")
 	for _, k := range r.Kinds() {
@@ -41,6 +42,7 @@ func PrintSteps(w io.Writer, r *transcode.Registry) {
 	fmt.Fprintln(w, "A view joins steps by hyphens: resize256-grey-png. Where a step needs pixels they\nare decoded without saying so. A view lists its files with the extension of what\nthey are; with the word own at its end it lists them under their own names: bmp-own.\nBegun with the word stored, a view shows only what is materialized (pipefs\nmaterialize) as the steps make it, and the other files as they are, all under their\nown names: stored-bmp.")
 }
 
+// Print prints it as a table, with notes.
 func (t *Tally) Print(w io.Writer) {
 	out := terminal.Table(w, "view", "files", "changed", "unchanged", "size", "for example", "may be masks")
 	terminal.Right(out, 3, 4, 5, 7)

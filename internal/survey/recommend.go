@@ -21,6 +21,7 @@ var (
 	ExactViews   = []string{"bmp-own", "bmp"}
 )
 
+// What [Look] looks at.
 const (
 	FirstSamples = 256             // whose headers it reads
 	FirstFetched = 8               // the same in a bucket, where each takes a request
