@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/pipefs/pipefs/internal/sealed"
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/sealed"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -309,7 +310,7 @@ func TestLarge(t *testing.T) {
 	testenv.Must(t, err)
 	defer large.Close()
 	b := make([]byte, 4)
-	if n, err := large.ReadAt(b, size-3); n != 3 || err != io.EOF || string(b[:3]) != "end" {
+	if n, err := large.ReadAt(b, size-3); n != 3 || !errors.Is(err, io.EOF) || string(b[:3]) != "end" {
 		t.Errorf("read %d, %v, %q", n, err, b)
 	}
 	if a, err := d.Stat("behind"); err != nil || a.Size != 1 {

@@ -91,7 +91,7 @@ func (m *manifestWriter) add(i *blob.Info) error {
 		return fmt.Errorf("%s: the version of the object %s has %d bytes", m.place, i.Name, len(i.Version))
 	}
 	m.value = appendObject(m.value[:0], i)
-	switch err := m.Writer.Add(i.Name, m.value, i.Size); {
+	switch err := m.Add(i.Name, m.value, i.Size); {
 	case errors.Is(err, names.ErrOrder):
 		return fmt.Errorf("%s lists names in another order than S3 does, and cannot be mounted: %w", m.place, err)
 	case err != nil:
