@@ -1,8 +1,9 @@
 package daemon
 
 import (
-	"errors"
+	"fmt"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -16,8 +17,22 @@ type Process struct {
 	err  error         // written before that: what it ended with
 }
 
-// ErrStuck is what a process ended with of which a thread still waits in the kernel.
-var ErrStuck = errors.New("it was killed, and a thread of it still waits in the kernel")
+// StuckError is what a process ended with of which a thread still waits in the kernel, so that it
+// cannot be reaped.
+type StuckError struct {
+	Status syscall.WaitStatus // 0 where it is not known
+}
+
+func (e *StuckError) Error() string {
+	how := "it ended"
+	switch {
+	case e.Status.Signaled():
+		how = fmt.Sprintf("signal: %v", e.Status.Signal())
+	case e.Status != 0:
+		how = fmt.Sprintf("exit status %d", e.Status.ExitStatus())
+	}
+	return how + ", and a thread of it still waits in the kernel"
+}
 
 const (
 	// lookInterval is the time between two looks at the state of a child.
@@ -53,7 +68,7 @@ func watch(cmd *exec.Cmd) *Process {
 				return
 			case <-time.After(untilReaped):
 				if !mounts.Runs(p.PID) {
-					p.err = ErrStuck
+					p.err = &StuckError{mounts.ExitStatus(p.PID)}
 					return
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -48,8 +49,13 @@ func TestSuspects(t *testing.T) {
 		testenv.Must(t, syscall.Kill(now.PID, syscall.SIGABRT))
 		testenv.EventuallyIs(t, "the next daemon serves", func() bool { return s.stats().PID != now.PID })
 	}
-	if err := <-result; !errors.Is(err, unix.EIO) {
-		t.Errorf("the file that daemons died of: %v", err)
+	select {
+	case err := <-result:
+		if !errors.Is(err, unix.EIO) {
+			t.Errorf("the file that daemons died of: %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the request that daemons died of is not answered")
 	}
 	if _, err := os.Stat(s.path("png/slow.png")); !errors.Is(err, unix.EIO) {
 		t.Errorf("again: %v", err)

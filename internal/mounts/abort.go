@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -112,14 +113,34 @@ func Runs(pid int) bool {
 	})
 }
 
+// ExitStatus is what a process ended with whose first thread has ended, and that has not been
+// reaped. It is 0 where the system does not tell.
+func ExitStatus(pid int) syscall.WaitStatus {
+	const exitCode = 52 - firstField
+	fields, err := statFields(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil || len(fields) <= exitCode {
+		return 0
+	}
+	status, _ := strconv.ParseUint(fields[exitCode], 10, 16)
+	return syscall.WaitStatus(status)
+}
+
+// firstField is the number of the first field, in proc(5), that statFields returns.
+const firstField = 3
+
+// statFields returns the fields of a stat file of /proc that follow the name, which may hold anything.
+func statFields(name string) ([]string, error) {
+	stat, err := os.ReadFile(name)
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])), err
+}
+
 // threadState is the letter for what a thread does; 0 where there is none.
 func threadState(name string) byte {
-	stat, err := os.ReadFile(name)
-	// The state follows the name, which may hold anything.
-	if at := bytes.LastIndexByte(stat, ')') + 2; err == nil && at < len(stat) {
-		return stat[at]
+	fields, err := statFields(name)
+	if err != nil || len(fields) == 0 {
+		return 0
 	}
-	return 0
+	return fields[0][0]
 }
 
 // Dead reports whether the daemon of the mount is gone, which [Probe] or [Stat] answered with

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -215,5 +216,25 @@ func TestRuns(t *testing.T) {
 	testenv.EventuallyIs(t, "it has ended", func() bool { return Zombie(cmd.Process.Pid) })
 	if Runs(cmd.Process.Pid) || !Runs(os.Getpid()) || Zombie(os.Getpid()) {
 		t.Error("another state")
+	}
+}
+
+// TestExitStatus: what a process ended with is known before it is reaped.
+func TestExitStatus(t *testing.T) {
+	for script, want := range map[string]func(syscall.WaitStatus) bool{
+		"kill -ABRT $$": func(s syscall.WaitStatus) bool { return s.Signaled() && s.Signal() == syscall.SIGABRT },
+		"kill -KILL $$": func(s syscall.WaitStatus) bool { return s.Signaled() && s.Signal() == syscall.SIGKILL },
+		"exit 7":        func(s syscall.WaitStatus) bool { return s.Exited() && s.ExitStatus() == 7 },
+	} {
+		cmd := exec.Command("sh", "-c", script)
+		testenv.Must(t, cmd.Start())
+		testenv.EventuallyIs(t, "the process has ended", func() bool { return Zombie(cmd.Process.Pid) })
+		if s := ExitStatus(cmd.Process.Pid); !want(s) {
+			t.Errorf("%s: status %#x", script, int(s))
+		}
+		_ = cmd.Wait() // an error, as it should be
+	}
+	if s := ExitStatus(os.Getpid()); s != 0 {
+		t.Errorf("of a process that runs: %#x", int(s))
 	}
 }

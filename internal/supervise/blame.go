@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/daemon"
 )
 
 const (
@@ -42,11 +44,17 @@ func (s *Supervisor) blame(cause error) (blamed bool) {
 // oom: the system has killed some process for memory meanwhile.
 func fault(cause error, oom bool) bool {
 	var exit *exec.ExitError
-	if !errors.As(cause, &exit) {
-		return oom && cause != nil
-	}
-	status, _ := exit.Sys().(syscall.WaitStatus)
+	var stuck *daemon.StuckError
+	var status syscall.WaitStatus
 	switch {
+	case errors.As(cause, &exit):
+		status, _ = exit.Sys().(syscall.WaitStatus)
+	case errors.As(cause, &stuck):
+		status = stuck.Status
+	}
+	switch {
+	case status == 0:
+		return oom && cause != nil
 	case !status.Signaled():
 		return true
 	case status.Signal() == unix.SIGKILL:
