@@ -187,7 +187,7 @@ func TestBadTargets(t *testing.T) {
 	testenv.Must(t, os.WriteFile(broken, whole, 0o644))
 	testenv.Eventually(t, func() error {
 		if now, err := os.ReadFile(name); err != nil || bytes.Equal(now, before) {
-			return fmt.Errorf("the repaired sample is not shown: %v", err)
+			return fmt.Errorf("the repaired sample is not shown: %w", err)
 		}
 		return nil
 	})
