@@ -272,8 +272,11 @@ func neighbour(path string) string {
 func OpenDataset(ctx context.Context, a remote.Access, at string, o source.Options, list bucket.Options) (source.Dataset, error) {
 	under := func(dir string) (source.Dataset, error) { return openUnder(ctx, a, dir, o, list) }
 	d, err := openArchives(ctx, at, under, archive.Options{Log: list.Log, Progress: list.Progress})
-	if d != nil || err != nil {
-		return d, err
+	switch {
+	case err != nil:
+		return nil, err
+	case d != nil:
+		return d, nil
 	}
 	return under(at)
 }

@@ -217,31 +217,31 @@ func (d *Dataset) List(dir string) ([]source.Entry, error) {
 	return entries, d.failed(err)
 }
 
-// find returns the entry of a member and its attributes.
-func (d *Dataset) find(name string) (entry, source.Attr, error) {
+// find returns the entry of a member, its archive as it was scanned, and its attributes.
+func (d *Dataset) find(name string) (entry, Shard, source.Attr, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	value, isDir, err := d.table.Find(name)
 	if err != nil {
-		return entry{}, source.Attr{}, d.failed(err)
+		return entry{}, Shard{}, source.Attr{}, d.failed(err)
 	}
 	if isDir {
-		return entry{codec: dirCodec}, d.dir, nil
+		return entry{codec: dirCodec}, Shard{}, d.dir, nil
 	}
 	e, err := parse(value, d.table.Shards)
 	if err != nil {
-		return entry{}, source.Attr{}, fmt.Errorf("%s: %w", name, err)
+		return entry{}, Shard{}, source.Attr{}, fmt.Errorf("%s: %w", name, err)
 	}
 	of := d.attrs[e.shard]
 	a := source.Attr{Mode: of.Mode & 0o444, UID: of.UID, GID: of.GID}
 	a.ID = d.table.ids[e.shard] + uint64(e.offset) // in the order in which they lie there
 	a.Size, a.MTime, a.CTime = e.size, e.mtime, d.table.Shards[e.shard].Identity.CTime
-	return e, a, nil
+	return e, d.table.Shards[e.shard], a, nil
 }
 
 // Stat implements [source.Tree].
 func (d *Dataset) Stat(name string) (source.Attr, error) {
-	_, a, err := d.find(name)
+	_, _, a, err := d.find(name)
 	return a, err
 }
 
@@ -250,16 +250,13 @@ func (d *Dataset) Fresh(name string) (source.Attr, error) { return d.Stat(name) 
 
 // Open implements [source.Dataset].
 func (d *Dataset) Open(name string) (*source.File, error) {
-	e, a, err := d.find(name)
+	e, shard, a, err := d.find(name)
 	if err != nil {
 		return nil, err
 	}
 	if e.codec == dirCodec {
 		return nil, &fs.PathError{Op: "open", Path: d.root + "/" + name, Err: errors.New("no regular file")}
 	}
-	d.mu.RLock()
-	shard := d.table.Shards[e.shard]
-	d.mu.RUnlock()
 	in, err := d.under.OpenAs(shard.Name, shard.Identity)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s/%s: its archive %s is gone: %w", d.root, name, shard.Name, source.ErrChanged)
