@@ -3,15 +3,19 @@ package archive
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/pipefs/pipefs/internal/source/parquet"
 )
 
 // codec is how a member is stored.
 type codec byte
 
 const (
-	stored   codec = iota // as it is
-	deflated              // by deflate, with a CRC-32
-	dirCodec              // a directory, which has no bytes
+	stored    codec = iota // as it is
+	deflated               // by deflate, with a CRC-32
+	dirCodec               // a directory, which has no bytes
+	rowCodec               // a value of a Parquet file that has not been located yet
+	pageCodec              // a value within a page of a Parquet file, compressed as compression says
 )
 
 // entry says where a member is.
@@ -23,6 +27,15 @@ type entry struct {
 	mtime  int64 // ns since 1970
 	crc    uint32
 	codec  codec
+	value
+}
+
+// value is the place of a member that is a value of a Parquet file.
+type value struct {
+	column, row int64 // of the file
+	compression parquet.Codec
+	inflated    int64 // bytes of the page
+	place       int64 // in the inflated page
 }
 
 func (e *entry) append(b []byte) []byte {
@@ -35,6 +48,16 @@ func (e *entry) append(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(e.packed))
 		b = binary.LittleEndian.AppendUint32(b, e.crc)
 	}
+	if e.codec == rowCodec || e.codec == pageCodec {
+		b = binary.AppendUvarint(b, uint64(e.column))
+		b = binary.AppendUvarint(b, uint64(e.row))
+	}
+	if e.codec == pageCodec {
+		b = append(b, byte(e.compression))
+		b = binary.AppendUvarint(b, uint64(e.packed))
+		b = binary.AppendUvarint(b, uint64(e.inflated))
+		b = binary.AppendUvarint(b, uint64(e.place))
+	}
 	return b
 }
 
@@ -42,7 +65,7 @@ var errEntry = errors.New("an entry that says not where its member is")
 
 // parse checks that the member lies in its archive, one of shards.
 func parse(b []byte, shards []Shard) (e entry, err error) {
-	if len(b) == 0 || codec(b[0]) > dirCodec {
+	if len(b) == 0 || codec(b[0]) > pageCodec {
 		return e, errEntry
 	}
 	e.codec, b = codec(b[0]), b[1:]
@@ -68,6 +91,22 @@ func parse(b []byte, shards []Shard) (e entry, err error) {
 			return e, errEntry
 		}
 		e.crc = binary.LittleEndian.Uint32(b)
+	}
+	if e.codec == rowCodec || e.codec == pageCodec {
+		e.column, e.row = number(), number()
+	}
+	if e.codec == rowCodec {
+		return e, err // its size is an estimate
+	}
+	if e.codec == pageCodec {
+		if err != nil || len(b) == 0 {
+			return e, errEntry
+		}
+		e.compression, b = parquet.Codec(b[0]), b[1:]
+		e.packed, e.inflated, e.place = number(), number(), number()
+		if err != nil || e.inflated > parquet.MaxPage || e.size > e.inflated || e.place > e.inflated-e.size {
+			return e, errEntry
+		}
 	}
 	if length := shards[e.shard].Identity.Size; e.packed > length || e.offset > length-e.packed {
 		return e, errEntry

@@ -1,0 +1,324 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Magic is how a file begins and ends.
+const Magic = "PAR1"
+
+const (
+	// maxFooter is the longest footer that is read, in bytes: that of 1.28 million rows in groups of 100 has 10 MB.
+	maxFooter = 256 << 20
+	// MaxPage is the longest page that is read, in bytes, inflated.
+	MaxPage = 512 << 20
+	// maxGroupRows bounds the memory that a group needs.
+	maxGroupRows = 4 << 20
+	// maxColumns bounds the columns of a file.
+	maxColumns = 10_000
+)
+
+// Codec is how pages are compressed.
+type Codec byte
+
+// Codecs have the numbers of the format.
+const (
+	None   Codec = 0
+	Snappy Codec = 1
+	Gzip   Codec = 2
+	Zstd   Codec = 6
+)
+
+var codecNames = []string{"none", "Snappy", "gzip", "LZO", "Brotli", "LZ4", "Zstandard", "LZ4_RAW"}
+
+// Type is that of a column.
+type Type byte
+
+// Types have the numbers of the format.
+const (
+	Int32     Type = 1
+	Int64     Type = 2
+	ByteArray Type = 6
+)
+
+// Column is a column of values.
+type Column struct {
+	Path []string // in the schema
+	Type Type
+	Text bool // of strings
+	// def and rep are the greatest levels: of optional and of repeated fields on the path.
+	def, rep int
+}
+
+// Repeated reports whether rows have lists of values.
+func (c *Column) Repeated() bool { return c.rep > 0 }
+
+// Group is a group of rows.
+type Group struct {
+	Rows   int64
+	Chunks []Chunk // one for each column
+}
+
+// Chunk is a column in a group.
+type Chunk struct {
+	Offset, Length int64 // in the file
+	Inflated       int64 // bytes, as the file says
+	Codec          Codec
+	// Whole is that no value is null, as the file says.
+	Whole bool
+}
+
+// Feature is what `datasets` says of a column.
+type Feature struct {
+	Type  string   `json:"_type"` // such as Image, or ClassLabel
+	Names []string `json:"names"` // of classes
+}
+
+// File is what the footer of a file says.
+type File struct {
+	Rows     int64
+	Columns  []Column
+	Groups   []Group
+	Features map[string]Feature // by the name of a column of the top level
+}
+
+// Read reads the footer of a file.
+func Read(r io.ReaderAt, size int64) (*File, error) {
+	var end [8]byte
+	if size < 12 {
+		return nil, errors.New("it is too short for a Parquet file")
+	}
+	if _, err := r.ReadAt(end[:], size-8); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	length := int64(binary.LittleEndian.Uint32(end[:]))
+	switch magic := string(end[4:]); {
+	case magic == "PARE":
+		return nil, errors.New("it is encrypted")
+	case magic != Magic:
+		return nil, errors.New("it does not end as a Parquet file does; it may be cut")
+	case length > size-12 || length > maxFooter:
+		return nil, fmt.Errorf("its footer cannot have %d bytes", length)
+	}
+	b := make([]byte, length)
+	if n, err := r.ReadAt(b, size-8-length); n < len(b) {
+		return nil, err
+	}
+	f := &File{}
+	t := &thrift{b: b}
+	if err := f.parse(t); err != nil {
+		return nil, err
+	}
+	return f, f.check(size - 8 - length)
+}
+
+func (f *File) parse(t *thrift) error {
+	var schema []element
+	var features []byte
+	t.fields(func(id int16, kind byte) bool {
+		switch id {
+		case 2:
+			t.list(kind, tStruct, func() { schema = append(schema, t.element()) })
+		case 3:
+			f.Rows = t.int()
+		case 4:
+			t.list(kind, tStruct, func() { f.Groups = append(f.Groups, t.group()) })
+		case 5:
+			t.list(kind, tStruct, func() {
+				var key, value []byte
+				t.fields(func(id int16, _ byte) bool {
+					switch id {
+					case 1:
+						key = t.bytes()
+					case 2:
+						value = t.bytes()
+					default:
+						return false
+					}
+					return true
+				})
+				if string(key) == "huggingface" {
+					features = value
+				}
+			})
+		default:
+			return false
+		}
+		return true
+	})
+	if t.err != nil {
+		return t.err
+	}
+	var hub struct {
+		Info struct {
+			Features map[string]json.RawMessage `json:"features"`
+		} `json:"info"`
+	}
+	f.Features = map[string]Feature{}
+	if json.Unmarshal(features, &hub) == nil { // else it is of no use
+		for name, raw := range hub.Info.Features {
+			var one Feature
+			if json.Unmarshal(raw, &one) == nil { // a list is another form
+				f.Features[name] = one
+			}
+		}
+	}
+	return f.columns(schema)
+}
+
+// element is an element of the schema: a column, or a struct of others.
+type element struct {
+	name     string
+	kind     Type
+	isColumn bool
+	text     bool
+	repeated int64 // 0 required, 1 optional, 2 repeated
+	children int64
+}
+
+func (t *thrift) element() (e element) {
+	t.fields(func(id int16, kind byte) bool {
+		switch id {
+		case 1:
+			e.kind, e.isColumn = Type(t.int()), true
+		case 3:
+			e.repeated = t.int()
+		case 4:
+			e.name = string(t.bytes())
+		case 5:
+			e.children = t.int()
+		case 6:
+			e.text = e.text || t.int() == 0
+		case 10: // its first field says which logical type it is
+			t.fields(func(id int16, _ byte) bool {
+				e.text = e.text || id == 1
+				return false
+			})
+		default:
+			return false
+		}
+		return true
+	})
+	return e
+}
+
+// group takes what a footer says of a group.
+func (t *thrift) group() (g Group) {
+	t.fields(func(id int16, kind byte) bool {
+		switch id {
+		case 1:
+			t.list(kind, tStruct, func() { g.Chunks = append(g.Chunks, t.chunk()) })
+		case 3:
+			g.Rows = t.int()
+		default:
+			return false
+		}
+		return true
+	})
+	return g
+}
+
+func (t *thrift) chunk() (c Chunk) {
+	t.fields(func(id int16, _ byte) bool {
+		if id == 3 {
+			c = t.chunkData()
+			return true
+		}
+		return false
+	})
+	return c
+}
+
+func (t *thrift) chunkData() (c Chunk) {
+	first := int64(0) // of the dictionary, if there is one
+	t.fields(func(id int16, _ byte) bool {
+		switch id {
+		case 4:
+			c.Codec = Codec(min(uint64(t.int()), 255))
+		case 6:
+			c.Inflated = t.int()
+		case 7:
+			c.Length = t.int()
+		case 9:
+			c.Offset = t.int()
+		case 11:
+			first = t.int()
+		case 12:
+			t.fields(func(id int16, _ byte) bool {
+				if id == 3 {
+					c.Whole = t.int() == 0
+				}
+				return id == 3
+			})
+		default:
+			return false
+		}
+		return true
+	})
+	if first > 0 && first < c.Offset {
+		c.Offset = first
+	}
+	return c
+}
+
+// columns finds the columns of a schema, whose elements stand in the order of depth.
+func (f *File) columns(schema []element) error {
+	var walk func(path []string, def, rep, depth int) error
+	next := 0
+	walk = func(path []string, def, rep, depth int) error {
+		if next >= len(schema) || depth > maxDepth || len(f.Columns) > maxColumns {
+			return errThrift
+		}
+		e := schema[next]
+		next++
+		if depth > 0 {
+			path = append(slices.Clip(path), e.name)
+			switch e.repeated {
+			case 1:
+				def++
+			case 2:
+				def, rep = def+1, rep+1
+			}
+		}
+		if e.isColumn && e.children == 0 {
+			f.Columns = append(f.Columns, Column{Path: path, Type: e.kind, Text: e.text, def: def, rep: rep})
+			return nil
+		}
+		for range e.children {
+			if err := walk(path, def, rep, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return walk(nil, 0, 0, 0)
+}
+
+// check compares what a footer says with the length of what lies before it, in bytes.
+func (f *File) check(end int64) error {
+	rows := int64(0)
+	for i, g := range f.Groups {
+		if len(g.Chunks) != len(f.Columns) {
+			return fmt.Errorf("its group %d has %d columns of %d", i, len(g.Chunks), len(f.Columns))
+		}
+		if g.Rows < 0 || g.Rows > maxGroupRows {
+			return fmt.Errorf("its group %d has %d rows, and at most %d are read", i, g.Rows, maxGroupRows)
+		}
+		rows += g.Rows
+		for k, c := range g.Chunks {
+			if c.Offset < 4 || c.Length < 0 || c.Length > end || c.Offset > end-c.Length {
+				return fmt.Errorf("column %q of its group %d would lie at byte %d with a length of %d, and the columns end at byte %d",
+					f.Columns[k].Path, i, c.Offset, c.Length, end)
+			}
+		}
+	}
+	if rows != f.Rows || rows > end {
+		return fmt.Errorf("it says that it has %d rows, and its groups have %d in %d bytes", f.Rows, rows, end)
+	}
+	return nil
+}
