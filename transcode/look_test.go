@@ -1,15 +1,22 @@
 package transcode_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/bmp"
+	"github.com/pipefs/pipefs/transcode/codecs"
+	"github.com/pipefs/pipefs/transcode/internal/pillow"
 	"github.com/pipefs/pipefs/transcode/png"
 	"github.com/pipefs/pipefs/transcode/raster"
 )
@@ -175,4 +182,178 @@ func TestLookPicture(t *testing.T) {
 			t.Errorf("%s: %d, and surely a picture is %v", name, got, c.want)
 		}
 	}
+}
+
+// TestRoles says which samples a pattern means.
+func TestRoles(t *testing.T) {
+	for _, c := range []struct {
+		pattern, path string
+		want          bool
+	}{
+		{"*_mask.png", "a_mask.png", true},
+		{"*_mask.png", "train/cats/a_mask.png", true},
+		{"*_mask.png", "a_mask.png/a.png", false},
+		{"c.png", "deep/er/c.png", true},
+		{"**", "deep/er/c.png", true},
+		{"{a,b}.png", "x/b.png", true},
+		{"labels", "labels/a.png", false},
+		{"labels/*.png", "labels/a.png", true},
+		{"labels/*.png", "x/labels/a.png", false},
+		{"labels/*.png", "labels/x/a.png", false},
+		{"labels/**", "labels/x/a.png", true},
+		{"**/labels/**", "x/labels/y/a.png", true},
+		{"/a.png", "a.png", true},
+		{"/a.png", "x/a.png", false},
+		{"/labels/**", "labels/a.png", true},
+		{`a\[1\].png`, "x/a[1].png", true},
+	} {
+		for want, roles := range map[transcode.Role]transcode.Roles{
+			transcode.Image: {Images: []string{"*.none", c.pattern}},
+			transcode.Mask:  {Masks: []string{"*.none", c.pattern}, Images: []string{"**"}},
+		} {
+			if err := roles.Check(); err != nil {
+				t.Errorf("%q: %v", c.pattern, err)
+			}
+			if got := roles.Of(c.path); (got == want) != c.want {
+				t.Errorf("%q of %q: role %d", c.pattern, c.path, got)
+			}
+		}
+	}
+}
+
+// TestUnmatched wants the patterns that match nothing, and no more looking than that
+// takes.
+func TestUnmatched(t *testing.T) {
+	samples := []string{"a.jpg", "x/a_mask.png", "x/b.jpg", "y/c.jpg"}
+	for _, c := range []struct {
+		roles transcode.Roles
+		want  []string
+		looks int
+	}{
+		{transcode.Roles{}, nil, 0},
+		{transcode.Roles{Images: []string{"*.jpg"}}, nil, 1},
+		{transcode.Roles{Images: []string{"*.jpg"}, Masks: []string{"*_mask.png"}}, nil, 2},
+		{transcode.Roles{Images: []string{"*.jpeg"}, Masks: []string{"x/*", "z/*"}}, []string{"*.jpeg", "z/*"}, 4},
+	} {
+		before := slices.Concat(c.roles.Images, c.roles.Masks)
+		looks := 0
+		got := c.roles.Unmatched(func(yield func(string) bool) {
+			for _, s := range samples {
+				if looks++; !yield(s) {
+					return
+				}
+			}
+		})
+		if !slices.Equal(got, c.want) || looks != c.looks {
+			t.Errorf("%v: %q after %d samples, want %q after %d", c.roles, got, looks, c.want, c.looks)
+		}
+		if !slices.Equal(before, slices.Concat(c.roles.Images, c.roles.Masks)) {
+			t.Errorf("%v: the roles were changed", c.roles)
+		}
+	}
+}
+
+// TestScalesEveryFormat: what is no JPEG is scaled to the size that a JPEG is decoded to,
+// as resize would do it, so that pictures and masks of a dataset of many formats fit.
+func TestScalesEveryFormat(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	for _, m := range []transcode.Mode{transcode.ModeRGB, transcode.ModeRGBA, transcode.ModeL} {
+		for _, size := range [][2]int{{61, 47}, {9, 9}, {1, 5}} {
+			px := pillow.Sample(m, size[0], size[1])
+			file, err := png.Encode(t.Context(), px)
+			testenv.Must(t, err)
+			for name, by := range map[string]int{"half": 2, "quarter": 4, "eighth": 8} {
+				p, err := r.Parse(name + "-png")
+				testenv.Must(t, err)
+				info, err := r.ProbeBytes(file)
+				testenv.Must(t, err)
+				made, err := r.Plan(p, info, transcode.Image).Run(t.Context(), file)
+				if err != nil {
+					t.Fatalf("%s of %v %v: %v", p, m, size, err)
+				}
+				got, err := r.Decode(t.Context(), made)
+				testenv.Must(t, err)
+				want, err := raster.Bilinear(t.Context(), px, (size[0]+by-1)/by, (size[1]+by-1)/by)
+				testenv.Must(t, err)
+				if got.Width != want.Width || got.Height != want.Height || got.Mode != m || !bytes.Equal(got.Pix, want.Pix) {
+					t.Errorf("%s of %v %v: %v %dx%d, other pixels than resize's", p, m, size, got.Mode, got.Width, got.Height)
+				}
+			}
+		}
+	}
+}
+
+// TestMaskFollows wants a marked mask to have the size of its picture, a JPEG, in every
+// view, and no label that it did not have before.
+func TestMaskFollows(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	for _, size := range [][2]int{{61, 47}, {9, 9}, {1, 5}} {
+		picture := transcode.Info{Format: transcode.JPEG, Mode: transcode.ModeRGB, Width: size[0], Height: size[1], Scannable: true}
+		masks := map[string][]byte{}
+		for _, m := range []transcode.Mode{transcode.ModeBit, transcode.ModeP, transcode.ModeRGB, transcode.ModeI16, transcode.ModeRGBA16} {
+			px := pillow.Sample(m, size[0], size[1])
+			file, err := png.Encode(t.Context(), px)
+			testenv.Must(t, err)
+			masks[fmt.Sprintf("%v %v png", m, size)] = file
+			if file, err := bmp.Encode(px); err == nil {
+				masks[fmt.Sprintf("%v %v bmp", m, size)] = file
+			}
+		}
+		for name, file := range masks {
+			info, err := r.ProbeBytes(file)
+			testenv.Must(t, err)
+			before := labels(t, r, file)
+			for _, geometry := range strings.Fields("resize16 resize200 crop20 resize24-crop16 half quarter eighth half-resize7 scan5-resize16") {
+				for _, encoder := range strings.Fields("bmp ppm png npy l3 jpeg90") {
+					p, err := r.Parse(geometry + "-" + encoder)
+					testenv.Must(t, err)
+					plan := r.Plan(p, info, transcode.Mask)
+					steps := r.Plan(p, picture, transcode.Auto).Steps()
+					want := steps[len(steps)-1].Out
+					if plan.Unchanged() {
+						if info.Width != want.Width || info.Height != want.Height {
+							t.Errorf("%s of %s: unchanged, and its picture is %dx%d", p, name, want.Width, want.Height)
+						}
+						continue
+					}
+					last := plan.Steps()[plan.Len()-1]
+					got, err := plan.Run(t.Context(), file)
+					if err != nil {
+						t.Errorf("%s of %s: %v", p, name, err)
+						continue
+					}
+					if last.Out.Width != want.Width || last.Out.Height != want.Height {
+						t.Errorf("%s of %s: %dx%d, its picture is %dx%d", p, name, last.Out.Width, last.Out.Height, want.Width, want.Height)
+					}
+					if last.Kind.Format == transcode.NPY {
+						continue
+					}
+					made, err := r.ProbeBytes(got)
+					if err != nil || made.Width != want.Width || made.Height != want.Height || made.Mode != info.Mode {
+						t.Errorf("%s of %s: made %+v, %v", p, name, made, err)
+						continue
+					}
+					for label := range labels(t, r, got) {
+						// what crop adds around a small mask is 0
+						if !before[label] && strings.Trim(label, "\x00") != "" {
+							t.Errorf("%s of %s: label %x is new", p, name, label)
+							break
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// labels are the values that pixels of a file have.
+func labels(t *testing.T, r *transcode.Registry, file []byte) map[string]bool {
+	t.Helper()
+	px, err := r.Decode(t.Context(), file)
+	testenv.Must(t, err)
+	found := map[string]bool{}
+	for pixel := range slices.Chunk(px.Pix, px.Mode.Channels()*px.Type.Size()) {
+		found[string(pixel)] = true
+	}
+	return found
 }

@@ -166,3 +166,127 @@ func filtered(ctx context.Context, px *transcode.Pixels, width, height int, f re
 	}
 	return out, nil
 }
+
+// Crop is the step `crop`: the square in the middle.
+func Crop() *transcode.Kind {
+	return &transcode.Kind{
+		Name: "crop", Min: 1, Max: maxSide,
+		Brief: "cut out the square of this side in the middle, as torchvision's CenterCrop; what is missing is 0",
+		From:  transcode.Picture | transcode.Tensor, ID: "crop1", Effect: transcode.Geometric,
+		Shape: func(in transcode.Shape, side int) (transcode.Shape, bool) {
+			out := in
+			out.Width, out.Height = side, side
+			return out, out != in
+		},
+		// What is missing around the middle of the picture is missing around the middle
+		// of the region.
+		Region: func(in transcode.Shape, c transcode.Call) image.Rectangle {
+			x, _, width := span(in.Width, c.Arg)
+			y, _, height := span(in.Height, c.Arg)
+			return image.Rect(x, y, x+width, y+height)
+		},
+		Apply: func(_ context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
+			if err := c.Limits.CheckSize(c.Arg, c.Arg); err != nil {
+				return transcode.Payload{}, err
+			}
+			return transcode.Payload{Pixels: CenterCrop(in.Pixels, c.Arg)}, nil
+		},
+	}
+}
+
+// CenterCrop cuts the square of the given side out of the middle of px. Where px
+// is smaller, zeros stand around it; where it is that square, the result is px.
+func CenterCrop(px *transcode.Pixels, side int) *transcode.Pixels {
+	if px.Width == side && px.Height == side {
+		return px
+	}
+	out := like(px, side, side)
+	size := px.Mode.Channels() * px.Type.Size()
+	fromX, toX, width := span(px.Width, side)
+	fromY, toY, height := span(px.Height, side)
+	for y := range height {
+		src := px.Pix[(fromY+y)*px.RowBytes()+fromX*size:]
+		copy(out.Pix[(toY+y)*out.RowBytes()+toX*size:][:width*size], src)
+	}
+	return out
+}
+
+// span places a window of the given length on a picture's side: where reading
+// and writing start, and how many pixels there are. The halves that are left
+// round as in torchvision: padding down, cropping to even.
+func span(in, side int) (from, to, n int) {
+	if in < side {
+		return 0, (side - in) / 2, in
+	}
+	odd := in - side
+	from = odd / 2
+	if odd%2 == 1 && from%2 == 1 {
+		from++
+	}
+	return from, 0, side
+}
+
+// UprightKind is the step `upright`: the orientation of EXIF applied.
+func UprightKind() *transcode.Kind {
+	return &transcode.Kind{
+		Name: "upright", Brief: "turn the picture as its EXIF orientation says",
+		From: transcode.Picture, ID: "upright1", Effect: transcode.Geometric,
+		Shape: func(in transcode.Shape, _ int) (transcode.Shape, bool) {
+			out := in
+			if in.Orientation >= 5 {
+				out.Width, out.Height = in.Height, in.Width
+			}
+			out.Orientation = 1
+			return out, in.Orientation > 1
+		},
+		Apply: func(_ context.Context, in transcode.Payload, _ transcode.Call) (transcode.Payload, error) {
+			return transcode.Payload{Pixels: Upright(in.Pixels, in.Shape.Orientation)}, nil
+		},
+	}
+}
+
+// Upright applies an EXIF orientation, 1 to 8; others count as 1. The metadata
+// of the result says that nothing is left to turn.
+func Upright(px *transcode.Pixels, orientation uint8) *transcode.Pixels {
+	out := *px
+	out.Meta.EXIF, out.Meta.Orientation = transcode.EXIFUpright(px.Meta.EXIF), 1
+	if orientation < 2 || orientation > 8 {
+		return &out
+	}
+	if orientation >= 5 {
+		out.Width, out.Height = px.Height, px.Width
+	}
+	out.Pix = make([]byte, out.Len())
+	size := px.Mode.Channels() * px.Type.Size()
+	// Where in px the result begins, and the way to the next pixel and row, all
+	// in bytes.
+	right, down := size, px.RowBytes()
+	lastX, lastY := (px.Width-1)*right, (px.Height-1)*down
+	var start, stepX, stepY int
+	switch orientation {
+	case 2: // mirrored
+		start, stepX, stepY = lastX, -right, down
+	case 3: // upside down
+		start, stepX, stepY = lastX+lastY, -right, -down
+	case 4: // mirrored upside down
+		start, stepX, stepY = lastY, right, -down
+	case 5: // mirrored along the diagonal
+		start, stepX, stepY = 0, down, right
+	case 6: // to be turned clockwise
+		start, stepX, stepY = lastY, -down, right
+	case 7: // mirrored along the other diagonal
+		start, stepX, stepY = lastX+lastY, -down, -right
+	case 8: // to be turned counterclockwise
+		start, stepX, stepY = lastX, down, -right
+	}
+	dst := out.Pix
+	for y := range out.Height {
+		from := start + y*stepY
+		for range out.Width {
+			copy(dst[:size], px.Pix[from:from+size])
+			dst = dst[size:]
+			from += stepX
+		}
+	}
+	return &out
+}

@@ -2,6 +2,40 @@ package resample
 
 import "encoding/binary"
 
+// rowsAtOnce is how many rows of so many channels horizontalRows scales.
+func rowsAtOnce(channels int) int {
+	if channels == 1 {
+		return mostRows
+	}
+	return fewRows
+}
+
+// horizontalRows scales rowsAtOnce rows. It may read margin bytes behind what the last of
+// them needs, and write as many behind each row.
+func horizontalRows(dst []byte, dstStride int, src []byte, srcStride int, w *weights, channels int, mirror bool) {
+	p := &w.packed
+	entry, step := p.at(0), 4*p.entry()
+	if mirror {
+		entry, step = p.at(w.out-1), -step
+	}
+	turns := (w.out + positions - 1) / positions
+	switch channels {
+	case 1:
+		horizontal1(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
+	case 2:
+		horizontal2(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
+	case 3:
+		horizontal3(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
+	case 4:
+		horizontal4(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
+	}
+}
+
+// verticalRow makes row y, of at least columns bytes.
+func verticalRow(dst, src []byte, stride int, w *weights, y int) {
+	vertical(&dst[0], &src[int(w.first[y])*stride], stride, len(dst), w.packed.at(y), (w.most+1)/2)
+}
+
 // clip takes the integer part of a sum of weighted values, from 0 to 255.
 func clip(sum int32) byte { return byte(min(max(sum>>precision, 0), 255)) }
 
@@ -91,4 +125,89 @@ func pair(v uint64) uint64 {
 	lower := int32(v)
 	upper := int32((v - uint64(int64(lower))) >> 32)
 	return uint64(clip(lower)) | uint64(clip(upper))<<32
+}
+
+// packed is how kernels in assembly want weights: an entry for each position, and a few
+// of zeros before the first and after the last one, since a kernel makes several positions.
+//
+// An entry is the source position of the first tap, and then, for each two taps, their low
+// and their high parts: 16 bits each, those of the first tap below. Taps that fill up an
+// entry weigh nothing.
+type packed struct {
+	words []uint32 // nil: these weights are left to the portable form
+	quads int      // groups of four taps in an entry
+	reach int      // the source position behind the last one that is read
+}
+
+const (
+	// positions is how many of them a kernel of the horizontal pass makes at a time: of
+	// mostRows rows of one channel, or of fewRows rows of more.
+	positions         = 4
+	mostRows, fewRows = 8, 4
+	// mostPacked is the largest number of taps: beyond it nearly all of the time goes to
+	// multiplications that the portable form does as well.
+	mostPacked = 4096
+	// mostHigh is what the high parts of two taps may be together, in magnitude.
+	mostHigh = 128
+)
+
+// entry is the number of words for a position.
+func (p *packed) entry() int { return 1 + 4*p.quads }
+
+// at is the entry of a position of the result.
+func (p *packed) at(i int) *uint32 { return &p.words[(positions-1+i)*p.entry()] }
+
+func pack(w *weights) packed {
+	if w.most == 0 || w.most > mostPacked {
+		return packed{}
+	}
+	p := packed{quads: (w.most + 3) / 4}
+	p.words = make([]uint32, (w.out+2*(positions-1))*p.entry())
+	for i := range w.out {
+		e := p.words[(positions-1+i)*p.entry():][:p.entry()]
+		e[0] = uint32(w.first[i])
+		p.reach = max(p.reach, int(w.first[i])+4*p.quads)
+		together := int32(0)
+		for j, k := range w.of(i) {
+			low := int32(int16(k))
+			high := (k - low) >> 16
+			if j%2 == 0 {
+				together = 0
+			}
+			together += max(high, -high)
+			if together > mostHigh || high == mostHigh {
+				return packed{}
+			}
+			shift := 16 * (j % 2)
+			e[1+j&^1] |= uint32(uint16(low)) << shift
+			e[2+j&^1] |= uint32(uint16(high)) << shift
+		}
+	}
+	return p
+}
+
+// premultiply multiplies the colours by the last channel, as Pillow does before it mixes
+// pixels.
+func premultiply(dst, src []byte, channels int) {
+	for i := 0; i+channels <= len(src); i += channels {
+		alpha := int(src[i+channels-1])
+		for c := range channels - 1 {
+			t := int(src[i+c])*alpha + 128
+			dst[i+c] = byte((t>>8 + t) >> 8)
+		}
+		dst[i+channels-1] = byte(alpha)
+	}
+}
+
+// unpremultiply undoes premultiply in place, as far as rounding lets it.
+func unpremultiply(pix []byte, channels int) {
+	for i := 0; i+channels <= len(pix); i += channels {
+		alpha := int(pix[i+channels-1])
+		if alpha == 0 || alpha == 255 {
+			continue
+		}
+		for c := range channels - 1 {
+			pix[i+c] = byte(min(255, 255*int(pix[i+c])/alpha))
+		}
+	}
 }

@@ -2,8 +2,15 @@ package webp
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
+	"image"
 	"io"
+
+	"golang.org/x/image/vp8"
+	"golang.org/x/image/vp8l"
+	"golang.org/x/image/webp"
 
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -206,3 +213,162 @@ func (Decoder) Probe(r io.ReaderAt, size int64, lim transcode.Limits) (transcode
 		Orientation: transcode.EXIFOrientation(h.exif), Animated: h.animated, Lossy: !h.lossless,
 	}, nil
 }
+
+// Scratch implements [transcode.Scratcher]: the picture as it is before it is copied.
+func (Decoder) Scratch(_ []byte, info transcode.Info, _ bool) int64 {
+	pixels := int64(info.Width) * int64(info.Height)
+	if info.Lossy { // YCbCr, and alpha
+		return pixels * 5 / 2
+	}
+	return 4 * pixels
+}
+
+// Decode decodes a still picture.
+func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
+	h, err := parse(bytes.NewReader(src), int64(len(src)), lim, true)
+	if err != nil {
+		return nil, err
+	}
+	if h.animated {
+		return nil, transcode.Errorf(transcode.ErrUnsupported, "animated WebP")
+	}
+	px := &transcode.Pixels{Width: h.width, Height: h.height, Mode: h.mode()}
+	px.Meta = transcode.Metadata{EXIF: h.exif, ICC: h.icc, Orientation: transcode.EXIFOrientation(h.exif)}
+	switch {
+	case h.lossless:
+		err = lossless(px, h)
+	case h.alpha:
+		err = withAlpha(px, src)
+	default:
+		err = lossy(px, h)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return px, nil
+}
+
+// streamError classifies an error of x/image.
+func streamError(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return transcode.Errorf(transcode.ErrTruncated, "WebP: %v", err)
+	}
+	return transcode.Errorf(transcode.ErrBad, "WebP: %v", err)
+}
+
+func lossless(px *transcode.Pixels, h *header) error {
+	img, err := vp8l.Decode(bytes.NewReader(h.data))
+	if err != nil {
+		return streamError(err)
+	}
+	m, ok := img.(*image.NRGBA)
+	if !ok || m.Rect != image.Rect(0, 0, px.Width, px.Height) {
+		return transcode.Errorf(transcode.ErrBad, "WebP: %T of %v", img, img.Bounds())
+	}
+	if px.Mode == transcode.ModeRGBA {
+		px.Pix = m.Pix[:px.Len()]
+		return nil
+	}
+	px.Pix = make([]byte, px.Len())
+	for dst, src := px.Pix, m.Pix; len(dst) >= 3 && len(src) >= 4; dst, src = dst[3:], src[4:] {
+		dst[0], dst[1], dst[2] = src[0], src[1], src[2]
+	}
+	return nil
+}
+
+func lossy(px *transcode.Pixels, h *header) error {
+	d := vp8.NewDecoder()
+	d.Init(bytes.NewReader(h.data), len(h.data))
+	if _, err := d.DecodeFrameHeader(); err != nil {
+		return streamError(err)
+	}
+	m, err := d.DecodeFrame()
+	if err != nil {
+		return streamError(err)
+	}
+	return toRGB(px, m)
+}
+
+// withAlpha leaves the alpha, a format of its own, to package x/image/webp.
+func withAlpha(px *transcode.Pixels, src []byte) error {
+	img, err := webp.Decode(bytes.NewReader(src))
+	if err != nil {
+		return streamError(err)
+	}
+	m, ok := img.(*image.NYCbCrA)
+	if !ok {
+		return transcode.Errorf(transcode.ErrBad, "WebP: %T where there should be alpha", img)
+	}
+	if err := toRGB(px, &m.YCbCr); err != nil {
+		return err
+	}
+	for y := range px.Height {
+		for x := range px.Width {
+			px.Pix[(y*px.Width+x)*4+3] = m.A[y*m.AStride+x]
+		}
+	}
+	return nil
+}
+
+// toRGB fills px with the colours of planes at 4:2:0 as libwebp does by default:
+// each pixel mixes the four nearest chroma samples 9:3:3:1, in two rounded steps.
+func toRGB(px *transcode.Pixels, m *image.YCbCr) error {
+	width, height := px.Width, px.Height
+	if m.Rect.Dx() < width || m.Rect.Dy() < height || m.SubsampleRatio != image.YCbCrSubsampleRatio420 {
+		return transcode.Errorf(transcode.ErrBad, "WebP: planes of %v", m.Rect)
+	}
+	px.Pix = make([]byte, px.Len())
+	channels := px.Mode.Channels()
+	half := (width + 1) / 2
+	us, vs := make([]byte, width), make([]byte, width)
+	for y := range height {
+		// The chroma row that is nearer, and the one on the other side of the
+		// pixel; at the edges they are the same.
+		near := y / 2
+		far := near - 1
+		if y%2 == 1 {
+			far = near + 1
+		}
+		far = min(max(far, 0), (height+1)/2-1)
+		row := func(plane []byte, at int) []byte { return plane[at*m.CStride:][:half] }
+		upsample(us, row(m.Cb, near), row(m.Cb, far))
+		upsample(vs, row(m.Cr, near), row(m.Cr, far))
+		luma := m.Y[y*m.YStride:][:width]
+		dst := px.Pix[y*px.RowBytes():]
+		for x, l := range luma {
+			d := dst[x*channels : x*channels+channels]
+			d[0], d[1], d[2] = rgb(int(l), int(us[x]), int(vs[x]))
+		}
+	}
+	return nil
+}
+
+// upsample doubles a row of chroma. near and far are the two rows around the
+// row of pixels.
+func upsample(dst, near, far []byte) {
+	n := len(near)
+	dst[0] = byte((3*int(near[0]) + int(far[0]) + 2) >> 2)
+	for x := 1; x < n; x++ {
+		a, b := int(near[x-1]), int(near[x])
+		c, d := int(far[x-1]), int(far[x])
+		sum := a + b + c + d + 8
+		// The diagonals that do not go through the sample that weighs 9.
+		left, right := (sum+2*(b+c))>>3, (sum+2*(a+d))>>3
+		dst[2*x-1] = byte((left + a) >> 1)
+		if 2*x < len(dst) {
+			dst[2*x] = byte((right + b) >> 1)
+		}
+	}
+	if last := len(dst) - 1; last%2 == 1 {
+		dst[last] = byte((3*int(near[n-1]) + int(far[n-1]) + 2) >> 2)
+	}
+}
+
+// rgb converts in libwebp's fixed point: BT.601, studio range, six bits after
+// the point.
+func rgb(y, u, v int) (r, g, b byte) {
+	luma := y * 19077 >> 8
+	return clip(luma + v*26149>>8 - 14234), clip(luma - u*6419>>8 - v*13320>>8 + 8708), clip(luma + u*33050>>8 - 17685)
+}
+
+func clip(v int) byte { return byte(min(max(v, 0)>>6, 255)) }
