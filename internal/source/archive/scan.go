@@ -42,7 +42,10 @@ type member struct {
 	path  string // ends with a slash for a directory
 	key   string // of WebDataset, or empty
 	class string // label of the key, or empty
+	at    int64  // its place among the members of its archive: of two with one path, the later one counts
 	why   string // it is left out; or empty
+	link  string // the path that a link leads to, or empty
+	hard  bool   // it leads to what had that path when the link was written
 	entry
 }
 
@@ -159,7 +162,9 @@ func (s *scan) shard(ctx context.Context, i int, name string) (source.Identity, 
 	}
 	var failed error // of the emitter, which is no fault of the archive
 	guarded := func(m member) error {
-		failed = emit(m)
+		if failed == nil {
+			failed = emit(m)
+		}
 		return failed
 	}
 	switch k, kindErr := kindOf(f, name); {
@@ -169,7 +174,7 @@ func (s *scan) shard(ctx context.Context, i int, name string) (source.Identity, 
 		f.Scattered()
 		err = scanZip(i, f, f.Identity.Size, guarded)
 	case k == tarKind:
-		err = scanTar(i, f, 0, f.Identity.Size, "", 0, guarded)
+		err = scanTar(i, f, f.Identity.Size, guarded)
 	default:
 		err = errors.New("it begins neither as a tar nor as a zip")
 	}
@@ -270,7 +275,7 @@ func sameKey(path string) uint64 {
 func (s *scan) sort(m member) error {
 	s.key = append(append(s.key[:0], m.path...), 0)
 	s.key = binary.BigEndian.AppendUint32(s.key, uint32(m.shard))
-	s.key = binary.BigEndian.AppendUint64(s.key, uint64(s.bytes)) // it only grows
+	s.key = binary.BigEndian.AppendUint64(s.key, uint64(m.at))
 	s.buf = m.append(s.buf[:0])
 	s.bytes += int64(len(s.key) + len(s.buf))
 	return s.sorter.Add(s.key, s.buf)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"strconv"
+	"slices"
 	"strings"
 )
 
@@ -55,53 +55,71 @@ func (p *position) Seek(offset int64, whence int) (int64, error) {
 
 // tarScan looks through one tar.
 type tarScan struct {
-	shard int
-	r     io.ReaderAt
-	emit  func(member) error
-	group []member // members of one key of WebDataset, which stand side by side
-	key   string
-	class string // of the key
+	shard   int
+	r       io.ReaderAt
+	emit    func(member) error
+	group   []member // members of one key of WebDataset, which stand side by side
+	key     string
+	later   [][]member // groups that have links, which are emitted when it is known where those lead
+	waiting int        // members of such groups
+	inner   error      // the first damage in a tar within
+	stop    error      // of emit
 }
 
-// scanTar calls emit with the members of the tar in a range of an archive, whose paths begin with dir. What comes behind
-// damage is lost, and the error says where that begins.
-func scanTar(shard int, r io.ReaderAt, first, end int64, dir string, depth int, emit func(member) error) error {
+// scanTar calls emit with the members of a tar. What comes behind damage is lost, and the error says where that begins.
+func scanTar(shard int, r io.ReaderAt, end int64, emit func(member) error) error {
 	s := tarScan{shard: shard, r: r, emit: emit}
-	p := &position{r: r, at: first, first: first, end: end}
+	err := s.walk(0, end, "", 0, s.add)
+	if s.stop == nil {
+		s.stop = s.flush()
+	}
+	if s.stop == nil && len(s.later) > 0 {
+		s.stop = s.follow(end)
+	}
+	return errors.Join(s.stop, err, s.inner)
+}
+
+// walk calls visit with the members of the tar in a range of the archive, whose paths begin with dir.
+func (s *tarScan) walk(first, end int64, dir string, depth int, visit func(member) error) error {
+	p := &position{r: s.r, at: first, first: first, end: end}
 	t := tar.NewReader(p)
 	for {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
-			return s.flush()
+			return nil
 		}
 		if err != nil {
-			return errors.Join(s.flush(), fmt.Errorf("at byte %d: %w", p.at, err))
+			return fmt.Errorf("at byte %d: %w", p.at, err)
 		}
-		m := member{path: dir + clean(h.Name), entry: entry{
-			shard: shard, offset: p.at, size: h.Size, packed: h.Size, mtime: h.ModTime.UnixNano(),
+		m := member{path: dir + clean(h.Name), at: p.at, entry: entry{
+			shard: s.shard, offset: p.at, size: h.Size, packed: h.Size, mtime: h.ModTime.UnixNano(),
 		}}
-		if why := unfitHeader(h); why != "" {
-			m.why = why
-		}
+		m.why = unfitHeader(h)
 		switch {
 		case m.why != "":
 		case h.Typeflag == tar.TypeDir:
 			m.path += "/"
 			m.codec, m.offset, m.size, m.packed = dirCodec, 0, 0, 0
+		case h.Typeflag == tar.TypeLink:
+			m.size, m.packed, m.hard = 0, 0, true
+			m.setLink(dir, h.Linkname, h.Linkname)
+		case h.Typeflag == tar.TypeSymlink:
+			m.size, m.packed = 0, 0
+			m.setLink(dir, h.Linkname, path.Join(path.Dir(m.path[len(dir):]), h.Linkname))
 		case h.Size > end-p.at:
 			m.why = fmt.Sprintf("the archive ends at byte %d, within it", end)
-		case strings.HasSuffix(strings.ToLower(h.Name), ".tar") && depth < maxNested && isTar(r, p.at, h.Size):
-			if err := s.flush(); err != nil {
-				return err
+		case strings.HasSuffix(strings.ToLower(h.Name), ".tar") && depth < maxNested && isTar(s.r, p.at, h.Size):
+			err := s.walk(p.at, p.at+h.Size, strings.TrimSuffix(m.path, path.Ext(m.path))+"/", depth+1, visit)
+			if s.stop != nil {
+				return s.stop
 			}
-			inner := strings.TrimSuffix(m.path, path.Ext(m.path)) + "/"
-			if err := scanTar(shard, r, p.at, p.at+h.Size, inner, depth+1, emit); err != nil {
-				return fmt.Errorf("in %s: %w", h.Name, err)
+			if err != nil && s.inner == nil {
+				s.inner = fmt.Errorf("in %s: %w", h.Name, err)
 			}
 			continue
 		}
-		if err := s.add(m); err != nil {
-			return err
+		if s.stop = visit(m); s.stop != nil {
+			return s.stop
 		}
 	}
 }
@@ -125,10 +143,9 @@ func unfitHeader(h *tar.Header) string {
 		return "it is a sparse file, whose bytes do not lie together"
 	case strings.HasPrefix(h.Name, "/"):
 		return "its name is an absolute path"
-	case h.Typeflag == tar.TypeReg, h.Typeflag == tar.TypeDir, h.Typeflag == '\x00', h.Typeflag == tar.TypeCont:
+	case h.Typeflag == tar.TypeReg, h.Typeflag == tar.TypeDir, h.Typeflag == '\x00', h.Typeflag == tar.TypeCont,
+		h.Typeflag == tar.TypeLink, h.Typeflag == tar.TypeSymlink:
 		return ""
-	case h.Typeflag == tar.TypeLink, h.Typeflag == tar.TypeSymlink:
-		return "it is a link, to " + strconv.Quote(h.Linkname)
 	}
 	return "it is no file"
 }
@@ -165,25 +182,43 @@ func (s *tarScan) add(m member) error {
 		s.key = key
 	}
 	m.key = key
-	if rest == "cls" && m.why == "" && m.size <= maxClass {
-		b := make([]byte, m.size)
-		if _, err := s.r.ReadAt(b, m.offset); err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
-		}
-		s.class = strings.TrimSpace(string(b))
-	}
 	s.group = append(s.group, m)
 	return nil
 }
 
 // flush passes on the members of a key.
 func (s *tarScan) flush() error {
-	for _, m := range s.group {
-		m.class = s.class
+	group := s.group
+	s.group, s.key = s.group[:0], ""
+	if slices.ContainsFunc(group, func(m member) bool { return m.link != "" }) {
+		if s.waiting += len(group); s.waiting <= maxLinks {
+			s.later = append(s.later, slices.Clone(group))
+			return nil
+		}
+	}
+	return s.pass(group)
+}
+
+// pass emits the members of a key, with its class.
+func (s *tarScan) pass(group []member) error {
+	class := ""
+	for _, m := range group {
+		if _, rest := keyOf(m.path); rest == "cls" && m.key != "" && m.why == "" && m.link == "" && m.size <= maxClass {
+			b := make([]byte, m.size)
+			if _, err := s.r.ReadAt(b, m.offset); err != nil {
+				return fmt.Errorf("%s: %w", m.path, err)
+			}
+			class = strings.TrimSpace(string(b))
+		}
+	}
+	for _, m := range group {
+		if m.link != "" {
+			m.why = fmt.Sprintf("it is one of more than %d links in its archive", maxLinks)
+		}
+		m.class = class
 		if err := s.emit(m); err != nil {
 			return err
 		}
 	}
-	s.group, s.class, s.key = s.group[:0], "", ""
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"archive/zip"
 	"fmt"
 	"io"
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
 )
@@ -17,8 +19,8 @@ func scanZip(shard int, r io.ReaderAt, size int64, emit func(member) error) erro
 		return err
 	}
 	found := make([]member, 0, len(z.File))
-	for _, f := range z.File {
-		m := member{path: clean(f.Name), entry: entry{
+	for i, f := range z.File {
+		m := member{path: clean(f.Name), at: int64(i), entry: entry{
 			shard: shard, packed: int64(f.CompressedSize64), size: int64(f.UncompressedSize64), mtime: f.Modified.UnixNano(), crc: f.CRC32,
 		}}
 		m.why = unfitFile(f)
@@ -27,6 +29,14 @@ func scanZip(shard int, r io.ReaderAt, size int64, emit func(member) error) erro
 		case strings.HasSuffix(f.Name, "/"):
 			m.path += "/"
 			m.entry = entry{shard: shard, mtime: m.mtime, codec: dirCodec}
+		case f.Mode().Type() == fs.ModeSymlink:
+			to, err := readLink(f)
+			if err != nil {
+				m.why = fmt.Sprintf("it is a link, and damaged: %v", err)
+				break
+			}
+			m.entry = entry{shard: shard}
+			m.setLink("", to, path.Join(path.Dir(m.path), to))
 		default:
 			if f.Method == zip.Deflate {
 				m.codec = deflated
@@ -40,12 +50,44 @@ func scanZip(shard int, r io.ReaderAt, size int64, emit func(member) error) erro
 		found = append(found, m)
 	}
 	overlapping(found)
+	followZip(found)
 	for _, m := range found {
 		if err := emit(m); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readLink returns where a link leads, which is its content.
+func readLink(f *zip.File) (string, error) {
+	if f.UncompressedSize64 > maxPath {
+		return "", fmt.Errorf("a path has %d bytes at most", maxPath)
+	}
+	r, err := f.Open()
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	to, err := io.ReadAll(io.LimitReader(r, maxPath))
+	return string(to), err
+}
+
+// followZip gives links the bytes of what they lead to.
+func followZip(found []member) {
+	var links []*member
+	for i := range found {
+		if found[i].link != "" {
+			links = append(links, &found[i])
+		}
+	}
+	t := targetsOf(links)
+	for i := range found {
+		t.take(found[i])
+	}
+	for _, m := range links {
+		t.follow(m)
+	}
 }
 
 // unfitFile says why a member cannot be shown; empty where it can.
@@ -58,7 +100,7 @@ func unfitFile(f *zip.File) string {
 		return "it is encrypted"
 	case f.Method != zip.Store && f.Method != zip.Deflate:
 		return fmt.Sprintf("it is compressed by method %d, and only deflate is read", f.Method)
-	case !f.Mode().IsDir() && !f.Mode().IsRegular():
+	case !f.Mode().IsDir() && !f.Mode().IsRegular() && f.Mode().Type() != fs.ModeSymlink:
 		return "it is no file"
 	case int64(f.CompressedSize64) < 0 || int64(size) < 0, f.Method == zip.Store && f.CompressedSize64 != size:
 		return "its sizes cannot be right"
@@ -74,7 +116,7 @@ func unfitFile(f *zip.File) string {
 func overlapping(found []member) {
 	order := make([]*member, 0, len(found))
 	for i := range found {
-		if m := &found[i]; m.why == "" && m.codec != dirCodec && m.packed > 0 {
+		if m := &found[i]; m.why == "" && m.link == "" && m.codec != dirCodec && m.packed > 0 {
 			order = append(order, m)
 		}
 	}
