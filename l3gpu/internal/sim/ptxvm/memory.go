@@ -3,6 +3,8 @@ package ptxvm
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"strings"
 )
 
 func unwritten(b []byte) int { return bytes.IndexByte(b, 0) }
@@ -184,5 +186,132 @@ func runAtomic(w *warp, in *instr, m uint32) {
 			old := get(w.global(l, addr, in.size, false))
 			put(w.global(l, addr, in.size, true), in.f2(old, w.regs[in.b+l]))
 		})
+	}
+}
+
+// Kind says what is wrong with a kernel.
+type Kind string
+
+// The kinds of faults.
+const (
+	OutOfBounds   Kind = "out of bounds"
+	Misaligned    Kind = "misaligned access"
+	Freed         Kind = "access to freed memory"
+	Uninitialised Kind = "read of a byte that was never written"
+	Race          Kind = "race"
+	Deadlock      Kind = "deadlock"
+	BadMask       Kind = "bad member mask"
+	Budget        Kind = "too many instructions"
+
+	stopped Kind = "stopped" // since another block failed
+)
+
+// A Fault is what a kernel did wrong, and where.
+type Fault struct {
+	Kind    Kind
+	Kernel  string
+	Block   uint32
+	Thread  int
+	Line    int    // of the PTX text
+	Text    string // the instruction
+	Address uint64 // within its space
+	Detail  string
+}
+
+// Error names the kind, the place and the details.
+func (f *Fault) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", f.Kernel, f.Kind)
+	if f.Detail != "" {
+		fmt.Fprintf(&b, ": %s", f.Detail)
+	}
+	fmt.Fprintf(&b, ", block %d thread %d", f.Block, f.Thread)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ", line %d: %s", f.Line, f.Text)
+	}
+	return b.String()
+}
+
+// fail ends the launch: it panics with a Fault, which the block's runner recovers. Instructions would otherwise each
+// have to return an error for every lane.
+func (w *warp) fail(kind Kind, lane int, addr uint64, format string, args ...any) {
+	panic(w.fault(w.pc, kind, lane, addr, format, args...))
+}
+
+// fault describes what a lane does at pc.
+func (w *warp) fault(pc int, kind Kind, lane int, addr uint64, format string, args ...any) *Fault {
+	f := &Fault{Kind: kind, Kernel: w.b.l.k.name, Block: w.b.id, Thread: w.id*32 + lane, Address: addr, Detail: fmt.Sprintf(format, args...)}
+	if code := w.b.l.k.code; pc >= 0 && pc < len(code) {
+		f.Line, f.Text = code[pc].line, code[pc].text
+	}
+	return f
+}
+
+// gather lets lanes wait for the others of their mask. It returns true if they need not.
+func (w *warp) gather(in *instr, m uint32) bool {
+	mask := w.lane32(in.members)
+	uniform := true
+	for l := range lanes(m) {
+		if mask[l]>>l&1 == 0 {
+			w.fail(BadMask, l, 0, "lane %d is not in its mask %#08x", l, mask[l])
+		}
+		uniform = uniform && mask[l] == mask[first(m)]
+		w.waiting[l], w.members[l] = in, uint32(mask[l])
+	}
+	if uniform && uint32(mask[first(m)])&w.alive == m {
+		w.collect(m)
+		return true
+	}
+	w.ready &^= m
+	w.release()
+	return false
+}
+
+// release lets those lanes go on for which nobody is missing.
+func (w *warp) release() {
+	for l := range lanes(w.alive &^ w.ready) {
+		in := w.waiting[l]
+		if in == nil {
+			continue
+		}
+		need := w.members[l] & w.alive
+		there := uint32(0)
+		for j := range lanes(need &^ w.ready) {
+			if o := w.waiting[j]; o != nil && o.sort == in.sort && w.members[j] == w.members[l] {
+				there |= 1 << j
+			}
+		}
+		if there == need {
+			w.collect(need)
+			w.ready |= need
+		}
+	}
+}
+
+// collect executes the instruction that the lanes wait at.
+func (w *warp) collect(m uint32) {
+	var a, b, c, out [32]uint64
+	for l := range lanes(m) {
+		in := w.waiting[l]
+		a[l], b[l], c[l] = w.regs[in.a+l], w.regs[in.b+l], w.regs[in.c+l]
+		if in.pa >= 0 {
+			a[l] = uint64((w.preds[in.pa] ^ in.pax) >> l & 1)
+		}
+	}
+	in := w.waiting[first(m)]
+	var p uint32
+	if in.collect != nil {
+		p = in.collect(m, &a, &b, &c, &out)
+	}
+	for l := range lanes(m) {
+		o := w.waiting[l]
+		if o.dst >= 0 {
+			w.regs[o.dst+l] = out[l]
+		}
+		w.setPred(o.pd, 1<<l, p)
+		w.waiting[l] = nil
+	}
+	if in.barrier || !w.b.l.d.opts.OnlySyncwarp {
+		w.meet(m)
 	}
 }
