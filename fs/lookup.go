@@ -2,12 +2,15 @@ package fs
 
 import (
 	"errors"
+	"fmt"
 	iofs "io/fs"
+	"strings"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // errAgain: what a name leads to became something else meanwhile.
@@ -233,4 +236,150 @@ func (f *FS) refreshUnless(d *dir, replaced func(path string) bool) (*snapshot, 
 		f.notify.entries(d, diff)
 	}
 	return s, err
+}
+
+// Where a bad sample is replaced, its name leads to the file of another sample of its directory, as
+// a second name of that: so the size is right, and what changes in the other sample is noticed as
+// under its own name. The kernel keeps no such name: the bad sample may be repaired.
+
+// effort is what resolving a file takes: where bad samples are replaced, it must be known when a
+// name is looked up whether the sample can be made.
+func (f *FS) effort() serve.Effort {
+	if f.server.OnError() == serve.Replace {
+		return serve.Verified
+	}
+	return serve.Sized
+}
+
+// instead makes the name of a sample that cannot be made lead to another one.
+func (l *lookup) instead(v *view, id uint32, cause error) error {
+	f := l.f
+	path := f.tree.path(id)
+	if err := f.server.Excuse(path, cause); err != nil {
+		return err
+	}
+	if err := f.server.Replaceable(path); err != nil {
+		return fmt.Errorf("%w; no other sample takes its place: %w", cause, err)
+	}
+	s, err := f.listing(l.d)
+	if err != nil {
+		return err
+	}
+	var others []uint32
+	for k := range s.ids {
+		if other := s.at(s.position(k)); f.tree.entries.at(other).kind != isDir && f.reg.IsSample(f.tree.name(other)) {
+			others = append(others, other)
+		}
+	}
+	d, ok := v.pipeline.DrawOf(path)
+	if !ok {
+		d = transcode.Draw{Path: path}
+	}
+	of := *l
+	of.v, of.replaces = v, true
+	for k := range serve.Instead(d, len(others)) {
+		if others[k] == id {
+			continue
+		}
+		err := of.enter(others[k])
+		if err == nil {
+			l.out.SetEntryTimeout(0)
+			return nil
+		}
+		if !serve.IsBad(err) {
+			return err
+		}
+		if err := f.server.Excuse(f.tree.path(others[k]), err); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w; none of the samples that were tried in its place can be made either", cause)
+}
+
+// replaceable reports whether an error of looking a sample up makes another one take its place.
+func (l *lookup) replaceable(err error) bool {
+	return err != nil && !l.replaces && l.f.server.OnError() == serve.Replace && serve.IsBad(err)
+}
+
+var errIsDir = errors.New("is a directory: name a file in it")
+
+// Located is a file of a view.
+type Located struct {
+	View transcode.Pipeline // of a random view, in an epoch
+	Key  serve.Key
+	File serve.File
+	// Opened tells of a random view in the root whether the file was opened. Then View is in the
+	// epoch of the last time, otherwise in that of the first.
+	Opened bool
+}
+
+// Locate finds the file at a path of the mount. Nothing is drawn or made for it.
+func (f *FS) Locate(path string) (Located, error) {
+	name, rest, _ := strings.Cut(path, "/")
+	if to, ok := f.Links()[name]; ok {
+		name = to
+	}
+	if parts := strings.SplitN(path, "/", 5); name == transcode.DrawDir && len(parts) == 5 {
+		name, rest = strings.Join(parts[:4], "/"), parts[4]
+	}
+	p, err := f.reg.ParsePath(name)
+	if err != nil {
+		return Located{}, err
+	}
+	if p.Path() != name {
+		return Located{}, fmt.Errorf("view %q: write %s", name, p.Path())
+	}
+	if rest == "" {
+		return Located{}, fmt.Errorf("%s is a view: name a file in it", name)
+	}
+	v, err := f.enter(p, true)
+	if err != nil {
+		return Located{}, err
+	}
+	defer v.release(1)
+	id, err := f.entry(v, rest)
+	if err != nil {
+		return Located{}, fmt.Errorf("%s %w", path, err)
+	}
+	found := Located{File: serve.File{Path: f.tree.path(id)}}
+	a, err := f.look(id, found.File.Path)
+	if err != nil {
+		return Located{}, err
+	}
+	found.File.Identity = a.Identity
+	if p.Undrawn() {
+		v.opensMu.Lock()
+		epoch := uint64(v.drawn)
+		if int(id) < len(v.opens) && v.opens[id] > 0 {
+			epoch, found.Opened = epoch+uint64(v.opens[id])-1, true
+		}
+		v.opensMu.Unlock()
+		drawn, err := f.findDrawn(drawDir{Seed: f.seed, Epoch: epoch}, p.String())
+		if err != nil {
+			return Located{}, err
+		}
+		defer drawn.release(1)
+		v = drawn
+	}
+	found.View, found.Key = v.pipeline, node(v.files.index, id)
+	return found, nil
+}
+
+// entry is the entry of the tree that a path of a view leads to, a file.
+func (f *FS) entry(v *view, path string) (id uint32, err error) {
+	d := f.tree.dir(rootID)
+	for name := range strings.SplitSeq(path, "/") {
+		if d == nil {
+			return 0, iofs.ErrNotExist
+		}
+		l := lookup{f: f, v: v, d: d, name: name}
+		if id, err = l.find(); err != nil {
+			return 0, err
+		}
+		d = f.tree.dir(id)
+	}
+	if d != nil {
+		return 0, errIsDir
+	}
+	return id, nil
 }
