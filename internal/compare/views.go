@@ -3,13 +3,19 @@ package compare
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/internal/usage"
@@ -122,3 +128,91 @@ func (b *Bench) openLoader(ctx context.Context) error {
 
 // calibrated is how many samples may be used to compare the loader with Pillow.
 const calibrated = 64
+
+// usualSamples is how many samples strategies are compared with.
+const usualSamples = 400
+
+// Strategies compares where to split the pipeline.
+func (b *Bench) Strategies(ctx context.Context, weights strategy.Weights, show func(string)) (reports []*strategy.Report, err error) {
+	c := b.c
+	if b.plain == "" {
+		return nil, usage.Errorf("--pipeline reads the files as they are: name a dataset, or the --dataset of this store")
+	}
+	p, err := strategy.Parse(b.registry, c.Pipeline)
+	if err != nil {
+		return nil, err
+	}
+	pipelines := []transcode.Pipeline{p}
+	if c.Grey {
+		more, err := strategy.WithGrey(b.registry, p)
+		if len(more) == 0 {
+			return nil, usage.With(err)
+		}
+		if err != nil { // some are possible
+			fmt.Fprintf(b.c.Stderr, "pipefs: left out: %v\n", err)
+		}
+		pipelines = append(pipelines, more...)
+	}
+	files := loader.Evenly(b.files, usualSamples)
+	if c.Samples != 0 {
+		files = loader.Evenly(b.files, c.Samples)
+	}
+	if err := b.noteRefusals(ctx, p.String()); err != nil {
+		return nil, err
+	}
+	for _, p := range pipelines {
+		var r *strategy.Report
+		r, err = strategy.Run(ctx, strategy.Config{
+			Registry: b.registry, Roles: c.Roles, Pipeline: p, Root: b.plain, Files: files, Dataset: len(b.files), Work: b.work,
+			Workers: c.Parallel, Compressions: c.Compressions, Caches: c.Caches, Rounds: c.Rounds, Weights: weights,
+			Progress: func(what string) { show(p.String() + ": " + what) },
+		})
+		if r != nil {
+			reports = append(reports, r)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return reports, err
+}
+
+// Config is all that a comparison can be told.
+type Config struct {
+	Source, Dataset string // as given; absolute
+	Remote          remote.Access
+	Views           []string
+	Loader          string
+	Exec            string
+	Reader          string // of --for
+	Python          string
+	Workers, Batch  int
+	Compute         loader.Compute
+	Controls        bool
+	Samples, Rounds int
+	Budget          time.Duration
+	Throttled       throttle.Limits
+	Work            string
+	Roles           transcode.Roles
+	Limits          transcode.Limits
+
+	// strategies
+	Pipeline     string
+	Grey         bool
+	Compressions []string
+	Caches       []string
+	Parallel     []int
+
+	Stderr     io.Writer
+	Note       func(format string, args ...any)
+	Unlisted   func(error) // is told of directories that cannot be listed
+	OpenSource func(context.Context, mountd.SourceOptions) (*mountd.Source, error)
+	Stats      func(ctx context.Context, mnt string) (*control.Stats, error)
+}
+
+// The loaders that there are.
+const (
+	AutoLoader    = "auto"
+	BuiltinLoader = "builtin"
+	TorchLoader   = "torch"
+)

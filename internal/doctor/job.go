@@ -1,11 +1,21 @@
 package doctor
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/l3gpu"
 )
 
 // processors compares those that this process may use with those of the machine.
@@ -123,4 +133,95 @@ func (m *Machine) openFiles() []Finding {
 		return []Finding{ok(about, "a process may open %s", f[1])}
 	}
 	return nil
+}
+
+// jpeg says how JPEG files are decoded.
+func (m *Machine) jpeg() []Finding {
+	const about = "JPEG"
+	if m.Vectorised {
+		return []Finding{ok(about, "decoded with assembly for this processor")}
+	}
+	return []Finding{note(about, "use a processor with AVX2 where decoding is the bottleneck, or store decoded views: pipefs materialize", "pipefs has no assembly for this processor: decoding takes several times as long")}
+}
+
+// gpu says whether L3 files can be decoded on one.
+func (m *Machine) gpu() []Finding {
+	const about = "GPU"
+	name, err := m.GPU()
+	switch {
+	case err == nil:
+		return []Finding{ok(about, "%s: L3 files are decoded there where that is faster", name)}
+	case errors.Is(err, l3gpu.ErrNoDriver) && !m.exists("/dev/nvidiactl") && !m.exists("/proc/driver/nvidia/version"):
+		return []Finding{ok(about, "none; only views of L3 files could use one")}
+	case errors.Is(err, l3gpu.ErrNoDriver):
+		return []Finding{note(about, "in a container give it the driver's libraries (docker run --gpus all); else install the driver's libcuda.so.1", "there is an NVIDIA driver in the kernel, but its library cannot be opened (%v): L3 files are decoded by the processor", err)}
+	}
+	return []Finding{note(about, "see whether nvidia-smi works here, and what CUDA_VISIBLE_DEVICES says", "%v: L3 files are decoded by the processor", err)}
+}
+
+// trial tells how the trial went. It is not made where it cannot succeed.
+func (m *Machine) trial(ctx context.Context, pointless bool) Finding {
+	const about = "trial"
+	if pointless {
+		return note(about, "mend the problem above, and run this again", "nothing was mounted")
+	}
+	began := time.Now()
+	if err := m.Trial(ctx); err != nil {
+		return fatal(about, fmt.Errorf("mounting two small pictures failed: %w", err), "")
+	}
+	return ok(about, "two small pictures were mounted, read in two views, and unmounted, in %v", time.Since(began).Round(time.Millisecond))
+}
+
+// patience is how long mounting, reading and unmounting may take together.
+const patience = 30 * time.Second
+
+// trial mounts two small pictures as a user does, reads them and unmounts them. Nothing of
+// it stays.
+func trial(ctx context.Context, program string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	// not os.TempDir: sockets need short paths
+	dir, err := os.MkdirTemp("/tmp", "pipefs-doctor-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	dataset, mnt := filepath.Join(dir, "dataset"), filepath.Join(dir, "mnt")
+	run := func(args ...string) error {
+		cmd := exec.CommandContext(ctx, program, args...)
+		cmd.Env = append(cmd.Environ(), "XDG_CACHE_HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_RUNTIME_DIR="+dir)
+		if said, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("pipefs %s: %s (%w)", args[0], strings.TrimSpace(string(said)), err)
+		}
+		return nil
+	}
+	picture := append([]byte("P6\n2 2\n255\n"), "pipefspipefs"...)
+	for _, name := range []string{"a.ppm", "b.ppm"} {
+		if err := errors.Join(os.MkdirAll(dataset, 0o700), os.MkdirAll(mnt, 0o700), os.WriteFile(filepath.Join(dataset, name), picture, 0o600)); err != nil {
+			return err
+		}
+	}
+	if err := run("mount", "--ready-timeout", "20s", "--store-max", "0", dataset, mnt); err != nil {
+		return err
+	}
+	defer func() {
+		// A mount that somebody looks at all the time is busy: it need not be.
+		if e := run("umount", mnt); e != nil {
+			if lazy := mounts.Unmount(mnt, true); lazy != nil {
+				err = errors.Join(err, e, lazy)
+			}
+		}
+	}()
+	original, err := os.ReadFile(filepath.Join(mnt, "original/a.ppm"))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(original, picture) {
+		return errors.New("original/ shows other bytes than the dataset has")
+	}
+	bmp, err := os.ReadFile(filepath.Join(mnt, "bmp/b.bmp"))
+	if err == nil && !bytes.HasPrefix(bmp, []byte("BM")) {
+		err = errors.New("bmp/ shows a file that is no BMP")
+	}
+	return err
 }

@@ -3,10 +3,18 @@ package shard
 import (
 	"container/heap"
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
 )
@@ -108,4 +116,179 @@ func below(path string, dirs []string) bool {
 		rest, is := strings.CutPrefix(path, dir)
 		return is && (rest == "" || rest[0] == '/')
 	})
+}
+
+// Entry is what is to be packed: a file, a directory, or a tombstone of what is gone.
+type Entry struct {
+	Path     string
+	Kind     store.Kind
+	Mode     uint32
+	Identity store.Identity
+	// Version is that of the object, where the dataset is in a bucket.
+	Version blob.Version
+}
+
+// appendEntry appends an entry. What its path has in common with the one before is left out.
+func appendEntry(b []byte, e *Entry, before string) []byte {
+	same := 0
+	for same < min(len(e.Path), len(before)) && e.Path[same] == before[same] {
+		same++
+	}
+	b = binary.AppendUvarint(b, uint64(same))
+	b = binary.AppendUvarint(b, uint64(len(e.Path)-same))
+	b = append(b, e.Path[same:]...)
+	b = append(b, byte(e.Kind))
+	if e.Kind == store.Tombstone {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(e.Mode))
+	b = binary.AppendUvarint(b, uint64(e.Identity.Size))
+	b = append(b, e.Identity.Version[:]...)
+	b = binary.AppendUvarint(b, uint64(len(e.Version)))
+	return append(b, e.Version...)
+}
+
+const (
+	maxPath    = 4096
+	maxVersion = 1024
+)
+
+var errEntry = errors.New("an entry ends too early, or is over the limits")
+
+// cutEntry reads what appendEntry wrote, and returns what follows.
+func cutEntry(b []byte, before string) (e Entry, rest []byte, err error) {
+	ok := true
+	number := func(limit uint64) uint64 {
+		n, k := binary.Uvarint(b)
+		if ok = ok && k > 0 && n <= limit; !ok {
+			return 0
+		}
+		b = b[k:]
+		return n
+	}
+	take := func(n uint64) []byte {
+		if ok = ok && n <= uint64(len(b)); !ok {
+			return nil
+		}
+		t := b[:n]
+		b = b[n:]
+		return t
+	}
+	same := number(uint64(len(before)))
+	e.Path = before[:same] + string(take(number(maxPath)))
+	if k := take(1); ok {
+		e.Kind = store.Kind(k[0])
+	}
+	if e.Kind != store.Tombstone {
+		e.Mode = uint32(number(0o7777))
+		e.Identity.Size = int64(number(1 << 62))
+		copy(e.Identity.Version[:], take(uint64(len(e.Identity.Version))))
+		e.Version = blob.Version(take(number(maxVersion)))
+	}
+	if !ok {
+		return Entry{}, nil, errEntry
+	}
+	return e, b, store.CheckEntry(e.Path, e.Kind)
+}
+
+// EachEntry calls f with the entries of a shard, whose block it gets. It ends at the first error.
+func (p *Plan) EachEntry(r Row, block []byte, f func(seq int64, e Entry) error) error {
+	before := ""
+	for i := range r.Entries {
+		e, rest, err := cutEntry(block, before)
+		if err != nil {
+			return p.broken("entry %d: %w", r.First+i, err)
+		}
+		if err := f(p.FirstSeq+r.First+i, e); err != nil {
+			return err
+		}
+		block, before = rest, e.Path
+	}
+	if len(block) > 0 {
+		return p.broken("%d bytes behind entry %d", len(block), r.First+r.Entries)
+	}
+	return nil
+}
+
+// directory reads planned files from a directory. Another machine may have a copy of what was planned, with
+// other inodes and ctimes: a file is the one that was planned if it has that size and mtime.
+type directory struct{ pack.Dataset }
+
+// InDirectory is the source of a shard whose dataset is in a directory.
+func InDirectory(d pack.Dataset) store.ShardSource { return directory{d} }
+
+func isPlanned(is, planned store.Identity) bool {
+	mtime := func(i store.Identity) int64 { return source.IdentityOf(i.Size, i.Version).MTime }
+	return is.Size == planned.Size && mtime(is) == mtime(planned)
+}
+
+// Read implements [store.ShardSource].
+func (d directory) Read(ctx context.Context, f store.SourceFile) ([]byte, error) {
+	data, is, err := d.Dataset.Read(ctx, f.Path)
+	return data, d.check(f, is, err)
+}
+
+// Copy implements [store.ShardSource].
+func (d directory) Copy(ctx context.Context, f store.SourceFile, w io.Writer) error {
+	is, err := d.Dataset.Copy(ctx, f.Path, w)
+	return d.check(f, is, err)
+}
+
+func (d directory) check(f store.SourceFile, is store.Identity, err error) error {
+	switch {
+	case errors.Is(err, source.ErrChanged), err == nil && !isPlanned(is, f.Identity):
+		return fmt.Errorf("%s: %w", f.Path, store.ErrChanged)
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP): // what was a directory is a file now
+		return fmt.Errorf("%s: %w", f.Path, fs.ErrNotExist)
+	}
+	return err
+}
+
+// objects reads planned files from a place of objects, without listing it.
+type objects struct {
+	place    blob.Objects
+	versions map[string]blob.Version // by name
+}
+
+// Read implements [store.ShardSource].
+func (o objects) Read(ctx context.Context, f store.SourceFile) ([]byte, error) {
+	data := make([]byte, f.Identity.Size)
+	return data, o.read(ctx, f, data, 0)
+}
+
+// Copy implements [store.ShardSource].
+func (o objects) Copy(ctx context.Context, f store.SourceFile, w io.Writer) error {
+	if f.Identity.Size == 0 {
+		return o.read(ctx, f, nil, 0)
+	}
+	buf := make([]byte, min(f.Identity.Size, copyBytes))
+	for off := int64(0); off < f.Identity.Size; off += copyBytes {
+		b := buf[:min(copyBytes, f.Identity.Size-off)]
+		if err := o.read(ctx, f, b, off); err != nil {
+			return err
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyBytes is how much of a long object is read at once.
+const copyBytes = 4 << 20
+
+func (o objects) read(ctx context.Context, f store.SourceFile, b []byte, off int64) error {
+	version := o.versions[f.Path]
+	if len(b) == 0 {
+		i, err := o.place.Stat(ctx, f.Path)
+		if err == nil && i.Version != version {
+			err = fmt.Errorf("%s: %w", f.Path, store.ErrChanged)
+		}
+		return err
+	}
+	err := o.place.ReadAt(ctx, f.Path, version, b, off)
+	if errors.Is(err, blob.ErrChanged) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%s: %w", f.Path, store.ErrChanged)
+	}
+	return err
 }

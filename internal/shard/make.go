@@ -1,15 +1,21 @@
 package shard
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
+	"github.com/pipefs/pipefs/store/vfs"
 )
 
 // Making says what a plan is made of.
@@ -154,3 +160,110 @@ func (e *Entry) weight() uint64 {
 	}
 	return entryCost
 }
+
+// buildDir makes an empty directory, and removes those of workers that were killed.
+func buildDir(parent string) (dir string, remove func(), err error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", nil, err
+	}
+	const begin = "shard-"
+	old, err := filepath.Glob(filepath.Join(parent, begin+"*"))
+	if err != nil {
+		return "", nil, err
+	}
+	const name = "lock"
+	for _, dir := range old {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			continue // it is just being made
+		}
+		if lock, err := vfs.OS.Lock(filepath.Join(dir, name)); err == nil {
+			_ = os.RemoveAll(dir) // another process may do the same
+			_ = lock.Close()
+		}
+	}
+	for {
+		if dir, err = os.MkdirTemp(parent, begin); err != nil {
+			return "", nil, err
+		}
+		lock, err := vfs.OS.Lock(filepath.Join(dir, name))
+		if err == nil {
+			return dir, func() { _ = os.RemoveAll(dir); _ = lock.Close() }, nil
+		}
+		if !errors.Is(err, vfs.ErrLocked) { // else another one took it for one that was left
+			return "", nil, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+}
+
+// passing is a file system for what is soon put elsewhere, and made again after a crash: nothing is synced.
+type passing struct{ vfs.FS }
+
+// Create implements [vfs.FS].
+func (p passing) Create(name string) (vfs.File, error) {
+	f, err := p.FS.Create(name)
+	return passingFile{f}, err
+}
+
+// SyncDir implements [vfs.FS].
+func (passing) SyncDir(string) error { return nil }
+
+type passingFile struct{ vfs.File }
+
+// Sync implements [vfs.File].
+func (passingFile) Sync() error { return nil }
+
+// spool is a list of byte strings on the local disk, in a file without a name.
+type spool struct {
+	f    *os.File
+	w    *bufio.Writer
+	size int64 // bytes
+}
+
+func newSpool(dir string) (*spool, error) {
+	f, err := os.CreateTemp(dir, "pipefs-plan-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &spool{f: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
+}
+
+func (s *spool) add(b []byte) error {
+	var head [binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(head[:], uint64(len(b)))
+	_, err := s.w.Write(head[:n])
+	if err == nil {
+		_, err = s.w.Write(b)
+	}
+	s.size += int64(n + len(b))
+	return err
+}
+
+// each calls f with all strings, in the order in which they were added. f must not keep them.
+func (s *spool) each(f func(b []byte) error) error {
+	if err := s.w.Flush(); err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(io.NewSectionReader(s.f, 0, s.size), 256<<10)
+	var b []byte
+	for {
+		n, err := binary.ReadUvarint(r)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b = slices.Grow(b[:0], int(n))[:n]
+		if _, err := io.ReadFull(r, b); err != nil {
+			return err
+		}
+		if err := f(b); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *spool) close() error { return s.f.Close() }

@@ -8,10 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
+	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -259,4 +263,114 @@ func checkTrailer(b []byte) (int64, error) {
 		return 0, fmt.Errorf("a header of %d bytes", n)
 	}
 	return n, nil
+}
+
+// Dir is the directory of plans in a store.
+const Dir = "plans"
+
+// room is where what belongs to a plan is, relative to its store.
+func room(id store.ID) string { return fmt.Sprintf("%s/%x", Dir, id) }
+
+// PlanName is the name of a plan's object, relative to its store.
+func PlanName(id store.ID) string { return room(id) + ".plan" }
+
+// MarkerDir is the directory of a plan's markers.
+func MarkerDir(id store.ID) string { return room(id) + "/shards" }
+
+// MarkerName is the name of the marker of a shard.
+func MarkerName(id store.ID, shard int) string { return fmt.Sprintf("%s/%06d", MarkerDir(id), shard) }
+
+// CommittedName is the name of the file that says that the packs of a plan count.
+func CommittedName(id store.ID) string { return room(id) + "/COMMITTED" }
+
+// URL is where a plan of a store is, as users name it. The store is a path or a URL.
+func URL(place string, id store.ID) string {
+	return strings.TrimRight(place, "/") + "/" + PlanName(id)
+}
+
+var planURL = regexp.MustCompile(`^(.*)/` + Dir + `/([0-9a-f]{32})\.plan$`)
+
+// SplitURL returns the store and the id in what URL returned.
+func SplitURL(url string) (place string, id store.ID, err error) {
+	m := planURL.FindStringSubmatch(url)
+	if m == nil {
+		return "", id, fmt.Errorf("%s is no plan: pipefs plan prints the name of the one that it makes, which ends with /%s/ID.plan", url, Dir)
+	}
+	return m[1], id, id.UnmarshalText([]byte(m[2]))
+}
+
+const (
+	// workerBytes is what the files take that a worker encodes at once, unless one takes more.
+	workerBytes = 256 << 20
+	// programBytes is what the program takes beside what it packs: codecs, the descriptions of a pack.
+	programBytes = 256 << 20
+	// describeBytes is what describes a pack: its footer and its segment.
+	describeBytes = 64 << 20
+)
+
+// Needs is what a worker takes at most, in bytes: of memory, apart from what single pictures of very many
+// pixels take, and of the local disk.
+func (p *Plan) Needs() (memory, disk int64) {
+	one := store.ShardGrowth * p.Largest
+	record := max(one, min(p.Options.RecordBytes, int64(p.Options.RecordImages)*one))
+	memory = programBytes + max(workerBytes, one) + record + 4*p.LongestBlock
+	disk = p.Options.PackBytes + max(p.Options.RecordBytes, one, p.Verbatim) + describeBytes
+	return memory, disk
+}
+
+// ErrCommitted is the class of errors about a plan that is committed.
+var ErrCommitted = errors.New("the plan is committed, and its packs are a part of the store")
+
+// mostLost is how many packs of a shard, one after the other, may be missing before a later one.
+const mostLost = 64
+
+// Reset removes what shards first to last have put, so that they can be packed again, and returns how many
+// objects that were. fsys is that of the store in dir. The error is of the class ErrCommitted where the
+// plan is committed.
+func (p *Plan) Reset(ctx context.Context, dir string, fsys vfs.FS, first, last int) (removed int, err error) {
+	committed, err := store.PlanState(fsys, dir, p.ID, p.Base.Generation)
+	if committed {
+		return 0, fmt.Errorf("%s: %w", PlanName(p.ID), ErrCommitted)
+	}
+	if err != nil && !errors.Is(err, store.ErrStale) {
+		return 0, err
+	}
+	if last >= p.Shards {
+		return 0, fmt.Errorf("there is no shard %d: the plan has shards 0 to %d", last, p.Shards-1)
+	}
+	there := map[string]bool{}
+	for page, err := range p.place.List(ctx, room(p.ID)+"/", true) {
+		if err != nil {
+			return 0, err
+		}
+		for _, i := range page {
+			there[i.Name] = true
+		}
+	}
+	if there[CommittedName(p.ID)] {
+		return 0, fmt.Errorf("%s: it is being committed, or a commit was interrupted: %w", PlanName(p.ID), fs.ErrExist)
+	}
+	remove := func(name string) error {
+		if !there[name] {
+			return nil
+		}
+		removed++
+		return p.place.Delete(ctx, name)
+	}
+	for shard := first; shard <= last; shard++ {
+		// Without its marker it is not done.
+		if err := remove(MarkerName(p.ID, shard)); err != nil {
+			return removed, err
+		}
+		for n, lost := uint64(0), 0; lost < mostLost; n++ {
+			pack := store.ShardPack(p.ID, p.Digest, shard, p.Age, n)
+			if lost++; there[pack.File()] || there[pack.SegmentFile()] {
+				lost = 0
+			}
+			if err := errors.Join(remove(pack.File()), remove(pack.SegmentFile())); err != nil {
+				return removed, err
+			}
+		}
+	}
+	return removed, nil
 }

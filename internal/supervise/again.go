@@ -1,12 +1,20 @@
 package supervise
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/daemon"
 )
 
 // MaxDeaths is the usual number of deaths within a minute that end a mount: what kills a
@@ -106,4 +114,140 @@ func (s *Supervisor) served(began time.Time, times *int) {
 	s.stats.Longest = max(s.stats.Longest, pause.Seconds())
 	s.mu.Unlock()
 	s.c.Log.Info("the mount is served again", "pause_seconds", pause.Seconds(), "pid", s.child.PID)
+}
+
+// looks is how often the supervisor looks at a daemon before it takes it for hung.
+const looks = 12
+
+// hung tells when the mount has not answered for Config.Hung, while the daemon did nothing at
+// all: it was stopped, or all its threads wait for each other. One that computes is not hung,
+// however long it takes, and is asked nothing. What it tells is worked, which then has to be the same.
+func (s *Supervisor) hung(done <-chan struct{}) <-chan string {
+	if s.c.Hung <= 0 {
+		return nil
+	}
+	found := make(chan string)
+	go func() {
+		ticker := time.NewTicker(s.c.Hung / looks)
+		defer ticker.Stop()
+		answered := make(chan struct{}, 1)
+		asked := false // and not answered yet
+		before, times := "", 0
+		for {
+			select {
+			case <-done:
+				return
+			case <-answered:
+				asked = false
+				continue
+			case <-ticker.C:
+			}
+			now := s.worked()
+			idle := now == before && now != ""
+			before = now
+			switch {
+			case !idle:
+				times = 0
+			case !asked:
+				asked, times = true, 0
+				go func() {
+					s.look()
+					answered <- struct{}{}
+				}()
+			default:
+				times++
+			}
+			if times == looks {
+				times = 0
+				select {
+				case found <- now:
+				case <-done:
+					return
+				}
+			}
+		}
+	}()
+	return found
+}
+
+// look has the daemon answer a request. An error is an answer: a process that may not look at
+// the mount cannot tell whether it hangs.
+func (s *Supervisor) look() {
+	var st unix.Statx_t
+	_ = unix.Statx(unix.AT_FDCWD, s.c.Dir, unix.AT_STATX_FORCE_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS, &st)
+}
+
+// worked names the daemon and the processor time that it has used; nothing where there is none.
+func (s *Supervisor) worked() string {
+	child := s.running()
+	if child == nil {
+		return ""
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child.PID))
+	if err != nil {
+		return ""
+	}
+	// Behind the name, which may hold anything, utime and stime are the 12th and 13th field.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return ""
+	}
+	return fmt.Sprintf("%d %s %s", child.PID, fields[11], fields[12])
+}
+
+const (
+	// minFaults is the number of faults within a minute after which the requests that daemons
+	// left unanswered run one at a time.
+	minFaults = 2
+	// maxFaults is the number of faults within a minute that end a mount all the same.
+	maxFaults = 16
+)
+
+// blame notes what a daemon died of, and decides how the next one answers what it left
+// unanswered: see [Handed.Suspects]. It reports whether the death has been blamed on one
+// request, which will not be answered again; then it does not count as one that ends the
+// mount.
+func (s *Supervisor) blame(cause error) (blamed bool) {
+	suspected := s.c.Handed.Suspects
+	if s.c.Handed.Suspects = false; !fault(cause, oomKills() != s.oomKills) {
+		return false
+	}
+	now := time.Now()
+	for len(s.faults) > 0 && now.Sub(s.faults[0]) > within {
+		s.faults = s.faults[1:]
+	}
+	s.faults = append(s.faults, now)
+	s.c.Handed.Suspects = len(s.faults) >= minFaults
+	return suspected && len(s.faults) < maxFaults
+}
+
+// fault reports whether a process ended by what it did, and not because somebody killed it.
+// oom: the system has killed some process for memory meanwhile.
+func fault(cause error, oom bool) bool {
+	var exit *exec.ExitError
+	var stuck *daemon.StuckError
+	var status syscall.WaitStatus
+	switch {
+	case errors.As(cause, &exit):
+		status, _ = exit.Sys().(syscall.WaitStatus)
+	case errors.As(cause, &stuck):
+		status = stuck.Status
+	}
+	switch {
+	case status == 0:
+		return oom && cause != nil
+	case !status.Signaled():
+		return true
+	case status.Signal() == unix.SIGKILL:
+		return oom
+	}
+	return status.Signal() != unix.SIGTERM && status.Signal() != unix.SIGINT
+}
+
+// oomKills is how many processes the system has killed for memory; 0 where it does not tell.
+func oomKills() (n int64) {
+	text, _ := os.ReadFile("/proc/vmstat")
+	_, rest, _ := strings.Cut(string(text), "\noom_kill ")
+	_, _ = fmt.Sscan(rest, &n)
+	return n
 }

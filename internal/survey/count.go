@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/internal/annotation"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/terminal"
@@ -259,4 +260,80 @@ func (t *Tally) dropUnfit() {
 	t.views = slices.DeleteFunc(t.views, func(v *viewTally) bool { return dropped[v.Pipeline.String()] })
 	t.Views = t.views
 	t.Refused = slices.DeleteFunc(t.Refused, func(e *serve.Refusal) bool { return dropped[e.View] })
+}
+
+// Annotation files say where things are in pictures. They are shown as they are in
+// every view, so that what they say is not true of pictures that were scaled or cut.
+
+// Boxes are annotation files, by what their coordinates count.
+type Boxes struct {
+	Pixels   []string `json:"pixels,omitempty"`   // of the source
+	Relative []string `json:"relative,omitempty"` // to its sides, from 0 to 1
+}
+
+// findBoxes finds out which of the files have boxes.
+func findBoxes(ctx context.Context, server *serve.Server, files []string) (b Boxes) {
+	for _, name := range slices.Sorted(slices.Values(files)) {
+		switch server.Annotation(ctx, name) {
+		case annotation.Pixels:
+			b.Pixels = append(b.Pixels, name)
+		case annotation.Relative:
+			b.Relative = append(b.Relative, name)
+		}
+	}
+	return b
+}
+
+// drawsBoxes reports whether a random view refuses directories because of boxes.
+func (t *Tally) drawsBoxes(v *viewTally) bool {
+	return slices.ContainsFunc(t.Refused, func(r *serve.Refusal) bool { return r.Beside != "" && r.View == v.Pipeline.String() })
+}
+
+// noteBoxes tells in which views boxes are not where their files say.
+func (t *Tally) noteBoxes(note func(format string, args ...any)) {
+	tell := func(files []string, what string, wrong ...transcode.Effect) {
+		var views []string
+		for _, v := range t.views {
+			if t.drawsBoxes(v) {
+				continue // that is said of the directories that it refuses
+			}
+			if moves(v.Pipeline, wrong...) {
+				views = append(views, v.View)
+			}
+		}
+		if len(files) > 0 && len(views) > 0 {
+			note("boxes in %s %s: they are wrong in %s, unless the loader adapts them", files[0], what, strings.Join(views, ", "))
+		}
+	}
+	tell(t.Boxes.Pixels, "count pixels of the source", transcode.Resampling, transcode.Geometric)
+	tell(t.Boxes.Relative, "are relative to the whole picture", transcode.Geometric) // cut or turned
+}
+
+// trainingLines are what torchvision calls steps that draw.
+var trainingLines = map[string]string{
+	"rrc": "RandomResizedCrop", "randcrop": "RandomCrop", "hflip": "RandomHorizontalFlip",
+	"trivialaugment": "TrivialAugmentWide", "randaug": "RandAugment", "autoaugment": "AutoAugment", "colorjitter": "ColorJitter",
+	"randgrey": "RandomGrayscale", "blur": "GaussianBlur", "solarize": "RandomSolarize", "erase": "RandomErasing",
+}
+
+// replaced are the lines of a training that a random view takes over.
+func replaced(p transcode.Pipeline) string {
+	var lines []string
+	for _, s := range p.Steps() {
+		if line := trainingLines[s.Kind.Name]; line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " and ")
+}
+
+// noteRandom says how random views are read, and what a training leaves out then.
+func (t *Tally) noteRandom(note func(format string, args ...any)) {
+	i := slices.IndexFunc(t.views, func(v *viewTally) bool { return v.Validation != "" })
+	if i < 0 {
+		return
+	}
+	v := t.views[i]
+	spec := v.Pipeline.String()
+	note("%s draws at random: it is read at MNT/%s/SEED/EPOCH/%[1]s, in Python by pipefs.RandomView. Take %[3]s out of the training, and read %[4]s for validation", spec, transcode.DrawDir, replaced(v.Pipeline), v.Validation)
 }

@@ -2,12 +2,19 @@ package terminal
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/pipefs/pipefs/internal/human"
 )
 
 const (
@@ -75,4 +82,72 @@ func Right(t table.Writer, columns ...int) {
 		configs[i] = table.ColumnConfig{Number: n, Align: text.AlignRight}
 	}
 	t.SetColumnConfigs(configs)
+}
+
+// Failure is why something was not done with some files.
+type Failure struct {
+	Cause string   `json:"cause"`
+	Count int64    `json:"count"`
+	Files []string `json:"files"` // all with --json, else the first
+}
+
+// mostNamed is how many files are named of those that failed for one cause.
+const mostNamed = 10
+
+// Failures are all that went wrong, by cause. The zero value is ready.
+type Failures struct {
+	AllNames bool // keeps the names of all files
+	List     []*Failure
+
+	mu     sync.Mutex
+	causes map[string]*Failure
+}
+
+// Add takes note of one file.
+func (l *Failures) Add(path string, err error) {
+	cause := err.Error()
+	// The cause is the same for all files that nobody may read.
+	if p := (*os.PathError)(nil); errors.As(err, &p) && strings.HasSuffix(p.Path, path) {
+		cause = p.Op + ": " + p.Err.Error()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.causes[cause]
+	if f == nil {
+		f = &Failure{Cause: cause}
+		if l.causes == nil {
+			l.causes = map[string]*Failure{}
+		}
+		l.causes[cause] = f
+		l.List = append(l.List, f)
+	}
+	f.Count++
+	if l.AllNames || len(f.Files) < mostNamed {
+		f.Files = append(f.Files, path)
+	}
+}
+
+// Tell prints one line for each cause: "pipefs: not exported: a.jpg, b.jpg: why".
+func (l *Failures) Tell(w io.Writer, what string) {
+	for _, f := range l.List {
+		slices.Sort(f.Files)
+		names := strings.Join(f.Files[:min(len(f.Files), mostNamed)], ", ")
+		if more := f.Count - mostNamed; more > 0 {
+			names += fmt.Sprintf(" and %s more (--json names all)", human.Count(more))
+		}
+		fmt.Fprintf(w, "pipefs: %s: %s: %s\n", what, names, f.Cause)
+	}
+}
+
+// Logger logs lines of key=value, or of JSON.
+func Logger(w io.Writer, format, level string) *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	var l slog.Level
+	if l.UnmarshalText([]byte(level)) == nil {
+		o.Level = l
+	}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
 }

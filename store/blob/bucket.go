@@ -2,14 +2,20 @@ package blob
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
@@ -160,3 +166,125 @@ func (b *Bucket) key(name string) string { return b.prefix + name }
 
 // Close ends connections that nobody uses.
 func (b *Bucket) Close() { b.options.Transport.(heeding).CloseIdleConnections() }
+
+// Stats is what a Bucket has asked of its server since it was opened.
+type Stats struct {
+	Requests   uint64 `json:"requests"`   // sent, with those that were repeated
+	Retries    uint64 `json:"retries"`    // of these, repetitions
+	Overloaded uint64 `json:"overloaded"` // answers that the server has too much to do, and time-outs
+	GivenUp    uint64 `json:"given_up"`   // operations that failed for want of an answer
+	BytesRead  uint64 `json:"bytes_read"`
+	BytesPut   uint64 `json:"bytes_put"`
+	Parallel   int    `json:"parallel"` // requests that may be in flight at the moment
+	// Latency of requests that went well, to the last byte of the answer, in seconds.
+	LatencyMedian float64 `json:"latency_median"`
+	LatencyP99    float64 `json:"latency_p99"`
+}
+
+type counters struct {
+	requests, retries, overloaded, givenUp, read, put atomic.Uint64
+
+	answered atomic.Bool // once
+	mu       sync.Mutex
+	latency  *hdrhistogram.Histogram // µs
+}
+
+func newCounters() *counters {
+	return &counters{latency: hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 2)}
+}
+
+func (c *counters) count(r request, v verdict, took time.Duration) {
+	c.requests.Add(1)
+	switch v {
+	case overloaded:
+		c.overloaded.Add(1)
+	case done:
+		if r.op == OpGet {
+			c.read.Add(uint64(r.size))
+		} else {
+			c.put.Add(uint64(r.size))
+		}
+		c.mu.Lock()
+		_ = c.latency.RecordValue(max(1, took.Microseconds()))
+		c.mu.Unlock()
+	}
+	if v == done || v == final {
+		c.answered.Store(true)
+	}
+}
+
+// Stats tells what was asked of the server.
+func (b *Bucket) Stats() Stats {
+	c := b.stats
+	s := Stats{
+		Requests: c.requests.Load(), Retries: c.retries.Load(), Overloaded: c.overloaded.Load(), GivenUp: c.givenUp.Load(),
+		BytesRead: c.read.Load(), BytesPut: c.put.Load(), Parallel: b.limit.current(),
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.latency.TotalCount() > 0 {
+		s.LatencyMedian = float64(c.latency.ValueAtQuantile(50)) / 1e6
+		s.LatencyP99 = float64(c.latency.ValueAtQuantile(99)) / 1e6
+	}
+	return s
+}
+
+// probe is the object by which a Bucket sees, before its first put, whether the server keeps to
+// conditions. Some do not know them, and would let two writers replace each other's objects.
+const (
+	probe     = reserved + "conditions"
+	probeText = "pipefs keeps this object to see whether this storage refuses to replace it.\n"
+)
+
+// conditions remembers that the server keeps to them.
+type conditions struct {
+	asking chan struct{} // full while somebody asks
+	kept   atomic.Bool
+}
+
+// checkConditions fails if the server does not keep to If-None-Match and If-Match.
+func (b *Bucket) checkConditions(ctx context.Context) error {
+	if b.conditions.kept.Load() {
+		return ctx.Err()
+	}
+	select {
+	case b.conditions.asking <- struct{}{}:
+		defer func() { <-b.conditions.asking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if b.conditions.kept.Load() {
+		return nil
+	}
+	absent, never := minio.PutObjectOptions{DisableContentSha256: true}, minio.PutObjectOptions{DisableContentSha256: true}
+	absent.SetMatchETagExcept("*")
+	never.SetMatchETag(strings.Repeat("0", 32))
+	// The first may make the object; the second finds it.
+	replaced, err := b.putProbe(ctx, absent)
+	if err == nil && replaced {
+		replaced, err = b.putProbe(ctx, absent)
+	}
+	header := "If-None-Match"
+	if err == nil && !replaced {
+		header = "If-Match"
+		replaced, err = b.putProbe(ctx, never)
+	}
+	if err == nil && replaced {
+		err = fmt.Errorf("%s: the server at %s does not keep to %s, so that two writers could replace each other's objects; write to a directory, and copy that into the bucket with another tool",
+			b, b.endpoint, header)
+	}
+	b.conditions.kept.Store(err == nil)
+	return err
+}
+
+// putProbe reports whether the object was written.
+func (b *Bucket) putProbe(ctx context.Context, o minio.PutObjectOptions) (bool, error) {
+	err := b.do(ctx, request{op: OpPut, name: probe, size: int64(len(probeText))}, func(ctx context.Context) error {
+		_, err := b.core.PutObject(ctx, b.bucket, b.key(probe), strings.NewReader(probeText), int64(len(probeText)), "", fmt.Sprintf("%x", sha256.Sum256([]byte(probeText))), o)
+		return err
+	})
+	if errors.Is(err, ErrChanged) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -12,8 +12,12 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"net/http"
+	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
+	"golang.org/x/sync/errgroup"
 )
 
 // writerKey is where an object's metadata holds the random id of the put that made it. Where an
@@ -170,4 +174,123 @@ func sumsOf(ctx context.Context, body io.ReaderAt, off, size int64) (sums, error
 		err = fmt.Errorf("it ends %d bytes too early: %w", size-n, io.ErrUnexpectedEOF)
 	}
 	return sums{base64.StdEncoding.EncodeToString(crc.Sum(nil)), hex.EncodeToString(sha.Sum(nil))}, err
+}
+
+const (
+	smallestPart = 16 << 20 // bytes
+	mostParts    = 10000    // that a server takes
+	partsAtOnce  = 4
+)
+
+// putParts sends a large object part by part. It becomes visible with the last request, which has
+// the condition.
+func (b *Bucket) putParts(ctx context.Context, name string, body io.ReaderAt, size int64) (v Version, err error) {
+	c, writer := condition{absent: true}, rand.Text()
+	begin := minio.PutObjectOptions{UserMetadata: map[string]string{writerKey: writer, "X-Amz-Checksum-Algorithm": "CRC32C"}}
+	var id string
+	err = b.do(ctx, request{op: OpPut, name: name}, func(ctx context.Context) (err error) {
+		id, err = b.core.NewMultipartUpload(ctx, b.bucket, b.key(name), begin)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			b.abort(ctx, name, id)
+		}
+	}()
+	parts, err := b.sendParts(ctx, name, id, body, size)
+	if err != nil {
+		return "", err
+	}
+	complete := c.options(writer)
+	complete.UserMetadata = nil // the first request has said it
+	r := request{op: OpPut, name: name}
+	return b.conditionally(ctx, r, c, writer, func(ctx context.Context) (Version, error) {
+		info, err := b.core.CompleteMultipartUpload(ctx, b.bucket, b.key(name), id, parts, complete)
+		return Version(info.ETag), err
+	})
+}
+
+func (b *Bucket) sendParts(ctx context.Context, name, id string, body io.ReaderAt, size int64) ([]minio.CompletePart, error) {
+	length := max(smallestPart, (size+mostParts-1)/mostParts)
+	parts := make([]minio.CompletePart, (size+length-1)/length)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(partsAtOnce)
+	for i := range parts {
+		off := int64(i) * length
+		n := min(length, size-off)
+		group.Go(func() error {
+			sums, err := sumsOf(ctx, body, off, n)
+			if err != nil {
+				return fmt.Errorf("%s: what is to be written: %w", b.url(name), err)
+			}
+			return b.do(ctx, request{op: OpPut, name: name, size: n}, func(ctx context.Context) error {
+				part, err := b.core.PutObjectPart(ctx, b.bucket, b.key(name), id, i+1, io.NewSectionReader(body, off, n), n,
+					minio.PutObjectPartOptions{
+						Sha256Hex: sums.sha, DisableContentSha256: true,
+						CustomHeader: http.Header{"X-Amz-Checksum-Crc32c": {sums.crc}},
+					})
+				parts[i] = minio.CompletePart{PartNumber: i + 1, ETag: part.ETag, ChecksumCRC32C: sums.crc}
+				return err
+			})
+		})
+	}
+	return parts, group.Wait()
+}
+
+// abort gives the parts of a failed upload back, which cost money. What cannot be given back is
+// left to the rules of the bucket.
+func (b *Bucket) abort(ctx context.Context, name, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := b.core.AbortMultipartUpload(ctx, b.bucket, b.key(name), id); err != nil {
+		b.log.Warn("parts of an unfinished upload are left in the bucket; let a rule of its life cycle remove incomplete uploads",
+			"url", b.url(name), "upload", id, "err", b.scrub(err))
+	}
+}
+
+// Upload is one in parts that was begun and neither completed nor given up. Its parts cost money
+// and are in no list of objects.
+type Upload struct {
+	Name  string // that the object was to have
+	Begun time.Time
+	id    string
+}
+
+// Uploads returns the uploads below the prefix that were not ended.
+func (b *Bucket) Uploads(ctx context.Context) ([]Upload, error) {
+	var all []Upload
+	key, id := "", ""
+	for {
+		var page minio.ListMultipartUploadsResult
+		err := b.do(ctx, request{op: OpList}, func(ctx context.Context) (err error) {
+			page, err = b.core.ListMultipartUploads(ctx, b.bucket, b.prefix, key, id, "", pageSize)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range page.Uploads {
+			if name, ok := strings.CutPrefix(u.Key, b.prefix); ok {
+				all = append(all, Upload{Name: name, Begun: u.Initiated, id: u.UploadID})
+			}
+		}
+		if !page.IsTruncated || page.NextKeyMarker == key && page.NextUploadIDMarker == id {
+			return all, nil
+		}
+		key, id = page.NextKeyMarker, page.NextUploadIDMarker
+	}
+}
+
+// GiveUp ends an upload, and removes its parts.
+func (b *Bucket) GiveUp(ctx context.Context, u Upload) error {
+	return b.do(ctx, request{op: OpDelete, name: u.Name}, func(ctx context.Context) error {
+		err := b.core.AbortMultipartUpload(ctx, b.bucket, b.key(u.Name), u.id)
+		if minio.ToErrorResponse(err).Code == minio.NoSuchUpload {
+			return nil // it was ended meanwhile
+		}
+		return err
+	})
 }

@@ -5,6 +5,9 @@ package vfs
 import (
 	"errors"
 	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrConflict is the class of errors about a file that another writer has replaced meanwhile;
@@ -67,4 +70,27 @@ type Advised interface {
 	// Ahead is how many bytes are worth fetching ahead of a reader, of all places together
 	// where it goes on, and how many Fetch takes at once.
 	Ahead() (window, piece int64)
+}
+
+// Control calls f with the descriptor of a file. The descriptor is that of this file until f returns, also if
+// another goroutine closes the file meanwhile. One that [os.File.Fd] returned may be another file's by then.
+func Control(file *os.File, f func(fd int) error) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = f(int(fd)) })
+	return errors.Join(err, failed)
+}
+
+// Flock locks or unlocks a file, see flock(2).
+func Flock(file *os.File, how int) error {
+	return Control(file, func(fd int) error {
+		for {
+			if err := unix.Flock(fd, how); !errors.Is(err, unix.EINTR) {
+				return err
+			}
+		}
+	})
 }
