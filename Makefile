@@ -81,22 +81,29 @@ check: ## vet, build, and the tests that neither mount nor take long: while you 
 	$(GO) test -short -count 1 ./internal/e2e
 
 # The race detector watches what goroutines share, and makes everything take ten times as
-# long. The packages of ALONE start no goroutines, or few: there it watches only the tests of
-# MANY. internal/serve lends the codecs memory, and has them watched; everybody else has the
-# packages of CODECS compiled without it, as has the program that testmount builds. At its end a process waits
-# for what others may still do, a second if nobody says otherwise.
-ALONE  := /(transcode|transcode/.*|bench/(chart|page))$$
-MANY   := -run 'Concurrent|CPU|NoAllocation' ./transcode/jpeg ./transcode/jpeg/steps ./transcode/l3 ./transcode/raster/internal/resample
+# long. bin/race/pipefs has it; the tests of PROGRAM, which only look at what the program does, run
+# that one and are compiled without. Scripts of cmd/pipefs, hundreds of short commands, run without it, and so do the tests of
+# DAMAGE, which break one operation or byte after the other. The packages of ALONE start no goroutines, or few: there it
+# watches only the tests of MANY. internal/serve lends the codecs memory, and has them watched; everybody else has the packages
+# of CODECS compiled without it. At its end a process waits for what others may still do, a second if nobody says otherwise.
+PROGRAM := /(cmd/pipefs|internal/e2e|internal/e2e/walk|python|bench|bench/mounted)$$
+ALONE  := /(transcode|transcode/.*|bench/(chart|page|stats|strategy|throttle)|internal/index|l3gpu/internal/sim/pygpu)$$
+MANY   := -run 'Concurrent|CPU|NoAllocation|TestIndex$$|SameResults' ./transcode/jpeg ./transcode/jpeg/steps ./transcode/l3 ./transcode/raster/internal/resample ./internal/index ./bench/strategy
+DAMAGE := 'EveryOperation|CrashesOfTheFirstRun|Faults|Damage|Flips|Salvage|Truncated|TestKill|DoesNotAllocate' ./store ./internal/shard
 CODECS := github.com/pipefs/pipefs/transcode/... github.com/pipefs/pipefs/bench/mssim github.com/pipefs/pipefs/internal/pictures github.com/klauspost/compress/flate hash/adler32
-RACE   := -race -count 1 -parallel 4 -timeout 20m
+WATCHED := -race $(CODECS:%=-gcflags=%=-race=false)
+COUNT1 := -count 1 -parallel 4 -timeout 20m
 test: export GORACE = atexit_sleep_ms=100
+test: export PIPEFS_PROGRAM = $(CURDIR)/bin/race/pipefs
 test: $(VERSITYGW) ## every test, with the race detector where goroutines share something: before a commit
 	@scripts/setup test
 	$(GO) vet ./...
+	$(GO) build $(WATCHED) -o bin/race/pipefs ./cmd/pipefs
 	$(GO) run ./internal/testrun \
-		$(RACE) $(CODECS:%=-gcflags=%=-race=false) $$($(GO) list ./... | grep -vE '$(ALONE)|/internal/serve$$|/bench/mssim$$') + \
-		$(RACE) ./internal/serve ./bench/mssim + $(RACE) $(MANY) + \
-		-count 1 $$($(GO) list ./... | grep -E '$(ALONE)') ./bench/strategy
+		$(COUNT1) $$($(GO) list ./... | grep -E '$(PROGRAM)|$(ALONE)') + $(COUNT1) -run $(DAMAGE) + \
+		$(COUNT1) $(WATCHED) $$($(GO) list ./... | grep -vE '$(PROGRAM)|$(ALONE)|/(store|internal/(shard|serve))$$|/bench/mssim$$') + \
+		$(COUNT1) $(WATCHED) -skip $(DAMAGE) + \
+		$(COUNT1) -race ./internal/serve ./bench/mssim + $(COUNT1) -race $(MANY)
 	$(GO) -C bench/research test -vet=all ./...
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/pipefs
 

@@ -27,13 +27,7 @@ import (
 // mountIn mounts a dataset by a daemon in a group, and wants none of the group to be killed.
 func mountIn(t *testing.T, group string, h cgroup.Hierarchy, dataset string, args ...string) (mnt, log string) {
 	t.Helper()
-	env, binary := testmount.Home(t), testmount.Binary(t)
-	if testenv.Race { // the race detector takes several times the memory
-		binary = filepath.Join(t.TempDir(), "pipefs")
-		if out, err := exec.Command("go", "build", "-o", binary, "github.com/pipefs/pipefs/cmd/pipefs").CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
+	env, binary := testmount.Home(t), testmount.Plain(t)
 	mnt, log = filepath.Join(t.TempDir(), "mnt"), filepath.Join(t.TempDir(), "daemon.log")
 	testenv.Must(t, os.Mkdir(mnt, 0o755))
 	words := append([]string{"-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, group, binary, "mount", "--log-file", log}, args...)

@@ -4,10 +4,13 @@ package testmount
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,39 +19,62 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
-var build struct {
+// builds are the programs that this process has built: with the race detector and without.
+var builds [2]struct {
 	once sync.Once
 	dir  string
 	err  error
 }
 
-// Binary returns the path of the binary, built with the race detector if the
-// test is. A package that uses it has a TestMain of Main.
+// Program names a program that is there already, for [Binary]. make test builds one with the race detector for all packages;
+// the tests, which only look at what it does, are compiled without.
+const Program = "PIPEFS_PROGRAM"
+
+// Binary returns the path of the binary: that of [Program], or one that is built now, with the race detector if the test is.
+// A package that uses it has a TestMain of Main.
 func Binary(t testing.TB) string {
 	t.Helper()
 	testenv.Slow(t)
-	build.once.Do(func() {
-		if build.dir, build.err = os.MkdirTemp("", "pipefs-test-"); build.err != nil {
+	if given := os.Getenv(Program); given != "" {
+		return given
+	}
+	return built(t, testenv.Race)
+}
+
+// Raced reports whether Binary has the race detector, and takes several times the memory and the time.
+func Raced(t testing.TB) bool {
+	t.Helper()
+	info, err := buildinfo.ReadFile(Binary(t))
+	testenv.Must(t, err)
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// Plain is Binary without the race detector.
+func Plain(t testing.TB) string {
+	t.Helper()
+	if !Raced(t) {
+		return Binary(t)
+	}
+	return built(t, false)
+}
+
+func built(t testing.TB, race bool) string {
+	t.Helper()
+	b, args := &builds[0], []string{"build"}
+	if race {
+		b, args = &builds[1], append(args, "-race")
+	}
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "pipefs-test-"); b.err != nil {
 			return
 		}
-		args := []string{"build"}
-		if testenv.Race {
-			// The codecs are compiled as for make test, whose Makefile says why. With the same
-			// flags both take the same packages from the cache.
-			args = append(args, "-race")
-			for _, codec := range []string{"github.com/pipefs/pipefs/transcode/...", "github.com/pipefs/pipefs/bench/mssim", "github.com/pipefs/pipefs/internal/pictures", "github.com/klauspost/compress/flate", "hash/adler32"} {
-				args = append(args, "-gcflags="+codec+"=-race=false")
-			}
-		}
-		args = append(args, "-o", filepath.Join(build.dir, "pipefs"), "github.com/pipefs/pipefs/cmd/pipefs")
+		args = append(args, "-o", filepath.Join(b.dir, "pipefs"), "github.com/pipefs/pipefs/cmd/pipefs")
 		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-			build.err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+			b.err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 		}
 	})
-	if build.err != nil {
-		t.Fatal(build.err)
-	}
-	return filepath.Join(build.dir, "pipefs")
+	testenv.Must(t, b.err)
+	return filepath.Join(b.dir, "pipefs")
 }
 
 // Main runs the tests of a package that uses Binary, and returns what to exit with. It
@@ -56,7 +82,9 @@ func Binary(t testing.TB) string {
 // package has mounted; other packages may be testing at the same time.
 func Main(m *testing.M) (code int) {
 	code = m.Run()
-	os.RemoveAll(build.dir)
+	for i := range builds {
+		os.RemoveAll(builds[i].dir)
+	}
 	table, _ := mounts.Within("/")
 	for _, m := range table {
 		if m.Ours() && mounted[m.Mountpoint] {

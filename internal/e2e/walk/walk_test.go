@@ -102,7 +102,7 @@ func newWalk(t *testing.T, c config) *walk {
 	}
 	if c.small {
 		limit := int64(160 << 20)
-		if testenv.Race { // it takes several times the memory
+		if testmount.Raced(t) {
 			limit *= 5
 		}
 		w.group, _ = testmount.MemoryGroup(t, limit)
