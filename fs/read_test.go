@@ -286,40 +286,6 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkReadFiles reads 200 files of 100 KB through the mount.
-func BenchmarkReadFiles(b *testing.B) {
-	for _, mode := range []CacheMode{PageCache, DaemonCache} {
-		for _, view := range []string{"original", "bmp"} {
-			b.Run(fmt.Sprintf("cache=%s/view=%s", mode, view), func(b *testing.B) {
-				m := mount(b, mode)
-				const files = 200
-				for i := range files {
-					m.write(fmt.Sprintf("%d.jpg", i), noise(100_000, uint64(i)))
-				}
-				buf := make([]byte, 64<<10)
-				pass := func() (total int) {
-					for i := range files {
-						fd, err := unix.Open(m.path(view, fmt.Sprintf("%d.jpg", i)), unix.O_RDONLY, 0)
-						testenv.Must(b, err)
-						for n := 1; n > 0; total += n {
-							if n, err = unix.Read(fd, buf); err != nil {
-								b.Fatal(err)
-							}
-						}
-						unix.Close(fd)
-					}
-					return total
-				}
-				b.SetBytes(int64(pass())) // makes and, in PageCache mode, caches
-				for b.Loop() {
-					pass()
-				}
-				b.ReportMetric(float64(files*b.N)/b.Elapsed().Seconds(), "files/s")
-			})
-		}
-	}
-}
-
 // inChild runs a function of child and returns what it prints.
 func inChild(t testing.TB, run string, args ...string) string {
 	t.Helper()

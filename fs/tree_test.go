@@ -194,18 +194,3 @@ func TestTreeMemory(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkTreeMemory(b *testing.B) {
-	for _, m := range []manyFiles{{1, 100_000}, {1, 1_000_000}, {1000, 1000}} {
-		for _, looked := range []bool{false, true} {
-			b.Run(fmt.Sprintf("dirs=%d/files=%d/looked=%v", m.dirs, m.files, looked), func(b *testing.B) {
-				var per float64
-				for range b.N {
-					per = treeMemory(b, m, looked)
-				}
-				b.ReportMetric(per, "B/file")
-				b.ReportMetric(0, "ns/op")
-			})
-		}
-	}
-}

@@ -93,32 +93,3 @@ func BenchmarkHardware(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkGather is what gathering costs: a reader alone, and many.
-func BenchmarkGather(b *testing.B) {
-	s := photograph(b, 64, 64, l3.Options{Mode: l3.Fast})
-	b.Run("without", func(b *testing.B) {
-		dst := interleaved(s.Header)
-		for b.Loop() {
-			testenv.Must(b, s.Decode(dst))
-		}
-	})
-	b.Run("alone", func(b *testing.B) {
-		g, dst := Gather(l3.CPU{}, GatherOptions{}), interleaved(s.Header)
-		for b.Loop() {
-			testenv.Must(b, g.DecodeOne(b.Context(), s, dst))
-		}
-	})
-	b.Run("many", func(b *testing.B) {
-		g := Gather(l3.CPU{Workers: 8}, GatherOptions{})
-		b.SetParallelism(16)
-		b.RunParallel(func(pb *testing.PB) {
-			dst := interleaved(s.Header)
-			for pb.Next() {
-				if err := g.DecodeOne(b.Context(), s, dst); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	})
-}

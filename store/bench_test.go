@@ -8,7 +8,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -133,31 +132,6 @@ func BenchmarkReadAt(b *testing.B) {
 	}
 }
 
-func BenchmarkPack(b *testing.B) {
-	for _, c := range []struct {
-		name    string
-		n, size int
-		enc     Encoder
-	}{{"bmp600K", 1000, 600_000, wholeEncoder{}}, {"scans110K", 5000, 110_000, scansEncoder{}}} {
-		b.Run(c.name, func(b *testing.B) {
-			src := benchSource{c.n, noise(random(b), c.size)}
-			b.SetBytes(int64(c.n) * int64(c.size))
-			for b.Loop() {
-				benchPack(b, filepath.Join(tempDir(b), "store"), src, c.enc)
-			}
-		})
-	}
-}
-
-// manySamples packs 100,000 samples of ten scans that are next to empty.
-func manySamples(b *testing.B) (string, benchSource) {
-	b.Helper()
-	dir := filepath.Join(b.TempDir(), "store")
-	src := benchSource{100_000, noise(random(b), 100)}
-	benchPack(b, dir, src, scansEncoder{})
-	return dir, src
-}
-
 // BenchmarkPackMany packs 1.28 million files of 100 bytes, as many as ImageNet has, and
 // tells the most memory that was resident.
 func BenchmarkPackMany(b *testing.B) {
@@ -215,94 +189,4 @@ func watchPeak(b *testing.B) func() float64 {
 		}
 		return peak * 1024
 	}
-}
-
-func BenchmarkOpen100k(b *testing.B) {
-	dir, src := manySamples(b)
-	before := heapInUse()
-	s, err := Open(dir, Options{Logger: quiet})
-	testenv.Must(b, err)
-	size := s.now.Load().index.Load().Size()
-	heapBytes := float64(heapInUse()-before) / float64(src.n)
-	testenv.Must(b, s.Close())
-	for b.Loop() {
-		s, err := Open(dir, Options{Logger: quiet})
-		testenv.Must(b, err)
-		testenv.Must(b, s.Close())
-	}
-	b.ReportMetric(heapBytes, "heap-B/entry")
-	b.ReportMetric(float64(size)/float64(src.n), "index-B/entry")
-}
-
-func heapInUse() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
-func BenchmarkLookup(b *testing.B) {
-	dir, src := manySamples(b)
-	s, err := Open(dir, Options{Logger: quiet})
-	testenv.Must(b, err)
-	defer s.Close()
-	random, inOrder := make([]string, 10_000), []string{}
-	for i := range random {
-		random[i] = src.path(i * 7919 % src.n)
-	}
-	testenv.Must(b, s.Each(func(e *Sample) error {
-		if e.Kind == File {
-			inOrder = append(inOrder, e.Path)
-		}
-		return nil
-	}))
-	for name, paths := range map[string][]string{"random": random, "in-order": inOrder} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if _, err := s.Lookup(paths[i%len(paths)]); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkList1000(b *testing.B) {
-	dir, _ := manySamples(b)
-	s, err := Open(dir, Options{Logger: quiet})
-	testenv.Must(b, err)
-	defer s.Close()
-	i := 0
-	for b.Loop() {
-		if list, err := s.List(fmt.Sprintf("train/n%08d", i%100)); err != nil || len(list) != 1000 {
-			b.Fatal(len(list), err)
-		}
-		i++
-	}
-}
-
-func BenchmarkOverlay(b *testing.B) {
-	data := transcode.Split{Data: noise(random(b), 1000)}
-	path := func(i int) string { return fmt.Sprintf("train/%08d.jpg", i) }
-	const n = 100_000
-	v, err := OpenOverlay(filepath.Join(b.TempDir(), "overlay"), OverlayOptions{Logger: quiet})
-	testenv.Must(b, err)
-	defer v.Close()
-	before := heapInUse()
-	for i := range n {
-		testenv.Must(b, v.Put(path(i), Identity{}, jpegInfo, "k", data))
-	}
-	footer := len(v.out.w.footer)
-	perEntry := float64(heapInUse()-before-int64(footer)) / n
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		if _, err := v.Get(path(i%n), Identity{}, "k"); err != nil {
-			b.Fatal(err)
-		}
-		i++
-	}
-	b.ReportMetric(perEntry, "heap-B/entry")
 }

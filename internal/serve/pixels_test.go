@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -215,84 +212,4 @@ func TestRowsOfStoredPixels(t *testing.T) {
 			}
 		})
 	}
-}
-
-// BenchmarkDraws makes draws of photographs: one a sample, from JPEG and from pixels that are
-// kept, and two and ten. It reports the CPU time of a sample.
-func BenchmarkDraws(b *testing.B) {
-	files := testenv.Shared(b, "imagenet/*.JPEG")[:100]
-	root := b.TempDir()
-	for _, file := range files {
-		src, err := os.ReadFile(file)
-		testenv.Must(b, err)
-		testenv.Must(b, os.WriteFile(filepath.Join(root, filepath.Base(file)), src, 0o644))
-	}
-	one := func(epoch uint64) []transcode.Pipeline {
-		return []transcode.Pipeline{drawn(b, "rrc224-hflip-npy", epoch, 0)}
-	}
-	// apart are the same views, as if another program took each draw.
-	apart := func(views []transcode.Pipeline, epoch uint64) []transcode.Pipeline {
-		for n := range views {
-			views[n] = views[n].In(7, epoch*10+uint64(n))
-		}
-		return views
-	}
-	for _, c := range []struct {
-		name, kept string
-		views      func(epoch uint64) []transcode.Pipeline
-		apart      bool // each sample once, and then all of them again
-	}{
-		{"jpeg", "", one, true},
-		{"bmp", "bmp", one, true},
-		{"ppm", "ppm", one, true},
-		{"two/apart", "", func(epoch uint64) []transcode.Pipeline { return apart(dino(b, epoch)[:2], epoch) }, true},
-		{"two", "", func(epoch uint64) []transcode.Pipeline { return dino(b, epoch)[:2] }, false},
-		{"ten/apart", "", func(epoch uint64) []transcode.Pipeline { return apart(dino(b, epoch), epoch) }, true},
-		{"ten", "", func(epoch uint64) []transcode.Pipeline { return dino(b, epoch) }, false},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			f := newFixture(b, root, func(o *Options) {
-				if c.kept != "" {
-					o.Overlay = openOverlay(b, b.TempDir(), 0)
-				}
-			})
-			if c.kept != "" {
-				for _, file := range files {
-					f.keepAs(b, filepath.Base(file), c.kept)
-				}
-			}
-			draw := func(epoch, i, n int) {
-				v := c.views(uint64(epoch))[n]
-				name := filepath.Base(files[i])
-				h, err := f.Server.Resolve(b.Context(), Key(epoch*10000+i*10+n), f.file(b, name), v, Sized)
-				testenv.Must(b, err)
-				content, err := h.Open(b.Context())
-				testenv.Must(b, err)
-				content.Release()
-				h.Drop()
-			}
-			views, epoch := len(c.views(0)), 0
-			started := cpu(b)
-			for b.Loop() {
-				for k := range len(files) * views {
-					if c.apart {
-						draw(epoch, k%len(files), k/len(files))
-					} else {
-						draw(epoch, k/views, k%views)
-					}
-				}
-				epoch++
-			}
-			b.ReportMetric(float64((cpu(b)-started).Microseconds())/float64(epoch*len(files)), "cpu-µs/sample")
-			b.ReportMetric(float64(f.Stats().FetchedBytes)/float64(epoch*len(files)), "B/sample")
-		})
-	}
-}
-
-// cpu is the CPU time of the process.
-func cpu(t testing.TB) time.Duration {
-	t.Helper()
-	var u unix.Rusage
-	testenv.Must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -227,39 +227,6 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-func BenchmarkParseHeader(b *testing.B) {
-	src := read(b, photographs(b)[0])
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ParseHeader(src, Limits{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkRestore makes the photographs again from their scans.
-func BenchmarkRestore(b *testing.B) {
-	var scans []Scans
-	total := 0
-	for _, file := range photographs(b) {
-		src := read(b, file)
-		total += len(src)
-		s, err := Transcode(src, Options{Reconstruct: true})
-		testenv.Must(b, err)
-		scans = append(scans, s)
-	}
-	b.SetBytes(int64(total / len(scans)))
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		s := &scans[i%len(scans)]
-		if _, err := Restore(s.Data, s.Reconstruction, Limits{}); err != nil {
-			b.Fatal(err)
-		}
-		i++
-	}
-}
-
 // BenchmarkDecodePixels decodes photographs, and a picture of 1920×1080 pixels, in
 // turn with libjpeg-turbo, with this package, and with the standard library. It
 // reports pixels for each second of CPU time, and speed over that of libjpeg-turbo.

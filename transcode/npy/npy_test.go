@@ -9,7 +9,6 @@ import (
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
 
@@ -70,8 +69,4 @@ func TestHeader(t *testing.T) {
 	if len(got) != 1+transcode.ArrayHeaderSize || string(got[:len(want)]) != want || got[len(got)-1] != '\n' {
 		t.Errorf("%q", got)
 	}
-}
-
-func BenchmarkEncode(b *testing.B) {
-	codectest.BenchmarkEncode(b, pillow.Sample(transcode.ModeRGB, 500, 375), Encode)
 }

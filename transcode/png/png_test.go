@@ -322,7 +322,3 @@ func BenchmarkDecode(b *testing.B) {
 	testenv.Must(b, err)
 	codectest.BenchmarkDecode(b, Decoder{}, src, 768*512*3)
 }
-
-func BenchmarkEncode(b *testing.B) {
-	codectest.BenchmarkEncode(b, pillow.Sample(transcode.ModeRGB, 500, 375), encode)
-}

@@ -63,20 +63,6 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode encodes the same photographs.
-func BenchmarkEncode(b *testing.B) {
-	pictures, _ := kodak(b)
-	size := 0
-	for _, p := range pictures {
-		size += len(p.pix)
-	}
-	codectest.Bench(b, size, func() {
-		for _, p := range pictures {
-			encode(b, p, DefaultPatch)
-		}
-	})
-}
-
 // TestSizes tells how large photographs become, beside their PNG files.
 func TestSizes(t *testing.T) {
 	testenv.Slow(t)
