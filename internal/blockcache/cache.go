@@ -141,7 +141,7 @@ func (c *Cache) Object(o blob.Objects, i blob.Info) *Object {
 	if c == nil {
 		return obj
 	}
-	place := o.String()
+	place := blob.Origin(o)
 	obj.shelf = c.shelf(place)
 	text := make([]byte, 0, 512)
 	for _, s := range []string{place, i.Name, string(i.Version)} {

@@ -37,9 +37,14 @@ func (a Access) known(s, what string) string {
 	return filepath.Join(cachedir.Open(a.Dir).KnownDir(keptAs(s)), what)
 }
 
-// keptAs is the name of a place in the cache directory: that of a directory is its path.
+// keptAs is the name of a place in the cache directory: that of a directory is its path, and all commits of a dataset
+// of the Hub have one.
 func keptAs(s string) string {
 	s = strings.TrimRight(s, "/")
+	if p, err := blob.ParseHub(s); err == nil {
+		p.Revision = ""
+		return p.String()
+	}
 	if path, ok := strings.CutPrefix(s, fileScheme); ok {
 		return "/" + strings.TrimLeft(path, "/")
 	}
@@ -95,7 +100,12 @@ func Check(s string) (string, error) {
 		return "", fmt.Errorf("%s: a URL of a place ends with its path; endpoint and region are options", s)
 	}
 	if u.Host == "" && strings.Trim(u.Path, "/") == "" {
-		return "", fmt.Errorf("%s names no place: write s3://BUCKET/PREFIX or file:///DIRECTORY", s)
+		return "", fmt.Errorf("%s names no place: write s3://BUCKET/PREFIX, hf://datasets/OWNER/NAME or file:///DIRECTORY", s)
+	}
+	if blob.IsHub(s) {
+		if _, err := blob.ParseHub(strings.TrimRight(s, "/")); err != nil {
+			return "", err
+		}
 	}
 	return strings.TrimRight(s, "/"), nil
 }

@@ -112,11 +112,18 @@ const scheme = "s3://"
 // IsURL reports whether where names a place in a bucket, and not a path.
 func IsURL(where string) bool { return strings.Contains(where, "://") }
 
-// Open opens a place: s3://BUCKET/PREFIX, or the path of a directory. It looks for credentials, and
-// asks the server nothing.
+// Open opens a place: s3://BUCKET/PREFIX, a dataset of the Hub, or the path of a directory. It looks for credentials. The
+// server is asked nothing, except which commit a revision of the Hub is.
 func Open(ctx context.Context, where string, o Options) (Objects, error) {
-	if !IsURL(where) {
+	switch {
+	case !IsURL(where):
 		return OpenDirectory(where)
+	case IsHub(where):
+		h, err := OpenHub(ctx, where, o)
+		if err != nil {
+			return nil, err
+		}
+		return h, nil
 	}
 	return OpenBucket(ctx, where, o)
 }
@@ -125,7 +132,7 @@ func Open(ctx context.Context, where string, o Options) (Objects, error) {
 func parseURL(where string) (bucket, prefix string, err error) {
 	rest, is := strings.CutPrefix(where, scheme)
 	if !is {
-		return "", "", fmt.Errorf("%s is no place for objects: write s3://BUCKET/PREFIX, and --endpoint for a server that is not of AWS",
+		return "", "", fmt.Errorf("%s is no place for objects: write s3://BUCKET/PREFIX, and --endpoint for a server that is not of AWS, or hf://datasets/OWNER/NAME",
 			redacted(where))
 	}
 	bucket, prefix, _ = strings.Cut(rest, "/")
@@ -172,4 +179,20 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	}
 	u.Path = ""
 	return u, nil
+}
+
+// Snapshot is a place that does not change: a list of it is good for ever. It is best listed at once, as its server
+// counts requests.
+type Snapshot interface {
+	Objects
+	// Origin names what the snapshot is one of: in all of them, objects of one name and version have the same bytes.
+	Origin() string
+}
+
+// Origin is what the versions of a place belong to.
+func Origin(o Objects) string {
+	if s, ok := o.(Snapshot); ok {
+		return s.Origin()
+	}
+	return o.String()
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -26,47 +25,23 @@ import (
 // A request that fails on the way is repeated: after a pause that grows, within the patience of the
 // Bucket, and seldom beside those that go well. How many are in flight follows what the server bears.
 type Bucket struct {
+	client
 	bucket, prefix string
-	endpoint       string
-	timeout        time.Duration
-	patience       time.Duration
-	until          context.Context
-	log            *slog.Logger
 
 	options     minio.Options
 	host        string
 	core        *minio.Core
 	credentials *credentials.Credentials
 	source      *source // of the credentials; nil if requests are not signed
-
-	limit      *limiter
-	budget     *budget
-	stats      *counters
-	said       seldom
-	conditions conditions
+	conditions  conditions
 }
 
 var _ Objects = (*Bucket)(nil)
 
 // OpenBucket opens s3://BUCKET/PREFIX. It looks for credentials, and asks the server nothing.
 func OpenBucket(ctx context.Context, where string, o Options) (*Bucket, error) {
-	b := &Bucket{
-		timeout: o.Timeout, patience: o.Patience, until: o.Until, log: o.Log,
-		limit: newLimiter(), budget: newBudget(), stats: newCounters(),
-		conditions: conditions{asking: make(chan struct{}, 1)},
-	}
-	if b.timeout == 0 {
-		b.timeout = 15 * time.Second
-	}
-	if b.patience == 0 {
-		b.patience = 2 * time.Minute
-	}
-	if b.until == nil {
-		b.until = context.Background()
-	}
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
-	}
+	b := &Bucket{client: newClient(o), conditions: conditions{asking: make(chan struct{}, 1)}}
+	b.problem, b.plain = b.explain, b.plainly
 	var err error
 	if b.bucket, b.prefix, err = parseURL(where); err != nil {
 		return nil, err
@@ -79,13 +54,15 @@ func OpenBucket(ctx context.Context, where string, o Options) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.where = b.String()
 	b.endpoint, b.host = endpoint.String(), endpoint.Host
 	if o.Anonymous {
 		b.credentials = credentials.NewStatic("", "", "", credentials.SignatureAnonymous)
 	} else {
 		b.source = &source{until: o.Until, profile: profile, region: o.Region}
 		b.credentials = credentials.New(b.source)
-		if _, err := b.credentials.GetWithContext(&credentials.CredContext{Client: b.client(), Context: ctx}); err != nil {
+		b.renew = b.credentials.Expire
+		if _, err := b.credentials.GetWithContext(&credentials.CredContext{Client: b.askClient(), Context: ctx}); err != nil {
 			return nil, b.scrub(err)
 		}
 	}
@@ -150,24 +127,18 @@ func newTransport() (*http.Transport, error) {
 	return t, nil
 }
 
-// client asks for credentials. What does not answer soon is not there.
-func (b *Bucket) client() *http.Client { return &http.Client{Timeout: 10 * time.Second} }
+// askClient asks for credentials. What does not answer soon is not there.
+func (b *Bucket) askClient() *http.Client { return &http.Client{Timeout: 10 * time.Second} }
 
 // String is s3://BUCKET/PREFIX.
 func (b *Bucket) String() string { return scheme + b.bucket + "/" + b.prefix }
-
-// Endpoint is the URL of the server.
-func (b *Bucket) Endpoint() string { return b.endpoint }
-
-// url names an object for messages.
-func (b *Bucket) url(name string) string { return b.String() + name }
 
 func (b *Bucket) key(name string) string { return b.prefix + name }
 
 // Close ends connections that nobody uses.
 func (b *Bucket) Close() { b.options.Transport.(heeding).CloseIdleConnections() }
 
-// Stats is what a Bucket has asked of its server since it was opened.
+// Stats is what a Bucket or Hub has asked of its server since it was opened.
 type Stats struct {
 	Requests   uint64 `json:"requests"`   // sent, with those that were repeated
 	Retries    uint64 `json:"retries"`    // of these, repetitions
@@ -214,17 +185,17 @@ func (c *counters) count(r request, v verdict, took time.Duration) {
 }
 
 // Stats tells what was asked of the server.
-func (b *Bucket) Stats() Stats {
-	c := b.stats
+func (c *client) Stats() Stats {
+	n := c.stats
 	s := Stats{
-		Requests: c.requests.Load(), Retries: c.retries.Load(), Overloaded: c.overloaded.Load(), GivenUp: c.givenUp.Load(),
-		BytesRead: c.read.Load(), BytesPut: c.put.Load(), Parallel: b.limit.current(),
+		Requests: n.requests.Load(), Retries: n.retries.Load(), Overloaded: n.overloaded.Load(), GivenUp: n.givenUp.Load(),
+		BytesRead: n.read.Load(), BytesPut: n.put.Load(), Parallel: c.limit.current(),
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.latency.TotalCount() > 0 {
-		s.LatencyMedian = float64(c.latency.ValueAtQuantile(50)) / 1e6
-		s.LatencyP99 = float64(c.latency.ValueAtQuantile(99)) / 1e6
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.latency.TotalCount() > 0 {
+		s.LatencyMedian = float64(n.latency.ValueAtQuantile(50)) / 1e6
+		s.LatencyP99 = float64(n.latency.ValueAtQuantile(99)) / 1e6
 	}
 	return s
 }

@@ -51,14 +51,19 @@ func (b *Bucket) ReadAt(ctx context.Context, name string, v Version, buf []byte,
 	if v == "" {
 		return fmt.Errorf("%s: %w", b.url(name), ErrChanged) // no object is of this version
 	}
+	return inPieces(ctx, buf, off, func(ctx context.Context, buf []byte, off int64) error { return b.readAt(ctx, name, v, buf, off) })
+}
+
+// inPieces reads a long range in several requests at once.
+func inPieces(ctx context.Context, buf []byte, off int64, read func(ctx context.Context, buf []byte, off int64) error) error {
 	if len(buf) < 2*piece {
-		return b.readAt(ctx, name, v, buf, off)
+		return read(ctx, buf, off)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for len(buf) > 0 {
 		n := min(piece, len(buf))
 		part, at := buf[:n:n], off
-		group.Go(func() error { return b.readAt(ctx, name, v, part, at) })
+		group.Go(func() error { return read(ctx, part, at) })
 		buf, off = buf[n:], off+int64(n)
 	}
 	return group.Wait()
@@ -138,6 +143,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, deep bool) iter.Seq2[[
 		if deep {
 			delimiter = ""
 		}
+		first := ""
 		for token, more := "", true; more; {
 			var page minio.ListBucketV2Result
 			err := b.do(ctx, request{op: OpList, name: prefix}, func(ctx context.Context) (err error) {
@@ -149,10 +155,17 @@ func (b *Bucket) List(ctx context.Context, prefix string, deep bool) iter.Seq2[[
 				yield(nil, err)
 				return
 			}
-			if infos := b.infos(&page); len(infos) > 0 && !yield(infos, nil) {
+			infos := b.infos(&page)
+			if more = page.IsTruncated; more && (page.NextContinuationToken == token || page.NextContinuationToken == "" || len(infos) > 0 && infos[0].Name == first) {
+				yield(nil, fmt.Errorf("%s: %w", b.url(prefix), errEndless))
 				return
 			}
-			token, more = page.NextContinuationToken, page.IsTruncated
+			if len(infos) > 0 {
+				if first = infos[0].Name; !yield(infos, nil) {
+					return
+				}
+			}
+			token = page.NextContinuationToken
 		}
 	}
 }
@@ -169,15 +182,23 @@ func (b *Bucket) infos(page *minio.ListBucketV2Result) []Info {
 	for _, p := range page.CommonPrefixes {
 		infos = append(infos, Info{Name: strings.TrimSuffix(strings.TrimPrefix(p.Prefix, b.prefix), "/"), Dir: true})
 	}
+	slices.SortFunc(infos, byKey)
+	return infos
+}
+
+// byKey compares names, where that of a prefix ends with a slash.
+func byKey(a, b Info) int {
 	key := func(i Info) string {
 		if i.Dir {
 			return i.Name + "/"
 		}
 		return i.Name
 	}
-	slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(key(a), key(b)) })
-	return infos
+	return strings.Compare(key(a), key(b))
 }
+
+// errEndless: pages of a list come again.
+var errEndless = errors.New("the list does not end: the server sends a page of it again")
 
 // inContext sends requests in a context of its own.
 type inContext struct {

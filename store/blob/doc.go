@@ -21,6 +21,13 @@
 // lasts. How many requests are in flight follows what the server bears. Then an error is final: it
 // says which object, at which server, and what to do, and never a secret.
 //
+// # The Hub
+//
+// A [Hub] is a dataset of the Hugging Face Hub at one commit. It is a [Snapshot], which does not change, and it is only
+// read. Versions are SHA-256 of Git LFS, or hashes of git. The Hub answers with links to other servers, which expire.
+//
+// # Reserved names
+//
 // Names that begin with .pipefs- are those of the place itself, and are not listed: files that are
 // not finished, a lock, and the object by which a Bucket sees that the server keeps to conditions.
 package blob

@@ -33,7 +33,7 @@ func classOf(err error) error {
 	switch {
 	case a.Code == minio.NoSuchBucket:
 		return errNoBucket
-	case a.Code == minio.NoSuchKey || a.Code == "NotFound":
+	case a.Code == minio.NoSuchKey || a.Code == "NotFound" || a.Code == hubNoEntry || a.Code == hubNoRevision || a.Code == hubNoRepo:
 		return fs.ErrNotExist
 	case a.Code == minio.InvalidAccessKeyID || a.Code == noUser:
 		return fs.ErrPermission
@@ -47,9 +47,9 @@ func classOf(err error) error {
 	return nil
 }
 
-// problem makes an error of the server one for the user: which object, what the server says, and
+// explain makes an error of the server one for the user: which object, what the server says, and
 // what to do.
-func (b *Bucket) problem(r request, err error) error {
+func (b *Bucket) explain(r request, err error) error {
 	class := classOf(err)
 	switch {
 	case errors.Is(err, ErrChanged):
@@ -130,9 +130,9 @@ func (b *Bucket) advice(r request, err error) string {
 	return ""
 }
 
-// plain is an error for messages: with the server's code for it, and without the URL of the request,
+// plainly is an error for messages: with the server's code for it, and without the URL of the request,
 // which the message has already, and without secrets.
-func (b *Bucket) plain(err error) error {
+func (b *Bucket) plainly(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
 		err = of.Err

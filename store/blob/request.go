@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -46,7 +47,51 @@ const (
 // errTruncated: the body of an answer is shorter than it said.
 var errTruncated = errors.New("the answer was cut short")
 
-// request is what a Bucket asks of the server.
+// client sends requests to a server, and repeats what fails on the way. A Bucket is one, and a Hub.
+type client struct {
+	where    string // the place, as messages name it; what follows is the name of an object
+	endpoint string
+	timeout  time.Duration
+	patience time.Duration
+	longest  time.Duration // bounds a pause that the server asks for
+	until    context.Context
+	log      *slog.Logger
+
+	renew   func()                         // lets go of what has expired
+	problem func(r request, e error) error // makes the final error of a request
+	plain   func(error) error              // takes out of an error what is no matter of a message
+
+	limit  *limiter
+	budget *budget
+	stats  *counters
+	said   *seldom
+}
+
+func newClient(o Options) client {
+	c := client{timeout: o.Timeout, patience: o.Patience, longest: longestAsked, until: o.Until, log: o.Log,
+		renew: func() {}, limit: newLimiter(), budget: newBudget(), stats: newCounters(), said: &seldom{}}
+	if c.timeout == 0 {
+		c.timeout = 15 * time.Second
+	}
+	if c.patience == 0 {
+		c.patience = 2 * time.Minute
+	}
+	if c.until == nil {
+		c.until = context.Background()
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// url names an object for messages.
+func (c *client) url(name string) string { return c.where + name }
+
+// Endpoint is the URL of the server.
+func (c *client) Endpoint() string { return c.endpoint }
+
+// request is what is asked of the server.
 type request struct {
 	op   string // get, put, … for messages
 	name string // of the object, or the prefix of a list
@@ -55,20 +100,20 @@ type request struct {
 
 // do sends a request until the server answers, or it gives up. An attempt that f makes ends with
 // the context that it is given.
-func (b *Bucket) do(ctx context.Context, r request, attempt func(context.Context) error) error {
+func (c *client) do(ctx context.Context, r request, attempt func(context.Context) error) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	defer context.AfterFunc(b.until, end)()
-	if err := b.limit.acquire(ctx); err != nil {
+	defer context.AfterFunc(c.until, end)()
+	if err := c.limit.acquire(ctx); err != nil {
 		return err
 	}
-	patience, cancel := context.WithTimeout(ctx, b.patienceNow())
+	patience, cancel := context.WithTimeout(ctx, c.patienceNow())
 	defer cancel()
-	renewed := false
+	renewed, extended := false, false
 	var before error // of the try before
 	for tries := 1; ; tries++ {
 		began := time.Now()
-		one, cancel := context.WithTimeout(patience, b.timeout+time.Duration(r.size)*time.Second/slowest)
+		one, cancel := context.WithTimeout(patience, c.timeout+time.Duration(r.size)*time.Second/slowest)
 		var asked retryAfter
 		err := attempt(context.WithValue(one, retryAfterKey{}, &asked))
 		timedOut := one.Err() != nil
@@ -80,45 +125,51 @@ func (b *Bucket) do(ctx context.Context, r request, attempt func(context.Context
 		case err != nil:
 			v = judge(err)
 		}
-		b.limit.release(v, began)
-		b.stats.count(r, v, time.Since(began))
+		c.limit.release(v, began)
+		c.stats.count(r, v, time.Since(began))
 		switch {
 		case v == done:
-			b.budget.earn()
+			c.budget.earn()
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("%s %s: %w", r.op, b.url(r.name), ctx.Err())
+			return fmt.Errorf("%s %s: %w", r.op, c.url(r.name), ctx.Err())
 		case v == final || v == expired && renewed:
-			return b.problem(r, err)
+			return c.problem(r, err)
 		case v == expired:
-			b.credentials.Expire()
+			c.renew()
 			renewed = true
 		}
-		if !b.pause(patience, tries, asked.pause()) || b.limit.acquire(patience) != nil {
+		pause := min(asked.pause(), c.longest)
+		if pause > 0 && c.longest > longestAsked && !extended { // a server that says when to come back is there
+			longer, cancel := context.WithTimeout(ctx, c.patience+2*c.longest)
+			defer cancel()
+			patience, extended = longer, true
+		}
+		if !c.pause(patience, tries, pause) || c.limit.acquire(patience) != nil {
 			if before != nil && patience.Err() != nil && timedOut {
 				err = before // the time was up in mid-request, which says nothing
 			}
-			return b.giveUp(ctx, r, tries, err)
+			return c.giveUp(ctx, r, tries, err)
 		}
 		before = err
-		b.stats.retries.Add(1)
+		c.stats.retries.Add(1)
 	}
 }
 
 // patienceNow is short until the server has answered for the first time: until then, its address is
 // probably wrong.
-func (b *Bucket) patienceNow() time.Duration {
-	if !b.stats.answered.Load() {
-		return min(b.patience, firstPatience)
+func (c *client) patienceNow() time.Duration {
+	if !c.stats.answered.Load() {
+		return min(c.patience, firstPatience)
 	}
-	return b.patience
+	return c.patience
 }
 
 // pause waits before a request is repeated: as long as the server asked for, if that is longer than
 // it would be. It returns false if there is no time left.
-func (b *Bucket) pause(ctx context.Context, tries int, asked time.Duration) bool {
+func (c *client) pause(ctx context.Context, tries int, asked time.Duration) bool {
 	backoff := min(lastBackoff, firstBackoff<<min(tries-1, 10))
-	wait := max(b.budget.take(), time.Duration(rand.Int64N(int64(backoff))))
+	wait := max(c.budget.take(), time.Duration(rand.Int64N(int64(backoff))))
 	if end, ok := ctx.Deadline(); ok {
 		left := time.Until(end)
 		if left < wait {
@@ -143,7 +194,7 @@ type retryAfter struct{ atomic.Int64 }
 
 type retryAfterKey struct{}
 
-func (r *retryAfter) pause() time.Duration { return min(time.Duration(r.Load()), longestAsked) }
+func (r *retryAfter) pause() time.Duration { return time.Duration(r.Load()) }
 
 // heeding takes note of what answers ask for.
 type heeding struct{ *http.Transport }
@@ -172,17 +223,17 @@ func parseRetryAfter(text string, now time.Time) time.Duration {
 }
 
 // giveUp makes the final error of a request that had no answer, and logs it.
-func (b *Bucket) giveUp(ctx context.Context, r request, tries int, last error) error {
-	last = b.plain(last)
+func (c *client) giveUp(ctx context.Context, r request, tries int, last error) error {
+	last = c.plain(last)
 	if ctx.Err() != nil {
-		return fmt.Errorf("%s %s: %w; before that: %w", r.op, b.url(r.name), ctx.Err(), last)
+		return fmt.Errorf("%s %s: %w; before that: %w", r.op, c.url(r.name), ctx.Err(), last)
 	}
-	b.stats.givenUp.Add(1)
-	if unsaid, say := b.said.now(); say {
-		b.log.Error("gave up a request to object storage", "op", r.op, "url", b.url(r.name), "endpoint", b.endpoint,
-			"tries", tries, "patience", b.patience, "unlogged", unsaid, "err", last)
+	c.stats.givenUp.Add(1)
+	if unsaid, say := c.said.now(); say {
+		c.log.Error("gave up a request to object storage", "op", r.op, "url", c.url(r.name), "endpoint", c.endpoint,
+			"tries", tries, "patience", c.patience, "unlogged", unsaid, "err", last)
 	}
-	return fmt.Errorf("%s %s: %w within %v at %s (%d tries): %w", r.op, b.url(r.name), ErrUnavailable, b.patienceNow(), b.endpoint, tries, last)
+	return fmt.Errorf("%s %s: %w within %v at %s (%d tries): %w", r.op, c.url(r.name), ErrUnavailable, c.patienceNow(), c.endpoint, tries, last)
 }
 
 // seldom lets one line a second through, and counts the others.
@@ -212,6 +263,8 @@ func judge(err error) verdict {
 		return judgeAnswer(answer)
 	case errors.Is(err, errRenewal) || errors.Is(err, errTruncated) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		return again
+	case errors.Is(err, errLink):
+		return expired
 	case isFinalDial(err):
 		return final
 	case errors.As(err, &netErr) && netErr.Timeout():

@@ -51,7 +51,7 @@ type Bucket struct {
 	place blob.Objects
 	o     Options
 	log   *slog.Logger
-	of    [sha256.Size]byte // hash of the place
+	of    [sha256.Size]byte // hash of the origin of versions
 	dir   source.Attr       // of directories, but for the times
 
 	mu       sync.RWMutex // held to replace the manifest
@@ -67,7 +67,7 @@ var _ source.Dataset = (*Bucket)(nil)
 // Open returns the dataset in a place. The place is listed if there is no manifest of it, or if
 // that is too old; cancelling ctx ends that.
 func Open(ctx context.Context, place blob.Objects, o Options) (*Bucket, error) {
-	b := &Bucket{place: place, o: o, log: o.Log, of: sha256.Sum256([]byte(placeName(place.String())))}
+	b := &Bucket{place: place, o: o, log: o.Log, of: sha256.Sum256([]byte(placeName(blob.Origin(place))))}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 		b.o.Log = b.log

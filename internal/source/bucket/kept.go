@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/source/names"
+	"github.com/pipefs/pipefs/store/blob"
 )
 
 // keptDir is where the manifest of the place is kept.
@@ -24,8 +25,11 @@ func (b *Bucket) kept(ctx context.Context) (*Manifest, error) {
 	return b.keep(ctx, func() (*Manifest, error) { return b.openKept(b.o.MaxAge) })
 }
 
-// listed lists the place again, whatever is kept.
+// listed lists the place again, whatever is kept, unless it cannot have changed.
 func (b *Bucket) listed(ctx context.Context) (*Manifest, error) {
+	if _, snapshot := b.place.(blob.Snapshot); snapshot {
+		return b.kept(ctx)
+	}
 	return b.keep(ctx, func() (*Manifest, error) { return nil, nil })
 }
 
@@ -35,6 +39,9 @@ func (b *Bucket) keep(ctx context.Context, open func() (*Manifest, error)) (*Man
 
 // openKept opens the manifest that is kept; nil is that there is none that is young enough.
 func (b *Bucket) openKept(most time.Duration) (*Manifest, error) {
+	if _, snapshot := b.place.(blob.Snapshot); snapshot {
+		most = -1
+	}
 	m, err := OpenManifest(b.keptDir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

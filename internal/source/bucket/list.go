@@ -64,9 +64,16 @@ func (r *run) each(f func(*blob.Info) error) error {
 	return nil
 }
 
-// list lists a place: first directories from the top down until there are enough of them, then
+// list lists a place: at once, where that is best, or else first directories from the top down until there are enough of them, then
 // what is in these, several at once.
 func (m *manifestWriter) list(ctx context.Context, o blob.Objects) error {
+	if _, snapshot := o.(blob.Snapshot); snapshot {
+		found, err := below(ctx, o, "")
+		if err != nil {
+			return err
+		}
+		return found.each(m.add)
+	}
 	parts, err := divide(ctx, o)
 	if err != nil {
 		return err
