@@ -37,6 +37,12 @@ pipefs mount --manifest imagenet.manifest s3://bucket/imagenet ~/m`,
 }
 
 func runList(ctx context.Context, env *environ, access remote.Access, dataset, out string) error {
+	if remote.Is(dataset) {
+		var err error
+		if dataset, err = mountd.ResolveSource(ctx, access, dataset); err != nil {
+			return bucketError(err)
+		}
+	}
 	place, err := mountd.Connect(ctx, access, dataset, quiet(env))
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func (c *mountConfig) start(ctx context.Context, env *environ) error {
 	if os.Geteuid() == 0 && c.Kernel.AllowOther && !c.followGiven {
 		c.Read.NoFollow = true
 	}
-	if err := c.Resolve(); err != nil {
+	if err := c.Resolve(ctx); err != nil {
 		return err
 	}
 	if !c.nonempty {

@@ -36,7 +36,7 @@ func (c *mountConfig) share(ctx context.Context, env *environ) error {
 	if c.holder > 0 {
 		unix.CloseOnExec(c.holder) // the daemon must not have it
 	}
-	place, err := c.place()
+	place, err := c.place(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,11 +83,11 @@ func (c *mountConfig) startShared(ctx context.Context, env *environ, place *shar
 }
 
 // place is where the mount lies.
-func (c *mountConfig) place() (*shared.Place, error) {
+func (c *mountConfig) place(ctx context.Context) (*shared.Place, error) {
 	if c.foreground || c.dryRun || c.SetUID != "" {
 		return nil, exit.Errorf(exit.Usage, "--shared mounts in the background, for the user who asks: leave out --foreground, --dry-run and --setuid")
 	}
-	key, err := c.key()
+	key, err := c.key(ctx)
 	if err != nil {
 		return nil, exit.With(exit.Mount, err)
 	}
@@ -105,8 +105,8 @@ func (c *mountConfig) place() (*shared.Place, error) {
 
 // key names the source, which it resolves, and the options: what has another key is
 // another mount.
-func (c *mountConfig) key() (string, error) {
-	source, err := mountd.ResolveSource(c.Source)
+func (c *mountConfig) key(ctx context.Context) (string, error) {
+	source, err := mountd.ResolveSource(ctx, c.Remote, c.Source)
 	if err != nil {
 		return "", err
 	}

@@ -121,7 +121,7 @@ func (c *packConfig) config(env *environ) *packing.Config {
 // resolve makes dataset and store what the kernel will call them. done says what is not done with an
 // empty dataset.
 func (c *packConfig) resolve(ctx context.Context, env *environ, done string) (err error) {
-	if c.dataset, err = filledDataset(ctx, env, c.dataset, done); err != nil {
+	if c.dataset, err = filledDataset(ctx, env, c.remote, c.dataset, done); err != nil {
 		return err
 	}
 	if c.store, err = remote.Place(c.store); err == nil && !remote.Is(c.store) && mounts.Inside(c.store, c.dataset) {

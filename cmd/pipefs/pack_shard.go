@@ -68,7 +68,7 @@ func (w *shardConfig) run(ctx context.Context, env *environ, args []string, plan
 	}
 	w.pack.store, w.pack.dataset = place, cmp.Or(w.dataset, p.Dataset)
 	if !remote.Is(w.pack.dataset) && !remote.Is(p.Dataset) {
-		if _, err := filledDataset(ctx, env, w.pack.dataset, "packed"); err != nil {
+		if _, err := filledDataset(ctx, env, w.pack.remote, w.pack.dataset, "packed"); err != nil {
 			return fmt.Errorf("%w; --dataset DIR says where the dataset is on this machine", err)
 		}
 	}

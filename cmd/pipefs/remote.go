@@ -79,8 +79,8 @@ func lookInto(ctx context.Context, dir string) (l mountd.Listing, nothing string
 
 // filledDataset makes the path of a dataset or store what the kernel will call it. It refuses one on
 // this machine without any file, since nothing is done then, and tells of archives.
-func filledDataset(ctx context.Context, env *environ, given, done string) (string, error) {
-	dir, err := mountd.ResolveSource(given)
+func filledDataset(ctx context.Context, env *environ, a remote.Access, given, done string) (string, error) {
+	dir, err := mountd.ResolveSource(ctx, a, given)
 	if err != nil {
 		return "", exit.With(exit.System, err)
 	}

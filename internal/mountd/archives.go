@@ -17,6 +17,7 @@ import (
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/source/archive"
 	"github.com/pipefs/pipefs/internal/usage"
+	"github.com/pipefs/pipefs/store/blob"
 )
 
 // archivesAt reports whether a path or URL is that of archives, see package archive: of one, of a pattern, or of a local
@@ -43,9 +44,9 @@ func archivesAt(at string) (dir, pattern string, is bool) {
 	return at, "", holdsArchives(at)
 }
 
-// Archives reports whether the dataset at a path or URL is the members of archives.
-func Archives(at string) bool {
-	_, _, is := archivesAt(at)
+// OfArchives reports whether a dataset is the members of archives.
+func OfArchives(d source.Dataset) bool {
+	_, is := d.(*archive.Dataset)
 	return is
 }
 
@@ -63,12 +64,15 @@ func holdsArchives(dir string) bool {
 	return slices.ContainsFunc(names, archive.Is)
 }
 
-// openArchives opens the members of the archives at a path or URL. under opens the directory that they are in. There are
-// none where the dataset is nil.
-func openArchives(ctx context.Context, at string, under func(dir string) (source.Dataset, error), o archive.Options) (*archive.Dataset, error) {
+// openOver opens the dataset at a path or URL: the members of archives, or what under opens, which is given the directory
+// that they are in.
+func openOver(ctx context.Context, at string, under func(dir string) (source.Dataset, error), o archive.Options) (source.Dataset, error) {
 	dir, pattern, is := archivesAt(at)
-	if !is {
-		return nil, nil
+	switch {
+	case !is && blob.IsHub(at):
+		return openHub(ctx, at, under, o)
+	case !is:
+		return under(at)
 	}
 	in, err := under(dir)
 	if err != nil {
@@ -80,9 +84,17 @@ func openArchives(ctx context.Context, at string, under func(dir string) (source
 	} else {
 		shards, err = archive.Match(in, pattern)
 	}
-	if err != nil || len(shards) == 0 {
+	switch {
+	case err != nil:
 		return nil, errors.Join(usage.With(err), in.Close())
+	case len(shards) == 0:
+		return in, nil
 	}
+	return openMembers(ctx, in, at, shards, o)
+}
+
+// openMembers opens the members of archives of a dataset.
+func openMembers(ctx context.Context, in source.Dataset, at string, shards []string, o archive.Options) (source.Dataset, error) {
 	if o.Dir == "" {
 		root, err := CacheRoot()
 		if err != nil {
@@ -94,18 +106,23 @@ func openArchives(ctx context.Context, at string, under func(dir string) (source
 		a := remote.Access{Dir: root.Dir()}
 		o.Dir, o.Held = a.Lists(at), a.Hold(at, o.Log)
 	}
-	return archive.Open(ctx, in, at, shards, o)
+	d, err := archive.Open(ctx, in, at, shards, o)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
-// openArchives opens the dataset of a mount if it is one of archives; else it is nil.
-func (m *Mount) openArchives(ctx context.Context, at string, under func(dir string) (source.Dataset, error)) (source.Dataset, error) {
+// openOver opens the dataset of a mount.
+func (m *Mount) openOver(ctx context.Context, at string, under func(dir string) (source.Dataset, error)) (source.Dataset, error) {
 	c := m.config
-	d, err := openArchives(ctx, at, under, archive.Options{Log: m.log, Progress: func(members int64) {
+	over, err := openOver(ctx, at, under, archive.Options{Log: m.log, Progress: func(members int64) {
 		m.refreshes.listed(members)
 		c.status(fmt.Sprintf("%s to be scanned: %d members so far", at, members))
 	}})
-	if d == nil || err != nil {
-		return nil, err
+	d, is := over.(*archive.Dataset)
+	if !is || err != nil {
+		return over, err
 	}
 	m.archives = d
 	s := d.Summary()
@@ -120,6 +137,9 @@ func (m *Mount) openArchives(ctx context.Context, at string, under func(dir stri
 
 // freshnessOfArchives says when changes are seen.
 func freshnessOfArchives(d *archive.Dataset) string {
+	if blob.IsHub(d.Root()) {
+		return ofCommit
+	}
 	s := d.Summary()
 	return fmt.Sprintf("seen when pipefs refresh scans archives that changed: %d archives, %d files", len(s.Shards), s.Objects)
 }

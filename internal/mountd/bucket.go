@@ -66,9 +66,15 @@ func (m *Mount) openBucket(ctx context.Context, at string, limit *vfs.Bucket) (s
 	return b, nil
 }
 
+// ofCommit says when changes in a dataset of the Hub are seen.
+const ofCommit = "not seen: the mount shows one commit; mount the dataset again for a later one"
+
 // freshnessOfBucket says when changes are seen.
 func freshnessOfBucket(b *bucket.Bucket, age time.Duration) string {
 	s := b.Summary()
+	if blob.IsHub(s.Place) {
+		return ofCommit
+	}
 	text := fmt.Sprintf("seen when the list of names is made again, by pipefs refresh: this one has %d objects, as of %s",
 		s.Objects, s.Listed.Format(time.DateTime))
 	if age > 0 {

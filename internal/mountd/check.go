@@ -41,8 +41,8 @@ type CheckOptions struct {
 
 // Resolve makes the two paths what the kernel will call them. Its errors are of type MountError,
 // or of usage.
-func (c *Config) Resolve() error {
-	source, err := ResolveSource(c.Source)
+func (c *Config) Resolve(ctx context.Context) error {
+	source, err := ResolveSource(ctx, c.Remote, c.Source)
 	if err != nil {
 		return &MountError{err}
 	}

@@ -81,7 +81,10 @@ func OpenSource(ctx context.Context, o SourceOptions) (_ *Source, err error) {
 			s.Close()
 		}
 	}()
-	if s.Path, err = remote.Place(o.Path); err != nil {
+	if s.Path, err = remote.Place(o.Path); err == nil && blob.IsHub(s.Path) {
+		s.Path, err = pinHub(ctx, o.Remote, s.Path)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := statSource(s.Path); err != nil {
@@ -193,10 +196,14 @@ func (s *Source) checkRoles() error {
 }
 
 // ResolveSource makes the path of a dataset or store what the kernel will call it. A URL stays
-// as it is.
-func ResolveSource(given string) (string, error) {
+// as it is, except that one of the Hub gets the commit that its revision is now.
+func ResolveSource(ctx context.Context, a remote.Access, given string) (string, error) {
 	if remote.Is(given) {
-		return remote.Place(given)
+		place, err := remote.Place(given)
+		if err != nil || !blob.IsHub(place) {
+			return place, err
+		}
+		return pinHub(ctx, a, place)
 	}
 	if err := statSource(given); err != nil {
 		return "", err
@@ -271,14 +278,7 @@ func neighbour(path string) string {
 // that is young enough for list.
 func OpenDataset(ctx context.Context, a remote.Access, at string, o source.Options, list bucket.Options) (source.Dataset, error) {
 	under := func(dir string) (source.Dataset, error) { return openUnder(ctx, a, dir, o, list) }
-	d, err := openArchives(ctx, at, under, archive.Options{Log: list.Log, Progress: list.Progress})
-	switch {
-	case err != nil:
-		return nil, err
-	case d != nil:
-		return d, nil
-	}
-	return under(at)
+	return openOver(ctx, at, under, archive.Options{Log: list.Log, Progress: list.Progress})
 }
 
 // openUnder opens a directory or a bucket.

@@ -86,10 +86,7 @@ func (m *Mount) openDataset(ctx context.Context, at string, limit *vfs.Bucket) (
 		}
 		return source.Open(dir, o)
 	}
-	if d, err := m.openArchives(ctx, at, under); d != nil || err != nil {
-		return d, err
-	}
-	return under(at)
+	return m.openOver(ctx, at, under)
 }
 
 // openStore opens the store at a path or a URL, if there is one.

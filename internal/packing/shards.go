@@ -25,7 +25,7 @@ import (
 // Making says how to plan the packing of a dataset, with the options that the store has where none
 // were given. base is the store, nil where there is none yet; it and d are open until the plan is made.
 func (c *Config) Making(ctx context.Context, base *store.Store, d source.Dataset) (*shard.Making, error) {
-	if remote.Is(c.Dataset) && mountd.Archives(c.Dataset) {
+	if remote.Is(c.Dataset) && mountd.OfArchives(d) {
 		return nil, usage.Errorf("%s: shards are planned of the objects of a bucket, not of archives in it; pipefs pack packs them on one machine", c.Dataset)
 	}
 	var has codecs.Options
@@ -83,9 +83,6 @@ func (c *Config) Worker(ctx context.Context, p *shard.Plan) (_ *shard.Worker, do
 		return nil, nil, usage.Errorf("the plan is of %s, which %s cannot take the place of: in one, versions of files are told apart as in the other they are not", p.Dataset, c.Dataset)
 	}
 	worker := &shard.Worker{Plan: p, Build: c.BuildDir, Options: store.PackOptions{Workers: c.Workers, Logger: c.Log}}
-	if remote.Is(c.Dataset) && mountd.Archives(c.Dataset) {
-		return nil, nil, usage.Errorf("%s: shards are packed of the objects of a bucket, not of archives in it; pipefs pack packs them on one machine", c.Dataset)
-	}
 	if remote.Is(c.Dataset) { // nothing is asked of a source.Dataset
 		if worker.Objects, err = mountd.Connect(ctx, c.Remote, c.Dataset, c.Log); err != nil {
 			return nil, nil, err

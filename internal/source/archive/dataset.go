@@ -10,8 +10,10 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,6 +28,9 @@ type Options struct {
 	Dir string
 	// Held is closed with the Dataset, or when it cannot be opened; it may be nil.
 	Held io.Closer
+	// Dirs are the directories that members of archives are shown in, by the names of the archives; others are shown at
+	// the root.
+	Dirs map[string]string
 	// Workers is how many archives are scanned at once; 0 is one a core.
 	Workers int
 	// Progress is told how many members were found, now and then; nil is told nothing.
@@ -149,7 +154,11 @@ func (d *Dataset) kept(ctx context.Context, open func() (*table, error)) (*table
 
 // keptDir is where the index of these archives is kept.
 func (d *Dataset) keptDir() string {
-	sum := sha256.Sum256([]byte(d.under.Root() + "\n" + strings.Join(d.shards, "\n")))
+	what := append([]string{d.under.Root()}, d.shards...)
+	for _, name := range slices.Sorted(maps.Keys(d.o.Dirs)) {
+		what = append(what, name, d.o.Dirs[name])
+	}
+	sum := sha256.Sum256([]byte(strings.Join(what, "\n")))
 	return filepath.Join(d.o.Dir, hex.EncodeToString(sum[:8])+".members")
 }
 

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -137,8 +138,10 @@ func (s *scan) once(ctx context.Context, at string) (_ *Summary, err error) {
 		if s.max >= maxClasses {
 			break
 		}
-		if err := s.sort(member{path: s.number(c) + "/", entry: entry{codec: dirCodec}}); err != nil {
-			return nil, err
+		for _, dir := range s.dirs() {
+			if err := s.sort(member{path: path.Join(dir, s.number(c)) + "/", entry: entry{codec: dirCodec}}); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return s.index(ctx, at, summary)
@@ -200,6 +203,15 @@ func (s *scan) damage(name string, cause error) error {
 	return nil
 }
 
+// dirs are those that archives are shown in.
+func (s *scan) dirs() (dirs []string) {
+	for _, name := range s.shards {
+		dirs = append(dirs, s.o.Dirs[name])
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
 // number is the directory of a numbered class.
 func (s *scan) number(class int64) string { return fmt.Sprintf("%0*d", s.digits, class) }
 
@@ -214,6 +226,9 @@ func (s *scan) emit(m member) error {
 			in = s.number(c)
 		}
 		m.path = in + "/" + m.path
+	}
+	if dir := s.o.Dirs[s.shards[m.shard]]; dir != "" && m.path != "/" {
+		m.path = dir + "/" + m.path
 	}
 	if m.codec != dirCodec && (s.allTwice || s.twice[sameKey(m.path)]) {
 		stem := path.Base(s.shards[m.shard])
