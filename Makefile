@@ -87,8 +87,8 @@ check: ## vet, build, and the tests that neither mount nor take long: while you 
 # watches only the tests of MANY. internal/serve lends the codecs memory, and has them watched; everybody else has the packages
 # of CODECS compiled without it. At its end a process waits for what others may still do, a second if nobody says otherwise.
 PROGRAM := /(cmd/pipefs|internal/e2e|internal/e2e/walk|python|bench|bench/mounted)$$
-ALONE  := /(transcode|transcode/.*|bench/(chart|page|stats|strategy|throttle)|internal/index|l3gpu/internal/sim/pygpu)$$
-MANY   := -run 'Concurrent|CPU|NoAllocation|TestIndex$$|SameResults' ./transcode/jpeg ./transcode/jpeg/steps ./transcode/l3 ./transcode/raster/internal/resample ./internal/index ./bench/strategy
+ALONE  := /(transcode|transcode/.*|bench/(report|stats|throttle)|internal/index|l3gpu/internal/sim/pygpu)$$
+MANY   := -run 'Concurrent|CPU|NoAllocation|TestIndex$$' ./transcode/jpeg ./transcode/jpeg/steps ./transcode/l3 ./transcode/raster/internal/resample ./internal/index
 DAMAGE := 'EveryOperation|CrashesOfTheFirstRun|Faults|Damage|Flips|Salvage|Truncated|TestKill|DoesNotAllocate' ./store ./internal/shard
 CODECS := github.com/pipefs/pipefs/transcode/... github.com/pipefs/pipefs/bench/mssim github.com/pipefs/pipefs/internal/pictures github.com/klauspost/compress/flate hash/adler32
 WATCHED := -race $(CODECS:%=-gcflags=%=-race=false)

@@ -15,7 +15,6 @@
 // An accelerator is emulated by sleeping. The samples that a loader reads before its
 // clock starts are warm-up; they count all the same where fewer follow them.
 //
-// [Calibrate] tells how fast Builtin decodes beside Pillow itself. [Forget] makes the
-// page cache drop what lies below a directory, so that the next pass finds it on the
-// disk, as the first epoch of a training does.
+// [Forget] makes the page cache drop what lies below a directory, so that the next pass
+// finds it on the disk, as the first epoch of a training does.
 package loader

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
 )
 
 // Pass says how files are read.
@@ -109,4 +113,83 @@ func ReadFile(name string, buf []byte) ([]byte, error) {
 			return buf[:n], fmt.Errorf("%s: more than the %d bytes that stat told", name, size)
 		}
 	}
+}
+
+// Each does n things on so many workers at the same time; 0 means one a core. do is
+// told on which worker it runs, so that a worker can keep memory of its own. The first
+// error ends it.
+func Each(ctx context.Context, workers, n int, do func(ctx context.Context, worker, i int) error) error {
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := do(ctx, w, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return context.Cause(ctx)
+}
+
+// Forget asks the page cache to drop all regular files below dir, after writing
+// back what is dirty. It needs no privilege, and drops nothing that somebody has
+// mapped.
+func Forget(dir string) error {
+	return filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		return drop(name, true)
+	})
+}
+
+// Drop is Forget for files that are not dirty. It does not wait for the disk.
+func Drop(names []string) error {
+	for _, name := range names {
+		if err := drop(name, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func drop(name string, sync bool) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if sync {
+		if err := unix.Fdatasync(int(f.Fd())); err != nil {
+			return &fs.PathError{Op: "fdatasync", Path: name, Err: err}
+		}
+	}
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		return &fs.PathError{Op: "fadvise", Path: name, Err: err}
+	}
+	return nil
+}
+
+// Evenly picks n of the names, evenly spread, or all where there are no more.
+func Evenly(names []string, n int) []string {
+	if len(names) <= n {
+		return names
+	}
+	picked := make([]string, n)
+	for i := range picked {
+		picked[i] = names[i*len(names)/n]
+	}
+	return picked
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -104,4 +105,93 @@ func Extensions(files []string) (all []string) {
 		}
 	}
 	return all
+}
+
+// Reading says which views a loader can read.
+type Reading struct {
+	*Reader             // of --for; nil without
+	Extensions []string // of the dataset's samples, as far as they are known
+	Turned     int      // samples that the loader turns by their EXIF orientation, or may turn
+}
+
+// NewReading is of a loader that may be unknown, and of samples of which so many have an EXIF
+// orientation. Without --for nothing is turned: the loaders of bench turn nothing.
+func NewReading(name string, extensions []string, turned int) Reading {
+	r, ok := FindReader(name)
+	switch {
+	case !ok:
+		return Reading{Extensions: extensions}
+	case !r.Turns:
+		turned = 0
+	}
+	return Reading{&r, extensions, turned}
+}
+
+// reads says why the loader cannot read a view, or reads it otherwise than the dataset, or is empty.
+func (r Reading) reads(p transcode.Pipeline) (why string) {
+	if r.Reader != nil {
+		why = r.Reads(p, r.Extensions)
+	}
+	if why == "" && r.Turned > 0 && p.DropsOrientation() {
+		why = fmt.Sprintf("%s drops the EXIF orientation of %s, by which the loader turns pictures; write upright-%s",
+			p, human.Plural(r.Turned, "sample", "samples"), strings.TrimPrefix(p.String(), transcode.Stored+"-"))
+	}
+	return why
+}
+
+// Cannot says why a view cannot be read, and what to write instead, or is empty.
+func (r Reading) Cannot(p transcode.Pipeline) string {
+	why := r.reads(p)
+	if why == "" || p.Random() && r.Reader != nil && r.Name == "torch" { // pipefs.RandomView takes an ImageFolder
+		return ""
+	}
+	for _, other := range []transcode.Pipeline{p.WithOwnNames(), p.Whole()} {
+		if r.reads(other) == "" {
+			return why + "; write " + other.String()
+		}
+	}
+	return why
+}
+
+// Uncommon says why a view that is materialized is not compared unless the loader
+// is known or the view is named, or is empty.
+func (r Reading) Uncommon(registry *transcode.Registry, view string) string {
+	p, err := registry.Parse(view)
+	if err != nil || r.Reader != nil {
+		return ""
+	}
+	for _, one := range Readers {
+		if why := one.Reads(p, nil); why != "" && one.Name != "torchvision-io" {
+			return why + "; name the loader with --for, or the view with --views"
+		}
+	}
+	return ""
+}
+
+// Assumed says for which loaders views were chosen.
+func (r Reading) Assumed(registry *transcode.Registry, views []string) string {
+	if r.Reader != nil {
+		return fmt.Sprintf("the views are some that %s reads (--for %s)", r.What, r.Name)
+	}
+	var can, not []string
+	for _, one := range Readers {
+		reads := true
+		for _, v := range views {
+			if p, err := registry.Parse(v); err == nil && one.Reads(p, r.Extensions) != "" {
+				reads = false
+			}
+		}
+		if reads {
+			can = append(can, one.Name)
+		} else {
+			not = append(not, one.Name)
+		}
+	}
+	switch {
+	case len(not) == 0:
+		return ""
+	case len(can) == 0:
+		return "no loader that --for knows reads all of these views"
+	}
+	return fmt.Sprintf("the views are for loaders that read all of them: %s; not for %s (--for changes that)", strings.Join(can, ", "), strings.Join(not, ", "))
 }

@@ -33,7 +33,6 @@ type Mount struct {
 	made            bool   // the mount was
 	attached        bool   // it is somebody else's
 	process         int    // descriptor of the daemon, -1 before there is one
-	inodes          int64  // of all FUSE mounts when this one was new
 }
 
 // ErrGone marks a mount whose daemon has ended unexpectedly.
@@ -84,7 +83,6 @@ func Open(ctx context.Context, program, source string, options ...string) (_ *Mo
 	if m.process, err = unix.PidfdOpen(m.PID, 0); err != nil {
 		return nil, fmt.Errorf("the daemon, process %d: %w", m.PID, err)
 	}
-	m.inodes, _ = slab("fuse_inode")
 	return m, nil
 }
 
@@ -283,7 +281,6 @@ func Attach(ctx context.Context, program, dir string) (_ *Mount, err error) {
 	if m.process, err = unix.PidfdOpen(m.PID, 0); err != nil {
 		return nil, fmt.Errorf("the daemon of %s, process %d: %w", dir, m.PID, err)
 	}
-	m.inodes, _ = slab("fuse_inode")
 	return m, nil
 }
 

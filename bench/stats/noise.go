@@ -25,14 +25,17 @@ const (
 	ample        = 10 // seconds, after which fewer samples will do
 	// widest is the largest ratio of the upper end of an interval to its lower end.
 	widest = 1.75
-	// Others may use this share of the processors, or more if at least half of the
-	// processors are idle.
-	othersShare, idleShare = 0.1, 0.5
+	// Others may use OthersShare of the processors, or more if at least half of them are
+	// idle.
+	idleShare = 0.5
 	// unexplained is the factor by which a ratio of rates may differ from the ratio of
 	// processor time where processors are the limit. Up to 1/InUse of it may be idle
 	// time.
 	unexplained = 1.25
 )
+
+// OthersShare is the share of the processors that other processes may use.
+const OthersShare = 0.1
 
 // InUse is the share of the processors from which on they limit a rate.
 const InUse = 0.85
@@ -60,6 +63,45 @@ func DoubtAlone(a Turns) string {
 	return ""
 }
 
+// Worth is how much faster than the base something has to be to be worth a change.
+const Worth = 1.05
+
+// Worthwhile reports whether a gain is surely, and by enough, worth a change.
+func Worthwhile(gain Interval) bool { return gain.Median >= Worth && gain.Low >= 1 }
+
+// MayGain reports whether a may be worth a change from base, for all that is known. Too
+// few rounds exclude nothing.
+func MayGain(a, base Turns) bool {
+	return min(len(a.Rates), len(base.Rates)) < leastRounds || Paired(a.Rates, base.Rates).High >= Worth
+}
+
+// Verdict chooses among subjects that were measured in the same rounds: the fastest, or
+// base if surely nothing is worth a change from it. Without a base, which is -1 then, it
+// is the fastest. Where the figures do not show that, it says why.
+func Verdict(all []Turns, base int) (winner int, why string) {
+	for i := range all {
+		if Median(all[i].Rates) > Median(all[winner].Rates) {
+			winner = i
+		}
+	}
+	switch {
+	case base < 0:
+		return winner, DoubtAlone(all[winner])
+	case winner != base:
+		if why = Doubt(all[winner], all[base]); why != "" || Worthwhile(Paired(all[winner].Rates, all[base].Rates)) {
+			return winner, why
+		}
+	}
+	for i := range all { // of all others it has to be known
+		if i != base && MayGain(all[i], all[base]) {
+			if why = Doubt(all[i], all[base]); why != "" {
+				break
+			}
+		}
+	}
+	return base, why
+}
+
 // crowded: other processes used the processors.
 func crowded(all ...Turns) string {
 	most := 0.0
@@ -68,7 +110,7 @@ func crowded(all ...Turns) string {
 			most = max(most, t.Others)
 		}
 	}
-	if most <= othersShare {
+	if most <= OthersShare {
 		return ""
 	}
 	return fmt.Sprintf("other processes used %.0f %% of the processors", 100*most)

@@ -124,3 +124,32 @@ func TestEnough(t *testing.T) {
 }
 
 func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
+
+// TestVerdict: what is faster by enough wins, and too few rounds exclude nothing.
+func TestVerdict(t *testing.T) {
+	one := func(rate float64) Turns { return Turns{Rates: []float64{rate}, Seconds: []float64{4}, Samples: 400} }
+	base := quiet(520, 0.0037)
+	noisy := with(quiet(500, 0), func(t *Turns) { t.Rates = spread(510, 0.6, 1.3, 0.65, 1.35, 1, 1) })
+	for _, test := range []struct {
+		name   string
+		all    []Turns
+		base   int
+		winner int // where there is no doubt
+		why    string
+	}{
+		{"faster", []Turns{base, quiet(930, 0.0020)}, 0, 1, ""},
+		{"faster, but not by enough", []Turns{base, quiet(535, 0.0036)}, 0, 0, ""},
+		{"slower", []Turns{quiet(400, 0.0048), base}, 1, 1, ""},
+		{"noise", []Turns{base, noisy}, 0, 0, "the gain may be anything"},
+		{"noise that is slow in any case", []Turns{base, with(noisy, func(t *Turns) { t.Rates = spread(100, 0.6, 1.3, 0.65, 1.35, 1, 1) })}, 0, 0, ""},
+		{"without a base", []Turns{base, quiet(930, 0.0020)}, -1, 1, ""},
+		{"one round, base the slower", []Turns{one(500), one(900)}, 0, 0, "fewer than 3 rounds"},
+		{"one round, base the faster", []Turns{one(900), one(500)}, 0, 0, "fewer than 3 rounds"},
+		{"one round, alone", []Turns{one(900)}, -1, 0, "fewer than 3 rounds"},
+	} {
+		winner, why := Verdict(test.all, test.base)
+		if test.why == "" && (why != "" || winner != test.winner) || !strings.Contains(why, test.why) {
+			t.Errorf("%s: %d, %q; want %d, %q", test.name, winner, why, test.winner, test.why)
+		}
+	}
+}

@@ -1,21 +1,17 @@
 package tune
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
@@ -260,16 +256,8 @@ func (c *Config) materialize(ctx context.Context, spec string, share float64, mo
 	if most > 0 && share > 0 {
 		args = append(args, "--max-bytes", strconv.FormatInt(most, 10))
 	}
-	cmd := exec.CommandContext(ctx, c.Program, args...)
-	// It keeps what it did when it is interrupted.
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) }
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		if line := mounted.Complaint(stderr.String()); line != "" {
-			return fmt.Errorf("storing %s: %s", spec, line)
-		}
-		return fmt.Errorf("pipefs materialize %s: %w", spec, err)
+	if err := views.Pipefs(ctx, c.Program, args...); err != nil {
+		return fmt.Errorf("storing %s: %w", spec, err)
 	}
 	return nil
 }

@@ -120,55 +120,34 @@ type Report struct {
 	// Views are the best mixes and what they were compared with, measured side by side.
 	Views  []Row `json:"views"`
 	Rounds int   `json:"rounds"` // that they were measured in
+	// Others is the share of the processors that other processes used before it began, if
+	// it was too large.
+	Others float64 `json:"others_before,omitempty"`
 	// Winner is an index into Views; -1 where the figures are too noisy to tell, and
 	// Noise says why.
 	Winner int    `json:"winner"`
 	Noise  string `json:"noise,omitempty"`
 }
 
-// worthwhile is how much faster than the originals a view has to be to be worth its
-// place on the disk.
-const worthwhile = 1.05
-
 // decide finds the winner: the fastest, or the originals if nothing is surely worth
 // more, or none where that cannot be told.
 func (r *Report) decide() {
 	original := slices.IndexFunc(r.Views, func(v Row) bool { return v.View == transcode.Original })
-	best := 0
+	turns := make([]stats.Turns, len(r.Views))
 	for i := range r.Views {
-		row := &r.Views[i]
+		turns[i] = r.Views[i].turns()
+	}
+	for i := range r.Views {
 		switch {
 		case original < 0:
-			row.Doubt = stats.DoubtAlone(row.turns())
+			r.Views[i].Doubt = stats.DoubtAlone(turns[i])
 		case i != original:
-			row.Doubt = stats.Doubt(row.turns(), r.Views[original].turns())
-		}
-		if row.Lasting() > r.Views[best].Lasting() {
-			best = i
+			r.Views[i].Doubt = stats.Doubt(turns[i], turns[original])
 		}
 	}
-	r.Winner, r.Noise = best, r.Views[best].Doubt
-	if r.Noise == "" && original >= 0 && (best == original || !r.worthwhile(best, original)) {
-		r.Winner = original
-		// Of all others it has to be known.
-		for i := range r.Views {
-			if r.Views[i].Doubt != "" && r.gain(i, original).High >= worthwhile {
-				r.Noise = r.Views[i].Doubt
-			}
-		}
-	}
-	if r.Noise != "" {
+	if r.Winner, r.Noise = stats.Verdict(turns, original); r.Noise != "" {
 		r.Winner = -1
 	}
-}
-
-func (r *Report) gain(i, original int) stats.Interval {
-	return stats.Paired(r.Views[i].turns().Rates, r.Views[original].turns().Rates)
-}
-
-// worthwhile: a view is faster than the originals, surely and by enough.
-func (r *Report) worthwhile(i, original int) bool {
-	return r.Views[i].Lasting() >= worthwhile*r.Views[original].Lasting() && r.gain(i, original).Low >= 1
 }
 
 // Gain is the winner's rate, that lasts, over that of the originals; 0 where the
@@ -190,7 +169,7 @@ func (r *Report) Gain() float64 {
 func (r *Report) bestPair(view string) (best *Pair) {
 	for i := range r.Pairs {
 		p := &r.Pairs[i]
-		if p.View == view && (best == nil || p.Rows[p.Best].Rate() > worthwhile*best.Rows[best.Best].Rate()) {
+		if p.View == view && (best == nil || p.Rows[p.Best].Rate() > stats.Worth*best.Rows[best.Best].Rate()) {
 			best = p
 		}
 	}

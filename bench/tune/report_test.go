@@ -45,6 +45,7 @@ func TestDecide(t *testing.T) {
 		"something else was busy":         {[]Row{crowded(row("ppm", 300, 0, false)), row("original", 100, 0, false)}, "", 0},
 		"noise without originals":         {[]Row{crowded(row("ppm", 300, 0, false))}, "", 0},
 		"one round":                       {[]Row{{View: "ppm", Rates: []float64{300}}, {View: "original", Rates: []float64{100}}}, "", 0},
+		"one round for the originals":     {[]Row{{View: "ppm", Rates: []float64{100}}, {View: "original", Rates: []float64{300}}}, "", 0},
 	} {
 		r := Report{Views: test.views}
 		r.decide()

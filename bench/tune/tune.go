@@ -7,9 +7,11 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
@@ -66,6 +68,15 @@ const fewest = 72
 // mostRounds is the most rounds in which views are compared, unless more are asked for.
 const mostRounds = 12
 
+// quietWait is how long a run waits for a quiet machine. Fewer than three rounds are for a
+// quick look.
+func quietWait(rounds int) time.Duration {
+	if rounds < 3 {
+		return 0
+	}
+	return 15 * time.Second
+}
+
 // tuner is a run of Run.
 type tuner struct {
 	Config
@@ -95,6 +106,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 		return nil, err
 	}
 	t.before = before
+	t.report.Others = views.Quiet(ctx, quietWait(c.Rounds), c.Progress)
 	defer func() { err = errors.Join(err, t.restore(before)) }()
 	if err := t.calibrate(ctx, before[c.View]); err != nil {
 		return nil, err

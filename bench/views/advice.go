@@ -9,10 +9,6 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// worthwhile is how much faster than the tree as it is a view has to be to be worth
-// a word.
-const worthwhile = 1.05
-
 // mostUncounted is the share of the processors from which on a row's processor time is
 // not known.
 const mostUncounted = 0.1
@@ -20,6 +16,10 @@ const mostUncounted = 0.1
 // advise says which views to use. mnt is where they are mounted, or empty. again says
 // with which options the next run tells more.
 func (r *Report) advise(mnt, again string) {
+	if r.Pipeline != "" {
+		r.adviseSplit(again)
+		return
+	}
 	if mnt == "" {
 		mnt = "MNT"
 	}
@@ -51,13 +51,10 @@ func (r *Report) advise(mnt, again string) {
 		}
 	}
 	r.doubt()
-	noisy := func(about, why string) string {
-		return about + ": too noisy to tell: " + why + "; run again " + again + ", or when the machine is quiet."
-	}
 	if a.Same >= 0 {
 		if why := r.doubtSame(); why != "" {
 			a.Same = -1
-			a.Lines = append(a.Lines, noisy("Same pixels", why))
+			a.Lines = append(a.Lines, noisy("Same pixels", why, again))
 		} else {
 			a.Lines = append(a.Lines, r.same(mnt))
 		}
@@ -65,7 +62,7 @@ func (r *Report) advise(mnt, again string) {
 	if a.Lossy >= 0 {
 		if why := r.Rows[a.Lossy].Doubt; why != "" {
 			a.Lossy = -1
-			a.Lines = append(a.Lines, noisy("Other pixels", why))
+			a.Lines = append(a.Lines, noisy("Other pixels", why, again))
 		} else {
 			a.Lines = append(a.Lines, r.lossy(mnt))
 		}
@@ -73,12 +70,17 @@ func (r *Report) advise(mnt, again string) {
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.Ready && row.Error == "" && len(row.Lasting()) > 0 {
 			if row.Doubt != "" {
-				a.Lines = append(a.Lines, noisy(r.about(row), row.Doubt))
+				a.Lines = append(a.Lines, noisy(r.about(row), row.Doubt, again))
 			} else {
 				a.Lines = append(a.Lines, r.ready(mnt, row))
 			}
 		}
 	}
+}
+
+// noisy says that nothing can be said, and what to do.
+func noisy(about, why, again string) string {
+	return about + ": too noisy to tell: " + why + "; run again " + again + ", or when the machine is quiet."
 }
 
 // about begins what is said of a view whose pictures a training takes as they are.
@@ -121,25 +123,27 @@ func (r *Report) baseOf(row *Row) int {
 	return -1
 }
 
+// turns is what is known of the lasting epochs of a row.
+func (r *Report) turns(i int) stats.Turns {
+	row := &r.Rows[i]
+	t := stats.Turns{Rates: row.Lasting(), Seconds: row.Seconds, Samples: r.Read, Busy: row.Busy, Others: row.Others}
+	if row.uncounted < mostUncounted {
+		client, daemon := row.CPU()
+		t.CPU = client + daemon
+	}
+	return t
+}
+
 // doubt finds out which rows can be compared with the base.
 func (r *Report) doubt() {
-	turns := func(i int) stats.Turns {
-		row := &r.Rows[i]
-		t := stats.Turns{Rates: row.Lasting(), Seconds: row.Seconds, Samples: r.Read, Busy: row.Busy, Others: row.Others}
-		if row.uncounted < mostUncounted {
-			client, daemon := row.CPU()
-			t.CPU = client + daemon
-		}
-		return t
-	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		switch base := r.baseOf(row); {
 		case len(row.Lasting()) == 0 || i == base:
 		case base < 0:
-			row.Doubt = stats.DoubtAlone(turns(i))
+			row.Doubt = stats.DoubtAlone(r.turns(i))
 		default:
-			row.Doubt = stats.Doubt(turns(i), turns(base))
+			row.Doubt = stats.Doubt(r.turns(i), r.turns(base))
 		}
 	}
 }
@@ -153,7 +157,7 @@ func (r *Report) doubtSame() string {
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Same && !row.Control && row.Error == "" && row.Doubt != "" && r.Gain(row).High >= worthwhile {
+		if row.Same && !row.Control && row.Error == "" && row.Doubt != "" && stats.MayGain(r.turns(i), r.turns(r.Advice.Base)) {
 			return row.Doubt
 		}
 	}
@@ -162,8 +166,7 @@ func (r *Report) doubtSame() string {
 
 // worthwhile: the row is faster than the base, surely and by enough.
 func (r *Report) worthwhile(row *Row) bool {
-	gain := r.Gain(row)
-	return gain.Median >= worthwhile && gain.Low >= 1
+	return stats.Worthwhile(r.Gain(row))
 }
 
 // same advises on a view with the same pixels.

@@ -5,15 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -32,15 +34,13 @@ func (r *runner) sound(ctx context.Context, files []string) (_ []string, err err
 	if r.Plain != "" {
 		dirs = append(dirs, r.Plain)
 	} else {
-		m, err := r.mount(ctx, true)
+		m, err := r.mount(ctx, r.Source, true)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, m.Close()) }()
 		for _, s := range r.subjects {
-			if s.copied == nil {
-				dirs = append(dirs, s.dir(r, m))
-			}
+			dirs = append(dirs, s.dir(r, m))
 		}
 	}
 	decode := func(name string) (err error) {
@@ -105,11 +105,10 @@ func (r *runner) readFile(name string) ([]byte, error) {
 }
 
 // inspect finds out what the views show, without measuring: whether their pixels are
-// those of the source, and if not, how much they look like them. It also makes the copies
-// of controls.
+// those of the source, and if not, how much they look like them.
 func (r *runner) inspect(ctx context.Context) (err error) {
 	r.tell("comparing the views' pixels with the source's")
-	m, err := r.mount(ctx, true)
+	m, err := r.mount(ctx, r.Source, true)
 	if err != nil {
 		return err
 	}
@@ -124,14 +123,7 @@ func (r *runner) inspect(ctx context.Context) (err error) {
 	}
 	until := time.Now().Add(compareTime)
 	for _, s := range r.subjects {
-		switch {
-		case s.plain != "":
-			continue
-		case s.copied != nil:
-			s.Same, s.MSSSIM, s.Error = s.copied.Same, s.copied.MSSSIM, s.copied.Error
-			if s.plain, err = r.copyOut(ctx, m.Dir, s.copied.View); err != nil {
-				return err
-			}
+		if s.plain != "" {
 			continue
 		}
 		if err := s.identify(r, m.Dir); err != nil {
@@ -196,35 +188,68 @@ func (s *subject) identify(r *runner, mnt string) error {
 	return nil
 }
 
-// copyOut copies the samples of a view to plain files.
-func (r *runner) copyOut(ctx context.Context, mnt, view string) (string, error) {
-	r.tell("copying " + view + " to plain files")
-	dir := filepath.Join(r.copies(), view)
-	for _, name := range r.files {
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-		to := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return "", err
-		}
-		if err := copyFile(to, filepath.Join(mnt, view, name)); err != nil {
-			return "", fmt.Errorf("copying %s for its control: %w", view, err)
-		}
+// forgetSource makes the page cache drop what a view is made from, and the view.
+func (r *runner) forgetSource(m *mounted.Mount, s *subject) error {
+	var err error
+	if r.Mount != "" && !s.Random { // others are mounted anew, and epochs are new
+		err = forget(filepath.Join(m.Dir, s.View), r.list())
 	}
-	return dir, nil
+	if r.Plain != "" {
+		err = errors.Join(err, forget(r.Plain, r.list()))
+	}
+	if s.Split != nil && s.Split.Stored {
+		err = errors.Join(err, loader.Forget(s.source))
+	} else if strings.Contains(r.Source, "://") {
+		// each mount has a cache of its own, which is empty
+	} else if r.Prepared {
+		err = errors.Join(err, loader.Forget(r.Source))
+	} else if r.Plain == "" {
+		err = errors.Join(err, forget(r.Source, r.list()))
+	}
+	return errors.Join(err, loader.Forget(r.kept()))
 }
 
-func copyFile(to, from string) error {
-	src, err := os.Open(from)
-	if err != nil {
-		return err
+// forget makes the page cache drop files below dir; nil are all.
+func forget(dir string, files []string) error {
+	if files == nil {
+		return loader.Forget(dir)
 	}
-	defer src.Close()
-	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
+	for _, name := range files {
+		if err := loader.Forget(filepath.Join(dir, name)); err != nil {
+			return err
+		}
 	}
-	_, err = io.Copy(dst, src)
-	return errors.Join(err, dst.Close())
+	return nil
+}
+
+// weighed is how many files of a view are looked at for the size of all.
+const weighed = 512
+
+// sizeOfView is about how many bytes the files of a view have together.
+func sizeOfView(dir string, files []string) (int64, error) {
+	some := loader.Evenly(files, weighed)
+	var total int64
+	for _, name := range some {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return 0, err
+		}
+		total += info.Size()
+	}
+	return int64(float64(total) / float64(len(some)) * float64(len(files))), nil
+}
+
+// sizeOf is the bytes of all files below dir that a mount has kept.
+func sizeOf(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			total += info.Size()
+		}
+		return err
+	})
+	return total, err
 }

@@ -39,17 +39,19 @@ type Report struct {
 	// Rebuilt says that the originals of a store are rebuilt when they are first read, and
 	// what that costs; empty where they are not.
 	Rebuilt string `json:"rebuilt,omitempty"`
-	// Pillow is how fast the built-in loader is beside Pillow in the same run, by
-	// format: 1 is as fast. Empty for other loaders, and where there is no Pillow.
-	Pillow  map[string]float64 `json:"pillow,omitempty"`
-	Compute string             `json:"compute,omitempty"` // as --compute has it
+	Compute string `json:"compute,omitempty"` // as --compute has it
+	// Pipeline whose splits are compared; empty where views are.
+	Pipeline string `json:"pipeline,omitempty"`
 	// Compared says what the loader does with which files, where that differs; each is a
 	// sentence.
 	Compared []string `json:"compared,omitempty"`
 	// Limits says how the disk was slowed down, and how memory was bounded; each is a
 	// sentence.
 	Limits []string `json:"limits,omitempty"`
-	Rounds int      `json:"rounds"` // that were finished by all rows
+	// Others is the share of the processors that other processes used before it began, if
+	// it was too large.
+	Others float64 `json:"others_before,omitempty"`
+	Rounds int     `json:"rounds"` // that were finished by all rows
 	// Interrupted: the run was stopped, and the report has what was measured before.
 	Interrupted bool   `json:"interrupted,omitempty"`
 	Memory      int64  `json:"memory"` // bytes that the page cache can hold, about
@@ -106,6 +108,10 @@ type Row struct {
 	Work   string `json:"work,omitempty"`
 	Ready  bool   `json:"ready,omitempty"`
 	Random bool   `json:"random,omitempty"`
+	// Split of a pipeline: View is its name, and Path the view that is read. Offline is the
+	// seconds that storing it takes, of the whole dataset.
+	Split   *Split  `json:"split,omitempty"`
+	Offline float64 `json:"offline_seconds,omitempty"`
 	// Error is why there are no figures, or only those of earlier rounds.
 	Error string `json:"error,omitempty"`
 
@@ -141,10 +147,9 @@ type Row struct {
 	P50 float64   `json:"p50_seconds"`
 	P99 float64   `json:"p99_seconds"`
 	Raw []float64 `json:"raw,omitempty"`
-	// Resident is the peak of the memory of the daemon. Slab is the memory of the kernel
-	// for a file of the mount. Bytes; 0 where the system does not tell.
+	// Resident is the peak of the memory of the daemon, in bytes; 0 where the system does
+	// not tell.
 	Resident int64 `json:"resident_bytes"`
-	Slab     int64 `json:"slab_bytes"`
 
 	// Of the lasting epochs, with an emulated accelerator: the share of time in which it
 	// computed, and how long it waited for one batch in a hundred, in seconds.
@@ -225,7 +230,6 @@ var (
 	DaemonCPU  = Term{"daemon CPU", "Processor time of the daemon for a sample."}
 	OpenToEnd  = Term{"open to end", "Time from opening a file to its end in an epoch from the disk, without decoding: p50 is the median, and one file in a hundred takes longer than p99."}
 	Bottleneck = Term{"bottleneck", "What the lasting epochs wait for."}
-	Control    = Term{"control", "The same files on the plain disk, read by the same loader."}
 	Busy       = Term{"accelerator busy", "The share of lasting epochs in which the emulated accelerator computes. p99 wait is how long it waits for a batch at most, but for one batch in a hundred."}
 	Stalls     = Term{"stalls", "After DS-Analyzer: an epoch with the emulated accelerator alone, one from memory, and one from the disk. What the second takes longer than the first is the prep stall, what the third takes longer than the second the fetch stall."}
 )
@@ -253,20 +257,6 @@ func (r *Report) Intervals() string {
 		return fmt.Sprintf("intervals are about the lowest and the highest: 95 %% intervals take %d rounds", sure)
 	}
 	return "intervals are 95 % intervals, by the bootstrap"
-}
-
-// Decoder compares the loader of pipefs with Pillow; empty where it did not read.
-func (r *Report) Decoder() string {
-	if len(r.Pillow) == 0 {
-		return ""
-	}
-	var formats []string
-	for format, ratio := range r.Pillow {
-		formats = append(formats, fmt.Sprintf("%s %.2f×", strings.ToUpper(format), ratio))
-	}
-	slices.Sort(formats)
-	return "The built-in loader beside Pillow in the same run (1 is as fast): " + strings.Join(formats, ", ") +
-		". Where it is faster, a loader with Pillow gains more by views that need less decoding, and less by others."
 }
 
 // ThisMachine describes where source is measured.

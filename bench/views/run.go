@@ -30,8 +30,11 @@ type Config struct {
 	Options []string
 	// Views by their names below the mount, in the order of the report.
 	Views []string
-	// Controls: copy the files of each view to Work, and measure them there, too.
-	Controls bool
+	// Pipeline is split, instead of comparing Views: Source is a dataset then, and Plain
+	// the same. The zero value is none.
+	Pipeline transcode.Pipeline
+	// Roles are options of pipefs materialize, which say what samples are.
+	Roles []string
 	// Loader reads. Blind: it reads whatever it finds, not a list.
 	Loader  loader.Loader
 	Blind   bool
@@ -50,8 +53,8 @@ type Config struct {
 	// Memory bounds what the page cache can hold, in bytes; 0 means what the system
 	// tells.
 	Memory int64
-	// Work is a directory on the disk that is measured, for what mounts keep, and for
-	// copies. It is left empty.
+	// Work is a directory on the disk that is measured, for what mounts keep. It
+	// is left empty.
 	Work string
 	// Cannot says why the loader of the training cannot read a view, or is empty. Such a
 	// view is not measured.
@@ -127,7 +130,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	r.report.Rounds, r.report.Read = r.fullRounds(), len(r.files)
 	r.report.Interrupted = err != nil
 	r.report.advise(r.Mount, r.again())
-	return r.report, errors.Join(err, os.RemoveAll(r.copies()), os.RemoveAll(r.kept()))
+	return r.report, errors.Join(err, os.RemoveAll(r.kept()), os.RemoveAll(r.stores()))
 }
 
 // setUp lists what takes turns.
@@ -140,6 +143,9 @@ func (r *runner) setUp() error {
 		}
 	}
 	switch {
+	case r.pipeline():
+		r.splits(r.Pipeline)
+		r.report.Pipeline = r.Pipeline.String()
 	case r.Plain == "":
 	case w != nil:
 		r.subjects = w.plain(r.Plain)
@@ -147,15 +153,12 @@ func (r *runner) setUp() error {
 		r.subjects = append(r.subjects, &subject{Row: Row{View: plainName, Control: true, Same: true}, plain: r.Plain})
 	}
 	for _, v := range r.Views {
-		s := &subject{Row: Row{View: v, Path: v}}
+		s := &subject{Row: Row{View: v, Path: v}, source: r.Source}
 		p, err := r.Registry.ParseRandom(v)
 		if s.Random = err == nil && p.Random(); w != nil {
 			w.set(s, p)
 		}
 		r.subjects = append(r.subjects, s)
-		if r.Controls && v != transcode.Original && !s.Random {
-			r.subjects = append(r.subjects, &subject{Row: Row{View: v + ", " + plainName, Control: true, Work: s.Work}, copied: s, work: s.work})
-		}
 	}
 	if w != nil {
 		r.report.Compared = w.describe(r.subjects)
@@ -167,15 +170,30 @@ func (r *runner) setUp() error {
 	return nil
 }
 
+// pipeline: splits are compared.
+func (r *runner) pipeline() bool { return len(r.Pipeline.Steps()) > 0 }
+
 // plainName is the control's.
 const plainName = "plain files"
 
+// mostWait bounds the time for which a run waits for a quiet machine.
+const mostWait = 15 * time.Second
+
 // measure runs rounds until the budget is used up.
 func (r *runner) measure(ctx context.Context) error {
+	wait := min(mostWait, r.Budget/5)
+	if r.Rounds > 0 {
+		wait = 0 // who says how often is measured is not kept waiting
+	}
+	r.report.Others = Quiet(ctx, wait, r.tell)
 	if err := r.choose(ctx); err != nil {
 		return err
 	}
-	if err := r.inspect(ctx); err != nil {
+	prepare := r.inspect
+	if r.pipeline() {
+		prepare = r.store
+	}
+	if err := prepare(ctx); err != nil {
 		return err
 	}
 	r.rounds = r.Rounds
@@ -279,9 +297,8 @@ func (r *runner) choose(ctx context.Context) error {
 	return nil
 }
 
-// kept is where mounts keep what they prepare, and copies where controls lie.
-func (r *runner) kept() string   { return filepath.Join(r.Work, "kept") }
-func (r *runner) copies() string { return filepath.Join(r.Work, "copies") }
+// kept is where mounts keep what they prepare.
+func (r *runner) kept() string { return filepath.Join(r.Work, "kept") }
 
 // fullRounds is how many rounds all rows without an error have finished.
 func (r *runner) fullRounds() int {

@@ -19,7 +19,7 @@ import (
 type subject struct {
 	Row
 	plain  string       // the directory of a control
-	copied *subject     // that a control is a copy of
+	source string       // of a view's mounts
 	work   *loader.Work // nil is the usual augmentation, as float32
 	passes int          // of a random view
 
@@ -103,7 +103,7 @@ func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 		return err
 	}
 	if again {
-		err = r.mounted(ctx, false, func(m *mounted.Mount) error {
+		err = r.mounted(ctx, s, false, func(m *mounted.Mount) error {
 			cold, err := s.cold(ctx, r, m, seed)
 			if err != nil {
 				return err
@@ -118,7 +118,7 @@ func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 	if round > 0 || r.Blind {
 		return nil
 	}
-	return r.mounted(ctx, false, func(m *mounted.Mount) error {
+	return r.mounted(ctx, s, false, func(m *mounted.Mount) error {
 		if err := r.forgetSource(m, s); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 // it reads the view again, from memory. Otherwise again is true: then cold epochs differ
 // from the first, and are measured apart.
 func (s *subject) firstEpoch(ctx context.Context, r *runner, seed uint64) (again bool, err error) {
-	err = r.mounted(ctx, true, func(m *mounted.Mount) error {
+	err = r.mounted(ctx, s, true, func(m *mounted.Mount) error {
 		first, err := s.cold(ctx, r, m, seed)
 		if err != nil {
 			return err
@@ -139,7 +139,9 @@ func (s *subject) firstEpoch(ctx context.Context, r *runner, seed uint64) (again
 		if err != nil {
 			return err
 		}
-		s.stored = append(s.stored, first.perSample(float64(kept)))
+		if s.Split == nil {
+			s.stored = append(s.stored, first.perSample(float64(kept)))
+		}
 		if again = kept > 0; again {
 			s.First = append(s.First, first.Rate)
 			s.daemonFirst = append(s.daemonFirst, first.perSample(first.daemon.CPU))
@@ -172,7 +174,6 @@ func (s *subject) cold(ctx context.Context, r *runner, m *mounted.Mount, seed ui
 	if read := after - before; r.Blind && float64(read) < enough*float64(len(r.files)) {
 		return t, fmt.Errorf("the loader read %d of %d samples through the mount: it may have lists of files with absolute paths, which lead past it", read, len(r.files))
 	}
-	s.Slab = max(s.Slab, m.Slab(len(r.files)))
 	return t, nil
 }
 
@@ -234,12 +235,10 @@ func (r *runner) pilot(ctx context.Context, files []string) (rate float64, err e
 			return err
 		}
 		switch {
-		case s.copied != nil: // there are no copies yet
-			continue
 		case s.plain != "":
 			err = run(nil, s.plain)
 		default:
-			err = r.mounted(ctx, true, func(m *mounted.Mount) error { return run(m, s.dir(r, m)) })
+			err = r.mounted(ctx, s, true, func(m *mounted.Mount) error { return run(m, s.dir(r, m)) })
 		}
 		if err == nil || ctx.Err() != nil {
 			break
@@ -306,19 +305,35 @@ func atRest() loader.Use {
 	return watch.Since(0)
 }
 
+// Quiet looks whether other processes use the processors before something is measured,
+// and waits for them for that long. It returns the share that they use all the same, 0 if
+// it is too small to matter.
+func Quiet(ctx context.Context, wait time.Duration, tell func(string)) float64 {
+	for until := time.Now().Add(wait); ; {
+		others := atRest().Others
+		switch {
+		case others <= stats.OthersShare:
+			return 0
+		case ctx.Err() != nil || !time.Now().Before(until):
+			return others
+		}
+		tell(fmt.Sprintf("waiting for other processes, which use %.0f %% of the processors", 100*others))
+	}
+}
+
 // warmest bounds the samples that are read before the clock starts: five batches.
 const warmest = 5 * 16
 
 // mounted mounts, does something, and unmounts. fresh: nothing is prepared.
-func (r *runner) mounted(ctx context.Context, fresh bool, do func(*mounted.Mount) error) error {
-	m, err := r.mount(ctx, fresh)
+func (r *runner) mounted(ctx context.Context, s *subject, fresh bool, do func(*mounted.Mount) error) error {
+	m, err := r.mount(ctx, s.source, fresh)
 	if err != nil {
 		return err
 	}
 	return m.Use(ctx, do)
 }
 
-func (r *runner) mount(ctx context.Context, fresh bool) (*mounted.Mount, error) {
+func (r *runner) mount(ctx context.Context, source string, fresh bool) (*mounted.Mount, error) {
 	if r.Mount != "" {
 		return mounted.Attach(ctx, r.Program, r.Mount)
 	}
@@ -330,7 +345,11 @@ func (r *runner) mount(ctx context.Context, fresh bool) (*mounted.Mount, error) 
 	if err := os.MkdirAll(r.kept(), 0o700); err != nil {
 		return nil, err
 	}
-	return mounted.Open(ctx, r.Program, r.Source, append([]string{"--no-background", "--create-store", "--store", r.kept()}, r.Options...)...)
+	options := append([]string{"--no-background", "--create-store", "--store", r.kept()}, r.Options...)
+	if r.pipeline() { // each read makes what is not stored
+		options = append(options, "--store-max", "0")
+	}
+	return mounted.Open(ctx, r.Program, source, options...)
 }
 
 // summarize makes the row of what was measured.

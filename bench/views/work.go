@@ -124,6 +124,9 @@ func ofEpochs(views []*subject) []string {
 // each time.
 func (s *subject) dir(r *runner, m *mounted.Mount) string {
 	if !s.Random {
+		if s.Split != nil {
+			return filepath.Join(m.Dir, s.Path)
+		}
 		return filepath.Join(m.Dir, s.View)
 	}
 	s.passes++

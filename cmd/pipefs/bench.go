@@ -1,21 +1,25 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/bench/report"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/compare"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -27,15 +31,12 @@ import (
 // benchConfig is all that a comparison can be told.
 type benchConfig struct {
 	compare.Config
-	weights strategy.Weights
-
 	asJSON bool
 	html   string
 }
 
 func benchCommand(env *environ) *cli.Command {
-	c := &benchConfig{Config: compare.Config{Loader: compare.AutoLoader, Budget: 75 * time.Second}, weights: strategy.DefaultWeights}
-	var lists struct{ views, compressions, caches []string }
+	c := &benchConfig{Config: compare.Config{Loader: compare.AutoLoader, Budget: 75 * time.Second}}
 	return &cli.Command{
 		Name: "bench", ArgsUsage: "DATASET|STORE|MNT", Category: measuring, Usage: "measure views on this machine, and recommend one",
 		Description: "Reads the same samples of each view as a training does, in turns, and prints the rate from the disk and from memory, the bytes read, and the CPU time of loader and daemon. The same files without pipefs are measured beside them. The last two lines recommend a view with the same pixels as the original, and the best view with other pixels.\n" +
@@ -44,9 +45,9 @@ func benchCommand(env *environ) *cli.Command {
 		UsageText: `pipefs bench ~/imagenet
 pipefs bench ~/imagenet --views original,scan5 --throttle 50MB/s --html report.html
 pipefs bench ~/imagenet --exec 'python train.py --epochs 1 --data {view}'
-pipefs bench ~/imagenet --pipeline resize256-center-npy --weights 0,0.2,1`,
+pipefs bench ~/imagenet --pipeline resize256-center-npy`,
 		Flags: slices.Concat([]cli.Flag{
-			opt("views", "VIEW,…", "original, bmp-own, resize256-bmp-own; of JPEG files also scan2, scan5", intoWords(&lists.views), "compare these views (repeatable)"),
+			opt("views", "VIEW,…", "original, bmp-own, resize256-bmp-own; of JPEG files also scan2, scan5", intoWords(&c.Views), "compare these views (repeatable)"),
 			readerOption(&c.Reader),
 			opt("loader", "auto|builtin|torch", c.Loader, intoChoice(&c.Loader, compare.AutoLoader, compare.BuiltinLoader, compare.TorchLoader), "choose the loader: auto uses PyTorch if it is installed"),
 			opt("exec", "COMMAND", "", intoString(&c.Exec), "run your own loader by sh; {view} is the directory, and the last line holds samples/s"),
@@ -59,22 +60,16 @@ pipefs bench ~/imagenet --pipeline resize256-center-npy --weights 0,0.2,1`,
 			opt("python", "FILE", "$PYTHON, python3", intoString(&c.Python), "use this interpreter for PyTorch"),
 			opt("workers", "N", "one a core", intoInt(&c.Workers, 1, 4096), "set the number of workers of the loader"),
 			opt("batch", "N", "that of --compute, or 16", intoInt(&c.Batch, 1, 1<<20), "set the batch size of PyTorch"),
-			&cli.BoolFlag{Name: "controls", Destination: &c.Controls, Usage: "also measure a copy of each view's files on the plain disk"},
 			opt("samples", "N", "as many as there is time for", intoInt(&c.Samples, 1, 1<<30), "limit the samples of an epoch; they are spread evenly"),
 			opt("rounds", "N", "as many as there is time for, at least 6", intoInt(&c.Rounds, 1, 1000), "set how often each view is measured"),
 			opt("iops", "N", "", intoInt(&c.Throttled.ReadsPerSecond, 1, 1<<40), "limit the reads per second, as --throttle does"),
 			opt("memory", "SIZE", "", intoSize(&c.Throttled.Memory, 1), "limit the memory of daemon, loader and page cache together, by a cgroup (root)"),
 			opt("dataset", "DIR", "", place(intoString(&c.Dataset)), "name the dataset of a STORE, for missing originals and for the comparison with plain files"),
 			opt("work", "DIR", "a directory in ~/.cache/pipefs", place(intoString(&c.Work)), "keep prepared data here; choose the disk to measure"),
-			opt("pipeline", "VIEW", "", intoString(&c.Pipeline), "compare where to split this pipeline"),
-			&cli.BoolFlag{Name: "grey", Destination: &c.Grey, Usage: "with --pipeline: also try grey before and after the last step"},
-			opt("compress", "none,zstd,…", "none", intoWords(&lists.compressions, strategy.Compressions...), "with --pipeline: compress stored data with none, zstd, zlib or gzip"),
-			opt("caching", "none,system,…", "none,system", intoWords(&lists.caches, strategy.Caches...), "with --pipeline: cache nothing (none), files (system) or decoded samples (application)"),
-			opt("parallel", "N,…", "one a core", intoNumbers(&c.Parallel), "with --pipeline: compare numbers of workers, such as 1,2,4,8"),
-			opt("weights", "TIME,STORAGE,THROUGHPUT", "0,0,1", intoWeights(&c.weights), "with --pipeline: weigh preparation time, space and throughput"),
+			opt("pipeline", "VIEW", "", intoString(&c.Pipeline), "compare what to store of this pipeline, and what to compute at each read"),
 		}...), rarely(roleFlags(&c.Roles)...), remoteFlags(&c.Remote), limitFlags(&c.Limits)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
-			c.Source, c.Views, c.Compressions, c.Caches = args[0], lists.views, lists.compressions, lists.caches
+			c.Source = args[0]
 			if err := c.check(); err != nil {
 				return err
 			}
@@ -94,15 +89,13 @@ func (c *benchConfig) check() error {
 		return exit.Errorf(exit.Usage, "--exec is a loader of its own: leave out --loader %s", c.Loader)
 	case c.Batch != 0 && (c.Exec != "" || c.Pipeline != "" || c.Loader == compare.BuiltinLoader):
 		return exit.Errorf(exit.Usage, "--batch is for the loader of PyTorch (--loader torch); leave it out")
-	case c.Pipeline == "" && (c.Grey || c.Compressions != nil || c.Caches != nil || c.Parallel != nil || c.weights != strategy.DefaultWeights):
-		return exit.Errorf(exit.Usage, "--grey, --compress, --caching, --parallel and --weights go with --pipeline")
-	case c.Pipeline != "" && (c.Views != nil || c.Exec != "" || c.Controls || c.Compute.Batch != 0 || c.html != "" || c.Loader != compare.AutoLoader || c.Reader != ""):
-		return exit.Errorf(exit.Usage, "--pipeline compares strategies, without any loader: --views, --for, --loader, --exec, --controls, --compute and --html do not go with it")
+	case c.Pipeline != "" && (c.Views != nil || c.Exec != "" || c.Compute.Batch != 0 || c.Loader != compare.AutoLoader || c.Reader != ""):
+		return exit.Errorf(exit.Usage, "--pipeline compares splits, read by the loader of pipefs: --views, --for, --loader, --exec and --compute do not go with it")
 	}
 	return checkPage(c.html)
 }
 
-// runBench measures views, or strategies.
+// runBench measures views, or the splits of a pipeline.
 func runBench(ctx context.Context, env *environ, c *benchConfig) (err error) {
 	// Who reads the table may stop reading, as head does: that is no reason to leave
 	// mounts and cgroups behind. Ignoring the signal instead would pass on to loaders.
@@ -117,14 +110,6 @@ func runBench(ctx context.Context, env *environ, c *benchConfig) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	if c.Pipeline != "" {
-		return compareStrategies(ctx, env, c, b)
-	}
-	return compareViews(ctx, env, c, b)
-}
-
-// compareViews measures views.
-func compareViews(ctx context.Context, env *environ, c *benchConfig, b *compare.Bench) error {
 	shown := terminal.NewPhases(env.stderr)
 	defer shown.Done()
 	config, err := b.Views(ctx, shown)
@@ -151,9 +136,6 @@ func compareViews(ctx context.Context, env *environ, c *benchConfig, b *compare.
 	if c.Compute.Batch != 0 {
 		report.Compute = fmt.Sprintf("%s/%d", c.Compute.Time, c.Compute.Batch)
 	}
-	if err == nil && b.Calibrate != nil {
-		report.Pillow, err = b.Calibrate(ctx)
-	}
 	if e := showComparison(env, c, report); e != nil {
 		return errors.Join(e, err)
 	}
@@ -179,33 +161,14 @@ func failedRows(r *views.Report) (n int) {
 
 // The kinds of values that only this command has.
 
-// intoWords takes words separated by commas; if there are choices, only those.
-func intoWords(p *[]string, choices ...string) func(string) error {
+// intoWords takes words separated by commas.
+func intoWords(p *[]string) func(string) error {
 	return func(s string) error {
 		for word := range strings.SplitSeq(s, ",") {
-			word = strings.TrimSpace(word)
-			if len(choices) > 0 {
-				if err := intoChoice(new(string), choices...)(word); err != nil {
-					return err
-				}
-			} else if word == "" {
+			if word = strings.TrimSpace(word); word == "" {
 				return fmt.Errorf("%q has an empty word", s)
 			}
 			*p = append(*p, word)
-		}
-		return nil
-	}
-}
-
-// intoNumbers takes positive numbers separated by commas.
-func intoNumbers(p *[]int) func(string) error {
-	return func(s string) error {
-		for word := range strings.SplitSeq(s, ",") {
-			var n int
-			if err := intoInt(&n, 1, 4096)(strings.TrimSpace(word)); err != nil {
-				return err
-			}
-			*p = append(*p, n)
 		}
 		return nil
 	}
@@ -218,21 +181,62 @@ func intoCompute(p *loader.Compute) func(string) error {
 	}
 }
 
-func intoWeights(p *strategy.Weights) func(string) error {
-	return func(s string) error {
-		var w [3]float64
-		words := strings.Split(s, ",")
-		if len(words) != len(w) {
-			return fmt.Errorf("%q is not three numbers: of time, storage and throughput", s)
-		}
-		for i, word := range words {
-			v, err := strconv.ParseFloat(strings.TrimSpace(word), 64)
-			if err != nil {
-				return fmt.Errorf("%q is not a weight", word)
-			}
-			w[i] = v
-		}
-		*p = strategy.Weights{Time: w[0], Storage: w[1], Throughput: w[2]}
-		return p.Check()
+// showComparison writes the report in every form that was asked for.
+func showComparison(env *environ, c *benchConfig, r *views.Report) error {
+	// What was measured is told even where no page can be written.
+	err := c.page(r)
+	if c.asJSON {
+		return errors.Join(err, terminal.PrintJSON(env.stdout, r))
 	}
+	report.OfViews(r).Text(env.stdout)
+	return err
+}
+
+// page writes the page, if it was asked for.
+func (c *benchConfig) page(r *views.Report) error {
+	if c.html == "" {
+		return nil
+	}
+	return writeWhole(c.html, report.OfViews(r).HTML)
+}
+
+// checkPage refuses a file that cannot be written, before hours of measuring. The file is
+// empty where none was given.
+func checkPage(file string) error {
+	if file == "" {
+		return nil
+	}
+	dir := filepath.Dir(file)
+	info, err := os.Stat(file)
+	switch {
+	case err == nil && info.IsDir():
+		return exit.Errorf(exit.Usage, "--html %s is a directory; name a file in it", file)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return exit.Errorf(exit.Usage, "--html: %w", err)
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); errors.Is(err, fs.ErrNotExist) {
+		return exit.Errorf(exit.Usage, "--html %s: there is no directory %s; make it first: mkdir -p %[2]s", file, dir)
+	} else if err != nil {
+		return exit.Errorf(exit.Usage, "--html %s: the directory cannot be written to: %w", file, err)
+	}
+	return nil
+}
+
+// writeWhole writes a file that has its name when it is whole.
+func writeWhole(name string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(name, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return nil
+}
+
+// readerOption is --for: the loader of the training.
+func readerOption(p *string) cli.Flag {
+	names := loader.ReaderNames()
+	return opt("for", strings.Join(names, "|"), "any of them", intoChoice(p, names...),
+		"leave out views that this loader of your training cannot read")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/text"
+	"github.com/pipefs/pipefs/bench/report"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -118,29 +118,29 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 		Workers: c.workers, Rounds: c.rounds, Samples: c.samples, Progress: shown.Show,
 		Open: func() (tune.Opened, error) { return c.open(ctx, env) },
 	}
-	report, err := tune.Run(ctx, how)
+	found, err := tune.Run(ctx, how)
 	shown.Done()
 	if err != nil {
 		return err
 	}
-	report.Rebuilt = rebuilt
-	report.Assumed = read.Assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
+	found.Rebuilt = rebuilt
+	found.Assumed = read.Assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
 	if c.asJSON {
-		err = terminal.PrintJSON(env.stdout, report)
+		err = terminal.PrintJSON(env.stdout, found)
 	} else {
-		text.Tuning(env.stdout, report)
+		report.OfTuning(found).Text(env.stdout)
 	}
 	if err != nil || !c.apply {
 		if err == nil && !c.asJSON {
 			then := ""
-			if report.Winner >= 0 {
+			if found.Winner >= 0 {
 				then = " With --apply this is stored, and MNT/auto leads to it."
 			}
 			fmt.Fprintf(env.stdout, "\nNothing was changed.%s\n", then)
 		}
 		return err
 	}
-	return applyTuning(ctx, env, c, how, report)
+	return applyTuning(ctx, env, c, how, found)
 }
 
 // open opens the store with its fractions.
@@ -206,7 +206,7 @@ func (c *tuneConfig) readable(env *environ, read loader.Reading, others []string
 // applyTuning stores the winner, within --max-bytes.
 func applyTuning(ctx context.Context, env *environ, c *tuneConfig, how tune.Config, r *tune.Report) error {
 	if r.Winner < 0 {
-		return exit.Errorf(exit.System, "nothing was stored: %s", text.TuningNoise(r))
+		return exit.Errorf(exit.System, "nothing was stored: %s", report.TuningNoise(r))
 	}
 	how.MaxBytes = c.maxBytes
 	err := how.Apply(ctx, r)

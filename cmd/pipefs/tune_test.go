@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pipefs/pipefs/bench/text"
+	"github.com/pipefs/pipefs/bench/report"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -27,7 +27,7 @@ func TestApplyTuning(t *testing.T) {
 		t.Errorf("%v, code %d; want %s", err, exit.Of(err), want)
 	}
 	var table strings.Builder
-	if text.Tuning(&table, r); !strings.Contains(table.String(), "\nToo noisy to tell: others were busy; run again") {
+	if report.OfTuning(r).Text(&table); !strings.Contains(table.String(), "Too noisy to tell: others were busy; run again") {
 		t.Error(table.String())
 	}
 	if a, err := store.ReadAuto(dir); err == nil && a.View != "" {
@@ -67,7 +67,7 @@ func TestRebuiltIsTold(t *testing.T) {
 		t.Error(told)
 	}
 	var table strings.Builder
-	text.Tuning(&table, &tune.Report{Rebuilt: "this is why", Views: []tune.Row{{View: "original"}}})
+	report.OfTuning(&tune.Report{Rebuilt: "this is why", Views: []tune.Row{{View: "original"}}}).Text(&table)
 	if !strings.Contains(table.String(), "this is why\n") {
 		t.Error(table.String())
 	}

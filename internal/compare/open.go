@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
@@ -34,6 +37,7 @@ type Bench struct {
 	registry *transcode.Registry
 	work     string
 	options  []string // of mounts
+	roles    []string // of these, what samples are
 	group    *throttle.Group
 	loader   loader.Loader
 	gaps     *mountd.Gaps // of the views that may be compared
@@ -42,8 +46,6 @@ type Bench struct {
 	usual    []string // views that are compared if none are named
 	Assumed  string   // for which loaders the views are
 	Rebuilt  string   // what it costs that originals are rebuilt
-	// Calibrate compares the built-in loader with Pillow; nil for others.
-	Calibrate func(context.Context) (map[string]float64, error)
 }
 
 // Open finds what is to be measured, and sets the limits.
@@ -107,11 +109,12 @@ func (b *Bench) find(ctx context.Context) error {
 		b.Limited = append(b.Limited, "epochs from the disk read from "+b.source+", of which nothing is kept on this machine")
 	}
 	for _, glob := range b.c.Roles.Images {
-		b.options = append(b.options, "--images", glob)
+		b.roles = append(b.roles, "--images", glob)
 	}
 	for _, glob := range b.c.Roles.Masks {
-		b.options = append(b.options, "--masks", glob)
+		b.roles = append(b.roles, "--masks", glob)
 	}
+	b.options = append(b.options, b.roles...)
 	var mixed []string // views of what is materialized
 	for _, spec := range mountd.MixFormats {
 		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.Store != nil && s.Store.Fraction(whole) != nil {
@@ -183,6 +186,9 @@ func (b *Bench) tellGaps(views []string) {
 	}
 }
 
+// spareLooked is how many samples are looked at, at least, for what views leave as it is.
+const spareLooked = 64
+
 // noteRefusals says which directories the views refuse: their rows fail.
 func (b *Bench) noteRefusals(ctx context.Context, specs ...string) error {
 	if b.Mount != "" {
@@ -200,7 +206,7 @@ func (b *Bench) noteRefusals(ctx context.Context, specs ...string) error {
 		}
 	}
 	for _, v := range views {
-		survey.NoteSpared(b.c.Note, s.Server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.Samples, calibrated))))
+		survey.NoteSpared(b.c.Note, s.Server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.Samples, spareLooked))))
 	}
 	refused, err := s.Server.Refusals(ctx, b.files, views)
 	survey.TellRefusals(refused, func(line string) { b.c.Note("%s", line) })
@@ -213,7 +219,7 @@ func (b *Bench) attach(point string) (string, error) {
 		return "", usage.Errorf("%s is mounted already: its daemon cannot be slowed down. Measure the dataset or store itself", point)
 	}
 	if b.c.Pipeline != "" {
-		return "", usage.Errorf("%s is a mount: strategies are compared for a dataset", point)
+		return "", usage.Errorf("%s is a mount: splits are compared for a dataset", point)
 	}
 	if b.c.Roles.Given() {
 		return "", usage.Errorf("%s is mounted already: --images and --masks are told to pipefs mount", point)
@@ -284,3 +290,37 @@ func (b *Bench) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Config is all that a comparison can be told.
+type Config struct {
+	Source, Dataset string // as given; absolute
+	Remote          remote.Access
+	Views           []string
+	Loader          string
+	Exec            string
+	Reader          string // of --for
+	Python          string
+	Workers, Batch  int
+	Compute         loader.Compute
+	Samples, Rounds int
+	Budget          time.Duration
+	Throttled       throttle.Limits
+	Work            string
+	Roles           transcode.Roles
+	Limits          transcode.Limits
+
+	Pipeline string // whose splits are compared, instead of views
+
+	Stderr     io.Writer
+	Note       func(format string, args ...any)
+	Unlisted   func(error) // is told of directories that cannot be listed
+	OpenSource func(context.Context, mountd.SourceOptions) (*mountd.Source, error)
+	Stats      func(ctx context.Context, mnt string) (*control.Stats, error)
+}
+
+// The loaders that there are.
+const (
+	AutoLoader    = "auto"
+	BuiltinLoader = "builtin"
+	TorchLoader   = "torch"
+)

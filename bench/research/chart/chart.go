@@ -7,9 +7,10 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/pipefs/pipefs/bench/page"
+	"github.com/pipefs/pipefs/internal/human"
 )
 
 // Series are values of one kind. A value that is not finite is left out.
@@ -51,7 +52,7 @@ func axis(values []float64, a, b float64) (scale, []float64) {
 			high = 1
 		}
 	}
-	ticks := page.Linear(low, high, 5)
+	ticks := linear(low, high, 5)
 	return scale{slices.Min(ticks), slices.Max(ticks), a, b}, ticks
 }
 
@@ -84,7 +85,7 @@ func begin(title, x, y string, series []Series) (*Figure, scale) {
 	ys, ticks := axis(values, height-down, up)
 	for _, v := range ticks {
 		fmt.Fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%[3]f\" stroke=\"#dbdcdd\"/>\n", left, width-right, ys.at(v))
-		f.text(left-6, ys.at(v)+4, `text-anchor="end" fill="#6b727a"`, page.TickText(v))
+		f.text(left-6, ys.at(v)+4, `text-anchor="end" fill="#6b727a"`, tickText(v))
 	}
 	f.text((width+left-right)/2, height-12, `text-anchor="middle" fill="#6b727a"`, x)
 	middle := float64(height+up-down) / 2
@@ -129,7 +130,7 @@ func Curves(title, x, y string, series ...Series) *Figure {
 	}
 	xs, ticks := axis(values, left, width-right)
 	for _, v := range ticks {
-		f.text(xs.at(v), height-down+16, `text-anchor="middle" fill="#6b727a"`, page.TickText(v))
+		f.text(xs.at(v), height-down+16, `text-anchor="middle" fill="#6b727a"`, tickText(v))
 	}
 	for i := range series {
 		s, color, dashes, line := &series[i], palette[i%len(palette)], "", []string(nil)
@@ -148,4 +149,34 @@ func Curves(title, x, y string, series ...Series) *Figure {
 		fmt.Fprintf(f, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\"%s/>\n", strings.Join(line, " "), color, dashes)
 	}
 	return f
+}
+
+// linear is about so many ticks, 1, 2 or 5 times a power of ten apart, from below the
+// lowest value to above the highest.
+func linear(low, high float64, about int) []float64 {
+	span := (high - low) / float64(max(1, about))
+	step := math.Pow(10, math.Floor(math.Log10(span)))
+	for _, m := range []float64{2, 2.5, 2} { // 2, 5, 10
+		if span > step*(1+1e-9) {
+			step *= m
+		}
+	}
+	first := math.Floor(low/step + 1e-9)
+	var ticks []float64
+	for i := range max(2, int(math.Ceil(high/step-1e-9)-first)+1) {
+		ticks = append(ticks, (first+float64(i))*step)
+	}
+	return ticks
+}
+
+// tickText writes a tick exactly, rounding errors apart.
+func tickText(v float64) string {
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 10, 64), 64)
+	if abs := math.Abs(v); abs != 0 && (abs >= 1e7 || abs < 1e-5) {
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	if v == math.Trunc(v) {
+		return human.Count(int(v))
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/strategy"
+	"github.com/pipefs/pipefs/bench/research/strategy"
 	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/transcode"

@@ -7,9 +7,10 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/pipefs/pipefs/bench/research/strategy"
 	"github.com/pipefs/pipefs/bench/stats"
-	"github.com/pipefs/pipefs/bench/strategy"
 	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -65,7 +66,7 @@ func (e *env) cvSet(ctx context.Context, name string) (*cvSet, error) {
 // profile measures the strategies of a pipeline, unless it was done in this run.
 func (e *env) profile(ctx context.Context, key, set, spec string, c strategy.Config) (*strategy.Report, string, error) {
 	registry := codecs.Default(transcode.Limits{})
-	pipeline, err := strategy.Parse(registry, spec)
+	pipeline, err := views.ParsePipeline(registry, spec)
 	if err != nil {
 		return nil, "", err
 	}
@@ -418,7 +419,7 @@ func prestoThreads(ctx context.Context, e *env) (*result, error) {
 // prestoGrey is Figure 14.
 func prestoGrey(ctx context.Context, e *env) (*result, error) {
 	registry := codecs.Default(transcode.Limits{})
-	plain, err := strategy.Parse(registry, cvPipeline)
+	plain, err := views.ParsePipeline(registry, cvPipeline)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
@@ -91,7 +92,7 @@ func TestSameResults(t *testing.T) {
 				t.Errorf("%d samples, faulty %v", r.Samples, r.Faulty)
 			}
 			epochs := 3 * len(r.Rows)
-			if want := len(workers) * (1 + 2*(len(Splits(registry, parse(t, spec)))-1)); len(r.Rows) != want {
+			if want := len(workers) * (1 + 2*(len(views.Splits(registry, parse(t, spec)))-1)); len(r.Rows) != want {
 				t.Errorf("%d rows, want %d", len(r.Rows), want)
 			}
 			for i := range r.Samples {
@@ -135,7 +136,7 @@ func wantViews(t *testing.T, spec string, roles transcode.Roles, root string, fi
 			t.Errorf("%s: not what the view gives", name)
 		}
 		// And without it what the epochs saw.
-		out, err = s.run(t.Context(), registry.Limits(), s.source(src), 0, len(work(p)))
+		out, err = s.run(t.Context(), registry.Limits(), s.source(src), 0, len(views.Work(p)))
 		testenv.Must(t, err)
 		var one digests
 		testenv.Must(t, one.visit(t.Context(), i, out))
@@ -359,7 +360,7 @@ func dataset(t testing.TB, jpegs int) (root string, files []string) {
 
 func parse(t testing.TB, spec string) transcode.Pipeline {
 	t.Helper()
-	p, err := Parse(registry, spec)
+	p, err := views.ParsePipeline(registry, spec)
 	testenv.Must(t, err)
 	return p
 }
@@ -374,54 +375,6 @@ func wantEmpty(t testing.TB, dir string) {
 		return err
 	})
 	testenv.Must(t, err)
-}
-
-// TestSplits wants PRESTO's names, and views that hold what is stored.
-func TestSplits(t *testing.T) {
-	for spec, want := range map[string]string{
-		"resize256-center": "unprocessed:original packed:original decoded:bmp resize256:resize256-bmp center:resize256-center-npy",
-		"npy":              "unprocessed:original packed:original decoded:bmp",
-		"bmp":              "unprocessed:original packed:original decoded:bmp bmp:bmp",
-		"scan5":            "unprocessed:original packed:original scan5:scan5",
-		"scan5-resize64-grey-center-chw": "unprocessed:original packed:original scan5:scan5 decoded:scan5-bmp resize64:scan5-resize64-bmp " +
-			"grey:scan5-resize64-grey-bmp center:scan5-resize64-grey-center-npy chw:scan5-resize64-grey-center-chw-npy",
-		"resize64-jpeg90": "unprocessed:original packed:original decoded:bmp resize64:resize64-bmp jpeg90:resize64-jpeg90",
-		"center-grey":     "unprocessed:original packed:original decoded:bmp center:center-npy grey:center-grey-npy",
-	} {
-		var got []string
-		p := parse(t, spec)
-		for _, s := range Splits(registry, p) {
-			got = append(got, s.Name+":"+s.View)
-			if s.View != "" {
-				if _, err := registry.Parse(s.View); err != nil {
-					t.Errorf("%s: view of %s: %v", spec, s.Name, err)
-				}
-			}
-			if want := len(work(p)) - s.Steps; len(s.Rest) != want {
-				t.Errorf("%s: after %s %v, want %d steps", spec, s.Name, s.Rest, want)
-			}
-		}
-		if got := strings.Join(got, " "); got != want {
-			t.Errorf("%s:\n %s, want\n %s", spec, got, want)
-		}
-	}
-}
-
-// TestParse wants pixels as an end, and the errors of views for all else.
-func TestParse(t *testing.T) {
-	if got := parse(t, "resize256-center").String(); got != "resize256-center-npy" {
-		t.Error(got)
-	}
-	if got := parse(t, "resize256-center-npy").String(); got != "resize256-center-npy" {
-		t.Error(got)
-	}
-	for spec, want := range map[string]string{
-		"resize256-": "an empty word", "resise256": "did you mean resize", "": "an empty word", "jpeg90-resize256": "ends a view",
-	} {
-		if _, err := Parse(registry, spec); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", spec, err, want)
-		}
-	}
 }
 
 // TestWithGrey wants the step on both sides of the last one, where that is possible.

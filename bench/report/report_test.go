@@ -1,4 +1,4 @@
-package page
+package report
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ func full() *views.Report {
 	plain.Control, plain.StoredBytes = true, 0
 	return &views.Report{
 		Version: "1.2.3", Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Source: "/data/birds", Samples: 12345, Read: 2000, Loader: "built in",
-		Pillow: map[string]float64{"jpeg": 1.27}, Compute: "0.224s/400", Limits: []string{"The disk reads at most 50 MB/s."}, Rounds: 3,
+		Compute: "0.224s/400", Limits: []string{"The disk reads at most 50 MB/s."}, Rounds: 3,
 		Machine: views.Machine{CPU: "a processor", Cores: 2, Memory: 8_300_000_000},
 		Rows: []views.Row{plain, row("ppm", true, 0, 920, 562_500), row("scan1", false, 0.73, 1200, 6_900), row("scan5", false, 0.971, 800, 46_200),
 			row("scan10", true, 0, 340, 104_000), {View: "l3", Error: "no space left"}},
@@ -39,7 +39,7 @@ func full() *views.Report {
 func write(t *testing.T, r *views.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	testenv.Must(t, Write(&b, r))
+	testenv.Must(t, OfViews(r).HTML(&b))
 	balanced(t, b.String())
 	return b.String()
 }
@@ -87,9 +87,9 @@ func TestWrite(t *testing.T) {
 	for _, want := range []string{
 		`<p class="about">Same pixels</p>`, "<h1>Point your loader at MNT/ppm: 2.30× your present tree.</h1>", "MNT/scan5: 2.00×.",
 		"/data/birds, 12,345 samples, 2,000 of them read in an epoch", "8.30 GB of memory", "The disk reads at most 50 MB/s.",
-		"<td>2.30<small>2.30 – 2.30</small></td>", // gain of ppm
-		"562 kB", "4.30<small>21.0</small>", "MS-SSIM 0.971", "no space left", "no figures", "JPEG 1.27×", "<dt>Lasting</dt>", "<dt>Stalls</dt>", "<dt>From the disk</dt>", "From memory<small>samples/s</small>", "Accelerator busy",
-		"Rates of all views", "Throughput and storage", "Throughput and bytes read", "Fidelity: bytes and likeness", "Fidelity: bytes and rate", "Stalls", "Processor time",
+		"<td>2.30<small>2.30–2.30</small></td>", // gain of ppm
+		"562 kB", "4.30<small>21.0</small>", "MS-SSIM 0.971", "no space left", "no figures", "<dt>Lasting</dt>", "<dt>Stalls</dt>", "<dt>From the disk</dt>", "From memory</th>", "Accelerator busy",
+		"Rates of all views", "Stalls", "Processor time",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q", want)
@@ -124,7 +124,6 @@ func TestHostile(t *testing.T) {
 		r.Rows[i].View, r.Rows[i].Path, r.Rows[i].Bottleneck, r.Rows[i].Doubt = bad, bad, bad, bad
 	}
 	r.Rows[5].Error, r.Source, r.Loader, r.Machine.Disk, r.Limits, r.Version, r.Compute = bad, bad, bad, bad, []string{bad}, bad, bad
-	r.Pillow = map[string]float64{bad: 1}
 	r.Advice.Lines = []string{bad, bad + ": " + bad}
 	page := write(t, r)
 	if strings.Contains(page, "<script") || strings.ContainsAny(page, "\u202e\x00\x1b") {
@@ -133,14 +132,14 @@ func TestHostile(t *testing.T) {
 }
 
 func TestLittleMeasured(t *testing.T) {
-	none := views.Advice{Same: -1, Lossy: -1, Base: -1}
+	unsure := views.Advice{Same: -1, Lossy: -1, Base: -1}
 	failed := views.Row{View: "ppm", Error: "no space left on device"}
 	for want, r := range map[string]*views.Report{
-		"What was measured of here":                     {Source: "here", Advice: none},
-		"Interrupted before anything was measured":      {Interrupted: true, Advice: none, Rows: []views.Row{{View: "ppm"}}},
-		"No view could be measured":                     {Advice: none, Rows: []views.Row{failed, failed}},
-		"No advice follows from these figures":          {Advice: none, Rows: []views.Row{{View: "ppm", Cold: []float64{5}}}},
-		"What there is was measured before the run was": {Interrupted: true, Advice: none, Rows: []views.Row{{View: "ppm", Cold: []float64{5, 6}}, failed}},
+		"What was measured of here":                     {Source: "here", Advice: unsure},
+		"Interrupted before anything was measured":      {Interrupted: true, Advice: unsure, Rows: []views.Row{{View: "ppm"}}},
+		"No view could be measured":                     {Advice: unsure, Rows: []views.Row{failed, failed}},
+		"No advice follows from these figures":          {Advice: unsure, Rows: []views.Row{{View: "ppm", Cold: []float64{5}}}},
+		"What there is was measured before the run was": {Interrupted: true, Advice: unsure, Rows: []views.Row{{View: "ppm", Cold: []float64{5, 6}}, failed}},
 	} {
 		page := write(t, r)
 		if !strings.Contains(page, want) {
@@ -172,5 +171,33 @@ func TestNumbers(t *testing.T) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestText: the answer comes first, and tables fit on a terminal.
+func TestText(t *testing.T) {
+	r := full()
+	r.Rows[0].View = "plain files, resize256-crop224"
+	r.Rows[1].View = "resize256-center-jpeg90-own"
+	var b strings.Builder
+	OfViews(r).Text(&b)
+	text := b.String()
+	if !strings.HasPrefix(text, "Same pixels: point your loader at MNT/ppm: 2.30× your present tree.\nOther pixels: ") {
+		t.Errorf("the answer is not first: %.200s", text)
+	}
+	for _, want := range []string{"2,000 of 12,345 samples of /data/birds, 3 rounds", "limits: The disk reads", "l3: no space left", "no figures", "MS-SSIM 0.971", "prep stall", "From the disk: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+	starred := 0
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "│") && len([]rune(strings.TrimSuffix(line, "\n"))) > textWidth {
+			t.Errorf("too wide: %s", line)
+		}
+		starred += strings.Count(line, " *")
+	}
+	if starred != 2 {
+		t.Errorf("%d figures are marked in\n%s", starred, text)
 	}
 }

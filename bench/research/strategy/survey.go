@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -35,8 +36,8 @@ type Fault struct {
 // survey runs the whole pipeline once over all files. It finds files that cannot be read,
 // and all sizes.
 func survey(ctx context.Context, c *Config) (*task, error) {
-	t := &task{registry: c.Registry, limits: c.Registry.Limits(), pipeline: c.Pipeline, splits: Splits(c.Registry, c.Pipeline)}
-	steps := work(c.Pipeline)
+	t := &task{registry: c.Registry, limits: c.Registry.Limits(), pipeline: c.Pipeline, splits: views.Splits(c.Registry, c.Pipeline)}
+	steps := views.Work(c.Pipeline)
 	t.steps = len(steps)
 	t.meta = steps[len(steps)-1].Kind.To == transcode.File
 	var names []string

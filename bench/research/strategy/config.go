@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -82,7 +83,7 @@ func (c *Config) complete() error {
 	if err := errors.Join(checkWorkers(c.Workers), checkWords("compression", c.Compressions, Compressions), checkWords("cache", c.Caches, Caches), c.Weights.Check(), c.Roles.Check()); err != nil {
 		return err
 	}
-	if len(work(c.Pipeline)) == 0 {
+	if len(views.Work(c.Pipeline)) == 0 {
 		return fmt.Errorf("view %q has no steps: there is nothing to split; name a pipeline such as resize256-center", c.Pipeline)
 	}
 	return nil

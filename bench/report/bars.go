@@ -1,0 +1,112 @@
+package report
+
+import (
+	"cmp"
+	"math"
+)
+
+// series are values of one kind. A value that is not finite is left out.
+type series struct {
+	name      string
+	y         []float64 // one for each name
+	low, high []float64 // the intervals of y, or empty
+}
+
+// interval of the i-th value; both ends are the value itself if there is none.
+func (s *series) interval(i int) (low, high float64) {
+	if i >= len(s.low) || i >= len(s.high) || !finite(s.low[i]) || !finite(s.high[i]) {
+		return s.y[i], s.y[i]
+	}
+	return s.low[i], s.high[i]
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// Bars is a chart in HTML and CSS. All numbers but texts are per cent of its
+// width.
+type Bars struct {
+	Title, Caption string
+	Label          string // of the axis of the bars
+	Legend         []key
+	Groups         []group
+	Stacked        bool
+}
+
+// key is a row of the legend. Colours have numbers; page.html defines them.
+type key struct {
+	Color int
+	Name  string
+}
+
+// group is the bars of one name.
+type group struct {
+	Name string
+	Bars []bar
+}
+
+// bar has an interval if Span is more than 0, and ends, or ends its interval, at End.
+type bar struct {
+	Color                 int
+	Length, Low, Span, At float64
+	Text                  string
+}
+
+// percent rounds a share, so that pages are small.
+func percent(v float64) float64 { return math.Round(1e4*v) / 100 }
+
+func legend(all []series) (keys []key) {
+	for i, s := range all {
+		keys = append(keys, key{i % colors, s.name})
+	}
+	if len(keys) < 2 {
+		return nil
+	}
+	return keys
+}
+
+// colors is how many page.html has.
+const colors = 4
+
+// barFigure is a group of bars a name, one for each series, or one that is made up of all
+// series. label says what their length is.
+func barFigure(title, label string, names []string, stacked bool, all ...series) *Bars {
+	f := &Bars{Title: title, Label: label, Legend: legend(all), Stacked: stacked}
+	longest := 0.0
+	for j := range names {
+		sum := 0.0
+		for i := range all {
+			s := &all[i]
+			if j >= len(s.y) || !finite(s.y[j]) {
+				continue
+			}
+			_, high := s.interval(j)
+			sum += max(0, s.y[j])
+			longest = max(longest, high)
+		}
+		if stacked {
+			longest = max(longest, sum)
+		}
+	}
+	longest = cmp.Or(longest, 1)
+	for j, name := range names {
+		g := group{Name: name}
+		for i := range all {
+			s := &all[i]
+			if j >= len(s.y) || !finite(s.y[j]) {
+				continue
+			}
+			b := bar{Color: i % colors, Length: percent(max(0, s.y[j]) / longest), Text: Number(s.y[j])}
+			if low, high := s.interval(j); !stacked && high > max(0, low) {
+				low, high = max(0, low), max(0, high)
+				b.Low, b.Span = percent(low/longest), percent((high-low)/longest)
+			}
+			b.At = max(b.Length, b.Low+b.Span)
+			if stacked && b.Length < 1.2*float64(len(b.Text))+2 {
+				b.Text = "" // there is no room for it
+			}
+			g.Bars = append(g.Bars, b)
+		}
+		f.Groups = append(f.Groups, g)
+	}
+	return f
+}

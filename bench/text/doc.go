@@ -1,2 +1,0 @@
-// Package text prints what bench and tune have measured as tables for a terminal.
-package text
