@@ -215,15 +215,25 @@ func (p *packer) load(ctx context.Context) error {
 			return err
 		},
 	}
-	err := p.out.load(ctx, func(n packName) error {
-		err := p.eachStored(n, p.know)
-		if errors.Is(err, ErrCorrupt) {
-			err = fmt.Errorf("%s: move %s away to pack again what it held: %w", p.dir, n, err)
-		}
-		return err
-	}, func(_ packName, rec scanned) error {
-		p.report.Salvaged++
-		return p.know(rec)
+	err := inOrder(ctx, p.o.Workers, p.o.MemoryBytes, func(ctx context.Context, hand func(work) error) error {
+		return p.out.load(ctx, func(n packName) error {
+			var facts []digest
+			return hand(work{
+				weight: 2 * sealFooter,
+				make: func(context.Context) error {
+					err := p.eachStored(n, func(rec scanned) error { facts = p.digest(facts, rec); return nil })
+					if errors.Is(err, ErrCorrupt) {
+						err = fmt.Errorf("%s: move %s away to pack again what it held: %w", p.dir, n, err)
+					}
+					return err
+				},
+				store: func(err error) error { p.state.add(facts); return err },
+			})
+		}, func(_ packName, rec scanned) error {
+			p.report.Salvaged++
+			facts := p.digest(nil, rec)
+			return hand(work{store: func(error) error { p.state.add(facts); return nil }})
+		})
 	})
 	p.next = p.state.seq
 	if g, broken := readGeneration(p.o.FS, p.dir); broken == nil {
@@ -248,12 +258,13 @@ func (p *packer) eachStored(n packName, f func(scanned) error) error {
 	return err
 }
 
-func (p *packer) know(rec scanned) error {
+// digest appends what is to be known of a record. It runs on several goroutines.
+func (p *packer) digest(facts []digest, rec scanned) []digest {
 	for i := range rec.samples {
 		s := &rec.samples[i]
-		p.state.add(s, s.Kind == Dir || s.Kind == File && p.enc.Current(s))
+		facts = append(facts, p.state.digest(s, s.Kind == Dir || s.Kind == File && p.enc.Current(s)))
 	}
-	return nil
+	return facts
 }
 
 // end seals, marks what is gone, and brings the index up to date.

@@ -41,15 +41,32 @@ func (t *state) hash(path string) pathHash {
 
 func (t *state) fingerprint(v version) uint64 { return maphash.Comparable(t.print, v) }
 
-// add takes in a stored entry; later ones replace earlier ones.
-func (t *state) add(s *Sample, current bool) {
-	t.seq = max(t.seq, s.Seq+1)
-	h := t.hash(s.Path)
-	if s.Kind == Tombstone {
-		delete(t.facts, h)
-		return
+// digest is what is to be known of a stored entry.
+type digest struct {
+	path pathHash
+	fact
+	seq  int64
+	gone bool // it is a tombstone
+}
+
+func (t *state) digest(s *Sample, current bool) digest {
+	return digest{
+		path: t.hash(s.Path), seq: s.Seq, gone: s.Kind == Tombstone,
+		fact: fact{print: t.fingerprint(version{s.Kind, s.Mode, s.Source}), current: current},
 	}
-	t.facts[h] = fact{print: t.fingerprint(version{s.Kind, s.Mode, s.Source}), current: current}
+}
+
+// add takes in stored entries; later ones replace earlier ones.
+func (t *state) add(entries []digest) {
+	for i := range entries {
+		e := &entries[i]
+		t.seq = max(t.seq, e.seq+1)
+		if e.gone {
+			delete(t.facts, e.path)
+		} else {
+			t.facts[e.path] = e.fact
+		}
+	}
 }
 
 // meet marks what the walk found as there, and reports whether it is stored as
