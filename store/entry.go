@@ -71,22 +71,47 @@ type place struct {
 	size int64 // of the record's data
 }
 
+// arena is memory that decoded entries share, so that many of them take few allocations. It is
+// never used again: they stay what they are. The zero value allocates each slice alone.
+type arena struct {
+	atOnce  int // how many values are allocated
+	samples []Sample
+	reps    []Representation
+	parts   []Part
+	sums    []uint32
+	cover   []Part // only while a record is decoded
+}
+
+func manyEntries() *arena { return &arena{atOnce: 256} }
+
+// cut takes n values of a slice, which is replaced by a new one if it is too short.
+func cut[T any](a *arena, from *[]T, n int) []T {
+	if n > len(*from) {
+		*from = make([]T, max(n, a.atOnce))
+	}
+	values := (*from)[:n:n]
+	*from = (*from)[n:]
+	return values
+}
+
 // decodeEntry reads what appendEntry wrote. Every part lies within the record.
-func decodeEntry(raw []byte, at place) (Sample, error) {
-	d := decoder{b: raw}
+func decodeEntry(raw []byte, at place) (Sample, error) { return new(arena).entry(raw, at) }
+
+func (a *arena) entry(raw []byte, at place) (Sample, error) {
+	d := decoder{b: raw, text: string(raw)}
 	s := decodeHead(&d)
 	if s.Kind == File && d.err == nil {
 		var err error
 		if s.Info, d.b, err = transcode.ReadInfo(d.b); err != nil {
 			d.fail("%w", err)
 		}
-		s.Fault = string(d.bytes("length of the fault", maxFault))
+		s.Fault = d.str("length of the fault", maxFault)
 		n := d.count("number of representations", maxReps, 4)
 		if n > 0 {
-			s.Representations = make([]Representation, n)
+			s.Representations = cut(a, &a.reps, n)
 		}
 		for i := range s.Representations {
-			decodeRepresentation(&d, &s.Representations[i], at)
+			a.representation(&d, &s.Representations[i], at)
 			s.Representations[i].path, s.Representations[i].src = s.Path, s.Source
 		}
 	}
@@ -99,7 +124,7 @@ func decodeEntry(raw []byte, at place) (Sample, error) {
 // decodeHead reads the part that entries of all kinds have.
 func decodeHead(d *decoder) Sample {
 	var s Sample
-	s.Path = string(d.bytes("length of the path", maxPath))
+	s.Path = d.str("length of the path", maxPath)
 	s.Kind = Kind(d.byte())
 	s.Mode = uint32(d.uvarint("mode", 0o7777))
 	s.Seq = int64(d.uvarint("sequence number", maxSeq))
@@ -116,11 +141,11 @@ func decodeHead(d *decoder) Sample {
 	return s
 }
 
-func decodeRepresentation(d *decoder, r *Representation, at place) {
-	r.Key = string(d.bytes("length of the key", maxKey))
+func (a *arena) representation(d *decoder, r *Representation, at place) {
+	r.Key = d.str("length of the key", maxKey)
 	n := d.count("number of parts", maxParts, 2)
 	if n > 0 {
-		r.Parts = make([]Part, n)
+		r.Parts = cut(a, &a.parts, n)
 	}
 	total := int64(0)
 	for i := range r.Parts {
@@ -143,7 +168,7 @@ func decodeRepresentation(d *decoder, r *Representation, at place) {
 	if d.err != nil {
 		return
 	}
-	sums := make([]uint32, total)
+	sums := cut(a, &a.sums, int(total))
 	for i := range sums {
 		sums[i] = binary.LittleEndian.Uint32(raw[4*i:])
 	}

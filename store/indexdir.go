@@ -265,10 +265,11 @@ func (b *builder) merge(ctx context.Context, pieces []piece, dir, temp string) e
 		return err
 	}
 	var key []byte
+	a := manyEntries()
 	err = mergePieces(ctx, pieces, temp, func(item []byte) error {
 		live := itemKind(item) != Tombstone
 		if b.count {
-			s, err := decodeItem(item)
+			s, err := a.item(item, nil)
 			if err != nil {
 				return damaged(segmentsName, err)
 			}

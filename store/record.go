@@ -126,17 +126,20 @@ func eachEntry(meta []byte, f func(raw []byte) error) error {
 
 // decodeRecord decodes all entries of a record. Their parts cover its data
 // without gap or overlap, so that every byte has a checksum.
-func decodeRecord(meta []byte, at place) ([]Sample, error) {
-	var samples []Sample
+func decodeRecord(meta []byte, at place) ([]Sample, error) { return new(arena).record(meta, at) }
+
+func (a *arena) record(meta []byte, at place) ([]Sample, error) {
+	n, _ := binary.Uvarint(meta)
+	samples := cut(a, &a.samples, int(min(n, 64)))[:0]
 	err := eachEntry(meta, func(raw []byte) error {
-		s, err := decodeEntry(raw, at)
+		s, err := a.entry(raw, at)
 		samples = append(samples, s)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	var parts []Part
+	parts := a.cover[:0]
 	for i := range samples {
 		for _, r := range samples[i].Representations {
 			parts = append(parts, r.Parts...)
@@ -148,6 +151,7 @@ func decodeRecord(meta []byte, at place) ([]Sample, error) {
 		}
 		return int(min(1, max(-1, a.Len-b.Len)))
 	})
+	a.cover = parts
 	end := at.base
 	for _, p := range parts {
 		if p.Off != end && p.Len > 0 {
