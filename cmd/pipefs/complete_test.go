@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
@@ -77,9 +79,13 @@ func TestCompleteOffersNothing(t *testing.T) {
 // Every command, flag and example has its place in the manual.
 func TestManual(t *testing.T) {
 	dir := t.TempDir()
+	t.Setenv("SOURCE_DATE_EPOCH", "86400")
 	testenv.Must(t, dispatch(t.Context(), nowhere, []string{"pipefs", "man", dir}))
 	page, err := os.ReadFile(filepath.Join(dir, "man1/pipefs.1"))
 	testenv.Must(t, err)
+	if title := fmt.Sprintf(".TH PIPEFS 1 1970-01-02 %q", "pipefs "+mountd.Version()); !strings.HasPrefix(string(page), title) {
+		t.Errorf("the page begins with %.100q, want %s", page, title)
+	}
 	text := strings.NewReplacer(`\-`, "-", `\&`, "", `\e`, `\`).Replace(string(page))
 	for _, c := range commandsOf(nowhere) {
 		if !strings.Contains(text, "\n.SH "+c.Name) && !strings.Contains(text, "\n.SS "+c.Name) {

@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/urfave/cli/v2"
+
+	"github.com/pipefs/pipefs/internal/mountd"
 )
 
 func manCommand(env *environ) *cli.Command {
@@ -27,6 +32,9 @@ pipefs man ~/.local/share/man`,
 			if err != nil {
 				return err
 			}
+			// the library gives the title neither date nor version
+			_, page, _ = strings.Cut(page, ".TH pipefs 1\n")
+			page = fmt.Sprintf(".TH PIPEFS 1 %s %q %q\n.nh\n%s", manDate(), "pipefs "+mountd.Version(), "pipefs manual", page)
 			for name, text := range map[string]string{"man1/pipefs.1": page, "man8/mount.pipefs.8": ".so man1/pipefs.1\n"} {
 				name = filepath.Join(args[0], name)
 				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -39,6 +47,16 @@ pipefs man ~/.local/share/man`,
 			return nil
 		}),
 	}
+}
+
+// manDate is the day of SOURCE_DATE_EPOCH, in seconds since 1970, which makes the same page each
+// time, or today.
+func manDate() string {
+	day := time.Now()
+	if s, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
+		day = time.Unix(s, 0)
+	}
+	return day.UTC().Format(time.DateOnly)
 }
 
 // manualText is what the manual page says beside the help, in Markdown.
