@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -71,3 +72,10 @@ func commandsOf(env *environ) []*cli.Command {
 		completionCommand(env), manCommand(env),
 	}
 }
+
+func noter(w io.Writer) func(format string, args ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(w, "pipefs: note: "+format+"\n", args...) }
+}
+
+// quiet logs for commands that people watch: only what they should know.
+func quiet(env *environ) *slog.Logger { return terminal.Logger(env.stderr, "text", "warn") }

@@ -1,13 +1,16 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -140,4 +143,80 @@ func Unread(fault string) bool {
 // the same the next time.
 func isFault(err error) bool {
 	return errors.Is(err, transcode.ErrBad) || errors.Is(err, transcode.ErrTruncated) || errors.Is(err, transcode.ErrUnsupported)
+}
+
+// probed are the files that were opened last to read their headers. They stay open for
+// the readers who come for the rest: most do so at once, and opening a file costs a
+// network file system a request.
+type probed struct {
+	mu   sync.Mutex
+	last [probedFiles]*Handle // a ring
+	next int
+}
+
+// probedFiles is how many stay open. Each takes a descriptor.
+const probedFiles = 32
+
+// add keeps the file of a handle open, and closes the oldest one.
+func (p *probed) add(h *Handle, f *source.File) {
+	h.probed.Store(f)
+	p.mu.Lock()
+	oldest := p.last[p.next]
+	p.last[p.next] = h
+	p.next = (p.next + 1) % probedFiles
+	p.mu.Unlock()
+	oldest.closeProbed()
+}
+
+// clear closes all of them.
+func (p *probed) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.last {
+		h.closeProbed()
+	}
+	p.last = [probedFiles]*Handle{}
+}
+
+func (h *Handle) closeProbed() {
+	if h == nil {
+		return
+	}
+	if f := h.probed.Swap(nil); f != nil {
+		f.Close()
+	}
+}
+
+// Fetch lets the system begin to read what a file of a view will be made of, for who will ask for many
+// soon, and names them in the order in which they lie on the disk. It is only advice: what is wrong with
+// the file is told by who makes it.
+func (s *Server) Fetch(ctx context.Context, key Key, f File, v transcode.Pipeline) {
+	if sample, err := s.stored(f); err != nil || sample == nil {
+		file, err := s.openDataset(f)
+		if err != nil {
+			return
+		}
+		defer file.Close()
+		file.Fetch(0, file.Identity.Size)
+		return
+	}
+	h, err := s.resolve(ctx, key, f, v, Planned)
+	if err != nil {
+		return
+	}
+	from := s.candidates(h)
+	if len(from) == 0 {
+		return
+	}
+	r, err := s.openCandidate(h, from.longest(h))
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	switch r := r.(type) {
+	case *store.Reader:
+		r.Fetch()
+	case ownFile:
+		r.Fetch(0, r.Identity.Size)
+	}
 }
