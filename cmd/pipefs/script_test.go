@@ -81,6 +81,11 @@ func setup(e *testscript.Env, left *leftovers) error {
 	e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 	e.Setenv("XDG_RUNTIME_DIR", run)
 	e.Setenv("RUN", run)
+	here, err := filepath.Abs("testdata")
+	if err != nil {
+		return err
+	}
+	e.Setenv("TESTDATA", here)
 	// the race detector waits for a second at the end of each process otherwise
 	e.Setenv("GORACE", "atexit_sleep_ms=0")
 	for _, dir := range []string{"home", "mnt", "ds/sub"} {

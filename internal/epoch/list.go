@@ -63,8 +63,8 @@ type list struct {
 }
 
 // newList lists what ImageFolder lists. Samples of a directory in which there are no
-// directories are of no class.
-func newList(t Tree, registry *transcode.Registry, version uint64, dir string) (*list, error) {
+// directories are of no class, and so are those of the directory unlabelled, which is behind all classes.
+func newList(t Tree, registry *transcode.Registry, version uint64, dir, unlabelled string) (*list, error) {
 	l := &list{tree: t, version: version, dir: dir}
 	members, err := t.Members(dir)
 	if err != nil {
@@ -74,16 +74,19 @@ func newList(t Tree, registry *transcode.Registry, version uint64, dir string) (
 	for _, m := range members {
 		switch {
 		case m.Dir:
-			l.classes = append(l.classes, m.Name)
 			if err := l.add(registry, path.Join(dir, m.Name)); err != nil {
 				return nil, err
 			}
+			if m.Name == unlabelled {
+				continue
+			}
+			l.classes = append(l.classes, m.Name)
 			l.ends = append(l.ends, len(l.ids))
 		case registry.IsSample(m.Name):
 			top = append(top, m.ID)
 		}
 	}
-	if len(l.classes) == 0 {
+	if len(l.classes) == 0 && len(l.ids) == 0 {
 		l.ids, top = top, nil
 	}
 	l.beside = len(top)
@@ -137,7 +140,7 @@ func (l *list) label(i int) int64 {
 	switch {
 	case l.labels != nil:
 		return l.labels[i]
-	case len(l.classes) == 0:
+	case len(l.ends) == 0 || i >= l.ends[len(l.ends)-1]:
 		return noClass
 	}
 	return int64(sort.SearchInts(l.ends, i+1))

@@ -37,7 +37,9 @@ type Options struct {
 	Far int
 	// Tables are files that list samples, by the names that stand for them in paths.
 	Tables map[string]string
-	Log    *slog.Logger // nil is silent
+	// Unlabelled is the name of directories whose samples are of no class, if there are any. It comes behind those of classes.
+	Unlabelled string
+	Log        *slog.Logger // nil is silent
 }
 
 // MinBudget is the least number of bytes for batches.
@@ -220,7 +222,7 @@ func (v *Views) newest(dir string) (*list, error) {
 	if table {
 		l, err = v.newTableList(version, dir, stamp)
 	} else {
-		l, err = newList(v.tree, v.o.Registry, version, dir)
+		l, err = newList(v.tree, v.o.Registry, version, dir, v.o.Unlabelled)
 	}
 	if err != nil {
 		return nil, err

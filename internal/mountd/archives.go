@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -41,7 +40,7 @@ func archivesAt(at string) (dir, pattern string, is bool) {
 	case !info.IsDir():
 		return filepath.Dir(at), filepath.Base(at), source.Mountable(at)
 	}
-	return at, "", holdsArchives(at)
+	return at, "", holdsArchives(at, 0)
 }
 
 // OfArchives reports whether a dataset is the members of archives.
@@ -50,18 +49,35 @@ func OfArchives(d source.Dataset) bool {
 	return is
 }
 
-// holdsArchives looks at a few names of a directory: most directories of pictures are told by them.
-func holdsArchives(dir string) bool {
+const (
+	// archiveNames and archiveDirs are how many names, and directories, are looked at for archives: most directories of
+	// pictures are told by them.
+	archiveNames, archiveDirs = 64, 4
+)
+
+// holdsArchives looks at a few names of a directory, and of some that it holds. See [archive.In].
+func holdsArchives(dir string, depth int) bool {
 	d, err := os.Open(dir)
 	if err != nil {
 		return false
 	}
 	defer d.Close()
-	names, err := d.Readdirnames(64)
+	entries, err := d.ReadDir(archiveNames)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false
 	}
-	return slices.ContainsFunc(names, archive.Is)
+	left := archiveDirs
+	for _, e := range entries {
+		if !e.IsDir() && archive.Below(e.Name(), depth) {
+			return true
+		}
+		if e.IsDir() && depth < archive.MaxDepth && left > 0 && !strings.HasPrefix(e.Name(), ".") {
+			if left--; holdsArchives(filepath.Join(dir, e.Name()), depth+1) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // openOver opens the dataset at a path or URL: the members of archives, or what under opens, which is given the directory
@@ -129,6 +145,9 @@ func (m *Mount) openOver(ctx context.Context, at string, under func(dir string) 
 	if s.LeftOut > 0 {
 		c.note(fmt.Sprintf("%d members of %s are left out; the log says which, and why", s.LeftOut, at))
 	}
+	if !s.Located {
+		c.note(fmt.Sprintf("the files of %s are being located: a file that is looked at before that takes the time to read its group of rows", at))
+	}
 	if len(s.Damaged) > 0 {
 		c.note("what lies behind the damage is not shown of " + strings.Join(s.Damaged, "; "))
 	}
@@ -142,4 +161,12 @@ func freshnessOfArchives(d *archive.Dataset) string {
 	}
 	s := d.Summary()
 	return fmt.Sprintf("seen when pipefs refresh scans archives that changed: %d archives, %d files", len(s.Shards), s.Objects)
+}
+
+// unlabelled is the directory of samples without a label, where the source has labels of its own.
+func (m *Mount) unlabelled() string {
+	if m.archives == nil || len(m.archives.Summary().Columns) == 0 {
+		return ""
+	}
+	return archive.Unlabelled
 }

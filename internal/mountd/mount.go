@@ -126,7 +126,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	m.epochs = epoch.New(epoch.Options{
 		Registry: m.registry, Server: m.server, Budget: c.Cache.Bytes, Workers: c.Workers, Log: m.log,
 		Far:    m.fetchedAhead(),
-		Tables: c.Views.tables(),
+		Tables: c.Views.tables(), Unlabelled: m.unlabelled(),
 	})
 	m.close = append(m.close, m.epochs.Close)
 	m.ahead = ahead.New(ahead.Options{Server: m.server, Lists: m.epochs, Budget: c.Cache.ahead(), Log: m.log})

@@ -28,7 +28,7 @@ var archives = []archiveKind{
 	{"a tar archive", "ustar", 257, []string{".tar"}, mountIt},
 	{"a compressed tar archive", "", 0, []string{".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}, fmt.Sprintf(extractIt, "tar -xf PATH -C DIR")},
 	{"a zip archive", "PK\x03\x04", 0, []string{".zip"}, mountIt},
-	{"a Parquet file", "PAR1", 0, []string{".parquet"}, exportIt},
+	{"a Parquet file", "PAR1", 0, []string{".parquet"}, mountIt},
 	{"an HDF5 file", "\x89HDF\r\n\x1a\n", 0, []string{".h5", ".hdf5"}, exportIt},
 	{"an LMDB database", "\xde\xc0\xef\xbe", 16, []string{".lmdb", ".mdb"}, exportIt},
 }
@@ -83,5 +83,5 @@ func NotDirectory(path string) error {
 	if a := archiveAt(path); a != nil {
 		return fmt.Errorf("%s is %s", path, a.advice(shell.Word(path)))
 	}
-	return fmt.Errorf("%s is not a directory, a tar or a zip; a dataset is one of them, and a store is a directory", path)
+	return fmt.Errorf("%s is not a directory, a tar, a zip or a Parquet file; a dataset is one of them, and a store is a directory", path)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/source/names"
+	"github.com/pipefs/pipefs/internal/source/parquet"
 )
 
 // Options of Open.
@@ -33,6 +34,8 @@ type Options struct {
 	Dirs map[string]string
 	// Workers is how many archives are scanned at once; 0 is one a core.
 	Workers int
+	// AtOnce is how many bytes of Parquet files are read before the dataset is there; more are read behind. 0 is 64 MB.
+	AtOnce int64
 	// Progress is told how many members were found, now and then; nil is told nothing.
 	Progress func(members int64)
 	Log      *slog.Logger // nil is silent
@@ -51,6 +54,8 @@ type Dataset struct {
 	attrs  []source.Attr // of the archives
 	dir    source.Attr   // of directories
 	rescan sync.Mutex
+	behind *behind
+	pages  pages
 }
 
 var _ source.Dataset = (*Dataset)(nil)
@@ -64,6 +69,9 @@ func Open(ctx context.Context, under source.Dataset, root string, shards []strin
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
+	if o.AtOnce == 0 {
+		o.AtOnce = 64 << 20
+	}
 	d := &Dataset{under: under, root: root, shards: shards, o: o, log: o.Log}
 	err := d.stat()
 	if err == nil {
@@ -72,6 +80,7 @@ func Open(ctx context.Context, under source.Dataset, root string, shards []strin
 	if err != nil {
 		return nil, errors.Join(err, d.release())
 	}
+	d.startBehind()
 	return d, nil
 }
 
@@ -103,11 +112,12 @@ func (d *Dataset) stat() error {
 type table struct {
 	names.Tree
 	Summary
-	ids []uint64 // of the archives, for identities of members
+	ids  []uint64 // of the archives, for identities of members
+	rows *rows
 }
 
 // openTable opens the index in a directory.
-func openTable(at string) (*table, error) {
+func (d *Dataset) openTable(at string) (*table, error) {
 	x, err := index.Open(at, indexID)
 	if err != nil {
 		return nil, err
@@ -123,12 +133,13 @@ func openTable(at string) (*table, error) {
 		sum := sha256.Sum256(binary.LittleEndian.AppendUint64(append([]byte(s.Name), version[:]...), uint64(s.Identity.Size)))
 		t.ids = append(t.ids, binary.LittleEndian.Uint64(sum[:]))
 	}
+	t.rows = &rows{Dataset: d, shards: t.Shards, files: map[int]*once[*tableRows]{}, groups: map[groupKey]*once[[]parquet.Value]{}}
 	return t, nil
 }
 
 // known opens the index that is kept; nil is that there is none of these archives as they are.
 func (d *Dataset) known() (*table, error) {
-	t, err := openTable(d.keptDir())
+	t, err := d.openTable(d.keptDir())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -177,6 +188,8 @@ func (d *Dataset) Rescan(ctx context.Context) (before, now names.Counts, err err
 	if err != nil {
 		return before, now, err
 	}
+	d.stopBehind()
+	defer d.startBehind()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	last := d.table
@@ -193,6 +206,7 @@ func (d *Dataset) Summary() Summary {
 
 // Close implements [source.Dataset].
 func (d *Dataset) Close() error {
+	d.stopBehind()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return errors.Join(d.table.Close(), d.release())
@@ -228,24 +242,44 @@ func (d *Dataset) List(dir string) ([]source.Entry, error) {
 
 // find returns the entry of a member, its archive as it was scanned, and its attributes.
 func (d *Dataset) find(name string) (entry, Shard, source.Attr, error) {
+	e, t, a, err := d.lookup(name)
+	if err != nil || e.codec == dirCodec {
+		return e, Shard{}, a, err
+	}
+	shard := t.Shards[e.shard]
+	switch e.codec {
+	case rowCodec:
+		if err := t.rows.find(&e); err != nil {
+			return entry{}, Shard{}, source.Attr{}, fmt.Errorf("%s/%s: %w", d.root, name, err)
+		}
+		fallthrough
+	case pageCodec: // of one identity before and after it is located
+		a.ID = t.ids[e.shard] + uint64(e.column)<<48 + uint64(e.row)
+		a.Size, a.MTime = e.size, shard.Identity.MTime
+	}
+	return e, shard, a, nil
+}
+
+// lookup is find without locating rows of Parquet files.
+func (d *Dataset) lookup(name string) (entry, *table, source.Attr, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	value, isDir, err := d.table.Find(name)
 	if err != nil {
-		return entry{}, Shard{}, source.Attr{}, d.failed(err)
+		return entry{}, nil, source.Attr{}, d.failed(err)
 	}
 	if isDir {
-		return entry{codec: dirCodec}, Shard{}, d.dir, nil
+		return entry{codec: dirCodec}, nil, d.dir, nil
 	}
 	e, err := parse(value, d.table.Shards)
 	if err != nil {
-		return entry{}, Shard{}, source.Attr{}, fmt.Errorf("%s: %w", name, err)
+		return entry{}, nil, source.Attr{}, fmt.Errorf("%s: %w", name, err)
 	}
 	of := d.attrs[e.shard]
 	a := source.Attr{Mode: of.Mode & 0o444, UID: of.UID, GID: of.GID}
 	a.ID = d.table.ids[e.shard] + uint64(e.offset) // in the order in which they lie there
 	a.Size, a.MTime, a.CTime = e.size, e.mtime, d.table.Shards[e.shard].Identity.CTime
-	return e, d.table.Shards[e.shard], a, nil
+	return e, d.table, a, nil
 }
 
 // Stat implements [source.Tree].
@@ -273,7 +307,7 @@ func (d *Dataset) Open(name string) (*source.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{in: in, entry: e, name: name}
+	f := &file{in: in, entry: e, name: name, pages: &d.pages}
 	f.File = source.File{Identity: a.Identity, Opened: f}
 	return &f.File, nil
 }

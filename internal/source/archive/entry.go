@@ -38,6 +38,11 @@ type value struct {
 	place       int64 // in the inflated page
 }
 
+// isPacked reports whether the bytes of a member do not lie in its archive as they are.
+func (e *entry) isPacked() bool {
+	return e.codec == deflated || e.codec == pageCodec && e.compression != parquet.None
+}
+
 func (e *entry) append(b []byte) []byte {
 	b = append(b, byte(e.codec))
 	b = binary.AppendUvarint(b, uint64(e.shard))

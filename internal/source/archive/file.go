@@ -20,8 +20,9 @@ const maxInflated = 256 << 20
 type file struct {
 	source.File // that it is
 	entry
-	in   *source.File // the archive
-	name string
+	in    *source.File // the archive
+	name  string
+	pages *pages // of Parquet files
 
 	once     sync.Once
 	inflated []byte
@@ -39,7 +40,7 @@ func (f *file) Scattered() { f.in.Scattered() }
 
 // Fetch implements [source.Opened].
 func (f *file) Fetch(off, n int64) {
-	if f.codec == deflated {
+	if f.isPacked() {
 		off, n = 0, f.packed
 	}
 	f.in.Fetch(f.offset+off, n)
@@ -58,7 +59,7 @@ func (f *file) ReadAt(b []byte, off int64) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	if f.codec == deflated {
+	if f.isPacked() {
 		if f.once.Do(f.inflate); f.err != nil {
 			return 0, f.err
 		}
@@ -86,16 +87,27 @@ func (f *file) cut() error {
 	return fmt.Errorf("%s: the archive is shorter than it was: %w", f.Name(), source.ErrChanged)
 }
 
-// inflate reads the whole member. What its directory says of the length and the checksum has to hold.
-func (f *file) inflate() {
+// load reads what is stored.
+func (f *file) load() ([]byte, error) {
 	packed := make([]byte, f.packed)
 	switch n, err := f.in.ReadAt(packed, f.offset); {
 	case n == len(packed):
+		return packed, nil
 	case err == nil, errors.Is(err, io.EOF):
-		f.err = f.cut()
-		return
+		return nil, f.cut()
 	default:
-		f.err = err
+		return nil, err
+	}
+}
+
+// inflate reads the whole member. What its directory says of the length and the checksum has to hold.
+func (f *file) inflate() {
+	if f.codec == pageCodec {
+		f.inflated, f.err = f.pages.value(f)
+		return
+	}
+	var packed []byte
+	if packed, f.err = f.load(); f.err != nil {
 		return
 	}
 	r := flate.NewReader(bytes.NewReader(packed))

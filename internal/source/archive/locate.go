@@ -14,6 +14,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/source/parquet"
 )
 
 // kind is a format of archives.
@@ -23,6 +24,7 @@ const (
 	noKind kind = iota
 	tarKind
 	zipKind
+	parquetKind
 )
 
 // kindOf looks at the beginning of a file, not at its name.
@@ -38,6 +40,8 @@ func kindOf(f io.ReaderAt, name string) (kind, error) {
 		return tarKind, nil
 	case strings.HasPrefix(string(head), "PK\x03\x04"), strings.HasPrefix(string(head), "PK\x05\x06"):
 		return zipKind, nil
+	case strings.HasPrefix(string(head), parquet.Magic):
+		return parquetKind, nil
 	case strings.HasSuffix(strings.ToLower(name), ".tar"): // from before 1988, or damaged at its beginning
 		return tarKind, nil
 	}
@@ -47,7 +51,7 @@ func kindOf(f io.ReaderAt, name string) (kind, error) {
 // Is reports whether a name is that of an archive that can be mounted.
 func Is(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
-	case ".tar", ".zip":
+	case ".tar", ".zip", ".parquet":
 		return true
 	}
 	return false
@@ -153,22 +157,46 @@ func match(under source.Dataset, dir string, parts []string) (found []string, er
 // beside are files that lie beside archives and are none.
 var beside = []string{".idx", ".index", ".json", ".yaml", ".yml", ".txt", ".md", ".sha256", ".md5"}
 
+// MaxDepth is how deep below a directory Parquet files are looked for: `datasets` has data/train-*.parquet and CONFIG/SPLIT/*.parquet.
+const MaxDepth = 3
+
 // In returns the archives of a directory that holds nothing else, but for lists and descriptions; none where
-// it is a directory of something else.
+// it is a directory of something else. Directories below it may hold Parquet files.
 func In(under source.Dataset) ([]string, error) {
-	entries, err := under.List("")
-	if err != nil {
+	shards, only, err := in(under, "", 0)
+	if err != nil || !only {
 		return nil, err
-	}
-	var shards []string
-	for _, e := range entries {
-		switch {
-		case strings.HasPrefix(e.Name, "."), !e.Dir && slices.Contains(beside, strings.ToLower(path.Ext(e.Name))):
-		case !e.Dir && Is(e.Name):
-			shards = append(shards, e.Name)
-		default:
-			return nil, nil
-		}
 	}
 	return shards, nil
 }
+
+// in also reports whether there is nothing else in a directory.
+func in(under source.Dataset, dir string, depth int) (shards []string, only bool, err error) {
+	entries, err := under.List(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name)
+		switch {
+		case strings.HasPrefix(e.Name, "."), !e.Dir && slices.Contains(beside, strings.ToLower(path.Ext(e.Name))):
+		case !e.Dir && (isTable(e.Name) || depth == 0 && Is(e.Name)):
+			shards = append(shards, name)
+		case e.Dir && depth < MaxDepth:
+			below, only, err := in(under, name, depth+1)
+			if err != nil || !only || len(below) == 0 {
+				return nil, false, err
+			}
+			shards = append(shards, below...)
+		default:
+			return nil, false, nil
+		}
+	}
+	return shards, true, nil
+}
+
+// isTable goes by the name.
+func isTable(name string) bool { return strings.EqualFold(path.Ext(name), ".parquet") }
+
+// Below reports whether names of a directory are those of archives, or of Parquet files if it lies within another one.
+func Below(name string, depth int) bool { return depth == 0 && Is(name) || isTable(name) }

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	formatVersion = 1
+	formatVersion = 2
 	indexID       = "members"
 	// classDigits is how many digits the number of a class has, at least.
 	classDigits = 4
@@ -58,6 +58,10 @@ type Summary struct {
 	Scanned time.Time `json:"scanned"`
 	// Damaged are archives of which a part cannot be read, and why.
 	Damaged []string `json:"damaged,omitempty"`
+	// Columns are those whose values are files, of the shards that are Parquet files.
+	Columns map[int][]int `json:"columns,omitempty"`
+	// Located is that the places of all rows of Parquet files are known.
+	Located bool `json:"located"`
 	names.Counts
 }
 
@@ -73,6 +77,8 @@ type scan struct {
 	digits   int
 	twice    map[uint64]bool // hashes of keys that two archives have
 	allTwice bool
+	tables   []*tableFile // of Parquet files
+	atOnce   bool         // their rows are located as they are scanned
 
 	mu       sync.Mutex
 	sorter   *index.Sorter
@@ -99,7 +105,7 @@ func (d *Dataset) write(ctx context.Context, at string) (*table, error) {
 		}
 		d.log.Info("scanned", "archives", d.root, "members", summary.Objects, "bytes", summary.Bytes, "left_out", summary.LeftOut,
 			"took", time.Since(began).Round(time.Millisecond))
-		return openTable(at)
+		return d.openTable(at)
 	}
 }
 
@@ -111,6 +117,9 @@ func (s *scan) once(ctx context.Context, at string) (_ *Summary, err error) {
 	}
 	defer func() { err = errors.Join(err, s.sorter.Close()) }()
 	summary := &Summary{Format: formatVersion, Shards: make([]Shard, len(s.shards)), Scanned: time.Now().Round(0)}
+	if err := s.findTables(ctx); err != nil {
+		return nil, err
+	}
 	group, scanning := errgroup.WithContext(ctx)
 	group.SetLimit(s.o.Workers)
 	for i, name := range s.shards {
@@ -173,13 +182,18 @@ func (s *scan) shard(ctx context.Context, i int, name string) (source.Identity, 
 	switch k, kindErr := kindOf(f, name); {
 	case kindErr != nil:
 		return source.Identity{}, kindErr
+	case k == parquetKind && s.tables[i] == nil, s.tables[i] != nil && f.Identity != s.tables[i].id:
+		return source.Identity{}, fmt.Errorf("%s: %w", name, source.ErrChanged)
+	case k == parquetKind && s.tables[i].File == nil: // told already
+	case k == parquetKind:
+		err = s.scanTable(ctx, i, f, guarded)
 	case k == zipKind:
 		f.Scattered()
 		err = scanZip(i, f, f.Identity.Size, guarded)
 	case k == tarKind:
 		err = scanTar(i, f, f.Identity.Size, guarded)
 	default:
-		err = errors.New("it begins neither as a tar nor as a zip")
+		err = errors.New("it begins neither as a tar nor as a zip or Parquet file")
 	}
 	if failed != nil {
 		return source.Identity{}, failed
@@ -348,7 +362,12 @@ func (s *scan) index(ctx context.Context, at string, summary *Summary) (*Summary
 	if err != nil || len(s.twice) != known {
 		return nil, errors.Join(err, w.Abort())
 	}
-	summary.Damaged, summary.Counts = s.damaged, w.Counts
+	summary.Damaged, summary.Counts, summary.Columns, summary.Located = s.damaged, w.Counts, map[int][]int{}, true
+	for i, t := range s.tables {
+		if t != nil && t.File != nil {
+			summary.Columns[i], summary.Located = t.columns, s.atOnce
+		}
+	}
 	return summary, w.Finish(summary)
 }
 

@@ -35,6 +35,11 @@ func Inflate(c Codec, packed []byte, n int) ([]byte, error) {
 			return nil, errInflate
 		}
 		data, err = snappy.Decode(nil, packed)
+	case SnappyPart:
+		if n/64 > len(packed) {
+			return nil, errInflate
+		}
+		data, err = inflatePart(packed, n)
 	case Gzip:
 		data, err = gunzip(packed, n)
 	case Zstd:
