@@ -141,6 +141,12 @@ func TestHubCards(t *testing.T) {
 	testenv.Must(t, os.WriteFile(filepath.Join(nothing, "data.csv"), []byte("a,b\n"), 0o644))
 
 	server := testenv.Hub(t, repo)
+	tables, carded := t.TempDir(), t.TempDir()
+	for _, dir := range []string{tables, carded} {
+		testenv.Must(t, os.CopyFS(dir, os.DirFS("../source/archive/testdata/parquet/hub")))
+	}
+	card(t, carded, "configs: [{config_name: all, data_files: [{split: learn, path: data/train-*}, {split: check, path: data/test-*}]}]\n")
+	server.Branches["tables"], server.Branches["carded"] = tables, carded
 	server.Branches["named"], server.Branches["plain"], server.Branches["csv"] = named, plain, nothing
 	env := append(testmount.Home(t), server.Env()...)
 	const url = "hf://datasets/user/pictures"
@@ -163,6 +169,28 @@ func TestHubCards(t *testing.T) {
 		}
 		unmount()
 	}
+	// Rows of Parquet files are in the splits of the card, too, and classes without a row there.
+	mnt, unmount := testmount.MountOnce(t, env, tables)
+	rows := hashes(t, filepath.Join(mnt, "original"))
+	unmount()
+	renamed := map[string][32]byte{}
+	for name, sum := range rows {
+		renamed[strings.Replace(strings.Replace(name, "train/", "learn/", 1), "test/", "check/", 1)] = sum
+	}
+	for at, want := range map[string]map[string][32]byte{"@tables": rows, "@carded": renamed} {
+		mnt, unmount := testmount.MountOnce(t, env, url+at)
+		if diff := cmp.Diff(want, hashes(t, filepath.Join(mnt, "original"))); diff != "" || len(want) != 87 {
+			t.Errorf("%s (-want +mount): %d rows\n%s", at, len(want), diff)
+		}
+		if at == "@carded" {
+			entries, err := os.ReadDir(filepath.Join(mnt, "original"))
+			class, errClass := os.Stat(filepath.Join(mnt, "original/check/0011-owl"))
+			if err != nil || len(entries) != 2 || errClass != nil || !class.IsDir() {
+				t.Errorf("splits: %v, %v; a class: %v", entries, err, errClass)
+			}
+		}
+		unmount()
+	}
 	for at, part := range map[string]string{
 		"@named":         "one, two",
 		"/nothing":       "default, small",
@@ -178,7 +206,7 @@ func TestHubCards(t *testing.T) {
 	server = testenv.Hub(t, nothing)
 	server.Branches["refs/convert/parquet"] = converted
 	env = append(testmount.Home(t), server.Env()...)
-	mnt := testmount.Mount(t, env, url)
+	mnt = testmount.Mount(t, env, url)
 	if diff := cmp.Diff(in("default/train", train), hashes(t, filepath.Join(mnt, "original"))); diff != "" {
 		t.Errorf("converted (-want +mount):\n%s", diff)
 	}

@@ -98,26 +98,25 @@ func openHub(ctx context.Context, at string, under func(dir string) (source.Data
 	} else if err != nil {
 		return nil, err
 	}
-	dirs, err := hubShards(in, want)
+	shards, dirs, err := hubShards(in, want)
 	switch {
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("%s: %w", at, err), in.Close())
-	case len(dirs) == 0:
+	case len(shards) == 0:
 		return in, nil
 	}
 	o.Dirs = dirs
-	return openMembers(ctx, in, at, slices.Sorted(maps.Keys(dirs)), o)
+	return openMembers(ctx, in, at, shards, o)
 }
 
 // hubShards are the archives to show, and the directories for their members. want is a configuration, a split of the
 // usual one, or CONFIG/SPLIT; empty is the usual one. There are none where the files are to be shown themselves.
-func hubShards(in source.Dataset, want string) (dirs map[string]string, err error) {
+func hubShards(in source.Dataset, want string) (shards []string, dirs map[string]string, err error) {
 	configs, err := readCard(in)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	is := codecs.Default(transcode.Limits{}).IsSample
-	var shards []string
 	var loose bool
 	_, err = walk(in, "", func(name string) bool {
 		if archive.Is(name) {
@@ -127,7 +126,7 @@ func hubShards(in source.Dataset, want string) (dirs map[string]string, err erro
 		return !loose || len(configs) > 0
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	switch {
 	case len(configs) > 0:
@@ -135,13 +134,15 @@ func hubShards(in source.Dataset, want string) (dirs map[string]string, err erro
 		if err == nil && want != "" && len(dirs) == 0 {
 			err = fmt.Errorf("the files of %s in the card are no archives that can be mounted", want)
 		}
-		return dirs, err
+		return slices.Sorted(maps.Keys(dirs)), dirs, err
 	case want != "":
-		return nil, usage.Errorf("it has no directory %s, and its card has no configuration of this name", want)
+		return nil, nil, usage.Errorf("it has no directory %s, and its card has no configuration of this name", want)
 	case loose:
-		return nil, nil
+		return nil, nil, nil
 	}
-	return dirsOf(shards), nil
+	slices.Sort(shards)
+	others := slices.DeleteFunc(slices.Clone(shards), func(name string) bool { return strings.EqualFold(path.Ext(name), ".parquet") })
+	return shards, dirsOf(others), nil // the scan tells Parquet files apart, by their names
 }
 
 // walk calls visit with the names of files until it returns false.

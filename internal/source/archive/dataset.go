@@ -29,8 +29,8 @@ type Options struct {
 	Dir string
 	// Held is closed with the Dataset, or when it cannot be opened; it may be nil.
 	Held io.Closer
-	// Dirs are the directories that members of archives are shown in, by the names of the archives; others are shown at
-	// the root.
+	// Dirs are the directories that members of archives are shown in, by the names of the archives. Others are
+	// shown at the root, and rows of other Parquet files in that of their split.
 	Dirs map[string]string
 	// Workers is how many archives are scanned at once; 0 is one a core.
 	Workers int

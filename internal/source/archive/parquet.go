@@ -143,7 +143,10 @@ func (s *scan) splits() error {
 		if t == nil || t.File == nil {
 			continue
 		}
-		t.split = splitOf(s.shards[i], common)
+		var given bool
+		if t.split, given = s.o.Dirs[s.shards[i]]; !given {
+			t.split = splitOf(s.shards[i], common)
+		}
 		first := classes[t.split]
 		if first == nil {
 			first = t
@@ -211,12 +214,16 @@ func splitOf(name, common string) string {
 	return path.Join(strings.TrimPrefix(dir, common), cmp.Or(safe(stem), "train"))
 }
 
-// dir is the directory of the files of a column, with a slash behind. Where there are several columns, each has its own.
+// dir is the directory of the files of a column, with a slash behind; empty is the root. Where there are several columns,
+// each has its own.
 func (t *tableFile) dir(split string, column int) string {
-	if len(t.columns) == 1 {
-		return split + "/"
+	if split != "" {
+		split += "/"
 	}
-	return split + "/" + safe(t.Columns[column].Path[0]) + "/"
+	if len(t.columns) == 1 {
+		return split
+	}
+	return split + safe(t.Columns[column].Path[0]) + "/"
 }
 
 // class is the directory of a class: its number, in as many digits as the last one has, and its name.

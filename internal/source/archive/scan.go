@@ -241,7 +241,7 @@ func (s *scan) emit(m member) error {
 		}
 		m.path = in + "/" + m.path
 	}
-	if dir := s.o.Dirs[s.shards[m.shard]]; dir != "" && m.path != "/" {
+	if dir := s.o.Dirs[s.shards[m.shard]]; dir != "" && m.path != "/" && s.tables[m.shard] == nil { // rows are there already
 		m.path = dir + "/" + m.path
 	}
 	if m.codec != dirCodec && (s.allTwice || s.twice[sameKey(m.path)]) {
