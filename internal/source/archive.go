@@ -1,7 +1,9 @@
 package source
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"slices"
 	"strings"
@@ -12,7 +14,10 @@ import (
 const (
 	extractIt = "extract it (mkdir DIR && %s) and mount DIR"
 	mountIt   = "mount that: pipefs mount PATH MNT"
-	exportIt  = "export its images as files, with the library that reads it, and mount their directory"
+	parquetIt = "write it as Parquet (datasets.load_from_disk(DIR).to_parquet(FILE)) and mount that: pipefs mount FILE MNT"
+	// FFCV keeps pixels, or JPEGs that it has resized.
+	originalIt = "mount the images that it was made of"
+	exportIt   = "export its images as files, with the library that reads it, and mount their directory"
 )
 
 // archiveKind is a kind of file that holds many samples.
@@ -21,16 +26,24 @@ type archiveKind struct {
 	at          int // offset of magic
 	extensions  []string
 	do          string
+	begins      func(head string) bool // in place of magic, or nil
 }
 
 // archives are kinds of files that hold many samples each. A compressed one is known by its name.
 var archives = []archiveKind{
-	{"a tar archive", "ustar", 257, []string{".tar"}, mountIt},
-	{"a compressed tar archive", "", 0, []string{".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}, fmt.Sprintf(extractIt, "tar -xf PATH -C DIR")},
-	{"a zip archive", "PK\x03\x04", 0, []string{".zip"}, mountIt},
-	{"a Parquet file", "PAR1", 0, []string{".parquet"}, mountIt},
-	{"an HDF5 file", "\x89HDF\r\n\x1a\n", 0, []string{".h5", ".hdf5"}, exportIt},
-	{"an LMDB database", "\xde\xc0\xef\xbe", 16, []string{".lmdb", ".mdb"}, exportIt},
+	{"a tar archive", "ustar", 257, []string{".tar"}, mountIt, nil},
+	{"a compressed tar archive", "", 0, []string{".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}, fmt.Sprintf(extractIt, "tar -xf PATH -C DIR"), nil},
+	{"a zip archive", "PK\x03\x04", 0, []string{".zip"}, mountIt, nil},
+	{"a TFRecord file", "", 0, []string{".tfrecord", ".tfrecords"}, mountIt, IsTFRecord},
+	{"a Parquet file", "PAR1", 0, []string{".parquet"}, mountIt, nil},
+	{"a 7z archive", "7z\xbc\xaf\x27\x1c", 0, []string{".7z"}, fmt.Sprintf(extractIt, "7z x -oDIR PATH"), nil},
+	{"a RAR archive", "Rar!\x1a\x07", 0, []string{".rar"}, fmt.Sprintf(extractIt, "unrar x PATH DIR/"), nil},
+	{"an HDF5 file", "\x89HDF\r\n\x1a\n", 0, []string{".h5", ".hdf5"}, exportIt, nil},
+	{"an LMDB database", "\xde\xc0\xef\xbe", 16, []string{".lmdb", ".mdb"}, exportIt, nil},
+	{"an Arrow file", "ARROW1", 0, []string{".arrow", ".feather"}, parquetIt, nil},
+	{"an SQLite database", "SQLite format 3\x00", 0, []string{".sqlite", ".sqlite3", ".db"}, exportIt, nil},
+	{"a dataset of FFCV", "", 0, []string{".beton"}, originalIt, nil},
+	{"a shard of MosaicML Streaming", "", 0, []string{".mds", ".mds.zstd"}, exportIt, nil},
 }
 
 // archiveOf goes by the beginning of a file, or by the extension of its name where head is empty; nil is no archive.
@@ -40,6 +53,9 @@ func archiveOf(name, head string) *archiveKind {
 		is := slices.ContainsFunc(a.extensions, func(ext string) bool { return strings.HasSuffix(strings.ToLower(name), ext) })
 		if head != "" && a.magic != "" {
 			is = len(head) > a.at && strings.HasPrefix(head[a.at:], a.magic)
+		}
+		if a.begins != nil && head != "" {
+			is = a.begins(head)
 		}
 		if is {
 			return a
@@ -72,6 +88,19 @@ func Archive(name, quoted string) string {
 	return ""
 }
 
+// IsTFRecord reports whether data begins as a TFRecord file does: with a length and its checksum.
+func IsTFRecord(head string) bool {
+	return len(head) >= 12 && RecordCRC([]byte(head[:8])) == binary.LittleEndian.Uint32([]byte(head[8:]))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// RecordCRC is the checksum of TFRecord: a CRC-32C that is rotated, since data may hold checksums itself.
+func RecordCRC(b []byte) uint32 {
+	crc := crc32.Checksum(b, castagnoli)
+	return crc>>15 | crc<<17 + 0xa282ead8
+}
+
 // Mountable reports whether a file is an archive whose members can be mounted as they are.
 func Mountable(path string) bool {
 	a := archiveAt(path)
@@ -83,5 +112,5 @@ func NotDirectory(path string) error {
 	if a := archiveAt(path); a != nil {
 		return fmt.Errorf("%s is %s", path, a.advice(shell.Word(path)))
 	}
-	return fmt.Errorf("%s is not a directory, a tar, a zip or a Parquet file; a dataset is one of them, and a store is a directory", path)
+	return fmt.Errorf("%s is not a directory, a tar, a zip, a Parquet or a TFRecord file; a dataset is one of them, and a store is a directory", path)
 }

@@ -1,4 +1,4 @@
-// Package archive shows the members of tar and zip files, and the rows of Parquet files, as a dataset. Nothing is
+// Package archive shows the members of tar, zip and TFRecord files, and the rows of Parquet files, as a dataset. Nothing is
 // extracted: a member is a range of its archive, or lies in a compressed one.
 //
 // An archive is scanned once. What was found is an index, see package names, that all mounts of a

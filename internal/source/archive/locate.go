@@ -25,6 +25,7 @@ const (
 	tarKind
 	zipKind
 	parquetKind
+	recordKind // TFRecord
 )
 
 // kindOf looks at the beginning of a file, not at its name.
@@ -42,6 +43,8 @@ func kindOf(f io.ReaderAt, name string) (kind, error) {
 		return zipKind, nil
 	case strings.HasPrefix(string(head), parquet.Magic):
 		return parquetKind, nil
+	case source.IsTFRecord(string(head)):
+		return recordKind, nil
 	case strings.HasSuffix(strings.ToLower(name), ".tar"): // from before 1988, or damaged at its beginning
 		return tarKind, nil
 	}
@@ -54,8 +57,11 @@ func Is(name string) bool {
 	case ".tar", ".zip", ".parquet":
 		return true
 	}
-	return false
+	return recordExt.MatchString(name)
 }
+
+// recordExt is what names of TFRecord files end with: .tfrecord, or .tfrecord-00000-of-00010.
+var recordExt = regexp.MustCompile(`(?i)(\.tfrecords?)(-\d+-of-\d+)?$`)
 
 // Pattern reports whether a path stands for several archives: it has a wildcard or braces.
 func Pattern(p string) bool { return strings.ContainsAny(p, "*?[{") }

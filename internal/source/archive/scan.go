@@ -28,6 +28,8 @@ const (
 	classDigits = 4
 	// maxClasses bounds the directories that are made for classes without a sample.
 	maxClasses = 100_000
+	// maxLabel is the longest name of a class in a path, in bytes.
+	maxLabel = 200
 	// maxTwice is how many names of two archives are told apart one by one; beyond it all are.
 	maxTwice = 1_000_000
 	// maxPath is the longest path of a member, in bytes, as for the system.
@@ -43,6 +45,7 @@ type member struct {
 	path  string // ends with a slash for a directory
 	key   string // of WebDataset, or empty
 	class string // label of the key, or empty
+	text  string // name of the class, or empty
 	at    int64  // its place among the members of its archive: of two with one path, the later one counts
 	why   string // it is left out; or empty
 	link  string // the path that a link leads to, or empty
@@ -75,7 +78,10 @@ type Shard struct {
 type scan struct {
 	*Dataset
 	digits   int
-	twice    map[uint64]bool // hashes of keys that two archives have
+	stems    []string         // of the archives, as names of members begin with them
+	labels   map[int64]string // names of numbered classes: of several, the first by alphabet
+	named    bool             // all of labels are known
+	twice    map[uint64]bool  // hashes of keys that two archives have
 	allTwice bool
 	tables   []*tableFile // of Parquet files
 	atOnce   bool         // their rows are located as they are scanned
@@ -93,7 +99,7 @@ type scan struct {
 
 // write scans the archives into an index at a directory.
 func (d *Dataset) write(ctx context.Context, at string) (*table, error) {
-	s := &scan{Dataset: d, digits: classDigits, twice: map[uint64]bool{}}
+	s := &scan{Dataset: d, digits: classDigits, twice: map[uint64]bool{}, stems: stems(d.shards), labels: map[int64]string{}}
 	began := time.Now()
 	for {
 		summary, err := s.once(ctx, at)
@@ -192,8 +198,10 @@ func (s *scan) shard(ctx context.Context, i int, name string) (source.Identity, 
 		err = scanZip(i, f, f.Identity.Size, guarded)
 	case k == tarKind:
 		err = scanTar(i, f, f.Identity.Size, guarded)
+	case k == recordKind:
+		err = scanRecords(i, f, f.Identity.Size, s.stems[i], guarded)
 	default:
-		err = errors.New("it begins neither as a tar nor as a zip or Parquet file")
+		err = errors.New("it begins neither as a tar, a zip, a Parquet nor an uncompressed TFRecord file")
 	}
 	if failed != nil {
 		return source.Identity{}, failed
@@ -226,31 +234,101 @@ func (s *scan) dirs() (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// number is the directory of a numbered class.
-func (s *scan) number(class int64) string { return fmt.Sprintf("%0*d", s.digits, class) }
+// number is the directory of a numbered class while it is sorted: its name comes behind the number, see named.
+func (s *scan) number(class int64) string {
+	number := fmt.Sprintf("%0*d", s.digits, class)
+	if s.named {
+		return s.withName(number)
+	}
+	return number
+}
+
+// withName puts the name of a class behind its number.
+func (s *scan) withName(number string) string {
+	if class, err := strconv.ParseInt(number, 10, 64); err == nil && len(number) == s.digits && s.labels[class] != "" {
+		return number + "-" + s.labels[class]
+	}
+	return number
+}
+
+// rename puts the name of its class into a path that was sorted without, below one of dirs.
+func (s *scan) rename(sorted string, dirs []string) string {
+	if s.named || len(s.labels) == 0 {
+		return sorted
+	}
+	for _, dir := range dirs {
+		if dir != "" {
+			dir += "/"
+		}
+		rest, is := strings.CutPrefix(sorted, dir)
+		if number, behind, below := strings.Cut(rest, "/"); is && below {
+			if in := s.withName(number); in != number {
+				return dir + in + "/" + behind
+			}
+		}
+	}
+	return sorted
+}
+
+// label takes note of the name of a class.
+func (s *scan) label(class int64, text string) {
+	if text = safe(text); len(text) > maxLabel {
+		text = strings.ToValidUTF8(text[:maxLabel], "")
+	}
+	if last, known := s.labels[class]; text != "" && (known && text < last || !known && len(s.labels) < maxClasses) {
+		s.labels[class] = text
+	}
+}
+
+// stems are names of archives without their extensions, and with so much in front that no two are the same.
+func stems(shards []string) []string {
+	all := make([]string, len(shards))
+	for _, stem := range []func(string) string{func(name string) string { return stemOf(path.Base(name)) }, stemOf, func(name string) string { return name }} {
+		seen := map[string]bool{}
+		for i, name := range shards {
+			all[i] = strings.ReplaceAll(stem(name), "/", "-")
+			seen[all[i]] = true
+		}
+		if len(seen) == len(shards) {
+			break
+		}
+	}
+	return all
+}
+
+// stemOf is a name up to its first dot; names such as x.tfrecord-00000-of-00010 lose the extension only.
+func stemOf(name string) string {
+	dir, base := path.Split(name)
+	if at := recordExt.FindStringIndex(base); at != nil {
+		return dir + base[:at[0]] + strings.TrimPrefix(base[at[0]:], recordExt.FindStringSubmatch(base)[1])
+	}
+	if dot := strings.IndexByte(base, '.'); dot > 0 {
+		base = base[:dot]
+	}
+	return dir + base
+}
 
 // emit takes what is found in an archive.
 func (s *scan) emit(m member) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.class != "" {
-		in := safe(m.class)
-		if c, err := strconv.ParseInt(m.class, 10, 64); err == nil && c >= 0 {
-			s.max = max(s.max, c)
-			in = s.number(c)
+		in := safe(m.class) + "/"
+		if c, err := strconv.ParseInt(m.class, 10, 64); err == nil {
+			if in = ""; c >= 0 { // else it has none, as -1 says
+				s.max = max(s.max, c)
+				s.label(c, m.text)
+				in = s.number(c) + "/"
+			}
 		}
-		m.path = in + "/" + m.path
+		m.path = in + m.path
 	}
 	if dir := s.o.Dirs[s.shards[m.shard]]; dir != "" && m.path != "/" && s.tables[m.shard] == nil { // rows are there already
 		m.path = dir + "/" + m.path
 	}
 	if m.codec != dirCodec && (s.allTwice || s.twice[sameKey(m.path)]) {
-		stem := path.Base(s.shards[m.shard])
-		if dot := strings.IndexByte(stem, '.'); dot > 0 {
-			stem = stem[:dot]
-		}
 		at := strings.LastIndexByte(m.path, '/') + 1
-		m.path = m.path[:at] + stem + "-" + m.path[at:]
+		m.path = m.path[:at] + s.stems[m.shard] + "-" + m.path[at:]
 	}
 	if why := names.Unfit(strings.TrimSuffix(m.path, "/")); m.why == "" && m.path != "/" {
 		if m.why = why; len(m.path) > maxPath {
@@ -295,8 +373,12 @@ func safe(label string) string {
 // sameKey is a hash of the key that a path has, so that all members of a sample get one name.
 func sameKey(path string) uint64 {
 	key, _ := keyOf(path)
+	return hash(key)
+}
+
+func hash(text string) uint64 {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, key)
+	_, _ = io.WriteString(h, text)
 	return h.Sum64()
 }
 
@@ -322,13 +404,13 @@ func (s *scan) index(ctx context.Context, at string, summary *Summary) (*Summary
 		w.LeaveOut(m.path, m.why)
 	}
 	w.LeftOut += s.leftMore
-	known := len(s.twice)
+	known, dirs := len(s.twice), s.dirs()
 	var last sorted
 	write := func() error {
 		if last.path == "" {
 			return nil
 		}
-		return w.Add(last.path, last.value, last.size)
+		return w.Add(s.rename(last.path, dirs), last.value, last.size)
 	}
 	err = s.sorter.Each(func(key, value []byte) error {
 		next, err := readSorted(key, value)
@@ -358,6 +440,10 @@ func (s *scan) index(ctx context.Context, at string, summary *Summary) (*Summary
 	})
 	if err == nil {
 		err = write()
+	}
+	if errors.Is(err, names.ErrOrder) && !s.named { // with their names, directories sort otherwise among files beside them
+		s.named = true
+		return nil, w.Abort()
 	}
 	if err != nil || len(s.twice) != known {
 		return nil, errors.Join(err, w.Abort())
