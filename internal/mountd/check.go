@@ -97,7 +97,7 @@ func (c *Config) Check(ctx context.Context, o CheckOptions) (dead bool, err erro
 		return dead, err
 	}
 	// The dataset is looked through only if there is something to look for.
-	s, err := OpenSource(ctx, SourceOptions{Path: c.Source, Remote: c.Remote, Roles: c.Roles, Limits: c.Limits, Log: o.Log})
+	s, err := OpenSource(ctx, SourceOptions{Path: c.Source, Remote: c.Remote, Classes: c.Read.Classes, Roles: c.Roles, Limits: c.Limits, Log: o.Log})
 	if err != nil {
 		return dead, &MountError{err}
 	}
@@ -148,6 +148,8 @@ func (c *Config) checkStore(ctx context.Context, o CheckOptions) error {
 	switch {
 	case err != nil:
 		return err
+	case mounted && c.Read.Classes != "":
+		return usage.Errorf("--classes makes directories of a dataset, and %s is a store, whose directories are made by pipefs pack --classes: leave it out", c.Source)
 	case mounted && c.Read.Manifest != "":
 		return usage.Errorf("--manifest lists the files of a dataset, and %s is a store, which knows its names: leave it out", c.Source)
 	case c.Read.Refresh >= 0 && !mounted && !remote.Is(c.Source) && c.Read.Store == "":

@@ -60,6 +60,8 @@ type Reading struct {
 	// Manifest is the file that lists the objects of a dataset in a bucket, or the files of one in
 	// a directory; empty where they are to be listed.
 	Manifest string
+	// Classes is a list of classes, which makes directories of them; empty where the dataset has them. See [source.Classes].
+	Classes string
 	// Refresh is how old may be what is shown of a store, or of a dataset in a bucket: the store's
 	// current generation is looked at so often, and the bucket is listed when its list is older,
 	// when it is mounted and from then on. 0 does that when it is mounted, and a negative age is any.

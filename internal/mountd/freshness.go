@@ -22,6 +22,11 @@ type freshness struct {
 // freshnessOf decides it, once for the whole mount. shown is the dataset whose names the
 // mount shows, nil for those of a store.
 func freshnessOf(shown source.Dataset, r Reading) freshness {
+	if c, is := shown.(*source.Classes); is {
+		if _, directory := c.Dataset.(*source.Directory); !directory {
+			shown = c.Dataset
+		}
+	}
 	b, isBucket := shown.(*bucket.Bucket)
 	a, isArchives := shown.(*archive.Dataset)
 	switch {
@@ -55,7 +60,7 @@ func freshnessOfStore(age time.Duration) string {
 func watch(shown source.Dataset) (*source.Watcher, error) {
 	d, ok := shown.(*source.Directory)
 	if !ok {
-		return nil, errors.New("it is no directory")
+		return nil, errors.New("it is no directory, or --classes names its directories")
 	}
 	return d.Watch()
 }

@@ -43,6 +43,8 @@ type SourceOptions struct {
 	StoreOnly bool
 	// Dataset of a store; empty where it is not known.
 	Dataset string
+	// Classes is a list of classes of a dataset, see [source.Classes]; or empty.
+	Classes string
 	Roles   transcode.Roles
 	Limits  transcode.Limits
 	Workers int // that make files at once; 0 is one a core
@@ -118,6 +120,13 @@ func OpenSource(ctx context.Context, o SourceOptions) (_ *Source, err error) {
 		if s.Dataset, err = OpenDataset(ctx, o.Remote, from, source.Options{Names: names}, list); err != nil {
 			return nil, err
 		}
+	}
+	if o.Classes != "" {
+		c, err := source.WithClasses(s.Dataset, o.Classes)
+		if err != nil {
+			return nil, err
+		}
+		s.Dataset = c
 	}
 	if s.Store == nil {
 		s.Tree = s.Dataset

@@ -86,7 +86,18 @@ func (m *Mount) openDataset(ctx context.Context, at string, limit *vfs.Bucket) (
 		}
 		return source.Open(dir, o)
 	}
-	return m.openOver(ctx, at, under)
+	d, err := m.openOver(ctx, at, under)
+	if err != nil || m.config.Read.Classes == "" {
+		return d, err
+	}
+	classes, err := source.WithClasses(d, m.config.Read.Classes)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	for _, note := range classes.Notes {
+		m.config.note(note)
+	}
+	return classes, nil
 }
 
 // openStore opens the store at a path or a URL, if there is one.

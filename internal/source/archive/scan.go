@@ -25,9 +25,9 @@ const (
 	formatVersion = 2
 	indexID       = "members"
 	// classDigits is how many digits the number of a class has, at least.
-	classDigits = 4
+	classDigits = source.ClassDigits
 	// maxClasses bounds the directories that are made for classes without a sample.
-	maxClasses = 100_000
+	maxClasses = source.MaxClasses
 	// maxLabel is the longest name of a class in a path, in bytes.
 	maxLabel = 200
 	// maxTwice is how many names of two archives are told apart one by one; beyond it all are.
@@ -356,19 +356,7 @@ func (s *scan) leaveOut(m member) {
 	s.leftMore++
 }
 
-// safe is a label as a name of a directory.
-func safe(label string) string {
-	label = strings.Map(func(r rune) rune {
-		if r == '/' || r < ' ' || r == '\x7f' {
-			return '_'
-		}
-		return r
-	}, label)
-	if label == "." || label == ".." {
-		return strings.ReplaceAll(label, ".", "_")
-	}
-	return label
-}
+func safe(label string) string { return source.SafeName(label) }
 
 // sameKey is a hash of the key that a path has, so that all members of a sample get one name.
 func sameKey(path string) uint64 {
