@@ -56,7 +56,7 @@ func TestDirect(t *testing.T) {
 		if _, err := f.ReadAt(buf, 12345); err != nil {
 			t.Fatal(err)
 		}
-	}); allocs > 1 { // the pool may be emptied
+	}); allocs > 1 && !testenv.Race { // the pool may be emptied, and forgets under the race detector
 		t.Errorf("%v allocations", allocs)
 	}
 }
