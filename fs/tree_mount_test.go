@@ -228,35 +228,6 @@ func TestAttributes(t *testing.T) {
 		if err := unix.Statfs(m.mnt, &fs); err != nil || fs.Namelen != 255 || fs.Bavail != 0 || fs.Files < 3 {
 			t.Errorf("statfs: %+v, %v", fs, err)
 		}
-		if _, err := unix.Getxattr(m.path("bmp/d/a.bmp"), "user.x", make([]byte, 10)); !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENODATA) {
-			t.Errorf("getxattr: %v", err)
-		}
-		if n, err := unix.Listxattr(m.path("bmp/d/a.bmp"), make([]byte, 10)); n > 0 || err != nil && !errors.Is(err, unix.ENOTSUP) {
-			t.Errorf("listxattr: %d, %v", n, err)
-		}
-		f, err := os.Open(m.path("original/d/a.jpg"))
-		testenv.Must(t, err)
-		defer f.Close()
-		if at, err := f.Seek(1, unix.SEEK_DATA); at != 1 || err != nil {
-			t.Errorf("SEEK_DATA: %d, %v", at, err)
-		}
-		if at, err := f.Seek(1, unix.SEEK_HOLE); at != 5 || err != nil {
-			t.Errorf("SEEK_HOLE: %d, %v", at, err)
-		}
-		if _, err := f.Seek(5, unix.SEEK_DATA); !errors.Is(err, unix.ENXIO) {
-			t.Errorf("SEEK_DATA at the end: %v", err)
-		}
-		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); !errors.Is(err, unix.ENOTTY) {
-			t.Errorf("TCGETS: %v", err)
-		}
-		for mode, want := range map[uint32]error{unix.R_OK: nil, unix.F_OK: nil, unix.W_OK: unix.EROFS} {
-			if err := unix.Access(m.path("bmp/d/a.bmp"), mode); !errors.Is(err, want) {
-				t.Errorf("access %d: %v", mode, err)
-			}
-		}
-		if _, err := os.Readlink(m.path("bmp/d/a.bmp")); !errors.Is(err, unix.EINVAL) {
-			t.Errorf("readlink of a file: %v", err)
-		}
 	})
 }
 
