@@ -146,30 +146,6 @@ func TestTwoMountsAndAPack(t *testing.T) {
 	}
 }
 
-// TestPackIsIncremental packs a dataset again after a change, and counts.
-func TestPackIsIncremental(t *testing.T) {
-	t.Parallel()
-	env, dataset, store := packed(t, "-samples", "16")
-	changed := filepath.Join(dataset, "labels.json")
-	testenv.Must(t, os.WriteFile(changed, []byte(`{"new": true}`), 0o644))
-	removed, err := filepath.Glob(filepath.Join(dataset, "class00", "*.jpg"))
-	if err != nil || len(removed) == 0 {
-		t.Fatal(removed, err)
-	}
-	testenv.Must(t, os.Remove(removed[0]))
-	testmount.Command(t, env, "pack", dataset, store)
-	if info := infoOf(t, env, store); info.Samples != 15 || info.Store.Packs != 2 {
-		t.Errorf("after one change and one removal: %+v", info)
-	}
-	mnt := testmount.Mount(t, env, store)
-	if data, err := os.ReadFile(filepath.Join(mnt, "scan5", "labels.json")); err != nil || string(data) != `{"new": true}` {
-		t.Errorf("the changed file: %q, %v", data, err)
-	}
-	if _, err := os.Stat(filepath.Join(mnt, "scan5", "class00", filepath.Base(removed[0]))); !os.IsNotExist(err) {
-		t.Errorf("the removed file: %v", err)
-	}
-}
-
 // TestRecords packs samples together, in path and in shuffled order: every view
 // is the same as that of samples packed one by one, and packing again with the
 // same seed makes the same packs.
