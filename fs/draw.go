@@ -154,15 +154,34 @@ func (l *lookup) runDraw() error {
 	return nil
 }
 
-// nextDraw returns the view of the next epoch of a file, held.
+// counted is the file whose lookups say what a file of a random view in the root draws: the picture of
+// a mask, or itself.
+func (f *FS) counted(v *view, id uint32) uint32 {
+	for _, picture := range f.roles.PicturesOf(f.tree.path(id)) {
+		if of, err := f.entry(v, picture); err == nil {
+			return of
+		}
+	}
+	return id
+}
+
+// nextDraw returns the view of the next epoch of a file, held. A mask follows its picture: it has
+// the epoch with which that was looked up last.
 func (f *FS) nextDraw(v *view, id uint32) (*view, error) {
+	of := f.counted(v, id)
 	v.opensMu.Lock()
-	if need := int(id) + 1 - len(v.opens); need > 0 {
+	if need := int(max(id, of)) + 1 - len(v.opens); need > 0 {
 		v.opens = append(v.opens, make([]uint32, need)...)
 	}
-	epoch := v.drawn + v.opens[id]
-	v.opens[id]++
+	if of == id {
+		v.opens[of]++
+	}
+	n := v.opens[of]
 	v.opensMu.Unlock()
+	if n == 0 {
+		return nil, fmt.Errorf("it is the mask of %s, which this mount has not shown in %s yet: open the picture first, or read both below %s/SEED/EPOCH, where the path says what is drawn", f.tree.path(of), v.name, transcode.DrawDir)
+	}
+	epoch := v.drawn + n - 1
 	v.said.Do(func() {
 		f.log.Info("a random view without a path below "+transcode.DrawDir+": each open of a file is its next draw", "view", v.name, "seed", f.seed)
 	})

@@ -258,6 +258,9 @@ func (l *lookup) instead(v *view, id uint32, cause error) error {
 	if err := f.server.Excuse(path, cause); err != nil {
 		return err
 	}
+	if f.roles.MaskOf(path) != "" || len(f.roles.PicturesOf(path)) > 0 {
+		return fmt.Errorf("%w; another picture takes its place together with its mask, which only batches do", cause)
+	}
 	if err := f.server.Replaceable(path); err != nil {
 		return fmt.Errorf("%w; no other sample takes its place: %w", cause, err)
 	}
@@ -348,10 +351,11 @@ func (f *FS) Locate(path string) (Located, error) {
 	}
 	found.File.Identity = a.Identity
 	if p.Undrawn() {
+		of := f.counted(v, id)
 		v.opensMu.Lock()
 		epoch := uint64(v.drawn)
-		if int(id) < len(v.opens) && v.opens[id] > 0 {
-			epoch, found.Opened = epoch+uint64(v.opens[id])-1, true
+		if int(of) < len(v.opens) && v.opens[of] > 0 {
+			epoch, found.Opened = epoch+uint64(v.opens[of])-1, true
 		}
 		v.opensMu.Unlock()
 		drawn, err := f.findDrawn(drawDir{Seed: f.seed, Epoch: epoch}, p.String())

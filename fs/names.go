@@ -31,7 +31,7 @@ type names struct {
 // namesOf returns the names of a directory's listing in a view.
 func (f *FS) namesOf(v *view, d *dir, s *snapshot) names {
 	n := names{t: f.tree, s: s, reg: f.reg, pipeline: v.pipeline, roles: f.roles}
-	if len(n.roles.Images)+len(n.roles.Masks) > 0 {
+	if n.roles.Given() {
 		n.dir = f.tree.path(d.id)
 	}
 	return n
@@ -50,7 +50,7 @@ func (n *names) target(k int) string {
 }
 
 func (n *names) role(name string) transcode.Role {
-	if len(n.roles.Images)+len(n.roles.Masks) == 0 {
+	if !n.roles.Given() {
 		return transcode.Auto
 	}
 	return n.roles.Of(join(n.dir, name))

@@ -41,6 +41,12 @@ func TestRecipes(t *testing.T) {
 	})
 }
 
+// TestMasks compares masks that follow their pictures with what torchvision makes of them.
+func TestMasks(t *testing.T) {
+	testenv.Slow(t)
+	run(t, "testdata/check_masks.py")
+}
+
 // TestSkip reads a dataset of which two samples are broken.
 func TestSkip(t *testing.T) {
 	testenv.Slow(t)

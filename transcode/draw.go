@@ -98,14 +98,6 @@ func (c Choice) String() string {
 // Random reports whether p has steps that draw.
 func (p Pipeline) Random() bool { return p.Fixed() < len(p.steps) }
 
-// Warps is a step that may turn or shear pictures.
-func (p Pipeline) Warps() (s Step, ok bool) {
-	if i := slices.IndexFunc(p.steps, func(s Step) bool { return s.Kind.Warps }); i >= 0 {
-		return p.steps[i], true
-	}
-	return Step{}, false
-}
-
 // Fixed is the number of steps before the first one that draws. What follows is never
 // stored.
 func (p Pipeline) Fixed() int {

@@ -116,7 +116,7 @@ type Kind struct {
 	Mirrors bool
 	// Change is set where the step changes values and keeps the shape: it does that in place.
 	Change func(px *Pixels, c Call)
-	// Warps: the step may turn or shear the picture, which no mask follows.
+	// Warps: the step changes values, and may move pixels, too. A mask follows that, and nothing else.
 	Warps bool
 	// Size is the exact length of the encoded result in bytes, in closed form;
 	// nil where the result has to be produced to know it.

@@ -189,14 +189,15 @@ func similar(a, b uint32, step int) bool {
 // Roles says which samples are pictures and which are masks, by glob patterns. As in
 // .gitignore, a pattern without a slash matches the name of a sample in any directory;
 // one with a slash matches its whole path in the dataset, where `**` crosses
-// directories and a slash in front changes nothing else. The zero value leaves every
-// sample to its mode.
+// directories and a slash in front changes nothing else. Pairs say so, too, and which
+// mask is that of which picture. The zero value leaves every sample to its mode.
 type Roles struct {
 	Images, Masks []string
+	Pairs         []Pair
 }
 
 // Given reports whether there is any pattern.
-func (r Roles) Given() bool { return len(r.Images)+len(r.Masks) > 0 }
+func (r Roles) Given() bool { return len(r.Images)+len(r.Masks)+len(r.Pairs) > 0 }
 
 // Check returns an error that names the first malformed pattern.
 func (r Roles) Check() error {
@@ -212,9 +213,9 @@ func (r Roles) Check() error {
 // mask, the choice that harms nothing.
 func (r Roles) Of(path string) Role {
 	switch {
-	case slices.ContainsFunc(r.Masks, matches(path)):
+	case slices.ContainsFunc(r.Masks, matches(path)), len(r.PicturesOf(path)) > 0:
 		return Mask
-	case slices.ContainsFunc(r.Images, matches(path)):
+	case slices.ContainsFunc(r.Images, matches(path)), r.MaskOf(path) != "":
 		return Image
 	}
 	return Auto

@@ -67,7 +67,7 @@ func (r *Registry) plan(p Pipeline, info Info, role Role, reencode bool) Plan {
 		plan.steps = append(plan.steps, Applied{Step: s, At: i, Nearest: nearest, Out: out})
 		at = out
 		changed = changed || s.Kind != r.decode && s.Kind.To != File
-		moved = moved || s.Kind.Effect == Geometric || s.Kind.Effect == Resampling
+		moved = moved || s.Kind.Effect == Geometric || s.Kind.Effect == Resampling || nearest
 		return true
 	}
 	unchanged := func() Plan { plan.steps = nil; return plan }
@@ -119,7 +119,7 @@ func (r *Registry) lossless(own Format, at Stage) (kinds []*Kind) {
 func fit(s Step, at Shape, mask bool, role Role) (out Shape, nearest, ok bool) {
 	if mask {
 		switch {
-		case s.Kind.Effect == Lossy, s.Kind.Effect != Exact && role != Mask:
+		case s.Kind.Effect == Lossy && !s.Kind.Warps, s.Kind.Effect != Exact && role != Mask:
 			return at, false, false
 		case s.Kind.Effect != Exact:
 			nearest = true

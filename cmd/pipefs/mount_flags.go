@@ -62,7 +62,7 @@ func mountFlags(c *mountConfig) []cli.Flag {
 		opt("refresh", "DURATION", "never", intoAge(&c.Read.Refresh), "look for newer data at this interval, such as 5m"),
 		&cli.BoolFlag{Name: "immutable", Destination: &c.Read.Immutable, Usage: "assume that the dataset does not change, and skip all checks"},
 		noFollow,
-	}, roleFlags(&c.Roles), remoteFlags(&c.Remote), limitFlags(&c.Limits), hide(true,
+	}, roleFlags(&c.Roles), []cli.Flag{pairFlag(&c.Roles)}, remoteFlags(&c.Remote), limitFlags(&c.Limits), hide(true,
 		opt("limit-read", "RATE", "none", intoRate(&c.Read.BytesPerSecond), "emulate a slow disk, such as 50MB/s"),
 		opt("limit-reads", "N", "none", intoInt(&c.Read.ReadsPerSecond, 1, 1e9), "emulate a slow disk with N reads per second"),
 	))
@@ -76,7 +76,7 @@ func mountFlags(c *mountConfig) []cli.Flag {
 		opt("mix", "all|SHARE|adaptive", "all", intoMix(&c.Views.Mix), "read this share of the materialized samples as stored"),
 	}, hide(true,
 		opt("mix-format", strings.Join(mountd.MixFormats, "|"), "as tuned or stored", intoChoice(&c.Views.Mix.Format, mountd.MixFormats...), "choose the view that MNT/mix shows under the files' own names"),
-		&cli.BoolFlag{Name: "force-random", Destination: &c.Views.ForceRandom, Usage: "let random views show samples with boxes or masks, which then do not match"},
+		&cli.BoolFlag{Name: "force-random", Destination: &c.Views.ForceRandom, Usage: "let random views show samples with boxes or masks, which then do not match (see --pair)"},
 	)...)
 	caching := append([]cli.Flag{
 		opt("cache", "MODE=page|daemon|liquid|minio", "page", intoCache(&c.Cache), "cache in the kernel (page) or daemon (daemon, liquid, minio)"),

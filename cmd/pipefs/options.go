@@ -36,6 +36,15 @@ func roleFlags(roles *transcode.Roles) []cli.Flag {
 	}
 }
 
+// pairFlag says which masks follow which pictures.
+func pairFlag(roles *transcode.Roles) cli.Flag {
+	return opt("pair", "PICTURES=MASKS", "", func(s string) error {
+		pair, err := transcode.ParsePair(s)
+		roles.Pairs = append(roles.Pairs, pair)
+		return err
+	}, "let masks follow what is drawn for their pictures: 'images/**.jpg=masks/**.png' (repeatable)")
+}
+
 // l3Config is how L3 files are to be written.
 type l3Config struct {
 	l3.Options

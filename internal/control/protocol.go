@@ -148,6 +148,8 @@ type Stats struct {
 	Changes string `json:"changes,omitempty"`
 	// OnError is what readers of bad samples get: fail, black or replace.
 	OnError string `json:"on_error,omitempty"`
+	// Pairs say which masks follow which pictures.
+	Pairs []string `json:"pairs,omitempty"`
 	// Counters, in the order in which they are shown.
 	Counters []Counter `json:"counters"`
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // ahead is what is known of the readers of a view.
@@ -85,7 +86,7 @@ func (m *maker) goOn(w *View) {
 
 // window is how many batches are made ahead of a reader of a view.
 func (m *maker) window(w *View) int {
-	return int(min(maxAhead, max(1, m.o.Budget/4/(headerSize+int64(w.share.batch)*w.array.Bytes()))))
+	return int(min(maxAhead, max(1, m.o.Budget/4/w.bytes(w.share.batch))))
 }
 
 // fetchUpTo has the samples of a batch fetched, and of batches after it: of as many as a window has, and
@@ -134,13 +135,16 @@ func (w *View) samplesOf(from, to int) (samples []int) {
 // fetch has the system read samples.
 func (w *View) fetch(ctx context.Context, samples []int) {
 	s, l := w.of.o.Server, w.epoch.list
-	for _, i := range samples {
-		if ctx.Err() != nil {
-			return
+	fetch := func(id uint32, p transcode.Pipeline) {
+		path := w.of.tree.Path(id)
+		if a, err := s.Stat(path, false); err == nil && ctx.Err() == nil { // who makes it says what is wrong
+			s.Fetch(ctx, serve.Key(id), serve.File{Path: path, Identity: a.Identity}, p)
 		}
-		path := l.path(i)
-		if a, err := s.Stat(path, false); err == nil { // who makes it says what is wrong
-			s.Fetch(ctx, serve.Key(l.ids[i]), serve.File{Path: path, Identity: a.Identity}, w.pipelineOf(i))
+	}
+	for _, i := range samples {
+		fetch(l.ids[i], w.pipelineOf(i))
+		if w.masked {
+			fetch(l.masks[i], w.pipelineOf(i))
 		}
 	}
 }

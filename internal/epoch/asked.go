@@ -17,6 +17,11 @@ var ErrNoBatch = errors.New("samples of this view cannot be read as one file")
 // cannot be made is an error, and never black: who asks for it alone gets an error, too.
 func (v *Views) Asked(p transcode.Pipeline, ids []uint32) (f *File, samples int, err error) {
 	array, fixed := v.o.Registry.FixedArray(p)
+	if fixed && v.isMask(v.tree.Path(ids[0])) {
+		if array, err = v.maskArray(p, ids[:1]); err != nil {
+			return nil, 0, err
+		}
+	}
 	switch {
 	case !fixed:
 		return nil, 0, fmt.Errorf("%w: they are not arrays of one shape", ErrNoBatch)

@@ -26,11 +26,16 @@ type View struct {
 	array    transcode.Array // of each sample
 	fixed    bool            // there are files of pixels: array is that of every sample
 	asked    bool            // it is no epoch: somebody asked for just these samples
+	mask     transcode.Array // of the mask of each sample, if it is masked
+	masked   bool
+	unmasked error // why it is not, although some samples have masks
 	epoch    *epoch
 	share    share
 
 	ahead ahead
 	read  atomic.Bool // its last batch was
+	// masksRead: somebody reads the masks.
+	masksRead atomic.Bool
 	// settled are the batches of which is known what takes the place of samples that cannot be made,
 	// and instead are these, by batch and place; guarded by maker.mu.
 	settled map[int]bool
@@ -47,6 +52,7 @@ const (
 	pixelsSuffix = ".npy"
 	labelsSuffix = ".labels.npy"
 	madeSuffix   = ".made.npy"
+	masksSuffix  = ".masks.npy"
 	pathsSuffix  = ".paths.txt"
 	listSuffix   = ".list"
 )
@@ -55,6 +61,7 @@ const (
 type File struct {
 	view  *View
 	batch int    // noBatch of IndexName
+	masks bool   // of the pixels of a batch: those of the masks
 	data  []byte // of a file that is no batch of pixels
 }
 
@@ -67,6 +74,9 @@ func (w *View) Names(yield func(string) bool) {
 		suffixes = []string{labelsSuffix, pixelsSuffix, pathsSuffix}
 		if w.blackens() {
 			suffixes = slices.Insert(suffixes, 1, madeSuffix)
+		}
+		if w.masked {
+			suffixes = slices.Insert(suffixes, len(suffixes)-2, masksSuffix)
 		}
 	}
 	for k := range w.share.batches() {
@@ -95,6 +105,11 @@ func (w *View) File(name string) (*File, error) {
 	f := &File{view: w, batch: k}
 	switch suffix = "." + suffix; {
 	case suffix == pixelsSuffix && w.fixed:
+	case suffix == masksSuffix && w.masked:
+		f.masks = true
+		w.masksRead.Store(true)
+	case suffix == masksSuffix && w.unmasked != nil:
+		err = w.unmasked
 	case suffix == labelsSuffix:
 		f.data = w.labels(k)
 	case suffix == madeSuffix && w.blackens():
@@ -117,16 +132,36 @@ func (f *File) Size() int64 {
 	if f.data != nil {
 		return int64(len(f.data))
 	}
-	return headerSize + int64(f.view.share.size(f.batch))*f.view.array.Bytes()
+	n := f.view.share.size(f.batch)
+	if f.masks {
+		return f.view.bytes(n) - f.view.pixelBytes(n)
+	}
+	return f.view.pixelBytes(n)
+}
+
+// pixelBytes is the size of the array of n pictures, and bytes that of a batch: with that of their masks.
+func (w *View) pixelBytes(n int) int64 { return headerSize + int64(n)*w.array.Bytes() }
+
+func (w *View) bytes(n int) int64 {
+	size := w.pixelBytes(n)
+	if w.masked {
+		size += headerSize + int64(n)*w.mask.Bytes()
+	}
+	return size
 }
 
 // Same reports whether two files are one: of one view, with the same bytes.
 func (f *File) Same(g *File) bool {
-	return f.view == g.view && f.batch == g.batch && (f.data == nil) == (g.data == nil) && bytes.Equal(f.data, g.data)
+	return f.view == g.view && f.batch == g.batch && f.masks == g.masks && (f.data == nil) == (g.data == nil) && bytes.Equal(f.data, g.data)
 }
 
 // Name of a file of pixels.
-func (f *File) Name() string { return batchName(f.batch) + pixelsSuffix }
+func (f *File) Name() string {
+	if f.masks {
+		return batchName(f.batch) + masksSuffix
+	}
+	return batchName(f.batch) + pixelsSuffix
+}
 
 // View is the epoch view that the file is of.
 func (f *File) View() *View { return f.view }
@@ -154,6 +189,9 @@ func (w *View) Stat() (source.Attr, error) { return w.of.stat(w.path.Of) }
 func (w *View) Digest() string {
 	h := sha256.New()
 	fmt.Fprintln(h, 2, w.path, w.of.o.Registry.Digest(w.pipeline), w.epoch.list.identity())
+	if w.masked || w.unmasked != nil {
+		fmt.Fprintln(h, w.of.o.Roles.Pairs, w.mask, w.unmasked)
+	}
 	if on := w.of.o.Server.OnError(); on != serve.Fail {
 		fmt.Fprintln(h, on)
 	}
@@ -177,8 +215,8 @@ func (w *View) sample(k, i int) int {
 }
 
 // header is what precedes the values of an array of n samples.
-func (w *View) header(n int) []byte {
-	return transcode.AppendArrayHeader(nil, transcode.DType(w.array.Type, w.array.Mode), append([]int{n}, w.array.Shape...)...)
+func header(of *transcode.Array, n int) []byte {
+	return transcode.AppendArrayHeader(nil, transcode.DType(of.Type, of.Mode), append([]int{n}, of.Shape...)...)
 }
 
 // labels is the file of the labels of a batch.
@@ -258,9 +296,12 @@ type index struct {
 	Beside int `json:"beside_classes"`
 	// Shape and DType are those of a batch that is not the last one; null where the samples
 	// are not all of one size, and the batches are lists of files.
-	Shape   []int    `json:"shape"`
-	DType   *string  `json:"dtype"`
-	Classes []string `json:"classes"`
+	Shape []int   `json:"shape"`
+	DType *string `json:"dtype"`
+	// MasksShape and MasksDType are those of the masks of a batch; null where there are none.
+	MasksShape []int    `json:"masks_shape"`
+	MasksDType *string  `json:"masks_dtype"`
+	Classes    []string `json:"classes"`
 	// List is the SHA-256 of the paths of all samples, each with a newline behind it; of the rows of a
 	// table, with a tab and the label before that.
 	List string `json:"list_sha256"`
@@ -280,14 +321,22 @@ func (w *View) index() ([]byte, error) {
 		x.LastBatch = s.size(x.Batches - 1)
 	}
 	if w.fixed {
-		name := dtypeNames[w.array.Type]
-		if w.array.Mode == transcode.ModeBit {
-			name = "bool"
-		}
-		x.Shape, x.DType = append([]int{s.batch}, w.array.Shape...), &name
+		x.Shape, x.DType = shape(&w.array, s.batch)
+	}
+	if w.masked {
+		x.MasksShape, x.MasksDType = shape(&w.mask, s.batch)
 	}
 	data, err := json.MarshalIndent(x, "", " ")
 	return append(data, '\n'), err
+}
+
+// shape is that of an array of n samples, and the name of its type.
+func shape(of *transcode.Array, n int) ([]int, *string) {
+	name := dtypeNames[of.Type]
+	if of.Mode == transcode.ModeBit {
+		name = "bool"
+	}
+	return append([]int{n}, of.Shape...), &name
 }
 
 // dtypeNames are NumPy's.

@@ -22,7 +22,7 @@ const black = -1
 // black. try makes one.
 func (w *View) excuse(ctx context.Context, i int, cause error, try func(j int) error) (instead int, err error) {
 	s, l := w.of.o.Server, w.epoch.list
-	if err := s.Excuse(l.path(i), cause); err != nil {
+	if err := s.Excuse(l.culprit(i, cause), cause); err != nil {
 		return black, err
 	}
 	if s.OnError() == serve.Black {
@@ -39,7 +39,7 @@ func (w *View) excuse(ctx context.Context, i int, cause error, try func(j int) e
 		}
 		err := try(j)
 		if err != nil && ctx.Err() == nil && serve.IsBad(err) {
-			if err = s.Excuse(l.path(j), err); err == nil {
+			if err = s.Excuse(l.culprit(j, err), err); err == nil {
 				continue
 			}
 		}
@@ -51,6 +51,8 @@ func (w *View) excuse(ctx context.Context, i int, cause error, try func(j int) e
 // replaceable returns why no other sample may take the place of the i-th, or nil.
 func (l *list) replaceable(s Server, i int) error {
 	switch {
+	case l.masks != nil:
+		return nil // its target is its mask, which comes with it; the label is the same in any case
 	case l.labels == nil:
 		return s.Replaceable(l.path(i))
 	case l.labels[i] == noClass:
@@ -133,7 +135,10 @@ func (w *View) settleList(k int) error {
 	work.SetLimit(w.of.o.Workers)
 	for i := range w.share.size(k) {
 		work.Go(func() error {
-			try := func(j int) error { _, err := w.resolve(ctx, j, serve.Verified); return err }
+			try := func(j int) error {
+				_, err := w.of.resolve(ctx, w.epoch.list.ids[j], w.pipelineOf(j), serve.Verified)
+				return err
+			}
 			sample := w.sample(k, i)
 			err := try(sample)
 			if err == nil || ctx.Err() != nil {

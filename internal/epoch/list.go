@@ -48,6 +48,9 @@ type list struct {
 	classes []string
 	ends    []int // of each class in ids
 	beside  int   // samples that lie beside the classes, which are left out
+	// masks are those of the samples, if all have one. unmasked is why there are none, if some do.
+	masks    []uint32
+	unmasked error
 
 	// Of the rows of a table:
 	stamp   source.Identity // of the table
@@ -64,9 +67,9 @@ type list struct {
 
 // newList lists what ImageFolder lists. Samples of a directory in which there are no
 // directories are of no class, and so are those of the directory unlabelled, which is behind all classes.
-func newList(t Tree, registry *transcode.Registry, version uint64, dir, unlabelled string) (*list, error) {
-	l := &list{tree: t, version: version, dir: dir}
-	members, err := t.Members(dir)
+func (v *Views) newList(version uint64, dir, unlabelled string) (*list, error) {
+	l := &list{tree: v.tree, version: version, dir: dir}
+	members, err := v.tree.Members(dir)
 	if err != nil {
 		return nil, fmt.Errorf("the directory %q of the dataset: %w", dir, err)
 	}
@@ -74,7 +77,7 @@ func newList(t Tree, registry *transcode.Registry, version uint64, dir, unlabell
 	for _, m := range members {
 		switch {
 		case m.Dir:
-			if err := l.add(registry, path.Join(dir, m.Name)); err != nil {
+			if err := l.add(v.isSample, path.Join(dir, m.Name)); err != nil {
 				return nil, err
 			}
 			if m.Name == unlabelled {
@@ -82,7 +85,7 @@ func newList(t Tree, registry *transcode.Registry, version uint64, dir, unlabell
 			}
 			l.classes = append(l.classes, m.Name)
 			l.ends = append(l.ends, len(l.ids))
-		case registry.IsSample(m.Name):
+		case v.isSample(path.Join(dir, m.Name)):
 			top = append(top, m.ID)
 		}
 	}
@@ -94,8 +97,12 @@ func newList(t Tree, registry *transcode.Registry, version uint64, dir, unlabell
 	return l, nil
 }
 
+func (v *Views) isSample(path string) bool {
+	return v.o.Registry.IsSample(path) && (len(v.o.Roles.Pairs) == 0 || !v.isMask(path))
+}
+
 // add adds the samples below a class, directory by directory in the order of their paths.
-func (l *list) add(registry *transcode.Registry, class string) error {
+func (l *list) add(isSample func(path string) bool, class string) error {
 	type found struct {
 		dir string
 		ids []uint32
@@ -115,7 +122,7 @@ func (l *list) add(registry *transcode.Registry, class string) error {
 				if err := walk(path.Join(dir, m.Name)); err != nil {
 					return err
 				}
-			} else if registry.IsSample(m.Name) {
+			} else if isSample(path.Join(dir, m.Name)) {
 				here.ids = append(here.ids, m.ID)
 			}
 		}
@@ -159,7 +166,8 @@ func (l *list) repeat(i int) uint32 {
 
 // same reports whether two lists of one directory or table are equal.
 func (l *list) same(m *list) bool {
-	return slices.Equal(l.ids, m.ids) && slices.Equal(l.classes, m.classes) && slices.Equal(l.labels, m.labels)
+	return slices.Equal(l.ids, m.ids) && slices.Equal(l.classes, m.classes) && slices.Equal(l.labels, m.labels) &&
+		slices.Equal(l.masks, m.masks) && fmt.Sprint(l.unmasked) == fmt.Sprint(m.unmasked)
 }
 
 // identity tells lists of one mount apart: all that batches hold of them but the samples.
@@ -167,8 +175,8 @@ func (l *list) identity() [sha256.Size]byte {
 	l.stateOnce.Do(func() {
 		h := sha256.New()
 		fmt.Fprintf(h, "%q %d %d", l.classes, l.ends, len(l.ids))
-		b := make([]byte, 0, 4*len(l.ids)+8*len(l.labels))
-		for _, id := range l.ids {
+		b := make([]byte, 0, 4*len(l.ids)+4*len(l.masks)+8*len(l.labels))
+		for _, id := range slices.Concat(l.ids, l.masks) {
 			b = binary.LittleEndian.AppendUint32(b, id)
 		}
 		for _, label := range l.labels {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // maker makes batches, all workers one batch after the other: those that a reader waits
@@ -120,7 +121,7 @@ func (m *maker) batch(key batchKey) *batch {
 	maps.DeleteFunc(m.batches, func(_ batchKey, b *batch) bool { return b.failed(again) })
 	w := key.view
 	n := w.share.size(key.index)
-	b := &batch{batchKey: key, of: m, n: n, left: n, turns: w.turns(key.index), size: headerSize + int64(n)*w.array.Bytes(), done: make(chan struct{})}
+	b := &batch{batchKey: key, of: m, n: n, left: n, turns: w.turns(key.index), size: w.bytes(n), done: make(chan struct{})}
 	m.batches[key] = b
 	m.queue = append(m.queue, b)
 	return b
@@ -137,7 +138,13 @@ func (b *batch) complete() bool {
 }
 
 // finished reports whether somebody has read a batch to its end.
-func (b *batch) finished() bool { return b.read.Load() >= b.size }
+func (b *batch) finished() bool {
+	size := b.size
+	if !b.view.masksRead.Load() {
+		size = b.view.pixelBytes(b.n)
+	}
+	return b.read.Load() >= size
+}
 
 // failed reports whether a batch could not be made, so long ago.
 func (b *batch) failed(ago time.Duration) bool {
@@ -247,24 +254,32 @@ func (w *View) turns(k int) []int {
 	return places
 }
 
+// place is where the values of a sample belong in an array that begins at some place in the batch. The
+// first one writes the header.
+func (b *batch) place(begin int64, i int, of *transcode.Array) []byte {
+	if i == 0 {
+		copy(b.data[begin:], header(of, b.n))
+	}
+	return b.data[begin+headerSize+int64(i)*of.Bytes():][:of.Bytes()]
+}
+
 // make makes a sample where it belongs in the batch. What cannot be made is an error, black, or
 // another sample.
 func (b *batch) make(ctx context.Context, i int) (err error) {
 	w := b.view
-	size := w.array.Bytes()
-	place := b.data[headerSize+int64(i)*size:][:size]
-	if i == 0 {
-		copy(b.data, w.header(b.n))
+	place, mask := b.place(0, i, &w.array), []byte(nil)
+	if w.masked {
+		mask = b.place(w.pixelBytes(b.n), i, &w.mask)
 	}
 	sample := w.sample(b.index, i)
-	err = w.make(ctx, sample, place)
+	err = w.makeBoth(ctx, sample, place, mask)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
 	case w.asked:
 		return w.blame(sample, err)
 	}
-	instead, err := w.excuse(ctx, sample, err, func(j int) error { return w.make(ctx, j, place) })
+	instead, err := w.excuse(ctx, sample, err, func(j int) error { return w.makeBoth(ctx, j, place, mask) })
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
@@ -272,6 +287,7 @@ func (b *batch) make(ctx context.Context, i int) (err error) {
 		return fmt.Errorf("batch %d: %w", b.index, w.blame(sample, err))
 	case instead == black:
 		clear(place)
+		clear(mask)
 		b.of.stats.black.Add(1)
 	default:
 		b.of.stats.replaced.Add(1)

@@ -41,50 +41,54 @@ func (f *File) Read(ctx context.Context, off int64, n int) (Piece, error) {
 	if err != nil {
 		return Piece{}, err
 	}
-	p := Piece{Bytes: b.data[off:min(off+int64(n), b.size)], batch: b}
+	data := b.data
+	if f.masks {
+		data = data[f.view.pixelBytes(b.n):]
+	}
+	p := Piece{Bytes: data[off:min(off+int64(n), f.Size())], batch: b}
 	if b.read.Add(int64(len(p.Bytes))) == int64(len(p.Bytes)) {
 		f.view.of.use(f.view.epoch)
 	}
 	return p, nil
 }
 
-// make writes the values of one sample of the list to dst.
-func (w *View) make(ctx context.Context, i int, dst []byte) (err error) {
+// make writes the values of one sample to dst.
+func (w *View) make(ctx context.Context, id uint32, p transcode.Pipeline, want transcode.Array, dst []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = transcode.Errorf(transcode.ErrInternal, "panic: %v", r)
 		}
 	}()
 	for range 2 {
-		if err = w.makeOnce(ctx, i, dst); !errors.Is(err, source.ErrChanged) {
+		if err = w.makeOnce(ctx, id, p, want, dst); !errors.Is(err, source.ErrChanged) {
 			break
 		}
 	}
 	return err
 }
 
-func (w *View) makeOnce(ctx context.Context, i int, dst []byte) error {
-	h, err := w.resolve(ctx, i, serve.Planned)
+func (w *View) makeOnce(ctx context.Context, id uint32, p transcode.Pipeline, want transcode.Array, dst []byte) error {
+	h, err := w.of.resolve(ctx, id, p, serve.Planned)
 	if err != nil {
 		return err
 	}
 	if err := h.Verify(ctx); err != nil {
 		return err
 	}
-	if array, ok := h.Plan().Array(); !ok || !array.Equal(w.array) {
-		return w.other(h, array, ok)
+	if array, ok := h.Plan().Array(); !ok || !array.Equal(want) {
+		return w.other(h, array, want, ok)
 	}
 	return h.MakeValues(ctx, dst)
 }
 
-// resolve resolves a sample of the list.
-func (w *View) resolve(ctx context.Context, i int, most serve.Effort) (*serve.Handle, error) {
-	s, path := w.of.o.Server, w.epoch.list.path(i)
+// resolve resolves a sample.
+func (v *Views) resolve(ctx context.Context, id uint32, p transcode.Pipeline, most serve.Effort) (*serve.Handle, error) {
+	s, path := v.o.Server, v.tree.Path(id)
 	a, err := s.Stat(path, false)
 	if err != nil {
 		return nil, err
 	}
-	return s.Resolve(ctx, serve.Key(w.epoch.list.ids[i]), serve.File{Path: path, Identity: a.Identity}, w.pipelineOf(i), most)
+	return s.Resolve(ctx, serve.Key(id), serve.File{Path: path, Identity: a.Identity}, p, most)
 }
 
 // pipelineOf is what the i-th sample of the list is made by: rows of one sample have several draws.
@@ -96,10 +100,13 @@ func (w *View) pipelineOf(i int) transcode.Pipeline {
 }
 
 // other says why a sample does not fit into a batch.
-func (w *View) other(h *serve.Handle, array transcode.Array, ok bool) error {
+func (w *View) other(h *serve.Handle, array, want transcode.Array, ok bool) error {
 	mode := h.Plan().Info().Mode
-	if !ok {
+	switch {
+	case !ok:
 		return fmt.Errorf("%s leaves a file of mode %v as it is", w.path.View, mode)
+	case w.masked && want.Equal(w.mask):
+		return fmt.Errorf("it has mode %v, and its values are not of the type and number of those of the first mask: convert the masks to one mode", mode)
 	}
 	return fmt.Errorf("a picture of mode %v has the shape %v in %s, and the others of the batch have %v; read %s, which makes RGB of all",
 		mode, array.Shape, w.path.View, slices.Clone(w.array.Shape), w.of.o.Registry.OfPictures(w.pipeline))

@@ -129,9 +129,18 @@ func (v *Views) newTableList(version uint64, of string, stamp source.Identity) (
 	if err != nil {
 		return nil, err
 	}
-	if err := l.find(v.o.Registry, base, rows); err != nil {
+	ids, missing, lost, err := find(v.tree, v.o.Registry, base, rows)
+	if err != nil {
 		return nil, err
 	}
+	if missing != nil {
+		where := "the dataset"
+		if base != "" {
+			where = base + " of the dataset"
+		}
+		return nil, missing.errorf("there is no %s in %s; so it is with %d of %d rows", missing.path, where, lost, len(rows))
+	}
+	l.ids = ids
 	if labelled {
 		l.labelBy(rows)
 	} else if err := l.labelByDirectory(base, rows); err != nil {
@@ -186,25 +195,24 @@ func parseTable(table string, data []byte) (rows []row, labelled bool, err error
 	}
 }
 
-// find finds the samples of the rows, directory by directory.
-func (l *list) find(registry *transcode.Registry, base string, rows []row) error {
-	l.ids = make([]uint32, len(rows))
+// find finds the samples of the rows, directory by directory. Missing is the first one that is not
+// there, of so many.
+func find(t Tree, registry *transcode.Registry, base string, rows []row) (ids []uint32, missing *row, lost int, err error) {
+	ids = make([]uint32, len(rows))
 	order := make([]int, len(rows))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(path.Dir(rows[a].path), path.Dir(rows[b].path)) })
 	last, there := "\x00", map[string]Member{}
-	var missing *row
-	lost := 0
 	for _, i := range order {
 		r := &rows[i]
 		if dir := path.Dir(r.path); dir != last {
 			last = dir
 			clear(there)
-			members, err := l.tree.Members(within(base, dir))
+			members, err := t.Members(within(base, dir))
 			if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-				return err
+				return nil, nil, 0, err
 			}
 			for _, m := range members {
 				there[m.Name] = m
@@ -216,19 +224,12 @@ func (l *list) find(registry *transcode.Registry, base string, rows []row) error
 				missing = r
 			}
 		case m.Dir || !registry.IsSample(m.Name):
-			return r.errorf("%s is no picture", r.path)
+			return nil, nil, 0, r.errorf("%s is no picture", r.path)
 		default:
-			l.ids[i] = m.ID
+			ids[i] = m.ID
 		}
 	}
-	if missing != nil {
-		where := "the dataset"
-		if base != "" {
-			where = base + " of the dataset"
-		}
-		return missing.errorf("there is no %s in %s; so it is with %d of %d rows", missing.path, where, lost, len(rows))
-	}
-	return nil
+	return ids, missing, lost, nil
 }
 
 func within(base, dir string) string {

@@ -22,6 +22,7 @@ type Server interface {
 	OnError() serve.OnError
 	Excuse(path string, cause error) error
 	Replaceable(path string) error
+	PairedWith(mask, picture string) error
 }
 
 // Options of New.
@@ -35,6 +36,8 @@ type Options struct {
 	// Far is how many samples are fetched side by side before they are made, where each takes a round
 	// trip; 0 where they are near.
 	Far int
+	// Roles say which samples have masks.
+	Roles transcode.Roles
 	// Tables are files that list samples, by the names that stand for them in paths.
 	Tables map[string]string
 	// Unlabelled is the name of directories whose samples are of no class, if there are any. It comes behind those of classes.
@@ -116,26 +119,31 @@ func (v *Views) Find(path Path, p transcode.Pipeline) (*View, error) { return v.
 // find is Find, for somebody or ahead of who may come.
 func (v *Views) find(path Path, p transcode.Pipeline, ahead bool) (*View, error) {
 	pixels, fixed := v.o.Registry.FixedArray(p)
-	if fixed {
-		if size := int64(headerSize) + pixels.Bytes()*int64(path.Batch); size > v.o.Budget {
-			return nil, fmt.Errorf("a batch of %d samples of %s is %d MiB, more than the %d MiB that --cache-bytes gives to batches: take fewer, or mount with more",
-				path.Batch, path.View, size>>20, v.o.Budget>>20)
-		}
-	}
 	e, err := v.epoch(epochKey{path.Seed, path.Epoch, path.Of, path.Window}, ahead)
 	if err != nil {
 		return nil, err
 	}
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	e.unseen = e.unseen && ahead
+	found := e.views[path]
+	v.mu.Unlock()
 	if n := len(e.list.ids); path.From > n {
 		return nil, fmt.Errorf("%s%d: the epoch has %d samples", fromWord[1:], path.From, n)
 	}
-	found := e.views[path]
-	if found == nil {
-		found = &View{of: v, path: path, pipeline: p, array: pixels, fixed: fixed, epoch: e, share: path.share(len(e.list.ids))}
-		e.views[path] = found
+	if found != nil {
+		return found, nil
+	}
+	w := &View{of: v, path: path, pipeline: p, array: pixels, fixed: fixed, epoch: e, share: path.share(len(e.list.ids))}
+	w.findMask() // it may read one
+	if size := w.bytes(path.Batch); fixed && size > v.o.Budget {
+		return nil, fmt.Errorf("a batch of %d samples of %s is %d MiB, more than the %d MiB that --cache-bytes gives to batches: take fewer, or mount with more",
+			path.Batch, path.View, size>>20, v.o.Budget>>20)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if found = e.views[path]; found == nil {
+		found = w
+		e.views[path] = w
 	}
 	return found, nil
 }
@@ -222,11 +230,12 @@ func (v *Views) newest(dir string) (*list, error) {
 	if table {
 		l, err = v.newTableList(version, dir, stamp)
 	} else {
-		l, err = newList(v.tree, v.o.Registry, version, dir, v.o.Unlabelled)
+		l, err = v.newList(version, dir, v.o.Unlabelled)
 	}
 	if err != nil {
 		return nil, err
 	}
+	v.findMasks(l)
 	if before != nil && before.same(l) {
 		before.version, before.stamp, l = version, stamp, before // something else changed
 	}

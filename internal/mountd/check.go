@@ -102,6 +102,9 @@ func (c *Config) Check(ctx context.Context, o CheckOptions) (dead bool, err erro
 		return dead, &MountError{err}
 	}
 	s.Close()
+	if s.unpaired != "" && o.Log != nil {
+		o.Log.Warn(s.unpaired)
+	}
 	return dead, nil
 }
 

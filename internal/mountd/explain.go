@@ -70,6 +70,9 @@ func (m *Mount) explain(path string) (control.Explanation, error) {
 		case !named:
 			e.Note = "each open of this file draws again; this is the first draw"
 		}
+		if pictures := m.config.Roles.PicturesOf(found.File.Path); len(pictures) > 0 {
+			e.Note = strings.TrimPrefix(e.Note+"; it is a mask, and follows what is drawn for its picture, "+strings.Join(pictures, " or "), "; ")
+		}
 	}
 	return e, nil
 }

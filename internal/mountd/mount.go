@@ -126,6 +126,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	m.epochs = epoch.New(epoch.Options{
 		Registry: m.registry, Server: m.server, Budget: c.Cache.Bytes, Workers: c.Workers, Log: m.log,
 		Far:    m.fetchedAhead(),
+		Roles:  c.Roles,
 		Tables: c.Views.tables(), Unlabelled: m.unlabelled(),
 	})
 	m.close = append(m.close, m.epochs.Close)

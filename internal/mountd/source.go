@@ -69,6 +69,8 @@ type Source struct {
 	log      *slog.Logger
 	peek     bool
 	done     func() // ends reading from a URL
+	// unpaired tells of pictures that have no mask, although they match a pair; empty: there are none.
+	unpaired string
 }
 
 // OpenSource opens whichever of the two is at a path or URL. Cancelling ctx ends all reads from a
@@ -188,6 +190,9 @@ func (s *Source) checkRoles() error {
 	if err := s.roles.Check(); err != nil {
 		return usage.With(err)
 	}
+	if err := s.checkPairs(); err != nil {
+		return err
+	}
 	left := s.roles.Unmatched(s.samples())
 	if len(left) == 0 {
 		return nil
@@ -202,6 +207,42 @@ func (s *Source) checkRoles() error {
 		hint = fmt.Sprintf("it is a directory; for all that is in it write --%s '%s/**'", flag, dir)
 	}
 	return usage.Errorf("--%s '%s' matches no sample of %s; %s", flag, left[0], s.Path, hint)
+}
+
+// checkPairs refuses pairs of which no picture has its mask, and looks for pictures that have none.
+func (s *Source) checkPairs() error {
+	if len(s.roles.Pairs) == 0 {
+		return nil
+	}
+	samples := map[string]bool{}
+	for sample := range s.samples() {
+		samples[sample] = true
+	}
+	for _, pair := range s.roles.Pairs {
+		alone, found, without, example := transcode.Roles{Pairs: []transcode.Pair{pair}}, 0, 0, ""
+		for sample := range samples {
+			switch mask := alone.MaskOf(sample); {
+			case mask == "" || s.roles.MaskOf(sample) == "":
+			case samples[mask]:
+				found++
+			case s.roles.MaskOf(sample) == mask:
+				without++
+				if example == "" || sample < example {
+					example = sample
+				}
+			}
+		}
+		lost := fmt.Sprintf("%d pictures have no mask, such as %s: there is no %s", without, example, alone.MaskOf(example))
+		switch {
+		case found == 0 && without == 0:
+			return usage.Errorf("--pair '%s' matches no picture of %s; its paths begin in the dataset, and have no wildcards but * and **", pair, s.Path)
+		case found == 0:
+			return usage.Errorf("--pair '%s': %s", pair, lost)
+		case without > 0:
+			s.unpaired = fmt.Sprintf("--pair '%s': %s. Epochs with one of them have no masks: name the others in a list (--list)", pair, lost)
+		}
+	}
+	return nil
 }
 
 // ResolveSource makes the path of a dataset or store what the kernel will call it. A URL stays

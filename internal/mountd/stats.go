@@ -21,8 +21,16 @@ const RebuiltCounter = "of these, originals"
 func (m *Mount) stats() control.Stats {
 	return control.Stats{
 		Mount: m.config.Dir, Source: m.config.Source, PID: os.Getpid(), Version: Version(),
-		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Counters: m.counters(),
+		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Pairs: m.pairs(), Counters: m.counters(),
 	}
+}
+
+// pairs are those of the mount.
+func (m *Mount) pairs() (pairs []string) {
+	for _, p := range m.config.Roles.Pairs {
+		pairs = append(pairs, p.String())
+	}
+	return pairs
 }
 
 // counters are those of all parts of the daemon.
@@ -187,7 +195,8 @@ func (m *Mount) manifest() ([]byte, error) {
 		Decoders map[string]string `json:"decoders"`
 		Images   []string          `json:"images,omitempty"`
 		Masks    []string          `json:"masks,omitempty"`
-	}{Version: 1, Source: m.config.Source, Program: Version(), Images: m.config.Roles.Images, Masks: m.config.Roles.Masks}
+		Pairs    []string          `json:"pairs,omitempty"`
+	}{Version: 1, Source: m.config.Source, Program: Version(), Images: m.config.Roles.Images, Masks: m.config.Roles.Masks, Pairs: m.pairs()}
 	manifest.Steps, manifest.Decoders = m.registry.Implementations()
 	for _, spec := range m.listed {
 		p, err := m.registry.ParseRandom(spec)

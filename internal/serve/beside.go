@@ -64,13 +64,13 @@ var (
 // annotations.
 func (s *Server) guardRandom(f File, v transcode.Pipeline, role transcode.Role) error {
 	dir := dirOf(f.Path)
-	if step, warps := v.Warps(); warps && role == transcode.Mask {
-		return s.refusals.known(&Refusal{Dir: dir, View: v.String(), Example: f.Path, Random: true, Step: step.String()})
-	}
 	if !v.Random() || s.o.ForceRandom {
 		return nil
 	}
 	if role == transcode.Mask {
+		if len(s.o.Roles.PicturesOf(f.Path)) > 0 {
+			return nil
+		}
 		return s.refusals.known(&Refusal{Dir: dir, View: v.String(), Example: f.Path, Random: true})
 	}
 	return s.refusalRandom(dir, v)
@@ -221,12 +221,12 @@ func (s *Server) annotates(name string) bool {
 	return s.Annotation(context.Background(), name) != annotation.Nothing
 }
 
-// isMask reports whether a sample that has the name of another one is its mask: told so, of a
-// mode that masks have, or with the look of one.
+// isMask reports whether a sample that has the name of another one is its mask, and does not follow
+// it: told so, of a mode that masks have, or with the look of one.
 func (s *Server) isMask(name string) bool {
 	switch s.o.Roles.Of(name) {
 	case transcode.Mask:
-		return true
+		return len(s.o.Roles.PicturesOf(name)) == 0 // else it follows its picture
 	case transcode.Image:
 		return false
 	}

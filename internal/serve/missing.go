@@ -83,7 +83,7 @@ func (s *Server) waysToShow(v transcode.Pipeline, sample *store.Sample) (ways []
 // possibleRoles are those that some sample may have.
 func (s *Server) possibleRoles() []transcode.Role {
 	roles := []transcode.Role{transcode.Auto, transcode.Image} // the pixels may decide
-	if len(s.o.Roles.Masks) > 0 {
+	if len(s.o.Roles.Masks)+len(s.o.Roles.Pairs) > 0 {
 		roles = append(roles, transcode.Mask)
 	}
 	return roles

@@ -39,7 +39,7 @@ type Refusal struct {
 	Beside string `json:"beside,omitempty"`
 	// Unfit is why Example alone is refused; empty where the directory is.
 	Unfit string `json:"unfit,omitempty"`
-	// Step that draws and does not take Example, or does to pictures what no mask follows.
+	// Step that draws and does not take Example.
 	Step    string `json:"step,omitempty"`
 	instead string // the view that would take it
 	told    atomic.Bool
@@ -51,16 +51,14 @@ func (e *Refusal) Error() string {
 	switch {
 	case e.Unfit != "" && e.Step != "":
 		return fmt.Sprintf("%s is %s, which %s does not take: %s refuses it. Read %s, which makes RGB of all pictures", e.Example, e.Unfit, e.Step, e.View, e.instead)
-	case e.Step != "":
-		return fmt.Sprintf("%s is a mask, and %s of %s may turn and shear its picture, which no mask follows: it refuses masks. Read a view without %[2]s for them and their pictures", e.Example, e.Step, e.View)
 	case e.Unfit != "":
 		return fmt.Sprintf("%s is %s: %s would not show it as it shows the others, and refuses it. Say --images %s if these files are pictures, --masks %[4]s if they are masks, or read %[5]s, which takes all samples for pictures",
 			e.Example, e.Unfit, e.View, e.Pattern(), e.instead)
 	case e.Beside != "":
-		return fmt.Sprintf("%s says where things are in %s, and %s shows another part of the picture in each epoch, where that is wrong: it refuses the samples of that directory. Mount with --force-random if the training does not read such files, or moves boxes and masks to what was drawn, by pipefs.draw or the .draw file beside each sample",
+		return fmt.Sprintf("%s says where things are in %s, and %s shows another part of the picture in each epoch, where that is wrong: it refuses the samples of that directory. If it is a mask, mount with --pair 'PICTURES=MASKS', and masks follow their pictures. Mount with --force-random if the training does not read such files, or moves boxes and masks to what was drawn, by pipefs.draw or the .draw file beside each sample",
 			e.Beside, e.Example, e.View)
 	case e.Random:
-		return fmt.Sprintf("%s is a mask, and %s would draw for it what it does not draw for its picture: it refuses the samples of that directory. Mount with --force-random to have them all the same, or read masks in original and move them to what was drawn for the pictures (pipefs.draw)",
+		return fmt.Sprintf("%s is a mask, and %s would draw for it what it does not draw for its picture: it refuses the samples of that directory. Mount with --pair 'PICTURES=MASKS', and masks follow their pictures; or with --force-random to have them all the same",
 			e.Example, e.View)
 	}
 	return fmt.Sprintf("%s has few colours and hard edges, as masks have, and %s would blend them: it refuses the samples of that directory. Say --masks %s if these files are masks, or --images %[3]s if they are pictures",
@@ -73,7 +71,7 @@ func (e *Refusal) Remedy() string {
 		return "read a view without " + e.Step
 	}
 	if e.Random {
-		return "mount with --force-random if boxes and masks do not matter, or are moved"
+		return "mount with --pair if masks are to follow their pictures, or with --force-random if boxes and masks do not matter, or are moved"
 	}
 	return fmt.Sprintf("say --masks %s or --images %[1]s", e.Pattern())
 }

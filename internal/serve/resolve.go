@@ -189,7 +189,11 @@ func (s *Server) fit(ctx context.Context, h *Handle, most Effort) error {
 	if err != nil || h.Unchanged() {
 		return err
 	}
-	if d, ok := h.view.DrawOf(h.file.Path); ok {
+	of, err := s.follows(ctx, h, most)
+	if err != nil {
+		return err
+	}
+	if d, ok := h.view.DrawOf(of); ok {
 		h.plan = h.plan.Drawn(d)
 	}
 	h.result, h.size = h.plan.Key(), -1

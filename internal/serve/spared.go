@@ -176,6 +176,10 @@ func (s *Server) Spares(ctx context.Context, v transcode.Pipeline, names []strin
 		if err != nil {
 			continue
 		}
+		if s.o.Roles.Of(name) == transcode.Mask {
+			c.Of++ // and its mode is not that of pictures
+			continue
+		}
 		h, err := s.resolve(ctx, 0, File{Path: name, Identity: a.Identity}, v, Planned)
 		if ctx.Err() != nil {
 			break

@@ -44,6 +44,11 @@ def array_of(data: "bytearray | numpy.ndarray[Any, Any]", path: str) -> "numpy.n
     return numpy.frombuffer(data, dtype, offset=end).reshape([int(n) for n in shape.split(",") if n.strip()])
 
 
+def labels_of(mask: "numpy.ndarray[Any, Any]") -> "numpy.ndarray[Any, Any]":
+    """A mask as torch can take it: most of its releases and functions know no integers of 16 bits without a sign."""
+    return mask.astype("int32") if mask.dtype == "uint16" else mask
+
+
 # What getrefcount tells of an object that is in a list and nowhere else. Without a GIL it tells
 # no such thing, and nothing is used again.
 _PROBE = [bytearray()]

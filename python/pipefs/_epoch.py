@@ -12,7 +12,7 @@ import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from ._arrays import Buffers, read_npy
+from ._arrays import Buffers, labels_of, read_npy
 from ._mount import Mount
 from ._program import Error, path_of, whole
 from ._view import View, group, worker
@@ -20,7 +20,7 @@ from ._view import View, group, worker
 if TYPE_CHECKING:
     import numpy
 
-Batch = Tuple[Any, Any]
+Batch = Tuple[Any, ...]
 
 
 class EpochView(View):
@@ -46,6 +46,8 @@ class EpochView(View):
     skip leaves out samples that cannot be made, so that their batches are smaller. It needs a mount
     with on_error="black".
 
+    masks makes an item (pixels, masks, labels). It needs a mount with pair="images/**.jpg=masks/**.png".
+
     seed, epoch, rank, world, batch and window say what a batch holds: set_epoch chooses the epoch.
     """
 
@@ -58,9 +60,9 @@ class EpochView(View):
         return object.__new__(cls)
 
     def __init__(self, m: Mount, view: str, seed: int = 0, batch: int = 64, rank: Optional[int] = None,
-                 world: Optional[int] = None, *, drop: bool = False, directory: str = "", window: int = 0, ahead: int = 3, skip: bool = False) -> None:
+                 world: Optional[int] = None, *, drop: bool = False, directory: str = "", window: int = 0, ahead: int = 3, skip: bool = False, masks: bool = False) -> None:
         super().__init__(m, seed)
-        self.skip = self._check_skip(skip)
+        self.skip, self.masks = self._check_skip(skip), masks
         self.view, self.batch, self.drop, self.directory = path_of("the view", view), whole("batch", batch), drop, path_of("directory", directory).strip("/")
         self.window, self.ahead = whole("window", window), whole("ahead", ahead)
         if (rank is None) != (world is None):
@@ -129,6 +131,13 @@ class EpochView(View):
             raise Error(f"the files of {self.view} are not arrays of one shape: take one such as rrc224-npy, or read the lists in {root}")
         if not told["batches"] and not told["from"]:
             raise Error(f"{root} has no batches: there are {told['samples']} samples, and {told['samples_of_rank']} of them for this rank")
+        if self.masks and not told["masks_shape"]:
+            if not self.mount.stats().get("pairs"):
+                raise Error("masks=True needs a mount that knows the masks: pipefs.mount(..., pair='images/**.jpg=masks/**.png')")
+            try:
+                os.stat(os.path.join(root, "000000.masks.npy"))
+            except OSError as e:
+                raise self.mount.failed(os.path.join(root, "000000.masks.npy"), e, "no --pair is about these samples" if e.errno == errno.ENOENT else "") from e
         if told["dataset_changed"]:
             warnings.warn(f"the dataset has changed since epoch {told['epoch']} of seed {self.seed} was begun, which goes on with its {told['samples']} samples", stacklevel=3)
         self._known = {**dict(list(self._known.items())[-3:]), root: told}
@@ -255,21 +264,26 @@ class EpochView(View):
             array: "numpy.ndarray[Any, Any]" = memory.numpy()
             return array
 
-        try:
-            pixels = read_npy(path + ".npy", take)
-            labels = read_npy(path + ".labels.npy")
-            made = read_npy(path + ".made.npy") if self.skip else None
-        except OSError as e:
-            raise self.mount.failed(path + ".npy", e, 'pipefs.mount(..., on_error="replace") puts another sample with the same label in its place' if e.errno == errno.EIO else "") from e
+        def read(suffix: str, memory: Any = None) -> "numpy.ndarray[Any, Any]":
+            try:
+                return read_npy(path + suffix, memory)
+            except OSError as e:
+                raise self.mount.failed(path + suffix, e, 'pipefs.mount(..., on_error="replace") puts another sample with the same label in its place' if e.errno == errno.EIO else "") from e
+
+        # Masks first: a batch is made as a whole, and goes once its pixels were read.
+        arrays = [labels_of(read(".masks.npy", Buffers().take))] if self.masks else []
+        pixels = read(".npy", take)
+        arrays.append(read(".labels.npy"))
+        made = read(".made.npy") if self.skip else None
         if made is not None and not made.all():
-            pixels, labels, pinned = pixels[made], labels[made], []
+            pixels, arrays, pinned = pixels[made], [a[made] for a in arrays], []
         if torch is None:
-            return pixels, labels
+            return (pixels, *arrays)
         x = torch.from_numpy(pixels)
         for memory in pinned:
             # As part of torch's own memory: so torch waits for copies to the GPU before it uses it again.
             x = memory[-pixels.nbytes:].view(x.dtype).reshape(x.shape)
-        return x, torch.from_numpy(labels)
+        return (x, *map(torch.from_numpy, arrays))
 
 
 def _pinned(torch: Any, size: int) -> Any:

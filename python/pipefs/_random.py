@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _batches
-from ._arrays import read_npy
+from ._arrays import labels_of, read_npy
 from ._mount import Mount
 from ._program import Error, path_of
 from ._view import View
@@ -126,6 +127,24 @@ def draw(path: "Union[str, os.PathLike[str]]") -> Draw:
     return Draw(told["sample"], told["view"], told["seed"], told["epoch"], tuple(told["size"]), moves, told["repeat"], ops)
 
 
+def masks_of(m: Mount, pictures: "Sequence[str]") -> "List[str]":
+    """The paths of the masks of pictures, by the pairs of the mount."""
+    stands, pairs, masks = {"*": "([^/]*)", "**": "(.*)", "**/": "((?:.*/)?)"}, [], []
+    for pair in m.stats().get("pairs") or ():
+        ours, theirs = (re.split(r"(\*\*/|\*\*|\*)", side.lstrip("/")) for side in pair.split("="))
+        picture, mask = (re.compile("".join(stands.get(word) or re.escape(word) for word in side), re.DOTALL) for side in (ours, theirs))
+        pairs.append((picture, mask, theirs))
+    if not pairs:
+        raise Error("masks=True needs a mount that knows the masks: pipefs.mount(..., pair='images/**.jpg=masks/**.png')")
+    for path in pictures:
+        found = [(f, side) for picture, _, side in pairs for f in [picture.fullmatch(path)] if f]
+        if not found or any(mask.fullmatch(path) for _, mask, _ in pairs):
+            raise Error(f"{path} has no mask: no pair of the mount is about it")
+        words = iter(found[0][0].groups())
+        masks.append("".join(next(words) if word in stands else word for word in found[0][1]))
+    return masks
+
+
 class RandomView(View):
     """A Dataset of the pictures of a random view, such as rrc224-hflip-npy.
 
@@ -147,11 +166,15 @@ class RandomView(View):
     skip leaves samples that cannot be made out of the batches of a DataLoader (torch 2.0 and newer). It
     needs a mount with on_error="black".
 
+    masks makes an item (picture, mask, target); mask is an array, of which no transform makes anything else. It
+    needs a mount with pair="images/**.jpg=masks/**.png".
+
     The views end with npy.
     """
 
     def __init__(self, m: Mount, view: "Union[str, Sequence[str]]", samples: _Samples, seed: int = 0,
-                 transform: "Union[None, _Transform, Sequence[Optional[_Transform]]]" = None, *, skip: bool = False) -> None:
+                 transform: "Union[None, _Transform, Sequence[Optional[_Transform]]]" = None, *, skip: bool = False,
+                 masks: bool = False) -> None:
         super().__init__(m, seed)
         self.skip = self._check_skip(skip)
         self.views = [view] if isinstance(view, str) or not isinstance(view, Sequence) else list(view)
@@ -163,6 +186,7 @@ class RandomView(View):
             raise Error(f"there are {len(self.views)} views and {len(self.transforms)} transforms")
         self.samples = self._relative(getattr(samples, "samples", samples))
         self.classes = getattr(samples, "classes", None)
+        self.masks: "Optional[List[str]]" = masks_of(m, [path for path, _ in self.samples]) if masks else None  # paths
         self._batches = True  # the daemon can put pictures of the view into one file
         for v in dict.fromkeys(self.views):
             m.path(v)  # raises Error for what is no view
@@ -218,30 +242,38 @@ class RandomView(View):
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index: int) -> "Tuple[Any, Any]":
-        pictures = []
+    def __getitem__(self, index: int) -> "Tuple[Any, ...]":
+        pictures, masks = [], []
         for n, transform in enumerate(self.transforms):
-            try:
-                picture = read_npy(self.path(index, n))
-            except OSError as e:
-                raise self.mount.failed(self.path(index, n), e, "in Python: pipefs.mount(..., images=GLOB, masks=GLOB), or force_random=True, where "
-                                        "pipefs.draw tells how boxes and masks move" if e.errno == errno.EPERM else "") from e
+            picture = self._read(self.path(index, n))
             pictures.append(picture if transform is None else transform(picture))
+            if self.masks:
+                masks.append(labels_of(self._read(os.path.join(self._root(n), self.masks[index]))))
         self._count(len(self) / (self._group or (0, 1))[1])
-        return pictures if self._several else pictures[0], self.samples[index][1]
+        return (*(found if self._several else found[0] for found in (pictures, masks) if found), self.samples[index][1])
 
-    def __getitems__(self, indices: "Sequence[int]") -> "List[Tuple[Any, Any]]":
+    def _read(self, path: str) -> "numpy.ndarray[Any, Any]":
+        try:
+            return read_npy(path)
+        except OSError as e:
+            raise self.mount.failed(path, e, "in Python: pipefs.mount(..., images=GLOB, masks=GLOB), pair='PICTURES=MASKS', or force_random=True, where "
+                                    "pipefs.draw tells how boxes move" if e.errno == errno.EPERM else "") from e
+
+    def __getitems__(self, indices: "Sequence[int]") -> "List[Tuple[Any, ...]]":
         """The items of a batch: DataLoader calls it. The daemon makes all of them at once, in one file."""
         own = type(self).__getitem__ is RandomView.__getitem__ and type(self).path is RandomView.path  # else a subclass has other items
-        pictures = self._batch(indices) if own and not self._several and self._batches and len(indices) > 1 else None
-        if pictures is None:
+        together = own and not self._several and self._batches and len(indices) > 1
+        pictures = self._batch([self.samples[i][0] for i in indices]) if together else None
+        masks = self._batch([self.masks[i] for i in indices]) if self.masks and pictures else None
+        if pictures is None or self.masks and masks is None:
             return self._one_by_one(indices)
         self._count(len(self) / (self._group or (0, 1))[1], len(indices))
         transform = self.transforms[0]
-        return [(picture if transform is None else transform(picture), self.samples[i][1]) for i, picture in zip(indices, pictures)]
+        made = [picture if transform is None else transform(picture) for picture in pictures]
+        return list(zip(*filter(None, (made, masks and list(map(labels_of, masks)))), (self.samples[i][1] for i in indices)))
 
-    def _batch(self, indices: "Sequence[int]") -> "Optional[List[numpy.ndarray[Any, Any]]]":
-        paths, found = [os.fsencode(self.samples[i][0]) for i in indices], []
+    def _batch(self, samples: "Sequence[str]") -> "Optional[List[numpy.ndarray[Any, Any]]]":
+        paths, found = list(map(os.fsencode, samples)), []
         view = os.path.relpath(self.root, self.mount.mountpoint)
         try:
             while len(found) < len(paths):
@@ -253,7 +285,7 @@ class RandomView(View):
             return None  # what is wrong with which sample is found out one by one
         return found
 
-    def _one_by_one(self, indices: "Sequence[int]") -> "List[Tuple[Any, Any]]":
+    def _one_by_one(self, indices: "Sequence[int]") -> "List[Tuple[Any, ...]]":
         items, bad, skipped = [], [], []
         for i in indices:
             try:

@@ -106,22 +106,19 @@ with pipefs.mount(dataset, images=["*"]) as m:
             moved += 1
     assert moved > 0
 
-# Masks are refused, also by those who move them; and what has alpha is, until it is made RGB.
+# A mask whose picture nobody knows is drawn by itself, if that is wanted; what has alpha is refused, until it is made RGB.
 with tempfile.TemporaryDirectory() as odd:
     os.makedirs(os.path.join(odd, "a"))
     shutil.copy(next(p for p, _ in ImageFolder(dataset).samples if p.lower().endswith((".jpg", ".jpeg"))), os.path.join(odd, "a", "1.jpg"))
     Image.new("L", (100, 80), 3).save(os.path.join(odd, "a", "2.png"))
     Image.effect_noise((100, 80), 90).convert("RGBA").save(os.path.join(odd, "a", "3.png"))
     with pipefs.mount(odd, masks=["2.png"], force_random=True) as m:
-        for view, sample, words in (
-            ("rrc32-trivialaugment-npy", "2.png", "no mask follows"),
-            ("rrc32-colorjitter40_40_40_10-npy", "3.png", "read rgb-rrc32-colorjitter40_40_40_10-npy"),
-        ):
-            try:
-                pipefs.RandomView(m, view, [("a/" + sample, 0)])[0]
-            except pipefs.Error as e:
-                assert words in str(e).lower() or words in str(e), e
-            else:
-                raise AssertionError(view)
+        assert pipefs.RandomView(m, "rrc32-trivialaugment-npy", [("a/2.png", 0)])[0][0].shape == (32, 32)
+        try:
+            pipefs.RandomView(m, "rrc32-colorjitter40_40_40_10-npy", [("a/3.png", 0)])[0]
+        except pipefs.Error as e:
+            assert "read rgb-rrc32-colorjitter40_40_40_10-npy" in str(e).lower(), e
+        else:
+            raise AssertionError("RGBA")
         got = pipefs.RandomView(m, "rgb-rrc32-colorjitter40_40_40_10-npy", [("a/3.png", 0)])[0][0]
         assert got.shape == (32, 32, 3)

@@ -66,7 +66,15 @@ func Recipes() []*transcode.Kind {
 	for _, k := range kinds {
 		k.From, k.Effect = transcode.Picture, transcode.Lossy
 		k.Shape = func(in transcode.Shape, _ int) (transcode.Shape, bool) {
-			return in, in.Mode == transcode.ModeRGB || in.Mode == transcode.ModeL
+			return in, in.Mask || in.Mode == transcode.ModeRGB || in.Mode == transcode.ModeL
+		}
+		draw := k.Draw
+		k.Draw = func(in transcode.Shape, s transcode.Step, r *transcode.Random) transcode.Choice {
+			c := draw(in, s, r)
+			if in.Mask {
+				c.Ops = slices.DeleteFunc(c.Ops, func(op transcode.Op) bool { return !slices.Contains(moving, op.Name) })
+			}
+			return c
 		}
 		k.Center = func(int) string { return "" }
 		k.Change = operate
@@ -146,9 +154,12 @@ func drawErase(in transcode.Shape, s transcode.Step, r *transcode.Random) (c tra
 // The last value is its grey.
 var meanColour = [4]byte{124, 116, 104, 117}
 
+// moving are the operations that move pixels. A mask follows them.
+var moving = []string{"shearx", "sheary", "translatex", "translatey", "rotate"}
+
 // operate does what was drawn.
 func operate(px *transcode.Pixels, c transcode.Call) {
-	p := enhance.Picture{Pix: px.Pix, Width: px.Width, Height: px.Height, Channels: px.Mode.Channels()}
+	p := enhance.Picture{Pix: px.Pix, Width: px.Width, Height: px.Height, Channels: px.Mode.Channels(), Bytes: px.Type.Size(), Nearest: c.Nearest}
 	for _, op := range c.Choice.Ops {
 		factor := float32(op.By)
 		switch op.Name {

@@ -17,4 +17,8 @@ package enhance
 type Picture struct {
 	Pix                     []byte
 	Width, Height, Channels int
+	// Nearest: it is a mask. Its pixels are taken whole, and any number of channels will do, each of so
+	// many Bytes. It can only be moved.
+	Nearest bool
+	Bytes   int
 }

@@ -56,7 +56,11 @@ func rounded(v *big.Float) float64 {
 
 // Translate moves by whole pixels, to the right and down.
 func (p Picture) Translate(dx, dy int) {
-	row, c := p.Width*p.Channels, p.Channels
+	c := p.Channels
+	if p.Nearest {
+		c *= p.Bytes
+	}
+	row := p.Width * c
 	from, to, n := max(0, -dx), max(0, dx), max(0, p.Width-max(dx, -dx))
 	if n == 0 {
 		dy = p.Height
@@ -117,6 +121,10 @@ func (p Picture) pack(to []uint64) {
 // warp takes pixel x, y from m0·x + m1·y + m2, m3·x + m4·y + m5, as Pillow's transform with
 // AFFINE and BILINEAR. What is outside is 0.
 func (p Picture) warp(m [6]float64) {
+	if p.Nearest {
+		p.warpNearest(m)
+		return
+	}
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	w := warper{Picture: p, src: grown(&s.packed, p.Width*p.Height), m: m, across: ^uint64(0), down: ^uint64(0)}
