@@ -78,6 +78,9 @@ func Compact(ctx context.Context, dir string, o CompactOptions) (_ CompactReport
 	}
 	defer c.index.Close()
 	defer c.forgetRetained()
+	if err := c.removeUnfinished(); err != nil {
+		return CompactReport{}, err
+	}
 	err = c.run()
 	return c.report, err
 }
@@ -109,6 +112,81 @@ func (c *compaction) run() error {
 		return c.commit()
 	}
 	return errors.Join(err, c.takeBack())
+}
+
+// removeUnfinished removes the packs that a compaction left which was killed: no generation names them,
+// and all that they hold are copies, with the sequence numbers that the entries had. What pack left has
+// numbers of its own, and stays for pack.
+func (c *compaction) removeUnfinished() error {
+	sealed, parts, err := listPacks(c.o.FS, filepath.Join(c.dir, packsName))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) { // all packs are of plans
+			return nil
+		}
+		return err
+	}
+	for _, n := range slices.Concat(sealed, parts) {
+		if n.id != (packID{}) && n.age <= c.gen.newestAge() {
+			continue // of this generation, or of one before
+		}
+		copies, err := c.copies(n)
+		if err != nil {
+			return err
+		}
+		if !copies {
+			continue
+		}
+		names := []string{n.file()}
+		if n.id != (packID{}) {
+			names = append(names, n.segment())
+		}
+		for _, name := range names {
+			if err := c.o.FS.Remove(filepath.Join(c.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// copies reports whether a pack holds nothing but copies of entries that were there before, as far as
+// it can be read.
+func (c *compaction) copies(n packName) (bool, error) {
+	f, err := c.o.FS.Open(filepath.Join(c.dir, n.file()))
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() // only read
+	copies := true
+	look := func(rec scanned) error {
+		for i := range rec.samples {
+			copies = copies && rec.samples[i].Seq < c.gen.NextSeq
+		}
+		return c.ctx.Err()
+	}
+	if n.id != (packID{}) {
+		_, err := eachSealed(f, byAge(n), look)
+		if errors.Is(err, ErrCorrupt) {
+			return false, nil
+		}
+		return copies, err
+	}
+	size, err := f.Size()
+	if err != nil {
+		return false, err
+	}
+	for rec, err := range scan(f, byAge(n), size, false) {
+		if isIOError(err) || errors.Is(err, ErrVersion) {
+			return false, err
+		}
+		if err != nil {
+			break // where the run was killed
+		}
+		if err := look(rec); err != nil {
+			return false, err
+		}
+	}
+	return copies, nil
 }
 
 // takeBack removes the new packs.

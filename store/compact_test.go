@@ -107,6 +107,7 @@ func TestCompactFaults(t *testing.T) {
 	start := filepath.Join(tempDir(t), "start")
 	src := churned(t, start, o)
 	again := func(dir, what string) {
+		t.Helper()
 		s, err := Open(dir, Options{Logger: quiet})
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -116,6 +117,9 @@ func TestCompactFaults(t *testing.T) {
 		}
 		if err := errors.Join(s.Close(), compact(dir, nil)); err != nil {
 			t.Fatalf("%s: again: %v", what, err)
+		}
+		if found, err := Check(t.Context(), dir, Options{Logger: quiet}); len(found) > 0 || err != nil {
+			t.Fatalf("%s: compacted again: %v, %v", what, found, err)
 		}
 		mustPack(t, dir, src, o)
 		checkStore(t, dir, src)

@@ -253,6 +253,6 @@ func (c *checker) leftovers(dir string, unfinished []packName) {
 	}
 	for _, n := range unfinished {
 		c.add(Orphaned, path.Join(dir, n.String()), "", 0,
-			errors.New("an interrupted run left it; the same command goes on with it"))
+			errors.New("left by an interrupted run: pack and materialize continue with theirs, compact removes its own; run that command again"))
 	}
 }
