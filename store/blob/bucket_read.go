@@ -143,7 +143,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, deep bool) iter.Seq2[[
 		if deep {
 			delimiter = ""
 		}
-		first := ""
+		var seen cycle
 		for token, more := "", true; more; {
 			var page minio.ListBucketV2Result
 			err := b.do(ctx, request{op: OpList, name: prefix}, func(ctx context.Context) (err error) {
@@ -156,16 +156,18 @@ func (b *Bucket) List(ctx context.Context, prefix string, deep bool) iter.Seq2[[
 				return
 			}
 			infos := b.infos(&page)
-			if more = page.IsTruncated; more && (page.NextContinuationToken == token || page.NextContinuationToken == "" || len(infos) > 0 && infos[0].Name == first) {
+			token, more = page.NextContinuationToken, page.IsTruncated
+			mark := token
+			if len(infos) > 0 {
+				mark = keyOf(infos[0])
+			}
+			if more && (token == "" || seen.again(mark)) {
 				yield(nil, fmt.Errorf("%s: %w", b.url(prefix), errEndless))
 				return
 			}
-			if len(infos) > 0 {
-				if first = infos[0].Name; !yield(infos, nil) {
-					return
-				}
+			if len(infos) > 0 && !yield(infos, nil) {
+				return
 			}
-			token = page.NextContinuationToken
 		}
 	}
 }
@@ -186,15 +188,33 @@ func (b *Bucket) infos(page *minio.ListBucketV2Result) []Info {
 	return infos
 }
 
-// byKey compares names, where that of a prefix ends with a slash.
-func byKey(a, b Info) int {
-	key := func(i Info) string {
-		if i.Dir {
-			return i.Name + "/"
-		}
-		return i.Name
+// byKey compares names as listings order them.
+func byKey(a, b Info) int { return strings.Compare(keyOf(a), keyOf(b)) }
+
+// keyOf is the name of an object; that of a prefix ends with a slash.
+func keyOf(i Info) string {
+	if i.Dir {
+		return i.Name + "/"
 	}
-	return strings.Compare(key(a), key(b))
+	return i.Name
+}
+
+// cycle finds a sequence that repeats itself, in the memory of one of its members (Brent, "An improved
+// Monte Carlo factorization algorithm", 1980, section 2).
+type cycle struct {
+	mark      string
+	age, next int
+}
+
+// again reports whether the sequence came back to a member that it had. It may say so a while later.
+func (c *cycle) again(mark string) bool {
+	if c.next > 0 && mark == c.mark {
+		return true
+	}
+	if c.age++; c.age >= c.next {
+		c.mark, c.age, c.next = mark, 0, max(1, 2*c.next)
+	}
+	return false
 }
 
 // errEndless: pages of a list come again.

@@ -303,6 +303,33 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
+// TestEndlessListing: a server whose pages lead back to earlier ones is refused, after the pages that
+// it has.
+func TestEndlessListing(t *testing.T) {
+	for _, pages := range []int{1, 2, 7} {
+		asked := 0
+		endpoint := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			at := asked % pages
+			if asked++; asked > 3 { // what comes before may differ
+				at = (asked - 4) % pages
+			}
+			fmt.Fprintf(w, `<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>`+
+				`<Contents><Key>%d.jpg</Key><Size>1</Size></Contents></ListBucketResult>`, asked, at)
+		})
+		login(t, testenv.S3(t))
+		o, err := blob.Open(t.Context(), "s3://bucket", blob.Options{Endpoint: endpoint})
+		testenv.Must(t, err)
+		for _, err = range o.List(t.Context(), "", true) {
+			if err != nil {
+				break
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), "does not end") || asked > 4*pages+6 {
+			t.Errorf("%d pages again and again: %v, after %d requests", pages, err, asked)
+		}
+	}
+}
+
 func TestOpen(t *testing.T) {
 	nobody(t)
 	for where, says := range map[string]string{
