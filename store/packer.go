@@ -143,7 +143,7 @@ func (p *packer) lock() (lock io.Closer, err error) {
 			return lock, fmt.Errorf("%s: %w", p.dir, newer)
 		}
 	}
-	p.fresh = errors.Is(err, ErrNotStore)
+	p.fresh = errors.Is(err, ErrNotStore) || errors.Is(err, errFormatGone)
 	if err != nil && !p.fresh {
 		return lock, err
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -42,6 +44,15 @@ func (r *results) Has(path string, src Identity, key string) bool {
 	return ok
 }
 
+// Lost reports whether an error of reading a result, of an [Overlay] or a [Fraction], means that it is of no
+// use, and has to be made again: it is damaged or gone, what should be its file is a link, a FIFO or a
+// directory, or the disk fails.
+func Lost(err error) bool {
+	var failed unix.Errno
+	return errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNotFound) ||
+		errors.Is(err, vfs.ErrNotRegular) || errors.As(err, &failed)
+}
+
 // Get finds what is kept of that version of a file under that key. ErrNotFound says that
 // there is nothing, or nothing that still holds. Every other error is the operating
 // system's.
@@ -51,7 +62,7 @@ func (r *results) Get(path string, src Identity, key string) (Representation, er
 	if err == nil {
 		return *s.Representation(key), nil
 	}
-	if errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+	if Lost(err) {
 		if at, ok := r.find(k); ok {
 			r.warn(at.pack(), err)
 			r.Forget(path, src, key)

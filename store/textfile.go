@@ -115,11 +115,17 @@ func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 	return lock, err
 }
 
+// errFormatGone: the rest of a store is there.
+var errFormatGone = errors.New("the file is missing from a store; pipefs pack of the same dataset writes it again")
+
 func readFormat(fsys vfs.FS, dir string) (formatFile, error) {
 	var f formatFile
 	_, err := readText(fsys, filepath.Join(dir, formatName), &f)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		if _, err := readText(fsys, filepath.Join(dir, currentName), &currentFile{}); err == nil {
+			return f, fmt.Errorf("%s: %w", dir, &CorruptError{Path: formatName, Cause: errFormatGone})
+		}
 		return f, fmt.Errorf("%s: %w: it has no file %s", dir, ErrNotStore, formatName)
 	case err != nil:
 		return f, fmt.Errorf("%s: %w", dir, err)

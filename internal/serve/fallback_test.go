@@ -5,9 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/mixer"
@@ -54,6 +57,44 @@ func TestDamagedCopyIsMadeAgain(t *testing.T) {
 	}
 	if n := f.Stats().Mix.Fallbacks; n != 1 {
 		t.Errorf("the copy was not made again: %d fallbacks", n)
+	}
+}
+
+// TestReplacedCopyIsMadeAgain: a file of the overlay that is a link, a FIFO or a directory meanwhile, or gone.
+func TestReplacedCopyIsMadeAgain(t *testing.T) {
+	root := writeDataset(t)
+	for what, replace := range map[string]func(name string) error{
+		"a link":            func(name string) error { return os.Symlink("/dev/zero", name) },
+		"a FIFO":            func(name string) error { return unix.Mkfifo(name, 0o644) },
+		"a directory":       func(name string) error { return os.Mkdir(name, 0o755) },
+		"gone":              func(string) error { return nil },
+		"of no permissions": func(name string) error { return os.Symlink(name, name) },
+	} {
+		for _, spec := range []string{"resize64-bmp", "resize64-grey-bmp"} { // the whole, and more to compute
+			dir, v := t.TempDir(), view(t, spec)
+			kept := openOverlay(t, dir, 0)
+			f := newFixture(t, root, func(o *Options) { o.Overlay = kept })
+			for _, first := range []string{"resize64", spec} {
+				if _, err := f.read(1, f.file(t, "a.jpg"), view(t, strings.TrimSuffix(first, "-bmp")+"-bmp")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			testenv.Must(t, errors.Join(f.Close(), kept.Close()))
+			kept = openOverlay(t, dir, 0)
+			packs, err := filepath.Glob(filepath.Join(dir, "*.pack*"))
+			if err != nil || len(packs) == 0 {
+				t.Fatal(packs, err)
+			}
+			for _, name := range packs {
+				testenv.Must(t, errors.Join(os.Remove(name), replace(name)))
+			}
+			f = newFixture(t, root, func(o *Options) { o.Overlay = kept })
+			if got, err := f.read(2, f.file(t, "a.jpg"), v); err != nil || !bytes.Equal(got, want(t, root, "a.jpg", v)) {
+				t.Errorf("%s is %s: %d bytes, %v", spec, what, len(got), err)
+			}
+			f.Close()
+			_ = kept.Close() // its directory is broken
+		}
 	}
 }
 

@@ -228,11 +228,12 @@ func (s *Server) makeAlone(ctx context.Context, by *crew, h *Handle, into []byte
 			return nil, errNoOriginal
 		}
 		made := (&result{from: &s.outputs, into: into}).hold()
-		err := s.run(ctx, by, made, h, from.longest(h))
+		chosen := from.longest(h)
+		err := s.run(ctx, by, made, h, chosen)
 		if err == nil {
 			return made, nil
 		}
-		rest, ok := s.fallback(h, from, err)
+		rest, ok := s.fallback(h, from, chosen, err)
 		if !ok {
 			return nil, err
 		}

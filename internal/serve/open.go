@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"sync"
 
@@ -122,7 +121,7 @@ func (s *Server) openFrom(ctx context.Context, h *Handle, from candidates) (*Con
 	} else {
 		c, err = s.openResult(ctx, h, chosen)
 	}
-	if rest, ok := s.fallback(h, from, err); ok {
+	if rest, ok := s.fallback(h, from, chosen, err); ok {
 		return s.openFrom(ctx, h, rest)
 	}
 	return c, err
@@ -150,7 +149,7 @@ func (s *Server) openWhole(h *Handle, from candidates, chosen *candidate) (*Cont
 	r = s.meter.metered(r)
 	if chosen.in != nil {
 		r = &fallbackReader{sized: r, instead: func(cause error) (*Content, error) {
-			rest, ok := s.fallback(h, from, cause)
+			rest, ok := s.fallback(h, from, chosen, cause)
 			if !ok {
 				return nil, cause
 			}
@@ -181,11 +180,15 @@ func (s *Server) openResult(ctx context.Context, h *Handle, chosen *candidate) (
 // makeFrom makes the result of what leaves the least to compute, and of something else
 // where that is a copy that is lost.
 func (s *Server) makeFrom(ctx context.Context, by *crew, h *Handle, from candidates) (*result, error) {
-	made, err := s.make(ctx, by, h, from.longest(h))
-	if rest, ok := s.fallback(h, from, err); ok {
-		return s.make(ctx, by, h, rest.longest(h))
+	for {
+		chosen := from.longest(h)
+		made, err := s.make(ctx, by, h, chosen)
+		rest, ok := s.fallback(h, from, chosen, err)
+		if !ok {
+			return made, err
+		}
+		from = rest
 	}
-	return made, err
 }
 
 // StoredBothWays reports whether a view of a file is materialized and can also be
@@ -207,28 +210,17 @@ func (s *Server) StoredBothWays(ctx context.Context, f File, v transcode.Pipelin
 // fraction. When it turns out damaged, or is taken away while it is in use, what it
 // stands for is made from the others, and no reader notices.
 
-// lost reports whether an error means that a copy is of no use.
-func lost(err error) bool {
-	return errors.Is(err, store.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrNotFound)
-}
-
-// fallback returns the candidates that are no copies, where a copy is lost; ok is false
-// if that is no reason or there are none. The copies are forgotten, so that they are
-// made again.
-func (s *Server) fallback(h *Handle, from candidates, err error) (rest candidates, ok bool) {
-	if !lost(err) {
+// fallback returns the candidates without the chosen one, where that is a copy that is lost; ok is false if it is
+// not, or if it was the only one. The copy is forgotten, so that it is made again.
+func (s *Server) fallback(h *Handle, from candidates, chosen *candidate, err error) (rest candidates, ok bool) {
+	if chosen.in == nil || !store.Lost(err) {
 		return nil, false
 	}
-	isCopy := func(c candidate) bool { return c.in != nil }
-	rest = slices.DeleteFunc(slices.Clone(from), isCopy)
-	if len(rest) == 0 || len(rest) == len(from) {
+	rest = slices.DeleteFunc(slices.Clone(from), func(c candidate) bool { return c.in == chosen.in && c.key == chosen.key })
+	if len(rest) == 0 {
 		return nil, false
 	}
-	for _, c := range from {
-		if isCopy(c) {
-			c.in.Forget(h.file.Path, storedAs(h.file.Identity), c.key)
-		}
-	}
+	chosen.in.Forget(h.file.Path, storedAs(h.file.Identity), chosen.key)
 	s.stats.fallbacks.Add(1)
 	s.log.Warn("a stored copy cannot be read; its bytes are made again. pipefs check tells what is damaged", "sample", h.file.Path, "view", h.view, "cause", err)
 	return rest, true
