@@ -94,8 +94,11 @@ func parse(f file, lim transcode.Limits, whole bool) (*header, error) {
 		return nil, err
 	}
 	h.bits, h.data = int(b[0]), at+1
-	if h.bits < 2 || h.bits > 8 {
+	switch {
+	case h.bits > 12:
 		return nil, transcode.Errorf(transcode.ErrBad, "GIF: codes of %d bits", h.bits)
+	case h.bits < 2 || h.bits > 8: // against the format; Pillow reads it
+		return nil, transcode.Errorf(transcode.ErrUnsupported, "GIF: codes of %d bits", h.bits)
 	}
 	if whole {
 		// The second frame's transparency is none of the first one's business.

@@ -1,6 +1,7 @@
 package gif
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -50,6 +51,20 @@ func TestPillowWrote(t *testing.T) {
 	paths := pillow.Generate(t, generate)
 	t.Logf("%d files", len(paths))
 	pillow.CheckDecoder(t, Decoder{}, paths, nil)
+}
+
+// TestCodeLengths: what Pillow reads and the format forbids is not supported; what nobody reads is bad.
+func TestCodeLengths(t *testing.T) {
+	// a screen and a frame of one pixel, two colours, and the code length at the end
+	file := []byte("GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02\x44\x01\x00;")
+	at := bytes.LastIndex(file, []byte("\x02\x02"))
+	for bits, want := range map[byte]error{0: transcode.ErrUnsupported, 1: transcode.ErrUnsupported, 2: nil, 9: transcode.ErrUnsupported, 12: transcode.ErrUnsupported, 13: transcode.ErrBad, 255: transcode.ErrBad} {
+		file[at] = bits
+		_, err := Decoder{}.Probe(bytes.NewReader(file), int64(len(file)), transcode.Limits{})
+		if !errors.Is(err, want) {
+			t.Errorf("%d bits: %v", bits, err)
+		}
+	}
 }
 
 func TestTruncated(t *testing.T) {
