@@ -89,6 +89,9 @@ func runExport(ctx context.Context, env *environ, c *exportConfig) error {
 	counted()
 	failed.Tell(env.stderr, "not exported")
 	survey.NoteSpared(noter(env.stderr), r.Spared)
+	if r.SpecialBits > 0 {
+		noter(env.stderr)("the set-user-ID, set-group-ID and sticky bits of %s in %s are not exported", human.Plural(int(r.SpecialBits), "file or directory", "files and directories"), c.source)
+	}
 	const goesOn = "what was written is whole, and the same command goes on from there"
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -43,6 +43,9 @@ type Report struct {
 	Skipped int64 `json:"skipped"`
 	Failed  int64 `json:"failed"`
 	Bytes   int64 `json:"bytes"` // written
+	// SpecialBits counts files and directories of the source that have a set-user-ID, set-group-ID or sticky
+	// bit. What is exported belongs to another user, and has none.
+	SpecialBits int64 `json:"special_bits"`
 	// Spared may be masks, of which the view left out steps.
 	Spared serve.Spared `json:"spared"`
 }
@@ -182,8 +185,8 @@ func (x *exporting) file(ctx context.Context, m fs.Member) error {
 	var n int64
 	var skipped bool
 	var err error
-	for range 3 {
-		if n, skipped, err = x.try(ctx, m); !errors.Is(err, source.ErrChanged) {
+	for tries := range 3 {
+		if n, skipped, err = x.try(ctx, m, tries == 0); !errors.Is(err, source.ErrChanged) {
 			break
 		}
 	}
@@ -216,8 +219,8 @@ func IsFull(err error) bool {
 
 var errDiffers = errors.New("another file is there under this name; --force replaces it")
 
-func (x *exporting) try(ctx context.Context, m fs.Member) (written int64, skipped bool, err error) {
-	a, err := x.server.Stat(m.Path, false)
+func (x *exporting) try(ctx context.Context, m fs.Member, first bool) (written int64, skipped bool, err error) {
+	a, err := x.stat(m, first)
 	if err != nil {
 		return 0, false, err
 	}
@@ -252,11 +255,22 @@ func (x *exporting) try(ctx context.Context, m fs.Member) (written int64, skippe
 	return content.Size(), false, x.out.write(ctx, m.Listed, content, a)
 }
 
+// stat looks at a file or directory of the source, and counts its special bits if told to.
+func (x *exporting) stat(m fs.Member, count bool) (source.Attr, error) {
+	a, err := x.server.Stat(m.Path, false)
+	if count && a.Mode&source.SpecialBits != 0 {
+		x.mu.Lock()
+		x.done.SpecialBits++
+		x.mu.Unlock()
+	}
+	return a, err
+}
+
 // finishDirs gives directories their permissions and times, now that nothing is
 // written into them any more: those further down first.
 func (x *exporting) finishDirs() {
 	for _, m := range slices.Backward(x.dirs) {
-		a, err := x.server.Stat(m.Path, false)
+		a, err := x.stat(m, true)
 		if err == nil {
 			err = x.out.finish(m.Listed, a)
 		}

@@ -49,8 +49,35 @@ type Identity struct {
 // Attr is what stat tells of a file or directory.
 type Attr struct {
 	Identity
-	Mode     fs.FileMode // type and permission bits
+	Mode     fs.FileMode // type, permissions, and the set-user-ID, set-group-ID and sticky bits
 	UID, GID uint32
+}
+
+// SpecialBits are those that programs of other systems rarely keep.
+const SpecialBits = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+
+var specialBits = map[fs.FileMode]uint32{fs.ModeSetuid: unix.S_ISUID, fs.ModeSetgid: unix.S_ISGID, fs.ModeSticky: unix.S_ISVTX}
+
+// ModeOf is the mode, without a type, that chmod(2) knows by bits of its own.
+func ModeOf(bits uint32) fs.FileMode {
+	m := fs.FileMode(bits).Perm()
+	for mode, bit := range specialBits {
+		if bits&bit != 0 {
+			m |= mode
+		}
+	}
+	return m
+}
+
+// BitsOf are the bits of chmod(2).
+func BitsOf(m fs.FileMode) uint32 {
+	bits := uint32(m.Perm())
+	for mode, bit := range specialBits {
+		if m&mode != 0 {
+			bits |= bit
+		}
+	}
+	return bits
 }
 
 // Entry is a member of a directory.
@@ -166,7 +193,7 @@ func attr(st unix.Stat_t, err error) (Attr, error) {
 	if err != nil {
 		return Attr{}, err
 	}
-	a := Attr{Identity: identity(&st), Mode: fs.FileMode(st.Mode & 0o777), UID: st.Uid, GID: st.Gid}
+	a := Attr{Identity: identity(&st), Mode: ModeOf(st.Mode), UID: st.Uid, GID: st.Gid}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 	case unix.S_IFDIR:

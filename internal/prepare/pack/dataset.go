@@ -88,7 +88,7 @@ func (d Dataset) Members(ctx context.Context, dir string, yield func(store.Sourc
 }
 
 func (d Dataset) sourceFile(name string, a source.Attr) store.SourceFile {
-	f := store.SourceFile{Path: name, Kind: store.File, Mode: uint32(a.Mode.Perm()), Identity: stored(a.Identity)}
+	f := store.SourceFile{Path: name, Kind: store.File, Mode: source.BitsOf(a.Mode), Identity: stored(a.Identity)}
 	f.Verbatim = d.Verbatim(name, a.Size)
 	if a.Mode.IsDir() {
 		f.Kind = store.Dir
