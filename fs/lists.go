@@ -88,19 +88,37 @@ func (f *FS) eachDir(d *dir, found func(*dir)) error {
 // list returns the paths of all samples of a view, relative to it, in the order
 // of listing, one a line. Nothing is read or produced for it.
 func (f *FS) list(v *view) ([]byte, error) {
-	var b strings.Builder
-	for m, err := range f.walk(v) {
+	// Lists of millions are long: the first walk finds out how long, so that no memory is taken twice.
+	size := 0
+	for name, err := range f.samples(v) {
 		if err != nil {
 			return nil, err
 		}
-		// A line cannot hold a path with a newline.
-		if m.Dir || !f.reg.IsSample(m.Path) || strings.Contains(m.Path, "\n") {
-			continue
-		}
-		b.WriteString(m.Listed)
-		b.WriteByte('\n')
+		size += len(name) + 1
 	}
-	return []byte(b.String()), nil
+	b := make([]byte, 0, size)
+	for name, err := range f.samples(v) {
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, name...), '\n')
+	}
+	return b, nil
+}
+
+// samples are the paths of a list.
+func (f *FS) samples(v *view) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for m, err := range f.walk(v) {
+			// A line cannot hold a path with a newline.
+			if err == nil && (m.Dir || !f.reg.IsSample(m.Path) || strings.Contains(m.Path, "\n")) {
+				continue
+			}
+			if !yield(m.Listed, err) {
+				return
+			}
+		}
+	}
 }
 
 // Member is a directory or file of a view. Both paths are relative to its root.
