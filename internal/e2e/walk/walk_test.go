@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -306,7 +307,7 @@ func (w *walk) close() error {
 			err = errors.Join(err, fmt.Errorf("a reader: %w", e))
 		}
 	}
-	err = errors.Join(err, w.command("umount", w.mnt))
+	err = errors.Join(err, w.unmount())
 	if w.group != "" {
 		for _, name := range []string{"memory.events", "memory.oom_control"} {
 			if events, _ := os.ReadFile(filepath.Join(w.group, name)); strings.Contains(string(events), "oom_kill ") && !strings.Contains(string(events), "oom_kill 0\n") {
@@ -325,6 +326,37 @@ func (w *walk) close() error {
 		err = errors.Join(err, fmt.Errorf("the log:\n%s", log))
 	}
 	return errors.Join(err, e)
+}
+
+// unmount ends the mount. umount gives up after 30 seconds, which a daemon that gets no processor may need to
+// end: one that is there two minutes later hangs, and tells where.
+func (w *walk) unmount() error {
+	pid, err := w.pid()
+	if err != nil {
+		return err
+	}
+	parent := parentOf(pid)
+	err = w.command("umount", w.mnt)
+	if err == nil || !strings.Contains(err.Error(), "has not ended within") {
+		return err
+	}
+	w.t.Logf("waited on: %v; threads that wait in the kernel: %s", err, waiting())
+	for deadline := time.Now().Add(2 * time.Minute); alive(pid) || alive(parent); time.Sleep(time.Second) {
+		if time.Now().After(deadline) {
+			stacks := ""
+			if syscall.Kill(pid, syscall.SIGQUIT) == nil {
+				for range 100 {
+					if time.Sleep(100 * time.Millisecond); !alive(pid) {
+						break
+					}
+				}
+				log, _ := os.ReadFile(w.log)
+				stacks = string(log[max(0, len(log)-100_000):])
+			}
+			return fmt.Errorf("%w, nor within two minutes after that:\n%s", err, stacks)
+		}
+	}
+	return nil
 }
 
 // TestWalk walks mounts of all kinds: once, or for as long as PIPEFS_WALK says, such as 1h.
