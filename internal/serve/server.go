@@ -348,7 +348,7 @@ func (t storeTree) Stat(name string) (source.Attr, error) {
 		return source.Attr{}, notExist(err)
 	}
 	a.Identity = source.IdentityOf(s.Source.Size, s.Source.Version)
-	a.Mode = fs.FileMode(s.Mode).Perm()
+	a.Mode = source.ModeOf(s.Mode)
 	if s.Kind == store.Dir {
 		a.Mode |= fs.ModeDir
 	}
