@@ -41,7 +41,6 @@ type HubServer struct {
 	until time.Time      // no requests are wanted
 	links map[string]int // uses, by link
 	n     Counts
-	bytes int64
 }
 
 // Counts of requests.

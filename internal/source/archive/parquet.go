@@ -299,7 +299,7 @@ func (s *scan) scanColumn(shard int, f *source.File, group, column int, first in
 			}
 		}
 		if extensions[row] == "" {
-			extensions[row] = t.extension(f, group, column)
+			extensions[row] = t.extension(f, column)
 		}
 		m.path = fmt.Sprintf("%s%s%0*d%s", t.dir(t.split, column), class, t.digits, t.first+first+row, extensions[row])
 		switch {
@@ -336,7 +336,7 @@ func extension(name string) string {
 
 // extension is what the first picture of a file is, for rows whose path does not say it: to look at every row would be to
 // read the whole file before it has names. Views go by what a file is, whatever its name says.
-func (t *tableFile) extension(f *source.File, group, column int) string {
+func (t *tableFile) extension(f *source.File, column int) string {
 	if ext := t.fallback[column]; ext != "" {
 		return ext
 	}
