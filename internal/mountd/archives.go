@@ -123,7 +123,10 @@ func openMembers(ctx context.Context, in source.Dataset, at string, shards []str
 		o.Dir, o.Held = a.Lists(at), a.Hold(at, o.Log)
 	}
 	d, err := archive.Open(ctx, in, at, shards, o)
-	if err != nil {
+	switch {
+	case errors.Is(err, source.ErrChanged) && remote.Is(at):
+		return nil, fmt.Errorf("%w since the list of the bucket was kept: pipefs mount --refresh 0s lists it again", err)
+	case err != nil:
 		return nil, err
 	}
 	return d, nil
