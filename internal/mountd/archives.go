@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source"
@@ -163,7 +164,7 @@ func freshnessOfArchives(d *archive.Dataset) string {
 		return ofCommit
 	}
 	s := d.Summary()
-	return fmt.Sprintf("seen when pipefs refresh scans archives that changed: %d archives, %d files", len(s.Shards), s.Objects)
+	return fmt.Sprintf("seen when pipefs refresh scans archives that changed: %s, %s", human.Plural(len(s.Shards), "archive", "archives"), human.Plural(s.Objects, "file", "files"))
 }
 
 // unlabelled is the directory of samples without a label, where the source has labels of its own.
