@@ -34,7 +34,6 @@ func (p *process) start(mode string, out *os.File) error {
 		return err
 	}
 	defer read.Close()
-	_, _ = unix.FcntlInt(read.Fd(), unix.F_SETPIPE_SZ, 1<<20) // a smaller one is only slower
 	// the very program that runs, even where its file was replaced
 	p.child = &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{childName, mode, p.temp},
