@@ -6,9 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
-	"sync"
 )
 
 // run walks the dataset, encodes what is new or changed on all workers, and stores it in
@@ -28,8 +26,7 @@ func (p *packer) run(ctx context.Context) error {
 // find hands over what is new or changed.
 func (p *packer) find(ctx context.Context, hand func(work) error) error {
 	var later []SourceFile // to be shuffled
-	for w := range p.walkAhead(ctx) {
-		f, err := w.SourceFile, w.err
+	for f, err := range p.src.Walk(ctx) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -43,10 +40,11 @@ func (p *packer) find(ctx context.Context, hand func(work) error) error {
 			}
 			continue
 		}
+		f.Mode &= 0o7777
 		if err := checkPath(f.Path, f.Kind); err != nil || f.Kind != File && f.Kind != Dir {
 			return fmt.Errorf("the source walks to %q, a %v: %w", f.Path, f.Kind, errors.Join(err, errPath))
 		}
-		if p.state.meet(w.path, w.print) {
+		if p.state.meet(f) {
 			if f.Kind == File {
 				p.skipped.Add(1)
 			}
@@ -65,59 +63,6 @@ func (p *packer) find(ctx context.Context, hand func(work) error) error {
 	}
 	return ctx.Err()
 }
-
-// walked is what the walk of the dataset met.
-type walked struct {
-	SourceFile
-	err   error
-	path  pathHash
-	print uint64
-}
-
-// walkAhead walks the dataset on a goroutine of its own, some thousands of files ahead.
-func (p *packer) walkAhead(ctx context.Context) iter.Seq[walked] {
-	return func(yield func(walked) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		batches := make(chan []walked, 64)
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
-		wg.Go(func() {
-			defer close(batches)
-			var batch []walked
-			pass := func() bool {
-				select {
-				case batches <- batch:
-					batch = make([]walked, 0, walkBatch)
-					return true
-				case <-ctx.Done():
-					return false
-				}
-			}
-			for f, err := range p.src.Walk(ctx) {
-				f.Mode &= 0o7777
-				batch = append(batch, walked{f, err, p.state.hash(f.Path), p.state.fingerprint(version{f.Kind, f.Mode, f.Identity})})
-				if err != nil && f.Path == "" {
-					break
-				}
-				if len(batch) >= walkBatch && !pass() {
-					return
-				}
-			}
-			pass()
-		})
-		for batch := range batches {
-			for i := range batch {
-				if !yield(batch[i]) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// walkBatch is how many files the walk hands over at once.
-const walkBatch = 256
 
 // work is what there is to do for a file or a directory.
 func (p *packer) work(ctx context.Context, f SourceFile) work {

@@ -71,14 +71,15 @@ func (t *state) add(entries []digest) {
 
 // meet marks what the walk found as there, and reports whether it is stored as
 // it is.
-func (t *state) meet(h pathHash, print uint64) bool {
+func (t *state) meet(f SourceFile) bool {
+	h := t.hash(f.Path)
 	old, ok := t.facts[h]
 	if !ok {
 		// not stored; remembered so that it counts as seen once it is
 		t.facts[h] = fact{seen: true}
 		return false
 	}
-	same := old.current && old.print == print
+	same := old.current && old.print == t.fingerprint(version{f.Kind, f.Mode, f.Identity})
 	old.seen = true
 	t.facts[h] = old
 	return same
