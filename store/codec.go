@@ -29,9 +29,8 @@ var errShort = errors.New("ends too early")
 // decoder takes values off the front of b. After the first error it returns
 // zeros. It never allocates by a length that b cannot back.
 type decoder struct {
-	b    []byte
-	text string // b as it was; "" makes a string of each value
-	err  error
+	b   []byte
+	err error
 }
 
 func (d *decoder) fail(format string, args ...any) {
@@ -98,16 +97,6 @@ func (d *decoder) count(what string, limit uint64, size int) int {
 // bytes takes a length of at most limit, and that many bytes.
 func (d *decoder) bytes(what string, limit uint64) []byte {
 	return d.take(d.count(what, limit, 1))
-}
-
-// str is bytes as a string.
-func (d *decoder) str(what string, limit uint64) string {
-	b := d.bytes(what, limit)
-	if d.text == "" {
-		return string(b)
-	}
-	end := len(d.text) - len(d.b)
-	return d.text[end-len(b) : end]
 }
 
 // done fails where bytes are left.

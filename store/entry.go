@@ -71,47 +71,22 @@ type place struct {
 	size int64 // of the record's data
 }
 
-// arena is memory that decoded entries share, so that many of them take few allocations. It is
-// never used again: they stay what they are. The zero value allocates each slice alone.
-type arena struct {
-	atOnce  int // how many values are allocated
-	samples []Sample
-	reps    []Representation
-	parts   []Part
-	sums    []uint32
-	cover   []Part // only while a record is decoded
-}
-
-func manyEntries() *arena { return &arena{atOnce: 256} }
-
-// cut takes n values of a slice, which is replaced by a new one if it is too short.
-func cut[T any](a *arena, from *[]T, n int) []T {
-	if n > len(*from) {
-		*from = make([]T, max(n, a.atOnce))
-	}
-	values := (*from)[:n:n]
-	*from = (*from)[n:]
-	return values
-}
-
 // decodeEntry reads what appendEntry wrote. Every part lies within the record.
-func decodeEntry(raw []byte, at place) (Sample, error) { return new(arena).entry(raw, at) }
-
-func (a *arena) entry(raw []byte, at place) (Sample, error) {
-	d := decoder{b: raw, text: string(raw)}
+func decodeEntry(raw []byte, at place) (Sample, error) {
+	d := decoder{b: raw}
 	s := decodeHead(&d)
 	if s.Kind == File && d.err == nil {
 		var err error
 		if s.Info, d.b, err = transcode.ReadInfo(d.b); err != nil {
 			d.fail("%w", err)
 		}
-		s.Fault = d.str("length of the fault", maxFault)
+		s.Fault = string(d.bytes("length of the fault", maxFault))
 		n := d.count("number of representations", maxReps, 4)
 		if n > 0 {
-			s.Representations = cut(a, &a.reps, n)
+			s.Representations = make([]Representation, n)
 		}
 		for i := range s.Representations {
-			a.representation(&d, &s.Representations[i], at)
+			decodeRepresentation(&d, &s.Representations[i], at)
 			s.Representations[i].path, s.Representations[i].src = s.Path, s.Source
 		}
 	}
@@ -124,7 +99,7 @@ func (a *arena) entry(raw []byte, at place) (Sample, error) {
 // decodeHead reads the part that entries of all kinds have.
 func decodeHead(d *decoder) Sample {
 	var s Sample
-	s.Path = d.str("length of the path", maxPath)
+	s.Path = string(d.bytes("length of the path", maxPath))
 	s.Kind = Kind(d.byte())
 	s.Mode = uint32(d.uvarint("mode", 0o7777))
 	s.Seq = int64(d.uvarint("sequence number", maxSeq))
@@ -141,11 +116,11 @@ func decodeHead(d *decoder) Sample {
 	return s
 }
 
-func (a *arena) representation(d *decoder, r *Representation, at place) {
-	r.Key = d.str("length of the key", maxKey)
+func decodeRepresentation(d *decoder, r *Representation, at place) {
+	r.Key = string(d.bytes("length of the key", maxKey))
 	n := d.count("number of parts", maxParts, 2)
 	if n > 0 {
-		r.Parts = cut(a, &a.parts, n)
+		r.Parts = make([]Part, n)
 	}
 	total := int64(0)
 	for i := range r.Parts {
@@ -168,7 +143,7 @@ func (a *arena) representation(d *decoder, r *Representation, at place) {
 	if d.err != nil {
 		return
 	}
-	sums := cut(a, &a.sums, int(total))
+	sums := make([]uint32, total)
 	for i := range sums {
 		sums[i] = binary.LittleEndian.Uint32(raw[4*i:])
 	}

@@ -146,12 +146,11 @@ func (x *index) items(yield func([]byte, error) bool) {
 
 // each calls f with every entry, in order.
 func (x *index) each(f func(*Sample) error) error {
-	a := manyEntries()
 	for item, err := range x.items {
 		if err != nil {
 			return err
 		}
-		s, err := a.item(item, x.numbers)
+		s, err := decodeNumbered(item, x.numbers)
 		if err != nil {
 			return x.broken("", err)
 		}

@@ -265,11 +265,10 @@ func (b *builder) merge(ctx context.Context, pieces []piece, dir, temp string) e
 		return err
 	}
 	var key []byte
-	a := manyEntries()
 	err = mergePieces(ctx, pieces, temp, func(item []byte) error {
 		live := itemKind(item) != Tombstone
 		if b.count {
-			s, err := a.item(item, nil)
+			s, err := decodeItem(item)
 			if err != nil {
 				return damaged(segmentsName, err)
 			}

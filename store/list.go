@@ -78,10 +78,6 @@ func decodeItem(item []byte) (Sample, error) { return decodeNumbered(item, nil) 
 
 // decodeNumbered is decodeItem where packs have other numbers.
 func decodeNumbered(item []byte, numbers []uint32) (Sample, error) {
-	return new(arena).item(item, numbers)
-}
-
-func (a *arena) item(item []byte, numbers []uint32) (Sample, error) {
 	at, raw, err := cutItem(item)
 	if err != nil {
 		return Sample{}, err
@@ -92,7 +88,7 @@ func (a *arena) item(item []byte, numbers []uint32) (Sample, error) {
 		}
 		at.pack = numbers[at.pack]
 	}
-	return a.entry(raw, at)
+	return decodeEntry(raw, at)
 }
 
 // entryPath is the path of an encoded entry; empty where it cannot be read.

@@ -179,9 +179,8 @@ func readFooter(f vfs.File, p packRef) (packSeal, []described, error) {
 // data is not read.
 func eachSealed(file vfs.File, p packRef, f func(scanned) error) (packSeal, error) {
 	seal, records, err := readFooter(file, p)
-	a := manyEntries()
 	for _, r := range records {
-		samples, err := a.record(r.meta, r.at)
+		samples, err := decodeRecord(r.meta, r.at)
 		if err != nil {
 			return seal, corruptAt(p.packName, r.metaOff, "", err)
 		}

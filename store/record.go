@@ -126,20 +126,17 @@ func eachEntry(meta []byte, f func(raw []byte) error) error {
 
 // decodeRecord decodes all entries of a record. Their parts cover its data
 // without gap or overlap, so that every byte has a checksum.
-func decodeRecord(meta []byte, at place) ([]Sample, error) { return new(arena).record(meta, at) }
-
-func (a *arena) record(meta []byte, at place) ([]Sample, error) {
-	n, _ := binary.Uvarint(meta)
-	samples := cut(a, &a.samples, int(min(n, 64)))[:0]
+func decodeRecord(meta []byte, at place) ([]Sample, error) {
+	var samples []Sample
 	err := eachEntry(meta, func(raw []byte) error {
-		s, err := a.entry(raw, at)
+		s, err := decodeEntry(raw, at)
 		samples = append(samples, s)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	parts := a.cover[:0]
+	var parts []Part
 	for i := range samples {
 		for _, r := range samples[i].Representations {
 			parts = append(parts, r.Parts...)
@@ -151,7 +148,6 @@ func (a *arena) record(meta []byte, at place) ([]Sample, error) {
 		}
 		return int(min(1, max(-1, a.Len-b.Len)))
 	})
-	a.cover = parts
 	end := at.base
 	for _, p := range parts {
 		if p.Off != end && p.Len > 0 {
