@@ -115,6 +115,11 @@ func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 	return lock, err
 }
 
+func hasCurrent(dir string) bool {
+	_, err := readText(vfs.OS, filepath.Join(dir, currentName), &currentFile{})
+	return err == nil
+}
+
 // errFormatGone: the rest of a store is there.
 var errFormatGone = errors.New("the file is missing from a store; pipefs pack of the same dataset writes it again")
 
@@ -123,7 +128,7 @@ func readFormat(fsys vfs.FS, dir string) (formatFile, error) {
 	_, err := readText(fsys, filepath.Join(dir, formatName), &f)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		if _, err := readText(fsys, filepath.Join(dir, currentName), &currentFile{}); err == nil {
+		if fsys == vfs.OS && hasCurrent(dir) { // in a bucket, to look for more would be to list it
 			return f, fmt.Errorf("%s: %w", dir, &CorruptError{Path: formatName, Cause: errFormatGone})
 		}
 		return f, fmt.Errorf("%s: %w: it has no file %s", dir, ErrNotStore, formatName)

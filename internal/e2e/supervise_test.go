@@ -170,8 +170,11 @@ func TestSupervisedHung(t *testing.T) {
 		t.Errorf("%d bytes instead of %d, %v", len(got), len(want), err)
 	}
 	testenv.EventuallyIs(t, "another daemon serves", func() bool {
-		now := s.stats()
-		return now.PID != before.PID && now.Supervised.Restarts == 1
+		stats := exec.Command(testmount.Binary(t), "stats", "--json", s.mnt) // it fails while none does
+		stats.Env = s.env
+		out, _ := stats.Output()
+		var now control.Stats
+		return json.Unmarshal(out, &now) == nil && now.PID != before.PID && now.Supervised.Restarts == 1
 	})
 }
 
