@@ -81,12 +81,12 @@ check: ## vet, build, and the tests that neither mount nor take long: while you 
 	$(GO) test -short -count 1 ./internal/e2e
 
 # The race detector watches what goroutines share, and makes everything take ten times as
-# long. bin/race/pipefs has it; the tests of PROGRAM, which only look at what the program does, run
+# long. bin/race/pipefs has it; the tests of USERS, which only look at what the program does, run
 # that one and are compiled without. Scripts of cmd/pipefs, hundreds of short commands, run without it, and so do the tests of
 # DAMAGE, which break one operation or byte after the other. The packages of ALONE start no goroutines, or few: there it
 # watches only the tests of MANY. internal/serve lends the codecs memory, and has them watched; everybody else has the packages
 # of CODECS compiled without it. At its end a process waits for what others may still do, a second if nobody says otherwise.
-PROGRAM := /(cmd/pipefs|internal/e2e|internal/e2e/walk|python|bench|bench/mounted)$$
+USERS  := /(cmd/pipefs|internal/e2e|internal/e2e/walk|python|bench|bench/mounted)$$
 ALONE  := /(transcode|transcode/.*|bench/(report|stats|throttle)|internal/index|l3gpu/internal/sim/pygpu)$$
 MANY   := -run 'Concurrent|CPU|NoAllocation|TestIndex$$' ./transcode/jpeg ./transcode/jpeg/steps ./transcode/l3 ./transcode/raster/internal/resample ./internal/index
 DAMAGE := 'EveryOperation|CrashesOfTheFirstRun|Faults|Damage|Flips|Salvage|Truncated|TestCompact|TestKill|DoesNotAllocate' ./store ./internal/shard
@@ -100,8 +100,8 @@ test: $(VERSITYGW) ## every test, with the race detector where goroutines share 
 	$(GO) vet ./...
 	$(GO) build $(WATCHED) -o bin/race/pipefs ./cmd/pipefs
 	$(GO) run ./internal/testrun \
-		$(COUNT1) $$($(GO) list ./... | grep -E '$(PROGRAM)|$(ALONE)') + $(COUNT1) -run $(DAMAGE) + \
-		$(COUNT1) $(WATCHED) $$($(GO) list ./... | grep -vE '$(PROGRAM)|$(ALONE)|/(store|internal/(shard|serve))$$|/bench/mssim$$') + \
+		$(COUNT1) $$($(GO) list ./... | grep -E '$(USERS)|$(ALONE)') + $(COUNT1) -run $(DAMAGE) + \
+		$(COUNT1) $(WATCHED) $$($(GO) list ./... | grep -vE '$(USERS)|$(ALONE)|/(store|internal/(shard|serve))$$|/bench/mssim$$') + \
 		$(COUNT1) $(WATCHED) -skip $(DAMAGE) + \
 		$(COUNT1) -race ./internal/serve ./bench/mssim + $(COUNT1) -race $(MANY)
 	$(GO) -C bench/research test -vet=all ./...
