@@ -111,7 +111,7 @@ test-cluster: build $(VERSITYGW) $(RAY) ## packing by Ray, on two machines that 
 	@scripts/setup cluster
 	@$(dir $(RAY))python python/tests/cluster.py bin/pipefs $(TESTS)
 
-lint: $(GOLANGCI) ## formatting, static checks, and which room may import which
+lint: $(GOLANGCI) ## formatting, static checks, and which package may import which
 	@scripts/setup lint
 	$(GOLANGCI) run ./...
 	$(GO) -C bench/research vet ./...

@@ -102,12 +102,12 @@ func writeGeneration(ctx context.Context, fsys vfs.FS, dir string, d indexDir, g
 			}
 		}
 	}
-	rooms := map[string]bool{}
+	dirs := map[string]bool{}
 	for i := range g.Packs {
-		rooms[filepath.Dir(g.Packs[i].SegmentFile())] = true
+		dirs[filepath.Dir(g.Packs[i].SegmentFile())] = true
 	}
-	for room := range rooms {
-		if err := fsys.SyncDir(filepath.Join(dir, room)); err != nil {
+	for of := range dirs {
+		if err := fsys.SyncDir(filepath.Join(dir, of)); err != nil {
 			return err
 		}
 	}

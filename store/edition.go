@@ -163,7 +163,7 @@ func (v *edition) close() {
 // recent remembers entries that were looked up lately: the kernel asks for the
 // attributes of a file, its size and its bytes one right after the other, and
 // finding and decoding an entry costs as much as reading a small file. A store
-// that is open never changes, so nothing is ever forgotten but for lack of room.
+// that is open never changes, so nothing is ever forgotten but for lack of memory.
 // It remembers, too, which keys come behind those that were looked up.
 type recent struct {
 	seed     maphash.Seed

@@ -135,15 +135,15 @@ func (g *garbage) name(of *generation) {
 
 // sort puts a file to those of its kind.
 func (g *garbage) sort(f Listed) {
-	room, base := path.Split(f.Name)
+	at, base := path.Split(f.Name)
 	top, _, _ := strings.Cut(f.Name, "/")
 	switch {
 	case top == plansName:
 		g.ofPlan(f)
 	case g.named[f.Name]:
-	case room == packsName+"/" || room == segmentsName+"/":
+	case at == packsName+"/" || at == segmentsName+"/":
 		g.ofPack(f, base)
-	case room == generationsName+"/" && strings.HasSuffix(base, tmpSuffix) && g.old(f):
+	case at == generationsName+"/" && strings.HasSuffix(base, tmpSuffix) && g.old(f):
 		g.wasted = append(g.wasted, Waste{Listed: f, Why: "never finished"})
 	}
 }
@@ -194,7 +194,7 @@ func (g *garbage) collect() []Waste {
 		if p.young {
 			continue
 		}
-		prefix := packName{plan: id}.room() + "/"
+		prefix := packName{plan: id}.dir() + "/"
 		committed := slices.ContainsFunc(p.files, func(f Listed) bool { return f.Name == prefix+committedName })
 		counts := false // some pack of it
 		for name := range g.named {

@@ -41,20 +41,20 @@ func (x *index) broken(p string, cause error) error {
 	return damaged(path.Join(x.name, p), cause)
 }
 
-// rooms are for items that are decoded at once.
-var rooms = sync.Pool{New: func() any { return new([]byte) }}
+// itemBuffers are for items that are decoded at once.
+var itemBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // item calls f with the item of a path, nil where there is none.
 func (x *index) item(p string, f func(item []byte) error) error {
 	var k [256]byte
-	room := rooms.Get().(*[]byte)
-	defer rooms.Put(room)
-	item, err := x.Get((*room)[:0], appendKey(k[:0], p))
+	buf := itemBuffers.Get().(*[]byte)
+	defer itemBuffers.Put(buf)
+	item, err := x.Get((*buf)[:0], appendKey(k[:0], p))
 	if err != nil {
 		return x.broken(p, err)
 	}
-	if cap(item) > cap(*room) {
-		*room = item
+	if cap(item) > cap(*buf) {
+		*buf = item
 	}
 	return x.broken(p, f(item))
 }
@@ -81,14 +81,14 @@ func (x *index) lookup(p string, r *recent) (found *Sample, err error) {
 	var k [256]byte
 	key := appendKey(k[:0], p)
 	if !r.expects(key) {
-		room := rooms.Get().(*[]byte)
-		defer rooms.Put(room)
-		item, next, err := x.GetNext((*room)[:0], key)
+		buf := itemBuffers.Get().(*[]byte)
+		defer itemBuffers.Put(buf)
+		item, next, err := x.GetNext((*buf)[:0], key)
 		if err != nil || item == nil {
 			return nil, x.broken(p, err)
 		}
-		if cap(item) > cap(*room) {
-			*room = item
+		if cap(item) > cap(*buf) {
+			*buf = item
 		}
 		r.expect(next)
 		s, err := decodeNumbered(item, x.numbers)

@@ -105,7 +105,7 @@ func (d indexDir) build(ctx context.Context, b *builder) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range names { // what a crash left takes room
+	for _, e := range names { // what a crash left takes space
 		if strings.HasSuffix(e.Name(), sorted.Suffix) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(d.dir, e.Name())))
 		}

@@ -24,9 +24,9 @@ type OverlayOptions struct {
 	Logger *slog.Logger // nil means slog.Default
 	// MaxBytes is the budget for all packs, in bytes; 0 means no budget.
 	MaxBytes int64
-	// Room is asked before the packs hold so many bytes; an error says that there is no
-	// room, for now. Nil means that there always is.
-	Room func(bytes int64) error
+	// Reserve is asked before the packs hold so many bytes; an error says that there is no
+	// space, for now. Nil means that there always is.
+	Reserve func(bytes int64) error
 	// PackBytes is the size at which a pack is sealed; 0 means 64 MiB.
 	PackBytes int64
 	// MaxOpenPacks is as in Options.
@@ -43,7 +43,7 @@ type Overlay struct {
 	total     atomic.Int64  // bytes
 	reclaimed atomic.Int64  // bytes, since it was opened
 	wasteful  chan struct{} // gets a value when more is outdated than is of use
-	refused   atomic.Bool   // there was no room
+	refused   atomic.Bool   // there was no space
 }
 
 // OpenOverlay opens the overlay in dir, made if need be. ErrLocked says that
@@ -141,7 +141,7 @@ func (v *Overlay) Put(path string, src Identity, info transcode.Info, key string
 	if v.dead != nil {
 		return v.dead
 	}
-	if err := v.room(v.bytes() + recordSize(rec)); err != nil {
+	if err := v.reserve(v.bytes() + recordSize(rec)); err != nil {
 		v.refused.Store(true)
 		return err
 	}
@@ -165,21 +165,21 @@ func (v *Overlay) Put(path string, src Identity, info transcode.Info, key string
 	return nil
 }
 
-// room fails with ErrFull where the packs may not hold so many bytes.
-func (v *Overlay) room(bytes int64) error {
+// reserve fails with ErrFull where the packs may not hold so many bytes.
+func (v *Overlay) reserve(bytes int64) error {
 	if v.o.MaxBytes > 0 && bytes > v.o.MaxBytes {
 		return fmt.Errorf("the overlay's budget of %d bytes: %w", v.o.MaxBytes, ErrFull)
 	}
-	if v.o.Room == nil {
+	if v.o.Reserve == nil {
 		return nil
 	}
-	if err := v.o.Room(bytes); err != nil {
+	if err := v.o.Reserve(bytes); err != nil {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return nil
 }
 
-// failed decides what a failed write means. Room on a disk comes and goes, and
+// failed decides what a failed write means. Space on a disk comes and goes, and
 // what was not written can be cut off; after anything else the overlay is only
 // read.
 func (v *Overlay) failed(err error) error {
@@ -197,7 +197,7 @@ func (v *Overlay) failed(err error) error {
 	return fmt.Errorf("%w: %w", ErrFull, err)
 }
 
-// diskFull reports whether a write failed for want of room.
+// diskFull reports whether a write failed for want of space.
 func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
@@ -319,8 +319,8 @@ func (v *Overlay) Reclaim(ctx context.Context, current func(path string, src Ide
 	}
 	v.mu.Unlock()
 	if bytes := v.Reclaimed() - before; bytes > 0 || stale > 0 {
-		if v.o.Room != nil {
-			_ = v.o.Room(v.Bytes()) // so that other mounts can have it
+		if v.o.Reserve != nil {
+			_ = v.o.Reserve(v.Bytes()) // so that other mounts can have it
 		}
 		v.log.Info("space is reclaimed of results that nothing can ask for any more", "overlay", v.dir, "bytes", bytes, "left", v.Bytes(), "outdated", stale)
 	}

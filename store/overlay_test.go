@@ -172,7 +172,7 @@ func TestOverlayKeys(t *testing.T) {
 func TestOverlayRoom(t *testing.T) {
 	room := int64(0)
 	none := errors.New("others have it")
-	v := mustOverlay(t, tempDir(t), OverlayOptions{Room: func(bytes int64) error {
+	v := mustOverlay(t, tempDir(t), OverlayOptions{Reserve: func(bytes int64) error {
 		if bytes > room {
 			return none
 		}

@@ -198,15 +198,15 @@ func (n packName) String() string {
 }
 
 // file is the path of the pack below its store.
-func (n packName) file() string { return filepath.Join(n.room(), packsName, n.String()) }
+func (n packName) file() string { return filepath.Join(n.dir(), packsName, n.String()) }
 
 // segment is the path of its segment below its store.
 func (n packName) segment() string {
-	return filepath.Join(n.room(), segmentsName, n.base()+segmentSuffix)
+	return filepath.Join(n.dir(), segmentsName, n.base()+segmentSuffix)
 }
 
-// room is the directory below the store in which those of packs and of segments are.
-func (n packName) room() string {
+// dir is the directory below the store in which those of packs and of segments are.
+func (n packName) dir() string {
 	if n.plan == (packID{}) {
 		return ""
 	}

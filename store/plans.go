@@ -27,7 +27,7 @@ const (
 )
 
 func committedPath(plan packID) string {
-	return filepath.Join(packName{plan: plan}.room(), committedName)
+	return filepath.Join(packName{plan: plan}.dir(), committedName)
 }
 
 // plansOf returns the plans that a store has a directory of.
@@ -115,7 +115,7 @@ func listCounting(fsys vfs.FS, dir string) (sealed, unfinished []packName, err e
 // present are those of some packs of a plan that are there. Others may have taken their
 // place, and they were removed since.
 func present(fsys vfs.FS, dir string, plan packID, packs []packName) (there []packName, err error) {
-	all, _, err := listPacks(fsys, filepath.Join(dir, packName{plan: plan}.room(), packsName))
+	all, _, err := listPacks(fsys, filepath.Join(dir, packName{plan: plan}.dir(), packsName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -284,7 +284,7 @@ func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool
 	return remove(copied...)
 }
 
-// remove removes a pack of which nothing is found. It needs no room on the disk, where
+// remove removes a pack of which nothing is found. It needs no space on the disk, where
 // there may be none.
 func (w *resultWriter) remove(n packName) (err error) {
 	if w.dead != nil {

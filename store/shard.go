@@ -177,7 +177,7 @@ var (
 // permitted. A worker's memory and disk are bounded by it.
 const ShardGrowth = 8
 
-// mayTake refuses what takes more room than a worker of a shard may need.
+// mayTake refuses what takes more memory than a worker of a shard may need.
 func (p *packer) mayTake(it *item) error {
 	if n, most := it.size(), max(p.o.RecordBytes, ShardGrowth*it.Source.Size); n > most {
 		return fmt.Errorf("what is stored of it takes %d bytes, more than %d", n, most)

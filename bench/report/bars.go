@@ -102,7 +102,7 @@ func barFigure(title, label string, names []string, stacked bool, all ...series)
 			}
 			b.At = max(b.Length, b.Low+b.Span)
 			if stacked && b.Length < 1.2*float64(len(b.Text))+2 {
-				b.Text = "" // there is no room for it
+				b.Text = "" // it would not fit
 			}
 			g.Bars = append(g.Bars, b)
 		}

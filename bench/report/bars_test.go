@@ -48,7 +48,7 @@ func TestOddFigures(t *testing.T) {
 	}
 }
 
-// Bars are as long as their values, the longest with its interval as long as there is room.
+// Bars are as long as their values, the longest with its interval as long as the column.
 func TestLengths(t *testing.T) {
 	s := drawn(t, barFigure("", "x", []string{"a", "b"}, false, series{y: []float64{50, 80}, low: []float64{50, 70}, high: []float64{50, 100}}))
 	for _, want := range []string{`style="width:50%"></i><b style="left:50%">50.0</b>`, `style="width:80%"></i><u style="left:70%;width:30%"></u><b style="left:100%">80.0</b>`} {

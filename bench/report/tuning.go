@@ -13,7 +13,7 @@ import (
 // OfTuning is the document of what tune has found.
 func OfTuning(r *tune.Report) *Document {
 	d := &Document{Advice: []Advice{{Says: tuningVerdict(r)}}}
-	d.Lines = append(d.Lines, fmt.Sprintf("%s, %s of the comparison. The page cache has room for %s; tune relies on half of it.",
+	d.Lines = append(d.Lines, fmt.Sprintf("%s, %s of the comparison. The page cache can hold %s; tune relies on half of it.",
 		human.Plural(r.Samples, "sample", "samples"), human.Plural(r.Rounds, "round", "rounds"), human.Size(r.Memory)))
 	if r.Assumed != "" {
 		d.Lines = append(d.Lines, "assumed: "+r.Assumed)
@@ -66,7 +66,7 @@ func OfTuning(r *tune.Report) *Document {
 		), Notes: []string{fmt.Sprintf("One sample takes %s ms to load as raw pixels, %s ms to load encoded, %s ms to decode.",
 			Milliseconds(p.Costs.LoadRaw), Milliseconds(p.Costs.LoadEncoded), Milliseconds(p.Costs.Decode))}}
 		if p.Most < mixer.Ratios-1 {
-			s.Notes = append(s.Notes, fmt.Sprintf("The disk has room for no more than %d %% materialized.", 10*p.Most))
+			s.Notes = append(s.Notes, fmt.Sprintf("The disk has space for no more than %d %% materialized.", 10*p.Most))
 		}
 		d.Sections = append(d.Sections, s)
 	}

@@ -90,7 +90,7 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted; nothing was planned")
 	case errors.Is(err, syscall.ENOSPC):
-		return exit.Errorf(exit.System, "planning: the disk of %s or that of %s is full; make room, or name another directory with --build-dir: %w", how.BuildDir, c.store, err)
+		return exit.Errorf(exit.System, "planning: the disk of %s or that of %s is full; free some space, or name another directory with --build-dir: %w", how.BuildDir, c.store, err)
 	case err != nil:
 		return exit.With(exit.System, fmt.Errorf("planning %s: %w", c.dataset, err))
 	}

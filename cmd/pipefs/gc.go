@@ -152,7 +152,7 @@ func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) 
 	case errors.Is(err, vfs.ErrConflict):
 		return exit.Errorf(exit.System, "%s: %w; run the same command again", c.store, remote.ErrOtherWriter)
 	case errors.Is(err, syscall.ENOSPC):
-		return exit.Errorf(exit.System, "compacting %s: the disk is full, and the store is as it was; make room and run the same command again", c.store)
+		return exit.Errorf(exit.System, "compacting %s: the disk is full, and the store is as it was; free some space and run the same command again", c.store)
 	case err != nil:
 		return exit.With(exit.System, fmt.Errorf("compacting %s: %w", c.store, err))
 	case r.Packs == 0:

@@ -49,7 +49,7 @@ func execute(ctx context.Context, env *environ, args []string) error {
 	return err
 }
 
-// classify gives the errors of the rooms below, which know no exit codes, theirs.
+// classify gives the errors of the packages below, which know no exit codes, theirs.
 func classify(err error) error {
 	var spec *transcode.SpecError
 	var mount *mountd.MountError

@@ -187,7 +187,7 @@ func materializeError(c *materializeConfig, view transcode.Pipeline, wanted int,
 	return fmt.Errorf("materializing %s in %s: %w", view, dir, err)
 }
 
-// spaceError says how much there is no room for, and what would fit.
+// spaceError says how much space is missing, and what would fit.
 func spaceError(c *materializeConfig, view transcode.Pipeline, wanted int, e *prepare.SpaceError) error {
 	about, fits := "about ", "nothing of it would fit"
 	if e.Exact {

@@ -48,9 +48,9 @@ func packError(c *packing.Config, r packing.Report, err error) error {
 	case errors.Is(err, remote.ErrOtherWriter):
 		return exit.Errorf(exit.System, "%s: %w; the store is as that one left it. Run the same command again, which packs what is still missing", c.Store, remote.ErrOtherWriter)
 	case errors.Is(err, syscall.ENOSPC) && remote.Is(c.Store):
-		return exit.Errorf(exit.System, "packing %s: the disk of %s, where packs are until they are put, is full; make room, or name another directory with --build-dir, and run the same command again, which goes on from what is packed", c.Store, c.BuildDir)
+		return exit.Errorf(exit.System, "packing %s: the disk of %s, where packs are until they are put, is full; free some space, or name another directory with --build-dir, and run the same command again, which goes on from what is packed", c.Store, c.BuildDir)
 	case errors.Is(err, syscall.ENOSPC):
-		return exit.Errorf(exit.System, "packing %s: the disk is full; make room and run the same command again, which goes on from what is packed", c.Store)
+		return exit.Errorf(exit.System, "packing %s: the disk is full; free some space and run the same command again, which goes on from what is packed", c.Store)
 	case errors.Is(err, store.ErrNotStore):
 		return exit.Errorf(exit.Usage, "%w; take an empty or a new directory", err)
 	}

@@ -140,7 +140,7 @@ func shardError(c *packing.Config, i int, err error) error {
 	case errors.Is(err, shard.ErrNotThere):
 		return exit.Errorf(exit.System, "%w. Say where the dataset is on this machine (--dataset; copies have to keep modification times), or plan again if it changed", err)
 	case errors.Is(err, syscall.ENOSPC):
-		return exit.Errorf(exit.System, "shard %d is not done: the disk of %s or that of %s is full; make room, or name another directory with --build-dir, and %s: %w", i, c.BuildDir, c.Store, again, err)
+		return exit.Errorf(exit.System, "shard %d is not done: the disk of %s or that of %s is full; free some space, or name another directory with --build-dir, and %s: %w", i, c.BuildDir, c.Store, again, err)
 	}
 	return exit.With(exit.System, fmt.Errorf("shard %d is not done: %w", i, err))
 }

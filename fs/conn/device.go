@@ -38,8 +38,8 @@ func touch(b []byte) (sum byte) {
 	return sum
 }
 
-// room returns memory for n bytes of a reply.
-func (r *request) room(n int) []byte {
+// buffer returns memory for n bytes of a reply.
+func (r *request) buffer(n int) []byte {
 	if n <= len(r.small.reply) {
 		return r.small.reply[:n]
 	}

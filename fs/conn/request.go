@@ -113,7 +113,7 @@ func known[In, Out any](c *Conn, r *request, do func(*In, *Out) fuse.Status) {
 		return
 	}
 	var none Out
-	reply := r.room(int(unsafe.Sizeof(none)))
+	reply := r.buffer(int(unsafe.Sizeof(none)))
 	clear(reply)
 	var out *Out
 	if len(reply) > 0 {
@@ -143,7 +143,7 @@ func (c *Conn) lookup(r *request) {
 	}
 	c.inflight.add(r)
 	defer c.inflight.remove(r)
-	reply := r.room(int(unsafe.Sizeof(fuse.EntryOut{})))
+	reply := r.buffer(int(unsafe.Sizeof(fuse.EntryOut{})))
 	clear(reply)
 	r.end(c.fs.Lookup(r.cancel, h, name, as[fuse.EntryOut](reply)), reply)
 }
@@ -159,7 +159,7 @@ func (c *Conn) passIoctl(r *request) {
 	argument := r.in[unsafe.Sizeof(*in):]
 	argument = argument[:min(len(argument), int(in.InSize))]
 	size := int(unsafe.Sizeof(fuse.IoctlOut{}))
-	reply := r.room(size + int(min(in.OutSize, maxIoctl)))
+	reply := r.buffer(size + int(min(in.OutSize, maxIoctl)))
 	clear(reply)
 	out := as[fuse.IoctlOut](reply)
 	status := c.fs.Ioctl(r.cancel, in, argument, out, reply[size:])
@@ -177,7 +177,7 @@ func (c *Conn) read(r *request) {
 	}
 	c.inflight.add(r)
 	defer c.inflight.remove(r)
-	buf := r.room(int(min(in.Size, maxPayload)))
+	buf := r.buffer(int(min(in.Size, maxPayload)))
 	result, status := c.fs.Read(r.cancel, in, buf)
 	if status != fuse.OK {
 		r.end(status, nil)
@@ -209,18 +209,18 @@ func (r *request) giveBack() {
 
 // pass has go-fuse answer a request.
 func (c *Conn) pass(r *request) {
-	room := 2 * maxWrite // a link's target, and all that is fixed
+	size := 2 * maxWrite // a link's target, and all that is fixed
 	switch r.header().Opcode {
 	case opReadDir, opReadDirPlus:
 		if in := as[fuse.ReadIn](r.in); in != nil {
-			room += int(min(in.Size, maxPayload))
+			size += int(min(in.Size, maxPayload))
 		}
 	case opGetXAttr, opListXAttr:
 		if in := as[fuse.GetXAttrIn](r.in); in != nil {
-			room += int(min(in.Size, maxPayload))
+			size += int(min(in.Size, maxPayload))
 		}
 	}
-	reply := r.room(room)
+	reply := r.buffer(size)
 	n, status := c.protocol.HandleRequest([][]byte{r.in}, [][]byte{bytesOf(r.out), reply})
 	switch {
 	case status != fuse.OK || n > 0 && n < outHeaderSize: // go-fuse has logged why

@@ -77,7 +77,7 @@ func (s *shelf) append(loads []load, data []byte) (written int) {
 
 // put writes pieces into a segment, or the first of them if there is no room for more.
 func (s *shelf) put(seg *segment, loads []load, data []byte) ([]entry, error) {
-	if len(loads) > 1 && s.slot.Room(s.held+int64(len(data))) != nil {
+	if len(loads) > 1 && s.slot.Reserve(s.held+int64(len(data))) != nil {
 		loads, data = loads[:1], data[:loads[0].bytes]
 	}
 	rows, err := seg.write(loads, data)
@@ -108,7 +108,7 @@ func (s *shelf) writable(bytes int64) (*segment, error) {
 		more += dataStart(s.entries)
 	}
 	for {
-		err := s.slot.Room(s.held + more)
+		err := s.slot.Reserve(s.held + more)
 		switch {
 		case errors.Is(err, cachedir.ErrFull):
 			if s.reclaim() {

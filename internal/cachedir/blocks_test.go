@@ -22,7 +22,7 @@ func takeBlocks(t *testing.T, r *Root, place string, own int64) *Slot {
 // blocks writes files of one megabyte each, the first ones the oldest.
 func blocks(t *testing.T, s *Slot, names ...string) {
 	t.Helper()
-	testenv.Must(t, s.Room(int64(len(names))*mb))
+	testenv.Must(t, s.Reserve(int64(len(names))*mb))
 	testenv.Must(t, os.MkdirAll(s.Dir, 0o700))
 	for i, name := range names {
 		path := filepath.Join(s.Dir, name)
@@ -90,14 +90,14 @@ func TestLimitOfBlocks(t *testing.T) {
 	a := takeBlocks(t, r, "s3://bucket/a", 6*mb)
 	blocks(t, a, "1", "2", "3", "4", "5")
 	b := takeBlocks(t, r, "s3://bucket/b", 6*mb)
-	if err := b.Room(3 * mb); !errors.Is(err, ErrFull) {
+	if err := b.Reserve(3 * mb); !errors.Is(err, ErrFull) {
 		t.Error(err)
 	}
 	other := take(t, r, "/data")
 	fill(t, other, 100*mb)
 	a.Release()
 	b.refused = time.Time{}
-	testenv.Must(t, b.Room(3*mb))
+	testenv.Must(t, b.Reserve(3*mb))
 	if got := files(t, a); len(got) > 3 || len(got) == 0 {
 		t.Errorf("left: %q", got)
 	}
@@ -136,7 +136,7 @@ func TestKnown(t *testing.T) {
 	}
 	slot := take(t, r, "/data/b")
 	fill(t, slot, 30*mb)
-	if err := slot.Room(50 * mb); !errors.Is(err, ErrFull) {
+	if err := slot.Reserve(50 * mb); !errors.Is(err, ErrFull) {
 		t.Errorf("60 of 100 MB are taken: %v", err)
 	}
 	testenv.Must(t, one.Close())

@@ -19,7 +19,7 @@ const mb = 1 << 20
 // fill makes a slot hold so many bytes, as its mount would: after it has asked.
 func fill(t *testing.T, s *Slot, bytes int64) {
 	t.Helper()
-	testenv.Must(t, s.Room(bytes))
+	testenv.Must(t, s.Reserve(bytes))
 	write(t, s.Dir, bytes)
 }
 
@@ -42,16 +42,16 @@ func take(t *testing.T, r *Root, dataset string) *Slot {
 // kill does what the kernel does when a process is killed.
 func kill(s *Slot) { s.lock.Close() }
 
-// Room that a mount gave back is there for another one.
+// Space that a mount gave back is there for another one.
 func TestGivesBack(t *testing.T) {
 	r := limited(t, 1000*mb)
 	one, other := take(t, r, "/data/a"), take(t, r, "/data/b")
 	fill(t, one, 700*mb)
-	if err := other.Room(400 * mb); !errors.Is(err, ErrFull) {
+	if err := other.Reserve(400 * mb); !errors.Is(err, ErrFull) {
 		t.Errorf("700 of 1000 MB are taken: %v", err)
 	}
 	write(t, one.Dir, 100*mb)
-	testenv.Must(t, one.Room(100*mb))
+	testenv.Must(t, one.Reserve(100*mb))
 	other.refused = time.Time{}
 	fill(t, other, 700*mb)
 	fill(t, one, 200*mb)
@@ -97,7 +97,7 @@ func TestSlots(t *testing.T) {
 	slot("overlay.2").Release()
 	a.Release()
 	b.Release()
-	if !Kept(dir) || a.Room(1<<60) != nil {
+	if !Kept(dir) || a.Reserve(1<<60) != nil {
 		t.Error("a slot in a directory of its own has no limit here")
 	}
 }
@@ -128,15 +128,15 @@ func TestLimit(t *testing.T) {
 	if isThere(old) || !isThere(busy) {
 		t.Errorf("there are: old %v, busy %v", isThere(old), isThere(busy))
 	}
-	if err := s.Room(16 * mb); !errors.Is(err, ErrFull) {
+	if err := s.Reserve(16 * mb); !errors.Is(err, ErrFull) {
 		t.Errorf("more than the limit: %v", err)
 	}
-	if err := s.Room(13 * mb); err != nil {
+	if err := s.Reserve(13 * mb); err != nil {
 		t.Errorf("what it has: %v", err)
 	}
 	busy.Release()
 	s.refused = time.Time{}
-	if err := s.Room(16 * mb); err != nil {
+	if err := s.Reserve(16 * mb); err != nil {
 		t.Errorf("after another mount went: %v", err)
 	}
 }
@@ -152,7 +152,7 @@ func TestShrink(t *testing.T) {
 	if isThere(b) || !isThere(a) {
 		t.Error("what nobody uses is to go, and what is used to stay")
 	}
-	if err := a.Room(9 * mb); !errors.Is(err, ErrFull) {
+	if err := a.Reserve(9 * mb); !errors.Is(err, ErrFull) {
 		t.Errorf("a mount does not see the new limit: %v", err)
 	}
 	testenv.Must(t, r.SetLimit(4*mb))
@@ -180,7 +180,7 @@ func TestTogether(t *testing.T) {
 			mu.Lock()
 			all = append(all, s)
 			mu.Unlock()
-			for n := int64(mb); s.Room(n) == nil; n += mb / 2 {
+			for n := int64(mb); s.Reserve(n) == nil; n += mb / 2 {
 				if n > 65*mb {
 					t.Error("no end")
 					return
@@ -249,7 +249,7 @@ func TestDefaultLimit(t *testing.T) {
 	s, err := r.Take("/data", "/mnt", 1<<60)
 	testenv.Must(t, err)
 	defer s.Release()
-	if err := s.Room(1 << 59); err != nil {
+	if err := s.Reserve(1 << 59); err != nil {
 		t.Errorf("a limit of its own: %v", err)
 	}
 	testenv.Must(t, r.SetLimit(mb))
@@ -280,14 +280,14 @@ func TestNonsense(t *testing.T) {
 	for _, text := range []string{"", "{", `{"reserved": -5}`, `{"reserved": "x"}`, "\x00\x00"} {
 		testenv.Must(t, os.WriteFile(a.Dir+lockSuffix, []byte(text), 0o600))
 		b := take(t, r, "/data/b")
-		if err := b.Room(7 * mb); !errors.Is(err, ErrFull) {
+		if err := b.Reserve(7 * mb); !errors.Is(err, ErrFull) {
 			t.Errorf("%q: %v", text, err)
 		}
-		if err := b.Room(5 * mb); !errors.Is(err, ErrFull) { // the refusal holds for a while
+		if err := b.Reserve(5 * mb); !errors.Is(err, ErrFull) { // the refusal holds for a while
 			t.Errorf("%q: %v", text, err)
 		}
 		b.refused = time.Time{}
-		if err := b.Room(5 * mb); err != nil {
+		if err := b.Reserve(5 * mb); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 		b.Release()

@@ -160,9 +160,9 @@ const maxStep = 64 << 20
 // again is how long a refusal holds: counting what is there takes a while.
 const again = 5 * time.Second
 
-// Room is asked before the slot holds so many bytes. ErrFull says that there is no room,
+// Reserve is asked before the slot holds so many bytes. ErrFull says that there is no space,
 // for now.
-func (s *Slot) Room(bytes int64) error {
+func (s *Slot) Reserve(bytes int64) error {
 	if s.root == nil {
 		return nil
 	}

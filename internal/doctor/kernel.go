@@ -187,7 +187,7 @@ func (m *Machine) cache() []Finding {
 	if err != nil {
 		return []Finding{note(about, "make it writable, or set XDG_CACHE_HOME to a directory on a local disk", "%v: mounts keep nothing of what they prepare, and make it again", err)}
 	}
-	elsewhere := "keep it on a local disk with room: set XDG_CACHE_HOME, or pipefs mount --create-store --store DIR"
+	elsewhere := "keep it on a local disk with space: set XDG_CACHE_HOME, or pipefs mount --create-store --store DIR"
 	if strings.HasPrefix(dir, "/tmp/pipefs-") {
 		return []Finding{note(about, elsewhere, "the home directory cannot be written to: what mounts prepare is kept in %s, until /tmp is emptied", dir)}
 	}

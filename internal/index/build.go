@@ -61,7 +61,7 @@ const (
 	growth   = 1.25
 )
 
-// reserve makes sure that there is room: Badger would end the process.
+// reserve makes sure that there is space: Badger would end the process.
 func reserve(dir string, size int64) error {
 	f, err := os.CreateTemp(dir, "room-")
 	if err != nil {

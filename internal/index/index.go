@@ -403,8 +403,8 @@ func (id *buildID) append(b, key []byte, e entry) []byte {
 
 var errEntry = errors.New("an entry is damaged")
 
-// parse reads an entry. next is appended to room.
-func (id *buildID) parse(room, key, b []byte) (e entry, err error) {
+// parse reads an entry. next is appended to buf.
+func (id *buildID) parse(buf, key, b []byte) (e entry, err error) {
 	if len(b) < 4 || id.sum(key, b[4:]) != binary.LittleEndian.Uint32(b) {
 		return e, errEntry
 	}
@@ -423,7 +423,7 @@ func (id *buildID) parse(room, key, b []byte) (e entry, err error) {
 	if err != nil || shared > uint64(len(key)) || rest > uint64(len(b)) || e.more > maxValue/maxPiece {
 		return e, errEntry
 	}
-	e.next = append(append(room, key[:shared]...), b[:rest]...)
+	e.next = append(append(buf, key[:shared]...), b[:rest]...)
 	e.piece = b[rest:]
 	return e, nil
 }

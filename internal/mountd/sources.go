@@ -184,7 +184,7 @@ func (m *Mount) openOverlay(dir string, o *serve.Options, limit *vfs.Bucket) err
 	slot, most, err := c.takeSlot(dir)
 	if err == nil {
 		o.Overlay, err = store.OpenOverlay(slot.Dir, store.OverlayOptions{
-			FS: vfs.Throttled(vfs.OS, limit), Logger: m.log, MaxBytes: most, Room: slot.Room,
+			FS: vfs.Throttled(vfs.OS, limit), Logger: m.log, MaxBytes: most, Reserve: slot.Reserve,
 		})
 		if err != nil {
 			slot.Release()

@@ -51,20 +51,20 @@ type Target struct {
 
 // aheads are the files that are loaded, or are being loaded, for readers to come.
 type aheads struct {
-	crew *crew
-	any  atomic.Int64 // how many there are: without any, a reader does not take the lock
-	used atomic.Bool  // what is opened is remembered
-	miss atomic.Int64 // opens of others
+	limiter *limiter
+	any     atomic.Int64 // how many there are: without any, a reader does not take the lock
+	used    atomic.Bool  // what is opened is remembered
+	miss    atomic.Int64 // opens of others
 
 	mu     sync.Mutex
 	byKey  map[Key]*Ahead
 	recent *lru.Map[Key, time.Time]
 }
 
-func (a *aheads) init(readers *crew, workers int, bytes int64) {
-	turns := newCrew(workers, bytes)
+func (a *aheads) init(readers *limiter, workers int, bytes int64) {
+	turns := newLimiter(workers, bytes)
 	turns.compute = readers
-	a.crew = &crew{places: semaphore.NewWeighted(MaxAhead), memory: turns.memory, bytes: turns.bytes, compute: turns}
+	a.limiter = &limiter{places: semaphore.NewWeighted(MaxAhead), memory: turns.memory, bytes: turns.bytes, compute: turns}
 	a.byKey, a.recent = map[Key]*Ahead{}, lru.New[Key, time.Time](0, recentOpens)
 }
 
@@ -92,11 +92,11 @@ type Ahead struct {
 
 type aheadContext struct{}
 
-// crewFor is the crew that computes for a caller: a reader, unless [Server.LoadAhead] says
+// limiterFor is the limiter that computes for a caller: a reader, unless [Server.LoadAhead] says
 // otherwise.
-func (s *Server) crewFor(ctx context.Context) *crew {
+func (s *Server) limiterFor(ctx context.Context) *limiter {
 	if ctx.Value(aheadContext{}) != nil {
-		return s.aheads.crew
+		return s.aheads.limiter
 	}
 	return s.readers
 }

@@ -11,7 +11,7 @@ import (
 // Keepable is how much of a memory budget a cache policy may keep. The rest is for
 // what is read at the moment and has been given up already: it takes memory until
 // its readers have done, and it counts. That is a file a reader at most; where it is
-// more than there is room for, something is not kept that might be.
+// more than the budget, something is not kept that might be.
 func Keepable(cacheBytes int64) int64 {
 	if cacheBytes == 0 {
 		cacheBytes = DefaultCacheBytes
@@ -138,7 +138,7 @@ func (s *cacheShard) take(dropped []*Content, evict []uint64) []*Content {
 
 // put takes over one pin of content that was opened, and returns the content to
 // use, pinned for the caller: another one, if somebody was faster. What the policy keeps
-// is moved into memory first, if that is wanted and there is room: otherwise it is not
+// is moved into memory first, if that is wanted and the budget allows it: otherwise it is not
 // kept after all.
 func (c *cache) put(key Key, content *Content, from *Server) (*Content, error) {
 	var few [4]*Content

@@ -142,7 +142,7 @@ type budget struct {
 }
 
 // take is never seen to hold more than the limit, not even while it finds that there
-// is no room: others would be refused what they have room for.
+// is none left: others would be refused what they could have.
 func (b *budget) take(n int64) bool {
 	for {
 		held := b.held.Load()
@@ -178,7 +178,7 @@ func inPages(size int64) int64 { return (size + pageSize - 1) / pageSize * pageS
 // memoryFiles makes files that are in memory only and have no name.
 type memoryFiles struct {
 	// dir is the root of a tmpfs of our own, mounted nowhere, whose memory comes in
-	// as large pieces as a file has room for: it is filled in a third of the time of
+	// as large pieces as a file takes: it is filled in a third of the time of
 	// a memfd, in pages of 4 KiB, and read in two thirds. Mounting takes privilege;
 	// nil where it is not permitted.
 	dir *os.File
@@ -234,7 +234,7 @@ func (m memoryFiles) close() {
 	}
 }
 
-// intoMemory moves content into a file in memory, if the budget has room for it.
+// intoMemory moves content into a file in memory, if the budget allows it.
 // Where it has not, or the system gives none, the content stays as it is: a full
 // cache is no error.
 func (s *Server) intoMemory(c *Content) error {
@@ -305,9 +305,9 @@ type buffers struct {
 	poison bool
 }
 
-// class returns the smallest class whose buffers have room for size bytes, and how
+// class returns the smallest class whose buffers hold size bytes, and how
 // many they have.
-func class(size int64) (index int, room int64) {
+func class(size int64) (index int, length int64) {
 	size = max(size, 5)
 	shift := bits.Len64(uint64(size-1)) - 3
 	quarters := (size-1)>>shift + 1 // 5 to 8
@@ -316,17 +316,17 @@ func class(size int64) (index int, room int64) {
 
 // get returns a buffer of size bytes, with anything in it.
 func (s *buffers) get(size int64) []byte {
-	index, room := class(size)
+	index, length := class(size)
 	if b, ok := s.classes[index].Get().(*byte); ok {
-		return unsafe.Slice(b, room)[:size]
+		return unsafe.Slice(b, length)[:size]
 	}
-	return make([]byte, size, room)
+	return make([]byte, size, length)
 }
 
 // put takes a buffer back, which nobody may use any more.
 func (s *buffers) put(b []byte) {
-	index, room := class(int64(cap(b)))
-	if room != int64(cap(b)) {
+	index, length := class(int64(cap(b)))
+	if length != int64(cap(b)) {
 		return // not from here
 	}
 	if s.poison {

@@ -33,7 +33,7 @@ type keeper struct {
 	told  bool // that something does not fit
 
 	full  atomic.Int64  // since when nothing more can be kept, in ns since 1970; else 0
-	retry time.Duration // how long to wait for room in the overlay
+	retry time.Duration // how long to wait for space in the overlay
 	empty func() bool   // whether the tree has no file, the first time that it is asked
 }
 
@@ -153,7 +153,7 @@ func (k *keeper) keep(h *Handle, made transcode.Split) error {
 		s.stats.kept.Add(1)
 		// Near the limit what is small fits now and then.
 		if since := k.full.Load(); since != 0 && time.Now().UnixNano()-since >= int64(k.retry) && k.full.CompareAndSwap(since, 0) {
-			s.log.Info("there is room again; results are kept")
+			s.log.Info("there is space again; results are kept")
 		}
 	case !errors.Is(err, store.ErrFull):
 		s.log.Warn("cannot keep what was produced; it will be made again", "sample", h.file.Path, "key", h.result, "cause", err)
@@ -162,7 +162,7 @@ func (k *keeper) keep(h *Handle, made transcode.Split) error {
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 			why = "the disk is full"
 		}
-		s.log.Warn("nothing more is kept until there is room: "+why+"; what is not kept is made at each read", "cause", err)
+		s.log.Warn("nothing more is kept until there is space: "+why+"; what is not kept is made at each read", "cause", err)
 	}
 	return err
 }
@@ -172,7 +172,7 @@ func (s *Server) Keeps() bool { return s.o.Overlay != nil }
 
 // Prepare makes a file ahead of time and keeps it, if that is worth it and
 // was not done before. It works with the places and memory of the background, gives way
-// to a reader who wants the same, and waits for room in the overlay.
+// to a reader who wants the same, and waits for space in the overlay.
 func (s *Server) Prepare(ctx context.Context, f File, v transcode.Pipeline) (kept bool, err error) {
 	h, err := s.resolve(ctx, 0, f, v, Planned)
 	if err != nil || !h.worthKeeping() {

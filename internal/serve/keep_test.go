@@ -280,7 +280,7 @@ func TestFullDisk(t *testing.T) {
 	if s := f.Stats(); s.Full || prepared.Load() != 3 {
 		t.Errorf("%d prepared, %+v", prepared.Load(), s)
 	}
-	for text, times := range map[string]int{"the disk is full": 1, "no space left": 1, "there is room again": 1, "--store-max": 0} {
+	for text, times := range map[string]int{"the disk is full": 1, "no space left": 1, "there is space again": 1, "--store-max": 0} {
 		if n := strings.Count(said.String(), text); n != times {
 			t.Errorf("%q was said %d times:\n%s", text, n, said.String())
 		}

@@ -64,7 +64,7 @@ func TestOverTheLimitSincePacked(t *testing.T) {
 func TestManySourcesShareTheMemory(t *testing.T) {
 	f := newFixture(t, writeDataset(t), func(o *Options) { o.Workers = 4 })
 	h := f.planned(t, "a.jpg", "bmp")
-	c := newCrew(4, h.work()+100) // less than any two
+	c := newLimiter(4, h.work()+100) // less than any two
 	done := make(chan error)
 	for range 8 {
 		go func() {

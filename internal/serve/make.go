@@ -15,7 +15,7 @@ import (
 
 // finish fills in a result and wakes the readers that wait for it. What a reader made is
 // kept afterwards; no reader waits for that.
-func (s *Server) finish(ctx context.Context, by *crew, made *result, h *Handle, from *candidate) {
+func (s *Server) finish(ctx context.Context, by *limiter, made *result, h *Handle, from *candidate) {
 	made.err = s.attempt(ctx, by, made, h, from)
 	s.mu.Lock()
 	// A reader may have taken over what the background was making.
@@ -33,7 +33,7 @@ func (s *Server) finish(ctx context.Context, by *crew, made *result, h *Handle, 
 }
 
 // attempt is run, counted. A panic is an error of ours.
-func (s *Server) attempt(ctx context.Context, by *crew, made *result, h *Handle, from *candidate) (err error) {
+func (s *Server) attempt(ctx context.Context, by *limiter, made *result, h *Handle, from *candidate) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = transcode.Errorf(transcode.ErrInternal, "making %s: panic: %v", made.key.plan, r)
@@ -54,7 +54,7 @@ func (s *Server) attempt(ctx context.Context, by *crew, made *result, h *Handle,
 }
 
 // run computes the steps that remain after a candidate.
-func (s *Server) run(ctx context.Context, by *crew, made *result, h *Handle, from *candidate) error {
+func (s *Server) run(ctx context.Context, by *limiter, made *result, h *Handle, from *candidate) error {
 	if err := by.join(ctx); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *Server) run(ctx context.Context, by *crew, made *result, h *Handle, fro
 }
 
 // work computes the steps that remain, from the bytes of a candidate.
-func (s *Server) work(ctx context.Context, by *crew, made *result, h *Handle, from *candidate, src []byte) (err error) {
+func (s *Server) work(ctx context.Context, by *limiter, made *result, h *Handle, from *candidate, src []byte) (err error) {
 	for c := by.compute; c != nil; c = c.compute {
 		if err := c.join(ctx); err != nil {
 			return err
@@ -221,7 +221,7 @@ func (h *Handle) MakeValues(ctx context.Context, dst []byte) error {
 }
 
 // makeAlone makes a result that is in no cache, held; see compute for into.
-func (s *Server) makeAlone(ctx context.Context, by *crew, h *Handle, into []byte) (*result, error) {
+func (s *Server) makeAlone(ctx context.Context, by *limiter, h *Handle, into []byte) (*result, error) {
 	from := s.candidates(h)
 	for {
 		if len(from) == 0 {

@@ -170,7 +170,7 @@ func (s *Server) openResult(ctx context.Context, h *Handle, chosen *candidate) (
 		defer pixels.made.release()
 		chosen = pixels
 	}
-	made, err := s.make(ctx, s.crewFor(ctx), h, chosen)
+	made, err := s.make(ctx, s.limiterFor(ctx), h, chosen)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (s *Server) openResult(ctx context.Context, h *Handle, chosen *candidate) (
 
 // makeFrom makes the result of what leaves the least to compute, and of something else
 // where that is a copy that is lost.
-func (s *Server) makeFrom(ctx context.Context, by *crew, h *Handle, from candidates) (*result, error) {
+func (s *Server) makeFrom(ctx context.Context, by *limiter, h *Handle, from candidates) (*result, error) {
 	for {
 		chosen := from.longest(h)
 		made, err := s.make(ctx, by, h, chosen)

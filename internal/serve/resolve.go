@@ -232,7 +232,7 @@ func (s *Server) measure(ctx context.Context, h *Handle, most Effort) error {
 			from = candidates{*pixels}
 		}
 	}
-	made, err := s.makeFrom(ctx, s.crewFor(ctx), h, from)
+	made, err := s.makeFrom(ctx, s.limiterFor(ctx), h, from)
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func (m *result) complete() bool {
 // it meanwhile waits for the same one. A reader does not wait for the background: it
 // makes the result itself, and the background's attempt ends. Without an error the
 // result has to be released.
-func (s *Server) make(ctx context.Context, by *crew, h *Handle, from *candidate) (*result, error) {
+func (s *Server) make(ctx context.Context, by *limiter, h *Handle, from *candidate) (*result, error) {
 	key := resultKey{h.file, h.result}
 	for {
 		s.mu.Lock()

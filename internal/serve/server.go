@@ -80,10 +80,10 @@ type Server struct {
 	packed bool
 	// Readers and the background have places and memory of their own: a reader must
 	// not wait for a thread that yields to everything else.
-	readers, idlers *crew
+	readers, idlers *limiter
 	// Loaders read the sources of samples that are made ahead of time and soon wanted. To
 	// compute them they take a place of the readers, who never wait for memory of theirs.
-	loaders *crew
+	loaders *limiter
 	aheads  aheads
 	waiting atomic.Int64 // readers that wait for a file to be resolved or opened
 	used    usedViews
@@ -142,9 +142,9 @@ func New(o Options) (*Server, error) {
 	_, packed := o.Source.(storeTree)
 	s := &Server{
 		o: o, log: o.Log, kinds: o.Registry.Kinds(), packed: packed,
-		readers: newCrew(o.Workers, o.WorkBytes),
-		idlers:  newCrew(o.Workers, o.WorkBytes/4),
-		loaders: newCrew(Loading(o.Workers), o.WorkBytes/4),
+		readers: newLimiter(o.Workers, o.WorkBytes),
+		idlers:  newLimiter(o.Workers, o.WorkBytes/4),
+		loaders: newLimiter(Loading(o.Workers), o.WorkBytes/4),
 		cache:   newCache(&o),
 		memfds:  budget{limit: o.CacheBytes},
 		files:   newMemoryFiles(o.Memfd),

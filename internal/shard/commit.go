@@ -135,7 +135,7 @@ type survey struct {
 func (s *survey) packs(ctx context.Context, committed bool) ([]store.SealedPack, error) {
 	p := s.plan
 	s.listed, s.made = map[string]blob.Info{}, make([][]store.SealedPack, p.Shards)
-	for page, err := range p.place.List(ctx, room(p.ID)+"/", true) {
+	for page, err := range p.place.List(ctx, dirOf(p.ID)+"/", true) {
 		if err != nil {
 			return nil, err
 		}

@@ -268,20 +268,20 @@ func checkTrailer(b []byte) (int64, error) {
 // Dir is the directory of plans in a store.
 const Dir = "plans"
 
-// room is where what belongs to a plan is, relative to its store.
-func room(id store.ID) string { return fmt.Sprintf("%s/%x", Dir, id) }
+// dirOf is the directory of what belongs to a plan, relative to its store.
+func dirOf(id store.ID) string { return fmt.Sprintf("%s/%x", Dir, id) }
 
 // PlanName is the name of a plan's object, relative to its store.
-func PlanName(id store.ID) string { return room(id) + ".plan" }
+func PlanName(id store.ID) string { return dirOf(id) + ".plan" }
 
 // MarkerDir is the directory of a plan's markers.
-func MarkerDir(id store.ID) string { return room(id) + "/shards" }
+func MarkerDir(id store.ID) string { return dirOf(id) + "/shards" }
 
 // MarkerName is the name of the marker of a shard.
 func MarkerName(id store.ID, shard int) string { return fmt.Sprintf("%s/%06d", MarkerDir(id), shard) }
 
 // CommittedName is the name of the file that says that the packs of a plan count.
-func CommittedName(id store.ID) string { return room(id) + "/COMMITTED" }
+func CommittedName(id store.ID) string { return dirOf(id) + "/COMMITTED" }
 
 // URL is where a plan of a store is, as users name it. The store is a path or a URL.
 func URL(place string, id store.ID) string {
@@ -339,7 +339,7 @@ func (p *Plan) Reset(ctx context.Context, dir string, fsys vfs.FS, first, last i
 		return 0, fmt.Errorf("there is no shard %d: the plan has shards 0 to %d", last, p.Shards-1)
 	}
 	there := map[string]bool{}
-	for page, err := range p.place.List(ctx, room(p.ID)+"/", true) {
+	for page, err := range p.place.List(ctx, dirOf(p.ID)+"/", true) {
 		if err != nil {
 			return 0, err
 		}

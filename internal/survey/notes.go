@@ -49,7 +49,7 @@ func NoteCache(note func(string, ...any), dir, option string) {
 		return
 	}
 	if why := slowOrSmall(kind, free); why != "" {
-		note("what is prepared is kept in %s, %s. Keep it on a local disk with room: %s %s", dir, why, option, localDisk())
+		note("what is prepared is kept in %s, %s. Keep it on a local disk with space: %s %s", dir, why, option, localDisk())
 	}
 }
 

@@ -82,7 +82,7 @@ func (p *plane) start(h, v, maxH, maxV, size, width, height int) bool {
 	return true
 }
 
-// limit makes room for what the pixels of r come from. A filter takes samples around
+// limit takes memory for what the pixels of r come from. A filter takes samples around
 // them, and three or more in a row: narrower components it leaves as they are.
 func (p *plane) limit(r image.Rectangle) {
 	p.from, p.to = r.Min.X/p.across, (r.Max.X-1)/p.across+1
@@ -97,9 +97,9 @@ func (p *plane) limit(r image.Rectangle) {
 	p.blocks = image.Rect(p.from/p.size, top/p.size, ceilDiv(p.to, p.size), ceilDiv(bottom, p.size))
 	p.ahead = r.Min.X - p.from*p.across
 	p.stride, p.rows = p.blocks.Dx()*p.size, 2*p.v*p.size
-	p.samples = room(p.samples, p.stride*p.rows)
+	p.samples = resized(p.samples, p.stride*p.rows)
 	if p.way != upsampleNone {
-		p.line = room(p.line, (p.to-p.from)*p.across)
+		p.line = resized(p.line, (p.to-p.from)*p.across)
 	}
 }
 
@@ -158,8 +158,8 @@ func repeat(dst, src []byte, times int) {
 	}
 }
 
-// room returns a slice of n bytes, b if it is large enough.
-func room(b []byte, n int) []byte {
+// resized returns a slice of n bytes, b if it is large enough.
+func resized(b []byte, n int) []byte {
 	if cap(b) < n {
 		return make([]byte, n)
 	}

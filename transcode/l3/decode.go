@@ -29,14 +29,14 @@ func decode(src []byte, lim transcode.Limits, samples func(*Samples, Target) err
 
 // pixels makes the picture of the samples that a function writes.
 func (s *Samples) pixels(width, height int, samples func(Target) error) (*transcode.Pixels, error) {
-	px := s.room(width, height)
+	px := s.allocate(width, height)
 	// Copies: the file must not be kept alive by what its header says.
 	px.Meta = transcode.Metadata{EXIF: bytes.Clone(s.Meta.EXIF), ICC: bytes.Clone(s.Meta.ICC), Orientation: s.Meta.Orientation}
 	return px, samples(interleaved(px))
 }
 
-// room is memory for pixels of the picture.
-func (s *Samples) room(width, height int) *transcode.Pixels {
+// allocate takes memory for pixels of the picture.
+func (s *Samples) allocate(width, height int) *transcode.Pixels {
 	px := &transcode.Pixels{Width: width, Height: height, Mode: s.Mode}
 	if s.Mode.Depth() == 16 {
 		px.Type = transcode.Uint16
@@ -81,7 +81,7 @@ func Open(src []byte, lim transcode.Limits) (*Samples, error) {
 	return &Samples{h, src}, nil
 }
 
-// Decode writes all samples to dst, which has to have room for them.
+// Decode writes all samples to dst, which has to hold them.
 func (s *Samples) Decode(dst Target) error {
 	if err := dst.Check(s.Width, s.Height, s.Mode.Channels(), s.Mode.Depth()/8); err != nil {
 		return transcode.Errorf(transcode.ErrInternal, "L3: %v", err)
@@ -135,7 +135,7 @@ func (s *Samples) region(r image.Rectangle, dst Target) error {
 			continue
 		}
 		if px == nil || px.Width != width || px.Height != height {
-			px = s.room(width, height)
+			px = s.allocate(width, height)
 		}
 		if err := s.decodePatch(interleaved(px), s.src, i, part.Max.Y-y, scratch); err != nil {
 			return err

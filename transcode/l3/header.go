@@ -284,7 +284,7 @@ func (d Decoder) region(ctx context.Context, s *Samples, r image.Rectangle, dst 
 	case d.Backend == nil && s.Version == 2:
 		return s.region(r, dst)
 	}
-	px := s.room(s.Width, s.Height)
+	px := s.allocate(s.Width, s.Height)
 	if err := d.decode(ctx, s, interleaved(px)); err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func Kind(o Options) *transcode.Kind {
 	return &transcode.Kind{
 		Name: "l3", Brief: "an L3 file: lossless, and decoded at gigabytes a second",
 		From: transcode.Picture, To: transcode.File, ID: o.id(), Format: transcode.L3, Ext: "l3",
-		// Version 1 has no room for metadata.
+		// Version 1 cannot hold metadata.
 		Substitute: o.Version() == 2,
 		Shape: func(in transcode.Shape, _ int) (transcode.Shape, bool) {
 			out := in

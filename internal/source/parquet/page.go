@@ -13,8 +13,8 @@ import (
 const (
 	// maxHeader is the longest header of a page that is read, in bytes: it may have statistics.
 	maxHeader = 1 << 20
-	// headerRoom is what is looked at first for a header.
-	headerRoom = 256
+	// firstPeek is what is looked at first for a header.
+	firstPeek = 256
 
 	dataPage       = 0
 	dictionaryPage = 2
@@ -146,8 +146,8 @@ func (f *File) each(r io.ReaderAt, group, column int, yield func(row int64, p *p
 
 // header reads the next header.
 func (c *chunkReader) header() (header, error) {
-	for room := headerRoom; ; room *= 16 {
-		b, err := c.in.Peek(min(room, maxHeader, int(min(c.end-c.at, maxHeader))))
+	for n := firstPeek; ; n *= 16 {
+		b, err := c.in.Peek(min(n, maxHeader, int(min(c.end-c.at, maxHeader))))
 		t := thrift{b: b}
 		h := t.header()
 		if t.err == nil {
@@ -155,7 +155,7 @@ func (c *chunkReader) header() (header, error) {
 			_, err = c.in.Discard(t.at)
 			return h, err
 		}
-		if room >= maxHeader || len(b) < room {
+		if n >= maxHeader || len(b) < n {
 			if err != nil && !errors.Is(err, io.EOF) {
 				return h, err
 			}

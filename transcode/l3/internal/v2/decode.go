@@ -132,7 +132,7 @@ func (s *Scratch) bands(dst layout.Target, src []byte, wanted int) error {
 	return nil
 }
 
-// allocate makes room for a band of this shape.
+// allocate takes memory for a band of this shape.
 func (s *Scratch) allocate() {
 	if s.z == nil {
 		s.z = aligned(nil, maxWords*columnsLen)

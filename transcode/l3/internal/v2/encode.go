@@ -204,9 +204,9 @@ type coded struct {
 }
 
 const (
-	// lanesBefore is room for steps before a lane's first sample.
+	// lanesBefore is memory for steps before a lane's first sample.
 	lanesBefore = lanes
-	// lanesAfter is room for vectors that reach beyond a row.
+	// lanesAfter is memory for vectors that reach beyond a row.
 	lanesAfter = 64
 )
 

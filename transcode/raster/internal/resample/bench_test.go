@@ -92,7 +92,7 @@ func BenchmarkPhotographs(b *testing.B) {
 					form.Use()
 					start := threadCPU(b)
 					for _, c := range crops {
-						c.scale(b, room(&dst, c.size()))
+						c.scale(b, resized(&dst, c.size()))
 					}
 					return threadCPU(b) - start
 				})

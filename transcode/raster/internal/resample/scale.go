@@ -85,8 +85,8 @@ func (s *scratch) release() {
 	}
 }
 
-// room returns memory of n bytes, of any content.
-func room(b *[]byte, n int) []byte {
+// resized returns memory of n bytes, of any content.
+func resized(b *[]byte, n int) []byte {
 	if cap(*b) < n {
 		*b = make([]byte, n)
 	}
@@ -118,13 +118,13 @@ func (t *task) horizontal(s *scratch) {
 	if t.verticalAccelerated() {
 		rows = max(rows, t.down.packed.reach)
 	}
-	between := room(&s.between, rows*t.stride)
+	between := resized(&s.between, rows*t.stride)
 	in := t.src.Width * t.channels
 	if !t.horizontalAccelerated() {
 		for y := range t.src.Height {
 			from := t.src.Pix[y*t.src.Stride:][:in]
 			if t.alpha {
-				to := room(&s.rows, in)
+				to := resized(&s.rows, in)
 				premultiply(to, from, t.channels)
 				from = to
 			}
@@ -146,7 +146,7 @@ func (t *task) horizontal(s *scratch) {
 // copied returns a group of rows in memory of their own, stride bytes apart.
 func (t *task) copied(s *scratch, y, group, stride int) []byte {
 	in := t.src.Width * t.channels
-	b := room(&s.rows, group*stride)
+	b := resized(&s.rows, group*stride)
 	for i := range min(group, t.src.Height-y) {
 		from, to := t.src.Pix[(y+i)*t.src.Stride:][:in], b[i*stride:]
 		if t.alpha {
