@@ -169,7 +169,7 @@ func freshnessOfArchives(d *archive.Dataset) string {
 
 // unlabelled is the directory of samples without a label, where the source has labels of its own.
 func (m *Mount) unlabelled() string {
-	if m.archives == nil || len(m.archives.Summary().Columns) == 0 {
+	if m.archives == nil || !m.archives.Summary().Unlabelled {
 		return ""
 	}
 	return archive.Unlabelled

@@ -20,7 +20,7 @@ import (
 	"github.com/pipefs/pipefs/internal/source/parquet"
 )
 
-// Unlabelled is the directory of rows of Parquet files that have no label, or that `datasets` gives -1. It comes behind
+// Unlabelled is the directory of samples whose source gives them the label -1, and of rows of Parquet files without one. It comes behind
 // the directories of all classes, so that ImageFolder numbers these as the source does.
 const Unlabelled = "unlabelled"
 

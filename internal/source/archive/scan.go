@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	formatVersion = 2
+	formatVersion = 3
 	indexID       = "members"
 	// classDigits is how many digits the number of a class has, at least.
 	classDigits = source.ClassDigits
@@ -63,6 +63,8 @@ type Summary struct {
 	Damaged []string `json:"damaged,omitempty"`
 	// Columns are those whose values are files, of the shards that are Parquet files.
 	Columns map[int][]int `json:"columns,omitempty"`
+	// Unlabelled is that the directory of this name is that of samples without a label.
+	Unlabelled bool `json:"unlabelled"`
 	// Located is that the places of all rows of Parquet files are known.
 	Located bool `json:"located"`
 	names.Counts
@@ -94,7 +96,9 @@ type scan struct {
 	leftMore int64
 	damaged  []string
 	max      int64 // the greatest number of a class, or -1
-	buf, key []byte
+	// unlabelled is that a sample has the label -1.
+	unlabelled bool
+	buf, key   []byte
 }
 
 // write scans the archives into an index at a directory.
@@ -315,7 +319,9 @@ func (s *scan) emit(m member) error {
 	if m.class != "" {
 		in := safe(m.class) + "/"
 		if c, err := strconv.ParseInt(m.class, 10, 64); err == nil {
-			if in = ""; c >= 0 { // else it has none, as -1 says
+			if c < 0 {
+				in, s.unlabelled = Unlabelled+"/", true
+			} else {
 				s.max = max(s.max, c)
 				s.label(c, m.text)
 				in = s.number(c) + "/"
@@ -437,9 +443,10 @@ func (s *scan) index(ctx context.Context, at string, summary *Summary) (*Summary
 		return nil, errors.Join(err, w.Abort())
 	}
 	summary.Damaged, summary.Counts, summary.Columns, summary.Located = s.damaged, w.Counts, map[int][]int{}, true
+	summary.Unlabelled = s.unlabelled
 	for i, t := range s.tables {
 		if t != nil && t.File != nil {
-			summary.Columns[i], summary.Located = t.columns, s.atOnce
+			summary.Columns[i], summary.Located, summary.Unlabelled = t.columns, s.atOnce, true
 		}
 	}
 	return summary, w.Finish(summary)

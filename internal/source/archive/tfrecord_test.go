@@ -87,7 +87,7 @@ func TestRecords(t *testing.T) {
 	want := map[string]string{
 		"0010-a_b, c/": "", "0010-a_b, c/" + a + "-n1.JPEG": one, "0010-a_b, c/" + b + "-n1.JPEG": one + "#",
 		"0002-two/": "", "0002-two/" + a + "-000001.png": two, "0002-two/same.jpg": one + "!", "0002-two/" + a + "-000004.jpg": one + "?", "0002-two/" + b + "-000000.png": two,
-		a + "-000002.jpg": one, a + "-000005.bin": "words", "n2.png": two,
+		"unlabelled/": "", "unlabelled/" + a + "-000002.jpg": one, a + "-000005.bin": "words", "n2.png": two,
 	}
 	for _, c := range []int{0, 1, 3, 4, 5, 6, 7, 8, 9} {
 		want[fmt.Sprintf("%04d/", c)] = ""
@@ -95,7 +95,7 @@ func TestRecords(t *testing.T) {
 	if diff := cmp.Diff(want, read(t, d)); diff != "" {
 		t.Error(diff)
 	}
-	if s := d.Summary(); s.LeftOut != 3 || len(s.Damaged) > 0 {
+	if s := d.Summary(); s.LeftOut != 3 || len(s.Damaged) > 0 || !s.Unlabelled {
 		t.Errorf("%d left out, %q", s.LeftOut, s.Damaged)
 	}
 }
