@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -187,7 +186,7 @@ func TestDamagedTables(t *testing.T) {
 		d, err := tryTables(t, dir, t.TempDir())
 		testenv.Must(t, err)
 		others := 0
-		for name, got := range readAll(t, d) {
+		for name, got := range read(t, d) {
 			switch {
 			case strings.HasPrefix(name, "plain/") && !strings.HasSuffix(name, "/"):
 				others++
@@ -231,36 +230,6 @@ func TestDamagedBytes(t *testing.T) {
 			}
 		}
 	}
-}
-
-// readAll is read where files may fail.
-func readAll(t testing.TB, d *Dataset) map[string]string {
-	got := map[string]string{}
-	var in func(dir string)
-	in = func(dir string) {
-		entries, err := d.List(dir)
-		testenv.Must(t, err)
-		for _, e := range entries {
-			name := path.Join(dir, e.Name)
-			if e.Dir {
-				got[name+"/"] = ""
-				in(name)
-				continue
-			}
-			f, err := d.Open(name)
-			if err == nil {
-				var data []byte
-				data, err = f.ReadAll()
-				got[name] = string(data)
-				f.Close()
-			}
-			if err != nil {
-				got[name] = "error: " + err.Error()
-			}
-		}
-	}
-	in("")
-	return got
 }
 
 func TestUnreadCodec(t *testing.T) {
