@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -151,17 +152,24 @@ func MountOnce(t testing.TB, env []string, what string, args ...string) (mnt str
 	return mnt, func() {
 		Command(t, env, "umount", mnt)
 		out, _ := os.ReadFile(log)
-		if Bad(out) {
-			t.Errorf("the daemon's log:\n%s", out)
+		if bad := Bad(out); bad != "" {
+			t.Errorf("the daemon's log:\n%s", bad)
 		} else if t.Failed() {
 			t.Logf("the daemon's log:\n%s", out[max(0, len(out)-4000):])
 		}
 	}
 }
 
-// Bad reports whether a daemon's log tells of a bug.
-func Bad(log []byte) bool {
-	return bytes.Contains(log, []byte("DATA RACE")) || bytes.Contains(log, []byte("panic: ")) || bytes.Contains(log, []byte("panic in a request"))
+// badLine is how a daemon tells of a bug.
+var badLine = regexp.MustCompile(`.*(DATA RACE|panic: |panic in a request|fatal error: )`)
+
+// Bad is what a daemon's log tells of a bug, from its first line on; "" if it tells of none.
+func Bad(log []byte) string {
+	at := badLine.FindIndex(log)
+	if at == nil {
+		return ""
+	}
+	return string(log[at[0]:min(len(log), at[0]+10_000)])
 }
 
 // Generate writes a dataset of our own with genset's flags.

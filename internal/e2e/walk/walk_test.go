@@ -322,8 +322,8 @@ func (w *walk) close() error {
 		err = errors.Join(err, fmt.Errorf("it is still mounted: %+v, %w", at, e), w.command("umount", "--force", w.mnt))
 	}
 	log, e := os.ReadFile(w.log)
-	if testmount.Bad(log) {
-		err = errors.Join(err, fmt.Errorf("the log:\n%s", log))
+	if bad := testmount.Bad(log); bad != "" {
+		err = errors.Join(err, fmt.Errorf("the log:\n%s", bad))
 	}
 	return errors.Join(err, e)
 }
