@@ -23,13 +23,13 @@ func TestListingsWithAttributes(t *testing.T) {
 			m.write(fmt.Sprintf("d%d/%03d.jpg", d, i), strings.Repeat("x", i%7))
 		}
 	}
-	lookups := func() uint64 { return m.fs.views.named("original", false).counters.lookups.Load() }
+	lookups := func() int64 { return m.fs.views.named("original", false).counters.Lookups.Load() }
 	list := func(d int) {
 		if n := len(dirents(t, m.path("original", fmt.Sprint("d", d)))); n != files {
 			t.Fatalf("%d files in d%d", n, d)
 		}
 	}
-	stats := func(d int) (requests uint64) {
+	stats := func(d int) (requests int64) {
 		before := lookups()
 		for i := range files {
 			name := fmt.Sprintf("d%d/%03d.jpg", d, i)
@@ -63,10 +63,10 @@ func TestListingsWithAttributes(t *testing.T) {
 		t.Errorf("%d requests for the files of the next directory", n)
 	}
 	// In a view whose sizes are known without making anything.
-	bmp := func(d int) (requests uint64) {
+	bmp := func(d int) (requests int64) {
 		dirents(t, m.path("bmp", fmt.Sprint("d", d)))
 		v := m.fs.views.named("bmp", false)
-		before := v.counters.lookups.Load()
+		before := v.counters.Lookups.Load()
 		for i := range files {
 			name := fmt.Sprintf("d%d/%03d.bmp", d, i)
 			st, err := os.Stat(m.path("bmp", name))
@@ -74,7 +74,7 @@ func TestListingsWithAttributes(t *testing.T) {
 				t.Fatalf("%s: %v, %v, want %d bytes", name, st, err, want)
 			}
 		}
-		return v.counters.lookups.Load() - before
+		return v.counters.Lookups.Load() - before
 	}
 	if n := bmp(0); n > 0 {
 		t.Errorf("%d requests for the files of bmp/", n)

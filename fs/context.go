@@ -13,6 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/source"
 )
 
@@ -39,11 +40,20 @@ type request struct {
 	context.Context
 	cancel <-chan struct{}
 	pid    uint32
+	spent  account.Spent
 
 	mu       sync.Mutex
 	done     chan struct{} // made when it is first asked for
 	answered chan struct{}
 	err      error
+}
+
+// Value implements [context.Context].
+func (r *request) Value(key any) any {
+	if _, ok := key.(account.Key); ok {
+		return &r.spent
+	}
+	return nil
 }
 
 // Done implements [context.Context].

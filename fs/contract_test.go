@@ -261,7 +261,7 @@ func lockPages(t *testing.T, f *os.File, size int) {
 }
 
 // asked is how often the kernel asked for names and bytes.
-func (c *contract) asked() (n uint64) {
+func (c *contract) asked() (n int64) {
 	for _, v := range c.m.fs.Stats().Views {
 		n += v.Lookups + v.Reads + v.Errors
 	}

@@ -163,6 +163,7 @@ func (f *FS) readEpoch(cancel <-chan struct{}, in *fuse.ReadIn, file *epoch.File
 	ctx, stop := requestContext(cancel, &in.InHeader)
 	defer stop()
 	p, err := file.Read(ctx, int64(in.Offset), n)
+	f.waited(ctx, f.countersOf(file))
 	if err != nil {
 		return nil, f.failEpoch(file.View(), file.Name(), "read", int64(in.Offset), err)
 	}

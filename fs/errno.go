@@ -97,7 +97,7 @@ func (f *FS) fail(v *view, op, path string, off int64, err error) fuse.Status {
 		f.log.Debug("request refused", "op", op, "view", v.name, "sample", path, "offset", off, "cause", err)
 	}
 	f.failures.keep(join(v.name, path), err)
-	v.counters.errors.Add(1)
+	v.counters.Errors.Add(1)
 	return status
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/pipefs/pipefs/fs/conn"
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/ahead"
 	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/serve"
@@ -174,6 +175,8 @@ type Options struct {
 	// Journal of a mount that another daemon may take over, or that this one takes over;
 	// nil of any other.
 	Journal *Journal
+	// Account counts requests and where their time goes; nil: one that nobody sees.
+	Account *account.Ledger
 	Log     *slog.Logger // nil is silent
 }
 
@@ -216,6 +219,7 @@ type FS struct {
 	failures  failures
 	notify    notifier
 	readDraws readDraws
+	account   *account.Ledger
 	suspects  *suspects // nil while no daemon died of what it did
 
 	kernel     atomic.Pointer[conn.Conn]
@@ -245,12 +249,15 @@ func New(o Options) (*FS, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Account == nil {
+		o.Account = account.New()
+	}
 	f := &FS{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		reg:           o.Registry, server: o.Server, roles: o.Roles, mode: o.Cache, fresh: o.Freshness, expire: o.Expire, log: o.Log,
 		tree:  newTree(o.Server),
-		views: newViews(o.MaxViews),
-		born:  uint64(time.Now().UnixNano()), refuse: o.Refuse, seed: o.Seed, epochs: o.Epochs, ahead: o.Ahead,
+		views: newViews(o.MaxViews, o.Account), account: o.Account,
+		born: uint64(time.Now().UnixNano()), refuse: o.Refuse, seed: o.Seed, epochs: o.Epochs, ahead: o.Ahead,
 	}
 	f.tree.sure = f.fresh != Immutable
 	if o.Watcher != nil {
@@ -298,33 +305,18 @@ func (f *FS) disconnected() {
 	f.opens.releaseAll()
 }
 
-// counters of one view.
-type counters struct {
-	lookups, reads, begun, bytes, errors atomic.Uint64
-	open                                 atomic.Int64
-}
-
-// read counts a READ that was answered.
-func (c *counters) read(off uint64, n int) {
-	c.reads.Add(1)
-	c.bytes.Add(uint64(n))
-	if off == 0 {
-		c.begun.Add(1)
-	}
-}
-
 // ViewStats counts what was asked of a view. What the kernel has cached it does
 // not ask for.
 type ViewStats struct {
 	View    string `json:"view"` // all epochs of a random view are one
-	Lookups uint64 `json:"lookups"`
-	Reads   uint64 `json:"reads"`
+	Lookups int64  `json:"lookups"`
+	Reads   int64  `json:"reads"`
 	// Begun is how often a file was read from its first byte on. The kernel asks for
 	// that once as long as it keeps the page; what it reads without asking counts when
 	// it is opened.
-	Begun  uint64 `json:"begun"`
-	Bytes  uint64 `json:"bytes"`
-	Errors uint64 `json:"errors"`
+	Begun  int64 `json:"begun"`
+	Bytes  int64 `json:"bytes"`
+	Errors int64 `json:"errors"`
 	// Open is the number of files that are open; in DaemonCache mode only.
 	Open int64 `json:"open"`
 }
@@ -365,21 +357,21 @@ func (f *FS) Stats() Stats {
 	}
 	for _, v := range f.views.all() {
 		if !v.pipeline.Random() {
-			s.Views = append(s.Views, v.counters.stats(v.name))
+			s.Views = append(s.Views, statsOf(v.name, v.counters))
 		}
 	}
 	f.views.mu.RLock()
 	defer f.views.mu.RUnlock()
 	s.ForgottenViews = f.views.forgotten
 	for _, spec := range slices.Sorted(maps.Keys(f.views.drawn)) {
-		s.Views = append(s.Views, f.views.drawn[spec].stats(transcode.DrawDir+"/…/"+spec))
+		s.Views = append(s.Views, statsOf(transcode.DrawDir+"/…/"+spec, f.views.drawn[spec]))
 	}
 	return s
 }
 
-func (c *counters) stats(view string) ViewStats {
+func statsOf(view string, c *account.View) ViewStats {
 	return ViewStats{
-		View: view, Lookups: c.lookups.Load(), Reads: c.reads.Load(), Begun: c.begun.Load(), Bytes: c.bytes.Load(),
-		Errors: c.errors.Load(), Open: c.open.Load(),
+		View: view, Lookups: c.Lookups.Load(), Reads: c.Reads.Load(), Begun: c.Begun.Load(), Bytes: c.Bytes.Load(),
+		Errors: c.Errors.Load(), Open: c.Open.Load(),
 	}
 }

@@ -29,7 +29,7 @@ func (f *FS) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, 
 	if v == nil || d == nil || d.dead.Load() {
 		return estale
 	}
-	v.counters.lookups.Add(1)
+	v.counters.Lookups.Add(1)
 	d.see(v, 0)
 	l := lookup{f: f, v: v, d: d, name: name, cancel: cancel, header: header, out: out}
 	var err error
@@ -185,6 +185,7 @@ func (l *lookup) resolve(v *view, id uint32, file serve.File) (uint64, int64, er
 	defer stop()
 	n := node(v.files.index, id)
 	h, err := f.handle(ctx, n, file, v)
+	f.waited(ctx, v.counters)
 	switch {
 	case err != nil:
 		return 0, 0, err

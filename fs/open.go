@@ -158,7 +158,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	}
 	o.count++
 	f.opens.mu.Unlock()
-	v.counters.open.Add(1)
+	v.counters.Open.Add(1)
 
 	status := f.current(v, id)
 	if status != fuse.OK {
@@ -172,7 +172,7 @@ func (f *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fu
 	}
 	out.Fh = f.born
 	if o.backing != 0 {
-		v.counters.begun.Add(1) // the kernel reads it without asking
+		v.counters.Begun.Add(1) // the kernel reads it without asking
 		out.OpenFlags, out.BackingID = fuse.FOPEN_PASSTHROUGH, o.backing
 	}
 	return fuse.OK
@@ -274,7 +274,7 @@ func (f *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 
 // release takes one off the count; the last one closes.
 func (f *FS) release(v *view, n uint64, o *openNode) {
-	v.counters.open.Add(-1)
+	v.counters.Open.Add(-1)
 	f.opens.mu.Lock()
 	o.count--
 	last := o.count == 0

@@ -92,19 +92,19 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 				f.readDraw(in.NodeId)
 			}
 		}
-		v.counters.read(in.Offset, len(data))
+		v.counters.Read(in.Offset, len(data))
 		r := lents.Get().(*lent)
 		r.content, r.slices[0] = c, data
 		return r, fuse.OK
 	}
-	n, err := readFull(c, buf, int64(in.Offset))
+	n, err := f.readFrom(c, buf, in, v)
 	if h != nil {
 		c.Release()
 	}
 	if err != nil {
 		return nil, f.lost(v, id, "read", f.tree.path(id), int64(in.Offset), err)
 	}
-	v.counters.read(in.Offset, n)
+	v.counters.Read(in.Offset, n)
 	return newResult(n), fuse.OK
 }
 
@@ -152,6 +152,7 @@ func (f *FS) openContent(cancel <-chan struct{}, header *fuse.InHeader, v *view,
 	if err == nil {
 		c, err = h.Open(ctx)
 	}
+	f.waited(ctx, v.counters)
 	if err != nil {
 		return nil, nil, f.lost(v, id, op, f.tree.path(id), off, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
@@ -159,7 +160,7 @@ func treeMemory(tb testing.TB, m manyFiles, looked bool) float64 {
 	tr := newTree(m)
 	root, _, err := tr.refresh(tr.dir(rootID), nil)
 	testenv.Must(tb, err)
-	vs := newViews(DefaultMaxViews)
+	vs := newViews(DefaultMaxViews, account.New())
 	bmp, err := testRegistry().Parse("bmp")
 	testenv.Must(tb, err)
 	second, _, err := vs.add(bmp, false)

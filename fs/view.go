@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -31,8 +32,8 @@ type view struct {
 	name     string
 	pipeline transcode.Pipeline
 	views    *views
-	allowed  atomic.Bool // Options.Refuse had nothing against it
-	counters *counters   // those of other epochs of a random view are the same
+	allowed  atomic.Bool   // Options.Refuse had nothing against it
+	counters *account.View // those of other epochs of a random view are the same
 
 	// opens counts, by entry, how often a file of a random view was looked up that is not
 	// below .draw; guarded by opensMu.
@@ -63,7 +64,8 @@ type views struct {
 	byName map[string]*view // by path below the root
 	next   uint32           // index
 	listed []string
-	drawn  map[string]*counters // of random views, by spec
+	ledger *account.Ledger
+	drawn  map[string]*account.View // of random views, by spec
 	// forgotten counts the views that were forgotten.
 	forgotten uint64
 	// noted is told of each view that is made, before anybody uses it, and left of the
@@ -73,9 +75,9 @@ type views struct {
 	left   func(index uint32)
 }
 
-func newViews(limit int) *views {
+func newViews(limit int, ledger *account.Ledger) *views {
 	// The kernel forgets in its own time: until then many more may be entered.
-	vs := &views{max: limit, slots: make([]atomic.Pointer[view], 16*limit+1), byName: map[string]*view{}, drawn: map[string]*counters{}, next: originalView}
+	vs := &views{max: limit, slots: make([]atomic.Pointer[view], 16*limit+1), byName: map[string]*view{}, drawn: map[string]*account.View{}, ledger: ledger, next: originalView}
 	vs.insert(transcode.Pipeline{})
 	return vs
 }
@@ -106,14 +108,12 @@ func (vs *views) insert(p transcode.Pipeline) *view {
 }
 
 // countersOf returns the counters of a new view. The caller holds mu or is alone.
-func (vs *views) countersOf(p transcode.Pipeline) *counters {
-	if !p.Random() {
-		return &counters{}
+func (vs *views) countersOf(p transcode.Pipeline) *account.View {
+	counters := vs.ledger.View(p.String())
+	if p.Random() {
+		vs.drawn[p.String()] = counters
 	}
-	if vs.drawn[p.String()] == nil {
-		vs.drawn[p.String()] = &counters{}
-	}
-	return vs.drawn[p.String()]
+	return counters
 }
 
 func (vs *views) slot(index uint32) *atomic.Pointer[view] {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/account"
 )
 
 // Conn is a connection to the kernel. Its methods may be used by many goroutines at once.
@@ -23,6 +25,7 @@ type Conn struct {
 	onPanic  func(cause any)
 	onEnd    func()
 	guard    func(h *fuse.InHeader, name string, resent bool) (done func(), status fuse.Status)
+	account  Account
 
 	handshake Handshake
 	agreed    uint64
@@ -61,12 +64,21 @@ type Options struct {
 	// afterwards. A status other than OK is the answer. resent: the kernel sends the request
 	// again, since a process that died left it unanswered. nil guards nothing.
 	Guard func(h *fuse.InHeader, name string, resent bool) (done func(), status fuse.Status)
+	// Account is told of LOOKUP, OPEN and READ; nil: nobody is.
+	Account Account
 	// OnPanic is told of a panic of the file system, in the goroutine that panicked. The
 	// request is answered by EIO.
 	OnPanic func(cause any)
 	// OnEnd is called once, when no more requests come and those under way are interrupted; nil calls
 	// nothing.
 	OnEnd func()
+}
+
+// Account notes how long requests take. It must not allocate.
+type Account interface {
+	Begin(h *fuse.InHeader) account.Request
+	// End comes when the reply was sent, of which so many bytes are content.
+	End(h *fuse.InHeader, r account.Request, bytes int, status fuse.Status)
 }
 
 // Start begins to serve a connection: it has the handshake. Requests that come through
@@ -77,7 +89,7 @@ func Start(fd int, fs fuse.RawFileSystem, o Options) (*Conn, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Conn{fs: fs, fd: fd, log: o.Log, onPanic: o.OnPanic, onEnd: func() {}, guard: o.Guard, maxIdle: maxIdle()}
+	c := &Conn{fs: fs, fd: fd, log: o.Log, onPanic: o.OnPanic, onEnd: func() {}, guard: o.Guard, account: o.Account, maxIdle: maxIdle()}
 	if o.OnEnd != nil {
 		c.onEnd = sync.OnceFunc(o.OnEnd)
 	}

@@ -121,8 +121,16 @@ func (c *Conn) handle(r *request, n int, err error, left int32) bool {
 		c.readers.Add(1)
 		go c.readDevice()
 	}
+	if c.account == nil || op != opLookup && op != opOpen && op != opRead {
+		c.answer(r)
+		c.send(r)
+		return true
+	}
+	began := c.account.Begin(r.header())
 	c.answer(r)
+	bytes, status := int(r.out.Length)-outHeaderSize, fuse.Status(-r.out.Status)
 	c.send(r)
+	c.account.End(r.header(), began, bytes, status)
 	return true
 }
 

@@ -3,6 +3,8 @@ package control
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/pipefs/pipefs/internal/account"
 )
 
 // Version of the protocol.
@@ -152,6 +154,8 @@ type Stats struct {
 	Pairs []string `json:"pairs,omitempty"`
 	// Counters, in the order in which they are shown.
 	Counters []Counter `json:"counters"`
+	// Account says where the time of reads went.
+	Account *account.Snapshot `json:"account,omitempty"`
 }
 
 // Supervised is a mount that goes on if its daemon dies.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
@@ -23,6 +24,7 @@ type View struct {
 	of       *Views
 	path     Path
 	pipeline transcode.Pipeline
+	counters *account.View   // of all views of this pipeline
 	array    transcode.Array // of each sample
 	fixed    bool            // there are files of pixels: array is that of every sample
 	asked    bool            // it is no epoch: somebody asked for just these samples
@@ -165,6 +167,9 @@ func (f *File) Name() string {
 
 // View is the epoch view that the file is of.
 func (f *File) View() *View { return f.view }
+
+// Counters are those of all views that make the same of samples.
+func (w *View) Counters() *account.View { return w.counters }
 
 // Samples yields the paths of the samples that the file tells of.
 func (f *File) Samples(yield func(string) bool) {

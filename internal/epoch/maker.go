@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
@@ -47,6 +48,7 @@ type batch struct {
 	size   int64 // bytes
 	done   chan struct{}
 	wanted bool // a reader waits, or did
+	early  bool // it was made before a reader came
 
 	turns []int  // places in the batch, in the order in which their samples are made
 	data  []byte // nil until there is room, and where it could not be made
@@ -54,6 +56,9 @@ type batch struct {
 	left  int    // samples that are not finished
 	err   error  // why it could not be made
 	ended time.Time
+	// spent is where the time of its samples went, and started when the first one was begun.
+	spent   account.Spent
+	started time.Time
 
 	distance int    // from the reader for whom it is made ahead
 	used     uint64 // tick of the last use
@@ -90,6 +95,9 @@ func (m *maker) open(ctx context.Context, key batchKey) (*batch, error) {
 	b := m.batch(key)
 	if !b.wanted {
 		b.wanted = true
+		if b.early {
+			m.stats.used.Add(1)
+		}
 		m.prepare(key)
 	}
 	b.pins++
@@ -97,9 +105,13 @@ func (m *maker) open(ctx context.Context, key batchKey) (*batch, error) {
 	b.used = m.tick
 	m.rest.Reset(stale)
 	m.hire()
+	room, complete, asked := b.data != nil, b.complete(), time.Now()
 	m.mu.Unlock()
 	select {
 	case <-b.done:
+		if !complete {
+			b.waited(account.From(ctx), asked, room)
+		}
 	case <-ctx.Done():
 		b.release()
 		return nil, ctx.Err()
@@ -111,6 +123,24 @@ func (m *maker) open(ctx context.Context, key batchKey) (*batch, error) {
 		return nil, b.err
 	}
 	return b, nil
+}
+
+// waited notes what a reader has waited for who asked before the batch was made: for its turn or for
+// room, and then for what its samples took.
+func (b *batch) waited(spent *account.Spent, asked time.Time, room bool) {
+	if spent == nil {
+		return
+	}
+	now := time.Now()
+	if b.started.After(asked) {
+		part := account.Worker
+		if !room {
+			part = account.Memory
+		}
+		spent.Parts[part] += b.started.Sub(asked)
+		asked = b.started
+	}
+	spent.Share(&b.spent, now.Sub(asked))
 }
 
 // batch returns a batch that is made, or will be. The caller holds mu.
@@ -203,13 +233,18 @@ func (m *maker) work() {
 			break
 		}
 		i := b.turns[b.begun]
+		if b.begun == 0 {
+			b.started = time.Now()
+		}
 		b.begun++
 		if b.begun == b.n {
 			m.unqueue(b)
 		}
 		m.mu.Unlock()
-		err := b.make(m.ctx, i)
+		var spent account.Spent
+		err := b.make(account.With(m.ctx, &spent), i)
 		m.mu.Lock()
+		b.spent.Add(&spent)
 		m.finish(b, err)
 	}
 	m.working--
@@ -232,6 +267,9 @@ func (m *maker) finish(b *batch, err error) {
 		m.stats.failed.Add(1)
 	} else {
 		m.stats.made.Add(1)
+		if b.early = !b.wanted; b.early {
+			m.stats.early.Add(1)
+		}
 		b.view.settleLocked(b.index)
 	}
 	b.ended = time.Now()

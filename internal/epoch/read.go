@@ -114,7 +114,7 @@ func (w *View) other(h *serve.Handle, array, want transcode.Array, ok bool) erro
 
 func isRefused(err error) bool { return errors.Is(err, serve.ErrRefused) }
 
-type counters struct{ made, failed, black, replaced atomic.Int64 }
+type counters struct{ made, failed, black, replaced, early, used, wasted atomic.Int64 }
 
 // Stats are what the views of a mount have done.
 type Stats struct {
@@ -124,6 +124,9 @@ type Stats struct {
 	// Replaced is how many samples could not be made, and others are in their place.
 	Replaced int64
 	Bytes    int64 // of memory for batches
+	// Early is how many batches were made before a reader came, Used how many of these have been asked
+	// for, and Wasted how many have been dropped.
+	Early, Used, Wasted int64
 }
 
 // Stats returns the counters.
@@ -131,5 +134,6 @@ func (v *Views) Stats() Stats {
 	m := v.maker
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Stats{Made: m.stats.made.Load(), Failed: m.stats.failed.Load(), Black: m.stats.black.Load(), Replaced: m.stats.replaced.Load(), Bytes: m.held}
+	return Stats{Made: m.stats.made.Load(), Failed: m.stats.failed.Load(), Black: m.stats.black.Load(), Replaced: m.stats.replaced.Load(), Bytes: m.held,
+		Early: m.stats.early.Load(), Used: m.stats.used.Load(), Wasted: m.stats.wasted.Load()}
 }

@@ -66,6 +66,9 @@ func (m *maker) victim(wanted bool) (found *batch) {
 
 // empty takes the memory of a batch. The caller holds mu.
 func (m *maker) empty(b *batch) {
+	if b.early && !b.wanted {
+		m.stats.wasted.Add(1)
+	}
 	m.unused = append(m.unused, b.data)
 	b.data = nil
 }

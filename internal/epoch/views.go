@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
@@ -33,6 +34,8 @@ type Options struct {
 	Budget int64
 	// Workers is the number of samples made at once; 0 means one a core.
 	Workers int
+	// Account counts what is read of views; nil: nobody does.
+	Account *account.Ledger
 	// Far is how many samples are fetched side by side before they are made, where each takes a round
 	// trip; 0 where they are near.
 	Far int
@@ -133,7 +136,7 @@ func (v *Views) find(path Path, p transcode.Pipeline, ahead bool) (*View, error)
 	if found != nil {
 		return found, nil
 	}
-	w := &View{of: v, path: path, pipeline: p, array: pixels, fixed: fixed, epoch: e, share: path.share(len(e.list.ids))}
+	w := &View{of: v, path: path, pipeline: p, counters: v.o.Account.View(p.String()), array: pixels, fixed: fixed, epoch: e, share: path.share(len(e.list.ids))}
 	w.findMask() // it may read one
 	if size := w.bytes(path.Batch); fixed && size > v.o.Budget {
 		return nil, fmt.Errorf("a batch of %d samples of %s is %d MiB, more than the %d MiB that --cache-bytes gives to batches: take fewer, or mount with more",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/ahead"
 	"github.com/pipefs/pipefs/internal/blockcache"
 	"github.com/pipefs/pipefs/internal/control"
@@ -49,6 +50,7 @@ type Mount struct {
 	bucket     *bucket.Bucket   // the dataset, or its archives, where they are in one; else nil
 	archives   *archive.Dataset // the dataset, where it is the members of archives; else nil
 	refreshes  refreshes
+	account    *account.Ledger
 	presence   presence
 	store      *store.Store // at packed; else nil
 	storeFiles *remote.FS   // of the store, where it is in a bucket; else nil
@@ -86,7 +88,7 @@ func Start(ctx context.Context, c Config, patience time.Duration) (*Mount, error
 
 // mount opens all that stands behind a mount, from the disk to the kernel.
 func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
-	m := &Mount{config: c, log: c.Log, started: time.Now()}
+	m := &Mount{config: c, log: c.Log, started: time.Now(), account: account.New()}
 	m.until, m.cancel = context.WithCancel(context.Background())
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
@@ -102,7 +104,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		WorkBytes: m.memory.work,
 		Memfd:     c.Cache.Mode == fs.DaemonCache,
 		Workers:   c.Workers, ForceRandom: c.Views.ForceRandom, Log: m.log,
-		OnError: c.Views.OnError, ErrorLimit: c.Views.ErrorLimit,
+		OnError: c.Views.OnError, ErrorLimit: c.Views.ErrorLimit, Account: m.account,
 	}
 	if err := m.openSources(ctx, &o); err != nil {
 		return nil, err
@@ -124,7 +126,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	}
 	m.close = append(m.close, m.server.Close)
 	m.epochs = epoch.New(epoch.Options{
-		Registry: m.registry, Server: m.server, Budget: c.Cache.Bytes, Workers: c.Workers, Log: m.log,
+		Registry: m.registry, Server: m.server, Budget: c.Cache.Bytes, Workers: c.Workers, Account: m.account, Log: m.log,
 		Far:    m.fetchedAhead(),
 		Roles:  c.Roles,
 		Tables: c.Views.tables(), Unlabelled: m.unlabelled(),
@@ -169,6 +171,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 	}
 	m.resume()
 	m.refreshes.work.Go(m.watchPresence)
+	m.refreshes.work.Go(func() { m.account.Run(m.refreshes.ctx.Done(), m.fillAccount) })
 	if c.Read.Refresh > 0 && (m.bucket != nil || m.store != nil) {
 		m.refreshes.work.Go(func() { m.follow(c.Read.Refresh) })
 	}
@@ -202,7 +205,7 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 	m.fs, err = fs.New(fs.Options{
 		Registry: m.registry, Server: fs.Serve(m.server), Roles: c.Roles, Cache: c.Cache.Mode,
 		Views: m.listed, Epochs: m.epochs, Ahead: m.ahead, Refuse: m.gaps.refuse, Seed: c.Views.Seed, Files: m.files(), Control: socket, Log: m.log,
-		Freshness: m.fresh.kind, Watcher: m.fresh.watcher, Journal: c.Kernel.Journal, Expire: c.Kernel.Expire, Suspects: c.Kernel.Suspects,
+		Freshness: m.fresh.kind, Watcher: m.fresh.watcher, Journal: c.Kernel.Journal, Expire: c.Kernel.Expire, Suspects: c.Kernel.Suspects, Account: m.account,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package mountd
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/ahead"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/serve"
@@ -21,8 +23,22 @@ const RebuiltCounter = "of these, originals"
 func (m *Mount) stats() control.Stats {
 	return control.Stats{
 		Mount: m.config.Dir, Source: m.config.Source, PID: os.Getpid(), Version: Version(),
-		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Pairs: m.pairs(), Counters: m.counters(),
+		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Pairs: m.pairs(), Counters: m.counters(), Account: m.account.Now(),
 	}
+}
+
+// fillAccount adds to the accounting what only the mount knows.
+func (m *Mount) fillAccount(s *account.Snapshot) {
+	s.Machine.Workers = cmp.Or(m.config.Workers, s.Machine.Cores)
+	s.Machine.Remote = m.blocks != nil || m.bucket != nil || m.storeFiles != nil
+	switch {
+	case m.blocks != nil:
+		s.Machine.Network = m.blocks.Stats().Fetched
+	case s.Machine.Remote:
+		s.Machine.Network = m.server.Stats().FetchedBytes
+	}
+	hints, batches := m.ahead.Stats(), m.epochs.Stats()
+	s.Made = account.Ahead{Made: hints.Loaded + batches.Early, Used: hints.Read + batches.Used, Wasted: hints.Wasted + batches.Wasted}
 }
 
 // pairs are those of the mount.

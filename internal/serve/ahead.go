@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/lru"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -77,6 +78,7 @@ type Ahead struct {
 	resolve  sync.Once
 	handle   *Handle // of the file in the view, valid when resolved is closed; nil where that failed
 	done     chan struct{}
+	spent    account.Spent // on loading it
 	read     func(waited bool)
 
 	// Guarded by of.mu. When done is closed, content is what was loaded; nil where that
@@ -110,7 +112,7 @@ func (s *Server) LoadAhead(ctx context.Context, t Target, most int64, read func(
 	if err != nil {
 		return nil, 0, err
 	}
-	content, err := s.loadAhead(context.WithValue(ctx, aheadContext{}, true), a, t, most)
+	content, err := s.loadAhead(context.WithValue(account.With(ctx, &a.spent), aheadContext{}, true), a, t, most)
 	if err != nil {
 		a.of.mu.Lock()
 		a.take()
@@ -181,6 +183,8 @@ func (s *Server) loadAhead(ctx context.Context, a *Ahead, t Target, most int64) 
 	if err != nil {
 		return nil, err
 	}
+	lap := a.spent.Lap()
+	defer lap.End(account.Source)
 	return s.intoBytes(c, h)
 }
 
@@ -332,8 +336,10 @@ func (s *Server) openAhead(ctx context.Context, h *Handle) (*Content, error) {
 	case <-n.done:
 	default:
 		waited = true
+		asked := time.Now()
 		select {
 		case <-n.done:
+			account.From(ctx).Share(&n.spent, time.Since(asked))
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
@@ -54,17 +54,27 @@ func (s *Server) attempt(ctx context.Context, by *limiter, made *result, h *Hand
 }
 
 // run computes the steps that remain after a candidate.
-func (s *Server) run(ctx context.Context, by *limiter, made *result, h *Handle, from *candidate) error {
+func (s *Server) run(ctx context.Context, by *limiter, made *result, h *Handle, from *candidate) (err error) {
+	spent := &made.spent
+	defer func() {
+		account.From(ctx).Add(spent)
+		if err == nil {
+			s.o.Account.View(h.view.String()).Made(spent)
+		}
+	}()
+	lap := spent.Lap()
 	if err := by.join(ctx); err != nil {
 		return err
 	}
 	defer by.leave()
+	lap.End(account.Worker)
 	if from.made != nil {
 		taken, err := by.take(ctx, h.work())
 		if err != nil {
 			return err
 		}
 		defer by.give(taken)
+		lap.End(account.Memory)
 		return s.work(ctx, by, made, h, from, from.made.split.Data)
 	}
 	r, err := s.openCandidate(h, from)
@@ -72,6 +82,7 @@ func (s *Server) run(ctx context.Context, by *limiter, made *result, h *Handle, 
 		return err
 	}
 	defer r.Close()
+	lap.End(account.Source)
 	// A store may have been packed with a higher limit.
 	if err := s.o.Registry.Limits().CheckFile(r.Size()); err != nil {
 		return err
@@ -81,13 +92,16 @@ func (s *Server) run(ctx context.Context, by *limiter, made *result, h *Handle, 
 		return err
 	}
 	defer by.give(taken)
+	lap.End(account.Memory)
 	src := s.sources.get(r.Size())
 	defer func() {
 		if split := &made.split; !within(split.Data, src) && !within(split.Tail, src) && !within(split.Reconstruction, src) {
 			s.sources.put(src)
 		}
 	}()
-	if err := s.fetch(h, from, r, src); err != nil {
+	spent.Fetched, err = s.fetch(h, from, r, src)
+	lap.End(account.Source)
+	if err != nil {
 		return err
 	}
 	return s.work(ctx, by, made, h, from, src)
@@ -95,15 +109,19 @@ func (s *Server) run(ctx context.Context, by *limiter, made *result, h *Handle, 
 
 // work computes the steps that remain, from the bytes of a candidate.
 func (s *Server) work(ctx context.Context, by *limiter, made *result, h *Handle, from *candidate, src []byte) (err error) {
+	lap := made.spent.Lap()
 	for c := by.compute; c != nil; c = c.compute {
 		if err := c.join(ctx); err != nil {
 			return err
 		}
 		defer c.leave()
 	}
+	lap.End(account.Worker)
 	defer s.meter.computing()()
-	started := time.Now()
-	defer func() { s.stats.busy.Add(int64(time.Since(started))) }()
+	defer func() {
+		lap.End(account.Compute)
+		s.stats.busy.Add(int64(made.spent.Parts[account.Compute]))
+	}()
 	if h.rebuild != nil {
 		made.split, err = h.rebuild.run(ctx, s, h.file, src)
 		return err
@@ -113,8 +131,8 @@ func (s *Server) work(ctx context.Context, by *limiter, made *result, h *Handle,
 }
 
 // fetch reads a candidate into src, which is as long. Where the plan takes rows of raw pixels,
-// those are read, and the rest of src holds anything.
-func (s *Server) fetch(h *Handle, from *candidate, r sized, src []byte) error {
+// those are read, and the rest of src holds anything. It returns how many bytes were read.
+func (s *Server) fetch(h *Handle, from *candidate, r sized, src []byte) (fetched int64, err error) {
 	chunk := int64(1)
 	if _, stored := r.(*store.Reader); stored {
 		chunk = store.ChunkSize // it is checked as a whole: part of one is read elsewhere, and copied
@@ -123,6 +141,7 @@ func (s *Server) fetch(h *Handle, from *candidate, r sized, src []byte) error {
 	read := func(begin, end int64) error {
 		n, err := r.ReadAt(src[begin:end], begin)
 		s.stats.fetched.Add(int64(n))
+		fetched += int64(n)
 		switch {
 		case int64(n) == end-begin:
 			return nil
@@ -133,22 +152,24 @@ func (s *Server) fetch(h *Handle, from *candidate, r sized, src []byte) error {
 	}
 	size := int64(len(src))
 	if h.rebuild != nil || from.after > 0 {
-		return read(0, size)
+		err = read(0, size)
+		return fetched, err
 	}
 	part := from.plan.Part()
 	if part == nil {
-		return read(0, size)
+		err = read(0, size)
+		return fetched, err
 	}
 	head := min(max(transcode.HeadLen, chunk), size)
 	if err := read(0, head); err != nil {
-		return err
+		return fetched, err
 	}
 	begin, end := part(src[:min(transcode.HeadLen, size)], size)
 	begin, end = max(begin/chunk*chunk, head), min((end+chunk-1)/chunk*chunk, size)
-	if begin >= end {
-		return nil
+	if begin < end {
+		err = read(begin, end)
 	}
-	return read(begin, end)
+	return fetched, err
 }
 
 // compute runs the steps that remain on the bytes of a candidate. Where the result lies

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -70,6 +71,7 @@ func (s *Server) open(ctx context.Context, h *Handle) (*Content, error) {
 
 // openOriginal opens the file as the dataset has it.
 func (s *Server) openOriginal(ctx context.Context, h *Handle) (*Content, error) {
+	lap := account.From(ctx).Lap()
 	// Where the tree is the dataset's own, its files are the nearest.
 	var sample *store.Sample
 	if s.packed {
@@ -81,6 +83,7 @@ func (s *Server) openOriginal(ctx context.Context, h *Handle) (*Content, error) 
 	if sample != nil {
 		if rep := sample.Representation(transcode.Original); rep != nil {
 			r, err := s.openStored(h.file, rep, 0)
+			lap.End(account.Source)
 			if err != nil {
 				return nil, err
 			}
@@ -88,6 +91,7 @@ func (s *Server) openOriginal(ctx context.Context, h *Handle) (*Content, error) 
 		}
 	}
 	file, err := s.openOwn(h)
+	lap.End(account.Source)
 	if err == nil {
 		return &Content{size: h.file.Identity.Size, reader: file}, nil
 	}
@@ -117,7 +121,9 @@ func (s *Server) openFrom(ctx context.Context, h *Handle, from candidates) (*Con
 	var c *Content
 	var err error
 	if chosen.Steps == h.plan.Len() {
+		lap := account.From(ctx).Lap()
 		c, err = s.openWhole(h, from, chosen)
+		lap.End(account.Source)
 	} else {
 		c, err = s.openResult(ctx, h, chosen)
 	}

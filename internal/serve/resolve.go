@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -181,11 +182,14 @@ func (s *Server) showsStored(ctx context.Context, h *Handle, most Effort) (bool,
 // fit plans the view for the file. What is not there cannot be read, and what the view
 // must not blend is refused.
 func (s *Server) fit(ctx context.Context, h *Handle, most Effort) error {
+	lap := account.From(ctx).Lap()
 	info, err := s.header(h)
+	lap.End(account.Source)
 	if err != nil {
 		return err
 	}
 	h.plan, err = s.Fit(ctx, h.file, h.view, info, h.sample, most)
+	lap.End(account.Compute) // it may look at pixels
 	if err != nil || h.Unchanged() {
 		return err
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -34,6 +36,8 @@ type result struct {
 	buffer []byte
 	from   *buffers
 	into   []byte // see compute
+	// spent is where the time of making it went.
+	spent account.Spent
 }
 
 func (m *result) hold() *result {
@@ -128,8 +132,10 @@ func (s *Server) make(ctx context.Context, by *limiter, h *Handle, from *candida
 		} else {
 			made.hold()
 			s.mu.Unlock()
+			asked := time.Now()
 			select {
 			case <-made.done:
+				account.From(ctx).Share(&made.spent, time.Since(asked))
 			case <-ctx.Done():
 				made.release()
 				return nil, ctx.Err()

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/lru"
 	"github.com/pipefs/pipefs/internal/source"
@@ -55,6 +56,8 @@ type Options struct {
 	Memfd bool
 	// Workers is the number of samples made at once; 0 means one a core.
 	Workers int
+	// Account counts what is made for each view; nil: nobody does.
+	Account *account.Ledger
 	// ForceRandom: random views refuse no samples because of what belongs to them.
 	ForceRandom bool
 	// OnError says what readers of bad samples get, as long as these are no larger share of the

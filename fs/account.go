@@ -1,0 +1,91 @@
+package fs
+
+import (
+	"context"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/pipefs/pipefs/internal/account"
+	"github.com/pipefs/pipefs/internal/epoch"
+)
+
+// requests notes how long requests take.
+type requests struct{ f *FS }
+
+// Begin implements [conn.Account].
+func (r requests) Begin(h *fuse.InHeader) account.Request { return r.f.account.Begin(h.Pid) }
+
+// End implements [conn.Account].
+func (r requests) End(h *fuse.InHeader, began account.Request, bytes int, status fuse.Status) {
+	f := r.f
+	kind := account.Lookup
+	switch h.Opcode {
+	case opOpen:
+		kind = account.Open
+	case opRead:
+		kind = account.Read
+	}
+	index, id := splitNode(h.NodeId)
+	var counters *account.View
+	switch v := f.views.at(index); {
+	case v != nil:
+		counters = v.counters
+		if kind == account.Open && status.Ok() {
+			counters.Opens.Add(1)
+		}
+	case index == 0 && kind == account.Read && id >= firstSpecial:
+		if s := f.root.special(id); s != nil {
+			counters = f.countersOf(s.epochFile())
+		}
+		if counters != nil && status.Ok() {
+			counters.Reads.Add(1)
+			counters.Bytes.Add(int64(bytes))
+		}
+	}
+	f.account.End(began, counters, kind, bytes, !status.Ok())
+}
+
+// The numbers of the requests in the kernel's linux/fuse.h.
+const (
+	opOpen = 14
+	opRead = 15
+)
+
+// epochFile is the file of samples of epoch views that a special file is, or nil.
+func (s *special) epochFile() *epoch.File {
+	if s.asked == nil {
+		return s.batch
+	}
+	s.asked.mu.Lock()
+	defer s.asked.mu.Unlock()
+	return s.asked.file
+}
+
+// countersOf returns the counters of the view whose samples a file has; nil of none.
+func (f *FS) countersOf(file *epoch.File) *account.View {
+	if file == nil {
+		return nil
+	}
+	return file.View().Counters()
+}
+
+// waited notes what a request has waited for.
+func (f *FS) waited(ctx context.Context, v *account.View) {
+	if r, ok := ctx.(*request); ok && v != nil {
+		f.account.Waited(r.pid, v, &r.spent)
+		r.spent = account.Spent{}
+	}
+}
+
+// readFrom reads content that is not in memory in one piece. It does not allocate.
+func (f *FS) readFrom(c Content, buf []byte, in *fuse.ReadIn, v *view) (int, error) {
+	if c.Memory() != nil {
+		return readFull(c, buf, int64(in.Offset))
+	}
+	var spent account.Spent
+	lap := spent.Lap()
+	n, err := readFull(c, buf, int64(in.Offset))
+	lap.End(account.Source)
+	f.account.Waited(in.Pid, v.counters, &spent)
+	return n, err
+}

@@ -1,0 +1,158 @@
+package account
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+)
+
+func TestBuckets(t *testing.T) {
+	for b := range buckets - 1 {
+		if got := bucket(time.Duration(upTo(b))); got != b {
+			t.Errorf("%d ns are in bucket %d, not %d", upTo(b), got, b)
+		}
+		if got := bucket(time.Duration(upTo(b) + 1)); got != b+1 {
+			t.Errorf("%d ns are in bucket %d, not %d", upTo(b)+1, got, b+1)
+		}
+	}
+	if got := bucket(24 * time.Hour); got != buckets-1 {
+		t.Errorf("a day is in bucket %d", got)
+	}
+	if longest := time.Duration(upTo(buckets - 1)); longest < time.Minute {
+		t.Errorf("the last bucket ends at %v", longest)
+	}
+}
+
+// A request neither locks nor allocates.
+func TestRequestsDoNotAllocate(t *testing.T) {
+	l := New()
+	v := l.View("bmp")
+	spent := Spent{}
+	spent.Parts[Source] = time.Millisecond
+	if n := testing.AllocsPerRun(100, func() {
+		r := l.Begin(7)
+		l.Waited(7, v, &spent)
+		l.End(r, v, Read, 100, false)
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	s := v.seen()
+	if s.Source != 101*int64(time.Millisecond) || s.Latency[0].Count == 0 || s.Copy != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// More threads than there are places for are counted together, and nothing is lost.
+func TestManyThreads(t *testing.T) {
+	l := New()
+	v := l.View("bmp")
+	const of, each = 3 * places, 5
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range of * each / 4 {
+				r := l.Begin(uint32(1<<30 + worker + 4*(i%(of/4))))
+				l.End(r, v, Read, 10, false)
+			}
+		})
+	}
+	all.Wait()
+	if s := l.Now(); len(s.Readers) != 0 || l.ended.sum.Requests != of*each || l.ended.sum.Bytes != 10*of*each {
+		t.Errorf("%d readers, %+v", len(s.Readers), l.ended.sum)
+	}
+}
+
+func TestShare(t *testing.T) {
+	var maker, s Spent
+	maker.Parts[Source], maker.Parts[Compute] = time.Second, 3*time.Second
+	s.Share(&maker, 400*time.Millisecond)
+	if s.Parts[Source] != 100*time.Millisecond || s.Parts[Compute] != 300*time.Millisecond {
+		t.Errorf("%v", s.Parts)
+	}
+	s.Share(&Spent{}, time.Second) // nobody knows what it was
+	var none *Spent
+	none.Add(&maker)
+	none.Share(&maker, time.Second)
+	lap := none.Lap()
+	lap.End(Source)
+	if s.Parts[Source] != 100*time.Millisecond {
+		t.Errorf("%v", s.Parts)
+	}
+}
+
+// A reader that computes between its reads is told from one that sleeps.
+func TestAway(t *testing.T) {
+	for _, computes := range []bool{true, false} {
+		l := New()
+		v := l.View("bmp")
+		runtime.LockOSThread()
+		id := uint32(unix.Gettid())
+		read := func() { l.End(l.Begin(id), v, Read, 1, false) }
+		for range regular {
+			read()
+		}
+		l.Now()
+		before := l.Now().Reading
+		until := time.Now().Add(300 * time.Millisecond)
+		if computes {
+			for time.Now().Before(until) {
+			}
+		} else {
+			time.Sleep(time.Until(until))
+		}
+		read()
+		after := l.Now()
+		runtime.UnlockOSThread()
+		computed, slept := after.Reading.Computed-before.Computed, after.Reading.Slept-before.Slept
+		if away := computed + slept; away < int64(300*time.Millisecond) || (computed > slept) != computes {
+			t.Errorf("computes: %v; %v computed, %v slept", computes, time.Duration(computed), time.Duration(slept))
+		}
+		if len(after.Readers) != 1 || after.Readers[0].PID != os.Getpid() || after.Readers[0].Requests != regular+1 {
+			t.Errorf("%+v", after.Readers)
+		}
+	}
+}
+
+// What ended processes have done stays in the sum.
+func TestEnded(t *testing.T) {
+	l := New()
+	v := l.View("bmp")
+	reader := exec.Command("sleep", "60")
+	testenv.Must(t, reader.Start())
+	id := uint32(reader.Process.Pid)
+	for range 30 {
+		l.End(l.Begin(id), v, Read, 1000, false)
+	}
+	s := l.Now()
+	if len(s.Readers) != 1 || s.Readers[0].Command != "sleep" || s.Readers[0].Bytes != 30000 || len(s.Readers[0].Views) != 1 {
+		t.Fatalf("%+v", s.Readers)
+	}
+	waited := s.Reading.Waited
+	testenv.Must(t, reader.Process.Kill())
+	_ = reader.Wait()
+	testenv.EventuallyIs(t, "it is no reader any more", func() bool { s = l.Now(); return len(s.Readers) == 0 })
+	if s.Reading.Waited < waited || l.ended.sum.Bytes != 30000 {
+		t.Errorf("%+v", s.Reading)
+	}
+}
+
+func TestSince(t *testing.T) {
+	l := New()
+	v := l.View("bmp")
+	read := func() { v.Read(0, 10); l.End(l.Begin(0), v, Read, 10, false) }
+	read()
+	before := l.Now()
+	read()
+	l.View("half").Read(1, 5)
+	d := l.Now().Since(before)
+	if len(d.Views) != 2 || d.Views[0].Reads != 1 || d.Views[0].Begun != 1 || d.Views[1].Bytes != 5 || d.Total().Bytes != 15 || d.Views[0].Quantile(0.5) == 0 {
+		t.Errorf("%+v", d.Views)
+	}
+}

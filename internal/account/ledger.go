@@ -1,0 +1,134 @@
+package account
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// MaxReaders is how many processes are told apart.
+	MaxReaders = 256
+	// maxViews is how many views are told apart.
+	maxViews = 1024
+	// kept is how many snapshots are kept, one a second.
+	kept = 61
+)
+
+// Ledger is the accounting of one mount.
+type Ledger struct {
+	began   time.Time
+	threads threads
+	views   sync.Map // *View by name
+	others  View     // where there are too many
+
+	mu        sync.Mutex
+	names     int
+	sampled   int64 // when
+	processes map[int]*process
+	ended     process // the sum of those that have ended
+	quiet     int
+	timed     Timed
+	fill      func(*Snapshot)
+	past      []*Snapshot // without readers, the oldest first
+}
+
+// New returns a ledger.
+func New() *Ledger {
+	l := &Ledger{began: time.Now(), processes: map[int]*process{}}
+	l.others.name = "other views"
+	return l
+}
+
+// now is ns since the begin, and never 0.
+func (l *Ledger) now() int64 { return int64(time.Since(l.began)) + 1 }
+
+// View returns what counts the requests for a view. The name is that of its pipeline.
+func (l *Ledger) View(name string) *View {
+	if l == nil {
+		return nil
+	}
+	if v, ok := l.views.Load(name); ok {
+		return v.(*View)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.names >= maxViews {
+		return &l.others
+	}
+	v, was := l.views.LoadOrStore(name, &View{name: name})
+	if !was {
+		l.names++
+	}
+	return v.(*View)
+}
+
+// Timed notes what a training has measured itself.
+func (l *Ledger) Timed(t Timed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timed.Waited += t.Waited
+	l.timed.Worked += t.Worked
+	l.timed.Steps += t.Steps
+}
+
+// Run samples once a second, until stop is closed. What only the mount knows is filled in by fill.
+func (l *Ledger) Run(stop <-chan struct{}, fill func(*Snapshot)) {
+	l.mu.Lock()
+	l.fill = fill
+	l.mu.Unlock()
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		s := l.Now()
+		s.Readers = nil
+		l.mu.Lock()
+		if len(l.past) == kept {
+			l.past = append(l.past[:0], l.past[1:]...)
+		}
+		l.past = append(l.past, s)
+		l.mu.Unlock()
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Past returns snapshots of the last minute, without readers, the oldest first.
+func (l *Ledger) Past() []*Snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.past)
+}
+
+// Now returns what was counted so far.
+func (l *Ledger) Now() *Snapshot {
+	l.mu.Lock()
+	l.sample()
+	s := &Snapshot{V: Version, At: time.Now(), Reading: l.ended.sum.Reading, Timed: l.timed, Machine: machine()}
+	s.Reading.Quiet = l.quiet
+	for _, p := range l.processes {
+		s.Reading.add(&p.sum.Reading, 1)
+		s.Readers = append(s.Readers, p.reader())
+	}
+	fill := l.fill
+	l.mu.Unlock()
+	l.views.Range(func(_, v any) bool {
+		if seen := v.(*View).seen(); seen.Lookups+seen.Opens+seen.Reads+seen.Errors+seen.Making.Samples > 0 {
+			s.Views = append(s.Views, seen)
+		}
+		return true
+	})
+	if seen := l.others.seen(); seen.Lookups+seen.Reads > 0 {
+		s.Views = append(s.Views, seen)
+	}
+	slices.SortFunc(s.Views, func(a, b Seen) int { return cmp.Compare(a.View, b.View) })
+	slices.SortFunc(s.Readers, func(a, b Reader) int { return cmp.Compare(a.PID, b.PID) })
+	if fill != nil {
+		fill(s)
+	}
+	return s
+}
