@@ -1,10 +1,29 @@
+// Package report shows what bench and tune have measured: as text for a terminal, and as
+// one HTML file that needs no network, fonts or scripts.
+//
+// # Nouns
+//
+// A [Document] is what is shown: the advice, facts about the run, and sections with a
+// [Table], bars and notes. [OfViews] and [OfTuning] make one; [Document.Text] and
+// [Document.HTML] write it.
+//
+// All text is taken for what it says, never for markup: names of files may hold
+// anything.
 package report
 
 import (
+	_ "embed" // the template
+	"fmt"
+	"html/template"
+	"io"
 	"strings"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/table"
+	align "github.com/jedib0t/go-pretty/v6/text"
+
 	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 // Document is what is shown. What is empty is left out.
@@ -155,4 +174,142 @@ func capital(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:] // a byte of a longer rune stays as it is
+}
+
+//go:embed page.html
+var source string
+
+var pages = template.Must(template.New("page").Funcs(template.FuncMap{
+	"clean":   clean,
+	"capital": func(s string) string { return capital(clean(s)) },
+	"first":   func(r Row) Cell { return r.at(0) },
+	"rest":    func(r Row) []Cell { return r.Cells[min(1, len(r.Cells)):] },
+	"filled":  Row.filled,
+	"others":  func(h []Head) int { return max(1, len(h)-1) },
+	"words":   func(h []Head, i int) bool { return i+1 < len(h) && h[i+1].Words },
+}).Parse(source))
+
+// at is a cell, empty if there is none.
+func (r Row) at(i int) Cell {
+	if i < len(r.Cells) {
+		return r.Cells[i]
+	}
+	return Cell{}
+}
+
+// Stamp is when it was measured, for machines.
+func (d *Document) Stamp() string { return d.Time.Format(time.RFC3339) }
+
+// HTML writes the page.
+func (d *Document) HTML(w io.Writer) error {
+	if err := pages.Execute(w, d); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	return nil
+}
+
+// textWidth is how wide tables are at most, in columns: words of cells are broken.
+const textWidth = 100
+
+// Text writes the document for a terminal: the advice first.
+func (d *Document) Text(w io.Writer) {
+	for _, a := range d.Advice {
+		if a.About != "" {
+			a.Says = a.About + ": " + a.Says
+		}
+		fmt.Fprintln(w, a.Says)
+		for _, c := range a.Commands {
+			fmt.Fprintln(w, "  "+c)
+		}
+	}
+	fmt.Fprintln(w)
+	paragraphs(w, d.Lines)
+	for _, line := range d.Failures { // as they are, to be searched for
+		fmt.Fprintln(w, line)
+	}
+	for _, s := range d.Sections {
+		if s.Table != nil {
+			fmt.Fprintln(w, "\n"+terminal.WrapAt(s.Title, 0, textWidth))
+			s.Table.text(w)
+		}
+		paragraphs(w, s.Notes)
+	}
+	var terms []string
+	for _, t := range d.Terms {
+		if t.Explained {
+			terms = append(terms, t.Word+": "+t.Meaning)
+		}
+	}
+	if len(terms) > 0 {
+		paragraphs(w, []string{"", strings.Join(terms, " ")})
+	}
+	paragraphs(w, d.Notes)
+}
+
+func paragraphs(w io.Writer, all []string) {
+	for _, line := range all {
+		fmt.Fprintln(w, terminal.WrapAt(line, 0, textWidth))
+	}
+}
+
+// text writes a table. Names and words get what figures leave of the width.
+func (t *Table) text(w io.Writer) {
+	var head []any
+	widths := make([]int, len(t.Head))
+	for i, h := range t.Head {
+		name := h.Name
+		if h.Unit != "" {
+			name += "\n" + h.Unit
+		}
+		head = append(head, strings.ToLower(name[:1])+name[1:])
+		widths[i] = longest(name)
+	}
+	rows := make([]table.Row, len(t.Rows))
+	for i, r := range t.Rows {
+		if r.Error != "" && !r.filled() {
+			r.Cells = []Cell{r.Cells[0], {Text: "no figures"}}
+		}
+		for j, c := range r.Cells {
+			s := c.Text
+			if c.Small != "" {
+				s += " (" + c.Small + ")"
+			}
+			if r.Strong && c.Strong {
+				s += " *"
+			}
+			rows[i] = append(rows[i], s)
+			widths[j] = max(widths[j], longest(s))
+		}
+	}
+	left := textWidth - 1
+	for _, n := range widths {
+		left -= n + 3
+	}
+	out := terminal.Table(w, head...)
+	columns := make([]table.ColumnConfig, len(t.Head))
+	for i, h := range t.Head {
+		columns[i] = table.ColumnConfig{Number: i + 1, Align: align.AlignRight}
+		if !h.Words {
+			continue
+		}
+		columns[i].Align = align.AlignLeft
+		if left < 0 {
+			n := max(12, widths[i]+left)
+			left += widths[i] - n
+			columns[i].WidthMax, columns[i].WidthMaxEnforcer = n, align.WrapSoft
+		}
+	}
+	for _, r := range rows {
+		out.AppendRow(r)
+	}
+	out.SetColumnConfigs(columns)
+	out.Render()
+}
+
+// longest is the length of the longest line, in runes.
+func longest(s string) (n int) {
+	for line := range strings.SplitSeq(s, "\n") {
+		n = max(n, len([]rune(line)))
+	}
+	return n
 }

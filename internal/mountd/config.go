@@ -1,15 +1,29 @@
 package mountd
 
 import (
+	"cmp"
+	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pipefs/pipefs/fs"
+	"github.com/pipefs/pipefs/internal/blockcache"
+	"github.com/pipefs/pipefs/internal/cgroup"
+	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/internal/supervise"
+	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -187,4 +201,124 @@ func (c *Config) status(what string) {
 func (c *Config) kernelOptions() fs.MountOptions {
 	o := fs.MountOptions{Source: c.Source, AllowOther: c.Kernel.AllowOther, Options: []string{"noexec"}, Premount: c.Kernel.Premount}
 	return o
+}
+
+// reservedFiles are the descriptors that the daemon needs beside its cache: packs,
+// what readers have open that is not cached, connections.
+const reservedFiles = 512
+
+// open returns the cache of the daemon, nil where the kernel's is the only one.
+func (c *Caching) open() (mixer.Cache, error) {
+	if c.Mode != fs.DaemonCache {
+		return nil, nil
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return nil, os.NewSyscallError("getrlimit", err)
+	}
+	samples := int(min(limit.Cur, 1<<30))
+	samples = max(samples/4, samples-max(reservedFiles, samples/8))
+	return mixer.NewCache(cmp.Or(c.Policy, mixer.LRUCache), serve.Keepable(max(c.Bytes, 1)), samples)
+}
+
+// ahead is how many bytes of files may be loaded that readers have announced and not read.
+func (c *Caching) ahead() int64 { return max(c.Bytes/4, minAhead) }
+
+const minAhead = 16 << 20
+
+// text is the cache in words.
+func (c *Caching) text() string {
+	if c.Mode != fs.DaemonCache {
+		return "page"
+	}
+	return fmt.Sprintf("daemon, %s, %d MiB", cmp.Or(c.Policy, mixer.LRUCache), c.Bytes>>20)
+}
+
+// answerAtOnce lets more threads run than there are processors, and more of them wait
+// for requests. Where every open is a request, what counts is how soon its answer comes.
+// A thread that comes back from the kernel goes on only with a share of the runtime's,
+// of which there is one a processor: it finds none where all are with threads that the
+// readers have pushed aside, or that have just gone to sleep. Where there are many
+// processors there is always one. How many samples are made at once was decided before.
+func (c *Caching) answerAtOnce() {
+	const enough = 16
+	if n := runtime.GOMAXPROCS(0); c.Mode == fs.DaemonCache && n < enough && os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(min(4*n, enough))
+	}
+}
+
+// cacheCounters are what the policy has counted.
+func cacheCounters(s *mixer.CacheStats) []control.Counter {
+	if s == nil {
+		return nil
+	}
+	const group = "cache"
+	counters := []control.Counter{
+		{Group: group, Name: "policy", Unit: control.Text, Text: s.Policy},
+		{Group: group, Name: "hits", Value: s.Hits},
+		{Group: group, Name: "misses", Value: s.Misses},
+		{Group: group, Name: "hit bytes", Value: s.HitBytes, Unit: control.Bytes},
+		{Group: group, Name: "missed bytes", Value: s.MissBytes, Unit: control.Bytes},
+		{Group: group, Name: "evictions", Value: s.Evictions},
+		{Group: group, Name: "samples kept", Value: int64(s.Samples)},
+		{Group: group, Name: "kept", Value: s.Bytes, Unit: control.Bytes},
+	}
+	if s.Policy != mixer.LiquidCache {
+		return counters
+	}
+	epochs := "yes"
+	if s.Off != "" {
+		epochs = "no: " + s.Off
+	}
+	return append(counters,
+		control.Counter{Group: group, Name: "kept for this epoch", Value: s.CurrentBytes, Unit: control.Bytes},
+		control.Counter{Group: group, Name: "kept for the next", Value: s.NextBytes, Unit: control.Bytes},
+		control.Counter{Group: group, Name: "epoch", Value: int64(s.Epoch)},
+		control.Counter{Group: group, Name: "samples of an epoch", Value: int64(s.Population)},
+		control.Counter{Group: group, Name: "read in this one", Value: int64(s.Sampled)},
+		control.Counter{Group: group, Name: "epochs recognized", Unit: control.Text, Text: epochs},
+	)
+}
+
+// budgets are memory in bytes that no option says; 0 is the default.
+type budgets struct {
+	work    int64 // sources and pixels that are in work
+	fetched int64 // what comes from a bucket, until it is written to the disk
+	blocks  int64 // blocks of open objects of a bucket
+}
+
+// fitMemory decides how much memory the mount may use. Where cgroups limit what this process
+// uses together with others, the readers among them, each budget is an eighth of that at most,
+// and the garbage collector works harder from a half on: left to itself it lets the heap grow
+// to twice what is in use.
+func (c *Config) fitMemory(log *slog.Logger) budgets {
+	limit := int64(math.MaxInt64)
+	if groups, err := cgroup.Here(); err == nil {
+		if least, limited := groups.MemoryLimit(); limited {
+			limit = least
+		}
+	}
+	asked := c.Cache.Bytes >= 0
+	if !asked {
+		c.Cache.Bytes = min(serve.DefaultCacheBytes, limit/8)
+	}
+	if limit == math.MaxInt64 {
+		return budgets{}
+	}
+	// Batches have as much as samples.
+	samples, batches := c.Cache.Bytes, max(c.Cache.Bytes, epoch.MinBudget)
+	if asked && samples+batches > limit/2 {
+		log.Warn("--cache-bytes is much for the memory that a cgroup allows, which samples, batches and readers share: the system may end the daemon",
+			"cgroup", limit, "samples", samples, "batches", batches)
+	} else {
+		log.Info("a cgroup limits memory", "cgroup", limit, "samples", samples, "batches", batches)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(max(limit/2, min(samples+batches, limit)))
+	}
+	return budgets{
+		work:    min(serve.DefaultWorkBytes, limit/8),
+		fetched: min(blockcache.DefaultMemoryBytes, limit/8),
+		blocks:  min(bucket.DefaultMemoryBytes, limit/8),
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/pipefs/pipefs/internal/ahead"
 	"github.com/pipefs/pipefs/internal/blockcache"
 	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/prepare"
@@ -262,3 +263,65 @@ func (m *Mount) closeAll() error {
 // abandon does as much of closeAll as is safe while requests are under way. The rest is
 // made to survive the end of the process.
 func (m *Mount) abandon() { m.control.Close() }
+
+// Attach mounts for daemons that other processes of this program are: the connection, and
+// where it is permitted the file that says how much the kernel reads ahead. The user is
+// whom they run as, nil for who this process runs as.
+func Attach(c *Config, u *daemon.User, log *slog.Logger) (conn, readAhead *os.File, err error) {
+	uid, gid := os.Geteuid(), os.Getegid()
+	if u != nil {
+		uid, gid = u.UID, u.GID
+	}
+	p, err := fs.Attach(c.Dir, uid, gid, c.kernelOptions(), log)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, readAhead = p.Files()
+	return conn, readAhead, nil
+}
+
+// Supervise is the life of a daemon: it returns when the mount is gone, when open files do
+// not let it go, and when the supervisor goes on with another daemon. Then the mount stays.
+// A signal has the supervisor end the mount. Where that is gone, or was never there, a signal
+// ends the mount patiently, and a second one at once.
+func (m *Mount) Supervise(signals chan os.Signal) error {
+	pipe := m.config.Kernel.ControlPipe
+	lost := pipe.Lost()
+	for {
+		select {
+		case <-m.Done():
+			m.log.Info("unmounted", "mount", m.config.Dir)
+			return m.closeAll()
+		case <-pipe.Asked():
+			m.log.Info("stopping: the supervisor goes on with another daemon")
+			m.point.Leave()
+			return m.closeAll()
+		case <-lost:
+			if m.config.Shared != "" {
+				m.log.Error("the supervisor is gone, and with it the holders of this shared mount: whoever reads from it gets an error", "mount", m.config.Dir)
+				return m.end()
+			}
+			m.log.Warn("the supervisor of this daemon is gone: if the daemon dies, readers may wait until the mount is unmounted by force; SIGTERM unmounts", "pid", os.Getpid())
+			lost = nil
+		case s := <-signals:
+			if pipe.Ask() {
+				m.log.Info("the supervisor is asked to end the mount", "signal", s.String())
+				continue
+			}
+			m.log.Info("stopping", "signal", s.String())
+			e := supervise.Ending{Dir: m.config.Dir, Place: m.place, Done: m.Done(), Log: m.log}
+			if e.Run(signals) {
+				return m.closeAll()
+			}
+			return m.end()
+		}
+	}
+}
+
+// end ends the connection of the mount while files are open. Requests may be under way: what
+// stands behind them is not closed while they use it.
+func (m *Mount) end() error {
+	m.abandon()
+	abort, err := m.place.Abort()
+	return errors.Join(err, abort.End())
+}

@@ -2,6 +2,7 @@ package mountd
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/pipefs/pipefs/transcode"
@@ -49,4 +50,20 @@ func LeftOut(p transcode.Pipeline, plan transcode.Plan) []string {
 		return nil
 	}
 	return out
+}
+
+// version is set by the linker to what scripts/version prints.
+var version string
+
+// Version is the tag of a release, v0.1.0, or the pseudo-version of another commit, which
+// holds the commit. Go itself stamps it into what `go install` and, in a clone, `go build`
+// make. Where neither said anything it is "devel".
+func Version() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -149,4 +150,185 @@ func (p Place) seenBy(proc, own string) bool {
 		}
 	}
 	return false
+}
+
+// connections is where the kernel shows the connections of FUSE mounts to their daemons.
+const connections = "/sys/fs/fuse/connections"
+
+// Abort ends the connection of a FUSE mount: all requests that wait, and all later ones, get
+// an error. It works after a lazy unmount, too. A nil Abort does nothing.
+type Abort struct{ file *os.File }
+
+// Abort opens the file by which the kernel ends the connection of the mount. Root can open
+// it where the file system fusectl is not mounted, too.
+func (p Place) Abort() (*Abort, error) {
+	_, minor, _ := strings.Cut(p.dev, ":")
+	name := minor + "/abort"
+	f, err := os.OpenFile(connections+"/"+name, os.O_WRONLY, 0)
+	if err != nil {
+		var rootErr error
+		if f, rootErr = openFusectl(name); rootErr != nil {
+			return nil, fmt.Errorf("%w; root allows it: mount -t fusectl none %s", err, connections)
+		}
+	}
+	return &Abort{f}, nil
+}
+
+// openFusectl opens a file of fusectl, which it mounts nowhere.
+func openFusectl(name string) (*os.File, error) {
+	ctl, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(ctl)
+	if err := unix.FsconfigCreate(ctl); err != nil {
+		return nil, err
+	}
+	root, err := unix.Fsmount(ctl, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root)
+	fd, err := unix.Openat(root, name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// orphaned reports whether each process that holds the connection of the mount has been killed,
+// and a thread of one waits in the kernel for an answer that nobody is going to give: such a
+// mount hangs until its connection is ended. It is false where this process may not look, and
+// on kernels that do not tell which connection a process holds (Linux 6.10 does).
+func (p Place) orphaned() bool {
+	_, minor, _ := strings.Cut(p.dev, ":")
+	found := false
+	infos, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/fdinfo")
+	if err != nil {
+		return false
+	}
+	for _, dir := range infos {
+		if !holds(dir, "fuse_connection:\t"+minor+"\n") {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(dir, "/")[2])
+		if err != nil || !Zombie(pid) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// holds reports whether a line stands in what the kernel says of a descriptor of a thread.
+func holds(fdinfo, line string) bool {
+	entries, err := os.ReadDir(fdinfo)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		text, _ := os.ReadFile(filepath.Join(fdinfo, e.Name()))
+		if bytes.Contains(text, []byte(line)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Zombie reports whether the first thread of a process has ended, and the process has not
+// been reaped.
+func Zombie(pid int) bool { return threadState(fmt.Sprintf("/proc/%d/stat", pid)) == 'Z' }
+
+// Runs reports whether a thread of a process runs, or can be woken by a signal.
+func Runs(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return slices.ContainsFunc(threads, func(stat string) bool {
+		switch threadState(stat) {
+		case 'D', 'Z', 'X', 0:
+			return false
+		}
+		return true
+	})
+}
+
+// ExitStatus is what a process ended with whose first thread has ended, and that has not been
+// reaped. It is 0 where the system does not tell.
+func ExitStatus(pid int) syscall.WaitStatus {
+	const exitCode = 52 - firstField
+	fields, err := statFields(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil || len(fields) <= exitCode {
+		return 0
+	}
+	status, _ := strconv.ParseUint(fields[exitCode], 10, 16)
+	return syscall.WaitStatus(status)
+}
+
+// firstField is the number of the first field, in proc(5), that statFields returns.
+const firstField = 3
+
+// statFields returns the fields of a stat file of /proc that follow the name, which may hold anything.
+func statFields(name string) ([]string, error) {
+	stat, err := os.ReadFile(name)
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])), err
+}
+
+// threadState is the letter for what a thread does; 0 where there is none.
+func threadState(name string) byte {
+	fields, err := statFields(name)
+	if err != nil || len(fields) == 0 {
+		return 0
+	}
+	return fields[0][0]
+}
+
+// Dead reports whether the daemon of the mount is gone, which [Probe] or [Stat] answered with
+// that error.
+func (p Place) Dead(err error) bool { return Dead(err) || Hung(err) && p.orphaned() }
+
+// Clear takes the mount away at once: whatever waits for it gets an error.
+func (p Place) Clear() error {
+	_, err := p.clear(func() bool { return true })
+	return err
+}
+
+// ClearDead is Clear of a mount whose daemon is gone. It reports false where that is not so, or
+// not any more: another one may have been mounted since it was looked at.
+func (p Place) ClearDead() (bool, error) {
+	return p.clear(func() bool { return p.Dead(Probe(p.point)) })
+}
+
+func (p Place) clear(sure func() bool) (bool, error) {
+	abort, err := p.Abort() // the connection's, whichever gets its number from now on
+	if err == nil {
+		defer abort.Close()
+	}
+	if !sure() {
+		return false, nil
+	}
+	if err == nil {
+		err = abort.End()
+	}
+	if err != nil && !Dead(Probe(p.point)) {
+		return false, err
+	}
+	return true, p.Unmount(true)
+}
+
+// End ends the connection. One that has ended is no error.
+func (a *Abort) End() error {
+	if a == nil {
+		return nil
+	}
+	if _, err := a.file.WriteString("1"); err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ENOTCONN) {
+		return fmt.Errorf("ending the connection of the mount: %w", err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (a *Abort) Close() error {
+	if a == nil {
+		return nil
+	}
+	return a.file.Close()
 }

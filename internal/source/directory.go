@@ -1,7 +1,19 @@
+// Package source is where names and original bytes come from. A [Tree] tells names and
+// attributes. A [Directory] is the tree of a directory of the user; it is never written to.
+//
+// A path is relative to the dataset's root, with slashes, and "" is the root
+// itself. Symbolic links are followed and appear as what they point to, since
+// Hugging Face snapshots and link farms are made of them; a link that leads back
+// to a directory above itself is a cycle and is left out, and so is one that
+// leads nowhere. With [Options.NoFollow] no link may leave the dataset.
+//
+// An [Identity] tells whether a file is still the one that was seen before. A
+// [Watcher] tells when it is time to look, on local file systems.
 package source
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -290,4 +302,51 @@ func (d *Directory) follow(link string) (fs.FileMode, error) {
 		}
 	}
 	return fs.ModeDir, nil
+}
+
+// Tree is where the names and attributes of files come from. Paths are relative to its
+// root, with slashes; "" is the root. It is safe for concurrent use.
+type Tree interface {
+	// List returns the members of a directory in the order in which a mount shows
+	// them: by name, or as they lie in the packs of a store.
+	List(dir string) ([]Entry, error)
+	// Stat returns the attributes of a file or directory, links followed.
+	Stat(path string) (Attr, error)
+	// Fresh is Stat that goes past what a network file system has cached.
+	Fresh(path string) (Attr, error)
+}
+
+// Dataset is a tree whose files can be read: a [Directory]. It is safe for
+// concurrent use.
+type Dataset interface {
+	Tree
+	// Root is where it is: the absolute path of a directory, or a URL.
+	Root() string
+	// Open opens a regular file for reading.
+	Open(name string) (*File, error)
+	// OpenAs opens a file for reading that had an identity before. Whether it still has is
+	// known only once Verify agrees: what is read until then may be of any other file.
+	OpenAs(name string, id Identity) (*File, error)
+	// Close releases the dataset; files opened from it stay open.
+	Close() error
+}
+
+// Version is what an identity has beside the size: bytes that only the source that made
+// them understands. Two equal ones of one name and size are taken to be the same bytes.
+type Version [24]byte
+
+// Version returns the bytes that stand for inode, mtime and ctime.
+func (i Identity) Version() (v Version) {
+	binary.LittleEndian.PutUint64(v[0:], i.ID)
+	binary.LittleEndian.PutUint64(v[8:], uint64(i.MTime))
+	binary.LittleEndian.PutUint64(v[16:], uint64(i.CTime))
+	return v
+}
+
+// IdentityOf is the identity of that size and version.
+func IdentityOf(size int64, v Version) Identity {
+	return Identity{
+		ID: binary.LittleEndian.Uint64(v[0:]), Size: size,
+		MTime: int64(binary.LittleEndian.Uint64(v[8:])), CTime: int64(binary.LittleEndian.Uint64(v[16:])),
+	}
 }

@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"sort"
+
+	"github.com/klauspost/compress/snappy"
 )
 
 // Value is where a value of bytes lies: in a page, or in a part of one that can be inflated by itself.
@@ -90,4 +93,104 @@ func (f *File) Texts(r io.ReaderAt, group, column int, yield func(row int64, v [
 		}
 		return nil
 	})
+}
+
+// SnappyPart is a part of a page of Snappy that inflates by itself. Snappy compresses each 64 KiB without those before
+// them, so a picture can be read without the fifty others of its page.
+const SnappyPart Codec = 64
+
+// snappyBlock is how many bytes Snappy compresses together.
+const snappyBlock = 64 << 10
+
+// parts are the blocks of a page of Snappy.
+type parts struct {
+	packed, data []int // where each begins, and where the last one ends
+	alone        []bool
+}
+
+// split finds the blocks of a page, as far as they begin where Snappy begins them.
+func split(packed []byte) *parts {
+	_, at := binary.Uvarint(packed)
+	s := &parts{packed: []int{at}, data: []int{0}}
+	n, first, alone := 0, 0, true
+	for at < len(packed) {
+		tag := packed[at]
+		at++
+		size, back := int(tag>>2)+1, 0
+		switch tag & 3 {
+		case 0:
+			if more := int(tag>>2) - 59; more > 0 {
+				var v [8]byte
+				if len(packed)-at < more {
+					return s
+				}
+				copy(v[:], packed[at:at+more])
+				at += more
+				size = int(binary.LittleEndian.Uint32(v[:])) + 1
+			}
+			if size > len(packed)-at {
+				return s
+			}
+			at += size
+		case 1:
+			if at >= len(packed) {
+				return s
+			}
+			size, back = int(tag>>2&7)+4, int(tag>>5)<<8|int(packed[at])
+			at++
+		case 2:
+			if len(packed)-at < 2 {
+				return s
+			}
+			back = int(binary.LittleEndian.Uint16(packed[at:]))
+			at += 2
+		case 3:
+			if len(packed)-at < 4 {
+				return s
+			}
+			back = int(binary.LittleEndian.Uint32(packed[at:]))
+			at += 4
+		}
+		alone = alone && n-back >= first
+		n += size
+		if n >= (len(s.data))*snappyBlock || at == len(packed) {
+			if n != len(s.data)*snappyBlock && at != len(packed) {
+				return s // this is the work of another compressor
+			}
+			s.packed, s.data, s.alone = append(s.packed, at), append(s.data, n), append(s.alone, alone)
+			first, alone = n, true
+		}
+	}
+	return s
+}
+
+// part is the place of a value in the smallest part of its page, where that is smaller than the page.
+func (p *page) part(s span) (Value, bool) {
+	if p.codec != Snappy || len(p.data) <= 2*snappyBlock {
+		return Value{}, false
+	}
+	if p.parts == nil {
+		p.parts = split(p.packed)
+	}
+	first := s.at / snappyBlock
+	end := sort.SearchInts(p.parts.data, s.at+s.n)
+	if first >= end || end >= len(p.parts.data) {
+		return Value{}, false
+	}
+	for _, alone := range p.parts.alone[first:end] {
+		if !alone {
+			return Value{}, false
+		}
+	}
+	from, to := p.parts.packed[first], p.parts.packed[end]
+	return Value{
+		Offset: p.offset + int64(from), Packed: int32(to - from), Inflated: int32(p.parts.data[end] - p.parts.data[first]),
+		Place: int32(s.at - p.parts.data[first]), Size: int32(s.n), Codec: SnappyPart,
+	}, true
+}
+
+// inflatePart inflates a part, before which its length has to stand.
+func inflatePart(packed []byte, n int) ([]byte, error) {
+	b := binary.AppendUvarint(make([]byte, 0, len(packed)+binary.MaxVarintLen32), uint64(n))
+	return snappy.Decode(nil, append(b, packed...))
 }
