@@ -52,7 +52,7 @@ class ResumableSampler:
         if self._given and self._given[0] >= self._given[1]:
             raise Error(f"rank {self._given[0]} of {self._given[1]}: ranks count from 0")
         self._views = list(parts(data))
-        self.epoch = self._views[0].epoch if self._views else 0
+        self.epoch = getattr(self._views[0], "epoch", 0) if self._views else 0  # a Dataset of the user may have set_epoch alone
         self._begin = self._origin = (0, 0)  # samples and steps before the next pass, and before the one that is read
         self._same = {"seed": self.seed, "shuffle": shuffle, "length": len(data), "view": _named(self._views), "list_sha256": _digest(data)}
 

@@ -106,6 +106,19 @@ with pipefs.mount(dataset) as m:
             rest += sums(DataLoader(wrapped, batch_size=3, sampler=sampler))
         assert sorted(first + rest) == sorted(whole[:len(first + rest)]) and sampler.left_out == len(wrapped) - len(first + rest)
 
+    class Own:
+        """A Dataset of a user: with set_epoch, as is the custom, and nothing else of a view."""
+
+        dataset, told = data, 0
+        __len__, __getitem__ = (lambda self: len(data)), (lambda self, i: data[i])
+
+        def set_epoch(self, epoch):
+            self.told = epoch
+
+    own = Own()
+    pipefs.ResumableSampler(own, 4, 7).set_epoch(5)
+    assert own.told == 5
+
     sampler, _ = load(data)
     state = sampler.state_dict(steps=0)
     raises("state_dict(steps=n)", sampler.state_dict)
