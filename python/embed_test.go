@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/python"
 )
 
@@ -41,5 +42,23 @@ print(sys.version.split()[0])`
 			t.Errorf("%s: %v\n%s", interpreter, err, out)
 		}
 		t.Logf("%s: %s", interpreter, out)
+	}
+}
+
+// TestRanks has the ranks of several trainings read a random view at once, as many as a
+// machine with eight GPUs has: 64 workers.
+func TestRanks(t *testing.T) {
+	testenv.Slow(t)
+	run(t, "testdata/check_ranks.py", testmount.Generate(t, "-samples", "45", "-classes", "3", "-width", "96", "-height", "72", "-png-every", "6"), "8", "4")
+}
+
+// TestInterruptedRun: pipefs.ray sees an interrupt that comes while a destructor of Ray runs. Ray need not be there;
+// `make test-cluster` has the same with Ray.
+func TestInterruptedRun(t *testing.T) {
+	testenv.Slow(t)
+	cmd := exec.Command("/usr/bin/python3", "-B", "testdata/check_interrupted.py")
+	cmd.Env = append(os.Environ(), "PYTHONPATH=.")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

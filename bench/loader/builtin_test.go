@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"image"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/pictures"
@@ -200,5 +203,184 @@ sys.stdout.buffer.write(Image.open(sys.argv[1]).convert("RGB").convert("RGBA").t
 		if string(got) != want {
 			t.Errorf("%s: other pixels than Pillow's, mode %v", name, px.Mode)
 		}
+	}
+}
+
+// TestCannot: what is said of a view that cannot be read, and what to write instead.
+func TestCannot(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	const turns = " drops the EXIF orientation of 2 samples, by which the loader turns pictures; write upright-"
+	for _, test := range []struct {
+		reader, view string
+		turned       int
+		want         string
+	}{
+		{"hf", "bmp-own", 2, "bmp-own" + turns + "bmp-own"}, {"opencv", "resize256-ppm", 2, "resize256-ppm" + turns + "resize256-ppm"},
+		{"yolo", "stored-bmp", 2, "stored-bmp" + turns + "bmp"}, {"dali", "npy", 2, "DALI's file reader cannot read the NPY files of npy: it decodes JPEG, PNG, BMP, PNM, TIFF and WebP"},
+		{"hf", "upright-bmp-own", 2, ""}, {"hf", "png", 2, ""}, {"hf", "scan5", 2, ""}, {"hf", "resize256-jpeg90", 2, ""},
+		{"torch", "bmp-own", 2, ""}, {"keras", "bmp-own", 2, ""}, {"", "bmp-own", 2, ""},
+		{"timm", "bmp", 0, "timm does not find the .bmp files of bmp: it goes by the extensions .png, .jpg, .jpeg; write bmp-own"},
+		{"yolo", "ppm-own", 0, "Ultralytics cannot read the PNM files of ppm-own: it decodes JPEG, PNG, BMP, TIFF and WebP"},
+		{"hf", "ppm-own", 0, ""},
+		{"", "npy", 0, ""},
+	} {
+		p, err := r.Parse(test.view)
+		testenv.Must(t, err)
+		if got := NewReading(test.reader, []string{".jpg"}, test.turned).Cannot(p); got != test.want {
+			t.Errorf("%s, %s: %q, want %q", test.reader, test.view, got, test.want)
+		}
+	}
+	for view, want := range map[string]string{
+		"stored-bmp": "",
+		"stored-ppm": "Keras' image_dataset_from_directory cannot read the PNM files of stored-ppm: it decodes JPEG, PNG, BMP and GIF; name the loader with --for, or the view with --views",
+	} {
+		if got := NewReading("", []string{".webp"}, 0).Uncommon(r, view); got != want {
+			t.Errorf("%s: %q, want %q", view, got, want)
+		}
+		if got := NewReading("torch", nil, 0).Uncommon(r, view); got != "" {
+			t.Errorf("for torch, %s: %q", view, got)
+		}
+	}
+	views := []string{"original", "bmp-own"}
+	const usual = "the views are for loaders that read all of them: torch, timm, keras, yolo, dali, hf, opencv; not for torchvision-io (--for changes that)"
+	if got := NewReading("", []string{".jpg"}, 0).Assumed(r, views); got != usual {
+		t.Error(got)
+	}
+	if got := NewReading("keras", []string{".jpg"}, 0).Assumed(r, views); got != "the views are some that Keras' image_dataset_from_directory reads (--for keras)" {
+		t.Error(got)
+	}
+	if got := NewReading("", nil, 0).Assumed(r, views[:1]); got != "" {
+		t.Error(got)
+	}
+}
+
+func TestEvenly(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	for n, want := range map[int][]string{2: {"a", "d"}, 3: {"a", "c", "e"}, 6: names, 9: names} {
+		if diff := cmp.Diff(want, Evenly(names, n)); diff != "" {
+			t.Errorf("%d: %s", n, diff)
+		}
+	}
+}
+
+// pillow runs a line of Python with an interpreter that has Pillow.
+func pillow(t *testing.T, code string, args ...string) string {
+	t.Helper()
+	python, err := findPython(t.Context(), "", "PIL")
+	if err != nil {
+		t.Fatalf("%v (Debian, Ubuntu: python3-torchvision)", err)
+	}
+	out, err := exec.Command(python, append([]string{"-c", code}, args...)...).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", python, err)
+	}
+	return string(out)
+}
+
+// TestReads: which views each loader can read, and why not.
+func TestReads(t *testing.T) {
+	registry := codecs.Default(transcode.Limits{})
+	jpeg, mixed := []string{".jpeg"}, []string{".jpg", ".png", ".webp"}
+	for _, test := range []struct {
+		reader, view string
+		extensions   []string
+		want         string // in the answer; empty: it can
+	}{
+		{"torch", "bmp", jpeg, ""}, {"torch", "ppm", jpeg, ""}, {"torch", "bmp-own", mixed, ""},
+		{"torch", "npy", jpeg, "torchvision's ImageFolder cannot read the NPY files of npy"},
+		{"torch", "l3", jpeg, "the L3 files of l3"},
+		{"timm", "bmp", jpeg, "timm does not find the .bmp files of bmp: it goes by the extensions .png, .jpg, .jpeg"},
+		{"timm", "bmp-own", jpeg, ""}, {"timm", "ppm-own", jpeg, ""}, {"timm", "png", jpeg, ""}, {"timm", "resize256-jpeg90", jpeg, ""},
+		{"timm", "bmp-own", mixed, "does not find the .webp files of bmp-own"},
+		{"keras", "bmp", jpeg, ""}, {"keras", "bmp-own", jpeg, ""},
+		{"keras", "ppm-own", jpeg, "cannot read the PNM files of ppm-own: it decodes JPEG, PNG, BMP and GIF"},
+		{"keras", "bmp-own", mixed, "does not find the .webp"}, {"keras", "bmp", mixed, ""},
+		{"yolo", "ppm-own", jpeg, "Ultralytics cannot read the PNM files"}, {"yolo", "bmp-own", mixed, ""},
+		{"dali", "ppm", jpeg, ""}, {"dali", "bmp-own", jpeg, ""}, {"dali", "npy", jpeg, "cannot read the NPY"},
+		{"opencv", "ppm", jpeg, ""}, {"opencv", "npy", jpeg, "OpenCV's imread cannot read the NPY"},
+		{"hf", "ppm", jpeg, ""}, {"hf", "bmp", mixed, ""},
+		{"torchvision-io", "bmp-own", jpeg, "torchvision.io or TorchCodec cannot read the BMP files of bmp-own: it decodes JPEG and PNG"},
+		{"torchvision-io", "stored-bmp", jpeg, "cannot read the BMP files of stored-bmp"},
+		{"torchvision-io", "resize256-jpeg90-own", mixed, ""}, {"torchvision-io", "png", jpeg, ""},
+	} {
+		r, ok := FindReader(test.reader)
+		p, err := registry.Parse(test.view)
+		if !ok || err != nil {
+			t.Fatal(test, err)
+		}
+		if got := r.Reads(p, test.extensions); test.want == "" && got != "" || !strings.Contains(got, test.want) {
+			t.Errorf("%s, %s of %v: %q, want %q", test.reader, test.view, test.extensions, got, test.want)
+		}
+	}
+	// What needs no decoder of its own everyone reads.
+	for _, r := range Readers {
+		for _, view := range []string{transcode.Original, "scan5", "baseline", "resize256-png-own"} {
+			p, err := registry.Parse(view)
+			testenv.Must(t, err)
+			if why := r.Reads(p, jpeg); why != "" {
+				t.Errorf("%s, %s: %s", r.Name, view, why)
+			}
+		}
+	}
+	if _, ok := FindReader("caffe"); ok || !slices.Contains(ReaderNames(), "yolo") {
+		t.Error(ReaderNames())
+	}
+	if got := Extensions([]string{"a/b.JPEG", "c.png", "d.jpeg", "e"}); !slices.Equal(got, []string{".jpeg", ".png", ""}) {
+		t.Error(got)
+	}
+}
+
+func TestParseTicks(t *testing.T) {
+	const stat = "cpu  900 90 900 9000 90 9 9 90 900 0\n" +
+		"cpu0 100 10 200 1000 50 1 2 37 70 0\n" +
+		"cpu1 500 0 100 400 0 0 0 0 0 0\n" +
+		"cpu12 1 1 1 1 1 1 1 1 1 1\n" +
+		"intr 12345 6 7\nctxt 1\n"
+	only := func(cpus ...int) func(int) bool {
+		return func(cpu int) bool {
+			for _, c := range cpus {
+				if c == cpu {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	for _, test := range []struct {
+		stat      string
+		mine      func(int) bool
+		busy, all float64
+		known     bool
+	}{
+		{stat, only(0), 3.5, 14, true},
+		{stat, only(0, 1), 9.5, 24, true},
+		{stat, only(5), 0, 0, false},
+		{"cpu0 0 0 0 0 0 0 0 0 0 0\n", only(0), 0, 0, false}, // a sandbox that does not tell
+		{"cpu0 1 2 x 4 5 6 7 8 9 10\n", only(0), 0, 0, false},
+		{"cpu0 1 2 3\n", only(0), 0, 0, false},
+		{"", only(0), 0, 0, false},
+	} {
+		got, known := parseTicks([]byte(test.stat), test.mine)
+		if math.Abs(got.busy-test.busy) > 1e-9 || math.Abs(got.all-test.all) > 1e-9 || known != test.known {
+			t.Errorf("%q: %+v, %v", test.stat, got, known)
+		}
+	}
+}
+
+// TestOthers: a process that nobody measured is seen, and is not if it was.
+func TestOthers(t *testing.T) {
+	if _, known := readTicks(); !known {
+		t.Skip("this system does not tell what its processors do")
+	}
+	watch := Watch()
+	cmd := exec.Command("sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
+	testenv.Must(t, cmd.Run())
+	burnt := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	unknown, known := watch.Since(0), watch.Since(burnt)
+	if unknown.Busy <= 0 || unknown.Busy > 1 || unknown.Others <= 0 {
+		t.Errorf("%+v, after %.2f s of another process", unknown, burnt)
+	}
+	if known.Others >= unknown.Others {
+		t.Errorf("others are %+v with and %+v without what another process was measured to use", known, unknown)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // rows were measured in six rounds that were all alike, unless they tell more.
@@ -184,5 +187,180 @@ func TestAnalysis(t *testing.T) {
 	s.analyse(loader.Compute{}, 2)
 	if s.Bottleneck != "the daemon's processor time" {
 		t.Error(s.Bottleneck)
+	}
+}
+
+var registry = codecs.Default(transcode.Limits{})
+
+func parse(t testing.TB, spec string) transcode.Pipeline {
+	t.Helper()
+	p, err := ParsePipeline(registry, spec)
+	testenv.Must(t, err)
+	return p
+}
+
+// TestSplits wants PRESTO's names, and views that hold what is stored.
+func TestSplits(t *testing.T) {
+	for spec, want := range map[string]string{
+		"resize256-center": "unprocessed:original packed:original decoded:bmp resize256:resize256-bmp center:resize256-center-npy",
+		"npy":              "unprocessed:original packed:original decoded:bmp",
+		"bmp":              "unprocessed:original packed:original decoded:bmp bmp:bmp",
+		"scan5":            "unprocessed:original packed:original scan5:scan5",
+		"scan5-resize64-grey-center-chw": "unprocessed:original packed:original scan5:scan5 decoded:scan5-bmp resize64:scan5-resize64-bmp " +
+			"grey:scan5-resize64-grey-bmp center:scan5-resize64-grey-center-npy chw:scan5-resize64-grey-center-chw-npy",
+		"resize64-jpeg90": "unprocessed:original packed:original decoded:bmp resize64:resize64-bmp jpeg90:resize64-jpeg90",
+		"center-grey":     "unprocessed:original packed:original decoded:bmp center:center-npy grey:center-grey-npy",
+	} {
+		var got []string
+		p := parse(t, spec)
+		for _, s := range Splits(registry, p) {
+			got = append(got, s.Name+":"+s.View)
+			if s.View != "" {
+				if _, err := registry.Parse(s.View); err != nil {
+					t.Errorf("%s: view of %s: %v", spec, s.Name, err)
+				}
+			}
+			if want := len(Work(p)) - s.Steps; len(s.Rest) != want {
+				t.Errorf("%s: after %s %v, want %d steps", spec, s.Name, s.Rest, want)
+			}
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%s:\n %s, want\n %s", spec, got, want)
+		}
+	}
+}
+
+// TestParse wants pixels as an end, and the errors of views for all else.
+func TestParse(t *testing.T) {
+	if got := parse(t, "resize256-center").String(); got != "resize256-center-npy" {
+		t.Error(got)
+	}
+	if got := parse(t, "resize256-center-npy").String(); got != "resize256-center-npy" {
+		t.Error(got)
+	}
+	for spec, want := range map[string]string{
+		"resize256-": "an empty word", "resise256": "did you mean resize", "": "an empty word", "jpeg90-resize256": "ends a view",
+	} {
+		if _, err := ParsePipeline(registry, spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+// TestAdviseSplit wants advice that other commands understand, and none from noise.
+func TestAdviseSplit(t *testing.T) {
+	for _, test := range []struct {
+		spec, fastest string
+		rounds        int
+		want          string
+	}{
+		{"resize256-center", "unprocessed", 6, "nothing is worth storing"},
+		{"resize256-center", "packed", 6, "pipefs pack DATASET STORE --originals keep"},
+		{"resize256-center", "decoded", 6, "pipefs materialize STORE bmp"},
+		{"resize256-center", "resize256", 6, "store the result of resize256 and do center at each read: 3.00× the files as they are, for 2.00 MB of disk space."},
+		{"resize256-center", "resize256", 6, "pipefs materialize STORE resize256-bmp"},
+		{"resize256-center", "resize256", 2, "too noisy to tell: fewer than 3 rounds"},
+		{"resize256-center", "unprocessed", 2, "too noisy to tell: fewer than 3 rounds"},
+		{"scan5-crop64-npy", "scan5", 6, "and read MNT/scan5-crop64-npy"},
+	} {
+		p := parse(t, test.spec)
+		var all []Row
+		for _, split := range Splits(registry, p) {
+			rate := 100.0
+			if split.Name == test.fastest && split.Stored {
+				rate = 300
+			}
+			all = append(all, Row{View: split.Name, Path: p.String(), Split: &split, Cold: slices.Repeat([]float64{rate}, test.rounds), StoredBytes: 2000})
+		}
+		r := rows(all...)
+		r.Pipeline, r.Samples = p.String(), 1000
+		r.advise("", "with --time 5m")
+		says := r.Advice.String()
+		if !strings.Contains(says, test.want) {
+			t.Errorf("%s of %s: no %q in\n%s", test.fastest, test.spec, test.want, says)
+		}
+		if _, after, ok := strings.Cut(says, "materialize STORE "); ok {
+			_, err := registry.Parse(strings.Fields(after)[0])
+			testenv.Must(t, err)
+		}
+		if test.fastest == "scan5" && strings.Contains(says, "materialize") {
+			t.Errorf("packing alone stores scan5:\n%s", says)
+		}
+	}
+}
+
+// TestWorks: beside a view that is ready stand plain files for which the loader does the
+// same; without one, nothing changes.
+func TestWorks(t *testing.T) {
+	registry := codecs.Default(transcode.Limits{})
+	for _, c := range []struct {
+		views []string
+		plain []string
+		says  string
+	}{
+		{[]string{"original", "bmp", "resize256-npy", "mix"}, nil, ""},
+		{[]string{"rrc224-hflip-npy"}, []string{"plain files"}, "Plain files get RandomResizedCrop(224), RandomHorizontalFlip() in the loader; of rrc224-hflip-npy it loads arrays"},
+		{[]string{"rrc224-hflip-npy", "resize256-crop224-npy"}, []string{"plain files", "plain files, resize256-crop224"}, "Plain files get Resize(256), CenterCrop(224) in the loader; of resize256-crop224-npy"},
+		{[]string{"resize256-crop224-npy", "bmp"}, []string{"plain files, resize256-crop224", "plain files"}, "Plain files and the other views get RandomResizedCrop(224), RandomHorizontalFlip() in the loader."},
+		{[]string{"resize256-crop224-float32-npy", "rrc32-ppm"}, []string{"plain files", "plain files, rrc32"}, "of rrc32-ppm"},
+	} {
+		w, err := worksOf(registry, c.views)
+		testenv.Must(t, err)
+		if w == nil {
+			if c.plain != nil {
+				t.Errorf("%v: nothing", c.views)
+			}
+			continue
+		}
+		all := w.plain("dir")
+		var names []string
+		for _, s := range all {
+			names = append(names, s.View)
+		}
+		if !slices.Equal(names, c.plain) {
+			t.Errorf("%v: %v", c.views, names)
+		}
+		for _, v := range c.views {
+			p, err := registry.ParseRandom(v)
+			testenv.Must(t, err)
+			s := &subject{Row: Row{View: v, Random: p.Random()}}
+			w.set(s, p)
+			if s.Ready != (len(s.work.Transforms) == 0) {
+				t.Errorf("%s: ready %v, and the loader does %s", v, s.Ready, s.work)
+			}
+			all = append(all, s)
+		}
+		if says := strings.Join(w.describe(all), " "); !strings.Contains(says, c.says) {
+			t.Errorf("%v: %s", c.views, says)
+		}
+	}
+	if _, err := worksOf(registry, []string{"upright-rrc224-npy"}); err == nil {
+		t.Error("what torchvision does not have was compared")
+	}
+}
+
+// TestAdviceReady: each view that is ready is compared with the plain files of its own work.
+func TestAdviceReady(t *testing.T) {
+	const train, val = "rrc224-hflip", "resize256-crop224"
+	r := rows(
+		Row{View: plainName, Control: true, Same: true, Cold: []float64{100}, FileBytes: 100, Work: train},
+		Row{View: plainName + ", " + val, Control: true, Cold: []float64{200}, FileBytes: 100, Work: val},
+		Row{View: "bmp", Same: true, Cold: []float64{150}, FileBytes: 500, Work: train},
+		Row{View: "rrc224-hflip-npy", Ready: true, Random: true, Cold: []float64{300}, FileBytes: 150, Work: train},
+		Row{View: "resize256-crop224-npy", Ready: true, Cold: []float64{500}, FileBytes: 150, StoredBytes: 150, Work: val},
+		Row{View: "rrc64-npy", Ready: true, Random: true, Cold: []float64{300}, Work: "rrc64"},
+	)
+	r.advise("", "with --time 5m")
+	want := []string{
+		"Same pixels: point your loader at MNT/bmp: 1.50× your present tree, no more disk space.",
+		"If three lines of the training may change: rrc224-hflip-npy by pipefs.RandomView is 3.00× your present tree with the same transforms, no more disk space.",
+		"For validation: MNT/resize256-crop224-npy is 2.50× your present tree with the same transforms, 2.5× its disk space.",
+		"If three lines of the training may change: rrc64-npy by pipefs.RandomView: 300 samples/s.",
+	}
+	if !slices.Equal(r.Advice.Lines, want) {
+		t.Errorf("says %q", r.Advice.Lines)
+	}
+	if r.Advice.Same != 2 || r.Rows[3].Likeness() != "drawn" {
+		t.Errorf("%+v", r.Advice)
 	}
 }

@@ -2,14 +2,20 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/transcode"
@@ -171,5 +177,135 @@ func TestOddNames(t *testing.T) {
 				t.Errorf("info does not name %s:\n%s", name, info)
 			}
 		}
+	}
+}
+
+// TestUnreadableFile packs, as a user without rights, a dataset with a file that
+// this user may not read: it is named, and all others are packed.
+func TestUnreadableFile(t *testing.T) {
+	t.Parallel()
+	home, err := os.MkdirTemp("", "pipefs-user-")
+	testenv.Must(t, err)
+	t.Cleanup(func() { os.RemoveAll(home) })
+	// Somebody else has to be able to run the binary and to read the dataset.
+	dataset, binary := filepath.Join(home, "dataset"), filepath.Join(home, "pipefs")
+	generated := testmount.Generate(t, "-samples", "8", "-classes", "1", "-width", "80", "-height", "60", "-png-every", "0")
+	testenv.Must(t, os.CopyFS(dataset, os.DirFS(generated)))
+	program, err := os.ReadFile(testmount.Binary(t))
+	testenv.Must(t, err)
+	testenv.Must(t, os.WriteFile(binary, program, 0o755))
+	closed := filepath.Join(dataset, "class00", "000003_0.jpg")
+	testenv.Must(t, os.Chmod(closed, 0))
+	const nobody = 65534
+	attr := &syscall.SysProcAttr{}
+	if os.Getuid() == 0 {
+		attr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		testenv.Must(t, os.Chown(home, nobody, nobody))
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(binary, args...)
+		cmd.SysProcAttr, cmd.Dir = attr, home
+		cmd.Env = append(os.Environ(), "HOME="+home, "GORACE=atexit_sleep_ms=0")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Logf("%v", err)
+		}
+		return string(out)
+	}
+	store := filepath.Join(home, "store")
+	if out := run("pack", dataset, store); !strings.Contains(out, "000003_0.jpg") {
+		t.Errorf("pack does not name the file that it left out:\n%s", out)
+	}
+	mnt := testmount.Mount(t, testmount.Home(t), store)
+	entries, err := os.ReadDir(filepath.Join(mnt, "bmp", "class00"))
+	if err != nil || len(entries) != 7 {
+		t.Fatalf("%d of 7 readable samples are there, %v", len(entries), err)
+	}
+	for _, e := range entries {
+		if data, err := os.ReadFile(filepath.Join(mnt, "bmp", "class00", e.Name())); err != nil || len(data) == 0 {
+			t.Errorf("%s: %d bytes, %v", e.Name(), len(data), err)
+		}
+	}
+}
+
+// TestDatasetDeleted: a mount says that its dataset was deleted, and shows the one that takes its
+// place.
+func TestDatasetDeleted(t *testing.T) {
+	t.Parallel()
+	for _, how := range [][]string{nil, {"--immutable"}, {"--cache", "daemon"}, {"--supervise"}} {
+		t.Run(strings.Join(how, " "), func(t *testing.T) {
+			t.Parallel()
+			dataset := filepath.Join(t.TempDir(), "dataset")
+			make := func(picture string, names ...string) {
+				for _, name := range names {
+					write(t, dataset, testenv.Picture(t, picture), name)
+				}
+			}
+			make("optimised.jpg", "a/1.jpg", "a/2.jpg", "b/1.jpg")
+			env := testmount.Home(t)
+			mnt := testmount.Mount(t, env, dataset, how...)
+			hashes(t, filepath.Join(mnt, "bmp")) // the kernel knows all names
+			before := hashes(t, filepath.Join(mnt, "original"))
+			stats := func() (s control.Stats) {
+				testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &s))
+				return s
+			}
+			if lost := stats().Lost; lost != "" {
+				t.Errorf("before: %s", lost)
+			}
+			log, err := os.ReadFile(stats().Log)
+			testenv.Must(t, err)
+			if strings.Contains(string(log), "gone") {
+				t.Errorf("%s", log)
+			}
+
+			testenv.Must(t, os.RemoveAll(dataset))
+			said := "the dataset " + dataset + " was deleted"
+			testenv.Eventually(t, func() error {
+				if s := stats(); !strings.HasPrefix(s.Lost, said) {
+					return fmt.Errorf("stats: %q", s.Lost)
+				}
+				return nil
+			})
+			for _, out := range []string{testmount.Command(t, env, "stats", mnt), testmount.Command(t, env, "mounts")} {
+				if !strings.Contains(strings.Join(strings.Fields(out), " "), said) {
+					t.Errorf("not said: %s", out)
+				}
+			}
+
+			make("progressive.jpg", "a/1.jpg", "a/3.jpg", "c/d/1.jpg")
+			testenv.Eventually(t, func() error {
+				if s := stats(); s.Lost != "" {
+					return fmt.Errorf("stats: %q", s.Lost)
+				}
+				return nil
+			})
+			want := hashes(t, dataset)
+			if cmp.Equal(before, want) {
+				t.Fatal("the dataset is the same")
+			}
+			testenv.Eventually(t, func() error {
+				if diff := cmp.Diff(want, hashes(t, filepath.Join(mnt, "original"))); diff != "" {
+					return fmt.Errorf("-dataset +mount: %s", diff)
+				}
+				return nil
+			})
+			if n := len(hashes(t, filepath.Join(mnt, "bmp"))); n != 3 {
+				t.Errorf("%d files in bmp", n)
+			}
+			// Changes are seen as before.
+			make("optimised.jpg", "c/d/2.jpg")
+			if len(how) == 0 || how[0] != "--immutable" {
+				testenv.Eventually(t, func() error { _, err := os.Stat(filepath.Join(mnt, "bmp/c/d/2.bmp")); return err })
+			}
+			log, err = os.ReadFile(stats().Log)
+			testenv.Must(t, err)
+			for _, line := range []string{"what the mount shows is gone", "is there again"} {
+				if n := strings.Count(string(log), line); n != 1 {
+					t.Errorf("%d lines of %q in the log", n, line)
+				}
+			}
+		})
 	}
 }

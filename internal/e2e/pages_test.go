@@ -8,8 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pipefs/pipefs/internal/epoch"
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 var codeBlock = regexp.MustCompile("(?ms)^```(sh|python)\n(.*?)^```$")
@@ -142,5 +148,207 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s: %s has no heading #%s", page, target, anchor)
 			}
 		}
+	}
+}
+
+var cacheModes = []string{"page", "daemon"}
+
+// TestViews compares every view with the dataset: bytes of the originals,
+// pixels and scans by Pillow, sizes by every way of reading. TestJPEG has other
+// readers look at scans.
+func TestViews(t *testing.T) {
+	t.Parallel()
+	sets := map[string]func(t *testing.T, mode string) string{
+		"generated": func(t *testing.T, _ string) string { return testmount.Generate(t, "-samples", "24", "-png-every", "4") },
+		"photographs": func(t *testing.T, mode string) string {
+			tree := filepath.Join(t.TempDir(), "tree")
+			if mode == "page" || testenv.Soak() {
+				link(t, tree, "kodak", shared(t, "kodak"))
+				link(t, tree, "bsds", shared(t, "bsds"))
+			} else { // what a picture is does not depend on who caches it
+				linkSome(t, tree, "kodak", shared(t, "kodak"), 5)
+				linkSome(t, tree, "bsds", shared(t, "bsds"), 5)
+			}
+			return tree
+		},
+	}
+	for name, set := range sets {
+		for _, mode := range cacheModes {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				dataset := set(t, mode)
+				env := testmount.Home(t)
+				mnt := testmount.Mount(t, env, dataset, "--cache", mode)
+				if diff := cmp.Diff(hashes(t, dataset), hashes(t, filepath.Join(mnt, "original"))); diff != "" {
+					t.Errorf("original (-dataset +mount):\n%s", diff)
+				}
+				t.Log(python(t, "testdata/check_views.py", dataset, mnt))
+			})
+		}
+	}
+}
+
+// TestViewsInDocs wants every view that a page for users writes as a directory to exist.
+func TestViewsInDocs(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	span := regexp.MustCompile("`(?:~/m/|MNT/)?([a-z0-9.][a-z0-9./-]*)/`")
+	// not views, but links and directories of other things
+	others := map[string]bool{"mix": true, "auto": true, "current": true, "val": true, ".pipefs/gpu": true, "~": true}
+	for _, page := range []string{"README.md", "docs/operations.md", "docs/recipes.md", "docs/reference.md", "docs/python.md", "docs/epoch.md", "docs/loaders.md"} {
+		text, err := os.ReadFile("../../" + page)
+		testenv.Must(t, err)
+		found := 0
+		for _, m := range span.FindAllStringSubmatch(string(text), -1) {
+			if name := strings.TrimSuffix(m[1], "/"); !others[name] {
+				found++
+				_, err := r.ParsePath(name)
+				if below, ok := strings.CutPrefix(name, ".epoch/"); ok {
+					var p epoch.Path
+					if p, err = epoch.ParsePath(strings.Split(below, "/")); err == nil {
+						_, err = r.ParseRandom(p.View)
+					}
+				}
+				if err != nil {
+					t.Errorf("%s: %v", page, err)
+				}
+			}
+		}
+		t.Logf("%s names %d views", page, found)
+	}
+}
+
+// recipePrelude stands before each recipe: less is measured, which does not change what
+// the commands do, and a measurement without a winner is not the recipe's fault.
+const recipePrelude = `
+set -euo pipefail
+cd ~
+pipefs() {
+  case $1 in
+    bench) command pipefs "$@" --rounds 1 --samples 12 --loader builtin ;;
+    tune) command pipefs "$@" --rounds 1 --samples 16 >tuned 2>&1 || grep -q -e 'too noisy' -e 'nothing to' tuned || { cat tuned; return 1; } ;;
+    *) command pipefs "$@" ;;
+  esac
+}
+python3() { "${PYTHON:-/usr/bin/python3}" "$@"; }
+# PyTorch 1.13 on Python 3.11 cannot read its own default of -r and -t.
+torchrun() { "${PYTHON:-/usr/bin/python3}" -m torch.distributed.run --log_dir ranks -r 1 -t 1 "$@"; }
+`
+
+// trainScript is the training of the recipes: every picture must be found and decoded.
+const trainScript = `
+import os, sys
+from torchvision.datasets import ImageFolder
+found = ImageFolder(sys.argv[1])
+names = [n for _, _, files in os.walk(sys.argv[1], followlinks=True) for n in files if not n.endswith((".json", ".txt"))]
+assert len(found) == len(names) > 0, (len(found), len(names))
+print(sum(picture.size[0] > 0 for picture, _ in found), "pictures")
+`
+
+// TestRecipes types the commands of docs/recipes.md.
+func TestRecipes(t *testing.T) {
+	text, err := os.ReadFile("../../docs/recipes.md")
+	testenv.Must(t, err)
+	recipes := regexp.MustCompile("(?ms)^## ([^\n]*)\n.*?^```sh\n(.*?)^```").FindAllStringSubmatch(string(text), -1)
+	if len(recipes) != 6 {
+		t.Fatalf("%d recipes", len(recipes))
+	}
+	for _, recipe := range recipes {
+		t.Run(recipe[1], func(t *testing.T) {
+			testenv.Mounts(t)
+			home := recipeHome(t)
+			mnt := filepath.Join(home, "m")
+			cmd := exec.Command("bash", "-c", recipePrelude+recipe[2])
+			cmd.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Dir(testmount.Binary(t))+":"+os.Getenv("PATH"),
+				"XDG_CACHE_HOME=", "XDG_STATE_HOME=", "XDG_RUNTIME_DIR="+filepath.Join(home, "run"), "GORACE=atexit_sleep_ms=0")
+			out, err := cmd.CombinedOutput()
+			// A recipe may end in the middle of a training.
+			if exec.Command("mountpoint", "-q", mnt).Run() == nil {
+				umount := exec.Command(testmount.Binary(t), "umount", mnt)
+				umount.Env = cmd.Env
+				if said, err := umount.CombinedOutput(); err != nil {
+					t.Errorf("umount: %v\n%s", err, said)
+				}
+			}
+			if err != nil || strings.Contains(recipe[2], "train.py") && !strings.Contains(string(out), " pictures") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// recipeHome is a home directory with the datasets of the recipes.
+func recipeHome(t *testing.T) string {
+	t.Helper()
+	home := t.TempDir()
+	for _, dir := range []string{"m", "run"} {
+		testenv.Must(t, os.Mkdir(filepath.Join(home, dir), 0o700))
+	}
+	testenv.Must(t, os.WriteFile(filepath.Join(home, "train.py"), []byte(trainScript), 0o644))
+	for i, class := range []string{"ant", "bee", "cat"} {
+		for n := range 4 {
+			photo := pictures.Photo(320, 240, uint64(i*10+n))
+			name := filepath.Join(class, string(rune('0'+n)))
+			testenv.Must(t, pictures.Write(filepath.Join(home, "imagenet", name+".jpg"), photo))
+			testenv.Must(t, pictures.Write(filepath.Join(home, "drawings", name+".png"), photo))
+		}
+	}
+	for n := range 4 {
+		name := string(rune('0' + n))
+		testenv.Must(t, pictures.Write(filepath.Join(home, "scenes/images", name+".jpg"), pictures.Photo(320, 240, uint64(n))))
+		testenv.Must(t, pictures.Write(filepath.Join(home, "scenes/labels", name+".png"), pictures.Mask(320, 240, 5, uint64(n))))
+	}
+	return home
+}
+
+// clusterPrelude stands before the commands of docs/cluster.md: jq need not be there.
+const clusterPrelude = `
+set -euo pipefail
+cd ~
+jq() { "${PYTHON:-/usr/bin/python3}" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1][1:]])' "$2"; }
+`
+
+// betweenPages is what happens to the dataset between the page's two blocks of commands, and what has to be true after each.
+var betweenPages = []string{`
+diff -r ~/imagenet ~/m/original
+pipefs umount ~/m
+rm imagenet/ant/1.jpg
+cp imagenet/ant/2.jpg imagenet/bee/9.jpg
+`, `
+pipefs mount ~/imagenet.store ~/m
+diff -r ~/imagenet ~/m/original
+pipefs umount ~/m
+`}
+
+// TestClusterPage types the commands of docs/cluster.md.
+func TestClusterPage(t *testing.T) {
+	t.Parallel()
+	testenv.Mounts(t)
+	text, err := os.ReadFile("../../docs/cluster.md")
+	testenv.Must(t, err)
+	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) != len(betweenPages) {
+		t.Fatalf("%d blocks of commands", len(blocks))
+	}
+	home := recipeHome(t)
+	script := clusterPrelude
+	for i, block := range blocks {
+		script += block[1] + betweenPages[i]
+	}
+	// Fewer files than shards would leave some empty.
+	script = strings.ReplaceAll(script, "--shards 20", "--shards 4")
+	script = strings.NewReplacer("--shard 0..9", "--shard 0..1", "--shard 10..19", "--shard 2..3").Replace(script)
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Dir(testmount.Binary(t))+":"+os.Getenv("PATH"),
+		"XDG_CACHE_HOME=", "XDG_STATE_HOME=", "XDG_RUNTIME_DIR="+filepath.Join(home, "run"), "GORACE=atexit_sleep_ms=0")
+	out, err := cmd.CombinedOutput()
+	mnt := filepath.Join(home, "m")
+	if exec.Command("mountpoint", "-q", mnt).Run() == nil {
+		umount := exec.Command(testmount.Binary(t), "umount", mnt)
+		umount.Env = cmd.Env
+		if said, err := umount.CombinedOutput(); err != nil {
+			t.Errorf("umount: %v\n%s", err, said)
+		}
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -271,4 +272,85 @@ func (k *killed) kill() {
 		testmount.Command(k.t, k.env, "refresh", *k.readers.mnt.Load())
 	}
 	k.readers.goOn(20)
+}
+
+// TestUnmountedInRetry: an unmount ends the requests to a bucket that wait for an answer, or to be
+// repeated, of readers and of what is fetched ahead.
+func TestUnmountedInRetry(t *testing.T) {
+	testenv.Mounts(t)
+	dataset := testmount.Generate(t, "-samples", "400", "-width", "80", "-height", "60")
+	server := testenv.S3(t)
+	upload(t, server, dataset, "data", slices.Collect(maps.Keys(hashes(t, dataset)))...)
+	for name, way := range map[string]testenv.Way{
+		"no answer":    {Fault: func(*http.Request) testenv.Fault { return testenv.Hung }},
+		"refused":      {Refused: 1},
+		"reset":        {Reset: 1},
+		"cut short":    {Truncated: 1},
+		"another ETag": {Header: func(h http.Header) { h.Set("ETag", `"another"`) }},
+		"wrong range": {Header: func(h http.Header) {
+			if h.Get("Content-Range") != "" {
+				h.Set("Content-Range", "bytes 7-8/9")
+			}
+		}},
+	} {
+		for _, how := range []string{"terminated", "forced", "fetched ahead"} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				proxy := testenv.Distance(t, server.Endpoint, testenv.Way{})
+				env := append(testmount.Home(t), server.Env()...)
+				env = append(env, "AWS_ENDPOINT_URL="+proxy.Endpoint)
+				mnt, _ := testmount.MountOnce(t, env, "s3://"+server.Bucket+"/data")
+				t.Cleanup(func() { _ = unix.Unmount(mnt, unix.MNT_DETACH) }) // where the test failed
+				var stats control.Stats
+				testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats))
+				var readers []*exec.Cmd
+				var ended atomic.Int32
+				requests := proxy.Requests.Load()
+				more := func() error {
+					if n := proxy.Requests.Load() - requests; n < 2 {
+						return fmt.Errorf("%d requests", n)
+					}
+					return nil
+				}
+				if how != "fetched ahead" {
+					files, err := filepath.Glob(filepath.Join(mnt, "scan3", "*", "*"))
+					testenv.Must(t, err)
+					proxy.Set(way)
+					for _, file := range files[len(files)-4:] {
+						cmd := exec.Command("cat", file)
+						testenv.Must(t, cmd.Start())
+						readers = append(readers, cmd)
+						t.Cleanup(func() { _ = cmd.Process.Kill() })
+						go func() { _ = cmd.Wait(); ended.Add(1) }()
+					}
+				} else {
+					proxy.Set(testenv.Way{Latency: 300 * time.Millisecond}) // so that it is not all fetched too soon
+					dir := filepath.Join(mnt, ".epoch/1/0/1/0/4/rrc64-npy")
+					_, err := os.ReadFile(filepath.Join(dir, "000000.npy"))
+					testenv.Must(t, err)
+					requests = proxy.Requests.Load()
+					proxy.Set(way)
+				}
+				testenv.Eventually(t, more)
+				began := time.Now()
+				limit := 2 * time.Second
+				switch how {
+				case "terminated":
+					limit = 4 * time.Second // it is busy for two seconds, and then read for one
+					testenv.Must(t, unix.Kill(stats.PID, unix.SIGTERM))
+				case "forced":
+					testmount.Command(t, env, "umount", "--force", mnt)
+				default:
+					testmount.Command(t, env, "umount", mnt)
+				}
+				testenv.EventuallyIs(t, "the daemon ends", func() bool { return unix.Kill(stats.PID, 0) != nil })
+				testenv.EventuallyIs(t, "readers end", func() bool { return int(ended.Load()) == len(readers) })
+				if took := time.Since(began); took > limit {
+					t.Errorf("it took %v, want at most %v", took, limit)
+				}
+				if b, err := os.ReadFile("/proc/mounts"); err == nil && strings.Contains(string(b), mnt) {
+					t.Error("the mount is still there")
+				}
+			})
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,9 +19,14 @@ import (
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/prepare/pack"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/internal/usage"
+	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 const patience = time.Minute
@@ -173,5 +179,143 @@ func TestStartFails(t *testing.T) {
 	}
 	if _, err := mounts.PlaceOf(c.Dir); err == nil {
 		t.Error("it is mounted")
+	}
+}
+
+// TestCheck refuses what does not go together as an error of usage, and what lies in the place as a
+// MountError.
+func TestCheck(t *testing.T) {
+	testenv.Mounts(t)
+	root := t.TempDir()
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "a.txt"), nil, 0o644))
+	for want, change := range map[string]func(*Config){
+		"--direct needs --cache daemon":                 func(c *Config) { c.Cache.Direct = true },
+		"--mix adaptive needs --cache daemon":           func(c *Config) { c.Views.Mix.Adaptive = true },
+		"have one name, and so one path":                func(c *Config) { c.Views.Lists = []string{filepath.Join(root, "a.txt"), "/b/a.txt"} },
+		"--dataset goes with a store":                   func(c *Config) { c.Read.Dataset = "/data" },
+		"--refresh goes with a store":                   func(c *Config) { c.Read.Refresh = 0 },
+		"--masks '*.png' matches no sample":             func(c *Config) { c.Roles.Masks = []string{"*.png"} },
+		"place: --store " + root + "/st does not exist": func(c *Config) { c.Read.Store = root + "/st" },
+		"place: ": func(c *Config) { c.Dir = root },
+	} {
+		c := Default(root, t.TempDir())
+		change(&c)
+		_, err := c.Check(t.Context(), CheckOptions{})
+		text, place := strings.CutPrefix(want, "place: ")
+		var wrong *usage.Error
+		var mount *MountError
+		if err == nil || !strings.Contains(err.Error(), text) || errors.As(err, &mount) != place && !errors.As(err, &wrong) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestOpenSourceRefuses what is not what the caller says.
+func TestOpenSourceRefuses(t *testing.T) {
+	root := t.TempDir()
+	for want, o := range map[string]SourceOptions{
+		"is no store; pipefs pack makes one":                {Path: root, StoreOnly: true},
+		"--dataset goes with a store":                       {Path: root, Dataset: "/data"},
+		"--images '*.jpg' matches no sample of":             {Path: root, Roles: transcode.Roles{Images: []string{"*.jpg"}}},
+		"credentials do not belong into a URL":              {Path: "s3://me:secret@bucket/ds"},
+		"there is no dataset or store at " + root + "/none": {Path: root + "/none"},
+	} {
+		_, err := OpenSource(t.Context(), o)
+		var wrong *usage.Error
+		if err == nil || !strings.Contains(err.Error(), want) || errors.As(err, &wrong) == strings.HasPrefix(want, "there is no") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestExplainSteps tells of each step of a view whether it applies.
+func TestExplainSteps(t *testing.T) {
+	r := codecs.Default(transcode.Limits{})
+	photo := transcode.Info{Format: transcode.JPEG, Mode: transcode.ModeRGB, Width: 60, Height: 40, Scannable: true}
+	mask := transcode.Info{Format: transcode.PNG, Mode: transcode.ModeP, Width: 60, Height: 40}
+	png := transcode.Info{Format: transcode.PNG, Mode: transcode.ModeRGB, Width: 60, Height: 40}
+	for _, c := range []struct {
+		view string
+		info transcode.Info
+		role transcode.Role
+		want string
+	}{
+		{"scan5", photo, transcode.Auto, "scan5"},
+		{"resize20-bmp", photo, transcode.Auto, "decode resize20 bmp"},
+		{"scan5-bmp", png, transcode.Auto, "!scan5 decode bmp"},
+		{"png", png, transcode.Auto, "!png"},
+		{"resize20-bmp", mask, transcode.Auto, "decode !resize20 bmp"},
+		{"resize20-bmp", mask, transcode.Image, "decode resize20 bmp"},
+		{"rrc20-hflip-npy", photo, transcode.Auto, "decode rrc20 hflip npy"},
+	} {
+		p, err := r.ParseRandom(c.view)
+		testenv.Must(t, err)
+		plan := r.Plan(p, c.info, c.role)
+		var got []string
+		for _, s := range explainSteps(p, plan) {
+			if (s.LeftOut == "") == (s.Makes == "") {
+				t.Errorf("%s: %+v", c.view, s)
+			}
+			if s.LeftOut != "" {
+				s.Step = "!" + s.Step
+			}
+			got = append(got, s.Step)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s of %v %v: %q, want %q", c.view, c.info.Format, c.info.Mode, got, c.want)
+		}
+	}
+}
+
+// Files that lead past the mount are found, and no name that only looks like it.
+func TestPathsInto(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.txt": "a.jpg\n/data/ds/img/b.jpg\n/data/ds/img/c.jpg", "b.YAML": "path: /data/ds\r\n", "c.csv": "file:///data/ds/a.jpg,1\n",
+		"d.csv": "1,/data/ds", "e.json": `{"root": "/real/ds/img"}`, "picture.jpg": "/data/ds/a.jpg", "long.txt": "/data/ds/a\n" + strings.Repeat("x", listBytes),
+		"others.txt": "/data/ds2/a.jpg\n/my/data/ds/a.jpg\ndata/ds/a.jpg\n/data/ds-old/a\n/data/dsä/a\n/data\n",
+	} {
+		testenv.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	testenv.Must(t, unix.Mkfifo(filepath.Join(dir, "pipe.txt"), 0o600))
+	if got, want := strings.Join(PathsInto(dir, "/data/ds", "/real/ds"), " "), "a.txt:2 b.YAML:1 c.csv:1 d.csv:1 e.json:1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A store says itself where its dataset is: one of another user must not lead to files of
+// whoever mounts it.
+func TestNearbyOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test gives files away: run it as root")
+	}
+	c := setUp(t)
+	dir := filepath.Join(t.TempDir(), "st")
+	d, err := source.Open(c.Source, source.Options{})
+	testenv.Must(t, err)
+	defer d.Close()
+	what := pack.Dataset{Registry: Registry(transcode.Limits{}, nil, nil), Dir: d}
+	if _, err := store.Pack(t.Context(), dir, what, what, store.PackOptions{DatasetPath: c.Source}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(dir, store.Options{})
+	testenv.Must(t, err)
+	defer s.Close()
+	const other, another = 65533, 65534
+	for _, test := range []struct {
+		store, dataset int // owners
+		found          bool
+	}{
+		{0, 0, true}, {0, other, true}, {other, other, true}, {other, 0, false}, {other, another, false},
+	} {
+		testenv.Must(t, os.Chown(dir, test.store, -1))
+		testenv.Must(t, os.Chown(c.Source, test.dataset, -1))
+		near := OpenNearby(s, dir, source.Options{})
+		if (near != nil) != test.found {
+			t.Errorf("%+v: found is %v", test, near != nil)
+		}
+		if near != nil {
+			near.Close()
+		}
 	}
 }

@@ -116,3 +116,96 @@ func TestSequentialOfCuts(t *testing.T) {
 		checkSequential(t, append(bytes.Clone(s.Data[:s.Ends[i%len(s.Ends)]]), EOI[:]...))
 	}
 }
+
+// TestLevels spells the table out.
+func TestLevels(t *testing.T) {
+	for _, test := range []struct {
+		components int
+		model      ColorModel
+		levels     [10]uint8
+		scans      int
+	}{
+		{3, ModelYCbCr, [10]uint8{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 10},
+		{1, ModelGrey, [10]uint8{1, 2, 2, 2, 3, 4, 5, 5, 5, 6}, 6},
+		{3, ModelRGB, [10]uint8{1, 4, 4, 4, 7, 10, 11, 11, 11, 14}, 14},
+		{2, ModelUnknown, [10]uint8{1, 3, 3, 3, 5, 7, 8, 8, 8, 10}, 10},
+		{4, ModelCMYK, [10]uint8{1, 5, 5, 5, 9, 13, 14, 14, 14, 18}, 18},
+	} {
+		levels, scans := levelsOf(test.components, test.model)
+		if levels != test.levels || scans != test.scans {
+			t.Errorf("%d components, %v: %v of %d scans, want %v of %d", test.components, test.model, levels, scans, test.levels, test.scans)
+		}
+		if n := len(defaultScript(test.components, test.model)); n != scans {
+			t.Errorf("%d components, %v: the script has %d scans, not %d", test.components, test.model, n, scans)
+		}
+	}
+}
+
+// TestLevelsDeliverTheSame checks the meaning of the levels: at each of them, a
+// component has the bits that luma has in a YCbCr picture.
+func TestLevelsDeliverTheSame(t *testing.T) {
+	// delivered returns how many low bits of a component are missing after the
+	// given scans, 9 where nothing is there.
+	delivered := func(script []scan, component int) (missing [64]int) {
+		for k := range missing {
+			missing[k] = 9
+		}
+		for _, s := range script {
+			if s.component == component || s.component == allComponents {
+				for k := s.ss; k <= s.se; k++ {
+					missing[k] = s.al
+				}
+			}
+		}
+		return missing
+	}
+	luma := defaultScript(3, ModelYCbCr)
+	for components, model := range map[int]ColorModel{1: ModelGrey, 2: ModelUnknown, 3: ModelRGB, 4: ModelCMYK} {
+		script := defaultScript(components, model)
+		levels, _ := levelsOf(components, model)
+		for i, n := range levels {
+			for c := range components {
+				if got, want := delivered(script[:n], c), delivered(luma[:i+1], 0); got != want {
+					t.Errorf("level %d of %v, component %d: missing bits %v, luma %v", i+1, model, c, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestCuts checks that the file can be cut after each scan, as far as libjpeg is
+// concerned, and that all scans give the pixels of the original.
+func TestCuts(t *testing.T) {
+	inputs := map[string][]byte{}
+	for _, options := range []string{"-sample 2x2", "-sample 1x1 -restart 1", "-grayscale", "-rgb", "-sample 2x1 -quality 100"} {
+		inputs[options] = synthetic(t, 100, 75, options)
+	}
+	for name, src := range inputs {
+		s := checkOracle(t, src)
+		if want := int(s.Levels[9]); len(s.Ends) != want || s.Ends[want-1]+2 != len(s.Data) {
+			t.Errorf("%s: level 10 is %d of %d scans", name, want, len(s.Ends))
+		}
+		for k, end := range s.Ends {
+			cut := append(bytes.Clone(s.Data[:end]), EOI[:]...)
+			pixels, warnings := tool(t, cut, "djpeg", "-pnm")
+			if len(warnings) > 0 {
+				t.Errorf("%s, %d scans: djpeg says %s", name, k+1, warnings)
+			}
+			if k < len(s.Ends)-1 {
+				continue
+			}
+			if original, _ := tool(t, src, "djpeg", "-pnm"); !bytes.Equal(pixels, original) {
+				t.Errorf("%s: pixels differ from the original's", name)
+			}
+		}
+	}
+}
+
+// TestCutsCanBeTranscoded checks that a cut file is a valid file to us as well.
+func TestCutsCanBeTranscoded(t *testing.T) {
+	s, err := Progressive(synthetic(t, 100, 75, "-sample 2x2"), Limits{})
+	testenv.Must(t, err)
+	for _, end := range s.Ends {
+		checkOracle(t, append(bytes.Clone(s.Data[:end]), EOI[:]...))
+	}
+}
