@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/pipefs/pipefs/internal/shell"
+	"github.com/pipefs/pipefs/internal/human"
 )
 
 // FindTorch finds an interpreter that has torchvision: the one that is given, or, if
@@ -182,7 +182,7 @@ func (c *Command) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	if err := ctx.Err(); err != nil {
 		return Epoch{}, err
 	}
-	line := strings.ReplaceAll(c.line, viewWord, shell.Word(dir))
+	line := strings.ReplaceAll(c.line, viewWord, human.Word(dir))
 	cmd := exec.Command("sh", "-c", line)
 	stdout := tail{most: 64 << 10}
 	cmd.Stdout = &stdout

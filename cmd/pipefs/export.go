@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/pipefs/pipefs/internal/convert"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/export"
 	"github.com/pipefs/pipefs/internal/human"
@@ -142,11 +141,11 @@ cat in.jpg | pipefs convert --view npy - - >out.npy`,
 		Action: takes(2, 2, func(ctx context.Context, args []string) error {
 			r := codecs.New(limits, codecs.Options{L3: how.Options})
 			if view == "" {
-				if view = convert.ViewOf(r, args[1]); view == "" {
+				if view = export.ViewOf(r, args[1]); view == "" {
 					return exit.Errorf(exit.Usage, "convert needs a view where the extension of OUT does not say what to make: --view resize256-bmp (pipefs views --steps lists the steps)")
 				}
 			}
-			c := convert.Conversion{View: view, Role: roleOf(role), In: args[0], Out: args[1], Force: force, L3: how.given(), Stdin: env.stdin, Stdout: env.stdout, Stderr: env.stderr}
+			c := export.Conversion{View: view, Role: roleOf(role), In: args[0], Out: args[1], Force: force, L3: how.given(), Stdin: env.stdin, Stdout: env.stdout, Stderr: env.stderr}
 			return c.Run(ctx, r)
 		}),
 	}

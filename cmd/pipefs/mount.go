@@ -18,7 +18,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/internal/shell"
 	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -157,4 +156,4 @@ func (c *mountConfig) peek(ctx context.Context, env *environ) *survey.Peek {
 	return k
 }
 
-var shellWord = shell.Word
+var shellWord = human.Word

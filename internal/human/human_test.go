@@ -42,3 +42,17 @@ func TestParseSize(t *testing.T) {
 		}
 	}
 }
+
+func TestWord(t *testing.T) {
+	for name, want := range map[string]string{
+		"/mnt/resize256-npy": "/mnt/resize256-npy",
+		"/mnt/my set":        "'/mnt/my set'",
+		"/it's/$HOME":        `'/it'\''s/$HOME'`,
+		"it's":               `'it'\''s'`,
+		"/größe":             "'/größe'",
+	} {
+		if got := Word(name); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/lru"
-	"github.com/pipefs/pipefs/internal/shell"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -78,7 +78,7 @@ func (e *Refusal) Remedy() string {
 
 // Pattern is the glob of the files that it is about, quoted for a shell.
 func (e *Refusal) Pattern() string {
-	return shell.Quote(escaped(e.Dir) + "/*" + escaped(path.Ext(e.Example)))
+	return human.Quote(escaped(e.Dir) + "/*" + escaped(path.Ext(e.Example)))
 }
 
 // First reports whether it is called for the first time.

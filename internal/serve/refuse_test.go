@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/prepare/pack"
-	"github.com/pipefs/pipefs/internal/shell"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
@@ -169,7 +169,7 @@ func TestRolesEndRefusals(t *testing.T) {
 		if !errors.As(err, &refusal) || refusal.Dir != c.dir || refusal.View != "resize16-png" {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if want := "--masks " + shell.Quote(c.pattern); !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if want := "--masks " + human.Quote(c.pattern); !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q does not say %s in one line", err, want)
 		}
 		_, again := f.Resolve(context.Background(), 0, f.file(t, path.Join(c.dir, "2.png")), v)

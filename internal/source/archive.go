@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pipefs/pipefs/internal/shell"
+	"github.com/pipefs/pipefs/internal/human"
 )
 
 const (
@@ -110,7 +110,7 @@ func Mountable(path string) bool {
 // NotDirectory says what a file is that was given as a dataset.
 func NotDirectory(path string) error {
 	if a := archiveAt(path); a != nil {
-		return fmt.Errorf("%s is %s", path, a.advice(shell.Word(path)))
+		return fmt.Errorf("%s is %s", path, a.advice(human.Word(path)))
 	}
 	return fmt.Errorf("%s is not a directory, a tar, a zip, a Parquet or a TFRecord file; a dataset is one of them, and a store is a directory", path)
 }

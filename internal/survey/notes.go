@@ -11,7 +11,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/serve"
-	"github.com/pipefs/pipefs/internal/shell"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -87,7 +86,7 @@ func NoPictures(l mountd.Listing, path string) string {
 		return ""
 	case l.Archive != "":
 		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged, such as %s. That is %s",
-			path, human.Plural(l.Others, "file", "files"), l.Archive, source.Archive(l.Archive, shell.Word(filepath.Join(path, l.Archive))))
+			path, human.Plural(l.Others, "file", "files"), l.Archive, source.Archive(l.Archive, human.Word(filepath.Join(path, l.Archive))))
 	case l.Others > 0:
 		return fmt.Sprintf("%s has no pictures that pipefs knows: all views show its %s unchanged", path, human.Plural(l.Others, "file", "files"))
 	case l.Dirs > 0:

@@ -2,7 +2,7 @@
 """Compiles l3.cu to PTX: compile.py LIBNVRTC VERSION DIRECTORY.
 
 Its parts are in the .cuh files beside it. The first lines of the outputs say what they
-were made of and with; embed_test.go checks them. scripts/ptx runs this.
+were made of and with; abi_test.go checks them. scripts/ptx runs this.
 """
 import ctypes
 import gzip

@@ -1,5 +1,4 @@
-// Package convert applies a view to one file.
-package convert
+package export
 
 import (
 	"bytes"
