@@ -46,9 +46,14 @@ func (p Problem) String() string {
 // Check reads every byte of a store and returns what is wrong with it: nothing,
 // for a store that is whole. The error is about the check itself, not about the
 // store: ErrNotStore, a canceled context, an operation that failed.
-func Check(ctx context.Context, dir string, o Options) ([]Problem, error) {
+//
+// progress is told how many packs were read, of how many; it may be nil.
+func Check(ctx context.Context, dir string, o Options, progress func(done, of int)) ([]Problem, error) {
 	o.setDefaults()
-	c := &checker{ctx: ctx, dir: dir, o: o, live: map[string]int64{}}
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	c := &checker{ctx: ctx, dir: dir, o: o, progress: progress, live: map[string]int64{}}
 	err := c.check()
 	if c.index != nil {
 		_ = c.index.Close()
@@ -60,6 +65,7 @@ type checker struct {
 	ctx      context.Context
 	dir      string
 	o        Options
+	progress func(done, of int)
 	gen      *generation // nil where it cannot be read
 	index    *index      // nil where it cannot be read
 	problems []Problem
@@ -113,7 +119,8 @@ func (c *checker) check() error {
 		return err
 	}
 	c.leftovers(packsName, unfinished)
-	for _, n := range sealed {
+	for i, n := range sealed {
+		c.progress(i, len(sealed))
 		if err := c.pack(n); err != nil {
 			return err
 		}

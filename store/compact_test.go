@@ -118,7 +118,7 @@ func TestCompactFaults(t *testing.T) {
 		if err := errors.Join(s.Close(), compact(dir, nil)); err != nil {
 			t.Fatalf("%s: again: %v", what, err)
 		}
-		if found, err := Check(t.Context(), dir, Options{Logger: quiet}); len(found) > 0 || err != nil {
+		if found, err := Check(t.Context(), dir, Options{Logger: quiet}, nil); len(found) > 0 || err != nil {
 			t.Fatalf("%s: compacted again: %v, %v", what, found, err)
 		}
 		mustPack(t, dir, src, o)

@@ -53,7 +53,7 @@ func TestFlips(t *testing.T) {
 			}
 			var problems []Problem
 			if i%50 == 0 {
-				problems, err = Check(context.Background(), dir, Options{Logger: quiet})
+				problems, err = Check(context.Background(), dir, Options{Logger: quiet}, nil)
 			} else {
 				problems, err = checkPack(s, name)
 			}
@@ -133,7 +133,7 @@ func TestTruncatedMissingSwapped(t *testing.T) {
 		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
 			t.Fatalf("%s %s: open: %v", name, what, err)
 		}
-		problems, err := Check(context.Background(), dir, Options{Logger: quiet})
+		problems, err := Check(context.Background(), dir, Options{Logger: quiet}, nil)
 		if err != nil || len(problems) == 0 || problems[0].Kind != kind || !strings.HasSuffix(problems[0].Name, name) {
 			t.Fatalf("%s %s: check: %v, %v", name, what, problems, err)
 		}

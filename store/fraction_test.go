@@ -145,7 +145,7 @@ func holds(dir string, all []Wanted, n int, some bool) error {
 func mustHold(t testing.TB, dir string, all []Wanted, n int) {
 	t.Helper()
 	testenv.Must(t, holds(dir, all, n, false))
-	problems, err := Check(context.Background(), dir, Options{Logger: quiet})
+	problems, err := Check(context.Background(), dir, Options{Logger: quiet}, nil)
 	if err != nil || len(problems) > 0 {
 		t.Fatalf("check: %v, %v", problems, err)
 	}

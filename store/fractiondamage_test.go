@@ -142,7 +142,7 @@ func TestFractionDamage(t *testing.T) {
 		if err := holds(dir, all, 30, true); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("%s byte %d: %v", name, at, err)
 		}
-		problems, err := Check(context.Background(), dir, Options{Logger: quiet})
+		problems, err := Check(context.Background(), dir, Options{Logger: quiet}, nil)
 		_, statErr := os.Stat(name)
 		missingPack := errors.Is(statErr, fs.ErrNotExist) && filepath.Base(name) != fractionName
 		if err != nil || len(problems) == 0 && !missingPack {

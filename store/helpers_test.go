@@ -386,7 +386,7 @@ func checkStore(t testing.TB, dir string, src *memSource) {
 	if corrupt, err := compareStore(s, src); err != nil || corrupt > 0 {
 		t.Fatalf("the store differs from its source: %v, %d corrupt", err, corrupt)
 	}
-	problems, err := Check(context.Background(), dir, Options{Logger: quiet})
+	problems, err := Check(context.Background(), dir, Options{Logger: quiet}, nil)
 	if err != nil || len(problems) > 0 {
 		t.Fatalf("check: %v, %v", problems, err)
 	}

@@ -160,7 +160,7 @@ func TestIndexDamage(t *testing.T) {
 		var err error
 		if round%2 == 0 {
 			damage([]string{currentName, generationsName + "/*", indexName + "/*/*"}[r.IntN(3)])
-			problems, err := Check(context.Background(), dir, Options{Logger: quiet})
+			problems, err := Check(context.Background(), dir, Options{Logger: quiet}, nil)
 			if err != nil || len(problems) == 0 || !strings.HasPrefix(problems[0].Name, indexName) && problems[0].Name != currentName && !strings.HasPrefix(problems[0].Name, generationsName) {
 				t.Fatalf("check found %v, %v", problems, err)
 			}
@@ -259,7 +259,7 @@ func TestCheckDirectoryEntry(t *testing.T) {
 	}
 	testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 	mustOpen(t, dir) // makes an index of what is left
-	problems, err := Check(context.Background(), dir, Options{Logger: quiet})
+	problems, err := Check(context.Background(), dir, Options{Logger: quiet}, nil)
 	if err != nil || len(problems) != 1 || problems[0].Path != "a/b" || !strings.Contains(problems[0].String(), "2 members") {
 		t.Fatalf("check found %v, %v", problems, err)
 	}

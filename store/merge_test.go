@@ -259,7 +259,7 @@ func TestSegmentDamage(t *testing.T) {
 			damageFile(t, r, name)
 		}
 		after, _ := os.ReadFile(name)
-		problems, err := Check(t.Context(), dir, Options{Logger: quiet})
+		problems, err := Check(t.Context(), dir, Options{Logger: quiet}, nil)
 		if changed := !bytes.Equal(before, after); err != nil || changed != (len(problems) > 0) || changed && !strings.HasPrefix(problems[0].Name, segmentsName) {
 			t.Fatalf("round %d: check found %v, %v", round, problems, err)
 		}

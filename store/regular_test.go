@@ -44,7 +44,7 @@ func TestIrregularFiles(t *testing.T) {
 				}
 				_ = s.Close()
 			}
-			_, err = Check(context.Background(), dir, Options{Logger: quiet})
+			_, err = Check(context.Background(), dir, Options{Logger: quiet}, nil)
 			if err != nil && !errors.Is(err, vfs.ErrNotRegular) {
 				t.Errorf("%s is %s: check: %v", pattern, what, err)
 			}

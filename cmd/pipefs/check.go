@@ -56,7 +56,9 @@ func checkStore(ctx context.Context, env *environ, access remote.Access, dir str
 		return err
 	}
 	defer done()
-	problems, err := store.Check(ctx, dir, store.Options{Logger: quiet(env), FS: files})
+	bar := terminal.NewProgress(env.stderr, "packs checked", -1)
+	problems, err := store.Check(ctx, dir, store.Options{Logger: quiet(env), FS: files}, func(done, of int) { bar.SetTotal(of); bar.Reach(done) })
+	bar.Done()
 	for _, p := range problems {
 		fmt.Fprintln(env.stdout, p)
 	}

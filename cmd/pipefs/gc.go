@@ -137,7 +137,7 @@ func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) 
 	err := c.config(env).Change(ctx, func(files vfs.FS, _ func() error) (err error) {
 		r, err = store.Compact(ctx, c.store, store.CompactOptions{
 			Dead: dead, FS: files, IndexDir: mountd.IndexDir(c.remote, c.store), Logger: quiet(env),
-			Progress: func(done, _ int) { bar.Reach(done) },
+			Progress: func(done, of int) { bar.SetTotal(of); bar.Reach(done) },
 		})
 		return err
 	})

@@ -32,8 +32,8 @@ const ownerUser = "owner"
 // untilEnded is how long a supervisor may take to end a daemon that did not come up.
 const untilEnded = 15 * time.Second
 
-// notice is how long a mount may take until the user is told what takes so long.
-const notice = 5 * time.Second
+// notice is how often the daemon is asked what takes so long.
+const notice = time.Second
 
 // runMount checks what is asked for, and mounts. A mount has two processes: a small one that
 // mounts and supervises, and its child, the daemon that serves.
@@ -170,13 +170,15 @@ func background(ctx context.Context, env *environ, c *mountConfig) error {
 	if err != nil {
 		return err
 	}
+	shown := terminal.NewPhases(env.stderr)
 	err = daemon.Start(ctx, daemon.Child{
 		Args: daemonArgs(c), Config: config,
 		// The supervisor gives the daemon so long, and then has to end it.
 		Log: file, Patience: c.Patience + untilEnded, Notice: notice,
-		Say:  func(status string) { fmt.Fprintf(env.stderr, "pipefs: waiting for %s\n", status) },
+		Say:  func(status string) { shown.Show("pipefs: waiting for " + status) },
 		Tell: func(text string) { fmt.Fprintf(env.stderr, "pipefs: note: %s\n", text) },
 	})
+	shown.Done()
 	if err != nil {
 		return fmt.Errorf("%w\n(log: %s)", startError(err), path)
 	}

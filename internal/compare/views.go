@@ -16,7 +16,7 @@ import (
 )
 
 // Views is what is to be measured.
-func (b *Bench) Views(ctx context.Context, shown *terminal.Phases) (views.Config, error) {
+func (b *Bench) Views(ctx context.Context, shown *terminal.Progress) (views.Config, error) {
 	c := b.c
 	if c.Pipeline != "" {
 		return b.splits(ctx, shown)
@@ -62,7 +62,7 @@ func (b *Bench) Views(ctx context.Context, shown *terminal.Phases) (views.Config
 }
 
 // splits is what is to be measured of a pipeline.
-func (b *Bench) splits(ctx context.Context, shown *terminal.Phases) (views.Config, error) {
+func (b *Bench) splits(ctx context.Context, shown *terminal.Progress) (views.Config, error) {
 	if b.plain == "" {
 		return views.Config{}, usage.Errorf("--pipeline reads the files as they are: name a dataset, or the --dataset of this store")
 	}
@@ -80,7 +80,7 @@ func (b *Bench) splits(ctx context.Context, shown *terminal.Phases) (views.Confi
 }
 
 // config is what all comparisons have.
-func (b *Bench) config(shown *terminal.Phases) views.Config {
+func (b *Bench) config(shown *terminal.Progress) views.Config {
 	c := b.c
 	return views.Config{
 		Program: b.program, Plain: b.plain, Loader: b.loader, Workers: c.Workers, Compute: c.Compute,

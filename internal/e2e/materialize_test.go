@@ -85,7 +85,7 @@ func fractionOf(t *testing.T, dir string, samples []string) map[string][32]byte 
 // mustBeWhole checks every byte of a store, as pipefs check does.
 func mustBeWhole(t *testing.T, dir string) {
 	t.Helper()
-	problems, err := store.Check(context.Background(), dir, store.Options{Logger: slog.New(slog.DiscardHandler)})
+	problems, err := store.Check(context.Background(), dir, store.Options{Logger: slog.New(slog.DiscardHandler)}, nil)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}

@@ -136,10 +136,7 @@ func openMembers(ctx context.Context, in source.Dataset, at string, shards []str
 // openOver opens the dataset of a mount.
 func (m *Mount) openOver(ctx context.Context, at string, under func(dir string) (source.Dataset, error)) (source.Dataset, error) {
 	c := m.config
-	over, err := openOver(ctx, at, under, archive.Options{Log: m.log, Progress: func(members int64) {
-		m.refreshes.listed(members)
-		c.status(fmt.Sprintf("%s to be scanned: %d members so far", at, members))
-	}})
+	over, err := openOver(ctx, at, under, archive.Options{Log: m.log, Progress: m.progress(at + " to be scanned: %s members")})
 	d, is := over.(*archive.Dataset)
 	if !is || err != nil {
 		return over, err

@@ -39,10 +39,8 @@ func (m *Mount) openBucket(ctx context.Context, at string, limit *vfs.Bucket) (s
 	c := m.config
 	var place blob.Objects
 	var err error
-	o := bucket.Options{Manifest: c.Read.Manifest, MaxAge: c.Read.Refresh, MemoryBytes: m.memory.blocks, Log: m.log, Progress: func(objects int64) {
-		m.refreshes.listed(objects)
-		c.status(fmt.Sprintf("%s to be listed: %d objects so far", at, objects))
-	}}
+	progress := m.progress(at + " to be listed: %s objects")
+	o := bucket.Options{Manifest: c.Read.Manifest, MaxAge: c.Read.Refresh, MemoryBytes: m.memory.blocks, Log: m.log, Progress: func(objects int64) { progress(objects, 0) }}
 	if limit != nil {
 		o.Limit = limit
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/store"
 )
@@ -40,6 +41,21 @@ func (r *refreshes) listed(objects int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last.Listed = objects
+}
+
+// progress tells how many names were found so far, and which share of all bytes that is; 0 is not known.
+func (m *Mount) progress(format string) func(n int64, share float64) {
+	began := time.Now()
+	return func(n int64, share float64) {
+		m.refreshes.listed(n)
+		took := time.Since(began)
+		text := fmt.Sprintf(format+" so far, %.0f/s", human.Count(n), float64(n)/max(took.Seconds(), 0.001))
+		if share > 0 {
+			left := time.Duration((1/share - 1) * float64(took))
+			text += fmt.Sprintf(", %s of the bytes, %s left", human.Share(share), left.Round(time.Second))
+		}
+		m.config.status(text)
+	}
 }
 
 // state is when the store was last looked at, and what was wrong then.

@@ -328,7 +328,11 @@ func neighbour(path string) string {
 // that is young enough for list.
 func OpenDataset(ctx context.Context, a remote.Access, at string, o source.Options, list bucket.Options) (source.Dataset, error) {
 	under := func(dir string) (source.Dataset, error) { return openUnder(ctx, a, dir, o, list) }
-	return openOver(ctx, at, under, archive.Options{Log: list.Log, Progress: list.Progress})
+	return openOver(ctx, at, under, archive.Options{Log: list.Log, Progress: func(members int64, _ float64) {
+		if list.Progress != nil {
+			list.Progress(members)
+		}
+	}})
 }
 
 // openUnder opens a directory or a bucket.

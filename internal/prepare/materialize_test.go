@@ -125,7 +125,7 @@ func TestMaterializingCures(t *testing.T) {
 	if report := materialize(); report.Made != 1 {
 		t.Errorf("%+v", report)
 	}
-	if problems, err := store.Check(context.Background(), dir, store.Options{}); err != nil || len(problems) > 0 {
+	if problems, err := store.Check(context.Background(), dir, store.Options{}, nil); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
 }

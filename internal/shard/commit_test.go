@@ -172,7 +172,7 @@ func mustHold(t *testing.T, dir string, m memory) {
 	if err := holds(dir, m); err != nil {
 		t.Fatal(err)
 	}
-	problems, err := store.Check(t.Context(), dir, store.Options{Logger: quiet})
+	problems, err := store.Check(t.Context(), dir, store.Options{Logger: quiet}, nil)
 	if err != nil || len(problems) > 0 {
 		t.Fatalf("check: %v, %v", problems, err)
 	}
@@ -231,7 +231,7 @@ func TestCommit(t *testing.T) {
 		}
 		if round == 1 {
 			testenv.Must(t, os.WriteFile(filepath.Join(dir, CommittedName(p.ID)), []byte("damaged"), 0o644))
-			if problems, err := store.Check(t.Context(), dir, store.Options{Logger: quiet}); err != nil || len(problems) != 1 || problems[0].Name != CommittedName(p.ID) {
+			if problems, err := store.Check(t.Context(), dir, store.Options{Logger: quiet}, nil); err != nil || len(problems) != 1 || problems[0].Name != CommittedName(p.ID) {
 				t.Errorf("%v, %v", problems, err)
 			}
 			if _, err := commitPlan(t.Context(), p, dir, 0, nil); err != nil || !maps.Equal(content(t, dir), before) {

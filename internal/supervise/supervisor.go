@@ -145,7 +145,7 @@ func (s *Supervisor) launch(ctx context.Context) error {
 	}
 	files, env := s.c.Handed.files(theirs)
 	child, err := daemon.Launch(ctx, daemon.Child{
-		Args: s.c.Arguments, Config: s.c.Settings, Log: s.c.LogFile, Patience: s.c.Patience, Notice: 5 * time.Second,
+		Args: s.c.Arguments, Config: s.c.Settings, Log: s.c.LogFile, Patience: s.c.Patience, Notice: time.Second,
 		Say: s.c.Say, Tell: s.c.Note,
 		Program: s.program, User: s.c.User, Files: files, Env: []string{env},
 	})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -392,5 +393,27 @@ func TestRandomTrees(t *testing.T) {
 		if diff := cmp.Diff(tree, got); diff != "" {
 			t.Fatal(diff)
 		}
+	}
+}
+
+// A scan tells how many members it has found, and which share of the bytes lies before them.
+func TestProgress(t *testing.T) {
+	var members []pair
+	for i := range 3 * toldMembers {
+		members = append(members, pair{fmt.Sprintf("%04d.jpg", i), "x"})
+	}
+	dir := t.TempDir()
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "a.tar"), writeTar(t, members...), 0o644))
+	under, err := source.Open(dir, source.Options{})
+	testenv.Must(t, err)
+	var told []int64
+	var shares []float64
+	d, err := Open(t.Context(), under, dir, []string{"a.tar"}, Options{Dir: t.TempDir(), Progress: func(n int64, share float64) {
+		told, shares = append(told, n), append(shares, share)
+	}})
+	testenv.Must(t, err)
+	defer d.Close()
+	if !slices.Equal(told, []int64{1000, 2000, 3000}) || math.Abs(shares[0]-1./3) > 0.02 || shares[2] < 0.98 {
+		t.Errorf("told of %v members, %.3f of the bytes", told, shares)
 	}
 }

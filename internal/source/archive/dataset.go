@@ -36,8 +36,9 @@ type Options struct {
 	Workers int
 	// AtOnce is how many bytes of Parquet files are read before the dataset is there; more are read behind. 0 is 64 MB.
 	AtOnce int64
-	// Progress is told how many members were found, now and then; nil is told nothing.
-	Progress func(members int64)
+	// Progress is told, now and then, how many members were found, and which share of the bytes of all archives lies
+	// before them; 0 is not known. nil is told nothing.
+	Progress func(members int64, share float64)
 	Log      *slog.Logger // nil is silent
 }
 

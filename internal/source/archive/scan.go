@@ -91,7 +91,8 @@ type scan struct {
 	mu       sync.Mutex
 	sorter   *index.Sorter
 	n        int64
-	bytes    int64 // about what the index takes
+	reached  []int64 // the offset of the last member, by archive
+	bytes    int64   // about what the index takes
 	left     []member
 	leftMore int64
 	damaged  []string
@@ -121,6 +122,7 @@ func (d *Dataset) write(ctx context.Context, at string) (*table, error) {
 
 // once scans, and writes the index unless names have to be given in another way; then there is no summary.
 func (s *scan) once(ctx context.Context, at string) (_ *Summary, err error) {
+	s.reached = make([]int64, len(s.shards))
 	s.n, s.bytes, s.left, s.leftMore, s.damaged, s.max = 0, 0, nil, 0, nil, -1
 	if s.sorter, err = index.NewSorter(""); err != nil {
 		return nil, err
@@ -348,10 +350,20 @@ func (s *scan) emit(m member) error {
 	if m.path == "/" { // the root, which is there
 		return nil
 	}
+	s.reached[m.shard] = max(s.reached[m.shard], m.offset)
 	if s.n++; s.o.Progress != nil && s.n%toldMembers == 0 {
-		s.o.Progress(s.n)
+		s.o.Progress(s.n, s.share())
 	}
 	return s.sort(m)
+}
+
+// share is which share of all bytes was scanned.
+func (s *scan) share() float64 {
+	var reached, all int64
+	for i, n := range s.reached {
+		reached, all = reached+n, all+s.attrs[i].Size
+	}
+	return float64(reached) / float64(max(all, 1))
 }
 
 func (s *scan) leaveOut(m member) {
