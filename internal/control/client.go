@@ -116,7 +116,7 @@ func (c *Client) Hold(ctx context.Context, r Request) (*net.UnixConn, Reply, err
 
 // ask sends a request and reads the reply.
 func (c *Client) ask(ctx context.Context, conn *net.UnixConn, r Request) (Reply, error) {
-	deadline := time.Now().Add(2 * patience)
+	deadline := time.Now().Add(2*patience + time.Duration(r.Seconds)*time.Second)
 	if r.Op == OpTakeover {
 		deadline = time.Now().Add(MaxTakeover)
 	}

@@ -19,6 +19,8 @@ const (
 	OpExplain  = "explain"  // tell how the file at Path is made
 	OpHold     = "hold"     // keep a shared mount as long as the connection is open
 	OpTakeover = "takeover" // have Program serve a supervised mount from now on
+	OpPprof    = "pprof"    // take a profile of the daemon
+	OpConfig   = "config"   // tell with which settings it serves
 	OpRefresh  = "refresh"  // look for what is newer, or with Refresh tell how far that is
 )
 
@@ -39,12 +41,20 @@ type Request struct {
 	Linger int `json:"linger,omitempty"`
 	// Refresh is the number of one that was begun; 0 begins one.
 	Refresh int `json:"refresh,omitempty"`
+	// Profile is the name of a profile of runtime/pprof, or "cpu", which takes Seconds.
+	Profile string `json:"profile,omitempty"`
+	// Seconds is how long the daemon shall look, at most [MaxProfile].
+	Seconds int `json:"seconds,omitempty"`
 	// Program is the path of the program that takes the mount over.
 	Program string `json:"program,omitempty"`
 }
 
-// MaxLinger is the most that [Request.Linger] may be.
-const MaxLinger = 600
+const (
+	// MaxLinger is the most that [Request.Linger] may be.
+	MaxLinger = 600
+	// MaxProfile is the most that [Request.Seconds] may be.
+	MaxProfile = 120
+)
 
 // Reply is what the daemon answers. Error is empty where it did as it was told.
 type Reply struct {
@@ -63,6 +73,9 @@ type Reply struct {
 	Refresh *Refresh `json:"refresh,omitempty"`
 	// Explained is how a file is made.
 	Explained *Explanation `json:"explained,omitempty"`
+	Profile   []byte       `json:"profile,omitempty"`
+	// Config is what the daemon was told, as JSON.
+	Config json.RawMessage `json:"config,omitempty"`
 	// Paused is how long nothing was served while the mount was taken over, in seconds.
 	Paused float64 `json:"paused,omitempty"`
 }

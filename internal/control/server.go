@@ -39,6 +39,10 @@ type Handlers struct {
 	// Refresh begins to look for what is newer than what is shown, or tells how far the one of that
 	// number is. nil where there is nothing to look for.
 	Refresh func(number int) (Refresh, error)
+	// Pprof takes a profile of the daemon.
+	Pprof func(name string, seconds int) ([]byte, error)
+	// Config tells the settings of the daemon.
+	Config func() (json.RawMessage, error)
 	// Hold counts one more holder, until release is called. The error is [ErrEnding] where
 	// the mount has begun to end. nil where the mount is not shared.
 	Hold func(key string, linger time.Duration) (release func(), err error)
@@ -210,6 +214,18 @@ func (s *Server) answer(line []byte, uid uint32) (reply Reply, release func()) {
 			return refuse(err)
 		}
 		return Reply{Refresh: &refresh}, nil
+	case r.Op == OpPprof && h.Pprof != nil:
+		profile, err := h.Pprof(r.Profile, r.Seconds)
+		if err != nil {
+			return refuse(err)
+		}
+		return Reply{Profile: profile}, nil
+	case r.Op == OpConfig && h.Config != nil:
+		config, err := h.Config()
+		if err != nil {
+			return refuse(err)
+		}
+		return Reply{Config: config}, nil
 	case r.Op == OpHold && h.Hold != nil:
 		release, err := h.Hold(r.Key, time.Duration(min(max(r.Linger, 0), MaxLinger))*time.Second)
 		if err != nil {

@@ -181,7 +181,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 
 // handlers are what the daemon can be asked.
 func (m *Mount) handlers() control.Handlers {
-	return control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current, View: m.view, Why: m.fs.Why, Explain: m.explain, Refresh: m.refresh, Mount: m.config.Dir}
+	return control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current, View: m.view, Why: m.fs.Why, Explain: m.explain, Refresh: m.refresh, Pprof: m.pprof, Config: m.settings, Mount: m.config.Dir}
 }
 
 // openFS makes the file system, and tells what its views lack.

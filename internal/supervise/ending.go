@@ -190,7 +190,7 @@ func (s *Supervisor) takeover(program string) (time.Duration, error) {
 
 // forward has the daemon answer. While there is none, it waits a little.
 func (s *Supervisor) forward(r control.Request) control.Reply {
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(4+r.Seconds)*time.Second)
 	defer cancel()
 	client := control.At(s.c.Dir, s.socket)
 	for {
