@@ -170,6 +170,9 @@ func (f *FS) readEpoch(cancel <-chan struct{}, in *fuse.ReadIn, file *epoch.File
 	if len(p.Bytes) == 0 {
 		return newResult(0), fuse.OK
 	}
+	if c := f.countersOf(file); c != nil && in.Offset == 0 {
+		c.Begun.Add(1)
+	}
 	r := pieces.Get().(*pieceReply)
 	r.piece, r.slices[0] = p, p.Bytes
 	return r, fuse.OK

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
@@ -80,7 +81,11 @@ func (l *lookup) enter(id uint32) error {
 	if child := f.tree.looked(id); child != nil {
 		childEvents = child.events.Load()
 	}
+	var spent account.Spent
+	lap := spent.Lap()
 	a, err := f.look(id, path)
+	lap.End(account.Source)
+	f.account.Waited(l.header.Pid, l.v.counters, &spent)
 	if isGone(err) || err == nil && !f.tree.fits(id, a) {
 		// The directory was listed before this was so.
 		if _, err := f.refresh(l.d); err != nil || l.replaces {

@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/urfave/cli/v2"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
@@ -88,6 +89,7 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 	if s.Changes != "" {
 		fmt.Fprintf(w, "changes  %s\n", s.Changes)
 	}
+	printVerdict(w, s.Verdict)
 	fmt.Fprintln(w)
 	t := terminal.Table(w, "", "", "")
 	group := ""
@@ -104,6 +106,17 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 	terminal.Right(t, 3)
 	t.ResetHeaders()
 	t.Render()
+}
+
+// printVerdict says what holds readers back, and what to do.
+func printVerdict(w io.Writer, v *account.Verdict) {
+	if v == nil {
+		return
+	}
+	fmt.Fprintf(w, "lately   %s\n", v.Text)
+	for _, advice := range v.Advice {
+		fmt.Fprintf(w, "         → %s\n", advice)
+	}
 }
 
 func formatCounter(c control.Counter) string {

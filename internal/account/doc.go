@@ -10,7 +10,7 @@
 //
 //   - waited: the time in which a thread had a request under way
 //   - away: the time between the end of a request and the begin of the next one of that thread. It is
-//     divided into computed and slept, by the processor time of the process.
+//     divided into computed, queued (waiting for a core) and slept, by the processor time of the process.
 //   - part: what a request waited for. Source is reading the dataset, store or overlay; Worker a place among
 //     those that compute; Compute the steps of the view; Memory a limit on memory. The remainder is Copy:
 //     names, and copying to the kernel.

@@ -104,6 +104,22 @@ func (l *Ledger) Past() []*Snapshot {
 	return slices.Clone(l.past)
 }
 
+// window is the time that a verdict is about.
+const window = 30 * time.Second
+
+// Judge says what has held readers back lately, up to a snapshot that was just taken.
+func (l *Ledger) Judge(now *Snapshot, at Place) Verdict {
+	past := l.Past()
+	asked := func(s *Snapshot) int64 { t := s.Total(); return t.Lookups + t.Opens + t.Reads }
+	for len(past) > 1 && (now.At.Sub(past[0].At) > window || asked(past[1]) == asked(past[0])) {
+		past = past[1:]
+	}
+	if len(past) == 0 {
+		return Judge(now, 0, at)
+	}
+	return Judge(now.Since(past[0]), now.At.Sub(past[0].At), at)
+}
+
 // Now returns what was counted so far.
 func (l *Ledger) Now() *Snapshot {
 	l.mu.Lock()

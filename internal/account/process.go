@@ -24,9 +24,9 @@ const regular = 20
 // process is a process that reads. Only the sampler uses it, with the ledger's mu held.
 type process struct {
 	sum   Reader
-	cpu   int64            // ns of the processor so far
-	rchar int64            // bytes that it has read so far, of whatever
-	ran   map[uint32]int64 // ns that its threads have run or waited for a core
+	cpu   int64          // ns of the processor so far
+	rchar int64          // bytes that it has read so far, of whatever
+	ran   map[uint32]ran // what its threads have
 
 	ended bool
 
@@ -142,7 +142,7 @@ func (l *Ledger) processOf(id uint32) *process {
 	}
 	p := l.processes[pid]
 	if p == nil {
-		p = &process{ran: map[uint32]int64{}}
+		p = &process{ran: map[uint32]ran{}}
 		p.sum.PID, p.sum.Command = pid, commandOf(pid)
 		p.sum.Spawned = parent > 1 && commandOf(parent) == p.sum.Command || strings.HasPrefix(p.sum.Command, "pt_data_worker")
 		p.cpu, p.rchar = processTime(pid), readSoFar(pid)
@@ -157,28 +157,31 @@ func (p *process) sample(passed time.Duration) {
 	if p.ended = cpu < 0; p.ended {
 		return
 	}
-	used := cpu - p.cpu
+	used, delayed := cpu-p.cpu, int64(0)
 	p.cpu = cpu
 	if len(p.ran) > 2*len(p.reading)+8 {
 		clear(p.ran)
 	}
 	for _, t := range p.reading {
-		ran, ok := scheduled(t.id)
+		now, ok := scheduled(t.id)
 		if !ok {
 			t.active = -int64(idle) // it has ended
 			continue
 		}
-		// A thread that waits for a core would compute if it could.
 		if before, ok := p.ran[t.id]; ok {
-			used = max(used, ran-before)
+			used, delayed = max(used, now.cpu-before.cpu), max(delayed, now.delayed-before.delayed)
 		}
-		p.ran[t.id] = ran
+		p.ran[t.id] = now
 	}
 	if p.away > 0 && p.sum.Requests >= regular {
-		each := p.away / int64(len(p.reading))
-		computed := int64(min(1, float64(used)/float64(max(each, 1))) * float64(p.away))
+		each := max(1, p.away/int64(len(p.reading)))
+		used = min(used, each)
+		delayed = min(delayed, each-used)
+		computed := int64(float64(used) / float64(each) * float64(p.away))
+		queued := int64(float64(delayed) / float64(each) * float64(p.away))
 		p.sum.Computed += computed
-		p.sum.Slept += p.away - computed
+		p.sum.Queued += queued
+		p.sum.Slept += p.away - computed - queued
 		if !p.sum.Spawned {
 			p.sum.ComputedAlone += computed
 		}
@@ -219,19 +222,20 @@ func processTime(pid int) int64 {
 	return ts.Nano()
 }
 
-// scheduled is how long a thread has run or waited for a core, in ns; ok is false where it has ended.
-func scheduled(id uint32) (ns int64, ok bool) {
+// ran is how long a thread has run and waited for a core, in ns.
+type ran struct{ cpu, delayed int64 }
+
+// scheduled is what a thread has run so far; ok is false where it has ended.
+func scheduled(id uint32) (r ran, ok bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", id))
 	fields := bytes.Fields(text)
 	if err != nil || len(fields) < 2 {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d", id))
-		return 0, err == nil
+		return r, err == nil
 	}
-	for _, f := range fields[:2] {
-		n, _ := strconv.ParseInt(string(f), 10, 64)
-		ns += n
-	}
-	return ns, true
+	r.cpu, _ = strconv.ParseInt(string(fields[0]), 10, 64)
+	r.delayed, _ = strconv.ParseInt(string(fields[1]), 10, 64)
+	return r, true
 }
 
 // readSoFar is how many bytes a process has read, of files in the page cache and pipes, too.

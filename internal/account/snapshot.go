@@ -31,6 +31,8 @@ type Machine struct {
 	CPU  int64 `json:"daemon_cpu_ns"`
 	// Disk is how many bytes the daemon read that were not in the page cache, as the kernel counts them.
 	Disk int64 `json:"disk_bytes"`
+	// Fetched is how many bytes the daemon read from the dataset, the store and what it keeps.
+	Fetched int64 `json:"fetched_bytes"`
 	// Network is how many bytes came from a bucket. Remote: the dataset or the store lies in one.
 	Network int64 `json:"network_bytes"`
 	Remote  bool  `json:"remote"`
@@ -88,9 +90,10 @@ type Bucket struct {
 // Reading is how readers spent their time, all threads together.
 type Reading struct {
 	Waited int64 `json:"waited_ns"`
-	// Computed and Slept are the time between requests. ComputedAlone is that part of Computed in
-	// processes that are not spawned: they may load or train.
+	// Computed, Queued and Slept are the time between requests. Queued is waiting for a core. ComputedAlone
+	// is that part of Computed in processes that are not spawned: they may load or train.
 	Computed      int64 `json:"computed_ns"`
+	Queued        int64 `json:"queued_ns"`
 	ComputedAlone int64 `json:"computed_alone_ns"`
 	Slept         int64 `json:"slept_ns"`
 	Unknown       int64 `json:"unknown_ns"` // between requests of processes that cannot be seen
@@ -139,7 +142,7 @@ func (s *Snapshot) Since(before *Snapshot) *Snapshot {
 	} else {
 		m.Idle = -1
 	}
-	m.CPU, m.Disk, m.Network = m.CPU-b.CPU, m.Disk-b.Disk, m.Network-b.Network
+	m.CPU, m.Disk, m.Fetched, m.Network = m.CPU-b.CPU, m.Disk-b.Disk, m.Fetched-b.Fetched, m.Network-b.Network
 	d.Made = Ahead{s.Made.Made - before.Made.Made, s.Made.Used - before.Made.Used, s.Made.Wasted - before.Made.Wasted}
 	d.Timed = Timed{s.Timed.Waited - before.Timed.Waited, s.Timed.Worked - before.Timed.Worked, s.Timed.Steps - before.Timed.Steps}
 	d.Reading.add(&before.Reading, -1)
@@ -205,6 +208,7 @@ func (v *Seen) add(o *Seen, sign int64) {
 func (r *Reading) add(o *Reading, sign int64) {
 	r.Waited += sign * o.Waited
 	r.Computed += sign * o.Computed
+	r.Queued += sign * o.Queued
 	r.ComputedAlone += sign * o.ComputedAlone
 	r.Slept += sign * o.Slept
 	r.Unknown += sign * o.Unknown

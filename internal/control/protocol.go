@@ -169,6 +169,8 @@ type Stats struct {
 	Counters []Counter `json:"counters"`
 	// Account says where the time of reads went.
 	Account *account.Snapshot `json:"account,omitempty"`
+	// Verdict says what has held readers back in the last half minute.
+	Verdict *account.Verdict `json:"verdict,omitempty"`
 }
 
 // Supervised is a mount that goes on if its daemon dies.

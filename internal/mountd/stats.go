@@ -21,9 +21,11 @@ const RebuiltCounter = "of these, originals"
 
 // stats are those that a client asks for.
 func (m *Mount) stats() control.Stats {
+	now := m.account.Now()
+	verdict := m.account.Judge(now, account.Place{Mount: m.config.Dir, Source: m.config.Source, Store: m.packed})
 	return control.Stats{
 		Mount: m.config.Dir, Source: m.config.Source, PID: os.Getpid(), Version: Version(),
-		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Pairs: m.pairs(), Counters: m.counters(), Account: m.account.Now(),
+		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Pairs: m.pairs(), Counters: m.counters(), Account: now, Verdict: &verdict,
 	}
 }
 
@@ -31,11 +33,12 @@ func (m *Mount) stats() control.Stats {
 func (m *Mount) fillAccount(s *account.Snapshot) {
 	s.Machine.Workers = cmp.Or(m.config.Workers, s.Machine.Cores)
 	s.Machine.Remote = m.blocks != nil || m.bucket != nil || m.storeFiles != nil
+	s.Machine.Fetched = m.server.Stats().FetchedBytes
 	switch {
 	case m.blocks != nil:
 		s.Machine.Network = m.blocks.Stats().Fetched
 	case s.Machine.Remote:
-		s.Machine.Network = m.server.Stats().FetchedBytes
+		s.Machine.Network = s.Machine.Fetched
 	}
 	hints, batches := m.ahead.Stats(), m.epochs.Stats()
 	s.Made = account.Ahead{Made: hints.Loaded + batches.Early, Used: hints.Read + batches.Used, Wasted: hints.Wasted + batches.Wasted}

@@ -1,0 +1,345 @@
+package account
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/human"
+	"github.com/pipefs/pipefs/internal/shell"
+)
+
+// Culprit is what holds a training back.
+type Culprit string
+
+// The culprits.
+const (
+	Disk      Culprit = "disk"
+	Network   Culprit = "network"
+	Decode    Culprit = "decode"  // computing the steps of views
+	Workers   Culprit = "workers" // too few of them
+	MemoryOf  Culprit = "memory"
+	CopyOf    Culprit = "copy"   // requests themselves: what they ask for is at hand
+	Tail      Culprit = "tail"   // few reads that take far longer than the others
+	Loader    Culprit = "loader" // the processes that read compute
+	Cores     Culprit = "cores"  // other processes keep them busy
+	Training  Culprit = "training"
+	PageCache Culprit = "pagecache" // the kernel answers
+	Nothing   Culprit = "nothing"   // nobody reads
+	Unclear   Culprit = "cannot tell"
+)
+
+// Verdict says what holds a training back.
+type Verdict struct {
+	// Culprits are one, or two that weigh about the same, the heavier one first.
+	Culprits []Culprit `json:"culprits"`
+	Text     string    `json:"text"`
+	// Advice are commands, and what else helps.
+	Advice []string `json:"advice,omitempty"`
+	// Seconds is the length of the time that was looked at.
+	Seconds float64 `json:"seconds"`
+	// Shares of the time of readers. Slept: something else was the bottleneck.
+	Waited   float64 `json:"waited"`
+	Computed float64 `json:"computed"`
+	Queued   float64 `json:"queued"`
+	Slept    float64 `json:"slept"`
+}
+
+// Place is what advice names.
+type Place struct{ Mount, Source, Store string }
+
+// A verdict needs this much to go on.
+const (
+	leastRequests = 50
+	leastTime     = 3 * time.Second
+	leastSteps    = 5
+
+	mostly   = 0.6  // of the time of readers
+	leading  = 0.4  // the share of the first culprit
+	together = 0.3  // the share of a second one
+	hungry   = 0.15 // the share of the time that a training waits for its loader, from which on that is too much
+	// A tail are so few reads, which take so many times the median and half of all the time.
+	tailReads, tailTimes = 0.05, 8
+	// memory is how many bytes a second are read from the page cache at least.
+	memory = 300e6
+)
+
+// Judge says what held readers back between two snapshots, of which d is the difference.
+func Judge(d *Snapshot, passed time.Duration, at Place) Verdict {
+	j := &judgement{d: d, passed: passed, at: at, total: d.Total()}
+	j.Seconds = passed.Seconds()
+	j.judge()
+	return j.Verdict
+}
+
+type judgement struct {
+	Verdict
+	d      *Snapshot
+	passed time.Duration
+	at     Place
+	total  Seen
+}
+
+func (j *judgement) say(c Culprit, format string, args ...any) {
+	j.Culprits, j.Text = []Culprit{c}, fmt.Sprintf(format, args...)
+}
+
+func (j *judgement) judge() {
+	d, r := j.d, &j.d.Reading
+	requests := j.total.Opens + j.total.Reads
+	if all := float64(r.Waited + r.Computed + r.Queued + r.Slept); all > 0 {
+		j.Waited, j.Computed, j.Queued, j.Slept = float64(r.Waited)/all, float64(r.Computed)/all, float64(r.Queued)/all, float64(r.Slept)/all
+	}
+	timed := d.Timed.Steps >= leastSteps && d.Timed.Waited+d.Timed.Worked >= int64(leastTime)
+	starved := 0.0
+	if timed {
+		starved = float64(d.Timed.Waited) / float64(d.Timed.Waited+d.Timed.Worked)
+	}
+	switch {
+	case timed && starved < hungry:
+		j.say(Training, "the training takes %s of the time itself, by its own measurement: input is not the bottleneck", human.Percent(1-starved))
+	case requests < leastRequests && r.Quiet > 0:
+		j.say(PageCache, "%s, and the mount is asked for nothing: what they read is in the page cache of the kernel, or elsewhere", human.Plural(r.Quiet, "process that has read here reads on", "processes that have read here read on"))
+	case requests < leastRequests && timed:
+		j.say(Loader, "the training waits %s of the time for its loader, by its own measurement, and the mount is hardly asked for anything", human.Percent(starved))
+	case requests == 0:
+		j.say(Nothing, "nobody reads")
+	case requests < leastRequests:
+		j.say(Unclear, "cannot tell: there were only %s", human.Plural(requests, "request", "requests"))
+	case j.passed < leastTime:
+		j.say(Unclear, "cannot tell yet: ask again in %.0f seconds", (leastTime-j.passed).Seconds()+0.5)
+	case j.tail():
+	case !timed && r.Unknown > r.Waited+r.Computed+r.Queued+r.Slept:
+		j.say(Unclear, "cannot tell: the processes that read are in another container; measure the training with pipefs.timed(loader)")
+	case !timed && j.Slept >= mostly:
+		j.say(Training, "readers sleep %s of the time, because nobody wants more of them: input is not the bottleneck, but the training", human.Percent(j.Slept))
+	case !timed && j.Slept > together:
+		j.say(Unclear, "cannot tell: readers sleep %s of the time, wait for the mount %s and compute or wait for a core %s; measure the training with pipefs.timed(loader)",
+			human.Percent(j.Slept), human.Percent(j.Waited), human.Percent(j.Computed+j.Queued))
+	default:
+		j.weigh(timed, starved)
+	}
+}
+
+// tail finds few reads that take the time of all.
+func (j *judgement) tail() bool {
+	v := &j.total
+	for _, s := range j.d.Views {
+		if s.Waited > v.Waited/2 {
+			v = &s
+		}
+	}
+	median := v.Quantile(0.5)
+	slow, slowest, all, reads := 0.0, int64(0), 0.0, int64(0)
+	for _, b := range v.Latency {
+		t := float64(b.Count) * float64(b.UpTo) * 0.9 // its middle
+		if all += t; b.UpTo > tailTimes*median {
+			slow, slowest, reads = slow+t, b.UpTo, reads+b.Count
+		}
+	}
+	if v.Begun < 4*leastRequests || slow < all/2 || float64(reads) > tailReads*float64(v.Begun) || slow < together*float64(j.passed) {
+		return false
+	}
+	j.say(Tail, "%s of %s in %s take %s of the time that readers wait: up to %v each, and half of them at most %v",
+		human.Plural(reads, "read", "reads"), human.Count(v.Begun), v.View, human.Percent(slow/all), round(slowest), round(median))
+	j.Advice = append(j.Advice, "pipefs profile "+shell.Word(j.at.Mount))
+	return true
+}
+
+// cause is what part of the time of readers went where.
+type cause struct {
+	Culprit
+	share float64
+}
+
+// weigh finds what readers waited for, where they neither sleep nor wait for few.
+func (j *judgement) weigh(timed bool, starved float64) {
+	r, t := &j.d.Reading, &j.total
+	waited, computed, queued := float64(r.Waited), float64(r.Computed), float64(r.Queued)
+	all := waited + computed + queued
+	if all == 0 {
+		j.say(Unclear, "cannot tell: the time of readers is not known")
+		return
+	}
+	alone := r.ComputedAlone > r.Computed/2
+	// Whoever keeps the cores busy is why readers queue for them.
+	others, daemon := 1.0, 0.0
+	if own := computed + float64(j.d.Machine.CPU); own > 0 && (j.d.Machine.Idle < 0 || own > (float64(j.d.Machine.Cores)*float64(j.passed)-float64(j.d.Machine.Idle))/2) {
+		others, daemon = 0, float64(j.d.Machine.CPU)/own
+	}
+	causes := []cause{{Loader, (computed + queued*(1-others)*(1-daemon)) / all}, {Decode, queued * daemon / all}, {Cores, queued * others / all}}
+	copying := CopyOf
+	if others > 0 && j.saturated() {
+		copying = Cores // the daemon queues for them, too
+	}
+	parts := float64(max(1, t.Source+t.Worker+t.Compute+t.Memory+t.Copy))
+	for _, p := range []struct {
+		Culprit
+		ns int64
+	}{{j.source(), t.Source}, {j.worker(), t.Worker}, {Decode, t.Compute}, {MemoryOf, t.Memory}, {copying, t.Copy}} {
+		causes = append(causes, cause{p.Culprit, waited / all * float64(p.ns) / parts})
+	}
+	slices.SortStableFunc(causes, func(a, b cause) int { return cmp.Compare(a.Culprit, b.Culprit) })
+	for i := 0; i+1 < len(causes); i++ { // several parts may have one cause
+		for i+1 < len(causes) && causes[i].Culprit == causes[i+1].Culprit {
+			causes[i].share += causes[i+1].share
+			causes = slices.Delete(causes, i+1, i+2)
+		}
+	}
+	slices.SortStableFunc(causes, func(a, b cause) int { return cmp.Compare(b.share, a.share) })
+	first, second := causes[0], causes[1]
+	wait := ""
+	if timed {
+		wait = fmt.Sprintf("the training waits %s of the time for its loader, by its own measurement; ", human.Percent(starved))
+	}
+	switch {
+	case first.Culprit == Loader && first.share >= leading && alone && !timed:
+		j.say(Unclear, "cannot tell: the process that reads computes %s of the time, either transforms or the training itself; measure it with pipefs.timed(loader)", human.Percent(first.share))
+		return
+	case first.share < leading:
+		j.say(Unclear, "%scannot tell: readers spend %s of their time %s, and %s %s", wait, human.Percent(first.share), j.name(first.Culprit), human.Percent(second.share), j.name(second.Culprit))
+		return
+	}
+	j.say(first.Culprit, "%sreaders spend %s of their time %s", wait, human.Percent(first.share), j.name(first.Culprit))
+	if second.share >= together {
+		j.Culprits = append(j.Culprits, second.Culprit)
+		j.Text += fmt.Sprintf(", and %s %s", human.Percent(second.share), j.name(second.Culprit))
+	}
+	if asked := j.total.Bytes; first.Culprit == Loader && r.Cached > 3*asked {
+		j.Culprits = append(j.Culprits[:1], PageCache)
+		j.Text += fmt.Sprintf("; they find %s of their bytes in the page cache of the kernel", human.Percent(float64(r.Cached)/float64(r.Cached+asked)))
+	}
+	for _, c := range j.Culprits {
+		j.advise(c)
+	}
+}
+
+// source is what reading the source waits for: bytes that come from the page cache are no reason to blame a disk.
+func (j *judgement) source() Culprit {
+	m := &j.d.Machine
+	fetched := float64(m.Fetched)
+	if m.Remote && float64(m.Network) >= fetched/10 {
+		return Network
+	}
+	if float64(m.Disk) < fetched/20 && fetched > memory*time.Duration(j.total.Source).Seconds() {
+		return CopyOf
+	}
+	return Disk
+}
+
+// worker is why there was no place among those that compute.
+func (j *judgement) worker() Culprit {
+	m := &j.d.Machine
+	made := &j.total.Making
+	switch {
+	case made.Source > made.Compute:
+		return j.source() // that is what they wait for
+	case m.Workers < m.Cores && !j.saturated():
+		return Workers
+	}
+	return Decode
+}
+
+// saturated reports whether the cores are busy.
+func (j *judgement) saturated() bool {
+	m := &j.d.Machine
+	if float64(m.CPU) > 0.85*float64(m.Cores)*float64(j.passed) {
+		return true
+	}
+	return m.Idle >= 0 && float64(m.Idle) < 0.15*float64(m.Cores)*float64(j.passed)
+}
+
+// name says what a culprit is, with figures.
+func (j *judgement) name(c Culprit) string {
+	m, t := &j.d.Machine, &j.total
+	rate := human.Size(int64(float64(m.Fetched)/max(j.Seconds, 0.001))) + "/s"
+	switch c {
+	case Disk:
+		return "waiting for the disk (" + rate + ")"
+	case Network:
+		return "waiting for the network (" + rate + ")"
+	case Decode:
+		return fmt.Sprintf("waiting for decoding (%.1f of %d cores busy with it)", float64(t.Making.Compute)/float64(j.passed), m.Cores)
+	case Workers:
+		return fmt.Sprintf("waiting for one of %s (%d cores)", human.Plural(m.Workers, "worker", "workers"), m.Cores)
+	case MemoryOf:
+		return "waiting for memory to decode in"
+	case Cores:
+		return fmt.Sprintf("waiting for one of %d cores, which other processes keep busy", m.Cores)
+	case CopyOf:
+		return "asking for what is in memory (" + human.Count(int64(float64(t.Lookups+t.Opens+t.Reads)/max(j.Seconds, 0.001))) + "/s)"
+	default:
+		return "computing in the processes of the loader"
+	}
+}
+
+// advise says what to change.
+func (j *judgement) advise(c Culprit) {
+	view := j.heaviest()
+	source, store := shell.Word(j.at.Source), cmp.Or(j.at.Store, "STORE")
+	switch c {
+	case Disk, Network:
+		j.Advice = append(j.Advice, "read fewer bytes (scan5, half) or keep them nearer: pipefs bench "+source)
+	case Decode:
+		switch {
+		case view == nil:
+			return
+		case strings.Contains(view.View, "rrc") || strings.Contains(view.View, "rand"):
+			j.Advice = append(j.Advice, "decode less: pipefs bench "+source+" compares views")
+			return
+		}
+		pack := ""
+		if j.at.Store == "" {
+			pack = fmt.Sprintf("pipefs pack %s %s && ", source, store)
+		}
+		j.Advice = append(j.Advice, fmt.Sprintf("%spipefs materialize %s %s%s", pack, shell.Word(store), view.View, stored(view)))
+		if !j.saturated() {
+			j.Advice = append(j.Advice, "cores are idle: give the loader more workers, or read an epoch view, which is made ahead")
+		}
+	case Workers:
+		j.Advice = append(j.Advice, fmt.Sprintf("mount with --workers %d", j.d.Machine.Cores))
+	case MemoryOf:
+		j.Advice = append(j.Advice, "raise the memory limit of the daemon's cgroup")
+	case CopyOf:
+		j.Advice = append(j.Advice, "fewer and larger reads: read an epoch view, or batches of samples")
+	case Loader:
+		j.Advice = append(j.Advice, "let the mount do what the loader does: pipefs views "+source)
+	}
+}
+
+// heaviest is the view that costs the most to compute.
+func (j *judgement) heaviest() (found *Seen) {
+	for i := range j.d.Views {
+		if v := &j.d.Views[i]; v.Making.Samples > 0 && (found == nil || v.Making.Compute > found.Making.Compute) {
+			found = v
+		}
+	}
+	return found
+}
+
+// stored says what a read of a stored file would take instead of making it: its bytes at the speed at which
+// the source was read here. It is empty where that is not known, or no gain.
+func stored(v *Seen) string {
+	m := &v.Making
+	if v.Begun == 0 || m.Fetched == 0 || m.Source == 0 {
+		return ""
+	}
+	now := (m.Source + m.Compute) / m.Samples
+	then := int64(float64(m.Source) / float64(m.Fetched) * float64(v.Bytes) / float64(v.Begun))
+	if then > now*2/3 {
+		return ""
+	}
+	return fmt.Sprintf("  # a file would take about %v instead of %v, by the speeds measured in this mount", round(then), round(now))
+}
+
+func round(ns int64) time.Duration {
+	d := time.Duration(ns)
+	for unit := time.Second; unit > time.Microsecond; unit /= 10 {
+		if d >= 10*unit {
+			return d.Round(unit)
+		}
+	}
+	return d.Round(time.Microsecond)
+}
