@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/human"
-	"github.com/pipefs/pipefs/internal/shell"
 )
 
 // Culprit is what holds a training back.
@@ -144,7 +143,7 @@ func (j *judgement) tail() bool {
 	}
 	j.say(Tail, "%s of %s in %s take %s of the time that readers wait: up to %v each, and half of them at most %v",
 		human.Plural(reads, "read", "reads"), human.Count(v.Begun), v.View, human.Percent(slow/all), round(slowest), round(median))
-	j.Advice = append(j.Advice, "pipefs profile "+shell.Word(j.at.Mount))
+	j.Advice = append(j.Advice, "pipefs profile "+human.Word(j.at.Mount))
 	return true
 }
 
@@ -278,7 +277,7 @@ func (j *judgement) name(c Culprit) string {
 // advise says what to change.
 func (j *judgement) advise(c Culprit) {
 	view := j.heaviest()
-	source, store := shell.Word(j.at.Source), cmp.Or(j.at.Store, "STORE")
+	source, store := human.Word(j.at.Source), cmp.Or(j.at.Store, "STORE")
 	switch c {
 	case Disk, Network:
 		j.Advice = append(j.Advice, "read fewer bytes (scan5, half) or keep them nearer: pipefs bench "+source)
@@ -294,7 +293,7 @@ func (j *judgement) advise(c Culprit) {
 		if j.at.Store == "" {
 			pack = fmt.Sprintf("pipefs pack %s %s && ", source, store)
 		}
-		j.Advice = append(j.Advice, fmt.Sprintf("%spipefs materialize %s %s%s", pack, shell.Word(store), view.View, stored(view)))
+		j.Advice = append(j.Advice, fmt.Sprintf("%spipefs materialize %s %s%s", pack, human.Word(store), view.View, stored(view)))
 		if !j.saturated() {
 			j.Advice = append(j.Advice, "cores are idle: give the loader more workers, or read an epoch view, which is made ahead")
 		}
