@@ -43,6 +43,9 @@ func (r requests) End(h *fuse.InHeader, began account.Request, bytes int, status
 		}
 	}
 	f.account.End(began, counters, kind, bytes, !status.Ok())
+	if f.trace.On() {
+		f.record(h, kind, f.account.Took(began), bytes, status)
+	}
 }
 
 // The numbers of the requests in the kernel's linux/fuse.h.
@@ -73,6 +76,7 @@ func (f *FS) countersOf(file *epoch.File) *account.View {
 func (f *FS) waited(ctx context.Context, v *account.View) {
 	if r, ok := ctx.(*request); ok && v != nil {
 		f.account.Waited(r.pid, v, &r.spent)
+		f.trace.Waited(r.pid, 0, &r.spent)
 		r.spent = account.Spent{}
 	}
 }
@@ -87,5 +91,6 @@ func (f *FS) readFrom(c Content, buf []byte, in *fuse.ReadIn, v *view) (int, err
 	n, err := readFull(c, buf, int64(in.Offset))
 	lap.End(account.Source)
 	f.account.Waited(in.Pid, v.counters, &spent)
+	f.trace.Waited(in.Pid, 0, &spent)
 	return n, err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/trace"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -177,7 +178,9 @@ type Options struct {
 	Journal *Journal
 	// Account counts requests and where their time goes; nil: one that nobody sees.
 	Account *account.Ledger
-	Log     *slog.Logger // nil is silent
+	// Trace records requests while somebody asks for them; nil: nobody ever does.
+	Trace *trace.Recorder
+	Log   *slog.Logger // nil is silent
 }
 
 // Defaults of Options.
@@ -220,6 +223,7 @@ type FS struct {
 	notify    notifier
 	readDraws readDraws
 	account   *account.Ledger
+	trace     *trace.Recorder
 	suspects  *suspects // nil while no daemon died of what it did
 
 	kernel     atomic.Pointer[conn.Conn]
@@ -256,7 +260,7 @@ func New(o Options) (*FS, error) {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		reg:           o.Registry, server: o.Server, roles: o.Roles, mode: o.Cache, fresh: o.Freshness, expire: o.Expire, log: o.Log,
 		tree:  newTree(o.Server),
-		views: newViews(o.MaxViews, o.Account), account: o.Account,
+		views: newViews(o.MaxViews, o.Account), account: o.Account, trace: o.Trace,
 		born: uint64(time.Now().UnixNano()), refuse: o.Refuse, seed: o.Seed, epochs: o.Epochs, ahead: o.Ahead,
 	}
 	f.tree.sure = f.fresh != Immutable

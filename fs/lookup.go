@@ -191,6 +191,7 @@ func (l *lookup) resolve(v *view, id uint32, file serve.File) (uint64, int64, er
 	n := node(v.files.index, id)
 	h, err := f.handle(ctx, n, file, v)
 	f.waited(ctx, v.counters)
+	f.trace.Waited(l.header.Pid, n, &account.Spent{})
 	switch {
 	case err != nil:
 		return 0, 0, err

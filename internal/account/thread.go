@@ -126,6 +126,9 @@ func (l *Ledger) End(r Request, v *View, kind Kind, bytes int, failed bool) {
 	}
 }
 
+// Took is how long ago a request began.
+func (l *Ledger) Took(r Request) time.Duration { return time.Duration(l.now() - r.began) }
+
 // Waited notes what a request of a thread waited for.
 func (l *Ledger) Waited(id uint32, v *View, s *Spent) {
 	t := l.threads.find(id)

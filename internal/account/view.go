@@ -25,6 +25,9 @@ type View struct {
 	making        [parts]atomic.Int64
 }
 
+// Name of the view.
+func (v *View) Name() string { return v.name }
+
 // Read counts a READ that was answered.
 func (v *View) Read(off uint64, n int) {
 	v.Reads.Add(1)

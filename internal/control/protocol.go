@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/account"
+	"github.com/pipefs/pipefs/internal/trace"
 )
 
 // Version of the protocol.
@@ -20,6 +21,7 @@ const (
 	OpHold     = "hold"     // keep a shared mount as long as the connection is open
 	OpTakeover = "takeover" // have Program serve a supervised mount from now on
 	OpPprof    = "pprof"    // take a profile of the daemon
+	OpTrace    = "trace"    // tell which requests came after Since
 	OpConfig   = "config"   // tell with which settings it serves
 	OpRefresh  = "refresh"  // look for what is newer, or with Refresh tell how far that is
 )
@@ -41,6 +43,8 @@ type Request struct {
 	Linger int `json:"linger,omitempty"`
 	// Refresh is the number of one that was begun; 0 begins one.
 	Refresh int `json:"refresh,omitempty"`
+	// Since is the number of the first request to be told; -1 is the next one.
+	Since int64 `json:"since,omitempty"`
 	// Profile is the name of a profile of runtime/pprof, or "cpu", which takes Seconds.
 	Profile string `json:"profile,omitempty"`
 	// Seconds is how long the daemon shall look, at most [MaxProfile].
@@ -74,6 +78,7 @@ type Reply struct {
 	// Explained is how a file is made.
 	Explained *Explanation `json:"explained,omitempty"`
 	Profile   []byte       `json:"profile,omitempty"`
+	Trace     *trace.Taken `json:"trace,omitempty"`
 	// Config is what the daemon was told, as JSON.
 	Config json.RawMessage `json:"config,omitempty"`
 	// Paused is how long nothing was served while the mount was taken over, in seconds.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/pipefs/pipefs/internal/trace"
 )
 
 const (
@@ -41,6 +43,8 @@ type Handlers struct {
 	Refresh func(number int) (Refresh, error)
 	// Pprof takes a profile of the daemon.
 	Pprof func(name string, seconds int) ([]byte, error)
+	// Trace records requests for some seconds, and tells those from a number on.
+	Trace func(since int64) trace.Taken
 	// Config tells the settings of the daemon.
 	Config func() (json.RawMessage, error)
 	// Hold counts one more holder, until release is called. The error is [ErrEnding] where
@@ -220,6 +224,9 @@ func (s *Server) answer(line []byte, uid uint32) (reply Reply, release func()) {
 			return refuse(err)
 		}
 		return Reply{Profile: profile}, nil
+	case r.Op == OpTrace && h.Trace != nil:
+		taken := h.Trace(r.Since)
+		return Reply{Trace: &taken}, nil
 	case r.Op == OpConfig && h.Config != nil:
 		config, err := h.Config()
 		if err != nil {

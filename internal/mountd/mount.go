@@ -24,6 +24,7 @@ import (
 	"github.com/pipefs/pipefs/internal/source/archive"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/internal/supervise"
+	"github.com/pipefs/pipefs/internal/trace"
 	"github.com/pipefs/pipefs/l3gpu"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -52,6 +53,7 @@ type Mount struct {
 	archives   *archive.Dataset // the dataset, where it is the members of archives; else nil
 	refreshes  refreshes
 	account    *account.Ledger
+	trace      trace.Recorder
 	presence   presence
 	store      *store.Store // at packed; else nil
 	storeFiles *remote.FS   // of the store, where it is in a bucket; else nil
@@ -149,7 +151,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		socket = control.Behind(socket) // the supervisor answers there
 	}
 	m.refreshes.open()
-	m.close = append(m.close, m.refreshes.close)
+	m.close = append(m.close, m.refreshes.close, m.trace.Close)
 	if m.control, err = control.Serve(socket, m.handlers(), m.log); err != nil {
 		return nil, err
 	}
@@ -181,7 +183,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 
 // handlers are what the daemon can be asked.
 func (m *Mount) handlers() control.Handlers {
-	return control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current, View: m.view, Why: m.fs.Why, Explain: m.explain, Refresh: m.refresh, Pprof: m.pprof, Config: m.settings, Mount: m.config.Dir}
+	return control.Handlers{Stats: m.stats, SetFidelity: m.setFidelity, Current: m.current, View: m.view, Why: m.fs.Why, Explain: m.explain, Refresh: m.refresh, Pprof: m.pprof, Trace: m.trace.Take, Config: m.settings, Mount: m.config.Dir}
 }
 
 // openFS makes the file system, and tells what its views lack.
@@ -206,7 +208,7 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 	m.fs, err = fs.New(fs.Options{
 		Registry: m.registry, Server: fs.Serve(m.server), Roles: c.Roles, Cache: c.Cache.Mode,
 		Views: m.listed, Epochs: m.epochs, Ahead: m.ahead, Refuse: m.gaps.refuse, Seed: c.Views.Seed, Files: m.files(), Control: socket, Log: m.log,
-		Freshness: m.fresh.kind, Watcher: m.fresh.watcher, Journal: c.Kernel.Journal, Expire: c.Kernel.Expire, Suspects: c.Kernel.Suspects, Account: m.account,
+		Freshness: m.fresh.kind, Watcher: m.fresh.watcher, Journal: c.Kernel.Journal, Expire: c.Kernel.Expire, Suspects: c.Kernel.Suspects, Account: m.account, Trace: &m.trace,
 	})
 	if err != nil {
 		return err
