@@ -51,6 +51,9 @@ type Config struct {
 	// empty for one that stays until it is unmounted. The supervisor counts the holders.
 	Shared string
 
+	// Metrics is where metrics are shown, HOST:PORT or unix:PATH; empty shows none.
+	Metrics string
+
 	// LogFile is told to clients of the control socket; empty where the log is no file.
 	LogFile string
 	Log     *slog.Logger `json:"-"` // nil is silent

@@ -156,6 +156,9 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		return nil, err
 	}
 	m.close = append(m.close, m.control.Close)
+	if err := m.showMetrics(); err != nil {
+		return nil, err
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("interrupted before the mount was made: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/ahead"
 	"github.com/pipefs/pipefs/internal/control"
+	"github.com/pipefs/pipefs/internal/metrics"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 )
@@ -27,6 +28,37 @@ func (m *Mount) stats() control.Stats {
 		Mount: m.config.Dir, Source: m.config.Source, PID: os.Getpid(), Version: Version(),
 		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Pairs: m.pairs(), Counters: m.counters(), Account: now, Verdict: &verdict,
 	}
+}
+
+// showMetrics begins to answer scrapes. A daemon that goes on for another one waits until that has given the address up.
+func (m *Mount) showMetrics() error {
+	at := m.config.Metrics
+	if at == "" {
+		return nil
+	}
+	s, err := metrics.Serve(at, m.stats, m.log)
+	if err == nil {
+		m.close = append(m.close, s.Close)
+		return nil
+	}
+	if !m.config.Kernel.Journal.Resumes() {
+		return err
+	}
+	m.refreshes.work.Go(func() {
+		for m.refreshes.ctx.Err() == nil {
+			select {
+			case <-m.refreshes.ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
+			if s, err := metrics.Serve(at, m.stats, m.log); err == nil {
+				<-m.refreshes.ctx.Done()
+				s.Close()
+				return
+			}
+		}
+	})
+	return nil
 }
 
 // fillAccount adds to the accounting what only the mount knows.
