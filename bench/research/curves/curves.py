@@ -29,12 +29,22 @@ def network(classes):
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, classes))
 
 
+def recipe(name):
+    """The step of torchvision's recipes that a view has under that name."""
+    bilinear = transforms.InterpolationMode.BILINEAR
+    if name.startswith("randaug"):
+        count, magnitude = map(int, name[len("randaug"):].split("_"))
+        return transforms.RandAugment(count, magnitude, interpolation=bilinear)
+    return {"trivialaugment": transforms.TrivialAugmentWide, "autoaugment": transforms.AutoAugment}[name](interpolation=bilinear)
+
+
 class Folder:
     """Epochs by torchvision: ImageFolder and its transforms, a random order by DataLoader."""
 
     def __init__(self, directory, args):
         flip = [transforms.RandomHorizontalFlip()] if args.flip else []
-        steps = [transforms.RandomResizedCrop(args.side), *flip, transforms.PILToTensor()]
+        own = [recipe(args.recipe)] if args.recipe else []
+        steps = [transforms.RandomResizedCrop(args.side), *flip, *own, transforms.PILToTensor()]
         self.data = datasets.ImageFolder(directory, transforms.Compose(steps))
         self.classes = self.data.classes
         self.batches = torch.utils.data.DataLoader(self.data, BATCH, shuffle=True)
@@ -48,7 +58,7 @@ class Epochs:
 
     def __init__(self, directory, args):
         self.mount = pipefs.mount(directory, no_background=True)
-        view = f"rrc{args.side}-hflip-npy" if args.flip else f"rrc{args.side}-npy"
+        view = "-".join(filter(None, [f"rrc{args.side}", args.flip and "hflip", args.recipe, "npy"]))
         self.data = pipefs.EpochView(self.mount, view, seed=args.seed, batch=BATCH)
         self.classes = self.data.classes
 
@@ -82,6 +92,7 @@ def main():
     ap.add_argument("--epochs", type=int, default=20)
     ap.add_argument("--side", type=int, default=64, help="of the crops, in pixels")
     ap.add_argument("--flip", action="store_true")
+    ap.add_argument("--recipe", help="what follows crop and flip: randaug2_9, trivialaugment, autoaugment")
     args = ap.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)

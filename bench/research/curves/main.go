@@ -31,7 +31,7 @@ var script string
 // settings are the flags.
 type settings struct {
 	run.Paths
-	python, pictures          string
+	python, pictures, recipe  string
 	seeds, epochs, side, each int
 }
 
@@ -62,6 +62,7 @@ func measure(ctx context.Context) error {
 	s.Flags("bin/curves", "where the results go")
 	flag.StringVar(&s.python, "python", "/usr/bin/python3", "Python that has PyTorch and torchvision")
 	flag.StringVar(&s.pictures, "pictures", "", "directory of photographs; without, only generated pictures are trained on")
+	flag.StringVar(&s.recipe, "recipe", "", "what follows crop and flip: randaug2_9, trivialaugment or autoaugment")
 	flag.IntVar(&s.seeds, "seeds", 2, "trainings of each kind")
 	flag.IntVar(&s.epochs, "epochs", 10, "of a training")
 	flag.IntVar(&s.side, "side", 64, "of the crops, in pixels")
@@ -166,6 +167,9 @@ func (s *settings) train(ctx context.Context, work string, set set, way string, 
 	if set.flip {
 		args = append(args, "--flip")
 	}
+	if s.recipe != "" {
+		args = append(args, "--recipe", s.recipe)
+	}
 	cmd := exec.CommandContext(ctx, s.python, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -182,7 +186,7 @@ func (s *settings) train(ctx context.Context, work string, set set, way string, 
 
 // key names a training in the results.
 func (s *settings) key(set set, way string, seed int) string {
-	return fmt.Sprintf("%s: %s, %d epochs, crops of %d, seed %d", set.text, way, s.epochs, s.side, seed)
+	return fmt.Sprintf("%s: %s, %d epochs, crops of %d %s, seed %d", set.text, way, s.epochs, s.side, s.recipe, seed)
 }
 
 func (s *settings) results() (map[string]trained, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ func (s *settings) report(sets []set, results map[string]trained) error {
 	var text bytes.Buffer
 	var lines []chart.Series
 	var about trained
-	fmt.Fprintf(&text, "Loss of training: mean of %d seeds (lowest – highest).\n\n| epoch |", s.seeds)
+	fmt.Fprintf(&text, "Loss of training with %s: mean of %d seeds (lowest – highest).\n\n| epoch |", cmp.Or(s.recipe, "crops"), s.seeds)
 	for _, set := range sets {
 		for _, way := range ways {
 			fmt.Fprintf(&text, " %s, %s |", set.name, way.name)

@@ -4,6 +4,7 @@ package pillow
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/binary"
 	"encoding/json"
@@ -17,8 +18,8 @@ import (
 )
 
 // python is the interpreter that distributions install the libraries for; the
-// one in front of the PATH may be another.
-const python = "/usr/bin/python3"
+// one in front of the PATH may be another. PIPEFS_PYTHON names one with other releases.
+var python = cmp.Or(os.Getenv("PIPEFS_PYTHON"), "/usr/bin/python3")
 
 const install = "this test compares with Pillow, NumPy and torchvision: install python3-torchvision"
 

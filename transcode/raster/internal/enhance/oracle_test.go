@@ -65,7 +65,7 @@ var operations = []struct {
 	{"sharpness", factor, func(p Picture, by float64) { p.Sharpness(float32(by)) }},
 	{"hue", func(r *rand.Rand, _ Picture) float64 { return r.Float64() - .5 }, func(p Picture, by float64) { p.Hue(int(by * 255)) }},
 	{"grey", none, func(p Picture, _ float64) { p.Grey() }},
-	{"posterize", func(r *rand.Rand, _ Picture) float64 { return float64(r.IntN(9)) }, func(p Picture, by float64) { p.Posterize(int(by)) }},
+	{"posterize", func(r *rand.Rand, _ Picture) float64 { return float64(1 + r.IntN(8)) }, func(p Picture, by float64) { p.Posterize(int(by)) }},
 	{"solarize", func(r *rand.Rand, _ Picture) float64 { return float64(r.IntN(513)) / 2 }, Picture.Solarize},
 	{"invert", none, func(p Picture, _ float64) { p.Invert() }},
 	{"autocontrast", none, func(p Picture, _ float64) { p.Autocontrast() }},
