@@ -393,9 +393,6 @@ func watch(cmd *exec.Cmd) *Process {
 	return p
 }
 
-// Dead is closed when the process has ended.
-func (p *Process) Dead() <-chan struct{} { return p.dead }
-
 // Wait returns what the process ended with, once it has.
 func (p *Process) Wait() error {
 	<-p.dead

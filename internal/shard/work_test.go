@@ -18,6 +18,7 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
+	"github.com/pipefs/pipefs/store/vfs/faultfs"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -28,8 +29,8 @@ type place struct {
 	store   string
 	m       *Making
 	worker  *Worker
-	objects *blob.Faults // the dataset
-	put     *blob.Faults // the store
+	objects *faultfs.Objects // the dataset
+	put     *faultfs.Objects // the store
 }
 
 func newPlace(t *testing.T, files int) *place {
@@ -47,11 +48,11 @@ func newPlace(t *testing.T, files int) *place {
 	p.m = making(t, versioned{Dataset{what}, p.dir})
 	at, err := blob.OpenDirectory(p.store)
 	testenv.Must(t, err)
-	p.put = &blob.Faults{Objects: at}
+	p.put = &faultfs.Objects{Objects: at}
 	p.m.Place, p.m.Verbatim = p.put, what.Verbatim
 	in, err := blob.OpenDirectory(p.dir)
 	testenv.Must(t, err)
-	p.objects = &blob.Faults{Objects: in}
+	p.objects = &faultfs.Objects{Objects: in}
 	p.worker = &Worker{
 		Place: p.put, Objects: p.objects, Encoder: what, Verbatim: what.Verbatim, Build: t.TempDir(),
 		Options: store.PackOptions{Logger: slog.New(slog.DiscardHandler)}, Warn: func(string, error) {},
@@ -88,7 +89,7 @@ func TestPassing(t *testing.T) {
 	broken := errors.New("broken pipe")
 	for _, c := range []struct {
 		what string
-		at   *blob.Faults
+		at   *faultfs.Objects
 		op   string
 		nth  int64
 		err  error

@@ -56,12 +56,6 @@ func Key(what ...string) string {
 
 const keyBytes = 8
 
-// IsKey reports whether a word is a key.
-func IsKey(s string) bool {
-	_, err := hex.DecodeString(s)
-	return err == nil && len(s) == 2*keyBytes
-}
-
 // Place is where a shared mount lies.
 type Place struct {
 	Dir    string // a resolved path

@@ -19,7 +19,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -139,18 +138,6 @@ func Seed(t testing.TB) uint64 {
 	}
 	t.Logf("repeat with PIPEFS_SEED=%d", seed)
 	return seed
-}
-
-// CPU begins to count the CPU time of the process, and returns a function that reports it for each
-// operation: a busy machine stretches the time of the clock.
-func CPU(b *testing.B) (report func()) {
-	used := func() int64 {
-		var u syscall.Rusage
-		Must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-		return u.Utime.Nano() + u.Stime.Nano()
-	}
-	from := used()
-	return func() { b.ReportMetric(float64(used()-from)/float64(b.N), "cpu-ns/op") }
 }
 
 // Log collects what many goroutines log.

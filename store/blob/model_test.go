@@ -18,6 +18,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/blob"
+	"github.com/pipefs/pipefs/store/vfs/faultfs"
 )
 
 // Random operations, with everything that goes wrong on the way, against a model. A soak
@@ -216,7 +217,7 @@ func TestFaults(t *testing.T) {
 	place, _ := directory(t)
 	wrong := errors.New("as it was told")
 	var before, after atomic.Value
-	f := &blob.Faults{Objects: place}
+	f := &faultfs.Objects{Objects: place}
 	put(t, f, "x", "0123456789")
 	i, err := f.Stat(t.Context(), "x")
 	testenv.Must(t, err)

@@ -1,4 +1,4 @@
-// Package faultfs makes operations of a file system fail, and forgets what was
+// Package faultfs makes operations of a file system or of a place of objects fail, and forgets what was
 // not synced, for tests.
 package faultfs
 
