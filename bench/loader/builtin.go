@@ -105,25 +105,13 @@ func samples(r *transcode.Registry, dir string) ([]string, error) {
 	}
 	defer d.Close()
 	var found []string
-	var walk func(dir string) error
-	walk = func(dir string) error {
-		entries, err := d.List(dir)
+	for name, err := range source.Files(d.List) {
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, e := range entries {
-			name := path.Join(dir, e.Name)
-			switch {
-			case e.Dir:
-				err = walk(name)
-			case r.IsSample(name), path.Ext(name) == ".npy":
-				found = append(found, name)
-			}
-			if err != nil {
-				return err
-			}
+		if r.IsSample(name) || path.Ext(name) == ".npy" {
+			found = append(found, name)
 		}
-		return nil
 	}
-	return found, walk("")
+	return found, nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
-	"path"
 	"strconv"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
@@ -25,7 +26,9 @@ func (t *tuner) calibrate(ctx context.Context, stored float64) (err error) {
 	if err != nil {
 		return err
 	}
-	t.all, err = count(ctx, o, "")
+	for _, e := range samples(ctx, o) {
+		t.all, err = t.all+1, e
+	}
 	if err = errors.Join(err, o.Close()); err != nil {
 		return err
 	}
@@ -44,8 +47,22 @@ func (t *tuner) calibrate(ctx context.Context, stored float64) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := t.choose(ctx, o, v, ""); err != nil {
-		return err
+	for name, err := range samples(ctx, o) {
+		if err != nil {
+			return err
+		}
+		a, err := o.Stat(name, false)
+		if err != nil {
+			return err
+		}
+		f := serve.File{Path: name, Identity: a.Identity}
+		both, err := o.StoredBothWays(ctx, f, v)
+		if err != nil {
+			return err
+		}
+		if both {
+			t.files = append(t.files, f)
+		}
 	}
 	if len(t.files) == 0 {
 		return errNothing
@@ -75,49 +92,18 @@ func (t *tuner) prepare(ctx context.Context, spec string, stored float64) error 
 	return t.materialize(ctx, spec, share, 0)
 }
 
-// count counts the samples below a directory.
-func count(ctx context.Context, o Opened, dir string) (n int, err error) {
-	err = walk(ctx, o, dir, func(string) error { n++; return nil })
-	return n, err
-}
-
-// choose takes the samples that are materialized.
-func (t *tuner) choose(ctx context.Context, o Opened, v transcode.Pipeline, dir string) error {
-	return walk(ctx, o, dir, func(name string) error {
-		a, err := o.Stat(name, false)
-		if err != nil {
-			return err
-		}
-		f := serve.File{Path: name, Identity: a.Identity}
-		both, err := o.StoredBothWays(ctx, f, v)
-		if both {
-			t.files = append(t.files, f)
-		}
-		return err
-	})
-}
-
-func walk(ctx context.Context, o Opened, dir string, visit func(name string) error) error {
-	entries, err := o.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		name := path.Join(dir, e.Name)
-		switch {
-		case e.Dir:
-			err = walk(ctx, o, name, visit)
-		case o.Registry.IsSample(name):
-			err = visit(name)
-		}
-		if err != nil {
-			return err
+// samples yields the samples of a store.
+func samples(ctx context.Context, o Opened) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name, err := range source.Files(o.List) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if (err != nil || o.Registry.IsSample(name)) && !yield(name, err) || err != nil {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // originals reports whether the store can give the measured files back. A store may have

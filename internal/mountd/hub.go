@@ -118,15 +118,16 @@ func hubShards(in source.Dataset, want string) (shards []string, dirs map[string
 	}
 	is := codecs.Default(transcode.Limits{}).IsSample
 	var loose bool
-	_, err = walk(in, "", func(name string) bool {
+	for name, err := range source.Files(in.List) {
+		if err != nil {
+			return nil, nil, err
+		}
 		if archive.Is(name) {
 			shards = append(shards, name)
 		}
-		loose = loose || is(name)
-		return !loose || len(configs) > 0
-	})
-	if err != nil {
-		return nil, nil, err
+		if loose = loose || is(name); loose && len(configs) == 0 {
+			break
+		}
 	}
 	switch {
 	case len(configs) > 0:
@@ -143,26 +144,6 @@ func hubShards(in source.Dataset, want string) (shards []string, dirs map[string
 	slices.Sort(shards)
 	others := slices.DeleteFunc(slices.Clone(shards), func(name string) bool { return strings.EqualFold(path.Ext(name), ".parquet") })
 	return shards, dirsOf(others), nil // the scan tells Parquet files apart, by their names
-}
-
-// walk calls visit with the names of files until it returns false.
-func walk(in source.Dataset, dir string, visit func(name string) bool) (more bool, err error) {
-	entries, err := in.List(dir)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range entries {
-		name := path.Join(dir, e.Name)
-		if e.Dir {
-			more, err = walk(in, name, visit)
-		} else {
-			more = visit(name)
-		}
-		if err != nil || !more {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 var splitName = regexp.MustCompile(`(?i)(?:^|[^a-z])(train(?:ing)?|valid(?:ation)?|val|dev|test(?:ing)?|eval(?:uation)?)(?:[^a-z]|$)`)

@@ -12,7 +12,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path"
 	"runtime"
 	"strconv"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -174,7 +174,7 @@ func (b *Background) prepare(v transcode.Pipeline) {
 		})
 	}
 	registry := b.server.Registry()
-	b.walk("", func(name string) {
+	b.walk(func(name string) {
 		if !registry.IsSample(name) {
 			return
 		}
@@ -191,26 +191,20 @@ func (b *Background) prepare(v transcode.Pipeline) {
 func (b *Background) countAll() {
 	lowPriority()
 	files := 0
-	b.walk("", func(string) { files++ })
+	b.walk(func(string) { files++ })
 	if b.ctx.Err() == nil {
 		b.server.SetTotal(files)
 	}
 }
 
-// walk calls f for each file below a directory, in listing order.
-func (b *Background) walk(dir string, f func(name string)) {
-	entries, err := b.server.List(dir)
-	if err != nil {
-		b.log.Warn("the background leaves a directory out", "path", dir, "cause", err)
-		return
-	}
-	for _, e := range entries {
-		name := path.Join(dir, e.Name)
+// walk calls f for each file, in listing order.
+func (b *Background) walk(f func(name string)) {
+	for name, err := range source.Files(b.server.List) {
 		switch {
 		case b.ctx.Err() != nil:
 			return
-		case e.Dir:
-			b.walk(name, f)
+		case err != nil:
+			b.log.Warn("the background leaves a directory out", "path", name, "cause", err)
 		default:
 			f(name)
 		}

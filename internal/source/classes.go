@@ -74,29 +74,28 @@ func WithClasses(d Dataset, list string) (*Classes, error) {
 	dirOf, all := classDirs(lines)
 	in := map[string]bool{} // directories that have classes
 	var without, missing sum
-	err = c.walk("", func(file string) error {
+	for file, err := range Files(d.List) {
+		if err != nil {
+			return nil, err
+		}
 		line, err := find(lines, file)
 		if err != nil {
-			return fmt.Errorf("list of classes %s: %w", list, err)
+			return nil, fmt.Errorf("list of classes %s: %w", list, err)
 		}
 		if line == nil {
 			without.add(file)
-			return nil
+			continue
 		}
 		line.found, line.dir = true, path.Dir(file)
 		if line.none() {
 			without.add(file)
-			return nil
+			continue
 		}
 		in[parent(file)] = true
 		class := path.Join(path.Dir(file), dirOf[line.class])
 		c.moved[file] = true
 		c.shown[path.Join(class, path.Base(file))] = file
 		c.dirs[class] = append(c.dirs[class], Entry{Name: path.Base(file)})
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	for name, line := range lines {
 		if !line.found {
@@ -252,26 +251,6 @@ func find(lines map[string]*listed, file string) (*listed, error) {
 		return line, nil
 	}
 	return nil, nil
-}
-
-// walk calls visit with the files of the dataset.
-func (c *Classes) walk(dir string, visit func(file string) error) error {
-	entries, err := c.Dataset.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		name := path.Join(dir, e.Name)
-		if e.Dir {
-			err = c.walk(name, visit)
-		} else {
-			err = visit(name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // free refuses a directory of a class in which the dataset has another file of a name that is shown there.

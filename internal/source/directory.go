@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"os"
 	"path"
@@ -302,6 +303,28 @@ func (d *Directory) follow(link string) (fs.FileMode, error) {
 		}
 	}
 	return fs.ModeDir, nil
+}
+
+// Files yields the paths of all files below the root, as list lists directories. Of a directory
+// that cannot be listed it yields the path and the error.
+func Files(list func(dir string) ([]Entry, error)) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var walk func(dir string) bool
+		walk = func(dir string) bool {
+			entries, err := list(dir)
+			if err != nil {
+				return yield(dir, err)
+			}
+			for _, e := range entries {
+				name := path.Join(dir, e.Name)
+				if e.Dir && !walk(name) || !e.Dir && !yield(name, nil) {
+					return false
+				}
+			}
+			return true
+		}
+		walk("")
+	}
 }
 
 // Tree is where the names and attributes of files come from. Paths are relative to its
