@@ -28,40 +28,27 @@ func (t aheadTree) Target(_ context.Context, path string) (target serve.Target, 
 	if v.pipeline.Undrawn() {
 		return target, errOpensDraw
 	}
-	d := f.tree.dir(rootID)
-	for {
-		name, below, deeper := strings.Cut(rest, "/")
-		l := lookup{f: f, v: v, d: d, name: name}
-		events := d.events.Load()
-		id, err := l.find()
-		switch {
-		case err != nil:
-			return target, err
-		case deeper:
-			if d = f.tree.dir(id); d == nil {
-				return target, iofs.ErrNotExist
-			}
-			rest = below
-			continue
-		}
-		path := f.tree.path(id)
-		a, known := f.tree.known(id)
-		if !known {
-			if a, err = f.look(id, path); err != nil {
-				return target, err
-			}
-			if !a.Mode.IsRegular() {
-				return target, fmt.Errorf("%s is no file", path)
-			}
-			if id, _ = f.tree.identify(d, id, a, events); id == 0 {
-				return target, source.ErrChanged
-			}
-		}
-		return serve.Target{
-			Key: node(v.files.index, id), Original: node(originalView, id),
-			File: f.file(id, a), View: v.pipeline,
-		}, nil
+	id, d, events, err := f.entry(v, rest)
+	if err != nil {
+		return target, err
 	}
+	name := f.tree.path(id)
+	a, known := f.tree.known(id)
+	if !known {
+		if a, err = f.look(id, name); err != nil {
+			return target, err
+		}
+		if !a.Mode.IsRegular() {
+			return target, fmt.Errorf("%s is no file", name)
+		}
+		if id, _ = f.tree.identify(d, id, a, events); id == 0 {
+			return target, source.ErrChanged
+		}
+	}
+	return serve.Target{
+		Key: node(v.files.index, id), Original: node(originalView, id),
+		File: f.file(id, a), View: v.pipeline,
+	}, nil
 }
 
 // View implements [ahead.Tree].

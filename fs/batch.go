@@ -144,24 +144,18 @@ func (f *FS) batchOf(in *fuse.IoctlIn, message []byte) (file *epoch.File, sample
 	return f.epochs.Asked(v.pipeline, ids)
 }
 
-// sampleOf returns the entry of a file in a view.
+// sampleOf returns the entry of a sample in a view.
 func (f *FS) sampleOf(v *view, name string) (uint32, error) {
-	d := f.tree.dir(rootID)
-	for {
-		first, below, deeper := strings.Cut(name, "/")
-		id, err := (&lookup{f: f, v: v, d: d, name: first}).find()
-		if err != nil || !deeper {
-			if err == nil && (f.tree.entries.at(id).kind == isDir || !f.reg.IsSample(f.tree.path(id))) {
-				err = errors.New("it is no sample")
-			}
-			return id, err
-		}
-		if d = f.tree.dir(id); d == nil {
-			return 0, iofs.ErrNotExist
-		}
-		f.noteValidation(v, f.tree.path(id))
-		name = below
+	id, _, _, err := f.entry(v, name)
+	if errors.Is(err, errIsDir) || err == nil && !f.reg.IsSample(f.tree.path(id)) {
+		err = errors.New("it is no sample")
 	}
+	if err == nil {
+		for dir := path.Dir(f.tree.path(id)); dir != "."; dir = path.Dir(dir) {
+			f.noteValidation(v, dir)
+		}
+	}
+	return id, err
 }
 
 // readAsked is READ.

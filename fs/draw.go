@@ -158,7 +158,7 @@ func (l *lookup) runDraw() error {
 // a mask, or itself.
 func (f *FS) counted(v *view, id uint32) uint32 {
 	for _, picture := range f.roles.PicturesOf(f.tree.path(id)) {
-		if of, err := f.entry(v, picture); err == nil {
+		if of, _, _, err := f.entry(v, picture); err == nil {
 			return of
 		}
 	}

@@ -325,29 +325,15 @@ type Located struct {
 
 // Locate finds the file at a path of the mount. Nothing is drawn or made for it.
 func (f *FS) Locate(path string) (Located, error) {
-	name, rest, _ := strings.Cut(path, "/")
-	if to, ok := f.Links()[name]; ok {
-		name = to
-	}
-	if parts := strings.SplitN(path, "/", 5); name == transcode.DrawDir && len(parts) == 5 {
-		name, rest = strings.Join(parts[:4], "/"), parts[4]
-	}
-	p, err := f.reg.ParsePath(name)
-	if err != nil {
-		return Located{}, err
-	}
-	if p.Path() != name {
-		return Located{}, fmt.Errorf("view %q: write %s", name, p.Path())
-	}
-	if rest == "" {
-		return Located{}, fmt.Errorf("%s is a view: name a file in it", name)
-	}
-	v, err := f.enter(p, true)
+	v, rest, err := f.viewOf(path)
 	if err != nil {
 		return Located{}, err
 	}
 	defer v.release(1)
-	id, err := f.entry(v, rest)
+	if rest == "" {
+		return Located{}, fmt.Errorf("%s is a view: name a file in it", v.name)
+	}
+	id, _, _, err := f.entry(v, rest)
 	if err != nil {
 		return Located{}, fmt.Errorf("%s %w", path, err)
 	}
@@ -357,7 +343,7 @@ func (f *FS) Locate(path string) (Located, error) {
 		return Located{}, err
 	}
 	found.File.Identity = a.Identity
-	if p.Undrawn() {
+	if p := v.pipeline; p.Undrawn() {
 		of := f.counted(v, id)
 		v.opensMu.Lock()
 		epoch := uint64(v.drawn)
@@ -376,21 +362,22 @@ func (f *FS) Locate(path string) (Located, error) {
 	return found, nil
 }
 
-// entry is the entry of the tree that a path of a view leads to, a file.
-func (f *FS) entry(v *view, path string) (id uint32, err error) {
+// entry is the entry of the tree that a path of a view leads to, a file, the directory that it is
+// in, and how many events that had had before.
+func (f *FS) entry(v *view, path string) (id uint32, in *dir, events uint64, err error) {
 	d := f.tree.dir(rootID)
 	for name := range strings.SplitSeq(path, "/") {
 		if d == nil {
-			return 0, iofs.ErrNotExist
+			return 0, nil, 0, iofs.ErrNotExist
 		}
-		l := lookup{f: f, v: v, d: d, name: name}
-		if id, err = l.find(); err != nil {
-			return 0, err
+		in, events = d, d.events.Load()
+		if id, err = (&lookup{f: f, v: v, d: d, name: name}).find(); err != nil {
+			return 0, nil, 0, err
 		}
 		d = f.tree.dir(id)
 	}
 	if d != nil {
-		return 0, errIsDir
+		return 0, nil, 0, errIsDir
 	}
-	return id, nil
+	return id, in, events, nil
 }
