@@ -1,13 +1,11 @@
 package loader
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -115,23 +113,11 @@ func parseTicks(stat []byte, mine func(cpu int) bool) (t ticks, known bool) {
 // Memory is about how many bytes the page cache can hold: what the system calls
 // available, or what the cgroups of this process allow.
 func Memory() (int64, error) {
-	b, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, err
-	}
-	free := int64(-1)
-	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
-		if f := strings.Fields(s.Text()); len(f) >= 2 && f[0] == "MemAvailable:" {
-			kilobytes, err := strconv.ParseInt(f[1], 10, 64)
-			if err != nil {
-				return 0, err
-			}
-			free = kilobytes << 10
-		}
-	}
-	if free < 0 {
+	kilobytes, ok := cgroup.Field("/proc/meminfo", "MemAvailable:")
+	if !ok {
 		return 0, errors.New("/proc/meminfo does not say what is available")
 	}
+	free := kilobytes << 10
 	if s, err := cgroup.Here(); err == nil {
 		if limit, ok := s.MemoryLimit(); ok {
 			free = min(free, limit)
@@ -152,15 +138,6 @@ func OwnCPU() float64 {
 // OwnDisk is how many bytes this process, and those of its children that have been
 // waited for, had fetched from a disk; 0 where the kernel does not count.
 func OwnDisk() int64 {
-	b, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		return 0
-	}
-	for line := range bytes.Lines(b) {
-		if n, ok := bytes.CutPrefix(line, []byte("read_bytes: ")); ok {
-			read, _ := strconv.ParseInt(string(bytes.TrimSpace(n)), 10, 64)
-			return read
-		}
-	}
-	return 0
+	read, _ := cgroup.Field("/proc/self/io", "read_bytes:")
+	return read
 }

@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
@@ -382,21 +383,9 @@ func (m *Mount) CPU() (float64, error) {
 // proc is the number after a key in a file of the daemon's directory in /proc, 0
 // where this kernel does not have it, or does not tell this user.
 func (m *Mount) proc(file, key string, unit int64) (int64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", m.PID, file))
+	n, _ := cgroup.Field(fmt.Sprintf("/proc/%d/%s", m.PID, file), key)
 	if gone := m.Alive(); gone != nil {
 		return 0, gone
 	}
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) >= 2 && f[0] == key {
-			n, err := strconv.ParseInt(f[1], 10, 64)
-			return n * unit, err
-		}
-	}
-	return 0, nil
+	return n * unit, nil
 }

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
@@ -271,9 +271,8 @@ func ThisMachine(source string) (Machine, error) {
 	if m.CPU == "" {
 		m.CPU = runtime.GOARCH
 	}
-	if kb, err := strconv.ParseInt(strings.TrimSuffix(valueOf("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
-		m.Memory = kb << 10
-	}
+	kilobytes, _ := cgroup.Field("/proc/meminfo", "MemTotal:")
+	m.Memory = kilobytes << 10
 	if strings.Contains(source, "://") {
 		m.Disk = "object storage"
 		return m, nil

@@ -178,8 +178,8 @@ func number(name string) (int64, bool) {
 	return n, err == nil
 }
 
-// field reads the number behind a word at the beginning of a line.
-func field(name, word string) (int64, bool) {
+// Field reads the number behind a word at the beginning of a line of a file, as in /proc/meminfo.
+func Field(name, word string) (int64, bool) {
 	b, _ := os.ReadFile(name)
 	for line := range strings.Lines(string(b)) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == word {
@@ -311,7 +311,7 @@ func (s System) Free() int64 {
 
 // machine is a number of /proc/meminfo, in bytes; the largest one where it is not there.
 func machine(name string) int64 {
-	if kb, ok := field("/proc/meminfo", name); ok {
+	if kb, ok := Field("/proc/meminfo", name); ok {
 		return kb << 10
 	}
 	return math.MaxInt64
@@ -326,7 +326,7 @@ func leftOf(h Hierarchy, dir string) (int64, bool) {
 	}
 	used, has := number(dir + "/" + usage)
 	for _, list := range []string{"active_file", "inactive_file"} {
-		cached, _ := field(dir+"/memory.stat", prefix+list)
+		cached, _ := Field(dir+"/memory.stat", prefix+list)
 		used -= cached
 	}
 	return limit - used, ok && has
