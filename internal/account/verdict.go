@@ -170,8 +170,12 @@ func (j *judgement) weigh(timed bool, starved float64) {
 	}
 	causes := []cause{{Loader, (computed + queued*(1-others)*(1-daemon)) / all}, {Decode, queued * daemon / all}, {Cores, queued * others / all}}
 	copying := CopyOf
-	if others > 0 && j.saturated() {
-		copying = Cores // the daemon queues for them, too
+	switch { // the daemon queues for cores, too
+	case !j.saturated():
+	case others > 0:
+		copying = Cores
+	case t.Compute > t.Copy/2:
+		copying = Decode
 	}
 	parts := float64(max(1, t.Source+t.Worker+t.Compute+t.Memory+t.Copy))
 	for _, p := range []struct {
