@@ -157,9 +157,14 @@ func (p *packer) wrote(items []*item) error {
 			p.report.Removed++
 		}
 	}
+	p.tell()
+	return p.out.advance()
+}
+
+// tell tells the progress.
+func (p *packer) tell() {
 	p.report.Skipped, p.report.Bytes = p.skipped.Load(), p.out.written
 	p.o.Progress(p.report.Progress)
-	return p.out.advance()
 }
 
 // writeTombstones writes a tombstone for everything stored that the walk did not meet,

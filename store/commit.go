@@ -91,7 +91,7 @@ func writeGeneration(ctx context.Context, fsys vfs.FS, dir string, d indexDir, g
 	if err != nil {
 		return err
 	}
-	b := &builder{fs: fsys, store: dir, gen: g, count: true}
+	b := &builder{fs: fsys, store: dir, indexes: d, gen: g, count: true}
 	if err := errors.Join(d.build(ctx, b), l.Close()); err != nil {
 		return err
 	}

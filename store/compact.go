@@ -72,7 +72,7 @@ func Compact(ctx context.Context, dir string, o CompactOptions) (_ CompactReport
 		}
 		return CompactReport{}, err
 	}
-	c.index, err = c.indexes.make(ctx, &builder{fs: o.FS, store: dir, gen: c.gen})
+	c.index, err = c.indexes.make(ctx, &builder{fs: o.FS, store: dir, indexes: c.indexes, gen: c.gen})
 	if err != nil {
 		return CompactReport{}, err
 	}

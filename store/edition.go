@@ -46,7 +46,7 @@ func (v *edition) privateIndex(ctx context.Context) (*index, error) {
 }
 
 func (v *edition) builder(count bool) *builder {
-	return &builder{fs: v.o.FS, store: v.dir, gen: v.gen, count: count}
+	return &builder{fs: v.o.FS, store: v.dir, indexes: v.indexes, gen: v.gen, count: count}
 }
 
 // use makes an index that of the edition.

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"errors"
+	"iter"
 	"path"
 	"strings"
 	"sync"
@@ -12,10 +14,81 @@ import (
 // index finds the entries of a store by their paths. It is merged from the segments of a
 // generation, and can be made again. A key is the directory, a zero byte, and the name: so it
 // has the order of [ComparePaths]. A value is an item.
+//
+// An index is whole, or it is a delta: then it holds the entries of the last packs only, tombstones
+// included, and base is the index of the packs before them.
 type index struct {
 	*sorted.Index
-	name    string   // for messages
-	numbers []uint32 // of packs, as [edition] has them
+	base    *sorted.Index // nil in a whole index
+	name    string        // for messages
+	numbers []uint32      // of packs, as [edition] has them
+}
+
+// Close closes the index and its base.
+func (x *index) Close() error {
+	if x.base != nil {
+		_ = x.base.Close() // never fails, like the next one
+	}
+	return x.Index.Close()
+}
+
+// Get appends the item of a key to room; nil is that there is none.
+func (x *index) Get(room, key []byte) ([]byte, error) {
+	item, _, err := x.GetNext(room, key)
+	return item, err
+}
+
+// GetNext is Get, and returns a key that may come next.
+func (x *index) GetNext(room, key []byte) (item, next []byte, err error) {
+	item, next, err = x.Index.GetNext(room, key)
+	switch {
+	case err != nil || x.base == nil:
+		return item, next, err
+	case item == nil:
+		return x.base.GetNext(room, key)
+	case itemKind(item) == Tombstone:
+		return nil, nil, nil
+	}
+	return item, next, nil
+}
+
+// Walk calls f with each key from one on, in order, and its item. f must not keep them. Its error ends
+// the walk, and is returned; ErrEnough is none.
+func (x *index) Walk(from []byte, f func(key, item []byte) error) error {
+	if x.base == nil {
+		return x.Index.Walk(from, f)
+	}
+	next, stop := iter.Pull2(x.Index.From(from))
+	defer stop()
+	delta, broken, more := next()
+	// below passes on what the delta has below a key; nil is the end. The error may be ErrEnough.
+	below := func(key []byte) error {
+		for ; more && broken == nil && (key == nil || bytes.Compare(delta[0], key) < 0); delta, broken, more = next() {
+			if itemKind(delta[1]) == Tombstone {
+				continue
+			}
+			if err := f(delta[0], delta[1]); err != nil {
+				return err
+			}
+		}
+		return broken
+	}
+	enough := false
+	err := x.base.Walk(from, func(key, item []byte) error {
+		err := below(key)
+		if err == nil && !(more && bytes.Equal(delta[0], key)) {
+			err = f(key, item)
+		}
+		enough = errors.Is(err, sorted.ErrEnough)
+		return err
+	})
+	if err == nil && !enough {
+		err = below(nil)
+	}
+	if errors.Is(err, sorted.ErrEnough) {
+		return nil
+	}
+	return err
 }
 
 func appendKey(b []byte, path string) []byte {
@@ -28,6 +101,13 @@ func appendKey(b []byte, path string) []byte {
 // indexMeta is what an index says of itself.
 type indexMeta struct {
 	Packs int `json:"packs"` // that it was made from
+	// Base is the name of the index that this is a delta of; "" in a whole one. Entries are those
+	// of both.
+	Base    string `json:"base,omitempty"`
+	Entries int64  `json:"entries,omitempty"`
+	// Stats and NextSeq are those of the generation that a whole index was made for.
+	Stats   *Stats `json:"stats,omitempty"`
+	NextSeq int64  `json:"next_seq,omitempty"`
 }
 
 // broken makes the error of a place in the index.
@@ -137,10 +217,14 @@ func (x *index) list(dir string) ([]Child, error) {
 
 // items yields all items.
 func (x *index) items(yield func([]byte, error) bool) {
-	for kv, err := range x.Items {
-		if !yield(kv[1], x.broken("", err)) {
-			return
+	err := x.Walk(nil, func(_, item []byte) error {
+		if !yield(item, nil) {
+			return sorted.ErrEnough
 		}
+		return nil
+	})
+	if err != nil {
+		yield(nil, x.broken("", err))
 	}
 }
 

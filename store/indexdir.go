@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,16 +39,32 @@ func keyName(key packID) string { return fmt.Sprintf("%x", key) }
 
 // open opens the index of a generation. Its entries are checked when they are read.
 func (d indexDir) open(g *generation) (*index, error) {
-	key := keyName(packsKey(g.Packs))
-	x := &index{name: filepath.Join(indexName, key)}
-	var err error
-	if x.Index, err = sorted.Open(filepath.Join(d.dir, key), key); err != nil {
-		return nil, x.broken("", err)
+	x, m, err := d.openNamed(keyName(packsKey(g.Packs)))
+	if err == nil && m.Entries != g.Entries {
+		err = errors.Join(x.broken("", fmt.Errorf("%d entries, the generation has %d", m.Entries, g.Entries)), x.Close())
 	}
-	if n := x.Len(); n != g.Entries {
-		return nil, errors.Join(x.broken("", fmt.Errorf("%d entries, the generation has %d", n, g.Entries)), x.Close())
+	if err != nil {
+		return nil, err
 	}
 	return x, nil
+}
+
+// openNamed opens an index, and its base.
+func (d indexDir) openNamed(name string) (x *index, m indexMeta, err error) {
+	x = &index{name: filepath.Join(indexName, name)}
+	if x.Index, err = sorted.Open(filepath.Join(d.dir, name), name); err != nil {
+		return nil, m, x.broken("", err)
+	}
+	if err = x.Describe(&m); err == nil && m.Base != "" {
+		x.base, err = sorted.Open(filepath.Join(d.dir, m.Base), m.Base)
+	}
+	if err != nil {
+		return nil, m, errors.Join(x.broken("", err), x.Index.Close())
+	}
+	if m.Base == "" {
+		m.Entries = x.Len()
+	}
+	return x, m, nil
 }
 
 // openWhole opens the index of a generation if every byte of it holds.
@@ -98,8 +115,8 @@ func (d indexDir) make(ctx context.Context, b *builder) (*index, error) {
 	return x, errors.Join(err, l.Close())
 }
 
-// build makes the index of a generation. Of the others that one is kept that had most of it:
-// readers may have it open. The caller holds the lock.
+// build makes the index of a generation. Of the others those are kept that readers may have open: the one that had
+// most of the generation, and the base of each. The caller holds the lock.
 func (d indexDir) build(ctx context.Context, b *builder) error {
 	names, err := os.ReadDir(d.dir)
 	if err != nil {
@@ -110,15 +127,20 @@ func (d indexDir) build(ctx context.Context, b *builder) error {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(d.dir, e.Name())))
 		}
 	}
-	is, was := keyName(packsKey(b.gen.Packs)), d.base(b.gen)
-	if err == nil {
-		err = b.write(ctx, filepath.Join(d.dir, is), "", was)
-	}
 	if err != nil {
 		return err
 	}
+	is := keyName(packsKey(b.gen.Packs))
+	last, base := d.before(b.gen)
+	keep := []string{lockName, is, last.name, last.meta.Base, base.name}
+	if sorted.Is(filepath.Join(d.dir, is)) {
+		last, base = madeIndex{}, madeIndex{} // the index is damaged, or it would be used, and so may be what it was made from
+	}
+	if err := b.write(ctx, filepath.Join(d.dir, is), "", last, base); err != nil {
+		return err
+	}
 	for _, e := range names {
-		if name := e.Name(); name != is && name != lockName && !strings.HasSuffix(name, sorted.Suffix) && (was == nil || name != was.name) {
+		if name := e.Name(); !slices.Contains(keep, name) && !strings.HasSuffix(name, sorted.Suffix) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(d.dir, name)))
 		}
 	}
@@ -128,7 +150,8 @@ func (d indexDir) build(ctx context.Context, b *builder) error {
 // private makes the index of a generation for this process alone. Its files have no names once it is open.
 func (d indexDir) private(ctx context.Context, b *builder, temp string) (x *index, err error) {
 	err = inPrivate(temp, func(dir string) error {
-		if err := b.write(ctx, dir, temp, d.base(b.gen)); err != nil {
+		last, _ := d.before(b.gen)
+		if err := b.write(ctx, dir, temp, last, madeIndex{}); err != nil {
 			return err
 		}
 		x = &index{name: privateName}
@@ -148,65 +171,53 @@ func inPrivate(temp string, f func(dir string) error) error {
 	return errors.Join(f(name), os.RemoveAll(dir))
 }
 
-// baseIndex is an index that was made from the first packs of a generation.
-type baseIndex struct {
-	piece
-	packs int
+// madeIndex is an index that was made from the first packs of a generation.
+type madeIndex struct {
+	name string // "": there is none
+	meta indexMeta
 }
 
-// base finds the index that has most of a generation; nil where there is none.
-func (d indexDir) base(g *generation) (best *baseIndex) {
-	names, err := os.ReadDir(d.dir)
-	if err != nil {
-		return nil // there is no directory
-	}
+// before finds the index that has most of a generation, and the whole one that has.
+func (d indexDir) before(g *generation) (last, whole madeIndex) {
+	names, _ := os.ReadDir(d.dir) // if there is no directory, nothing is in it
 	for _, e := range names {
 		if !e.IsDir() || strings.HasSuffix(e.Name(), sorted.Suffix) {
 			continue
 		}
-		n, err := d.packsOf(e.Name(), g)
-		if err == nil && (best == nil || n > best.packs) {
-			best = &baseIndex{piece{name: e.Name(), pack: -1, open: func() (items, io.Closer, error) {
-				x := &index{name: filepath.Join(indexName, e.Name())}
-				if x.Index, err = sorted.Open(filepath.Join(d.dir, e.Name()), e.Name()); err != nil {
-					return nil, nil, x.broken("", err)
-				}
-				return x.items, x.Index, nil
-			}}, n}
+		x, m, err := d.openNamed(e.Name())
+		if err != nil {
+			continue
+		}
+		_ = x.Close()
+		if m.Packs < 0 || m.Packs > len(g.Packs) || e.Name() != keyName(packsKey(g.Packs[:m.Packs])) {
+			continue
+		}
+		if last.name == "" || m.Packs > last.meta.Packs {
+			last = madeIndex{e.Name(), m}
+		}
+		if m.Base == "" && (whole.name == "" || m.Packs > whole.meta.Packs) {
+			whole = madeIndex{e.Name(), m}
 		}
 	}
-	return best
-}
-
-// packsOf is how many of a generation's packs an index was made from, if these are the first.
-func (d indexDir) packsOf(name string, g *generation) (int, error) {
-	x, err := sorted.Open(filepath.Join(d.dir, name), name)
-	if err != nil {
-		return 0, err
-	}
-	defer x.Close()
-	var m indexMeta
-	err = x.Describe(&m)
-	if err == nil && (m.Packs < 0 || m.Packs > len(g.Packs) || name != keyName(packsKey(g.Packs[:m.Packs]))) {
-		err = errors.New("of other packs")
-	}
-	return m.Packs, err
+	return last, whole
 }
 
 // builder merges the segments of a generation into one index.
 type builder struct {
-	fs    vfs.FS // of the store
-	store string
-	gen   *generation
-	count bool // what the generation says of its entries is not known yet
+	fs      vfs.FS // of the store
+	store   string
+	indexes indexDir
+	gen     *generation
+	count   bool // what the generation says of its entries is not known yet
 	// fromPacks says that segments were damaged or not there, and their packs were read.
 	fromPacks bool
 	kinds     kindCounter
 }
 
-// write writes the index of all packs: from an index that has the first of
-// them, if there is one, and segments. What is damaged of these is not used, but footers.
-func (b *builder) write(ctx context.Context, dir, temp string, base *baseIndex) error {
+// write writes the index of all packs: from the last index, which has the first of
+// them, if there is one, and segments. What is damaged of these is not used, but footers. A
+// few packs more than the base has, if there is one, are written as a delta.
+func (b *builder) write(ctx context.Context, dir, temp string, last, base madeIndex) error {
 	packs := b.gen.Packs
 	segments := make([]piece, len(packs))
 	for i := range packs {
@@ -217,13 +228,22 @@ func (b *builder) write(ctx context.Context, dir, temp string, base *baseIndex) 
 		}}
 	}
 	again := func(err error) bool { return errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist) }
-	var err error
-	if base != nil {
-		err = b.merge(ctx, append([]piece{base.piece}, segments[base.packs:]...), dir, temp)
+	if n := base.meta.Packs; base.name != "" && base.meta.Stats != nil && base.meta.NextSeq > 0 && deltaShare*segmentBytes(packs[n:]) <= segmentBytes(packs[:n]) {
+		pieces := segments[n:]
+		if last.meta.Base == base.name {
+			pieces = append([]piece{b.made(last, true)}, segments[last.meta.Packs:]...)
+		}
+		if err := b.delta(ctx, dir, temp, base, pieces); err == nil || !again(err) && !errors.Is(err, errRecount) {
+			return err
+		}
 	}
-	if base == nil || again(err) {
-		err = b.merge(ctx, segments, dir, temp)
+	if last.name != "" {
+		pieces := append([]piece{b.made(last, false)}, segments[last.meta.Packs:]...)
+		if err := b.merge(ctx, pieces, dir, temp); err == nil || !again(err) {
+			return err
+		}
 	}
+	err := b.merge(ctx, segments, dir, temp)
 	if again(err) {
 		b.fromPacks = true
 		for i := range packs {
@@ -235,6 +255,87 @@ func (b *builder) write(ctx context.Context, dir, temp string, base *baseIndex) 
 		err = b.merge(ctx, segments, dir, temp)
 	}
 	return err
+}
+
+// made is an index as a piece; with alone, a delta without its base.
+func (b *builder) made(m madeIndex, alone bool) piece {
+	return piece{name: m.name, pack: -1, open: func() (items, io.Closer, error) {
+		x, _, err := b.indexes.openNamed(m.name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if alone {
+			return (&index{Index: x.Index, name: x.name}).items, x, nil
+		}
+		return x.items, x, nil
+	}}
+}
+
+// deltaShare is how many times as large as a delta its base has to be at least: each lookup asks both.
+const deltaShare = 8
+
+func segmentBytes(packs []SealedPack) (size int64) {
+	for i := range packs {
+		size += packs[i].Segment.Size
+	}
+	return size
+}
+
+// errRecount says that all entries have to be counted.
+var errRecount = errors.New("what is counted cannot be told from the changes")
+
+// delta writes an index of what the last packs change in a base.
+func (b *builder) delta(ctx context.Context, dir, temp string, base madeIndex, pieces []piece) error {
+	x, _, err := b.indexes.openNamed(base.name)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	m := indexMeta{Packs: len(b.gen.Packs), Base: base.name, Entries: x.Len()}
+	st, next := base.meta.Stats.clone(), base.meta.NextSeq
+	kinds, err := x.kindsOf(&st)
+	if err != nil && b.count {
+		return err
+	}
+	w, err := sorted.Create(ctx, dir, keyName(packsKey(b.gen.Packs)), segmentBytes(b.gen.Packs[base.meta.Packs:]))
+	if err != nil {
+		return err
+	}
+	err = mergePieces(ctx, pieces, temp, func(item []byte) error {
+		now, err := decodeItem(item)
+		if err != nil {
+			return damaged(segmentsName, err)
+		}
+		old, err := x.get(now.Path)
+		if err != nil {
+			return err
+		}
+		next = max(next, now.Seq+1)
+		switch gone := now.Kind == Tombstone; {
+		case gone && old == nil:
+			return nil
+		case gone:
+			m.Entries--
+		case old == nil:
+			m.Entries++
+		}
+		if b.count && !st.replace(old, &now, kinds) {
+			return errRecount
+		}
+		return w.Add(appendKey(nil, now.Path), item)
+	})
+	switch {
+	case err != nil:
+	case b.count:
+		b.gen.Entries, b.gen.NextSeq = m.Entries, max(b.gen.NextSeq, next)
+		b.gen.Stats.count(&st)
+	case m.Entries != b.gen.Entries:
+		err = &CorruptError{Path: segmentsName, Cause: fmt.Errorf("%d entries, the generation has %d", m.Entries, b.gen.Entries)}
+	}
+	if err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return w.Finish(m)
 }
 
 func (b *builder) fromFooter(p *SealedPack, temp string) (*list, error) {
@@ -256,11 +357,7 @@ func (b *builder) merge(ctx context.Context, pieces []piece, dir, temp string) e
 		b.gen.NextSeq = max(b.gen.NextSeq, 1)
 		st.clear()
 	}
-	size := int64(0)
-	for i := range b.gen.Packs {
-		size += b.gen.Packs[i].Segment.Size
-	}
-	w, err := sorted.Create(ctx, dir, keyName(packsKey(b.gen.Packs)), size)
+	w, err := sorted.Create(ctx, dir, keyName(packsKey(b.gen.Packs)), segmentBytes(b.gen.Packs))
 	if err != nil {
 		return err
 	}
@@ -290,5 +387,5 @@ func (b *builder) merge(ctx context.Context, pieces []piece, dir, temp string) e
 	if err != nil {
 		return errors.Join(err, w.Abort())
 	}
-	return w.Finish(indexMeta{Packs: len(b.gen.Packs)})
+	return w.Finish(indexMeta{Packs: len(b.gen.Packs), Entries: w.Keys, Stats: st, NextSeq: b.gen.NextSeq})
 }

@@ -206,7 +206,11 @@ func MayUse(fsys vfs.FS, dir string) error {
 // load learns what is stored, from the packs themselves, and takes over what
 // an interrupted run left.
 func (p *packer) load(ctx context.Context) error {
-	p.state = newState()
+	g, broken := readGeneration(p.o.FS, p.dir)
+	if broken != nil {
+		g = &generation{}
+	}
+	p.state = newState(g.Entries)
 	p.out = packLog{
 		fs: p.o.FS, dir: p.packs(), packBytes: p.o.PackBytes, syncEvery: syncEvery,
 		list: func() ([]packName, []packName, error) { return listCounting(p.o.FS, p.dir) },
@@ -236,10 +240,8 @@ func (p *packer) load(ctx context.Context) error {
 		})
 	})
 	p.next = p.state.seq
-	if g, broken := readGeneration(p.o.FS, p.dir); broken == nil {
-		for i := range g.Replaced { // a new pack comes after them, too
-			p.out.next = max(p.out.next, g.Replaced[i].Age+1)
-		}
+	for i := range g.Replaced { // a new pack comes after them, too
+		p.out.next = max(p.out.next, g.Replaced[i].Age+1)
 	}
 	if p.report.Salvaged > 0 {
 		p.o.Logger.Info("taken over from an interrupted run", "records", p.report.Salvaged)

@@ -23,6 +23,9 @@ func (p *packer) run(ctx context.Context) error {
 	return err
 }
 
+// skipsTold is after how many files that are stored already the progress is told.
+const skipsTold = 4096
+
 // find hands over what is new or changed.
 func (p *packer) find(ctx context.Context, hand func(work) error) error {
 	var later []SourceFile // to be shuffled
@@ -45,8 +48,10 @@ func (p *packer) find(ctx context.Context, hand func(work) error) error {
 			return fmt.Errorf("the source walks to %q, a %v: %w", f.Path, f.Kind, errors.Join(err, errPath))
 		}
 		if p.state.meet(f) {
-			if f.Kind == File {
-				p.skipped.Add(1)
+			if f.Kind == File && p.skipped.Add(1)%skipsTold == 0 {
+				if err := hand(work{store: func(error) error { p.tell(); return nil }}); err != nil {
+					return err
+				}
 			}
 			continue
 		}

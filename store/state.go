@@ -28,10 +28,14 @@ type version struct {
 	id   Identity
 }
 
-func newState() *state {
+// mostExpected bounds what a generation can make a writer allocate.
+const mostExpected = 1 << 21
+
+// newState is a state for about so many entries.
+func newState(entries int64) *state {
 	return &state{
 		paths: maphash.MakeSeed(), rest: maphash.MakeSeed(), print: maphash.MakeSeed(),
-		facts: map[pathHash]fact{},
+		facts: make(map[pathHash]fact, min(max(entries, 0), mostExpected)),
 	}
 }
 

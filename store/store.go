@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/store/vfs"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // Options says how a store is opened. The zero value is a good choice.
@@ -328,101 +326,3 @@ func WriteAuto(dir string, a Auto) error {
 	}
 	return replaceFile(vfs.OS, filepath.Join(dir, autoName), text)
 }
-
-// Stats describes what a store holds.
-type Stats struct {
-	Dataset      string           `json:"dataset"`       // path of the dataset that was packed, for messages
-	RecordImages int              `json:"record_images"` // samples a record, at the latest packing
-	Order        Order            `json:"order"`
-	Seed         uint64           `json:"seed"`
-	Samples      int64            `json:"samples"` // entries of kind File
-	Dirs         int64            `json:"dirs"`
-	Faults       int64            `json:"faults"` // samples that no codec could read
-	Packs        int              `json:"packs"`
-	Records      int64            `json:"records"`
-	PackBytes    int64            `json:"pack_bytes"` // all packs, what was replaced included
-	Bytes        map[string]int64 `json:"bytes"`      // of live samples, by key of the representation
-	// Pictures are the samples that a codec could read when they were packed.
-	Pictures int64 `json:"pictures"`
-	// WithoutOriginal counts the pictures that are not stored as the files they are, kind
-	// by kind, at most maxKinds kinds. It is never nil.
-	WithoutOriginal []Alike `json:"without_original"`
-}
-
-// Alike are samples that agree in their headers, sizes and orientation aside,
-// and in the keys of what is stored of them. What can be made of one can be made of all.
-type Alike struct {
-	Example string `json:"example"` // the path of one of them
-	Samples int64  `json:"samples"`
-}
-
-// maxKinds bounds how many kinds of samples are counted apart. A dataset has a few.
-// Samples of further kinds count as the last kind.
-const maxKinds = 256
-
-func (s Stats) clone() Stats {
-	s.Bytes = maps.Clone(s.Bytes)
-	s.WithoutOriginal = slices.Clone(s.WithoutOriginal)
-	return s
-}
-
-// clear forgets all that add counts.
-func (s *Stats) clear() {
-	s.Samples, s.Dirs, s.Faults, s.Pictures = 0, 0, 0, 0
-	s.Bytes, s.WithoutOriginal = map[string]int64{}, []Alike{}
-}
-
-// add counts an entry.
-func (s *Stats) add(e *Sample, kinds *kindCounter) {
-	if e.Kind == Dir {
-		s.Dirs++
-		return
-	}
-	s.Samples++
-	if e.Fault != "" {
-		s.Faults++
-	}
-	kinds.count(s, e)
-	for i := range e.Representations {
-		s.Bytes[e.Representations[i].Key] += e.Representations[i].Size(0)
-	}
-}
-
-// kindCounter fills in what Stats says of samples without original.
-type kindCounter struct {
-	at  map[string]int // in WithoutOriginal
-	key []byte
-}
-
-func (c *kindCounter) count(st *Stats, s *Sample) {
-	if s.Info.Format == transcode.Unknown {
-		return
-	}
-	st.Pictures++
-	if s.Representation(transcode.Original) != nil {
-		return
-	}
-	alike := s.Info
-	alike.Width, alike.Height, alike.Orientation = 0, 0, 0
-	if s.Info.Width > maxSide || s.Info.Height > maxSide {
-		alike.Width = 1
-	}
-	c.key = transcode.AppendInfo(c.key[:0], alike)
-	for i := range s.Representations {
-		c.key = appendBytes(c.key, s.Representations[i].Key)
-	}
-	at, ok := c.at[string(c.key)]
-	switch {
-	case ok:
-	case len(st.WithoutOriginal) == maxKinds:
-		at = maxKinds - 1
-	default:
-		at = len(st.WithoutOriginal)
-		c.at[string(c.key)] = at
-		st.WithoutOriginal = append(st.WithoutOriginal, Alike{Example: s.Path})
-	}
-	st.WithoutOriginal[at].Samples++
-}
-
-// maxSide is the width and height, in pixels, up to which no format refuses a picture.
-const maxSide = 1<<16 - 1

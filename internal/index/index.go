@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -243,16 +244,18 @@ func (x *Index) Walk(from []byte, f func(key, value []byte) error) error {
 	return x.walk(from, f)
 }
 
-// Items yields all keys and values. They must not be kept. An error is the last.
-func (x *Index) Items(yield func(kv [2][]byte, err error) bool) {
-	err := x.Walk(nil, func(key, value []byte) error {
-		if !yield([2][]byte{key, value}, nil) {
-			return ErrEnough
+// From yields the keys from one on, and their values. They must not be kept. An error is the last.
+func (x *Index) From(from []byte) iter.Seq2[[2][]byte, error] {
+	return func(yield func(kv [2][]byte, err error) bool) {
+		err := x.Walk(from, func(key, value []byte) error {
+			if !yield([2][]byte{key, value}, nil) {
+				return ErrEnough
+			}
+			return nil
+		})
+		if err != nil {
+			yield([2][]byte{}, err)
 		}
-		return nil
-	})
-	if err != nil {
-		yield([2][]byte{}, err)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestIndex(t *testing.T) {
 				}
 			}
 			at := 0
-			for kv, err := range x.Items {
+			for kv, err := range x.From(nil) {
 				testenv.Must(t, err)
 				if !bytes.Equal(kv[0], keys[at]) || !bytes.Equal(kv[1], values[at]) {
 					t.Fatalf("key %d: %q", at, kv[0])

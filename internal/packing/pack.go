@@ -39,6 +39,8 @@ type Config struct {
 	L3           *l3.Options
 	NoFollow     bool
 	Limits       transcode.Limits
+	// Stored is told how many files the store has before, 0 if there is none; nil is not.
+	Stored func(files int64)
 }
 
 // Report tells what was packed.
@@ -52,10 +54,15 @@ type Report struct {
 // then. What was packed before an error is kept.
 func (c *Config) Pack(ctx context.Context, w *Writer, d source.Dataset, progress func(store.Progress), warn func(path string, err error)) (Report, error) {
 	var has codecs.Options
+	files := int64(0)
 	// Where it cannot be opened it is a new one, or the packing will say what is wrong.
 	if s, err := store.Open(c.Store, store.Options{Logger: c.Log, FS: w.base, IndexDir: c.IndexDir()}); err == nil {
-		has = codecs.OptionsOf(s.Stats().Bytes)
+		st := s.Stats()
+		has, files = codecs.OptionsOf(st.Bytes), st.Samples
 		s.Close()
+	}
+	if c.Stored != nil {
+		c.Stored(files)
 	}
 	what := c.what(d, codecs.New(c.Limits, c.codecs(has)))
 	read := &counted{Dataset: what}

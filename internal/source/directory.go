@@ -23,7 +23,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -236,6 +236,25 @@ func (d *Directory) stat(name string) (st unix.Stat_t, err error) {
 	return st, nil
 }
 
+// statIn returns Stat for the members of a directory, by their names in it: the kernel then looks up one name
+// for each. Call done at the end.
+func (d *Directory) statIn(dir string) (stat func(name string) (Attr, error), done func()) {
+	fd := -1
+	if d.how.Resolve == 0 && dir != "" {
+		fd, _ = d.openFD(dir, unix.O_PATH|unix.O_DIRECTORY) // where that fails, Stat says why
+	}
+	if fd < 0 {
+		return func(name string) (Attr, error) { return d.Stat(path.Join(dir, name)) }, func() {}
+	}
+	return func(name string) (Attr, error) {
+		var st unix.Stat_t
+		if err := unix.Fstatat(fd, name, &st, 0); err != nil {
+			return Attr{}, &fs.PathError{Op: "stat", Path: d.path(path.Join(dir, name)), Err: err}
+		}
+		return attr(st, nil)
+	}, func() { _ = unix.Close(fd) }
+}
+
 // List returns the members of a directory that the mount shows, sorted by name:
 // regular files and directories, links followed.
 func (d *Directory) List(name string) ([]Entry, error) {
@@ -270,7 +289,7 @@ func (d *Directory) List(name string) ([]Entry, error) {
 			d.log.Warn("special file left out", "path", d.path(path.Join(name, e.Name())), "type", kind)
 		}
 	}
-	sort.Slice(entries, func(i, j int) bool { return entries[i].Name < entries[j].Name })
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return entries, nil
 }
 
@@ -372,4 +391,19 @@ func IdentityOf(size int64, v Version) Identity {
 		ID: binary.LittleEndian.Uint64(v[0:]), Size: size,
 		MTime: int64(binary.LittleEndian.Uint64(v[8:])), CTime: int64(binary.LittleEndian.Uint64(v[16:])),
 	}
+}
+
+// Stats returns the attributes of some members of a directory, or the error of each.
+func Stats(t Tree, dir string, members []Entry) ([]Attr, []error) {
+	attrs, errs := make([]Attr, len(members)), make([]error, len(members))
+	stat := func(name string) (Attr, error) { return t.Stat(path.Join(dir, name)) }
+	if d, ok := t.(*Directory); ok {
+		in, done := d.statIn(dir)
+		defer done()
+		stat = in
+	}
+	for i := range members {
+		attrs[i], errs[i] = stat(members[i].Name)
+	}
+	return attrs, errs
 }

@@ -14,10 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"iter"
 	"log/slog"
-	"path"
 
 	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/source"
@@ -41,16 +38,6 @@ type Dataset struct {
 	Log *slog.Logger
 }
 
-// Walk implements [store.Source]: all files and directories, by name, a
-// directory before what is in it.
-func (d Dataset) Walk(ctx context.Context) iter.Seq2[store.SourceFile, error] {
-	return func(yield func(store.SourceFile, error) bool) {
-		if root, err := d.Root(); yield(root, err) && err == nil {
-			d.walk(ctx, "", yield)
-		}
-	}
-}
-
 // Root is the entry of the dataset itself.
 func (d Dataset) Root() (store.SourceFile, error) {
 	root, err := d.Dir.Stat("")
@@ -58,42 +45,6 @@ func (d Dataset) Root() (store.SourceFile, error) {
 		return store.SourceFile{}, err
 	}
 	return d.sourceFile("", root), nil
-}
-
-func (d Dataset) walk(ctx context.Context, dir string, yield func(store.SourceFile, error) bool) bool {
-	return d.Members(ctx, dir, func(f store.SourceFile, err error) bool {
-		return yield(f, err) && (err != nil || f.Kind != store.Dir || d.walk(ctx, f.Path, yield))
-	})
-}
-
-// Members yields the files and directories in a directory, by name, and reports whether yield always
-// returned true. An error that comes with a path is about that path alone.
-func (d Dataset) Members(ctx context.Context, dir string, yield func(store.SourceFile, error) bool) bool {
-	entries, err := d.Dir.List(dir)
-	if err != nil {
-		return yield(store.SourceFile{Path: dir, Kind: store.Dir}, err)
-	}
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			yield(store.SourceFile{}, err)
-			return false
-		}
-		name := path.Join(dir, e.Name)
-		attr, err := d.Dir.Stat(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue // gone since it was listed
-		case err != nil:
-			if !yield(store.SourceFile{Path: name, Kind: store.File}, err) {
-				return false
-			}
-			continue
-		}
-		if !yield(d.sourceFile(name, attr), nil) {
-			return false
-		}
-	}
-	return true
 }
 
 func (d Dataset) sourceFile(name string, a source.Attr) store.SourceFile {
@@ -215,6 +166,9 @@ func (d Dataset) Encode(ctx context.Context, name string, data []byte) (store.En
 
 // split is the kind that stores such a sample in parts, or nil.
 func (d Dataset) split(info transcode.Info) *transcode.Kind {
+	if info.Format == transcode.Unknown {
+		return nil
+	}
 	for _, kind := range d.Registry.Kinds() {
 		if kind.Split == nil {
 			continue
