@@ -27,14 +27,10 @@ const (
 type value struct {
 	set      func(string) error
 	arg, def string // as the help shows it, with =A|B what it may be, and its default
-	given    bool
 }
 
 // Set implements cli.Generic.
-func (v *value) Set(s string) error {
-	v.given = true
-	return v.set(s)
-}
+func (v *value) Set(s string) error { return v.set(s) }
 
 // String is the default, which the help shows.
 func (v *value) String() string { return v.def }
@@ -42,12 +38,6 @@ func (v *value) String() string { return v.def }
 // opt is a flag with a value.
 func opt(name, arg, def string, set func(string) error, usage string) cli.Flag {
 	return &cli.GenericFlag{Name: name, Value: &value{set: set, arg: arg, def: def}, Usage: usage}
-}
-
-// short gives a flag a letter.
-func short(letter string, f cli.Flag) cli.Flag {
-	f.(*cli.GenericFlag).Aliases = []string{letter}
-	return f
 }
 
 // parts are those of a flag that several flags are given at once.
@@ -86,21 +76,14 @@ func fromEnv(flags []cli.Flag, names ...string) []cli.Flag {
 	return flags
 }
 
-// firstGiven is the first of some flags that was given; nil is none.
-func firstGiven(flags []cli.Flag) cli.Flag {
+// firstGiven is the name of the first of some flags that was given; "" is none.
+func firstGiven(ctx *cli.Context, flags []cli.Flag) string {
 	for _, f := range flags {
-		switch f := f.(type) {
-		case *cli.GenericFlag:
-			if f.Value.(*value).given {
-				return f
-			}
-		case *cli.BoolFlag:
-			if *f.Destination {
-				return f
-			}
+		if name := f.Names()[0]; ctx.IsSet(name) {
+			return name
 		}
 	}
-	return nil
+	return ""
 }
 
 // takes is the action of a command with so many arguments; most is math.MaxInt for any number.
@@ -178,15 +161,13 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 		}
 		words = []string{words[1], "--help"}
 	}
-	name := words[0]
-	c := app.Command(name)
+	c := app.Command(words[0])
 	if c == nil {
 		// the bare form, pipefs DATASET MNT -o …
-		mount, err := bare(app, words)
-		if err != nil {
-			return nil, err
+		if _, err := os.Lstat(words[0]); err != nil && !strings.HasPrefix(words[0], "-") && !strings.Contains(words[0], "/") {
+			return nil, unknownCommand(app, words[0])
 		}
-		c, words, byMount8 = mount, append([]string{"mount"}, words...), true
+		c, words, byMount8 = app.Command("mount"), append([]string{"mount"}, words...), true
 	}
 	rest := words[1:]
 	if c.Name == "mount" {
@@ -200,39 +181,9 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 	}
 	front, back := permute(c.Flags, rest)
 	if slices.Contains(front, "--help") || slices.Contains(front, "-h") {
-		return []string{program, c.Name, "--help"}, nil
+		back = nil // the library takes the first for a topic
 	}
 	return slices.Concat([]string{program, c.Name}, front, back), nil
-}
-
-// bare is the command mount for a command line that begins with no command, if it means that.
-func bare(app *cli.App, words []string) (*cli.Command, error) {
-	isPath := func(arg string) bool { return strings.Contains(arg, "/") || exists(arg) }
-	mount := app.Command("mount")
-	if !strings.HasPrefix(words[0], "-") && !isPath(words[0]) {
-		return nil, unknownCommand(app, words[0])
-	}
-	_, places := permute(mount.Flags, words)
-	if places == nil { // a flag lacks its value
-		return mount, nil
-	}
-	places = places[1:] // behind the --
-	switch {
-	case len(places) == 0:
-		return nil, exit.Errorf(exit.Usage, "no command given; pipefs mount DATASET MNT mounts, and pipefs --help lists all commands")
-	case !isPath(places[0]):
-		return nil, unknownCommand(app, places[0])
-	case len(places) == 1:
-		return nil, exit.Errorf(exit.Usage, "to mount %s, add a directory: pipefs mount %[1]s MNT", places[0])
-	case len(places) > 2:
-		return nil, unknownCommand(app, places[0])
-	}
-	return mount, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // permute puts the flags of a command line, with their values, in front of the arguments, since

@@ -16,28 +16,24 @@ import (
 // it is the one that is being typed, and may be empty.
 const completionFlag = "--generate-bash-completion"
 
-// completions prepares the commands to answer a shell: nothing is parsed or run.
+// completions prepares the commands to answer a shell: nothing is run.
 func completions(app *cli.App, words []string) {
 	before, last := words[:max(0, len(words)-2)], words[max(0, len(words)-2)]
 	var names []string
-	for _, c := range app.Commands {
-		names = append(names, c.Name)
-	}
 	app.BashComplete = func(ctx *cli.Context) {
 		if len(before) == 0 || len(before) == 1 && before[0] == "help" {
 			printStarting(ctx, last, names)
 		}
 	}
 	for _, c := range app.Commands {
-		flags := c.Flags
+		names = append(names, c.Name)
 		c.BashComplete = func(ctx *cli.Context) {
 			if len(before) == 0 {
 				app.BashComplete(ctx)
 				return
 			}
-			printStarting(ctx, last, candidates(c, flags, before[1:], last))
+			printStarting(ctx, last, candidates(c, before[1:], last))
 		}
-		c.Flags, c.SkipFlagParsing = nil, true
 	}
 }
 
@@ -52,26 +48,25 @@ func printStarting(ctx *cli.Context, word string, list []string) {
 }
 
 // candidates are what may stand in place of the last word of a command line.
-func candidates(c *cli.Command, flags []cli.Flag, before []string, last string) []string {
+func candidates(c *cli.Command, before []string, last string) []string {
+	isFlag := strings.HasPrefix(last, "-") && !slices.Contains(before, "--")
+	front := ""
+	if name, value, cut := strings.Cut(last, "="); cut && isFlag {
+		before, last, front = append(before, name), value, name+"="
+	}
 	if n := len(before); n > 0 && strings.HasPrefix(before[n-1], "-") {
-		if f := lookup(flags, strings.TrimLeft(before[n-1], "-")); takesValue(f) {
-			return valuesOf(flags, f, last)
+		if f := lookup(c.Flags, strings.TrimLeft(before[n-1], "-")); takesValue(f) {
+			return prefixed(front, valuesOf(c.Flags, f, last))
 		}
 	}
-	if strings.HasPrefix(last, "-") && !slices.Contains(before, "--") {
-		if name, value, cut := strings.Cut(last, "="); cut {
-			if f := lookup(flags, strings.TrimLeft(name, "-")); takesValue(f) {
-				return prefixed(name+"=", valuesOf(flags, f, value))
-			}
-			return nil
-		}
+	if isFlag {
 		list := []string{"--help"}
-		for _, f := range flags {
+		for _, f := range c.Flags {
 			list = append(list, dashed(f.Names()[0]))
 		}
 		return list
 	}
-	_, places := permute(flags, before)
+	_, places := permute(c.Flags, before)
 	slots := strings.Fields(optional.ReplaceAllString(c.ArgsUsage, ""))
 	if len(slots) == 0 {
 		return nil

@@ -57,14 +57,17 @@ pipefs materialize /data/in.store resize256-jpeg90 --max-bytes 20GB
 pipefs materialize /data/in.store                      # list
 pipefs materialize /data/in.store bmp --fraction 0     # remove`,
 		Flags: options,
+		Before: func(ctx *cli.Context) error {
+			if f := firstGiven(ctx, options); f != "" && ctx.NArg() == 1 {
+				return exit.Errorf(exit.Usage, "--%s needs a view: pipefs materialize %s bmp --%[1]s …; without one this lists what is kept", f, ctx.Args().First())
+			}
+			return nil
+		},
 		Action: takes(1, 2, func(ctx context.Context, args []string) (err error) {
 			if c.store, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			if len(args) == 1 {
-				if f := firstGiven(options); f != nil {
-					return exit.Errorf(exit.Usage, "--%s needs a view: pipefs materialize %s bmp --%[1]s …; without one this lists what is kept", f.Names()[0], args[0])
-				}
 				return listFractions(ctx, env, c)
 			}
 			if remote.Is(c.store) {

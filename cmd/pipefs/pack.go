@@ -65,9 +65,15 @@ pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store      # s
 		}, remoteFlags(&c.remote), rarely([]cli.Flag{
 			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "build packs for a bucket or a plan in this directory"),
 		}...), seldom),
+		Before: func(ctx *cli.Context) error {
+			if f := firstGiven(ctx, slices.Concat(what, seldom)); f != "" && w.plan != "" {
+				return exit.Errorf(exit.Usage, "the plan says what is stored: leave out --%s, or plan again with it", f)
+			}
+			return nil
+		},
 		Action: takes(0, 2, func(ctx context.Context, args []string) error {
 			if w.plan != "" {
-				return w.run(ctx, env, args, slices.Concat(what, seldom))
+				return w.run(ctx, env, args)
 			}
 			if len(args) != 2 {
 				return exit.Errorf(exit.Usage, "pack takes a dataset and a store: pipefs pack DATASET STORE; or --plan, and neither\n(pipefs pack --help shows examples)")

@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
@@ -38,12 +36,9 @@ func (w *shardConfig) given() bool { return w.dataset != "" || w.first >= 0 }
 var indexes = []string{"JOB_COMPLETION_INDEX", "SLURM_ARRAY_TASK_ID", "AWS_BATCH_JOB_ARRAY_INDEX"}
 
 // run packs shards. The plan has the options that say what is stored.
-func (w *shardConfig) run(ctx context.Context, env *environ, args []string, planned []cli.Flag) error {
+func (w *shardConfig) run(ctx context.Context, env *environ, args []string) error {
 	if len(args) > 0 {
 		return exit.Errorf(exit.Usage, "the plan knows its dataset and its store: leave out %s; --dataset says where the dataset is on this machine", strings.Join(args, " "))
-	}
-	if f := firstGiven(planned); f != nil {
-		return exit.Errorf(exit.Usage, "the plan says what is stored: leave out --%s, or plan again with it", f.Names()[0])
 	}
 	if err := w.which(); err != nil {
 		return err

@@ -98,9 +98,10 @@ func TestCommandLineRefuses(t *testing.T) {
 		"frob":                         `unknown command "frob"`,
 		"moutn D M":                    `unknown command "moutn"`,
 		"D M":                          `unknown command "D"`, // no such directory, no slash
-		"/D":                           "to mount /D, add a directory: pipefs mount /D MNT",
-		"-f /D":                        "to mount /D, add a directory: pipefs mount /D MNT",
-		"-f":                           "no command given",
+		"/D":                           "mount takes 2 arguments, not 1: name an empty directory",
+		"-f /D":                        "mount takes 2 arguments, not 1: name an empty directory",
+		"-f":                           "mount takes 2 arguments, not 0",
+		"no-such":                      `unknown command "no-such"`,
 		"help frob":                    `unknown command "frob"`,
 		"mount D M -o":                 "-o needs a value",
 		"./D M --cache":                "--cache needs a value",

@@ -78,7 +78,10 @@ func listCommand(env *environ) *cli.Command {
 		UsageText: `pipefs list s3://bucket/imagenet -o imagenet.manifest
 pipefs mount --manifest imagenet.manifest s3://bucket/imagenet ~/m`,
 		Flags: append([]cli.Flag{
-			short("o", opt("output", "MANIFEST", "", place(intoString(&out)), "write the list into this directory; an older list is replaced when the new one is complete")),
+			&cli.GenericFlag{
+				Name: "output", Aliases: []string{"o"}, Value: &value{set: place(intoString(&out)), arg: "MANIFEST"},
+				Usage: "write the list into this directory; an older list is replaced when the new one is complete",
+			},
 		}, remoteFlags(&access)...),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			if out == "" {
