@@ -2,7 +2,6 @@ package loader
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 // process is a running program with a process group of its own, so that its workers
@@ -80,13 +81,8 @@ func (p *process) kill() {
 func members(group int) (pids []string) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		// After the name in brackets: state, parent, group.
-		f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-		if len(f) > 2 && string(f[2]) == strconv.Itoa(group) && f[0][0] != 'Z' && f[0][0] != 'X' {
+		f, _ := mounts.StatFields(name) // state, parent, group
+		if len(f) > 2 && f[2] == strconv.Itoa(group) && f[0][0] != 'Z' && f[0][0] != 'X' {
 			pids = append(pids, filepath.Base(filepath.Dir(name)))
 		}
 	}

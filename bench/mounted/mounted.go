@@ -359,16 +359,14 @@ func (m *Mount) Spent(do func() error) (Usage, error) {
 
 // CPU is the CPU seconds, user and system, that the daemon has used.
 func (m *Mount) CPU() (float64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.PID))
+	f, err := mounts.StatFields(fmt.Sprintf("/proc/%d/stat", m.PID))
 	if gone := m.Alive(); gone != nil {
 		return 0, gone
 	}
 	if err != nil {
 		return 0, err
 	}
-	// The name in parentheses may hold spaces; utime and stime are fields 14 and 15.
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 13 {
+	if len(f) < 13 { // utime and stime are the 12th and 13th
 		return 0, fmt.Errorf("/proc/%d/stat has %d fields", m.PID, len(f))
 	}
 	user, err := strconv.ParseInt(f[11], 10, 64)

@@ -255,7 +255,7 @@ func Runs(pid int) bool {
 // reaped. It is 0 where the system does not tell.
 func ExitStatus(pid int) syscall.WaitStatus {
 	const exitCode = 52 - firstField
-	fields, err := statFields(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := StatFields(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil || len(fields) <= exitCode {
 		return 0
 	}
@@ -263,18 +263,19 @@ func ExitStatus(pid int) syscall.WaitStatus {
 	return syscall.WaitStatus(status)
 }
 
-// firstField is the number of the first field, in proc(5), that statFields returns.
+// firstField is the number of the first field, in proc(5), that StatFields returns.
 const firstField = 3
 
-// statFields returns the fields of a stat file of /proc that follow the name, which may hold anything.
-func statFields(name string) ([]string, error) {
+// StatFields returns the fields of a stat file of /proc that follow the name, which may hold anything:
+// the first is the state.
+func StatFields(name string) ([]string, error) {
 	stat, err := os.ReadFile(name)
 	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])), err
 }
 
 // threadState is the letter for what a thread does; 0 where there is none.
 func threadState(name string) byte {
-	fields, err := statFields(name)
+	fields, err := StatFields(name)
 	if err != nil || len(fields) == 0 {
 		return 0
 	}

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/daemon"
+	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 // MaxDeaths is the usual number of deaths within a minute that end a mount: what kills a
@@ -183,13 +183,8 @@ func (s *Supervisor) worked() string {
 	if child == nil {
 		return ""
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child.PID))
-	if err != nil {
-		return ""
-	}
-	// Behind the name, which may hold anything, utime and stime are the 12th and 13th field.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
+	fields, err := mounts.StatFields(fmt.Sprintf("/proc/%d/stat", child.PID))
+	if err != nil || len(fields) < 13 { // utime and stime are the 12th and 13th
 		return ""
 	}
 	return fmt.Sprintf("%d %s %s", child.PID, fields[11], fields[12])
