@@ -231,10 +231,13 @@ func (f *FS) Fsync(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK 
 // FsyncDir has nothing to do.
 func (f *FS) FsyncDir(<-chan struct{}, *fuse.FsyncIn) fuse.Status { return fuse.OK }
 
-// Ioctl knows two: what readers announce, and the batches for which they ask. CPython asks each file whether it is a terminal.
+// Ioctl knows three: what readers announce, the batches for which they ask, and how long a training waits. CPython asks each file whether it is a terminal.
 func (f *FS) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, argument []byte, out *fuse.IoctlOut, reply []byte) fuse.Status {
 	if size, ok := askedSize(in.Cmd); ok {
 		return f.ask(in, size, argument, out, reply)
+	}
+	if in.Cmd&^uint32(ahead.MaxMessage<<16) == timedCommand {
+		return f.timed(argument)
 	}
 	size, ok := ahead.CommandSize(in.Cmd)
 	if !ok || f.ahead == nil {

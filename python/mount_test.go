@@ -1,6 +1,7 @@
 package python_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,4 +91,26 @@ func TestResumableSampler(t *testing.T) {
 func TestBatches(t *testing.T) {
 	testenv.Slow(t)
 	run(t, "testdata/check_batches.py", testmount.Generate(t, "-samples", "24", "-classes", "3", "-width", "96", "-height", "72"))
+}
+
+// TestTimed has trainings tell how long they wait, which decides whatever their readers do.
+func TestTimed(t *testing.T) {
+	testenv.Slow(t)
+	dataset := testmount.Generate(t, "-samples", "6", "-width", "64", "-height", "48", "-png-every", "0")
+	for _, c := range []struct{ wait, work, want string }{{"20", "300", "training"}, {"300", "50", "loader"}} {
+		env := testmount.Home(t)
+		mnt := testmount.Mount(t, env, dataset, "--no-background")
+		run(t, "testdata/check_timed.py", mnt, c.wait, c.work)
+		var stats struct {
+			Account struct{ Timed struct{ Steps int } }
+			Verdict struct {
+				Culprits []string
+				Text     string
+			}
+		}
+		testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats))
+		if v := stats.Verdict; stats.Account.Timed.Steps != 12 || v.Culprits[0] != c.want || !strings.Contains(v.Text, "by its own measurement") {
+			t.Errorf("waits %s ms and works %s ms: %+v", c.wait, c.work, stats)
+		}
+	}
 }

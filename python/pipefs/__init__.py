@@ -16,5 +16,6 @@ from ._mount import Mount, mount
 from ._program import Error, __version__
 from ._random import Draw, Move, Op, RandomView, draw
 from ._sampler import ResumableSampler
+from ._timed import timed
 
-__all__ = ["Ahead", "Draw", "EpochView", "Error", "Mount", "Move", "Op", "RandomView", "ResumableSampler", "__version__", "draw", "mount"]
+__all__ = ["Ahead", "Draw", "EpochView", "Error", "Mount", "Move", "Op", "RandomView", "ResumableSampler", "__version__", "draw", "mount", "timed"]
