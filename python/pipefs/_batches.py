@@ -40,7 +40,8 @@ _own = _Own()
 
 def read(mountpoint: str, view: str, paths: "Sequence[bytes]") -> "List[numpy.ndarray[Any, Any]]":
     """The first of these samples of a view, as many as fit into one file: one array each."""
-    names, size = [], 0
+    names: "List[bytes]" = []
+    size = 0
     for path in paths:
         size += len(path) + 1
         if size > _MOST - _LEAST and names:
@@ -52,9 +53,9 @@ def read(mountpoint: str, view: str, paths: "Sequence[bytes]") -> "List[numpy.nd
     if len(text) > _MOST:
         raise OSError("a path is too long")
     message[:len(text)] = text
-    path = os.path.join(mountpoint, ".pipefs", _own.name())
+    file = os.path.join(mountpoint, ".pipefs", _own.name())
     try:
-        f = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        f = os.open(file, os.O_RDONLY | os.O_DIRECT)
         try:
             fcntl.ioctl(f, _COMMAND | len(message) << 16, message, True)
             told = json.loads(bytes(message).split(b"\0", 1)[0])
@@ -64,7 +65,7 @@ def read(mountpoint: str, view: str, paths: "Sequence[bytes]") -> "List[numpy.nd
                 raise OSError(told["error"])
             data, got = _own.buffers.take(told["bytes"]), 0
             while got < len(data):
-                n = os.preadv(f, [memoryview(data)[got:]], got)
+                n = os.preadv(f, [data.data[got:]], got)
                 if n == 0:
                     raise OSError("the file of the batch ends early")
                 got += n
@@ -73,4 +74,4 @@ def read(mountpoint: str, view: str, paths: "Sequence[bytes]") -> "List[numpy.nd
     except OSError:
         _own.pid = 0  # a daemon that took over from another one knows no such file: take another name
         raise
-    return list(array_of(data, path))
+    return list(array_of(data, file))

@@ -273,7 +273,8 @@ class RandomView(View):
         return list(zip(*filter(None, (made, masks and list(map(labels_of, masks)))), (self.samples[i][1] for i in indices)))
 
     def _batch(self, samples: "Sequence[str]") -> "Optional[List[numpy.ndarray[Any, Any]]]":
-        paths, found = list(map(os.fsencode, samples)), []
+        paths = list(map(os.fsencode, samples))
+        found: "List[numpy.ndarray[Any, Any]]" = []
         view = os.path.relpath(self.root, self.mount.mountpoint)
         try:
             while len(found) < len(paths):
@@ -286,7 +287,9 @@ class RandomView(View):
         return found
 
     def _one_by_one(self, indices: "Sequence[int]") -> "List[Tuple[Any, ...]]":
-        items, bad, skipped = [], [], []
+        items = []
+        bad: "List[Error]" = []
+        skipped: "List[Error]" = []
         for i in indices:
             try:
                 items.append(self[i])

@@ -138,11 +138,11 @@ def test_interrupted(p):
         p.clean()
         p.make("wait")
         with p.start() as run:
-            within(120, "shards are packed", lambda: len(p.names("running-")) >= 2 and p.names("marker-"))
+            within(300, "shards are packed", lambda: len(p.names("running-")) >= 2 and p.names("marker-"))
             run.send_signal(sent)
-            told = run.communicate(timeout=60)[0]
+            told = run.communicate(timeout=300)[0]
         assert run.returncode == 8 and f"interrupted: 1 of {SHARDS} shards are packed" in told and "Traceback" not in told, (run.returncode, told)
-        within(10, "no command is left", lambda: not p.commands())
+        within(60, "no command is left", lambda: not p.commands())
     os.remove(f"{p.work}/wait")
     p.run()
     assert len(p.names("marker-")) == SHARDS
@@ -152,15 +152,15 @@ def test_killed(p):
     """The command of a worker that is killed ends with it, and the shard is packed by another one."""
     p.make("wait")
     with p.start() as run:
-        within(120, "shards are packed", lambda: len(p.names("running-")) >= 2)
+        within(300, "shards are packed", lambda: len(p.names("running-")) >= 2)
         first = len(p.runs())
         workers = subprocess.run(["pgrep", "-f", "^ray::pipefs pack --shard"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
         ours = [w for w in workers if environment(w).get("RAY_TMPDIR") == p.work]
         for w in ours:
             os.kill(int(w), signal.SIGKILL)
-        within(60, "others have begun", lambda: len(p.runs()) >= first + len(ours))
+        within(300, "others have begun", lambda: len(p.runs()) >= first + len(ours))
         os.remove(f"{p.work}/wait")
-        told = run.communicate(timeout=120)[0]
+        told = run.communicate(timeout=300)[0]
     assert run.returncode == 0 and ours and f"with {len(ours)} more tries" in told and "Ray lost its worker" in told, (ours, told)
     assert not p.commands(), p.commands()
 
