@@ -313,3 +313,10 @@ func longest(s string) (n int) {
 	}
 	return n
 }
+
+// Style is the style sheet of the page, for other pages of the program.
+func Style() string {
+	_, style, _ := strings.Cut(source, "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	return style
+}

@@ -68,7 +68,7 @@ func classify(err error) error {
 func commandsOf(env *environ) []*cli.Command {
 	return []*cli.Command{
 		mountCommand(env), umountCommand(env), packCommand(env), planCommand(env), commitCommand(env), compactCommand(env), gcCommand(env), checkCommand(env), materializeCommand(env), infoCommand(env), viewsCommand(env),
-		tuneCommand(env), benchCommand(env), statsCommand(env), topCommand(env), profileCommand(env), explainCommand(env), mountsCommand(env), doctorCommand(env), debugCommand(env), cacheCommand(env), warmupCommand(env), fidelityCommand(env), listCommand(env), refreshCommand(env), convertCommand(env), exportCommand(env), versionCommand(env),
+		tuneCommand(env), benchCommand(env), statsCommand(env), topCommand(env), profileCommand(env), liveCommand(env), explainCommand(env), mountsCommand(env), doctorCommand(env), debugCommand(env), cacheCommand(env), warmupCommand(env), fidelityCommand(env), listCommand(env), refreshCommand(env), convertCommand(env), exportCommand(env), versionCommand(env),
 		completionCommand(env), manCommand(env),
 	}
 }

@@ -1,0 +1,270 @@
+package live
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	_ "embed" // the page
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pipefs/pipefs/bench/report"
+	"github.com/pipefs/pipefs/internal/account"
+	"github.com/pipefs/pipefs/internal/control"
+)
+
+const (
+	// every is the time between two samples.
+	every = time.Second
+	// kept is how many samples a page gets that is opened later.
+	kept = 600
+)
+
+// Sample is what happened in about a second.
+type Sample struct {
+	At      int64           `json:"at"` // ms since 1970
+	Verdict account.Verdict `json:"verdict"`
+	// Disk, Processor and Training are shares of the time of readers: 0 to 1, and 1 together unless nobody reads.
+	Disk      float64 `json:"disk"`
+	Processor float64 `json:"processor"`
+	Training  float64 `json:"training"`
+	// Files and Bytes a second.
+	Files float64 `json:"files"`
+	Bytes float64 `json:"bytes"`
+	// Parts are the shares of what requests waited for.
+	Parts   map[string]float64 `json:"parts"`
+	Views   []View             `json:"views"`
+	Readers []Reader           `json:"readers"`
+	Errors  []Fault            `json:"errors"`
+	// Failed says why there are no figures.
+	Failed string `json:"failed,omitempty"`
+}
+
+// View is what was read of one view since the mount was made.
+type View struct {
+	View  string `json:"view"`
+	Files int64  `json:"files"`
+	Bytes int64  `json:"bytes"`
+	Made  int64  `json:"made"` // computed for it
+	// Hits is the share of the files that did not have to be made; HitsNow is that of the last second.
+	Hits    float64 `json:"hits"`
+	HitsNow float64 `json:"hits_now"`
+	P99     int64   `json:"p99_ns"`
+	Errors  int64   `json:"errors"`
+}
+
+// Reader is a process that reads.
+type Reader struct {
+	PID     int     `json:"pid"`
+	Command string  `json:"command"`
+	Rate    float64 `json:"rate"` // requests a second
+	Waits   float64 `json:"waits"`
+}
+
+// Fault is a file that could not be made.
+type Fault struct {
+	Path  string `json:"path"`
+	Cause string `json:"cause"`
+}
+
+// Server serves the page of one mount.
+type Server struct {
+	// URL of the page, with the token.
+	URL string
+
+	http   *http.Server
+	token  string
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	mount  string
+
+	mu   sync.Mutex
+	past []Sample
+	wake chan struct{} // closed when there is a new sample
+}
+
+//go:embed page.html
+var source string
+
+var page = template.Must(template.New("live").Parse(source))
+
+// Start listens at a free port of 127.0.0.1, and asks for the statistics each second.
+func Start(mount string, ask func(context.Context) (*control.Stats, error)) (*Server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{token: rand.Text(), cancel: cancel, mount: mount, wake: make(chan struct{})}
+	s.URL = fmt.Sprintf("http://%s/%s/", l.Addr(), s.token)
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog: log.New(io.Discard, "", 0)}
+	s.work.Go(func() { _ = s.http.Serve(l) })
+	s.work.Go(func() { s.watch(ctx, ask) })
+	return s, nil
+}
+
+// Close ends all pages.
+func (s *Server) Close() error {
+	s.cancel()
+	err := s.http.Close()
+	s.work.Wait()
+	return err
+}
+
+// watch samples.
+func (s *Server) watch(ctx context.Context, ask func(context.Context) (*control.Stats, error)) {
+	var before *account.Snapshot
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		stats, err := ask(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.add(Sample{At: time.Now().UnixMilli(), Failed: err.Error()})
+		case stats.Account != nil:
+			// Another daemon that goes on begins to count anew.
+			if before != nil && stats.Account.Total().Reads >= before.Total().Reads {
+				s.add(sampleOf(stats, before))
+			}
+			before = stats.Account
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Server) add(sample Sample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.past = append(s.past, sample); len(s.past) > kept {
+		s.past = append([]Sample(nil), s.past[1:]...)
+	}
+	close(s.wake)
+	s.wake = make(chan struct{})
+}
+
+// sampleOf describes the time since the last snapshot.
+func sampleOf(stats *control.Stats, last *account.Snapshot) Sample {
+	now := stats.Account
+	d, passed := now.Since(last), now.At.Sub(last.At).Seconds()
+	total, r := d.Total(), &d.Reading
+	out := Sample{
+		At:    now.At.UnixMilli(),
+		Files: float64(total.Begun) / max(passed, 0.001), Bytes: float64(total.Bytes) / max(passed, 0.001),
+		Parts: map[string]float64{}, Views: []View{}, Readers: []Reader{}, Errors: []Fault{},
+	}
+	if stats.Verdict != nil {
+		out.Verdict = *stats.Verdict
+	}
+	if all := float64(total.Source + total.Worker + total.Compute + total.Memory + total.Copy); all > 0 {
+		for name, ns := range map[string]int64{"source": total.Source, "worker": total.Worker, "compute": total.Compute, "memory": total.Memory, "copy": total.Copy} {
+			out.Parts[name] = float64(ns) / all
+		}
+	}
+	if time := float64(r.Waited + r.Computed + r.Slept); time > 0 {
+		out.Disk = float64(r.Waited) * out.Parts["source"] / time
+		out.Training = float64(r.Computed+r.Slept) / time
+		out.Processor = 1 - out.Disk - out.Training
+	}
+	recent := map[string]*account.Seen{}
+	for i := range d.Views {
+		recent[d.Views[i].View] = &d.Views[i]
+	}
+	for i := range now.Views {
+		v := &now.Views[i]
+		out.Views = append(out.Views, View{View: v.View, Files: v.Begun, Bytes: v.Bytes, Made: v.Making.Samples,
+			Hits: hits(v), HitsNow: hits(recent[v.View]), P99: v.Quantile(0.99), Errors: v.Errors})
+	}
+	for i := range d.Readers {
+		p := &d.Readers[i]
+		share := 0.0
+		if all := p.Waited + p.Computed + p.Slept; all > 0 {
+			share = float64(p.Waited) / float64(all)
+		}
+		out.Readers = append(out.Readers, Reader{p.PID, p.Command, float64(p.Requests) / max(passed, 0.001), share})
+	}
+	for _, c := range stats.Counters {
+		if c.Group == "bad samples" && c.Unit == control.Text {
+			out.Errors = append(out.Errors, Fault{c.Name, c.Text})
+		}
+	}
+	return out
+}
+
+// hits is the share of the files that did not have to be made.
+func hits(v *account.Seen) float64 {
+	if v == nil || v.Begun == 0 {
+		return 0
+	}
+	return max(0, 1-float64(v.Making.Samples)/float64(v.Begun))
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	switch {
+	// A page of another site must not find the server by a name that leads to 127.0.0.1.
+	case !strings.HasPrefix(r.Host, "127.0.0.1:") || subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1 || r.Method != http.MethodGet:
+		http.NotFound(w, r)
+	case rest == "":
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		_ = page.Execute(w, map[string]any{"Mount": s.mount, "Style": template.CSS(report.Style())})
+	case rest == "events":
+		s.stream(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// stream sends all samples, and those to come.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	last := int64(0)
+	for {
+		s.mu.Lock()
+		wake := s.wake
+		var news []Sample
+		for _, p := range s.past {
+			if p.At > last {
+				news = append(news, p)
+			}
+		}
+		s.mu.Unlock()
+		for _, p := range news {
+			last = p.At
+			b, err := json.Marshal(p)
+			if err != nil {
+				return
+			}
+			if _, err := fmt.Fprintf(w, "data: %s\n\n", b); err != nil {
+				return
+			}
+		}
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			return
+		}
+		select {
+		case <-wake:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
