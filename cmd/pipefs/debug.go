@@ -63,7 +63,7 @@ func runDebug(ctx context.Context, env *environ, o bundle.Options, mnt, out stri
 	if err != nil {
 		return exit.With(exit.System, err)
 	}
-	defer f.Cleanup()
+	defer func() { _ = f.Cleanup() }()
 	shown := terminal.NewPhases(env.stderr)
 	shown.Show(fmt.Sprintf("profiling the daemon for %d s", o.Seconds))
 	err = bundle.Write(ctx, f, o)

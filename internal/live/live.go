@@ -175,7 +175,7 @@ func sampleOf(stats *control.Stats, last *account.Snapshot) Sample {
 			out.Parts[name] = float64(ns) / all
 		}
 	}
-	if time := float64(r.Waited + r.Computed + r.Slept); time > 0 {
+	if time := float64(r.Waited + r.Computed + r.Queued + r.Slept); time > 0 {
 		out.Disk = float64(r.Waited) * out.Parts["source"] / time
 		out.Training = float64(r.Computed+r.Slept) / time
 		out.Processor = 1 - out.Disk - out.Training
@@ -192,7 +192,7 @@ func sampleOf(stats *control.Stats, last *account.Snapshot) Sample {
 	for i := range d.Readers {
 		p := &d.Readers[i]
 		share := 0.0
-		if all := p.Waited + p.Computed + p.Slept; all > 0 {
+		if all := p.Waited + p.Computed + p.Queued + p.Slept; all > 0 {
 			share = float64(p.Waited) / float64(all)
 		}
 		out.Readers = append(out.Readers, Reader{p.PID, p.Command, float64(p.Requests) / max(passed, 0.001), share})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
@@ -124,8 +125,11 @@ func TestBrowser(t *testing.T) {
 		t.Skip("NO BROWSER: the page of pipefs live is not looked at; install chromium")
 	}
 	s := start(t, counting())
-	out, err := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), "--timeout=5000", "--dump-dom", s.URL).Output()
-	testenv.Must(t, err)
+	var out []byte
+	for wait := 4; wait <= 64 && !strings.Contains(string(out), "decoding"); wait *= 2 { // seconds; a busy machine needs more of them
+		out, err = exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), fmt.Sprintf("--timeout=%d", 1000*wait), "--dump-dom", s.URL).Output()
+		testenv.Must(t, err)
+	}
 	for _, want := range []string{
 		`<h1 id="verdict" aria-live="polite">readers wait for &lt;decoding&gt;</h1>`, "<li>pipefs pack</li>",
 		`<td id="disk">10 %</td><td id="processor">30 %</td><td id="training">60 %</td>`, `<td id="files">10</td><td id="bytes">20</td>`,

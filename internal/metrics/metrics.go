@@ -81,10 +81,11 @@ var families = []metric{
 				tell(seconds(v.Making.Compute), v.View, "compute")
 			}
 		}},
-	{"pipefs_reader_seconds_total", "Time of reading threads: waited for the mount, computed, slept, or unknown.", []string{"state"}, counter,
+	{"pipefs_reader_seconds_total", "Time of reading threads: waited for the mount, computed, queued for a core, slept, or unknown.", []string{"state"}, counter,
 		func(s *account.Snapshot, tell func(float64, ...string)) {
 			tell(seconds(s.Reading.Waited), "waited")
 			tell(seconds(s.Reading.Computed), "computed")
+			tell(seconds(s.Reading.Queued), "queued")
 			tell(seconds(s.Reading.Slept), "slept")
 			tell(seconds(s.Reading.Unknown), "unknown")
 		}},
@@ -201,7 +202,7 @@ type Server struct {
 func Check(at string) error {
 	if path, is := strings.CutPrefix(at, unixPrefix); is {
 		if !strings.HasPrefix(path, "/") {
-			return fmt.Errorf("%q: write an absolute path behind unix:", at)
+			return fmt.Errorf("%q has no absolute path behind unix", at)
 		}
 		return nil
 	}
