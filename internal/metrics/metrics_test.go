@@ -84,7 +84,9 @@ func TestServe(t *testing.T) {
 		testenv.Must(t, err)
 		defer s.Close()
 	}
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) }, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}, DisableKeepAlives: true}}
 	request, err := http.NewRequest(http.MethodGet, "http://x/metrics", nil)
 	testenv.Must(t, err)
 	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
