@@ -58,7 +58,7 @@ func (x *index) Walk(from []byte, f func(key, item []byte) error) error {
 	if x.base == nil {
 		return x.Index.Walk(from, f)
 	}
-	next, stop := iter.Pull2(x.Index.From(from))
+	next, stop := iter.Pull2(x.From(from))
 	defer stop()
 	delta, broken, more := next()
 	// below passes on what the delta has below a key; nil is the end. The error may be ErrEnough.

@@ -32,7 +32,7 @@ func topCommand(env *environ) *cli.Command {
 		Description: "Shows, each second, what holds readers back, the views and processes that read, and where their time goes. Without a terminal, it prints a line each second. MNT may be left out if there is one mount.",
 		UsageText: `pipefs top ~/m
 pipefs top ~/m >> training.log     # a line each second`,
-		Flags: []cli.Flag{&cli.IntFlag{Name: "count", Destination: &count, Usage: "end after so many `SECONDS` (default: never)"}},
+		Flags: []cli.Flag{opt("count", "SECONDS", "never", intoInt(&count, 1, 1<<30), "end after so many seconds")},
 		Action: takes(0, 1, func(ctx context.Context, args []string) error {
 			mnt := ""
 			if len(args) > 0 {

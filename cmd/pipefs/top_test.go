@@ -57,7 +57,7 @@ func TestTop(t *testing.T) {
 		t.Error("q does not quit, or x does")
 	}
 	testenv.Must(t, shown.look())
-	if err := shown.look(); err != gone {
+	if err := shown.look(); !errors.Is(err, gone) {
 		t.Errorf("the mount is gone: %v", err)
 	}
 }

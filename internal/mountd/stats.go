@@ -172,12 +172,12 @@ func (m *Mount) counters() []control.Counter {
 			continue
 		}
 		counters = append(counters,
-			control.Counter{Group: v.View, Name: "lookups", Value: int64(v.Lookups)},
-			control.Counter{Group: v.View, Name: "reads", Value: int64(v.Reads)},
-			control.Counter{Group: v.View, Name: "files begun", Value: int64(v.Begun)},
-			control.Counter{Group: v.View, Name: "read", Value: int64(v.Bytes), Unit: control.Bytes},
+			control.Counter{Group: v.View, Name: "lookups", Value: v.Lookups},
+			control.Counter{Group: v.View, Name: "reads", Value: v.Reads},
+			control.Counter{Group: v.View, Name: "files begun", Value: v.Begun},
+			control.Counter{Group: v.View, Name: "read", Value: v.Bytes, Unit: control.Bytes},
 			control.Counter{Group: v.View, Name: "open files", Value: v.Open},
-			control.Counter{Group: v.View, Name: "errors", Value: int64(v.Errors)})
+			control.Counter{Group: v.View, Name: "errors", Value: v.Errors})
 	}
 	return counters
 }

@@ -70,7 +70,8 @@ func TestWalk(t *testing.T) {
 		}
 		for _, most := range []int{1, 2, 1000, 1500, len(want) - 1} {
 			n := 0
-			for range d.Walk(t.Context()) {
+			for _, err := range d.Walk(t.Context()) {
+				testenv.Must(t, err)
 				if n++; n == most {
 					break
 				}
