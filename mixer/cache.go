@@ -71,7 +71,7 @@ func (k *kept) fits(cost int64) bool {
 	return k.bytes+cost <= k.maxBytes && len(k.index) < k.maxSamples
 }
 
-// fill keeps a sample if there is room.
+// fill keeps a sample if it fits.
 func (k *kept) fill(key uint64, cost int64) bool {
 	if !k.fits(cost) {
 		return false
@@ -116,7 +116,7 @@ func (k *kept) remove(at int32) {
 	s.next, k.free = k.free, at
 }
 
-// evict forgets a sample that another has to make room for.
+// evict forgets a sample that another replaces.
 func (k *kept) evict(at int32) {
 	k.evicted = append(k.evicted, k.slots[at].key)
 	k.stats.Evictions++

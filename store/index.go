@@ -32,20 +32,20 @@ func (x *index) Close() error {
 	return x.Index.Close()
 }
 
-// Get appends the item of a key to room; nil is that there is none.
-func (x *index) Get(room, key []byte) ([]byte, error) {
-	item, _, err := x.GetNext(room, key)
+// Get appends the item of a key to buf; nil is that there is none.
+func (x *index) Get(buf, key []byte) ([]byte, error) {
+	item, _, err := x.GetNext(buf, key)
 	return item, err
 }
 
 // GetNext is Get, and returns a key that may come next.
-func (x *index) GetNext(room, key []byte) (item, next []byte, err error) {
-	item, next, err = x.Index.GetNext(room, key)
+func (x *index) GetNext(buf, key []byte) (item, next []byte, err error) {
+	item, next, err = x.Index.GetNext(buf, key)
 	switch {
 	case err != nil || x.base == nil:
 		return item, next, err
 	case item == nil:
-		return x.base.GetNext(room, key)
+		return x.base.GetNext(buf, key)
 	case itemKind(item) == Tombstone:
 		return nil, nil, nil
 	}

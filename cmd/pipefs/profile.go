@@ -15,6 +15,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/urfave/cli/v2"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
@@ -169,7 +170,7 @@ func (c *profileConfig) show(env *environ, e *trace.Event, line bool) {
 	if !line || c.asJSON {
 		return
 	}
-	what := fmt.Sprintf("%s %-15.15s %7d %-6s %s/%s", e.At.Format("15:04:05.000"), e.Command, e.PID, e.Op, e.View, e.Path)
+	what := fmt.Sprintf("%s %-15.15s %7d %-6s %s", e.At.Format("15:04:05.000"), human.Line(e.Command), e.PID, e.Op, human.Line(e.View+"/"+e.Path))
 	if e.Op == "read" {
 		what += fmt.Sprintf(" %s at %d", human.Size(int64(e.Bytes)), e.Offset)
 	}
@@ -219,7 +220,7 @@ func (c *profileConfig) summary(env *environ) error {
 		fmt.Fprintln(w, "\n"+title)
 		t := terminal.Table(w, "file", "time", "begun", "read")
 		for _, f := range files {
-			t.AppendRow(table.Row{f.Path, ms(f.Took), f.Begun, human.Size(f.Bytes)})
+			t.AppendRow(table.Row{human.Line(f.Path), ms(f.Took), f.Begun, human.Size(f.Bytes)})
 		}
 		terminal.Right(t, 2, 3, 4)
 		t.Render()
@@ -247,15 +248,8 @@ func (c *profileConfig) processOf(thread uint32) process {
 		return p
 	}
 	p := process{pid: int(thread), command: "?"}
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
-	for line := range strings.Lines(string(b)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
-		switch key {
-		case "Tgid":
-			_, _ = fmt.Sscan(value, &p.pid)
-		case "Name":
-			p.command = value
-		}
+	if pid := account.ProcessOf(thread); pid != 0 {
+		p = process{pid, account.Command(pid)}
 	}
 	c.names[thread] = p
 	return p

@@ -98,7 +98,7 @@ func (t *top) look() error {
 		return fmt.Errorf("the daemon of %s has another version, and does not account for its time: mount again", s.Mount)
 	}
 	before := s.Account
-	if t.stats != nil {
+	if t.stats != nil && t.stats.PID == s.PID { // another daemon counts anew
 		before = t.stats.Account
 	}
 	t.stats, t.change, t.passed = s, s.Account.Since(before), max(s.Account.At.Sub(before.At), time.Millisecond)
@@ -241,7 +241,7 @@ func (t *top) view() string {
 	return t.fit(b.String())
 }
 
-// fit cuts what the terminal has no room for.
+// fit cuts lines and columns beyond the size of the terminal.
 func (t *top) fit(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if t.height > 0 && len(lines) > t.height {

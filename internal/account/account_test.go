@@ -1,6 +1,7 @@
 package account
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -156,4 +157,26 @@ func TestSince(t *testing.T) {
 	if len(d.Views) != 2 || d.Views[0].Reads != 1 || d.Views[0].Begun != 1 || d.Views[1].Bytes != 5 || d.Total().Bytes != 15 || d.Views[0].Quantile(0.5) == 0 {
 		t.Errorf("%+v", d.Views)
 	}
+}
+
+// A program chooses its name itself: it gives a terminal no orders.
+func TestCommand(t *testing.T) {
+	cmd := exec.Command("/usr/bin/python3", "-c", `import sys
+open("/proc/self/comm", "w").write("\x1b[2Jred")
+print(flush=True)
+sys.stdin.read()`)
+	in, err := cmd.StdinPipe()
+	testenv.Must(t, err)
+	out, err := cmd.StdoutPipe()
+	testenv.Must(t, err)
+	testenv.Must(t, cmd.Start())
+	_, err = out.Read(make([]byte, 1))
+	testenv.Must(t, err)
+	if got := Command(cmd.Process.Pid); got != `"\x1b[2Jred"` {
+		t.Error(got)
+	}
+	if pid := ProcessOf(uint32(cmd.Process.Pid)); pid != cmd.Process.Pid {
+		t.Errorf("%d is a thread of %d", cmd.Process.Pid, pid)
+	}
+	testenv.Must(t, errors.Join(in.Close(), cmd.Wait()))
 }

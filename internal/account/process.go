@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/cgroup"
+	"github.com/pipefs/pipefs/internal/human"
 )
 
 // idle is how long a thread is away before it counts as one that has left.
@@ -134,8 +137,8 @@ func (l *Ledger) sampleThread(t *thread, now int64) (left bool) {
 // processOf returns the process of a thread.
 func (l *Ledger) processOf(id uint32) *process {
 	pid, parent := 0, 0
-	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id)); err == nil && id != 0 {
-		pid, parent = fieldOf(status, "Tgid:"), fieldOf(status, "PPid:")
+	if id != 0 {
+		pid, parent = ProcessOf(id), field(id, "status", "PPid:")
 	}
 	if pid == 0 || l.processes[pid] == nil && len(l.processes) >= MaxReaders {
 		return &l.ended // it has ended already, or cannot be seen from here
@@ -143,8 +146,8 @@ func (l *Ledger) processOf(id uint32) *process {
 	p := l.processes[pid]
 	if p == nil {
 		p = &process{ran: map[uint32]ran{}}
-		p.sum.PID, p.sum.Command = pid, commandOf(pid)
-		p.sum.Spawned = parent > 1 && commandOf(parent) == p.sum.Command || strings.HasPrefix(p.sum.Command, "pt_data_worker")
+		p.sum.PID, p.sum.Command = pid, Command(pid)
+		p.sum.Spawned = parent > 1 && Command(parent) == p.sum.Command || strings.HasPrefix(p.sum.Command, "pt_data_worker")
 		p.cpu, p.rchar = processTime(pid), readSoFar(pid)
 		l.processes[pid] = p
 	}
@@ -240,26 +243,25 @@ func scheduled(id uint32) (r ran, ok bool) {
 
 // readSoFar is how many bytes a process has read, of files in the page cache and pipes, too.
 func readSoFar(pid int) int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
-	if err != nil {
-		return 0
-	}
-	return int64(fieldOf(text, "rchar:"))
+	return int64(field(uint32(pid), "io", "rchar:"))
 }
 
-func commandOf(pid int) string {
+// ProcessOf is the process of a thread; 0 is that it has ended, or cannot be seen from here.
+func ProcessOf(thread uint32) (pid int) { return field(thread, "status", "Tgid:") }
+
+// Command is the name of the program that a process runs; "" is that the process has ended. Programs choose it themselves.
+func Command(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(text))
+	return human.Line(strings.TrimSuffix(string(text), "\n"))
 }
 
-func fieldOf(text []byte, name string) int {
-	_, rest, _ := bytes.Cut(text, []byte(name))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	n, _ := strconv.Atoi(string(bytes.TrimSpace(line)))
-	return n
+// field is a number in a file of a process or thread, 0 if it has ended.
+func field(id uint32, file, name string) int {
+	n, _ := cgroup.Field(fmt.Sprintf("/proc/%d/%s", id, file), name)
+	return int(n)
 }
 
 // machine is what this machine and process have used.

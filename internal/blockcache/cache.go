@@ -57,7 +57,7 @@ type Cache struct {
 	work sync.WaitGroup
 
 	mu      sync.Mutex
-	shelves map[string]*shelf
+	buckets map[string]*bucketCache
 
 	ahead  chan ahead          // what is to be fetched ahead
 	flying *semaphore.Weighted // requests ahead of readers
@@ -95,7 +95,7 @@ func Open(dir string, o Options) (*Cache, error) {
 		o.MemoryBytes = DefaultMemoryBytes
 	}
 	c := &Cache{
-		root: cachedir.Open(dir), o: o, log: o.Log.With("dir", dir), shelves: map[string]*shelf{},
+		root: cachedir.Open(dir), o: o, log: o.Log.With("dir", dir), buckets: map[string]*bucketCache{},
 		ahead: make(chan ahead, aheadQueue), flying: semaphore.NewWeighted(aheadRequests), memory: semaphore.NewWeighted(max(o.MemoryBytes, mostUnits*unitBytes)), recentMost: recentBytes,
 	}
 	err := os.MkdirAll(dir, 0o700)
@@ -142,7 +142,7 @@ func (c *Cache) Object(o blob.Objects, i blob.Info) *Object {
 		return obj
 	}
 	place := blob.Origin(o)
-	obj.shelf = c.shelf(place)
+	obj.bucket = c.bucket(place)
 	text := make([]byte, 0, 512)
 	for _, s := range []string{place, i.Name, string(i.Version)} {
 		text = binary.LittleEndian.AppendUint64(text, uint64(len(s)))
@@ -153,22 +153,22 @@ func (c *Cache) Object(o blob.Objects, i blob.Info) *Object {
 	return obj
 }
 
-func (c *Cache) shelf(place string) *shelf {
+func (c *Cache) bucket(place string) *bucketCache {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.shelves[place]
+	s := c.buckets[place]
 	if s == nil {
-		s = newShelf(c, place)
-		c.shelves[place] = s
+		s = newBucketCache(c, place)
+		c.buckets[place] = s
 	}
 	return s
 }
 
-func (c *Cache) all() []*shelf {
+func (c *Cache) all() []*bucketCache {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]*shelf, 0, len(c.shelves))
-	for _, s := range c.shelves {
+	all := make([]*bucketCache, 0, len(c.buckets))
+	for _, s := range c.buckets {
 		all = append(all, s)
 	}
 	return all

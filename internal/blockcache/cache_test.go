@@ -238,7 +238,7 @@ func TestFails(t *testing.T) {
 	testenv.EventuallyIs(t, "no request", func() bool { return p.requests.Load() == 1 })
 	done := make(chan error)
 	go func() { done <- check(o, 0, 10) }()
-	testenv.EventuallyIs(t, "no reader", func() bool { return o.shelf.round.missedBytes(o.shelf) > 0 })
+	testenv.EventuallyIs(t, "no reader", func() bool { return o.bucket.round.missedBytes(o.bucket) > 0 })
 	p.gate <- struct{}{}
 	testenv.EventuallyIs(t, "no second request", func() bool { return p.requests.Load() == 2 })
 	p.gate <- struct{}{}
@@ -250,7 +250,7 @@ func TestFails(t *testing.T) {
 	testenv.Must(t, check(o, 0, 10))
 }
 
-func (r *round) missedBytes(s *shelf) int64 {
+func (r *round) missedBytes(s *bucketCache) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return r.missed

@@ -10,7 +10,7 @@
 // A unit that is not in the cache is missing: the first reader begins a flight, which is one request
 // for it and the missing units beside it, and all readers of these wait for that flight.
 //
-// A shelf holds the pieces of one place of objects. It is a slot of [cachedir], beside the
+// A bucketCache holds the pieces of one place of objects. It is a slot of [cachedir], beside the
 // slots of other mounts of the same place: each process writes to its own slot and reads all
 // of them. The limit of the directory holds for all slots of all places together.
 //

@@ -59,7 +59,7 @@ func (o *Object) begin(first, last, most int64, ahead bool) (begun []*flight) {
 	if o.units() <= wholeUnits {
 		first, last = 0, o.units()-1
 	}
-	s := o.shelf
+	s := o.bucket
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var f *flight
@@ -94,7 +94,7 @@ func within(block, first, last int64) units {
 }
 
 // covered is what of a block is there, or on its way. mu is held.
-func (s *shelf) covered(k key, block int64) units {
+func (s *bucketCache) covered(k key, block int64) units {
 	all := s.index.held(k.hi)
 	for _, f := range s.flights[k] {
 		all |= within(block, f.first, f.last)
@@ -104,7 +104,7 @@ func (s *shelf) covered(k key, block int64) units {
 
 // run makes the request, and then keeps what came.
 func (f *flight) run() {
-	o, s, c := f.object, f.object.shelf, f.object.shelf.cache
+	o, s, c := f.object, f.object.bucket, f.object.bucket.cache
 	kept := false
 	defer func() { s.land(f, kept) }()
 	if f.err = c.memory.Acquire(c.ctx, f.size()); f.err != nil {

@@ -105,7 +105,7 @@ func TestMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	s := &shelf{}
+	s := &bucketCache{}
 	const pieces = 500_000
 	rows := make([]entry, 1<<14)
 	r := rand.New(rand.NewPCG(1, 2))

@@ -13,7 +13,7 @@ import (
 )
 
 // keep writes what a flight has brought. It reports whether all of it is kept.
-func (s *shelf) keep(f *flight) bool {
+func (s *bucketCache) keep(f *flight) bool {
 	s.write.Lock()
 	defer s.write.Unlock()
 	all := true
@@ -35,7 +35,7 @@ func (s *shelf) keep(f *flight) bool {
 
 // awaited is how many of the loads of a flight, from the first one on, follow each other and were not
 // given up by [Object.Forget], and how many bytes they are.
-func (s *shelf) awaited(f *flight, loads []load) (n, bytes int) {
+func (s *bucketCache) awaited(f *flight, loads []load) (n, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range loads {
@@ -48,7 +48,7 @@ func (s *shelf) awaited(f *flight, loads []load) (n, bytes int) {
 }
 
 // append writes neighbouring pieces and returns how many bytes of them. write is held.
-func (s *shelf) append(loads []load, data []byte) (written int) {
+func (s *bucketCache) append(loads []load, data []byte) (written int) {
 	for len(loads) > 0 && s.slot != nil && time.Now().After(s.off) {
 		seg, err := s.writable(int64(loads[0].bytes))
 		if err != nil {
@@ -76,7 +76,7 @@ func (s *shelf) append(loads []load, data []byte) (written int) {
 }
 
 // put writes pieces into a segment, or the first of them if there is no room for more.
-func (s *shelf) put(seg *segment, loads []load, data []byte) ([]entry, error) {
+func (s *bucketCache) put(seg *segment, loads []load, data []byte) ([]entry, error) {
 	if len(loads) > 1 && s.slot.Reserve(s.held+int64(len(data))) != nil {
 		loads, data = loads[:1], data[:loads[0].bytes]
 	}
@@ -98,7 +98,7 @@ func (s *shelf) put(seg *segment, loads []load, data []byte) ([]entry, error) {
 
 // writable returns a segment that has room for a piece, or nil where there is to be no more.
 // write is held.
-func (s *shelf) writable(bytes int64) (*segment, error) {
+func (s *bucketCache) writable(bytes int64) (*segment, error) {
 	seg := s.active
 	if seg != nil && (seg.next == seg.entries || seg.end+bytes > s.segmentBytes || seg.removed()) {
 		seg, s.active = nil, nil
@@ -132,7 +132,7 @@ func (s *shelf) writable(bytes int64) (*segment, error) {
 }
 
 // create begins a segment. write is held.
-func (s *shelf) create() (*segment, error) {
+func (s *bucketCache) create() (*segment, error) {
 	path := filepath.Join(s.slot.Dir, fmt.Sprintf("%08d%s", s.number, segmentSuffix))
 	seg, err := newSegment(path, s.entries)
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *round) over(kept int64) bool {
 }
 
 // reclaim removes a segment that nobody reads, and reports whether there was one. write is held.
-func (s *shelf) reclaim() bool {
+func (s *bucketCache) reclaim() bool {
 	s.mu.Lock()
 	s.turn()
 	var oldest *segment
@@ -199,7 +199,7 @@ func (s *shelf) reclaim() bool {
 }
 
 // turn ends the round if it is over, and says which segments are stale. mu is held.
-func (s *shelf) turn() {
+func (s *bucketCache) turn() {
 	kept := int64(0)
 	for _, seg := range s.index.segments {
 		if seg != nil && seg.own {

@@ -11,10 +11,10 @@ import (
 
 // Object is one version of an object, open for reading. It is safe for concurrent use.
 type Object struct {
-	from  blob.Objects
-	info  blob.Info
-	shelf *shelf // nil: nothing is kept
-	id    key
+	from   blob.Objects
+	info   blob.Info
+	bucket *bucketCache // nil: nothing is kept
+	id     key
 
 	sequence sequence
 }
@@ -62,7 +62,7 @@ func (o *Object) ReadAt(b []byte, off int64) (n int, err error) {
 	if most := o.info.Size - off; int64(len(b)) > most {
 		b, err = b[:most], io.EOF
 	}
-	if o.shelf == nil {
+	if o.bucket == nil {
 		if err := o.from.ReadAt(context.Background(), o.info.Name, o.info.Version, b, off); err != nil {
 			return 0, err
 		}
@@ -80,9 +80,9 @@ func (o *Object) ReadAt(b []byte, off int64) (n int, err error) {
 
 // read reads from off on, as far as some pieces or one flight go. What is missing of b is requested.
 func (o *Object) read(b []byte, off int64) (int, error) {
-	c := o.shelf.cache
+	c := o.bucket.cache
 	for missed := false; ; {
-		found, flight := o.shelf.find(o, off, len(b))
+		found, flight := o.bucket.find(o, off, len(b))
 		switch {
 		case found.segment != nil:
 			n, pieces := o.copy(b, off, &found)
@@ -90,7 +90,7 @@ func (o *Object) read(b []byte, off int64) (int, error) {
 				c.count(n, int64(pieces), missed)
 				return n, nil
 			}
-			o.shelf.damaged(found.segment, found.refs[0], found.lengths[0])
+			o.bucket.damaged(found.segment, found.refs[0], found.lengths[0])
 		case flight != nil:
 			select {
 			case <-flight.done:
@@ -99,7 +99,7 @@ func (o *Object) read(b []byte, off int64) (int, error) {
 				<-flight.done
 			}
 			if flight.err != nil && flight.ahead {
-				o.shelf.unlist(flight) // the reader tries once itself
+				o.bucket.unlist(flight) // the reader tries once itself
 				continue
 			}
 			if flight.err != nil {
@@ -166,10 +166,10 @@ func (o *Object) Scattered() {
 // thousands of calls wait for the place already, it does nothing.
 func (o *Object) Fetch(off, n int64) {
 	off, n = max(off, 0), min(n, o.info.Size-max(off, 0))
-	if o.shelf == nil || n <= 0 {
+	if o.bucket == nil || n <= 0 {
 		return
 	}
-	c := o.shelf.cache
+	c := o.bucket.cache
 	first, last := o.span(off, n)
 	for len(c.ahead) == 0 && c.flying.TryAcquire(1) {
 		end := min(last, first+aheadUnits-1)
@@ -188,11 +188,11 @@ func (o *Object) Fetch(off, n int64) {
 // say that the bytes are wrong: the next read fetches them again.
 func (o *Object) Forget(off, n int64) {
 	off, n = max(off, 0), min(n, o.info.Size-max(off, 0))
-	if o.shelf == nil || n <= 0 {
+	if o.bucket == nil || n <= 0 {
 		return
 	}
 	first, last := off/unitBytes, (off+n-1)/unitBytes
 	for block := first / blockUnits; block <= last/blockUnits; block++ {
-		o.shelf.forget(o, block, within(block, first, last))
+		o.bucket.forget(o, block, within(block, first, last))
 	}
 }

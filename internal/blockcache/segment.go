@@ -98,7 +98,7 @@ func (e *entry) parse(b []byte) (used, ok bool) {
 	return true, binary.LittleEndian.Uint32(b[28:]) == crc32.Checksum(b[:28], castagnoli)
 }
 
-// segment is a file with pieces of blocks. Its slices are guarded by the shelf's mu.
+// segment is a file with pieces of blocks. Its slices are guarded by the mu of the bucketCache.
 type segment struct {
 	path    string
 	file    *os.File

@@ -14,11 +14,11 @@
 //	removed-*             what is about to be removed
 //
 // A mount reserves the bytes that it may write, and reserves more when they are used up.
-// What is reserved counts as if it were used, so that no two mounts are given the same room.
+// What is reserved counts as if it were used, so that no two mounts are given the same space.
 // When there is none left, slots that no mount uses are removed, the one that was used
 // longest ago first; of one with blocks as many files as need be. A mount that is killed
 // loses its locks, and with them what it had reserved: its slot counts as what it holds.
-// What is known of places is not asked for room: it counts, and goes like the rest.
+// What is known of places takes no reserve: it counts, and goes like the rest.
 package cachedir
 
 import (

@@ -196,9 +196,9 @@ func (f *File) Drop() {
 	if b.data != nil {
 		m.empty(b)
 	}
-	m.hire() // it made room
+	m.hire() // it freed memory
 }
 
-// kept reports whether a batch keeps its room, since somebody who has asked for it is about to read it. Otherwise readers
+// kept reports whether a batch keeps its memory, since somebody who has asked for it is about to read it. Otherwise readers
 // whose batches are too many for the budget would take away each other's, again and again.
 func (b *batch) kept() bool { return b.view.asked && !b.finished() && time.Since(b.ended) < stale }

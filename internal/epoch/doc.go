@@ -25,5 +25,5 @@
 // A batch is made by all workers at once, each sample where it belongs in the file. It
 // is made once for all who read it. While a reader goes through the batches in their order,
 // the next ones are made ahead of it, within the budget: so many bytes of batches are in
-// memory at once. What was read to its end goes first when there is no room.
+// memory at once. What was read to its end goes first when memory is short.
 package epoch

@@ -51,7 +51,7 @@ type batch struct {
 	early  bool // it was made before a reader came
 
 	turns []int  // places in the batch, in the order in which their samples are made
-	data  []byte // nil until there is room, and where it could not be made
+	data  []byte // nil until there is memory for it, and where it could not be made
 	begun int    // samples
 	left  int    // samples that are not finished
 	err   error  // why it could not be made
@@ -69,7 +69,7 @@ type batch struct {
 const (
 	// again is how long a batch that could not be made is not tried again.
 	again = time.Second
-	// stale is how long a batch that nobody has read keeps its room from others that are
+	// stale is how long a batch that nobody has read keeps its memory from others that are
 	// made ahead, and how long batches stay when nobody reads any.
 	stale = time.Minute
 )
@@ -105,12 +105,12 @@ func (m *maker) open(ctx context.Context, key batchKey) (*batch, error) {
 	b.used = m.tick
 	m.rest.Reset(stale)
 	m.hire()
-	room, complete, asked := b.data != nil, b.complete(), time.Now()
+	allocated, complete, asked := b.data != nil, b.complete(), time.Now()
 	m.mu.Unlock()
 	select {
 	case <-b.done:
 		if !complete {
-			b.waited(account.From(ctx), asked, room)
+			b.waited(account.From(ctx), asked, allocated)
 		}
 	case <-ctx.Done():
 		b.release()
@@ -126,15 +126,15 @@ func (m *maker) open(ctx context.Context, key batchKey) (*batch, error) {
 }
 
 // waited notes what a reader has waited for who asked before the batch was made: for its turn or for
-// room, and then for what its samples took.
-func (b *batch) waited(spent *account.Spent, asked time.Time, room bool) {
+// memory, and then for what its samples took.
+func (b *batch) waited(spent *account.Spent, asked time.Time, allocated bool) {
 	if spent == nil {
 		return
 	}
 	now := time.Now()
 	if b.started.After(asked) {
 		part := account.Worker
-		if !room {
+		if !allocated {
 			part = account.Memory
 		}
 		spent.Parts[part] += b.started.Sub(asked)
@@ -187,7 +187,7 @@ func (b *batch) release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if b.pins--; b.pins == 0 {
-		m.hire() // it may make room for those that wait for some
+		m.hire() // it may free memory for those that wait for some
 	}
 }
 
@@ -199,7 +199,7 @@ func (m *maker) hire() {
 	}
 }
 
-// next is the batch of which a sample should be begun, which has got room; nil where there
+// next is the batch of which a sample should be begun, which has got memory; nil where there
 // is none. The caller holds mu.
 func (m *maker) next() *batch {
 	order := slices.Clone(m.queue)
@@ -215,8 +215,8 @@ func (m *maker) next() *batch {
 		return 1
 	})
 	for i, b := range order {
-		// Nothing takes the room that the first one waits for.
-		if b.data != nil || i == 0 && m.room(b) {
+		// Nothing takes the memory that the first one waits for.
+		if b.data != nil || i == 0 && m.allocate(b) {
 			return b
 		}
 	}
@@ -334,9 +334,9 @@ func (b *batch) make(ctx context.Context, i int) (err error) {
 	return nil
 }
 
-// room gives a batch its memory, if need be that of others; it reports whether there is
+// allocate gives a batch its memory, if need be that of others; it reports whether there is
 // some. The caller holds mu.
-func (m *maker) room(b *batch) bool {
+func (m *maker) allocate(b *batch) bool {
 	if data := m.reuse(b.size); data != nil {
 		b.data = data
 		return true
@@ -419,5 +419,5 @@ func (m *maker) giveBack() {
 		m.held -= int64(cap(data))
 	}
 	m.unused = nil
-	m.hire() // somebody may wait for room
+	m.hire() // somebody may wait for memory
 }

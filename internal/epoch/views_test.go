@@ -148,7 +148,7 @@ func TestOtherViews(t *testing.T) {
 	}
 }
 
-// TestReaders reads two epochs from many sides at once, with room for few batches: in
+// TestReaders reads two epochs from many sides at once, with memory for few batches: in
 // order, at random, by readers that go away, and continued by others.
 func TestReaders(t *testing.T) {
 	f := newFixture(t, map[string]int{"a": 20, "b": 20}, nil)
@@ -214,7 +214,7 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestAsked reads batches that many readers choose, with room for few of them: none is made twice, and what is no batch
+// TestAsked reads batches that many readers choose, with memory for few of them: none is made twice, and what is no batch
 // is refused.
 func TestAsked(t *testing.T) {
 	f := newFixture(t, map[string]int{"a": 20, "b": 20}, nil)

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Count writes a whole number with its thousands apart: 1,281,167.
@@ -114,6 +116,15 @@ func ParseShare(s string) (float64, error) {
 }
 
 var plain = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// Line writes text so that it stays in its line, and gives a terminal no orders: quoted as in Go if it has
+// characters that do not print.
+func Line(text string) string {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
 
 // Word writes text so that a shell takes it for one word.
 func Word(text string) string {

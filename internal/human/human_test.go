@@ -43,6 +43,19 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
+func TestLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"größe 1.jpg":    "größe 1.jpg",
+		"a\nb":           `"a\nb"`,
+		"\x1b[2Jred.jpg": `"\x1b[2Jred.jpg"`,
+		"a\xff":          `"a\xff"`,
+	} {
+		if got := Line(text); got != want {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+}
+
 func TestWord(t *testing.T) {
 	for name, want := range map[string]string{
 		"/mnt/resize256-npy": "/mnt/resize256-npy",

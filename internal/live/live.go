@@ -122,7 +122,7 @@ func (s *Server) Close() error {
 
 // watch samples.
 func (s *Server) watch(ctx context.Context, ask func(context.Context) (*control.Stats, error)) {
-	var before *account.Snapshot
+	var before *control.Stats
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -132,12 +132,13 @@ func (s *Server) watch(ctx context.Context, ask func(context.Context) (*control.
 			return
 		case err != nil:
 			s.add(Sample{At: time.Now().UnixMilli(), Failed: err.Error()})
-		case stats.Account != nil:
-			// Another daemon that goes on begins to count anew.
-			if before != nil && stats.Account.Total().Reads >= before.Total().Reads {
-				s.add(sampleOf(stats, before))
+		case stats.Account == nil:
+			s.add(Sample{At: time.Now().UnixMilli(), Failed: "the daemon has another version, and does not account for its time: mount again"})
+		default:
+			if before != nil && before.PID == stats.PID { // another daemon counts anew
+				s.add(sampleOf(stats, before.Account))
 			}
-			before = stats.Account
+			before = stats
 		}
 		select {
 		case <-ctx.Done():

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -86,16 +85,36 @@ func TestNobodyElse(t *testing.T) {
 	}
 }
 
-func TestEvents(t *testing.T) {
-	s := start(t, counting())
+// first is the first sample of a page.
+func first(t *testing.T, s *Server) (got Sample) {
+	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Get(s.URL + "events")
 	testenv.Must(t, err)
 	defer answer.Body.Close()
 	line, err := bufio.NewReader(answer.Body).ReadString('\n')
 	testenv.Must(t, err)
-	var got Sample
 	testenv.Must(t, json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &got))
+	return got
+}
+
+// The daemon that goes on after another one has read more by now: the difference says nothing.
+func TestAnotherDaemon(t *testing.T) {
+	counts := []int64{3, 10, 11}
+	s := start(t, func(context.Context) (*control.Stats, error) {
+		n := counts[0]
+		counts = append(counts[1:], n+1)
+		next := stats(n)
+		next.PID = min(int(n), 10)
+		return next, nil
+	})
+	if got := first(t, s); got.Files != 10 || got.At != time.Unix(1_000_011, 0).UnixMilli() {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	got := first(t, start(t, counting()))
 	if got.Files != 10 || got.Bytes != 20e6 || got.Disk != 0.1 || got.Training != 0.6 || got.Processor < 0.2999 || got.Processor > 0.3001 {
 		t.Errorf("rates and shares: %+v", got)
 	}
@@ -104,17 +123,15 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A daemon that does not answer is told.
+// A daemon that does not answer is told, and one that does not account for its time.
 func TestFailed(t *testing.T) {
-	s := start(t, func(context.Context) (*control.Stats, error) { return nil, errors.New("gone") })
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Get(s.URL + "events")
-	testenv.Must(t, err)
-	defer answer.Body.Close()
-	b := make([]byte, 4096)
-	n, err := answer.Body.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) || !strings.Contains(string(b[:n]), `"failed":"gone"`) {
-		t.Errorf("%s, %v", b[:n], err)
+	for want, ask := range map[string]func(context.Context) (*control.Stats, error){
+		"gone":            func(context.Context) (*control.Stats, error) { return nil, errors.New("gone") },
+		"another version": func(context.Context) (*control.Stats, error) { return &control.Stats{}, nil },
+	} {
+		if got := first(t, start(t, ask)); !strings.Contains(got.Failed, want) {
+			t.Errorf("%s: %+v", want, got)
+		}
 	}
 }
 

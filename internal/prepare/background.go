@@ -276,7 +276,7 @@ func lowPriority() {
 // group only, and the daemon's group has as large a share as the loader's.
 //
 // While the machine is full, and not with our own work alone, the share of the
-// time in which the background works halves with every look; while it has room,
+// time in which the background works halves with every look; while cores are idle,
 // it doubles.
 type throttle struct {
 	mu   sync.Mutex

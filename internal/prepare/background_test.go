@@ -127,7 +127,7 @@ func TestThrottleYieldsToOthersOnly(t *testing.T) {
 		"an idle machine":               {0.25, usage{total: 2 * s, idle: 2 * s}, 0.5},
 		"full with our own work":        {1, usage{total: 2 * s, own: 2 * s}, 1},
 		"full with others":              {1, usage{total: 2 * s, own: s}, 0.5},
-		"others, and a little room":     {0.25, usage{total: 2 * s, idle: s / 2}, 0.25},
+		"others, and a little idle":     {0.25, usage{total: 2 * s, idle: s / 2}, 0.25},
 		"others, but a core is free":    {0.5, usage{total: 2 * s, idle: s, own: s / 2}, 1},
 		"full with others for long":     {leastDuty, usage{total: 2 * s}, leastDuty},
 		"nothing to see in that moment": {0.5, usage{}, 1},

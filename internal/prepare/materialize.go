@@ -245,17 +245,17 @@ type RunReport struct {
 	Damaged int64
 }
 
-// SpaceError says that there is no room for what is wanted. All bytes are of the disk.
+// SpaceError says that there is not enough space for what is wanted. All bytes are of the disk.
 type SpaceError struct {
 	// Bytes of the whole fraction where it is over MaxBytes; else those that it takes more than Free
 	// without Margin, which shall stay free.
 	Bytes, MaxBytes, Free, Margin int64
 	Exact                         bool // Bytes are not estimated
-	// Fits is the share that there is room for, in hundredths; 0 if there is none for anything.
+	// Fits is the share that there is space for, in hundredths; 0 if there is none for anything.
 	Fits float64
 }
 
-func (e *SpaceError) Error() string { return fmt.Sprintf("no room for %d bytes", e.Bytes) }
+func (e *SpaceError) Error() string { return fmt.Sprintf("no space for %d bytes", e.Bytes) }
 
 // Run makes what is wanted. A [SpaceError] comes before anything is changed.
 func (m *Materializing) Run(ctx context.Context, o RunOptions) (RunReport, error) {
@@ -290,7 +290,7 @@ func (m *Materializing) Run(ctx context.Context, o RunOptions) (RunReport, error
 	return RunReport{r, damaged.Load()}, err
 }
 
-// checkSpace refuses what there is no room for. A hundredth of the disk shall stay free, or 1 GiB
+// checkSpace refuses what there is no space for. A hundredth of the disk shall stay free, or 1 GiB
 // where that is less.
 func (m *Materializing) checkSpace(ctx context.Context, o RunOptions, p store.FractionPlan) error {
 	more, err := m.Bytes(ctx, p.Make)

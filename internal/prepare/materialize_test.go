@@ -142,7 +142,7 @@ func want(t testing.TB, root, name string, v transcode.Pipeline) []byte {
 	return out
 }
 
-// TestFits refuses what there is no room for, and says which share there is room for.
+// TestFits refuses what there is no space for, and says which share there is space for.
 func TestFits(t *testing.T) {
 	for _, c := range []struct {
 		what         string
@@ -154,8 +154,8 @@ func TestFits(t *testing.T) {
 		refused      bool
 		free, margin int64
 	}{
-		{what: "room", more: 900, exact: true, free: 1000, margin: 100},
-		{what: "no room", more: 901, exact: true, free: 1000, margin: 100, refused: true, bytes: 901, fits: 0.94},
+		{what: "space", more: 900, exact: true, free: 1000, margin: 100},
+		{what: "no space", more: 901, exact: true, free: 1000, margin: 100, refused: true, bytes: 901, fits: 0.94},
 		{what: "an estimate", more: 850, free: 1000, margin: 100, refused: true, bytes: 935, fits: 0.83},
 		{what: "over the bound", most: 500, plan: store.FractionPlan{KeepBytes: 200}, more: 800, exact: true, free: 5000, refused: true, bytes: 1000, fits: 0.47},
 		{what: "what is copied", plan: store.FractionPlan{CopyBytes: 600}, more: 500, exact: true, free: 1000, refused: true, bytes: 1100, fits: 0.76},

@@ -23,8 +23,8 @@ const (
 	// maxPictures bounds the samples whose look is remembered. One that was forgotten is
 	// decoded again when it is looked up.
 	maxPictures = 1 << 17
-	// mostGlanced and mostGlancedDirs bound a glance at a tree.
-	mostGlanced, mostGlancedDirs = 64, 64
+	// maxPeeked and maxPeekedDirs bound how much of a tree is looked at.
+	maxPeeked, maxPeekedDirs = 64, 64
 )
 
 // Fit plans a view for a sample, of which that is stored, or nil. A sample that the view would
@@ -168,8 +168,8 @@ func (s *Server) Spares(ctx context.Context, v transcode.Pipeline, names []strin
 		return c // nothing can be said of it
 	}
 	if names == nil {
-		left := mostGlancedDirs
-		names = s.glance("", &left)
+		left := maxPeekedDirs
+		names = s.peek("", &left)
 	}
 	for _, name := range names {
 		a, err := s.Stat(name, false)
@@ -189,8 +189,8 @@ func (s *Server) Spares(ctx context.Context, v transcode.Pipeline, names []strin
 	return c
 }
 
-// glance names a few samples of each of the first directories.
-func (s *Server) glance(dir string, left *int) (names []string) {
+// peek names a few samples of each of the first directories.
+func (s *Server) peek(dir string, left *int) (names []string) {
 	if *left--; *left < 0 {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (s *Server) glance(dir string, left *int) (names []string) {
 	for _, e := range entries {
 		switch name := path.Join(dir, e.Name); {
 		case e.Dir:
-			names = append(names, s.glance(name, left)...)
+			names = append(names, s.peek(name, left)...)
 		case s.o.Registry.IsSample(name):
 			here = append(here, name)
 		}
@@ -207,5 +207,5 @@ func (s *Server) glance(dir string, left *int) (names []string) {
 	if len(here) > 0 {
 		names = append(names, scattered(here, min(leastLooked, len(here)))...)
 	}
-	return names[:min(mostGlanced, len(names))]
+	return names[:min(maxPeeked, len(names))]
 }

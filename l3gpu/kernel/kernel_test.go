@@ -192,7 +192,7 @@ func parsed(text func() ([]byte, error)) func() (*ptxvm.Module, error) {
 // poison is what memory has before it is written to.
 const poison = 0xa5
 
-// order is a layout of samples, with room around them.
+// order is a layout of samples, with a margin around them.
 type order struct {
 	name string
 	make func(width, height, channels, size int) (length int, base int, row, pixel, channel int)
@@ -205,7 +205,7 @@ var orders = []order{
 		stride := (w*c*s + 3) &^ 3
 		return stride * h, stride*(h-1) + (c-1)*s, -stride, c * s, -s
 	}},
-	{"apart", func(w, h, c, s int) (int, int, int, int, int) { // with a pixel's room for five channels, in wider rows
+	{"apart", func(w, h, c, s int) (int, int, int, int, int) { // with five channels to a pixel, in wider rows
 		return (w*5 + 3) * h * s, 0, (w*5 + 3) * s, 5 * s, s
 	}},
 	{"odd", func(w, h, c, s int) (int, int, int, int, int) { return w*h*c*s + 3*s, 3 * s, w * c * s, c * s, s }},

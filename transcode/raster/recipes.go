@@ -460,13 +460,13 @@ func writeMetadata(out *bytes.Buffer, meta transcode.Metadata) {
 	if n := len(meta.EXIF); n > 0 && n <= maxSegment-len(exif) {
 		segment(0xe1, exif, meta.EXIF)
 	}
-	const icc, room = "ICC_PROFILE\x00", maxSegment - 14
-	count := (len(meta.ICC) + room - 1) / room
+	const icc, most = "ICC_PROFILE\x00", maxSegment - 14
+	count := (len(meta.ICC) + most - 1) / most
 	if count > 255 {
 		return
 	}
 	for i := range count {
-		part := meta.ICC[i*room : min((i+1)*room, len(meta.ICC))]
+		part := meta.ICC[i*most : min((i+1)*most, len(meta.ICC))]
 		segment(0xe2, icc+string([]byte{byte(i + 1), byte(count)}), part)
 	}
 }

@@ -271,7 +271,7 @@ const (
 
 type sample interface{ uint8 | uint16 }
 
-// A planeSet has room before each row for the samples to the left of it, and after it for
+// A planeSet has a margin before each row for the samples to the left of it, and a margin after it for
 // vectors that reach beyond it.
 type planeSet[T sample] struct {
 	width, pitch, size int

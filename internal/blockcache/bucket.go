@@ -14,8 +14,8 @@ import (
 	"github.com/pipefs/pipefs/internal/cachedir"
 )
 
-// shelf holds what is kept of one place of objects.
-type shelf struct {
+// bucketCache holds what is kept of one place of objects.
+type bucketCache struct {
 	cache *Cache
 	log   *slog.Logger
 	slot  *cachedir.Slot // nil: nothing can be kept
@@ -53,8 +53,8 @@ const patience = time.Second
 // again is how long nothing is written after an error.
 const again = 30 * time.Second
 
-func newShelf(c *Cache, place string) *shelf {
-	s := &shelf{cache: c, log: c.log.With("of", place), flights: map[key][]*flight{}, known: map[string]bool{}}
+func newBucketCache(c *Cache, place string) *bucketCache {
+	s := &bucketCache{cache: c, log: c.log.With("of", place), flights: map[key][]*flight{}, known: map[string]bool{}}
 	if c.root == nil {
 		return s
 	}
@@ -89,7 +89,7 @@ func newShelf(c *Cache, place string) *shelf {
 }
 
 // failed tells the log once that nothing can be kept.
-func (s *shelf) failed(err error) {
+func (s *bucketCache) failed(err error) {
 	s.off = time.Now().Add(again)
 	if !s.told.failed {
 		s.log.Warn("what is read of objects cannot be kept on the disk; reading goes on without", "cause", err)
@@ -116,7 +116,7 @@ const run = 4
 // find looks for what is kept of the n bytes of an object from off on: a piece that has the first
 // one, or several of which all is wanted. Where there is none, it returns the flight that brings the
 // first byte, if there is one.
-func (s *shelf) find(o *Object, off int64, n int) (f found, _ *flight) {
+func (s *bucketCache) find(o *Object, off int64, n int) (f found, _ *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := off
@@ -163,7 +163,7 @@ func (s *shelf) find(o *Object, off int64, n int) (f found, _ *flight) {
 }
 
 // damaged drops a piece of length bytes that is not what was written to a segment.
-func (s *shelf) damaged(seg *segment, r ref, length int) {
+func (s *bucketCache) damaged(seg *segment, r ref, length int) {
 	s.write.Lock()
 	defer s.write.Unlock()
 	s.mu.Lock()
@@ -183,7 +183,7 @@ func (s *shelf) damaged(seg *segment, r ref, length int) {
 }
 
 // forget drops what is kept of some units of a block, and what is on its way of the block.
-func (s *shelf) forget(o *Object, block int64, any units) {
+func (s *bucketCache) forget(o *Object, block int64, any units) {
 	k := o.key(block)
 	for {
 		s.mu.Lock()
@@ -202,7 +202,7 @@ func (s *shelf) forget(o *Object, block int64, any units) {
 
 // land forgets a flight. One whose bytes could not be kept is remembered for a while: a reader
 // may want them piece by piece.
-func (s *shelf) land(f *flight, kept bool) {
+func (s *bucketCache) land(f *flight, kept bool) {
 	c := s.cache
 	var gone []*flight
 	if kept || f.err != nil {
@@ -219,11 +219,11 @@ func (s *shelf) land(f *flight, kept bool) {
 		c.recentMu.Unlock()
 	}
 	for _, f := range gone {
-		f.object.shelf.unlist(f)
+		f.object.bucket.unlist(f)
 	}
 }
 
-func (s *shelf) unlist(f *flight) {
+func (s *bucketCache) unlist(f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range f.loads {
@@ -240,7 +240,7 @@ func (s *shelf) unlist(f *flight) {
 }
 
 // kept is the size of the segments, bytes.
-func (s *shelf) kept() (n int64) {
+func (s *bucketCache) kept() (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, seg := range s.index.segments {
@@ -253,7 +253,7 @@ func (s *shelf) kept() (n int64) {
 
 // refresh looks at the slots of the place: segments that other processes wrote are added, and
 // those that somebody removed are closed, so that their space is free.
-func (s *shelf) refresh() {
+func (s *bucketCache) refresh() {
 	if s.slot == nil {
 		return
 	}
@@ -286,7 +286,7 @@ func (s *shelf) refresh() {
 }
 
 // open adds a segment that is there. write is held.
-func (s *shelf) open(path string, own bool) {
+func (s *bucketCache) open(path string, own bool) {
 	seg, err := openSegment(path, own)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -323,7 +323,7 @@ func (s *shelf) open(path string, own bool) {
 }
 
 // load reads the rows of a segment that are new. write is held.
-func (s *shelf) load(seg *segment, all bool) bool {
+func (s *bucketCache) load(seg *segment, all bool) bool {
 	rows, err := seg.more(all)
 	if err != nil {
 		return false
@@ -333,7 +333,7 @@ func (s *shelf) load(seg *segment, all bool) bool {
 }
 
 // add enters rows that follow the ones that are known. write is held.
-func (s *shelf) add(seg *segment, rows []entry) {
+func (s *bucketCache) add(seg *segment, rows []entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seg.extend(len(rows))
@@ -355,7 +355,7 @@ func (s *shelf) add(seg *segment, rows []entry) {
 }
 
 // drop closes a segment that is or will be removed, and forgets its pieces. write is held.
-func (s *shelf) drop(seg *segment) {
+func (s *bucketCache) drop(seg *segment) {
 	s.mu.Lock()
 	for i, hi := range seg.his {
 		if hi != 0 {
@@ -375,7 +375,7 @@ func (s *shelf) drop(seg *segment) {
 	}
 }
 
-func (s *shelf) close() {
+func (s *bucketCache) close() {
 	s.write.Lock()
 	defer s.write.Unlock()
 	s.mu.Lock()
