@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -202,3 +203,15 @@ func Views(t testing.TB) map[[2]string]string {
 
 // Digest is a file's size, and the first 16 digits of its SHA-256.
 func Digest(b []byte) string { return fmt.Sprintf("%d %.8x", len(b), sha256.Sum256(b)) }
+
+// CPU begins to count the CPU time of the process, and returns a function that reports it for each
+// operation: a busy machine stretches the time of the clock.
+func CPU(b *testing.B) (report func()) {
+	used := func() int64 {
+		var u syscall.Rusage
+		Must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		return u.Utime.Nano() + u.Stime.Nano()
+	}
+	from := used()
+	return func() { b.ReportMetric(float64(used()-from)/float64(b.N), "cpu-ns/op") }
+}
