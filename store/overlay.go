@@ -285,7 +285,7 @@ func (v *Overlay) Tend(ctx context.Context, current func(path string, src Identi
 func (v *Overlay) Reclaim(ctx context.Context, current func(path string, src Identity, key string) bool) error {
 	before, stale := v.Reclaimed(), int64(0)
 	for _, p := range v.packsNow() {
-		if current == nil {
+		if current == nil || ctx.Err() != nil {
 			break
 		}
 		forget := func(rec scanned) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -259,6 +260,49 @@ func TestEveryOperationOfReclaimFails(t *testing.T) {
 	}, func(dir, what string, _, _ error) { reclaims(t, dir, what, live) })
 	if failed < 15 {
 		t.Errorf("only %d faults hit", failed)
+	}
+}
+
+// TestReclaimEnds: whenever it is told to end, it waits for the disk no more than the step takes
+// that it is in (a pack is sealed: the file, twice its directory), reads no further pack, and loses nothing.
+func TestReclaimEnds(t *testing.T) {
+	t.Parallel()
+	start := tempDir(t)
+	live := staleOverlay(t, start)
+	all := func(string, Identity, string) bool { return true }
+	for n, ended := int64(1), false; !ended; n++ {
+		dir := filepath.Join(tempDir(t), "overlay")
+		testenv.Must(t, os.CopyFS(dir, os.DirFS(start)))
+		ctx, cancel := context.WithCancel(t.Context())
+		waits, opens := 0, 0
+		fsys := &faultfs.FS{Base: vfs.OS, Inject: func(faultfs.Op) error { return nil }}
+		v := mustOverlay(t, dir, OverlayOptions{FS: fsys, PackBytes: reclaimPack})
+		steps := int64(0) // without those that only read
+		fsys.Inject = func(op faultfs.Op) error {
+			if op.Kind != "read" && op.Kind != "write" {
+				steps++
+			}
+			switch {
+			case steps < n:
+			case ctx.Err() == nil:
+				cancel()
+			case op.Kind == "sync" || op.Kind == "syncdir":
+				waits++
+			case op.Kind == "open":
+				opens++
+			}
+			return nil
+		}
+		err := v.Reclaim(ctx, all)
+		if ended = steps < n; ended && err != nil {
+			t.Error(err)
+		}
+		if waits > 3 || opens > 2 {
+			t.Errorf("told to end at step %d, it waits for the disk %d times, and opens %d files", n, waits, opens)
+		}
+		cancel()
+		testenv.Must(t, v.Close())
+		reclaims(t, dir, fmt.Sprintf("ended at step %d", n), live)
 	}
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -213,7 +214,8 @@ func (w *resultWriter) moved(moves []move) {
 
 // compact removes the packs that are wasteful. What is found of them is copied before, and
 // each is removed once its copies are in sealed packs. removed gets how many results and
-// bytes were copied.
+// bytes were copied. Once ctx has ended nothing waits for the disk: copies count for nothing
+// until their pack is removed.
 func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool, removed func(p *packUse, results, bytes int64)) error {
 	type emptied struct {
 		packUse
@@ -221,6 +223,9 @@ func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool
 	}
 	remove := func(packs ...emptied) error {
 		for _, p := range packs {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			w.moved(p.moves)
 			if err := w.remove(p.name); err != nil {
 				return err
@@ -250,6 +255,9 @@ func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool
 		}
 	}
 	for _, p := range live {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if p.part { // it is the first one, so that no copy goes to a pack that is removed
 			if err := w.out.seal(); err != nil {
 				return err
@@ -275,8 +283,8 @@ func (w *resultWriter) compact(ctx context.Context, wasteful func(*packUse) bool
 	if len(copied) == 0 {
 		return nil
 	}
-	if w.dead != nil {
-		return w.dead
+	if err := cmp.Or(w.dead, ctx.Err()); err != nil {
+		return err
 	}
 	if err := w.out.seal(); err != nil {
 		return err

@@ -88,7 +88,7 @@ func Start(s *serve.Server, o Options) *Background {
 
 // Close ends the background. On a machine that is full its threads of low priority may
 // take minutes to end a step: they are not waited for. What they still make is dropped.
-// The overlay is not touched afterwards.
+// The overlay is not touched afterwards: for that a pack that is being sealed is waited for.
 func (b *Background) Close() error {
 	b.cancel()
 	b.tending.Wait()
