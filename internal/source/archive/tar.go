@@ -22,14 +22,35 @@ type position struct {
 	r         io.ReaderAt
 	at, first int64
 	end       int64
+	around    []byte // what was read last for a short read
+	from      int64  // where that begins
 }
+
+// aroundBytes is how much is read at once: archive/tar reads the last byte of a member, then the header behind it.
+const aroundBytes = 4096
 
 func (p *position) Read(b []byte) (int, error) {
 	if p.at >= p.end {
 		return 0, io.EOF
 	}
 	b = b[:min(int64(len(b)), p.end-p.at)]
-	n, err := p.r.ReadAt(b, p.at)
+	if p.at < p.from || p.at >= p.from+int64(len(p.around)) {
+		if len(b) >= aroundBytes {
+			n, err := p.r.ReadAt(b, p.at)
+			return p.moved(n, err)
+		}
+		if cap(p.around) == 0 {
+			p.around = make([]byte, aroundBytes)
+		}
+		n, err := p.r.ReadAt(p.around[:min(aroundBytes, p.end-p.at)], p.at)
+		if p.around, p.from = p.around[:n], p.at; n == 0 {
+			return 0, err
+		}
+	}
+	return p.moved(copy(b, p.around[p.at-p.from:]), nil)
+}
+
+func (p *position) moved(n int, err error) (int, error) {
 	p.at += int64(n)
 	if n > 0 && errors.Is(err, io.EOF) {
 		err = nil
