@@ -88,21 +88,22 @@ def loader(where, row, options, seed):
     sys.path.insert(0, os.path.join(common.ROOT, "python"))
     import pipefs
     from torchvision import datasets
-    return Arrays(pipefs.RandomView(Mounted(os.path.dirname(where), options), RANDOM, datasets.ImageFolder(where), seed=seed),
-                  options, seed)
 
+    class Mounted(pipefs.Mount):
+        """What RandomView asks of a mount, of one that run.py has made and that this process need not hold."""
 
-class Mounted:
-    """What RandomView asks of a pipefs.Mount, of a mount that run.py has made."""
+        mountpoint = os.path.dirname(where)
 
-    def __init__(self, mnt, options):
-        self.mountpoint, self.options = mnt, options
+        def __init__(self):
+            self._descriptors = []
 
-    def path(self, view):
-        return os.path.join(self.mountpoint, view)
+        def path(self, view, *below):
+            return os.path.join(self.mountpoint, view, *below)
 
-    def stats(self):
-        return stats(self.mountpoint, self.options)
+        def stats(self):
+            return stats(self.mountpoint, options)
+
+    return Arrays(pipefs.RandomView(Mounted(), RANDOM, datasets.ImageFolder(where), seed=seed), options, seed)
 
 
 class Arrays:
