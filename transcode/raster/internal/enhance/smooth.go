@@ -12,6 +12,7 @@ type scratch struct {
 	wide   []uint16
 	sums   []uint32
 	packed []uint64
+	taps   []tap
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -58,13 +59,19 @@ func (p Picture) Sharpness(factor float32) {
 			v := binary.LittleEndian.Uint64(src[at:])
 			sums[0] += v & even << 2
 			sums[1] += v >> 8 & even << 2
-			for i := range min(8, end-at) {
-				l := int(smoothed[sums[i&1]>>(i>>1<<4)&(1<<12-1)])
-				if v := int(v >> (8 * i) & 0xff); b.exact {
-					p.Pix[at+i] = clipped[(int32(l)+b.add[(v-l+255)&511])&2047]
-				} else {
-					p.Pix[at+i] = blend(l, v, factor)
+			if !b.exact || end-at < 8 {
+				for i := range min(8, end-at) {
+					l := int(smoothed[sums[i&1]>>(i>>1<<4)&(1<<12-1)])
+					p.Pix[at+i] = blend(l, int(v>>(8*i)&0xff), factor)
 				}
+				continue
+			}
+			out := p.Pix[at : at+8]
+			for i := 0; i < 8; i += 2 {
+				l, m := int(smoothed[sums[0]&(1<<12-1)]), int(smoothed[sums[1]&(1<<12-1)])
+				out[i] = clipped[(int32(l)+b.add[(int(v&0xff)-l+255)&511])&2047]
+				out[i+1] = clipped[(int32(m)+b.add[(int(v>>8&0xff)-m+255)&511])&2047]
+				v, sums[0], sums[1] = v>>16, sums[0]>>16, sums[1]>>16
 			}
 		}
 	}

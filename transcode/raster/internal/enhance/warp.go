@@ -9,10 +9,131 @@ import (
 
 // ShearX moves each row by level times its distance from the top, as affine with that shear and
 // the upper left corner as its centre.
-func (p Picture) ShearX(level float64) { p.warp([6]float64{1, level, 0, 0, 1, 0}) }
+func (p Picture) ShearX(level float64) {
+	if p.Nearest {
+		p.warpNearest([6]float64{1, level, 0, 0, 1, 0})
+		return
+	}
+	p.shear(shear{p, nil, level, p.Width, p.Channels, false}, func(taps []tap, y int, s *shear) {
+		first, weight := s.split(y)
+		for x := range taps {
+			taps[x] = tap{at: int32((x + first) * p.Channels)}
+			if x >= -first && x < p.Width-1-first {
+				taps[x].weight = weight
+			}
+		}
+	})
+}
 
 // ShearY moves each column by level times its distance from the left.
-func (p Picture) ShearY(level float64) { p.warp([6]float64{1, 0, 0, level, 1, 0}) }
+func (p Picture) ShearY(level float64) {
+	if p.Nearest {
+		p.warpNearest([6]float64{1, 0, 0, level, 1, 0})
+		return
+	}
+	row := p.Width * p.Channels
+	p.shear(shear{p, nil, level, p.Height, row, true}, func(taps []tap, y int, s *shear) {
+		if y > 0 {
+			return // as for the row above
+		}
+		for x := range taps {
+			first, weight := s.split(x)
+			taps[x] = tap{int32(x*p.Channels + first*row), weight}
+		}
+	})
+}
+
+// A tap is where a pixel of a row comes from: from the one whose bytes begin at, and from the next one with
+// a weight of 32 bits behind the point. With a weight of 0 only Pillow's own operations tell.
+type tap struct {
+	at     int32
+	weight uint32
+}
+
+// shear moves pixels along one direction.
+type shear struct {
+	Picture
+	src   []byte
+	level float64
+	size  int // pixels in that direction
+	step  int // bytes from a pixel to the next one in that direction
+	down  bool
+}
+
+func (p Picture) shear(s shear, set func(taps []tap, y int, s *shear)) {
+	if s.level == 0 {
+		return
+	}
+	mem := scratches.Get().(*scratch)
+	defer scratches.Put(mem)
+	mem.bytes = append(mem.bytes[:0], p.Pix...)
+	s.src = mem.bytes
+	row, c := p.Width*p.Channels, p.Channels
+	mem.taps = grown(&mem.taps, p.Width)
+	for y := range p.Height {
+		set(mem.taps, y, &s)
+		from := y * row
+		for x, t := range mem.taps {
+			out, at := p.Pix[from+x*c:][:c], from+int(t.at)
+			if t.weight == 0 || uint(at) >= uint(len(s.src)-s.step) {
+				s.exact(out, x, y)
+				continue
+			}
+			a, b, w := s.src[at:][:c], s.src[at+s.step:][:c], int64(t.weight)
+			if len(out) != 3 {
+				v, sure := between(a[0], b[0], w)
+				if out[0] = v; !sure {
+					s.exact(out, x, y)
+				}
+				continue
+			}
+			v0, sure0 := between(a[0], b[0], w)
+			v1, sure1 := between(a[1], b[1], w)
+			v2, sure2 := between(a[2], b[2], w)
+			if out[0], out[1], out[2] = v0, v1, v2; !sure0 || !sure1 || !sure2 {
+				s.exact(out, x, y)
+			}
+		}
+	}
+}
+
+// between blends two values. It is not sure where the true value may have another whole part: a weight is off
+// by less than 2^-32, and the place that Pillow computes by less than 2^-40.
+func between(a, b byte, weight int64) (v byte, sure bool) {
+	sum := int64(a)<<32 + (int64(b)-int64(a))*weight
+	return byte(sum >> 32), uint32(sum)+1<<12 >= 1<<13 || a == b
+}
+
+// split is the place of the first of two pixels that make pixel 0 of line n, and the weight of the second.
+func (s *shear) split(n int) (first int, weight uint32) {
+	at := float64(s.level * (float64(n) + .5))
+	low := math.Floor(at)
+	if w := (at - low) * (1 << 32); w > 1<<12 && w < 1<<32-1<<12 {
+		weight = uint32(w)
+	}
+	return int(low), weight
+}
+
+// exact makes pixel x, y by Pillow's operations, in double precision and in their order.
+func (s *shear) exact(out []byte, x, y int) {
+	along, other := x, y
+	if s.down {
+		along, other = y, x
+	}
+	at := float64(along) + .5 + float64(s.level*(float64(other)+.5))
+	if at < 0 || at >= float64(s.size) {
+		clear(out)
+		return
+	}
+	at -= .5
+	low := math.Floor(at)
+	line := s.src[(y*s.Width+x)*s.Channels-along*s.step:]
+	first, second := line[max(int(low), 0)*s.step:], line[min(int(low)+1, s.size-1)*s.step:]
+	for c := range out {
+		a, b := float64(first[c]), float64(second[c])
+		out[c] = byte(a + float64((b-a)*(at-low)))
+	}
+}
 
 // Rotate turns around the middle, counter-clockwise, as Pillow's rotate.
 func (p Picture) Rotate(degrees float64) {
@@ -127,13 +248,7 @@ func (p Picture) warp(m [6]float64) {
 	}
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
-	w := warper{Picture: p, src: grown(&s.packed, p.Width*p.Height), m: m, across: ^uint64(0), down: ^uint64(0)}
-	if m[3] == 0 && m[4] == 1 && m[5] == 0 {
-		w.down = 0
-	}
-	if m[0] == 1 && m[1] == 0 && m[2] == 0 {
-		w.across = 0
-	}
+	w := warper{Picture: p, src: grown(&s.packed, p.Width*p.Height), m: m}
 	p.pack(w.src)
 	stepX, stepY := fixed(m[0]), fixed(m[3])
 	for y := range p.Height {
@@ -173,23 +288,14 @@ type warper struct {
 	Picture
 	src []uint64
 	m   [6]float64
-	// across and down are 0 where pixels keep their column or row: then those beside them, or
-	// below, do not count.
-	across, down uint64
 }
 
-// edge has bits where a place may as well lie between the pixels before it, or behind it.
-func edge(weight uint64) uint64 {
-	if (weight+1)&(one-1) < 2 {
-		return ^uint64(0)
-	}
-	return 0
-}
+// edge reports whether a place may as well lie between the pixels before it, or behind it.
+func edge(weight uint64) bool { return (weight+1)&(one-1) < 2 }
 
-// undecided reports whether a value is near another one, and the pixels that count are not all
-// the same.
-func (w *warper) undecided(lo, third uint64, above, below []uint64) bool {
-	differ := (above[0]^above[1])&w.across | (above[0]^below[0])&w.down | (above[0]^below[1])&w.across&w.down
+// undecided reports whether a value is near another one, and the four pixels are not all the same.
+func undecided(lo, third uint64, above, below []uint64) bool {
+	differ := (above[0] ^ above[1]) | (above[0] ^ below[0]) | (above[0] ^ below[1])
 	return near(lo) && differ&0xff != 0 || near(lo>>lane) && differ>>lane&0xff != 0 || near(third) && differ>>(2*lane) != 0
 }
 
@@ -213,7 +319,7 @@ func (w *warper) inside(x, y, n int, atX, atY, stepX, stepY int64) {
 		hi += h + carry
 		third := lo>>(2*lane) | hi<<(64-2*lane)
 		if (near(lo) || near(lo>>lane) || near(third)) &&
-			(w.across&edge(right)|w.down&edge(down) != 0 || w.undecided(lo, third, above[:2], below)) {
+			(edge(right) || edge(down) || undecided(lo, third, above[:2], below)) {
 			w.exact(x, y)
 		} else if len(out) >= 3 && w.Channels == 3 {
 			out[0], out[1], out[2] = byte(lo>>weightBits), byte(lo>>(lane+weightBits)), byte(third>>weightBits)
