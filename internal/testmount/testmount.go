@@ -5,6 +5,7 @@ package testmount
 import (
 	"bytes"
 	"debug/buildinfo"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/mounts"
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -85,6 +87,11 @@ func Main(m *testing.M) (code int) {
 	code = m.Run()
 	for i := range builds {
 		os.RemoveAll(builds[i].dir)
+	}
+	for _, made := range generated.Range {
+		if dir, _ := made.(func() (string, error))(); dir != "" {
+			os.RemoveAll(dir)
+		}
 	}
 	table, _ := mounts.Within("/")
 	for _, m := range table {
@@ -172,14 +179,28 @@ func Bad(log []byte) string {
 	return string(log[at[0]:min(len(log), at[0]+10_000)])
 }
 
-// Generate writes a dataset of our own with genset's flags.
+// generated are the datasets that this process has made, by their flags: a function that returns the directory.
+var generated sync.Map
+
+// Generate writes a dataset of our own with genset's flags, which belongs to the test.
 func Generate(t testing.TB, args ...string) string {
 	t.Helper()
 	testenv.Slow(t)
+	made, _ := generated.LoadOrStore(strings.Join(args, " "), sync.OnceValues(func() (string, error) {
+		flags := flag.NewFlagSet("genset", flag.ContinueOnError)
+		set := pictures.Flags(flags)
+		if err := flags.Parse(args); err != nil {
+			return "", err
+		}
+		dir, err := os.MkdirTemp("", "pipefs-test-")
+		if err != nil {
+			return "", err
+		}
+		return dir, set.Write(dir)
+	}))
+	from, err := made.(func() (string, error))()
+	testenv.Must(t, err)
 	dir := filepath.Join(t.TempDir(), "dataset")
-	args = append(append([]string{"run", "github.com/pipefs/pipefs/internal/pictures/genset"}, args...), dir)
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	testenv.Must(t, os.CopyFS(dir, os.DirFS(from)))
 	return dir
 }
