@@ -14,8 +14,11 @@ import (
 type dirHandles struct {
 	mu   sync.Mutex
 	next uint64
-	open map[uint64]*dirHandle
+	open map[dirKey]*dirHandle
 }
+
+// dirKey names an open directory. Two daemons may have given one number to handles of different nodes.
+type dirKey struct{ node, fh uint64 }
 
 // dirHandle is an open directory. It shows the listing that it was opened on, whatever happens to
 // the directory. An offset is the version of a listing and a position in it: the kernel may have
@@ -43,14 +46,14 @@ func (h *dirHandles) add(handle *dirHandle) uint64 {
 	defer h.mu.Unlock()
 	h.next = (h.next + 1) & (1<<32 - 1)
 	fh := version<<32 | h.next
-	h.open[fh] = handle
+	h.open[dirKey{handle.self, fh}] = handle
 	return fh
 }
 
-func (h *dirHandles) get(fh uint64) *dirHandle {
+func (h *dirHandles) get(key dirKey) *dirHandle {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.open[fh]
+	return h.open[key]
 }
 
 // OpenDir lists the directory again if it changed. The kernel keeps listings as
@@ -87,7 +90,7 @@ func (f *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse
 func (f *FS) ReleaseDir(in *fuse.ReleaseIn) {
 	f.dirs.mu.Lock()
 	defer f.dirs.mu.Unlock()
-	delete(f.dirs.open, in.Fh)
+	delete(f.dirs.open, dirKey{in.NodeId, in.Fh})
 }
 
 // listSpecial lists a directory that belongs to no view. `.pipefs` is not listed
@@ -185,7 +188,7 @@ func (f *FS) noHandle(in *fuse.ReadIn) fuse.Status {
 // readDir adds entries from the offset on until there is no room. The entry of
 // the tree is 0 for what belongs to no view.
 func (f *FS) readDir(in *fuse.ReadIn, addTo func(*dirHandle, fuse.DirEntry, uint32) bool) fuse.Status {
-	h := f.dirs.get(in.Fh)
+	h := f.dirs.get(dirKey{in.NodeId, in.Fh})
 	if h == nil && f.journal.Resumes() {
 		h = f.reopen(in.NodeId, in.Fh, in.Offset)
 	}

@@ -204,12 +204,12 @@ func TestListingWithAttributes(t *testing.T) {
 		if status := m.fs.OpenDir(nil, &in, &opened); status != fuse.OK {
 			t.Fatal(status)
 		}
-		read := fuse.ReadIn{Fh: opened.Fh}
+		read := fuse.ReadIn{InHeader: in.InHeader, Fh: opened.Fh}
 		list := fuse.NewDirEntryList(make([]byte, 1<<16), 0)
 		if status := m.fs.ReadDirPlus(nil, &read, list); status != fuse.OK {
 			t.Fatal(status)
 		}
-		m.fs.ReleaseDir(&fuse.ReleaseIn{Fh: opened.Fh})
+		m.fs.ReleaseDir(&fuse.ReleaseIn{InHeader: in.InHeader, Fh: opened.Fh})
 		names, entries, err := fuse.ParseDirLookupEntries(list.Bytes())
 		testenv.Must(t, err)
 		var got []string

@@ -268,7 +268,7 @@ func New(o Options) (*FS, error) {
 		f.live = newLive(f, o.Watcher)
 		f.tree.watch = f.live.watch
 	}
-	f.dirs.open = map[uint64]*dirHandle{}
+	f.dirs.open = map[dirKey]*dirHandle{}
 	f.opens.nodes = map[uint64]*openNode{}
 	f.handles.init()
 	f.failures.init()

@@ -19,7 +19,7 @@ import (
 
 // JournalVersion is that of the journal's format. A program that writes another one
 // cannot take a mount over.
-const JournalVersion = 2
+const JournalVersion = 3
 
 // Journal is what the next daemon has to know of a mount if this one dies: which number
 // stands for which entry, view, link and file, and how the connection began. It is a file
@@ -165,9 +165,17 @@ func (j *Journal) NoteSource(text string) {
 	j.source = text
 }
 
-const recordHeader = 1 + 4 + 4 // kind, length and checksum of the rest
+// A record begins with its kind, the length of its body, a check of these two, and a checksum of all. The check
+// tells a damaged length from that of a record which was not written to its end.
+const recordHeader = 1 + 4 + 1 + 4
 
-var journalSum = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checks are those of a record.
+func checks(b []byte) (header byte, all uint32) {
+	sum := crc32.Checksum(b[:1+4], castagnoli)
+	return byte(sum), crc32.Update(sum, castagnoli, b[recordHeader:])
+}
 
 // write appends one record.
 func (j *Journal) write(kind byte, fill func([]byte) []byte) {
@@ -179,10 +187,11 @@ func (j *Journal) write(kind byte, fill func([]byte) []byte) {
 	if j.err != nil {
 		return
 	}
-	b := fill(append(j.buf[:0], kind, 0, 0, 0, 0, 0, 0, 0, 0))
-	body := b[recordHeader:]
-	binary.LittleEndian.PutUint32(b[1:], uint32(len(body)))
-	binary.LittleEndian.PutUint32(b[5:], crc32.Checksum(body, journalSum))
+	b := fill(append(j.buf[:0], kind, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+	binary.LittleEndian.PutUint32(b[1:], uint32(len(b)-recordHeader))
+	header, all := checks(b)
+	b[5] = header
+	binary.LittleEndian.PutUint32(b[6:], all)
 	if j.buf = b; cap(b) > 1<<20 {
 		j.buf = nil
 	}

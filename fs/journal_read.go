@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	iofs "io/fs"
 	"os"
 
@@ -57,7 +56,8 @@ type pastEntry struct {
 // ErrJournal says that a journal cannot be read by this program.
 var ErrJournal = errors.New("it was written by another version of pipefs")
 
-// readJournal reads all whole records, and returns where they end.
+// readJournal reads all whole records, and returns where they end. A daemon that was killed may have left part of one
+// behind them. One that is damaged is an error: without it numbers would be given a second time.
 func readJournal(file *os.File) (*past, int64, error) {
 	p := &past{attrs: make([]source.Attr, 1), listings: map[uint32]*snapshot{}, batches: map[uint32]pastBatch{}, nextView: originalView + 1}
 	info, err := file.Stat()
@@ -72,14 +72,19 @@ func readJournal(file *os.File) (*past, int64, error) {
 	at := 0
 	for len(data)-at >= recordHeader {
 		n := int(binary.LittleEndian.Uint32(data[at+1:]))
-		if n > len(data)-at-recordHeader {
-			break
+		record := data[at:min(at+recordHeader+n, len(data))]
+		header, all := checks(record)
+		whole := len(record) == recordHeader+n
+		switch {
+		case header == record[5] && !whole:
+			return p, int64(at), nil
+		case header == record[5] && all == binary.LittleEndian.Uint32(record[6:]):
+		case at == 0:
+			return nil, 0, ErrJournal
+		default:
+			return nil, 0, errTorn
 		}
-		body := data[at+recordHeader:][:n]
-		if crc32.Checksum(body, journalSum) != binary.LittleEndian.Uint32(data[at+5:]) {
-			break
-		}
-		r := &recordReader{b: body}
+		r := &recordReader{b: record[recordHeader:]}
 		p.add(data[at], r)
 		if r.err != nil {
 			return nil, 0, r.err

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -186,6 +187,36 @@ func TestJournalOfAnother(t *testing.T) {
 	j.writeJSON(recordBegin, beginning{Version: JournalVersion + 1, Made: time.Now()})
 	if _, err := OpenJournal(file); !errors.Is(err, ErrJournal) {
 		t.Error(err)
+	}
+}
+
+// TestDamagedJournal: a flipped bit of a journal is an error. What a daemon has not written to its end is none.
+func TestDamagedJournal(t *testing.T) {
+	dir := t.TempDir()
+	file, err := NewJournal()
+	testenv.Must(t, err)
+	defer file.Close()
+	first := nextDaemon(t, dir, file)
+	first.node("bmp")
+	first.node("png")
+	whole, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	testenv.Must(t, err)
+	for bit := range 8 * len(whole) {
+		damaged, err := NewJournal()
+		testenv.Must(t, err)
+		data := bytes.Clone(whole)
+		data[bit/8] ^= 1 << (bit % 8)
+		_, err = damaged.Write(data)
+		testenv.Must(t, err)
+		if _, _, err := readJournal(damaged); err == nil {
+			t.Errorf("bit %d of byte %d is not noticed", bit%8, bit/8)
+		}
+		damaged.Close()
+	}
+	testenv.Must(t, file.Truncate(int64(len(whole)-1)))
+	_, end, err := readJournal(file)
+	if testenv.Must(t, err); end == 0 || end >= int64(len(whole)-1) {
+		t.Errorf("the records of a journal of %d bytes, the last one of which is missing, end at %d", len(whole), end)
 	}
 }
 

@@ -113,12 +113,13 @@ type openNode struct {
 	backing int32      // 0: none
 }
 
-// content returns the content of an open node, or nil. It stays pinned at least
-// as long as the request that asks for it.
+// content returns the content of an open node, pinned, or nil. Whoever opened the file at a daemon before
+// this one counts nowhere: the node may be closed while it reads.
 func (o *opens) content(n uint64) Content {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if node := o.nodes[n]; node != nil {
+	if node := o.nodes[n]; node != nil && node.content != nil {
+		node.content.Pin()
 		return node.content
 	}
 	return nil

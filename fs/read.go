@@ -71,7 +71,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 		return nil, estale
 	}
 	var c Content
-	var h Handle // nil where an open file pins the content
+	var h Handle // nil where the content is that of an open file
 	if f.mode == DaemonCache {
 		c = f.opens.content(in.NodeId)
 	}
@@ -82,9 +82,6 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 		}
 	}
 	if data := c.Bytes(int64(in.Offset), len(buf)); data != nil {
-		if h == nil {
-			c.Pin()
-		}
 		if f.mode == PageCache && c.Passed(len(data)) {
 			// It is in the page cache now, and its memory is free for the next one.
 			h.Drop()
@@ -98,9 +95,7 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 		return r, fuse.OK
 	}
 	n, err := f.readFrom(c, buf, in, v)
-	if h != nil {
-		c.Release()
-	}
+	c.Release()
 	if err != nil {
 		return nil, f.lost(v, id, "read", f.tree.path(id), int64(in.Offset), err)
 	}

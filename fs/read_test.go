@@ -173,9 +173,11 @@ func TestReleaseOfBefore(t *testing.T) {
 	defer f.Close()
 	node := inode(t, m.path("bmp/a.bmp"))
 	m.fs.Release(nil, &fuse.ReleaseIn{InHeader: fuse.InHeader{NodeId: node}, Fh: 1})
-	if m.fs.opens.content(node) == nil {
-		t.Error("an open file was released")
+	c := m.fs.opens.content(node)
+	if c == nil {
+		t.Fatal("an open file was released")
 	}
+	c.Release()
 }
 
 // TestSignals: a signal that a program has a handler for does not interrupt its

@@ -120,7 +120,10 @@ func (f *FS) restoreTree(p *past) {
 // withGone is the change by which a directory lost entries that gave way to others, or to none.
 func (t *tree) withGone(d *dir, gone []uint32) *change {
 	now := d.snap.Load()
-	c := &change{old: &snapshot{ids: slices.Clone(now.ids)}, new: now}
+	c := &change{old: &snapshot{ids: make([]uint32, len(now.ids))}, new: now}
+	for i := range now.ids {
+		c.old.ids[i] = now.at(i) // readers give others their places meanwhile
+	}
 	known := map[string]bool{}
 	for _, id := range gone {
 		name := t.name(id)
@@ -334,8 +337,9 @@ func (f *FS) reopen(n, fh, off uint64) *dirHandle {
 	}
 	f.dirs.mu.Lock()
 	defer f.dirs.mu.Unlock()
-	f.dirs.open[fh] = cmp.Or(f.dirs.open[fh], h)
-	return f.dirs.open[fh]
+	key := dirKey{n, fh}
+	f.dirs.open[key] = cmp.Or(f.dirs.open[key], h)
+	return f.dirs.open[key]
 }
 
 // epochsOf is the first epoch of a random view that no daemon before this one has shown.
