@@ -175,7 +175,7 @@ fuzz: ## every fuzz target for FUZZTIME
 
 soak: $(VERSITYGW) ## long tests: crashes, readers, changing sources; mounts are walked for WALK
 	@scripts/setup test
-	PIPEFS_SOAK=1 PIPEFS_WALK=$(WALK) $(GO) test -timeout 4h -count 1 ./...
+	PIPEFS_SOAK=1 PIPEFS_WALK=$(WALK) $(GO) test -p 1 -timeout 4h -count 1 ./...
 
 clean:
 	rm -rf bin

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/cgroup"
 )
 
@@ -139,7 +140,11 @@ func (p Plan) Work(n int, src []byte) (bytes int64) {
 
 // reserve waits for memory for work on the sample.
 func (p Plan) reserve(ctx context.Context, size int64) (give func(), err error) {
+	var spent account.Spent
+	lap := spent.Lap()
 	give, err = cgroup.Work().Take(ctx, size)
+	lap.End(account.Memory)
+	account.From(ctx).Add(&spent)
 	if errors.Is(err, cgroup.ErrMemory) {
 		err = fmt.Errorf("%v of %d by %d pixels: %w; with --max-pixels %d views show it unchanged", p.source.Format, p.source.Width, p.source.Height, err, p.source.Width*p.source.Height-1)
 	}

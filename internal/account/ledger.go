@@ -12,6 +12,8 @@ const (
 	MaxReaders = 256
 	// maxViews is how many views are told apart.
 	maxViews = 1024
+	// looks is how many times a second it is looked whether readers wait.
+	looks = 20
 	// kept is how many snapshots are kept, one a second.
 	kept = 61
 )
@@ -30,6 +32,7 @@ type Ledger struct {
 	ended     process // the sum of those that have ended
 	quiet     int
 	timed     Timed
+	looks     Looks
 	fill      func(*Snapshot)
 	past      []*Snapshot // without readers, the oldest first
 }
@@ -78,8 +81,6 @@ func (l *Ledger) Run(stop <-chan struct{}, fill func(*Snapshot)) {
 	l.mu.Lock()
 	l.fill = fill
 	l.mu.Unlock()
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
 	for {
 		s := l.Now()
 		s.Readers = nil
@@ -89,10 +90,18 @@ func (l *Ledger) Run(stop <-chan struct{}, fill func(*Snapshot)) {
 		}
 		l.past = append(l.past, s)
 		l.mu.Unlock()
-		select {
-		case <-stop:
-			return
-		case <-ticker.C:
+		for range looks {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Second / looks):
+			}
+			if waiting, read := l.threads.look(); read {
+				l.mu.Lock()
+				l.looks.All++
+				l.looks.Waiting += waiting
+				l.mu.Unlock()
+			}
 		}
 	}
 }
@@ -124,7 +133,7 @@ func (l *Ledger) Judge(now *Snapshot, at Place) Verdict {
 func (l *Ledger) Now() *Snapshot {
 	l.mu.Lock()
 	l.sample()
-	s := &Snapshot{V: Version, At: time.Now(), Reading: l.ended.sum.Reading, Timed: l.timed, Machine: machine()}
+	s := &Snapshot{V: Version, At: time.Now(), Reading: l.ended.sum.Reading, Timed: l.timed, Looks: l.looks, Machine: machine()}
 	s.Reading.Quiet = l.quiet
 	for _, p := range l.processes {
 		s.Reading.add(&p.sum.Reading, 1)

@@ -264,9 +264,12 @@ func field(id uint32, file, name string) int {
 	return int(n)
 }
 
+// cores is taken before a mount lets more threads run than there are processors.
+var cores = runtime.GOMAXPROCS(0)
+
 // machine is what this machine and process have used.
 func machine() Machine {
-	m := Machine{Cores: runtime.GOMAXPROCS(0), Idle: -1}
+	m := Machine{Cores: cores, Idle: -1}
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
 		m.CPU = u.Utime.Nano() + u.Stime.Nano()

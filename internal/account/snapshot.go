@@ -13,8 +13,10 @@ type Snapshot struct {
 
 	Machine Machine `json:"machine"`
 	Made    Ahead   `json:"made_ahead"`
+	Cache   Cache   `json:"cache"`
 	// Reading is the sum of all processes, those that have ended included.
 	Reading Reading `json:"reading"`
+	Looks   Looks   `json:"looks"`
 	// Timed is what trainings have told of themselves.
 	Timed Timed  `json:"timed"`
 	Views []Seen `json:"views"`
@@ -36,6 +38,24 @@ type Machine struct {
 	// Network is how many bytes came from a bucket. Remote: the dataset or the store lies in one.
 	Network int64 `json:"network_bytes"`
 	Remote  bool  `json:"remote"`
+	// Unkept is how many bytes from a bucket the disk cache did not keep, or removed for others.
+	Unkept int64 `json:"unkept_bytes"`
+}
+
+// Looks are moments at which the mount looked whether a reader was waiting for it, twenty a second while it is read.
+type Looks struct {
+	All     int64 `json:"all"`
+	Waiting int64 `json:"waiting"`
+}
+
+// Cache counts opens of samples that were in the memory of the daemon, and of those that were not, with
+// --cache daemon, liquid and minio.
+type Cache struct {
+	Hits   int64 `json:"hits"`
+	Misses int64 `json:"misses"`
+	Full   bool  `json:"full"`
+	// Epoch counts from 1; 0 is that epochs are not told apart.
+	Epoch int `json:"epoch"`
 }
 
 // Ahead counts what was made before a reader came for it: files that were announced, and batches.
@@ -79,6 +99,7 @@ type Making struct {
 	Fetched int64 `json:"fetched_bytes"`
 	Source  int64 `json:"source_ns"`
 	Compute int64 `json:"compute_ns"`
+	Memory  int64 `json:"memory_ns"`
 }
 
 // Bucket counts opens and reads that took as long as UpTo, in ns, and longer than those of the bucket before.
@@ -143,6 +164,9 @@ func (s *Snapshot) Since(before *Snapshot) *Snapshot {
 		m.Idle = -1
 	}
 	m.CPU, m.Disk, m.Fetched, m.Network = m.CPU-b.CPU, m.Disk-b.Disk, m.Fetched-b.Fetched, m.Network-b.Network
+	m.Unkept -= b.Unkept
+	d.Looks = Looks{s.Looks.All - before.Looks.All, s.Looks.Waiting - before.Looks.Waiting}
+	d.Cache.Hits, d.Cache.Misses = s.Cache.Hits-before.Cache.Hits, s.Cache.Misses-before.Cache.Misses
 	d.Made = Ahead{s.Made.Made - before.Made.Made, s.Made.Used - before.Made.Used, s.Made.Wasted - before.Made.Wasted}
 	d.Timed = Timed{s.Timed.Waited - before.Timed.Waited, s.Timed.Worked - before.Timed.Worked, s.Timed.Steps - before.Timed.Steps}
 	d.Reading.add(&before.Reading, -1)
@@ -192,6 +216,7 @@ func (v *Seen) add(o *Seen, sign int64) {
 	v.Making.Fetched += sign * o.Making.Fetched
 	v.Making.Source += sign * o.Making.Source
 	v.Making.Compute += sign * o.Making.Compute
+	v.Making.Memory += sign * o.Making.Memory
 	counts := map[int64]int64{}
 	for _, b := range o.Latency {
 		counts[b.UpTo] = b.Count
@@ -243,7 +268,7 @@ func (v *View) seen() Seen {
 	s := Seen{
 		View: v.name, Lookups: v.Lookups.Load(), Opens: v.Opens.Load(), Reads: v.Reads.Load(), Begun: v.Begun.Load(),
 		Bytes: v.Bytes.Load(), Errors: v.Errors.Load(), Waited: v.total.Load(), Parts: partsOf(&v.parts),
-		Making: Making{v.made.Load(), v.fetched.Load(), v.making[Source].Load(), v.making[Compute].Load()},
+		Making: Making{v.made.Load(), v.fetched.Load(), v.making[Source].Load(), v.making[Compute].Load(), v.making[Memory].Load()},
 	}
 	s.Copy = max(0, s.Waited-s.Source-s.Worker-s.Compute-s.Memory)
 	for i := range v.latency {

@@ -71,6 +71,18 @@ func (t *threads) find(id uint32) *thread {
 	}
 }
 
+// look reports whether there are readers, and whether one waits: 1 or 0.
+func (t *threads) look() (waiting int64, read bool) {
+	for i := range t.places {
+		if r := t.places[i].Load(); r != nil {
+			if read = true; r.inflight.Load() > 0 {
+				return 1, true
+			}
+		}
+	}
+	return int64(min(t.others.inflight.Load(), 1)), read || t.others.inflight.Load() > 0
+}
+
 // Begin notes that a thread sent a request.
 func (l *Ledger) Begin(id uint32) Request {
 	now := l.now()

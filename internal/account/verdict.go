@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pipefs/pipefs/internal/human"
@@ -46,8 +45,11 @@ type Verdict struct {
 	Slept    float64 `json:"slept"`
 }
 
-// Place is what advice names.
-type Place struct{ Mount, Source, Store string }
+// Place is what advice names. Random reports whether a view draws at random: nothing of it can be stored.
+type Place struct {
+	Mount, Source, Store string
+	Random               func(view string) bool
+}
 
 // A verdict needs this much to go on.
 const (
@@ -58,8 +60,9 @@ const (
 	mostly   = 0.6  // of the time of readers
 	leading  = 0.4  // the share of the first culprit
 	together = 0.3  // the share of a second one
+	always   = 0.95 // of the moments at which a reader waited for the mount
 	hungry   = 0.15 // the share of the time that a training waits for its loader, from which on that is too much
-	// A tail are so few reads, which take so many times the median and half of all the time.
+	// A tail are so few reads, which take so many times the median each, and leading of all the time.
 	tailReads, tailTimes = 0.05, 8
 	// memory is how many bytes a second are read from the page cache at least.
 	memory = 300e6
@@ -112,7 +115,9 @@ func (j *judgement) judge() {
 	case j.tail():
 	case !timed && r.Unknown > r.Waited+r.Computed+r.Queued+r.Slept:
 		j.say(Unclear, "cannot tell: the processes that read are in another container; measure the training with pipefs.timed(loader)")
-	case !timed && j.Slept >= mostly:
+	case !timed && j.Slept > together && j.Waited > leading && j.waited() > always:
+		j.weigh(timed, starved) // some sleep until the slowest one has what the training wants
+	case !timed && (j.Slept >= mostly || j.Slept > together && j.waited() < 1-mostly && j.Computed+j.Queued < 1-mostly):
 		j.say(Training, "readers sleep %s of the time, because nobody wants more of them: input is not the bottleneck, but the training", human.Percent(j.Slept))
 	case !timed && j.Slept > together:
 		j.say(Unclear, "cannot tell: readers sleep %s of the time, wait for the mount %s and compute or wait for a core %s; measure the training with pipefs.timed(loader)",
@@ -120,6 +125,15 @@ func (j *judgement) judge() {
 	default:
 		j.weigh(timed, starved)
 	}
+}
+
+// waited is the share of the moments at which a reader waited for the mount. Where a training is what holds all back,
+// there are moments at which its loader has nothing to do.
+func (j *judgement) waited() float64 {
+	if l := &j.d.Looks; l.All >= leastRequests {
+		return float64(l.Waiting) / float64(l.All)
+	}
+	return 0.5 // not known
 }
 
 // tail finds few reads that take the time of all.
@@ -138,7 +152,7 @@ func (j *judgement) tail() bool {
 			slow, slowest, reads = slow+t, b.UpTo, reads+b.Count
 		}
 	}
-	if v.Begun < 4*leastRequests || slow < all/2 || float64(reads) > tailReads*float64(v.Begun) || slow < together*float64(j.passed) {
+	if v.Begun < 4*leastRequests || slow < leading*all || float64(reads) > tailReads*float64(v.Begun) || slow < together*float64(j.passed) {
 		return false
 	}
 	j.say(Tail, "%s of %s in %s take %s of the time that readers wait: up to %v each, and half of them at most %v",
@@ -236,9 +250,11 @@ func (j *judgement) source() Culprit {
 func (j *judgement) worker() Culprit {
 	m := &j.d.Machine
 	made := &j.total.Making
-	switch {
+	switch { // those who have the places
+	case made.Memory > max(made.Source, made.Compute):
+		return MemoryOf
 	case made.Source > made.Compute:
-		return j.source() // that is what they wait for
+		return j.source()
 	case m.Workers < m.Cores && !j.saturated():
 		return Workers
 	}
@@ -284,12 +300,18 @@ func (j *judgement) advise(c Culprit) {
 	source, store := human.Word(j.at.Source), cmp.Or(j.at.Store, "STORE")
 	switch c {
 	case Disk, Network:
+		if m := &j.d.Machine; c == Network && m.Unkept > m.Network/2 && m.Network > 0 {
+			j.Advice = append(j.Advice, "the disk cache is full, and what is fetched is not kept: mount with a larger --disk-cache-size")
+		}
 		j.Advice = append(j.Advice, "read fewer bytes (scan5, half) or keep them nearer: pipefs bench "+source)
 	case Decode:
+		if k := &j.d.Cache; k.Full && k.Misses > k.Hits {
+			j.Advice = append(j.Advice, "the cache is full, and most samples are not in it: mount with larger --cache-bytes")
+		}
 		switch {
 		case view == nil:
 			return
-		case strings.Contains(view.View, "rrc") || strings.Contains(view.View, "rand"):
+		case j.at.Random != nil && j.at.Random(view.View):
 			j.Advice = append(j.Advice, "decode less: pipefs bench "+source+" compares views")
 			return
 		}

@@ -49,30 +49,33 @@ func TestVerdicts(t *testing.T) {
 		state
 		want []Culprit
 	}{
-		"slow disk":                 {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, nil}, []Culprit{Disk}},
-		"places kept by the disk":   {state{0.9, 0.1, 0, Parts{Source: 400, Worker: 500, Compute: 50}, nil}, []Culprit{Disk}},
-		"bucket":                    {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, func(d *Snapshot) { d.Machine.Remote, d.Machine.Network = true, d.Machine.Fetched }}, []Culprit{Network}},
-		"bucket, kept on the disk":  {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, func(d *Snapshot) { d.Machine.Remote = true }}, []Culprit{Disk}},
-		"source in the page cache":  {state{0.9, 0.1, 0, Parts{Source: 500, Copy: 500}, cached}, []Culprit{CopyOf}},
-		"decoding":                  {state{0.9, 0.1, 0, Parts{Source: 100, Compute: 800, Copy: 100}, busy}, []Culprit{Decode}},
-		"decoding, all workers":     {state{0.9, 0.1, 0, Parts{Source: 100, Worker: 500, Compute: 300, Copy: 100}, busy}, []Culprit{Decode}},
-		"few workers":               {state{0.9, 0.1, 0, Parts{Source: 50, Worker: 700, Compute: 250}, func(d *Snapshot) { d.Machine.Workers = 1 }}, []Culprit{Workers}},
-		"few workers, busy cores":   {state{0.9, 0.1, 0, Parts{Worker: 700, Compute: 300}, func(d *Snapshot) { d.Machine.Workers, d.Machine.Idle = 1, 0 }}, []Culprit{Decode}},
-		"memory":                    {state{1, 0, 0, Parts{Memory: 800, Compute: 200}, nil}, []Culprit{MemoryOf}},
-		"transforms":                {state{0.1, 0.9, 0, Parts{Copy: 1000}, nil}, []Culprit{Loader}},
-		"transforms, or a training": {state{0.1, 0.9, 0, Parts{Copy: 1000}, func(d *Snapshot) { d.Reading.ComputedAlone = d.Reading.Computed }}, []Culprit{Unclear}},
-		"other processes":           {state{0.4, 0.1, 0, Parts{Compute: 1000}, func(d *Snapshot) { busy(d); d.Reading.Queued = 6e10 }}, []Culprit{Cores, Decode}},
-		"more loaders than cores":   {state{0.1, 0.4, 0, Parts{Copy: 1000}, func(d *Snapshot) { busy(d); d.Reading.Queued = 6e10 }}, []Culprit{Loader}},
-		"cached, and read":          {state{0.1, 0.9, 0, Parts{Copy: 1000}, func(d *Snapshot) { d.Reading.Cached = 10e9 }}, []Culprit{Loader, PageCache}},
-		"slow step":                 {state{0.1, 0.1, 0.8, Parts{Compute: 1000}, nil}, []Culprit{Training}},
-		"sleeps, and waits":         {state{0.4, 0.1, 0.5, Parts{Compute: 1000}, nil}, []Culprit{Unclear}},
-		"disk and transforms":       {state{0.5, 0.5, 0, Parts{Source: 1000}, nil}, []Culprit{Disk, Loader}},
-		"disk and decoding":         {state{1, 0, 0, Parts{Source: 500, Compute: 500}, nil}, []Culprit{Decode, Disk}},
-		"nothing leads":             {state{0.7, 0.3, 0, Parts{Source: 300, Compute: 350, Copy: 350}, nil}, []Culprit{Unclear}},
-		"nobody":                    {state{0, 0, 0, Parts{}, few(0)}, []Culprit{Nothing}},
-		"few reads":                 {state{1, 0, 0, Parts{Source: 1000}, few(20)}, []Culprit{Unclear}},
-		"page cache":                {state{1, 0, 0, Parts{}, func(d *Snapshot) { few(0)(d); d.Reading.Quiet = 4 }}, []Culprit{PageCache}},
-		"another container":         {state{0.1, 0, 0, Parts{Copy: 1000}, func(d *Snapshot) { d.Reading.Unknown = 1e12 }}, []Culprit{Unclear}},
+		"slow disk":                      {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, nil}, []Culprit{Disk}},
+		"places kept by the disk":        {state{0.9, 0.1, 0, Parts{Source: 400, Worker: 500, Compute: 50}, nil}, []Culprit{Disk}},
+		"bucket":                         {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, func(d *Snapshot) { d.Machine.Remote, d.Machine.Network = true, d.Machine.Fetched }}, []Culprit{Network}},
+		"bucket, kept on the disk":       {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, func(d *Snapshot) { d.Machine.Remote = true }}, []Culprit{Disk}},
+		"source in the page cache":       {state{0.9, 0.1, 0, Parts{Source: 500, Copy: 500}, cached}, []Culprit{CopyOf}},
+		"decoding":                       {state{0.9, 0.1, 0, Parts{Source: 100, Compute: 800, Copy: 100}, busy}, []Culprit{Decode}},
+		"decoding, all workers":          {state{0.9, 0.1, 0, Parts{Source: 100, Worker: 500, Compute: 300, Copy: 100}, busy}, []Culprit{Decode}},
+		"few workers":                    {state{0.9, 0.1, 0, Parts{Source: 50, Worker: 700, Compute: 250}, func(d *Snapshot) { d.Machine.Workers = 1 }}, []Culprit{Workers}},
+		"few workers, busy cores":        {state{0.9, 0.1, 0, Parts{Worker: 700, Compute: 300}, func(d *Snapshot) { d.Machine.Workers, d.Machine.Idle = 1, 0 }}, []Culprit{Decode}},
+		"memory":                         {state{1, 0, 0, Parts{Memory: 800, Compute: 200}, nil}, []Culprit{MemoryOf}},
+		"transforms":                     {state{0.1, 0.9, 0, Parts{Copy: 1000}, nil}, []Culprit{Loader}},
+		"transforms, or a training":      {state{0.1, 0.9, 0, Parts{Copy: 1000}, func(d *Snapshot) { d.Reading.ComputedAlone = d.Reading.Computed }}, []Culprit{Unclear}},
+		"other processes":                {state{0.4, 0.1, 0, Parts{Compute: 1000}, func(d *Snapshot) { busy(d); d.Reading.Queued = 6e10 }}, []Culprit{Cores, Decode}},
+		"more loaders than cores":        {state{0.1, 0.4, 0, Parts{Copy: 1000}, func(d *Snapshot) { busy(d); d.Reading.Queued = 6e10 }}, []Culprit{Loader}},
+		"cached, and read":               {state{0.1, 0.9, 0, Parts{Copy: 1000}, func(d *Snapshot) { d.Reading.Cached = 10e9 }}, []Culprit{Loader, PageCache}},
+		"slow step":                      {state{0.1, 0.1, 0.8, Parts{Compute: 1000}, nil}, []Culprit{Training}},
+		"sleeps, and waits":              {state{0.4, 0.1, 0.5, Parts{Compute: 1000}, nil}, []Culprit{Unclear}},
+		"disk and transforms":            {state{0.5, 0.5, 0, Parts{Source: 1000}, nil}, []Culprit{Disk, Loader}},
+		"disk and decoding":              {state{1, 0, 0, Parts{Source: 500, Compute: 500}, nil}, []Culprit{Decode, Disk}},
+		"one always waits":               {state{0.5, 0.1, 0.4, Parts{Source: 1000}, func(d *Snapshot) { d.Looks = Looks{500, 490} }}, []Culprit{Disk}},
+		"seldom one waits":               {state{0.5, 0.1, 0.4, Parts{Source: 1000}, func(d *Snapshot) { d.Looks = Looks{500, 150} }}, []Culprit{Training}},
+		"places kept for want of memory": {state{0.9, 0.1, 0, Parts{Worker: 700, Compute: 300}, func(d *Snapshot) { d.Views[0].Making.Memory = 1e12 }}, []Culprit{MemoryOf}},
+		"nothing leads":                  {state{0.7, 0.3, 0, Parts{Source: 300, Compute: 350, Copy: 350}, nil}, []Culprit{Unclear}},
+		"nobody":                         {state{0, 0, 0, Parts{}, few(0)}, []Culprit{Nothing}},
+		"few reads":                      {state{1, 0, 0, Parts{Source: 1000}, few(20)}, []Culprit{Unclear}},
+		"page cache":                     {state{1, 0, 0, Parts{}, func(d *Snapshot) { few(0)(d); d.Reading.Quiet = 4 }}, []Culprit{PageCache}},
+		"another container":              {state{0.1, 0, 0, Parts{Copy: 1000}, func(d *Snapshot) { d.Reading.Unknown = 1e12 }}, []Culprit{Unclear}},
 		"one in a hundred": {state{0.25, 0.05, 0.7, Parts{Compute: 1000}, func(d *Snapshot) {
 			d.Views[0].Latency = []Bucket{{1e6, 2970}, {1e9, 30}}
 		}}, []Culprit{Tail}},
@@ -116,5 +119,26 @@ func TestAdvice(t *testing.T) {
 	v = Judge(decoding.snapshot(), 30*time.Second, Place{Source: "/my data", Store: "/st"})
 	if len(v.Advice) == 0 || !strings.HasPrefix(v.Advice[0], "pipefs materialize /st resize256-bmp") {
 		t.Errorf("%q", v.Advice)
+	}
+	v = Judge(decoding.snapshot(), 30*time.Second, Place{Source: "/d", Random: func(view string) bool { return view == "resize256-bmp" }})
+	if len(v.Advice) == 0 || !strings.HasPrefix(v.Advice[0], "decode less") {
+		t.Errorf("of a random view: %q", v.Advice)
+	}
+	// A cache is blamed only where it is full, and something was fetched that it did not keep.
+	for want, edit := range map[string]func(*Snapshot){
+		"--cache-bytes":     func(d *Snapshot) { d.Cache = Cache{Hits: 10, Misses: 90, Full: true} },
+		"--disk-cache-size": func(d *Snapshot) { d.Machine.Remote, d.Machine.Network, d.Machine.Unkept = true, 1e9, 9e8 },
+	} {
+		full := decoding
+		if strings.Contains(want, "disk") {
+			full.parts = Parts{Source: 1000}
+		}
+		for _, of := range []func(*Snapshot){nil, edit} {
+			full.edit = of
+			v := Judge(full.snapshot(), 30*time.Second, Place{})
+			if strings.Contains(strings.Join(v.Advice, " "), want) != (of != nil) {
+				t.Errorf("%s: %v %q", want, v.Culprits, v.Advice)
+			}
+		}
 	}
 }

@@ -23,11 +23,17 @@ const RebuiltCounter = "of these, originals"
 // stats are those that a client asks for.
 func (m *Mount) stats() control.Stats {
 	now := m.account.Now()
-	verdict := m.account.Judge(now, account.Place{Mount: m.config.Dir, Source: m.config.Source, Store: m.packed})
+	verdict := m.account.Judge(now, account.Place{Mount: m.config.Dir, Source: m.config.Source, Store: m.packed, Random: m.random})
 	return control.Stats{
 		Mount: m.config.Dir, Source: m.config.Source, PID: os.Getpid(), Version: Version(),
 		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Pairs: m.pairs(), Counters: m.counters(), Account: now, Verdict: &verdict,
 	}
+}
+
+// random reports whether a view draws at random.
+func (m *Mount) random(view string) bool {
+	p, err := m.registry.ParseRandom(view)
+	return err == nil && p.Random()
 }
 
 // showMetrics begins to answer scrapes. A daemon that goes on for another one waits until that has given the address up.
@@ -65,10 +71,15 @@ func (m *Mount) showMetrics() error {
 func (m *Mount) fillAccount(s *account.Snapshot) {
 	s.Machine.Workers = cmp.Or(m.config.Workers, s.Machine.Cores)
 	s.Machine.Remote = m.blocks != nil || m.bucket != nil || m.storeFiles != nil
-	s.Machine.Fetched = m.server.Stats().FetchedBytes
+	served := m.server.Stats()
+	s.Machine.Fetched = served.FetchedBytes
+	if c := served.Cache; c != nil {
+		s.Cache = account.Cache{Hits: c.Hits, Misses: c.Misses, Epoch: c.Epoch, Full: c.Bytes > serve.Keepable(m.config.Cache.Bytes)*3/4}
+	}
 	switch {
 	case m.blocks != nil:
-		s.Machine.Network = m.blocks.Stats().Fetched
+		blocks := m.blocks.Stats()
+		s.Machine.Network, s.Machine.Unkept = blocks.Fetched, blocks.Skipped+blocks.Evicted
 	case s.Machine.Remote:
 		s.Machine.Network = s.Machine.Fetched
 	}

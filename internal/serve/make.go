@@ -118,8 +118,12 @@ func (s *Server) work(ctx context.Context, by *limiter, made *result, h *Handle,
 	}
 	lap.End(account.Worker)
 	defer s.meter.computing()()
+	var within account.Spent // what computing waits for
+	ctx = account.With(ctx, &within)
 	defer func() {
 		lap.End(account.Compute)
+		made.spent.Parts[account.Compute] -= within.Parts[account.Memory]
+		made.spent.Add(&within)
 		s.stats.busy.Add(int64(made.spent.Parts[account.Compute]))
 	}()
 	if h.rebuild != nil {

@@ -29,8 +29,11 @@ def work(asked, loaded, transform):
 
 
 def batches(directories):
+    listed = {}
     for k, directory in enumerate(directories):
-        files = sorted(os.path.join(d, f) for d, _, names in os.walk(directory) for f in names)
+        if directory not in listed:
+            listed[directory] = sorted(os.path.join(d, f) for d, _, names in os.walk(directory) for f in names)
+        files = listed[directory][:]
         random.Random(k).shuffle(files)
         for i in range(0, len(files), BATCH):
             yield files[i:i + BATCH]
