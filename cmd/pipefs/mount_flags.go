@@ -64,6 +64,7 @@ func mountFlags(c *mountConfig) []cli.Flag {
 		&cli.BoolFlag{Name: "immutable", Destination: &c.Read.Immutable, Usage: "assume that the dataset does not change, and skip all checks"},
 		noFollow,
 	}, roleFlags(&c.Roles), []cli.Flag{pairFlag(&c.Roles)}, remoteFlags(&c.Remote), limitFlags(&c.Limits), hide(true,
+		&cli.BoolFlag{Name: "metadata", Destination: &c.Read.Metadata, Usage: "show the columns of Parquet files as SPLIT/metadata.jsonl in each view"},
 		opt("limit-read", "RATE", "none", intoRate(&c.Read.BytesPerSecond), "emulate a slow disk, such as 50MB/s"),
 		opt("limit-reads", "N", "none", intoInt(&c.Read.ReadsPerSecond, 1, 1e9), "emulate a slow disk with N reads per second"),
 	))

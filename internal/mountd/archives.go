@@ -136,13 +136,22 @@ func openMembers(ctx context.Context, in source.Dataset, at string, shards []str
 // openOver opens the dataset of a mount.
 func (m *Mount) openOver(ctx context.Context, at string, under func(dir string) (source.Dataset, error)) (source.Dataset, error) {
 	c := m.config
-	over, err := openOver(ctx, at, under, archive.Options{Log: m.log, Progress: m.progress(at + " to be scanned: %s members")})
+	over, err := openOver(ctx, at, under, archive.Options{Log: m.log, Metadata: c.Read.Metadata, Progress: m.progress(at + " to be scanned: %s members")})
+	if err != nil {
+		return nil, err
+	}
 	d, is := over.(*archive.Dataset)
-	if !is || err != nil {
-		return over, err
+	var s archive.Summary
+	if is {
+		s = d.Summary()
+	}
+	if c.Read.Metadata && len(s.Splits) == 0 {
+		return nil, errors.Join(usage.Errorf("--metadata shows the columns of Parquet files, and %s has none: leave it out", at), over.Close())
+	}
+	if !is {
+		return over, nil
 	}
 	m.archives = d
-	s := d.Summary()
 	if s.LeftOut > 0 {
 		c.note(fmt.Sprintf("%d members of %s are left out; the log says which, and why", s.LeftOut, at))
 	}

@@ -153,6 +153,8 @@ func (c *Config) checkStore(ctx context.Context, o CheckOptions) error {
 		return err
 	case mounted && c.Read.Classes != "":
 		return usage.Errorf("--classes makes directories of a dataset, and %s is a store, whose directories are made by pipefs pack --classes: leave it out", c.Source)
+	case mounted && c.Read.Metadata:
+		return usage.Errorf("--metadata shows the columns of Parquet files, and %s is a store: leave it out", c.Source)
 	case mounted && c.Read.Manifest != "":
 		return usage.Errorf("--manifest lists the files of a dataset, and %s is a store, which knows its names: leave it out", c.Source)
 	case c.Read.Refresh >= 0 && !mounted && !remote.Is(c.Source) && c.Read.Store == "":

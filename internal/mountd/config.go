@@ -79,6 +79,8 @@ type Reading struct {
 	Manifest string
 	// Classes is a list of classes, which makes directories of them; empty where the dataset has them. See [source.Classes].
 	Classes string
+	// Metadata shows the columns of Parquet files as a file metadata.jsonl in the directory of each split.
+	Metadata bool
 	// Refresh is how old may be what is shown of a store, or of a dataset in a bucket: the store's
 	// current generation is looked at so often, and the bucket is listed when its list is older,
 	// when it is mounted and from then on. 0 does that when it is mounted, and a negative age is any.

@@ -1,7 +1,9 @@
 package mountd
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"math"
 	"os"
@@ -237,7 +239,17 @@ func (m *Mount) files() map[string]func() ([]byte, error) {
 		"gpu/l3.90.ptx": kernel.Hopper,
 	}
 	m.gpuFiles(files)
+	if m.archives != nil && len(m.archives.Summary().Splits) > 0 && m.config.Read.Classes == "" {
+		files["metadata.jsonl"] = m.columns
+	}
 	return files
+}
+
+// columns are what Parquet files say of their rows.
+func (m *Mount) columns() ([]byte, error) {
+	var b bytes.Buffer
+	err := m.archives.Metadata(context.Background(), "", &b)
+	return b.Bytes(), err
 }
 
 // manifest is what the mount shows as .pipefs/manifest: what its views are, and by

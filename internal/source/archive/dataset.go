@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -32,6 +34,8 @@ type Options struct {
 	// Dirs are the directories that members of archives are shown in, by the names of the archives. Others are
 	// shown at the root, and rows of other Parquet files in that of their split.
 	Dirs map[string]string
+	// Metadata is that directories of rows of Parquet files have a file of their other columns, see Dataset.Metadata.
+	Metadata bool
 	// Workers is how many archives are scanned at once; 0 is one a core.
 	Workers int
 	// AtOnce is how many bytes of Parquet files are read before the dataset is there; more are read behind. 0 is 64 MB.
@@ -115,6 +119,8 @@ type table struct {
 	Summary
 	ids  []uint64 // of the archives, for identities of members
 	rows *rows
+	// metadata are the files of Options.Metadata that were made, by directory.
+	metadata map[string]*once[*os.File]
 }
 
 // openTable opens the index in a directory.
@@ -123,7 +129,7 @@ func (d *Dataset) openTable(at string) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{}
+	t := &table{metadata: map[string]*once[*os.File]{}}
 	t.Index = x
 	if err := x.Describe(&t.Summary); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w: %w", at, index.ErrCorrupt, err), t.Close())
@@ -238,6 +244,10 @@ func (d *Dataset) List(dir string) ([]source.Entry, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	entries, err := d.table.List(dir)
+	if err == nil && d.hasMetadata(path.Join(dir, metadataName)) {
+		at, _ := slices.BinarySearchFunc(entries, metadataName, func(e source.Entry, name string) int { return strings.Compare(e.Name, name) })
+		entries = slices.Insert(entries, at, source.Entry{Name: metadataName})
+	}
 	return entries, d.failed(err)
 }
 
@@ -285,6 +295,9 @@ func (d *Dataset) lookup(name string) (entry, *table, source.Attr, error) {
 
 // Stat implements [source.Tree].
 func (d *Dataset) Stat(name string) (source.Attr, error) {
+	if f, a, err := d.openMetadata(name); f != nil || err != nil {
+		return a, err
+	}
 	_, _, a, err := d.find(name)
 	return a, err
 }
@@ -294,6 +307,9 @@ func (d *Dataset) Fresh(name string) (source.Attr, error) { return d.Stat(name) 
 
 // Open implements [source.Dataset].
 func (d *Dataset) Open(name string) (*source.File, error) {
+	if f, a, err := d.openMetadata(name); f != nil || err != nil {
+		return &source.File{Identity: a.Identity, Opened: made{f, d.root + "/" + name}}, err
+	}
 	e, shard, a, err := d.find(name)
 	if err != nil {
 		return nil, err

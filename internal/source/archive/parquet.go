@@ -122,6 +122,13 @@ func (t *tableFile) choose() error {
 	if len(t.columns) == 0 {
 		return errors.New("it has no column of files: of bytes, or of structs of bytes and path")
 	}
+	for _, c := range t.columns {
+		for _, g := range t.Groups {
+			if err := g.Chunks[c].Codec.Unread(); err != nil {
+				return err
+			}
+		}
+	}
 	if len(t.classes) > maxClasses {
 		return fmt.Errorf("it has %d classes, and at most %d are shown", len(t.classes), maxClasses)
 	}
@@ -167,10 +174,20 @@ func (s *scan) splits() error {
 			t.digits = len(strconv.FormatInt(max(rows[t.split]-1, 0), 10))
 		}
 	}
-	for split, t := range classes {
+	return nil
+}
+
+// classDirs calls visit with the directories of all classes, with a slash behind: they are there without samples, too.
+func (s *scan) classDirs(visit func(dir string) error) error {
+	seen := map[string]bool{}
+	for _, t := range s.tables {
+		if t == nil || t.File == nil || seen[t.split] { // the classes of a split are those of its first file
+			continue
+		}
+		seen[t.split] = true
 		for c := range t.classes {
 			for _, k := range t.columns {
-				if err := s.sort(member{path: t.dir(split, k) + t.class(int64(c)) + "/", entry: entry{codec: dirCodec}}); err != nil {
+				if err := visit(t.dir(k) + t.class(int64(c)) + "/"); err != nil {
 					return err
 				}
 			}
@@ -216,7 +233,8 @@ func splitOf(name, common string) string {
 
 // dir is the directory of the files of a column, with a slash behind; empty is the root. Where there are several columns,
 // each has its own.
-func (t *tableFile) dir(split string, column int) string {
+func (t *tableFile) dir(column int) string {
+	split := t.split
 	if split != "" {
 		split += "/"
 	}
@@ -272,38 +290,49 @@ func (t *tableFile) labelsOf(f *source.File, group int) ([]int64, error) {
 	return labels, err
 }
 
-// scanColumn passes on the files of a column in a group. Where they lie is located later, unless there is little to read, or
-// the group may have nulls.
-func (s *scan) scanColumn(shard int, f *source.File, group, column int, first int64, labels []int64, emit func(member) error) error {
-	t := s.tables[shard]
-	rows := t.Groups[group].Rows
-	extensions := make([]string, rows)
+// names returns the paths of the files of a column in a group, whose first row has a number in its file.
+func (t *tableFile) names(f *source.File, group, column int, first int64, labels []int64) ([]string, error) {
+	all := make([]string, t.Groups[group].Rows)
 	if k := t.paths(column); k >= 0 {
-		err := t.Texts(f, group, k, func(row int64, v []byte) { extensions[row] = extension(string(v)) })
+		err := t.Texts(f, group, k, func(row int64, v []byte) { all[row] = extension(string(v)) })
 		if err != nil {
-			return fmt.Errorf("column %q, rows from %d on: %w", t.Columns[k].Path, first, err)
+			return nil, fmt.Errorf("column %q, rows from %d on: %w", t.Columns[k].Path, first, err)
 		}
 	}
-	var values []parquet.Value
-	chunk := &t.Groups[group].Chunks[column]
-	if !chunk.Whole || s.atOnce {
-		values, _ = t.Locate(f, group, column) // damage is told when a file behind it is read
-	}
-	for row := range rows {
-		m := member{entry: entry{shard: shard, codec: rowCodec, size: min(max(chunk.Inflated/rows, 0), parquet.MaxPage)}}
-		m.column, m.row = int64(column), first+row
+	for row, ext := range all {
 		class := ""
 		if labels != nil {
 			if class = Unlabelled + "/"; labels[row] >= 0 {
 				class = t.class(labels[row]) + "/"
 			}
 		}
-		if extensions[row] == "" {
-			extensions[row] = t.extension(f, column)
+		if ext == "" {
+			ext = t.extension(f, column)
 		}
-		m.path = fmt.Sprintf("%s%s%0*d%s", t.dir(t.split, column), class, t.digits, t.first+first+row, extensions[row])
+		all[row] = fmt.Sprintf("%s%s%0*d%s", t.dir(column), class, t.digits, t.first+first+int64(row), ext)
+	}
+	return all, nil
+}
+
+// scanColumn passes on the files of a column in a group. Where they lie is located later, unless there is little to read, or
+// the group may have nulls.
+func (s *scan) scanColumn(shard int, f *source.File, group, column int, first int64, labels []int64, emit func(member) error) error {
+	t := s.tables[shard]
+	paths, err := t.names(f, group, column, first, labels)
+	if err != nil {
+		return err
+	}
+	var values []parquet.Value
+	chunk := &t.Groups[group].Chunks[column]
+	if !chunk.Whole || s.atOnce {
+		values, _ = t.Locate(f, group, column) // damage is told when a file behind it is read
+	}
+	for row, at := range paths {
+		size := min(max(chunk.Inflated/int64(len(paths)), 0), parquet.MaxPage)
+		m := member{path: at, entry: entry{shard: shard, codec: rowCodec, size: size}}
+		m.column, m.row = int64(column), first+int64(row)
 		switch {
-		case row >= int64(len(values)):
+		case row >= len(values):
 		case values[row].Null:
 			m.why = "its row has no bytes"
 		default:

@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -80,6 +81,7 @@ func TestParquet(t *testing.T) {
 			return fromPath(i)
 		}), 1},
 		{"plain.parquet", rowsOf("plain", 5, 1, func(int) string { return ".jpg" }), 0},
+		{"lz.parquet", rowsOf("lz", 4, 1, fromPath), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kept := t.TempDir()
@@ -216,7 +218,7 @@ func TestDamagedTables(t *testing.T) {
 
 // Any byte may be damaged: what is read then lies in the file, or is an error.
 func TestDamagedBytes(t *testing.T) {
-	for _, name := range []string{"null.parquet", "hub/data/test-00000-of-00001.parquet"} {
+	for _, name := range []string{"null.parquet", "hub/data/test-00000-of-00001.parquet", "columns/new.parquet"} {
 		whole, err := os.ReadFile(filepath.Join("testdata/parquet", name))
 		testenv.Must(t, err)
 		for n := range len(whole) {
@@ -233,9 +235,60 @@ func TestDamagedBytes(t *testing.T) {
 }
 
 func TestUnreadCodec(t *testing.T) {
-	_, err := tryTables(t, "testdata/parquet/lz4.parquet", t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "lz4.parquet: column \"label\", rows from 0 on: page at byte 6113: its pages are compressed by LZ4_RAW") {
+	_, err := tryTables(t, "testdata/parquet/brotli.parquet", t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "brotli.parquet: its pages are compressed by Brotli, and only Snappy, gzip, Zstandard and LZ4_RAW are read") {
 		t.Error(err)
+	}
+}
+
+// The columns that are not files are what pyarrow says, in both versions of pages and in all encodings.
+func TestMetadata(t *testing.T) {
+	d := openTables(t, "testdata/parquet/columns", t.TempDir())
+	golden, err := os.ReadFile("testdata/parquet/columns.jsonl")
+	testenv.Must(t, err)
+	want := map[string]any{}
+	for i, line := range strings.Split(strings.TrimSpace(string(golden)), "\n") {
+		for _, dir := range []string{"new", "old"} {
+			var fields map[string]any
+			testenv.Must(t, json.Unmarshal([]byte(line), &fields))
+			fields["file_name"] = fmt.Sprintf("%s/%02d.jpg", dir, i)
+			want[fields["file_name"].(string)] = fields
+		}
+	}
+	records := func(b []byte) map[string]any {
+		got := map[string]any{}
+		for line := range strings.Lines(string(b)) {
+			var fields map[string]any
+			testenv.Must(t, json.Unmarshal([]byte(line), &fields))
+			if !strings.HasPrefix(line, `{"file_name":"`) {
+				t.Errorf("file_name is not first: %s", line)
+			}
+			got[fields["file_name"].(string)] = fields
+		}
+		return got
+	}
+	var b bytes.Buffer
+	testenv.Must(t, d.Metadata(t.Context(), "", &b))
+	if diff := cmp.Diff(want, records(b.Bytes())); diff != "" {
+		t.Error(diff)
+	}
+	before := read(t, d)
+	d.o.Metadata = true
+	after := read(t, d)
+	for _, dir := range []string{"new/", "old/"} {
+		for name, fields := range records([]byte(after[dir+"metadata.jsonl"])) {
+			fields.(map[string]any)["file_name"] = dir + name
+			if diff := cmp.Diff(want[dir+name], fields); diff != "" {
+				t.Error(diff)
+			}
+		}
+		if n := strings.Count(after[dir+"metadata.jsonl"], "\n"); n != len(want)/2 {
+			t.Errorf("%s: %d lines", dir, n)
+		}
+		delete(after, dir+"metadata.jsonl")
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -260,7 +313,7 @@ func TestSplitOf(t *testing.T) {
 
 // FuzzParquet: whatever a file says, values lie in it, and reading them ends within bounds of memory.
 func FuzzParquet(f *testing.F) {
-	for _, name := range []string{"null.parquet", "plain.parquet", "hub/data/test-00000-of-00001.parquet"} {
+	for _, name := range []string{"null.parquet", "hub/data/test-00000-of-00001.parquet", "columns/new.parquet", "columns/old.parquet"} {
 		data, err := os.ReadFile(filepath.Join("testdata/parquet", name))
 		testenv.Must(f, err)
 		f.Add(data)
@@ -283,6 +336,12 @@ func readTable(t *testing.T, data []byte) {
 	}
 	shards := []Shard{{Identity: source.Identity{Size: int64(len(data))}}}
 	for g := range file.Groups {
+		_ = file.Records(r, g, nil, func(_ int64, fields []byte) error {
+			if len(fields) > 0 && !json.Valid(append(append([]byte(`{"row":0`), fields...), '}')) {
+				t.Fatalf("no JSON: %q", fields)
+			}
+			return nil
+		})
 		_, _ = table.labelsOf(&source.File{Opened: memory(data)}, g)
 		for _, c := range table.columns {
 			values, _ := file.Locate(r, g, c)

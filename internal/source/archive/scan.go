@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	formatVersion = 3
+	formatVersion = 4
 	indexID       = "members"
 	// classDigits is how many digits the number of a class has, at least.
 	classDigits = source.ClassDigits
@@ -63,6 +63,8 @@ type Summary struct {
 	Damaged []string `json:"damaged,omitempty"`
 	// Columns are those whose values are files, of the shards that are Parquet files.
 	Columns map[int][]int `json:"columns,omitempty"`
+	// Splits are the directories of the rows of these.
+	Splits []string `json:"splits,omitempty"`
 	// Unlabelled is that the directory of this name is that of samples without a label.
 	Unlabelled bool `json:"unlabelled"`
 	// Located is that the places of all rows of Parquet files are known.
@@ -130,6 +132,10 @@ func (s *scan) once(ctx context.Context, at string) (_ *Summary, err error) {
 	defer func() { err = errors.Join(err, s.sorter.Close()) }()
 	summary := &Summary{Format: formatVersion, Shards: make([]Shard, len(s.shards)), Scanned: time.Now().Round(0)}
 	if err := s.findTables(ctx); err != nil {
+		return nil, err
+	}
+	err = s.classDirs(func(dir string) error { return s.sort(member{path: dir, entry: entry{codec: dirCodec}}) })
+	if err != nil {
 		return nil, err
 	}
 	group, scanning := errgroup.WithContext(ctx)
@@ -459,8 +465,11 @@ func (s *scan) index(ctx context.Context, at string, summary *Summary) (*Summary
 	for i, t := range s.tables {
 		if t != nil && t.File != nil {
 			summary.Columns[i], summary.Located, summary.Unlabelled = t.columns, s.atOnce, true
+			summary.Splits = append(summary.Splits, t.split)
 		}
 	}
+	slices.Sort(summary.Splits)
+	summary.Splits = slices.Compact(summary.Splits)
 	return summary, w.Finish(summary)
 }
 

@@ -23,7 +23,7 @@ const (
 	maxFooter = 256 << 20
 	// MaxPage is the longest page that is read, in bytes, inflated.
 	MaxPage = 512 << 20
-	// maxGroupRows bounds the memory that a group needs.
+	// maxGroupRows bounds the rows of a group, and the values of its lists: the memory that it needs.
 	maxGroupRows = 4 << 20
 	// maxColumns bounds the columns of a file.
 	maxColumns = 10_000
@@ -38,6 +38,7 @@ const (
 	Snappy Codec = 1
 	Gzip   Codec = 2
 	Zstd   Codec = 6
+	LZ4Raw Codec = 7
 )
 
 var codecNames = []string{"none", "Snappy", "gzip", "LZO", "Brotli", "LZ4", "Zstandard", "LZ4_RAW"}
@@ -47,9 +48,14 @@ type Type byte
 
 // Types have the numbers of the format.
 const (
+	Boolean   Type = 0
 	Int32     Type = 1
 	Int64     Type = 2
+	Int96     Type = 3
+	Float     Type = 4
+	Double    Type = 5
 	ByteArray Type = 6
+	Fixed     Type = 7
 )
 
 // Column is a column of values.
@@ -57,6 +63,9 @@ type Column struct {
 	Path []string // in the schema
 	Type Type
 	Text bool // of strings
+
+	size     int  // bytes of a value; 0 is that each has its own
+	unsigned bool // integers
 	// def and rep are the greatest levels: of optional and of repeated fields on the path.
 	def, rep int
 }
@@ -91,6 +100,20 @@ type File struct {
 	Columns  []Column
 	Groups   []Group
 	Features map[string]Feature // by the name of a column of the top level
+
+	fields []*node // of the top level
+}
+
+// node is a field of the schema: a column, or a struct of others.
+type node struct {
+	name     string
+	optional bool
+	repeated bool
+	list     bool // of what its only child repeats
+	def, rep int  // the levels from which on it is there
+	column   int  // or, of a struct, the first one in it
+	columns  int  // in it
+	fields   []*node
 }
 
 // Read reads the footer of a file.
@@ -179,19 +202,34 @@ func (f *File) parse(t *thrift) error {
 
 // element is an element of the schema: a column, or a struct of others.
 type element struct {
-	name     string
-	kind     Type
-	isColumn bool
-	text     bool
-	repeated int64 // 0 required, 1 optional, 2 repeated
-	children int64
+	name      string
+	kind      Type
+	size      int64 // of Fixed
+	isColumn  bool
+	text      bool
+	converted int64 // the older way to say a logical type
+	repeated  int64 // 0 required, 1 optional, 2 repeated
+	children  int64
 }
 
+// Converted types.
+const (
+	toUTF8   = 0
+	toList   = 3
+	toEnum   = 4
+	toUint8  = 11
+	toUint64 = 14
+	toJSON   = 19
+)
+
 func (t *thrift) element() (e element) {
+	e.converted = -1
 	t.fields(func(id int16, kind byte) bool {
 		switch id {
 		case 1:
-			e.kind, e.isColumn = Type(t.int()), true
+			e.kind, e.isColumn = Type(min(uint64(t.int()), 255)), true
+		case 2:
+			e.size = t.int()
 		case 3:
 			e.repeated = t.int()
 		case 4:
@@ -199,10 +237,14 @@ func (t *thrift) element() (e element) {
 		case 5:
 			e.children = t.int()
 		case 6:
-			e.text = e.text || t.int() == 0
+			e.converted = t.int()
+			e.text = e.text || e.converted == toUTF8 || e.converted == toEnum || e.converted == toJSON
 		case 10: // its first field says which logical type it is
 			t.fields(func(id int16, _ byte) bool {
 				e.text = e.text || id == 1
+				if id == 3 {
+					e.converted = toList
+				}
 				return false
 			})
 		default:
@@ -274,35 +316,52 @@ func (t *thrift) chunkData() (c Chunk) {
 
 // columns finds the columns of a schema, whose elements stand in the order of depth.
 func (f *File) columns(schema []element) error {
-	var walk func(path []string, def, rep, depth int) error
 	next := 0
-	walk = func(path []string, def, rep, depth int) error {
+	var walk func(path []string, def, rep, depth int) (*node, error)
+	walk = func(path []string, def, rep, depth int) (*node, error) {
 		if next >= len(schema) || depth > maxDepth || len(f.Columns) > maxColumns {
-			return errThrift
+			return nil, errThrift
 		}
 		e := schema[next]
 		next++
+		n := &node{name: e.name, list: e.converted == toList, column: len(f.Columns)}
 		if depth > 0 {
 			path = append(slices.Clip(path), e.name)
 			switch e.repeated {
 			case 1:
+				n.optional = true
 				def++
 			case 2:
+				n.repeated = true
 				def, rep = def+1, rep+1
 			}
 		}
+		n.def, n.rep = def, rep
 		if e.isColumn && e.children == 0 {
-			f.Columns = append(f.Columns, Column{Path: path, Type: e.kind, Text: e.text, def: def, rep: rep})
-			return nil
+			size := map[Type]int{Boolean: 1, Int32: 4, Int64: 8, Int96: 12, Float: 4, Double: 8}[e.kind]
+			if e.kind == Fixed {
+				size = int(min(max(e.size, 0), MaxPage))
+			}
+			f.Columns = append(f.Columns, Column{Path: path, Type: e.kind, Text: e.text, size: size, def: def, rep: rep,
+				unsigned: e.converted >= toUint8 && e.converted <= toUint64})
 		}
 		for range e.children {
-			if err := walk(path, def, rep, depth+1); err != nil {
-				return err
+			child, err := walk(path, def, rep, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			if child.columns > 0 {
+				n.fields = append(n.fields, child)
 			}
 		}
-		return nil
+		n.columns = len(f.Columns) - n.column
+		return n, nil
 	}
-	return walk(nil, 0, 0, 0)
+	top, err := walk(nil, 0, 0, 0)
+	if err == nil {
+		f.fields = top.fields
+	}
+	return err
 }
 
 // check compares what a footer says with the length of what lies before it, in bytes.

@@ -9,9 +9,11 @@ import (
 	"hash/crc32"
 	"io"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 )
@@ -29,7 +31,11 @@ const (
 	plain           = 0
 	plainDictionary = 2
 	rle             = 3
+	deltaInts       = 5
+	deltaLengths    = 6
+	deltaBytes      = 7
 	rleDictionary   = 8
+	byteStreamSplit = 9
 )
 
 var errPage = errors.New("a page is damaged")
@@ -109,10 +115,21 @@ type page struct {
 	codec  Codec
 	data   []byte // inflated
 	parts  *parts // of a page of Snappy, once it is looked for them
+	made   bool   // data does not lie in the file as it is here
 }
 
 // span is the place of a value in a page.
 type span struct{ at, n int }
+
+// item is a value of a column, with its levels. A null has no page.
+type item struct {
+	row      int64 // of the group
+	rep, def int
+	page     *page
+	span
+}
+
+func (v *item) bytes() []byte { return v.page.data[v.at : v.at+v.n] }
 
 // chunkReader reads the pages of a chunk.
 type chunkReader struct {
@@ -123,23 +140,21 @@ type chunkReader struct {
 	end    int64
 	row    int64 // of the next value, in the group
 	rows   int64
+	all    int64 // values that were read
 
 	dictionary *page
 	entries    []span
 }
 
-// each calls f with the values of a column in a group, row by row; a null has no page. The values before damage are passed.
-func (f *File) each(r io.ReaderAt, group, column int, yield func(row int64, p *page, s span) error) error {
+// each calls yield with the values of a column in a group, row by row. The values before damage are passed.
+func (f *File) each(r io.ReaderAt, group, column int, yield func(item) error) error {
 	g, of := &f.Groups[group], &f.Columns[column]
 	chunk := g.Chunks[column]
 	c := chunkReader{
 		column: of, codec: chunk.Codec, at: chunk.Offset, end: chunk.Offset + chunk.Length, rows: g.Rows,
 		in: bufio.NewReaderSize(io.NewSectionReader(r, chunk.Offset, chunk.Length), int(min(max(chunk.Length, 16), maxHeader))),
 	}
-	if of.rep > 0 {
-		return errors.New("its rows have lists of values")
-	}
-	for c.row < c.rows {
+	for c.row < c.rows || of.rep > 0 && c.at < c.end { // the last list may go on
 		if c.at >= c.end {
 			return fmt.Errorf("%w: the column ends after row %d of %d of its group", errPage, c.row, c.rows)
 		}
@@ -171,7 +186,7 @@ func (c *chunkReader) header() (header, error) {
 }
 
 // next reads the next page.
-func (c *chunkReader) next(yield func(row int64, p *page, s span) error) error {
+func (c *chunkReader) next(yield func(item) error) error {
 	h, err := c.header()
 	switch left := c.end - c.at; {
 	case err != nil:
@@ -193,61 +208,74 @@ func (c *chunkReader) next(yield func(row int64, p *page, s span) error) error {
 		return fmt.Errorf("%w: its checksum is wrong", errPage)
 	}
 	c.at += h.packed
-	levels, err := c.unpack(p, h)
+	reps, defs, err := c.unpack(p, h)
 	if err != nil {
 		return err
 	}
 	if h.kind == dictionaryPage {
-		if c.dictionary != nil || h.values < 0 || h.values > c.rows {
+		if c.dictionary != nil || h.values < 0 || h.values > maxGroupRows {
 			return errPage
 		}
-		c.dictionary = p
-		c.entries, err = c.spans(p.data, 0, int(h.values))
+		c.dictionary, c.entries, err = c.plain(p, p.data, 0, int(h.values))
 		return err
 	}
-	return c.values(p, h, levels, yield)
+	return c.values(p, h, reps, defs, yield)
 }
 
 // unpack inflates a page, and returns the levels of one of version 2, which stand before it.
-func (c *chunkReader) unpack(p *page, h header) (levels []byte, err error) {
+func (c *chunkReader) unpack(p *page, h header) (reps, defs []byte, err error) {
 	if h.kind == dataPageV2 {
-		if n := int64(len(p.packed)); h.rep != 0 || h.def < 0 || h.def > n || h.def > h.inflated {
-			return nil, errPage
+		n := int64(len(p.packed))
+		if h.rep < 0 || h.rep > n || h.def < 0 || h.def > n-h.rep || h.rep+h.def > h.inflated {
+			return nil, nil, errPage
 		}
-		levels, p.packed = p.packed[:h.def], p.packed[h.def:]
-		p.offset += h.def
-		h.inflated -= h.def
+		reps, defs, p.packed = p.packed[:h.rep], p.packed[h.rep:h.rep+h.def], p.packed[h.rep+h.def:]
+		p.offset += h.rep + h.def
+		h.inflated -= h.rep + h.def
 		if h.plainV2 {
 			p.codec = None
 		}
 	}
 	p.data, err = Inflate(p.codec, p.packed, int(h.inflated))
-	return levels, err
+	return reps, defs, err
+}
+
+// levels reads n levels of a page, whose greatest is most. Those of version 1 stand in the page from a byte on.
+func (c *chunkReader) levels(p *page, h header, b []byte, at *int, most, n int) ([]uint32, error) {
+	if most == 0 {
+		return nil, nil
+	}
+	if h.kind == dataPage {
+		if h.levels != rle || len(p.data)-*at < 4 {
+			return nil, errPage
+		}
+		length := int64(binary.LittleEndian.Uint32(p.data[*at:]))
+		if *at += 4; length > int64(len(p.data)-*at) {
+			return nil, errPage
+		}
+		b = p.data[*at : *at+int(length)]
+		*at += int(length)
+	}
+	return hybrid(b, bits.Len(uint(most)), n)
 }
 
 // values passes on the values of a data page.
-func (c *chunkReader) values(p *page, h header, levels []byte, yield func(row int64, p *page, s span) error) error {
-	if h.values < 0 || h.values > c.rows-c.row {
+func (c *chunkReader) values(p *page, h header, repBytes, defBytes []byte, yield func(item) error) error {
+	switch {
+	case h.values < 0 || c.column.rep == 0 && h.values > c.rows-c.row:
 		return fmt.Errorf("%w: it has %d values, and the group has %d rows more", errPage, h.values, c.rows-c.row)
+	case c.column.rep > 0 && h.values > maxGroupRows-c.all:
+		return fmt.Errorf("its lists have more than %d values in a group", maxGroupRows)
 	}
+	c.all += h.values
 	n, at := int(h.values), 0
-	var defs []uint32
-	if c.column.def > 0 {
-		if h.kind == dataPage {
-			if h.levels != rle || len(p.data) < 4 {
-				return errPage
-			}
-			length := int64(binary.LittleEndian.Uint32(p.data))
-			if length > int64(len(p.data)-4) {
-				return errPage
-			}
-			at = 4 + int(length)
-			levels = p.data[4:at]
-		}
-		var err error
-		if defs, err = hybrid(levels, bits.Len(uint(c.column.def)), n); err != nil {
-			return err
-		}
+	reps, err := c.levels(p, h, repBytes, &at, c.column.rep, n)
+	if err != nil {
+		return err
+	}
+	defs, err := c.levels(p, h, defBytes, &at, c.column.def, n)
+	if err != nil {
+		return err
 	}
 	there := n
 	for _, d := range defs {
@@ -260,35 +288,85 @@ func (c *chunkReader) values(p *page, h header, levels []byte, yield func(row in
 		return err
 	}
 	for i, k := 0, 0; i < n; i++ {
-		var err error
-		if defs != nil && int(defs[i]) < c.column.def {
-			err = yield(c.row, nil, span{})
+		v := item{row: c.row, def: c.column.def}
+		if reps != nil {
+			v.rep = int(reps[i])
+		}
+		if v.rep > 0 { // of the same row as the one before
+			v.row--
 		} else {
-			err = yield(c.row, from, spans(k))
+			c.row++
+		}
+		if v.row < 0 || v.row >= c.rows {
+			return errPage
+		}
+		if defs != nil {
+			v.def = int(defs[i])
+		}
+		if v.def >= c.column.def {
+			v.page, v.span = from, spans(k)
 			k++
 		}
-		if err != nil {
+		if err := yield(v); err != nil {
 			return err
 		}
-		c.row++
 	}
 	return nil
 }
 
 // find finds n values, which begin at a place of a page. They may lie in the dictionary.
 func (c *chunkReader) find(p *page, h header, at, n int) (*page, func(i int) span, error) {
+	b := p.data[at:]
+	var all []span
+	var err error
 	switch h.encoding {
 	case plain:
-		all, err := c.spans(p.data, at, n)
-		return p, func(i int) span { return all[i] }, err
+		p, all, err = c.plain(p, p.data, at, n)
+	case rle:
+		if len(b) < 4 || c.column.Type != Boolean {
+			return nil, nil, errPage
+		}
+		var flags []uint32
+		if flags, err = hybrid(b[4:], 1, n); err == nil {
+			data := make([]byte, n)
+			for i, v := range flags {
+				data[i] = byte(v)
+			}
+			p, all, err = c.fixed(data, n)
+		}
+	case deltaInts:
+		var ints []int64
+		if ints, _, err = deltas(b, n); err == nil {
+			data := make([]byte, 0, n*c.column.size)
+			for _, v := range ints {
+				var one [8]byte
+				binary.LittleEndian.PutUint64(one[:], uint64(v))
+				data = append(data, one[:min(c.column.size, 8)]...)
+			}
+			p, all, err = c.fixed(data, n)
+		}
+	case deltaLengths:
+		all, err = lengths(p.data, at, n)
+	case deltaBytes:
+		p, all, err = suffixes(b, n)
+	case byteStreamSplit:
+		size := c.column.size
+		if size == 0 || n > len(b)/size {
+			return nil, nil, errPage
+		}
+		data := make([]byte, n*size)
+		for i := range data {
+			data[i] = b[i%size*n+i/size]
+		}
+		p, all, err = c.fixed(data, n)
 	case plainDictionary, rleDictionary:
-		if c.dictionary == nil || n > 0 && (at >= len(p.data) || p.data[at] > 32) {
+		if c.dictionary == nil || n > 0 && (len(b) == 0 || b[0] > 32) {
 			return nil, nil, errPage
 		}
 		if n == 0 {
 			return c.dictionary, nil, nil
 		}
-		numbers, err := hybrid(p.data[at+1:], int(p.data[at]), n)
+		numbers, err := hybrid(b[1:], int(b[0]), n)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -298,38 +376,65 @@ func (c *chunkReader) find(p *page, h header, at, n int) (*page, func(i int) spa
 			}
 		}
 		return c.dictionary, func(i int) span { return c.entries[numbers[i]] }, nil
+	default:
+		return nil, nil, fmt.Errorf("its values have encoding %d, which is not read", h.encoding)
 	}
-	return nil, nil, fmt.Errorf("its values have encoding %d, and only plain values and dictionaries are read", h.encoding)
+	return p, func(i int) span { return all[i] }, err
 }
 
-// spans finds n plain values that begin at a place.
-func (c *chunkReader) spans(data []byte, at, n int) ([]span, error) {
-	size := map[Type]int{Int32: 4, Int64: 8, ByteArray: 4}[c.column.Type] // of a value, or of its length
-	if size == 0 {
-		return nil, fmt.Errorf("it has values of type %d, and only integers and bytes are read", c.column.Type)
+// plain finds n plain values that begin at a place.
+func (c *chunkReader) plain(p *page, data []byte, at, n int) (*page, []span, error) {
+	switch size := c.column.size; {
+	case c.column.Type == Boolean:
+		if n > (len(data)-at)*8 {
+			return nil, nil, errPage
+		}
+		made := make([]byte, n)
+		for i := range made {
+			made[i] = data[at+i/8] >> (i % 8) & 1
+		}
+		return c.fixed(made, n)
+	case size > 0:
+		if n > (len(data)-at)/size {
+			return nil, nil, errPage
+		}
+		return p, spansOf(at, size, n), nil
+	case c.column.Type != ByteArray:
+		return nil, nil, fmt.Errorf("it has values of type %d, which are not read", c.column.Type)
 	}
-	if n > (len(data)-at)/size {
-		return nil, errPage
+	if n > (len(data)-at)/4 {
+		return nil, nil, errPage
 	}
 	all := make([]span, n)
 	for i := range all {
-		if len(data)-at < size {
-			return nil, errPage
-		}
-		if c.column.Type != ByteArray {
-			all[i] = span{at, size}
-			at += size
-			continue
+		if len(data)-at < 4 {
+			return nil, nil, errPage
 		}
 		length := int64(binary.LittleEndian.Uint32(data[at:]))
-		at += size
-		if length > int64(len(data)-at) {
-			return nil, errPage
+		if at += 4; length > int64(len(data)-at) {
+			return nil, nil, errPage
 		}
 		all[i] = span{at, int(length)}
 		at += int(length)
 	}
-	return all, nil
+	return p, all, nil
+}
+
+// fixed is a page of n values of one size each, made of an encoding.
+func (c *chunkReader) fixed(data []byte, n int) (*page, []span, error) {
+	if c.column.size == 0 || len(data) != n*c.column.size {
+		return nil, nil, errPage
+	}
+	return &page{data: data, made: true}, spansOf(0, c.column.size, n), nil
+}
+
+// spansOf are n values of one size side by side.
+func spansOf(at, size, n int) []span {
+	all := make([]span, n)
+	for i := range all {
+		all[i] = span{at + i*size, size}
+	}
+	return all
 }
 
 // hybrid reads n numbers of a width in bits: runs of one number, and packed ones.
@@ -413,8 +518,18 @@ func Inflate(c Codec, packed []byte, n int) ([]byte, error) {
 			return nil, errInflate
 		}
 		data, err = z.DecodeAll(packed, make([]byte, 0, min(n, 64*len(packed)+512)))
+	case LZ4Raw:
+		if n/256 > len(packed) {
+			return nil, errInflate
+		}
+		var l s2.LZ4Converter
+		b, size, cause := l.ConvertBlock(binary.AppendUvarint(make([]byte, 0, 2*len(packed)+16), uint64(n)), packed)
+		if cause != nil || size != n {
+			return nil, errInflate
+		}
+		data, err = s2.Decode(nil, b)
 	default:
-		return nil, unknown(c)
+		return nil, c.Unread()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("a page is damaged: %w", err)
@@ -436,10 +551,14 @@ func gunzip(packed []byte, n int) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-func unknown(c Codec) error {
+// Unread says why pages of a codec are not read; nil is that they are.
+func (c Codec) Unread() error {
+	if slices.Contains([]Codec{None, Snappy, Gzip, Zstd, LZ4Raw}, c) {
+		return nil
+	}
 	name := fmt.Sprintf("method %d", c)
 	if int(c) < len(codecNames) {
 		name = codecNames[c]
 	}
-	return fmt.Errorf("its pages are compressed by %s, and only Snappy, gzip and Zstandard are read", name)
+	return fmt.Errorf("its pages are compressed by %s, and only Snappy, gzip, Zstandard and LZ4_RAW are read", name)
 }

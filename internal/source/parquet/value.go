@@ -27,10 +27,13 @@ func (f *File) Locate(r io.ReaderAt, group, column int) ([]Value, error) {
 		return nil, errors.New("it is no column of bytes")
 	}
 	all := make([]Value, 0, f.Groups[group].Rows)
-	err := f.each(r, group, column, func(_ int64, p *page, s span) error {
-		v := Value{Null: p == nil}
-		if p != nil {
-			v = p.value(s)
+	err := f.each(r, group, column, func(it item) error {
+		v := Value{Null: it.page == nil}
+		if it.page != nil {
+			if it.page.made {
+				return errors.New("its files have the encoding DELTA_BYTE_ARRAY, in which their bytes do not lie together")
+			}
+			v = it.page.value(it.span)
 		}
 		all = append(all, v)
 		return nil
@@ -55,11 +58,11 @@ var errEnough = errors.New("enough")
 
 // First returns the first value of a column of bytes in a group that is not null; nil is that there is none.
 func (f *File) First(r io.ReaderAt, group, column int) (value []byte, err error) {
-	err = f.each(r, group, column, func(_ int64, p *page, s span) error {
-		if p == nil {
+	err = f.each(r, group, column, func(v item) error {
+		if v.page == nil {
 			return nil
 		}
-		value = p.data[s.at : s.at+s.n]
+		value = v.bytes()
 		return errEnough
 	})
 	if errors.Is(err, errEnough) {
@@ -70,14 +73,14 @@ func (f *File) First(r io.ReaderAt, group, column int) (value []byte, err error)
 
 // Integers calls yield with the values of a column of integers in a group.
 func (f *File) Integers(r io.ReaderAt, group, column int, yield func(row, v int64, null bool)) error {
-	return f.each(r, group, column, func(row int64, p *page, s span) error {
+	return f.each(r, group, column, func(v item) error {
 		switch {
-		case p == nil:
-			yield(row, 0, true)
-		case s.n == 4:
-			yield(row, int64(int32(binary.LittleEndian.Uint32(p.data[s.at:]))), false)
-		case s.n == 8:
-			yield(row, int64(binary.LittleEndian.Uint64(p.data[s.at:])), false)
+		case v.page == nil:
+			yield(v.row, 0, true)
+		case v.n == 4:
+			yield(v.row, int64(int32(binary.LittleEndian.Uint32(v.bytes()))), false)
+		case v.n == 8:
+			yield(v.row, int64(binary.LittleEndian.Uint64(v.bytes())), false)
 		}
 		return nil
 	})
@@ -85,11 +88,11 @@ func (f *File) Integers(r io.ReaderAt, group, column int, yield func(row, v int6
 
 // Texts calls yield with the values of a column of bytes in a group; a null is empty.
 func (f *File) Texts(r io.ReaderAt, group, column int, yield func(row int64, v []byte)) error {
-	return f.each(r, group, column, func(row int64, p *page, s span) error {
-		if p == nil {
-			yield(row, nil)
+	return f.each(r, group, column, func(v item) error {
+		if v.page == nil {
+			yield(v.row, nil)
 		} else {
-			yield(row, p.data[s.at:s.at+s.n])
+			yield(v.row, v.bytes())
 		}
 		return nil
 	})

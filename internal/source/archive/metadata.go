@@ -1,0 +1,161 @@
+package archive
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/pipefs/pipefs/internal/source"
+)
+
+// metadataName is that of a file of the columns of rows: imagefolder of `datasets` looks for it.
+const metadataName = "metadata.jsonl"
+
+// Metadata writes what Parquet files say of the files below a directory, which is empty or ends with a slash: for each a line of
+// JSON, which has its path below the directory as file_name, then all columns that are not files.
+func (d *Dataset) Metadata(ctx context.Context, below string, w io.Writer) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	s := &scan{Dataset: d}
+	if err := s.findTables(ctx); err != nil {
+		return err
+	}
+	for shard, t := range s.tables {
+		if t == nil || t.File == nil {
+			continue
+		}
+		if t.id != d.table.Shards[shard].Identity {
+			return fmt.Errorf("%s: %w", d.shards[shard], source.ErrChanged)
+		}
+		if err := s.metadata(ctx, shard, below, w); err != nil {
+			return fmt.Errorf("%s: %w", d.shards[shard], err)
+		}
+	}
+	return nil
+}
+
+func (s *scan) metadata(ctx context.Context, shard int, below string, w io.Writer) error {
+	t := s.tables[shard]
+	f, err := s.under.OpenAs(s.shards[shard], t.id)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	f.Scattered()
+	files := []string{"file_name"}
+	for _, c := range t.columns {
+		files = append(files, t.Columns[c].Path[0])
+	}
+	first := int64(0)
+	for g := range t.Groups {
+		labels, err := t.labelsOf(f, g)
+		if err != nil {
+			return err
+		}
+		var names [][]string
+		for _, c := range t.columns {
+			all, err := t.names(f, g, c, first, labels)
+			if err != nil {
+				return err
+			}
+			names = append(names, all)
+		}
+		err = t.Records(f, g, files, func(row int64, fields []byte) error {
+			for k, c := range t.columns {
+				name, is := strings.CutPrefix(names[k][row], below)
+				if !is || !s.shows(names[k][row], entry{shard: shard, value: value{column: int64(c), row: first + row}}) {
+					continue
+				}
+				text, _ := json.Marshal(name)
+				if _, err := fmt.Fprintf(w, "{\"file_name\":%s%s}\n", text, fields); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			return err
+		}
+		first += t.Groups[g].Rows
+	}
+	return f.Verify()
+}
+
+// shows reports whether a path is that of a row: one without bytes is left out.
+func (s *scan) shows(name string, row entry) bool {
+	b, dir, err := s.table.Find(name)
+	if err != nil || dir {
+		return false
+	}
+	e, err := parse(b, s.table.Shards)
+	return err == nil && e.shard == row.shard && e.column == row.column && e.row == row.row
+}
+
+// hasMetadata reports whether a path is that of a file of Options.Metadata. The caller holds mu.
+func (d *Dataset) hasMetadata(name string) bool {
+	dir, base := path.Split(name)
+	return d.o.Metadata && base == metadataName && slices.Contains(d.table.Splits, strings.TrimSuffix(dir, "/"))
+}
+
+// openMetadata makes a file of Options.Metadata when it is first asked for; nil is that a name is none.
+func (d *Dataset) openMetadata(name string) (*os.File, source.Attr, error) {
+	d.mu.RLock()
+	t, is := d.table, d.hasMetadata(name)
+	a := d.dir
+	d.mu.RUnlock()
+	if !is {
+		return nil, a, nil
+	}
+	f, err := get(t.rows, t.metadata, name, func() (*os.File, error, error) {
+		f, err := os.CreateTemp(d.o.Dir, "metadata-")
+		if err != nil {
+			return nil, nil, err
+		}
+		w := bufio.NewWriter(f)
+		err = errors.Join(os.Remove(f.Name()), d.Metadata(context.Background(), strings.TrimSuffix(name, metadataName), w), w.Flush())
+		if err != nil {
+			return nil, nil, errors.Join(err, f.Close())
+		}
+		return f, nil, nil
+	})
+	if err != nil {
+		return nil, a, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, a, err
+	}
+	a.ID, a.Size, a.Mode = hash(name), info.Size(), a.Mode&0o444
+	for _, id := range t.ids {
+		a.ID ^= id
+	}
+	return f, a, nil
+}
+
+// made is an open file of Options.Metadata, which lasts as long as its table.
+type made struct {
+	*os.File
+	name string
+}
+
+// Name implements [source.Opened].
+func (m made) Name() string { return m.name }
+
+// Close implements [source.Opened].
+func (made) Close() error { return nil }
+
+// Scattered implements [source.Opened].
+func (made) Scattered() {}
+
+// Fetch implements [source.Opened].
+func (made) Fetch(int64, int64) {}
+
+// Verify implements [source.Opened].
+func (made) Verify() error { return nil }
