@@ -188,17 +188,15 @@ func (f *File) Drop() {
 	m := f.view.of.maker
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b := m.batches[batchKey{f.view, f.batch}]
-	if b == nil || b.pins > 0 || !b.complete() {
-		return
+	f.view.dropped = true
+	if b := m.batches[batchKey{f.view, f.batch}]; b != nil {
+		m.discard(b)
+		m.hire() // it may have freed memory
 	}
-	delete(m.batches, b.batchKey)
-	if b.data != nil {
-		m.empty(b)
-	}
-	m.hire() // it freed memory
 }
 
 // kept reports whether a batch keeps its memory, since somebody who has asked for it is about to read it. Otherwise readers
 // whose batches are too many for the budget would take away each other's, again and again.
-func (b *batch) kept() bool { return b.view.asked && !b.finished() && time.Since(b.ended) < stale }
+func (b *batch) kept() bool {
+	return b.view.asked && !b.view.dropped && !b.finished() && time.Since(b.ended) < stale
+}

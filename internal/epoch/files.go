@@ -28,6 +28,7 @@ type View struct {
 	array    transcode.Array // of each sample
 	fixed    bool            // there are files of pixels: array is that of every sample
 	asked    bool            // it is no epoch: somebody asked for just these samples
+	dropped  bool            // and nobody will read them; guarded by maker.mu
 	mask     transcode.Array // of the mask of each sample, if it is masked
 	masked   bool
 	unmasked error // why it is not, although some samples have masks

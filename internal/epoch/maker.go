@@ -84,8 +84,10 @@ func newMaker(o Options) *maker {
 
 func (m *maker) close() {
 	m.unshort()
+	m.mu.Lock()
 	m.rest.Stop()
-	m.cancel()
+	m.cancel() // nobody begins anything after that
+	m.mu.Unlock()
 	m.ended.Wait()
 }
 
@@ -187,6 +189,7 @@ func (b *batch) release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if b.pins--; b.pins == 0 {
+		m.discard(b)
 		m.hire() // it may free memory for those that wait for some
 	}
 }
@@ -274,6 +277,22 @@ func (m *maker) finish(b *batch, err error) {
 	}
 	b.ended = time.Now()
 	close(b.done)
+	m.discard(b)
+}
+
+// discard forgets a batch of samples that somebody asked for, and that nobody can read any more. One that is being made
+// is forgotten when it is made. The caller holds mu.
+func (m *maker) discard(b *batch) {
+	if !b.view.dropped || b.pins > 0 || b.begun > 0 && !b.complete() {
+		return
+	}
+	m.unqueue(b)
+	if m.batches[b.batchKey] == b {
+		delete(m.batches, b.batchKey)
+	}
+	if b.data != nil {
+		m.empty(b)
+	}
 }
 
 func (m *maker) unqueue(b *batch) {
@@ -420,4 +439,7 @@ func (m *maker) giveBack() {
 	}
 	m.unused = nil
 	m.hire() // somebody may wait for memory
+	if m.held > 0 && m.ctx.Err() == nil {
+		m.rest.Reset(stale) // for what is made or read at the moment
+	}
 }
