@@ -93,18 +93,20 @@ DAMAGE := 'EveryOperation|CrashesOfTheFirstRun|Faults|Damage|Flips|Salvage|Trunc
 CODECS := github.com/pipefs/pipefs/transcode/... github.com/pipefs/pipefs/bench/mssim github.com/pipefs/pipefs/internal/pictures github.com/klauspost/compress/flate hash/adler32
 WATCHED := -race $(CODECS:%=-gcflags=%=-race=false)
 COUNT1 := -count 1 -parallel 4 -timeout 20m
+# What has no race detector is compiled as the program is, once for vet, tests, the linter and TestReadme.
+test lint: export GOFLAGS = -trimpath
 test: export GORACE = atexit_sleep_ms=100
 test: export PIPEFS_PROGRAM = $(CURDIR)/bin/race/pipefs
 test: $(VERSITYGW) ## every test, with the race detector where goroutines share something: before a commit
 	@scripts/setup test
-	$(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet ./...
 	$(GO) build $(WATCHED) -o bin/race/pipefs ./cmd/pipefs
 	$(GO) run ./internal/testrun \
 		$(COUNT1) $$($(GO) list ./... | grep -E '$(USERS)|$(ALONE)') + $(COUNT1) -run $(DAMAGE) + \
 		$(COUNT1) $(WATCHED) $$($(GO) list ./... | grep -vE '$(USERS)|$(ALONE)|/(store|internal/(shard|serve))$$|/bench/mssim$$') + \
 		$(COUNT1) $(WATCHED) -skip $(DAMAGE) + \
 		$(COUNT1) -race ./internal/serve ./bench/mssim + $(COUNT1) -race $(MANY)
-	$(GO) -C bench/research test -vet=all ./...
+	CGO_ENABLED=0 $(GO) -C bench/research test -vet=all ./...
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/pipefs
 
 test-cluster: build $(VERSITYGW) $(RAY) ## packing by Ray, on two machines that share no files (root): make test-cluster TESTS='fails machines'
@@ -113,12 +115,12 @@ test-cluster: build $(VERSITYGW) $(RAY) ## packing by Ray, on two machines that 
 
 lint: $(GOLANGCI) ## formatting, static checks, and which package may import which
 	@scripts/setup lint
-	$(GOLANGCI) run ./...
-	$(GO) -C bench/research vet ./...
+	CGO_ENABLED=0 $(GOLANGCI) run ./...
+	CGO_ENABLED=0 $(GO) -C bench/research vet ./...
 	shellcheck -x scripts/* $$(grep -lE '^#!.*bash|shellcheck shell=bash' packaging/test/*) packaging/torchrun/train packaging/slurm/*.sbatch bench/demo/run bench/demo/cluster bench/research/l3/run .ci/run
 
 $(GOLANGCI):
-	GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	GOFLAGS= GOBIN=$(CURDIR)/bin/tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 
 size: ## lines, files, packages, words and modules: what has to be read
 	@GO=$(GO) scripts/size

@@ -47,6 +47,9 @@ type summary struct {
 func (s *summary) run(args []string) error {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
+	if !slices.Contains(args, "-race") { // which needs cgo
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
