@@ -86,16 +86,17 @@ check: ## vet, build, and the tests that neither mount nor take long: while you 
 # DAMAGE, which break one operation or byte after the other. The packages of ALONE start no goroutines, or few: there it
 # watches only the tests of MANY. internal/serve lends the codecs memory, and has them watched; everybody else has the packages
 # of CODECS compiled without it. At its end a process waits for what others may still do, a second if nobody says otherwise.
+# go vet looks at all of it before, and go test not once more in each variant.
 USERS  := /(cmd/pipefs|internal/e2e|internal/e2e/walk|python|bench|bench/mounted)$$
 ALONE  := /(transcode|transcode/.*|bench/(report|stats|throttle)|internal/index|l3gpu/internal/sim/pygpu)$$
 MANY   := -run 'Concurrent|CPU|NoAllocation|TestIndex$$' ./transcode/jpeg ./transcode/jpeg/steps ./transcode/l3 ./transcode/raster/internal/resample ./internal/index
 DAMAGE := 'EveryOperation|CrashesOfTheFirstRun|Faults|Damage|Flips|Salvage|Truncated|TestCompact|TestKill|DoesNotAllocate' ./store ./internal/shard
 CODECS := github.com/pipefs/pipefs/transcode/... github.com/pipefs/pipefs/bench/mssim github.com/pipefs/pipefs/internal/pictures github.com/klauspost/compress/flate hash/adler32
 WATCHED := -race $(CODECS:%=-gcflags=%=-race=false)
-COUNT1 := -count 1 -parallel 4 -timeout 20m
+COUNT1 := -count 1 -vet=off -parallel 4 -timeout 20m
 # What has no race detector is compiled as the program is, once for vet, tests, the linter and TestReadme.
 test lint: export GOFLAGS = -trimpath
-test: export GORACE = atexit_sleep_ms=100
+test: export GORACE = atexit_sleep_ms=10
 test: export PIPEFS_PROGRAM = $(CURDIR)/bin/race/pipefs
 test: $(VERSITYGW) ## every test, with the race detector where goroutines share something: before a commit
 	@scripts/setup test

@@ -50,6 +50,7 @@ func run(t testing.TB, args ...string) string {
 // TestAutotune has pipefs.autotune tune on a mount. The judgements are in
 // testdata/check_autotune.py.
 func TestAutotune(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	out := run(t, "testdata/check_autotune.py", testmount.Generate(t, "-samples", "24", "-width", "160", "-height", "120", "-png-every", "0"))
 	if !strings.Contains(out, "Ran 8 tests") {

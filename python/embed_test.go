@@ -14,6 +14,7 @@ import (
 // TestImports: the modules as a mount shows them, and the package pipefs, can be imported by
 // every Python that is here, without any other package.
 func TestImports(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	dir := t.TempDir()
 	testenv.Must(t, os.CopyFS(dir, python.Modules))

@@ -14,12 +14,14 @@ import (
 // TestMount has one Python use pipefs.mount. The judgements are in tests/smoke.py, which
 // make test-wheel runs with each Python and the wheel.
 func TestMount(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	run(t, "tests/smoke.py", testmount.Generate(t, "-samples", "6", "-width", "64", "-height", "48", "-png-every", "0"))
 }
 
 // TestRandomView compares what RandomView and draw give with what torchvision makes.
 func TestRandomView(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	run(t, "testdata/check_random.py", testmount.Generate(t, "-samples", "24", "-classes", "3", "-png-every", "6"))
 }
@@ -27,6 +29,7 @@ func TestRandomView(t *testing.T) {
 // TestRecipes compares the steps that draw operations on values with torchvision's, for generated
 // pictures and for photographs.
 func TestRecipes(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	run(t, "testdata/check_recipes.py", testmount.Generate(t, "-samples", "12", "-classes", "3", "-png-every", "6"))
 	t.Run("photographs", func(t *testing.T) {
@@ -44,12 +47,14 @@ func TestRecipes(t *testing.T) {
 
 // TestMasks compares masks that follow their pictures with what torchvision makes of them.
 func TestMasks(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	run(t, "testdata/check_masks.py")
 }
 
 // TestSkip reads a dataset of which two samples are broken.
 func TestSkip(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	run(t, "testdata/check_skip.py", testmount.Generate(t, "-samples", "24", "-classes", "3", "-png-every", "0"))
 }
@@ -70,6 +75,7 @@ func TestRandomViewOfURL(t *testing.T) {
 // TestEpochView compares what EpochView gives with random views, ImageFolder and
 // DistributedSampler.
 func TestEpochView(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	run(t, "testdata/check_epoch.py", testmount.Generate(t, "-samples", "24", "-classes", "3"))
 }
@@ -77,18 +83,21 @@ func TestEpochView(t *testing.T) {
 // TestTraining reads epoch views and random views by ranks and by workers of all kinds, resumes, and
 // does what is often done wrong.
 func TestTraining(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	t.Log(run(t, "testdata/check_training.py", testmount.Generate(t, "-samples", "37", "-classes", "3", "-width", "96", "-height", "72")))
 }
 
 // TestResumableSampler stops epochs of RandomView and other datasets, and goes on with other ranks and batches.
 func TestResumableSampler(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	run(t, "testdata/check_resume.py", testmount.Generate(t, "-samples", "37", "-classes", "3", "-width", "96", "-height", "72"))
 }
 
 // TestBatches compares the batches that a DataLoader gets of a RandomView with its items, for loaders and datasets of all kinds.
 func TestBatches(t *testing.T) {
+	t.Parallel()
 	testenv.Slow(t)
 	run(t, "testdata/check_batches.py", testmount.Generate(t, "-samples", "24", "-classes", "3", "-width", "96", "-height", "72"))
 }

@@ -83,6 +83,7 @@ func (s *cachedSet) counters() (values map[string]int64, texts map[string]string
 
 // TestLiquid reads shuffled epochs through a cache of 30 % of the dataset.
 func TestLiquid(t *testing.T) {
+	t.Parallel()
 	for _, packed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("packed=%v", packed), func(t *testing.T) {
 			s := mountCached(t, "liquid", packed)
@@ -133,6 +134,7 @@ func TestLiquid(t *testing.T) {
 // TestOtherCachePolicies: what is read is right, what is kept fits, and each policy
 // does what it is chosen for.
 func TestOtherCachePolicies(t *testing.T) {
+	t.Parallel()
 	for policy, want := range map[string]struct{ least, most float64 }{"minio": {0.2, 0.33}, "lru": {0, 0.15}} {
 		t.Run(policy, func(t *testing.T) {
 			s := mountCached(t, policy, true)

@@ -219,7 +219,7 @@ func TestSharedRaces(t *testing.T) {
 	for who := range 6 {
 		random := rand.New(rand.NewPCG(seed, uint64(who)))
 		all.Go(func() {
-			for range 15 {
+			for range 8 {
 				ended, begun := done.Load(), kills.Load()
 				h, err := s.hold(s.dataset)
 				if err == nil {

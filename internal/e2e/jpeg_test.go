@@ -48,6 +48,9 @@ func TestJPEG(t *testing.T) {
 	const every = "1,2,3,4,5,6,7,8,9,10"
 	for name, set := range sets {
 		for _, scans := range []string{every, "1,10"} {
+			if name == "photographs" && scans != every {
+				continue // what a store of few scans lacks does not depend on the picture
+			}
 			t.Run(name+"/scans="+scans, func(t *testing.T) {
 				dataset := set(t)
 				want := hashes(t, dataset)

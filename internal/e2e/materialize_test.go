@@ -91,21 +91,26 @@ func mustBeWhole(t *testing.T, dir string) {
 	}
 }
 
+// exported is the hash of each file of the view ppm, made without a store.
+func exported(t *testing.T, env []string, dataset string, samples []string) map[string][32]byte {
+	t.Helper()
+	dir, found := filepath.Join(t.TempDir(), "ppm"), map[string][32]byte{}
+	testmount.Command(t, env, "export", dataset, "ppm", dir)
+	for _, name := range samples {
+		data, err := os.ReadFile(filepath.Join(dir, strings.TrimSuffix(name, filepath.Ext(name))+".ppm"))
+		testenv.Must(t, err)
+		found[name] = sha256.Sum256(data)
+	}
+	return found
+}
+
 // TestMaterialize grows, shrinks and removes a fraction. It is nested and even,
-// and what it holds is what pipefs convert makes.
+// and what it holds is what pipefs export makes.
 func TestMaterialize(t *testing.T) {
 	t.Parallel()
 	env, dataset, dir := packed(t, "-samples", "88", "-width", "64", "-height", "48", "-png-every", "3")
 	samples := samplesOf(t, dataset)
-	want := map[string][32]byte{}
-	out := filepath.Join(t.TempDir(), "out.ppm")
-	for _, name := range samples {
-		testmount.Command(t, env, "convert", "--view", "ppm", filepath.Join(dataset, name), out)
-		data, err := os.ReadFile(out)
-		testenv.Must(t, err)
-		want[name] = sha256.Sum256(data)
-		testenv.Must(t, os.Remove(out))
-	}
+	want := exported(t, env, dataset, samples)
 	before, share := map[string][32]byte{}, 0.0
 	for _, next := range []string{"0.3", "0.3", "70%", "1", "1/5", "0", "0.5"} {
 		said := testmount.Command(t, env, "materialize", dir, "ppm", "--fraction", next)
@@ -171,7 +176,7 @@ func TestMaterialize(t *testing.T) {
 // TestKilledMaterialize kills `pipefs materialize` at random moments while a mount
 // of the store is read: no byte is ever wrong, and the last run completes it.
 func TestKilledMaterialize(t *testing.T) {
-	kills, limit := 25, time.Minute // store also fails and crashes at every single operation
+	kills, limit := 12, time.Minute // store also fails and crashes at every single operation
 	if testenv.Soak() {
 		kills, limit = 500, 10*time.Minute
 	}
@@ -181,14 +186,7 @@ func TestKilledMaterialize(t *testing.T) {
 	dir := filepath.Join(root, "store")
 	testmount.Command(t, env, "pack", dataset, dir)
 	samples := samplesOf(t, dataset)
-	// The files of the view, made without the store.
-	testmount.Command(t, env, "export", dataset, "ppm", filepath.Join(root, "ppm"))
-	want := map[string][32]byte{}
-	for _, name := range samples {
-		data, err := os.ReadFile(filepath.Join(root, "ppm", strings.TrimSuffix(name, filepath.Ext(name))+".ppm"))
-		testenv.Must(t, err)
-		want[name] = sha256.Sum256(data)
-	}
+	want := exported(t, env, dataset, samples)
 	started := time.Now()
 	testmount.Command(t, env, "materialize", dir, "ppm")
 	whole := time.Since(started)

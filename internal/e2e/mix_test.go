@@ -21,6 +21,7 @@ import (
 // TestMix: what mix/ shows does not depend on what it is read from: on the share
 // that is materialized, nor on the policy, nor on whether all of it is whole.
 func TestMix(t *testing.T) {
+	t.Parallel()
 	env, _, store := packed(t, "-samples", "40", "-width", "160", "-height", "120", "-png-every", "2")
 	plain, unmount := testmount.MountOnce(t, env, store, "--no-background")
 	want := hashes(t, filepath.Join(plain, "bmp-own"))
@@ -66,6 +67,7 @@ func TestMix(t *testing.T) {
 // originals of everything else, all under their own names, whatever the policy and the
 // cache, and also where what is stored proves to be damaged.
 func TestStoredMix(t *testing.T) {
+	t.Parallel()
 	env, _, store := packed(t, "-samples", "60", "-width", "160", "-height", "120", "-png-every", "2")
 	testmount.Command(t, env, "materialize", store, "bmp", "--fraction", "0.4")
 	// check returns the share of samples that are shown as materialized.
@@ -126,6 +128,7 @@ func TestStoredMix(t *testing.T) {
 // TestTunedBefore: what was measured when pixels were those of ppm is led to, under own
 // names.
 func TestTunedBefore(t *testing.T) {
+	t.Parallel()
 	env := testmount.Home(t)
 	dir := filepath.Join(t.TempDir(), "store")
 	testmount.Command(t, env, "pack", testmount.Generate(t, "-samples", "4"), dir)

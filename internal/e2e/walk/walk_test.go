@@ -381,7 +381,7 @@ func TestWalk(t *testing.T) {
 				w := newWalk(t, c)
 				r := rand.New(rand.NewPCG(seed, uint64(round*len(configs)+i)))
 				var walked []Op
-				for range 10 {
+				for range 5 {
 					ops := generate(r, c, w.paths, edited, 1450)
 					f := w.run(ops)
 					if f == nil {
