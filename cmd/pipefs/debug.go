@@ -11,7 +11,6 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/urfave/cli/v2"
 
-	"github.com/pipefs/pipefs/internal/bundle"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/doctor"
 	"github.com/pipefs/pipefs/internal/exit"
@@ -21,7 +20,7 @@ import (
 )
 
 func debugCommand(env *environ) *cli.Command {
-	o := bundle.Options{Version: mountd.Version(), Seconds: 10}
+	o := doctor.Archive{Version: mountd.Version(), Seconds: 10}
 	return &cli.Command{
 		Name: "debug", ArgsUsage: "MNT OUT.tar.gz", Category: administration, Usage: "write an archive for a bug report",
 		Description: "Writes the version, the configuration of the mount, the checks of pipefs doctor, the counters, profiles of the daemon (goroutines, heap, processor), the end of its log, the mount table, and the limits of the machine. The archive has no pictures and no credentials, and names of files are hashed. Read it before you send it: it is text, except for the profiles.",
@@ -40,7 +39,7 @@ tar xzf report.tar.gz && less pipefs-debug/*.txt`,
 	}
 }
 
-func runDebug(ctx context.Context, env *environ, o bundle.Options, mnt, out string) error {
+func runDebug(ctx context.Context, env *environ, o doctor.Archive, mnt, out string) error {
 	switch _, err := control.Find(mnt); {
 	case errors.Is(err, fs.ErrPermission):
 		return exit.With(exit.Usage, err)
@@ -66,7 +65,7 @@ func runDebug(ctx context.Context, env *environ, o bundle.Options, mnt, out stri
 	defer func() { _ = f.Cleanup() }()
 	shown := terminal.NewPhases(env.stderr)
 	shown.Show(fmt.Sprintf("profiling the daemon for %d s", o.Seconds))
-	err = bundle.Write(ctx, f, o)
+	err = o.Write(ctx, f)
 	shown.Done()
 	if err != nil {
 		return exit.With(exit.System, fmt.Errorf("writing %s: %w", out, err))

@@ -1,4 +1,4 @@
-package bundle
+package doctor
 
 import (
 	"archive/tar"
@@ -15,20 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/doctor"
 )
 
 // logBytes is how much of the end of the log is kept.
 const logBytes = 256 << 10
 
-// Options say what is written of which mount.
-type Options struct {
+// Archive is that of `pipefs debug`: what a maintainer needs to know of a mount and its machine, without pictures,
+// credentials, and names of files.
+type Archive struct {
 	Version   string // of this program
 	Seconds   int    // that the CPU profile takes
 	WithPaths bool
 	// Ask asks the daemon of the mount.
 	Ask    func(context.Context, control.Request) (control.Reply, error)
-	Doctor func(context.Context) []doctor.Finding
+	Doctor func(context.Context) []Finding
 }
 
 // part is one file of the archive.
@@ -37,8 +37,8 @@ type part struct {
 	make func() ([]byte, error)
 }
 
-// Write writes the archive. What cannot be had of a daemon that hangs is in errors.txt instead.
-func Write(ctx context.Context, w io.Writer, o Options) error {
+// Write writes it. What cannot be had of a daemon that hangs is in errors.txt instead.
+func (o *Archive) Write(ctx context.Context, w io.Writer) error {
 	program, err := programText()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 }
 
 // parts are all files of the archive.
-func (o *Options) parts(ctx context.Context, s *scrubber, stats *control.Stats) []part {
+func (o *Archive) parts(ctx context.Context, s *scrubber, stats *control.Stats) []part {
 	asJSON := func(v any) func() ([]byte, error) { return func() ([]byte, error) { return s.json(v) } }
 	file := func(name string) func() ([]byte, error) {
 		return func() ([]byte, error) {
@@ -139,7 +139,7 @@ func (o *Options) parts(ctx context.Context, s *scrubber, stats *control.Stats) 
 }
 
 // machine is what is asked first.
-func (o *Options) machine(stats *control.Stats) map[string]any {
+func (o *Archive) machine(stats *control.Stats) map[string]any {
 	var u unix.Utsname
 	_ = unix.Uname(&u)
 	return map[string]any{

@@ -1,4 +1,4 @@
-package bundle
+package doctor
 
 import (
 	"bytes"
@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// scrubber makes texts fit to be sent to others.
+// scrubber makes texts fit to be sent to others: it takes credentials out, and hashes what may name a file. It keeps numbers
+// and words that the program itself contains, and no other. Equal names have equal hashes within one archive only.
 type scrubber struct {
 	secrets []string // values of variables, the longest first
 	words   map[string]bool
