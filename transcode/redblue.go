@@ -1,5 +1,4 @@
-// Package redblue exchanges red and blue: bitmaps have them the other way round.
-package redblue
+package transcode
 
 import "encoding/binary"
 
@@ -10,13 +9,13 @@ const (
 	from2 = 0x0000_ff00_00ff_0000
 )
 
-// Swap copies pixels of three bytes from src to dst, the first and the third
-// byte of each exchanged: RGB to BGR and back. dst has the length of src, and may be src.
+// SwapRedBlue copies pixels of three bytes from src to dst, the first and the third
+// byte of each exchanged: RGB to BGR, as bitmaps have them, and back. dst has the length of src, and may be src.
 //
 // This is on the way of every read of a BMP view, so it works on words. Eight
 // pixels are three words; a byte of a word stays, or moves two places up or
 // down, and the four bytes that cross into a neighbour are fetched from it.
-func Swap(dst, src []byte) {
+func SwapRedBlue(dst, src []byte) {
 	le := binary.LittleEndian
 	for len(src) >= 24 && len(dst) >= 24 {
 		s, d := src[:24:24], dst[:24:24]

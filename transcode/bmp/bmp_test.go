@@ -14,7 +14,6 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
-	"github.com/pipefs/pipefs/transcode/internal/redblue"
 )
 
 // generate writes what Pillow saves, and headers of its own around noise.
@@ -203,13 +202,13 @@ func TestRows(t *testing.T) {
 	for n := range 100 {
 		src := pillow.Sample(transcode.ModeRGB, n+1, 1).Pix[:3*n]
 		dst := make([]byte, len(src))
-		redblue.Swap(dst, src)
+		transcode.SwapRedBlue(dst, src)
 		for i := 0; i < len(src); i += 3 {
 			if dst[i] != src[i+2] || dst[i+1] != src[i+1] || dst[i+2] != src[i] {
 				t.Fatalf("%d pixels: pixel %d", n, i/3)
 			}
 		}
-		redblue.Swap(dst, dst)
+		transcode.SwapRedBlue(dst, dst)
 		if !bytes.Equal(dst, src) {
 			t.Fatalf("%d pixels: not undone", n)
 		}
@@ -244,7 +243,7 @@ func BenchmarkSwapRB(b *testing.B) {
 	dst := make([]byte, len(src))
 	b.SetBytes(int64(len(src)))
 	for b.Loop() {
-		redblue.Swap(dst, src)
+		transcode.SwapRedBlue(dst, src)
 	}
 }
 

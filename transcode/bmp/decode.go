@@ -28,7 +28,6 @@ import (
 	"io"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/internal/redblue"
 )
 
 const (
@@ -335,7 +334,7 @@ func (h *header) row(dst, src []byte) {
 			unpack(dst, src, h.bits)
 		}
 	case bgr:
-		redblue.Swap(dst, src[:len(dst)])
+		transcode.SwapRedBlue(dst, src[:len(dst)])
 	case bgra:
 		swapRB4(dst, src[:len(dst)])
 	case bgrx:

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/internal/redblue"
 )
 
 // Kind is the step `bmp`.
@@ -162,7 +161,7 @@ func Encode(px *transcode.Pixels) ([]byte, error) {
 		dst := b[start+(px.Height-1-y)*stride:]
 		switch px.Mode {
 		case transcode.ModeRGB:
-			redblue.Swap(dst[:rowBytes], src)
+			transcode.SwapRedBlue(dst[:rowBytes], src)
 		case transcode.ModeRGBA:
 			swapRB4(dst[:rowBytes], src)
 		case transcode.ModeBit:
@@ -174,7 +173,7 @@ func Encode(px *transcode.Pixels) ([]byte, error) {
 	return b, nil
 }
 
-// swapRB4 is [redblue.Swap] for pixels of four bytes, of which the last stays.
+// swapRB4 is [transcode.SwapRedBlue] for pixels of four bytes, of which the last stays.
 func swapRB4(dst, src []byte) {
 	le := binary.LittleEndian
 	for len(src) >= 8 && len(dst) >= 8 {

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/internal/redblue"
 	"github.com/pipefs/pipefs/transcode/jpeg/internal/kernel"
 )
 
@@ -289,7 +288,7 @@ func (r *renderer) convert(y int) {
 	if y -= r.pixels.Min.Y; r.into != nil {
 		out = r.into.Pix[r.into.Base+y*r.into.Row:][:3*m.Width]
 		if r.into.BGR {
-			defer redblue.Swap(out, out)
+			defer transcode.SwapRedBlue(out, out)
 		}
 	} else {
 		out = m.Pix[y*m.Width*m.Channels:][:m.Width*m.Channels]

@@ -33,7 +33,6 @@ import (
 	"github.com/klauspost/compress/zlib"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/internal/redblue"
 )
 
 // maxRatio is the most that deflate compresses: a file smaller than its pixels
@@ -184,7 +183,7 @@ func (h *header) pixels(parts [][]byte, to rows) error {
 	if to.bgr {
 		for y := range to.region.Dy() {
 			row := to.pix[to.base+y*to.stride:][:3*to.region.Dx()]
-			redblue.Swap(row, row)
+			transcode.SwapRedBlue(row, row)
 		}
 	}
 	return nil
