@@ -72,7 +72,7 @@ func (a *aheads) init(readers *limiter, workers int, bytes int64) {
 // Ahead is a file that is loaded ahead of its readers.
 type Ahead struct {
 	of       *aheads
-	keys     [2]Key
+	keys     [2]Key // by which it is found; the content is that of the second one
 	view     transcode.Pipeline
 	resolved chan struct{}
 	resolve  sync.Once
@@ -346,6 +346,11 @@ func (s *Server) openAhead(ctx context.Context, h *Handle) (*Content, error) {
 	}
 	a.mu.Lock()
 	c, first := n.content, !n.opening
+	if n.keys[1] != h.key {
+		// A view of what is stored shows the file as it is, and this reader's view, which shares the key, does not.
+		a.mu.Unlock()
+		return h.Cached(), nil
+	}
 	n.opening = n.opening || c != nil
 	a.mu.Unlock()
 	switch {
