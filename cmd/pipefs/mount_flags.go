@@ -58,7 +58,7 @@ func mountFlags(c *mountConfig) []cli.Flag {
 	source := slices.Concat([]cli.Flag{
 		opt("store", "DIR", "", placeOrURL(intoString(&c.Read.Store)), "read from this store of DATASET, or keep prepared data there"),
 		opt("dataset", "DIR", "", place(intoString(&c.Read.Dataset)), "with a STORE: name its dataset, for missing originals"),
-		opt("classes", "FILE", "", place(intoString(&c.Read.Classes)), "make class directories from a list: CSV of NAME,CLASS, or lines NAME CLASS"),
+		classesFlag(&c.Read.Classes),
 		opt("manifest", "DIR", "", place(intoString(&c.Read.Manifest)), "use the file list that pipefs list wrote"),
 		opt("refresh", "DURATION", "never", intoAge(&c.Read.Refresh), "look for newer data at this interval, such as 5m"),
 		&cli.BoolFlag{Name: "immutable", Destination: &c.Read.Immutable, Usage: "assume that the dataset does not change, and skip all checks"},

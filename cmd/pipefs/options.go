@@ -67,3 +67,8 @@ func l3Flags(c *l3Config, modes ...string) []cli.Flag {
 		}, "write L3 files that are small (dense), decode faster (fast), or that other programs read (v1)"),
 	}
 }
+
+// classesFlag takes a list of classes, see source.Classes.
+func classesFlag(list *string) cli.Flag {
+	return opt("classes", "FILE", "", place(intoString(list)), "make class directories from a list: CSV of NAME,CLASS, or lines NAME CLASS")
+}

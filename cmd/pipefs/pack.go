@@ -60,7 +60,7 @@ pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store      # s
 			opt("plan", "URL", "", intoString(&w.plan), "pack shards of this plan, which pipefs plan made, instead of DATASET"),
 			opt("shard", "I|A..B", "JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID or AWS_BATCH_JOB_ARRAY_INDEX", intoRange(&w.first, &w.last), "pack shard I, or shards A to B; the first one is 0"),
 			opt("dataset", "DATASET", "", placeOrURL(intoString(&w.dataset)), "name the plan's dataset on this machine, if its path differs"),
-			opt("classes", "FILE", "", place(intoString(&c.classes)), "make class directories from a list: CSV of NAME,CLASS, or lines NAME CLASS"),
+			classesFlag(&c.classes),
 			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "encode this many samples at once"),
 		}, remoteFlags(&c.remote), rarely([]cli.Flag{
 			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "build packs for a bucket or a plan in this directory"),

@@ -25,6 +25,7 @@ import (
 
 func viewsCommand(env *environ) *cli.Command {
 	var all, steps, asJSON bool
+	var classes string
 	var roles transcode.Roles
 	var limits transcode.Limits
 	var access remote.Access
@@ -35,6 +36,7 @@ func viewsCommand(env *environ) *cli.Command {
 pipefs views ~/scenes resize512-png --masks '**/labels/*.png'
 pipefs views --steps      # the steps of which views are made`,
 		Flags: slices.Concat(roleFlags(&roles), []cli.Flag{
+			classesFlag(&classes),
 			&cli.BoolFlag{Name: "all", Destination: &all, Usage: fmt.Sprintf("look at every sample (default: at %s of them)", human.Count(survey.MostLooked))},
 			&cli.BoolFlag{Name: "steps", Destination: &steps, Usage: "list the steps of which views are made"},
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
@@ -47,7 +49,7 @@ pipefs views --steps      # the steps of which views are made`,
 			if len(args) == 0 {
 				return exit.Errorf(exit.Usage, "views needs a dataset or a store: pipefs views ~/imagenet (or --steps)")
 			}
-			s, err := openSource(ctx, env, mountd.SourceOptions{Path: args[0], Remote: access, Roles: roles, Limits: limits})
+			s, err := openSource(ctx, env, mountd.SourceOptions{Path: args[0], Remote: access, Classes: classes, Roles: roles, Limits: limits})
 			if err != nil {
 				return err
 			}

@@ -144,6 +144,10 @@ func (c *Config) checkCache() error {
 	return nil
 }
 
+func classesOfStore(at string) error {
+	return usage.Errorf("--classes makes directories of a dataset, and %s is a store, whose directories are made by pipefs pack --classes: leave it out", at)
+}
+
 // checkStore refuses a --store that is not what its name says: a mistyped path would
 // be made, and read from as if it were prepared.
 func (c *Config) checkStore(ctx context.Context, o CheckOptions) error {
@@ -152,7 +156,7 @@ func (c *Config) checkStore(ctx context.Context, o CheckOptions) error {
 	case err != nil:
 		return err
 	case mounted && c.Read.Classes != "":
-		return usage.Errorf("--classes makes directories of a dataset, and %s is a store, whose directories are made by pipefs pack --classes: leave it out", c.Source)
+		return classesOfStore(c.Source)
 	case mounted && c.Read.Metadata:
 		return usage.Errorf("--metadata shows the columns of Parquet files, and %s is a store: leave it out", c.Source)
 	case mounted && c.Read.Manifest != "":

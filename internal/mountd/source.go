@@ -124,6 +124,9 @@ func OpenSource(ctx context.Context, o SourceOptions) (_ *Source, err error) {
 		}
 	}
 	if o.Classes != "" {
+		if s.Store != nil {
+			return nil, classesOfStore(o.Path)
+		}
 		c, err := source.WithClasses(s.Dataset, o.Classes)
 		if err != nil {
 			return nil, err

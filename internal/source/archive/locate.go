@@ -63,6 +63,20 @@ func Is(name string) bool {
 // recordExt is what names of TFRecord files end with: .tfrecord, or .tfrecord-00000-of-00010.
 var recordExt = regexp.MustCompile(`(?i)(\.tfrecords?)(-\d+-of-\d+)?$`)
 
+// unnamed is the name of a file that is one of several and does not say what it holds. Those of ImageNet in TFRecord are called so.
+var unnamed = regexp.MustCompile(`^[^.]+-\d+-of-\d+$`)
+
+// holdsRecords reports whether a file begins as a TFRecord file.
+func holdsRecords(under source.Dataset, name string) (bool, error) {
+	f, err := under.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	k, err := kindOf(f, name)
+	return k == recordKind, err
+}
+
 // Pattern reports whether a path stands for several archives: it has a wildcard or braces.
 func Pattern(p string) bool { return strings.ContainsAny(p, "*?[{") }
 
@@ -188,6 +202,13 @@ func in(under source.Dataset, dir string, depth int) (shards []string, only bool
 		case strings.HasPrefix(e.Name, "."), !e.Dir && slices.Contains(beside, strings.ToLower(path.Ext(e.Name))):
 		case !e.Dir && (isTable(e.Name) || depth == 0 && Is(e.Name)):
 			shards = append(shards, name)
+		case !e.Dir && depth == 0 && unnamed.MatchString(e.Name):
+			if len(shards) == 0 { // the others are looked at when they are scanned
+				if is, err := holdsRecords(under, name); err != nil || !is {
+					return nil, false, err
+				}
+			}
+			shards = append(shards, name)
 		case e.Dir && depth < MaxDepth:
 			below, only, err := in(under, name, depth+1)
 			if err != nil || !only || len(below) == 0 {
@@ -204,5 +225,7 @@ func in(under source.Dataset, dir string, depth int) (shards []string, only bool
 // isTable goes by the name.
 func isTable(name string) bool { return strings.EqualFold(path.Ext(name), ".parquet") }
 
-// Below reports whether names of a directory are those of archives, or of Parquet files if it lies within another one.
-func Below(name string, depth int) bool { return depth == 0 && Is(name) || isTable(name) }
+// Below reports whether names of a directory may be those of archives, or of Parquet files if it lies within another one.
+func Below(name string, depth int) bool {
+	return depth == 0 && (Is(name) || unnamed.MatchString(name)) || isTable(name)
+}

@@ -3,6 +3,8 @@ package archive
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pipefs/pipefs/internal/source"
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 const jpegHead, pngHead = "\xff\xd8\xff\xe0", "\x89PNG\r\n\x1a\n"
@@ -97,6 +100,19 @@ func TestRecords(t *testing.T) {
 	}
 	if s := d.Summary(); s.LeftOut != 3 || len(s.Damaged) > 0 || !s.Unlabelled {
 		t.Errorf("%d left out, %q", s.LeftOut, s.Damaged)
+	}
+}
+
+// Files whose names do not say what they hold are known by what is in them.
+func TestUnnamedRecords(t *testing.T) {
+	one := exampleOf(feature("image/encoded", jpegHead))
+	d, dir := open(t, map[string][]byte{"train-00000-of-00002": one, "train-00001-of-00002": one})
+	if diff := cmp.Diff(map[string]string{"train-00000-of-00002-000000.jpg": jpegHead, "train-00001-of-00002-000000.jpg": jpegHead}, read(t, d)); diff != "" {
+		t.Error(diff)
+	}
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "train-00000-of-00002"), []byte("words, and more"), 0o644))
+	if shards, err := In(d.under); err != nil || shards != nil {
+		t.Errorf("%v, %v", shards, err)
 	}
 }
 
