@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -227,6 +229,56 @@ func TestDamagedZip(t *testing.T) {
 	got := read(t, d)
 	if !strings.Contains(got["a"], "error: ") || !strings.Contains(got["a"], "damaged") || got["b"] != strings.Repeat("b", 5000) {
 		t.Errorf("%.100q %.20q", got["a"], got["b"])
+	}
+}
+
+// What the directory of a zip says of a member may be wrong: that member is left out and named, and the others are shown.
+func TestUnfitZip(t *testing.T) {
+	const method, packed, size, offset = 10, 20, 24, 42 // in an entry of the directory
+	bad := []struct {
+		at  map[int]uint16 // what is written where
+		why string
+	}{
+		{map[int]uint16{8: encrypted}, "it is encrypted"},
+		{map[int]uint16{method: 12}, "it is compressed by method 12"},
+		{map[int]uint16{packed: 4}, "its sizes cannot be right"},
+		{map[int]uint16{method: zip.Deflate, size: 60_000}, "its sizes cannot be right"}, // a bomb
+		{map[int]uint16{method: zip.Deflate, size + 2: 300 << 4}, "deflated members of more than"},
+		{map[int]uint16{offset: 0}, "it lies over another member"},
+		{map[int]uint16{offset + 2: 99}, "its header is damaged"},
+		{nil, "it reaches beyond the archive"},
+	}
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for i := range bad {
+		f, err := w.CreateHeader(&zip.FileHeader{Name: strconv.Itoa(i)})
+		testenv.Must(t, err)
+		_, err = io.WriteString(f, "x")
+		testenv.Must(t, err)
+	}
+	_, err := w.CreateRaw(&zip.FileHeader{Name: "large", UncompressedSize64: 5 << 30, CompressedSize64: 5 << 30}) // which zip64 says
+	testenv.Must(t, err)
+	testenv.Must(t, w.Close())
+	data := b.Bytes()
+	at := bytes.Index(data, []byte("PK\x01\x02"))
+	for _, c := range bad {
+		at += 4 + bytes.Index(data[at+4:], []byte("PK\x01\x02"))
+		for k, v := range c.at {
+			binary.LittleEndian.PutUint16(data[at+k:], v)
+		}
+	}
+	d, log := openLog(t, "x.zip", data)
+	if diff := cmp.Diff(map[string]string{"0": "x"}, read(t, d)); diff != "" {
+		t.Error(diff)
+	}
+	for i, c := range bad {
+		name := strconv.Itoa(i + 1)
+		if c.at == nil {
+			name = "large"
+		}
+		if !slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool { return strings.Contains(line, `\"`+name+`\"`) && strings.Contains(line, c.why) }) {
+			t.Errorf("%s: not %q in %s", name, c.why, log)
+		}
 	}
 }
 
