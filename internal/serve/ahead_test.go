@@ -123,30 +123,3 @@ func TestAheadPanics(t *testing.T) {
 type panicking struct{ mixer.Longest }
 
 func (panicking) Choose(mixer.Request) int { panic("a bug") }
-
-// TestAheadOfStored: what is loaded for a view of what is stored, which shows it as it is, is not what the view of all
-// samples shows, although the two share keys; nor the other way round.
-func TestAheadOfStored(t *testing.T) {
-	root := writeDataset(t)
-	for i, pair := range [][2]string{{"stored-bmp", "bmp"}, {"bmp", "stored-bmp"}} {
-		f := newFixture(t, root, nil)
-		f.Unhinted()
-		key, original := Key(2<<32+i), Key(1<<32+i)
-		file := f.file(t, "a.jpg")
-		want, err := newFixture(t, root, nil).Open(t.Context(), key, file, view(t, pair[1]))
-		bytesWanted := contentOf(t, want, err)
-		a, _, err := f.LoadAhead(t.Context(), Target{Key: key, Original: original, File: file, View: view(t, pair[0]), Since: time.Now()}, 1<<30, func(bool) {})
-		testenv.Must(t, err)
-		h, err := f.Server.Resolve(t.Context(), key, file, view(t, pair[1]), Sized)
-		testenv.Must(t, err)
-		if h.Unchanged() { // as package fs does
-			h, err = f.Server.Resolve(t.Context(), original, file, transcode.Pipeline{}, Sized)
-			testenv.Must(t, err)
-		}
-		c, err := h.Open(t.Context())
-		if got := contentOf(t, c, err); !bytes.Equal(got, bytesWanted) {
-			t.Errorf("%s shows %d bytes, not %d: those that were loaded for %s", pair[1], len(got), len(bytesWanted), pair[0])
-		}
-		a.Forget()
-	}
-}
