@@ -21,7 +21,9 @@ func liveCommand(env *environ) *cli.Command {
 			if _, err := statsOf(ctx, args[0]); err != nil {
 				return err
 			}
-			s, err := live.Start(args[0], func(ctx context.Context) (*control.Stats, error) { return statsOf(ctx, args[0]) })
+			s, err := live.Start(args[0], func(ctx context.Context, history bool) (*control.Stats, error) {
+				return historyOf(ctx, args[0], history)
+			})
 			if err != nil {
 				return exit.With(exit.System, err)
 			}

@@ -46,7 +46,12 @@ pipefs stats --json ~/m | jq .pid`,
 
 // statsOf asks the daemon of a mount.
 func statsOf(ctx context.Context, path string) (*control.Stats, error) {
-	reply, err := ask(ctx, path, control.Request{Op: control.OpStats})
+	return historyOf(ctx, path, false)
+}
+
+// historyOf asks it for the last minutes, too.
+func historyOf(ctx context.Context, path string, history bool) (*control.Stats, error) {
+	reply, err := ask(ctx, path, control.Request{Op: control.OpStats, History: history})
 	if err == nil && reply.Stats == nil {
 		err = exit.Errorf(exit.Internal, "the daemon of %s answered without numbers", path)
 	}

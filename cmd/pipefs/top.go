@@ -42,7 +42,7 @@ pipefs top ~/m >> training.log     # a line each second`,
 			} else {
 				mnt = only
 			}
-			t := &top{ask: func() (*control.Stats, error) { return statsOf(ctx, mnt) }, width: 100, left: count}
+			t := &top{ask: func(history bool) (*control.Stats, error) { return historyOf(ctx, mnt, history) }, width: 100, left: count}
 			if err := t.look(); err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ func onlyMount() (string, error) {
 
 // top is what is watched, and shown.
 type top struct {
-	ask           func() (*control.Stats, error)
+	ask           func(history bool) (*control.Stats, error)
 	width, height int
 	left          int // seconds; 0: no end
 	sort          int // of sortings
@@ -90,12 +90,15 @@ const history = 30
 
 // look asks the mount.
 func (t *top) look() error {
-	s, err := t.ask()
+	s, err := t.ask(t.stats == nil)
 	switch {
 	case err != nil:
 		return err
 	case s.Account == nil || s.Verdict == nil:
 		return fmt.Errorf("the daemon of %s has another version, and does not account for its time: mount again", s.Mount)
+	}
+	for _, second := range s.History {
+		t.files, t.volume = append(t.files, second.Files), append(t.volume, second.Bytes)
 	}
 	before := s.Account
 	if t.stats != nil && t.stats.PID == s.PID { // another daemon counts anew
@@ -106,8 +109,8 @@ func (t *top) look() error {
 		total := t.change.Total()
 		t.files = append(t.files, t.rate(total.Begun))
 		t.volume = append(t.volume, t.rate(total.Bytes))
-		t.files, t.volume = t.files[max(0, len(t.files)-history):], t.volume[max(0, len(t.volume)-history):]
 	}
+	t.files, t.volume = t.files[max(0, len(t.files)-history):], t.volume[max(0, len(t.volume)-history):]
 	return nil
 }
 

@@ -15,12 +15,19 @@ import (
 func TestTop(t *testing.T) {
 	second, daemon := 0, 1
 	gone := errors.New("gone")
-	shown := &top{width: 120, ask: func() (*control.Stats, error) {
+	shown := &top{width: 120, ask: func(history bool) (*control.Stats, error) {
+		if history != (second == 0) {
+			t.Errorf("look %d: history %v", second, history)
+		}
 		if second++; second > 3 {
 			return nil, gone
 		}
 		n, at := int64(second), time.Unix(int64(second), 0)
-		return &control.Stats{PID: daemon, Mount: "/m", Source: "/data", Started: time.Unix(0, 0), Verdict: &account.Verdict{Text: "the disk is slow", Advice: []string{"buy another"}},
+		var past []account.Second
+		if history {
+			past = []account.Second{{Files: 220, Bytes: 500}}
+		}
+		return &control.Stats{PID: daemon, History: past, Mount: "/m", Source: "/data", Started: time.Unix(0, 0), Verdict: &account.Verdict{Text: "the disk is slow", Advice: []string{"buy another"}},
 			Account: &account.Snapshot{At: at, Machine: account.Machine{Cores: 2},
 				Views: []account.Seen{
 					{View: "bmp", Reads: 100 * n, Begun: 50 * n, Bytes: 1000 * n, Waited: 1000 * n, Parts: account.Parts{Source: 750 * n, Copy: 250 * n}},
@@ -41,7 +48,7 @@ func TestTop(t *testing.T) {
 		}
 	}
 	testenv.Must(t, shown.look())
-	see("/m of /data, up 2s", "110 files/s █", "1.00 kB/s", "the disk is slow", "→ buy another", "half", "60", "bmp", "50", "75 %", "25 %", "4711", "python3", "60 %", "40 %")
+	see("/m of /data, up 2s", "110 files/s █▅", "1.00 kB/s", "the disk is slow", "→ buy another", "half", "60", "bmp", "50", "75 %", "25 %", "4711", "python3", "60 %", "40 %")
 	if v := shown.view(); strings.Contains(v, "unused") || strings.Contains(v, "sh ") {
 		t.Errorf("shows what did nothing:\n%s", v)
 	}

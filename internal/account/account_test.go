@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -179,4 +180,24 @@ sys.stdin.read()`)
 		t.Errorf("%d is a thread of %d", cmd.Process.Pid, pid)
 	}
 	testenv.Must(t, errors.Join(in.Close(), cmd.Wait()))
+}
+
+// The last minutes are kept for those who begin to watch, and no more.
+func TestHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, stop := New(), make(chan struct{})
+		v := l.View("bmp")
+		go l.Run(stop, nil)
+		time.Sleep(time.Second / 2)
+		for range History + 10 {
+			v.Read(0, 1000)
+			time.Sleep(time.Second)
+		}
+		close(stop)
+		synctest.Wait()
+		got := l.Seconds()
+		if len(got) != History || got[History/2].Files != 1 || got[History/2].Bytes != 1000 || got[1].At != got[0].At+1000 {
+			t.Errorf("%d seconds, %+v", len(got), got[0])
+		}
+	})
 }

@@ -12,6 +12,8 @@ const (
 	MaxReaders = 256
 	// maxViews is how many views are told apart.
 	maxViews = 1024
+	// History is how many seconds are kept for those who begin to watch.
+	History = 300
 	// looks is how many times a second it is looked whether readers wait.
 	looks = 20
 	// kept is how many snapshots are kept, one a second.
@@ -35,6 +37,7 @@ type Ledger struct {
 	looks     Looks
 	fill      func(*Snapshot)
 	past      []*Snapshot // without readers, the oldest first
+	history   []Second    // the oldest first
 }
 
 // New returns a ledger.
@@ -88,6 +91,9 @@ func (l *Ledger) Run(stop <-chan struct{}, fill func(*Snapshot)) {
 		if len(l.past) == kept {
 			l.past = append(l.past[:0], l.past[1:]...)
 		}
+		if n := len(l.past); n > 0 {
+			l.history = append(l.history[max(0, len(l.history)-History+1):], s.Second(l.past[n-1]))
+		}
 		l.past = append(l.past, s)
 		l.mu.Unlock()
 		for range looks {
@@ -104,6 +110,13 @@ func (l *Ledger) Run(stop <-chan struct{}, fill func(*Snapshot)) {
 			}
 		}
 	}
+}
+
+// Seconds returns the last ones, the oldest first, [History] of them at most.
+func (l *Ledger) Seconds() []Second {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.history)
 }
 
 // Past returns snapshots of the last minute, without readers, the oldest first.

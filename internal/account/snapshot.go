@@ -24,6 +24,32 @@ type Snapshot struct {
 	Readers []Reader `json:"readers,omitempty"`
 }
 
+// Second is what happened in about a second.
+type Second struct {
+	At int64 `json:"at"` // ms since 1970
+	// Files and Bytes a second.
+	Files float64 `json:"files"`
+	Bytes float64 `json:"bytes"`
+	// Disk, Processor and Training are shares of the time of readers: 0 to 1, and 1 together unless nobody reads.
+	Disk      float64 `json:"disk"`
+	Processor float64 `json:"processor"`
+	Training  float64 `json:"training"`
+}
+
+// Second describes the time since another snapshot.
+func (s *Snapshot) Second(before *Snapshot) Second {
+	d, passed := s.Since(before), max(s.At.Sub(before.At).Seconds(), 0.001)
+	t, r := d.Total(), &d.Reading
+	out := Second{At: s.At.UnixMilli(), Files: float64(t.Begun) / passed, Bytes: float64(t.Bytes) / passed}
+	all, parts := float64(r.Waited+r.Computed+r.Queued+r.Slept), float64(max(1, t.Source+t.Worker+t.Compute+t.Memory+t.Copy))
+	if all > 0 {
+		out.Disk = float64(r.Waited) * float64(t.Source) / parts / all
+		out.Training = float64(r.Computed+r.Slept) / all
+		out.Processor = 1 - out.Disk - out.Training
+	}
+	return out
+}
+
 // Machine is what the mount has to work with, and has used.
 type Machine struct {
 	Cores   int `json:"cores"`
@@ -89,7 +115,8 @@ type Seen struct {
 	Parts
 	// Making is what samples of the view cost, whoever waited for them.
 	Making Making `json:"making"`
-	// Latency of opens and reads.
+	// Latency of opens and reads, and Took their sum.
+	Took    int64    `json:"took_ns"`
 	Latency []Bucket `json:"latency,omitempty"`
 }
 
@@ -211,6 +238,7 @@ func (v *Seen) add(o *Seen, sign int64) {
 	v.Bytes += sign * o.Bytes
 	v.Errors += sign * o.Errors
 	v.Waited += sign * o.Waited
+	v.Took += sign * o.Took
 	v.Parts.add(&o.Parts, sign)
 	v.Making.Samples += sign * o.Making.Samples
 	v.Making.Fetched += sign * o.Making.Fetched
@@ -267,7 +295,7 @@ func (v *Seen) Quantile(q float64) int64 {
 func (v *View) seen() Seen {
 	s := Seen{
 		View: v.name, Lookups: v.Lookups.Load(), Opens: v.Opens.Load(), Reads: v.Reads.Load(), Begun: v.Begun.Load(),
-		Bytes: v.Bytes.Load(), Errors: v.Errors.Load(), Waited: v.total.Load(), Parts: partsOf(&v.parts),
+		Bytes: v.Bytes.Load(), Errors: v.Errors.Load(), Waited: v.total.Load(), Took: v.took.Load(), Parts: partsOf(&v.parts),
 		Making: Making{v.made.Load(), v.fetched.Load(), v.making[Source].Load(), v.making[Compute].Load(), v.making[Memory].Load()},
 	}
 	s.Copy = max(0, s.Waited-s.Source-s.Worker-s.Compute-s.Memory)

@@ -126,6 +126,7 @@ func (l *Ledger) End(r Request, v *View, kind Kind, bytes int, failed bool) {
 	}
 	v.total.Add(now - r.began)
 	if kind != Lookup {
+		v.took.Add(now - r.began)
 		v.latency[bucket(time.Duration(now-r.began))].Add(1)
 	}
 	for i := range t.views {

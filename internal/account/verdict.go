@@ -36,6 +36,8 @@ type Verdict struct {
 	Text     string    `json:"text"`
 	// Advice are commands, and what else helps.
 	Advice []string `json:"advice,omitempty"`
+	// Promise is how many times as many files a second the first command of Advice that stores a view gives; 0: not known.
+	Promise float64 `json:"promise,omitempty"`
 	// Seconds is the length of the time that was looked at.
 	Seconds float64 `json:"seconds"`
 	// Shares of the time of readers. Slept: something else was the bottleneck.
@@ -60,10 +62,13 @@ const (
 	mostly   = 0.6  // of the time of readers
 	leading  = 0.4  // the share of the first culprit
 	together = 0.3  // the share of a second one
-	always   = 0.95 // of the moments at which a reader waited for the mount
 	hungry   = 0.15 // the share of the time that a training waits for its loader, from which on that is too much
 	// A tail are so few reads, which take so many times the median each, and leading of all the time.
 	tailReads, tailTimes = 0.05, 8
+	// requestCPU is the share of the processor time of the mount that goes into computing at most. The remainder answers requests.
+	requestCPU = 0.9
+	// memoryRate is how fast bytes come out of memory, in bytes a ns; requestTime is what a request takes that finds all there, in ns.
+	memoryRate, requestTime = 4, 50e3
 	// memory is how many bytes a second are read from the page cache at least.
 	memory = 300e6
 )
@@ -115,8 +120,6 @@ func (j *judgement) judge() {
 	case j.tail():
 	case !timed && r.Unknown > r.Waited+r.Computed+r.Queued+r.Slept:
 		j.say(Unclear, "cannot tell: the processes that read are in another container; measure the training with pipefs.timed(loader)")
-	case !timed && j.Slept > together && j.Waited > leading && j.waited() > always:
-		j.weigh(timed, starved) // some sleep until the slowest one has what the training wants
 	case !timed && (j.Slept >= mostly || j.Slept > together && j.waited() < 1-mostly && j.Computed+j.Queued < 1-mostly):
 		j.say(Training, "readers sleep %s of the time, because nobody wants more of them: input is not the bottleneck, but the training", human.Percent(j.Slept))
 	case !timed && j.Slept > together:
@@ -127,13 +130,13 @@ func (j *judgement) judge() {
 	}
 }
 
-// waited is the share of the moments at which a reader waited for the mount. Where a training is what holds all back,
-// there are moments at which its loader has nothing to do.
+// waited is the share of the moments at which a reader waited for the mount. If it is small, the training holds all
+// back. If it is large, some readers may sleep until the slowest one has what the training wants, or take turns.
 func (j *judgement) waited() float64 {
 	if l := &j.d.Looks; l.All >= leastRequests {
 		return float64(l.Waiting) / float64(l.All)
 	}
-	return 0.5 // not known
+	return 1 // not known
 }
 
 // tail finds few reads that take the time of all.
@@ -319,7 +322,11 @@ func (j *judgement) advise(c Culprit) {
 		if j.at.Store == "" {
 			pack = fmt.Sprintf("pipefs pack %s %s && ", source, store)
 		}
-		j.Advice = append(j.Advice, fmt.Sprintf("%spipefs materialize %s %s%s", pack, human.Word(store), view.View, stored(view)))
+		gain := ""
+		if j.Promise = j.promise(view); j.Promise > 0 {
+			gain = fmt.Sprintf("  # about %.1f times as many files a second, by what this mount has measured", j.Promise)
+		}
+		j.Advice = append(j.Advice, fmt.Sprintf("%spipefs materialize %s %s%s", pack, human.Word(store), view.View, gain))
 		if !j.saturated() {
 			j.Advice = append(j.Advice, "cores are idle: give the loader more workers, or read an epoch view, which is made ahead")
 		}
@@ -344,19 +351,28 @@ func (j *judgement) heaviest() (found *Seen) {
 	return found
 }
 
-// stored says what a read of a stored file would take instead of making it: its bytes at the speed at which
-// the source was read here. It is empty where that is not known, or no gain.
-func stored(v *Seen) string {
-	m := &v.Making
-	if v.Begun == 0 || m.Fetched == 0 || m.Source == 0 {
-		return ""
+// promise is how many times as many files readers would get if those of a view were stored: 0 is that it is not known,
+// or no gain. What remains is the requests themselves, what readers do, and reading what is stored: it is opened as the
+// source is, and its bytes come at the speed of the source, or of memory if that is where the source lies. All of it shares
+// the cores that readers and the mount use, and those that are idle.
+func (j *judgement) promise(v *Seen) float64 {
+	r, m, k := &j.d.Reading, &v.Making, &j.d.Machine
+	if v.Begun < leastRequests || m.Fetched == 0 || m.Source == 0 {
+		return 0
 	}
-	now := (m.Source + m.Compute) / m.Samples
-	then := int64(float64(m.Source) / float64(m.Fetched) * float64(v.Bytes) / float64(v.Begun))
-	if then > now*2/3 {
-		return ""
+	all, read := float64(r.Waited+r.Computed+r.Queued+r.Slept), float64(m.Source)/float64(m.Fetched)*float64(v.Bytes)
+	if j.source() == CopyOf || float64(k.Disk) < float64(k.Fetched)/20 {
+		read = min(read, float64(m.Source)+float64(v.Bytes)/memoryRate)
 	}
-	return fmt.Sprintf("  # a file would take about %v instead of %v, by the speeds measured in this mount", round(then), round(now))
+	copying := min(float64(v.Copy), requestTime*float64(v.Lookups+v.Opens+v.Reads)+float64(v.Bytes)/memoryRate) // busy cores delay it
+	gain := all / max(all/100, float64(r.Waited+r.Computed-v.Waited)+copying+read)
+	if own := float64(r.Computed + k.CPU); k.Idle >= 0 && own > 0 {
+		gain = min(gain, (own+float64(k.Idle))/(own-min(1.5*float64(m.Compute), requestCPU*float64(k.CPU)))) // making a sample is more than its steps
+	}
+	if gain < 1.2 {
+		return 0
+	}
+	return gain
 }
 
 func round(ns int64) time.Duration {

@@ -17,6 +17,7 @@ type View struct {
 
 	name    string
 	total   atomic.Int64 // ns of all requests
+	took    atomic.Int64 // ns of those that latency counts
 	parts   [parts]atomic.Int64
 	latency [buckets]atomic.Int64
 

@@ -43,6 +43,8 @@ type Request struct {
 	Linger int `json:"linger,omitempty"`
 	// Refresh is the number of one that was begun; 0 begins one.
 	Refresh int `json:"refresh,omitempty"`
+	// History asks for that of the stats.
+	History bool `json:"history,omitempty"`
 	// Since is the number of the first request to be told; -1 is the next one.
 	Since int64 `json:"since,omitempty"`
 	// Profile is the name of a profile of runtime/pprof, or "cpu", which takes Seconds.
@@ -176,6 +178,8 @@ type Stats struct {
 	Account *account.Snapshot `json:"account,omitempty"`
 	// Verdict says what has held readers back in the last half minute.
 	Verdict *account.Verdict `json:"verdict,omitempty"`
+	// History are the last minutes, for whoever asks for it.
+	History []account.Second `json:"history,omitempty"`
 }
 
 // Supervised is a mount that goes on if its daemon dies.

@@ -189,6 +189,9 @@ func (s *Server) answer(line []byte, uid uint32) (reply Reply, release func()) {
 	switch {
 	case r.Op == OpStats && h.Stats != nil:
 		stats := h.Stats()
+		if !r.History {
+			stats.History = nil
+		}
 		return Reply{Stats: &stats}, nil
 	case r.Op == OpFidelity && h.SetFidelity != nil:
 		if r.Scans != 0 {

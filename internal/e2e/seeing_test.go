@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func statsOf(t *testing.T, env []string, mnt string) (s control.Stats) {
 // training reads files as a training does, for so many seconds, and goes on until the test ends. Times are in ms.
 type training struct{ seconds, workers, transform, step int }
 
-func (c training) run(t *testing.T, directories ...string) {
+func (c training) run(t *testing.T, directories ...string) (stop func()) {
 	t.Helper()
 	args := []string{"testdata/train_like.py"}
 	for _, n := range []int{c.seconds, c.workers, c.transform, c.step} {
@@ -68,11 +69,15 @@ func (c training) run(t *testing.T, directories ...string) {
 	out, err := cmd.StdoutPipe()
 	testenv.Must(t, err)
 	testenv.Must(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Wait() })
-	t.Cleanup(cancel)
+	stop = sync.OnceFunc(func() {
+		cancel()
+		_ = cmd.Wait()
+	})
+	t.Cleanup(stop)
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("%q, %v", line, err)
 	}
+	return stop
 }
 
 // What holds a training back is named while it runs, and nothing else is blamed. Where other tests keep the cores
@@ -116,7 +121,7 @@ func TestVerdict(t *testing.T) {
 			names = append(names, name)
 		}
 		upload(t, server, small, "data", names...)
-		way := testenv.Distance(t, server.Endpoint, testenv.Way{Latency: 20 * time.Millisecond, Bandwidth: 2e6})
+		way := testenv.Distance(t, server.Endpoint, testenv.Way{Latency: 60 * time.Millisecond})
 		return testmount.Mount(t, append(append(env, server.Env()...), "AWS_ENDPOINT_URL="+way.Endpoint), "s3://"+server.Bucket+"/data", flags...)
 	}
 	for _, c := range []struct {
@@ -187,5 +192,46 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("cannot tell in %d of %d runs", unclear, runs)
 			}
 		})
+	}
+}
+
+// What a verdict promises of storing a view is what happens, within a quarter in nine of ten runs.
+func TestPromise(t *testing.T) {
+	if !testenv.Soak() {
+		t.Skip("only in a soak")
+	}
+	dataset := copiesOf(t, 40, 12)
+	wrong := 0
+	for run := range 10 {
+		t.Run(strconv.Itoa(run), func(t *testing.T) {
+			env, c := testmount.Home(t), training{seconds: 6, workers: 1 + run%5, transform: run % 3}
+			view := []string{"resize256-bmp", "bmp"}[run%2]
+			rate := func(source string) (float64, *account.Verdict) {
+				mnt, unmount := testmount.MountOnce(t, env, source, "--cache", "daemon", "--cache-bytes", "1M", "--store-max", "1M", "--no-background")
+				var directories []string
+				for range 1000 {
+					directories = append(directories, filepath.Join(mnt, view))
+				}
+				stop := c.run(t, directories...)
+				before := statsOf(t, env, mnt)
+				time.Sleep(3 * time.Second)
+				after := statsOf(t, env, mnt)
+				stop()
+				unmount()
+				return float64(after.Account.Since(before.Account).Total().Begun) / after.Account.At.Sub(before.Account.At).Seconds(), after.Verdict
+			}
+			now, v := rate(dataset)
+			store := filepath.Join(t.TempDir(), "store")
+			testmount.Command(t, env, "pack", dataset, store)
+			testmount.Command(t, env, "materialize", store, view)
+			then, _ := rate(store)
+			t.Logf("%+v: %s: %.0f files/s, then %.0f, %.2f times as many; promised %.2f", c, view, now, then, then/now, v.Promise)
+			if off := v.Promise / (then / now); off < 0.8 || off > 1.25 {
+				wrong++
+			}
+		})
+	}
+	if wrong > 1 {
+		t.Errorf("%d of 10 promises are wrong", wrong)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,20 +31,14 @@ const (
 
 // Sample is what happened in about a second.
 type Sample struct {
-	At      int64           `json:"at"` // ms since 1970
+	account.Second
 	Verdict account.Verdict `json:"verdict"`
-	// Disk, Processor and Training are shares of the time of readers: 0 to 1, and 1 together unless nobody reads.
-	Disk      float64 `json:"disk"`
-	Processor float64 `json:"processor"`
-	Training  float64 `json:"training"`
-	// Files and Bytes a second.
-	Files float64 `json:"files"`
-	Bytes float64 `json:"bytes"`
 	// Parts are the shares of what requests waited for.
 	Parts   map[string]float64 `json:"parts"`
 	Views   []View             `json:"views"`
 	Readers []Reader           `json:"readers"`
 	Errors  []Fault            `json:"errors"`
+	Epochs  []Epoch            `json:"epochs"`
 	// Failed says why there are no figures.
 	Failed string `json:"failed,omitempty"`
 }
@@ -69,6 +64,14 @@ type Reader struct {
 	Waits   float64 `json:"waits"`
 }
 
+// Epoch is one that passed, or passes, while the page was served, in a mode in which the cache tells epochs apart.
+type Epoch struct {
+	Epoch int     `json:"epoch"`
+	Hits  float64 `json:"hits"` // share of the opens that found their sample in the cache
+
+	since account.Cache
+}
+
 // Fault is a file that could not be made.
 type Fault struct {
 	Path  string `json:"path"`
@@ -86,6 +89,8 @@ type Server struct {
 	work   sync.WaitGroup
 	mount  string
 
+	epochs []Epoch // the last ones; only watch uses them
+
 	mu   sync.Mutex
 	past []Sample
 	wake chan struct{} // closed when there is a new sample
@@ -97,7 +102,7 @@ var source string
 var page = template.Must(template.New("live").Parse(source))
 
 // Start listens at a free port of 127.0.0.1, and asks for the statistics each second.
-func Start(mount string, ask func(context.Context) (*control.Stats, error)) (*Server, error) {
+func Start(mount string, ask func(ctx context.Context, history bool) (*control.Stats, error)) (*Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -121,22 +126,28 @@ func (s *Server) Close() error {
 }
 
 // watch samples.
-func (s *Server) watch(ctx context.Context, ask func(context.Context) (*control.Stats, error)) {
+func (s *Server) watch(ctx context.Context, ask func(ctx context.Context, history bool) (*control.Stats, error)) {
 	var before *control.Stats
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		stats, err := ask(ctx)
+		stats, err := ask(ctx, before == nil)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			s.add(Sample{At: time.Now().UnixMilli(), Failed: err.Error()})
+			s.add(Sample{Second: account.Second{At: time.Now().UnixMilli()}, Failed: err.Error()})
 		case stats.Account == nil:
-			s.add(Sample{At: time.Now().UnixMilli(), Failed: "the daemon has another version, and does not account for its time: mount again"})
+			s.add(Sample{Second: account.Second{At: time.Now().UnixMilli()}, Failed: "the daemon has another version, and does not account for its time: mount again"})
 		default:
+			for _, second := range stats.History {
+				s.add(Sample{Second: second})
+			}
 			if before != nil && before.PID == stats.PID { // another daemon counts anew
-				s.add(sampleOf(stats, before.Account))
+				s.pass(before.Account.Cache, stats.Account.Cache)
+				sample := sampleOf(stats, before.Account)
+				sample.Epochs = slices.Clone(s.epochs)
+				s.add(sample)
 			}
 			before = stats
 		}
@@ -146,6 +157,19 @@ func (s *Server) watch(ctx context.Context, ask func(context.Context) (*control.
 		case <-tick.C:
 		}
 	}
+}
+
+// pass notes what the cache has counted since the last look in the epoch that passes.
+func (s *Server) pass(before, now account.Cache) {
+	if now.Epoch == 0 {
+		return
+	}
+	if n := len(s.epochs); n == 0 || s.epochs[n-1].Epoch != now.Epoch {
+		s.epochs = append(s.epochs[max(0, n-9):], Epoch{Epoch: now.Epoch, since: before})
+	}
+	e := &s.epochs[len(s.epochs)-1]
+	hits, misses := now.Hits-e.since.Hits, now.Misses-e.since.Misses
+	e.Hits = float64(hits) / float64(max(1, hits+misses))
 }
 
 func (s *Server) add(sample Sample) {
@@ -162,12 +186,8 @@ func (s *Server) add(sample Sample) {
 func sampleOf(stats *control.Stats, last *account.Snapshot) Sample {
 	now := stats.Account
 	d, passed := now.Since(last), now.At.Sub(last.At).Seconds()
-	total, r := d.Total(), &d.Reading
-	out := Sample{
-		At:    now.At.UnixMilli(),
-		Files: float64(total.Begun) / max(passed, 0.001), Bytes: float64(total.Bytes) / max(passed, 0.001),
-		Parts: map[string]float64{}, Views: []View{}, Readers: []Reader{}, Errors: []Fault{},
-	}
+	total := d.Total()
+	out := Sample{Second: now.Second(last), Parts: map[string]float64{}, Views: []View{}, Readers: []Reader{}, Errors: []Fault{}}
 	if stats.Verdict != nil {
 		out.Verdict = *stats.Verdict
 	}
@@ -175,11 +195,6 @@ func sampleOf(stats *control.Stats, last *account.Snapshot) Sample {
 		for name, ns := range map[string]int64{"source": total.Source, "worker": total.Worker, "compute": total.Compute, "memory": total.Memory, "copy": total.Copy} {
 			out.Parts[name] = float64(ns) / all
 		}
-	}
-	if time := float64(r.Waited + r.Computed + r.Queued + r.Slept); time > 0 {
-		out.Disk = float64(r.Waited) * out.Parts["source"] / time
-		out.Training = float64(r.Computed+r.Slept) / time
-		out.Processor = 1 - out.Disk - out.Training
 	}
 	recent := map[string]*account.Seen{}
 	for i := range d.Views {

@@ -36,7 +36,7 @@ func stats(n int64) *control.Stats {
 	}
 }
 
-func start(t *testing.T, ask func(context.Context) (*control.Stats, error)) *Server {
+func start(t *testing.T, ask func(context.Context, bool) (*control.Stats, error)) *Server {
 	t.Helper()
 	s, err := Start("/mnt", ask)
 	testenv.Must(t, err)
@@ -44,9 +44,9 @@ func start(t *testing.T, ask func(context.Context) (*control.Stats, error)) *Ser
 	return s
 }
 
-func counting() func(context.Context) (*control.Stats, error) {
+func counting() func(context.Context, bool) (*control.Stats, error) {
 	n := int64(0)
-	return func(context.Context) (*control.Stats, error) { n++; return stats(n), nil }
+	return func(context.Context, bool) (*control.Stats, error) { n++; return stats(n), nil }
 }
 
 // get returns the answer to a request without following the stream.
@@ -101,7 +101,7 @@ func first(t *testing.T, s *Server) (got Sample) {
 // The daemon that goes on after another one has read more by now: the difference says nothing.
 func TestAnotherDaemon(t *testing.T) {
 	counts := []int64{3, 10, 11}
-	s := start(t, func(context.Context) (*control.Stats, error) {
+	s := start(t, func(context.Context, bool) (*control.Stats, error) {
 		n := counts[0]
 		counts = append(counts[1:], n+1)
 		next := stats(n)
@@ -123,11 +123,35 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// The page begins with what was before it, and then tells epochs apart.
+func TestHistory(t *testing.T) {
+	s := &Server{wake: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	n := int64(0)
+	s.watch(ctx, func(_ context.Context, history bool) (*control.Stats, error) {
+		if n++; n == 4 {
+			cancel()
+		}
+		next := stats(n)
+		next.Account.Cache = account.Cache{Hits: n * n, Misses: 4 * n, Epoch: 1 + int(n/3)}
+		if history {
+			next.History = []account.Second{{At: 1, Files: 7}, {At: 2, Files: 8}}
+		}
+		return next, nil
+	})
+	if len(s.past) != 4 || s.past[1].Files != 8 || s.past[1].Parts != nil || s.past[2].Files != 10 {
+		t.Fatalf("%+v", s.past)
+	}
+	if e := s.past[3].Epochs; len(e) != 2 || e[0].Epoch != 1 || e[0].Hits != 3./7 || e[1].Hits != 5./9 {
+		t.Errorf("%+v", e)
+	}
+}
+
 // A daemon that does not answer is told, and one that does not account for its time.
 func TestFailed(t *testing.T) {
-	for want, ask := range map[string]func(context.Context) (*control.Stats, error){
-		"gone":            func(context.Context) (*control.Stats, error) { return nil, errors.New("gone") },
-		"another version": func(context.Context) (*control.Stats, error) { return &control.Stats{}, nil },
+	for want, ask := range map[string]func(context.Context, bool) (*control.Stats, error){
+		"gone":            func(context.Context, bool) (*control.Stats, error) { return nil, errors.New("gone") },
+		"another version": func(context.Context, bool) (*control.Stats, error) { return &control.Stats{}, nil },
 	} {
 		if got := first(t, start(t, ask)); !strings.Contains(got.Failed, want) {
 			t.Errorf("%s: %+v", want, got)

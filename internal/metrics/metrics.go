@@ -71,7 +71,7 @@ var families = []metric{
 				tell(seconds(v.Copy), v.View, "copy")
 			}
 		}},
-	{"pipefs_request_duration_seconds", "Durations of opens and reads. The sum is estimated from the buckets.", []string{"view"}, 0, nil},
+	{"pipefs_request_duration_seconds", "Durations of opens and reads.", []string{"view"}, 0, nil},
 	{"pipefs_samples_made_total", "Samples computed, for readers and ahead of them.", []string{"view"}, counter, each(func(v *account.Seen) float64 { return float64(v.Making.Samples) })},
 	{"pipefs_samples_fetched_bytes_total", "Bytes read from the source to compute samples.", []string{"view"}, counter, each(func(v *account.Seen) float64 { return float64(v.Making.Fetched) })},
 	{"pipefs_samples_seconds_total", "Time spent on computing samples: source is reading, compute is the steps.", []string{"view", "part"}, counter,
@@ -166,21 +166,19 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 
 func histogram(desc *prometheus.Desc, v *account.Seen) prometheus.Metric {
 	counts := map[float64]uint64{}
-	total, sum, before := uint64(0), 0.0, int64(0)
+	total := uint64(0)
 	for _, bound := range bounds {
 		counts[seconds(bound)] = 0
 	}
 	for _, b := range v.Latency {
 		total += uint64(b.Count)
-		sum += float64(b.Count) * seconds(max(before, b.UpTo*4/5)+b.UpTo) / 2
-		before = b.UpTo
 		for _, bound := range bounds {
 			if b.UpTo < bound {
 				counts[seconds(bound)] += uint64(b.Count)
 			}
 		}
 	}
-	return prometheus.MustNewConstHistogram(desc, total, sum, counts, v.View)
+	return prometheus.MustNewConstHistogram(desc, total, seconds(v.Took), counts, v.View)
 }
 
 // Registry has all metrics of a mount, of the Go runtime, and of the process.

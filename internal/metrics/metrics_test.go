@@ -30,7 +30,7 @@ func counted() control.Stats {
 			Machine: account.Machine{Cores: 4, Workers: 3}, Readers: make([]account.Reader, 2), Timed: account.Timed{Steps: 9},
 			Views: []account.Seen{{
 				View: "bmp", Reads: 3, Bytes: 300, Errors: 1, Parts: account.Parts{Compute: 2_500_000_000},
-				Latency: []account.Bucket{{UpTo: 1<<14 - 1, Count: 2}, {UpTo: 5<<12 - 1, Count: 1}},
+				Took: 47_920, Latency: []account.Bucket{{UpTo: 1<<14 - 1, Count: 2}, {UpTo: 5<<12 - 1, Count: 1}},
 			}},
 		},
 	}
@@ -47,7 +47,7 @@ func TestLint(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	want := `# HELP pipefs_request_duration_seconds Durations of opens and reads. The sum is estimated from the buckets.
+	want := `# HELP pipefs_request_duration_seconds Durations of opens and reads.
 # TYPE pipefs_request_duration_seconds histogram
 `
 	for _, b := range bounds {

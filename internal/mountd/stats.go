@@ -28,7 +28,7 @@ func (m *Mount) stats() control.Stats {
 	verdict := m.account.Judge(now, account.Place{Mount: m.config.Dir, Source: m.config.Source, Store: m.packed, Random: m.random})
 	return control.Stats{
 		Mount: m.config.Dir, Source: m.config.Source, PID: os.Getpid(), Version: Version(),
-		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Pairs: m.pairs(), Counters: m.counters(), Account: now, Verdict: &verdict,
+		Started: m.started, Log: m.config.LogFile, Cache: m.config.Cache.text(), Lost: m.presence.lost(), Changes: m.fresh.text, Current: m.current(), OnError: m.server.OnError().String(), Pairs: m.pairs(), Counters: m.counters(), Account: now, Verdict: &verdict, History: m.account.Seconds(),
 	}
 }
 
