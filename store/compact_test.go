@@ -124,10 +124,10 @@ func TestCompactFaults(t *testing.T) {
 		mustPack(t, dir, src, o)
 		checkStore(t, dir, src)
 	}
-	failed := eachFault(t, start, 3, func(dir string, fsys *faultfs.FS) error { return compact(dir, fsys) }, func(dir, what string, _, _ error) {
+	failed := eachFault(t, start, 5, func(dir string, fsys *faultfs.FS) error { return compact(dir, fsys) }, func(dir, what string, _, _ error) {
 		again(dir, what)
 	})
-	if failed < 30 {
+	if failed < 18 {
 		t.Errorf("only %d faults hit", failed)
 	}
 	disk := tempDir(t)

@@ -63,14 +63,15 @@ func eitherVersion(dir string, before, now *memSource) error {
 	return nil
 }
 
-// eachFault runs change on copies of a directory. Each time another operation fails, and
-// every second time all that follow it fail as well. check gets the copy, and what
+// eachFault runs change on copies of a directory. Each time another operation fails, one in
+// step of them from one at random on, and every second time all that follow it fail as well. check gets the copy, and what
 // happened. It returns how often change failed.
 func eachFault(t *testing.T, start string, step int64, change func(dir string, fsys *faultfs.FS) error, check func(dir, what string, fault, err error)) (failed int) {
 	t.Helper()
 	faults := []error{syscall.EIO, syscall.ENOSPC, faultfs.ErrShort}
-	root, first := tempDir(t), random(t).Int64N(3)
-	for n := int64(1); ; n += step {
+	r := random(t)
+	root, first := tempDir(t), r.Int64N(3)
+	for n := 1 + r.Int64N(step); ; n += step {
 		dir := filepath.Join(root, fmt.Sprint(n))
 		testenv.Must(t, os.CopyFS(dir, os.DirFS(start)))
 		fault := faults[(n/step+first)%3]
