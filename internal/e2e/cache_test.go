@@ -74,7 +74,7 @@ func (s *cachedSet) epoch(r *rand.Rand) {
 
 // counters are those of the cache.
 func (s *cachedSet) counters() (values map[string]int64, texts map[string]string) {
-	values, texts = counters(s.t, s.env, s.mnt, "cache", "serve")
+	values, texts = counters(s.t, s.mnt, "cache", "serve")
 	if held := values["memory"]; held > s.budget {
 		s.t.Errorf("%d bytes in memory, %d are promised", held, s.budget)
 	}

@@ -198,15 +198,8 @@ func TestBrokenBatch(t *testing.T) {
 		if want := map[string]int{"fail": 1, "black": 0}[on]; failed != want || !strings.Contains(string(told), "class01/"+filepath.Base(broken)) {
 			t.Errorf("%s: %d batches failed\n%s", on, failed, told)
 		}
-		var stats struct {
-			Counters []struct {
-				Group, Name string
-				Value       int64
-			}
-		}
-		testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats))
 		told = nil
-		for _, c := range stats.Counters {
+		for _, c := range statsOf(t, mnt).Counters {
 			if c.Group == "epochs" && c.Value > 0 {
 				told = append(told, c.Name+"\n"...)
 			}

@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
@@ -330,11 +329,9 @@ func TestSharedSupervised(t *testing.T) {
 	s := newSharing(t)
 	h := s.mustHold("--supervise", s.dataset)
 	for range 2 {
-		var stats control.Stats
-		out := testmount.Command(t, s.env, "stats", "--json", h.Mount)
-		testenv.Must(t, json.Unmarshal([]byte(out), &stats))
+		stats := statsOf(t, h.Mount)
 		if stats.Holders == nil || *stats.Holders != 1 || stats.Supervised.PID != h.PID {
-			t.Errorf("%s", out)
+			t.Errorf("%+v", stats)
 		}
 		testenv.Must(t, syscall.Kill(stats.PID, syscall.SIGKILL))
 		testenv.Must(t, h.read())

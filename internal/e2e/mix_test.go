@@ -43,7 +43,7 @@ func TestMix(t *testing.T) {
 				t.Fatalf("%v (-want +got):\n%s", options, diff)
 			}
 		}
-		n, _ := counters(t, env, mnt)
+		n, _ := counters(t, mnt)
 		return counted{n["opened from what is materialized"], n["made from something shorter"], n["copies that had to be made again"]}
 	}
 	for _, share := range []string{"0.3", "1", "0.5"} {
@@ -164,17 +164,10 @@ func damagePacks(t *testing.T, store string) {
 
 // counters are the numbers of `pipefs stats`, and what it says of them, by name: those of
 // some groups, or all.
-func counters(t *testing.T, env []string, mnt string, groups ...string) (values map[string]int64, texts map[string]string) {
+func counters(t *testing.T, mnt string, groups ...string) (values map[string]int64, texts map[string]string) {
 	t.Helper()
-	var stats struct {
-		Counters []struct {
-			Group, Name, Text string
-			Value             int64
-		}
-	}
-	testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats))
 	values, texts = map[string]int64{}, map[string]string{}
-	for _, c := range stats.Counters {
+	for _, c := range statsOf(t, mnt).Counters {
 		if len(groups) == 0 || slices.Contains(groups, c.Group) {
 			values[c.Name], texts[c.Name] = c.Value, c.Text
 		}

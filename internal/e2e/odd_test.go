@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -247,10 +246,7 @@ func TestDatasetDeleted(t *testing.T) {
 			mnt := testmount.Mount(t, env, dataset, how...)
 			hashes(t, filepath.Join(mnt, "bmp")) // the kernel knows all names
 			before := hashes(t, filepath.Join(mnt, "original"))
-			stats := func() (s control.Stats) {
-				testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &s))
-				return s
-			}
+			stats := func() control.Stats { return statsOf(t, mnt) }
 			if lost := stats().Lost; lost != "" {
 				t.Errorf("before: %s", lost)
 			}

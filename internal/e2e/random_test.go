@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -112,9 +111,7 @@ func TestRandomViews(t *testing.T) {
 	if _, err := os.ReadFile(files[0]); err != nil {
 		t.Error(err)
 	}
-	var stats struct{ PID int }
-	testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt4)), &stats))
-	testenv.Must(t, syscall.Kill(stats.PID, syscall.SIGKILL))
+	testenv.Must(t, syscall.Kill(statsOf(t, mnt4).PID, syscall.SIGKILL))
 	testenv.Eventually(t, func() error {
 		if _, err := os.Stat(files[1]); !errors.Is(err, unix.ENOTCONN) {
 			return fmt.Errorf("after the daemon was killed: %w", err)
@@ -211,16 +208,9 @@ func TestRandomViewsLeaveNoPages(t *testing.T) {
 	mnt := testmount.Mount(t, env, dataset)
 	reads := func() (n int64) {
 		t.Helper()
-		var stats struct {
-			Counters []struct {
-				Group, Name string
-				Value       float64
-			}
-		}
-		testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats))
-		for _, c := range stats.Counters {
+		for _, c := range statsOf(t, mnt).Counters {
 			if c.Group == ".draw/…/rrc24-npy" && c.Name == "reads" {
-				n = int64(c.Value)
+				n = c.Value
 			}
 		}
 		return n

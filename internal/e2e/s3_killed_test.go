@@ -304,8 +304,7 @@ func TestUnmountedInRetry(t *testing.T) {
 				env = append(env, "AWS_ENDPOINT_URL="+proxy.Endpoint)
 				mnt, _ := testmount.MountOnce(t, env, "s3://"+server.Bucket+"/data")
 				t.Cleanup(func() { _ = unix.Unmount(mnt, unix.MNT_DETACH) }) // where the test failed
-				var stats control.Stats
-				testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &stats))
+				stats := statsOf(t, mnt)
 				var readers []*exec.Cmd
 				var ended atomic.Int32
 				requests := proxy.Requests.Load()
@@ -336,10 +335,8 @@ func TestUnmountedInRetry(t *testing.T) {
 				}
 				testenv.Eventually(t, more)
 				began := time.Now()
-				limit := 2 * time.Second
 				switch how {
-				case "terminated":
-					limit = 4 * time.Second // it is busy for two seconds, and then read for one
+				case "terminated": // it is busy for two seconds, and then read for one
 					testenv.Must(t, unix.Kill(stats.PID, unix.SIGTERM))
 				case "forced":
 					testmount.Command(t, env, "umount", "--force", mnt)
@@ -348,8 +345,9 @@ func TestUnmountedInRetry(t *testing.T) {
 				}
 				testenv.EventuallyIs(t, "the daemon ends", func() bool { return unix.Kill(stats.PID, 0) != nil })
 				testenv.EventuallyIs(t, "readers end", func() bool { return int(ended.Load()) == len(readers) })
-				if took := time.Since(began); took > limit {
-					t.Errorf("it took %v, want at most %v", took, limit)
+				// A request waits 15 seconds for an answer, and is repeated for two minutes.
+				if took := time.Since(began); took > 12*time.Second {
+					t.Errorf("it took %v", took)
 				}
 				if b, err := os.ReadFile("/proc/mounts"); err == nil && strings.Contains(string(b), mnt) {
 					t.Error("the mount is still there")

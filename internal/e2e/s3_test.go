@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/internal/cachedir"
-	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
@@ -309,9 +308,7 @@ func TestBucketKilledDaemon(t *testing.T) {
 	testmount.Command(t, b.env, "pack", b.dataset, b.url)
 	mnt, unmount := testmount.MountOnce(t, b.env, b.url, "--store-max", "0")
 	want := hashes(t, filepath.Join(mnt, "original"))
-	var stats control.Stats
-	testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, b.env, "stats", "--json", mnt)), &stats))
-	testenv.Must(t, syscall.Kill(stats.PID, syscall.SIGKILL))
+	testenv.Must(t, syscall.Kill(statsOf(t, mnt).PID, syscall.SIGKILL))
 	testenv.EventuallyIs(t, "the mount is dead", func() bool { _, err := os.ReadDir(mnt); return err != nil })
 	unmount()
 	mnt = testmount.Mount(t, b.env, b.url, "--store-max", "0")

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,10 +46,14 @@ func filesOf(t *testing.T, dataset string) []string {
 	return names
 }
 
-func statsOf(t *testing.T, env []string, mnt string) (s control.Stats) {
+// statsOf is what pipefs stats --json prints, without a process of its own.
+func statsOf(t *testing.T, mnt string) control.Stats {
 	t.Helper()
-	testenv.Must(t, json.Unmarshal([]byte(testmount.Command(t, env, "stats", "--json", mnt)), &s))
-	return s
+	client, err := control.Find(mnt)
+	testenv.Must(t, err)
+	reply, err := client.Do(t.Context(), control.Request{Op: control.OpStats})
+	testenv.Must(t, err)
+	return *reply.Stats
 }
 
 // training reads files as a training does, for so many seconds, and goes on until the test ends. Times are in ms.
@@ -171,7 +174,7 @@ func TestVerdict(t *testing.T) {
 						directories = append(directories, filepath.Join(mnt, d))
 					}
 					c.run(t, directories...)
-					stats := statsOf(t, env, mnt)
+					stats := statsOf(t, mnt)
 					v, total := stats.Verdict, stats.Account.Total()
 					t.Logf("%v: %s %q; %+v, %+v, %+v", v.Culprits, v.Text, v.Advice, total.Parts, total.Making, stats.Account.Looks)
 					switch {
@@ -213,9 +216,9 @@ func TestPromise(t *testing.T) {
 					directories = append(directories, filepath.Join(mnt, view))
 				}
 				stop := c.run(t, directories...)
-				before := statsOf(t, env, mnt)
+				before := statsOf(t, mnt)
 				time.Sleep(3 * time.Second)
-				after := statsOf(t, env, mnt)
+				after := statsOf(t, mnt)
 				stop()
 				unmount()
 				return float64(after.Account.Since(before.Account).Total().Begun) / after.Account.At.Sub(before.Account.At).Seconds(), after.Verdict
