@@ -309,28 +309,6 @@ func TestShared(t *testing.T) {
 	}))
 }
 
-// Random reads of random objects, by several readers, agree with what is there.
-func TestRandomReads(t *testing.T) {
-	dir := t.TempDir()
-	p := &place{name: "memory:"}
-	for range 2 {
-		c := opened(t, dir, Options{MaxBytes: 30 << 20})
-		var readers sync.WaitGroup
-		for seed := range uint64(4) {
-			readers.Go(func() {
-				r := rand.New(rand.NewPCG(seed, 0))
-				for range 400 {
-					if err := randomRead(c, p, r); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
-		readers.Wait()
-	}
-}
-
 var sizes = []int64{1, 1000, unit, unit + 1, 3*unit + 5, 16 * unit, 16*unit + 1, 5 << 20, 40 << 20}
 
 // randomRead reads a random piece of one of many objects, and may fetch another one ahead.

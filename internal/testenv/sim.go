@@ -43,6 +43,9 @@ func Simulate(t *testing.T, seeds uint64, run func(s *Sim)) {
 		*to = n
 		return true
 	}
+	if Soak() {
+		seeds = 5000
+	}
 	number("PIPEFS_SEEDS", &seeds)
 	if number("PIPEFS_SEED", &first) {
 		seeds = 1
