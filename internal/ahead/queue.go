@@ -331,6 +331,10 @@ func (q *Queue) load(ctx context.Context, f *file, since time.Time) {
 		q.failed(f, err)
 	case f.taken:
 		ahead.Forget() // nothing, where it was read
+	case q.held+size > q.o.Budget: // several are larger than what was known of files
+		q.take(f)
+		q.stats.Wasted++
+		ahead.Forget()
 	default:
 		f.ahead, f.size, f.at = ahead, size, time.Now()
 		q.held += size
