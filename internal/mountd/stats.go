@@ -1,9 +1,7 @@
 package mountd
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"math"
 	"os"
@@ -240,16 +238,9 @@ func (m *Mount) files() map[string]func() ([]byte, error) {
 	}
 	m.gpuFiles(files)
 	if m.archives != nil && len(m.archives.Summary().Splits) > 0 && m.config.Read.Classes == "" {
-		files["metadata.jsonl"] = m.columns
+		files["metadata.jsonl"] = m.archives.Metadata
 	}
 	return files
-}
-
-// columns are what Parquet files say of their rows.
-func (m *Mount) columns() ([]byte, error) {
-	var b bytes.Buffer
-	err := m.archives.Metadata(context.Background(), "", &b)
-	return b.Bytes(), err
 }
 
 // manifest is what the mount shows as .pipefs/manifest: what its views are, and by

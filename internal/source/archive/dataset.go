@@ -34,7 +34,7 @@ type Options struct {
 	// Dirs are the directories that members of archives are shown in, by the names of the archives. Others are
 	// shown at the root, and rows of other Parquet files in that of their split.
 	Dirs map[string]string
-	// Metadata is that directories of rows of Parquet files have a file of their other columns, see Dataset.Metadata.
+	// Metadata is that directories of rows of Parquet files have a file of their other columns, see [Dataset.Metadata].
 	Metadata bool
 	// Workers is how many archives are scanned at once; 0 is one a core.
 	Workers int

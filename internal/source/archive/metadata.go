@@ -18,9 +18,9 @@ import (
 // metadataName is that of a file of the columns of rows: imagefolder of `datasets` looks for it.
 const metadataName = "metadata.jsonl"
 
-// Metadata writes what Parquet files say of the files below a directory, which is empty or ends with a slash: for each a line of
+// writeMetadata writes what Parquet files say of the files below a directory, which is empty or ends with a slash: for each a line of
 // JSON, which has its path below the directory as file_name, then all columns that are not files.
-func (d *Dataset) Metadata(ctx context.Context, below string, w io.Writer) error {
+func (d *Dataset) writeMetadata(ctx context.Context, below string, w io.Writer) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	s := &scan{Dataset: d}
@@ -90,6 +90,9 @@ func (s *scan) metadata(ctx context.Context, shard int, below string, w io.Write
 
 // shows reports whether a path is that of a row: one without bytes is left out.
 func (s *scan) shows(name string, row entry) bool {
+	if s.table.LeftOut == 0 && len(s.table.Damaged) == 0 && len(s.table.Columns) == len(s.table.Shards) {
+		return true // all rows of all archives have the paths that they were given
+	}
 	b, dir, err := s.table.Find(name)
 	if err != nil || dir {
 		return false
@@ -107,19 +110,39 @@ func (d *Dataset) hasMetadata(name string) bool {
 // openMetadata makes a file of Options.Metadata when it is first asked for; nil is that a name is none.
 func (d *Dataset) openMetadata(name string) (*os.File, source.Attr, error) {
 	d.mu.RLock()
-	t, is := d.table, d.hasMetadata(name)
-	a := d.dir
+	is := d.hasMetadata(name)
 	d.mu.RUnlock()
 	if !is {
-		return nil, a, nil
+		return nil, source.Attr{}, nil
 	}
+	return d.makeMetadata(name)
+}
+
+// Metadata returns a line of JSON for each file: its path as file_name, then the columns of its row that are not files.
+func (d *Dataset) Metadata() ([]byte, error) {
+	f, a, err := d.makeMetadata(metadataName)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, a.Size)
+	_, err = f.ReadAt(b, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return b, err
+}
+
+func (d *Dataset) makeMetadata(name string) (*os.File, source.Attr, error) {
+	d.mu.RLock()
+	t, a := d.table, d.dir
+	d.mu.RUnlock()
 	f, err := get(t.rows, t.metadata, name, func() (*os.File, error, error) {
 		f, err := os.CreateTemp(d.o.Dir, "metadata-")
 		if err != nil {
 			return nil, nil, err
 		}
 		w := bufio.NewWriter(f)
-		err = errors.Join(os.Remove(f.Name()), d.Metadata(context.Background(), strings.TrimSuffix(name, metadataName), w), w.Flush())
+		err = errors.Join(os.Remove(f.Name()), d.writeMetadata(context.Background(), strings.TrimSuffix(name, metadataName), w), w.Flush())
 		if err != nil {
 			return nil, nil, errors.Join(err, f.Close())
 		}

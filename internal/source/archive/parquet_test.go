@@ -267,10 +267,15 @@ func TestMetadata(t *testing.T) {
 		}
 		return got
 	}
-	var b bytes.Buffer
-	testenv.Must(t, d.Metadata(t.Context(), "", &b))
-	if diff := cmp.Diff(want, records(b.Bytes())); diff != "" {
+	all, err := d.Metadata()
+	testenv.Must(t, err)
+	if diff := cmp.Diff(want, records(all)); diff != "" {
 		t.Error(diff)
+	}
+	some, err := openTables(t, "testdata/parquet/null.parquet", t.TempDir()).Metadata() // a row without bytes is no file
+	testenv.Must(t, err)
+	if n := strings.Count(string(some), "\n"); n != 7 || strings.Contains(string(some), "/3.") {
+		t.Errorf("%s", some)
 	}
 	before := read(t, d)
 	d.o.Metadata = true
