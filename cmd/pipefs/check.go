@@ -94,7 +94,7 @@ func checkDataset(ctx context.Context, env *environ, o mountd.SourceOptions, lis
 		return exit.With(exit.Interrupted, err)
 	}
 	for _, b := range bad {
-		fmt.Fprintf(env.stdout, "%s: %s\n", b.Path, b.Cause)
+		fmt.Fprintf(env.stdout, "%s: %s\n", human.Line(b.Path), human.Line(b.Cause))
 	}
 	for _, err := range unlisted {
 		fmt.Fprintf(env.stderr, "pipefs: not checked: %v\n", err)

@@ -264,7 +264,7 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 		}
 		fmt.Fprintln(env.stdout, "; the next plan has them again")
 		for _, f := range r.Failures {
-			fmt.Fprintf(env.stdout, "  %s: %s\n", f.Path, f.Reason)
+			fmt.Fprintf(env.stdout, "  %s: %s\n", human.Line(f.Path), human.Line(f.Reason))
 		}
 	}
 	if r.Faults > 0 {

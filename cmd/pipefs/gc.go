@@ -79,7 +79,7 @@ func runGC(ctx context.Context, env *environ, c *gcConfig) error {
 	}
 	var bytes int64
 	for _, w := range waste {
-		fmt.Fprintf(env.stdout, "%s  %s  %s\n", w.Name, human.Size(w.Size), w.Why)
+		fmt.Fprintf(env.stdout, "%s  %s  %s\n", human.Line(w.Name), human.Size(w.Size), w.Why)
 		bytes += w.Size
 	}
 	for _, u := range uploads {

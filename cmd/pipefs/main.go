@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
@@ -40,7 +41,7 @@ func run() int {
 func execute(ctx context.Context, env *environ, args []string) error {
 	err := classify(dispatch(ctx, env, args))
 	if err != nil {
-		fmt.Fprintf(env.stderr, "pipefs: %v\n", err)
+		fmt.Fprintf(env.stderr, "pipefs: %s\n", human.Lines(err.Error()))
 		var spec *transcode.SpecError
 		if errors.As(err, &spec) {
 			fmt.Fprintln(env.stderr, terminal.Indent(spec.Pointer(), "    "))

@@ -334,7 +334,7 @@ func busy(dir string) error {
 			b.WriteString("\n  and others")
 			break
 		}
-		fmt.Fprintf(&b, "\n  process %d (%s) %s", p.PID, p.Name, p.Uses)
+		fmt.Fprintf(&b, "\n  process %d (%s) %s", p.PID, human.Line(p.Name), human.Line(p.Uses))
 	}
 	if len(users) == 0 {
 		b.WriteString("\n  no process that you may see; root sees all")

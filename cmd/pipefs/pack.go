@@ -210,7 +210,7 @@ func (w *warnings) add(path string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.n++; w.n <= mostWarnings {
-		fmt.Fprintf(w.env.stderr, "pipefs: left out: %s: %v\n", path, err)
+		fmt.Fprintf(w.env.stderr, "pipefs: left out: %s: %s\n", human.Line(path), human.Lines(err.Error()))
 	}
 }
 
@@ -257,7 +257,7 @@ func tellPacked(ctx context.Context, env *environ, c *packing.Config, r packing.
 		fmt.Fprintf(out, "%s no codec can read; kept as they are:\n", human.Plural(r.Faults, "sample that", "samples that"))
 		faults, more := s.Faults(mostWarnings)
 		for _, f := range faults {
-			fmt.Fprintf(out, "  %s: %s\n", f.Path, cmp.Or(f.Fault, f.Unread))
+			fmt.Fprintf(out, "  %s: %s\n", human.Line(f.Path), human.Line(cmp.Or(f.Fault, f.Unread)))
 		}
 		if more {
 			fmt.Fprintf(out, "  and more: pipefs info %s lists them\n", c.Store)

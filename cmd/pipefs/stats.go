@@ -106,7 +106,7 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 			}
 			group, shown = c.Group, c.Group
 		}
-		t.AppendRow(table.Row{shown, control.RowName(c), formatCounter(c)})
+		t.AppendRow(table.Row{shown, human.Line(control.RowName(c)), human.Line(formatCounter(c))})
 	}
 	terminal.Right(t, 3)
 	t.ResetHeaders()
@@ -219,7 +219,7 @@ func printExplanation(w io.Writer, e *control.Explanation) {
 		}
 	}
 	row("view", e.View)
-	row("sample", e.Sample)
+	row("sample", human.Line(e.Sample))
 	row("header", e.Is)
 	if e.Unchanged != "" {
 		row("unchanged", e.Unchanged)
@@ -241,10 +241,10 @@ func printExplanation(w io.Writer, e *control.Explanation) {
 	if e.Computed > 0 {
 		row("read from", fmt.Sprintf("%s; then %s computed", e.From, human.Plural(e.Computed, "step is", "steps are")))
 	} else {
-		row("read from", e.From)
+		row("read from", human.Line(e.From))
 	}
 	if e.Bytes != nil {
 		row("size", human.Plural(int(*e.Bytes), "byte", "bytes"))
 	}
-	row("note", e.Note)
+	row("note", human.Lines(e.Note))
 }

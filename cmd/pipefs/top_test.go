@@ -79,3 +79,15 @@ func TestSparkline(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Names of files give a terminal no orders.
+func TestControlCharacters(t *testing.T) {
+	const name = "a\x1b[2J\nb.jpg"
+	var out strings.Builder
+	printStats(&out, &control.Stats{Counters: []control.Counter{{Group: "bad samples", Name: name, Unit: control.Text, Text: name}}}, time.Now())
+	printExplanation(&out, &control.Explanation{Sample: name, From: name, Note: name})
+	err := execute(t.Context(), &environ{stdout: &out, stderr: &out}, []string{"pipefs", "stats", "/nowhere/" + name})
+	if got := out.String(); err == nil || strings.Contains(got, "\x1b") || strings.Count(got, `\x1b[2J`) < 5 {
+		t.Errorf("%v: %q", err, got)
+	}
+}

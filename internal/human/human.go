@@ -126,6 +126,15 @@ func Line(text string) string {
 	return text
 }
 
+// Lines is [Line] for each line of a text.
+func Lines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = Line(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Word writes text so that a shell takes it for one word.
 func Word(text string) string {
 	if plain.MatchString(text) {
