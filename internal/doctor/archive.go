@@ -103,7 +103,10 @@ func (o *Archive) parts(ctx context.Context, s *scrubber, stats *control.Stats) 
 	profile := func(name string, seconds int) func() ([]byte, error) {
 		return func() ([]byte, error) {
 			r, err := o.Ask(ctx, control.Request{Op: control.OpPprof, Profile: name, Seconds: seconds})
-			return r.Profile, err
+			if err != nil || name == "goroutine" { // which is text
+				return r.Profile, err
+			}
+			return s.profile(r.Profile)
 		}
 	}
 	parts := []part{

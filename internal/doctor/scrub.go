@@ -2,11 +2,15 @@ package doctor
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path"
 	"regexp"
@@ -164,3 +168,39 @@ func (s *scrubber) tree(v any) any {
 
 // programText is this program, whose words are those of its messages.
 func programText() ([]byte, error) { return os.ReadFile("/proc/self/exe") }
+
+// profile scrubs the strings of a profile in the format of pprof that begin as paths, such as that of the program.
+func (s *scrubber) profile(zipped []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	const lengthDelimited, stringTable = 2, 6<<3 | 2 // a kind of fields of protocol buffers, and the tag of Profile.string_table
+	for len(b) > 0 {
+		tag, n := binary.Uvarint(b)
+		size, m := binary.Uvarint(b[max(n, 0):])
+		if n <= 0 || m <= 0 || tag&7 != 0 && tag&7 != lengthDelimited || tag&7 == lengthDelimited && size > uint64(len(b)-n-m) {
+			return nil, errors.New("this is no profile")
+		}
+		field := b[:n+m]
+		if tag&7 == lengthDelimited {
+			field = b[:n+m+int(size)]
+		}
+		b = b[len(field):]
+		if text := field[n+m:]; tag == stringTable && bytes.HasPrefix(text, []byte("/")) {
+			scrubbed := s.text(string(text))
+			field = append(binary.AppendUvarint([]byte{stringTable}, uint64(len(scrubbed))), scrubbed...)
+		}
+		if _, err := w.Write(field); err != nil {
+			return nil, err
+		}
+	}
+	err = w.Close()
+	return out.Bytes(), err
+}
