@@ -148,11 +148,14 @@ func TestSimulation(t *testing.T) {
 		s.Wait()
 		if server.slow == 0 && !closes {
 			time.Sleep(time.Second) // all that was begun is made
-			for key := range views.maker.batches {
+			m := views.maker
+			m.mu.Lock()
+			for key := range m.batches {
 				if _, ok := dropped.Load(key.view); ok {
 					s.Error("a batch that nobody can read keeps its memory")
 				}
 			}
+			m.mu.Unlock()
 		}
 		time.Sleep(5 * time.Minute)
 		if n := views.Stats().Bytes; n != 0 && !closes {
