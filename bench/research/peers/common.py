@@ -55,6 +55,7 @@ class Options:
     pipefs: str = "bin/pipefs"
     venv: str = ""  # the peer's own environment, below which its commands are
     work: str = ""  # for files that may be removed after the run
+    recipe: str = ""  # a step of RECIPES after the crop
 
 
 class Failed(Exception):
@@ -71,10 +72,20 @@ def samples(src):
     return found, classes
 
 
+# What torchvision's reference scripts do after the crop, by the name of pipefs's step.
+RECIPES = {
+    "": lambda T: [],
+    "trivialaugment": lambda T: [T.TrivialAugmentWide(interpolation=T.InterpolationMode.BILINEAR)],
+    "randaug2_9": lambda T: [T.RandAugment(2, 9, interpolation=T.InterpolationMode.BILINEAR)],
+    "autoaugment": lambda T: [T.AutoAugment(interpolation=T.InterpolationMode.BILINEAR)],
+    "colorjitter40_40_40_10": lambda T: [T.ColorJitter(0.4, 0.4, 0.4, 0.1)],
+}
+
+
 def standard(options, random=True):
     """The standard augmentation of Pillow's pictures, or what is usual for validation."""
     from torchvision import transforms
-    crop = [transforms.RandomResizedCrop(SIDE), transforms.RandomHorizontalFlip()] if random else [
+    crop = [transforms.RandomResizedCrop(SIDE), transforms.RandomHorizontalFlip()] + RECIPES[options.recipe](transforms) if random else [
         transforms.Resize(256), transforms.CenterCrop(SIDE)]
     return transforms.Compose(crop + [transforms.PILToTensor() if options.kind == "uint8" else transforms.ToTensor()])
 

@@ -40,6 +40,10 @@ VIEWS = {"pipefs-centre": CENTRE, "pipefs-original": "original", "pipefs-ppm": "
 MATERIALIZED = {PIXELS: "ppm", "pipefs-centre": CENTRE, "pipefs-resize256": "resize256-ppm"}
 
 
+def drawn(options):
+    return RANDOM.replace("-npy", f"-{options.recipe}-npy") if options.recipe else RANDOM
+
+
 def prepare(src, dst, row, options):
     store = os.path.join(dst, "store")
     env = environment(options)
@@ -103,7 +107,7 @@ def loader(where, row, options, seed):
         def stats(self):
             return stats(self.mountpoint, options)
 
-    return Arrays(pipefs.RandomView(Mounted(), RANDOM, datasets.ImageFolder(where), seed=seed), options, seed)
+    return Arrays(pipefs.RandomView(Mounted(), drawn(options), datasets.ImageFolder(where), seed=seed), options, seed)
 
 
 class Arrays:
@@ -131,7 +135,7 @@ class Epochs:
     def __iter__(self):
         import numpy as np
         import torch
-        where = os.path.join(self.top, str(self.epoch), "1", "0", str(self.options.batch), RANDOM)
+        where = os.path.join(self.top, str(self.epoch), "1", "0", str(self.options.batch), drawn(self.options))
         self.epoch += 1
         with open(os.path.join(where, "index.json"), encoding="utf-8") as f:
             batches = json.load(f)["batches"]

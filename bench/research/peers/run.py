@@ -98,7 +98,7 @@ class Comparison:
         self.cold = "not" if args.warm else cold_by()
         self.results = {
             "options": {"workers": args.workers, "batch": args.batch, "rounds": args.rounds, "epochs": args.epochs, "seed": args.seed,
-                        "kinds": args.kinds, "limits": limits.words(args)},
+                        "kinds": args.kinds, "recipe": args.recipe, "limits": limits.words(args)},
             "dataset": {
                 "directory": src, "images": len(found), "classes": len(classes),
                 "png": sum(p.lower().endswith(".png") for p in self.paths),
@@ -130,7 +130,7 @@ class Comparison:
             self.results["installed"][name] = took
             for row in rows:
                 options = common.Options(self.args.workers, self.args.batch, pipefs=self.args.pipefs, venv=venv,
-                                         work=os.path.join(self.data, "work"))
+                                         work=os.path.join(self.data, "work"), recipe=self.args.recipe)
                 self.entries[row.id] = name, peer, row, python, options
                 self.results["rows"][row.id] = {
                     "name": row.name, "same": row.same, "note": row.note, "resize": row.resize, "control": row.control,
@@ -345,6 +345,8 @@ def arguments(argv):
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--kinds", type=kinds, default=common.KINDS, metavar="KIND,…", help="of batches: uint8, float32 (default both)")
     ap.add_argument("--only", type=names, metavar="NAME,…", help="these loaders or rows, and ImageFolder")
+    ap.add_argument("--recipe", choices=sorted(common.RECIPES), default="", help="also this step of pipefs and its transform of torchvision: "
+                    "ImageFolder and the random rows of pipefs only")
     ap.add_argument("--all", action="store_true", help="also those that bring the same bytes in other ways")
     ap.add_argument("--warm", action="store_true", help="leave the page cache as it is before the first epoch")
     limits.add_arguments(ap)
@@ -364,6 +366,8 @@ def arguments(argv):
         if args.pictures or args.copies > 1:
             ap.error("--check takes generated pictures: each has to be a class of its own")
     args.rows = chosen(args.only or [], args.all or args.check)
+    if args.recipe:
+        args.rows = {common.CONTROL} | {row for row in args.rows if row.startswith(("pipefs-rrc", "pipefs-epoch"))}
     args.pipefs, args.out = os.path.abspath(args.pipefs), os.path.abspath(args.out)
     return args
 
