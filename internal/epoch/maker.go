@@ -280,7 +280,7 @@ func (m *maker) finish(b *batch, err error) {
 	m.discard(b)
 }
 
-// discard forgets a batch of samples that somebody asked for, and that nobody can read any more. One that is being made
+// discard forgets a batch of samples that somebody asked for, and that nobody will read. One that is being made
 // is forgotten when it is made. The caller holds mu.
 func (m *maker) discard(b *batch) {
 	if !b.view.dropped || b.pins > 0 || b.begun > 0 && !b.complete() {
