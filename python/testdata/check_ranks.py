@@ -84,8 +84,8 @@ class Training:
         """What the ranks got so far: epoch, number of the sample, digest."""
         rows = []
         for f in self.files:
-            f.seek(0)
-            lines = f.read().split("\n")[:-1]  # the last one may be half written
+            with open(f.name, encoding="ascii") as mine:  # f has one position for this process and the rank
+                lines = mine.read().split("\n")[:-1]  # the last one may be half written
             rows += [(int(e), int(i), digest) for e, i, digest in map(str.split, lines)]
         return rows
 
