@@ -46,7 +46,7 @@ def main():
     print()
     print("== for three changed lines: arrays that the training takes as they are, beside plain files with the same transforms, all uint8")
     table({name: epochs for name, epochs in rows.items() if name not in usual}, lambda epochs: median([e["daemon_s"] for e in epochs[1:]]))
-    print("(rrc224-hflip-npy is drawn anew in each epoch, as pipefs.RandomView reads it. The daemon's CPU is that of later epochs)")
+    print("(rrc224-hflip-npy is drawn anew in each epoch, and read file by file. The daemon's CPU is that of later epochs)")
     print()
     for view, (same, _) in READY.items():
         print(f"== {view}: {compared(rows[view], rows[beside(view)])} plain files with {same}")
