@@ -108,6 +108,18 @@ func TestNoVerdictYet(t *testing.T) {
 	}
 }
 
+// TestTimedAlone: a training that tells its steps and asks for nothing, since all is in the page cache, is judged by these.
+func TestTimedAlone(t *testing.T) {
+	l, begun := New(), time.Now()
+	for second := range 7 {
+		steps := int64(2 * second)
+		l.past = append(l.past, &Snapshot{At: begun.Add(time.Duration(second) * time.Second), Timed: Timed{Worked: steps * 480e6, Waited: steps * 20e6, Steps: steps}})
+	}
+	if v := l.Judge(l.past[6], Place{}); v.Culprits[0] != Training {
+		t.Errorf("%+v", v)
+	}
+}
+
 func TestAdvice(t *testing.T) {
 	decoding := state{1, 0, 0, Parts{Source: 100, Compute: 900}, nil}
 	v := Judge(decoding.snapshot(), 30*time.Second, Place{Source: "/my data"})
