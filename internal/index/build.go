@@ -46,7 +46,7 @@ func Create(ctx context.Context, dir, id string, size int64) (*Writer, error) {
 	}
 	err := reserve(w.temp, size)
 	if err == nil {
-		err = w.start(buildMode, nil)
+		err = w.start()
 	}
 	w.key = append(w.key, sentinel...)
 	if err != nil {

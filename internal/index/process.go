@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 
@@ -28,7 +27,7 @@ type process struct {
 	said  bytes.Buffer // by the child, on its standard error
 }
 
-func (p *process) start(mode string, out *os.File) error {
+func (p *process) start() error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
@@ -36,11 +35,8 @@ func (p *process) start(mode string, out *os.File) error {
 	defer read.Close()
 	// the very program that runs, even where its file was replaced
 	p.child = &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{childName, mode, p.temp},
+		Path: "/proc/self/exe", Args: []string{childName, p.temp},
 		Env: append(os.Environ(), "GOTRACEBACK=none"), Stdin: read, Stderr: &p.said,
-	}
-	if out != nil {
-		p.child.Stdout = out
 	}
 	if err := p.child.Start(); err != nil {
 		p.child = nil
@@ -134,101 +130,15 @@ func (p *process) end() error {
 	return os.RemoveAll(p.temp)
 }
 
-// Sorter sorts what is more than memory holds. Its child has Badger sort it.
-type Sorter struct {
-	process
-	in  *os.File // what the child writes
-	n   int64
-	sum uint64 // of the checksums of all that was added
-}
-
-// NewSorter begins to sort in a directory for temporary files; "" is that of the system.
-func NewSorter(dir string) (*Sorter, error) {
-	s := &Sorter{}
-	var err error
-	if s.temp, err = os.MkdirTemp(dir, "pipefs-sort-"); err != nil {
-		return nil, err
-	}
-	in, out, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, s.end())
-	}
-	s.in = in
-	if err = errors.Join(s.start(sortMode, out), out.Close()); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
-}
-
-func recordSum(key, value []byte) uint64 {
-	return uint64(castagnoliSum(key))<<32 | uint64(castagnoliSum(value))
-}
-
-// Add adds a key, each of which is another one, and its value.
-func (s *Sorter) Add(key, value []byte) error {
-	if len(key) == 0 || len(key) > maxKey || len(value) > maxPiece {
-		return fmt.Errorf("%d and %d bytes cannot be sorted", len(key), len(value))
-	}
-	s.n++
-	s.sum += recordSum(key, value)
-	return s.died(s.send(key, value))
-}
-
-// Each calls f with all keys in the order of their bytes, and their values. f must not keep them. Nothing
-// can be added from then on.
-func (s *Sorter) Each(f func(key, value []byte) error) error {
-	err := s.send(nil, nil)
-	if err == nil {
-		err = s.out.Flush()
-	}
-	if err != nil {
-		return s.died(err)
-	}
-	r := bufio.NewReaderSize(s.in, 256<<10)
-	var key, value, last []byte
-	n, sum := int64(0), uint64(0)
-	for {
-		if key, value, err = receive(r, key, value); err != nil {
-			if ended := s.wait(); ended != nil {
-				err = ended
-			}
-			return fmt.Errorf("sort in %s: %w", filepath.Dir(s.temp), err)
-		}
-		if len(key) == 0 {
-			break
-		}
-		if n > 0 && bytes.Compare(last, key) >= 0 {
-			return errors.New("what was sorted is not in order")
-		}
-		last = append(last[:0], key...)
-		n++
-		sum += recordSum(key, value)
-		if err := f(key, value); err != nil {
-			return err
-		}
-	}
-	if n != s.n || sum != s.sum {
-		return fmt.Errorf("what was sorted is not what was given: %d of %d", n, s.n)
-	}
-	return s.wait()
-}
-
-// Close removes what was sorted.
-func (s *Sorter) Close() error { return errors.Join(s.in.Close(), s.end()) }
-
 // childName is the name by which this program runs Badger: whatever program has this package
 // in it does.
-const (
-	childName = "pipefs-index"
-	buildMode = "build"
-	sortMode  = "sort"
-)
+const childName = "pipefs-index"
 
 func init() {
-	if len(os.Args) != 3 || os.Args[0] != childName {
+	if len(os.Args) != 2 || os.Args[0] != childName {
 		return
 	}
-	if err := child(os.Args[1], os.Args[2]); err != nil {
+	if err := child(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -242,24 +152,15 @@ const (
 )
 
 // child takes what comes by the standard input.
-func child(mode, dir string) error {
+func child(dir string) error {
 	debug.SetMemoryLimit(softMemory)
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: hardMemory, Max: hardMemory}); err != nil {
 		return err
 	}
 	in := bufio.NewReaderSize(os.Stdin, 256<<10)
-	o := badgerOptions(dir).WithValueLogFileSize(1 << 20)
-	if mode == buildMode {
-		o = o.WithNumCompactors(0)
-	} else {
-		o = o.WithNumCompactors(2).WithNumMemtables(2)
-	}
-	db, err := badger.Open(o)
+	db, err := badger.Open(badgerOptions(dir).WithValueLogFileSize(1 << 20).WithNumCompactors(0))
 	if err != nil {
 		return err
-	}
-	if mode == sortMode {
-		return sortAll(db, in) // the directory goes
 	}
 	if err := build(db, in); err != nil {
 		return err
@@ -293,45 +194,6 @@ func build(db *badger.DB, in *bufio.Reader) error {
 			return w.Flush()
 		}
 	}
-}
-
-// sortAll writes all keys to the standard output, in order.
-func sortAll(db *badger.DB, in *bufio.Reader) error {
-	w := db.NewWriteBatch()
-	for {
-		key, value, err := receive(in, nil, nil) // the batch keeps them
-		if err != nil {
-			return cut(err)
-		}
-		if len(key) == 0 {
-			break
-		}
-		if err := w.Set(key, value); err != nil {
-			return err
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	out := bufio.NewWriterSize(os.Stdout, 256<<10)
-	err := db.View(func(txn *badger.Txn) error {
-		it := txn.NewIterator(badger.DefaultIteratorOptions)
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			item := it.Item()
-			if err := item.Value(func(value []byte) error { return send(out, item.Key(), value) }); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		err = send(out, nil, nil)
-	}
-	if err == nil {
-		err = out.Flush()
-	}
-	return err
 }
 
 func cut(err error) error { return fmt.Errorf("who gives the keys ended: %w", err) }
