@@ -201,3 +201,25 @@ func TestHistory(t *testing.T) {
 		}
 	})
 }
+
+// Who only looks around counts when it is gone, and not while it sleeps.
+func TestRegular(t *testing.T) {
+	l := New()
+	v := l.View("bmp")
+	reader := exec.Command("sleep", "60")
+	testenv.Must(t, reader.Start())
+	read := func() { l.End(l.Begin(uint32(reader.Process.Pid)), v, Read, 1000, false) }
+	for range regular - 1 {
+		read()
+	}
+	if s := l.Now(); s.Reading != (Reading{}) || len(s.Readers) != 1 {
+		t.Errorf("%+v", s)
+	}
+	l.sampled = 0
+	read()
+	if s := l.Now(); s.Reading.Waited == 0 || s.Reading.Slept == 0 {
+		t.Errorf("%+v", s.Reading)
+	}
+	testenv.Must(t, reader.Process.Kill())
+	_ = reader.Wait()
+}

@@ -149,7 +149,9 @@ func (l *Ledger) Now() *Snapshot {
 	s := &Snapshot{V: Version, At: time.Now(), Reading: l.ended.sum.Reading, Timed: l.timed, Looks: l.looks, Machine: machine()}
 	s.Reading.Quiet = l.quiet
 	for _, p := range l.processes {
-		s.Reading.add(&p.sum.Reading, 1)
+		if p.sum.Requests >= regular {
+			s.Reading.add(&p.sum.Reading, 1)
+		}
 		s.Readers = append(s.Readers, p.reader())
 	}
 	fill := l.fill

@@ -21,7 +21,8 @@ import (
 // idle is how long a thread is away before it counts as one that has left.
 const idle = 60 * time.Second
 
-// regular is how many requests a process has sent that reads data, and does not only look around.
+// regular is how many requests a process has sent that reads data, and does not only look around. What it has done until
+// then counts when it has sent them, or ends.
 const regular = 20
 
 // process is a process that reads. Only the sampler uses it, with the ledger's mu held.
@@ -32,6 +33,8 @@ type process struct {
 	ran   map[uint32]ran // what its threads have
 
 	ended bool
+	// own: it is a command of this program, such as warmup. It reads by goroutines: what one of its threads does meanwhile says nothing.
+	own bool
 
 	// Of the sample that is being taken.
 	away, requests, bytes int64
@@ -147,6 +150,7 @@ func (l *Ledger) processOf(id uint32) *process {
 	if p == nil {
 		p = &process{ran: map[uint32]ran{}}
 		p.sum.PID, p.sum.Command = pid, Command(pid)
+		p.own = pid != os.Getpid() && p.sum.Command == Command(os.Getpid())
 		p.sum.Spawned = parent > 1 && Command(parent) == p.sum.Command || strings.HasPrefix(p.sum.Command, "pt_data_worker")
 		p.cpu, p.rchar = processTime(pid), readSoFar(pid)
 		l.processes[pid] = p
@@ -161,6 +165,7 @@ func (p *process) sample(passed time.Duration) {
 		return
 	}
 	used, delayed := cpu-p.cpu, int64(0)
+	p.sum.CPU += used
 	p.cpu = cpu
 	if len(p.ran) > 2*len(p.reading)+8 {
 		clear(p.ran)
@@ -176,7 +181,7 @@ func (p *process) sample(passed time.Duration) {
 		}
 		p.ran[t.id] = now
 	}
-	if p.away > 0 && p.sum.Requests >= regular {
+	if p.away > 0 && !p.own {
 		each := max(1, p.away/int64(len(p.reading)))
 		used = min(used, each)
 		delayed = min(delayed, each-used)

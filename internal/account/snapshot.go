@@ -145,6 +145,7 @@ type Reading struct {
 	ComputedAlone int64 `json:"computed_alone_ns"`
 	Slept         int64 `json:"slept_ns"`
 	Unknown       int64 `json:"unknown_ns"` // between requests of processes that cannot be seen
+	CPU           int64 `json:"cpu_ns"`     // processor time, that of requests included
 	// Cached is how many bytes processes read without asking the mount, of whatever files; Quiet is how
 	// many processes did so in the last second and sent no request.
 	Cached int64 `json:"read_elsewhere_bytes"`
@@ -265,6 +266,7 @@ func (r *Reading) add(o *Reading, sign int64) {
 	r.ComputedAlone += sign * o.ComputedAlone
 	r.Slept += sign * o.Slept
 	r.Unknown += sign * o.Unknown
+	r.CPU += sign * o.CPU
 	r.Cached += sign * o.Cached
 }
 

@@ -62,6 +62,7 @@ const (
 	mostly   = 0.6  // of the time of readers
 	leading  = 0.4  // the share of the first culprit
 	together = 0.3  // the share of a second one
+	busy     = 0.85 // the share of the time of all cores from which on they are busy
 	hungry   = 0.15 // the share of the time that a training waits for its loader, from which on that is too much
 	// A tail are so few reads, which take so many times the median each, and leading of all the time.
 	tailReads, tailTimes = 0.05, 8
@@ -182,7 +183,7 @@ func (j *judgement) weigh(timed bool, starved float64) {
 	alone := r.ComputedAlone > r.Computed/2
 	// Whoever keeps the cores busy is why readers queue for them.
 	others, daemon := 1.0, 0.0
-	if own := computed + float64(j.d.Machine.CPU); own > 0 && (j.d.Machine.Idle < 0 || own > (float64(j.d.Machine.Cores)*float64(j.passed)-float64(j.d.Machine.Idle))/2) {
+	if own := j.own(); own > 0 && (j.d.Machine.Idle < 0 || own > (j.cores()-float64(j.d.Machine.Idle))/2) {
 		others, daemon = 0, float64(j.d.Machine.CPU)/own
 	}
 	causes := []cause{{Loader, (computed + queued*(1-others)*(1-daemon)) / all}, {Decode, queued * daemon / all}, {Cores, queued * others / all}}
@@ -258,19 +259,24 @@ func (j *judgement) worker() Culprit {
 		return MemoryOf
 	case made.Source > made.Compute:
 		return j.source()
-	case m.Workers < m.Cores && !j.saturated():
-		return Workers
+	case m.Workers >= m.Cores || j.own() > busy*j.cores():
+		return Decode
+	case j.saturated():
+		return Cores
 	}
-	return Decode
+	return Workers
 }
+
+// cores is the time that all cores have, in ns.
+func (j *judgement) cores() float64 { return float64(j.d.Machine.Cores) * float64(j.passed) }
+
+// own is the processor time of the mount and its readers.
+func (j *judgement) own() float64 { return float64(j.d.Machine.CPU + j.d.Reading.CPU) }
 
 // saturated reports whether the cores are busy.
 func (j *judgement) saturated() bool {
-	m := &j.d.Machine
-	if float64(m.CPU) > 0.85*float64(m.Cores)*float64(j.passed) {
-		return true
-	}
-	return m.Idle >= 0 && float64(m.Idle) < 0.15*float64(m.Cores)*float64(j.passed)
+	idle := float64(j.d.Machine.Idle)
+	return j.own() > busy*j.cores() || idle >= 0 && idle < (1-busy)*j.cores()
 }
 
 // name says what a culprit is, with figures.
@@ -366,7 +372,7 @@ func (j *judgement) promise(v *Seen) float64 {
 	}
 	copying := min(float64(v.Copy), requestTime*float64(v.Lookups+v.Opens+v.Reads)+float64(v.Bytes)/memoryRate) // busy cores delay it
 	gain := all / max(all/100, float64(r.Waited+r.Computed-v.Waited)+copying+read)
-	if own := float64(r.Computed + k.CPU); k.Idle >= 0 && own > 0 {
+	if own := j.own(); k.Idle >= 0 && own > 0 {
 		gain = min(gain, (own+float64(k.Idle))/(own-min(1.5*float64(m.Compute), requestCPU*float64(k.CPU)))) // making a sample is more than its steps
 	}
 	if gain < 1.2 {

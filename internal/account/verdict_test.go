@@ -25,7 +25,7 @@ func (s state) snapshot() *Snapshot {
 	v.Latency = []Bucket{{1e6, 3000}, {1e7, 3000}}
 	d := &Snapshot{
 		Machine: Machine{Cores: 2, Workers: 2, Idle: passed, CPU: passed / 2, Disk: 3000 * 110000, Fetched: 3000 * 110000},
-		Reading: Reading{Waited: waited, Computed: int64(s.computed * all), Slept: int64(s.slept * all)},
+		Reading: Reading{Waited: waited, Computed: int64(s.computed * all), Slept: int64(s.slept * all), CPU: int64(s.computed * all)},
 		Views:   []Seen{v},
 	}
 	if s.edit != nil {
@@ -57,7 +57,8 @@ func TestVerdicts(t *testing.T) {
 		"decoding":                       {state{0.9, 0.1, 0, Parts{Source: 100, Compute: 800, Copy: 100}, busy}, []Culprit{Decode}},
 		"decoding, all workers":          {state{0.9, 0.1, 0, Parts{Source: 100, Worker: 500, Compute: 300, Copy: 100}, busy}, []Culprit{Decode}},
 		"few workers":                    {state{0.9, 0.1, 0, Parts{Source: 50, Worker: 700, Compute: 250}, func(d *Snapshot) { d.Machine.Workers = 1 }}, []Culprit{Workers}},
-		"few workers, busy cores":        {state{0.9, 0.1, 0, Parts{Worker: 700, Compute: 300}, func(d *Snapshot) { d.Machine.Workers, d.Machine.Idle = 1, 0 }}, []Culprit{Decode}},
+		"few workers, busy cores":        {state{0.9, 0.1, 0, Parts{Worker: 700, Compute: 300}, func(d *Snapshot) { d.Machine.Workers, d.Machine.Idle, d.Machine.CPU = 1, 0, 5e10 }}, []Culprit{Decode}},
+		"few workers, others have cores": {state{0.9, 0.1, 0, Parts{Worker: 700, Compute: 300}, func(d *Snapshot) { d.Machine.Workers, d.Machine.Idle = 1, 0 }}, []Culprit{Cores}},
 		"memory":                         {state{1, 0, 0, Parts{Memory: 800, Compute: 200}, nil}, []Culprit{MemoryOf}},
 		"transforms":                     {state{0.1, 0.9, 0, Parts{Copy: 1000}, nil}, []Culprit{Loader}},
 		"transforms, or a training":      {state{0.1, 0.9, 0, Parts{Copy: 1000}, func(d *Snapshot) { d.Reading.ComputedAlone = d.Reading.Computed }}, []Culprit{Unclear}},

@@ -98,12 +98,15 @@ func TestVerdict(t *testing.T) {
 		pixels = append(pixels, fmt.Sprintf(".draw/1/%d/hflip-npy", epoch))
 	}
 	often := slices.Repeat([]string{"original"}, 400)
-	large, slow := "", "" // made once for all runs
+	large, slow, medium := "", "", "" // made once for all runs
 	made := func(dataset *string, args ...string) string {
 		if *dataset == "" {
 			*dataset = testmount.Generate(t, append(args, "-classes", "1")...)
 		}
 		return *dataset
+	}
+	few := func(t *testing.T, env []string, flags ...string) string { // pictures that cost far more to decode than to ask for
+		return testmount.Mount(t, env, made(&medium, "-samples", "200", "-width", "1600", "-height", "1200"), flags...)
 	}
 	memory := func(t *testing.T, _ []string, flags ...string) string { // pictures of 9 MB of pixels, in 140 MB
 		group, h := testmount.MemoryGroup(t, 140<<20)
@@ -139,7 +142,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"slow disk", true, nil, []string{"--limit-read", "2MB/s"}, often, training{6, 4, 0, 0}, []account.Culprit{account.Disk}, "scan5"},
 		{"slow bucket", false, bucket, nil, often, training{6, 4, 0, 0}, []account.Culprit{account.Network}, "scan5"},
-		{"few workers", false, nil, []string{"--workers", "1"}, draws, training{6, 4, 0, 0}, []account.Culprit{account.Workers}, "--workers"},
+		{"few workers", false, few, []string{"--workers", "1"}, draws, training{6, 4, 0, 0}, []account.Culprit{account.Workers}, "--workers"},
 		{"one slow picture in a hundred", false, tail, nil, draws, training{6, 2, 0, 0}, []account.Culprit{account.Tail}, "pipefs profile"},
 		{"small cache", false, nil, []string{"--cache", "daemon", "--cache-bytes", "8M"}, slices.Repeat([]string{"bmp"}, 40), training{6, 4, 0, 0}, []account.Culprit{account.Decode}, "--cache-bytes"},
 		{"too little memory", false, memory, nil, pixels, training{8, 6, 0, 0}, []account.Culprit{account.MemoryOf}, "memory limit"},
