@@ -12,7 +12,7 @@ KUBECONFORM_VERSION := v0.8.0
 RAY_VERSION := 2.60.0
 RAY := bin/ray-$(RAY_VERSION)/bin/ray
 FUZZTIME  ?= 60s
-WALK      ?= 1h
+SOAK      ?= 180
 BENCH     ?= .
 COUNT     ?= 5
 
@@ -176,9 +176,9 @@ ptx: ## l3gpu/kernel/l3.*.ptx.gz, the program for GPUs, from its source
 fuzz: ## every fuzz target for FUZZTIME
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) scripts/fuzz
 
-soak: $(VERSITYGW) ## long tests: crashes, readers, changing sources; mounts are walked for WALK
+soak: $(VERSITYGW) ## long tests, and docs/reliability.md from what all runs did: make soak SOAK=MINUTES ONLY=ROW
 	@scripts/setup test
-	PIPEFS_SOAK=1 PIPEFS_WALK=$(WALK) $(GO) test -p 1 -timeout 4h -count 1 ./...
+	CGO_ENABLED=0 $(GO) run ./internal/soak -minutes $(SOAK) -only '$(ONLY)'
 
 clean:
 	rm -rf bin

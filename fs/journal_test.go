@@ -213,6 +213,7 @@ func TestDamagedJournal(t *testing.T) {
 		}
 		damaged.Close()
 	}
+	testenv.Proved(t, "damage", 8*len(whole))
 	testenv.Must(t, file.Truncate(int64(len(whole)-1)))
 	_, end, err := readJournal(file)
 	if testenv.Must(t, err); end == 0 || end >= int64(len(whole)-1) {

@@ -95,6 +95,7 @@ func TestKill(t *testing.T) {
 	checkStore(t, dir, src)
 	testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 	checkStoreAgain(t, dir, src)
+	testenv.Proved(t, "writers", kills)
 }
 
 // checkStoreAgain checks a store whose index has to be made again.

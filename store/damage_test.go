@@ -65,6 +65,7 @@ func TestFlips(t *testing.T) {
 	}
 	t.Logf("%d bytes: %d seen by readers, %d not touched by them", total, detected, harmless)
 	checkStore(t, dir, src)
+	testenv.Proved(t, "damage", total)
 }
 
 // compareAgain is compareStore with packs that are opened anew.
@@ -165,6 +166,7 @@ func TestTruncatedMissingSwapped(t *testing.T) {
 	write(t, one, packs[first])
 	write(t, two, packs[second])
 	checkStoreAgain(t, dir, src)
+	testenv.Proved(t, "damage", count)
 }
 
 // An unfinished pack of every length, and with every byte flipped, is taken over

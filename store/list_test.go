@@ -102,6 +102,7 @@ func TestListDamage(t *testing.T) {
 			}
 		}
 	}
+	testenv.Proved(t, "damage", 3*len(f.b))
 }
 
 // FuzzList has files of any content as a segment.

@@ -80,7 +80,7 @@ func vandal(dir string, r *rand.Rand) {
 func TestDamage(t *testing.T) {
 	rounds, reads := 4, 300
 	if testenv.Soak() {
-		rounds, reads = 40, 2000
+		rounds, reads = 20, 500
 	}
 	dir := t.TempDir()
 	p := &place{name: "memory:"}
@@ -128,6 +128,7 @@ func TestDamage(t *testing.T) {
 	if damaged < int64(rounds) {
 		t.Error("too few")
 	}
+	testenv.Proved(t, "damage", damaged)
 }
 
 // TestMain also is the processes that the tests start.

@@ -178,7 +178,7 @@ func TestMaterialize(t *testing.T) {
 func TestKilledMaterialize(t *testing.T) {
 	kills, limit := 12, time.Minute // store also fails and crashes at every single operation
 	if testenv.Soak() {
-		kills, limit = 500, 10*time.Minute
+		kills, limit = 60, time.Minute
 	}
 	dataset := testmount.Generate(t, "-samples", "160", "-width", "240", "-height", "180")
 	env := testmount.Home(t)
@@ -232,6 +232,7 @@ func TestKilledMaterialize(t *testing.T) {
 	if hit < kills/2 || midway < hit/3 {
 		t.Errorf("only %d kills, %d of them mid-way", hit, midway)
 	}
+	testenv.Proved(t, "writers", midway)
 	testmount.Command(t, env, "materialize", dir, "ppm", "--fraction", "1")
 	mustBeWhole(t, dir)
 	got := fractionOf(t, dir, samples)

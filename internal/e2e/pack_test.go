@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,69 +21,121 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-// TestKilledPack kills `pipefs pack` at random moments and packs again: what
-// the store serves in the end is what one undisturbed run would have made.
-func TestKilledPack(t *testing.T) {
-	rounds, kills := 2, 5
+// TestKilledCommands kills the commands that write a store at random moments: pack, materialize, compact, gc, the shards of a
+// plan, and commit. After each kill the store has each file as the last command that was not killed left it, or as it is now.
+// In the end no command has left anything that check names.
+func TestKilledCommands(t *testing.T) {
+	t.Parallel()
+	kills := 4
 	if testenv.Soak() {
-		rounds, kills = 10, 10
+		kills = 60
 	}
-	dataset := testmount.Generate(t, "-samples", "80", "-width", "500", "-height", "375")
-	env := testmount.Home(t)
-	calm := filepath.Join(t.TempDir(), "calm")
-	testmount.Binary(t) // building it is not part of what is timed
-	started := time.Now()
-	testmount.Command(t, env, "pack", dataset, calm)
-	whole := time.Since(started)
-	views := []string{"original", "scan1", "scan5", "scan10"}
-	want := map[string]map[string][32]byte{}
-	mnt := mountAlone(t, env, calm, dataset)
-	for _, v := range views {
-		want[v] = hashes(t, filepath.Join(mnt, v))
-	}
-	seed := testenv.Seed(t)
-	t.Logf("an undisturbed pack takes %v", whole)
-	r := rand.New(rand.NewPCG(seed, 0))
-	for range rounds {
-		dir := filepath.Join(t.TempDir(), "killed")
-		hit := 0
-		for attempt := 0; hit < kills; attempt++ {
-			if attempt == 10*kills {
-				t.Fatalf("only %d of %d kills hit a running pack", hit, attempt)
-			}
-			cmd := exec.Command(testmount.Binary(t), "pack", dataset, dir)
-			cmd.Env = env
-			testenv.Must(t, cmd.Start())
-			time.Sleep(time.Duration(r.Int64N(int64(whole))))
+	dataset := testmount.Generate(t, "-samples", "30", "-width", "200", "-height", "150")
+	env, store := testmount.Home(t), filepath.Join(t.TempDir(), "store")
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 0))
+	acknowledged, now := map[string][32]byte{}, hashes(t, dataset)
+	took := map[string]time.Duration{}
+	// run has a command end, or kills it, and reports whether it ended.
+	run := func(may bool, args ...string) bool {
+		t.Helper()
+		cmd := exec.Command(testmount.Binary(t), args...)
+		cmd.Env = env
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		began := time.Now()
+		testenv.Must(t, cmd.Start())
+		if may {
+			time.Sleep(time.Duration(r.Int64N(int64(took[args[0]]) + 1)))
 			_ = cmd.Process.Kill()
-			if cmd.Wait() != nil {
-				hit++
-			} else if err := os.RemoveAll(dir); err != nil { // it was done: nothing is left to interrupt
-				t.Fatal(err)
+		}
+		err := cmd.Wait()
+		if err != nil && cmd.ProcessState.Exited() {
+			t.Fatalf("pipefs %q: %v\n%s", args, err, &said)
+		}
+		if err == nil {
+			took[args[0]] = max(took[args[0]], time.Since(began))
+		}
+		return err == nil
+	}
+	holds := func(what string) {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "out")
+		testmount.Command(t, env, "export", store, "original", out)
+		shown := hashes(t, out)
+		for name, sum := range shown {
+			if sum != acknowledged[name] && sum != now[name] {
+				t.Fatalf("after %s: %s is wrong", what, name)
 			}
 		}
-		testmount.Command(t, env, "pack", dataset, dir)
-		testenv.Must(t, removeIndex(dir, r))
-		if info := infoOf(t, env, dir); info.Samples != 80 || info.OtherFiles != 1 || len(info.Faults) != 0 {
-			t.Errorf("info: %+v", info)
-		}
-		mnt := mountAlone(t, env, dir, dataset)
-		for _, v := range views {
-			if diff := cmp.Diff(want[v], hashes(t, filepath.Join(mnt, v))); diff != "" {
-				t.Errorf("%s (-undisturbed +killed):\n%s", v, diff)
+		for name, sum := range acknowledged {
+			if _, ok := shown[name]; !ok && now[name] == sum {
+				t.Fatalf("after %s: %s is lost", what, name)
 			}
 		}
 	}
-}
-
-// mountAlone mounts a store that does not find its dataset where it was.
-func mountAlone(t *testing.T, env []string, store, dataset string) string {
-	t.Helper()
-	away := dataset + ".away"
-	testenv.Must(t, os.Rename(dataset, away))
-	mnt := testmount.Mount(t, env, store)
-	testenv.Must(t, os.Rename(away, dataset))
-	return mnt
+	packed := func() {
+		acknowledged = now
+		holds("packing")
+	}
+	names := slices.Sorted(maps.Keys(now))
+	run(false, "pack", dataset, store)
+	packed()
+	done := map[string]int{}
+	for n := 0; n < kills; {
+		from, to := names[r.IntN(len(names))], names[r.IntN(len(names))]
+		data, err := os.ReadFile(filepath.Join(dataset, from))
+		if err == nil && filepath.Ext(from) == filepath.Ext(to) {
+			testenv.Must(t, os.WriteFile(filepath.Join(dataset, to), data, 0o644))
+			if r.IntN(4) == 0 && from != to {
+				testenv.Must(t, os.Remove(filepath.Join(dataset, from)))
+			}
+		}
+		now = hashes(t, dataset)
+		var args []string
+		switch r.IntN(6) {
+		case 0:
+			args = []string{"pack", dataset, store}
+		case 1:
+			args = []string{"materialize", store, "ppm", "--fraction", fmt.Sprint(float64(1+r.IntN(9)) / 10)}
+		case 2:
+			args = []string{"compact", "--dead", "1%", store}
+		case 3:
+			args = []string{"gc", "--older-than", "0s", "--delete", store}
+		default:
+			p := plan(t, env, "--shards", "2", dataset, store)
+			if p.Shards == 0 {
+				continue
+			}
+			which := fmt.Sprintf("0..%d", p.Shards-1)
+			if shard := []string{"pack", "--plan", p.Plan, "--shard", which}; !run(r.IntN(2) == 0, shard...) {
+				n++
+				done["shard"]++
+				holds("a killed shard")
+				run(false, shard...)
+			}
+			args = []string{"commit", p.Plan}
+		}
+		if took[args[0]] == 0 || !run(true, args...) {
+			if took[args[0]] > 0 {
+				n++
+				done[args[0]]++
+				holds("a killed " + args[0])
+			}
+			run(false, args...)
+		}
+		if args[0] == "commit" || args[0] == "pack" {
+			packed()
+		}
+		holds(args[0])
+	}
+	run(false, "pack", dataset, store)
+	packed()
+	run(false, "gc", "--older-than", "0s", "--delete", store)
+	mustBeWhole(t, store)
+	testenv.Must(t, removeIndex(store, r))
+	holds("making the index again")
+	t.Logf("killed: %v", done)
+	testenv.Proved(t, "writers", kills)
 }
 
 // storeInfo is what `pipefs info --json` tells of a store.

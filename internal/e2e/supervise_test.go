@@ -254,6 +254,7 @@ func TestSupervisedEnds(t *testing.T) {
 			})
 		})
 	}
+	t.Cleanup(func() { testenv.Proved(t, "ended", 6) })
 }
 
 // orphan kills the supervisor: the daemon goes on, and ends as any other.

@@ -265,6 +265,7 @@ func TestDamage(t *testing.T) {
 	if refused == 0 || withErrors == 0 {
 		t.Error("nothing was damaged")
 	}
+	testenv.Proved(t, "damage", n)
 }
 
 // TestFullDisk: where the disk becomes full at any point, building is an error that says so, nothing is left

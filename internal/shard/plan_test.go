@@ -185,6 +185,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("byte %d of %d: not noticed", i, len(whole))
 		}
 	}
+	testenv.Proved(t, "damage", len(whole))
 	for _, n := range []int{0, 1, trailerSize, len(whole) / 2, len(whole) - 1} {
 		testenv.Must(t, os.WriteFile(file, whole[len(whole)-n:], 0o600))
 		if n == len(whole)-1 {

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -43,8 +44,8 @@ func Simulate(t *testing.T, seeds uint64, run func(s *Sim)) {
 		*to = n
 		return true
 	}
-	if Soak() {
-		seeds = 5000
+	if Soak() { // others each time
+		first, seeds = rand.Uint64N(1<<48), 500
 	}
 	number("PIPEFS_SEEDS", &seeds)
 	if number("PIPEFS_SEED", &first) {
@@ -54,6 +55,7 @@ func Simulate(t *testing.T, seeds uint64, run func(s *Sim)) {
 	for seed := first; seed-first < seeds && !t.Failed(); seed++ {
 		simulate(t, seed, run)
 	}
+	Proved(t, "seeds", int64(seeds))
 }
 
 func simulate(t *testing.T, seed uint64, run func(s *Sim)) {

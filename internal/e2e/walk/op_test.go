@@ -81,7 +81,7 @@ func (w wheel) draw(r *rand.Rand) string {
 
 var (
 	readerOps = wheel{
-		{20, "open"}, {20, "pread"}, {5, "readv"}, {6, "mmap"}, {2, "mlock"}, {4, "sendfile"}, {4, "splice"},
+		{20, "open"}, {15, "pread"}, {5, "preads"}, {5, "readv"}, {6, "mmap"}, {2, "mlock"}, {4, "sendfile"}, {4, "splice"},
 		{3, "advise"}, {4, "close"}, {4, "fstat"}, {20, "whole"}, {8, "stat"}, {3, "statx"}, {3, "access"}, {6, "list"},
 	}
 	edits = wheel{{8, "replace"}, {3, "write"}, {3, "delete"}, {3, "rename"}, {2, "touch"}, {1, "away"}}
@@ -128,6 +128,9 @@ func generate(r *rand.Rand, c config, paths, edited []string, n int) (ops []Op) 
 			o.Path = o.Path[:strings.LastIndex(o.Path, "/")]
 		default:
 			o.N, o.M = r.Int64N(1_000_000), 1+r.Int64N(1<<uint(1+r.IntN(17)))
+			if o.Do == "preads" {
+				o.M = 1 + o.M%300
+			}
 		}
 		ops, done = append(ops, o), done+1
 	}

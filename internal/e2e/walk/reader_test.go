@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/testenv"
 )
 
 // errBus is what a page says of a mapped file that cannot be read any more.
@@ -45,6 +47,7 @@ type observation struct {
 	Names []string // that a list has
 	Wrong string   // what cannot be right whatever the versions are
 	Idle  bool     // there was nothing to do: the slot is empty
+	Reads int64    // by "preads"
 }
 
 // reader is a process that does what it is told.
@@ -163,7 +166,16 @@ func (r *reader) do(o Op, seen *observation) (err error) {
 		seen.Equal = ^uint64(0) // the attributes are those of the old file, or of the new one
 		return err
 	}
-	err = r.read(s, o)
+	times := int64(1)
+	if o.Do == "preads" {
+		if o.Do, times = "pread", 20; testenv.Soak() {
+			times = 2000
+		}
+	}
+	for ; seen.Reads < times && err == nil; seen.Reads++ {
+		err = r.read(s, o)
+		o.N = (o.N*31 + 7919) % 1_000_000
+	}
 	seen.Equal = s.equal
 	return err
 }

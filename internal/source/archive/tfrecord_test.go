@@ -133,9 +133,11 @@ func TestDamagedRecords(t *testing.T) {
 	first := exampleOf(feature("image/encoded", "one"), feature("image/filename", "1.jpg"))
 	whole := join(first, exampleOf(feature("image/encoded", "two"), feature("image/filename", "2.jpg")), exampleOf(feature("image/encoded", "three"), feature("image/filename", "3.jpg")))
 	tree := map[string]string{"1.jpg": "one", "2.jpg": "two", "3.jpg": "three"}
+	damaged := 0
 	for at := len(first); at < len(whole); at += 11 {
 		for _, cut := range []bool{false, true} {
 			data := append([]byte(nil), whole...)
+			damaged++
 			if data[at] ^= 0x40; cut {
 				data = data[:at]
 			}
@@ -153,6 +155,7 @@ func TestDamagedRecords(t *testing.T) {
 			}
 		}
 	}
+	testenv.Proved(t, "damage", damaged)
 	lying := binary.LittleEndian.AppendUint64(nil, 1<<62)
 	lying = binary.LittleEndian.AppendUint32(lying, source.RecordCRC(lying))
 	d, _ := open(t, map[string][]byte{"x.tfrecord": join(first, lying, make([]byte, 100))})

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+const intro = `# Reliability
+
+` + "`make soak`" + ` writes this page. It runs the tests below with random seeds, each for its share of three hours, and adds up all runs in
+[reliability.json](generated/reliability.json). ` + "`make soak SOAK=20`" + ` takes 20 minutes; ` + "`make soak ONLY=kills SOAK=5`" + ` runs one row. A row is
+*reached* if all runs together did what the target says, no value was above the limit, and no test failed in the last run of the row. A test that does
+nothing (no kill hit, no byte was read) fails.
+
+| row | what | target | done | worst | last run | result |
+|---|---|--:|--:|---|---|---|
+`
+
+const outro = `
+What the rows do not show:
+
+- Power loss is simulated: a file system in the test keeps only what was synced. No machine was switched off.
+- If a table of the index changes on the disk while it is open, an assertion of Badger's may end the daemon. A supervised mount starts another one
+  and its readers see no error.
+- All runs are on Linux on amd64. The table does not say how often a row ran on which kernel.
+`
+
+// grouped writes a number with commas.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// text is the page.
+func text(runs []run) []byte {
+	var b strings.Builder
+	b.WriteString(intro)
+	for _, r := range rows {
+		var all done
+		last, result := "never", "missed: never run"
+		for i := range runs {
+			d := runs[i].Rows[r.name]
+			if d == nil {
+				continue
+			}
+			all.Done += d.Done
+			all.Worst = max(all.Worst, d.Worst)
+			last = runs[i].Date.Format("2006-01-02") + " " + runs[i].Commit
+			switch {
+			case len(d.Failed) > 0:
+				result = "missed: " + strings.Join(d.Failed, ", ") + " failed"
+			case all.Done < r.target:
+				result = "missed: too few yet"
+			case r.worst > 0 && all.Worst > r.worst:
+				result = "missed: above the limit"
+			default:
+				result = "reached"
+			}
+		}
+		worst, target := "", grouped(r.target)
+		if r.worst > 0 {
+			worst = fmt.Sprintf("%.3g %s", all.Worst, r.worstUnit)
+			target += fmt.Sprintf(", ≤ %.3g %s", r.worst, r.worstUnit)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", r.name, r.what, target, grouped(all.Done), worst, last, result)
+	}
+	b.WriteString("\n| run | commit | minutes | failed |\n|---|---|--:|---|\n")
+	for _, n := range runs {
+		var failed []string
+		for _, r := range rows {
+			if d := n.Rows[r.name]; d != nil {
+				failed = append(failed, d.Failed...)
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %.1f | %s |\n", n.Date.Format("2006-01-02 15:04"), n.Commit, n.Minutes, strings.Join(failed, ", "))
+	}
+	b.WriteString(outro)
+	return []byte(b.String())
+}
