@@ -201,8 +201,10 @@ func (r *runner) forgetSource(m *mounted.Mount, s *subject) error {
 		err = errors.Join(err, loader.Forget(s.source))
 	} else if strings.Contains(r.Source, "://") {
 		// each mount has a cache of its own, which is empty
-	} else if r.Prepared {
-		err = errors.Join(err, loader.Forget(r.Source))
+	} else if r.Prepared || len(r.Archives) > 0 {
+		for _, at := range r.held() {
+			err = errors.Join(err, loader.Forget(at))
+		}
 	} else if r.Plain == "" {
 		err = errors.Join(err, forget(r.Source, r.list()))
 	}

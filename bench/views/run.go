@@ -45,6 +45,8 @@ type Config struct {
 	// Plain is the directory that holds the source's files as they are, for the
 	// control; empty if there is none.
 	Plain string
+	// Archives are the files whose members the source's files are; none if it is a directory.
+	Archives []string
 	// Options of mounts, beside those that measuring needs.
 	Options []string
 	// Views by their names below the mount, in the order of the report.
@@ -131,7 +133,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Memory > 0 {
 		r.report.Memory = min(r.report.Memory, c.Memory)
 	}
-	if r.report.Machine, err = ThisMachine(c.Source); err != nil {
+	if r.report.Machine, err = ThisMachine(c.held()[0]); err != nil {
 		return nil, err
 	}
 	r.report.Prepared = c.Prepared
@@ -150,6 +152,14 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	r.report.Interrupted = err != nil
 	r.report.advise(r.Mount, r.again())
 	return r.report, errors.Join(err, os.RemoveAll(r.kept()), os.RemoveAll(r.stores()))
+}
+
+// held are the files or directories that the source's files are in.
+func (c *Config) held() []string {
+	if len(c.Archives) > 0 && !c.Prepared {
+		return c.Archives
+	}
+	return append([]string{c.Source}, c.Archives...)
 }
 
 // setUp lists what takes turns.

@@ -39,7 +39,7 @@ func benchCommand(env *environ) *cli.Command {
 	c := &benchConfig{Config: compare.Config{Loader: compare.AutoLoader, Budget: 75 * time.Second}}
 	return &cli.Command{
 		Name: "bench", ArgsUsage: "DATASET|STORE|MNT", Category: measuring, Usage: "measure views on this machine, and recommend one",
-		Description: "Reads the same samples of each view as a training does, in turns, and prints the rate from the disk and from memory, the bytes read, and the CPU time of loader and daemon. The same files without pipefs are measured beside them. The last two lines recommend a view with the same pixels as the original, and the best view with other pixels.\n" +
+		Description: "Reads the same samples of each view as a training does, in turns, and prints the rate from the disk and from memory, the bytes read, and the CPU time of loader and daemon. The same files without pipefs are measured beside them. The first lines recommend a view with the same pixels as the original, and the best view with other pixels.\n" +
 			"The views are mounted for the measurement, and unmounted afterwards. A mount that exists already is measured as it is. Run this on the training machine, under the limits of the training.\n" +
 			"--pipeline compares where to split a pipeline into stored and computed steps instead (PRESTO, SIGMOD 2022).",
 		UsageText: `pipefs bench ~/imagenet

@@ -29,9 +29,10 @@ import (
 type Bench struct {
 	c        *Config
 	program  string
-	source   string // absolute: the dataset or store
-	Mount    string // of a mount that was there, or empty
-	plain    string // the dataset, if there is one
+	source   string   // absolute: the dataset or store
+	Mount    string   // of a mount that was there, or empty
+	plain    string   // the dataset, if there is one and it is a directory
+	archives []string // whose members the dataset's files are, if it is none
 	files    []string
 	prepared bool // the source is a store
 	registry *transcode.Registry
@@ -120,6 +121,10 @@ func (b *Bench) find(ctx context.Context) error {
 		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.Store != nil && s.Store.Fraction(whole) != nil {
 			mixed = append(mixed, spec)
 		}
+	}
+	if b.archives = mountd.ArchivesOf(s.Dataset); len(b.archives) > 0 {
+		b.plain = ""
+		b.Limited = append(b.Limited, "the files are members of archives: there are no plain files to compare with")
 	}
 	if b.plain != "" {
 		survey.NoteLists(b.c.Note, b.plain, cmp.Or(b.Mount, "MNT"))
@@ -255,6 +260,8 @@ func (b *Bench) limit() error {
 	at := b.source
 	if remote.Is(at) {
 		at = b.work // where the cache is
+	} else if len(b.archives) > 0 {
+		at = b.archives[0]
 	}
 	group, err := throttle.Enter(at, limits)
 	if err == nil {

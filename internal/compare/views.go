@@ -64,7 +64,7 @@ func (b *Bench) Views(ctx context.Context, shown *terminal.Progress) (views.Conf
 // splits is what is to be measured of a pipeline.
 func (b *Bench) splits(ctx context.Context, shown *terminal.Progress) (views.Config, error) {
 	if b.plain == "" {
-		return views.Config{}, usage.Errorf("--pipeline reads the files as they are: name a dataset, or the --dataset of this store")
+		return views.Config{}, usage.Errorf("--pipeline reads the files as they are: name a dataset that is a directory, or that of this store by --dataset")
 	}
 	p, err := views.ParsePipeline(b.registry, b.c.Pipeline)
 	if err != nil {
@@ -83,7 +83,7 @@ func (b *Bench) splits(ctx context.Context, shown *terminal.Progress) (views.Con
 func (b *Bench) config(shown *terminal.Progress) views.Config {
 	c := b.c
 	return views.Config{
-		Program: b.program, Plain: b.plain, Loader: b.loader, Workers: c.Workers, Compute: c.Compute,
+		Program: b.program, Plain: b.plain, Archives: b.archives, Loader: b.loader, Workers: c.Workers, Compute: c.Compute,
 		Files: b.files, Samples: c.Samples, Rounds: c.Rounds, Budget: c.Budget, Memory: c.Throttled.Memory, Work: b.work, Registry: b.registry,
 		Progress: func(what string, done float64, left time.Duration) {
 			if left > 0 {

@@ -10,6 +10,8 @@
 // What remains is a bit that flips in the index of a table that is mapped: an assertion of
 // Badger's ends the process then.
 //
+// A [Sorter] sorts more than memory holds, in files that have no name.
+//
 // An index is built by a process of its own, see [Create]: Badger ends the process where the
 // disk is full.
 package index

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -158,5 +160,29 @@ func TestSort(t *testing.T) {
 	testenv.Must(t, s.Close())
 	if left, _ := os.ReadDir(dir); at != len(want) || len(left) > 0 {
 		t.Errorf("%d of %d; left: %v", at, len(want), left)
+	}
+}
+
+// TestSortFullDisk: a sort that finds the disk full says so, and leaves nothing.
+func TestSortFullDisk(t *testing.T) {
+	testenv.Root(t)
+	disk := t.TempDir()
+	testenv.Must(t, unix.Mount("tmpfs", disk, "tmpfs", 0, "size=12m"))
+	defer func() { testenv.Must(t, unix.Unmount(disk, 0)) }()
+	s, err := NewSorter(disk)
+	testenv.Must(t, err)
+	for i := 0; i < 400_000 && err == nil; i++ {
+		err = s.Add(fmt.Appendf(nil, "%016x", i), make([]byte, 100))
+	}
+	if err == nil {
+		err = s.Each(func(_, _ []byte) error { return nil })
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("%v", err)
+	}
+	testenv.Must(t, s.Close())
+	var at unix.Statfs_t
+	if testenv.Must(t, unix.Statfs(disk, &at)); at.Bfree < at.Blocks-1 {
+		t.Errorf("%d of %d blocks are free", at.Bfree, at.Blocks)
 	}
 }

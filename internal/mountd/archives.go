@@ -44,10 +44,12 @@ func archivesAt(at string) (dir, pattern string, is bool) {
 	return at, "", holdsArchives(at, 0)
 }
 
-// OfArchives reports whether a dataset is the members of archives.
-func OfArchives(d source.Dataset) bool {
-	_, is := d.(*archive.Dataset)
-	return is
+// ArchivesOf returns the paths or URLs of the archives whose members a dataset is; none if it is something else.
+func ArchivesOf(d source.Dataset) []string {
+	if a, is := d.(*archive.Dataset); is {
+		return a.Archives()
+	}
+	return nil
 }
 
 const (
@@ -153,7 +155,7 @@ func (m *Mount) openOver(ctx context.Context, at string, under func(dir string) 
 	}
 	m.archives = d
 	if s.LeftOut > 0 {
-		c.note(fmt.Sprintf("%d members of %s are left out; the log says which, and why", s.LeftOut, at))
+		c.note(fmt.Sprintf("left out: %s of %s; the log says which, and why", human.Plural(s.LeftOut, "member", "members"), at))
 	}
 	if !s.Located {
 		c.note(fmt.Sprintf("the files of %s are being located: a file that is looked at before that takes the time to read its group of rows", at))

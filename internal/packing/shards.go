@@ -25,7 +25,7 @@ import (
 // Making says how to plan the packing of a dataset, with the options that the store has where none
 // were given. base is the store, nil where there is none yet; it and d are open until the plan is made.
 func (c *Config) Making(ctx context.Context, base *store.Store, d source.Dataset) (*shard.Making, error) {
-	if remote.Is(c.Dataset) && mountd.OfArchives(d) {
+	if remote.Is(c.Dataset) && len(mountd.ArchivesOf(d)) > 0 {
 		return nil, usage.Errorf("%s: shards are planned of the objects of a bucket, not of archives in it; pipefs pack packs them on one machine", c.Dataset)
 	}
 	var has codecs.Options

@@ -131,6 +131,7 @@ func TestMillionCommit(t *testing.T) {
 			t.Errorf("%d bytes of memory", n)
 		}
 		testenv.Must(t, os.RemoveAll(m.Place.String()))
+		testenv.Proved(t, "names", r.Files)
 	}
 }
 
@@ -151,6 +152,9 @@ func TestMillionFiles(t *testing.T) {
 			t.Logf("%s: %d files, %d shards: plan of %d bytes, %v, peak RSS %d MB", order, p.Files, p.Shards, p.info.Size, time.Since(began).Round(time.Second), peak(t)>>20)
 			if n := peak(t); n > 256<<20 {
 				t.Errorf("%d bytes of memory", n)
+			}
+			if dirs == 10_000 {
+				testenv.Proved(t, "names", p.Files)
 			}
 		}
 	}

@@ -228,6 +228,15 @@ func (d *Dataset) release() error {
 	return err
 }
 
+// Archives returns the paths or URLs of the archives.
+func (d *Dataset) Archives() []string {
+	var all []string
+	for _, name := range d.shards {
+		all = append(all, d.under.Root()+"/"+name)
+	}
+	return all
+}
+
 // Root implements [source.Dataset]: the path, pattern or URL that the user gave.
 func (d *Dataset) Root() string { return d.root }
 
