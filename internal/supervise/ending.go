@@ -203,7 +203,11 @@ func (s *Supervisor) forward(r control.Request) control.Reply {
 		}
 		select {
 		case <-ctx.Done():
-			return control.Reply{Refused: true, Error: fmt.Sprintf("the daemon of %s is being started again and does not answer yet: %v", s.c.Dir, err)}
+			state := "has died"
+			if s.c.Restart {
+				state = "is being started again and does not answer yet"
+			}
+			return control.Reply{Refused: true, Error: fmt.Sprintf("the daemon of %s %s: %v", s.c.Dir, state, err)}
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -82,12 +82,16 @@ class Training:
 
     def read(self):
         """What the ranks got so far: epoch, number of the sample, digest."""
-        rows = []
+        return [row for rows in self.read_by_rank() for row in rows]
+
+    def read_by_rank(self):
+        """The same, a list for each rank."""
+        ranks = []
         for f in self.files:
             with open(f.name, encoding="ascii") as mine:  # f has one position for this process and the rank
                 lines = mine.read().split("\n")[:-1]  # the last one may be half written
-            rows += [(int(e), int(i), digest) for e, i, digest in map(str.split, lines)]
-        return rows
+            ranks.append([(int(e), int(i), digest) for e, i, digest in map(str.split, lines)])
+        return ranks
 
     def judge(self, what):
         """Every rank ended well, each sample was read in each epoch, and had the bytes of WANT."""
@@ -114,9 +118,9 @@ def digests(m, epoch):
 
 
 def kill(m, training, read):
-    """Kills the daemon when the training has read that many pictures. Returns its process id."""
+    """Kills the daemon when the training has read that many pictures, and each rank one. Returns its process id."""
     deadline = time.monotonic() + 120
-    while len(training.read()) < read:
+    while sum(map(len, ranks := training.read_by_rank())) < read or not all(ranks):
         assert time.monotonic() < deadline, "the training does not move"
         time.sleep(0.01)
     pid = m.stats()["pid"]
