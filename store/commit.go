@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -368,7 +369,7 @@ func CommitPlan(ctx context.Context, dir string, c PlanCommit, o CommitOptions) 
 // same.
 func writeCommitted(fsys vfs.FS, dir string, c PlanCommit) error {
 	packs := slices.SortedFunc(slices.Values(c.Packs), func(a, b SealedPack) int { return a.name().compare(b.name()) })
-	text, err := encodeText(committedFile{Magic: committedMagic, Version: committedVersion, Plan: c.Plan, Base: c.Base, Packs: packs})
+	text, err := sorted.Seal(committedFile{Magic: committedMagic, Version: committedVersion, Plan: c.Plan, Base: c.Base, Packs: packs})
 	if err != nil {
 		return err
 	}

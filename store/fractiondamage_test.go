@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 )
@@ -166,7 +167,7 @@ func TestFractionOfAnotherVersion(t *testing.T) {
 	fractionStore(t, dir)
 	all := wantedResults(5, 1)
 	mustMaterialize(t, dir, all, FractionOptions{})
-	text, err := encodeText(fractionFile{Magic: fractionMagic, Version: fractionVersion + 1, Spec: "ppm"})
+	text, err := sorted.Seal(fractionFile{Magic: fractionMagic, Version: fractionVersion + 1, Spec: "ppm"})
 	testenv.Must(t, err)
 	write(t, filepath.Join(dir, fractionsName, "ppm", fractionName), text)
 	before := fractionFiles(t, dir)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -200,7 +201,7 @@ func openGeneration(fsys vfs.FS, dir string, c currentFile) (*generation, error)
 			head.MinReader, plansReader, ErrVersion)
 	}
 	g.sum = c.Sum
-	return g, decodeText(name, text, g)
+	return g, DecodeText(name, text, g)
 }
 
 // write makes the generation durable and current. The caller holds the store's lock.
@@ -210,7 +211,7 @@ func (g *generation) write(fsys vfs.FS, dir string) error {
 	if slices.ContainsFunc(g.Packs, func(p SealedPack) bool { return p.Plan != packID{} }) {
 		g.MinReader = plansReader
 	}
-	text, err := encodeText(g)
+	text, err := sorted.Seal(g)
 	if err != nil {
 		return err
 	}
@@ -225,7 +226,7 @@ func (g *generation) write(fsys vfs.FS, dir string) error {
 	if err := fsys.SyncDir(dir); err != nil {
 		return err
 	}
-	text, err = encodeText(currentFile{Generation: g.fileName(), Sum: hexSum(text), Writer: g.Writer})
+	text, err = sorted.Seal(currentFile{Generation: g.fileName(), Sum: hexSum(text), Writer: g.Writer})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"syscall"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -317,7 +318,7 @@ func (m *materializing) describe(is fractionFile, fresh bool) error {
 			return err
 		}
 	}
-	text, err := encodeText(is)
+	text, err := sorted.Seal(is)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -80,7 +81,7 @@ func TestNotAStore(t *testing.T) {
 func TestOtherFormats(t *testing.T) {
 	for version, want := range map[int]string{1: "pack the dataset again into another directory", formatVersion + 1: "use a newer pipefs"} {
 		dir, src := small(t)
-		text, err := encodeText(formatFile{Magic: formatMagic, Version: version})
+		text, err := sorted.Seal(formatFile{Magic: formatMagic, Version: version})
 		testenv.Must(t, err)
 		write(t, filepath.Join(dir, formatName), text)
 		_, opened := Open(dir, Options{Logger: quiet})

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -168,7 +169,7 @@ func (p *packer) writeFormat() error {
 	if p.was == p.format {
 		return nil
 	}
-	text, err := encodeText(p.format)
+	text, err := sorted.Seal(p.format)
 	if err == nil {
 		err = replaceFile(p.o.FS, filepath.Join(p.dir, formatName), text)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/pipefs/pipefs/internal/sealed"
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -195,7 +195,7 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 func (e *CorruptError) Unwrap() error { return e.Cause }
 
 // errSum is the cause where data is not what it was.
-var errSum = sealed.ErrSum
+var errSum = sorted.ErrSum
 
 // isIOError reports whether the operating system refused an operation, which
 // says nothing about what the file holds.

@@ -16,9 +16,6 @@ import (
 // MaxAge is the highest age of a pack.
 const MaxAge = maxAge
 
-// Sum is the checksum of what a store keeps: CRC32C.
-func Sum(b []byte) uint32 { return sum(b) }
-
 // CheckEntry says what is wrong with the path and the kind of an entry.
 func CheckEntry(path string, k Kind) error {
 	if k < File || k > Tombstone {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
@@ -56,7 +57,7 @@ func TestMinReader(t *testing.T) {
 	testenv.Must(t, err)
 	for _, newer := range []bool{false, true} {
 		// A newer writer may know fields, and types of fields, that this reader does not.
-		text, err := encodeText(struct {
+		text, err := sorted.Seal(struct {
 			generation
 			MinReader int   `json:"min_reader"`
 			Stats     any   `json:"stats"`
@@ -64,7 +65,7 @@ func TestMinReader(t *testing.T) {
 		}{*g, map[bool]int{false: formatVersion, true: plansReader + 1}[newer], map[bool]any{false: g.Stats, true: "elsewhere"}[newer], []int{1}})
 		testenv.Must(t, err)
 		testenv.Must(t, replaceFile(vfs.OS, filepath.Join(dir, generationsName, g.fileName()), text))
-		current, err := encodeText(currentFile{Generation: g.fileName(), Sum: hexSum(text), Writer: g.Writer})
+		current, err := sorted.Seal(currentFile{Generation: g.fileName(), Sum: hexSum(text), Writer: g.Writer})
 		testenv.Must(t, err)
 		testenv.Must(t, replaceFile(vfs.OS, filepath.Join(dir, currentName), current))
 		if !newer {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -320,7 +321,7 @@ func (s *Store) Auto() (Auto, error) { return readAuto(s.o.FS, s.dir) }
 
 // WriteAuto notes in a store what serves it best.
 func WriteAuto(dir string, a Auto) error {
-	text, err := encodeText(a)
+	text, err := sorted.Seal(a)
 	if err != nil {
 		return err
 	}

@@ -9,20 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/sealed"
+	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
 const maxTextFile = 64 << 20
-
-func encodeText(v any) ([]byte, error) { return sealed.Encode(v) }
-
-// EncodeText returns what a small file of a store has: v as JSON, and a line with its checksum.
-func EncodeText(v any) ([]byte, error) { return encodeText(v) }
-
-// DecodeText reads what EncodeText returned into v. The error is of the class ErrCorrupt; name is
-// that of the file.
-func DecodeText(name string, b []byte, v any) error { return decodeText(name, b, v) }
 
 // readText reads such a file into v and returns its content.
 func readText(fsys vfs.FS, name string, v any) ([]byte, error) {
@@ -30,12 +21,13 @@ func readText(fsys vfs.FS, name string, v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, decodeText(name, b, v)
+	return b, DecodeText(name, b, v)
 }
 
-// decodeText reads the content of such a file into v.
-func decodeText(name string, b []byte, v any) error {
-	if err := sealed.Decode(b, v); err != nil {
+// DecodeText reads into v a small file of a store, which [sorted.Seal] made. The error is of the class ErrCorrupt; name
+// is that of the file.
+func DecodeText(name string, b []byte, v any) error {
+	if err := sorted.Unseal(b, v); err != nil {
 		return &CorruptError{Path: filepath.Base(name), Cause: err}
 	}
 	return nil

@@ -18,7 +18,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/internal/shared"
 )
 
 // lingering is how long a shared mount stays for the one whom this command tells of it.
@@ -49,7 +48,7 @@ func (c *mountConfig) share(ctx context.Context, env *environ) error {
 	defer lock.Release()
 	c.Dir = place.Dir
 	conn, reply, err := place.Hold(ctx, c.linger())
-	if errors.Is(err, shared.ErrNone) {
+	if errors.Is(err, control.ErrNotMounted) {
 		if conn, reply, err = c.startShared(ctx, env, place); err != nil {
 			place.Remove()
 		}
@@ -70,7 +69,7 @@ func (c *mountConfig) linger() time.Duration {
 }
 
 // startShared mounts at a place, and holds the mount.
-func (c *mountConfig) startShared(ctx context.Context, env *environ, place *shared.Place) (*net.UnixConn, control.Reply, error) {
+func (c *mountConfig) startShared(ctx context.Context, env *environ, place *control.Place) (*net.UnixConn, control.Reply, error) {
 	var none control.Reply
 	if err := place.Make(); err != nil {
 		return nil, none, exit.With(exit.System, err)
@@ -83,7 +82,7 @@ func (c *mountConfig) startShared(ctx context.Context, env *environ, place *shar
 }
 
 // place is where the mount lies.
-func (c *mountConfig) place(ctx context.Context) (*shared.Place, error) {
+func (c *mountConfig) place(ctx context.Context) (*control.Place, error) {
 	if c.foreground || c.dryRun || c.SetUID != "" {
 		return nil, exit.Errorf(exit.Usage, "--shared mounts in the background, for the user who asks: leave out --foreground, --dry-run and --setuid")
 	}
@@ -92,14 +91,14 @@ func (c *mountConfig) place(ctx context.Context) (*shared.Place, error) {
 		return nil, exit.With(exit.Mount, err)
 	}
 	if c.Dir == "" {
-		place, err := shared.Chosen(key, filepath.Base(c.Source))
+		place, err := control.ChosenPlace(key, filepath.Base(c.Source))
 		return place, exit.With(exit.System, err)
 	}
 	dir, err := mounts.Resolve(c.Dir)
 	if err != nil {
 		return nil, exit.With(exit.Mount, err)
 	}
-	place, err := shared.At(key, dir)
+	place, err := control.PlaceAt(key, dir)
 	return place, exit.With(exit.System, err)
 }
 
@@ -127,7 +126,7 @@ func (c *mountConfig) key(ctx context.Context) (string, error) {
 		shows.Views.Seed = 0
 	}
 	said, err := json.Marshal(shows)
-	return shared.Key(append(what, string(said))...), err
+	return control.ShareKey(append(what, string(said))...), err
 }
 
 // tellHolder prints where the mount is, or hands the connection on.

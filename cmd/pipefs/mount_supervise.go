@@ -20,7 +20,6 @@ import (
 	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/shared"
 	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/internal/terminal"
 )
@@ -143,7 +142,7 @@ func (c *mountConfig) leave() (func(), error) {
 	if c.Shared == "" {
 		return func() {}, nil
 	}
-	place, err := shared.At(c.Shared, c.Dir)
+	place, err := control.PlaceAt(c.Shared, c.Dir)
 	if err != nil {
 		return nil, exit.With(exit.System, err)
 	}

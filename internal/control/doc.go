@@ -27,6 +27,14 @@
 // Both carry the protocol's version. A daemon refuses a version that it does not
 // know; fields that a peer does not know are ignored.
 //
+// # Shared mounts
+//
+// Several processes get one mount between them: the first one starts it, each one holds it. What
+// is mounted and how makes a key, see [ShareKey]. A [Place] is where the mount with that key lies:
+// a directory that was named, or one that is chosen by the key. One process at a time starts,
+// joins or takes away what is at a place: the one that has its [Lock]. So a place has one daemon,
+// however many processes ask for it at once.
+//
 // # Who may
 //
 // The socket lies in a directory that only its owner may enter, and the kernel

@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/internal/sealed"
 )
 
 // Suffix is that of directories in which an index is built. What has it and is not being built
@@ -190,7 +188,7 @@ func (w *Writer) finish() error {
 		}
 		w.Files = append(w.Files, f)
 	}
-	text, err := sealed.Encode(&w.seal)
+	text, err := Seal(&w.seal)
 	if err != nil {
 		return err
 	}

@@ -184,7 +184,7 @@ func contents(dir string) string {
 	for _, e := range entries {
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		must(err)
-		fmt.Fprintf(&all, "%s %d %08x\n", e.Name(), len(b), castagnoliSum(b))
+		fmt.Fprintf(&all, "%s %d %08x\n", e.Name(), len(b), Sum(b))
 	}
 	return all.String()
 }

@@ -367,10 +367,6 @@ const (
 	maxKey   = 16 << 10
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func castagnoliSum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
-
 // An entry in Badger is the CRC32C of all the rest, of its key, and of the build; how many
 // pieces follow; the next key, of which the bytes that it begins with like this one are left
 // out; and the piece of the value.

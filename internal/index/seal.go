@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 
 	"github.com/dgraph-io/badger/v4/fb"
-
-	"github.com/pipefs/pipefs/internal/sealed"
 )
 
 const (
@@ -71,7 +69,7 @@ func (s *seal) read(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := sealed.Decode(b, s); err != nil {
+	if err := Unseal(b, s); err != nil {
 		return fmt.Errorf("%s: %w: %w", name, ErrCorrupt, err)
 	}
 	if s.Version != sealVersion {
@@ -141,7 +139,7 @@ func describe(dir, name string, from int64) (sealedFile, error) {
 	if _, err := f.ReadAt(b, from); err != nil {
 		return is, err
 	}
-	is.Sum = sealed.Sum(b)
+	is.Sum = Sum(b)
 	return is, nil
 }
 

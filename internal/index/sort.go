@@ -57,7 +57,7 @@ func NewSorter(dir string) (*Sorter, error) {
 }
 
 func recordSum(key, value []byte) uint64 {
-	return uint64(castagnoliSum(key))<<32 | uint64(castagnoliSum(value))
+	return uint64(Sum(key))<<32 | uint64(Sum(value))
 }
 
 // Add adds a key, each of which is another one, and its value.

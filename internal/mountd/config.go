@@ -47,7 +47,7 @@ type Config struct {
 	Views  Views
 	GPU    GPU
 	Kernel Kernel
-	// Shared is the key of a mount that ends with its last holder, see package shared;
+	// Shared is the key of a mount that ends with its last holder, see [control.Place];
 	// empty for one that stays until it is unmounted. The supervisor counts the holders.
 	Shared string
 

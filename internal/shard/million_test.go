@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/vfs"
@@ -96,7 +97,7 @@ func packQuickly(t *testing.T, p *Plan, tree small, shard int) error {
 		return err
 	}
 	m.Files, m.Dirs = report.Files, report.Dirs
-	text, err := store.EncodeText(m)
+	text, err := index.Seal(m)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
 	"github.com/pipefs/pipefs/store/vfs"
@@ -263,7 +264,7 @@ func appendTrailer(b []byte, header int64, digest [sha256.Size]byte) []byte {
 	b = append(b, digest[:]...)
 	b = binary.LittleEndian.AppendUint32(b, planVersion)
 	b = append(b, make([]byte, 8)...)
-	b = binary.LittleEndian.AppendUint32(b, store.Sum(b[at:]))
+	b = binary.LittleEndian.AppendUint32(b, index.Sum(b[at:]))
 	return append(b, planMagic...)
 }
 
@@ -275,7 +276,7 @@ func checkTrailer(b []byte) (int64, error) {
 	b = b[len(b)-trailerSize:]
 	n := int64(binary.LittleEndian.Uint64(b))
 	switch {
-	case store.Sum(b[:52]) != binary.LittleEndian.Uint32(b[52:]):
+	case index.Sum(b[:52]) != binary.LittleEndian.Uint32(b[52:]):
 		return 0, errors.New("its trailer is damaged")
 	case binary.LittleEndian.Uint32(b[40:]) != planVersion:
 		return 0, fmt.Errorf("its format is %d, and this pipefs reads %d; use a newer pipefs", binary.LittleEndian.Uint32(b[40:]), planVersion)

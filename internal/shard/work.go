@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
 	"github.com/pipefs/pipefs/store/vfs"
@@ -252,7 +253,7 @@ var ErrDiffers = errors.New("what another worker has made of this shard differs"
 // Put puts the marker, unless there is one with the same bytes.
 func (m *Marker) Put(ctx context.Context, place blob.Objects) error {
 	m.Magic, m.Version = markerMagic, markerVersion
-	text, err := store.EncodeText(m)
+	text, err := index.Seal(m)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package shared
+package control
 
 import (
 	"context"
@@ -16,27 +16,27 @@ import (
 func TestChosen(t *testing.T) {
 	run := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", run)
-	key := Key("a", "b")
-	if key != Key("a", "b") || key == Key("ab") {
+	key := ShareKey("a", "b")
+	if key != ShareKey("a", "b") || key == ShareKey("ab") {
 		t.Errorf("key %s", key)
 	}
-	p, err := Chosen(key, "image net!")
+	p, err := ChosenPlace(key, "image net!")
 	testenv.Must(t, err)
-	if filepath.Base(p.Dir) != "image-net-"+key+suffix || !p.chosen {
+	if filepath.Base(p.Dir) != "image-net-"+key+chosenSuffix || !p.chosen {
 		t.Errorf("%+v", p)
 	}
-	if again, err := At(key, p.Dir); err != nil || *again != *p {
+	if again, err := PlaceAt(key, p.Dir); err != nil || *again != *p {
 		t.Errorf("%+v, %v", again, err)
 	}
-	if long, err := Chosen(key, strings.Repeat("long", 100)); err != nil || len(filepath.Base(long.Dir)) > 80 {
+	if long, err := ChosenPlace(key, strings.Repeat("long", 100)); err != nil || len(filepath.Base(long.Dir)) > 80 {
 		t.Errorf("%+v, %v", long, err)
 	}
-	for _, dir := range []string{run, filepath.Join(run, "pipefs", "x"+suffix)} {
-		if p, err := At(key, dir); err != nil || p.chosen {
+	for _, dir := range []string{run, filepath.Join(run, "pipefs", "x"+chosenSuffix)} {
+		if p, err := PlaceAt(key, dir); err != nil || p.chosen {
 			t.Errorf("%s was chosen, %v", dir, err)
 		}
 	}
-	if _, _, err := p.Hold(t.Context(), 0); !errors.Is(err, ErrNone) {
+	if _, _, err := p.Hold(t.Context(), 0); !errors.Is(err, ErrNotMounted) {
 		t.Errorf("holding nothing: %v", err)
 	}
 	testenv.Must(t, p.Make())
@@ -49,7 +49,7 @@ func TestChosen(t *testing.T) {
 // One at a time has the lock, although the file goes away each time.
 func TestLock(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	p, err := Chosen(Key("x"), "x")
+	p, err := ChosenPlace(ShareKey("x"), "x")
 	testenv.Must(t, err)
 	var n, inside atomic.Int64
 	var all sync.WaitGroup

@@ -1,6 +1,4 @@
-// Package sealed has the small files of pipefs: JSON, and a last line with its CRC32C. People
-// can read them, and a flipped byte is noticed.
-package sealed
+package index
 
 import (
 	"encoding/json"
@@ -20,8 +18,9 @@ var ErrSum = errors.New("checksum differs")
 
 const prefix = "crc32c "
 
-// Encode returns the content of such a file.
-func Encode(v any) ([]byte, error) {
+// Seal returns the content of a small file of pipefs: v as JSON, and a last line with its CRC32C. People can
+// read it, and a flipped byte is noticed.
+func Seal(v any) ([]byte, error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return nil, err
@@ -30,8 +29,8 @@ func Encode(v any) ([]byte, error) {
 	return fmt.Appendf(b, "%s%08x\n", prefix, Sum(b)), nil
 }
 
-// Decode reads into v what Encode returned.
-func Decode(b []byte, v any) error {
+// Unseal reads into v what Seal returned.
+func Unseal(b []byte, v any) error {
 	at := strings.LastIndex(string(b), prefix)
 	if at < 0 {
 		return errors.New("no checksum at its end")

@@ -1,15 +1,4 @@
-// Package shared is how several processes get one mount between them: the first one starts
-// it, each one holds it, and its daemon ends when the last holder is gone.
-//
-// # Nouns
-//
-// A key says what is mounted and how: what has one key may be shared. A [Place] is where a
-// shared mount with that key lies: a directory that was named, or one that is chosen by the
-// key. A holder has a connection to the daemon, see package control.
-//
-// One process at a time starts, joins or takes away what is at a place: the one that has
-// its [Lock]. So a place has one daemon, however many processes ask for it at once.
-package shared
+package control
 
 import (
 	"context"
@@ -26,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
@@ -38,11 +26,11 @@ const untilGone = 30 * time.Second
 // there again.
 const untilClear = 3 * time.Second
 
-// suffix is that of the directories that are chosen.
-const suffix = ".mnt"
+// chosenSuffix is that of the directories that are chosen.
+const chosenSuffix = ".mnt"
 
-// Key names what is mounted, as seen from this mount namespace: 16 hexadecimal digits.
-func Key(what ...string) string {
+// ShareKey names what is mounted, as seen from this mount namespace: 16 hexadecimal digits.
+func ShareKey(what ...string) string {
 	space, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
 		space = ""
@@ -51,10 +39,10 @@ func Key(what ...string) string {
 	for _, s := range append(what, space) {
 		fmt.Fprintf(sum, "%d %s\n", len(s), s)
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:keyBytes])
+	return hex.EncodeToString(sum.Sum(nil)[:shareKeyBytes])
 }
 
-const keyBytes = 8
+const shareKeyBytes = 8
 
 // Place is where a shared mount lies.
 type Place struct {
@@ -65,27 +53,27 @@ type Place struct {
 	chosen bool   // the directory is ours to make and to remove
 }
 
-// Chosen is the place that is chosen for a key. The name makes the path readable.
-func Chosen(key, name string) (*Place, error) {
+// ChosenPlace is the place that is chosen for a key. The name makes the path readable.
+func ChosenPlace(key, name string) (*Place, error) {
 	name = strings.Trim(strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 			return r
 		}
 		return '-'
 	}, name), "-")
-	dir, err := control.RuntimeDir()
+	dir, err := RuntimeDir()
 	if err == nil {
 		dir, err = mounts.Resolve(dir)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return At(key, filepath.Join(dir, strings.TrimPrefix(name[:min(len(name), 40)]+"-"+key, "-")+suffix))
+	return PlaceAt(key, filepath.Join(dir, strings.TrimPrefix(name[:min(len(name), 40)]+"-"+key, "-")+chosenSuffix))
 }
 
-// At is the place at a directory, which is a resolved path.
-func At(key, dir string) (*Place, error) {
-	socket, err := control.Socket(dir)
+// PlaceAt is the place at a directory, which is a resolved path.
+func PlaceAt(key, dir string) (*Place, error) {
+	socket, err := Socket(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -95,35 +83,35 @@ func At(key, dir string) (*Place, error) {
 	}
 	return &Place{
 		Dir: dir, Key: key, lock: strings.TrimSuffix(socket, filepath.Ext(socket)) + ".lock", socket: socket,
-		chosen: filepath.Dir(dir) == runtime && strings.HasSuffix(dir, key+suffix),
+		chosen: filepath.Dir(dir) == runtime && strings.HasSuffix(dir, key+chosenSuffix),
 	}, nil
 }
 
-// ErrNone says that nothing is mounted at a place.
-var ErrNone = errors.New("nothing is mounted there")
+// ErrNotMounted says that nothing is mounted at a place.
+var ErrNotMounted = errors.New("nothing is mounted there")
 
 // Hold makes this process a holder of what is mounted at the place, which stays for linger
 // after it. Where that has begun to end, Hold waits until it is gone. The error is
-// [ErrNone] where nothing is mounted, or a mount whose daemon is gone. The caller has the
+// [ErrNotMounted] where nothing is mounted, or a mount whose daemon is gone. The caller has the
 // lock.
-func (p *Place) Hold(ctx context.Context, linger time.Duration) (*net.UnixConn, control.Reply, error) {
-	var none control.Reply
+func (p *Place) Hold(ctx context.Context, linger time.Duration) (*net.UnixConn, Reply, error) {
+	var none Reply
 	for until := time.Now().Add(untilClear); ; {
 		at, err := mounts.At(p.Dir)
 		switch {
 		case err != nil:
 			return nil, none, err
 		case at == nil || !at.Ours():
-			return nil, none, ErrNone
+			return nil, none, ErrNotMounted
 		}
 		conn, reply, err := p.try(ctx, linger)
 		switch {
 		case err == nil:
 			return conn, reply, nil
-		case errors.Is(err, control.ErrEnding):
+		case errors.Is(err, ErrEnding):
 			continue // and it is gone
 		case mounts.Dead(mounts.Probe(p.Dir)):
-			return nil, none, ErrNone
+			return nil, none, ErrNotMounted
 		case reply.Refused, reply.Denied, errors.Is(err, fs.ErrPermission), ctx.Err() != nil, time.Now().After(until):
 			return nil, none, err
 		}
@@ -131,21 +119,21 @@ func (p *Place) Hold(ctx context.Context, linger time.Duration) (*net.UnixConn, 
 	}
 }
 
-// try asks the daemon once. The error is [control.ErrEnding] where the daemon has ended
+// try asks the daemon once. The error is [ErrEnding] where the daemon has ended
 // meanwhile.
-func (p *Place) try(ctx context.Context, linger time.Duration) (*net.UnixConn, control.Reply, error) {
-	client, err := control.Find(p.Dir)
+func (p *Place) try(ctx context.Context, linger time.Duration) (*net.UnixConn, Reply, error) {
+	client, err := Find(p.Dir)
 	if err != nil {
-		return nil, control.Reply{}, err
+		return nil, Reply{}, err
 	}
 	daemon, err := client.Daemon(ctx)
 	if err != nil {
-		return nil, control.Reply{}, err
+		return nil, Reply{}, err
 	}
 	defer daemon.Close()
-	conn, reply, err := client.Hold(ctx, control.Request{Key: p.Key, Linger: int(linger / time.Second)})
+	conn, reply, err := client.Hold(ctx, Request{Key: p.Key, Linger: int(linger / time.Second)})
 	if reply.Ending {
-		err = control.ErrEnding
+		err = ErrEnding
 		if !daemon.Wait(untilGone) {
 			err = fmt.Errorf("process %d, the daemon of %s, has begun to end, and has not ended within %v", daemon.PID, p.Dir, untilGone)
 		}
@@ -159,7 +147,7 @@ func (p *Place) Make() error {
 	if !p.chosen {
 		return nil
 	}
-	all, err := filepath.Glob(filepath.Join(filepath.Dir(p.Dir), "*"+suffix))
+	all, err := filepath.Glob(filepath.Join(filepath.Dir(p.Dir), "*"+chosenSuffix))
 	if err != nil {
 		return err
 	}
@@ -177,12 +165,12 @@ func (p *Place) Make() error {
 // sweep takes away a dead mount in a directory that was chosen. It leaves alone whatever it
 // is not sure of: what is not mounted here may be mounted in another namespace.
 func sweep(dir string) {
-	name := strings.TrimSuffix(dir, suffix)
+	name := strings.TrimSuffix(dir, chosenSuffix)
 	at, err := mounts.At(dir)
 	if err != nil || at == nil || !at.Ours() || !mounts.Dead(mounts.Probe(dir)) {
 		return
 	}
-	p, err := At(name[strings.LastIndexAny(name, "-/")+1:], dir)
+	p, err := PlaceAt(name[strings.LastIndexAny(name, "-/")+1:], dir)
 	if err != nil {
 		return
 	}
