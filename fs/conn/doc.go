@@ -21,4 +21,14 @@
 // Requests that cost a training time (LOOKUP, GETATTR, OPEN, READ, RELEASE, and the IOCTL by
 // which CPython asks each file whether it is a terminal) are answered here without leaving
 // garbage. All others are go-fuse's: its ProtocolServer allocates for each request.
+//
+// # go-fuse 2.12
+//
+// ProtocolServer cannot be ended: cancelAll is not exported, so its requests are not cancelled
+// when the connection dies. It answers READ with EIO if the ReadResult has neither Slices nor
+// Readv. It truncates READLINK replies to the remaining space without an error. It answers an
+// interrupt that it reads before its request with EAGAIN, and the kernel repeats it: this package
+// remembers recent ones. MaxWrite sets both the receive buffers and the size of READ; a read-only
+// file system can announce max_write 4096 and MaxPages 256, so that READ stays at 1 MiB and
+// each reader needs 128 KiB.
 package conn

@@ -7,6 +7,11 @@
 // Badger trusts when it opens a directory is compared with a sealed list first. Faults in
 // mappings become errors of the class [ErrCorrupt].
 //
+// A value in Badger is a CRC32C (4 bytes) of the build's id, the key and the remainder of the value; the number
+// of continuation keys; the next key, as length of the prefix shared with this key, length of the rest, and
+// the rest (the last key has none); then what the caller gave. A value of more than 512 KiB continues at
+// the key, two zero bytes, and a number (2 bytes, big-endian). Lengths are uvarint.
+//
 // What remains is a bit that flips in the index of a table that is mapped: an assertion of
 // Badger's ends the process then.
 //

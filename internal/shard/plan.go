@@ -18,6 +18,18 @@
 //
 // Names are relative to the store: plans/ID.plan, and below plans/ID/ the packs, their segments and the
 // markers. What is there belongs to the store only once the plan is committed.
+//
+// # Layout of a plan
+//
+// Blocks of entries, one for each shard, without gaps; rows of 72 bytes, one for each shard ([Row]: five
+// numbers of 8 bytes, and the SHA-256 of the block); the header as JSON ([Header]); the trailer of 64 bytes:
+// length of the header (8), its SHA-256, which is the plan's digest (32), version (4), zeros (8), CRC32C of
+// the 52 bytes before it (4), "pipefsPL". Numbers are little-endian.
+//
+// An entry, with uvarint numbers: length of the path's prefix that it shares with the entry before (0 at the
+// start of a block), length of the rest, the rest; kind (1 byte); of files and directories also mode, size,
+// the 24 bytes of the source's version, length and bytes of the object's version. Its sequence number is
+// FirstSeq plus its number in the plan.
 package shard
 
 import (
