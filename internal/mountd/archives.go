@@ -20,13 +20,13 @@ import (
 	"github.com/pipefs/pipefs/store/blob"
 )
 
-// archivesAt reports whether a path or URL is that of archives, see package archive: of one, of a pattern, or of a local
+// archivesAt reports whether a path or URL is that of archives, see package archive: of one, of a pattern, or of a
 // directory that holds nothing else. It returns the directory that they are in, and the pattern of their
-// names; an empty one is all archives of the directory.
+// names; an empty one is all archives of the directory. What a bucket holds is seen when it is listed: any may be one of archives.
 func archivesAt(at string) (dir, pattern string, is bool) {
 	if remote.Is(at) {
 		if !archive.Is(at) && !archive.Pattern(at) {
-			return "", "", false
+			return at, "", !blob.IsHub(at)
 		}
 		dir, pattern = archive.Split(at)
 		return dir, pattern, true
