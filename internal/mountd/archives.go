@@ -99,7 +99,10 @@ func openOver(ctx context.Context, at string, under func(dir string) (source.Dat
 	}
 	var shards []string
 	if pattern == "" {
-		shards, err = archive.In(in)
+		var other string
+		if shards, other, err = archive.In(in); other != "" {
+			shards = nil
+		}
 	} else {
 		shards, err = archive.Match(in, pattern)
 	}
@@ -135,6 +138,19 @@ func openMembers(ctx context.Context, in source.Dataset, at string, shards []str
 	return d, nil
 }
 
+// shownAsFiles says which archives of a dataset are files of it, since other files lie beside them; "" is none.
+func shownAsFiles(d source.Dataset, at string) string {
+	if _, _, is := archivesAt(at); !is {
+		return ""
+	}
+	found, other, err := archive.In(d)
+	if err != nil || len(found) == 0 {
+		return "" // an error is that of whoever lists it
+	}
+	path := human.Word(strings.TrimSuffix(at, "/") + "/" + found[0])
+	return fmt.Sprintf("%s is shown as a file, since %s lies beside it; pipefs mount %s MNT shows its members", found[0], other, path)
+}
+
 // openOver opens the dataset of a mount.
 func (m *Mount) openOver(ctx context.Context, at string, under func(dir string) (source.Dataset, error)) (source.Dataset, error) {
 	c := m.config
@@ -151,6 +167,9 @@ func (m *Mount) openOver(ctx context.Context, at string, under func(dir string) 
 		return nil, errors.Join(usage.Errorf("--metadata shows the columns of Parquet files, and %s has none: leave it out", at), over.Close())
 	}
 	if !is {
+		if text := shownAsFiles(over, at); text != "" {
+			c.note(text)
+		}
 		return over, nil
 	}
 	m.archives = d

@@ -45,4 +45,11 @@ func TestArchivesAtURL(t *testing.T) {
 			t.Errorf("%s: %d files, as a URL %d: %v", dir, len(here), len(there), there)
 		}
 	}
+	at := filepath.Join(root, "loose")
+	loose, err := source.Open(at, source.Options{})
+	testenv.Must(t, err)
+	defer loose.Close()
+	if got, want := shownAsFiles(loose, at), table+" is shown as a file, since a.jpg lies beside it; pipefs mount "+filepath.Join(at, table)+" MNT shows its members"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

@@ -76,7 +76,7 @@ func openDir(t testing.TB, dir, kept string) *Dataset {
 	t.Helper()
 	under, err := source.Open(dir, source.Options{})
 	testenv.Must(t, err)
-	shards, err := In(under)
+	shards, _, err := In(under)
 	testenv.Must(t, err)
 	d, err := Open(t.Context(), under, dir, shards, Options{Dir: kept})
 	testenv.Must(t, err)
@@ -348,6 +348,33 @@ func TestLarge(t *testing.T) {
 	}
 	if a, err := d.Stat("behind"); err != nil || a.Size != 1 {
 		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// A directory of archives may hold lists and descriptions beside them, and nothing else.
+func TestIn(t *testing.T) {
+	for names, want := range map[string]string{
+		"a.tar b.zip train.csv README.md LICENSE .git/x": "a.tar b.zip /",
+		"a.zip b.jpg c.tar":        "a.zip c.tar / b.jpg",
+		"c/1.jpg z.tar":            "z.tar / c/1.jpg",
+		"c/1.parquet z.parquet d/": "c/1.parquet z.parquet / d",
+		"c/1.tar":                  " / c/1.tar",
+	} {
+		dir := t.TempDir()
+		for name := range strings.FieldsSeq(names) {
+			below, file := filepath.Split(name)
+			testenv.Must(t, os.MkdirAll(filepath.Join(dir, below), 0o755))
+			if file != "" {
+				testenv.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+			}
+		}
+		under, err := source.Open(dir, source.Options{})
+		testenv.Must(t, err)
+		found, other, err := In(under)
+		testenv.Must(t, errors.Join(err, under.Close()))
+		if got := strings.TrimSuffix(strings.Join(found, " ")+" / "+other, " "); got != want {
+			t.Errorf("%s: %q, want %q", names, got, want)
+		}
 	}
 }
 

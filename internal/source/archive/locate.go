@@ -175,51 +175,58 @@ func match(under source.Dataset, dir string, parts []string) (found []string, er
 }
 
 // beside are files that lie beside archives and are none.
-var beside = []string{".idx", ".index", ".json", ".yaml", ".yml", ".txt", ".md", ".sha256", ".md5"}
+var beside = []string{".idx", ".index", ".json", ".jsonl", ".csv", ".tsv", ".yaml", ".yml", ".txt", ".md", ".pdf", ".py", ".sha256", ".md5"}
 
 // MaxDepth is how deep below a directory Parquet files are looked for: `datasets` has data/train-*.parquet and CONFIG/SPLIT/*.parquet.
 const MaxDepth = 3
 
-// In returns the archives of a directory that holds nothing else, but for lists and descriptions; none where
-// it is a directory of something else. Directories below it may hold Parquet files.
-func In(under source.Dataset) ([]string, error) {
-	shards, only, err := in(under, "", 0)
-	if err != nil || !only {
-		return nil, err
-	}
-	return shards, nil
-}
+// In returns the archives of a directory that holds nothing else, but for lists and descriptions. Directories below it may
+// hold Parquet files. Where a directory holds something else, other is the first file that is, and the archives are
+// some of those that lie beside it.
+func In(under source.Dataset) (archives []string, other string, err error) { return in(under, "", 0) }
 
-// in also reports whether there is nothing else in a directory.
-func in(under source.Dataset, dir string, depth int) (shards []string, only bool, err error) {
+func in(under source.Dataset, dir string, depth int) (shards []string, other string, err error) {
 	entries, err := under.List(dir)
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name)
 		switch {
-		case strings.HasPrefix(e.Name, "."), !e.Dir && slices.Contains(beside, strings.ToLower(path.Ext(e.Name))):
+		case strings.HasPrefix(e.Name, "."), !e.Dir && isBeside(e.Name):
 		case !e.Dir && (isTable(e.Name) || depth == 0 && Is(e.Name)):
 			shards = append(shards, name)
+		case other != "": // more archives are looked for in this directory only
 		case !e.Dir && depth == 0 && unnamed.MatchString(e.Name):
 			if len(shards) == 0 { // the others are looked at when they are scanned
-				if is, err := holdsRecords(under, name); err != nil || !is {
-					return nil, false, err
+				is, err := holdsRecords(under, name)
+				if err != nil {
+					return nil, "", err
+				}
+				if !is {
+					other = name
+					continue
 				}
 			}
 			shards = append(shards, name)
 		case e.Dir && depth < MaxDepth:
-			below, only, err := in(under, name, depth+1)
-			if err != nil || !only || len(below) == 0 {
-				return nil, false, err
+			below, another, err := in(under, name, depth+1)
+			if err != nil {
+				return nil, "", err
+			}
+			if other = another; other == "" && len(below) == 0 {
+				other = name
 			}
 			shards = append(shards, below...)
 		default:
-			return nil, false, nil
+			other = name
 		}
 	}
-	return shards, true, nil
+	return shards, other, nil
+}
+
+func isBeside(name string) bool {
+	return slices.Contains(beside, strings.ToLower(path.Ext(name))) || name == "README" || name == "LICENSE"
 }
 
 // isTable goes by the name.

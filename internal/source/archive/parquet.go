@@ -99,12 +99,16 @@ func (s *scan) findTable(name string) (*tableFile, error) {
 // choose finds the columns of files, and that of labels.
 func (t *tableFile) choose() error {
 	var plain []int
+	var lists string
 	t.label = -1
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		feature := t.Features[c.Path[0]]
 		switch {
 		case c.Repeated():
+			if c.Type == parquet.ByteArray && c.Path[len(c.Path)-1] == "bytes" {
+				lists = fmt.Sprintf("; column %q has lists of files, which are not read", c.Path[0])
+			}
 		case len(c.Path) == 2 && c.Path[1] == "bytes" && c.Type == parquet.ByteArray:
 			t.columns = append(t.columns, i)
 		case len(c.Path) != 1:
@@ -120,7 +124,7 @@ func (t *tableFile) choose() error {
 		t.columns = plain
 	}
 	if len(t.columns) == 0 {
-		return errors.New("it has no column of files: of bytes, or of structs of bytes and path")
+		return errors.New("it has no column of files: of bytes, or of structs of bytes and path" + lists)
 	}
 	for _, c := range t.columns {
 		for _, g := range t.Groups {
@@ -334,7 +338,9 @@ func (s *scan) scanColumn(shard int, f *source.File, group, column int, first in
 		switch {
 		case row >= len(values):
 		case values[row].Null:
-			m.why = "its row has no bytes"
+			if m.why = "its row has no bytes"; t.paths(column) >= 0 {
+				m.why = onlyPath
+			}
 		default:
 			m.locate(&values[row])
 		}
@@ -344,6 +350,9 @@ func (s *scan) scanColumn(shard int, f *source.File, group, column int, first in
 	}
 	return nil
 }
+
+// onlyPath is what Dataset.to_parquet of `datasets` makes of files that it has not read.
+const onlyPath = "its row has no bytes, but the path of a file at most: datasets writes files into the table if save_to_disk and load_from_disk come before to_parquet"
 
 // paths is the column of the paths of a column of files, or -1.
 func (t *tableFile) paths(column int) int {

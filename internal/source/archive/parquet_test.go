@@ -127,7 +127,7 @@ func tryTables(t testing.TB, at, kept string) (*Dataset, error) {
 	testenv.Must(t, err)
 	shards := []string{one}
 	if one == "" {
-		shards, err = In(under)
+		shards, _, err = In(under)
 		testenv.Must(t, err)
 	}
 	return Open(t.Context(), under, at, shards, Options{Dir: kept, AtOnce: atOnce})
@@ -234,10 +234,17 @@ func TestDamagedBytes(t *testing.T) {
 	}
 }
 
-func TestUnreadCodec(t *testing.T) {
-	_, err := tryTables(t, "testdata/parquet/brotli.parquet", t.TempDir())
-	if err == nil || !strings.Contains(err.Error(), "brotli.parquet: its pages are compressed by Brotli, and only Snappy, gzip, Zstandard and LZ4_RAW are read") {
-		t.Error(err)
+// What has no file to show says why.
+func TestUnreadTables(t *testing.T) {
+	for name, why := range map[string]string{
+		"brotli": "brotli.parquet: its pages are compressed by Brotli, and only Snappy, gzip, Zstandard and LZ4_RAW are read",
+		"path":   "path/0.jpg: its row has no bytes, but the path of a file at most",
+		"list":   `column "image" has lists of files, which are not read`,
+	} {
+		_, err := tryTables(t, "testdata/parquet/"+name+".parquet", t.TempDir())
+		if err == nil || !strings.Contains(err.Error(), why) {
+			t.Error(err)
+		}
 	}
 }
 

@@ -156,8 +156,11 @@ func (s *scan) once(ctx context.Context, at string) (_ *Summary, err error) {
 	}
 	if s.n == 0 {
 		why := ""
-		if len(s.damaged) > 0 {
+		switch {
+		case len(s.damaged) > 0:
 			why = ": " + s.damaged[0]
+		case len(s.left) > 0:
+			why = fmt.Sprintf(": %s: %s", s.left[0].path, s.left[0].why)
 		}
 		return nil, fmt.Errorf("there is no file in it%s", why)
 	}

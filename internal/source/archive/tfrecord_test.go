@@ -111,8 +111,8 @@ func TestUnnamedRecords(t *testing.T) {
 		t.Error(diff)
 	}
 	testenv.Must(t, os.WriteFile(filepath.Join(dir, "train-00000-of-00002"), []byte("words, and more"), 0o644))
-	if shards, err := In(d.under); err != nil || shards != nil {
-		t.Errorf("%v, %v", shards, err)
+	if _, other, err := In(d.under); err != nil || other != "train-00000-of-00002" {
+		t.Errorf("%q, %v", other, err)
 	}
 }
 

@@ -46,6 +46,11 @@ write("plain.parquet", "plain", 0, 5, paths=False, compression="none", use_dicti
 write("lz.parquet", "lz", 0, 4, compression="lz4")
 write("brotli.parquet", "brotli", 0, 1, compression="brotli")
 
+# A table that names files of another machine, and one of lists of files.
+FILE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+for name, kind, value in (("path", FILE, {"bytes": None, "path": "/data/a.jpg"}), ("list", pa.list_(FILE), [{"bytes": b"a", "path": "a.jpg"}])):
+    pq.write_table(pa.table({"image": pa.array([value], kind)}), os.path.join(HERE, name + ".parquet"))
+
 # Columns of all kinds, in two ways; TestMetadata compares both with columns.jsonl.
 ROWS = [{
     "image": {"bytes": b"\xff\xd8\xff" + bytes([i]), "path": f"p{i}.jpg"},
@@ -62,7 +67,6 @@ ROWS = [{
     "parts": [{"x": j, "names": ["a"] * j} for j in range(i % 3)],
     "fixed": bytes([i] * 4),
 } for i in range(23)]
-FILE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 SCHEMA = pa.schema([
     ("image", FILE), ("label", pa.int64()), ("caption", pa.string()), ("score", pa.float64()), ("single", pa.float32()), ("whole", pa.bool_()),
     ("unsigned", pa.uint64()), ("small", pa.int32()), ("objects", pa.struct([("bbox", pa.list_(pa.list_(pa.float32()))), ("category", pa.list_(pa.int64()))])),
