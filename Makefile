@@ -17,7 +17,7 @@ BENCH     ?= .
 COUNT     ?= 5
 
 .DEFAULT_GOAL := build
-.PHONY: build install release test-packages wheel test-wheel demo demo-cluster check test test-cluster lint size research bench bench-l3 bench-s3 bench-cluster bench-mix bench-curves bench-epochs reproduce bench-peers test-loaders ptx fuzz soak clean
+.PHONY: build install release test-packages wheel test-wheel demo demo-cluster check test test-cluster lint size way research bench bench-l3 bench-s3 bench-cluster bench-mix bench-curves bench-epochs reproduce bench-peers test-loaders ptx fuzz soak clean
 
 # What the linker writes into the program, and the way it is always built.
 LDFLAGS = -X github.com/pipefs/pipefs/internal/mountd.version=$(shell scripts/version || echo devel)
@@ -125,6 +125,9 @@ $(GOLANGCI):
 
 size: ## lines, files, packages, words and modules: what has to be read
 	@GO=$(GO) scripts/size
+
+way: ## which functions run between LOOKUP of bmp/a.bmp in a store and the reply to READ, and that they become no more
+	GOFLAGS=-trimpath $(GO) test -count 1 -v -run TestWay ./internal/e2e -way
 
 bench: $(VERSITYGW) ## benchmarks in Go's format: make bench BENCH=Read COUNT=10
 	@scripts/setup test
