@@ -35,6 +35,7 @@ type Conn struct {
 	// closing is held while the descriptor is used beside the readers.
 	closing sync.RWMutex
 	fd      int // -1: closed
+	calls   calls
 
 	readers  sync.WaitGroup
 	idle     atomic.Int32 // readers that wait for a request
@@ -81,15 +82,26 @@ type Account interface {
 	End(h *fuse.InHeader, r account.Request, bytes int, status fuse.Status)
 }
 
+// calls are the system's, by which requests come and replies and notices go.
+type calls struct {
+	read   func(fd int, b []byte) (int, error)
+	write  func(fd int, b []byte) (int, error)
+	writev func(fd int, parts [][]byte) (int, error)
+}
+
 // Start begins to serve a connection: it has the handshake. Requests that come through
 // /dev/fuse are answered by [Conn.Serve]. The descriptor is that of a /dev/fuse that is mounted. It belongs to the
 // connection then, also after an error.
 func Start(fd int, fs fuse.RawFileSystem, o Options) (*Conn, error) {
+	return start(fd, calls{unix.Read, unix.Write, unix.Writev}, fs, o)
+}
+
+func start(fd int, by calls, fs fuse.RawFileSystem, o Options) (*Conn, error) {
 	unix.CloseOnExec(fd)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Conn{fs: fs, fd: fd, log: o.Log, onPanic: o.OnPanic, onEnd: func() {}, guard: o.Guard, account: o.Account, maxIdle: maxIdle()}
+	c := &Conn{fs: fs, fd: fd, calls: by, log: o.Log, onPanic: o.OnPanic, onEnd: func() {}, guard: o.Guard, account: o.Account, maxIdle: maxIdle()}
 	if o.OnEnd != nil {
 		c.onEnd = sync.OnceFunc(o.OnEnd)
 	}
@@ -116,7 +128,7 @@ func (c *Conn) readInit(remembered *Handshake) error {
 		c.handshake = *remembered
 	} else {
 		buf := make([]byte, maxRequest)
-		n, err := retry(func() (int, error) { return unix.Read(c.fd, buf) })
+		n, err := retry(func() (int, error) { return c.calls.read(c.fd, buf) })
 		if err != nil {
 			return fmt.Errorf("the kernel sends no request: %w", err)
 		}
@@ -159,7 +171,7 @@ func (c *Conn) answerInit(o Options) error {
 	// The kernel wants buffers for requests to be as large as what it may write.
 	out.MaxWrite = maxWrite
 	copy(c.handshake.Reply[outHeaderSize:], bytesOf(&out))
-	if _, err := retry(func() (int, error) { return unix.Write(c.fd, c.handshake.Reply) }); err != nil {
+	if _, err := retry(func() (int, error) { return c.calls.write(c.fd, c.handshake.Reply) }); err != nil {
 		return fmt.Errorf("INIT: %w", err)
 	}
 	return nil

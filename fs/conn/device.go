@@ -80,7 +80,7 @@ func (c *Conn) readDevice() {
 			c.idle.Add(-1)
 			return
 		}
-		n, err := unix.Read(c.fd, r.buf)
+		n, err := c.calls.read(c.fd, r.buf)
 		c.busy.Add(1)
 		left := c.idle.Add(-1)
 		goOn := !c.leftToNext() && c.handle(r, n, err, left)
@@ -149,12 +149,12 @@ func (c *Conn) send(r *request) {
 			for _, b := range r.lent {
 				r.touched |= touch(b)
 			}
-			_, err = unix.Writev(c.fd, vec)
+			_, err = c.calls.writev(c.fd, vec)
 		case r.large == nil:
 			// The reply follows the header in memory.
-			_, err = unix.Write(c.fd, bytesOf(&r.small)[:r.out.Length])
+			_, err = c.calls.write(c.fd, bytesOf(&r.small)[:r.out.Length])
 		default:
-			_, err = unix.Writev(c.fd, append(r.vec[:0], bytesOf(r.out), r.reply))
+			_, err = c.calls.writev(c.fd, append(r.vec[:0], bytesOf(r.out), r.reply))
 		}
 		if !errors.Is(err, unix.EINTR) {
 			break

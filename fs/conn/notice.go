@@ -43,7 +43,7 @@ func (c *Conn) notify(kind int32, parts ...[]byte) fuse.Status {
 	}
 	vec := append([][]byte{bytesOf(&h)}, parts...)
 	return status(c.use(func(fd int) error {
-		_, err := retry(func() (int, error) { return unix.Writev(fd, vec) })
+		_, err := retry(func() (int, error) { return c.calls.writev(fd, vec) })
 		return err
 	}))
 }

@@ -58,6 +58,7 @@ var rows = []row{
 		name: "seeds", what: "seeds of simulations: tree of names, results, epochs, hints, block cache", target: 100_000, share: 15,
 		tests: []test{{"fs", "TestSimulation"}, {"internal/serve", "TestSimulation"}, {"internal/epoch", "TestSimulation"}, {"internal/ahead", "TestSimulation"}, {"internal/blockcache", "TestSimulation"}},
 	},
+	{name: "mutants", what: "faults put into the code of `store`, `internal/serve`, `internal/epoch` and `internal/source`, one at a time; the short tests notice them", target: 100, worst: 15, worstUnit: "% not noticed", weekly: true, tests: []test{{"internal/soak", "TestMutants"}}},
 	{name: "ended", what: "mounts ended, also by force, with hung or dead daemons; no process and no mount is left", target: 1000, share: 5, tests: []test{{"internal/e2e", "TestSupervisedEnds|TestSupervisedHung"}}},
 	{name: "names", what: "files of plans, and of stores that are committed, ten million in each; memory stays within 256 and 512 MB", target: 1e7, share: 0, weekly: true, tests: []test{{"internal/shard", "Million"}}},
 }
@@ -169,7 +170,13 @@ func (r *row) run(temp string, length time.Duration, all map[string]*done) (*don
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Hour)
 			cmd := exec.CommandContext(ctx, binary, "-test.run", t.run, "-test.timeout", "110m")
 			cmd.Dir, cmd.Env = t.pkg, append(os.Environ(), "PIPEFS_SOAK="+proof)
-			if out, err := cmd.CombinedOutput(); err != nil {
+			out, err := cmd.CombinedOutput()
+			for line := range bytes.Lines(out) {
+				if bytes.HasPrefix(line, []byte("mutant: ")) {
+					fmt.Printf("%s", line)
+				}
+			}
+			if err != nil {
 				fmt.Printf("%s %s: %v\n%s\n", t.pkg, t.run, err, out)
 				d.Failed = append(d.Failed, t.pkg+" "+t.run)
 			}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+)
+
+var (
+	mutants  = flag.Int("mutants", 100, "how many mutants TestMutants tries")
+	packages = flag.String("packages", "store internal/serve internal/epoch internal/source", "the packages that it breaks")
+)
+
+// mutant is one fault in the code: bytes of a file that others replace.
+type mutant struct {
+	pkg, file, with string
+	line, from, to  int
+	old             string
+}
+
+func (m mutant) String() string {
+	return fmt.Sprintf("%s:%d: %s -> %s", m.file, m.line, strings.Join(strings.Fields(m.old), " "), m.with)
+}
+
+var swaps = map[token.Token]token.Token{
+	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL,
+	token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO,
+}
+
+// mutantsOf finds the places of a file where a fault can be made. Some faults do not compile.
+func mutantsOf(pkg, file string, text []byte) (all []mutant, err error) {
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	add := func(from, to token.Pos, with string) {
+		at := set.Position(from)
+		old := string(text[at.Offset:set.Position(to).Offset])
+		all = append(all, mutant{pkg: pkg, file: file, line: at.Line, from: at.Offset, to: at.Offset + len(old), old: old, with: with})
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GenDecl:
+			return n.Tok == token.VAR // types and names of constants are not code
+		case *ast.BinaryExpr:
+			if with, ok := swaps[n.Op]; ok {
+				add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), with.String())
+			}
+		case *ast.IfStmt:
+			if _, simple := n.Cond.(*ast.BinaryExpr); !simple {
+				add(n.Cond.Pos(), n.Cond.End(), "!("+string(text[set.Position(n.Cond.Pos()).Offset:set.Position(n.Cond.End()).Offset])+")")
+			}
+		case *ast.ReturnStmt:
+			if k := len(n.Results) - 1; k >= 0 {
+				if id, ok := n.Results[k].(*ast.Ident); ok && id.Name == "err" {
+					add(id.Pos(), id.End(), "nil")
+				}
+			}
+		case *ast.BasicLit:
+			if v, err := strconv.Atoi(n.Value); err == nil && n.Kind == token.INT {
+				add(n.Pos(), n.End(), strconv.Itoa(v+1))
+			}
+		case *ast.ExprStmt:
+			add(n.Pos(), n.End(), "")
+		case *ast.DeferStmt:
+			add(n.Pos(), n.End(), "")
+		case *ast.BranchStmt:
+			if n.Tok == token.CONTINUE && n.Label == nil {
+				add(n.Pos(), n.End(), "break")
+			}
+		}
+		return true
+	})
+	return all, nil
+}
+
+// testedBy are packages whose tests are meant to test another one, too.
+var testedBy = map[string]string{"internal/source": "./internal/source/... ./internal/serve"}
+
+// goTest runs the short tests of a package.
+func goTest(pkg string, limit time.Duration, args ...string) (out string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"test", "-short", "-vet=off", "-failfast", "-timeout", limit.String()}, args...), strings.Fields(cmp.Or(testedBy[pkg], "./"+pkg))...)...)
+	cmd.Dir, cmd.WaitDelay = "../..", time.Second
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "PIPEFS_SOAK=") })
+	b, err := cmd.CombinedOutput()
+	return string(b), err
+}
+
+// block is a piece of code that tests came to so many times.
+type block struct{ fromLine, fromColumn, toLine, toColumn, statements, count int }
+
+// coverage returns the blocks of each file of a package, by its base name.
+func coverage(t *testing.T, pkg string, limit time.Duration) map[string][]block {
+	name := filepath.Join(t.TempDir(), "cover")
+	if out, err := goTest(pkg, limit, "-coverprofile", name, "-coverpkg", "./"+pkg); err != nil {
+		t.Fatalf("%s fails without a mutant: %v\n%s", pkg, err, out)
+	}
+	text, err := os.ReadFile(name)
+	testenv.Must(t, err)
+	blocks := map[string][]block{}
+	for line := range strings.Lines(string(text)) {
+		file, rest, _ := strings.Cut(line, ":")
+		var b block
+		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.fromLine, &b.fromColumn, &b.toLine, &b.toColumn, &b.statements, &b.count); err == nil {
+			blocks[filepath.Base(file)] = append(blocks[filepath.Base(file)], b)
+		}
+	}
+	return blocks
+}
+
+// TestMutants breaks the code in one place at a time, by an overlay of the compiler, and counts the mutants that the package's
+// own short tests do not notice. It prints these.
+func TestMutants(t *testing.T) {
+	if !testenv.Soak() {
+		t.Skip("it takes minutes: make soak ONLY=mutants")
+	}
+	const limit = 5 * time.Minute
+	r := rand.New(rand.NewPCG(testenv.Seed(t), 0))
+	var all []mutant
+	blocks := map[string]map[string][]block{}
+	slowest := map[string]time.Duration{}
+	for _, pkg := range strings.Fields(*packages) {
+		began := time.Now()
+		blocks[pkg] = coverage(t, pkg, limit)
+		slowest[pkg] = min(limit, 10*time.Second+3*time.Since(began))
+		files, err := filepath.Glob("../../" + pkg + "/*.go")
+		testenv.Must(t, err)
+		for _, file := range files {
+			if blocks[pkg][filepath.Base(file)] == nil { // a test, or of another system
+				continue
+			}
+			file, err = filepath.Abs(file)
+			testenv.Must(t, err)
+			text, err := os.ReadFile(file)
+			testenv.Must(t, err)
+			found, err := mutantsOf(pkg, file, text)
+			testenv.Must(t, err)
+			all = append(all, found...)
+		}
+	}
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	tried, survived := 0, 0
+	for _, m := range all {
+		if tried == *mutants {
+			break
+		}
+		how := "no test comes here"
+		if slices.ContainsFunc(blocks[m.pkg][filepath.Base(m.file)], func(b block) bool { return b.count > 0 && b.fromLine <= m.line && m.line <= b.toLine }) {
+			how = "survived"
+		}
+		if killed, compiles := m.try(t, slowest[m.pkg], how == "survived"); !compiles {
+			continue
+		} else if tried++; !killed {
+			survived++
+			fmt.Printf("mutant: %s: %s\n", how, m)
+		}
+	}
+	testenv.Proved(t, "mutants", tried, 100*float64(survived)/float64(max(tried, 1)))
+}
+
+// try compiles a mutant, and runs the tests.
+func (m mutant) try(t *testing.T, limit time.Duration, run bool) (killed, compiles bool) {
+	text, err := os.ReadFile(m.file)
+	testenv.Must(t, err)
+	dir := t.TempDir()
+	with, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay")
+	testenv.Must(t, os.WriteFile(with, slices.Concat(text[:m.from], []byte(m.with), text[m.to:]), 0o644))
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {m.file: with}})
+	testenv.Must(t, err)
+	testenv.Must(t, os.WriteFile(overlay, list, 0o644))
+	args := []string{"-overlay", overlay}
+	if !run {
+		args = append(args, "-run", "^$")
+	}
+	out, err := goTest(m.pkg, limit, args...)
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, exec.ErrWaitDelay) {
+		t.Fatal(err)
+	}
+	return err != nil, !strings.Contains(out, "[build failed]")
+}
