@@ -55,8 +55,8 @@ var rows = []row{
 	},
 	{name: "pictures", what: "bombs and pictures with damaged headers, in four views, without a mount; memory stays within 64 bytes for each pixel of the limit", target: 10_000, worst: 0.1, worstUnit: "s, slowest", share: 2, tests: []test{{"transcode/codecs", "TestBombs"}}},
 	{
-		name: "seeds", what: "seeds of simulations: tree of names, results, epochs, hints, block cache", target: 100_000, share: 15,
-		tests: []test{{"fs", "TestSimulation"}, {"internal/serve", "TestSimulation"}, {"internal/epoch", "TestSimulation"}, {"internal/ahead", "TestSimulation"}, {"internal/blockcache", "TestSimulation"}},
+		name: "seeds", what: "seeds of simulations: connection, tree of names, results, epochs, hints, block cache", target: 100_000, share: 15,
+		tests: []test{{"fs/conn", "TestSimulation"}, {"fs", "TestSimulation"}, {"internal/serve", "TestSimulation"}, {"internal/epoch", "TestSimulation"}, {"internal/ahead", "TestSimulation"}, {"internal/blockcache", "TestSimulation"}},
 	},
 	{name: "mutants", what: "faults put into the code of `store`, `internal/serve`, `internal/epoch` and `internal/source`, one at a time; the short tests notice them", target: 100, worst: 15, worstUnit: "% not noticed", weekly: true, tests: []test{{"internal/soak", "TestMutants"}}},
 	{name: "ended", what: "mounts ended, also by force, with hung or dead daemons; no process and no mount is left", target: 1000, share: 5, tests: []test{{"internal/e2e", "TestSupervisedEnds|TestSupervisedHung"}}},
