@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 	"github.com/pipefs/pipefs/store/blob"
@@ -193,7 +193,7 @@ func (c *columns) add(name string, seconds float64) {
 // report tells the median rate of each side, for so many units of work.
 func (c *columns) report(b *testing.B, unit string, amount float64) {
 	for _, name := range c.names {
-		b.ReportMetric(amount/stats.Median(c.times[name]), unit+"/s-"+name)
+		b.ReportMetric(amount/views.Median(c.times[name]), unit+"/s-"+name)
 	}
 }
 
@@ -312,7 +312,7 @@ func BenchmarkBucketSlow(b *testing.B) {
 		}
 	}
 	c.report(b, "images", float64(len(f.names)))
-	b.ReportMetric(stats.Median(moved), "bandwidth-original")
+	b.ReportMetric(views.Median(moved), "bandwidth-original")
 }
 
 // pack packs the dataset into the bucket.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
@@ -100,8 +100,8 @@ func BenchmarkManifest(b *testing.B) {
 		known = append(known, (residentBytes(b, daemon)-floor)/1e6)
 		unmount()
 	}
-	b.ReportMetric(stats.Median(took), "s-to-first-file")
-	b.ReportMetric(stats.Median(mounted), "MB-first-file")
-	b.ReportMetric(stats.Median(found), "s-find-size")
-	b.ReportMetric(stats.Median(known), "MB-find-size")
+	b.ReportMetric(views.Median(took), "s-to-first-file")
+	b.ReportMetric(views.Median(mounted), "MB-first-file")
+	b.ReportMetric(views.Median(found), "s-find-size")
+	b.ReportMetric(views.Median(known), "MB-find-size")
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
@@ -125,9 +125,9 @@ func compare(b *testing.B, unit string, amount float64, control, pipefs pass) {
 		c, p := control(), pipefs()
 		before, after, ratios = append(before, c), append(after, p), append(ratios, c/p)
 	}
-	b.ReportMetric(amount/stats.Median(before), unit+"/s-control")
-	b.ReportMetric(amount/stats.Median(after), unit+"/s-pipefs")
-	b.ReportMetric(stats.Median(ratios), "ratio")
+	b.ReportMetric(amount/views.Median(before), unit+"/s-control")
+	b.ReportMetric(amount/views.Median(after), unit+"/s-pipefs")
+	b.ReportMetric(views.Median(ratios), "ratio")
 }
 
 // attach finds the daemon of a mount.

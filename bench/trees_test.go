@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
@@ -52,7 +52,7 @@ func BenchmarkMountAndList(b *testing.B) {
 			b.ReportMetric(took, "s-to-mount-and-list")
 			return took
 		})
-	b.ReportMetric(stats.Median(memory)/(classes*perClass), "daemon-bytes/file")
+	b.ReportMetric(views.Median(memory)/(classes*perClass), "daemon-bytes/file")
 }
 
 // BenchmarkStatEvery asks for the size of each of 128,000 small pictures in original/,
@@ -236,7 +236,7 @@ func BenchmarkNotice(b *testing.B) {
 				}
 				took = append(took, time.Since(start).Seconds())
 			}
-			b.ReportMetric(1000*stats.Median(took), "ms-median")
+			b.ReportMetric(1000*views.Median(took), "ms-median")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/bench/views"
 )
 
@@ -142,7 +141,7 @@ func rates(rows []*views.Row, names []string) *Bars {
 			s := &bars[i]
 			y, low, high := math.NaN(), math.NaN(), math.NaN()
 			if len(values) > 0 {
-				t := stats.Bootstrap(values)
+				t := views.Bootstrap(values)
 				y, some[i] = t.Median, true
 				if len(values) > 1 {
 					low, high = t.Low, t.High

@@ -22,7 +22,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	align "github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/terminal"
 )
 
@@ -156,11 +156,11 @@ func measured(values []float64) Cell {
 	if len(values) == 0 {
 		return Cell{Text: none}
 	}
-	return within(stats.Bootstrap(values), len(values))
+	return within(views.Bootstrap(values), len(values))
 }
 
 // within is the cell of an interval, that of n measurements.
-func within(i stats.Interval, n int) Cell {
+func within(i views.Interval, n int) Cell {
 	c := Cell{Text: Number(i.Median)}
 	if n > 1 && c.Text != none {
 		c.Small = Number(i.Low) + "–" + Number(i.High)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/stats"
+
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
@@ -172,7 +172,7 @@ func (t *tuner) costs(ctx context.Context, as string) (c mixer.Costs, err error)
 		// Later rounds need not take longer than this.
 		files = files[:min(len(files), max(fewest, int(2*passSeconds/max(raw[0], encoded[0], decode[0]))))]
 	}
-	return mixer.Costs{LoadRaw: stats.Median(raw), LoadEncoded: stats.Median(encoded), Decode: stats.Median(decode)}, nil
+	return mixer.Costs{LoadRaw: views.Median(raw), LoadEncoded: views.Median(encoded), Decode: views.Median(decode)}, nil
 }
 
 // work is loading and decoding without a mount.

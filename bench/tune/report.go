@@ -7,7 +7,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -57,23 +57,23 @@ func (e *epochs) add(r loader.Result, daemon float64, use loader.Use) {
 }
 
 // turns is what is known of the lasting epochs.
-func (r *Row) turns() stats.Turns {
+func (r *Row) turns() views.Turns {
 	rates, e := r.Rates, &r.first
 	if r.Fits {
 		rates, e = r.Later, &r.later
 	}
 	use := loader.Mean(e.uses, e.seconds)
-	return stats.Turns{
-		Rates: rates, Seconds: e.seconds, Samples: int(r.files) / max(1, len(r.Rates)), CPU: stats.Median(e.cpu),
+	return views.Turns{
+		Rates: rates, Seconds: e.seconds, Samples: int(r.files) / max(1, len(r.Rates)), CPU: views.Median(e.cpu),
 		Busy: use.Busy, Others: use.Others,
 	}
 }
 
 // Rate is the median of first reads.
-func (r *Row) Rate() float64 { return stats.Median(r.Rates) }
+func (r *Row) Rate() float64 { return views.Median(r.Rates) }
 
 // LaterRate is the median of later epochs.
-func (r *Row) LaterRate() float64 { return stats.Median(r.Later) }
+func (r *Row) LaterRate() float64 { return views.Median(r.Later) }
 
 // Lasting is the rate that a training of many epochs sees.
 func (r *Row) Lasting() float64 {
@@ -133,19 +133,19 @@ type Report struct {
 // more, or none where that cannot be told.
 func (r *Report) decide() {
 	original := slices.IndexFunc(r.Views, func(v Row) bool { return v.View == transcode.Original })
-	turns := make([]stats.Turns, len(r.Views))
+	turns := make([]views.Turns, len(r.Views))
 	for i := range r.Views {
 		turns[i] = r.Views[i].turns()
 	}
 	for i := range r.Views {
 		switch {
 		case original < 0:
-			r.Views[i].Doubt = stats.DoubtAlone(turns[i])
+			r.Views[i].Doubt = views.DoubtAlone(turns[i])
 		case i != original:
-			r.Views[i].Doubt = stats.Doubt(turns[i], turns[original])
+			r.Views[i].Doubt = views.Doubt(turns[i], turns[original])
 		}
 	}
-	if r.Winner, r.Noise = stats.Verdict(turns, original); r.Noise != "" {
+	if r.Winner, r.Noise = views.Verdict(turns, original); r.Noise != "" {
 		r.Winner = -1
 	}
 }
@@ -169,7 +169,7 @@ func (r *Report) Gain() float64 {
 func (r *Report) bestPair(view string) (best *Pair) {
 	for i := range r.Pairs {
 		p := &r.Pairs[i]
-		if p.View == view && (best == nil || p.Rows[p.Best].Rate() > stats.Worth*best.Rows[best.Best].Rate()) {
+		if p.View == view && (best == nil || p.Rows[p.Best].Rate() > views.Worth*best.Rows[best.Best].Rate()) {
 			best = p
 		}
 	}
@@ -206,13 +206,13 @@ func (r *Row) run(ctx context.Context, c Config, options []string, again bool, n
 		if err != nil {
 			return err
 		}
-		r.Rates, r.CPU = append(r.Rates, result.Rate()), stats.Median(r.first.cpu)
+		r.Rates, r.CPU = append(r.Rates, result.Rate()), views.Median(r.first.cpu)
 		r.bytes, r.files = r.bytes+result.Bytes, r.files+int64(result.Files)
 		if again {
 			if result, err = r.later.pass(ctx, m, pass, files); err != nil {
 				return err
 			}
-			r.Later, r.LaterCPU = append(r.Later, result.Rate()), stats.Median(r.later.cpu)
+			r.Later, r.LaterCPU = append(r.Later, result.Rate()), views.Median(r.later.cpu)
 		}
 		return nil
 	})

@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/stats"
+
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"
@@ -213,7 +213,7 @@ func (t *tuner) pair(ctx context.Context, view, encoded string, costs mixer.Cost
 				rows[i] = &Row{View: view, Encoded: encoded, Share: mixer.ShareOf(i)}
 			}
 		}
-		err := stats.Compare(ctx, t.random, len(ratios), func(int) int { return t.Rounds }, func(round, n int) error {
+		err := views.Compare(ctx, t.random, len(ratios), func(int) int { return t.Rounds }, func(round, n int) error {
 			row := rows[ratios[n]]
 			t.Progress(fmt.Sprintf("measuring %s with %.0f %% materialized, round %d of %d", view, 100*row.Share, round+1, t.Rounds))
 			return t.measure(ctx, row, t.passLength(costs, row.Share), false)
@@ -275,27 +275,27 @@ func (t *tuner) compare(ctx context.Context) error {
 			return err
 		}
 	}
-	views := []*Row{pair.best()}
+	rows := []*Row{pair.best()}
 	others := t.Others
 	if t.there {
 		others = append([]string{transcode.Original}, others...)
 		// With nothing materialized, those are the originals.
 		if byLoader := t.report.bestPair(ofStored(t.View)); byLoader.Best > 0 {
-			views = append(views, byLoader.best())
+			rows = append(rows, byLoader.best())
 		}
 	}
 	for _, v := range others {
-		views = append(views, &Row{View: v})
+		rows = append(rows, &Row{View: v})
 	}
 	rounds := t.Rounds
 	planned := func(done int) int {
 		if done == 1 && t.Rounds >= 3 {
-			rounds = max(t.Rounds, min(mostRounds, enough(views)))
+			rounds = max(t.Rounds, min(mostRounds, enough(rows)))
 		}
 		return rounds
 	}
-	err := stats.Compare(ctx, t.random, len(views), planned, func(round, i int) error {
-		row := views[i]
+	err := views.Compare(ctx, t.random, len(rows), planned, func(round, i int) error {
+		row := rows[i]
 		t.Progress(fmt.Sprintf("comparing %s, round %d of %d", row.View, round+1, rounds))
 		return t.measure(ctx, row, t.passLength(pair.Costs, row.Share), true)
 	})
@@ -308,7 +308,7 @@ func (t *tuner) compare(ctx context.Context) error {
 		return err
 	}
 	t.report.Memory = memory
-	for _, row := range views {
+	for _, row := range rows {
 		row.Bytes = row.bytes / row.files * int64(t.all)
 		// The rest is for the training.
 		row.Fits = row.Bytes < memory/2
@@ -319,10 +319,10 @@ func (t *tuner) compare(ctx context.Context) error {
 }
 
 // enough is how many rounds a verdict needs, going by what was measured so far.
-func enough(views []*Row) (rounds int) {
-	for _, row := range views {
+func enough(rows []*Row) (rounds int) {
+	for _, row := range rows {
 		for _, seconds := range slices.Concat(row.first.seconds, row.later.seconds) {
-			rounds = max(rounds, stats.Enough(int(row.files)/len(row.Rates), seconds))
+			rounds = max(rounds, views.Enough(int(row.files)/len(row.Rates), seconds))
 		}
 	}
 	return rounds

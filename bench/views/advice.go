@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/mssim"
-	"github.com/pipefs/pipefs/bench/stats"
+
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -23,7 +23,7 @@ func (r *Report) advise(mnt, again string) {
 	if mnt == "" {
 		mnt = "MNT"
 	}
-	rate := func(i int) float64 { return stats.Median(r.Rows[i].Lasting()) }
+	rate := func(i int) float64 { return Median(r.Rows[i].Lasting()) }
 	a := &r.Advice
 	pick := func(current, i int) int {
 		if current < 0 || rate(i) > rate(current) {
@@ -99,7 +99,7 @@ func (r *Report) ready(mnt string, row *Row) string {
 	}
 	base := r.baseOf(row)
 	if base < 0 {
-		return s + fmt.Sprintf(": %.0f samples/s%s.", stats.Median(row.Lasting()), row.when())
+		return s + fmt.Sprintf(": %.0f samples/s%s.", Median(row.Lasting()), row.when())
 	}
 	than := "your present tree with the same transforms"
 	if gain := r.Gain(row); !r.worthwhile(row) {
@@ -124,9 +124,9 @@ func (r *Report) baseOf(row *Row) int {
 }
 
 // turns is what is known of the lasting epochs of a row.
-func (r *Report) turns(i int) stats.Turns {
+func (r *Report) turns(i int) Turns {
 	row := &r.Rows[i]
-	t := stats.Turns{Rates: row.Lasting(), Seconds: row.Seconds, Samples: r.Read, Busy: row.Busy, Others: row.Others}
+	t := Turns{Rates: row.Lasting(), Seconds: row.Seconds, Samples: r.Read, Busy: row.Busy, Others: row.Others}
 	if row.uncounted < mostUncounted {
 		client, daemon := row.CPU()
 		t.CPU = client + daemon
@@ -141,9 +141,9 @@ func (r *Report) doubt() {
 		switch base := r.baseOf(row); {
 		case len(row.Lasting()) == 0 || i == base:
 		case base < 0:
-			row.Doubt = stats.DoubtAlone(r.turns(i))
+			row.Doubt = DoubtAlone(r.turns(i))
 		default:
-			row.Doubt = stats.Doubt(r.turns(i), r.turns(base))
+			row.Doubt = Doubt(r.turns(i), r.turns(base))
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (r *Report) doubtSame() string {
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Same && !row.Control && row.Error == "" && row.Doubt != "" && stats.MayGain(r.turns(i), r.turns(r.Advice.Base)) {
+		if row.Same && !row.Control && row.Error == "" && row.Doubt != "" && MayGain(r.turns(i), r.turns(r.Advice.Base)) {
 			return row.Doubt
 		}
 	}
@@ -166,7 +166,7 @@ func (r *Report) doubtSame() string {
 
 // worthwhile: the row is faster than the base, surely and by enough.
 func (r *Report) worthwhile(row *Row) bool {
-	return stats.Worthwhile(r.Gain(row))
+	return Worthwhile(r.Gain(row))
 }
 
 // same advises on a view with the same pixels.
@@ -175,7 +175,7 @@ func (r *Report) same(mnt string) string {
 	gain := r.Gain(row)
 	switch {
 	case a.Base < 0:
-		return fmt.Sprintf("Same pixels: point your loader at %s/%s, the fastest: %.0f samples/s%s.", mnt, row.View, stats.Median(row.Lasting()), row.when())
+		return fmt.Sprintf("Same pixels: point your loader at %s/%s, the fastest: %.0f samples/s%s.", mnt, row.View, Median(row.Lasting()), row.when())
 	case row.View == transcode.Original || gain.Median <= 1:
 		return "Same pixels: stay with your present tree; nothing is faster."
 	case !r.worthwhile(row):
@@ -194,7 +194,7 @@ func (r *Report) lossy(mnt string) string {
 	gain := r.Gain(row)
 	switch {
 	case a.Base < 0:
-		return s + fmt.Sprintf(": %.0f samples/s%s.", stats.Median(row.Lasting()), row.when())
+		return s + fmt.Sprintf(": %.0f samples/s%s.", Median(row.Lasting()), row.when())
 	case !r.worthwhile(row):
 		return s + fmt.Sprintf(", is no faster here: %s your present tree%s.", times(gain), row.when())
 	}
@@ -202,7 +202,7 @@ func (r *Report) lossy(mnt string) string {
 }
 
 // times writes a ratio, with its interval if there is one.
-func times(i stats.Interval) string {
+func times(i Interval) string {
 	if i.Low == i.High {
 		return fmt.Sprintf("%.2f×", i.Median)
 	}
@@ -211,12 +211,12 @@ func times(i stats.Interval) string {
 
 // Gain is a row's lasting rate over that of the tree as it is, with the same work, round by
 // round; 0 where one of them is not known.
-func (r *Report) Gain(row *Row) stats.Interval {
+func (r *Report) Gain(row *Row) Interval {
 	base := r.baseOf(row)
 	if base < 0 {
-		return stats.Interval{}
+		return Interval{}
 	}
-	return stats.Paired(row.Lasting(), r.Rows[base].Lasting())
+	return Paired(row.Lasting(), r.Rows[base].Lasting())
 }
 
 // space says what a view takes on the disk.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/stats"
+
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -207,7 +207,7 @@ func (r *Report) adviseSplit(again string) {
 	a := &r.Advice
 	a.Base = slices.IndexFunc(r.Rows, func(row Row) bool { return row.Split != nil && !row.Split.Stored && len(row.Lasting()) > 0 })
 	r.doubt()
-	var turns []stats.Turns
+	var turns []Turns
 	var rows []int
 	base := -1
 	for i := range r.Rows {
@@ -221,7 +221,7 @@ func (r *Report) adviseSplit(again string) {
 	if len(rows) == 0 {
 		return
 	}
-	won, why := stats.Verdict(turns, base)
+	won, why := Verdict(turns, base)
 	switch {
 	case why != "":
 		a.Lines = []string{noisy("Pipeline", why, again)}

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
@@ -209,7 +208,7 @@ func (r *Row) CPU() (client, daemon float64) {
 }
 
 // Rate is the lasting rate with its interval.
-func (r *Row) Rate() stats.Interval { return stats.Bootstrap(r.Lasting()) }
+func (r *Row) Rate() Interval { return Bootstrap(r.Lasting()) }
 
 // Term is a word of the report, and what it means. Terminal and page use the same words.
 type Term struct{ Word, Meaning string }

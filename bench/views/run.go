@@ -31,7 +31,7 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/stats"
+
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -240,7 +240,7 @@ func (r *runner) measure(ctx context.Context) error {
 		}
 		return r.rounds
 	}
-	err := stats.Compare(ctx, r.random, len(r.subjects), rounds, func(round, i int) error {
+	err := Compare(ctx, r.random, len(r.subjects), rounds, func(round, i int) error {
 		s := r.subjects[i]
 		r.tell(fmt.Sprintf("round %d of %d: %s", round+1, r.rounds, s.View))
 		err := s.turn(ctx, r, round)
@@ -258,7 +258,7 @@ func (r *runner) enough() int {
 	rounds := 0
 	for _, s := range r.subjects {
 		for _, seconds := range slices.Concat(s.coldOnes.seconds, s.cachedOnes.seconds) {
-			rounds = max(rounds, stats.Enough(len(r.files), seconds))
+			rounds = max(rounds, Enough(len(r.files), seconds))
 		}
 	}
 	return rounds

@@ -12,7 +12,6 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/stats"
 )
 
 // subject is a row in the making.
@@ -312,7 +311,7 @@ func Quiet(ctx context.Context, wait time.Duration, tell func(string)) float64 {
 	for until := time.Now().Add(wait); ; {
 		others := atRest().Others
 		switch {
-		case others <= stats.OthersShare:
+		case others <= OthersShare:
 			return 0
 		case ctx.Err() != nil || !time.Now().Before(until):
 			return others
@@ -354,12 +353,12 @@ func (r *runner) mount(ctx context.Context, source string, fresh bool) (*mounted
 
 // summarize makes the row of what was measured.
 func (s *subject) summarize(r *runner) {
-	s.FileBytes = int64(stats.Median(s.bytes))
-	s.DiskBytes, s.StoredBytes = int64(stats.Median(s.disk)), int64(stats.Median(s.stored))
-	s.DaemonFirst = stats.Median(s.daemonFirst)
-	s.ClientCold, s.DaemonCold = stats.Median(s.coldOnes.client), stats.Median(s.coldOnes.daemon)
-	s.ClientCached, s.DaemonCached = stats.Median(s.cachedOnes.client), stats.Median(s.cachedOnes.daemon)
-	s.P50, s.P99 = stats.Median(s.p50), stats.Median(s.p99)
+	s.FileBytes = int64(Median(s.bytes))
+	s.DiskBytes, s.StoredBytes = int64(Median(s.disk)), int64(Median(s.stored))
+	s.DaemonFirst = Median(s.daemonFirst)
+	s.ClientCold, s.DaemonCold = Median(s.coldOnes.client), Median(s.coldOnes.daemon)
+	s.ClientCached, s.DaemonCached = Median(s.cachedOnes.client), Median(s.cachedOnes.daemon)
+	s.P50, s.P99 = Median(s.p50), Median(s.p99)
 	read := s.FileBytes
 	if s.Random && s.DiskBytes > 0 {
 		read = s.DiskBytes // what is read again is the source
@@ -369,7 +368,7 @@ func (s *subject) summarize(r *runner) {
 	if s.cachedLast() {
 		lasting = &s.cachedOnes
 	}
-	s.Utilisation, s.Wait99, s.Seconds = stats.Median(lasting.busy), stats.Median(lasting.wait), lasting.seconds
+	s.Utilisation, s.Wait99, s.Seconds = Median(lasting.busy), Median(lasting.wait), lasting.seconds
 	use := loader.Mean(lasting.shares, s.Seconds)
 	s.Busy, s.Others, s.uncounted = use.Busy, use.Others, use.Uncounted
 	s.analyse(r.Compute, r.report.Machine.Cores)
@@ -380,7 +379,7 @@ func (s *subject) summarize(r *runner) {
 // and from memory (t3). Their code takes n/t2 for the fetch rate; the paper takes what
 // the disk adds, as is done here.
 func (s *subject) analyse(c loader.Compute, cores int) {
-	cold, cached := stats.Median(s.Cold), stats.Median(s.Cached)
+	cold, cached := Median(s.Cold), Median(s.Cached)
 	if cold == 0 || cached == 0 {
 		return
 	}
@@ -409,7 +408,7 @@ const (
 // bottleneck is what the lasting epochs wait for.
 func (s *subject) bottleneck(cores int) string {
 	client, daemon := s.CPU()
-	limited := s.Busy >= stats.InUse || (client+daemon)*stats.Median(s.Lasting()) >= stats.InUse*float64(cores)
+	limited := s.Busy >= InUse || (client+daemon)*Median(s.Lasting()) >= InUse*float64(cores)
 	switch {
 	case s.Utilisation >= working:
 		return "the accelerator"
@@ -417,7 +416,7 @@ func (s *subject) bottleneck(cores int) string {
 		return "the daemon's processor time"
 	case limited:
 		return "the loader's processor time"
-	case !s.Fits && stats.Median(s.Cold) < slower*stats.Median(s.Cached):
+	case !s.Fits && Median(s.Cold) < slower*Median(s.Cached):
 		return "the disk"
 	}
 	return "latency: neither processors nor disk are used up"

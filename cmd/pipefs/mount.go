@@ -13,11 +13,11 @@ import (
 
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
+	"github.com/pipefs/pipefs/internal/supervise"
 	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -49,7 +49,7 @@ type mountConfig struct {
 // notes tells, before anything is mounted, what the user would not expect and can do
 // something about. None of it keeps the mount from being made. Of a daemon that becomes
 // another user, places are not those of who starts it.
-func (c *mountConfig) notes(ctx context.Context, w io.Writer, becomes *daemon.User) {
+func (c *mountConfig) notes(ctx context.Context, w io.Writer, becomes *supervise.User) {
 	note := noter(w)
 	if becomes == nil {
 		c.notePlaces(note)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	pfs "github.com/pipefs/pipefs/fs"
-	"github.com/pipefs/pipefs/internal/daemon"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -43,7 +43,7 @@ func runMount(ctx context.Context, env *environ, c *mountConfig) (err error) {
 		return err
 	}
 	// The process that waits for this one has checked everything.
-	if parent := daemon.Waiting(); parent != nil {
+	if parent := supervise.Waiting(); parent != nil {
 		c, err := configOf(parent.Config)
 		switch {
 		case err != nil:
@@ -108,12 +108,12 @@ func (c *mountConfig) start(ctx context.Context, env *environ) error {
 
 // user is whom the daemon becomes before it opens anything; nil where it stays who it
 // is.
-func (c *mountConfig) user() (*daemon.User, error) {
+func (c *mountConfig) user() (*supervise.User, error) {
 	if c.SetUID == "" || c.SetUID == ownerUser && os.Geteuid() != 0 {
 		return nil, nil
 	}
 	if c.SetUID != ownerUser {
-		u, err := daemon.LookupUser(c.SetUID)
+		u, err := supervise.LookupUser(c.SetUID)
 		switch {
 		case err != nil:
 			return nil, exit.Errorf(exit.Usage, "--setuid %s: %w", c.SetUID, err)
@@ -135,15 +135,15 @@ func (c *mountConfig) user() (*daemon.User, error) {
 	if st.Uid == 0 {
 		return nil, nil
 	}
-	u, err := daemon.LookupUser(strconv.Itoa(int(st.Uid)))
+	u, err := supervise.LookupUser(strconv.Itoa(int(st.Uid)))
 	if err != nil { // files may belong to a user whom this machine does not know
-		u = &daemon.User{Name: strconv.Itoa(int(st.Uid)), UID: int(st.Uid), GID: int(st.Gid)}
+		u = &supervise.User{Name: strconv.Itoa(int(st.Uid)), UID: int(st.Uid), GID: int(st.Gid)}
 	}
 	return u, nil
 }
 
 // tellUser says what a daemon cannot do that gives up root.
-func (c *mountConfig) tellUser(w io.Writer, u *daemon.User) {
+func (c *mountConfig) tellUser(w io.Writer, u *supervise.User) {
 	without := ""
 	if c.Cache.Mode == pfs.DaemonCache {
 		without = "; kept files are read through the daemon, since passthrough takes root"
@@ -160,7 +160,7 @@ func background(ctx context.Context, env *environ, c *mountConfig) error {
 			return exit.With(exit.System, err)
 		}
 	}
-	file, err := daemon.OpenLog(path)
+	file, err := supervise.OpenLog(path)
 	if err != nil {
 		return exit.With(exit.System, err)
 	}
@@ -171,7 +171,7 @@ func background(ctx context.Context, env *environ, c *mountConfig) error {
 		return err
 	}
 	shown := terminal.NewPhases(env.stderr)
-	err = daemon.Start(ctx, daemon.Child{
+	err = supervise.StartDaemon(ctx, supervise.Child{
 		Args: daemonArgs(c), Config: config,
 		// The supervisor gives the daemon so long, and then has to end it.
 		Log: file, Patience: c.Patience + untilEnded, Notice: notice,
@@ -191,11 +191,11 @@ func background(ctx context.Context, env *environ, c *mountConfig) error {
 
 // startError gives the errors of a daemon in the background their codes.
 func startError(err error) error {
-	var failure *daemon.Failure
+	var failure *supervise.Failure
 	switch {
 	case errors.As(err, &failure):
 		return exit.With(exit.Code(failure.Code), err)
-	case errors.As(err, new(*daemon.SilentError)):
+	case errors.As(err, new(*supervise.SilentError)):
 		return exit.With(exit.Internal, err)
 	case errors.Is(err, context.Canceled):
 		return exit.With(exit.Interrupted, err)
@@ -224,8 +224,8 @@ func configOf(handed []byte) (*mountConfig, error) {
 
 // serve is the daemon: it serves what its supervisor has mounted, and returns when the mount
 // is gone, or another daemon goes on.
-func (c *mountConfig) serve(ctx context.Context, h *supervise.Handed, parent *daemon.Parent) (err error) {
-	// It was run by another name: see supervise.Start.
+func (c *mountConfig) serve(ctx context.Context, h *supervise.Handed, parent *supervise.Parent) (err error) {
+	// It was run by another name: see supervise.StartDaemon.
 	_ = os.WriteFile("/proc/self/comm", []byte("pipefs"), 0)
 	// Two may be asked for at once: the second one means "at once".
 	signals := make(chan os.Signal, 2)

@@ -17,7 +17,7 @@ import (
 
 	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/daemon"
+
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/supervise"
@@ -61,14 +61,14 @@ func takeOver(ctx context.Context, env *environ, mnt string) error {
 
 // superviseMount is the parent of a daemon: it mounts, and returns when the mount is gone. It
 // keeps what takes root; the daemon runs as the user of --setuid.
-func (c *mountConfig) superviseMount(ctx context.Context, parent *daemon.Parent) error {
+func (c *mountConfig) superviseMount(ctx context.Context, parent *supervise.Parent) error {
 	user, err := c.user()
 	if err != nil {
 		return err
 	}
 	out := os.Stderr
 	if c.LogFile != "" {
-		if out, err = daemon.OpenLog(c.LogFile); err != nil {
+		if out, err = supervise.OpenLog(c.LogFile); err != nil {
 			return exit.With(exit.System, err)
 		}
 		defer out.Close()

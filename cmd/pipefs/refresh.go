@@ -12,10 +12,10 @@ import (
 
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/export"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/terminal"
-	"github.com/pipefs/pipefs/internal/warmup"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -131,7 +131,7 @@ func fidelityOf(arg string) (int, error) {
 }
 
 func warmupCommand(env *environ) *cli.Command {
-	w := &warmup.Warmup{Stdin: env.stdin, Stderr: env.stderr}
+	w := &export.Warmup{Stdin: env.stdin, Stderr: env.stderr}
 	var list string
 	return &cli.Command{
 		Name: "warmup", ArgsUsage: "MNT VIEW", Category: measuring, Usage: "preload a view into the caches",
@@ -156,7 +156,7 @@ pipefs warmup ~/m scan5 --list fold3.txt`,
 	}
 }
 
-func tellWarmup(ctx context.Context, env *environ, w *warmup.Warmup, view string, took time.Duration) error {
+func tellWarmup(ctx context.Context, env *environ, w *export.Warmup, view string, took time.Duration) error {
 	w.Failures.Tell(env.stderr, "not read")
 	if w.Failures.AllNames {
 		if err := terminal.PrintJSON(env.stdout, struct {

@@ -5,7 +5,7 @@
 // [Run] walks a view and makes each of its files in the output, which is the directory that it
 // writes into and never out of. A file appears there when it is whole. One that is there with the
 // size and the time that it should have is skipped, so that an interrupted export goes on where it
-// was. A [Report] counts what was done.
+// was. A [Report] counts what was done. A [Warmup] reads a view of a mount, so that later readers find it in caches.
 package export
 
 import (

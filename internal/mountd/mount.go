@@ -15,7 +15,7 @@ import (
 	"github.com/pipefs/pipefs/internal/ahead"
 	"github.com/pipefs/pipefs/internal/blockcache"
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/daemon"
+
 	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/prepare"
@@ -272,7 +272,7 @@ func (m *Mount) abandon() { m.control.Close() }
 // Attach mounts for daemons that other processes of this program are: the connection, and
 // where it is permitted the file that says how much the kernel reads ahead. The user is
 // whom they run as, nil for who this process runs as.
-func Attach(c *Config, u *daemon.User, log *slog.Logger) (conn, readAhead *os.File, err error) {
+func Attach(c *Config, u *supervise.User, log *slog.Logger) (conn, readAhead *os.File, err error) {
 	uid, gid := os.Geteuid(), os.Getegid()
 	if u != nil {
 		uid, gid = u.UID, u.GID

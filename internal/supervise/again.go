@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/internal/daemon"
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
@@ -220,7 +219,7 @@ func (s *Supervisor) blame(cause error) (blamed bool) {
 // oom: the system has killed some process for memory meanwhile.
 func fault(cause error, oom bool) bool {
 	var exit *exec.ExitError
-	var stuck *daemon.StuckError
+	var stuck *StuckError
 	var status syscall.WaitStatus
 	switch {
 	case errors.As(cause, &exit):

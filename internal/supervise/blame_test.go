@@ -5,13 +5,11 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
-
-	"github.com/pipefs/pipefs/internal/daemon"
 )
 
 // TestFault: a daemon that crashed is told from one that somebody killed, also where it cannot be reaped.
 func TestFault(t *testing.T) {
-	stuck := func(s syscall.WaitStatus) error { return &daemon.StuckError{Status: s} }
+	stuck := func(s syscall.WaitStatus) error { return &StuckError{Status: s} }
 	ended := func(script string) error { return exec.Command("sh", "-c", script).Run() }
 	for _, c := range []struct {
 		name  string

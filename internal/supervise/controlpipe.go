@@ -7,8 +7,6 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/internal/daemon"
 )
 
 // environment is the variable that makes a process the daemon of a supervisor.
@@ -58,7 +56,7 @@ func Take() (*Handed, error) {
 	}
 	h := &Handed{}
 	var pipe *os.File
-	fd := daemon.FirstFile
+	fd := FirstFile
 	for _, letter := range text {
 		var to **os.File
 		switch letter {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/daemon"
+
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
@@ -154,7 +154,7 @@ func (s *Supervisor) answer() error {
 }
 
 // as does something in the file system with the rights of a user.
-func as(u *daemon.User, do func() error) error {
+func as(u *User, do func() error) error {
 	if u == nil {
 		return do()
 	}

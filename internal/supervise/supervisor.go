@@ -32,7 +32,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/daemon"
+
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
@@ -43,8 +43,8 @@ type Config struct {
 	// Restart: another daemon follows one that died.
 	Restart   bool
 	Arguments []string
-	Settings  []byte       // that daemons are handed: JSON
-	User      *daemon.User // whom they run as; nil is who this process runs as
+	Settings  []byte // that daemons are handed: JSON
+	User      *User  // whom they run as; nil is who this process runs as
 	// Patience is how long a daemon may take until the mount answers.
 	Patience time.Duration
 	// Deaths within a minute that end the mount; 0 is MaxDeaths.
@@ -85,7 +85,7 @@ type Supervisor struct {
 	oomKills  int64       // of the system, when the daemon that runs was started
 
 	mu      sync.Mutex
-	child   *daemon.Process
+	child   *Process
 	pipe    *ControlPipe
 	program string // that serves
 	stats   control.Supervised
@@ -144,7 +144,7 @@ func (s *Supervisor) launch(ctx context.Context) error {
 		return err
 	}
 	files, env := s.c.Handed.files(theirs)
-	child, err := daemon.Launch(ctx, daemon.Child{
+	child, err := Launch(ctx, Child{
 		Args: s.c.Arguments, Config: s.c.Settings, Log: s.c.LogFile, Patience: s.c.Patience, Notice: time.Second,
 		Say: s.c.Say, Tell: s.c.Note,
 		Program: s.program, User: s.c.User, Files: files, Env: []string{env},
@@ -292,13 +292,13 @@ func (s *Supervisor) kill() {
 	}
 }
 
-func (s *Supervisor) running() *daemon.Process {
+func (s *Supervisor) running() *Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.child
 }
 
-func (s *Supervisor) setChild(c *daemon.Process) {
+func (s *Supervisor) setChild(c *Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.child = c

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/pipefs/pipefs/bench/research/chart"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 )
 
 // report writes the table and the chart.
@@ -93,6 +93,6 @@ func difference(a, b []float64) string {
 	for i := range each {
 		each[i] = a[i] - b[i]
 	}
-	d := stats.Bootstrap(each)
+	d := views.Bootstrap(each)
 	return fmt.Sprintf("%+.3f (%+.3f to %+.3f)", d.Median, d.Low, d.High)
 }

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 )
 
 // first measures how long the first batch of an epoch takes to who reads one after the other, as one of
@@ -27,15 +27,15 @@ func (s *settings) first(ctx context.Context) error {
 				return err
 			}
 			// The first of them were made while the reader waited for the very first.
-			gap := stats.Median(r.gaps[len(r.gaps)/2:])
+			gap := views.Median(r.gaps[len(r.gaps)/2:])
 			fmt.Printf("epoch %d: the first batch after %.3f s, then %.3f s each\n", epoch, r.first, gap)
 			if epoch > 0 { // that one lists all files
 				firsts, gaps = append(firsts, r.first), append(gaps, gap)
 			}
 		}
-		i := stats.Paired(firsts, gaps)
+		i := views.Paired(firsts, gaps)
 		fmt.Printf("medians of the epochs after the first one, %d files: the first batch %.3f s, others %.3f s; %.2f (%.2f – %.2f) batches' time\n",
-			s.files, stats.Median(firsts), stats.Median(gaps), i.Median, i.Low, i.High)
+			s.files, views.Median(firsts), views.Median(gaps), i.Median, i.Low, i.High)
 		return nil
 	})
 }

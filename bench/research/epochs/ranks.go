@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 )
 
 // ranks compares eight readers of an epoch, as eight ranks, with one.
@@ -37,9 +37,9 @@ func (s *settings) ranks(ctx context.Context) error {
 				fmt.Printf("round %d: %d readers, %.0f images/s, %.3f ms of CPU an image\n", round, world, float64(images)/seconds, used/float64(images)*1000)
 			}
 		}
-		i := stats.Paired(cpu[world], cpu[1])
+		i := views.Paired(cpu[world], cpu[1])
 		fmt.Printf("medians: one reader %.0f images/s, %.3f ms; %d ranks %.0f images/s, %.3f ms of CPU an image, readers and daemon; CPU %.3f (%.3f – %.3f) of one reader's\n",
-			stats.Median(rates[1]), stats.Median(cpu[1]), world, stats.Median(rates[world]), stats.Median(cpu[world]), i.Median, i.Low, i.High)
+			views.Median(rates[1]), views.Median(cpu[1]), world, views.Median(rates[world]), views.Median(cpu[world]), i.Median, i.Low, i.High)
 		return nil
 	})
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -78,9 +78,9 @@ func (s *settings) slow(ctx context.Context) (err error) {
 		fmt.Printf("round %d: raw reads %.0f, decoder %.0f, epoch view %.0f images/s: %.3f of the lesser\n", round, r, d, v, ratio)
 		raw, view, decoder, ratios = append(raw, r), append(view, v), append(decoder, d), append(ratios, ratio)
 	}
-	i := stats.Bootstrap(ratios)
+	i := views.Bootstrap(ratios)
 	fmt.Printf("medians: raw reads %.0f, decoder %.0f, epoch view %.0f images/s; ratio %.3f (%.3f – %.3f)\n",
-		stats.Median(raw), stats.Median(decoder), stats.Median(view), i.Median, i.Low, i.High)
+		views.Median(raw), views.Median(decoder), views.Median(view), i.Median, i.Low, i.High)
 	return nil
 }
 

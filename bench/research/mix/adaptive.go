@@ -17,7 +17,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/mixer"
 )
 
@@ -73,7 +73,7 @@ func (s *settings) adapt(ctx context.Context, store, format string, bandwidth in
 			if err != nil {
 				return nil, errors.Join(err, stop())
 			}
-			to[i] += stats.Median(rates[1:]) / 2
+			to[i] += views.Median(rates[1:]) / 2
 		}
 		if err := stop(); err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func (s *settings) adapt(ctx context.Context, store, format string, bandwidth in
 // String tells the outcome.
 func (a *adapting) String() string {
 	best := func(v [mixer.Ratios]float64) float64 { return slices.Max(v[:]) }
-	before, after := stats.Median(a.Seconds[warmUp/2:warmUp]), stats.Median(a.Seconds[warmUp+adjust:])
+	before, after := views.Median(a.Seconds[warmUp/2:warmUp]), views.Median(a.Seconds[warmUp+adjust:])
 	c := cell{Bandwidth: a.Bandwidth}
 	return fmt.Sprintf("%s, %s, adaptive: %.0f samples/s before and %.0f from 5 s after a core was taken; the best fixed shares have %.0f and %.0f: %.2f and %.2f",
 		a.Format, c.speed(), before, after, best(a.Alone), best(a.Beside), before/best(a.Alone), after/best(a.Beside))

@@ -14,8 +14,8 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/stats"
 	"github.com/pipefs/pipefs/bench/tune"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -43,9 +43,9 @@ type cell struct {
 	// Best is the ratio that was best in the even rounds; the comparisons are of the
 	// odd ones.
 	Best       int            `json:"best"`
-	ToBest     stats.Interval `json:"chosen_to_best"`
-	ToSingle   stats.Interval `json:"chosen_to_best_single"`
-	ToOriginal stats.Interval `json:"chosen_to_original"`
+	ToBest     views.Interval `json:"chosen_to_best"`
+	ToSingle   views.Interval `json:"chosen_to_best_single"`
+	ToOriginal views.Interval `json:"chosen_to_original"`
 	Single     string         `json:"single"` // the best single format
 }
 
@@ -139,18 +139,18 @@ func (c *cell) judge() {
 		return out
 	}
 	for i := range c.Rates {
-		if stats.Median(half(c.Rates[i], 0)) > stats.Median(half(c.Rates[c.Best], 0)) {
+		if views.Median(half(c.Rates[i], 0)) > views.Median(half(c.Rates[c.Best], 0)) {
 			c.Best = i
 		}
 	}
 	singles := map[string][]float64{"all materialized": c.Rates[mixer.Ratios-1], "all decoded here": c.Decoded, "originals": c.Original}
 	for _, name := range []string{"all materialized", "all decoded here", "originals"} {
-		if c.Single == "" || stats.Median(half(singles[name], 0)) > stats.Median(half(singles[c.Single], 0)) {
+		if c.Single == "" || views.Median(half(singles[name], 0)) > views.Median(half(singles[c.Single], 0)) {
 			c.Single = name
 		}
 	}
 	chosen := half(c.Rates[c.Chosen], 1)
-	c.ToBest = stats.Paired(chosen, half(c.Rates[c.Best], 1))
-	c.ToSingle = stats.Paired(chosen, half(singles[c.Single], 1))
-	c.ToOriginal = stats.Paired(chosen, half(c.Original, 1))
+	c.ToBest = views.Paired(chosen, half(c.Rates[c.Best], 1))
+	c.ToSingle = views.Paired(chosen, half(singles[c.Single], 1))
+	c.ToOriginal = views.Paired(chosen, half(c.Original, 1))
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/research/chart"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/mixer"
 )
 
@@ -40,8 +40,8 @@ func (r *results) markdown() string {
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %.0f | `%s` %d %% | %.0f | %d %% | %s | %s | %s | %s |\n",
-			c.Format, c.speed(), stats.Median(c.Original), stats.Median(c.Decoded), stats.Median(c.Rates[mixer.Ratios-1]),
-			c.View, 10*c.Chosen, stats.Median(c.Rates[c.Chosen]), 10*c.Best, interval(c.ToBest), c.Single, interval(c.ToSingle), interval(c.ToOriginal))
+			c.Format, c.speed(), views.Median(c.Original), views.Median(c.Decoded), views.Median(c.Rates[mixer.Ratios-1]),
+			c.View, 10*c.Chosen, views.Median(c.Rates[c.Chosen]), 10*c.Best, interval(c.ToBest), c.Single, interval(c.ToSingle), interval(c.ToOriginal))
 	}
 	b.WriteByte('\n')
 	for _, a := range r.Adaptive {
@@ -50,7 +50,7 @@ func (r *results) markdown() string {
 	return b.String()
 }
 
-func interval(i stats.Interval) string {
+func interval(i views.Interval) string {
 	return fmt.Sprintf("%.2f (%.2f – %.2f)", i.Median, i.Low, i.High)
 }
 
@@ -83,7 +83,7 @@ func (r *results) draw(dir string) error {
 				if j < mixer.Ratios-1 {
 					decode.Y = append(decode.Y, d)
 				}
-				rate.Y = append(rate.Y, stats.Median(c.Rates[j]))
+				rate.Y = append(rate.Y, views.Median(c.Rates[j]))
 			}
 			apart, together = append(apart, load), append(together, rate)
 			if i == len(cells)-1 {
@@ -91,7 +91,7 @@ func (r *results) draw(dir string) error {
 			}
 			names = append(names, c.speed())
 			for j, v := range [][]float64{c.Original, c.Decoded, c.Rates[mixer.Ratios-1], c.Rates[c.Chosen]} {
-				bars[j].Y = append(bars[j].Y, stats.Median(v))
+				bars[j].Y = append(bars[j].Y, views.Median(v))
 			}
 		}
 		file := func(name string) string { return filepath.Join(dir, fmt.Sprintf("mix-%s-%s.svg", format, name)) }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mssim"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 	"github.com/pipefs/pipefs/transcode/l3"
@@ -347,10 +347,10 @@ func l3Preparation(ctx context.Context, e *env, p *pillow) (*result, error) {
 		fig.Names = append(fig.Names, res.name)
 		for _, f := range formats {
 			names = append(names, f.name)
-			rows[f.name] = append(rows[f.name], fmt.Sprintf("%s, %.0f MB/s", times(stats.Paired(f.rates, formats[0].rates).Median), stats.Median(f.rates)/1e6))
-			rates[f.name] = append(rates[f.name], stats.Median(f.rates)/1e6)
+			rows[f.name] = append(rows[f.name], fmt.Sprintf("%s, %.0f MB/s", times(views.Paired(f.rates, formats[0].rates).Median), views.Median(f.rates)/1e6))
+			rates[f.name] = append(rates[f.name], views.Median(f.rates)/1e6)
 		}
-		fastest = append(fastest, times(stats.Paired(formats[5].rates, formats[0].rates).Median))
+		fastest = append(fastest, times(views.Paired(formats[5].rates, formats[0].rates).Median))
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
@@ -412,12 +412,12 @@ func l3Quality(ctx context.Context, e *env, p *pillow) (*result, error) {
 		if err := race(ctx, p, dir, formats, float64(len(src)*res.width*res.height*3), e.n(3, 2)); err != nil {
 			return nil, err
 		}
-		least := stats.Median(formats[len(formats)-1].rates) / 1e6 // dense, the slowest L3
+		least := views.Median(formats[len(formats)-1].rates) / 1e6 // dense, the slowest L3
 		most := 0.0
 		for k, kind := range kinds {
 			row, l := []string{fmt.Sprintf("**ours**, %s, %s", res.name, kind)}, line{Name: kind}
 			for i, q := range qualities {
-				rate := stats.Median(formats[k*len(qualities)+i].rates) / 1e6
+				rate := views.Median(formats[k*len(qualities)+i].rates) / 1e6
 				most = max(most, rate)
 				row = append(row, fmt.Sprintf("%.0f", rate))
 				l.X, l.Y = append(l.X, float64(q)), append(l.Y, rate)
@@ -428,7 +428,7 @@ func l3Quality(ctx context.Context, e *env, p *pillow) (*result, error) {
 			}
 		}
 		for _, f := range formats[len(formats)-3:] {
-			rate := stats.Median(f.rates) / 1e6
+			rate := views.Median(f.rates) / 1e6
 			t.add(fmt.Sprintf("**ours**, %s, %s", res.name, f.name), fmt.Sprintf("%.0f", rate), "", "", "", "", "")
 			if res.name == "FHD" {
 				fig.Lines = append(fig.Lines, line{Name: f.name, X: []float64{25, 100}, Y: []float64{rate, rate}})

@@ -14,7 +14,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -76,7 +76,7 @@ type mixedCell struct {
 	Costs      mixer.Costs             `json:"costs"`
 	Rates      [mixer.Ratios][]float64 `json:"rates"`
 	Original   []float64               `json:"original"`
-	ToOriginal stats.Interval          `json:"chosen_to_original"`
+	ToOriginal views.Interval          `json:"chosen_to_original"`
 }
 
 func (c *mixedCell) speed() string {
@@ -150,7 +150,7 @@ func liquidRatios(ctx context.Context, e *env) (*result, error) {
 	for i := range mixer.Ratios {
 		share := mixer.ShareOf(i)
 		l, d := c.Costs.Predict(share)
-		got := stats.Median(c.Rates[i])
+		got := views.Median(c.Rates[i])
 		for j, v := range []float64{l, d, got} {
 			if i == mixer.Ratios-1 && j == 1 {
 				continue // nothing is decoded
@@ -173,17 +173,17 @@ func liquidRatios(ctx context.Context, e *env) (*result, error) {
 	t.add(decode...)
 	t.add(rate...)
 	best := c.best()
-	ends := max(stats.Median(c.Rates[0]), stats.Median(c.Rates[mixer.Ratios-1]))
+	ends := max(views.Median(c.Rates[0]), views.Median(c.Rates[mixer.Ratios-1]))
 	return &result{
 		Setup: m.setup(), Tables: []table{t}, Figures: []figure{fig},
 		Ours: fmt.Sprintf("with a disk of %s, %d %% materialized pixels are best (the paper: 20 %%), %.2f times the better of all encoded and all materialized.",
-			c.speed(), 10*best, stats.Median(c.Rates[best])/ends),
+			c.speed(), 10*best, views.Median(c.Rates[best])/ends),
 	}, nil
 }
 
 func (c *mixedCell) best() (best int) {
 	for i := range c.Rates {
-		if stats.Median(c.Rates[i]) > stats.Median(c.Rates[best]) {
+		if views.Median(c.Rates[i]) > views.Median(c.Rates[best]) {
 			best = i
 		}
 	}
@@ -210,7 +210,7 @@ func liquidPreparation(ctx context.Context, e *env) (*result, error) {
 		gain := c.ToOriginal
 		t.add("**ours**, "+strings.ToUpper(c.Format), c.speed(), fmt.Sprintf("%d %%, `%s`", 10*c.Chosen, c.View),
 			fmt.Sprintf("%.2f× (%.2f – %.2f)", gain.Median, gain.Low, gain.High),
-			fmt.Sprintf("%.0f", stats.Median(c.Original)), fmt.Sprintf("%.0f", stats.Median(c.Rates[c.Chosen])))
+			fmt.Sprintf("%.0f", views.Median(c.Original)), fmt.Sprintf("%.0f", views.Median(c.Rates[c.Chosen])))
 		if c.Chosen > 0 { // otherwise it is the files against themselves
 			highest[c.Format] = max(highest[c.Format], gain.Median)
 		}
@@ -319,7 +319,7 @@ func liquidUse(ctx context.Context, e *env) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	ideal := 4 * stats.Median(alone[0].rates)
+	ideal := 4 * views.Median(alone[0].rates)
 	all, err := e.epochs(ctx, rounds, 0, computeAt(ideal), ways...)
 	if err != nil {
 		return nil, err
@@ -328,7 +328,7 @@ func liquidUse(ctx context.Context, e *env) (*result, error) {
 	t.add("PNG (paper)", "100 %", "–", "24.5 %")
 	t.add("BMP (paper)", "–", "100 %", "27.4 %")
 	t.add("JPEG, decoded by the GPU (paper)", "below 100 %", "below 100 %", "69.4 %")
-	percent := func(v []float64) string { return fmt.Sprintf("%.0f %%", 100*stats.Median(v)) }
+	percent := func(v []float64) string { return fmt.Sprintf("%.0f %%", 100*views.Median(v)) }
 	r := &result{Setup: fmt.Sprintf("%d generated pictures of 500×375 pixels, first reads; the accelerator takes %.0f samples/s", n, ideal)}
 	for w := range ways {
 		t.add("**ours**, "+ways[w].name, percent(all[w].cpu), percent(all[w].disk), percent(all[w].goodput))
@@ -368,19 +368,19 @@ func liquidTraining(ctx context.Context, e *env) (*result, error) {
 			return nil, err
 		}
 		for _, speed := range []float64{0.75, 1.5, 4} {
-			compute := stats.Median(alone[0].rates) * speed
+			compute := views.Median(alone[0].rates) * speed
 			got, err := e.epochs(ctx, rounds, 0, computeAt(compute), files, way{"materialized", stores[format], "ppm", 1}, way{"mix", stores[format], mixView, share})
 			if err != nil {
 				return nil, err
 			}
 			rates := [][]float64{got[0].rates, got[1].rates, got[2].rates}
-			raw, mix := stats.Paired(rates[1], rates[0]), stats.Paired(rates[2], rates[0])
+			raw, mix := views.Paired(rates[1], rates[0]), views.Paired(rates[2], rates[0])
 			name := strings.ToUpper(format)
 			if format == "jpg" {
 				name = "JPEG"
 			}
 			t.add("**ours**, "+name, fmt.Sprintf("%.0f samples/s, %.2g times the files", compute, speed), fmt.Sprintf("%.0f %%", 100*share),
-				fmt.Sprintf("%.0f", stats.Median(rates[0])), times(raw.Median), fmt.Sprintf("%.2f× (%.2f – %.2f)", mix.Median, mix.Low, mix.High))
+				fmt.Sprintf("%.0f", views.Median(rates[0])), times(raw.Median), fmt.Sprintf("%.2f× (%.2f – %.2f)", mix.Median, mix.Low, mix.High))
 			outcome = append(outcome, fmt.Sprintf("%.2f", mix.Median))
 		}
 	}
@@ -405,7 +405,7 @@ func (e *env) bestShare(ctx context.Context, store string) (float64, error) {
 	}
 	best := 0
 	for i := range all {
-		if stats.Median(all[i].rates) > stats.Median(all[best].rates) {
+		if views.Median(all[i].rates) > views.Median(all[best].rates) {
 			best = i
 		}
 	}

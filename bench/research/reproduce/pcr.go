@@ -16,7 +16,7 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/research/turbo"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/transcode/jpeg"
 )
 
@@ -267,14 +267,14 @@ func pcrDecoding(ctx context.Context, e *env) (*result, error) {
 		row := []string{"**ours**, " + decoder}
 		mine := ways[5*d : 5*d+5]
 		for _, w := range mine {
-			rate := stats.Median(w.rates)
+			rate := views.Median(w.rates)
 			r.value(decoder+" "+w.what, rate)
 			row = append(row, fmt.Sprintf("%.0f", rate))
 		}
-		slower := stats.Paired(mine[4].rates, mine[3].rates)
+		slower := views.Paired(mine[4].rates, mine[3].rates)
 		t.add(append(row, times(slower.Median))...)
 		if d == 0 {
-			scan5 := stats.Paired(mine[4].rates, mine[2].rates)
+			scan5 := views.Paired(mine[4].rates, mine[2].rates)
 			r.Ours = fmt.Sprintf("with libjpeg-turbo all scans take %.1f times as long as the original, scan 5 %.1f times", slower.Median, scan5.Median)
 		} else {
 			r.Ours += fmt.Sprintf("; with pipefs' decoder all scans take %.1f times.", slower.Median)
@@ -353,10 +353,10 @@ func pcrLoading(ctx context.Context, e *env) (*result, error) {
 			if err != nil {
 				return nil, err
 			}
-			row := []string{fmt.Sprint(k), fmt.Sprint(way.records), by, fmt.Sprintf("%.1f", c.size/1e3), fmt.Sprintf("%.1f", c.disk/1e3), fmt.Sprintf("%.0f/s", stats.Median(c.limits))}
+			row := []string{fmt.Sprint(k), fmt.Sprint(way.records), by, fmt.Sprintf("%.1f", c.size/1e3), fmt.Sprintf("%.1f", c.disk/1e3), fmt.Sprintf("%.0f/s", views.Median(c.limits))}
 			points := line{Name: fmt.Sprintf("scan %d", k)}
 			for i, w := range bandwidths {
-				rate, ratio := stats.Median(c.rates[i]), stats.Median(c.ratios[i])
+				rate, ratio := views.Median(c.rates[i]), views.Median(c.ratios[i])
 				row = append(row, fmt.Sprintf("%.0f/s, %.2f", rate, ratio))
 				points.X, points.Y = append(points.X, w), append(points.Y, rate)
 				r.value(fmt.Sprintf("%s of %d, scan %d, %.0f MB/s", by, way.records, k, w), ratio)
@@ -425,7 +425,7 @@ func (e *env) loading(ctx context.Context, store, view string, decoding bool, ba
 		}
 	}
 	c.disk = disk / read
-	e.say("%s: %.0f images/s at %.0f MB/s, %.2f of the model", view, stats.Median(c.rates[0]), bandwidths[0], stats.Median(c.ratios[0]))
+	e.say("%s: %.0f images/s at %.0f MB/s, %.2f of the model", view, views.Median(c.rates[0]), bandwidths[0], views.Median(c.ratios[0]))
 	return c, e.limit(0)
 }
 
@@ -469,10 +469,10 @@ func pcrEncode(ctx context.Context, e *env) (*result, error) {
 			}
 		}
 	}
-	slower, dropped := stats.Paired(pack, records), stats.Paired(quick, records)
+	slower, dropped := views.Paired(pack, records), views.Paired(quick, records)
 	t := table{Head: []string{"", "PCR", "TFRecord", "ratio"}}
 	t.add("ImageNet (paper)", "1.4 h", "0.8 h", "1.75×")
-	rate := func(v []float64) string { return fmt.Sprintf("%.0f files/s", float64(len(files))/stats.Median(v)) }
+	rate := func(v []float64) string { return fmt.Sprintf("%.0f files/s", float64(len(files))/views.Median(v)) }
 	t.add("**ours**, `pipefs pack`", rate(pack), rate(records), fmt.Sprintf("%.1f× (%.1f – %.1f)", slower.Median, slower.Low, slower.High))
 	t.add("**ours**, `pack --originals drop`", rate(quick), rate(records), fmt.Sprintf("%.1f× (%.1f – %.1f)", dropped.Median, dropped.Low, dropped.High))
 	r := &result{Setup: fmt.Sprintf("%s, each under %d names", e.photoSet(n), times), Tables: []table{t}}

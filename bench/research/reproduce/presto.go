@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/research/strategy"
-	"github.com/pipefs/pipefs/bench/stats"
+
 	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/transcode"
@@ -139,17 +139,17 @@ func rateOf(r *strategy.Report, split, cache string) float64 {
 }
 
 // gain is a rate over that of another split with nothing cached, round by round.
-func gain(r *strategy.Report, split, cache, base string) stats.Interval {
+func gain(r *strategy.Report, split, cache, base string) views.Interval {
 	a, b := row(r, split), row(r, base)
 	if a == nil || b == nil || a.Caches[cache] == nil || b.Caches[strategy.NoCache] == nil {
-		return stats.Interval{}
+		return views.Interval{}
 	}
-	return stats.Paired(a.Caches[cache].Rates, b.Caches[strategy.NoCache].Rates)
+	return views.Paired(a.Caches[cache].Rates, b.Caches[strategy.NoCache].Rates)
 }
 
 func megabytes(b int64) string { return fmt.Sprintf("%.1f MB", float64(b)/1e6) }
 
-func withInterval(i stats.Interval) string {
+func withInterval(i views.Interval) string {
 	if i.Median >= 100 {
 		return fmt.Sprintf("%.0f× (%.0f – %.0f)", i.Median, i.Low, i.High)
 	}
@@ -373,7 +373,7 @@ func prestoCompression(ctx context.Context, e *env) (*result, error) {
 			if x.Compression == strategy.None || x.Compression == "" || plain == nil || x.Caches[strategy.NoCache] == nil || plain.Caches[strategy.NoCache] == nil {
 				continue
 			}
-			faster := stats.Paired(x.Caches[strategy.NoCache].Rates, plain.Caches[strategy.NoCache].Rates)
+			faster := views.Paired(x.Caches[strategy.NoCache].Rates, plain.Caches[strategy.NoCache].Rates)
 			t.add(fmt.Sprintf("**ours**, %s, %s", set, x.Split.Name), x.Compression, fmt.Sprintf("%.0f %%", 100*(1-float64(x.Stored)/float64(plain.Stored))),
 				withInterval(faster), times(x.Offline/plain.Offline))
 			if faster.Median > best {
@@ -404,7 +404,7 @@ func prestoThreads(ctx context.Context, e *env) (*result, error) {
 					rates[x.Workers] = x.Caches[cache].Rates
 				}
 			}
-			faster := stats.Paired(rates[2], rates[1])
+			faster := views.Paired(rates[2], rates[1])
 			all = append(all, faster.Median)
 			cells = append(cells, withInterval(faster))
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/bench/research/labelled"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/jpeg"
 )
@@ -298,13 +298,13 @@ func pcrTraining(ctx context.Context, e *env) (*result, error) {
 		}
 		row, l := []string{"**ours**, " + name}, line{Name: name}
 		for _, k := range append(slices.Clone(paperScans), 0) {
-			rate := stats.Median(rates[slow][k])
+			rate := views.Median(rates[slow][k])
 			row, l.Y = append(row, fmt.Sprintf("%.0f", rate)), append(l.Y, rate)
 			if !slow {
 				r.value(view(k), rate)
 			}
 		}
-		gain := stats.Paired(rates[slow][5], rates[slow][0])
+		gain := views.Paired(rates[slow][5], rates[slow][0])
 		t.add(append(row, fmt.Sprintf("%.2f×", gain.Median), fmt.Sprintf("%.0f", memory.Rate))...)
 		if slow {
 			r.Ours = fmt.Sprintf("scan 5 trains %.1f times as fast as the files from a disk of %.0f MB/s", gain.Median, speed/1e6)

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 )
 
 // runner is a run of Run.
@@ -138,7 +138,7 @@ func (r *runner) measureAll(ctx context.Context) error {
 		r.report.Rounds = done
 		return r.Rounds
 	}
-	return stats.Compare(ctx, r.random, len(r.report.Rows), rounds, func(round, i int) error {
+	return views.Compare(ctx, r.random, len(r.report.Rows), rounds, func(round, i int) error {
 		row := &r.report.Rows[i]
 		r.Progress(fmt.Sprintf("reading %s, compression %s, %d workers, round %d of %d",
 			row.Split.Name, row.Compression, row.Workers, round+1, r.Rounds))

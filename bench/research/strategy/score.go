@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 )
 
 // Weights say how much each of three things counts: little time offline, little storage,
@@ -68,7 +68,7 @@ func (w Weights) scores(offline, storage, throughput []float64) []float64 {
 // with others.
 func (r *Report) Score(w Weights) {
 	r.Weights = w
-	r.Winner, r.Base, r.Gain, r.Sure = -1, -1, stats.Interval{}, false
+	r.Winner, r.Base, r.Gain, r.Sure = -1, -1, views.Interval{}, false
 	all := func(v []float64) []float64 { return v }
 	for i, score := range r.scores(all) {
 		r.Rows[i].Score = max(score, 0)
@@ -88,11 +88,11 @@ func (r *Report) Score(w Weights) {
 		return
 	}
 	base := &r.Rows[r.Base]
-	r.Gain = stats.Paired(won.Lasting(), base.Lasting())
+	r.Gain = views.Paired(won.Lasting(), base.Lasting())
 	// The fastest of several noisy rates looks faster than it is.
 	if r.Rounds >= 4 && r.best(half(0)) == r.Winner {
 		r.Sure = true
-		r.Gain = stats.Paired(half(1)(won.Lasting()), half(1)(base.Lasting()))
+		r.Gain = views.Paired(half(1)(won.Lasting()), half(1)(base.Lasting()))
 	}
 }
 
@@ -117,7 +117,7 @@ func (r *Report) scores(rounds func([]float64) []float64) []float64 {
 		if rates := rounds(row.Lasting()); len(rates) > 0 {
 			rows = append(rows, i)
 			offline, storage = append(offline, row.Offline), append(storage, float64(row.Stored))
-			throughput = append(throughput, stats.Median(rates))
+			throughput = append(throughput, views.Median(rates))
 		}
 	}
 	for k, score := range r.Weights.scores(offline, storage, throughput) {
@@ -166,7 +166,7 @@ type Report struct {
 	// Gain is the rate of the winner over that of the base, paired by rounds. Sure: the
 	// winner was chosen on one half of the rounds, and the gain is that of the other
 	// half.
-	Gain stats.Interval `json:"gain"`
+	Gain views.Interval `json:"gain"`
 	Sure bool           `json:"sure"`
 }
 

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/stats"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -197,7 +197,7 @@ func (e *Epochs) Rate() float64 {
 	if e == nil {
 		return 0
 	}
-	return stats.Median(e.Rates)
+	return views.Median(e.Rates)
 }
 
 // add adds an epoch over n samples.
@@ -205,7 +205,7 @@ func (e *Epochs) add(c cost, n int) {
 	e.Rates = append(e.Rates, float64(n)/c.seconds)
 	e.cpus = append(e.cpus, c.cpu/float64(n))
 	e.disks = append(e.disks, float64(c.disk))
-	e.CPU, e.Disk = stats.Median(e.cpus), stats.Median(e.disks)
+	e.CPU, e.Disk = views.Median(e.cpus), views.Median(e.disks)
 }
 
 // epoch runs the online part of a strategy: it makes the final result of every sample

@@ -1,4 +1,4 @@
-package daemon
+package supervise
 
 import (
 	"os"

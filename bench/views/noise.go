@@ -1,4 +1,4 @@
-package stats
+package views
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ type Turns struct {
 
 // What a conclusion needs.
 const (
-	leastRounds  = 3 // fewer do not show how much rounds differ
+	minRounds    = 3 // fewer do not show how much rounds differ
 	leastSamples = 200
 	leastSeconds = 0.5
 	ample        = 10 // seconds, after which fewer samples will do
@@ -72,7 +72,7 @@ func Worthwhile(gain Interval) bool { return gain.Median >= Worth && gain.Low >=
 // MayGain reports whether a may be worth a change from base, for all that is known. Too
 // few rounds exclude nothing.
 func MayGain(a, base Turns) bool {
-	return min(len(a.Rates), len(base.Rates)) < leastRounds || Paired(a.Rates, base.Rates).High >= Worth
+	return min(len(a.Rates), len(base.Rates)) < minRounds || Paired(a.Rates, base.Rates).High >= Worth
 }
 
 // Verdict chooses among subjects that were measured in the same rounds: the fastest, or
@@ -121,10 +121,10 @@ func crowded(all ...Turns) string {
 func Enough(samples int, seconds float64) int {
 	const margin = 1.2
 	if samples <= 0 || seconds <= 0 {
-		return leastRounds
+		return minRounds
 	}
 	rounds := max(leastSeconds/seconds, min(leastSamples/float64(samples), ample/seconds))
-	return max(leastRounds, int(math.Ceil(margin*rounds)))
+	return max(minRounds, int(math.Ceil(margin*rounds)))
 }
 
 // few: too little was measured.
@@ -134,8 +134,8 @@ func few(t Turns) string {
 		seconds += s
 	}
 	switch {
-	case len(t.Rates) < leastRounds:
-		return fmt.Sprintf("fewer than %d rounds do not show how much they differ", leastRounds)
+	case len(t.Rates) < minRounds:
+		return fmt.Sprintf("fewer than %d rounds do not show how much they differ", minRounds)
 	case seconds < leastSeconds, samples < leastSamples && seconds < ample:
 		return fmt.Sprintf("%d samples were read in %.1f s, and at least %d in %.1f s are needed", samples, seconds, leastSamples, leastSeconds)
 	}

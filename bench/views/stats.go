@@ -1,6 +1,4 @@
-// Package stats says how certain the results of a few measurements are, on a machine that
-// is never quiet.
-package stats
+package views
 
 import (
 	"context"

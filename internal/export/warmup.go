@@ -1,5 +1,4 @@
-// Package warmup reads the files of a view, so that later readers find them in caches.
-package warmup
+package export
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package daemon
+package supervise
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func child(act string) {
 		}
 		dir, _ := os.Getwd()
 		sid, _, _ := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0)
-		fmt.Printf("environment: %q, directory: %s, leader: %v\n", os.Getenv(environment), dir, int(sid) == os.Getpid())
+		fmt.Printf("environment: %q, directory: %s, leader: %v\n", os.Getenv(readyVariable), dir, int(sid) == os.Getpid())
 	case "fail":
 		p.Fail(errors.New("no such luck"), 32)
 	case "silent":
@@ -63,7 +63,7 @@ func start(ctx context.Context, t *testing.T, act string, patience time.Duration
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	testenv.Must(t, err)
 	defer log.Close()
-	err = Start(ctx, Child{
+	err = StartDaemon(ctx, Child{
 		Args: []string{"pipefs-test", "child", act}, Log: log,
 		Patience: patience, Notice: 100 * time.Millisecond,
 		Say:  func(s string) { said = append(said, s) },
@@ -144,7 +144,7 @@ func TestReadyFailsWithoutParent(t *testing.T) {
 
 func TestNobodyWaits(t *testing.T) {
 	for _, fd := range []string{"", "x", "1", "999"} {
-		t.Setenv(environment, fd)
+		t.Setenv(readyVariable, fd)
 		p := Waiting()
 		if p != nil {
 			t.Errorf("%q: somebody waits", fd)

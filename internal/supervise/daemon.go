@@ -1,13 +1,4 @@
-// Package daemon puts a program in the background and tells those who started it
-// how it went.
-//
-// A Go program cannot fork: only one of its threads would survive. So the parent
-// runs its own program once more, as a child in a session of its own, with a pipe
-// between them. Over the pipe the child says what it is doing, that it is ready,
-// or what went wrong, one line of JSON each; the parent waits for that and exits
-// accordingly. The child starts with its arguments and a configuration, which it reads from
-// another pipe: whatever it opens it opens itself, and no lock or connection has to survive the change of process.
-package daemon
+package supervise
 
 import (
 	"bufio"
@@ -31,9 +22,16 @@ import (
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 
-// environment is the variable that makes a process the child: the number of the
+// A Go program cannot fork: only one of its threads would survive. So the parent
+// runs its own program once more, as a child in a session of its own, with a pipe
+// between them. Over the pipe the child says what it is doing, that it is ready,
+// or what went wrong, one line of JSON each; the parent waits for that and exits
+// accordingly. The child starts with its arguments and a configuration, which it reads from
+// another pipe: whatever it opens it opens itself, and no lock or connection has to survive the change of process.
+
+// readyVariable is the variable that makes a process the child: the number of the
 // pipe's descriptor.
-const environment = "_PIPEFS_READY_FD"
+const readyVariable = "_PIPEFS_READY_FD"
 
 // message is what the child says, one line each.
 type message struct {
@@ -77,15 +75,15 @@ const (
 	untilKilled = 5 * time.Second
 )
 
-// Start runs this program once more and waits until the child is ready. The error
+// StartDaemon runs this program once more and waits until the child is ready. The error
 // is a [Failure] where the child gave one. A child that is not ready in time, or when ctx
 // is cancelled, is stopped.
-func Start(ctx context.Context, c Child) error {
+func StartDaemon(ctx context.Context, c Child) error {
 	_, err := Launch(ctx, c)
 	return err
 }
 
-// Launch is Start for a parent that waits for the end of the child.
+// Launch is StartDaemon for a parent that waits for the end of the child.
 func Launch(ctx context.Context, c Child) (*Process, error) {
 	program := c.Program
 	if program == "" {
@@ -116,7 +114,7 @@ func Launch(ctx context.Context, c Child) (*Process, error) {
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = c.Log, c.Log
 	cmd.ExtraFiles = append([]*os.File{write, config}, c.Files...) // descriptors 3, configFile and FirstFile
-	cmd.Env = append(append(os.Environ(), environment+"=3"), c.Env...)
+	cmd.Env = append(append(os.Environ(), readyVariable+"=3"), c.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if u := c.User; u != nil {
 		cmd.SysProcAttr.Credential = u.credential()
@@ -261,9 +259,9 @@ type Parent struct {
 
 // Waiting returns the parent if there is one that waits. It may be called once.
 func Waiting() *Parent {
-	fd, err := strconv.Atoi(os.Getenv(environment))
+	fd, err := strconv.Atoi(os.Getenv(readyVariable))
 	// not for our own children: they would take themselves for the daemon
-	_ = os.Unsetenv(environment)
+	_ = os.Unsetenv(readyVariable)
 	if err != nil || fd < 3 || !isPipe(fd) {
 		return nil
 	}
