@@ -45,7 +45,7 @@ type Config struct {
 	// Plain is the directory that holds the source's files as they are, for the
 	// control; empty if there is none.
 	Plain string
-	// Archives are the files whose members the source's files are; none if it is a directory.
+	// Archives are the archives, or the directory, that hold the source's files under other names.
 	Archives []string
 	// Options of mounts, beside those that measuring needs.
 	Options []string

@@ -65,6 +65,7 @@ pipefs bench ~/imagenet --pipeline resize256-center-npy`,
 			opt("iops", "N", "", intoInt(&c.Throttled.ReadsPerSecond, 1, 1<<40), "limit the reads per second, as --throttle does"),
 			opt("memory", "SIZE", "", intoSize(&c.Throttled.Memory, 1), "limit the memory of daemon, loader and page cache together, by a cgroup (root)"),
 			opt("dataset", "DIR", "", place(intoString(&c.Dataset)), "name the dataset of a STORE, for missing originals and for the comparison with plain files"),
+			classesFlag(&c.Classes),
 			opt("work", "DIR", "a directory in ~/.cache/pipefs", place(intoString(&c.Work)), "keep prepared data here; choose the disk to measure"),
 			opt("pipeline", "VIEW", "", intoString(&c.Pipeline), "compare what to store of this pipeline, and what to compute at each read"),
 		}...), rarely(roleFlags(&c.Roles)...), remoteFlags(&c.Remote), limitFlags(&c.Limits)),
@@ -89,8 +90,8 @@ func (c *benchConfig) check() error {
 		return exit.Errorf(exit.Usage, "--exec is a loader of its own: leave out --loader %s", c.Loader)
 	case c.Batch != 0 && (c.Exec != "" || c.Pipeline != "" || c.Loader == compare.BuiltinLoader):
 		return exit.Errorf(exit.Usage, "--batch is for the loader of PyTorch (--loader torch); leave it out")
-	case c.Pipeline != "" && (c.Views != nil || c.Exec != "" || c.Compute.Batch != 0 || c.Loader != compare.AutoLoader || c.Reader != ""):
-		return exit.Errorf(exit.Usage, "--pipeline compares splits, read by the loader of pipefs: --views, --for, --loader, --exec and --compute do not go with it")
+	case c.Pipeline != "" && (c.Views != nil || c.Exec != "" || c.Compute.Batch != 0 || c.Loader != compare.AutoLoader || c.Reader != "" || c.Classes != ""):
+		return exit.Errorf(exit.Usage, "--pipeline compares splits, read by the loader of pipefs: --views, --for, --loader, --exec, --compute and --classes do not go with it")
 	}
 	return checkPage(c.html)
 }

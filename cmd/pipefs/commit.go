@@ -16,7 +16,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/shard"
-	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
@@ -69,7 +68,7 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 		return err
 	}
 	defer done()
-	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow, Log: quiet(env)})
+	d, err := c.openDataset(ctx, env)
 	if err != nil {
 		return exit.With(exit.System, err)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
@@ -60,7 +59,6 @@ pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store      # s
 			opt("plan", "URL", "", intoString(&w.plan), "pack shards of this plan, which pipefs plan made, instead of DATASET"),
 			opt("shard", "I|A..B", "JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID or AWS_BATCH_JOB_ARRAY_INDEX", intoRange(&w.first, &w.last), "pack shard I, or shards A to B; the first one is 0"),
 			opt("dataset", "DATASET", "", placeOrURL(intoString(&w.dataset)), "name the plan's dataset on this machine, if its path differs"),
-			classesFlag(&c.classes),
 			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "encode this many samples at once"),
 		}, remoteFlags(&c.remote), rarely([]cli.Flag{
 			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "build packs for a bucket or a plan in this directory"),
@@ -97,6 +95,7 @@ func storedFlags(c *packConfig) (what, seldom []cli.Flag) {
 			opt("order", "path|shuffle", "path, or as in the store", intoChoice(&c.order, "path", "shuffle"), "order the samples in the store; a mount lists them in this order"),
 			opt("originals", "rebuild|keep|drop", "rebuild", intoChoice(&c.originals, "rebuild", "keep", "drop"), "rebuild JPEG originals from scans, keep all files, or drop them"),
 			opt("scans", "K,K,…", "1 to 10, or as in the store", intoLevels(&c.scans), "store JPEG files for these fidelities only; 10 is always included"),
+			classesFlag(&c.classes),
 			opt("represent", "l3", "", intoChoice(&c.represent, "l3"), "also store lossless pictures as L3 files, which decode faster"),
 		}, slices.Concat(rarely([]cli.Flag{
 			opt("seed", "N", "0", intoInt(&c.seed, 0, math.MaxInt64), "seed --order shuffle"),
@@ -156,21 +155,11 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 		return err
 	}
 	defer func() { _ = w.Close() }()
-	d, err := openDataset(ctx, env, c.remote, c.dataset, source.Options{NoFollow: c.noFollow})
+	d, err := c.openDataset(ctx, env)
 	if err != nil {
 		return err
 	}
-	defer func() { d.Close() }()
-	if c.classes != "" {
-		classes, err := source.WithClasses(d, c.classes)
-		if err != nil {
-			return err
-		}
-		for _, note := range classes.Notes {
-			noter(env.stderr)("%s", note)
-		}
-		d = classes
-	}
+	defer d.Close()
 	started := time.Now()
 	left := warnings{env: env}
 	bar := terminal.NewProgress(env.stderr, "packing", -1)

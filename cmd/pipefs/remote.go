@@ -36,15 +36,26 @@ func openSource(ctx context.Context, env *environ, o mountd.SourceOptions) (*mou
 	return mountd.OpenSource(ctx, o)
 }
 
-// openDataset opens a dataset. One at a URL is listed anew.
-func openDataset(ctx context.Context, env *environ, a remote.Access, at string, o source.Options) (source.Dataset, error) {
+// openDataset opens the dataset that is to be packed. One at a URL is listed anew.
+func (c *packConfig) openDataset(ctx context.Context, env *environ) (source.Dataset, error) {
 	bar := terminal.NewProgress(env.stderr, "objects listed", -1)
-	defer bar.Done()
-	d, err := mountd.OpenDataset(ctx, a, at, o, bucket.Options{Log: quiet(env), Progress: func(n int64) { bar.Reach(int(n)) }})
-	if remote.Is(at) {
+	o := source.Options{NoFollow: c.noFollow, Log: quiet(env)}
+	d, err := mountd.OpenDataset(ctx, c.remote, c.dataset, o, bucket.Options{Log: quiet(env), Progress: func(n int64) { bar.Reach(int(n)) }})
+	bar.Done()
+	if remote.Is(c.dataset) {
 		err = bucketError(err)
 	}
-	return d, err
+	if err != nil || c.classes == "" {
+		return d, err
+	}
+	classes, err := source.WithClasses(d, c.classes)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	for _, note := range classes.Notes {
+		noter(env.stderr)("%s", note)
+	}
+	return classes, nil
 }
 
 // unlisted tells of directories that cannot be listed.

@@ -32,7 +32,7 @@ type Bench struct {
 	source   string   // absolute: the dataset or store
 	Mount    string   // of a mount that was there, or empty
 	plain    string   // the dataset, if there is one and it is a directory
-	archives []string // whose members the dataset's files are, if it is none
+	archives []string // archives, or the directory, that hold the dataset's files under other names
 	files    []string
 	prepared bool // the source is a store
 	registry *transcode.Registry
@@ -92,7 +92,7 @@ func (b *Bench) find(ctx context.Context) error {
 			}
 		}
 	}
-	s, err := b.c.OpenSource(ctx, mountd.SourceOptions{Path: path, Remote: b.c.Remote, Dataset: b.c.Dataset, Roles: b.c.Roles, Limits: b.c.Limits})
+	s, err := b.c.OpenSource(ctx, mountd.SourceOptions{Path: path, Remote: b.c.Remote, Dataset: b.c.Dataset, Classes: b.c.Classes, Roles: b.c.Roles, Limits: b.c.Limits})
 	if err != nil {
 		return err
 	}
@@ -116,15 +116,24 @@ func (b *Bench) find(ctx context.Context) error {
 		b.roles = append(b.roles, "--masks", glob)
 	}
 	b.options = append(b.options, b.roles...)
+	if b.c.Classes != "" {
+		b.options = append(b.options, "--classes", b.c.Classes)
+	}
 	var mixed []string // views of what is materialized
 	for _, spec := range mountd.MixFormats {
 		if whole, of := strings.CutPrefix(spec, transcode.Stored+"-"); of && s.Store != nil && s.Store.Fraction(whole) != nil {
 			mixed = append(mixed, spec)
 		}
 	}
+	unlike := ""
 	if b.archives = mountd.ArchivesOf(s.Dataset); len(b.archives) > 0 {
+		unlike = "the files are members of archives"
+	} else if b.c.Classes != "" {
+		unlike, b.archives = "the directories are those of a list of classes", []string{b.source}
+	}
+	if unlike != "" {
 		b.plain = ""
-		b.Limited = append(b.Limited, "the files are members of archives: there are no plain files to compare with")
+		b.Limited = append(b.Limited, unlike+": there are no plain files to compare with")
 	}
 	if b.plain != "" {
 		survey.NoteLists(b.c.Note, b.plain, cmp.Or(b.Mount, "MNT"))
@@ -199,7 +208,7 @@ func (b *Bench) noteRefusals(ctx context.Context, specs ...string) error {
 	if b.Mount != "" {
 		return nil // it was told what its files are
 	}
-	s, err := b.c.OpenSource(ctx, mountd.SourceOptions{Path: b.source, Remote: b.c.Remote, Roles: b.c.Roles, Registry: b.registry})
+	s, err := b.c.OpenSource(ctx, mountd.SourceOptions{Path: b.source, Remote: b.c.Remote, Classes: b.c.Classes, Roles: b.c.Roles, Registry: b.registry})
 	if err != nil {
 		return err
 	}
@@ -313,6 +322,7 @@ type Config struct {
 	Budget          time.Duration
 	Throttled       throttle.Limits
 	Work            string
+	Classes         string // list of classes, see source.Classes; or empty
 	Roles           transcode.Roles
 	Limits          transcode.Limits
 

@@ -46,6 +46,9 @@ func archivesAt(at string) (dir, pattern string, is bool) {
 
 // ArchivesOf returns the paths or URLs of the archives whose members a dataset is; none if it is something else.
 func ArchivesOf(d source.Dataset) []string {
+	if c, is := d.(*source.Classes); is {
+		d = c.Dataset
+	}
 	if a, is := d.(*archive.Dataset); is {
 		return a.Archives()
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"encoding/binary"
@@ -38,11 +39,21 @@ type listed interface {
 	Object(name string) (blob.Info, error)
 }
 
+// places returns the files of a list of classes, and the objects of a bucket, where the dataset has them.
+func (d Dataset) places() (classes *source.Classes, objects listed) {
+	in := d.Dir
+	if classes, _ = in.(*source.Classes); classes != nil {
+		in = classes.Dataset
+	}
+	objects, _ = in.(listed)
+	return classes, objects
+}
+
 // Root implements [Tree].
 func (d Dataset) Root() (Entry, error) {
 	f, err := d.Dataset.Root()
 	e := entryOf(f)
-	if _, is := d.Dir.(listed); is {
+	if _, objects := d.places(); objects != nil {
 		e.Identity = store.Identity{}
 	}
 	return e, err
@@ -50,16 +61,19 @@ func (d Dataset) Root() (Entry, error) {
 
 // Members implements [Tree].
 func (d Dataset) Members(ctx context.Context, dir string, yield func(Entry, error) bool) bool {
-	objects, _ := d.Dir.(listed)
+	classes, objects := d.places()
 	return d.Dataset.Members(ctx, dir, func(f store.SourceFile, err error) bool {
 		e := entryOf(f)
+		if classes != nil && err == nil && e.Kind == store.File {
+			e.From = classes.Moved(f.Path)
+		}
 		switch {
 		case err != nil || objects == nil:
 		case e.Kind == store.Dir:
 			e.Identity = store.Identity{}
 		default:
 			var i blob.Info
-			i, err = objects.Object(f.Path)
+			i, err = objects.Object(e.in())
 			e.Version = i.Version
 		}
 		return yield(e, err)
@@ -126,7 +140,15 @@ type Entry struct {
 	Identity store.Identity
 	// Version is that of the object, where the dataset is in a bucket.
 	Version blob.Version
+	// From is the path of the file in the dataset, where a list of classes gives it another; else it is empty.
+	From string
 }
+
+// in is the path of a file in the dataset.
+func (e *Entry) in() string { return cmp.Or(e.From, e.Path) }
+
+// moved is a bit of the kind of an entry that says where its file is in the dataset.
+const moved = 0x80
 
 // appendEntry appends an entry. What its path has in common with the one before is left out.
 func appendEntry(b []byte, e *Entry, before string) []byte {
@@ -137,7 +159,11 @@ func appendEntry(b []byte, e *Entry, before string) []byte {
 	b = binary.AppendUvarint(b, uint64(same))
 	b = binary.AppendUvarint(b, uint64(len(e.Path)-same))
 	b = append(b, e.Path[same:]...)
-	b = append(b, byte(e.Kind))
+	kind := byte(e.Kind)
+	if e.From != "" {
+		kind |= moved
+	}
+	b = append(b, kind)
 	if e.Kind == store.Tombstone {
 		return b
 	}
@@ -145,7 +171,11 @@ func appendEntry(b []byte, e *Entry, before string) []byte {
 	b = binary.AppendUvarint(b, uint64(e.Identity.Size))
 	b = append(b, e.Identity.Version[:]...)
 	b = binary.AppendUvarint(b, uint64(len(e.Version)))
-	return append(b, e.Version...)
+	b = append(b, e.Version...)
+	if e.From != "" {
+		b = append(binary.AppendUvarint(b, uint64(len(e.From))), e.From...)
+	}
+	return b
 }
 
 const (
@@ -176,14 +206,23 @@ func cutEntry(b []byte, before string) (e Entry, rest []byte, err error) {
 	}
 	same := number(uint64(len(before)))
 	e.Path = before[:same] + string(take(number(maxPath)))
+	from := false
 	if k := take(1); ok {
-		e.Kind = store.Kind(k[0])
+		from = k[0] == moved|byte(store.File)
+		if e.Kind = store.Kind(k[0]); from {
+			e.Kind = store.File
+		}
 	}
 	if e.Kind != store.Tombstone {
 		e.Mode = uint32(number(0o7777))
 		e.Identity.Size = int64(number(1 << 62))
 		copy(e.Identity.Version[:], take(uint64(len(e.Identity.Version))))
 		e.Version = blob.Version(take(number(maxVersion)))
+	}
+	if from {
+		if e.From = string(take(number(maxPath))); ok && store.CheckEntry(e.From, e.Kind) != nil {
+			ok = false
+		}
 	}
 	if !ok {
 		return Entry{}, nil, errEntry
@@ -208,6 +247,27 @@ func (p *Plan) EachEntry(r Row, block []byte, f func(seq int64, e Entry) error) 
 		return p.broken("%d bytes behind entry %d", len(block), r.First+r.Entries)
 	}
 	return nil
+}
+
+// elsewhere reads files that a list of classes gives another path.
+type elsewhere struct {
+	store.ShardSource
+	from map[string]string // where they are in the dataset
+}
+
+func (s elsewhere) in(f store.SourceFile) store.SourceFile {
+	f.Path = cmp.Or(s.from[f.Path], f.Path)
+	return f
+}
+
+// Read implements [store.ShardSource].
+func (s elsewhere) Read(ctx context.Context, f store.SourceFile) ([]byte, error) {
+	return s.ShardSource.Read(ctx, s.in(f))
+}
+
+// Copy implements [store.ShardSource].
+func (s elsewhere) Copy(ctx context.Context, f store.SourceFile, w io.Writer) error {
+	return s.ShardSource.Copy(ctx, s.in(f), w)
 }
 
 // directory reads planned files from a directory. Another machine may have a copy of what was planned, with

@@ -205,6 +205,8 @@ func FuzzEntry(f *testing.F) {
 	e := Entry{Path: "a/b.jpg", Kind: store.File, Mode: 0o644, Version: "etag"}
 	f.Add(appendEntry(nil, &e, "a/a.jpg"), "a/a.jpg")
 	f.Add(appendEntry(nil, &Entry{Path: "a", Kind: store.Tombstone}, ""), "")
+	e.From = "b.jpg"
+	f.Add(appendEntry(nil, &e, ""), "")
 	f.Fuzz(func(t *testing.T, b []byte, before string) {
 		e, rest, err := cutEntry(b, before)
 		if err != nil {

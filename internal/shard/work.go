@@ -116,16 +116,24 @@ func (w *Worker) pack(ctx context.Context, m *Marker, row Row, block []byte, dir
 			return errors.Join(w.put(ctx, sealed.File(), pack), w.put(ctx, sealed.SegmentFile(), segment))
 		},
 	}
+	in, from := objects{w.Objects, map[string]blob.Version{}}, map[string]string{}
 	if w.Directory == nil {
-		in := objects{w.Objects, map[string]blob.Version{}}
 		s.Source = in
-		err := p.EachEntry(row, block, func(_ int64, e Entry) error {
-			in.versions[e.Path] = e.Version
-			return nil
-		})
-		if err != nil {
-			return err
+	}
+	err := p.EachEntry(row, block, func(_ int64, e Entry) error {
+		if e.From != "" {
+			from[e.Path] = e.From
 		}
+		if w.Directory == nil {
+			in.versions[e.in()] = e.Version
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(from) > 0 {
+		s.Source = elsewhere{s.Source, from}
 	}
 	s.Entries = func(yield func(store.ShardEntry, error) bool) {
 		err := p.EachEntry(row, block, func(seq int64, e Entry) error {

@@ -280,6 +280,9 @@ func parent(name string) string {
 	return ""
 }
 
+// Moved is the path that a file has in the dataset, if it is shown elsewhere; else it is empty.
+func (c *Classes) Moved(name string) string { return c.shown[name] }
+
 // in returns where a file is in the dataset.
 func (c *Classes) in(op, name string) (string, error) {
 	if file, is := c.shown[name]; is {
