@@ -88,7 +88,7 @@ check: ## vet, build, and the tests that neither mount nor take long: while you 
 # of CODECS compiled without it. At its end a process waits for what others may still do, a second if nobody says otherwise.
 # go vet looks at all of it before, and go test not once more in each variant.
 USERS  := /(cmd/pipefs|internal/e2e|internal/e2e/walk|python|bench|bench/mounted)$$
-ALONE  := /(transcode|transcode/.*|bench/(report|throttle)|internal/index|l3gpu/internal/sim/pygpu)$$
+ALONE  := /(transcode|transcode/.*|bench/report|internal/index|l3gpu/internal/sim/pygpu)$$
 MANY   := -run 'Concurrent|CPU|NoAllocation|TestIndex$$' ./transcode/jpeg ./transcode/jpeg/steps ./transcode/l3 ./transcode/raster/internal/resample ./internal/index
 DAMAGE := 'EveryOperation|CrashesOfTheFirstRun|Faults|Damage|Flips|Salvage|Truncated|TestCompact|TestKill|DoesNotAllocate' ./store ./internal/shard
 CODECS := github.com/pipefs/pipefs/transcode/... github.com/pipefs/pipefs/bench/mssim github.com/pipefs/pipefs/internal/pictures github.com/klauspost/compress/flate hash/adler32

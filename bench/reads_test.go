@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
@@ -203,7 +203,7 @@ func slowDisk(b *testing.B, dataset string, samples float64) {
 	store := filepath.Join(b.TempDir(), "store")
 	testmount.Command(b, env, "pack", dataset, store)
 	loaderEpoch(b, dataset) // PyTorch itself comes from the disk, too
-	disk, err := throttle.Enter(store, throttle.Limits{})
+	disk, err := cgroup.Enter(store, cgroup.Limits{})
 	if err != nil {
 		b.Skip(err)
 	}
@@ -214,8 +214,8 @@ func slowDisk(b *testing.B, dataset string, samples float64) {
 	}()
 	for _, speed := range []int64{20, 10} {
 		b.Run(fmt.Sprintf("%dMBs", speed), func(b *testing.B) {
-			testenv.Must(b, disk.Set(throttle.Limits{BytesPerSecond: speed * 1e6}))
-			defer func() { _ = disk.Set(throttle.Limits{}) }()
+			testenv.Must(b, disk.Set(cgroup.Limits{BytesPerSecond: speed * 1e6}))
+			defer func() { _ = disk.Set(cgroup.Limits{}) }()
 			cold := func() {
 				testenv.Must(b, errors.Join(loader.Forget(dataset), loader.Forget(store)))
 			}

@@ -1,12 +1,16 @@
 // Package cgroup finds the control groups of this process, in both versions, and the limits
-// that they set, and keeps the work of this process within the memory that there is.
+// that they set, and keeps the work of this process within the memory that there is. For
+// measurements it makes a machine small: a slow disk, little memory.
 //
 // # Nouns
 //
 // A [Controller] is a part of the kernel that limits something. A [Hierarchy] is a mounted
 // tree of groups, which in version 1 has some of the controllers, and in version 2 all. The
 // [System] is the files in which the kernel describes them. A [Budget] is memory that all work
-// of a process shares.
+// of a process shares. A [Group] is a group that holds this process and all that it starts from
+// then on, daemons included, and keeps them together within [Limits]; it needs root. A process
+// that was started before is not in it. What is in the page cache already is not limited: drop
+// it first.
 package cgroup
 
 import (

@@ -14,7 +14,7 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -39,7 +39,7 @@ type Bench struct {
 	work     string
 	options  []string // of mounts
 	roles    []string // of these, what samples are
-	group    *throttle.Group
+	group    *cgroup.Group
 	loader   loader.Loader
 	gaps     *mountd.Gaps // of the views that may be compared
 	Limited  []string     // how disk and memory are limited
@@ -229,7 +229,7 @@ func (b *Bench) noteRefusals(ctx context.Context, specs ...string) error {
 
 // attach takes a mount as it is, and returns what is mounted there.
 func (b *Bench) attach(point string) (string, error) {
-	if b.c.Throttled != (throttle.Limits{}) {
+	if b.c.Throttled != (cgroup.Limits{}) {
 		return "", usage.Errorf("%s is mounted already: its daemon cannot be slowed down. Measure the dataset or store itself", point)
 	}
 	if b.c.Pipeline != "" {
@@ -263,7 +263,7 @@ func (b *Bench) RebuiltByMount(ctx context.Context) error {
 // limit slows the disk down and bounds memory: by a cgroup, or the disk by the daemon.
 func (b *Bench) limit() error {
 	limits := b.c.Throttled
-	if limits == (throttle.Limits{}) {
+	if limits == (cgroup.Limits{}) {
 		return nil
 	}
 	at := b.source
@@ -272,13 +272,13 @@ func (b *Bench) limit() error {
 	} else if len(b.archives) > 0 {
 		at = b.archives[0]
 	}
-	group, err := throttle.Enter(at, limits)
+	group, err := cgroup.Enter(at, limits)
 	if err == nil {
 		b.group = group
 		b.Limited = append(b.Limited, group.String())
 		return nil
 	}
-	if limits.Memory != 0 || !errors.Is(err, throttle.ErrNoCgroup) {
+	if limits.Memory != 0 || !errors.Is(err, cgroup.ErrNone) {
 		return fmt.Errorf("limiting: %w", err)
 	}
 	if limits.BytesPerSecond != 0 {
@@ -320,7 +320,7 @@ type Config struct {
 	Compute         loader.Compute
 	Samples, Rounds int
 	Budget          time.Duration
-	Throttled       throttle.Limits
+	Throttled       cgroup.Limits
 	Work            string
 	Classes         string // list of classes, see source.Classes; or empty
 	Roles           transcode.Roles

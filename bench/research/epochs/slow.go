@@ -11,8 +11,8 @@ import (
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
-	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -35,14 +35,14 @@ func (s *settings) slow(ctx context.Context) (err error) {
 	if s.memory == 0 {
 		s.memory = total / 3e6
 	}
-	group, err := throttle.Enter(dir, throttle.Limits{})
+	group, err := cgroup.Enter(dir, cgroup.Limits{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, group.Close()) }()
 	fmt.Printf("%d photographs in a store, %d MB; %d MB of memory for reader, daemon and page cache, %d MB/s from the disk; %s\n",
 		len(records), total/1e6, s.memory, s.disk, group)
-	limits := throttle.Limits{BytesPerSecond: s.disk * 1e6, Memory: s.memory * 1e6}
+	limits := cgroup.Limits{BytesPerSecond: s.disk * 1e6, Memory: s.memory * 1e6}
 	var raw, view, decoder, ratios []float64
 	epoch := 0
 	for round := range s.rounds {
@@ -71,7 +71,7 @@ func (s *settings) slow(ctx context.Context) (err error) {
 			r, err = rawRate(records, order)
 			return err
 		})
-		if err := errors.Join(err, group.Set(throttle.Limits{})); err != nil {
+		if err := errors.Join(err, group.Set(cgroup.Limits{})); err != nil {
 			return err
 		}
 		ratio := v / min(r, d)

@@ -19,7 +19,7 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/research/run"
-	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/internal/cgroup"
 )
 
 // settings are the flags.
@@ -69,7 +69,7 @@ func measure(ctx context.Context) error {
 
 // all measures all formats at all speeds, and reports.
 func (s *settings) all(ctx context.Context, work string) (err error) {
-	disk, err := throttle.Enter(work, throttle.Limits{})
+	disk, err := cgroup.Enter(work, cgroup.Limits{})
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s *settings) all(ctx context.Context, work string) (err error) {
 			return err
 		}
 		for _, bandwidth := range s.bandwidths {
-			if err := disk.Set(throttle.Limits{BytesPerSecond: bandwidth}); err != nil {
+			if err := disk.Set(cgroup.Limits{BytesPerSecond: bandwidth}); err != nil {
 				return err
 			}
 			c, err := s.cell(ctx, store, format, bandwidth)
@@ -95,7 +95,7 @@ func (s *settings) all(ctx context.Context, work string) (err error) {
 			}
 		}
 		for _, bandwidth := range s.adaptive {
-			if err := disk.Set(throttle.Limits{BytesPerSecond: bandwidth}); err != nil {
+			if err := disk.Set(cgroup.Limits{BytesPerSecond: bandwidth}); err != nil {
 				return err
 			}
 			a, err := s.adapt(ctx, store, format, bandwidth)
@@ -108,7 +108,7 @@ func (s *settings) all(ctx context.Context, work string) (err error) {
 				return err
 			}
 		}
-		if err := errors.Join(disk.Set(throttle.Limits{}), os.RemoveAll(filepath.Dir(store))); err != nil {
+		if err := errors.Join(disk.Set(cgroup.Limits{}), os.RemoveAll(filepath.Dir(store))); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/research/strategy"
-	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -35,7 +35,7 @@ type env struct {
 	used   string // directory for the length of an experiment
 	prefix string // of lines that tell progress
 
-	group    *throttle.Group
+	group    *cgroup.Group
 	groupErr error
 	photos   []string // see photographs
 
@@ -66,7 +66,7 @@ func (s *settings) newEnv() (_ *env, err error) {
 			return nil, err
 		}
 	}
-	e.group, e.groupErr = throttle.Enter(e.work, throttle.Limits{})
+	e.group, e.groupErr = cgroup.Enter(e.work, cgroup.Limits{})
 	return e, os.Mkdir(e.used, 0o755)
 }
 
@@ -94,7 +94,7 @@ func (e *env) n(full, least int) int { return max(least, int(float64(full)*e.sca
 func (e *env) limit(bytesPerSecond int64) error {
 	switch {
 	case e.group != nil:
-		return e.group.Set(throttle.Limits{BytesPerSecond: bytesPerSecond})
+		return e.group.Set(cgroup.Limits{BytesPerSecond: bytesPerSecond})
 	case bytesPerSecond == 0:
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/pipefs/pipefs/bench/research/strategy"
 
-	"github.com/pipefs/pipefs/bench/throttle"
 	"github.com/pipefs/pipefs/bench/views"
+	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -112,7 +112,7 @@ func (e *env) slowly(do func() error) error {
 	if e.group == nil {
 		return e.limit(1)
 	}
-	if err := e.group.Set(throttle.Limits{BytesPerSecond: hardDiskBPS, ReadsPerSecond: hardDisk}); err != nil {
+	if err := e.group.Set(cgroup.Limits{BytesPerSecond: hardDiskBPS, ReadsPerSecond: hardDisk}); err != nil {
 		return err
 	}
 	if err := do(); err != nil {

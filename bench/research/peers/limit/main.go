@@ -13,7 +13,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/pipefs/pipefs/bench/throttle"
+	"github.com/pipefs/pipefs/internal/cgroup"
 )
 
 func main() {
@@ -28,7 +28,7 @@ func run() (err error) {
 	memory := flag.Int64("memory", 0, "MB of memory, page cache included; 0 is no limit")
 	process := flag.Int("process", 0, "who is limited, with all that it starts from then on")
 	flag.Parse()
-	group, err := throttle.Enter(flag.Arg(0), throttle.Limits{BytesPerSecond: *disk * 1e6, Memory: *memory * 1e6})
+	group, err := cgroup.Enter(flag.Arg(0), cgroup.Limits{BytesPerSecond: *disk * 1e6, Memory: *memory * 1e6})
 	if err != nil {
 		return err
 	}

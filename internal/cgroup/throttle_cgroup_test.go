@@ -1,4 +1,4 @@
-package throttle
+package cgroup
 
 import (
 	"errors"
@@ -7,24 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
-
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	testenv.Must(t, os.WriteFile(name, []byte(text), 0o644))
-	return name
-}
 
 // TestVersion2: what is written to the files of version 2, which are made up here,
 // and how a missing controller is told.
 func TestVersion2(t *testing.T) {
 	dir := t.TempDir()
-	n := &node{Hierarchy: cgroup.Hierarchy{Root: filepath.Dir(dir), V2: true}, dir: dir}
+	n := &node{Hierarchy: Hierarchy{Root: filepath.Dir(dir), V2: true}, dir: dir}
 	g := &Group{device: "8:16", reads: n, memory: n}
-	for _, c := range []cgroup.Controller{cgroup.Reads, cgroup.Memory} {
+	for _, c := range []Controller{Reads, Memory} {
 		for _, name := range filesOf(c, true) {
 			write(t, filepath.Join(dir, name), "")
 		}
@@ -58,18 +51,18 @@ func TestVersion2(t *testing.T) {
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "cgroup.controllers"), "cpu\n")
-	s := cgroup.System{
+	s := System{
 		Mounts: []*mounts.Mount{{FSType: "cgroup2", Mountpoint: dir}},
 		Self:   write(t, filepath.Join(dir, "self"), "0::/\n"),
 	}
 	_, err := enter(s, dir, Limits{})
-	if !errors.Is(err, ErrNoCgroup) || !strings.Contains(err.Error(), "memory takes root") {
+	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "memory takes root") {
 		t.Error(err)
 	}
 	// Version 2 with both, of which one cannot be turned on: the file that does it is
 	// missing here, as is everything else that a kernel makes.
 	write(t, filepath.Join(dir, "cgroup.controllers"), "io memory\n")
-	if _, err = enter(s, dir, Limits{}); !errors.Is(err, ErrNoCgroup) || !strings.Contains(err.Error(), "cgroup.subtree_control") {
+	if _, err = enter(s, dir, Limits{}); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "cgroup.subtree_control") {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package throttle
+package cgroup
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ import (
 func enterTest(t *testing.T, path string, l Limits) *Group {
 	t.Helper()
 	g, err := Enter(path, l)
-	if errors.Is(err, ErrNoCgroup) {
+	if errors.Is(err, ErrNone) {
 		t.Skip(err)
 	}
 	testenv.Must(t, err)
@@ -172,7 +172,7 @@ func TestAdd(t *testing.T) {
 	}
 	before := groups()
 	g, err := Enter(t.TempDir(), Limits{})
-	if errors.Is(err, ErrNoCgroup) {
+	if errors.Is(err, ErrNone) {
 		t.Skip(err)
 	}
 	testenv.Must(t, err)
@@ -279,7 +279,7 @@ func TestStale(t *testing.T) {
 }
 
 func TestBadLimits(t *testing.T) {
-	if _, err := Enter(filepath.Join(t.TempDir(), "none"), Limits{}); !errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrNoCgroup) {
+	if _, err := Enter(filepath.Join(t.TempDir(), "none"), Limits{}); !errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrNone) {
 		t.Errorf("of a file that is not there: %v", err)
 	}
 	g := &Group{noReads: errors.New("no reads"), noMemory: errors.New("no memory")}
@@ -292,7 +292,7 @@ func TestBadLimits(t *testing.T) {
 	}
 	// /proc is on no disk: there memory alone can be limited, and a limit of reads
 	// says so.
-	if _, err := Enter("/proc", Limits{BytesPerSecond: 1e6}); !errors.Is(err, ErrNoCgroup) {
+	if _, err := Enter("/proc", Limits{BytesPerSecond: 1e6}); !errors.Is(err, ErrNone) {
 		t.Errorf("reads of /proc: %v", err)
 	}
 }

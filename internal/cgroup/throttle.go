@@ -1,11 +1,4 @@
-// Package throttle makes a machine small on purpose, for measurements: a slow disk,
-// little memory. It does so with cgroups of version 1 or 2, whichever the machine
-// has, and needs root.
-//
-// A [Group] holds this process and all processes that it starts from then on, daemons
-// included. [Limits] hold for all of them together. A process that was started before is
-// not in the group. What is in the page cache already is not limited: drop it first.
-package throttle
+package cgroup
 
 import (
 	"errors"
@@ -19,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/internal/cgroup"
 )
 
 // Limits are what the processes of a group may use together. 0 is no limit.
@@ -44,20 +35,17 @@ type Group struct {
 	now               Limits
 }
 
-// ErrNoCgroup marks a limit that cannot be set on this machine, or not by this user.
-var ErrNoCgroup = cgroup.ErrNone
-
 // Enter makes a group for reads from the disk that holds path, puts this process into it,
 // and sets limits. If l is zero, it succeeds where any limit could be set.
 func Enter(path string, l Limits) (*Group, error) {
-	s, err := cgroup.Here()
+	s, err := Here()
 	if err != nil {
 		return nil, err
 	}
 	return enter(s, path, l)
 }
 
-func enter(s cgroup.System, path string, l Limits) (_ *Group, err error) {
+func enter(s System, path string, l Limits) (_ *Group, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
@@ -68,9 +56,9 @@ func enter(s cgroup.System, path string, l Limits) (_ *Group, err error) {
 		}
 	}()
 	if g.device, g.noReads = deviceOf(path); g.noReads == nil {
-		g.reads, g.noReads = g.join(s, cgroup.Reads)
+		g.reads, g.noReads = g.join(s, Reads)
 	}
-	g.memory, g.noMemory = g.join(s, cgroup.Memory)
+	g.memory, g.noMemory = g.join(s, Memory)
 	if g.reads == nil && g.memory == nil {
 		return nil, errors.Join(g.noReads, g.noMemory)
 	}
@@ -81,18 +69,18 @@ func enter(s cgroup.System, path string, l Limits) (_ *Group, err error) {
 }
 
 // join finds or makes the directory of this group in which a controller is.
-func (g *Group) join(s cgroup.System, c cgroup.Controller) (*node, error) {
+func (g *Group) join(s System, c Controller) (*node, error) {
 	n, err := g.place(s, c)
 	if err != nil {
-		if !errors.Is(err, ErrNoCgroup) {
-			err = fmt.Errorf("%w: %w", ErrNoCgroup, err)
+		if !errors.Is(err, ErrNone) {
+			err = fmt.Errorf("%w: %w", ErrNone, err)
 		}
 		return nil, fmt.Errorf("limiting %s takes root, and the controller %s of cgroups of version 1 or %s of version 2: %w", c.What, c.V1, c.V2, err)
 	}
 	return n, nil
 }
 
-func (g *Group) place(s cgroup.System, c cgroup.Controller) (*node, error) {
+func (g *Group) place(s System, c Controller) (*node, error) {
 	h, err := s.Hierarchy(c)
 	if err != nil {
 		return nil, err
@@ -205,9 +193,9 @@ func (g *Group) Close() error {
 }
 
 // filesOf are those that limits are written to.
-func filesOf(c cgroup.Controller, v2 bool) []string {
-	n := node{Hierarchy: cgroup.Hierarchy{V2: v2}}
-	if c == cgroup.Memory {
+func filesOf(c Controller, v2 bool) []string {
+	n := node{Hierarchy: Hierarchy{V2: v2}}
+	if c == Memory {
 		return []string{n.memoryLimit(Limits{}).file}
 	}
 	var names []string
@@ -261,7 +249,7 @@ func set(name, text string) error {
 
 // node is a directory of a group.
 type node struct {
-	cgroup.Hierarchy
+	Hierarchy
 	dir  string
 	home string // the directory of the group in which this process was before
 }
@@ -272,7 +260,7 @@ const prefix = "pipefs-bench-" // followed by PID-NUMBER
 var numbers atomic.Int64
 
 // enterGroup makes a directory and puts this process into it.
-func enterGroup(s cgroup.System, h cgroup.Hierarchy, c cgroup.Controller) (*node, error) {
+func enterGroup(s System, h Hierarchy, c Controller) (*node, error) {
 	home, err := s.Dir(h, c)
 	if err != nil {
 		return nil, err
@@ -368,7 +356,7 @@ func deviceOf(path string) (string, error) {
 	device := fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev))
 	sys := "/sys/dev/block/" + device
 	if _, err := os.Stat(sys); err != nil {
-		return "", fmt.Errorf("reads of %s cannot be limited, as it is on no disk of its own (device %s): %w", path, device, ErrNoCgroup)
+		return "", fmt.Errorf("reads of %s cannot be limited, as it is on no disk of its own (device %s): %w", path, device, ErrNone)
 	}
 	if _, err := os.Stat(filepath.Join(sys, "partition")); err != nil {
 		return device, nil
