@@ -21,28 +21,29 @@ func (v *Views) findMasks(l *list) {
 	if len(v.o.Roles.Pairs) == 0 || len(l.ids) == 0 {
 		return
 	}
-	rows, without, example := make([]row, len(l.ids)), 0, ""
+	rows, without, example := &rows{table: "--pair"}, 0, ""
 	for i := range l.ids {
 		path := l.path(i)
-		rows[i] = row{table: "--pair", line: i + 1, path: v.o.Roles.MaskOf(path)}
-		if rows[i].path == "" {
+		mask := v.o.Roles.MaskOf(path)
+		rows.add(mask)
+		if mask == "" {
 			without++
 			example = path
 		}
 	}
-	if without == len(rows) {
+	if without == rows.len() {
 		return
 	}
 	if without > 0 {
-		l.unmasked = fmt.Errorf("%d of %d samples have no mask, such as %s: no --pair is about them", without, len(rows), example)
+		l.unmasked = fmt.Errorf("%d of %d samples have no mask, such as %s: no --pair is about them", without, rows.len(), example)
 		return
 	}
 	masks, missing, lost, err := find(l.tree, v.o.Registry, "", rows)
-	if missing != nil {
-		err = fmt.Errorf("%d of %d samples have no mask, such as %s: there is no %s. A list of samples can name those that have one", lost, len(rows), l.path(missing.line-1), missing.path)
+	if lost > 0 {
+		err = fmt.Errorf("%d of %d samples have no mask, such as %s: there is no %s. A list of samples can name those that have one", lost, rows.len(), l.path(missing), rows.path(missing))
 	}
-	for i := 0; err == nil && i < len(rows); i++ {
-		err = v.o.Server.PairedWith(rows[i].path, l.path(i))
+	for i := 0; err == nil && i < rows.len(); i++ {
+		err = v.o.Server.PairedWith(rows.path(i), l.path(i))
 	}
 	if l.unmasked = err; err == nil {
 		l.masks = masks

@@ -1,7 +1,9 @@
 package epoch
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -80,32 +82,43 @@ func (v *Views) stat(of string) (source.Attr, error) {
 	return source.Attr{Identity: source.Identity{Size: a.Size(), MTime: a.ModTime().UnixNano()}, Mode: a.Mode(), UID: st.Uid, GID: st.Gid}, nil
 }
 
-// readTable returns the bytes of a version of a table.
-func (v *Views) readTable(of string, version source.Identity) ([]byte, error) {
+// readTable reads the rows of a version of a table.
+func (v *Views) readTable(of string, version source.Identity) (*rows, error) {
 	if version.Size > maxTable {
-		return nil, fmt.Errorf("it has %d MiB: want %d at most", version.Size>>20, maxTable>>20)
+		return nil, &TableError{of, 0, fmt.Errorf("it has %d MiB: want %d at most", version.Size>>20, maxTable>>20)}
 	}
 	if file, given := v.o.Tables[of]; given {
-		return os.ReadFile(file)
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, &TableError{of, 0, err}
+		}
+		defer f.Close()
+		most := &io.LimitedReader{R: f, N: maxTable + 1} // it may have grown
+		rows, err := parseTable(of, most)
+		if err == nil && most.N == 0 {
+			return nil, &TableError{of, 0, fmt.Errorf("it has more than %d MiB", maxTable>>20)}
+		}
+		return rows, err
 	}
 	ctx := context.Background()
 	// No other file has that key, and nothing stays in the cache.
 	v.tables++
 	h, err := v.o.Server.Resolve(ctx, 1<<63|serve.Key(v.tables), serve.File{Path: of, Identity: version}, transcode.Pipeline{}, serve.Stored)
 	if err != nil {
-		return nil, err
+		return nil, &TableError{of, 0, err}
 	}
 	c, err := h.Open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &TableError{of, 0, err}
 	}
 	defer h.Drop()
 	defer c.Release()
-	data := make([]byte, c.Size())
-	if n, err := c.ReadAt(data, 0); n < len(data) {
-		return nil, errors.Join(err, io.ErrUnexpectedEOF)
+	in := io.NewSectionReader(c, 0, c.Size())
+	rows, err := parseTable(of, in)
+	if end, _ := in.Seek(0, io.SeekCurrent); err == nil && end < c.Size() {
+		return nil, &TableError{of, 0, io.ErrUnexpectedEOF}
 	}
-	return data, nil
+	return rows, err
 }
 
 // newTableList lists the rows of a table, in their order. Their paths begin at the directory in
@@ -116,32 +129,28 @@ func (v *Views) newTableList(version uint64, of string, stamp source.Identity) (
 			return nil, &TableError{of, 0, errors.New("the dataset has a file or directory of that name, too: rename the list")}
 		}
 	}
-	data, err := v.readTable(of, stamp)
+	rows, err := v.readTable(of, stamp)
 	if err != nil {
-		return nil, &TableError{of, 0, err}
+		return nil, err
 	}
 	l := &list{tree: v.tree, version: version, dir: of, stamp: stamp}
 	base := ""
 	if _, given := v.o.Tables[of]; !given && path.Dir(of) != "." {
 		base = path.Dir(of)
 	}
-	rows, labelled, err := parseTable(of, data)
-	if err != nil {
-		return nil, err
-	}
 	ids, missing, lost, err := find(v.tree, v.o.Registry, base, rows)
 	if err != nil {
 		return nil, err
 	}
-	if missing != nil {
+	if lost > 0 {
 		where := "the dataset"
 		if base != "" {
 			where = base + " of the dataset"
 		}
-		return nil, missing.errorf("there is no %s in %s; so it is with %d of %d rows", missing.path, where, lost, len(rows))
+		return nil, rows.errorf(missing, "there is no %s in %s; so it is with %d of %d rows", rows.path(missing), where, lost, rows.len())
 	}
 	l.ids = ids
-	if labelled {
+	if rows.labels != nil {
 		l.labelBy(rows)
 	} else if err := l.labelByDirectory(base, rows); err != nil {
 		return nil, err
@@ -150,81 +159,131 @@ func (v *Views) newTableList(version uint64, of string, stamp source.Identity) (
 	return l, nil
 }
 
-// row is one of a table.
-type row struct {
-	table       string
-	line        int
-	path, label string
+// rows are those of a table: millions, so no row has a value of its own that the collector of garbage looks at.
+type rows struct {
+	table  string
+	paths  []byte   // one behind the other
+	ends   []uint32 // of each path
+	lines  []uint32 // of each row in the file; nil: the i-th row is line i+1
+	labels []uint32 // of each row, in texts; nil: the table has none
+	texts  []string
 }
 
-func (r *row) errorf(format string, args ...any) error {
-	return &TableError{r.table, r.line, fmt.Errorf(format, args...)}
+func (r *rows) len() int { return len(r.ends) }
+
+func (r *rows) add(path string) {
+	r.paths = append(r.paths, path...)
+	r.ends = append(r.ends, uint32(len(r.paths)))
 }
 
-// parseTable reads a table; labelled reports whether it has labels.
-func parseTable(table string, data []byte) (rows []row, labelled bool, err error) {
-	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
+// split is the path of the i-th row: its directory, and its name.
+func (r *rows) split(i int) (dir, name []byte) {
+	path := r.paths[:r.ends[i]]
+	if i > 0 {
+		path = path[r.ends[i-1]:]
+	}
+	slash := bytes.LastIndexByte(path, '/')
+	return path[:max(slash, 0)], path[slash+1:]
+}
+
+func (r *rows) path(i int) string {
+	dir, name := r.split(i)
+	return path.Join(string(dir), string(name))
+}
+
+func (r *rows) errorf(i int, format string, args ...any) error {
+	line := i + 1
+	if r.lines != nil {
+		line = int(r.lines[i])
+	}
+	return &TableError{r.table, line, fmt.Errorf(format, args...)}
+}
+
+// parseTable reads a table.
+func parseTable(table string, from io.Reader) (*rows, error) {
+	buf := bufio.NewReader(from)
+	if mark, err := buf.Peek(3); err == nil && string(mark) == "\ufeff" {
+		_, _ = buf.Discard(3)
+	}
+	r := csv.NewReader(buf)
 	r.ReuseRecord = true
 	head, err := r.Read()
 	if err != nil && err != io.EOF {
-		return nil, false, &TableError{table, 0, err}
+		return nil, &TableError{table, 0, err}
 	}
 	pathAt := slices.IndexFunc(head, func(name string) bool { return slices.Contains(pathColumns, strings.TrimSpace(name)) })
 	labelAt := slices.IndexFunc(head, func(name string) bool { return strings.TrimSpace(name) == labelColumn })
 	if pathAt < 0 {
-		return nil, false, &TableError{table, 1, fmt.Errorf("the first line has to name the columns, and one of them %s or %s; it is %q", pathColumns[0], pathColumns[1], strings.Join(head, ","))}
+		return nil, &TableError{table, 1, fmt.Errorf("the first line has to name the columns, and one of them %s or %s; it is %q", pathColumns[0], pathColumns[1], strings.Join(head, ","))}
+	}
+	all := &rows{table: table}
+	number := map[string]uint32{} // of labels
+	if labelAt >= 0 {
+		all.labels = []uint32{}
 	}
 	for {
 		cells, err := r.Read()
 		if err == io.EOF {
-			return rows, labelAt >= 0, nil
+			return all, nil
 		} else if err != nil {
-			return nil, false, &TableError{table, 0, err} // it says the line
+			return nil, &TableError{table, 0, err} // it says the line
 		}
 		line, _ := r.FieldPos(pathAt)
-		x := row{table: table, line: line, path: path.Clean(strings.Clone(cells[pathAt]))}
-		if cells[pathAt] == "" || path.IsAbs(x.path) || x.path == ".." || strings.HasPrefix(x.path, "../") {
-			return nil, false, x.errorf("%q is no path below the directory of the table", cells[pathAt])
+		all.lines = append(all.lines, uint32(line))
+		name := path.Clean(cells[pathAt])
+		all.add(name)
+		if cells[pathAt] == "" || path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../") {
+			return nil, all.errorf(all.len()-1, "%q is no path below the directory of the table", cells[pathAt])
 		}
-		if labelAt >= 0 {
-			if x.label = strings.Clone(strings.TrimSpace(cells[labelAt])); x.label == "" {
-				return nil, false, x.errorf("%s has no label", x.path)
-			}
+		if labelAt < 0 {
+			continue
 		}
-		rows = append(rows, x)
+		label := strings.TrimSpace(cells[labelAt])
+		if label == "" {
+			return nil, all.errorf(all.len()-1, "%s has no label", name)
+		}
+		n, known := number[label]
+		if !known {
+			n = uint32(len(all.texts))
+			label = strings.Clone(label)
+			number[label] = n
+			all.texts = append(all.texts, label)
+		}
+		all.labels = append(all.labels, n)
 	}
 }
 
 // find finds the samples of the rows, directory by directory. Missing is the first one that is not
 // there, of so many.
-func find(t Tree, registry *transcode.Registry, base string, rows []row) (ids []uint32, missing *row, lost int, err error) {
-	ids = make([]uint32, len(rows))
-	order := make([]int, len(rows))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(path.Dir(rows[a].path), path.Dir(rows[b].path)) })
-	last, there := "\x00", map[string]Member{}
+func find(t Tree, registry *transcode.Registry, base string, rows *rows) (ids []uint32, missing, lost int, err error) {
+	ids = make([]uint32, rows.len())
+	order := upTo(rows.len())
+	slices.SortFunc(order, func(a, b uint32) int {
+		one, _ := rows.split(int(a))
+		other, _ := rows.split(int(b))
+		return cmp.Or(bytes.Compare(one, other), cmp.Compare(a, b))
+	})
+	var last []byte
+	var there map[string]Member
 	for _, i := range order {
-		r := &rows[i]
-		if dir := path.Dir(r.path); dir != last {
-			last = dir
-			clear(there)
-			members, err := t.Members(within(base, dir))
+		dir, name := rows.split(int(i))
+		if there == nil || !bytes.Equal(dir, last) {
+			last, there = dir, map[string]Member{}
+			members, err := t.Members(within(base, string(dir)))
 			if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-				return nil, nil, 0, err
+				return nil, 0, 0, err
 			}
 			for _, m := range members {
 				there[m.Name] = m
 			}
 		}
-		switch m, ok := there[path.Base(r.path)]; {
+		switch m, ok := there[string(name)]; {
 		case !ok:
-			if lost++; missing == nil || r.line < missing.line {
-				missing = r
+			if lost++; lost == 1 || int(i) < missing {
+				missing = int(i)
 			}
 		case m.Dir || !registry.IsSample(m.Name):
-			return nil, nil, 0, r.errorf("%s is no picture", r.path)
+			return nil, 0, 0, rows.errorf(int(i), "%s is no picture", rows.path(int(i)))
 		default:
 			ids[i] = m.ID
 		}
@@ -241,38 +300,29 @@ func within(base, dir string) string {
 
 // labelBy takes the labels from the rows: as they are, if all of them are whole numbers;
 // otherwise they are the names of classes.
-func (l *list) labelBy(rows []row) {
-	l.labels = make([]int64, len(rows))
-	for i := range rows {
-		n, err := strconv.ParseInt(rows[i].label, 10, 64)
+func (l *list) labelBy(rows *rows) {
+	number := make([]int64, len(rows.texts))
+	for i, text := range rows.texts {
+		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			l.labelByName(rows)
-			return
+			l.classes = slices.Sorted(slices.Values(rows.texts))
+			for i, text := range rows.texts {
+				class, _ := slices.BinarySearch(l.classes, text)
+				number[i] = int64(class)
+			}
+			break
 		}
-		l.labels[i] = n
+		number[i] = n
 	}
-}
-
-func (l *list) labelByName(rows []row) {
-	seen := map[string]int64{}
-	for i := range rows {
-		seen[rows[i].label] = 0
-	}
-	for name := range seen {
-		l.classes = append(l.classes, name)
-	}
-	slices.Sort(l.classes)
-	for i, name := range l.classes {
-		seen[name] = int64(i)
-	}
-	for i := range rows {
-		l.labels[i] = seen[rows[i].label]
+	l.labels = make([]int64, rows.len())
+	for i, n := range rows.labels {
+		l.labels[i] = number[n]
 	}
 }
 
 // labelByDirectory gives the samples the labels that they have in the directory of the table: the
 // classes are all of its directories, whether the table has samples of them or not.
-func (l *list) labelByDirectory(base string, rows []row) error {
+func (l *list) labelByDirectory(base string, rows *rows) error {
 	members, err := l.tree.Members(base)
 	if err != nil {
 		return err
@@ -284,16 +334,17 @@ func (l *list) labelByDirectory(base string, rows []row) error {
 			l.classes = append(l.classes, m.Name)
 		}
 	}
-	l.labels = make([]int64, len(rows))
-	for i := range rows {
-		class, _, below := strings.Cut(rows[i].path, "/")
+	l.labels = make([]int64, rows.len())
+	for i := range l.labels {
+		dir, _ := rows.split(i)
+		class, _, _ := bytes.Cut(dir, []byte("/"))
 		switch {
 		case len(l.classes) == 0:
 			l.labels[i] = noClass
-		case !below:
-			return rows[i].errorf("%s is in the directory of no class: give the table a column %s", rows[i].path, labelColumn)
+		case len(class) == 0:
+			return rows.errorf(i, "%s is in the directory of no class: give the table a column %s", rows.path(i), labelColumn)
 		default:
-			l.labels[i] = number[class]
+			l.labels[i] = number[string(class)]
 		}
 	}
 	return nil
@@ -301,14 +352,14 @@ func (l *list) labelByDirectory(base string, rows []row) error {
 
 // countRepeats numbers the rows of one sample: each of them is drawn anew.
 func (l *list) countRepeats() {
-	seen := make(map[uint32]uint32, len(l.ids))
-	for i, id := range l.ids {
-		if n := seen[id]; n > 0 {
+	order := upTo(len(l.ids))
+	slices.SortFunc(order, func(a, b uint32) int { return cmp.Or(cmp.Compare(l.ids[a], l.ids[b]), cmp.Compare(a, b)) })
+	for k := 1; k < len(order); k++ {
+		if before, i := order[k-1], order[k]; l.ids[before] == l.ids[i] {
 			if l.repeats == nil {
 				l.repeats = make([]uint32, len(l.ids))
 			}
-			l.repeats[i] = n
+			l.repeats[i] = l.repeats[before] + 1
 		}
-		seen[id]++
 	}
 }

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // table writes a file.
@@ -112,6 +115,48 @@ func TestTableErrors(t *testing.T) {
 	p, _ := ParsePath(split("7/0/1/0/2/rrc8-npy/flat.csv"))
 	if _, err := f.views.Find(p, f.view("7/0/1/0/2/rrc8-npy").pipeline); err == nil || !strings.Contains(err.Error(), "give the table a column label") {
 		t.Error(err)
+	}
+}
+
+// flatTree has one directory of many samples.
+type flatTree struct {
+	Tree
+	members []Member
+}
+
+func (f flatTree) Members(string) ([]Member, error) { return f.members, nil }
+
+// TestTableMemory: a list of millions of rows takes little more memory than its text.
+func TestTableMemory(t *testing.T) {
+	const rows = 50_000
+	var text strings.Builder
+	text.WriteString("path,label\n")
+	tree := flatTree{}
+	for i := range rows {
+		name := fmt.Sprintf("%08d.jpg", i)
+		fmt.Fprintf(&text, "train/%s,%d\n", name, i%1000)
+		tree.members = append(tree.members, Member{Name: name, ID: uint32(i)})
+	}
+	held := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := held()
+	all, err := parseTable("list.csv", strings.NewReader(text.String()))
+	testenv.Must(t, err)
+	perRow := float64(held()-before) / rows
+	if all.len() != rows || perRow > 50 {
+		t.Errorf("%d rows of %d bytes take %.0f bytes each", all.len(), text.Len()/rows, perRow)
+	}
+	ids, _, lost, err := find(tree, codecs.Default(transcode.Limits{}), "", all)
+	if err != nil || lost != 0 || ids[rows-1] != rows-1 {
+		t.Errorf("%d are lost, the last one is %d: %v", lost, ids[rows-1], err)
+	}
+	l := &list{ids: append(ids, 7, 7)}
+	if l.countRepeats(); l.repeats[7] != 0 || l.repeats[rows] != 1 || l.repeats[rows+1] != 2 {
+		t.Errorf("repeats: %d", l.repeats[rows:])
 	}
 }
 
