@@ -496,3 +496,21 @@ func TestProgress(t *testing.T) {
 		t.Errorf("told of %v members, %.3f of the bytes", told, shares)
 	}
 }
+
+// TestReadSorted: of what a damaged file of sorted members says, nothing is believed that cannot be.
+func TestReadSorted(t *testing.T) {
+	key := append([]byte("a.jpg\x00"), make([]byte, 12)...)
+	m := entry{shard: 1, offset: 300, size: 70_000}
+	value := m.append(nil)
+	if s, err := readSorted(key, value); err != nil || s.path != "a.jpg" || s.size != 70_000 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, bad := range [][]byte{nil, value[:1], value[:3], {0, 1, 1, 0xff, 0xff}, {0, 1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}} {
+		if s, err := readSorted(key, bad); !errors.Is(err, errEntry) {
+			t.Errorf("% x: %+v, %v", bad, s, err)
+		}
+	}
+	if _, err := readSorted(key[:11], value); !errors.Is(err, errEntry) {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -11,7 +12,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -120,7 +120,7 @@ type table struct {
 	ids  []uint64 // of the archives, for identities of members
 	rows *rows
 	// metadata are the files of Options.Metadata that were made, by directory.
-	metadata map[string]*once[*os.File]
+	metadata map[string]*once[[]byte]
 }
 
 // openTable opens the index in a directory.
@@ -129,7 +129,7 @@ func (d *Dataset) openTable(at string) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{metadata: map[string]*once[*os.File]{}}
+	t := &table{metadata: map[string]*once[[]byte]{}}
 	t.Index = x
 	if err := x.Describe(&t.Summary); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w: %w", at, index.ErrCorrupt, err), t.Close())
@@ -304,7 +304,7 @@ func (d *Dataset) lookup(name string) (entry, *table, source.Attr, error) {
 
 // Stat implements [source.Tree].
 func (d *Dataset) Stat(name string) (source.Attr, error) {
-	if f, a, err := d.openMetadata(name); f != nil || err != nil {
+	if b, a, err := d.openMetadata(name); b != nil || err != nil {
 		return a, err
 	}
 	_, _, a, err := d.find(name)
@@ -316,8 +316,8 @@ func (d *Dataset) Fresh(name string) (source.Attr, error) { return d.Stat(name) 
 
 // Open implements [source.Dataset].
 func (d *Dataset) Open(name string) (*source.File, error) {
-	if f, a, err := d.openMetadata(name); f != nil || err != nil {
-		return &source.File{Identity: a.Identity, Opened: made{f, d.root + "/" + name}}, err
+	if b, a, err := d.openMetadata(name); b != nil || err != nil {
+		return &source.File{Identity: a.Identity, Opened: made{bytes.NewReader(b), d.root + "/" + name}}, err
 	}
 	e, shard, a, err := d.find(name)
 	if err != nil {

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/source"
 )
@@ -108,7 +111,7 @@ func (d *Dataset) hasMetadata(name string) bool {
 }
 
 // openMetadata makes a file of Options.Metadata when it is first asked for; nil is that a name is none.
-func (d *Dataset) openMetadata(name string) (*os.File, source.Attr, error) {
+func (d *Dataset) openMetadata(name string) ([]byte, source.Attr, error) {
 	d.mu.RLock()
 	is := d.hasMetadata(name)
 	d.mu.RUnlock()
@@ -120,51 +123,47 @@ func (d *Dataset) openMetadata(name string) (*os.File, source.Attr, error) {
 
 // Metadata returns a line of JSON for each file: its path as file_name, then the columns of its row that are not files.
 func (d *Dataset) Metadata() ([]byte, error) {
-	f, a, err := d.makeMetadata(metadataName)
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, a.Size)
-	_, err = f.ReadAt(b, 0)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
+	b, _, err := d.makeMetadata(metadataName)
 	return b, err
 }
 
-func (d *Dataset) makeMetadata(name string) (*os.File, source.Attr, error) {
+// makeMetadata returns a file of Options.Metadata, mapped from the disk: it may be larger than memory. It stays mapped until the
+// process ends, since whoever reads it may keep it longer than its table is there.
+func (d *Dataset) makeMetadata(name string) ([]byte, source.Attr, error) {
 	d.mu.RLock()
 	t, a := d.table, d.dir
 	d.mu.RUnlock()
-	f, err := get(t.rows, t.metadata, name, func() (*os.File, error, error) {
+	b, err := get(t.rows, t.metadata, name, func() ([]byte, error, error) {
 		f, err := os.CreateTemp(d.o.Dir, "metadata-")
 		if err != nil {
 			return nil, nil, err
 		}
+		defer f.Close()
 		w := bufio.NewWriter(f)
 		err = errors.Join(os.Remove(f.Name()), d.writeMetadata(context.Background(), strings.TrimSuffix(name, metadataName), w), w.Flush())
 		if err != nil {
-			return nil, nil, errors.Join(err, f.Close())
+			return nil, nil, err
 		}
-		return f, nil, nil
+		size, err := f.Seek(0, io.SeekCurrent)
+		if err != nil || size == 0 {
+			return []byte{}, nil, err
+		}
+		b, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+		return b, nil, os.NewSyscallError("mmap", err)
 	})
 	if err != nil {
 		return nil, a, err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, a, err
-	}
-	a.ID, a.Size, a.Mode = hash(name), info.Size(), a.Mode&0o444
+	a.ID, a.Size, a.Mode = hash(name), int64(len(b)), a.Mode&0o444
 	for _, id := range t.ids {
 		a.ID ^= id
 	}
-	return f, a, nil
+	return b, a, nil
 }
 
-// made is an open file of Options.Metadata, which lasts as long as its table.
+// made is an open file of Options.Metadata.
 type made struct {
-	*os.File
+	*bytes.Reader
 	name string
 }
 

@@ -486,13 +486,17 @@ type sorted struct {
 
 func readSorted(key, value []byte) (sorted, error) {
 	n := len(key) - sortSuffix
-	if n < 0 {
+	if n < 0 || len(value) == 0 {
 		return sorted{}, errEntry
 	}
 	m := sorted{path: string(key[:n]), shard: binary.BigEndian.Uint32(key[n+1:]), value: append([]byte(nil), value...)}
-	_, k := binary.Uvarint(value[1:])
-	_, l := binary.Uvarint(value[1+k:])
-	size, _ := binary.Uvarint(value[1+k+l:])
-	m.size = int64(size)
+	rest := value[1:]
+	for range 3 { // archive, offset, size
+		v, k := binary.Uvarint(rest)
+		if k <= 0 || int64(v) < 0 {
+			return sorted{}, errEntry
+		}
+		m.size, rest = int64(v), rest[k:]
+	}
 	return m, nil
 }
