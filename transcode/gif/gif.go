@@ -20,6 +20,7 @@ import (
 	"compress/lzw"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 
 	"github.com/pipefs/pipefs/transcode"
@@ -109,11 +110,8 @@ func parse(f file, lim transcode.Limits, whole bool) (*header, error) {
 		return nil, err
 	}
 	h.bits, h.data = int(b[0]), at+1
-	switch {
-	case h.bits > 12:
+	if h.bits > maxBits {
 		return nil, transcode.Errorf(transcode.ErrBad, "GIF: codes of %d bits", h.bits)
-	case h.bits < 2 || h.bits > 8: // against the format; Pillow reads it
-		return nil, transcode.Errorf(transcode.ErrUnsupported, "GIF: codes of %d bits", h.bits)
 	}
 	if whole {
 		// The second frame's transparency is none of the first one's business.
@@ -243,8 +241,10 @@ func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*tra
 			px.Pix[i] = byte(h.transparent)
 		}
 	}
-	codes := lzw.NewReader(&blocks{src: src[h.data:]}, lzw.LSB, h.bits)
-	defer codes.Close()
+	var codes io.Reader = &oddCodes{from: blocks{src: src[h.data:]}, bits: h.bits, last: none}
+	if h.bits >= 2 && h.bits <= 8 { // as the format wants it
+		codes = lzw.NewReader(&blocks{src: src[h.data:]}, lzw.LSB, h.bits)
+	}
 	for _, y := range h.rows() {
 		row := px.Pix[(h.y+y)*px.Width+h.x:][:h.w]
 		switch _, err := io.ReadFull(codes, row); err {
@@ -256,6 +256,87 @@ func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*tra
 		}
 	}
 	return px, nil
+}
+
+const (
+	maxBits = 12
+	none    = -1
+)
+
+var errCode = errors.New("a code that stands for nothing")
+
+// oddCodes reads codes of lengths that the format forbids, as Pillow does: of a pixel of more than 8 bits the lowest 8 count.
+type oddCodes struct {
+	from         blocks
+	bits         int
+	buffer, have int // bits that were read
+	size         int // of a code; 0 at the beginning
+	next         int // the code that is given next
+	last         int // the code before; none behind the beginning and a code that clears
+	lastPixel    byte
+	pixel        [1 << maxBits]byte // the last one of a code
+	before       [1 << maxBits]int  // the code for those before it
+	ready        []byte             // pixels
+	pixels       [1 << maxBits]byte
+}
+
+func (o *oddCodes) Read(p []byte) (n int, err error) {
+	for len(o.ready) == 0 && err == nil {
+		err = o.expand()
+	}
+	n = copy(p, o.ready)
+	o.ready = o.ready[n:]
+	return n, err
+}
+
+// expand reads a code, and writes what it stands for to ready.
+func (o *oddCodes) expand() error {
+	clear := 1 << o.bits
+	if o.size == 0 {
+		o.size, o.next = o.bits+1, clear+2
+	}
+	for ; o.have < o.size; o.have += 8 {
+		b, err := o.from.ReadByte()
+		if err != nil {
+			return err
+		}
+		o.buffer |= int(b) << o.have
+	}
+	code := o.buffer & (1<<o.size - 1)
+	o.buffer >>= o.size
+	o.have -= o.size
+	switch {
+	case code == clear:
+		o.size, o.last = 0, none
+		return nil
+	case code == clear+1: // the end
+		return io.EOF
+	case code > o.next, o.last == none && code > clear:
+		return errCode
+	}
+	at, c := len(o.pixels), code
+	if c == o.next {
+		at--
+		o.pixels[at], c = o.lastPixel, o.last
+	}
+	for c >= clear {
+		if at <= 1 || c >= len(o.before) {
+			return errCode
+		}
+		at--
+		o.pixels[at], c = o.pixel[c], o.before[c]
+	}
+	at--
+	o.pixels[at] = byte(c)
+	if o.last != none && o.next < len(o.before) {
+		o.pixel[o.next], o.before[o.next] = byte(c), o.last
+		if o.next == 1<<o.size-1 && o.size < maxBits {
+			o.size++
+		}
+		o.next++
+	}
+	o.last, o.lastPixel, o.ready = code, byte(c), o.pixels[at:]
+	return nil
 }
 
 // rows lists the frame's rows in the order in which they are stored.
