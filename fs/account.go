@@ -44,6 +44,9 @@ func (r requests) End(h *fuse.InHeader, began account.Request, bytes int, status
 			counters.Bytes.Add(int64(bytes))
 		}
 	}
+	if status == fuse.ENOSYS { // the kernel need not ask, see Open
+		status = fuse.OK
+	}
 	f.account.End(began, counters, kind, bytes, !status.Ok())
 	if f.trace.On() {
 		f.record(h, kind, f.account.Took(began), bytes, status)

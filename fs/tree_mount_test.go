@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/internal/trace"
 )
 
 func contextFunc(f func(path string) error) func(context.Context, string) error {
@@ -255,6 +257,27 @@ func TestLinksOfTheDataset(t *testing.T) {
 	m.want("b", "original/dir/b.jpg")
 	if st, err := os.Lstat(m.path("original/snap/a.jpg")); err != nil || !st.Mode().IsRegular() {
 		t.Errorf("a link is shown as %v, %v", st.Mode(), err)
+	}
+}
+
+// That the kernel need not ask again is no error.
+func TestOpenIsNoError(t *testing.T) {
+	var r trace.Recorder
+	a := account.New()
+	m := mount(t, PageCache, func(o *Options) { o.Trace, o.Account = &r, a })
+	defer r.Close()
+	m.write("a.jpg", "fine")
+	since := r.Take(-1).Next
+	m.want("fine", "original/a.jpg")
+	opened := false
+	for _, e := range r.Take(since).Events {
+		opened = opened || e.Op == "open"
+		if e.Errno != 0 {
+			t.Errorf("%+v", e)
+		}
+	}
+	if !opened {
+		t.Error("nothing was opened")
 	}
 }
 
