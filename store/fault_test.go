@@ -87,7 +87,7 @@ func eachFault(t *testing.T, start string, step int64, change func(dir string, f
 		testenv.Must(t, os.RemoveAll(dir))
 		if fsys.Ops() < n {
 			t.Logf("about %d operations, of which %d failing made the run fail", n-1, failed)
-			testenv.Proved(t, "writers", failed)
+			testenv.Proved(t, "faults", failed)
 			return failed
 		}
 	}
@@ -117,7 +117,7 @@ func eachCrash(t *testing.T, disk string, change func(fsys vfs.FS) error, check 
 	}})
 	testenv.Must(t, err)
 	t.Logf("%d crashes", crashes)
-	testenv.Proved(t, "writers", crashes)
+	testenv.Proved(t, "faults", crashes)
 	return crashes, clone()
 }
 

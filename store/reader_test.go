@@ -35,6 +35,9 @@ func TestReaderRanges(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+		if n := openFiles(t); n > before {
+			t.Errorf("%d files are open after the store is closed, and were %d", n, before)
+		}
 	}
 }
 
@@ -66,6 +69,9 @@ func readRanges(t *testing.T, s *Store, src *memSource, seed uint64) {
 			buf := make([]byte, 200_000)
 			for range 40 {
 				v := views[rng.IntN(len(views))]
+				if rng.IntN(8) == 0 {
+					v.r.Fetch()
+				}
 				off := rng.IntN(len(v.want) + 2)
 				if rng.IntN(3) == 0 {
 					off = off / 4096 * 4096

@@ -555,7 +555,7 @@ func TestCommitFaults(t *testing.T) {
 		t.Errorf("%d crashes", crashes)
 	}
 	mustHold(t, start, now)
-	testenv.Proved(t, "writers", failed+crashes)
+	testenv.Proved(t, "faults", failed+crashes)
 }
 
 func TestRanges(t *testing.T) {

@@ -46,8 +46,12 @@ var rows = []row{
 	{name: "reads", what: "random reads, most of them from the page cache, and other calls while two trees are walked side by side; 0 differences", target: 1e8, share: 30, tests: []test{{"internal/e2e/walk", "TestWalk$"}}},
 	{name: "kills", what: "`kill -9` of a supervised daemon under 64 readers while the dataset changes; 0 hangs, 0 errors but ESTALE for a listing that changed; waits that span two kills are not in the limit", target: 5000, worst: 1, worstUnit: "s, longest wait", share: 18, tests: []test{{"internal/e2e", "TestSupervisedKills"}}},
 	{
-		name: "writers", what: "pack, materialize, compact, gc, shard, commit: `kill -9` at random, and a simulated failure or loss of power at each write, sync, rename, all counted together; nothing acknowledged is lost or wrong", target: 2000, share: 15,
-		tests: []test{{"internal/e2e", "TestKilledCommands|TestKilledMaterialize"}, {"store", "TestKill$|Fails$|Crashes$|CrashesOfTheFirstRun|TestCompactFaults"}, {"internal/shard", "TestCommitFaults"}},
+		name: "writers", what: "`kill -9` of pack, materialize, compact, gc, shard and commit at random; nothing acknowledged is lost or wrong", target: 2000, share: 10,
+		tests: []test{{"internal/e2e", "TestKilledCommands|TestKilledMaterialize"}, {"store", "TestKill$"}},
+	},
+	{
+		name: "faults", what: "a simulated failure or loss of power at each write, sync and rename of these, the same promise", target: 2000, share: 5,
+		tests: []test{{"store", "Fails$|Crashes$|CrashesOfTheFirstRun|TestCompactFaults"}, {"internal/shard", "TestCommitFaults"}},
 	},
 	{
 		name: "damage", what: "bytes flipped, pages zeroed, files cut or swapped: packs, index, lists, block cache, journal, plans, TFRecord; 0 wrong bytes. Repetitions of a test count, also where it damages the same places", target: 50_000, share: 12,
