@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
-
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/mixer"

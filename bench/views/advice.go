@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/mssim"
-
 	"github.com/pipefs/pipefs/transcode"
 )
 

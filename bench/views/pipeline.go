@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/mounted"
-
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/transcode"
 )

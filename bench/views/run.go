@@ -31,7 +31,6 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
-
 	"github.com/pipefs/pipefs/transcode"
 )
 

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	pfs "github.com/pipefs/pipefs/fs"
-
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"

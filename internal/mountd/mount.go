@@ -15,7 +15,6 @@ import (
 	"github.com/pipefs/pipefs/internal/ahead"
 	"github.com/pipefs/pipefs/internal/blockcache"
 	"github.com/pipefs/pipefs/internal/control"
-
 	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/prepare"

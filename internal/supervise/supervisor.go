@@ -32,7 +32,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/control"
-
 	"github.com/pipefs/pipefs/internal/mounts"
 )
 

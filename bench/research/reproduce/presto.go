@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/research/strategy"
-
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/transcode"

@@ -118,3 +118,28 @@ func parse(b []byte, shards []Shard) (e entry, err error) {
 	}
 	return e, err
 }
+
+// sorted is a member that comes out of the sorter.
+type sorted struct {
+	path  string
+	shard uint32
+	size  int64
+	value []byte
+}
+
+func readSorted(key, value []byte) (sorted, error) {
+	n := len(key) - sortSuffix
+	if n < 0 || len(value) == 0 {
+		return sorted{}, errEntry
+	}
+	m := sorted{path: string(key[:n]), shard: binary.BigEndian.Uint32(key[n+1:]), value: append([]byte(nil), value...)}
+	rest := value[1:]
+	for range 3 { // archive, offset, size
+		v, k := binary.Uvarint(rest)
+		if k <= 0 || int64(v) < 0 {
+			return sorted{}, errEntry
+		}
+		m.size, rest = int64(v), rest[k:]
+	}
+	return m, nil
+}
