@@ -82,7 +82,7 @@ type Account interface {
 	End(h *fuse.InHeader, r account.Request, bytes int, status fuse.Status)
 }
 
-// calls are the system's, by which requests come and replies and notices go.
+// calls are the system calls that read requests, and write replies and notices. A simulation replaces them.
 type calls struct {
 	read   func(fd int, b []byte) (int, error)
 	write  func(fd int, b []byte) (int, error)
