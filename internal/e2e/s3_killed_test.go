@@ -326,12 +326,34 @@ func TestUnmountedInRetry(t *testing.T) {
 						go func() { _ = cmd.Wait(); ended.Add(1) }()
 					}
 				} else {
-					proxy.Set(testenv.Way{Latency: 300 * time.Millisecond}) // so that it is not all fetched too soon
+					// The first batch comes, and what is fetched for others waits until that is read.
 					dir := filepath.Join(mnt, ".epoch/1/0/1/0/4/rrc64-npy")
-					_, err := os.ReadFile(filepath.Join(dir, "000000.npy"))
+					first, err := os.ReadFile(filepath.Join(dir, "000000.paths.txt"))
 					testenv.Must(t, err)
-					requests = proxy.Requests.Load()
-					proxy.Set(way)
+					isRead, waiting := make(chan struct{}), atomic.Int32{}
+					proxy.Set(testenv.Way{Fault: func(q *http.Request) testenv.Fault {
+						if strings.Contains(string(first), strings.TrimPrefix(q.URL.Path, "/"+server.Bucket+"/data/")+"\n") {
+							return testenv.Passed
+						}
+						waiting.Add(1)
+						select {
+						case <-isRead:
+						case <-q.Context().Done():
+						}
+						if way.Fault != nil {
+							return way.Fault(q)
+						}
+						return way.Draw()
+					}})
+					_, err = os.ReadFile(filepath.Join(dir, "000000.npy"))
+					testenv.Must(t, err)
+					close(isRead)
+					more = func() error {
+						if n := waiting.Load(); n < 2 {
+							return fmt.Errorf("%d requests are waiting", n)
+						}
+						return nil
+					}
 				}
 				testenv.Eventually(t, more)
 				began := time.Now()
