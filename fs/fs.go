@@ -317,7 +317,7 @@ type ViewStats struct {
 	Reads   int64  `json:"reads"`
 	// Begun is how often a file was read from its first byte on. The kernel asks for
 	// that once as long as it keeps the page; what it reads without asking counts when
-	// it is opened.
+	// it is opened, as do its Bytes.
 	Begun  int64 `json:"begun"`
 	Bytes  int64 `json:"bytes"`
 	Errors int64 `json:"errors"`

@@ -82,10 +82,20 @@ func TestPassthrough(t *testing.T) {
 	m.want(src, "original/plain.txt")
 	for _, v := range m.fs.Stats().Views {
 		// The kernel's own reads are counted when files are opened, of which 4 were.
-		if v.View == "bmp" && (v.Reads != 0 || v.Begun != 4) || v.View == "original" && (v.Reads == 0 || v.Begun != 1) {
+		if v.View == "bmp" && (v.Reads != 0 || v.Begun != 4 || v.Bytes != 4*int64(len(want))) || v.View == "original" && (v.Reads == 0 || v.Begun != 1) {
 			t.Errorf("counted %+v", v)
 		}
 	}
+	testenv.Eventually(t, func() error {
+		bytes := int64(0)
+		for _, r := range m.fs.account.Now().Readers {
+			bytes += r.Bytes
+		}
+		if bytes != int64(4*len(want)+len(src)) {
+			return fmt.Errorf("readers read %d bytes", bytes)
+		}
+		return nil
+	})
 	released(t, m)
 	if n := m.p.opened.Load(); n != 2 {
 		t.Errorf("opened %d times, want 2", n)

@@ -36,6 +36,12 @@ type profileConfig struct {
 	names  map[uint32]process
 }
 
+// recorded is a line of a recording: a request, or the last one, which says how many were lost.
+type recorded struct {
+	trace.Event
+	Lost *int64 `json:"lost"`
+}
+
 // process is that of a thread.
 type process struct {
 	pid     int
@@ -128,6 +134,11 @@ func (c *profileConfig) watch(ctx context.Context, env *environ, mnt string) (er
 		case len(t.Events) == trace.MaxTaken:
 			continue
 		case ctx.Err() != nil:
+			if record != nil {
+				if err := record.Encode(map[string]int64{"lost": c.lost}); err != nil {
+					return exit.With(exit.System, err)
+				}
+			}
 			return c.summary(env)
 		}
 		select {
@@ -145,15 +156,21 @@ func (c *profileConfig) again(env *environ) error {
 	}
 	defer f.Close()
 	d := json.NewDecoder(bufio.NewReader(f))
-	for n := 1; ; n++ {
-		var e trace.Event
-		switch err := d.Decode(&e); {
+	for n, ended := 1, false; ; n++ {
+		var r recorded
+		switch err := d.Decode(&r); {
 		case errors.Is(err, io.EOF):
+			if !ended {
+				fmt.Fprintf(env.stderr, "pipefs: %s has no end: the recording was interrupted, and how many requests it lost is not known\n", c.replay)
+			}
 			return c.summary(env)
 		case err != nil:
 			return exit.Errorf(exit.System, "%s: request %d cannot be read; it was not written by pipefs profile --record, or not completely: %w", c.replay, n, err)
+		case r.Lost != nil:
+			c.lost, ended = c.lost+*r.Lost, true
+		default:
+			c.show(env, &r.Event, true)
 		}
-		c.show(env, &e, true)
 	}
 }
 

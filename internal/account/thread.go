@@ -139,6 +139,13 @@ func (l *Ledger) End(r Request, v *View, kind Kind, bytes int, failed bool) {
 	}
 }
 
+// Passed notes that a thread opened so many bytes, which the kernel reads without asking.
+func (l *Ledger) Passed(id uint32, v *View, bytes int64) {
+	l.threads.find(id).bytes.Add(bytes)
+	v.Begun.Add(1)
+	v.Bytes.Add(bytes)
+}
+
 // Took is how long ago a request began.
 func (l *Ledger) Took(r Request) time.Duration { return time.Duration(l.now() - r.began) }
 

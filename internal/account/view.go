@@ -10,7 +10,7 @@ import (
 type View struct {
 	Lookups, Opens, Reads, Bytes, Errors atomic.Int64
 	// Begun is how often a file was read from its first byte on. What the kernel reads without asking
-	// counts when it is opened.
+	// counts when it is opened, with all its Bytes.
 	Begun atomic.Int64
 	// Open is the number of files that are open, in the mode in which the mount is told of closing.
 	Open atomic.Int64
