@@ -152,7 +152,8 @@ func (l *leftovers) report(t *testing.T) {
 
 // clean takes away the mounts and daemons below dir, and tells of them.
 func (l *leftovers) clean(dir string) {
-	until := time.Now().Add(5 * time.Second)
+	// A script beside this one may have a namespace with a copy of the mount, which lives as long.
+	until := time.Now().Add(time.Minute)
 	for len(daemons(dir)) > 0 && time.Now().Before(until) {
 		time.Sleep(20 * time.Millisecond) // one that is about to end
 	}
