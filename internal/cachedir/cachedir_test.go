@@ -293,3 +293,13 @@ func TestNonsense(t *testing.T) {
 		b.Release()
 	}
 }
+
+// TestStuckHolder: the next daemon of a mount does not wait for the lock of one that was killed while it
+// held that, and of which a thread waits for the next one's answer.
+func TestStuckHolder(t *testing.T) {
+	r := Open(t.TempDir())
+	testenv.Stuck(t, filepath.Join(r.Dir(), lockName), false)
+	s, err := r.Take("/d", "/m", 0)
+	testenv.Must(t, err)
+	s.Release()
+}

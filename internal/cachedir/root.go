@@ -23,6 +23,7 @@ package cachedir
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -35,6 +36,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -161,9 +163,9 @@ func (r *Root) Share(place string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := vfs.Flock(f, syscall.LOCK_SH); err != nil {
+	if err := mounts.Lock(context.Background(), f, syscall.LOCK_SH); err != nil {
 		f.Close()
-		return nil, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+		return nil, err
 	}
 	now := time.Now()
 	_ = os.Chtimes(f.Name(), now, now) // when it was used last
@@ -248,16 +250,18 @@ func (r *Root) Clear(dataset string) (removed, used []Entry, err error) {
 	return removed, used, nil
 }
 
-// lock keeps all other processes from taking, counting and removing slots.
+// lock keeps all other processes from taking, counting and removing slots. One that was killed meanwhile,
+// and waits in the kernel for the next daemon of its mount, does nothing of that, though it still holds
+// the lock: the next daemon goes on without.
 func (r *Root) lock() (unlock func(), err error) {
 	path := filepath.Join(r.dir, lockName)
 	f, err := vfs.OpenRegular(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	if err := vfs.Flock(f, syscall.LOCK_EX); err != nil {
+	if err := mounts.Lock(context.Background(), f, syscall.LOCK_EX); err != nil && !errors.Is(err, mounts.ErrEnded) {
 		f.Close()
-		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+		return nil, err
 	}
 	return func() { f.Close() }, nil
 }

@@ -208,17 +208,6 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestRuns: this process runs, one that has ended and was not reaped does not.
-func TestRuns(t *testing.T) {
-	cmd := exec.Command("true")
-	testenv.Must(t, cmd.Start())
-	defer func() { _ = cmd.Wait() }()
-	testenv.EventuallyIs(t, "it has ended", func() bool { return Zombie(cmd.Process.Pid) })
-	if Runs(cmd.Process.Pid) || !Runs(os.Getpid()) || Zombie(os.Getpid()) {
-		t.Error("another state")
-	}
-}
-
 // TestExitStatus: what a process ended with is known before it is reaped.
 func TestExitStatus(t *testing.T) {
 	for script, want := range map[string]func(syscall.WaitStatus) bool{

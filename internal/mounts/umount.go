@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -212,7 +211,7 @@ func (p Place) orphaned() bool {
 			continue
 		}
 		pid, err := strconv.Atoi(strings.Split(dir, "/")[2])
-		if err != nil || !Zombie(pid) {
+		if err != nil || !Ended(pid) {
 			return false
 		}
 		found = true
@@ -233,53 +232,6 @@ func holds(fdinfo, line string) bool {
 		}
 	}
 	return false
-}
-
-// Zombie reports whether the first thread of a process has ended, and the process has not
-// been reaped.
-func Zombie(pid int) bool { return threadState(fmt.Sprintf("/proc/%d/stat", pid)) == 'Z' }
-
-// Runs reports whether a thread of a process runs, or can be woken by a signal.
-func Runs(pid int) bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	return slices.ContainsFunc(threads, func(stat string) bool {
-		switch threadState(stat) {
-		case 'D', 'Z', 'X', 0:
-			return false
-		}
-		return true
-	})
-}
-
-// ExitStatus is what a process ended with whose first thread has ended, and that has not been
-// reaped. It is 0 where the system does not tell.
-func ExitStatus(pid int) syscall.WaitStatus {
-	const exitCode = 52 - firstField
-	fields, err := StatFields(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil || len(fields) <= exitCode {
-		return 0
-	}
-	status, _ := strconv.ParseUint(fields[exitCode], 10, 16)
-	return syscall.WaitStatus(status)
-}
-
-// firstField is the number of the first field, in proc(5), that StatFields returns.
-const firstField = 3
-
-// StatFields returns the fields of a stat file of /proc that follow the name, which may hold anything:
-// the first is the state.
-func StatFields(name string) ([]string, error) {
-	stat, err := os.ReadFile(name)
-	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])), err
-}
-
-// threadState is the letter for what a thread does; 0 where there is none.
-func threadState(name string) byte {
-	fields, err := StatFields(name)
-	if err != nil || len(fields) == 0 {
-		return 0
-	}
-	return fields[0][0]
 }
 
 // Dead reports whether the daemon of the mount is gone, which [Probe] or [Stat] answered with

@@ -351,16 +351,16 @@ func (e *StuckError) Error() string {
 const (
 	// lookInterval is the time between two looks at the state of a child.
 	lookInterval = 200 * time.Millisecond
-	// untilReaped is how long all threads of a child may take to end after its first one.
+	// untilReaped is how long it may take to reap a child that has ended.
 	untilReaped = 100 * time.Millisecond
 )
 
 // watch learns of the end of a child. A process is reaped when its last thread has ended, and
 // a thread of a FUSE daemon may wait in the kernel for an answer that only the next daemon
-// gives. So a child counts as dead if its first thread is gone, and the others all wait where
-// no signal wakes them. One that still runs may be taking a request off the queue, on a machine
-// with much to do: nobody would answer that, had the next daemon asked for what is left before.
-// No descriptor tells that (a pidfd with PIDFD_THREAD does not on Linux 6.15 and newer).
+// gives. So a child counts as dead once [mounts.Ended] says so. One of which a thread still runs may be
+// taking a request off the queue, on a machine with much to do: nobody would answer that, had the next
+// daemon asked for what is left before. No descriptor tells that (a pidfd with PIDFD_THREAD does not on
+// Linux 6.15 and newer).
 func watch(cmd *exec.Cmd) *Process {
 	p := &Process{PID: cmd.Process.Pid, cmd: cmd, dead: make(chan struct{})}
 	reaped := make(chan error, 1)
@@ -369,23 +369,21 @@ func watch(cmd *exec.Cmd) *Process {
 		defer close(p.dead)
 		tick := time.NewTicker(lookInterval)
 		defer tick.Stop()
-		for !mounts.Zombie(p.PID) {
+		for {
 			select {
 			case p.err = <-reaped:
 				return
 			case <-tick.C:
 			}
-		}
-		for {
+			if !mounts.Ended(p.PID) {
+				continue
+			}
 			select {
 			case p.err = <-reaped:
-				return
 			case <-time.After(untilReaped):
-				if !mounts.Runs(p.PID) {
-					p.err = &StuckError{mounts.ExitStatus(p.PID)}
-					return
-				}
+				p.err = &StuckError{mounts.ExitStatus(p.PID)}
 			}
+			return
 		}
 	}()
 	return p
