@@ -124,6 +124,8 @@ func (w *View) File(name string) (*File, error) {
 			listed, err := w.epoch.list.tree.Listed(w.pipeline, path)
 			return w.pipelineOf(i).Path() + "/" + listed, err
 		})
+	case strings.HasSuffix(suffix, columnSuffix) && len(suffix) > len(columnSuffix):
+		f.data, err = w.column(k, suffix[1:len(suffix)-len(columnSuffix)])
 	default:
 		return nil, iofs.ErrNotExist
 	}

@@ -57,6 +57,8 @@ type list struct {
 	labels  []int64         // of each sample, instead of ends
 	repeats []uint32        // how many rows before have the same sample; nil: none has
 
+	columns columns
+
 	byLabelOnce sync.Once
 	byLabel     map[int64][]uint32 // samples, of a table
 

@@ -45,7 +45,9 @@ type Options struct {
 	Tables map[string]string
 	// Unlabelled is the name of directories whose samples are of no class, if there are any. It comes behind those of classes.
 	Unlabelled string
-	Log        *slog.Logger // nil is silent
+	// Metadata returns a line of JSON for each sample, which begins with its path as file_name; nil: there is none.
+	Metadata func() ([]byte, error)
+	Log      *slog.Logger // nil is silent
 }
 
 // MinBudget is the least number of bytes for batches.

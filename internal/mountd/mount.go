@@ -131,7 +131,7 @@ func mount(ctx context.Context, c *Config) (_ *Mount, err error) {
 		Registry: m.registry, Server: m.server, Budget: c.Cache.Bytes, Workers: c.Workers, Account: m.account, Log: m.log,
 		Far:    m.fetchedAhead(),
 		Roles:  c.Roles,
-		Tables: c.Views.tables(), Unlabelled: m.unlabelled(),
+		Tables: c.Views.tables(), Unlabelled: m.unlabelled(), Metadata: m.metadata(),
 	})
 	m.close = append(m.close, m.epochs.Close)
 	m.ahead = ahead.New(ahead.Options{Server: m.server, Lists: m.epochs, Budget: c.Cache.ahead(), Log: m.log})

@@ -237,10 +237,18 @@ func (m *Mount) files() map[string]func() ([]byte, error) {
 		"gpu/l3.90.ptx": kernel.Hopper,
 	}
 	m.gpuFiles(files)
-	if m.archives != nil && len(m.archives.Summary().Splits) > 0 && m.config.Read.Classes == "" {
-		files["metadata.jsonl"] = m.archives.Metadata
+	if of := m.metadata(); of != nil {
+		files["metadata.jsonl"] = of
 	}
 	return files
+}
+
+// metadata returns the columns of Parquet files; nil is that there are none, or that a list of classes moves the files.
+func (m *Mount) metadata() func() ([]byte, error) {
+	if m.archives == nil || len(m.archives.Summary().Splits) == 0 || m.config.Read.Classes != "" {
+		return nil
+	}
+	return m.archives.Metadata
 }
 
 // manifest is what the mount shows as .pipefs/manifest: what its views are, and by

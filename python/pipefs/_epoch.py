@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ._arrays import Buffers, labels_of, read_npy
 from ._mount import Mount
@@ -48,6 +48,8 @@ class EpochView(View):
 
     masks makes an item (pixels, masks, labels). It needs a mount with pair="images/**.jpg=masks/**.png".
 
+    columns are names of columns of Parquet files: an item then ends with a dict of lists, one value for each sample.
+
     seed, epoch, rank, world, batch and window say what a batch holds: set_epoch chooses the epoch.
     """
 
@@ -60,9 +62,10 @@ class EpochView(View):
         return object.__new__(cls)
 
     def __init__(self, m: Mount, view: str, seed: int = 0, batch: int = 64, rank: Optional[int] = None,
-                 world: Optional[int] = None, *, drop: bool = False, directory: str = "", window: int = 0, ahead: int = 3, skip: bool = False, masks: bool = False) -> None:
+                 world: Optional[int] = None, *, drop: bool = False, directory: str = "", window: int = 0, ahead: int = 3, skip: bool = False, masks: bool = False,
+                 columns: Sequence[str] = ()) -> None:
         super().__init__(m, seed)
-        self.skip, self.masks = self._check_skip(skip), masks
+        self.skip, self.masks, self.columns = self._check_skip(skip), masks, (columns,) if isinstance(columns, str) else tuple(columns)
         self.view, self.batch, self.drop, self.directory = path_of("the view", view), whole("batch", batch), drop, path_of("directory", directory).strip("/")
         self.window, self.ahead = whole("window", window), whole("ahead", ahead)
         if (rank is None) != (world is None):
@@ -270,20 +273,29 @@ class EpochView(View):
             except OSError as e:
                 raise self.mount.failed(path + suffix, e, 'pipefs.mount(..., on_error="replace") puts another sample with the same label in its place' if e.errno == errno.EIO else "") from e
 
+        def column(name: str) -> "List[Any]":
+            try:
+                with open(f"{path}.{name}.jsonl", encoding="utf-8") as f:
+                    return [json.loads(line) for line in f]
+            except OSError as e:
+                raise self.mount.failed(f"{path}.{name}.jsonl", e, f"the dataset has no Parquet column {name!r}" if e.errno == errno.ENOENT else "") from e
+
         # Masks first: a batch is made as a whole, and goes once its pixels were read.
         arrays = [labels_of(read(".masks.npy", Buffers().take))] if self.masks else []
         pixels = read(".npy", take)
         arrays.append(read(".labels.npy"))
+        columns = [{name: column(name) for name in self.columns}] if self.columns else []
         made = read(".made.npy") if self.skip else None
         if made is not None and not made.all():
             pixels, arrays, pinned = pixels[made], [a[made] for a in arrays], []
+            columns = [{name: [v for v, is_made in zip(values, made) if is_made] for name, values in of.items()} for of in columns]
         if torch is None:
-            return (pixels, *arrays)
+            return (pixels, *arrays, *columns)
         x = torch.from_numpy(pixels)
         for memory in pinned:
             # As part of torch's own memory: so torch waits for copies to the GPU before it uses it again.
             x = memory[-pixels.nbytes:].view(x.dtype).reshape(x.shape)
-        return (x, *map(torch.from_numpy, arrays))
+        return (x, *map(torch.from_numpy, arrays), *columns)
 
 
 def _pinned(torch: Any, size: int) -> Any:

@@ -135,3 +135,9 @@ with pipefs.mount(dataset) as m:
     with open(broken, "wb") as f:
         f.write(b"\xff\xd8\xff\xe0 broken")
     raises("cannot be read: batch", lambda: list(pipefs.EpochView(m, view, 9, 5)))
+
+# Columns of Parquet files come with the batches.
+with pipefs.mount(os.path.join(os.path.dirname(__file__), "../../cmd/pipefs/testdata/pictures.parquet")) as m:
+    read = list(pipefs.EpochView(m, "rrc8-npy", 7, 10, 0, 1, directory="pictures", columns=["label"]))
+    assert len(read) == 4 and all(y.tolist() == columns["label"] for _, y, columns in read)
+    raises("no Parquet column 'caption'", lambda: list(pipefs.EpochView(m, "rrc8-npy", 7, 10, 0, 1, directory="pictures", columns="caption")))
