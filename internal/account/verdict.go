@@ -358,7 +358,7 @@ func (j *judgement) heaviest() (found *Seen) {
 }
 
 // promise is how many times as many files readers would get if those of a view were stored: 0 is that it is not known,
-// or no gain. What remains is the requests themselves, what readers do, and reading what is stored: it is opened as the
+// or no gain. What remains is what readers do, other requests, and serving what is stored: it is opened as the
 // source is, and its bytes come at the speed of the source, or of memory if that is where the source lies. All of it shares
 // the cores that readers and the mount use, and those that are idle.
 func (j *judgement) promise(v *Seen) float64 {
@@ -366,14 +366,16 @@ func (j *judgement) promise(v *Seen) float64 {
 	if v.Begun < leastRequests || m.Fetched == 0 || m.Source == 0 {
 		return 0
 	}
-	all, read := float64(r.Waited+r.Computed+r.Queued+r.Slept), float64(m.Source)/float64(m.Fetched)*float64(v.Bytes)
-	if j.source() == CopyOf || float64(k.Disk) < float64(k.Fetched)/20 {
-		read = min(read, float64(m.Source)+float64(v.Bytes)/memoryRate)
+	serve := requestTime*float64(v.Lookups+v.Opens+v.Reads) + float64(v.Bytes)/memoryRate
+	wait := serve
+	if j.source() != CopyOf && float64(k.Disk) >= float64(k.Fetched)/20 {
+		wait += float64(m.Source) / float64(m.Fetched) * float64(v.Bytes)
 	}
-	copying := min(float64(v.Copy), requestTime*float64(v.Lookups+v.Opens+v.Reads)+float64(v.Bytes)/memoryRate) // busy cores delay it
-	gain := all / max(all/100, float64(r.Waited+r.Computed-v.Waited)+copying+read)
+	all := float64(r.Waited + r.Computed + r.Queued + r.Slept)
+	gain := all / max(all/100, float64(max(0, r.Waited-v.Waited)+r.Computed)+wait)
 	if own := j.own(); k.Idle >= 0 && own > 0 {
-		gain = min(gain, (own+float64(k.Idle))/(own-min(1.5*float64(m.Compute), requestCPU*float64(k.CPU)))) // making a sample is more than its steps
+		remains := float64(k.CPU) - min(1.5*float64(m.Compute), requestCPU*float64(k.CPU)) // making a sample is more than its steps
+		gain = min(gain, (own+float64(k.Idle))/(float64(r.CPU)+max(remains, serve)))
 	}
 	if gain < 1.2 {
 		return 0
