@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -362,6 +363,67 @@ func BenchmarkBucketRecords(b *testing.B) {
 		b.SetBytes(bytes)
 		unmount()
 	}
+}
+
+// BenchmarkBucketParquet reads an epoch view of the Parquet files of PIPEFS_TABLES from a bucket, from the moment on when it is mounted,
+// while the places of rows are looked for; then, mounted again, from its middle on. The cache on the disk holds all.
+func BenchmarkBucketParquet(b *testing.B) {
+	tables, err := filepath.Glob(filepath.Join(os.Getenv("PIPEFS_TABLES"), "*.parquet"))
+	testenv.Must(b, err)
+	if len(tables) == 0 {
+		b.Skip("PIPEFS_TABLES names no directory of Parquet files")
+	}
+	f := newFaraway(b, 0, 0)
+	at, size := f.place(f.server, "tables"), int64(0)
+	for _, from := range tables {
+		data, err := os.ReadFile(from)
+		testenv.Must(b, err)
+		_, err = at.PutIfAbsent(b.Context(), filepath.Base(from), bytes.NewReader(data), int64(len(data)))
+		testenv.Must(b, err)
+		size += int64(len(data))
+	}
+	const view, batch = ".epoch/7/0/1/0/32/rrc224-hflip-npy", 32
+	read := func(mnt string, k int) [sha256.Size]byte {
+		data, err := os.ReadFile(filepath.Join(mnt, view, fmt.Sprintf("%06d.npy", k)))
+		testenv.Must(b, err)
+		return sha256.Sum256(data)
+	}
+	var mounted, epoch, again, resumed []float64
+	for b.Loop() {
+		cache, asked, fetched := b.TempDir(), f.proxy.Requests.Load(), f.proxy.Bytes.Load()
+		var mnt string
+		var unmount func()
+		mounted = append(mounted, seconds(func() { mnt, unmount = f.mount(cache, "tables") }))
+		var sums [][sha256.Size]byte
+		pass := func() {
+			batches, err := filepath.Glob(filepath.Join(mnt, view, "??????.npy"))
+			testenv.Must(b, err)
+			sums = sums[:0]
+			for k := range len(batches) {
+				sums = append(sums, read(mnt, k))
+			}
+		}
+		epoch = append(epoch, seconds(pass))
+		b.ReportMetric(float64(f.proxy.Bytes.Load()-fetched)/float64(size), "bytes/byte")
+		b.ReportMetric(float64(f.proxy.Requests.Load()-asked)/float64(size>>20), "requests/MiB")
+		fetched = f.proxy.Bytes.Load()
+		again = append(again, seconds(pass))
+		b.ReportMetric(float64(f.proxy.Bytes.Load()-fetched)/float64(size), "bytes/byte-again")
+		unmount()
+		mnt, unmount = f.mount(cache, "tables")
+		middle := len(sums) / 2
+		resumed = append(resumed, seconds(func() { read(mnt, middle) }))
+		for k := middle; k < len(sums); k++ {
+			if read(mnt, k) != sums[k] {
+				b.Fatalf("batch %d differs after a new mount", k)
+			}
+		}
+		unmount()
+		b.ReportMetric(float64(batch*len(sums))/views.Median(epoch), "images/s")
+		b.ReportMetric(float64(batch*len(sums))/views.Median(again), "images/s-again")
+	}
+	b.ReportMetric(views.Median(mounted), "s-mount")
+	b.ReportMetric(views.Median(resumed), "s-resume")
 }
 
 // BenchmarkBucketShared has eight processes read one view of a cold mount.
