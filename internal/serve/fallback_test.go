@@ -3,10 +3,12 @@ package serve
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,9 @@ import (
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/mixer"
+	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/vfs"
+	"github.com/pipefs/pipefs/store/vfs/faultfs"
 )
 
 // TestDamagedCopyIsMadeAgain: what an overlay keeps is a copy. When its bytes are
@@ -95,6 +100,49 @@ func TestReplacedCopyIsMadeAgain(t *testing.T) {
 			}
 			f.Close()
 			_ = kept.Close() // its directory is broken
+		}
+	}
+}
+
+// TestCopyOnBadSectors: the disk of the overlay fails to read what was kept, before a reader opens it and while it
+// is read. The dataset's bytes are served, and one line of the log says why.
+func TestCopyOnBadSectors(t *testing.T) {
+	root, dir := writeDataset(t), t.TempDir()
+	v := view(t, "resize64-bmp")
+	wanted := want(t, root, "a.jpg", v)
+	var bad atomic.Bool
+	disk := &faultfs.FS{Base: vfs.OS, Inject: func(op faultfs.Op) error {
+		if bad.Load() && op.Kind == "read" && strings.Contains(op.Name, ".pack") {
+			return &os.PathError{Op: "read", Path: op.Name, Err: unix.EIO}
+		}
+		return nil
+	}}
+	for _, opened := range []bool{false, true} {
+		bad.Store(false)
+		kept := openOverlay(t, dir, 0)
+		f := newFixture(t, root, func(o *Options) { o.Overlay = kept })
+		if _, err := f.read(1, f.file(t, "a.jpg"), v); err != nil {
+			t.Fatal(err)
+		}
+		testenv.Must(t, errors.Join(f.Close(), kept.Close()))
+
+		kept, err := store.OpenOverlay(dir, store.OverlayOptions{FS: disk})
+		testenv.Must(t, err)
+		var log bytes.Buffer
+		f = newFixture(t, root, func(o *Options) { o.Overlay, o.Log = kept, slog.New(slog.NewTextHandler(&log, nil)) })
+		bad.Store(!opened)
+		c, err := f.Open(t.Context(), 1, f.file(t, "a.jpg"), v)
+		testenv.Must(t, err)
+		bad.Store(true)
+		got := make([]byte, len(wanted))
+		if n, err := c.ReadAt(got, 0); n != len(wanted) || !bytes.Equal(got, wanted) {
+			t.Errorf("opened before: %v: %d of %d bytes, %v", opened, n, len(wanted), err)
+		}
+		c.Release()
+		testenv.Must(t, f.Close())
+		_ = kept.Close() // its disk is broken
+		if n := strings.Count(log.String(), unix.EIO.Error()); n != 1 {
+			t.Errorf("opened before: %v: %d lines, want 1: %s", opened, n, &log)
 		}
 	}
 }
