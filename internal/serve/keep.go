@@ -113,9 +113,9 @@ func (k *keeper) close() {
 	k.done.Wait()
 }
 
-// worthKeeping reports whether the result is worth a place in the overlay: where
-// its size cannot be known without making it, and where it is smaller than what
-// it was made from. An original is neither.
+// worthKeeping reports whether the result is worth a place in the overlay: its size cannot be
+// known without making it, or it is smaller than what it was made from. An original, a random view
+// and a brief one are never kept.
 func (h *Handle) worthKeeping() bool {
 	if h.Unchanged() || h.plan.Random() || h.brief {
 		return false
