@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -57,7 +59,8 @@ type Cache struct {
 	work sync.WaitGroup
 
 	mu      sync.Mutex
-	buckets map[string]*bucketCache
+	buckets map[string]func() *bucketCache // each opens its bucket once
+	opened  []*bucketCache
 
 	ahead  chan ahead          // what is to be fetched ahead
 	flying *semaphore.Weighted // requests ahead of readers
@@ -95,7 +98,7 @@ func Open(dir string, o Options) (*Cache, error) {
 		o.MemoryBytes = DefaultMemoryBytes
 	}
 	c := &Cache{
-		root: cachedir.Open(dir), o: o, log: o.Log.With("dir", dir), buckets: map[string]*bucketCache{},
+		root: cachedir.Open(dir), o: o, log: o.Log.With("dir", dir), buckets: map[string]func() *bucketCache{},
 		ahead: make(chan ahead, aheadQueue), flying: semaphore.NewWeighted(aheadRequests), memory: semaphore.NewWeighted(max(o.MemoryBytes, mostUnits*unitBytes)), recentMost: recentBytes,
 	}
 	err := os.MkdirAll(dir, 0o700)
@@ -153,25 +156,29 @@ func (c *Cache) Object(o blob.Objects, i blob.Info) *Object {
 	return obj
 }
 
+// bucket waits where another process holds the lock of the directory; callers for other buckets do not.
 func (c *Cache) bucket(place string) *bucketCache {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.buckets[place]
-	if s == nil {
-		s = newBucketCache(c, place)
-		c.buckets[place] = s
+	bucket := c.buckets[place]
+	if bucket == nil {
+		bucket = sync.OnceValue(func() *bucketCache {
+			s := newBucketCache(c, place)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.opened = append(c.opened, s)
+			return s
+		})
+		c.buckets[place] = bucket
 	}
-	return s
+	c.mu.Unlock()
+	return bucket()
 }
 
+// all returns the buckets that are open.
 func (c *Cache) all() []*bucketCache {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]*bucketCache, 0, len(c.buckets))
-	for _, s := range c.buckets {
-		all = append(all, s)
-	}
-	return all
+	return slices.Clone(c.opened)
 }
 
 // refresh looks now and then at what other processes did.
@@ -212,6 +219,12 @@ func (c *Cache) Close() error {
 		return nil
 	}
 	c.stop()
+	c.mu.Lock()
+	buckets := slices.Collect(maps.Values(c.buckets))
+	c.mu.Unlock()
+	for _, bucket := range buckets {
+		bucket() // one that is being opened starts work
+	}
 	c.work.Wait()
 	for _, s := range c.all() {
 		s.close()

@@ -11,8 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/blob"
 )
@@ -90,6 +93,55 @@ func TestHitsAndMisses(t *testing.T) {
 		if got := c.Stats().Fetched - before; got != o.Size() {
 			t.Errorf("other %d: %d bytes were fetched", n, got)
 		}
+	}
+}
+
+// While another process holds the lock of the directory, who opens a bucket waits, and who has one does not.
+func TestLockedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	lock := filepath.Join(dir, "lock")
+	c, err := Open(dir, Options{})
+	testenv.Must(t, err)
+	open, another := &place{name: "s3://open"}, &place{name: "s3://another"}
+	object(c, open, "a", unit)
+	holder, err := os.OpenFile(lock, os.O_RDWR, 0)
+	testenv.Must(t, err)
+	defer holder.Close()
+	testenv.Must(t, syscall.Flock(int(holder.Fd()), syscall.LOCK_EX))
+	waiting := make(chan *Object, 2)
+	for range 2 {
+		go func() { waiting <- object(c, another, "a", unit) }()
+	}
+	testenv.EventuallyIs(t, "nobody waits for the lock", func() bool {
+		files, n := "/proc/self/fd/", 0
+		fds, _ := os.ReadDir(files)
+		for _, fd := range fds {
+			if path, _ := os.Readlink(files + fd.Name()); path == lock {
+				n++
+			}
+		}
+		return n == 2
+	})
+	read := make(chan error)
+	go func() { read <- check(object(c, open, "a", unit), 0, unit) }()
+	select {
+	case err := <-read:
+		testenv.Must(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("the reader of an open bucket waits")
+	}
+	if n := len(c.all()); n != 1 {
+		t.Errorf("%d buckets are open", n)
+	}
+	holder.Close()
+	testenv.Must(t, c.Close()) // while the buckets are being opened
+	if a, b := <-waiting, <-waiting; a.bucket != b.bucket || len(c.all()) != 2 {
+		t.Errorf("one bucket was opened twice: %d are open", len(c.all()))
+	}
+	slots, err := cachedir.Open(dir).List()
+	testenv.Must(t, err)
+	if len(slots) != 2 || slots[0].InUse || slots[1].InUse {
+		t.Errorf("after Close: %+v", slots)
 	}
 }
 
