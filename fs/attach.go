@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 // checkMountDir refuses what cannot be mounted on.
@@ -19,7 +21,7 @@ func checkMountDir(dir string, log *slog.Logger) error {
 	st, err := os.Stat(dir)
 	if errors.Is(err, unix.ENOTCONN) {
 		log.Warn("unmounting what a daemon that died left behind", "mount", dir)
-		if err := detach(dir, true); err != nil {
+		if err := mounts.Unmount(dir, true); err != nil {
 			return fmt.Errorf("mount %s: a daemon that died left it behind, and it cannot be unmounted: %w", dir, err)
 		}
 		st, err = os.Stat(dir)
@@ -99,9 +101,9 @@ func mountVia(dir string, o MountOptions) (fd int, err error) {
 	if o.AllowOther && os.Geteuid() != 0 && !userAllowOther() {
 		return -1, errors.New("mount: allow_other needs the line user_allow_other in /etc/fuse.conf, which only root can write")
 	}
-	bin, err := fusermount()
+	bin, err := mounts.Fusermount()
 	if err != nil {
-		return -1, fmt.Errorf("mount %s: without root it needs fusermount3: %w", dir, err)
+		return -1, fmt.Errorf("mount %s: %w", dir, err)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -125,7 +127,7 @@ func mountVia(dir string, o MountOptions) (fd int, err error) {
 		return -1, fmt.Errorf("mount %s: %s: %w", dir, bytes.TrimSpace(out), err)
 	}
 	if fd, err = receive(pair[0]); err != nil {
-		return -1, errors.Join(fmt.Errorf("mount %s: %s: %w", dir, bin, err), detach(dir, true))
+		return -1, errors.Join(fmt.Errorf("mount %s: %s: %w", dir, bin, err), mounts.Unmount(dir, true))
 	}
 	return fd, nil
 }
@@ -161,42 +163,6 @@ func userAllowOther() bool {
 		}
 	}
 	return false
-}
-
-func fusermount() (string, error) {
-	path, err := exec.LookPath("fusermount3")
-	if err != nil {
-		return exec.LookPath("fusermount")
-	}
-	return path, nil
-}
-
-// detach unmounts, by itself or through fusermount3.
-func detach(dir string, lazily bool) error {
-	flags := unix.UMOUNT_NOFOLLOW
-	if lazily {
-		flags |= unix.MNT_DETACH
-	}
-	err := unix.Unmount(dir, flags)
-	if !errors.Is(err, unix.EPERM) {
-		return err
-	}
-	bin, lookErr := fusermount()
-	if lookErr != nil {
-		return err
-	}
-	args := []string{"-u", dir}
-	if lazily {
-		args = []string{"-u", "-z", dir}
-	}
-	out, runErr := exec.Command(bin, args...).CombinedOutput()
-	switch {
-	case runErr == nil:
-		return nil
-	case bytes.Contains(out, []byte("busy")):
-		return unix.EBUSY
-	}
-	return fmt.Errorf("%s: %w", bytes.TrimSpace(out), runErr)
 }
 
 // Premount is a directory that is mounted, and that another process is going to serve: see

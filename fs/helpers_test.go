@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -325,7 +326,7 @@ func mount(t testing.TB, mode CacheMode, change ...func(*Options)) *mounted {
 	m := mountAt(t, src, mnt, mode, change...)
 	t.Cleanup(func() {
 		if !m.busy {
-			if err := m.Unmount(); err != nil {
+			if err := m.unmount(); err != nil {
 				t.Errorf("unmount: %v", err)
 			}
 		}
@@ -339,7 +340,7 @@ func mount(t testing.TB, mode CacheMode, change ...func(*Options)) *mounted {
 			t.Errorf("the kernel still knows %d contents", n)
 		}
 		m.p.Close()
-		if mounts, _ := os.ReadFile("/proc/self/mounts"); bytes.Contains(mounts, []byte(mnt)) {
+		if table, _ := os.ReadFile("/proc/self/mounts"); bytes.Contains(table, []byte(mnt)) {
 			t.Errorf("%s is still mounted", mnt)
 		}
 		if now := countFds(t); !m.busy && now > fds {
@@ -375,6 +376,20 @@ func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Opti
 		t.Fatal(err)
 	}
 	return m
+}
+
+// unmount waits for the end. While files of the mount are open, the mount stays.
+func (m *mounted) unmount() error {
+	select {
+	case <-m.Done():
+		return nil
+	default:
+	}
+	err := mounts.Unmount(m.mnt, false)
+	if err == nil {
+		m.Wait()
+	}
+	return err
 }
 
 // end unmounts whatever is open, and gives back what the test made beside the mount.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/fs/conn"
+	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 // MountOptions of Mount.
@@ -53,12 +54,8 @@ type Mountpoint struct {
 	done chan struct{}
 }
 
-// ErrBusy says that files of the mount are open.
-var ErrBusy = errors.New("the mount is in use")
-
-// Mount mounts f on a directory and serves it until it is unmounted, by Unmount
-// or by anybody else. It returns when the mount answers; with a Premount, when it is served. What a daemon that died
-// left behind on the directory is unmounted first.
+// Mount mounts f on a directory and serves it until it is unmounted. It returns when the mount answers; with a Premount,
+// when it is served. What a daemon that died left behind on the directory is unmounted first.
 func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -84,7 +81,7 @@ func Mount(dir string, f *FS, o MountOptions) (*Mountpoint, error) {
 		f.kernel.Store(nil)
 		err = fmt.Errorf("mount %s: %w", dir, err)
 		if o.Premount == nil { // else whoever mounted it decides
-			err = errors.Join(err, detach(dir, true))
+			err = errors.Join(err, mounts.Unmount(dir, true))
 		}
 		return nil, err
 	}
@@ -196,34 +193,15 @@ func readAheadFile(major, minor uint32) string {
 // every request that was read is answered.
 func (m *Mountpoint) Leave() { m.conn.Leave() }
 
-// Unmount unmounts and waits for the end. While files of the mount are open it
-// returns an error that wraps ErrBusy, and the mount stays.
-func (m *Mountpoint) Unmount() error {
-	if err := m.detach(false); err != nil {
-		return err
-	}
-	m.Wait()
-	return nil
-}
-
 // UnmountLazily takes the mount out of the directory tree at once. It ends, and
 // Wait returns, when the last file is closed.
-func (m *Mountpoint) UnmountLazily() error { return m.detach(true) }
-
-func (m *Mountpoint) detach(lazily bool) error {
+func (m *Mountpoint) UnmountLazily() error {
 	select {
 	case <-m.done:
 		return nil // somebody else unmounted it
 	default:
+		return mounts.Unmount(m.dir, true)
 	}
-	err := detach(m.dir, lazily)
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("unmount %s: %w", m.dir, ErrBusy)
-	}
-	return fmt.Errorf("unmount %s: %w", m.dir, err)
 }
 
 // Wait returns when the mount has ended and the last request was answered.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -31,7 +32,7 @@ func TestUnmountWhileOpen(t *testing.T) {
 		f, err := os.Open(m.path("bmp", "a.bmp"))
 		testenv.Must(t, err)
 		defer f.Close()
-		if err := m.Unmount(); !errors.Is(err, ErrBusy) {
+		if err := m.unmount(); !errors.Is(err, mounts.ErrBusy) {
 			t.Errorf("unmount while a file is open: %v", err)
 		}
 		m.want("hello", "original", "a.jpg")
@@ -64,7 +65,7 @@ func TestUnmountFromOutside(t *testing.T) {
 		t.Fatalf("fusermount3 -u: %v: %s", err, out)
 	}
 	m.Wait()
-	if err := m.Unmount(); err != nil {
+	if err := m.UnmountLazily(); err != nil {
 		t.Errorf("unmounting what is not mounted: %v", err)
 	}
 }
@@ -87,7 +88,7 @@ func TestMountOverDead(t *testing.T) {
 	if !strings.Contains(m.log.String(), "daemon that died") {
 		t.Error("not logged")
 	}
-	testenv.Must(t, m.Unmount())
+	testenv.Must(t, m.unmount())
 }
 
 func TestMountErrors(t *testing.T) {
@@ -113,9 +114,9 @@ func TestMountErrors(t *testing.T) {
 
 func TestMountTable(t *testing.T) {
 	m := mount(t, PageCache)
-	mounts, err := os.ReadFile("/proc/self/mounts")
+	table, err := os.ReadFile("/proc/self/mounts")
 	testenv.Must(t, err)
-	for line := range strings.Lines(string(mounts)) {
+	for line := range strings.Lines(string(table)) {
 		f := strings.Fields(line)
 		if f[1] != m.mnt {
 			continue
@@ -167,7 +168,7 @@ func TestPermissions(t *testing.T) {
 	}
 	for _, other := range []bool{false, true} {
 		m := mountAt(t, src, t.TempDir(), PageCache)
-		testenv.Must(t, m.Unmount())
+		testenv.Must(t, m.unmount())
 		var err error
 		if m.fs, err = New(Options{Registry: testRegistry(), Server: m.p}); err != nil {
 			t.Fatal(err)
@@ -187,7 +188,7 @@ func TestPermissions(t *testing.T) {
 				t.Errorf("allow_other %v: nobody reads %q in %s, want %q", other, got, name, want)
 			}
 		}
-		testenv.Must(t, m.Unmount())
+		testenv.Must(t, m.unmount())
 		m.end()
 	}
 }
@@ -221,7 +222,7 @@ func TestManyMountsAtOnce(t *testing.T) {
 		wg.Go(func() {
 			m := mountAt(t, src, mnt, PageCache)
 			m.want("x", "original", "a.jpg")
-			if err := m.Unmount(); err != nil {
+			if err := m.unmount(); err != nil {
 				t.Error(err)
 			}
 			m.end()
@@ -234,7 +235,7 @@ func TestManyMountsAtOnce(t *testing.T) {
 // without CAP_SYS_ADMIN.
 func TestFusermount(t *testing.T) {
 	testenv.Mounts(t)
-	if _, err := fusermount(); err != nil {
+	if _, err := mounts.Fusermount(); err != nil {
 		t.Fatalf("install fuse3: %v", err)
 	}
 	src, mnt := t.TempDir(), t.TempDir()
@@ -249,13 +250,13 @@ func TestFusermount(t *testing.T) {
 	f, err := os.Open(m.path("original/a.jpg"))
 	testenv.Must(t, err)
 	unprivileged(t, func() {
-		if err := m.Unmount(); !errors.Is(err, ErrBusy) {
+		if err := m.unmount(); !errors.Is(err, mounts.ErrBusy) {
 			t.Errorf("unmount while a file is open: %v", err)
 		}
 	})
 	f.Close()
 	unprivileged(t, func() {
-		testenv.Eventually(t, m.Unmount) // RELEASE is not waited for
+		testenv.Eventually(t, m.unmount) // RELEASE is not waited for
 	})
 	m.end()
 }

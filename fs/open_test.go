@@ -21,7 +21,7 @@ func TestWithServe(t *testing.T) {
 				p = newProducer(t, o, d, mode == DaemonCache)
 				o.Server = Serve(p)
 			})
-			t.Cleanup(func() { testenv.Must(t, m.Unmount()); testenv.Must(t, p.Close()) })
+			t.Cleanup(func() { testenv.Must(t, m.unmount()); testenv.Must(t, p.Close()) })
 			m.write("a.jpg", noise(300_000, 1))
 			m.write("b.txt", noise(300_000, 2))
 			m.want(noise(300_000, 1), "original/a.jpg")

@@ -10,7 +10,7 @@
 // are three slots: while one piece is decoded, another one is copied there and a third one is
 // copied back. Together they take the memory that [Options] allow, and never more.
 //
-// A [Backend] decodes a batch to where l3.Targets say. A [Gatherer] makes batches of pictures
+// A [Backend] decodes a batch to where its targets say. A [Gatherer] makes batches of pictures
 // that several callers want at about the same time. [Start] puts this together for a program
 // that does not know whether there is a GPU; [Compare] measures whether the GPU is faster than
 // the processor.

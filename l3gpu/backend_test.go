@@ -135,18 +135,18 @@ func TestBatch(t *testing.T) {
 
 // targetsFor are all sorts of places for a picture, with what must not be touched
 // between its samples.
-func targetsFor(h l3.Header) map[string]l3.Target {
+func targetsFor(h l3.Header) map[string]transcode.Target {
 	n, size := h.Mode.Channels(), sampleSize(h.Mode)
 	room := func() []byte { return bytes.Repeat([]byte{0xee}, 2*(h.Width+5)*(h.Height+5)*(n+1)*size+1000) }
 	row := h.Width * n * size
-	targets := map[string]l3.Target{
-		"HWC":       l3.Interleaved(room(), h.Width, n, size),
-		"CHW":       l3.Planar(room(), h.Width, h.Height, size),
-		"header":    {Pix: room(), Base: 129, Row: row, Pixel: n * size, Channel: size},
-		"bottom up": {Pix: room(), Base: (h.Height-1)*(row+3) + (n-1)*size, Row: -row - 3, Pixel: n * size, Channel: -size},
-		"gaps":      {Pix: room(), Base: 7, Row: (n + 1) * size * h.Width, Pixel: (n + 1) * size, Channel: size},
-		"mirrored":  {Pix: room(), Base: (h.Width - 1) * n * size, Row: row, Pixel: -n * size, Channel: size},
-		"columns":   {Pix: room(), Row: n * size, Pixel: h.Height * n * size, Channel: size},
+	targets := map[string]transcode.Target{
+		"HWC":       transcode.Interleaved(room(), h.Width, n, size),
+		"CHW":       transcode.Target{Pix: room(), Layout: transcode.Layout{Row: h.Width * size, Pixel: size, Channel: h.Width * h.Height * size}},
+		"header":    {Pix: room(), Layout: transcode.Layout{Base: 129, Row: row, Pixel: n * size, Channel: size}},
+		"bottom up": {Pix: room(), Layout: transcode.Layout{Base: (h.Height-1)*(row+3) + (n-1)*size, Row: -row - 3, Pixel: n * size, Channel: -size}},
+		"gaps":      {Pix: room(), Layout: transcode.Layout{Base: 7, Row: (n + 1) * size * h.Width, Pixel: (n + 1) * size, Channel: size}},
+		"mirrored":  {Pix: room(), Layout: transcode.Layout{Base: (h.Width - 1) * n * size, Row: row, Pixel: -n * size, Channel: size}},
+		"columns":   {Pix: room(), Layout: transcode.Layout{Row: n * size, Pixel: h.Height * n * size, Channel: size}},
 	}
 	return targets
 }
@@ -297,7 +297,7 @@ func wantLikeCPU(t *testing.T, backend l3.Backend, targets int) {
 	all = append(all, named{"scratch rows", wide, opened(t, wide, l3.Options{Patch: 512}), encoded(t, wide, l3.Options{Patch: 512})})
 	var names []string
 	var jobs []l3.Job
-	var want []l3.Target
+	var want []transcode.Target
 	for i, p := range all {
 		at := targetsFor(p.samples.Header)
 		for k := range targets {

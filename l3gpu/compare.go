@@ -137,7 +137,7 @@ func generated(n int) (a, b []l3.Job, size int64, err error) {
 	for range n {
 		for _, jobs := range []*[]l3.Job{&a, &b} {
 			pix := make([]byte, len(px.Pix))
-			*jobs = append(*jobs, l3.Job{Samples: s, Dst: l3.Interleaved(pix, width, channels, 1)})
+			*jobs = append(*jobs, l3.Job{Samples: s, Dst: transcode.Interleaved(pix, width, channels, 1)})
 		}
 	}
 	return a, b, int64(n) * int64(len(px.Pix)), nil

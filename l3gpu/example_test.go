@@ -28,7 +28,7 @@ func Example() {
 		backend = gpu
 	}
 	defer backend.Close()
-	jobs := []l3.Job{{Samples: samples, Dst: l3.Planar(make([]byte, 6), 2, 1, 1)}}
+	jobs := []l3.Job{{Samples: samples, Dst: transcode.Target{Pix: make([]byte, 6), Layout: transcode.Layout{Row: 2, Pixel: 1, Channel: 2}}}}
 	if err := backend.Decode(context.Background(), jobs); err != nil {
 		panic(err)
 	}
@@ -53,7 +53,7 @@ func ExampleStart() {
 		panic(err)
 	}
 	pix := make([]byte, 2)
-	if err := backend.DecodeOne(context.Background(), samples, l3.Interleaved(pix, 2, 1, 1)); err != nil {
+	if err := backend.DecodeOne(context.Background(), samples, transcode.Interleaved(pix, 2, 1, 1)); err != nil {
 		panic(err)
 	}
 	fmt.Println(pix)

@@ -75,7 +75,7 @@ func Gather(backend l3.Backend, o GatherOptions) *Gatherer {
 
 // DecodeOne decodes a picture, in a batch with those of other callers. Where the backend fails
 // the picture is decoded here. After it has returned, nothing writes to dst.
-func (g *Gatherer) DecodeOne(ctx context.Context, s *l3.Samples, dst l3.Target) error {
+func (g *Gatherer) DecodeOne(ctx context.Context, s *l3.Samples, dst transcode.Target) error {
 	w := newWaiting(l3.Job{Samples: s, Dst: dst})
 	err := g.enter(ctx, w)
 	switch {

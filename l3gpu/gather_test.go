@@ -218,28 +218,28 @@ func TestGatherMany(t *testing.T) {
 func TestPlace(t *testing.T) {
 	const w, h = 7, 5
 	for name, c := range map[string]struct {
-		target           l3.Target
+		layout           transcode.Layout
 		channels, sample int
 		runs             int // copies that it takes
 	}{
-		"HWC":        {l3.Interleaved(nil, w, 3, 1), 3, 1, 1},
-		"HWC 16":     {l3.Interleaved(nil, w, 4, 2), 4, 2, 1},
-		"CHW":        {l3.Planar(nil, w, h, 1), 3, 1, 1},
-		"CHW 16":     {l3.Planar(nil, w, h, 2), 3, 2, 1},
-		"grey":       {l3.Interleaved(nil, w, 1, 1), 1, 1, 1},
-		"BMP":        {l3.Target{Base: (h-1)*24 + 2, Row: -24, Pixel: 3, Channel: -1}, 3, 1, h},
-		"BMP dense":  {l3.Target{Base: (h-1)*21 + 2, Row: -21, Pixel: 3, Channel: -1}, 3, 1, 1},
-		"header":     {l3.Target{Base: 100, Row: 21, Pixel: 3, Channel: 1}, 3, 1, 1},
-		"RGBX":       {l3.Target{Row: 4 * w, Pixel: 4, Channel: 1}, 3, 1, w * h},
-		"WHC":        {l3.Target{Row: 3, Pixel: 3 * h, Channel: 1}, 3, 1, 1},
-		"planes":     {l3.Target{Row: 10, Pixel: 1, Channel: 100}, 3, 1, 3 * h},
-		"rows CHW":   {l3.Target{Row: w, Pixel: 1, Channel: 100}, 3, 1, 3},
-		"mirrored":   {l3.Target{Base: 18, Row: 21, Pixel: -3, Channel: 1}, 3, 1, 1},
-		"wide apart": {l3.Target{Base: 7, Row: 111, Pixel: 13, Channel: 4}, 3, 2, 3 * w * h},
-		"HCW":        {l3.Target{Row: 3 * w, Pixel: 1, Channel: w}, 3, 1, 1},
+		"HWC":        {transcode.Layout{Row: 3 * w, Pixel: 3, Channel: 1}, 3, 1, 1},
+		"HWC 16":     {transcode.Layout{Row: 8 * w, Pixel: 8, Channel: 2}, 4, 2, 1},
+		"CHW":        {transcode.Layout{Row: w, Pixel: 1, Channel: w * h}, 3, 1, 1},
+		"CHW 16":     {transcode.Layout{Row: w * 2, Pixel: 2, Channel: w * h * 2}, 3, 2, 1},
+		"grey":       {transcode.Layout{Row: w, Pixel: 1, Channel: 1}, 1, 1, 1},
+		"BMP":        {transcode.Layout{Base: (h-1)*24 + 2, Row: -24, Pixel: 3, Channel: -1}, 3, 1, h},
+		"BMP dense":  {transcode.Layout{Base: (h-1)*21 + 2, Row: -21, Pixel: 3, Channel: -1}, 3, 1, 1},
+		"header":     {transcode.Layout{Base: 100, Row: 21, Pixel: 3, Channel: 1}, 3, 1, 1},
+		"RGBX":       {transcode.Layout{Row: 4 * w, Pixel: 4, Channel: 1}, 3, 1, w * h},
+		"WHC":        {transcode.Layout{Row: 3, Pixel: 3 * h, Channel: 1}, 3, 1, 1},
+		"planes":     {transcode.Layout{Row: 10, Pixel: 1, Channel: 100}, 3, 1, 3 * h},
+		"rows CHW":   {transcode.Layout{Row: w, Pixel: 1, Channel: 100}, 3, 1, 3},
+		"mirrored":   {transcode.Layout{Base: 18, Row: 21, Pixel: -3, Channel: 1}, 3, 1, 1},
+		"wide apart": {transcode.Layout{Base: 7, Row: 111, Pixel: 13, Channel: 4}, 3, 2, 3 * w * h},
+		"HCW":        {transcode.Layout{Row: 3 * w, Pixel: 1, Channel: w}, 3, 1, 1},
 	} {
 		sample := func(x, y, ch, b int) byte { return byte(1 + x + 7*y + 35*ch + 105*b) }
-		write := func(t l3.Target) {
+		write := func(t transcode.Target) {
 			for y := range h {
 				for x := range w {
 					for ch := range c.channels {
@@ -250,14 +250,14 @@ func TestPlace(t *testing.T) {
 				}
 			}
 		}
-		want, got := c.target, c.target
+		want, got := transcode.Target{Layout: c.layout}, transcode.Target{Layout: c.layout}
 		want.Pix, got.Pix = make([]byte, 2000), make([]byte, 2000)
 		if err := want.Check(w, h, c.channels, c.sample); err != nil {
 			t.Fatal(name, err)
 		}
 		write(want)
 		p := placeFor(got, w, h, c.channels, c.sample)
-		on := p.target
+		on := transcode.Target{Layout: p.layout}
 		on.Pix = make([]byte, p.size)
 		if err := on.Check(w, h, c.channels, c.sample); err != nil || p.size != w*h*c.channels*c.sample {
 			t.Fatal(name, p.size, err)

@@ -30,9 +30,9 @@ func opened(t testing.TB, px *transcode.Pixels, o l3.Options) *l3.Samples {
 func sampleSize(m transcode.Mode) int { return m.Depth() / 8 }
 
 // interleaved is a new target for a picture.
-func interleaved(h l3.Header) l3.Target {
+func interleaved(h l3.Header) transcode.Target {
 	n, size := h.Mode.Channels(), sampleSize(h.Mode)
-	return l3.Interleaved(make([]byte, h.Width*h.Height*n*size), h.Width, n, size)
+	return transcode.Interleaved(make([]byte, h.Width*h.Height*n*size), h.Width, n, size)
 }
 
 var allWays = []l3.Options{{Mode: l3.Dense}, {Mode: l3.Fast}, {Mode: l3.V1}, {Mode: l3.Dense, Patch: 32}}

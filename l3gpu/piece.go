@@ -101,8 +101,8 @@ func (p *piece) arrange(address uint64) {
 		q.samples = p.end
 		p.end += alignUp(int64(q.place.size), areaAlign)
 		t.High = t.Low + uint64(q.place.size)
-		t.Base = t.Low + uint64(q.place.target.Base)
-		t.Row, t.Pixel, t.Channel = int64(q.place.target.Row), int64(q.place.target.Pixel), int64(q.place.target.Channel)
+		t.Base = t.Low + uint64(q.place.layout.Base)
+		t.Row, t.Pixel, t.Channel = int64(q.place.layout.Row), int64(q.place.layout.Pixel), int64(q.place.layout.Channel)
 		pictures[i] = kernel.Picture{Samples: q.job.Samples, Source: address + uint64(q.file), Target: t}
 	}
 	p.plan = kernel.New(pictures)
@@ -146,15 +146,15 @@ type dimension struct{ stride, extent int }
 // place is a picture in device memory: in the order of its target but without its gaps. So one
 // copy brings it to the host, and few copies there put it into the target.
 type place struct {
-	target l3.Target    // without Pix; offsets from the picture's first byte
-	size   int          // bytes of the picture
-	run    int          // bytes that lie together in both
-	outer  [3]dimension // of the target in memory, widest first, over the runs
-	base   int          // where in the target's memory the picture begins
+	layout transcode.Layout // offsets from the picture's first byte
+	size   int              // bytes of the picture
+	run    int              // bytes that lie together in both
+	outer  [3]dimension     // of the target in memory, widest first, over the runs
+	base   int              // where in the target's memory the picture begins
 }
 
 // placeFor arranges a picture of a target that was checked.
-func placeFor(t l3.Target, width, height, channels, sample int) place {
+func placeFor(t transcode.Target, width, height, channels, sample int) place {
 	p := place{size: sample, run: sample, base: t.Base}
 	var packed [3]int // strides of channel, pixel, row
 	dims := [3]dimension{{t.Channel, channels}, {t.Pixel, width}, {t.Row, height}}
@@ -169,7 +169,7 @@ func placeFor(t l3.Target, width, height, channels, sample int) place {
 		packed[which] = p.size
 		if d.stride < 0 {
 			packed[which] = -p.size
-			p.target.Base += p.size * (d.extent - 1)
+			p.layout.Base += p.size * (d.extent - 1)
 			p.base += d.stride * (d.extent - 1)
 		}
 		if d.extent == 1 {
@@ -182,7 +182,7 @@ func placeFor(t l3.Target, width, height, channels, sample int) place {
 		}
 		p.size *= d.extent
 	}
-	p.target.Channel, p.target.Pixel, p.target.Row = packed[0], packed[1], packed[2]
+	p.layout.Channel, p.layout.Pixel, p.layout.Row = packed[0], packed[1], packed[2]
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
@@ -138,7 +139,7 @@ func (s *Starting) gatherer() *Gatherer {
 }
 
 // DecodeOne decodes a picture, gathered with what others want at the time.
-func (s *Starting) DecodeOne(ctx context.Context, p *l3.Samples, dst l3.Target) error {
+func (s *Starting) DecodeOne(ctx context.Context, p *l3.Samples, dst transcode.Target) error {
 	if g := s.gatherer(); g != nil {
 		return g.DecodeOne(ctx, p, dst)
 	}

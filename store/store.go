@@ -303,21 +303,15 @@ type Auto struct {
 	Time time.Time `json:"time"`
 }
 
-// ReadAuto returns what WriteAuto left in a store; ErrNotFound where it was never
-// called.
-func ReadAuto(dir string) (Auto, error) { return readAuto(vfs.OS, dir) }
-
-func readAuto(fsys vfs.FS, dir string) (Auto, error) {
+// Auto is what WriteAuto left in the store; ErrNotFound where it was never called.
+func (s *Store) Auto() (Auto, error) {
 	var a Auto
-	_, err := readText(fsys, filepath.Join(dir, autoName), &a)
+	_, err := readText(s.o.FS, filepath.Join(s.dir, autoName), &a)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s: nothing was measured: %w", dir, ErrNotFound)
+		err = fmt.Errorf("%s: nothing was measured: %w", s.dir, ErrNotFound)
 	}
 	return a, err
 }
-
-// Auto is what WriteAuto left in the store; ErrNotFound where it was never called.
-func (s *Store) Auto() (Auto, error) { return readAuto(s.o.FS, s.dir) }
 
 // WriteAuto notes in a store what serves it best.
 func WriteAuto(dir string, a Auto) error {

@@ -2,7 +2,6 @@ package transcode_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -126,6 +125,15 @@ func TestLookOf(t *testing.T) {
 	}
 }
 
+// scaled is px in another size.
+func scaled(t *testing.T, px *transcode.Pixels, width, height int) *transcode.Pixels {
+	t.Helper()
+	k := raster.Scaling("exact", "exact1", func(_, _, _ int) (int, int) { return width, height })
+	out, err := k.Apply(t.Context(), transcode.Payload{Pixels: px}, transcode.Call{Step: transcode.Step{Kind: k}})
+	testenv.Must(t, err)
+	return out.Pixels
+}
+
 // TestPhotographsAreNoLabels looks at real ones: whole, as thumbnails, in grey, and small
 // on black as scans are.
 func TestPhotographsAreNoLabels(t *testing.T) {
@@ -135,9 +143,7 @@ func TestPhotographsAreNoLabels(t *testing.T) {
 		px, err := png.Decoder{}.Decode(t.Context(), src, transcode.Limits{})
 		testenv.Must(t, err)
 		small := func(side int) *transcode.Pixels {
-			out, err := raster.Bilinear(context.Background(), px, side, side)
-			testenv.Must(t, err)
-			return out
+			return scaled(t, px, side, side)
 		}
 		grey := func(px *transcode.Pixels) *transcode.Pixels {
 			return painted(transcode.ModeRGB, px.Width, px.Height, func(x, y int) [3]float64 {
@@ -274,8 +280,7 @@ func TestScalesEveryFormat(t *testing.T) {
 				}
 				got, err := r.Decode(t.Context(), made)
 				testenv.Must(t, err)
-				want, err := raster.Bilinear(t.Context(), px, (size[0]+by-1)/by, (size[1]+by-1)/by)
-				testenv.Must(t, err)
+				want := scaled(t, px, (size[0]+by-1)/by, (size[1]+by-1)/by)
 				if got.Width != want.Width || got.Height != want.Height || got.Mode != m || !bytes.Equal(got.Pix, want.Pix) {
 					t.Errorf("%s of %v %v: %v %dx%d, other pixels than resize's", p, m, size, got.Mode, got.Width, got.Height)
 				}

@@ -2,6 +2,7 @@ package transcode
 
 import (
 	"context"
+	"fmt"
 	"image"
 )
 
@@ -79,6 +80,45 @@ func (s *Applied) region(in Shape, lim Limits) image.Rectangle {
 // bits are little-endian.
 type Layout struct {
 	Base, Row, Pixel, Channel int
+}
+
+// At is the offset of a sample.
+func (l Layout) At(x, y, c int) int { return l.Base + y*l.Row + x*l.Pixel + c*l.Channel }
+
+// Target is memory for the samples of a picture of a known size. Its strides may be negative:
+// the rows of a BMP go upwards, its channels backwards.
+type Target struct {
+	Pix []byte
+	Layout
+}
+
+// Interleaved is memory with the layout of [Pixels]: row by row without gaps, pixel by pixel.
+// size is the number of bytes a sample takes.
+func Interleaved(pix []byte, width, channels, size int) Target {
+	return Target{pix, Layout{Row: width * channels * size, Pixel: channels * size, Channel: size}}
+}
+
+// Check returns an error unless all samples of a picture lie within Pix.
+func (t *Target) Check(width, height, channels, size int) error {
+	low, high := t.Base, t.Base+size
+	for _, d := range [][2]int{{t.Row, height}, {t.Pixel, width}, {t.Channel, channels}} {
+		if span := d[0] * (d[1] - 1); span < 0 {
+			low += span
+		} else {
+			high += span
+		}
+	}
+	if width < 1 || height < 1 || channels < 1 || low < 0 || high > len(t.Pix) {
+		return fmt.Errorf("a picture of %d×%d×%d samples of %d bytes takes bytes %d to %d of %d", width, height, channels, size, low, high, len(t.Pix))
+	}
+	return nil
+}
+
+// From is the target whose first pixel is the one at x, y.
+func (t *Target) From(x, y int) Target {
+	from := *t
+	from.Base = t.At(x, y, 0)
+	return from
 }
 
 // LayoutOf is the layout of px.Pix.

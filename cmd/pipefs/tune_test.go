@@ -30,12 +30,12 @@ func TestApplyTuning(t *testing.T) {
 	if report.OfTuning(r).Text(&table); !strings.Contains(table.String(), "Too noisy to tell: others were busy; run again") {
 		t.Error(table.String())
 	}
-	if a, err := store.ReadAuto(dir); err == nil && a.View != "" {
+	if a, err := autoOf(t, dir); err == nil && a.View != "" {
 		t.Errorf("noise was written: %+v", a)
 	}
 	r.Winner = 0
 	testenv.Must(t, applyTuning(t.Context(), nowhere, c, how, r))
-	if a, err := store.ReadAuto(dir); err != nil || a.View != "bmp" || a.Share != 0.5 {
+	if a, err := autoOf(t, dir); err != nil || a.View != "bmp" || a.Share != 0.5 {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if packs, _ := filepath.Glob(filepath.Join(dir, "fractions", "bmp", "*.pack")); len(packs) == 0 {
@@ -81,4 +81,13 @@ func packed(t *testing.T) (root, dir string) {
 	testenv.Must(t, writeDataset(root))
 	testenv.Must(t, dispatch(t.Context(), nowhere, []string{"pipefs", "pack", root, dir}))
 	return root, dir
+}
+
+// autoOf is what a store says of its view auto.
+func autoOf(t *testing.T, dir string) (store.Auto, error) {
+	t.Helper()
+	s, err := store.Open(dir, store.Options{})
+	testenv.Must(t, err)
+	defer s.Close()
+	return s.Auto()
 }

@@ -23,10 +23,10 @@ func want(it item) ([]byte, error) {
 	n, base, row, pixel, channel := it.order.make(s.Width, s.Height, channels, int(it.output.size(s.Mode.Depth())))
 	out := bytes.Repeat([]byte{poison}, n)
 	if it.output == AsStored {
-		return out, s.Decode(l3.Target{Pix: out, Base: base, Row: row, Pixel: pixel, Channel: channel})
+		return out, s.Decode(transcode.Target{Pix: out, Layout: transcode.Layout{Base: base, Row: row, Pixel: pixel, Channel: channel}})
 	}
 	pix := make([]byte, s.Width*s.Height*channels*size)
-	if err := s.Decode(l3.Interleaved(pix, s.Width, channels, size)); err != nil {
+	if err := s.Decode(transcode.Interleaved(pix, s.Width, channels, size)); err != nil {
 		return nil, err
 	}
 	for y := range s.Height {

@@ -83,7 +83,7 @@ func TestVectors(t *testing.T) {
 		it := item{samples: opened(t, b), order: orders[i%3]}
 		items = append(items, it)
 		pix := make([]byte, 3*it.samples.Width*it.samples.Height)
-		if err := it.samples.Decode(l3.Interleaved(pix, it.samples.Width, 3, 1)); err != nil || !strings.HasSuffix(string(ppm), string(pix)) {
+		if err := it.samples.Decode(transcode.Interleaved(pix, it.samples.Width, 3, 1)); err != nil || !strings.HasSuffix(string(ppm), string(pix)) {
 			t.Errorf("%s: the processor's decoder differs, %v", path, err)
 		}
 	}

@@ -29,7 +29,7 @@ import (
 // and which part of the pixels, and of the rows down to the last one, the crops have.
 func BenchmarkDecodeRegion(b *testing.B) {
 	scans := func(src []byte) []byte {
-		s, err := jpeg.Progressive(src, jpeg.Limits{})
+		s, err := jpeg.Transcode(src, jpeg.Options{})
 		testenv.Must(b, err)
 		return s.Data
 	}

@@ -137,7 +137,7 @@ func BenchmarkTranscode(b *testing.B) {
 			}
 			ways := []way{
 				{name: "tjTransform", run: func(i int) { transform(b, files[i]) }},
-				{name: "progressive", run: func(i int) { _, err := Progressive(files[i], Limits{}); must(err) }},
+				{name: "progressive", run: func(i int) { _, err := Transcode(files[i], Options{}); must(err) }},
 				{name: "reconstruction", run: func(i int) { _, err := Transcode(files[i], Options{Reconstruct: true}); must(err) }},
 				{name: "restore", run: func(i int) { _, err := Restore(scans[i].Data, scans[i].Reconstruction, Limits{}); must(err) }},
 				{name: "baseline", run: func(i int) { _, err := Sequential(scans[i].Data, Limits{}); must(err) }},
@@ -235,7 +235,7 @@ func BenchmarkDecodePixels(b *testing.B) {
 	var photos, progressive [][]byte
 	for _, file := range photographs(b)[:40] {
 		src := read(b, file)
-		s, err := Progressive(src, Limits{})
+		s, err := Transcode(src, Options{})
 		testenv.Must(b, err)
 		photos, progressive = append(photos, src), append(progressive, s.Data)
 	}

@@ -52,11 +52,11 @@ func TestTruncated(t *testing.T) {
 		}
 		for n := range src {
 			cut := src[:n:n]
-			if _, err := Progressive(cut, Limits{}); !errors.Is(err, transcode.ErrTruncated) {
+			if _, err := Transcode(cut, Options{}); !errors.Is(err, transcode.ErrTruncated) {
 				t.Errorf("%s: the first %d of %d bytes: %v", name, n, len(src), err)
 			}
 			// With EOI, the structure is whole again, but not the picture.
-			if _, err := Progressive(append(cut, EOI[:]...), Limits{}); err == nil && !endsScan(t, src, n) {
+			if _, err := Transcode(append(cut, EOI[:]...), Options{}); err == nil && !endsScan(t, src, n) {
 				t.Errorf("%s: first %d of %d bytes and EOI are accepted", name, n, len(src))
 			}
 			checkKind(t, second(ParseHeader(cut, Limits{})))
@@ -125,7 +125,7 @@ func TestDamaged(t *testing.T) {
 					continue
 				}
 				damaged[i] = b
-				s, err := Progressive(damaged, Limits{})
+				s, err := Transcode(damaged, Options{})
 				checkKind(t, err)
 				checkKind(t, second(ParseHeader(damaged, Limits{})))
 				if err != nil {
@@ -239,7 +239,7 @@ func TestErrors(t *testing.T) {
 		{"DNL with another height", u, append(append(bytes.Clone(base[:len(base)-2]), segment(mDNL, "\x00\x1F")...), EOI[:]...)},
 	} {
 		start := time.Now()
-		_, err := Progressive(test.src, Limits{})
+		_, err := Transcode(test.src, Options{})
 		if !errors.Is(err, kinds[test.kind]) {
 			t.Errorf("%s: error %v, want one that is %q", test.name, err, kinds[test.kind])
 		}
@@ -253,7 +253,7 @@ func TestErrors(t *testing.T) {
 		"band of a baseline scan":  patch(t, base, mSOS, 11, 0, 0, 0),
 		"DAC":                      insert(base, segment(mDAC, "\x10\x05")),
 	} {
-		if _, err := Progressive(src, Limits{}); err != nil {
+		if _, err := Transcode(src, Options{}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -272,7 +272,7 @@ func TestLimits(t *testing.T) {
 		{Limits{MaxSegments: 14}, true},
 		{Limits{MaxSegments: 13}, false},
 	} {
-		_, err := Progressive(src, test.lim)
+		_, err := Transcode(src, Options{Limits: test.lim})
 		if test.ok && err != nil || !test.ok && !errors.Is(err, transcode.ErrUnsupported) {
 			t.Errorf("%+v: %v", test.lim, err)
 		}
@@ -293,7 +293,7 @@ func TestManyScans(t *testing.T) {
 	}
 	b.Write(EOI[:])
 	start := time.Now()
-	_, err := Progressive(b.Bytes(), Limits{})
+	_, err := Transcode(b.Bytes(), Options{})
 	checkKind(t, err)
 	if err == nil {
 		t.Error("accepted")

@@ -12,7 +12,7 @@ func TestConcurrent(t *testing.T) {
 	files := testenv.Pictures(t, "*.jpg")
 	want := make([][]byte, len(files))
 	for i, file := range files {
-		s, err := Progressive(read(t, file), Limits{})
+		s, err := Transcode(read(t, file), Options{})
 		if err != nil {
 			t.Fatal(file, err)
 		}
@@ -24,12 +24,12 @@ func TestConcurrent(t *testing.T) {
 			for i := range 50 {
 				k := (i + g) % len(files)
 				file, src := files[k], read(t, files[k])
-				s, err := Progressive(src, Limits{})
+				s, err := Transcode(src, Options{})
 				if err != nil || !bytes.Equal(s.Data, want[k]) {
 					t.Errorf("%s: wrong result (%v)", file, err)
 				}
 				// A failure must not leave anything behind.
-				if _, err := Progressive(src[:len(src)/2], Limits{}); err == nil {
+				if _, err := Transcode(src[:len(src)/2], Options{}); err == nil {
 					t.Errorf("%s: half of it is accepted", file)
 				}
 			}
@@ -46,7 +46,7 @@ func TestConcurrent(t *testing.T) {
 func TestDecode(t *testing.T) {
 	for _, name := range []string{"ycc420", "ycc444", "ycc422rst", "grey", "rgb", "q1", "q100", "separate"} {
 		src := testenv.Picture(t, name+".jpg")
-		want, err := Progressive(src, Limits{})
+		want, err := Transcode(src, Options{})
 		testenv.Must(t, err)
 		a, err := coefficientsOf(src, Limits{})
 		testenv.Must(t, err)
@@ -111,7 +111,7 @@ func TestSequential(t *testing.T) {
 // real photographs.
 func TestSequentialOfCuts(t *testing.T) {
 	for i, file := range photographs(t) {
-		s, err := Progressive(read(t, file), Limits{})
+		s, err := Transcode(read(t, file), Options{})
 		testenv.Must(t, err)
 		checkSequential(t, append(bytes.Clone(s.Data[:s.Ends[i%len(s.Ends)]]), EOI[:]...))
 	}
@@ -203,7 +203,7 @@ func TestCuts(t *testing.T) {
 
 // TestCutsCanBeTranscoded checks that a cut file is a valid file to us as well.
 func TestCutsCanBeTranscoded(t *testing.T) {
-	s, err := Progressive(synthetic(t, 100, 75, "-sample 2x2"), Limits{})
+	s, err := Transcode(synthetic(t, 100, 75, "-sample 2x2"), Options{})
 	testenv.Must(t, err)
 	for _, end := range s.Ends {
 		checkOracle(t, append(bytes.Clone(s.Data[:end]), EOI[:]...))

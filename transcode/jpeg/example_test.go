@@ -11,12 +11,12 @@ import (
 )
 
 // Cutting a picture down to fidelity 5.
-func ExampleProgressive() {
+func ExampleTranscode() {
 	src, err := os.ReadFile("../../testdata/pictures/ycc420.jpg")
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := jpeg.Progressive(src, jpeg.Limits{})
+	s, err := jpeg.Transcode(src, jpeg.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func ExampleError() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = jpeg.Progressive(src[:len(src)-100], jpeg.Limits{})
+	_, err = jpeg.Transcode(src[:len(src)-100], jpeg.Options{})
 	fmt.Println(errors.Is(err, transcode.ErrTruncated))
 	// Output: true
 }

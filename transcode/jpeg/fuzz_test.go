@@ -54,12 +54,12 @@ func FuzzParseHeader(f *testing.F) {
 func FuzzProgressive(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, src []byte) {
-		s, err := Progressive(src, fuzzLimits)
+		s, err := Transcode(src, Options{Limits: fuzzLimits})
 		checkKind(t, err)
 		if err != nil {
 			return
 		}
-		again, err := Progressive(s.Data, fuzzLimits)
+		again, err := Transcode(s.Data, Options{Limits: fuzzLimits})
 		if err != nil {
 			t.Fatalf("the result cannot be transcoded again: %v", err)
 		}

@@ -124,7 +124,7 @@ func TestCodings(t *testing.T) {
 	if h, err := ParseHeader(arithmetic, Limits{}); err != nil || h.Coding != CodingArithmetic {
 		t.Errorf("arithmetic: %+v, %v", h, err)
 	}
-	if _, err := Progressive(arithmetic, Limits{}); !errors.Is(err, transcode.ErrUnsupported) {
+	if _, err := Transcode(arithmetic, Options{}); !errors.Is(err, transcode.ErrUnsupported) {
 		t.Errorf("arithmetic: %v", err)
 	}
 }

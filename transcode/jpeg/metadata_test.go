@@ -116,7 +116,7 @@ func TestSegments(t *testing.T) {
 		which := rng.IntN(len(bases))
 		t.Run(fmt.Sprintf("%d/%s", which, strings.Join(chosen, ",")), func(t *testing.T) {
 			s := checkOracle(t, insert(bases[which], segments...))
-			again, err := Progressive(s.Data, Limits{})
+			again, err := Transcode(s.Data, Options{})
 			if err != nil || !bytes.Equal(again.Data, s.Data) {
 				t.Errorf("transcoding again changes the result (%v)", err)
 			}
@@ -141,7 +141,7 @@ func TestBetweenScans(t *testing.T) {
 			for _, end := range ends {
 				damaged := append(append(bytes.Clone(src[:end]), parts[name]...), src[end:]...)
 				s := checkOracle(t, append(damaged, "trailing bytes \xFF\xD9"...))
-				again, err := Progressive(s.Data, Limits{})
+				again, err := Transcode(s.Data, Options{})
 				if err != nil || !bytes.Equal(again.Data, s.Data) {
 					t.Errorf("%s: transcoding again changes the result (%v)", name, err)
 				}

@@ -142,7 +142,7 @@ func TestPixelsPhotographs(t *testing.T) {
 	for i, file := range photographs(t) {
 		src := read(t, file)
 		checkPixels(t, src)
-		s, err := Progressive(src, Limits{})
+		s, err := Transcode(src, Options{})
 		testenv.Must(t, err)
 		for k, end := range s.Ends {
 			if i%8 == k%8 {

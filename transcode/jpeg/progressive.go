@@ -38,21 +38,6 @@ type workspace struct {
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
-// Progressive transcodes a whole file to a progressive one without loss. The
-// result equals that of jpegtran -copy all -progressive byte for byte:
-//
-//   - libjpeg's default script and optimal Huffman tables, no restart markers;
-//   - all COM and APPn segments, except that libjpeg writes the JFIF segment of
-//     YCbCr and grey pictures and the Adobe segment of RGB pictures anew;
-//   - bytes that belong to no segment, and those after EOI, dropped.
-//
-// What it takes and what it refuses is what Decode does; in addition it refuses
-// coefficients that no 8-bit picture has, as transcode.ErrBad. Transcoding a
-// result again changes nothing.
-func Progressive(src []byte, lim Limits) (Scans, error) {
-	return Transcode(src, Options{Limits: lim})
-}
-
 // Options of Transcode.
 type Options struct {
 	Limits
@@ -64,7 +49,17 @@ type Options struct {
 	Reconstruct bool
 }
 
-// Transcode is Progressive with options.
+// Transcode transcodes a whole file to a progressive one without loss. Without
+// options the result equals that of jpegtran -copy all -progressive byte for byte:
+//
+//   - libjpeg's default script and optimal Huffman tables, no restart markers;
+//   - all COM and APPn segments, except that libjpeg writes the JFIF segment of
+//     YCbCr and grey pictures and the Adobe segment of RGB pictures anew;
+//   - bytes that belong to no segment, and those after EOI, dropped.
+//
+// What it takes and what it refuses is what Decode does; in addition it refuses
+// coefficients that no 8-bit picture has, as transcode.ErrBad. Transcoding a
+// result again changes nothing.
 func Transcode(src []byte, o Options) (Scans, error) {
 	w := workspaces.Get().(*workspace)
 	s, err := w.transcode(src, o)

@@ -36,7 +36,7 @@ func TestReconstructionPhotographs(t *testing.T) {
 	for _, file := range photographs(t) {
 		src := read(t, file)
 		n := checkReconstruction(t, src, 0)
-		s, _ := Progressive(src, Limits{})
+		s, _ := Transcode(src, Options{})
 		total, scans, more = total+len(src), scans+len(s.Data), more+n
 	}
 	t.Logf("%d bytes become %d and %d of reconstruction data", total, scans, more)
@@ -63,7 +63,7 @@ func TestReconstructionMatrix(t *testing.T) {
 // TestReconstructionUnusual checks files as other programs than libjpeg write them.
 func TestReconstructionUnusual(t *testing.T) {
 	src := synthetic(t, 100, 75, "-sample 2x2 -quality 90 -restart 5B")
-	s, err := Progressive(src, Limits{})
+	s, err := Transcode(src, Options{})
 	testenv.Must(t, err)
 	var metadata []byte
 	for _, p := range parts {
@@ -187,7 +187,7 @@ func TestReconstructionDamaged(t *testing.T) {
 func TestCutsScripts(t *testing.T) {
 	for _, options := range []string{"-sample 2x2", "-grayscale", "-rgb", "-sample 1x1 -quality 100"} {
 		src := synthetic(t, 100, 75, options)
-		all, err := Progressive(src, Limits{})
+		all, err := Transcode(src, Options{})
 		testenv.Must(t, err)
 		full, _ := tool(t, src, "djpeg", "-pnm")
 		for cuts := Cuts(0); cuts < 1<<10; cuts += 2 {

@@ -117,7 +117,7 @@ func TestRegionPhotographs(t *testing.T) {
 		src := read(t, file)
 		checkRegions(t, src, 6)
 		if i%10 == 0 {
-			s, err := Progressive(src, Limits{})
+			s, err := Transcode(src, Options{})
 			testenv.Must(t, err)
 			checkRegions(t, s.Data, 3)
 			checkRegions(t, append(bytes.Clone(s.Data[:s.Ends[i/10%5]]), EOI[:]...), 3)

@@ -233,7 +233,7 @@ func read(t testing.TB, file string) []byte {
 func checkOracle(t testing.TB, src []byte) Scans {
 	t.Helper()
 	want, _ := tool(t, src, "jpegtran", "-copy", "all", "-progressive")
-	got, err := Progressive(src, Limits{})
+	got, err := Transcode(src, Options{})
 	if err != nil {
 		t.Fatalf("Progressive: %v", err)
 	}

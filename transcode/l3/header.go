@@ -233,7 +233,11 @@ func (Decoder) Probe(r io.ReaderAt, size int64, lim transcode.Limits) (transcode
 
 // Decode decodes a whole file.
 func (d Decoder) Decode(ctx context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
-	return decode(src, lim, func(s *Samples, dst Target) error { return d.decode(ctx, s, dst) })
+	s, err := Open(src, lim)
+	if err != nil {
+		return nil, err
+	}
+	return s.pixels(s.Width, s.Height, func(dst transcode.Target) error { return d.decode(ctx, s, dst) })
 }
 
 // DecodeRegion implements [transcode.RegionDecoder]: it decodes the patches that r touches.
@@ -243,7 +247,7 @@ func (d Decoder) DecodeRegion(ctx context.Context, src []byte, lim transcode.Lim
 	if err != nil {
 		return nil, err
 	}
-	return s.pixels(r.Dx(), r.Dy(), func(dst Target) error { return d.region(ctx, s, r, dst) })
+	return s.pixels(r.Dx(), r.Dy(), func(dst transcode.Target) error { return d.region(ctx, s, r, dst) })
 }
 
 // open reads the header of a whole file, which has to say what info says.
@@ -255,7 +259,7 @@ func open(src []byte, lim transcode.Limits, info transcode.Info) (*Samples, erro
 	return s, info.Verify(s.Width, s.Height, s.Mode)
 }
 
-func (d Decoder) decode(ctx context.Context, s *Samples, dst Target) error {
+func (d Decoder) decode(ctx context.Context, s *Samples, dst transcode.Target) error {
 	if d.Backend == nil {
 		return s.Decode(dst)
 	}
@@ -272,12 +276,11 @@ func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, inf
 	if err != nil {
 		return err
 	}
-	to := Target{Pix: dst, Base: at.Base, Row: at.Row, Pixel: at.Pixel, Channel: at.Channel}
-	return d.region(ctx, s, r, to)
+	return d.region(ctx, s, r, transcode.Target{Pix: dst, Layout: at})
 }
 
 // region writes the samples of the pixels of r to dst.
-func (d Decoder) region(ctx context.Context, s *Samples, r image.Rectangle, dst Target) error {
+func (d Decoder) region(ctx context.Context, s *Samples, r image.Rectangle, dst transcode.Target) error {
 	switch {
 	case r == image.Rect(0, 0, s.Width, s.Height):
 		return d.decode(ctx, s, dst)

@@ -11,7 +11,7 @@
 // is our own, smaller and for more kinds of pictures; it has two modes: dense, and
 // fast, which is larger and decodes faster.
 //
-// A Target says where in memory the samples are to lie; any order of channels and
+// A [transcode.Target] says where in memory the samples are to lie; any order of channels and
 // rows will do, so that nothing has to be moved afterwards. A Backend decodes many
 // pictures at once, on the processor or elsewhere.
 package l3
@@ -25,26 +25,12 @@ import (
 	"sync"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 	v1 "github.com/pipefs/pipefs/transcode/l3/internal/v1"
 	v2 "github.com/pipefs/pipefs/transcode/l3/internal/v2"
 )
 
-// Decode decodes a whole file to interleaved pixels.
-func Decode(src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
-	return decode(src, lim, (*Samples).Decode)
-}
-
-func decode(src []byte, lim transcode.Limits, samples func(*Samples, Target) error) (*transcode.Pixels, error) {
-	s, err := Open(src, lim)
-	if err != nil {
-		return nil, err
-	}
-	return s.pixels(s.Width, s.Height, func(dst Target) error { return samples(s, dst) })
-}
-
 // pixels makes the picture of the samples that a function writes.
-func (s *Samples) pixels(width, height int, samples func(Target) error) (*transcode.Pixels, error) {
+func (s *Samples) pixels(width, height int, samples func(transcode.Target) error) (*transcode.Pixels, error) {
 	px := s.allocate(width, height)
 	// Copies: the file must not be kept alive by what its header says.
 	px.Meta = transcode.Metadata{EXIF: bytes.Clone(s.Meta.EXIF), ICC: bytes.Clone(s.Meta.ICC), Orientation: s.Meta.Orientation}
@@ -61,8 +47,8 @@ func (s *Samples) allocate(width, height int) *transcode.Pixels {
 	return px
 }
 
-func interleaved(px *transcode.Pixels) Target {
-	return layout.Interleaved(px.Pix, px.Width, px.Mode.Channels(), px.Type.Size())
+func interleaved(px *transcode.Pixels) transcode.Target {
+	return transcode.Interleaved(px.Pix, px.Width, px.Mode.Channels(), px.Type.Size())
 }
 
 // parse reads the header of a whole file, and checks that its pixels are within
@@ -98,7 +84,7 @@ func Open(src []byte, lim transcode.Limits) (*Samples, error) {
 }
 
 // Decode writes all samples to dst, which has to hold them.
-func (s *Samples) Decode(dst Target) error {
+func (s *Samples) Decode(dst transcode.Target) error {
 	if err := dst.Check(s.Width, s.Height, s.Mode.Channels(), s.Mode.Depth()/8); err != nil {
 		return transcode.Errorf(transcode.ErrInternal, "L3: %v", err)
 	}
@@ -108,7 +94,7 @@ func (s *Samples) Decode(dst Target) error {
 // Rect is the place of patch i of a file of version 2.
 func (s *Samples) Rect(i int) (x, y, width, height int) { return s.rect(i) }
 
-func (h *Header) decode(dst Target, src []byte) error {
+func (h *Header) decode(dst transcode.Target, src []byte) error {
 	if h.Version == 1 {
 		return v1.Decode(dst, src)
 	}
@@ -124,12 +110,12 @@ func (h *Header) decode(dst Target, src []byte) error {
 }
 
 // place writes the samples of a rectangle of px to dst.
-func place(px *transcode.Pixels, r image.Rectangle, dst Target) {
-	transcode.Place(px, r, dst.Pix, transcode.Layout{Base: dst.Base, Row: dst.Row, Pixel: dst.Pixel, Channel: dst.Channel})
+func place(px *transcode.Pixels, r image.Rectangle, dst transcode.Target) {
+	transcode.Place(px, r, dst.Pix, dst.Layout)
 }
 
 // region writes the samples of the pixels of r to dst, of a file of version 2.
-func (s *Samples) region(r image.Rectangle, dst Target) error {
+func (s *Samples) region(r image.Rectangle, dst transcode.Target) error {
 	if err := dst.Check(r.Dx(), r.Dy(), s.Mode.Channels(), s.Mode.Depth()/8); err != nil {
 		return transcode.Errorf(transcode.ErrInternal, "L3: %v", err)
 	}
@@ -162,7 +148,7 @@ func (s *Samples) region(r image.Rectangle, dst Target) error {
 }
 
 // decodePatch decodes a patch, whose first rows are wanted, to where dst has it.
-func (h *Header) decodePatch(dst Target, src []byte, i, rows int, scratch *v2.Scratch) error {
+func (h *Header) decodePatch(dst transcode.Target, src []byte, i, rows int, scratch *v2.Scratch) error {
 	p := &h.patches[i]
 	x, y, width, height := h.rect(i)
 	if crc32.Checksum(src[p.offset:p.offset+p.length], castagnoli) != p.sum {
@@ -238,25 +224,10 @@ func (s *Samples) Verify() error {
 	return nil
 }
 
-// Target is memory for the samples of a picture. Sample c of the pixel at x, y
-// begins at Base + y*Row + x*Pixel + c*Channel, all in bytes.
-type Target = layout.Target
-
-// Interleaved is the layout of transcode.Pixels: HWC. size is the number of bytes
-// a sample takes.
-func Interleaved(pix []byte, width, channels, size int) Target {
-	return layout.Interleaved(pix, width, channels, size)
-}
-
-// Planar is channel by channel: CHW.
-func Planar(pix []byte, width, height, size int) Target {
-	return layout.Planar(pix, width, height, size)
-}
-
 // Job is a picture to be decoded.
 type Job struct {
 	Samples *Samples
-	Dst     Target
+	Dst     transcode.Target
 	// Err is why it was not decoded, or nil.
 	Err error
 }
@@ -356,7 +327,7 @@ func Encode(px *transcode.Pixels, o Options) ([]byte, error) {
 	if px.Width < 1 || px.Height < 1 || len(px.Pix) < px.Len() {
 		return nil, transcode.Errorf(transcode.ErrInternal, "%d×%d pixels in %d bytes", px.Width, px.Height, len(px.Pix))
 	}
-	source := layout.Interleaved(px.Pix, px.Width, px.Mode.Channels(), size)
+	source := transcode.Interleaved(px.Pix, px.Width, px.Mode.Channels(), size)
 	if o.Mode == V1 {
 		side := o.Patch
 		if side == 0 {
@@ -386,7 +357,7 @@ func sides(width, height, most int) (w, h int) {
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // encode writes the file.
-func (h *Header) encode(source Target, mode v2.Mode) []byte {
+func (h *Header) encode(source transcode.Target, mode v2.Mode) []byte {
 	meta := appendMeta(appendMeta(nil, tagEXIF, h.Meta.EXIF), tagICC, h.Meta.ICC)
 	count := h.columns() * h.rows()
 	begin := align(int64(fixedLen + count*entryLen + len(meta)))

@@ -34,7 +34,7 @@ func TestRoundTrip(t *testing.T) {
 				if err != nil {
 					t.Fatal(name, err)
 				}
-				got, err := Decode(b, transcode.Limits{})
+				got, err := Decoder{}.Decode(t.Context(), b, transcode.Limits{})
 				if err != nil {
 					t.Fatal(name, err)
 				}
@@ -66,9 +66,9 @@ func TestTargets(t *testing.T) {
 		testenv.Must(t, err)
 		s, err := Open(b, transcode.Limits{})
 		testenv.Must(t, err)
-		for name, target := range map[string]Target{
-			"planar": Planar(make([]byte, len(px.Pix)), width, height, 1),
-			"BMP":    {Pix: make([]byte, stride*height), Base: (height-1)*stride + 2, Row: -stride, Pixel: 3, Channel: -1},
+		for name, target := range map[string]transcode.Target{
+			"planar": transcode.Target{Pix: make([]byte, len(px.Pix)), Layout: transcode.Layout{Row: width, Pixel: 1, Channel: width * height}},
+			"BMP":    {Pix: make([]byte, stride*height), Layout: transcode.Layout{Base: (height-1)*stride + 2, Row: -stride, Pixel: 3, Channel: -1}},
 		} {
 			testenv.Must(t, s.Decode(target))
 			for i, v := range px.Pix {
@@ -77,7 +77,7 @@ func TestTargets(t *testing.T) {
 				}
 			}
 		}
-		if err := s.Decode(Interleaved(make([]byte, len(px.Pix)-1), width, 3, 1)); !errors.Is(err, transcode.ErrInternal) {
+		if err := s.Decode(transcode.Interleaved(make([]byte, len(px.Pix)-1), width, 3, 1)); !errors.Is(err, transcode.ErrInternal) {
 			t.Errorf("a target that is too small: %v", err)
 		}
 	}
@@ -93,18 +93,18 @@ func TestDamage(t *testing.T) {
 	for i := 0; i < len(b); i += 1 + min(i/200, 1)*6 {
 		damaged := bytes.Clone(b)
 		damaged[i] ^= 0x10
-		got, err := Decode(damaged, transcode.Limits{})
+		got, err := Decoder{}.Decode(t.Context(), damaged, transcode.Limits{})
 		if err == nil && !cmp.Equal(got, px) {
 			t.Fatalf("byte %d of %d: another picture", i, len(b))
 		}
-		if _, err := Decode(b[:i], transcode.Limits{}); err == nil {
+		if _, err := (Decoder{}).Decode(t.Context(), b[:i], transcode.Limits{}); err == nil {
 			t.Fatalf("cut to %d bytes: no error", i)
 		}
 	}
-	if _, err := Decode(append(bytes.Clone(b), 0), transcode.Limits{}); !errors.Is(err, transcode.ErrBad) {
+	if _, err := (Decoder{}).Decode(t.Context(), append(bytes.Clone(b), 0), transcode.Limits{}); !errors.Is(err, transcode.ErrBad) {
 		t.Errorf("a byte too many: %v", err)
 	}
-	if _, err := Decode(b, transcode.Limits{MaxPixels: 100}); !errors.Is(err, transcode.ErrUnsupported) {
+	if _, err := (Decoder{}).Decode(t.Context(), b, transcode.Limits{MaxPixels: 100}); !errors.Is(err, transcode.ErrUnsupported) {
 		t.Errorf("over the limit: %v", err)
 	}
 }
@@ -194,7 +194,7 @@ func TestCPU(t *testing.T) {
 	for i := range jobs {
 		s, err := Open(b, transcode.Limits{})
 		testenv.Must(t, err)
-		jobs[i] = Job{Samples: s, Dst: Interleaved(make([]byte, len(px.Pix)), 100, 3, 1)}
+		jobs[i] = Job{Samples: s, Dst: transcode.Interleaved(make([]byte, len(px.Pix)), 100, 3, 1)}
 	}
 	var backend Backend = CPU{Workers: 3}
 	testenv.Must(t, backend.Decode(t.Context(), jobs))
@@ -219,7 +219,7 @@ func FuzzDecode(f *testing.F) {
 	lim := transcode.Limits{MaxPixels: 1 << 16}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		info, probeErr := Decoder{}.Probe(bytes.NewReader(src), int64(len(src)), lim)
-		px, err := Decode(src, lim)
+		px, err := Decoder{}.Decode(t.Context(), src, lim)
 		if err != nil {
 			for _, kind := range []error{transcode.ErrBad, transcode.ErrUnsupported, transcode.ErrTruncated} {
 				if errors.Is(err, kind) {
@@ -315,7 +315,7 @@ func roundTrip(t *testing.T, px *transcode.Pixels, o Options) []byte {
 	t.Helper()
 	b, err := Encode(px, o)
 	testenv.Must(t, err)
-	got, err := Decode(b, transcode.Limits{})
+	got, err := Decoder{}.Decode(t.Context(), b, transcode.Limits{})
 	testenv.Must(t, err)
 	if got.Width != px.Width || got.Height != px.Height || got.Mode != px.Mode || !bytes.Equal(got.Pix, px.Pix) {
 		t.Fatalf("%+v: another picture", o)

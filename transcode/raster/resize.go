@@ -145,14 +145,10 @@ func nearest(in, out int) []int {
 	return list
 }
 
-// Bilinear scales px with a triangle filter, widened when it makes smaller so
-// that every pixel counts; the result equals Pillow's resize(BILINEAR) bit for
-// bit. The mode has to be L, LA, RGB or RGBA. Colours count as much as they are
-// opaque. A picture that has the size already is returned as it is.
-func Bilinear(ctx context.Context, px *transcode.Pixels, width, height int) (*transcode.Pixels, error) {
-	return filtered(ctx, px, width, height, resample.Bilinear)
-}
-
+// filtered scales px with a filter that is widened when it makes smaller, so that every
+// pixel counts; the result equals Pillow's resize bit for bit. The mode has to be L, LA,
+// RGB or RGBA. Colours count as much as they are opaque. A picture that has the size
+// already is returned as it is.
 func filtered(ctx context.Context, px *transcode.Pixels, width, height int, f resample.Filter) (*transcode.Pixels, error) {
 	if px.Type != transcode.Uint8 || px.Planar || mixable(px.Mode, false) != px.Mode {
 		return nil, transcode.Errorf(transcode.ErrInternal, "resampling of mode %v", px.Mode)

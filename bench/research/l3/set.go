@@ -89,7 +89,7 @@ func (s *set) addL3(name string, o l3.Options) error {
 		if err != nil {
 			return err
 		}
-		return samples.Decode(l3.Interleaved(dst[:len(px.Pix)], px.Width, 3, 1))
+		return samples.Decode(transcode.Interleaved(dst[:len(px.Pix)], px.Width, 3, 1))
 	}
 	w.decode = func(s *set) error {
 		for i := range files {

@@ -203,7 +203,7 @@ func likenessOf(ctx context.Context, names []string) (map[int]float64, error) {
 		if err != nil {
 			return err
 		}
-		s, err := jpeg.Progressive(src, jpeg.Limits{})
+		s, err := jpeg.Transcode(src, jpeg.Options{})
 		if err != nil {
 			return err
 		}

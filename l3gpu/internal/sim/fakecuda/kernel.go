@@ -78,7 +78,7 @@ func decode(r kernel.PictureRecord, end int, at func(uint64) []byte) (refused bo
 	}
 	channels, size := s.Mode.Channels(), s.Mode.Depth()/8
 	pix := make([]byte, s.Width*s.Height*channels*size)
-	if err := s.Decode(l3.Interleaved(pix, s.Width, channels, size)); err != nil {
+	if err := s.Decode(transcode.Interleaved(pix, s.Width, channels, size)); err != nil {
 		return true, nil
 	}
 	if output := kernel.Output(r.Output); output != kernel.AsStored {

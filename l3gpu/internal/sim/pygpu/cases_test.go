@@ -94,7 +94,7 @@ func writePictures(t *testing.T, dir string) {
 			return
 		}
 		b := mustEncode(t, noise(rng, mode, width, height), o)
-		px, err := l3.Decode(b, transcode.Limits{})
+		px, err := l3.Decoder{}.Decode(t.Context(), b, transcode.Limits{})
 		testenv.Must(t, err)
 		c := pictureCase{fmt.Sprintf("%03d-%v-%v", len(cases), mode, o.Mode), o.Version(), o.Mode.String(), width, height, mode.Channels(), mode.Depth()}
 		write(t, dir, c.Name+".l3", b)
@@ -204,7 +204,7 @@ func judge(b []byte) headerCase {
 		return c
 	}
 	pix := make([]byte, s.Width*s.Height*s.Mode.Channels()*s.Mode.Depth()/8)
-	c.Broken = s.Decode(l3.Interleaved(pix, s.Width, s.Mode.Channels(), s.Mode.Depth()/8)) != nil
+	c.Broken = s.Decode(transcode.Interleaved(pix, s.Width, s.Mode.Channels(), s.Mode.Depth()/8)) != nil
 	return c
 }
 

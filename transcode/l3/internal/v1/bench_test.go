@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // kodak returns photographs, and the number of bytes of their PNG files.
@@ -44,13 +44,15 @@ func BenchmarkDecode(b *testing.B) {
 		pix := make([]byte, largest)
 		for _, layout := range []struct {
 			name   string
-			target func(p *picture) layout.Target
+			target func(p *picture) transcode.Target
 		}{
-			{"rgb", func(p *picture) layout.Target { return layout.Interleaved(pix, p.width, 3, 1) }},
-			{"bgr", func(p *picture) layout.Target {
-				return layout.Target{Pix: pix, Base: (p.height-1)*3*p.width + 2, Row: -3 * p.width, Pixel: 3, Channel: -1}
+			{"rgb", func(p *picture) transcode.Target { return transcode.Interleaved(pix, p.width, 3, 1) }},
+			{"bgr", func(p *picture) transcode.Target {
+				return transcode.Target{Pix: pix, Layout: transcode.Layout{Base: (p.height-1)*3*p.width + 2, Row: -3 * p.width, Pixel: 3, Channel: -1}}
 			}},
-			{"planar", func(p *picture) layout.Target { return layout.Planar(pix, p.width, p.height, 1) }},
+			{"planar", func(p *picture) transcode.Target {
+				return transcode.Target{Pix: pix, Layout: transcode.Layout{Row: p.width, Pixel: 1, Channel: p.width * p.height}}
+			}},
 		} {
 			b.Run(fmt.Sprintf("patch=%d/%s", patch, layout.name), func(b *testing.B) {
 				codectest.Bench(b, size, func() {

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // wantKind wants an error to be one that a file may cause.
@@ -116,7 +115,7 @@ func TestHostile(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		err := Decode(layout.Interleaved(make([]byte, 1<<20), 64, 3, 1), c.src)
+		err := Decode(transcode.Interleaved(make([]byte, 1<<20), 64, 3, 1), c.src)
 		runtime.ReadMemStats(&after)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %v with %q", c.name, err, c.kind, c.says)

@@ -5,12 +5,11 @@ import (
 	"math/bits"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // Decode writes the samples of a picture to where dst has them. After an error some
 // of them may have been written.
-func Decode(dst layout.Target, src []byte) error {
+func Decode(dst transcode.Target, src []byte) error {
 	h, err := Parse(src)
 	if err != nil {
 		return err
@@ -77,7 +76,7 @@ func (f *file) next(c int) (offset, size int) {
 
 type decoder struct {
 	file
-	dst      layout.Target
+	dst      transcode.Target
 	planes   []byte
 	planeLen int
 }

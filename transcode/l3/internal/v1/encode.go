@@ -6,12 +6,11 @@ import (
 	"math/bits"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // Encode makes a file of a picture of 1 or 3 channels, in patches of a side of 1 to
 // 255, or 0 for DefaultPatch. The file is a plain one where that can hold the picture.
-func Encode(pix layout.Target, width, height, channels, patch int) ([]byte, error) {
+func Encode(pix transcode.Target, width, height, channels, patch int) ([]byte, error) {
 	if patch == 0 {
 		patch = DefaultPatch
 	}
@@ -58,7 +57,7 @@ type extremes = [2]int8
 
 type encoder struct {
 	Header
-	src               layout.Target
+	src               transcode.Target
 	pixels, residuals []byte // planes
 	ends              [maxPatch]extremes
 	out               []byte

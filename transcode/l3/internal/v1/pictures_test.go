@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // picture has its samples interleaved.
@@ -17,7 +17,9 @@ type picture struct {
 	pix                     []byte
 }
 
-func (p *picture) target() layout.Target { return layout.Interleaved(p.pix, p.width, p.channels, 1) }
+func (p *picture) target() transcode.Target {
+	return transcode.Interleaved(p.pix, p.width, p.channels, 1)
+}
 
 func (p *picture) String() string {
 	return fmt.Sprintf("%d×%d×%d", p.width, p.height, p.channels)

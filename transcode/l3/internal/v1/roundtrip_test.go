@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // checkRoundTrip reads what was written.
@@ -226,39 +226,39 @@ func TestPredict(t *testing.T) {
 // is given to them later.
 var layouts = []struct {
 	name   string
-	target func(w, h, channels int) layout.Target
+	layout func(w, h, channels int) transcode.Layout
 }{
-	{"interleaved", func(w, h, n int) layout.Target { return layout.Interleaved(nil, w, n, 1) }},
-	{"gaps", func(w, h, n int) layout.Target { return layout.Target{Row: w*n + 13, Pixel: n, Channel: 1} }},
-	{"reversed", func(w, h, n int) layout.Target {
-		return layout.Target{Base: n - 1, Row: w * n, Pixel: n, Channel: -1}
+	{"interleaved", func(w, h, n int) transcode.Layout { return transcode.Layout{Row: w * n, Pixel: n, Channel: 1} }},
+	{"gaps", func(w, h, n int) transcode.Layout { return transcode.Layout{Row: w*n + 13, Pixel: n, Channel: 1} }},
+	{"reversed", func(w, h, n int) transcode.Layout {
+		return transcode.Layout{Base: n - 1, Row: w * n, Pixel: n, Channel: -1}
 	}},
-	{"bmp", func(w, h, n int) layout.Target {
+	{"bmp", func(w, h, n int) transcode.Layout {
 		stride := (w*n + 3) &^ 3
-		return layout.Target{Base: (h-1)*stride + n - 1, Row: -stride, Pixel: n, Channel: -1}
+		return transcode.Layout{Base: (h-1)*stride + n - 1, Row: -stride, Pixel: n, Channel: -1}
 	}},
-	{"planar", func(w, h, n int) layout.Target { return layout.Planar(nil, w, h, 1) }},
-	{"planarUpwards", func(w, h, n int) layout.Target {
-		return layout.Target{Base: (h - 1) * w, Row: -w, Pixel: 1, Channel: w * h}
+	{"planar", func(w, h, n int) transcode.Layout { return transcode.Layout{Row: w, Pixel: 1, Channel: w * h} }},
+	{"planarUpwards", func(w, h, n int) transcode.Layout {
+		return transcode.Layout{Base: (h - 1) * w, Row: -w, Pixel: 1, Channel: w * h}
 	}},
-	{"planarBackwards", func(w, h, n int) layout.Target {
-		return layout.Target{Base: (n - 1) * w * h, Row: w, Pixel: 1, Channel: -w * h}
+	{"planarBackwards", func(w, h, n int) transcode.Layout {
+		return transcode.Layout{Base: (n - 1) * w * h, Row: w, Pixel: 1, Channel: -w * h}
 	}},
-	{"planarGaps", func(w, h, n int) layout.Target {
-		return layout.Target{Base: 5, Row: w + 3, Pixel: 1, Channel: (w+3)*h + 7}
+	{"planarGaps", func(w, h, n int) transcode.Layout {
+		return transcode.Layout{Base: 5, Row: w + 3, Pixel: 1, Channel: (w+3)*h + 7}
 	}},
-	{"rowsOfChannels", func(w, h, n int) layout.Target { return layout.Target{Row: n * w, Pixel: 1, Channel: w} }},
-	{"four", func(w, h, n int) layout.Target { return layout.Target{Base: 1, Row: 4 * w, Pixel: 4, Channel: 1} }},
-	{"wide", func(w, h, n int) layout.Target { return layout.Target{Row: 2 * n * w, Pixel: 2 * n, Channel: 2} }},
-	{"mirrored", func(w, h, n int) layout.Target {
-		return layout.Target{Base: (w - 1) * n, Row: w * n, Pixel: -n, Channel: 1}
+	{"rowsOfChannels", func(w, h, n int) transcode.Layout { return transcode.Layout{Row: n * w, Pixel: 1, Channel: w} }},
+	{"four", func(w, h, n int) transcode.Layout { return transcode.Layout{Base: 1, Row: 4 * w, Pixel: 4, Channel: 1} }},
+	{"wide", func(w, h, n int) transcode.Layout { return transcode.Layout{Row: 2 * n * w, Pixel: 2 * n, Channel: 2} }},
+	{"mirrored", func(w, h, n int) transcode.Layout {
+		return transcode.Layout{Base: (w - 1) * n, Row: w * n, Pixel: -n, Channel: 1}
 	}},
-	{"threeApart", func(w, h, n int) layout.Target { return layout.Target{Row: 3 * w, Pixel: 3, Channel: 3 * w * h} }},
-	{"turned", func(w, h, n int) layout.Target { return layout.Target{Row: n, Pixel: n * h, Channel: 1} }},
+	{"threeApart", func(w, h, n int) transcode.Layout { return transcode.Layout{Row: 3 * w, Pixel: 3, Channel: 3 * w * h} }},
+	{"turned", func(w, h, n int) transcode.Layout { return transcode.Layout{Row: n, Pixel: n * h, Channel: 1} }},
 }
 
 // extent is how much memory a layout with positions from 0 on takes.
-func extent(l *layout.Target, w, h, channels int) int {
+func extent(l transcode.Layout, w, h, channels int) int {
 	n := 0
 	for _, x := range []int{0, w - 1} {
 		for _, y := range []int{0, h - 1} {
@@ -281,9 +281,9 @@ func TestLayouts(t *testing.T) {
 				p := newPicture(rng, w, h, channels, rng.IntN(len(contents)))
 				src := encode(t, p, patch)
 				for _, l := range layouts {
-					target := l.target(w, h, channels)
+					target := transcode.Target{Layout: l.layout(w, h, channels)}
 					for _, atEnd := range []bool{false, true} {
-						pix, free := codectest.Guarded(t, extent(&target, w, h, channels), atEnd)
+						pix, free := codectest.Guarded(t, extent(target.Layout, w, h, channels), atEnd)
 						target.Pix = pix
 						checkLayout(t, l.name, target, p, src, patch)
 						free()
@@ -294,7 +294,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-func checkLayout(t *testing.T, name string, target layout.Target, p *picture, src []byte, patch int) {
+func checkLayout(t *testing.T, name string, target transcode.Target, p *picture, src []byte, patch int) {
 	t.Helper()
 	const untouched = 0xa5
 	for i := range target.Pix {

@@ -3,7 +3,7 @@ package v2
 import (
 	"golang.org/x/sys/cpu"
 
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 //go:generate go -C ../../../internal/gen run ./l3v2decode -out ../../l3/internal/v2/decode_avx2_amd64.s -stubs ../../l3/internal/v2/decode_avx2_amd64.go -pkg v2
@@ -222,7 +222,7 @@ func (s *Scratch) restore(rows int, top bool) {
 type writePixels func(dst *byte, row int, src *byte, lane, channel, w, h int, masks *colourMasks)
 
 // place moves the rows of a band to where they are wanted, the first one to row y.
-func (s *Scratch) place(dst layout.Target, y, rows int) {
+func (s *Scratch) place(dst transcode.Target, y, rows int) {
 	size := 1
 	rgb, bgr, rgba := writePixels(rgbAVX2), writePixels(bgrAVX2), writePixels(rgbaAVX2)
 	if s.wide {
@@ -245,7 +245,7 @@ func (s *Scratch) place(dst layout.Target, y, rows int) {
 }
 
 // placePixels is for pixels without gaps.
-func (s *Scratch) placePixels(write writePixels, dst layout.Target, at, rows int) {
+func (s *Scratch) placePixels(write writePixels, dst transcode.Target, at, rows int) {
 	lane, channel := s.rowLen, lanes*s.rowLen
 	if s.width >= lanes {
 		write(&dst.Pix[at], dst.Row, &s.rows[s.row(0, 0)], lane, channel, s.width, rows, &s.accel.masks)
@@ -260,7 +260,7 @@ func (s *Scratch) placePixels(write writePixels, dst layout.Target, at, rows int
 
 // placePlanes is for all other layouts, of samples of size bytes: with a row of each
 // channel in s.temp, unless the samples of the target are in rows as well.
-func (s *Scratch) placePlanes(dst layout.Target, y, rows, size int) {
+func (s *Scratch) placePlanes(dst transcode.Target, y, rows, size int) {
 	planes := planesAVX2
 	if s.wide {
 		planes = planesWideAVX2
@@ -293,7 +293,7 @@ func (s *Scratch) placePlanes(dst layout.Target, y, rows, size int) {
 }
 
 // placeRow moves the samples of channel c to row y.
-func (s *Scratch) placeRow(dst layout.Target, y, c int, row []byte) {
+func (s *Scratch) placeRow(dst transcode.Target, y, c int, row []byte) {
 	if s.wide {
 		placeWords(dst.Pix, dst.At(0, y, c), dst.Pixel, row)
 	} else {

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // BenchmarkDecode decodes photographs one after the other, in patches of 256×256. Bytes
@@ -23,13 +23,15 @@ func BenchmarkDecode(b *testing.B) {
 	pix := make([]byte, largest)
 	layouts := []struct {
 		name   string
-		target func(p *encodeCase) layout.Target
+		target func(p *encodeCase) transcode.Target
 	}{
-		{"rgb", func(p *encodeCase) layout.Target { return layout.Interleaved(pix, p.width, 3, 1) }},
-		{"bgr", func(p *encodeCase) layout.Target {
-			return layout.Target{Pix: pix, Base: (p.height-1)*3*p.width + 2, Row: -3 * p.width, Pixel: 3, Channel: -1}
+		{"rgb", func(p *encodeCase) transcode.Target { return transcode.Interleaved(pix, p.width, 3, 1) }},
+		{"bgr", func(p *encodeCase) transcode.Target {
+			return transcode.Target{Pix: pix, Layout: transcode.Layout{Base: (p.height-1)*3*p.width + 2, Row: -3 * p.width, Pixel: 3, Channel: -1}}
 		}},
-		{"planar", func(p *encodeCase) layout.Target { return layout.Planar(pix, p.width, p.height, 1) }},
+		{"planar", func(p *encodeCase) transcode.Target {
+			return transcode.Target{Pix: pix, Layout: transcode.Layout{Row: p.width, Pixel: 1, Channel: p.width * p.height}}
+		}},
 	}
 	for _, mode := range []Mode{Fast, FastMixed, Dense} {
 		files := make([]decodeFile, len(pictures))
@@ -65,7 +67,7 @@ func newDecodeFile(p *encodeCase, mode Mode) decodeFile {
 	var f decodeFile
 	var w Workspace
 	columns := (p.width + side - 1) / side
-	p.encodePatches(func(src layout.Target, width, height int) {
+	p.encodePatches(func(src transcode.Target, width, height int) {
 		i, at := len(f.patches), len(f.src)
 		f.src = Encode(f.src, src, width, height, p.channels, p.depth, mode, &w)
 		f.patches = append(f.patches, decodePatch{i % columns * side, i / columns * side, width, height, at, len(f.src) - at})
@@ -74,11 +76,11 @@ func newDecodeFile(p *encodeCase, mode Mode) decodeFile {
 	return f
 }
 
-func (f *decodeFile) decode(dst layout.Target, s *Scratch) error {
+func (f *decodeFile) decode(dst transcode.Target, s *Scratch) error {
 	for _, p := range f.patches {
 		to := dst
 		to.Base = dst.At(p.x, p.y, 0)
-		if err := Decode(to, f.src[p.at:], p.n, p.width, p.height, 3, 8, s); err != nil {
+		if err := DecodeRows(to, f.src[p.at:], p.n, p.width, p.height, p.height, 3, 8, s); err != nil {
 			return err
 		}
 	}
@@ -108,7 +110,7 @@ func encodeKodak(t testing.TB) (pictures []*encodeCase, size int) {
 }
 
 // encodePatches calls f with the patches of a picture, at most 256×256 pixels each.
-func (c *encodeCase) encodePatches(f func(src layout.Target, width, height int)) {
+func (c *encodeCase) encodePatches(f func(src transcode.Target, width, height int)) {
 	const side = 256
 	src := c.target()
 	for y := 0; y < c.height; y += side {
@@ -133,7 +135,7 @@ func TestEncodeSizes(t *testing.T) {
 		n := 0
 		for _, p := range pictures {
 			n += 24 + 8
-			p.encodePatches(func(src layout.Target, width, height int) {
+			p.encodePatches(func(src transcode.Target, width, height int) {
 				n += 4 + len(Encode(nil, src, width, height, p.channels, p.depth, mode.Mode, &w))
 			})
 		}
@@ -156,7 +158,7 @@ func BenchmarkEncode(b *testing.B) {
 				form.Use()
 				codectest.Bench(b, size, func() {
 					for _, p := range pictures {
-						p.encodePatches(func(src layout.Target, width, height int) {
+						p.encodePatches(func(src transcode.Target, width, height int) {
 							patch = Encode(patch[:0], src, width, height, p.channels, p.depth, mode, &w)
 						})
 					}

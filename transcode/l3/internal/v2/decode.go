@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 const (
@@ -61,16 +60,11 @@ type header struct {
 	raw    int // the offset of the raw part of the next block
 }
 
-// Decode decodes the patch in src[:n] to where dst has it. At least TailLen bytes
-// have to follow it. The base of dst is the first sample of the patch. After an
-// error some of the samples may have been written.
-func Decode(dst layout.Target, src []byte, n, width, height, channels, depth int, s *Scratch) error {
-	return DecodeRows(dst, src, n, width, height, height, channels, depth, s)
-}
-
-// DecodeRows decodes the first rows of a patch as Decode does, and does not read the bands
-// below them.
-func DecodeRows(dst layout.Target, src []byte, n, width, height, rows, channels, depth int, s *Scratch) error {
+// DecodeRows decodes the first rows of the patch in src[:n] to where dst has them, and does
+// not read the bands below them. At least TailLen bytes have to follow the patch. The base of
+// dst is the first sample of the patch. After an error some of the samples may have been
+// written.
+func DecodeRows(dst transcode.Target, src []byte, n, width, height, rows, channels, depth int, s *Scratch) error {
 	if n < 0 || n > len(src)-TailLen || channels < 1 || channels > 4 || depth != 8 && depth != 16 ||
 		width < 1 || rows < 1 || rows > height || width > math.MaxInt32 || height > math.MaxInt32 {
 		return transcode.Errorf(transcode.ErrInternal, "patch of %d of %d bytes, %d×%d×%d of %d bits", n, len(src), width, height, channels, depth)
@@ -96,7 +90,7 @@ func DecodeRows(dst layout.Target, src []byte, n, width, height, rows, channels,
 }
 
 // bands decodes the bands and places them, as far as they have the first rows.
-func (s *Scratch) bands(dst layout.Target, src []byte, wanted int) error {
+func (s *Scratch) bands(dst transcode.Target, src []byte, wanted int) error {
 	s.accel.start(&s.header, s.wide)
 	step, words := 0, s.groups*s.coded
 	for b := range s.geometry.bands {

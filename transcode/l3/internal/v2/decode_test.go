@@ -11,7 +11,6 @@ import (
 
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // decodeCase is a patch that was encoded.
@@ -40,8 +39,8 @@ func (c *decodeCase) decodeFrom(t testing.TB, src []byte, s *Scratch) ([]byte, e
 	for i, form := range decodeForms {
 		form.Use()
 		pix := make([]byte, c.width*c.height*c.channels*c.depth/8)
-		dst := layout.Interleaved(pix, c.width, c.channels, c.depth/8)
-		err := Decode(dst, src, len(c.patch), c.width, c.height, c.channels, c.depth, s)
+		dst := transcode.Interleaved(pix, c.width, c.channels, c.depth/8)
+		err := DecodeRows(dst, src, len(c.patch), c.width, c.height, c.height, c.channels, c.depth, s)
 		if err != nil {
 			if !errors.Is(err, transcode.ErrBad) && !errors.Is(err, transcode.ErrTruncated) {
 				t.Fatalf("%v, %s: %v", c, form.Name, err)
@@ -119,12 +118,12 @@ func TestDecode(t *testing.T) {
 }
 
 // decodeLayouts are ways to place a patch in a buffer of so many bytes.
-func decodeLayouts(c *decodeCase) map[string]layout.Target {
+func decodeLayouts(c *decodeCase) map[string]transcode.Layout {
 	size := c.depth / 8
 	row := c.width * c.channels * size
-	all := map[string]layout.Target{
-		"interleaved": layout.Interleaved(nil, c.width, c.channels, size),
-		"planar":      layout.Planar(nil, c.width, c.height, size),
+	all := map[string]transcode.Layout{
+		"interleaved": {Row: row, Pixel: c.channels * size, Channel: size},
+		"planar":      {Row: c.width * size, Pixel: size, Channel: c.width * c.height * size},
 		"padded":      {Row: row + 3, Pixel: c.channels * size, Channel: size},
 		"gaps":        {Row: (row + 2) * 2, Pixel: c.channels*size + 1, Channel: size},
 		"reversed":    {Base: (c.height-1)*row + (c.channels-1)*size, Row: -row, Pixel: c.channels * size, Channel: -size},
@@ -134,7 +133,7 @@ func decodeLayouts(c *decodeCase) map[string]layout.Target {
 		"planes rows": {Row: row, Pixel: size, Channel: c.width * size},
 	}
 	if c.channels == 3 && c.depth == 8 {
-		all["bmp"] = layout.Target{Base: (c.height-1)*((row+3)&^3) + 2, Row: -((row + 3) &^ 3), Pixel: 3, Channel: -1}
+		all["bmp"] = transcode.Layout{Base: (c.height-1)*((row+3)&^3) + 2, Row: -((row + 3) &^ 3), Pixel: 3, Channel: -1}
 	}
 	return all
 }
@@ -160,8 +159,9 @@ func TestDecodeLayouts(t *testing.T) {
 	}
 }
 
-func wantPlaced(t *testing.T, c *decodeCase, name string, dst layout.Target, s *Scratch) {
+func wantPlaced(t *testing.T, c *decodeCase, name string, layout transcode.Layout, s *Scratch) {
 	t.Helper()
+	dst := transcode.Target{Layout: layout}
 	size := c.depth / 8
 	end := 0
 	for _, x := range []int{0, c.width - 1} {
@@ -189,7 +189,7 @@ func wantPlaced(t *testing.T, c *decodeCase, name string, dst layout.Target, s *
 			for i := range dst.Pix {
 				dst.Pix[i] = 0xa5
 			}
-			if err := Decode(dst, src, len(c.patch), c.width, c.height, c.channels, c.depth, s); err != nil {
+			if err := DecodeRows(dst, src, len(c.patch), c.width, c.height, c.height, c.channels, c.depth, s); err != nil {
 				t.Fatalf("%v, %s, %s: %v", c, name, form.Name, err)
 			}
 			if !bytes.Equal(dst.Pix, want) {
@@ -247,8 +247,8 @@ func TestDecodeCaller(t *testing.T) {
 		{992, math.MaxInt, math.MaxInt, 3, 8},
 	} {
 		var s Scratch
-		dst := layout.Target{Pix: pix, Row: 12, Pixel: 3, Channel: 1}
-		if err := Decode(dst, src, a[0], a[1], a[2], a[3], a[4], &s); !errors.Is(err, transcode.ErrInternal) {
+		dst := transcode.Target{Pix: pix, Layout: transcode.Layout{Row: 12, Pixel: 3, Channel: 1}}
+		if err := DecodeRows(dst, src, a[0], a[1], a[2], a[2], a[3], a[4], &s); !errors.Is(err, transcode.ErrInternal) {
 			t.Errorf("%v: %v", a, err)
 		}
 	}
@@ -258,8 +258,8 @@ func TestDecodeCaller(t *testing.T) {
 func TestDecodeWide(t *testing.T) {
 	var s Scratch
 	src := make([]byte, 1<<20)
-	dst := layout.Interleaved(make([]byte, maxWidth+1), maxWidth+1, 1, 1)
-	if err := Decode(dst, src, len(src)-TailLen, maxWidth+1, 1, 1, 8, &s); !errors.Is(err, transcode.ErrUnsupported) {
+	dst := transcode.Interleaved(make([]byte, maxWidth+1), maxWidth+1, 1, 1)
+	if err := DecodeRows(dst, src, len(src)-TailLen, maxWidth+1, 1, 1, 1, 8, &s); !errors.Is(err, transcode.ErrUnsupported) {
 		t.Error(err)
 	}
 	c := newDecodeCase(newEncodeCase(rand.New(rand.NewPCG(15, 16)), maxWidth, 2, 1, 8, 4), Dense)
@@ -323,12 +323,12 @@ func FuzzDecode(f *testing.F) {
 // ExampleDecode is how a picture is decoded: patch by patch.
 func ExampleDecode() {
 	pix := []byte{10, 11, 12, 20, 22, 24}
-	target := layout.Interleaved(pix, 3, 1, 1)
+	target := transcode.Interleaved(pix, 3, 1, 1)
 	patch := Encode(nil, target, 3, 2, 1, 8, Dense, new(Workspace))
 	var s Scratch
 	out := make([]byte, 6)
 	src := append(patch, make([]byte, TailLen)...)
-	err := Decode(layout.Interleaved(out, 3, 1, 1), src, len(patch), 3, 2, 1, 8, &s)
+	err := DecodeRows(transcode.Interleaved(out, 3, 1, 1), src, len(patch), 3, 2, 2, 1, 8, &s)
 	fmt.Println(out, err)
 	// Output: [10 11 12 20 22 24] <nil>
 }

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"sync"
 
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // unpackBlocks decodes the blocks of some code words to s.z. All other forms have to
@@ -185,7 +185,7 @@ func codedChannel(c, samples int) int {
 }
 
 // placeRows copies the rows of a band to the target, the first one to row y.
-func (s *Scratch) placeRows(dst layout.Target, y, rows int) {
+func (s *Scratch) placeRows(dst transcode.Target, y, rows int) {
 	for r := range rows {
 		var row [maxChannels][]byte
 		for c := range s.coded {
@@ -233,7 +233,7 @@ func (s *Scratch) uncolour(g, r, b []byte) (red, blue []byte) {
 }
 
 // placeWide is for a row of samples of 16 bits.
-func (s *Scratch) placeWide(dst layout.Target, y int, row *[maxChannels][]byte) {
+func (s *Scratch) placeWide(dst transcode.Target, y int, row *[maxChannels][]byte) {
 	c := 0
 	if s.colour != colourNone {
 		s.placeColoured(dst, y, row)
@@ -251,7 +251,7 @@ func (s *Scratch) placeWide(dst layout.Target, y int, row *[maxChannels][]byte) 
 }
 
 // placeColoured is for the channels that have been transformed.
-func (s *Scratch) placeColoured(dst layout.Target, y int, row *[maxChannels][]byte) {
+func (s *Scratch) placeColoured(dst transcode.Target, y int, row *[maxChannels][]byte) {
 	const half = 1 << 15
 	gLow := row[0]
 	n := len(gLow)

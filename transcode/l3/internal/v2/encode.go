@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // Mode is the set of codings that an encoder tries. It takes the smallest result.
@@ -54,7 +54,7 @@ type Workspace struct {
 // 8 or 16; src has to have all of the samples. No padding is added after the patch, and
 // memory behind dst, within its capacity, may be overwritten. The same samples always
 // make the same bytes.
-func Encode(dst []byte, src layout.Target, width, height, channels, depth int, mode Mode, w *Workspace) []byte {
+func Encode(dst []byte, src transcode.Target, width, height, channels, depth int, mode Mode, w *Workspace) []byte {
 	w.prepare(geometryOf(width, height), depth, trials[mode])
 	w.gather(src, channels)
 	colour := w.choose(channels)

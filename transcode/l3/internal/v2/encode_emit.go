@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // emitter writes blocks. Streams are gathered in memory of their own.
@@ -306,7 +306,7 @@ func (p *planeSet[T]) edges(plane, height int) {
 }
 
 // gather copies the samples of a patch to planes and transforms colours.
-func (w *Workspace) gather(src layout.Target, channels int) {
+func (w *Workspace) gather(src transcode.Target, channels int) {
 	if w.depth == 16 {
 		w.words.prepare(w.width, w.height)
 	} else {
@@ -336,7 +336,7 @@ func (w *Workspace) gather(src layout.Target, channels int) {
 }
 
 // gatherBytes gathers a row whose channels belong into these planes.
-func (w *Workspace) gatherBytes(src layout.Target, order []int, y int) {
+func (w *Workspace) gatherBytes(src transcode.Target, order []int, y int) {
 	if !deinterleave(&w.bytes, src, order, y) {
 		for c, plane := range order {
 			at := src.At(0, y, c)
@@ -362,7 +362,7 @@ func (w *Workspace) gatherBytes(src layout.Target, order []int, y int) {
 }
 
 // deinterleave splits a row of pixels of 3 or 4 samples, and returns false if it cannot.
-func deinterleave(p *planeSet[uint8], src layout.Target, order []int, y int) bool {
+func deinterleave(p *planeSet[uint8], src transcode.Target, order []int, y int) bool {
 	const vector = 16 // pixels
 	n := len(order)
 	if !encodeAccelerated || n < 3 || p.width < vector || src.Pixel != n || src.Channel != 1 && src.Channel != -1 {

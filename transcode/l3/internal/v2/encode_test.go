@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
-	"github.com/pipefs/pipefs/transcode/l3/internal/layout"
 )
 
 // TestEncodeRoundTrip decodes what was encoded, with one workspace for all.
@@ -124,15 +124,15 @@ func TestEncodeLayouts(t *testing.T) {
 					c := newEncodeCase(rng, width, 37, channels, depth, 4)
 					want := Encode(nil, c.target(), c.width, c.height, channels, depth, Dense, &w)
 					size := depth / 8
-					for name, to := range map[string]layout.Target{
-						"planar":           layout.Planar(nil, c.width, c.height, size),
+					for name, layout := range map[string]transcode.Layout{
+						"planar":           {Row: c.width * size, Pixel: size, Channel: c.width * c.height * size},
 						"part":             {Base: 11, Row: 3 * width * channels * size, Pixel: channels * size, Channel: size},
 						"backwards":        {Base: c.height * width * channels * size, Row: -width * channels * size, Pixel: channels * size, Channel: -size},
 						"wide pixels":      {Row: width * 8 * size, Pixel: 8 * size, Channel: size},
 						"right to left":    {Base: width * channels * size, Row: width * channels * size, Pixel: -channels * size, Channel: size},
 						"column by column": {Row: channels * size, Pixel: c.height * channels * size, Channel: size},
 					} {
-						to.Pix = make([]byte, 20+3*len(c.pix)+width*c.height*8*size)
+						to := transcode.Target{Pix: make([]byte, 20+3*len(c.pix)+width*c.height*8*size), Layout: layout}
 						from := c.target()
 						for y := range c.height {
 							for x := range c.width {
@@ -297,8 +297,8 @@ func (c *encodeCase) String() string {
 	return fmt.Sprintf("%d×%d×%d of %d bits", c.width, c.height, c.channels, c.depth)
 }
 
-func (c *encodeCase) target() layout.Target {
-	return layout.Interleaved(c.pix, c.width, c.channels, c.depth/8)
+func (c *encodeCase) target() transcode.Target {
+	return transcode.Interleaved(c.pix, c.width, c.channels, c.depth/8)
 }
 
 func (c *encodeCase) encode(mode Mode, w *Workspace) []byte {
@@ -361,7 +361,7 @@ func (c *encodeCase) wantRoundTrip(t testing.TB, patch []byte) {
 	var s Scratch
 	got := encodeCase{c.width, c.height, c.channels, c.depth, make([]byte, len(c.pix))}
 	src := append(bytes.Clone(patch), make([]byte, TailLen)...)
-	if err := Decode(got.target(), src, len(patch), c.width, c.height, c.channels, c.depth, &s); err != nil {
+	if err := DecodeRows(got.target(), src, len(patch), c.width, c.height, c.height, c.channels, c.depth, &s); err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
 	for i := range c.pix {
@@ -388,7 +388,7 @@ func eachEncodeCase(f func(c *encodeCase)) {
 
 // wantSame wants the same bytes of all forms, and returns them. The first form has a
 // workspace of its own: what earlier patches left in w must not matter.
-func (c *encodeCase) wantSame(t testing.TB, src layout.Target, mode Mode, w *Workspace) (patch []byte) {
+func (c *encodeCase) wantSame(t testing.TB, src transcode.Target, mode Mode, w *Workspace) (patch []byte) {
 	t.Helper()
 	for i, form := range encodeForms {
 		form.Use()
