@@ -1,9 +1,13 @@
 package e2e
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,5 +114,34 @@ func TestBucketDataset(t *testing.T) {
 	testmount.Command(t, env, "pack", url, store)
 	if diff := cmp.Diff(hashes(t, dataset), hashes(t, filepath.Join(testmount.Mount(t, env, store), "original"))); diff != "" {
 		t.Errorf("packed (-dataset +store):\n%s", diff)
+	}
+}
+
+// TestBucketZip: of a zip in a bucket, a mount fetches the directory and not the header beside each member.
+func TestBucketZip(t *testing.T) {
+	server := testenv.S3(t)
+	dir, random := t.TempDir(), rand.NewChaCha8([32]byte{})
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for i := range 120 {
+		f, err := w.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("class%d/%d.bin", i%7, i), Method: uint16(i%2) * zip.Deflate})
+		testenv.Must(t, err)
+		_, err = io.CopyN(f, random, 100<<10) // more than a block of the cache
+		testenv.Must(t, err)
+	}
+	testenv.Must(t, w.Close())
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "a.zip"), b.Bytes(), 0o644))
+	upload(t, server, dir, "data", "a.zip")
+	proxy := testenv.Distance(t, server.Endpoint, testenv.Way{})
+	far := *server
+	far.Endpoint = proxy.Endpoint
+
+	mnt := testmount.Mount(t, append(testmount.Home(t), far.Env()...), "s3://"+server.Bucket+"/data/a.zip", "--no-background")
+	if n, requests := proxy.Bytes.Load(), proxy.Requests.Load(); n > 3<<20 || requests > 12 {
+		t.Errorf("the mount fetched %d bytes of %d in %d requests", n, b.Len(), requests)
+	}
+	local := testmount.Mount(t, testmount.Home(t), dir)
+	if diff := cmp.Diff(hashes(t, filepath.Join(local, "original")), hashes(t, filepath.Join(mnt, "original"))); diff != "" {
+		t.Errorf("original (-local +bucket):\n%s", diff)
 	}
 }

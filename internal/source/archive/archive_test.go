@@ -4,10 +4,10 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -15,13 +15,13 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
@@ -217,71 +217,6 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// Damaged deflated members are errors, each for itself.
-func TestDamagedZip(t *testing.T) {
-	data := writeZip(t, zip.Deflate, pair{"a", strings.Repeat("a", 5000)}, pair{"b", strings.Repeat("b", 5000)})
-	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-	testenv.Must(t, err)
-	at, err := r.File[0].DataOffset()
-	testenv.Must(t, err)
-	data[at+3] ^= 0xff
-	d, _ := open(t, map[string][]byte{"x.zip": data})
-	got := read(t, d)
-	if !strings.Contains(got["a"], "error: ") || !strings.Contains(got["a"], "damaged") || got["b"] != strings.Repeat("b", 5000) {
-		t.Errorf("%.100q %.20q", got["a"], got["b"])
-	}
-}
-
-// What the directory of a zip says of a member may be wrong: that member is left out and named, and the others are shown.
-func TestUnfitZip(t *testing.T) {
-	const method, packed, size, offset = 10, 20, 24, 42 // in an entry of the directory
-	bad := []struct {
-		at  map[int]uint16 // what is written where
-		why string
-	}{
-		{map[int]uint16{8: encrypted}, "it is encrypted"},
-		{map[int]uint16{method: 12}, "it is compressed by method 12"},
-		{map[int]uint16{packed: 4}, "its sizes cannot be right"},
-		{map[int]uint16{method: zip.Deflate, size: 60_000}, "its sizes cannot be right"}, // a bomb
-		{map[int]uint16{method: zip.Deflate, size + 2: 300 << 4}, "deflated members of more than"},
-		{map[int]uint16{offset: 0}, "it lies over another member"},
-		{map[int]uint16{offset + 2: 99}, "its header is damaged"},
-		{nil, "it reaches beyond the archive"},
-	}
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	for i := range bad {
-		f, err := w.CreateHeader(&zip.FileHeader{Name: strconv.Itoa(i)})
-		testenv.Must(t, err)
-		_, err = io.WriteString(f, "x")
-		testenv.Must(t, err)
-	}
-	_, err := w.CreateRaw(&zip.FileHeader{Name: "large", UncompressedSize64: 5 << 30, CompressedSize64: 5 << 30}) // which zip64 says
-	testenv.Must(t, err)
-	testenv.Must(t, w.Close())
-	data := b.Bytes()
-	at := bytes.Index(data, []byte("PK\x01\x02"))
-	for _, c := range bad {
-		at += 4 + bytes.Index(data[at+4:], []byte("PK\x01\x02"))
-		for k, v := range c.at {
-			binary.LittleEndian.PutUint16(data[at+k:], v)
-		}
-	}
-	d, log := openLog(t, "x.zip", data)
-	if diff := cmp.Diff(map[string]string{"0": "x"}, read(t, d)); diff != "" {
-		t.Error(diff)
-	}
-	for i, c := range bad {
-		name := strconv.Itoa(i + 1)
-		if c.at == nil {
-			name = "large"
-		}
-		if !slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool { return strings.Contains(line, `\"`+name+`\"`) && strings.Contains(line, c.why) }) {
-			t.Errorf("%s: not %q in %s", name, c.why, log)
-		}
-	}
-}
-
 // An archive that is replaced while it is open gives no byte of the other one, until it is scanned again.
 func TestChanged(t *testing.T) {
 	d, dir := open(t, map[string][]byte{"x.tar": writeTar(t, pair{"a", "old"})})
@@ -320,6 +255,26 @@ func TestKept(t *testing.T) {
 	testenv.Must(t, os.WriteFile(name, writeTar(t, pair{"a", "new"}, pair{"b", "x"}), 0o644))
 	if got := read(t, openDir(t, dir, kept)); got["a"] != "new" || got["b"] != "x" {
 		t.Errorf("%q", got)
+	}
+}
+
+// A list of members that another version of pipefs has kept is not used, and one line says so.
+func TestKeptByAnotherVersion(t *testing.T) {
+	dir, kept := t.TempDir(), t.TempDir()
+	testenv.Must(t, os.WriteFile(filepath.Join(dir, "x.zip"), writeZip(t, zip.Store, pair{"a", "one"}), 0o644))
+	d := openDir(t, dir, kept)
+	w, err := index.Create(t.Context(), d.keptDir(), indexID, 0)
+	testenv.Must(t, err)
+	s := d.Summary()
+	s.Format--
+	testenv.Must(t, w.Finish(s))
+	var log bytes.Buffer
+	d.log = slog.New(slog.NewTextHandler(&log, nil))
+	if _, _, err := d.Rescan(t.Context()); err != nil || read(t, d)["a"] != "one" {
+		t.Errorf("%q, %v", read(t, d), err)
+	}
+	if strings.Count(log.String(), "another version") != 1 {
+		t.Error(log.String())
 	}
 }
 

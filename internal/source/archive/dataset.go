@@ -59,6 +59,7 @@ type Dataset struct {
 	attrs  []source.Attr // of the archives
 	dir    source.Attr   // of directories
 	rescan sync.Mutex
+	told   sync.Once // that the list that was kept is of another version
 	behind *behind
 	pages  pages
 }
@@ -155,6 +156,11 @@ func (d *Dataset) known() (*table, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
+	}
+	if t.Format != formatVersion {
+		d.told.Do(func() {
+			d.log.Info("the list of members was written by another version of pipefs, scanning again", "archives", d.root)
+		})
 	}
 	same := t.Format == formatVersion && len(t.Shards) == len(d.shards)
 	for i := 0; same && i < len(d.shards); i++ {

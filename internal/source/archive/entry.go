@@ -12,16 +12,17 @@ type codec byte
 
 const (
 	stored    codec = iota // as it is
-	deflated               // by deflate, with a CRC-32
+	deflated               // by deflate, with a CRC-32, behind a local header of a zip
 	dirCodec               // a directory, which has no bytes
 	rowCodec               // a value of a Parquet file that has not been located yet
 	pageCodec              // a value within a page of a Parquet file, compressed as compression says
+	zipped                 // as it is, behind a local header of a zip
 )
 
 // entry says where a member is.
 type entry struct {
 	shard  int   // its archive
-	offset int64 // in the archive, bytes
+	offset int64 // in the archive, bytes; of a zip's member, that of its local header
 	packed int64 // bytes there
 	size   int64 // bytes of the member
 	mtime  int64 // ns since 1970
@@ -42,6 +43,9 @@ type value struct {
 func (e *entry) isPacked() bool {
 	return e.codec == deflated || e.codec == pageCodec && e.compression != parquet.None
 }
+
+// hasHeader reports whether a local header of a zip precedes the bytes of a member.
+func (e *entry) hasHeader() bool { return e.codec == deflated || e.codec == zipped }
 
 func (e *entry) append(b []byte) []byte {
 	b = append(b, byte(e.codec))
@@ -70,7 +74,7 @@ var errEntry = errors.New("an entry that says not where its member is")
 
 // parse checks that the member lies in its archive, one of shards.
 func parse(b []byte, shards []Shard) (e entry, err error) {
-	if len(b) == 0 || codec(b[0]) > pageCodec {
+	if len(b) == 0 || codec(b[0]) > zipped {
 		return e, errEntry
 	}
 	e.codec, b = codec(b[0]), b[1:]

@@ -2,10 +2,8 @@ package archive
 
 import (
 	"archive/tar"
-	"archive/zip"
 	"bytes"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -105,26 +103,6 @@ func TestLinks(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestLinksOfZip(t *testing.T) {
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	for _, m := range []pair{{"d/a", "data"}, {"@d/soft", "a"}, {"@up", "../a"}, {"@none", "x"}, {"@long", strings.Repeat("x", maxPath+1)}} {
-		h := &zip.FileHeader{Name: strings.TrimPrefix(m.name, "@"), Method: zip.Deflate}
-		if h.Name != m.name {
-			h.SetMode(0o777 | fs.ModeSymlink)
-		}
-		f, err := w.CreateHeader(h)
-		testenv.Must(t, err)
-		_, err = f.Write([]byte(m.data))
-		testenv.Must(t, err)
-	}
-	testenv.Must(t, w.Close())
-	d, log := openLog(t, "x.zip", b.Bytes())
-	if diff := cmp.Diff(map[string]string{"d/": "", "d/a": "data", "d/soft": "data"}, read(t, d)); diff != "" || d.Summary().LeftOut != 3 {
-		t.Errorf("%s\n%s", diff, log)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	formatVersion = 4
+	formatVersion = 5
 	indexID       = "members"
 	// classDigits is how many digits the number of a class has, at least.
 	classDigits = source.ClassDigits
@@ -209,7 +209,6 @@ func (s *scan) shard(ctx context.Context, i int, name string) (source.Identity, 
 	case k == parquetKind:
 		err = s.scanTable(ctx, i, f, guarded)
 	case k == zipKind:
-		f.Scattered()
 		err = scanZip(i, f, f.Identity.Size, guarded)
 	case k == tarKind:
 		err = scanTar(i, f, f.Identity.Size, guarded)

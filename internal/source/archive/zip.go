@@ -10,10 +10,42 @@ import (
 	"strings"
 )
 
-const encrypted = 1 // a flag of a zip's member
+const (
+	encrypted = 1 // a flag of a zip's member
+	// zipHeader is how many bytes precede a member in a zip, at least: its local header, whose name and extra fields have a
+	// length of their own there.
+	zipHeader    = 30
+	zipSignature = "PK\x03\x04"
+)
 
-// scanZip calls emit with the members of a zip.
-func scanZip(shard int, r io.ReaderAt, size int64, emit func(member) error) error {
+// zipReader answers each read as if there were a local header without name and extra fields while headless is set. What archive/zip
+// takes for the place of a member's bytes then tells where its header lies, and nothing of the archive is read.
+type zipReader struct {
+	io.ReaderAt
+	headless bool
+}
+
+func (r *zipReader) ReadAt(b []byte, off int64) (int, error) {
+	if !r.headless {
+		return r.ReaderAt.ReadAt(b, off)
+	}
+	clear(b)
+	copy(b, zipSignature)
+	return len(b), nil
+}
+
+// headerOf is where the local header of a member lies.
+func (r *zipReader) headerOf(f *zip.File) (int64, error) {
+	r.headless = true
+	defer func() { r.headless = false }()
+	at, err := f.DataOffset()
+	return at - zipHeader, err
+}
+
+// scanZip calls emit with the members of a zip, of which it reads the directory alone, and the links. A member's local header lies beside
+// its bytes: who reads these looks at it.
+func scanZip(shard int, archive io.ReaderAt, size int64, emit func(member) error) error {
+	r := &zipReader{ReaderAt: archive}
 	z, err := zip.NewReader(r, size)
 	if err != nil {
 		return err
@@ -38,12 +70,13 @@ func scanZip(shard int, r io.ReaderAt, size int64, emit func(member) error) erro
 			m.entry = entry{shard: shard}
 			m.setLink("", to, path.Join(path.Dir(m.path), to))
 		default:
+			m.codec = zipped
 			if f.Method == zip.Deflate {
 				m.codec = deflated
 			}
-			if m.offset, err = f.DataOffset(); err != nil {
-				m.why = fmt.Sprintf("its header is damaged: %v", err)
-			} else if m.packed > size-m.offset {
+			if m.offset, err = r.headerOf(f); err != nil || m.offset < 0 || m.offset > size-zipHeader {
+				m.why = "its header is damaged: it lies outside of the archive"
+			} else if m.packed > size-zipHeader-m.offset {
 				m.why = "it reaches beyond the archive"
 			}
 		}
@@ -127,6 +160,6 @@ func overlapping(found []member) {
 			m.why = "it lies over another member"
 			continue
 		}
-		end = m.offset + m.packed
+		end = m.offset + zipHeader + m.packed
 	}
 }
