@@ -78,5 +78,12 @@ func noter(w io.Writer) func(format string, args ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(w, "pipefs: note: "+format+"\n", args...) }
 }
 
+// tell prints notes.
+func tell(env *environ, notes []string) {
+	for _, note := range notes {
+		noter(env.stderr)("%s", note)
+	}
+}
+
 // quiet logs for commands that people watch: only what they should know.
 func quiet(env *environ) *slog.Logger { return terminal.Logger(env.stderr, "text", "warn") }

@@ -52,9 +52,7 @@ func (c *packConfig) openDataset(ctx context.Context, env *environ) (source.Data
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	for _, note := range classes.Notes {
-		noter(env.stderr)("%s", note)
-	}
+	tell(env, classes.Notes)
 	return classes, nil
 }
 

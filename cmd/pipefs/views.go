@@ -54,6 +54,7 @@ pipefs views --steps      # the steps of which views are made`,
 				return err
 			}
 			defer s.Close()
+			tell(env, s.Notes)
 			t, err := survey.Count(ctx, s, survey.Options{Views: args[1:], All: all, Roles: roles, Unlisted: unlisted(env), Stderr: env.stderr})
 			if err != nil {
 				return err

@@ -97,6 +97,9 @@ func (b *Bench) find(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
+	for _, note := range s.Notes {
+		b.c.Note("%s", note)
+	}
 	b.source, b.registry = s.Path, s.Registry
 	b.plain, b.prepared = b.c.Dataset, s.Store != nil
 	if s.Store == nil && !remote.Is(b.source) {

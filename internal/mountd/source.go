@@ -65,6 +65,7 @@ type Source struct {
 	Tree     source.Tree
 	Registry *transcode.Registry
 	Server   *serve.Server
+	Notes    []string // what of SourceOptions.Classes and of the dataset does not belong together
 	roles    transcode.Roles
 	log      *slog.Logger
 	peek     bool
@@ -131,7 +132,7 @@ func OpenSource(ctx context.Context, o SourceOptions) (_ *Source, err error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Dataset = c
+		s.Dataset, s.Notes = c, c.Notes
 	}
 	if s.Store == nil {
 		s.Tree = s.Dataset
