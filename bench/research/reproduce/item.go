@@ -11,7 +11,7 @@ import (
 // paper is one of the four.
 type paper struct {
 	key, name, title, venue string
-	setup                   string // that many of its experiments share, after a space
+	setup                   string // of many of its experiments, after a space
 }
 
 var papers = []paper{
@@ -30,7 +30,7 @@ type item struct {
 	says string
 	// differs is what is different here.
 	differs string
-	// reason why there is no experiment; empty where there is one.
+	// reason why there is no experiment, in a few words; empty if there is one.
 	reason string
 	// name is for -only. The experiment takes about so many seconds at a scale of 1.
 	name    string

@@ -21,47 +21,46 @@ import (
 )
 
 func l3Items() []*item {
-	const noGPU = "It is about decoding on a GPU. `go test -bench Hardware ./l3gpu` and `python/bench_gpu.py` measure ours where there is one."
 	return []*item{
 		{
 			paper: "l3", parts: []string{"Figure 1", "Figure 3", "Figure 4", "Figure 5", "Figure 6"}, title: "the pipeline and the format, drawn",
-			reason: "Drawings. docs/l3.md specifies the format.",
+			reason: "drawings",
 		},
 		{
 			paper: "l3", parts: []string{"Figure 2"}, title: "loading and decoding against computing",
-			reason: "Three models on an A100. Figure 7(a) has loading and decoding, on the processor.",
+			reason: "three models on an A100",
 		},
 		{
 			paper: "l3", parts: []string{"Table 1"}, title: "accuracy with lossless and lossy formats",
 			says:    "Six of seven models lose by JPEG and lossy WebP of quality 75; PNG loses nothing.",
-			differs: "no models are trained. What is lossless decodes to the same pixels, and so trains to the same accuracy; that is what is checked. How far the lossy ones are from them is told as MS-SSIM.",
+			differs: "no models are trained: equal pixels train to equal accuracy",
 			name:    "l3-table1", seconds: 10, run: withPillow(l3Lossless),
 		},
 		{
 			paper: "l3", parts: []string{"Table 2", "Table 3"}, title: "models, data sets, and quality factors of equal accuracy",
-			reason: "They describe the paper's trainings. Figure 8 runs over the quality factors.",
+			reason: "the paper's trainings",
 		},
 		{
 			paper: "l3", parts: []string{"Table 4"}, title: "size over raw size",
 			says:    "L3 is 6 to 9 % of the pixels larger than PNG, and 9 to 30 % larger than lossless WebP.",
-			differs: "generated photographs instead of the paper's data sets; the random and the black picture are made as the paper says. `make bench-l3` has more codecs and real photographs: docs/benchmarks.md.",
+			differs: "generated photographs; `make bench-l3` has real ones and more codecs",
 			name:    "l3-table4", seconds: 30, run: withPillow(l3Sizes),
 		},
 		{
 			paper: "l3", parts: []string{"Figure 7"}, title: "(a) loading and decoding, lossless formats",
-			says:    "L3 prepares data 5.67, 9.29 and 15.71 times as fast as PNG at HD, FHD and UHD, and 2.41, 3.25 and 4.51 times as fast as WebP. (b) 1.71 times PNG from end to end.",
-			differs: "one thread of a processor decodes all formats, where the paper decodes L3 on an A100 and the others on 96 cores; files are read from the disk first, nothing cached. (b) takes GPUs and is not reproduced. HD is 1280×720 here, 1080×720 there.",
+			says:    "L3 prepares data 5.67, 9.29 and 15.71 times as fast as PNG at HD, FHD and UHD.",
+			differs: "one thread decodes all formats, instead of an A100 for L3 and 96 cores for the others; HD is 1280×720, there 1080×720",
 			name:    "l3-figure7", seconds: 90, run: withPillow(l3Preparation),
 		},
 		{
 			paper: "l3", parts: []string{"Figure 8"}, title: "quality factor against data preparation, lossy formats",
-			says:    "WebP is slower than L3 at every quality; JPEG, decoded by the A100's JPEG engine, is faster than L3 below some quality.",
-			differs: "one thread of a processor decodes all of them; there is no JPEG engine.",
+			says:    "WebP is slower than L3 at every quality; JPEG, by the A100's engine, is faster below some quality.",
+			differs: "one thread decodes all of them; no JPEG engine",
 			name:    "l3-figure8", seconds: 60, run: withPillow(l3Quality),
 		},
 		{
 			paper: "l3", parts: []string{"Figure 9", "Figure 10"}, title: "training with lossy formats, and steps of the GPU decoder",
-			reason: noGPU,
+			reason: "decoding on a GPU",
 		},
 	}
 }
@@ -163,7 +162,6 @@ func l3Lossless(ctx context.Context, e *env, p *pillow) (*result, error) {
 	}
 	r := &result{Setup: fmt.Sprintf("%d generated pictures of 768×512 pixels; %s", n, p.About), Tables: []table{t}}
 	r.Ours = fmt.Sprintf("%d of %d pictures come back from L3, in all its modes, with the same pixels.", same, 3*n)
-	r.note("A model that is given the same pixels, in the same order, trains to the same accuracy: Table 1's column of PNG is that of L3.")
 	return r, nil
 }
 
@@ -235,7 +233,6 @@ func l3Sizes(ctx context.Context, e *env, p *pillow) (*result, error) {
 	r.Ours = fmt.Sprintf("of PNG's size are v1 %.2f, v2 fast %.2f and v2 dense %.2f times; of WebP's %.2f, %.2f and %.2f.",
 		of["L3 v1"]/of["PNG"], of["L3 v2 fast"]/of["PNG"], of["L3 v2 dense"]/of["PNG"],
 		of["L3 v1"]/of["WebP"], of["L3 v2 fast"]/of["WebP"], of["L3 v2 dense"]/of["WebP"])
-	r.note("LZ4 is in `make bench-l3`. On the black picture every version of L3 loses to all others but BMP.")
 	return r, nil
 }
 

@@ -23,18 +23,18 @@ func liquidItems() []*item {
 	return []*item{
 		{
 			paper: "liquid", parts: []string{"Figure 1", "Figure 4", "Figure 5"}, title: "the training process and the system, drawn",
-			reason: "Drawings.",
+			reason: "drawings",
 		},
 		{
 			paper: "liquid", parts: []string{"Figure 2"}, title: "use of processor, disk and accelerator by format",
-			says:    "PNG fills the processor and gets 24.5 % of the accelerator's rate, BMP fills the disk and gets 27.4 %; JPEG, which the GPU decodes, 69.4 %.",
-			differs: "the accelerator is a sleep, four times as fast as PNG alone can be read, which is about what the paper's PNG row says of its own; the disk is slowed down to 100 MB/s; the processor decodes JPEG.",
+			says:    "PNG gets 24.5 % of the accelerator's rate, BMP 27.4 %, JPEG, decoded by the GPU, 69.4 %.",
+			differs: "the accelerator is a sleep, four times as fast as PNG can be read; disk of 100 MB/s; the processor decodes JPEG",
 			name:    "liquid-figure2", seconds: 65, run: slowDisk(liquidUse),
 		},
 		{
 			paper: "liquid", parts: []string{"Figure 3"}, title: "loading and decoding apart, and together, over the ratio",
-			says:    "Raw pixels load slower and decode faster; the best mix of PNG and BMP is where both are equal, 20 % BMP.",
-			differs: differsMix + " Only PNG with raw pixels: WebP and JPEG are not mixed with PNG, since their pixels or their gain are not the same.",
+			says:    "The best mix is where loading and decoding are equal: 20 % BMP.",
+			differs: differsMix + "; only PNG with raw pixels",
 			name:    "liquid-figure3", seconds: 1, run: liquidRatios,
 		},
 		{
@@ -45,18 +45,18 @@ func liquidItems() []*item {
 		},
 		{
 			paper: "liquid", parts: []string{"Figure 7"}, title: "training from end to end",
-			says:    "PNG: 1.58, 2.02 and 1.07 times in the mean of the models, 3.24 for the fastest model and 1.35 at most for the slowest; JPEG: 1.14, 1.25 and about 1 times.",
-			differs: "the accelerator is a sleep, at three speeds; the disk is slowed down to 100 MB/s; the loader is built in and decodes on two cores.",
+			says:    "PNG: 1.58, 2.02 and 1.07 times; JPEG: 1.14, 1.25 and about 1 times (means of models).",
+			differs: "the accelerator is a sleep, at three speeds; disk of 100 MB/s; the built-in loader",
 			name:    "liquid-figure7", seconds: 105, run: slowDisk(liquidTraining),
 		},
 		{
 			paper: "liquid", parts: []string{"Table 1", "Table 2"}, title: "machines, models and data sets",
-			reason: "They describe the paper's machines and models.",
+			reason: "machines and models",
 		},
 	}
 }
 
-const differsMix = "one machine of two cores whose disk is slowed down by a cgroup, instead of three with GPUs and NVMe; the mix is read by file through the mount."
+const differsMix = "two cores and one disk, slowed down by a cgroup, instead of three machines with GPUs and NVMe"
 
 // mixed is what bench/research/mix keeps.
 type mixed struct {
@@ -222,7 +222,7 @@ func liquidPreparation(ctx context.Context, e *env) (*result, error) {
 	} else {
 		r.Ours += ", JPEG nothing: first reads of the files themselves are the fastest."
 	}
-	r.note("The share is the one that `pipefs tune` chose. Of `stored-ppm` with 0 %% all files are those of the control, so that its ratio tells how far such measurements scatter.")
+	r.note("With 0 %% of `stored-ppm` all files are those of the control: that ratio is noise.")
 	return r, nil
 }
 
@@ -336,7 +336,7 @@ func liquidUse(ctx context.Context, e *env) (*result, error) {
 	r.Tables = []table{t}
 	r.Ours = fmt.Sprintf("PNG uses %s of the processor, materialized pixels %s of the disk; the accelerator computes %s of the time with PNG, %s with materialized pixels, %s with JPEG and %s with half of each.",
 		percent(all[0].cpu), percent(all[1].disk), percent(all[0].goodput), percent(all[1].goodput), percent(all[2].goodput), percent(all[3].goodput))
-	r.note("The disk's share is what the daemon had read in the time, over what the cgroup allows: bursts and read-ahead can take it over 100 %%.")
+	r.note("Bursts and read-ahead can take the disk over 100 %%.")
 	return r, nil
 }
 

@@ -27,84 +27,84 @@ func pcrItems() []*item {
 	return []*item{
 		{
 			paper: "pcr", parts: []string{"Figure 1"}, title: "speed of three generations of TPUs",
-			reason: "It is about accelerators that this machine does not have.",
+			reason: "accelerators",
 		},
 		{
 			paper: "pcr", parts: []string{"Figure 2", "Figure 3", "Figure 4"}, title: "file formats, progressive JPEG and the record, drawn",
-			reason: "Drawings. pipefs' record is specified in docs/store-format.md.",
+			reason: "drawings",
 		},
 		{
 			paper: "pcr", parts: []string{"Table 1"}, title: "bytes of each fidelity",
 			says:    "Scan 5 takes about half of the bytes, scan 1 a sixteenth (ImageNet).",
-			differs: "other pictures. Reductions depend on how large a picture is and how well it was kept.",
+			differs: "other pictures",
 			name:    "pcr-table1", seconds: 25, run: pcrSizes,
 		},
 		{
 			paper: "pcr", parts: []string{"Table 2"}, title: "decoding rate of each fidelity on one core",
-			says:    "All scans take more than twice as long as the baseline file; scan 5 takes 0.8 to 1.5 times as long.",
-			differs: "another processor and other pictures; CPU time of one thread. So compare ratios to the baseline.",
+			says:    "All scans take more than twice as long as the baseline file, scan 5 0.8 to 1.5 times.",
+			differs: "another processor and other pictures; CPU time of one thread",
 			name:    "pcr-table2", seconds: 25, run: pcrDecoding,
 		},
 		{
 			paper: "pcr", parts: []string{"Table 3"}, title: "data sets and record counts",
-			reason: "It describes ImageNet, HAM10000, Cars and CelebAHQ, which are not here.",
+			reason: "data sets that are not here",
 		},
 		{
 			paper: "pcr", parts: []string{"Figure 5"}, title: "loading rate over bandwidth, predicted and measured",
-			says:    "The rate is min(W / E[s], limit): bandwidth over mean bytes, until the limit of what consumes them.",
-			differs: "one machine and one disk, slowed down by a cgroup, instead of ten nodes on Ceph; the limit is that of reading or decoding here, not of a GPU. First reads of a packed store through the mount, in packed order.",
+			says:    "min(W / E[s], limit): bandwidth over mean bytes, up to a limit.",
+			differs: "one disk, slowed down by a cgroup, instead of ten nodes on Ceph; first reads of a store, in packed order",
 			name:    "pcr-figure5", seconds: 180, run: slowDisk(pcrLoading),
 		},
 		{
 			paper: "pcr", parts: []string{"Figure 6"}, title: "similarity of gradients",
-			says:    "0.8 separates the good scans from the bad; lower scans become less alike while the model converges.",
-			differs: differsTraining + " 10 batches of 32 instead of 2,560 pictures; no augmentation.",
+			says:    "0.8 separates the good scans from the bad.",
+			differs: differsTraining + "; 10 batches of 32 instead of 2,560 pictures, no augmentation",
 			name:    "pcr-figure6", seconds: 40, run: pcrGradient,
 		},
 		{
 			paper: "pcr", parts: []string{"Figure 7", "Figure 9", "Figure 10", "Figure 11"}, title: "accuracy over time on ImageNet, CelebAHQ, HAM10000 and Cars",
-			reason: "Trainings of GPU days on data sets that are not here. That scan 5 loses nothing on them is the paper's claim. Figures 12 and 13 below train a small model, on generated pictures.",
+			reason: "trainings of GPU days",
 		},
 		{
 			paper: "pcr", parts: []string{"Figure 8"}, title: "bytes of each scan group",
 			says:    "Bytes grow about linearly with the scans; 2 to 4 are close together.",
-			differs: "other pictures; a table instead of the drawing. The paper's row is HAM10000, from the legend of its Figure 6.",
+			differs: "other pictures; the paper's row is from the legend of its Figure 6",
 			name:    "pcr-figure8", seconds: 5, run: pcrGroups,
 		},
 		{
 			paper: "pcr", parts: []string{"Figure 12", "Figure 13"}, title: "accuracy against MS-SSIM",
-			says:    "Accuracy never gains by fewer scans, and follows MS-SSIM; scan 5 and above have 95 % and more and lose nothing.",
+			says:    "Accuracy follows MS-SSIM; scan 5 and above have 95 % and more and lose nothing.",
 			differs: differsTraining,
 			name:    "pcr-figure12", seconds: 200, run: pcrAccuracy,
 		},
 		{
 			paper: "pcr", parts: []string{"Figure 14"}, title: "tuning the fidelity during a training on ImageNet",
-			says:    "With a mark of 0.8 it matches the accuracy of all scans and takes nearly as little time as scan 5; what it takes longer is the first 5 epochs, which read all scans.",
-			differs: "24 epochs of 320 photographs and a small network on the processor instead of 90 epochs of ImageNet on GPUs: the network learns them by heart, and the test has few pictures. It shows how `pipefs.autotune` behaves, not what ImageNet needs. With so few photographs to train on, comparing gradients on 160 of them is a large part of what is read; that part shrinks as the dataset grows. All scans in the first 2 epochs, then a comparison every 4, instead of 5 and 20.",
+			says:    "The accuracy of all scans in nearly the time of scan 5.",
+			differs: "320 photographs and a small network instead of 90 epochs of ImageNet, so comparing gradients is a large part of what is read; all scans in the first 2 epochs, then a comparison every 4, instead of 5 and 20",
 			name:    "pcr-figure14", seconds: 180, run: pcrTuning,
 		},
 		{
 			paper: "pcr", parts: []string{"Figure 15"}, title: "training rate of each fidelity",
-			says:    "Scan 5 is about twice as fast as all scans where the disk is the bottleneck, scans 1 and 2 three times, up to the rate of the model from memory.",
-			differs: "a small convolutional network on the processor, which also decodes, in PyTorch; disk slowed down by a cgroup.",
+			says:    "If the disk is the bottleneck, scan 5 is about twice as fast as all scans, scans 1 and 2 three times.",
+			differs: "a small network on the processor, which also decodes; disk slowed down by a cgroup",
 			name:    "pcr-figure15", seconds: 120, run: slowDisk(pcrTraining),
 		},
 		{
 			paper: "pcr", parts: []string{"Figure 16"}, title: "time of an epoch at several bandwidths",
-			says:    "At 20 MiB/s every scan gains, at 500 MiB/s hardly any; the faster the model the more.",
-			differs: "projected, as in the paper, with the bytes of Table 1 and the rates of Figure 15, which have to be there; for as many pictures as ImageNet has. The paper projects trainings of 90 epochs on ten nodes.",
+			says:    "At 20 MiB/s every scan gains, at 500 MiB/s hardly any.",
+			differs: "projected from Table 1 and Figure 15, as in the paper, which has 90 epochs on ten nodes",
 			name:    "pcr-figure16", seconds: 1, run: pcrProjection,
 		},
 		{
 			paper: "pcr", parts: []string{"Section 5"}, title: "time of encoding against conversion to TFRecord",
 			says:    "1.4 hours for PCR, 0.8 hours for TFRecord: 1.75 times.",
-			differs: "the conversion is our own writer: it frames the files, with both checksums, and does nothing else; both use all cores.",
+			differs: "our own writer of TFRecords; both use all cores",
 			name:    "pcr-encode", seconds: 30, run: pcrEncode,
 		},
 	}
 }
 
-const differsTraining = "generated pictures of 8 classes and a small network on the processor instead of ResNet on photographs. The classes were made to need coarse, middle and fine structure; so this shows in which order fidelity is lost, not how much of it a real task tolerates."
+const differsTraining = "generated pictures, whose classes differ in coarse, middle and fine structure, and a small network instead of photographs and ResNet"
 
 // fidelities are photographs, and the files that each fidelity of them is.
 type fidelities struct {
@@ -376,9 +376,8 @@ func pcrLoading(ctx context.Context, e *env) (*result, error) {
 	}
 	r.Tables, r.Figures = []table{t}, []figure{fig}
 	r.Ours = fmt.Sprintf("%d of %d cells reach 0.95 of the model; the lowest has %.2f (%s).", cells-short, cells, lowest, worst)
-	r.note("Rates are images/s, and after the comma what that is of the model: min(W / E[s], limit), where the limit is the rate without a slow disk in the same round.")
-	r.note("What is above E[s] in the column *from the disk* is lost to the model. Where records hold one sample each, disks give whole pages of 4 kB, which a first scan does not fill: that is what records of many samples, the paper's layout, are for.")
-	r.note("The paper's figure has one number in its text: 500 images/s of ImageNet (110 kB) take 55 MB/s.")
+	r.note("After the comma: the rate over that of the model, min(W / E[s], limit). The limit is the rate without a slow disk in the same round.")
+	r.note("Records of one sample read whole pages of 4 kB, which a first scan does not fill.")
 	return r, nil
 }
 
@@ -477,6 +476,6 @@ func pcrEncode(ctx context.Context, e *env) (*result, error) {
 	t.add("**ours**, `pack --originals drop`", rate(quick), rate(records), fmt.Sprintf("%.1f× (%.1f – %.1f)", dropped.Median, dropped.Low, dropped.High))
 	r := &result{Setup: fmt.Sprintf("%s, each under %d names", e.photoSet(n), times), Tables: []table{t}}
 	r.Ours = fmt.Sprintf("`pipefs pack` takes %.1f times as long as framing the same files as TFRecords.", slower.Median)
-	r.note("Framing is a copy with checksums of files that are in the page cache: nothing can be much faster. The paper's 1.4 hours are 254 files/s, its 0.8 hours 445.")
+	r.note("The paper's 1.4 and 0.8 hours are 254 and 445 files/s.")
 	return r, nil
 }

@@ -45,7 +45,7 @@ func (e *env) cvSet(ctx context.Context, name string) (*cvSet, error) {
 	} else {
 		format := strings.ToLower(strings.TrimPrefix(name, "CV2-"))
 		n := e.n(24, 4)
-		s.what = fmt.Sprintf("%d generated pictures of 2000×1500 pixels, %s of 8 bits", n, strings.ToUpper(format))
+		s.what = fmt.Sprintf("%d generated %s of 2000×1500 pixels", n, strings.ToUpper(format))
 		e.say("making %s", s.what)
 		if made, err = generate(ctx, s.root, format, 0, n, 2000, 1500); err != nil {
 			return nil, err
@@ -411,7 +411,6 @@ func prestoThreads(ctx context.Context, e *env) (*result, error) {
 	}
 	r.Tables = []table{t}
 	r.Ours = fmt.Sprintf("two workers are %.2f times as fast as one where all steps are left to be done, and %.2f times for the last strategy from the page cache.", all[0], all[len(all)-1])
-	r.note("The paper draws these curves and tells no numbers of the CV pipelines.")
 	return r, nil
 }
 

@@ -1,10 +1,9 @@
 package main
 
 const (
-	prestoSetup = " Where a section names CV, CV2-JPG or CV2-PNG, the pictures differ from ImageNet and Cube++, pipefs resizes to 256 and centres pixels (`resize256-center`), and one machine with two cores and a local disk stands in for eight threads and a Ceph cluster at 10 Gb/s. Compare orders and ratios, not rates."
-	differsHDD  = " The slow disk is a cgroup: 150 reads/s and 200 MB/s, about one hard disk."
-	noPipefs    = "It is about disks and memory, and runs no part of pipefs."
-	noSound     = "Text, sound and electrical signals: pipefs has steps for pictures only."
+	prestoSetup = " CV, CV2-JPG and CV2-PNG have other pictures than ImageNet and Cube++, and the steps `resize256-center`. Two cores and a local disk stand in for eight threads and a Ceph cluster at 10 Gb/s."
+	differsHDD  = "the slow disk is a cgroup: 150 reads/s and 200 MB/s"
+	noPipefs    = "disks and memory, without pipefs"
 	hardDisk    = 150   // reads a second
 	hardDiskBPS = 200e6 // bytes a second
 )
@@ -13,11 +12,11 @@ func prestoItems() []*item {
 	return []*item{
 		{
 			paper: "presto", parts: []string{"Figure 1", "Figure 2", "Figure 4", "Figure 5"}, title: "sizes of data sets over the years, and pipelines, drawn",
-			reason: "Drawings. " + noSound,
+			reason: "drawings",
 		},
 		{
 			paper: "presto", parts: []string{"Figure 3"}, title: "rate of ResNet-50 on several GPUs and TPUs",
-			reason: "It is about accelerators that this machine does not have. `pipefs bench --compute` emulates one.",
+			reason: "accelerators",
 		},
 		{
 			paper: "presto", parts: []string{"Table 1"}, title: "three strategies of the CV pipeline",
@@ -27,7 +26,7 @@ func prestoItems() []*item {
 		},
 		{
 			paper: "presto", parts: []string{"Table 2"}, title: "the data sets",
-			reason: "It describes the paper's data sets. " + noSound,
+			reason: "data sets",
 		},
 		{
 			paper: "presto", parts: []string{"Table 3"}, title: "raw reads: one large file and many small ones",
@@ -36,19 +35,19 @@ func prestoItems() []*item {
 		{
 			paper: "presto", parts: []string{"Table 4"}, title: "throughput by concatenation",
 			says:    "107 to 962 samples/s for CV on hard disks, 588 to 944 on SSD; 88 to 288 for CV2-JPG, 15 to 21 for CV2-PNG.",
-			differs: differsHDD + " NLP is left out: pipefs has steps for pictures only.",
+			differs: differsHDD + "; no NLP",
 			name:    "presto-table4", seconds: 60, run: prestoConcatenation,
 		},
 		{
 			paper: "presto", parts: []string{"Table 5"}, title: "system-level and application-level caching of the last strategy",
 			says:    "3.3 and 15.2 times for CV2-JPG, 3.5 and 14.5 times for CV2-PNG, against no cache.",
-			differs: " Sound and signals are left out.",
+			differs: "no sound and signals",
 			name:    "presto-table5", seconds: 45, run: prestoCaches,
 		},
 		{
 			paper: "presto", parts: []string{"Figure 6"}, title: "storage and throughput of all strategies: CV, CV2-JPG, CV2-PNG",
 			says:    "For all three the resized strategy is the fastest; pixel-centred takes four times its bytes and is slower.",
-			differs: " No slow disk.",
+			differs: "no slow disk",
 			name:    "presto-figure6", seconds: 1, run: prestoAll,
 		},
 		{
@@ -57,8 +56,8 @@ func prestoItems() []*item {
 		},
 		{
 			paper: "presto", parts: []string{"Figure 8"}, title: "caching and throughput",
-			says:    "Caching helps where the data fits and nothing expensive is left to be done; it does not remove what the processor has to do.",
-			differs: " CV, CV2-JPG and CV2-PNG only; no slow disk.",
+			says:    "Caching helps where the data fits and no expensive step is left.",
+			differs: "CV, CV2-JPG and CV2-PNG only; no slow disk",
 			name:    "presto-figure8", seconds: 1, run: prestoCaching,
 		},
 		{
@@ -67,7 +66,7 @@ func prestoItems() []*item {
 		},
 		{
 			paper: "presto", parts: []string{"Figure 10"}, title: "compression",
-			says:    "Compression gains 1.6 to 2.4 times for pixel-centred, where it saves 73 to 93 %; it loses for decoded JPEG (0.89), and offline time grows up to 13.5 times.",
+			says:    "1.6 to 2.4 times for pixel-centred; a loss for decoded JPEG (0.89).",
 			differs: differsHDD,
 			name:    "presto-figure10", seconds: 90, run: prestoCompression,
 		},
@@ -78,17 +77,17 @@ func prestoItems() []*item {
 		{
 			paper: "presto", parts: []string{"Figure 12"}, title: "threads and strategies",
 			says:    "Most strategies gain by threads; the last ones less when they are cached.",
-			differs: " One and two workers instead of 1, 2, 4 and 8: there are two cores. CV only.",
+			differs: "one and two workers instead of 1, 2, 4 and 8; CV only",
 			name:    "presto-figure12", seconds: 35, run: prestoThreads,
 		},
 		{
 			paper: "presto", parts: []string{"Figure 13"}, title: "a step in NumPy and in TensorFlow",
-			reason: "It is about Python's lock. pipefs' steps are native.",
+			reason: "Python's lock",
 		},
 		{
 			paper: "presto", parts: []string{"Figure 14"}, title: "a grey step before and after pixel-centring",
-			says:    "Before it, the best strategy is 2.8 times as fast as without (4,284 against 1,513 samples/s); after it, 1,384 against 534 for the last strategy.",
-			differs: " The order of steps is that of the paper: grey before or after `center`.",
+			says:    "Grey before it: 4,284 samples/s for the best strategy, 1,513 without; after it: 1,384 against 534 for the last.",
+			differs: "other pictures",
 			name:    "presto-figure14", seconds: 35, run: prestoGrey,
 		},
 		{

@@ -44,12 +44,11 @@ func (f *figure) draw(file string) error {
 
 const preamble = `# Reproduction
 
-The tables and figures of the four papers, measured with pipefs. ` + "`make reproduce`" + ` writes this page; do not edit it.
+The tables and figures of the four papers, measured with pipefs. ` + "`make reproduce`" + ` writes this page;
+` + "`make reproduce ARGS='-only NAME'`" + ` repeats the experiment whose name is below a table.
 
-Rows marked (paper) quote the paper, with its machines and data. Rows marked **ours** were measured on the machine below.
-Compare ratios within a row, not rates between machines. Under each paper, a table summarizes all its items; the
-sections after it hold the measurements. An experiment at a scale below 1 used fewer pictures and rounds: it shows only
-that the experiment runs.
+Rows marked (paper) quote the paper, rows marked **ours** were measured on the machine below: compare ratios within a row, not rates
+between machines. An experiment at a scale below 1 shows only that it runs.
 `
 
 // markdown is the report. Figures are in a directory beside it.
@@ -61,12 +60,18 @@ func markdown(k *kept, figures string) string {
 	}
 	for _, p := range papers {
 		fmt.Fprintf(&b, "\n## %s\n\n*%s* (%s).%s\n\n", p.name, p.title, p.venue, p.setup)
-		b.WriteString("| item | | the paper | here |\n|---|---|---|---|\n")
+		b.WriteString("| item | the paper | here |\n|---|---|---|\n")
+		var left []string
 		for _, i := range items() {
-			if i.paper == p.key {
-				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", i.part(), i.title, orDash(i.says), i.outcome(k))
+			switch {
+			case i.paper != p.key:
+			case i.run == nil:
+				left = append(left, i.part()+" ("+i.reason+")")
+			default:
+				fmt.Fprintf(&b, "| %s | %s | %s |\n", i.part(), i.says, i.outcome(k))
 			}
 		}
+		fmt.Fprintf(&b, "\nNot reproduced: %s.\n", strings.Join(left, ", "))
 		for _, i := range items() {
 			if i.paper == p.key && i.run != nil {
 				i.section(&b, k.Results[i.name], figures)
@@ -87,8 +92,6 @@ func orDash(s string) string {
 func (i *item) outcome(k *kept) string {
 	r := k.Results[i.name]
 	switch {
-	case i.run == nil:
-		return "Not reproduced. " + i.reason
 	case r == nil:
 		return "Not run yet."
 	case r.Error != "":
@@ -131,13 +134,12 @@ func (i *item) section(b *strings.Builder, r *result, figures string) {
 		for _, n := range r.Notes {
 			fmt.Fprintf(b, "- %s\n", n)
 		}
-		if r.Setup != "" {
-			fmt.Fprintf(b, "- Measured on: %s.\n", strings.TrimSuffix(r.Setup, "."))
-		}
 	}
-	fmt.Fprintf(b, "- Differs: %s\n", strings.TrimSpace(i.differs))
-	fmt.Fprintf(b, "- Command: `make reproduce ARGS='-only %s'`", i.name)
+	fmt.Fprintf(b, "- Differs: %s.\n- `%s`", i.differs, i.name)
 	if r != nil {
+		if r.Setup != "" {
+			fmt.Fprintf(b, ": %s", r.Setup)
+		}
 		fmt.Fprintf(b, "; %s, %.0f s", r.Time.Format(time.DateOnly), r.Seconds)
 		if r.Scale != 1 {
 			fmt.Fprintf(b, ", at a scale of %g", r.Scale)
