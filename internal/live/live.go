@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// every is the time between two samples.
+	// every is the time between two points.
 	every = time.Second
-	// kept is how many samples a page gets that is opened later.
+	// kept is how many points a page gets that is opened later.
 	kept = 600
 )
 
-// Sample is what happened in about a second.
-type Sample struct {
+// Point is what happened in about a second.
+type Point struct {
 	account.Second
 	Verdict account.Verdict `json:"verdict"`
 	// Parts are the shares of what requests waited for.
@@ -92,8 +92,8 @@ type Server struct {
 	epochs []Epoch // the last ones; only watch uses them
 
 	mu   sync.Mutex
-	past []Sample
-	wake chan struct{} // closed when there is a new sample
+	past []Point
+	wake chan struct{} // closed when there is a new point
 }
 
 //go:embed page.html
@@ -125,7 +125,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// watch samples.
+// watch adds a point each second.
 func (s *Server) watch(ctx context.Context, ask func(ctx context.Context, history bool) (*control.Stats, error)) {
 	var before *control.Stats
 	tick := time.NewTicker(every)
@@ -136,18 +136,18 @@ func (s *Server) watch(ctx context.Context, ask func(ctx context.Context, histor
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			s.add(Sample{Second: account.Second{At: time.Now().UnixMilli()}, Failed: err.Error()})
+			s.add(Point{Second: account.Second{At: time.Now().UnixMilli()}, Failed: err.Error()})
 		case stats.Account == nil:
-			s.add(Sample{Second: account.Second{At: time.Now().UnixMilli()}, Failed: "the daemon has another version, and does not account for its time: mount again"})
+			s.add(Point{Second: account.Second{At: time.Now().UnixMilli()}, Failed: "the daemon has another version, and does not account for its time: mount again"})
 		default:
 			for _, second := range stats.History {
-				s.add(Sample{Second: second})
+				s.add(Point{Second: second})
 			}
 			if before != nil && before.PID == stats.PID { // another daemon counts anew
 				s.pass(before.Account.Cache, stats.Account.Cache)
-				sample := sampleOf(stats, before.Account)
-				sample.Epochs = slices.Clone(s.epochs)
-				s.add(sample)
+				point := pointOf(stats, before.Account)
+				point.Epochs = slices.Clone(s.epochs)
+				s.add(point)
 			}
 			before = stats
 		}
@@ -172,22 +172,22 @@ func (s *Server) pass(before, now account.Cache) {
 	e.Hits = float64(hits) / float64(max(1, hits+misses))
 }
 
-func (s *Server) add(sample Sample) {
+func (s *Server) add(point Point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.past = append(s.past, sample); len(s.past) > kept {
-		s.past = append([]Sample(nil), s.past[1:]...)
+	if s.past = append(s.past, point); len(s.past) > kept {
+		s.past = append([]Point(nil), s.past[1:]...)
 	}
 	close(s.wake)
 	s.wake = make(chan struct{})
 }
 
-// sampleOf describes the time since the last snapshot.
-func sampleOf(stats *control.Stats, last *account.Snapshot) Sample {
+// pointOf describes the time since the last snapshot.
+func pointOf(stats *control.Stats, last *account.Snapshot) Point {
 	now := stats.Account
 	d, passed := now.Since(last), now.At.Sub(last.At).Seconds()
 	total := d.Total()
-	out := Sample{Second: now.Second(last), Parts: map[string]float64{}, Views: []View{}, Readers: []Reader{}, Errors: []Fault{}}
+	out := Point{Second: now.Second(last), Parts: map[string]float64{}, Views: []View{}, Readers: []Reader{}, Errors: []Fault{}}
 	if stats.Verdict != nil {
 		out.Verdict = *stats.Verdict
 	}
@@ -250,14 +250,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream sends all samples, and those to come.
+// stream sends all points, and those to come.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	last := int64(0)
 	for {
 		s.mu.Lock()
 		wake := s.wake
-		var news []Sample
+		var news []Point
 		for _, p := range s.past {
 			if p.At > last {
 				news = append(news, p)

@@ -84,8 +84,8 @@ func TestNobodyElse(t *testing.T) {
 	}
 }
 
-// first is the first sample of a page.
-func first(t *testing.T, s *Server) (got Sample) {
+// first is the first point of a page.
+func first(t *testing.T, s *Server) (got Point) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Get(s.URL + "events")
