@@ -398,6 +398,40 @@ func TestNoSpace(t *testing.T) {
 	}
 }
 
+// A disk with bad sectors: what cannot be read is fetched again, and kept elsewhere.
+func TestBadSectors(t *testing.T) {
+	const size = 10*unit + 77
+	p := &place{name: "memory:"}
+	var log bytes.Buffer
+	c := opened(t, t.TempDir(), Options{MaxBytes: 8 << 20, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	whole, parts := object(c, p, "whole", size), object(c, p, "parts", size)
+	for round := range int64(4) {
+		testenv.Must(t, check(whole, 0, size))
+		for off := int64(0); off < size; off += 10_000 {
+			testenv.Must(t, check(parts, off, 10_000))
+		}
+		c.waitWritten(t)
+		if got, want := p.bytes.Load(), min(round/2+1, 2)*2*size; got != want {
+			t.Errorf("round %d: %d bytes were fetched, want %d", round, got, want)
+		}
+		if round == 1 {
+			bad, err := os.Open("/proc/self/mem") // reads of addresses that nothing is mapped to fail with EIO
+			testenv.Must(t, err)
+			s := c.all()[0]
+			s.write.Lock()
+			for _, segment := range s.index.segments {
+				segment.file.Close()
+				segment.file = bad
+			}
+			s.active = nil
+			s.write.Unlock()
+		}
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "fetched again") {
+		t.Errorf("the log:\n%s", &log)
+	}
+}
+
 // A directory that goes while it is used, and one that cannot be written to.
 func TestGone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
