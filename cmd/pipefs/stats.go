@@ -246,5 +246,6 @@ func printExplanation(w io.Writer, e *control.Explanation) {
 	if e.Bytes != nil {
 		row("size", human.Plural(int(*e.Bytes), "byte", "bytes"))
 	}
+	row("failed", human.Line(e.Failed))
 	row("note", human.Lines(e.Note))
 }

@@ -102,7 +102,9 @@ type Explanation struct {
 	Computed int    `json:"computed,omitempty"`
 	// Bytes is the size of the file in the view, if that is known without making it.
 	Bytes *int64 `json:"bytes,omitempty"`
-	Note  string `json:"note,omitempty"`
+	// Failed is why a reader could not read the sample since the mount was made.
+	Failed string `json:"failed,omitempty"`
+	Note   string `json:"note,omitempty"`
 }
 
 // ExplainedStep is one step of a view, as it applies to the file.

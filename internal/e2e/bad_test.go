@@ -68,6 +68,41 @@ func damagedTree(t *testing.T) (dataset string, bad []string) {
 	return dataset, bad
 }
 
+// TestExplainFailed wants explain to name the cause with which a read failed, also if the file was
+// damaged after the mount.
+func TestExplainFailed(t *testing.T) {
+	t.Parallel()
+	env := testmount.Home(t)
+	dataset := testmount.Generate(t, "-samples", "4", "-classes", "1", "-width", "120", "-height", "90")
+	files, err := filepath.Glob(filepath.Join(dataset, "*/*.jpg"))
+	testenv.Must(t, err)
+	mnt := testmount.Mount(t, env, dataset)
+	name := strings.TrimPrefix(files[0], dataset+"/")
+	file := filepath.Join(mnt, "bmp-own", name)
+	if _, err := os.ReadFile(file); err != nil {
+		t.Fatal(err)
+	}
+	if out := testmount.Command(t, env, "explain", file); strings.Contains(out, "failed") {
+		t.Errorf("explain of a file that was read:\n%s", out)
+	}
+	info, err := os.Stat(files[0])
+	testenv.Must(t, err)
+	testenv.Must(t, os.Truncate(files[0], info.Size()/2))
+	for { // until the mount has noticed
+		if _, err := os.ReadFile(file); errors.Is(err, unix.EIO) {
+			break
+		} else if err != nil && !errors.Is(err, unix.ESTALE) {
+			t.Fatal(err)
+		}
+	}
+	if out := testmount.Command(t, env, "explain", file); !strings.Contains(out, "failed    truncated: jpeg, ") {
+		t.Errorf("explain of a file that cannot be read:\n%s", out)
+	}
+	if out := testmount.Command(t, env, "explain", filepath.Join(mnt, "original", name)); strings.Contains(out, "failed") {
+		t.Errorf("explain of a file that is shown as it is:\n%s", out)
+	}
+}
+
 // TestBadSamples wants other samples of the same class in the place of 24 of 240, in views that
 // ImageFolder reads and in epochs of two ranks, from a dataset and from a store, and an error beyond
 // the limit.

@@ -42,7 +42,7 @@ func (m *Mount) explain(path string) (control.Explanation, error) {
 		return control.Explanation{}, fmt.Errorf("%s cannot be shown: %w", path, err)
 	}
 	p, plan := found.View, is.Plan
-	e := control.Explanation{View: p.Path(), Sample: found.File.Path, From: is.From, Computed: is.Computed}
+	e := control.Explanation{View: p.Path(), Sample: found.File.Path, From: is.From, Computed: is.Computed, Failed: is.Failed}
 	if is.Size >= 0 {
 		e.Bytes = &is.Size
 	}

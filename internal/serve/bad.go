@@ -74,6 +74,13 @@ func (s *Server) note(name string, cause error) int {
 	return n
 }
 
+// cause is why a sample could not be made for a reader; empty if it was not noted.
+func (b *badSamples) cause(name string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.causes[name]
+}
+
 // Excuse notes that a sample cannot be made. It returns nil if black pixels or another sample may
 // take its place, and otherwise the error that its reader gets.
 func (s *Server) Excuse(name string, cause error) error {

@@ -16,6 +16,8 @@ type Explanation struct {
 	// From is where a read begins, and Computed how many steps follow.
 	From     string
 	Computed int
+	// Failed is why a reader could not read the sample; empty if none met that.
+	Failed string
 }
 
 // Explain says how a file of a view is made, and makes nothing.
@@ -33,6 +35,7 @@ func (s *Server) Explain(ctx context.Context, key Key, f File, v transcode.Pipel
 		e.From, err = s.explainOriginal(h)
 		return e, err
 	}
+	e.Failed = s.bad.cause(f.Path)
 	if made := s.recent(h); made != nil {
 		made.release()
 		e.From = "memory: it was made a moment ago"
