@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/source"
@@ -122,6 +124,34 @@ type table struct {
 	rows *rows
 	// metadata are the files of Options.Metadata that were made, by directory.
 	metadata map[string]*once[[]byte]
+	recent   [recentEntries]atomic.Pointer[looked]
+}
+
+// recentEntries is how many members are remembered that the index was asked for: who looks a name up opens it next.
+const recentEntries = 256
+
+type looked struct {
+	name string
+	entry
+}
+
+var recentSeed = maphash.MakeSeed()
+
+// entry returns what the index says of a member, or that the name is that of a directory.
+func (t *table) entry(name string) (e entry, isDir bool, err error) {
+	at := &t.recent[maphash.String(recentSeed, name)%recentEntries]
+	if l := at.Load(); l != nil && l.name == name {
+		return l.entry, false, nil
+	}
+	value, isDir, err := t.Find(name)
+	if err != nil || isDir {
+		return e, isDir, err
+	}
+	if e, err = parse(value, t.Shards); err != nil {
+		return e, false, fmt.Errorf("%s: %w", name, err)
+	}
+	at.Store(&looked{name, e})
+	return e, false, nil
 }
 
 // openTable opens the index in a directory.
@@ -290,16 +320,12 @@ func (d *Dataset) find(name string) (entry, Shard, source.Attr, error) {
 func (d *Dataset) lookup(name string) (entry, *table, source.Attr, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	value, isDir, err := d.table.Find(name)
+	e, isDir, err := d.table.entry(name)
 	if err != nil {
 		return entry{}, nil, source.Attr{}, d.failed(err)
 	}
 	if isDir {
 		return entry{codec: dirCodec}, nil, d.dir, nil
-	}
-	e, err := parse(value, d.table.Shards)
-	if err != nil {
-		return entry{}, nil, source.Attr{}, fmt.Errorf("%s: %w", name, err)
 	}
 	of := d.attrs[e.shard]
 	a := source.Attr{Mode: of.Mode & 0o444, UID: of.UID, GID: of.GID}
