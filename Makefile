@@ -87,10 +87,10 @@ check: ## vet, build, and the tests that neither mount nor take long: while you 
 # watches only the tests of MANY. internal/serve lends the codecs memory, and has them watched; everybody else has the packages
 # of CODECS compiled without it. At its end a process waits for what others may still do, a second if nobody says otherwise.
 # go vet looks at all of it before, and go test not once more in each variant.
-USERS  := /(cmd/pipefs|internal/e2e|internal/e2e/walk|python|bench|bench/mounted)$$
+USERS  := /(cmd/pipefs|internal/e2e|internal/e2e/walk|python|bench)$$
 ALONE  := /(transcode|transcode/.*|bench/report|internal/index|l3gpu/internal/sim/pygpu)$$
-MANY   := -run 'Concurrent|CPU|NoAllocation|TestIndex$$' ./transcode/jpeg ./transcode/jpeg/steps ./transcode/l3 ./transcode/raster/internal/resample ./internal/index
-DAMAGE := 'EveryOperation|CrashesOfTheFirstRun|Faults|Damage|Flips|Salvage|Truncated|TestCompact|TestKill|DoesNotAllocate' ./store ./internal/shard
+MANY   := -run 'Concurrent|CPU|NoAllocation|TestIndex$$' ./transcode/jpeg ./transcode/l3 ./transcode/raster/internal/resample ./internal/index
+DAMAGE := 'EveryOperation|CrashesOfTheFirstRun|Faults|Damage|Flips|Salvage|Truncated|TestCompact|TestKill|DoesNotAllocate' ./store ./internal/packing
 CODECS := github.com/pipefs/pipefs/transcode/... github.com/pipefs/pipefs/bench/mssim github.com/pipefs/pipefs/internal/pictures github.com/klauspost/compress/flate hash/adler32
 WATCHED := -race $(CODECS:%=-gcflags=%=-race=false)
 COUNT1 := -count 1 -vet=off -parallel 4 -timeout 20m
@@ -104,7 +104,7 @@ test: $(VERSITYGW) ## every test, with the race detector where goroutines share 
 	$(GO) build $(WATCHED) -o bin/race/pipefs ./cmd/pipefs
 	$(GO) run ./internal/testrun \
 		$(COUNT1) $$($(GO) list ./... | grep -E '$(USERS)|$(ALONE)') + $(COUNT1) -run $(DAMAGE) + \
-		$(COUNT1) $(WATCHED) $$($(GO) list ./... | grep -vE '$(USERS)|$(ALONE)|/(store|internal/(shard|serve))$$|/bench/mssim$$') + \
+		$(COUNT1) $(WATCHED) $$($(GO) list ./... | grep -vE '$(USERS)|$(ALONE)|/(store|internal/(packing|serve))$$|/bench/mssim$$') + \
 		$(COUNT1) $(WATCHED) -skip $(DAMAGE) + \
 		$(COUNT1) -race ./internal/serve ./bench/mssim + $(COUNT1) -race $(MANY)
 	CGO_ENABLED=0 $(GO) -C bench/research test -vet=all ./...

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/bench/mounted"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
@@ -123,7 +123,7 @@ func BenchmarkCachePolicies(b *testing.B) {
 }
 
 // counter is one of pipefs stats.
-func counter(b *testing.B, m *mounted.Mount, group, name string) int64 {
+func counter(b *testing.B, m *views.Mount, group, name string) int64 {
 	b.Helper()
 	stats, err := m.Stats(b.Context())
 	testenv.Must(b, err)

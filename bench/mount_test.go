@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
@@ -131,16 +130,16 @@ func compare(b *testing.B, unit string, amount float64, control, pipefs pass) {
 }
 
 // attach finds the daemon of a mount.
-func attach(b *testing.B, mnt string) *mounted.Mount {
+func attach(b *testing.B, mnt string) *views.Mount {
 	b.Helper()
-	m, err := mounted.Attach(b.Context(), testmount.Binary(b), mnt)
+	m, err := views.AttachMount(b.Context(), testmount.Binary(b), mnt)
 	testenv.Must(b, err)
 	b.Cleanup(func() { _ = m.Close() })
 	return m
 }
 
 // cpuOf is the seconds of the processor that a daemon has used.
-func cpuOf(b *testing.B, m *mounted.Mount) float64 {
+func cpuOf(b *testing.B, m *views.Mount) float64 {
 	b.Helper()
 	seconds, err := m.CPU()
 	testenv.Must(b, err)

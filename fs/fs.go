@@ -20,7 +20,6 @@ import (
 	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
-	"github.com/pipefs/pipefs/internal/trace"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -179,7 +178,7 @@ type Options struct {
 	// Account counts requests and where their time goes; nil: one that nobody sees.
 	Account *account.Ledger
 	// Trace records requests while somebody asks for them; nil: nobody ever does.
-	Trace *trace.Recorder
+	Trace *account.Recorder
 	Log   *slog.Logger // nil is silent
 }
 
@@ -223,7 +222,7 @@ type FS struct {
 	notify    notifier
 	readDraws readDraws
 	account   *account.Ledger
-	trace     *trace.Recorder
+	trace     *account.Recorder
 	suspects  *suspects // nil while no daemon died of what it did
 
 	kernel     atomic.Pointer[conn.Conn]

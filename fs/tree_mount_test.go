@@ -15,7 +15,6 @@ import (
 
 	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/testenv"
-	"github.com/pipefs/pipefs/internal/trace"
 )
 
 func contextFunc(f func(path string) error) func(context.Context, string) error {
@@ -262,7 +261,7 @@ func TestLinksOfTheDataset(t *testing.T) {
 
 // That the kernel need not ask again is no error.
 func TestOpenIsNoError(t *testing.T) {
-	var r trace.Recorder
+	var r account.Recorder
 	a := account.New()
 	m := mount(t, PageCache, func(o *Options) { o.Trace, o.Account = &r, a })
 	defer r.Close()

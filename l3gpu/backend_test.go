@@ -141,7 +141,7 @@ func targetsFor(h l3.Header) map[string]transcode.Target {
 	row := h.Width * n * size
 	targets := map[string]transcode.Target{
 		"HWC":       transcode.Interleaved(room(), h.Width, n, size),
-		"CHW":       transcode.Target{Pix: room(), Layout: transcode.Layout{Row: h.Width * size, Pixel: size, Channel: h.Width * h.Height * size}},
+		"CHW":       {Pix: room(), Layout: transcode.Layout{Row: h.Width * size, Pixel: size, Channel: h.Width * h.Height * size}},
 		"header":    {Pix: room(), Layout: transcode.Layout{Base: 129, Row: row, Pixel: n * size, Channel: size}},
 		"bottom up": {Pix: room(), Layout: transcode.Layout{Base: (h.Height-1)*(row+3) + (n-1)*size, Row: -row - 3, Pixel: n * size, Channel: -size}},
 		"gaps":      {Pix: room(), Layout: transcode.Layout{Base: 7, Row: (n + 1) * size * h.Width, Pixel: (n + 1) * size, Channel: size}},

@@ -12,7 +12,6 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/bmp"
 	"github.com/pipefs/pipefs/transcode/internal/pillow"
-	"github.com/pipefs/pipefs/transcode/npy"
 	"github.com/pipefs/pipefs/transcode/png"
 	"github.com/pipefs/pipefs/transcode/raster"
 )
@@ -46,7 +45,7 @@ func registries(decoded *[]goimage.Rectangle) (parts, all *transcode.Registry) {
 	kinds := func() []*transcode.Kind {
 		return []*transcode.Kind{
 			raster.UprightKind(), raster.Crop(), raster.RandomResizedCrop(), raster.RandomCrop(), raster.Pad(), raster.HFlip(),
-			raster.Grey(), raster.Float32(), raster.CHW(), bmp.Kind(), npy.Kind(), png.Kind(),
+			raster.Grey(), raster.Float32(), raster.CHW(), bmp.Kind(), raster.NPY(), png.Kind(),
 		}
 	}
 	parts = transcode.NewRegistry(transcode.Limits{}, []transcode.Decoder{asked{png.Decoder{}, decoded}}, kinds())

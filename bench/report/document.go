@@ -23,7 +23,7 @@ import (
 	align "github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/pipefs/pipefs/bench/views"
-	"github.com/pipefs/pipefs/internal/terminal"
+	"github.com/pipefs/pipefs/internal/human"
 )
 
 // Document is what is shown. What is empty is left out.
@@ -229,7 +229,7 @@ func (d *Document) Text(w io.Writer) {
 	}
 	for _, s := range d.Sections {
 		if s.Table != nil {
-			fmt.Fprintln(w, "\n"+terminal.WrapAt(s.Title, 0, textWidth))
+			fmt.Fprintln(w, "\n"+human.WrapAt(s.Title, 0, textWidth))
 			s.Table.text(w)
 		}
 		paragraphs(w, s.Notes)
@@ -248,7 +248,7 @@ func (d *Document) Text(w io.Writer) {
 
 func paragraphs(w io.Writer, all []string) {
 	for _, line := range all {
-		fmt.Fprintln(w, terminal.WrapAt(line, 0, textWidth))
+		fmt.Fprintln(w, human.WrapAt(line, 0, textWidth))
 	}
 }
 
@@ -285,7 +285,7 @@ func (t *Table) text(w io.Writer) {
 	for _, n := range widths {
 		left -= n + 3
 	}
-	out := terminal.Table(w, head...)
+	out := human.Table(w, head...)
 	columns := make([]table.ColumnConfig, len(t.Head))
 	for i, h := range t.Head {
 		columns[i] = table.ColumnConfig{Number: i + 1, Align: align.AlignRight}

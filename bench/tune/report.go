@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
@@ -196,7 +195,7 @@ func (r *Report) First() (view string, share float64) {
 // run mounts, reads once and records what it cost. If asked to, it reads again what the
 // page cache holds by then.
 func (r *Row) run(ctx context.Context, c Config, options []string, again bool, names func(mnt string) []string) (err error) {
-	return mounted.With(ctx, c.Program, c.Store, options, func(m *mounted.Mount) error {
+	return views.With(ctx, c.Program, c.Store, options, func(m *views.Mount) error {
 		if err := loader.Forget(c.Store); err != nil {
 			return err
 		}
@@ -219,7 +218,7 @@ func (r *Row) run(ctx context.Context, c Config, options []string, again bool, n
 }
 
 // pass reads files once, and records what it cost.
-func (e *epochs) pass(ctx context.Context, m *mounted.Mount, pass loader.Pass, files []string) (result loader.Result, err error) {
+func (e *epochs) pass(ctx context.Context, m *views.Mount, pass loader.Pass, files []string) (result loader.Result, err error) {
 	watch := loader.Watch()
 	daemon, err := m.Spent(func() (err error) { result, err = pass.Run(ctx, files); return err })
 	if err == nil {

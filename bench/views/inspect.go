@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -189,7 +188,7 @@ func (s *subject) identify(r *runner, mnt string) error {
 }
 
 // forgetSource makes the page cache drop what a view is made from, and the view.
-func (r *runner) forgetSource(m *mounted.Mount, s *subject) error {
+func (r *runner) forgetSource(m *Mount, s *subject) error {
 	var err error
 	if r.Mount != "" && !s.Random { // others are mounted anew, and epochs are new
 		err = forget(filepath.Join(m.Dir, s.View), r.list())

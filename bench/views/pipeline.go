@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -193,7 +192,7 @@ func Pipefs(ctx context.Context, program string, args ...string) error {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	err := cmd.Run()
-	if line := mounted.Complaint(stderr.String()); err != nil && line != "" {
+	if line := Complaint(stderr.String()); err != nil && line != "" {
 		return errors.New(line)
 	} else if err != nil {
 		return fmt.Errorf("pipefs %s: %w", args[0], err)

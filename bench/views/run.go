@@ -15,6 +15,11 @@
 // lasting rate of a view is what a long training sees: that of cached epochs where all
 // files of the view fit in memory, that of cold ones otherwise.
 //
+// A [Mount] is a mount with its daemon, a process of its own: so what the daemon uses can be
+// told from what the loader uses. Log, control socket and cache of the daemon are in a
+// temporary directory, which is removed with the mount, when the measurement ends, however it
+// ends. [Usage] is what the daemon used of the machine. Its statistics are its own counters.
+//
 // Fetch, prep and ingest are the rates of DS-Analyzer (CoorDL, VLDB 2021): from the
 // disk alone, from memory with all preparation, and of the accelerator alone.
 package views

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 )
 
 // subject is a row in the making.
@@ -44,8 +43,8 @@ func (e *epochs) add(t taken) {
 // taken is what an epoch took.
 type taken struct {
 	loader.Epoch
-	daemon mounted.Usage // of this epoch alone, but for the memory
-	shares loader.Use    // of the processors
+	daemon Usage      // of this epoch alone, but for the memory
+	shares loader.Use // of the processors
 }
 
 // perSample is seconds or bytes of each sample.
@@ -102,7 +101,7 @@ func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 		return err
 	}
 	if again {
-		err = r.mounted(ctx, s, false, func(m *mounted.Mount) error {
+		err = r.mounted(ctx, s, false, func(m *Mount) error {
 			cold, err := s.cold(ctx, r, m, seed)
 			if err != nil {
 				return err
@@ -117,7 +116,7 @@ func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 	if round > 0 || r.Blind {
 		return nil
 	}
-	return r.mounted(ctx, s, false, func(m *mounted.Mount) error {
+	return r.mounted(ctx, s, false, func(m *Mount) error {
 		if err := r.forgetSource(m, s); err != nil {
 			return err
 		}
@@ -129,7 +128,7 @@ func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 // it reads the view again, from memory. Otherwise again is true: then cold epochs differ
 // from the first, and are measured apart.
 func (s *subject) firstEpoch(ctx context.Context, r *runner, seed uint64) (again bool, err error) {
-	err = r.mounted(ctx, s, true, func(m *mounted.Mount) error {
+	err = r.mounted(ctx, s, true, func(m *Mount) error {
 		first, err := s.cold(ctx, r, m, seed)
 		if err != nil {
 			return err
@@ -154,7 +153,7 @@ func (s *subject) firstEpoch(ctx context.Context, r *runner, seed uint64) (again
 
 // cold reads a view that is not cached. It checks that a loader which finds files by
 // itself read them through the mount.
-func (s *subject) cold(ctx context.Context, r *runner, m *mounted.Mount, seed uint64) (taken, error) {
+func (s *subject) cold(ctx context.Context, r *runner, m *Mount, seed uint64) (taken, error) {
 	if err := r.forgetSource(m, s); err != nil {
 		return taken{}, err
 	}
@@ -180,12 +179,12 @@ func (s *subject) cold(ctx context.Context, r *runner, m *mounted.Mount, seed ui
 const enough = 0.9
 
 // begun is how many files have been read through a mount.
-func begun(ctx context.Context, m *mounted.Mount) (int64, error) {
+func begun(ctx context.Context, m *Mount) (int64, error) {
 	st, err := m.Stats(ctx)
-	return mounted.Begun(st), err
+	return Begun(st), err
 }
 
-func (s *subject) cachedEpoch(ctx context.Context, r *runner, m *mounted.Mount, seed uint64) error {
+func (s *subject) cachedEpoch(ctx context.Context, r *runner, m *Mount, seed uint64) error {
 	cached, err := r.epoch(ctx, s, m, s.dir(r, m), seed)
 	if err != nil {
 		return err
@@ -228,7 +227,7 @@ func (s *subject) addCached(t taken) {
 func (r *runner) pilot(ctx context.Context, files []string) (rate float64, err error) {
 	r.files = files
 	for _, s := range r.subjects {
-		run := func(m *mounted.Mount, dir string) error {
+		run := func(m *Mount, dir string) error {
 			t, err := r.epoch(ctx, s, m, dir, 0)
 			rate = t.Rate
 			return err
@@ -237,7 +236,7 @@ func (r *runner) pilot(ctx context.Context, files []string) (rate float64, err e
 		case s.plain != "":
 			err = run(nil, s.plain)
 		default:
-			err = r.mounted(ctx, s, true, func(m *mounted.Mount) error { return run(m, s.dir(r, m)) })
+			err = r.mounted(ctx, s, true, func(m *Mount) error { return run(m, s.dir(r, m)) })
 		}
 		if err == nil || ctx.Err() != nil {
 			break
@@ -255,7 +254,7 @@ func (r *runner) list() []string {
 }
 
 // epoch reads an epoch, and records what daemon and loader used.
-func (r *runner) epoch(ctx context.Context, s *subject, m *mounted.Mount, dir string, seed uint64) (t taken, err error) {
+func (r *runner) epoch(ctx context.Context, s *subject, m *Mount, dir string, seed uint64) (t taken, err error) {
 	var idle loader.Use
 	if r.Blind {
 		idle = atRest()
@@ -324,7 +323,7 @@ func Quiet(ctx context.Context, wait time.Duration, tell func(string)) float64 {
 const warmest = 5 * 16
 
 // mounted mounts, does something, and unmounts. fresh: nothing is prepared.
-func (r *runner) mounted(ctx context.Context, s *subject, fresh bool, do func(*mounted.Mount) error) error {
+func (r *runner) mounted(ctx context.Context, s *subject, fresh bool, do func(*Mount) error) error {
 	m, err := r.mount(ctx, s.source, fresh)
 	if err != nil {
 		return err
@@ -332,9 +331,9 @@ func (r *runner) mounted(ctx context.Context, s *subject, fresh bool, do func(*m
 	return m.Use(ctx, do)
 }
 
-func (r *runner) mount(ctx context.Context, source string, fresh bool) (*mounted.Mount, error) {
+func (r *runner) mount(ctx context.Context, source string, fresh bool) (*Mount, error) {
 	if r.Mount != "" {
-		return mounted.Attach(ctx, r.Program, r.Mount)
+		return AttachMount(ctx, r.Program, r.Mount)
 	}
 	if fresh {
 		if err := os.RemoveAll(r.kept()); err != nil {
@@ -348,7 +347,7 @@ func (r *runner) mount(ctx context.Context, source string, fresh bool) (*mounted
 	if r.pipeline() { // each read makes what is not stored
 		options = append(options, "--store-max", "0")
 	}
-	return mounted.Open(ctx, r.Program, source, options...)
+	return OpenMount(ctx, r.Program, source, options...)
 }
 
 // summarize makes the row of what was measured.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -122,7 +121,7 @@ func ofEpochs(views []*subject) []string {
 
 // dir is the directory of a view for the next pass: that of a random view is another epoch
 // each time.
-func (s *subject) dir(r *runner, m *mounted.Mount) string {
+func (s *subject) dir(r *runner, m *Mount) string {
 	if !s.Random {
 		if s.Split != nil {
 			return filepath.Join(m.Dir, s.Path)

@@ -21,22 +21,13 @@ import (
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/report"
 	"github.com/pipefs/pipefs/bench/views"
-	"github.com/pipefs/pipefs/internal/compare"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/terminal"
 )
 
-// benchConfig is all that a comparison can be told.
-type benchConfig struct {
-	compare.Config
-	asJSON bool
-	html   string
-}
-
 func benchCommand(env *environ) *cli.Command {
-	c := &benchConfig{Config: compare.Config{Loader: compare.AutoLoader, Budget: 75 * time.Second}}
+	c := &benchConfig{Loader: autoLoader, Budget: 75 * time.Second}
 	return &cli.Command{
 		Name: "bench", ArgsUsage: "DATASET|STORE|MNT", Category: measuring, Usage: "measure views on this machine, and recommend one",
 		Description: "Reads the same samples of each view as a training does, in turns, and prints the rate from the disk and from memory, the bytes read, and the CPU time of loader and daemon. The same files without pipefs are measured beside them. The first lines recommend a view with the same pixels as the original, and the best view with other pixels.\n" +
@@ -49,7 +40,7 @@ pipefs bench ~/imagenet --pipeline resize256-center-npy`,
 		Flags: slices.Concat([]cli.Flag{
 			opt("views", "VIEW,…", "original, bmp-own, resize256-bmp-own; of JPEG files also scan2, scan5", intoWords(&c.Views), "compare these views (repeatable)"),
 			readerOption(&c.Reader),
-			opt("loader", "auto|builtin|torch", c.Loader, intoChoice(&c.Loader, compare.AutoLoader, compare.BuiltinLoader, compare.TorchLoader), "choose the loader: auto uses PyTorch if it is installed"),
+			opt("loader", "auto|builtin|torch", c.Loader, intoChoice(&c.Loader, autoLoader, builtinLoader, torchLoader), "choose the loader: auto uses PyTorch if it is installed"),
 			opt("exec", "COMMAND", "", intoString(&c.Exec), "run your own loader by sh; {view} is the directory, and the last line holds samples/s"),
 			opt("compute", "TIME/BATCH", "", intoCompute(&c.Compute), "emulate an accelerator, such as 0.224s/400, and report how busy it is"),
 			opt("time", "DURATION", c.Budget.String(), intoDuration(&c.Budget), "measure for about this long"),
@@ -86,11 +77,11 @@ func (c *benchConfig) check() error {
 		return exit.Errorf(exit.Usage, "--exec %q: write {view} where the loader is to get the directory", c.Exec)
 	case c.Exec != "" && (c.Samples != 0 || c.Compute.Batch != 0):
 		return exit.Errorf(exit.Usage, "--samples and --compute are for the loaders of pipefs; with --exec the loader reads what it reads")
-	case c.Exec != "" && c.Loader != compare.AutoLoader:
+	case c.Exec != "" && c.Loader != autoLoader:
 		return exit.Errorf(exit.Usage, "--exec is a loader of its own: leave out --loader %s", c.Loader)
-	case c.Batch != 0 && (c.Exec != "" || c.Pipeline != "" || c.Loader == compare.BuiltinLoader):
+	case c.Batch != 0 && (c.Exec != "" || c.Pipeline != "" || c.Loader == builtinLoader):
 		return exit.Errorf(exit.Usage, "--batch is for the loader of PyTorch (--loader torch); leave it out")
-	case c.Pipeline != "" && (c.Views != nil || c.Exec != "" || c.Compute.Batch != 0 || c.Loader != compare.AutoLoader || c.Reader != "" || c.Classes != ""):
+	case c.Pipeline != "" && (c.Views != nil || c.Exec != "" || c.Compute.Batch != 0 || c.Loader != autoLoader || c.Reader != "" || c.Classes != ""):
 		return exit.Errorf(exit.Usage, "--pipeline compares splits, read by the loader of pipefs: --views, --for, --loader, --exec, --compute and --classes do not go with it")
 	}
 	return checkPage(c.html)
@@ -101,17 +92,12 @@ func runBench(ctx context.Context, env *environ, c *benchConfig) (err error) {
 	// Who reads the table may stop reading, as head does: that is no reason to leave
 	// mounts and cgroups behind. Ignoring the signal instead would pass on to loaders.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
-	c.Stderr, c.Note, c.Unlisted = env.stderr, noter(env.stderr), unlisted(env)
-	c.OpenSource = func(ctx context.Context, o mountd.SourceOptions) (*mountd.Source, error) {
-		return openSource(ctx, env, o)
-	}
-	c.Stats = statsOf
-	b, err := compare.Open(ctx, &c.Config)
+	b, err := openBench(ctx, env, c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	shown := terminal.NewPhases(env.stderr)
+	shown := human.NewPhases(env.stderr)
 	defer shown.Done()
 	config, err := b.Views(ctx, shown)
 	if err != nil {
@@ -187,7 +173,7 @@ func showComparison(env *environ, c *benchConfig, r *views.Report) error {
 	// What was measured is told even where no page can be written.
 	err := c.page(r)
 	if c.asJSON {
-		return errors.Join(err, terminal.PrintJSON(env.stdout, r))
+		return errors.Join(err, human.PrintJSON(env.stdout, r))
 	}
 	report.OfViews(r).Text(env.stdout)
 	return err

@@ -20,7 +20,6 @@ import (
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -102,7 +101,7 @@ func listCache(w io.Writer, root *cachedir.Root, asJSON bool) error {
 		total += e.Bytes
 	}
 	if asJSON {
-		return terminal.PrintJSON(w, struct {
+		return human.PrintJSON(w, struct {
 			Dir      string     `json:"dir"`
 			Limit    int64      `json:"limit"`
 			LimitSet bool       `json:"limit_set"`
@@ -110,11 +109,11 @@ func listCache(w io.Writer, root *cachedir.Root, asJSON bool) error {
 		}{root.Dir(), limit, set, kept})
 	}
 	if len(kept) > 0 {
-		t := terminal.Table(w, "dataset", "kept", "what", "last used", "used by")
+		t := human.Table(w, "dataset", "kept", "what", "last used", "used by")
 		for _, e := range kept {
 			t.AppendRow(table.Row{e.Dataset, human.Size(e.Bytes), e.most(), e.Used.Format(time.DateTime), usedBy(&e.Entry)})
 		}
-		terminal.Right(t, 2)
+		human.Right(t, 2)
 		t.Render()
 	}
 	fmt.Fprintf(w, "%s of %s in %s\n", human.Size(total), human.Size(limit), root.Dir())

@@ -15,7 +15,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -56,7 +55,7 @@ func checkStore(ctx context.Context, env *environ, access remote.Access, dir str
 		return err
 	}
 	defer done()
-	bar := terminal.NewProgress(env.stderr, "packs checked", -1)
+	bar := human.NewProgress(env.stderr, "packs checked", -1)
 	problems, err := store.Check(ctx, dir, store.Options{Logger: quiet(env), FS: files}, func(done, of int) { bar.SetTotal(of); bar.Reach(done) })
 	bar.Done()
 	for _, p := range problems {
@@ -87,7 +86,7 @@ func checkDataset(ctx context.Context, env *environ, o mountd.SourceOptions, lis
 	if len(names.Samples) == 0 {
 		return exit.Errorf(exit.System, "%s is no store, and has no samples", s.Path)
 	}
-	bar := terminal.NewProgress(env.stderr, "samples checked", len(names.Samples))
+	bar := human.NewProgress(env.stderr, "samples checked", len(names.Samples))
 	bad, err := s.Check(ctx, names.Samples, func() { bar.Add(1) })
 	bar.Done()
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
+	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/internal/shard"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/blob"
 	"github.com/pipefs/pipefs/store/vfs"
@@ -41,7 +40,7 @@ func planCommand(env *environ) *cli.Command {
 pipefs plan --shards 1000 --record-images 1024 /nfs/imagenet /nfs/in.store
 pipefs pack --plan URL --shard 0..9      # pack ten shards here; pipefs plan prints URL`,
 		Flags: slices.Concat([]cli.Flag{
-			opt("shards", "N", "", intoInt(&c.shards, 1, shard.MaxShards), "make this many shards of about equal size"),
+			opt("shards", "N", "", intoInt(&c.shards, 1, packing.MaxShards), "make this many shards of about equal size"),
 			opt("shard-bytes", "SIZE", "256MB", intoSize(&c.shardBytes, 1), "put this much of the dataset into a shard"),
 		}, what, []cli.Flag{
 			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print JSON"},
@@ -79,12 +78,12 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 	}
 	m.Shards, m.ShardBytes = c.shards, c.shardBytes
 	left := warnings{env: env}
-	bar := terminal.NewProgress(env.stderr, "planning", -1)
+	bar := human.NewProgress(env.stderr, "planning", -1)
 	m.Warn, m.Progress = left.add, func(n int64) { bar.Reach(int(n)) }
 	p, err := m.Make(ctx)
 	bar.Done()
 	switch {
-	case errors.Is(err, shard.ErrNothing):
+	case errors.Is(err, packing.ErrNothing):
 		return c.tellNothing(env, left.n)
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted; nothing was planned")
@@ -99,7 +98,7 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 // tellNothing says that there is nothing to plan.
 func (c *planConfig) tellNothing(env *environ, unread int) error {
 	if c.asJSON {
-		return terminal.PrintJSON(env.stdout, planReport{})
+		return human.PrintJSON(env.stdout, planReport{})
 	}
 	fmt.Fprintf(env.stdout, "%s has all of %s already: there is nothing to pack, and no plan was made\n", c.store, c.dataset)
 	c.tellUnread(env, unread)
@@ -125,11 +124,11 @@ type planReport struct {
 	Disk       int64  `json:"worker_disk_bytes"`
 }
 
-func (c *planConfig) tell(env *environ, p *shard.Plan, unread int) error {
-	url := shard.URL(c.store, p.ID)
+func (c *planConfig) tell(env *environ, p *packing.Plan, unread int) error {
+	url := packing.URL(c.store, p.ID)
 	memory, disk := p.Needs()
 	if c.asJSON {
-		return terminal.PrintJSON(env.stdout, planReport{url, p.Shards, p.Files, p.Dirs, p.Tombstones, p.Bytes, unread, memory, disk})
+		return human.PrintJSON(env.stdout, planReport{url, p.Shards, p.Files, p.Dirs, p.Tombstones, p.Bytes, unread, memory, disk})
 	}
 	out := env.stdout
 	fmt.Fprintf(out, "planned %s: %s and %s to pack, %s\n", human.Plural(p.Shards, "shard", "shards"),
@@ -189,15 +188,15 @@ pipefs commit --reset 7 URL && pipefs pack --plan URL --shard 7     # replace a 
 }
 
 // openPlan opens the plan at a URL, and the place of its store.
-func openPlan(ctx context.Context, a remote.Access, url string) (p *shard.Plan, place blob.Objects, dir string, err error) {
-	dir, id, err := shard.SplitURL(url)
+func openPlan(ctx context.Context, a remote.Access, url string) (p *packing.Plan, place blob.Objects, dir string, err error) {
+	dir, id, err := packing.SplitURL(url)
 	if err != nil {
 		return nil, nil, "", exit.With(exit.Usage, err)
 	}
 	if place, err = objectsOf(ctx, a, dir); err != nil {
 		return nil, nil, "", err
 	}
-	p, err = shard.Open(ctx, place, id)
+	p, err = packing.Open(ctx, place, id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, "", exit.Errorf(exit.System, "there is no plan %s: pipefs plan prints the name of the one that it makes", url)
 	}
@@ -231,14 +230,14 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 		return resetShards(ctx, env, c, p)
 	}
 	began := time.Now()
-	bar := terminal.NewProgress(env.stderr, "reading markers", p.Shards)
+	bar := human.NewProgress(env.stderr, "reading markers", p.Shards)
 	read := 0
-	o := shard.CommitOptions{
+	o := packing.CommitOptions{
 		CommitOptions: store.CommitOptions{FS: vfs.OS, IndexDir: mountd.IndexDir(c.remote, dir), Logger: quiet(env)},
 		AllowFailed:   c.allowFailed,
 		Progress:      func() { read++; bar.Reach(read) },
 	}
-	var r *shard.Committed
+	var r *packing.Committed
 	err = c.config(env).Change(ctx, func(files vfs.FS, flush func() error) (err error) {
 		read = 0
 		o.FS, o.Flush = files, flush
@@ -259,7 +258,7 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 	if r.Left > 0 {
 		fmt.Fprintf(env.stdout, "%s left out", human.Plural(int(r.Left), "entry of the plan was", "entries of the plan were"))
 		if len(r.Missing) > 0 {
-			fmt.Fprintf(env.stdout, ", among them those of the shards that are not packed: %s", shard.Ranges(r.Missing))
+			fmt.Fprintf(env.stdout, ", among them those of the shards that are not packed: %s", packing.Ranges(r.Missing))
 		}
 		fmt.Fprintln(env.stdout, "; the next plan has them again")
 		for _, f := range r.Failures {
@@ -273,7 +272,7 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 	return nil
 }
 
-func resetShards(ctx context.Context, env *environ, c *commitConfig, p *shard.Plan) error {
+func resetShards(ctx context.Context, env *environ, c *commitConfig, p *packing.Plan) error {
 	files, done, err := mountd.OpenFiles(ctx, c.remote, c.store, remote.Options{Log: quiet(env)})
 	if err != nil {
 		return err
@@ -292,7 +291,7 @@ func commitError(dir string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted; nothing was committed, and the same command begins anew")
-	case errors.Is(err, shard.ErrIncomplete):
+	case errors.Is(err, packing.ErrIncomplete):
 		return exit.With(exit.System, err)
 	case errors.Is(err, store.ErrStale):
 		return exit.Errorf(exit.System, "%w. Nothing was changed; plan again (pipefs plan with the same dataset and store), which plans what is still missing", err)

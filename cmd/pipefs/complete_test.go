@@ -11,8 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -121,7 +121,7 @@ func TestHelpFits(t *testing.T) {
 		testenv.Must(t, dispatch(t.Context(), &environ{stdout: &out}, []string{"pipefs", c.Name, "--help"}))
 		for line := range strings.Lines(out.String()) {
 			// examples are commands, and are not broken
-			if n := len([]rune(line)); n > terminal.HelpWidth+3 && !strings.HasPrefix(line, "  ") {
+			if n := len([]rune(line)); n > human.HelpWidth+3 && !strings.HasPrefix(line, "  ") {
 				t.Errorf("%s: %d columns: %s", c.Name, n, line)
 			}
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 func debugCommand(env *environ) *cli.Command {
@@ -63,7 +62,7 @@ func runDebug(ctx context.Context, env *environ, o doctor.Archive, mnt, out stri
 		return exit.With(exit.System, err)
 	}
 	defer func() { _ = f.Cleanup() }()
-	shown := terminal.NewPhases(env.stderr)
+	shown := human.NewPhases(env.stderr)
 	shown.Show(fmt.Sprintf("profiling the daemon for %d s", o.Seconds))
 	err = o.Write(ctx, f)
 	shown.Done()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pipefs/pipefs/internal/doctor"
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/terminal"
+	"github.com/pipefs/pipefs/internal/human"
 )
 
 func doctorCommand(env *environ) *cli.Command {
@@ -47,7 +47,7 @@ pipefs doctor --json | jq -r '.findings[] | select(.mark != "ok").says'`,
 			}
 			fatal := doctor.Fatal(found)
 			if asJSON {
-				err = terminal.PrintJSON(env.stdout, struct {
+				err = human.PrintJSON(env.stdout, struct {
 					Mounts   bool             `json:"can_mount"`
 					Findings []doctor.Finding `json:"findings"`
 				}{fatal == nil, found})
@@ -74,9 +74,9 @@ pipefs doctor --json | jq -r '.findings[] | select(.mark != "ok").says'`,
 func printFindings(env *environ, found []doctor.Finding) {
 	const margin = 22
 	for _, f := range found {
-		fmt.Fprintf(env.stdout, "%-9s%-12s %s\n", f.Mark, f.About, terminal.Wrap(f.Says, margin))
+		fmt.Fprintf(env.stdout, "%-9s%-12s %s\n", f.Mark, f.About, human.Wrap(f.Says, margin))
 		if f.Do != "" {
-			fmt.Fprintf(env.stdout, "%s→ %s\n", strings.Repeat(" ", margin), terminal.Wrap(f.Do, margin+2))
+			fmt.Fprintf(env.stdout, "%s→ %s\n", strings.Repeat(" ", margin), human.Wrap(f.Do, margin+2))
 		}
 	}
 }

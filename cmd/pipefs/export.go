@@ -16,7 +16,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/survey"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -78,8 +77,8 @@ func runExport(ctx context.Context, env *environ, c *exportConfig) error {
 	if err := export.CheckOut(c.out, c.source, c.dataset); err != nil {
 		return err
 	}
-	failed := terminal.Failures{AllNames: c.asJSON}
-	bar := terminal.NewProgress(env.stderr, "exporting", -1)
+	failed := human.Failures{AllNames: c.asJSON}
+	bar := human.NewProgress(env.stderr, "exporting", -1)
 	counted := mountd.CountFiles(ctx, s.Tree, bar.SetTotal)
 	r, err := export.Run(ctx, export.Options{
 		Source: s, View: view, Out: c.out, Force: c.force, Workers: c.workers, Failed: failed.Add, Done: func() { bar.Add(1) },
@@ -100,9 +99,9 @@ func runExport(ctx context.Context, env *environ, c *exportConfig) error {
 	case err != nil:
 		return fmt.Errorf("exporting to %s: %w", c.out, err)
 	case c.asJSON:
-		err = terminal.PrintJSON(env.stdout, struct {
+		err = human.PrintJSON(env.stdout, struct {
 			*export.Report
-			Failures []*terminal.Failure `json:"failures"`
+			Failures []*human.Failure `json:"failures"`
 		}{&r, failed.List})
 		if err != nil {
 			return err

@@ -16,7 +16,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/store/vfs"
 )
@@ -132,7 +131,7 @@ pipefs compact /data/in.store && pipefs gc --older-than 1d --delete /data/in.sto
 
 func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) error {
 	began := time.Now()
-	bar := terminal.NewProgress(env.stderr, "compacting", -1)
+	bar := human.NewProgress(env.stderr, "compacting", -1)
 	var r store.CompactReport
 	err := c.config(env).Change(ctx, func(files vfs.FS, _ func() error) (err error) {
 		r, err = store.Compact(ctx, c.store, store.CompactOptions{

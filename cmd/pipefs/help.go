@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
-	"github.com/pipefs/pipefs/internal/terminal"
+	"github.com/pipefs/pipefs/internal/human"
 )
 
 const appTemplate = `{{.Name}}: {{.Usage}}
@@ -55,7 +55,7 @@ func init() {
 	cli.FlagStringer = flagLine
 	cli.HelpFlag = &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show this help"}
 	cli.HelpPrinter = func(w io.Writer, template string, data any) {
-		cli.HelpPrinterCustom(w, template, data, map[string]any{"wrapAt": func() int { return terminal.HelpWidth }})
+		cli.HelpPrinterCustom(w, template, data, map[string]any{"wrapAt": func() int { return human.HelpWidth }})
 	}
 }
 
@@ -81,9 +81,9 @@ func flagLine(f cli.Flag) string {
 	}
 	const margin = 28
 	if len(head)+4 > margin {
-		return "  " + head + "\n" + strings.Repeat(" ", margin) + terminal.WrapAt(text, margin, terminal.HelpWidth)
+		return "  " + head + "\n" + strings.Repeat(" ", margin) + human.WrapAt(text, margin, human.HelpWidth)
 	}
-	return fmt.Sprintf("  %-*s%s", margin-2, head, terminal.WrapAt(text, margin, terminal.HelpWidth))
+	return fmt.Sprintf("  %-*s%s", margin-2, head, human.WrapAt(text, margin, human.HelpWidth))
 }
 
 // usageError says what is wrong with flags, in place of the library.

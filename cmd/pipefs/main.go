@@ -1,3 +1,10 @@
+// Command pipefs mounts an image dataset as a directory of views.
+//
+// Each command stands in a file of its own, or in several that begin with its name, and is
+// a [command]: its arguments, its options, its help and what it runs. An [option] is
+// defined once, and from that come the long flag, its twin in -o for fstab, its line in the
+// help, and the argument that the daemon is started with. What a mount is made of is in
+// internal/mountd.
 package main
 
 import (
@@ -8,14 +15,17 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/terminal"
+	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -44,7 +54,7 @@ func execute(ctx context.Context, env *environ, args []string) error {
 		fmt.Fprintf(env.stderr, "pipefs: %s\n", human.Lines(err.Error()))
 		var spec *transcode.SpecError
 		if errors.As(err, &spec) {
-			fmt.Fprintln(env.stderr, terminal.Indent(spec.Pointer(), "    "))
+			fmt.Fprintln(env.stderr, human.Indent(spec.Pointer(), "    "))
 		}
 	}
 	return err
@@ -86,4 +96,49 @@ func tell(env *environ, notes []string) {
 }
 
 // quiet logs for commands that people watch: only what they should know.
-func quiet(env *environ) *slog.Logger { return terminal.Logger(env.stderr, "text", "warn") }
+func quiet(env *environ) *slog.Logger { return human.Logger(env.stderr, "text", "warn") }
+
+func versionCommand(env *environ) *cli.Command {
+	return &cli.Command{
+		Name: "version", ArgsUsage: "", Category: administration, Usage: "print the version and what was found on this machine",
+		UsageText: "pipefs version    # for a bug report",
+		Action: takes(0, 0, func(context.Context, []string) error {
+			for _, line := range versions() {
+				fmt.Fprintf(env.stdout, "%-14s%s\n", line[0], line[1])
+			}
+			return nil
+		}),
+	}
+}
+
+// versions lists name and version of all that matters.
+func versions() [][2]string {
+	gofuse := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			if dep.Path == "github.com/hanwen/go-fuse/v2" {
+				gofuse = dep.Version
+			}
+		}
+	}
+	device := "ready"
+	if err := mounts.CheckFUSE(""); err != nil {
+		device = err.Error()
+	}
+	return [][2]string{
+		{"pipefs", mountd.Version()},
+		{"go", runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH},
+		{"go-fuse", gofuse},
+		{"fuse", device},
+		{"kernel", kernelFUSE()},
+	}
+}
+
+// kernelFUSE is the kernel's release, on which depends what FUSE can do.
+func kernelFUSE() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return "unknown"
+	}
+	return "Linux " + unix.ByteSliceToString(name.Release[:])
+}

@@ -17,7 +17,6 @@ import (
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/survey"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -95,7 +94,7 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 	if c.fraction == 0 {
 		return removeFraction(env, s.Store, c, view)
 	}
-	bar := terminal.NewProgress(env.stderr, "looking at samples", int(s.Store.Stats().Samples))
+	bar := human.NewProgress(env.stderr, "looking at samples", int(s.Store.Stats().Samples))
 	chosen, err := prepare.Materialize(ctx, s.Server, s.Store, c.roles, view, c.fraction, func() { bar.Add(1) })
 	bar.Done()
 	if err != nil {
@@ -106,10 +105,10 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 		return nothingToKeep(env, c, view, chosen)
 	}
 	left := warnings{env: env}
-	bar = terminal.NewProgress(env.stderr, "reading what is there", len(chosen.Wanted))
+	bar = human.NewProgress(env.stderr, "reading what is there", len(chosen.Wanted))
 	report, err := chosen.Run(ctx, prepare.RunOptions{
 		Dir: c.store, Share: c.fraction, MaxBytes: c.maxBytes, Workers: c.workers, Verify: c.verify, Warn: left.add,
-		Begin:    func(results int) { bar.Done(); bar = terminal.NewProgress(env.stderr, "materializing", results) },
+		Begin:    func(results int) { bar.Done(); bar = human.NewProgress(env.stderr, "materializing", results) },
 		Progress: func(n int) { bar.Reach(n) },
 	})
 	bar.Done()

@@ -17,11 +17,11 @@ import (
 
 	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/supervise"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -169,7 +169,7 @@ func background(ctx context.Context, env *environ, c *mountConfig) error {
 	if err != nil {
 		return err
 	}
-	shown := terminal.NewPhases(env.stderr)
+	shown := human.NewPhases(env.stderr)
 	err = supervise.StartDaemon(ctx, supervise.Child{
 		Args: daemonArgs(c), Config: config,
 		// The supervisor gives the daemon so long, and then has to end it.
@@ -231,7 +231,7 @@ func (c *mountConfig) serve(ctx context.Context, h *supervise.Handed, parent *su
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	signal.Ignore(syscall.SIGHUP)
-	log := terminal.Logger(os.Stderr, c.LogFormat, c.LogLevel)
+	log := human.Logger(os.Stderr, c.LogFormat, c.LogLevel)
 	slog.SetDefault(log)
 	c.Log, c.Status = log, parent.Status
 	c.Note = func(text string) {

@@ -13,7 +13,6 @@ import (
 	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
-	"github.com/pipefs/pipefs/internal/metrics"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/supervise"
@@ -112,7 +111,7 @@ func mountFlags(c *mountConfig) []cli.Flag {
 	logging := append([]cli.Flag{
 		opt("log-file", "FILE", "~/.local/state/pipefs/…", place(intoString(&c.LogFile)), "write the log here"),
 		opt("log-format", "text|json", "text", intoChoice(&c.LogFormat, "text", "json"), "choose the format of the log"),
-		opt("metrics", "ADDR|unix:PATH", "", func(at string) error { c.Metrics = at; return metrics.Check(at) }, "show metrics for Prometheus at HOST:PORT, to whoever reaches it, or at a socket for this user only"),
+		opt("metrics", "ADDR|unix:PATH", "", func(at string) error { c.Metrics = at; return mountd.CheckMetrics(at) }, "show metrics for Prometheus at HOST:PORT, to whoever reaches it, or at a socket for this user only"),
 	}, hide(true,
 		opt("log-level", "debug|info|warn|error", "info", intoChoice(&c.LogLevel, "debug", "info", "warn", "error"), "choose how much to log"),
 	)...)

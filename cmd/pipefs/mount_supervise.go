@@ -18,9 +18,9 @@ import (
 	pfs "github.com/pipefs/pipefs/fs"
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/supervise"
-	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 // takeOver has this program serve a mount that another one serves.
@@ -87,7 +87,7 @@ func (c *mountConfig) superviseMount(ctx context.Context, parent *supervise.Pare
 	} else {
 		signal.Ignore(syscall.SIGHUP)
 	}
-	log := terminal.Logger(out, c.LogFormat, c.LogLevel)
+	log := human.Logger(out, c.LogFormat, c.LogLevel)
 	slog.SetDefault(log)
 	handed, err := json.Marshal(c) // with the seed, so that every daemon of the mount draws the same
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 )
 
@@ -46,7 +45,7 @@ pipefs mounts --clean      # unmount dead mounts`,
 				}
 			}
 			if asJSON {
-				return terminal.PrintJSON(env.stdout, rows)
+				return human.PrintJSON(env.stdout, rows)
 			}
 			printMounts(env.stdout, rows, time.Now())
 			return nil
@@ -167,7 +166,7 @@ func printMounts(w io.Writer, rows []mountRow, now time.Time) {
 		fmt.Fprintln(w, "nothing is mounted; pipefs mount DATASET MNT mounts")
 		return
 	}
-	t := terminal.Table(w, "mount", "source", "process", "up", "current", "cache", "held by", "supervised", "version")
+	t := human.Table(w, "mount", "source", "process", "up", "current", "cache", "held by", "supervised", "version")
 	for _, r := range rows {
 		if r.State != mountUp {
 			t.AppendRow(table.Row{r.Mount, r.Source, r.State})
@@ -186,7 +185,7 @@ func printMounts(w io.Writer, rows []mountRow, now time.Time) {
 	t.Render()
 	for _, r := range rows {
 		if r.Do != "" {
-			terminal.Note(w, "%s is %s: %s", r.Mount, r.State, r.Do)
+			human.Note(w, "%s is %s: %s", r.Mount, r.State, r.Do)
 		}
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/survey"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -162,7 +161,7 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	defer d.Close()
 	started := time.Now()
 	left := warnings{env: env}
-	bar := terminal.NewProgress(env.stderr, "packing", -1)
+	bar := human.NewProgress(env.stderr, "packing", -1)
 	counted := func() {}
 	p.Stored = func(files int64) {
 		if files == 0 {
@@ -257,11 +256,11 @@ func tellPacked(ctx context.Context, env *environ, c *packing.Config, r packing.
 		return err
 	}
 	if c.Originals == "drop" && g.Describe() != "" {
-		terminal.Note(out, "without the dataset, %s", g.Describe())
+		human.Note(out, "without the dataset, %s", g.Describe())
 	}
 	n, err := s.Server.Rebuilt()
 	if n > 0 {
-		terminal.Note(out, "without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
+		human.Note(out, "without the dataset, original/ rebuilds %s from scans when they are first read, at %s; --originals keep stores the files instead",
 			human.Plural(n, "JPEG file", "JPEG files"), survey.RebuildCost)
 	}
 	if err != nil {

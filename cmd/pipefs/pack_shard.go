@@ -17,8 +17,6 @@ import (
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/packing"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/internal/shard"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 )
 
@@ -43,7 +41,7 @@ func (w *shardConfig) run(ctx context.Context, env *environ, args []string) erro
 	if err := w.which(); err != nil {
 		return err
 	}
-	place, id, err := shard.SplitURL(w.plan)
+	place, id, err := packing.SplitURL(w.plan)
 	if err == nil {
 		place, err = remote.Place(place)
 	}
@@ -54,7 +52,7 @@ func (w *shardConfig) run(ctx context.Context, env *environ, args []string) erro
 	if err != nil {
 		return err
 	}
-	p, err := shard.Open(ctx, objects, id)
+	p, err := packing.Open(ctx, objects, id)
 	if err != nil {
 		return bucketError(err)
 	}
@@ -101,11 +99,11 @@ func (w *shardConfig) which() error {
 	return exit.Errorf(exit.Usage, "say which shard: --shard 7, or 0..99 for several; or set %s", strings.Join(indexes, ", "))
 }
 
-func packShard(ctx context.Context, env *environ, c *packing.Config, worker *shard.Worker, i int) error {
+func packShard(ctx context.Context, env *environ, c *packing.Config, worker *packing.Worker, i int) error {
 	started := time.Now()
 	left := warnings{env: env}
 	worker.Warn = left.add
-	bar := terminal.NewProgress(env.stderr, fmt.Sprintf("packing shard %d", i), -1)
+	bar := human.NewProgress(env.stderr, fmt.Sprintf("packing shard %d", i), -1)
 	worker.Options.Progress = func(p store.Progress) { bar.Reach(int(p.Files + p.Failed)) }
 	m, err := worker.Pack(ctx, i)
 	bar.Done()
@@ -130,9 +128,9 @@ func shardError(c *packing.Config, i int, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted; shard %d is not done. %s", i, again)
-	case errors.Is(err, shard.ErrDiffers):
+	case errors.Is(err, packing.ErrDiffers):
 		return exit.Errorf(exit.System, "shard %d: %w. If it is damaged, delete it, and %s. Else a file of the dataset was changed or removed between two runs, or the versions of pipefs differ: plan again, and pack that plan", i, err, again)
-	case errors.Is(err, shard.ErrNotThere):
+	case errors.Is(err, packing.ErrNotThere):
 		return exit.Errorf(exit.System, "%w. Say where the dataset is on this machine (--dataset; copies have to keep modification times), or plan again if it changed", err)
 	case errors.Is(err, syscall.ENOSPC):
 		return exit.Errorf(exit.System, "shard %d is not done: the disk of %s or that of %s is full; free some space, or name another directory with --build-dir, and %s: %w", i, c.BuildDir, c.Store, again, err)

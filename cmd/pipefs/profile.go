@@ -19,8 +19,6 @@ import (
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
-	"github.com/pipefs/pipefs/internal/terminal"
-	"github.com/pipefs/pipefs/internal/trace"
 )
 
 type profileConfig struct {
@@ -30,7 +28,7 @@ type profileConfig struct {
 	record, replay string
 	asJSON         bool
 
-	events []trace.Event // the last ones
+	events []account.Event // the last ones
 	lost   int64
 	gone   int64 // did not fit in events
 	names  map[uint32]process
@@ -38,7 +36,7 @@ type profileConfig struct {
 
 // recorded is a line of a recording: a request, or the last one, which says how many were lost.
 type recorded struct {
-	trace.Event
+	account.Event
 	Lost *int64 `json:"lost"`
 }
 
@@ -131,7 +129,7 @@ func (c *profileConfig) watch(ctx context.Context, env *environ, mnt string) (er
 			c.show(env, e, record == nil)
 		}
 		switch {
-		case len(t.Events) == trace.MaxTaken:
+		case len(t.Events) == account.MaxTaken:
 			continue
 		case ctx.Err() != nil:
 			if record != nil {
@@ -175,7 +173,7 @@ func (c *profileConfig) again(env *environ) error {
 }
 
 // show prints a request if it is wanted, and keeps it for the summary.
-func (c *profileConfig) show(env *environ, e *trace.Event, line bool) {
+func (c *profileConfig) show(env *environ, e *account.Event, line bool) {
 	if c.pid != 0 && e.PID != c.pid || c.view != "" && e.View != c.view {
 		return
 	}
@@ -214,9 +212,9 @@ func ms(ns int64) string { return fmt.Sprintf("%.3f ms", float64(ns)/1e6) }
 
 // summary tells what the requests have in common.
 func (c *profileConfig) summary(env *environ) error {
-	s := trace.Summarize(c.events, c.lost)
+	s := account.Summarize(c.events, c.lost)
 	if c.asJSON {
-		return terminal.PrintJSON(env.stdout, s)
+		return human.PrintJSON(env.stdout, s)
 	}
 	w := env.stdout
 	fmt.Fprintf(w, "\n%s, %s read, %s of requests", human.Plural(s.Requests, "request", "requests"), human.Size(s.Bytes), ms(s.Took))
@@ -230,30 +228,30 @@ func (c *profileConfig) summary(env *environ) error {
 	if c.gone > 0 {
 		fmt.Fprintf(w, "the last %s are not in the summary\n", human.Plural(c.gone, "request", "requests"))
 	}
-	files := func(title string, files []trace.File) {
+	files := func(title string, files []account.TracedFile) {
 		if len(files) == 0 {
 			return
 		}
 		fmt.Fprintln(w, "\n"+title)
-		t := terminal.Table(w, "file", "time", "begun", "read")
+		t := human.Table(w, "file", "time", "begun", "read")
 		for _, f := range files {
 			t.AppendRow(table.Row{human.Line(f.Path), ms(f.Took), f.Begun, human.Size(f.Bytes)})
 		}
-		terminal.Right(t, 2, 3, 4)
+		human.Right(t, 2, 3, 4)
 		t.Render()
 	}
 	files("Slowest files:", s.Slowest)
 	files(fmt.Sprintf("Read again (%s):", human.Plural(s.Again, "time", "times")), s.Repeated)
 	if len(s.Order) > 0 {
 		fmt.Fprintln(w, "\nOrder of reading:")
-		t := terminal.Table(w, "process", "view", "files", "order")
+		t := human.Table(w, "process", "view", "files", "order")
 		for _, o := range s.Order {
 			if o.Stride != 0 {
 				o.Order += fmt.Sprintf(", every %d", o.Stride)
 			}
 			t.AppendRow(table.Row{o.PID, o.View, o.Files, o.Order})
 		}
-		terminal.Right(t, 1, 3)
+		human.Right(t, 1, 3)
 		t.Render()
 	}
 	return nil

@@ -15,7 +15,6 @@ import (
 	"github.com/pipefs/pipefs/internal/export"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -36,7 +35,7 @@ pipefs list s3://bucket/data -o data.manifest && pipefs refresh ~/m`,
 const refreshEvery = 100 * time.Millisecond
 
 func runRefresh(ctx context.Context, env *environ, mnt string) error {
-	bar := terminal.NewProgress(env.stderr, "objects listed", -1)
+	bar := human.NewProgress(env.stderr, "objects listed", -1)
 	defer bar.Done()
 	began := time.Now()
 	number := 0
@@ -159,12 +158,12 @@ pipefs warmup ~/m scan5 --list fold3.txt`,
 func tellWarmup(ctx context.Context, env *environ, w *export.Warmup, view string, took time.Duration) error {
 	w.Failures.Tell(env.stderr, "not read")
 	if w.Failures.AllNames {
-		if err := terminal.PrintJSON(env.stdout, struct {
-			Files    int64               `json:"files"`
-			Bytes    int64               `json:"bytes"`
-			Failed   int64               `json:"failed"`
-			Seconds  float64             `json:"seconds"`
-			Failures []*terminal.Failure `json:"failures"`
+		if err := human.PrintJSON(env.stdout, struct {
+			Files    int64            `json:"files"`
+			Bytes    int64            `json:"bytes"`
+			Failed   int64            `json:"failed"`
+			Seconds  float64          `json:"seconds"`
+			Failures []*human.Failure `json:"failures"`
 		}{w.Files.Load(), w.Bytes.Load(), w.Failed.Load(), took.Seconds(), w.Failures.List}); err != nil {
 			return err
 		}

@@ -9,12 +9,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/internal/survey"
-	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 // remoteFlags are the options of every command that takes s3://BUCKET/PREFIX. Credentials are no
@@ -30,7 +30,7 @@ func remoteFlags(a *remote.Access) []cli.Flag {
 
 // openSource opens a dataset or store, and shows how far the listing of a bucket is.
 func openSource(ctx context.Context, env *environ, o mountd.SourceOptions) (*mountd.Source, error) {
-	bar := terminal.NewProgress(env.stderr, "objects listed", -1)
+	bar := human.NewProgress(env.stderr, "objects listed", -1)
 	defer bar.Done()
 	o.Log, o.Listed = quiet(env), func(n int64) { bar.Reach(int(n)) }
 	return mountd.OpenSource(ctx, o)
@@ -38,7 +38,7 @@ func openSource(ctx context.Context, env *environ, o mountd.SourceOptions) (*mou
 
 // openDataset opens the dataset that is to be packed. One at a URL is listed anew.
 func (c *packConfig) openDataset(ctx context.Context, env *environ) (source.Dataset, error) {
-	bar := terminal.NewProgress(env.stderr, "objects listed", -1)
+	bar := human.NewProgress(env.stderr, "objects listed", -1)
 	o := source.Options{NoFollow: c.noFollow, Log: quiet(env)}
 	d, err := mountd.OpenDataset(ctx, c.remote, c.dataset, o, bucket.Options{Log: quiet(env), Progress: func(n int64) { bar.Reach(int(n)) }})
 	bar.Done()

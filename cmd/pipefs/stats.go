@@ -17,7 +17,6 @@ import (
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 func statsCommand(env *environ) *cli.Command {
@@ -36,7 +35,7 @@ pipefs stats --json ~/m | jq .pid`,
 				return err
 			}
 			if asJSON {
-				return terminal.PrintJSON(env.stdout, stats)
+				return human.PrintJSON(env.stdout, stats)
 			}
 			printStats(env.stdout, stats, time.Now())
 			return nil
@@ -96,7 +95,7 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 	}
 	printVerdict(w, s.Verdict)
 	fmt.Fprintln(w)
-	t := terminal.Table(w, "", "", "")
+	t := human.Table(w, "", "", "")
 	group := ""
 	for _, c := range s.Counters {
 		shown := ""
@@ -108,7 +107,7 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 		}
 		t.AppendRow(table.Row{shown, human.Line(control.RowName(c)), human.Line(formatCounter(c))})
 	}
-	terminal.Right(t, 3)
+	human.Right(t, 3)
 	t.ResetHeaders()
 	t.Render()
 }
@@ -178,7 +177,7 @@ pipefs explain ~/m/.draw/7/0/rrc224-hflip-npy/train/cat/1.npy     # which box wa
 				return fmt.Errorf("the daemon of %s explained nothing", mnt)
 			}
 			if asJSON {
-				return terminal.PrintJSON(env.stdout, reply.Explained)
+				return human.PrintJSON(env.stdout, reply.Explained)
 			}
 			printExplanation(env.stdout, reply.Explained)
 			return nil

@@ -21,8 +21,8 @@ import (
 	"github.com/pipefs/pipefs/internal/control"
 	"github.com/pipefs/pipefs/internal/exit"
 	"github.com/pipefs/pipefs/internal/human"
+	"github.com/pipefs/pipefs/internal/live"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/terminal"
 )
 
 func topCommand(env *environ) *cli.Command {
@@ -225,9 +225,9 @@ func (t *top) view() string {
 	total := t.change.Total()
 	fmt.Fprintf(&b, "q quits, s sorts (by %s), ? helps\n%s of %s, up %s\n", sortings[t.sort], s.Mount, s.Source, s.Account.At.Sub(s.Started).Round(time.Second))
 	fmt.Fprintf(&b, "%.0f files/s %s  %s/s %s  %s\n\n", t.rate(total.Begun), sparkline(t.files), human.Size(int64(t.rate(total.Bytes))), sparkline(t.volume), human.Plural(s.Account.Total().Errors, "error", "errors"))
-	b.WriteString(terminal.WrapAt(s.Verdict.Text, 0, t.width) + "\n")
+	b.WriteString(human.WrapAt(s.Verdict.Text, 0, t.width) + "\n")
 	for _, advice := range s.Verdict.Advice {
-		b.WriteString(terminal.WrapAt("→ "+advice, 2, t.width) + "\n")
+		b.WriteString(human.WrapAt("→ "+advice, 2, t.width) + "\n")
 	}
 	b.WriteString("\n")
 	if t.help {
@@ -263,13 +263,13 @@ func (t *top) views(b *strings.Builder) {
 	slices.SortStableFunc(views, func(x, y account.Seen) int {
 		return cmp.Or([]int{cmp.Compare(y.Begun, x.Begun), cmp.Compare(y.Waited, x.Waited), cmp.Compare(y.Errors, x.Errors), 0}[t.sort], cmp.Compare(x.View, y.View))
 	})
-	w := terminal.Table(b, "view", "files/s", "bytes/s", "p50", "p99", "read", "worker", "compute", "memory", "copy", "errors")
+	w := human.Table(b, "view", "files/s", "bytes/s", "p50", "p99", "read", "worker", "compute", "memory", "copy", "errors")
 	for _, v := range views {
 		share := func(ns int64) string { return human.Percent(float64(ns) / float64(max(1, v.Waited))) }
 		w.AppendRow(table.Row{v.View, fmt.Sprintf("%.0f", t.rate(v.Begun)), human.Size(int64(t.rate(v.Bytes))), time.Duration(v.Quantile(0.5)).Round(10 * time.Microsecond), time.Duration(v.Quantile(0.99)).Round(10 * time.Microsecond),
 			share(v.Source), share(v.Worker), share(v.Compute), share(v.Memory), share(v.Copy), v.Errors})
 	}
-	terminal.Right(w, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+	human.Right(w, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 	w.Render()
 }
 
@@ -278,14 +278,14 @@ func (t *top) readers(b *strings.Builder) {
 	slices.SortStableFunc(readers, func(x, y account.Reader) int {
 		return cmp.Or([]int{cmp.Compare(y.Requests, x.Requests), cmp.Compare(y.Waited, x.Waited), cmp.Compare(y.Errors, x.Errors), cmp.Compare(x.Command, y.Command)}[t.sort], cmp.Compare(x.PID, y.PID))
 	})
-	w := terminal.Table(b, "process", "command", "views", "requests/s", "bytes/s", "waits", "computes", "queues", "sleeps")
+	w := human.Table(b, "process", "command", "views", "requests/s", "bytes/s", "waits", "computes", "queues", "sleeps")
 	for _, r := range readers {
 		all := float64(max(1, r.Waited+r.Computed+r.Queued+r.Slept))
 		share := func(ns int64) string { return human.Percent(float64(ns) / all) }
 		w.AppendRow(table.Row{r.PID, filepath.Base(r.Command), strings.Join(r.Views, " "), fmt.Sprintf("%.0f", t.rate(r.Requests)), human.Size(int64(t.rate(r.Bytes))),
 			share(r.Waited), share(r.Computed), share(r.Queued), share(r.Slept)})
 	}
-	terminal.Right(w, 1, 4, 5, 6, 7, 8, 9)
+	human.Right(w, 1, 4, 5, 6, 7, 8, 9)
 	w.Render()
 }
 
@@ -301,4 +301,27 @@ func sparkline(values []float64) string {
 		line = append(line, bars[int(v/max(most, 1)*float64(len(bars)-1)+0.5)])
 	}
 	return string(line)
+}
+
+func liveCommand(env *environ) *cli.Command {
+	return &cli.Command{
+		Name: "live", ArgsUsage: "MNT", Category: measuring, Usage: "show a mount as a web page",
+		Description: "Prints the address of a page that shows, second by second, what holds readers back: where their time goes between disk, processor and training, rates, what requests wait for, views, readers, and files that cannot be made. The page is served at 127.0.0.1 until Ctrl-C. Its address contains a secret: whoever has it can read the page.\n" +
+			"From another machine: ssh -L PORT:127.0.0.1:PORT HOST, and open the same address.",
+		UsageText: `pipefs live ~/m`,
+		Action: takes(1, 1, func(ctx context.Context, args []string) error {
+			if _, err := statsOf(ctx, args[0]); err != nil {
+				return err
+			}
+			s, err := live.Start(args[0], func(ctx context.Context, history bool) (*control.Stats, error) {
+				return historyOf(ctx, args[0], history)
+			})
+			if err != nil {
+				return exit.With(exit.System, err)
+			}
+			fmt.Fprintln(env.stdout, s.URL)
+			<-ctx.Done()
+			return s.Close()
+		}),
+	}
 }

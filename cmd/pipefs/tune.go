@@ -14,10 +14,10 @@ import (
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/exit"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/survey"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -112,7 +112,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	if c.maxBytes > 0 {
 		budget = min(budget, c.maxBytes)
 	}
-	shown := terminal.NewPhases(env.stderr)
+	shown := human.NewPhases(env.stderr)
 	how := tune.Config{
 		Program: program, Store: c.store, Dataset: c.dataset, View: c.format, Others: others, L3: c.l3, MaxBytes: budget,
 		Workers: c.workers, Rounds: c.rounds, Samples: c.samples, Progress: shown.Show,
@@ -126,7 +126,7 @@ func runTune(ctx context.Context, env *environ, c *tuneConfig) error {
 	found.Rebuilt = rebuilt
 	found.Assumed = read.Assumed(codecs.Default(c.limits), append(others, c.format+"-"+transcode.Own))
 	if c.asJSON {
-		err = terminal.PrintJSON(env.stdout, found)
+		err = human.PrintJSON(env.stdout, found)
 	} else {
 		report.OfTuning(found).Text(env.stdout)
 	}

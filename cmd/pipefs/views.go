@@ -18,7 +18,6 @@ import (
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/internal/survey"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -60,7 +59,7 @@ pipefs views --steps      # the steps of which views are made`,
 				return err
 			}
 			if asJSON {
-				return terminal.PrintJSON(env.stdout, t)
+				return human.PrintJSON(env.stdout, t)
 			}
 			if t.Samples == 0 {
 				fmt.Fprintf(env.stderr, "pipefs: note: %s\n", survey.NoPictures(t.Listed, s.Path))
@@ -107,7 +106,7 @@ func runList(ctx context.Context, env *environ, access remote.Access, dataset, o
 		return err
 	}
 	began := time.Now()
-	bar := terminal.NewProgress(env.stderr, "objects listed", -1)
+	bar := human.NewProgress(env.stderr, "objects listed", -1)
 	s, err := bucket.Write(ctx, place, out, bucket.WriteOptions{
 		Progress: func(objects int64) { bar.Reach(int(objects)) }, Log: quiet(env),
 	})
@@ -159,7 +158,7 @@ pipefs info --mssim ~/imagenet      # which fidelity to train from`,
 				return err
 			}
 			if asJSON {
-				return errors.Join(terminal.PrintJSON(env.stdout, i), err)
+				return errors.Join(human.PrintJSON(env.stdout, i), err)
 			}
 			i.Print(env.stdout)
 			return err
@@ -193,7 +192,7 @@ func measure(ctx context.Context, env *environ, s *mountd.Source, l *mssim.Surve
 		return err
 	}
 	kind := p.Steps()[0].Kind
-	bar := terminal.NewProgress(env.stderr, "measuring samples", -1)
+	bar := human.NewProgress(env.stderr, "measuring samples", -1)
 	total := 0
 	err = l.Measure(ctx, s.Registry, func(ctx context.Context, name string) (transcode.Split, error) { return s.Split(ctx, kind, name) },
 		func(samples int) { total = samples; bar.SetTotal(samples) }, func() { bar.Add(1) })

@@ -1,9 +1,37 @@
+// Package account tells where the time of reads goes, and what holds a training back.
+//
+// A [Ledger] belongs to one mount. The file system notes the begin and end of each LOOKUP, OPEN and READ
+// in it, without a lock and without allocating. Each request counts for a view ([View]) and for the thread
+// that sent it. The server notes in a [Spent] what a request waited for. Once a second a sampler groups
+// threads into processes and looks at how much processor time they used between their reads. It keeps the
+// last minute.
+//
+// Terms:
+//
+//   - waited: the time in which a thread had a request under way
+//   - away: the time between the end of a request and the begin of the next one of that thread. It is
+//     divided into computed, queued (waiting for a core) and slept, by the processor time of the process.
+//   - part: what a request waited for. Source is reading the dataset, store or overlay; Worker a place among
+//     those that compute; Compute the steps of the view; Memory a limit on memory. The remainder is Copy:
+//     names, and copying to the kernel.
+//
+// [Judge] is a pure function of two snapshots. It says which of these holds the training back, or that
+// this cannot be told.
+//
+// A [Recorder] belongs to one mount, too. It records single requests while somebody asks for them, and
+// [Summarize] tells what they have in common: the slowest files, files that were read again, and the order
+// of reading. It is off until [Recorder.Take] is called, and goes off again when nobody has called it for a
+// few seconds; the path of a read pays for one atomic load then. It keeps the last [KeptEvents] requests;
+// how many were lost is told.
 package account
 
 import (
 	"cmp"
+	"context"
+	"math/bits"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -171,4 +199,155 @@ func (l *Ledger) Now() *Snapshot {
 		fill(s)
 	}
 	return s
+}
+
+// View counts what was asked of one view. What the kernel has cached it does not ask for.
+type View struct {
+	Lookups, Opens, Reads, Bytes, Errors atomic.Int64
+	// Begun is how often a file was read from its first byte on. What the kernel reads without asking
+	// counts when it is opened, with all its Bytes.
+	Begun atomic.Int64
+	// Open is the number of files that are open, in the mode in which the mount is told of closing.
+	Open atomic.Int64
+
+	name    string
+	total   atomic.Int64 // ns of all requests
+	took    atomic.Int64 // ns of those that latency counts
+	parts   [parts]atomic.Int64
+	latency [buckets]atomic.Int64
+
+	// What was made for the view, whether a reader waited for it or it was made ahead.
+	made, fetched atomic.Int64
+	making        [parts]atomic.Int64
+}
+
+// Name of the view.
+func (v *View) Name() string { return v.name }
+
+// Read counts a READ that was answered.
+func (v *View) Read(off uint64, n int) {
+	v.Reads.Add(1)
+	v.Bytes.Add(int64(n))
+	if off == 0 {
+		v.Begun.Add(1)
+	}
+}
+
+// Made counts a sample that was made.
+func (v *View) Made(s *Spent) {
+	if v == nil {
+		return
+	}
+	v.made.Add(1)
+	v.fetched.Add(s.Fetched)
+	for p, d := range s.Parts {
+		v.making[p].Add(int64(d))
+	}
+}
+
+// Durations are counted in four buckets for each power of two, from a microsecond to a minute.
+const (
+	buckets = 4 * 27
+	shift   = 8 // the lowest bucket ends at 1 << (shift + 2) ns
+)
+
+func bucket(d time.Duration) int {
+	n := uint64(max(d, 0)) >> shift
+	if n < 4 {
+		return 0
+	}
+	top := bits.Len64(n) - 3 // n has the bits of 4 to 7 above this one
+	return min(4*top+int(n>>top)-3, buckets-1)
+}
+
+// UpTo is the longest duration of a bucket, in ns.
+func upTo(bucket int) int64 {
+	if bucket == 0 {
+		return 4<<shift - 1
+	}
+	bucket--
+	return (int64(bucket%4)+5)<<(bucket/4+shift) - 1
+}
+
+// Part is what a request waits for.
+type Part int
+
+// The parts. What remains of a request is copying.
+const (
+	Source  Part = iota // reading the dataset, store or overlay
+	Worker              // a place among those that compute
+	Compute             // the steps of the view
+	Memory              // a limit on memory
+	parts
+)
+
+// Spent is where the time of one request went, or that of making one sample.
+type Spent struct {
+	Parts   [parts]time.Duration
+	Fetched int64 // bytes
+}
+
+// Key is that of a *Spent in a context.
+type Key struct{}
+
+// With returns a context whose requests are noted in s.
+func With(ctx context.Context, s *Spent) context.Context { return context.WithValue(ctx, Key{}, s) }
+
+// From returns what notes the requests of a context, or nil: methods of nil do nothing.
+func From(ctx context.Context) *Spent {
+	s, _ := ctx.Value(Key{}).(*Spent)
+	return s
+}
+
+// Add adds what was spent elsewhere on behalf of the same request.
+func (s *Spent) Add(other *Spent) {
+	if s == nil {
+		return
+	}
+	for p, d := range other.Parts {
+		s.Parts[p] += d
+	}
+	s.Fetched += other.Fetched
+}
+
+// Share notes that a request waited until somebody else had made what it wants. The time is divided as
+// that of the maker is.
+func (s *Spent) Share(maker *Spent, waited time.Duration) {
+	if s == nil {
+		return
+	}
+	all := time.Duration(0)
+	for _, d := range maker.Parts {
+		all += d
+	}
+	if all == 0 {
+		return
+	}
+	for p, d := range maker.Parts {
+		s.Parts[p] += time.Duration(float64(waited) * float64(d) / float64(all))
+	}
+}
+
+// Lap divides time into parts.
+type Lap struct {
+	to *Spent
+	at time.Time
+}
+
+// Lap begins one.
+func (s *Spent) Lap() Lap {
+	if s == nil {
+		return Lap{}
+	}
+	return Lap{s, time.Now()}
+}
+
+// End notes that the time since the begin, or since the last End, was spent on a part.
+func (l *Lap) End(p Part) {
+	if l.to == nil {
+		return
+	}
+	now := time.Now()
+	l.to.Parts[p] += now.Sub(l.at)
+	l.at = now
 }

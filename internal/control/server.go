@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pipefs/pipefs/internal/trace"
+	"github.com/pipefs/pipefs/internal/account"
 )
 
 const (
@@ -44,7 +44,7 @@ type Handlers struct {
 	// Pprof takes a profile of the daemon.
 	Pprof func(name string, seconds int) ([]byte, error)
 	// Trace records requests for some seconds, and tells those from a number on.
-	Trace func(since int64) trace.Taken
+	Trace func(since int64) account.Taken
 	// Config tells the settings of the daemon.
 	Config func() (json.RawMessage, error)
 	// Hold counts one more holder, until release is called. The error is [ErrEnding] where

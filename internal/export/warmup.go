@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/internal/usage"
 )
 
@@ -24,14 +24,14 @@ type Warmup struct {
 	Workers  int // 0: as many as makes it faster
 	Stdin    io.Reader
 	Stderr   io.Writer
-	Failures terminal.Failures
+	Failures human.Failures
 	Files    atomic.Int64 // that were read
 	Bytes    atomic.Int64
 	Failed   atomic.Int64
 
 	dir  string // of the view
 	view string // as the user wrote it
-	bar  *terminal.Progress
+	bar  *human.Progress
 }
 
 // Open finds the view.
@@ -137,7 +137,7 @@ func (w *Warmup) Run(ctx context.Context, list string) error {
 		}
 		find = func(read func(string) bool) { w.each(names, read) }
 	}
-	w.bar = terminal.NewProgress(w.Stderr, "reading", -1)
+	w.bar = human.NewProgress(w.Stderr, "reading", -1)
 	names := make(chan string)
 	done := make(chan struct{})
 	var work sync.WaitGroup

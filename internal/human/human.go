@@ -1,4 +1,5 @@
-// Package human writes numbers for people, and words of command lines.
+// Package human writes for people: numbers, words of command lines, tables, notes, how far
+// something is, and why some of many files failed.
 package human
 
 import (

@@ -1,18 +1,22 @@
 package mountd
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"os"
 	"path"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pipefs/pipefs/internal/annotation"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/store"
@@ -92,7 +96,7 @@ func (s *Source) List(ctx context.Context, leftOut func(error)) (l Listing, err 
 			if l.Archive == "" && source.Archive(e.Name, "") != "" {
 				l.Archive = e.Name
 			}
-			if ext := strings.ToLower(path.Ext(e.Name)); slices.Contains(annotation.Extensions, ext) && annotations[ext] < mostAnnotations {
+			if ext := strings.ToLower(path.Ext(e.Name)); slices.Contains(serve.AnnotationExtensions, ext) && annotations[ext] < mostAnnotations {
 				annotations[ext]++
 				l.Annotations = append(l.Annotations, e.Name)
 			}
@@ -314,4 +318,45 @@ func (s *Source) Split(ctx context.Context, kind *transcode.Kind, name string) (
 		split.Ends = append(split.Ends, end)
 	}
 	return split, nil
+}
+
+// What is looked at for absolute paths, each time that something is mounted: a few small
+// files at the top of the dataset.
+const (
+	listNames = 10_000 // of the directory
+	listFiles = 16
+	listBytes = 1 << 20
+)
+
+// inPath is what goes on with a path, rather than to end it.
+const inPath = `0-9A-Za-z./_~@%+\x{80}-\x{10FFFF}-`
+
+// PathsInto names the lists of samples at the top of a dataset that hold one of the paths,
+// or a path below it, and the line of the first: train.txt:1.
+func PathsInto(dataset string, paths ...string) (found []string) {
+	for i, p := range paths {
+		paths[i] = regexp.QuoteMeta(p)
+	}
+	into := regexp.MustCompile(`(?m)(?:^|[^` + inPath + `]|file://)(?:` + strings.Join(paths, "|") + `)(?:/|[^` + inPath + `]|$)`)
+	dir, err := os.Open(dataset)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(listNames) // what there is of it
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return !slices.Contains([]string{".txt", ".csv", ".tsv", ".json", ".jsonl", ".yaml", ".yml"}, strings.ToLower(filepath.Ext(name)))
+	})
+	slices.Sort(names)
+	for _, name := range names[:min(len(names), listFiles)] {
+		path := filepath.Join(dataset, name)
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > listBytes {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if at := into.FindIndex(text); err == nil && at != nil {
+			found = append(found, fmt.Sprintf("%s:%d", name, 1+bytes.Count(text[:at[0]+1], []byte("\n"))))
+		}
+	}
+	return found
 }

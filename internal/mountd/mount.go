@@ -1,12 +1,40 @@
+// Package mountd is a mount as a library: it opens what is to be mounted, mounts it,
+// answers at the control socket, and ends in good order. It returns errors and knows no
+// exit codes. What it tells the user names the options of pipefs mount.
+//
+// # Nouns
+//
+// A [Config] says what is mounted, where and how. [Start] makes a [Mount] of it, which
+// answers when Start returns. [Mount.Supervise] is the life of a daemon: it returns when
+// the mount is gone. A program that has something else to do calls [Mount.Stop] instead.
+//
+// [Config.Check] refuses what cannot work before anything is started.
+//
+// A [Source] is a dataset or a store that [OpenSource] has opened to be looked at, and to make files
+// of without a mount. A [Listing] is the names in it, and a [Sample] is what is known of one of them
+// without making anything.
+//
+// A daemon serves what its supervisor has mounted with [Attach].
+//
+// # Metrics
+//
+// A mount shows its counters to Prometheus, in the format OpenMetrics. The names follow Prometheus'
+// conventions: seconds and bytes, and _total for counters. All of them begin with the mount and tell
+// of views, never of files. docs/generated/metrics.md lists them.
+//
+// [Gaps] are the views of a store that lack samples, because neither the store nor a
+// dataset has what they would show.
 package mountd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -23,10 +51,11 @@ import (
 	"github.com/pipefs/pipefs/internal/source/archive"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/internal/supervise"
-	"github.com/pipefs/pipefs/internal/trace"
 	"github.com/pipefs/pipefs/l3gpu"
+	"github.com/pipefs/pipefs/python"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/l3"
 )
 
 // Mount is a file system that is mounted, with all that stands behind it.
@@ -52,7 +81,7 @@ type Mount struct {
 	archives   *archive.Dataset // the dataset, where it is the members of archives; else nil
 	refreshes  refreshes
 	account    *account.Ledger
-	trace      trace.Recorder
+	trace      account.Recorder
 	presence   presence
 	store      *store.Store // at packed; else nil
 	storeFiles *remote.FS   // of the store, where it is in a bucket; else nil
@@ -328,4 +357,34 @@ func (m *Mount) end() error {
 	m.abandon()
 	abort, err := m.place.Abort()
 	return errors.Join(err, abort.End())
+}
+
+// openGPU returns what decodes L3 files, nil for the processor alone. It is closed
+// after what uses it.
+func (m *Mount) openGPU() (l3.Backend, error) {
+	c := m.config
+	if c.GPU.Off {
+		return nil, nil
+	}
+	o := l3gpu.StartOptions{
+		Options: l3gpu.Options{Device: c.GPU.Device, Log: m.log},
+		Force:   c.GPU.Force,
+	}
+	// As many as are asked for at once.
+	o.Compare.Pictures = cmp.Or(c.Workers, runtime.GOMAXPROCS(0))
+	gpu, err := l3gpu.Start(o)
+	if err != nil {
+		return nil, fmt.Errorf("--gpu %d: %w; --gpu off does without", c.GPU.Device, err)
+	}
+	m.gpu = gpu
+	m.close = append(m.close, gpu.Close)
+	return gpu, nil
+}
+
+// gpuFiles are those of .pipefs/gpu that programs which train use.
+func (m *Mount) gpuFiles(files map[string]func() ([]byte, error)) {
+	modules, _ := python.Modules.ReadDir(".") // it is embedded
+	for _, f := range modules {
+		files["gpu/"+f.Name()] = func() ([]byte, error) { return python.Modules.ReadFile(f.Name()) }
+	}
 }

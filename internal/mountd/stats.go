@@ -1,18 +1,20 @@
 package mountd
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path"
+	"runtime/pprof"
 	"slices"
 	"time"
 
 	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/ahead"
 	"github.com/pipefs/pipefs/internal/control"
-	"github.com/pipefs/pipefs/internal/metrics"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/l3gpu/kernel"
 )
@@ -42,7 +44,7 @@ func (m *Mount) showMetrics() error {
 	if at == "" {
 		return nil
 	}
-	s, err := metrics.Serve(at, m.stats, m.log)
+	s, err := serveMetrics(at, m.stats, m.log)
 	if err == nil {
 		m.close = append(m.close, s.Close)
 		return nil
@@ -57,7 +59,7 @@ func (m *Mount) showMetrics() error {
 				return
 			case <-time.After(time.Second):
 			}
-			if s, err := metrics.Serve(at, m.stats, m.log); err == nil {
+			if s, err := serveMetrics(at, m.stats, m.log); err == nil {
 				<-m.refreshes.ctx.Done()
 				s.Close()
 				return
@@ -292,3 +294,60 @@ func (m *Mount) manifest() ([]byte, error) {
 	b, err := json.MarshalIndent(manifest, "", "  ")
 	return append(b, '\n'), err
 }
+
+// mostBadShown is how many bad samples the stats name. The log names all when the mount ends.
+const mostBadShown = 100
+
+// badCounters name the samples that could not be made, and why.
+func (m *Mount) badCounters() (counters []control.Counter) {
+	const group = "bad samples"
+	bad := m.server.Bad()
+	if len(bad) == 0 {
+		return nil
+	}
+	counters = append(counters, control.Counter{Group: group, Name: "could not be made", Value: int64(len(bad))})
+	for _, b := range bad[:min(len(bad), mostBadShown)] {
+		counters = append(counters, control.Counter{Group: group, Name: b.Path, Unit: control.Text, Text: b.Cause})
+	}
+	return counters
+}
+
+// logBad ends the log with them.
+func (m *Mount) logBad() {
+	if m.server == nil {
+		return
+	}
+	bad := m.server.Bad()
+	for i, b := range bad {
+		m.log.Warn("bad sample", "number", i+1, "of", len(bad), "sample", b.Path, "cause", b.Cause)
+	}
+}
+
+// pprof takes a profile of this process: one of runtime/pprof, or "cpu", which takes that many seconds.
+func (m *Mount) pprof(name string, seconds int) ([]byte, error) {
+	var b bytes.Buffer
+	if name != "cpu" {
+		p := pprof.Lookup(name)
+		if p == nil {
+			return nil, fmt.Errorf("there is no profile %q", name)
+		}
+		format := 0
+		if name == "goroutine" {
+			format = 2 // text, with what each waits for
+		}
+		err := p.WriteTo(&b, format)
+		return b.Bytes(), err
+	}
+	if err := pprof.StartCPUProfile(&b); err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(time.Duration(min(max(seconds, 1), control.MaxProfile)) * time.Second):
+	case <-m.until.Done():
+	}
+	pprof.StopCPUProfile()
+	return b.Bytes(), nil
+}
+
+// settings is the configuration of the mount.
+func (m *Mount) settings() (json.RawMessage, error) { return json.Marshal(m.config) }

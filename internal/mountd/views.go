@@ -9,7 +9,6 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 	"github.com/pipefs/pipefs/transcode/jpeg"
-	"github.com/pipefs/pipefs/transcode/jpeg/steps"
 	"github.com/pipefs/pipefs/transcode/l3"
 )
 
@@ -68,7 +67,7 @@ func Unique(list []string) []string {
 func levels(r *transcode.Registry) []int {
 	var cuts jpeg.Cuts
 	for _, k := range r.Kinds() {
-		if c, ok := steps.CutsOf(transcode.SplitKey(k)); ok {
+		if c, ok := jpeg.CutsOf(transcode.SplitKey(k)); ok {
 			cuts = c
 		}
 	}

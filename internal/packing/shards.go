@@ -11,7 +11,6 @@ import (
 
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/remote"
-	"github.com/pipefs/pipefs/internal/shard"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/source/bucket"
 	"github.com/pipefs/pipefs/internal/usage"
@@ -24,12 +23,12 @@ import (
 
 // Making says how to plan the packing of a dataset, with the options that the store has where none
 // were given. base is the store, nil where there is none yet; it and d are open until the plan is made.
-func (c *Config) Making(ctx context.Context, base *store.Store, d source.Dataset) (*shard.Making, error) {
+func (c *Config) Making(ctx context.Context, base *store.Store, d source.Dataset) (*Making, error) {
 	if remote.Is(c.Dataset) && len(mountd.ArchivesOf(d)) > 0 {
 		return nil, usage.Errorf("%s: shards are planned of the objects of a bucket, not of archives in it; pipefs pack packs them on one machine", c.Dataset)
 	}
 	var has codecs.Options
-	o := shard.Options{
+	o := Options{
 		RecordImages: max(c.RecordImages, 1), RecordBytes: 256 << 20, PackBytes: 256 << 20, Order: store.OrderPath,
 		Originals: cmp.Or(c.Originals, "rebuild"), Represent: c.Represent, Limits: withDefaults(c.Limits), NoFollow: c.NoFollow,
 	}
@@ -59,8 +58,8 @@ func (c *Config) Making(ctx context.Context, base *store.Store, d source.Dataset
 		return nil, err
 	}
 	r := registryOf(&o)
-	tree := shard.Dataset{Dataset: c.what(d, r)}
-	m := &shard.Making{Base: base, Dataset: c.Dataset, Options: o, Temp: c.BuildDir, Place: place, Tree: tree, Current: tree.Current, Verbatim: tree.Verbatim}
+	tree := Dataset{Dataset: c.what(d, r)}
+	m := &Making{Base: base, Dataset: c.Dataset, Options: o, Temp: c.BuildDir, Place: place, Tree: tree, Current: tree.Current, Verbatim: tree.Verbatim}
 	m.Steps, m.Decoders = stepsOf(r, o.Represent)
 	return m, nil
 }
@@ -68,7 +67,7 @@ func (c *Config) Making(ctx context.Context, base *store.Store, d source.Dataset
 // Worker opens what packing shards of a plan takes; what is stored is as the plan says. c.Dataset is
 // where the dataset is on this machine. What Worker returns beside ends that. A pipefs that makes other
 // bytes than the one that planned is an error of usage.
-func (c *Config) Worker(ctx context.Context, p *shard.Plan) (_ *shard.Worker, done func(), err error) {
+func (c *Config) Worker(ctx context.Context, p *Plan) (_ *Worker, done func(), err error) {
 	c.Originals, c.Represent = p.Options.Originals, p.Options.Represent
 	r := registryOf(&p.Options)
 	steps, decoders := stepsOf(r, c.Represent)
@@ -82,7 +81,7 @@ func (c *Config) Worker(ctx context.Context, p *shard.Plan) (_ *shard.Worker, do
 	if remote.Is(c.Dataset) != remote.Is(p.Dataset) {
 		return nil, nil, usage.Errorf("the plan is of %s, which %s cannot take the place of: in one, versions of files are told apart as in the other they are not", p.Dataset, c.Dataset)
 	}
-	worker := &shard.Worker{Plan: p, Build: c.BuildDir, Options: store.PackOptions{Workers: c.Workers, Logger: c.Log}}
+	worker := &Worker{Plan: p, Build: c.BuildDir, Options: store.PackOptions{Workers: c.Workers, Logger: c.Log}}
 	if remote.Is(c.Dataset) { // nothing is asked of a source.Dataset
 		if worker.Objects, err = mountd.Connect(ctx, c.Remote, c.Dataset, c.Log); err != nil {
 			return nil, nil, err
@@ -99,7 +98,7 @@ func (c *Config) Worker(ctx context.Context, p *shard.Plan) (_ *shard.Worker, do
 		return nil, nil, err
 	}
 	what := c.what(d, r)
-	worker.Encoder, worker.Verbatim, worker.Directory = what, what.Verbatim, shard.InDirectory(what)
+	worker.Encoder, worker.Verbatim, worker.Directory = what, what.Verbatim, InDirectory(what)
 	return worker, func() { _ = d.Close() }, nil
 }
 
@@ -113,7 +112,7 @@ func withDefaults(l transcode.Limits) transcode.Limits {
 }
 
 // registryOf makes files as a plan says.
-func registryOf(o *shard.Options) *transcode.Registry {
+func registryOf(o *Options) *transcode.Registry {
 	how := codecs.Options{Cuts: jpeg.CutsAt(o.Scans...)}
 	how.L3.Patch = o.L3Patch
 	how.L3.Mode, _ = l3.ParseMode(o.L3Mode) // of another version: what it makes has another id

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pipefs/pipefs/internal/shard"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/usage"
@@ -36,7 +35,7 @@ func TestOtherImplementations(t *testing.T) {
 		}
 		made, err := m.Make(t.Context())
 		testenv.Must(t, err)
-		p, err := shard.Open(t.Context(), place, made.ID)
+		p, err := Open(t.Context(), place, made.ID)
 		testenv.Must(t, err)
 		worker, done, err := c.Worker(t.Context(), p)
 		if i == 0 {
@@ -59,7 +58,7 @@ func TestOtherImplementations(t *testing.T) {
 
 // TestOtherKindOfPlace: a dataset in a bucket cannot take the place of one in a directory.
 func TestOtherKindOfPlace(t *testing.T) {
-	p := &shard.Plan{}
+	p := &Plan{}
 	p.Dataset = "/data"
 	c := &Config{Target: Target{Store: t.TempDir(), BuildDir: t.TempDir()}, Dataset: "s3://bucket/data"}
 	p.Steps, p.Decoders = stepsOf(registryOf(&p.Options), "")

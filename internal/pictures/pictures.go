@@ -5,10 +5,18 @@
 package pictures
 
 import (
+	"bytes"
+	"encoding/binary"
 	"image"
 	"image/color"
+	"image/jpeg"
+	"image/png"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // Photo draws a picture of width by height pixels.
@@ -143,3 +151,98 @@ func (t things) at(x, y float64) [3]float64 {
 }
 
 func clamp(v float64) uint8 { return uint8(min(255, max(0, v))) }
+
+// Costly is a JPEG, grey and 8 by 8 pixels, that is valid and asks for more work
+// than its size tells: 190 scans, each of which passes over the whole picture,
+// and so many comments.
+func Costly(comments int) []byte {
+	var b bytes.Buffer
+	segment := func(marker byte, payload ...byte) {
+		b.Write([]byte{0xff, marker, 0, byte(len(payload) + 2)})
+		b.Write(payload)
+	}
+	b.Write([]byte{0xff, 0xd8})
+	for range comments {
+		segment(0xfe, []byte("why not")...)
+	}
+	segment(0xdb, append([]byte{0}, bytes.Repeat([]byte{1}, 64)...)...)
+	segment(0xc2, 8, 0, 8, 0, 8, 1, 1, 0x11, 0)
+	// One code, of one bit, in each table: no difference, and an end of band.
+	one := append([]byte{1}, make([]byte, 16)...)
+	segment(0xc4, append([]byte{0x00}, one...)...)
+	segment(0xc4, append([]byte{0x10}, one...)...)
+	scan := func(from, to, bits byte) {
+		segment(0xda, 1, 1, 0, from, to, bits)
+		b.WriteByte(0x7f) // the code, then ones up to the byte's end
+	}
+	scan(0, 0, 0x00)
+	for _, bits := range []byte{0x02, 0x21, 0x10} { // each coefficient coarse, finer, exact
+		for k := byte(1); k < 64; k++ {
+			scan(k, k, bits)
+		}
+	}
+	b.Write([]byte{0xff, 0xd9})
+	return b.Bytes()
+}
+
+// Encode makes the file of a picture that its name says: JPEG of quality 90 for .jpg, else PNG.
+func Encode(name string, m image.Image) ([]byte, error) {
+	var b bytes.Buffer
+	if filepath.Ext(name) == ".jpg" {
+		// The encoder is several times as fast with RGBA, which is the same for opaque pixels.
+		if n, ok := m.(*image.NRGBA); ok && n.Opaque() {
+			m = &image.RGBA{Pix: n.Pix, Stride: n.Stride, Rect: n.Rect}
+		}
+		err := jpeg.Encode(&b, m, &jpeg.Options{Quality: 90})
+		return b.Bytes(), err
+	}
+	err := png.Encode(&b, m)
+	return b.Bytes(), err
+}
+
+// Write writes what Encode makes, and the directories that it lies in.
+func Write(path string, m image.Image) error {
+	b, err := Encode(path, m)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(path, b, 0o644)
+	}
+	return err
+}
+
+// L3Modes are the modes that L3 files have in version 2.
+var L3Modes = []transcode.Mode{
+	transcode.ModeL, transcode.ModeLA, transcode.ModeRGB, transcode.ModeRGBA,
+	transcode.ModeI16, transcode.ModeLA16, transcode.ModeRGB16, transcode.ModeRGBA16,
+}
+
+// Pixels draws a picture of one of these modes: smooth, with noise and edges, and here and
+// there a sample that nothing predicts. The same arguments give the same picture.
+func Pixels(mode transcode.Mode, width, height int) *transcode.Pixels {
+	rng := rand.New(rand.NewPCG(uint64(width), uint64(height)<<8|uint64(mode)))
+	px := &transcode.Pixels{Width: width, Height: height, Mode: mode}
+	if mode.Depth() == 16 {
+		px.Type = transcode.Uint16
+	}
+	for y := range height {
+		for x := range width {
+			for c := range mode.Channels() {
+				v := 40*c + 3*x + 2*y + rng.IntN(9)
+				if (x/17+y/13)%3 == 0 {
+					v += 90
+				}
+				if rng.IntN(500) == 0 {
+					v += rng.IntN(256)
+				}
+				if mode.Depth() == 16 {
+					px.Pix = binary.LittleEndian.AppendUint16(px.Pix, uint16(v*211))
+				} else {
+					px.Pix = append(px.Pix, byte(v))
+				}
+			}
+		}
+	}
+	return px
+}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pipefs/pipefs/internal/annotation"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -295,7 +294,7 @@ func (s *Server) sameTargets(dir string) error {
 func (s *Server) inClass(dir string) bool {
 	class := func(name string) bool {
 		plain := strings.TrimRight(strings.ToLower(name), "0123456789")
-		return !slices.Contains(parts, plain) && !annotation.IsDirectory(name)
+		return !slices.Contains(parts, plain) && !IsAnnotationDirectory(name)
 	}
 	for at := dir; at != ""; at = dirOf(at) {
 		if !class(path.Base(at)) {

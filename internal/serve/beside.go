@@ -1,13 +1,15 @@
 package serve
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/pipefs/pipefs/internal/annotation"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -137,7 +139,7 @@ func (s *Server) findBeside(dir string) (sample, file string) {
 // namesBeside are the names, other than its own, of files that may belong to a sample.
 func namesBeside(name string) (names []string) {
 	stem := strings.TrimSuffix(name, path.Ext(name))
-	for _, ext := range annotation.Extensions {
+	for _, ext := range AnnotationExtensions {
 		names = append(names, stem+ext, name+ext)
 	}
 	for _, suffix := range maskSuffixes {
@@ -179,7 +181,7 @@ func (s *Server) surround(dir string) *surround {
 		u.many = s.collections(dir, nil)
 		entries, _ := s.List(dir)
 		for _, e := range entries {
-			if !e.Dir || !annotation.IsDirectory(e.Name) {
+			if !e.Dir || !IsAnnotationDirectory(e.Name) {
 				continue
 			}
 			d := surroundDir{path: path.Join(dir, e.Name)}
@@ -203,7 +205,7 @@ func (s *Server) collections(dir string, below *[]string) (found []collection) {
 		case !e.Dir && strings.EqualFold(path.Ext(name), ".json") && looked < besideFiles:
 			looked++
 			if text, err := s.ends(context.Background(), name); err == nil {
-				found = append(found, collection{name, annotation.Pictures(text), annotation.Of(name, text) != annotation.Nothing})
+				found = append(found, collection{name, annotatedPictures(text), annotationOf(name, text) != NoAnnotation})
 			}
 		}
 	}
@@ -218,7 +220,7 @@ func (s *Server) annotates(name string) bool {
 	if s.o.Registry.IsSample(name) {
 		return s.isMask(name)
 	}
-	return s.Annotation(context.Background(), name) != annotation.Nothing
+	return s.Annotation(context.Background(), name) != NoAnnotation
 }
 
 // isMask reports whether a sample that has the name of another one is its mask, and does not follow
@@ -251,12 +253,12 @@ func (s *Server) isMask(name string) bool {
 
 // Annotation tells whether a file has boxes, and what these count. One that cannot be read
 // has none.
-func (s *Server) Annotation(ctx context.Context, name string) annotation.Counts {
+func (s *Server) Annotation(ctx context.Context, name string) AnnotationCounts {
 	text, err := s.ends(ctx, name)
 	if err != nil {
-		return annotation.Nothing
+		return NoAnnotation
 	}
-	return annotation.Of(name, text)
+	return annotationOf(name, text)
 }
 
 // ends is the beginning of a file that is no sample, and its end.
@@ -271,7 +273,7 @@ func (s *Server) ends(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer c.reader.Close()
-	return annotation.Ends(c, c.Size())
+	return annotationEnds(c, c.Size())
 }
 
 // dirOf is the directory of a path in the tree; "" is the top.
@@ -280,4 +282,68 @@ func dirOf(name string) string {
 		return name[:i]
 	}
 	return ""
+}
+
+// AnnotationCounts is what the coordinates of an annotation file count. It has boxes, polygons or
+// points, in the form of Pascal VOC, COCO, LabelMe or YOLO. It belongs to the picture of the same
+// name in the same directory or in a directory beside it, or, as one JSON file for many pictures,
+// to the pictures that it names.
+type AnnotationCounts uint8
+
+// What they count.
+const (
+	NoAnnotation       AnnotationCounts = iota // it is no annotation file
+	AnnotationPixels                           // of the picture
+	AnnotationRelative                         // to the sides of the picture, from 0 to 1
+)
+
+// AnnotationExtensions of annotation files.
+var AnnotationExtensions = []string{".xml", ".txt", ".json"}
+
+// annotationDirectories are names that are usual for directories of annotation files and masks, in
+// lower case.
+var annotationDirectories = []string{
+	"labels", "annotations", "annotation", "ann", "masks", "mask", "segmentationclass", "segmentationobject", "segmentations",
+}
+
+// IsAnnotationDirectory reports whether a directory has a name that is usual for directories of
+// annotation files and masks.
+func IsAnnotationDirectory(name string) bool {
+	return slices.Contains(annotationDirectories, strings.ToLower(name))
+}
+
+// Pascal VOC; COCO, LabelMe; YOLO: a class, and a box or a polygon of numbers up to 1.
+var (
+	vocBox      = []byte("<bndbox>")
+	jsonBox     = regexp.MustCompile(`"(bbox|segmentation|keypoints|points)"\s*:\s*[\[{]`)
+	yoloBox     = regexp.MustCompile(`^\s*\d+(\s+(0|1|[01]?\.\d+([eE]-\d+)?)){4,}\s*(\n|$)`)
+	jsonPicture = regexp.MustCompile(`"file_name"\s*:\s*"([^"\\]+)"`)
+)
+
+// annotationOf tells what a file is by its name and its [annotationEnds].
+func annotationOf(name string, ends []byte) AnnotationCounts {
+	switch ext := strings.ToLower(path.Ext(name)); {
+	case ext == ".xml" && bytes.Contains(ends, vocBox), ext == ".json" && jsonBox.Match(ends):
+		return AnnotationPixels
+	case ext == ".txt" && yoloBox.Match(ends):
+		return AnnotationRelative
+	}
+	return NoAnnotation
+}
+
+// annotatedPictures are the names, without directories, of pictures that a JSON file names in its
+// [annotationEnds], as COCO does.
+func annotatedPictures(ends []byte) (names []string) {
+	for _, m := range jsonPicture.FindAllSubmatch(ends, -1) {
+		names = append(names, path.Base(string(m[1])))
+	}
+	return names
+}
+
+// endBytes is how much is looked at from the beginning of a file, and from its end.
+const endBytes = 64 << 10
+
+// annotationEnds reads the beginning of a file, and its end.
+func annotationEnds(r io.ReaderAt, size int64) ([]byte, error) {
+	return io.ReadAll(io.MultiReader(io.NewSectionReader(r, 0, endBytes), io.NewSectionReader(r, max(endBytes, size-endBytes), endBytes)))
 }

@@ -51,11 +51,11 @@ var rows = []row{
 	},
 	{
 		name: "faults", what: "a simulated failure or loss of power at each write, sync and rename of these, the same promise", target: 2000, share: 5,
-		tests: []test{{"store", "Fails$|Crashes$|CrashesOfTheFirstRun|TestCompactFaults"}, {"internal/shard", "TestCommitFaults"}},
+		tests: []test{{"store", "Fails$|Crashes$|CrashesOfTheFirstRun|TestCompactFaults"}, {"internal/packing", "TestCommitFaults"}},
 	},
 	{
 		name: "damage", what: "bytes flipped, pages zeroed, files cut or swapped: packs, index, lists, block cache, journal, plans, TFRecord; 0 wrong bytes. Repetitions of a test count, also where it damages the same places", target: 50_000, share: 12,
-		tests: []test{{"store", "Flips|Truncated|ListDamage|FractionDamage|OverlayDamage|SegmentDamage"}, {"internal/index", "TestDamage"}, {"internal/blockcache", "TestDamage"}, {"fs", "TestDamagedJournal"}, {"internal/shard", "TestDamage"}, {"internal/source/archive", "Damaged"}},
+		tests: []test{{"store", "Flips|Truncated|ListDamage|FractionDamage|OverlayDamage|SegmentDamage"}, {"internal/index", "TestDamage"}, {"internal/blockcache", "TestDamage"}, {"fs", "TestDamagedJournal"}, {"internal/packing", "TestDamage"}, {"internal/source/archive", "Damaged"}},
 	},
 	{name: "pictures", what: "bombs and pictures with damaged headers, in four views, without a mount; memory stays within 64 bytes for each pixel of the limit", target: 10_000, worst: 0.1, worstUnit: "s, slowest", share: 2, tests: []test{{"transcode/codecs", "TestBombs"}}},
 	{
@@ -64,7 +64,7 @@ var rows = []row{
 	},
 	{name: "mutants", what: "faults put into the code of `store`, `internal/serve`, `internal/epoch` and `internal/source`, one at a time; the short tests notice them", target: 100, worst: 15, worstUnit: "% not noticed", weekly: true, tests: []test{{"internal/soak", "TestMutants"}}},
 	{name: "ended", what: "mounts ended, also by force, with hung or dead daemons; no process and no mount is left", target: 1000, share: 5, tests: []test{{"internal/e2e", "TestSupervisedEnds|TestSupervisedHung"}}},
-	{name: "names", what: "files of plans, and of stores that are committed, ten million in each; memory stays within 256 and 512 MB", target: 1e7, share: 0, weekly: true, tests: []test{{"internal/shard", "Million"}}},
+	{name: "names", what: "files of plans, and of stores that are committed, ten million in each; memory stays within 256 and 512 MB", target: 1e7, share: 0, weekly: true, tests: []test{{"internal/packing", "Million"}}},
 }
 
 // done is what one run did of a row.

@@ -12,10 +12,9 @@ import (
 	"sync"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/internal/annotation"
+	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -115,7 +114,7 @@ func (t *Tally) count(ctx context.Context, o Options) ([]string, error) {
 	if !o.All {
 		names = loader.Evenly(names, MostLooked)
 	}
-	bar := terminal.NewProgress(o.Stderr, "looking at samples", len(names))
+	bar := human.NewProgress(o.Stderr, "looking at samples", len(names))
 	defer bar.Done()
 	if err := t.of.LookAll(ctx, names, func(seen mountd.Sample) {
 		plans, errs := make([]transcode.Plan, len(t.views)), make([]error, len(t.views))
@@ -275,9 +274,9 @@ type Boxes struct {
 func findBoxes(ctx context.Context, server *serve.Server, files []string) (b Boxes) {
 	for _, name := range slices.Sorted(slices.Values(files)) {
 		switch server.Annotation(ctx, name) {
-		case annotation.Pixels:
+		case serve.AnnotationPixels:
 			b.Pixels = append(b.Pixels, name)
-		case annotation.Relative:
+		case serve.AnnotationRelative:
 			b.Relative = append(b.Relative, name)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -42,7 +41,7 @@ func Inspect(ctx context.Context, s *mountd.Source, like *mssim.Survey, unlisted
 		i.Store, i.Originals = &stats, &originals{registry: s.Registry}
 		i.Fractions = FractionsOf(s.Store, len(l.Samples))
 	}
-	bar := terminal.NewProgress(stderr, "looking at samples", len(l.Samples))
+	bar := human.NewProgress(stderr, "looking at samples", len(l.Samples))
 	var mu sync.Mutex
 	err = s.LookAll(ctx, l.Samples, func(seen mountd.Sample) {
 		mu.Lock()
@@ -157,11 +156,11 @@ func (i *Information) Print(w io.Writer) {
 		i.printStore(w, line)
 	}
 	fmt.Fprintln(w)
-	t := terminal.Table(w, "format", "mode", "samples", "bytes")
+	t := human.Table(w, "format", "mode", "samples", "bytes")
 	for _, row := range i.Formats {
 		t.AppendRow(table.Row{row.Format, row.Mode, human.Count(row.Samples), human.Size(row.Bytes)})
 	}
-	terminal.Right(t, 3, 4)
+	human.Right(t, 3, 4)
 	if len(i.Formats) > 0 {
 		t.Render()
 	}
@@ -174,7 +173,7 @@ func (i *Information) Print(w io.Writer) {
 		{i.Unscanned, "of JPEG that cannot be stored scan by scan, and that scan views leave unchanged"},
 	} {
 		if n.count > 0 {
-			terminal.Note(w, "%s%s", human.Plural(n.count, "sample ", "samples "), n.text)
+			human.Note(w, "%s%s", human.Plural(n.count, "sample ", "samples "), n.text)
 		}
 	}
 	if i.MSSIM != nil {
@@ -200,11 +199,11 @@ func (i *Information) printStore(w io.Writer, line func(name, format string, arg
 		}
 	}
 	fmt.Fprintln(w)
-	t := terminal.Table(w, "representation", "bytes")
+	t := human.Table(w, "representation", "bytes")
 	for _, key := range slices.Sorted(maps.Keys(s.Bytes)) {
 		t.AppendRow(table.Row{key, human.Size(s.Bytes[key])})
 	}
-	terminal.Right(t, 2)
+	human.Right(t, 2)
 	t.Render()
 	if len(i.Fractions) > 0 {
 		fmt.Fprintln(w)
@@ -253,33 +252,33 @@ func FractionsOf(s *store.Store, samples int) []fractionRow {
 
 // PrintFractions prints the materialized views of a store.
 func PrintFractions(w io.Writer, rows []fractionRow) {
-	t := terminal.Table(w, "kept view", "fraction", "samples", "of all", "bytes")
+	t := human.Table(w, "kept view", "fraction", "samples", "of all", "bytes")
 	for _, r := range rows {
 		t.AppendRow(table.Row{r.View, human.Share(r.Wanted), human.Count(r.Results), human.Share(r.OfAll), human.Size(r.Bytes)})
 	}
-	terminal.Right(t, 2, 3, 4, 5)
+	human.Right(t, 2, 3, 4, 5)
 	t.Render()
 }
 
 func printSurvey(w io.Writer, l *mssim.Survey) {
 	fmt.Fprintf(w, "\nMS-SSIM against all scans, measured on %d of %s that can be:\n", l.Measured, human.Plural(l.Measurable, "sample", "samples"))
 	if l.Measured > 0 {
-		t := terminal.Table(w, "view", "mean", "lowest 5 %", fmt.Sprintf("≥ %.2f", l.Mark), "bytes a sample", "of all bytes")
+		t := human.Table(w, "view", "mean", "lowest 5 %", fmt.Sprintf("≥ %.2f", l.Mark), "bytes a sample", "of all bytes")
 		for _, row := range l.Scans {
 			t.AppendRow(table.Row{row.View, fmt.Sprintf("%.4f", row.Mean), fmt.Sprintf("%.4f", row.Low),
 				// 100 % is for all of them alone
 				fmt.Sprintf("%.0f %%", math.Floor(100*row.Reaching+1e-9)), human.Size(int64(row.Bytes)), human.Percent(row.ShareRead)})
 		}
-		terminal.Right(t, 2, 3, 4, 5, 6)
+		human.Right(t, 2, 3, 4, 5, 6)
 		t.Render()
 		for _, row := range l.Scans {
 			if row.View == l.Lowest {
-				fmt.Fprintln(w, terminal.Wrap(fmt.Sprintf("%s is the lowest scan at or above %.2f: MNT/%s reads %s of the bytes", row.View, l.Mark, row.View, human.Percent(row.ShareRead)), 0))
+				fmt.Fprintln(w, human.Wrap(fmt.Sprintf("%s is the lowest scan at or above %.2f: MNT/%s reads %s of the bytes", row.View, l.Mark, row.View, human.Percent(row.ShareRead)), 0))
 			}
 		}
-		terminal.Note(w, "%.2f is the PCR paper's mark for scans that train as well as all of them; your model may want another, and pipefs fidelity MNT K tries one. One sample in twenty is at or below the lowest 5 %%", l.Mark)
+		human.Note(w, "%.2f is the PCR paper's mark for scans that train as well as all of them; your model may want another, and pipefs fidelity MNT K tries one. One sample in twenty is at or below the lowest 5 %%", l.Mark)
 	}
 	for _, out := range l.LeftOut {
-		terminal.Note(w, "%s not measured, %s (%s)", human.Plural(out.Samples, "sample", "samples"), out.Reason, out.Example)
+		human.Note(w, "%s not measured, %s (%s)", human.Plural(out.Samples, "sample", "samples"), out.Reason, out.Example)
 	}
 }

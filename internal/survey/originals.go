@@ -10,7 +10,6 @@ import (
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
-	"github.com/pipefs/pipefs/internal/terminal"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 )
@@ -102,26 +101,26 @@ func (o *originals) print(w io.Writer) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := terminal.Table(w, "originals", "samples", "bytes", "stored beside the scans")
+	t := human.Table(w, "originals", "samples", "bytes", "stored beside the scans")
 	for _, row := range []struct {
 		name string
 		originalsRow
 	}{{"rebuilt", o.Rebuilt}, {"kept", o.Kept}, {"dropped", o.Dropped}} {
 		t.AppendRow(table.Row{row.name, human.Count(row.Samples), human.Size(row.Bytes), human.Size(row.Stored)})
 	}
-	terminal.Right(t, 2, 3, 4)
+	human.Right(t, 2, 3, 4)
 	t.Render()
 	if n := o.Kept.Samples; n > 0 {
-		terminal.Note(w, "%s", human.Plural(n, "original is kept as it was: it", "originals are kept as they were: they")+" cannot be rebuilt from scans, or --originals keep was asked for")
+		human.Note(w, "%s", human.Plural(n, "original is kept as it was: it", "originals are kept as they were: they")+" cannot be rebuilt from scans, or --originals keep was asked for")
 	}
 	if n := o.Dropped.Samples; n > 0 {
-		terminal.Note(w, "%s", human.Plural(n, "original", "originals")+" cannot be given back without the dataset: mount and export take --dataset DIR; packing again with --originals rebuild adds what is missing")
+		human.Note(w, "%s", human.Plural(n, "original", "originals")+" cannot be given back without the dataset: mount and export take --dataset DIR; packing again with --originals rebuild adds what is missing")
 	}
 }
 
 // PrintSteps prints the steps of which views are made.
 func PrintSteps(w io.Writer, r *transcode.Registry) {
-	t := terminal.Table(w, "step", "argument", "what it does")
+	t := human.Table(w, "step", "argument", "what it does")
 	for _, k := range r.Kinds() {
 		if k.Name == "decode" { // implied, and never written
 			continue
@@ -150,8 +149,8 @@ func PrintSteps(w io.Writer, r *transcode.Registry) {
 
 // Print prints it as a table, with notes.
 func (t *Tally) Print(w io.Writer) {
-	out := terminal.Table(w, "view", "files", "changed", "unchanged", "size", "for example", "may be masks")
-	terminal.Right(out, 3, 4, 5, 7)
+	out := human.Table(w, "view", "files", "changed", "unchanged", "size", "for example", "may be masks")
+	human.Right(out, 3, 4, 5, 7)
 	unknown := false
 	for _, v := range t.views {
 		size := "–"
@@ -170,7 +169,7 @@ func (t *Tally) Print(w io.Writer) {
 	out.Render()
 	fmt.Fprintf(w, "%s, %s\n", human.Plural(t.Samples, "sample", "samples"), human.Plural(t.Others, "other file, shown as it is", "other files, shown as they are"))
 	fmt.Fprintf(w, "train from %s\n", "MNT/"+strings.Join(t.Recommended, " or MNT/"))
-	note := func(format string, args ...any) { terminal.Note(w, format, args...) }
+	note := func(format string, args ...any) { human.Note(w, format, args...) }
 	if text := t.gaps().Describe(); text != "" {
 		note("%s", text)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/internal/annotation"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/serve"
@@ -54,7 +53,7 @@ func (k *Peek) add(seen mountd.Sample, roles transcode.Roles) {
 	}
 	if info.Mode != transcode.ModeRGB && info.Mode != transcode.ModeNone && role != transcode.Mask {
 		k.Modes++
-		k.Masks = k.Masks || role == transcode.Auto && annotation.IsDirectory(path.Base(path.Dir(seen.Path)))
+		k.Masks = k.Masks || role == transcode.Auto && serve.IsAnnotationDirectory(path.Base(path.Dir(seen.Path)))
 	}
 }
 
@@ -89,9 +88,9 @@ func (k *Peek) search(ctx context.Context, s *mountd.Source, annotations, sample
 	random, _ := s.Registry.ParseRandom("randcrop224-npy")
 	if found := refused(random); len(found) > 0 && found[0].Beside != "" {
 		switch beside := found[0].Beside; s.Server.Annotation(ctx, beside) {
-		case annotation.Pixels:
+		case serve.AnnotationPixels:
 			k.Boxes.Pixels = append(k.Boxes.Pixels, beside)
-		case annotation.Relative:
+		case serve.AnnotationRelative:
 			k.Boxes.Relative = append(k.Boxes.Relative, beside)
 		default:
 			k.Masks = k.Masks || roles.Of(beside) != transcode.Mask

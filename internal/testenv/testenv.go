@@ -8,20 +8,29 @@
 package testenv
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Slow leaves a test out of a short run.
@@ -214,4 +223,114 @@ func CPU(b *testing.B) (report func()) {
 	}
 	from := used()
 	return func() { b.ReportMetric(float64(used()-from)/float64(b.N), "cpu-ns/op") }
+}
+
+var (
+	updateExample = flag.Bool("update-example", false, "write the bytes into the page that shows them")
+	dumped        = regexp.MustCompile("(?s)```\n(.*?)```\n")
+)
+
+// Example wants a page to show these bytes: its only block of code is their dump.
+func Example(t *testing.T, page string, b []byte) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	Must(t, err)
+	dump := hex.Dump(b)
+	found := dumped.FindSubmatchIndex(text)
+	switch {
+	case found == nil:
+		t.Fatalf("%s has no block of code", page)
+	case string(text[found[2]:found[3]]) == dump:
+	case *updateExample:
+		Must(t, os.WriteFile(page, []byte(string(text[:found[2]])+dump+string(text[found[3]:])), 0o644))
+	default:
+		t.Errorf("%s does not show these bytes; if the format changed on purpose, run the test with -update-example and mend the notes\n%s", page, strings.TrimSpace(dump))
+	}
+}
+
+// Proof is a line that a test writes for a row of docs/reliability.md.
+type Proof struct {
+	Row   string
+	Done  int64   // how often the test did what the row counts
+	Worst float64 `json:",omitempty"` // the largest value of what the row limits, such as the seconds of a pause
+}
+
+// Proved tells make soak that a test did what a row of docs/reliability.md counts, and how often, with the right outcome each
+// time. A test that did nothing fails. PIPEFS_SOAK names the file; a value that is no absolute path names none.
+func Proved[N int | int64](t testing.TB, row string, done N, worst ...float64) {
+	t.Helper()
+	if done <= 0 {
+		t.Errorf("%s: nothing was done, so nothing is proved", row)
+	}
+	name := os.Getenv("PIPEFS_SOAK")
+	if !filepath.IsAbs(name) || t.Failed() {
+		return
+	}
+	p := Proof{Row: row, Done: int64(done)}
+	for _, w := range worst {
+		p.Worst = max(p.Worst, w)
+	}
+	line, err := json.Marshal(p)
+	Must(t, err)
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	Must(t, err)
+	defer f.Close()
+	_, err = f.Write(append(line, '\n')) // one write: tests of other processes append, too
+	Must(t, err)
+}
+
+// Stuck returns a process that has locked a file, was killed, and keeps the lock: a thread of it waits in
+// the kernel for the answer of a FUSE mount, as those of a daemon do that is killed while it tells the
+// kernel of changes. That is its first thread, or another one. The answer never comes; when the test ends,
+// the mount does, and so does the process.
+func Stuck(t testing.TB, lock string, first bool) (pid int) {
+	t.Helper()
+	dir := t.TempDir()
+	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	Must(t, err)
+	Must(t, unix.Mount("stuck", dir, "fuse", 0, "rootmode=40000,user_id=0,group_id=0,fd="+strconv.Itoa(fuse)))
+	script := `
+import fcntl, os, sys, threading
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+if sys.argv[3] == "first":
+    os.stat(sys.argv[2])
+threading.Thread(target=os.stat, args=sys.argv[2:3]).start()
+`
+	which := "other"
+	if first {
+		which = "first"
+	}
+	cmd := exec.Command("python3", "-c", script, lock, dir, which)
+	out, err := cmd.StdoutPipe()
+	Must(t, err)
+	Must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
+		_ = unix.Close(fuse) // ends the connection: the thread gets an error
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "locked\n" {
+		t.Fatalf("the process that locks: %q, %v", line, err)
+	}
+	buf := make([]byte, 1<<17)
+	const opInit = 26
+	for op := uint32(opInit); op == opInit; {
+		_, err := unix.Read(fuse, buf)
+		Must(t, err)
+		if op = binary.NativeEndian.Uint32(buf[4:]); op == opInit {
+			// fuse_out_header, and a fuse_init_out of version 7.31 with nothing more.
+			answer := make([]byte, 16+64)
+			binary.NativeEndian.PutUint32(answer, uint32(len(answer)))
+			copy(answer[8:16], buf[8:16]) // which request
+			binary.NativeEndian.PutUint32(answer[16:], 7)
+			binary.NativeEndian.PutUint32(answer[20:], 31)
+			binary.NativeEndian.PutUint32(answer[36:], 4096) // the longest write
+			_, err = unix.Write(fuse, answer)
+			Must(t, err)
+		}
+	}
+	Must(t, cmd.Process.Signal(os.Kill))
+	return cmd.Process.Pid
 }

@@ -83,7 +83,7 @@ def pipefs(programs):
 
 with tempfile.TemporaryDirectory() as built:
     programs = []
-    for directory, pattern, n in (("transcode/raster/internal/enhance", "Kernels", "64x"), ("transcode/codecs", "Recipes", "128x")):
+    for directory, pattern, n in (("transcode/raster", "Kernels", "64x"), ("transcode/codecs", "Recipes", "128x")):
         program = os.path.join(built, os.path.basename(directory) + ".test")
         subprocess.run(["go", "test", "-c", "-o", program, "./" + directory], check=True)
         programs.append((program, directory, pattern, n))

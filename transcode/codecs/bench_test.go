@@ -17,7 +17,6 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/jpeg"
-	"github.com/pipefs/pipefs/transcode/jpeg/steps"
 	"github.com/pipefs/pipefs/transcode/l3"
 	"github.com/pipefs/pipefs/transcode/png"
 	"github.com/pipefs/pipefs/transcode/raster"
@@ -45,9 +44,9 @@ func BenchmarkDecodeRegion(b *testing.B) {
 		decoder     transcode.RegionDecoder
 		make        func(src []byte) []byte
 	}{
-		{"imagenet", "imagenet/*.JPEG", steps.Decoder{}, bytes.Clone},
-		{"imagenet/progressive", "imagenet/*.JPEG", steps.Decoder{}, scans},
-		{"bsds", "bsds/*.jpg", steps.Decoder{}, bytes.Clone},
+		{"imagenet", "imagenet/*.JPEG", jpeg.Decoder{}, bytes.Clone},
+		{"imagenet/progressive", "imagenet/*.JPEG", jpeg.Decoder{}, scans},
+		{"bsds", "bsds/*.jpg", jpeg.Decoder{}, bytes.Clone},
 		{"kodak/png", "kodak/*.png", png.Decoder{}, bytes.Clone},
 		{"kodak/l3", "kodak/*.png", l3.Decoder{}, lossless},
 	} {

@@ -10,9 +10,7 @@ import (
 	"github.com/pipefs/pipefs/transcode/bmp"
 	"github.com/pipefs/pipefs/transcode/gif"
 	"github.com/pipefs/pipefs/transcode/jpeg"
-	"github.com/pipefs/pipefs/transcode/jpeg/steps"
 	"github.com/pipefs/pipefs/transcode/l3"
-	"github.com/pipefs/pipefs/transcode/npy"
 	"github.com/pipefs/pipefs/transcode/png"
 	"github.com/pipefs/pipefs/transcode/pnm"
 	"github.com/pipefs/pipefs/transcode/raster"
@@ -37,13 +35,13 @@ func Default(lim transcode.Limits) *transcode.Registry { return New(lim, Options
 func New(lim transcode.Limits, o Options) *transcode.Registry {
 	return transcode.NewRegistry(lim,
 		[]transcode.Decoder{
-			steps.Decoder{}, png.Decoder{}, bmp.Decoder{}, pnm.Decoder{},
+			jpeg.Decoder{}, png.Decoder{}, bmp.Decoder{}, pnm.Decoder{},
 			tiff.Decoder{}, webp.Decoder{}, gif.Decoder{}, l3.Decoder{Backend: o.Backend},
 		},
 		// In the order in which help lists them.
 		slices.Concat(
-			[]*transcode.Kind{steps.Scan(o.Cuts), steps.Baseline()},
-			steps.Scaled(),
+			[]*transcode.Kind{jpeg.Scan(o.Cuts), jpeg.Baseline()},
+			jpeg.Scaled(),
 			[]*transcode.Kind{
 				raster.UprightKind(), raster.Resize(), raster.Crop(), raster.Pad(),
 				raster.RandomResizedCrop(), raster.RandomCrop(), raster.HFlip(),
@@ -51,7 +49,7 @@ func New(lim transcode.Limits, o Options) *transcode.Registry {
 			raster.Recipes(),
 			[]*transcode.Kind{
 				raster.RGB(), raster.Grey(), raster.Center(), raster.Float32(), raster.CHW(),
-				bmp.Kind(), pnm.Kind(), npy.Kind(), png.Kind(), l3.Kind(o.L3), raster.JPEG(),
+				bmp.Kind(), pnm.Kind(), raster.NPY(), png.Kind(), l3.Kind(o.L3), raster.JPEG(),
 			},
 		))
 }
@@ -62,7 +60,7 @@ func New(lim transcode.Limits, o Options) *transcode.Registry {
 func OptionsOf(bytes map[string]int64) (o Options) {
 	var scans, files int64
 	for key, n := range bytes {
-		if cuts, ok := steps.CutsOf(key); ok && n > scans {
+		if cuts, ok := jpeg.CutsOf(key); ok && n > scans {
 			o.Cuts, scans = cuts, n
 		}
 		if how, ok := l3.OptionsOf(key); ok && n > files {

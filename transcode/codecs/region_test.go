@@ -16,9 +16,7 @@ import (
 	"github.com/pipefs/pipefs/transcode/codecs"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
 	"github.com/pipefs/pipefs/transcode/jpeg"
-	"github.com/pipefs/pipefs/transcode/jpeg/steps"
 	"github.com/pipefs/pipefs/transcode/l3"
-	"github.com/pipefs/pipefs/transcode/npy"
 	"github.com/pipefs/pipefs/transcode/png"
 	"github.com/pipefs/pipefs/transcode/pnm"
 	"github.com/pipefs/pipefs/transcode/raster"
@@ -44,7 +42,7 @@ func checkCropped(t *testing.T, paths []string) {
 			side int
 			make func(*transcode.Pixels) ([]byte, error)
 		}{
-			{"crop1-npy", 1, npy.Encode}, {"crop24-bmp", 24, bmp.Encode}, {"crop100-npy", 100, npy.Encode}, {"crop224-bmp", 224, bmp.Encode},
+			{"crop1-npy", 1, raster.EncodeNPY}, {"crop24-bmp", 24, bmp.Encode}, {"crop100-npy", 100, raster.EncodeNPY}, {"crop224-bmp", 224, bmp.Encode},
 			{"crop24-png", 24, func(px *transcode.Pixels) ([]byte, error) { return png.Encode(t.Context(), px) }},
 		} {
 			v, err := r.Parse(c.view)
@@ -69,7 +67,7 @@ func checkCropped(t *testing.T, paths []string) {
 
 // TestRegions takes regions of the pictures of all formats.
 func TestRegions(t *testing.T) {
-	for _, d := range []transcode.Decoder{steps.Decoder{}, png.Decoder{}, l3.Decoder{}, l3.Decoder{Backend: l3.CPU{}}} {
+	for _, d := range []transcode.Decoder{jpeg.Decoder{}, png.Decoder{}, l3.Decoder{}, l3.Decoder{Backend: l3.CPU{}}} {
 		taken := 0
 		for _, path := range testenv.Pictures(t, "*") {
 			src, err := os.ReadFile(path)
@@ -171,13 +169,13 @@ func TestFilledFilesAreEncodedOnes(t *testing.T) {
 		samples[name+", progressive"] = append(bytes.Clone(scans.Data), 0xff, 0xd9)
 	}
 	r := codecs.Default(transcode.Limits{})
-	encoders := map[string]func(*transcode.Pixels) ([]byte, error){"bmp": bmp.Encode, "ppm": pnm.Encode, "npy": npy.Encode}
+	encoders := map[string]func(*transcode.Pixels) ([]byte, error){"bmp": bmp.Encode, "ppm": pnm.Encode, "npy": raster.EncodeNPY}
 	for name, src := range samples {
 		info, err := r.ProbeBytes(src)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		var own fillingDecoder = steps.Decoder{}
+		var own fillingDecoder = jpeg.Decoder{}
 		if info.Format == transcode.PNG {
 			own = png.Decoder{}
 		}

@@ -67,7 +67,7 @@ func TestTargets(t *testing.T) {
 		s, err := Open(b, transcode.Limits{})
 		testenv.Must(t, err)
 		for name, target := range map[string]transcode.Target{
-			"planar": transcode.Target{Pix: make([]byte, len(px.Pix)), Layout: transcode.Layout{Row: width, Pixel: 1, Channel: width * height}},
+			"planar": {Pix: make([]byte, len(px.Pix)), Layout: transcode.Layout{Row: width, Pixel: 1, Channel: width * height}},
 			"BMP":    {Pix: make([]byte, stride*height), Layout: transcode.Layout{Base: (height-1)*stride + 2, Row: -stride, Pixel: 3, Channel: -1}},
 		} {
 			testenv.Must(t, s.Decode(target))

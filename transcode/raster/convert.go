@@ -332,3 +332,58 @@ func planar(px *transcode.Pixels) *transcode.Pixels {
 	}
 	return &out
 }
+
+// NPY is the step `npy`.
+func NPY() *transcode.Kind {
+	return &transcode.Kind{
+		Name: "npy", Brief: "NumPy array: what np.asarray gives of the picture",
+		From: transcode.Picture | transcode.Tensor | transcode.Planes, To: transcode.File, ID: "npy1",
+		Format: transcode.NPY, Ext: "npy",
+		Shape: npyShape, Size: npySize, Frame: npyFrame,
+		Apply: transcode.Encoding(EncodeNPY),
+	}
+}
+
+// npyShape accepts every picture: an array holds numbers, whatever they mean.
+func npyShape(in transcode.Shape, _ int) (transcode.Shape, bool) {
+	out := in
+	out.Format, out.Stage = transcode.NPY, transcode.File
+	return out, in.Mode != transcode.ModeNone
+}
+
+// appendNPYHeader appends what precedes the values of px, of which it reads all
+// but Pix.
+func appendNPYHeader(b []byte, px *transcode.Pixels) []byte {
+	dtype := transcode.DType(px.Type, px.Mode)
+	switch c := px.Mode.Channels(); {
+	case px.Planar:
+		return transcode.AppendArrayHeader(b, dtype, c, px.Height, px.Width)
+	case c == 1:
+		return transcode.AppendArrayHeader(b, dtype, px.Height, px.Width)
+	default:
+		return transcode.AppendArrayHeader(b, dtype, px.Height, px.Width, c)
+	}
+}
+
+// npySize is the length in bytes of the file that holds a picture of s.
+func npySize(s transcode.Shape) int64 {
+	return transcode.ArrayHeaderSize + int64(s.Width)*int64(s.Height)*int64(s.Mode.Channels()*s.Type.Size())
+}
+
+// npyFrame makes the file without its values.
+func npyFrame(px *transcode.Pixels, alloc transcode.Alloc) ([]byte, transcode.Layout, bool) {
+	b := alloc(transcode.ArrayHeaderSize + int64(px.Len()))
+	appendNPYHeader(b[:0], px)
+	at := transcode.LayoutOf(px)
+	at.Base = transcode.ArrayHeaderSize
+	return b, at, px.Mode != transcode.ModeNone
+}
+
+// EncodeNPY encodes a picture.
+func EncodeNPY(px *transcode.Pixels) ([]byte, error) {
+	if px.Mode == transcode.ModeNone || len(px.Pix) != px.Len() {
+		return nil, transcode.Errorf(transcode.ErrInternal, "%d bytes of pixels for %v %dx%d", len(px.Pix), px.Mode, px.Width, px.Height)
+	}
+	b := appendNPYHeader(make([]byte, 0, transcode.ArrayHeaderSize+len(px.Pix)), px)
+	return append(b, px.Pix...), nil
+}

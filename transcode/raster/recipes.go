@@ -1,19 +1,3 @@
-// Package raster holds the steps that work on pixels: geometry (`resize`, `crop`,
-// `upright`), values (`grey`, `center`, `float32`), layout (`chw`), and the lossy
-// encoder `jpeg`.
-//
-// # Nouns
-//
-// A picture has integer values, a tensor float32 values, pixel by pixel; planes
-// stand channel by channel. A mask holds labels: its pixels may move, by nearest
-// neighbour, but never mix.
-//
-// # Whose results
-//
-// Every step gives what the usual Python program gives, bit for bit, so that a
-// view can take its place: `resize` and `crop` what torchvision.transforms Resize
-// and CenterCrop make of a PIL image, `grey` Pillow's convert('L'), `upright`
-// PIL.ImageOps.exif_transpose, `float32` NumPy's astype.
 package raster
 
 import (
@@ -28,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/raster/internal/enhance"
 )
 
 // Recipes are the steps that draw what torchvision's transforms of the same names draw, and then
@@ -62,7 +45,7 @@ func Recipes() []*transcode.Kind {
 			Brief: "three equal channels, in so many per cent of the draws, as torchvision's RandomGrayscale",
 		},
 		{
-			Name: "blur", Min: 3, Max: enhance.MaxBlur, Odd: true, ID: "blur1", Usual: "blur23", Words: share,
+			Name: "blur", Min: 3, Max: maxBlur, Odd: true, ID: "blur1", Usual: "blur23", Words: share,
 			Draw: func(_ transcode.Shape, s transcode.Step, r *transcode.Random) transcode.Choice {
 				return sometimes(shareOf(s), r, func() []transcode.Op {
 					return []transcode.Op{{Name: "blur", By: single(r.Uniform(.1, 2))}}
@@ -180,7 +163,7 @@ var moving = []string{"shearx", "sheary", "translatex", "translatey", "rotate"}
 
 // operate does what was drawn.
 func operate(px *transcode.Pixels, c transcode.Call) {
-	p := enhance.Picture{Pix: px.Pix, Width: px.Width, Height: px.Height, Channels: px.Mode.Channels(), Bytes: px.Type.Size(), Nearest: c.Nearest}
+	p := bitmap{Pix: px.Pix, Width: px.Width, Height: px.Height, Channels: px.Mode.Channels(), Bytes: px.Type.Size(), Nearest: c.Nearest}
 	for _, op := range c.Choice.Ops {
 		factor := float32(op.By)
 		switch op.Name {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/views"
 )
 
@@ -19,7 +18,7 @@ func (s *settings) first(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.mount(ctx, dataset, func(m *mounted.Mount) error {
+	return s.mount(ctx, dataset, func(m *views.Mount) error {
 		var firsts, gaps []float64
 		for epoch := range 1 + s.rounds {
 			r, err := s.read(m.Dir, place{7, epoch, world, 0})

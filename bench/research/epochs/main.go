@@ -24,8 +24,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/research/run"
+	"github.com/pipefs/pipefs/bench/views"
 )
 
 // settings are the flags.
@@ -130,6 +130,6 @@ func (s *settings) store(ctx context.Context) (string, error) {
 	return store, os.Rename(partial, store)
 }
 
-func (s *settings) mount(ctx context.Context, source string, use func(m *mounted.Mount) error) error {
-	return mounted.With(ctx, s.Program, source, []string{"--no-background", "--cache-bytes", s.cache}, use)
+func (s *settings) mount(ctx context.Context, source string, use func(m *views.Mount) error) error {
+	return views.With(ctx, s.Program, source, []string{"--no-background", "--cache-bytes", s.cache}, use)
 }

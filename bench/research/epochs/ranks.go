@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/views"
 )
 
@@ -20,7 +19,7 @@ func (s *settings) ranks(ctx context.Context) error {
 		return err
 	}
 	const world = 8
-	return s.mount(ctx, dataset, func(m *mounted.Mount) error {
+	return s.mount(ctx, dataset, func(m *views.Mount) error {
 		if _, err := s.read(m.Dir, place{7, 1000, 1, 0}); err != nil { // into the page cache
 			return err
 		}
@@ -46,7 +45,7 @@ func (s *settings) ranks(ctx context.Context) error {
 
 // world reads an epoch by all ranks at once, and checks that no sample is missing, and none read
 // twice but those that make the ranks even.
-func (s *settings) world(m *mounted.Mount, epoch, world int) (cpu float64, images int, seconds float64, err error) {
+func (s *settings) world(m *views.Mount, epoch, world int) (cpu float64, images int, seconds float64, err error) {
 	read := make([]reading, world)
 	errs := make([]error, world)
 	before := ownCPU()

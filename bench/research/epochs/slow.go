@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/store"
@@ -48,7 +47,7 @@ func (s *settings) slow(ctx context.Context) (err error) {
 	for round := range s.rounds {
 		var r, v, d float64
 		// Without limits, all in the page cache.
-		err := s.mount(ctx, dir, func(m *mounted.Mount) error {
+		err := s.mount(ctx, dir, func(m *views.Mount) error {
 			if _, _, err := s.rate(m.Dir, &epoch); err != nil {
 				return err
 			}
@@ -60,7 +59,7 @@ func (s *settings) slow(ctx context.Context) (err error) {
 		}
 		// The daemon is another one, which finds the memory that it has. The page cache is as an epoch
 		// leaves it, for both.
-		err = s.mount(ctx, dir, func(m *mounted.Mount) error {
+		err = s.mount(ctx, dir, func(m *views.Mount) error {
 			if _, _, err := s.rate(m.Dir, &epoch); err != nil {
 				return err
 			}

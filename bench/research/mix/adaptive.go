@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/mixer"
 )
@@ -105,7 +104,7 @@ func (a *adapting) String() string {
 // disk. It returns the samples of each second. each is called when one begins.
 func (s *settings) watch(ctx context.Context, store string, names []string, mix string, seconds int, each func(second int) error) (rates []float64, err error) {
 	options := []string{"--cache", "daemon", "--cache-bytes", "1M", "--mix", mix}
-	err = mounted.With(ctx, s.Program, store, options, func(m *mounted.Mount) error {
+	err = views.With(ctx, s.Program, store, options, func(m *views.Mount) error {
 		ctx, cancel := context.WithCancel(ctx)
 		var group sync.WaitGroup
 		defer func() { cancel(); group.Wait() }()

@@ -13,7 +13,6 @@ import (
 	"slices"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/tune"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/mixer"
@@ -98,7 +97,7 @@ func (s *settings) cell(ctx context.Context, store, format string, bandwidth int
 
 // pass reads files of a view once, cold.
 func (s *settings) pass(ctx context.Context, store, view string, share float64, files []string) (rate float64, err error) {
-	err = mounted.With(ctx, s.Program, store, []string{"--mix", fmt.Sprint(share)}, func(m *mounted.Mount) error {
+	err = views.With(ctx, s.Program, store, []string{"--mix", fmt.Sprint(share)}, func(m *views.Mount) error {
 		if err := loader.Forget(store); err != nil {
 			return err
 		}
@@ -116,7 +115,7 @@ func (s *settings) pass(ctx context.Context, store, view string, share float64, 
 // list lists the samples by the names that all views resolve.
 func list(ctx context.Context, store, program string) (names []string, err error) {
 	pictures := codecs.Default(transcode.Limits{})
-	err = mounted.With(ctx, program, store, nil, func(m *mounted.Mount) error {
+	err = views.With(ctx, program, store, nil, func(m *views.Mount) error {
 		root := filepath.Join(m.Dir, transcode.Original)
 		return filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() || !pictures.IsSample(name) {

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/research/strategy"
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/cgroup"
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/transcode"
@@ -102,8 +102,8 @@ func (e *env) limit(bytesPerSecond int64) error {
 }
 
 // mount mounts and hands the mount over, and unmounts.
-func (e *env) mount(ctx context.Context, source string, options []string, use func(m *mounted.Mount) error) error {
-	return mounted.With(ctx, e.program, source, options, use)
+func (e *env) mount(ctx context.Context, source string, options []string, use func(m *views.Mount) error) error {
+	return views.With(ctx, e.program, source, options, use)
 }
 
 // pipefs runs a command of pipefs.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/transcode"
@@ -272,7 +271,7 @@ func (e *env) epochs(ctx context.Context, rounds, seed int, compute loader.Compu
 	all := make([]used, len(ways))
 	for round := range rounds {
 		for i, w := range ways {
-			err := e.mount(ctx, w.store, []string{"--mix", fmt.Sprint(w.share)}, func(m *mounted.Mount) error {
+			err := e.mount(ctx, w.store, []string{"--mix", fmt.Sprint(w.share)}, func(m *views.Mount) error {
 				if err := loader.Forget(w.store); err != nil {
 					return err
 				}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/research/turbo"
 	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/transcode/jpeg"
@@ -303,7 +302,7 @@ func (e *env) packed(ctx context.Context, n, times, k int, dir string) (store st
 
 // passOf reads as many files of a view, cold, in the order in which it lists them.
 func (e *env) passOf(ctx context.Context, store, view string, files int, decoding bool) (r loader.Result, disk float64, err error) {
-	err = e.mount(ctx, store, nil, func(m *mounted.Mount) error {
+	err = e.mount(ctx, store, nil, func(m *views.Mount) error {
 		names, err := listed(filepath.Join(m.Dir, view, "all"))
 		if err != nil {
 			return err

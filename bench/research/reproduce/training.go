@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/bench/loader"
-	"github.com/pipefs/pipefs/bench/mounted"
 	"github.com/pipefs/pipefs/bench/mssim"
 	"github.com/pipefs/pipefs/bench/research/labelled"
 	"github.com/pipefs/pipefs/bench/views"
@@ -71,7 +70,7 @@ func pcrGradient(ctx context.Context, e *env) (*result, error) {
 			Similarity map[string]float64 `json:"similarity"`
 		} `json:"rows"`
 	}
-	err = e.mount(ctx, store, nil, func(m *mounted.Mount) error {
+	err = e.mount(ctx, store, nil, func(m *views.Mount) error {
 		return e.train(ctx, &answer, "gradient", "--mount", m.Dir, "--epochs", fmt.Sprint(epochs))
 	})
 	if err != nil {
@@ -121,7 +120,7 @@ func pcrAccuracy(ctx context.Context, e *env) (*result, error) {
 			Own  float64 `json:"own"`
 		} `json:"rows"`
 	}
-	err = e.mount(ctx, store, nil, func(m *mounted.Mount) error {
+	err = e.mount(ctx, store, nil, func(m *views.Mount) error {
 		return e.train(ctx, &answer, "accuracy", "--mount", m.Dir, "--seeds", fmt.Sprint(seeds), "--epochs", fmt.Sprint(epochs))
 	})
 	if err != nil {
@@ -323,7 +322,7 @@ func (e *env) trainingRate(ctx context.Context, store, view string, n int, slow 
 	if err := e.limit(0); err != nil {
 		return 0, err
 	}
-	err := e.mount(ctx, store, nil, func(m *mounted.Mount) error {
+	err := e.mount(ctx, store, nil, func(m *views.Mount) error {
 		names, err := listed(filepath.Join(m.Dir, view, "all"))
 		if err != nil {
 			return err
