@@ -100,13 +100,13 @@ func TestCompact(t *testing.T) {
 func TestCompactFaults(t *testing.T) {
 	t.Parallel()
 	o := PackOptions{PackBytes: 20_000}
-	compact := func(dir string, fsys vfs.FS) error {
-		_, err := Compact(t.Context(), dir, CompactOptions{Dead: 0.3, FS: fsys, PackBytes: 20_000, Logger: quiet})
-		return err
+	compact := func(dir string, fsys vfs.FS) (rewritten int, err error) {
+		report, err := Compact(t.Context(), dir, CompactOptions{Dead: 0.3, FS: fsys, PackBytes: 20_000, Logger: quiet})
+		return report.Packs, err
 	}
 	start := filepath.Join(tempDir(t), "start")
 	src := churned(t, start, o)
-	again := func(dir, what string) {
+	again := func(dir, what string, complete bool) {
 		t.Helper()
 		s, err := Open(dir, Options{Logger: quiet})
 		if err != nil {
@@ -115,8 +115,9 @@ func TestCompactFaults(t *testing.T) {
 		if bad, err := compareStore(s, src); bad > 0 || err != nil {
 			t.Fatalf("%s: %d corrupt, %v", what, bad, err)
 		}
-		if err := errors.Join(s.Close(), compact(dir, nil)); err != nil {
-			t.Fatalf("%s: again: %v", what, err)
+		n, err := compact(dir, nil)
+		if err = errors.Join(s.Close(), err); err != nil || complete && n > 0 {
+			t.Fatalf("%s: again: %d packs, %v", what, n, err)
 		}
 		if found, err := Check(t.Context(), dir, Options{Logger: quiet}, nil); len(found) > 0 || err != nil {
 			t.Fatalf("%s: compacted again: %v, %v", what, found, err)
@@ -124,15 +125,17 @@ func TestCompactFaults(t *testing.T) {
 		mustPack(t, dir, src, o)
 		checkStore(t, dir, src)
 	}
-	failed := eachFault(t, start, 5, func(dir string, fsys *faultfs.FS) error { return compact(dir, fsys) }, func(dir, what string, _, _ error) {
-		again(dir, what)
-	})
+	failed := eachFault(t, start, 5, func(dir string, fsys *faultfs.FS) error {
+		_, err := compact(dir, fsys)
+		return err
+	}, func(dir, what string, _, err error) { again(dir, what, err == nil) })
 	if failed < 18 {
 		t.Errorf("only %d faults hit", failed)
 	}
 	disk := tempDir(t)
 	testenv.Must(t, os.CopyFS(filepath.Join(disk, "store"), os.DirFS(start)))
-	eachCrash(t, disk, func(fsys vfs.FS) error { return compact(filepath.Join(disk, "store"), fsys) }, func(disk, what string) {
-		again(filepath.Join(disk, "store"), what)
-	})
+	eachCrash(t, disk, func(fsys vfs.FS) error {
+		_, err := compact(filepath.Join(disk, "store"), fsys)
+		return err
+	}, func(disk, what string) { again(filepath.Join(disk, "store"), what, false) })
 }

@@ -93,14 +93,19 @@ func TestEveryOperationOnAFractionFails(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
 	step := int64(1)
-	if testenv.Race || testing.Short() {
+	if testenv.Race {
 		step = 5 // slow
 	}
 	eachFractionChange(t, func(t *testing.T, c fractionChange, start string) {
 		failed := eachFault(t, start, step, func(dir string, fsys *faultfs.FS) error {
 			_, _, err := materialize(dir, fsys, c.after, FractionOptions{Share: 0.7, Workers: 1})
 			return err
-		}, func(dir, what string, _, _ error) { c.finishes(t, dir, what) })
+		}, func(dir, what string, _, err error) {
+			if err == nil {
+				mustHold(t, dir, c.all, len(c.after))
+			}
+			c.finishes(t, dir, what)
+		})
 		if failed < 15/int(step) {
 			t.Errorf("only %d faults hit", failed)
 		}
@@ -146,8 +151,8 @@ func TestFractionReaderFaults(t *testing.T) {
 				}
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
+		if err := s.Close(); err != nil || len(fsys.Held()) > 0 {
+			t.Errorf("operation %d: %v, open: %q", n, err, fsys.Held())
 		}
 		if fsys.Ops() < n {
 			break

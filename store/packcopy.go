@@ -30,7 +30,7 @@ func (p *packer) copyIn(ctx context.Context, f SourceFile) error {
 		return p.wrote([]*item{it})
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case p.out.w != nil && p.out.w.err != nil:
+	case it != nil && (p.out.w == nil || p.out.w.err != nil): // no pack can be begun, or written to
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
 	return p.leaveOut(f.Path, err)
@@ -52,7 +52,7 @@ func (p *packer) copyStable(ctx context.Context, f SourceFile) (rec *record, it 
 		}
 		it.Representations[0].Parts[0].Sums = make([]uint32, chunks(id.Size))
 		if err = p.out.begin(); err != nil {
-			return nil, nil, err
+			return nil, it, err
 		}
 		var after Identity
 		after, rec, err = p.out.w.copy(it, func(w io.Writer) (Identity, error) {
@@ -66,7 +66,7 @@ func (p *packer) copyStable(ctx context.Context, f SourceFile) (rec *record, it 
 		}
 		id = after
 	}
-	return nil, nil, err
+	return nil, it, err
 }
 
 // pause waits before a file is read once more.

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -31,6 +34,9 @@ type FS struct {
 	Inject func(Op) error
 
 	n atomic.Int64
+
+	mu   sync.Mutex
+	held map[*handle]string // its name
 }
 
 var _ vfs.FS = (*FS)(nil)
@@ -58,6 +64,37 @@ func From(n int64, err error) func(Op) error {
 // Ops is the number of operations so far.
 func (f *FS) Ops() int64 { return f.n.Load() }
 
+// Held returns the names of the files that are open, and of the locks that are held.
+func (f *FS) Held() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Values(f.held))
+}
+
+// handle is an open file or a lock.
+type handle struct {
+	io.Closer
+	fs *FS
+}
+
+func (f *FS) hold(c io.Closer, name string) *handle {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held == nil {
+		f.held = map[*handle]string{}
+	}
+	h := &handle{c, f}
+	f.held[h] = name
+	return h
+}
+
+func (h *handle) Close() error {
+	h.fs.mu.Lock()
+	delete(h.fs.held, h)
+	h.fs.mu.Unlock()
+	return h.Closer.Close()
+}
+
 func (f *FS) op(kind, name string) error {
 	err := f.Inject(Op{N: f.n.Add(1), Kind: kind, Name: name})
 	if err == nil || errors.Is(err, ErrShort) && kind == "write" {
@@ -77,7 +114,7 @@ func (f *FS) file(kind, name string, open func(string) (vfs.File, error)) (vfs.F
 	if err != nil {
 		return nil, err
 	}
-	return &faultFile{file, f, name}, nil
+	return &faultFile{file, f, name, f.hold(file, name)}, nil
 }
 
 // Open implements vfs.FS, as do all methods below.
@@ -152,14 +189,21 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	if err := f.op("lock", name); err != nil {
 		return nil, err
 	}
-	return f.Base.Lock(name)
+	lock, err := f.Base.Lock(name)
+	if err != nil {
+		return nil, err
+	}
+	return f.hold(lock, name), nil
 }
 
 type faultFile struct {
 	vfs.File
-	fs   *FS
-	name string
+	fs     *FS
+	name   string
+	handle *handle
 }
+
+func (f *faultFile) Close() error { return f.handle.Close() }
 
 func (f *faultFile) ReadAt(p []byte, off int64) (int, error) {
 	if err := f.fs.op("read", f.name); err != nil {
