@@ -408,6 +408,17 @@ func TestBroken(t *testing.T) {
 			!strings.Contains(f.log.String(), "sample=b/a.jpg")) || on == serve.Replace && (s.Failed != 0 || s.Replaced < 2 || len(f.server.Bad()) != 2) {
 			t.Errorf("%+v\n%s", s, f.log)
 		}
+		for _, name := range []string{"a/a.jpg", "a/c.jpg", "a/d.jpg"} {
+			testenv.Must(t, os.WriteFile(filepath.Join(f.root, name), []byte("\xff\xd8\xff\xe0 broken"), 0o644))
+		}
+		tooMany, v := false, f.view("7/5/1/0/2/rrc8-npy")
+		for k := range v.share.batches() {
+			_, err := read(v, batchName(k)+pixelsSuffix, 10_000)
+			tooMany = tooMany || errors.Is(err, serve.ErrTooManyBad)
+		}
+		if tooMany != (on != serve.Fail) {
+			t.Errorf("%v: more than half of the samples are broken: %v", on, tooMany)
+		}
 	}
 }
 

@@ -3,9 +3,7 @@ package serve
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +14,6 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
-	"github.com/pipefs/pipefs/transcode/l3"
 )
 
 func TestBuffersHaveRoom(t *testing.T) {
@@ -38,68 +35,6 @@ func TestBuffersHaveRoom(t *testing.T) {
 			t.Errorf("%d bytes where %d were asked for", len(got), size)
 		}
 	}
-}
-
-// TestMemoryIsNotUsedTwice: the memory of a result goes to the next one when
-// nobody holds it any more, and not before. What comes back is spoilt at once, so
-// that neither a reader nor padding can live off what was there.
-func TestMemoryIsNotUsedTwice(t *testing.T) {
-	root := t.TempDir()
-	const count = 12
-	shades := rand.New(rand.NewPCG(1, 2))
-	for i := range count {
-		// Widths whose rows a bitmap pads, all in the same few classes of size.
-		px := &transcode.Pixels{Width: 61 + i%3, Height: 40, Mode: transcode.ModeRGB}
-		px.Pix = make([]byte, px.Len())
-		for j := range px.Pix {
-			px.Pix[j] = byte(shades.Uint32())
-		}
-		file, err := l3.Encode(px, l3.Options{})
-		testenv.Must(t, err)
-		testenv.Must(t, os.WriteFile(filepath.Join(root, fmt.Sprintf("%02d.l3", i)), file, 0o644))
-	}
-	f := newFixture(t, root, func(o *Options) { o.CacheBytes, o.Workers = 1, 4 })
-	f.sources.poison, f.outputs.poison = true, true
-
-	specs := []string{"bmp", "npy", "ppm", "chw-npy"}
-	type target struct {
-		key  Key
-		file File
-		view transcode.Pipeline
-		want []byte
-	}
-	var targets []target
-	for i := range count {
-		for _, spec := range specs {
-			name := fmt.Sprintf("%02d.l3", i)
-			v := view(t, spec)
-			targets = append(targets, target{Key(len(targets)), f.file(t, name), v, want(t, root, name, v)})
-		}
-	}
-	var readers sync.WaitGroup
-	for seed := range uint64(8) {
-		readers.Go(func() {
-			random := rand.New(rand.NewPCG(seed, 3))
-			for range 400 {
-				at := targets[random.IntN(len(targets))]
-				c, err := f.Open(t.Context(), at.key, at.file, at.view)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				half := len(at.want) / 2
-				got := c.Bytes(0, half)
-				if random.IntN(2) == 0 {
-					f.Drop(at.key) // as when somebody else has read the rest
-				}
-				if rest := c.Bytes(int64(half), len(at.want)); !bytes.Equal(got, at.want[:half]) || !bytes.Equal(rest, at.want[half:]) {
-					t.Errorf("%s in %v: wrong bytes", at.file.Path, at.view)
-				}
-				c.Release()
-			}
-		})
-	}
-	readers.Wait()
 }
 
 // TestPassed: content that has gone out whole leaves no trace in memory.

@@ -89,6 +89,7 @@ func TestWhatIsKeptOfAnotherVersion(t *testing.T) {
 	overlay := openOverlay(t, t.TempDir(), 0)
 	defer overlay.Close()
 	v := view(t, "resize64-bmp")
+	var before File
 	for _, width := range []int{120, 240} {
 		var file bytes.Buffer
 		testenv.Must(t, jpeg.Encode(&file, pictures.Photo(width, 90, 1), nil))
@@ -104,6 +105,11 @@ func TestWhatIsKeptOfAnotherVersion(t *testing.T) {
 				}
 			}
 		}
+		f := newFixture(t, root, nil)
+		if _, err := f.Resolve(t.Context(), 9, before, v); !errors.Is(err, source.ErrChanged) && width > 120 {
+			t.Errorf("the version before: %v", err)
+		}
+		before = f.file(t, "a.jpg")
 	}
 }
 

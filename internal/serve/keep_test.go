@@ -294,12 +294,13 @@ func TestFullByItsLimit(t *testing.T) {
 	var said testenv.Log
 	f := newFixture(t, writeDataset(t), func(o *Options) { o.Overlay, o.Log = overlay, slog.New(slog.NewTextHandler(&said, nil)) })
 	for i, name := range []string{"a.jpg", "b.jpg"} {
-		if _, err := f.read(Key(i), f.file(t, name), view(t, "scan5")); err != nil {
-			t.Error(err)
+		v := view(t, "scan5")
+		if got, err := f.read(Key(i), f.file(t, name), v); err != nil || !bytes.Equal(got, want(t, f.root, name, v)) {
+			t.Errorf("%d bytes, %v", len(got), err)
 		}
 	}
 	f.Close()
-	if s := said.String(); strings.Count(s, "--store-max") != 1 || strings.Contains(s, "disk") {
-		t.Error(s)
+	if s := said.String(); strings.Count(s, "--store-max") != 1 || strings.Contains(s, "disk") || f.Stats().Kept != 0 || !f.Stats().Full {
+		t.Errorf("%+v\n%s", f.Stats(), s)
 	}
 }

@@ -311,22 +311,6 @@ func TestKeptAcrossMounts(t *testing.T) {
 	}
 }
 
-func TestFullOverlayStillServes(t *testing.T) {
-	root := writeDataset(t)
-	overlay := openOverlay(t, filepath.Join(t.TempDir(), "overlay"), 100)
-	defer overlay.Close()
-	f := newFixture(t, root, func(o *Options) { o.Overlay = overlay })
-	v := view(t, "scan5")
-	got, err := f.read(1, f.file(t, "a.jpg"), v)
-	if err != nil || !bytes.Equal(got, want(t, root, "a.jpg", v)) {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
-	f.Close()
-	if s := f.Stats(); s.Kept != 0 || !s.Full {
-		t.Errorf("%+v", s)
-	}
-}
-
 func TestChangedSource(t *testing.T) {
 	for _, spec := range []string{"original", "scan5", "bmp", "resize64-jpeg90"} {
 		t.Run(spec, func(t *testing.T) {
@@ -380,19 +364,6 @@ func TestBrokenSampleIsTriedOnce(t *testing.T) {
 	testenv.Must(t, os.WriteFile(name, whole, 0o644))
 	if _, err := f.read(11, f.file(t, "a.jpg"), v); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestInterruptedReaderDoesNotSpoilTheOthers(t *testing.T) {
-	f := newFixture(t, writeDataset(t), nil)
-	file, v := f.file(t, "a.jpg"), view(t, "resize64-jpeg90")
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := f.Open(gone, 1, file, v); !errors.Is(err, context.Canceled) {
-		t.Errorf("interrupted: %v", err)
-	}
-	if _, err := f.read(2, file, v); err != nil {
-		t.Errorf("the next reader: %v", err)
 	}
 }
 
