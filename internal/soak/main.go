@@ -62,7 +62,7 @@ var rows = []row{
 		name: "seeds", what: "seeds of simulations: connection, tree of names, results, epochs, hints, block cache", target: 100_000, share: 15,
 		tests: []test{{"fs/conn", "TestSimulation"}, {"fs", "TestSimulation"}, {"internal/serve", "TestSimulation"}, {"internal/epoch", "TestSimulation"}, {"internal/ahead", "TestSimulation"}, {"internal/blockcache", "TestSimulation"}},
 	},
-	{name: "mutants", what: "faults put into the code of `store`, `internal/serve`, `internal/epoch` and `internal/source`, one at a time; the short tests notice them", target: 100, worst: 15, worstUnit: "% not noticed", weekly: true, tests: []test{{"internal/soak", "TestMutants"}}},
+	{name: "mutants", what: "faults put into the code of `store`, `internal/serve`, `internal/epoch` and `internal/source`, one at a time, but not in texts for people, capacities and advice about reads to come; tests notice them: the package's own, or short ones of packages that use it", target: 100, worst: 15, worstUnit: "% not noticed", weekly: true, tests: []test{{"internal/soak", "TestMutants"}}},
 	{name: "ended", what: "mounts ended, also by force, with hung or dead daemons; no process and no mount is left", target: 1000, share: 5, tests: []test{{"internal/e2e", "TestSupervisedEnds|TestSupervisedHung"}}},
 	{name: "names", what: "files of plans, and of stores that are committed, ten million in each; memory stays within 256 and 512 MB", target: 1e7, share: 0, weekly: true, tests: []test{{"internal/packing", "Million"}}},
 }

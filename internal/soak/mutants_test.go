@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +43,11 @@ var swaps = map[token.Token]token.Token{
 	token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO,
 }
 
-// mutantsOf finds the places of a file where a fault can be made. Some faults do not compile.
+// mutantsOf finds the places of a file where a fault can be made. Some faults do not compile. Left out is what changes nothing
+// that a test of behavior can see:
+//   - texts for people: calls of loggers, fmt.Errorf and errors.New, and methods Error;
+//   - capacities, of make and Grow;
+//   - functions that ask whether a file takes advice about reads to come (vfs.Advised).
 func mutantsOf(pkg, file string, text []byte) (all []mutant, err error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
@@ -56,8 +59,21 @@ func mutantsOf(pkg, file string, text []byte) (all []mutant, err error) {
 		old := string(text[at.Offset:set.Position(to).Offset])
 		all = append(all, mutant{pkg: pkg, file: file, line: at.Line, from: at.Offset, to: at.Offset + len(old), old: old, with: with})
 	}
+	left := map[ast.Node]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {
+		if n == nil || left[n] {
+			return false
+		}
 		switch n := n.(type) {
+		case *ast.FuncDecl:
+			return n.Name.Name != "Error" && !advises(n)
+		case *ast.CallExpr:
+			if forPeople(n) {
+				return false
+			}
+			if capacity := capacityOf(n); capacity != nil {
+				left[capacity] = true
+			}
 		case *ast.GenDecl:
 			return n.Tok == token.VAR // types and names of constants are not code
 		case *ast.BinaryExpr:
@@ -79,6 +95,9 @@ func mutantsOf(pkg, file string, text []byte) (all []mutant, err error) {
 				add(n.Pos(), n.End(), strconv.Itoa(v+1))
 			}
 		case *ast.ExprStmt:
+			if call, ok := n.X.(*ast.CallExpr); ok && forPeople(call) {
+				return false
+			}
 			add(n.Pos(), n.End(), "")
 		case *ast.DeferStmt:
 			add(n.Pos(), n.End(), "")
@@ -92,14 +111,71 @@ func mutantsOf(pkg, file string, text []byte) (all []mutant, err error) {
 	return all, nil
 }
 
-// testedBy are packages whose tests are meant to test another one, too.
-var testedBy = map[string]string{"internal/source": "./internal/source/... ./internal/serve"}
+// calls returns the name of what a call calls, and of the package or value that this is of.
+func calls(call *ast.CallExpr) (of, name string) {
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return "", f.Name
+	case *ast.SelectorExpr:
+		switch x := f.X.(type) {
+		case *ast.Ident:
+			of = x.Name
+		case *ast.SelectorExpr:
+			of = x.Sel.Name
+		}
+		return of, f.Sel.Name
+	}
+	return "", ""
+}
 
-// goTest runs the short tests of a package.
-func goTest(pkg string, limit time.Duration, args ...string) (out string, err error) {
+func forPeople(call *ast.CallExpr) bool {
+	of, name := calls(call)
+	switch name {
+	case "Debug", "Info", "Warn", "Error":
+		return strings.EqualFold(of, "log") || of == "Logger"
+	}
+	return of == "fmt" && name == "Errorf" || of == "errors" && name == "New"
+}
+
+// capacityOf returns the argument of a call that says what is going to be needed.
+func capacityOf(call *ast.CallExpr) ast.Expr {
+	_, name := calls(call)
+	switch k := len(call.Args) - 1; {
+	case name == "Grow", name == "make" && k == 2:
+		return call.Args[k]
+	case name == "make" && k == 1:
+		if _, ok := call.Args[0].(*ast.MapType); ok {
+			return call.Args[k]
+		}
+	}
+	return nil
+}
+
+func advises(f *ast.FuncDecl) (yes bool) {
+	if f.Body == nil {
+		return false
+	}
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		yes = yes || ok && id.Name == "Advised"
+		return !yes
+	})
+	return yes
+}
+
+// testedBy are packages whose tests test another one, too.
+var testedBy = map[string]string{
+	"store":           "./internal/prepare/... ./internal/shard ./internal/packing",
+	"internal/serve":  "./fs ./internal/epoch",
+	"internal/epoch":  "./fs",
+	"internal/source": "./internal/source/... ./internal/serve",
+}
+
+// goTest runs tests of packages.
+func goTest(packages string, limit time.Duration, args ...string) (out string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", append(append([]string{"test", "-short", "-vet=off", "-failfast", "-timeout", limit.String()}, args...), strings.Fields(cmp.Or(testedBy[pkg], "./"+pkg))...)...)
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"test", "-vet=off", "-failfast", "-timeout", limit.String()}, args...), strings.Fields(packages)...)...)
 	cmd.Dir, cmd.WaitDelay = "../..", time.Second
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "PIPEFS_SOAK=") })
 	b, err := cmd.CombinedOutput()
@@ -112,7 +188,7 @@ type block struct{ fromLine, fromColumn, toLine, toColumn, statements, count int
 // coverage returns the blocks of each file of a package, by its base name.
 func coverage(t *testing.T, pkg string, limit time.Duration) map[string][]block {
 	name := filepath.Join(t.TempDir(), "cover")
-	if out, err := goTest(pkg, limit, "-coverprofile", name, "-coverpkg", "./"+pkg); err != nil {
+	if out, err := goTest("./"+pkg+" "+testedBy[pkg], limit, "-short", "-coverprofile", name, "-coverpkg", "./"+pkg); err != nil {
 		t.Fatalf("%s fails without a mutant: %v\n%s", pkg, err, out)
 	}
 	text, err := os.ReadFile(name)
@@ -128,8 +204,8 @@ func coverage(t *testing.T, pkg string, limit time.Duration) map[string][]block 
 	return blocks
 }
 
-// TestMutants breaks the code in one place at a time, by an overlay of the compiler, and counts the mutants that the package's
-// own short tests do not notice. It prints these.
+// TestMutants breaks the code in one place at a time, by an overlay of the compiler, and counts the mutants that
+// neither the package's own tests notice, first the short ones, nor the short tests of the packages in testedBy. It prints these.
 func TestMutants(t *testing.T) {
 	if !testenv.Soak() {
 		t.Skip("it takes minutes: make soak ONLY=mutants")
@@ -188,14 +264,19 @@ func (m mutant) try(t *testing.T, limit time.Duration, run bool) (killed, compil
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {m.file: with}})
 	testenv.Must(t, err)
 	testenv.Must(t, os.WriteFile(overlay, list, 0o644))
-	args := []string{"-overlay", overlay}
+	tests := [][]string{{"./" + m.pkg, "-short"}, {testedBy[m.pkg], "-short"}, {"./" + m.pkg}}
 	if !run {
-		args = append(args, "-run", "^$")
+		tests = [][]string{{"./" + m.pkg, "-run", "^$"}}
 	}
-	out, err := goTest(m.pkg, limit, args...)
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, exec.ErrWaitDelay) {
-		t.Fatal(err)
+	for _, which := range tests {
+		out, err := goTest(which[0], limit, append(which[1:], "-overlay", overlay)...)
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, exec.ErrWaitDelay) {
+			t.Fatal(err)
+		}
+		if err != nil {
+			return true, !strings.Contains(out, "[build failed]")
+		}
 	}
-	return err != nil, !strings.Contains(out, "[build failed]")
+	return false, true
 }
