@@ -21,7 +21,7 @@ func TestClasses(t *testing.T) {
 	}{
 		{"ILSVRC", "v_1.JPEG v_2.JPEG v_3.JPEG", "v_1 2\nv_2 0\nv_3 10\n",
 			"0000/ 0000/v_2.JPEG 0001/ 0002/ 0002/v_1.JPEG 0003/ 0004/ 0005/ 0006/ 0007/ 0008/ 0009/ 0010/ 0010/v_3.JPEG", nil, ""},
-		{"CSV", "1.jpg 2.jpg 2.txt", "id,label\n1.jpg,\"a, b/c\"\r\n2,d,more\n", "a, b_c/ a, b_c/1.jpg d/ d/2.jpg d/2.txt", nil, ""},
+		{"CSV", "1.jpg 2.jpg 2.txt 3.jpg", "id,label\n1.jpg,\"a, b/c\"\r\n2,d.e,more\n3,..\n", "__/ __/3.jpg a, b_c/ a, b_c/1.jpg d.e/ d.e/2.jpg d.e/2.txt", nil, ""},
 		{"Kaggle", "v_1.JPEG", "ImageId,PredictionString\nv_1,n03995372 85 1 499 272\n", "n03995372/ n03995372/v_1.JPEG", nil, ""},
 		{"splits", "train/1.jpg train/x/2.jpg val/3.jpg", "1,b\nx/../train/x/2,a\nval/3.jpg,a\n",
 			"train/ train/a/ train/b/ train/b/1.jpg train/x/ train/x/a/ train/x/a/2.jpg train/x/b/ val/ val/a/ val/a/3.jpg val/b/", nil, ""},
