@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -68,16 +69,16 @@ func text(runs []run) []byte {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", r.name, r.what, target, grouped(all.Done), worst, last, result)
 	}
-	b.WriteString("\n| run | commit | minutes | failed |\n|---|---|--:|---|\n")
+	minutes, failed := 0.0, ""
 	for _, n := range runs {
-		var failed []string
+		minutes += n.Minutes
 		for _, r := range rows {
-			if d := n.Rows[r.name]; d != nil {
-				failed = append(failed, d.Failed...)
+			if d := n.Rows[r.name]; d != nil && len(d.Failed) > 0 {
+				failed += fmt.Sprintf("- %s, %s: %s\n", n.Date.Format("2006-01-02 15:04"), n.Commit, strings.Join(d.Failed, ", "))
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %s |\n", n.Date.Format("2006-01-02 15:04"), n.Commit, n.Minutes, strings.Join(failed, ", "))
 	}
+	fmt.Fprintf(&b, "\nAll %d runs took %.0f minutes. Tests that failed in them:\n\n%s", len(runs), minutes, cmp.Or(failed, "- none\n"))
 	b.WriteString(outro)
 	return []byte(b.String())
 }

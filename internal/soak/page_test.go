@@ -25,4 +25,9 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s\nis not in\n%s", want, page)
 		}
 	}
+	for want, runs := range map[string][]run{"- none\n": kills(&done{Done: 1}), "- 1970-01-01 00:00, c0ffee: x, y\n": kills(&done{Failed: []string{"x", "y"}})} {
+		if page := string(text(runs)); !strings.Contains(page, want) {
+			t.Errorf("%s\nis not in\n%s", want, page)
+		}
+	}
 }
