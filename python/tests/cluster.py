@@ -189,6 +189,7 @@ LOCAL = {"packs": test_packs, "fails": test_fails, "refused": test_refused, "int
 
 
 def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background, and programs inherit that
     program, *names = sys.argv[1:]
     for name in names or [*LOCAL, "machines"]:
         test = LOCAL.get(name, test_machines)
