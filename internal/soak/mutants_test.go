@@ -165,7 +165,7 @@ func advises(f *ast.FuncDecl) (yes bool) {
 
 // testedBy are packages whose tests test another one, too.
 var testedBy = map[string]string{
-	"store":           "./internal/prepare/... ./internal/shard ./internal/packing",
+	"store":           "./internal/prepare/... ./internal/packing",
 	"internal/serve":  "./fs ./internal/epoch",
 	"internal/epoch":  "./fs",
 	"internal/source": "./internal/source/... ./internal/serve",
