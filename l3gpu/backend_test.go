@@ -137,16 +137,16 @@ func TestBatch(t *testing.T) {
 // between its samples.
 func targetsFor(h l3.Header) map[string]transcode.Target {
 	n, size := h.Mode.Channels(), sampleSize(h.Mode)
-	room := func() []byte { return bytes.Repeat([]byte{0xee}, 2*(h.Width+5)*(h.Height+5)*(n+1)*size+1000) }
+	memory := func() []byte { return bytes.Repeat([]byte{0xee}, 2*(h.Width+5)*(h.Height+5)*(n+1)*size+1000) }
 	row := h.Width * n * size
 	targets := map[string]transcode.Target{
-		"HWC":       transcode.Interleaved(room(), h.Width, n, size),
-		"CHW":       {Pix: room(), Layout: transcode.Layout{Row: h.Width * size, Pixel: size, Channel: h.Width * h.Height * size}},
-		"header":    {Pix: room(), Layout: transcode.Layout{Base: 129, Row: row, Pixel: n * size, Channel: size}},
-		"bottom up": {Pix: room(), Layout: transcode.Layout{Base: (h.Height-1)*(row+3) + (n-1)*size, Row: -row - 3, Pixel: n * size, Channel: -size}},
-		"gaps":      {Pix: room(), Layout: transcode.Layout{Base: 7, Row: (n + 1) * size * h.Width, Pixel: (n + 1) * size, Channel: size}},
-		"mirrored":  {Pix: room(), Layout: transcode.Layout{Base: (h.Width - 1) * n * size, Row: row, Pixel: -n * size, Channel: size}},
-		"columns":   {Pix: room(), Layout: transcode.Layout{Row: n * size, Pixel: h.Height * n * size, Channel: size}},
+		"HWC":       transcode.Interleaved(memory(), h.Width, n, size),
+		"CHW":       {Pix: memory(), Layout: transcode.Layout{Row: h.Width * size, Pixel: size, Channel: h.Width * h.Height * size}},
+		"header":    {Pix: memory(), Layout: transcode.Layout{Base: 129, Row: row, Pixel: n * size, Channel: size}},
+		"bottom up": {Pix: memory(), Layout: transcode.Layout{Base: (h.Height-1)*(row+3) + (n-1)*size, Row: -row - 3, Pixel: n * size, Channel: -size}},
+		"gaps":      {Pix: memory(), Layout: transcode.Layout{Base: 7, Row: (n + 1) * size * h.Width, Pixel: (n + 1) * size, Channel: size}},
+		"mirrored":  {Pix: memory(), Layout: transcode.Layout{Base: (h.Width - 1) * n * size, Row: row, Pixel: -n * size, Channel: size}},
+		"columns":   {Pix: memory(), Layout: transcode.Layout{Row: n * size, Pixel: h.Height * n * size, Channel: size}},
 	}
 	return targets
 }

@@ -124,7 +124,7 @@ func (r *Recorder) Add(e Event, s *Spent) {
 type Taken struct {
 	Events []Event `json:"events"`
 	Next   int64   `json:"next"` // what to ask for next
-	Lost   int64   `json:"lost"` // came before Events, and are not kept any more
+	Lost   int64   `json:"lost"` // came before Events, and were overwritten
 }
 
 // Take returns the events from number since on; -1 is those to come. It starts the recording.

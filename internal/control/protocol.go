@@ -244,7 +244,7 @@ var rowNames = map[[2]string]string{
 	{"bugs", "panics"}:                                      "internal errors",
 	{"epochs", "batches that could not be made"}:            "batches that failed",
 	{"refused", "more directories"}:                         "more directories refused",
-	{"gpu", "given up"}:                                     "GPU no longer used",
+	{"gpu", "given up"}:                                     "GPU disabled",
 	{"gpu", "left to the processor"}:                        "pictures decoded by the processor instead",
 	{"store", "newer ones were last looked for"}:            "last check for a newer generation",
 	{"store", "what was wrong then"}:                        "error of that check",
@@ -269,7 +269,7 @@ var rowNames = map[[2]string]string{
 	{"disk cache", "read from it"}:                                "bytes read from the cache",
 	{"disk cache", "kept of this bucket"}:                         "bytes of this bucket in the cache",
 	{"disk cache", "fetched, and not kept: it is full"}:           "bytes not cached: the cache is full",
-	{"disk cache", "removed, to make room"}:                       "bytes evicted",
+	{"disk cache", "removed at the limit"}:                        "bytes evicted",
 	{"disk cache", "blocks that were damaged, and fetched again"}: "damaged blocks fetched again",
 
 	{"cache", "kept"}:                "bytes kept",

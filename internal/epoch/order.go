@@ -303,7 +303,7 @@ func (l *list) sum() string {
 // torchvision lists them. It never changes.
 type Samples struct{ list *list }
 
-// Samples returns the list of a directory as it is now; "" is all of the dataset.
+// Samples returns the current list of a directory; "" is all of the dataset.
 func (v *Views) Samples(dir string) (*Samples, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

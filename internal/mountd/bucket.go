@@ -108,7 +108,7 @@ func blockCounters(c *blockcache.Cache) []control.Counter {
 		{Group: group, Name: "read from it", Value: s.Cached, Unit: control.Bytes},
 		{Group: group, Name: "kept of this bucket", Value: s.Kept, Unit: control.Bytes},
 		{Group: group, Name: "fetched, and not kept: it is full", Value: s.Skipped, Unit: control.Bytes},
-		{Group: group, Name: "removed, to make room", Value: s.Evicted, Unit: control.Bytes},
+		{Group: group, Name: "removed at the limit", Value: s.Evicted, Unit: control.Bytes},
 		{Group: group, Name: "blocks that were damaged, and fetched again", Value: s.Damaged},
 	}
 }

@@ -58,7 +58,7 @@ func TestNumPyLoads(t *testing.T) {
 	}
 }
 
-// TestNPYHeader wants room for the largest numbers there can be.
+// TestNPYHeader wants a header that can hold the largest numbers there can be.
 func TestNPYHeader(t *testing.T) {
 	px := &transcode.Pixels{Width: math.MaxInt64, Height: math.MaxInt64, Mode: transcode.ModeRGBA, Planar: true}
 	if n := len(appendNPYHeader(nil, px)); n != transcode.ArrayHeaderSize {
