@@ -59,8 +59,8 @@ var rows = []row{
 	},
 	{name: "pictures", what: "bombs and pictures with damaged headers, in four views, without a mount; memory stays within 64 bytes for each pixel of the limit", target: 10_000, worst: 0.1, worstUnit: "s, slowest", share: 2, tests: []test{{"transcode/codecs", "TestBombs"}}},
 	{
-		name: "seeds", what: "seeds of simulations: connection, tree of names, results, epochs, hints, block cache", target: 100_000, share: 15,
-		tests: []test{{"fs/conn", "TestSimulation"}, {"fs", "TestSimulation"}, {"internal/serve", "TestSimulation"}, {"internal/epoch", "TestSimulation"}, {"internal/ahead", "TestSimulation"}, {"internal/blockcache", "TestSimulation"}},
+		name: "seeds", what: "seeds of simulations: connection, tree of names, results, epochs, hints, block cache, supervisor", target: 100_000, share: 15,
+		tests: []test{{"fs/conn", "TestSimulation"}, {"fs", "TestSimulation"}, {"internal/serve", "TestSimulation"}, {"internal/epoch", "TestSimulation"}, {"internal/ahead", "TestSimulation"}, {"internal/blockcache", "TestSimulation"}, {"internal/supervise", "TestSimulation"}},
 	},
 	{name: "mutants", what: "faults put into the code of `store`, `internal/serve`, `internal/epoch` and `internal/source`, one at a time, but not in texts for people, capacities and advice about reads to come; tests notice them: the package's own, or short ones of packages that use it", target: 100, worst: 15, worstUnit: "% not noticed", weekly: true, tests: []test{{"internal/soak", "TestMutants"}}},
 	{name: "ended", what: "mounts ended, also by force, with hung or dead daemons; no process and no mount is left", target: 1000, share: 5, tests: []test{{"internal/e2e", "TestSupervisedEnds|TestSupervisedHung"}}},

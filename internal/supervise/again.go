@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 // MaxDeaths is the usual number of deaths within a minute that end a mount: what kills a
@@ -86,7 +84,7 @@ func (s *Supervisor) replace(ctx context.Context, program string) error {
 		s.c.Log.Debug("the daemon ended", "cause", <-s.died)
 	}
 	s.setChild(nil)
-	if s.gone() {
+	if s.sys.ended() {
 		return errors.New("the mount has gone")
 	}
 	before := s.program
@@ -150,7 +148,7 @@ func (s *Supervisor) hung(done <-chan struct{}) <-chan string {
 			case !asked:
 				asked, times = true, 0
 				go func() {
-					s.look()
+					s.sys.look()
 					answered <- struct{}{}
 				}()
 			default:
@@ -169,24 +167,13 @@ func (s *Supervisor) hung(done <-chan struct{}) <-chan string {
 	return found
 }
 
-// look has the daemon answer a request. An error is an answer: a process that may not look at
-// the mount cannot tell whether it hangs.
-func (s *Supervisor) look() {
-	var st unix.Statx_t
-	_ = unix.Statx(unix.AT_FDCWD, s.c.Dir, unix.AT_STATX_FORCE_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS, &st)
-}
-
 // worked names the daemon and the processor time that it has used; nothing where there is none.
 func (s *Supervisor) worked() string {
 	child := s.running()
 	if child == nil {
 		return ""
 	}
-	fields, err := mounts.StatFields(fmt.Sprintf("/proc/%d/stat", child.PID))
-	if err != nil || len(fields) < 13 { // utime and stime are the 12th and 13th
-		return ""
-	}
-	return fmt.Sprintf("%d %s %s", child.PID, fields[11], fields[12])
+	return s.sys.worked(child)
 }
 
 const (

@@ -326,7 +326,7 @@ func OpenLog(path string) (*os.File, error) {
 // Process is a child that runs, or has ended.
 type Process struct {
 	PID  int
-	cmd  *exec.Cmd
+	kill func() error
 	dead chan struct{} // closed when it has ended
 	err  error         // written before that: what it ended with
 }
@@ -362,7 +362,7 @@ const (
 // daemon asked for what is left before. No descriptor tells that (a pidfd with PIDFD_THREAD does not on
 // Linux 6.15 and newer).
 func watch(cmd *exec.Cmd) *Process {
-	p := &Process{PID: cmd.Process.Pid, cmd: cmd, dead: make(chan struct{})}
+	p := &Process{PID: cmd.Process.Pid, kill: cmd.Process.Kill, dead: make(chan struct{})}
 	reaped := make(chan error, 1)
 	go func() { reaped <- cmd.Wait() }()
 	go func() {
@@ -396,7 +396,7 @@ func (p *Process) Wait() error {
 }
 
 // Kill ends the process at once.
-func (p *Process) Kill() { _ = p.cmd.Process.Kill() }
+func (p *Process) Kill() { _ = p.kill() }
 
 // timerSlack is how late a thread of the daemon may be woken by a timer.
 //

@@ -27,10 +27,16 @@ const (
 	UntilDone = 5 * time.Second
 )
 
+// Place is a mount that can be taken away: a [mounts.Place].
+type Place interface {
+	Unmount(lazy bool) error
+	Seen(but ...int) bool
+}
+
 // Ending is how a mount ends.
 type Ending struct {
 	Dir   string
-	Place mounts.Place
+	Place Place
 	Done  <-chan struct{} // closed when the mount is gone and its last request is answered
 	Log   *slog.Logger
 }

@@ -73,8 +73,7 @@ type Supervisor struct {
 	holders *control.Holders
 	control *control.Server
 	socket  string // of the daemon
-	place   mounts.Place
-	abort   *mounts.Abort // nil where the connection cannot be ended
+	sys     system
 	// own is this program as it was when it began: at its path may lie another one by now.
 	own string
 
@@ -99,58 +98,40 @@ type takeover struct {
 // Start starts the first daemon, and returns when the mount answers. After an error the
 // mount is gone.
 func Start(ctx context.Context, c Config) (*Supervisor, error) {
-	s := &Supervisor{c: c, holders: control.NewHolders(c.Key), own: "/proc/self/exe", takeovers: make(chan takeover), died: make(chan error, 1)}
-	s.program = s.own
-	s.stats = control.Supervised{PID: os.Getpid(), Journal: c.JournalVersion, Config: c.Settings}
-	err := s.findPlace()
-	if err == nil {
-		err = s.answer()
+	s := newSupervisor(c)
+	sys, err := systemOf(&s.c)
+	if err != nil {
+		return nil, errors.Join(err, mounts.Unmount(c.Dir, true), sys.close())
 	}
-	if err == nil {
+	s.sys = sys
+	if err = s.answer(); err == nil {
 		err = s.launch(ctx)
 	}
 	if err == nil {
-		if _, err = mounts.Answer(c.Dir, c.Patience, func() (any, error) { s.look(); return nil, nil }); err != nil {
+		if _, err = mounts.Answer(c.Dir, c.Patience, func() (any, error) { s.sys.look(); return nil, nil }); err != nil {
 			err = fmt.Errorf("the mount does not answer: %w", err)
 			s.kill()
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.abort.End(), mounts.Unmount(c.Dir, true), s.close())
+		return nil, errors.Join(err, s.sys.end(), mounts.Unmount(c.Dir, true), s.close())
 	}
 	return s, nil
 }
 
-// findPlace finds out what was mounted, and how its connection can be ended.
-func (s *Supervisor) findPlace() (err error) {
-	if s.place, err = mounts.PlaceOf(s.c.Dir); err != nil {
-		return err
-	}
-	if s.abort, err = s.place.Abort(); err != nil {
-		s.c.Handed.NoAbort = true
-		text := fmt.Sprintf("names expire after a second and are then asked for again, since user %d could not end the mount if its daemon died: %v", os.Geteuid(), err)
-		s.c.Log.Warn(text)
-		s.c.Note(text)
-	}
-	return nil
+func newSupervisor(c Config) *Supervisor {
+	s := &Supervisor{c: c, holders: control.NewHolders(c.Key), own: "/proc/self/exe", takeovers: make(chan takeover), died: make(chan error, 1)}
+	s.program = s.own
+	s.stats = control.Supervised{PID: os.Getpid(), Journal: c.JournalVersion, Config: c.Settings}
+	return s
 }
 
 // launch starts a daemon and waits until it serves.
 func (s *Supervisor) launch(ctx context.Context) error {
 	s.oomKills = oomKills()
-	pipe, theirs, err := pair()
+	child, pipe, err := s.sys.launch(ctx, s.program)
 	if err != nil {
 		return err
-	}
-	files, env := s.c.Handed.files(theirs)
-	child, err := Launch(ctx, Child{
-		Args: s.c.Arguments, Config: s.c.Settings, Log: s.c.LogFile, Patience: s.c.Patience, Notice: time.Second,
-		Say: s.c.Say, Tell: s.c.Note,
-		Program: s.program, User: s.c.User, Files: files, Env: []string{env},
-	})
-	theirs.Close()
-	if err != nil {
-		return errors.Join(err, pipe.Close())
 	}
 	s.mu.Lock()
 	s.child, s.pipe = child, pipe
@@ -181,7 +162,7 @@ func (s *Supervisor) heed(pipe *ControlPipe) {
 func (s *Supervisor) Run(ctx context.Context, background bool) error {
 	signals := s.c.Signals
 	done := make(chan struct{})
-	e := &Ending{Dir: s.c.Dir, Place: s.place, Done: done, Log: s.c.Log}
+	e := &Ending{Dir: s.c.Dir, Place: s.sys, Done: done, Log: s.c.Log}
 	var unseen <-chan struct{}
 	if background {
 		unseen = e.Unseen(s.processes)
@@ -192,10 +173,9 @@ func (s *Supervisor) Run(ctx context.Context, background bool) error {
 	for {
 		select {
 		case err := <-s.died:
-			if s.gone() {
-				s.c.Log.Info("unmounted", "mount", s.c.Dir)
+			if s.sys.ended() {
 				close(done)
-				return s.close()
+				return s.giveUp(nil)
 			}
 			err = errOr(err, "it ended")
 			switch {
@@ -216,7 +196,7 @@ func (s *Supervisor) Run(ctx context.Context, background bool) error {
 			case err != nil && interrupted:
 				close(done)
 				s.c.Log.Info("stopping by a signal, while the daemon was being started again", "mount", s.c.Dir)
-				return errors.Join(s.abort.End(), s.place.Unmount(true), s.close())
+				return errors.Join(s.sys.end(), s.sys.Unmount(true), s.close())
 			case err != nil:
 				close(done)
 				return s.giveUp(err)
@@ -260,28 +240,25 @@ func (s *Supervisor) end(e *Ending, done chan struct{}, signals chan os.Signal) 
 	}()
 	var err error
 	if !e.Run(signals) {
-		err = s.abort.End() // open files cannot be read further
+		err = s.sys.end() // open files cannot be read further
 		s.kill()
 	}
 	<-done
-	return errors.Join(err, s.close())
+	// A daemon that died meanwhile has not been waited for: the mount may still be there.
+	return errors.Join(err, s.sys.Unmount(true), s.close())
 }
 
 // giveUp ends the connection of a mount that nobody serves: its readers get an error instead
 // of waiting. The mount stays, so that they do not take the empty directory below it for
-// the dataset.
+// the dataset. If the connection has ended, the mount is gone, and there is nothing to give up.
 func (s *Supervisor) giveUp(cause error) error {
 	s.holders.End()
+	if s.sys.ended() {
+		s.c.Log.Info("unmounted", "mount", s.c.Dir)
+		return s.close()
+	}
 	s.c.Log.Error("giving the mount up: whoever reads from it gets an error. Unmount it (pipefs umount), or mount there again", "mount", s.c.Dir, "cause", cause)
-	s.kill()
-	return errors.Join(cause, s.abort.End(), s.close())
-}
-
-// gone reports whether the connection has ended. The kernel tells it without a request.
-func (s *Supervisor) gone() bool {
-	fds := []unix.PollFd{{Fd: int32(s.c.Handed.Connection.Fd())}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	return errors.Join(cause, s.sys.end(), s.close())
 }
 
 // kill ends the daemon, if there is one.
@@ -324,10 +301,7 @@ func (s *Supervisor) close() error {
 		err = s.control.Close()
 		s.removeSocket()
 	}
-	if s.c.Handed.Journal != nil {
-		err = errors.Join(err, s.c.Handed.Journal.Close())
-	}
-	return errors.Join(err, s.c.Handed.Connection.Close(), s.abort.Close())
+	return errors.Join(err, s.sys.close())
 }
 
 func errOr(err error, otherwise string) error {
