@@ -43,8 +43,8 @@ type row struct {
 }
 
 var rows = []row{
-	{name: "reads", what: "random reads, most of them from the page cache, and other calls while two trees are walked side by side; 0 differences", target: 1e8, share: 30, tests: []test{{"internal/e2e/walk", "TestWalk$"}}},
-	{name: "kills", what: "`kill -9` of a supervised daemon under 64 readers while the dataset changes; 0 hangs, 0 errors but ESTALE for a listing that changed; waits that span two kills are not in the limit", target: 5000, worst: 1, worstUnit: "s, longest wait", share: 18, tests: []test{{"internal/e2e", "TestSupervisedKills"}}},
+	{name: "reads", what: "random reads, most of them from the page cache, and other calls in a walk of two trees; 0 differences", target: 1e8, share: 30, tests: []test{{"internal/e2e/walk", "TestWalk$"}}},
+	{name: "kills", what: "`kill -9` of a supervised daemon under 64 readers while the dataset changes; 0 hangs, 0 errors but ESTALE for a listing that changed; the limit is for waits of one kill", target: 5000, worst: 1, worstUnit: "s, longest wait", share: 18, tests: []test{{"internal/e2e", "TestSupervisedKills"}}},
 	{
 		name: "writers", what: "`kill -9` of pack, materialize, compact, gc, shard and commit at random; nothing acknowledged is lost or wrong", target: 2000, share: 10,
 		tests: []test{{"internal/e2e", "TestKilledCommands|TestKilledMaterialize"}, {"store", "TestKill$"}},
@@ -62,7 +62,7 @@ var rows = []row{
 		name: "seeds", what: "seeds of simulations: connection, tree of names, results, epochs, hints, block cache, supervisor", target: 100_000, share: 15,
 		tests: []test{{"fs/conn", "TestSimulation"}, {"fs", "TestSimulation"}, {"internal/serve", "TestSimulation"}, {"internal/epoch", "TestSimulation"}, {"internal/ahead", "TestSimulation"}, {"internal/blockcache", "TestSimulation"}, {"internal/supervise", "TestSimulation"}},
 	},
-	{name: "mutants", what: "faults put into the code of `store`, `internal/serve`, `internal/epoch` and `internal/source`, one at a time, but not in texts for people, capacities and advice about reads to come; tests notice them: the package's own, or short ones of packages that use it", target: 100, worst: 15, worstUnit: "% not noticed", weekly: true, tests: []test{{"internal/soak", "TestMutants"}}},
+	{name: "mutants", what: "faults put into the code of `store`, `internal/serve`, `internal/epoch` and `internal/source`, one at a time, but not in texts for people, capacities and advice about reads; the package's tests notice them, or short ones of packages that use it", target: 100, worst: 15, worstUnit: "% not noticed", weekly: true, tests: []test{{"internal/soak", "TestMutants"}}},
 	{name: "ended", what: "mounts ended, also by force, with hung or dead daemons; no process and no mount is left", target: 1000, share: 5, tests: []test{{"internal/e2e", "TestSupervisedEnds|TestSupervisedHung"}}},
 	{name: "names", what: "files of plans, and of stores that are committed, ten million in each; memory stays within 256 and 512 MB", target: 1e7, share: 0, weekly: true, tests: []test{{"internal/packing", "Million"}}},
 }

@@ -10,9 +10,8 @@ import (
 const intro = `# Reliability
 
 ` + "`make soak`" + ` writes this page. It runs the tests below with random seeds, each for its share of three hours, and adds up all runs in
-[reliability.json](generated/reliability.json). ` + "`make soak SOAK=20`" + ` takes 20 minutes; ` + "`make soak ONLY=kills SOAK=5`" + ` runs one row. A row is
-*reached* if all runs together did what the target says, no value was above the limit, and no test failed in the last run of the row. A test that does
-nothing (no kill hit, no byte was read) fails.
+[reliability.json](generated/reliability.json). ` + "`make soak ONLY=kills SOAK=5`" + ` runs one row for five minutes. A row is *reached* if all runs
+together did what the target says, within the limit, and no test failed in the last run of the row. A test that does nothing fails.
 
 | row | what | target | done | worst | last run | result |
 |---|---|--:|--:|---|---|---|
