@@ -164,7 +164,7 @@ func (r *cacheRow) most() string {
 func known(dir string) string {
 	var words []string
 	for _, part := range []struct{ name, word string }{
-		{"lists", "names"}, {"index", "index"}, {"copies", "short files"}, {"build", "packs that are not put yet"},
+		{"lists", "names"}, {"index", "index"}, {"build", "packs that are not put yet"},
 	} {
 		if _, err := os.Stat(filepath.Join(dir, part.name)); err == nil {
 			words = append(words, part.word)

@@ -248,7 +248,7 @@ func (c *mountConfig) serve(ctx context.Context, h *supervise.Handed, parent *su
 	if c.SetUID != "" && !c.Kernel.Journal.Resumes() {
 		c.notePlaces(func(format string, args ...any) { c.Note(fmt.Sprintf(format, args...)) })
 	}
-	c.Remote = mountd.WithCopies(c.Remote)
+	c.Remote = mountd.WithCacheDir(c.Remote)
 	m, err := mountd.Start(ctx, c.Config, c.Patience)
 	if err == nil {
 		if err = parent.Ready(); err != nil {

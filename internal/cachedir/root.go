@@ -77,7 +77,7 @@ const (
 	// Blocks: pieces of objects that are far away, in files that do not need each other.
 	Blocks = "blocks"
 	// Known: what else is known of a place that is far away: the list of its names, the index of
-	// a store and copies of its short files, and packs that are not put there yet.
+	// a store, and packs that are not put there yet.
 	Known = "known"
 )
 

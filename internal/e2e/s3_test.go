@@ -350,7 +350,7 @@ func TestBucketCacheLimit(t *testing.T) {
 	if n := len(kept()); n != 2 {
 		t.Errorf("%+v", kept())
 	}
-	if out := testmount.Command(t, b.env, "cache", "list"); !strings.Contains(out, "index, short files") || !strings.Contains(out, "names") || !strings.Contains(out, "a mount") {
+	if out := testmount.Command(t, b.env, "cache", "list"); !strings.Contains(out, "index") || !strings.Contains(out, "names") || !strings.Contains(out, "a mount") {
 		t.Error(out)
 	}
 	if !maps.Equal(hashes(t, filepath.Join(mnt, "original")), hashes(t, b.dataset)) {

@@ -372,9 +372,9 @@ func Connect(ctx context.Context, a remote.Access, at string, log *slog.Logger) 
 	return place, usage.With(err)
 }
 
-// WithCopies is how a URL is reached that keeps no blocks of what it reads: copies of short files
-// are in the cache directory of the user.
-func WithCopies(a remote.Access) remote.Access {
+// WithCacheDir is how a URL is reached where no directory was named: what is known of it is in the cache
+// directory of the user.
+func WithCacheDir(a remote.Access) remote.Access {
 	if a.Dir != "" {
 		return a
 	}
@@ -389,7 +389,7 @@ func OpenFiles(ctx context.Context, a remote.Access, place string, o remote.Opti
 	if !remote.Is(place) {
 		return vfs.OS, func() {}, nil
 	}
-	files, err := WithCopies(a).Open(ctx, place, o)
+	files, err := WithCacheDir(a).Open(ctx, place, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -401,5 +401,5 @@ func IndexDir(a remote.Access, place string) string {
 	if !remote.Is(place) {
 		return ""
 	}
-	return WithCopies(a).Index(place)
+	return WithCacheDir(a).Index(place)
 }

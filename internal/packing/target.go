@@ -48,7 +48,7 @@ func (t *Target) Open(ctx context.Context) (*Writer, error) {
 	if err := t.HoldBuildDir(); err != nil {
 		return nil, err
 	}
-	files, err := mountd.WithCopies(t.Remote).Open(ctx, t.Store, remote.Options{Log: t.Log})
+	files, err := mountd.WithCacheDir(t.Remote).Open(ctx, t.Store, remote.Options{Log: t.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,9 @@
 // are never mixed up.
 //
 // Packs are read by ranges, through a block cache if there is one; who says that it reads them from
-// end to end gets long ranges, past the cache. Of any other file there is a copy, fetched as a whole when the
-// file is opened. Segments are read once, to make the index of this machine, and their copies go with
-// it. All others are kept on the local disk, under names that follow from place, name and version, so
-// that the mounts of a machine share them.
+// end to end gets long ranges, past the cache. Any other file is fetched as a whole when it is opened.
+// Segments, which are read once, to make the index of this machine, and other long files are copied to
+// temporary files. Short ones are read into memory, through the block cache.
 package remote
 
 import (
@@ -22,7 +21,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -42,11 +40,10 @@ func Is(s string) bool { return scheme.MatchString(s) }
 
 // Options says how a place is read. The zero value keeps nothing.
 type Options struct {
-	// Cache keeps what was read of packs; nil keeps nothing.
+	// Cache keeps what was read of packs and of short files; nil keeps nothing.
 	Cache *blockcache.Cache
-	// Copies is the directory for copies of all other files, made if need be; "" makes
-	// copies that go with the process.
-	Copies string
+	// Temp is the directory for temporary files; "" is that of the system.
+	Temp string
 	// Whole: packs will be read from the first byte to the last. They are then fetched in
 	// long ranges, past the cache.
 	Whole bool
@@ -64,7 +61,7 @@ type FS struct {
 	stop    context.CancelFunc
 	held    io.Closer // keeps what is known of the place; nil if nobody does
 
-	// fixed: it is listed once, whatever changes.
+	// fixed: it is listed once, whatever changes, because this process writes to it.
 	fixed bool
 
 	mu     sync.Mutex
@@ -110,7 +107,10 @@ func (f *FS) fail(op, name string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	if errors.Is(err, blob.ErrChanged) {
+	switch {
+	case errors.Is(err, blob.ErrChanged) && f.fixed:
+		err = fmt.Errorf("%w (%w)", ErrOtherWriter, err)
+	case errors.Is(err, blob.ErrChanged):
 		err = fmt.Errorf("%w since it was opened: mount it again, or run the command again", err)
 	}
 	of := &fs.PathError{Op: op, Path: f.root + "/" + name, Err: err}
@@ -162,7 +162,6 @@ func (f *FS) list() error {
 		return err
 	}
 	f.listed = listed
-	f.forgetCopies()
 	return nil
 }
 
@@ -245,8 +244,10 @@ func (f *FS) open(name string) (vfs.File, error) {
 		return nil, err
 	}
 	switch {
+	case once(name), !isPack(name) && i.Size > smallFile:
+		return f.fetch(i)
 	case !isPack(name):
-		return f.copied(i)
+		return f.load(i)
 	case f.o.Whole:
 		return &stream{entry: entry{f, i}}, nil
 	}
@@ -335,6 +336,9 @@ func (e entry) Truncate(int64) error { return e.fs.fail("truncate", e.info.Name,
 // Sync implements [vfs.File].
 func (e entry) Sync() error { return nil }
 
+// Close implements [io.Closer].
+func (e entry) Close() error { return nil }
+
 // direct is a pack of which nothing is kept.
 type direct struct{ entry }
 
@@ -353,9 +357,6 @@ func (d *direct) ReadAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Close implements [io.Closer].
-func (d *direct) Close() error { return nil }
-
 // ranged is a pack that is read through the block cache.
 type ranged struct {
 	entry
@@ -368,9 +369,6 @@ func (r *ranged) ReadAt(b []byte, off int64) (int, error) {
 	return n, r.fs.fail("read", r.info.Name, err)
 }
 
-// Close implements [io.Closer].
-func (r *ranged) Close() error { return r.object.Close() }
-
 // Scattered implements [vfs.Advised].
 func (r *ranged) Scattered() { r.object.Scattered() }
 
@@ -382,6 +380,3 @@ func (r *ranged) Ahead() (window, piece int64) { return 64 << 20, 4 << 20 }
 
 // Forget implements [vfs.Kept].
 func (r *ranged) Forget(off, n int64) { r.object.Forget(off, n) }
-
-// base is the last part of an object's name.
-func base(i blob.Info) string { return path.Base(i.Name) }

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/pipefs/pipefs/internal/blockcache"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/blob"
 	"github.com/pipefs/pipefs/store/vfs"
@@ -74,7 +74,7 @@ func TestReads(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		o    Options
-	}{{"nothing kept", Options{}}, {"copies", Options{Copies: t.TempDir()}}, {"whole", Options{Whole: true}}} {
+	}{{"nothing kept", Options{}}, {"cached", Options{Cache: cache(t)}}, {"whole", Options{Whole: true}}} {
 		t.Run(c.name, func(t *testing.T) {
 			f := New(t.Context(), there, o, c.o)
 			defer f.Close()
@@ -157,7 +157,7 @@ func TestReadOnly(t *testing.T) {
 
 // What was replaced is an error, but for the file that names what to open next.
 func TestReplaced(t *testing.T) {
-	for _, o := range []Options{{}, {Whole: true}, {Copies: t.TempDir()}} {
+	for _, o := range []Options{{}, {Whole: true}, {Cache: cache(t)}} {
 		dir, objects := place(t, map[string][]byte{"FORMAT": nil, "CURRENT": []byte("1"), "index.1/TABLE": []byte("table 1"), "1.pack": noise(9)})
 		f := New(t.Context(), there, objects, o)
 		if got, err := read(f, "CURRENT"); err != nil || string(got) != "1" {
@@ -171,9 +171,6 @@ func TestReplaced(t *testing.T) {
 				t.Errorf("%s: %q, %v", name, got, err)
 			}
 		}
-		if o.Copies != "" {
-			continue // there is one of CURRENT
-		}
 		for _, c := range []struct{ name, want string }{{"CURRENT", "2"}, {"index.1/TABLE", "table 2"}, {"1.pack", string(noise(8))}} {
 			if got, err := read(f, c.name); err != nil || string(got) != c.want {
 				t.Errorf("%s: %q, %v", c.name, got, err)
@@ -182,77 +179,32 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// A second FS reads a copy and asks for nothing; one that is damaged is fetched again, and one
-// that is of no use any more goes.
-func TestCopies(t *testing.T) {
-	want := noise(fetchBytes + 1)
-	dir, objects := place(t, map[string][]byte{"FORMAT": nil, "TABLE": want})
-	copies := t.TempDir()
-	open := func(o blob.Objects) *FS { return New(t.Context(), there, o, Options{Copies: copies}) }
-	files := func() []string {
-		names, err := filepath.Glob(filepath.Join(copies, "*", "*"))
-		testenv.Must(t, err)
-		return names
-	}
-	check := func(o blob.Objects) {
-		t.Helper()
-		if got, err := read(open(o), "TABLE"); err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("%d bytes, %v", len(got), err)
-		}
-	}
-	check(objects)
-	check(unread{objects})
-	for _, damage := range []func(*os.File) error{
-		func(f *os.File) error { _, err := f.WriteAt([]byte{want[77] ^ 1}, 77); return err },
-		func(f *os.File) error { return f.Truncate(int64(len(want))) },
-		func(f *os.File) error { return f.Truncate(0) },
-		func(f *os.File) error { _, err := f.WriteAt([]byte("x"), int64(len(want))); return err },
-	} {
-		file, err := os.OpenFile(files()[0], os.O_RDWR, 0)
-		testenv.Must(t, err)
-		testenv.Must(t, damage(file))
-		testenv.Must(t, file.Close())
-		if _, err := read(open(unread{objects}), "TABLE"); !errors.Is(err, errUnread) {
-			t.Errorf("a damaged copy is read: %v", err)
-		}
-		check(objects)
-	}
-	want = noise(10)
-	put(t, dir, "TABLE", want)
-	check(objects)
-	if len(files()) != 2 {
-		t.Errorf("%q", files())
-	}
-	old := time.Now().Add(-2 * unusedCopies)
-	for _, name := range files() {
-		testenv.Must(t, os.Chtimes(name, old, old))
-	}
-	check(objects)
-	if len(files()) != 1 {
-		t.Errorf("%q", files())
-	}
-}
-
-// Where no copy can be kept, files are read all the same.
-func TestCopiesCannotBeKept(t *testing.T) {
-	want := noise(1000)
-	_, objects := place(t, map[string][]byte{"FORMAT": nil, "TABLE": want, "segments/one": want})
-	file := filepath.Join(t.TempDir(), "file")
-	testenv.Must(t, os.WriteFile(file, nil, 0o600))
-	for _, name := range []string{"TABLE", "segments/one"} {
-		if got, err := read(New(t.Context(), there, objects, Options{Copies: filepath.Join(file, "copies")}), name); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+// A second FS reads short files from the cache, and asks for nothing.
+func TestShortFilesAreKept(t *testing.T) {
+	_, objects := place(t, map[string][]byte{"FORMAT": noise(10), "generations/1": noise(smallFile)})
+	kept := Options{Cache: cache(t)}
+	for _, o := range []blob.Objects{objects, unread{objects}} {
+		for _, name := range []string{"FORMAT", "generations/1"} {
+			if _, err := read(New(t.Context(), there, o, kept), name); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }
 
-var errUnread = errors.New("is not to be read")
+func cache(t *testing.T) *blockcache.Cache {
+	t.Helper()
+	c, err := blockcache.Open(t.TempDir(), blockcache.Options{})
+	testenv.Must(t, err)
+	t.Cleanup(func() { testenv.Must(t, c.Close()) })
+	return c
+}
 
 // unread is a place that is only listed.
 type unread struct{ blob.Objects }
 
-func (unread) ReadAt(_ context.Context, name string, v blob.Version, b []byte, off int64) error {
-	return errUnread
+func (unread) ReadAt(context.Context, string, blob.Version, []byte, int64) error {
+	return errors.New("is not to be read")
 }
 
 func TestCheck(t *testing.T) {
@@ -277,7 +229,7 @@ var _ vfs.FS = (*FS)(nil)
 
 // Renew sees what is there now if the file that names what is current was replaced, and only then.
 func TestRenew(t *testing.T) {
-	for _, o := range []Options{{}, {Copies: t.TempDir()}} {
+	for _, o := range []Options{{}, {Cache: cache(t)}} {
 		dir, objects := place(t, map[string][]byte{"FORMAT": nil, "CURRENT": []byte("1"), "1.pack": noise(9)})
 		f := New(t.Context(), there, objects, o)
 		if got, err := read(f, "CURRENT"); err != nil || string(got) != "1" {

@@ -20,8 +20,8 @@ import (
 type Access struct {
 	// Blob is how buckets are reached.
 	Blob blob.Options
-	// Dir is the directory of the block cache, see package cachedir, and of copies; "" keeps
-	// nothing.
+	// Dir is the directory of the block cache and of what is known of places, see package cachedir;
+	// "" keeps nothing.
 	Dir string
 	// Bytes that the block cache may take: 0 keeps no blocks, and a negative number leaves it
 	// to the limit of the cache directory.
@@ -134,7 +134,7 @@ func (a Access) Open(ctx context.Context, s string, o Options) (*FS, error) {
 
 // Show is Open for a place that is connected.
 func (a Access) Show(ctx context.Context, s string, objects blob.Objects, o Options) *FS {
-	o.Copies = a.known(s, "copies")
+	o.Temp = a.Dir
 	f := New(ctx, s, objects, o)
 	f.held = a.Hold(s, f.o.Log)
 	return f
@@ -234,6 +234,3 @@ func (s *stream) begin(number int64) *window {
 	}()
 	return w
 }
-
-// Close implements [io.Closer].
-func (s *stream) Close() error { return nil }
