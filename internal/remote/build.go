@@ -296,27 +296,11 @@ func (b *Build) count(bytes int64) {
 // same compares a file with the object of its name: it may be what a process put that was
 // killed then.
 func (b *Build) same(name string, file io.ReaderAt, size int64) (blob.Version, error) {
-	there, err := b.objects.Stat(b.ctx, name)
-	if err == nil && there.Size != size {
+	version, err := blob.Compare(b.ctx, b.objects, name, file, size)
+	if errors.Is(err, blob.ErrDiffers) {
 		err = ErrOtherWriter
 	}
-	if err != nil {
-		return "", err
-	}
-	have, want := make([]byte, min(size, fetchBytes)), make([]byte, min(size, fetchBytes))
-	for off := int64(0); off < size; off += fetchBytes {
-		n := min(fetchBytes, size-off)
-		if err := b.objects.ReadAt(b.ctx, name, there.Version, have[:n], off); err != nil {
-			return "", err
-		}
-		if _, err := file.ReadAt(want[:n], off); err != nil {
-			return "", err
-		}
-		if string(have[:n]) != string(want[:n]) {
-			return "", ErrOtherWriter
-		}
-	}
-	return there.Version, nil
+	return version, err
 }
 
 // move replaces a file at the top of the store, when all that it may name is put.

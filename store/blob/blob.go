@@ -33,6 +33,7 @@
 package blob
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,8 @@ var (
 	ErrExists = errors.New("the object exists")
 	// ErrChanged: the object is not of the version that was named.
 	ErrChanged = errors.New("the object was replaced")
+	// ErrDiffers: the object has other bytes than it should have.
+	ErrDiffers = errors.New("the object has other bytes")
 	// ErrUnavailable: the server did not answer, or only with errors, until the time for it was up.
 	ErrUnavailable = errors.New("the server does not answer")
 )
@@ -95,6 +98,32 @@ type Objects interface {
 	PutIfMatch(ctx context.Context, name string, v Version, data []byte) (Version, error)
 	// Delete removes an object; one that is not there is no error.
 	Delete(ctx context.Context, name string) error
+}
+
+// Compare compares an object with the bytes that it should have, and returns its version. The error is of the class
+// ErrDiffers where it has others.
+func Compare(ctx context.Context, o Objects, name string, body io.ReaderAt, size int64) (Version, error) {
+	is, err := o.Stat(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if is.Size != size {
+		return "", fmt.Errorf("%s has %d bytes, and here it has %d: %w", name, is.Size, size, ErrDiffers)
+	}
+	have, want := make([]byte, min(size, piece)), make([]byte, min(size, piece))
+	for off := int64(0); off < size; off += piece {
+		n := min(piece, size-off)
+		if err := o.ReadAt(ctx, name, is.Version, have[:n], off); err != nil {
+			return "", err
+		}
+		if _, err := body.ReadAt(want[:n], off); err != nil && !errors.Is(err, io.EOF) {
+			return "", err
+		}
+		if !bytes.Equal(have[:n], want[:n]) {
+			return "", fmt.Errorf("%s: %w", name, ErrDiffers)
+		}
+	}
+	return is.Version, nil
 }
 
 // reserved begins the names of files that a place makes for itself: unfinished objects and
