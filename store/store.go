@@ -239,17 +239,8 @@ func (s *Store) Each(f func(*Sample) error) error {
 	return s.now.Load().index.Load().each(f)
 }
 
-// Generation tells which generation is open: its name, and the SHA-256 of its file, hexadecimal. Both are
-// empty where the store's own one is missing or broken. Age is the highest age of its packs, and of
-// those that they replaced.
-func (s *Store) Generation() (name, sum string, age uint64) {
-	g := s.now.Load().gen
-	age = g.newestAge()
-	if g.sum == "" {
-		return "", "", age
-	}
-	return g.fileName(), g.sum, age
-}
+// NewestAge is the highest age of the packs of the generation that is shown, and of those that they replaced.
+func (s *Store) NewestAge() uint64 { return s.now.Load().gen.newestAge() }
 
 // Reader opens a representation at a level; 0 is the whole.
 func (s *Store) Reader(rep Representation, level int) (*Reader, error) {

@@ -226,7 +226,7 @@ func tellPacked(ctx context.Context, env *environ, c *packing.Config, r packing.
 	out := env.stdout
 	fmt.Fprintf(out, "packed %s, skipped %s unchanged, removed %s\n",
 		human.Plural(r.Files, "file", "files"), human.Count(r.Skipped), human.Count(r.Removed))
-	fmt.Fprintf(out, "%s read, %s written in %s\n", human.Size(r.Read), human.Size(r.Bytes), time.Since(started).Round(100*time.Millisecond))
+	fmt.Fprintf(out, "%s read, %s written in %s\n", human.Size(r.Source), human.Size(r.Bytes), time.Since(started).Round(100*time.Millisecond))
 	if r.Sent.Files > 0 {
 		fmt.Fprintf(out, "%s put into %s, %s\n", human.Plural(r.Sent.Files, "object", "objects"), c.Store, human.Size(r.Sent.Bytes))
 	}

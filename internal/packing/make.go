@@ -9,11 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"math/bits"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store"
@@ -60,35 +58,29 @@ func (m *Making) Make(ctx context.Context) (*Plan, error) {
 	if err := (&store.PackOptions{RecordImages: m.Options.RecordImages, Order: m.Options.Order}).Check(); err != nil {
 		return nil, err
 	}
-	entries, err := newSpool(m.Temp) // all that is not shuffled
+	entries, err := index.NewSorter(m.Temp)
 	if err != nil {
 		return nil, err
 	}
-	defer entries.close()
-	var shuffled *index.Sorter
-	if m.Options.Order == store.OrderShuffle {
-		if shuffled, err = index.NewSorter(m.Temp); err != nil {
-			return nil, err
-		}
-		defer shuffled.Close()
-	}
+	defer entries.Close()
 	h := Header{
 		Magic: headerMagic, Version: planVersion,
 		Dataset: m.Dataset, Options: m.Options, Steps: m.Steps, Decoders: m.Decoders,
 	}
-	var b []byte
+	var key, b []byte
 	j := joiner{tree: m.Tree, base: m.Base, current: m.Current, warn: m.Warn, plan: func(e Entry) error {
 		h.count(&e, m.Verbatim)
 		if n := h.Entries(); m.Progress != nil && n%4096 == 0 {
 			m.Progress(n)
 		}
-		if e.Kind != store.File || shuffled == nil {
-			b = appendEntry(b[:0], &e, "")
-			return entries.add(b)
+		if e.Kind == store.File && m.Options.Order == store.OrderShuffle { // behind all others
+			rank := rankOf(m.Options.Seed, e.Path)
+			key = append(append(key[:0], 1), rank[:]...)
+		} else {
+			key = binary.BigEndian.AppendUint64(append(key[:0], 0), uint64(h.Entries()))
 		}
-		rank := rankOf(m.Options.Seed, e.Path)
 		b = appendEntry(b[:0], &e, "")
-		return shuffled.Add(rank[:], b)
+		return entries.Add(key, b)
 	}}
 	if err := j.run(ctx); err != nil {
 		return nil, err
@@ -98,18 +90,17 @@ func (m *Making) Make(ctx context.Context) (*Plan, error) {
 	}
 	h.FirstSeq, h.Age = j.seq, 1
 	if m.Base != nil {
-		var age uint64
-		if h.Base.Generation, h.Base.SHA256, age = m.Base.Generation(); h.Base.Generation == "" {
+		shown := m.Base.Shown()
+		if h.Base, h.Age = (Base{shown.Name, shown.Sum}), m.Base.NewestAge()+1; shown.Name == "" {
 			return nil, fmt.Errorf("the list of the store's packs is missing or broken, and could not be put back: pack into it once with pipefs pack, which mends it")
 		}
-		h.Age = age + 1
 	}
 	w, err := newPlanWriter(m, h)
 	if err != nil {
 		return nil, err
 	}
-	defer w.spool.close()
-	add := func(b []byte) error {
+	defer w.file.Close()
+	err = entries.Each(func(_, b []byte) error {
 		e, rest, err := cutEntry(b, "")
 		if err == nil && len(rest) > 0 {
 			err = errEntry
@@ -121,11 +112,7 @@ func (m *Making) Make(ctx context.Context) (*Plan, error) {
 			return err
 		}
 		return w.add(&e)
-	}
-	err = entries.each(add)
-	if err == nil && shuffled != nil {
-		err = shuffled.Each(func(_, b []byte) error { return add(b) })
-	}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -215,67 +202,11 @@ type passingFile struct{ vfs.File }
 // Sync implements [vfs.File].
 func (passingFile) Sync() error { return nil }
 
-// spool is a list of byte strings on the local disk, in a file without a name.
-type spool struct {
-	f    *os.File
-	w    *bufio.Writer
-	size int64 // bytes
-}
-
-func newSpool(dir string) (*spool, error) {
-	f, err := os.CreateTemp(dir, "pipefs-plan-")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return &spool{f: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
-}
-
-func (s *spool) add(b []byte) error {
-	var head [binary.MaxVarintLen64]byte
-	n := binary.PutUvarint(head[:], uint64(len(b)))
-	_, err := s.w.Write(head[:n])
-	if err == nil {
-		_, err = s.w.Write(b)
-	}
-	s.size += int64(n + len(b))
-	return err
-}
-
-// each calls f with all strings, in the order in which they were added. f must not keep them.
-func (s *spool) each(f func(b []byte) error) error {
-	if err := s.w.Flush(); err != nil {
-		return err
-	}
-	r := bufio.NewReaderSize(io.NewSectionReader(s.f, 0, s.size), 256<<10)
-	var b []byte
-	for {
-		n, err := binary.ReadUvarint(r)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		b = slices.Grow(b[:0], int(n))[:n]
-		if _, err := io.ReadFull(r, b); err != nil {
-			return err
-		}
-		if err := f(b); err != nil {
-			return err
-		}
-	}
-}
-
-func (s *spool) close() error { return s.f.Close() }
-
 // planWriter writes a plan: the blocks of entries one after another, then the table of shards, the header
 // and the trailer.
 type planWriter struct {
 	Header
-	spool  *spool // only its file
+	file   *os.File // has no name
 	w      *bufio.Writer
 	shards int    // that were asked for; 0: as many as bytes say
 	bytes  uint64 // that a shard may have
@@ -292,12 +223,15 @@ type planWriter struct {
 }
 
 func newPlanWriter(m *Making, h Header) (*planWriter, error) {
-	s, err := newSpool(m.Temp)
+	f, err := os.CreateTemp(m.Temp, "pipefs-plan-")
 	if err != nil {
 		return nil, err
 	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	return &planWriter{
-		Header: h, spool: s, w: bufio.NewWriterSize(s.f, 1<<20),
+		Header: h, file: f, w: bufio.NewWriterSize(f, 1<<20),
 		shards: m.Shards, bytes: uint64(max(m.ShardBytes, 1)), sum: sha256.New(),
 		total: uint64(h.Entries())*entryCost + uint64(h.Bytes),
 	}, nil
@@ -386,7 +320,7 @@ func (w *planWriter) finish(ctx context.Context, place blob.Objects) (*Plan, err
 		return nil, err
 	}
 	p.info.Name, p.info.Size = PlanName(p.ID), w.off+int64(len(end))
-	if err := putAbsent(ctx, place, p.info.Name, w.spool.f, p.info.Size); err != nil {
+	if err := putAbsent(ctx, place, p.info.Name, w.file, p.info.Size); err != nil {
 		return nil, err
 	}
 	p.info, err = place.Stat(ctx, p.info.Name)

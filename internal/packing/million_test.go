@@ -2,10 +2,8 @@ package packing
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"strconv"
@@ -15,10 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
-	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -48,63 +44,6 @@ func (small) Encode(_ context.Context, _ string, data []byte) (store.Encoded, er
 
 func (small) Current(*store.Sample) bool { return true }
 
-// unflushed is a file system that flushes nothing.
-type unflushed struct{ vfs.FS }
-
-type unflushedFile struct{ vfs.File }
-
-func (unflushedFile) Sync() error { return nil }
-
-func (f unflushed) Create(name string) (vfs.File, error) {
-	file, err := f.FS.Create(name)
-	return unflushedFile{file}, err
-}
-
-func (unflushed) SyncDir(string) error { return nil }
-
-// packQuickly packs a shard as a Worker does, but for what it takes to survive a crash.
-func packQuickly(t *testing.T, p *Plan, tree small, shard int) error {
-	row, err := p.Row(t.Context(), shard)
-	if err != nil {
-		return err
-	}
-	block, err := p.Block(t.Context(), row)
-	if err != nil {
-		return err
-	}
-	to := func(name string) string { return filepath.Join(p.place.String(), filepath.FromSlash(name)) }
-	m := &Marker{Magic: markerMagic, Version: markerVersion, Plan: p.ID, Shard: shard}
-	dir := filepath.Join(filepath.Dir(p.place.String()), "unfinished", strconv.Itoa(shard))
-	report, err := store.PackShard(t.Context(), dir, store.Shard{
-		Plan: p.ID, Digest: p.Digest, Number: shard, Age: p.Age, Source: tree, Encoder: tree,
-		Entries: func(yield func(store.ShardEntry, error) bool) {
-			_ = p.EachEntry(row, block, func(seq int64, e Entry) error {
-				yield(store.ShardEntry{SourceFile: store.SourceFile{Path: e.Path, Kind: e.Kind, Mode: e.Mode, Identity: e.Identity}, Seq: seq}, nil)
-				return nil
-			})
-		},
-		Put: func(sealed store.SealedPack, pack, segment string) error {
-			m.Packs = append(m.Packs, sealed)
-			for from, name := range map[string]string{pack: sealed.File(), segment: sealed.SegmentFile()} {
-				if err := errors.Join(os.MkdirAll(filepath.Dir(to(name)), 0o755), os.Rename(from, to(name))); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}, store.PackOptions{Logger: quiet, Workers: 1, FS: unflushed{vfs.OS}, RecordImages: p.Options.RecordImages, Warn: func(string, error) {}})
-	if err != nil {
-		return err
-	}
-	m.Files, m.Dirs = report.Files, report.Dirs
-	text, err := index.Seal(m)
-	if err != nil {
-		return err
-	}
-	name := to(MarkerName(p.ID, shard))
-	return errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o644), os.RemoveAll(dir))
-}
-
 // TestMillionCommit measures what a commit of 10,000 shards of 1,000 small files takes, where they are in order of
 // paths and where they are shuffled.
 func TestMillionCommit(t *testing.T) {
@@ -116,10 +55,17 @@ func TestMillionCommit(t *testing.T) {
 		m := making(t, tree)
 		m.Options.Order, m.Options.RecordImages, m.Shards = order, 1000, 10_000
 		p := mustMake(t, m)
+		w := &Worker{
+			Plan: p, Place: m.Place, Directory: tree, Encoder: tree, Verbatim: func(string, int64) bool { return false },
+			Build: t.TempDir(), Options: store.PackOptions{Logger: quiet, Workers: 1}, Warn: func(string, error) {},
+		}
 		var all errgroup.Group
 		all.SetLimit(4)
 		for shard := range p.Shards {
-			all.Go(func() error { return packQuickly(t, p, tree, shard) })
+			all.Go(func() error {
+				_, err := w.Pack(t.Context(), shard)
+				return err
+			})
 		}
 		testenv.Must(t, all.Wait())
 		debug.FreeOSMemory()

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -45,7 +43,6 @@ type Config struct {
 // Report tells what was packed.
 type Report struct {
 	store.Report
-	Read int64       // bytes of the dataset
 	Sent remote.Sent // to a URL
 }
 
@@ -64,8 +61,7 @@ func (c *Config) Pack(ctx context.Context, w *Writer, d source.Dataset, progress
 		c.Stored(files)
 	}
 	what := c.what(d, codecs.New(c.Limits, c.codecs(has)))
-	read := &counted{Dataset: what}
-	report, err := store.Pack(ctx, c.Store, read, what, store.PackOptions{
+	report, err := store.Pack(ctx, c.Store, what, what, store.PackOptions{
 		FS:           w.FS,
 		IndexDir:     c.IndexDir(),
 		RecordImages: c.RecordImages,
@@ -78,7 +74,7 @@ func (c *Config) Pack(ctx context.Context, w *Writer, d source.Dataset, progress
 		Logger:       c.Log,
 	})
 	sent, failed := w.Finish()
-	return Report{report, read.bytes.Load(), sent}, cmp.Or(err, failed)
+	return Report{report, sent}, cmp.Or(err, failed)
 }
 
 // what says what a store keeps of a dataset.
@@ -101,33 +97,6 @@ func (c *Config) codecs(o codecs.Options) codecs.Options {
 		o.L3 = *c.L3
 	}
 	return o
-}
-
-// counted counts the bytes that are read.
-type counted struct {
-	pack.Dataset
-	bytes atomic.Int64
-}
-
-func (c *counted) Read(ctx context.Context, path string) ([]byte, store.Identity, error) {
-	data, identity, err := c.Dataset.Read(ctx, path)
-	c.bytes.Add(int64(len(data)))
-	return data, identity, err
-}
-
-func (c *counted) Copy(ctx context.Context, path string, w io.Writer) (store.Identity, error) {
-	return c.Dataset.Copy(ctx, path, counter{w, &c.bytes})
-}
-
-// counter counts what is written to it.
-type counter struct {
-	io.Writer
-	bytes *atomic.Int64
-}
-
-func (c counter) Write(b []byte) (int, error) {
-	c.bytes.Add(int64(len(b)))
-	return c.Writer.Write(b)
 }
 
 // HoldsStore reports whether there is a store at a place, or a plan of one.
