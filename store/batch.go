@@ -6,8 +6,13 @@ import (
 	"strings"
 )
 
-// batch is the record that is being gathered.
+// batch is the record that is being gathered, and where it goes.
 type batch struct {
+	out   *packLog
+	most  int                       // samples of a record
+	limit int64                     // bytes of its data
+	wrote func(items []*item) error // is called for each record that was written
+
 	items  []*item
 	images int
 	bytes  int64 // of data
@@ -84,61 +89,59 @@ func (it *item) metaSize() int64 {
 	return n
 }
 
-func (it *item) size() int64 {
-	n := int64(0)
-	for i := range it.Representations {
-		for j := range it.Representations[i].Parts {
-			n += it.Representations[i].Parts[j].Len
+// size is the length of the data, in bytes.
+func (s *Sample) size() (n int64) {
+	for i := range s.Representations {
+		for j := range s.Representations[i].Parts {
+			n += s.Representations[i].Parts[j].Len
 		}
 	}
 	return n
 }
 
-// put adds an entry to the record that is being gathered, and writes it where it
-// is complete. What ends a record depends on what it holds alone, so that the
-// same dataset makes the same packs.
+// put adds an entry to the record that is being gathered.
 func (p *packer) put(it *item) error {
-	b := &p.batch
+	it.Seq = p.next
+	p.next++
+	return p.batch.add(it)
+}
+
+// add adds an entry, and writes the record where it is complete. What ends a record depends on what it
+// holds alone, so that the same dataset makes the same packs.
+func (b *batch) add(it *item) error {
 	size, meta := it.size(), it.metaSize()
-	if len(b.items) > 0 && (b.bytes+size > p.o.RecordBytes || b.meta+meta > metaLimit) {
-		if err := p.flush(); err != nil {
+	if len(b.items) > 0 && (b.bytes+size > b.limit || b.meta+meta > metaLimit) {
+		if err := b.flush(); err != nil {
 			return err
 		}
 	}
-	it.Seq = p.seq()
 	b.items = append(b.items, it)
 	b.bytes += size
 	b.meta += meta
 	if it.Kind == File {
 		b.images++
 	}
-	if b.images >= p.format.RecordImages || len(b.items) >= maxRecordEntries {
-		return p.flush()
+	if b.images >= b.most || len(b.items) >= maxRecordEntries {
+		return b.flush()
 	}
 	return nil
 }
 
-// seq is the sequence number of the entry that is stored next.
-func (p *packer) seq() int64 {
-	p.next++
-	return p.next - 1
-}
-
 // flush writes the record that was gathered.
-func (p *packer) flush() error {
-	b := p.batch
-	p.batch = batch{}
-	if len(b.items) == 0 {
+func (b *batch) flush() error {
+	items := b.items
+	b.items, b.images, b.bytes, b.meta = nil, 0, 0, 0
+	if len(items) == 0 {
 		return nil
 	}
-	rec, err := layOut(b.items)
+	rec, err := layOut(items)
 	if err == nil {
-		_, err = p.out.append(rec)
+		_, err = b.out.append(rec)
 	}
 	if err != nil {
 		return err
 	}
-	return p.wrote(b.items)
+	return b.wrote(items)
 }
 
 // wrote counts a record that was written.

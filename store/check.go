@@ -231,7 +231,6 @@ func (c *checker) records(f vfs.File, name string, p packRef, each func([]Sample
 	if err != nil {
 		return c.found(name, err)
 	}
-	scratch := new([ChunkSize]byte)
 	var buf []byte
 	for _, r := range records {
 		if err := c.ctx.Err(); err != nil {
@@ -250,7 +249,10 @@ func (c *checker) records(f vfs.File, name string, p packRef, each func([]Sample
 			continue
 		}
 		each(samples)
-		if err := c.data(f, p.packName, name, samples, scratch); err != nil {
+		err = eachPart(samples, func(path string, part Part) error {
+			return c.found(name, verifyPart(f, p.packName, part, path))
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -266,21 +268,6 @@ func (c *checker) remember(samples []Sample) {
 			c.live[s.Path] = s.Seq
 		}
 	}
-}
-
-// data checks the data of a record's entries.
-func (c *checker) data(f vfs.File, pack packName, name string, samples []Sample, scratch *[ChunkSize]byte) error {
-	for i := range samples {
-		s := &samples[i]
-		for _, r := range s.Representations {
-			for _, p := range r.Parts {
-				if err := c.found(name, verifyPart(f, pack, p, s.Path, scratch)); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // compare checks that the index holds the newest entry of each path, and a directory

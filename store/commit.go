@@ -316,10 +316,7 @@ func CommitPlan(ctx context.Context, dir string, c PlanCommit, o CommitOptions) 
 	switch {
 	case errors.Is(err, ErrStale):
 		// Another plan was committed while this one was.
-		if _, there := readCommitted(o.FS, dir, c.Plan); !errors.Is(there, fs.ErrNotExist) {
-			err = errors.Join(err, o.FS.Remove(filepath.Join(dir, committedPath(c.Plan))))
-		}
-		return Stats{}, false, err
+		return Stats{}, false, errors.Join(err, removeAny(o.FS, filepath.Join(dir, committedPath(c.Plan))))
 	case err != nil:
 		return Stats{}, false, err
 	case committed:

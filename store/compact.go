@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
 
-	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
@@ -77,7 +75,6 @@ func Compact(ctx context.Context, dir string, o CompactOptions) (_ CompactReport
 		return CompactReport{}, err
 	}
 	defer c.index.Close()
-	defer c.forgetRetained()
 	if err := c.removeUnfinished(); err != nil {
 		return CompactReport{}, err
 	}
@@ -95,12 +92,13 @@ type compaction struct {
 	index   *index
 	report  CompactReport
 
-	live     []int64 // bytes of use, by pack
-	rewrite  []bool  // by pack
-	retained *index  // of the packs that stay, with tombstones; nil until it is needed
-	out      packLog
-	batch    batch
-	fresh    []SealedPack
+	live    []int64 // bytes of use, by pack
+	rewrite []bool  // by pack
+	// hides has the paths of tombstones in packs that are rewritten: whether they hide an entry of a pack that stays.
+	hides map[string]bool
+	out   packLog
+	batch batch
+	fresh []SealedPack
 }
 
 func (c *compaction) run() error {
@@ -141,7 +139,7 @@ func (c *compaction) removeUnfinished() error {
 			names = append(names, n.segment())
 		}
 		for _, name := range names {
-			if err := c.o.FS.Remove(filepath.Join(c.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := removeAny(c.o.FS, filepath.Join(c.dir, name)); err != nil {
 				return err
 			}
 		}
@@ -196,9 +194,7 @@ func (c *compaction) takeBack() (err error) {
 	}
 	for i := range c.fresh {
 		for _, name := range []string{c.fresh[i].File(), c.fresh[i].SegmentFile()} {
-			if gone := c.o.FS.Remove(filepath.Join(c.dir, name)); !errors.Is(gone, fs.ErrNotExist) {
-				err = errors.Join(err, gone)
-			}
+			err = errors.Join(err, removeAny(c.o.FS, filepath.Join(c.dir, name)))
 		}
 	}
 	return err
@@ -222,40 +218,74 @@ func (c *compaction) choose() error {
 			return c.index.broken("", err)
 		}
 		at, raw, _ := cutItem(item)
-		n := overhead(raw)
-		for i := range s.Representations {
-			for _, p := range s.Representations[i].Parts {
-				n += p.Len
-			}
-		}
-		c.live[at.pack] += n
+		c.live[at.pack] += overhead(raw) + s.size()
 	}
 	for i := range c.gen.Packs {
 		c.rewrite[i] = c.dead(i)
 	}
-	// Tombstones are of use as long as a pack that stays has what they hide.
+	if err := c.findHidden(); err != nil {
+		return err
+	}
 	for i, is := range c.rewrite {
 		if !is {
 			continue
 		}
 		err := c.segment(i, func(item []byte) error {
-			needed, err := c.hides(item)
-			if needed {
+			if c.hides[string(itemPath(item))] && itemKind(item) == Tombstone {
 				c.live[i] += overhead(item[itemHead:])
 			}
-			return err
+			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
+	more := false
 	for i, is := range c.rewrite {
 		if is && !c.dead(i) {
-			c.rewrite[i] = false
-			c.forgetRetained() // it stays, too
+			c.rewrite[i], more = false, true
 		}
 	}
+	if more {
+		return c.findHidden()
+	}
 	return nil
+}
+
+// findHidden finds out which tombstones of the packs that are rewritten hide an entry of a pack that stays: as
+// long as they do they are of use.
+func (c *compaction) findHidden() error {
+	c.hides = map[string]bool{}
+	each := func(rewritten bool, f func(item []byte) error) error {
+		for i, is := range c.rewrite {
+			if is == rewritten {
+				if err := c.segment(i, f); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	err := each(true, func(item []byte) error {
+		if itemKind(item) != Tombstone {
+			return nil
+		}
+		path := string(itemPath(item))
+		live, err := c.index.get(path)
+		if live == nil && err == nil { // else what came after it counts
+			c.hides[path] = false
+		}
+		return err
+	})
+	if err != nil || len(c.hides) == 0 {
+		return err
+	}
+	return each(false, func(item []byte) error {
+		if _, is := c.hides[string(itemPath(item))]; is {
+			c.hides[string(itemPath(item))] = true
+		}
+		return nil
+	})
 }
 
 func (c *compaction) dead(i int) bool {
@@ -283,64 +313,6 @@ func (c *compaction) segment(i int, f func(item []byte) error) error {
 		}
 	}
 	return nil
-}
-
-// hides reports whether an item is a tombstone that hides an entry of a pack that stays.
-func (c *compaction) hides(item []byte) (bool, error) {
-	if itemKind(item) != Tombstone {
-		return false, nil
-	}
-	path := string(itemPath(item))
-	if live, err := c.index.get(path); err != nil || live != nil {
-		return false, err // what came after it counts
-	}
-	if c.retained == nil {
-		if err := c.retain(); err != nil {
-			return false, err
-		}
-	}
-	found, err := c.retained.Get(nil, appendKey(nil, path))
-	return found != nil, c.retained.broken(path, err)
-}
-
-// retain makes the index of the paths in the packs that stay.
-func (c *compaction) retain() error {
-	var pieces []piece
-	size := int64(0)
-	for i, is := range c.rewrite {
-		if p := &c.gen.Packs[i]; !is {
-			size += p.Segment.Size
-			pieces = append(pieces, piece{name: p.SegmentFile(), pack: i, open: func() (items, io.Closer, error) {
-				l, err := openSegment(c.o.FS, c.dir, p.name(), p.Segment)
-				return l.asPiece(err)
-			}})
-		}
-	}
-	return inPrivate("", func(dir string) error {
-		w, err := sorted.Create(c.ctx, dir, privateName, size)
-		if err != nil {
-			return err
-		}
-		err = mergePieces(c.ctx, pieces, "", func(item []byte) error {
-			return w.Add(appendKey(nil, string(itemPath(item))), nil)
-		})
-		if err != nil {
-			return errors.Join(err, w.Abort())
-		}
-		if err := w.Finish(indexMeta{Packs: len(pieces)}); err != nil {
-			return err
-		}
-		c.retained = &index{name: privateName}
-		c.retained.Index, err = sorted.Open(dir, privateName)
-		return err
-	})
-}
-
-func (c *compaction) forgetRetained() {
-	if c.retained != nil {
-		_ = c.retained.Close()
-		c.retained = nil
-	}
 }
 
 // commit makes a generation of the new packs and those that stay.

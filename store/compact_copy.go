@@ -19,6 +19,10 @@ func (c *compaction) copyAll() error {
 			return err
 		},
 	}
+	c.batch = batch{
+		out: &c.out, most: max(1, c.gen.Stats.RecordImages), limit: compactRecord,
+		wrote: func([]*item) error { return c.out.advance() },
+	}
 	if err := c.o.FS.MkdirAll(c.out.dir); err != nil {
 		return err
 	}
@@ -48,7 +52,7 @@ func (c *compaction) copyAll() error {
 			c.o.Progress(done, total)
 		}
 	}
-	if err := c.flush(); err != nil {
+	if err := c.batch.flush(); err != nil {
 		return err
 	}
 	return c.out.seal()
@@ -112,7 +116,7 @@ func (c *compaction) copyPack(i int) (err error) {
 // ofUse reports whether an entry counts.
 func (c *compaction) ofUse(at place, raw []byte, s *Sample) (bool, error) {
 	if s.Kind == Tombstone {
-		return c.hides(append(appendItem(nil, at), raw...))
+		return c.hides[s.Path], nil
 	}
 	counts := false
 	err := c.index.item(s.Path, func(item []byte) error {
@@ -171,39 +175,23 @@ func (c *compaction) copy(f io.ReaderAt, pack packName, it *item) error {
 	for i, r := range it.Representations {
 		it.data[i] = make([][]byte, len(r.Parts))
 		for k, p := range r.Parts {
-			b := make([]byte, p.Len)
-			if err := readFull(f, b, p.Off); err != nil {
-				return corruptAt(pack, p.Off, it.Path, err)
-			}
-			for n, want := range p.Sums {
-				off := int64(n) * ChunkSize
-				if sum(b[off:min(off+ChunkSize, p.Len)]) != want {
-					return corruptAt(pack, p.Off+off, it.Path, errSum)
-				}
+			b := make([]byte, 0, p.Len)
+			err := eachChunk(f, pack, p, it.Path, func(chunk []byte) error {
+				b = append(b, chunk...)
+				return nil
+			})
+			if err != nil {
+				return err
 			}
 			it.data[i][k] = b
 		}
 	}
-	b := &c.batch
-	size, meta := it.size(), it.metaSize()
-	if len(b.items) > 0 && (b.bytes+size > compactRecord || b.meta+meta > metaLimit) {
-		if err := c.flush(); err != nil {
-			return err
-		}
-	}
-	b.items, b.bytes, b.meta = append(b.items, it), b.bytes+size, b.meta+meta
-	if it.Kind == File {
-		b.images++
-	}
-	if b.images >= max(1, c.gen.Stats.RecordImages) || len(b.items) >= maxRecordEntries {
-		return c.flush()
-	}
-	return nil
+	return c.batch.add(it)
 }
 
 // copyLong copies an entry piece by piece, into a record of its own.
 func (c *compaction) copyLong(f vfs.File, pack packName, it *item) error {
-	if err := c.flush(); err != nil {
+	if err := c.batch.flush(); err != nil {
 		return err
 	}
 	if err := c.out.begin(); err != nil {
@@ -212,46 +200,17 @@ func (c *compaction) copyLong(f vfs.File, pack packName, it *item) error {
 	part := it.Representations[0].Parts[0]
 	part.Sums = slices.Clone(part.Sums)
 	_, rec, err := c.out.w.copy(it, func(w io.Writer) (Identity, error) {
-		b := make([]byte, ChunkSize)
-		for n, want := range part.Sums {
+		return it.Source, eachChunk(f, pack, part, it.Path, func(b []byte) error {
 			if err := c.ctx.Err(); err != nil {
-				return it.Source, err
+				return err
 			}
-			off := int64(n) * ChunkSize
-			b := b[:min(ChunkSize, part.Len-off)]
-			err := readFull(f, b, part.Off+off)
-			if err == nil && sum(b) != want {
-				err = errSum
-			}
-			if err != nil {
-				return it.Source, corruptAt(pack, part.Off+off, it.Path, err)
-			}
-			if _, err := w.Write(b); err != nil {
-				return it.Source, err
-			}
-		}
-		return it.Source, nil
+			_, err := w.Write(b)
+			return err
+		})
 	})
 	if err != nil {
 		return err
 	}
 	c.out.count(rec)
-	return c.out.advance()
-}
-
-// flush writes the record that was gathered.
-func (c *compaction) flush() error {
-	items := c.batch.items
-	c.batch = batch{}
-	if len(items) == 0 {
-		return nil
-	}
-	rec, err := layOut(items)
-	if err == nil {
-		_, err = c.out.append(rec)
-	}
-	if err != nil {
-		return err
-	}
 	return c.out.advance()
 }

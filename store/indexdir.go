@@ -149,26 +149,17 @@ func (d indexDir) build(ctx context.Context, b *builder) error {
 
 // private makes the index of a generation for this process alone. Its files have no names once it is open.
 func (d indexDir) private(ctx context.Context, b *builder, temp string) (x *index, err error) {
-	err = inPrivate(temp, func(dir string) error {
-		last, _ := d.before(b.gen)
-		if err := b.write(ctx, dir, temp, last, madeIndex{}); err != nil {
-			return err
-		}
-		x = &index{name: privateName}
-		x.Index, err = sorted.Open(dir, keyName(packsKey(b.gen.Packs)))
-		return err
-	})
-	return x, err
-}
-
-// inPrivate calls f with the name of an index that goes when f returns.
-func inPrivate(temp string, f func(dir string) error) error {
 	dir, err := os.MkdirTemp(temp, "pipefs-index-")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	name := filepath.Join(dir, "index")
-	return errors.Join(f(name), os.RemoveAll(dir))
+	name := filepath.Join(dir, indexName)
+	last, _ := d.before(b.gen)
+	if err = b.write(ctx, name, temp, last, madeIndex{}); err == nil {
+		x = &index{name: privateName}
+		x.Index, err = sorted.Open(name, keyName(packsKey(b.gen.Packs)))
+	}
+	return x, errors.Join(err, os.RemoveAll(dir))
 }
 
 // madeIndex is an index that was made from the first packs of a generation.

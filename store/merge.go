@@ -86,9 +86,9 @@ func mergeOnce(ctx context.Context, pieces []piece, f func(item []byte) error) e
 	if err != nil {
 		return err
 	}
-	for age, c := range cursors {
-		if err := m.push(c, age); err != nil {
-			for _, c := range cursors[age+1:] {
+	for i, c := range cursors {
+		if err := m.push(c); err != nil {
+			for _, c := range cursors[i+1:] {
 				c.end()
 			}
 			return err
@@ -116,10 +116,12 @@ func mergeOnce(ctx context.Context, pieces []piece, f func(item []byte) error) e
 // cursor walks over one piece.
 type cursor struct {
 	of   *piece
+	age  int // larger is newer
 	all  items
 	file io.Closer
 	next func() ([]byte, error, bool)
 	stop func()
+	item []byte // that it is at; nil at the end
 }
 
 // opensAtOnce is for segments that have to be fetched.
@@ -132,8 +134,12 @@ func openCursors(ctx context.Context, pieces []piece) ([]*cursor, error) {
 	g.SetLimit(opensAtOnce)
 	for i := range pieces {
 		g.Go(func() (err error) {
-			if err = ctx.Err(); err == nil {
-				cursors[i], err = newCursor(&pieces[i])
+			if err = ctx.Err(); err != nil {
+				return err
+			}
+			c := &cursor{of: &pieces[i], age: i}
+			if c.all, c.file, err = c.of.open(); err == nil {
+				cursors[i] = c
 			}
 			return err
 		})
@@ -150,14 +156,6 @@ func openCursors(ctx context.Context, pieces []piece) ([]*cursor, error) {
 	return cursors, nil
 }
 
-func newCursor(p *piece) (*cursor, error) {
-	all, file, err := p.open()
-	if err != nil {
-		return nil, err
-	}
-	return &cursor{of: p, all: all, file: file}, nil
-}
-
 func (c *cursor) end() {
 	if c.stop != nil {
 		c.stop()
@@ -165,32 +163,27 @@ func (c *cursor) end() {
 	_ = c.file.Close() // only read
 }
 
-// item returns the next item; nil at the end.
-func (c *cursor) item() ([]byte, error) {
+// advance goes to the next item.
+func (c *cursor) advance() error {
 	item, err, ok := c.next()
 	switch {
 	case !ok:
-		return nil, nil
+		item = nil
 	case err != nil:
-		return nil, damaged(c.of.name, err)
+		return damaged(c.of.name, err)
 	case c.of.pack >= 0:
 		binary.LittleEndian.PutUint32(item, uint32(c.of.pack)) // nobody else has the block
 	}
-	return item, nil
+	c.item = item
+	return nil
 }
 
 // merge is a heap of cursors, by path, then the newest first.
-type merge []merging
-
-type merging struct {
-	*cursor
-	item []byte
-	age  int // larger is newer
-}
+type merge []*cursor
 
 func (m merge) Len() int      { return len(m) }
 func (m merge) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
-func (m *merge) Push(x any)   { *m = append(*m, x.(merging)) }
+func (m *merge) Push(x any)   { *m = append(*m, x.(*cursor)) }
 func (m *merge) Pop() any     { last := len(*m) - 1; x := (*m)[last]; *m = (*m)[:last]; return x }
 
 func (m merge) Less(i, j int) bool {
@@ -202,11 +195,11 @@ func (m merge) Less(i, j int) bool {
 
 // push begins a piece. The goroutine that opened it must not do that: where one of two goroutines that use
 // what [iter.Pull2] returns is locked to a thread, the runtime ends the process.
-func (m *merge) push(c *cursor, age int) error {
+func (m *merge) push(c *cursor) error {
 	c.next, c.stop = iter.Pull2(c.all)
-	item, err := c.item()
-	if err == nil && item != nil {
-		heap.Push(m, merging{c, item, age})
+	err := c.advance()
+	if err == nil && c.item != nil {
+		heap.Push(m, c)
 		return nil
 	}
 	c.end()
@@ -215,13 +208,12 @@ func (m *merge) push(c *cursor, age int) error {
 
 // advance replaces the first item by the next one of its piece.
 func (m *merge) advance() error {
-	first := &(*m)[0]
-	item, err := first.cursor.item()
-	if err != nil {
+	first := (*m)[0]
+	if err := first.advance(); err != nil {
 		return err
 	}
-	if first.item = item; item == nil {
-		heap.Pop(m).(merging).end()
+	if first.item == nil {
+		heap.Pop(m).(*cursor).end()
 	} else {
 		heap.Fix(m, 0)
 	}

@@ -19,7 +19,7 @@ func (p *packer) copied(f SourceFile) bool {
 // copyIn stores a long file as it is. A file that cannot be read is left out; the
 // error is one of writing.
 func (p *packer) copyIn(ctx context.Context, f SourceFile) error {
-	if err := p.flush(); err != nil {
+	if err := p.batch.flush(); err != nil {
 		return err
 	}
 	rec, it, err := p.copyStable(ctx, f)

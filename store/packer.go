@@ -220,6 +220,7 @@ func (p *packer) load(ctx context.Context) error {
 			return err
 		},
 	}
+	p.gather()
 	err := inOrder(ctx, p.o.Workers, p.o.MemoryBytes, func(ctx context.Context, hand func(work) error) error {
 		return p.out.load(ctx, func(n packName) error {
 			var facts []digest
@@ -248,6 +249,11 @@ func (p *packer) load(ctx context.Context) error {
 		p.o.Logger.Info("taken over from an interrupted run", "records", p.report.Salvaged)
 	}
 	return err
+}
+
+// gather begins the first record.
+func (p *packer) gather() {
+	p.batch = batch{out: &p.out, most: p.format.RecordImages, limit: p.o.RecordBytes, wrote: p.wrote}
 }
 
 // eachStored calls f with each record of a sealed pack.

@@ -17,7 +17,7 @@ func (p *packer) run(ctx context.Context) error {
 		err = p.writeTombstones()
 	}
 	if err == nil {
-		err = p.flush()
+		err = p.batch.flush()
 	}
 	p.report.Skipped = p.skipped.Load()
 	return err

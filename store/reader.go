@@ -127,18 +127,11 @@ func (r *Reader) begin() {
 	if len(r.packs) == 0 || !r.packs[0].ordered {
 		return
 	}
-	f, err := r.packs[0].acquire()
-	if err != nil {
-		return // the read itself will say so
-	}
-	defer r.packs[0].release()
 	n := 1
 	for n < len(r.parts) && r.packs[n] == r.packs[0] {
 		n++
 	}
-	if a, ok := f.(vfs.Advised); ok {
-		r.packs[0].streams.fetch(a, r.parts[:n], r.limit)
-	}
+	r.packs[0].advise(func(a vfs.Advised) { r.packs[0].streams.fetch(a, r.parts[:n], r.limit) })
 }
 
 // fetch lets the system begin with all of a read that takes several preads.
@@ -148,15 +141,8 @@ func (r *Reader) fetch(off, n int64) {
 		return
 	}
 	at := off - (r.ends[i] - r.parts[i].Len)
-	f, err := r.packs[i].acquire()
-	if err != nil {
-		return // the read itself will say so
-	}
-	defer r.packs[i].release()
-	if a, ok := f.(vfs.Advised); ok {
-		begin := at / ChunkSize * ChunkSize
-		a.Fetch(r.parts[i].Off+begin, r.run(i, begin, n+at-begin))
-	}
+	begin := at / ChunkSize * ChunkSize
+	r.packs[i].advise(func(a vfs.Advised) { a.Fetch(r.parts[i].Off+begin, r.run(i, begin, n+at-begin)) })
 }
 
 // run is the length of the whole chunks that lie side by side in the pack from
@@ -269,17 +255,24 @@ func (r *Reader) Fetch() {
 		for ; i < len(r.parts) && r.packs[i] == k && r.parts[i].Off == end; i++ {
 			end += r.parts[i].Len
 		}
-		f, err := k.acquire()
-		if err != nil {
-			return // the read itself will say so
-		}
-		if a, ok := f.(vfs.Advised); ok {
+		k.advise(func(a vfs.Advised) {
 			_, piece := a.Ahead()
 			for ; off < end; off += piece {
 				a.Fetch(off, min(piece, end-off))
 			}
-		}
-		k.release()
+		})
+	}
+}
+
+// advise calls f if the pack takes advice. What is wrong with it the read itself will say.
+func (k *pack) advise(f func(vfs.Advised)) {
+	file, err := k.acquire()
+	if err != nil {
+		return
+	}
+	defer k.release()
+	if a, ok := file.(vfs.Advised); ok {
+		f(a)
 	}
 }
 

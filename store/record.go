@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -137,17 +138,11 @@ func decodeRecord(meta []byte, at place) ([]Sample, error) {
 		return nil, err
 	}
 	var parts []Part
-	for i := range samples {
-		for _, r := range samples[i].Representations {
-			parts = append(parts, r.Parts...)
-		}
-	}
-	slices.SortFunc(parts, func(a, b Part) int {
-		if a.Off != b.Off {
-			return int(min(1, max(-1, a.Off-b.Off)))
-		}
-		return int(min(1, max(-1, a.Len-b.Len)))
+	_ = eachPart(samples, func(_ string, p Part) error {
+		parts = append(parts, p)
+		return nil
 	})
+	slices.SortFunc(parts, func(a, b Part) int { return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.Len, b.Len)) })
 	end := at.base
 	for _, p := range parts {
 		if p.Off != end && p.Len > 0 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -303,8 +302,7 @@ func (w *resultWriter) remove(n packName) (err error) {
 	if out := w.out.w; out != nil && out.age == n.age {
 		w.out.w = nil
 		err = out.discard()
-	} else if err = w.fs.Remove(filepath.Join(w.dir, n.String())); err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	} else if err = removeAny(w.fs, filepath.Join(w.dir, n.String())); err == nil {
 		w.sealed -= w.packs[number].size
 		delete(w.packs, number)
 	}

@@ -95,29 +95,6 @@ func makeSegment(fsys vfs.FS, store string, n packName) (s segmentSeal, err erro
 	return s, err
 }
 
-// writeThenName makes a file that has its name only when it is whole and durable. The caller
-// syncs the directory.
-func writeThenName(fsys vfs.FS, name string, write func(vfs.File) error) error {
-	tmp := name + tmpSuffix
-	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := fsys.Create(tmp)
-	if err != nil {
-		return err
-	}
-	if err = write(f); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = fsys.Rename(tmp, name)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", name, err), fsys.Remove(tmp))
-	}
-	return nil
-}
-
 // openSegment opens the segment of a pack. Where want is not zero, it has to be that one.
 func openSegment(fsys vfs.FS, store string, n packName, want segmentSeal) (*list, error) {
 	name := n.segment()
@@ -253,15 +230,12 @@ func readRecord(f io.ReaderAt, p packRef, off, limit int64, buf *[]byte) (scanne
 	return rec, nil
 }
 
-// verifyRecord checks the data of a record.
-func verifyRecord(f io.ReaderAt, pack packName, rec scanned) error {
-	scratch := scratches.Get().(*[ChunkSize]byte)
-	defer scratches.Put(scratch)
-	for i := range rec.samples {
-		s := &rec.samples[i]
-		for _, r := range s.Representations {
+// eachPart calls f with all parts of some samples, and the path of each one's sample.
+func eachPart(samples []Sample, f func(path string, p Part) error) error {
+	for i := range samples {
+		for _, r := range samples[i].Representations {
 			for _, p := range r.Parts {
-				if err := verifyPart(f, pack, p, s.Path, scratch); err != nil {
+				if err := f(samples[i].Path, p); err != nil {
 					return err
 				}
 			}
@@ -270,7 +244,19 @@ func verifyRecord(f io.ReaderAt, pack packName, rec scanned) error {
 	return nil
 }
 
-func verifyPart(f io.ReaderAt, pack packName, p Part, path string, scratch *[ChunkSize]byte) error {
+// verifyRecord checks the data of a record.
+func verifyRecord(f io.ReaderAt, pack packName, rec scanned) error {
+	return eachPart(rec.samples, func(path string, p Part) error { return verifyPart(f, pack, p, path) })
+}
+
+func verifyPart(f io.ReaderAt, pack packName, p Part, path string) error {
+	return eachChunk(f, pack, p, path, func([]byte) error { return nil })
+}
+
+// eachChunk calls use with the chunks of a part, if they hold. use must not keep them.
+func eachChunk(f io.ReaderAt, pack packName, p Part, path string, use func([]byte) error) error {
+	scratch := scratches.Get().(*[ChunkSize]byte)
+	defer scratches.Put(scratch)
 	for i, want := range p.Sums {
 		off := int64(i) * ChunkSize
 		b := scratch[:min(ChunkSize, p.Len-off)]
@@ -280,6 +266,9 @@ func verifyPart(f io.ReaderAt, pack packName, p Part, path string, scratch *[Chu
 		}
 		if err != nil {
 			return corruptAt(pack, p.Off+off, path, err)
+		}
+		if err := use(b); err != nil {
+			return err
 		}
 	}
 	return nil

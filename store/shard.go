@@ -69,12 +69,13 @@ func PackShard(ctx context.Context, dir string, s Shard, o PackOptions) (Report,
 		fs: p.o.FS, dir: p.packs(), packBytes: p.o.PackBytes, next: s.Age,
 		id: p.shard.nextID, sealed: p.sealedShard,
 	}
+	p.gather()
 	err := p.o.FS.MkdirAll(p.packs())
 	if err == nil {
 		err = inOrder(ctx, p.o.Workers, p.o.MemoryBytes, p.findPlanned)
 	}
 	if err == nil {
-		err = p.flush()
+		err = p.batch.flush()
 	}
 	if err == nil {
 		err = p.out.seal()

@@ -55,26 +55,43 @@ func readAll(fsys vfs.FS, name string, limit int64) ([]byte, error) {
 
 // replaceFile makes name hold b, durably, or leaves it as it was.
 func replaceFile(fsys vfs.FS, name string, b []byte) error {
-	tmp := name + ".tmp"
-	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := writeThenName(fsys, name, func(f vfs.File) error {
+		_, err := f.WriteAt(b, 0)
+		return err
+	})
+	if err == nil {
+		err = fsys.SyncDir(filepath.Dir(name))
+	}
+	return err
+}
+
+// writeThenName makes a file that has its name only when it is whole and durable. The caller
+// syncs the directory.
+func writeThenName(fsys vfs.FS, name string, write func(vfs.File) error) error {
+	tmp := name + tmpSuffix
+	if err := removeAny(fsys, tmp); err != nil {
 		return err
 	}
 	f, err := fsys.Create(tmp)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(b, 0)
-	if err == nil {
+	if err = write(f); err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = fsys.Rename(tmp, name)
 	}
-	if err == nil {
-		err = fsys.SyncDir(filepath.Dir(name))
-	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+		return errors.Join(fmt.Errorf("write %s: %w", name, err), removeAny(fsys, tmp))
+	}
+	return nil
+}
+
+// removeAny removes a file if it is there.
+func removeAny(fsys vfs.FS, name string) error {
+	if err := fsys.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }
