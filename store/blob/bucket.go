@@ -10,11 +10,9 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
@@ -137,68 +135,6 @@ func (b *Bucket) key(name string) string { return b.prefix + name }
 
 // Close ends connections that nobody uses.
 func (b *Bucket) Close() { b.options.Transport.(heeding).CloseIdleConnections() }
-
-// Stats is what a Bucket or Hub has asked of its server since it was opened.
-type Stats struct {
-	Requests   uint64 `json:"requests"`   // sent, with those that were repeated
-	Retries    uint64 `json:"retries"`    // of these, repetitions
-	Overloaded uint64 `json:"overloaded"` // answers that the server has too much to do, and time-outs
-	GivenUp    uint64 `json:"given_up"`   // operations that failed for want of an answer
-	BytesRead  uint64 `json:"bytes_read"`
-	BytesPut   uint64 `json:"bytes_put"`
-	Parallel   int    `json:"parallel"` // requests that may be in flight at the moment
-	// Latency of requests that went well, to the last byte of the answer, in seconds.
-	LatencyMedian float64 `json:"latency_median"`
-	LatencyP99    float64 `json:"latency_p99"`
-}
-
-type counters struct {
-	requests, retries, overloaded, givenUp, read, put atomic.Uint64
-
-	answered atomic.Bool // once
-	mu       sync.Mutex
-	latency  *hdrhistogram.Histogram // µs
-}
-
-func newCounters() *counters {
-	return &counters{latency: hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 2)}
-}
-
-func (c *counters) count(r request, v verdict, took time.Duration) {
-	c.requests.Add(1)
-	switch v {
-	case overloaded:
-		c.overloaded.Add(1)
-	case done:
-		if r.op == OpGet {
-			c.read.Add(uint64(r.size))
-		} else {
-			c.put.Add(uint64(r.size))
-		}
-		c.mu.Lock()
-		_ = c.latency.RecordValue(max(1, took.Microseconds()))
-		c.mu.Unlock()
-	}
-	if v == done || v == final {
-		c.answered.Store(true)
-	}
-}
-
-// Stats tells what was asked of the server.
-func (c *client) Stats() Stats {
-	n := c.stats
-	s := Stats{
-		Requests: n.requests.Load(), Retries: n.retries.Load(), Overloaded: n.overloaded.Load(), GivenUp: n.givenUp.Load(),
-		BytesRead: n.read.Load(), BytesPut: n.put.Load(), Parallel: c.limit.current(),
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.latency.TotalCount() > 0 {
-		s.LatencyMedian = float64(n.latency.ValueAtQuantile(50)) / 1e6
-		s.LatencyP99 = float64(n.latency.ValueAtQuantile(99)) / 1e6
-	}
-	return s
-}
 
 // probe is the object by which a Bucket sees, before its first put, whether the server keeps to
 // conditions. Some do not know them, and would let two writers replace each other's objects.

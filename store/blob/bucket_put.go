@@ -140,7 +140,6 @@ func isRefused(err error) bool {
 
 // statOnce is stat as part of another request.
 func (b *Bucket) statOnce(ctx context.Context, name string) (Info, string, error) {
-	b.stats.requests.Add(1)
 	o, err := b.core.StatObject(ctx, b.bucket, b.key(name), minio.StatObjectOptions{})
 	return Info{Name: name, Size: o.Size, Version: Version(o.ETag), Modified: o.LastModified}, o.UserMetadata[writerKey], err
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pipefs/pipefs/internal/mounts"
 )
 
 const (
@@ -97,23 +99,11 @@ func (d *Directory) lock(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Asking again and again can be interrupted; waiting in the kernel cannot.
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		err := ignoringEINTR(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
-		if err == nil {
-			return func() { _ = f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			_ = f.Close()
-			return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
-		}
-		select {
-		case <-ctx.Done():
-			_ = f.Close()
-			return nil, fmt.Errorf("%s: another writer holds it: %w", path, ctx.Err())
-		case <-time.After(wait):
-		}
+	if err := mounts.Lock(ctx, f, unix.LOCK_EX); err != nil {
+		_ = f.Close()
+		return nil, err
 	}
+	return func() { _ = f.Close() }, nil
 }
 
 // write makes the file of an object. Flags are those of renameat2.

@@ -94,25 +94,3 @@ func TestDirectoryUnfinished(t *testing.T) {
 		t.Errorf("after a put: the old file: %v, the young one: %v", errOld, errYoung)
 	}
 }
-
-// Another process may have been killed at any time; its lock dies with it. A lock that is held
-// is waited for.
-func TestDirectoryLock(t *testing.T) {
-	o, path := directory(t)
-	v := put(t, o, "x", "x")
-	f, err := os.OpenFile(filepath.Join(path, ".pipefs-lock"), os.O_RDWR|os.O_CREATE, 0o666)
-	testenv.Must(t, err)
-	testenv.Must(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
-	done := make(chan error)
-	go func() {
-		_, err := o.PutIfMatch(t.Context(), "x", v, []byte("y"))
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		t.Errorf("a put did not wait for the lock: %v", err)
-	case <-time.After(20 * time.Millisecond):
-		testenv.Must(t, f.Close())
-		testenv.Must(t, <-done)
-	}
-}

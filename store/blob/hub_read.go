@@ -315,12 +315,15 @@ func (h *Hub) pages(ctx context.Context, dir string, deep bool) iter.Seq2[[]Info
 			at += escaped(full)
 		}
 		at += fmt.Sprintf("?recursive=%t&expand=false", deep)
-		seen, head := map[string]bool{}, ""
+		var seen cycle
 		for at != "" {
 			var page []listedFile
-			seen[at] = true
 			next, err := h.ask(ctx, request{op: OpList, name: dir}, at, &page)
-			if err == nil && (seen[next] || len(page) > 0 && page[0].Path == head) {
+			mark := next
+			if len(page) > 0 {
+				mark = page[0].Path
+			}
+			if err == nil && next != "" && seen.again(mark) {
 				err = fmt.Errorf("%s: %w", h.url(dir), errEndless)
 			}
 			var infos []Info
@@ -330,9 +333,6 @@ func (h *Hub) pages(ctx context.Context, dir string, deep bool) iter.Seq2[[]Info
 			if err != nil {
 				yield(nil, err)
 				return
-			}
-			if len(page) > 0 {
-				head = page[0].Path
 			}
 			if !yield(infos, nil) {
 				return

@@ -232,21 +232,6 @@ func TestCredentials(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a container, whose credentials are renewed", func(t *testing.T) {
-		nobody(t)
-		asked := 0
-		t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			asked++
-			fmt.Fprintf(w, `{"AccessKeyID": %q, "SecretAccessKey": %q, "Expiration": %q}`,
-				s.AccessKey, s.SecretKey, time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano))
-		}))
-		b, err := blob.Open(t.Context(), "s3://"+s.Bucket, blob.Options{Endpoint: s.Endpoint})
-		testenv.Must(t, err)
-		testenv.EventuallyIs(t, "they are asked for again", func() bool {
-			list(t, b, "", true)
-			return asked > 1
-		})
-	})
 	t.Run("a container that answers no more", func(t *testing.T) {
 		nobody(t)
 		asked := 0

@@ -63,13 +63,14 @@ type client struct {
 
 	limit  *limiter
 	budget *budget
-	stats  *counters
 	said   *seldom
+
+	answered *atomic.Bool // by the server, once
 }
 
 func newClient(o Options) client {
 	c := client{timeout: o.Timeout, patience: o.Patience, longest: longestAsked, until: o.Until, log: o.Log,
-		renew: func() {}, limit: newLimiter(), budget: newBudget(), stats: newCounters(), said: &seldom{}}
+		renew: func() {}, limit: newLimiter(), budget: newBudget(), said: &seldom{}, answered: new(atomic.Bool)}
 	if c.timeout == 0 {
 		c.timeout = 15 * time.Second
 	}
@@ -126,7 +127,9 @@ func (c *client) do(ctx context.Context, r request, attempt func(context.Context
 			v = judge(err)
 		}
 		c.limit.release(v, began)
-		c.stats.count(r, v, time.Since(began))
+		if v == done || v == final {
+			c.answered.Store(true)
+		}
 		switch {
 		case v == done:
 			c.budget.earn()
@@ -152,14 +155,13 @@ func (c *client) do(ctx context.Context, r request, attempt func(context.Context
 			return c.giveUp(ctx, r, tries, err)
 		}
 		before = err
-		c.stats.retries.Add(1)
 	}
 }
 
 // patienceNow is short until the server has answered for the first time: until then, its address is
 // probably wrong.
 func (c *client) patienceNow() time.Duration {
-	if !c.stats.answered.Load() {
+	if !c.answered.Load() {
 		return min(c.patience, firstPatience)
 	}
 	return c.patience
@@ -228,7 +230,6 @@ func (c *client) giveUp(ctx context.Context, r request, tries int, last error) e
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s %s: %w; before that: %w", r.op, c.url(r.name), ctx.Err(), last)
 	}
-	c.stats.givenUp.Add(1)
 	if unsaid, say := c.said.now(); say {
 		c.log.Error("gave up a request to object storage", "op", r.op, "url", c.url(r.name), "endpoint", c.endpoint,
 			"tries", tries, "patience", c.patience, "unlogged", unsaid, "err", last)
