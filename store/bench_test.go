@@ -6,13 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"path/filepath"
-	"runtime/debug"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
@@ -129,64 +124,5 @@ func BenchmarkReadAt(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkPackMany packs 1.28 million files of 100 bytes, as many as ImageNet has, and
-// tells the most memory that was resident.
-func BenchmarkPackMany(b *testing.B) {
-	src := benchSource{1_280_000, noise(random(b), 100)}
-	for b.Loop() {
-		peak := watchPeak(b)
-		benchPack(b, filepath.Join(b.TempDir(), "store"), src, scansEncoder{})
-		b.ReportMetric(peak()/1e6, "peak-MB")
-	}
-	b.ReportMetric(float64(src.n)*float64(b.N)/b.Elapsed().Seconds(), "files/s")
-}
-
-// BenchmarkAppendMany adds one pack of 1,000 files to 1.28 million, opens the store, and
-// looks a file up. It tells the processor time of that, and of packing the others before.
-func BenchmarkAppendMany(b *testing.B) {
-	src := benchSource{1_280_000, noise(random(b), 100)}
-	dir := filepath.Join(b.TempDir(), "store")
-	began := cpuTime(b)
-	benchPack(b, dir, src, scansEncoder{})
-	packed := cpuTime(b) - began
-	began = cpuTime(b)
-	for b.Loop() {
-		src.n += 1000
-		benchPack(b, dir, src, scansEncoder{})
-		s, err := Open(dir, Options{Logger: quiet})
-		testenv.Must(b, err)
-		if _, err := s.Lookup(src.path(src.n - 1)); err != nil {
-			b.Fatal(err)
-		}
-		testenv.Must(b, s.Close())
-	}
-	b.ReportMetric((cpuTime(b)-began)/float64(b.N), "cpu-s/op")
-	b.ReportMetric(packed, "cpu-s/pack")
-}
-
-// cpuTime is the processor time that the process has taken, in seconds.
-func cpuTime(b *testing.B) float64 {
-	var r syscall.Rusage
-	testenv.Must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()
-}
-
-// watchPeak returns what tells the most memory, in bytes, that was resident since.
-func watchPeak(b *testing.B) func() float64 {
-	debug.FreeOSMemory()
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
-		b.Skip(err)
-	}
-	return func() (peak float64) {
-		status, err := os.ReadFile("/proc/self/status")
-		testenv.Must(b, err)
-		_, rest, _ := strings.Cut(string(status), "VmHWM:")
-		if _, err := fmt.Sscan(rest, &peak); err != nil {
-			b.Fatal(err)
-		}
-		return peak * 1024
 	}
 }

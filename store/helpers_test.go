@@ -34,10 +34,6 @@ func TestMain(m *testing.M) {
 		childPack(dir)
 		return
 	}
-	if dir := os.Getenv("PIPEFS_TEST_OVERLAY"); dir != "" {
-		childOverlay(dir)
-		return
-	}
 	if dir := os.Getenv("PIPEFS_TEST_READ"); dir != "" {
 		childRead(dir)
 		return

@@ -1,17 +1,13 @@
 package store
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -88,6 +84,9 @@ func TestOverlay(t *testing.T) {
 	dir := filepath.Join(tempDir(t), "overlay")
 	o := OverlayOptions{PackBytes: 300_000}
 	v := mustOverlay(t, dir, o)
+	if _, err := OpenOverlay(dir, o); !errors.Is(err, ErrLocked) {
+		t.Errorf("while another one has it: %v", err)
+	}
 	const n = 40
 	for i := range n {
 		if err := getItem(v, i); !errors.Is(err, ErrNotFound) {
@@ -214,23 +213,6 @@ func TestOverlayCollisions(t *testing.T) {
 	}
 }
 
-func TestOverlayConcurrent(t *testing.T) {
-	v := mustOverlay(t, tempDir(t), OverlayOptions{PackBytes: 400_000, MaxOpenPacks: 2})
-	var wg sync.WaitGroup
-	for g := range 16 {
-		wg.Go(func() {
-			for i := range 12 {
-				n := (g + i) % 30
-				if err := errors.Join(putItem(v, n), getItem(v, n), getItem(v, g%30)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
 // A disk that is full for a while costs only what was to be kept then.
 func TestOverlayFaults(t *testing.T) {
 	t.Parallel()
@@ -324,62 +306,5 @@ func TestOverlayDamage(t *testing.T) {
 			}
 		}
 		_ = v.Close()
-	}
-}
-
-// childOverlay is the process that is killed, and that holds the lock.
-func childOverlay(dir string) {
-	v, err := OpenOverlay(dir, OverlayOptions{PackBytes: 300_000, Logger: quiet})
-	if err != nil {
-		panic(err)
-	}
-	for i := 0; ; i++ {
-		if err := putItem(v, i); err != nil {
-			panic(err)
-		}
-		fmt.Println(i)
-	}
-}
-
-// Another process has the overlay, until it is killed; nothing that it had put
-// is lost.
-func TestOverlayProcesses(t *testing.T) {
-	r := random(t)
-	dir := tempDir(t)
-	kills := 10
-	if testing.Short() {
-		kills = 3
-	}
-	for range kills {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "PIPEFS_TEST_OVERLAY="+dir)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		testenv.Must(t, err)
-		testenv.Must(t, cmd.Start())
-		last, stop := 0, 1+r.IntN(60)
-		for scanner := bufio.NewScanner(out); scanner.Scan(); {
-			if last, err = strconv.Atoi(scanner.Text()); err != nil {
-				t.Fatal(err)
-			}
-			if last == stop {
-				if _, err := OpenOverlay(dir, OverlayOptions{}); !errors.Is(err, ErrLocked) {
-					t.Errorf("while another process has it: %v", err)
-				}
-				_ = cmd.Process.Kill()
-			}
-		}
-		err = cmd.Wait()
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-			t.Fatalf("the child was not killed: %v", err)
-		}
-		v := mustOverlay(t, dir, OverlayOptions{PackBytes: 300_000})
-		for i := range last + 1 {
-			if err := getItem(v, i); err != nil {
-				t.Fatalf("item %d of %d: %v", i, last, err)
-			}
-		}
-		testenv.Must(t, v.Close())
 	}
 }
