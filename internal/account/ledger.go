@@ -135,7 +135,10 @@ const window = 30 * time.Second
 // Judge says what has held readers back lately, up to a snapshot that was just taken.
 func (l *Ledger) Judge(now *Snapshot, at Place) Verdict {
 	past := l.Past()
-	asked := func(s *Snapshot) int64 { t := s.Total(); return t.Lookups + t.Opens + t.Reads + s.Timed.Steps }
+	asked := func(s *Snapshot) int64 { // or waited, if no request is answered
+		t := s.Total()
+		return t.Lookups + t.Opens + t.Reads + s.Timed.Steps + s.Looks.Waiting
+	}
 	for len(past) > 1 && (now.At.Sub(past[0].At) > window || asked(past[1]) == asked(past[0])) {
 		past = past[1:]
 	}

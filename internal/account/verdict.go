@@ -105,14 +105,20 @@ func (j *judgement) judge() {
 	if timed {
 		starved = float64(d.Timed.Waited) / float64(d.Timed.Waited+d.Timed.Worked)
 	}
+	// A reader waits, and nobody gets an answer.
+	stalled := requests+j.total.Lookups < leastRequests && d.Looks.All >= leastRequests && float64(d.Looks.Waiting) > mostly*float64(d.Looks.All)
 	switch {
 	case timed && starved < hungry:
 		j.say(Training, "the training takes %s of the time itself, by its own measurement: input is not the bottleneck", human.Percent(1-starved))
+	case stalled && float64(d.Machine.CPU) < (1-mostly)*float64(j.passed):
+		source := j.source()
+		j.say(source, "readers wait for the %s, which has answered %s in %.0f seconds", source, human.Plural(requests+j.total.Lookups, "request", "requests"), j.Seconds)
+		j.Advice = append(j.Advice, "see whether "+human.Word(j.at.Source)+" can be read at all")
 	case requests < leastRequests && r.Quiet > 0:
 		j.say(PageCache, "%s, and the mount is asked for nothing: what they read is in the page cache of the kernel, or elsewhere", human.Plural(r.Quiet, "process that has read here reads on", "processes that have read here read on"))
 	case requests < leastRequests && timed:
 		j.say(Loader, "the training waits %s of the time for its loader, by its own measurement, and the mount is hardly asked for anything", human.Percent(starved))
-	case requests == 0:
+	case requests == 0 && !stalled:
 		j.say(Nothing, "nobody reads")
 	case requests < leastRequests:
 		j.say(Unclear, "cannot tell: there were only %s", human.Plural(requests, "request", "requests"))

@@ -49,10 +49,14 @@ func TestVerdicts(t *testing.T) {
 		state
 		want []Culprit
 	}{
-		"slow disk":                      {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, nil}, []Culprit{Disk}},
-		"places kept by the disk":        {state{0.9, 0.1, 0, Parts{Source: 400, Worker: 500, Compute: 50}, nil}, []Culprit{Disk}},
-		"bucket":                         {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, func(d *Snapshot) { d.Machine.Remote, d.Machine.Network = true, d.Machine.Fetched }}, []Culprit{Network}},
-		"bucket, kept on the disk":       {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, func(d *Snapshot) { d.Machine.Remote = true }}, []Culprit{Disk}},
+		"slow disk":                 {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, nil}, []Culprit{Disk}},
+		"places kept by the disk":   {state{0.9, 0.1, 0, Parts{Source: 400, Worker: 500, Compute: 50}, nil}, []Culprit{Disk}},
+		"bucket":                    {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, func(d *Snapshot) { d.Machine.Remote, d.Machine.Network = true, d.Machine.Fetched }}, []Culprit{Network}},
+		"bucket, kept on the disk":  {state{0.9, 0.1, 0, Parts{Source: 900, Compute: 100}, func(d *Snapshot) { d.Machine.Remote = true }}, []Culprit{Disk}},
+		"disk that does not answer": {state{0.9, 0, 0, Parts{}, func(d *Snapshot) { d.Views, d.Machine, d.Looks = nil, Machine{Cores: 2, Idle: 6e10}, Looks{600, 590} }}, []Culprit{Disk}},
+		"a picture that takes long": {state{0.9, 0, 0, Parts{}, func(d *Snapshot) {
+			d.Views, d.Machine, d.Looks = nil, Machine{Cores: 2, Idle: 3e10, CPU: 3e10}, Looks{600, 590}
+		}}, []Culprit{Unclear}},
 		"source in the page cache":       {state{0.9, 0.1, 0, Parts{Source: 500, Copy: 500}, cached}, []Culprit{CopyOf}},
 		"decoding":                       {state{0.9, 0.1, 0, Parts{Source: 100, Compute: 800, Copy: 100}, busy}, []Culprit{Decode}},
 		"decoding, all workers":          {state{0.9, 0.1, 0, Parts{Source: 100, Worker: 500, Compute: 300, Copy: 100}, busy}, []Culprit{Decode}},
