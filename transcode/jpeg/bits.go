@@ -120,9 +120,6 @@ func (r *bitReader) symbol(t *huffTable) uint32 {
 // over reports whether more bits were read than there are before byte end.
 func (r *bitReader) over(end int) bool { return r.Pos*8-int(r.N) > end*8 }
 
-// left returns how many whole bytes before byte end were not read at all.
-func (r *bitReader) left(end int) int { return (end*8 - (r.Pos*8 - int(r.N))) / 8 }
-
 // bitWriter writes entropy-coded data to buf, stuffing included.
 type bitWriter struct {
 	buf  []byte // all of it is writable

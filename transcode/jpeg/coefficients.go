@@ -41,16 +41,8 @@ type Coefficients struct {
 	// between scans included.
 	Segments []Segment
 	JFIF     JFIF
-	// RestartInterval is that of the file's first scan in MCUs, 0 for none.
-	RestartInterval int
 	// Scans is the number of scans the file had.
 	Scans int
-	// Skipped is the number of bytes before EOI that belonged to nothing: left
-	// over after the last MCU of a scan or restart interval, or found between
-	// segments. libjpeg warns of them and skips them.
-	Skipped int
-	// Trailing is the number of bytes after EOI.
-	Trailing int
 
 	// doubtful is the first row of MCUs, of those of all components, that the last
 	// scan of a damaged file did not reach; 0 where the file is whole.
@@ -126,44 +118,3 @@ func (c *Coefficients) alloc(zero bool) {
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
-
-// check reports what is wrong with c where it does not come from a decoder.
-func (c *Coefficients) check() error {
-	n := len(c.Components)
-	if n < 1 || n > maxComponents {
-		return unsupported(0, "%d components", n)
-	}
-	if c.Width < 1 || c.Height < 1 || c.Width > 0xFFFF || c.Height > 0xFFFF {
-		return internal("picture of %d×%d pixels", c.Width, c.Height)
-	}
-	size := 0
-	for i := range c.Components {
-		p := &c.Components[i]
-		if p.H < 1 || p.H > 4 || p.V < 1 || p.V > 4 || p.Table < 0 || p.Table > 3 {
-			return internal("component %d: %+v", i, p.ComponentInfo)
-		}
-		size += p.H * p.V
-		for j := range i {
-			if q := &c.Components[j]; q.ID == p.ID || q.Table == p.Table && q.Quant != p.Quant {
-				return internal("components %d and %d have the same id, or one table with two contents", j, i)
-			}
-		}
-	}
-	if n > 1 && size > maxMCU {
-		return internal("MCU of %d blocks", size)
-	}
-	h, v := c.maxFactors()
-	for i := range c.Components {
-		p := &c.Components[i]
-		if p.Wide != ceilDiv(c.Width*p.H, 8*h) || p.High != ceilDiv(c.Height*p.V, 8*v) || p.Stride < p.Wide ||
-			len(p.Blocks) < p.Stride*p.High || len(p.Nonzero) < p.Stride*p.High {
-			return internal("component %d: %d×%d blocks, %d a row, %d in all", i, p.Wide, p.High, p.Stride, len(p.Blocks))
-		}
-	}
-	for _, s := range c.Segments {
-		if len(s.Data) > 0xFFFF-2 {
-			return internal("segment of %d bytes", len(s.Data))
-		}
-	}
-	return nil
-}

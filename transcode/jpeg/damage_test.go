@@ -321,7 +321,7 @@ func TestHugeCoefficients(t *testing.T) {
 		if test.k > 0 {
 			p.Nonzero[2] |= 1 << test.k
 		}
-		s, err := c.EncodeProgressive(0)
+		s, err := new(encoder).encode(c, 0)
 		if test.ok {
 			if err != nil {
 				t.Errorf("%+v: %v", test, err)

@@ -77,7 +77,7 @@ const maxMCU = 10
 // A file must be complete: where entropy-coded data, a scan of a component, or EOI is missing
 // the error is of the kind transcode.ErrTruncated. Bits that cannot be decoded, and RST
 // markers that are missing or out of order, are ErrBad. Bytes that belong to nothing are
-// skipped, as libjpeg does with a warning; Skipped counts them.
+// skipped, as libjpeg does with a warning.
 func (d *decoder) decode(src []byte, lim Limits, c *Coefficients) error {
 	components := c.Components
 	*c = Coefficients{Components: components[:0]}
@@ -135,7 +135,7 @@ func (d *decoder) read(src []byte, lim Limits, c *Coefficients) error {
 			}
 			d.restart = int(p[0])<<8 | int(p[1])
 		case marker == mCOM || marker&0xF0 == mAPP0:
-			s := Segment{marker, at, p}
+			s := Segment{marker, p}
 			if c.Scans > 0 && (s.isJFIF() || s.isAdobe()) {
 				// The colour model is final before the first scan, but a
 				// transcoded file has all its metadata there.
@@ -259,7 +259,6 @@ func (d *decoder) finish(at int) error {
 		}
 	}
 	c.Segments, c.JFIF = d.segments, d.jfif
-	c.Skipped, c.Trailing = d.skipped, len(d.src)-d.pos
 	return nil
 }
 

@@ -41,8 +41,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestDecode checks the exported coefficients against each other: those of a
-// baseline file are those of its progressive version.
+// TestDecode checks coefficients against each other: those of a baseline file are those of
+// its progressive version.
 func TestDecode(t *testing.T) {
 	for _, name := range []string{"ycc420", "ycc444", "ycc422rst", "grey", "rgb", "q1", "q100", "separate"} {
 		src := testenv.Picture(t, name+".jpg")
@@ -74,10 +74,6 @@ func TestDecode(t *testing.T) {
 					}
 				}
 			}
-		}
-		s, err := a.EncodeProgressive(0)
-		if err != nil || !bytes.Equal(s.Data, want.Data) {
-			t.Errorf("%s: EncodeProgressive differs from Progressive (%v)", name, err)
 		}
 	}
 }

@@ -76,7 +76,6 @@ func (d *decoder) parseSOS(p []byte) error {
 			infos[i] = c.Components[i].ComponentInfo
 		}
 		c.Model = d.model(infos)
-		c.RestartInterval = d.restart
 		if c.Coding != CodingProgressive {
 			d.defaultTables()
 		}
@@ -318,17 +317,14 @@ func (d *decoder) mcus(decode func(first, n, end int) bool) error {
 		if d.trace != nil {
 			d.trace.interval(&d.r, iv.end)
 		}
-		d.skipped += d.r.left(iv.end)
 		start = iv.end
 		if last < total && isRST(iv.rst) && iv.rst != mRST0+byte(next-1)&7 {
 			return bad(d.at, "RST%d instead of RST%d", iv.rst-mRST0, (next-1)&7)
 		}
 	}
 	// What is left belongs to nothing. An RST after the last MCU is common.
-	loose := d.intervals[len(d.intervals)-1].end - start
-	d.skipped += loose
 	if d.trace != nil {
-		d.trace.after(loose, len(d.intervals)-next)
+		d.trace.after(d.intervals[len(d.intervals)-1].end-start, len(d.intervals)-next)
 	}
 	return nil
 }

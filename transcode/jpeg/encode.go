@@ -3,7 +3,6 @@ package jpeg
 import (
 	"math/bits"
 	"slices"
-	"sync"
 )
 
 // encoder is the working memory of an encoding.
@@ -24,26 +23,6 @@ type encoder struct {
 // dcTable1 is where the symbols of DC table 1 start in tokens.
 const dcTable1 = 16
 
-var encoders = sync.Pool{New: func() any { return new(encoder) }}
-
-// EncodeProgressive codes the picture with optimal Huffman tables and with
-// libjpeg's default script, or with what is left of it where the file will not be
-// cut at all levels. All metadata is kept in front of the first scan.
-//
-// The error is transcode.ErrBad where a coefficient is larger than 8-bit samples
-// can make it, transcode.ErrUnsupported where c has not 1 to 4 components, and
-// transcode.ErrInternal where its fields contradict each other. Nonzero is relied
-// upon: a coefficient whose bit is clear counts as zero, one whose bit is set must
-// not be zero.
-func (c *Coefficients) EncodeProgressive(cuts Cuts) (Scans, error) {
-	e := encoders.Get().(*encoder)
-	s, err := e.encode(c, cuts)
-	if e.size() <= maxKept {
-		encoders.Put(e)
-	}
-	return s, err
-}
-
 // size is roughly the memory that e holds on to, in bytes.
 func (e *encoder) size() int {
 	n := len(e.buf) + 4*cap(e.dcTokens)
@@ -53,10 +32,11 @@ func (e *encoder) size() int {
 	return n
 }
 
+// encode codes the picture with optimal Huffman tables and with libjpeg's default script, or
+// with what is left of it where the file will not be cut at all levels. All metadata is kept
+// in front of the first scan. The error is transcode.ErrBad where a coefficient is larger than
+// 8-bit samples can make it.
 func (e *encoder) encode(c *Coefficients, cuts Cuts) (Scans, error) {
-	if err := c.check(); err != nil {
-		return Scans{}, err
-	}
 	e.c = c
 	defer func() { e.c = nil }()
 	var levels [10]uint8
@@ -292,9 +272,6 @@ func Sequential(src []byte, lim Limits) ([]byte, error) {
 
 // encodeSequential makes the dummy blocks of c flat.
 func (e *encoder) encodeSequential(c *Coefficients) ([]byte, error) {
-	if err := c.check(); err != nil {
-		return nil, err
-	}
 	e.c = c
 	defer func() { e.c = nil }()
 	var all [maxComponents]scanComponent

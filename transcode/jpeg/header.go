@@ -75,18 +75,13 @@ type Header struct {
 	// Model is the colour model as libjpeg deduces it.
 	Model ColorModel
 	// Orientation is the first EXIF segment's, 1 to 8; 0 where it says nothing.
-	Orientation int
-	// EXIF is the TIFF structure of the first EXIF segment, a part of the input
-	// that starts at EXIFOffset; nil where there is none.
-	EXIF       []byte
-	EXIFOffset int
+	Orientation uint8
+	// EXIF is the TIFF structure of the first EXIF segment, a part of the input; nil where
+	// there is none.
+	EXIF []byte
 	// ICC is the colour profile, put together from its segments; nil where there
 	// is none or it is damaged.
 	ICC []byte
-	// Segments are the COM and APPn segments before the first scan.
-	Segments []Segment
-	JFIF     JFIF
-	Adobe    Adobe
 	// ScanOffset is the offset of the first scan's SOS marker: how much of the
 	// file it took to know all this.
 	ScanOffset int
@@ -110,9 +105,8 @@ func ParseHeader(prefix []byte, lim Limits) (Header, error) {
 	}
 	hierarchical := false
 	fill := func() {
-		h.Segments, h.JFIF, h.Adobe = m.segments, m.jfif, m.adobe
-		h.EXIF, h.EXIFOffset = m.exif()
-		h.Orientation = orientation(h.EXIF)
+		h.EXIF = m.exif()
+		h.Orientation = transcode.EXIFOrientation(h.EXIF)
 		h.ICC = m.icc()
 		if fr.components != nil {
 			h.Width, h.Height, h.Precision = fr.width, fr.height, fr.precision
@@ -162,7 +156,7 @@ func ParseHeader(prefix []byte, lim Limits) (Header, error) {
 				return h, err
 			}
 		case marker == mCOM || marker&0xF0 == mAPP0:
-			m.add(Segment{marker, at, p})
+			m.add(Segment{marker, p})
 		}
 	}
 }
@@ -245,11 +239,10 @@ func isLone(m byte) bool {
 
 // A walker goes from marker to marker, outside of entropy-coded data.
 type walker struct {
-	src     []byte
-	pos     int
-	skipped int // bytes that belonged to nothing
-	count   int // of segments
-	lim     Limits
+	src   []byte
+	pos   int
+	count int // of segments
+	lim   Limits
 }
 
 // start checks for SOI, which must be the very first marker.
@@ -267,14 +260,13 @@ func (w *walker) start(src []byte, lim Limits) error {
 
 // next returns the next marker and the offset of its FF, and moves behind it.
 // Any number of FF may come before the code (T.81 B.1.1.2). Anything else
-// between segments is skipped, as libjpeg does, and counted.
+// between segments is skipped, as libjpeg does.
 func (w *walker) next() (marker byte, at int, err error) {
 	for {
 		i := bytes.IndexByte(w.src[w.pos:], 0xFF)
 		if i < 0 {
 			return 0, w.pos, short(w.pos, len(w.src), len(w.src)+2)
 		}
-		w.skipped += i
 		p := w.pos + i + 1
 		for p < len(w.src) && w.src[p] == 0xFF {
 			p++
@@ -286,7 +278,6 @@ func (w *walker) next() (marker byte, at int, err error) {
 		if m := w.src[p]; m != 0 {
 			return m, p - 1, nil
 		}
-		w.skipped += 2
 	}
 }
 

@@ -1,12 +1,10 @@
 package jpeg
 
 import (
-	"errors"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // TestHuffman codes random symbols with tables made for random histograms, some
@@ -83,7 +81,7 @@ func TestHuffman(t *testing.T) {
 				t.Fatalf("seed %d, round %d: symbol %d is %d and %d, want %d and %d", seed, round, i, got, extra, s, tokens[i]&0xFFFF)
 			}
 		}
-		if end := d.intervals[0].end; r.over(end) || r.left(end) != 0 {
+		if end := d.intervals[0].end; r.over(end) || end*8-(r.Pos*8-int(r.N)) >= 8 {
 			t.Fatalf("seed %d, round %d: not at the end", seed, round)
 		}
 	}
@@ -173,36 +171,6 @@ func TestLongCodes(t *testing.T) {
 		}
 	}
 	checkOracle(t, src)
-}
-
-// TestContradictions checks that coefficients that do not fit together are
-// refused instead of causing a panic.
-func TestContradictions(t *testing.T) {
-	for i, spoil := range []func(*Coefficients){
-		func(c *Coefficients) { c.Width = 0 },
-		func(c *Coefficients) { c.Height = 1 << 16 },
-		func(c *Coefficients) { c.Width++ },
-		func(c *Coefficients) { c.Components[1].H = 5 },
-		func(c *Coefficients) { c.Components[0].H, c.Components[0].V = 4, 4 },
-		func(c *Coefficients) { c.Components[1].Table = 4 },
-		func(c *Coefficients) { c.Components[1].ID = c.Components[0].ID },
-		func(c *Coefficients) { c.Components[2].Quant[5]++ },
-		func(c *Coefficients) { c.Components[2].Blocks = c.Components[2].Blocks[1:] },
-		func(c *Coefficients) { c.Components[2].Nonzero = nil },
-		func(c *Coefficients) {
-			c.Segments = append(c.Segments, Segment{Marker: mCOM, Data: make([]byte, 65534)})
-		},
-	} {
-		c, err := coefficientsOf(synthetic(t, 16, 16, "-sample 1x1"), Limits{})
-		testenv.Must(t, err)
-		spoil(c)
-		if _, err := c.EncodeProgressive(0); !errors.Is(err, transcode.ErrInternal) {
-			t.Errorf("case %d: %v", i, err)
-		}
-	}
-	if _, err := new(Coefficients).EncodeProgressive(0); !errors.Is(err, transcode.ErrUnsupported) {
-		t.Errorf("no components: %v", err)
-	}
 }
 
 // TestSkip passes by blocks of random codes, many of them invalid, and compares with

@@ -37,7 +37,6 @@ func (m ColorModel) String() string {
 // Segment is a COM or APPn segment.
 type Segment struct {
 	Marker byte   // the code after FF: 0xFE for COM, 0xE0 to 0xEF for APPn
-	Offset int    // of the marker's FF in the input, in bytes
 	Data   []byte // payload without its length; part of the input, not a copy
 }
 
@@ -113,16 +112,14 @@ func (m *metadata) model(components []ComponentInfo) ColorModel {
 	return ModelUnknown
 }
 
-// exif returns the TIFF structure of the first EXIF segment and its offset in
-// the input, or nil.
-func (m *metadata) exif() (tiff []byte, offset int) {
+// exif returns the TIFF structure of the first EXIF segment, or nil.
+func (m *metadata) exif() []byte {
 	for _, s := range m.segments {
 		if s.isEXIF() {
-			// Marker, length and "Exif\0\0" take 2+2+6 bytes.
-			return s.Data[6:], s.Offset + 10
+			return s.Data[len("Exif\x00\x00"):]
 		}
 	}
-	return nil, 0
+	return nil
 }
 
 // icc returns the ICC profile, put together from its chunks (ICC.1:2010 B.4),
@@ -157,44 +154,4 @@ func (m *metadata) icc() []byte {
 		return chunks[1]
 	}
 	return bytes.Join(chunks[1:count+1], nil)
-}
-
-// orientation reads tag 274 of the first directory of a TIFF structure (TIFF 6.0
-// section 2, EXIF 2.3 section 4.6.4). It returns 0 where that cannot be read or
-// is not 1 to 8.
-func orientation(tiff []byte) int {
-	if len(tiff) < 8 {
-		return 0
-	}
-	var order binary.ByteOrder
-	switch string(tiff[:4]) {
-	case "II*\x00":
-		order = binary.LittleEndian
-	case "MM\x00*":
-		order = binary.BigEndian
-	default:
-		return 0
-	}
-	at := uint64(order.Uint32(tiff[4:]))
-	if at+2 > uint64(len(tiff)) {
-		return 0
-	}
-	n := int(order.Uint16(tiff[at:]))
-	for entries := tiff[at+2:]; n > 0 && len(entries) >= 12; n-- {
-		if order.Uint16(entries) == 274 {
-			value := 0
-			switch order.Uint16(entries[2:]) {
-			case 3: // SHORT
-				value = int(order.Uint16(entries[8:]))
-			case 4: // LONG, against the standard, but it occurs
-				value = int(order.Uint32(entries[8:]))
-			}
-			if value < 1 || value > 8 {
-				return 0
-			}
-			return value
-		}
-		entries = entries[12:]
-	}
-	return 0
 }

@@ -19,44 +19,31 @@ func segment(marker byte, payload string) []byte {
 	return append([]byte{0xFF, marker, byte(n >> 8), byte(n)}, payload...)
 }
 
-// tiff makes an EXIF segment's TIFF structure with an orientation of the given
-// type (3 SHORT, 4 LONG) behind another tag, and with something that looks like a
-// JPEG in it.
-func tiff(order binary.ByteOrder, kind uint16, orientation uint32) string {
-	var b bytes.Buffer
-	if order == binary.BigEndian {
-		b.WriteString("MM\x00*")
-	} else {
-		b.WriteString("II*\x00")
-	}
-	write := func(v any) { _ = binary.Write(&b, order, v) }
-	write(uint32(8))
-	write(uint16(2))
-	write([]uint16{271, 2})
-	write([]uint32{4, 0x41424300})
-	write([]uint16{274, kind})
-	write(uint32(1))
-	if kind == 3 {
-		write([]uint16{uint16(orientation), 0})
-	} else {
-		write(orientation)
-	}
-	write(uint32(0))
-	b.WriteString("\xFF\xD8\xFF\xDA\x00\x02thumbnail\xFF\xD9")
-	return b.String()
-}
+// exif is an EXIF segment's TIFF structure: another tag, the orientation 6, and something that
+// looks like a JPEG.
+const exif = "II*\x00\x08\x00\x00\x00\x02\x00" +
+	"\x0f\x01\x02\x00\x04\x00\x00\x00\x00CBA" +
+	"\x12\x01\x03\x00\x01\x00\x00\x00\x06\x00\x00\x00" +
+	"\x00\x00\x00\x00\xFF\xD8\xFF\xDA\x00\x02thumbnail\xFF\xD9"
 
 // strip removes all APPn and COM segments before the first scan.
 func strip(t testing.TB, src []byte) []byte {
 	t.Helper()
-	h, err := ParseHeader(src, Limits{})
-	testenv.Must(t, err)
-	out := bytes.Clone(src)
-	for i := len(h.Segments) - 1; i >= 0; i-- {
-		s := h.Segments[i]
-		out = append(out[:s.Offset], out[s.Offset+4+len(s.Data):]...)
+	var w walker
+	testenv.Must(t, w.start(src, Limits{}))
+	out := bytes.Clone(src[:2])
+	for {
+		marker, at, err := w.next()
+		testenv.Must(t, err)
+		_, err = w.payload(at)
+		testenv.Must(t, err)
+		if marker == mSOS {
+			return append(out, src[at:]...)
+		}
+		if marker != mCOM && marker&0xF0 != mAPP0 {
+			out = append(out, src[at:w.pos]...)
+		}
 	}
-	return out
 }
 
 // insert puts segments behind SOI.
@@ -77,7 +64,7 @@ var parts = map[string][]byte{
 	"JFIF thumbnail": segment(0xE0, "JFIF\x00\x01\x01\x00\x00\x01\x00\x01\x01\x01\xFF\xD8\xFF"),
 	"JFXX":           segment(0xE0, "JFXX\x00\x13\x01\x01\x01\x02\x03"),
 	"AVI1":           segment(0xE0, "AVI1\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
-	"EXIF":           segment(0xE1, "Exif\x00\x00"+tiff(binary.LittleEndian, 3, 6)),
+	"EXIF":           segment(0xE1, "Exif\x00\x00"+exif),
 	"XMP":            segment(0xE1, "http://ns.adobe.com/xap/1.0/\x00<x/>"),
 	"ICC 1 of 2":     segment(0xE2, "ICC_PROFILE\x00\x01\x02one"),
 	"ICC 2 of 2":     segment(0xE2, "ICC_PROFILE\x00\x02\x02two"),
@@ -169,7 +156,7 @@ func TestTwoComponents(t *testing.T) {
 	c, err := coefficientsOf(synthetic(t, 40, 30, "-sample 2x1"), Limits{})
 	testenv.Must(t, err)
 	c.Components, c.Model = c.Components[:2], ModelUnknown
-	s, err := c.EncodeProgressive(0)
+	s, err := new(encoder).encode(c, 0)
 	testenv.Must(t, err)
 	if len(s.Ends) != 10 {
 		t.Errorf("%d scans, want 10", len(s.Ends))

@@ -60,42 +60,6 @@ func decodePixels(src []byte, what wanted, lim Limits) (*Image, error) {
 	return m, err
 }
 
-// Rows is memory for the pixels of a rectangle, of three channels: row y begins at
-// Base + y*Row, which may be negative, in bytes.
-type Rows struct {
-	Pix       []byte
-	Base, Row int
-	// BGR: blue comes first.
-	BGR bool
-}
-
-// DecodeRows decodes as DecodeRegion does, to where dst has the rows of r. A picture of
-// four channels, and rows that do not lie in dst, are ErrUnsupported. After an error some
-// pixels may have been written.
-func DecodeRows(src []byte, r image.Rectangle, dst Rows, lim Limits) error {
-	_, err := decodePixels(src, wanted{scale: 1, region: r, into: &dst}, lim)
-	return err
-}
-
-// Pixels makes pixels of coefficients, as DecodePixels does.
-func (c *Coefficients) Pixels(scale int) (*Image, error) {
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	w := pixelWorkspaces.Get().(*pixelWorkspace)
-	w.render.wanted = wanted{scale: scale}
-	err := w.render.start(c)
-	if err == nil {
-		w.render.all(c)
-	}
-	m := w.render.image
-	w.render.image = nil
-	if w.size() <= maxKept {
-		pixelWorkspaces.Put(w)
-	}
-	return m, err
-}
-
 // Vectorised says whether there is assembly for this processor.
 var Vectorised = kernel.Vectorised()
 
@@ -144,7 +108,9 @@ func (w *pixelWorkspace) decode(src []byte, lim Limits) (*Image, error) {
 type wanted struct {
 	scale  int
 	region image.Rectangle // of the scaled picture, empty for all
-	into   *Rows           // where they go, nil for memory of their own
+	// into is where they go, RGB or BGR without gaps between pixels, nil for memory of their
+	// own. After an error some pixels may have been written.
+	into *transcode.Target
 }
 
 // renderer makes pixels of blocks, which come row by row of MCUs.
@@ -220,9 +186,8 @@ func (r *renderer) start(c *Coefficients) error {
 		r.image = &Image{w, h, channels, make([]byte, w*h*channels)}
 		return nil
 	}
-	first, last := r.into.Base, r.into.Base+(h-1)*r.into.Row
-	if channels != 3 || min(first, last) < 0 || max(first, last) > len(r.into.Pix)-3*w {
-		return unsupported(0, "%d×%d pixels of %d channels to rows in %d bytes", w, h, channels, len(r.into.Pix))
+	if err := r.into.Check(w, h, channels, 1); err != nil {
+		return internal("%v", err)
 	}
 	r.image = &Image{w, h, channels, nil}
 	return nil
@@ -286,8 +251,12 @@ func (r *renderer) convert(y int) {
 	}
 	var out []byte
 	if y -= r.pixels.Min.Y; r.into != nil {
-		out = r.into.Pix[r.into.Base+y*r.into.Row:][:3*m.Width]
-		if r.into.BGR {
+		first := 0 // channel in memory
+		if r.into.Channel < 0 {
+			first = 2
+		}
+		out = r.into.Pix[r.into.At(0, y, first):][:3*m.Width]
+		if first > 0 {
 			defer transcode.SwapRedBlue(out, out)
 		}
 	} else {

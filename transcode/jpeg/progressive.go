@@ -17,9 +17,6 @@ type Scans struct {
 	// element k-1, and never less than the one before. Level 10 is all scans. See
 	// levelsOf.
 	Levels [10]uint8
-	// Skipped is Coefficients.Skipped of the input: more than 0 means that libjpeg
-	// would warn of corrupt data, and that it was kept as libjpeg shows it.
-	Skipped int
 	// Reconstruction is what Restore needs beside Data to make the input again; nil where
 	// nobody asked for it, and where it is known that this cannot be done.
 	// Only Restore tells for sure whether it can.
@@ -97,7 +94,6 @@ func (w *workspace) transcode(src []byte, o Options) (Scans, error) {
 		return Scans{}, err
 	}
 	s, err := w.enc.encode(&w.c, o.Cuts)
-	s.Skipped = w.c.Skipped
 	if o.Reconstruct && err == nil {
 		s.Reconstruction = w.reconstruction(src, s.Data, t)
 	}

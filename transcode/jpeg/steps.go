@@ -42,7 +42,7 @@ func (Decoder) Probe(r io.ReaderAt, size int64, lim transcode.Limits) (transcode
 	}
 	info := transcode.Info{
 		Format: transcode.JPEG, Width: h.Width, Height: h.Height,
-		Orientation: uint8(h.Orientation), Scannable: scannable(&h),
+		Orientation: h.Orientation, Scannable: scannable(&h),
 	}
 	if decodable(&h) {
 		info.Mode = transcode.ModeRGB
@@ -152,8 +152,7 @@ func (Decoder) DecodeRegion(_ context.Context, src []byte, lim transcode.Limits,
 	return pixels(h, m), nil
 }
 
-// Fill implements [transcode.Filler]: what our own decoder takes goes where it is
-// wanted at once.
+// Fill implements [transcode.Filler]. Pixels of three bytes go where they are wanted at once.
 func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, info transcode.Info, r image.Rectangle, dst []byte, at transcode.Layout) error {
 	if at.Pixel == 3 && (at.Channel == 1 || at.Channel == -1) {
 		h, err := header(src, lim)
@@ -163,14 +162,10 @@ func (d Decoder) Fill(ctx context.Context, src []byte, lim transcode.Limits, inf
 		if err := info.Verify(h.Width, h.Height, transcode.ModeRGB); err != nil {
 			return err
 		}
-		rows := Rows{Pix: dst, Base: at.Base, Row: at.Row}
-		if at.Channel < 0 {
-			rows.Base, rows.BGR = at.Base-2, true
+		if channels(h) == 3 {
+			_, err := decodePixels(src, wanted{scale: 1, region: r, into: &transcode.Target{Pix: dst, Layout: at}}, LimitsOf(lim))
+			return err
 		}
-		if channels(h) == 3 && DecodeRows(src, r, rows, LimitsOf(lim)) == nil {
-			return nil
-		}
-		// DecodeRegion says why, or knows another way.
 	}
 	px, err := d.DecodeRegion(ctx, src, lim, info, r)
 	if err != nil {
@@ -239,7 +234,7 @@ func pixels(h *Header, m *Image) *transcode.Pixels {
 	px := &transcode.Pixels{Width: m.Width, Height: m.Height, Mode: transcode.ModeRGB, Pix: m.Pix}
 	px.Meta = transcode.Metadata{
 		// Copies: the file must not be kept alive by what a header says.
-		EXIF: bytes.Clone(h.EXIF), ICC: bytes.Clone(h.ICC), Orientation: uint8(h.Orientation),
+		EXIF: bytes.Clone(h.EXIF), ICC: bytes.Clone(h.ICC), Orientation: h.Orientation,
 	}
 	if m.Channels == 4 {
 		px.Pix = make([]byte, px.Len())
