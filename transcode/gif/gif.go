@@ -47,23 +47,8 @@ type header struct {
 	animated      bool
 }
 
-// file is what a header is read from: a window, or bytes.
-type file interface {
-	At(offset int64, n int) ([]byte, error)
-}
-
-// memory is a file that is there as a whole.
-type memory []byte
-
-func (m memory) At(offset int64, n int) ([]byte, error) {
-	if offset+int64(n) > int64(len(m)) {
-		return nil, transcode.Errorf(transcode.ErrTruncated, "GIF ends after %d bytes", len(m))
-	}
-	return m[offset:][:n], nil
-}
-
 // parse reads the header and, where whole, looks for a second frame.
-func parse(f file, lim transcode.Limits, whole bool) (*header, error) {
+func parse(f *transcode.Window, lim transcode.Limits, whole bool) (*header, error) {
 	b, err := f.At(0, 13)
 	if err != nil {
 		return nil, err
@@ -125,7 +110,7 @@ func parse(f file, lim transcode.Limits, whole bool) (*header, error) {
 }
 
 // extensions goes to the next frame and returns the offset of its rectangle.
-func (h *header) extensions(f file, at int64) (int64, error) {
+func (h *header) extensions(f *transcode.Window, at int64) (int64, error) {
 	for {
 		b, err := f.At(at, 1)
 		if err != nil {
@@ -159,7 +144,7 @@ func (h *header) extensions(f file, at int64) (int64, error) {
 }
 
 // skipBlocks returns the offset after a sequence of sub-blocks.
-func skipBlocks(f file, at int64) (int64, error) {
+func skipBlocks(f *transcode.Window, at int64) (int64, error) {
 	for {
 		b, err := f.At(at, 1)
 		if err != nil {
@@ -172,7 +157,7 @@ func skipBlocks(f file, at int64) (int64, error) {
 	}
 }
 
-func readPalette(f file, at int64, flags byte) ([]byte, int64, error) {
+func readPalette(f *transcode.Window, at int64, flags byte) ([]byte, int64, error) {
 	n := 3 << (flags&7 + 1)
 	b, err := f.At(at, n)
 	return bytes.Clone(b), at + int64(n), err
@@ -226,7 +211,7 @@ func (Decoder) Probe(r io.ReaderAt, size int64, lim transcode.Limits) (transcode
 
 // Decode decodes the first frame.
 func (Decoder) Decode(_ context.Context, src []byte, lim transcode.Limits) (*transcode.Pixels, error) {
-	h, err := parse(memory(src), lim, false)
+	h, err := parse(transcode.NewWindow(bytes.NewReader(src), int64(len(src))), lim, false)
 	if err != nil {
 		return nil, err
 	}
