@@ -69,7 +69,7 @@ func (s *slot) make(d device.Device, size int64) (err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.stream, err = d.NewStream(device.High); err != nil {
+	if s.stream, err = d.NewStream(); err != nil {
 		return err
 	}
 	s.release = append(s.release, s.stream.Free)
@@ -242,7 +242,7 @@ func (p *program) launch(w *piece, s *slot) error {
 		params := kernel.Params{
 			Pictures: pictures, Patches: patches + uint64(l.First)*kernel.PatchLen, Count: uint32(l.Count), Statuses: at + uint64(w.statuses),
 		}
-		err = s.stream.Launch(f, device.Launch{Grid: [3]uint32{uint32(l.Blocks)}, Block: [3]uint32{kernel.Threads}, Params: params.Bytes()})
+		err = s.stream.Launch(f, device.Launch{Grid: uint32(l.Blocks), Block: kernel.Threads, Params: params.Bytes()})
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.Entry, err)
 		}

@@ -39,8 +39,9 @@ type Device interface {
 	Alloc(size int64) (Memory, error)
 	// AllocHost takes memory of this process that the device can reach.
 	AllocHost(size int64) (HostMemory, error)
-	// NewStream makes a queue.
-	NewStream(p Priority) (Stream, error)
+	// NewStream makes a queue, whose launches go before others that wait for the device;
+	// other processes are not affected.
+	NewStream() (Stream, error)
 	// NewEvent makes a mark.
 	NewEvent() (Event, error)
 	// Close gives everything back that was not given back before. Nothing of the
@@ -54,9 +55,6 @@ type Info struct {
 	Name         string // "NVIDIA GeForce RTX 4090"
 	Major, Minor int    // compute capability
 	Driver       int    // the newest CUDA that the driver knows: 1000·major + 10·minor
-	Memory       int64  // bytes
-	Processors   int    // that work at once
-	CopyEngines  int    // copies that go on beside a launch
 }
 
 // CUDA is the newest version of CUDA that the driver knows: "12.4".
@@ -65,7 +63,6 @@ func (i Info) CUDA() string { return fmt.Sprintf("%d.%d", i.Driver/1000, i.Drive
 // Memory lies on the device.
 type Memory interface {
 	Address() uint64
-	Size() int64
 	Free() error
 }
 
@@ -75,16 +72,6 @@ type HostMemory interface {
 	Bytes() []byte
 	Free() error
 }
-
-// Priority of a stream's launches among those waiting for the device.
-type Priority int
-
-// The priorities. Other processes are not affected by them.
-const (
-	Normal Priority = iota
-	High
-	Low
-)
 
 // Stream is a queue. What is in it was given by reference: host memory may not be
 // touched, and no memory freed, before an event after it came.
@@ -104,8 +91,7 @@ type Stream interface {
 
 // Launch is how a function is run.
 type Launch struct {
-	Grid, Block [3]uint32 // 0 is 1
-	Shared      uint32    // bytes a block, besides what the function declares
+	Grid, Block uint32 // blocks, and threads of each
 	// Params are the values of the function's parameters as PTX lays them out:
 	// each at a multiple of its own size.
 	Params []byte
@@ -127,9 +113,7 @@ type Module interface {
 }
 
 // Function is one of a program.
-type Function interface {
-	Name() string
-}
+type Function any
 
 // The kinds of error that callers tell apart.
 var (

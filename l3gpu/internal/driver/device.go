@@ -14,10 +14,8 @@ import (
 
 // The attributes of a device that are asked for: CUdevice_attribute.
 const (
-	attrProcessors  = 16
-	attrCopyEngines = 40
-	attrMajor       = 75
-	attrMinor       = 76
+	attrMajor = 75
+	attrMinor = 76
 )
 
 // gpu is a device.Device.
@@ -26,9 +24,9 @@ type gpu struct {
 	dev  int32
 	ctx  uintptr
 	info device.Info
-	// least and greatest are the bounds of priorities: greater ones are smaller.
-	least, greatest int32
-	close           sync.Once
+	// priority is the greatest one of a stream.
+	priority int32
+	close    sync.Once
 }
 
 // Open opens a device by its number, from 0. CUDA_VISIBLE_DEVICES hides some.
@@ -62,7 +60,7 @@ func (a *api) open(index int) (device.Device, error) {
 	if err := a.check("cuDevicePrimaryCtxRetain", a.PrimaryRetain(&g.ctx, g.dev)); err != nil {
 		return nil, err
 	}
-	err := g.do("cuCtxGetStreamPriorityRange", func() result { return a.CtxPriorities(&g.least, &g.greatest) })
+	err := g.do("cuCtxGetStreamPriorityRange", func() result { return a.CtxPriorities(nil, &g.priority) })
 	if err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
@@ -81,15 +79,8 @@ func (g *gpu) ask() error {
 		return err
 	}
 	text, _, _ := strings.Cut(string(name), "\x00")
-	var total uintptr
-	if err := a.check("cuDeviceTotalMem", a.DeviceTotalMem(&total, g.dev)); err != nil {
-		return err
-	}
-	g.info.Driver, g.info.Name, g.info.Memory = int(version), text, int64(total)
-	for attribute, to := range map[int32]*int{
-		attrMajor: &g.info.Major, attrMinor: &g.info.Minor, attrProcessors: &g.info.Processors,
-		attrCopyEngines: &g.info.CopyEngines,
-	} {
+	g.info.Driver, g.info.Name = int(version), text
+	for attribute, to := range map[int32]*int{attrMajor: &g.info.Major, attrMinor: &g.info.Minor} {
 		var v int32
 		if err := a.check("cuDeviceGetAttribute", a.DeviceAttribute(&v, attribute, g.dev)); err != nil {
 			return err
@@ -136,13 +127,12 @@ const hostPortable = 1
 type memory struct {
 	gpu     *gpu
 	address uint64
-	size    int64
 	freed   atomic.Bool
 }
 
 // Alloc implements [device.Device].
 func (g *gpu) Alloc(size int64) (device.Memory, error) {
-	m := &memory{gpu: g, size: size}
+	m := &memory{gpu: g}
 	err := g.do("cuMemAlloc", func() result { return g.api.MemAlloc(&m.address, uintptr(size)) })
 	if err != nil {
 		return nil, err
@@ -151,7 +141,6 @@ func (g *gpu) Alloc(size int64) (device.Memory, error) {
 }
 
 func (m *memory) Address() uint64 { return m.address }
-func (m *memory) Size() int64     { return m.size }
 
 func (m *memory) Free() error {
 	if m.freed.Swap(true) {

@@ -46,7 +46,6 @@ type api struct {
 	DeviceGet        func(dev *int32, index int32) result                                                                                       `cuda:"cuDeviceGet"`
 	DeviceGetName    func(name *byte, n int32, dev int32) result                                                                                `cuda:"cuDeviceGetName"`
 	DeviceAttribute  func(value *int32, attribute int32, dev int32) result                                                                      `cuda:"cuDeviceGetAttribute"`
-	DeviceTotalMem   func(bytes *uintptr, dev int32) result                                                                                     `cuda:"cuDeviceTotalMem_v2"`
 	PrimaryRetain    func(ctx *uintptr, dev int32) result                                                                                       `cuda:"cuDevicePrimaryCtxRetain"`
 	PrimaryRelease   func(dev int32) result                                                                                                     `cuda:"cuDevicePrimaryCtxRelease_v2"`
 	CtxSetCurrent    func(ctx uintptr) result                                                                                                   `cuda:"cuCtxSetCurrent"`

@@ -110,7 +110,7 @@ func TestCalls(t *testing.T) {
 	s := newStub(t)
 	d := must[device.Device](t)(s.open(0))
 	defer d.Close()
-	want := device.Info{Name: "Stub 7", Major: 8, Minor: 6, Driver: 12040, Memory: 24 << 30, Processors: 84, CopyEngines: 2}
+	want := device.Info{Name: "Stub 7", Major: 8, Minor: 6, Driver: 12040}
 	if d.Info() != want || d.Info().CUDA() != "12.4" {
 		t.Errorf("%+v", d.Info())
 	}
@@ -133,7 +133,7 @@ func TestCalls(t *testing.T) {
 // roundTrip sends bytes there, adds to them, and fetches them.
 func roundTrip(t *testing.T, d device.Device, f device.Function, seed byte) {
 	const n = 1000
-	st := must[device.Stream](t)(d.NewStream(device.Priority(seed % 3)))
+	st := must[device.Stream](t)(d.NewStream())
 	begin, end := must[device.Event](t)(d.NewEvent()), must[device.Event](t)(d.NewEvent())
 	mem := must[device.Memory](t)(d.Alloc(n))
 	host := must[device.HostMemory](t)(d.AllocHost(2 * n))
@@ -145,11 +145,11 @@ func roundTrip(t *testing.T, d device.Device, f device.Function, seed byte) {
 	params = binary.LittleEndian.AppendUint32(params, 2)
 	check(t,
 		st.Record(begin), st.Upload(mem.Address(), host, 0, n),
-		st.Launch(f, device.Launch{Grid: [3]uint32{3}, Block: [3]uint32{1, 2}, Shared: 1, Params: params}),
+		st.Launch(f, device.Launch{Grid: 3, Block: 2, Params: params}),
 		st.Download(host, n, mem.Address(), n), st.Record(end), end.Wait(),
 	)
 	for i, v := range host.Bytes()[n:] {
-		w := byte(i) + seed + 2*(3*2+1)
+		w := byte(i) + seed + 2*3*2
 		if v != w {
 			t.Errorf("byte %d is %d, want %d", i, v, w)
 			break
@@ -187,8 +187,8 @@ func TestErrors(t *testing.T) {
 	s.fail("cuLaunchKernel", 719)
 	m := must[device.Module](t)(d.Load([]byte(addPTX)))
 	f := must[device.Function](t)(m.Function("add"))
-	st := must[device.Stream](t)(d.NewStream(device.High))
-	if err := st.Launch(f, device.Launch{Params: make([]byte, 16)}); !errors.Is(err, device.ErrLost) {
+	st := must[device.Stream](t)(d.NewStream())
+	if err := st.Launch(f, device.Launch{Grid: 1, Block: 1, Params: make([]byte, 16)}); !errors.Is(err, device.ErrLost) {
 		t.Errorf("%v", err)
 	}
 	if err := st.Wait(); !errors.Is(err, device.ErrLost) {
@@ -201,7 +201,7 @@ func TestErrors(t *testing.T) {
 // TestOpenFails wants nothing to stay behind when opening fails.
 func TestOpenFails(t *testing.T) {
 	s := newStub(t)
-	for _, call := range []string{"cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxGetStreamPriorityRange"} {
+	for _, call := range []string{"cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxGetStreamPriorityRange"} {
 		s.fail(call, 999)
 		_, err := s.open(0)
 		if !errors.Is(err, device.ErrLost) || !bytes.Contains([]byte(err.Error()), []byte(strings.TrimSuffix(call, "_v2"))) {

@@ -51,7 +51,7 @@ func (g *gpu) Load(ptx []byte) (device.Module, error) {
 }
 
 func (m *module) Function(name string) (device.Function, error) {
-	f := &function{name: name}
+	f := new(function)
 	err := m.gpu.do("cuModuleGetFunction", func() result { return m.gpu.api.ModuleFunction(&f.handle, m.handle, name) })
 	if err != nil {
 		return nil, err
@@ -63,12 +63,7 @@ func (m *module) Free() error {
 	return m.gpu.do("cuModuleUnload", func() result { return m.gpu.api.ModuleUnload(m.handle) })
 }
 
-type function struct {
-	handle uintptr
-	name   string
-}
-
-func (f *function) Name() string { return f.name }
+type function struct{ handle uintptr }
 
 // The words of the list by which cuLaunchKernel is told of packed parameters.
 const (
@@ -80,11 +75,6 @@ const (
 // Launch implements [device.Stream]. libcuda copies the parameters before it
 // returns.
 func (s *stream) Launch(f device.Function, l device.Launch) error {
-	for _, size := range []*[3]uint32{&l.Grid, &l.Block} {
-		for i := range size {
-			size[i] = max(1, size[i])
-		}
-	}
 	var extra *uintptr
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -100,8 +90,7 @@ func (s *stream) Launch(f device.Function, l device.Launch) error {
 		extra = &list[0]
 	}
 	return s.gpu.do("cuLaunchKernel", func() result {
-		return s.gpu.api.LaunchKernel(f.(*function).handle, l.Grid[0], l.Grid[1], l.Grid[2],
-			l.Block[0], l.Block[1], l.Block[2], l.Shared, s.handle, nil, extra)
+		return s.gpu.api.LaunchKernel(f.(*function).handle, l.Grid, 1, 1, l.Block, 1, 1, 0, s.handle, nil, extra)
 	})
 }
 
@@ -120,16 +109,9 @@ type stream struct {
 }
 
 // NewStream implements [device.Device].
-func (g *gpu) NewStream(p device.Priority) (device.Stream, error) {
+func (g *gpu) NewStream() (device.Stream, error) {
 	s := &stream{gpu: g}
-	priority := min(max(0, g.greatest), g.least)
-	switch p {
-	case device.High:
-		priority = g.greatest
-	case device.Low:
-		priority = g.least
-	}
-	err := g.do("cuStreamCreateWithPriority", func() result { return g.api.StreamCreate(&s.handle, streamNonBlocking, priority) })
+	err := g.do("cuStreamCreateWithPriority", func() result { return g.api.StreamCreate(&s.handle, streamNonBlocking, g.priority) })
 	if err != nil {
 		return nil, err
 	}

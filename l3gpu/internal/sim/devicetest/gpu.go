@@ -182,7 +182,7 @@ func (g *GPU) drop(what any) bool {
 
 // Info implements [device.Device].
 func (g *GPU) Info() device.Info {
-	return device.Info{Name: "Test GPU", Major: 7, Minor: 5, Driver: 12040, Memory: g.o.Memory, Processors: 2, CopyEngines: 2}
+	return device.Info{Name: "Test GPU", Major: 7, Minor: 5, Driver: 12040}
 }
 
 // MemoryInfo implements [device.Device].
@@ -232,7 +232,6 @@ func (g *GPU) Alloc(size int64) (device.Memory, error) {
 }
 
 func (m *memory) Address() uint64 { return m.address }
-func (m *memory) Size() int64     { return m.size }
 
 func (m *memory) Free() error {
 	err := m.gpu.call("Memory.Free")
@@ -315,5 +314,3 @@ func (m *module) Function(name string) (device.Function, error) {
 	}
 	return &function{m, name}, nil
 }
-
-func (f *function) Name() string { return f.name }

@@ -19,7 +19,7 @@ type stream struct {
 }
 
 // NewStream implements [device.Device].
-func (g *GPU) NewStream(device.Priority) (device.Stream, error) {
+func (g *GPU) NewStream() (device.Stream, error) {
 	if err := g.call("NewStream"); err != nil {
 		return nil, err
 	}
@@ -64,11 +64,6 @@ func (s *stream) Download(dst device.HostMemory, offset int64, src uint64, n int
 }
 
 func (s *stream) Launch(f device.Function, l device.Launch) error {
-	for _, size := range []*[3]uint32{&l.Grid, &l.Block} {
-		for i := range size {
-			size[i] = max(1, size[i])
-		}
-	}
 	l.Params = slices.Clone(l.Params)
 	g := s.gpu
 	g.mu.Lock()
@@ -231,13 +226,7 @@ type program struct{ p *ptxvm.Program }
 func (p program) Has(function string) bool { return p.p.Module().Has(function) }
 
 func (p program) Launch(function string, l device.Launch) error {
-	var err error
-	if l.Grid[1]*l.Grid[2]*l.Block[1]*l.Block[2] != 1 || l.Shared != 0 {
-		err = fmt.Errorf("a grid of %v blocks of %v threads and %d bytes", l.Grid, l.Block, l.Shared)
-	} else {
-		_, err = p.p.Launch(function, l.Grid[0], l.Block[0], l.Params)
-	}
-	if err != nil {
+	if _, err := p.p.Launch(function, l.Grid, l.Block, l.Params); err != nil {
 		return fmt.Errorf("%s: %w", function, err)
 	}
 	return nil

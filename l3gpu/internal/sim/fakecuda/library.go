@@ -185,7 +185,7 @@ func (m *Machine) Launch(_ string, l device.Launch) error {
 		return err
 	}
 	count, warps := p.Count, uint32(kernel.Threads/32)
-	if l.Block != [3]uint32{kernel.Threads, 1, 1} || l.Grid != [3]uint32{(count + warps - 1) / warps, 1, 1} {
+	if l.Block != kernel.Threads || l.Grid != (count+warps-1)/warps {
 		return fmt.Errorf("%d patches with a grid of %v blocks of %v threads", count, l.Grid, l.Block)
 	}
 	return Launch(l.Params, m.at)

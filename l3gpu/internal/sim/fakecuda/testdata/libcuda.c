@@ -99,12 +99,11 @@ R cuGetErrorString(R e, const char **s) { *s = e == NOMEM ? "out of memory" : e 
 R cuDeviceGetCount(int32_t *n) { ENTER(0); *n = 1; return OK; }
 R cuDeviceGet(int32_t *d, int32_t i) { ENTER(0); *d = 7; return i == 0 ? OK : NODEV; }
 R cuDeviceGetName(char *s, int32_t n, int32_t d) { ENTER(0); snprintf(s, n, "Stub %d", d); return OK; }
-R cuDeviceGetAttribute(int32_t *v, int32_t a, int32_t d) { ENTER(0); *v = a == 75 ? 8 : a == 76 ? 6 : a == 16 ? 84 : a == 40 ? 2 : -1; return d == 7 ? OK : NODEV; }
-R cuDeviceTotalMem_v2(size_t *n, int32_t d) { ENTER(0); *n = (size_t)24 << 30; return OK; }
+R cuDeviceGetAttribute(int32_t *v, int32_t a, int32_t d) { ENTER(0); *v = a == 75 ? 8 : a == 76 ? 6 : -1; return d == 7 ? OK : NODEV; }
 R cuDevicePrimaryCtxRetain(void **c, int32_t d) { ENTER(0); *c = CTX; retained++; return d == 7 ? OK : NODEV; }
 R cuDevicePrimaryCtxRelease_v2(int32_t d) { retained--; return d == 7 ? OK : NODEV; }
 R cuCtxSetCurrent(void *c) { current = c; return OK; }
-R cuCtxGetStreamPriorityRange(int32_t *least, int32_t *greatest) { ENTER(1); *least = 0; *greatest = -5; return OK; }
+R cuCtxGetStreamPriorityRange(int32_t *least, int32_t *greatest) { ENTER(1); if (least) *least = 0; *greatest = -5; return OK; }
 
 R cuModuleLoadDataEx(void **m, const char *image, uint32_t n, int32_t *options, void **values) {
 	ENTER(1);
