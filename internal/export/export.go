@@ -234,7 +234,7 @@ func (x *exporting) try(ctx context.Context, m fs.Member, first bool) (written i
 	}
 	file := serve.File{Path: m.Path, Identity: a.Identity}
 	there, dated := x.out.look(m.Listed, a)
-	if there && !dated && !x.Force {
+	if there != nil && !dated && !x.Force {
 		return 0, false, errDiffers // before anything is made for it
 	}
 	h, err := x.server.Resolve(ctx, x.nodes.Add(1), file, x.View, serve.Sized)
@@ -246,7 +246,7 @@ func (x *exporting) try(ctx context.Context, m fs.Member, first bool) (written i
 	switch {
 	case err != nil:
 		return 0, false, err
-	case dated && x.out.holds(m.Listed, h.Size()):
+	case dated && there.Size() == h.Size():
 		return 0, true, nil
 	case dated && !x.Force:
 		return 0, false, errDiffers

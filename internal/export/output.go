@@ -113,14 +113,14 @@ func (o *output) mkdir(name string) error {
 	return o.removeUnfinished(name)
 }
 
-// look reports whether something has a file's name, and whether that is a file
-// with the time that it should have.
-func (o *output) look(name string, a source.Attr) (there, dated bool) {
+// look returns what has a file's name, nil if nothing has, and reports whether that is a file with
+// the time that it should have.
+func (o *output) look(name string, a source.Attr) (there fs.FileInfo, dated bool) {
 	info, err := o.root.Lstat(name)
 	if err != nil {
-		return false, false
+		return nil, false
 	}
-	return true, info.Mode().IsRegular() && sameTime(info.ModTime().UnixNano(), a.MTime)
+	return info, info.Mode().IsRegular() && sameTime(info.ModTime().UnixNano(), a.MTime)
 }
 
 // sameTime reports whether got is what a file system makes of the time want. Not
@@ -132,12 +132,6 @@ func sameTime(got, want int64) bool {
 		}
 	}
 	return false
-}
-
-// holds reports whether a file has a size.
-func (o *output) holds(name string, size int64) bool {
-	info, err := o.root.Lstat(name)
-	return err == nil && info.Size() == size
 }
 
 var buffers = sync.Pool{New: func() any { return new([1 << 20]byte) }}

@@ -83,22 +83,28 @@ func (p *Plan) Commit(ctx context.Context, dir string, o CommitOptions) (*Commit
 
 // Missing returns the shards that have no marker, in order. It does not look at what is in a marker.
 func (p *Plan) Missing(ctx context.Context) ([]int, error) {
-	marked := map[string]bool{}
-	for page, err := range p.place.List(ctx, MarkerDir(p.ID)+"/", true) {
+	marked, err := p.list(ctx, MarkerDir(p.ID))
+	var missing []int
+	for shard := range p.Shards {
+		if _, is := marked[MarkerName(p.ID, shard)]; !is {
+			missing = append(missing, shard)
+		}
+	}
+	return missing, err
+}
+
+// list returns the objects in a directory of the store, by their names.
+func (p *Plan) list(ctx context.Context, dir string) (map[string]blob.Info, error) {
+	there := map[string]blob.Info{}
+	for page, err := range p.place.List(ctx, dir+"/", true) {
 		if err != nil {
 			return nil, err
 		}
 		for _, i := range page {
-			marked[i.Name] = true
+			there[i.Name] = i
 		}
 	}
-	var missing []int
-	for shard := range p.Shards {
-		if !marked[MarkerName(p.ID, shard)] {
-			missing = append(missing, shard)
-		}
-	}
-	return missing, nil
+	return there, nil
 }
 
 // isThere looks whether the plan has not been removed while it was committed. Who removes it
@@ -134,14 +140,10 @@ type survey struct {
 // packs returns the packs of all shards. Of a plan that is committed it returns those that there are.
 func (s *survey) packs(ctx context.Context, committed bool) ([]store.SealedPack, error) {
 	p := s.plan
-	s.listed, s.made = map[string]blob.Info{}, make([][]store.SealedPack, p.Shards)
-	for page, err := range p.place.List(ctx, dirOf(p.ID)+"/", true) {
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range page {
-			s.listed[i.Name] = i
-		}
+	s.made = make([][]store.SealedPack, p.Shards)
+	var err error
+	if s.listed, err = p.list(ctx, dirOf(p.ID)); err != nil {
+		return nil, err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(markersAtOnce)

@@ -339,20 +339,16 @@ func (p *Plan) Reset(ctx context.Context, dir string, fsys vfs.FS, first, last i
 	if last >= p.Shards {
 		return 0, fmt.Errorf("there is no shard %d: the plan has shards 0 to %d", last, p.Shards-1)
 	}
-	there := map[string]bool{}
-	for page, err := range p.place.List(ctx, dirOf(p.ID)+"/", true) {
-		if err != nil {
-			return 0, err
-		}
-		for _, i := range page {
-			there[i.Name] = true
-		}
+	listed, err := p.list(ctx, dirOf(p.ID))
+	if err != nil {
+		return 0, err
 	}
-	if there[CommittedName(p.ID)] {
+	there := func(name string) bool { _, is := listed[name]; return is }
+	if there(CommittedName(p.ID)) {
 		return 0, fmt.Errorf("%s: it is being committed, or a commit was interrupted: %w", PlanName(p.ID), fs.ErrExist)
 	}
 	remove := func(name string) error {
-		if !there[name] {
+		if !there(name) {
 			return nil
 		}
 		removed++
@@ -365,7 +361,7 @@ func (p *Plan) Reset(ctx context.Context, dir string, fsys vfs.FS, first, last i
 		}
 		for n, lost := uint64(0), 0; lost < mostLost; n++ {
 			pack := store.ShardPack(p.ID, p.Digest, shard, p.Age, n)
-			if lost++; there[pack.File()] || there[pack.SegmentFile()] {
+			if lost++; there(pack.File()) || there(pack.SegmentFile()) {
 				lost = 0
 			}
 			if err := errors.Join(remove(pack.File()), remove(pack.SegmentFile())); err != nil {
