@@ -243,15 +243,7 @@ func (h *Hub) explain(r request, err error) error {
 	case errors.Is(err, errEnds):
 		return fmt.Errorf("%s: %w", h.url(r.name), io.ErrUnexpectedEOF)
 	}
-	class := classOf(err)
-	if err = h.plainly(err); class == nil {
-		class = err
-	}
-	said := err.Error()
-	if advice := h.advice(a); advice != "" {
-		said += "; " + advice
-	}
-	return &failure{fmt.Sprintf("%s %s at %s: %s", r.op, h.url(r.name), h.endpoint, said), class}
+	return h.failed(r, h.plainly(err), classOf(err), h.advice(a))
 }
 
 // errNoEntry tells a path that is not in a repository from a repository or revision that is not there.

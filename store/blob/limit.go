@@ -102,12 +102,6 @@ type budget struct {
 
 func newBudget() *budget { return &budget{left: retriesAtOnce, since: time.Now()} }
 
-func (b *budget) refill() {
-	now := time.Now()
-	b.left = min(retriesAtOnce, b.left+retriesPerSecond*now.Sub(b.since).Seconds())
-	b.since = now
-}
-
 // earn is told of a request that went well.
 func (b *budget) earn() {
 	b.mu.Lock()
@@ -119,8 +113,9 @@ func (b *budget) earn() {
 func (b *budget) take() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.refill()
-	b.left--
+	now := time.Now()
+	b.left = min(retriesAtOnce, b.left+retriesPerSecond*now.Sub(b.since).Seconds()) - 1
+	b.since = now
 	if b.left >= 0 {
 		return 0
 	}

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -59,14 +60,16 @@ func (b *Bucket) explain(r request, err error) error {
 		return fmt.Errorf("%s: %w", b.url(r.name), class)
 	}
 	err = b.plain(err)
+	return b.failed(r, err, class, b.advice(r, err))
+}
+
+// failed is an error with advice; it is of a class, if there is one.
+func (c *client) failed(r request, err, class error, advice string) error {
 	said := err.Error()
-	if advice := b.advice(r, err); advice != "" {
+	if advice != "" {
 		said += "; " + advice
 	}
-	if class == nil {
-		class = err
-	}
-	return &failure{text: fmt.Sprintf("%s %s at %s: %s", r.op, b.url(r.name), b.endpoint, said), class: class}
+	return &failure{fmt.Sprintf("%s %s at %s: %s", r.op, c.url(r.name), c.endpoint, said), cmp.Or(class, err)}
 }
 
 // failure is a text with a class.
