@@ -98,20 +98,17 @@ func (e *Entry) counted() int64 {
 // Take gives a mount of a dataset its slot. own is a limit for this mount alone; 0 is
 // none. What the slot holds is given up if it is more than may be kept.
 func (r *Root) Take(dataset, mount string, own int64) (*Slot, error) {
-	s, err := r.take(dataset, overlaySlot, mount, own)
-	r.collect()
-	return s, err
+	return r.take(dataset, Overlay, mount, own)
 }
 
 // TakeBlocks gives a mount a slot for blocks of the objects of a place. own is a limit for all
 // such slots together; 0 is none. What they hold goes file by file, the oldest first.
 func (r *Root) TakeBlocks(place, mount string, own int64) (*Slot, error) {
-	s, err := r.take(place, blocksSlot, mount, own)
-	r.collect()
-	return s, err
+	return r.take(place, Blocks, mount, own)
 }
 
 func (r *Root) take(dataset, kind, mount string, own int64) (*Slot, error) {
+	defer r.collect()
 	unlock, err := r.lock()
 	if err != nil {
 		return nil, err
@@ -144,7 +141,7 @@ func (r *Root) take(dataset, kind, mount string, own int64) (*Slot, error) {
 // KnownDir is the directory for what is known of a place. It need not exist. Who reads or writes
 // there shares it.
 func (r *Root) KnownDir(place string) string {
-	return filepath.Join(r.dir, digest(place), knownSlot+"0")
+	return slotDir(filepath.Join(r.dir, digest(place)), Known, 0)
 }
 
 // Share keeps what is known of a place from being removed, until what it returns is closed. Any number of

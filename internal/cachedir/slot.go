@@ -16,13 +16,6 @@ import (
 	"github.com/pipefs/pipefs/store/vfs"
 )
 
-// The kinds of slots, by the beginning of their names.
-const (
-	overlaySlot = "overlay."
-	blocksSlot  = "blocks."
-	knownSlot   = "known."
-)
-
 const (
 	lockSuffix = ".lock"
 	maxSlots   = 1000 // of a dataset
@@ -50,11 +43,11 @@ type Slot struct {
 
 // TakeSlot finds the first directory dir/overlay.N that nobody holds: several mounts
 // of one dataset each get their own, and find it again the next time.
-func TakeSlot(dir string) (*Slot, error) { return takeSlot(dir, overlaySlot) }
+func TakeSlot(dir string) (*Slot, error) { return takeSlot(dir, Overlay) }
 
 func takeSlot(dir, kind string) (*Slot, error) {
 	for n := range maxSlots {
-		at := filepath.Join(dir, fmt.Sprint(kind, n))
+		at := slotDir(dir, kind, n)
 		lock, err := tryLock(at + lockSuffix)
 		if errors.Is(err, errHeld) {
 			continue
@@ -67,6 +60,11 @@ func takeSlot(dir, kind string) (*Slot, error) {
 	return nil, fmt.Errorf("%s: a thousand mounts of one dataset", dir)
 }
 
+// slotDir is the directory of a slot of a dataset.
+func slotDir(dir, kind string, n int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s.%d", kind, n))
+}
+
 // Release unlocks the directory.
 func (s *Slot) Release() {
 	now := time.Now()
@@ -76,7 +74,7 @@ func (s *Slot) Release() {
 
 // Kept reports whether mounts have kept in dir what they prepared.
 func Kept(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, overlaySlot+"0"+lockSuffix))
+	_, err := os.Lstat(slotDir(dir, Overlay, 0) + lockSuffix)
 	return err == nil
 }
 
