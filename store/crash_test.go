@@ -188,7 +188,8 @@ func TestReadOnlyStore(t *testing.T) {
 	lock, err := vfs.OS.Lock(filepath.Join(dir, lockName)) // somebody writes
 	testenv.Must(t, err)
 	temp := tempDir(t)
-	s, err := Open(dir, Options{Logger: quiet, TempDir: temp})
+	t.Setenv("TMPDIR", temp)
+	s, err := Open(dir, Options{Logger: quiet})
 	testenv.Must(t, err)
 	if bad, err := compareStore(s, src); bad > 0 || err != nil {
 		t.Errorf("%d corrupt, %v", bad, err)

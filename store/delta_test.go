@@ -82,7 +82,7 @@ func compareWithWhole(t *testing.T, v *edition) {
 	t.Helper()
 	g, b := *v.gen, v.builder(true)
 	g.Stats, b.gen = g.Stats.clone(), &g
-	whole, err := indexDir{t.TempDir()}.private(t.Context(), b, t.TempDir())
+	whole, err := indexDir{t.TempDir()}.private(t.Context(), b)
 	testenv.Must(t, err)
 	defer whole.Close()
 	all := func(x *index, from []byte) (items [][]byte) {

@@ -42,7 +42,7 @@ func (v *edition) makeIndex(ctx context.Context) (*index, error) {
 
 // privateIndex makes an index for this process alone.
 func (v *edition) privateIndex(ctx context.Context) (*index, error) {
-	return v.indexes.private(ctx, v.builder(false), v.o.TempDir)
+	return v.indexes.private(ctx, v.builder(false))
 }
 
 func (v *edition) builder(count bool) *builder {

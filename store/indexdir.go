@@ -136,7 +136,7 @@ func (d indexDir) build(ctx context.Context, b *builder) error {
 	if sorted.Is(filepath.Join(d.dir, is)) {
 		last, base = madeIndex{}, madeIndex{} // the index is damaged, or it would be used, and so may be what it was made from
 	}
-	if err := b.write(ctx, filepath.Join(d.dir, is), "", last, base); err != nil {
+	if err := b.write(ctx, filepath.Join(d.dir, is), last, base); err != nil {
 		return err
 	}
 	for _, e := range names {
@@ -148,14 +148,14 @@ func (d indexDir) build(ctx context.Context, b *builder) error {
 }
 
 // private makes the index of a generation for this process alone. Its files have no names once it is open.
-func (d indexDir) private(ctx context.Context, b *builder, temp string) (x *index, err error) {
-	dir, err := os.MkdirTemp(temp, "pipefs-index-")
+func (d indexDir) private(ctx context.Context, b *builder) (x *index, err error) {
+	dir, err := os.MkdirTemp("", "pipefs-index-")
 	if err != nil {
 		return nil, err
 	}
 	name := filepath.Join(dir, indexName)
 	last, _ := d.before(b.gen)
-	if err = b.write(ctx, name, temp, last, madeIndex{}); err == nil {
+	if err = b.write(ctx, name, last, madeIndex{}); err == nil {
 		x = &index{name: privateName}
 		x.Index, err = sorted.Open(name, keyName(packsKey(b.gen.Packs)))
 	}
@@ -208,7 +208,7 @@ type builder struct {
 // write writes the index of all packs: from the last index, which has the first of
 // them, if there is one, and segments. What is damaged of these is not used, but footers. A
 // few packs more than the base has, if there is one, are written as a delta.
-func (b *builder) write(ctx context.Context, dir, temp string, last, base madeIndex) error {
+func (b *builder) write(ctx context.Context, dir string, last, base madeIndex) error {
 	packs := b.gen.Packs
 	segments := make([]piece, len(packs))
 	for i := range packs {
@@ -224,26 +224,26 @@ func (b *builder) write(ctx context.Context, dir, temp string, last, base madeIn
 		if last.meta.Base == base.name {
 			pieces = append([]piece{b.made(last, true)}, segments[last.meta.Packs:]...)
 		}
-		if err := b.delta(ctx, dir, temp, base, pieces); err == nil || !again(err) && !errors.Is(err, errRecount) {
+		if err := b.delta(ctx, dir, base, pieces); err == nil || !again(err) && !errors.Is(err, errRecount) {
 			return err
 		}
 	}
 	if last.name != "" {
 		pieces := append([]piece{b.made(last, false)}, segments[last.meta.Packs:]...)
-		if err := b.merge(ctx, pieces, dir, temp); err == nil || !again(err) {
+		if err := b.merge(ctx, pieces, dir); err == nil || !again(err) {
 			return err
 		}
 	}
-	err := b.merge(ctx, segments, dir, temp)
+	err := b.merge(ctx, segments, dir)
 	if again(err) {
 		b.fromPacks = true
 		for i := range packs {
 			segments[i].open = func() (items, io.Closer, error) {
-				l, err := b.fromFooter(&packs[i], temp)
+				l, err := b.fromFooter(&packs[i])
 				return l.asPiece(err)
 			}
 		}
-		err = b.merge(ctx, segments, dir, temp)
+		err = b.merge(ctx, segments, dir)
 	}
 	return err
 }
@@ -276,7 +276,7 @@ func segmentBytes(packs []SealedPack) (size int64) {
 var errRecount = errors.New("what is counted cannot be told from the changes")
 
 // delta writes an index of what the last packs change in a base.
-func (b *builder) delta(ctx context.Context, dir, temp string, base madeIndex, pieces []piece) error {
+func (b *builder) delta(ctx context.Context, dir string, base madeIndex, pieces []piece) error {
 	x, _, err := b.indexes.openNamed(base.name)
 	if err != nil {
 		return err
@@ -292,7 +292,7 @@ func (b *builder) delta(ctx context.Context, dir, temp string, base madeIndex, p
 	if err != nil {
 		return err
 	}
-	err = mergePieces(ctx, pieces, temp, func(item []byte) error {
+	err = mergePieces(ctx, pieces, func(item []byte) error {
 		now, err := decodeItem(item)
 		if err != nil {
 			return damaged(segmentsName, err)
@@ -329,7 +329,7 @@ func (b *builder) delta(ctx context.Context, dir, temp string, base madeIndex, p
 	return w.Finish(m)
 }
 
-func (b *builder) fromFooter(p *SealedPack, temp string) (*list, error) {
+func (b *builder) fromFooter(p *SealedPack) (*list, error) {
 	seal, records, err := footerOf(b.fs, b.store, p.name())
 	if err == nil {
 		err = p.matches(seal)
@@ -337,11 +337,11 @@ func (b *builder) fromFooter(p *SealedPack, temp string) (*list, error) {
 	if err != nil {
 		return nil, err
 	}
-	return temporaryList(temp, p.ID, func(w *listWriter) error { return addEntries(w, p.name(), records) })
+	return temporaryList(p.ID, func(w *listWriter) error { return addEntries(w, p.name(), records) })
 }
 
 // merge writes what is found of some pieces.
-func (b *builder) merge(ctx context.Context, pieces []piece, dir, temp string) error {
+func (b *builder) merge(ctx context.Context, pieces []piece, dir string) error {
 	st := &b.gen.Stats
 	if b.count {
 		b.gen.Entries, b.kinds = 0, kindCounter{at: map[string]int{}}
@@ -353,7 +353,7 @@ func (b *builder) merge(ctx context.Context, pieces []piece, dir, temp string) e
 		return err
 	}
 	var key []byte
-	err = mergePieces(ctx, pieces, temp, func(item []byte) error {
+	err = mergePieces(ctx, pieces, func(item []byte) error {
 		live := itemKind(item) != Tombstone
 		if b.count {
 			s, err := decodeItem(item)

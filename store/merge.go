@@ -33,8 +33,8 @@ const mergeWidth = 128
 
 // mergePieces calls f with the items of some pieces, the later ones newer. A path
 // occurs once. Where there are too many to be read at once, those side by side are merged
-// into temporary lists first, several at once, in temp.
-func mergePieces(ctx context.Context, pieces []piece, temp string, f func(item []byte) error) error {
+// into temporary lists first, several at once.
+func mergePieces(ctx context.Context, pieces []piece, f func(item []byte) error) error {
 	for len(pieces) > mergeWidth {
 		groups := (len(pieces) + mergeWidth - 1) / mergeWidth
 		merged := make([]piece, groups)
@@ -42,7 +42,7 @@ func mergePieces(ctx context.Context, pieces []piece, temp string, f func(item [
 		g.SetLimit(min(4, runtime.GOMAXPROCS(0)))
 		for i := range merged {
 			g.Go(func() (err error) {
-				merged[i], err = mergeGroup(ctx, pieces[i*len(pieces)/groups:(i+1)*len(pieces)/groups], temp)
+				merged[i], err = mergeGroup(ctx, pieces[i*len(pieces)/groups:(i+1)*len(pieces)/groups])
 				return err
 			})
 		}
@@ -63,8 +63,8 @@ func mergePieces(ctx context.Context, pieces []piece, temp string, f func(item [
 }
 
 // mergeGroup makes one piece of several.
-func mergeGroup(ctx context.Context, pieces []piece, temp string) (piece, error) {
-	l, err := temporaryList(temp, packID{}, func(w *listWriter) error { return mergeOnce(ctx, pieces, w.add) })
+func mergeGroup(ctx context.Context, pieces []piece) (piece, error) {
+	l, err := temporaryList(packID{}, func(w *listWriter) error { return mergeOnce(ctx, pieces, w.add) })
 	if err != nil {
 		return piece{}, err
 	}

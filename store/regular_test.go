@@ -33,7 +33,7 @@ func TestIrregularFiles(t *testing.T) {
 			}
 			testenv.Must(t, errors.Join(os.Remove(names[0]), replace(names[0])))
 			late := time.AfterFunc(time.Minute, func() { panic(pattern + " is " + what + ": hangs") })
-			s, err := Open(dir, Options{Logger: quiet, TempDir: tempDir(t)})
+			s, err := Open(dir, Options{Logger: quiet})
 			index := pattern == currentName || pattern == generationsName+"/*" || pattern == lockName
 			switch {
 			case index && err != nil, !index && !errors.Is(err, vfs.ErrNotRegular):

@@ -112,13 +112,9 @@ func openSegment(fsys vfs.FS, store string, n packName, want segmentSeal) (*list
 	return l, nil
 }
 
-// temporaryList writes a list into a file of dir without a name: whatever ends the process, it is
-// gone. "" is os.TempDir.
-func temporaryList(dir string, of packID, write func(*listWriter) error) (*list, error) {
-	if dir == "" {
-		dir = os.TempDir()
-	}
-	name := filepath.Join(dir, fmt.Sprintf("pipefs-index-%016x", rand.Uint64()))
+// temporaryList writes a list into a file without a name: whatever ends the process, it is gone.
+func temporaryList(of packID, write func(*listWriter) error) (*list, error) {
+	name := filepath.Join(os.TempDir(), fmt.Sprintf("pipefs-index-%016x", rand.Uint64()))
 	f, err := vfs.OS.Create(name)
 	if err != nil {
 		return nil, err

@@ -28,8 +28,6 @@ type Options struct {
 	// be. Those who open the store on this machine share it. "" means in the store. The
 	// index is merged from the store's segments when a generation is opened first.
 	IndexDir string
-	// TempDir is where an index is made that cannot be kept; "" means os.TempDir.
-	TempDir string
 	// Generation is the one to open, as [Store.Shown] told it; the zero value is the current
 	// one. The error is of class ErrNotExist where it is there no more.
 	Generation Generation
@@ -171,7 +169,7 @@ func (v *edition) recover() (*index, error) {
 	if v.gen, err = describeAll(ctx, fsys, v.dir, v.format, nil, false); err != nil {
 		return nil, err
 	}
-	return v.indexes.private(ctx, v.builder(true), v.o.TempDir)
+	return v.indexes.private(ctx, v.builder(true))
 }
 
 // Lookup returns the entry of a path; ErrNotFound where there is none. "" is
