@@ -194,11 +194,10 @@ func (j *judgement) weigh(timed bool, starved float64) {
 	}
 	causes := []cause{{Loader, (computed + queued*(1-others)*(1-daemon)) / all}, {Decode, queued * daemon / all}, {Cores, queued * others / all}}
 	copying := CopyOf
-	switch { // the daemon queues for cores, too
-	case !j.saturated():
-	case others > 0:
+	switch { // the daemon queues for cores, too, before they are busy all the time
+	case j.saturated() && others > 0:
 		copying = Cores
-	case t.Compute > t.Copy/2:
+	case j.used(1-together) && t.Compute > t.Copy/2:
 		copying = Decode
 	}
 	parts := float64(max(1, t.Source+t.Worker+t.Compute+t.Memory+t.Copy))
@@ -280,9 +279,12 @@ func (j *judgement) cores() float64 { return float64(j.d.Machine.Cores) * float6
 func (j *judgement) own() float64 { return float64(j.d.Machine.CPU + j.d.Reading.CPU) }
 
 // saturated reports whether the cores are busy.
-func (j *judgement) saturated() bool {
+func (j *judgement) saturated() bool { return j.used(busy) }
+
+// used reports whether more than a share of the time of the cores was used.
+func (j *judgement) used(share float64) bool {
 	idle := float64(j.d.Machine.Idle)
-	return j.own() > busy*j.cores() || idle >= 0 && idle < (1-busy)*j.cores()
+	return j.own() > share*j.cores() || idle >= 0 && idle < (1-share)*j.cores()
 }
 
 // name says what a culprit is, with figures.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +75,7 @@ func (c training) run(t *testing.T, directories ...string) (stop func()) {
 	testenv.Must(t, cmd.Start())
 	stop = sync.OnceFunc(func() {
 		cancel()
+		_, _ = io.Copy(io.Discard, out) // the workers have it open, too
 		_ = cmd.Wait()
 	})
 	t.Cleanup(stop)
@@ -180,7 +182,7 @@ func TestVerdict(t *testing.T) {
 					c.run(t, directories...)
 					stats := statsOf(t, mnt)
 					v, total := stats.Verdict, stats.Account.Total()
-					t.Logf("%v: %s %q; %+v, %+v, %+v", v.Culprits, v.Text, v.Advice, total.Parts, total.Making, stats.Account.Looks)
+					t.Logf("%v: %s %q; %+v, %+v, %+v, %+v", v.Culprits, v.Text, v.Advice, total.Parts, total.Making, stats.Account.Looks, stats.Account.Machine)
 					if soak { // one after the other
 						all++
 					}
