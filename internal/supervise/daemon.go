@@ -221,7 +221,7 @@ func (c Child) await(ctx context.Context, pipe io.Reader) error {
 		case <-notice.C:
 			c.Say(status)
 		case <-patience.C:
-			return fmt.Errorf("the mount did not answer within %v, while waiting for %s", c.Patience, status)
+			return fmt.Errorf("the mount did not answer within %v (--ready-timeout), while waiting for %s", c.Patience, status)
 		case <-ctx.Done():
 			return fmt.Errorf("interrupted while waiting for %s: %w", status, ctx.Err())
 		}
