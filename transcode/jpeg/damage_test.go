@@ -2,7 +2,6 @@ package jpeg
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -345,7 +344,7 @@ func TestErrorText(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	var e *Error
-	if !errors.As(err, &e) || e.Need != 4+int(binary.BigEndian.Uint16([]byte("\x12\x34"))) {
+	if !errors.As(err, &e) || e.Need != 4+0x1234 {
 		t.Errorf("Need: %+v", e)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -45,11 +44,6 @@ func checkAll(t *testing.T, paths []string) {
 			t.Errorf("%s: probe says %+v, %v", name, info, err)
 		}
 	}
-}
-
-// TestStepsOfPhotographs compares all pixels of ordinary files with Pillow's.
-func TestStepsOfPhotographs(t *testing.T) {
-	checkAll(t, testenv.Shared(t, "bsds/*.jpg"))
 }
 
 // generate writes JPEG files of every flavour that cjpeg and Pillow know.
@@ -90,14 +84,12 @@ for w, h in [(1, 1), (1, 7), (5, 3), (17, 33), (64, 48), (129, 97)]:
     cmyk = Image.fromarray(picture(w, h, 4), "CMYK")
     for sub in [0, 1, 2]:
         for progressive in [False, True]:
-            cmyk.save(os.path.join(out, f"{size}_cmyk_{sub}_{progressive}.jpg"), quality=90, subsampling=sub, progressive=progressive)
-    buf = io.BytesIO()
-    cmyk.save(buf, "JPEG", quality=95)
-    b = buf.getvalue()
-    at = b.find(b"Adobe")
-    if at > 0: # as YCCK, and as plain CMYK without a marker
-        open(os.path.join(out, size + "_ycck.jpg"), "wb").write(b[: at + 11] + b"\x02" + b[at + 12 :])
-        open(os.path.join(out, size + "_noadobe.jpg"), "wb").write(b[: at - 4] + b[at + 12 :])
+            buf = io.BytesIO()
+            cmyk.save(buf, "JPEG", quality=90, subsampling=sub, progressive=progressive)
+            b = buf.getvalue()
+            at = b.index(b"Adobe") # also as YCCK, and as plain CMYK without a marker
+            for kind, data in {"cmyk": b, "ycck": b[: at + 11] + b"\x02" + b[at + 12 :], "bare": b[: at - 4] + b[at + 12 :]}.items():
+                open(os.path.join(out, f"{size}_{kind}_{sub}_{progressive}.jpg"), "wb").write(data)
 `
 
 // generated is where generate has written its files.
@@ -132,98 +124,6 @@ func TestFlavours(t *testing.T) {
 		t.Fatalf("%d files generated", len(paths))
 	}
 	checkAll(t, paths)
-}
-
-// TestDamage wants the answers of Pillow for files that are not whole: pixels
-// where libjpeg only warns, ErrTruncated where the end is missing.
-func TestDamage(t *testing.T) {
-	dir := t.TempDir()
-	src, err := os.ReadFile(filepath.Join(flavours(t), "129x97_2x2.jpg"))
-	testenv.Must(t, err)
-	decode := func(b []byte) error {
-		_, err := Decoder{}.Decode(context.Background(), b, transcode.Limits{})
-		return err
-	}
-	noEnd := src[:len(src)-2]
-	half := src[:len(src)/2]
-	for name, b := range map[string][]byte{"no EOI": noEnd, "half": half, "quarter": src[:len(src)/4]} {
-		if err := decode(b); !errors.Is(err, transcode.ErrTruncated) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	var damaged []string
-	write := func(name string, b []byte) {
-		path := filepath.Join(dir, name)
-		testenv.Must(t, os.WriteFile(path, b, 0o644))
-		damaged = append(damaged, path)
-	}
-	write("cut+EOI", append(bytes.Clone(half), 0xff, 0xd9))
-	write("trailing", append(bytes.Clone(src), "trailing bytes"...))
-	for i := range 20 {
-		b := bytes.Clone(src)
-		b[len(b)/2+i*17] ^= 0x5a
-		write("flipped"+string(rune('a'+i)), b)
-	}
-	checkAll(t, damaged)
-}
-
-// TestHostile wants errors, soon and without memory, for headers that promise
-// more than the file holds.
-func TestHostile(t *testing.T) {
-	src, err := os.ReadFile(filepath.Join(flavours(t), "17x33_2x2.jpg"))
-	testenv.Must(t, err)
-	at := bytes.Index(src, []byte{0xff, 0xc0})
-	huge := bytes.Clone(src)
-	copy(huge[at+5:], []byte{0x30, 0, 0x30, 0}) // 12288 by 12288
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	if _, err := (Decoder{}).Decode(context.Background(), huge, transcode.Limits{}); !errors.Is(err, transcode.ErrTruncated) {
-		t.Error(err)
-	}
-	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
-		t.Errorf("%d bytes allocated", n)
-	}
-	// 200 scans more, each of a few bytes.
-	many, err := os.ReadFile(filepath.Join(flavours(t), "17x33_2x2-progressive.jpg"))
-	testenv.Must(t, err)
-	last := bytes.LastIndex(many, []byte{0xff, 0xda})
-	scan := many[last : len(many)-2]
-	many = append(bytes.Clone(many[:len(many)-2]), append(bytes.Repeat(scan, 200), 0xff, 0xd9)...)
-	if _, err := (Decoder{}).Decode(context.Background(), many, transcode.Limits{}); !errors.Is(err, transcode.ErrUnsupported) {
-		t.Errorf("200 scans: %v", err)
-	}
-	lim := transcode.Limits{MaxPixels: 500}
-	if _, err := (Decoder{}).Decode(context.Background(), src, lim); !errors.Is(err, transcode.ErrUnsupported) {
-		t.Errorf("over the limit: %v", err)
-	}
-	if _, err := (Decoder{}).Probe(bytes.NewReader(src), int64(len(src)), lim); !errors.Is(err, transcode.ErrUnsupported) {
-		t.Errorf("probe over the limit: %v", err)
-	}
-}
-
-// TestDecoderConcurrent decodes in many goroutines: handles must not be shared.
-func TestDecoderConcurrent(t *testing.T) {
-	dir := flavours(t)
-	paths, _ := filepath.Glob(filepath.Join(dir, "*_ycc.jpg"))
-	want := pillow.OpenRGB(t, paths...)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for _, path := range paths {
-				src, err := os.ReadFile(path)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				px, err := Decoder{}.Decode(context.Background(), src, transcode.Limits{})
-				if err != nil || !bytes.Equal(px.Pix, want[path]) {
-					t.Errorf("%s: %v, or other pixels", filepath.Base(path), err)
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // FuzzDecode wants no crash, and Probe to agree with Decode.

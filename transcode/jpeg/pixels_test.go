@@ -15,7 +15,6 @@ import (
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
-	"github.com/pipefs/pipefs/transcode/internal/pillow"
 )
 
 // pixelSamplings are all ratios that upsampling tells apart, in several ways.
@@ -50,13 +49,6 @@ func TestPixels(t *testing.T) {
 		}
 	}
 	t.Logf("%d pictures compared", pixelsCompared)
-}
-
-// TestPixelsQualities compares with libjpeg-turbo for every quality.
-func TestPixelsQualities(t *testing.T) {
-	for q := 1; q <= 100; q++ {
-		checkPixels(t, synthetic(t, 65, 47, fmt.Sprintf("-quality %d", q)))
-	}
 }
 
 // cuts returns the file with its first scans only, for each number of scans.
@@ -98,41 +90,28 @@ func TestSmoothing(t *testing.T) {
 	t.Logf("%d pictures compared", pixelsCompared)
 }
 
-// cmyk writes pictures of four components: argument 1 is the folder.
-const cmyk = `
-import io, os, sys
-import numpy as np
-from PIL import Image
-out = sys.argv[1]
-rng = np.random.default_rng(7)
-for w, h in [(1, 1), (9, 7), (16, 16), (17, 33), (40, 41), (129, 97)]:
-    y, x = np.mgrid[0:h, 0:w]
-    a = np.stack([127 + 100 * np.sin(x / (3 + 2 * c) + y / (5 + c)) + rng.normal(0, 12, (h, w)) for c in range(4)], -1)
-    im = Image.fromarray(np.clip(a, 0, 255).astype(np.uint8), "CMYK")
-    for sub in range(3):
-        for progressive in [False, True]:
-            buf = io.BytesIO()
-            im.save(buf, "JPEG", quality=90, subsampling=sub, progressive=progressive)
-            b = buf.getvalue()
-            at = b.index(b"Adobe")
-            files = {"cmyk": b, "ycck": b[: at + 11] + b"\x02" + b[at + 12 :], "bare": b[: at - 4] + b[at + 12 :]}
-            for kind, data in files.items():
-                open(os.path.join(out, f"{kind}_{w}x{h}_{sub}_{progressive}.jpg"), "wb").write(data)
-`
-
-func TestPixelsCMYK(t *testing.T) {
-	dir := t.TempDir()
-	pillow.Run(t, cmyk, dir)
-	files, _ := filepath.Glob(filepath.Join(dir, "*.jpg"))
-	if len(files) != 108 {
-		t.Fatalf("%d files", len(files))
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			for _, cut := range cuts(t, read(t, file)) {
-				checkPixels(t, cut)
-			}
-		})
+// TestFourComponents takes CMYK and YCCK, which cjpeg cannot write, in all that is done with a
+// file.
+func TestFourComponents(t *testing.T) {
+	for _, kind := range []string{"cmyk", "ycck", "bare"} {
+		files, _ := filepath.Glob(filepath.Join(flavours(t), "*_"+kind+"_*.jpg"))
+		if len(files) != 36 {
+			t.Fatalf("%d files", len(files))
+		}
+		for _, file := range files {
+			t.Run(filepath.Base(file), func(t *testing.T) {
+				src := read(t, file)
+				for _, cut := range cuts(t, src) {
+					checkPixels(t, cut)
+				}
+				s := checkOracle(t, src)
+				if len(s.Ends) != 18 || s.Levels[9] != 18 {
+					t.Errorf("%d scans, levels %v", len(s.Ends), s.Levels)
+				}
+				checkReconstruction(t, src, 0)
+				checkSequential(t, src)
+			})
+		}
 	}
 }
 
@@ -147,26 +126,6 @@ func TestPixelsPhotographs(t *testing.T) {
 		for k, end := range s.Ends {
 			if i%8 == k%8 {
 				checkPixels(t, append(bytes.Clone(s.Data[:end]), EOI[:]...))
-			}
-		}
-	}
-}
-
-// TestPixelsDjpeg compares with the program rather than with the library, which
-// is what users have.
-func TestPixelsDjpeg(t *testing.T) {
-	for _, file := range testenv.Pictures(t, "*.jpg") {
-		if strings.Contains(file, "cmyk") || strings.Contains(file, "ycck") {
-			continue // djpeg makes no RGB of it
-		}
-		src := read(t, file)
-		for _, scale := range []int{1, 2, 4, 8} {
-			ppm, _ := tool(t, src, "djpeg", "-rgb", "-ppm", "-scale", fmt.Sprintf("1/%d", scale))
-			got, err := DecodePixels(src, scale, Limits{})
-			testenv.Must(t, err)
-			want := fmt.Sprintf("P6\n%d %d\n255\n%s", got.Width, got.Height, got.Pix)
-			if string(ppm) != want {
-				t.Errorf("%s at 1/%d: not the pixels of djpeg", file, scale)
 			}
 		}
 	}
@@ -273,24 +232,27 @@ func TestPixelsErrors(t *testing.T) {
 	}
 }
 
-// TestPixelsConcurrent decodes pictures of several kinds, and rectangles of them, at once,
-// each with working memory that another one left.
-func TestPixelsConcurrent(t *testing.T) {
+// TestConcurrent decodes and transcodes pictures of several kinds, and rectangles of them, at
+// once, each with working memory that another one left.
+func TestConcurrent(t *testing.T) {
 	files := [][]byte{
 		synthetic(t, 100, 75, ""), synthetic(t, 17, 33, "-progressive"), synthetic(t, 64, 8, "-grayscale"),
 		synthetic(t, 40, 99, "-sample 1x4"), synthetic(t, 33, 21, "-scans mixed"), synthetic(t, 33, 21, "")[:600],
 	}
 	files = append(files, cuts(t, files[1])[:2]...)
-	decode := func(src []byte) (pix [2][]byte) {
+	decode := func(src []byte) (pix [3][]byte) {
 		if m, err := DecodePixels(src, 2, Limits{}); err == nil {
 			pix[0] = m.Pix
 		}
 		if m, err := DecodeRegion(src, image.Rect(3, 2, 15, 7), Limits{}); err == nil {
 			pix[1] = m.Pix
 		}
+		if s, err := Transcode(src, Options{}); err == nil {
+			pix[2] = s.Data
+		}
 		return pix
 	}
-	var want [][2][]byte
+	var want [][3][]byte
 	for _, src := range files {
 		want = append(want, decode(src))
 	}

@@ -4,25 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 )
-
-// run runs a program of libjpeg-turbo on a file.
-func run(t testing.TB, stdin []byte, name string, args ...string) []byte {
-	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Stdin = bytes.NewReader(stdin)
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s %v: %v (Debian: apt install libjpeg-turbo-progs)", name, args, err)
-	}
-	return out
-}
 
 // apply runs one step on a file.
 func apply(t testing.TB, k *transcode.Kind, arg int, src []byte) transcode.Payload {
@@ -39,41 +26,6 @@ func apply(t testing.TB, k *transcode.Kind, arg int, src []byte) transcode.Paylo
 		t.Fatalf("%s: %d by %d pixels, %+v were promised", k.Name, p.Width, p.Height, shape)
 	}
 	return out
-}
-
-// TestScaled compares with djpeg's scaling.
-func TestScaled(t *testing.T) {
-	for _, name := range []string{"1x1_ycc", "17x33_2x2", "129x97_2x2", "129x97_2x1-progressive", "129x97_grey", "64x48_rgb", "129x97_4x1"} {
-		src, err := os.ReadFile(filepath.Join(flavours(t), name+".jpg"))
-		testenv.Must(t, err)
-		for i, k := range Scaled() {
-			want := run(t, src, "djpeg", "-rgb", "-scale", fmt.Sprintf("1/%d", 2<<i))
-			got := apply(t, k, 0, src).Pixels
-			if head := fmt.Sprintf("P6\n%d %d\n255\n", got.Width, got.Height); string(want) != head+string(got.Pix) {
-				t.Errorf("%s, %s: not the pixels of djpeg", name, k.Name)
-			}
-		}
-	}
-}
-
-// TestScaledMask checks that labels are not blended.
-func TestScaledMask(t *testing.T) {
-	for _, k := range Scaled() {
-		in := transcode.Shape{Info: transcode.Info{Format: transcode.JPEG, Mode: transcode.ModeRGB, Scannable: true, Width: 8, Height: 8}, Mask: true}
-		if _, ok := k.Shape(in, 0); ok {
-			t.Errorf("%s applies to a mask", k.Name)
-		}
-	}
-}
-
-func TestBaseline(t *testing.T) {
-	for _, path := range []string{"129x97_2x2-progressive", "129x97_cmyk_2_True", "64x48_grey-progressive"} {
-		src, err := os.ReadFile(filepath.Join(flavours(t), path+".jpg"))
-		testenv.Must(t, err)
-		if !bytes.Equal(apply(t, Baseline(), 0, src).Bytes, run(t, src, "jpegtran", "-copy", "all", "-optimize")) {
-			t.Errorf("%s: not the bytes of jpegtran", path)
-		}
-	}
 }
 
 // TestSplitCuts checks that the parts of a file that is cut at some levels only

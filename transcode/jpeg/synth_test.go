@@ -85,7 +85,8 @@ var samplings = []string{
 
 var sizes = [][2]int{{1, 1}, {7, 9}, {8, 8}, {16, 16}, {17, 33}, {64, 8}, {100, 75}}
 
-// TestMatrix compares with jpegtran over samplings, sizes and codings.
+// TestMatrix compares with jpegtran over samplings, sizes and codings, and wants the files
+// back.
 func TestMatrix(t *testing.T) {
 	codings := []string{"", "-optimize", "-restart 1B", "-restart 2", "-restart 7B", "-progressive", "-progressive -restart 1",
 		"-quality 1", "-quality 95", "-quality 100"}
@@ -105,6 +106,8 @@ func TestMatrix(t *testing.T) {
 				n++
 				t.Run(fmt.Sprintf("%dx%d%s", size[0], size[1], strings.ReplaceAll(" "+options, " -", "/")), func(t *testing.T) {
 					checkOracle(t, src)
+					checkSequential(t, src)
+					checkReconstruction(t, src, 0)
 				})
 			}
 		}
@@ -112,25 +115,30 @@ func TestMatrix(t *testing.T) {
 	t.Logf("%d pictures compared", n)
 }
 
-// TestScripts compares with jpegtran for input with unusual scans.
+// TestScripts does so for input with unusual scans.
 func TestScripts(t *testing.T) {
 	for name := range scripts {
 		for _, sampling := range []string{"-sample 1x1", "-sample 2x2", "-sample 2x1", "-sample 1x2", "-rgb"} {
 			for _, size := range [][2]int{{1, 1}, {17, 33}, {100, 75}} {
 				options := sampling + " -scans " + name
 				t.Run(fmt.Sprintf("%s/%s/%dx%d", name, strings.TrimPrefix(sampling, "-"), size[0], size[1]), func(t *testing.T) {
-					checkOracle(t, synthetic(t, size[0], size[1], options))
+					src := synthetic(t, size[0], size[1], options)
+					checkOracle(t, src)
+					checkSequential(t, src)
+					checkReconstruction(t, src, 0)
 				})
 			}
 		}
 	}
 }
 
-// TestQualities compares with jpegtran for every quality: at the low end the
+// TestQualities compares with libjpeg-turbo for every quality: at the low end the
 // quantisation tables have 16 bits.
 func TestQualities(t *testing.T) {
 	for q := 1; q <= 100; q++ {
-		checkOracle(t, synthetic(t, 65, 47, fmt.Sprintf("-quality %d", q)))
+		src := synthetic(t, 65, 47, fmt.Sprintf("-quality %d", q))
+		checkOracle(t, src)
+		checkPixels(t, src)
 	}
 }
 
