@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/pipefs/pipefs/transcode"
-	v1 "github.com/pipefs/pipefs/transcode/l3/internal/v1"
 	v2 "github.com/pipefs/pipefs/transcode/l3/internal/v2"
 )
 
@@ -53,7 +52,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Is reports whether a file that begins with these bytes is an L3 file.
 func Is(head []byte) bool {
-	return v1.IsL3(head) || len(head) >= len(magic2) && string(head[:len(magic2)]) == magic2
+	return isVersion1(head) || len(head) >= len(magic2) && string(head[:len(magic2)]) == magic2
 }
 
 // modes has the mode of each number of channels and depth of version 2.
@@ -78,15 +77,7 @@ func ParseHeader(prefix []byte) (Header, error) {
 		h, _, err := parseFixed(prefix)
 		return h, err
 	}
-	p, err := v1.Parse(prefix)
-	if err != nil {
-		return Header{}, err
-	}
-	h := Header{Version: 1, Width: p.Width, Height: p.Height, Mode: transcode.ModeRGB, PatchWidth: p.Patch, PatchHeight: p.Patch}
-	if p.Channels == 1 {
-		h.Mode = transcode.ModeL
-	}
-	return h, nil
+	return parseHeader1(prefix)
 }
 
 // fixed is what is left of the first fixedLen bytes of version 2.

@@ -25,7 +25,6 @@ import (
 	"sync"
 
 	"github.com/pipefs/pipefs/transcode"
-	v1 "github.com/pipefs/pipefs/transcode/l3/internal/v1"
 	v2 "github.com/pipefs/pipefs/transcode/l3/internal/v2"
 )
 
@@ -96,7 +95,7 @@ func (s *Samples) Rect(i int) (x, y, width, height int) { return s.rect(i) }
 
 func (h *Header) decode(dst transcode.Target, src []byte) error {
 	if h.Version == 1 {
-		return v1.Decode(dst, src)
+		return h.decode1(dst, src)
 	}
 	scratch := scratches.Get().(*v2.Scratch)
 	defer scratches.Put(scratch)
@@ -174,40 +173,11 @@ func (s *Samples) Columns() int { return s.columns() }
 // offset and 8 bytes or more behind them.
 func (s *Samples) Parts() ([]Part, error) {
 	if s.Version == 1 {
-		return s.parts1()
+		return s.parts1(s.src)
 	}
 	parts := make([]Part, len(s.patches))
 	for i, p := range s.patches {
 		parts[i] = Part{[3]int{p.offset}, [3]int{p.length}}
-	}
-	return parts, nil
-}
-
-// parts1 reads the size table of a file of version 1.
-func (s *Samples) parts1() ([]Part, error) {
-	table := 13
-	if s.src[3] == '+' {
-		table++
-	}
-	channels := s.Mode.Channels()
-	// Two numbers below 2³¹; nothing is allocated before it is known that the file has
-	// a table of that size.
-	n := uint64(s.columns()) * uint64(s.rows())
-	if n > uint64(len(s.src)) || table+2*channels*int(n) > len(s.src) {
-		return nil, transcode.Errorf(transcode.ErrTruncated, "L3 file of %d bytes ends in its table of %d sizes", len(s.src), uint64(channels)*n)
-	}
-	parts := make([]Part, n)
-	at := table + 2*channels*int(n)
-	for c := range channels {
-		for i := range parts {
-			size := int(binary.LittleEndian.Uint16(s.src[table:]))
-			parts[i].Offset[c], parts[i].Length[c] = at, size
-			table += 2
-			at += size
-		}
-		if at > len(s.src) {
-			return nil, transcode.Errorf(transcode.ErrTruncated, "L3 file of %d bytes, channel %d ends at byte %d", len(s.src), c, at)
-		}
 	}
 	return parts, nil
 }
@@ -317,10 +287,10 @@ func (o Options) Version() int {
 }
 
 // Encode writes a picture as an L3 file. Interleaved pixels of the modes that
-// [Holds] reports are taken; others, and what a patch of version 1 cannot hold,
+// [Holds] reports are taken; others, and patches that are too large,
 // are transcode.ErrUnsupported. Version 1 keeps no metadata.
 func Encode(px *transcode.Pixels, o Options) ([]byte, error) {
-	if !Holds(px.Mode, o.Version()) || px.Planar || px.Type == transcode.Float32 || o.Patch < 0 || o.Patch > MaxPatch {
+	if !Holds(px.Mode, o.Version()) || px.Planar || px.Type == transcode.Float32 || o.Patch < 0 || o.Patch > MaxPatch || o.Mode == V1 && o.Patch > maxPatch1 {
 		return nil, transcode.Errorf(transcode.ErrUnsupported, "a picture of mode %v in patches of %d as L3 version %d", px.Mode, o.Patch, o.Version())
 	}
 	size := px.Mode.Depth() / 8
@@ -328,14 +298,15 @@ func Encode(px *transcode.Pixels, o Options) ([]byte, error) {
 		return nil, transcode.Errorf(transcode.ErrInternal, "%d×%d pixels in %d bytes", px.Width, px.Height, len(px.Pix))
 	}
 	source := transcode.Interleaved(px.Pix, px.Width, px.Mode.Channels(), size)
-	if o.Mode == V1 {
-		side := o.Patch
-		if side == 0 {
-			side = v1.DefaultPatch
+	h := Header{Version: o.Version(), Width: px.Width, Height: px.Height, Mode: px.Mode, Meta: px.Meta}
+	if h.Version == 1 {
+		h.PatchWidth = o.Patch
+		if o.Patch == 0 {
+			h.PatchWidth = defaultPatch1
 		}
-		return v1.Encode(source, px.Width, px.Height, px.Mode.Channels(), side)
+		h.PatchHeight = h.PatchWidth
+		return h.encode1(source), nil
 	}
-	h := Header{Version: 2, Width: px.Width, Height: px.Height, Mode: px.Mode, Meta: px.Meta}
 	h.PatchWidth, h.PatchHeight = sides(px.Width, px.Height, o.Patch)
 	return h.encode(source, o.Mode.tries()), nil
 }
