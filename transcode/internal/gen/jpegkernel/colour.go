@@ -50,16 +50,6 @@ func (s *spread) weave(r, g, b Vec) (out [3]Vec) {
 	return out
 }
 
-// store4 writes 32 pixels of four bytes from sample i on.
-func store4(dst, i reg.Register, c, m, y, k Vec) {
-	at := Mem{Base: dst, Index: i, Scale: 4}
-	cmLo, cmHi, ykLo, ykHi := low8(c, m), high8(c, m), low8(y, k), high8(y, k)
-	for o, v := range []Vec{low16(cmLo, ykLo), high16(cmLo, ykLo), low16(cmHi, ykHi), high16(cmHi, ykHi)} {
-		VMOVDQU(v.AsX(), at.Offset(16*o))
-		VEXTRACTI128(U8(1), v, at.Offset(64+16*o))
-	}
-}
-
 // conversion holds the constants from YCbCr to RGB.
 type conversion struct {
 	sign, toR, toB, toG, half Mem
@@ -121,28 +111,5 @@ func colours() {
 	loop(Arg("n"), func(i reg.Register) {
 		v := at(y, i)
 		store3(dst, i, [3]Vec{Shuffle(v, masks[0]), Shuffle(v, masks[1]), Shuffle(v, masks[2])})
-	})
-
-	Kernel("interleave3AVX2", "func(dst, red, green, blue *byte, n int)", "makes n pixels, at least 32.")
-	dst, r, g, b := Arg("dst"), Arg("red"), Arg("green"), Arg("blue")
-	loop(Arg("n"), func(i reg.Register) {
-		store3(dst, i, s.weave(at(r, i), at(g, i), at(b, i)))
-	})
-
-	Kernel("ycckToCMYKAVX2", "func(dst, y, cb, cr, k *byte, n int)", "converts n pixels, at least 32.")
-	dst, y, cb, cr = Arg("dst"), Arg("y"), Arg("cb"), Arg("cr")
-	k := Arg("k")
-	ones := YMM()
-	VPCMPEQB(ones, ones, ones)
-	loop(Arg("n"), func(i reg.Register) {
-		r, g, b := c.rgb(at(y, i), at(cb, i), at(cr, i))
-		store4(dst, i, Xor(r, ones), Xor(g, ones), Xor(b, ones), at(k, i))
-	})
-
-	Kernel("interleave4AVX2", "func(dst, c, m, y, k *byte, n int)", "makes n pixels, at least 32.")
-	dst, cyan, m := Arg("dst"), Arg("c"), Arg("m")
-	y, k = Arg("y"), Arg("k")
-	loop(Arg("n"), func(i reg.Register) {
-		store4(dst, i, at(cyan, i), at(m, i), at(y, i), at(k, i))
 	})
 }

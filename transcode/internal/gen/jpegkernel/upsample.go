@@ -96,19 +96,4 @@ func upsampling() {
 		store(dst, i, mix(thisLo, lastLo, eight), mix(thisLo, nextLo, seven),
 			mix(thisHi, lastHi, eight), mix(thisHi, nextHi, seven))
 	})
-
-	Kernel("upsampleH1V2AVX2", "func(dst, near, far *byte, n int, bias uint16)", "mixes n samples, at least 32.")
-	dst = Arg("dst")
-	near, far = Arg("near"), Arg("far")
-	w = Loaded(weights)
-	bias := YMM()
-	VPBROADCASTW(ArgAddr("bias"), bias)
-	loop(Arg("n"), func(i reg.Register) {
-		lo, hi := blend(Loaded(Mem{Base: near, Index: i, Scale: 1}), Loaded(Mem{Base: far, Index: i, Scale: 1}), w)
-		for _, v := range []Vec{lo, hi} {
-			VPADDW(bias, v, v)
-			VPSRLW(U8(2), v, v)
-		}
-		VMOVDQU(Apply(VPACKUSWB, lo, hi), Mem{Base: dst, Index: i, Scale: 1})
-	})
 }

@@ -29,11 +29,6 @@ func upsampleH2V1AVX2(dst *byte, src *byte, n int)
 //go:noescape
 func upsampleH2V2AVX2(dst *byte, near *byte, far *byte, n int)
 
-// upsampleH1V2AVX2 mixes n samples, at least 32.
-//
-//go:noescape
-func upsampleH1V2AVX2(dst *byte, near *byte, far *byte, n int, bias uint16)
-
 // yccToRGBAVX2 converts n pixels, at least 32.
 //
 //go:noescape
@@ -43,21 +38,6 @@ func yccToRGBAVX2(dst *byte, y *byte, cb *byte, cr *byte, n int)
 //
 //go:noescape
 func greyToRGBAVX2(dst *byte, y *byte, n int)
-
-// interleave3AVX2 makes n pixels, at least 32.
-//
-//go:noescape
-func interleave3AVX2(dst *byte, red *byte, green *byte, blue *byte, n int)
-
-// ycckToCMYKAVX2 converts n pixels, at least 32.
-//
-//go:noescape
-func ycckToCMYKAVX2(dst *byte, y *byte, cb *byte, cr *byte, k *byte, n int)
-
-// interleave4AVX2 makes n pixels, at least 32.
-//
-//go:noescape
-func interleave4AVX2(dst *byte, c *byte, m *byte, y *byte, k *byte, n int)
 
 // coefficientsBMI2 is Coefficients.
 //

@@ -31,31 +31,6 @@ func greyToRGBGo(dst, y []byte) {
 	}
 }
 
-func interleave3Go(dst, r, g, b []byte) {
-	n := len(r)
-	g, b, dst = g[:n], b[:n], dst[:3*n]
-	for i, v := range r {
-		*(*[3]byte)(dst[3*i:]) = [3]byte{v, g[i], b[i]}
-	}
-}
-
-func ycckToCMYKGo(dst, y, cb, cr, k []byte) {
-	n := len(y)
-	cb, cr, k, dst = cb[:n], cr[:n], k[:n], dst[:4*n]
-	for i, v := range y {
-		r, g, b := rgb(v, cb[i], cr[i])
-		*(*[4]byte)(dst[4*i:]) = [4]byte{^r, ^g, ^b, k[i]}
-	}
-}
-
-func interleave4Go(dst, c, m, y, k []byte) {
-	n := len(c)
-	m, y, k, dst = m[:n], y[:n], k[:n], dst[:4*n]
-	for i, v := range c {
-		*(*[4]byte)(dst[4*i:]) = [4]byte{v, m[i], y[i], k[i]}
-	}
-}
-
 func upsampleH2V1Go(dst, src []byte) {
 	n := len(src)
 	dst = dst[:2*n]
@@ -90,13 +65,6 @@ func upsampleH2V2Go(dst, near, far []byte) {
 	}
 	dst[2*n-2] = byte((3*this + last + 8) >> 4)
 	dst[2*n-1] = byte((4*this + 7) >> 4)
-}
-
-func upsampleH1V2Go(dst, near, far []byte, bias int) {
-	dst, far = dst[:len(near)], far[:len(near)]
-	for i, v := range near {
-		dst[i] = byte((3*int(v) + int(far[i]) + bias) >> 2)
-	}
 }
 
 func repeat2(dst, src []byte) {

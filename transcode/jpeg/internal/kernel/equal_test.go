@@ -10,7 +10,7 @@ import (
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
 )
 
-// rowKernels are those that work on rows: run takes so many rows of one length,
+// rowKernels are those that work on rows and have several forms: run takes so many rows of one length,
 // and writes size bytes for each sample of a row.
 var rowKernels = []struct {
 	name       string
@@ -19,13 +19,8 @@ var rowKernels = []struct {
 }{
 	{"UpsampleH2V1", 1, 2, func(dst []byte, in [][]byte) { UpsampleH2V1(dst, in[0]) }},
 	{"UpsampleH2V2", 2, 2, func(dst []byte, in [][]byte) { UpsampleH2V2(dst, in[0], in[1]) }},
-	{"UpsampleH1V2/upper", 2, 1, func(dst []byte, in [][]byte) { UpsampleH1V2(dst, in[0], in[1], false) }},
-	{"UpsampleH1V2/lower", 2, 1, func(dst []byte, in [][]byte) { UpsampleH1V2(dst, in[0], in[1], true) }},
 	{"YCCToRGB", 3, 3, func(dst []byte, in [][]byte) { YCCToRGB(dst, in[0], in[1], in[2]) }},
 	{"GreyToRGB", 1, 3, func(dst []byte, in [][]byte) { GreyToRGB(dst, in[0]) }},
-	{"Interleave3", 3, 3, func(dst []byte, in [][]byte) { Interleave3(dst, in[0], in[1], in[2]) }},
-	{"YCCKToCMYK", 4, 4, func(dst []byte, in [][]byte) { YCCKToCMYK(dst, in[0], in[1], in[2], in[3]) }},
-	{"Interleave4", 4, 4, func(dst []byte, in [][]byte) { Interleave4(dst, in[0], in[1], in[2], in[3]) }},
 }
 
 // blockKernels are those that make size×size samples of a block.

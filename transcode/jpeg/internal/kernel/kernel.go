@@ -16,9 +16,9 @@
 //     one call never overlap the one that comes out.
 //   - Fancy upsampling doubles a row with a triangle filter, 3/4 of the nearer
 //     sample and 1/4 of the farther one. Which way a tie is rounded alternates.
-//   - A kernel is one function of this package. Each has a portable form; on
-//     amd64 all but IDCT1 have one in assembly too, which gives the same bytes. transcode/internal/gen/jpegkernel
-//     generates those.
+//   - A kernel is one function of this package. Each has a portable form; on amd64 those
+//     that common files need have one in assembly too, which gives the same bytes.
+//     transcode/internal/gen/jpegkernel generates those.
 //
 // Kernels allocate nothing and write nothing but the samples they are asked for.
 // They rely on the lengths that their comments state, and panic otherwise.
@@ -135,11 +135,10 @@ func UpsampleH1V2(dst, near, far []byte, lower bool) {
 	if lower {
 		bias = 2
 	}
-	if accelerated && len(near) >= step {
-		upsampleH1V2AVX2(&dst[0], &near[0], &far[0], len(near), uint16(bias))
-		return
+	dst, far = dst[:len(near)], far[:len(near)]
+	for i, v := range near {
+		dst[i] = byte((3*int(v) + int(far[i]) + bias) >> 2)
 	}
-	upsampleH1V2Go(dst, near, far, bias)
 }
 
 // YCCToRGB converts a row of YCbCr to RGB pixels. cb and cr must not be shorter
@@ -168,11 +167,11 @@ func GreyToRGB(dst, y []byte) {
 // len(dst) must be at least 3*len(r).
 func Interleave3(dst, r, g, b []byte) {
 	check(len(g) >= len(r) && len(b) >= len(r) && len(dst) >= 3*len(r))
-	if accelerated && len(r) >= step {
-		interleave3AVX2(&dst[0], &r[0], &g[0], &b[0], len(r))
-		return
+	n := len(r)
+	g, b, dst = g[:n], b[:n], dst[:3*n]
+	for i, v := range r {
+		*(*[3]byte)(dst[3*i:]) = [3]byte{v, g[i], b[i]}
 	}
-	interleave3Go(dst, r, g, b)
 }
 
 // YCCKToCMYK converts a row of YCCK to CMYK pixels: YCbCr is that of the inverted
@@ -180,22 +179,23 @@ func Interleave3(dst, r, g, b []byte) {
 // at least 4*len(y).
 func YCCKToCMYK(dst, y, cb, cr, k []byte) {
 	check(len(cb) >= len(y) && len(cr) >= len(y) && len(k) >= len(y) && len(dst) >= 4*len(y))
-	if accelerated && len(y) >= step {
-		ycckToCMYKAVX2(&dst[0], &y[0], &cb[0], &cr[0], &k[0], len(y))
-		return
+	n := len(y)
+	cb, cr, k, dst = cb[:n], cr[:n], k[:n], dst[:4*n]
+	for i, v := range y {
+		r, g, b := rgb(v, cb[i], cr[i])
+		*(*[4]byte)(dst[4*i:]) = [4]byte{^r, ^g, ^b, k[i]}
 	}
-	ycckToCMYKGo(dst, y, cb, cr, k)
 }
 
 // Interleave4 makes pixels of four rows. No row may be shorter than c, and
 // len(dst) must be at least 4*len(c).
 func Interleave4(dst, c, m, y, k []byte) {
 	check(len(m) >= len(c) && len(y) >= len(c) && len(k) >= len(c) && len(dst) >= 4*len(c))
-	if accelerated && len(c) >= step {
-		interleave4AVX2(&dst[0], &c[0], &m[0], &y[0], &k[0], len(c))
-		return
+	n := len(c)
+	m, y, k, dst = m[:n], y[:n], k[:n], dst[:4*n]
+	for i, v := range c {
+		*(*[4]byte)(dst[4*i:]) = [4]byte{v, m[i], y[i], k[i]}
 	}
-	interleave4Go(dst, c, m, y, k)
 }
 
 // Vectorised says whether there is assembly for this processor.
