@@ -107,8 +107,6 @@ func (k *across) position(n int) []Vec {
 	p, weights, left := GP64(), GP64(), GP64()
 	MOVLQSX(Mem{Base: k.entry}, p)
 	switch k.channels {
-	case 2:
-		ADDQ(p, p)
 	case 3:
 		LEAQ(Mem{Base: p, Index: p, Scale: 2}, p)
 	case 4:
@@ -175,18 +173,9 @@ func (k *across) position(n int) []Vec {
 // register, so that nothing older is waited for.
 func (k *across) load(rows []Mem) Vec {
 	v := YMM()
-	switch k.rows {
-	case 1:
+	if k.rows == 1 {
 		VBROADCASTI128(rows[0], v)
 		VINSERTI128(U8(1), rows[1], v, v)
-		return v
-	case 2:
-		upper := XMM()
-		VPBROADCASTQ(rows[0], v)
-		VPINSRQ(U8(1), rows[1], v.AsX(), v.AsX())
-		VMOVQ(rows[2], upper)
-		VPINSRQ(U8(1), rows[3], upper, upper)
-		VINSERTI128(U8(1), upper, v, v)
 		return v
 	}
 	upper := XMM()
@@ -210,11 +199,6 @@ func (k *across) store(v Vec, rows []Mem) {
 	upper := XMM()
 	VEXTRACTI128(U8(1), v, upper)
 	for i := range k.rows {
-		if k.rows == 2 {
-			VPEXTRQ(U8(i), v.AsX(), rows[i])
-			VPEXTRQ(U8(i), upper, rows[2+i])
-			continue
-		}
 		VPEXTRD(U8(i), v.AsX(), rows[i])
 		VPEXTRD(U8(i), upper, rows[4+i])
 	}

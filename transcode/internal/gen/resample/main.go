@@ -28,7 +28,7 @@ const none = 0xff
 
 func main() {
 	horizontal("horizontal1", 1, target.Int("mostRows"))
-	for channels := 2; channels <= 4; channels++ {
+	for channels := 3; channels <= 4; channels++ {
 		horizontal(fmt.Sprintf("horizontal%d", channels), channels, target.Int("fewRows"))
 	}
 	vertical()

@@ -12,9 +12,6 @@ var accelerated = cpu.ARM64.HasASIMD
 func horizontal1(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step, turns, quads int)
 
 //go:noescape
-func horizontal2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step, turns, quads int)
-
-//go:noescape
 func horizontal3(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step, turns, quads int)
 
 //go:noescape

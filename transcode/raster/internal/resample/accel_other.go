@@ -8,7 +8,6 @@ const accelerated = false
 const absent = "resample: no assembly for this architecture"
 
 func horizontal1(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
-func horizontal2(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
 func horizontal3(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
 func horizontal4(*byte, int, *byte, int, *uint32, int, int, int) { panic(absent) }
 func vertical(*byte, *byte, int, int, *uint32, int)              { panic(absent) }

@@ -10,12 +10,6 @@ package resample
 //go:noescape
 func horizontal1(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
 
-// horizontal2 scales 4 rows of 2 channels, a few positions in each turn. The first position has the
-// entry given, each other one that step bytes farther on. Entries have so many quads.
-//
-//go:noescape
-func horizontal2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step int, turns int, quads int)
-
 // horizontal3 scales 4 rows of 3 channels, a few positions in each turn. The first position has the
 // entry given, each other one that step bytes farther on. Entries have so many quads.
 //

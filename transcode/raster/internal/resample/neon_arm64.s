@@ -43,23 +43,17 @@ DATA patterns<>+16(SB)/8, $0xff0eff0aff06ff02
 DATA patterns<>+24(SB)/8, $0xff0fff0bff07ff03
 DATA patterns<>+32(SB)/8, $0x0d0905010c080400
 DATA patterns<>+40(SB)/8, $0x0f0b07030e0a0602
-DATA patterns<>+48(SB)/8, $0xff09ff08ff01ff00 // two channels, two rows
-DATA patterns<>+56(SB)/8, $0xff0bff0aff03ff02
-DATA patterns<>+64(SB)/8, $0xff0dff0cff05ff04
-DATA patterns<>+72(SB)/8, $0xff0fff0eff07ff06
-DATA patterns<>+80(SB)/8, $0x0d0c090805040100
-DATA patterns<>+88(SB)/8, $0x0f0e0b0a07060302
-DATA patterns<>+96(SB)/8, $0xffffff02ff01ff00 // three channels, one row
-DATA patterns<>+104(SB)/8, $0xffffff05ff04ff03
-DATA patterns<>+112(SB)/8, $0xffffff08ff07ff06
-DATA patterns<>+120(SB)/8, $0xffffff0bff0aff09
-DATA patterns<>+128(SB)/8, $0x0908060504020100
-DATA patterns<>+136(SB)/8, $0xffffffff0e0d0c0a
-DATA patterns<>+144(SB)/8, $0xff03ff02ff01ff00 // four channels, one row
-DATA patterns<>+152(SB)/8, $0xff07ff06ff05ff04
-DATA patterns<>+160(SB)/8, $0xff0bff0aff09ff08
-DATA patterns<>+168(SB)/8, $0xff0fff0eff0dff0c
-GLOBL patterns<>(SB), RODATA|NOPTR, $176
+DATA patterns<>+48(SB)/8, $0xffffff02ff01ff00 // three channels, one row
+DATA patterns<>+56(SB)/8, $0xffffff05ff04ff03
+DATA patterns<>+64(SB)/8, $0xffffff08ff07ff06
+DATA patterns<>+72(SB)/8, $0xffffff0bff0aff09
+DATA patterns<>+80(SB)/8, $0x0908060504020100
+DATA patterns<>+88(SB)/8, $0xffffffff0e0d0c0a
+DATA patterns<>+96(SB)/8, $0xff03ff02ff01ff00 // four channels, one row
+DATA patterns<>+104(SB)/8, $0xff07ff06ff05ff04
+DATA patterns<>+112(SB)/8, $0xff0bff0aff09ff08
+DATA patterns<>+120(SB)/8, $0xff0fff0eff0dff0c
+GLOBL patterns<>(SB), RODATA|NOPTR, $128
 
 // ROWS has the addresses of four rows, a stride apart.
 #define ROWS(p, stride, a, b, c, d) \
@@ -143,7 +137,7 @@ again: \
 // func horizontal3(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step, turns, quads int)
 TEXT ·horizontal3(SB), NOSPLIT, $0-64
 	ARGUMENTS
-	ADD $96, R8
+	ADD $48, R8
 	VLD1 (R8), [V1.B16, V2.B16]
 	ADD $32, R8
 	VLD1 (R8), [V31.B16]
@@ -183,7 +177,7 @@ turn:
 // func horizontal4(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step, turns, quads int)
 TEXT ·horizontal4(SB), NOSPLIT, $0-64
 	ARGUMENTS
-	ADD $144, R8
+	ADD $96, R8
 	VLD1 (R8), [V1.B16, V2.B16]
 turn:
 	FIRST
@@ -226,50 +220,6 @@ again: \
 	END(V17, V21, 17) \
 	narrow(16, a) \
 	narrow(17, b)
-
-// Two rows of two channels in a register.
-#define LOAD2 \
-	VLD1.P 8(R11), V24.D[0] \
-	VLD1.P 8(R12), V24.D[1] \
-	QUAD(16, 20) \
-	VLD1.P 8(R13), V24.D[0] \
-	VLD1.P 8(R14), V24.D[1] \
-	QUAD(17, 21)
-
-#define FIRST2 \
-	FIRST \
-	ADD R9<<1, R2, R9 \
-	ROWS(R9, R3, R11, R12, R13, R14)
-
-// func horizontal2(dst *byte, dstStride int, src *byte, srcStride int, entry *uint32, step, turns, quads int)
-TEXT ·horizontal2(SB), NOSPLIT, $0-64
-	ARGUMENTS
-	ADD $48, R8
-	VLD1 (R8), [V1.B16, V2.B16]
-	ADD $32, R8
-	VLD1 (R8), [V31.B16]
-turn:
-	FIRST2
-	POSITION2(LOAD2, NARROW, 4, 5, quad0)
-	FIRST2
-	POSITION2(LOAD2, NARROW2, 4, 5, quad1)
-	FIRST2
-	POSITION2(LOAD2, NARROW, 8, 9, quad2)
-	FIRST2
-	POSITION2(LOAD2, NARROW2, 8, 9, quad3)
-	ROWS(R0, R1, R11, R12, R13, R14)
-	BYTES(4, 8, 24)
-	VTBL V31.B16, [V24.B16], V24.B16
-	VST1 V24.D[0], (R11)
-	VST1 V24.D[1], (R12)
-	BYTES(5, 9, 25)
-	VTBL V31.B16, [V25.B16], V25.B16
-	VST1 V25.D[0], (R13)
-	VST1 V25.D[1], (R14)
-	ADD $8, R0
-	SUBS $1, R6
-	BNE turn
-	RET
 
 // Four rows of one channel in a register: R11 to R14, and R19 to R22.
 #define LOAD1 \

@@ -22,8 +22,6 @@ func horizontalRows(dst []byte, dstStride int, src []byte, srcStride int, w *wei
 	switch channels {
 	case 1:
 		horizontal1(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
-	case 2:
-		horizontal2(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
 	case 3:
 		horizontal3(&dst[0], dstStride, &src[0], srcStride, entry, step, turns, p.quads)
 	case 4:

@@ -98,8 +98,9 @@ func (t *task) verticalAccelerated() bool {
 	return accelerated && t.down.packed.words != nil && t.dst.Width*t.channels >= columns
 }
 
+// horizontalAccelerated is false for grey with alpha, which is rare.
 func (t *task) horizontalAccelerated() bool {
-	return accelerated && t.across.packed.words != nil
+	return accelerated && t.across.packed.words != nil && t.channels != 2
 }
 
 const (
