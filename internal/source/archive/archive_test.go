@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -74,14 +72,32 @@ func open(t testing.TB, archives map[string][]byte) (*Dataset, string) {
 
 func openDir(t testing.TB, dir, kept string) *Dataset {
 	t.Helper()
+	return opened(t)(try(t, dir, Options{Dir: kept}))
+}
+
+// try opens archives of a directory, or all.
+func try(t testing.TB, dir string, o Options, shards ...string) (*Dataset, error) {
+	t.Helper()
 	under, err := source.Open(dir, source.Options{})
 	testenv.Must(t, err)
-	shards, _, err := In(under)
-	testenv.Must(t, err)
-	d, err := Open(t.Context(), under, dir, shards, Options{Dir: kept})
-	testenv.Must(t, err)
-	t.Cleanup(func() { testenv.Must(t, d.Close()) })
-	return d
+	if shards == nil {
+		shards, _, err = In(under)
+		testenv.Must(t, err)
+	}
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	return Open(t.Context(), under, dir, shards, o)
+}
+
+// opened closes what was opened at the end of a test.
+func opened(t testing.TB) func(*Dataset, error) *Dataset {
+	return func(d *Dataset, err error) *Dataset {
+		t.Helper()
+		testenv.Must(t, err)
+		t.Cleanup(func() { testenv.Must(t, d.Close()) })
+		return d
+	}
 }
 
 // read returns all that a dataset shows: files by path, with their bytes or why they cannot be read, and directories
@@ -191,11 +207,9 @@ func TestCut(t *testing.T) {
 	}
 	whole := writeTar(t, members...)
 	for n := 512; n < len(whole)-1024; n += 512 {
-		dir, kept := t.TempDir(), t.TempDir()
+		dir := t.TempDir()
 		testenv.Must(t, os.WriteFile(filepath.Join(dir, "x.tar"), whole[:n], 0o644))
-		under, err := source.Open(dir, source.Options{})
-		testenv.Must(t, err)
-		d, err := Open(t.Context(), under, dir, []string{"x.tar"}, Options{Dir: kept})
+		d, err := try(t, dir, Options{})
 		if err != nil {
 			if n >= 1024 { // then the first member is whole
 				t.Errorf("cut at %d: %v", n, err)
@@ -402,34 +416,6 @@ func (memory) Verify() error                             { return nil }
 func (memory) Scattered()                                {}
 func (memory) Fetch(int64, int64)                        {}
 
-// Random trees come back whole, whatever they are packed into.
-func TestRandomTrees(t *testing.T) {
-	r := rand.New(rand.NewPCG(testenv.Seed(t), 1))
-	for range 5 {
-		tree := map[string]string{}
-		for range 200 {
-			name := fmt.Sprintf("%c/%c%d.jpg", 'a'+rune(r.IntN(5)), 'a'+rune(r.IntN(3)), r.IntN(100))
-			b := make([]byte, r.IntN(3000))
-			for i := range b {
-				b[i] = byte(r.IntN(4))
-			}
-			tree[name] = string(b)
-		}
-		var members []pair
-		for _, name := range slices.Sorted(maps.Keys(tree)) {
-			members = append(members, pair{name, tree[name]})
-		}
-		r.Shuffle(len(members), func(i, k int) { members[i], members[k] = members[k], members[i] })
-		half := len(members) / 2
-		d, _ := open(t, map[string][]byte{"1.tar": writeTar(t, members[:half]...), "2.zip": writeZip(t, zip.Deflate, members[half:]...)})
-		got := read(t, d)
-		maps.DeleteFunc(got, func(name, _ string) bool { return strings.HasSuffix(name, "/") })
-		if diff := cmp.Diff(tree, got); diff != "" {
-			t.Fatal(diff)
-		}
-	}
-}
-
 // A scan tells how many members it has found, and which share of the bytes lies before them.
 func TestProgress(t *testing.T) {
 	var members []pair
@@ -438,15 +424,11 @@ func TestProgress(t *testing.T) {
 	}
 	dir := t.TempDir()
 	testenv.Must(t, os.WriteFile(filepath.Join(dir, "a.tar"), writeTar(t, members...), 0o644))
-	under, err := source.Open(dir, source.Options{})
-	testenv.Must(t, err)
 	var told []int64
 	var shares []float64
-	d, err := Open(t.Context(), under, dir, []string{"a.tar"}, Options{Dir: t.TempDir(), Progress: func(n int64, share float64) {
+	opened(t)(try(t, dir, Options{Progress: func(n int64, share float64) {
 		told, shares = append(told, n), append(shares, share)
-	}})
-	testenv.Must(t, err)
-	defer d.Close()
+	}}))
 	if !slices.Equal(told, []int64{1000, 2000, 3000}) || math.Abs(shares[0]-1./3) > 0.02 || shares[2] < 0.98 {
 		t.Errorf("told of %v members, %.3f of the bytes", told, shares)
 	}

@@ -15,7 +15,6 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -38,8 +37,6 @@ type Options struct {
 	Dirs map[string]string
 	// Metadata is that directories of rows of Parquet files have a file of their other columns, see [Dataset.Metadata].
 	Metadata bool
-	// Workers is how many archives are scanned at once; 0 is one a core.
-	Workers int
 	// AtOnce is how many bytes of Parquet files are read before the dataset is there; more are read behind. 0 is 64 MB.
 	AtOnce int64
 	// Progress is told, now and then, how many members were found, and which share of the bytes of all archives lies
@@ -62,8 +59,10 @@ type Dataset struct {
 	dir    source.Attr   // of directories
 	rescan sync.Mutex
 	told   sync.Once // that the list that was kept is of another version
-	behind *behind
 	pages  pages
+
+	locating sync.WaitGroup // reads all groups of rows, until cancel
+	cancel   context.CancelFunc
 }
 
 var _ source.Dataset = (*Dataset)(nil)
@@ -73,9 +72,6 @@ var _ source.Dataset = (*Dataset)(nil)
 func Open(ctx context.Context, under source.Dataset, root string, shards []string, o Options) (*Dataset, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	if o.AtOnce == 0 {
 		o.AtOnce = 64 << 20

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -50,14 +49,10 @@ func soft(name, to string) tar.Header {
 // openLog opens one archive, and returns what was logged.
 func openLog(t *testing.T, name string, data []byte) (*Dataset, string) {
 	t.Helper()
-	dir, kept := t.TempDir(), t.TempDir()
+	dir := t.TempDir()
 	testenv.Must(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
-	under, err := source.Open(dir, source.Options{})
-	testenv.Must(t, err)
 	var log bytes.Buffer
-	d, err := Open(t.Context(), under, dir, []string{name}, Options{Dir: kept, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	testenv.Must(t, err)
-	t.Cleanup(func() { testenv.Must(t, d.Close()) })
+	d := opened(t)(try(t, dir, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}))
 	return d, log.String()
 }
 

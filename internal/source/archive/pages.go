@@ -2,10 +2,7 @@ package archive
 
 import (
 	"fmt"
-	"strconv"
 	"sync"
-
-	"golang.org/x/sync/singleflight"
 
 	"github.com/pipefs/pipefs/internal/lru"
 	"github.com/pipefs/pipefs/internal/source/parquet"
@@ -16,9 +13,8 @@ const pagesBytes = 64 << 20
 
 // pages are inflated pages of Parquet files: one holds many pictures, and is read once for all who read them.
 type pages struct {
-	mu     sync.Mutex
-	kept   *lru.Map[pageKey, []byte]
-	flight singleflight.Group
+	mu   sync.Mutex
+	kept *lru.Map[pageKey, *once[[]byte]]
 }
 
 type pageKey struct {
@@ -28,64 +24,51 @@ type pageKey struct {
 
 // value returns the bytes of a value.
 func (p *pages) value(f *file) ([]byte, error) {
-	inflate := func() (any, error) {
-		packed, err := f.load()
-		if err != nil {
-			return nil, err
-		}
-		data, err := parquet.Inflate(f.compression, packed, int(f.value.inflated))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name(), err)
-		}
-		return data, nil
-	}
 	if f.compression == parquet.SnappyPart { // it holds this value, and ends of those around it
-		data, err := inflate()
+		data, err := f.page()
 		if err != nil {
 			return nil, err
 		}
-		return data.([]byte)[f.place:][:f.size], nil
+		return data[f.place:][:f.size], nil
 	}
 	key := pageKey{f.Identity.ID - uint64(f.row), f.offset}
-	data, ok := p.get(key)
-	if !ok {
-		made, err, _ := p.flight.Do(strconv.FormatUint(key.file, 36)+" "+strconv.FormatInt(key.offset, 36), func() (any, error) {
-			if data, ok := p.get(key); ok {
-				return data, nil
-			}
-			data, err := inflate()
-			if err == nil {
-				// Only pages of the file that was scanned are kept.
-				if err = f.in.Verify(); err == nil {
-					p.put(key, data.([]byte))
-				}
-			}
-			return data, err
-		})
-		if err != nil {
-			return nil, err
+	p.mu.Lock()
+	if p.kept == nil {
+		p.kept = lru.New[pageKey, *once[[]byte]](pagesBytes, 1<<20)
+	}
+	o, there := p.kept.Get(key)
+	if !there {
+		o = &once[[]byte]{}
+		p.kept.Put(key, o, 0)
+	}
+	p.mu.Unlock()
+	o.Do(func() {
+		if o.value, o.err = f.page(); o.err == nil {
+			o.err = f.in.Verify() // only pages of the file that was scanned are kept
 		}
-		data = made.([]byte)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if o.err != nil || len(o.value) > pagesBytes/2 { // one that is larger would be alone, and the next takes its place
+			p.kept.Remove(key)
+		} else {
+			p.kept.Put(key, o, int64(len(o.value)))
+		}
+	})
+	if o.err != nil {
+		return nil, o.err
 	}
-	return data[f.place:][:f.size], nil
+	return o.value[f.place:][:f.size], nil
 }
 
-func (p *pages) get(key pageKey) ([]byte, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.kept == nil {
-		return nil, false
+// page inflates the page, or the part of one, that a value lies in.
+func (f *file) page() ([]byte, error) {
+	packed, err := f.load()
+	if err != nil {
+		return nil, err
 	}
-	return p.kept.Get(key)
-}
-
-func (p *pages) put(key pageKey, data []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.kept == nil {
-		p.kept = lru.New[pageKey, []byte](pagesBytes, 1<<20)
+	data, err := parquet.Inflate(f.compression, packed, int(f.value.inflated))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	if len(data) <= pagesBytes/2 { // else it would be alone, and the next takes its place
-		p.kept.Put(key, data, int64(len(data)))
-	}
+	return data, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +45,7 @@ type tableFile struct {
 func (s *scan) findTables(ctx context.Context) error {
 	s.tables = make([]*tableFile, len(s.shards))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(s.o.Workers)
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range s.shards {
 		group.Go(func() error {
 			if ctx.Err() != nil {
@@ -202,21 +203,18 @@ func (s *scan) classDirs(visit func(dir string) error) error {
 
 // common is the directory that all Parquet files are in, with a slash behind.
 func (s *scan) common() string {
-	common, first := "", true
+	var dirs []string
 	for i, t := range s.tables {
-		if t == nil {
-			continue
+		if t != nil {
+			dirs = append(dirs, path.Dir(s.shards[i])+"/")
 		}
-		dir := path.Dir(s.shards[i]) + "/"
-		if first {
-			common, first = dir, false
-		}
-		for !strings.HasPrefix(dir, common) {
-			common = common[:strings.LastIndexByte(common[:len(common)-1], '/')+1]
-			if common == "" {
-				return ""
-			}
-		}
+	}
+	if len(dirs) == 0 {
+		return ""
+	}
+	common := slices.Min(dirs)
+	for last := slices.Max(dirs); !strings.HasPrefix(last, common); {
+		common = common[:strings.LastIndexByte(common[:len(common)-1], '/')+1]
 	}
 	return common
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -92,7 +93,7 @@ func TestParquet(t *testing.T) {
 				}
 				d := openTables(t, filepath.Join("testdata/parquet", c.name), kept)
 				if when == "located" {
-					d.Wait()
+					d.locating.Wait()
 				}
 				if diff := cmp.Diff(c.want, read(t, d)); diff != "" {
 					t.Fatalf("%s: %s", when, diff)
@@ -100,7 +101,7 @@ func TestParquet(t *testing.T) {
 				if s := d.Summary(); s.LeftOut != c.left || len(s.Damaged) > 0 || (when == "kept" || when == "at once") && !s.Located {
 					t.Errorf("%s: %+v", when, s)
 				}
-				d.Wait()
+				d.locating.Wait()
 			}
 		})
 	}
@@ -109,28 +110,18 @@ func TestParquet(t *testing.T) {
 // openTables opens a directory of Parquet files, or one.
 func openTables(t testing.TB, at, kept string) *Dataset {
 	t.Helper()
-	d, err := tryTables(t, at, kept)
-	testenv.Must(t, err)
-	t.Cleanup(func() { testenv.Must(t, d.Close()) })
-	return d
+	return opened(t)(tryTables(t, at, kept))
 }
 
 // atOnce makes rows of small files be located behind, as those of large ones.
 var atOnce int64 = -1
 
 func tryTables(t testing.TB, at, kept string) (*Dataset, error) {
-	dir, one := at, ""
-	if info, err := os.Stat(at); err == nil && !info.IsDir() {
-		dir, one = filepath.Split(at)
+	o := Options{Dir: kept, AtOnce: atOnce}
+	if path.Ext(at) == ".parquet" {
+		return try(t, filepath.Dir(at), o, filepath.Base(at))
 	}
-	under, err := source.Open(dir, source.Options{})
-	testenv.Must(t, err)
-	shards := []string{one}
-	if one == "" {
-		shards, _, err = In(under)
-		testenv.Must(t, err)
-	}
-	return Open(t.Context(), under, at, shards, Options{Dir: kept, AtOnce: atOnce})
+	return try(t, at, o)
 }
 
 // A row has one identity before and after it is located: files that are open stay the same.
@@ -142,7 +133,7 @@ func TestLocatedIdentity(t *testing.T) {
 			before[name] = a.Identity
 		}
 	}
-	d.Wait()
+	d.locating.Wait()
 	ids := map[uint64]bool{}
 	for name, id := range before {
 		f, err := d.OpenAs(name, id)
@@ -159,7 +150,7 @@ func TestLocatedIdentity(t *testing.T) {
 // The small page of a dictionary is read once for all its values, and a part of a page for one value.
 func TestPages(t *testing.T) {
 	d := openTables(t, "testdata/parquet/hub", t.TempDir())
-	d.Wait()
+	d.locating.Wait()
 	codecs := map[parquet.Codec]int{}
 	for name := range read(t, d) {
 		if e, _, _, err := d.find(strings.TrimSuffix(name, "/")); err == nil && e.codec == pageCodec {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -155,31 +156,21 @@ func (e *entry) locate(v *parquet.Value) {
 	e.inflated, e.place, e.compression = int64(v.Inflated), int64(v.Place), v.Codec
 }
 
-// behind is the work of reading all groups.
-type behind struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-}
-
 // startBehind locates all rows of the table, unless they are. The caller has no lock.
 func (d *Dataset) startBehind() {
 	ctx, cancel := context.WithCancel(context.Background())
-	d.behind = &behind{cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(d.behind.done)
+	d.cancel = cancel
+	d.locating.Go(func() {
 		if err := d.locateAll(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("the places of rows of Parquet files are not kept: they are looked for when a file is read", "of", d.root, "cause", err)
 		}
-	}()
+	})
 }
 
 func (d *Dataset) stopBehind() {
-	d.behind.cancel()
-	<-d.behind.done
+	d.cancel()
+	d.locating.Wait()
 }
-
-// Wait returns when all rows are located.
-func (d *Dataset) Wait() { <-d.behind.done }
 
 func (d *Dataset) locateAll(ctx context.Context) error {
 	d.mu.RLock()
@@ -189,7 +180,7 @@ func (d *Dataset) locateAll(ctx context.Context) error {
 		return nil
 	}
 	group, locating := errgroup.WithContext(ctx)
-	group.SetLimit(d.o.Workers)
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for shard := range t.Shards {
 		if len(t.Columns[shard]) == 0 {
 			continue

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"hash/fnv"
 	"io"
 	"path"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,7 +141,7 @@ func (s *scan) once(ctx context.Context, at string) (_ *Summary, err error) {
 		return nil, err
 	}
 	group, scanning := errgroup.WithContext(ctx)
-	group.SetLimit(s.o.Workers)
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range s.shards {
 		group.Go(func() error {
 			id, err := s.shard(scanning, i, name)
@@ -187,16 +189,10 @@ func (s *scan) shard(ctx context.Context, i int, name string) (source.Identity, 
 	if f.Identity.Size == 0 {
 		return f.Identity, s.damage(name, errors.New("it is empty"))
 	}
-	emit := func(m member) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return s.emit(m)
-	}
-	var failed error // of the emitter, which is no fault of the archive
+	var failed error // of emit, which is no fault of the archive
 	guarded := func(m member) error {
-		if failed == nil {
-			failed = emit(m)
+		if failed = cmp.Or(failed, ctx.Err()); failed == nil {
+			failed = s.emit(m)
 		}
 		return failed
 	}

@@ -17,61 +17,31 @@ const (
 	maxClass = 256
 )
 
-// position is a reader of a range that knows where it is, and that archive/tar seeks in.
-type position struct {
-	r         io.ReaderAt
-	at, first int64
-	end       int64
-	around    []byte // what was read last for a short read
-	from      int64  // where that begins
+// around reads a range that lies in one block of an archive by way of that: archive/tar reads the last byte of a member,
+// then the header behind it.
+type around struct {
+	io.ReaderAt
+	block []byte
+	from  int64 // where block begins
 }
 
-// aroundBytes is how much is read at once: archive/tar reads the last byte of a member, then the header behind it.
+// aroundBytes is the length of a block.
 const aroundBytes = 4096
 
-func (p *position) Read(b []byte) (int, error) {
-	if p.at >= p.end {
-		return 0, io.EOF
+func (a *around) ReadAt(b []byte, off int64) (int, error) {
+	if len(b) >= aroundBytes {
+		return a.ReaderAt.ReadAt(b, off)
 	}
-	b = b[:min(int64(len(b)), p.end-p.at)]
-	if p.at < p.from || p.at >= p.from+int64(len(p.around)) {
-		if len(b) >= aroundBytes {
-			n, err := p.r.ReadAt(b, p.at)
-			return p.moved(n, err)
+	if off < a.from || off+int64(len(b)) > a.from+int64(len(a.block)) {
+		if a.block == nil {
+			a.block = make([]byte, aroundBytes)
 		}
-		if cap(p.around) == 0 {
-			p.around = make([]byte, aroundBytes)
-		}
-		n, err := p.r.ReadAt(p.around[:min(aroundBytes, p.end-p.at)], p.at)
-		if p.around, p.from = p.around[:n], p.at; n == 0 {
-			return 0, err
+		n, err := a.ReaderAt.ReadAt(a.block[:aroundBytes], off)
+		if a.block, a.from = a.block[:n], off; n < len(b) {
+			return copy(b, a.block), err
 		}
 	}
-	return p.moved(copy(b, p.around[p.at-p.from:]), nil)
-}
-
-func (p *position) moved(n int, err error) (int, error) {
-	p.at += int64(n)
-	if n > 0 && errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return n, err
-}
-
-func (p *position) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekStart:
-		offset += p.first
-	case io.SeekCurrent:
-		offset += p.at
-	case io.SeekEnd:
-		offset += p.end
-	}
-	if offset < p.first {
-		return 0, errors.New("before the archive")
-	}
-	p.at = offset
-	return p.at - p.first, nil
+	return copy(b, a.block[off-a.from:]), nil
 }
 
 // tarScan looks through one tar.
@@ -102,18 +72,20 @@ func scanTar(shard int, r io.ReaderAt, end int64, emit func(member) error) error
 
 // walk calls visit with the members of the tar in a range of the archive, whose paths begin with dir.
 func (s *tarScan) walk(first, end int64, dir string, depth int, visit func(member) error) error {
-	p := &position{r: s.r, at: first, first: first, end: end}
-	t := tar.NewReader(p)
+	r := io.NewSectionReader(&around{ReaderAt: s.r}, first, end-first)
+	t := tar.NewReader(r)
 	for {
 		h, err := t.Next()
+		at, _ := r.Seek(0, io.SeekCurrent) // which does not fail
+		at += first
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("at byte %d: %w", p.at, err)
+			return fmt.Errorf("at byte %d: %w", at, err)
 		}
-		m := member{path: dir + clean(h.Name), at: p.at, entry: entry{
-			shard: s.shard, offset: p.at, size: h.Size, packed: h.Size, mtime: h.ModTime.UnixNano(),
+		m := member{path: dir + clean(h.Name), at: at, entry: entry{
+			shard: s.shard, offset: at, size: h.Size, packed: h.Size, mtime: h.ModTime.UnixNano(),
 		}}
 		m.why = unfitHeader(h)
 		switch {
@@ -127,10 +99,10 @@ func (s *tarScan) walk(first, end int64, dir string, depth int, visit func(membe
 		case h.Typeflag == tar.TypeSymlink:
 			m.size, m.packed = 0, 0
 			m.setLink(dir, h.Linkname, path.Join(path.Dir(m.path[len(dir):]), h.Linkname))
-		case h.Size > end-p.at:
+		case h.Size > end-at:
 			m.why = fmt.Sprintf("the archive ends at byte %d, within it", end)
-		case strings.HasSuffix(strings.ToLower(h.Name), ".tar") && depth < maxNested && isTar(s.r, p.at, h.Size):
-			err := s.walk(p.at, p.at+h.Size, strings.TrimSuffix(m.path, path.Ext(m.path))+"/", depth+1, visit)
+		case strings.HasSuffix(strings.ToLower(h.Name), ".tar") && depth < maxNested && isTar(s.r, at, h.Size):
+			err := s.walk(at, at+h.Size, strings.TrimSuffix(m.path, path.Ext(m.path))+"/", depth+1, visit)
 			if s.stop != nil {
 				return s.stop
 			}

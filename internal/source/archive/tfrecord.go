@@ -27,7 +27,7 @@ const (
 // file without its directory and extension. The checksum of all data is checked. Where that of a length is wrong, it
 // is not known where the next record begins: what comes behind is lost, and the error says where that is.
 func scanRecords(shard int, r io.ReaderAt, size int64, name string, emit func(member) error) error {
-	in := bufio.NewReaderSize(&position{r: r, end: size}, 1<<20)
+	in := bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<20)
 	var head [recordHead]byte
 	var data []byte
 	used := map[uint64]bool{}

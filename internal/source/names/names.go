@@ -9,7 +9,6 @@ package names
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,7 +138,16 @@ func (l *lister) done() []source.Entry {
 	if l.dirs == 0 {
 		return l.entries
 	}
-	return sortEntries(l.entries)
+	slices.SortFunc(l.entries, func(a, b source.Entry) int {
+		switch c := strings.Compare(a.Name, b.Name); {
+		case c != 0 || a.Dir == b.Dir:
+			return c
+		case a.Dir:
+			return -1
+		}
+		return 1
+	})
+	return slices.CompactFunc(l.entries, func(a, b source.Entry) bool { return a.Name == b.Name })
 }
 
 // maxPart is the longest name of a file or directory, in bytes.
@@ -164,24 +172,6 @@ func Unfit(name string) string {
 		}
 	}
 	return ""
-}
-
-// sortEntries sorts by name. A directory hides a file of its name.
-func sortEntries(entries []source.Entry) []source.Entry {
-	slices.SortFunc(entries, func(a, b source.Entry) int {
-		if c := strings.Compare(a.Name, b.Name); c != 0 {
-			return c
-		}
-		return cmp.Compare(rank(a), rank(b))
-	})
-	return slices.CompactFunc(entries, func(a, b source.Entry) bool { return a.Name == b.Name })
-}
-
-func rank(e source.Entry) int {
-	if e.Dir {
-		return 0
-	}
-	return 1
 }
 
 // Writer writes an index of paths in the order of their bytes.

@@ -149,37 +149,20 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 func (f *File) parse(t *thrift) error {
 	var schema []element
 	var features []byte
-	t.fields(func(id int16, kind byte) bool {
-		switch id {
-		case 2:
-			t.list(kind, tStruct, func() { schema = append(schema, t.element()) })
-		case 3:
-			f.Rows = t.int()
-		case 4:
-			t.list(kind, tStruct, func() { f.Groups = append(f.Groups, t.group()) })
-		case 5:
+	t.fields(
+		field{2, func(kind byte) { t.list(kind, tStruct, func() { schema = append(schema, t.element()) }) }},
+		field{3, func(byte) { f.Rows = t.int() }},
+		field{4, func(kind byte) { t.list(kind, tStruct, func() { f.Groups = append(f.Groups, t.group()) }) }},
+		field{5, func(kind byte) {
 			t.list(kind, tStruct, func() {
 				var key, value []byte
-				t.fields(func(id int16, _ byte) bool {
-					switch id {
-					case 1:
-						key = t.bytes()
-					case 2:
-						value = t.bytes()
-					default:
-						return false
-					}
-					return true
-				})
+				t.fields(field{1, func(byte) { key = t.bytes() }}, field{2, func(byte) { value = t.bytes() }})
 				if string(key) == "huggingface" {
 					features = value
 				}
 			})
-		default:
-			return false
-		}
-		return true
-	})
+		}},
+	)
 	if t.err != nil {
 		return t.err
 	}
@@ -224,90 +207,48 @@ const (
 
 func (t *thrift) element() (e element) {
 	e.converted = -1
-	t.fields(func(id int16, kind byte) bool {
-		switch id {
-		case 1:
-			e.kind, e.isColumn = Type(min(uint64(t.int()), 255)), true
-		case 2:
-			e.size = t.int()
-		case 3:
-			e.repeated = t.int()
-		case 4:
-			e.name = string(t.bytes())
-		case 5:
-			e.children = t.int()
-		case 6:
+	t.fields(
+		field{1, func(byte) { e.kind, e.isColumn = Type(min(uint64(t.int()), 255)), true }},
+		field{2, func(byte) { e.size = t.int() }},
+		field{3, func(byte) { e.repeated = t.int() }},
+		field{4, func(byte) { e.name = string(t.bytes()) }},
+		field{5, func(byte) { e.children = t.int() }},
+		field{6, func(byte) {
 			e.converted = t.int()
 			e.text = e.text || e.converted == toUTF8 || e.converted == toEnum || e.converted == toJSON
-		case 10: // its first field says which logical type it is
-			t.fields(func(id int16, _ byte) bool {
-				e.text = e.text || id == 1
-				if id == 3 {
-					e.converted = toList
-				}
-				return false
-			})
-		default:
-			return false
-		}
-		return true
-	})
+		}},
+		field{10, func(byte) { // its field says which logical type it is
+			t.fields(
+				field{1, func(kind byte) { e.text = true; t.skip(kind, false) }},
+				field{3, func(kind byte) { e.converted = toList; t.skip(kind, false) }},
+			)
+		}},
+	)
 	return e
 }
 
 // group takes what a footer says of a group.
 func (t *thrift) group() (g Group) {
-	t.fields(func(id int16, kind byte) bool {
-		switch id {
-		case 1:
-			t.list(kind, tStruct, func() { g.Chunks = append(g.Chunks, t.chunk()) })
-		case 3:
-			g.Rows = t.int()
-		default:
-			return false
-		}
-		return true
-	})
+	t.fields(
+		field{1, func(kind byte) { t.list(kind, tStruct, func() { g.Chunks = append(g.Chunks, t.chunk()) }) }},
+		field{3, func(byte) { g.Rows = t.int() }},
+	)
 	return g
 }
 
 func (t *thrift) chunk() (c Chunk) {
-	t.fields(func(id int16, _ byte) bool {
-		if id == 3 {
-			c = t.chunkData()
-			return true
-		}
-		return false
-	})
-	return c
-}
-
-func (t *thrift) chunkData() (c Chunk) {
-	first := int64(0) // of the dictionary, if there is one
-	t.fields(func(id int16, _ byte) bool {
-		switch id {
-		case 4:
-			c.Codec = Codec(min(uint64(t.int()), 255))
-		case 6:
-			c.Inflated = t.int()
-		case 7:
-			c.Length = t.int()
-		case 9:
-			c.Offset = t.int()
-		case 11:
-			first = t.int()
-		case 12:
-			t.fields(func(id int16, _ byte) bool {
-				if id == 3 {
-					c.Whole = t.int() == 0
-				}
-				return id == 3
-			})
-		default:
-			return false
-		}
-		return true
-	})
+	first := int64(0) // where the dictionary begins, if there is one
+	t.fields(field{3, func(byte) {
+		c, first = Chunk{}, 0
+		t.fields(
+			field{4, func(byte) { c.Codec = Codec(min(uint64(t.int()), 255)) }},
+			field{6, func(byte) { c.Inflated = t.int() }},
+			field{7, func(byte) { c.Length = t.int() }},
+			field{9, func(byte) { c.Offset = t.int() }},
+			field{11, func(byte) { first = t.int() }},
+			field{12, func(byte) { t.fields(field{3, func(byte) { c.Whole = t.int() == 0 }}) }},
+		)
+	}})
 	if first > 0 && first < c.Offset {
 		c.Offset = first
 	}

@@ -47,56 +47,36 @@ type header struct {
 
 func (t *thrift) header() (h header) {
 	h.levels = rle
-	t.fields(func(id int16, kind byte) bool {
-		switch id {
-		case 1:
-			h.kind = t.int()
-		case 2:
-			h.inflated = t.int()
-		case 3:
-			h.packed = t.int()
-		case 4:
-			h.crc, h.hasCRC = t.int(), true
-		case 5, 7:
-			t.fields(func(id int16, _ byte) bool {
-				switch id {
-				case 1:
-					h.values = t.int()
-				case 2:
-					h.encoding = t.int()
-				case 3:
-					if h.kind != dataPage {
-						return false
-					}
+	ofPage := func(byte) { // of version 1, or of a dictionary
+		t.fields(
+			field{1, func(byte) { h.values = t.int() }},
+			field{2, func(byte) { h.encoding = t.int() }},
+			field{3, func(kind byte) {
+				if h.kind == dataPage {
 					h.levels = t.int()
-				default:
-					return false
+				} else {
+					t.skip(kind, false)
 				}
-				return true
-			})
-		case 8:
-			t.fields(func(id int16, kind byte) bool {
-				switch id {
-				case 1:
-					h.values = t.int()
-				case 4:
-					h.encoding = t.int()
-				case 5:
-					h.def = t.int()
-				case 6:
-					h.rep = t.int()
-				case 7:
-					h.plainV2 = kind == tFalse
-				default:
-					return false
-				}
-				return true
-			})
-		default:
-			return false
-		}
-		return true
-	})
+			}},
+		)
+	}
+	t.fields(
+		field{1, func(byte) { h.kind = t.int() }},
+		field{2, func(byte) { h.inflated = t.int() }},
+		field{3, func(byte) { h.packed = t.int() }},
+		field{4, func(byte) { h.crc, h.hasCRC = t.int(), true }},
+		field{5, ofPage},
+		field{7, ofPage},
+		field{8, func(byte) {
+			t.fields(
+				field{1, func(byte) { h.values = t.int() }},
+				field{4, func(byte) { h.encoding = t.int() }},
+				field{5, func(byte) { h.def = t.int() }},
+				field{6, func(byte) { h.rep = t.int() }},
+				field{7, func(kind byte) { h.plainV2 = kind == tFalse }},
+			)
+		}},
+	)
 	return h
 }
 

@@ -76,8 +76,14 @@ func (t *thrift) bytes() []byte {
 	return t.b[t.at-int(n) : t.at]
 }
 
-// fields reads a struct. field reads the value of a field that it knows, and returns false for others.
-func (t *thrift) fields(field func(id int16, kind byte) bool) {
+// field reads the value of a field that is known by its number.
+type field struct {
+	id   int16
+	read func(kind byte)
+}
+
+// fields reads a struct, of which some fields are known.
+func (t *thrift) fields(known ...field) {
 	if t.depth++; t.depth > maxDepth {
 		t.fail()
 	}
@@ -93,9 +99,16 @@ func (t *thrift) fields(field func(id int16, kind byte) bool) {
 		} else {
 			id = int16(t.int())
 		}
-		if t.err == nil && !field(id, kind) {
-			t.skip(kind, false)
+		if t.err != nil {
+			break
 		}
+		read := func(kind byte) { t.skip(kind, false) }
+		for _, f := range known {
+			if f.id == id {
+				read = f.read
+			}
+		}
+		read(kind)
 	}
 	t.depth--
 }
@@ -137,7 +150,7 @@ func (t *thrift) skip(kind byte, inList bool) {
 	case tBinary:
 		t.bytes()
 	case tStruct:
-		t.fields(func(int16, byte) bool { return false })
+		t.fields()
 	case tList, tSet:
 		if t.at < len(t.b) {
 			of := t.b[t.at] & 15
