@@ -109,6 +109,10 @@ func takes(least, most int, run func(ctx context.Context, args []string) error) 
 // dispatch runs a command line.
 func dispatch(ctx context.Context, env *environ, args []string) error {
 	app := newApp(env)
+	if last := len(args) - 1; args[last] == completionFlag {
+		complete(app, args[1:last])
+		return nil
+	}
 	args, err := arrange(app, args)
 	if err != nil {
 		return err
@@ -122,7 +126,7 @@ func newApp(env *environ) *cli.App {
 		Name: "pipefs", Usage: "mount an image dataset as a directory of views", UsageText: "pipefs COMMAND [flags] [arguments]",
 		Commands: commandsOf(env),
 		Writer:   env.stdout, ErrWriter: env.stderr,
-		HideVersion: true, HideHelpCommand: true, Suggest: true, DisableSliceFlagSeparator: true, EnableBashCompletion: true,
+		HideVersion: true, HideHelpCommand: true, Suggest: true, DisableSliceFlagSeparator: true,
 		CustomAppHelpTemplate: appTemplate,
 		ExitErrHandler:        func(*cli.Context, error) {},
 		OnUsageError:          usageError,
@@ -150,9 +154,6 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 		words, byMount8 = append([]string{"mount"}, helper(words)...), true
 	case len(words) == 0:
 		return args, nil
-	case words[len(words)-1] == completionFlag:
-		completions(app, words)
-		return slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--" }), nil // which the library takes for the end
 	case words[0] == "-v", words[0] == "--version":
 		words[0] = "version"
 	case words[0] == "-h", words[0] == "--help", words[0] == "help":

@@ -19,33 +19,24 @@ import (
 // it is the one that is being typed, and may be empty.
 const completionFlag = "--generate-bash-completion"
 
-// completions prepares the commands to answer a shell: nothing is run.
-func completions(app *cli.App, words []string) {
-	before, last := words[:max(0, len(words)-2)], words[max(0, len(words)-2)]
-	var names []string
-	app.BashComplete = func(ctx *cli.Context) {
-		if len(before) == 0 || len(before) == 1 && before[0] == "help" {
-			printStarting(ctx, last, names)
-		}
-	}
-	for _, c := range app.Commands {
-		names = append(names, c.Name)
-		c.BashComplete = func(ctx *cli.Context) {
-			if len(before) == 0 {
-				app.BashComplete(ctx)
-				return
-			}
-			printStarting(ctx, last, candidates(c, before[1:], last))
-		}
-	}
-}
-
-// printStarting prints the candidates that begin with a word. The shell adds names of files if
+// complete prints what may stand in place of the last word of a command line. The shell adds names of files if
 // there are none.
-func printStarting(ctx *cli.Context, word string, list []string) {
+func complete(app *cli.App, words []string) {
+	last := ""
+	if n := len(words); n > 0 {
+		words, last = words[:n-1], words[n-1]
+	}
+	var list []string
+	if len(words) == 0 || len(words) == 1 && words[0] == "help" {
+		for _, c := range app.Commands {
+			list = append(list, c.Name)
+		}
+	} else if c := app.Command(words[0]); c != nil {
+		list = candidates(c, words[1:], last)
+	}
 	for _, c := range list {
-		if strings.HasPrefix(c, word) {
-			fmt.Fprintln(ctx.App.Writer, c)
+		if strings.HasPrefix(c, last) {
+			fmt.Fprintln(app.Writer, c)
 		}
 	}
 }
@@ -59,7 +50,7 @@ func candidates(c *cli.Command, before []string, last string) []string {
 	}
 	if n := len(before); n > 0 && strings.HasPrefix(before[n-1], "-") {
 		if f := lookup(c.Flags, strings.TrimLeft(before[n-1], "-")); takesValue(f) {
-			return prefixed(front, valuesOf(c.Flags, f, last))
+			return survey.Prefixed(front, valuesOf(c.Flags, f, last))
 		}
 	}
 	if isFlag {
@@ -97,11 +88,11 @@ func valuesOf(flags []cli.Flag, f cli.Flag, last string) []string {
 	}
 	if f.Names()[0] != "o" {
 		words := v.arg
-		return prefixed(front, placeholder(strings.TrimSuffix(words[strings.IndexByte(words, '=')+1:], ",…"), last))
+		return survey.Prefixed(front, placeholder(strings.TrimSuffix(words[strings.IndexByte(words, '=')+1:], ",…"), last))
 	}
 	if name, value, cut := strings.Cut(last, "="); cut {
 		if f := lookup(flags, strings.ReplaceAll(name, "_", "-")); takesValue(f) {
-			return prefixed(front+name+"=", valuesOf(flags, f, value))
+			return survey.Prefixed(front+name+"=", valuesOf(flags, f, value))
 		}
 		return nil
 	}
@@ -115,7 +106,7 @@ func valuesOf(flags []cli.Flag, f cli.Flag, last string) []string {
 			list = append(list, name)
 		}
 	}
-	return prefixed(front, list)
+	return survey.Prefixed(front, list)
 }
 
 // placeholder gives candidates for a word of a usage line: words in lower case are meant as they
@@ -137,13 +128,6 @@ func placeholder(arg, last string) []string {
 		}
 	}
 	return append(list, survey.ViewsInMount(last)...)
-}
-
-func prefixed(front string, list []string) []string {
-	for i := range list {
-		list[i] = front + list[i]
-	}
-	return list
 }
 
 //go:embed completion

@@ -32,21 +32,17 @@ pipefs doctor --json | jq -r '.findings[] | select(.mark != "ok").says'`,
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
 		},
 		Action: takes(0, 1, func(ctx context.Context, args []string) error {
-			program, err := os.Executable()
-			if err != nil {
-				return err
-			}
 			dataset := ""
 			if len(args) == 1 {
+				var err error
 				if dataset, err = filepath.Abs(args[0]); err != nil {
 					return err
 				}
 			}
-			machine, err := doctor.Here(program, dataset)
+			found, err := lookHere(ctx, dataset)
 			if err != nil {
 				return err
 			}
-			found := machine.Look(ctx)
 			if _, nothing := lookInto(ctx, dataset); nothing != "" {
 				found = append(found, doctor.Finding{About: "dataset", Mark: doctor.Note, Says: nothing})
 			}
@@ -74,6 +70,19 @@ pipefs doctor --json | jq -r '.findings[] | select(.mark != "ok").says'`,
 			return nil
 		}),
 	}
+}
+
+// lookHere looks at this machine, and at a dataset if there is one.
+func lookHere(ctx context.Context, dataset string) ([]doctor.Finding, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	machine, err := doctor.Here(program, dataset)
+	if err != nil {
+		return nil, err
+	}
+	return machine.Look(ctx), nil
 }
 
 func printFindings(env *environ, found []doctor.Finding) {
@@ -115,15 +124,11 @@ func runDebug(ctx context.Context, env *environ, o doctor.Archive, mnt, out stri
 	}
 	o.Ask = func(ctx context.Context, r control.Request) (control.Reply, error) { return ask(ctx, mnt, r) }
 	o.Doctor = func(ctx context.Context) []doctor.Finding {
-		program, err := os.Executable()
+		found, err := lookHere(ctx, "")
 		if err != nil {
-			return []doctor.Finding{{Mark: doctor.Note, Says: err.Error()}}
+			found = []doctor.Finding{{Mark: doctor.Note, Says: err.Error()}}
 		}
-		machine, err := doctor.Here(program, "")
-		if err != nil {
-			return []doctor.Finding{{Mark: doctor.Note, Says: err.Error()}}
-		}
-		return machine.Look(ctx)
+		return found
 	}
 	f, err := renameio.NewPendingFile(out, renameio.WithStaticPermissions(0o600))
 	if err != nil {

@@ -71,15 +71,6 @@ func TestTop(t *testing.T) {
 	}
 }
 
-func TestSparkline(t *testing.T) {
-	if got := sparkline([]float64{0, 5, 10}); got != "▁▅█" {
-		t.Error(got)
-	}
-	if got := sparkline([]float64{0, 0}); got != "▁▁" {
-		t.Error(got)
-	}
-}
-
 // Names of files give a terminal no orders.
 func TestControlCharacters(t *testing.T) {
 	const name = "a\x1b[2J\nb.jpg"

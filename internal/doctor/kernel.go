@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pipefs/pipefs/internal/cachedir"
 	"github.com/pipefs/pipefs/internal/mounts"
 	"github.com/pipefs/pipefs/internal/source"
 )
@@ -191,16 +192,30 @@ func (m *Machine) cache() []Finding {
 	if strings.HasPrefix(dir, "/tmp/pipefs-") {
 		return []Finding{note(about, elsewhere, "the home directory cannot be written to: what mounts prepare is kept in %s, until /tmp is emptied", dir)}
 	}
-	if kind, err := m.FileSystem(dir); err == nil && !kind.Local {
-		return []Finding{note(about, elsewhere, "%s is on no local disk (%s): what is kept there may be slower to read than to make again", dir, kind.Name)}
-	}
-	if free, err := m.Free(dir); err == nil && free < littleRoom {
-		return []Finding{note(about, elsewhere, "%s has %s free: little of what mounts prepare can be kept", dir, size(free))}
+	if why := m.poorCache(dir); why != "" {
+		return []Finding{note(about, elsewhere, "%s", why)}
 	}
 	if limit == 0 {
 		return []Finding{note(about, "pipefs cache limit default", "the limit is 0: mounts keep nothing of what they prepare")}
 	}
 	return []Finding{ok(about, "mounts keep up to %s in %s (pipefs cache limit)", size(limit), dir)}
+}
+
+// poorCache says why a directory is a bad one to keep things in; "" is that it is none.
+func (m *Machine) poorCache(dir string) string {
+	if kind, err := m.FileSystem(dir); err == nil && !kind.Local {
+		return fmt.Sprintf("%s is on no local disk (%s): what is kept there may be slower to read than to make again", dir, kind.Name)
+	}
+	if free, err := m.Free(dir); err == nil && free < littleRoom {
+		return fmt.Sprintf("%s has %s free: little of what mounts prepare can be kept", dir, size(free))
+	}
+	return ""
+}
+
+// PoorCache says why a directory of this machine is a bad one to keep things in; "" is that it is none.
+func PoorCache(dir string) string {
+	m := &Machine{FileSystem: fileSystem, Free: cachedir.Free}
+	return m.poorCache(dir)
 }
 
 // sockets looks at where daemons are asked.

@@ -6,16 +6,16 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io"
 	"os"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // scrubber makes texts fit to be sent to others: it takes credentials out, and hashes what may name a file. It keeps numbers
@@ -181,21 +181,19 @@ func (s *scrubber) profile(zipped []byte) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	const lengthDelimited, stringTable = 2, 6<<3 | 2 // a kind of fields of protocol buffers, and the tag of Profile.string_table
+	const stringTable = 6 // Profile.string_table
 	for len(b) > 0 {
-		tag, n := binary.Uvarint(b)
-		size, m := binary.Uvarint(b[max(n, 0):])
-		if n <= 0 || m <= 0 || tag&7 != 0 && tag&7 != lengthDelimited || tag&7 == lengthDelimited && size > uint64(len(b)-n-m) {
-			return nil, errors.New("this is no profile")
+		id, kind, n := protowire.ConsumeField(b)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
 		}
-		field := b[:n+m]
-		if tag&7 == lengthDelimited {
-			field = b[:n+m+int(size)]
-		}
-		b = b[len(field):]
-		if text := field[n+m:]; tag == stringTable && bytes.HasPrefix(text, []byte("/")) {
-			scrubbed := s.text(string(text))
-			field = append(binary.AppendUvarint([]byte{stringTable}, uint64(len(scrubbed))), scrubbed...)
+		field := b[:n]
+		b = b[n:]
+		if id == stringTable && kind == protowire.BytesType {
+			text, _ := protowire.ConsumeString(field[protowire.SizeTag(id):])
+			if strings.HasPrefix(text, "/") {
+				field = protowire.AppendString(protowire.AppendTag(nil, id, kind), s.text(text))
+			}
 		}
 		if _, err := w.Write(field); err != nil {
 			return nil, err

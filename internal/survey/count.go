@@ -20,12 +20,10 @@ import (
 
 // Tally counts what views do to the samples of a tree.
 type Tally struct {
-	of      *mountd.Source
-	roles   transcode.Roles
-	views   []*viewTally
-	Listed  mountd.Listing `json:"-"`
-	samples []string
-	mu      sync.Mutex
+	of     *mountd.Source
+	roles  transcode.Roles
+	Listed mountd.Listing `json:"-"`
+	mu     sync.Mutex
 
 	Peek
 
@@ -87,14 +85,14 @@ func Count(ctx context.Context, s *mountd.Source, o Options) (*Tally, error) {
 		if p.Random() {
 			v.Validation = p.Validation()
 		}
-		t.views = append(t.views, v)
+		t.Views = append(t.Views, v)
 	}
 	found, err := t.count(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	t.search(ctx, s, found, t.samples, o.Roles)
-	if t.Refused, err = s.Server.Refusals(ctx, t.samples, t.pipelines()); err != nil {
+	t.search(ctx, s, found, t.Listed.Samples, o.Roles)
+	if t.Refused, err = s.Server.Refusals(ctx, t.Listed.Samples, t.pipelines()); err != nil {
 		return nil, err
 	}
 	if len(o.Views) == 0 {
@@ -109,7 +107,7 @@ func (t *Tally) count(ctx context.Context, o Options) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Samples, t.Others, t.Listed, t.Views, t.samples = len(l.Samples), l.Others, l, t.views, l.Samples
+	t.Samples, t.Others, t.Listed = len(l.Samples), l.Others, l
 	names := l.Samples
 	if !o.All {
 		names = loader.Evenly(names, MostLooked)
@@ -117,8 +115,8 @@ func (t *Tally) count(ctx context.Context, o Options) ([]string, error) {
 	bar := human.NewProgress(o.Stderr, "looking at samples", len(names))
 	defer bar.Done()
 	if err := t.of.LookAll(ctx, names, func(seen mountd.Sample) {
-		plans, errs := make([]transcode.Plan, len(t.views)), make([]error, len(t.views))
-		for i, v := range t.views {
+		plans, errs := make([]transcode.Plan, len(t.Views)), make([]error, len(t.Views))
+		for i, v := range t.Views {
 			// Of a file that goes meanwhile, or whose pixels are broken, there is the plan of the header.
 			a, _ := t.of.Server.Stat(seen.Path, false)
 			plans[i], errs[i] = t.of.Server.Fit(ctx, serve.File{Path: seen.Path, Identity: a.Identity}, v.Pipeline, seen.Info, seen.Stored, serve.Planned)
@@ -131,7 +129,7 @@ func (t *Tally) count(ctx context.Context, o Options) ([]string, error) {
 		return nil, err
 	}
 	if t.Looked < t.Samples {
-		for _, v := range t.views {
+		for _, v := range t.Views {
 			v.Exact = false
 		}
 	}
@@ -150,7 +148,7 @@ func (t *Tally) add(seen mountd.Sample, plans []transcode.Plan, errs []error) {
 			t.example = &seen
 		}
 	}
-	for i, v := range t.views {
+	for i, v := range t.Views {
 		switch t.of.Server.Shows(v.Pipeline, seen.Stored) {
 		case serve.NotShown:
 			v.Missing++
@@ -190,7 +188,7 @@ func (t *Tally) name() error {
 	if err != nil {
 		return err
 	}
-	for _, v := range t.views {
+	for _, v := range t.Views {
 		if v.sample == "" {
 			continue
 		}
@@ -206,7 +204,7 @@ func (t *Tally) name() error {
 }
 
 func (t *Tally) pipelines() (all []transcode.Pipeline) {
-	for _, v := range t.views {
+	for _, v := range t.Views {
 		all = append(all, v.Pipeline)
 	}
 	return all
@@ -239,7 +237,7 @@ func sizeIn(plan transcode.Plan, seen mountd.Sample) (int64, bool) {
 // gaps are what the views lack of the samples that were looked at.
 func (t *Tally) gaps() *mountd.Gaps {
 	g := &mountd.Gaps{}
-	for _, v := range t.views {
+	for _, v := range t.Views {
 		missing := serve.Missing{Samples: v.Missing, Reencoded: v.Reencoded, Of: int64(t.Looked - t.Faults)}
 		g.Add(v.View, missing)
 	}
@@ -250,14 +248,13 @@ func (t *Tally) gaps() *mountd.Gaps {
 // their pictures, or they would not change, or not show, all samples.
 func (t *Tally) dropUnfit() {
 	dropped := map[string]bool{}
-	for _, v := range t.views {
+	for _, v := range t.Views {
 		refuses := slices.ContainsFunc(t.Refused, func(e *serve.Refusal) bool { return e.View == v.Pipeline.String() })
 		if slices.Contains(mountd.LoaderViews, v.View) && (refuses || t.spoils(v.Pipeline) || v.Spared.Samples > 0 || v.Missing > 0) {
 			dropped[v.Pipeline.String()] = true
 		}
 	}
-	t.views = slices.DeleteFunc(t.views, func(v *viewTally) bool { return dropped[v.Pipeline.String()] })
-	t.Views = t.views
+	t.Views = slices.DeleteFunc(t.Views, func(v *viewTally) bool { return dropped[v.Pipeline.String()] })
 	t.Refused = slices.DeleteFunc(t.Refused, func(e *serve.Refusal) bool { return dropped[e.View] })
 }
 
@@ -292,7 +289,7 @@ func (t *Tally) drawsBoxes(v *viewTally) bool {
 func (t *Tally) noteBoxes(note func(format string, args ...any)) {
 	tell := func(files []string, what string, wrong ...transcode.Effect) {
 		var views []string
-		for _, v := range t.views {
+		for _, v := range t.Views {
 			if t.drawsBoxes(v) {
 				continue // that is said of the directories that it refuses
 			}
@@ -328,11 +325,11 @@ func replaced(p transcode.Pipeline) string {
 
 // noteRandom says how random views are read, and what a training leaves out then.
 func (t *Tally) noteRandom(note func(format string, args ...any)) {
-	i := slices.IndexFunc(t.views, func(v *viewTally) bool { return v.Validation != "" })
+	i := slices.IndexFunc(t.Views, func(v *viewTally) bool { return v.Validation != "" })
 	if i < 0 {
 		return
 	}
-	v := t.views[i]
+	v := t.Views[i]
 	spec := v.Pipeline.String()
 	note("%s draws at random: it is read at MNT/%s/SEED/EPOCH/%[1]s, in Python by pipefs.RandomView. Take %[3]s out of the training, and read %[4]s for validation", spec, transcode.DrawDir, replaced(v.Pipeline), v.Validation)
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/pipefs/pipefs/internal/cachedir"
+	"github.com/pipefs/pipefs/internal/doctor"
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/internal/mountd"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -31,35 +31,12 @@ func NoteLists(note func(string, ...any), dataset, dir string) {
 	}
 }
 
-// littleRoom is where a cache hardly pays: a tenth of it is used.
-const littleRoom = 1e9 // bytes
-
 // NoteCache tells that a directory to keep things in is slow, or small. The option
 // names another one.
 func NoteCache(note func(string, ...any), dir, option string) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return
+	if why := doctor.PoorCache(dir); why != "" {
+		note("%s. Keep it on a local disk with space: %s %s", why, option, localDisk())
 	}
-	defer f.Close()
-	kind, err := mounts.FileSystemOf(int(f.Fd()))
-	free, freeErr := cachedir.Free(dir)
-	if err != nil || freeErr != nil {
-		return
-	}
-	if why := slowOrSmall(kind, free); why != "" {
-		note("what is prepared is kept in %s, %s. Keep it on a local disk with space: %s %s", dir, why, option, localDisk())
-	}
-}
-
-func slowOrSmall(kind mounts.FileSystem, free int64) string {
-	switch {
-	case !kind.Local:
-		return fmt.Sprintf("on no local disk that pipefs knows (%s), and may be slower there than made again", kind.Name)
-	case free < littleRoom:
-		return fmt.Sprintf("where only %s are free", human.Size(free))
-	}
-	return ""
 }
 
 // localDisk is a directory of the job on the machine's own disk, as far as anything
@@ -170,10 +147,11 @@ func ViewsInMount(last string) []string {
 	if m, err := mounts.At(path); err != nil || m == nil || !m.Ours() {
 		return nil
 	}
-	return prefixed(dir, ViewNames(name))
+	return Prefixed(dir, ViewNames(name))
 }
 
-func prefixed(front string, list []string) []string {
+// Prefixed puts a word in front of others.
+func Prefixed(front string, list []string) []string {
 	for i := range list {
 		list[i] = front + list[i]
 	}

@@ -152,7 +152,7 @@ func (t *Tally) Print(w io.Writer) {
 	out := human.Table(w, "view", "files", "changed", "unchanged", "size", "for example", "may be masks")
 	human.Right(out, 3, 4, 5, 7)
 	unknown := false
-	for _, v := range t.views {
+	for _, v := range t.Views {
 		size := "–"
 		switch {
 		case v.Exact:
@@ -179,7 +179,7 @@ func (t *Tally) Print(w io.Writer) {
 		note("– is a size that is not known before the files are made")
 	}
 	t.NoteTurned(note)
-	for _, v := range t.views {
+	for _, v := range t.Views {
 		if text := v.Spared.String(); text != "" {
 			note("%s", text)
 		}
