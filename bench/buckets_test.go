@@ -242,7 +242,7 @@ func BenchmarkBucketPlain(b *testing.B) {
 					}
 					_ = files(b, root) // names and sizes are known
 					before := f.proxy.Requests.Load()
-					c.add(side.name, seconds(func() { readBy(b, paths, 128<<10, threads, readFile) }))
+					c.add(side.name, seconds(func() { readBy(b, paths, 128<<10, threads) }))
 					b.ReportMetric(float64(f.proxy.Requests.Load()-before)/float64(len(order)), "requests/file-"+side.name)
 					unmount()
 				}
@@ -358,7 +358,7 @@ func BenchmarkBucketRecords(b *testing.B) {
 		mnt, unmount := f.mount("", "store")
 		names := files(b, filepath.Join(mnt, "scan5"))
 		before := f.proxy.Requests.Load()
-		bytes := readBy(b, names, 1<<20, 1, readFile)
+		bytes := readBy(b, names, 1<<20, 1)
 		b.ReportMetric(float64(f.proxy.Requests.Load()-before)/float64(len(names)), "requests/file")
 		b.SetBytes(bytes)
 		unmount()

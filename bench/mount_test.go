@@ -45,11 +45,11 @@ const readers = 2
 // bytes to the end, close. It returns the bytes read.
 func readAll(b *testing.B, names []string, block int) (bytes int64) {
 	b.Helper()
-	return readBy(b, names, block, readers, readFile)
+	return readBy(b, names, block, readers)
 }
 
 // readBy reads every file, each of the threads its share of them.
-func readBy(b *testing.B, names []string, block, threads int, read func(name string, buf []byte) (int64, error)) (bytes int64) {
+func readBy(b *testing.B, names []string, block, threads int) (bytes int64) {
 	b.Helper()
 	sums := make([]int64, threads)
 	var all errgroup.Group
@@ -57,7 +57,7 @@ func readBy(b *testing.B, names []string, block, threads int, read func(name str
 		all.Go(func() error {
 			buf := make([]byte, block)
 			for i := r; i < len(names); i += threads {
-				n, err := read(names[i], buf)
+				n, err := readFile(names[i], buf)
 				if err != nil {
 					return err
 				}

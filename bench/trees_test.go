@@ -18,19 +18,26 @@ import (
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
-// BenchmarkMountAndList mounts an unprepared dataset of 100,000 files, lists all of
-// original/, and measures the memory of the daemon for each file. The control is listing
-// the tree itself.
-func BenchmarkMountAndList(b *testing.B) {
-	const classes, perClass = 100, 1000
+// manyFiles makes a dataset of classes that have so many files each.
+func manyFiles(b *testing.B, classes, perClass int, data []byte) string {
+	b.Helper()
 	dataset := filepath.Join(b.TempDir(), "dataset")
 	for c := range classes {
 		dir := filepath.Join(dataset, fmt.Sprintf("class%03d", c))
 		testenv.Must(b, os.MkdirAll(dir, 0o755))
 		for i := range perClass {
-			testenv.Must(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%08d_%d.JPEG", c, i)), nil, 0o644))
+			testenv.Must(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%08d_%d.JPEG", c, i)), data, 0o644))
 		}
 	}
+	return dataset
+}
+
+// BenchmarkMountAndList mounts an unprepared dataset of 100,000 files, lists all of
+// original/, and measures the memory of the daemon for each file. The control is listing
+// the tree itself.
+func BenchmarkMountAndList(b *testing.B) {
+	const classes, perClass = 100, 1000
+	dataset := manyFiles(b, classes, perClass, nil)
 	env := testmount.Home(b)
 	empty, unmount := testmount.MountOnce(b, env, dataset, "--no-background")
 	floor := residentBytes(b, attach(b, empty).PID)
@@ -62,14 +69,7 @@ func BenchmarkStatEvery(b *testing.B) {
 	const classes, perClass = 100, 1280
 	var picture bytes.Buffer
 	testenv.Must(b, jpeg.Encode(&picture, image.NewRGBA(image.Rect(0, 0, 8, 8)), nil))
-	dataset := filepath.Join(b.TempDir(), "dataset")
-	for c := range classes {
-		dir := filepath.Join(dataset, fmt.Sprintf("class%03d", c))
-		testenv.Must(b, os.MkdirAll(dir, 0o755))
-		for i := range perClass {
-			testenv.Must(b, os.WriteFile(filepath.Join(dir, fmt.Sprintf("n%08d_%d.JPEG", c, i)), picture.Bytes(), 0o644))
-		}
-	}
+	dataset := manyFiles(b, classes, perClass, picture.Bytes())
 	env := testmount.Home(b)
 	store := filepath.Join(b.TempDir(), "store")
 	testmount.Command(b, env, "pack", dataset, store)

@@ -39,30 +39,9 @@ func TestBuiltinReadsAll(t *testing.T) {
 	check(t, e, 5, bytesOf(t, dir, names[:5]))
 }
 
-// TestBuiltinLooks wants pictures and arrays to be found, deep down and behind links,
-// and nothing else.
-func TestBuiltinLooks(t *testing.T) {
-	dir, names := tree(t, 6)
-	outside, _ := tree(t, 2)
-	testenv.Must(t, os.Symlink(outside, filepath.Join(dir, "linked")))
-	testenv.Must(t, os.Symlink(dir, filepath.Join(dir, "class0/around")))
-	write(t, filepath.Join(dir, "a/b/c.npy"), []byte("\x93NUMPY and what follows"))
-	write(t, filepath.Join(dir, "labels.json"), []byte("{}"))
-	e, err := Builtin{}.Epoch(t.Context(), Job{Dir: dir})
-	testenv.Must(t, err)
-	check(t, e, 9, bytesOf(t, dir, append(names, "linked/class0/000.jpg", "linked/class1/001.jpg", "a/b/c.npy")))
-	if _, err := (Builtin{}).Epoch(t.Context(), Job{Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "no pictures") {
-		t.Errorf("an empty directory: %v", err)
-	}
-}
-
 func TestSeedIsTheOrder(t *testing.T) {
 	_, names := tree(t, 16)
-	order := func(seed uint64) []string {
-		files, err := shuffled(codecs.Default(transcode.Limits{}), Job{Dir: "d", Files: names, Seed: seed})
-		testenv.Must(t, err)
-		return files
-	}
+	order := func(seed uint64) []string { return shuffled(Job{Dir: "d", Files: names, Seed: seed}) }
 	if !slices.Equal(order(1), order(1)) || slices.Equal(order(1), order(2)) {
 		t.Errorf("seed 1 gave %q, seed 2 %q", order(1), order(2))
 	}
@@ -206,29 +185,57 @@ sys.stdout.buffer.write(Image.open(sys.argv[1]).convert("RGB").convert("RGBA").t
 	}
 }
 
-// TestCannot: what is said of a view that cannot be read, and what to write instead.
+// TestCannot: which views each loader can read, what is said of one that it cannot, and what to write instead.
 func TestCannot(t *testing.T) {
 	r := codecs.Default(transcode.Limits{})
 	const turns = " drops the EXIF orientation of 2 samples, by which the loader turns pictures; write upright-"
+	jpg, jpeg, mixed := []string{".jpg"}, []string{".jpeg"}, []string{".jpg", ".png", ".webp"}
 	for _, test := range []struct {
 		reader, view string
+		extensions   []string
 		turned       int
-		want         string
+		want         string // in the answer; empty: it can
 	}{
-		{"hf", "bmp-own", 2, "bmp-own" + turns + "bmp-own"}, {"opencv", "resize256-ppm", 2, "resize256-ppm" + turns + "resize256-ppm"},
-		{"yolo", "stored-bmp", 2, "stored-bmp" + turns + "bmp"}, {"dali", "npy", 2, "DALI's file reader cannot read the NPY files of npy: it decodes JPEG, PNG, BMP, PNM, TIFF and WebP"},
-		{"hf", "upright-bmp-own", 2, ""}, {"hf", "png", 2, ""}, {"hf", "scan5", 2, ""}, {"hf", "resize256-jpeg90", 2, ""},
-		{"torch", "bmp-own", 2, ""}, {"keras", "bmp-own", 2, ""}, {"", "bmp-own", 2, ""},
-		{"timm", "bmp", 0, "timm does not find the .bmp files of bmp: it goes by the extensions .png, .jpg, .jpeg; write bmp-own"},
-		{"yolo", "ppm-own", 0, "Ultralytics cannot read the PNM files of ppm-own: it decodes JPEG, PNG, BMP, TIFF and WebP"},
-		{"hf", "ppm-own", 0, ""},
-		{"", "npy", 0, ""},
+		{"hf", "bmp-own", jpg, 2, "bmp-own" + turns + "bmp-own"}, {"opencv", "resize256-ppm", jpg, 2, "resize256-ppm" + turns + "resize256-ppm"},
+		{"yolo", "stored-bmp", jpg, 2, "stored-bmp" + turns + "bmp"}, {"dali", "npy", jpg, 2, "DALI's file reader cannot read the NPY files of npy: it decodes JPEG, PNG, BMP, PNM, TIFF and WebP"},
+		{"hf", "upright-bmp-own", jpg, 2, ""}, {"hf", "png", jpg, 2, ""}, {"hf", "scan5", jpg, 2, ""}, {"hf", "resize256-jpeg90", jpg, 2, ""},
+		{"torch", "bmp-own", jpg, 2, ""}, {"keras", "bmp-own", jpg, 2, ""}, {"", "bmp-own", jpg, 2, ""},
+		{"", "npy", jpg, 0, ""},
+		{"torch", "bmp", jpeg, 0, ""}, {"torch", "ppm", jpeg, 0, ""}, {"torch", "bmp-own", mixed, 0, ""},
+		{"torch", "npy", jpeg, 0, "torchvision's ImageFolder cannot read the NPY files of npy"},
+		{"torch", "l3", jpeg, 0, "the L3 files of l3"},
+		{"timm", "bmp", jpeg, 0, "timm does not find the .bmp files of bmp: it goes by the extensions .png, .jpg, .jpeg; write bmp-own"},
+		{"timm", "bmp-own", jpeg, 0, ""}, {"timm", "ppm-own", jpeg, 0, ""}, {"timm", "png", jpeg, 0, ""}, {"timm", "resize256-jpeg90", jpeg, 0, ""},
+		{"timm", "bmp-own", mixed, 0, "does not find the .webp files of bmp-own"},
+		{"keras", "bmp", jpeg, 0, ""}, {"keras", "bmp-own", jpeg, 0, ""},
+		{"keras", "ppm-own", jpeg, 0, "cannot read the PNM files of ppm-own: it decodes JPEG, PNG, BMP and GIF"},
+		{"keras", "bmp-own", mixed, 0, "does not find the .webp"}, {"keras", "bmp", mixed, 0, ""},
+		{"yolo", "ppm-own", jpeg, 0, "Ultralytics cannot read the PNM files of ppm-own: it decodes JPEG, PNG, BMP, TIFF and WebP"}, {"yolo", "bmp-own", mixed, 0, ""},
+		{"dali", "ppm", jpeg, 0, ""}, {"dali", "bmp-own", jpeg, 0, ""},
+		{"opencv", "ppm", jpeg, 0, ""}, {"opencv", "npy", jpeg, 0, "OpenCV's imread cannot read the NPY"},
+		{"hf", "ppm", jpeg, 0, ""}, {"hf", "bmp", mixed, 0, ""}, {"hf", "ppm-own", jpg, 0, ""},
+		{"torchvision-io", "bmp-own", jpeg, 0, "torchvision.io or TorchCodec cannot read the BMP files of bmp-own: it decodes JPEG and PNG"},
+		{"torchvision-io", "stored-bmp", jpeg, 0, "cannot read the BMP files of stored-bmp"},
+		{"torchvision-io", "resize256-jpeg90-own", mixed, 0, ""}, {"torchvision-io", "png", jpeg, 0, ""},
 	} {
 		p, err := r.Parse(test.view)
 		testenv.Must(t, err)
-		if got := NewReading(test.reader, []string{".jpg"}, test.turned).Cannot(p); got != test.want {
-			t.Errorf("%s, %s: %q, want %q", test.reader, test.view, got, test.want)
+		if got := NewReading(test.reader, test.extensions, test.turned).Cannot(p); test.want == "" && got != "" || !strings.Contains(got, test.want) {
+			t.Errorf("%s, %s of %v: %q, want %q", test.reader, test.view, test.extensions, got, test.want)
 		}
+	}
+	// What needs no decoder of its own everyone reads.
+	for _, reader := range Readers {
+		for _, view := range []string{transcode.Original, "scan5", "baseline", "resize256-png-own"} {
+			p, err := r.Parse(view)
+			testenv.Must(t, err)
+			if why := reader.Reads(p, jpeg); why != "" {
+				t.Errorf("%s, %s: %s", reader.Name, view, why)
+			}
+		}
+	}
+	if got := Extensions([]string{"a/b.JPEG", "c.png", "d.jpeg", "e"}); !slices.Equal(got, []string{".jpeg", ".png", ""}) {
+		t.Error(got)
 	}
 	for view, want := range map[string]string{
 		"stored-bmp": "",
@@ -275,59 +282,6 @@ func pillow(t *testing.T, code string, args ...string) string {
 		t.Fatalf("%s: %v", python, err)
 	}
 	return string(out)
-}
-
-// TestReads: which views each loader can read, and why not.
-func TestReads(t *testing.T) {
-	registry := codecs.Default(transcode.Limits{})
-	jpeg, mixed := []string{".jpeg"}, []string{".jpg", ".png", ".webp"}
-	for _, test := range []struct {
-		reader, view string
-		extensions   []string
-		want         string // in the answer; empty: it can
-	}{
-		{"torch", "bmp", jpeg, ""}, {"torch", "ppm", jpeg, ""}, {"torch", "bmp-own", mixed, ""},
-		{"torch", "npy", jpeg, "torchvision's ImageFolder cannot read the NPY files of npy"},
-		{"torch", "l3", jpeg, "the L3 files of l3"},
-		{"timm", "bmp", jpeg, "timm does not find the .bmp files of bmp: it goes by the extensions .png, .jpg, .jpeg"},
-		{"timm", "bmp-own", jpeg, ""}, {"timm", "ppm-own", jpeg, ""}, {"timm", "png", jpeg, ""}, {"timm", "resize256-jpeg90", jpeg, ""},
-		{"timm", "bmp-own", mixed, "does not find the .webp files of bmp-own"},
-		{"keras", "bmp", jpeg, ""}, {"keras", "bmp-own", jpeg, ""},
-		{"keras", "ppm-own", jpeg, "cannot read the PNM files of ppm-own: it decodes JPEG, PNG, BMP and GIF"},
-		{"keras", "bmp-own", mixed, "does not find the .webp"}, {"keras", "bmp", mixed, ""},
-		{"yolo", "ppm-own", jpeg, "Ultralytics cannot read the PNM files"}, {"yolo", "bmp-own", mixed, ""},
-		{"dali", "ppm", jpeg, ""}, {"dali", "bmp-own", jpeg, ""}, {"dali", "npy", jpeg, "cannot read the NPY"},
-		{"opencv", "ppm", jpeg, ""}, {"opencv", "npy", jpeg, "OpenCV's imread cannot read the NPY"},
-		{"hf", "ppm", jpeg, ""}, {"hf", "bmp", mixed, ""},
-		{"torchvision-io", "bmp-own", jpeg, "torchvision.io or TorchCodec cannot read the BMP files of bmp-own: it decodes JPEG and PNG"},
-		{"torchvision-io", "stored-bmp", jpeg, "cannot read the BMP files of stored-bmp"},
-		{"torchvision-io", "resize256-jpeg90-own", mixed, ""}, {"torchvision-io", "png", jpeg, ""},
-	} {
-		r, ok := FindReader(test.reader)
-		p, err := registry.Parse(test.view)
-		if !ok || err != nil {
-			t.Fatal(test, err)
-		}
-		if got := r.Reads(p, test.extensions); test.want == "" && got != "" || !strings.Contains(got, test.want) {
-			t.Errorf("%s, %s of %v: %q, want %q", test.reader, test.view, test.extensions, got, test.want)
-		}
-	}
-	// What needs no decoder of its own everyone reads.
-	for _, r := range Readers {
-		for _, view := range []string{transcode.Original, "scan5", "baseline", "resize256-png-own"} {
-			p, err := registry.Parse(view)
-			testenv.Must(t, err)
-			if why := r.Reads(p, jpeg); why != "" {
-				t.Errorf("%s, %s: %s", r.Name, view, why)
-			}
-		}
-	}
-	if _, ok := FindReader("caffe"); ok || !slices.Contains(ReaderNames(), "yolo") {
-		t.Error(ReaderNames())
-	}
-	if got := Extensions([]string{"a/b.JPEG", "c.png", "d.jpeg", "e"}); !slices.Equal(got, []string{".jpeg", ".png", ""}) {
-		t.Error(got)
-	}
 }
 
 func TestParseTicks(t *testing.T) {

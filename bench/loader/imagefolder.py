@@ -13,8 +13,8 @@ of which only "dir" is needed. "files" are read instead of what ImageFolder list
 "work", batches are uint8, (height, width, channels), and its transforms are done instead
 of the usual augmentation: {"transforms": [{"name": "RandomResizedCrop", "args": {"size": 224}}]},
 or none where the files are what a training gets.
-The answer has samples, bytes, seconds, rate, cpu_s, disk_bytes and, where there
-is an accelerator to emulate, utilisation and wait99; or only "error".
+The answer has samples, bytes, seconds, rate, cpu_seconds, disk_bytes and, where there
+is an accelerator to emulate, utilisation and wait99_seconds; or only "error".
 """
 import argparse
 import json
@@ -43,7 +43,7 @@ def main():
         "bytes": row["bytes"],
         "seconds": round(row["seconds"], 3),
         "images_per_s": round(row["samples"] / row["seconds"], 1),
-        "cpu_s": round(row["cpu_s"], 3),
+        "cpu_s": round(row["cpu_seconds"], 3),
     }))
 
 
@@ -138,13 +138,13 @@ def epoch(job, worker_init=None):
         "files": len(dataset.samples),
         "seconds": end - start,
         "rate": (images - before) / (end - since),
-        "cpu_s": cpu_seconds() - cpu,
+        "cpu_seconds": cpu_seconds() - cpu,
         "disk_bytes": disk_bytes() - disk,
         "bytes": sum(os.stat(path).st_size for path, _ in dataset.samples),
     }
     if waits:
         row["utilisation"] = computed / (end - since)
-        row["wait99"] = sorted(waits)[-(len(waits) // 100) - 1]
+        row["wait99_seconds"] = sorted(waits)[-(len(waits) // 100) - 1]
     return row
 
 

@@ -44,7 +44,7 @@ type Job struct {
 	// Dir is what the loader is pointed at: a view, or a plain directory.
 	Dir string
 	// Files are the samples, by their names below Dir, which all views resolve. The
-	// loader shuffles them by Seed. Nil lets it look for files itself.
+	// loader shuffles them by Seed. Nil lets it look for files itself, but for [Builtin].
 	Files []string
 	Seed  uint64
 	// Compute is the emulated accelerator; the zero value takes no time.

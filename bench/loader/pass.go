@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
 )
 
@@ -50,17 +50,14 @@ func (p Pass) Run(ctx context.Context, files []string) (Result, error) {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	var total atomic.Int64
-	times, bufs := make([]*hdrhistogram.Histogram, workers), make([][]byte, workers)
-	for w := range times {
-		times[w] = hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)
-	}
+	times, bufs := make([]time.Duration, len(files)), make([][]byte, workers)
 	began, cpu := time.Now(), OwnCPU()
 	err := Each(ctx, workers, len(files), func(ctx context.Context, w, i int) (err error) {
 		opened := time.Now()
 		if bufs[w], err = ReadFile(files[i], bufs[w]); err != nil {
 			return err
 		}
-		_ = times[w].RecordValue(max(1, time.Since(opened).Microseconds()))
+		times[i] = time.Since(opened)
 		total.Add(int64(len(bufs[w])))
 		if p.Decode != nil {
 			if err := p.Decode(ctx, bufs[w]); err != nil {
@@ -70,10 +67,9 @@ func (p Pass) Run(ctx context.Context, files []string) (Result, error) {
 		return nil
 	})
 	r := Result{Files: len(files), Bytes: total.Load(), Seconds: time.Since(began).Seconds(), CPU: OwnCPU() - cpu}
-	for _, t := range times[1:] {
-		times[0].Merge(t)
+	if slices.Sort(times); len(times) > 0 {
+		r.P50, r.P99 = times[len(times)/2].Seconds(), times[len(times)-1-len(times)/100].Seconds()
 	}
-	r.P50, r.P99 = float64(times[0].ValueAtQuantile(50))/1e6, float64(times[0].ValueAtQuantile(99))/1e6
 	return r, err
 }
 

@@ -53,15 +53,6 @@ func ReaderNames() []string {
 	return names
 }
 
-// FindReader finds one by its name.
-func FindReader(name string) (Reader, bool) {
-	i := slices.IndexFunc(Readers, func(r Reader) bool { return r.Name == name })
-	if i < 0 {
-		return Reader{}, false
-	}
-	return Readers[i], true
-}
-
 // Reads says why the reader cannot read what a view makes of samples, or is empty.
 // Extensions are those that samples have in the dataset. What a view leaves unchanged
 // counts as readable: it is no worse than without the view.
@@ -117,14 +108,14 @@ type Reading struct {
 // NewReading is of a loader that may be unknown, and of samples of which so many have an EXIF
 // orientation. Without --for nothing is turned: the loaders of bench turn nothing.
 func NewReading(name string, extensions []string, turned int) Reading {
-	r, ok := FindReader(name)
+	i := slices.IndexFunc(Readers, func(r Reader) bool { return r.Name == name })
 	switch {
-	case !ok:
+	case i < 0:
 		return Reading{Extensions: extensions}
-	case !r.Turns:
+	case !Readers[i].Turns:
 		turned = 0
 	}
-	return Reading{&r, extensions, turned}
+	return Reading{&Readers[i], extensions, turned}
 }
 
 // reads says why the loader cannot read a view, or reads it otherwise than the dataset, or is empty.

@@ -63,16 +63,9 @@ type torchJob struct {
 }
 
 type torchAnswer struct {
-	Name        string  `json:"name"` // the first line's alone
-	Error       string  `json:"error"`
-	Samples     int     `json:"samples"`
-	Bytes       int64   `json:"bytes"`
-	Seconds     float64 `json:"seconds"`
-	Rate        float64 `json:"rate"`
-	CPU         float64 `json:"cpu_s"`
-	Disk        int64   `json:"disk_bytes"`
-	Utilisation float64 `json:"utilisation"`
-	Wait99      float64 `json:"wait99"`
+	Name  string `json:"name"` // the first line's alone
+	Error string `json:"error"`
+	Epoch
 }
 
 // Epoch implements [Loader]. After an error about a file the next epoch can be read. If
@@ -115,10 +108,7 @@ func (t *Torch) Epoch(ctx context.Context, job Job) (Epoch, error) {
 	if a.Error != "" {
 		return Epoch{}, fmt.Errorf("%s: %s", t.name, a.Error)
 	}
-	return Epoch{
-		Samples: a.Samples, Bytes: a.Bytes, Seconds: a.Seconds, Rate: a.Rate, CPU: a.CPU, Disk: a.Disk,
-		Utilisation: a.Utilisation, Wait99: a.Wait99,
-	}, nil
+	return a.Epoch, nil
 }
 
 // start starts the interpreter, and waits until it has loaded PyTorch.

@@ -1,8 +1,6 @@
 package loader
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -158,25 +156,6 @@ func TestTorchIsGone(t *testing.T) {
 	}
 	if _, err := l.Epoch(t.Context(), Job{Dir: dir, Files: names}); err != nil {
 		t.Errorf("the next: %v", err)
-	}
-}
-
-// TestTorchEnds wants the end of a context to be prompt, and to leave no process.
-func TestTorchEnds(t *testing.T) {
-	testenv.Slow(t)
-	t.Parallel()
-	dir, names := tree(t, 8)
-	l := torch(t, 2, 2)
-	pid := l.running.cmd.Process.Pid
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	_, err := l.Epoch(ctx, Job{Dir: dir, Files: names, Compute: Compute{Time: time.Hour, Batch: 2}})
-	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 20*time.Second {
-		t.Errorf("%v after %v", err, time.Since(began))
-	}
-	if len(members(pid)) > 0 {
-		t.Error("a process is still there")
 	}
 }
 

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/transcode"
@@ -89,28 +86,20 @@ func (l *Survey) Measure(ctx context.Context, r *transcode.Registry, split func(
 	begin(len(names))
 	found := make([]degrees, len(names))
 	var mu sync.Mutex
-	var work errgroup.Group
-	work.SetLimit(runtime.GOMAXPROCS(0))
-	for i, name := range names {
-		if ctx.Err() != nil {
-			break
+	_ = loader.Each(ctx, 0, len(names), func(ctx context.Context, _, i int) error {
+		d, err := degreesOf(ctx, r, split, names[i])
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			found[i] = d
+			done()
+		case ctx.Err() == nil:
+			l.leave("cannot be decoded", fmt.Sprintf("%s: %v", names[i], err))
+			done()
 		}
-		work.Go(func() error {
-			d, err := degreesOf(ctx, r, split, name)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				found[i] = d
-				done()
-			case ctx.Err() == nil:
-				l.leave("cannot be decoded", fmt.Sprintf("%s: %v", name, err))
-				done()
-			}
-			return nil
-		})
-	}
-	_ = work.Wait() // none of them fails
+		return nil
+	})
 	l.summarize(slices.DeleteFunc(found, func(d degrees) bool { return d.bytes == nil }))
 	return ctx.Err()
 }

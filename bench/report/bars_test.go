@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pipefs/pipefs/bench/views"
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
@@ -27,30 +28,33 @@ func drawn(t *testing.T, f *Bars) string {
 
 func TestOddFigures(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	long := strings.Repeat("a very long name ", 12)
-	names := []string{"first", long, "<&\"'\x00\xff\u202e"}
-	for what, s := range map[string][]series{
-		"nothing":    nil,
-		"empty":      {{}},
-		"zeros":      {{name: "a", y: []float64{0, 0}}},
-		"no numbers": {{name: "a", y: []float64{1, inf, nan}, low: []float64{nan, -inf, 0}, high: []float64{1, nan, inf}}},
-		"below zero": {{name: "a", y: []float64{-100, 30}, low: []float64{-110, 20}, high: []float64{-90, 40}}},
-		"one":        {{name: "a", y: []float64{7}}},
-		"tiny, huge": {{name: "a", y: []float64{1e-7, 1e15}}},
-		"close":      {{name: "a", y: []float64{1, 2}}},
-		"ragged":     {{name: "a", y: []float64{1}}, {name: "b", y: []float64{1, 2, 3, 4, 5}}},
-		"long":       {{name: long, y: []float64{1, 2}}, {name: long, y: []float64{1}}},
-	} {
-		t.Run(what, func(t *testing.T) {
-			drawn(t, barFigure("Title", "x", names, false, s...))
-			drawn(t, barFigure("Title", "x", names, true, s...))
-		})
+	value := func(row *views.Row, kind int) (v views.Interval) {
+		if i := 3 * kind; i+2 < len(row.Cold) {
+			v = views.Interval{Median: row.Cold[i], Low: row.Cold[i+1], High: row.Cold[i+2]}
+		}
+		return v
+	}
+	for _, stacked := range []bool{false, true} {
+		for what, values := range map[string][]float64{
+			"nothing": nil, "zeros": {0, 0, 0}, "no numbers": {nan, 1, 2, inf, 1, 2}, "no ends": {1, nan, 2, 3, 1, inf}, "below zero": {30, -10, 40, -1, -2, 0}, "tiny, huge": {1e-7, 0, 1, 1e15, 0, 0},
+		} {
+			name := what + strings.Repeat(" very long", 12) + "<&\"'\x00\xff\u202e"
+			for _, f := range draw(Bars{Title: "Title", Label: "x", Stacked: stacked}, []string{"a", name}, []views.Row{{View: name, Cold: values}, {View: "first", Cold: []float64{5, 5, 5}}}, value) {
+				drawn(t, f)
+			}
+		}
+	}
+	if f := draw(Bars{}, []string{"a"}, []views.Row{{View: "v"}}, value); f != nil {
+		t.Errorf("a chart of nothing: %+v", f)
 	}
 }
 
 // Bars are as long as their values, the longest with its interval as long as the column.
 func TestLengths(t *testing.T) {
-	s := drawn(t, barFigure("", "x", []string{"a", "b"}, false, series{y: []float64{50, 80}, low: []float64{50, 70}, high: []float64{50, 100}}))
+	s := drawn(t, draw(Bars{}, []string{"rate"}, []views.Row{{View: "a", Cold: []float64{50}}, {View: "b", Cold: []float64{80}}}, func(row *views.Row, _ int) views.Interval {
+		v := row.Cold[0]
+		return views.Interval{Median: v, Low: v - (v-50)/3, High: v + (v-50)*2/3}
+	})[0])
 	for _, want := range []string{`style="width:50%"></i><b style="left:50%">50.0</b>`, `style="width:80%"></i><u style="left:70%;width:30%"></u><b style="left:100%">80.0</b>`} {
 		if !strings.Contains(s, want) {
 			t.Errorf("no %s in %s", want, s)

@@ -33,11 +33,10 @@ type Document struct {
 	Advice []Advice
 	// Stopped: the run was interrupted, and has figures.
 	Stopped  bool
-	Facts    []Term   // of the page
-	Lines    []string // of the text, in their place
+	Facts    []views.Term
 	Failures []string // of rows, for the text
 	Sections []Section
-	Terms    []Term // of the page; those that are Explained are in the text, too
+	Terms    []views.Term // of the page; those that are Explained are in the text, too
 	Notes    []string
 }
 
@@ -53,12 +52,6 @@ type Section struct {
 	Table *Table
 	Bars  []*Bars // of the page
 	Notes []string
-}
-
-// Term is a word and what it means.
-type Term struct {
-	Word, Meaning string
-	Explained     bool
 }
 
 // Table has a heading for each column; the first column names the rows.
@@ -143,7 +136,7 @@ func words(s string) Cell {
 }
 
 // amount is a cell of what is 0 where it was not measured.
-func amount(v float64, format func(float64) string) Cell {
+func amount[T int64 | float64](v T, format func(T) string) Cell {
 	if v == 0 {
 		return Cell{Text: none}
 	}
@@ -223,7 +216,9 @@ func (d *Document) Text(w io.Writer) {
 		}
 	}
 	fmt.Fprintln(w)
-	paragraphs(w, d.Lines)
+	for _, f := range d.Facts {
+		paragraphs(w, []string{f.Word + ": " + f.Meaning})
+	}
 	for _, line := range d.Failures { // as they are, to be searched for
 		fmt.Fprintln(w, line)
 	}

@@ -12,18 +12,14 @@ import (
 
 // OfTuning is the document of what tune has found.
 func OfTuning(r *tune.Report) *Document {
-	d := &Document{Advice: []Advice{{Says: tuningVerdict(r)}}}
-	d.Lines = append(d.Lines, fmt.Sprintf("%s, %s of the comparison. The page cache can hold %s; tune relies on half of it.",
-		human.Plural(r.Samples, "sample", "samples"), human.Plural(r.Rounds, "round", "rounds"), human.Size(r.Memory)))
-	if r.Assumed != "" {
-		d.Lines = append(d.Lines, "assumed: "+r.Assumed)
-	}
-	if r.Rebuilt != "" {
-		d.Lines = append(d.Lines, r.Rebuilt)
-	}
-	if r.Others > 0 {
-		d.Lines = append(d.Lines, "not quiet: "+othersBefore(r.Others))
-	}
+	var f facts
+	f.add("Samples", human.Count(r.Samples))
+	f.add("Rounds", human.Count(r.Rounds)+" of the comparison")
+	f.add("Page cache", "about "+human.Size(r.Memory)+"; tune relies on half of it")
+	f.add("Assumed", r.Assumed)
+	f.add("Rebuilt", r.Rebuilt)
+	f.addOthers(r.Others)
+	d := &Document{Advice: []Advice{{Says: tuningVerdict(r)}}, Facts: f}
 	strong := func(winner int) func(int, *tune.Row) Row {
 		return func(i int, _ *tune.Row) Row { return Row{Strong: i == winner} }
 	}
@@ -41,7 +37,7 @@ func OfTuning(r *tune.Report) *Document {
 			}
 			return Cell{Text: fmt.Sprintf("%.0f %%, the others from %s", 100*row.Share, named(row.Encoded))}
 		}},
-		column[tune.Row]{Head{Name: "Bytes"}, func(row *tune.Row) Cell { return amount(float64(row.Bytes), Bytes) }},
+		column[tune.Row]{Head{Name: "Bytes"}, func(row *tune.Row) Cell { return amount(row.Bytes, human.Size) }},
 		column[tune.Row]{Head{Name: "First epoch"}, func(row *tune.Row) Cell { c := measured(row.Rates); c.Strong = !row.Fits; return c }},
 		column[tune.Row]{Head{Name: "Later epochs"}, func(row *tune.Row) Cell {
 			if !row.Fits {
@@ -57,7 +53,7 @@ func OfTuning(r *tune.Report) *Document {
 		p := &r.Pairs[i]
 		s := Section{Title: fmt.Sprintf("%s/, a mix of raw pixels and %s; rates in samples/s", p.View, namedPair(p)), Table: tableOf(p.Rows, strong(p.Best),
 			column[tune.Row]{Head{Name: "Materialized"}, func(row *tune.Row) Cell { return Cell{Text: fmt.Sprintf("%.0f %%", 100*row.Share)} }},
-			column[tune.Row]{Head{Name: "On disk"}, func(row *tune.Row) Cell { return Cell{Text: Bytes(row.Share * float64(r.Materialized))} }},
+			column[tune.Row]{Head{Name: "On disk"}, func(row *tune.Row) Cell { return Cell{Text: human.Size(int64(row.Share * float64(r.Materialized)))} }},
 			column[tune.Row]{Head{Name: "Loading"}, func(row *tune.Row) Cell { return number(row.Load) }},
 			column[tune.Row]{Head{Name: "Decoding"}, func(row *tune.Row) Cell { return number(row.Decode) }},
 			column[tune.Row]{Head{Name: "Predicted"}, func(row *tune.Row) Cell { return number(row.Predicted()) }},

@@ -11,7 +11,7 @@ import (
 
 // OfViews is the document of a comparison of views, or of the splits of a pipeline.
 func OfViews(r *views.Report) *Document {
-	d := &Document{Source: r.Source, Time: r.Time, Advice: headline(r), Stopped: r.Interrupted && r.Measured(), Facts: facts(r), Lines: lines(r), Failures: r.Failures(), Sections: sections(r)}
+	d := &Document{Source: r.Source, Time: r.Time, Advice: headline(r), Stopped: r.Interrupted && r.Measured(), Facts: factsOf(r), Failures: r.Failures(), Sections: sections(r)}
 	if r.Measured() {
 		d.Terms = terms(r)
 		d.Notes = []string{"Absolute rates hold for this machine at this time. Ratios within a run also hold for similar machines."}
@@ -48,91 +48,69 @@ func headline(r *views.Report) []Advice {
 	return []Advice{{Says: says}}
 }
 
-// othersBefore says how busy the machine was before anything was measured.
-func othersBefore(share float64) string {
-	return fmt.Sprintf("other processes used %.0f %% of the processors before it began", 100*share)
-}
-
-// lines say where and how it was measured, for a terminal.
-func lines(r *views.Report) []string {
-	what := human.Plural(r.Samples, "sample", "samples")
-	if r.Pipeline != "" {
-		what += ", for " + r.Pipeline
-	}
-	all := []string{fmt.Sprintf("%s of %s of %s, %s, read by %s", human.Count(r.Read), what, r.Source, human.Plural(r.Rounds, "round", "rounds"), r.Loader)}
-	if r.LeftOut > 0 {
-		all = append(all, fmt.Sprintf("%s left out that cannot be decoded (%s)", human.Plural(r.LeftOut, "sample", "samples"), r.Broken))
-	}
-	if r.Assumed != "" {
-		all = append(all, "assumed: "+r.Assumed)
-	}
-	if r.Rebuilt != "" {
-		all = append(all, r.Rebuilt)
-	}
-	for _, line := range r.Limits {
-		all = append(all, "limits: "+line)
-	}
-	if r.Others > 0 {
-		all = append(all, "not quiet: "+othersBefore(r.Others))
-	}
-	return all
-}
-
 // facts say where and how it was measured.
-func facts(r *views.Report) []Term {
-	var all []Term
-	add := func(word string, parts ...string) {
-		parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
-		if len(parts) > 0 {
-			all = append(all, Term{Word: word, Meaning: strings.Join(parts, ", ")})
-		}
+type facts []views.Term
+
+// add adds a fact of parts, unless all of them are empty.
+func (f *facts) add(word string, parts ...string) {
+	if parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" }); len(parts) > 0 {
+		*f = append(*f, views.Term{Word: word, Meaning: strings.Join(parts, ", ")})
 	}
-	size := func(n int64, format string) string {
-		if n <= 0 {
-			return ""
-		}
-		return fmt.Sprintf(format, Bytes(float64(n)))
+}
+
+// addOthers says how busy the machine was before anything was measured.
+func (f *facts) addOthers(share float64) {
+	if share > 0 {
+		f.add("Not quiet", fmt.Sprintf("other processes used %.0f %% of the processors before it began", 100*share))
 	}
-	samples := ""
-	if r.Samples > 0 {
-		samples = human.Plural(r.Samples, "sample", "samples")
+}
+
+// positive is a text with a number above 0, or empty.
+func positive[T int | int64](n T, text func(T) string) string {
+	if n <= 0 {
+		return ""
 	}
-	if r.Read > 0 && r.Read != r.Samples {
-		samples += ", " + human.Count(r.Read) + " of them read in an epoch"
+	return text(n)
+}
+
+func factsOf(r *views.Report) (f facts) {
+	count := func(one, many string) func(int) string {
+		return func(n int) string { return human.Plural(n, one, many) }
 	}
-	add("Source", r.Source, strings.TrimPrefix(samples, ", "))
-	cores := ""
-	if r.Machine.Cores > 0 {
-		cores = human.Plural(r.Machine.Cores, "core", "cores")
+	pipeline, read := "", ""
+	if r.Pipeline != "" {
+		pipeline = "for " + r.Pipeline
 	}
-	add("Machine", r.Machine.CPU, cores, size(r.Machine.Memory, "%s of memory"), r.Machine.Kernel)
-	add("Disk", r.Machine.Disk)
-	add("Loader", r.Loader)
-	add("Assumed", r.Assumed)
-	add("Rebuilt", r.Rebuilt)
+	if r.Read != r.Samples {
+		read = positive(r.Read, func(n int) string { return human.Count(n) + " of them read in an epoch" })
+	}
+	f.add("Source", r.Source, positive(r.Samples, count("sample", "samples")), read, pipeline)
+	if r.LeftOut > 0 {
+		f.add("Left out", human.Plural(r.LeftOut, "sample", "samples")+" that cannot be decoded ("+r.Broken+")")
+	}
+	f.add("Machine", r.Machine.CPU, positive(r.Machine.Cores, count("core", "cores")), positive(r.Machine.Memory, func(n int64) string { return human.Size(n) + " of memory" }), r.Machine.Kernel)
+	f.add("Disk", r.Machine.Disk)
+	f.add("Loader", r.Loader)
+	f.add("Assumed", r.Assumed)
+	f.add("Rebuilt", r.Rebuilt)
 	if r.Compute != "" {
-		add("Accelerator", "emulated, "+r.Compute+" (time of a batch / samples in it)")
+		f.add("Accelerator", "emulated, "+r.Compute+" (time of a batch / samples in it)")
 	}
-	add("Page cache", size(r.Memory, "about %s"))
-	if r.Others > 0 {
-		add("Other processes", othersBefore(r.Others))
-	}
+	f.add("Page cache", positive(r.Memory, func(n int64) string { return "about " + human.Size(n) }))
+	f.addOthers(r.Others)
 	for _, limit := range r.Limits {
-		add("Limit", limit)
+		f.add("Limit", limit)
 	}
-	if r.Rounds > 0 {
-		add("Rounds", human.Count(r.Rounds)+" by all rows, in random order; figures are medians")
-	}
-	version := ""
-	if r.Version != "" {
-		version = "pipefs " + r.Version
-	}
-	when := ""
+	f.add("Rounds", positive(r.Rounds, func(n int) string { return human.Count(n) + " by all rows, in random order; figures are medians" }))
+	when, version := "", ""
 	if !r.Time.IsZero() {
 		when = r.Time.Format("2 January 2006, 15:04 MST")
 	}
-	add("Run", when, version)
-	return all
+	if r.Version != "" {
+		version = "pipefs " + r.Version
+	}
+	f.add("Run", when, version)
+	return f
 }
 
 // sections are those of the views.
@@ -165,10 +143,10 @@ func sections(r *views.Report) []Section {
 	if r.Memory > 0 {
 		*notes = append(*notes, fmt.Sprintf("Epochs from memory last if all files fit in half of the %s that are free.", human.Size(r.Memory)))
 	}
-	if bars := figures(r); len(bars) > 0 {
+	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(row views.Row) bool { return len(row.Lasting()) == 0 })
+	if bars := figures(r, rows); len(bars) > 0 {
 		all = append(all, Section{Title: "Figures", Bars: bars})
 	}
-	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(row views.Row) bool { return len(row.Lasting()) == 0 })
 	plain := func(int, *views.Row) Row { return Row{} }
 	if t := tableOf(rows, plain, append([]column[views.Row]{name}, costColumns()...)...); t != nil {
 		all = append(all, Section{Title: "What a sample costs", Table: t, Notes: []string{"CPU is that of the lasting epochs."}})
@@ -210,7 +188,7 @@ func rateColumns(r *views.Report) []column[views.Row] {
 // costColumns are what views take.
 func costColumns() []column[views.Row] {
 	size := func(which func(*views.Row) int64) func(*views.Row) Cell {
-		return func(row *views.Row) Cell { return Cell{Text: Bytes(float64(which(row)))} }
+		return func(row *views.Row) Cell { return Cell{Text: human.Size(which(row))} }
 	}
 	return []column[views.Row]{
 		{Head{Name: of(views.FirstEpoch), Unit: "samples/s"}, func(row *views.Row) Cell { return Cell{Text: measured(row.First).Text} }},
@@ -226,7 +204,7 @@ func costColumns() []column[views.Row] {
 			_, daemon := row.CPU()
 			return amount(daemon, Milliseconds)
 		}},
-		{Head{Name: "Memory", Unit: "of the daemon"}, func(row *views.Row) Cell { return amount(float64(row.Resident), Bytes) }},
+		{Head{Name: "Memory", Unit: "of the daemon"}, func(row *views.Row) Cell { return amount(row.Resident, human.Size) }},
 	}
 }
 
@@ -261,18 +239,8 @@ func waitColumns(r *views.Report) []column[views.Row] {
 
 // doubts say which rows are too noisy to be compared, a sentence for each reason.
 func doubts(r *views.Report) (all []string) {
-	rows := map[string][]string{}
-	var reasons []string
-	for i := range r.Rows {
-		if why := r.Rows[i].Doubt; why != "" {
-			if rows[why] == nil {
-				reasons = append(reasons, why)
-			}
-			rows[why] = append(rows[why], r.Rows[i].View)
-		}
-	}
-	for _, why := range reasons {
-		all = append(all, "Too noisy to tell whether faster: "+strings.Join(rows[why], ", ")+": "+why+".")
+	for _, line := range r.Reasons(func(row *views.Row) string { return row.Doubt }) {
+		all = append(all, "Too noisy to tell whether faster: "+line+".")
 	}
 	return all
 }
@@ -281,7 +249,7 @@ func doubts(r *views.Report) (all []string) {
 func of(t views.Term) string { return capital(t.Word) }
 
 // terms are the words that tables have; the text explains those that it cannot do without.
-func terms(r *views.Report) []Term {
+func terms(r *views.Report) []views.Term {
 	used := []views.Term{
 		views.FromDisk, views.FromMemory, views.FirstEpoch, views.Lasting, views.Gain, views.Pixels,
 		views.File, views.Read, views.Kept, views.LoaderCPU, views.DaemonCPU, views.OpenToEnd, views.Bottleneck,
@@ -289,11 +257,10 @@ func terms(r *views.Report) []Term {
 	if r.Compute != "" {
 		used = append(used, views.Busy, views.Stalls)
 	}
-	all := make([]Term, len(used))
-	for i, t := range used {
-		all[i] = Term{of(t), t.Meaning, slices.Contains([]views.Term{views.FromDisk, views.FromMemory, views.Read, views.Kept, views.OpenToEnd}, t)}
+	for i := range used {
+		used[i].Word = of(used[i])
 	}
-	return all
+	return used
 }
 
 // seconds writes a time that may be long.

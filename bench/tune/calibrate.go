@@ -15,7 +15,6 @@ import (
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // calibrate chooses the samples to measure, and materializes them.
@@ -105,33 +104,6 @@ func samples(ctx context.Context, o Opened) iter.Seq2[string, error] {
 	}
 }
 
-// originals reports whether the store can give the measured files back. A store may have
-// been packed without originals.
-func (t *tuner) originals(ctx context.Context) (there bool, err error) {
-	o, err := t.Open()
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, o.Close()) }()
-	v, err := o.Registry.Parse(transcode.Original)
-	if err != nil {
-		return false, err
-	}
-	for i, f := range t.files {
-		h, err := o.Resolve(ctx, serve.Key(i), f, v, serve.Planned)
-		if err != nil {
-			return false, ctx.Err()
-		}
-		c, err := h.Open(ctx)
-		if err != nil {
-			return false, ctx.Err()
-		}
-		c.Release()
-		h.Drop()
-	}
-	return true, nil
-}
-
 // costs measures loading and decoding apart.
 func (t *tuner) costs(ctx context.Context, as string) (c mixer.Costs, err error) {
 	t.Progress("measuring what loading and decoding cost, encoded as " + as)
@@ -144,66 +116,43 @@ func (t *tuner) costs(ctx context.Context, as string) (c mixer.Costs, err error)
 	if err != nil {
 		return c, err
 	}
-	w := work{Opened: o, view: v, workers: t.Workers}
-	cold := func() error { return loader.Forget(t.Store) }
-	var raw, encoded, decode []float64
-	files := t.files
-	for range t.Rounds {
-		if err := cold(); err != nil {
-			return c, err
-		}
-		seconds, fetched, err := w.load(ctx, files, mixer.Longest{})
-		if err != nil {
-			return c, err
-		}
-		raw = append(raw, seconds/float64(len(fetched)))
-		if err := cold(); err != nil {
-			return c, err
-		}
-		if seconds, fetched, err = w.load(ctx, files, mixer.Fixed(0)); err != nil {
-			return c, err
-		}
-		encoded = append(encoded, seconds/float64(len(fetched)))
-		if seconds, err = w.finish(ctx, fetched); err != nil {
-			return c, err
-		}
-		decode = append(decode, seconds/float64(len(fetched)))
-		// Later rounds need not take longer than this.
-		files = files[:min(len(files), max(fewest, int(2*passSeconds/max(raw[0], encoded[0], decode[0]))))]
+	files, fetched := t.files, make([]serve.Fetched, len(t.files))
+	each := func(do func(i int) error) (float64, error) { // seconds a sample
+		began := time.Now()
+		err := loader.Each(ctx, t.Workers, len(files), func(_ context.Context, _, i int) error { return do(i) })
+		return time.Since(began).Seconds() / float64(len(files)), err
 	}
-	return mixer.Costs{LoadRaw: views.Median(raw), LoadEncoded: views.Median(encoded), Decode: views.Median(decode)}, nil
-}
-
-// work is loading and decoding without a mount.
-type work struct {
-	Opened
-	view    transcode.Pipeline
-	workers int
-}
-
-// each calls f for 0 to n-1 on all workers and returns the seconds that it took.
-func (w work) each(ctx context.Context, n int, f func(i int) error) (float64, error) {
-	began := time.Now()
-	err := loader.Each(ctx, w.workers, n, func(_ context.Context, _, i int) error { return f(i) })
-	return time.Since(began).Seconds(), err
-}
-
-// load reads what a policy chooses into memory.
-func (w work) load(ctx context.Context, files []serve.File, policy mixer.Policy) (float64, []serve.Fetched, error) {
-	fetched := make([]serve.Fetched, len(files))
-	seconds, err := w.each(ctx, len(files), func(i int) error {
-		h, err := w.Resolve(ctx, uint64(i), files[i], w.view, serve.Planned)
-		if err == nil {
-			fetched[i], err = h.Fetch(ctx, policy)
+	load := func(policy mixer.Policy) (float64, error) {
+		if err := loader.Forget(t.Store); err != nil {
+			return 0, err
 		}
-		return err
-	})
-	return seconds, fetched, err
-}
-
-// finish decodes what was loaded.
-func (w work) finish(ctx context.Context, fetched []serve.Fetched) (float64, error) {
-	return w.each(ctx, len(fetched), func(i int) error { return fetched[i].Finish(ctx) })
+		return each(func(i int) error {
+			h, err := o.Resolve(ctx, uint64(i), files[i], v, serve.Planned)
+			if err == nil {
+				fetched[i], err = h.Fetch(ctx, policy)
+			}
+			return err
+		})
+	}
+	var took [3][]float64
+	for range t.Rounds {
+		slowest := 0.0
+		for i, step := range []func() (float64, error){
+			func() (float64, error) { return load(mixer.Longest{}) },
+			func() (float64, error) { return load(mixer.Fixed(0)) },
+			func() (float64, error) { return each(func(i int) error { return fetched[i].Finish(ctx) }) },
+		} {
+			seconds, err := step()
+			if err != nil {
+				return c, err
+			}
+			took[i] = append(took[i], seconds)
+			slowest = max(slowest, took[i][0])
+		}
+		// Later rounds need not take longer than this.
+		files = files[:min(len(files), max(fewest, int(2*passSeconds/slowest)))]
+	}
+	return mixer.Costs{LoadRaw: views.Median(took[0]), LoadEncoded: views.Median(took[1]), Decode: views.Median(took[2])}, nil
 }
 
 // Apply stores what won, within MaxBytes if that is not 0, and has auto lead to it from the next

@@ -53,7 +53,7 @@ type Config struct {
 	// materialized are decoded by the mount; in the view of what is stored (stored-bmp)
 	// they are decoded by the loader.
 	View string
-	// Others are views to compare it with, beside original.
+	// Others are views to compare it with: the first is original, unless that lacks samples.
 	Others []string
 	// L3: try L3 as the encoded representation, too.
 	L3 bool
@@ -100,7 +100,6 @@ type tuner struct {
 	materialized int64        // bytes of all calibration samples
 	random       *rand.Rand
 	before       map[string]float64 // shares that are stored, by spec
-	there        bool               // the originals of the calibration samples can be had
 	report       Report
 }
 
@@ -179,10 +178,7 @@ func (t *tuner) pairs(ctx context.Context) error {
 	if err := t.pair(ctx, t.View, "source", costs); err != nil {
 		return err
 	}
-	if t.there, err = t.originals(ctx); err != nil {
-		return err
-	}
-	if t.there {
+	if t.hasOriginals() {
 		if err := t.pair(ctx, ofStored(t.View), "source", costs); err != nil {
 			return err
 		}
@@ -198,6 +194,9 @@ func (t *tuner) pairs(ctx context.Context) error {
 	}
 	return t.pair(ctx, t.View, "l3", costs)
 }
+
+// hasOriginals reports whether the store can give the files back. It may have been packed without.
+func (t *tuner) hasOriginals() bool { return slices.Contains(t.Others, transcode.Original) }
 
 // ofStored is the view that shows what is materialized, and the originals beside.
 func ofStored(view string) string { return transcode.Stored + "-" + view }
@@ -275,15 +274,13 @@ func (t *tuner) compare(ctx context.Context) error {
 		}
 	}
 	rows := []*Row{pair.best()}
-	others := t.Others
-	if t.there {
-		others = append([]string{transcode.Original}, others...)
+	if t.hasOriginals() {
 		// With nothing materialized, those are the originals.
 		if byLoader := t.report.bestPair(ofStored(t.View)); byLoader.Best > 0 {
 			rows = append(rows, byLoader.best())
 		}
 	}
-	for _, v := range others {
+	for _, v := range t.Others {
 		rows = append(rows, &Row{View: v})
 	}
 	rounds := t.Rounds

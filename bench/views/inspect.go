@@ -8,11 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/mssim"
@@ -55,18 +52,10 @@ func (r *runner) sound(ctx context.Context, files []string) (_ []string, err err
 		return err
 	}
 	faults := make([]error, len(files))
-	var work errgroup.Group
-	work.SetLimit(runtime.GOMAXPROCS(0))
-	for i, name := range files {
-		work.Go(func() error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			faults[i] = decode(name)
-			return nil
-		})
-	}
-	if err := work.Wait(); err != nil {
+	if err := loader.Each(ctx, 0, len(files), func(_ context.Context, _, i int) error {
+		faults[i] = decode(files[i])
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	var good []string
@@ -189,6 +178,9 @@ func (s *subject) identify(r *runner, mnt string) error {
 
 // forgetSource makes the page cache drop what a view is made from, and the view.
 func (r *runner) forgetSource(m *Mount, s *subject) error {
+	if s.plain != "" {
+		return forget(s.plain, r.list())
+	}
 	var err error
 	if r.Mount != "" && !s.Random { // others are mounted anew, and epochs are new
 		err = forget(filepath.Join(m.Dir, s.View), r.list())

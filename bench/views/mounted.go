@@ -108,27 +108,39 @@ func With(ctx context.Context, program, source string, options []string, use fun
 	return m.Use(ctx, use)
 }
 
-// run runs pipefs. When ctx ends it is told to end, and cleans up.
+// run runs pipefs with the directories of the mount.
 func (m *Mount) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, m.program, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	cmd.WaitDelay = interrupting
 	if !m.attached {
 		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(m.parent, "cache"),
 			"XDG_STATE_HOME="+filepath.Join(m.parent, "state"), "XDG_RUNTIME_DIR="+filepath.Join(m.parent, "run"))
 	}
+	return output(ctx, cmd)
+}
+
+// Pipefs runs a command of pipefs, which keeps what it did when it is interrupted. An
+// error is what it complained of.
+func Pipefs(ctx context.Context, program string, args ...string) error {
+	_, err := output(ctx, exec.CommandContext(ctx, program, args...))
+	return err
+}
+
+// output is what a pipefs prints. When ctx ends it is told to end, and cleans up.
+func output(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if line := Complaint(stderr.String()); line != "" {
-			return nil, errors.New(line)
-		}
-		return nil, fmt.Errorf("pipefs %s: %w", args[0], err)
+	err := cmd.Run()
+	switch line := Complaint(stderr.String()); {
+	case err == nil:
+		return stdout.Bytes(), nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case line != "":
+		return nil, errors.New(line)
 	}
-	return stdout.Bytes(), nil
+	return nil, fmt.Errorf("pipefs %s: %w", cmd.Args[1], err)
 }
 
 // Complaint is the error that a pipefs ended with, as one line, from its standard error.

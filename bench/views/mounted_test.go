@@ -2,16 +2,12 @@ package views
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/internal/mounts"
@@ -146,36 +142,6 @@ func TestMounted(t *testing.T) {
 	}
 }
 
-// TestKilled: a daemon that dies is told from one that lives, and nothing is left of
-// it.
-func TestKilled(t *testing.T) {
-	program := places(t)
-	m := open(t, program, dataset(t, "4"))
-	held, err := os.Open(filepath.Join(m.Dir, "original"))
-	testenv.Must(t, err)
-	defer held.Close()
-	testenv.Must(t, unix.Kill(m.PID, unix.SIGKILL))
-	if !m.ended(10 * time.Second) {
-		t.Fatal("the daemon lives on")
-	}
-	err = m.Gone()
-	if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "the mount went away") || strings.HasSuffix(err.Error(), "its log ends with: ") {
-		t.Errorf("alive: %v", err)
-	}
-	if _, err := m.Usage(); !errors.Is(err, ErrGone) {
-		t.Errorf("usage: %v", err)
-	}
-	if _, err := m.CPU(); !errors.Is(err, ErrGone) {
-		t.Errorf("CPU: %v", err)
-	}
-	if _, err := m.Stats(t.Context()); !errors.Is(err, ErrGone) {
-		t.Errorf("stats: %v", err)
-	}
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestBusy: a mount that somebody uses is taken away, and the error says who uses it.
 func TestBusy(t *testing.T) {
 	program := places(t)
@@ -192,90 +158,28 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestTwo: two mounts of one dataset at once, one with a directory in which what it
-// prepares stays.
-func TestTwo(t *testing.T) {
+// TestApart: what one mount has prepared is not there for the next, unless both have a directory for it.
+func TestApart(t *testing.T) {
 	program := places(t)
 	source, work := dataset(t, "12"), filepath.Join(t.TempDir(), "work")
-	testenv.Must(t, os.Mkdir(work, 0o755))
-	read := func(m *Mount) {
+	for _, c := range []struct {
+		options []string
+		made    int64
+	}{{[]string{"--store", work, "--create-store"}, 12}, {[]string{"--store", work}, 0}, {nil, 12}, {nil, 12}} {
+		m := open(t, program, source, c.options...)
 		names, _ := list(t, filepath.Join(m.Dir, "scan5"))
 		for _, name := range names {
-			if _, err := os.ReadFile(name); err != nil {
-				t.Fatal(err)
-			}
+			_, err := os.ReadFile(name)
+			testenv.Must(t, err)
 		}
-	}
-	a, b := open(t, program, source), open(t, program, source, "--store", work, "--create-store")
-	if a.Dir == b.Dir || a.PID == b.PID {
-		t.Errorf("%+v and %+v", a, b)
-	}
-	read(a)
-	read(b)
-	if err := a.Close(); err != nil {
-		t.Error(err)
-	}
-	read(b)
-	if err := b.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, size := list(t, work); size == 0 {
-		t.Error("nothing was kept in --store")
-	}
-	made := func(m *Mount) int64 {
 		stats, err := m.Stats(t.Context())
 		testenv.Must(t, err)
-		for _, c := range stats.Counters {
-			if c.Group == "serve" && c.Name == "samples made" {
-				return c.Value
+		for _, n := range stats.Counters {
+			if n.Group == "serve" && n.Name == "samples made" && n.Value != c.made {
+				t.Errorf("%v: %d samples were made, want %d", c.options, n.Value, c.made)
 			}
 		}
-		t.Fatalf("no samples made in %+v", stats)
-		return 0
-	}
-	c := open(t, program, source, "--store", work)
-	read(c)
-	if n := made(c); n != 0 {
-		t.Errorf("%d samples were made again", n)
-	}
-	d := open(t, program, source)
-	read(d)
-	if n := made(d); n != 12 {
-		t.Errorf("with nothing kept, %d samples were made of 12", n)
-	}
-}
-
-// TestRefused: what pipefs says is what one gets to know, and nothing is left.
-func TestRefused(t *testing.T) {
-	program := places(t)
-	none := filepath.Join(t.TempDir(), "none")
-	if _, err := OpenMount(t.Context(), program, none); err == nil || !strings.Contains(err.Error(), "there is no dataset or store at "+none) {
-		t.Error(err)
-	}
-	if _, err := OpenMount(t.Context(), program, t.TempDir(), "--limit-read", "fast"); err == nil || !strings.Contains(err.Error(), `"fast" is not a rate`) {
-		t.Error(err)
-	}
-	if _, err := OpenMount(t.Context(), none, t.TempDir()); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := OpenMount(ended, program, t.TempDir()); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	// Interrupted at any moment.
-	for _, after := range []time.Duration{5, 30, 60, 100, 200} {
-		ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
-		m, err := OpenMount(ctx, program, t.TempDir())
-		cancel()
-		if err == nil {
-			err = m.Close()
-		} else if errors.Is(err, context.DeadlineExceeded) {
-			err = nil
-		}
-		if err != nil {
-			t.Errorf("after %d ms: %v", after, err)
-		}
+		testenv.Must(t, m.Close())
 	}
 }
 

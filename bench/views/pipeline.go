@@ -1,18 +1,14 @@
 package views
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/human"
 	"github.com/pipefs/pipefs/transcode"
@@ -182,22 +178,6 @@ func (r *runner) store(ctx context.Context) error {
 		s.stored = []float64{float64(size) / float64(len(r.files))}
 	}
 	return os.RemoveAll(tree) // stores read what they hold
-}
-
-// Pipefs runs a command of pipefs, which keeps what it did when it is interrupted. An
-// error is what it complained of.
-func Pipefs(ctx context.Context, program string, args ...string) error {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) }
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	err := cmd.Run()
-	if line := Complaint(stderr.String()); err != nil && line != "" {
-		return errors.New(line)
-	} else if err != nil {
-		return fmt.Errorf("pipefs %s: %w", args[0], err)
-	}
-	return nil
 }
 
 // adviseSplit says which split to take.

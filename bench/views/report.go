@@ -64,11 +64,14 @@ func (r *Report) Measured() bool {
 }
 
 // Failures are the errors, with the rows that they belong to, in the order of the rows.
-func (r *Report) Failures() (all []string) {
+func (r *Report) Failures() []string { return r.Reasons(func(row *Row) string { return row.Error }) }
+
+// Reasons are what rows say, if they do, each once and behind their names.
+func (r *Report) Reasons(of func(*Row) string) (all []string) {
 	views := map[string][]string{}
 	var reasons []string
 	for i := range r.Rows {
-		if why := r.Rows[i].Error; why != "" {
+		if why := of(&r.Rows[i]); why != "" {
 			if views[why] == nil {
 				reasons = append(reasons, why)
 			}
@@ -210,27 +213,31 @@ func (r *Row) CPU() (client, daemon float64) {
 // Rate is the lasting rate with its interval.
 func (r *Row) Rate() Interval { return Bootstrap(r.Lasting()) }
 
-// Term is a word of the report, and what it means. Terminal and page use the same words.
-type Term struct{ Word, Meaning string }
+// Term is a word of the report, and what it means. Terminal and page use the same words; the
+// terminal explains those that it cannot do without.
+type Term struct {
+	Word, Meaning string
+	Explained     bool
+}
 
 // The words for what is measured of a view. Those of epochs are also called first, cold,
 // cached and lasting in JSON.
 var (
-	FirstEpoch = Term{"first epoch", "Nothing is prepared, nothing is cached. Every sample is made when it is read."}
-	FromDisk   = Term{"from the disk", "The mount has kept what it made on its disk, and nothing is in the page cache. Every epoch of a dataset larger than memory is like this."}
-	FromMemory = Term{"from memory", "Everything that a page cache keeps is in it. Epochs from the second on are like this if all files of the view fit in memory."}
-	Lasting    = Term{"lasting", "The rate of the epochs that a training consists of: from memory where all files of the view fit, from the disk otherwise."}
-	Gain       = Term{"gain", "The lasting rate over that of the plain files, or of original/ without them."}
-	Pixels     = Term{"pixels", "With same pixels the loader gets exactly the pixels of the source. For other pixels, MS-SSIM tells how much they look like the source, from 0 to 1. It cannot be computed where sizes differ. Those of a random view are drawn in each epoch."}
-	File       = Term{"file", "Mean bytes of a sample's file in the view."}
-	Read       = Term{"read", "Mean bytes that an epoch from the disk reads of it for a sample."}
-	Kept       = Term{"kept", "Mean bytes of a sample that the mount keeps on its disk beside the source. The first epoch makes them."}
-	LoaderCPU  = Term{"loader CPU", "Processor time of the loader for a sample."}
-	DaemonCPU  = Term{"daemon CPU", "Processor time of the daemon for a sample."}
-	OpenToEnd  = Term{"open to end", "Time from opening a file to its end in an epoch from the disk, without decoding: p50 is the median, and one file in a hundred takes longer than p99."}
-	Bottleneck = Term{"bottleneck", "What the lasting epochs wait for."}
-	Busy       = Term{"accelerator busy", "The share of lasting epochs in which the emulated accelerator computes. p99 wait is how long it waits for a batch at most, but for one batch in a hundred."}
-	Stalls     = Term{"stalls", "After DS-Analyzer: an epoch with the emulated accelerator alone, one from memory, and one from the disk. What the second takes longer than the first is the prep stall, what the third takes longer than the second the fetch stall."}
+	FirstEpoch = Term{"first epoch", "Nothing is prepared, nothing is cached. Every sample is made when it is read.", false}
+	FromDisk   = Term{"from the disk", "The mount has kept what it made on its disk, and nothing is in the page cache. Every epoch of a dataset larger than memory is like this.", true}
+	FromMemory = Term{"from memory", "Everything that a page cache keeps is in it. Epochs from the second on are like this if all files of the view fit in memory.", true}
+	Lasting    = Term{"lasting", "The rate of the epochs that a training consists of: from memory where all files of the view fit, from the disk otherwise.", false}
+	Gain       = Term{"gain", "The lasting rate over that of the plain files, or of original/ without them.", false}
+	Pixels     = Term{"pixels", "With same pixels the loader gets exactly the pixels of the source. For other pixels, MS-SSIM tells how much they look like the source, from 0 to 1. It cannot be computed where sizes differ. Those of a random view are drawn in each epoch.", false}
+	File       = Term{"file", "Mean bytes of a sample's file in the view.", false}
+	Read       = Term{"read", "Mean bytes that an epoch from the disk reads of it for a sample.", true}
+	Kept       = Term{"kept", "Mean bytes of a sample that the mount keeps on its disk beside the source. The first epoch makes them.", true}
+	LoaderCPU  = Term{"loader CPU", "Processor time of the loader for a sample.", false}
+	DaemonCPU  = Term{"daemon CPU", "Processor time of the daemon for a sample.", false}
+	OpenToEnd  = Term{"open to end", "Time from opening a file to its end in an epoch from the disk, without decoding: p50 is the median, and one file in a hundred takes longer than p99.", true}
+	Bottleneck = Term{"bottleneck", "What the lasting epochs wait for.", false}
+	Busy       = Term{"accelerator busy", "The share of lasting epochs in which the emulated accelerator computes. p99 wait is how long it waits for a batch at most, but for one batch in a hundred.", false}
+	Stalls     = Term{"stalls", "After DS-Analyzer: an epoch with the emulated accelerator alone, one from memory, and one from the disk. What the second takes longer than the first is the prep stall, what the third takes longer than the second the fetch stall.", false}
 )
 
 // Likeness says how the pixels of a view relate to the source's; empty where that is not

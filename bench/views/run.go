@@ -261,8 +261,8 @@ func (r *runner) measure(ctx context.Context) error {
 func (r *runner) enough() int {
 	rounds := 0
 	for _, s := range r.subjects {
-		for _, seconds := range slices.Concat(s.coldOnes.seconds, s.cachedOnes.seconds) {
-			rounds = max(rounds, Enough(len(r.files), seconds))
+		for _, t := range slices.Concat(s.cold, s.cached) {
+			rounds = max(rounds, Enough(len(r.files), t.Seconds))
 		}
 	}
 	return rounds

@@ -16,28 +16,13 @@ import (
 // subject is a row in the making.
 type subject struct {
 	Row
-	plain  string       // the directory of a control
+	plain  string       // the directory of a control, which is not mounted
 	source string       // of a view's mounts
 	work   *loader.Work // nil is the usual augmentation, as float32
 	passes int          // of a random view
 
-	bytes, disk, stored   []float64 // a sample
-	daemonFirst, p50, p99 []float64
-	coldOnes, cachedOnes  epochs
-}
-
-// epochs is what epochs of one kind took, one a round.
-type epochs struct {
-	client, daemon []float64 // CPU seconds a sample
-	busy, wait     []float64 // of the accelerator: Utilisation and Wait99
-	seconds        []float64 // of wall time
-	shares         []loader.Use
-}
-
-func (e *epochs) add(t taken) {
-	e.client, e.daemon = append(e.client, t.perSample(t.CPU)), append(e.daemon, t.perSample(t.daemon.CPU))
-	e.busy, e.wait = append(e.busy, t.Utilisation), append(e.wait, t.Wait99)
-	e.seconds, e.shares = append(e.seconds, t.Seconds), append(e.shares, t.shares)
+	first, cold, cached []taken   // one a round
+	stored              []float64 // bytes a sample
 }
 
 // taken is what an epoch took.
@@ -74,40 +59,20 @@ func (s *subject) turn(ctx context.Context, r *runner, round int) error {
 
 func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 	seed := uint64(2*round + 1)
-	if s.plain != "" {
-		if err := forget(s.plain, r.list()); err != nil {
+	again := s.plain != ""
+	if !again {
+		var err error
+		if again, err = s.firstEpoch(ctx, r, seed); err != nil {
 			return err
 		}
-		cold, err := r.epoch(ctx, s, nil, s.plain, seed)
-		if err != nil {
-			return err
-		}
-		s.addCold(cold)
-		cached, err := r.epoch(ctx, s, nil, s.plain, seed+1)
-		if err != nil {
-			return err
-		}
-		s.addCached(cached)
-		if round == 0 && !r.Blind {
-			if err := forget(s.plain, r.list()); err != nil {
-				return err
-			}
-			return s.raw(ctx, r, s.plain)
-		}
-		return nil
-	}
-	again, err := s.firstEpoch(ctx, r, seed)
-	if err != nil {
-		return err
 	}
 	if again {
-		err = r.mounted(ctx, s, false, func(m *Mount) error {
-			cold, err := s.cold(ctx, r, m, seed)
+		err := r.mounted(ctx, s, false, func(m *Mount) error {
+			cold, err := s.fromDisk(ctx, r, m, seed)
 			if err != nil {
 				return err
 			}
-			s.addCold(cold)
-			return s.cachedEpoch(ctx, r, m, seed+1)
+			return s.fromMemory(ctx, r, m, cold, seed+1)
 		})
 		if err != nil {
 			return err
@@ -129,7 +94,7 @@ func (s *subject) measure(ctx context.Context, r *runner, round int) error {
 // from the first, and are measured apart.
 func (s *subject) firstEpoch(ctx context.Context, r *runner, seed uint64) (again bool, err error) {
 	err = r.mounted(ctx, s, true, func(m *Mount) error {
-		first, err := s.cold(ctx, r, m, seed)
+		first, err := s.fromDisk(ctx, r, m, seed)
 		if err != nil {
 			return err
 		}
@@ -141,38 +106,32 @@ func (s *subject) firstEpoch(ctx context.Context, r *runner, seed uint64) (again
 			s.stored = append(s.stored, first.perSample(float64(kept)))
 		}
 		if again = kept > 0; again {
-			s.First = append(s.First, first.Rate)
-			s.daemonFirst = append(s.daemonFirst, first.perSample(first.daemon.CPU))
+			s.First, s.first = append(s.First, first.Rate), append(s.first, first)
 			return nil
 		}
-		s.addCold(first)
-		return s.cachedEpoch(ctx, r, m, seed+1)
+		return s.fromMemory(ctx, r, m, first, seed+1)
 	})
 	return again, err
 }
 
-// cold reads a view that is not cached. It checks that a loader which finds files by
+// fromDisk reads what is not cached. It checks that a loader which finds files by
 // itself read them through the mount.
-func (s *subject) cold(ctx context.Context, r *runner, m *Mount, seed uint64) (taken, error) {
+func (s *subject) fromDisk(ctx context.Context, r *runner, m *Mount, seed uint64) (t taken, err error) {
 	if err := r.forgetSource(m, s); err != nil {
-		return taken{}, err
+		return t, err
 	}
 	before, err := begun(ctx, m)
 	if err != nil {
-		return taken{}, err
+		return t, err
 	}
-	t, err := r.epoch(ctx, s, m, s.dir(r, m), seed)
-	if err != nil {
+	if t, err = r.epoch(ctx, s, m, s.dir(r, m), seed); err != nil {
 		return t, err
 	}
 	after, err := begun(ctx, m)
-	if err != nil {
-		return t, err
+	if read := after - before; err == nil && m != nil && r.Blind && float64(read) < enough*float64(len(r.files)) {
+		err = fmt.Errorf("the loader read %d of %d samples through the mount: it may have lists of files with absolute paths, which lead past it", read, len(r.files))
 	}
-	if read := after - before; r.Blind && float64(read) < enough*float64(len(r.files)) {
-		return t, fmt.Errorf("the loader read %d of %d samples through the mount: it may have lists of files with absolute paths, which lead past it", read, len(r.files))
-	}
-	return t, nil
+	return t, err
 }
 
 // enough is the share of the samples that has to be read through the mount.
@@ -180,16 +139,22 @@ const enough = 0.9
 
 // begun is how many files have been read through a mount.
 func begun(ctx context.Context, m *Mount) (int64, error) {
+	if m == nil {
+		return 0, nil
+	}
 	st, err := m.Stats(ctx)
 	return Begun(st), err
 }
 
-func (s *subject) cachedEpoch(ctx context.Context, r *runner, m *Mount, seed uint64) error {
+// fromMemory reads what an epoch from the disk has left in memory, and takes note of both.
+func (s *subject) fromMemory(ctx context.Context, r *runner, m *Mount, cold taken, seed uint64) error {
+	s.Cold, s.cold = append(s.Cold, cold.Rate), append(s.cold, cold)
 	cached, err := r.epoch(ctx, s, m, s.dir(r, m), seed)
 	if err != nil {
 		return err
 	}
-	s.addCached(cached)
+	s.Cached, s.cached = append(s.Cached, cached.Rate), append(s.cached, cached)
+	s.Resident = max(s.Resident, cold.daemon.Resident, cached.daemon.Resident)
 	return nil
 }
 
@@ -204,40 +169,19 @@ func (s *subject) raw(ctx context.Context, r *runner, dir string) error {
 	if err != nil {
 		return err
 	}
-	s.Raw = append(s.Raw, result.Rate())
-	s.p50, s.p99 = append(s.p50, result.P50), append(s.p99, result.P99)
+	s.Raw, s.P50, s.P99 = []float64{result.Rate()}, result.P50, result.P99
 	return nil
-}
-
-func (s *subject) addCold(t taken) {
-	s.Cold = append(s.Cold, t.Rate)
-	s.bytes = append(s.bytes, t.perSample(float64(t.Bytes)))
-	s.disk = append(s.disk, t.perSample(float64(t.Disk+t.daemon.Read)))
-	s.coldOnes.add(t)
-	s.Resident = max(s.Resident, t.daemon.Resident)
-}
-
-func (s *subject) addCached(t taken) {
-	s.Cached = append(s.Cached, t.Rate)
-	s.cachedOnes.add(t)
-	s.Resident = max(s.Resident, t.daemon.Resident)
 }
 
 // pilot estimates the rate of the first subject that can be read.
 func (r *runner) pilot(ctx context.Context, files []string) (rate float64, err error) {
 	r.files = files
 	for _, s := range r.subjects {
-		run := func(m *Mount, dir string) error {
-			t, err := r.epoch(ctx, s, m, dir, 0)
+		err = r.mounted(ctx, s, true, func(m *Mount) error {
+			t, err := r.epoch(ctx, s, m, s.dir(r, m), 0)
 			rate = t.Rate
 			return err
-		}
-		switch {
-		case s.plain != "":
-			err = run(nil, s.plain)
-		default:
-			err = r.mounted(ctx, s, true, func(m *Mount) error { return run(m, s.dir(r, m)) })
-		}
+		})
 		if err == nil || ctx.Err() != nil {
 			break
 		}
@@ -322,8 +266,11 @@ func Quiet(ctx context.Context, wait time.Duration, tell func(string)) float64 {
 // warmest bounds the samples that are read before the clock starts: five batches.
 const warmest = 5 * 16
 
-// mounted mounts, does something, and unmounts. fresh: nothing is prepared.
+// mounted mounts, does something, and unmounts. fresh: nothing is prepared. A control has no mount.
 func (r *runner) mounted(ctx context.Context, s *subject, fresh bool, do func(*Mount) error) error {
+	if s.plain != "" {
+		return do(nil)
+	}
 	m, err := r.mount(ctx, s.source, fresh)
 	if err != nil {
 		return err
@@ -352,23 +299,36 @@ func (r *runner) mount(ctx context.Context, source string, fresh bool) (*Mount, 
 
 // summarize makes the row of what was measured.
 func (s *subject) summarize(r *runner) {
-	s.FileBytes = int64(Median(s.bytes))
-	s.DiskBytes, s.StoredBytes = int64(Median(s.disk)), int64(Median(s.stored))
-	s.DaemonFirst = Median(s.daemonFirst)
-	s.ClientCold, s.DaemonCold = Median(s.coldOnes.client), Median(s.coldOnes.daemon)
-	s.ClientCached, s.DaemonCached = Median(s.cachedOnes.client), Median(s.cachedOnes.daemon)
-	s.P50, s.P99 = Median(s.p50), Median(s.p99)
+	median := func(all []taken, of func(taken) float64) float64 {
+		var values []float64
+		for _, t := range all {
+			values = append(values, of(t))
+		}
+		return Median(values)
+	}
+	client := func(t taken) float64 { return t.perSample(t.CPU) }
+	daemon := func(t taken) float64 { return t.perSample(t.daemon.CPU) }
+	s.FileBytes = int64(median(s.cold, func(t taken) float64 { return t.perSample(float64(t.Bytes)) }))
+	s.DiskBytes = int64(median(s.cold, func(t taken) float64 { return t.perSample(float64(t.Disk + t.daemon.Read)) }))
+	s.StoredBytes, s.DaemonFirst = int64(Median(s.stored)), median(s.first, daemon)
+	s.ClientCold, s.DaemonCold = median(s.cold, client), median(s.cold, daemon)
+	s.ClientCached, s.DaemonCached = median(s.cached, client), median(s.cached, daemon)
 	read := s.FileBytes
 	if s.Random && s.DiskBytes > 0 {
 		read = s.DiskBytes // what is read again is the source
 	}
 	s.Fits = read > 0 && read*int64(len(r.Files)) < r.report.Memory/2 // the rest is for the training
-	lasting := &s.coldOnes
+	lasting := s.cold
 	if s.cachedLast() {
-		lasting = &s.cachedOnes
+		lasting = s.cached
 	}
-	s.Utilisation, s.Wait99, s.Seconds = Median(lasting.busy), Median(lasting.wait), lasting.seconds
-	use := loader.Mean(lasting.shares, s.Seconds)
+	s.Utilisation = median(lasting, func(t taken) float64 { return t.Utilisation })
+	s.Wait99 = median(lasting, func(t taken) float64 { return t.Wait99 })
+	var shares []loader.Use
+	for _, t := range lasting {
+		s.Seconds, shares = append(s.Seconds, t.Seconds), append(shares, t.shares)
+	}
+	use := loader.Mean(shares, s.Seconds)
 	s.Busy, s.Others, s.uncounted = use.Busy, use.Others, use.Uncounted
 	s.analyse(r.Compute, r.report.Machine.Cores)
 }

@@ -28,45 +28,21 @@ func rows(r ...Row) *Report {
 	return &Report{Rows: r, Read: 200, Advice: Advice{Same: -1, Lossy: -1, Base: -1}}
 }
 
-// TestAdvice: who wins, and what is said of it.
-func TestAdvice(t *testing.T) {
-	plain := Row{View: plainName, Control: true, Same: true, Cold: []float64{100}, Cached: []float64{110}, FileBytes: 100}
-	original := Row{View: "original", Same: true, Cold: []float64{90}, Cached: []float64{109}, FileBytes: 100}
-	ppm := Row{View: "ppm", Same: true, Cold: []float64{50}, Cached: []float64{220}, FileBytes: 500}
-	fits := ppm
-	fits.Fits = true
-	scan5 := Row{View: "scan5", MSSSIM: 0.96, Cold: []float64{150}, Cached: []float64{110}, FileBytes: 40, StoredBytes: 40}
-	scan1 := Row{View: "scan1", MSSSIM: 0.7, Cold: []float64{300}, Cached: []float64{200}, StoredBytes: 10}
-	small := Row{View: "resize64-ppm", Cold: []float64{900}, Cached: []float64{900}}
-	broken := Row{View: "npy", Same: true, Error: "it broke", Cold: []float64{999}}
-	for _, test := range []struct {
-		name        string
-		report      *Report
-		same, lossy int
-		lines       []string
-	}{
-		{"disk decides", rows(plain, original, ppm, scan5), 1, 3, []string{"stay with your present tree", "MNT/scan5, MS-SSIM 0.960: 1.50× your present tree, 1.4× its disk space"}},
-		{"memory decides", rows(plain, original, fits), 2, -1, []string{"point your loader at MNT/ppm: 2.20× your present tree from the second epoch on, no more disk space"}},
-		{"a safe scan before a faster one", rows(plain, original, scan1, scan5), 1, 3, []string{"", "scan5"}},
-		{"a faster one if none is safe", rows(plain, scan1), -1, 1, []string{"under the PCR paper's mark of 0.95): 3.00×"}},
-		{"what nothing is known of is not advised", rows(plain, original, small), 1, -1, []string{"stay"}},
-		{"errors never win", rows(plain, original, broken), 1, -1, []string{"stay"}},
-		{"without the tree", rows(ppm, scan5), 0, 1, []string{"the fastest: 50 samples/s", "150 samples/s"}},
-		{"nothing at all", rows(broken), -1, -1, nil},
-	} {
+// advised is a report, which rows it has to advise, and what is in the lines that say so.
+type advised struct {
+	name        string
+	report      *Report
+	same, lossy int
+	lines       []string
+}
+
+func advises(t *testing.T, all []advised) {
+	for _, test := range all {
 		t.Run(test.name, func(t *testing.T) {
-			// memory decides against a tree that fits, too
-			if test.name == "memory decides" {
-				test.report.Rows[0].Cached = slices.Repeat([]float64{100}, 6)
-				test.report.Rows[0].Fits = true
-			}
 			test.report.advise("", "with --time 5m")
 			a := test.report.Advice
-			if a.Same != test.same || a.Lossy != test.lossy {
-				t.Errorf("advises %d and %d, want %d and %d", a.Same, a.Lossy, test.same, test.lossy)
-			}
-			if len(a.Lines) != len(test.lines) {
-				t.Fatalf("says %q", a.Lines)
+			if a.Same != test.same || a.Lossy != test.lossy || len(a.Lines) != len(test.lines) {
+				t.Fatalf("advises %d and %d, want %d and %d: %q", a.Same, a.Lossy, test.same, test.lossy, a.Lines)
 			}
 			for i, want := range test.lines {
 				if !strings.Contains(a.Lines[i], want) {
@@ -75,6 +51,29 @@ func TestAdvice(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAdvice: who wins, and what is said of it.
+func TestAdvice(t *testing.T) {
+	plain := Row{View: plainName, Control: true, Same: true, Cold: []float64{100}, Cached: []float64{110}, FileBytes: 100}
+	original := Row{View: "original", Same: true, Cold: []float64{90}, Cached: []float64{109}, FileBytes: 100}
+	ppm := Row{View: "ppm", Same: true, Cold: []float64{50}, Cached: []float64{220}, FileBytes: 500}
+	fits, kept := ppm, plain
+	fits.Fits, kept.Fits, kept.Cached = true, true, []float64{100} // memory decides against a tree that fits, too
+	scan5 := Row{View: "scan5", MSSSIM: 0.96, Cold: []float64{150}, Cached: []float64{110}, FileBytes: 40, StoredBytes: 40}
+	scan1 := Row{View: "scan1", MSSSIM: 0.7, Cold: []float64{300}, Cached: []float64{200}, StoredBytes: 10}
+	small := Row{View: "resize64-ppm", Cold: []float64{900}, Cached: []float64{900}}
+	broken := Row{View: "npy", Same: true, Error: "it broke", Cold: []float64{999}}
+	advises(t, []advised{
+		{"disk decides", rows(plain, original, ppm, scan5), 1, 3, []string{"stay with your present tree", "MNT/scan5, MS-SSIM 0.960: 1.50× your present tree, 1.4× its disk space"}},
+		{"memory decides", rows(kept, original, fits), 2, -1, []string{"point your loader at MNT/ppm: 2.20× your present tree from the second epoch on, no more disk space"}},
+		{"a safe scan before a faster one", rows(plain, original, scan1, scan5), 1, 3, []string{"", "scan5"}},
+		{"a faster one if none is safe", rows(plain, scan1), -1, 1, []string{"under the PCR paper's mark of 0.95): 3.00×"}},
+		{"what nothing is known of is not advised", rows(plain, original, small), 1, -1, []string{"stay"}},
+		{"errors never win", rows(plain, original, broken), 1, -1, []string{"stay"}},
+		{"without the tree", rows(ppm, scan5), 0, 1, []string{"the fastest: 50 samples/s", "150 samples/s"}},
+		{"nothing at all", rows(broken), -1, -1, nil},
+	})
 }
 
 // TestNoise: what says nothing is not advised, and the line says why.
@@ -91,12 +90,7 @@ func TestNoise(t *testing.T) {
 	crowded.Busy, crowded.Others = 0.9, 0.4
 	slow := wide
 	slow.Cold = []float64{20, 60, 25, 65, 20, 60}
-	for _, test := range []struct {
-		name        string
-		report      *Report
-		same, lossy int
-		lines       []string
-	}{
+	advises(t, []advised{
 		{"rounds far apart", rows(plain, original, wide, rare), -1, 3, []string{
 			"Same pixels: too noisy to tell: the gain may be anything from 0.", "Other pixels: MNT/scan5"}},
 		{"something else was busy", rows(plain, original, crowded, rare), -1, 3, []string{
@@ -106,20 +100,7 @@ func TestNoise(t *testing.T) {
 		{"processor time says that it is noise", rows(counted(plain, 0), counted(ppm, 0)), -1, -1, []string{"Same pixels: too noisy to tell: the processors were the limit"}},
 		{"unless it is not all that was used", rows(counted(plain, 0), counted(ppm, 0.5)), 1, -1, []string{"Same pixels: point your loader at MNT/ppm"}},
 		{"without the tree", rows(wide), -1, -1, []string{"Same pixels: too noisy to tell: the rate may be anything from 62.5 samples/s to"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.report.advise("", "with --time 5m")
-			a := test.report.Advice
-			if a.Same != test.same || a.Lossy != test.lossy || len(a.Lines) != len(test.lines) {
-				t.Fatalf("advises %d and %d, want %d and %d: %q", a.Same, a.Lossy, test.same, test.lossy, a.Lines)
-			}
-			for i, want := range test.lines {
-				if !strings.Contains(a.Lines[i], want) {
-					t.Errorf("says %q, want %q in it", a.Lines[i], want)
-				}
-			}
-		})
-	}
+	})
 }
 
 // counted took as much processor time as others, beside some that is not known.

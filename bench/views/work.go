@@ -122,10 +122,12 @@ func ofEpochs(views []*subject) []string {
 // dir is the directory of a view for the next pass: that of a random view is another epoch
 // each time.
 func (s *subject) dir(r *runner, m *Mount) string {
-	if !s.Random {
-		if s.Split != nil {
-			return filepath.Join(m.Dir, s.Path)
-		}
+	switch {
+	case s.plain != "":
+		return s.plain
+	case s.Split != nil:
+		return filepath.Join(m.Dir, s.Path)
+	case !s.Random:
 		return filepath.Join(m.Dir, s.View)
 	}
 	s.passes++

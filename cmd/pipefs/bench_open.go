@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/pipefs/pipefs/bench/loader"
 	"github.com/pipefs/pipefs/bench/views"
@@ -23,104 +22,51 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// openedBench is a measurement under way.
-type openedBench struct {
-	env      *environ
-	note     func(format string, args ...any)
-	c        *benchConfig
-	program  string
-	source   string   // absolute: the dataset or store
-	Mount    string   // of a mount that was there, or empty
-	plain    string   // the dataset, if there is one and it is a directory
-	archives []string // archives, or the directory, that hold the dataset's files under other names
-	files    []string
-	prepared bool // the source is a store
-	registry *transcode.Registry
-	work     string
-	options  []string // of mounts
-	roles    []string // of these, what samples are
-	group    *cgroup.Group
-	loader   loader.Loader
-	gaps     *mountd.Gaps // of the views that may be compared
-	Limited  []string     // how disk and memory are limited
-	reading  loader.Reading
-	usual    []string // views that are compared if none are named
-	Assumed  string   // for which loaders the views are
-	Rebuilt  string   // what it costs that originals are rebuilt
-}
-
-// openBench finds what is to be measured, and sets the limits.
-func openBench(ctx context.Context, env *environ, c *benchConfig) (_ *openedBench, err error) {
-	b := &openedBench{env: env, note: noter(env.stderr), c: c}
-	if b.program, err = os.Executable(); err != nil {
-		return nil, err
-	}
-	if err := b.find(ctx); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.Close())
-		}
-	}()
-	parent := c.Work
-	if parent == "" {
-		if parent, err = mountd.UserDir("XDG_CACHE_HOME", ".cache"); err != nil {
-			return nil, fmt.Errorf("cache directory: %w", err)
-		}
-	}
-	if b.work, err = views.WorkDir(parent); err != nil {
-		return nil, err
-	}
-	if c.Work == "" {
-		survey.NoteCache(b.note, parent, "--work")
-	}
-	return b, b.limit()
-}
-
 // find finds the source, and lists it.
-func (b *openedBench) find(ctx context.Context) error {
-	path := b.c.Source
-	if point, err := mounts.Resolve(path); err == nil && !remote.Is(path) {
+func (c *benchConfig) find(ctx context.Context) (err error) {
+	if c.Program, err = os.Executable(); err != nil {
+		return err
+	}
+	if point, err := mounts.Resolve(c.from.Path); err == nil && !remote.Is(c.from.Path) {
 		at, err := mounts.At(point)
 		if err != nil {
 			return err
 		}
 		if at != nil && at.Ours() {
-			if path, err = b.attach(point); err != nil {
+			if err := c.attach(ctx, point); err != nil {
 				return err
 			}
 		}
 	}
-	s, err := openSource(ctx, b.env, mountd.SourceOptions{Path: path, Remote: b.c.Remote, Dataset: b.c.Dataset, Classes: b.c.Classes, Roles: b.c.Roles, Limits: b.c.Limits})
+	s, err := openSource(ctx, c.env, c.from)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	for _, note := range s.Notes {
-		b.note("%s", note)
+		c.note("%s", note)
 	}
-	b.source, b.registry = s.Path, s.Registry
-	b.plain, b.prepared = b.c.Dataset, s.Store != nil
-	if s.Store == nil && !remote.Is(b.source) {
-		b.plain = b.source
-	} else if b.plain != "" {
-		b.options = append(b.options, "--dataset", b.plain)
+	c.Source, c.Registry = s.Path, s.Registry
+	c.Plain, c.Prepared = c.from.Dataset, s.Store != nil
+	if s.Store == nil && !remote.Is(c.Source) {
+		c.Plain = c.Source
+	} else if c.Plain != "" {
+		c.Options = append(c.Options, "--dataset", c.Plain)
 	}
-	if remote.Is(b.source) {
+	if remote.Is(c.Source) {
 		// Else only the first of many rounds would read from there.
-		b.options = append(append(b.options, b.c.Remote.Flags()...), "--disk-cache-size", "0")
-		b.Limited = append(b.Limited, "epochs from the disk read from "+b.source+", of which nothing is kept on this machine")
+		c.Options = append(append(c.Options, c.from.Remote.Flags()...), "--disk-cache-size", "0")
+		c.limited = append(c.limited, "epochs from the disk read from "+c.Source+", of which nothing is kept on this machine")
 	}
-	for _, glob := range b.c.Roles.Images {
-		b.roles = append(b.roles, "--images", glob)
+	for _, glob := range c.from.Roles.Images {
+		c.roles = append(c.roles, "--images", glob)
 	}
-	for _, glob := range b.c.Roles.Masks {
-		b.roles = append(b.roles, "--masks", glob)
+	for _, glob := range c.from.Roles.Masks {
+		c.roles = append(c.roles, "--masks", glob)
 	}
-	b.options = append(b.options, b.roles...)
-	if b.c.Classes != "" {
-		b.options = append(b.options, "--classes", b.c.Classes)
+	c.Options = append(c.Options, c.roles...)
+	if c.from.Classes != "" {
+		c.Options = append(c.Options, "--classes", c.from.Classes)
 	}
 	var mixed []string // views of what is materialized
 	for _, spec := range mountd.MixFormats {
@@ -129,60 +75,60 @@ func (b *openedBench) find(ctx context.Context) error {
 		}
 	}
 	unlike := ""
-	if b.archives = mountd.ArchivesOf(s.Dataset); len(b.archives) > 0 {
+	if c.Archives = mountd.ArchivesOf(s.Dataset); len(c.Archives) > 0 {
 		unlike = "the files are members of archives"
-	} else if b.c.Classes != "" {
-		unlike, b.archives = "the directories are those of a list of classes", []string{b.source}
+	} else if c.from.Classes != "" {
+		unlike, c.Archives = "the directories are those of a list of classes", []string{c.Source}
 	}
 	if unlike != "" {
-		b.plain = ""
-		b.Limited = append(b.Limited, unlike+": there are no plain files to compare with")
+		c.Plain = ""
+		c.limited = append(c.limited, unlike+": there are no plain files to compare with")
 	}
-	if b.plain != "" {
-		survey.NoteLists(b.note, b.plain, cmp.Or(b.Mount, "MNT"))
+	if c.Plain != "" {
+		survey.NoteLists(c.note, c.Plain, cmp.Or(c.Mount, "MNT"))
 	}
-	l, err := s.List(ctx, unlisted(b.env))
+	l, err := s.List(ctx, unlisted(c.env))
 	if err != nil {
 		return err
 	}
-	if b.files = l.Samples; len(b.files) == 0 {
-		return usage.Errorf("%s; there is nothing to compare", survey.NoPictures(l, b.source))
+	if c.Files = l.Samples; len(c.Files) == 0 {
+		return usage.Errorf("%s; there is nothing to compare", survey.NoPictures(l, c.Source))
 	}
-	k := survey.Look(ctx, s, l, b.c.Roles, survey.MostLooked/10)
-	k.NoteTurned(b.note)
-	if b.Mount != "" {
+	k := survey.Look(ctx, s, l, c.from.Roles, survey.MostLooked/10)
+	k.NoteTurned(c.note)
+	if c.Mount != "" {
 		k.Accept() // it was told what its files are
 	}
-	b.reading = loader.NewReading(b.c.Reader, loader.Extensions(b.files), k.Turned)
+	c.reading = loader.NewReading(c.reader, loader.Extensions(c.Files), k.Turned)
 	mixed = slices.DeleteFunc(mixed, func(view string) bool {
-		why := b.reading.Uncommon(b.registry, view)
-		if why != "" && b.c.Views == nil {
-			fmt.Fprintf(b.env.stderr, "pipefs: left out: %s\n", why)
+		why := c.reading.Uncommon(c.Registry, view)
+		if why != "" && c.Views == nil {
+			fmt.Fprintf(c.env.stderr, "pipefs: left out: %s\n", why)
 		}
 		return why != ""
 	})
-	b.usual = compared(b.registry, k, b.reading, mixed)
-	if b.Mount == "" {
-		if b.Rebuilt, err = survey.Rebuilt(s); err != nil {
+	c.usual = compared(c.Registry, k, c.reading, mixed)
+	if c.Mount == "" {
+		if c.rebuilt, err = survey.Rebuilt(s); err != nil {
 			return err
 		}
 	}
-	b.gaps, err = b.findGaps(s)
+	c.gaps, err = c.findGaps(s)
 	return err
 }
 
 // findGaps finds the views that cannot be measured, because they lack samples.
-func (b *openedBench) findGaps(s *mountd.Source) (*mountd.Gaps, error) {
-	if b.Mount == "" && b.c.Dataset == "" {
-		return s.Gaps(b.usual...)
+func (c *benchConfig) findGaps(s *mountd.Source) (*mountd.Gaps, error) {
+	if c.Mount == "" && c.from.Dataset == "" {
+		return s.Gaps(c.usual...)
 	}
 	g := &mountd.Gaps{}
-	if b.Mount == "" {
+	if c.Mount == "" {
 		return g, nil
 	}
 	// The mount may have the dataset: it lists what lacks nothing.
-	listed, err := os.ReadDir(b.Mount)
-	for _, view := range mountd.UsualViews(b.registry) {
+	listed, err := os.ReadDir(c.Mount)
+	for _, view := range mountd.UsualViews(c.Registry) {
 		if !slices.ContainsFunc(listed, func(e os.DirEntry) bool { return e.Name() == view }) {
 			g.Add(view, serve.Missing{Samples: 1})
 		}
@@ -191,14 +137,14 @@ func (b *openedBench) findGaps(s *mountd.Source) (*mountd.Gaps, error) {
 }
 
 // tellGaps says which of some views lack samples.
-func (b *openedBench) tellGaps(views []string) {
-	for _, l := range b.gaps.All() {
+func (c *benchConfig) tellGaps(views []string) {
+	for _, l := range c.gaps.All() {
 		switch {
 		case !slices.Contains(views, l.View):
-		case b.Mount != "":
-			fmt.Fprintf(b.env.stderr, "pipefs: %s does not list %s, which cannot show all samples\n", b.Mount, l.View)
+		case c.Mount != "":
+			fmt.Fprintf(c.env.stderr, "pipefs: %s does not list %s, which cannot show all samples\n", c.Mount, l.View)
 		default:
-			fmt.Fprintf(b.env.stderr, "pipefs: %v\n", l)
+			fmt.Fprintf(c.env.stderr, "pipefs: %v\n", l)
 		}
 	}
 }
@@ -207,136 +153,124 @@ func (b *openedBench) tellGaps(views []string) {
 const spareLooked = 64
 
 // noteRefusals says which directories the views refuse: their rows fail.
-func (b *openedBench) noteRefusals(ctx context.Context, specs ...string) error {
-	if b.Mount != "" {
+func (c *benchConfig) noteRefusals(ctx context.Context, specs ...string) error {
+	if c.Mount != "" {
 		return nil // it was told what its files are
 	}
-	s, err := openSource(ctx, b.env, mountd.SourceOptions{Path: b.source, Remote: b.c.Remote, Classes: b.c.Classes, Roles: b.c.Roles, Registry: b.registry})
+	from := c.from
+	from.Path, from.Registry = c.Source, c.Registry
+	s, err := openSource(ctx, c.env, from)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	var views []transcode.Pipeline
 	for _, spec := range specs {
-		if p, err := b.registry.ParseRandom(spec); err == nil {
+		if p, err := c.Registry.ParseRandom(spec); err == nil {
 			views = append(views, p)
 		}
 	}
 	for _, v := range views {
-		survey.NoteSpared(b.note, s.Server.Spares(ctx, v, loader.Evenly(b.files, max(b.c.Samples, spareLooked))))
+		survey.NoteSpared(c.note, s.Server.Spares(ctx, v, loader.Evenly(c.Files, max(c.Samples, spareLooked))))
 	}
-	refused, err := s.Server.Refusals(ctx, b.files, views)
-	survey.TellRefusals(refused, func(line string) { b.note("%s", line) })
+	refused, err := s.Server.Refusals(ctx, c.Files, views)
+	survey.TellRefusals(refused, func(line string) { c.note("%s", line) })
 	return err
 }
 
-// attach takes a mount as it is, and returns what is mounted there.
-func (b *openedBench) attach(point string) (string, error) {
-	if b.c.Throttled != (cgroup.Limits{}) {
-		return "", usage.Errorf("%s is mounted already: its daemon cannot be slowed down. Measure the dataset or store itself", point)
+// attach takes a mount as it is.
+func (c *benchConfig) attach(ctx context.Context, point string) error {
+	if c.throttled != (cgroup.Limits{}) {
+		return usage.Errorf("%s is mounted already: its daemon cannot be slowed down. Measure the dataset or store itself", point)
 	}
-	if b.c.Pipeline != "" {
-		return "", usage.Errorf("%s is a mount: splits are compared for a dataset", point)
+	if c.pipeline != "" {
+		return usage.Errorf("%s is a mount: splits are compared for a dataset", point)
 	}
-	if b.c.Roles.Given() {
-		return "", usage.Errorf("%s is mounted already: --images and --masks are told to pipefs mount", point)
+	if c.from.Roles.Given() {
+		return usage.Errorf("%s is mounted already: --images and --masks are told to pipefs mount", point)
 	}
-	stats, err := statsOf(context.Background(), point)
-	if err != nil {
-		return "", err
-	}
-	b.Mount = point
-	return stats.Source, nil
-}
-
-// RebuiltByMount says whether the mount that was measured has rebuilt originals.
-func (b *openedBench) RebuiltByMount(ctx context.Context) error {
-	stats, err := statsOf(ctx, b.Mount)
+	stats, err := statsOf(ctx, point)
 	if err != nil {
 		return err
 	}
-	for _, c := range stats.Counters {
-		if c.Name == mountd.RebuiltCounter && c.Value > 0 {
-			b.Rebuilt = fmt.Sprintf("original/ of this mount rebuilds JPEG files from scans when they are first read, at %s; a mount with --dataset DIR reads the files instead, and so does one of a store packed with --originals keep", survey.RebuildCost)
+	c.Mount, c.from.Path = point, stats.Source
+	return nil
+}
+
+// rebuiltByMount says whether the mount that was measured has rebuilt originals.
+func (c *benchConfig) rebuiltByMount(ctx context.Context) error {
+	stats, err := statsOf(ctx, c.Mount)
+	if err != nil {
+		return err
+	}
+	for _, n := range stats.Counters {
+		if n.Name == mountd.RebuiltCounter && n.Value > 0 {
+			c.rebuilt = fmt.Sprintf("original/ of this mount rebuilds JPEG files from scans when they are first read, at %s; a mount with --dataset DIR reads the files instead, and so does one of a store packed with --originals keep", survey.RebuildCost)
 		}
 	}
 	return nil
 }
 
+// makeWork makes the directory for what mounts keep.
+func (c *benchConfig) makeWork() (err error) {
+	parent := c.parent
+	if parent == "" {
+		if parent, err = mountd.UserDir("XDG_CACHE_HOME", ".cache"); err != nil {
+			return fmt.Errorf("cache directory: %w", err)
+		}
+	}
+	if c.Work, err = views.WorkDir(parent); err != nil {
+		return err
+	}
+	if c.parent == "" {
+		survey.NoteCache(c.note, parent, "--work")
+	}
+	return nil
+}
+
 // limit slows the disk down and bounds memory: by a cgroup, or the disk by the daemon.
-func (b *openedBench) limit() error {
-	limits := b.c.Throttled
+func (c *benchConfig) limit() error {
+	limits := c.throttled
 	if limits == (cgroup.Limits{}) {
 		return nil
 	}
-	at := b.source
+	at := c.Source
 	if remote.Is(at) {
-		at = b.work // where the cache is
-	} else if len(b.archives) > 0 {
-		at = b.archives[0]
+		at = c.Work // where the cache is
+	} else if len(c.Archives) > 0 {
+		at = c.Archives[0]
 	}
 	group, err := cgroup.Enter(at, limits)
 	if err == nil {
-		b.group = group
-		b.Limited = append(b.Limited, group.String())
+		c.group = group
+		c.limited = append(c.limited, group.String())
 		return nil
 	}
 	if limits.Memory != 0 || !errors.Is(err, cgroup.ErrNone) {
 		return fmt.Errorf("limiting: %w", err)
 	}
 	if limits.BytesPerSecond != 0 {
-		b.options = append(b.options, "--limit-read", strconv.FormatInt(limits.BytesPerSecond, 10)+"B/s")
+		c.Options = append(c.Options, "--limit-read", strconv.FormatInt(limits.BytesPerSecond, 10)+"B/s")
 	}
 	if limits.ReadsPerSecond != 0 {
-		b.options = append(b.options, "--limit-reads", strconv.FormatInt(limits.ReadsPerSecond, 10))
+		c.Options = append(c.Options, "--limit-reads", strconv.FormatInt(limits.ReadsPerSecond, 10))
 	}
-	b.Limited = append(b.Limited, fmt.Sprintf("the daemon reads no faster than it is told, from its page cache neither; plain files cannot be slowed down and are not compared (%s)", strings.ReplaceAll(err.Error(), "\n", "; ")))
-	b.plain = ""
+	c.limited = append(c.limited, fmt.Sprintf("the daemon reads no faster than it is told, from its page cache neither; plain files cannot be slowed down and are not compared (%s)", strings.ReplaceAll(err.Error(), "\n", "; ")))
+	c.Plain = ""
 	return nil
 }
 
-// Close ends the limits, and removes what was prepared.
-func (b *openedBench) Close() error {
+// close ends the limits, and removes what was prepared.
+func (c *benchConfig) close() error {
 	var errs []error
-	if b.loader != nil {
-		errs = append(errs, b.loader.Close())
+	if c.Loader != nil {
+		errs = append(errs, c.Loader.Close())
 	}
-	if b.group != nil {
-		errs = append(errs, b.group.Close())
+	if c.group != nil {
+		errs = append(errs, c.group.Close())
 	}
-	if b.work != "" {
-		errs = append(errs, os.RemoveAll(b.work))
+	if c.Work != "" {
+		errs = append(errs, os.RemoveAll(c.Work))
 	}
 	return errors.Join(errs...)
 }
-
-// benchConfig is all that a comparison can be told.
-type benchConfig struct {
-	asJSON          bool
-	html            string
-	Source, Dataset string // as given; absolute
-	Remote          remote.Access
-	Views           []string
-	Loader          string
-	Exec            string
-	Reader          string // of --for
-	Python          string
-	Workers, Batch  int
-	Compute         loader.Compute
-	Samples, Rounds int
-	Budget          time.Duration
-	Throttled       cgroup.Limits
-	Work            string
-	Classes         string // list of classes, see source.Classes; or empty
-	Roles           transcode.Roles
-	Limits          transcode.Limits
-
-	Pipeline string // whose splits are compared, instead of views
-}
-
-// The loaders that there are.
-const (
-	autoLoader    = "auto"
-	builtinLoader = "builtin"
-	torchLoader   = "torch"
-)

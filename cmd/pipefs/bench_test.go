@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/bench/loader"
+	"github.com/pipefs/pipefs/bench/tune"
 )
 
 // TestTunesWhatIsRead: tune compares only what the loader of the training reads, and
@@ -24,7 +25,7 @@ func TestTunesWhatIsRead(t *testing.T) {
 		{"keras", "bmp", []string{"resize256-ppm", "scan5"}, "scan5", ""},
 	} {
 		var stderr bytes.Buffer
-		c := &tuneConfig{format: test.format}
+		c := &tuneConfig{Config: tune.Config{View: test.format}}
 		kept, err := c.readable(&environ{stderr: &stderr}, loader.NewReading(test.reader, nil, 0), test.others)
 		if err == nil && test.fails != "" || err != nil && (test.fails == "" || !strings.Contains(err.Error(), test.fails)) {
 			t.Errorf("%+v: %v", test, err)

@@ -15,83 +15,64 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// Views is what is to be measured.
-func (b *openedBench) Views(ctx context.Context, shown *human.Progress) (views.Config, error) {
-	c := b.c
-	if c.Pipeline != "" {
-		return b.splits(ctx, shown)
+// choose finds out what is to be measured, and starts the loader.
+func (c *benchConfig) choose(ctx context.Context, shown *human.Progress) error {
+	c.Memory = c.throttled.Memory
+	c.Progress = func(what string, done float64, left time.Duration) {
+		if left > 0 {
+			what += fmt.Sprintf(" (%.0f %%, about %s left)", 100*done, left.Round(time.Second))
+		}
+		shown.Show(what)
 	}
-	named := c.Views
-	if named == nil {
-		b.tellGaps(b.usual)
-		named = slices.DeleteFunc(b.usual, b.gaps.Lacks)
-		b.Assumed = b.reading.Assumed(b.registry, named)
+	if c.pipeline != "" {
+		return c.choosePipeline(ctx)
+	}
+	if c.Views == nil {
+		c.tellGaps(c.usual)
+		c.Views = slices.DeleteFunc(c.usual, c.gaps.Lacks)
+		c.assumed = c.reading.Assumed(c.Registry, c.Views)
 	} else {
-		b.tellGaps(named) // they are measured as they are
+		c.tellGaps(c.Views) // they are measured as they are
 	}
-	for _, v := range named {
+	for _, v := range c.Views {
 		switch v {
 		case "mix", "auto", "current": // links of a mount: where they lead is seen there
 		default:
-			p, err := b.registry.ParsePath(v)
+			p, err := c.Registry.ParsePath(v)
 			switch _, drawn := p.DrawOf(""); {
 			case err != nil:
 			case drawn:
 				err = usage.Errorf("--views %s: write %s; each pass reads an epoch of its own", v, p)
 			default:
-				if why := b.reading.Cannot(p); why != "" {
+				if why := c.reading.Cannot(p); why != "" {
 					err = usage.Errorf("--views %s: %s", p, why)
 				}
 			}
 			if err != nil {
-				return views.Config{}, err
+				return err
 			}
 		}
 	}
-	if err := b.noteRefusals(ctx, named...); err != nil {
-		return views.Config{}, err
+	if err := c.noteRefusals(ctx, c.Views...); err != nil {
+		return err
 	}
 	shown.Show("starting the loader")
-	if err := b.openLoader(ctx); err != nil {
-		return views.Config{}, err
-	}
-	how := b.config(shown)
-	how.Source, how.Mount, how.Options, how.Views, how.Prepared = b.source, b.Mount, b.options, named, b.prepared
-	how.Cannot, how.Blind, how.Turned = b.reading.Cannot, c.Exec != "", b.reading.Turned > 0
-	return how, nil
+	c.Cannot, c.Blind, c.Turned = c.reading.Cannot, c.exec != "", c.reading.Turned > 0
+	return c.openLoader(ctx)
 }
 
-// splits is what is to be measured of a pipeline.
-func (b *openedBench) splits(ctx context.Context, shown *human.Progress) (views.Config, error) {
-	if b.plain == "" {
-		return views.Config{}, usage.Errorf("--pipeline reads the files as they are: name a dataset that is a directory, or that of this store by --dataset")
+// choosePipeline has the splits of a pipeline measured.
+func (c *benchConfig) choosePipeline(ctx context.Context) (err error) {
+	if c.Plain == "" {
+		return usage.Errorf("--pipeline reads the files as they are: name a dataset that is a directory, or that of this store by --dataset")
 	}
-	p, err := views.ParsePipeline(b.registry, b.c.Pipeline)
-	if err != nil {
-		return views.Config{}, err
+	if c.Pipeline, err = views.ParsePipeline(c.Registry, c.pipeline); err != nil {
+		return err
 	}
-	if err := b.noteRefusals(ctx, p.String()); err != nil {
-		return views.Config{}, err
-	}
-	b.loader = loader.Builtin{Workers: b.c.Workers}
-	how := b.config(shown)
-	how.Source, how.Options, how.Roles, how.Pipeline = b.plain, b.roles, b.roles, p
-	return how, nil
-}
-
-// config is what all comparisons have.
-func (b *openedBench) config(shown *human.Progress) views.Config {
-	c := b.c
-	return views.Config{
-		Program: b.program, Plain: b.plain, Archives: b.archives, Loader: b.loader, Workers: c.Workers, Compute: c.Compute,
-		Files: b.files, Samples: c.Samples, Rounds: c.Rounds, Budget: c.Budget, Memory: c.Throttled.Memory, Work: b.work, Registry: b.registry,
-		Progress: func(what string, done float64, left time.Duration) {
-			if left > 0 {
-				what += fmt.Sprintf(" (%.0f %%, about %s left)", 100*done, left.Round(time.Second))
-			}
-			shown.Show(what)
-		},
-	}
+	c.Loader = loader.Builtin{Workers: c.Workers}
+	err = c.noteRefusals(ctx, c.Pipeline.String())
+	c.Source, c.Prepared, c.Options, c.Roles = c.Plain, false, c.roles, c.roles
+	return err
 }
 
 // compared are the views that are compared if none are named: of each line the first
@@ -114,27 +95,28 @@ func compared(registry *transcode.Registry, k *survey.Peek, r loader.Reading, mi
 }
 
 // openLoader starts who reads.
-func (b *openedBench) openLoader(ctx context.Context) error {
-	c := b.c
+func (c *benchConfig) openLoader(ctx context.Context) (err error) {
 	if c.Workers == 0 {
 		c.Workers = runtime.GOMAXPROCS(0)
 	}
-	if c.Exec != "" {
-		var err error
-		b.loader, err = loader.NewCommand(c.Exec)
-		return usage.With(err)
+	if c.exec != "" { // check has seen that it says where the directory goes
+		c.Loader, err = loader.NewCommand(c.exec)
+		return err
 	}
-	if c.Loader != builtinLoader {
-		python, err := loader.FindTorch(ctx, c.Python)
+	if c.loader != builtinLoader {
+		python, err := loader.FindTorch(ctx, c.python)
 		switch {
 		case err == nil:
-			b.loader, err = loader.NewTorch(ctx, python, c.Workers, c.Batch)
+			t, err := loader.NewTorch(ctx, python, c.Workers, c.batch)
+			if err == nil {
+				c.Loader = t
+			}
 			return err
-		case c.Loader == torchLoader || c.Python != "":
+		case c.loader == torchLoader || c.python != "":
 			return usage.With(err)
 		}
-		fmt.Fprintln(b.env.stderr, "pipefs: PyTorch is not installed: the loader is pipefs' own, which augments nothing (--loader builtin)")
+		fmt.Fprintln(c.env.stderr, "pipefs: PyTorch is not installed: the loader is pipefs' own, which augments nothing (--loader builtin)")
 	}
-	b.loader = loader.Builtin{Workers: c.Workers}
+	c.Loader = loader.Builtin{Workers: c.Workers}
 	return nil
 }

@@ -16,12 +16,10 @@ import (
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/store"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 func checkCommand(env *environ) *cli.Command {
-	var access remote.Access
-	var limits transcode.Limits
+	var o mountd.SourceOptions
 	var list string
 	return &cli.Command{
 		Name: "check", ArgsUsage: "STORE|DATASET", Category: stores, Usage: "verify a store, or every sample of a dataset",
@@ -31,18 +29,18 @@ pipefs check /data/in.store && pipefs mount /data/in.store ~/m
 pipefs check ~/imagenet --list bad.csv`,
 		Flags: slices.Concat([]cli.Flag{
 			opt("list", "FILE", "", place(intoString(&list)), "write the broken samples of a dataset to a CSV file"),
-		}, remoteFlags(&access), limitFlags(&limits)),
+		}, remoteFlags(&o.Remote), limitFlags(&o.Limits)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
-			dir, err := remote.Place(args[0])
-			if err != nil {
+			var err error
+			if o.Path, err = remote.Place(args[0]); err != nil {
 				return err
 			}
-			err = checkStore(ctx, env, access, dir)
+			err = checkStore(ctx, env, o.Remote, o.Path)
 			switch {
 			case errors.Is(err, store.ErrNotStore):
-				return checkDataset(ctx, env, mountd.SourceOptions{Path: dir, Remote: access, Limits: limits}, list)
+				return checkDataset(ctx, env, o, list)
 			case list != "":
-				fmt.Fprintf(env.stderr, "pipefs: %s is a store, of which --list writes nothing: pipefs info --json names the samples that no codec could read when it was packed\n", dir)
+				fmt.Fprintf(env.stderr, "pipefs: %s is a store, of which --list writes nothing: pipefs info --json names the samples that no codec could read when it was packed\n", o.Path)
 			}
 			return err
 		}),

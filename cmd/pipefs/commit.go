@@ -44,11 +44,11 @@ pipefs pack --plan URL --shard 0..9      # pack ten shards here; pipefs plan pri
 			opt("shard-bytes", "SIZE", "256MB", intoSize(&c.shardBytes, 1), "put this much of the dataset into a shard"),
 		}, what, []cli.Flag{
 			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print JSON"},
-		}, remoteFlags(&c.remote), rarely([]cli.Flag{
-			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "build the plan in this directory; it takes about 200 bytes per file"),
+		}, remoteFlags(&c.Remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.BuildDir)), "build the plan in this directory; it takes about 200 bytes per file"),
 		}...), seldom),
 		Action: takes(2, 2, func(ctx context.Context, args []string) error {
-			c.dataset, c.store = args[0], args[1]
+			c.Dataset, c.Store = args[0], args[1]
 			if err := c.check(); err != nil {
 				return err
 			}
@@ -88,9 +88,9 @@ func runPlan(ctx context.Context, env *environ, c *planConfig) error {
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted; nothing was planned")
 	case errors.Is(err, syscall.ENOSPC):
-		return exit.Errorf(exit.System, "planning: the disk of %s or that of %s is full; free some space, or name another directory with --build-dir: %w", how.BuildDir, c.store, err)
+		return exit.Errorf(exit.System, "planning: the disk of %s or that of %s is full; free some space, or name another directory with --build-dir: %w", how.BuildDir, c.Store, err)
 	case err != nil:
-		return exit.With(exit.System, fmt.Errorf("planning %s: %w", c.dataset, err))
+		return exit.With(exit.System, fmt.Errorf("planning %s: %w", c.Dataset, err))
 	}
 	return c.tell(env, p, left.n)
 }
@@ -100,7 +100,7 @@ func (c *planConfig) tellNothing(env *environ, unread int) error {
 	if c.asJSON {
 		return human.PrintJSON(env.stdout, planReport{})
 	}
-	fmt.Fprintf(env.stdout, "%s has all of %s already: there is nothing to pack, and no plan was made\n", c.store, c.dataset)
+	fmt.Fprintf(env.stdout, "%s has all of %s already: there is nothing to pack, and no plan was made\n", c.Store, c.Dataset)
 	c.tellUnread(env, unread)
 	return nil
 }
@@ -125,7 +125,7 @@ type planReport struct {
 }
 
 func (c *planConfig) tell(env *environ, p *packing.Plan, unread int) error {
-	url := packing.URL(c.store, p.ID)
+	url := packing.URL(c.Store, p.ID)
 	memory, disk := p.Needs()
 	if c.asJSON {
 		return human.PrintJSON(env.stdout, planReport{url, p.Shards, p.Files, p.Dirs, p.Tombstones, p.Bytes, unread, memory, disk})
@@ -140,7 +140,7 @@ func (c *planConfig) tell(env *environ, p *packing.Plan, unread int) error {
 	fmt.Fprintf(out, "a worker takes at most %s of memory, but for pictures of very many pixels, and %s in its --build-dir\n", human.Size(memory), human.Size(disk))
 	fmt.Fprintf(out, "the plan is %s\n", url)
 	options := ""
-	for _, a := range c.remote.Flags() {
+	for _, a := range c.Remote.Flags() {
 		options += " " + shellWord(a)
 	}
 	which := "I"
@@ -174,8 +174,8 @@ pipefs commit --reset 7 URL && pipefs pack --plan URL --shard 7     # replace a 
 			opt("allow-failed", "N", "0", intoInt(&c.allowFailed, 0, 1<<62), "commit even if up to N files are missing; the next plan has them again"),
 			opt("reset", "I|A..B", "", intoRange(&c.first, &c.last), "remove what these shards have packed, so that they can be packed again"),
 			&cli.BoolFlag{Name: "missing", Destination: &c.missing, Usage: "print the numbers of the shards that are not packed, and change nothing"},
-		}, remoteFlags(&c.remote), rarely([]cli.Flag{
-			opt("build-dir", "DIR", "~/.cache/pipefs/build", place(intoString(&c.buildDir)), "build packs for a bucket in this directory"),
+		}, remoteFlags(&c.Remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs/build", place(intoString(&c.BuildDir)), "build packs for a bucket in this directory"),
 		}...)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			var err error
@@ -214,7 +214,7 @@ func objectsOf(ctx context.Context, a remote.Access, dir string) (blob.Objects, 
 }
 
 func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
-	p, _, dir, err := openPlan(ctx, c.remote, c.url)
+	p, _, dir, err := openPlan(ctx, c.Remote, c.url)
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 		}
 		return bucketError(err)
 	}
-	c.store = dir
+	c.Store = dir
 	if c.first >= 0 {
 		return resetShards(ctx, env, c, p)
 	}
@@ -233,7 +233,7 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 	bar := human.NewProgress(env.stderr, "reading markers", p.Shards)
 	read := 0
 	o := packing.CommitOptions{
-		CommitOptions: store.CommitOptions{FS: vfs.OS, IndexDir: mountd.IndexDir(c.remote, dir), Logger: quiet(env)},
+		CommitOptions: store.CommitOptions{FS: vfs.OS, IndexDir: mountd.IndexDir(c.Remote, dir), Logger: quiet(env)},
 		AllowFailed:   c.allowFailed,
 		Progress:      func() { read++; bar.Reach(read) },
 	}
@@ -273,12 +273,12 @@ func runCommit(ctx context.Context, env *environ, c *commitConfig) error {
 }
 
 func resetShards(ctx context.Context, env *environ, c *commitConfig, p *packing.Plan) error {
-	files, done, err := mountd.OpenFiles(ctx, c.remote, c.store, remote.Options{Log: quiet(env)})
+	files, done, err := mountd.OpenFiles(ctx, c.Remote, c.Store, remote.Options{Log: quiet(env)})
 	if err != nil {
 		return err
 	}
 	defer done()
-	n, err := p.Reset(ctx, c.store, files, c.first, c.last)
+	n, err := p.Reset(ctx, c.Store, files, c.first, c.last)
 	if err != nil {
 		return bucketError(err)
 	}

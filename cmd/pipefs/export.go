@@ -22,15 +22,11 @@ import (
 
 // exportConfig is all that an export can be told.
 type exportConfig struct {
-	source, out string // absolute; source may be a URL
-	remote      remote.Access
-	view        string
-	dataset     string // of a store, absolute
-	roles       transcode.Roles
-	limits      transcode.Limits
-	workers     int
-	force       bool
-	asJSON      bool
+	mountd.SourceOptions
+	out    string // absolute
+	view   string
+	force  bool
+	asJSON bool
 }
 
 func exportCommand(env *environ) *cli.Command {
@@ -43,16 +39,16 @@ pipefs export ~/imagenet resize256-jpeg90 ~/imagenet-small
 pipefs export ~/imagenet .draw/7/0/rrc224-hflip-npy ~/epoch0     # seed 7, epoch 0`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "force", Destination: &c.force, Usage: "replace files of OUT that differ"},
-			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "make this many files at once"),
+			opt("workers", "N", "one a core", intoInt(&c.Workers, 1, 4096), "make this many files at once"),
 			&cli.BoolFlag{Name: "json", Destination: &c.asJSON, Usage: "print JSON, with the names of all files that failed"},
-			opt("dataset", "DIR", "", place(intoString(&c.dataset)), "name the dataset of a STORE, for originals that the store does not hold"),
-		}, slices.Concat(roleFlags(&c.roles), remoteFlags(&c.remote), limitFlags(&c.limits))...),
+			opt("dataset", "DIR", "", place(intoString(&c.Dataset)), "name the dataset of a STORE, for originals that the store does not hold"),
+		}, slices.Concat(roleFlags(&c.Roles), remoteFlags(&c.Remote), limitFlags(&c.Limits))...),
 		Action: takes(3, 3, func(ctx context.Context, args []string) (err error) {
 			c.view = args[1]
-			if _, err := export.View(codecs.Default(c.limits), c.view); err != nil {
+			if _, err := export.View(codecs.Default(c.Limits), c.view); err != nil {
 				return err
 			}
-			if c.source, err = remote.Place(args[0]); err != nil {
+			if c.Path, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			if c.out, err = filepath.Abs(args[2]); err != nil {
@@ -65,7 +61,7 @@ pipefs export ~/imagenet .draw/7/0/rrc224-hflip-npy ~/epoch0     # seed 7, epoch
 
 func runExport(ctx context.Context, env *environ, c *exportConfig) error {
 	started := time.Now()
-	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.source, Remote: c.remote, Dataset: c.dataset, Roles: c.roles, Limits: c.limits, Workers: c.workers})
+	s, err := openSource(ctx, env, c.SourceOptions)
 	if err != nil {
 		return err
 	}
@@ -74,21 +70,21 @@ func runExport(ctx context.Context, env *environ, c *exportConfig) error {
 	if err != nil {
 		return err
 	}
-	if err := export.CheckOut(c.out, c.source, c.dataset); err != nil {
+	if err := export.CheckOut(c.out, c.Path, c.Dataset); err != nil {
 		return err
 	}
 	failed := human.Failures{AllNames: c.asJSON}
 	bar := human.NewProgress(env.stderr, "exporting", -1)
 	counted := mountd.CountFiles(ctx, s.Tree, bar.SetTotal)
 	r, err := export.Run(ctx, export.Options{
-		Source: s, View: view, Out: c.out, Force: c.force, Workers: c.workers, Failed: failed.Add, Done: func() { bar.Add(1) },
+		Source: s, View: view, Out: c.out, Force: c.force, Workers: c.Workers, Failed: failed.Add, Done: func() { bar.Add(1) },
 	})
 	bar.Done()
 	counted()
 	failed.Tell(env.stderr, "not exported")
 	survey.NoteSpared(noter(env.stderr), r.Spared)
 	if r.SpecialBits > 0 {
-		noter(env.stderr)("the set-user-ID, set-group-ID and sticky bits of %s in %s are not exported", human.Plural(int(r.SpecialBits), "file or directory", "files and directories"), c.source)
+		noter(env.stderr)("the set-user-ID, set-group-ID and sticky bits of %s in %s are not exported", human.Plural(int(r.SpecialBits), "file or directory", "files and directories"), c.Path)
 	}
 	const goesOn = "what was written is whole, and the same command goes on from there"
 	switch {
@@ -111,7 +107,7 @@ func runExport(ctx context.Context, env *environ, c *exportConfig) error {
 		fmt.Fprintf(env.stdout, "%s written in %s\n", human.Size(r.Bytes), time.Since(started).Round(100*time.Millisecond))
 	}
 	if r.Files+r.Skipped+r.Failed == 0 {
-		noter(env.stderr)("%s", survey.NoPictures(mountd.Listing{}, c.source))
+		noter(env.stderr)("%s", survey.NoPictures(mountd.Listing{}, c.Path))
 	}
 	if r.Failed > 0 {
 		return exit.Errorf(exit.System, "%s not exported; the same command tries again, and skips the others", human.Plural(r.Failed, "file was", "files were"))

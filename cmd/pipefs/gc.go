@@ -113,12 +113,12 @@ func compactCommand(env *environ) *cli.Command {
 pipefs compact /data/in.store && pipefs gc --older-than 1d --delete /data/in.store`,
 		Flags: slices.Concat([]cli.Flag{
 			opt("dead", "SHARE", "50%", intoShare(&dead), "rewrite packs with at least this share of unused data"),
-		}, remoteFlags(&c.remote), rarely([]cli.Flag{
-			opt("build-dir", "DIR", "~/.cache/pipefs/build", place(intoString(&c.buildDir)), "build packs for a bucket in this directory"),
+		}, remoteFlags(&c.Remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs/build", place(intoString(&c.BuildDir)), "build packs for a bucket in this directory"),
 		}...)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			var err error
-			if c.store, err = remote.Place(args[0]); err != nil {
+			if c.Store, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			if dead <= 0 {
@@ -134,8 +134,8 @@ func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) 
 	bar := human.NewProgress(env.stderr, "compacting", -1)
 	var r store.CompactReport
 	err := c.config(env).Change(ctx, func(files vfs.FS, _ func() error) (err error) {
-		r, err = store.Compact(ctx, c.store, store.CompactOptions{
-			Dead: dead, FS: files, IndexDir: mountd.IndexDir(c.remote, c.store), Logger: quiet(env),
+		r, err = store.Compact(ctx, c.Store, store.CompactOptions{
+			Dead: dead, FS: files, IndexDir: mountd.IndexDir(c.Remote, c.Store), Logger: quiet(env),
 			Progress: func(done, of int) { bar.SetTotal(of); bar.Reach(done) },
 		})
 		return err
@@ -145,20 +145,20 @@ func runCompact(ctx context.Context, env *environ, c *packConfig, dead float64) 
 	case errors.Is(err, context.Canceled):
 		return exit.Errorf(exit.Interrupted, "interrupted; the store is as it was")
 	case errors.Is(err, store.ErrNotStore):
-		return exit.Errorf(exit.System, "%s is no store; pipefs pack makes one", c.store)
+		return exit.Errorf(exit.System, "%s is no store; pipefs pack makes one", c.Store)
 	case errors.Is(err, store.ErrLocked):
-		return exit.Errorf(exit.System, "another pipefs writes to %s; wait for it to end, and run the same command again", c.store)
+		return exit.Errorf(exit.System, "another pipefs writes to %s; wait for it to end, and run the same command again", c.Store)
 	case errors.Is(err, vfs.ErrConflict):
-		return exit.Errorf(exit.System, "%s: %w; run the same command again", c.store, remote.ErrOtherWriter)
+		return exit.Errorf(exit.System, "%s: %w; run the same command again", c.Store, remote.ErrOtherWriter)
 	case errors.Is(err, syscall.ENOSPC):
-		return exit.Errorf(exit.System, "compacting %s: the disk is full, and the store is as it was; free some space and run the same command again", c.store)
+		return exit.Errorf(exit.System, "compacting %s: the disk is full, and the store is as it was; free some space and run the same command again", c.Store)
 	case err != nil:
-		return exit.With(exit.System, fmt.Errorf("compacting %s: %w", c.store, err))
+		return exit.With(exit.System, fmt.Errorf("compacting %s: %w", c.Store, err))
 	case r.Packs == 0:
-		fmt.Fprintf(env.stdout, "nothing to compact in %s: no pack has %s or more unused data\n", c.store, human.Share(dead))
+		fmt.Fprintf(env.stdout, "nothing to compact in %s: no pack has %s or more unused data\n", c.Store, human.Share(dead))
 		return nil
 	}
 	fmt.Fprintf(env.stdout, "rewrote %s (%s) as %s (%s) in %s\n", human.Plural(r.Packs, "pack", "packs"), human.Size(r.Bytes), human.Plural(r.NewPacks, "new pack", "new packs"), human.Size(r.NewBytes), time.Since(began).Round(100*time.Millisecond))
-	fmt.Fprintf(env.stdout, "the old packs stay until you remove them: pipefs gc --delete %s\n", shellWord(c.store))
+	fmt.Fprintf(env.stdout, "the old packs stay until you remove them: pipefs gc --delete %s\n", shellWord(c.Store))
 	return nil
 }

@@ -23,15 +23,11 @@ import (
 
 // materializeConfig is all that a materializing can be told.
 type materializeConfig struct {
-	store, view string
-	fraction    float64 // 0 to 1
-	dataset     string
-	workers     int
-	maxBytes    int64
-	verify      bool
-	remote      remote.Access
-	roles       transcode.Roles
-	limits      transcode.Limits
+	mountd.SourceOptions // of the store
+	view                 string
+	fraction             float64 // 0 to 1
+	maxBytes             int64
+	verify               bool
 }
 
 // decodeWord is what papers call the step whose result is kept; its plainest file
@@ -39,14 +35,14 @@ type materializeConfig struct {
 const decodeWord = "decode"
 
 func materializeCommand(env *environ) *cli.Command {
-	c := &materializeConfig{fraction: 1}
+	c := &materializeConfig{SourceOptions: mountd.SourceOptions{StoreOnly: true}, fraction: 1}
 	options := slices.Concat([]cli.Flag{
 		opt("fraction", "F", "1", intoShare(&c.fraction), "store this share of the samples, such as 0.3, 30% or 3/10, evenly spread; 0 removes all"),
 		opt("max-bytes", "SIZE", "", intoSize(&c.maxBytes, 1), "do nothing if more disk space is needed, such as 50GB"),
 		&cli.BoolFlag{Name: "verify", Destination: &c.verify, Usage: "read everything that is stored, and replace what is damaged"},
-		opt("dataset", "DIR", "", place(intoString(&c.dataset)), "name the dataset of the store, for originals that it does not hold"),
-		opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "make this many results at once"),
-	}, roleFlags(&c.roles), remoteFlags(&c.remote), limitFlags(&c.limits))
+		opt("dataset", "DIR", "", place(intoString(&c.Dataset)), "name the dataset of the store, for originals that it does not hold"),
+		opt("workers", "N", "one a core", intoInt(&c.Workers, 1, 4096), "make this many results at once"),
+	}, roleFlags(&c.Roles), remoteFlags(&c.Remote), limitFlags(&c.Limits))
 	return &cli.Command{
 		Name: "materialize", ArgsUsage: "STORE [VIEW]", Category: stores, Usage: "store the files of a view for some or all samples",
 		Description: "A mount reads materialized files as they are, and makes all others; both have the same bytes. Raw pixels (bmp, ppm) load the disk instead of the CPU: materialize the fraction that keeps both busy (see pipefs tune).\n" +
@@ -63,14 +59,14 @@ pipefs materialize /data/in.store bmp --fraction 0     # remove`,
 			return nil
 		},
 		Action: takes(1, 2, func(ctx context.Context, args []string) (err error) {
-			if c.store, err = remote.Place(args[0]); err != nil {
+			if c.Path, err = remote.Place(args[0]); err != nil {
 				return err
 			}
 			if len(args) == 1 {
 				return listFractions(ctx, env, c)
 			}
-			if remote.Is(c.store) {
-				return errWritten("pipefs materialize", c.store, "materialize a copy in a directory of this machine; without a view this lists what is kept there")
+			if remote.Is(c.Path) {
+				return errWritten("pipefs materialize", c.Path, "materialize a copy in a directory of this machine; without a view this lists what is kept there")
 			}
 			if c.view = args[1]; c.view == decodeWord {
 				c.view = "bmp"
@@ -82,7 +78,7 @@ pipefs materialize /data/in.store bmp --fraction 0     # remove`,
 
 func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) error {
 	started := time.Now()
-	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, StoreOnly: true, Dataset: c.dataset, Roles: c.roles, Limits: c.limits, Workers: c.workers})
+	s, err := openSource(ctx, env, c.SourceOptions)
 	if err != nil {
 		return err
 	}
@@ -95,7 +91,7 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 		return removeFraction(env, s.Store, c, view)
 	}
 	bar := human.NewProgress(env.stderr, "looking at samples", int(s.Store.Stats().Samples))
-	chosen, err := prepare.Materialize(ctx, s.Server, s.Store, c.roles, view, c.fraction, func() { bar.Add(1) })
+	chosen, err := prepare.Materialize(ctx, s.Server, s.Store, c.Roles, view, c.fraction, func() { bar.Add(1) })
 	bar.Done()
 	if err != nil {
 		return materializeError(c, view, 0, prepare.RunReport{}, err)
@@ -107,7 +103,7 @@ func runMaterialize(ctx context.Context, env *environ, c *materializeConfig) err
 	left := warnings{env: env}
 	bar = human.NewProgress(env.stderr, "reading what is there", len(chosen.Wanted))
 	report, err := chosen.Run(ctx, prepare.RunOptions{
-		Dir: c.store, Share: c.fraction, MaxBytes: c.maxBytes, Workers: c.workers, Verify: c.verify, Warn: left.add,
+		Dir: c.Path, Share: c.fraction, MaxBytes: c.maxBytes, Workers: c.Workers, Verify: c.verify, Warn: left.add,
 		Begin:    func(results int) { bar.Done(); bar = human.NewProgress(env.stderr, "materializing", results) },
 		Progress: func(n int) { bar.Reach(n) },
 	})
@@ -129,9 +125,9 @@ func (c *materializeConfig) parse(r *transcode.Registry) (transcode.Pipeline, er
 	switch whole := view.Whole(); {
 	case err != nil:
 	case view.Stored():
-		err = exit.Errorf(exit.Usage, "%s shows what is stored; store it with pipefs materialize %s %s", view, c.store, whole)
+		err = exit.Errorf(exit.Usage, "%s shows what is stored; store it with pipefs materialize %s %s", view, c.Path, whole)
 	case whole.String() != view.String():
-		err = exit.Errorf(exit.Usage, "%s shows the files of %s under other names; store them with pipefs materialize %s %[2]s", view, whole, c.store)
+		err = exit.Errorf(exit.Usage, "%s shows the files of %s under other names; store them with pipefs materialize %s %[2]s", view, whole, c.Path)
 	case view.Len() == 0:
 		err = exit.Errorf(exit.Usage, "%s is the dataset as it is, which pipefs pack keeps (--originals keep); name another view, such as bmp", transcode.Original)
 	}
@@ -143,7 +139,7 @@ func removeFraction(env *environ, s *store.Store, c *materializeConfig, view tra
 	err := s.RemoveFraction(view.String())
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		fmt.Fprintf(env.stdout, "%s is not kept in %s: nothing to remove\n", view, c.store)
+		fmt.Fprintf(env.stdout, "%s is not kept in %s: nothing to remove\n", view, c.Path)
 		return nil
 	case err != nil:
 		return materializeError(c, view, 0, prepare.RunReport{}, err)
@@ -165,12 +161,12 @@ func nothingToKeep(env *environ, c *materializeConfig, view transcode.Pipeline, 
 			why += fmt.Sprintf(", %s of which no codec can read", human.Count(chosen.Faulty))
 		}
 	}
-	return exit.Errorf(exit.Usage, "there is nothing to keep in %s: %s (pipefs views %[1]s lists what views show)", c.store, why)
+	return exit.Errorf(exit.Usage, "there is nothing to keep in %s: %s (pipefs views %[1]s lists what views show)", c.Path, why)
 }
 
 // materializeError tells how to go on, with what so many samples were wanted for.
 func materializeError(c *materializeConfig, view transcode.Pipeline, wanted int, r prepare.RunReport, err error) error {
-	dir := c.store
+	dir := c.Path
 	var space *prepare.SpaceError
 	switch {
 	case errors.As(err, &space):
@@ -203,7 +199,7 @@ func spaceError(c *materializeConfig, view transcode.Pipeline, wanted int, e *pr
 		return exit.Errorf(exit.System, "%s takes %s%s, over the %s of --max-bytes; %s", what, about, human.Size(e.Bytes), human.Size(e.MaxBytes), fits)
 	}
 	return exit.Errorf(exit.System, "%s takes %s%s more on the disk of %s, where %s are free and %s shall stay so; %s", what, about,
-		human.Size(e.Bytes), c.store, human.Size(e.Free), human.Size(e.Margin), fits)
+		human.Size(e.Bytes), c.Path, human.Size(e.Free), human.Size(e.Margin), fits)
 }
 
 func tellFraction(w io.Writer, c *materializeConfig, view transcode.Pipeline, chosen *prepare.Materializing, r prepare.RunReport, started time.Time) {
@@ -232,13 +228,13 @@ func tellFraction(w io.Writer, c *materializeConfig, view transcode.Pipeline, ch
 }
 
 func listFractions(ctx context.Context, env *environ, c *materializeConfig) error {
-	s, err := openSource(ctx, env, mountd.SourceOptions{Path: c.store, Remote: c.remote, StoreOnly: true, Limits: c.limits})
+	s, err := openSource(ctx, env, c.SourceOptions)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	if len(s.Store.Fractions()) == 0 {
-		fmt.Fprintf(env.stdout, "no view is kept; pipefs materialize %s bmp --fraction 0.3 keeps the raw pixels of 30%% of the samples\n", c.store)
+		fmt.Fprintf(env.stdout, "no view is kept; pipefs materialize %s bmp --fraction 0.3 keeps the raw pixels of 30%% of the samples\n", c.Path)
 		return nil
 	}
 	l, err := s.List(ctx, nil)

@@ -21,25 +21,14 @@ import (
 	"github.com/pipefs/pipefs/internal/remote"
 	"github.com/pipefs/pipefs/internal/survey"
 	"github.com/pipefs/pipefs/store"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // packConfig is all that a packing can be told.
 type packConfig struct {
-	dataset, store string // absolute; store may be a URL
-	classes        string // list of classes, see source.Classes; or empty
-	remote         remote.Access
-	buildDir       string // of a store at a URL; "" is one in the cache directory
-	recordImages   int
-	order          string
-	seed           int64 // -1: none was given
-	workers        int
-	originals      string
-	scans          []int // at which JPEG files can be cut; nil: as the store has them
-	represent      string
-	l3             l3Config
-	noFollow       bool
-	limits         transcode.Limits
+	packing.Config
+	classes string // list of classes, see source.Classes; or empty
+	seed    int64  // -1: none was given
+	l3      l3Config
 }
 
 func packCommand(env *environ) *cli.Command {
@@ -58,9 +47,9 @@ pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store      # s
 			opt("plan", "URL", "", intoString(&w.plan), "pack shards of this plan, which pipefs plan made, instead of DATASET"),
 			opt("shard", "I|A..B", "JOB_COMPLETION_INDEX, SLURM_ARRAY_TASK_ID or AWS_BATCH_JOB_ARRAY_INDEX", intoRange(&w.first, &w.last), "pack shard I, or shards A to B; the first one is 0"),
 			opt("dataset", "DATASET", "", placeOrURL(intoString(&w.dataset)), "name the plan's dataset on this machine, if its path differs"),
-			opt("workers", "N", "one a core", intoInt(&c.workers, 1, 4096), "encode this many samples at once"),
-		}, remoteFlags(&c.remote), rarely([]cli.Flag{
-			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.buildDir)), "build packs for a bucket or a plan in this directory"),
+			opt("workers", "N", "one a core", intoInt(&c.Workers, 1, 4096), "encode this many samples at once"),
+		}, remoteFlags(&c.Remote), rarely([]cli.Flag{
+			opt("build-dir", "DIR", "~/.cache/pipefs", place(intoString(&c.BuildDir)), "build packs for a bucket or a plan in this directory"),
 		}...), seldom),
 		Before: func(ctx *cli.Context) error {
 			if f := firstGiven(ctx, slices.Concat(what, seldom)); f != "" && w.plan != "" {
@@ -78,7 +67,7 @@ pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store      # s
 			if w.given() {
 				return exit.Errorf(exit.Usage, "--shard and --dataset are of a plan; add --plan URL, which pipefs plan prints, or leave them out")
 			}
-			c.dataset, c.store = args[0], args[1]
+			c.Dataset, c.Store = args[0], args[1]
 			if err := c.check(); err != nil {
 				return err
 			}
@@ -90,24 +79,24 @@ pipefs pack --represent l3 --originals drop ~/photos-png /data/ph.store      # s
 // storedFlags say what a store is to hold. Those that come second are rarely needed.
 func storedFlags(c *packConfig) (what, seldom []cli.Flag) {
 	return []cli.Flag{
-			opt("record-images", "K", "1, or as in the store", intoInt(&c.recordImages, 1, 1<<20), "store K samples together: 1 for random reads, 1024 for slow disks"),
-			opt("order", "path|shuffle", "path, or as in the store", intoChoice(&c.order, "path", "shuffle"), "order the samples in the store; a mount lists them in this order"),
-			opt("originals", "rebuild|keep|drop", "rebuild", intoChoice(&c.originals, "rebuild", "keep", "drop"), "rebuild JPEG originals from scans, keep all files, or drop them"),
-			opt("scans", "K,K,…", "1 to 10, or as in the store", intoLevels(&c.scans), "store JPEG files for these fidelities only; 10 is always included"),
+			opt("record-images", "K", "1, or as in the store", intoInt(&c.RecordImages, 1, 1<<20), "store K samples together: 1 for random reads, 1024 for slow disks"),
+			opt("order", "path|shuffle", "path, or as in the store", intoChoice(&c.Order, "path", "shuffle"), "order the samples in the store; a mount lists them in this order"),
+			opt("originals", "rebuild|keep|drop", "rebuild", intoChoice(&c.Originals, "rebuild", "keep", "drop"), "rebuild JPEG originals from scans, keep all files, or drop them"),
+			opt("scans", "K,K,…", "1 to 10, or as in the store", intoLevels(&c.Scans), "store JPEG files for these fidelities only; 10 is always included"),
 			classesFlag(&c.classes),
-			opt("represent", "l3", "", intoChoice(&c.represent, "l3"), "also store lossless pictures as L3 files, which decode faster"),
+			opt("represent", "l3", "", intoChoice(&c.Represent, "l3"), "also store lossless pictures as L3 files, which decode faster"),
 		}, slices.Concat(rarely([]cli.Flag{
 			opt("seed", "N", "0", intoInt(&c.seed, 0, math.MaxInt64), "seed --order shuffle"),
-			&cli.BoolFlag{Name: "no-follow", Destination: &c.noFollow, Usage: "refuse symbolic links that lead out of the dataset"},
-		}...), rarely(l3Flags(&c.l3, "dense", "fast")...), limitFlags(&c.limits))
+			&cli.BoolFlag{Name: "no-follow", Destination: &c.NoFollow, Usage: "refuse symbolic links that lead out of the dataset"},
+		}...), rarely(l3Flags(&c.l3, "dense", "fast")...), limitFlags(&c.Limits))
 }
 
 // check refuses options that say nothing without others.
 func (c *packConfig) check() error {
-	if c.l3.given() && c.represent == "" {
+	if c.l3.given() && c.Represent == "" {
 		return exit.Errorf(exit.Usage, "--l3-mode says how L3 files are written: add --represent l3, or leave it out")
 	}
-	if c.seed >= 0 && c.order != "shuffle" {
+	if c.seed >= 0 && c.Order != "shuffle" {
 		return exit.Errorf(exit.Usage, "--seed is of the shuffle: add --order shuffle, or leave --seed out")
 	}
 	return nil
@@ -115,11 +104,8 @@ func (c *packConfig) check() error {
 
 // config is what is packed, in the words of package packing.
 func (c *packConfig) config(env *environ) *packing.Config {
-	p := &packing.Config{
-		Target: packing.Target{Store: c.store, Remote: c.remote, BuildDir: c.buildDir, Log: quiet(env)}, Dataset: c.dataset,
-		RecordImages: c.recordImages, Order: c.order, Seed: uint64(max(c.seed, 0)), Workers: c.workers, Originals: c.originals,
-		Scans: c.scans, Represent: c.represent, NoFollow: c.noFollow, Limits: c.limits,
-	}
+	p := &c.Config
+	p.Log, p.Seed = quiet(env), uint64(max(c.seed, 0))
 	if c.l3.given() {
 		p.L3 = &c.l3.Options
 	}
@@ -132,17 +118,17 @@ func (c *packConfig) config(env *environ) *packing.Config {
 // resolve makes dataset and store what the kernel will call them. done says what is not done with an
 // empty dataset.
 func (c *packConfig) resolve(ctx context.Context, env *environ, done string) (err error) {
-	if c.dataset, err = filledDataset(ctx, env, c.remote, c.dataset, done); err != nil {
+	if c.Dataset, err = filledDataset(ctx, env, c.Remote, c.Dataset, done); err != nil {
 		return err
 	}
-	if c.store, err = remote.Place(c.store); err == nil && !remote.Is(c.store) && mounts.Inside(c.store, c.dataset) {
-		err = exit.Errorf(exit.Usage, "the store %s lies inside the dataset, which pipefs never writes to; take a directory outside of it", c.store)
+	if c.Store, err = remote.Place(c.Store); err == nil && !remote.Is(c.Store) && mounts.Inside(c.Store, c.Dataset) {
+		err = exit.Errorf(exit.Usage, "the store %s lies inside the dataset, which pipefs never writes to; take a directory outside of it", c.Store)
 	}
 	return err
 }
 
 func runPack(ctx context.Context, env *environ, c *packConfig) error {
-	if err := askSwapped(ctx, "pack", c.dataset, c.store); err != nil {
+	if err := askSwapped(ctx, "pack", c.Dataset, c.Store); err != nil {
 		return err
 	}
 	if err := c.resolve(ctx, env, "packed"); err != nil {
@@ -179,7 +165,7 @@ func runPack(ctx context.Context, env *environ, c *packConfig) error {
 	if err := tellPacked(ctx, env, p, report, started); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "mount it with: pipefs mount %s MNT (beside its dataset: pipefs mount --store %[1]s %s MNT)\n", shellWord(c.store), shellWord(c.dataset))
+	fmt.Fprintf(env.stdout, "mount it with: pipefs mount %s MNT (beside its dataset: pipefs mount --store %[1]s %s MNT)\n", shellWord(c.Store), shellWord(c.Dataset))
 	return nil
 }
 

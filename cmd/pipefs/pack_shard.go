@@ -48,7 +48,7 @@ func (w *shardConfig) run(ctx context.Context, env *environ, args []string) erro
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	objects, err := mountd.Connect(ctx, w.pack.remote, place, quiet(env))
+	objects, err := mountd.Connect(ctx, w.pack.Remote, place, quiet(env))
 	if err != nil {
 		return err
 	}
@@ -59,9 +59,9 @@ func (w *shardConfig) run(ctx context.Context, env *environ, args []string) erro
 	if w.last >= p.Shards {
 		return exit.Errorf(exit.Usage, "there is no shard %d: the plan has shards 0 to %d", w.last, p.Shards-1)
 	}
-	w.pack.store, w.pack.dataset = place, cmp.Or(w.dataset, p.Dataset)
-	if !remote.Is(w.pack.dataset) && !remote.Is(p.Dataset) {
-		if _, err := filledDataset(ctx, env, w.pack.remote, w.pack.dataset, "packed"); err != nil {
+	w.pack.Store, w.pack.Dataset = place, cmp.Or(w.dataset, p.Dataset)
+	if !remote.Is(w.pack.Dataset) && !remote.Is(p.Dataset) {
+		if _, err := filledDataset(ctx, env, w.pack.Remote, w.pack.Dataset, "packed"); err != nil {
 			return fmt.Errorf("%w; --dataset DIR says where the dataset is on this machine", err)
 		}
 	}

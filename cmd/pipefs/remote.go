@@ -39,10 +39,10 @@ func openSource(ctx context.Context, env *environ, o mountd.SourceOptions) (*mou
 // openDataset opens the dataset that is to be packed. One at a URL is listed anew.
 func (c *packConfig) openDataset(ctx context.Context, env *environ) (source.Dataset, error) {
 	bar := human.NewProgress(env.stderr, "objects listed", -1)
-	o := source.Options{NoFollow: c.noFollow, Log: quiet(env)}
-	d, err := mountd.OpenDataset(ctx, c.remote, c.dataset, o, bucket.Options{Log: quiet(env), Progress: func(n int64) { bar.Reach(int(n)) }})
+	o := source.Options{NoFollow: c.NoFollow, Log: quiet(env)}
+	d, err := mountd.OpenDataset(ctx, c.Remote, c.Dataset, o, bucket.Options{Log: quiet(env), Progress: func(n int64) { bar.Reach(int(n)) }})
 	bar.Done()
-	if remote.Is(c.dataset) {
+	if remote.Is(c.Dataset) {
 		err = bucketError(err)
 	}
 	if err != nil || c.classes == "" {

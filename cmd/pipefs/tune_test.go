@@ -19,9 +19,9 @@ func TestApplyTuning(t *testing.T) {
 	_, dir := packed(t)
 	program, err := exec.LookPath("pipefs")
 	testenv.Must(t, err)
-	c, how := &tuneConfig{}, tune.Config{Program: program, Store: dir, View: "bmp"}
+	c := &tuneConfig{Config: tune.Config{Program: program, Store: dir, View: "bmp"}}
 	r := &tune.Report{Rounds: 3, Winner: -1, Noise: "others were busy", Views: []tune.Row{{View: "bmp", Encoded: "source", Share: 0.5}}}
-	err = applyTuning(t.Context(), nowhere, c, how, r)
+	err = applyTuning(t.Context(), nowhere, c, r)
 	const want = "nothing was stored: too noisy to tell: others were busy; run again with --rounds 12, or when the machine is quiet"
 	if err == nil || err.Error() != want || exit.Of(err) != exit.System {
 		t.Errorf("%v, code %d; want %s", err, exit.Of(err), want)
@@ -34,7 +34,7 @@ func TestApplyTuning(t *testing.T) {
 		t.Errorf("noise was written: %+v", a)
 	}
 	r.Winner = 0
-	testenv.Must(t, applyTuning(t.Context(), nowhere, c, how, r))
+	testenv.Must(t, applyTuning(t.Context(), nowhere, c, r))
 	if a, err := autoOf(t, dir); err != nil || a.View != "bmp" || a.Share != 0.5 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -50,8 +50,8 @@ func TestRebuiltIsTold(t *testing.T) {
 	root, dir := packed(t)
 	look := func(c tuneConfig) string {
 		t.Helper()
-		c.store = dir
-		_, rebuilt, err := c.look(t.Context(), nowhere, []string{"scan5"})
+		c.Store = dir
+		rebuilt, err := c.look(t.Context(), nowhere, []string{"scan5"})
 		testenv.Must(t, err)
 		return rebuilt
 	}
@@ -63,7 +63,7 @@ func TestRebuiltIsTold(t *testing.T) {
 	if told := look(tuneConfig{}); !strings.HasPrefix(told, "original/ rebuilds 3 JPEG files from scans when they are first read, at about 2 to 3 ms of CPU each") {
 		t.Error(told)
 	}
-	if told := look(tuneConfig{dataset: away}); told != "" {
+	if told := look(tuneConfig{Config: tune.Config{Dataset: away}}); told != "" {
 		t.Error(told)
 	}
 	var table strings.Builder

@@ -24,37 +24,35 @@ import (
 
 func viewsCommand(env *environ) *cli.Command {
 	var all, steps, asJSON bool
-	var classes string
-	var roles transcode.Roles
-	var limits transcode.Limits
-	var access remote.Access
+	var o mountd.SourceOptions
 	return &cli.Command{
 		Name: "views", ArgsUsage: "DATASET|STORE [VIEW…]", Category: everyday, Usage: "show what the views of a dataset contain",
 		Description: "For the usual views, or for each VIEW: how many samples it changes, how many it leaves unchanged, the total size if it is known in advance, and an example path. Reads the headers of samples, and the pixels of some grey and palette images.",
 		UsageText: `pipefs views ~/imagenet
 pipefs views ~/scenes resize512-png --masks '**/labels/*.png'
 pipefs views --steps      # the steps of which views are made`,
-		Flags: slices.Concat(roleFlags(&roles), []cli.Flag{
-			classesFlag(&classes),
+		Flags: slices.Concat(roleFlags(&o.Roles), []cli.Flag{
+			classesFlag(&o.Classes),
 			&cli.BoolFlag{Name: "all", Destination: &all, Usage: fmt.Sprintf("look at every sample (default: at %s of them)", human.Count(survey.MostLooked))},
 			&cli.BoolFlag{Name: "steps", Destination: &steps, Usage: "list the steps of which views are made"},
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
-		}, remoteFlags(&access), limitFlags(&limits)),
+		}, remoteFlags(&o.Remote), limitFlags(&o.Limits)),
 		Action: takes(0, math.MaxInt, func(ctx context.Context, args []string) error {
 			if steps {
-				survey.PrintSteps(env.stdout, codecs.Default(limits))
+				survey.PrintSteps(env.stdout, codecs.Default(o.Limits))
 				return nil
 			}
 			if len(args) == 0 {
 				return exit.Errorf(exit.Usage, "views needs a dataset or a store: pipefs views ~/imagenet (or --steps)")
 			}
-			s, err := openSource(ctx, env, mountd.SourceOptions{Path: args[0], Remote: access, Classes: classes, Roles: roles, Limits: limits})
+			o.Path = args[0]
+			s, err := openSource(ctx, env, o)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
 			tell(env, s.Notes)
-			t, err := survey.Count(ctx, s, survey.Options{Views: args[1:], All: all, Roles: roles, Unlisted: unlisted(env), Stderr: env.stderr})
+			t, err := survey.Count(ctx, s, survey.Options{Views: args[1:], All: all, Roles: o.Roles, Unlisted: unlisted(env), Stderr: env.stderr})
 			if err != nil {
 				return err
 			}
@@ -130,8 +128,7 @@ func runList(ctx context.Context, env *environ, access remote.Access, dataset, o
 func infoCommand(env *environ) *cli.Command {
 	var asJSON, similar bool
 	var measured int
-	var limits transcode.Limits
-	var access remote.Access
+	var o mountd.SourceOptions
 	return &cli.Command{
 		Name: "info", ArgsUsage: "STORE|DATASET", Category: stores, Usage: "summarize a dataset or a store",
 		Description: "Counts the samples of each format and mode, and lists broken ones. Of a store it also shows how it was packed, the bytes of each representation, how originals are restored, and which views are materialized. --mssim measures how similar the pictures of MNT/scan1 … scan10 are to the complete ones.",
@@ -143,7 +140,7 @@ pipefs info --mssim ~/imagenet      # which fidelity to train from`,
 			&cli.BoolFlag{Name: "mssim", Destination: &similar, Usage: "measure how similar some samples are at each fidelity (1 is equal)"},
 			opt("samples", "N", fmt.Sprint(usuallyMeasured), intoInt(&measured, 1, 1<<30), "set how many samples --mssim measures"),
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON, with all faults"},
-		}, remoteFlags(&access), limitFlags(&limits)),
+		}, remoteFlags(&o.Remote), limitFlags(&o.Limits)),
 		Action: takes(1, 1, func(ctx context.Context, args []string) error {
 			if measured > 0 && !similar {
 				return exit.Errorf(exit.Usage, "--samples goes with --mssim: pipefs info --mssim --samples %d %s", measured, args[0])
@@ -153,7 +150,8 @@ pipefs info --mssim ~/imagenet      # which fidelity to train from`,
 				l = &mssim.Survey{Wanted: cmp.Or(measured, usuallyMeasured)}
 			}
 			// one that was interrupted while it measured has something to tell
-			i, err := inspect(ctx, env, args[0], access, limits, l)
+			o.Path = args[0]
+			i, err := inspect(ctx, env, o, l)
 			if i == nil {
 				return err
 			}
@@ -168,8 +166,8 @@ pipefs info --mssim ~/imagenet      # which fidelity to train from`,
 
 // inspect looks at every sample, and measures some if there is a survey to fill. If that is
 // interrupted, it returns what it has and an error.
-func inspect(ctx context.Context, env *environ, name string, access remote.Access, limits transcode.Limits, like *mssim.Survey) (*survey.Information, error) {
-	s, err := openSource(ctx, env, mountd.SourceOptions{Path: name, Remote: access, Limits: limits})
+func inspect(ctx context.Context, env *environ, o mountd.SourceOptions, like *mssim.Survey) (*survey.Information, error) {
+	s, err := openSource(ctx, env, o)
 	if err != nil {
 		return nil, err
 	}

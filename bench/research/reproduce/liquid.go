@@ -275,9 +275,18 @@ func (e *env) epochs(ctx context.Context, rounds, seed int, compute loader.Compu
 				if err := loader.Forget(w.store); err != nil {
 					return err
 				}
+				var files []string
+				if err := filepath.WalkDir(filepath.Join(m.Dir, w.view), func(name string, e fs.DirEntry, err error) error {
+					if err == nil && !e.IsDir() {
+						files = append(files, name)
+					}
+					return err
+				}); err != nil {
+					return err
+				}
 				var got loader.Epoch
 				daemon, err := m.Spent(func() (err error) {
-					got, err = (loader.Builtin{}).Epoch(ctx, loader.Job{Dir: filepath.Join(m.Dir, w.view), Seed: uint64(seed + round), Compute: compute})
+					got, err = (loader.Builtin{}).Epoch(ctx, loader.Job{Files: files, Seed: uint64(seed + round), Compute: compute})
 					return err
 				})
 				u := &all[i]
