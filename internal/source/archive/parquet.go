@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,9 +23,6 @@ import (
 // Unlabelled is the directory of samples whose source gives them the label -1, and of rows of Parquet files without one. It comes behind
 // the directories of all classes, so that ImageFolder numbers these as the source does.
 const Unlabelled = "unlabelled"
-
-// maxClassName is the longest name of a class that a directory keeps, in bytes.
-const maxClassName = 200
 
 // tableFile is what a scan knows of a Parquet file.
 type tableFile struct {
@@ -248,11 +244,7 @@ func (t *tableFile) dir(column int) string {
 
 // class is the directory of a class: its number, in as many digits as the last one has, and its name.
 func (t *tableFile) class(c int64) string {
-	name := safe(strings.ToValidUTF8(t.classes[c], "_"))
-	for len(name) > maxClassName || !utf8.ValidString(name) {
-		name = name[:min(len(name)-1, maxClassName)]
-	}
-	return fmt.Sprintf("%0*d-%s", max(classDigits, len(strconv.Itoa(len(t.classes)-1))), c, name)
+	return fmt.Sprintf("%0*d-%s", max(classDigits, len(strconv.Itoa(len(t.classes)-1))), c, labelOf(t.classes[c]))
 }
 
 // scanTable passes on the rows of a Parquet file.

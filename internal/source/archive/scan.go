@@ -282,9 +282,7 @@ func (s *scan) rename(sorted string, dirs []string) string {
 
 // label takes note of the name of a class.
 func (s *scan) label(class int64, text string) {
-	if text = safe(text); len(text) > maxLabel {
-		text = strings.ToValidUTF8(text[:maxLabel], "")
-	}
+	text = labelOf(text)
 	if last, known := s.labels[class]; text != "" && (known && text < last || !known && len(s.labels) < maxClasses) {
 		s.labels[class] = text
 	}
@@ -379,6 +377,14 @@ func (s *scan) leaveOut(m member) {
 }
 
 func safe(label string) string { return source.SafeName(label) }
+
+// labelOf is the name of a class as a directory has it behind the number.
+func labelOf(text string) string {
+	if text = safe(text); len(text) > maxLabel {
+		text = strings.ToValidUTF8(text[:maxLabel], "")
+	}
+	return text
+}
 
 // sameKey is a hash of the key that a path has, so that all members of a sample get one name.
 func sameKey(path string) uint64 {
