@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/store"
@@ -18,17 +19,19 @@ import (
 // a quarter of what may be in work.
 const keepBytes = 64 << 20
 
+// writeBytes is what a write that waits holds besides the result.
+const writeBytes = 8 << 10
+
 // keeper writes to the overlay what readers had to make, after they were answered:
-// a disk may take long for that. What does not fit into its queue is not kept.
+// a disk may take long for that. What does not fit into memory meanwhile is not kept.
 type keeper struct {
 	server *Server
-	done   sync.WaitGroup
+	limit  int64 // bytes of results that are held until they are written
+	room   *semaphore.Weighted
+	writes sync.WaitGroup
+	one    sync.Mutex // held by the write that is under way
 
 	mu    sync.Mutex
-	ready *sync.Cond
-	queue []keeping
-	bytes int64 // of queue, and of what is being written
-	begun bool
 	ended bool
 	told  bool // that something does not fit
 
@@ -37,17 +40,9 @@ type keeper struct {
 	empty func() bool   // whether the tree has no file, the first time that it is asked
 }
 
-// keeping is a result that is held until it is written.
-type keeping struct {
-	handle *Handle
-	made   *result
-}
-
-func (k keeping) size() int64 { return int64(len(k.made.split.Data) + len(k.made.split.Tail)) }
-
 func newKeeper(s *Server) *keeper {
-	k := &keeper{server: s, retry: 30 * time.Second}
-	k.ready = sync.NewCond(&k.mu)
+	k := &keeper{server: s, limit: min(keepBytes, s.o.WorkBytes/4), retry: 30 * time.Second}
+	k.room = semaphore.NewWeighted(k.limit)
 	k.empty = sync.OnceValue(func() bool {
 		names, err := s.o.Source.List("")
 		return err != nil || len(names) == 0
@@ -60,11 +55,11 @@ func (k *keeper) offer(h *Handle, made *result) {
 	if k.server.o.Overlay == nil {
 		return
 	}
-	next := keeping{h, made}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// One that is larger than the queue may be the only one in it.
-	if k.ended || k.bytes > 0 && k.bytes+next.size() > min(keepBytes, k.server.o.WorkBytes/4) {
+	// One that is larger than all may be held alone.
+	size := min(writeBytes+int64(len(made.split.Data)+len(made.split.Tail)), k.limit)
+	if k.ended || !k.room.TryAcquire(size) {
 		k.server.stats.unkept.Add(1)
 		if !k.ended && !k.told {
 			k.told = true
@@ -72,45 +67,22 @@ func (k *keeper) offer(h *Handle, made *result) {
 		}
 		return
 	}
-	if !k.begun {
-		k.begun = true
-		k.done.Go(k.run)
-	}
 	made.hold()
-	k.queue = append(k.queue, next)
-	k.bytes += next.size()
-	k.ready.Signal()
+	k.writes.Go(func() {
+		k.one.Lock()
+		_ = k.keep(h, made.split) // it has been told
+		k.one.Unlock()
+		made.release()
+		k.room.Release(size)
+	})
 }
 
-func (k *keeper) run() {
-	for {
-		k.mu.Lock()
-		for len(k.queue) == 0 && !k.ended {
-			k.ready.Wait()
-		}
-		if len(k.queue) == 0 {
-			k.mu.Unlock()
-			return
-		}
-		next := k.queue[0]
-		k.queue = k.queue[1:]
-		k.mu.Unlock()
-		_ = k.keep(next.handle, next.made.split) // it has been told
-		size := next.size()
-		next.made.release()
-		k.mu.Lock()
-		k.bytes -= size
-		k.mu.Unlock()
-	}
-}
-
-// close waits until everything in the queue is written.
+// close waits until everything that was taken is written.
 func (k *keeper) close() {
 	k.mu.Lock()
 	k.ended = true
-	k.ready.Broadcast()
 	k.mu.Unlock()
-	k.done.Wait()
+	k.writes.Wait()
 }
 
 // worthKeeping reports whether the result is worth a place in the overlay: its size cannot be
