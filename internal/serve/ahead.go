@@ -53,7 +53,6 @@ type Target struct {
 // aheads are the files that are loaded, or are being loaded, for readers to come.
 type aheads struct {
 	limiter *limiter
-	any     atomic.Int64 // how many there are: without any, a reader does not take the lock
 	used    atomic.Bool  // what is opened is remembered
 	miss    atomic.Int64 // opens of others
 
@@ -71,25 +70,18 @@ func (a *aheads) init(readers *limiter, workers int, bytes int64) {
 
 // Ahead is a file that is loaded ahead of its readers.
 type Ahead struct {
-	of       *aheads
-	keys     [2]Key // by which it is found; the content is that of the second one
-	view     transcode.Pipeline
-	resolved chan struct{}
-	resolve  sync.Once
-	handle   *Handle // of the file in the view, valid when resolved is closed; nil where that failed
-	done     chan struct{}
-	spent    account.Spent // on loading it
-	read     func(waited bool)
+	of    *aheads
+	key   Key // of the content
+	done  chan struct{}
+	spent account.Spent // on loading it
+	read  func(waited bool)
+	put   sync.Once // the first reader puts it into the cache
+	err   error     // of that
 
-	// Guarded by of.mu. When done is closed, content is what was loaded; nil where that
-	// failed. It is held as long as a reader can find it.
+	// Guarded by of.mu. When done is closed, content is what was loaded, held; nil where that
+	// failed, or was forgotten. given: a reader has it, and passes the hold on to the cache.
 	content *Content
-	err     error         // of putting it into the cache
-	waiting int           // readers
-	opening bool          // the first reader puts it into the cache
-	opened  chan struct{} // closed when that is done
-	given   bool          // nobody can find it any more
-	forget  bool          // as soon as no reader waits
+	given   bool
 }
 
 type aheadContext struct{}
@@ -108,96 +100,81 @@ func (s *Server) limiterFor(ctx context.Context) *limiter {
 // once, when a reader opens it; waited says that it was not loaded yet. read may be called
 // before LoadAhead returns, and must not call the server.
 func (s *Server) LoadAhead(ctx context.Context, t Target, most int64, read func(waited bool)) (*Ahead, int64, error) {
-	a, err := s.aheads.begin(s, t, read)
+	n := &Ahead{of: &s.aheads, read: read, done: make(chan struct{})}
+	defer close(n.done)
+	content, err := s.loadAhead(context.WithValue(account.With(ctx, &n.spent), aheadContext{}, true), n, t, most)
 	if err != nil {
-		return nil, 0, err
-	}
-	content, err := s.loadAhead(context.WithValue(account.With(ctx, &a.spent), aheadContext{}, true), a, t, most)
-	if err != nil {
-		a.of.mu.Lock()
-		a.take()
-		a.of.mu.Unlock()
-		close(a.done)
+		n.remove()
 		return nil, 0, err
 	}
 	content.refs.Store(1)
-	size := content.size // the first reader may change the rest of it
-	a.of.mu.Lock()
-	a.content = content
-	a.of.mu.Unlock()
-	close(a.done)
-	return a, size, nil
-}
-
-// begin notes that a file is going to be loaded.
-func (a *aheads) begin(s *Server, t Target, read func(bool)) (*Ahead, error) {
-	if s.cache.inMemory(t.Key) || s.cache.inMemory(t.Original) {
-		return nil, ErrAlready
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, key := range []Key{t.Key, t.Original} {
-		if a.byKey[key] != nil {
-			return nil, ErrAlready
-		}
-		if at, ok := a.recent.Get(key); ok && at.After(t.Since) {
-			return nil, ErrAlready
-		}
-	}
-	n := &Ahead{of: a, keys: [2]Key{t.Key, t.Key}, view: t.View, read: read, resolved: make(chan struct{}), done: make(chan struct{}), opened: make(chan struct{})}
-	a.byKey[t.Key] = n
-	a.any.Add(1)
-	return n, nil
+	n.of.mu.Lock()
+	n.content = content
+	n.of.mu.Unlock()
+	return n, content.size, nil
 }
 
 // loadAhead resolves, opens and reads a file. A panic is an error of ours, as it is to a reader.
-func (s *Server) loadAhead(ctx context.Context, a *Ahead, t Target, most int64) (_ *Content, err error) {
+func (s *Server) loadAhead(ctx context.Context, n *Ahead, t Target, most int64) (_ *Content, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = transcode.Errorf(transcode.ErrInternal, "loading %s: panic: %v", t.File.Path, r)
 			s.stats.panics.Add(1)
 		}
-		a.resolve.Do(func() { close(a.resolved) })
 	}()
-	h, err := s.resolve(ctx, t.Key, t.File, t.View, Sized)
+	h, err := s.resolve(ctx, t.Key, t.File, t.View, Planned)
 	if err == nil && h.size > most {
 		err = ErrTooLarge
 	}
 	if err != nil {
 		return nil, err
 	}
-	a.handle = h
-	if h.Unchanged() && t.Key != t.Original {
-		// It is read under the key that it has as it is.
-		if h, err = s.resolve(ctx, t.Original, t.File, transcode.Pipeline{}, Sized); err == nil {
-			h.probed.Store(a.handle.probed.Swap(nil))
-			defer h.closeProbed()
-			err = a.alias(t.Original)
-		}
+	if n.key = t.Key; h.Unchanged() {
+		n.key = t.Original // under which it is read
 	}
-	a.resolve.Do(func() { close(a.resolved) })
-	if err != nil {
+	if err := s.beginAhead(n, t.Since); err != nil {
 		return nil, err
 	}
 	c, err := s.open(ctx, h)
+	if err == nil && c.size > most {
+		c.reader.Close()
+		err = ErrTooLarge
+	}
 	if err != nil {
 		return nil, err
 	}
-	lap := a.spent.Lap()
+	lap := n.spent.Lap()
 	defer lap.End(account.Source)
 	return s.intoBytes(c, h)
 }
 
-// alias makes a file known by the key of the file as it is.
-func (n *Ahead) alias(key Key) error {
-	n.of.mu.Lock()
-	defer n.of.mu.Unlock()
-	if n.of.byKey[key] != nil {
+// beginAhead notes that a file is going to be loaded that was announced at a time.
+func (s *Server) beginAhead(n *Ahead, since time.Time) error {
+	if s.cache.inMemory(n.key) {
 		return ErrAlready
 	}
-	n.keys[1] = key
-	n.of.byKey[key] = n
+	a := n.of
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if at, ok := a.recent.Get(n.key); ok && at.After(since) || a.byKey[n.key] != nil {
+		return ErrAlready
+	}
+	a.byKey[n.key] = n
 	return nil
+}
+
+// remove takes a file out of the table, and returns its content unless a reader has it.
+func (n *Ahead) remove() (content *Content) {
+	n.of.mu.Lock()
+	defer n.of.mu.Unlock()
+	if n.of.byKey[n.key] == n {
+		delete(n.of.byKey, n.key)
+	}
+	content, n.content = n.content, nil
+	if n.given {
+		return nil
+	}
+	return content
 }
 
 // intoBytes reads content into memory that is not there.
@@ -221,101 +198,11 @@ func (s *Server) intoBytes(c *Content, h *Handle) (*Content, error) {
 	return &Content{size: c.size, cost: c.size, reader: memory{data: made.buffer, made: made}}, nil
 }
 
-// Forget gives up a file that was loaded and that nobody has read. A reader who waits for it
-// gets it.
+// Forget gives up a file that was loaded and that nobody has read.
 func (n *Ahead) Forget() {
-	n.of.mu.Lock()
-	n.forget = true
-	drop := n.dropped()
-	n.of.mu.Unlock()
-	drop()
-}
-
-// take takes a file out of the table, with mu held.
-func (n *Ahead) take() {
-	if n.given {
-		return
+	if content := n.remove(); content != nil {
+		content.Release()
 	}
-	n.given = true
-	for _, key := range n.keys {
-		if n.of.byKey[key] == n {
-			delete(n.of.byKey, key)
-		}
-	}
-	n.of.any.Add(-1)
-}
-
-// dropped takes a file out of the table that nobody wants, with mu held. What it returns
-// releases the content, without mu.
-func (n *Ahead) dropped() func() {
-	content := n.content
-	if n.waiting > 0 || !n.forget || content == nil {
-		return func() {}
-	}
-	n.take()
-	n.content = nil
-	return content.Release
-}
-
-// find returns a file for a reader who is going to wait for it, or nil.
-func (a *aheads) find(key Key) *Ahead {
-	if a.any.Load() == 0 {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	n := a.byKey[key]
-	if n != nil {
-		n.waiting++
-	}
-	return n
-}
-
-// leave is the end of find.
-func (n *Ahead) leave() {
-	n.of.mu.Lock()
-	n.waiting--
-	drop := n.dropped()
-	n.of.mu.Unlock()
-	drop()
-}
-
-// resolveAhead returns the handle of a file that is being loaded, or nil.
-func (s *Server) resolveAhead(ctx context.Context, key Key, f File, v transcode.Pipeline, most Effort) *Handle {
-	n := s.aheads.find(key)
-	if n == nil {
-		return nil
-	}
-	defer n.leave()
-	ready := n.resolved
-	if most == Verified {
-		ready = n.done
-	}
-	if most >= Sized {
-		select {
-		case <-ready:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	select {
-	case <-n.resolved:
-	default:
-		return nil
-	}
-	if most == Verified {
-		n.of.mu.Lock()
-		loaded := n.content != nil
-		n.of.mu.Unlock()
-		if !loaded {
-			return nil
-		}
-	}
-	// A view of what is stored shares keys with the view of all samples.
-	if h := n.handle; h != nil && h.key == key && h.file == f && h.view.Stored() == v.Stored() {
-		return h
-	}
-	return nil
 }
 
 // openAhead returns the content of a file that is loaded, or being loaded, or is in the cache,
@@ -325,18 +212,15 @@ func (s *Server) openAhead(ctx context.Context, h *Handle) (*Content, error) {
 	if !a.used.Load() {
 		return nil, nil
 	}
-	a.opened(h.key)
-	n := a.find(h.key)
+	n := a.opened(h.key)
 	if n == nil {
 		return h.Cached(), nil // it may have come into the cache while we looked
 	}
-	defer n.leave()
-	waited := false
+	asked, waited := time.Now(), false
 	select {
 	case <-n.done:
 	default:
 		waited = true
-		asked := time.Now()
 		select {
 		case <-n.done:
 			account.From(ctx).Share(&n.spent, time.Since(asked))
@@ -344,55 +228,48 @@ func (s *Server) openAhead(ctx context.Context, h *Handle) (*Content, error) {
 			return nil, ctx.Err()
 		}
 	}
-	a.mu.Lock()
-	c, first := n.content, !n.opening
-	if n.keys[1] != h.key {
-		// A view of what is stored shows the file as it is, and this reader's view, which shares the key, does not.
-		a.mu.Unlock()
-		return h.Cached(), nil
+	c := n.take()
+	if c == nil {
+		return h.Cached(), nil // could not be loaded: the reader finds out himself why
 	}
-	n.opening = n.opening || c != nil
-	a.mu.Unlock()
-	switch {
-	case c == nil:
-		return nil, nil // could not be loaded: the reader finds out himself why
-	case first:
-		n.intoCache(s, h.key, c)
+	n.put.Do(func() {
+		s.stats.opened.Add(1)
+		kept, err := s.cache.put(h.key, c, s) // with the hold of the table
+		if n.err = err; err == nil {
+			kept.Release() // each reader has one of his own
+		}
+		// Only now: another reader of the same file finds it here or in the cache.
+		n.remove()
 		n.read(waited)
+	})
+	if n.err != nil {
+		c.Release()
+		return nil, n.err
 	}
-	select {
-	case <-n.opened:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if n.err == nil {
+	return c, nil
+}
+
+// take returns what was loaded, pinned for a reader who puts it into the cache; or nil.
+func (n *Ahead) take() *Content {
+	n.of.mu.Lock()
+	defer n.of.mu.Unlock()
+	if n.content != nil {
+		n.given = true
 		n.content.Pin()
 	}
-	return n.content, n.err
+	return n.content
 }
 
-// intoCache puts what was loaded into the cache, as if it had just been opened.
-func (n *Ahead) intoCache(s *Server, key Key, c *Content) {
-	s.stats.opened.Add(1)
-	c, err := s.cache.put(key, c, s) // with the hold of the table
-	n.of.mu.Lock()
-	// Only now: another reader of the same file finds it here or in the cache.
-	n.take()
-	n.content, n.err, n.forget = c, err, true // the last reader who waits releases it
-	n.of.mu.Unlock()
-	close(n.opened)
-}
-
-// opened notes that a reader opens a file.
-func (a *aheads) opened(key Key) {
+// opened notes that a reader opens a file, and returns it if it is loaded or being loaded.
+func (a *aheads) opened(key Key) *Ahead {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.recent.Put(key, time.Now(), 0)
-	if a.byKey[key] == nil {
+	n := a.byKey[key]
+	if n == nil {
 		a.miss.Add(1)
 	}
+	return n
 }
 
 // Unhinted is how many files were opened that nobody had announced, or not in time, since it

@@ -68,31 +68,29 @@ func (s *Server) run(ctx context.Context, by *limiter, made *result, h *Handle, 
 	}
 	defer by.leave()
 	lap.End(account.Worker)
-	if from.made != nil {
-		taken, err := by.take(ctx, h.work())
-		if err != nil {
+	var r sized
+	need := h.work()
+	if from.made == nil {
+		if r, err = s.openCandidate(h, from); err != nil {
 			return err
 		}
-		defer by.give(taken)
-		lap.End(account.Memory)
-		return s.work(ctx, by, made, h, from, from.made.split.Data)
+		defer r.Close()
+		lap.End(account.Source)
+		// A store may have been packed with a higher limit.
+		if err := s.o.Registry.Limits().CheckFile(r.Size()); err != nil {
+			return err
+		}
+		need += r.Size()
 	}
-	r, err := s.openCandidate(h, from)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	lap.End(account.Source)
-	// A store may have been packed with a higher limit.
-	if err := s.o.Registry.Limits().CheckFile(r.Size()); err != nil {
-		return err
-	}
-	taken, err := by.take(ctx, h.work()+r.Size())
+	taken, err := by.take(ctx, need)
 	if err != nil {
 		return err
 	}
 	defer by.give(taken)
 	lap.End(account.Memory)
+	if from.made != nil {
+		return s.work(ctx, by, made, h, from, from.made.split.Data)
+	}
 	src := s.sources.get(r.Size())
 	defer func() {
 		if split := &made.split; !within(split.Data, src) && !within(split.Tail, src) && !within(split.Reconstruction, src) {

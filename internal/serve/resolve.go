@@ -83,12 +83,9 @@ func (s *Server) Resolve(ctx context.Context, key Key, f File, v transcode.Pipel
 	}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
-	h := s.resolveAhead(ctx, key, f, v, most)
-	if h == nil {
-		var err error
-		if h, err = s.resolve(ctx, key, f, v, most); err != nil {
-			return h, s.noted(f, err)
-		}
+	h, err := s.resolve(ctx, key, f, v, most)
+	if err != nil {
+		return h, s.noted(f, err)
 	}
 	if most == Verified {
 		return h, s.noted(f, h.Verify(ctx))

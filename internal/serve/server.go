@@ -259,42 +259,42 @@ type counters struct {
 
 // Stats is what a server has done since it was made.
 type Stats struct {
-	Hits     int64 `json:"hits"`     // reads of content that was open
-	Opened   int64 `json:"opened"`   // contents opened
-	Produced int64 `json:"produced"` // results made
-	Rebuilt  int64 `json:"rebuilt"`  // of these, originals
-	Kept     int64 `json:"kept"`     // of those made, put into the overlay
-	Unkept   int64 `json:"unkept"`   // not put there: the disk was too slow
-	Failed   int64 `json:"failed"`   // results that could not be made
-	Panics   int64 `json:"panics"`
+	Hits     int64 // reads of content that was open
+	Opened   int64 // contents opened
+	Produced int64 // results made
+	Rebuilt  int64 // of these, originals
+	Kept     int64 // of those made, put into the overlay
+	Unkept   int64 // not put there: the disk was too slow
+	Failed   int64 // results that could not be made
+	Panics   int64
 	// BusySeconds is the time that workers spent computing, all of them together.
-	BusySeconds float64 `json:"busy_seconds"`
-	MemoryBytes int64   `json:"memory_bytes"` // held in memfds
+	BusySeconds float64
+	MemoryBytes int64 // held in memfds
 	// FetchedBytes were read from the dataset, the store and the overlay.
-	FetchedBytes int64 `json:"fetched_bytes"`
+	FetchedBytes int64
 	// OverlayBytes is what is kept on disk.
-	OverlayBytes int64 `json:"overlay_bytes"`
+	OverlayBytes int64
 	// ReclaimedBytes were given back of it: nothing can ask for them any more.
-	ReclaimedBytes int64 `json:"reclaimed_bytes"`
+	ReclaimedBytes int64
 
 	// Refused are the directories that views refused.
-	Refused []*Refusal `json:"refused,omitempty"`
+	Refused []*Refusal
 	// Unfit is how many samples were refused by themselves, each counted once a view.
-	Unfit int64 `json:"unfit,omitempty"`
+	Unfit int64
 
 	// Cache is what the cache's policy has counted; nil where there is none.
-	Cache *mixer.CacheStats `json:"cache,omitempty"`
-	Mix   MixStats          `json:"mix"`
+	Cache *mixer.CacheStats
+	Mix   MixStats
 	// Full: nothing more can be kept.
-	Full bool `json:"full"`
+	Full bool
 }
 
 // MixStats is what was read from, where there was a choice.
 type MixStats struct {
-	Materialized int64   `json:"materialized"` // opened from what is materialized
-	Computed     int64   `json:"computed"`     // computed from something shorter
-	Fallbacks    int64   `json:"fallbacks"`    // copies that could not be read, and were made again
-	Share        float64 `json:"share"`        // of materialized reads, that is aimed at
+	Materialized int64   // opened from what is materialized
+	Computed     int64   // computed from something shorter
+	Fallbacks    int64   // copies that could not be read, and were made again
+	Share        float64 // of materialized reads, that is aimed at
 }
 
 // Stats returns the counters.
