@@ -98,11 +98,6 @@ func places(rest []byte, n int) ([]uint32, error) {
 	return all, nil
 }
 
-// Lists tells what the samples of a directory are, as ImageFolder lists them.
-type Lists interface {
-	Samples(dir string) (*epoch.Samples, error)
-}
-
 // list is the samples of a directory in a view.
 type list struct {
 	samples *epoch.Samples

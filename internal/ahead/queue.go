@@ -28,15 +28,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/epoch"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/transcode"
 )
-
-// Server loads files.
-type Server interface {
-	LoadAhead(ctx context.Context, t serve.Target, most int64, read func(waited bool)) (*serve.Ahead, int64, error)
-	Unhinted() int64
-}
 
 // Tree is the mount as far as names go.
 type Tree interface {
@@ -51,9 +46,9 @@ type Tree interface {
 
 // Options of New.
 type Options struct {
-	Server Server
+	Server *serve.Server
 	// Lists tells what the samples of a directory are; nil refuses all orders.
-	Lists Lists
+	Lists *epoch.Views
 	// Budget bounds the bytes of files that are loaded and that nobody has read.
 	Budget int64
 	Log    *slog.Logger // nil is silent
