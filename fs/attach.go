@@ -98,8 +98,10 @@ var mountFlags = map[string]uintptr{
 
 // mountVia mounts through fusermount3, which everybody may.
 func mountVia(dir string, o MountOptions) (fd int, err error) {
-	if o.AllowOther && os.Geteuid() != 0 && !userAllowOther() {
-		return -1, errors.New("mount: allow_other needs the line user_allow_other in /etc/fuse.conf, which only root can write")
+	if o.AllowOther {
+		if err := mounts.CheckAllowOther(); err != nil {
+			return -1, fmt.Errorf("mount %s: %w", dir, err)
+		}
 	}
 	bin, err := mounts.Fusermount()
 	if err != nil {
@@ -149,20 +151,6 @@ func receive(socket int) (fd int, err error) {
 		}
 	}
 	return -1, errors.New("it sent no descriptor")
-}
-
-// userAllowOther reports whether users may let others in.
-func userAllowOther() bool {
-	conf, err := os.ReadFile("/etc/fuse.conf")
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(conf)) {
-		if strings.TrimSpace(line) == "user_allow_other" {
-			return true
-		}
-	}
-	return false
 }
 
 // Premount is a directory that is mounted, and that another process is going to serve: see
