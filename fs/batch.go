@@ -63,7 +63,7 @@ func askedSize(command uint32) (size int, ok bool) {
 }
 
 func (f *FS) lookupAsked(name string, out *fuse.EntryOut) {
-	f.root.fillEpoch(path.Join(pipefsName, name), special{asked: &asked{}, size: askedBytes}, forever, out, func(*special) {})
+	f.root.fillPath(path.Join(pipefsName, name), special{asked: &asked{}, size: askedBytes}, forever, out, func(*special) {})
 }
 
 // ask is the ioctl.

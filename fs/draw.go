@@ -30,6 +30,14 @@ type drawDir struct {
 	InSeed      bool // it is an epoch
 }
 
+func (d drawDir) path() string {
+	path := fmt.Sprintf("%s/%d", transcode.DrawDir, d.Seed)
+	if d.InSeed {
+		path += "/" + transcode.EpochDir(d.Epoch, d.Repeat)
+	}
+	return path
+}
+
 // lookupDraw is LOOKUP in .draw, and in the directories of seeds and epochs.
 func (f *FS) lookupDraw(parent uint64, name string, out *fuse.EntryOut) fuse.Status {
 	if parent == drawNode {
@@ -64,17 +72,7 @@ func (f *FS) lookupDrawDir(d drawDir, name string, out *fuse.EntryOut) fuse.Stat
 	} else {
 		d.Seed = n
 	}
-	r := f.root
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.draws[d]
-	if s == nil {
-		s = r.add(special{draw: &d})
-		r.note(s, specialRecord{Draw: &d})
-		r.draws[d] = s
-	}
-	s.refs++
-	r.fill(out, s, forever)
+	f.root.fillPath(d.path(), special{draw: &d}, forever, out, func(s *special) { f.root.note(s, specialRecord{Draw: &d}) })
 	return fuse.OK
 }
 
@@ -88,11 +86,8 @@ func (r *root) forget(id uint32, times uint64) {
 	}
 	if s.refs -= min(times, s.refs); s.refs == 0 {
 		delete(r.nodes, id)
-		if s.draw != nil {
-			delete(r.draws, *s.draw)
-		}
-		if r.epochs[s.name] == s {
-			delete(r.epochs, s.name)
+		if r.paths[s.name] == s {
+			delete(r.paths, s.name)
 		}
 	}
 }
@@ -249,8 +244,8 @@ func (f *FS) noteValidation(v *view, dir string) {
 
 // findDrawn returns the view of a spec in an epoch, held.
 func (f *FS) findDrawn(d drawDir, spec string) (*view, error) {
-	name := fmt.Sprintf("%s/%d/%s/%s", transcode.DrawDir, d.Seed, transcode.EpochDir(d.Epoch, d.Repeat), spec)
-	if v := f.views.named(name, true); v != nil {
+	d.InSeed = true
+	if v := f.views.named(d.path()+"/"+spec, true); v != nil {
 		return v, nil
 	}
 	p, err := f.reg.ParseRandom(spec)
@@ -274,7 +269,7 @@ func (r *root) parentOf(v *view) (parent uint64, name string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.draws[drawDir{d.Seed, d.Epoch, d.Repeat, true}]; s != nil {
+	if s := r.paths[drawDir{d.Seed, d.Epoch, d.Repeat, true}.path()]; s != nil {
 		return s.node, path.Base(v.name)
 	}
 	return drawNode, path.Base(v.name)

@@ -45,7 +45,7 @@ func (f *FS) lookupEpoch(parent uint64, name string, out *fuse.EntryOut) fuse.St
 			if name == epoch.IndexName {
 				timeout = 0 // it tells whether the dataset has changed
 			}
-			f.root.fillEpoch(key, special{batch: file, size: int(file.Size())}, timeout, out, func(s *special) { f.journal.batch(s, uint32(parent), name) })
+			f.root.fillPath(key, special{batch: file, size: int(file.Size())}, timeout, out, func(s *special) { f.journal.batch(s, uint32(parent), name) })
 			return fuse.OK
 		}
 		if !errors.Is(err, iofs.ErrNotExist) {
@@ -69,7 +69,7 @@ func (f *FS) lookupEpoch(parent uint64, name string, out *fuse.EntryOut) fuse.St
 	if entered.view != nil {
 		timeout = 0 // it is another one when the dataset has changed
 	}
-	f.root.fillEpoch(key, special{epoch: entered}, timeout, out, func(s *special) { f.root.note(s, specialRecord{Epoch: key, Digest: entered.digest()}) })
+	f.root.fillPath(key, special{epoch: entered}, timeout, out, func(s *special) { f.root.note(s, specialRecord{Epoch: key, Digest: entered.digest()}) })
 	return fuse.OK
 }
 
@@ -95,26 +95,26 @@ func (f *FS) enterEpoch(parts []string) (*epochDir, error) {
 	return &epochDir{parts: parts, view: v}, err
 }
 
-// fillEpoch describes what a path below .epoch leads to. It has the node that it had
+// fillPath describes what a path below .draw or .epoch leads to. It has the node that it had
 // before, unless it is something else by now; then it is noted.
-func (r *root) fillEpoch(key string, now special, timeout time.Duration, out *fuse.EntryOut, note func(*special)) {
+func (r *root) fillPath(key string, now special, timeout time.Duration, out *fuse.EntryOut, note func(*special)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.epochs[key]
-	if s == nil || !s.sameEpoch(&now) {
+	s := r.paths[key]
+	if s == nil || !s.same(&now) {
 		now.name = key
 		s = r.add(now)
 		note(s)
-		r.epochs[key] = s
+		r.paths[key] = s
 	}
 	s.refs++
 	r.fill(out, s, timeout)
 }
 
-func (s *special) sameEpoch(now *special) bool {
+func (s *special) same(now *special) bool {
 	switch {
-	case now.asked != nil:
-		return s.asked != nil
+	case now.draw != nil, now.asked != nil:
+		return true
 	case now.batch != nil:
 		return s.batch != nil && s.batch.Same(now.batch)
 	default:
@@ -320,8 +320,8 @@ func (e *pastEpochs) restore(id uint32, key string, s special) *special {
 	}
 	s.node, s.mtime, s.name, s.refs = node(0, id), r.made, key, manyRefs
 	r.nodes[id] = &s
-	if r.epochs[key] == nil {
-		r.epochs[key] = &s
+	if r.paths[key] == nil {
+		r.paths[key] = &s
 	}
 	return &s
 }

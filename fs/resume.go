@@ -219,8 +219,8 @@ func (f *FS) restoreRoot(p *past) {
 		case was.Control:
 			r.control = s
 		case was.Draw != nil:
-			s.refs = manyRefs
-			r.draws[*was.Draw] = s
+			s.refs, s.name = manyRefs, was.Draw.path()
+			r.paths[s.name] = s
 		case was.File != "":
 			r.newest[was.File] = s
 		case was.Link != "":

@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/pipefs/pipefs/internal/epoch"
+	"github.com/pipefs/pipefs/internal/lru"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -37,7 +38,6 @@ const (
 type root struct {
 	files map[string]func() ([]byte, error) // of Options
 	dirs  []string                          // of those, sorted
-	limit int64                             // bytes of data
 	made  time.Time
 
 	mu        sync.Mutex
@@ -48,14 +48,15 @@ type root struct {
 	nodes     map[uint32]*special // every node that was given out
 	links     []link              // of the root, in the order of listing
 	control   *special
-	newest    map[string]*special // files and lists, by name
-	held      int64               // bytes of data
-	tick      uint64
-	draws     map[drawDir]*special // the directories of .draw that the kernel knows
-	epochs    map[string]*special  // directories and files of .epoch, by their paths there
+	newest    map[string]*special      // files and lists, by name
+	data      *lru.Map[uint64, []byte] // of these, by node; what was dropped is made again
+	paths     map[string]*special      // what the kernel knows below .draw and .epoch, and batches that are asked for
 
 	walker walker
 }
+
+// maxSpecialData is of how many files and lists the data are kept.
+const maxSpecialData = 1 << 12
 
 // link is a symbolic link of the root.
 type link struct {
@@ -65,8 +66,8 @@ type link struct {
 
 func newRoot(o Options) *root {
 	r := &root{
-		files: o.Files, limit: o.ListBytes, made: time.Now(), next: firstSpecial,
-		nodes: map[uint32]*special{}, newest: map[string]*special{}, draws: map[drawDir]*special{}, epochs: map[string]*special{},
+		files: o.Files, data: lru.New[uint64, []byte](o.ListBytes, maxSpecialData), made: time.Now(), next: firstSpecial,
+		nodes: map[uint32]*special{}, newest: map[string]*special{}, paths: map[string]*special{},
 	}
 	for name := range o.Files {
 		if dir, _, below := strings.Cut(name, "/"); below && dir != "" && !slices.Contains(r.dirs, dir) {

@@ -15,7 +15,7 @@ import (
 	"github.com/pipefs/pipefs/internal/source"
 )
 
-// special is one version of a link or file. It never changes; data can be
+// special is one version of a link or file. It never changes; the data of a file can be
 // dropped and made again.
 type special struct {
 	node   uint64
@@ -30,10 +30,8 @@ type special struct {
 	mtime  time.Time
 
 	name string
-	data []byte // nil: dropped
 	size int
 	sum  []byte
-	used uint64 // tick of the last use
 	// version of the tree that a list shows; later ones may be the same
 	version uint64
 }
@@ -94,34 +92,10 @@ func (f *FS) lookupFile(name string, version uint64, remake func() ([]byte, erro
 		r.newest[name] = s
 	}
 	s.version = version
-	r.keep(s, data)
+	r.data.Put(s.node, data, int64(len(data)))
 	// Asked again each time: only so can a change be noticed.
 	r.fill(out, s, 0)
 	return fuse.OK
-}
-
-// keep holds the data of a file, and drops that of others where it gets too
-// much. The caller holds mu.
-func (r *root) keep(s *special, data []byte) {
-	r.tick++
-	s.used = r.tick
-	if s.data == nil {
-		s.data = data
-		r.held += int64(len(data))
-	}
-	for r.held > r.limit {
-		var oldest *special
-		for _, other := range r.nodes {
-			if other.data != nil && other != s && (oldest == nil || other.used < oldest.used) {
-				oldest = other
-			}
-		}
-		if oldest == nil {
-			return
-		}
-		r.held -= int64(len(oldest.data))
-		oldest.data = nil
-	}
 }
 
 // content returns the data of a file, made again if it was dropped.
@@ -131,12 +105,9 @@ func (f *FS) content(s *special) ([]byte, error) {
 	}
 	r := f.root
 	r.mu.Lock()
-	data := s.data
-	if data != nil {
-		r.keep(s, data)
-	}
+	data, there := r.data.Get(s.node)
 	r.mu.Unlock()
-	if data != nil || s.size == 0 {
+	if there || s.size == 0 {
 		return data, nil
 	}
 	remake := r.files[s.name]
@@ -155,7 +126,7 @@ func (f *FS) content(s *special) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", s.name, source.ErrChanged)
 	}
 	r.mu.Lock()
-	r.keep(s, data)
+	r.data.Put(s.node, data, int64(len(data)))
 	r.mu.Unlock()
 	return data, nil
 }
