@@ -10,17 +10,11 @@ import (
 
 	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/epoch"
+	"github.com/pipefs/pipefs/internal/serve"
 )
 
-// requests notes how long requests take.
-type requests struct{ f *FS }
-
-// Begin implements [conn.Account].
-func (r requests) Begin(h *fuse.InHeader) account.Request { return r.f.account.Begin(h.Pid) }
-
-// End implements [conn.Account].
-func (r requests) End(h *fuse.InHeader, began account.Request, bytes int, status fuse.Status) {
-	f := r.f
+// answered notes that a request was answered, and how long that took.
+func (f *FS) answered(h *fuse.InHeader, began account.Request, bytes int, status fuse.Status) {
 	kind := account.Lookup
 	switch h.Opcode {
 	case opOpen:
@@ -105,13 +99,13 @@ func (f *FS) waited(ctx context.Context, v *account.View) {
 }
 
 // readFrom reads content that is not in memory in one piece. It does not allocate.
-func (f *FS) readFrom(c Content, buf []byte, in *fuse.ReadIn, v *view) (int, error) {
+func (f *FS) readFrom(c *serve.Content, buf []byte, in *fuse.ReadIn, v *view) (int, error) {
 	if c.Memory() != nil {
-		return readFull(c, buf, int64(in.Offset))
+		return readFull(c, c.Size(), buf, int64(in.Offset))
 	}
 	var spent account.Spent
 	lap := spent.Lap()
-	n, err := readFull(c, buf, int64(in.Offset))
+	n, err := readFull(c, c.Size(), buf, int64(in.Offset))
 	lap.End(account.Source)
 	f.account.Waited(in.Pid, v.counters, &spent)
 	f.trace.Waited(in.Pid, 0, &spent)

@@ -152,9 +152,6 @@ func (f Freshness) String() string {
 	return [...]string{"immutable", "watched", "checked"}[f]
 }
 
-// MarshalText is String.
-func (f Freshness) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
 // forever is the timeout of names and attributes of which the kernel is told when they
 // change; briefly of those where it is not.
 const (

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"runtime"
@@ -61,23 +60,6 @@ func TestListingsWithAttributes(t *testing.T) {
 	list(2)
 	if n := stats(2); n > 0 {
 		t.Errorf("%d requests for the files of the next directory", n)
-	}
-	// In a view whose sizes are known without making anything.
-	bmp := func(d int) (requests int64) {
-		dirents(t, m.path("bmp", fmt.Sprint("d", d)))
-		v := m.fs.views.named("bmp", false)
-		before := v.counters.Lookups.Load()
-		for i := range files {
-			name := fmt.Sprintf("d%d/%03d.bmp", d, i)
-			st, err := os.Stat(m.path("bmp", name))
-			if want := len(derived("bmp", bytes.Repeat([]byte("x"), i%7))); err != nil || st.Size() != int64(want) {
-				t.Fatalf("%s: %v, %v, want %d bytes", name, st, err, want)
-			}
-		}
-		return v.counters.Lookups.Load() - before
-	}
-	if n := bmp(0); n > 0 {
-		t.Errorf("%d requests for the files of bmp/", n)
 	}
 	// A file that changed since is not shown as it was.
 	m.write("d3/000.jpg", "longer than before")

@@ -18,15 +18,6 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 )
 
-// watched makes a mount watch its dataset.
-func watched(t testing.TB) func(*Options) {
-	return func(o *Options) {
-		w, err := o.Server.(*fakeServer).Watch()
-		testenv.Must(t, err)
-		o.Freshness, o.Watcher = Watched, w
-	}
-}
-
 func freshness(f Freshness) func(*Options) { return func(o *Options) { o.Freshness = f } }
 
 // remote shows a directory by a FUSE file system of its own, as a network file system
@@ -177,13 +168,11 @@ func TestContract(t *testing.T) {
 					testenv.Must(t, os.WriteFile(path, []byte(content), 0o644))
 				}
 			}
-			src, change := backing, freshness(mode.fresh)
-			if mode.fresh == Watched {
-				change = watched(t)
-			} else {
+			src := backing
+			if mode.fresh != Watched {
 				src = remote(t, backing)
 			}
-			m := mountAt(t, src, t.TempDir(), mode.cache, change)
+			m := mountAt(t, src, t.TempDir(), mode.cache, freshness(mode.fresh))
 			t.Cleanup(m.end)
 			c := contract{m: m, backing: backing}
 			c.open(t, ops)

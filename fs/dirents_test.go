@@ -86,7 +86,7 @@ func TestListingTypes(t *testing.T) {
 			t.Errorf("%q has %v", dir, got)
 		}
 	}
-	if m.p.resolves.Load() != 0 || m.p.opened.Load() != 0 {
+	if s := m.p.Stats(); s.Produced != 0 || s.Opened != 0 {
 		t.Error("listing produced something")
 	}
 }
@@ -234,7 +234,7 @@ func TestListingWithAttributes(t *testing.T) {
 // another reader has filled with a newer listing than that of this open directory, and the rest
 // when the cache was dropped: no name comes twice, and none that is there is left out.
 func TestCachedListingOfAnother(t *testing.T) {
-	m := mount(t, PageCache, watched(t))
+	m := mount(t, PageCache, freshness(Watched))
 	for i := range 10 {
 		m.write(fmt.Sprintf("d/%d.jpg", i), "x")
 	}

@@ -1,6 +1,6 @@
 // Package fs presents an image dataset as a directory of views. It owns names,
-// inodes, offsets and errno, and nothing else: what the files hold comes from a
-// [Producer].
+// inodes, offsets and errno, and nothing else: what the files hold comes from package
+// serve.
 //
 // # Nouns
 //

@@ -42,7 +42,7 @@ func TestDraw(t *testing.T) {
 			}
 		}
 		for epoch, numbers := range map[string]string{"3": `"epoch":3,"repeat":0`, "4": `"epoch":4,"repeat":0`, "3.2": `"epoch":3,"repeat":2`} {
-			told := `{"sample":"d/a.jpg","view":"flip-npy","seed":7,` + numbers + `,"size":[0,0],"moves":[]}` + "\n"
+			told := `{"sample":"d/a.jpg","view":"flip-npy","seed":7,` + numbers + `,"size":[10000,1],"moves":[{"step":"flip","box":[0,0,10000,1],"size":[10000,1],"flip":false}]}` + "\n"
 			m.want(told, ".draw/7", epoch, "flip-npy/d/a.npy.draw")
 			m.want(told, ".draw/7", epoch, "flip-npy/d/a.jpg.draw")
 		}

@@ -20,7 +20,7 @@ func ExampleMount() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	f, err := fs.New(fs.Options{Registry: reg, Server: fs.Serve(p), Views: []string{"original"}})
+	f, err := fs.New(fs.Options{Registry: reg, Server: p, Views: []string{"original"}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,12 +1,9 @@
 package fs
 
 import (
-	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,95 +19,6 @@ import (
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
-
-// Server is where the tree and the bytes of its files come from. It is used by
-// many goroutines at once.
-type Server interface {
-	// List returns the members of a directory, in the order in which the mount
-	// lists them.
-	List(dir string) ([]source.Entry, error)
-	// Stat returns the attributes of a file or directory, links followed. If fresh is
-	// true, they are not those that a network file system has cached.
-	Stat(path string, fresh bool) (source.Attr, error)
-	// Resolve decides how a file is shown in a view, with no more effort than is
-	// permitted.
-	Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline, most serve.Effort) (Handle, error)
-	// OnError, Excuse and Replaceable say what takes the place of a bad sample.
-	OnError() serve.OnError
-	Excuse(path string, cause error) error
-	Replaceable(path string) error
-}
-
-// Handle is a file in a view, resolved. It does not change.
-type Handle interface {
-	// Size is that of the file in the view, exact, in bytes.
-	Size() int64
-	// Unchanged reports whether the view shows the file as it is.
-	Unchanged() bool
-	// Plan is how the file is made.
-	Plan() transcode.Plan
-	// Cached returns content that is open already, pinned, or nil. It must not allocate.
-	Cached() Content
-	// Open returns content, pinned.
-	Open(ctx context.Context) (Content, error)
-	// Drop forgets content that is open. A reader that holds it keeps it.
-	Drop()
-}
-
-// Content is the open bytes of one file in one view.
-type Content interface {
-	io.ReaderAt // must not allocate
-	Size() int64
-	// Bytes returns up to n bytes at off if they lie in this process's memory and never
-	// change there, so that they need not be copied to be sent, and nil if they have to
-	// be read. They are valid until Release.
-	Bytes(off int64, n int) []byte
-	// Passed notes that n bytes have been sent, and reports whether the receiver has
-	// them all by now.
-	Passed(n int) bool
-	// Memory is a memfd that holds exactly the content, or nil.
-	Memory() *os.File
-	// Backing is the number by which the kernel knows Memory, or 0. Content keeps it:
-	// as long as it is cached, opening it again costs the kernel nothing.
-	Backing() int32
-	// Back notes the number. Right before the memory goes, forget is called with it.
-	Back(id int32, forget func(id int32))
-	// Pin makes one more Release necessary.
-	Pin()
-	// Release gives back the pin with which the content was returned.
-	Release()
-}
-
-// Serve makes a Server of the usual one.
-func Serve(s *serve.Server) Server { return server{s} }
-
-type server struct{ *serve.Server }
-
-func (s server) Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline, most serve.Effort) (Handle, error) {
-	h, err := s.Server.Resolve(ctx, key, f, v, most)
-	if err != nil {
-		return nil, err
-	}
-	return handle{h}, nil
-}
-
-type handle struct{ *serve.Handle }
-
-func (h handle) Cached() Content {
-	// A nil pointer in an interface would not be nil.
-	if c := h.Handle.Cached(); c != nil {
-		return c
-	}
-	return nil
-}
-
-func (h handle) Open(ctx context.Context) (Content, error) {
-	c, err := h.Handle.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
 
 // CacheMode says where the content of files is cached.
 type CacheMode uint8
@@ -136,9 +44,10 @@ func (m CacheMode) String() string {
 // Options of New.
 type Options struct {
 	Registry *transcode.Registry
-	Server   Server
-	Roles    transcode.Roles
-	Cache    CacheMode
+	// Server is where the tree and the bytes of its files come from.
+	Server *serve.Server
+	Roles  transcode.Roles
+	Cache  CacheMode
 	// Freshness says how the mount learns what changes; Watched needs a Watcher of the
 	// tree that Server lists, which Mount then closes.
 	Freshness Freshness
@@ -193,7 +102,7 @@ type FS struct {
 	fuse.RawFileSystem // ENOSYS to whatever is not implemented
 
 	reg    *transcode.Registry
-	server Server
+	server *serve.Server
 	roles  transcode.Roles
 	mode   CacheMode
 	fresh  Freshness
@@ -311,38 +220,38 @@ func (f *FS) disconnected() {
 // ViewStats counts what was asked of a view. What the kernel has cached it does
 // not ask for.
 type ViewStats struct {
-	View    string `json:"view"` // all epochs of a random view are one
-	Lookups int64  `json:"lookups"`
-	Reads   int64  `json:"reads"`
+	View    string // all epochs of a random view are one
+	Lookups int64
+	Reads   int64
 	// Begun is how often a file was read from its first byte on. The kernel asks for
 	// that once as long as it keeps the page; what it reads without asking counts when
 	// it is opened, as do its Bytes.
-	Begun  int64 `json:"begun"`
-	Bytes  int64 `json:"bytes"`
-	Errors int64 `json:"errors"`
+	Begun  int64
+	Bytes  int64
+	Errors int64
 	// Open is the number of files that are open; in DaemonCache mode only.
-	Open int64 `json:"open"`
+	Open int64
 }
 
 // Stats of a file system.
 type Stats struct {
-	Views []ViewStats `json:"views"`
+	Views []ViewStats
 	// ForgottenViews counts those that were entered long ago and are no longer among
 	// Views.
-	ForgottenViews uint64 `json:"forgotten_views"`
+	ForgottenViews uint64
 	// Entries is the number of files and directories that were listed, former
 	// versions of changed ones included; Known that of the files whose attributes
 	// were looked at.
-	Entries int `json:"entries"`
-	Known   int `json:"known"`
+	Entries int
+	Known   int
 	// Passthrough: the kernel reads memfds without asking.
-	Passthrough bool      `json:"passthrough"`
-	Panics      uint64    `json:"panics"`
-	Freshness   Freshness `json:"freshness"`
+	Passthrough bool
+	Panics      uint64
+	Freshness   Freshness
 	// Watched is the number of directories that are watched, Unwatched that of those
 	// which could not be.
-	Watched   int `json:"watched"`
-	Unwatched int `json:"unwatched"`
+	Watched   int
+	Unwatched int
 }
 
 // Stats returns the counters as they are now.

@@ -7,10 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -38,272 +36,111 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fakeDecoder knows the names of a format's files and nothing else.
-type fakeDecoder struct {
+// textCodec takes any bytes for a picture, but those that begin with KEEP. The files of JPEG, PNG and BMP are told by
+// their names alone.
+type textCodec struct {
 	transcode.Decoder
 	format     transcode.Format
 	extensions []string
+	// before is called with the bytes before they are decoded.
+	before *atomic.Pointer[func(ctx context.Context, src []byte) error]
 }
 
-func (d fakeDecoder) Format() transcode.Format { return d.format }
-func (d fakeDecoder) ID() string               { return d.format.String() }
-func (d fakeDecoder) Extensions() []string     { return d.extensions }
+func (d textCodec) Format() transcode.Format { return d.format }
+func (d textCodec) ID() string               { return d.format.String() }
+func (d textCodec) Extensions() []string     { return d.extensions }
+
+func (d textCodec) Sniff(head []byte) bool {
+	return d.format == transcode.JPEG && !bytes.HasPrefix(head, []byte("KEEP"))
+}
+
+func (d textCodec) Probe(_ io.ReaderAt, size int64, _ transcode.Limits) (transcode.Info, error) {
+	return transcode.Info{Format: d.format, Mode: transcode.ModeL, Width: int(size), Height: 1}, nil
+}
+
+func (d textCodec) Decode(ctx context.Context, src []byte, _ transcode.Limits) (*transcode.Pixels, error) {
+	if bytes.HasPrefix(src, []byte("BROKEN")) {
+		return nil, transcode.Errorf(transcode.ErrBad, "scan 3")
+	}
+	if d.before != nil {
+		if before := d.before.Load(); before != nil {
+			if err := (*before)(ctx, src); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &transcode.Pixels{Width: len(src), Height: 1, Mode: transcode.ModeL, Pix: bytes.Clone(src)}, nil
+}
+
+// derived is what a view makes of a sample.
+func derived(view string, src []byte) []byte {
+	if view == transcode.Original || len(src) == 0 || bytes.HasPrefix(src, []byte("KEEP")) {
+		return src
+	}
+	return append(append(fmt.Appendf(nil, "%-*s", derivedHead, view), src...), src...)
+}
+
+// derivedHead is how many bytes say which view it is.
+const derivedHead = 48
 
 // testRegistry has kinds that are like the real ones by name and extension.
-func testRegistry() *transcode.Registry {
+func testRegistry() *transcode.Registry { return textRegistry(nil) }
+
+func textRegistry(before *atomic.Pointer[func(context.Context, []byte) error]) *transcode.Registry {
+	same := func(in transcode.Shape, _ int) (transcode.Shape, bool) { return in, true }
+	// The steps so far travel with the pixels.
+	pass := func(_ context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
+		px := *in.Pixels
+		px.Meta.ICC = append(bytes.Clone(px.Meta.ICC), c.String()+"-"...)
+		return transcode.Payload{Pixels: &px}, nil
+	}
 	picture := func(name string, f transcode.Format, e transcode.Effect) *transcode.Kind {
-		return &transcode.Kind{Name: name, From: transcode.Picture | transcode.Tensor, To: transcode.File, Format: f, Ext: name, Effect: e}
+		return &transcode.Kind{Name: name, From: transcode.Picture | transcode.Tensor, To: transcode.File, Format: f, Ext: name, Effect: e, Shape: same,
+			Apply: func(_ context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
+				return transcode.Payload{Bytes: derived(string(in.Pixels.Meta.ICC)+c.String(), in.Pixels.Pix)}, nil
+			}}
 	}
 	jpeg := picture("jpeg", transcode.JPEG, transcode.Lossy)
 	jpeg.Ext, jpeg.Min, jpeg.Max = "jpg", 1, 100
 	npy := picture("npy", transcode.NPY, transcode.Exact)
-	npy.Size = func(transcode.Shape) int64 { return 0 } // a random view may end with it
+	npy.Size = func(s transcode.Shape) int64 { return derivedHead + 2*int64(s.Width) } // a random view may end with it
 	return transcode.NewRegistry(transcode.Limits{}, []transcode.Decoder{
-		fakeDecoder{format: transcode.JPEG, extensions: []string{"jpg", "jpeg"}},
-		fakeDecoder{format: transcode.PNG, extensions: []string{"png"}},
-		fakeDecoder{format: transcode.BMP, extensions: []string{"bmp"}},
+		textCodec{format: transcode.JPEG, extensions: []string{"jpg", "jpeg"}, before: before},
+		textCodec{format: transcode.PNG, extensions: []string{"png"}},
+		textCodec{format: transcode.BMP, extensions: []string{"bmp"}},
 	}, []*transcode.Kind{
-		{Name: "scan", Min: 1, Max: 10, From: transcode.Source, To: transcode.Source},
-		{Name: "resize", Min: 1, Max: 9999, From: transcode.Picture, To: transcode.Picture, Effect: transcode.Geometric},
-		{Name: "flip", From: transcode.Picture, Effect: transcode.Geometric, Draw: func(transcode.Shape, transcode.Step, *transcode.Random) (c transcode.Choice) { return c },
+		{Name: "scan", Min: 1, Max: 10, From: transcode.Source, To: transcode.Source, Shape: same,
+			Apply: func(_ context.Context, in transcode.Payload, c transcode.Call) (transcode.Payload, error) {
+				return transcode.Payload{Bytes: derived(c.String(), in.Bytes)}, nil
+			}},
+		{Name: "resize", Min: 1, Max: 9999, From: transcode.Picture, To: transcode.Picture, Effect: transcode.Geometric, Shape: same, Apply: pass},
+		{Name: "flip", From: transcode.Picture, Effect: transcode.Geometric, Shape: same, Apply: pass,
+			Draw:   func(transcode.Shape, transcode.Step, *transcode.Random) (c transcode.Choice) { return c },
 			Center: func(int) string { return "" }},
 		picture("bmp", transcode.BMP, transcode.Exact), npy,
 		picture("png", transcode.PNG, transcode.Exact), jpeg,
 	})
 }
 
-// fakeServer makes the bytes of a view by a rule that tests can repeat.
-type fakeServer struct {
-	*source.Directory
-	memfd bool
-
-	mu   sync.RWMutex
-	open map[serve.Key]*fakeContent
-
-	resolves, opened atomic.Int64
-	pinned           atomic.Int64
-	backed, backings atomic.Int64 // contents that the kernel knows now, and ever
-	// before is called with the path before anything is produced.
-	before atomic.Pointer[func(ctx context.Context, path string) error]
+// newServer makes the files of a dataset.
+func newServer(t testing.TB, registry *transcode.Registry, d source.Dataset, mode CacheMode) *serve.Server {
+	t.Helper()
+	p, err := serve.New(serve.Options{Registry: registry, Source: d, Dataset: d, Memfd: mode == DaemonCache})
+	testenv.Must(t, err)
+	return p
 }
 
-func (*fakeServer) OnError() serve.OnError             { return serve.Fail }
-func (*fakeServer) Excuse(_ string, cause error) error { return cause }
-func (*fakeServer) Replaceable(string) error           { return nil }
-
-type fakeContent struct {
-	p    *fakeServer
-	size int64
-	io.ReaderAt
-	memory *os.File
-	close  io.Closer
-	refs   atomic.Int64
-
-	backing atomic.Int32
-	forget  func(int32)
+// failing is a dataset whose files cannot be opened for a while.
+type failing struct {
+	source.Dataset
+	cause *atomic.Pointer[error]
 }
 
-func (c *fakeContent) Size() int64     { return c.size }
-func (c *fakeContent) Pin()            { c.refs.Add(1); c.p.pinned.Add(1) }
-func (c *fakeContent) Passed(int) bool { return false }
-
-func (c *fakeContent) Bytes(int64, int) []byte { return nil }
-
-func (c *fakeContent) Memory() *os.File { return c.memory }
-func (c *fakeContent) Release() {
-	c.p.pinned.Add(-1)
-	if c.refs.Add(-1) == 0 {
-		if id := c.backing.Load(); id != 0 {
-			c.forget(id)
-			c.p.backed.Add(-1)
-		}
-		if c.close != nil {
-			c.close.Close()
-		}
+func (f failing) Open(name string) (*source.File, error) {
+	if cause := f.cause.Load(); cause != nil {
+		return nil, *cause
 	}
-}
-
-func (c *fakeContent) Backing() int32 { return c.backing.Load() }
-
-func (c *fakeContent) Back(id int32, forget func(int32)) {
-	c.p.backed.Add(1)
-	c.p.backings.Add(1)
-	c.forget = forget
-	c.backing.Store(id)
-}
-
-// derived is what a view makes of a sample.
-func derived(view string, src []byte) []byte {
-	if view == transcode.Original || bytes.HasPrefix(src, []byte("KEEP")) {
-		return src
-	}
-	out := []byte(view + "\n")
-	for len(out) < len(src)*2 {
-		out = append(out, src...)
-		out = append(out, view...)
-	}
-	return out
-}
-
-func (p *fakeServer) make(ctx context.Context, f serve.File, v transcode.Pipeline) ([]byte, error) {
-	if before := p.before.Load(); before != nil {
-		if err := (*before)(ctx, f.Path); err != nil {
-			return nil, err
-		}
-	}
-	file, err := p.Directory.Open(f.Path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if file.Identity != f.Identity {
-		return nil, source.ErrChanged
-	}
-	src, err := file.ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	if bytes.HasPrefix(src, []byte("BROKEN")) {
-		return nil, fmt.Errorf("scan 3: %w", transcode.ErrBad)
-	}
-	return derived(v.Whole().String(), src), nil
-}
-
-// fakeHandle is a file in a view of a fakeServer.
-type fakeHandle struct {
-	p         *fakeServer
-	key       serve.Key
-	file      serve.File
-	view      transcode.Pipeline
-	size      int64
-	unchanged bool
-}
-
-func (h *fakeHandle) Size() int64              { return h.size }
-func (h *fakeHandle) Unchanged() bool          { return h.unchanged }
-func (h *fakeHandle) Plan() (p transcode.Plan) { return p }
-func (h *fakeHandle) Cached() Content          { return h.p.Acquire(h.key) }
-func (h *fakeHandle) Drop()                    { h.p.Drop(h.key) }
-func (h *fakeHandle) Open(ctx context.Context) (Content, error) {
-	return h.p.Open(ctx, h.key, h.file, h.view)
-}
-
-// Resolve knows the views of JPEG files without any effort.
-func (p *fakeServer) Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline, most serve.Effort) (Handle, error) {
-	h := &fakeHandle{p: p, key: key, file: f, view: v, size: f.Identity.Size, unchanged: true}
-	if most == serve.Stored && path.Ext(f.Path) != ".jpg" {
-		return nil, serve.ErrUnknown
-	}
-	if v.Len() == 0 || !testRegistry().IsSample(f.Path) {
-		return h, nil
-	}
-	p.resolves.Add(1)
-	if v.Stored() && !strings.Contains(path.Base(f.Path), "s") { // those with an s are stored
-		return h, nil
-	}
-	data, err := p.make(ctx, f, v)
-	h.size, h.unchanged = int64(len(data)), bytes.HasPrefix(data, []byte("KEEP"))
-	return h, err
-}
-
-func (p *fakeServer) Stat(path string, fresh bool) (source.Attr, error) {
-	if fresh {
-		return p.Fresh(path)
-	}
-	return p.Directory.Stat(path)
-}
-
-func (p *fakeServer) Acquire(key serve.Key) Content {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if c := p.open[key]; c != nil {
-		c.refs.Add(1)
-		p.pinned.Add(1)
-		return c
-	}
-	return nil
-}
-
-func (p *fakeServer) Drop(key serve.Key) {
-	p.mu.Lock()
-	c := p.open[key]
-	delete(p.open, key)
-	p.mu.Unlock()
-	if c != nil {
-		p.pinned.Add(1)
-		c.Release()
-	}
-}
-
-func (p *fakeServer) Open(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) (Content, error) {
-	if c := p.Acquire(key); c != nil {
-		return c, nil
-	}
-	p.opened.Add(1)
-	c := &fakeContent{p: p}
-	if v.Len() == 0 {
-		file, err := p.Directory.Open(f.Path)
-		if err != nil {
-			return nil, err
-		}
-		if file.Identity != f.Identity {
-			file.Close()
-			return nil, source.ErrChanged
-		}
-		c.size, c.ReaderAt, c.close = f.Identity.Size, verified{file}, file
-	} else {
-		data, err := p.make(ctx, f, v)
-		if err != nil {
-			return nil, err
-		}
-		c.size, c.ReaderAt = int64(len(data)), bytes.NewReader(data)
-		if p.memfd {
-			fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
-			if err != nil {
-				return nil, err
-			}
-			m := os.NewFile(uintptr(fd), "memfd")
-			if _, err := m.Write(data); err != nil {
-				return nil, err
-			}
-			c.memory, c.ReaderAt, c.close = m, m, m
-		}
-	}
-	c.refs.Store(2)
-	p.pinned.Add(1)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if other := p.open[key]; other != nil {
-		if c.close != nil {
-			c.close.Close()
-		}
-		other.refs.Add(1)
-		return other, nil
-	}
-	p.open[key] = c
-	return c, nil
-}
-
-// forget empties the cache of open content.
-func (p *fakeServer) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.open {
-		p.pinned.Add(1)
-		c.Release()
-	}
-	p.open = map[serve.Key]*fakeContent{}
-}
-
-// verified makes sure after each read that the file still is the same.
-type verified struct{ *source.File }
-
-func (v verified) ReadAt(b []byte, off int64) (int, error) {
-	n, err := v.File.ReadAt(b, off)
-	if changed := v.Verify(); changed != nil {
-		return 0, changed
-	}
-	return n, err
+	return f.Dataset.Open(name)
 }
 
 // mounted is a mount over a dataset of the test.
@@ -311,7 +148,10 @@ type mounted struct {
 	*Mountpoint
 	t        testing.TB
 	src, mnt string
-	p        *fakeServer
+	dir      *source.Directory
+	p        *serve.Server
+	before   atomic.Pointer[func(ctx context.Context, src []byte) error] // see textCodec
+	fails    atomic.Pointer[error]                                       // see failing
 	fs       *FS
 	log      *testenv.Log
 	busy     bool // the test leaves files open
@@ -330,16 +170,7 @@ func mount(t testing.TB, mode CacheMode, change ...func(*Options)) *mounted {
 				t.Errorf("unmount: %v", err)
 			}
 		}
-		testenv.Must(t, m.UnmountLazily())
-		m.Wait()
-		if n := m.p.pinned.Load(); n != 0 {
-			t.Errorf("%d contents are still pinned", n)
-		}
-		m.p.forget()
-		if n := m.p.backed.Load(); n != 0 {
-			t.Errorf("the kernel still knows %d contents", n)
-		}
-		m.p.Close()
+		m.end()
 		if table, _ := os.ReadFile("/proc/self/mounts"); bytes.Contains(table, []byte(mnt)) {
 			t.Errorf("%s is still mounted", mnt)
 		}
@@ -357,10 +188,11 @@ func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Opti
 	t.Helper()
 	d, err := source.Open(src, source.Options{})
 	testenv.Must(t, err)
-	m := &mounted{t: t, src: src, mnt: mnt, log: &testenv.Log{}}
-	m.p = &fakeServer{Directory: d, open: map[serve.Key]*fakeContent{}, memfd: mode == DaemonCache}
+	m := &mounted{t: t, src: src, mnt: mnt, dir: d, log: &testenv.Log{}}
+	registry := textRegistry(&m.before)
+	m.p = newServer(t, registry, failing{d, &m.fails}, mode)
 	o := Options{
-		Registry: testRegistry(), Server: m.p, Cache: mode, Views: []string{"original", "scan5", "bmp"},
+		Registry: registry, Server: m.p, Cache: mode, Views: []string{"original", "scan5", "bmp"},
 		Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if mode == DaemonCache {
@@ -368,6 +200,10 @@ func mountAt(t testing.TB, src, mnt string, mode CacheMode, change ...func(*Opti
 	}
 	for _, c := range change {
 		c(&o)
+	}
+	if o.Freshness == Watched {
+		o.Watcher, err = d.Watch()
+		testenv.Must(t, err)
 	}
 	if m.fs, err = New(o); err != nil {
 		t.Fatal(err)
@@ -397,9 +233,15 @@ func (m *mounted) end() {
 	m.t.Helper()
 	testenv.Must(m.t, m.UnmountLazily())
 	m.Wait()
-	m.p.forget()
-	m.p.Close()
+	testenv.Must(m.t, m.p.Close())
+	if n := m.p.Stats().MemoryBytes; n != 0 {
+		m.t.Errorf("%d bytes of contents are still pinned", n)
+	}
+	m.dir.Close()
 }
+
+// forget empties the cache of open content.
+func (m *mounted) forget() { m.p.Renewed(true) }
 
 func countFds(t testing.TB) int {
 	t.Helper()

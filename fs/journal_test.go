@@ -32,7 +32,7 @@ func nextDaemon(t *testing.T, dir string, file *os.File, change ...func(*Options
 	d, err := source.Open(dir, source.Options{})
 	testenv.Must(t, err)
 	t.Cleanup(func() { d.Close() })
-	o := Options{Registry: testRegistry(), Server: &fakeServer{Directory: d}, Journal: j, Freshness: Immutable, Control: "/socket", Seed: 7, Views: []string{"bmp"}}
+	o := Options{Registry: testRegistry(), Server: newServer(t, testRegistry(), d, PageCache), Journal: j, Freshness: Immutable, Control: "/socket", Seed: 7, Views: []string{"bmp"}}
 	for _, c := range change {
 		c(&o)
 	}
@@ -181,7 +181,7 @@ func TestJournalOfAnother(t *testing.T) {
 	d, err := source.Open(dir, source.Options{})
 	testenv.Must(t, err)
 	defer d.Close()
-	if _, err := New(Options{Registry: testRegistry(), Server: &fakeServer{Directory: d}, Journal: j, Freshness: Checked}); err == nil {
+	if _, err := New(Options{Registry: testRegistry(), Server: newServer(t, testRegistry(), d, PageCache), Journal: j, Freshness: Checked}); err == nil {
 		t.Error("a mount that was immutable goes on as one that is checked")
 	}
 	j.writeJSON(recordBegin, beginning{Version: JournalVersion + 1, Made: time.Now()})
@@ -239,7 +239,7 @@ func TestJournalOfOtherBytes(t *testing.T) {
 	d, err := source.Open(dir, source.Options{})
 	testenv.Must(t, err)
 	defer d.Close()
-	f, err := New(Options{Registry: testRegistry(), Server: &fakeServer{Directory: d}, Journal: j, Freshness: Immutable})
+	f, err := New(Options{Registry: testRegistry(), Server: newServer(t, testRegistry(), d, PageCache), Journal: j, Freshness: Immutable})
 	testenv.Must(t, err)
 	next := &testDaemon{f, t}
 	if s := next.attr(changed); s != estale {
@@ -264,7 +264,7 @@ func BenchmarkResume(b *testing.B) {
 	d, err := source.Open(b.TempDir(), source.Options{})
 	testenv.Must(b, err)
 	defer d.Close()
-	server := &fakeServer{Directory: d}
+	server := newServer(b, testRegistry(), d, PageCache)
 	f, err := New(Options{Registry: testRegistry(), Server: server, Journal: j, Freshness: Immutable})
 	testenv.Must(b, err)
 	for c := range 100 {

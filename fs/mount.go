@@ -143,7 +143,7 @@ func (o MountOptions) connection(f *FS) conn.Options {
 			// Every page of a listing can come with attributes: see bulk. The kernel's own
 			// choice (CAP_READDIRPLUS_AUTO) would be the first page, before anybody can know.
 		},
-		Handshake: f.journal.Handshake(), Agreed: f.connected, Log: f.log, OnPanic: f.panicked, OnEnd: o.Ended, Account: requests{f},
+		Handshake: f.journal.Handshake(), Agreed: f.connected, Log: f.log, OnPanic: f.panicked, OnEnd: o.Ended, Account: f.account, Answered: f.answered,
 	}
 	if f.suspects != nil {
 		c.Guard = f.suspects.guard

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
@@ -216,7 +215,7 @@ func TestRefused(t *testing.T) {
 	refused := map[string]bool{"original": true, "scan5": true}
 	var log bytes.Buffer
 	f, err := New(Options{
-		Registry: testRegistry(), Server: &fakeServer{Directory: d, open: map[serve.Key]*fakeContent{}}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Registry: testRegistry(), Server: newServer(t, testRegistry(), d, PageCache), Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Refuse: func(v transcode.Pipeline) error {
 			if refused[v.String()] {
 				return errors.New("there is nothing to show")

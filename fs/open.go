@@ -18,7 +18,7 @@ import (
 type handles struct {
 	shards [handleShards]struct {
 		mu     sync.Mutex
-		byNode *lru.Map[uint64, Handle]
+		byNode *lru.Map[uint64, *serve.Handle]
 	}
 }
 
@@ -30,12 +30,12 @@ const (
 
 func (h *handles) init() {
 	for i := range h.shards {
-		h.shards[i].byNode = lru.New[uint64, Handle](0, maxHandles/handleShards) // all of cost 0
+		h.shards[i].byNode = lru.New[uint64, *serve.Handle](0, maxHandles/handleShards) // all of cost 0
 	}
 }
 
 // get returns the handle of a node, or nil. It does not allocate.
-func (h *handles) get(n uint64) Handle {
+func (h *handles) get(n uint64) *serve.Handle {
 	s := &h.shards[n%handleShards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (h *handles) get(n uint64) Handle {
 	return found
 }
 
-func (h *handles) put(n uint64, found Handle) {
+func (h *handles) put(n uint64, found *serve.Handle) {
 	s := &h.shards[n%handleShards]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (h *handles) forget(which func(n uint64) bool) {
 
 // handle returns the handle of a file in a view. The node is that of the view, or of
 // `original` for a file that the view shows as it is.
-func (f *FS) handle(ctx context.Context, n uint64, file serve.File, v *view) (Handle, error) {
+func (f *FS) handle(ctx context.Context, n uint64, file serve.File, v *view) (*serve.Handle, error) {
 	// A view of what is stored has the nodes of the view of all samples, but may show a
 	// file as it is that the other one changes.
 	if h := f.handles.get(n); h != nil && !v.pipeline.Stored() {
@@ -108,14 +108,14 @@ type opens struct {
 type openNode struct {
 	count int // guarded by opens.mu
 
-	mu      sync.Mutex // held while it is opened
-	content Content    // written with opens.mu held as well
-	backing int32      // 0: none
+	mu      sync.Mutex     // held while it is opened
+	content *serve.Content // written with opens.mu held as well
+	backing int32          // 0: none
 }
 
 // content returns the content of an open node, pinned, or nil. Whoever opened the file at a daemon before
 // this one counts nowhere: the node may be closed while it reads.
-func (o *opens) content(n uint64) Content {
+func (o *opens) content(n uint64) *serve.Content {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	if node := o.nodes[n]; node != nil && node.content != nil {
@@ -222,7 +222,7 @@ func (f *FS) openNode(cancel <-chan struct{}, in *fuse.OpenIn, v *view, id uint3
 
 // back tells the kernel of content's memory, unless it knows, and returns the number
 // by which it does; 0 for none.
-func (f *FS) back(c Content) (id int32) {
+func (f *FS) back(c *serve.Content) (id int32) {
 	k, m := f.kernel.Load(), c.Memory()
 	if k == nil || m == nil || !f.passes.Load() {
 		return 0

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/pipefs/pipefs/internal/serve"
 )
 
 // result is the answer to a READ: bytes that are in go-fuse's buffer already.
@@ -36,7 +38,7 @@ func newResult(size int) *result {
 // been sent: go-fuse calls Done before it sends what Bytes returns, but after it
 // sends what Slices returns.
 type lent struct {
-	content Content
+	content *serve.Content
 	slices  [1][]byte
 }
 
@@ -70,8 +72,8 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	if v == nil {
 		return nil, estale
 	}
-	var c Content
-	var h Handle // nil where the content is that of an open file
+	var c *serve.Content
+	var h *serve.Handle // nil where the content is that of an open file
 	if f.mode == DaemonCache {
 		c = f.opens.content(in.NodeId)
 	}
@@ -103,10 +105,10 @@ func (f *FS) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.Rea
 	return newResult(n), fuse.OK
 }
 
-// readFull fills b as far as the content goes. Less would be taken for the end
+// readFull fills b as far as content of that size goes. Less would be taken for the end
 // of the file.
-func readFull(c Content, b []byte, off int64) (int, error) {
-	left := c.Size() - off
+func readFull(c io.ReaderAt, size int64, b []byte, off int64) (int, error) {
+	left := size - off
 	if left <= 0 {
 		return 0, nil
 	}
@@ -125,7 +127,7 @@ func readFull(c Content, b []byte, off int64) (int, error) {
 
 // openContent opens an entry in a view, and pins its content. It does not allocate where
 // the content is open already.
-func (f *FS) openContent(cancel <-chan struct{}, header *fuse.InHeader, v *view, id uint32, op string, off int64) (Handle, Content, fuse.Status) {
+func (f *FS) openContent(cancel <-chan struct{}, header *fuse.InHeader, v *view, id uint32, op string, off int64) (*serve.Handle, *serve.Content, fuse.Status) {
 	n := node(v.index, id)
 	h := f.handles.get(n)
 	if h != nil {
@@ -143,7 +145,7 @@ func (f *FS) openContent(cancel <-chan struct{}, header *fuse.InHeader, v *view,
 		}
 		h, err = f.handle(ctx, n, f.file(id, a), v)
 	}
-	var c Content
+	var c *serve.Content
 	if err == nil {
 		c, err = h.Open(ctx)
 	}

@@ -25,7 +25,7 @@ func TestRescan(t *testing.T) {
 			first, second := inode(t, m.path("bmp", "a/1.bmp")), inode(t, m.path("original", "a/2.jpg"))
 			m.names("original", "a")
 			if mode == DaemonCache {
-				m.p.forget()
+				m.forget()
 			}
 			tick(t)
 			m.write("a/1.jpg", "other bytes")

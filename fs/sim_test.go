@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -68,7 +67,7 @@ func (d *simData) set(name string, version uint64) {
 			version = t.nextID
 		}
 		now := time.Now().UnixNano()
-		t.files[name] = source.Identity{ID: version, Size: int64(len(simText(name, "original", version))), MTime: now, CTime: now}
+		t.files[name] = source.Identity{ID: version, Size: int64(len(simText(name, version))), MTime: now, CTime: now}
 	})
 }
 
@@ -76,10 +75,10 @@ func (d *simData) remove(name string) {
 	d.change(name, func(t *simTree) { delete(t.files, name) })
 }
 
-// simText is what a view shows of a version of a file: each 16 bytes of it tell which.
-func simText(name, view string, version uint64) string {
+// simText is a version of a file: each 16 bytes of it tell which.
+func simText(name string, version uint64) string {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintln(h, name, view, version)
+	_, _ = fmt.Fprintln(h, name, version)
 	return strings.Repeat(fmt.Sprintf("%016x", h.Sum64()), 40+int(version%7))
 }
 
@@ -101,7 +100,10 @@ func (d *simData) List(dir string) (found []source.Entry, err error) {
 	return found, nil
 }
 
-func (d *simData) Stat(name string, _ bool) (source.Attr, error) {
+// Fresh implements [source.Tree].
+func (d *simData) Fresh(name string) (source.Attr, error) { return d.Stat(name) }
+
+func (d *simData) Stat(name string) (source.Attr, error) {
 	d.s.Yield()
 	now := d.now.Load()
 	if id, ok := now.dirs[name]; ok {
@@ -113,119 +115,51 @@ func (d *simData) Stat(name string, _ bool) (source.Attr, error) {
 	return source.Attr{}, iofs.ErrNotExist
 }
 
-// simServer makes the bytes, and takes their memory back when nobody holds a pin.
-type simServer struct {
-	*simData
-	fakeServer // for what the simulation does not need
+// Root implements [source.Dataset].
+func (*simData) Root() string { return "" }
 
-	mu   sync.Mutex
-	kept map[serve.Key]*simContent
-	pins atomic.Int64
+// Close implements [source.Dataset].
+func (*simData) Close() error { return nil }
+
+// Open implements [source.Dataset].
+func (d *simData) Open(name string) (*source.File, error) {
+	return d.OpenAs(name, d.now.Load().files[name])
 }
 
-func (p *simServer) List(dir string) ([]source.Entry, error) { return p.simData.List(dir) }
-func (p *simServer) Stat(name string, fresh bool) (source.Attr, error) {
-	return p.simData.Stat(name, fresh)
-}
-
-func (p *simServer) Resolve(_ context.Context, key serve.Key, f serve.File, v transcode.Pipeline, _ serve.Effort) (Handle, error) {
-	p.s.Yield() // OPEN waits here with a lock
-	h := &simHandle{p: p, key: key, file: f, view: "original"}
-	if v.Len() > 0 && path.Ext(f.Path) != ".txt" {
-		h.view = v.Whole().String()
+// OpenAs implements [source.Dataset].
+func (d *simData) OpenAs(name string, id source.Identity) (*source.File, error) {
+	d.s.Yield()
+	there, ok := d.now.Load().files[name]
+	if !ok {
+		return nil, iofs.ErrNotExist
 	}
-	return h, nil
+	return &source.File{Identity: id, Opened: simFile{strings.NewReader(simText(name, there.ID)), d, name, id}}, nil
 }
 
-type simHandle struct {
-	Handle
-	p    *simServer
-	key  serve.Key
-	file serve.File
-	view string
+// simFile is an open file.
+type simFile struct {
+	*strings.Reader
+	d    *simData
+	name string
+	id   source.Identity
 }
 
-func (h *simHandle) text() string    { return simText(h.file.Path, h.view, h.file.Identity.ID) }
-func (h *simHandle) Size() int64     { return int64(len(h.text())) }
-func (h *simHandle) Unchanged() bool { return h.view == "original" }
+func (f simFile) ReadAt(b []byte, off int64) (int, error) {
+	f.d.s.Yield()
+	return f.Reader.ReadAt(b, off)
+}
 
-func (h *simHandle) Cached() Content {
-	h.p.mu.Lock()
-	defer h.p.mu.Unlock()
-	if c := h.p.kept[h.key]; c != nil {
-		c.Pin()
-		return c
+func (f simFile) Verify() error {
+	if f.d.s.Yield(); f.d.now.Load().files[f.name] != f.id {
+		return source.ErrChanged
 	}
 	return nil
 }
 
-func (h *simHandle) Drop() {
-	h.p.mu.Lock()
-	defer h.p.mu.Unlock()
-	if c := h.p.kept[h.key]; c != nil {
-		delete(h.p.kept, h.key)
-		c.Release()
-	}
-}
-
-func (h *simHandle) Open(context.Context) (Content, error) {
-	if c := h.Cached(); c != nil {
-		return c, nil
-	}
-	h.p.s.Yield()
-	if h.p.now.Load().files[h.file.Path] != h.file.Identity {
-		return nil, source.ErrChanged
-	}
-	c := &simContent{p: h.p, data: []byte(h.text())}
-	c.pins.Store(1)
-	h.p.pins.Add(1)
-	if h.p.s.OneIn(4) {
-		h.p.mu.Lock()
-		defer h.p.mu.Unlock()
-		for _, old := range h.p.kept { // one is kept
-			old.Release()
-		}
-		c.Pin()
-		h.p.kept = map[serve.Key]*simContent{h.key: c}
-	}
-	return c, nil
-}
-
-type simContent struct {
-	Content
-	p    *simServer
-	data []byte
-	pins atomic.Int64
-}
-
-func (c *simContent) Pin() {
-	if c.pins.Add(1) == 1 {
-		panic("content is pinned after its release")
-	}
-	c.p.pins.Add(1)
-}
-
-func (c *simContent) Release() {
-	c.p.pins.Add(-1)
-	if n := c.pins.Add(-1); n < 0 {
-		panic("content is released twice")
-	} else if n == 0 {
-		clear(c.data)
-	}
-}
-
-func (c *simContent) Bytes(off int64, n int) []byte {
-	c.p.s.Yield()
-	if off >= int64(len(c.data)) {
-		return nil
-	}
-	return c.data[off:min(off+int64(n), int64(len(c.data)))]
-}
-
-func (c *simContent) ReadAt([]byte, int64) (int, error) { return 0, nil } // behind the end
-func (c *simContent) Size() int64                       { return int64(len(c.data)) }
-func (c *simContent) Memory() *os.File                  { return nil }
-func (c *simContent) Passed(int) bool                   { return c.p.s.OneIn(3) }
+func (f simFile) Name() string   { return f.name }
+func (simFile) Close() error     { return nil }
+func (simFile) Scattered()       {}
+func (simFile) Fetch(_, _ int64) {}
 
 // simKernel sends requests to one daemon after the other. What a daemon that was killed has not
 // answered it sends again.
@@ -240,7 +174,7 @@ type simKernel struct {
 
 type simDaemon struct {
 	*FS
-	p       *simServer
+	p       *serve.Server
 	journal *os.File
 	stop    chan struct{}
 	ended   sync.WaitGroup
@@ -263,8 +197,11 @@ func (k *simKernel) start() {
 	}
 	j, err := OpenJournal(file)
 	testenv.Must(k.s.T, err)
-	d := &simDaemon{p: &simServer{simData: k.data}, journal: file, stop: make(chan struct{})}
-	d.FS, err = New(Options{Registry: testRegistry(), Server: d.p, Journal: j, Cache: k.mode, Freshness: k.fresh, MaxViews: 64, Views: []string{"bmp"}})
+	registry := testRegistry()
+	d := &simDaemon{journal: file, stop: make(chan struct{})}
+	d.p, err = serve.New(serve.Options{Registry: registry, Source: k.data, Dataset: k.data, Memfd: k.mode == DaemonCache, CacheBytes: 4 * 4096})
+	testenv.Must(k.s.T, err)
+	d.FS, err = New(Options{Registry: registry, Server: d.p, Journal: j, Cache: k.mode, Freshness: k.fresh, MaxViews: 64, Views: []string{"bmp"}})
 	testenv.Must(k.s.T, err)
 	d.dirs.next = 0 // as if the daemon before had opened a million directories
 	if j.Resumes() {
@@ -278,6 +215,7 @@ func (d *simDaemon) end() {
 	close(d.stop)
 	d.ended.Wait()
 	d.journal.Close()
+	d.p.Close()
 }
 
 // readNotices does what runNotifier does, but tells nobody.
@@ -373,7 +311,7 @@ func (k *simKernel) readFile(view, name string) {
 	}
 	for range 1 + k.s.IntN(4) {
 		k.s.Sleep(1)
-		off, buf := k.s.IntN(int(entry.Size)-16), make([]byte, 16+k.s.IntN(400))
+		off, buf := derivedHead+k.s.IntN(int(entry.Size)-derivedHead-16), make([]byte, 16+k.s.IntN(400))
 		var got string
 		k.ask(func(d *simDaemon) {
 			var r fuse.ReadResult
@@ -401,11 +339,11 @@ func (k *simKernel) readFile(view, name string) {
 func (k *simKernel) check(view, name string, entry *fuse.EntryOut, off, n int, got string) {
 	view = strings.TrimSuffix(view, "-own")
 	if path.Ext(name) == ".txt" {
-		view = "original"
+		view = transcode.Original
 	}
 	want, _ := k.said.Load(entry.NodeId)
 	for version := uint64(1); want == nil && version < 100; version++ {
-		if text := simText(name, view, version); len(text) == int(entry.Size) && text[off:min(off+n, len(text))] == got {
+		if text := string(derived(view, []byte(simText(name, version)))); len(text) == int(entry.Size) && text[off:min(off+n, len(text))] == got {
 			want, _ = k.said.LoadOrStore(entry.NodeId, text)
 		}
 	}
@@ -497,8 +435,8 @@ func TestSimulation(t *testing.T) {
 				s.Errorf("%d files of %s are still open, of %d in all", v.Open, v.View, len(d.opens.nodes))
 			}
 		}
-		if n := d.p.pins.Load(); int(n) != len(d.p.kept) {
-			s.Errorf("%d pins of content, of which %d are of the cache", n, len(d.p.kept))
+		if n := d.p.Stats().MemoryBytes; n != 0 {
+			s.Errorf("%d bytes of content are still pinned", n)
 		}
 	})
 }

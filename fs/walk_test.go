@@ -14,7 +14,7 @@ import (
 
 // unlistable fails to list one directory.
 type unlistable struct {
-	*fakeServer
+	source.Dataset
 	dir string
 }
 
@@ -22,7 +22,7 @@ func (u unlistable) List(dir string) ([]source.Entry, error) {
 	if dir == u.dir {
 		return nil, os.ErrPermission
 	}
-	return u.fakeServer.List(dir)
+	return u.Dataset.List(dir)
 }
 
 // TestWalk walks without a mount, past a directory that cannot be listed, and as
@@ -38,7 +38,7 @@ func TestWalk(t *testing.T) {
 	d, err := source.Open(root, source.Options{})
 	testenv.Must(t, err)
 	defer d.Close()
-	f, err := New(Options{Registry: testRegistry(), Server: unlistable{&fakeServer{Directory: d}, "closed"}})
+	f, err := New(Options{Registry: testRegistry(), Server: newServer(t, testRegistry(), unlistable{d, "closed"}, PageCache)})
 	testenv.Must(t, err)
 	p, err := f.reg.Parse("bmp")
 	testenv.Must(t, err)

@@ -25,7 +25,8 @@ type Conn struct {
 	onPanic  func(cause any)
 	onEnd    func()
 	guard    func(h *fuse.InHeader, name string, resent bool) (done func(), status fuse.Status)
-	account  Account
+	account  *account.Ledger
+	answered func(h *fuse.InHeader, r account.Request, bytes int, status fuse.Status)
 
 	handshake Handshake
 	agreed    uint64
@@ -65,21 +66,16 @@ type Options struct {
 	// afterwards. A status other than OK is the answer. resent: the kernel sends the request
 	// again, since a process that died left it unanswered. nil guards nothing.
 	Guard func(h *fuse.InHeader, name string, resent bool) (done func(), status fuse.Status)
-	// Account is told of LOOKUP, OPEN and READ; nil: nobody is.
-	Account Account
+	// Account is told that LOOKUP, OPEN and READ begin; nil: nobody is. Answered comes when the reply was
+	// sent, of which so many bytes are content. It must not allocate.
+	Account  *account.Ledger
+	Answered func(h *fuse.InHeader, r account.Request, bytes int, status fuse.Status)
 	// OnPanic is told of a panic of the file system, in the goroutine that panicked. The
 	// request is answered by EIO.
 	OnPanic func(cause any)
 	// OnEnd is called once, when no more requests come and those under way are interrupted; nil calls
 	// nothing.
 	OnEnd func()
-}
-
-// Account notes how long requests take. It must not allocate.
-type Account interface {
-	Begin(h *fuse.InHeader) account.Request
-	// End comes when the reply was sent, of which so many bytes are content.
-	End(h *fuse.InHeader, r account.Request, bytes int, status fuse.Status)
 }
 
 // calls are the system calls that read requests, and write replies and notices. A simulation replaces them.
@@ -101,7 +97,7 @@ func start(fd int, by calls, fs fuse.RawFileSystem, o Options) (*Conn, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Conn{fs: fs, fd: fd, calls: by, log: o.Log, onPanic: o.OnPanic, onEnd: func() {}, guard: o.Guard, account: o.Account, maxIdle: maxIdle()}
+	c := &Conn{fs: fs, fd: fd, calls: by, log: o.Log, onPanic: o.OnPanic, onEnd: func() {}, guard: o.Guard, account: o.Account, answered: o.Answered, maxIdle: maxIdle()}
 	if o.OnEnd != nil {
 		c.onEnd = sync.OnceFunc(o.OnEnd)
 	}

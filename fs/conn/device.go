@@ -126,11 +126,11 @@ func (c *Conn) handle(r *request, n int, err error, left int32) bool {
 		c.send(r)
 		return true
 	}
-	began := c.account.Begin(r.header())
+	began := c.account.Begin(r.header().Pid)
 	c.answer(r)
 	bytes, status := int(r.out.Length)-outHeaderSize, fuse.Status(-r.out.Status)
 	c.send(r)
-	c.account.End(r.header(), began, bytes, status)
+	c.answered(r.header(), began, bytes, status)
 	return true
 }
 

@@ -211,7 +211,7 @@ func (m *Mount) openFS(socket string, links []rootLink) (err error) {
 	}
 	m.listed = slices.DeleteFunc(m.listed, m.gaps.Lacks)
 	m.fs, err = fs.New(fs.Options{
-		Registry: m.registry, Server: fs.Serve(m.server), Roles: c.Roles, Cache: c.Cache.Mode,
+		Registry: m.registry, Server: m.server, Roles: c.Roles, Cache: c.Cache.Mode,
 		Views: m.listed, Epochs: m.epochs, Ahead: m.ahead, Refuse: m.gaps.refuse, Seed: c.Views.Seed, Files: m.files(), Control: socket, Log: m.log,
 		Freshness: m.fresh.kind, Watcher: m.fresh.watcher, Journal: c.Kernel.Journal, Expire: c.Kernel.Expire, Suspects: c.Kernel.Suspects, Account: m.account, Trace: &m.trace,
 	})

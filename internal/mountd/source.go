@@ -167,7 +167,7 @@ func (s *Source) Close() {
 
 // Files are the names that views list.
 func (s *Source) Files() (*pfs.FS, error) {
-	return pfs.New(pfs.Options{Registry: s.Registry, Server: pfs.Serve(s.Server), Roles: s.roles, Log: s.log})
+	return pfs.New(pfs.Options{Registry: s.Registry, Server: s.Server, Roles: s.roles, Log: s.log})
 }
 
 // Gaps are those of the usual views, and others.
