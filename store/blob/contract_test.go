@@ -119,6 +119,10 @@ func testObjects(t *testing.T, o blob.Objects) {
 		is(t, o.ReadAt(t.Context(), "dir/a", v, make([]byte, 10), off), io.ErrUnexpectedEOF)
 	}
 	is(t, o.ReadAt(t.Context(), "dir/a", v+"0", make([]byte, 1), 0), blob.ErrChanged)
+	for data, class := range map[string]error{"0123456789": nil, "012345678x": blob.ErrDiffers, "012345678": blob.ErrDiffers} {
+		_, err := blob.Compare(t.Context(), o, "dir/a", strings.NewReader(data), int64(len(data)))
+		is(t, err, class)
+	}
 	_, err = o.PutIfAbsent(t.Context(), "dir/a", strings.NewReader("other"), 5)
 	is(t, err, blob.ErrExists)
 	if got := read(t, o, "dir/a", v, 0, 10); got != "0123456789" {
