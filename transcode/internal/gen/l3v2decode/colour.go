@@ -21,7 +21,11 @@ func colours() {
 	for _, size := range []int{1, 2} {
 		name := map[int]string{1: "", 2: "Wide"}[size]
 		spread := spreads(size)
-		for _, order := range []string{"rgb", "bgr"} {
+		orders := []string{"rgb", "bgr"}
+		if size == 2 { // BMP files have 8 bits
+			orders = orders[:1]
+		}
+		for _, order := range orders {
 			Kernel(order+name+"AVX2", "func("+params+")", "writes the "+order+" pixels"+doc)
 			eachBlock(size, 3, func(dst, i reg.GPVirtual, v [4]Vec) {
 				at := GP64()

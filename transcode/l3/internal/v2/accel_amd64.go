@@ -141,9 +141,13 @@ func (s *Scratch) unpack(src, codes []byte) bool {
 	return quotientsAVX2(&s.z[0], &src[0], &s.accel.records[0], words, &s.pos, s.end[streams-1])
 }
 
+// predicted says that samples are predicted by the forms for AVX2. There are none for grey
+// with alpha of 8 bits, which is rare.
+func (s *Scratch) predicted() bool { return decodeAVX2 && (s.samples != 2 || s.wide) }
+
 // toRows moves what has been unpacked to rows, as samples if there is a form for it.
 func (s *Scratch) toRows(step, first int) {
-	if !decodeAVX2 {
+	if !s.predicted() {
 		s.columnsToRows(step, first)
 		return
 	}
@@ -157,7 +161,7 @@ func (s *Scratch) toRows(step, first int) {
 
 // shiftRows moves the beginning of the next band to where a band begins.
 func (s *Scratch) shiftRows() {
-	if !decodeAVX2 {
+	if !s.predicted() {
 		s.moveRows()
 		return
 	}
@@ -187,14 +191,14 @@ type wavefrontForm struct {
 	edge func(z *byte, state *wavefrontState, carry *byte, channel, band, x, top int)
 }
 
-// The forms for 1 to 4 channels, and those for patches without another predictor than
+// The forms for 1, 3 and 4 channels, and those for patches without another predictor than
 // MED.
 var (
 	wavefrontForms = [4]wavefrontForm{
-		{wavefront1AVX2, wavefront1EdgeAVX2}, {wavefront2AVX2, wavefront2EdgeAVX2}, {wavefront3AVX2, wavefront3EdgeAVX2}, {wavefront4AVX2, wavefront4EdgeAVX2},
+		{wavefront1AVX2, wavefront1EdgeAVX2}, {}, {wavefront3AVX2, wavefront3EdgeAVX2}, {wavefront4AVX2, wavefront4EdgeAVX2},
 	}
 	wavefrontFormsMED = [4]wavefrontForm{
-		{wavefront1MEDAVX2, wavefront1EdgeMEDAVX2}, {wavefront2MEDAVX2, wavefront2EdgeMEDAVX2},
+		{wavefront1MEDAVX2, wavefront1EdgeMEDAVX2}, {},
 		{wavefront3MEDAVX2, wavefront3EdgeMEDAVX2}, {wavefront4MEDAVX2, wavefront4EdgeMEDAVX2},
 	}
 )
@@ -213,7 +217,7 @@ func (s *Scratch) wideWavefronts(step, first int) {
 
 // restore makes samples of what toRows has left as residuals.
 func (s *Scratch) restore(rows int, top bool) {
-	if !decodeAVX2 {
+	if !s.predicted() {
 		s.restoreRows(rows, top)
 	}
 }
@@ -224,10 +228,10 @@ type writePixels func(dst *byte, row int, src *byte, lane, channel, w, h int, ma
 // place moves the rows of a band to where they are wanted, the first one to row y.
 func (s *Scratch) place(dst transcode.Target, y, rows int) {
 	size := 1
-	rgb, bgr, rgba := writePixels(rgbAVX2), writePixels(bgrAVX2), writePixels(rgbaAVX2)
+	rgb, rgba := writePixels(rgbAVX2), writePixels(rgbaAVX2)
 	if s.wide {
 		size = 2
-		rgb, bgr, rgba = rgbWideAVX2, bgrWideAVX2, rgbaWideAVX2
+		rgb, rgba = rgbWideAVX2, rgbaWideAVX2
 	}
 	at := dst.At(0, y, 0)
 	switch {
@@ -235,8 +239,8 @@ func (s *Scratch) place(dst transcode.Target, y, rows int) {
 		s.placeRows(dst, y, rows)
 	case s.samples == 3 && dst.Pixel == 3*size && dst.Channel == size:
 		s.placePixels(rgb, dst, at, rows)
-	case s.samples == 3 && dst.Pixel == 3*size && dst.Channel == -size:
-		s.placePixels(bgr, dst, at-2*size, rows)
+	case s.samples == 3 && !s.wide && dst.Pixel == 3 && dst.Channel == -1:
+		s.placePixels(bgrAVX2, dst, at-2, rows)
 	case s.samples == 4 && dst.Pixel == 4*size && dst.Channel == size:
 		s.placePixels(rgba, dst, at, rows)
 	default:

@@ -44,28 +44,6 @@ func wavefront1EdgeAVX2(z *byte, state *wavefrontState, carry *byte, channel int
 //go:noescape
 func wavefront1EdgeMEDAVX2(z *byte, state *wavefrontState, carry *byte, channel int, band int, x int, top int)
 
-// wavefront2AVX2 makes samples of the residuals of 2 channels. carry is the last row of the
-// band before, channel the distance to that of the next channel.
-//
-//go:noescape
-func wavefront2AVX2(z *byte, state *wavefrontState, carry *byte, channel int)
-
-// wavefront2MEDAVX2 is wavefront2AVX2 for channels predicted by MED.
-//
-//go:noescape
-func wavefront2MEDAVX2(z *byte, state *wavefrontState, carry *byte, channel int)
-
-// wavefront2EdgeAVX2 is wavefront2AVX2 where lanes may be at the edges of the patch: lane 0 is at x of
-// a band, and in the first row for another top steps.
-//
-//go:noescape
-func wavefront2EdgeAVX2(z *byte, state *wavefrontState, carry *byte, channel int, band int, x int, top int)
-
-// wavefront2EdgeMEDAVX2 is wavefront2EdgeAVX2 for channels predicted by MED.
-//
-//go:noescape
-func wavefront2EdgeMEDAVX2(z *byte, state *wavefrontState, carry *byte, channel int, band int, x int, top int)
-
 // wavefront3AVX2 makes samples of the residuals of 3 channels. carry is the last row of the
 // band before, channel the distance to that of the next channel.
 //
@@ -165,12 +143,6 @@ func planesAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h i
 //
 //go:noescape
 func rgbWideAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *colourMasks)
-
-// bgrWideAVX2 writes the bgr pixels of h rows of w pixels, at least 32. The one at dst comes
-// from the samples at src; lane and channel are the distances to the next row and channel.
-//
-//go:noescape
-func bgrWideAVX2(dst *byte, row int, src *byte, lane int, channel int, w int, h int, masks *colourMasks)
 
 // rgbaWideAVX2 writes the rgba pixels of h rows of w pixels, at least 32. The one at dst comes
 // from the samples at src; lane and channel are the distances to the next row and channel.
