@@ -34,12 +34,14 @@ func TestStart(t *testing.T) {
 		slow  time.Duration
 		says  string
 		fails bool
+		used  bool
 	}{
-		"forced":             {true, nil, 0, "level=INFO msg=\"L3 files are decoded on the GPU\" gpu=\"Test GPU", false},
-		"forced and not":     {true, absent, 0, "", true},
-		"not there":          {false, absent, 0, "level=INFO msg=\"L3 files are decoded on the processor\"", false},
-		"in use":             {false, errors.New("prohibited"), 0, "level=WARN msg=\"L3 files are decoded on the processor\" cause=\"GPU 3: prohibited", false},
-		"slower than no GPU": {false, nil, 200 * time.Millisecond, "level=INFO msg=\"L3 files are decoded on the processor\" compared=\"Test GPU", false},
+		"forced":             {true, nil, 0, "level=INFO msg=\"L3 files are decoded on the GPU\" gpu=\"Test GPU", false, true},
+		"forced and not":     {true, absent, 0, "", true, false},
+		"not there":          {false, absent, 0, "level=INFO msg=\"L3 files are decoded on the processor\"", false, false},
+		"in use":             {false, errors.New("prohibited"), 0, "level=WARN msg=\"L3 files are decoded on the processor\" cause=\"GPU 3: prohibited", false, false},
+		"slower than no GPU": {false, nil, 200 * time.Millisecond, "level=INFO msg=\"L3 files are decoded on the processor\" compared=\"Test GPU", false, false},
+		"faster":             {false, nil, 0, "msg=\"L3 files are decoded on the GPU\" compared=\"Test GPU: 7.0 GB/s of samples, the processor 5.0 GB/s: the GPU is used", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gpu := devicetest.New(devicetest.Options{Machine: fakecuda.NewMachine(), Slow: c.slow})
@@ -55,6 +57,11 @@ func TestStart(t *testing.T) {
 					},
 				},
 				Force: c.force, Compare: CompareOptions{Pictures: 2}, After: 100_000,
+			}
+			if name == "faster" {
+				o.compare = func(context.Context, l3.Backend, l3.Backend, CompareOptions) (Comparison, error) {
+					return Comparison{Name: "Test GPU", GPU: 7e9, CPU: 5e9}, nil
+				}
 			}
 			s, err := Start(o)
 			if c.fails {
@@ -94,7 +101,7 @@ func TestStart(t *testing.T) {
 			s.begun.Wait()
 			decode()
 			stats, used := s.Stats()
-			if used != c.force || used && stats.Pictures == 0 {
+			if used != c.used || used && stats.Pictures == 0 {
 				t.Errorf("used %v: %+v", used, stats)
 			}
 			for range 2 {
@@ -112,38 +119,6 @@ func TestStart(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestStartFaster uses the GPU once it was found to be faster.
-func TestStartFaster(t *testing.T) {
-	px := pictures.Pixels(transcode.ModeRGB, 40, 40)
-	p := []named{{"picture", px, opened(t, px, l3.Options{}), nil}}
-	gpu := devicetest.New(devicetest.Options{Machine: fakecuda.NewMachine()})
-	log := new(logged)
-	s, err := Start(StartOptions{
-		Options: Options{Memory: smallMemory, Log: slog.New(slog.NewTextHandler(log, nil)), device: func(int) (device.Device, error) { return gpu, nil }},
-		After:   -1,
-		compare: func(context.Context, l3.Backend, l3.Backend, CompareOptions) (Comparison, error) {
-			return Comparison{Name: "Test GPU", GPU: 7e9, CPU: 5e9}, nil
-		},
-	})
-	testenv.Must(t, err)
-	s.begun.Wait()
-	jobs := jobsOf(p)
-	testenv.Must(t, s.Decode(t.Context(), jobs))
-	wantPictures(t, p, jobs)
-	if stats, ok := s.Stats(); !ok || stats.Pictures != 1 {
-		t.Errorf("%+v, %v", stats, ok)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := gpu.Check(); err != nil {
-		t.Error(err)
-	}
-	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "7.0 GB/s of samples, the processor 5.0 GB/s: the GPU is used") {
-		t.Errorf("%q", lines)
 	}
 }
 

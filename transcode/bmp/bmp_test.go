@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -98,16 +97,6 @@ func TestPillowWrote(t *testing.T) {
 	})
 }
 
-func TestRunLengthIsUnsupported(t *testing.T) {
-	px := pillow.Sample(transcode.ModeL, 5, 3)
-	b, err := Encode(px)
-	testenv.Must(t, err)
-	b[30] = 1
-	if _, err := (Decoder{}).Decode(context.Background(), b, transcode.Limits{}); !errors.Is(err, transcode.ErrUnsupported) {
-		t.Errorf("RLE: %v", err)
-	}
-}
-
 var held = []transcode.Mode{transcode.ModeBit, transcode.ModeL, transcode.ModeP, transcode.ModeRGB, transcode.ModeRGBA}
 
 // TestPillowReads wants Pillow, and ourselves, to read back what was written.
@@ -129,15 +118,6 @@ func TestPillowReads(t *testing.T) {
 		}
 	}
 	pillow.CheckEncoder(t, Decoder{}, "bmp", pictures, Encode, Size, nil)
-}
-
-// TestHeader pins the bytes that stand in front of a picture.
-func TestHeader(t *testing.T) {
-	got := AppendHeader(nil, &transcode.Pixels{Width: 5, Height: 3, Mode: transcode.ModeRGB})
-	want := "424d660000000000000036000000280000000500000003000000010018000000000030000000c40e0000c40e000000000000" + "00000000"
-	if fmt.Sprintf("%x", got) != want {
-		t.Errorf("%x\nwant\n%s", got, want)
-	}
 }
 
 func TestRefused(t *testing.T) {
@@ -198,30 +178,6 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-func TestRows(t *testing.T) {
-	for n := range 100 {
-		src := pillow.Sample(transcode.ModeRGB, n+1, 1).Pix[:3*n]
-		dst := make([]byte, len(src))
-		transcode.SwapRedBlue(dst, src)
-		for i := 0; i < len(src); i += 3 {
-			if dst[i] != src[i+2] || dst[i+1] != src[i+1] || dst[i+2] != src[i] {
-				t.Fatalf("%d pixels: pixel %d", n, i/3)
-			}
-		}
-		transcode.SwapRedBlue(dst, dst)
-		if !bytes.Equal(dst, src) {
-			t.Fatalf("%d pixels: not undone", n)
-		}
-		bits := pillow.Sample(transcode.ModeBit, n+1, 1).Pix[:n]
-		packed, back := make([]byte, (n+7)/8), make([]byte, n)
-		packBits(packed, bits)
-		unpack(back, packed, 1)
-		if !bytes.Equal(bits, back) {
-			t.Fatalf("%d bits", n)
-		}
-	}
-}
-
 func FuzzBMP(f *testing.F) {
 	for _, m := range held {
 		b, err := Encode(pillow.Sample(m, 17, 5))
@@ -232,23 +188,4 @@ func FuzzBMP(f *testing.F) {
 		lim := transcode.Limits{MaxPixels: 1 << 16}
 		codectest.RoundTrip(t, Decoder{}, src, lim, Encode)
 	})
-}
-
-func BenchmarkEncodeRGB(b *testing.B) {
-	codectest.BenchmarkEncode(b, pillow.Sample(transcode.ModeRGB, 500, 375), Encode)
-}
-
-func BenchmarkSwapRB(b *testing.B) {
-	src := pillow.Sample(transcode.ModeRGB, 500, 375).Pix
-	dst := make([]byte, len(src))
-	b.SetBytes(int64(len(src)))
-	for b.Loop() {
-		transcode.SwapRedBlue(dst, src)
-	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	src, err := Encode(pillow.Sample(transcode.ModeRGB, 500, 375))
-	testenv.Must(b, err)
-	codectest.BenchmarkDecode(b, Decoder{}, src, len(src))
 }

@@ -24,8 +24,8 @@ var update = flag.Bool("update", false, "write testdata/views.txt anew")
 var goldenViews = strings.Fields(`scan1 scan5 scan10 baseline bmp ppm npy png l3 jpeg75 half-bmp quarter-npy eighth-png
 	upright-png resize16-bmp resize16-npy resize16-jpeg90 crop24-png grey-npy scan2-bmp float32-npy center-chw-npy rgb-npy rgb-resize16-png`)
 
-// TestGoldenViews makes views of testdata/pictures, and wants the bytes that were made when
-// testdata/views.txt was written. A step whose bytes change needs another ID, as stores hold
+// TestGoldenViews makes views of testdata/pictures, in memory that others have used before, and
+// wants the bytes that were made when testdata/views.txt was written. A step whose bytes change needs another ID, as stores hold
 // what the former one made. TestGoldenPixels knows that the pixels are right.
 func TestGoldenViews(t *testing.T) {
 	r := codecs.Default(transcode.Limits{})
@@ -45,10 +45,19 @@ func TestGoldenViews(t *testing.T) {
 			if plan.Unchanged() {
 				continue
 			}
-			out, err := plan.Run(t.Context(), src)
+			allocated := 0
+			out, err := plan.RunAfter(t.Context(), 0, src, func(n int64) []byte {
+				allocated++
+				return bytes.Repeat([]byte{0xdb}, int(n))
+			})
 			if err != nil {
 				t.Errorf("%s of %s: %v", spec, name, err)
 				continue
+			}
+			// Pixels of these go right to where they are wanted.
+			direct := info.Mode == transcode.ModeRGB && (info.Format == transcode.JPEG || info.Format == transcode.PNG)
+			if direct && (spec == "bmp" || spec == "ppm" || spec == "npy") && allocated != 1 {
+				t.Errorf("%s of %s: %d allocations by the caller's", spec, name, allocated)
 			}
 			if size, ok := plan.Size(); ok && size != int64(len(out)) {
 				t.Errorf("%s of %s: %d bytes, the plan says %d", spec, name, len(out), size)

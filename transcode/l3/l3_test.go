@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,7 +13,6 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/internal/codectest"
-	"github.com/pipefs/pipefs/transcode/png"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -53,32 +51,6 @@ func TestRoundTrip(t *testing.T) {
 					t.Fatalf("%s: probe says %+v, %v", name, info, err)
 				}
 			}
-		}
-	}
-}
-
-// TestTargets decodes into other orders of rows and channels.
-func TestTargets(t *testing.T) {
-	const width, height, stride = 130, 70, 392
-	px := pictures.Pixels(transcode.ModeRGB, width, height)
-	for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}} {
-		b, err := Encode(px, o)
-		testenv.Must(t, err)
-		s, err := Open(b, transcode.Limits{})
-		testenv.Must(t, err)
-		for name, target := range map[string]transcode.Target{
-			"planar": {Pix: make([]byte, len(px.Pix)), Layout: transcode.Layout{Row: width, Pixel: 1, Channel: width * height}},
-			"BMP":    {Pix: make([]byte, stride*height), Layout: transcode.Layout{Base: (height-1)*stride + 2, Row: -stride, Pixel: 3, Channel: -1}},
-		} {
-			testenv.Must(t, s.Decode(target))
-			for i, v := range px.Pix {
-				if at := target.At(i/3%width, i/3/width, i%3); target.Pix[at] != v {
-					t.Fatalf("%v, %s: sample %d is %d, want %d", o, name, i, target.Pix[at], v)
-				}
-			}
-		}
-		if err := s.Decode(transcode.Interleaved(make([]byte, len(px.Pix)-1), width, 3, 1)); !errors.Is(err, transcode.ErrInternal) {
-			t.Errorf("a target that is too small: %v", err)
 		}
 	}
 }
@@ -186,28 +158,6 @@ func TestSides(t *testing.T) {
 	}
 }
 
-func TestCPU(t *testing.T) {
-	px := pictures.Pixels(transcode.ModeRGB, 100, 80)
-	b, err := Encode(px, Options{})
-	testenv.Must(t, err)
-	jobs := make([]Job, 20)
-	for i := range jobs {
-		s, err := Open(b, transcode.Limits{})
-		testenv.Must(t, err)
-		jobs[i] = Job{Samples: s, Dst: transcode.Interleaved(make([]byte, len(px.Pix)), 100, 3, 1)}
-	}
-	var backend Backend = CPU{Workers: 3}
-	testenv.Must(t, backend.Decode(t.Context(), jobs))
-	for i := range jobs {
-		if jobs[i].Err != nil || !bytes.Equal(jobs[i].Dst.Pix, px.Pix) {
-			t.Fatalf("job %d: %v, or another picture", i, jobs[i].Err)
-		}
-	}
-	if err := backend.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 func FuzzDecode(f *testing.F) {
 	for _, mode := range pictures.L3Modes {
 		for _, o := range []Options{{}, {Mode: Fast}, {Mode: V1}} {
@@ -278,47 +228,4 @@ func TestParts(t *testing.T) {
 			t.Errorf("%v: a damaged patch: %v", mode, err)
 		}
 	}
-}
-
-// TestKodak takes real photographs there and back.
-func TestKodak(t *testing.T) {
-	paths := testenv.Shared(t, "kodak/*.png")
-	var files, sizes [3]int
-	for _, path := range paths {
-		src, err := os.ReadFile(path)
-		testenv.Must(t, err)
-		px, err := png.Decoder{}.Decode(t.Context(), src, transcode.Limits{})
-		testenv.Must(t, err)
-		px.Meta = transcode.Metadata{}
-		for _, mode := range []Mode{Dense, Fast, V1} {
-			sizes[mode] += len(roundTrip(t, px, Options{Mode: mode}))
-			files[mode] += len(src)
-		}
-	}
-	for _, mode := range []Mode{Dense, Fast, V1} {
-		t.Logf("%v: %d bytes, %.3f of PNG", mode, sizes[mode], float64(sizes[mode])/float64(files[mode]))
-	}
-	if sizes[Dense] > files[Dense]*82/100 || sizes[Fast] > files[Fast] {
-		t.Error("larger than promised")
-	}
-}
-
-// TestLarge takes a picture of 12 megapixels there and back.
-func TestLarge(t *testing.T) {
-	px := pictures.Pixels(transcode.ModeRGB, 4000, 3000)
-	for _, mode := range []Mode{Dense, Fast, V1} {
-		roundTrip(t, px, Options{Mode: mode})
-	}
-}
-
-func roundTrip(t *testing.T, px *transcode.Pixels, o Options) []byte {
-	t.Helper()
-	b, err := Encode(px, o)
-	testenv.Must(t, err)
-	got, err := Decoder{}.Decode(t.Context(), b, transcode.Limits{})
-	testenv.Must(t, err)
-	if got.Width != px.Width || got.Height != px.Height || got.Mode != px.Mode || !bytes.Equal(got.Pix, px.Pix) {
-		t.Fatalf("%+v: another picture", o)
-	}
-	return b
 }

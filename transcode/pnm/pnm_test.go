@@ -116,9 +116,3 @@ func FuzzPNM(f *testing.F) {
 		codectest.RoundTrip(t, Decoder{}, src, lim, Encode)
 	})
 }
-
-func BenchmarkDecode(b *testing.B) {
-	src, err := Encode(pillow.Sample(transcode.ModeRGB, 500, 375))
-	testenv.Must(b, err)
-	codectest.BenchmarkDecode(b, Decoder{}, src, len(src))
-}

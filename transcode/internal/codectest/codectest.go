@@ -67,15 +67,6 @@ func BenchmarkDecode(b *testing.B, d transcode.Decoder, src []byte, pixels int) 
 	})
 }
 
-// BenchmarkEncode encodes a picture.
-func BenchmarkEncode(b *testing.B, px *transcode.Pixels, encode func(*transcode.Pixels) ([]byte, error)) {
-	Bench(b, len(px.Pix), func() {
-		if _, err := encode(px); err != nil {
-			b.Fatal(err)
-		}
-	})
-}
-
 // Form is one of the forms that code has, in Go and in assembly; Use chooses it.
 type Form struct {
 	Name string

@@ -33,7 +33,7 @@ func BenchmarkDecode(b *testing.B) {
 			return transcode.Target{Pix: pix, Layout: transcode.Layout{Row: p.width, Pixel: 1, Channel: p.width * p.height}}
 		}},
 	}
-	for _, mode := range []Mode{Fast, FastMixed, Dense} {
+	for _, mode := range []Mode{Fast, Dense} {
 		files := make([]decodeFile, len(pictures))
 		for i, p := range pictures {
 			files[i] = newDecodeFile(p, mode)
@@ -131,7 +131,7 @@ func TestEncodeSizes(t *testing.T) {
 	for _, mode := range []struct {
 		Mode
 		want float64 // with headers of files
-	}{{Dense, 11_849_916}, {Fast, 15_241_752}, {FastMixed, 14_908_456}} {
+	}{{Dense, 11_849_916}, {Fast, 15_241_752}} {
 		n := 0
 		for _, p := range pictures {
 			n += 24 + 8
@@ -152,7 +152,7 @@ func BenchmarkEncode(b *testing.B) {
 	pictures, size := encodeKodak(b)
 	var w Workspace
 	var patch []byte
-	for _, mode := range []Mode{Fast, FastMixed, Dense} {
+	for _, mode := range []Mode{Fast, Dense} {
 		for _, form := range encodeForms {
 			b.Run(fmt.Sprintf("%s/%s", mode, form.Name), func(b *testing.B) {
 				form.Use()

@@ -12,9 +12,8 @@ type Mode uint8
 
 // The modes.
 const (
-	Dense     Mode = iota
-	Fast           // decodes faster
-	FastMixed      // chooses a predictor for each channel; Fast uses MED only
+	Dense Mode = iota
+	Fast       // decodes faster
 )
 
 // trial is the set of codings of a mode.
@@ -27,10 +26,8 @@ var trials = [...]trial{
 	Dense: {preds, true},
 	// With all three predictors, the Kodak pictures take 2.2 % fewer bytes. With MED alone
 	// they still take no more than PNG, and a patch is decoded a tenth faster and encoded
-	// a half faster, as the benchmarks of Fast and FastMixed show.
+	// a half faster.
 	Fast: {predMED + 1, false},
-	// The format allows it, so decoders are tested with it; package l3 writes no such files.
-	FastMixed: {preds, false},
 }
 
 // Workspace is memory that calls of Encode use one after another, never two at a time.
