@@ -75,27 +75,6 @@ func TestCacheBudgets(t *testing.T) {
 	}
 }
 
-// TestCacheDrop: what could not be kept is not waited for, and leaves room.
-func TestCacheDrop(t *testing.T) {
-	for _, policy := range CachePolicies {
-		s := simulate(t, policy, 10*equal(0), many, equal)
-		s.c.SetTotal(40)
-		for range 4 {
-			for _, key := range shuffled(rand.New(rand.NewPCG(1, 1)), sequence(0, 40)) {
-				if s.open(key); s.held[key] && key%2 == 0 {
-					s.c.Drop(key)
-					s.drop(key)
-					s.c.Drop(key)
-				}
-			}
-		}
-		s.open(sequence(0, 40)...)
-		if st := s.c.Stats(); st.Hits+st.Misses != 200 || len(s.held) == 0 {
-			t.Errorf("%s: %+v", policy, st)
-		}
-	}
-}
-
 func TestNewCache(t *testing.T) {
 	if _, err := NewCache("arc", 1, 1); err == nil || !strings.Contains(err.Error(), "liquid, lru, minio") {
 		t.Error(err)

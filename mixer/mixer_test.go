@@ -27,15 +27,6 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// TestLongestDoesNotAllocate: a policy is asked on every read.
-func TestLongestDoesNotAllocate(t *testing.T) {
-	var p Policy = Longest{}
-	r := Request{Candidates: []Candidate{{Steps: 1}, {Steps: 2}}}
-	if allocs := testing.AllocsPerRun(100, func() { p.Choose(r) }); allocs != 0 {
-		t.Errorf("%v allocations a choice", allocs)
-	}
-}
-
 func TestPredict(t *testing.T) {
 	c := Costs{LoadRaw: 0.010, LoadEncoded: 0.002, Decode: 0.012}
 	for _, test := range []struct{ share, load, decode float64 }{

@@ -259,9 +259,10 @@ func TestAdaptiveIsBounded(t *testing.T) {
 	}
 }
 
+// TestPoliciesDoNotAllocate: a policy is asked on every read.
 func TestPoliciesDoNotAllocate(t *testing.T) {
 	r := Request{Steps: 2, Candidates: both}
-	for _, p := range []Policy{Fixed(0.5), NewSteady(0.5), NewAdaptive(0.5, 1)} {
+	for _, p := range []Policy{Longest{}, Fixed(0.5), NewSteady(0.5), NewAdaptive(0.5, 1)} {
 		if allocs := testing.AllocsPerRun(100, func() { p.Choose(r) }); allocs != 0 {
 			t.Errorf("%T: %v allocations a choice", p, allocs)
 		}

@@ -274,17 +274,3 @@ func TestGivenUp(t *testing.T) {
 		t.Errorf("told %d times:\n%s", n, log.String())
 	}
 }
-
-// TestCachedOpenDoesNotAllocate covers what every open of a kept file does.
-func TestCachedOpenDoesNotAllocate(t *testing.T) {
-	root, _ := plainFiles(t, 1)
-	for _, policy := range mixer.CachePolicies {
-		f := newFixture(t, root, withCache(t, policy, 1<<20, 10))
-		if _, err := f.read(1, f.file(t, "0000.dat"), view(t, "original")); err != nil {
-			t.Fatal(err)
-		}
-		if allocs := testing.AllocsPerRun(100, func() { f.Acquire(1).Release() }); allocs != 0 {
-			t.Errorf("%s: %v allocations", policy, allocs)
-		}
-	}
-}
