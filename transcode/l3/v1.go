@@ -220,7 +220,7 @@ func appendPatch1(b []byte, source transcode.Target, width, height int) []byte {
 			span = slices.Max(deltas) - base
 		}
 		nbits := uint(bits.Len8(span))
-		acc, n := uint(nbits)|uint(base)<<4, uint(12)
+		acc, n := nbits|uint(base)<<4, uint(12)
 		for _, v := range deltas {
 			acc |= uint(v-base) << n
 			for n += nbits; n >= 8; n -= 8 {
