@@ -2,13 +2,10 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -82,27 +79,6 @@ func TestEpochViews(t *testing.T) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	// Readers that are killed, in the middle of a batch or while it is made
-	for i := range 8 {
-		cat := exec.Command("sh", "-c", "exec cat "+epoch(mnt, fmt.Sprintf("8/%d/1/0/6/rrc64-hflip-npy", i/2))+"/*.npy")
-		out, err := cat.StdoutPipe()
-		testenv.Must(t, err)
-		testenv.Must(t, cat.Start())
-		if i%2 == 0 {
-			_, err := out.Read(make([]byte, 1000))
-			testenv.Must(t, err)
-		}
-		testenv.Must(t, cat.Process.Kill())
-		_ = cat.Wait() // it was killed
-	}
-	for i := range 4 {
-		for k := range 4 {
-			name := fmt.Sprintf("8/%d/1/0/6/rrc64-hflip-npy/%06d.npy", i, k)
-			if !bytes.Equal(read(epoch(mnt, name)), read(epoch(mounts[1], name))) {
-				t.Errorf("%s has other bytes after its readers were killed", name)
-			}
-		}
-	}
 	// Past the page cache, and any part of it
 	f, err := os.OpenFile(dir+"/000000.npy", os.O_RDONLY|unix.O_DIRECT, 0)
 	testenv.Must(t, err)
@@ -110,103 +86,6 @@ func TestEpochViews(t *testing.T) {
 	want, got := read(dir+"/000000.npy"), make([]byte, 1000)
 	if n, err := f.ReadAt(got, 5000); n != 1000 || err != nil || !bytes.Equal(got, want[5000:6000]) {
 		t.Errorf("%d bytes, %v", n, err)
-	}
-}
-
-// TestResumedEpoch goes on in an epoch with other ranks and batches: what is left comes once, and who goes on unchanged
-// reads the same bytes.
-func TestResumedEpoch(t *testing.T) {
-	t.Parallel()
-	env := testmount.Home(t)
-	mnt := testmount.Mount(t, env, testmount.Generate(t, "-samples", "23", "-classes", "3", "-width", "64", "-height", "48"))
-	const view = "/rrc32-hflip-npy/"
-	read := func(dir, file string) string {
-		data, err := os.ReadFile(filepath.Join(mnt, ".epoch/7/3", dir, view, file))
-		testenv.Must(t, err)
-		return string(data)
-	}
-	pass := func(world, batch, most int, suffix string) (paths []string) {
-		for rank := range world {
-			dir := fmt.Sprintf("%d/%d/%d%s", world, rank, batch, suffix)
-			var x struct {
-				Batches, From, Padded, Dropped int
-				PaddedOfRank                   int `json:"padded_of_rank"`
-			}
-			testenv.Must(t, json.Unmarshal([]byte(read(dir, "index.json")), &x))
-			if left := 23 - x.From; x.Padded != (world-left%world)%world || x.Dropped != 0 || x.Batches == 0 {
-				t.Fatalf("%s: %+v", dir, x)
-			}
-			for k := range min(most, x.Batches) {
-				all := strings.Fields(read(dir, fmt.Sprintf("%06d.paths.txt", k)))
-				if k == x.Batches-1 {
-					all = all[:len(all)-x.PaddedOfRank]
-				}
-				paths = append(paths, all...)
-			}
-		}
-		return paths
-	}
-	whole := slices.Sorted(slices.Values(pass(1, 4, 99, "")))
-	got := append(pass(2, 5, 1, ""), pass(3, 2, 1, "-from10")...)
-	got = append(got, pass(4, 3, 99, "-from16")...)
-	if slices.Sort(got); len(whole) != 23 || !slices.Equal(got, whole) {
-		t.Errorf("the resumed epoch has %d samples\n%v, want\n%v", len(got), got, whole)
-	}
-	for _, suffix := range []string{"", "drop", "-window64"} {
-		for k, file := range []string{"000001.npy", "000002.npy"} {
-			if k == 1 && suffix == "drop" {
-				continue
-			}
-			for _, name := range []string{file, strings.Replace(file, "npy", "labels.npy", 1), strings.Replace(file, "npy", "paths.txt", 1)} {
-				if read("2/1/5"+suffix, name) != read("2/1/5"+suffix+"-from10", fmt.Sprintf("%06d", k)+name[6:]) {
-					t.Errorf("5%s: %s is another one after 10 samples", suffix, name)
-				}
-			}
-		}
-	}
-	if got := read("1/0/2drop-from16", "index.json"); !strings.Contains(got, `"dropped": 1,`) || !strings.Contains(got, `"from": 16,`) {
-		t.Error(got)
-	}
-	for dir, want := range map[string]error{"2/0/5-from23": nil, "2/0/5-from24": unix.ENOENT, "2/0/5-from0": unix.ENOENT, "2/0/5-from10-window64": unix.ENOENT} {
-		if _, err := os.Stat(filepath.Join(mnt, ".epoch/7/3", dir, view)); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", dir, err, want)
-		}
-	}
-}
-
-// TestBrokenBatch wants one sample that cannot be made to fail its batch, or to be black
-// in it, and to be told.
-func TestBrokenBatch(t *testing.T) {
-	t.Parallel()
-	env, dataset := testmount.Home(t), testmount.Generate(t, "-samples", "8", "-classes", "2")
-	broken := firstOf(t, filepath.Join(dataset, "class01"))
-	testenv.Must(t, os.WriteFile(broken, []byte("\xff\xd8\xff\xe0 broken"), 0o644))
-	for _, on := range []string{"fail", "black"} {
-		log := filepath.Join(t.TempDir(), "log")
-		mnt := testmount.Mount(t, env, dataset, "--on-error", on, "--log-file", log)
-		failed := 0
-		for k := range 4 {
-			_, err := os.ReadFile(filepath.Join(mnt, fmt.Sprintf(".epoch/7/0/1/0/2/rrc64-npy/%06d.npy", k)))
-			if errors.Is(err, unix.EIO) {
-				failed++
-			} else {
-				testenv.Must(t, err)
-			}
-		}
-		told, err := os.ReadFile(log)
-		testenv.Must(t, err)
-		if want := map[string]int{"fail": 1, "black": 0}[on]; failed != want || !strings.Contains(string(told), "class01/"+filepath.Base(broken)) {
-			t.Errorf("%s: %d batches failed\n%s", on, failed, told)
-		}
-		told = nil
-		for _, c := range statsOf(t, mnt).Counters {
-			if c.Group == "epochs" && c.Value > 0 {
-				told = append(told, c.Name+"\n"...)
-			}
-		}
-		if want := map[string]string{"fail": "batches that could not be made", "black": "samples that are black"}[on]; !strings.Contains(string(told), want) {
-			t.Errorf("%s: stats count %s", on, told)
-		}
 	}
 }
 

@@ -151,37 +151,22 @@ func TestSharedByMany(t *testing.T) {
 		t.Errorf("other options, and the same mount: %+v", other)
 	}
 	other.close()
+	child := exec.Command("sleep", "1000") // a holder that was forked, and is killed
+	child.ExtraFiles = []*os.File{holders[0].conn}
+	testenv.Must(t, child.Start())
 	for i, h := range holders {
 		if h.PID != holders[0].PID || h.Mount != holders[0].Mount {
 			t.Errorf("%+v and %+v", h, holders[0])
 		}
+		h.close()
 		if err := h.read(); err != nil {
 			t.Errorf("while %d hold it: %v", len(holders)-i, err)
 		}
-		h.close()
 	}
-	s.nothing()
-	testenv.EventuallyIs(t, "the daemon ends", func() bool { return syscall.Kill(holders[0].PID, 0) != nil })
-}
-
-// A holder may be a process that is killed, or one that was forked from it.
-func TestSharedHolderIsKilled(t *testing.T) {
-	t.Parallel()
-	s := newSharing(t)
-	h := s.mustHold(s.dataset)
-	child := exec.Command("sleep", "1000")
-	child.ExtraFiles = []*os.File{h.conn}
-	testenv.Must(t, child.Start())
-	h.close()
-	if again := s.mustHold(s.dataset); again.PID != h.PID {
-		t.Error("the child does not hold the mount")
-	} else {
-		again.close()
-	}
-	testenv.Must(t, h.read())
 	testenv.Must(t, child.Process.Kill())
 	_ = child.Wait()
 	s.nothing()
+	testenv.EventuallyIs(t, "the daemon ends", func() bool { return syscall.Kill(holders[0].PID, 0) != nil })
 }
 
 // A daemon that was killed leaves a dead mount. The next who asks for the same takes its

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -134,6 +133,12 @@ func TestKilledCommands(t *testing.T) {
 	mustBeWhole(t, store)
 	testenv.Must(t, removeIndex(store, r))
 	holds("making the index again")
+	out := filepath.Join(t.TempDir(), "ppm")
+	testmount.Command(t, env, "export", dataset, "ppm", out)
+	testmount.Command(t, env, "materialize", store, "ppm")
+	if diff := cmp.Diff(hashes(t, out), hashes(t, filepath.Join(testmount.Mount(t, env, store), "ppm"))); diff != "" {
+		t.Errorf("materialized (-dataset +store):\n%s", diff)
+	}
 	t.Logf("killed: %v", done)
 	testenv.Proved(t, "writers", kills)
 }
@@ -170,69 +175,4 @@ func removeIndex(store string, r *rand.Rand) error {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(store, name)))
 	}
 	return err
-}
-
-// TestTwoMountsAndAPack has two mounts of a store and a pack of it at once:
-// nobody is refused, and what is packed meanwhile is there at the next mount.
-func TestTwoMountsAndAPack(t *testing.T) {
-	t.Parallel()
-	env, dataset, store := packed(t, "-samples", "24")
-	first, second := testmount.Mount(t, env, store), testmount.Mount(t, env, store)
-	added := filepath.Join(dataset, "class00", "zz_added.json")
-	testenv.Must(t, os.WriteFile(added, []byte("{}"), 0o644))
-	var work sync.WaitGroup
-	work.Go(func() {
-		cmd := exec.Command(testmount.Binary(t), "pack", dataset, store)
-		cmd.Env = env
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("pack: %v\n%s", err, out)
-		}
-	})
-	var got [2]map[string][32]byte
-	for i, mnt := range []string{first, second} {
-		work.Go(func() { got[i] = hashes(t, filepath.Join(mnt, "scan5")) })
-	}
-	work.Wait()
-	if diff := cmp.Diff(got[0], got[1]); diff != "" || len(got[0]) != 25 {
-		t.Errorf("%d files; two mounts of one store differ:\n%s", len(got[0]), diff)
-	}
-	third := testmount.Mount(t, env, store)
-	if data, err := os.ReadFile(filepath.Join(third, "bmp", "class00", "zz_added.json")); err != nil || string(data) != "{}" {
-		t.Errorf("what was packed meanwhile: %q, %v", data, err)
-	}
-}
-
-// TestRecords packs samples together, in path and in shuffled order: every view
-// is the same as that of samples packed one by one, and packing again with the
-// same seed makes the same packs.
-func TestRecords(t *testing.T) {
-	t.Parallel()
-	dataset := testmount.Generate(t, "-samples", "20", "-width", "200", "-height", "150")
-	env := testmount.Home(t)
-	pack := func(args ...string) string {
-		dir := filepath.Join(t.TempDir(), "store")
-		testmount.Command(t, env, append([]string{"pack", dataset, dir}, args...)...)
-		return dir
-	}
-	read := func(store string) map[string][32]byte {
-		mnt := testmount.Mount(t, env, store)
-		all := hashes(t, filepath.Join(mnt, "scan1"))
-		for _, v := range []string{"scan5", "scan10", "bmp"} {
-			for name, h := range hashes(t, filepath.Join(mnt, v)) {
-				all[v+"/"+name] = h
-			}
-		}
-		return all
-	}
-	want := read(pack())
-	shuffled := []string{"--record-images", "8", "--order", "shuffle", "--seed", "3"}
-	for name, args := range map[string][]string{"by path": {"--record-images", "8"}, "shuffled": shuffled} {
-		if diff := cmp.Diff(want, read(pack(args...))); diff != "" {
-			t.Errorf("8 samples a record, %s (-one by one +records):\n%s", name, diff)
-		}
-	}
-	first, second := pack(shuffled...), pack(append(shuffled, "--workers", "1")...)
-	if diff := cmp.Diff(hashes(t, filepath.Join(first, "packs")), hashes(t, filepath.Join(second, "packs"))); diff != "" {
-		t.Errorf("the same packing twice (-first +second):\n%s", diff)
-	}
 }

@@ -20,18 +20,35 @@ import (
 
 var codeBlock = regexp.MustCompile("(?ms)^```(sh|python)\n(.*?)^```$")
 
-// pagePrelude shortens measurements, which does not change what the commands do.
-const pagePrelude = `
+// prelude stands before the commands of a page. Less is measured, which does not change what the commands do, and a measurement
+// without a winner is not the page's fault. jq need not be there.
+const prelude = `
 set -euo pipefail
-pipefs() { case $1 in bench) command pipefs "$@" --rounds 1 --samples 12 --loader builtin ;; *) command pipefs "$@" ;; esac; }
+pipefs() {
+  case $1 in
+    bench) command pipefs "$@" --rounds 1 --samples 12 --loader builtin ;;
+    tune) command pipefs "$@" --rounds 1 --samples 16 >tuned 2>&1 || grep -q -e 'too noisy' -e 'nothing to' tuned || { cat tuned; return 1; } ;;
+    *) command pipefs "$@" ;;
+  esac
+}
 python3() { "${PYTHON:-/usr/bin/python3}" "$@"; }
+jq() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1][1:]])' "$2"; }
+# PyTorch 1.13 on Python 3.11 cannot read its own default of -r and -t.
+torchrun() { python3 -m torch.distributed.run --log_dir ranks -r 1 -t 1 "$@"; }
 `
+
+// pageOf reads a page.
+func pageOf(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", page))
+	testenv.Must(t, err)
+	return string(text)
+}
 
 // pageScript joins the code of a page, in its order, into one script for bash. Python code
 // is run as a program of its own.
 func pageScript(text string) string {
 	var b strings.Builder
-	b.WriteString(pagePrelude)
 	for _, m := range codeBlock.FindAllStringSubmatch(text, -1) {
 		if m[1] == "python" {
 			b.WriteString("python3 - <<'PAGE'\n" + m[2] + "PAGE\n")
@@ -42,16 +59,13 @@ func pageScript(text string) string {
 	return b.String()
 }
 
-// runPage runs the code of a page with home as the home directory, and unmounts ~/m if the
-// page did not.
-func runPage(t *testing.T, page, home, dir string) string {
+// typed runs commands with home as the home directory, and unmounts ~/m if they did not.
+func typed(t *testing.T, home, dir, script string) string {
 	t.Helper()
 	testenv.Mounts(t)
-	text, err := os.ReadFile(filepath.Join("../..", page))
-	testenv.Must(t, err)
 	modules, err := filepath.Abs("../../python")
 	testenv.Must(t, err)
-	cmd := exec.Command("bash", "-c", pageScript(string(text)))
+	cmd := exec.Command("bash", "-c", prelude+script)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Dir(testmount.Binary(t))+":"+os.Getenv("PATH"),
 		"XDG_CACHE_HOME=", "XDG_STATE_HOME=", "XDG_RUNTIME_DIR="+filepath.Join(home, "run"), "GORACE=atexit_sleep_ms=0", "PYTHONPATH="+modules)
@@ -65,7 +79,7 @@ func runPage(t *testing.T, page, home, dir string) string {
 		}
 	}
 	if err != nil {
-		t.Errorf("%s: %v\n%s", page, err, out)
+		t.Errorf("%v\n%s", err, out)
 	}
 	return string(out)
 }
@@ -75,7 +89,7 @@ func TestTutorial(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	testenv.Must(t, os.Mkdir(filepath.Join(home, "run"), 0o700))
-	out := runPage(t, "docs/tutorial.md", home, home)
+	out := typed(t, home, home, pageScript(pageOf(t, "docs/tutorial.md")))
 	if strings.Count(out, "60 pictures of 3 classes") != 2 {
 		t.Errorf("docs/tutorial.md trained otherwise:\n%s", out)
 	}
@@ -83,7 +97,6 @@ func TestTutorial(t *testing.T) {
 
 // TestReadme runs README.md in a copy of this tree.
 func TestReadme(t *testing.T) {
-	testenv.Slow(t)
 	home := recipeHome(t)
 	// The build finds what was compiled before.
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
@@ -104,7 +117,7 @@ func TestReadme(t *testing.T) {
 		testenv.Must(t, os.CopyFS(filepath.Join(clone, dir), os.DirFS(filepath.Join(tree, dir))))
 	}
 	testenv.Must(t, os.Symlink(filepath.Join(home, "train.py"), filepath.Join(clone, "train.py")))
-	out := runPage(t, "README.md", home, clone)
+	out := typed(t, home, clone, pageScript(pageOf(t, "README.md")))
 	if !strings.Contains(out, " pictures") {
 		t.Errorf("README.md trained otherwise:\n%s", out)
 	}
@@ -194,10 +207,8 @@ func TestViewsInDocs(t *testing.T) {
 	// not views, but links and directories of other things
 	others := map[string]bool{"mix": true, "auto": true, "current": true, "val": true, ".pipefs/gpu": true, "~": true}
 	for _, page := range []string{"README.md", "docs/operations.md", "docs/recipes.md", "docs/reference.md", "docs/python.md", "docs/epoch.md", "docs/loaders.md"} {
-		text, err := os.ReadFile("../../" + page)
-		testenv.Must(t, err)
 		found := 0
-		for _, m := range span.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range span.FindAllStringSubmatch(pageOf(t, page), -1) {
 			if name := strings.TrimSuffix(m[1], "/"); !others[name] {
 				found++
 				_, err := r.ParsePath(name)
@@ -216,23 +227,6 @@ func TestViewsInDocs(t *testing.T) {
 	}
 }
 
-// recipePrelude stands before each recipe: less is measured, which does not change what
-// the commands do, and a measurement without a winner is not the recipe's fault.
-const recipePrelude = `
-set -euo pipefail
-cd ~
-pipefs() {
-  case $1 in
-    bench) command pipefs "$@" --rounds 1 --samples 12 --loader builtin ;;
-    tune) command pipefs "$@" --rounds 1 --samples 16 >tuned 2>&1 || grep -q -e 'too noisy' -e 'nothing to' tuned || { cat tuned; return 1; } ;;
-    *) command pipefs "$@" ;;
-  esac
-}
-python3() { "${PYTHON:-/usr/bin/python3}" "$@"; }
-# PyTorch 1.13 on Python 3.11 cannot read its own default of -r and -t.
-torchrun() { "${PYTHON:-/usr/bin/python3}" -m torch.distributed.run --log_dir ranks -r 1 -t 1 "$@"; }
-`
-
 // trainScript is the training of the recipes: every picture must be found and decoded.
 const trainScript = `
 import os, sys
@@ -245,31 +239,17 @@ print(sum(picture.size[0] > 0 for picture, _ in found), "pictures")
 
 // TestRecipes types the commands of docs/recipes.md.
 func TestRecipes(t *testing.T) {
-	text, err := os.ReadFile("../../docs/recipes.md")
-	testenv.Must(t, err)
-	recipes := regexp.MustCompile("(?ms)^## ([^\n]*)\n.*?^```sh\n(.*?)^```").FindAllStringSubmatch(string(text), -1)
+	t.Parallel()
+	recipes := regexp.MustCompile("(?ms)^## ([^\n]*)\n.*?^```sh\n(.*?)^```").FindAllStringSubmatch(pageOf(t, "docs/recipes.md"), -1)
 	if len(recipes) != 6 {
 		t.Fatalf("%d recipes", len(recipes))
 	}
 	for _, recipe := range recipes {
 		t.Run(recipe[1], func(t *testing.T) {
-			testenv.Mounts(t)
 			home := recipeHome(t)
-			mnt := filepath.Join(home, "m")
-			cmd := exec.Command("bash", "-c", recipePrelude+recipe[2])
-			cmd.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Dir(testmount.Binary(t))+":"+os.Getenv("PATH"),
-				"XDG_CACHE_HOME=", "XDG_STATE_HOME=", "XDG_RUNTIME_DIR="+filepath.Join(home, "run"), "GORACE=atexit_sleep_ms=0")
-			out, err := cmd.CombinedOutput()
-			// A recipe may end in the middle of a training.
-			if exec.Command("mountpoint", "-q", mnt).Run() == nil {
-				umount := exec.Command(testmount.Binary(t), "umount", mnt)
-				umount.Env = cmd.Env
-				if said, err := umount.CombinedOutput(); err != nil {
-					t.Errorf("umount: %v\n%s", err, said)
-				}
-			}
-			if err != nil || strings.Contains(recipe[2], "train.py") && !strings.Contains(string(out), " pictures") {
-				t.Errorf("%v\n%s", err, out)
+			out := typed(t, home, home, recipe[2]) // it may end in the middle of a training
+			if strings.Contains(recipe[2], "train.py") && !strings.Contains(out, " pictures") {
+				t.Errorf("trained otherwise:\n%s", out)
 			}
 		})
 	}
@@ -278,6 +258,7 @@ func TestRecipes(t *testing.T) {
 // recipeHome is a home directory with the datasets of the recipes.
 func recipeHome(t *testing.T) string {
 	t.Helper()
+	testenv.Mounts(t)
 	home := t.TempDir()
 	for _, dir := range []string{"m", "run"} {
 		testenv.Must(t, os.Mkdir(filepath.Join(home, dir), 0o700))
@@ -299,13 +280,6 @@ func recipeHome(t *testing.T) string {
 	return home
 }
 
-// clusterPrelude stands before the commands of docs/cluster.md: jq need not be there.
-const clusterPrelude = `
-set -euo pipefail
-cd ~
-jq() { "${PYTHON:-/usr/bin/python3}" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1][1:]])' "$2"; }
-`
-
 // betweenPages is what happens to the dataset between the page's two blocks of commands, and what has to be true after each.
 var betweenPages = []string{`
 diff -r ~/imagenet ~/m/original
@@ -321,34 +295,16 @@ pipefs umount ~/m
 // TestClusterPage types the commands of docs/cluster.md.
 func TestClusterPage(t *testing.T) {
 	t.Parallel()
-	testenv.Mounts(t)
-	text, err := os.ReadFile("../../docs/cluster.md")
-	testenv.Must(t, err)
-	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(text), -1)
+	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(pageOf(t, "docs/cluster.md"), -1)
 	if len(blocks) != len(betweenPages) {
 		t.Fatalf("%d blocks of commands", len(blocks))
 	}
-	home := recipeHome(t)
-	script := clusterPrelude
+	script := ""
 	for i, block := range blocks {
 		script += block[1] + betweenPages[i]
 	}
 	// Fewer files than shards would leave some empty.
-	script = strings.ReplaceAll(script, "--shards 20", "--shards 4")
-	script = strings.NewReplacer("--shard 0..9", "--shard 0..1", "--shard 10..19", "--shard 2..3").Replace(script)
-	cmd := exec.Command("bash", "-c", script)
-	cmd.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Dir(testmount.Binary(t))+":"+os.Getenv("PATH"),
-		"XDG_CACHE_HOME=", "XDG_STATE_HOME=", "XDG_RUNTIME_DIR="+filepath.Join(home, "run"), "GORACE=atexit_sleep_ms=0")
-	out, err := cmd.CombinedOutput()
-	mnt := filepath.Join(home, "m")
-	if exec.Command("mountpoint", "-q", mnt).Run() == nil {
-		umount := exec.Command(testmount.Binary(t), "umount", mnt)
-		umount.Env = cmd.Env
-		if said, err := umount.CombinedOutput(); err != nil {
-			t.Errorf("umount: %v\n%s", err, said)
-		}
-	}
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	script = strings.NewReplacer("--shards 20", "--shards 4", "--shard 0..9", "--shard 0..1", "--shard 10..19", "--shard 2..3").Replace(script)
+	home := recipeHome(t)
+	typed(t, home, home, script)
 }

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,18 +11,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/internal/testmount"
 )
 
 // TestRandomViews wants a path below .draw to name the same bytes, whoever reads it: many
-// processes in no order, another mount with other workers and another cache, a mount of a
-// store, and one after the daemon was killed.
+// processes in no order, another mount with other workers and another cache, and a mount of a
+// store.
 func TestRandomViews(t *testing.T) {
 	t.Parallel()
 	env, dataset, store := packed(t, "-samples", "24", "-classes", "3")
@@ -100,92 +95,6 @@ func TestRandomViews(t *testing.T) {
 		t.Errorf("three opens gave %d draws", len(opened))
 	}
 
-	// A daemon that dies in the middle of an epoch
-	mnt4 := filepath.Join(t.TempDir(), "mnt")
-	testenv.Must(t, os.Mkdir(mnt4, 0o755))
-	testmount.Command(t, env, "mount", dataset, mnt4)
-	files, err := filepath.Glob(filepath.Join(epoch(mnt4, 7, 0, view), "*/*.npy"))
-	if err != nil || len(files) != 24 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
-	if _, err := os.ReadFile(files[0]); err != nil {
-		t.Error(err)
-	}
-	testenv.Must(t, syscall.Kill(statsOf(t, mnt4).PID, syscall.SIGKILL))
-	testenv.Eventually(t, func() error {
-		if _, err := os.Stat(files[1]); !errors.Is(err, unix.ENOTCONN) {
-			return fmt.Errorf("after the daemon was killed: %w", err)
-		}
-		return nil
-	})
-	testmount.Command(t, env, "mount", "--workers", "3", dataset, mnt4)
-	defer testmount.Command(t, env, "umount", mnt4)
-	same("after the daemon was killed", epoch(mnt4, 7, 0, view))
-}
-
-// TestRandomViewsAtOnce has several readers open one file of a random view at once, by a path
-// that names no epoch, and read it in small pieces. Each gets a draw of its own, whole.
-func TestRandomViewsAtOnce(t *testing.T) {
-	t.Parallel()
-	const view, readers, seed = "rrc64scale20to100-hflip-npy", 8, 11
-	env := testmount.Home(t)
-	dataset := testmount.Generate(t, "-samples", "4", "-classes", "1")
-	for _, cache := range []string{"page", "daemon"} {
-		mnt := testmount.Mount(t, env, dataset, "--seed", fmt.Sprint(seed), "--cache", cache)
-		name := "class00/" + filepath.Base(firstOf(t, filepath.Join(mnt, "npy/class00")))
-		draws := map[[32]byte]int{}
-		for n := range 64 * readers { // the kernel looks a name up several times for one open
-			data, err := os.ReadFile(filepath.Join(mnt, ".draw", fmt.Sprint(seed), fmt.Sprint(n), view, name))
-			testenv.Must(t, err)
-			draws[sha256.Sum256(data)] = n
-		}
-		files := make([]*os.File, readers)
-		var opening sync.WaitGroup
-		for i := range files {
-			opening.Go(func() {
-				var err error
-				if files[i], err = os.Open(filepath.Join(mnt, view, name)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		opening.Wait()
-		if t.Failed() {
-			t.FailNow()
-		}
-		sums := make([]hash.Hash, readers)
-		for i := range sums {
-			sums[i] = sha256.New()
-		}
-		// A piece of each in turn, so that all of them are in the middle at once.
-		for piece := make([]byte, 1000); ; {
-			left := 0
-			for i, f := range files {
-				n, err := f.Read(piece)
-				sums[i].Write(piece[:n])
-				if err == nil {
-					left++
-				} else if !errors.Is(err, io.EOF) {
-					t.Fatal(err)
-				}
-			}
-			if left == 0 {
-				break
-			}
-		}
-		seen := map[int]bool{}
-		for i, f := range files {
-			f.Close()
-			n, ok := draws[[32]byte(sums[i].Sum(nil))]
-			if !ok {
-				t.Errorf("--cache %s: what reader %d got is no draw", cache, i)
-			}
-			seen[n] = true
-		}
-		if len(seen) != readers {
-			t.Errorf("--cache %s: %d readers got %d draws", cache, readers, len(seen))
-		}
-	}
 }
 
 // firstOf is the first file of a directory.

@@ -212,28 +212,6 @@ func TestRefreshList(t *testing.T) {
 	}
 }
 
-// TestRefreshEpochs: an epoch that has begun keeps its list, and the next one has the new one.
-func TestRefreshEpochs(t *testing.T) {
-	t.Parallel()
-	g := newGrowing(t, testmount.Home(t), filepath.Join(t.TempDir(), "store"))
-	mnt := testmount.Mount(t, g.env, g.store)
-	epoch := func(n string) map[string][32]byte {
-		return hashes(t, filepath.Join(mnt, ".epoch/7", n, "1/0/5/resize32-crop32-npy"))
-	}
-	was := epoch("0")
-	g.change(1, 10, 0)
-	testmount.Command(t, g.env, "refresh", mnt)
-	now, next := epoch("0"), epoch("1")
-	delete(was, "index.json") // says that the dataset has changed
-	delete(now, "index.json")
-	if diff := cmp.Diff(was, now); diff != "" {
-		t.Errorf("the epoch that had begun (-before +after):\n%s", diff)
-	}
-	if len(next) <= len(was) {
-		t.Errorf("the next epoch has %d files, and the one before %d", len(next), len(was))
-	}
-}
-
 // TestRefreshSupervised: a daemon that takes the place of another goes on with the generation that
 // was shown, or where that is gone with the current one, of which the kernel is told.
 func TestRefreshSupervised(t *testing.T) {

@@ -303,29 +303,6 @@ func TestTakeoverRefused(t *testing.T) {
 	testenv.Must(t, err)
 }
 
-// TestSupervisedTraining trains with PyTorch's ImageFolder and its workers, while the
-// daemon dies and is replaced.
-func TestSupervisedTraining(t *testing.T) {
-	s := newSupervised(t, "--deaths", "1000")
-	done := make(chan string, 1)
-	go func() { done <- python(t, "testdata/train.py", s.path("bmp")) }()
-	for k := 0; ; k++ {
-		select {
-		case said := <-done:
-			if t.Log(strings.TrimSpace(said)); k == 0 {
-				t.Error("the training ended before the daemon died")
-			}
-			return
-		case <-time.After(500 * time.Millisecond): // of training
-		}
-		if k == 2 {
-			testmount.Command(t, s.env, "mount", "--takeover", s.mnt)
-		} else {
-			s.kill()
-		}
-	}
-}
-
 // dirReader is a directory that is being listed.
 type dirReader struct {
 	f     *os.File
@@ -423,27 +400,4 @@ func TestInCacheDirectory(t *testing.T) {
 		t.Error(err)
 	}
 	testmount.Command(t, s.env, "umount", s.mnt)
-}
-
-// TestReadyTimeout: a daemon that does not come up in time is killed, and its mount taken away.
-func TestReadyTimeout(t *testing.T) {
-	t.Parallel()
-	testenv.Mounts(t)
-	env, dataset, cache, mnt := testmount.Home(t), testmount.Generate(t, "-samples", "2"), t.TempDir(), t.TempDir()
-	testenv.Must(t, os.Mkdir(filepath.Join(cache, "pipefs"), 0o700))
-	lock, err := os.Create(filepath.Join(cache, "pipefs", "lock"))
-	testenv.Must(t, err)
-	defer lock.Close()
-	testenv.Must(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX)) // the daemon waits for it
-	cmd := exec.Command(testmount.Binary(t), "mount", "--ready-timeout", "1s", dataset, mnt)
-	cmd.Env = append(env, "XDG_CACHE_HOME="+cache)
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "did not answer within 1s") {
-		t.Errorf("%v: %s", err, out)
-	}
-	if at, err := mounts.At(mnt); at != nil || err != nil {
-		t.Errorf("still mounted: %+v, %v", at, err)
-	}
-	if out, err := exec.Command("pgrep", "-f", mnt).Output(); err == nil {
-		t.Errorf("processes are left: %s", out)
-	}
 }

@@ -47,7 +47,7 @@ var rows = []row{
 	{name: "kills", what: "`kill -9` of a supervised daemon under 64 readers while the dataset changes; 0 hangs, 0 errors but ESTALE for a listing that changed; the limit is for waits of one kill", target: 5000, worst: 1, worstUnit: "s, longest wait", share: 18, tests: []test{{"internal/e2e", "TestSupervisedKills"}}},
 	{
 		name: "writers", what: "`kill -9` of pack, materialize, compact, gc, shard and commit at random; nothing acknowledged is lost or wrong", target: 2000, share: 10,
-		tests: []test{{"internal/e2e", "TestKilledCommands|TestKilledMaterialize"}, {"store", "TestKill$"}},
+		tests: []test{{"internal/e2e", "TestKilledCommands"}, {"store", "TestKill$"}},
 	},
 	{
 		name: "faults", what: "a simulated failure or loss of power at each write, sync and rename of these, the same promise", target: 2000, share: 5,
