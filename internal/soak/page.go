@@ -23,7 +23,7 @@ What the rows do not show:
 - Power loss is simulated: a file system in the test keeps only what was synced. No machine was switched off.
 - If a table of the index changes on the disk while it is open, an assertion of Badger's may end the daemon. A supervised mount starts another one
   and its readers see no error.
-- All runs are on Linux on amd64. The table does not say how often a row ran on which kernel.
+- All runs are on Linux on amd64.
 `
 
 // grouped writes a number with commas.
