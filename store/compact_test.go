@@ -95,6 +95,28 @@ func TestCompact(t *testing.T) {
 	}
 }
 
+// A tombstone is kept if the pack of what it hides is to be rewritten at first, and stays for its own tombstones.
+func TestCompactHidden(t *testing.T) {
+	t.Parallel()
+	dir, src := tempDir(t), newSource()
+	src.put("large", noise(random(t), 10_000))
+	for i := range 20 {
+		src.put(fmt.Sprint("gone", i), nil)
+	}
+	mustPack(t, dir, src, PackOptions{})
+	for i := range 20 {
+		src.remove(fmt.Sprint("gone", i))
+	}
+	src.put("hidden", nil)
+	mustPack(t, dir, src, PackOptions{}) // stays
+	src.remove("hidden")
+	mustPack(t, dir, src, PackOptions{}) // is rewritten
+	if report, err := Compact(t.Context(), dir, CompactOptions{Dead: 0.9, Logger: quiet}); err != nil || report.Packs != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	checkStore(t, dir, src)
+}
+
 // Every operation of a compaction in turn fails, or the power fails before it: the store holds
 // what it held, and compacting again works.
 func TestCompactFaults(t *testing.T) {
