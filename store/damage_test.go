@@ -149,22 +149,30 @@ func TestTruncatedMissingSwapped(t *testing.T) {
 		refuse("missing", name, Missing)
 		write(t, path, whole)
 	}
+	other := tempDir(t) // of a pack of the same age as the first
+	mustPack(t, other, src, PackOptions{RecordImages: 1})
+	for name, whole := range packFiles(t, other) {
+		packs[name] = whole
+		write(t, filepath.Join(dir, packsName, name), whole)
+	}
 	sealed, _, err := listPacks(vfs.OS, filepath.Join(dir, packsName))
 	testenv.Must(t, err)
-	first, second := sealed[0].String(), sealed[1].String()
-	one, two := filepath.Join(dir, packsName, first), filepath.Join(dir, packsName, second)
 	for _, index := range []bool{true, false} {
-		write(t, one, packs[second])
-		write(t, two, packs[first])
 		if !index {
 			testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 		}
-		if _, err := Open(dir, Options{Logger: quiet}); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("swapped, index %v: %v", index, err)
+		for i := range 2 {
+			first, second := sealed[i].String(), sealed[i+1].String()
+			one, two := filepath.Join(dir, packsName, first), filepath.Join(dir, packsName, second)
+			write(t, one, packs[second])
+			write(t, two, packs[first])
+			if _, err := Open(dir, Options{Logger: quiet}); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s and %s swapped, index %v: %v", first, second, index, err)
+			}
+			write(t, one, packs[first])
+			write(t, two, packs[second])
 		}
 	}
-	write(t, one, packs[first])
-	write(t, two, packs[second])
 	checkStoreAgain(t, dir, src)
 	testenv.Proved(t, "damage", count)
 }
