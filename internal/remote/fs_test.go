@@ -163,9 +163,12 @@ func TestReplaced(t *testing.T) {
 		if got, err := read(f, "CURRENT"); err != nil || string(got) != "1" {
 			t.Errorf("%q, %v", got, err)
 		}
+		put(t, dir, "CURRENT", []byte("2"))
+		if got, err := read(f, "CURRENT"); err != nil || string(got) != "2" && o.Cache == nil { // the cache has what is listed
+			t.Errorf("replaced: %q, %v", got, err)
+		}
 		put(t, dir, "index.1/TABLE", []byte("table 2"))
 		put(t, dir, "1.pack", noise(8))
-		put(t, dir, "CURRENT", []byte("2"))
 		for _, name := range []string{"1.pack", "index.1/TABLE"} {
 			if got, err := read(f, name); !errors.Is(err, blob.ErrChanged) {
 				t.Errorf("%s: %q, %v", name, got, err)
