@@ -175,7 +175,7 @@ func (l *liquid) turn() {
 		}
 	})
 	if l.epochs.off != "" {
-		l.epochs = epochs{off: l.epochs.off, number: l.epochs.number} // its memory
+		l.epochs = epochs{off: l.epochs.off, number: l.epochs.number + 1} // without its memory, and nothing is promoted in it
 	}
 }
 
