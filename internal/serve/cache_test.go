@@ -187,6 +187,15 @@ func TestNoMemory(t *testing.T) {
 	if s := f.Stats(); c.Memory() != nil || s.Cache.Samples != 0 || s.MemoryBytes != 8192 {
 		t.Errorf("%+v", s)
 	}
+	// What cannot be read, or gets no file, gives back what it took.
+	broken := &Content{size: 1, reader: memory{}}
+	unread, files := f.intoMemory(broken), f.files
+	f.files.dir = hold.Memory() // no directory
+	unmade := f.intoMemory(broken)
+	f.files = files
+	if n := f.Stats().MemoryBytes; unread == nil || unmade != nil || n != 8192 {
+		t.Errorf("%v, %v, %d bytes are held", unread, unmade, n)
+	}
 	c.Release()
 	hold.Release()
 }
