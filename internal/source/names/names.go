@@ -277,13 +277,17 @@ func (w *Writer) Abort() error { return w.w.Abort() }
 // Kept returns what open finds, or what write makes in the directory at, which all mounts of a user share. open
 // returns nil where there is nothing that will do. One process at a time writes. Where it cannot be
 // kept there, for want of space or of permission, or because the process that writes was killed and still
-// holds its lock, write makes one for this process alone.
+// holds its lock, write makes one for this process alone. What open did not want is removed then, so that nobody goes
+// back to it.
 func Kept[T any](ctx context.Context, at string, log *slog.Logger, open func() (*T, error), write func(dir string) (*T, error)) (*T, error) {
 	found, err := keep(ctx, at, open, write)
 	if !slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EACCES, unix.EPERM, unix.ENOTDIR, mounts.ErrEnded}, func(e error) bool { return errors.Is(err, e) }) {
 		return found, err
 	}
 	log.Warn("the list of names cannot be kept; it is made for this mount alone", "dir", filepath.Dir(at), "cause", err)
+	if err := os.RemoveAll(at); err != nil {
+		log.Warn("an old list of names cannot be removed, and mounts to come may show it", "dir", at, "cause", err)
+	}
 	dir, err := os.MkdirTemp("", "pipefs-list-")
 	if err != nil {
 		return nil, err
