@@ -276,6 +276,12 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%+v: %v", test.lim, err)
 		}
 	}
+	// Scans are counted before data that is damaged is decoded.
+	damaged := bytes.Clone(src)
+	damaged[scanEnds(t, src)[0]-1] ^= 0xFF
+	if _, err := (Decoder{}).Decode(t.Context(), damaged, transcode.Limits{MaxScans: 9}); !errors.Is(err, transcode.ErrUnsupported) {
+		t.Errorf("damaged, with too many scans: %v", err)
+	}
 }
 
 // TestManyScans makes sure that a small file with very many scans over a large

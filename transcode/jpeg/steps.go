@@ -203,9 +203,6 @@ func header(src []byte, lim transcode.Limits) (*Header, error) {
 	if n := bytes.Count(src[h.ScanOffset:], []byte{0xff, 0xda}); h.Coding != CodingBaseline && n > limits.MaxScans {
 		return nil, transcode.Errorf(transcode.ErrUnsupported, "JPEG of %d scans, the limit is %d; --max-scans raises it", n, limits.MaxScans)
 	}
-	if h.Coding != CodingArithmetic && int64(len(src)-h.ScanOffset)*8 < mcus(&h) {
-		return nil, transcode.Errorf(transcode.ErrTruncated, "JPEG of %d by %d pixels in %d bytes", h.Width, h.Height, len(src))
-	}
 	return &h, nil
 }
 
@@ -215,18 +212,6 @@ func channels(h *Header) int {
 		return 4
 	}
 	return 3
-}
-
-// mcus is the number of minimum coded units, each of which takes at least a bit
-// of Huffman codes. A file with fewer bits is not worth the memory it asks for.
-func mcus(h *Header) int64 {
-	maxH, maxV := 1, 1
-	for _, c := range h.Components {
-		maxH, maxV = max(maxH, c.H), max(maxV, c.V)
-	}
-	across := int64(h.Width+8*maxH-1) / int64(8*maxH)
-	down := int64(h.Height+8*maxV-1) / int64(8*maxV)
-	return across * down
 }
 
 // pixels adds the metadata, and makes RGB of CMYK.
