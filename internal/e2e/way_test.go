@@ -101,7 +101,7 @@ func TestWay(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		functions, files int
-	}{{"cold", 308, 66}, {"warm", 61, 19}} {
+	}{{"cold", 306, 63}, {"warm", 61, 17}} {
 		functions, in, long := ranFunctions(t, root, counted(c.name, read(files[1])))
 		t.Logf("%s: %d functions in %d files\n%s", c.name, len(functions), len(in), strings.Join(functions, "\n"))
 		if len(functions) > c.functions || len(in) > c.files || len(long) > 0 {
