@@ -87,7 +87,7 @@ def table(rows, daemon):
     print(COLUMNS.format("view", "files", "MB/epoch", "images/s", "images/s", "CPU-ms/image", "CPU-ms/image"))
     for name, epochs in rows.items():
         first, later = epochs[0], epochs[1:]
-        cpu = median([e["cpu_s"] / e["samples"] for e in later])
+        cpu = median([e["cpu_seconds"] / e["samples"] for e in later])
         print(COLUMNS.format(
             name, first["files"], f"{first['bytes'] / 1e6:.1f}", f"{rate(first):.0f}", f"{median(rates(later)):.0f}",
             f"{1000 * cpu:.1f}", f"{1000 * daemon(epochs) / first['samples']:.1f}"))
