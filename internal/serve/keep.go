@@ -27,7 +27,7 @@ const writeBytes = 8 << 10
 type keeper struct {
 	server *Server
 	limit  int64 // bytes of results that are held until they are written
-	room   *semaphore.Weighted
+	budget *semaphore.Weighted
 	writes sync.WaitGroup
 	one    sync.Mutex // held by the write that is under way
 
@@ -42,7 +42,7 @@ type keeper struct {
 
 func newKeeper(s *Server) *keeper {
 	k := &keeper{server: s, limit: min(keepBytes, s.o.WorkBytes/4), retry: 30 * time.Second}
-	k.room = semaphore.NewWeighted(k.limit)
+	k.budget = semaphore.NewWeighted(k.limit)
 	k.empty = sync.OnceValue(func() bool {
 		names, err := s.o.Source.List("")
 		return err != nil || len(names) == 0
@@ -59,7 +59,7 @@ func (k *keeper) offer(h *Handle, made *result) {
 	defer k.mu.Unlock()
 	// One that is larger than all may be held alone.
 	size := min(writeBytes+int64(len(made.split.Data)+len(made.split.Tail)), k.limit)
-	if k.ended || !k.room.TryAcquire(size) {
+	if k.ended || !k.budget.TryAcquire(size) {
 		k.server.stats.unkept.Add(1)
 		if !k.ended && !k.told {
 			k.told = true
@@ -73,7 +73,7 @@ func (k *keeper) offer(h *Handle, made *result) {
 		_ = k.keep(h, made.split) // it has been told
 		k.one.Unlock()
 		made.release()
-		k.room.Release(size)
+		k.budget.Release(size)
 	})
 }
 

@@ -153,7 +153,7 @@ func TestQueueIsBounded(t *testing.T) {
 	f := newFixture(t, writeDataset(t), func(o *Options) {
 		o.Overlay, o.Log = overlay, slog.New(slog.NewTextHandler(&said, nil))
 	})
-	f.keeper.room.TryAcquire(f.keeper.limit) // others wait already
+	f.keeper.budget.TryAcquire(f.keeper.limit) // others wait already
 	for i, name := range []string{"a.jpg", "b.jpg"} {
 		if _, err := f.read(Key(i), f.file(t, name), view(t, "scan5")); err != nil {
 			t.Error(err)
@@ -162,7 +162,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if s := f.Stats(); s.Unkept != 2 || strings.Count(said.String(), "not kept") != 1 {
 		t.Errorf("%d not kept, and it was said: %s", s.Unkept, &said)
 	}
-	f.keeper.room.Release(f.keeper.limit)
+	f.keeper.budget.Release(f.keeper.limit)
 	if _, err := f.read(3, f.file(t, "c.png"), view(t, "resize64-png")); err != nil {
 		t.Error(err)
 	}
