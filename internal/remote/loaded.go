@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pipefs/pipefs/store/blob"
 	"github.com/pipefs/pipefs/store/vfs"
 )
@@ -16,8 +18,9 @@ import (
 const (
 	// smallFile is the longest file that is read into memory, in bytes.
 	smallFile = 1 << 20
-	// fetchBytes is how much of a longer one is fetched at once.
+	// A longer one is fetched in ranges of fetchBytes, so many at once.
 	fetchBytes = 8 << 20
+	fetches    = 6
 )
 
 func digest(parts ...string) string {
@@ -68,13 +71,19 @@ func (f *FS) fetch(i blob.Info) (vfs.File, error) {
 		return nil, err
 	}
 	err = os.Remove(tmp.Name())
-	b := make([]byte, min(fetchBytes, i.Size))
-	for off := int64(0); off < i.Size && err == nil; off += fetchBytes {
-		b = b[:min(fetchBytes, i.Size-off)]
-		if err = f.objects.ReadAt(f.ctx, i.Name, i.Version, b, off); err == nil {
-			_, err = tmp.WriteAt(b, off)
-		}
+	group, ctx := errgroup.WithContext(f.ctx)
+	group.SetLimit(fetches)
+	for off := int64(0); off < i.Size; off += fetchBytes {
+		group.Go(func() error {
+			b := make([]byte, min(fetchBytes, i.Size-off))
+			err := f.objects.ReadAt(ctx, i.Name, i.Version, b, off)
+			if err == nil {
+				_, err = tmp.WriteAt(b, off)
+			}
+			return err
+		})
 	}
+	err = errors.Join(err, group.Wait())
 	if err != nil {
 		return nil, errors.Join(err, tmp.Close())
 	}
