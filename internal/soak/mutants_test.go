@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ import (
 var (
 	mutants  = flag.Int("mutants", 100, "how many mutants TestMutants tries")
 	packages = flag.String("packages", "store internal/serve internal/epoch internal/source", "the packages that it breaks")
+	names    = flag.String("files", "", "a regular expression: only files whose base name it matches")
 )
 
 // mutant is one fault in the code: bytes of a file that others replace.
@@ -212,6 +214,8 @@ func TestMutants(t *testing.T) {
 	}
 	const limit = 5 * time.Minute
 	r := rand.New(rand.NewPCG(testenv.Seed(t), 0))
+	only, err := regexp.Compile(*names)
+	testenv.Must(t, err)
 	var all []mutant
 	blocks := map[string]map[string][]block{}
 	slowest := map[string]time.Duration{}
@@ -222,7 +226,7 @@ func TestMutants(t *testing.T) {
 		files, err := filepath.Glob("../../" + pkg + "/*.go")
 		testenv.Must(t, err)
 		for _, file := range files {
-			if blocks[pkg][filepath.Base(file)] == nil { // a test, or of another system
+			if blocks[pkg][filepath.Base(file)] == nil || !only.MatchString(filepath.Base(file)) { // a test, of another system, or not asked for
 				continue
 			}
 			file, err = filepath.Abs(file)
