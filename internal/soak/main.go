@@ -72,6 +72,8 @@ type done struct {
 	Done   int64
 	Worst  float64  `json:",omitempty"`
 	Failed []string `json:",omitempty"` // tests
+	// Survived are the mutants that no test noticed, each with the reason, which is written here by hand.
+	Survived map[string]string `json:",omitempty"`
 }
 
 // run is one run of this program.
@@ -176,8 +178,11 @@ func (r *row) run(temp string, length time.Duration, all map[string]*done) (*don
 			cmd.Dir, cmd.Env = t.pkg, append(os.Environ(), "PIPEFS_SOAK="+proof)
 			out, err := cmd.CombinedOutput()
 			for line := range bytes.Lines(out) {
-				if bytes.HasPrefix(line, []byte("mutant: ")) {
-					fmt.Printf("%s", line)
+				if mutant, is := bytes.CutPrefix(line, []byte("mutant: ")); is {
+					if d.Survived == nil {
+						d.Survived = map[string]string{}
+					}
+					d.Survived[strings.TrimSpace(string(mutant))] = ""
 				}
 			}
 			if err != nil {

@@ -37,7 +37,7 @@ type mutant struct {
 }
 
 func (m mutant) String() string {
-	return fmt.Sprintf("%s:%d: %s -> %s", m.file, m.line, strings.Join(strings.Fields(m.old), " "), m.with)
+	return fmt.Sprintf("%s/%s:%d: `%s` -> `%s`", m.pkg, filepath.Base(m.file), m.line, strings.Join(strings.Fields(m.old), " "), m.with)
 }
 
 var swaps = map[token.Token]token.Token{
@@ -252,7 +252,7 @@ func TestMutants(t *testing.T) {
 			continue
 		} else if tried++; !killed {
 			survived++
-			fmt.Printf("mutant: %s: %s\n", how, m)
+			fmt.Printf("mutant: %s (%s)\n", m, how)
 		}
 	}
 	testenv.Proved(t, "mutants", tried, 100*float64(survived)/float64(max(tried, 1)))

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,8 +71,12 @@ func text(runs []run) []byte {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", r.name, r.what, target, grouped(all.Done), worst, last, result)
 	}
 	minutes, failed := 0.0, ""
+	var survived map[string]string
 	for _, n := range runs {
 		minutes += n.Minutes
+		if d := n.Rows["mutants"]; d != nil {
+			survived = d.Survived
+		}
 		for _, r := range rows {
 			if d := n.Rows[r.name]; d != nil && len(d.Failed) > 0 {
 				failed += fmt.Sprintf("- %s, %s: %s\n", n.Date.Format("2006-01-02 15:04"), n.Commit, strings.Join(d.Failed, ", "))
@@ -78,6 +84,12 @@ func text(runs []run) []byte {
 		}
 	}
 	fmt.Fprintf(&b, "\nAll %d runs took %.0f minutes. Tests that failed in them:\n\n%s", len(runs), minutes, cmp.Or(failed, "- none\n"))
+	if len(survived) > 0 {
+		b.WriteString("\nMutants that no test noticed in their last run:\n\n")
+	}
+	for _, mutant := range slices.Sorted(maps.Keys(survived)) {
+		fmt.Fprintf(&b, "- %s: %s\n", mutant, cmp.Or(survived[mutant], "not looked at yet"))
+	}
 	b.WriteString(outro)
 	return []byte(b.String())
 }

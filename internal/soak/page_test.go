@@ -25,6 +25,10 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s\nis not in\n%s", want, page)
 		}
 	}
+	mutants := []run{{Rows: map[string]*done{"mutants": {Done: 1, Survived: map[string]string{"a": ""}}}}, {Rows: map[string]*done{"mutants": {Done: 1, Survived: map[string]string{"b": "why"}}}}}
+	if page := string(text(mutants)); strings.Contains(page, "- a:") || !strings.Contains(page, "- b: why\n") {
+		t.Errorf("%s\nlists other mutants", page)
+	}
 	for want, runs := range map[string][]run{"- none\n": kills(&done{Done: 1}), "- 1970-01-01 00:00, c0ffee: x, y\n": kills(&done{Failed: []string{"x", "y"}})} {
 		if page := string(text(runs)); !strings.Contains(page, want) {
 			t.Errorf("%s\nis not in\n%s", want, page)
