@@ -154,24 +154,20 @@ func (s *Server) Check(ctx context.Context, f File) (err error) {
 }
 
 func (s *Server) decodes(ctx context.Context, f File) error {
-	for _, v := range []transcode.Pipeline{s.o.Registry.OfPictures(s.refusals.pixels), s.refusals.pixels} {
-		h, err := s.resolve(ctx, 0, f, v, Planned)
-		if err != nil {
-			return err
-		}
-		if h.Unchanged() {
-			if h.plan.Info().Mode == transcode.ModeNone {
-				return s.unread(h)
-			}
-			continue
-		}
-		made, err := h.Make(ctx)
-		if err == nil {
-			made.Release()
-		}
+	h, err := s.resolve(ctx, 0, f, s.o.Registry.OfPictures(s.refusals.pixels), Planned)
+	switch {
+	case err != nil:
 		return err
+	case h.plan.Info().Mode == transcode.ModeNone:
+		return s.unread(h)
+	case h.Unchanged():
+		return nil // no view makes anything of it
 	}
-	return nil // no view makes anything of it
+	made, err := h.Make(ctx)
+	if err == nil {
+		made.Release()
+	}
+	return err
 }
 
 // unread is why no codec reads a sample.

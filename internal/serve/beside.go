@@ -204,9 +204,8 @@ func (s *Server) collections(dir string, below *[]string) (found []collection) {
 			*below = append(*below, name)
 		case !e.Dir && strings.EqualFold(path.Ext(name), ".json") && looked < besideFiles:
 			looked++
-			if text, err := s.ends(context.Background(), name); err == nil {
-				found = append(found, collection{name, annotatedPictures(text), annotationOf(name, text) != NoAnnotation})
-			}
+			text := s.ends(context.Background(), name)
+			found = append(found, collection{name, annotatedPictures(text), annotationOf(name, text) != NoAnnotation})
 		}
 	}
 	return found
@@ -214,38 +213,32 @@ func (s *Server) collections(dir string, below *[]string) (found []collection) {
 
 // annotates reports whether a file is there and has boxes, or is a mask.
 func (s *Server) annotates(name string) bool {
-	if _, err := s.Stat(name, false); err != nil {
-		return false
+	if !s.o.Registry.IsSample(name) {
+		return s.Annotation(context.Background(), name) != NoAnnotation
 	}
-	if s.o.Registry.IsSample(name) {
-		return s.isMask(name)
-	}
-	return s.Annotation(context.Background(), name) != NoAnnotation
+	a, err := s.Stat(name, false)
+	return err == nil && s.isMask(File{Path: name, Identity: a.Identity})
 }
 
 // isMask reports whether a sample that has the name of another one is its mask, and does not follow
 // it: told so, of a mode that masks have, or with the look of one.
-func (s *Server) isMask(name string) bool {
-	switch s.o.Roles.Of(name) {
+func (s *Server) isMask(f File) bool {
+	switch s.o.Roles.Of(f.Path) {
 	case transcode.Mask:
-		return len(s.o.Roles.PicturesOf(name)) == 0 // else it follows its picture
+		return len(s.o.Roles.PicturesOf(f.Path)) == 0 // else it follows its picture
 	case transcode.Image:
 		return false
 	}
-	a, err := s.Stat(name, false)
+	sample, err := s.stored(f)
 	if err != nil {
 		return false
 	}
-	h := &Handle{server: s, file: File{Path: name, Identity: a.Identity}}
-	if h.sample, err = s.stored(h.file); err != nil {
-		return false
-	}
-	info, err := s.header(h)
+	info, err := s.header(&Handle{server: s, file: f, sample: sample})
 	switch {
 	case err != nil, info.Format == transcode.Unknown, info.Format == transcode.JPEG, info.Lossy:
 		return false
 	case info.MayBeLabels():
-		_, look := s.lookOf(name)
+		_, look := s.lookOf(f.Path)
 		return look == transcode.LookLabels
 	}
 	return true
@@ -254,23 +247,19 @@ func (s *Server) isMask(name string) bool {
 // Annotation tells whether a file has boxes, and what these count. One that cannot be read
 // has none.
 func (s *Server) Annotation(ctx context.Context, name string) AnnotationCounts {
-	text, err := s.ends(ctx, name)
-	if err != nil {
-		return NoAnnotation
-	}
-	return annotationOf(name, text)
+	return annotationOf(name, s.ends(ctx, name))
 }
 
-// ends is the beginning of a file that is no sample, and its end.
-func (s *Server) ends(ctx context.Context, name string) ([]byte, error) {
+// ends is the beginning of a file that is no sample, and its end; nil if it cannot be read.
+func (s *Server) ends(ctx context.Context, name string) []byte {
 	a, err := s.Stat(name, false)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	// Not through the caches: nobody is going to ask for it.
 	c, err := s.openOriginal(ctx, &Handle{server: s, file: File{Path: name, Identity: a.Identity}, size: a.Size})
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	defer c.reader.Close()
 	return annotationEnds(c, c.Size())
@@ -343,7 +332,8 @@ func annotatedPictures(ends []byte) (names []string) {
 // endBytes is how much is looked at from the beginning of a file, and from its end.
 const endBytes = 64 << 10
 
-// annotationEnds reads the beginning of a file, and its end.
-func annotationEnds(r io.ReaderAt, size int64) ([]byte, error) {
-	return io.ReadAll(io.MultiReader(io.NewSectionReader(r, 0, endBytes), io.NewSectionReader(r, max(endBytes, size-endBytes), endBytes)))
+// annotationEnds reads the beginning of a file, and its end, as far as they can be read.
+func annotationEnds(r io.ReaderAt, size int64) []byte {
+	ends, _ := io.ReadAll(io.MultiReader(io.NewSectionReader(r, 0, endBytes), io.NewSectionReader(r, max(endBytes, size-endBytes), endBytes)))
+	return ends
 }

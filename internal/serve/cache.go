@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"log/slog"
 	"math/bits"
 	"sync"
@@ -13,9 +14,7 @@ import (
 // its readers have done, and it counts. That is a file a reader at most; where it is
 // more than the budget, something is not kept that might be.
 func Keepable(cacheBytes int64) int64 {
-	if cacheBytes == 0 {
-		cacheBytes = DefaultCacheBytes
-	}
+	cacheBytes = cmp.Or(cacheBytes, DefaultCacheBytes)
 	return cacheBytes - cacheBytes/64
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 
@@ -55,7 +54,7 @@ func (s *Server) header(h *Handle) (transcode.Info, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.headers.Put(h.file.Path, known, 0)
-	if known.fault == nil && s.o.Overlay != nil {
+	if known.fault == nil {
 		s.typical[extension(h.file.Path)] = known.info
 	}
 	return known.info, known.fault
@@ -67,9 +66,6 @@ func extension(name string) string { return strings.ToLower(path.Ext(name)) }
 // probe reads the header from the dataset. An error is one of reading. The file stays
 // open, for a reader of the rest.
 func (s *Server) probe(h *Handle, known *header) error {
-	if s.o.Dataset == nil {
-		return errNoOriginal
-	}
 	file, err := s.o.Dataset.OpenAs(h.file.Path, h.file.Identity)
 	if err != nil {
 		return changedIfGone(h.file, err)
@@ -98,7 +94,7 @@ func (s *Server) probe(h *Handle, known *header) error {
 //
 // What the view is kept under depends on the header in turn. Samples of one kind
 // mostly have the same, so the name is guessed from the last one with the extension;
-// what the record itself says then counts, and has to lead to that name.
+// what the record itself says then counts.
 func (s *Server) keptHeader(h *Handle) (info transcode.Info, ok bool) {
 	if s.o.Overlay == nil {
 		return info, false
@@ -110,27 +106,15 @@ func (s *Server) keptHeader(h *Handle) (info transcode.Info, ok bool) {
 		return info, false
 	}
 	limits := s.o.Registry.Limits()
-	for _, key := range s.keptAs(h, typical) {
-		info, ok := s.o.Overlay.Info(h.file.Path, storedAs(h.file.Identity), key)
+	plan := s.o.Registry.Plan(h.view, typical, s.o.Roles.Of(h.file.Path))
+	for _, p := range wholeOrSplit(nil, &plan, plan.Key()) {
+		info, ok := s.o.Overlay.Info(h.file.Path, storedAs(h.file.Identity), p.key)
 		// A picture may be over the limits of today.
-		if ok && limits.CheckSize(info.Width, info.Height) == nil && limits.CheckFile(h.file.Identity.Size) == nil && slices.Contains(s.keptAs(h, info), key) {
+		if ok && limits.CheckSize(info.Width, info.Height) == nil && limits.CheckFile(h.file.Identity.Size) == nil {
 			return info, true
 		}
 	}
 	return transcode.Info{}, false
-}
-
-// keptAs are the keys under which the overlay may keep a view of a sample with that
-// header.
-func (s *Server) keptAs(h *Handle, info transcode.Info) (keys []string) {
-	plan := s.o.Registry.Plan(h.view, info, s.o.Roles.Of(h.file.Path))
-	if plan.Unchanged() {
-		return nil
-	}
-	for _, p := range wholeOrSplit(nil, &plan, plan.Key()) {
-		keys = append(keys, p.key)
-	}
-	return keys
 }
 
 // Unread reports whether a fault that a store holds says that the sample was no picture

@@ -60,7 +60,7 @@ func (s *Server) open(ctx context.Context, h *Handle) (*Content, error) {
 	}
 	// What lies in memory is the nearest, whatever the policy thinks of disks.
 	if made := s.recent(h); made != nil {
-		return made.content(h)
+		return made.content(h), nil
 	}
 	from := s.candidates(h)
 	if len(from) == 0 {
@@ -180,7 +180,7 @@ func (s *Server) openResult(ctx context.Context, h *Handle, chosen *candidate) (
 	if err != nil {
 		return nil, err
 	}
-	return made.content(h)
+	return made.content(h), nil
 }
 
 // makeFrom makes the result of what leaves the least to compute, and of something else

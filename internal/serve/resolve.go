@@ -238,8 +238,8 @@ func (s *Server) measure(ctx context.Context, h *Handle, most Effort) error {
 		return err
 	}
 	defer made.release()
-	h.size, err = made.size(h)
-	return err
+	h.size = made.size(h)
+	return nil
 }
 
 // indivisible takes note of a sample that turned out not to be storable in parts

@@ -53,33 +53,22 @@ func (m *result) release() {
 }
 
 // cut is the part of a result's data that a handle takes.
-func (m *result) cut(h *Handle) (data []byte, err error) {
+func (m *result) cut(h *Handle) []byte {
 	head, ok := h.plan.Head()
 	if !ok || h.plan.Len() > 1 {
-		return m.split.Data, nil
+		return m.split.Data
 	}
-	if head.Arg > len(m.split.Levels) {
-		return nil, transcode.Errorf(transcode.ErrInternal, "%s: there are %d levels", head, len(m.split.Levels))
-	}
-	return m.split.Data[:m.split.Ends[m.split.Levels[head.Arg-1]-1]], nil
+	return m.split.Data[:m.split.Ends[m.split.Levels[head.Arg-1]-1]]
 }
 
 // content opens the result as a handle's content, and passes its hold on to it.
-func (m *result) content(h *Handle) (*Content, error) {
-	data, err := m.cut(h)
-	if err != nil {
-		m.release()
-		return nil, err
-	}
-	size := int64(len(data) + len(m.split.Tail))
-	return &Content{size: size, cost: size, reader: memory{data, m.split.Tail, m}}, nil
+func (m *result) content(h *Handle) *Content {
+	size := m.size(h)
+	return &Content{size: size, cost: size, reader: memory{m.cut(h), m.split.Tail, m}}
 }
 
 // size is that of a handle's content.
-func (m *result) size(h *Handle) (int64, error) {
-	data, err := m.cut(h)
-	return int64(len(data) + len(m.split.Tail)), err
-}
+func (m *result) size(h *Handle) int64 { return int64(len(m.cut(h)) + len(m.split.Tail)) }
 
 // recent returns a result that is still in memory, or nil.
 func (s *Server) recent(h *Handle) *result {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -124,24 +125,10 @@ func New(o Options) (*Server, error) {
 	if err := o.Roles.Check(); err != nil {
 		return nil, err
 	}
-	if o.Policy == nil {
-		o.Policy = mixer.Longest{}
-	}
-	if o.CacheBytes == 0 {
-		o.CacheBytes = DefaultCacheBytes
-	}
-	if o.WorkBytes == 0 {
-		o.WorkBytes = DefaultWorkBytes
-	}
-	if o.MaxOpen == 0 {
-		o.MaxOpen = DefaultMaxOpen
-	}
-	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Policy = cmp.Or[mixer.Policy](o.Policy, mixer.Longest{})
+	o.CacheBytes, o.WorkBytes = cmp.Or(o.CacheBytes, DefaultCacheBytes), cmp.Or(o.WorkBytes, DefaultWorkBytes)
+	o.MaxOpen, o.Workers = cmp.Or(o.MaxOpen, DefaultMaxOpen), cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	_, packed := o.Source.(storeTree)
 	s := &Server{
 		o: o, log: o.Log, kinds: o.Registry.Kinds(), packed: packed,
@@ -244,10 +231,8 @@ func (s *Server) OnUse(f func(transcode.Pipeline)) { s.used.notify.Store(&f) }
 
 func (u *usedViews) use(v transcode.Pipeline) {
 	if f := u.notify.Load(); f != nil && v.Len() > 0 {
-		if _, seen := u.seen.Load(v.String()); !seen {
-			if _, seen := u.seen.LoadOrStore(v.String(), true); !seen {
-				(*f)(v)
-			}
+		if _, seen := u.seen.LoadOrStore(v.String(), true); !seen {
+			(*f)(v)
 		}
 	}
 }
