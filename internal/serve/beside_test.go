@@ -114,3 +114,58 @@ func TestRefusesRandomMasks(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReplaceable says why no other sample takes the place of the first file; "" is that one may.
+func TestReplaceable(t *testing.T) {
+	for files, why := range map[string]string{
+		"train/cat/1.jpg train/dog/1.jpg":              "",
+		"cat/a/1.jpg dog/1.jpg":                        "",
+		"cat/1.jpg dog/1.jpg cat/2.txt labels.csv":     "",
+		"a/cat/2.jpg a/dog/1.jpg captions.json":        "",
+		"1.jpg 2.jpg":                                  `"/" is not one of several directories of classes`,
+		"train/cat/1.jpg train/cat/2.jpg":              `"/train/cat" is not one of several directories of classes`,
+		"train2017/1.jpg val2017/1.jpg":                "is not one of several",
+		"cat/1.jpg masks/2.jpg":                        "is not one of several",
+		"cat/1.jpg dog/1.jpg cat/0/1.jpg cat/1.txt":    "cat/1.txt is the target of cat/1.jpg alone",
+		"cat/1.jpg dog/1.jpg cat/1.jpg.csv":            "cat/1.jpg.csv is the target of cat/1.jpg alone",
+		"cat/1.jpg dog/1.jpg metadata.csv":             "metadata.csv has a line for each sample",
+		"cat/1.jpg dog/1.jpg cat/metadata.jsonl":       "cat/metadata.jsonl has a line for each sample",
+		"a/cat/1.jpg a/dog/1.jpg a/cat/captions2.json": "a/cat/captions2.json has targets of a/cat/1.jpg",
+	} {
+		root := t.TempDir()
+		for name := range strings.FieldsSeq(files) {
+			testenv.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+			testenv.Must(t, os.WriteFile(filepath.Join(root, name), []byte(map[string]string{".json": captions}[filepath.Ext(name)]), 0o644))
+		}
+		if err := newFixture(t, root, nil).Replaceable(strings.Fields(files)[0]); (err == nil) != (why == "") || !strings.Contains(fmt.Sprint(err), why) {
+			t.Errorf("%s: %v", files, err)
+		}
+	}
+}
+
+// TestPairs: a mask follows the first of its pictures that is there, in views that move or mix pixels.
+func TestPairs(t *testing.T) {
+	root := t.TempDir()
+	for name, width := range map[string]int{"images/1.jpg": 60, "photos/1.jpg": 60, "photos/2.jpg": 60, "photos/4.jpg": 50} {
+		put(t, root, name, pictures.Photo(width, 40, 1))
+	}
+	images, err := transcode.ParsePair("images/**.jpg=masks/**.png")
+	testenv.Must(t, err)
+	photos, err := transcode.ParsePair("photos/**.jpg=masks/**.png")
+	testenv.Must(t, err)
+	f := newFixture(t, root, func(o *Options) { o.Roles.Pairs = []transcode.Pair{images, photos} })
+	for i, why := range []string{1: "", 2: "", 3: "there is no picture images/3.jpg", 4: "it is the mask of photos/4.jpg, and cannot follow it: "} {
+		name := fmt.Sprintf("masks/%d.png", i)
+		put(t, root, name, pictures.Mask(60, 40, 5, 1))
+		for _, spec := range []string{"bmp", "resize16-npy"} {
+			if _, err := f.Resolve(t.Context(), 1, f.file(t, name), view(t, spec)); i > 0 && ((err == nil) != (spec == "bmp" || why == "") || err != nil && !strings.Contains(err.Error(), why)) {
+				t.Errorf("%s in %s: %v", name, spec, err)
+			}
+		}
+		with := "masks/1.png is the mask of photos/1.jpg and of images/1.jpg"
+		if err := f.PairedWith(name, fmt.Sprintf("photos/%d.jpg", i)); strings.Contains(fmt.Sprint(err), with) != (i == 1) || (err == nil) != (i == 2 || i == 4) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	testenv.Must(t, errors.Join(f.PairedWith("masks/1.png", "images/1.jpg"), f.PairedWith("photos/1.jpg", "")))
+}

@@ -2,12 +2,10 @@ package serve
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/prepare/pack"
@@ -52,37 +50,6 @@ func TestPassed(t *testing.T) {
 	f.Drop(7)
 	if f.Acquire(7) != nil || f.results.Len() != 0 {
 		t.Errorf("dropped, but %d results are remembered", f.results.Len())
-	}
-}
-
-// TestLowerLimitsThanThePackers reads a store with limits that its files are over:
-// what has to be decoded fails, once and for good, and what lies there is shown.
-func TestLowerLimitsThanThePackers(t *testing.T) {
-	root, dir := writeDataset(t), t.TempDir()+"/store"
-	packWith(t, registry, root, dir, pack.Rebuild)
-	s := openStore(t, dir)
-	low := codecs.Default(transcode.Limits{MaxScans: 3})
-	server, err := New(Options{Registry: low, Source: StoreTree(s), Store: s})
-	testenv.Must(t, err)
-	t.Cleanup(func() { server.Close() })
-	p := fixture{server, "", &sync.Map{}}
-	f := p.file(t, "a.jpg")
-	for i, c := range []struct {
-		view string
-		want error
-	}{{"scan5", nil}, {"scan5-bmp", transcode.ErrUnsupported}, {"scan5-png", transcode.ErrUnsupported}, {"scan5", nil}} {
-		v, err := low.Parse(c.view)
-		testenv.Must(t, err)
-		content, err := p.Open(t.Context(), Key(i), f, v)
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", c.view, err, c.want)
-		}
-		if err == nil {
-			content.Release()
-		}
-		if _, err := p.Resolve(t.Context(), 0, f, v); c.view != "scan5-bmp" && !errors.Is(err, c.want) {
-			t.Errorf("size of %s: %v, want %v", c.view, err, c.want)
-		}
 	}
 }
 

@@ -200,29 +200,6 @@ func TestNoMemory(t *testing.T) {
 	hold.Release()
 }
 
-// TestOneOfManyOpeners: who opens the same sample at the same time gets the same
-// bytes, and one is kept.
-func TestOneOfManyOpeners(t *testing.T) {
-	f := newFixture(t, writeDataset(t), withCache(t, mixer.LiquidCache, 1<<20, 10))
-	file, v := f.file(t, "a.jpg"), view(t, "bmp")
-	whole := want(t, f.root, "a.jpg", v)
-	for key := range Key(20) {
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				if got, err := f.read(key, file, v); err != nil || !bytes.Equal(got, whole) {
-					t.Errorf("%d bytes, %v", len(got), err)
-				}
-			})
-		}
-		wg.Wait()
-		if s := f.Stats(); s.MemoryBytes != inPages(int64(len(whole))) || s.Cache.Samples != 1 {
-			t.Errorf("%+v", s)
-		}
-		f.Drop(key)
-	}
-}
-
 // TestBacking: the number is given back once, before the memory goes.
 func TestBacking(t *testing.T) {
 	root, _ := plainFiles(t, 2)
@@ -255,22 +232,31 @@ func TestBacking(t *testing.T) {
 	second.Release()
 }
 
-// givenUp is a policy that says that it has given up.
-type givenUp struct{ mixer.Cache }
+// givenUp is a policy that says that it has given up. At a hit it gives up what it is told to.
+type givenUp struct {
+	mixer.Cache
+	gone []uint64
+}
 
-func (g givenUp) Stats() mixer.CacheStats {
+func (g *givenUp) Open(key uint64, cost int64) (keep bool, evict []uint64) {
+	keep, _ = g.Cache.Open(key, cost)
+	return keep && g.gone == nil, g.gone
+}
+
+func (g *givenUp) Stats() mixer.CacheStats {
 	s := g.Cache.Stats()
 	s.Off = "nobody can tell"
 	return s
 }
 
-// TestGivenUp: it is logged once.
+// TestGivenUp: it is logged once. What goes at a hit goes when its readers have done.
 func TestGivenUp(t *testing.T) {
 	var log bytes.Buffer
-	root, _ := plainFiles(t, 1)
+	root, _ := plainFiles(t, 2)
+	policy := &givenUp{}
 	f := newFixture(t, root, func(o *Options) {
 		withCache(t, mixer.LiquidCache, 1<<20, 10)(o)
-		o.Cache = givenUp{o.Cache}
+		policy.Cache, o.Cache = o.Cache, policy
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	file := f.file(t, "0000.dat")
@@ -282,4 +268,12 @@ func TestGivenUp(t *testing.T) {
 	if n := strings.Count(log.String(), "nobody can tell"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, log.String())
 	}
+	_, err := f.read(2, f.file(t, "0001.dat"), view(t, "original"))
+	testenv.Must(t, err)
+	policy.gone = []uint64{2, 99}
+	c := f.Acquire(1)
+	if n := f.Stats().MemoryBytes; c == nil || f.Acquire(1) != nil || f.Acquire(2) != nil || n != 8192 {
+		t.Fatalf("%d bytes are held", n)
+	}
+	c.Release() // the end of the test wants no bytes to be held
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // readsOf counts what is read of a dataset.
@@ -110,6 +112,13 @@ func TestWhatIsKeptOfAnotherVersion(t *testing.T) {
 			t.Errorf("the version before: %v", err)
 		}
 		before = f.file(t, "a.jpg")
+	}
+	put(t, root, "small.jpg", pictures.Photo(20, 20, 1))
+	for _, limits := range []transcode.Limits{{MaxPixels: 240*90 - 1}, {MaxFile: 1500}} { // lower than before
+		f := newFixture(t, root, func(o *Options) { o.Overlay, o.Registry = overlay, codecs.Default(limits) })
+		if f.planned(t, "small.jpg", v.String()).Unchanged() || !f.planned(t, "b.jpg", v.String()).Unchanged() {
+			t.Errorf("%+v do not hold for what is kept", limits)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -147,8 +148,25 @@ func TestMissing(t *testing.T) {
 	if err != nil || f.Shows(v, &grey) != NotShown || globs.Shows(v, &grey) != AsPlanned {
 		t.Errorf("grey.png: %v, %v, %v", f.Shows(v, &grey), globs.Shows(v, &grey), err)
 	}
+	pair, err := transcode.ParsePair("pictures/*.jpg=masks/*.png")
+	testenv.Must(t, err)
+	for _, roles := range []transcode.Roles{{Masks: []string{"m.png"}}, {Pairs: []transcode.Pair{pair}}} {
+		if m, err := without(roles).Missing(view(t, "jpeg90")); err != nil || m.Samples != 6 { // any may be a mask by its path
+			t.Errorf("%+v: %+v, %v", roles, m, err)
+		}
+	}
 	with := newFixture(t, root, func(o *Options) { o.Store, o.Source = s, StoreTree(s) })
 	if m, err := with.Missing(view(t, "original")); err != nil || m != (Missing{}) {
 		t.Errorf("with the dataset: %+v, %v", m, err)
+	}
+	for n, want := range []Missing{{}, {Samples: 1, Of: 1, All: true}} { // of stores of so many samples
+		root, dir := t.TempDir(), t.TempDir()
+		for range n {
+			put(t, root, "a.jpg", pictures.Photo(60, 40, 1))
+		}
+		packWith(t, registry, root, dir, pack.Drop)
+		if got, err := fromStore(t, registry, dir, nil).Missing(view(t, "original")); err != nil || got != want {
+			t.Errorf("of %d samples: %+v, %v", n, got, err)
+		}
 	}
 }

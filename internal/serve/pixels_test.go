@@ -52,7 +52,6 @@ func dino(t testing.TB, epoch uint64) (views []transcode.Pipeline) {
 // twice: its first draw could have been the only one.
 func TestDrawsShareOneDecode(t *testing.T) {
 	f := newFixture(t, writeDataset(t), nil)
-	f.sources.poison, f.outputs.poison = true, true
 	key := Key(0)
 	read := func(name string, v transcode.Pipeline) {
 		key++
@@ -162,7 +161,6 @@ func TestRowsOfStoredPixels(t *testing.T) {
 			kept := openOverlay(t, dir, 0)
 			defer func() { testenv.Must(t, kept.Close()) }()
 			f := newFixture(t, root, func(o *Options) { o.Overlay = kept })
-			f.sources.poison, f.outputs.poison = true, true
 			file := f.keepAs(t, "a.jpg", stored)
 			rows := int64(0)
 			for _, name := range []string{"a.jpg", "b." + stored} {

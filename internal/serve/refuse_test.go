@@ -20,6 +20,7 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
+	"github.com/pipefs/pipefs/transcode/codecs"
 )
 
 // colours is a mask whose colours are its labels.
@@ -139,6 +140,11 @@ func TestRefuses(t *testing.T) {
 			if n := f.Stats().Panics; n != 0 {
 				t.Errorf("%d panics", n)
 			}
+			samples := []string{"photos/1.png", "no-pairs/1.png", "photos/2.png", "no-pairs/2.png"}
+			refused, err := f.Refusals(t.Context(), samples, []transcode.Pipeline{view(t, "npy"), view(t, "resize16-bmp"), view(t, "rgb-resize16-bmp")})
+			if err != nil || len(refused) != 1 || refused[0].Dir != "no-pairs" || refused[0].View != "resize16-bmp" {
+				t.Errorf("%v, %v", refused, err)
+			}
 		})
 	}
 }
@@ -239,6 +245,11 @@ func TestContentNobodyKnows(t *testing.T) {
 	}
 	packWith(t, registry, root, dir, pack.Rebuild)
 	for what, f := range map[string]fixture{"dataset": newFixture(t, root, nil), "store": fromStore(t, registry, dir, nil)} {
+		for name := range files {
+			if err := f.Check(t.Context(), f.file(t, name)); !IsBad(err) || errors.Is(err, errFault) != (what == "store") {
+				t.Errorf("%s from a %s: %v", name, what, err)
+			}
+		}
 		for i, spec := range views {
 			for name, content := range files {
 				if got, err := f.read(Key(10*i+len(name)), f.file(t, name), view(t, spec)); err != nil || !bytes.Equal(got, content) {
@@ -260,5 +271,118 @@ func TestContentNobodyKnows(t *testing.T) {
 		if Unread(fault) != want {
 			t.Errorf("%q: %v", fault, !want)
 		}
+	}
+}
+
+// TestExcuse: how many bad samples, one after the other, are passed over by each policy, and how many are noted.
+func TestExcuse(t *testing.T) {
+	root := writeDataset(t)
+	put(t, root, "d/e.jpg", pictures.Photo(60, 40, 1))
+	put(t, root, "d/f.jpg", pictures.Photo(60, 40, 2))
+	bad, other := transcode.Errorf(transcode.ErrBad, "no picture"), errors.New("another error")
+	for _, c := range []struct {
+		on             OnError
+		limit          float64 // of five samples
+		cause          error
+		excused, noted int
+	}{
+		{Fail, 1, bad, 0, 1}, {Fail, 1, other, 0, 0},
+		{Black, 0, bad, 1, 2}, {Black, 0.3, bad, 2, 3}, {Black, 0.3, other, 2, 3},
+		{Black, 1, &Refusal{}, 0, 0}, {Black, 1, fmt.Errorf("%w", ErrTooManyBad), 0, 0},
+		{Replace, 0.3, bad, 2, 3}, {Replace, 1, bad, 5, 6}, {Replace, 1, other, 0, 0},
+	} {
+		f := newFixture(t, root, func(o *Options) { o.OnError, o.ErrorLimit = c.on, c.limit })
+		n, err := 0, f.Excuse("0", c.cause)
+		for ; err == nil && n < 10; err = f.Excuse(fmt.Sprint(n), c.cause) {
+			n++
+			_ = f.Excuse("0", c.cause) // it is known
+		}
+		want := c.cause.Error()
+		if n > 0 {
+			want = fmt.Sprintf("too many samples cannot be made: %d of 5 by now, more than --on-error-limit %g%%", n+1, 100*c.limit)
+		}
+		if n != c.excused || !strings.HasPrefix(fmt.Sprint(err), want) || len(f.Bad()) != c.noted {
+			t.Errorf("%v: %d are excused, %v are noted: %v", c, n, f.Bad(), err)
+		}
+	}
+}
+
+// TestCheck: what is wrong with a sample is found once, and no name leads to one that cannot be made where bad samples are replaced.
+func TestCheck(t *testing.T) {
+	root := writeDataset(t)
+	photo, err := os.ReadFile(filepath.Join(root, "a.jpg"))
+	testenv.Must(t, err)
+	png, err := os.ReadFile(filepath.Join(root, "c.png"))
+	testenv.Must(t, err)
+	for name, data := range map[string][]byte{"cut.jpg": photo[:len(photo)/2], "cut.png": png[:len(png)/2], "page.jpg": []byte("<html>"), "long.jpg": append(photo, make([]byte, 1<<17)...)} {
+		testenv.Must(t, os.WriteFile(filepath.Join(root, name), data, 0o644))
+	}
+	f := newFixture(t, root, func(o *Options) { o.OnError, o.Registry = Replace, codecs.Default(transcode.Limits{MaxFile: 1 << 17}) })
+	random, err := registry.ParseRandom("rrc16-npy")
+	testenv.Must(t, err)
+	for name, want := range map[string]string{"a.jpg": "", "c.png": "", "cut.jpg": "truncated", "cut.png": "truncated", "page.jpg": "unsupported", "long.jpg": "--max-file"} {
+		says := func(err error) bool { return (err == nil) == (want == "") && strings.Contains(fmt.Sprint(err), want) }
+		for again := range 2 {
+			before := f.Stats().FetchedBytes
+			if err, n := f.Check(t.Context(), f.file(t, name)), f.Stats().FetchedBytes-before; !says(err) || again > 0 && n > 0 {
+				t.Errorf("%s: %v, %d bytes fetched", name, err, n)
+			}
+		}
+		for _, v := range []transcode.Pipeline{view(t, "png"), random.In(1, 2), view(t, "original")} {
+			if _, err := f.Server.Resolve(t.Context(), 0, f.file(t, name), v, Verified); v.Len() > 0 && !says(err) || v.Len() == 0 && err != nil {
+				t.Errorf("%s in %v: %v", name, v, err)
+			}
+		}
+	}
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "cut.jpg"), photo, 0o644))
+	testenv.Must(t, f.Check(t.Context(), f.file(t, "cut.jpg")))
+	f = newFixture(t, root, func(o *Options) { o.Dataset = noOpens{o.Dataset} })
+	_ = f.Refuses("", view(t, "resize16-png"))
+	if err := f.Check(t.Context(), f.file(t, "a.jpg")); !errors.Is(err, transcode.ErrInternal) || f.Stats().Panics != 3 {
+		t.Errorf("%v, %d panics", err, f.Stats().Panics)
+	}
+}
+
+// noOpens is a dataset with a bug.
+type noOpens struct{ source.Dataset }
+
+func (noOpens) OpenAs(string, source.Identity) (*source.File, error) { panic("a bug") }
+
+// TestSpared: samples that may be masks are counted, and what to do is said.
+func TestSpared(t *testing.T) {
+	root := t.TempDir()
+	for i := range 20 {
+		put(t, root, fmt.Sprintf("a/%02d.png", i), pictures.Mask(16, 16, 5, uint64(i)))
+	}
+	put(t, root, "a/sub/1.jpg", pictures.Photo(16, 16, 1))
+	put(t, root, "b/1.png", pictures.Photo(16, 16, 1))
+	f := newFixture(t, root, func(o *Options) { o.Roles = transcode.Roles{Masks: []string{"b/*"}} })
+	v := view(t, "resize64-crop48-npy")
+	for i, got := range []Spared{
+		f.Spares(t.Context(), v, nil), f.Spares(t.Context(), v, []string{"none.png", "a/01.png", "b/1.png", "a/sub/1.jpg"}),
+		f.Spares(t.Context(), view(t, "bmp"), nil), f.Spares(t.Context(), view(t, "scan5"), nil),
+	} {
+		if want := [][2]int{{leastLooked, leastLooked + 2}, {1, 3}, {0, leastLooked + 2}, {0, 0}}[i]; [2]int{got.Samples, got.Of} != want {
+			t.Errorf("%+v, want %d", got, want)
+		}
+	}
+	c := f.NewSpared(v)
+	add := func(path string, format transcode.Format, mode transcode.Mode, orientation uint8, err error, says string) {
+		t.Helper()
+		before, info := c.Samples, transcode.Info{Format: format, Mode: mode, Orientation: orientation, Width: 60, Height: 40}
+		spared := c.Add(path, registry.Plan(v, info, transcode.Auto), err)
+		if got := c.String(); !strings.Contains(got, says) || (got == "") != (says == "") || spared != (c.Samples > before) {
+			t.Errorf("after %s: %s", path, got)
+		}
+	}
+	add("c.jpg", transcode.JPEG, transcode.ModeRGB, 2, nil, "")
+	add("d.jpg", transcode.JPEG, transcode.ModeRGB, 1, nil, "")
+	add("g.png", transcode.PNG, transcode.ModeRGBA, 0, errors.New("unreadable"), "")
+	add("e.png", transcode.PNG, transcode.ModeRGBA, 0, nil, "have several modes (RGB, RGBA)")
+	add("f.png", transcode.PNG, transcode.ModeP, 0, nil, "1 of 5 samples looked at may be masks, such as f.png: resize64-crop48-npy leaves out")
+	add("b.png", transcode.PNG, transcode.ModeP, 0, nil, "2 of 6 samples looked at may be masks, such as b.png: resize64-crop48-npy leaves out")
+	add("c.png", transcode.PNG, transcode.ModeRGB, 0, &Refusal{Unfit: "of mode P"}, "3 of 7 samples looked at may be masks, such as b.png: resize64-crop48-npy refuses them")
+	if c.Turned != 1 || c.Modes["RGB"] != 2 || c.Modes["RGBA"] != 1 {
+		t.Errorf("%+v", c)
 	}
 }

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,10 +21,25 @@ import (
 	"github.com/pipefs/pipefs/internal/prepare/pack"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
+
+// TestMain wants no goroutine to be left when all tests have ended, and no descriptor of a file that they made.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		fds, _ := filepath.Glob("/proc/self/fd/*")
+		for _, fd := range fds {
+			if file, _ := os.Readlink(fd); strings.HasPrefix(file, filepath.Join(os.TempDir(), "Test")) || strings.Contains(file, "pipefs (deleted)") {
+				fmt.Println("stays open:", file)
+				code |= 1
+			}
+		}
+		os.Exit(code)
+	}))
+}
 
 var registry = codecs.Default(transcode.Limits{})
 
@@ -96,13 +115,36 @@ func newFixture(t testing.TB, root string, change func(*Options)) fixture {
 	}
 	p, err := New(o)
 	testenv.Must(t, err)
+	p.sources.poison, p.outputs.poison = true, true
 	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
+		testenv.Must(t, p.Close())
+		p.checkIdle(t.Errorf)
 		d.Close()
 	})
 	return fixture{p, root, &sync.Map{}}
+}
+
+// checkIdle wants nothing to be taken when a server is closed and nobody reads.
+func (s *Server) checkIdle(complain func(format string, args ...any)) {
+	turns := s.aheads.limiter.compute
+	for l, places := range map[*limiter]int{s.readers: s.o.Workers, s.idlers: s.o.Workers, s.loaders: Loading(s.o.Workers), s.aheads.limiter: MaxAhead, turns: s.o.Workers} {
+		if !l.places.TryAcquire(int64(places)) || l != turns && !l.memory.TryAcquire(l.bytes) {
+			complain("places or memory for work stay taken")
+		}
+	}
+	if !s.keeper.budget.TryAcquire(s.keeper.limit) || s.memfds.held.Load() != 0 || len(s.aheads.byKey) != 0 || s.Busy() {
+		complain("%d bytes of memfds and %d loaded files stay, and a reader is said to wait: %v", s.memfds.held.Load(), len(s.aheads.byKey), s.Busy())
+	}
+	for _, key := range s.results.Keys() {
+		if made, _ := s.results.Get(key); !made.complete() || made.holders.Load() != 1 {
+			complain("%s of %s is held %d times", key.plan, key.file.Path, made.holders.Load())
+		}
+	}
+	for i := range s.cache.shards {
+		if n := len(s.cache.shards[i].byKey); n > 0 {
+			complain("%d contents stay in the cache", n)
+		}
+	}
 }
 
 func openOverlay(t testing.TB, dir string, max int64) *store.Overlay {
@@ -158,7 +200,6 @@ func want(t testing.TB, root, name string, v transcode.Pipeline) []byte {
 // TestEveryViewFromEverywhere reads all views from all places they can come
 // from: they are the same bytes, and of the size that was promised.
 func TestEveryViewFromEverywhere(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	root := writeDataset(t)
 	packed := filepath.Join(t.TempDir(), "store")
 	d, err := source.Open(root, source.Options{})
@@ -267,50 +308,6 @@ func TestPixelPrefixes(t *testing.T) {
 	}
 }
 
-func TestProducedOnceForAllReaders(t *testing.T) {
-	f := newFixture(t, writeDataset(t), nil)
-	file, v := f.file(t, "a.jpg"), view(t, "resize64-bmp")
-	var readers sync.WaitGroup
-	for i := range 16 {
-		readers.Go(func() {
-			if _, err := f.read(Key(i), file, v); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	readers.Wait()
-	if made := f.Stats().Produced; made != 1 {
-		t.Errorf("produced %d times", made)
-	}
-	// Three fidelities are one representation.
-	for i, spec := range []string{"scan1", "scan5", "scan10"} {
-		if _, err := f.read(Key(100+i), file, view(t, spec)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if made := f.Stats().Produced; made != 2 {
-		t.Errorf("after three fidelities: produced %d times", made)
-	}
-}
-
-func TestKeptAcrossMounts(t *testing.T) {
-	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "overlay")
-	for round, wantProduced := range []int64{2, 0} {
-		overlay := openOverlay(t, dir, 0)
-		f := newFixture(t, root, func(o *Options) { o.Overlay = overlay })
-		for i, name := range []string{"a.jpg", "b.jpg"} {
-			if _, err := f.read(Key(i), f.file(t, name), view(t, "scan5")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if made := f.Stats().Produced; made != wantProduced {
-			t.Errorf("round %d: produced %d, want %d", round, made, wantProduced)
-		}
-		f.Close()
-		overlay.Close()
-	}
-}
-
 func TestChangedSource(t *testing.T) {
 	for _, spec := range []string{"original", "scan5", "bmp", "resize64-jpeg90"} {
 		t.Run(spec, func(t *testing.T) {
@@ -364,5 +361,101 @@ func TestBrokenSampleIsTriedOnce(t *testing.T) {
 	testenv.Must(t, os.WriteFile(name, whole, 0o644))
 	if _, err := f.read(11, f.file(t, "a.jpg"), v); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStoreTree: a store is a tree, whose files and their number change with its generation.
+func TestStoreTree(t *testing.T) {
+	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "store")
+	testenv.Must(t, os.Mkdir(filepath.Join(root, "d"), 0o700))
+	testenv.Must(t, os.WriteFile(filepath.Join(root, "d", "x"), []byte("xyz"), 0o640))
+	packWith(t, registry, root, dir, pack.Rebuild)
+	s := openStore(t, dir)
+	f := newFixture(t, root, func(o *Options) {
+		withCache(t, mixer.LiquidCache, 1<<20, 10)(o)
+		o.Source, o.Store, o.Dataset = StoreTree(s), s, nil
+	})
+	for name, want := range map[string]string{"": "dr-xr-xr-x", "d": "drwx------", "d/x": "-rw-r-----", "none": "----------"} {
+		a, err := f.Server.Stat(name, name == "d")
+		entries, err2 := f.List(name)
+		if a.Mode.String() != want || name == "d/x" && a.Size != 3 || errors.Is(err, fs.ErrNotExist) != (name == "none") || (err2 == nil) != a.Mode.IsDir() ||
+			name == "d" && entries[0] != (source.Entry{Name: "x"}) || name == "" && !slices.Contains(entries, source.Entry{Name: "d", Dir: true}) {
+			t.Errorf("%q: %v, %v, %v, %v", name, a, err, entries, err2)
+		}
+	}
+	_, err := f.read(1, f.file(t, "a.jpg"), view(t, "original"))
+	testenv.Must(t, err)
+	for _, left := range []bool{false, true} { // packs
+		if f.Renewed(left); f.Stats().Cache.Population != 5 || f.cache.peek(1) == left {
+			t.Errorf("%+v, what was open is open: %v", f.Stats().Cache, f.cache.peek(1))
+		}
+	}
+}
+
+// TestExplain says where a read of a file begins, and how many steps follow.
+func TestExplain(t *testing.T) {
+	root, dir, dropped := writeDataset(t), filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "store")
+	packWith(t, registry, root, dir, pack.Rebuild)
+	packWith(t, registry, root, dropped, pack.Drop)
+	overlay := openOverlay(t, t.TempDir(), 0)
+	defer overlay.Close()
+	kept := func(o *Options) { o.Overlay = overlay }
+	in := map[string]fixture{
+		"dataset": newFixture(t, root, nil), "kept": newFixture(t, root, kept), "store": fromStore(t, registry, dir, nil), "scans": fromStore(t, registry, dropped, nil),
+		"mix": newFixture(t, root, func(o *Options) { kept(o); o.Policy = mixer.NewAdaptive(0.5, 1) }),
+		"0":   newFixture(t, root, func(o *Options) { kept(o); o.Policy = mixer.Fixed(0) }),
+	}
+	in["kept"].keepAs(t, "a.jpg", "resize64-bmp")
+	in["kept"].keepAs(t, "a.jpg", "resize64-png")
+	f := in["dataset"]
+	_, err := f.Resolve(t.Context(), 1, f.file(t, "b.jpg"), view(t, "resize64-png"))
+	testenv.Must(t, err)
+	_, err = f.read(2, f.file(t, "c.png"), view(t, "resize64-bmp"))
+	testenv.Must(t, err)
+	f.note("c.png", errors.New("it was damaged"))
+	for what, want := range map[string]string{ // where it begins, the steps, whether its size is known, and why it could not be read
+		"dataset a.jpg resize64-png": "the file of the dataset 3 false <nil>",
+		"dataset b.jpg resize64-png": "memory: it was made a moment ago 0 false <nil>",
+		"dataset c.png resize64-bmp": "memory: a reader has opened the file 0 true <nil>",
+		"dataset c.png npy":          "the file of the dataset 2 true it was damaged<nil>",
+		"kept a.jpg resize64-png":    "what mounts have kept on disk: decode-resize64-png 0 true <nil>",
+		"kept a.jpg resize64-npy":    "what mounts have kept on disk: decode-resize64-bmp 1 true <nil>",
+		"mix a.jpg resize64-bmp":     "what mounts have kept on disk: decode-resize64-bmp; the mix may choose something shorter at a read 0 true <nil>",
+		"0 a.jpg resize64-bmp":       "the file of the dataset 3 true <nil>",
+		"store a.jpg original":       "the store, which rebuilds the file from its scans 0 true <nil>",
+		"store c.png original":       "the store, which holds the file as it is 0 true <nil>",
+		"store c.png bmp":            "the store: the file as it is 2 true <nil>",
+		"scans a.jpg original":       " 0 true " + errNoOriginal.Error(),
+	} {
+		w := strings.Fields(what)
+		key := map[string]Key{"dataset c.png resize64-bmp": 2}[what]
+		e, err := in[w[0]].Explain(t.Context(), key, in[w[0]].file(t, w[1]), view(t, w[2]))
+		from := regexp.MustCompile("@[^;]*").ReplaceAllString(e.From, "") // without versions
+		if got := fmt.Sprintf("%s %d %v %s%v", from, e.Computed, e.Size >= 0, e.Failed, err); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+		both, err := in[w[0]].StoredBothWays(t.Context(), in[w[0]].file(t, w[1]), view(t, w[2]))
+		if err != nil || both != strings.Contains("kept a.jpg resize64-png, mix a.jpg resize64-bmp, 0 a.jpg resize64-bmp", what) {
+			t.Errorf("%s is stored and can be made: %v, %v", what, both, err)
+		}
+	}
+}
+
+// TestFetch: what a view is made of is read, and computed, one after the other.
+func TestFetch(t *testing.T) {
+	root, dir := writeDataset(t), filepath.Join(t.TempDir(), "store")
+	packWith(t, registry, root, dir, pack.Drop)
+	for _, s := range []*store.Store{nil, openStore(t, dir)} {
+		f := newFixture(t, root, func(o *Options) { o.Store = s })
+		file := f.file(t, "a.jpg")
+		for _, spec := range []string{"png", "scan2", "original"} {
+			scans := s != nil && spec == "scan2" // of the store
+			f.Fetch(t.Context(), 1, file, view(t, spec))
+			got, err := f.planned(t, "a.jpg", spec).Fetch(t.Context(), f.o.Policy)
+			if err != nil || (got.Bytes == file.Identity.Size) == scans || got.Bytes == 0 || (got.from != nil) != (spec != "original" && !scans) {
+				t.Errorf("%s: %d bytes are read, %v", spec, got.Bytes, err)
+			}
+			testenv.Must(t, got.Finish(t.Context()))
+		}
 	}
 }

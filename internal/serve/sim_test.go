@@ -129,14 +129,7 @@ func TestSimulation(t *testing.T) {
 		if used := server.dropCaches(); used != 0 {
 			s.Errorf("%d bytes of memfds are in use when nobody reads", used)
 		}
-		if n := len(server.aheads.byKey); n > 0 {
-			s.Errorf("%d files stay loaded", n)
-		}
-		for _, l := range []*limiter{server.readers, server.idlers, server.loaders, server.aheads.limiter} {
-			if !l.memory.TryAcquire(l.bytes) {
-				s.Error("memory for work stays taken")
-			}
-		}
 		testenv.Must(s.T, server.Close())
+		server.checkIdle(s.Errorf)
 	})
 }
