@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,15 +79,11 @@ func clip(s string, n int) string {
 
 // metaSize is an upper bound for the length of the encoded entry.
 func (it *item) metaSize() int64 {
-	n := int64(128 + len(it.Path) + len(it.Fault))
+	numbers := 1 // that may grow: the sequence number, and the offsets of parts
 	for i := range it.Representations {
-		r := &it.Representations[i]
-		n += int64(32 + len(r.Key) + len(r.Tail) + 3*len(r.Levels))
-		for j := range r.Parts {
-			n += int64(2*9 + 4*len(r.Parts[j].Sums))
-		}
+		numbers += len(it.Representations[i].Parts)
 	}
-	return n
+	return int64(len(appendEntry(nil, &it.Sample)) + numbers*binary.MaxVarintLen64)
 }
 
 // size is the length of the data, in bytes.
@@ -110,7 +107,7 @@ func (p *packer) put(it *item) error {
 // holds alone, so that the same dataset makes the same packs.
 func (b *batch) add(it *item) error {
 	size, meta := it.size(), it.metaSize()
-	if len(b.items) > 0 && (b.bytes+size > b.limit || b.meta+meta > metaLimit) {
+	if b.bytes+size > b.limit || b.meta+meta > metaLimit {
 		if err := b.flush(); err != nil {
 			return err
 		}

@@ -205,6 +205,7 @@ func (c *checker) pack(n packName) error {
 	}
 	defer f.Close()
 	indexed := true
+	var of *SealedPack // nil where its segment is not looked at
 	if c.gen != nil {
 		i := slices.IndexFunc(c.gen.Packs, func(s SealedPack) bool { return s.name() == n })
 		if indexed = i >= 0; !indexed {
@@ -213,21 +214,24 @@ func (c *checker) pack(n packName) error {
 			c.add(Truncated, name, "", size, fmt.Errorf("%d bytes, the index knows %d", size, c.gen.Packs[i].Size))
 		} else if err := c.gen.Packs[i].same(f); err != nil {
 			return c.found(name, err)
-		} else if err := c.segment(&c.gen.Packs[i]); err != nil {
-			return err
+		} else {
+			of = &c.gen.Packs[i]
 		}
 	}
-	return c.records(f, name, packRef{packName: n}, func(samples []Sample) {
+	return c.records(f, name, packRef{packName: n}, of, func(samples []Sample) {
 		if indexed {
 			c.remember(samples)
 		}
 	})
 }
 
-// records checks a pack against itself, and calls each with the entries of every
-// record.
-func (c *checker) records(f vfs.File, name string, p packRef, each func([]Sample)) error {
+// records checks a pack against itself, and its segment, unless of is nil. It calls each with the
+// entries of every record.
+func (c *checker) records(f vfs.File, name string, p packRef, of *SealedPack, each func([]Sample)) error {
 	seal, records, err := readFooter(f, p)
+	if err == nil && of != nil {
+		err = c.segment(of, records)
+	}
 	if err != nil {
 		return c.found(name, err)
 	}
@@ -328,12 +332,8 @@ func (o *orphans) report(c *checker) {
 
 // segment checks that the segment of a pack holds what the pack's footer says: the same
 // entries make the same bytes.
-func (c *checker) segment(p *SealedPack) error {
+func (c *checker) segment(p *SealedPack, records []described) error {
 	name := p.name().segment()
-	_, records, err := footerOf(c.o.FS, c.dir, p.name())
-	if err != nil {
-		return nil //nolint:nilerr // the problem is the pack's, and is found there
-	}
 	l, err := openSegment(c.o.FS, c.dir, p.name(), p.Segment)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.add(Missing, name, "", 0, errors.New("packing again makes it from its pack"))

@@ -26,8 +26,8 @@ func appendSums(sums []uint32, b []byte) []uint32 {
 
 var errShort = errors.New("ends too early")
 
-// decoder takes values off the front of b. After the first error it returns
-// zeros. It never allocates by a length that b cannot back.
+// decoder takes values off the front of b. After the first error b is empty, and it
+// returns zeros. It never allocates by a length that b cannot back.
 type decoder struct {
 	b   []byte
 	err error
@@ -41,10 +41,8 @@ func (d *decoder) fail(format string, args ...any) {
 }
 
 func (d *decoder) take(n int) []byte {
-	if d.err == nil && (n < 0 || n > len(d.b)) {
+	if n < 0 || n > len(d.b) {
 		d.fail("%w", errShort)
-	}
-	if d.err != nil {
 		return nil
 	}
 	b := d.b[:n:n]
@@ -52,25 +50,22 @@ func (d *decoder) take(n int) []byte {
 	return b
 }
 
-func (d *decoder) byte() byte {
+func (d *decoder) byte() (v byte) {
 	if b := d.take(1); b != nil {
-		return b[0]
+		v = b[0]
 	}
-	return 0
+	return v
 }
 
-func (d *decoder) u64() uint64 {
+func (d *decoder) u64() (v uint64) {
 	if b := d.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
+		v = binary.LittleEndian.Uint64(b)
 	}
-	return 0
+	return v
 }
 
 // uvarint takes a number that is at most limit; what names it in the error.
 func (d *decoder) uvarint(what string, limit uint64) uint64 {
-	if d.err != nil {
-		return 0
-	}
 	v, n := binary.Uvarint(d.b)
 	switch {
 	case n <= 0:
@@ -87,7 +82,7 @@ func (d *decoder) uvarint(what string, limit uint64) uint64 {
 // count is a uvarint that says how many things of at least size bytes follow.
 func (d *decoder) count(what string, limit uint64, size int) int {
 	n := d.uvarint(what, limit)
-	if d.err == nil && n > uint64(len(d.b)/size) {
+	if n > uint64(len(d.b)/size) {
 		d.fail("%s is %d, more than fit into %d bytes", what, n, len(d.b))
 		return 0
 	}
@@ -101,7 +96,7 @@ func (d *decoder) bytes(what string, limit uint64) []byte {
 
 // done fails where bytes are left.
 func (d *decoder) done() error {
-	if d.err == nil && len(d.b) > 0 {
+	if len(d.b) > 0 {
 		d.fail("%d bytes left over", len(d.b))
 	}
 	return d.err

@@ -24,7 +24,7 @@ func describeAll(ctx context.Context, fsys vfs.FS, dir string, f formatFile, old
 	}
 	names := old.counting(slices.Clone(all))
 	g := &generation{Packs: make([]SealedPack, len(names)), Stats: Stats{
-		Dataset: f.Dataset, RecordImages: f.RecordImages, Order: f.Order, Seed: f.Seed, Packs: len(names),
+		Dataset: f.Dataset, RecordImages: f.RecordImages, Order: f.Order, Seed: f.Seed,
 	}}
 	if old != nil {
 		g.NextSeq = old.NextSeq
@@ -43,8 +43,6 @@ func describeAll(ctx context.Context, fsys vfs.FS, dir string, f formatFile, old
 		if p.packSeal, err = sealOf(fsys, dir, n); err != nil {
 			return nil, err
 		}
-		g.Stats.Records += p.Records
-		g.Stats.PackBytes += p.Size
 		if !segments {
 			continue
 		}
@@ -59,6 +57,7 @@ func describeAll(ctx context.Context, fsys vfs.FS, dir string, f formatFile, old
 			return nil, err
 		}
 	}
+	g.describePacks()
 	return g, nil
 }
 
@@ -156,11 +155,11 @@ func generationNames(fsys vfs.FS, dir string) ([]string, error) {
 // removeOld removes generations, all but the newest and those that alone know of packs, and
 // segments without a pack. Who removes packs has to know who may still read them.
 func removeOld(fsys vfs.FS, dir string, g *generation, old []string, log *slog.Logger) (err error) {
-	for i, name := range old {
-		if i < len(old)-(keepGenerations-1) && !g.knowsAll(fsys, dir, name) {
-			log.Debug("an old generation is kept, since it names packs that the new one does not", "store", dir, "generation", name)
-		} else if i < len(old)-(keepGenerations-1) {
+	for _, name := range old[:max(0, len(old)-(keepGenerations-1))] {
+		if g.knowsAll(fsys, dir, name) {
 			err = errors.Join(err, fsys.Remove(filepath.Join(dir, generationsName, name)))
+		} else {
+			log.Debug("an old generation is kept, since it names packs that the new one does not", "store", dir, "generation", name)
 		}
 	}
 	generations := filepath.Join(dir, generationsName)
@@ -191,7 +190,7 @@ func (g *generation) knowsAll(fsys vfs.FS, dir, name string) bool {
 }
 
 // upToDate reports whether a generation, its segments and the index in d are of the packs that
-// are there now, and whole. It removes segments that are damaged, so that they are made again.
+// are there now, and segments and index whole. It removes segments that are damaged, so that they are made again.
 func (g *generation) upToDate(fsys vfs.FS, dir string, d indexDir, log *slog.Logger) bool {
 	sealed, _, err := listStored(fsys, dir)
 	if sealed = g.counting(sealed); err != nil || len(sealed) != len(g.Packs) || g.NextSeq == 0 {
@@ -200,7 +199,7 @@ func (g *generation) upToDate(fsys vfs.FS, dir string, d indexDir, log *slog.Log
 	whole := true
 	for i, n := range sealed {
 		want := &g.Packs[i]
-		if is, err := sealOf(fsys, dir, n); err != nil || want.matches(is) != nil {
+		if want.name() != n {
 			return false
 		}
 		l, err := openSegment(fsys, dir, n, want.Segment)
@@ -239,15 +238,15 @@ type PlanCommit struct {
 	RecordImages int
 	Order        Order
 	Seed         uint64
-	// Ready is called when all but CURRENT is written, and may still refuse; nil does not.
+	// Ready is called when all but CURRENT is written, and may still refuse.
 	Ready func() error
 }
 
 // CommitOptions says how packs are taken in.
 type CommitOptions struct {
-	FS       vfs.FS       // nil means vfs.OS
-	IndexDir string       // see [Options.IndexDir]
-	Logger   *slog.Logger // nil means slog.Default
+	FS       vfs.FS
+	IndexDir string // see [Options.IndexDir]
+	Logger   *slog.Logger
 }
 
 // ErrStale is the class of errors about a plan that was made against an earlier state of the store.
@@ -256,9 +255,6 @@ var ErrStale = errors.New("the store has changed since the plan was made")
 // PlanState says whether a plan is committed. The error is of the class ErrStale where it is not, and
 // cannot be any more.
 func PlanState(fsys vfs.FS, dir string, plan ID, base string) (committed bool, err error) {
-	if fsys == nil {
-		fsys = vfs.OS
-	}
 	_, committed, err = planState(fsys, dir, plan, base)
 	return committed, err
 }
@@ -297,12 +293,6 @@ func planState(fsys vfs.FS, dir string, plan packID, base string) (g *generation
 // with what is there now. After each of these the store is as it was, and after any other error
 // it can be called again.
 func CommitPlan(ctx context.Context, dir string, c PlanCommit, o CommitOptions) (_ Stats, done bool, err error) {
-	if o.FS == nil {
-		o.FS = vfs.OS
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	p := &packer{dir: dir, o: PackOptions{
 		FS: o.FS, IndexDir: o.IndexDir, Logger: o.Logger,
 		RecordImages: c.RecordImages, Order: c.Order, Seed: c.Seed, DatasetPath: c.Dataset,
@@ -348,7 +338,7 @@ func CommitPlan(ctx context.Context, dir string, c PlanCommit, o CommitOptions) 
 		if err == nil {
 			err = writeCommitted(o.FS, dir, c)
 		}
-		if err != nil || c.Ready == nil {
+		if err != nil {
 			return err
 		}
 		if err := c.Ready(); err != nil {

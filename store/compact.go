@@ -134,11 +134,7 @@ func (c *compaction) removeUnfinished() error {
 		if !copies {
 			continue
 		}
-		names := []string{n.file()}
-		if n.id != (packID{}) {
-			names = append(names, n.segment())
-		}
-		for _, name := range names {
+		for _, name := range []string{n.file(), n.segment()} {
 			if err := removeAny(c.o.FS, filepath.Join(c.dir, name)); err != nil {
 				return err
 			}

@@ -72,15 +72,10 @@ func (c *compaction) copyPack(i int) (err error) {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		var raws [][]byte
-		err := eachEntry(rec.meta, func(raw []byte) error { raws = append(raws, raw); return nil })
-		if err != nil {
-			return err
-		}
 		var data []byte // of the record, read at once: parts of a sample lie far apart
 		for k := range rec.samples {
 			s := &rec.samples[k]
-			use, err := c.ofUse(rec.at, raws[k], s)
+			use, err := c.ofUse(rec.at, s)
 			if err != nil {
 				return err
 			}
@@ -114,7 +109,7 @@ func (c *compaction) copyPack(i int) (err error) {
 }
 
 // ofUse reports whether an entry counts.
-func (c *compaction) ofUse(at place, raw []byte, s *Sample) (bool, error) {
+func (c *compaction) ofUse(at place, s *Sample) (bool, error) {
 	if s.Kind == Tombstone {
 		return c.hides[s.Path], nil
 	}
@@ -123,8 +118,8 @@ func (c *compaction) ofUse(at place, raw []byte, s *Sample) (bool, error) {
 		if item == nil {
 			return nil
 		}
-		is, found, err := cutItem(item)
-		counts = err == nil && is == at && bytes.Equal(found, raw)
+		is, _, err := cutItem(item)
+		counts = is == at
 		return err
 	})
 	return counts, err
@@ -134,7 +129,7 @@ const (
 	// compactRecord ends a record that would take more memory, in bytes.
 	compactRecord = 256 << 20
 	// compactWhole is the longest sample that is read into memory, in bytes.
-	compactWhole = compactRecord / 4
+	compactWhole = 8 << 20
 )
 
 // itemOf is an entry that is about to be stored once more.
@@ -159,14 +154,7 @@ type recordData struct {
 
 // ReadAt implements [io.ReaderAt].
 func (r recordData) ReadAt(b []byte, off int64) (int, error) {
-	if off -= r.base; off < 0 || off > int64(len(r.b)) {
-		return 0, io.EOF
-	}
-	n := copy(b, r.b[off:])
-	if n < len(b) {
-		return n, io.EOF
-	}
-	return n, nil
+	return bytes.NewReader(r.b).ReadAt(b, off-r.base)
 }
 
 // copy copies an entry with its data. Its place in packed order stays.
@@ -199,7 +187,7 @@ func (c *compaction) copyLong(f vfs.File, pack packName, it *item) error {
 	}
 	part := it.Representations[0].Parts[0]
 	part.Sums = slices.Clone(part.Sums)
-	_, rec, err := c.out.w.copy(it, func(w io.Writer) (Identity, error) {
+	_, _, err := c.out.w.copy(it, func(w io.Writer) (Identity, error) {
 		return it.Source, eachChunk(f, pack, part, it.Path, func(b []byte) error {
 			if err := c.ctx.Err(); err != nil {
 				return err
@@ -211,6 +199,5 @@ func (c *compaction) copyLong(f vfs.File, pack packName, it *item) error {
 	if err != nil {
 		return err
 	}
-	c.out.count(rec)
 	return c.out.advance()
 }

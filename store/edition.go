@@ -19,7 +19,7 @@ import (
 type edition struct {
 	*Store
 	gen     *generation
-	numbers []uint32 // of its packs in the pool; nil where they are those of the generation
+	numbers []uint32 // of its packs in the pool
 	recent  *recent
 
 	index   atomic.Pointer[index]
@@ -58,26 +58,26 @@ func (v *edition) use(x *index) {
 // maxRepairs bounds how often an open store makes its index again.
 const maxRepairs = 3
 
-// repairIndex replaces a damaged index, and returns the new one.
-func (v *edition) repairIndex(x *index, cause error) (*index, error) {
+// repairIndex replaces a damaged index.
+func (v *edition) repairIndex(x *index, cause error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if now := v.index.Load(); now != x {
-		return now, nil // another goroutine did
+	if v.index.Load() != x {
+		return nil // another goroutine did
 	}
 	if v.pool.closed.Load() || v.repairs == maxRepairs {
-		return nil, cause
+		return cause
 	}
 	v.o.Logger.Warn("the index is damaged and is made again", "store", v.dir, "error", cause)
 	again, err := v.makeIndex(context.Background())
 	if err != nil {
 		v.o.Logger.Error("the index is damaged and cannot be made again; mount the store again", "store", v.dir, "error", err)
-		return nil, errors.Join(cause, err)
+		return errors.Join(cause, err)
 	}
 	v.repairs++
 	v.use(again)
 	go x.Close() // when nobody reads it any more
-	return again, nil
+	return nil
 }
 
 // ask asks the index; where that is damaged it is made again.
@@ -92,13 +92,8 @@ func ask[T any](v *edition, f func(*index, string) (T, error), path string) (fou
 			return found, ErrClosed
 		case errors.Is(err, sorted.ErrClosed) && v.index.Load() == x:
 			return found, errLetGo
-		case errors.Is(err, sorted.ErrClosed): // it was made again
-			continue
 		}
-		if x, err = v.repairIndex(x, err); err != nil {
-			return found, err
-		}
-		if found, err = f(x, path); !errors.Is(err, sorted.ErrClosed) {
+		if err = v.repairIndex(x, err); err != nil {
 			return found, err
 		}
 	}
@@ -141,13 +136,9 @@ func (v *edition) checkPacks() error {
 // take makes this edition the one that the store shows.
 func (v *edition) take(x *index) {
 	v.pool.order(v.gen.Stats.RecordImages > 1)
-	numbers, same := make([]uint32, len(v.gen.Packs)), true
-	for i := range numbers {
-		numbers[i] = v.pool.number(&v.gen.Packs[i])
-		same = same && numbers[i] == uint32(i)
-	}
-	if !same {
-		v.numbers = numbers
+	v.numbers = make([]uint32, len(v.gen.Packs))
+	for i := range v.numbers {
+		v.numbers[i] = v.pool.number(&v.gen.Packs[i])
 	}
 	v.use(x)
 	v.now.Store(v)
@@ -189,10 +180,8 @@ func (r *recent) put(s *Sample) { r.slot(s.Path).Store(s) }
 
 // expect takes note of the key behind one that was looked up.
 func (r *recent) expect(key []byte) {
-	if len(key) > 0 {
-		h := maphash.Bytes(r.seed, key)
-		r.expected[h%uint64(len(r.expected))].Store(h)
-	}
+	h := maphash.Bytes(r.seed, key)
+	r.expected[h%uint64(len(r.expected))].Store(h)
 }
 
 // expects reports whether a reader goes through the index in order.

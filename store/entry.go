@@ -75,16 +75,13 @@ type place struct {
 func decodeEntry(raw []byte, at place) (Sample, error) {
 	d := decoder{b: raw}
 	s := decodeHead(&d)
-	if s.Kind == File && d.err == nil {
+	if s.Kind == File {
 		var err error
 		if s.Info, d.b, err = transcode.ReadInfo(d.b); err != nil {
 			d.fail("%w", err)
 		}
 		s.Fault = string(d.bytes("length of the fault", maxFault))
-		n := d.count("number of representations", maxReps, 4)
-		if n > 0 {
-			s.Representations = make([]Representation, n)
-		}
+		s.Representations = make([]Representation, d.count("number of representations", maxReps, 4))
 		for i := range s.Representations {
 			decodeRepresentation(&d, &s.Representations[i], at)
 			s.Representations[i].path, s.Representations[i].src = s.Path, s.Source
@@ -118,10 +115,7 @@ func decodeHead(d *decoder) Sample {
 
 func decodeRepresentation(d *decoder, r *Representation, at place) {
 	r.Key = string(d.bytes("length of the key", maxKey))
-	n := d.count("number of parts", maxParts, 2)
-	if n > 0 {
-		r.Parts = make([]Part, n)
-	}
+	r.Parts = make([]Part, d.count("number of parts", maxParts, 2))
 	total := int64(0)
 	for i := range r.Parts {
 		p := &r.Parts[i]
@@ -140,9 +134,6 @@ func decodeRepresentation(d *decoder, r *Representation, at place) {
 		}
 	}
 	raw := d.take(int(total) * 4)
-	if d.err != nil {
-		return
-	}
 	sums := make([]uint32, total)
 	for i := range sums {
 		sums[i] = binary.LittleEndian.Uint32(raw[4*i:])
@@ -152,15 +143,11 @@ func decodeRepresentation(d *decoder, r *Representation, at place) {
 		n := chunks(p.Len)
 		p.Sums, sums = sums[:n:n], sums[n:]
 	}
-	if n := d.count("number of levels", maxParts, 1); n > 0 {
-		r.Levels = make([]int, n)
-	}
+	r.Levels = make([]int, d.count("number of levels", maxParts, 1))
 	for i := range r.Levels {
 		r.Levels[i] = int(d.uvarint("level", uint64(len(r.Parts))))
 	}
-	if tail := d.bytes("length of the tail", maxTail); len(tail) > 0 {
-		r.Tail = append([]byte(nil), tail...)
-	}
+	r.Tail = append([]byte(nil), d.bytes("length of the tail", maxTail)...)
 }
 
 var errPath = errors.New("not a clean relative path")

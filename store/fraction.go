@@ -236,7 +236,7 @@ func (c *checker) fractionPack(dir string, n packName) error {
 		return err
 	}
 	defer f.Close()
-	return c.records(f, name, byAge(n), func([]Sample) {})
+	return c.records(f, name, byAge(n), nil, func([]Sample) {})
 }
 
 // leftovers reports unfinished packs in a directory, unless somebody is writing.

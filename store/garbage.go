@@ -31,10 +31,12 @@ type Waste struct {
 }
 
 // Before reports whether w has to be removed before v.
-func (w *Waste) Before(v Waste) bool {
+func (w *Waste) Before(v Waste) bool { return w.compare(v) < 0 }
+
+func (w *Waste) compare(v Waste) int {
 	x, age := rank(w.Name)
 	y, bge := rank(v.Name)
-	return cmp.Or(cmp.Compare(x, y), cmp.Compare(age, bge)) < 0
+	return cmp.Or(cmp.Compare(x, y), cmp.Compare(age, bge))
 }
 
 // Garbage finds what can be removed from a store, of which all files are given, in the order in which it
@@ -213,11 +215,7 @@ func (g *garbage) collect() []Waste {
 			}
 		}
 	}
-	slices.SortFunc(g.wasted, func(a, b Waste) int {
-		x, age := rank(a.Name)
-		y, bge := rank(b.Name)
-		return cmp.Or(cmp.Compare(x, y), cmp.Compare(age, bge), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(g.wasted, func(a, b Waste) int { return cmp.Or(a.compare(b), strings.Compare(a.Name, b.Name)) })
 	return g.wasted
 }
 

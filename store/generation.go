@@ -70,7 +70,7 @@ func (r *replacedPack) name() packName { return packName{r.Age, r.ID, r.Plan} }
 
 // counting takes the packs out of a list that a generation says are replaced. g may be nil.
 func (g *generation) counting(names []packName) []packName {
-	if g == nil || len(g.Replaced) == 0 {
+	if g == nil {
 		return names
 	}
 	gone := make(map[packName]bool, len(g.Replaced))
@@ -136,9 +136,7 @@ func (g *generation) describePacks() {
 
 // samePacks reports whether two generations have the same packs, and so the same entries.
 func (g *generation) samePacks(h *generation) bool {
-	return slices.EqualFunc(g.Packs, h.Packs, func(a, b SealedPack) bool {
-		return a.name() == b.name() && a.Size == b.Size && a.FooterSum == b.FooterSum
-	})
+	return slices.EqualFunc(g.Packs, h.Packs, func(a, b SealedPack) bool { return a.name() == b.name() })
 }
 
 // packsKey names what is made from some packs in this order, and from nothing else.

@@ -172,9 +172,6 @@ type madeIndex struct {
 func (d indexDir) before(g *generation) (last, whole madeIndex) {
 	names, _ := os.ReadDir(d.dir) // if there is no directory, nothing is in it
 	for _, e := range names {
-		if !e.IsDir() || strings.HasSuffix(e.Name(), sorted.Suffix) {
-			continue
-		}
 		x, m, err := d.openNamed(e.Name())
 		if err != nil {
 			continue

@@ -90,23 +90,15 @@ func (s *Store) Refresh(ctx context.Context, taking func(Change)) (Change, error
 	now, both := map[uint32]bool{}, map[uint32]bool{}
 	for _, v := range []*edition{next, was} {
 		for i := range v.gen.Packs {
-			both[v.number(i)] = true
+			both[v.numbers[i]] = true
 			if v == next {
-				now[v.number(i)] = true
+				now[v.numbers[i]] = true
 			}
 		}
 	}
 	s.pool.rest(both, true)
 	s.pool.rest(now, false)
 	return ch, nil
-}
-
-// number is that of a pack in the pool.
-func (v *edition) number(i int) uint32 {
-	if v.numbers == nil {
-		return uint32(i)
-	}
-	return v.numbers[i]
 }
 
 // without is how many packs of g another generation does not have.
