@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,7 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
@@ -54,6 +57,8 @@ func TestCompact(t *testing.T) {
 					}
 				}
 				is := mustOpen(t, dir).Stats()
+				g, err := readGeneration(vfs.OS, dir)
+				testenv.Must(t, err)
 				if is.Samples != was.Samples || is.Pictures != was.Pictures || !maps.Equal(is.Bytes, was.Bytes) {
 					t.Errorf("%+v, before %+v", is, was)
 				}
@@ -69,6 +74,9 @@ func TestCompact(t *testing.T) {
 				if rep := mustPack(t, dir, src, o); rep.Files+rep.Dirs+rep.Removed > 0 {
 					t.Errorf("packed again: %+v", rep)
 				}
+				if again, err := readGeneration(vfs.OS, dir); err != nil || again.sum != g.sum {
+					t.Errorf("packed again, it is another generation: %v", err)
+				}
 				src.put("class0/more.jpg", noise(random(t), 100))
 				mustPack(t, dir, src, o)
 				checkStore(t, dir, src)
@@ -79,7 +87,7 @@ func TestCompact(t *testing.T) {
 					t.Errorf("compacted again: %+v, %v", again, err)
 				}
 				// Old packs are removed, the oldest first; at each step the index can be made again.
-				g, err := readGeneration(vfs.OS, dir)
+				g, err = readGeneration(vfs.OS, dir)
 				testenv.Must(t, err)
 				gone := slices.SortedFunc(slices.Values(g.Replaced), func(a, b replacedPack) int { return a.name().compare(b.name()) })
 				for i := range gone {
@@ -90,7 +98,85 @@ func TestCompact(t *testing.T) {
 					checkStoreAgain(t, clone, src)
 				}
 				checkStore(t, dir, src)
+				src.put("class0/last.jpg", nil) // the next run removes their segments
+				mustPack(t, dir, src, o)
+				segments, err := vfs.OS.List(filepath.Join(dir, segmentsName))
+				if n := mustOpen(t, dir).Stats().Packs; err != nil || len(gone) < report.Packs || len(segments) != n {
+					t.Errorf("%d packs were replaced, %d of them are removed; %d packs have %d segments: %v", report.Packs, len(gone), n, len(segments), err)
+				}
 			})
+		}
+	}
+}
+
+// A pack is rewritten from the share on that is asked for, or half.
+func TestCompactShare(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		gone  int // of 100 entries
+		dead  float64
+		packs int // the second one has what says that they are gone
+	}{{46, 0, 0}, {46, 0.5, 0}, {52, 0, 2}, {52, 0.5, 2}, {99, 1, 0}, {100, 1, 2}} {
+		dir, src := tempDir(t), newSource()
+		delete(src.files, "")
+		for i := range 100 {
+			src.put(fmt.Sprintf("%0200d", i), nil)
+		}
+		mustPack(t, dir, src, PackOptions{})
+		for i := range c.gone {
+			src.remove(fmt.Sprintf("%0200d", i))
+		}
+		mustPack(t, dir, src, PackOptions{})
+		if report, err := Compact(t.Context(), dir, CompactOptions{Dead: c.dead, Logger: quiet}); err != nil || report.Packs != c.packs {
+			t.Errorf("%d of 100 gone, from %v on: %+v, %v", c.gone, c.dead, report, err)
+		}
+		checkStore(t, dir, src)
+	}
+}
+
+// What is long is copied piece by piece, into a record of its own.
+func TestCompactLong(t *testing.T) {
+	t.Parallel()
+	dir, src := tempDir(t), generate(random(t), 3, 100)
+	src.put("class1/long.txt", noise(random(t), compactWhole))
+	mustPack(t, dir, src, PackOptions{RecordImages: 9})
+	src.remove("deep")
+	mustPack(t, dir, src, PackOptions{})
+	report, err := Compact(t.Context(), dir, CompactOptions{Dead: 1e-9, Logger: quiet})
+	if is := mustOpen(t, dir).Stats(); err != nil || report.Packs == 0 || is.Records != 3 {
+		t.Errorf("%+v, %v: %+v", report, err, is)
+	}
+	checkStore(t, dir, src)
+}
+
+// A compaction that cannot begin says why, and one that ends early takes back what it made.
+func TestCompactEnds(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	churned(t, dir, PackOptions{PackBytes: 20_000})
+	lock, err := vfs.OS.Lock(filepath.Join(dir, lockName))
+	testenv.Must(t, err)
+	_, locked := Compact(t.Context(), dir, CompactOptions{})
+	_, none := Compact(t.Context(), tempDir(t), CompactOptions{})
+	testenv.Must(t, lock.Close())
+	if _, err := Compact(t.Context(), dir, CompactOptions{IndexDir: filepath.Join(dir, formatName, "below")}); err == nil || !errors.Is(locked, ErrLocked) || !errors.Is(none, ErrNotStore) {
+		t.Errorf("%v; %v; %v", locked, none, err)
+	}
+	before := files(t, dir)
+	for _, size := range []int64{1, 1 << 30} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var told []int
+		_, err := Compact(ctx, dir, CompactOptions{Dead: 1e-9, PackBytes: size, Progress: func(done, of int) {
+			if told = append(told, done, of); done == 2 {
+				cancel()
+			}
+		}})
+		cancel()
+		if !errors.Is(err, context.Canceled) || len(told) != 4 || told[0] != 1 || told[2] != 2 || told[1] != told[3] || told[1] < 3 {
+			t.Errorf("%v, told %v", err, told)
+		}
+		if after := files(t, dir); !samePacks(before, after) {
+			t.Errorf("%d files, before %d", len(after), len(before))
 		}
 	}
 }
@@ -111,6 +197,8 @@ func TestCompactHidden(t *testing.T) {
 	mustPack(t, dir, src, PackOptions{}) // stays
 	src.remove("hidden")
 	mustPack(t, dir, src, PackOptions{}) // is rewritten
+	src.put("gone1", nil)                // its tombstone is of no use, and must not come after it
+	mustPack(t, dir, src, PackOptions{})
 	if report, err := Compact(t.Context(), dir, CompactOptions{Dead: 0.9, Logger: quiet}); err != nil || report.Packs != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -128,6 +216,19 @@ func TestCompactFaults(t *testing.T) {
 	}
 	start := filepath.Join(tempDir(t), "start")
 	src := churned(t, start, o)
+	// An interrupted run of pack has left something, which stays, and a compaction that was killed.
+	src.put("class0/more.jpg", []byte("more"))
+	fails := func(kind, part string) vfs.FS {
+		return &faultfs.FS{Base: vfs.OS, Inject: func(op faultfs.Op) error {
+			return map[bool]error{true: syscall.EIO}[op.Kind == kind && strings.Contains(op.Name, part)]
+		}}
+	}
+	_, packed := Pack(t.Context(), start, src, fakeEncoder{id: "1"}, PackOptions{Logger: quiet, FS: fails("rename", partSuffix)})
+	src.remove("class0/more.jpg")
+	_, compacted := compact(start, fails("create", generationsName))
+	if _, parts, err := listStored(vfs.OS, start); err != nil || !errors.Is(packed, syscall.EIO) || !errors.Is(compacted, syscall.EIO) || len(parts) != 1 {
+		t.Fatal(err, packed, compacted, parts)
+	}
 	again := func(dir, what string, complete bool) {
 		t.Helper()
 		s, err := Open(dir, Options{Logger: quiet})
@@ -141,7 +242,7 @@ func TestCompactFaults(t *testing.T) {
 		if err = errors.Join(s.Close(), err); err != nil || complete && n > 0 {
 			t.Fatalf("%s: again: %d packs, %v", what, n, err)
 		}
-		if found, err := Check(t.Context(), dir, Options{Logger: quiet}, nil); len(found) > 0 || err != nil {
+		if found, err := Check(t.Context(), dir, Options{Logger: quiet}, nil); err != nil || len(found) != 1 || found[0].Kind != Orphaned || !strings.HasSuffix(found[0].Name, partSuffix) {
 			t.Fatalf("%s: compacted again: %v, %v", what, found, err)
 		}
 		mustPack(t, dir, src, o)
@@ -160,4 +261,61 @@ func TestCompactFaults(t *testing.T) {
 		_, err := compact(filepath.Join(disk, "store"), fsys)
 		return err
 	}, func(disk, what string) { again(filepath.Join(disk, "store"), what, false) })
+}
+
+// TestGarbage: what is of no use comes in the order in which it is removed, with the reason; what is young stays, and what
+// goes with it.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	dir, before := t.TempDir(), time.Now()
+	name := func(age uint64, id byte, plan packID) packName { return packName{age, packID{id}, plan} }
+	pack := func(n packName) SealedPack { return SealedPack{packSeal: packSeal{Age: n.age, ID: n.id}, Plan: n.plan} }
+	first, second, third := name(1, 1, packID{}), name(2, 2, packID{}), name(3, 3, packID{7})
+	g, last := &generation{Number: 1, Packs: []SealedPack{pack(first)}}, &generation{Number: 2, Packs: []SealedPack{pack(second), pack(third)}}
+	testenv.Must(t, errors.Join(g.write(vfs.OS, dir), last.write(vfs.OS, dir)))
+	unused, later, left, never, replaced := name(3, 9, packID{}), name(4, 1, packID{}), name(1, 1, packID{7}), name(1, 5, packID{8}), name(1, 6, packID{9})
+	wrote, plan, part := generationsName+"/"+g.fileName(), fmt.Sprintf("plans/%x.plan", replaced.plan), "packs/000005.pack.part"
+	want := [][2]string{
+		{plan, "of a plan whose packs were all replaced"},
+		{wrote, "an old generation"}, {generationsName + "/x.tmp", "never finished"}, {part, "left by an interrupted run"},
+		{first.segment(), "unused since the store changed"}, {unused.segment() + tmpSuffix, "unused since the store changed"}, {later.segment(), "left by an interrupted run"},
+		{first.file(), "unused since the store changed"}, {left.file(), "of a plan that is committed"},
+		{never.file(), "of a plan that was never committed"}, {replaced.file(), "of a plan whose packs were all replaced"},
+		{unused.file(), "unused since the store changed"}, {later.file(), "left by an interrupted run"},
+		{committedPath(replaced.plan), "of a plan whose packs were all replaced"},
+	}
+	all := []string{formatName, currentName, "packs/notes", "plans/notes", generationsName + "/notes", second.file(), second.segment(), third.file(), committedPath(third.plan)}
+	all = append(all, generationsName+"/"+last.fileName())
+	for _, w := range want {
+		all = append(all, w[0])
+	}
+	for young, stay := range map[string][]string{
+		"": nil, unused.file(): {unused.file()}, never.file(): {never.file()}, later.file(): {later.file(), later.segment(), part},
+		generationsName + "/" + last.fileName(): {wrote, first.file(), first.segment()}, generationsName + "/x.tmp": {generationsName + "/x.tmp"},
+	} {
+		var listed []Listed
+		for _, file := range all {
+			listed = append(listed, Listed{Name: file, Modified: before.Add(map[bool]time.Duration{true: time.Hour, false: -time.Hour}[file == young])})
+		}
+		waste, err := Garbage(vfs.OS, dir, listed, before)
+		testenv.Must(t, err)
+		var got [][2]string
+		for i, w := range waste {
+			if got = append(got, [2]string{w.Name, w.Why}); i > 0 && w.Before(waste[i-1]) || w.Committed != (w.Plan == third.plan || w.Plan == replaced.plan) {
+				t.Errorf("%q is young: %+v", young, w)
+			}
+		}
+		if left := slices.DeleteFunc(slices.Clone(want), func(w [2]string) bool { return slices.Contains(stay, w[0]) }); !slices.Equal(got, left) {
+			t.Errorf("%q is young: %q, want %q", young, got, left)
+		}
+	}
+	testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
+	for _, file := range []string{second.file(), wrote, currentName} {
+		if _, err := Garbage(vfs.OS, dir, []Listed{{Name: file}}, before); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s without a generation: %v", file, err)
+		}
+	}
+	if waste, err := Garbage(vfs.OS, dir, []Listed{{Name: formatName}}, before); err != nil || len(waste) > 0 {
+		t.Errorf("nothing was committed: %v, %v", waste, err)
+	}
 }

@@ -183,7 +183,7 @@ func storedFiles(t *testing.T, dir string) int {
 func TestReadOnlyStore(t *testing.T) {
 	dir := tempDir(t)
 	src := generate(random(t), 10, 2_000)
-	mustPack(t, dir, src, PackOptions{})
+	mustPack(t, dir, src, PackOptions{PackBytes: 1})
 	testenv.Must(t, os.Remove(filepath.Join(dir, currentName)))
 	lock, err := vfs.OS.Lock(filepath.Join(dir, lockName)) // somebody writes
 	testenv.Must(t, err)

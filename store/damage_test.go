@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,7 +58,7 @@ func TestFlips(t *testing.T) {
 			} else {
 				problems, err = checkPack(s, name)
 			}
-			if err != nil || len(problems) == 0 || !strings.Contains(problems[0].String(), name) {
+			if err != nil || len(problems) == 0 || problems[0].Kind != Corrupt || !strings.Contains(problems[0].String(), name) {
 				t.Fatalf("%s byte %d: check found %v, %v", name, i, problems, err)
 			}
 		}
@@ -241,4 +242,68 @@ func TestSalvage(t *testing.T) {
 func write(t testing.TB, name string, b []byte) {
 	t.Helper()
 	testenv.Must(t, os.WriteFile(name, b, 0o644))
+}
+
+// TestCheck: what is wrong with a store is told, each thing once, and nothing else.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	dir, src := small(t)
+	mustMaterialize(t, dir, wantedResults(2, 1), FractionOptions{})
+	check := func(what string, want ...string) (told []int) {
+		t.Helper()
+		problems, err := Check(t.Context(), dir, Options{Logger: quiet}, func(done, of int) { told = append(told, done, of) })
+		var got []string
+		for _, p := range problems {
+			got = append(got, strings.TrimSpace(fmt.Sprint(p.Kind, " ", p.Name, " ", p.Path)))
+		}
+		slices.Sort(got)
+		if slices.Sort(want); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v, want %q", what, got, err, want)
+		}
+		return told
+	}
+	name := func(of string) string { return filepath.Join(dir, of) }
+	if told := check("whole"); !slices.Equal(told, []int{0, 2, 1, 2}) {
+		t.Errorf("told %v", told)
+	}
+	parts := []string{packsName + "/000009.pack.part", fractionsName + "/ppm/000009.pack.part"}
+	for _, part := range parts {
+		write(t, name(part), []byte("begun"))
+	}
+	check("unfinished packs", "orphaned "+parts[0], "orphaned "+parts[1])
+	lock, err := vfs.OS.Lock(name(lockName)) // which the check has let go
+	testenv.Must(t, err)
+	check("somebody writes")
+	testenv.Must(t, errors.Join(lock.Close(), os.Remove(name(parts[0])), os.Remove(name(parts[1])), os.Mkdir(name(fractionsName+"/.other"), 0o777)))
+	other := tempDir(t)
+	mustPack(t, other, src, PackOptions{})
+	strange := filepath.Join(packsName, filepath.Base(firstPack(t, other)))
+	write(t, name(strange), packFiles(t, other)[filepath.Base(strange)])
+	check("a pack of no generation", "orphaned "+strange)
+	testenv.Must(t, os.Remove(name(strange)))
+
+	testenv.Must(t, os.Remove(name(currentName)))
+	check("no index", "missing "+currentName)
+	testenv.Must(t, errors.Join(os.RemoveAll(name(packsName)), os.RemoveAll(name(fractionsName)), os.Mkdir(name(packsName), 0o777)))
+	check("nothing is stored yet")
+}
+
+// TestRepairs: an open store makes its index again so many times, and then says what is wrong.
+func TestRepairs(t *testing.T) {
+	t.Parallel()
+	dir, src := tempDir(t), generate(random(t), 50, 300)
+	mustPack(t, dir, src, PackOptions{})
+	s := mustOpen(t, dir)
+	for round := range maxRepairs + 1 {
+		tables, err := filepath.Glob(filepath.Join(dir, indexName, "*", "*.sst"))
+		testenv.Must(t, err)
+		for _, table := range tables {
+			testenv.Must(t, os.Truncate(table, 0))
+		}
+		_, err = compareStore(s, src)
+		if _, listed := s.List("class0"); err != nil || errors.Is(listed, ErrCorrupt) != (round == maxRepairs) || (listed != nil) != (round == maxRepairs) {
+			t.Errorf("round %d: %v, %v", round, err, listed)
+		}
+	}
+	checkStoreAgain(t, dir, src)
 }

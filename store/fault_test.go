@@ -1,11 +1,14 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -63,6 +66,20 @@ func eitherVersion(dir string, before, now *memSource) error {
 	return nil
 }
 
+// firstFailed is where the first operation comes to that fails.
+func firstFailed(fsys *faultfs.FS) *atomic.Pointer[faultfs.Op] {
+	var hit atomic.Pointer[faultfs.Op]
+	inject := fsys.Inject
+	fsys.Inject = func(op faultfs.Op) error {
+		err := inject(op)
+		if err != nil {
+			hit.CompareAndSwap(nil, &op)
+		}
+		return err
+	}
+	return &hit
+}
+
 // eachFault runs change on copies of a directory. Each time another operation fails, one in
 // step of them from one at random on, and every second time all that follow it fail as well. check gets the copy, and what
 // happened. It returns how often change failed. Whatever fails, no file stays open.
@@ -79,9 +96,15 @@ func eachFault(t *testing.T, start string, step int64, change func(dir string, f
 		if n/step%2 == 0 { // a disk that is broken or full stays so
 			fsys.Inject = faultfs.From(n, fault)
 		}
+		hit := firstFailed(fsys)
 		err := change(dir, fsys)
 		if err != nil {
 			failed++
+		}
+		if op := hit.Load(); op != nil && err == nil && slices.Contains([]string{"create", "mkdir", "rename", "sync", "syncdir", "truncate", "write"}, op.Kind) {
+			t.Errorf("operation %d, %v: nobody was told that to %s %s failed", n, fault, op.Kind, op.Name)
+		} else if err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("operation %d, %v: another error: %v", n, fault, err)
 		}
 		if held := fsys.Held(); len(held) > 0 {
 			t.Errorf("operation %d, %v: open: %q", n, fault, held)
@@ -206,28 +229,58 @@ func TestCrashesOfTheFirstRun(t *testing.T) {
 	})
 }
 
-// Readers, too, meet operations that fail.
+// Readers and checks, too, meet operations that fail: an I/O error is told, and is not damage; results are missed, and that is all.
 func TestReaderFaults(t *testing.T) {
-	dir := tempDir(t)
+	t.Parallel()
+	dir, all := tempDir(t), wantedResults(4, 1)
 	src := generate(random(t), 9, 3_000)
 	mustPack(t, dir, src, PackOptions{PackBytes: 8_000})
-	for n := int64(1); ; n++ {
-		fsys := &faultfs.FS{Base: vfs.OS, Inject: faultfs.Nth(n, syscall.EIO)}
-		s, err := Open(dir, Options{FS: fsys, Logger: quiet})
-		if err == nil {
+	mustMaterialize(t, dir, all, FractionOptions{})
+	for what, read := range map[string]func(fsys vfs.FS) error{
+		"opened": func(fsys vfs.FS) error {
+			s, err := Open(dir, Options{FS: fsys, Logger: quiet})
+			if err != nil {
+				return err
+			}
 			_, err = compareStore(s, src)
-			err = errors.Join(err, s.Close())
-		}
-		// an I/O error is not corruption
-		if err != nil && (!errors.Is(err, syscall.EIO) || errors.Is(err, ErrCorrupt) && !strings.Contains(err.Error(), "index")) {
-			t.Fatalf("operation %d: %v", n, err)
-		}
-		if held := fsys.Held(); len(held) > 0 {
-			t.Errorf("operation %d: open: %q", n, held)
-		}
-		if fsys.Ops() < n {
-			break
+			if f := s.Fraction("ppm"); f != nil {
+				for _, w := range all {
+					if missed := readResult(f, w); !errors.Is(missed, ErrNotFound) {
+						err = errors.Join(err, missed)
+					}
+				}
+			}
+			return errors.Join(err, s.Close())
+		},
+		"checked": func(fsys vfs.FS) error {
+			problems, err := Check(t.Context(), dir, Options{FS: fsys, Logger: quiet}, nil)
+			for _, p := range problems {
+				err = errors.Join(err, p.Cause)
+			}
+			return err
+		},
+	} {
+		for n := int64(1); ; n++ {
+			fsys := &faultfs.FS{Base: vfs.OS, Inject: faultfs.Nth(n, syscall.EIO)}
+			hit := firstFailed(fsys)
+			err := read(fsys)
+			failed := hit.Load()
+			if failed == nil {
+				testenv.Must(t, err)
+				break
+			}
+			if held := fsys.Held(); len(held) > 0 {
+				t.Errorf("%s, %s %s fails: open: %q", what, failed.Kind, failed.Name, held)
+			}
+			again := what == "opened" || failed.Kind == "stat" || strings.Contains(failed.Name, generationsName) // another try succeeds
+			if err == nil && !again || err != nil && (!errors.Is(err, syscall.EIO) || errors.Is(err, ErrCorrupt) && !strings.Contains(err.Error(), "index")) {
+				t.Errorf("%s, %s %s fails: %v", what, failed.Kind, failed.Name, err)
+			}
 		}
 	}
 	checkStore(t, dir, src)
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := Check(ctx, dir, Options{Logger: quiet}, func(int, int) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
 }

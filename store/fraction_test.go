@@ -327,13 +327,16 @@ func TestFractionRefuses(t *testing.T) {
 		_, err := s.Materialize(context.Background(), spec, all, &fakeMaker{}, o)
 		return err
 	}
-	for _, spec := range []string{"", ".", "..", "a/b", ".hidden", strings.Repeat("x", 300)} {
+	for _, spec := range []string{"", ".", "..", "a/b", "a\x00b", ".hidden", strings.Repeat("x", 256)} {
 		if err := try(spec, FractionOptions{}); err == nil {
 			t.Errorf("%q was made", spec)
 		}
-		if err := s.RemoveFraction(spec); err == nil {
-			t.Errorf("%q was removed", spec)
+		if err := s.RemoveFraction(spec); err == nil || errors.Is(err, ErrNotFound) {
+			t.Errorf("%q was looked for: %v", spec, err)
 		}
+	}
+	if err := s.RemoveFraction(strings.Repeat("x", 255)); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
 	}
 	refused := errors.New("too large")
 	err := try("ppm", FractionOptions{Begin: func(p FractionPlan) error {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -127,35 +126,4 @@ func TestEveryOperationOnAFractionCrashes(t *testing.T) {
 			t.Errorf("%d crashes", crashes)
 		}
 	})
-}
-
-// Readers, too, meet operations that fail: they miss results, and that is all.
-func TestFractionReaderFaults(t *testing.T) {
-	dir := tempDir(t)
-	fractionStore(t, dir)
-	all := wantedResults(12, 1)
-	mustMaterialize(t, dir, all, FractionOptions{})
-	for n := int64(1); ; n++ {
-		fsys := &faultfs.FS{Base: vfs.OS, Inject: faultfs.Nth(n, syscall.EIO)}
-		s, err := Open(dir, Options{FS: fsys, Logger: quiet})
-		if err != nil {
-			if !errors.Is(err, syscall.EIO) && !errors.Is(err, ErrCorrupt) {
-				t.Errorf("operation %d: %v", n, err)
-			}
-			continue
-		}
-		if f := s.Fraction("ppm"); f != nil {
-			for _, w := range all {
-				if err := readResult(f, w); err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, ErrNotFound) {
-					t.Errorf("operation %d: %v", n, err)
-				}
-			}
-		}
-		if err := s.Close(); err != nil || len(fsys.Held()) > 0 {
-			t.Errorf("operation %d: %v, open: %q", n, err, fsys.Held())
-		}
-		if fsys.Ops() < n {
-			break
-		}
-	}
 }

@@ -103,8 +103,11 @@ func TestFractionHeld(t *testing.T) {
 			t.Errorf("%s: there after it was lost, or not held before", w.Path)
 		}
 	}
-	if w := other[0]; shut.Fraction("ppm").Held(w.Path, w.Source, w.Key) {
-		t.Errorf("%s was not there when the store was opened", w.Path)
+	for _, w := range []Wanted{other[0], all[0]} {
+		sample := &Sample{Path: w.Path, Source: w.Source, Representations: []Representation{{Key: "packed"}}}
+		if there := w == all[0]; shut.Fraction("ppm").Held(w.Path, w.Source, w.Key) != there || shut.Holds(sample, w.Key) != there || !shut.Holds(sample, "packed") {
+			t.Errorf("%s was there when the store was opened: want %v", w.Path, there)
+		}
 	}
 }
 
@@ -116,6 +119,7 @@ func TestFractionDamage(t *testing.T) {
 	fractionStore(t, dir)
 	all := wantedResults(30, 1)
 	mustMaterialize(t, dir, all, FractionOptions{Share: 0.5})
+	testenv.Must(t, os.Mkdir(filepath.Join(dir, fractionsName, ".other"), 0o777))
 	r := random(t)
 	rounds := 60
 	if testenv.Race {
@@ -150,7 +154,8 @@ func TestFractionDamage(t *testing.T) {
 			t.Fatalf("%s byte %d: check: %v, %v", name, at, problems, err)
 		}
 		for _, p := range problems {
-			if !strings.HasPrefix(p.Name, "fractions/ppm") || !strings.Contains(p.String(), "pipefs materialize --verify "+dir+" ppm ") {
+			share := map[bool]string{true: "with its --fraction", false: "--fraction 0.5"}[filepath.Base(name) == fractionName]
+			if !strings.HasPrefix(p.Name, "fractions/ppm") || !strings.Contains(p.String(), "pipefs materialize --verify "+dir+" ppm "+share+" makes it again") {
 				t.Errorf("round %d: %v", round, p)
 			}
 		}
@@ -167,12 +172,14 @@ func TestFractionOfAnotherVersion(t *testing.T) {
 	fractionStore(t, dir)
 	all := wantedResults(5, 1)
 	mustMaterialize(t, dir, all, FractionOptions{})
-	text, err := sorted.Seal(fractionFile{Magic: fractionMagic, Version: fractionVersion + 1, Spec: "ppm"})
-	testenv.Must(t, err)
-	write(t, filepath.Join(dir, fractionsName, "ppm", fractionName), text)
 	before := fractionFiles(t, dir)
-	if s := mustOpen(t, dir); len(s.Fractions()) > 0 {
-		t.Error("a newer version's fraction is used")
+	for _, f := range []fractionFile{{"other", fractionVersion, "ppm", 1}, {fractionMagic, fractionVersion, "pgm", 1}, {fractionMagic, fractionVersion + 1, "ppm", 1}} {
+		text, err := sorted.Seal(f)
+		testenv.Must(t, err)
+		write(t, filepath.Join(dir, fractionsName, "ppm", fractionName), text)
+		if s := mustOpen(t, dir); len(s.Fractions()) > 0 {
+			t.Errorf("it is used: %+v", f)
+		}
 	}
 	if _, _, err := materialize(dir, nil, wantedResults(3, 2), FractionOptions{}); !errors.Is(err, ErrVersion) {
 		t.Errorf("written to: %v", err)
