@@ -1,15 +1,18 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	iofs "io/fs"
 	"iter"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/pipefs/pipefs/internal/serve"
@@ -60,29 +63,46 @@ func (f *FS) freshen() (uint64, error) {
 	return f.tree.version.Load(), nil
 }
 
-// eachDir lists a directory and those below it, where they changed, and calls found for each that has
-// samples.
+// eachDir lists a directory and those below it, where they changed, several at once. It calls found for each that has
+// samples, one after the other.
 func (f *FS) eachDir(d *dir, found func(*dir)) error {
-	s, err := f.refresh(d)
-	if isGone(err) && d.id != rootID {
-		return nil // it went since its parent was listed
-	}
-	if err != nil {
-		return err
-	}
-	samples := false
-	for i := range s.ids {
-		id := s.at(i)
-		if f.tree.entries.at(id).kind != isDir {
-			samples = samples || f.reg.IsSample(f.tree.name(id))
-		} else if err := f.eachDir(f.tree.dir(id), found); err != nil {
+	var (
+		below errgroup.Group
+		mu    sync.Mutex
+		walk  func(d *dir) error
+	)
+	below.SetLimit(runtime.GOMAXPROCS(0))
+	walk = func(d *dir) error {
+		s, err := f.refresh(d)
+		if isGone(err) && d.id != rootID {
+			return nil // it went since its parent was listed
+		}
+		if err != nil {
 			return err
 		}
+		samples := false
+		for i := range s.ids {
+			id := s.at(i)
+			if f.tree.entries.at(id).kind != isDir {
+				samples = samples || f.reg.IsSample(f.tree.name(id))
+				continue
+			}
+			next := func() error { return walk(f.tree.dir(id)) }
+			if below.TryGo(next) {
+				continue
+			}
+			if err := next(); err != nil {
+				return err
+			}
+		}
+		if samples {
+			mu.Lock()
+			defer mu.Unlock()
+			found(d)
+		}
+		return nil
 	}
-	if samples {
-		found(d)
-	}
-	return nil
+	return cmp.Or(walk(d), below.Wait())
 }
 
 // list returns the paths of all samples of a view, relative to it, in the order
