@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"image"
 	"slices"
+	"sync"
+	"unsafe"
 )
 
 // Type is the type of one value of a pixel.
@@ -31,11 +33,43 @@ type Pixels struct {
 	// Pix holds the values without any padding, rows top-down, 16-bit and
 	// float32 values little-endian. ModeBit takes one byte a pixel, 0 or 1.
 	Pix []byte
+	// Lent: Pix is from [Lend], and is taken back when the plan that decoded the picture has run.
+	Lent bool
 	// Palette holds the RGBA colours of ModeP, four bytes each, not
 	// premultiplied, at most 256 of them.
 	Palette []byte
 	// Meta is what travels with the picture.
 	Meta Metadata
+}
+
+// lent are slices that Lend has lent before.
+var lent sync.Pool
+
+// maxLent bounds the memory that is lent again, in bytes: that of a picture of 10 megapixels.
+const maxLent = 32 << 20
+
+// Lend returns n bytes for a picture, of any content: most pictures live for one step only.
+func Lend(n int) []byte {
+	if b, ok := lent.Get().(*[]byte); ok && cap(*b) >= n {
+		return (*b)[:n]
+	}
+	return make([]byte, n)
+}
+
+// giveBack takes back what Lend has lent, unless a result lies in it.
+func giveBack(b, result []byte) {
+	if 0 < cap(b) && cap(b) <= maxLent && !Within(result, b) {
+		lent.Put(&b)
+	}
+}
+
+// Within reports whether a slice begins in the memory of another one.
+func Within(part, whole []byte) bool {
+	if cap(part) == 0 || cap(whole) == 0 {
+		return false
+	}
+	at, from := uintptr(unsafe.Pointer(unsafe.SliceData(part))), uintptr(unsafe.Pointer(unsafe.SliceData(whole)))
+	return at >= from && at < from+uintptr(cap(whole))
 }
 
 // Metadata is carried from a source into derived JPEG and PNG files.

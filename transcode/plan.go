@@ -298,6 +298,7 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]b
 	} else if ok {
 		at.Bytes, steps = file, nil
 	}
+	var decoded []byte // that was lent
 	for i, s := range steps {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -316,6 +317,9 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]b
 		if err != nil {
 			return nil, err
 		}
+		if s.Kind == p.registry.decode && out.Pixels.Lent {
+			decoded = out.Pixels.Pix
+		}
 		out.Shape, out.Region = s.Out, call.Region
 		if r := call.Region; !r.Empty() && out.Pixels.Bounds().Size() != r.Size() {
 			out.Pixels = out.Pixels.Cut(r)
@@ -325,6 +329,7 @@ func (p Plan) RunAfter(ctx context.Context, n int, src []byte, alloc Alloc) ([]b
 	if want, ok := p.Size(); ok && want != int64(len(at.Bytes)) {
 		return nil, Errorf(ErrInternal, "%s made %d bytes where %d were promised", p.Key(), len(at.Bytes), want)
 	}
+	giveBack(decoded, at.Bytes)
 	return at.Bytes, nil
 }
 

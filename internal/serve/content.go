@@ -337,12 +337,3 @@ func (s *buffers) put(b []byte) {
 	}
 	s.classes[index].Put(unsafe.SliceData(b))
 }
-
-// within reports whether part begins in the memory of b.
-func within(part, b []byte) bool {
-	if cap(part) == 0 || cap(b) == 0 {
-		return false
-	}
-	at, from := uintptr(unsafe.Pointer(unsafe.SliceData(part))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	return at >= from && at < from+uintptr(cap(b))
-}

@@ -93,7 +93,7 @@ func (s *Server) run(ctx context.Context, by *limiter, made *result, h *Handle, 
 	}
 	src := s.sources.get(r.Size())
 	defer func() {
-		if split := &made.split; !within(split.Data, src) && !within(split.Tail, src) && !within(split.Reconstruction, src) {
+		if split := &made.split; !transcode.Within(split.Data, src) && !transcode.Within(split.Tail, src) && !transcode.Within(split.Reconstruction, src) {
 			s.sources.put(src)
 		}
 	}()
@@ -194,7 +194,7 @@ func (s *Server) compute(ctx context.Context, h *Handle, from *candidate, src, i
 	if err != nil {
 		return made, nil, err
 	}
-	if within(data, lent) {
+	if transcode.Within(data, lent) {
 		buffer = lent
 	}
 	return transcode.Split{Data: data, Ends: []int{len(data)}}, buffer, nil
@@ -237,7 +237,7 @@ func (h *Handle) MakeValues(ctx context.Context, dst []byte) error {
 	defer made.release()
 	// A file that was stored has a header, and ends in the values.
 	data := made.split.Data
-	if !within(data, dst) {
+	if !transcode.Within(data, dst) {
 		copy(dst, data[len(data)-len(dst):])
 	}
 	return nil

@@ -183,7 +183,7 @@ func (r *renderer) start(c *Coefficients) error {
 	r.each, r.done = size*maxV, r.pixels.Min.Y
 	w, h = r.pixels.Dx(), r.pixels.Dy()
 	if r.into == nil {
-		r.image = &Image{w, h, channels, make([]byte, w*h*channels)}
+		r.image = &Image{w, h, channels, transcode.Lend(w * h * channels)}
 		return nil
 	}
 	if err := r.into.Check(w, h, channels, 1); err != nil {

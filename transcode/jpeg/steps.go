@@ -216,7 +216,7 @@ func channels(h *Header) int {
 
 // pixels adds the metadata, and makes RGB of CMYK.
 func pixels(h *Header, m *Image) *transcode.Pixels {
-	px := &transcode.Pixels{Width: m.Width, Height: m.Height, Mode: transcode.ModeRGB, Pix: m.Pix}
+	px := &transcode.Pixels{Width: m.Width, Height: m.Height, Mode: transcode.ModeRGB, Pix: m.Pix, Lent: m.Channels == 3}
 	px.Meta = transcode.Metadata{
 		// Copies: the file must not be kept alive by what a header says.
 		EXIF: bytes.Clone(h.EXIF), ICC: bytes.Clone(h.ICC), Orientation: h.Orientation,
