@@ -3,6 +3,7 @@ package epoch
 import (
 	"bytes"
 	"context"
+	"fmt"
 	iofs "io/fs"
 	"log/slog"
 	"os"
@@ -30,18 +31,25 @@ type testTree struct {
 	mu      sync.Mutex
 	version uint64
 	paths   []string
+	still   bool             // the version stays what it is
+	broken  map[string]error // by directory; that of the version by "version"
 }
 
 func (t *testTree) Version() (uint64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.version++
-	return t.version, nil
+	if !t.still {
+		t.version++
+	}
+	return t.version, t.broken["version"]
 }
 
 func (t *testTree) Members(dir string) (members []Member, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := t.broken[dir]; err != nil {
+		return nil, err
+	}
 	entries, err := t.source.List(dir)
 	if err != nil {
 		return nil, iofs.ErrNotExist
@@ -75,6 +83,7 @@ type fixture struct {
 	root   string
 	server *serve.Server
 	views  *Views
+	tree   *testTree
 	log    *testenv.Log
 	on     serve.OnError
 }
@@ -105,13 +114,96 @@ func (f *fixture) serve(from source.Options, change func(*Options)) {
 	if change != nil {
 		change(&o)
 	}
-	f.server, err = serve.New(serve.Options{Registry: registry, Source: directory, Dataset: directory, Workers: o.Workers, OnError: f.on, ErrorLimit: 0.5, Log: o.Log})
+	f.server, err = serve.New(serve.Options{Registry: registry, Source: directory, Dataset: directory, Workers: o.Workers, OnError: f.on, ErrorLimit: 0.5, Roles: o.Roles, Log: o.Log})
 	testenv.Must(f, err)
 	f.Cleanup(func() { f.server.Close() })
 	o.Server = f.server
-	f.views = New(o)
-	f.Cleanup(func() { f.views.Close() })
-	f.views.Use(&testTree{source: directory})
+	views := New(o)
+	f.views, f.tree = views, &testTree{source: directory}
+	f.Cleanup(func() { ends(f, views) })
+	f.views.Use(f.tree)
+}
+
+// ends closes views that nobody reads, and wants all memory to be counted, and to be given back.
+func ends(t testing.TB, v *Views) {
+	t.Helper()
+	v.Close()
+	m := v.maker
+	held := func() (n int64) {
+		for _, b := range m.batches {
+			if n += int64(cap(b.data)); b.pins != 0 || b.complete() && b.err != nil && b.data != nil {
+				t.Errorf("batch %d has %d readers, and %d bytes; its error is %v", b.index, b.pins, len(b.data), b.err)
+			}
+		}
+		for _, data := range m.unused {
+			n += int64(cap(data))
+		}
+		return n
+	}
+	if n := held(); n != m.held || n > m.o.Budget || m.working != 0 {
+		t.Errorf("%d bytes are held, counted as %d, of a budget of %d; %d workers are at work", n, m.held, m.o.Budget, m.working)
+	}
+	m.giveBack()
+	if s := v.Stats(); held() != m.held || len(m.unused) > 0 || s.Early != s.Used+s.Wasted {
+		t.Errorf("after the end: %+v", s)
+	}
+}
+
+// told notes which samples the system is told to read, and which are resolved. A sample waits, or fails, where before says so.
+type told struct {
+	Server
+	before func(path string) error
+
+	mu                sync.Mutex
+	fetched, resolved []string
+}
+
+func (s *told) Fetch(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) {
+	s.Server.Fetch(ctx, key, f, v)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fetched = append(s.fetched, f.Path)
+}
+
+func (s *told) Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline, most serve.Effort) (*serve.Handle, error) {
+	s.mu.Lock()
+	s.resolved = append(s.resolved, f.Path)
+	s.mu.Unlock()
+	if s.before != nil {
+		if err := s.before(f.Path); err != nil {
+			return nil, err
+		}
+	}
+	return s.Server.Resolve(ctx, key, f, v, most)
+}
+
+// fetches wants so many samples to be fetched since the last call, each once. It returns them.
+func (s *told) fetches(t *testing.T, want int) (got []string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if n := len(slices.Compact(slices.Sorted(slices.Values(s.fetched)))); n != want || len(s.fetched) != n {
+			return fmt.Errorf("%d samples are fetched, %d of them different, want %d", len(s.fetched), n, want)
+		}
+		got, s.fetched = s.fetched, nil
+		return nil
+	})
+	return got
+}
+
+// made wants so many batches to be made, and nobody to make more.
+func (f *fixture) made(n int) {
+	f.Helper()
+	testenv.Eventually(f, func() error {
+		m := f.views.maker
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if got := m.stats.made.Load(); got != int64(n) || m.working != 0 {
+			return fmt.Errorf("%d batches were made, want %d", got, n)
+		}
+		return nil
+	})
 }
 
 func (f *fixture) write(name string, seed uint64) {
@@ -140,7 +232,10 @@ func read(v *View, name string, most int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var data []byte
+	return readAll(f, most)
+}
+
+func readAll(f *File, most int) (data []byte, err error) {
 	for int64(len(data)) < f.Size() {
 		p, err := f.Read(context.Background(), int64(len(data)), most)
 		if err != nil {
@@ -148,6 +243,11 @@ func read(v *View, name string, most int) ([]byte, error) {
 		}
 		data = append(data, p.Bytes...)
 		p.Release()
+	}
+	for _, off := range []int64{-1, f.Size(), f.Size() + 1} {
+		if p, err := f.Read(context.Background(), off, most); p.Bytes != nil || err != nil {
+			return nil, fmt.Errorf("%d bytes at %d of %d, %w", len(p.Bytes), off, f.Size(), err)
+		}
 	}
 	return data, nil
 }

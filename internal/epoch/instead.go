@@ -1,7 +1,6 @@
 package epoch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -20,7 +19,7 @@ const black = -1
 
 // excuse returns the sample of the list that takes the place of the i-th, which cannot be made, or
 // black. try makes one.
-func (w *View) excuse(ctx context.Context, i int, cause error, try func(j int) error) (instead int, err error) {
+func (w *View) excuse(i int, cause error, try func(j int) error) (instead int, err error) {
 	s, l := w.of.o.Server, w.epoch.list
 	if err := s.Excuse(l.culprit(i, cause), cause); err != nil {
 		return black, err
@@ -38,7 +37,7 @@ func (w *View) excuse(ctx context.Context, i int, cause error, try func(j int) e
 			continue
 		}
 		err := try(j)
-		if err != nil && ctx.Err() == nil && serve.IsBad(err) {
+		if err != nil {
 			if err = s.Excuse(l.culprit(j, err), err); err == nil {
 				continue
 			}
@@ -144,7 +143,7 @@ func (w *View) settleList(k int) error {
 			if err == nil || ctx.Err() != nil {
 				return err
 			}
-			instead, err := w.excuse(ctx, sample, err, try)
+			instead, err := w.excuse(sample, err, try)
 			if err != nil {
 				return w.blame(sample, err)
 			}

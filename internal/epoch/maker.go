@@ -1,6 +1,7 @@
 package epoch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -107,12 +108,15 @@ func (m *maker) open(ctx context.Context, key batchKey) (*batch, error) {
 	b.used = m.tick
 	m.rest.Reset(stale)
 	m.hire()
-	allocated, complete, asked := b.data != nil, b.complete(), time.Now()
+	complete, asked, waits := b.complete(), time.Now(), account.Worker
+	if b.data == nil && m.working < serve.Loading(m.o.Workers) {
+		waits = account.Memory
+	}
 	m.mu.Unlock()
 	select {
 	case <-b.done:
 		if !complete {
-			b.waited(account.From(ctx), asked, allocated)
+			b.waited(account.From(ctx), asked, waits)
 		}
 	case <-ctx.Done():
 		b.release()
@@ -127,19 +131,15 @@ func (m *maker) open(ctx context.Context, key batchKey) (*batch, error) {
 	return b, nil
 }
 
-// waited notes what a reader has waited for who asked before the batch was made: for its turn or for
+// waited notes what a reader has waited for who asked before the batch was made: for a worker or for
 // memory, and then for what its samples took.
-func (b *batch) waited(spent *account.Spent, asked time.Time, allocated bool) {
+func (b *batch) waited(spent *account.Spent, asked time.Time, waits account.Part) {
 	if spent == nil {
 		return
 	}
 	now := time.Now()
 	if b.started.After(asked) {
-		part := account.Worker
-		if !allocated {
-			part = account.Memory
-		}
-		spent.Parts[part] += b.started.Sub(asked)
+		spent.Parts[waits] += b.started.Sub(asked)
 		asked = b.started
 	}
 	spent.Share(&b.spent, now.Sub(asked))
@@ -206,17 +206,7 @@ func (m *maker) hire() {
 // is none. The caller holds mu.
 func (m *maker) next() *batch {
 	order := slices.Clone(m.queue)
-	slices.SortStableFunc(order, func(a, b *batch) int {
-		switch {
-		case a.wanted == b.wanted && !a.wanted:
-			return a.distance - b.distance
-		case a.wanted == b.wanted:
-			return 0
-		case a.wanted:
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(order, func(a, b *batch) int { return cmp.Compare(a.away(), b.away()) })
 	for i, b := range order {
 		// Nothing takes the memory that the first one waits for.
 		if b.data != nil || i == 0 && m.allocate(b) {
@@ -224,6 +214,14 @@ func (m *maker) next() *batch {
 		}
 	}
 	return nil
+}
+
+// away is how many batches a reader still has to read before this one.
+func (b *batch) away() int {
+	if b.wanted {
+		return 0
+	}
+	return b.distance
 }
 
 // work makes samples until there is nothing to do.
@@ -336,7 +334,7 @@ func (b *batch) make(ctx context.Context, i int) (err error) {
 	case w.asked:
 		return w.blame(sample, err)
 	}
-	instead, err := w.excuse(ctx, sample, err, func(j int) error { return w.makeBoth(ctx, j, place, mask) })
+	instead, err := w.excuse(sample, err, func(j int) error { return w.makeBoth(ctx, j, place, mask) })
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err

@@ -16,28 +16,7 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
-// simServer takes its time to resolve, and fails now and then.
-type simServer struct {
-	Server
-	s       *testenv.Sim
-	slow    time.Duration
-	failing bool
-}
-
 var errSim = errors.New("the disk is at fault")
-
-func (p *simServer) Resolve(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline, most serve.Effort) (*serve.Handle, error) {
-	p.s.Sleep(3)
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(p.slow):
-	}
-	if p.failing && p.s.OneIn(10) {
-		return nil, errSim
-	}
-	return p.Server.Resolve(ctx, key, f, v, most)
-}
 
 // TestSimulation: readers of epochs and of batches that they choose, with memory for few, who go away, while samples
 // cannot be made and the mount ends. Nobody waits for ever, whoever gets bytes gets the right ones, and no memory stays
@@ -58,9 +37,25 @@ func TestSimulation(t *testing.T) {
 	testenv.Must(t, err)
 	defer directory.Close()
 	testenv.Simulate(t, 50, func(s *testenv.Sim) {
-		server := &simServer{Server: f.server, s: s, failing: s.OneIn(2)}
+		slow, failing, busy := time.Duration(0), s.OneIn(2), 0
 		if s.OneIn(3) {
-			server.slow = time.Duration(1+s.IntN(4)) * 15 * time.Second
+			slow = time.Duration(1+s.IntN(4)) * 15 * time.Second
+		}
+		server := &told{Server: f.server}
+		server.before = func(string) error { // it takes its time, and fails now and then
+			server.mu.Lock()
+			if busy++; busy > serve.Loading(2) {
+				s.Errorf("%d samples are made at once", busy)
+			}
+			server.mu.Unlock()
+			s.Sleep(3)
+			time.Sleep(slow)
+			server.mu.Lock()
+			defer server.mu.Unlock()
+			if busy--; failing && s.OneIn(10) {
+				return errSim
+			}
+			return nil
 		}
 		views := New(Options{Registry: f.views.o.Registry, Server: server, Workers: 2})
 		views.Use(&testTree{source: directory})
@@ -82,7 +77,7 @@ func TestSimulation(t *testing.T) {
 					s.Errorf("a reader waited for %v", waited)
 				}
 				if err != nil {
-					known := errors.Is(err, context.Canceled) && (ctx.Err() != nil || closes) || server.failing && bytes.Contains([]byte(err.Error()), []byte(errSim.Error()))
+					known := errors.Is(err, context.Canceled) && (ctx.Err() != nil || closes) || failing && bytes.Contains([]byte(err.Error()), []byte(errSim.Error()))
 					if !known {
 						s.Errorf("reading at %d: %v", off, err)
 					}
@@ -146,7 +141,7 @@ func TestSimulation(t *testing.T) {
 			s.Go(func() { views.Close() })
 		}
 		s.Wait()
-		if server.slow == 0 && !closes {
+		if slow == 0 && !closes {
 			time.Sleep(time.Second) // all that was begun is made
 			m := views.maker
 			m.mu.Lock()
@@ -161,6 +156,10 @@ func TestSimulation(t *testing.T) {
 		if n := views.Stats().Bytes; n != 0 && !closes {
 			s.Error(fmt.Sprint(n, " bytes are kept when nobody reads"))
 		}
-		views.Close()
+		if closes {
+			views.Close()
+		} else {
+			ends(s.T, views)
+		}
 	})
 }

@@ -3,6 +3,7 @@ package epoch
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -15,14 +16,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/account"
 	"github.com/pipefs/pipefs/internal/pictures"
 	"github.com/pipefs/pipefs/internal/serve"
 	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
-	"github.com/pipefs/pipefs/transcode"
 )
 
 // TestEpochs reads whole epochs as ranks do, and compares every byte with the samples made
@@ -93,11 +96,12 @@ func TestEpochs(t *testing.T) {
 	var x index
 	testenv.Must(t, json.Unmarshal(f.read(f.view("0/0/8/0/3/"+name), IndexName), &x))
 	if x.Samples != 13 || x.SamplesOfRank != 2 || x.Batches != 1 || x.LastBatch != 2 || x.Padded != 3 || x.Dropped != 0 || x.Beside != 1 || *x.DType != "uint8" ||
-		!slices.Equal(x.Shape, []int{3, 16, 16, 3}) || !slices.Equal(x.Classes, slices.SortedFunc(maps.Keys(label), strings.Compare)) || len(x.List) != 64 {
+		!slices.Equal(x.Shape, []int{3, 16, 16, 3}) || !slices.Equal(x.Classes, slices.SortedFunc(maps.Keys(label), strings.Compare)) || x.MasksShape != nil ||
+		x.List != fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(list, "\n")+"\n"))) {
 		t.Errorf("%+v", x)
 	}
 	testenv.Must(t, json.Unmarshal(f.read(f.view("0/0/8/0/3drop/"+name), IndexName), &x))
-	if x.Batches != 0 || x.Dropped != 13 {
+	if x.Batches != 0 || x.LastBatch != 0 || x.Dropped != 13 {
 		t.Errorf("%+v", x)
 	}
 }
@@ -105,7 +109,16 @@ func TestEpochs(t *testing.T) {
 // TestOtherViews wants lists of files where the files are not all of one size, and labels
 // of no class where there are none.
 func TestOtherViews(t *testing.T) {
-	f := newFixture(t, map[string]int{"train/a": 2, "train/b": 2}, nil)
+	f := newFixture(t, map[string]int{"train/a": 2, "train/b": 2, "some/a": 2, "some/b": 1, "some/none": 2, "none/none": 1},
+		func(o *Options) { o.Unlabelled = "none" })
+	f.write("some/zz.jpg", 98)
+	f.write("none/zz.jpg", 99)
+	for of, want := range map[string]string{"some": "[-1 -1 0 0 1] [a b] 1", "none": "[-1] [] 1", "train": "[0 0 1 1] [a b] 0"} {
+		v := f.view("7/0/1/0/9/bmp/" + of)
+		if got := fmt.Sprint(slices.Sorted(slices.Values(f.labelsOf(v, 0))), v.epoch.list.classes, v.epoch.list.beside); got != want {
+			t.Errorf("%s: labels, classes and samples beside them are %s, want %s", of, got, want)
+		}
+	}
 	v := f.view("7/0/1/0/3/bmp/train")
 	var want strings.Builder
 	for _, i := range v.epoch.order[:3] {
@@ -130,7 +143,7 @@ func TestOtherViews(t *testing.T) {
 	if got := f.read(flat, "000000.npy"); !bytes.Equal(got[128:][:192], f.sample(flat.pipeline, flat.epoch.list.path(int(flat.epoch.order[0])))) {
 		t.Error("a view that draws nothing has other bytes")
 	}
-	for _, name := range []string{"000002.npy", "0.npy", "000000", "000000.bmp", "000000.list", "-00001.npy", "000000.npy.npy", ""} {
+	for _, name := range []string{"000002.npy", "0.npy", "000000", "000000.bmp", "000000.list", "-00001.npy", "000000.npy.npy", "", "000000.jsonl", "000000.made.npy", "000000.masks.npy"} {
 		if _, err := flat.File(name); !errors.Is(err, iofs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -148,7 +161,7 @@ func TestOtherViews(t *testing.T) {
 	}
 }
 
-// TestAsked reads batches that many readers choose, with memory for few of them: none is made twice, and what is no batch
+// TestAsked reads batches that somebody chooses, with memory for few of them: none is made twice, and what is no batch
 // is refused.
 func TestAsked(t *testing.T) {
 	f := newFixture(t, map[string]int{"a": 20, "b": 20}, nil)
@@ -159,48 +172,29 @@ func TestAsked(t *testing.T) {
 	const size = 8 * 8 * 3
 	f.views.o.Budget = 4 * (128 + 6*size) // a file has 6 samples
 	f.views.maker.o.Budget = 3 * (128 + 6*size)
-	var readers sync.WaitGroup
-	const many, rounds = 8, 10
-	for reader := range many {
-		readers.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(reader), 0))
-			var last *File
-			for range rounds {
-				ids, places := make([]uint32, 9), make([]int, 9)
-				for i := range ids {
-					places[i] = random.IntN(len(samples.ids))
-					ids[i] = samples.ids[places[i]]
-				}
-				file, n, err := f.views.Asked(pipeline, ids)
-				if err != nil || n != 6 || file.Size() != 128+6*size {
-					t.Errorf("%d samples, %v", n, err)
-					return
-				}
-				if last != nil {
-					last.Drop()
-				}
-				last = file
-				var got []byte
-				for int64(len(got)) < file.Size() {
-					p, err := file.Read(context.Background(), int64(len(got)), 100)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					got = append(got, p.Bytes...)
-					p.Release()
-				}
-				for i := range n {
-					if !bytes.Equal(got[128+i*size:][:size], f.sample(pipeline, samples.path(places[i]))) {
-						t.Errorf("reader %d: sample %d has other bytes", reader, i)
-					}
-				}
+	const many = 20
+	random := rand.New(rand.NewPCG(1, 0))
+	for range many {
+		ids, places := make([]uint32, 9), make([]int, 9)
+		for i := range ids {
+			places[i] = random.IntN(len(samples.ids))
+			ids[i] = samples.ids[places[i]]
+		}
+		file, n, err := f.views.Asked(pipeline, ids)
+		testenv.Must(t, err)
+		got, err := readAll(file, 100)
+		if err != nil || n != 6 || len(got) != 128+6*size {
+			t.Fatalf("%d samples, %d bytes, %v", n, len(got), err)
+		}
+		for i := range n {
+			if !bytes.Equal(got[128+i*size:][:size], f.sample(pipeline, samples.path(places[i]))) {
+				t.Errorf("sample %d has other bytes", i)
 			}
-		})
+		}
+		file.Drop()
 	}
-	readers.Wait()
-	if s := f.views.Stats(); s.Made != many*rounds || s.Failed != 0 || s.Bytes > f.views.maker.o.Budget {
-		t.Errorf("%+v, want %d batches made", s, many*rounds)
+	if s := f.views.Stats(); s.Made != many || s.Failed != 0 || s.Bytes > f.views.maker.o.Budget {
+		t.Errorf("%+v, want %d batches made", s, many)
 	}
 	f.views.o.Budget = size
 	for _, view := range []string{"npy", "resize8-crop8-npy"} {
@@ -213,150 +207,155 @@ func TestAsked(t *testing.T) {
 }
 
 // TestAhead wants batches made ahead of who reads in order, once for all, and none for who
-// does not.
+// does not. What is near is not fetched before.
 func TestAhead(t *testing.T) {
 	f := newFixture(t, map[string]int{"a": 25, "b": 25}, nil)
-	made := func(n int64) func() error {
-		return func() error {
-			m := f.views.maker
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if got := m.stats.made.Load(); got != n || m.working != 0 {
-				return fmt.Errorf("%d batches were made, want %d", got, n)
-			}
-			return nil
-		}
-	}
+	near := &told{Server: f.server}
+	f.views.o.Server = near
 	v := f.view("7/0/1/0/2/rrc8-npy")
 	f.read(v, "000010.npy")
-	testenv.Eventually(t, made(1))
-	f.read(v, "000011.npy")
-	testenv.Eventually(t, made(2+maxAhead))
+	f.made(1)
 	for k := 11; k < 25; k++ {
-		f.read(v, fmt.Sprintf("%06d.npy", k))
-		f.read(v, fmt.Sprintf("%06d.npy", k))
+		f.read(v, batchName(k)+pixelsSuffix)
+		f.read(v, batchName(k)+pixelsSuffix)
+		f.made(min(k+1+maxAhead, 25) - 10 + k/17) // and the first one of the next epoch
 	}
-	testenv.Eventually(t, made(15+1)) // and the first one of the next epoch
+	if s := f.views.Stats(); s.Early != 14 || s.Used != 13 || s.Wasted != 0 || len(near.fetched) > 0 || len(near.resolved) != 32 {
+		t.Errorf("%+v, %d samples are fetched, and %d made", s, len(near.fetched), len(near.resolved))
+	}
 	f.read(f.view("7/1/1/0/2/rrc8-npy"), "000000.npy")
-	testenv.Eventually(t, made(16+maxAhead))
-}
-
-// fetches notes which samples the system was told to read.
-type fetches struct {
-	Server
-	mu    sync.Mutex
-	paths []string
-}
-
-func (s *fetches) Fetch(ctx context.Context, key serve.Key, f serve.File, v transcode.Pipeline) {
-	s.Server.Fetch(ctx, key, f, v)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.paths = append(s.paths, f.Path)
+	f.made(16 + maxAhead)
+	// All that is made ahead takes a quarter of the budget.
+	made, one := 16+maxAhead, v.bytes(2)
+	for seed, budget := range []int64{4*3*one - 1, 4 * 3 * one, 4*one - 1} {
+		f.views.maker.giveBack()
+		f.views.maker.o.Budget = budget
+		v = f.view(fmt.Sprintf("%d/0/1/0/2/rrc8-npy", 8+seed))
+		f.read(v, "000005.npy")
+		f.read(v, "000006.npy")
+		made += 2 + max(1, int(budget/4/one))
+		f.made(made)
+	}
 }
 
 // TestFar reads an epoch of what is far away: each sample is fetched once, and before it is made, as are the first
 // ones of the next epoch.
 func TestFar(t *testing.T) {
 	f := newFixture(t, map[string]int{"a": 25, "b": 25}, nil)
-	told := &fetches{Server: f.server}
-	const far = 2 * (maxAhead + 3) // more than is made
-	f.views.o.Server, f.views.maker.o.Far = told, far
-	fetched := func(n int) {
-		t.Helper()
-		testenv.Eventually(t, func() error {
-			told.mu.Lock()
-			defer told.mu.Unlock()
-			if all := slices.Compact(slices.Sorted(slices.Values(told.paths))); len(all) != min(n, 50) || len(told.paths) != n {
-				return fmt.Errorf("%d samples were fetched, %d of them different, want %d", len(told.paths), len(all), n)
-			}
-			return nil
-		})
-	}
+	far := &told{Server: f.server}
+	const next = maxAhead + 2 // batches: more than is made
+	f.views.o.Server, f.views.maker.o.Far = far, 2*next-1
 	v := f.view("7/0/1/0/2/rrc8-npy")
 	f.read(v, "000000.npy")
-	fetched(2 + far)
-	for k := 1; k < 25; k++ {
-		f.read(v, fmt.Sprintf("%06d.npy", k))
-	}
-	fetched(50 + 2 + far) // and of the epoch that comes next
-	v = f.view("7/1/1/0/2/rrc8-npy")
-	for k := range 25 {
-		f.read(v, fmt.Sprintf("%06d.npy", k))
-	}
-	fetched(50 + 50 + 2 + far)
-}
-
-// TestWindowedView reads an epoch in windows by two ranks: every sample once, with the bytes that it has
-// alone, and told to the system a window ahead, in the order in which they lie on the disk.
-func TestWindowedView(t *testing.T) {
-	f := newFixture(t, map[string]int{"a": 150, "b": 106}, nil)
-	told := &fetches{Server: f.server}
-	f.views.o.Server = told
-	seen := map[string]bool{}
-	for rank := range 2 {
-		v := f.view(fmt.Sprintf("7/3/2/%d/8-window64/rrc8-npy", rank))
-		for k := range v.share.batches() {
-			if k == 1 { // each window is four batches: a quarter of the next one is told
-				testenv.Eventually(t, func() error {
-					told.mu.Lock()
-					defer told.mu.Unlock()
-					if len(told.paths) != 40 || !slices.IsSorted(told.paths[:32]) {
-						return fmt.Errorf("%d samples were told: %v", len(told.paths), told.paths)
-					}
-					return nil
-				})
-			}
-			got := f.read(v, batchName(k)+pixelsSuffix)[headerSize:]
-			for i, path := range strings.Fields(string(f.read(v, batchName(k)+pathsSuffix))) {
-				seen[path] = true
-				if !bytes.Equal(got[192*i:][:192], f.sample(v.pipeline, path)) {
-					t.Fatalf("%s has other bytes", path)
-				}
+	far.fetches(t, 2+2*next)
+	for epoch := range 2 {
+		for k := range 25 {
+			f.read(v, batchName(k)+pixelsSuffix)
+			if k == 15 {
+				far.fetches(t, 50-2-2*next)
 			}
 		}
-		testenv.Eventually(t, func() error {
-			told.mu.Lock()
-			defer told.mu.Unlock()
-			if len(told.paths) != 128 {
-				return fmt.Errorf("%d samples were told of", len(told.paths))
-			}
-			return nil
-		})
-		told.paths = nil
+		far.fetches(t, 2+2*next) // of the epoch that comes next
+		v = f.view(fmt.Sprintf("7/%d/1/0/2/rrc8-npy", 1+epoch))
 	}
-	if len(seen) != 256 {
-		t.Errorf("%d samples of 256", len(seen))
+}
+
+// TestWindowedView wants samples told to the system a window ahead of who reads in quasi-random order, as they lie on the disk, and
+// told where he goes. The steps are batches that are read, and how many samples are told then.
+func TestWindowedView(t *testing.T) {
+	f := newFixture(t, map[string]int{"a": 150, "b": 106}, nil)
+	window := &told{Server: f.server}
+	f.views.o.Server = window
+	for batch, steps := range map[int][][2]int{
+		8:  {{0, 40}, {9, 0}, {10, 56}, {4, 0}, {5, 48}, {1, 0}},
+		12: {{0, 36}, {1, 12}, {2, 12}, {3, 12}, {4, 12}, {5, 12}, {6, 12}, {7, 12}, {8, 8}, {9, 0}},
+		40: {{0, 80}, {1, 40}, {2, 8}, {3, 0}},
+	} {
+		v := f.view(fmt.Sprintf("8/3/2/0/%d-window64/rrc8-npy", batch))
+		for _, s := range steps {
+			f.read(v, batchName(s[0])+pixelsSuffix)
+			if got := window.fetches(t, s[1]); s[0] == 0 && !slices.IsSorted(got[:max(1, 64/2/batch)*batch]) {
+				t.Errorf("the order is %v", got)
+			}
+		}
 	}
 }
 
 // TestNextEpoch wants the first batch of the next epoch made ahead of who reads one to its end, and more of
-// them ahead of who has read two in turn.
+// them ahead of who has read the last batch of two in turn.
 func TestNextEpoch(t *testing.T) {
 	f := newFixture(t, map[string]int{"a": 25, "b": 25}, nil)
-	m := f.views.maker
-	for epoch := range 3 {
+	for epoch := range 4 {
 		v := f.view(fmt.Sprintf("7/%d/1/0/2/rrc8-npy", epoch))
+		early := 1
+		if epoch > 1 {
+			early = maxAhead
+		}
 		for k := range 25 {
-			f.read(v, batchName(k)+pixelsSuffix)
-		}
-		ahead := 1
-		if epoch > 0 {
-			ahead = maxAhead
-		}
-		testenv.Eventually(t, func() error {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if got := m.stats.made.Load(); got != int64(25*(epoch+1)+ahead) || m.working != 0 {
-				return fmt.Errorf("%d batches were made after epoch %d", got, epoch)
+			if epoch > 0 || k < 24 {
+				f.read(v, batchName(k)+pixelsSuffix)
 			}
-			return nil
-		})
+			f.made(25*epoch + min(k+1+maxAhead, 25) + min(max(k-16, 0), early))
+		}
 	}
-	f.read(f.view("7/3/1/0/2/rrc8-npy"), "000007.npy")
-	if got := m.stats.made.Load(); got != 3*25+maxAhead {
-		t.Errorf("%d batches were made: they are made twice", got)
-	}
+	f.read(f.view("7/4/1/0/2/rrc8-npy"), "000007.npy")
+	f.made(4*25 + maxAhead) // none is made twice
+}
+
+// TestWaits: a reader waits for a worker while there is memory, and for memory that somebody reads by and by, for a while or until
+// nobody does.
+func TestWaits(t *testing.T) {
+	f := newFixture(t, map[string]int{"a": 7, "b": 5}, nil)
+	first := f.view("7/0/1/0/3/rrc8-npy")
+	synctest.Test(t, func(t *testing.T) {
+		views := New(Options{Registry: f.views.o.Registry, Workers: 1, Server: &told{Server: f.server, before: func(string) error { time.Sleep(time.Second); return nil }}})
+		views.Use(f.tree)
+		views.maker.o.Budget = 3 * (128 + 3*192)
+		files, spent, ended := [6]*File{}, [6]account.Spent{}, [6]atomic.Bool{}
+		read := func(i int) {
+			var err error
+			files[i], _, err = views.Asked(first.pipeline, first.epoch.list.ids[i:i+3])
+			testenv.Must(t, err)
+			go func() {
+				p, err := files[i].Read(account.With(t.Context(), &spent[i]), 0, 100)
+				p.Release()
+				ended[i].Store(err == nil)
+			}()
+			synctest.Wait()
+		}
+		is := func(want ...bool) {
+			synctest.Wait()
+			for i, is := range want {
+				if ended[i].Load() != is {
+					t.Errorf("batch %d is read: %v", i, !is)
+				}
+			}
+		}
+		read(0)
+		read(1)
+		read(2)
+		time.Sleep(3 * time.Second) // four of nine samples are made at once
+		read(3)
+		time.Sleep(stale - 1)
+		is(true, true, true, false)
+		time.Sleep(2 * time.Second)
+		is(true, true, true, true)
+		for i, want := range map[int][2]time.Duration{0: {0, 0}, 2: {time.Second, 0}, 3: {0, stale}} {
+			if worker, memory := spent[i].Parts[account.Worker], spent[i].Parts[account.Memory]; worker != want[0] || memory != want[1] {
+				t.Errorf("batch %d: %v for a worker, %v for memory", i, worker, memory)
+			}
+		}
+		views.maker.o.Budget /= 3
+		read(4)
+		is(true, true, true, true, false)
+		files[3].Drop()
+		time.Sleep(time.Second)
+		is(true, true, true, true, true)
+		ends(t, views)
+		if _, err := files[0].Read(t.Context(), 0, 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
 }
 
 // TestBroken wants a batch with a broken sample to fail, for others to be read, and with
@@ -364,27 +363,39 @@ func TestNextEpoch(t *testing.T) {
 func TestBroken(t *testing.T) {
 	for _, on := range []serve.OnError{serve.Fail, serve.Black, serve.Replace} {
 		f := newFixture(t, map[string]int{"a": 4, "b": 4}, nil)
+		f.views.Close()
 		f.on = on
 		f.serve(source.Options{}, nil)
-		testenv.Must(t, os.WriteFile(filepath.Join(f.root, "a/b.jpg"), []byte("\xff\xd8\xff\xe0 broken"), 0o644))
-		v := f.view("7/0/1/0/2/rrc8-npy")
-		if on == serve.Replace {
-			testenv.Must(t, os.WriteFile(filepath.Join(f.root, "b/a.jpg"), []byte("no picture"), 0o644))
-		} else {
+		f.views.maker.o.Budget = 128 + 2*192 // each batch is made in the memory of another one
+		f.table("named.csv", "path,label", "a/b.jpg,1", "b/c.jpg,1", "a/c.jpg,2", "a/b.jpg,1")
+		breaks := func(names ...string) {
+			for _, name := range names {
+				testenv.Must(t, os.WriteFile(filepath.Join(f.root, name), []byte("\xff\xd8\xff\xe0 broken"), 0o644))
+			}
+		}
+		breaks("a/b.jpg", "b/a.jpg")
+		const last = "/18446744073709551615/1/0/2/" // no epoch comes after it
+		v := f.view("7" + last + "rrc8-npy")
+		if on != serve.Replace {
 			testenv.Must(t, os.Remove(filepath.Join(f.root, "b/a.jpg")))
 		}
+		var settled []string
 		for k := range 4 {
-			got, err := read(v, fmt.Sprintf("%06d.npy", k), 10_000)
+			got, err := read(v, batchName(k)+pixelsSuffix, 10_000)
 			shown := make([]string, 2)
 			if err == nil {
-				shown = strings.Fields(string(f.read(v, fmt.Sprintf("%06d.paths.txt", k))))
+				shown = strings.Fields(string(f.read(v, batchName(k)+pathsSuffix)))
 			}
+			made := []byte{1, 1}
 			for i := range 2 {
 				path := v.epoch.list.path(v.sample(k, i))
 				bad := path == "a/b.jpg" || path == "b/a.jpg"
+				if bad {
+					made[i] = 0
+				}
 				switch {
 				case bad && on == serve.Fail:
-					if err == nil || !strings.Contains(err.Error(), "sample a/b.jpg") && !strings.Contains(err.Error(), "sample b/a.jpg") || errors.Is(err, iofs.ErrNotExist) {
+					if err == nil || !strings.Contains(err.Error(), "sample a/b.jpg") && !strings.Contains(err.Error(), "sample b/a.jpg") || errors.Is(err, iofs.ErrNotExist) || strings.Contains(err.Error(), "panic") {
 						t.Errorf("batch %d: %v", k, err)
 					}
 				case err != nil && on != serve.Fail:
@@ -399,24 +410,57 @@ func TestBroken(t *testing.T) {
 					t.Errorf("%s is told to be %s", path, shown[i])
 				}
 			}
-			if made, err := read(v, fmt.Sprintf("%06d.made.npy", k), 1000); (err == nil) != (on == serve.Black) || err == nil && bytes.Count(made[128:], []byte{0}) != bytes.Count([]byte(strings.Join(shown, "")), []byte("a/b.jpg"))+bytes.Count([]byte(strings.Join(shown, "")), []byte("b/a.jpg")) {
-				t.Errorf("%v: %v, %x", on, err, made)
+			if got, err := read(v, batchName(k)+madeSuffix, 1000); (err == nil) != (on == serve.Black) || err == nil && !bytes.Equal(got[128:], made) {
+				t.Errorf("%v: %v, %x", on, err, got)
 			}
+			settled = append(settled, shown...)
 		}
 		s := f.views.Stats()
-		if on == serve.Fail && s.Failed == 0 || on == serve.Black && (s.Failed != 0 || s.Black < 2 || s.Black > 4 || // those of the next epoch's first batch counted
-			!strings.Contains(f.log.String(), "sample=b/a.jpg")) || on == serve.Replace && (s.Failed != 0 || s.Replaced < 2 || len(f.server.Bad()) != 2) {
+		if on == serve.Fail && s.Failed == 0 || on == serve.Black && (s.Failed != 0 || s.Black != 2 || !strings.Contains(f.log.String(), "sample=b/a.jpg")) ||
+			on == serve.Replace && (s.Failed != 0 || s.Replaced != 2 || len(f.server.Bad()) != 2) {
 			t.Errorf("%+v\n%s", s, f.log)
 		}
-		for _, name := range []string{"a/a.jpg", "a/c.jpg", "a/d.jpg"} {
-			testenv.Must(t, os.WriteFile(filepath.Join(f.root, name), []byte("\xff\xd8\xff\xe0 broken"), 0o644))
+		names := slices.Collect(v.Names)
+		if !slices.IsSorted(names) || len(names) != 4*3+1 && on != serve.Black || len(names) != 4*4+1 && on == serve.Black {
+			t.Errorf("%v: %v", on, names)
 		}
-		tooMany, v := false, f.view("7/5/1/0/2/rrc8-npy")
+		if on == serve.Replace { // any sample with the same label, of the directory or of the list
+			for of, want := range map[string]string{"": "a/b.jpg:a/a a/b.jpg:a/c a/b.jpg:a/d b/a.jpg:b/b b/a.jpg:b/c b/a.jpg:b/d", "/named.csv": "a/b.jpg:b/c"} {
+				seen := map[string]bool{}
+				for seed := range 30 {
+					w := f.view(fmt.Sprint(seed, last, "resize8-npy", of))
+					for k := range w.share.batches() {
+						for i, line := range strings.Fields(string(f.read(w, batchName(k)+listSuffix))) {
+							if path := w.epoch.list.path(w.sample(k, i)); path == "a/b.jpg" || path == "b/a.jpg" {
+								seen[path+":"+line[len("resize8-npy/"):len(line)-len(".bmp")]] = true
+							}
+						}
+					}
+				}
+				if got := strings.Join(slices.Sorted(maps.Keys(seen)), " "); got != want {
+					t.Errorf("%s are replaced, want %s", got, want)
+				}
+			}
+		}
+		breaks("a/a.jpg", "a/c.jpg", "a/d.jpg")
+		for k := range 4 { // what they hold is settled
+			if got := string(f.read(v, batchName(k)+pathsSuffix)); on != serve.Fail && got != strings.Join(settled[2*k:][:2], "\n")+"\n" {
+				t.Errorf("batch %d has other samples: %s", k, got)
+			}
+		}
+		tooMany, v := map[string]bool{}, f.view("7/5/1/0/2/rrc8-npy")
 		for k := range v.share.batches() {
-			_, err := read(v, batchName(k)+pixelsSuffix, 10_000)
-			tooMany = tooMany || errors.Is(err, serve.ErrTooManyBad)
+			for _, suffix := range []string{pixelsSuffix, madeSuffix, pathsSuffix} {
+				if _, err := read(v, batchName(k)+suffix, 10_000); errors.Is(err, serve.ErrTooManyBad) {
+					tooMany[suffix] = true
+				}
+			}
+			if _, err := read(f.view("7/5/1/0/2/resize8-npy"), batchName(k)+listSuffix, 10_000); errors.Is(err, serve.ErrTooManyBad) {
+				tooMany[listSuffix] = true
+			}
 		}
-		if tooMany != (on != serve.Fail) {
+		want := map[serve.OnError]int{serve.Black: 2, serve.Replace: 3}[on]
+		if len(tooMany) != want || tooMany[pixelsSuffix] != (want > 0) {
 			t.Errorf("%v: more than half of the samples are broken: %v", on, tooMany)
 		}
 	}
@@ -452,14 +496,20 @@ func TestChanges(t *testing.T) {
 		t.Error("an epoch that was made ahead keeps samples that nobody has seen")
 	}
 	first.epoch.used, first.epoch.checked = first.epoch.used.Add(-2*idle), time.Time{}
+	f.read(first, "000000.npy")
+	if f.view("7/0/1/0/2/rrc8-npy") != first {
+		t.Error("an epoch that somebody reads is another one")
+	}
+	first.epoch.used, first.epoch.checked = first.epoch.used.Add(-2*idle), time.Time{}
 	if v := f.view("7/0/1/0/2/rrc8-npy"); v == first || v.share.n != 6 {
 		t.Error("an epoch that nobody reads keeps its samples for ever")
 	}
+	f.view("7/0/1/0/2/rrc8-npy/a")
 	for e := range uint64(50) {
 		f.view(fmt.Sprintf("8/%d/1/0/2/rrc8-npy", e))
 	}
-	if n := len(f.views.epochs); n > maxEpochs {
-		t.Errorf("%d epochs are remembered", n)
+	if len(f.views.epochs) != maxEpochs || len(f.views.lists) != 1 {
+		t.Errorf("%d epochs are remembered, and %d lists", len(f.views.epochs), len(f.views.lists))
 	}
 }
 
@@ -497,6 +547,14 @@ func TestReadingGoesOn(t *testing.T) {
 	disk := &slow{}
 	f.serve(source.Options{Limit: disk}, func(o *Options) { o.Workers = 1 })
 	v := f.view("7/0/1/0/6/rrc8-npy")
+	file, err := v.File("000000.npy")
+	testenv.Must(t, err)
+	var spent account.Spent
+	p, err := file.Read(account.With(t.Context(), &spent), 0, 1)
+	testenv.Must(t, err)
+	if p.Release(); spent.Parts[account.Source] == 0 || spent.Parts[account.Compute] == 0 {
+		t.Errorf("the time of the samples is not that of who waits for them: %v", spent)
+	}
 	got := f.read(v, "000000.npy")
 	for i := range 6 {
 		if !bytes.Equal(got[128+192*i:][:192], f.sample(v.pipeline, v.epoch.list.path(v.sample(0, i)))) {
