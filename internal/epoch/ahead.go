@@ -175,7 +175,7 @@ func (v *Views) Asked(p transcode.Pipeline, ids []uint32) (f *File, samples int,
 	}
 	n := min(len(ids), int(max(1, (v.o.Budget/4-headerSize)/array.Bytes())))
 	w := &View{
-		of: v, path: Path{World: 1, Batch: n, View: p.Path()}, pipeline: p, counters: v.o.Account.View(p.String()), array: array, fixed: true, asked: true,
+		of: v, path: Path{View: p.Path()}, pipeline: p, counters: v.o.Account.View(p.String()), array: array, fixed: true, asked: true,
 		epoch: &epoch{list: &list{tree: v.tree, ids: ids[:n]}, order: upTo(n)},
 		share: share{n: n, world: 1, batch: n},
 	}

@@ -100,9 +100,9 @@ func (w *View) File(name string) (*File, error) {
 		data, err := w.index()
 		return &File{view: w, batch: noBatch, data: data}, err
 	}
-	stem, suffix, dot := strings.Cut(name, ".")
+	stem, suffix, _ := strings.Cut(name, ".")
 	k, err := strconv.Atoi(stem)
-	if !dot || err != nil || batchName(k) != stem || k < 0 || k >= w.share.batches() {
+	if batchName(k) != stem || k < 0 || k >= w.share.batches() {
 		return nil, iofs.ErrNotExist
 	}
 	f := &File{view: w, batch: k}
@@ -157,7 +157,7 @@ func (w *View) bytes(n int) int64 {
 
 // Same reports whether two files are one: of one view, with the same bytes.
 func (f *File) Same(g *File) bool {
-	return f.view == g.view && f.batch == g.batch && f.masks == g.masks && (f.data == nil) == (g.data == nil) && bytes.Equal(f.data, g.data)
+	return f.view == g.view && f.batch == g.batch && f.masks == g.masks && bytes.Equal(f.data, g.data)
 }
 
 // Name of a file of pixels.

@@ -102,7 +102,7 @@ func (s share) padded() int  { return max(s.from+s.len()*s.world-s.n, 0) }
 func (s share) dropped() int { return max(s.n-s.from-s.len()*s.world, 0) }
 
 func (s share) paddedOfRank() int {
-	if s.padded() > 0 && s.rank >= s.world-s.padded() {
+	if s.rank >= s.world-s.padded() {
 		return 1
 	}
 	return 0
@@ -190,7 +190,7 @@ func (v *Views) newList(version uint64, dir, unlabelled string) (*list, error) {
 }
 
 func (v *Views) isSample(path string) bool {
-	return v.o.Registry.IsSample(path) && (len(v.o.Roles.Pairs) == 0 || !v.isMask(path))
+	return v.o.Registry.IsSample(path) && !v.isMask(path)
 }
 
 // add adds the samples below a class, directory by directory in the order of their paths.

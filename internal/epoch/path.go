@@ -60,19 +60,19 @@ func ParsePath(parts []string) (p Path, err error) {
 			var from, window string
 			var begun, windowed bool
 			if word, from, begun = strings.Cut(part, fromWord); begun {
-				if p.From, err = strconv.Atoi(from); err != nil || strconv.Itoa(p.From) != from || p.From < 1 || p.From > maxFrom {
+				if p.From, _ = strconv.Atoi(from); strconv.Itoa(p.From) != from || p.From < 1 || p.From > maxFrom {
 					return p, fmt.Errorf("%s: want the number of samples that were read before, as in 64%s12800", part, fromWord)
 				}
 			}
 			if word, window, windowed = strings.Cut(word, windowWord); windowed {
-				if p.Window, err = strconv.Atoi(window); err != nil || strconv.Itoa(p.Window) != window || p.Window < minWindow || p.Window > maxInt {
+				if p.Window, _ = strconv.Atoi(window); strconv.Itoa(p.Window) != window || p.Window < minWindow || p.Window > maxInt {
 					return p, fmt.Errorf("%s: want a window of %d samples or more, as in 64%s4096", part, minWindow, windowWord)
 				}
 			}
 			word, p.Drop = strings.CutSuffix(word, dropWord)
 		}
-		n, err := strconv.ParseUint(word, 10, 64)
-		if err != nil || strconv.FormatUint(n, 10) != word {
+		n, _ := strconv.ParseUint(word, 10, 64) // what it cannot read is spelled in another way
+		if strconv.FormatUint(n, 10) != word {
 			return p, errNoNumber
 		}
 		small := int(min(n, maxInt))

@@ -79,7 +79,7 @@ func (v *Views) stat(of string) (source.Attr, error) {
 	}
 	a, err := os.Stat(file)
 	if err != nil {
-		return source.Attr{}, &TableError{of, 0, err}
+		return source.Attr{}, &TableError{Table: of, Err: err}
 	}
 	st := a.Sys().(*syscall.Stat_t)
 	return source.Attr{Identity: source.Identity{Size: a.Size(), MTime: a.ModTime().UnixNano()}, Mode: a.Mode(), UID: st.Uid, GID: st.Gid}, nil
@@ -88,38 +88,38 @@ func (v *Views) stat(of string) (source.Attr, error) {
 // readTable reads the rows of a version of a table.
 func (v *Views) readTable(of string, version source.Identity) (*rows, error) {
 	if version.Size > maxTable {
-		return nil, &TableError{of, 0, fmt.Errorf("it has %d MiB: want %d at most", version.Size>>20, maxTable>>20)}
+		return nil, &TableError{Table: of, Err: fmt.Errorf("it has %d MiB: want %d at most", version.Size>>20, maxTable>>20)}
 	}
 	if file, given := v.o.Tables[of]; given {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, &TableError{of, 0, err}
+			return nil, &TableError{Table: of, Err: err}
 		}
 		defer f.Close()
-		most := &io.LimitedReader{R: f, N: maxTable + 1} // it may have grown
-		rows, err := parseTable(of, most)
-		if err == nil && most.N == 0 {
-			return nil, &TableError{of, 0, fmt.Errorf("it has more than %d MiB", maxTable>>20)}
-		}
-		return rows, err
+		return parseVersion(of, f, version)
 	}
 	ctx := context.Background()
 	// No other file has that key, and nothing stays in the cache.
 	v.tables++
 	h, err := v.o.Server.Resolve(ctx, 1<<63|serve.Key(v.tables), serve.File{Path: of, Identity: version}, transcode.Pipeline{}, serve.Stored)
 	if err != nil {
-		return nil, &TableError{of, 0, err}
+		return nil, &TableError{Table: of, Err: err}
 	}
 	c, err := h.Open(ctx)
 	if err != nil {
-		return nil, &TableError{of, 0, err}
+		return nil, &TableError{Table: of, Err: err}
 	}
 	defer h.Drop()
 	defer c.Release()
-	in := io.NewSectionReader(c, 0, c.Size())
+	return parseVersion(of, c, version)
+}
+
+// parseVersion reads a table, which may have become longer or shorter.
+func parseVersion(of string, from io.ReaderAt, version source.Identity) (*rows, error) {
+	in := io.NewSectionReader(from, 0, version.Size)
 	rows, err := parseTable(of, in)
-	if end, _ := in.Seek(0, io.SeekCurrent); err == nil && end < c.Size() {
-		return nil, &TableError{of, 0, io.ErrUnexpectedEOF}
+	if end, _ := in.Seek(0, io.SeekCurrent); err == nil && end < version.Size {
+		return nil, &TableError{Table: of, Err: io.ErrUnexpectedEOF}
 	}
 	return rows, err
 }
@@ -129,7 +129,7 @@ func (v *Views) readTable(of string, version source.Identity) (*rows, error) {
 func (v *Views) newTableList(version uint64, of string, stamp source.Identity) (*list, error) {
 	if _, given := v.o.Tables[of]; given {
 		if _, err := v.o.Server.Stat(of, false); err == nil {
-			return nil, &TableError{of, 0, errors.New("the dataset has a file or directory of that name, too: rename the list")}
+			return nil, &TableError{Table: of, Err: errors.New("the dataset has a file or directory of that name, too: rename the list")}
 		}
 	}
 	rows, err := v.readTable(of, stamp)
@@ -212,7 +212,7 @@ func parseTable(table string, from io.Reader) (*rows, error) {
 	r.ReuseRecord = true
 	head, err := r.Read()
 	if err != nil && err != io.EOF {
-		return nil, &TableError{table, 0, err}
+		return nil, &TableError{Table: table, Err: err}
 	}
 	pathAt := slices.IndexFunc(head, func(name string) bool { return slices.Contains(pathColumns, strings.TrimSpace(name)) })
 	labelAt := slices.IndexFunc(head, func(name string) bool { return strings.TrimSpace(name) == labelColumn })
@@ -229,7 +229,7 @@ func parseTable(table string, from io.Reader) (*rows, error) {
 		if err == io.EOF {
 			return all, nil
 		} else if err != nil {
-			return nil, &TableError{table, 0, err} // it says the line
+			return nil, &TableError{Table: table, Err: err} // it says the line
 		}
 		line, _ := r.FieldPos(pathAt)
 		all.lines = append(all.lines, uint32(line))
@@ -272,7 +272,7 @@ func find(t Tree, registry *transcode.Registry, base string, rows *rows) (ids []
 		dir, name := rows.split(int(i))
 		if there == nil || !bytes.Equal(dir, last) {
 			last, there = dir, map[string]Member{}
-			members, err := t.Members(within(base, string(dir)))
+			members, err := t.Members(path.Join(base, string(dir)))
 			if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 				return nil, 0, 0, err
 			}
@@ -292,13 +292,6 @@ func find(t Tree, registry *transcode.Registry, base string, rows *rows) (ids []
 		}
 	}
 	return ids, missing, lost, nil
-}
-
-func within(base, dir string) string {
-	if dir = path.Join(base, dir); dir == "." {
-		return ""
-	}
-	return dir
 }
 
 // labelBy takes the labels from the rows: as they are, if all of them are whole numbers;

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pipefs/pipefs/internal/pictures"
+	"github.com/pipefs/pipefs/internal/serve"
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
@@ -85,8 +90,15 @@ func TestTables(t *testing.T) {
 
 // TestTableErrors wants the line named of what is wrong.
 func TestTableErrors(t *testing.T) {
-	f := newFixture(t, map[string]int{"train/a": 1}, nil)
+	f := newFixture(t, map[string]int{"train/a": 1}, func(o *Options) { o.Tables = map[string]string{"gone.csv": t.TempDir() + "/gone"} })
 	f.table("train/a/notes.txt", "no picture")
+	pipeline := f.view("7/0/1/0/2/rrc8-npy").pipeline
+	epoch := uint64(0)
+	find := func(of string) error {
+		epoch++
+		_, err := f.views.Find(Path{Seed: 7, Epoch: epoch, World: 1, Batch: 2, View: "rrc8-npy", Of: of}, pipeline)
+		return err
+	}
 	for _, x := range []struct {
 		rows []string
 		want string
@@ -99,21 +111,44 @@ func TestTableErrors(t *testing.T) {
 		{[]string{"path", "a/notes.txt"}, "line 2: a/notes.txt is no picture"},
 		{[]string{"path", "a"}, "line 2: a is no picture"},
 		{[]string{"path,label", "a/a.jpg,"}, "line 2: a/a.jpg has no label"},
-		{[]string{"path,label", "a/a.jpg"}, "line 2: wrong number of fields"},
+		{[]string{"path,label", "a/a.jpg"}, "train/list.csv: record on line 2: wrong number of fields"},
+		{[]string{"path", "gone/a.jpg", "a/lost.jpg"}, "train/list.csv, line 2: there is no gone/a.jpg in train of the dataset; so it is with 2 of 2 rows"},
+		{[]string{"path", `""`}, "line 2: \"\" is no path below"},
+		{[]string{"path", ".."}, "line 2: \"..\" is no path below"},
+		{[]string{`"path`}, "train/list.csv: parse error"},
 	} {
 		f.table("train/list.csv", x.rows...)
-		p, err := ParsePath(split("7/0/1/0/2/rrc8-npy/train/list.csv"))
-		testenv.Must(t, err)
-		pipeline, err := f.views.o.Registry.ParseRandom(p.View)
-		testenv.Must(t, err)
-		if _, err = f.views.Find(p, pipeline.In(7, 0)); err == nil || !strings.Contains(err.Error(), x.want) {
+		if err := find("train/list.csv"); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%q: %v, want %s", x.rows, err, x.want)
 		}
 	}
 	f.table("flat.csv", "path", "beside.jpg")
 	f.write("beside.jpg", 5)
-	p, _ := ParsePath(split("7/0/1/0/2/rrc8-npy/flat.csv"))
-	if _, err := f.views.Find(p, f.view("7/0/1/0/2/rrc8-npy").pipeline); err == nil || !strings.Contains(err.Error(), "give the table a column label") {
+	f.table("lost.csv", "path", "lost.jpg")
+	f.table("good.csv", "path", "train/a/a.jpg")
+	f.table("labels.csv", "path,label", "train/a/a.jpg,1")
+	broken := errors.New("the disk is at fault")
+	for _, x := range []struct {
+		of, dir string // what is broken
+		want    string
+	}{
+		{"flat.csv", "none", "flat.csv, line 2: beside.jpg is in the directory of no class: give the table a column label"},
+		{"lost.csv", "none", "lost.csv, line 2: there is no lost.jpg in the dataset; so it is with 1 of 1 rows"},
+		{"gone.csv", "none", "gone.csv: stat "},
+		{"nolist.csv", "none", "no such file"},
+		{"train", "train/a", broken.Error()},
+		{"", "train/a", broken.Error()},
+		{"good.csv", "train/a", broken.Error()},
+		{"good.csv", "", broken.Error()},
+		{"labels.csv", "version", broken.Error()},
+	} {
+		f.tree.broken = map[string]error{x.dir: broken}
+		if err := find(x.of); err == nil || !strings.HasPrefix(err.Error(), x.want) && !strings.Contains(err.Error(), ": "+x.want) {
+			t.Errorf("%s: %v, want %s", x.of, err, x.want)
+		}
+	}
+	f.tree.broken = map[string]error{"train/a": iofs.ErrNotExist} // it went a moment ago
+	if err := find("train"); err != nil {
 		t.Error(err)
 	}
 }
@@ -154,8 +189,8 @@ func TestTableMemory(t *testing.T) {
 	if err != nil || lost != 0 || ids[rows-1] != rows-1 {
 		t.Errorf("%d are lost, the last one is %d: %v", lost, ids[rows-1], err)
 	}
-	l := &list{ids: append(ids, 7, 7)}
-	if l.countRepeats(); l.repeats[7] != 0 || l.repeats[rows] != 1 || l.repeats[rows+1] != 2 {
+	l := &list{ids: append(ids, 0, 0)}
+	if l.countRepeats(); l.repeats[0] != 0 || l.repeats[1] != 0 || l.repeats[rows] != 1 || l.repeats[rows+1] != 2 {
 		t.Errorf("repeats: %d", l.repeats[rows:])
 	}
 }
@@ -170,11 +205,92 @@ func TestTableChanges(t *testing.T) {
 	if v := f.view("7/0/1/0/2/rrc8-npy/list.csv"); v != first {
 		t.Error("an epoch that is read is another one")
 	}
-	if v := f.view("7/1/1/0/2/rrc8-npy/list.csv"); v.share.n != 2 || v.Digest() == first.Digest() {
+	if v := f.view("7/1/1/0/2/rrc8-npy/list.csv"); v.share.n != 2 {
 		t.Error("the next epoch has the old rows")
 	}
 	f.table("list.csv", "path,label", "a/a.jpg,1", "a/b.jpg,3 ")
 	if labels := f.labelsOf(f.view("7/2/1/0/2/rrc8-npy/list.csv"), 0); !slices.Contains(labels, 3) {
 		t.Errorf("the labels are %v", labels)
+	}
+}
+
+// TestMasks reads batches of pictures and masks, a broken one of which is black or replaced together with its picture.
+func TestMasks(t *testing.T) {
+	pair, err := transcode.ParsePair("images/**.jpg=masks/**.png")
+	testenv.Must(t, err)
+	for _, on := range []serve.OnError{serve.Black, serve.Replace} {
+		f := newFixture(t, nil, nil)
+		f.views.Close()
+		f.on = on
+		for i, name := range []string{"a/a", "a/b", "a/c", "a/d", "b/a", "b/b", "b/c"} {
+			testenv.Must(t, pictures.Write(filepath.Join(f.root, "masks", name+".png"), pictures.Mask(40, 30+i, 4, uint64(i))))
+			testenv.Must(t, pictures.Write(filepath.Join(f.root, "images", name+".jpg"), pictures.Photo(40, 30+i, uint64(i))))
+		}
+		f.write("other/beside.jpg", 5)
+		f.serve(source.Options{}, func(o *Options) { o.Roles.Pairs = []transcode.Pair{pair} })
+		f.views.maker.o.Budget = 2*128 + 3*(192+64)
+		testenv.Must(t, os.WriteFile(filepath.Join(f.root, "masks/a/a.png"), []byte("\x89PNG\r\n\x1a\n broken"), 0o644))
+		v := f.view("7/18446744073709551615/1/0/3/rrc8-npy")
+		if n := len(v.epoch.list.ids); n != 8 || v.masked || v.unmasked == nil || !strings.HasPrefix(v.unmasked.Error(), "1 of 8 samples have no mask, such as other/beside.jpg") {
+			t.Errorf("%d samples, %v", n, v.unmasked)
+		}
+		if _, err := v.File("000000.masks.npy"); !errors.Is(err, v.unmasked) {
+			t.Error(err)
+		}
+		v = f.view("7/18446744073709551615/1/0/3/rrc8-npy/images")
+		var told index
+		testenv.Must(t, json.Unmarshal(f.read(v, IndexName), &told))
+		if !slices.Equal(told.MasksShape, []int{3, 8, 8}) || told.MasksDType == nil || *told.MasksDType != "uint8" || !slices.IsSorted(slices.Collect(v.Names)) {
+			t.Errorf("%+v", told)
+		}
+		for k := range 3 {
+			n := min(3, 7-3*k)
+			pixels, masks := f.read(v, batchName(k)+pixelsSuffix), f.read(v, batchName(k)+masksSuffix)
+			if len(pixels) != 128+n*192 || len(masks) != 128+n*64 || !strings.Contains(string(masks[:128]), fmt.Sprintf("(%d, 8, 8)", n)) {
+				t.Errorf("%d bytes of pixels, %d of masks, %q", len(pixels), len(masks), masks[:128])
+			}
+			for i, path := range strings.Fields(string(f.read(v, batchName(k)+pathsSuffix))) {
+				picture, mask := make([]byte, 192), make([]byte, 64)
+				if path != "images/a/a.jpg" {
+					picture, mask = f.sample(v.pipeline, path), f.sample(v.pipeline, strings.NewReplacer("images", "masks", "jpg", "png").Replace(path))
+				} else if on == serve.Replace {
+					t.Errorf("%s is not replaced", path)
+				}
+				if !bytes.Equal(pixels[128+192*i:][:192], picture) || !bytes.Equal(masks[128+64*i:][:64], mask) {
+					t.Errorf("%v: %s has other bytes", on, path)
+				}
+			}
+		}
+		if bad := f.server.Bad(); len(bad) != 1 || bad[0].Path != "masks/a/a.png" {
+			t.Errorf("%v", bad)
+		}
+	}
+}
+
+// TestColumns reads what the dataset says of its samples beside their labels.
+func TestColumns(t *testing.T) {
+	text := ""
+	f := newFixture(t, map[string]int{"a": 2, "b": 2}, func(o *Options) { o.Metadata = func() ([]byte, error) { return []byte(text), nil } })
+	v := f.view("7/0/1/0/4/rrc8-npy")
+	read := func(name string, want map[string]string) {
+		t.Helper()
+		var lines string
+		for i := range 4 {
+			lines += want[v.epoch.list.path(v.sample(0, i))] + "\n"
+		}
+		if got, err := read(v, "000000."+name+".jsonl", 1000); string(got) != lines && want != nil || errors.Is(err, iofs.ErrNotExist) != (want == nil) {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, lines)
+		}
+	}
+	read("caption", nil)
+	text = `{"file_name":"a/a.jpg","caption":"one\nline","n":1}` + "\n" + `{"file_name":"a/\u0062.jpg","n":[2, {}]}` + "\n" + `{"file":"b/b.jpg","n":9}` + "\n" + `{"file_name":"b/a.jpg","caption":null}` + "\n"
+	read("caption", map[string]string{"a/a.jpg": `"one\nline"`, "a/b.jpg": "null", "b/a.jpg": "null", "b/b.jpg": "null"})
+	read("n", map[string]string{"a/a.jpg": "1", "a/b.jpg": "[2, {}]", "b/a.jpg": "null", "b/b.jpg": "null"})
+	read("file", nil)
+	text = `{"file_name":"b/b.jpg","n":3}` + "\n"
+	read("n", map[string]string{"a/a.jpg": "null", "a/b.jpg": "null", "b/a.jpg": "null", "b/b.jpg": "3"})
+	text = `{"file_name":"b/b.jpg","n":3` + "\n"
+	if _, err := v.File("000000.n.jsonl"); err == nil || !strings.Contains(err.Error(), "the columns of b/b.jpg: unexpected end of JSON") {
+		t.Error(err)
 	}
 }
