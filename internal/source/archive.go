@@ -31,19 +31,19 @@ type archiveKind struct {
 
 // archives are kinds of files that hold many samples each. A compressed one is known by its name.
 var archives = []archiveKind{
-	{"a tar archive", "ustar", 257, []string{".tar"}, mountIt, nil},
-	{"a compressed tar archive", "", 0, []string{".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}, fmt.Sprintf(extractIt, "tar -xf PATH -C DIR"), nil},
-	{"a zip archive", "PK\x03\x04", 0, []string{".zip"}, mountIt, nil},
-	{"a TFRecord file", "", 0, []string{".tfrecord", ".tfrecords"}, mountIt, IsTFRecord},
-	{"a Parquet file", "PAR1", 0, []string{".parquet"}, mountIt, nil},
-	{"a 7z archive", "7z\xbc\xaf\x27\x1c", 0, []string{".7z"}, fmt.Sprintf(extractIt, "7z x -oDIR PATH"), nil},
-	{"a RAR archive", "Rar!\x1a\x07", 0, []string{".rar"}, fmt.Sprintf(extractIt, "unrar x PATH DIR/"), nil},
-	{"an HDF5 file", "\x89HDF\r\n\x1a\n", 0, []string{".h5", ".hdf5"}, exportIt, nil},
-	{"an LMDB database", "\xde\xc0\xef\xbe", 16, []string{".lmdb", ".mdb"}, exportIt, nil},
-	{"an Arrow file", "ARROW1", 0, []string{".arrow", ".feather"}, parquetIt, nil},
-	{"an SQLite database", "SQLite format 3\x00", 0, []string{".sqlite", ".sqlite3", ".db"}, exportIt, nil},
-	{"a dataset of FFCV", "", 0, []string{".beton"}, originalIt, nil},
-	{"a shard of MosaicML Streaming", "", 0, []string{".mds", ".mds.zstd"}, exportIt, nil},
+	{what: "a tar archive", magic: "ustar", at: 257, extensions: []string{".tar"}, do: mountIt},
+	{what: "a compressed tar archive", extensions: []string{".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}, do: fmt.Sprintf(extractIt, "tar -xf PATH -C DIR")},
+	{what: "a zip archive", magic: "PK\x03\x04", extensions: []string{".zip"}, do: mountIt},
+	{what: "a TFRecord file", extensions: []string{".tfrecord", ".tfrecords"}, do: mountIt, begins: IsTFRecord},
+	{what: "a Parquet file", magic: "PAR1", extensions: []string{".parquet"}, do: mountIt},
+	{what: "a 7z archive", magic: "7z\xbc\xaf\x27\x1c", extensions: []string{".7z"}, do: fmt.Sprintf(extractIt, "7z x -oDIR PATH")},
+	{what: "a RAR archive", magic: "Rar!\x1a\x07", extensions: []string{".rar"}, do: fmt.Sprintf(extractIt, "unrar x PATH DIR/")},
+	{what: "an HDF5 file", magic: "\x89HDF\r\n\x1a\n", extensions: []string{".h5", ".hdf5"}, do: exportIt},
+	{what: "an LMDB database", magic: "\xde\xc0\xef\xbe", at: 16, extensions: []string{".lmdb", ".mdb"}, do: exportIt},
+	{what: "an Arrow file", magic: "ARROW1", extensions: []string{".arrow", ".feather"}, do: parquetIt},
+	{what: "an SQLite database", magic: "SQLite format 3\x00", extensions: []string{".sqlite", ".sqlite3", ".db"}, do: exportIt},
+	{what: "a dataset of FFCV", extensions: []string{".beton"}, do: originalIt},
+	{what: "a shard of MosaicML Streaming", extensions: []string{".mds", ".mds.zstd"}, do: exportIt},
 }
 
 // archiveOf goes by the beginning of a file, or by the extension of its name where head is empty; nil is no archive.
@@ -76,7 +76,7 @@ func archiveAt(path string) *archiveKind {
 }
 
 func (a *archiveKind) advice(quoted string) string {
-	return fmt.Sprintf("%s: %s", a.what, strings.Replace(a.do, "PATH", quoted, 1))
+	return fmt.Sprintf("%s: %s", a.what, strings.ReplaceAll(a.do, "PATH", quoted))
 }
 
 // Archive says what an archive is and what to do with it, by its name; it is empty for other files. quoted is the

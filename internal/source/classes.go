@@ -201,7 +201,7 @@ func readClasses(data []byte) (map[string]*listed, error) {
 	}
 }
 
-// classDirs returns the directory of each class, and all directories. Numbers are padded, and those between them get
+// classDirs returns the directory of each class, and all directories, some of them twice. Numbers are padded, and those between them get
 // directories, too, so that the order of names is that of the numbers.
 func classDirs(lines map[string]*listed) (dirOf map[string]string, all []string) {
 	number := func(class string) (int, bool) {
@@ -233,8 +233,7 @@ func classDirs(lines map[string]*listed) (dirOf map[string]string, all []string)
 			all = append(all, fmt.Sprintf("%0*d", digits, n))
 		}
 	}
-	slices.Sort(all)
-	return dirOf, slices.Compact(all)
+	return dirOf, all
 }
 
 // find returns the line of a file: that of its path, or of its name, with or without its extension.

@@ -40,8 +40,16 @@ func tree(t *testing.T, root string, names ...string) {
 	}
 }
 
+// open opens a dataset. When the test ends nothing of it may be open.
 func open(t *testing.T, root string, o Options) *Directory {
 	t.Helper()
+	before, err := os.ReadDir("/proc/self/fd")
+	testenv.Must(t, err)
+	t.Cleanup(func() {
+		if now, err := os.ReadDir("/proc/self/fd"); err != nil || len(now) != len(before) {
+			t.Errorf("%d files are open, and before the test %d", len(now), len(before))
+		}
+	})
 	d, err := Open(root, o)
 	testenv.Must(t, err)
 	t.Cleanup(func() { d.Close() })
@@ -56,6 +64,9 @@ func list(t *testing.T, d *Directory, dir string) []string {
 	for _, e := range entries {
 		if e.Dir {
 			e.Name += "/"
+		}
+		if e.Link {
+			e.Name += "@"
 		}
 		names = append(names, e.Name)
 	}
@@ -73,7 +84,7 @@ func TestListFollowsLinks(t *testing.T) {
 	testenv.Must(t, unix.Mkfifo(filepath.Join(root, "fifo"), 0o644))
 	var log bytes.Buffer
 	d := open(t, root, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	want := []string{"a.jpg", "b.jpg", "empty/", "link.jpg", "linkdir/", "out.jpg", "outdir/", "sub/"}
+	want := []string{"a.jpg", "b.jpg", "empty/", "link.jpg@", "linkdir/@", "out.jpg@", "outdir/@", "sub/"}
 	if diff := cmp.Diff(want, list(t, d, "")); diff != "" {
 		t.Errorf("root (-want +got):\n%s", diff)
 	}
@@ -110,7 +121,7 @@ func TestNoFollowStaysInside(t *testing.T) {
 	tree(t, outside, "secret")
 	tree(t, root, "a.jpg", "in.jpg -> a.jpg", "out.jpg -> "+outside+"/secret", "outdir -> "+outside)
 	d := open(t, root, Options{NoFollow: true})
-	if diff := cmp.Diff([]string{"a.jpg", "in.jpg"}, list(t, d, "")); diff != "" {
+	if diff := cmp.Diff([]string{"a.jpg", "in.jpg@"}, list(t, d, "")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// A name that was listed before the link was put in its place.
@@ -119,21 +130,16 @@ func TestNoFollowStaysInside(t *testing.T) {
 			t.Errorf("Open(%q): %v, want permission denied", name, err)
 		}
 	}
+	if _, err := d.Open("nowhere"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
 }
 
 func TestVerifyNoticesEveryChange(t *testing.T) {
 	changes := map[string]func(name string) error{
 		"rewritten": func(name string) error { return os.WriteFile(name, []byte("CONTENT OF a.jpg"), 0o644) },
 		"truncated": func(name string) error { return os.Truncate(name, 3) },
-		"appended": func(name string) error {
-			f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			_, err = f.WriteString("more")
-			return err
-		},
+		"appended":  func(name string) error { return os.Truncate(name, 99) },
 	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
@@ -163,6 +169,9 @@ func TestOpenErrors(t *testing.T) {
 	testenv.Must(t, unix.Mkfifo(filepath.Join(root, "fifo"), 0o644))
 	d := open(t, root, Options{})
 	if _, err := d.Open("nowhere"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+	if _, err := d.OpenAs("nowhere", Identity{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
 	for _, name := range []string{"dir", "fifo"} { // the FIFO must not block
@@ -205,9 +214,7 @@ func TestLimit(t *testing.T) {
 	root := t.TempDir()
 	tree(t, root, "a")
 	limit := &counted{began: time.Now()}
-	d, err := Open(root, Options{Limit: limit})
-	testenv.Must(t, err)
-	defer d.Close()
+	d := open(t, root, Options{Limit: limit})
 	f, err := d.Open("a")
 	testenv.Must(t, err)
 	defer f.Close()

@@ -30,10 +30,9 @@ type Watcher struct {
 	buf []byte
 	max int
 
-	mu     sync.Mutex
-	ids    map[WatchID]bool
-	local  map[uint64]error // by device: why it cannot be watched
-	closed bool
+	mu    sync.Mutex
+	ids   map[WatchID]bool // nil after Close
+	local map[uint64]error // by device: why it cannot be watched
 }
 
 // WatchID is a directory that is watched. None is 0. One directory has one, by
@@ -107,23 +106,18 @@ func (d *Directory) Watch() (*Watcher, error) {
 
 // watchLimit is the number of directories that one mount may watch.
 func watchLimit() int {
-	limit := 8192 // the least that Linux has by itself
-	if n, ok := readInt("/proc/sys/fs/inotify/max_user_watches"); ok {
-		limit = n
-	}
-	if n, ok := readInt("/proc/sys/user/max_inotify_watches"); ok {
-		limit = min(limit, n)
-	}
-	return limit / 2
+	const least = 8192 // that Linux has by itself
+	limit := readInt("/proc/sys/fs/inotify/max_user_watches", least)
+	return min(limit, readInt("/proc/sys/user/max_inotify_watches", limit)) / 2
 }
 
-func readInt(file string) (int, bool) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return 0, false
+// readInt reads a number from a file of the system, which may have none.
+func readInt(file string, otherwise int) int {
+	b, _ := os.ReadFile(file)
+	if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+		return n
 	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	return n, err == nil
+	return otherwise
 }
 
 // countTime bounds how long a mount waits for the count of directories. Those that
@@ -153,12 +147,7 @@ func (d *Directory) directories(most int, until time.Time) int {
 		if err != nil {
 			continue
 		}
-		var st unix.Stat_t
 		f := os.NewFile(uintptr(fd), dir)
-		if unix.Fstat(fd, &st) == nil && int64(n)+int64(st.Nlink)-2 > int64(most) {
-			f.Close()
-			return most + 1
-		}
 		for {
 			// in pieces: a directory may have millions of members
 			found, err := f.ReadDir(4096)
@@ -168,6 +157,7 @@ func (d *Directory) directories(most int, until time.Time) int {
 				}
 				n++
 				name := path.Join(dir, e.Name())
+				var st unix.Stat_t
 				if err := unix.Fstatat(d.dirFD, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Nlink != 2 {
 					todo = append(todo, name)
 				}
@@ -198,7 +188,7 @@ func (w *Watcher) Add(dir string) (WatchID, error) {
 func (w *Watcher) add(fd int) (WatchID, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	if w.ids == nil {
 		return 0, fs.ErrClosed
 	}
 	if err := w.device(fd); err != nil {
@@ -284,7 +274,7 @@ func (w *Watcher) Follow(link string) (members []Member, err error) {
 func (w *Watcher) Drop(id WatchID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.closed && w.ids[id] {
+	if w.ids[id] {
 		delete(w.ids, id)
 		_, _ = unix.InotifyRmWatch(w.fd, uint32(id)) // it may have ended by itself
 	}
@@ -354,9 +344,9 @@ func (w *Watcher) Count() int {
 func (w *Watcher) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	if w.ids == nil {
 		return nil
 	}
-	w.closed = true
+	w.ids = nil
 	return w.f.Close()
 }

@@ -135,11 +135,11 @@ func TestFollow(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
 	tree(t, outside, "store/v1/x", "store/current -> v1", "abs")
 	tree(t, root, "blobs/1", "snap/a/one -> ../../blobs/1", "snap/two -> a/one", "snap/plain", "up -> ..", "gone -> nowhere/x",
-		"snap/out -> "+outside+"/store/current/x", "dir -> snap/a", "loop -> loop")
+		"snap/out -> "+outside+"/store/current/x", "dir -> snap/a", "loop -> loop", "here -> .", "top -> /", "proc -> /proc/self/status")
 	d := open(t, root, Options{})
 	w := watch(t, d)
 	for link, want := range map[string]string{
-		"snap/plain": "", "snap/a/one": "blobs/1", "snap/two": "snap/a/one blobs/1", "dir": "snap/a", "up": "",
+		"snap/plain": "", "snap/a/one": "blobs/1", "snap/two": "snap/a/one blobs/1", "dir": "snap/a", "up": "", "here": "", "top": "",
 		"snap/out": outside + "/store/v1/x",
 	} {
 		members, err := w.Follow(link)
@@ -171,18 +171,30 @@ func TestFollow(t *testing.T) {
 	if _, err := w.Follow("gone"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a link into a directory that is not there: %v", err)
 	}
+	for link, want := range map[string]error{"nowhere/x": fs.ErrNotExist, strings.Repeat("x", 300): unix.ENAMETOOLONG} {
+		if _, err := w.Follow(link); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", link, err, want)
+		}
+	}
+	if _, err := w.Follow("proc"); err == nil || !strings.Contains(err.Error(), "unknown type 0x9fa0") {
+		t.Errorf("a link to another file system: %v", err)
+	}
 	if _, err := w.Follow("loop"); err != nil {
 		t.Errorf("a link to itself: %v", err)
 	}
 }
 
 func TestWhatCannotBeWatched(t *testing.T) {
-	if _, err := open(t, "/proc/self", Options{}).Watch(); err == nil || !strings.Contains(err.Error(), "unknown type 0x9fa0") {
-		t.Errorf("/proc: %v", err)
+	proc := open(t, "/proc/self", Options{})
+	_, err := proc.Watch()
+	for _, err := range []error{err, (&Watcher{d: proc, max: 1 << 20, local: map[uint64]error{}}).fits()} {
+		if err == nil || !strings.Contains(err.Error(), "unknown type 0x9fa0") {
+			t.Errorf("/proc: %v", err)
+		}
 	}
 	root := t.TempDir()
 	for i := range 10 {
-		tree(t, root, fmt.Sprintf("d%d/e/x", i))
+		tree(t, root, fmt.Sprint("x", i), fmt.Sprintf("d%d/e/x", i), fmt.Sprint("y", i), fmt.Sprintf("d%d/e/y", i))
 	}
 	d := open(t, root, Options{})
 	for most, want := range map[int]bool{5: false, 20: false, 21: true, 1000: true} {
@@ -195,6 +207,9 @@ func TestWhatCannotBeWatched(t *testing.T) {
 		t.Errorf("%d directories, there are 21", n)
 	}
 	w := watch(t, d)
+	if want := min(readInt("/proc/sys/fs/inotify/max_user_watches", 1<<30), readInt("/proc/sys/user/max_inotify_watches", 1<<30)) / 2; w.max != want || readInt("/nowhere", 7) != 7 {
+		t.Errorf("%d directories may be watched, want %d", w.max, want)
+	}
 	w.max = 2
 	a := add(t, w, "d0")
 	add(t, w, "d1")
@@ -211,6 +226,7 @@ func TestWhatCannotBeWatched(t *testing.T) {
 	}
 	w.Close()
 	w.Close()
+	w.Drop(a)
 	if _, err := w.Add("d3"); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
@@ -221,8 +237,8 @@ func TestWhatCannotBeWatched(t *testing.T) {
 
 // TestLostEventsAreTold: the kernel keeps only so many events.
 func TestLostEventsAreTold(t *testing.T) {
-	most, ok := readInt("/proc/sys/fs/inotify/max_queued_events")
-	if !ok || most > 1<<17 {
+	most := readInt("/proc/sys/fs/inotify/max_queued_events", 1<<30)
+	if most > 1<<17 {
 		t.Skip("the system keeps too many events to lose some")
 	}
 	root := t.TempDir()
