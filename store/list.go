@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/pipefs/pipefs/store/vfs"
@@ -27,6 +28,8 @@ const (
 	// record's data.
 	itemHead = 20
 	maxItem  = itemHead + maxEntry
+	// maxBlock is a block that was not quite full, and one item more.
+	maxBlock = listBlock + maxItem + binary.MaxVarintLen64
 )
 
 // items yields items in order. They must not be kept. An error is the last.
@@ -93,23 +96,17 @@ func decodeNumbered(item []byte, numbers []uint32) (Sample, error) {
 
 // entryPath is the path of an encoded entry; empty where it cannot be read.
 func entryPath(raw []byte) []byte {
-	n, k := binary.Uvarint(raw)
-	if k <= 0 || n > uint64(len(raw)-k) {
-		return nil
-	}
-	return raw[k : k+int(n)]
+	d := decoder{b: raw}
+	return d.bytes("length of the path", maxPath)
 }
 
 func itemPath(item []byte) []byte { return entryPath(item[itemHead:]) }
 
-// itemKind is the kind of an item's entry.
+// itemKind is the kind of an item's entry; 0 where it cannot be read.
 func itemKind(item []byte) Kind {
-	raw := item[itemHead:]
-	_, n := binary.Uvarint(raw)
-	if rest := raw[max(n, 0)+len(entryPath(raw)):]; len(rest) > 0 {
-		return Kind(rest[0])
-	}
-	return 0
+	d := decoder{b: item[itemHead:]}
+	d.bytes("length of the path", maxPath)
+	return Kind(d.byte())
 }
 
 // listSeal describes a list.
@@ -190,7 +187,7 @@ func (l *list) items(yield func([]byte, error) bool) {
 }
 
 func (l *list) each(yield func(item []byte) bool) error {
-	r := bufio.NewReaderSize(io.NewSectionReader(l.f, 0, l.seal.Size-listTrailer), listBlock+blockHead)
+	r := bufio.NewReaderSize(io.NewSectionReader(l.f, 0, l.seal.Size-listTrailer), listBlock)
 	var block, last []byte
 	heads, n := uint32(0), int64(0)
 	for {
@@ -200,14 +197,11 @@ func (l *list) each(yield func(item []byte) bool) error {
 		} else if err != nil {
 			return err
 		}
-		length := int64(binary.LittleEndian.Uint32(head[:]))
-		if length > listBlock+maxItem+binary.MaxVarintLen64 || length > l.seal.Size {
+		length := binary.LittleEndian.Uint32(head[:])
+		if length > maxBlock {
 			return fmt.Errorf("a block of %d bytes", length)
 		}
-		if int64(cap(block)) < length {
-			block = make([]byte, length)
-		}
-		block = block[:length]
+		block = slices.Grow(block[:0], int(length))[:length]
 		if _, err := io.ReadFull(r, block); err != nil {
 			return err
 		}
@@ -215,13 +209,11 @@ func (l *list) each(yield func(item []byte) bool) error {
 			return errSum
 		}
 		heads = updateSum(heads, head[:])
-		for rest := block; len(rest) > 0; n++ {
-			size, k := binary.Uvarint(rest)
-			if k <= 0 || size > uint64(len(rest)-k) || size <= itemHead {
+		for d := (decoder{b: block}); len(d.b) > 0; n++ {
+			item := d.bytes("length of an item", maxItem)
+			if len(item) <= itemHead {
 				return errors.New("items do not fill a block")
 			}
-			item := rest[k : k+int(size)]
-			rest = rest[k+int(size):]
 			path := itemPath(item)
 			if n > 0 && ComparePaths(last, path) >= 0 {
 				return fmt.Errorf("%q comes after %q", path, last)

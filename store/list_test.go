@@ -88,6 +88,49 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestListRefuses: of a list that contradicts itself what comes before that is read, and an error.
+func TestListRefuses(t *testing.T) {
+	list := func(of packID, more int64, items ...[]byte) []byte {
+		f := &memFileRW{}
+		w := newListWriter(f)
+		for _, item := range items {
+			testenv.Must(t, w.add(item))
+		}
+		w.seal.Items += more
+		_, err := w.finish(of)
+		testenv.Must(t, err)
+		return f.b
+	}
+	a, b := testItem("a", 1), testItem("b", 2)
+	good, next := list(packID{1}, 0, a, b), list(packID{1}, 0, a, testItem("b", 3))
+	for what, c := range map[string]struct {
+		b     []byte
+		items int
+		fails bool
+	}{
+		"nothing":                    {list(packID{1}, 0), 0, false},
+		"two items":                  {good, 2, false},
+		"of another pack":            {list(packID{2}, 0, a, b), 0, true},
+		"one path twice":             {list(packID{1}, 0, a, a), 1, true},
+		"not in order":               {list(packID{1}, 0, b, a), 1, true},
+		"an item of a head alone":    {list(packID{1}, 0, a, b[:itemHead]), 1, true},
+		"fewer items":                {list(packID{1}, 1, a, b), 2, true},
+		"the trailer of other items": {slices.Concat(good[:len(good)-listTrailer], next[len(next)-listTrailer:]), 2, true},
+	} {
+		if got, err := readList(c.b); len(got) != c.items || (err != nil) != c.fails {
+			t.Errorf("%s: %q, %v", what, got, err)
+		}
+	}
+	for at, want := range map[place]bool{
+		{1, 0, 0}: true, {1, maxLen, maxLen}: true, {2, 0, 0}: false,
+		{1, -1, 0}: false, {1, 0, -1}: false, {1, maxLen + 1, 0}: false, {1, 0, maxLen + 1}: false,
+	} {
+		if s, err := decodeNumbered(append(appendItem(nil, at), a[itemHead:]...), []uint32{8, 9}); (err == nil) != want {
+			t.Errorf("%+v: %+v, %v", at, s, err)
+		}
+	}
+}
+
 // Each byte of a list is flipped, and it is cut to every length: what is read until the error is right.
 func TestListDamage(t *testing.T) {
 	f, paths := someList(t, 12)

@@ -96,8 +96,8 @@ func mergeOnce(ctx context.Context, pieces []piece, f func(item []byte) error) e
 	}
 	var last []byte
 	for n := 0; len(m) > 0; n++ {
-		if n%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		// The newest of equal paths comes first.
 		if path := itemPath(m[0].item); n == 0 || string(path) != string(last) {

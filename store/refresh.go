@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,12 +129,8 @@ func (ch *Change) count(ctx context.Context, was *edition, now *index) error {
 		}
 		step()
 	}
-	n := 0
 	for item, broken := range now.items {
-		if n++; n%(1<<12) == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if broken != nil {
+		if broken = cmp.Or(broken, ctx.Err()); broken != nil {
 			return broken
 		}
 		for more && err == nil && ComparePaths(itemPath(old), itemPath(item)) < 0 {

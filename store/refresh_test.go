@@ -7,7 +7,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 )
@@ -90,6 +92,34 @@ func TestRefresh(t *testing.T) {
 	if _, err := compareStore(s, src); err != nil {
 		t.Error(err)
 	}
+
+	// A file becomes a directory, and the other way round; one has another mode; the last ones go.
+	src.remove("a/2.txt")
+	src.put("a/2.txt/in it.txt", []byte("in it"))
+	src.remove("c")
+	src.put("c", []byte("a file"))
+	src.put("b/6.jpg", []byte("sixth"))
+	src.remove("d")
+	moded := src.files["a/1.txt"]
+	moded.mode = 0o200
+	src.files["a/1.txt"] = moded
+	mustPack(t, dir, src, PackOptions{})
+	ch, err = s.Refresh(t.Context(), nothing)
+	if want := (Change{Before: ch.Before, Now: ch.Now, Came: 3, Changed: 1, Went: 3}); err != nil || ch != want {
+		t.Errorf("%+v, want %+v, %v", ch, want, err)
+	}
+	// What is packed in other ways is no other file.
+	_, err = Pack(t.Context(), dir, src, fakeEncoder{id: "2"}, PackOptions{Logger: quiet})
+	testenv.Must(t, err)
+	ch, err = s.Refresh(t.Context(), nothing)
+	if want := (Change{Before: ch.Before, Now: ch.Now}); err != nil || ch != want {
+		t.Errorf("%+v, want %+v, %v", ch, want, err)
+	}
+	for path, want := range map[string]bool{"b/6.jpg": true, "a/1.txt": false, "b": false, "d/5.txt": false} {
+		if s.Replaced(path) != want {
+			t.Errorf("%s is packed again: %v", path, !want)
+		}
+	}
 }
 
 // Packs of which no generation is shown any more are let go, and those that take their place have
@@ -169,10 +199,17 @@ func TestRefreshFails(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	testenv.Must(t, os.RemoveAll(filepath.Join(dir, indexName)))
-	if _, err := s.Refresh(ctx, nothing); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+	for _, what := range []string{"compared", "made"} {
+		if _, err := s.Refresh(ctx, nothing); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled before the index is %s: %v", what, err)
+		}
+		testenv.Must(t, os.RemoveAll(filepath.Join(dir, indexName)))
 	}
+	s.buildAgain = time.Now().Add(time.Minute)
+	if _, err := s.Refresh(t.Context(), nothing); err == nil || !strings.Contains(err.Error(), "once a minute") {
+		t.Errorf("right after a long build: %v", err)
+	}
+	s.buildAgain = time.Now()
 	_, err = s.Refresh(t.Context(), nothing)
 	testenv.Must(t, err)
 	if _, err := compareStore(s, src); err != nil {
