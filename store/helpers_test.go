@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -69,6 +70,7 @@ type memSource struct {
 
 type memFile struct {
 	kind Kind
+	mode uint32 // what differs from the usual one
 	data []byte
 	id   Identity
 }
@@ -135,7 +137,7 @@ func (s *memSource) Walk(ctx context.Context) iter.Seq2[SourceFile, error] {
 				mode = 0o755
 			}
 			verbatim := path.Ext(name) == ".txt"
-			if !yield(SourceFile{Path: name, Kind: f.kind, Mode: mode, Identity: f.id, Verbatim: verbatim}, nil) {
+			if !yield(SourceFile{Path: name, Kind: f.kind, Mode: mode ^ f.mode, Identity: f.id, Verbatim: verbatim}, nil) {
 				return
 			}
 		}
@@ -242,11 +244,31 @@ func mustPack(t testing.TB, dir string, src Source, o PackOptions) Report {
 	if o.Logger == nil {
 		o.Logger = quiet
 	}
+	packs := filepath.Join(dir, packsName)
+	wereN, wereBytes, whole := packed(t, packs)
 	rep, err := Pack(context.Background(), dir, src, fakeEncoder{id: "1"}, o)
 	if err != nil {
 		t.Fatalf("pack: %v", err)
 	}
+	if n, bytes, _ := packed(t, packs); whole && (rep.Packs != n-wereN || rep.Bytes != bytes-wereBytes || rep.Salvaged > 0) {
+		t.Errorf("%d packs of %d bytes came, and it is reported: %+v", n-wereN, bytes-wereBytes, rep)
+	}
 	return rep
+}
+
+// packed is how many sealed packs of how many bytes lie in a directory; whole is that there is no other.
+func packed(t testing.TB, dir string) (n int, bytes int64, whole bool) {
+	t.Helper()
+	sealed, unfinished, err := listPacks(vfs.OS, dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, p := range sealed {
+		size, err := vfs.OS.Size(filepath.Join(dir, p.String()))
+		testenv.Must(t, err)
+		bytes += size
+	}
+	return len(sealed), bytes, len(unfinished) == 0
 }
 
 func mustOpen(t testing.TB, dir string) *Store {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,11 +193,9 @@ type materializing struct {
 
 func (m *materializing) setDefaults() {
 	o := &m.o
-	if o.Workers <= 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	o.MemoryBytes = cmp.Or(max(o.MemoryBytes, 0), 512<<20)
-	o.PackBytes = cmp.Or(max(o.PackBytes, 0), 256<<20)
+	o.Workers = positive(o.Workers, runtime.GOMAXPROCS(0))
+	o.MemoryBytes = positive(o.MemoryBytes, defaultMemory)
+	o.PackBytes = positive(o.PackBytes, defaultBytes)
 	if o.Begin == nil {
 		o.Begin = func(FractionPlan) error { return nil }
 	}

@@ -46,6 +46,8 @@ type Overlay struct {
 	refused   atomic.Bool   // there was no space
 }
 
+const overlayPackBytes = 64 << 20
+
 // OpenOverlay opens the overlay in dir, made if need be. ErrLocked says that
 // another process has it open.
 func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
@@ -54,9 +56,6 @@ func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
-	}
-	if o.PackBytes <= 0 {
-		o.PackBytes = 64 << 20
 	}
 	v := &Overlay{o: o, wasteful: make(chan struct{}, 1)}
 	if err := o.FS.MkdirAll(dir); err != nil {
@@ -82,7 +81,7 @@ func OpenOverlay(dir string, o OverlayOptions) (*Overlay, error) {
 
 func (v *Overlay) open(dir string) error {
 	o := Options{FS: v.o.FS, Logger: v.o.Logger, MaxOpenPacks: v.o.MaxOpenPacks}
-	v.resultWriter = newResultWriter(newResults("overlay", dir, o), v.o.PackBytes)
+	v.resultWriter = newResultWriter(newResults("overlay", dir, o), positive(v.o.PackBytes, overlayPackBytes))
 	names, err := v.packFiles()
 	for _, name := range names {
 		if _, ok := parsePackName(name); !ok {
@@ -141,7 +140,8 @@ func (v *Overlay) Put(path string, src Identity, info transcode.Info, key string
 	if v.dead != nil {
 		return v.dead
 	}
-	if err := v.reserve(v.bytes() + recordSize(rec)); err != nil {
+	size := rec.length() + int64(len(rec.meta)) // the footer repeats the entries
+	if err := v.reserve(v.bytes() + size); err != nil {
 		v.refused.Store(true)
 		return err
 	}
@@ -149,7 +149,7 @@ func (v *Overlay) Put(path string, src Identity, info transcode.Info, key string
 	if err != nil {
 		return v.failed(err)
 	}
-	v.place(k, at, recordSize(rec))
+	v.place(k, at, size)
 	// The record itself is there. Where the disk is full, the next Put returns that.
 	if err := v.out.advance(); err != nil && !diskFull(err) {
 		v.log.Warn("an overlay's pack stays unfinished", "overlay", v.dir, "error", err)

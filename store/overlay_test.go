@@ -101,15 +101,20 @@ func TestOverlay(t *testing.T) {
 	if _, err := v.Get(path, id, "scan@2"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("another key: %v", err)
 	}
-	size := v.Bytes()
+	for key, want := range map[string]bool{"scan@1": true, "scan@2": false} {
+		if info, ok := v.Info(path, id, key); ok != want || ok != (info == jpegInfo) || v.Has(path, id, key) != want {
+			t.Errorf("%s: %+v, %v", key, info, ok)
+		}
+	}
+	size, live := v.Bytes(), v.liveBytes()
 	if err := putItem(v, 3); err != nil || v.Bytes() != size {
 		t.Errorf("a second time: %v, %d more bytes", err, v.Bytes()-size)
 	}
 	for range 3 {
 		testenv.Must(t, v.Close())
 		v = mustOverlay(t, dir, o)
-		if v.Bytes() != size {
-			t.Errorf("%d bytes after opening again, before %d", v.Bytes(), size)
+		if v.Bytes() != size || v.liveBytes() != live {
+			t.Errorf("%d bytes, %d of use, after opening again, before %d, %d", v.Bytes(), v.liveBytes(), size, live)
 		}
 		for i := range n {
 			testenv.Must(t, getItem(v, i))
@@ -121,6 +126,13 @@ func TestOverlay(t *testing.T) {
 	}
 	if err := errors.Join(putItem(v, 3), getItem(v, 3)); err != nil {
 		t.Error(err)
+	}
+	r, err := overlayItem{4, 0}.open(v, 0)
+	testenv.Must(t, errors.Join(err, v.Close()))
+	for what, err := range []error{getItem(v, 3), putItem(v, n), overlayItem{4, 0}.read(r, 0)} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%d, after Close: %v", what, err)
+		}
 	}
 }
 

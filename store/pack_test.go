@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	sorted "github.com/pipefs/pipefs/internal/index"
 	"github.com/pipefs/pipefs/internal/testenv"
@@ -38,10 +40,13 @@ func TestRoundTrip(t *testing.T) {
 			if st.Samples != 62 || st.Faults != 12 || st.Packs != rep.Packs || st.Dataset != "/data/set" || st.Bytes["original"] == 0 {
 				t.Errorf("stats %+v", st)
 			}
+			if records, ok := map[int]int64{7: 9, 4096: 1}[o.RecordImages]; ok && st.Records != records || o.PackBytes == 0 && rep.Packs != 1 {
+				t.Errorf("%d packs, %d records", rep.Packs, st.Records)
+			}
 			// A second time there is nothing to do.
 			before := packFiles(t, dir)
 			src.reads = 0
-			rep = mustPack(t, dir, src, PackOptions{})
+			rep = mustPack(t, dir, src, PackOptions{Progress: func(p Progress) { t.Errorf("progress %+v", p) }})
 			if rep.Files != 0 || src.reads != 0 || rep.Packs != 0 || rep.Skipped != 62 {
 				t.Errorf("second report %+v", rep)
 			}
@@ -172,6 +177,19 @@ func TestIncremental(t *testing.T) {
 			t.Errorf("%s: %v, %v", pattern, names, err)
 		}
 	}
+	// Segments without a pack go, and what a crash left of one; what is none stays.
+	segments := filepath.Join(dir, segmentsName)
+	was, err := os.ReadDir(segments)
+	testenv.Must(t, err)
+	foreign := "999999" + was[0].Name()[6:]
+	for _, name := range []string{foreign, foreign + tmpSuffix, strings.TrimSuffix(foreign, segmentSuffix), "notes" + segmentSuffix} {
+		write(t, filepath.Join(segments, name), nil)
+	}
+	src.put("new/last.jpg", noise(r, 1000))
+	mustPack(t, dir, src, PackOptions{})
+	if now, err := os.ReadDir(segments); err != nil || len(now) != len(was)+3 || now[len(was)+1].Name()+segmentSuffix != foreign {
+		t.Errorf("%q, %v", now, err)
+	}
 	// Another implementation: everything that it concerns is made again.
 	rep, err := Pack(context.Background(), dir, src, fakeEncoder{id: "2"}, PackOptions{Logger: quiet})
 	jpegs := 0
@@ -248,20 +266,40 @@ func TestChangesWhileRead(t *testing.T) {
 	src := newSource()
 	src.put("once.txt", []byte("before"))
 	src.put("ever.txt", []byte("0"))
-	times := 0
+	times := map[string]int{}
 	src.onRead = func(path string) {
-		switch {
-		case path == "once.txt" && times == 0:
-			times++
+		switch times[path]++; {
+		case path == "once.txt" && times[path] == 1:
 			src.put(path, []byte("after, and longer"))
 		case path == "ever.txt":
 			src.put(path, []byte("again"))
 		}
 	}
-	var warned error
-	rep := mustPack(t, tempDir(t), src, PackOptions{Warn: func(_ string, err error) { warned = err }, Workers: 1})
-	if rep.Failed != 1 || rep.Files != 1 || !errors.Is(warned, ErrChanged) {
-		t.Errorf("%+v, %v", rep, warned)
+	dir := tempDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		var warned error
+		began := time.Now()
+		rep := mustPack(t, dir, src, PackOptions{Warn: func(_ string, err error) { warned = err }, Workers: 1})
+		if waited := time.Since(began); rep.Failed != 1 || rep.Files != 1 || !errors.Is(warned, ErrChanged) || !maps.Equal(times, map[string]int{"once.txt": 2, "ever.txt": 5}) || waited != 180*time.Millisecond {
+			t.Errorf("%+v, %v; %v times read, with pauses of %v", rep, warned, times, waited)
+		}
+	})
+}
+
+func TestPackNames(t *testing.T) {
+	id := strings.Repeat("0f", 16)
+	for name, want := range map[string]bool{
+		"000001-" + id + ".pack": true, "1234567-" + id + ".pack": true, "000001.pack.part": true, fmt.Sprint(uint64(maxAge)-1) + ".pack.part": true,
+		"000000-" + id + ".pack": false, "000001.pack": false, "1-" + id + ".pack": false, "000001-" + id[2:] + ".pack": false, "000001-" + id: false,
+		"000001-" + strings.Repeat("0", 32) + ".pack": false, "000001-" + id + ".pack.part": false, fmt.Sprint(uint64(maxAge)) + ".pack.part": false, "x.pack.part": false, "": false,
+	} {
+		if n, ok := parsePackName(name); ok != want || ok && n.String() != name {
+			t.Errorf("%q: %+v, %v", name, n, ok)
+		}
+	}
+	var short ID
+	if err := short.UnmarshalText([]byte(id[2:])); err == nil {
+		t.Error("15 bytes are an id")
 	}
 }
 
@@ -279,6 +317,11 @@ func TestListOrder(t *testing.T) {
 		// Later runs without options keep to it.
 		src.put("class1/more.jpg", nil)
 		mustPack(t, dir, src, PackOptions{})
+		more, err := mustOpen(t, dir).List("class1")
+		testenv.Must(t, err)
+		if last := slices.MaxFunc(more, bySeq); last.Name != "more.jpg" || last.Seq == slices.MaxFunc(list, bySeq).Seq {
+			t.Errorf("%+v: what was packed last is %+v", o, last)
+		}
 		if st := mustOpen(t, dir).Stats(); st.RecordImages != max(1, o.RecordImages) || o.Order != "" && (st.Order != o.Order || st.Seed != o.Seed) {
 			t.Errorf("%+v became %+v", o, st)
 		}

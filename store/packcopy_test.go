@@ -4,21 +4,22 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
-// longSource has one long file, which must not be asked for as a whole.
+// longSource has long files, which are copied.
 type longSource struct {
 	*memSource
-	t *testing.T
+	copied map[string]bool
 }
 
-func (s longSource) Read(ctx context.Context, name string) ([]byte, Identity, error) {
-	if name == "long.txt" {
-		s.t.Errorf("%s is read as a whole", name)
-	}
-	return s.memSource.Read(ctx, name)
+func (s longSource) Copy(ctx context.Context, name string, w io.Writer) (Identity, error) {
+	s.copied[name] = true
+	return s.memSource.Copy(ctx, name, w)
 }
 
 // TestLongFileIsCopied wants a file of which no codec knows anything to be stored
@@ -27,24 +28,27 @@ func TestLongFileIsCopied(t *testing.T) {
 	src := generate(random(t), 20, 3_000)
 	src.put("class1/0000a.jpg", []byte("in the same record, were it not for the long one"))
 	src.put("long.txt", noise(random(t), 300_001))
+	src.put("long enough.txt", noise(random(t), 1<<18))
+	src.put("not so long.txt", noise(random(t), 1<<18-1))
 	o := PackOptions{RecordImages: 16, RecordBytes: 1 << 20, PackBytes: 1 << 20}
-	dir := filepath.Join(tempDir(t), "store")
-	if rep := mustPack(t, dir, longSource{src, t}, o); rep.Failed != 0 {
-		t.Errorf("report %+v", rep)
+	dir, copied := filepath.Join(tempDir(t), "store"), map[string]bool{}
+	if rep := mustPack(t, dir, longSource{src, copied}, o); rep.Failed != 0 || !maps.Equal(copied, map[string]bool{"long.txt": true, "long enough.txt": true}) {
+		t.Errorf("report %+v, copied %v", rep, copied)
 	}
 	checkStore(t, dir, src)
 	again := filepath.Join(tempDir(t), "again")
 	o.Workers, o.MemoryBytes = 1, 1
-	mustPack(t, again, longSource{src, t}, o)
+	mustPack(t, again, longSource{src, copied}, o)
 	if !samePacks(packFiles(t, dir), packFiles(t, again)) {
 		t.Error("the packs depend on the number of workers")
 	}
 }
 
-// brokenSource fails in the middle of a file.
+// brokenSource fails in the middle of a file, or ends there.
 type brokenSource struct {
 	*memSource
 	after int
+	why   error
 }
 
 var errBroken = errors.New("a bad sector")
@@ -52,7 +56,7 @@ var errBroken = errors.New("a bad sector")
 func (s brokenSource) Copy(ctx context.Context, name string, w io.Writer) (Identity, error) {
 	data, id, _ := s.Read(ctx, name)
 	_, err := w.Write(data[:s.after])
-	return id, errors.Join(err, errBroken)
+	return id, errors.Join(err, s.why)
 }
 
 // TestCopyThatFails wants a long file that cannot be read to its end to be left out,
@@ -63,16 +67,20 @@ func TestCopyThatFails(t *testing.T) {
 	src.put("z.jpg", []byte("after it"))
 	dir := filepath.Join(tempDir(t), "store")
 	o := PackOptions{RecordBytes: 1 << 20, Logger: quiet}
-	var left []string
-	o.Warn = func(path string, err error) {
-		if !errors.Is(err, errBroken) {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		for why, want := range map[error]error{errBroken: errBroken, nil: ErrChanged} {
+			var left []string
+			o.Warn = func(path string, err error) {
+				if !errors.Is(err, want) {
+					t.Error(err)
+				}
+				left = append(left, path)
+			}
+			if rep := mustPack(t, dir, brokenSource{src, 200_000, why}, o); rep.Failed != 1 || len(left) != 1 || left[0] != "long.txt" {
+				t.Errorf("report %+v, left out %v", rep, left)
+			}
 		}
-		left = append(left, path)
-	}
-	if rep := mustPack(t, dir, brokenSource{src, 200_000}, o); rep.Failed != 1 || len(left) != 1 || left[0] != "long.txt" {
-		t.Errorf("report %+v, left out %v", rep, left)
-	}
+	})
 	delete(src.files, "long.txt")
 	checkStore(t, dir, src)
 }
@@ -85,13 +93,29 @@ func TestCopyOfAChangingFile(t *testing.T) {
 	src.onRead = func(path string) {
 		if path == "long.txt" && changes < 2 {
 			changes++
-			src.put(path, noise(random(t), 280_000+50_000*changes))
+			src.put(path, noise(random(t), 350_000-50_000*changes)) // as long, then shorter
 		}
 	}
 	dir := filepath.Join(tempDir(t), "store")
-	mustPack(t, dir, src, PackOptions{RecordBytes: 1 << 20})
+	o := PackOptions{RecordBytes: 1 << 20}
+	mustPack(t, dir, src, o)
 	src.onRead = nil
 	checkStore(t, dir, src)
+
+	// One that never rests is left out, and what was written of it is cut off.
+	tries := 0
+	src.onRead = func(path string) {
+		tries++
+		src.put(path, noise(random(t), 280_000+tries))
+	}
+	src.onRead("long.txt")
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		rep := mustPack(t, dir, src, o)
+		if waited := time.Since(began); tries != 6 || rep.Failed != 1 || rep.Bytes > 0 || waited != 180*time.Millisecond {
+			t.Errorf("copied %d times, with pauses of %v: %+v", tries-1, waited, rep)
+		}
+	})
 }
 
 // TestFileOverTheFormatsLimit wants a file that no entry can describe to be left out

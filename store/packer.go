@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,16 +57,24 @@ func (p *packer) setDefaults() error {
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
 	}
-	if o.Workers <= 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
+	o.Workers = positive(o.Workers, runtime.GOMAXPROCS(0))
+	o.RecordBytes = positive(o.RecordBytes, defaultBytes)
+	o.MemoryBytes = positive(o.MemoryBytes, defaultMemory)
+	o.PackBytes = positive(o.PackBytes, defaultBytes)
+	return o.Check()
+}
+
+const (
+	defaultBytes  = 256 << 20 // of a pack, and of a record
+	defaultMemory = 512 << 20
+)
+
+// positive is n, or where that is not positive a default.
+func positive[T int | int64](n, otherwise T) T {
+	if n > 0 {
+		return n
 	}
-	if err := o.Check(); err != nil {
-		return err
-	}
-	o.RecordBytes = cmp.Or(max(o.RecordBytes, 0), 256<<20)
-	o.MemoryBytes = cmp.Or(max(o.MemoryBytes, 0), 512<<20)
-	o.PackBytes = cmp.Or(max(o.PackBytes, 0), 256<<20)
-	return nil
+	return otherwise
 }
 
 // Check says what is wrong with the options.

@@ -78,7 +78,6 @@ func (l *packLog) begin() (err error) {
 	}
 	l.next++
 	l.lastSync = time.Now()
-	l.written += headerSize
 	return nil
 }
 
@@ -95,7 +94,7 @@ func (l *packLog) append(rec *record) (location, error) {
 	return locate(uint32(l.w.age), off), nil
 }
 
-func (l *packLog) count(rec *record) { l.written += frameSize + int64(len(rec.meta)) + rec.size }
+func (l *packLog) count(rec *record) { l.written += rec.length() }
 
 // advance seals the pack if it is full, and makes it durable now and then.
 func (l *packLog) advance() error {
@@ -127,7 +126,7 @@ func (l *packLog) seal() error {
 		l.failed += w.end
 		return err
 	}
-	l.written += s.Size - w.end
+	l.written += headerSize + s.Size - w.end
 	l.packs++
 	if l.sealed != nil {
 		return l.sealed(s)

@@ -58,11 +58,10 @@ func (k *pack) name() packName {
 	return k.ref.packName
 }
 
+const defaultOpenPacks = 256
+
 func newPool(fs vfs.FS, dir string, at func(packName) string, limit int) *pool {
-	if limit <= 0 {
-		limit = 256
-	}
-	return &pool{fs: fs, dir: dir, at: at, max: limit, packs: map[uint32]*pack{}}
+	return &pool{fs: fs, dir: dir, at: at, max: positive(limit, defaultOpenPacks), packs: map[uint32]*pack{}}
 }
 
 // add makes a pack known, unless it is. It is opened when it is needed.

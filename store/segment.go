@@ -143,7 +143,7 @@ func removeForeign(fsys vfs.FS, store string, packs []packName) error {
 		base, whole := strings.CutSuffix(name, segmentSuffix)
 		of, ok := parsePackName(base + packSuffix)
 		_, known := slices.BinarySearchFunc(packs, of, packName.compare)
-		if ok && !known || !whole && strings.HasSuffix(name, segmentSuffix+tmpSuffix) {
+		if whole && ok && !known || strings.HasSuffix(name, segmentSuffix+tmpSuffix) {
 			err = errors.Join(err, fsys.Remove(filepath.Join(dir, name)))
 		}
 	}

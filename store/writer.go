@@ -1,9 +1,11 @@
 package store
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/pipefs/pipefs/store/vfs"
@@ -19,13 +21,12 @@ type packWriter struct {
 	end    int64 // where the next record goes
 	synced int64 // what is durable
 	footer []byte
-	count  int64 // of records
-	buf    []byte
+	count  int64  // of records
 	id     packID // that it is to get; zero: it follows from what the pack holds
 	err    error
 }
 
-// writeSize is how much is gathered before it is written.
+// writeSize is how much is gathered before it is written, in bytes.
 const writeSize = 1 << 20
 
 // name is that of the pack while it grows.
@@ -121,10 +122,8 @@ func (w *packWriter) full(limit int64) bool {
 	return w.end >= limit || len(w.footer) >= sealFooter
 }
 
-// recordSize is what a record takes in a pack, its place in the footer included.
-func recordSize(r *record) int64 {
-	return frameSize + 2*int64(len(r.meta)) + r.size + 3*binary.MaxVarintLen64
-}
+// length is what a record takes in a pack, without what the footer says of it.
+func (r *record) length() int64 { return frameSize + int64(len(r.meta)) + r.size }
 
 // append writes a record and returns its offset.
 func (w *packWriter) append(r *record) (int64, error) {
@@ -132,41 +131,19 @@ func (w *packWriter) append(r *record) (int64, error) {
 		return 0, w.err
 	}
 	off := w.end
-	w.buf = appendFrame(w.buf[:0], frame{meta: len(r.meta), data: r.size, metaSum: sum(r.meta)})
-	w.buf = append(w.buf, r.meta...)
-	end, err := w.write(off, r.data)
-	if err != nil {
-		w.err = fmt.Errorf("write %s, offset %d: %w", w.name(), end, err)
+	out := bufio.NewWriterSize(io.NewOffsetWriter(w.f, off), int(min(r.length(), writeSize)))
+	_, _ = out.Write(appendFrame(nil, frame{meta: len(r.meta), data: r.size, metaSum: sum(r.meta)}))
+	_, _ = out.Write(r.meta)
+	for _, b := range r.data {
+		_, _ = out.Write(b)
+	}
+	if err := out.Flush(); err != nil { // the first error of all
+		w.err = fmt.Errorf("write %s, offset %d: %w", w.name(), off, err)
 		return 0, w.err
 	}
-	w.end = end
+	w.end += r.length()
 	w.describe(off, r.size, r.meta)
 	return off, nil
-}
-
-// write writes what is in buf and then data, in large pieces.
-func (w *packWriter) write(off int64, data [][]byte) (int64, error) {
-	flush := func(b []byte) error {
-		n, err := w.f.WriteAt(b, off)
-		off += int64(n)
-		return err
-	}
-	for _, b := range data {
-		if len(w.buf)+len(b) > writeSize {
-			if err := flush(w.buf); err != nil {
-				return off, err
-			}
-			w.buf = w.buf[:0]
-			if len(b) >= writeSize {
-				if err := flush(b); err != nil {
-					return off, err
-				}
-				continue
-			}
-		}
-		w.buf = append(w.buf, b...)
-	}
-	return off, flush(w.buf)
 }
 
 // sync makes all records durable.
