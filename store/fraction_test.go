@@ -80,9 +80,20 @@ func materialize(dir string, fsys vfs.FS, wanted []Wanted, o FractionOptions) (*
 
 func mustMaterialize(t testing.TB, dir string, wanted []Wanted, o FractionOptions) (*fakeMaker, FractionReport) {
 	t.Helper()
+	var plan FractionPlan
+	var last FractionProgress
+	o.Begin = func(p FractionPlan) error { plan = p; return nil }
+	o.Progress = func(p FractionProgress) { last = p }
 	m, report, err := materialize(dir, nil, wanted, o)
 	if err != nil {
 		t.Fatalf("materialize: %v", err)
+	}
+	if int64(len(plan.Make)) != report.Made+report.Failed || plan.Copy != report.Copied || plan.Copy > report.Kept ||
+		(plan.Copy > 0) != (plan.CopyBytes > 0) || plan.CopyBytes > min(plan.KeepBytes, 2*fractionPackSize) || (report.Kept > 0) != (plan.KeepBytes > 0) {
+		t.Errorf("the plan is to make %d, %+v, and the report %+v", len(plan.Make), plan, report)
+	}
+	if last.Bytes = report.Bytes; last != report.FractionProgress {
+		t.Errorf("the last progress is %+v, and the report %+v", last, report)
 	}
 	if m.made.Load() != m.released.Load() {
 		t.Errorf("%d results made, %d released", m.made.Load(), m.released.Load())

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/store/vfs"
+	"github.com/pipefs/pipefs/store/vfs/faultfs"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -88,6 +90,49 @@ func readRanges(t *testing.T, s *Store, src *memSource, seed uint64) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestPreads: what lies side by side in a pack is read together, up to maxRun; packs are opened when they are
+// read, and no more of them stay open than are to.
+func TestPreads(t *testing.T) {
+	src := newSource()
+	src.put("1.bin", noise(random(t), 10*ChunkSize+100))
+	src.put("2.jpg", noise(random(t), 600_000)) // parts of 120,000, 180,000, none and 300,000 bytes
+	src.put("3.bin", []byte("short"))
+	dir := tempDir(t)
+	mustPack(t, dir, src, PackOptions{PackBytes: 1})
+	ops := map[string]int{}
+	fsys := &faultfs.FS{Base: vfs.OS, Inject: func(op faultfs.Op) error { ops[op.Kind]++; return nil }}
+	s, err := Open(dir, Options{FS: fsys, Logger: quiet, MaxOpenPacks: 2})
+	testenv.Must(t, err)
+	all := map[string]*Reader{}
+	for name, key := range map[string]string{"1.bin": "original", "2.jpg": "scan@fake1", "3.bin": "original"} {
+		e, err := s.Lookup(name)
+		testenv.Must(t, err)
+		all[name], err = s.Reader(*e.Representation(key), 0)
+		testenv.Must(t, err)
+	}
+	b := make([]byte, 1<<20)
+	for i, c := range []struct {
+		name         string
+		off, n       int64
+		reads, opens int
+	}{
+		{"1.bin", 0, 1, 1, 1}, {"1.bin", 5, ChunkSize - 5, 1, 0}, {"1.bin", 0, ChunkSize, 1, 0}, {"1.bin", 5, ChunkSize, 2, 0},
+		{"1.bin", 5, 3 * ChunkSize, 3, 0}, {"1.bin", 0, 4 * ChunkSize, 1, 0}, {"1.bin", 0, 4*ChunkSize + 1, 2, 0},
+		{"1.bin", 9 * ChunkSize, ChunkSize + 100, 1, 0}, {"1.bin", 0, 10*ChunkSize + 100, 3, 0},
+		{"2.jpg", 0, 600_002, 3, 1}, {"2.jpg", 600_000, 2, 0, 0}, {"2.jpg", 120_000, 180_000, 1, 0}, {"1.bin", 0, 1, 1, 0},
+		{"3.bin", 0, 5, 1, 1}, {"2.jpg", 0, 1, 1, 0}, {"1.bin", 0, 1, 1, 1}, {"1.bin", 0, 1, 1, 0},
+	} {
+		clear(ops)
+		if n, err := all[c.name].ReadAt(b[:c.n], c.off); int64(n) != c.n || err != nil {
+			t.Errorf("%d: %d, %v", i, n, err)
+		}
+		if ops["open"] != c.opens || ops["read"] != c.reads+2*c.opens { // what is opened is checked: header and trailer
+			t.Errorf("%d, %+v: %v", i, c, ops)
+		}
+	}
+	testenv.Must(t, s.Close())
 }
 
 func openFiles(t *testing.T) int {
