@@ -1,5 +1,5 @@
-// Package mixer chooses, at each read, the representation from which a view of
-// a sample is made.
+// Package mixer chooses, whenever a file is opened that is not in memory, the representation
+// from which a view of a sample is made.
 //
 // A view is the end of a pipeline, and a [Candidate] is a representation that
 // stands for a prefix of it: the file of the dataset itself, for the empty

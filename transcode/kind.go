@@ -61,9 +61,10 @@ const (
 )
 
 // Kind is a kind of step: what `resize` is to `resize256`. Adding a step to
-// pipefs means adding a Kind to the registry.
+// pipefs means adding a Kind to the registry. Name, Brief, From, ID, Effect, Shape and Apply
+// are what every kind has.
 type Kind struct {
-	// Name is the word in a view's spec, without its argument.
+	// Name is the word in a view's spec, without its argument. It may end in a digit where there is none.
 	Name string
 	// Min and Max bound the argument; both are 0 where the kind takes none.
 	Min, Max int
@@ -107,7 +108,7 @@ type Kind struct {
 	// Apply takes the whole picture, and what is cut to the rectangle: see Payload.Region.
 	Region func(in Shape, c Call) image.Rectangle
 	// Apply runs the step. Its result has the shape that Shape promised, or is cut to
-	// Call.Region.
+	// Call.Region. It takes the memory of its result, which is all that Plan.Work counts.
 	Apply func(ctx context.Context, in Payload, c Call) (Payload, error)
 	// Into is set where the step can write its result where it is wanted, left and right
 	// exchanged if that is wanted, too. ok is false where it does not, for this call.

@@ -76,7 +76,7 @@ func TestGoldenViews(t *testing.T) {
 		testenv.Must(t, os.WriteFile(testenv.ViewsFile(t), []byte(head+lines.String()), 0o644))
 	}
 	if diff := cmp.Diff(testenv.Views(t), got); diff != "" {
-		t.Errorf("(-testdata/views.txt +made):\n%s", diff)
+		t.Errorf("(-testdata/views.txt +made; go test ./transcode/codecs -run Golden -update writes it):\n%s", diff)
 	}
 }
 
