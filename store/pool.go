@@ -116,15 +116,14 @@ func (p *pool) rest(among map[uint32]bool, forget bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n, k := range p.packs {
-		if among[n] {
-			continue
+		if !among[n] {
+			if forget {
+				delete(p.packs, n)
+				delete(p.names, k.ref.packName)
+				k.gone.Store(true)
+			}
+			k.shut()
 		}
-		if forget {
-			delete(p.packs, n)
-			delete(p.names, k.ref.packName)
-			k.gone.Store(true)
-		}
-		k.shut()
 	}
 	p.open = slices.DeleteFunc(p.open, func(k *pack) bool { return k.refs.Load() == packShut })
 }
@@ -231,7 +230,6 @@ func (k *pack) reopen() error {
 		}
 	}
 	k.f = f
-	k.used.Store(true)
 	p.open = append(p.open, k)
 	k.refs.Store(0)
 	return nil

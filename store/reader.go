@@ -12,7 +12,7 @@ import (
 // Reader reads one representation at one level. It is safe for concurrent use.
 type Reader struct {
 	parts []Part
-	packs []*pack // of each part
+	pack  *pack   // of all parts; nil where there are none
 	ends  []int64 // offset in the representation after each part
 	tail  []byte
 	size  int64
@@ -32,31 +32,22 @@ func (p *pool) reader(rep Representation, level int) (*Reader, error) {
 	if !ok || n > len(rep.Parts) {
 		return nil, fmt.Errorf("%s: representation %s has no level %d of %d", rep.path, rep.Key, level, len(rep.Levels))
 	}
-	r := &Reader{
-		parts: rep.Parts[:n:n], packs: make([]*pack, n), ends: make([]int64, n),
-		tail: rep.Tail, path: rep.path,
-	}
-	if n > 0 && n < len(rep.Parts) && rep.Parts[n].Pack == rep.Parts[0].Pack {
+	r := &Reader{parts: rep.Parts[:n:n], ends: make([]int64, n), tail: rep.Tail, path: rep.path}
+	if n < len(rep.Parts) {
 		r.limit = rep.Parts[n].Off
 	}
 	if !p.read.Load() {
 		p.read.Store(true)
 	}
 	for i, part := range r.parts {
-		if part.Off < 0 || part.Len < 0 || int64(len(part.Sums)) != chunks(part.Len) {
-			return nil, fmt.Errorf("%s: part %d of %s has %d checksums for %d bytes", rep.path, i, rep.Key, len(part.Sums), part.Len)
-		}
-		if i > 0 && part.Pack == r.parts[i-1].Pack {
-			r.packs[i] = r.packs[i-1]
-		} else {
-			k, err := p.get(part.Pack)
-			if err != nil {
-				return nil, err
-			}
-			r.packs[i] = k
-		}
 		r.size += part.Len
 		r.ends[i] = r.size
+	}
+	if n > 0 {
+		var err error
+		if r.pack, err = p.get(r.parts[0].Pack); err != nil {
+			return nil, err
+		}
 	}
 	r.size += int64(len(r.tail))
 	return r, nil
@@ -124,14 +115,10 @@ func (r *Reader) next(dst []byte, off int64) (int, error) {
 
 // begin reads ahead for the samples that follow, where records hold many.
 func (r *Reader) begin() {
-	if len(r.packs) == 0 || !r.packs[0].ordered {
+	if r.pack == nil || !r.pack.ordered {
 		return
 	}
-	n := 1
-	for n < len(r.parts) && r.packs[n] == r.packs[0] {
-		n++
-	}
-	r.packs[0].advise(func(a vfs.Advised) { r.packs[0].streams.fetch(a, r.parts[:n], r.limit) })
+	r.pack.advise(func(a vfs.Advised) { r.pack.streams.fetch(a, r.parts, r.limit) })
 }
 
 // fetch lets the system begin with all of a read that takes several preads.
@@ -142,17 +129,17 @@ func (r *Reader) fetch(off, n int64) {
 	}
 	at := off - (r.ends[i] - r.parts[i].Len)
 	begin := at / ChunkSize * ChunkSize
-	r.packs[i].advise(func(a vfs.Advised) { a.Fetch(r.parts[i].Off+begin, r.run(i, begin, n+at-begin)) })
+	r.pack.advise(func(a vfs.Advised) { a.Fetch(r.parts[i].Off+begin, r.run(i, begin, n+at-begin)) })
 }
 
 // run is the length of the whole chunks that lie side by side in the pack from
 // offset at of part i on, and fit into room bytes.
 func (r *Reader) run(i int, at, room int64) int64 {
 	run := int64(0)
-	k, start := r.packs[i], r.parts[i].Off+at
+	start := r.parts[i].Off + at
 	for ; i < len(r.parts); i++ {
 		p := &r.parts[i]
-		if r.packs[i] != k || p.Off+at != start+run {
+		if p.Off+at != start+run {
 			break
 		}
 		left := p.Len - at
@@ -167,7 +154,7 @@ func (r *Reader) run(i int, at, room int64) int64 {
 
 // whole reads a run of chunks straight into dst, and checks them there.
 func (r *Reader) whole(dst []byte, i int, at int64) (int, error) {
-	if err := r.pread(dst, i, r.parts[i].Off+at); err != nil {
+	if err := r.pread(dst, r.parts[i].Off+at); err != nil {
 		return 0, err
 	}
 	n := 0
@@ -196,7 +183,7 @@ func (r *Reader) piece(dst []byte, i int, at int64) (int, error) {
 	scratch := scratches.Get().(*[ChunkSize]byte)
 	defer scratches.Put(scratch)
 	b := scratch[:size]
-	if err := r.pread(b, i, p.Off+begin); err != nil {
+	if err := r.pread(b, p.Off+begin); err != nil {
 		return 0, err
 	}
 	if err := r.check(b, i, chunk); err != nil {
@@ -205,41 +192,40 @@ func (r *Reader) piece(dst []byte, i int, at int64) (int, error) {
 	return copy(dst, b[at-begin:]), nil
 }
 
-// pread fills b from offset off of the pack of part i.
-func (r *Reader) pread(b []byte, i int, off int64) error {
-	k := r.packs[i]
-	f, err := k.acquire()
+// pread fills b from offset off of the pack.
+func (r *Reader) pread(b []byte, off int64) error {
+	f, err := r.pack.acquire()
 	if err != nil {
 		return err
 	}
 	n, err := f.ReadAt(b, off)
-	k.release()
+	r.pack.release()
 	if n == len(b) {
 		return nil
 	}
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	return corruptAt(k.name(), off+int64(n), r.path, err)
+	return corruptAt(r.pack.name(), off+int64(n), r.path, err)
 }
 
 // check verifies a whole chunk of part i.
 func (r *Reader) check(b []byte, i int, chunk int64) error {
 	p := &r.parts[i]
-	if off := p.Off + chunk*ChunkSize; sum(b) != p.Sums[chunk] && !(r.again(b, i, off) && sum(b) == p.Sums[chunk]) {
-		return corruptAt(r.packs[i].name(), off, r.path, errSum)
+	if off := p.Off + chunk*ChunkSize; sum(b) != p.Sums[chunk] && !(r.again(b, off) && sum(b) == p.Sums[chunk]) {
+		return corruptAt(r.pack.name(), off, r.path, errSum)
 	}
 	return nil
 }
 
 // again fills b once more, past the cache of a file that has one: what is there may have been
 // damaged on its way or since.
-func (r *Reader) again(b []byte, i int, off int64) bool {
-	f, err := r.packs[i].acquire()
+func (r *Reader) again(b []byte, off int64) bool {
+	f, err := r.pack.acquire()
 	if err != nil {
 		return false
 	}
-	defer r.packs[i].release()
+	defer r.pack.release()
 	kept, ok := f.(vfs.Kept)
 	if !ok {
 		return false
@@ -251,11 +237,11 @@ func (r *Reader) again(b []byte, i int, off int64) bool {
 // Fetch lets the system begin to read all of the representation, which is read soon. It is only advice.
 func (r *Reader) Fetch() {
 	for i := 0; i < len(r.parts); {
-		k, off, end := r.packs[i], r.parts[i].Off, r.parts[i].Off
-		for ; i < len(r.parts) && r.packs[i] == k && r.parts[i].Off == end; i++ {
+		off, end := r.parts[i].Off, r.parts[i].Off
+		for ; i < len(r.parts) && r.parts[i].Off == end; i++ {
 			end += r.parts[i].Len
 		}
-		k.advise(func(a vfs.Advised) {
+		r.pack.advise(func(a vfs.Advised) {
 			_, piece := a.Ahead()
 			for ; off < end; off += piece {
 				a.Fetch(off, min(piece, end-off))

@@ -33,8 +33,12 @@ func bounded(t *testing.T, v *Overlay) {
 	if on > v.Bytes() || v.out.w == nil && on != v.Bytes() {
 		t.Errorf("%d bytes on disk, counted are %d", on, v.Bytes())
 	}
-	if v.Bytes() > 2*v.liveBytes() {
-		t.Errorf("%d bytes, %d of use", v.Bytes(), v.liveBytes())
+	live := int64(0)
+	for _, in := range v.byPack() {
+		live += in.bytes
+	}
+	if v.Bytes() > 2*live || v.liveBytes() != live {
+		t.Errorf("%d bytes, %d of use, counted are %d", v.Bytes(), live, v.liveBytes())
 	}
 }
 

@@ -80,7 +80,7 @@ type Representation struct {
 	// "scan@jpeg1", "resize256-bmp@…". Equal keys over an equal source are equal
 	// bytes.
 	Key string
-	// Parts in order; the whole is their concatenation, then Tail.
+	// Parts in order, all of one pack; the whole is their concatenation, then Tail.
 	Parts []Part
 	// Levels[k-1] is the number of leading parts that argument k takes. Empty:
 	// there is only the whole.
