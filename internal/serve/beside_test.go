@@ -99,7 +99,7 @@ func TestRefusesRandom(t *testing.T) {
 	}
 }
 
-// TestRefusesRandomMasks: samples that are marked as masks get no draw of their own.
+// TestRefusesRandomMasks: samples that are marked as masks get no draw of their own, nor those that a step does not take.
 func TestRefusesRandomMasks(t *testing.T) {
 	v, err := registry.ParseRandom("rrc16-hflip-npy")
 	testenv.Must(t, err)
@@ -113,12 +113,19 @@ func TestRefusesRandomMasks(t *testing.T) {
 	if _, err := f.Resolve(t.Context(), 2, f.file(t, "a/1.jpg"), v.In(1, 2)); err != nil {
 		t.Error(err)
 	}
+	v, err = registry.ParseRandom("rrc16-trivialaugment-npy")
+	testenv.Must(t, err)
+	clear := pictures.Photo(60, 40, 1)
+	clear.Pix[3] = 0
+	put(t, root, "a/2.png", clear)
+	if _, err := f.Resolve(t.Context(), 3, f.file(t, "a/2.png"), v.In(1, 2)); !IsUnfit(err) || !strings.Contains(err.Error(), "of mode RGBA, which trivialaugment does not take") {
+		t.Error(err)
+	}
 }
 
 // TestReplaceable says why no other sample takes the place of the first file; "" is that one may.
 func TestReplaceable(t *testing.T) {
 	for files, why := range map[string]string{
-		"train/cat/1.jpg train/dog/1.jpg":              "",
 		"cat/a/1.jpg dog/1.jpg":                        "",
 		"cat/1.jpg dog/1.jpg cat/2.txt labels.csv":     "",
 		"a/cat/2.jpg a/dog/1.jpg captions.json":        "",

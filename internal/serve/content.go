@@ -270,11 +270,7 @@ const fillBytes = 2 << 20
 // fill copies content to a file.
 func (s *Server) fill(f *os.File, c *Content) error {
 	var buf []byte
-	defer func() {
-		if buf != nil {
-			s.sources.put(buf)
-		}
-	}()
+	defer func() { s.sources.put(buf) }()
 	for off := int64(0); off < c.size; {
 		part := c.Bytes(off, int(min(fillBytes, c.size-off)))
 		if part == nil {
@@ -323,7 +319,7 @@ func (s *buffers) get(size int64) []byte {
 	return make([]byte, size, length)
 }
 
-// put takes a buffer back, which nobody may use any more.
+// put takes a buffer back, which nobody may use any more; or nil.
 func (s *buffers) put(b []byte) {
 	index, length := class(int64(cap(b)))
 	if length != int64(cap(b)) {

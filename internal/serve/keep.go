@@ -52,9 +52,6 @@ func newKeeper(s *Server) *keeper {
 
 // offer takes a result that a reader made. It never waits.
 func (k *keeper) offer(h *Handle, made *result) {
-	if k.server.o.Overlay == nil {
-		return
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// One that is larger than all may be held alone.
@@ -89,7 +86,7 @@ func (k *keeper) close() {
 // known without making it, or it is smaller than what it was made from. An original, a random view
 // and a brief one are never kept.
 func (h *Handle) worthKeeping() bool {
-	if h.Unchanged() || h.plan.Random() || h.brief {
+	if !h.server.Keeps() || h.Unchanged() || h.plan.Random() || h.brief {
 		return false
 	}
 	if _, closed := h.plan.Size(); !closed {
@@ -116,9 +113,6 @@ func (s *Server) Current(path string, src store.Identity, key string) bool {
 // logged, and returned to a caller that can try again.
 func (k *keeper) keep(h *Handle, made transcode.Split) error {
 	s := k.server
-	if s.o.Overlay == nil {
-		return nil
-	}
 	err := s.o.Overlay.Put(h.file.Path, storedAs(h.file.Identity), h.plan.Info(), h.result, made)
 	switch {
 	case err == nil:

@@ -323,8 +323,6 @@ func (g Fetched) Finish(ctx context.Context) error {
 	}
 	s := g.handle.server
 	_, buffer, err := s.compute(ctx, g.handle, g.from, g.data, nil)
-	if buffer != nil {
-		s.outputs.put(buffer)
-	}
+	s.outputs.put(buffer)
 	return err
 }

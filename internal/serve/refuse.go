@@ -255,11 +255,7 @@ func (s *Server) lookAt(dir string, suspect bool) *dirLook {
 // look looks at some of the samples of a directory, until one looks like a mask.
 func (s *Server) look(dir string, look *dirLook) {
 	defer close(look.done)
-	entries, err := s.List(dir)
-	if err != nil {
-		look.empty = true
-		return
-	}
+	entries, _ := s.List(dir) // one that cannot be listed is empty
 	var names []string
 	for _, e := range entries {
 		name := path.Join(dir, e.Name)

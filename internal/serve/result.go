@@ -47,7 +47,7 @@ func (m *result) hold() *result {
 
 // release ends one hold.
 func (m *result) release() {
-	if m.holders.Add(-1) == 0 && m.buffer != nil {
+	if m.holders.Add(-1) == 0 {
 		m.from.put(m.buffer)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/mixer"
 	"github.com/pipefs/pipefs/store"
+	"github.com/pipefs/pipefs/store/vfs/faultfs"
 	"github.com/pipefs/pipefs/transcode"
 	"github.com/pipefs/pipefs/transcode/codecs"
 )
@@ -32,7 +33,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		fds, _ := filepath.Glob("/proc/self/fd/*")
 		for _, fd := range fds {
-			if file, _ := os.Readlink(fd); strings.HasPrefix(file, filepath.Join(os.TempDir(), "Test")) || strings.Contains(file, "pipefs (deleted)") {
+			file, _ := os.Readlink(fd) // in a temporary directory, a memfd, of a tmpfs, or the tmpfs itself
+			if strings.HasPrefix(file, filepath.Join(os.TempDir(), "Test")) || strings.HasPrefix(file, "/memfd:pipefs") || strings.HasPrefix(file, "/#") || file == "/" {
 				fmt.Println("stays open:", file)
 				code |= 1
 			}
@@ -132,8 +134,8 @@ func (s *Server) checkIdle(complain func(format string, args ...any)) {
 			complain("places or memory for work stay taken")
 		}
 	}
-	if !s.keeper.budget.TryAcquire(s.keeper.limit) || s.memfds.held.Load() != 0 || len(s.aheads.byKey) != 0 || s.Busy() {
-		complain("%d bytes of memfds and %d loaded files stay, and a reader is said to wait: %v", s.memfds.held.Load(), len(s.aheads.byKey), s.Busy())
+	if !s.keeper.budget.TryAcquire(s.keeper.limit) || s.memfds.held.Load() != 0 || len(s.aheads.byKey) != 0 || s.waiting.Load() != 0 {
+		complain("%d bytes of memfds and %d loaded files stay, and %d readers are said to wait", s.memfds.held.Load(), len(s.aheads.byKey), s.waiting.Load())
 	}
 	for _, key := range s.results.Keys() {
 		if made, _ := s.results.Get(key); !made.complete() || made.holders.Load() != 1 {
@@ -141,8 +143,8 @@ func (s *Server) checkIdle(complain func(format string, args ...any)) {
 		}
 	}
 	for i := range s.cache.shards {
-		if n := len(s.cache.shards[i].byKey); n > 0 {
-			complain("%d contents stay in the cache", n)
+		if shard := &s.cache.shards[i]; len(shard.byKey) > 0 || shard.policy.Stats().Samples > 0 {
+			complain("%d contents stay in the cache; its policy has %+v", len(shard.byKey), shard.policy.Stats())
 		}
 	}
 }
@@ -344,23 +346,24 @@ func TestBrokenSampleIsTriedOnce(t *testing.T) {
 	whole, err := os.ReadFile(name)
 	testenv.Must(t, err)
 	testenv.Must(t, os.WriteFile(name, whole[:len(whole)/2], 0o644))
-	f := newFixture(t, root, nil)
+	f := newFixture(t, root, func(o *Options) { o.Overlay = faultyOverlay(t, func(faultfs.Op) error { return nil }) })
 	v := view(t, "scan5")
 	for i := range 3 {
 		if _, err := f.read(Key(i), f.file(t, "a.jpg"), v); !errors.Is(err, transcode.ErrTruncated) {
 			t.Fatalf("%v, want truncated", err)
 		}
 	}
-	if s := f.Stats(); s.Failed != 1 {
-		t.Errorf("tried %d times", s.Failed)
+	if s := f.Stats(); s.Failed != 1 || len(f.Bad()) != 1 {
+		t.Errorf("tried %d times, noted %v", s.Failed, f.Bad())
 	}
 	if got, err := f.read(10, f.file(t, "a.jpg"), view(t, "original")); err != nil || len(got) != len(whole)/2 {
 		t.Errorf("the original: %d bytes, %v", len(got), err)
 	}
 	// mended, it is another version of the file and is tried again
 	testenv.Must(t, os.WriteFile(name, whole, 0o644))
-	if _, err := f.read(11, f.file(t, "a.jpg"), v); err != nil {
-		t.Error(err)
+	_, err = f.read(11, f.file(t, "a.jpg"), v)
+	if f.Close(); err != nil || f.Stats().Kept != 1 {
+		t.Errorf("%v, %d are kept", err, f.Stats().Kept)
 	}
 }
 
@@ -383,11 +386,15 @@ func TestStoreTree(t *testing.T) {
 			t.Errorf("%q: %v, %v, %v, %v", name, a, err, entries, err2)
 		}
 	}
-	_, err := f.read(1, f.file(t, "a.jpg"), view(t, "original"))
-	testenv.Must(t, err)
+	var used []string
+	f.OnUse(func(v transcode.Pipeline) { used = append(used, v.String()) })
+	for _, spec := range []string{"scan5", "bmp", "scan5", "original"} {
+		_, err := f.read(1, f.file(t, "a.jpg"), view(t, spec))
+		testenv.Must(t, err)
+	}
 	for _, left := range []bool{false, true} { // packs
-		if f.Renewed(left); f.Stats().Cache.Population != 5 || f.cache.peek(1) == left {
-			t.Errorf("%+v, what was open is open: %v", f.Stats().Cache, f.cache.peek(1))
+		if f.Renewed(left); f.Stats().Cache.Population != 5 || f.cache.peek(1) == left || !slices.Equal(used, []string{"scan5", "bmp"}) {
+			t.Errorf("%+v, what was open is open: %v; the views are used: %v", f.Stats().Cache, f.cache.peek(1), used)
 		}
 	}
 }

@@ -126,9 +126,7 @@ func TestSimulation(t *testing.T) {
 			}
 		})
 		s.Wait()
-		if used := server.dropCaches(); used != 0 {
-			s.Errorf("%d bytes of memfds are in use when nobody reads", used)
-		}
+		server.dropCaches()
 		testenv.Must(s.T, server.Close())
 		server.checkIdle(s.Errorf)
 	})
