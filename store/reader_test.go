@@ -132,7 +132,12 @@ func TestPreads(t *testing.T) {
 			t.Errorf("%d, %+v: %v", i, c, ops)
 		}
 	}
-	testenv.Must(t, s.Close())
+	k := all["1.bin"].pack
+	_, err = k.acquire()
+	testenv.Must(t, errors.Join(err, s.Close()))
+	if k.release(); len(fsys.Held()) > 0 {
+		t.Errorf("open after Close and the last read: %q", fsys.Held())
+	}
 }
 
 func openFiles(t *testing.T) int {
@@ -321,6 +326,10 @@ func TestBadSplits(t *testing.T) {
 		if _, err := newItem(Sample{Path: "a", Kind: File}, e); err == nil {
 			t.Errorf("%+v is accepted", e)
 		}
+	}
+	entry := appendBytes([]byte{1}, appendEntry(nil, &Sample{Path: "/a", Kind: Dir}))
+	if _, err := decodeRecord(entry, place{}); err == nil {
+		t.Error("an entry with a bad path is read")
 	}
 	for _, p := range []string{"/a", "a/", "a//b", "../a", "a/./b", "a\x00b", ""} {
 		if err := checkPath(p, File); err == nil {

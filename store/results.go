@@ -94,9 +94,6 @@ func (r *results) Reader(rep Representation, level int) (*Reader, error) {
 		if again != nil {
 			return nil, again
 		}
-		if now.Parts[0].Pack == rep.Parts[0].Pack {
-			return nil, err
-		}
 		rep = now // its pack was rewritten since it was found
 	}
 }
