@@ -62,7 +62,7 @@ func TestCompact(t *testing.T) {
 				if is.Samples != was.Samples || is.Pictures != was.Pictures || !maps.Equal(is.Bytes, was.Bytes) {
 					t.Errorf("%+v, before %+v", is, was)
 				}
-				if report.Packs > 0 && (is.PackBytes >= was.PackBytes || is.PackBytes != was.PackBytes-report.Bytes+report.NewBytes) {
+				if o.RecordImages == 0 && is.Records < is.Samples || report.Packs > 0 && (is.PackBytes >= was.PackBytes || is.PackBytes != was.PackBytes-report.Bytes+report.NewBytes) {
 					t.Errorf("%d bytes of %d: %+v", is.PackBytes, was.PackBytes, report)
 				}
 				if dead < 0.5 && report.Packs == 0 {
@@ -154,13 +154,9 @@ func TestCompactEnds(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
 	churned(t, dir, PackOptions{PackBytes: 20_000})
-	lock, err := vfs.OS.Lock(filepath.Join(dir, lockName))
-	testenv.Must(t, err)
-	_, locked := Compact(t.Context(), dir, CompactOptions{})
 	_, none := Compact(t.Context(), tempDir(t), CompactOptions{})
-	testenv.Must(t, lock.Close())
-	if _, err := Compact(t.Context(), dir, CompactOptions{IndexDir: filepath.Join(dir, formatName, "below")}); err == nil || !errors.Is(locked, ErrLocked) || !errors.Is(none, ErrNotStore) {
-		t.Errorf("%v; %v; %v", locked, none, err)
+	if _, err := Compact(t.Context(), dir, CompactOptions{IndexDir: filepath.Join(dir, formatName, "below")}); err == nil || !errors.Is(none, ErrNotStore) {
+		t.Errorf("%v; %v", none, err)
 	}
 	before := files(t, dir)
 	for _, size := range []int64{1, 1 << 30} {
@@ -194,10 +190,12 @@ func TestCompactHidden(t *testing.T) {
 		src.remove(fmt.Sprint("gone", i))
 	}
 	src.put("hidden", nil)
+	src.put("back", nil)
 	mustPack(t, dir, src, PackOptions{}) // stays
 	src.remove("hidden")
+	src.remove("back")
 	mustPack(t, dir, src, PackOptions{}) // is rewritten
-	src.put("gone1", nil)                // its tombstone is of no use, and must not come after it
+	src.put("back", nil)                 // its tombstone is of no use, and must not come after it
 	mustPack(t, dir, src, PackOptions{})
 	if report, err := Compact(t.Context(), dir, CompactOptions{Dead: 0.9, Logger: quiet}); err != nil || report.Packs != 1 {
 		t.Errorf("%+v, %v", report, err)
@@ -263,8 +261,7 @@ func TestCompactFaults(t *testing.T) {
 	}, func(disk, what string) { again(filepath.Join(disk, "store"), what, false) })
 }
 
-// TestGarbage: what is of no use comes in the order in which it is removed, with the reason; what is young stays, and what
-// goes with it.
+// TestGarbage: what is of no use comes in the order in which it is removed, with the reason; what is young stays.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	dir, before := t.TempDir(), time.Now()
@@ -284,14 +281,14 @@ func TestGarbage(t *testing.T) {
 		{unused.file(), "unused since the store changed"}, {later.file(), "left by an interrupted run"},
 		{committedPath(replaced.plan), "of a plan whose packs were all replaced"},
 	}
-	all := []string{formatName, currentName, "packs/notes", "plans/notes", generationsName + "/notes", second.file(), second.segment(), third.file(), committedPath(third.plan)}
-	all = append(all, generationsName+"/"+last.fileName())
+	current := generationsName + "/" + last.fileName()
+	all := []string{formatName, currentName, current, "packs/notes", "plans/notes", generationsName + "/notes", second.file(), second.segment(), third.file(), committedPath(third.plan)}
 	for _, w := range want {
 		all = append(all, w[0])
 	}
 	for young, stay := range map[string][]string{
 		"": nil, unused.file(): {unused.file()}, never.file(): {never.file()}, later.file(): {later.file(), later.segment(), part},
-		generationsName + "/" + last.fileName(): {wrote, first.file(), first.segment()}, generationsName + "/x.tmp": {generationsName + "/x.tmp"},
+		current: {wrote, first.file(), first.segment()}, generationsName + "/x.tmp": {generationsName + "/x.tmp"},
 	} {
 		var listed []Listed
 		for _, file := range all {
@@ -314,8 +311,5 @@ func TestGarbage(t *testing.T) {
 		if _, err := Garbage(vfs.OS, dir, []Listed{{Name: file}}, before); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s without a generation: %v", file, err)
 		}
-	}
-	if waste, err := Garbage(vfs.OS, dir, []Listed{{Name: formatName}}, before); err != nil || len(waste) > 0 {
-		t.Errorf("nothing was committed: %v, %v", waste, err)
 	}
 }

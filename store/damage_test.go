@@ -267,9 +267,8 @@ func TestCheck(t *testing.T) {
 		t.Errorf("told %v", told)
 	}
 	parts := []string{packsName + "/000009.pack.part", fractionsName + "/ppm/000009.pack.part"}
-	for _, part := range parts {
-		write(t, name(part), []byte("begun"))
-	}
+	write(t, name(parts[0]), []byte("begun"))
+	write(t, name(parts[1]), []byte("begun"))
 	check("unfinished packs", "orphaned "+parts[0], "orphaned "+parts[1])
 	lock, err := vfs.OS.Lock(name(lockName)) // which the check has let go
 	testenv.Must(t, err)
@@ -295,12 +294,11 @@ func TestRepairs(t *testing.T) {
 	mustPack(t, dir, src, PackOptions{})
 	s := mustOpen(t, dir)
 	for round := range maxRepairs + 1 {
-		tables, err := filepath.Glob(filepath.Join(dir, indexName, "*", "*.sst"))
-		testenv.Must(t, err)
+		tables, _ := filepath.Glob(filepath.Join(dir, indexName, "*", "*.sst"))
 		for _, table := range tables {
 			testenv.Must(t, os.Truncate(table, 0))
 		}
-		_, err = compareStore(s, src)
+		_, err := compareStore(s, src)
 		if _, listed := s.List("class0"); err != nil || errors.Is(listed, ErrCorrupt) != (round == maxRepairs) || (listed != nil) != (round == maxRepairs) {
 			t.Errorf("round %d: %v, %v", round, err, listed)
 		}

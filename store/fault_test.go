@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -279,8 +278,4 @@ func TestReaderFaults(t *testing.T) {
 		}
 	}
 	checkStore(t, dir, src)
-	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := Check(ctx, dir, Options{Logger: quiet}, func(int, int) { cancel() }); !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled: %v", err)
-	}
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -141,13 +140,4 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// bytesFile is a vfs.File that can only be read.
-type bytesFile struct{ *bytes.Reader }
-
-func memFileOf(b []byte) bytesFile { return bytesFile{bytes.NewReader(b)} }
-
-func (f bytesFile) Size() (int64, error)             { return f.Reader.Size(), nil }
-func (bytesFile) Close() error                       { return nil }
-func (bytesFile) Sync() error                        { return nil }
-func (bytesFile) Truncate(int64) error               { return os.ErrPermission }
-func (bytesFile) WriteAt([]byte, int64) (int, error) { return 0, io.ErrShortWrite }
+func memFileOf(b []byte) vfs.File { return &memFileRW{b} }

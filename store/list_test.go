@@ -22,7 +22,7 @@ import (
 type memFileRW struct{ b []byte }
 
 func (f *memFileRW) ReadAt(p []byte, off int64) (int, error) {
-	return memFileOf(f.b).ReadAt(p, off)
+	return bytes.NewReader(f.b).ReadAt(p, off)
 }
 
 func (f *memFileRW) WriteAt(p []byte, off int64) (int, error) {
