@@ -319,7 +319,7 @@ func (s *buffers) get(size int64) []byte {
 	return make([]byte, size, length)
 }
 
-// put takes a buffer back, which nobody may use any more; or nil.
+// put takes a buffer back, which nobody uses from then on; or nil.
 func (s *buffers) put(b []byte) {
 	index, length := class(int64(cap(b)))
 	if length != int64(cap(b)) {
