@@ -49,6 +49,9 @@ func text(runs []run) []byte {
 			if d == nil {
 				continue
 			}
+			if r.latest {
+				all = done{}
+			}
 			all.Done += d.Done
 			all.Worst = max(all.Worst, d.Worst)
 			last = runs[i].Date.Format("2006-01-02") + " " + runs[i].Commit

@@ -25,8 +25,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s\nis not in\n%s", want, page)
 		}
 	}
-	mutants := []run{{Rows: map[string]*done{"mutants": {Done: 1, Survived: map[string]string{"a": ""}}}}, {Rows: map[string]*done{"mutants": {Done: 1, Survived: map[string]string{"b": "why"}}}}}
-	if page := string(text(mutants)); strings.Contains(page, "- a:") || !strings.Contains(page, "- b: why\n") {
+	mutants := []run{{Rows: map[string]*done{"mutants": {Done: 100, Worst: 30, Survived: map[string]string{"a": ""}}}}, {Rows: map[string]*done{"mutants": {Done: 100, Worst: 10, Survived: map[string]string{"b": "why"}}}}}
+	if page := string(text(mutants)); strings.Contains(page, "- a:") || !strings.Contains(page, "- b: why\n") || !strings.Contains(page, "| 100 | 10 % not noticed |") {
 		t.Errorf("%s\nlists other mutants", page)
 	}
 	for want, runs := range map[string][]run{"- none\n": kills(&done{Done: 1}), "- 1970-01-01 00:00, c0ffee: x, y\n": kills(&done{Failed: []string{"x", "y"}})} {
