@@ -98,7 +98,7 @@ func (p *process) failure(ctx context.Context, what string) error {
 	if err == nil {
 		err = errors.New("it ended by itself")
 	}
-	if text := p.messages.lines(12); text != "" {
+	if text := p.messages.lines(40); text != "" { // a traceback of Python's has more than 20
 		return fmt.Errorf("%s: %w\n%s", what, err, text)
 	}
 	return fmt.Errorf("%s: %w", what, err)
