@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,6 +156,9 @@ func forSpeed(call *ast.CallExpr) bool {
 // capacitiesOf returns the arguments of a call that say what is going to be needed, or kept.
 func capacitiesOf(call *ast.CallExpr) []ast.Expr {
 	of, name := calls(call)
+	if generic, ok := call.Fun.(*ast.IndexListExpr); ok { // lru.New[K, V](…)
+		of, name = calls(&ast.CallExpr{Fun: generic.X})
+	}
 	switch k := len(call.Args) - 1; {
 	case of == "lru" || name == "GOMAXPROCS":
 		return call.Args
@@ -192,7 +196,13 @@ func goTest(packages string, limit time.Duration, args ...string) (out string, e
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"test", "-vet=off", "-failfast", "-timeout", limit.String()}, args...), strings.Fields(packages)...)...)
 	cmd.Dir, cmd.WaitDelay = "../..", time.Second
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "PIPEFS_SOAK=") })
+	// A mutant may leave processes behind, which would slow the next ones.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	b, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // there may be none
+	}
 	return string(b), err
 }
 
