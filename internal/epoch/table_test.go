@@ -262,6 +262,10 @@ func TestMasks(t *testing.T) {
 		if bad := f.server.Bad(); len(bad) != 1 || bad[0].Path != "masks/a/a.png" {
 			t.Errorf("%v", bad)
 		}
+		testenv.Must(t, os.Remove(filepath.Join(f.root, "masks/a/b.png")))
+		if v = f.view("7/0/1/0/3/rrc8-npy/images"); v.unmasked == nil || !strings.HasPrefix(v.unmasked.Error(), "1 of 7 samples have no mask, such as images/a/b.jpg") {
+			t.Error(v.unmasked)
+		}
 	}
 }
 

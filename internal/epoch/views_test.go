@@ -446,8 +446,15 @@ func TestBroken(t *testing.T) {
 				}
 			}
 		}
+		lists, lines := f.view("7"+last+"resize8-npy"), [4][]byte{}
+		for k := range lines {
+			lines[k] = f.read(lists, batchName(k)+listSuffix)
+		}
 		breaks("a/a.jpg", "a/c.jpg", "a/d.jpg")
 		for k := range 4 { // what they hold is settled
+			if got := f.read(lists, batchName(k)+listSuffix); !bytes.Equal(got, lines[k]) {
+				t.Errorf("batch %d is another list: %s", k, got)
+			}
 			if got := string(f.read(v, batchName(k)+pathsSuffix)); on != serve.Fail && got != strings.Join(settled[2*k:][:2], "\n")+"\n" {
 				t.Errorf("batch %d has other samples: %s", k, got)
 			}
