@@ -101,6 +101,9 @@ func classTree(t *testing.T, d *Classes, dir string, seen map[uint64]bool) (path
 		}
 		testenv.Must(t, f.Close())
 	}
+	if a, err := d.Stat(path.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not in %s: %+v, %v", dir, a, err)
+	}
 	for file := range d.moved {
 		if _, err := d.Open(file); d.shown[file] == "" && !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is shown twice: %v", file, err)

@@ -44,12 +44,12 @@ type Options struct {
 
 // Directory is an open dataset in a directory. It is safe for concurrent use.
 type Directory struct {
-	root  string
-	dirFD int // the root, open: a moved dataset keeps working
-	how   unix.OpenHow
-	log   *slog.Logger
-	limit Limit
-	names int // that List returns at most, or -1
+	root   string
+	dirFD  int  // the root, open: a moved dataset keeps working
+	inside bool // no link may leave it
+	log    *slog.Logger
+	limit  Limit
+	names  int // that List returns at most, or -1
 }
 
 // Identity of a file: two equal ones are taken to be the same bytes.
@@ -110,12 +110,9 @@ func Open(root string, o Options) (*Directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", &fs.PathError{Op: "open", Path: abs, Err: err})
 	}
-	d := &Directory{root: abs, dirFD: dir, log: o.Log, limit: o.Limit, names: cmp.Or(o.Names, -1)}
+	d := &Directory{root: abs, dirFD: dir, inside: o.NoFollow, log: o.Log, limit: o.Limit, names: cmp.Or(o.Names, -1)}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
-	}
-	if o.NoFollow {
-		d.how.Resolve = unix.RESOLVE_BENEATH
 	}
 	return d, nil
 }
@@ -150,21 +147,23 @@ func (d *Directory) openFD(name string, flags uint64) (int, error) {
 	if member == "" {
 		member = "."
 	}
-	how := d.how
-	how.Flags = flags | unix.O_CLOEXEC
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC}
+	if d.inside {
+		how.Resolve = unix.RESOLVE_BENEATH
+	}
 	for {
 		fd, err := unix.Openat2(d.dirFD, member, &how)
-		if errors.Is(err, unix.ENOSYS) && how.Resolve == 0 { // before Linux 5.6
+		if errors.Is(err, unix.ENOSYS) && !d.inside { // before Linux 5.6
 			fd, err = unix.Openat(d.dirFD, member, int(how.Flags), 0)
 		}
 		switch {
 		case err == nil:
 			return fd, nil
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-		case errors.Is(err, unix.EXDEV) && how.Resolve != 0:
-			return -1, &fs.PathError{Op: "open", Path: d.path(name), Err: errOutside}
+		case errors.Is(err, unix.EXDEV) && d.inside:
+			return fd, &fs.PathError{Op: "open", Path: d.path(name), Err: errOutside}
 		default:
-			return -1, &fs.PathError{Op: "open", Path: d.path(name), Err: err}
+			return fd, &fs.PathError{Op: "open", Path: d.path(name), Err: err}
 		}
 	}
 }
@@ -179,7 +178,7 @@ func (d *Directory) Stat(name string) (Attr, error) { return attr(d.stat(name)) 
 // does when a file is opened, where Stat may be answered by what it has cached.
 func (d *Directory) Fresh(name string) (Attr, error) {
 	at, member, flags := d.dirFD, name, unix.AT_STATX_FORCE_SYNC
-	if d.how.Resolve != 0 || name == "" {
+	if d.inside || name == "" {
 		fd, err := d.openFD(name, unix.O_PATH)
 		if err != nil {
 			return Attr{}, err
@@ -218,7 +217,7 @@ func attr(st unix.Stat_t, err error) (Attr, error) {
 }
 
 func (d *Directory) stat(name string) (st unix.Stat_t, err error) {
-	if d.how.Resolve == 0 && name != "" {
+	if !d.inside && name != "" {
 		// one system call where the rule for links is the kernel's own
 		if err := unix.Fstatat(d.dirFD, name, &st, 0); err != nil {
 			return st, &fs.PathError{Op: "stat", Path: d.path(name), Err: err}
@@ -239,12 +238,13 @@ func (d *Directory) stat(name string) (st unix.Stat_t, err error) {
 // statIn returns Stat for the members of a directory, by their names in it: the kernel then looks up one name
 // for each. Call done at the end.
 func (d *Directory) statIn(dir string) (stat func(name string) (Attr, error), done func()) {
-	fd := -1
-	if d.how.Resolve == 0 && dir != "" {
-		fd, _ = d.openFD(dir, unix.O_PATH|unix.O_DIRECTORY) // where that fails, Stat says why
+	slow := func(name string) (Attr, error) { return d.Stat(path.Join(dir, name)) }
+	if d.inside {
+		return slow, func() {}
 	}
-	if fd < 0 {
-		return func(name string) (Attr, error) { return d.Stat(path.Join(dir, name)) }, func() {}
+	fd, err := d.openFD(dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return slow, func() {} // which says why
 	}
 	return func(name string) (Attr, error) {
 		var st unix.Stat_t
@@ -296,32 +296,22 @@ func (d *Directory) List(name string) ([]Entry, error) {
 // errCycle marks a link to a directory that holds it.
 var errCycle = fmt.Errorf("the link leads back to a directory above it: %w", unix.ELOOP)
 
-// follow tells the type of a link's target, and refuses one that would make the
+// follow tells the mode of a link's target, and refuses one that would make the
 // tree endless.
 func (d *Directory) follow(link string) (fs.FileMode, error) {
 	target, err := d.stat(link)
-	if err != nil {
-		return 0, err
-	}
-	switch target.Mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return 0, nil
-	case unix.S_IFDIR:
-	default:
-		return fs.ModeIrregular, nil
-	}
-	for above := link; above != ""; {
-		above, _ = path.Split(above)
-		above = strings.TrimSuffix(above, "/")
+	a, err := attr(target, err)
+	for above := link; a.Mode.IsDir() && above != ""; {
+		above = parent(above)
 		dir, err := d.stat(above)
-		if err != nil {
-			return 0, err
+		if err == nil && dir.Dev == target.Dev && dir.Ino == target.Ino {
+			err = errCycle
 		}
-		if dir.Dev == target.Dev && dir.Ino == target.Ino {
-			return 0, errCycle
+		if err != nil {
+			return a.Mode, err
 		}
 	}
-	return fs.ModeDir, nil
+	return a.Mode, err
 }
 
 // Files yields the paths of all files below the root, as list lists directories. Of a directory
