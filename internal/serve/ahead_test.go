@@ -57,7 +57,7 @@ func TestLoadAhead(t *testing.T) {
 					h, err = f.Server.Resolve(t.Context(), original, file, transcode.Pipeline{}, Sized)
 					testenv.Must(t, err)
 				}
-				fetched := f.Stats().FetchedBytes
+				fetched, opened := f.Stats().FetchedBytes, f.Stats().Opened
 				var all sync.WaitGroup
 				for range 4 {
 					all.Go(func() {
@@ -68,8 +68,8 @@ func TestLoadAhead(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if read != 1 || f.Stats().FetchedBytes != fetched {
-					t.Errorf("%s in %s: read %d times, %d bytes fetched", name, spec, read, f.Stats().FetchedBytes-fetched)
+				if s := f.Stats(); read != 1 || s.FetchedBytes != fetched || s.Opened != opened+1 {
+					t.Errorf("%s in %s: read %d times, %d bytes fetched, opened %d times", name, spec, read, s.FetchedBytes-fetched, s.Opened-opened)
 				}
 				a.Forget() // too late
 				// It was opened meanwhile.

@@ -17,7 +17,7 @@ import (
 func TestBuffersHaveRoom(t *testing.T) {
 	for size := int64(0); size < 1<<16; size++ {
 		index, room := class(size)
-		if room < size || room > max(8, size+size/4) || index < 0 || index >= len(buffers{}.classes) {
+		if room < size || room > max(5, size+size/4) || index < 0 || index >= len(buffers{}.classes) {
 			t.Fatalf("%d bytes: class %d of %d", size, index, room)
 		}
 		if again, same := class(room); again != index || same != room {

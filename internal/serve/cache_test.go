@@ -194,6 +194,48 @@ func TestNoMemory(t *testing.T) {
 	hold.Release()
 }
 
+// slowContent is content whose first read waits for something else to happen.
+type slowContent struct {
+	memory
+	meanwhile func()
+	closed    bool
+}
+
+func (s *slowContent) ReadAt(b []byte, off int64) (int, error) {
+	s.meanwhile()
+	return s.memory.ReadAt(b, off)
+}
+
+func (s *slowContent) Close() error { s.closed = true; return nil }
+
+// TestSomebodyWasFaster: of two who open a file the slower one gets the content of the other, and closes his own.
+func TestSomebodyWasFaster(t *testing.T) {
+	for _, memfd := range []bool{false, true} {
+		f := newFixture(t, t.TempDir(), func(o *Options) { o.Memfd = memfd })
+		first := &Content{size: 1, reader: &slowContent{memory: memory{data: []byte("a")}, meanwhile: func() {}}}
+		first.refs.Store(1)
+		var got *Content
+		faster := func() {
+			var err error
+			got, err = f.cache.put(7, first, f.Server)
+			testenv.Must(t, err)
+		}
+		second := &slowContent{memory: memory{data: []byte("b")}, meanwhile: faster}
+		if !memfd {
+			faster()
+		}
+		other := &Content{size: 1, reader: second}
+		other.refs.Store(1)
+		again, err := f.cache.put(7, other, f.Server)
+		testenv.Must(t, err)
+		if got != first || again != first || first.refs.Load() != 3 || other.refs.Load() != 0 || !second.closed {
+			t.Errorf("%p and %p, %d pins of the first and %d of the second", got, again, first.refs.Load(), other.refs.Load())
+		}
+		first.Release()
+		first.Release()
+	}
+}
+
 // TestBacking: the number is given back once, before the memory goes.
 func TestBacking(t *testing.T) {
 	root, _ := plainFiles(t, 2)
