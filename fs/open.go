@@ -207,6 +207,12 @@ func (f *FS) openNode(cancel <-chan struct{}, in *fuse.OpenIn, v *view, id uint3
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.content != nil {
+		// The cache is told of each open, or it gives up what many read at once.
+		if h := f.handles.get(in.NodeId); h != nil {
+			if c := h.Cached(); c != nil {
+				c.Release()
+			}
+		}
 		return fuse.OK
 	}
 	_, c, status := f.openContent(cancel, &in.InHeader, v, id, "open", noOffset)

@@ -120,6 +120,23 @@ func TestPassthrough(t *testing.T) {
 	}
 }
 
+// TestOpenedAgain: an open of a file that is open counts as a hit of the cache.
+func TestOpenedAgain(t *testing.T) {
+	m := mount(t, DaemonCache)
+	m.write("a.jpg", noise(50_000, 3))
+	first, err := os.Open(m.path("bmp/a.bmp"))
+	testenv.Must(t, err)
+	defer first.Close()
+	for range 3 {
+		again, err := os.Open(m.path("bmp/a.bmp"))
+		testenv.Must(t, err)
+		testenv.Must(t, again.Close())
+	}
+	if s := m.p.Stats(); s.Hits != 3 || s.Opened != 1 {
+		t.Errorf("%d hits of 3, opened %d times", s.Hits, s.Opened)
+	}
+}
+
 // released waits until all files are closed: the kernel does not wait for the
 // answer to RELEASE.
 func released(t *testing.T, m *mounted) {
