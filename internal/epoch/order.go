@@ -177,7 +177,7 @@ func (v *Views) newList(version uint64, dir, unlabelled string) (*list, error) {
 			}
 			l.classes = append(l.classes, m.Name)
 			l.ends = append(l.ends, len(l.ids))
-		case v.isSample(path.Join(dir, m.Name)):
+		case v.isSample(dir, m.Name):
 			top = append(top, m.ID)
 		}
 	}
@@ -189,12 +189,12 @@ func (v *Views) newList(version uint64, dir, unlabelled string) (*list, error) {
 	return l, nil
 }
 
-func (v *Views) isSample(path string) bool {
-	return v.o.Registry.IsSample(path) && !v.isMask(path)
+func (v *Views) isSample(dir, name string) bool {
+	return v.o.Registry.IsSample(name) && (len(v.o.Roles.Pairs) == 0 || !v.isMask(path.Join(dir, name)))
 }
 
 // add adds the samples below a class, directory by directory in the order of their paths.
-func (l *list) add(isSample func(path string) bool, class string) error {
+func (l *list) add(isSample func(dir, name string) bool, class string) error {
 	type found struct {
 		dir string
 		ids []uint32
@@ -214,7 +214,7 @@ func (l *list) add(isSample func(path string) bool, class string) error {
 				if err := walk(path.Join(dir, m.Name)); err != nil {
 					return err
 				}
-			} else if isSample(path.Join(dir, m.Name)) {
+			} else if isSample(dir, m.Name) {
 				here.ids = append(here.ids, m.ID)
 			}
 		}

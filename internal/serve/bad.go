@@ -272,7 +272,7 @@ func (s *Server) sameTargets(dir string) error {
 				return fmt.Errorf("%s has a line for each sample", path.Join(at, name))
 			}
 		}
-		for _, c := range s.surround(at).many {
+		for _, c := range s.surround(at, nil).many {
 			for _, name := range samples {
 				if slices.Contains(c.pictures, name) {
 					return fmt.Errorf("%s has targets of %s", c.file, path.Join(dir, name))

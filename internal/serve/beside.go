@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pipefs/pipefs/internal/source"
 	"github.com/pipefs/pipefs/transcode"
 )
 
@@ -106,8 +107,8 @@ func (s *Server) findBeside(dir string) (sample, file string) {
 	if len(samples) == 0 {
 		return "", ""
 	}
-	for at := dir; ; at = dirOf(at) {
-		for _, c := range s.surround(at).many {
+	for at := dir; ; at, entries = dirOf(at), nil {
+		for _, c := range s.surround(at, entries).many {
 			for _, name := range c.pictures {
 				if c.boxes && here[name] {
 					return path.Join(dir, name), c.file
@@ -159,7 +160,7 @@ func (s *Server) places(dir string) (places []string) {
 	}
 	for at, rest := dir, ""; ; at, rest = dirOf(at), path.Join(path.Base(at), rest) {
 		_, below, _ := strings.Cut(rest, "/")
-		for _, d := range s.surround(at).dirs {
+		for _, d := range s.surround(at, nil).dirs {
 			add(path.Join(d.path, below)) // in place of the first one of rest
 			add(path.Join(d.path, rest))
 			if below == "" {
@@ -174,18 +175,22 @@ func (s *Server) places(dir string) (places []string) {
 	}
 }
 
-// surround is what a directory holds, after looking at it if nobody did yet.
-func (s *Server) surround(dir string) *surround {
+// surround is what a directory holds, after looking at it if nobody did yet. Its members are
+// listed where entries is nil.
+func (s *Server) surround(dir string, entries []source.Entry) *surround {
 	u := remembered(&s.refusals, s.refusals.surrounds, dir)
 	u.once.Do(func() {
-		u.many = s.collections(dir, nil)
-		entries, _ := s.List(dir)
+		if entries == nil {
+			entries, _ = s.List(dir)
+		}
+		u.many = s.collections(dir, entries, nil)
 		for _, e := range entries {
 			if !e.Dir || !IsAnnotationDirectory(e.Name) {
 				continue
 			}
 			d := surroundDir{path: path.Join(dir, e.Name)}
-			u.many = append(u.many, s.collections(d.path, &d.below)...)
+			members, _ := s.List(d.path)
+			u.many = append(u.many, s.collections(d.path, members, &d.below)...)
 			u.dirs = append(u.dirs, d)
 		}
 	})
@@ -194,16 +199,15 @@ func (s *Server) surround(dir string) *surround {
 
 // collections looks at some of the JSON files of a directory, and names some of the
 // directories in it.
-func (s *Server) collections(dir string, below *[]string) (found []collection) {
-	entries, _ := s.List(dir)
+func (s *Server) collections(dir string, entries []source.Entry, below *[]string) (found []collection) {
 	looked := 0
 	for _, e := range entries {
-		name := path.Join(dir, e.Name)
 		switch {
 		case e.Dir && below != nil && len(*below) < besideFiles:
-			*below = append(*below, name)
-		case !e.Dir && strings.EqualFold(path.Ext(name), ".json") && looked < besideFiles:
+			*below = append(*below, path.Join(dir, e.Name))
+		case !e.Dir && strings.EqualFold(path.Ext(e.Name), ".json") && looked < besideFiles:
 			looked++
+			name := path.Join(dir, e.Name)
 			text := s.ends(context.Background(), name)
 			found = append(found, collection{name, annotatedPictures(text), annotationOf(name, text) != NoAnnotation})
 		}
