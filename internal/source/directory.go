@@ -106,7 +106,7 @@ func Open(root string, o Options) (*Directory, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := unix.Open(abs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	dir, err := openAt(unix.AT_FDCWD, abs, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", &fs.PathError{Op: "open", Path: abs, Err: err})
 	}
@@ -127,7 +127,7 @@ func (d *Directory) Reopen() (again bool, err error) {
 	if err := unix.Fstat(d.dirFD, &st); err != nil || st.Nlink > 0 {
 		return false, err
 	}
-	fd, err := unix.Open(d.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := openAt(unix.AT_FDCWD, d.root, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return false, fmt.Errorf("%s was deleted", d.root)
 	}
@@ -141,20 +141,25 @@ func (d *Directory) Root() string { return d.root }
 // path is the absolute path of a member.
 func (d *Directory) path(name string) string { return path.Join(d.root, name) }
 
+// openAt opens a path that begins at an open directory.
+func openAt(dir int, name string, flags int) (fd int, err error) {
+	return unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
+}
+
 // openFD opens a path under the root by the rule for links.
-func (d *Directory) openFD(name string, flags uint64) (int, error) {
+func (d *Directory) openFD(name string, flags int) (int, error) {
 	member := name
 	if member == "" {
 		member = "."
 	}
-	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC}
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC)}
 	if d.inside {
 		how.Resolve = unix.RESOLVE_BENEATH
 	}
 	for {
 		fd, err := unix.Openat2(d.dirFD, member, &how)
 		if errors.Is(err, unix.ENOSYS) && !d.inside { // before Linux 5.6
-			fd, err = unix.Openat(d.dirFD, member, int(how.Flags), 0)
+			fd, err = openAt(d.dirFD, member, flags)
 		}
 		switch {
 		case err == nil:

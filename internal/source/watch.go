@@ -140,7 +140,8 @@ func (w *Watcher) fits() error {
 // count how many directories it has: those that have none need no listing.
 func (d *Directory) directories(most int, until time.Time) int {
 	n := 1
-	for todo := []string{""}; len(todo) > 0 && n <= most; {
+	goesOn := func() bool { return n <= most && time.Now().Before(until) }
+	for todo := []string{""}; len(todo) > 0 && goesOn(); {
 		dir := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		fd, err := d.openFD(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
@@ -148,9 +149,10 @@ func (d *Directory) directories(most int, until time.Time) int {
 			continue
 		}
 		f := os.NewFile(uintptr(fd), dir)
-		for {
+		for err == nil && goesOn() {
 			// in pieces: a directory may have millions of members
-			found, err := f.ReadDir(4096)
+			var found []fs.DirEntry
+			found, err = f.ReadDir(4096)
 			for _, e := range found {
 				if !e.IsDir() {
 					continue
@@ -162,49 +164,43 @@ func (d *Directory) directories(most int, until time.Time) int {
 					todo = append(todo, name)
 				}
 			}
-			if err != nil || n > most || !time.Now().Before(until) {
-				break
-			}
 		}
 		f.Close()
-		if !time.Now().Before(until) {
-			break
-		}
 	}
 	return n
 }
 
 // Add watches a directory of the dataset, from now on. A directory that is watched
 // already, by this path or another one, keeps its number.
-func (w *Watcher) Add(dir string) (WatchID, error) {
+func (w *Watcher) Add(dir string) (id WatchID, err error) {
 	fd, err := w.d.openFD(dir, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
-		return 0, err
+		return id, err
 	}
 	defer unix.Close(fd)
 	return w.add(fd)
 }
 
-func (w *Watcher) add(fd int) (WatchID, error) {
+func (w *Watcher) add(fd int) (id WatchID, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ids == nil {
-		return 0, fs.ErrClosed
+		return id, fs.ErrClosed
 	}
 	if err := w.device(fd); err != nil {
-		return 0, err
+		return id, err
 	}
 	wd, err := unix.InotifyAddWatch(w.fd, "/proc/self/fd/"+strconv.Itoa(fd), watchMask)
 	if err != nil {
 		if errors.Is(err, unix.ENOSPC) {
 			err = errTooMany
 		}
-		return 0, fmt.Errorf("it cannot be watched: %w", err)
+		return id, fmt.Errorf("it cannot be watched: %w", err)
 	}
-	id := WatchID(wd)
+	id = WatchID(wd)
 	if !w.ids[id] && len(w.ids) >= w.max {
 		_, _ = unix.InotifyRmWatch(w.fd, uint32(wd))
-		return 0, errTooMany
+		return id, errTooMany
 	}
 	w.ids[id] = true
 	return id, nil
@@ -254,7 +250,7 @@ func (w *Watcher) Follow(link string) (members []Member, err error) {
 			return members, nil // it cannot be renamed but by who moves the directory itself
 		}
 		if dir != "" {
-			next, err := unix.Openat(at, dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			next, err := openAt(at, dir, unix.O_PATH|unix.O_DIRECTORY)
 			if err != nil {
 				return members, &fs.PathError{Op: "open", Path: w.d.path(link), Err: err}
 			}
