@@ -37,10 +37,8 @@ const (
 func (m *maker) prepare(key batchKey) {
 	w, k := key.view, key.index
 	follows := k == 0 || slices.Contains(w.ahead.asked, k-1)
-	w.ahead.asked = append(w.ahead.asked, k)
-	if n := len(w.ahead.asked); n > lately {
-		w.ahead.asked = slices.Delete(w.ahead.asked, 0, n-lately)
-	}
+	asked := append(w.ahead.asked, k)
+	w.ahead.asked = asked[max(0, len(asked)-lately):]
 	window := m.window(w)
 	// What somebody who went elsewhere has left behind.
 	for _, b := range slices.Clone(m.queue) {

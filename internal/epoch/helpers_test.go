@@ -134,6 +134,9 @@ func ends(t testing.TB, v *Views) {
 			if n += int64(cap(b.data)); b.pins != 0 || b.complete() && b.err != nil && b.data != nil {
 				t.Errorf("batch %d has %d readers, and %d bytes; its error is %v", b.index, b.pins, len(b.data), b.err)
 			}
+			if b.view.dropped && b.complete() {
+				t.Errorf("batch %d was dropped and is remembered", b.index)
+			}
 		}
 		for _, data := range m.unused {
 			n += int64(cap(data))

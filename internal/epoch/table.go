@@ -167,7 +167,7 @@ type rows struct {
 	table  string
 	paths  []byte   // one behind the other
 	ends   []uint32 // of each path
-	lines  []uint32 // of each row in the file; nil: the i-th row is line i+1
+	lines  []uint32 // of each row in the file; nil: they are in none
 	labels []uint32 // of each row, in texts; nil: the table has none
 	texts  []string
 }
@@ -195,11 +195,11 @@ func (r *rows) path(i int) string {
 }
 
 func (r *rows) errorf(i int, format string, args ...any) error {
-	line := i + 1
+	e := &TableError{Table: r.table, Err: fmt.Errorf(format, args...)}
 	if r.lines != nil {
-		line = int(r.lines[i])
+		e.Line = int(r.lines[i])
 	}
-	return &TableError{r.table, line, fmt.Errorf(format, args...)}
+	return e
 }
 
 // parseTable reads a table.

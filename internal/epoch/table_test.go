@@ -112,7 +112,7 @@ func TestTableErrors(t *testing.T) {
 		{[]string{"path", "a"}, "line 2: a is no picture"},
 		{[]string{"path,label", "a/a.jpg,"}, "line 2: a/a.jpg has no label"},
 		{[]string{"path,label", "a/a.jpg"}, "train/list.csv: record on line 2: wrong number of fields"},
-		{[]string{"path", "gone/a.jpg", "a/lost.jpg"}, "train/list.csv, line 2: there is no gone/a.jpg in train of the dataset; so it is with 2 of 2 rows"},
+		{[]string{"path", "gone/a.jpg"}, "train/list.csv, line 2: there is no gone/a.jpg in train of the dataset; so it is with 1 of 1 rows"},
 		{[]string{"path", `""`}, "line 2: \"\" is no path below"},
 		{[]string{"path", ".."}, "line 2: \"..\" is no path below"},
 		{[]string{`"path`}, "train/list.csv: parse error"},
@@ -144,6 +144,9 @@ func TestTableErrors(t *testing.T) {
 		if err := find(x.of); err == nil || !strings.HasPrefix(err.Error(), x.want) && !strings.Contains(err.Error(), ": "+x.want) {
 			t.Errorf("%s: %v, want %s", x.of, err, x.want)
 		}
+	}
+	if _, err := f.views.Samples("train"); !errors.Is(err, broken) {
+		t.Error(err)
 	}
 	f.tree.broken = map[string]error{"train/a": iofs.ErrNotExist} // it went a moment ago
 	if err := find("train"); err != nil {
@@ -259,11 +262,24 @@ func TestMasks(t *testing.T) {
 				}
 			}
 		}
+		mask := v.epoch.list.masks[2:3:3]
+		if file, _, err := f.views.Asked(v.pipeline, mask); on == serve.Black {
+			testenv.Must(t, err)
+			if got, err := readAll(file, 100); err != nil || !bytes.Equal(got[128:], f.sample(v.pipeline, f.tree.Path(mask[0]))) {
+				t.Errorf("a mask alone: %d bytes, %v", len(got), err)
+			}
+		} else if !errors.Is(err, ErrNoBatch) {
+			t.Error(err)
+		}
 		if bad := f.server.Bad(); len(bad) != 1 || bad[0].Path != "masks/a/a.png" {
 			t.Errorf("%v", bad)
 		}
 		testenv.Must(t, os.Remove(filepath.Join(f.root, "masks/a/b.png")))
 		if v = f.view("7/0/1/0/3/rrc8-npy/images"); v.unmasked == nil || !strings.HasPrefix(v.unmasked.Error(), "1 of 7 samples have no mask, such as images/a/b.jpg") {
+			t.Error(v.unmasked)
+		}
+		testenv.Must(t, os.Mkdir(filepath.Join(f.root, "masks/a/b.png"), 0o755))
+		if v = f.view("7/1/1/0/3/rrc8-npy/images"); v.unmasked == nil || v.unmasked.Error() != "--pair: masks/a/b.png is no picture" {
 			t.Error(v.unmasked)
 		}
 	}

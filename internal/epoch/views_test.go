@@ -168,6 +168,8 @@ func TestAsked(t *testing.T) {
 	f.views.o.Budget = 4 * (128 + 6*size) // a file has 6 samples
 	f.views.maker.o.Budget = 3 * (128 + 6*size)
 	const many = 20
+	var reading Piece // of the file before, which was dropped meanwhile
+	var read []byte
 	random := rand.New(rand.NewPCG(1, 0))
 	for range many {
 		ids, places := make([]uint32, 9), make([]int, 9)
@@ -186,8 +188,15 @@ func TestAsked(t *testing.T) {
 				t.Errorf("sample %d has other bytes", i)
 			}
 		}
+		if reading.Release(); !bytes.Equal(reading.Bytes, read) {
+			t.Error("memory was used again that somebody read")
+		}
+		reading, err = file.Read(t.Context(), 0, len(got))
+		testenv.Must(t, err)
+		read = got
 		file.Drop()
 	}
+	reading.Release()
 	if s := f.views.Stats(); s.Made != many || s.Failed != 0 || s.Bytes > f.views.maker.o.Budget {
 		t.Errorf("%+v, want %d batches made", s, many)
 	}
@@ -242,22 +251,23 @@ func TestAhead(t *testing.T) {
 // TestFar reads an epoch of what is far away: each sample is fetched once, and before it is made, as are the first
 // ones of the next epoch.
 func TestFar(t *testing.T) {
-	f := newFixture(t, map[string]int{"a": 25, "b": 25}, nil)
-	far := &told{Server: f.server}
-	const next = maxAhead + 2 // batches: more than is made
-	f.views.o.Server, f.views.maker.o.Far = far, 2*next-1
-	v := f.view("7/0/1/0/2/rrc8-npy")
-	f.read(v, "000000.npy")
-	far.fetches(t, 2+2*next)
-	for epoch := range 2 {
-		for k := range 25 {
-			f.read(v, batchName(k)+pixelsSuffix)
-			if k == 15 {
-				far.fetches(t, 50-2-2*next)
+	for samples, next := range map[int]int{1: maxAhead, 2*maxAhead + 3: maxAhead + 2} { // batches: as many as are made, and more
+		f := newFixture(t, map[string]int{"a": 25, "b": 25}, nil)
+		far := &told{Server: f.server}
+		f.views.o.Server, f.views.maker.o.Far = far, samples
+		v := f.view("7/0/1/0/2/rrc8-npy")
+		f.read(v, "000000.npy")
+		far.fetches(t, 2+2*next)
+		for epoch := range 2 {
+			for k := range 25 {
+				f.read(v, batchName(k)+pixelsSuffix)
+				if k == 16 {
+					far.fetches(t, 50-2-2*next)
+				}
 			}
+			far.fetches(t, 2+2*next) // of the epoch that comes next
+			v = f.view(fmt.Sprintf("7/%d/1/0/2/rrc8-npy", 1+epoch))
 		}
-		far.fetches(t, 2+2*next) // of the epoch that comes next
-		v = f.view(fmt.Sprintf("7/%d/1/0/2/rrc8-npy", 1+epoch))
 	}
 }
 
@@ -506,13 +516,18 @@ func TestChanges(t *testing.T) {
 	if f.write("a/y.jpg", 1001); third.share.n != 5 || f.view("7/2/1/0/2/rrc8-npy").share.n != 6 {
 		t.Error("an epoch that was made ahead keeps samples that nobody has seen")
 	}
+	fourth, _ := f.views.following(f.view("7/2/1/0/2/rrc8-npy"))
+	seen := f.view("7/3/1/0/2/rrc8-npy")
+	if f.write("a/x.jpg", 1002); seen != fourth || f.view("7/3/1/0/2/rrc8-npy") != fourth {
+		t.Error("an epoch that was made ahead and looked at is another one")
+	}
 	first.epoch.used, first.epoch.checked = first.epoch.used.Add(-2*idle), time.Time{}
 	f.read(first, "000000.npy")
 	if f.view("7/0/1/0/2/rrc8-npy") != first {
 		t.Error("an epoch that somebody reads is another one")
 	}
 	first.epoch.used, first.epoch.checked = first.epoch.used.Add(-2*idle), time.Time{}
-	if v := f.view("7/0/1/0/2/rrc8-npy"); v == first || v.share.n != 6 {
+	if v := f.view("7/0/1/0/2/rrc8-npy"); v == first || v.share.n != 7 {
 		t.Error("an epoch that nobody reads keeps its samples for ever")
 	}
 	f.view("7/0/1/0/2/rrc8-npy/a")
