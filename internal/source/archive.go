@@ -52,7 +52,7 @@ func archiveOf(name, head string) *archiveKind {
 		a := &archives[i]
 		is := slices.ContainsFunc(a.extensions, func(ext string) bool { return strings.HasSuffix(strings.ToLower(name), ext) })
 		if head != "" && a.magic != "" {
-			is = len(head) > a.at && strings.HasPrefix(head[a.at:], a.magic)
+			is = strings.HasPrefix(head[min(a.at, len(head)):], a.magic)
 		}
 		if a.begins != nil && head != "" {
 			is = a.begins(head)
@@ -67,7 +67,7 @@ func archiveOf(name, head string) *archiveKind {
 // archiveAt is archiveOf for a file that may not be readable.
 func archiveAt(path string) *archiveKind {
 	head := make([]byte, 512)
-	n := 0
+	var n int
 	if f, err := os.Open(path); err == nil {
 		n, _ = f.Read(head) // what cannot be read is told by its name
 		f.Close()

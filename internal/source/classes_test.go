@@ -39,6 +39,8 @@ func TestClasses(t *testing.T) {
 		{"a file in the way", "a 1.jpg", "1.jpg a\n", "", nil, "directory of a class"},
 		{"two classes", "1.jpg", "1.jpg a\n1.jpg b\n", "", nil, "line 2: 1.jpg has the class b, and had a before"},
 		{"no class", "1.jpg", "1.jpg\n", "", nil, "line 1 has no name and class"},
+		{"no class in a row", "1.jpg", "1.jpg,a\n2.jpg,\n", "", nil, "line 2 has no name and class"},
+		{"a quote", "1.jpg", "1.jpg,a\n2\".jpg,b\n", "", nil, "parse error on line 2"},
 		{"nothing", "1.jpg", "2.jpg,a\n", "", nil, "none of its 1 names is in"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,8 +109,13 @@ func classTree(t *testing.T, d *Classes, dir string, seen map[uint64]bool) (path
 		t.Errorf("%s is not there: %v; its members are %v, %v", none, statErr, got, err)
 	}
 	for file := range d.moved {
-		if _, err := d.Open(file); d.shown[file] == "" && !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is shown twice: %v", file, err)
+		_, err := d.Open(file)
+		_, asErr := d.OpenAs(file, Identity{})
+		_, statErr := d.Stat(file)
+		for _, err := range []error{err, asErr, statErr} {
+			if d.shown[file] == "" && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is shown twice: %v", file, err)
+			}
 		}
 	}
 	return paths

@@ -2,11 +2,14 @@ package source
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -101,6 +104,66 @@ func TestListFollowsLinks(t *testing.T) {
 	defer f.Close()
 	if data, err := f.ReadAll(); err != nil || string(data) != "content of dir/inner" {
 		t.Errorf("read %q, %v", data, err)
+	}
+}
+
+// TestArchives: a file that holds samples is known by what it begins with, and otherwise by its name.
+func TestArchives(t *testing.T) {
+	record := string(binary.LittleEndian.AppendUint32(make([]byte, 8), RecordCRC(make([]byte, 8))))
+	for head, want := range map[string]string{
+		strings.Repeat("x", 257) + "ustar": "a tar archive", strings.Repeat("x", 16) + "\xde\xc0\xef\xbe": "an LMDB database", "PAR1": "a Parquet file",
+		"": "a zip archive", record: "a TFRecord file", record[:11]: "", "plain": "", strings.Repeat("x", 257): "",
+	} {
+		name := filepath.Join(t.TempDir(), "A.ZIP")
+		testenv.Must(t, os.WriteFile(name, []byte(head), 0o600))
+		err := NotDirectory(name).Error()
+		if is := strings.Contains(err, want+": "); is != (want != "") || Mountable(name) != (is && want != "an LMDB database") {
+			t.Errorf("%q: %s", head, err)
+		}
+	}
+	if crc := RecordCRC([]byte("123456789")); crc != 0xc78ab0e5 { // of 0xe3069283
+		t.Errorf("the checksum is %#x", crc)
+	}
+	if got := Archive("a.tgz", "'a b'"); got != "a compressed tar archive: extract it (mkdir DIR && tar -xf 'a b' -C DIR) and mount DIR" || Archive("a.gz", "") != "" || !Mountable("/none.tar") {
+		t.Error(got)
+	}
+}
+
+// TestNumbers: modes and identities are what the numbers say that stand for them.
+func TestNumbers(t *testing.T) {
+	if m := ModeOf(unix.S_IFREG | 0o7750); m != fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky|0o750 || ModeOf(0o640) != 0o640 {
+		t.Error(m)
+	}
+	for bits := range uint32(0o10000) {
+		if got := BitsOf(ModeOf(bits) | fs.ModeDir); got != bits {
+			t.Fatalf("%o, want %o", got, bits)
+		}
+	}
+	id := Identity{ID: 1, Size: 2, MTime: 3, CTime: 4}
+	if v := id.Version(); v != (Version{0: 1, 8: 3, 16: 4}) || IdentityOf(2, v) != id {
+		t.Errorf("% x", v)
+	}
+}
+
+// TestReopen: the directory of a dataset that was deleted is opened again when there is one.
+func TestReopen(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	tree(t, root, "a")
+	d := open(t, root, Options{})
+	want := func(again bool, text string) {
+		t.Helper()
+		if got, err := d.Reopen(); got != again || err == nil && text != "" || err != nil && err.Error() != text {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	want(false, "")
+	testenv.Must(t, os.RemoveAll(root))
+	want(false, root+" was deleted")
+	tree(t, root, "b")
+	want(true, "")
+	want(false, "")
+	if got := list(t, d, ""); len(got) != 1 || got[0] != "b" {
+		t.Errorf("listed %v", got)
 	}
 }
 
@@ -234,6 +297,14 @@ func TestFreshIsStat(t *testing.T) {
 	tree(t, root, "a", "sub/b", "l -> sub/b", "out -> /etc/passwd")
 	for _, o := range []Options{{}, {NoFollow: true}} {
 		d := open(t, root, o)
+		for _, dir := range []string{"", "sub", "none"} {
+			attrs, errs := Stats(d, dir, []Entry{{Name: "b"}, {Name: "l"}, {Name: "out"}})
+			for i, name := range []string{"b", "l", "out"} {
+				if a, err := d.Stat(path.Join(dir, name)); attrs[i] != a || fmt.Sprint(errs[i]) != fmt.Sprint(err) {
+					t.Errorf("%s in %q: %+v, %v, and by Stat %+v, %v", name, dir, attrs[i], errs[i], a, err)
+				}
+			}
+		}
 		for _, name := range []string{"", "a", "sub", "sub/b", "l", "out", "none", "a/b"} {
 			want, wantErr := d.Stat(name)
 			got, err := d.Fresh(name)
