@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"iter"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,6 +64,9 @@ func (f *FS) freshen() (uint64, error) {
 	return f.tree.version.Load(), nil
 }
 
+// dirsAtOnce is how many directories one of several walkers lists before it has to be woken again.
+const dirsAtOnce = 16
+
 // eachDir lists a directory and those below it, where they changed, several at once. It calls found for each that has
 // samples, one after the other.
 func (f *FS) eachDir(d *dir, found func(*dir)) error {
@@ -81,13 +85,24 @@ func (f *FS) eachDir(d *dir, found func(*dir)) error {
 			return err
 		}
 		samples := false
+		var dirs []uint32
 		for i := range s.ids {
 			id := s.at(i)
-			if f.tree.entries.at(id).kind != isDir {
+			if f.tree.entries.at(id).kind == isDir {
+				dirs = append(dirs, id)
+			} else {
 				samples = samples || f.reg.IsSample(f.tree.name(id))
-				continue
 			}
-			next := func() error { return walk(f.tree.dir(id)) }
+		}
+		for some := range slices.Chunk(dirs, dirsAtOnce) {
+			next := func() error {
+				for _, id := range some {
+					if err := walk(f.tree.dir(id)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
 			if below.TryGo(next) {
 				continue
 			}
