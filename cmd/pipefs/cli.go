@@ -101,9 +101,25 @@ func takes(least, most int, run func(ctx context.Context, args []string) error) 
 			want = fmt.Sprintf("%d or %d arguments", least, most)
 		}
 		c := ctx.Command
-		return exit.Errorf(exit.Usage, "%s takes %s, not %d: %s\n(pipefs %s --help shows examples)",
-			c.Name, want, len(args), strings.TrimSpace("pipefs "+c.Name+" "+c.ArgsUsage), c.Name)
+		help := fmt.Sprintf("(pipefs %s --help shows examples)", c.Name)
+		if p := writtenOut(args); p != "" {
+			help = fmt.Sprintf("(if the shell wrote out a pattern of archives, put it in quotes: pipefs %s %s …)", c.Name, shellWord(p))
+		}
+		return exit.Errorf(exit.Usage, "%s takes %s, not %d: %s\n%s",
+			c.Name, want, len(args), strings.TrimSpace("pipefs "+c.Name+" "+c.ArgsUsage), help)
 	}
+}
+
+// writtenOut is a pattern of which the first arguments may be what a shell made; empty if they are not.
+func writtenOut(args []string) string {
+	if len(args) < 3 {
+		return ""
+	}
+	dir, ext := filepath.Dir(args[0]), filepath.Ext(args[0])
+	if ext == "" || filepath.Dir(args[1]) != dir || filepath.Ext(args[1]) != ext {
+		return ""
+	}
+	return filepath.Join(dir, "*"+ext)
 }
 
 // dispatch runs a command line.
