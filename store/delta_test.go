@@ -60,6 +60,13 @@ func TestDelta(t *testing.T) {
 			}
 		}
 		src.put(fmt.Sprintf("class2/%d.txt", round), noise(r, 10))
+		for i, name := range []string{"a.jpg", "b"} { // each is a file and a directory in turn
+			if src.remove(name); round%2 == i {
+				src.put(name, noise(r, 300))
+			} else {
+				src.mkdir(name)
+			}
+		}
 		pack()
 		s := mustOpen(t, dir)
 		v := s.now.Load()

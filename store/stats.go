@@ -74,17 +74,20 @@ func (s *Stats) count(o *Stats) {
 // replace counts an entry in the place of one that was counted, which may be nil. It returns false if all
 // entries have to be counted again: an example of a kind, or the last sample with a key, may be gone.
 func (s *Stats) replace(was, now *Sample, kinds *kindCounter) bool {
-	switch {
-	case was == nil:
+	if was != nil && !s.remove(was, now, kinds) {
+		return false
+	}
+	if now.Kind != Tombstone {
 		s.add(now, kinds)
-		return true
-	case was.Kind == Dir && now.Kind == Dir:
-		return true
-	case was.Kind == Dir && now.Kind == Tombstone:
+	}
+	return true
+}
+
+// remove takes back what add counted of an entry, which another replaces. It returns what replace does.
+func (s *Stats) remove(was, now *Sample, kinds *kindCounter) bool {
+	if was.Kind == Dir {
 		s.Dirs--
 		return true
-	case was.Kind == Dir || now.Kind == Dir:
-		return false
 	}
 	if kind := string(kinds.of(was)); kind != "" {
 		at, ok := kinds.at[kind]
@@ -106,9 +109,6 @@ func (s *Stats) replace(was, now *Sample, kinds *kindCounter) bool {
 		if s.Bytes[key] <= 0 && now.Representation(key) == nil {
 			return false
 		}
-	}
-	if now.Kind == File {
-		s.add(now, kinds)
 	}
 	return true
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,6 +48,67 @@ func TestKinds(t *testing.T) {
 	}
 	if n := len(st.WithoutOriginal); n != maxKinds || st.WithoutOriginal[n-1].Samples != 1+maxKinds+3 {
 		t.Errorf("%d kinds, %+v", n, st.WithoutOriginal[n-1])
+	}
+}
+
+// TestReplace: what is counted after an entry took the place of another is what is counted of all anew. Only what
+// that cannot tell takes a recount: an example, or the last entry with a key, is gone.
+func TestReplace(t *testing.T) {
+	entry := func(path string, info transcode.Info, keys ...string) *Sample {
+		s := &Sample{Path: path, Kind: File, Info: info}
+		for _, key := range keys {
+			s.Representations = append(s.Representations, Representation{Key: key, Parts: []Part{{Len: 1}}})
+		}
+		return s
+	}
+	jpeg, png := transcode.Info{Format: transcode.JPEG}, transcode.Info{Format: transcode.PNG}
+	fault := entry("b", transcode.Info{}, transcode.Original)
+	fault.Fault = "no codec"
+	is := []*Sample{nil, {Path: "b", Kind: Dir}, {Path: "b", Kind: Tombstone}, fault, entry("b", jpeg, "l3"), entry("b", png, "l3"),
+		entry("b", png, "l3", "more"), entry("b", jpeg, "l3", transcode.Original)}
+	others := []*Sample{nil, entry("a", jpeg, "l3"), entry("c", jpeg, "l3"), entry("a", png, "l3", "more"), entry("c", png, "l3", "more"), entry("c", jpeg, transcode.Original)}
+	kindsOf := func(st *Stats) (n []int64) {
+		for _, a := range st.WithoutOriginal {
+			n = append(n, a.Samples)
+		}
+		slices.Sort(n)
+		return n
+	}
+	count := func(entries ...*Sample) (*Stats, *kindCounter) {
+		st, kinds := &Stats{}, &kindCounter{at: map[string]int{}}
+		st.clear()
+		for _, s := range entries {
+			if s != nil && s.Kind != Tombstone {
+				st.add(s, kinds)
+			}
+		}
+		return st, kinds
+	}
+	for i, was := range is {
+		if was != nil && was.Kind == Tombstone {
+			continue
+		}
+		for j, now := range is[1:] {
+			for k, other := range others {
+				before := []*Sample{other, was}
+				if other != nil && other.Path > "b" {
+					before = []*Sample{was, other}
+				}
+				st, kinds := count(before...)
+				anew, _ := count(now, other)
+				changed := was == nil || !slices.Equal(slices.Clone(kinds.of(was)), kinds.of(now))
+				recount := changed && slices.ContainsFunc(st.WithoutOriginal, func(a Alike) bool { return a.Example == "b" })
+				for key := range st.Bytes {
+					recount = recount || anew.Bytes[key] == 0
+				}
+				if done := st.replace(was, now, kinds); done == recount {
+					t.Errorf("%d, %d, %d: counted %v, a recount is needed: %v", i, j, k, done, recount)
+				} else if done && (st.Samples != anew.Samples || st.Dirs != anew.Dirs || st.Faults != anew.Faults || st.Pictures != anew.Pictures ||
+					!maps.Equal(st.Bytes, anew.Bytes) || !slices.Equal(kindsOf(st), kindsOf(anew))) {
+					t.Errorf("%d, %d, %d: %+v, counted anew %+v", i, j, k, st, anew)
+				}
+			}
+		}
 	}
 }
 
