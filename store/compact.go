@@ -49,12 +49,8 @@ func Compact(ctx context.Context, dir string, o CompactOptions) (_ CompactReport
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Dead <= 0 {
-		o.Dead = 0.5
-	}
-	if o.PackBytes <= 0 {
-		o.PackBytes = 256 << 20
-	}
+	o.Dead = positive(o.Dead, 0.5)
+	o.PackBytes = positive(o.PackBytes, defaultBytes)
 	if _, err := readFormat(o.FS, dir); err != nil {
 		return CompactReport{}, err
 	}

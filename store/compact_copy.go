@@ -12,7 +12,7 @@ import (
 // copyAll copies what is of use of the packs that are rewritten.
 func (c *compaction) copyAll() error {
 	c.out = packLog{
-		fs: c.o.FS, dir: filepath.Join(c.dir, packsName), packBytes: c.o.PackBytes, syncEvery: syncEvery,
+		fs: c.o.FS, dir: filepath.Join(c.dir, packsName), packBytes: c.o.PackBytes, syncs: true,
 		sealed: func(s packSeal) error {
 			segment, err := makeSegment(c.o.FS, c.dir, s.name())
 			c.fresh = append(c.fresh, SealedPack{packSeal: s, Segment: segment})

@@ -196,6 +196,11 @@ func TestSalvage(t *testing.T) {
 	resume := func(content []byte) (end int64) {
 		t.Helper()
 		write(t, part, content)
+		for rec, err := range scan(memFileOf(content), packRef{packName: packName{age: 1}}, int64(len(content)), false) {
+			if err == nil && rec.end > int64(len(content)) {
+				t.Fatalf("of %d bytes a record is one that ends at %d", len(content), rec.end)
+			}
+		}
 		kept := 0
 		w, err := resumePack(vfs.OS, packs, 1, func(s scanned) error {
 			kept++

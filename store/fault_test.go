@@ -10,10 +10,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pipefs/pipefs/internal/testenv"
 	"github.com/pipefs/pipefs/store/vfs"
 	"github.com/pipefs/pipefs/store/vfs/faultfs"
+	"github.com/pipefs/pipefs/transcode"
 )
 
 // twoVersions is a store that was packed, and the dataset as it was then and is
@@ -207,6 +210,37 @@ func TestEveryOperationCrashes(t *testing.T) {
 	if crashes < 40 {
 		t.Errorf("%d crashes", crashes)
 	}
+}
+
+// What is packed is made durable every few seconds, and else, like what an overlay keeps, when its pack is sealed or left.
+func TestSyncs(t *testing.T) {
+	src := generate(random(t), 40, 300)
+	synctest.Test(t, func(t *testing.T) {
+		syncs := 0
+		fsys := &faultfs.FS{Base: vfs.OS, Inject: func(op faultfs.Op) error {
+			if op.Kind == "sync" && strings.HasSuffix(op.Name, partSuffix) {
+				syncs++
+			}
+			return nil
+		}}
+		for delay, want := range map[time.Duration]int{0: 1, syncEvery / 4: 1 + 42/5} { // of 42 files
+			syncs = 0
+			_, err := Pack(t.Context(), tempDir(t), src, fakeEncoder{id: "1", delay: delay}, PackOptions{FS: fsys, Workers: 1, Logger: quiet})
+			if err != nil || syncs != want {
+				t.Errorf("%v a file: %d syncs, %v", delay, syncs, err)
+			}
+		}
+		syncs = 0
+		v, err := OpenOverlay(tempDir(t), OverlayOptions{FS: fsys, Logger: quiet})
+		testenv.Must(t, err)
+		for i := range 5 {
+			time.Sleep(2 * syncEvery)
+			testenv.Must(t, v.Put("a.jpg", Identity{Size: int64(i)}, transcode.Info{}, "ppm", transcode.Split{Data: []byte("result")}))
+		}
+		if testenv.Must(t, v.Close()); syncs != 1 {
+			t.Errorf("an overlay: %d syncs", syncs)
+		}
+	})
 }
 
 // The same from nothing: a store that was never completed either opens, or says

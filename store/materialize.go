@@ -112,7 +112,7 @@ func (s *Store) Materialize(ctx context.Context, spec string, wanted []Wanted, m
 	m := &materializing{store: s, spec: spec, wanted: wanted, maker: maker, o: o}
 	m.setDefaults()
 	m.resultWriter = newResultWriter(newResults("fraction", dir, s.o), m.o.PackBytes)
-	m.out.syncEvery = syncEvery
+	m.out.syncs = true
 	err = errors.Join(m.run(ctx), m.out.close())
 	if errors.Is(err, syscall.ENOSPC) {
 		err = fmt.Errorf("the disk is full; what is made so far is kept: %w", err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -35,31 +36,30 @@ const mergeWidth = 128
 // occurs once. Where there are too many to be read at once, those side by side are merged
 // into temporary lists first, several at once.
 func mergePieces(ctx context.Context, pieces []piece, f func(item []byte) error) error {
-	for len(pieces) > mergeWidth {
-		groups := (len(pieces) + mergeWidth - 1) / mergeWidth
-		merged := make([]piece, groups)
-		g, ctx := errgroup.WithContext(ctx)
-		g.SetLimit(min(4, runtime.GOMAXPROCS(0)))
-		for i := range merged {
-			g.Go(func() (err error) {
-				merged[i], err = mergeGroup(ctx, pieces[i*len(pieces)/groups:(i+1)*len(pieces)/groups])
-				return err
-			})
-		}
-		err := g.Wait()
-		defer func() {
-			for _, p := range merged {
-				if p.kept != nil {
-					_ = p.kept.f.Close() // it has no name
-				}
-			}
-		}()
-		if err != nil {
-			return err
-		}
-		pieces = merged
+	groups := slices.Collect(slices.Chunk(pieces, mergeWidth))
+	if len(groups) <= 1 {
+		return mergeOnce(ctx, pieces, f)
 	}
-	return mergeOnce(ctx, pieces, f)
+	merged := make([]piece, len(groups))
+	defer func() {
+		for _, p := range merged {
+			if p.kept != nil {
+				_ = p.kept.f.Close() // it has no name
+			}
+		}
+	}()
+	g, group := errgroup.WithContext(ctx)
+	g.SetLimit(min(4, runtime.GOMAXPROCS(0)))
+	for i := range groups {
+		g.Go(func() (err error) {
+			merged[i], err = mergeGroup(group, groups[i])
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return mergePieces(ctx, merged, f)
 }
 
 // mergeGroup makes one piece of several.

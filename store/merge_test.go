@@ -3,8 +3,10 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -95,6 +97,52 @@ func TestMergeInSteps(t *testing.T) {
 		checkStore(t, dir, src)
 	}
 }
+
+// However many pieces there are, each path comes once, from the newest piece that has it, and all are closed in the end.
+func TestMergePieces(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // else several groups are merged at once
+	temp := tempDir(t)
+	t.Setenv("TMPDIR", temp)
+	for _, n := range []int{0, 1, mergeWidth, mergeWidth + 1, 3 * mergeWidth} {
+		var open, most atomic.Int64
+		pieces := make([]piece, n)
+		for i := range pieces {
+			pieces[i] = piece{pack: i, open: func() (items, io.Closer, error) {
+				if now := open.Add(1); now > most.Load() {
+					most.Store(now)
+				}
+				return func(yield func([]byte, error) bool) {
+					_ = yield(testItem("all have it", 0), nil) && yield(testItem(fmt.Sprintf("one has it/%03d", i), 0), nil)
+				}, closer(func() { open.Add(-1) }), nil
+			}}
+		}
+		var got []string
+		testenv.Must(t, mergePieces(t.Context(), pieces, func(item []byte) error {
+			got = append(got, fmt.Sprintf("%s of %d", itemPath(item), binary.LittleEndian.Uint32(item)))
+			return nil
+		}))
+		var want []string
+		for i := range pieces {
+			want = append(want, fmt.Sprintf("one has it/%03d of %d", i, i))
+		}
+		if n > 0 {
+			want = slices.Insert(want, 0, fmt.Sprintf("all have it of %d", n-1))
+		}
+		if !slices.Equal(got, want) || open.Load() != 0 || most.Load() != int64(min(n, mergeWidth)) {
+			t.Errorf("%d pieces: %q, %d open, %d at once", n, got, open.Load(), most.Load())
+		}
+		held, _ := filepath.Glob("/proc/self/fd/*")
+		for _, name := range held {
+			if of, _ := os.Readlink(name); strings.HasPrefix(of, temp) {
+				t.Errorf("%d pieces: %s is open", n, of)
+			}
+		}
+	}
+}
+
+type closer func()
+
+func (c closer) Close() error { c(); return nil }
 
 // A caller may have locked its goroutine to a thread, as code that was called from C or from an init function has.
 func TestLockedThread(t *testing.T) {

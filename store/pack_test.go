@@ -334,6 +334,9 @@ func TestLocked(t *testing.T) {
 		if _, err := Pack(context.Background(), dir, src, fakeEncoder{}, PackOptions{}); !errors.Is(err, ErrLocked) {
 			t.Errorf("a second writer: %v", err)
 		}
+		if _, err := Compact(t.Context(), dir, CompactOptions{}); !errors.Is(err, ErrLocked) {
+			t.Errorf("a compaction beside a writer: %v", err)
+		}
 		s, err := Open(dir, Options{Logger: quiet}) // before there is an index
 		if err != nil {
 			t.Errorf("a reader beside a writer: %v", err)

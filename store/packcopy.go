@@ -10,6 +10,9 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
+// maxCopied is the size of a file, in bytes, of which an entry could not even hold the checksums, were it longer.
+const maxCopied = maxEntry / 4 * ChunkSize
+
 // copied reports whether a file gets a record of its own, without being in memory.
 // That depends on the file and the options alone, as what a record holds does.
 func (p *packer) copied(f SourceFile) bool {
@@ -47,8 +50,8 @@ func (p *packer) copyStable(ctx context.Context, f SourceFile) (rec *record, it 
 			Path: f.Path, Kind: File, Mode: f.Mode, Source: id, Seq: p.next,
 			Representations: []Representation{{Key: transcode.Original, Parts: []Part{{Len: id.Size}}}},
 		}}
-		if it.metaSize()+4*chunks(id.Size) > maxEntry {
-			return nil, nil, fmt.Errorf("a file of %d bytes: a store takes up to %d of one file", id.Size, maxEntry/4*ChunkSize)
+		if id.Size > maxCopied {
+			return nil, nil, fmt.Errorf("a file of %d bytes: a store takes up to %d of one file", id.Size, maxCopied)
 		}
 		it.Representations[0].Parts[0].Sums = make([]uint32, chunks(id.Size))
 		if err = p.out.begin(); err != nil {

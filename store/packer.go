@@ -70,7 +70,7 @@ const (
 )
 
 // positive is n, or where that is not positive a default.
-func positive[T int | int64](n, otherwise T) T {
+func positive[T int | int64 | float64](n, otherwise T) T {
 	if n > 0 {
 		return n
 	}
@@ -220,7 +220,7 @@ func (p *packer) load(ctx context.Context) error {
 	}
 	p.state = newState(g.Entries)
 	p.out = packLog{
-		fs: p.o.FS, dir: p.packs(), packBytes: p.o.PackBytes, syncEvery: syncEvery,
+		fs: p.o.FS, dir: p.packs(), packBytes: p.o.PackBytes, syncs: true,
 		list: func() ([]packName, []packName, error) { return listCounting(p.o.FS, p.dir) },
 		sealed: func(s packSeal) error {
 			_, err := makeSegment(p.o.FS, p.dir, s.name())

@@ -15,12 +15,12 @@ type packLog struct {
 	fs        vfs.FS
 	dir       string
 	packBytes int64 // at which a pack is sealed
-	// syncEvery bounds what a power failure can cost an unfinished pack; 0: all of it.
-	syncEvery time.Duration
-	list      func() (sealed, parts []packName, err error) // nil lists dir
-	named     func(packName)                               // is called before a pack gets its name; may be nil
-	sealed    func(packSeal) error                         // is called for each pack that is sealed; may be nil
-	id        func() packID                                // is that of the next pack; nil: it follows from what the pack holds
+	// syncs bounds what a power failure can cost an unfinished pack, see syncEvery; else that is all of it.
+	syncs  bool
+	list   func() (sealed, parts []packName, err error) // nil lists dir
+	named  func(packName)                               // is called before a pack gets its name; may be nil
+	sealed func(packSeal) error                         // is called for each pack that is sealed; may be nil
+	id     func() packID                                // is that of the next pack; nil: it follows from what the pack holds
 
 	w        *packWriter // nil between packs
 	next     uint64      // age of the next pack
@@ -101,7 +101,7 @@ func (l *packLog) advance() error {
 	switch {
 	case l.w.full(l.packBytes):
 		return l.seal()
-	case l.syncEvery > 0 && time.Since(l.lastSync) > l.syncEvery:
+	case l.syncs && time.Since(l.lastSync) > syncEvery:
 		l.lastSync = time.Now()
 		return l.w.sync()
 	}

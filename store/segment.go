@@ -195,9 +195,6 @@ func scan(f io.ReaderAt, p packRef, limit int64, data bool) iter.Seq2[scanned, e
 func readRecord(f io.ReaderAt, p packRef, off, limit int64, buf *[]byte) (scanned, error) {
 	rec := scanned{off: off, end: off}
 	var head [frameSize]byte
-	if off < headerSize || off > limit-frameSize {
-		return rec, corruptAt(p.packName, off, "", errShort)
-	}
 	if err := readFull(f, head[:], off); err != nil {
 		return rec, corruptAt(p.packName, off, "", err)
 	}
