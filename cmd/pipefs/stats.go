@@ -72,6 +72,9 @@ func ask(ctx context.Context, path string, r control.Request) (reply control.Rep
 	return reply, err
 }
 
+// valueWidth bounds the column of values, some of which are sentences.
+const valueWidth = 40
+
 func printStats(w io.Writer, s *control.Stats, now time.Time) {
 	fmt.Fprintf(w, "mount    %s\nsource   %s\ncurrent  %s\ndaemon   process %d, version %s, up %s\n",
 		s.Mount, s.Source, s.Current, s.PID, s.Version, now.Sub(s.Started).Round(time.Second))
@@ -105,7 +108,7 @@ func printStats(w io.Writer, s *control.Stats, now time.Time) {
 			}
 			group, shown = c.Group, c.Group
 		}
-		t.AppendRow(table.Row{shown, human.Line(control.RowName(c)), human.Line(formatCounter(c))})
+		t.AppendRow(table.Row{shown, human.Line(control.RowName(c)), human.WrapAt(human.Line(formatCounter(c)), 0, valueWidth)})
 	}
 	human.Right(t, 3)
 	t.ResetHeaders()

@@ -55,7 +55,7 @@ func (e *Refusal) Error() string {
 		return fmt.Sprintf("%s is %s: %s would not show it as it shows the others, and refuses it. Say --images %s if these files are pictures, --masks %[4]s if they are masks, or read %[5]s, which takes all samples for pictures",
 			e.Example, e.Unfit, e.View, e.Pattern(), e.instead)
 	case e.Beside != "":
-		return fmt.Sprintf("%s says where things are in %s, and %s shows another part of the picture in each epoch, where that is wrong: it refuses the samples of that directory. If it is a mask, mount with --pair 'PICTURES=MASKS', and masks follow their pictures. Mount with --force-random if the training does not read such files, or moves boxes and masks to what was drawn, by pipefs.draw or the .draw file beside each sample",
+		return fmt.Sprintf("%s says where things are in %s, and %s shows another part of the picture in each epoch: boxes and masks would be wrong, so it refuses the samples of that directory. Mount with --pair 'PICTURES=MASKS' if it is a mask: masks then follow their pictures. Mount with --force-random if the training does not read such files, or moves boxes and masks to what was drawn, by pipefs.draw or the .draw file beside each sample",
 			e.Beside, e.Example, e.View)
 	case e.Random:
 		return fmt.Sprintf("%s is a mask, and %s would draw for it what it does not draw for its picture: it refuses the samples of that directory. Mount with --pair 'PICTURES=MASKS', and masks follow their pictures; or with --force-random to have them all the same",
@@ -71,7 +71,7 @@ func (e *Refusal) Remedy() string {
 		return "read a view without " + e.Step
 	}
 	if e.Random {
-		return "mount with --pair if masks are to follow their pictures, or with --force-random if boxes and masks do not matter, or are moved"
+		return "mount with --pair if masks are to follow their pictures, or with --force-random if the training does not read boxes and masks, or moves them itself"
 	}
 	return fmt.Sprintf("say --masks %s or --images %[1]s", e.Pattern())
 }
