@@ -6,6 +6,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -134,14 +135,16 @@ func ends(t testing.TB, v *Views) {
 			if n += int64(cap(b.data)); b.pins != 0 || b.complete() && b.err != nil && b.data != nil {
 				t.Errorf("batch %d has %d readers, and %d bytes; its error is %v", b.index, b.pins, len(b.data), b.err)
 			}
-			if b.view.dropped && b.complete() {
-				t.Errorf("batch %d was dropped and is remembered", b.index)
-			}
 		}
 		for _, data := range m.unused {
 			n += int64(cap(data))
 		}
 		return n
+	}
+	for _, b := range slices.Concat(m.queue, slices.Collect(maps.Values(m.batches))) {
+		if b.view.dropped && (b.complete() || b.begun == 0) {
+			t.Errorf("batch %d was dropped and is remembered", b.index)
+		}
 	}
 	if n := held(); n != m.held || n > m.o.Budget || m.working != 0 {
 		t.Errorf("%d bytes are held, counted as %d, of a budget of %d; %d workers are at work", n, m.held, m.o.Budget, m.working)

@@ -72,7 +72,7 @@ func (l *list) alike(i int) (from func(k int) int, n int) {
 		same := l.byLabel[l.labels[i]]
 		return func(k int) int { return int(same[k]) }, len(same)
 	}
-	dir, begin, end := path.Dir(l.path(i)), i, i+1
+	dir, begin, end := path.Dir(l.path(i)), i, i
 	for begin > 0 && path.Dir(l.path(begin-1)) == dir {
 		begin--
 	}

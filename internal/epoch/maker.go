@@ -362,17 +362,15 @@ func (m *maker) allocate(b *batch) bool {
 		if len(m.unused) > 0 {
 			m.held -= int64(cap(m.unused[0]))
 			m.unused = m.unused[1:]
-			continue
-		}
-		victim := m.victim(b.wanted)
-		if victim == nil {
+		} else if victim := m.victim(b.wanted); victim == nil {
 			return false
-		}
-		delete(m.batches, victim.batchKey)
-		m.empty(victim)
-		if data := m.reuse(b.size); data != nil {
-			b.data = data
-			return true
+		} else {
+			delete(m.batches, victim.batchKey)
+			m.empty(victim)
+			if data := m.reuse(b.size); data != nil {
+				b.data = data
+				return true
+			}
 		}
 	}
 	b.data = make([]byte, b.size)

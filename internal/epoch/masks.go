@@ -18,7 +18,7 @@ func (v *Views) isMask(path string) bool { return len(v.o.Roles.PicturesOf(path)
 
 // findMasks finds the masks of the samples of a list. If some have one, all have to.
 func (v *Views) findMasks(l *list) {
-	if len(v.o.Roles.Pairs) == 0 || len(l.ids) == 0 {
+	if len(v.o.Roles.Pairs) == 0 {
 		return
 	}
 	rows, without, example := &rows{table: "--pair"}, 0, ""

@@ -27,7 +27,7 @@ import (
 // shuffled, and then the samples of so many blocks in turn as make a window.
 func order(seed, epoch uint64, n, window int) []uint32 {
 	domain := fmt.Sprintf("order of %d samples", n)
-	if window > 0 {
+	if window != 0 {
 		domain = fmt.Sprintf("order of %d samples in windows of %d", n, window)
 	}
 	random := transcode.Draw{Seed: seed, Epoch: epoch}.Random(domain)
@@ -172,11 +172,10 @@ func (v *Views) newList(version uint64, dir, unlabelled string) (*list, error) {
 			if err := l.add(v.isSample, path.Join(dir, m.Name)); err != nil {
 				return nil, err
 			}
-			if m.Name == unlabelled {
-				continue
+			if m.Name != unlabelled {
+				l.classes = append(l.classes, m.Name)
+				l.ends = append(l.ends, len(l.ids))
 			}
-			l.classes = append(l.classes, m.Name)
-			l.ends = append(l.ends, len(l.ids))
 		case v.isSample(dir, m.Name):
 			top = append(top, m.ID)
 		}

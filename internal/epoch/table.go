@@ -274,7 +274,7 @@ func find(t Tree, registry *transcode.Registry, base string, rows *rows) (ids []
 			last, there = dir, map[string]Member{}
 			members, err := t.Members(path.Join(base, string(dir)))
 			if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-				return nil, 0, 0, err
+				return ids, missing, lost, err
 			}
 			for _, m := range members {
 				there[m.Name] = m
@@ -286,7 +286,7 @@ func find(t Tree, registry *transcode.Registry, base string, rows *rows) (ids []
 				missing = int(i)
 			}
 		case m.Dir || !registry.IsSample(m.Name):
-			return nil, 0, 0, rows.errorf(int(i), "%s is no picture", rows.path(int(i)))
+			return ids, missing, lost, rows.errorf(int(i), "%s is no picture", rows.path(int(i)))
 		default:
 			ids[i] = m.ID
 		}
@@ -370,27 +370,23 @@ type columns struct {
 	at   []uint64 // 1 + where the line of each sample begins in text; 0: there is none
 }
 
-var fileName = []byte(`{"file_name":`)
+var fileName = []byte(`{"file_name":"`)
 
 // cutName returns the path that a line of Options.Metadata is about.
 func cutName(line []byte) (name []byte) {
-	line, is := bytes.CutPrefix(line, fileName)
-	if !is || len(line) == 0 || line[0] != '"' {
+	rest, is := bytes.CutPrefix(line, fileName)
+	name, _, whole := bytes.Cut(rest, []byte{'"'})
+	switch {
+	case !is || !whole:
+		return nil
+	case !bytes.Contains(name, []byte{'\\'}):
+		return name
+	}
+	var text string // seldom
+	if json.NewDecoder(bytes.NewReader(line[bytes.IndexByte(line, ':')+1:])).Decode(&text) != nil {
 		return nil
 	}
-	for i := 1; i < len(line); i++ {
-		switch line[i] {
-		case '"':
-			return line[1:i]
-		case '\\': // seldom
-			var text string
-			if json.NewDecoder(bytes.NewReader(line)).Decode(&text) != nil {
-				return nil
-			}
-			return []byte(text)
-		}
-	}
-	return nil
+	return []byte(text)
 }
 
 // find finds the lines of all samples of a list, unless it has: 8 bytes a sample.
@@ -402,10 +398,10 @@ func (c *columns) find(l *list, text []byte) (at []uint64) {
 	}
 	seed := maphash.MakeSeed()
 	lines := make(map[uint64]uint64, len(l.ids)) // by the hash of a path: line compares the path
-	for from := 0; from < len(text); {
-		line, _, _ := bytes.Cut(text[from:], []byte("\n"))
-		lines[maphash.Bytes(seed, cutName(line))] = uint64(from) + 1
-		from += len(line) + 1
+	from := uint64(1)
+	for line := range bytes.Lines(text) {
+		lines[maphash.Bytes(seed, cutName(line))] = from
+		from += uint64(len(line))
 	}
 	at = make([]uint64, len(l.ids))
 	for i := range at {

@@ -2,10 +2,13 @@ package epoch
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
@@ -68,6 +71,13 @@ func TestTables(t *testing.T) {
 		}
 		pixels, labels := f.read(v, "000000.npy")[headerSize:], f.labelsOf(v, 0)
 		lines := strings.Fields(string(f.read(v, "000000.paths.txt")))
+		sum := sha256.New()
+		for i, id := range v.epoch.list.ids {
+			fmt.Fprintf(sum, "%s\t%d\n", f.tree.Path(id), v.epoch.list.labels[i])
+		}
+		if want := hex.EncodeToString(sum.Sum(nil)); told.List != want {
+			t.Errorf("%s: the list is %s, want %s", x.table, told.List, want)
+		}
 		got := map[string]int64{}
 		for i, path := range lines {
 			// Which of the draws of that sample it is.
@@ -143,6 +153,11 @@ func TestTableErrors(t *testing.T) {
 		f.tree.broken = map[string]error{x.dir: broken}
 		if err := find(x.of); err == nil || !strings.HasPrefix(err.Error(), x.want) && !strings.Contains(err.Error(), ": "+x.want) {
 			t.Errorf("%s: %v, want %s", x.of, err, x.want)
+		}
+	}
+	for size, want := range map[int64]error{12: io.ErrUnexpectedEOF, 11: nil} {
+		if _, err := parseVersion("x.csv", strings.NewReader("path\nx.jpg\n"), source.Identity{Size: size}); !errors.Is(err, want) {
+			t.Errorf("11 bytes of %d: %v", size, err)
 		}
 	}
 	if _, err := f.views.Samples("train"); !errors.Is(err, broken) {
@@ -232,7 +247,7 @@ func TestMasks(t *testing.T) {
 		f.views.maker.o.Budget = 2*128 + 3*(192+64)
 		testenv.Must(t, os.WriteFile(filepath.Join(f.root, "masks/a/a.png"), []byte("\x89PNG\r\n\x1a\n broken"), 0o644))
 		v := f.view("7/18446744073709551615/1/0/3/rrc8-npy")
-		if n := len(v.epoch.list.ids); n != 8 || v.masked || v.unmasked == nil || !strings.HasPrefix(v.unmasked.Error(), "1 of 8 samples have no mask, such as other/beside.jpg") {
+		if n := len(v.epoch.list.ids); n != 8 || v.masked || v.unmasked == nil || !strings.HasPrefix(v.unmasked.Error(), "1 of 8 samples have no mask, such as other/beside.jpg: no --pair") {
 			t.Errorf("%d samples, %v", n, v.unmasked)
 		}
 		if _, err := v.File("000000.masks.npy"); !errors.Is(err, v.unmasked) {
@@ -301,7 +316,7 @@ func TestColumns(t *testing.T) {
 		}
 	}
 	read("caption", nil)
-	text = `{"file_name":"a/a.jpg","caption":"one\nline","n":1}` + "\n" + `{"file_name":"a/\u0062.jpg","n":[2, {}]}` + "\n" + `{"file":"b/b.jpg","n":9}` + "\n" + `{"file_name":"b/a.jpg","caption":null}` + "\n"
+	text = `{"file_name":"a/a.jpg","caption":"one\nline","n":1}` + "\n" + `{"file_name":"\u0061/b.jpg","n":[2, {}]}` + "\n" + `{"file":"b/b.jpg","n":9}` + "\n" + `{"file_name":"b/a.jpg","caption":null}` + "\n"
 	read("caption", map[string]string{"a/a.jpg": `"one\nline"`, "a/b.jpg": "null", "b/a.jpg": "null", "b/b.jpg": "null"})
 	read("n", map[string]string{"a/a.jpg": "1", "a/b.jpg": "[2, {}]", "b/a.jpg": "null", "b/b.jpg": "null"})
 	read("file", nil)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"runtime"
 	"sync"
 	"time"
@@ -189,7 +190,7 @@ func (v *Views) epoch(key epochKey, ahead bool) (*epoch, error) {
 // be made ahead of him: one, unless he has read the epoch before, too. It is nil where there is none.
 func (v *Views) following(w *View) (next *View, early int) {
 	path := w.path
-	if path.Epoch+1 == 0 {
+	if path.Epoch == math.MaxUint64 {
 		return nil, 0
 	}
 	path.Epoch--

@@ -200,6 +200,10 @@ func TestAsked(t *testing.T) {
 	if s := f.views.Stats(); s.Made != many || s.Failed != 0 || s.Bytes > f.views.maker.o.Budget {
 		t.Errorf("%+v, want %d batches made", s, many)
 	}
+	f.views.o.Budget = headerSize + size
+	if _, n, err := f.views.Asked(pipeline, samples.ids); n != 1 || err != nil {
+		t.Errorf("%d samples, %v", n, err)
+	}
 	f.views.o.Budget = size
 	for _, view := range []string{"npy", "resize8-crop8-npy"} {
 		p, err := f.views.o.Registry.ParseRandom(view)
@@ -245,6 +249,69 @@ func TestAhead(t *testing.T) {
 		f.read(v, "000006.npy")
 		made += 2 + max(1, int(budget/4/one))
 		f.made(made)
+	}
+}
+
+// TestElsewhere: what a reader asks for is made first, in the order of the list, then what comes soonest, and nothing of what he has left behind.
+func TestElsewhere(t *testing.T) {
+	f := newFixture(t, map[string]int{"a": 25, "b": 25}, nil)
+	blocked, goOn := context.WithCancel(t.Context())
+	defer goOn()
+	server := &told{Server: f.server, before: func(string) error { <-blocked.Done(); return nil }}
+	m := f.views.maker
+	f.views.o.Server, m.o.Workers = server, 1
+	v := f.view("7/0/1/0/1/rrc8-npy")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	reads := func(file *File, err error) {
+		t.Helper()
+		testenv.Must(t, err)
+		if _, err := file.Read(gone, 0, 1); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	asks := func(k int, queue ...int) {
+		t.Helper()
+		reads(v.File(batchName(k) + pixelsSuffix))
+		testenv.Eventually(t, func() error { // the first samples are begun
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			var got []int
+			for _, b := range m.queue {
+				got = append(got, b.index)
+			}
+			if !slices.Equal(got, queue) {
+				return fmt.Errorf("%v are queued, want %v", got, queue)
+			}
+			return nil
+		})
+	}
+	begun, _, err := f.views.Asked(v.pipeline, v.epoch.list.ids[:1])
+	reads(begun, err)
+	asks(0, 3, 4, 5, 6, 7, 8)
+	begun.Drop() // it is forgotten when it is made
+	queued, _, err := f.views.Asked(v.pipeline, v.epoch.list.ids[:1])
+	reads(queued, err)
+	queued.Drop()
+	asks(11, 3, 4, 5, 6, 7, 8, 11)
+	asks(12, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)
+	asks(30, 11, 12, 30)
+	asks(31, 11, 12, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39)
+	asks(13, 11, 12, 30, 31, 13, 14, 15, 16, 17, 18, 19, 20, 21)
+	asks(21, 11, 12, 30, 31, 13, 14, 15, 16, 17, 18, 19, 20, 21)
+	goOn()
+	f.made(4 + 13)
+	var last time.Time
+	for _, k := range []int{0, 11, 12, 30, 31, 13, 21, 14, 15, 16, 17, 18, 19, 20} {
+		if began := m.batches[batchKey{v, k}].started; began.Before(last) {
+			t.Errorf("batch %d is begun too early", k)
+		} else {
+			last = began
+		}
+	}
+	v = f.view("7/1/1/0/9/rrc8-npy")
+	if turns := v.turns(2); len(turns) != 9 || !slices.IsSortedFunc(turns, func(i, j int) int { return v.sample(2, i) - v.sample(2, j) }) {
+		t.Errorf("the samples of a batch are made in the order %v", turns)
 	}
 }
 
@@ -483,6 +550,32 @@ func TestBroken(t *testing.T) {
 		want := map[serve.OnError]int{serve.Black: 2, serve.Replace: 3}[on]
 		if len(tooMany) != want || tooMany[pixelsSuffix] != (want > 0) {
 			t.Errorf("%v: more than half of the samples are broken: %v", on, tooMany)
+		}
+	}
+}
+
+// TestNoOther: what is wrong with the sample that would take the place of another one is told, as is what is wrong with this program.
+func TestNoOther(t *testing.T) {
+	for _, broken := range []error{errors.New("the disk is at fault"), nil} {
+		f := newFixture(t, map[string]int{"a": 3, "c": 1}, nil)
+		f.views.Close()
+		f.on = serve.Replace
+		testenv.Must(t, os.WriteFile(filepath.Join(f.root, "a/b.jpg"), nil, 0o644))
+		f.serve(source.Options{}, nil)
+		f.views.o.Server = &told{Server: f.server, before: func(path string) error {
+			if path == "a/b.jpg" {
+				return nil
+			} else if broken == nil {
+				panic("a bug")
+			}
+			return broken
+		}}
+		v := f.view("7/18446744073709551615/1/0/3/rrc8-npy")
+		p, mask := make([]byte, 192), []byte(nil)
+		at := slices.IndexFunc(v.epoch.list.ids, func(id uint32) bool { return f.tree.Path(id) == "a/b.jpg" })
+		try := func(j int) error { return v.makeBoth(t.Context(), j, p, mask) }
+		if _, err := v.excuse(at, try(at), try); err == nil || broken != nil && !errors.Is(err, broken) || broken == nil && !strings.Contains(err.Error(), "panic: a bug") {
+			t.Errorf("%v, want %v", err, broken)
 		}
 	}
 }
