@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -179,6 +180,24 @@ func TestSpecialFiles(t *testing.T) {
 		}
 		os.Remove(filepath.Join(m.src, "c/a.png"))
 		m.holds("a b.bmp\nc/a.bmp\nc/z.bmp\n", ".pipefs/lists/bmp.txt") // the tree is walked again after a second
+	}
+}
+
+// TestEachDir: each directory that has samples is found once, wherever it lies.
+func TestEachDir(t *testing.T) {
+	m := mount(t, PageCache)
+	want := map[string]int{}
+	for i := range 3*dirsAtOnce - 5 {
+		d := fmt.Sprintf("%02d", i)
+		m.write(d+"/a.jpg", "x")
+		m.write(d+"/none/notes.txt", "x")
+		m.write(d+"/below/it/b.jpg", "x")
+		want[d], want[d+"/below/it"] = 1, 1
+	}
+	got := map[string]int{}
+	testenv.Must(t, m.fs.eachDir(m.fs.tree.dir(rootID), func(d *dir) { got[m.fs.tree.path(d.id)]++ }))
+	if !maps.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
 	}
 }
 
