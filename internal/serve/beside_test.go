@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,6 +121,19 @@ func TestRefusesRandomMasks(t *testing.T) {
 	put(t, root, "a/2.png", clear)
 	if _, err := f.Resolve(t.Context(), 3, f.file(t, "a/2.png"), v.In(1, 2)); !IsUnfit(err) || !strings.Contains(err.Error(), "of mode RGBA, which trivialaugment does not take") {
 		t.Error(err)
+	}
+}
+
+// TestInstead: each of a few samples is tried once, in an order that all draws of an epoch share.
+func TestInstead(t *testing.T) {
+	var want []int
+	for n := range 6 {
+		order := slices.Collect(Instead(transcode.Draw{Seed: 7, Epoch: 3, Path: "a"}, n))
+		again := slices.Collect(Instead(transcode.Draw{Seed: 7, Epoch: 3, Path: "a", Repeat: 2}, n))
+		if !slices.Equal(slices.Sorted(slices.Values(order)), want) || !slices.Equal(order, again) {
+			t.Errorf("of %d samples %v are tried, and for another draw %v", n, order, again)
+		}
+		want = append(want, n)
 	}
 }
 

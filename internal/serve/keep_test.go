@@ -276,6 +276,10 @@ func TestFullDisk(t *testing.T) {
 	}
 	noRoom.Store(false)
 	background.Wait()
+	made := f.Stats().Produced
+	if kept, err := f.Prepare(t.Context(), f.file(t, "a.jpg"), view(t, "scan3")); kept || err != nil || f.Stats().Produced != made {
+		t.Errorf("what is kept is prepared again: %v, %v", kept, err)
+	}
 	f.Close()
 	if s := f.Stats(); s.Full || prepared.Load() != 3 {
 		t.Errorf("%d prepared, %+v", prepared.Load(), s)

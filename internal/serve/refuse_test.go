@@ -140,7 +140,7 @@ func TestRefuses(t *testing.T) {
 			if n := f.Stats().Panics; n != 0 {
 				t.Errorf("%d panics", n)
 			}
-			samples := []string{"photos/1.png", "no-pairs/1.png", "photos/2.png", "no-pairs/2.png"}
+			samples := []string{"photos/1.png", "photos/2.png", "no-pairs/1.png", "no-pairs/2.png"}
 			refused, err := f.Refusals(t.Context(), samples, []transcode.Pipeline{view(t, "npy"), view(t, "resize16-bmp"), view(t, "rgb-resize16-bmp")})
 			if err != nil || len(refused) != 1 || refused[0].Dir != "no-pairs" || refused[0].View != "resize16-bmp" {
 				t.Errorf("%v, %v", refused, err)

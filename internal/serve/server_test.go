@@ -257,6 +257,9 @@ func TestEveryViewFromEverywhere(t *testing.T) {
 					}
 				}
 			}
+			if s := f.Stats().Mix; place == "dataset" && s.Computed+s.Materialized > 0 {
+				t.Errorf("there was no choice: %+v", s)
+			}
 		})
 	}
 }
@@ -355,6 +358,9 @@ func TestBrokenSampleIsTriedOnce(t *testing.T) {
 	}
 	if s := f.Stats(); s.Failed != 1 || len(f.Bad()) != 1 {
 		t.Errorf("tried %d times, noted %v", s.Failed, f.Bad())
+	}
+	if _, err := f.Prepare(t.Context(), f.file(t, "a.jpg"), v); !errors.Is(err, transcode.ErrTruncated) {
+		t.Errorf("ahead of time: %v", err)
 	}
 	if got, err := f.read(10, f.file(t, "a.jpg"), view(t, "original")); err != nil || len(got) != len(whole)/2 {
 		t.Errorf("the original: %d bytes, %v", len(got), err)

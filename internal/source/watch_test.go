@@ -99,18 +99,6 @@ func TestWatcherTellsChanges(t *testing.T) {
 	}
 }
 
-func TestOneDirectoryHasOneNumber(t *testing.T) {
-	root := t.TempDir()
-	tree(t, root, "real/x", "link -> real")
-	w := watch(t, open(t, root, Options{}))
-	if a, b := add(t, w, "real"), add(t, w, "link"); a != b || a == 0 {
-		t.Errorf("%d and %d", a, b)
-	}
-	if w.Count() != 1 {
-		t.Errorf("%d directories", w.Count())
-	}
-}
-
 func TestDroppedDirectoriesAreSilent(t *testing.T) {
 	root := t.TempDir()
 	tree(t, root, "a/x", "b/x")
