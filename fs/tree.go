@@ -357,22 +357,28 @@ func (c *chunked[T]) at(i uint32) *T {
 }
 
 // add appends and returns the index.
-func (c *chunked[T]) add(v T) uint32 {
+func (c *chunked[T]) add(v T) uint32 { return c.addAll([]T{v}) }
+
+// addAll appends, and returns the index of the first one.
+func (c *chunked[T]) addAll(all []T) (first uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := max(1, c.len.Load())
+	first = max(1, c.len.Load())
 	var chunks []*[chunkLen]T
 	if p := c.chunks.Load(); p != nil {
 		chunks = *p
 	}
-	if int(i>>chunkBits) == len(chunks) {
-		grown := append(chunks[:len(chunks):len(chunks)], new([chunkLen]T))
-		c.chunks.Store(&grown)
-		chunks = grown
+	for i := first; len(all) > 0; {
+		if int(i>>chunkBits) == len(chunks) {
+			grown := append(chunks[:len(chunks):len(chunks)], new([chunkLen]T))
+			c.chunks.Store(&grown)
+			chunks = grown
+		}
+		n := copy(chunks[i>>chunkBits][i&(chunkLen-1):], all)
+		i, all = i+uint32(n), all[n:]
+		c.len.Store(i)
 	}
-	chunks[i>>chunkBits][i&(chunkLen-1)] = v
-	c.len.Store(i + 1)
-	return i
+	return first
 }
 
 // count is the number of elements.
@@ -398,9 +404,12 @@ func (p *packer) finish() {
 		return
 	}
 	blob := p.t.blobs.add(strings.Clone(p.names.String()))
-	for i, e := range p.made {
-		e.blob = blob
-		*p.ids[i] = p.t.entries.add(e)
+	for i := range p.made {
+		p.made[i].blob = blob
+	}
+	first := p.t.entries.addAll(p.made)
+	for i, id := range p.ids {
+		*id = first + uint32(i)
 	}
 	p.t.journal.entries(p.dir, *p.t.blobs.at(blob), p.made, p.ids)
 }
