@@ -68,8 +68,8 @@ func TestLoadAhead(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if s := f.Stats(); read != 1 || s.FetchedBytes != fetched || s.Opened != opened+1 {
-					t.Errorf("%s in %s: read %d times, %d bytes fetched, opened %d times", name, spec, read, s.FetchedBytes-fetched, s.Opened-opened)
+				if s := f.Stats(); read != 1 || s.FetchedBytes != fetched || s.Opened != opened+1 || len(f.aheads.byKey) > 0 {
+					t.Errorf("%s in %s: read %d times, %d bytes fetched, opened %d times, %d stay loaded", name, spec, read, s.FetchedBytes-fetched, s.Opened-opened, len(f.aheads.byKey))
 				}
 				a.Forget() // too late
 				// It was opened meanwhile.
@@ -90,6 +90,7 @@ func TestForgetAhead(t *testing.T) {
 	testenv.Must(t, err)
 	a.Forget()
 	a.Forget()
+	f.Unhinted()
 	target.View = view(t, "png") // whose size is not known before
 	if _, _, err := f.LoadAhead(t.Context(), target, 100, nil); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v", err)
@@ -100,6 +101,9 @@ func TestForgetAhead(t *testing.T) {
 	}
 	c, err := f.Open(t.Context(), 1<<32, f.file(t, "a.jpg"), view(t, "npy"))
 	contentOf(t, c, err)
+	if n := f.Unhinted(); n != 1 {
+		t.Errorf("%d files were opened that nobody announced", n)
+	}
 }
 
 // A panic is an error of the file, and nobody waits for it for ever.

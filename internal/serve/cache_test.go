@@ -231,6 +231,9 @@ func TestSomebodyWasFaster(t *testing.T) {
 		if got != first || again != first || first.refs.Load() != 3 || other.refs.Load() != 0 || !second.closed {
 			t.Errorf("%p and %p, %d pins of the first and %d of the second", got, again, first.refs.Load(), other.refs.Load())
 		}
+		if held := f.Stats().MemoryBytes; memfd != (held == pageSize) {
+			t.Errorf("%d bytes are held", held)
+		}
 		first.Release()
 		first.Release()
 	}

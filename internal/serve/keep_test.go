@@ -277,8 +277,17 @@ func TestFullDisk(t *testing.T) {
 	noRoom.Store(false)
 	background.Wait()
 	made := f.Stats().Produced
-	if kept, err := f.Prepare(t.Context(), f.file(t, "a.jpg"), view(t, "scan3")); kept || err != nil || f.Stats().Produced != made {
-		t.Errorf("what is kept is prepared again: %v, %v", kept, err)
+	for _, spec := range []string{"scan3", "bmp"} {
+		if kept, err := f.Prepare(t.Context(), f.file(t, "a.jpg"), view(t, spec)); kept || err != nil || f.Stats().Produced != made {
+			t.Errorf("%s, which is kept already or not worth it, is prepared: %v, %v", spec, kept, err)
+		}
+	}
+	for spec, want := range map[string]int64{"resize64-bmp": 1, "resize64-ppm": 0} { // what is kept, and what begins with it
+		before := f.Stats().Mix
+		_, err := f.read(Key(len(spec)+int(want)), f.file(t, "c.png"), view(t, spec))
+		if mix := f.Stats().Mix; err != nil || mix.Materialized != before.Materialized+want || mix.Computed != before.Computed+1-want {
+			t.Errorf("%s: %+v, before it %+v, %v", spec, mix, before, err)
+		}
 	}
 	f.Close()
 	if s := f.Stats(); s.Full || prepared.Load() != 3 {
