@@ -373,12 +373,12 @@ func (r *rebuilding) read(s *Server, f File) ([]byte, error) {
 // be there or not.
 func (s *Server) Rebuilt() (samples int64, err error) {
 	if s.o.Store == nil || s.o.Dataset != nil {
-		return 0, nil
+		return samples, nil
 	}
 	for _, alike := range s.o.Store.Stats().WithoutOriginal {
 		sample, err := s.o.Store.Lookup(alike.Example)
 		if err != nil {
-			return 0, err
+			return samples, err
 		}
 		if s.restorer(&sample) != nil {
 			samples += alike.Samples
