@@ -160,16 +160,16 @@ func (v *Views) Asked(p transcode.Pipeline, ids []uint32) (f *File, samples int,
 	array, fixed := v.o.Registry.FixedArray(p)
 	if fixed && v.isMask(v.tree.Path(ids[0])) {
 		if array, err = v.maskArray(p, ids[:1]); err != nil {
-			return nil, samples, err
+			return nil, 0, err
 		}
 	}
 	switch {
 	case !fixed:
-		return nil, samples, fmt.Errorf("%w: they are not arrays of one shape", ErrNoBatch)
+		return nil, 0, fmt.Errorf("%w: they are not arrays of one shape", ErrNoBatch)
 	case v.o.Server.OnError() == serve.Replace:
-		return nil, samples, fmt.Errorf("%w: the name of a bad sample leads to another one", ErrNoBatch)
+		return nil, 0, fmt.Errorf("%w: the name of a bad sample leads to another one", ErrNoBatch)
 	case headerSize+array.Bytes() > v.o.Budget:
-		return nil, samples, fmt.Errorf("%w: each has %d MiB, more than --cache-bytes gives to batches", ErrNoBatch, array.Bytes()>>20)
+		return nil, 0, fmt.Errorf("%w: each has %d MiB, more than --cache-bytes gives to batches", ErrNoBatch, array.Bytes()>>20)
 	}
 	n := min(len(ids), int(max(1, (v.o.Budget/4-headerSize)/array.Bytes())))
 	w := &View{
@@ -178,7 +178,7 @@ func (v *Views) Asked(p transcode.Pipeline, ids []uint32) (f *File, samples int,
 		share: share{n: n, world: 1, batch: n},
 	}
 	w.ahead.looked = true // no epoch comes after it
-	return &File{view: w}, n, nil
+	return &File{view: w, batch: 0}, n, nil
 }
 
 // Drop forgets what was made of a file that nobody reads any more.

@@ -99,13 +99,13 @@ func (s *Server) limiterFor(ctx context.Context) *limiter {
 // returns its size. It is held until somebody opens it or Forget is called. read is called
 // once, when a reader opens it; waited says that it was not loaded yet. read may be called
 // before LoadAhead returns, and must not call the server.
-func (s *Server) LoadAhead(ctx context.Context, t Target, most int64, read func(waited bool)) (_ *Ahead, size int64, err error) {
+func (s *Server) LoadAhead(ctx context.Context, t Target, most int64, read func(waited bool)) (*Ahead, int64, error) {
 	n := &Ahead{of: &s.aheads, read: read, done: make(chan struct{})}
 	defer close(n.done)
 	content, err := s.loadAhead(context.WithValue(account.With(ctx, &n.spent), aheadContext{}, true), n, t, most)
 	if err != nil {
 		n.remove()
-		return nil, size, err
+		return nil, 0, err
 	}
 	content.refs.Store(1)
 	n.of.mu.Lock()

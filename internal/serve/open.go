@@ -373,12 +373,12 @@ func (r *rebuilding) read(s *Server, f File) ([]byte, error) {
 // be there or not.
 func (s *Server) Rebuilt() (samples int64, err error) {
 	if s.o.Store == nil || s.o.Dataset != nil {
-		return samples, nil
+		return 0, nil
 	}
 	for _, alike := range s.o.Store.Stats().WithoutOriginal {
 		sample, err := s.o.Store.Lookup(alike.Example)
 		if err != nil {
-			return samples, err
+			return 0, err
 		}
 		if s.restorer(&sample) != nil {
 			samples += alike.Samples

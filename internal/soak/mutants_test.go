@@ -48,7 +48,8 @@ var swaps = map[token.Token]token.Token{
 
 // mutantsOf finds the places of a file where a fault can be made. Some faults do not compile. Left out is what changes nothing
 // that a test of behavior can see:
-//   - texts for people: calls of loggers, fmt.Errorf and errors.New, methods Error and String, and what a return gives beside such an error;
+//   - texts for people: calls of loggers, fmt.Errorf and errors.New, methods Error and String;
+//   - numbers that a return gives beside an error;
 //   - capacities: of make, Grow, lru.New and buffers of bufio, and how much runs at once (SetLimit, GOMAXPROCS);
 //   - statements that give memory to a pool, or a result to a cache for speed: Put with one argument;
 //   - functions that have to do with a file that takes advice about reads to come (vfs.Advised).
@@ -85,13 +86,16 @@ func mutantsOf(pkg, file string, text []byte) (all []mutant, err error) {
 				add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), with.String())
 			}
 		case *ast.IfStmt:
+			for _, number := range besideError(n) {
+				left[number] = true
+			}
 			if _, simple := n.Cond.(*ast.BinaryExpr); !simple {
 				add(n.Cond.Pos(), n.Cond.End(), "!("+string(text[set.Position(n.Cond.Pos()).Offset:set.Position(n.Cond.End()).Offset])+")")
 			}
 		case *ast.ReturnStmt:
 			if k := len(n.Results) - 1; k >= 0 {
-				if id, ok := n.Results[k].(*ast.Ident); ok && id.Name == "err" {
-					add(id.Pos(), id.End(), "nil")
+				if last := n.Results[k]; isNamed(last, "err") {
+					add(last.Pos(), last.End(), "nil")
 				}
 				if call, ok := n.Results[k].(*ast.CallExpr); ok && forPeople(call) {
 					return false
@@ -170,6 +174,30 @@ func capacitiesOf(call *ast.CallExpr) []ast.Expr {
 		}
 	}
 	return nil
+}
+
+// besideError returns the numbers that are returned if err != nil.
+func besideError(n *ast.IfStmt) (numbers []ast.Node) {
+	cond, ok := n.Cond.(*ast.BinaryExpr)
+	if !ok || cond.Op != token.NEQ || !isNamed(cond.X, "err") || !isNamed(cond.Y, "nil") {
+		return nil
+	}
+	for _, s := range n.Body.List {
+		if r, ok := s.(*ast.ReturnStmt); ok {
+			for _, v := range r.Results {
+				switch v.(type) {
+				case *ast.BasicLit, *ast.UnaryExpr:
+					numbers = append(numbers, v)
+				}
+			}
+		}
+	}
+	return numbers
+}
+
+func isNamed(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
 }
 
 func advises(f *ast.FuncDecl) (yes bool) {
