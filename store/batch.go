@@ -71,10 +71,7 @@ func split(r EncodedRepresentation) (Representation, [][]byte, error) {
 
 // clip shortens s to at most n bytes of valid UTF-8.
 func clip(s string, n int) string {
-	if len(s) > n {
-		s = s[:n]
-	}
-	return strings.ToValidUTF8(s, "")
+	return strings.ToValidUTF8(s[:min(len(s), n)], "")
 }
 
 // metaSize is an upper bound for the length of the encoded entry.

@@ -199,7 +199,6 @@ type builder struct {
 	count   bool // what the generation says of its entries is not known yet
 	// fromPacks says that segments were damaged or not there, and their packs were read.
 	fromPacks bool
-	kinds     kindCounter
 }
 
 // write writes the index of all packs: from the last index, which has the first of
@@ -339,12 +338,7 @@ func (b *builder) fromFooter(p *SealedPack) (*list, error) {
 
 // merge writes what is found of some pieces.
 func (b *builder) merge(ctx context.Context, pieces []piece, dir string) error {
-	st := &b.gen.Stats
-	if b.count {
-		b.gen.Entries, b.kinds = 0, kindCounter{at: map[string]int{}}
-		b.gen.NextSeq = max(b.gen.NextSeq, 1)
-		st.clear()
-	}
+	st, next, kinds := noStats(), max(b.gen.NextSeq, 1), kindCounter{at: map[string]int{}}
 	w, err := sorted.Create(ctx, dir, keyName(packsKey(b.gen.Packs)), segmentBytes(b.gen.Packs))
 	if err != nil {
 		return err
@@ -357,10 +351,9 @@ func (b *builder) merge(ctx context.Context, pieces []piece, dir string) error {
 			if err != nil {
 				return damaged(segmentsName, err)
 			}
-			b.gen.NextSeq = max(b.gen.NextSeq, s.Seq+1)
+			next = max(next, s.Seq+1)
 			if live {
-				b.gen.Entries++
-				st.add(&s, &b.kinds)
+				st.add(&s, &kinds)
 			}
 		}
 		if !live {
@@ -369,11 +362,16 @@ func (b *builder) merge(ctx context.Context, pieces []piece, dir string) error {
 		key = appendKey(key[:0], string(itemPath(item)))
 		return w.Add(key, item)
 	})
-	if err == nil && w.Keys != b.gen.Entries {
+	switch {
+	case err != nil:
+	case b.count:
+		b.gen.Entries, b.gen.NextSeq = w.Keys, next
+		b.gen.Stats.count(st)
+	case w.Keys != b.gen.Entries:
 		err = &CorruptError{Path: segmentsName, Cause: fmt.Errorf("%d entries, the generation has %d", w.Keys, b.gen.Entries)}
 	}
 	if err != nil {
 		return errors.Join(err, w.Abort())
 	}
-	return w.Finish(indexMeta{Packs: len(b.gen.Packs), Entries: w.Keys, Stats: st, NextSeq: b.gen.NextSeq})
+	return w.Finish(indexMeta{Packs: len(b.gen.Packs), Entries: w.Keys, Stats: &b.gen.Stats, NextSeq: b.gen.NextSeq})
 }

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"io/fs"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -312,7 +313,7 @@ func (x *hashIndex) place(k resultKey, at location, bytes int64) {
 	name, version := x.hash(k)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	is := indexed{at, version, uint32(min((bytes+unit-1)/unit, 1<<32-1))}
+	is := indexed{at, version, uint32(min((bytes+unit-1)/unit, math.MaxUint32))}
 	x.live += (int64(is.units) - int64(x.at[name].units)) * unit
 	x.at[name] = is
 }

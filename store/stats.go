@@ -44,11 +44,8 @@ func (s Stats) clone() Stats {
 	return s
 }
 
-// clear forgets all that add counts.
-func (s *Stats) clear() {
-	s.Samples, s.Dirs, s.Faults, s.Pictures = 0, 0, 0, 0
-	s.Bytes, s.WithoutOriginal = map[string]int64{}, []Alike{}
-}
+// noStats is what add begins with.
+func noStats() *Stats { return &Stats{Bytes: map[string]int64{}, WithoutOriginal: []Alike{}} }
 
 // add counts an entry.
 func (s *Stats) add(e *Sample, kinds *kindCounter) {

@@ -75,8 +75,7 @@ func TestReplace(t *testing.T) {
 		return n
 	}
 	count := func(entries ...*Sample) (*Stats, *kindCounter) {
-		st, kinds := &Stats{}, &kindCounter{at: map[string]int{}}
-		st.clear()
+		st, kinds := noStats(), &kindCounter{at: map[string]int{}}
 		for _, s := range entries {
 			if s != nil && s.Kind != Tombstone {
 				st.add(s, kinds)
