@@ -1,8 +1,13 @@
 package store
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"github.com/pipefs/pipefs/internal/testenv"
+	"github.com/pipefs/pipefs/store/vfs"
 )
 
 // advised is a pack of which it is noted what was fetched.
@@ -87,5 +92,44 @@ func TestStreams(t *testing.T) {
 	}
 	if n := pack.count(); n > 0 {
 		t.Errorf("%d bytes were fetched for samples that are far apart", n)
+	}
+}
+
+// advising is a file system of which each pack takes advice.
+type advising struct {
+	vfs.FS
+	*advised
+}
+
+func (f advising) Open(name string) (vfs.File, error) {
+	file, err := f.FS.Open(name)
+	return struct {
+		vfs.File
+		*advised
+	}{file, f.advised}, err
+}
+
+// Samples that are read in order are read ahead where records hold several.
+func TestReadsAhead(t *testing.T) {
+	for images, want := range map[int]bool{1: false, 2: true} {
+		dir, src := tempDir(t), newSource()
+		for i := range 20 {
+			src.put(fmt.Sprint("file", i), noise(random(t), 100))
+		}
+		mustPack(t, dir, src, PackOptions{RecordImages: images})
+		pack := &advised{make([]bool, 1<<20)}
+		s, err := Open(dir, Options{FS: advising{vfs.OS, pack}, Logger: quiet})
+		testenv.Must(t, err)
+		defer s.Close()
+		list, err := s.List("")
+		testenv.Must(t, err)
+		for _, c := range list {
+			e, err := s.Lookup(c.Name)
+			testenv.Must(t, err)
+			originalOf(t, s, e)
+		}
+		if got := slices.Contains(pack.bytes, true); got != want {
+			t.Errorf("%d samples a record: read ahead: %v", images, got)
+		}
 	}
 }

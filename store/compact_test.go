@@ -216,14 +216,9 @@ func TestCompactFaults(t *testing.T) {
 	src := churned(t, start, o)
 	// An interrupted run of pack has left something, which stays, and a compaction that was killed.
 	src.put("class0/more.jpg", []byte("more"))
-	fails := func(kind, part string) vfs.FS {
-		return &faultfs.FS{Base: vfs.OS, Inject: func(op faultfs.Op) error {
-			return map[bool]error{true: syscall.EIO}[op.Kind == kind && strings.Contains(op.Name, part)]
-		}}
-	}
-	_, packed := Pack(t.Context(), start, src, fakeEncoder{id: "1"}, PackOptions{Logger: quiet, FS: fails("rename", partSuffix)})
+	_, packed := Pack(t.Context(), start, src, fakeEncoder{id: "1"}, PackOptions{Logger: quiet, FS: failing("rename", partSuffix)})
 	src.remove("class0/more.jpg")
-	_, compacted := compact(start, fails("create", generationsName))
+	_, compacted := compact(start, failing("create", generationsName))
 	if _, parts, err := listStored(vfs.OS, start); err != nil || !errors.Is(packed, syscall.EIO) || !errors.Is(compacted, syscall.EIO) || len(parts) != 1 {
 		t.Fatal(err, packed, compacted, parts)
 	}

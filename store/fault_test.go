@@ -19,13 +19,25 @@ import (
 	"github.com/pipefs/pipefs/transcode"
 )
 
+// failing is a disk on which one kind of operation fails, of names with a part.
+func failing(kind, part string) vfs.FS {
+	return &faultfs.FS{Base: vfs.OS, Inject: func(op faultfs.Op) error {
+		return map[bool]error{true: syscall.EIO}[op.Kind == kind && strings.Contains(op.Name, part)]
+	}}
+}
+
 // twoVersions is a store that was packed, and the dataset as it was then and is
-// now.
+// now. An interrupted run has left a file that neither has.
 func twoVersions(t *testing.T, dir string) (before, now *memSource) {
 	t.Helper()
 	r := random(t)
 	before = generate(r, 9, 3_000)
 	mustPack(t, dir, before, PackOptions{PackBytes: 8_000})
+	before.put("class0/gone.jpg", nil)
+	_, err := Pack(t.Context(), dir, before, fakeEncoder{id: "1"}, PackOptions{FS: failing("rename", partSuffix), Logger: quiet})
+	if before.remove("class0/gone.jpg"); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
 	now = newSource()
 	for name, f := range before.files {
 		now.files[name] = f
@@ -33,6 +45,7 @@ func twoVersions(t *testing.T, dir string) (before, now *memSource) {
 	now.put("class1/new.jpg", noise(r, 4_000))
 	now.put("class0/0003.txt", noise(r, 70_000))
 	now.put("class0/newer.jpg", noise(r, 9_000))
+	now.put("zz.txt", nil) // in a pack that is not full
 	now.remove("class2")
 	return before, now
 }

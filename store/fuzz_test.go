@@ -2,9 +2,11 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,6 +125,36 @@ func FuzzFooter(f *testing.F) {
 			_, _ = decodeRecord(r.meta, r.at)
 		}
 	})
+}
+
+// A trailer whose checksum holds is refused where what it says of the footer cannot be.
+func TestTrailers(t *testing.T) {
+	pack := tinyPack(t)
+	ref := tinyRef(pack)
+	good, _, err := readFooter(memFileOf(pack), ref)
+	testenv.Must(t, err)
+	whole, short := pack[:len(pack)-trailerSize], pack[:headerSize+1]
+	for i, c := range []struct {
+		before               []byte // the trailer
+		off, length, records int64
+		holds                bool
+	}{
+		{whole, good.footerOff, good.footerLen, good.Records, true},
+		{whole, good.footerOff, good.footerLen, good.footerLen, true},
+		{whole, good.footerOff, good.footerLen, good.footerLen + 1, false},
+		{whole, good.footerOff, good.footerLen - 1, good.Records, false},
+		{whole, good.footerOff, good.footerLen + 1, good.Records, false},
+		{short, headerSize, 1, 1, true},
+		{short, headerSize - 1, 2, 1, false},
+		{short, headerSize + 1, 0, 0, true},
+		{short, -1, headerSize + 2, 1, false},
+	} {
+		s := packSeal{ID: ref.id, footerOff: c.off, footerLen: c.length, Records: c.records}
+		got, err := readSeal(memFileOf(appendTrailer(slices.Clip(c.before), s)), ref.packName)
+		if c.holds != (err == nil) || err == nil && got.Records != c.records || err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d: %+v, %v", i, got, err)
+		}
+	}
 }
 
 // FuzzPack has whole files of any kind opened as a sealed pack.

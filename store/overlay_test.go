@@ -106,6 +106,7 @@ func TestOverlay(t *testing.T) {
 			t.Errorf("%s: %+v, %v", key, info, ok)
 		}
 	}
+	v.Forget(path, ident(99, 0, 0), "scan@1")
 	size, live := v.Bytes(), v.liveBytes()
 	if err := putItem(v, 3); err != nil || v.Bytes() != size {
 		t.Errorf("a second time: %v, %d more bytes", err, v.Bytes()-size)
