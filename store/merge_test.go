@@ -307,3 +307,30 @@ func TestSegmentDamage(t *testing.T) {
 		checkStore(t, dir, src)
 	}
 }
+
+// Adding to a store writes what is new, and the one name that moves.
+func TestAppendWritesWhatIsNew(t *testing.T) {
+	r := random(t)
+	src := generate(r, 40, 3_000)
+	dir := tempDir(t)
+	mustPack(t, dir, src, PackOptions{PackBytes: 20_000})
+	before := files(t, dir)
+	src.put("class1/new.jpg", noise(r, 500))
+	mustPack(t, dir, src, PackOptions{PackBytes: 20_000})
+	fresh := map[string]int{}
+	for name, b := range files(t, dir) {
+		old, ok := before[name]
+		switch dir, _ := filepath.Split(name); {
+		case strings.HasPrefix(name, indexName): // of a generation, as a whole
+		case !ok:
+			fresh[dir]++
+		case name != currentName && !bytes.Equal(old, b):
+			t.Errorf("%s changed", name)
+		}
+	}
+	want := map[string]int{packsName + "/": 1, segmentsName + "/": 1, generationsName + "/": 1}
+	if !maps.Equal(fresh, want) {
+		t.Errorf("new files: %v, want %v", fresh, want)
+	}
+	checkStore(t, dir, src)
+}

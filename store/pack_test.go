@@ -330,3 +330,21 @@ func TestLocked(t *testing.T) {
 	}
 	mustPack(t, dir, src, PackOptions{})
 }
+
+// A file becomes a directory, and the other way round.
+func TestKindChanges(t *testing.T) {
+	src := newSource()
+	src.put("a/x.txt", []byte("x"))
+	src.put("b", []byte("a file"))
+	dir := tempDir(t)
+	mustPack(t, dir, src, PackOptions{})
+	src.remove("a")
+	src.remove("b")
+	src.put("a", []byte("now a file"))
+	src.put("b/y.txt", []byte("y"))
+	mustPack(t, dir, src, PackOptions{})
+	checkStore(t, dir, src)
+	if _, err := mustOpen(t, dir).Lookup("a/x.txt"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a/x.txt: %v", err)
+	}
+}

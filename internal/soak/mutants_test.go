@@ -169,7 +169,8 @@ func capacitiesOf(call *ast.CallExpr) []ast.Expr {
 	case name == "Grow", name == "make" && k == 2, of == "bufio" && k == 1:
 		return call.Args[k:]
 	case name == "make" && k == 1:
-		if _, ok := call.Args[0].(*ast.MapType); ok {
+		switch call.Args[0].(type) {
+		case *ast.MapType, *ast.ChanType:
 			return call.Args[k:]
 		}
 	}
