@@ -93,10 +93,10 @@ func (v *Views) resolve(ctx context.Context, id uint32, p transcode.Pipeline, mo
 
 // pipelineOf is what the i-th sample of the list is made by: rows of one sample have several draws.
 func (w *View) pipelineOf(i int) transcode.Pipeline {
-	if w.pipeline.Random() {
-		return w.pipeline.Repeat(w.epoch.list.repeat(i))
+	if n := w.epoch.list.repeat(i); n > 0 && w.pipeline.Random() {
+		return w.pipeline.Repeat(n)
 	}
-	return w.pipeline
+	return w.pipeline // a batch that somebody chose may have another draw of the epoch
 }
 
 // other says why a sample does not fit into a batch.

@@ -171,7 +171,8 @@ func TestAsked(t *testing.T) {
 	var reading Piece // of the file before, which was dropped meanwhile
 	var read []byte
 	random := rand.New(rand.NewPCG(1, 0))
-	for range many {
+	for k := range uint32(many) {
+		pipeline := pipeline.Repeat(k % 2)
 		ids, places := make([]uint32, 9), make([]int, 9)
 		for i := range ids {
 			places[i] = random.IntN(len(samples.ids))
