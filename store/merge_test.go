@@ -257,6 +257,23 @@ func TestIndexDir(t *testing.T) {
 	}
 }
 
+// A segment has to be the one that the generation names: another one of the same pack is refused.
+func TestOtherSegment(t *testing.T) {
+	dir, _ := small(t)
+	g, err := readGeneration(vfs.OS, dir)
+	testenv.Must(t, err)
+	p := g.Packs[0]
+	for want, ok := range map[segmentSeal]bool{p.Segment: true, {}: true, {p.Segment.Size, p.Segment.Sum + 1}: false, {p.Segment.Size + 1, p.Segment.Sum}: false} {
+		l, err := openSegment(vfs.OS, dir, p.name(), want)
+		if ok != (err == nil) || err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%+v: %v", want, err)
+		}
+		if err == nil {
+			testenv.Must(t, l.f.Close())
+		}
+	}
+}
+
 // A store that was half merged, and one whose tables and segments are damaged, opens with the
 // right entries; packing again puts the segments right.
 func TestSegmentDamage(t *testing.T) {
