@@ -26,8 +26,8 @@ func failing(kind, part string) vfs.FS {
 	}}
 }
 
-// twoVersions is a store that was packed, and the dataset as it was then and is
-// now. An interrupted run has left a file that neither has.
+// twoVersions is a store that was packed, and the dataset as it was then and as
+// it is. An interrupted run has left a file that neither has.
 func twoVersions(t *testing.T, dir string) (before, now *memSource) {
 	t.Helper()
 	r := random(t)

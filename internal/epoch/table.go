@@ -274,7 +274,7 @@ func find(t Tree, registry *transcode.Registry, base string, rows *rows) (ids []
 			last, there = dir, map[string]Member{}
 			members, err := t.Members(path.Join(base, string(dir)))
 			if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-				return ids, missing, lost, err
+				return nil, 0, 0, err
 			}
 			for _, m := range members {
 				there[m.Name] = m
@@ -286,7 +286,7 @@ func find(t Tree, registry *transcode.Registry, base string, rows *rows) (ids []
 				missing = int(i)
 			}
 		case m.Dir || !registry.IsSample(m.Name):
-			return ids, missing, lost, rows.errorf(int(i), "%s is no picture", rows.path(int(i)))
+			return nil, 0, 0, rows.errorf(int(i), "%s is no picture", rows.path(int(i)))
 		default:
 			ids[i] = m.ID
 		}

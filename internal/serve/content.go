@@ -196,17 +196,17 @@ func newMemoryFiles(wanted bool) memoryFiles {
 func mountMemory() (dir int, err error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return dir, err
+		return -1, err
 	}
 	defer unix.Close(fs)
 	// No limits but our own budget.
 	for key, value := range map[string]string{"huge": "within_size", "size": "0", "nr_inodes": "0", "mode": "0700"} {
 		if err := unix.FsconfigSetString(fs, key, value); err != nil {
-			return dir, err
+			return -1, err
 		}
 	}
 	if err := unix.FsconfigCreate(fs); err != nil {
-		return dir, err
+		return -1, err
 	}
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC|unix.MOUNT_ATTR_NOATIME)
 }
