@@ -123,6 +123,7 @@ func TestTableErrors(t *testing.T) {
 		{[]string{"path,label", "a/a.jpg,"}, "line 2: a/a.jpg has no label"},
 		{[]string{"path,label", "a/a.jpg"}, "train/list.csv: record on line 2: wrong number of fields"},
 		{[]string{"path", "gone/a.jpg"}, "train/list.csv, line 2: there is no gone/a.jpg in train of the dataset; so it is with 1 of 1 rows"},
+		{[]string{"path", "gone/a.jpg", "a/lost.jpg"}, "train/list.csv, line 2: there is no gone/a.jpg in train of the dataset; so it is with 2 of 2 rows"},
 		{[]string{"path", `""`}, "line 2: \"\" is no path below"},
 		{[]string{"path", ".."}, "line 2: \"..\" is no path below"},
 		{[]string{`"path`}, "train/list.csv: parse error"},
